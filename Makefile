@@ -1,0 +1,40 @@
+# Every target sets up what it needs: a fresh clone needs no other command first. `make help` lists them.
+
+GO ?= go
+
+# What a build needs on systems with an older C library; nothing elsewhere.
+setup = eval "$$(scripts/env)"
+
+.PHONY: help vendor finetune test lint bench interop clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+vendor: ## make ggml available: the system's, or fetched into ggml/
+	@command -v $(GO) >/dev/null || { echo "make: there is no '$(GO)': install Go 1.24 or newer" \
+		"(Debian 13, Ubuntu: apt-get install golang-go; macOS: brew install go)" >&2; exit 1; }
+	@scripts/vendor
+
+finetune: vendor ## train a small model, fine-tune it with LoRA and show what changed
+	@$(setup) && scripts/finetune
+
+test: vendor lint ## check everything: lint, then all tests under the race detector
+	@$(setup) && $(GO) test -race ./...
+
+lint: vendor ## gofmt, go vet and staticcheck
+	@unformatted=$$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +); \
+		test -z "$$unformatted" || { echo "make: run gofmt -w on" $$unformatted >&2; exit 1; }
+	@$(setup) && $(GO) vet ./... && $(GO) vet -tags interop ./... && $(GO) tool staticcheck ./...
+
+bench: vendor ## run all benchmarks
+	@$(setup) && $(GO) test -run '^$$' -bench . ./...
+
+interop: vendor ## compare with stock llama.cpp, fetched from the distribution's packages into build/
+	@scripts/llamacpp
+	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./...
+
+clean: ## remove what was built
+	@find build -mindepth 1 -maxdepth 1 ! -name README.md ! -name .gitignore -exec rm -rf {} +
+
+distclean: clean ## remove the fetched ggml too
+	@rm -rf ggml/include ggml/lib ggml/glibc ggml/.installed ggml/.lock ggml/.work.*

@@ -1,0 +1,365 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A BufferType is a kind of memory: of which device, and in which layout. It
+// is valid for the life of the process, and safe for concurrent use.
+// C: ggml_backend_buffer_type_t.
+type BufferType struct{ b C.ggml_backend_buffer_type_t }
+
+// CPUBufferType is ordinary memory. C: ggml_backend_cpu_buffer_type.
+func CPUBufferType() *BufferType { return &BufferType{C.ggml_backend_cpu_buffer_type()} }
+
+// Name names the buffer type. C: ggml_backend_buft_name.
+func (bt *BufferType) Name() string { return C.GoString(C.ggml_backend_buft_name(bt.b)) }
+
+// Alignment is the alignment of tensors in bytes.
+// C: ggml_backend_buft_get_alignment.
+func (bt *BufferType) Alignment() int64 { return int64(C.ggml_backend_buft_get_alignment(bt.b)) }
+
+// MaxSize is the largest buffer in bytes. C: ggml_backend_buft_get_max_size.
+func (bt *BufferType) MaxSize() int64 {
+	n := uint64(C.ggml_backend_buft_get_max_size(bt.b))
+	return int64(min(n, maxBytes))
+}
+
+// IsHost tells whether the program can read the memory directly.
+// C: ggml_backend_buft_is_host.
+func (bt *BufferType) IsHost() bool { return bool(C.ggml_backend_buft_is_host(bt.b)) }
+
+// NewBuffer allocates a buffer of that many bytes.
+// C: ggml_backend_buft_alloc_buffer.
+func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
+	if size < 0 || size > bt.MaxSize() {
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes: %s holds 0 to %d", size, bt.Name(), bt.MaxSize())
+	}
+	r := C.goggml_buft_alloc(bt.b, C.size_t(size))
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w", size, bt.Name(), err)
+	}
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w; close something, or use a smaller model or batch", size, bt.Name(), ErrOutOfMemory)
+	}
+	return newBuffer(C.ggml_backend_buffer_t(r.value), nil)
+}
+
+// allocSize is the room a tensor takes, with padding.
+func (bt *BufferType) allocSize(t *Tensor) int64 {
+	n := int64(C.ggml_backend_buft_get_alloc_size(bt.b, t.t))
+	a := bt.Alignment()
+	return (n + a - 1) / a * a
+}
+
+// Usage tells the scheduler what a buffer is for.
+// C: enum ggml_backend_buffer_usage.
+type Usage int
+
+// The usages of a buffer.
+const (
+	UsageAny     Usage = C.GGML_BACKEND_BUFFER_USAGE_ANY
+	UsageWeights Usage = C.GGML_BACKEND_BUFFER_USAGE_WEIGHTS // ops run where their weights are
+	UsageCompute Usage = C.GGML_BACKEND_BUFFER_USAGE_COMPUTE
+)
+
+// A Buffer is memory of a device that holds the data of tensors. When it is
+// closed the tensors in it become unallocated. It is safe for concurrent use.
+// C: ggml_backend_buffer_t.
+type Buffer struct {
+	h        *handle
+	b        C.ggml_backend_buffer_t
+	attached *attachedContexts
+	freed    *atomic.Bool
+}
+
+// attachedContexts lists the contexts that have tensors in a buffer.
+type attachedContexts struct {
+	mu   sync.Mutex
+	list []*contextCore
+}
+
+func (a *attachedContexts) add(c *contextCore) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.list, c) {
+		a.list = append(a.list, c)
+	}
+}
+
+// newBuffer takes over b; after (may be nil) runs once b is freed.
+func newBuffer(b C.ggml_backend_buffer_t, after func(), parents ...*handle) (*Buffer, error) {
+	attached, freed := &attachedContexts{}, &atomic.Bool{}
+	h, err := newHandle("buffer", func() {
+		for _, c := range attached.list {
+			c.detach(b)
+		}
+		freed.Store(true)
+		C.ggml_backend_buffer_free(b)
+		if after != nil {
+			after()
+		}
+	}, parents...)
+	if err != nil {
+		return nil, err
+	}
+	buf := &Buffer{h: h, b: b, attached: attached, freed: freed}
+	closeOnCollect(buf, h)
+	return buf, nil
+}
+
+// Close frees the memory once no computation uses it any more, and makes the
+// tensors in it unallocated. It never fails. C: ggml_backend_buffer_free.
+func (b *Buffer) Close() error {
+	if b != nil {
+		b.h.close()
+	}
+	return nil
+}
+
+// Size is the size in bytes, 0 when closed. C: ggml_backend_buffer_get_size.
+func (b *Buffer) Size() int64 {
+	if b.h.acquire() != nil {
+		return 0
+	}
+	defer b.h.release()
+	return int64(C.ggml_backend_buffer_get_size(b.b))
+}
+
+// Type returns the kind of memory, nil when closed.
+// C: ggml_backend_buffer_get_type.
+func (b *Buffer) Type() *BufferType {
+	if b.h.acquire() != nil {
+		return nil
+	}
+	defer b.h.release()
+	return &BufferType{C.ggml_backend_buffer_get_type(b.b)}
+}
+
+// Clear sets every byte. C: ggml_backend_buffer_clear.
+func (b *Buffer) Clear(value byte) error {
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
+	return guardError(C.goggml_buffer_clear(b.b, C.uint8_t(value)))
+}
+
+// SetUsage tells the scheduler what the buffer is for.
+// C: ggml_backend_buffer_set_usage.
+func (b *Buffer) SetUsage(u Usage) {
+	if b.h.acquire() != nil {
+		return
+	}
+	defer b.h.release()
+	C.ggml_backend_buffer_set_usage(b.b, C.enum_ggml_backend_buffer_usage(u))
+}
+
+// placer gives tensors their memory inside a buffer.
+type placer func(t *C.struct_ggml_tensor) C.goggml_int
+
+// place allocates one tensor with f.
+func (b *Buffer) place(t *Tensor, f placer) error {
+	unpin, err := pin([]*Context{t.ctx})
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
+	if t.t == nil {
+		return t.errorf("alloc", nil, "the tensor comes from an op that failed")
+	}
+	t.ctx.attach(b)
+	t.ctx.mu.Lock()
+	defer t.ctx.mu.Unlock()
+	if t.t.data != nil {
+		return t.errorf("alloc", nil, "the tensor has memory already")
+	}
+	r := f(t.t)
+	if err := guardError(r.error); err != nil {
+		return t.errorf("alloc", nil, "%v", err)
+	}
+	if r.value != C.GGML_STATUS_SUCCESS {
+		return t.errorf("alloc", ErrOutOfMemory, "the buffer refuses the tensor")
+	}
+	return nil
+}
+
+// placeAt puts a tensor at an offset in bytes from the start of the buffer.
+// C: ggml_backend_tensor_alloc.
+func (b *Buffer) placeAt(t *Tensor, offset int64) error {
+	base := C.ggml_backend_buffer_get_base(b.b)
+	return b.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
+		return C.goggml_tensor_alloc(b.b, p, unsafe.Add(base, offset))
+	})
+}
+
+// A TensorAllocator puts tensors into a buffer one after the other. It needs
+// no Close; it is not safe for concurrent use. C: struct ggml_tallocr.
+type TensorAllocator struct {
+	buffer *Buffer
+	a      C.struct_ggml_tallocr
+}
+
+// NewTensorAllocator starts at the beginning of the buffer.
+// C: ggml_tallocr_new.
+func NewTensorAllocator(b *Buffer) (*TensorAllocator, error) {
+	if err := b.h.acquire(); err != nil {
+		return nil, err
+	}
+	defer b.h.release()
+	return &TensorAllocator{buffer: b, a: C.ggml_tallocr_new(b.b)}, nil
+}
+
+// Alloc gives the tensor the next free memory of the buffer. It fails when
+// the buffer is too small, and when the tensor has memory.
+// C: ggml_tallocr_alloc.
+func (a *TensorAllocator) Alloc(t *Tensor) error {
+	if t == nil || t.t == nil {
+		return t.errorf("tallocr_alloc", nil, "there is no tensor to allocate")
+	}
+	size := a.buffer.Size()
+	if need := a.buffer.Type().allocSize(t); int64(a.a.offset)+need > size {
+		return t.errorf("tallocr_alloc", ErrOutOfMemory, "the buffer is too small: the tensor takes %d bytes, %d of %d are free", need, size-int64(a.a.offset), size)
+	}
+	return a.buffer.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
+		return C.goggml_tallocr_alloc(&a.a, p)
+	})
+}
+
+// Allocate gives memory of the buffer type to every tensor of the context
+// that has none: leaves, and results of ops too. It makes one buffer, or
+// several where the device bounds their size; Close of the result frees all.
+//
+// Use it for tensors that stay (weights, inputs); a [GraphAllocator] or a
+// [Scheduler] reuses the memory of a graph's intermediate results.
+// C: ggml_backend_alloc_ctx_tensors_from_buft.
+func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
+	unpin, err := pin([]*Context{c})
+	if err != nil {
+		return nil, err
+	}
+	defer unpin()
+	var own, views []*Tensor
+	for _, t := range c.tensorList() {
+		switch {
+		case t.t.data != nil:
+		case t.t.view_src != nil:
+			views = append(views, t)
+		default:
+			own = append(own, t)
+		}
+	}
+	all := &Buffers{}
+	for len(own) > 0 {
+		n, size := fitting(own, bt)
+		b, err := bt.NewBuffer(size)
+		if err != nil {
+			all.Close()
+			return nil, err
+		}
+		all.list = append(all.list, b)
+		if err := b.placeAll(own[:n]); err != nil {
+			all.Close()
+			return nil, err
+		}
+		own = own[n:]
+	}
+	if err := initViews(c, views); err != nil {
+		all.Close()
+		return nil, err
+	}
+	return all, nil
+}
+
+// fitting counts the first tensors that go into one buffer, and their bytes.
+func fitting(tensors []*Tensor, bt *BufferType) (n int, size int64) {
+	limit := bt.MaxSize()
+	for _, t := range tensors {
+		need := bt.allocSize(t)
+		if n > 0 && size+need > limit {
+			break
+		}
+		n, size = n+1, size+need
+	}
+	return n, size
+}
+
+func (b *Buffer) placeAll(tensors []*Tensor) error {
+	a, err := NewTensorAllocator(b)
+	if err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		if err := a.Alloc(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// initViews gives views the memory of what they look at.
+func initViews(c *Context, views []*Tensor) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range views {
+		if t.t.view_src.data == nil {
+			continue // of a tensor of another context that has no memory yet
+		}
+		r := C.goggml_view_init(t.t)
+		if err := guardError(r.error); err != nil {
+			return t.errorf("view_init", nil, "%v", err)
+		}
+	}
+	return nil
+}
+
+// Buffers is what [Context.Allocate] made. It is safe for concurrent use.
+type Buffers struct{ list []*Buffer }
+
+// Close frees the memory of all of them, see [Buffer.Close].
+func (b *Buffers) Close() error {
+	if b == nil {
+		return nil
+	}
+	for _, buf := range b.list {
+		buf.Close()
+	}
+	return nil
+}
+
+// Size is the sum of the sizes in bytes.
+func (b *Buffers) Size() int64 {
+	var n int64
+	for _, buf := range b.list {
+		n += buf.Size()
+	}
+	return n
+}
+
+// Clear sets every byte.
+func (b *Buffers) Clear(value byte) error {
+	for _, buf := range b.list {
+		if err := buf.Clear(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetUsage tells the scheduler what the memory is for.
+func (b *Buffers) SetUsage(u Usage) {
+	for _, buf := range b.list {
+		buf.SetUsage(u)
+	}
+}

@@ -1,0 +1,229 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A Backend is a stream of computations on a [Device]. It is safe for
+// concurrent use: computations on one backend wait for each other. Use a
+// backend a goroutine to compute at once. C: ggml_backend_t.
+type Backend struct {
+	h      *handle
+	b      C.ggml_backend_t
+	device *Device
+
+	mu    sync.Mutex // one computation at a time
+	abort *abortFlag
+	fault atomic.Pointer[string] // why the backend is broken
+}
+
+// abortFlag is polled by the backend's threads; it lives in C memory.
+type abortFlag struct{ p *int32 }
+
+func newAbortFlag() *abortFlag        { return &abortFlag{(*int32)(C.calloc(1, 4))} }
+func (f *abortFlag) set(v int32)      { atomic.StoreInt32(f.p, v) }
+func (f *abortFlag) cPtr() *C.int32_t { return (*C.int32_t)(unsafe.Pointer(f.p)) }
+
+// NewBackend opens a stream of computations on the device.
+// C: ggml_backend_dev_init.
+func (d *Device) NewBackend() (*Backend, error) {
+	r := C.goggml_dev_init(d.d, nil)
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: device %s: %w", d.Name(), err)
+	}
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
+	}
+	cb := C.ggml_backend_t(r.value)
+	b := &Backend{b: cb, device: d, abort: newAbortFlag()}
+	flag := b.abort
+	C.goggml_backend_set_abort_flag(cb, flag.cPtr())
+	h, err := newHandle("backend", func() {
+		C.ggml_backend_free(cb)
+		C.free(unsafe.Pointer(flag.p))
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.h = h
+	closeOnCollect(b, h)
+	return b, nil
+}
+
+// NewBestBackend opens the first GPU, or the CPU when there is none.
+// C: ggml_backend_init_best.
+func NewBestBackend() (*Backend, error) {
+	for _, t := range []DeviceType{GPU, IntegratedGPU} {
+		if d, err := DeviceByType(t); err == nil {
+			return d.NewBackend()
+		}
+	}
+	return NewCPUBackend(0)
+}
+
+// Close frees the backend once no computation uses it any more. It never
+// fails. C: ggml_backend_free.
+func (b *Backend) Close() error {
+	if b != nil {
+		b.h.close()
+	}
+	return nil
+}
+
+// Name names the backend. C: ggml_backend_name.
+func (b *Backend) Name() string { return b.device.Name() }
+
+// Device returns the device. C: ggml_backend_get_device.
+func (b *Backend) Device() *Device { return b.device }
+
+// BufferType is the memory that the backend computes in.
+// C: ggml_backend_get_default_buffer_type.
+func (b *Backend) BufferType() *BufferType { return b.device.BufferType() }
+
+// SetThreads sets the number of threads of a backend that computes on the
+// processor. C: ggml_backend_set_n_threads of its plugin.
+func (b *Backend) SetThreads(n int) error {
+	if n < 1 || n > C.GGML_MAX_N_THREADS {
+		return fmt.Errorf("ggml: %d threads: a backend takes 1 to %d", n, C.GGML_MAX_N_THREADS)
+	}
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !bool(C.goggml_backend_set_threads(b.b, C.int(n))) {
+		return fmt.Errorf("ggml: backend %s has no threads to set", b.Name())
+	}
+	return nil
+}
+
+// Compute runs the graph and waits for the end. The graph's tensors are
+// allocated; the device supports its ops. When ctx is cancelled the CPU stops
+// before the next node and Compute returns ctx's cause; the backend stays
+// usable. C: ggml_backend_graph_compute.
+func (b *Backend) Compute(ctx context.Context, g *Graph) error {
+	unpin, err := g.ready(b.device)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	return compute(ctx, []*Backend{b}, func() C.goggml_int { return C.goggml_backend_compute(b.b, g.g) })
+}
+
+// compute runs f, which uses the backends, alone and until ctx is cancelled.
+func compute(ctx context.Context, backends []*Backend, f func() C.goggml_int) error {
+	// Always in the same order, so that two schedulers cannot wait for each other.
+	backends = slices.SortedFunc(slices.Values(backends), func(a, b *Backend) int {
+		return cmp.Compare(uintptr(unsafe.Pointer(a.b)), uintptr(unsafe.Pointer(b.b)))
+	})
+	for _, b := range slices.Compact(backends) {
+		if err := b.h.acquire(); err != nil {
+			return err
+		}
+		defer b.h.release()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if why := b.fault.Load(); why != nil {
+			return fmt.Errorf("ggml: %s: %w: %s", b.Name(), ErrBroken, *why)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	stop := watch(ctx, backends)
+	r := f()
+	stop()
+	return finish(ctx, backends, r)
+}
+
+// watch raises the abort flags when ctx is cancelled. stop ends that; no
+// flag is touched after it returns.
+func watch(ctx context.Context, backends []*Backend) (stop func()) {
+	for _, b := range backends {
+		b.abort.set(0)
+	}
+	raised := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		for _, b := range backends {
+			b.abort.set(1)
+		}
+		close(raised)
+	})
+	return func() {
+		if !cancel() {
+			<-raised
+		}
+	}
+}
+
+func finish(ctx context.Context, backends []*Backend, r C.goggml_int) error {
+	if err := guardError(r.error); err != nil {
+		// The other threads may wait for ever for the one that left.
+		why := err.Error()
+		for _, b := range backends {
+			b.fault.Store(&why)
+		}
+		return fmt.Errorf("ggml: compute: %w", err)
+	}
+	switch r.value {
+	case C.GGML_STATUS_SUCCESS:
+		return nil
+	case C.GGML_STATUS_ABORTED:
+		return context.Cause(ctx)
+	case C.GGML_STATUS_ALLOC_FAILED:
+		return fmt.Errorf("ggml: compute: %w; use a smaller batch or context", ErrOutOfMemory)
+	}
+	return fmt.Errorf("ggml: compute failed with status %d", int(r.value))
+}
+
+// Synchronize waits until all computations and copies are done.
+// C: ggml_backend_synchronize.
+func (b *Backend) Synchronize() error {
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
+	return guardError(C.goggml_backend_synchronize(b.b))
+}
+
+// NewCPUBackend opens the processor with that many threads; 0 stands for
+// [DefaultThreads]. C: ggml_backend_cpu_init.
+func NewCPUBackend(threads int) (*Backend, error) {
+	d, err := DeviceByType(CPU)
+	if err != nil {
+		return nil, err
+	}
+	if threads == 0 {
+		threads = DefaultThreads()
+	}
+	b, err := d.NewBackend()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.SetThreads(threads); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// DefaultThreads is the number of threads that suits this machine: its
+// physical cores, as far as the process may use them. More is slower.
+func DefaultThreads() int {
+	n := runtime.GOMAXPROCS(0)
+	if cores := physicalCores(); cores > 0 {
+		n = min(n, cores)
+	}
+	return max(1, min(n, C.GGML_MAX_N_THREADS))
+}

@@ -1,0 +1,231 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"iter"
+	"sync"
+)
+
+// A Context owns tensors and graphs: their shapes and connections, not their
+// data, which lies in a [Buffer]. It grows as needed.
+//
+// The methods that build tensors (the ops) do not return errors. The first
+// failure is kept, the tensor returned stands for the failure and may be
+// passed on, and whatever needs the graph — allocation, compute — returns the
+// error. Err tells it at once.
+//
+// A Context is safe for concurrent use, but the order of its tensors is then
+// not defined. C: struct ggml_context.
+type Context struct {
+	*contextCore
+	graphs *C.goggml_arena // graphs, apart so that the tensors can be counted
+
+	err     error
+	deps    []*Context // contexts whose tensors are operands here
+	buffers []*Buffer  // buffers that hold data of tensors of this context
+}
+
+// contextCore is what a buffer knows of a context. It does not lead back to
+// the buffers: an object that its own clean-up can reach is never collected.
+type contextCore struct {
+	h     *handle
+	arena *C.goggml_arena // tensors
+	mu    sync.Mutex      // guards the arena and the fields of Context
+}
+
+// NewContext makes an empty context. C: ggml_init.
+func NewContext() *Context {
+	c := &Context{contextCore: &contextCore{arena: C.goggml_arena_new()}, graphs: C.goggml_arena_new()}
+	if c.arena == nil || c.graphs == nil {
+		// The Go runtime itself dies when so little memory is left.
+		panic("ggml: out of memory")
+	}
+	arena, graphs := c.arena, c.graphs
+	c.h, _ = newHandle("context", func() {
+		C.goggml_arena_free(graphs)
+		C.goggml_arena_free(arena)
+	})
+	closeOnCollect(c, c.h)
+	return c
+}
+
+// Close frees the context once no graph or allocator uses it any more. Its
+// tensors then fail with [ErrClosed]. It never fails. C: ggml_free.
+func (c *Context) Close() error {
+	if c != nil {
+		c.h.close()
+	}
+	return nil
+}
+
+// Err returns the first error of an op in this context, or nil.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *Context) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// Tensors iterates over the tensors in the order in which they were made.
+// C: ggml_get_first_tensor, ggml_get_next_tensor.
+func (c *Context) Tensors() iter.Seq[*Tensor] {
+	return func(yield func(*Tensor) bool) {
+		if c.h.acquire() != nil {
+			return
+		}
+		defer c.h.release()
+		for _, t := range c.tensorList() {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Context) tensorList() []*Tensor {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []*Tensor
+	var chunk C.int
+	for t := C.goggml_arena_first(c.arena, &chunk); t != nil; t = C.goggml_arena_next(c.arena, &chunk, t) {
+		list = append(list, newTensor(c, t))
+	}
+	return list
+}
+
+// Lookup finds a tensor by name; nil when there is none. C: ggml_get_tensor.
+func (c *Context) Lookup(name string) *Tensor {
+	for t := range c.Tensors() {
+		if t.Name() == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// addDep notes that tensors of d are operands here. The caller holds c.mu.
+func (c *Context) addDep(d *Context) {
+	for _, have := range c.deps {
+		if have == d {
+			return
+		}
+	}
+	c.deps = append(c.deps, d)
+}
+
+// closure lists the context and all that its tensors depend on.
+func (c *Context) closure() []*Context {
+	all := []*Context{c}
+	for i := 0; i < len(all); i++ {
+		all[i].mu.Lock()
+		deps := all[i].deps
+		all[i].mu.Unlock()
+		for _, d := range deps {
+			if !containsContext(all, d) {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+func containsContext(list []*Context, c *Context) bool {
+	for _, have := range list {
+		if have == c {
+			return true
+		}
+	}
+	return false
+}
+
+// pin keeps the contexts, and the data of their tensors, from being freed
+// until unpin is called. It fails when one of them has failed or is closed.
+func pin(contexts []*Context) (unpin func(), err error) {
+	var held []*handle
+	unpin = func() {
+		for _, h := range held {
+			h.release()
+		}
+	}
+	for _, c := range contexts {
+		if held, err = c.hold(held); err != nil {
+			unpin()
+			return nil, err
+		}
+	}
+	return unpin, nil
+}
+
+// hold adds the handles of the context and of its buffers to held.
+func (c *Context) hold(held []*handle) ([]*handle, error) {
+	if err := c.h.acquire(); err != nil {
+		return held, err
+	}
+	held = append(held, c.h)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return held, c.err
+	}
+	for _, b := range c.buffers {
+		if b.freed.Load() {
+			continue // its tensors are unallocated by now
+		}
+		if err := b.h.acquire(); err != nil {
+			return held, err
+		}
+		held = append(held, b.h)
+	}
+	return held, nil
+}
+
+// attach records that tensors of c lie in the buffer.
+func (c *Context) attach(b *Buffer) {
+	b.attached.add(c.contextCore)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	open := []*Buffer{b}
+	for _, have := range c.buffers {
+		if have != b && !have.freed.Load() {
+			open = append(open, have)
+		}
+	}
+	c.buffers = open
+}
+
+// detach makes the tensors that lie in the buffer unallocated, before it is
+// freed.
+func (c *contextCore) detach(b C.ggml_backend_buffer_t) {
+	if c.h.acquire() != nil {
+		return
+	}
+	defer c.h.release()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	C.goggml_arena_detach(c.arena, b)
+}
+
+// NewTensor makes a tensor of the given shape [ne0, ne1, …] of one to four
+// dimensions, ne0 fastest. It has no data until it is allocated.
+//
+// Sizes are at least 1, and ne0 is a multiple of the type's block size.
+// C: ggml_new_tensor and its 1d to 4d forms.
+func (c *Context) NewTensor(t Type, shape ...int64) *Tensor {
+	op := c.begin("new_tensor")
+	op.describe = []Operand{{Name: "result", Type: t, Shape: shape}}
+	op.checkShape(t, shape)
+	ne := [4]C.int64_t{1, 1, 1, 1}
+	for i := range min(len(shape), 4) {
+		ne[i] = C.int64_t(shape[i])
+	}
+	return op.done(C.goggml_op_new_tensor(op.arena, C.goggml_type(t), C.int(len(shape)), &ne[0]))
+}

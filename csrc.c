@@ -1,0 +1,10 @@
+// The one C translation unit of the binding. cgo compiles only the C files
+// beside the Go files, so it includes the shims from their own folder.
+#define _GNU_SOURCE
+
+#include "csrc/guard.c"
+#include "csrc/arena.c"
+#include "csrc/ops.c"
+#include "csrc/graph.c"
+#include "csrc/backend.c"
+#include "csrc/gguf_io.c"

@@ -1,0 +1,33 @@
+// An arena is a ggml context that grows: a list of contexts of fixed size, of
+// which the last one takes the new objects.
+#ifndef GOGGML_ARENA_H
+#define GOGGML_ARENA_H
+
+#include "guard.h"
+
+typedef struct {
+	struct ggml_context **chunks;
+	int n_chunks;
+	size_t next_size; // bytes of the next chunk
+} goggml_arena;
+
+// Room for the tensors that one op may create.
+#define GOGGML_OP_ROOM (16 * ggml_tensor_overhead())
+
+goggml_arena *goggml_arena_new(void);
+void goggml_arena_free(goggml_arena *arena);
+
+// Returns a context with room for that many bytes; aborts, and so must be
+// called inside a guard, when there is no memory.
+struct ggml_context *goggml_arena_room(goggml_arena *arena, size_t bytes);
+
+// An upper bound of the number of tensors in the arena.
+size_t goggml_arena_tensors(const goggml_arena *arena);
+
+struct ggml_tensor *goggml_arena_first(const goggml_arena *arena, int *chunk);
+struct ggml_tensor *goggml_arena_next(const goggml_arena *arena, int *chunk, struct ggml_tensor *tensor);
+
+// Makes the tensors that lie in the buffer unallocated again.
+void goggml_arena_detach(const goggml_arena *arena, ggml_backend_buffer_t buffer);
+
+#endif

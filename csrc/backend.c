@@ -1,0 +1,148 @@
+//go:build ignore
+
+#include "backend.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+goggml_ptr goggml_buft_alloc(ggml_backend_buffer_type_t type, size_t size) {
+	GUARDED(goggml_ptr, ggml_backend_buft_alloc_buffer(type, size))
+}
+
+goggml_ptr goggml_buffer_from_host_ptr(ggml_backend_dev_t device, void *ptr, size_t size, size_t max_tensor_size) {
+	GUARDED(goggml_ptr, ggml_backend_dev_buffer_from_host_ptr(device, ptr, size, max_tensor_size))
+}
+
+goggml_int goggml_tallocr_alloc(struct ggml_tallocr *allocator, struct ggml_tensor *tensor) {
+	GUARDED(goggml_int, ggml_tallocr_alloc(allocator, tensor))
+}
+
+goggml_int goggml_tensor_alloc(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor, void *address) {
+	GUARDED(goggml_int, ggml_backend_tensor_alloc(buffer, tensor, address))
+}
+
+goggml_int goggml_view_init(struct ggml_tensor *tensor) {
+	GUARDED(goggml_int, ggml_backend_view_init(tensor))
+}
+
+goggml_error goggml_buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
+	GUARDED_VOID(ggml_backend_buffer_clear(buffer, value))
+}
+
+goggml_error goggml_tensor_set(struct ggml_tensor *tensor, const void *data, size_t offset, size_t size) {
+	GUARDED_VOID(ggml_backend_tensor_set(tensor, data, offset, size))
+}
+
+goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size) {
+	GUARDED_VOID(ggml_backend_tensor_get(tensor, data, offset, size))
+}
+
+goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, size_t offset, size_t size) {
+	GUARDED_VOID(ggml_backend_tensor_memset(tensor, value, offset, size))
+}
+
+goggml_error goggml_tensor_copy(const struct ggml_tensor *src, struct ggml_tensor *dst) {
+	GUARDED_VOID(ggml_backend_tensor_copy(src, dst))
+}
+
+goggml_ptr goggml_load(const char *path) {
+	GUARDED(goggml_ptr, ggml_backend_load(path))
+}
+
+goggml_error goggml_load_all_from(const char *folder) {
+	GUARDED_VOID(ggml_backend_load_all_from_path(folder))
+}
+
+char *goggml_library_folder(void) {
+	Dl_info info;
+	if (dladdr((void *)ggml_backend_load_all, &info) == 0 || info.dli_fname == NULL) {
+		return NULL;
+	}
+	char *path = realpath(info.dli_fname, NULL);
+	char *slash = path ? strrchr(path, '/') : NULL;
+	if (slash != NULL) {
+		*slash = '\0';
+	}
+	return path;
+}
+
+goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params) {
+	GUARDED(goggml_ptr, ggml_backend_dev_init(device, params))
+}
+
+// The address of an optional function of the backend's plugin.
+static void *goggml_backend_proc(ggml_backend_t backend, const char *name) {
+	ggml_backend_dev_t device = ggml_backend_get_device(backend);
+	if (device == NULL) {
+		return NULL;
+	}
+	return ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), name);
+}
+
+// Runs on a worker thread for each node: a plain load, no call into Go.
+static bool goggml_poll_abort(void *flag) {
+	return __atomic_load_n((int32_t *)flag, __ATOMIC_RELAXED) != 0;
+}
+
+bool goggml_backend_set_abort_flag(ggml_backend_t backend, int32_t *flag) {
+	ggml_backend_set_abort_callback_t set = (ggml_backend_set_abort_callback_t)goggml_backend_proc(backend, "ggml_backend_set_abort_callback");
+	if (set == NULL) {
+		return false;
+	}
+	set(backend, flag ? goggml_poll_abort : NULL, flag);
+	return true;
+}
+
+bool goggml_backend_set_threads(ggml_backend_t backend, int n) {
+	ggml_backend_set_n_threads_t set = (ggml_backend_set_n_threads_t)goggml_backend_proc(backend, "ggml_backend_set_n_threads");
+	if (set == NULL) {
+		return false;
+	}
+	set(backend, n);
+	return true;
+}
+
+goggml_int goggml_backend_compute(ggml_backend_t backend, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_backend_graph_compute(backend, graph))
+}
+
+goggml_error goggml_backend_synchronize(ggml_backend_t backend) {
+	GUARDED_VOID(ggml_backend_synchronize(backend))
+}
+
+goggml_ptr goggml_gallocr_new(ggml_backend_buffer_type_t *types, int n) {
+	GUARDED(goggml_ptr, ggml_gallocr_new_n(types, n))
+}
+
+goggml_int goggml_gallocr_reserve(ggml_gallocr_t allocator, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_gallocr_reserve(allocator, graph))
+}
+
+goggml_int goggml_gallocr_alloc(ggml_gallocr_t allocator, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_gallocr_alloc_graph(allocator, graph))
+}
+
+goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t *types, int n, size_t graph_size, bool parallel, bool op_offload) {
+	GUARDED(goggml_ptr, ggml_backend_sched_new(backends, types, n, graph_size, parallel, op_offload))
+}
+
+goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_backend_sched_reserve(sched, graph))
+}
+
+goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_backend_sched_alloc_graph(sched, graph))
+}
+
+goggml_int goggml_sched_compute(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_backend_sched_graph_compute(sched, graph))
+}
+
+goggml_error goggml_sched_reset(ggml_backend_sched_t sched) {
+	GUARDED_VOID(ggml_backend_sched_reset(sched))
+}
+
+goggml_error goggml_sched_set_tensor_backend(ggml_backend_sched_t sched, struct ggml_tensor *node, ggml_backend_t backend) {
+	GUARDED_VOID(ggml_backend_sched_set_tensor_backend(sched, node, backend))
+}

@@ -1,0 +1,30 @@
+// Includes ggml's headers, after checking that they are there and not too old. Everything else includes this
+// file instead of them: cgo preprocesses before it compiles, so a failed check is the only message of a build.
+#ifndef GOGGML_CHECK_H
+#define GOGGML_CHECK_H
+
+#if !defined(__has_include)
+#error "goggml needs gcc 5 or clang 3 or newer"
+#elif !__has_include(<ggml.h>) || !__has_include(<ggml-rpc.h>)
+#error "ggml is missing: run scripts/vendor in a clone of goggml, or install ggml 0.27.0 or newer with its headers (Debian, Ubuntu: libggml-dev; Alpine: ggml-dev; Arch, Homebrew: ggml)"
+#else
+
+#include <ggml-rpc.h>
+
+// The headers carry no version number. But the number of the RPC protocol is in them, and it rises as operations
+// are added; 8 is that of ggml 0.27.0, the minimum in ggml/UPSTREAM.
+#if !defined(RPC_PROTO_MAJOR_VERSION) || RPC_PROTO_MAJOR_VERSION < 8
+#error "ggml is older than 0.27.0: run scripts/vendor in a clone of goggml, or install a newer ggml with its headers (on Debian 13: libggml-dev from trixie-backports)"
+#else
+
+#include <ggml.h>
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml-opt.h>
+#include <gguf.h>
+
+#endif
+#endif
+
+#endif

@@ -1,0 +1,14 @@
+// Everything that the Go files of package ggml see of C.
+#ifndef GOGGML_H
+#define GOGGML_H
+
+#include <stdlib.h>
+
+#include "guard.h"
+#include "arena.h"
+#include "ops.h"
+#include "graph.h"
+#include "backend.h"
+#include "gguf_io.h"
+
+#endif

@@ -1,0 +1,60 @@
+//go:build ignore
+
+#include "guard.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local struct goggml_frame *goggml_top;
+
+void goggml_push(struct goggml_frame *frame) {
+	frame->outer = goggml_top;
+	frame->error = NULL;
+	goggml_top = frame;
+}
+
+void goggml_pop(struct goggml_frame *frame) {
+	goggml_top = frame->outer;
+}
+
+// goggml_on_abort runs on the asserting thread. Without a frame (a worker
+// thread of a backend) nothing can be saved: it returns, and ggml aborts.
+static void goggml_on_abort(const char *message) {
+	struct goggml_frame *frame = goggml_top;
+	if (frame == NULL) {
+		fprintf(stderr, "ggml: fatal error on a worker thread: %s\n", message);
+		fflush(stderr);
+		return;
+	}
+	frame->error = strdup(message);
+	goggml_top = frame->outer;
+	_longjmp(frame->jump, 1);
+}
+
+extern void goggmlLog(int level, char *text);
+
+static void goggml_on_log(enum ggml_log_level level, const char *text, void *data) {
+	(void)data;
+	goggmlLog((int)level, (char *)text);
+}
+
+// An exception that a C++ part of the library lets escape ends here, on the
+// throwing thread and with its stack intact: nobody can catch it further out.
+static void goggml_on_terminate(void) {
+	if (goggml_top != NULL) {
+		goggml_on_abort("uncaught C++ exception, most likely out of memory");
+	}
+	abort();
+}
+
+void goggml_install(void) {
+	ggml_set_abort_callback(goggml_on_abort);
+	ggml_log_set(goggml_on_log, NULL);
+	// std::set_terminate; also replaces ggml's handler, which starts a debugger.
+	void (*set_terminate)(void (*)(void)) = (void (*)(void (*)(void)))dlsym(RTLD_DEFAULT, "_ZSt13set_terminatePFvvE");
+	if (set_terminate != NULL) {
+		set_terminate(goggml_on_terminate);
+	}
+}

@@ -1,0 +1,91 @@
+// GOGGML_OP(name, parameters, arguments): shim goggml_op_name calls ggml_name.
+// No include guard: it is included once for each use of the list.
+
+GOGGML_OP(new_tensor, (goggml_a arena, goggml_type type, int n_dims, const int64_t *ne), (ctx, type, n_dims, ne))
+GOGGML_OP(dup_tensor, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(view_tensor, (goggml_a arena, goggml_t a), (ctx, a))
+
+// arithmetic
+GOGGML_OP(dup, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(add, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(add_inplace, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(sub, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(mul, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(mul_inplace, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(div, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(scale, (goggml_a arena, goggml_t a, float s), (ctx, a, s))
+GOGGML_OP(scale_bias, (goggml_a arena, goggml_t a, float s, float b), (ctx, a, s, b))
+GOGGML_OP(sqr, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(sqrt, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(log, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(sin, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(cos, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(clamp, (goggml_a arena, goggml_t a, float min, float max), (ctx, a, min, max))
+GOGGML_OP(unary, (goggml_a arena, goggml_t a, enum ggml_unary_op op), (ctx, a, op))
+GOGGML_OP(leaky_relu, (goggml_a arena, goggml_t a, float slope, bool inplace), (ctx, a, slope, inplace))
+GOGGML_OP(silu_back, (goggml_a arena, goggml_t grad, goggml_t x), (ctx, grad, x))
+GOGGML_OP(glu, (goggml_a arena, goggml_t a, enum ggml_glu_op op, bool swapped), (ctx, a, op, swapped))
+GOGGML_OP(glu_split, (goggml_a arena, goggml_t a, goggml_t b, enum ggml_glu_op op), (ctx, a, b, op))
+GOGGML_OP(fill, (goggml_a arena, goggml_t a, float value), (ctx, a, value))
+GOGGML_OP(arange, (goggml_a arena, float start, float stop, float step), (ctx, start, stop, step))
+
+// reductions
+GOGGML_OP(sum, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(sum_rows, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(cumsum, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(mean, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(argmax, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(count_equal, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(argsort, (goggml_a arena, goggml_t a, enum ggml_sort_order order), (ctx, a, order))
+GOGGML_OP(top_k, (goggml_a arena, goggml_t a, int k), (ctx, a, k))
+
+// matrices
+GOGGML_OP(mul_mat, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(mul_mat_id, (goggml_a arena, goggml_t as, goggml_t b, goggml_t ids), (ctx, as, b, ids))
+GOGGML_OP(out_prod, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(diag, (goggml_a arena, goggml_t a), (ctx, a))
+
+// layout
+GOGGML_OP(repeat, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(repeat_4d, (goggml_a arena, goggml_t a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3), (ctx, a, ne0, ne1, ne2, ne3))
+GOGGML_OP(repeat_back, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(concat, (goggml_a arena, goggml_t a, goggml_t b, int dim), (ctx, a, b, dim))
+GOGGML_OP(acc, (goggml_a arena, goggml_t a, goggml_t b, size_t nb1, size_t nb2, size_t nb3, size_t offset), (ctx, a, b, nb1, nb2, nb3, offset))
+GOGGML_OP(set, (goggml_a arena, goggml_t a, goggml_t b, size_t nb1, size_t nb2, size_t nb3, size_t offset), (ctx, a, b, nb1, nb2, nb3, offset))
+GOGGML_OP(cpy, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(cast, (goggml_a arena, goggml_t a, goggml_type type), (ctx, a, type))
+GOGGML_OP(cont, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(cont_4d, (goggml_a arena, goggml_t a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3), (ctx, a, ne0, ne1, ne2, ne3))
+GOGGML_OP(reshape_1d, (goggml_a arena, goggml_t a, int64_t ne0), (ctx, a, ne0))
+GOGGML_OP(reshape_2d, (goggml_a arena, goggml_t a, int64_t ne0, int64_t ne1), (ctx, a, ne0, ne1))
+GOGGML_OP(reshape_3d, (goggml_a arena, goggml_t a, int64_t ne0, int64_t ne1, int64_t ne2), (ctx, a, ne0, ne1, ne2))
+GOGGML_OP(reshape_4d, (goggml_a arena, goggml_t a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3), (ctx, a, ne0, ne1, ne2, ne3))
+GOGGML_OP(view_4d, (goggml_a arena, goggml_t a, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, size_t nb1, size_t nb2, size_t nb3, size_t offset), (ctx, a, ne0, ne1, ne2, ne3, nb1, nb2, nb3, offset))
+GOGGML_OP(permute, (goggml_a arena, goggml_t a, int axis0, int axis1, int axis2, int axis3), (ctx, a, axis0, axis1, axis2, axis3))
+GOGGML_OP(transpose, (goggml_a arena, goggml_t a), (ctx, a))
+GOGGML_OP(get_rows, (goggml_a arena, goggml_t a, goggml_t ids), (ctx, a, ids))
+GOGGML_OP(get_rows_back, (goggml_a arena, goggml_t grad, goggml_t ids, goggml_t shape), (ctx, grad, ids, shape))
+GOGGML_OP(set_rows, (goggml_a arena, goggml_t a, goggml_t b, goggml_t ids), (ctx, a, b, ids))
+GOGGML_OP(pad, (goggml_a arena, goggml_t a, int p0, int p1, int p2, int p3), (ctx, a, p0, p1, p2, p3))
+
+// norms
+GOGGML_OP(norm, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps))
+GOGGML_OP(rms_norm, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps))
+GOGGML_OP(rms_norm_back, (goggml_a arena, goggml_t grad, goggml_t x, float eps), (ctx, grad, x, eps))
+GOGGML_OP(l2_norm, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps))
+GOGGML_OP(group_norm, (goggml_a arena, goggml_t a, int groups, float eps), (ctx, a, groups, eps))
+
+// attention
+GOGGML_OP(diag_mask_inf, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
+GOGGML_OP(diag_mask_zero, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
+GOGGML_OP(soft_max_ext, (goggml_a arena, goggml_t a, goggml_t mask, float scale, float max_bias), (ctx, a, mask, scale, max_bias))
+GOGGML_OP(soft_max_ext_back, (goggml_a arena, goggml_t grad, goggml_t y, float scale, float max_bias), (ctx, grad, y, scale, max_bias))
+GOGGML_OP(rope_ext, (goggml_a arena, goggml_t a, goggml_t pos, goggml_t factors, int n_dims, int mode, int n_ctx_orig, float freq_base, float freq_scale, float ext_factor, float attn_factor, float beta_fast, float beta_slow), (ctx, a, pos, factors, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow))
+GOGGML_OP(rope_ext_back, (goggml_a arena, goggml_t a, goggml_t pos, goggml_t factors, int n_dims, int mode, int n_ctx_orig, float freq_base, float freq_scale, float ext_factor, float attn_factor, float beta_fast, float beta_slow), (ctx, a, pos, factors, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow))
+GOGGML_OP(flash_attn_ext, (goggml_a arena, goggml_t q, goggml_t k, goggml_t v, goggml_t mask, float scale, float max_bias, float softcap), (ctx, q, k, v, mask, scale, max_bias, softcap))
+
+// training
+GOGGML_OP(cross_entropy_loss, (goggml_a arena, goggml_t logits, goggml_t labels), (ctx, logits, labels))
+GOGGML_OP(cross_entropy_loss_back, (goggml_a arena, goggml_t grad, goggml_t logits, goggml_t labels), (ctx, grad, logits, labels))
+GOGGML_OP(opt_step_adamw, (goggml_a arena, goggml_t a, goggml_t grad, goggml_t m, goggml_t v, goggml_t params), (ctx, a, grad, m, v, params))
+GOGGML_OP(opt_step_sgd, (goggml_a arena, goggml_t a, goggml_t grad, goggml_t params), (ctx, a, grad, params))

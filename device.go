@@ -1,0 +1,167 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Version is the version of the C library. C: ggml_version.
+func Version() string { return C.GoString(C.ggml_version()) }
+
+// A DeviceType is a kind of device. C: enum ggml_backend_dev_type.
+type DeviceType int
+
+// The kinds of devices.
+const (
+	CPU           DeviceType = C.GGML_BACKEND_DEVICE_TYPE_CPU   // the processor, system memory
+	GPU           DeviceType = C.GGML_BACKEND_DEVICE_TYPE_GPU   // a GPU with memory of its own
+	IntegratedGPU DeviceType = C.GGML_BACKEND_DEVICE_TYPE_IGPU  // a GPU that uses system memory
+	Accelerator   DeviceType = C.GGML_BACKEND_DEVICE_TYPE_ACCEL // works beside the CPU, like BLAS
+	MetaDevice    DeviceType = C.GGML_BACKEND_DEVICE_TYPE_META  // several devices as one
+)
+
+// String names the kind.
+func (t DeviceType) String() string {
+	switch t {
+	case CPU:
+		return "CPU"
+	case GPU:
+		return "GPU"
+	case IntegratedGPU:
+		return "integrated GPU"
+	case Accelerator:
+		return "accelerator"
+	case MetaDevice:
+		return "meta"
+	}
+	return fmt.Sprintf("DeviceType(%d)", int(t))
+}
+
+// A Device computes and has memory. It stays valid for the life of the
+// process, and is safe for concurrent use. C: ggml_backend_dev_t.
+type Device struct{ d C.ggml_backend_dev_t }
+
+// Devices lists the devices of all loaded backends. C: ggml_backend_dev_get.
+func Devices() ([]*Device, error) {
+	if err := LoadBackends(); err != nil {
+		return nil, err
+	}
+	var devices []*Device
+	for i := range C.ggml_backend_dev_count() {
+		d := &Device{C.ggml_backend_dev_get(i)}
+		if !onlyCPU || d.Type() == CPU {
+			devices = append(devices, d)
+		}
+	}
+	return devices, nil
+}
+
+// DeviceByName finds a device, "CPU" or "CUDA0" for example; the error lists
+// the names there are. C: ggml_backend_dev_by_name.
+func DeviceByName(name string) (*Device, error) {
+	devices, err := Devices()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, d := range devices {
+		if strings.EqualFold(d.Name(), name) {
+			return d, nil
+		}
+		names = append(names, d.Name())
+	}
+	return nil, fmt.Errorf("ggml: device %q: %w; the devices are %s", name, ErrNotLoaded, strings.Join(names, ", "))
+}
+
+// DeviceByType finds the first device of a kind.
+// C: ggml_backend_dev_by_type.
+func DeviceByType(t DeviceType) (*Device, error) {
+	devices, err := Devices()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range devices {
+		if d.Type() == t {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("ggml: no device of kind %v: %w", t, ErrNotLoaded)
+}
+
+// Name names the device. C: ggml_backend_dev_name.
+func (d *Device) Name() string { return C.GoString(C.ggml_backend_dev_name(d.d)) }
+
+// Description says what hardware it is. C: ggml_backend_dev_description.
+func (d *Device) Description() string {
+	return strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(d.d)))
+}
+
+// Type returns the kind of device. C: ggml_backend_dev_type.
+func (d *Device) Type() DeviceType { return DeviceType(C.ggml_backend_dev_type(d.d)) }
+
+// Registry returns the backend of the device. C: ggml_backend_dev_backend_reg.
+func (d *Device) Registry() *Registry { return &Registry{C.ggml_backend_dev_backend_reg(d.d)} }
+
+// BufferType is the device's own memory. C: ggml_backend_dev_buffer_type.
+func (d *Device) BufferType() *BufferType { return &BufferType{C.ggml_backend_dev_buffer_type(d.d)} }
+
+// HostBufferType is system memory from which the device copies fast; nil when
+// it has none. C: ggml_backend_dev_host_buffer_type.
+func (d *Device) HostBufferType() *BufferType {
+	if b := C.ggml_backend_dev_host_buffer_type(d.d); b != nil {
+		return &BufferType{b}
+	}
+	return nil
+}
+
+// DeviceProperties describes a device. C: struct ggml_backend_dev_props.
+type DeviceProperties struct {
+	Name, Description string
+	Type              DeviceType
+	ID                string // PCI bus id in lower case; "" when unknown
+	MemoryFree        int64  // bytes
+	MemoryTotal       int64  // bytes
+	Async             bool   // computes and copies asynchronously
+	HostBuffer        bool   // has a HostBufferType
+	BufferFromHost    bool   // uses memory of the program in place
+	Events            bool   // has events
+}
+
+// Properties describes the device. C: ggml_backend_dev_get_props.
+func (d *Device) Properties() DeviceProperties {
+	var p C.struct_ggml_backend_dev_props
+	C.ggml_backend_dev_get_props(d.d, &p)
+	id := ""
+	if p.device_id != nil {
+		id = C.GoString(p.device_id)
+	}
+	return DeviceProperties{
+		Name:           C.GoString(p.name),
+		Description:    strings.TrimSpace(C.GoString(p.description)),
+		Type:           DeviceType(p._type),
+		ID:             id,
+		MemoryFree:     int64(p.memory_free),
+		MemoryTotal:    int64(p.memory_total),
+		Async:          bool(p.caps.async),
+		HostBuffer:     bool(p.caps.host_buffer),
+		BufferFromHost: bool(p.caps.buffer_from_host_ptr),
+		Events:         bool(p.caps.events),
+	}
+}
+
+// SupportsOp tells whether the device computes the tensor's op on its types
+// and shapes. C: ggml_backend_dev_supports_op.
+func (d *Device) SupportsOp(t *Tensor) bool {
+	var yes bool
+	t.inspect(func() { yes = bool(C.ggml_backend_dev_supports_op(d.d, t.t)) })
+	return yes
+}
+
+// SupportsBufferType tells whether the device computes on tensors that lie in
+// such memory. C: ggml_backend_dev_supports_buft.
+func (d *Device) SupportsBufferType(bt *BufferType) bool {
+	return bool(C.ggml_backend_dev_supports_buft(d.d, bt.b))
+}

@@ -1,0 +1,358 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// ErrKeyNotFound is a key that a GGUF file does not have.
+var ErrKeyNotFound = errors.New("key not found")
+
+// A FileError is a file that cannot be read, is damaged, or cannot be written.
+type FileError struct {
+	Path   string
+	Reason string // what is wrong, and the remedy
+	Err    error  // the cause, when there is one
+}
+
+// Error names the file and the reason.
+func (e *FileError) Error() string { return "ggml: " + e.Path + ": " + e.Reason }
+
+// Unwrap returns the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// fileError describes what happened to a file. Of the system's errors only the
+// cause is told, for they name the file again.
+func fileError(path, doing string, err error) error {
+	var have *FileError
+	if errors.As(err, &have) {
+		return err
+	}
+	cause := err
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		cause = p.Err
+	}
+	reason := cause.Error()
+	if doing != "" {
+		reason = doing + ": " + reason
+	}
+	return &FileError{Path: path, Reason: reason, Err: err}
+}
+
+// A GGUF is the metadata of a GGUF file: key-value pairs, and the names,
+// types and shapes of tensors. The data of the tensors stays in the file, or
+// where [GGUF.AddTensor] found it, until [GGUF.Load] or [GGUF.WriteFile]
+// reads it.
+//
+// An opened file can be changed and written to a file of another name, or the
+// same one. A GGUF is safe for concurrent use. C: struct gguf_context.
+type GGUF struct {
+	h    *handle
+	core *ggufCore
+	name string // of the file, for messages
+
+	mu      sync.Mutex
+	sources map[string]ggufSource // the data of the tensors that were added
+	exact   map[string]any        // values whose strings C would cut at a NUL
+
+	reader io.ReaderAt // the file, nil for a new GGUF
+	start  int64       // of the data in it
+	size   int64       // of the file in bytes
+}
+
+// A ggufSource writes the data of a tensor.
+type ggufSource func(w io.Writer) error
+
+// ggufCore is what the handle frees.
+type ggufCore struct {
+	ctx  *C.struct_gguf_context
+	file *os.File // that OpenGGUF opened
+}
+
+func (c *ggufCore) free() {
+	C.gguf_free(c.ctx)
+	if c.file != nil {
+		c.file.Close()
+	}
+}
+
+func newGGUF(name string, ctx unsafe.Pointer, file *os.File) *GGUF {
+	core := &ggufCore{ctx: (*C.struct_gguf_context)(ctx), file: file}
+	g := &GGUF{name: name, core: core, sources: map[string]ggufSource{}}
+	g.h, _ = newHandle("GGUF", core.free)
+	closeOnCollect(g, g.h)
+	return g
+}
+
+// NewGGUF makes an empty GGUF, to be filled and written. C: gguf_init_empty.
+func NewGGUF() *GGUF {
+	r := C.goggml_gguf_new()
+	if guardError(r.error) != nil || r.value == nil {
+		// The Go runtime itself dies when so little memory is left.
+		panic("ggml: out of memory")
+	}
+	return newGGUF("new GGUF", r.value, nil)
+}
+
+// OpenGGUF reads the header of a file. Every tensor lies within the file: one
+// that is cut short is refused, with a [FileError] that says so. The file
+// stays open until Close. C: gguf_init_from_callback.
+func OpenGGUF(path string) (*GGUF, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(path, "cannot be opened", err)
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("it is a folder; name the file in it")
+	}
+	if err != nil {
+		file.Close()
+		return nil, fileError(path, "cannot be opened", err)
+	}
+	g, err := readGGUF(path, file, info.Size(), file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// ReadGGUF reads the header of a file of size bytes. The reader is used until
+// Close, and not closed by it. C: gguf_init_from_callback.
+func ReadGGUF(r io.ReaderAt, size int64) (*GGUF, error) {
+	name := "GGUF data"
+	if named, ok := r.(interface{ Name() string }); ok {
+		name = named.Name()
+	}
+	return readGGUF(name, r, size, nil)
+}
+
+func readGGUF(name string, r io.ReaderAt, size int64, file *os.File) (*GGUF, error) {
+	header, err := scanGGUF(r, size)
+	if err != nil {
+		return nil, fileError(name, "", err)
+	}
+	ctx := C.goggml_gguf_read(unsafe.Pointer(&header.raw[0]), C.size_t(len(header.raw)), C.uint64_t(size))
+	if err := guardError(ctx.error); err != nil {
+		return nil, fileError(name, "the header is damaged; download the file again", err)
+	}
+	if ctx.value == nil {
+		return nil, &FileError{Path: name, Reason: "the header is damaged; download the file again"}
+	}
+	g := newGGUF(name, ctx.value, file)
+	g.exact, g.reader, g.start, g.size = header.exact, r, int64(len(header.raw)), size
+	return g, nil
+}
+
+// Close frees the metadata, and closes the file that [OpenGGUF] opened.
+// Memory-mapped tensors stay. It never fails. C: gguf_free.
+func (g *GGUF) Close() error {
+	if g != nil {
+		g.h.close()
+	}
+	return nil
+}
+
+// Name is the path of the file, as it was opened.
+func (g *GGUF) Name() string { return g.name }
+
+// with runs f with the C object, alone.
+func (g *GGUF) with(f func(ctx *C.struct_gguf_context) error) error {
+	if err := g.h.acquire(); err != nil {
+		return err
+	}
+	defer g.h.release()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return f(g.core.ctx)
+}
+
+// number is what f returns, 0 when closed.
+func (g *GGUF) number(f func(ctx *C.struct_gguf_context) int64) int64 {
+	var n int64
+	_ = g.with(func(ctx *C.struct_gguf_context) error {
+		n = f(ctx)
+		return nil
+	})
+	return n
+}
+
+// Version is the version of the format; files are written with version 3.
+// C: gguf_get_version.
+func (g *GGUF) Version() int {
+	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_version(ctx)) }))
+}
+
+// Alignment is the alignment in bytes of the data of tensors in the file. Set
+// it by the key "general.alignment" before adding tensors.
+// C: gguf_get_alignment.
+func (g *GGUF) Alignment() int64 {
+	return g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_alignment(ctx)) })
+}
+
+// DataOffset is where the data section starts, in bytes from the start of the
+// file: the file that was opened, or of a new GGUF the file to be written.
+// C: gguf_get_data_offset.
+func (g *GGUF) DataOffset() int64 {
+	return g.number(func(ctx *C.struct_gguf_context) int64 {
+		if g.reader != nil {
+			return g.start
+		}
+		r := C.goggml_gguf_meta_size(ctx)
+		_ = guardError(r.error)
+		return int64(r.value)
+	})
+}
+
+// A GGUFTensor describes a tensor in a file.
+type GGUFTensor struct {
+	Name   string
+	Type   Type
+	Shape  []int64 // [ne0, ne1, …], ne0 fastest
+	Offset int64   // bytes from the start of the data section
+	Size   int64   // bytes
+}
+
+// NumElements is the product of the sizes.
+func (t GGUFTensor) NumElements() int64 {
+	n := int64(1)
+	for _, ne := range t.Shape {
+		n *= ne
+	}
+	return n
+}
+
+// String describes the tensor: its name, type and shape.
+func (t GGUFTensor) String() string { return Operand{t.Name, t.Type, t.Shape}.String() }
+
+// check demands a type and shape that the library has, drops trailing ones
+// from the shape, and calculates the size.
+func (t *GGUFTensor) check() error {
+	if !t.Type.Valid() {
+		return fmt.Errorf("tensor %q has the unknown type %d", t.Name, int32(t.Type))
+	}
+	if len(t.Shape) < 1 || len(t.Shape) > MaxDims {
+		return fmt.Errorf("tensor %q has %d dimensions instead of 1 to %d", t.Name, len(t.Shape), MaxDims)
+	}
+	elements := int64(1)
+	for i, n := range t.Shape {
+		if n < 1 || n > math.MaxInt64>>7/elements {
+			return fmt.Errorf("tensor %q has the impossible size %d in dimension %d", t.Name, n, i)
+		}
+		elements *= n
+	}
+	if block := t.Type.BlockSize(); t.Shape[0]%block != 0 {
+		return fmt.Errorf("tensor %q has rows of %d elements; rows of %v are multiples of %d", t.Name, t.Shape[0], t.Type, block)
+	}
+	dims := len(t.Shape)
+	for dims > 1 && t.Shape[dims-1] == 1 {
+		dims--
+	}
+	t.Shape = slices.Clip(t.Shape[:dims])
+	t.Size = t.Type.RowSize(elements)
+	return nil
+}
+
+// ne is the shape with all dimensions.
+func (t GGUFTensor) ne() [MaxDims]int64 {
+	ne := [MaxDims]int64{1, 1, 1, 1}
+	copy(ne[:], t.Shape)
+	return ne
+}
+
+func ggufTensorAt(ctx *C.struct_gguf_context, id C.int64_t) (GGUFTensor, error) {
+	r := C.goggml_gguf_info_at(ctx, id)
+	if err := guardError(r.error); err != nil {
+		return GGUFTensor{}, err
+	}
+	v := r.value
+	t := GGUFTensor{
+		Name:  C.GoString(v.name),
+		Type:  Type(v._type),
+		Shape: []int64{int64(v.ne[0]), int64(v.ne[1]), int64(v.ne[2]), int64(v.ne[3])},
+	}
+	err := t.check()
+	t.Offset, t.Size = int64(v.offset), int64(v.size)
+	return t, err
+}
+
+func ggufTensors(ctx *C.struct_gguf_context) ([]GGUFTensor, error) {
+	n := C.gguf_get_n_tensors(ctx)
+	list := make([]GGUFTensor, 0, n)
+	for id := range n {
+		t, err := ggufTensorAt(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// NumTensors counts the tensors. C: gguf_get_n_tensors.
+func (g *GGUF) NumTensors() int {
+	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_n_tensors(ctx)) }))
+}
+
+// Tensors iterates over the tensors in the order of the file; there are none
+// once the GGUF is closed. C: gguf_get_tensor_name, gguf_get_tensor_type,
+// gguf_get_tensor_ne, gguf_get_tensor_offset, gguf_get_tensor_size.
+func (g *GGUF) Tensors() iter.Seq[GGUFTensor] {
+	return func(yield func(GGUFTensor) bool) {
+		list, _ := g.tensorList()
+		for _, t := range list {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+func (g *GGUF) tensorList() (list []GGUFTensor, err error) {
+	err = g.with(func(ctx *C.struct_gguf_context) error {
+		list, err = ggufTensors(ctx)
+		return err
+	})
+	return list, err
+}
+
+// Tensor finds a tensor by its name. C: gguf_find_tensor.
+func (g *GGUF) Tensor(name string) (GGUFTensor, bool) {
+	var t GGUFTensor
+	found := false
+	_ = g.with(func(ctx *C.struct_gguf_context) error {
+		id := ggufFindTensor(ctx, name)
+		if id < 0 {
+			return nil
+		}
+		var err error
+		t, err = ggufTensorAt(ctx, id)
+		found = err == nil
+		return err
+	})
+	return t, found
+}
+
+func ggufFindTensor(ctx *C.struct_gguf_context, name string) C.int64_t {
+	if hasNUL(name) {
+		return -1
+	}
+	return withCString(name, func(s *C.char) C.int64_t { return C.gguf_find_tensor(ctx, s) })
+}
+
+// hasNUL tells whether C would take only a part of the string.
+func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }

@@ -1,0 +1,217 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unsafe"
+)
+
+// LoadOptions say which tensors [GGUF.Load] loads, and how.
+type LoadOptions struct {
+	// Filter chooses the tensors; nil chooses all.
+	Filter func(GGUFTensor) bool
+	// BufferType is the memory to load into; nil stands for the device's own.
+	// Tensors are memory-mapped only when it is nil.
+	BufferType *BufferType
+	// NoMmap reads the file into memory of its own even where it could be
+	// mapped. Use it for a file on a slow network, or one that may change.
+	NoMmap bool
+	// Progress, if not nil, is called as bytes of tensors are read. A file
+	// that is mapped counts at once.
+	Progress func(done, total int64)
+}
+
+// Load makes the tensors of the file in a context, with the names they have
+// there, and gives them their data on a device. Close the result when the
+// tensors are not needed any more; the GGUF itself may be closed at once.
+//
+// A device that computes on the program's memory, like the CPU, gets the file
+// memory-mapped: nothing is read until it is needed, and processes share it.
+// Such a tensor may be written; the change stays in this process. The file
+// must not be changed in place or cut short while it is mapped (the system
+// would kill the process); replacing it by a rename is safe.
+//
+// Otherwise the file is read piece by piece into memory of the device. Either
+// way the memory is marked [UsageWeights]. On an error the context may hold
+// tensors without data: close it.
+//
+// C: ggml_backend_dev_buffer_from_host_ptr, ggml_backend_tensor_alloc,
+// ggml_backend_tensor_set.
+func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
+	if err := g.h.acquire(); err != nil {
+		return nil, err
+	}
+	defer g.h.release()
+	if d == nil {
+		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no device"}
+	}
+	l := &ggufLoader{g: g, device: d, LoadOptions: o}
+	err := l.makeTensors(c)
+	if err != nil {
+		return nil, err
+	}
+	buffers, err := l.load()
+	if err != nil {
+		buffers.Close()
+		return nil, fileError(g.name, "cannot be loaded", err)
+	}
+	buffers.SetUsage(UsageWeights)
+	return buffers, nil
+}
+
+// A ggufLoader is one call of Load.
+type ggufLoader struct {
+	LoadOptions
+	g       *GGUF
+	device  *Device
+	infos   []GGUFTensor
+	tensors []*Tensor
+	total   int64
+	done    int64
+}
+
+func (l *ggufLoader) makeTensors(c *Context) error {
+	list, err := l.g.tensorList()
+	if err != nil {
+		return err
+	}
+	for _, info := range list {
+		if l.Filter != nil && !l.Filter(info) {
+			continue
+		}
+		if l.g.added(info.Name) {
+			return &FileError{Path: l.g.name, Reason: fmt.Sprintf("tensor %q was added and is not in the file yet; write the file and open it", info.Name)}
+		}
+		l.infos = append(l.infos, info)
+		l.tensors = append(l.tensors, c.NewTensor(info.Type, info.Shape...).SetName(info.Name))
+		l.total += info.Size
+	}
+	return c.Err()
+}
+
+func (g *GGUF) added(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.sources[name]
+	return ok
+}
+
+func (l *ggufLoader) progress(n int64) {
+	l.done += n
+	if l.Progress != nil {
+		l.Progress(l.done, l.total)
+	}
+}
+
+func (l *ggufLoader) load() (*Buffers, error) {
+	if len(l.tensors) == 0 {
+		return &Buffers{}, nil
+	}
+	if b, err := l.mapped(); b != nil || err != nil {
+		return b, err
+	}
+	return l.read()
+}
+
+// mapped maps the pages in which the tensors lie. It returns nil when that is
+// not possible, and the file has to be read.
+func (l *ggufLoader) mapped() (*Buffers, error) {
+	file, ok := l.g.reader.(*os.File)
+	if !ok || l.NoMmap || l.BufferType != nil || !l.device.Properties().BufferFromHost {
+		return nil, nil
+	}
+	alignment := l.device.BufferType().Alignment()
+	first, last, largest := l.g.size, int64(0), int64(0)
+	for _, info := range l.infos {
+		start := l.g.start + info.Offset
+		if start%alignment != 0 {
+			return nil, nil
+		}
+		first, last, largest = min(first, start), max(last, start+info.Size), max(largest, info.Size)
+	}
+	first -= first % int64(os.Getpagesize())
+	memory, err := mapFile(file, first, last-first)
+	if err != nil {
+		return nil, nil // some file systems cannot
+	}
+	r := C.goggml_buffer_from_host_ptr(l.device.d, unsafe.Pointer(&memory[0]), C.size_t(len(memory)), C.size_t(largest))
+	if r.value == nil {
+		unmapFile(memory)
+		return nil, guardError(r.error)
+	}
+	b, err := newBuffer(C.ggml_backend_buffer_t(r.value), func() { unmapFile(memory) })
+	if err != nil {
+		return nil, err
+	}
+	all := &Buffers{list: []*Buffer{b}}
+	for i, t := range l.tensors {
+		if err := b.placeAt(t, l.g.start+l.infos[i].Offset-first); err != nil {
+			return all, err
+		}
+	}
+	l.progress(l.total)
+	return all, nil
+}
+
+// read allocates memory and reads the tensors into it.
+func (l *ggufLoader) read() (*Buffers, error) {
+	bt := l.BufferType
+	if bt == nil {
+		bt = l.device.BufferType()
+	}
+	all, err := allocateTensors(l.tensors, bt)
+	if err != nil {
+		return nil, err
+	}
+	chunk := make([]byte, chunkSize)
+	for i, t := range l.tensors {
+		if err := l.fill(t, l.infos[i], chunk); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func (l *ggufLoader) fill(t *Tensor, info GGUFTensor, chunk []byte) error {
+	for offset := int64(0); offset < info.Size; {
+		part := chunk[:min(int64(len(chunk)), info.Size-offset)]
+		n, err := l.g.reader.ReadAt(part, l.g.start+info.Offset+offset)
+		if n < len(part) {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return fmt.Errorf("tensor %q: %w", info.Name, err)
+		}
+		if err := t.WriteBytes(part, offset); err != nil {
+			return err
+		}
+		offset += int64(n)
+		l.progress(int64(n))
+	}
+	return nil
+}
+
+// allocateTensors puts tensors into as few buffers as the type allows.
+func allocateTensors(tensors []*Tensor, bt *BufferType) (*Buffers, error) {
+	all := &Buffers{}
+	for len(tensors) > 0 {
+		n, size := fitting(tensors, bt)
+		b, err := bt.NewBuffer(size)
+		if err != nil {
+			all.Close()
+			return nil, err
+		}
+		all.list = append(all.list, b)
+		if err := b.placeAll(tensors[:n]); err != nil {
+			all.Close()
+			return nil, err
+		}
+		tensors = tensors[n:]
+	}
+	return all, nil
+}

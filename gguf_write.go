@@ -1,0 +1,279 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// chunkSize is how much of a tensor is in memory while it is read or written.
+const chunkSize = 1 << 20
+
+// AddTensor adds a tensor by its name, with its type and shape. The tensor is
+// contiguous and has memory; its data is read when the file is written, so it
+// must not be closed before. C: gguf_add_tensor.
+func (g *GGUF) AddTensor(t *Tensor) error {
+	if t == nil || t.t == nil {
+		return t.errorf("gguf_add_tensor", nil, "there is no tensor: it is nil or comes from an op that failed")
+	}
+	if !t.Allocated() {
+		return t.errorf("gguf_add_tensor", ErrNotAllocated, "the tensor has no memory; allocate its context first")
+	}
+	if !t.Contiguous() {
+		return t.errorf("gguf_add_tensor", nil, "the tensor must be contiguous; call Cont")
+	}
+	info := GGUFTensor{Name: t.Name(), Type: t.typ, Shape: t.Shape()}
+	return g.AddTensorFrom(info, func(w io.Writer) error {
+		chunk := make([]byte, min(chunkSize, info.Type.RowSize(t.NumElements())))
+		for offset, n := int64(0), t.NumBytes(); offset < n; offset += int64(len(chunk)) {
+			chunk = chunk[:min(int64(len(chunk)), n-offset)]
+			if err := t.ReadBytes(chunk, offset); err != nil {
+				return err
+			}
+			if _, err := w.Write(chunk); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// AddTensorFrom adds a tensor whose data write produces each time the file is
+// written: exactly as many bytes as the type and shape take. Of info the name,
+// type and shape count. C: gguf_add_tensor.
+func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) error {
+	info.Shape = slices.Clone(info.Shape)
+	if err := info.check(); err != nil {
+		return &FileError{Path: g.name, Reason: err.Error()}
+	}
+	if info.Name == "" || len(info.Name) > maxGGUFName || hasNUL(info.Name) {
+		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: a name has 1 to %d bytes, without a NUL; call SetName", info.Name, maxGGUFName)}
+	}
+	return g.with(func(ctx *C.struct_gguf_context) error {
+		if ggufFindTensor(ctx, info.Name) >= 0 {
+			return &FileError{Path: g.name, Reason: fmt.Sprintf("has a tensor %q already; names are unique", info.Name)}
+		}
+		ne := info.ne()
+		err := withCString(info.Name, func(s *C.char) error {
+			return guardError(C.goggml_gguf_add(ctx, s, C.enum_ggml_type(info.Type), (*C.int64_t)(&ne[0])))
+		})
+		if err == nil {
+			g.sources[info.Name] = write
+		}
+		return err
+	})
+}
+
+// ggufMeta is the header as it is written, up to the first tensor.
+// C: gguf_get_meta_size, gguf_get_meta_data.
+func ggufMeta(ctx *C.struct_gguf_context) ([]byte, error) {
+	size := C.goggml_gguf_meta_size(ctx)
+	if err := guardError(size.error); err != nil {
+		return nil, err
+	}
+	header := make([]byte, size.value)
+	return header, guardError(C.goggml_gguf_meta_data(ctx, unsafe.Pointer(&header[0])))
+}
+
+// WriteTo writes the file: the header, and then the data of one tensor after
+// the other, of which only a small part is in memory at a time. The same keys
+// and tensors always give the same bytes. It returns the number of bytes
+// written. C: gguf_get_meta_data.
+func (g *GGUF) WriteTo(w io.Writer) (int64, error) {
+	if err := g.h.acquire(); err != nil {
+		return 0, err
+	}
+	defer g.h.release()
+	counted := &countingWriter{w: w}
+	buffered := bufio.NewWriterSize(counted, chunkSize)
+	err := g.write(buffered)
+	if err == nil {
+		err = buffered.Flush()
+	}
+	return counted.n, err
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (g *GGUF) write(w io.Writer) error {
+	var header []byte
+	var tensors []GGUFTensor
+	var sources []ggufSource
+	var alignment int64
+	// The lock ends before data is written: a source may use the GGUF.
+	err := g.with(func(ctx *C.struct_gguf_context) (err error) {
+		if header, err = ggufMeta(ctx); err != nil {
+			return err
+		}
+		alignment = int64(C.gguf_get_alignment(ctx))
+		tensors, err = ggufTensors(ctx)
+		for _, t := range tensors {
+			sources = append(sources, g.source(t))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	for i, t := range tensors {
+		if err := writeTensor(w, t, sources[i], alignment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// source is where the data of a tensor comes from. The caller has the lock.
+func (g *GGUF) source(t GGUFTensor) ggufSource {
+	if added, ok := g.sources[t.Name]; ok {
+		return added
+	}
+	return func(w io.Writer) error {
+		n, err := io.Copy(w, io.NewSectionReader(g.reader, g.start+t.Offset, t.Size))
+		if err == nil && n < t.Size {
+			err = fileError(g.name, "has become shorter since it was opened", io.ErrUnexpectedEOF)
+		}
+		return err
+	}
+}
+
+var errTooMuchData = errors.New("more data than the type and shape of the tensor take")
+
+// exactWriter lets only so many bytes through.
+type exactWriter struct {
+	w    io.Writer
+	left int64
+}
+
+func (e *exactWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > e.left {
+		return 0, errTooMuchData
+	}
+	n, err := e.w.Write(p)
+	e.left -= int64(n)
+	return n, err
+}
+
+func writeTensor(w io.Writer, t GGUFTensor, source ggufSource, alignment int64) error {
+	exact := &exactWriter{w: w, left: t.Size}
+	err := source(exact)
+	if err == nil && exact.left > 0 {
+		err = fmt.Errorf("%d bytes of data are missing", exact.left)
+	}
+	if err != nil {
+		return fmt.Errorf("tensor %q of %d bytes: %w", t.Name, t.Size, err)
+	}
+	_, err = w.Write(make([]byte, padded(t.Size, alignment)-t.Size))
+	return err
+}
+
+// WriteFile writes the file beside path under a temporary name, makes sure
+// that it is on the disk, and renames it: path never names half a file, and an
+// opened file may be replaced by itself. After an error nothing is left. A
+// path that is no regular file, a pipe for example, is written directly.
+func (g *GGUF) WriteFile(path string) error {
+	if err := g.h.acquire(); err != nil {
+		return err
+	}
+	defer g.h.release()
+	target := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		target = real
+	}
+	write := g.replace
+	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
+		write = g.writeDirectly
+	}
+	if err := write(target); err != nil {
+		return writeError(path, target, err)
+	}
+	return nil
+}
+
+func (g *GGUF) writeDirectly(path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = g.WriteTo(file)
+	return errors.Join(err, file.Close())
+}
+
+func (g *GGUF) replace(path string) (err error) {
+	temporary := path + "." + rand.Text()[:8] + ".tmp"
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			os.Remove(temporary)
+		}
+	}()
+	if old, err := os.Stat(path); err == nil {
+		if err := file.Chmod(old.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	if _, err := g.WriteTo(file); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	syncFolder(filepath.Dir(path))
+	return nil
+}
+
+// syncFolder makes a rename last, where the file system can do that.
+func syncFolder(path string) {
+	if folder, err := os.Open(path); err == nil {
+		_ = folder.Sync()
+		folder.Close()
+	}
+}
+
+// writeError names the file that was to be written, where the system's error
+// names the temporary one.
+func writeError(path, target string, err error) error {
+	reason := err.Error()
+	var p *fs.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p) && strings.HasPrefix(p.Path, target):
+		reason = p.Err.Error()
+	case errors.As(err, &l):
+		reason = l.Err.Error()
+	}
+	return &FileError{Path: path, Reason: "cannot be written: " + reason, Err: err}
+}

@@ -1,0 +1,139 @@
+package ggml
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+)
+
+// A handle owns one C object. Its references are the owner, each child that
+// needs it, and each call in flight; Close takes the owner's away and lets
+// nobody in any more, and the C object is freed when the last one leaves.
+type handle struct {
+	kind    string
+	state   atomic.Int64 // references; closedBit once closed
+	free    func()
+	parents []*handle
+}
+
+const closedBit = int64(1) << 62
+
+// newHandle takes a reference to each parent, which the handle keeps until it
+// is freed. When a parent is closed it frees the C object and fails.
+func newHandle(kind string, free func(), parents ...*handle) (*handle, error) {
+	h := &handle{kind: kind, free: free, parents: parents}
+	for i, p := range parents {
+		if err := p.acquire(); err != nil {
+			for _, q := range parents[:i] {
+				q.release()
+			}
+			free()
+			return nil, err
+		}
+	}
+	h.state.Store(1)
+	handles.opened(h)
+	return h, nil
+}
+
+// acquire takes a reference, so that the C object stays until release.
+func (h *handle) acquire() error {
+	for {
+		s := h.state.Load()
+		if s&closedBit != 0 {
+			return fmt.Errorf("ggml: %s: %w", h.kind, ErrClosed)
+		}
+		if h.state.CompareAndSwap(s, s+1) {
+			return nil
+		}
+	}
+}
+
+func (h *handle) release() {
+	if h.state.Add(-1) != closedBit {
+		return
+	}
+	h.free()
+	for _, p := range h.parents {
+		p.release()
+	}
+}
+
+func (h *handle) closed() bool { return h.state.Load()&closedBit != 0 }
+
+// close is idempotent. It reports whether this call closed the handle.
+func (h *handle) close() bool {
+	for {
+		s := h.state.Load()
+		if s&closedBit != 0 {
+			return false
+		}
+		if h.state.CompareAndSwap(s, s|closedBit) {
+			handles.closed(h)
+			h.release()
+			return true
+		}
+	}
+}
+
+// closeOnCollect is the backstop for an object that is dropped without Close:
+// it closes the handle when the garbage collector finds owner unreachable.
+func closeOnCollect[T any](owner *T, h *handle) {
+	runtime.AddCleanup(owner, func(h *handle) {
+		if h.close() {
+			logger().Warn("ggml: object was garbage collected without Close", slog.String("kind", h.kind))
+		}
+	}, h)
+}
+
+// handles counts the open handles of each kind.
+var handles = handleTable{counts: map[string]int{}}
+
+type handleTable struct {
+	mu      sync.Mutex
+	counts  map[string]int
+	profile *pprof.Profile
+}
+
+func (t *handleTable) opened(h *handle) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.profile == nil && os.Getenv("GOGGML_DEBUG") == "handles" {
+		t.profile = pprof.NewProfile("github.com/goggml/ggml/handles")
+	}
+	t.counts[h.kind]++
+	if t.profile != nil {
+		t.profile.Add(h, 3)
+	}
+}
+
+func (t *handleTable) closed(h *handle) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts[h.kind]--; t.counts[h.kind] == 0 {
+		delete(t.counts, h.kind)
+	}
+	if t.profile != nil {
+		t.profile.Remove(h)
+	}
+}
+
+// OpenObjects counts the objects of this package that are not closed yet, by
+// kind ("context", "buffer", …). A test of a program can demand that it is
+// empty at the end. With the environment variable GOGGML_DEBUG=handles the
+// pprof profile "github.com/goggml/ggml/handles" tells where they were made.
+//
+// It is safe for concurrent use.
+func OpenObjects() map[string]int {
+	handles.mu.Lock()
+	defer handles.mu.Unlock()
+	open := make(map[string]int, len(handles.counts))
+	for kind, n := range handles.counts {
+		open[kind] = n
+	}
+	return open
+}

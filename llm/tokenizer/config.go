@@ -1,0 +1,225 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// ID is a token id: an index into the vocabulary.
+type ID = int32
+
+// None stands for a special token that the vocabulary does not have.
+const None ID = -1
+
+// Tokenizer models, the values of tokenizer.ggml.model.
+const (
+	ModelSPM = "llama" // SentencePiece-style merging by piece score
+	ModelBPE = "gpt2"  // byte-level byte-pair encoding by merge rank
+)
+
+// TokenType is the type of a vocabulary entry, numbered as in
+// tokenizer.ggml.token_type.
+type TokenType int32
+
+// Token types. Control and unknown tokens are matched in text only when
+// [EncodeOptions.ParseSpecial] is set; user-defined tokens always are.
+const (
+	Undefined   TokenType = 0
+	Normal      TokenType = 1
+	Unknown     TokenType = 2
+	Control     TokenType = 3
+	UserDefined TokenType = 4
+	Unused      TokenType = 5
+	Byte        TokenType = 6 // a single byte, written <0xXX>
+)
+
+// Config describes a vocabulary and how to use it. Start from [DefaultConfig],
+// which fills in what GGUF readers assume when a key is absent: in a zero
+// Config the special ids would all be token 0.
+type Config struct {
+	Model string // ModelSPM or ModelBPE
+	Pre   string // split patterns of a BPE model, see PreTokenizers; unused by SPM
+
+	Tokens []string    // piece texts, indexed by id
+	Scores []float32   // merge priorities of an SPM model, one a token; nil means all 0
+	Types  []TokenType // one a token; nil means all Normal
+	Merges []string    // "left right", best first; BPE only
+
+	// Ids of special tokens, None when absent.
+	BOS, EOS, EOT, Unknown, Padding ID
+
+	AddBOS         bool // Encode with AddSpecial starts with BOS
+	AddEOS         bool // Encode with AddSpecial ends with EOS
+	AddSpacePrefix bool // SPM text starts with a space that decoding removes
+
+	// ExtraEOG are further ids that end a generation, beyond those known by
+	// role (EOS, EOT) or by text ("<|im_end|>", "<|eot_id|>", …).
+	ExtraEOG []ID
+
+	// StripRight are special tokens that swallow the white space after them
+	// when they are matched in text. GGUF has no key for it: FromMetadata sets
+	// it for Phi-3, KeyValues leaves it out.
+	StripRight []ID
+}
+
+// DefaultConfig returns a Config without tokens that holds the special ids and
+// switches that GGUF readers assume for the model and the pre-tokenizer. Ids
+// may lie beyond a small vocabulary: set them to what the vocabulary has.
+func DefaultConfig(model, pre string) (Config, error) {
+	cfg := Config{Model: model, Pre: pre, EOT: None, Padding: None}
+	switch model {
+	case ModelSPM:
+		cfg.BOS, cfg.EOS, cfg.Unknown = 1, 2, 0
+		cfg.AddBOS, cfg.AddSpacePrefix = true, true
+		return cfg, nil
+	case ModelBPE:
+		rule, err := lookupPre(pre)
+		if err != nil {
+			return Config{}, err
+		}
+		cfg.BOS, cfg.EOS, cfg.Unknown = 11, 11, None
+		if rule.noBOS {
+			cfg.BOS = None
+		}
+		cfg.AddBOS = rule.addBOS
+		return cfg, nil
+	}
+	return Config{}, modelError(model)
+}
+
+func modelError(model string) error {
+	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores) or %q (byte-level BPE)",
+		model, ModelSPM, ModelBPE)
+}
+
+// validate reports every kind of mistake by the field and the index it is at.
+func (c *Config) validate() error {
+	if c.Model != ModelSPM && c.Model != ModelBPE {
+		return modelError(c.Model)
+	}
+	n := len(c.Tokens)
+	if n == 0 {
+		return errors.New("tokenizer: the vocabulary has no tokens")
+	}
+	if n > math.MaxInt32 {
+		return fmt.Errorf("tokenizer: %d tokens, at most %d can be numbered", n, math.MaxInt32)
+	}
+	if len(c.Scores) != 0 && len(c.Scores) != n {
+		return fmt.Errorf("tokenizer: %d scores for %d tokens, give one each or none", len(c.Scores), n)
+	}
+	if len(c.Types) != 0 && len(c.Types) != n {
+		return fmt.Errorf("tokenizer: %d token types for %d tokens, give one each or none", len(c.Types), n)
+	}
+	for i, s := range c.Scores {
+		if s != s {
+			return fmt.Errorf("tokenizer: the score of token %d (%q) is not a number", i, c.Tokens[i])
+		}
+	}
+	for i, t := range c.Types {
+		if t < Undefined || t > Byte {
+			return fmt.Errorf("tokenizer: token %d (%q) has type %d, known are %d to %d", i, c.Tokens[i], t, Undefined, Byte)
+		}
+		if _, ok := parseByteToken(c.Tokens[i]); t == Byte && !ok {
+			return fmt.Errorf("tokenizer: token %d (%q) is a byte token but not written <0xXX>", i, c.Tokens[i])
+		}
+	}
+	if err := c.validateMerges(); err != nil {
+		return err
+	}
+	return c.validateIDs()
+}
+
+func (c *Config) validateMerges() error {
+	if c.Model != ModelBPE && len(c.Merges) > 0 {
+		return fmt.Errorf("tokenizer: %d merges given, but model %q merges by score", len(c.Merges), c.Model)
+	}
+	for i, m := range c.Merges {
+		if _, _, ok := splitMerge(m); !ok {
+			return fmt.Errorf("tokenizer: merge %d is %q, want two pieces with a space between", i, m)
+		}
+	}
+	return nil
+}
+
+func (c *Config) validateIDs() error {
+	n := len(c.Tokens)
+	for _, s := range []struct {
+		name string
+		id   ID
+	}{{"BOS", c.BOS}, {"EOS", c.EOS}, {"EOT", c.EOT}, {"Unknown", c.Unknown}, {"Padding", c.Padding}} {
+		if s.id < None || int(s.id) >= n {
+			return fmt.Errorf("tokenizer: %s is token %d, want %d (absent) to %d", s.name, s.id, None, n-1)
+		}
+	}
+	for name, ids := range map[string][]ID{"ExtraEOG": c.ExtraEOG, "StripRight": c.StripRight} {
+		for _, id := range ids {
+			if id < 0 || int(id) >= n {
+				return fmt.Errorf("tokenizer: %s has token %d, want 0 to %d", name, id, n-1)
+			}
+		}
+	}
+	if c.AddBOS && c.BOS == None {
+		return errors.New("tokenizer: AddBOS is set without a BOS token")
+	}
+	if c.AddEOS && c.EOS == None {
+		return errors.New("tokenizer: AddEOS is set without an EOS token")
+	}
+	return nil
+}
+
+// clone returns a copy that shares nothing with c.
+func (c *Config) clone() Config {
+	d := *c
+	d.Tokens = slices.Clone(c.Tokens)
+	d.Scores = slices.Clone(c.Scores)
+	d.Types = slices.Clone(c.Types)
+	d.Merges = slices.Clone(c.Merges)
+	d.ExtraEOG = slices.Clone(c.ExtraEOG)
+	d.StripRight = slices.Clone(c.StripRight)
+	return d
+}
+
+// splitMerge cuts a merge at its first space that is not its first byte.
+func splitMerge(m string) (left, right string, ok bool) {
+	if m == "" {
+		return "", "", false
+	}
+	i := strings.IndexByte(m[1:], ' ') + 1
+	if i == 0 || i == len(m)-1 {
+		return "", "", false
+	}
+	return m[:i], m[i+1:], true
+}
+
+// parseByteToken reads the byte of a token text <0xXX>.
+func parseByteToken(text string) (byte, bool) {
+	if len(text) != 6 || !strings.HasPrefix(text, "<0x") || text[5] != '>' {
+		return 0, false
+	}
+	hi, lo := hexDigit(text[3]), hexDigit(text[4])
+	if hi < 0 || lo < 0 {
+		return 0, false
+	}
+	return byte(hi<<4 | lo), true
+}
+
+func hexDigit(b byte) int {
+	switch {
+	case '0' <= b && b <= '9':
+		return int(b - '0')
+	case 'a' <= b && b <= 'f':
+		return int(b-'a') + 10
+	case 'A' <= b && b <= 'F':
+		return int(b-'A') + 10
+	}
+	return -1
+}
+
+// PreTokenizers returns the names accepted as Config.Pre of a BPE model, sorted.
+func PreTokenizers() []string {
+	return slices.Sorted(maps.Keys(preRules))
+}

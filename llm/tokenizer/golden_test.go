@@ -1,0 +1,153 @@
+package tokenizer_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// loadVocab reads what testdata/extract.go wrote, with keys changed by set.
+func loadVocab(t testing.TB, name string, set map[string]any) tokenizer.KeyValues {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "vocab-"+name+".json.gz"))
+	require.NoError(t, err)
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	var file struct {
+		Model   string    `json:"tokenizer.ggml.model"`
+		Pre     string    `json:"tokenizer.ggml.pre"`
+		Tokens  []string  `json:"tokenizer.ggml.tokens"`
+		Scores  []float32 `json:"tokenizer.ggml.scores"`
+		Types   []int32   `json:"tokenizer.ggml.token_type"`
+		Merges  []string  `json:"tokenizer.ggml.merges"`
+		BOS     *uint32   `json:"tokenizer.ggml.bos_token_id"`
+		EOS     *uint32   `json:"tokenizer.ggml.eos_token_id"`
+		Unknown *uint32   `json:"tokenizer.ggml.unknown_token_id"`
+		AddBOS  *bool     `json:"tokenizer.ggml.add_bos_token"`
+		AddEOS  *bool     `json:"tokenizer.ggml.add_eos_token"`
+		Prefix  *bool     `json:"tokenizer.ggml.add_space_prefix"`
+	}
+	require.NoError(t, json.NewDecoder(zip).Decode(&file))
+	keys := map[string]any{"model": file.Model, "pre": file.Pre, "tokens": file.Tokens, "token_type": file.Types}
+	if file.Scores != nil {
+		keys["scores"] = file.Scores
+	}
+	if file.Merges != nil {
+		keys["merges"] = file.Merges
+	}
+	for key, id := range map[string]*uint32{"bos_token_id": file.BOS, "eos_token_id": file.EOS, "unknown_token_id": file.Unknown} {
+		if id != nil {
+			keys[key] = *id
+		}
+	}
+	for key, on := range map[string]*bool{"add_bos_token": file.AddBOS, "add_eos_token": file.AddEOS, "add_space_prefix": file.Prefix} {
+		if on != nil {
+			keys[key] = *on
+		}
+	}
+	for key, value := range set {
+		keys[key] = value
+	}
+	var kvs tokenizer.KeyValues
+	for key, value := range keys {
+		kvs = append(kvs, tokenizer.KeyValue{Key: "tokenizer.ggml." + key, Value: value})
+	}
+	return kvs
+}
+
+func loadTokenizer(t testing.TB, name string, set map[string]any) *tokenizer.Tokenizer {
+	t.Helper()
+	tok, err := tokenizer.FromMetadata(loadVocab(t, name, set))
+	require.NoError(t, err)
+	return tok
+}
+
+// golden is what llama.cpp made of one string.
+type golden struct {
+	Hex  string         `json:"hex"`
+	S1P1 []tokenizer.ID `json:"special1_parse1"`
+	S1P0 []tokenizer.ID `json:"special1_parse0"`
+	S0P1 []tokenizer.ID `json:"special0_parse1"`
+	S0P0 []tokenizer.ID `json:"special0_parse0"`
+	R0U0 string         `json:"detok_hex_rm0_unparse0"`
+	R0U1 string         `json:"detok_hex_rm0_unparse1"`
+	R1U0 string         `json:"detok_hex_rm1_unparse0"`
+	R1U1 string         `json:"detok_hex_rm1_unparse1"`
+}
+
+func readGolden(t testing.TB, path string) []golden {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	var r = bufio.NewReader(f)
+	var all []golden
+	dec := json.NewDecoder(r)
+	for dec.More() {
+		var g golden
+		require.NoError(t, dec.Decode(&g))
+		all = append(all, g)
+	}
+	return all
+}
+
+func checkGolden(t *testing.T, tok *tokenizer.Tokenizer, all []golden) {
+	t.Helper()
+	require.NotEmpty(t, all)
+	for _, g := range all {
+		text := unhex(t, g.Hex)
+		for _, c := range []struct {
+			add, parse bool
+			want       []tokenizer.ID
+		}{{true, true, g.S1P1}, {true, false, g.S1P0}, {false, true, g.S0P1}, {false, false, g.S0P0}} {
+			got := tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: c.add, ParseSpecial: c.parse})
+			require.Equal(t, c.want, got, "%q AddSpecial %v ParseSpecial %v", text, c.add, c.parse)
+		}
+		for _, c := range []struct {
+			remove, show bool
+			want         string
+		}{{false, false, g.R0U0}, {false, true, g.R0U1}, {true, false, g.R1U0}, {true, true, g.R1U1}} {
+			got := tok.Decode(g.S0P1, tokenizer.DecodeOptions{RemoveSpecial: c.remove, ShowSpecial: c.show})
+			require.Equal(t, unhex(t, c.want), got, "%q RemoveSpecial %v ShowSpecial %v", text, c.remove, c.show)
+		}
+	}
+}
+
+func unhex(t testing.TB, s string) string {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// TestGolden compares ids and bytes with llama.cpp 0.7.0. Files are named
+// after the vocabulary and the pre-tokenizer that was set.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/tokens-*.jsonl")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "tokens-"), ".jsonl")
+		t.Run(name, func(t *testing.T) {
+			vocab, pre, isBPE := strings.Cut(name, "-")
+			set := map[string]any{}
+			if isBPE {
+				set["pre"] = pre
+			}
+			checkGolden(t, loadTokenizer(t, vocab, set), readGolden(t, file))
+		})
+	}
+}
+
+var _ = fmt.Sprint

@@ -1,0 +1,285 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Metadata looks up a key of a GGUF file. Values are bools, strings, numbers of
+// any width, or slices of those.
+type Metadata interface {
+	Value(key string) (any, bool)
+}
+
+// KeyValue is one key of a GGUF file.
+type KeyValue struct {
+	Key   string
+	Value any
+}
+
+// KeyValues is a list of keys in the order to write them. It is a [Metadata].
+type KeyValues []KeyValue
+
+// Value returns the value of the first entry for key.
+func (kvs KeyValues) Value(key string) (any, bool) {
+	for _, kv := range kvs {
+		if kv.Key == key {
+			return kv.Value, true
+		}
+	}
+	return nil, false
+}
+
+const keyPrefix = "tokenizer.ggml."
+
+// FromMetadata makes a tokenizer of the tokenizer.ggml.* keys, filling in
+// absent ones as llama.cpp does. A special id beyond the vocabulary counts as
+// absent, as there.
+func FromMetadata(m Metadata) (*Tokenizer, error) {
+	cfg, err := ConfigFromMetadata(m)
+	if err != nil {
+		return nil, err
+	}
+	return New(cfg)
+}
+
+// ConfigFromMetadata is the first half of [FromMetadata], for those who want to
+// change something before calling [New].
+func ConfigFromMetadata(m Metadata) (Config, error) {
+	r := reader{m: m}
+	model := r.text("model")
+	pre := r.text("pre")
+	if r.err == nil && model == "" {
+		return Config{}, fmt.Errorf("tokenizer: key %smodel is missing, the file has no vocabulary", keyPrefix)
+	}
+	if r.err != nil {
+		return Config{}, r.err
+	}
+	cfg, err := DefaultConfig(model, pre)
+	if err != nil {
+		return Config{}, err
+	}
+	r.vocabulary(&cfg)
+	r.specialIDs(&cfg)
+	r.flag("add_bos_token", &cfg.AddBOS)
+	r.flag("add_eos_token", &cfg.AddEOS)
+	r.flag("add_space_prefix", &cfg.AddSpacePrefix)
+	if r.err == nil && len(cfg.Tokens) == 0 {
+		r.err = fmt.Errorf("tokenizer: key %stokens is missing or empty", keyPrefix)
+	}
+	if r.err != nil {
+		return Config{}, r.err
+	}
+	if name, _ := m.Value("general.name"); isPhi3(name) {
+		cfg.StripRight = phi3StripRight(&cfg)
+	}
+	return cfg, nil
+}
+
+func isPhi3(name any) bool {
+	s, _ := name.(string)
+	s = strings.ToLower(s)
+	return strings.Contains(s, "phi-3") || strings.Contains(s, "phi3")
+}
+
+// phi3StripRight lists the tokens of Phi-3 that swallow the white space after
+// them; its GGUF files do not say so.
+func phi3StripRight(cfg *Config) []ID {
+	var ids []ID
+	for i, text := range cfg.Tokens {
+		special := len(cfg.Types) > i && attrOf(cfg.Types[i])&(attrHidden|attrUserDefined) != 0
+		plain := text == "<unk>" || text == "<s>" || text == "<|endoftext|>"
+		if !plain && (special || text == "</s>") {
+			ids = append(ids, ID(i))
+		}
+	}
+	return ids
+}
+
+// reader reads keys until the first that has a wrong type.
+type reader struct {
+	m   Metadata
+	err error
+}
+
+func (r *reader) value(name string) (reflect.Value, bool) {
+	if r.err != nil {
+		return reflect.Value{}, false
+	}
+	v, ok := r.m.Value(keyPrefix + name)
+	return reflect.ValueOf(v), ok && v != nil
+}
+
+func (r *reader) wrong(name, want string, v reflect.Value) {
+	r.err = fmt.Errorf("tokenizer: key %s%s is a %s, want %s", keyPrefix, name, v.Type(), want)
+}
+
+func (r *reader) text(name string) string {
+	v, ok := r.value(name)
+	if ok && v.Kind() != reflect.String {
+		r.wrong(name, "a string", v)
+		return ""
+	}
+	if !ok {
+		return ""
+	}
+	return v.String()
+}
+
+func (r *reader) flag(name string, to *bool) {
+	v, ok := r.value(name)
+	if !ok {
+		return
+	}
+	if v.Kind() != reflect.Bool {
+		r.wrong(name, "a bool", v)
+		return
+	}
+	*to = v.Bool()
+}
+
+// id reads a special id. Ids beyond the n tokens are as good as absent: files
+// write them for "none".
+func (r *reader) id(name string, n int, to *ID) {
+	if int(*to) >= n {
+		*to = None
+	}
+	v, ok := r.value(name)
+	if !ok {
+		return
+	}
+	switch {
+	case v.CanInt() && v.Int() >= 0 && v.Int() < int64(n):
+		*to = ID(v.Int())
+	case v.CanUint() && v.Uint() < uint64(n):
+		*to = ID(v.Uint())
+	case !v.CanInt() && !v.CanUint():
+		r.wrong(name, "an integer", v)
+	}
+}
+
+func (r *reader) specialIDs(cfg *Config) {
+	n := len(cfg.Tokens)
+	r.id("bos_token_id", n, &cfg.BOS)
+	r.id("eos_token_id", n, &cfg.EOS)
+	r.id("eot_token_id", n, &cfg.EOT)
+	r.id("unknown_token_id", n, &cfg.Unknown)
+	r.id("padding_token_id", n, &cfg.Padding)
+	for _, name := range []string{"eom_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id"} {
+		id := None
+		if r.id(name, n, &id); id != None {
+			cfg.ExtraEOG = append(cfg.ExtraEOG, id)
+		}
+	}
+}
+
+func (r *reader) vocabulary(cfg *Config) {
+	cfg.Tokens = list(r, "tokens", "an array of strings", 0, func(v reflect.Value) (string, bool) {
+		return asString(v)
+	})
+	n := len(cfg.Tokens)
+	cfg.Scores = list(r, "scores", "an array of numbers", n, asFloat)
+	cfg.Types = list(r, "token_type", "an array of integers", n, func(v reflect.Value) (TokenType, bool) {
+		x, ok := asFloat(v)
+		return TokenType(x), ok && !v.CanFloat()
+	})
+	if cfg.Model != ModelBPE {
+		return
+	}
+	if _, ok := r.value("merges"); !ok && r.err == nil {
+		r.err = errors.New("tokenizer: key " + keyPrefix + "merges is missing, a byte-level BPE vocabulary needs it")
+		return
+	}
+	cfg.Merges = list(r, "merges", "an array of strings", 0, asString)
+}
+
+func asString(v reflect.Value) (string, bool) {
+	if v.Kind() != reflect.String {
+		return "", false
+	}
+	return v.String(), true
+}
+
+func asFloat(v reflect.Value) (float32, bool) {
+	switch {
+	case v.CanInt():
+		return float32(v.Int()), true
+	case v.CanUint():
+		return float32(v.Uint()), true
+	case v.CanFloat():
+		return float32(v.Float()), true
+	}
+	return 0, false
+}
+
+// list reads an array key, nil if absent. If limit is not 0, entries beyond it
+// are left out, as readers of GGUF do.
+func list[T any](r *reader, name, want string, limit int, convert func(reflect.Value) (T, bool)) []T {
+	v, ok := r.value(name)
+	if !ok {
+		return nil
+	}
+	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
+		r.wrong(name, want, v)
+		return nil
+	}
+	n := v.Len()
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	out := make([]T, n)
+	for i := range out {
+		item := v.Index(i)
+		if item.Kind() == reflect.Interface {
+			item = item.Elem()
+		}
+		if out[i], ok = convert(item); !ok {
+			r.wrong(name, want, v)
+			return nil
+		}
+	}
+	return out
+}
+
+// KeyValues returns the keys that describe the tokenizer in a GGUF file, with
+// the value types that llama.cpp reads. [FromMetadata] makes an equal tokenizer
+// of them, except that readers take token 11 of a byte-level BPE vocabulary for
+// a BOS or EOS that is None: give it both.
+func (t *Tokenizer) KeyValues() KeyValues {
+	c := &t.cfg
+	types := make([]int32, len(c.Tokens))
+	for i := range types {
+		types[i] = int32(Normal)
+		if len(c.Types) > 0 {
+			types[i] = int32(c.Types[i])
+		}
+	}
+	var kvs KeyValues
+	add := func(name string, value any) { kvs = append(kvs, KeyValue{keyPrefix + name, value}) }
+	add("model", c.Model)
+	add("pre", canonicalPre(c.Pre))
+	add("tokens", append([]string{}, c.Tokens...))
+	if len(c.Scores) > 0 {
+		add("scores", append([]float32{}, c.Scores...))
+	}
+	add("token_type", types)
+	if c.Model == ModelBPE {
+		add("merges", append([]string{}, c.Merges...))
+	}
+	for _, s := range []struct {
+		name string
+		id   ID
+	}{{"bos", c.BOS}, {"eos", c.EOS}, {"eot", c.EOT}, {"unknown", c.Unknown}, {"padding", c.Padding}} {
+		if s.id != None {
+			add(s.name+"_token_id", uint32(s.id))
+		}
+	}
+	add("add_bos_token", c.AddBOS)
+	add("add_eos_token", c.AddEOS)
+	if c.Model == ModelSPM || c.AddSpacePrefix {
+		add("add_space_prefix", c.AddSpacePrefix)
+	}
+	return kvs
+}

@@ -1,0 +1,200 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+)
+
+// attr is a set of token attributes. A token has the one of its type, and
+// known end-of-turn and fill-in-the-middle tokens count as control tokens even
+// where a file forgot to say so.
+type attr uint8
+
+const (
+	attrNormal attr = 1 << iota
+	attrUnknown
+	attrControl
+	attrUserDefined
+	attrByte
+
+	// Hidden tokens are decoded to nothing unless asked for.
+	attrHidden = attrUnknown | attrControl
+)
+
+func attrOf(t TokenType) attr {
+	switch t {
+	case Normal:
+		return attrNormal
+	case Unknown:
+		return attrUnknown
+	case Control:
+		return attrControl
+	case UserDefined:
+		return attrUserDefined
+	case Byte:
+		return attrByte
+	}
+	return 0
+}
+
+// Texts by which tokens are known when no key names them, in order of
+// preference.
+var (
+	eotTexts = []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
+		"<EOT>", "_<EOT>", "[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>"}
+	eogTexts = append([]string{"<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "</s>", "<|eom_id|>", "[EOS]",
+		"<eos>", "<turn|>", "<|tool_response>", "[e~["}, eotTexts...)
+
+	// Roles of fill-in-the-middle training. The last three end a generation.
+	fillTexts = [][]string{
+		{"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>"},
+		{"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "<|suffix|>"},
+		{"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>"},
+		{"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"},
+		{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
+		{"<|file_sep|>"},
+	}
+	firstEndingFill = 3
+
+	// Tokens that structure a message and must stay visible in its text.
+	visibleTexts = []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}
+)
+
+// findSpecial sets the attributes, the EOT token and the set of tokens that
+// end a generation.
+func (t *Tokenizer) findSpecial() {
+	t.attrs = make([]attr, len(t.texts))
+	for i := range t.attrs {
+		t.attrs[i] = attrNormal
+		if len(t.cfg.Types) > 0 {
+			t.attrs[i] = attrOf(t.cfg.Types[i])
+		}
+	}
+	t.eog = map[ID]bool{}
+	for _, id := range t.cfg.ExtraEOG {
+		t.eog[id] = true
+	}
+	t.eot = t.cfg.EOT
+	if t.eot == None {
+		t.eot = t.firstOf(eotTexts)
+		t.mark(t.eot)
+	}
+	for role, texts := range fillTexts {
+		id := t.firstOf(texts)
+		t.mark(id)
+		if id != None && role >= firstEndingFill {
+			t.eog[id] = true
+		}
+	}
+	for _, text := range eogTexts {
+		if id, ok := t.ids[text]; ok {
+			t.mark(id)
+			t.eog[id] = true
+		}
+	}
+	for _, text := range visibleTexts {
+		if id, ok := t.ids[text]; ok {
+			t.attrs[id] = attrUserDefined
+		}
+	}
+	for _, id := range []ID{t.cfg.EOS, t.eot} {
+		if id != None {
+			t.eog[id] = true
+		}
+	}
+	t.exemptInnerEnds()
+	t.collectSpecial()
+}
+
+// exemptInnerEnds takes back tokens that end a message in some formats but
+// only a part of one in others; the company they keep tells which.
+func (t *Tokenizer) exemptInnerEnds() {
+	has := func(text string) bool {
+		id, ok := t.ids[text]
+		return ok && t.eog[id]
+	}
+	call := has("<|call|>") || has("<|calls|>")
+	if has("<|end|>") && call && (has("<|return|>") || has("<|flush|>")) {
+		id := t.ids["<|end|>"]
+		delete(t.eog, id)
+		t.attrs[id] = attrUserDefined
+	}
+	if has("</s>") && has("<|tool_response>") {
+		id := t.ids["</s>"]
+		delete(t.eog, id)
+		t.attrs[id] = attrNormal
+	}
+}
+
+func (t *Tokenizer) firstOf(texts []string) ID {
+	for _, text := range texts {
+		if id, ok := t.ids[text]; ok {
+			return id
+		}
+	}
+	return None
+}
+
+func (t *Tokenizer) mark(id ID) {
+	if id != None {
+		t.attrs[id] |= attrControl
+	}
+}
+
+// collectSpecial lists the tokens to match in text, longest first.
+func (t *Tokenizer) collectSpecial() {
+	for id, a := range t.attrs {
+		if a&(attrHidden|attrUserDefined) != 0 {
+			t.special = append(t.special, ID(id))
+		}
+	}
+	slices.SortStableFunc(t.special, func(a, b ID) int {
+		return len(t.texts[b]) - len(t.texts[a])
+	})
+}
+
+// fragment is a token matched in the text, or text still to be split.
+type fragment struct {
+	text string
+	id   ID // None for text
+}
+
+// partition cuts text at its special tokens.
+func (t *Tokenizer) partition(text string, parseSpecial bool) []fragment {
+	if text == "" {
+		return nil
+	}
+	var present []ID // a large vocabulary has thousands, a text a handful
+	for _, id := range t.special {
+		if !parseSpecial && t.attrs[id]&attrHidden != 0 {
+			continue
+		}
+		if strings.Contains(text, t.texts[id]) {
+			present = append(present, id)
+		}
+	}
+	return t.cut(nil, text, present)
+}
+
+// cut appends the fragments of text. All occurrences of a longer token are cut
+// out before a shorter one is looked for, so "<a><b>" cannot lose to "<b>".
+func (t *Tokenizer) cut(out []fragment, text string, present []ID) []fragment {
+	for len(present) > 0 && text != "" {
+		id := present[0]
+		at := strings.Index(text, t.texts[id])
+		if at < 0 {
+			present = present[1:]
+			continue
+		}
+		out = t.cut(out, text[:at], present[1:])
+		out = append(out, fragment{id: id})
+		text = text[at+len(t.texts[id]):]
+		if t.stripRight[id] {
+			text = strings.TrimLeft(text, " \t\n\v\f\r")
+		}
+	}
+	if text != "" {
+		out = append(out, fragment{text: text, id: None})
+	}
+	return out
+}

@@ -1,0 +1,239 @@
+// Package tokenizer turns text into token ids and back, for the vocabularies
+// that GGUF files carry: SentencePiece pieces with scores (model "llama") and
+// byte-level byte-pair encoding (model "gpt2"). Ids and bytes are those that
+// llama.cpp computes from the same file.
+//
+// # Getting a tokenizer
+//
+// [FromMetadata] reads the tokenizer.ggml.* keys of a model, [New] takes a
+// [Config] from anywhere else, and [TrainBPE] makes one from text.
+// [Tokenizer.KeyValues] gives the keys to write into a GGUF file.
+//
+// # Encoding
+//
+// Special tokens come into the ids in two ways, and each has its own switch in
+// [EncodeOptions]: AddSpecial puts BOS and EOS around the text where the model
+// wants them, ParseSpecial reads the texts of control tokens such as
+// <|im_end|>. Text from users should be encoded without ParseSpecial, or it can
+// forge turns of a conversation.
+//
+// Any string is accepted. A SentencePiece vocabulary with byte pieces keeps
+// invalid UTF-8; byte-level BPE, like its reference, replaces each invalid byte
+// by U+FFFD first.
+//
+// # Decoding
+//
+// [Tokenizer.Decode] gives the text of ids at once, a [Decoder] that of ids as
+// they are generated. A token may hold a part of a character, so the text of
+// a piece of a sequence need not be valid UTF-8.
+//
+// # Concurrency
+//
+// A Tokenizer does not change after it is made and may be used by any number
+// of goroutines. A Decoder belongs to one.
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Tokenizer encodes text and decodes ids with one vocabulary. It is safe for
+// concurrent use.
+type Tokenizer struct {
+	cfg    Config
+	texts  []string      // token texts, none empty
+	ids    map[string]ID // id by token text
+	attrs  []attr
+	pieces []string // bytes that each token decodes to, if it is shown
+
+	eot        ID
+	eog        map[ID]bool
+	special    []ID // tokens to match in text, longest first
+	stripRight map[ID]bool
+
+	cleanSpaces bool
+	model       encoder
+}
+
+// encoder is what differs between models: it appends the ids of plain text.
+type encoder interface {
+	encode(out []ID, text string) []ID
+}
+
+// New makes a tokenizer of cfg, of which it keeps a copy. It fails if cfg is
+// inconsistent or has a token twice; the error names the field and the index.
+func New(cfg Config) (*Tokenizer, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	t := &Tokenizer{cfg: cfg.clone(), stripRight: map[ID]bool{}}
+	if err := t.index(); err != nil {
+		return nil, err
+	}
+	t.findSpecial()
+	for _, id := range t.cfg.StripRight {
+		t.stripRight[id] = true
+	}
+	if t.cfg.Model == ModelSPM {
+		t.model = newSPM(t)
+	} else {
+		rule, err := lookupPre(t.cfg.Pre)
+		if err != nil {
+			return nil, err
+		}
+		t.cfg.Pre = canonicalPre(t.cfg.Pre)
+		t.cleanSpaces = rule.cleanSpaces
+		t.model = newBPE(t, rule)
+	}
+	t.pieces = make([]string, len(t.texts))
+	for id := range t.pieces {
+		t.pieces[id] = t.piece(ID(id))
+	}
+	return t, nil
+}
+
+// index maps token texts to ids.
+func (t *Tokenizer) index() error {
+	t.texts = make([]string, len(t.cfg.Tokens))
+	t.ids = make(map[string]ID, len(t.cfg.Tokens))
+	for i, text := range t.cfg.Tokens {
+		if text == "" {
+			text = fmt.Sprintf("[EMPTY_%d]", i)
+		}
+		if other, ok := t.ids[text]; ok {
+			return fmt.Errorf("tokenizer: tokens %d and %d are both %q, texts must differ", other, i, text)
+		}
+		t.texts[i] = text
+		t.ids[text] = ID(i)
+	}
+	return nil
+}
+
+// piece computes the bytes that a token stands for.
+func (t *Tokenizer) piece(id ID) string {
+	text, a := t.texts[id], t.attrs[id]
+	switch {
+	case a&(attrHidden|attrUserDefined) != 0:
+		return text
+	case a&attrNormal != 0 && t.cfg.Model == ModelSPM:
+		return strings.ReplaceAll(text, space, " ")
+	case a&attrNormal != 0:
+		return decodePiece(text)
+	case a&attrByte != 0:
+		b, _ := parseByteToken(text)
+		return string([]byte{b})
+	}
+	return "" // unused and undefined tokens
+}
+
+// decodePiece decodes a byte-level token. Characters that stand for no byte
+// are spelled out, so that a wrong vocabulary shows.
+func decodePiece(text string) string {
+	if raw, ok := decodeBytes(text); ok {
+		return raw
+	}
+	var b strings.Builder
+	for rest := sanitize(text); rest != ""; {
+		r, n := decodeRune(rest)
+		if c, ok := runeBytes[r]; ok {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "[UNK_BYTE_0x%x%s]", rest[:n], text)
+		}
+		rest = rest[n:]
+	}
+	return b.String()
+}
+
+// EncodeOptions says where special tokens come from. The zero value encodes
+// plain text.
+type EncodeOptions struct {
+	// AddSpecial puts BOS in front and EOS behind where the model wants them
+	// (Config.AddBOS and Config.AddEOS).
+	AddSpecial bool
+	// ParseSpecial reads the texts of control tokens in the text as those
+	// tokens. User-defined tokens are always read.
+	ParseSpecial bool
+}
+
+// Encode returns the ids of text. Any text is accepted, in time linear in its
+// length but for a factor log n in a single word of length n.
+func (t *Tokenizer) Encode(text string, opts EncodeOptions) []ID {
+	out := make([]ID, 0, len(text)/3+2)
+	if opts.AddSpecial && t.cfg.AddBOS {
+		out = append(out, t.cfg.BOS)
+	}
+	afterSpecial := true
+	for _, f := range t.partition(text, opts.ParseSpecial) {
+		if f.id != None {
+			out = append(out, f.id)
+			afterSpecial = true
+			continue
+		}
+		if afterSpecial && t.cfg.AddSpacePrefix && t.cfg.Model == ModelSPM {
+			f.text = " " + f.text
+		}
+		out = t.model.encode(out, f.text)
+		afterSpecial = false
+	}
+	if opts.AddSpecial && t.cfg.AddEOS {
+		out = append(out, t.cfg.EOS)
+	}
+	return out
+}
+
+// NumTokens is the size of the vocabulary; ids run from 0 to NumTokens()-1.
+func (t *Tokenizer) NumTokens() int { return len(t.texts) }
+
+// BOS returns the beginning-of-sequence token, or None.
+func (t *Tokenizer) BOS() ID { return t.cfg.BOS }
+
+// EOS returns the end-of-sequence token, or None.
+func (t *Tokenizer) EOS() ID { return t.cfg.EOS }
+
+// EOT returns the end-of-turn token, or None. If the configuration has none it
+// is found by its text.
+func (t *Tokenizer) EOT() ID { return t.eot }
+
+// Unknown returns the unknown token, or None.
+func (t *Tokenizer) Unknown() ID { return t.cfg.Unknown }
+
+// Padding returns the padding token, or None.
+func (t *Tokenizer) Padding() ID { return t.cfg.Padding }
+
+// AddsBOS tells whether Encode with AddSpecial starts with BOS.
+func (t *Tokenizer) AddsBOS() bool { return t.cfg.AddBOS }
+
+// AddsEOS tells whether Encode with AddSpecial ends with EOS.
+func (t *Tokenizer) AddsEOS() bool { return t.cfg.AddEOS }
+
+// IsEOG tells whether id ends a generation: EOS, EOT and their like.
+func (t *Tokenizer) IsEOG(id ID) bool { return t.eog[id] }
+
+// IsSpecial tells whether id is a control or unknown token, one that decoding
+// leaves out unless asked.
+func (t *Tokenizer) IsSpecial(id ID) bool {
+	return t.has(id) && t.attrs[id]&attrHidden != 0
+}
+
+// TokenID returns the id of the token with this text, as the vocabulary
+// writes it ("▁the" or "Ġthe", not " the").
+func (t *Tokenizer) TokenID(text string) (ID, bool) {
+	id, ok := t.ids[text]
+	return id, ok
+}
+
+// TokenText returns the text of a token as the vocabulary writes it, "" for an
+// id outside the vocabulary.
+func (t *Tokenizer) TokenText(id ID) string {
+	if !t.has(id) {
+		return ""
+	}
+	return t.texts[id]
+}
+
+// Config returns a copy of the configuration.
+func (t *Tokenizer) Config() Config { return t.cfg.clone() }
+
+func (t *Tokenizer) has(id ID) bool { return id >= 0 && int(id) < len(t.texts) }

@@ -1,0 +1,169 @@
+package tokenizer
+
+import (
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// class is the Unicode class of a code point, as far as split patterns care.
+type class uint8
+
+const (
+	classOther  class = iota // symbols, control characters, unassigned, …
+	classSpace               // \s, the White_Space property
+	classLetter              // \p{L}
+	classNumber              // \p{N}
+	classMark                // \p{M}
+	classPunct               // \p{P}
+	classEnd                 // past the end of the text
+)
+
+// Everything from here on is classOther, except for marks without a meaning
+// of their own (variation selectors) at U+E0100.
+const classTableSize = 0x32400
+
+// extensionI is a block of ideographs newer (Unicode 15.1) than the tables of
+// the toolchains this has to build with, but not than the vocabularies.
+const extensionIFirst, extensionILast = 0x2EBF0, 0x2EE5D
+
+var classTable = sync.OnceValue(func() *[classTableSize]class {
+	t := new([classTableSize]class)
+	fill := func(tab *unicode.RangeTable, c class) {
+		for _, r := range tab.R16 {
+			for x := uint32(r.Lo); x <= uint32(r.Hi); x += uint32(r.Stride) {
+				t[x] = c
+			}
+		}
+		for _, r := range tab.R32 {
+			for x := r.Lo; x <= r.Hi && x < classTableSize; x += r.Stride {
+				t[x] = c
+			}
+		}
+	}
+	fill(unicode.L, classLetter)
+	fill(unicode.N, classNumber)
+	fill(unicode.M, classMark)
+	fill(unicode.P, classPunct)
+	fill(unicode.White_Space, classSpace)
+	for x := extensionIFirst; x <= extensionILast; x++ {
+		t[x] = classLetter
+	}
+	return t
+})
+
+var asciiClass = func() (t [utf8.RuneSelf]class) {
+	copy(t[:], classTable()[:])
+	return t
+}()
+
+func classOf(r rune) class {
+	if uint32(r) < utf8.RuneSelf {
+		return asciiClass[r]
+	}
+	if uint32(r) < classTableSize {
+		return classTable()[r]
+	}
+	if r >= 0xE0100 && r <= 0xE01EF {
+		return classMark
+	}
+	return classOther
+}
+
+// decodeRune returns the first code point of s, U+FFFD for an invalid byte, and
+// its length in bytes, 0 at the end of s. Surrogates are taken as code points,
+// as the reference does.
+func decodeRune(s string) (rune, int) {
+	if s != "" && s[0] < utf8.RuneSelf {
+		return rune(s[0]), 1
+	}
+	if isSurrogate(s) {
+		return rune(0xD000 | int32(s[1]&0x3F)<<6 | int32(s[2]&0x3F)), 3
+	}
+	return utf8.DecodeRuneInString(s)
+}
+
+// isSurrogate tells whether s starts with one of U+D800 to U+DFFF, which has a
+// form in UTF-8 that is not valid.
+func isSurrogate(s string) bool {
+	return len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80
+}
+
+// utf8Len is the length of a character that starts with b, 1 for bytes that
+// cannot start one.
+func utf8Len(b byte) int {
+	switch {
+	case b >= 0xF0:
+		return 4
+	case b >= 0xE0:
+		return 3
+	case b >= 0xC0:
+		return 2
+	}
+	return 1
+}
+
+// sanitize replaces every byte that decodeRune finds invalid by U+FFFD.
+func sanitize(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + len(s)/2)
+	for s != "" {
+		r, n := decodeRune(s)
+		if r == utf8.RuneError {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// byteRunes maps each byte to the printable character that stands for it in a
+// byte-level vocabulary; runeBytes is the inverse.
+var byteRunes, runeBytes = func() ([256]rune, map[rune]byte) {
+	var to [256]rune
+	from := make(map[rune]byte, 256)
+	next := rune(256)
+	for b := range 256 {
+		r := rune(b)
+		printable := r >= '!' && r <= '~' || r >= 0xA1 && r <= 0xAC || r >= 0xAE
+		if !printable {
+			r = next
+			next++
+		}
+		to[b] = r
+		from[r] = byte(b)
+	}
+	return to, from
+}()
+
+// encodeBytes writes each byte of s as its character.
+func encodeBytes(s string) string {
+	var b strings.Builder
+	b.Grow(2 * len(s))
+	for i := range len(s) {
+		b.WriteRune(byteRunes[s[i]])
+	}
+	return b.String()
+}
+
+// decodeBytes is the inverse of encodeBytes; ok is false if a character of s
+// stands for no byte.
+func decodeBytes(s string) (raw string, ok bool) {
+	out := make([]byte, 0, len(s))
+	for s != "" {
+		r, n := decodeRune(s)
+		b, known := runeBytes[r]
+		if !known {
+			return "", false
+		}
+		out = append(out, b)
+		s = s[n:]
+	}
+	return string(out), true
+}

@@ -1,0 +1,77 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+var currentLogger atomic.Pointer[slog.Logger]
+
+// SetLogger sends the messages of the C library, and this package's own
+// warnings, to a logger. The default writes warnings and errors to
+// [slog.Default]; nil silences everything.
+//
+// It is safe for concurrent use. C: ggml_log_set.
+func SetLogger(l *slog.Logger) {
+	if l == nil {
+		l = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	currentLogger.Store(l)
+}
+
+func logger() *slog.Logger {
+	if l := currentLogger.Load(); l != nil {
+		return l
+	}
+	return slog.New(warningsOnly{slog.Default().Handler()})
+}
+
+// warningsOnly is a handler that drops what is less than a warning: the C
+// library reports every plugin that it tries.
+type warningsOnly struct{ slog.Handler }
+
+func (h warningsOnly) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+// logLines puts the pieces of a message together: C code ends a line with a
+// newline, and continues it with messages of the level CONT.
+var logLines struct {
+	sync.Mutex
+	level slog.Level
+	text  strings.Builder
+}
+
+var slogLevels = map[C.int]slog.Level{
+	C.GGML_LOG_LEVEL_DEBUG: slog.LevelDebug,
+	C.GGML_LOG_LEVEL_INFO:  slog.LevelInfo,
+	C.GGML_LOG_LEVEL_WARN:  slog.LevelWarn,
+	C.GGML_LOG_LEVEL_ERROR: slog.LevelError,
+}
+
+//export goggmlLog
+func goggmlLog(level C.int, text *C.char) {
+	logLines.Lock()
+	if l, ok := slogLevels[level]; ok {
+		logLines.level = l
+	}
+	logLines.text.WriteString(C.GoString(text))
+	lines := strings.Split(logLines.text.String(), "\n")
+	logLines.text.Reset()
+	logLines.text.WriteString(lines[len(lines)-1])
+	l := logLines.level
+	logLines.Unlock()
+
+	for _, line := range lines[:len(lines)-1] {
+		if line = strings.TrimSpace(line); line != "" {
+			logger().Log(context.Background(), l, "ggml: "+line)
+		}
+	}
+}

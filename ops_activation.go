@@ -1,0 +1,190 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+func (c *Context) unary(name string, a *Tensor, u C.enum_ggml_unary_op) *Tensor {
+	op := c.elementwise(name, a)
+	return op.done(C.goggml_op_unary(op.arena, a.ptr(), u))
+}
+
+// Abs returns |a|. C: ggml_abs.
+func (c *Context) Abs(a *Tensor) *Tensor {
+	return c.unary("abs", a, C.GGML_UNARY_OP_ABS)
+}
+
+// Sgn returns the sign of a: −1, 0 or 1. C: ggml_sgn.
+func (c *Context) Sgn(a *Tensor) *Tensor {
+	return c.unary("sgn", a, C.GGML_UNARY_OP_SGN)
+}
+
+// Neg returns −a. C: ggml_neg.
+func (c *Context) Neg(a *Tensor) *Tensor {
+	return c.unary("neg", a, C.GGML_UNARY_OP_NEG)
+}
+
+// Step returns 1 where a > 0, else 0. C: ggml_step.
+func (c *Context) Step(a *Tensor) *Tensor {
+	return c.unary("step", a, C.GGML_UNARY_OP_STEP)
+}
+
+// Tanh returns the hyperbolic tangent of a. It has no backward. C: ggml_tanh.
+func (c *Context) Tanh(a *Tensor) *Tensor {
+	return c.unary("tanh", a, C.GGML_UNARY_OP_TANH)
+}
+
+// Elu returns a where a > 0, else eᵃ − 1. It has no backward. C: ggml_elu.
+func (c *Context) Elu(a *Tensor) *Tensor {
+	return c.unary("elu", a, C.GGML_UNARY_OP_ELU)
+}
+
+// Relu returns max(a, 0). C: ggml_relu.
+func (c *Context) Relu(a *Tensor) *Tensor {
+	return c.unary("relu", a, C.GGML_UNARY_OP_RELU)
+}
+
+// Sigmoid returns 1 / (1 + e⁻ᵃ). It has no backward. C: ggml_sigmoid.
+func (c *Context) Sigmoid(a *Tensor) *Tensor {
+	return c.unary("sigmoid", a, C.GGML_UNARY_OP_SIGMOID)
+}
+
+// Gelu returns a · Φ(a) in the tanh approximation, by a table of half precision. It has no backward. C: ggml_gelu.
+func (c *Context) Gelu(a *Tensor) *Tensor {
+	return c.unary("gelu", a, C.GGML_UNARY_OP_GELU)
+}
+
+// GeluQuick returns a · sigmoid(1.702 a), by a table of half precision. It has no backward. C: ggml_gelu_quick.
+func (c *Context) GeluQuick(a *Tensor) *Tensor {
+	return c.unary("gelu_quick", a, C.GGML_UNARY_OP_GELU_QUICK)
+}
+
+// GeluErf returns a · Φ(a), exact. It has no backward. C: ggml_gelu_erf.
+func (c *Context) GeluErf(a *Tensor) *Tensor {
+	return c.unary("gelu_erf", a, C.GGML_UNARY_OP_GELU_ERF)
+}
+
+// Silu returns a · sigmoid(a). C: ggml_silu.
+func (c *Context) Silu(a *Tensor) *Tensor {
+	return c.unary("silu", a, C.GGML_UNARY_OP_SILU)
+}
+
+// HardSwish returns a · min(1, max(0, (a + 3) / 6)). It has no backward. C: ggml_hardswish.
+func (c *Context) HardSwish(a *Tensor) *Tensor {
+	return c.unary("hardswish", a, C.GGML_UNARY_OP_HARDSWISH)
+}
+
+// HardSigmoid returns min(1, max(0, (a + 3) / 6)). It has no backward. C: ggml_hardsigmoid.
+func (c *Context) HardSigmoid(a *Tensor) *Tensor {
+	return c.unary("hardsigmoid", a, C.GGML_UNARY_OP_HARDSIGMOID)
+}
+
+// Exp returns eᵃ. C: ggml_exp.
+func (c *Context) Exp(a *Tensor) *Tensor {
+	return c.unary("exp", a, C.GGML_UNARY_OP_EXP)
+}
+
+// Expm1 returns eᵃ − 1. C: ggml_expm1.
+func (c *Context) Expm1(a *Tensor) *Tensor {
+	return c.unary("expm1", a, C.GGML_UNARY_OP_EXPM1)
+}
+
+// Softplus returns ln(1 + eᵃ). C: ggml_softplus.
+func (c *Context) Softplus(a *Tensor) *Tensor {
+	return c.unary("softplus", a, C.GGML_UNARY_OP_SOFTPLUS)
+}
+
+// Floor returns the largest integer not above a. It has no backward. C: ggml_floor.
+func (c *Context) Floor(a *Tensor) *Tensor {
+	return c.unary("floor", a, C.GGML_UNARY_OP_FLOOR)
+}
+
+// Ceil returns the smallest integer not below a. It has no backward. C: ggml_ceil.
+func (c *Context) Ceil(a *Tensor) *Tensor {
+	return c.unary("ceil", a, C.GGML_UNARY_OP_CEIL)
+}
+
+// Round returns a rounded to the nearest integer, halves away from zero. It has no backward. C: ggml_round.
+func (c *Context) Round(a *Tensor) *Tensor {
+	return c.unary("round", a, C.GGML_UNARY_OP_ROUND)
+}
+
+// Trunc returns a rounded towards zero. It has no backward. C: ggml_trunc.
+func (c *Context) Trunc(a *Tensor) *Tensor {
+	return c.unary("trunc", a, C.GGML_UNARY_OP_TRUNC)
+}
+
+// LeakyRelu returns a where a > 0, else slope · a. a is contiguous F32 or F16.
+// It has no backward. C: ggml_leaky_relu.
+func (c *Context) LeakyRelu(a *Tensor, slope float32) *Tensor {
+	op := c.begin("leaky_relu", a)
+	op.types("a", a, F32, F16)
+	op.dense("a", a)
+	return op.done(C.goggml_op_leaky_relu(op.arena, a.ptr(), C.float(slope), false))
+}
+
+// SiluBack returns the gradient of [Context.Silu] at x, given the gradient of
+// its result. Both are contiguous F32 or F16 of one shape. It has no backward.
+// C: ggml_silu_back.
+func (c *Context) SiluBack(grad, x *Tensor) *Tensor {
+	op := c.begin("silu_back", grad, x)
+	op.types("grad", grad, F32, F16)
+	op.types("x", x, F32, F16)
+	op.sameShape(grad, x)
+	op.dense("grad", grad)
+	op.dense("x", x)
+	if op.arena != nil {
+		op.require(grad.typ == x.typ, "the types must be equal")
+	}
+	return op.done(C.goggml_op_silu_back(op.arena, grad.ptr(), x.ptr()))
+}
+
+// A GLU is a gated linear unit: an activation of one half times the other.
+// C: enum ggml_glu_op.
+type GLU int
+
+// The gated linear units.
+const (
+	ReGLU      GLU = C.GGML_GLU_OP_REGLU       // relu
+	GeGLU      GLU = C.GGML_GLU_OP_GEGLU       // gelu, tanh approximation
+	SwiGLU     GLU = C.GGML_GLU_OP_SWIGLU      // silu
+	GeGLUErf   GLU = C.GGML_GLU_OP_GEGLU_ERF   // gelu, exact
+	GeGLUQuick GLU = C.GGML_GLU_OP_GEGLU_QUICK // gelu, sigmoid approximation
+)
+
+func (g GLU) valid() bool {
+	switch g {
+	case ReGLU, GeGLU, SwiGLU, GeGLUErf, GeGLUQuick:
+		return true
+	}
+	return false
+}
+
+// GLU splits each row of a [2n, …] into halves and returns
+// activation(first) · second, [n, …]; swapped exchanges the halves. a is F32
+// or F16. It has no backward: use GLUSplit. C: ggml_glu.
+func (c *Context) GLU(kind GLU, a *Tensor, swapped bool) *Tensor {
+	op := c.begin("glu", a)
+	op.types("a", a, F32, F16)
+	op.denseRows("a", a)
+	op.require(kind.valid(), "there is no gated linear unit %d", int(kind))
+	if op.arena != nil {
+		op.require(a.ne[0]%2 == 0, "ne0 is %d; it must be even", a.ne[0])
+	}
+	return op.done(C.goggml_op_glu(op.arena, a.ptr(), C.enum_ggml_glu_op(kind), C.bool(swapped)))
+}
+
+// GLUSplit returns activation(a) · b; both have one shape and one type, F32 or
+// F16. Only SwiGLU has a backward. C: ggml_glu_split.
+func (c *Context) GLUSplit(kind GLU, a, b *Tensor) *Tensor {
+	op := c.begin("glu_split", a, b)
+	op.types("a", a, F32, F16)
+	op.types("b", b, F32, F16)
+	op.sameShape(a, b)
+	op.denseRows("a", a)
+	op.denseRows("b", b)
+	op.require(kind.valid(), "there is no gated linear unit %d", int(kind))
+	if op.arena != nil {
+		op.require(a.typ == b.typ, "the types must be equal")
+	}
+	return op.done(C.goggml_op_glu_split(op.arena, a.ptr(), b.ptr(), C.enum_ggml_glu_op(kind)))
+}

@@ -1,0 +1,148 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+// Unless said otherwise an op makes a new tensor of the shape and type of its
+// first operand, reads its operands through any strides, and has a backward
+// for [Graph.Backward].
+
+// floats are the types that element-wise ops take.
+var floats = []Type{F32, F16, BF16}
+
+// binary begins an element-wise op of a with b repeated to a's shape.
+func (c *Context) binary(name string, a, b *Tensor) opCall {
+	op := c.begin(name, a, b)
+	op.types("a", a, floats...)
+	op.types("b", b, floats...)
+	op.repeats(b, a)
+	if op.arena != nil && a.typ != b.typ && (a.typ == F32 || b.typ != F32) {
+		op.failed(nil, "b must have the type of a, or be f32")
+	}
+	return op
+}
+
+// repeats demands that small can be repeated to the shape of large.
+func (op *opCall) repeats(small, large *Tensor) {
+	if op.arena == nil {
+		return
+	}
+	for i := range MaxDims {
+		if large.ne[i]%small.ne[i] != 0 {
+			op.require(false, "dimension %d: %d is no multiple of %d, so the second operand cannot be repeated to the shape of the first", i, large.ne[i], small.ne[i])
+		}
+	}
+}
+
+// Add returns a + b, with b repeated to the shape of a. F32, F16, BF16.
+// C: ggml_add.
+func (c *Context) Add(a, b *Tensor) *Tensor {
+	op := c.binary("add", a, b)
+	return op.done(C.goggml_op_add(op.arena, a.ptr(), b.ptr()))
+}
+
+// AddInPlace adds b to a and returns a view of a. C: ggml_add_inplace.
+func (c *Context) AddInPlace(a, b *Tensor) *Tensor {
+	op := c.binary("add_inplace", a, b)
+	return op.done(C.goggml_op_add_inplace(op.arena, a.ptr(), b.ptr()))
+}
+
+// Sub returns a − b, with b repeated to the shape of a. C: ggml_sub.
+func (c *Context) Sub(a, b *Tensor) *Tensor {
+	op := c.binary("sub", a, b)
+	return op.done(C.goggml_op_sub(op.arena, a.ptr(), b.ptr()))
+}
+
+// Mul returns a · b element by element, with b repeated to the shape of a.
+// C: ggml_mul.
+func (c *Context) Mul(a, b *Tensor) *Tensor {
+	op := c.binary("mul", a, b)
+	return op.done(C.goggml_op_mul(op.arena, a.ptr(), b.ptr()))
+}
+
+// Div returns a / b element by element, with b repeated to the shape of a.
+// C: ggml_div.
+func (c *Context) Div(a, b *Tensor) *Tensor {
+	op := c.binary("div", a, b)
+	return op.done(C.goggml_op_div(op.arena, a.ptr(), b.ptr()))
+}
+
+// Scale returns s · a. a is contiguous F32. C: ggml_scale.
+func (c *Context) Scale(a *Tensor, s float32) *Tensor {
+	op := c.begin("scale", a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	return op.done(C.goggml_op_scale(op.arena, a.ptr(), C.float(s)))
+}
+
+// ScaleBias returns s · a + b. a is contiguous F32. C: ggml_scale_bias.
+func (c *Context) ScaleBias(a *Tensor, s, b float32) *Tensor {
+	op := c.begin("scale_bias", a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	return op.done(C.goggml_op_scale_bias(op.arena, a.ptr(), C.float(s), C.float(b)))
+}
+
+// Clamp limits each element to [low, high]; the result is a view of a, whose
+// data it changes. a is F32 or F16. It has no backward. C: ggml_clamp.
+func (c *Context) Clamp(a *Tensor, low, high float32) *Tensor {
+	op := c.begin("clamp", a)
+	op.types("a", a, F32, F16)
+	op.require(low <= high, "the low limit %v is above the high limit %v", low, high)
+	return op.done(C.goggml_op_clamp(op.arena, a.ptr(), C.float(low), C.float(high)))
+}
+
+// elementwise begins an op on each element. a's rows are contiguous.
+func (c *Context) elementwise(name string, a *Tensor) opCall {
+	op := c.begin(name, a)
+	op.types("a", a, floats...)
+	op.denseRows("a", a)
+	return op
+}
+
+// Sqr returns a². C: ggml_sqr.
+func (c *Context) Sqr(a *Tensor) *Tensor {
+	op := c.elementwise("sqr", a)
+	return op.done(C.goggml_op_sqr(op.arena, a.ptr()))
+}
+
+// Sqrt returns √a. C: ggml_sqrt.
+func (c *Context) Sqrt(a *Tensor) *Tensor {
+	op := c.elementwise("sqrt", a)
+	return op.done(C.goggml_op_sqrt(op.arena, a.ptr()))
+}
+
+// Log returns the natural logarithm of a. C: ggml_log.
+func (c *Context) Log(a *Tensor) *Tensor {
+	op := c.elementwise("log", a)
+	return op.done(C.goggml_op_log(op.arena, a.ptr()))
+}
+
+// Sin returns sin(a). C: ggml_sin.
+func (c *Context) Sin(a *Tensor) *Tensor {
+	op := c.elementwise("sin", a)
+	return op.done(C.goggml_op_sin(op.arena, a.ptr()))
+}
+
+// Cos returns cos(a). C: ggml_cos.
+func (c *Context) Cos(a *Tensor) *Tensor {
+	op := c.elementwise("cos", a)
+	return op.done(C.goggml_op_cos(op.arena, a.ptr()))
+}
+
+// Fill returns a tensor of a's shape with every element set to value. a is
+// F32. It has no backward. C: ggml_fill.
+func (c *Context) Fill(a *Tensor, value float32) *Tensor {
+	op := c.begin("fill", a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	return op.done(C.goggml_op_fill(op.arena, a.ptr(), C.float(value)))
+}
+
+// Arange returns the F32 values start, start+step, … below stop.
+// C: ggml_arange.
+func (c *Context) Arange(start, stop, step float32) *Tensor {
+	op := c.begin("arange")
+	op.require(step > 0 && stop > start, "the range from %v to %v in steps of %v is empty or endless", start, stop, step)
+	return op.done(C.goggml_op_arange(op.arena, C.float(start), C.float(stop), C.float(step)))
+}

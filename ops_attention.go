@@ -1,0 +1,155 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+// SoftMax returns e^a normalised to the sum 1 in each row. a is contiguous
+// F32. C: ggml_soft_max.
+func (c *Context) SoftMax(a *Tensor) *Tensor { return c.SoftMaxExt(a, nil, 1, 0) }
+
+// SoftMaxExt returns softmax(scale · a + slope · mask) of each row:
+//
+//	a [n, rows, heads, batch], mask [n, ≥ rows, m, b] or nil, with heads and
+//	batch multiples of m and b
+//
+// mask is F32 or F16, 0 where a key counts and −∞ where not. With maxBias 0
+// the slope is 1, else it is ALiBi's of the head. a is contiguous F32. The
+// backward needs maxBias 0. C: ggml_soft_max_ext.
+func (c *Context) SoftMaxExt(a, mask *Tensor, scale, maxBias float32) *Tensor {
+	op := c.begin("soft_max_ext", a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	op.optional("mask", mask)
+	op.types("mask", mask, F32, F16)
+	op.dense("mask", mask)
+	if op.arena != nil && mask != nil {
+		op.operands = []*Tensor{a, mask}
+		op.require(mask.ne[0] == a.ne[0] && mask.ne[1] >= a.ne[1], "the mask must have a's ne0, and at least its ne1")
+		op.require(a.ne[2]%mask.ne[2] == 0 && a.ne[3]%mask.ne[3] == 0, "ne2 and ne3 of a must be multiples of those of the mask")
+	}
+	op.require(maxBias == 0 || mask != nil, "ALiBi needs a mask")
+	return op.done(C.goggml_op_soft_max_ext(op.arena, a.ptr(), mask.ptr(), C.float(scale), C.float(maxBias)))
+}
+
+// SoftMaxBack returns the gradient of a in [Context.SoftMaxExt] with maxBias
+// 0, given the gradient of the result and the result y. Both are contiguous
+// F32 of one shape. It has no backward. C: ggml_soft_max_ext_back.
+func (c *Context) SoftMaxBack(grad, y *Tensor, scale float32) *Tensor {
+	op := c.begin("soft_max_ext_back", grad, y)
+	op.types("grad", grad, F32)
+	op.types("y", y, F32)
+	op.sameShape(grad, y)
+	op.dense("grad", grad)
+	op.dense("y", y)
+	return op.done(C.goggml_op_soft_max_ext_back(op.arena, grad.ptr(), y.ptr(), C.float(scale), 0))
+}
+
+// DiagMaskInf sets the elements above diagonal past, those with
+// i0 > past + i1, to −∞. a is F32. C: ggml_diag_mask_inf.
+func (c *Context) DiagMaskInf(a *Tensor, past int) *Tensor {
+	op := c.begin("diag_mask_inf", a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	op.require(past >= 0 && past < 1<<30, "the diagonal is %d; it must not be negative", past)
+	return op.done(C.goggml_op_diag_mask_inf(op.arena, a.ptr(), C.int(past)))
+}
+
+// DiagMaskZero is DiagMaskInf with 0 for −∞. C: ggml_diag_mask_zero.
+func (c *Context) DiagMaskZero(a *Tensor, past int) *Tensor {
+	op := c.begin("diag_mask_zero", a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	op.require(past >= 0 && past < 1<<30, "the diagonal is %d; it must not be negative", past)
+	return op.done(C.goggml_op_diag_mask_zero(op.arena, a.ptr(), C.int(past)))
+}
+
+// A RoPEMode says which elements of a head make the pairs that are rotated.
+// C: GGML_ROPE_TYPE_….
+type RoPEMode int
+
+// The modes of rotary position embedding.
+const (
+	RoPENorm RoPEMode = C.GGML_ROPE_TYPE_NORMAL // neighbours: (0, 1), (2, 3), …
+	RoPENeoX RoPEMode = C.GGML_ROPE_TYPE_NEOX   // halves: (0, n/2), (1, n/2+1), …
+)
+
+// RoPE is rotary position embedding (arXiv 2104.09864) with its extensions:
+// linear scaling by FreqScale, YaRN (arXiv 2309.00071) by ExtFactor and what
+// follows it.
+type RoPE struct {
+	Dims       int // elements of a head that are rotated, even
+	Mode       RoPEMode
+	FreqBase   float32 // usually 10000
+	FreqScale  float32 // 1 for none
+	TrainedCtx int     // context length of the training, for YaRN
+	ExtFactor  float32 // 0 for no YaRN
+	AttnFactor float32 // 1 for none
+	BetaFast   float32 // usually 32
+	BetaSlow   float32 // usually 1
+}
+
+func (c *Context) ropeCall(name string, a, pos, factors *Tensor, r RoPE) opCall {
+	op := c.begin(name, a, pos)
+	op.types("a", a, F32, F16)
+	op.types("pos", pos, I32)
+	op.denseRows("a", a)
+	op.optional("factors", factors)
+	op.types("factors", factors, F32)
+	op.require(r.Mode == RoPENorm || r.Mode == RoPENeoX, "there is no RoPE mode %d", int(r.Mode))
+	op.require(r.FreqBase > 0 && r.FreqScale > 0, "the frequency base %v and scale %v must be positive", r.FreqBase, r.FreqScale)
+	if op.arena != nil {
+		op.require(r.Dims > 0 && r.Dims%2 == 0 && int64(r.Dims) <= a.ne[0], "%d dimensions are rotated; they must be even and at most ne0, which is %d", r.Dims, a.ne[0])
+		op.require(pos.NumDims() == 1 && pos.ne[0] == a.ne[2], "pos must have an entry for each of the %d positions (ne2 of a)", a.ne[2])
+		op.require(factors == nil || factors.ne[0] >= int64(r.Dims/2), "factors must have an entry for each of the %d pairs", r.Dims/2)
+	}
+	return op
+}
+
+// RoPE rotates pairs of elements by angles that grow with the position:
+//
+//	a [n, heads, tokens, batch], pos [tokens] (I32), factors [dims/2] (F32) or nil
+//
+// factors divide the frequencies of the pairs. a is F32 or F16.
+// C: ggml_rope_ext.
+func (c *Context) RoPE(a, pos, factors *Tensor, r RoPE) *Tensor {
+	op := c.ropeCall("rope_ext", a, pos, factors, r)
+	return op.done(C.goggml_op_rope_ext(op.arena, a.ptr(), pos.ptr(), factors.ptr(), C.int(r.Dims), C.int(r.Mode), C.int(r.TrainedCtx),
+		C.float(r.FreqBase), C.float(r.FreqScale), C.float(r.ExtFactor), C.float(r.AttnFactor), C.float(r.BetaFast), C.float(r.BetaSlow)))
+}
+
+// RoPEBack returns the gradient of a in [Context.RoPE], given that of the
+// result: the rotation back. C: ggml_rope_ext_back.
+func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
+	op := c.ropeCall("rope_ext_back", grad, pos, factors, r)
+	return op.done(C.goggml_op_rope_ext_back(op.arena, grad.ptr(), pos.ptr(), factors.ptr(), C.int(r.Dims), C.int(r.Mode), C.int(r.TrainedCtx),
+		C.float(r.FreqBase), C.float(r.FreqScale), C.float(r.ExtFactor), C.float(r.AttnFactor), C.float(r.BetaFast), C.float(r.BetaSlow)))
+}
+
+// FlashAttention returns softmax(scale · q·k + mask)·v without storing the
+// scores:
+//
+//	q [d, n, heads, batch] (F32), k [d, kv, kv heads, batch],
+//	v [e, kv, kv heads, batch], mask [kv, ≥ n, …] (F16) or nil
+//	→ [e, heads, n, batch], F32 (permuted)
+//
+// k and v have one type, F32, F16, BF16 or a quantised one. softcap 0 is none.
+// It has no backward. C: ggml_flash_attn_ext.
+func (c *Context) FlashAttention(q, k, v, mask *Tensor, scale, maxBias, softcap float32) *Tensor {
+	op := c.begin("flash_attn_ext", q, k, v)
+	op.types("q", q, F32)
+	op.optional("mask", mask)
+	op.types("mask", mask, F16)
+	op.dense("mask", mask)
+	op.require(maxBias == 0 || mask != nil, "ALiBi needs a mask")
+	if op.arena != nil {
+		op.require(k.typ.isFloat() && v.typ.isFloat(), "k and v must have a float or quantised type")
+		op.require(q.ne[0] == k.ne[0], "ne0 of q and k must be equal: %d and %d", q.ne[0], k.ne[0])
+		op.require(k.ne[1] == v.ne[1] && k.ne[2] == v.ne[2] && k.ne[3] == v.ne[3], "k and v must agree in ne1, ne2 and ne3")
+		op.require(q.ne[2]%k.ne[2] == 0 && q.ne[3]%k.ne[3] == 0, "the heads and batches of q must be multiples of those of k")
+		if mask != nil {
+			op.require(mask.ne[0] == k.ne[1] && mask.ne[1] >= q.ne[1], "the mask must be [kv, at least n]")
+			op.require(q.ne[2]%mask.ne[2] == 0 && q.ne[3]%mask.ne[3] == 0, "the heads and batches of q must be multiples of those of the mask")
+		}
+	}
+	return op.done(C.goggml_op_flash_attn_ext(op.arena, q.ptr(), k.ptr(), v.ptr(), mask.ptr(), C.float(scale), C.float(maxBias), C.float(softcap)))
+}

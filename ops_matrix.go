@@ -1,0 +1,91 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+// MulMat returns the product of each column of b with the rows of a:
+//
+//	a [k, m, p, q], b [k, n, p·r, q·s] → [m, n, p·r, q·s], F32
+//	result[i, j] = Σₖ a[k, i] · b[k, j]
+//
+// Both are stored along k; in the usual notation that is b·aᵀ for row-major
+// matrices. a may have any float or quantised type, b is F32 (or F16 when a
+// is). a is not transposed. On the CPU b is converted to the type that a's
+// dot product takes. C: ggml_mul_mat.
+func (c *Context) MulMat(a, b *Tensor) *Tensor {
+	op := c.begin("mul_mat", a, b)
+	op.require(a == nil || a.typ.isFloat(), "a has no float or quantised type")
+	op.types("b", b, F32, F16, BF16)
+	if op.arena != nil {
+		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
+		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
+		op.require(b.typ == F32 || b.typ == a.typ, "b must be f32, or have the type of a")
+	}
+	op.notTransposed("a", a)
+	return op.done(C.goggml_op_mul_mat(op.arena, a.ptr(), b.ptr()))
+}
+
+// isFloat tells whether values of the type stand for real numbers.
+func (t Type) isFloat() bool {
+	switch t {
+	case F32, F16, BF16:
+		return true
+	}
+	return t.Quantized() && t != Q8_1 && t != Q8_K
+}
+
+func (op *opCall) notTransposed(what string, t *Tensor) {
+	if op.arena != nil {
+		op.require(!bool(C.ggml_is_transposed(t.t)), "%s must not be transposed; call Cont", what)
+	}
+}
+
+// MulMatID is MulMat with a matrix chosen for each column, for mixtures of
+// experts:
+//
+//	as [k, m, experts], b [k, used, n], ids [used, n] (I32) → [m, used, n], F32
+//
+// It has no backward. C: ggml_mul_mat_id.
+func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
+	op := c.begin("mul_mat_id", as, b, ids)
+	op.require(as == nil || as.typ.isFloat(), "as has no float or quantised type")
+	op.types("b", b, F32)
+	op.types("ids", ids, I32)
+	if op.arena != nil {
+		op.require(as.ne[0] == b.ne[0], "ne0 must be equal: as has %d, b has %d", as.ne[0], b.ne[0])
+		op.require(as.ne[3] == 1 && b.ne[3] == 1, "as and b have at most 3 dimensions")
+		op.require(ids.ne[2] == 1 && ids.ne[3] == 1 && ids.ne[1] == b.ne[2], "ids must be [used, n] with n = ne2 of b")
+		op.require(ids.ne[0]%b.ne[1] == 0, "ne0 of ids must be a multiple of ne1 of b")
+	}
+	op.notTransposed("as", as)
+	return op.done(C.goggml_op_mul_mat_id(op.arena, as.ptr(), b.ptr(), ids.ptr()))
+}
+
+// OutProd returns the sum of outer products over the columns:
+//
+//	a [m, k, p, q], b [n, k, p·r, q·s] → [m, n, p·r, q·s], F32
+//	result[i, j] = Σₖ a[i, k] · b[j, k]
+//
+// a is F32, F16 or quantised, b is F32 and may be transposed. It has no
+// backward. C: ggml_out_prod.
+func (c *Context) OutProd(a, b *Tensor) *Tensor {
+	op := c.begin("out_prod", a, b)
+	op.require(a == nil || a.typ.isFloat() && a.typ != BF16, "a must be f32, f16 or quantised")
+	op.types("b", b, F32)
+	if op.arena != nil {
+		op.require(a.ne[1] == b.ne[1], "ne1 must be equal: a has %d, b has %d", a.ne[1], b.ne[1])
+		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
+	}
+	op.notTransposed("a", a)
+	return op.done(C.goggml_op_out_prod(op.arena, a.ptr(), b.ptr()))
+}
+
+// Diag makes a diagonal matrix of each row: [n, 1, …] → [n, n, …]. a is F32.
+// It has no backward. C: ggml_diag.
+func (c *Context) Diag(a *Tensor) *Tensor {
+	op := c.rows("diag", a)
+	if op.arena != nil {
+		op.require(a.ne[1] == 1, "ne1 is %d; it must be 1", a.ne[1])
+	}
+	return op.done(C.goggml_op_diag(op.arena, a.ptr()))
+}

@@ -1,0 +1,165 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// A Float16 is an IEEE 754 half, the element of F16. C: ggml_fp16_t.
+type Float16 uint16
+
+// A BFloat16 is the upper half of a float32, the element of BF16.
+// C: ggml_bf16_t.
+type BFloat16 uint16
+
+// ToFloat16 rounds to the nearest half, ties to even; what is too large
+// becomes infinite. C: ggml_fp32_to_fp16.
+func ToFloat16(x float32) Float16 {
+	bits := math.Float32bits(x)
+	sign, magnitude := Float16(bits>>16&0x8000), bits&0x7fffffff
+	switch {
+	case magnitude > 0x7f800000:
+		return sign | 0x7e00 // not a number
+	case magnitude >= 0x47800000:
+		return sign | 0x7c00 // 65536 and more
+	case magnitude < 0x38800000:
+		// Less than 2^-14: a multiple of 2^-24. Adding 0.5 makes the float's
+		// last place just that, so that the addition rounds.
+		f := math.Float32frombits(magnitude) + 0.5
+		return sign | Float16(math.Float32bits(f)-math.Float32bits(0.5))
+	}
+	// The exponent's bias goes from 127 to 15, and 13 bits are rounded off.
+	rounded := magnitude - 112<<23 + 0xfff + magnitude>>13&1
+	return sign | Float16(rounded>>13)
+}
+
+// Float32 converts without loss. C: ggml_fp16_to_fp32.
+func (h Float16) Float32() float32 {
+	sign, exponent, mantissa := uint32(h&0x8000)<<16, uint32(h>>10&0x1f), uint32(h&0x3ff)
+	switch exponent {
+	case 0:
+		f := float32(mantissa) * (1.0 / (1 << 24))
+		return math.Float32frombits(math.Float32bits(f) | sign)
+	case 31:
+		return math.Float32frombits(sign | 0xff<<23 | mantissa<<13)
+	}
+	return math.Float32frombits(sign | (exponent+112)<<23 | mantissa<<13)
+}
+
+// ToBFloat16 rounds to the nearest, ties to even. C: ggml_fp32_to_bf16.
+func ToBFloat16(x float32) BFloat16 {
+	bits := math.Float32bits(x)
+	if bits&0x7fffffff > 0x7f800000 {
+		return BFloat16(bits>>16 | 0x40) // stays not a number
+	}
+	return BFloat16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// Float32 converts without loss. C: ggml_bf16_to_fp32.
+func (b BFloat16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// quantizable lists the types that Quantize writes.
+var quantizable = []Type{
+	F32, F16, BF16,
+	Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
+	Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
+	IQ2XXS, IQ2XS, IQ2S, IQ3XXS, IQ3S, IQ1S, IQ1M, IQ4NL, IQ4XS,
+	TQ1_0, TQ2_0, MXFP4, NVFP4, Type(C.GGML_TYPE_Q1_0), Type(C.GGML_TYPE_Q2_0),
+}
+
+// CanQuantize tells whether [Quantize] converts to the type.
+func (t Type) CanQuantize() bool { return slices.Contains(quantizable, t) }
+
+// CanDequantize tells whether [Dequantize] converts from the type.
+func (t Type) CanDequantize() bool {
+	return t == F32 || t.Valid() && C.ggml_get_type_traits(C.enum_ggml_type(t)).to_float != nil
+}
+
+// NeedsImportance tells whether [Quantize] needs the importance of the values
+// for this type. C: ggml_quantize_requires_imatrix.
+func (t Type) NeedsImportance() bool {
+	return t.Valid() && bool(C.ggml_quantize_requires_imatrix(C.enum_ggml_type(t)))
+}
+
+// Quantize converts rows of rowLen values to a float or quantised type. src
+// holds whole rows of finite values; dst takes exactly their
+// [Type.RowSize] each. importance, nil or one weight of at least 0 for each
+// column, says where to be precise.
+//
+// It is safe for concurrent use on different dst. C: ggml_quantize_chunk.
+func Quantize(dst []byte, t Type, src []float32, rowLen int, importance []float32) error {
+	if err := checkQuantize(dst, t, src, rowLen, importance); err != nil {
+		return fmt.Errorf("ggml: quantize to %v: %w", t, err)
+	}
+	if len(src) == 0 {
+		return nil
+	}
+	r := C.goggml_quantize(C.enum_ggml_type(t), (*C.float)(&src[0]), unsafe.Pointer(&dst[0]),
+		C.int64_t(len(src)/rowLen), C.int64_t(rowLen), (*C.float)(unsafe.SliceData(importance)))
+	if err := guardError(r.error); err != nil {
+		return fmt.Errorf("ggml: quantize to %v: %w", t, err)
+	}
+	if int(r.value) != len(dst) {
+		return fmt.Errorf("ggml: quantize to %v: the library wrote %d bytes instead of %d", t, int64(r.value), len(dst))
+	}
+	return nil
+}
+
+func checkQuantize(dst []byte, t Type, src []float32, rowLen int, importance []float32) error {
+	switch {
+	case !t.CanQuantize():
+		return fmt.Errorf("there is no conversion to this type; use one of %v", quantizable)
+	case rowLen < 1 || int64(rowLen)%t.BlockSize() != 0:
+		return fmt.Errorf("rows have %d values; they must have a multiple of %d", rowLen, t.BlockSize())
+	case len(src)%rowLen != 0:
+		return fmt.Errorf("%d values are no whole rows of %d", len(src), rowLen)
+	case int64(len(dst)) != t.RowSize(int64(len(src))):
+		return fmt.Errorf("%d values take %d bytes, the destination has %d", len(src), t.RowSize(int64(len(src))), len(dst))
+	case importance == nil && t.NeedsImportance():
+		return fmt.Errorf("this type needs the importance of the %d columns", rowLen)
+	case importance != nil && len(importance) != rowLen:
+		return fmt.Errorf("there are %d importances for rows of %d values", len(importance), rowLen)
+	}
+	for i, x := range src {
+		if !finite(x) {
+			return fmt.Errorf("value %d of row %d is %v; values must be finite", i%rowLen, i/rowLen, x)
+		}
+	}
+	for i, x := range importance {
+		if !finite(x) || x < 0 {
+			return fmt.Errorf("importance %d is %v; it must be finite and at least 0", i, x)
+		}
+	}
+	return nil
+}
+
+func finite(x float32) bool { return x-x == 0 }
+
+// Dequantize converts to float32: dst takes as many values as src holds. It
+// fails for types without a conversion, such as the integers.
+//
+// It is safe for concurrent use on different dst. C: ggml_get_type_traits.
+func Dequantize(dst []float32, t Type, src []byte) error {
+	switch n := int64(len(dst)); {
+	case !t.CanDequantize():
+		return fmt.Errorf("ggml: dequantize from %v: there is no conversion from this type", t)
+	case n%t.BlockSize() != 0 || int64(len(src)) != t.RowSize(n):
+		return fmt.Errorf("ggml: dequantize from %v: %d bytes are not %d values; a block has %d bytes and %d values",
+			t, len(src), n, t.Size(), t.BlockSize())
+	case n == 0:
+		return nil
+	case t == F32:
+		copy(asBytes(dst), src)
+		return nil
+	}
+	err := guardError(C.goggml_dequantize(C.enum_ggml_type(t), unsafe.Pointer(&src[0]), (*C.float)(&dst[0]), C.int64_t(len(dst))))
+	if err != nil {
+		return fmt.Errorf("ggml: dequantize from %v: %w", t, err)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+var loadOnce = sync.OnceValue(loadBackends)
+
+// LoadBackends loads the plugins that are installed: the CPU plugin that suits
+// the processor best, and every other one that finds its device. Whatever
+// needs them calls it; calling it early shows errors early. The folders
+// searched are that of GGML_BACKEND_PATH, the plugins' folder of the C library
+// in use, and the program's own.
+//
+// It is safe for concurrent use. C: ggml_backend_load_all.
+func LoadBackends() error { return loadOnce() }
+
+func loadBackends() error {
+	folders := pluginFolders()
+	for _, folder := range folders {
+		err := withCString(folder, func(s *C.char) error { return guardError(C.goggml_load_all_from(s)) })
+		if err != nil {
+			return fmt.Errorf("ggml: loading the backends in %s: %w", folder, err)
+		}
+		if C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil {
+			return checkBuildTags()
+		}
+	}
+	return fmt.Errorf("ggml: CPU %w: there is no CPU plugin in %s; %s",
+		ErrNotLoaded, strings.Join(folders, ", "), installHints["CPU"])
+}
+
+// pluginFolders lists the folders with plugins, best first.
+func pluginFolders() []string {
+	var folders []string
+	add := func(folder string) {
+		if found, _ := filepath.Glob(filepath.Join(folder, "libggml-*")); len(found) > 0 {
+			folders = append(folders, folder)
+		}
+	}
+	if path := os.Getenv("GGML_BACKEND_PATH"); path != "" {
+		add(path)
+	}
+	if p := C.goggml_library_folder(); p != nil {
+		folder := C.GoString(p)
+		C.free(unsafe.Pointer(p))
+		versions, _ := filepath.Glob(filepath.Join(folder, "ggml", "backends*"))
+		sort.Sort(sort.Reverse(sort.StringSlice(versions)))
+		for _, v := range versions {
+			add(v)
+		}
+		add(filepath.Join(filepath.Dir(folder), "libexec"))
+		add(folder)
+	}
+	if exe, err := os.Executable(); err == nil {
+		add(filepath.Dir(exe))
+	}
+	return folders
+}
+
+// LoadBackend loads one plugin from a file. C: ggml_backend_load.
+func LoadBackend(path string) (*Registry, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("ggml: load backend: %w: %w", ErrNotLoaded, err)
+	}
+	r := withCString(path, func(s *C.char) C.goggml_ptr { return C.goggml_load(s) })
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: load backend %s: %w", path, err)
+	}
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: load backend %s: %w: it is no plugin of ggml %s for this machine", path, ErrNotLoaded, Version())
+	}
+	return &Registry{C.ggml_backend_reg_t(r.value)}, nil
+}
+
+// A Registry is a loaded backend plugin with its devices. It stays valid for
+// the life of the process. C: ggml_backend_reg_t.
+type Registry struct{ r C.ggml_backend_reg_t }
+
+// Registries iterates over the loaded backends. C: ggml_backend_reg_get.
+func Registries() iter.Seq[*Registry] {
+	return func(yield func(*Registry) bool) {
+		if LoadBackends() != nil {
+			return
+		}
+		registries()(yield)
+	}
+}
+
+// registries is Registries once the plugins are loaded.
+func registries() iter.Seq[*Registry] {
+	return func(yield func(*Registry) bool) {
+		for i := range C.ggml_backend_reg_count() {
+			r := &Registry{C.ggml_backend_reg_get(i)}
+			if onlyCPU && r.Name() != "CPU" {
+				continue
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// Name names the backend, "CPU" for example. C: ggml_backend_reg_name.
+func (r *Registry) Name() string { return C.GoString(C.ggml_backend_reg_name(r.r)) }
+
+// Devices lists the devices of the backend. C: ggml_backend_reg_dev_get.
+func (r *Registry) Devices() []*Device {
+	var devices []*Device
+	for i := range C.ggml_backend_reg_dev_count(r.r) {
+		devices = append(devices, &Device{C.ggml_backend_reg_dev_get(r.r, i)})
+	}
+	return devices
+}
+
+// installHints tells how to install a backend's plugin.
+var installHints = map[string]string{
+	"CPU":    "run scripts/vendor, or install your system's ggml package",
+	"CUDA":   "it needs an NVIDIA driver and the plugin: apt-get install libggml0-backend-cuda (Debian, contrib), or build ggml with -DGGML_CUDA=ON",
+	"MTL":    "it needs macOS on Apple silicon: brew install ggml",
+	"Vulkan": "it needs a Vulkan driver and the plugin: apt-get install libggml0-backend-vulkan",
+	"BLAS":   "apt-get install libggml0-backend-blas libopenblas0",
+	"RPC":    "apt-get install libggml0-backend-rpc",
+}
+
+// backendDevices lists the devices of the backend with that name.
+func backendDevices(name string) ([]*Device, error) {
+	if err := LoadBackends(); err != nil {
+		return nil, err
+	}
+	return registryDevices(name)
+}
+
+// registryDevices is backendDevices once the plugins are loaded.
+func registryDevices(name string) ([]*Device, error) {
+	for r := range registries() {
+		if r.Name() != name {
+			continue
+		}
+		if devices := r.Devices(); len(devices) > 0 {
+			return devices, nil
+		}
+	}
+	return nil, fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, installHints[name])
+}
+
+func newNumberedBackend(name string, device int) (*Backend, error) {
+	devices, err := backendDevices(name)
+	if err != nil {
+		return nil, err
+	}
+	if device < 0 || device >= len(devices) {
+		return nil, fmt.Errorf("ggml: %s device %d: there are %d, numbered from 0", name, device, len(devices))
+	}
+	return devices[device].NewBackend()
+}
+
+// required names the backends that build tags demand; onlyCPU is the tag cpu.
+var (
+	required []string
+	onlyCPU  bool
+)
+
+func checkBuildTags() error {
+	for _, name := range required {
+		if _, err := registryDevices(name); err != nil {
+			return fmt.Errorf("%w; this program was built with the tag that demands it", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build cpu
+
+package ggml
+
+func init() { onlyCPU = true }

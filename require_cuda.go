@@ -1,0 +1,5 @@
+//go:build cuda
+
+package ggml
+
+func init() { required = append(required, "CUDA") }

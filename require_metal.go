@@ -1,0 +1,5 @@
+//go:build metal
+
+package ggml
+
+func init() { required = append(required, "MTL") }

@@ -1,0 +1,5 @@
+//go:build vulkan
+
+package ggml
+
+func init() { required = append(required, "Vulkan") }

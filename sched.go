@@ -1,0 +1,350 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A lease is the memory that an allocator gave to the tensors of a graph. It
+// keeps their contexts, and takes the memory back when it ends: the next graph
+// gets it.
+type lease struct {
+	tensors  C.goggml_lease
+	contexts []*handle
+}
+
+// openLease lists what the allocator is about to give memory to.
+func openLease(g *Graph) (*lease, error) {
+	l := &lease{}
+	for _, c := range g.ctx.closure() {
+		if err := c.h.acquire(); err != nil {
+			l.end()
+			return nil, err
+		}
+		l.contexts = append(l.contexts, c.h)
+	}
+	l.tensors = C.goggml_lease_open(g.g)
+	return l, nil
+}
+
+func (l *lease) end() {
+	if l == nil {
+		return
+	}
+	C.goggml_lease_end(&l.tensors)
+	for _, h := range l.contexts {
+		h.release()
+	}
+	l.contexts = nil
+}
+
+// leaseHolder holds the lease of the graph that is allocated at present.
+type leaseHolder struct {
+	mu    sync.Mutex
+	lease *lease
+	graph *Graph
+}
+
+func (s *leaseHolder) end() {
+	s.lease.end()
+	s.lease, s.graph = nil, nil
+}
+
+// A GraphAllocator gives memory to the tensors of a graph, and reuses that of
+// results which are no longer needed. Allocating another graph, or Close,
+// makes the tensors of the last one unallocated. It is safe for concurrent
+// use. C: ggml_gallocr_t.
+type GraphAllocator struct {
+	h       *handle
+	a       C.ggml_gallocr_t
+	types   []*BufferType
+	current *leaseHolder
+}
+
+// NewGraphAllocator makes an allocator of the buffer type.
+// C: ggml_gallocr_new.
+func NewGraphAllocator(bt *BufferType) (*GraphAllocator, error) {
+	r := C.goggml_gallocr_new(&bt.b, 1)
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: graph allocator: %w", err)
+	}
+	a := &GraphAllocator{a: C.ggml_gallocr_t(r.value), types: []*BufferType{bt}, current: &leaseHolder{}}
+	ca, current := a.a, a.current
+	h, err := newHandle("graph allocator", func() {
+		current.end()
+		C.ggml_gallocr_free(ca)
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.h = h
+	closeOnCollect(a, h)
+	return a, nil
+}
+
+// Close frees the memory. It never fails. C: ggml_gallocr_free.
+func (a *GraphAllocator) Close() error {
+	if a != nil {
+		a.h.close()
+	}
+	return nil
+}
+
+// Reserve makes room for a graph without allocating it: do so for the largest
+// one, and no later Alloc takes more memory. C: ggml_gallocr_reserve.
+func (a *GraphAllocator) Reserve(g *Graph) error {
+	return a.with(g, reserveOnly, func() C.goggml_int { return C.goggml_gallocr_reserve(a.a, g.g) })
+}
+
+// Alloc gives memory to the graph's tensors that have none.
+// C: ggml_gallocr_alloc_graph.
+func (a *GraphAllocator) Alloc(g *Graph) error {
+	return a.with(g, forCompute, func() C.goggml_int { return C.goggml_gallocr_alloc(a.a, g.g) })
+}
+
+func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error {
+	if err := a.h.acquire(); err != nil {
+		return err
+	}
+	defer a.h.release()
+	return a.current.allocate(g, p, f)
+}
+
+// purpose is what an allocation is for.
+type purpose bool
+
+const (
+	reserveOnly purpose = false
+	forCompute  purpose = true
+)
+
+// allocate replaces the lease by one of the graph, whose memory f allots.
+func (s *leaseHolder) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
+	unpin, err := g.check(nil, false)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+	l, err := openLease(g)
+	if err != nil {
+		return err
+	}
+	s.lease = l
+	r := f()
+	if err := guardError(r.error); err != nil {
+		s.end()
+		return fmt.Errorf("ggml: allocating a graph: %w", err)
+	}
+	if r.value == 0 {
+		s.end()
+		return fmt.Errorf("ggml: allocating a graph: %w; use a smaller batch or context", ErrOutOfMemory)
+	}
+	if p == reserveOnly {
+		s.end()
+		return nil
+	}
+	s.graph = g
+	return nil
+}
+
+// Size is the size of the memory in bytes. C: ggml_gallocr_get_buffer_size.
+func (a *GraphAllocator) Size() int64 {
+	if a.h.acquire() != nil {
+		return 0
+	}
+	defer a.h.release()
+	return int64(C.ggml_gallocr_get_buffer_size(a.a, 0))
+}
+
+// A Scheduler computes a graph on several backends: each op where its weights
+// are and where it is supported, with copies in between. It allocates the
+// graph like a [GraphAllocator]. It is safe for concurrent use; computations
+// wait for each other. C: ggml_backend_sched_t.
+type Scheduler struct {
+	h        *handle
+	s        C.ggml_backend_sched_t
+	backends []*Backend
+	current  *leaseHolder
+	assigned []assignment // guarded by current.mu
+}
+
+// SchedulerOptions are the settings of a scheduler; the zero value is usual.
+type SchedulerOptions struct {
+	GraphSize  int  // largest number of nodes, 0 for 8192
+	Parallel   bool // overlap computes of several copies of the inputs
+	OffloadOps bool // let a GPU compute with weights in system memory
+}
+
+// NewScheduler makes a scheduler; backends that come first are preferred, and
+// the last one is a CPU backend. C: ggml_backend_sched_new.
+func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) {
+	if err := checkBackends(backends); err != nil {
+		return nil, err
+	}
+	if o.GraphSize <= 0 {
+		o.GraphSize = 8192
+	}
+	list := make([]C.ggml_backend_t, len(backends))
+	parents := make([]*handle, len(backends))
+	for i, b := range backends {
+		list[i], parents[i] = b.b, b.h
+	}
+	r := C.goggml_sched_new(&list[0], nil, C.int(len(list)), C.size_t(o.GraphSize), C.bool(o.Parallel), C.bool(o.OffloadOps))
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: scheduler: %w", err)
+	}
+	s := &Scheduler{s: C.ggml_backend_sched_t(r.value), backends: backends, current: &leaseHolder{}}
+	cs, current := s.s, s.current
+	h, err := newHandle("scheduler", func() {
+		current.end()
+		C.ggml_backend_sched_free(cs)
+	}, parents...)
+	if err != nil {
+		return nil, err
+	}
+	s.h = h
+	closeOnCollect(s, h)
+	return s, nil
+}
+
+func checkBackends(backends []*Backend) error {
+	if len(backends) == 0 {
+		return fmt.Errorf("ggml: scheduler: there is no backend; the last one must be a CPU backend")
+	}
+	var names []string
+	for _, b := range backends {
+		if b == nil {
+			return fmt.Errorf("ggml: scheduler: a backend is nil")
+		}
+		names = append(names, b.Name())
+	}
+	if last := backends[len(backends)-1]; last.device.Type() != CPU {
+		return fmt.Errorf("ggml: scheduler: the backends are %s; the last one must be a CPU backend, which computes what the others do not", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// Close frees the scheduler and its memory; the backends stay open. It never
+// fails. C: ggml_backend_sched_free.
+func (s *Scheduler) Close() error {
+	if s != nil {
+		s.h.close()
+	}
+	return nil
+}
+
+// Reserve makes room for a graph without allocating it: do so for the largest
+// one, and no later Alloc takes more memory. C: ggml_backend_sched_reserve.
+func (s *Scheduler) Reserve(g *Graph) error {
+	return s.allocate(g, reserveOnly, func() C.goggml_int { return C.goggml_sched_reserve(s.s, g.g) })
+}
+
+// Alloc gives memory to the graph's tensors that have none, in place of the
+// graph before. C: ggml_backend_sched_reset, ggml_backend_sched_alloc_graph.
+func (s *Scheduler) Alloc(g *Graph) error {
+	return s.allocate(g, forCompute, func() C.goggml_int { return C.goggml_sched_alloc(s.s, g.g) })
+}
+
+func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
+	if err := s.h.acquire(); err != nil {
+		return err
+	}
+	defer s.h.release()
+	return s.current.allocate(g, p, func() C.goggml_int {
+		if e := C.goggml_sched_reset(s.s); e != nil {
+			return C.goggml_int{error: e}
+		}
+		for _, a := range s.assigned {
+			if e := C.goggml_sched_set_tensor_backend(s.s, a.tensor.t, a.backend.b); e != nil {
+				return C.goggml_int{error: e}
+			}
+		}
+		return f()
+	})
+}
+
+// Reset makes the tensors of the allocated graph unallocated, and forgets
+// SetTensorBackend.
+// C: ggml_backend_sched_reset.
+func (s *Scheduler) Reset() error {
+	if err := s.h.acquire(); err != nil {
+		return err
+	}
+	defer s.h.release()
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
+	s.current.end()
+	s.assigned = nil
+	return guardError(C.goggml_sched_reset(s.s))
+}
+
+// Compute runs the graph, which Alloc has allocated, and waits for the end. It
+// is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
+func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
+	if err := s.h.acquire(); err != nil {
+		return err
+	}
+	defer s.h.release()
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
+	if s.current.graph != g {
+		return fmt.Errorf("ggml: scheduler: the graph is not the one that Alloc allocated last; call Alloc first")
+	}
+	unpin, err := g.ready(nil)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	return compute(ctx, s.backends, func() C.goggml_int { return C.goggml_sched_compute(s.s, g.g) })
+}
+
+// An assignment is a tensor that the caller wants on a backend.
+type assignment struct {
+	tensor  *Tensor
+	backend *Backend
+}
+
+// SetTensorBackend makes the scheduler compute a tensor on one of its
+// backends, from the next Alloc until Reset.
+// C: ggml_backend_sched_set_tensor_backend.
+func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
+	if t == nil || t.t == nil {
+		return t.errorf("sched_set_tensor_backend", nil, "there is no tensor: it is nil or comes from an op that failed")
+	}
+	if !slices.Contains(s.backends, b) {
+		return t.errorf("sched_set_tensor_backend", nil, "the backend is not one of the scheduler's")
+	}
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
+	s.assigned = append(s.assigned, assignment{t, b})
+	return nil
+}
+
+// NumSplits counts the parts into which the last graph was cut.
+// C: ggml_backend_sched_get_n_splits.
+func (s *Scheduler) NumSplits() int {
+	if s.h.acquire() != nil {
+		return 0
+	}
+	defer s.h.release()
+	return int(C.ggml_backend_sched_get_n_splits(s.s))
+}
+
+// BufferSize is the size in bytes of the memory for a backend.
+// C: ggml_backend_sched_get_buffer_size.
+func (s *Scheduler) BufferSize(b *Backend) int64 {
+	if s.h.acquire() != nil {
+		return 0
+	}
+	defer s.h.release()
+	return int64(C.ggml_backend_sched_get_buffer_size(s.s, b.b))
+}

@@ -1,0 +1,220 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxDims is the number of dimensions of every tensor. C: GGML_MAX_DIMS.
+const MaxDims = C.GGML_MAX_DIMS
+
+// A Tensor is a node of a graph, or a place for data: a type, a shape
+// [ne0, ne1, ne2, ne3] with ne0 the fastest dimension, and, once allocated,
+// memory in a [Buffer]. It belongs to the [Context] that made it.
+//
+// Two *Tensor may stand for the same tensor; Is tells. Reading the shape and
+// type is safe for concurrent use; the data is safe as far as no two
+// goroutines write and read it at once. C: struct ggml_tensor.
+type Tensor struct {
+	ctx *Context
+	t   *C.struct_ggml_tensor // nil when it stands for a failed op
+	typ Type
+	ne  [4]int64
+}
+
+func newTensor(c *Context, t *C.struct_ggml_tensor) *Tensor {
+	return &Tensor{ctx: c, t: t, typ: Type(t._type), ne: [4]int64{
+		int64(t.ne[0]), int64(t.ne[1]), int64(t.ne[2]), int64(t.ne[3]),
+	}}
+}
+
+// ptr is the C tensor, nil for a nil tensor and for a failed op.
+func (t *Tensor) ptr() *C.struct_ggml_tensor {
+	if t == nil {
+		return nil
+	}
+	return t.t
+}
+
+// Context returns the owner.
+func (t *Tensor) Context() *Context { return t.ctx }
+
+// Type returns the type of the elements.
+func (t *Tensor) Type() Type { return t.typ }
+
+// Dim returns the size of dimension i (0 is the fastest), 1 beyond the last.
+func (t *Tensor) Dim(i int) int64 {
+	if i < 0 || i >= MaxDims {
+		return 1
+	}
+	return t.ne[i]
+}
+
+// Shape returns [ne0, ne1, …] without trailing ones, at least one dimension.
+func (t *Tensor) Shape() []int64 { return append([]int64(nil), t.ne[:t.NumDims()]...) }
+
+// NumDims counts the dimensions without trailing ones, at least 1.
+// C: ggml_n_dims.
+func (t *Tensor) NumDims() int {
+	for i := MaxDims - 1; i > 0; i-- {
+		if t.ne[i] != 1 {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+// NumElements is the product of the sizes. C: ggml_nelements.
+func (t *Tensor) NumElements() int64 { return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3] }
+
+// NumRows is the number of rows of ne0 elements. C: ggml_nrows.
+func (t *Tensor) NumRows() int64 { return t.ne[1] * t.ne[2] * t.ne[3] }
+
+// NumBytes is the size of the data in bytes, from the first byte to the last;
+// for a view with gaps that includes the gaps. C: ggml_nbytes.
+func (t *Tensor) NumBytes() int64 {
+	var n int64
+	t.inspect(func() { n = int64(C.ggml_nbytes(t.t)) })
+	return n
+}
+
+// Stride is the distance in bytes between neighbours in dimension i; for
+// dimension 0 between blocks. C: nb of struct ggml_tensor.
+func (t *Tensor) Stride(i int) int64 {
+	var n int64
+	t.inspect(func() { n = int64(t.t.nb[i]) })
+	return n
+}
+
+// inspect runs f while the C tensor cannot be freed; not at all when the
+// context is closed or the op failed.
+func (t *Tensor) inspect(f func()) {
+	if t == nil || t.t == nil || t.ctx.h.acquire() != nil {
+		return
+	}
+	defer t.ctx.h.release()
+	f()
+}
+
+// Contiguous tells whether the data has no gaps and no permutation.
+// C: ggml_is_contiguous.
+func (t *Tensor) Contiguous() bool {
+	var yes bool
+	t.inspect(func() { yes = bool(C.ggml_is_contiguous(t.t)) })
+	return yes
+}
+
+// IsView tells whether the tensor shares another one's data. C: ggml_is_view.
+func (t *Tensor) IsView() bool {
+	var yes bool
+	t.inspect(func() { yes = t.t.view_src != nil })
+	return yes
+}
+
+// Allocated tells whether the tensor has memory.
+func (t *Tensor) Allocated() bool {
+	var yes bool
+	t.inspect(func() { yes = t.t.data != nil })
+	return yes
+}
+
+// Is tells whether both stand for the same tensor.
+func (t *Tensor) Is(u *Tensor) bool {
+	return t != nil && u != nil && t.t != nil && t.t == u.t
+}
+
+// Name returns the name, "" when it has none. C: ggml_get_name.
+func (t *Tensor) Name() string {
+	var name string
+	t.inspect(func() {
+		t.ctx.mu.Lock()
+		defer t.ctx.mu.Unlock()
+		name = C.GoString(&t.t.name[0])
+	})
+	return name
+}
+
+// MaxName is the longest name of a tensor in bytes; SetName cuts a longer one.
+// C: GGML_MAX_NAME less the terminator.
+const MaxName = C.GGML_MAX_NAME - 1
+
+// SetName names the tensor and returns it. C: ggml_set_name.
+func (t *Tensor) SetName(name string) *Tensor {
+	t.inspect(func() {
+		t.ctx.mu.Lock()
+		defer t.ctx.mu.Unlock()
+		withCString(name, func(s *C.char) struct{} {
+			C.ggml_set_name(t.t, s)
+			return struct{}{}
+		})
+	})
+	return t
+}
+
+// Op names the op that makes the tensor, "none" for a leaf. C: ggml_op_desc.
+func (t *Tensor) Op() string {
+	op := "none"
+	t.inspect(func() { op = strings.ToLower(C.GoString(C.ggml_op_desc(t.t))) })
+	return op
+}
+
+// SetInput marks a tensor that the caller writes before each compute: the
+// graph allocator keeps its memory apart from all others. It returns the
+// tensor. C: ggml_set_input.
+func (t *Tensor) SetInput() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_INPUT) }
+
+// SetOutput marks a tensor that the caller reads after a compute: the graph
+// allocator does not reuse its memory, nor that of what it is a view of. It
+// returns the tensor. C: ggml_set_output.
+func (t *Tensor) SetOutput() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_OUTPUT) }
+
+// SetParam marks a tensor that is trained; it returns the tensor.
+// C: ggml_set_param.
+func (t *Tensor) SetParam() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_PARAM) }
+
+// SetLoss marks the value that training makes small; it returns the tensor.
+// C: ggml_set_loss.
+func (t *Tensor) SetLoss() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_LOSS) }
+
+func (t *Tensor) flag(f C.int32_t) *Tensor {
+	t.inspect(func() {
+		t.ctx.mu.Lock()
+		defer t.ctx.mu.Unlock()
+		t.t.flags |= f
+		if f == C.GGML_TENSOR_FLAG_OUTPUT && t.t.view_src != nil {
+			t.t.view_src.flags |= f
+		}
+	})
+	return t
+}
+
+// operand describes the tensor for an error message.
+func (t *Tensor) operand() Operand {
+	if t == nil {
+		return Operand{Name: "nil"}
+	}
+	if t.t == nil {
+		return Operand{Name: "(failed op)"}
+	}
+	o := Operand{Name: "(closed)", Type: t.typ, Shape: t.Shape()}
+	if t.ctx.h.acquire() == nil {
+		defer t.ctx.h.release()
+		// No lock: the caller may hold the context's.
+		o.Name = C.GoString(&t.t.name[0])
+		if o.Name == "" {
+			o.Name = strings.ToLower(C.GoString(C.ggml_op_desc(t.t))) + "()"
+		}
+	}
+	return o
+}
+
+// String describes the tensor: its name, type and shape.
+func (t *Tensor) String() string { return t.operand().String() }
+
+// errorf makes an error about one tensor.
+func (t *Tensor) errorf(op string, cause error, format string, args ...any) error {
+	return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: fmt.Sprintf(format, args...), Caller: callerLine(), Err: cause}
+}
