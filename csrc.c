@@ -8,3 +8,4 @@
 #include "csrc/graph.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"
+#include "csrc/tiled.c"

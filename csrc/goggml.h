@@ -10,5 +10,6 @@
 #include "graph.h"
 #include "backend.h"
 #include "gguf_io.h"
+#include "tiled.h"
 
 #endif

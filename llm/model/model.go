@@ -1,0 +1,181 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// A Model is a language model's hyper-parameters, vocabulary and weights. It
+// does not change, and is safe for concurrent use.
+type Model struct {
+	Config
+	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
+	Path      string               // of the GGUF file; "" when it was made by New
+
+	gguf    *ggml.GGUF
+	ctx     *ggml.Context
+	buffers *ggml.Buffers
+	weights map[string]*ggml.Tensor
+}
+
+// LoadOptions are the settings of [Load].
+type LoadOptions struct {
+	Device   *ggml.Device // where the weights go; nil is the CPU
+	NoMmap   bool         // read the file instead of mapping it
+	Progress func(done, total int64)
+}
+
+// Load reads a model from a GGUF file. On the CPU the weights are mapped into
+// memory: nothing is copied, and what is not used is not read.
+func Load(path string, o LoadOptions) (*Model, error) {
+	g, err := ggml.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := load(g, o)
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	m.Path = path
+	return m, nil
+}
+
+func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
+	cfg, err := ReadConfig(g)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTensors(g, cfg); err != nil {
+		return nil, err
+	}
+	m := &Model{Config: cfg, gguf: g, weights: map[string]*ggml.Tensor{}}
+	if _, ok := g.Value("tokenizer.ggml.model"); ok {
+		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
+			return nil, fmt.Errorf("%s: %w", g.Name(), err)
+		}
+		if n := m.Tokenizer.NumTokens(); n != cfg.Vocab {
+			return nil, fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, cfg.Vocab)
+		}
+	}
+	if o.Device == nil {
+		if o.Device, err = ggml.DeviceByType(ggml.CPU); err != nil {
+			return nil, err
+		}
+	}
+	m.ctx = ggml.NewContext()
+	m.buffers, err = g.Load(m.ctx, o.Device, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress})
+	if err != nil {
+		m.ctx.Close()
+		return nil, err
+	}
+	m.index()
+	return m, nil
+}
+
+// index lists the tensors of the context by name.
+func (m *Model) index() {
+	for t := range m.ctx.Tensors() {
+		m.weights[t.Name()] = t
+	}
+}
+
+// checkTensors reports all tensors that are missing or have a wrong shape.
+func checkTensors(g *ggml.GGUF, c Config) error {
+	var faults []string
+	for _, want := range c.Tensors() {
+		got, ok := g.Tensor(want.Name)
+		switch {
+		case !ok:
+			faults = append(faults, want.Name+" is missing")
+		case !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
+			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%s: %w: %s", g.Name(), ErrUnsupported, strings.Join(faults, "; "))
+	}
+	return nil
+}
+
+func trimmed(shape []int64) []int64 {
+	for len(shape) > 1 && shape[len(shape)-1] == 1 {
+		shape = shape[:len(shape)-1]
+	}
+	return shape
+}
+
+// New makes a model with random F32 weights: normal with a standard deviation
+// of 0.02, smaller by √(2·layers) where a layer adds to the residual stream,
+// and 1 for the norms (as GPT-2 was initialised).
+func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if t != nil && t.NumTokens() != c.Vocab {
+		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), c.Vocab)
+	}
+	m := &Model{Config: c, Tokenizer: t, ctx: ggml.NewContext(), weights: map[string]*ggml.Tensor{}}
+	for _, s := range c.Tensors() {
+		m.ctx.NewTensor(ggml.F32, s.Shape...).SetName(s.Name)
+	}
+	var err error
+	if m.buffers, err = m.ctx.Allocate(ggml.CPUBufferType()); err != nil {
+		m.ctx.Close()
+		return nil, err
+	}
+	m.index()
+	if err := m.randomise(seed); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Model) randomise(seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, s := range m.Config.Tensors() {
+		w := m.weights[s.Name]
+		values := make([]float32, w.NumElements())
+		sigma := 0.02
+		if strings.Contains(s.Name, "attn_output") || strings.Contains(s.Name, "ffn_down") {
+			sigma /= math.Sqrt(float64(2 * m.Layers))
+		}
+		for i := range values {
+			if strings.Contains(s.Name, "norm") {
+				values[i] = 1
+			} else {
+				values[i] = float32(sigma * rng.NormFloat64())
+			}
+		}
+		if err := ggml.Write(w, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Weight returns a tensor by its name in the file, nil when there is none.
+func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
+
+// GGUF returns the metadata of the file, nil when the model was made by New.
+func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
+
+// Size is the size of the weights in bytes.
+func (m *Model) Size() int64 { return m.buffers.Size() }
+
+// Close frees the weights once no computation uses them. It never fails.
+func (m *Model) Close() error {
+	m.buffers.Close()
+	m.ctx.Close()
+	if m.gguf != nil {
+		m.gguf.Close()
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// A Pass builds the graph of one pass through a model over a batch of token
+// sequences of equal length, each from position 0.
+type Pass struct {
+	m         *Model
+	deltas    Deltas
+	exact     bool
+	length    int64 // tokens of a sequence
+	batch     int64 // sequences
+	positions *ggml.Tensor
+	attention attention
+}
+
+// PassOptions describe a pass.
+type PassOptions struct {
+	Length, Batch int    // tokens of a sequence; sequences
+	Deltas        Deltas // adapters
+	// Trained names what is trained, with a tensor of the same shape for each
+	// that the gradient is added to. nil builds no backward pass.
+	Trained map[string]*ggml.Tensor
+	// Checkpoint recomputes each layer in the backward pass instead of keeping
+	// its intermediate results: a third slower, in a fraction of the memory.
+	Checkpoint bool
+	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128.
+	HeadChunk int
+}
+
+// A LossGraph computes the loss of a batch, and adds its gradients to the
+// accumulators.
+type LossGraph struct {
+	Graph *ggml.Graph
+	ctx   *ggml.Context
+
+	length, batch    int64
+	repeats          int64
+	tokens, position *ggml.Tensor // inputs
+	mask             *ggml.Tensor
+	heads            []headChunk
+	vocab            int64
+}
+
+// headChunk is the part of the output that computes the loss of some tokens.
+type headChunk struct {
+	labels  *ggml.Tensor // [n] index of the label's probability in [vocab·n]
+	weights *ggml.Tensor // [1, n] weight of each token in the loss
+	probs   *ggml.Tensor // [1, n] probability of the label
+}
+
+// NewLossGraph builds the graph of the training loss and its gradients: the
+// mean cross-entropy of the next token, weighted by token. Weights take part
+// exact to F32, whatever their type.
+func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
+	if o.Length < 1 || o.Batch < 1 {
+		return nil, fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
+	}
+	if o.HeadChunk <= 0 {
+		o.HeadChunk = 128
+	}
+	c := ggml.NewContext()
+	l := &LossGraph{
+		Graph: c.NewGraph(), ctx: c,
+		length: int64(o.Length), batch: int64(o.Batch), vocab: int64(m.Vocab),
+		repeats: int64(m.Heads / m.KVHeads),
+	}
+	n := l.length * l.batch
+	l.tokens = c.NewTensor(ggml.I32, n).SetName("tokens").SetInput()
+	l.position = c.NewTensor(ggml.I32, l.length).SetName("positions").SetInput()
+	l.mask = c.NewTensor(ggml.F32, l.length, l.length*l.repeats).SetName("mask").SetInput()
+
+	p := &Pass{
+		m: m, deltas: o.Deltas, exact: true, length: l.length, batch: l.batch,
+		positions: l.position, attention: &causal{mask: l.mask},
+	}
+	t := &tape{c: c, g: l.Graph, trained: o.Trained}
+	hidden := p.hidden(t, l.tokens, o.Checkpoint)
+	l.head(p, t, hidden, int64(o.HeadChunk))
+	t.backward()
+	if err := c.Err(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close frees the graph. It never fails.
+func (l *LossGraph) Close() error { return l.ctx.Close() }
+
+// hidden computes the normalised residual stream [n_embd, n] after all layers.
+func (p *Pass) hidden(t *tape, tokens *ggml.Tensor, checkpoint bool) *Var {
+	x := p.embed(t, tokens)
+	for layer := range p.m.Layers {
+		block := func(t *tape, x *Var) *Var { return p.block(t, layer, x) }
+		if checkpoint {
+			x = t.checkpoint(x, block)
+		} else {
+			x = block(t, x)
+		}
+	}
+	return p.norm(t, "output_norm.weight", x)
+}
+
+// block is one transformer layer.
+func (p *Pass) block(t *tape, layer int, x *Var) *Var {
+	m := p.m
+	name := func(part string) string { return layerTensor(layer, part) }
+
+	in := p.norm(t, name("attn_norm"), x)
+	q := p.rope(t, p.linear(t, name("attn_q"), in), m.Heads)
+	k := p.rope(t, p.linear(t, name("attn_k"), in), m.KVHeads)
+	v := t.split(p.linear(t, name("attn_v"), in), int64(m.HeadSize), int64(m.KVHeads), p.length, p.batch)
+	x = t.add(x, p.linear(t, name("attn_output"), p.attention.attend(p, t, layer, q, k, v)))
+
+	in = p.norm(t, name("ffn_norm"), x)
+	gate := p.linear(t, name("ffn_gate"), in)
+	up := p.linear(t, name("ffn_up"), in)
+	return t.add(x, p.linear(t, name("ffn_down"), t.swiglu(gate, up)))
+}
+
+// split gives x another shape.
+func (t *tape) split(x *Var, shape ...int64) *Var {
+	y := &Var{T: t.c.Reshape(x.T, shape...), needs: x.needs}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.c.Reshape(dy, x.T.Shape()...) })
+	})
+	return y
+}
+
+// outputName is the tensor that makes logits.
+func (m *Model) outputName() string {
+	if m.Tied {
+		return "token_embd.weight"
+	}
+	return "output.weight"
+}
+
+// logits returns the output [vocab, n] of x [n_embd, n].
+func (p *Pass) logits(t *tape, x *Var) *Var {
+	if !p.m.Tied {
+		return p.linear(t, "output.weight", x)
+	}
+	// Adapters of a tied embedding act on the lookup only.
+	w := p.m.weights[p.m.outputName()]
+	y := &Var{T: p.product(t, w, x.T), needs: x.needs || t.trains(w)}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.c.TiledMulMatX(w, dy) })
+		t.accumulate(w, func() *ggml.Tensor { return t.c.TiledMulMatW(x.T, dy) })
+	})
+	return y
+}
+
+// head computes the loss chunk by chunk, each with its gradient, so that the
+// logits of the whole batch never exist.
+func (l *LossGraph) head(p *Pass, t *tape, hidden *Var, chunk int64) {
+	c := t.c
+	n, embd := l.length*l.batch, int64(p.m.Embd)
+	var gradient *ggml.Tensor
+	for from := int64(0); from < n; from += chunk {
+		size := min(chunk, n-from)
+		x := &Var{T: c.View(hidden.T, []int64{embd, size}, nil, from*embd*4), needs: hidden.needs}
+		dx := l.chunkLoss(p, t, x, size)
+		switch {
+		case dx == nil:
+		case gradient == nil:
+			gradient = dx
+		default:
+			gradient = c.Concat(gradient, dx, 1)
+		}
+	}
+	hidden.grad = gradient
+}
+
+func (l *LossGraph) chunkLoss(p *Pass, t *tape, x *Var, n int64) (dx *ggml.Tensor) {
+	c := t.c
+	h := headChunk{
+		labels:  c.NewTensor(ggml.I32, n).SetName("labels").SetInput(),
+		weights: c.NewTensor(ggml.F32, 1, n).SetName("weights").SetInput(),
+	}
+	// A tape of its own: the chunk runs back before the next one starts.
+	own := &tape{c: c, g: t.g, trained: t.trained}
+	logits := p.logits(own, x)
+	probs := c.SoftMax(logits.T)
+	flat := c.Reshape(probs, 1, l.vocab*n)
+	h.probs = c.GetRows(flat, h.labels).SetOutput()
+	l.Graph.Expand(h.probs)
+	l.heads = append(l.heads, h)
+	if t.training() {
+		// ∂(−w·log p_label)/∂logits = w·(p − onehot(label))
+		less := c.SetRows(flat, c.ScaleBias(h.probs, 1, -1), h.labels)
+		logits.grad = c.Mul(c.Reshape(less, l.vocab, n), h.weights)
+		own.backward()
+		dx = x.grad
+		if dx != nil {
+			l.Graph.Expand(dx)
+		}
+	}
+	return dx
+}

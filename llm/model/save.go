@@ -1,0 +1,89 @@
+package model
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/goggml/ggml"
+)
+
+// SaveOptions change tensors while a model is written. The zero value writes
+// them as they are.
+type SaveOptions struct {
+	// Type gives the type to write a tensor in; nil keeps it.
+	Type func(name string, t ggml.Type) ggml.Type
+	// Change returns a function that changes the values of a tensor, in order
+	// with ne0 fastest, or nil to leave it; nil changes none.
+	Change func(name string) func(values []float32) error
+}
+
+// Save writes the model to a GGUF file, which stock llama.cpp reads. A tensor
+// that nothing changes is copied byte by byte. The file is written beside path
+// and renamed when it is complete.
+func (m *Model) Save(path string, o SaveOptions) error {
+	g := ggml.NewGGUF()
+	defer g.Close()
+	if err := m.writeKeys(g); err != nil {
+		return err
+	}
+	for t := range m.ctx.Tensors() {
+		if err := addTensor(g, t, o); err != nil {
+			return err
+		}
+	}
+	return g.WriteFile(path)
+}
+
+func (m *Model) writeKeys(g *ggml.GGUF) error {
+	if m.gguf != nil {
+		return g.CopyKeys(m.gguf)
+	}
+	if err := m.Config.WriteKeys(g); err != nil {
+		return err
+	}
+	if m.Tokenizer == nil {
+		return nil
+	}
+	for _, kv := range m.Tokenizer.KeyValues() {
+		if err := g.Set(kv.Key, kv.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addTensor(g *ggml.GGUF, t *ggml.Tensor, o SaveOptions) error {
+	name, typ := t.Name(), t.Type()
+	var change func([]float32) error
+	if o.Type != nil {
+		typ = o.Type(name, typ)
+	}
+	if o.Change != nil {
+		change = o.Change(name)
+	}
+	if typ == t.Type() && change == nil {
+		return g.AddTensor(t)
+	}
+	if !typ.CanQuantize() {
+		return fmt.Errorf("tensor %s: type %v cannot be written", name, typ)
+	}
+	size := typ.RowSize(t.Dim(0)) * t.NumRows()
+	info := ggml.GGUFTensor{Name: name, Type: typ, Shape: t.Shape(), Size: size}
+	return g.AddTensorFrom(info, func(w io.Writer) error {
+		values, err := t.Float32s()
+		if err != nil {
+			return err
+		}
+		if change != nil {
+			if err := change(values); err != nil {
+				return err
+			}
+		}
+		raw := make([]byte, size)
+		if err := ggml.Quantize(raw, typ, values, int(t.Dim(0)), nil); err != nil {
+			return fmt.Errorf("tensor %s: %w", name, err)
+		}
+		_, err = w.Write(raw)
+		return err
+	})
+}

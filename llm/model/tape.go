@@ -1,0 +1,101 @@
+package model
+
+import "github.com/goggml/ggml"
+
+// A Var is a result in a graph, with its gradient once the backward pass has
+// reached it.
+type Var struct {
+	T     *ggml.Tensor
+	grad  *ggml.Tensor
+	needs bool // whether something that is trained lies upstream
+}
+
+// A tape builds a graph forwards, and remembers for each step how its gradient
+// flows back: the vector-Jacobian product, built from the same ops in the same
+// graph. ggml has an automatic backward too, but it multiplies by a slow op,
+// refuses some weight types, and cannot recompute; this one is checked
+// against it, and against central differences, in the tests.
+type tape struct {
+	c       *ggml.Context
+	g       *ggml.Graph
+	trained map[string]*ggml.Tensor // gradient accumulators by tensor name; nil when nothing is trained
+	steps   []func()
+	off     bool // forward only
+}
+
+func (t *tape) training() bool { return t.trained != nil && !t.off }
+
+// record adds a backward step; y is its result.
+func (t *tape) record(y *Var, back func(dy *ggml.Tensor)) {
+	if !t.training() || !y.needs {
+		return
+	}
+	t.steps = append(t.steps, func() {
+		if y.grad != nil {
+			back(y.grad)
+		}
+	})
+}
+
+// backward runs the steps from the last to the first.
+func (t *tape) backward() {
+	for i := len(t.steps) - 1; i >= 0; i-- {
+		t.steps[i]()
+	}
+	t.steps = nil
+}
+
+// flow adds a contribution to the gradient of x.
+func (t *tape) flow(x *Var, dx func() *ggml.Tensor) {
+	if !x.needs {
+		return
+	}
+	d := dx()
+	if x.grad != nil {
+		d = t.c.Add(x.grad, d)
+	}
+	x.grad = d
+}
+
+// trains tells whether a tensor has a gradient accumulator.
+func (t *tape) trains(w *ggml.Tensor) bool {
+	if t.trained == nil || w == nil {
+		return false
+	}
+	_, ok := t.trained[w.Name()]
+	return ok
+}
+
+// accumulate adds to the gradient of a trained tensor, at once: what the sum
+// needs is free again before the pass goes on.
+func (t *tape) accumulate(w *ggml.Tensor, dw func() *ggml.Tensor) {
+	if acc := t.trained[w.Name()]; acc != nil {
+		t.g.Expand(t.c.AddInPlace(acc, dw()))
+	}
+}
+
+// checkpoint computes f without keeping its intermediate results; the backward
+// pass computes them again from x.
+func (t *tape) checkpoint(x *Var, f func(t *tape, x *Var) *Var) *Var {
+	if !t.training() {
+		return f(t, x)
+	}
+	forward := *t
+	forward.off = true
+	out := f(&forward, x)
+	y := &Var{T: out.T, needs: out.needs}
+	// The graph is in order of use: the recomputation must not be pulled
+	// forward to where x is computed.
+	t.g.Expand(y.T)
+	t.record(y, func(dy *ggml.Tensor) {
+		again := *t
+		again.steps = nil
+		in := &Var{T: x.T, needs: x.needs}
+		f(&again, in).grad = dy
+		again.backward()
+		if in.grad != nil {
+			t.flow(x, func() *ggml.Tensor { return in.grad })
+		}
+	})
+	return y
+}
