@@ -13,9 +13,10 @@ func TiledLibrary() string {
 }
 
 // TiledMulMat is [Context.MulMat] of a matrix of any float or quantised type,
-// exact to F32: w [k, m], x [k, n] → [m, n]. Where MulMat rounds x to suit the
-// type of w, this converts w to F32, a tile at a time, and so its gradients
-// (TiledMulMatX and TiledMulMatW) are exact too. x is contiguous F32.
+// exact to F32: w [k, m, p, q], x [k, n, p, q] → [m, n, p, q]. Where MulMat
+// rounds x to suit the type of w, this converts w to F32, a tile at a time, and
+// so its gradients (TiledMulMatX and TiledMulMatW) are exact too. Both are
+// contiguous, x is F32.
 //
 // With a [TiledLibrary] it is an op of the CPU backend, fast from about eight
 // columns on; otherwise it is made of Cast and MulMat. It has no backward for
@@ -33,7 +34,7 @@ func (c *Context) TiledMulMat(w, x *Tensor) *Tensor {
 }
 
 // TiledMulMatX returns the gradient of x in [Context.TiledMulMat], given that
-// of the result: w [k, m], y [m, n] → [k, n].
+// of the result: w [k, m, p, q], y [m, n, p, q] → [k, n, p, q].
 func (c *Context) TiledMulMatX(w, y *Tensor) *Tensor {
 	if TiledLibrary() == "" {
 		return c.OutProd(c.asF32(w), c.Transpose(y))
@@ -47,7 +48,7 @@ func (c *Context) TiledMulMatX(w, y *Tensor) *Tensor {
 }
 
 // TiledMulMatW returns the gradient of w in [Context.TiledMulMat], given x and
-// the gradient of the result: x [k, n], y [m, n] → [k, m].
+// the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q].
 func (c *Context) TiledMulMatW(x, y *Tensor) *Tensor {
 	if TiledLibrary() == "" {
 		return c.OutProd(x, y)
@@ -69,7 +70,7 @@ func (op *opCall) tiled(w, x *Tensor) {
 	if op.arena == nil {
 		return
 	}
-	op.require(w.NumDims() <= 2 && x.NumDims() <= 2, "both operands must be matrices; call Reshape")
+	op.require(w.ne[2] == x.ne[2] && w.ne[3] == x.ne[3], "ne2 and ne3 of both operands must be equal")
 	const most = 1<<31 - 1
 	op.require(max(w.ne[0], w.ne[1], x.ne[0], x.ne[1]) <= most, "a dimension is above %d", most)
 }

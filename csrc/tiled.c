@@ -62,92 +62,128 @@ static float *goggml_scratch(size_t n) {
 	return scratch;
 }
 
+static int64_t goggml_min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// The part of n that belongs to a worker, cut at multiples of unit.
+static void goggml_share(int64_t n, int64_t unit, int worker, int workers, int64_t *from, int64_t *to) {
+	int64_t units = (n + unit - 1) / unit;
+	*from = goggml_min(n, units * worker / workers * unit);
+	*to = goggml_min(n, units * (worker + 1) / workers * unit);
+}
+
+// One product of w [k, m], x [k, n] and y [m, n], of which one is computed
+// from the others. Only w may have another type than F32.
+struct goggml_product {
+	enum ggml_type type;
+	void *w;
+	float *x, *y;
+	int64_t k, m, n;
+};
+
 // Columns [k0, k1) of rows [m0, m1) of w as floats, with their row stride.
-static const float *goggml_tile(const struct ggml_tensor *w, int64_t k0, int64_t k1, int64_t m0, int64_t m1, int *stride) {
-	const char *first = (const char *)w->data + m0 * w->nb[1] + ggml_row_size(w->type, k0);
-	if (w->type == GGML_TYPE_F32) {
-		*stride = (int)(w->nb[1] / sizeof(float));
+static const float *goggml_tile(const struct goggml_product *p, int64_t k0, int64_t k1, int64_t m0, int64_t m1, int *stride) {
+	size_t row_size = ggml_row_size(p->type, p->k);
+	const char *first = (const char *)p->w + m0 * row_size + ggml_row_size(p->type, k0);
+	if (p->type == GGML_TYPE_F32) {
+		*stride = (int)p->k;
 		return (const float *)first;
 	}
 	int64_t k = k1 - k0;
 	float *tile = goggml_scratch((size_t)k * TILE_ROWS);
-	ggml_to_float_t to_float = ggml_get_type_traits(w->type)->to_float;
+	ggml_to_float_t to_float = ggml_get_type_traits(p->type)->to_float;
 	for (int64_t m = m0; m < m1; m++) {
-		to_float(first + (m - m0) * w->nb[1], tile + (m - m0) * k, k);
+		to_float(first + (m - m0) * row_size, tile + (m - m0) * k, k);
 	}
 	*stride = (int)k;
 	return tile;
 }
 
-static int64_t goggml_min(int64_t a, int64_t b) { return a < b ? a : b; }
-
-// The part of n that belongs to the thread, cut at multiples of unit.
-static void goggml_share(int64_t n, int64_t unit, int thread, int threads, int64_t *from, int64_t *to) {
-	int64_t units = (n + unit - 1) / unit;
-	*from = goggml_min(n, units * thread / threads * unit);
-	*to = goggml_min(n, units * (thread + 1) / threads * unit);
-}
-
-static void goggml_tiled_y(struct ggml_tensor *dst, int thread, int threads, void *data) {
-	(void)data;
-	const struct ggml_tensor *w = dst->src[0], *x = dst->src[1];
-	int64_t k = w->ne[0], n = ggml_nrows(x), from, to;
-	int m = (int)w->ne[1];
-	goggml_share(w->ne[1], 16, thread, threads, &from, &to);
+// y = wᵀ·x, by rows of w.
+static void goggml_tiled_y(const struct goggml_product *p, int worker, int workers) {
+	int64_t from, to;
+	goggml_share(p->m, 16, worker, workers, &from, &to);
 	for (int64_t m0 = from; m0 < to; m0 += TILE_ROWS) {
 		int64_t m1 = goggml_min(to, m0 + TILE_ROWS);
 		int stride;
-		const float *tile = goggml_tile(w, 0, k, m0, m1, &stride);
-		goggml_blas(COLUMN_MAJOR, TRANS, NO_TRANS, (int)(m1 - m0), (int)n, (int)k, 1,
-			tile, stride, x->data, (int)k, 0, (float *)dst->data + m0, m);
+		const float *tile = goggml_tile(p, 0, p->k, m0, m1, &stride);
+		goggml_blas(COLUMN_MAJOR, TRANS, NO_TRANS, (int)(m1 - m0), (int)p->n, (int)p->k, 1,
+			tile, stride, p->x, (int)p->k, 0, p->y + m0, (int)p->m);
 	}
 }
 
-static void goggml_tiled_x(struct ggml_tensor *dst, int thread, int threads, void *data) {
-	(void)data;
-	const struct ggml_tensor *w = dst->src[0], *y = dst->src[1];
-	int64_t m = w->ne[1], n = ggml_nrows(y), k0, k1, n0 = 0, n1 = n;
-	int k = (int)w->ne[0];
-	int64_t block = ggml_blck_size(w->type);
-	// By columns of w, so that each is converted once; by rows of y when w has
-	// too few blocks to share.
-	if (w->ne[0] / block >= threads) {
-		goggml_share(w->ne[0], block > 16 ? block : 16, thread, threads, &k0, &k1);
+// x = w·y, by columns of w, so that each is converted once; by columns of y
+// when w has too few blocks to share.
+static void goggml_tiled_x(const struct goggml_product *p, int worker, int workers) {
+	int64_t block = ggml_blck_size(p->type), k0 = 0, k1 = p->k, n0 = 0, n1 = p->n;
+	if (p->k / block >= workers) {
+		goggml_share(p->k, block > 16 ? block : 16, worker, workers, &k0, &k1);
 	} else {
-		k0 = 0, k1 = w->ne[0];
-		goggml_share(n, 1, thread, threads, &n0, &n1);
+		goggml_share(p->n, 1, worker, workers, &n0, &n1);
 	}
 	if (k0 == k1 || n0 == n1) {
 		return;
 	}
-	for (int64_t m0 = 0; m0 < m; m0 += TILE_ROWS) {
-		int64_t m1 = goggml_min(m, m0 + TILE_ROWS);
+	for (int64_t m0 = 0; m0 < p->m; m0 += TILE_ROWS) {
+		int64_t m1 = goggml_min(p->m, m0 + TILE_ROWS);
 		int stride;
-		const float *tile = goggml_tile(w, k0, k1, m0, m1, &stride);
+		const float *tile = goggml_tile(p, k0, k1, m0, m1, &stride);
 		goggml_blas(COLUMN_MAJOR, NO_TRANS, NO_TRANS, (int)(k1 - k0), (int)(n1 - n0), (int)(m1 - m0), 1,
-			tile, stride, (const float *)y->data + n0 * m + m0, (int)m,
-			m0 == 0 ? 0 : 1, (float *)dst->data + n0 * k + k0, k);
+			tile, stride, p->y + n0 * p->m + m0, (int)p->m,
+			m0 == 0 ? 0 : 1, p->x + n0 * p->k + k0, (int)p->k);
 	}
 }
 
-static void goggml_tiled_w(struct ggml_tensor *dst, int thread, int threads, void *data) {
-	(void)data;
-	const struct ggml_tensor *x = dst->src[0], *y = dst->src[1];
-	int64_t n = ggml_nrows(x), from, to;
-	int k = (int)x->ne[0], m = (int)y->ne[0];
-	if (k > m) {
-		goggml_share(k, 16, thread, threads, &from, &to);
-		if (from < to) {
-			goggml_blas(COLUMN_MAJOR, NO_TRANS, TRANS, (int)(to - from), m, (int)n, 1,
-				(const float *)x->data + from, k, y->data, m, 0, (float *)dst->data + from, k);
-		}
+// w = x·yᵀ, by the longer side of w.
+static void goggml_tiled_w(const struct goggml_product *p, int worker, int workers) {
+	int64_t k0 = 0, k1 = p->k, m0 = 0, m1 = p->m;
+	if (p->k > p->m) {
+		goggml_share(p->k, 16, worker, workers, &k0, &k1);
+	} else {
+		goggml_share(p->m, 16, worker, workers, &m0, &m1);
+	}
+	if (k0 == k1 || m0 == m1) {
 		return;
 	}
-	goggml_share(m, 16, thread, threads, &from, &to);
-	if (from < to) {
-		goggml_blas(COLUMN_MAJOR, NO_TRANS, TRANS, k, (int)(to - from), (int)n, 1,
-			x->data, k, (const float *)y->data + from, m, 0, (float *)dst->data + from * k, k);
+	goggml_blas(COLUMN_MAJOR, NO_TRANS, TRANS, (int)(k1 - k0), (int)(m1 - m0), (int)p->n, 1,
+		p->x + k0, (int)p->k, p->y + m0, (int)p->m, 0, (float *)p->w + m0 * p->k + k0, (int)p->k);
+}
+
+typedef void (*goggml_part)(const struct goggml_product *p, int worker, int workers);
+
+// Runs the product for each of the matrices stacked in dimensions 2 and 3: the
+// workers share the matrices, or, when these are few, each of them.
+static void goggml_run(goggml_part part, const struct ggml_tensor *w, const struct ggml_tensor *x,
+		const struct ggml_tensor *y, int worker, int workers) {
+	int64_t matrices = w->ne[2] * w->ne[3], from = 0, to = matrices;
+	if (matrices >= workers) {
+		goggml_share(matrices, 1, worker, workers, &from, &to);
+		worker = 0, workers = 1;
 	}
+	for (int64_t i = from; i < to; i++) {
+		struct goggml_product p = {
+			.type = w->type,
+			.w = (char *)w->data + i * w->nb[2],
+			.x = (float *)((char *)x->data + i * x->nb[2]),
+			.y = (float *)((char *)y->data + i * y->nb[2]),
+			.k = w->ne[0], .m = w->ne[1], .n = x->ne[1],
+		};
+		part(&p, worker, workers);
+	}
+}
+
+static void goggml_compute_y(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	goggml_run(goggml_tiled_y, dst->src[0], dst->src[1], dst, worker, workers);
+}
+
+static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	goggml_run(goggml_tiled_x, dst->src[0], dst, dst->src[1], worker, workers);
+}
+
+static void goggml_compute_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	goggml_run(goggml_tiled_w, dst, dst->src[0], dst->src[1], worker, workers);
 }
 
 #define GOGGML_TILED(fun, ne0, ne1, a, b) \
@@ -155,16 +191,16 @@ static void goggml_tiled_w(struct ggml_tensor *dst, int thread, int threads, voi
 	struct ggml_context *ctx; \
 	struct ggml_tensor *operands[] = {a, b}; \
 	GUARDED(goggml_tensor, (ctx = goggml_arena_room(arena, GOGGML_OP_ROOM), \
-		ggml_custom_4d(ctx, GGML_TYPE_F32, ne0, ne1, 1, 1, operands, 2, fun, GGML_N_TASKS_MAX, NULL)))
+		ggml_custom_4d(ctx, GGML_TYPE_F32, ne0, ne1, (a)->ne[2], (a)->ne[3], operands, 2, fun, GGML_N_TASKS_MAX, NULL)))
 
 goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, goggml_t w, goggml_t x) {
-	GOGGML_TILED(goggml_tiled_y, w->ne[1], ggml_nrows(x), w, x)
+	GOGGML_TILED(goggml_compute_y, w->ne[1], x->ne[1], w, x)
 }
 
 goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, goggml_t w, goggml_t y) {
-	GOGGML_TILED(goggml_tiled_x, w->ne[0], ggml_nrows(y), w, y)
+	GOGGML_TILED(goggml_compute_x, w->ne[0], y->ne[1], w, y)
 }
 
 goggml_tensor goggml_op_tiled_mul_mat_w(goggml_a arena, goggml_t x, goggml_t y) {
-	GOGGML_TILED(goggml_tiled_w, x->ne[0], y->ne[0], x, y)
+	GOGGML_TILED(goggml_compute_w, x->ne[0], y->ne[0], x, y)
 }

@@ -10,6 +10,7 @@
 // Names the BLAS library that is in use, or NULL when there is none.
 const char *goggml_tiled_library(void);
 
+// The dimensions 2 and 3 of both operands are equal: they count matrices.
 // w [k, m] of any type, x [k, n] → [m, n]
 goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, goggml_t w, goggml_t x);
 // w [k, m] of any type, y [m, n] → [k, n]: the gradient of x

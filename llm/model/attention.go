@@ -41,16 +41,16 @@ func (a *causal) attend(p *Pass, t *tape, _ int, qv, kv, vv *Var) *Var {
 	q := byHead(c, qv.T, groups) // [size, rows, groups, batch]
 	k := byHead(c, kv.T, groups) // [size, n, groups, batch]
 	v := byHead(c, vv.T, groups)
-	weights := c.SoftMaxExt(c.MulMat(k, q), a.mask, scale, 0) // [n, rows, groups, batch]
-	out := c.MulMat(c.Cont(c.Transpose(v)), weights)          // [size, rows, groups, batch]
+	weights := c.SoftMaxExt(c.TiledMulMat(k, q), a.mask, scale, 0) // [n, rows, groups, batch]
+	out := c.TiledMulMatX(v, weights)                              // [size, rows, groups, batch]
 	y := &Var{needs: qv.needs || kv.needs || vv.needs}
 	y.T = c.Reshape(byToken(c, out, heads, n), int64(p.m.HeadSize)*heads, n*p.batch)
 	t.record(y, func(dy *ggml.Tensor) {
 		dout := byHead(c, c.Reshape(dy, int64(p.m.HeadSize), heads, n, p.batch), groups)
-		t.flow(vv, func() *ggml.Tensor { return byToken(c, c.OutProd(dout, weights), groups, n) })
-		dscores := c.SoftMaxBack(c.MulMat(v, dout), weights, scale)
-		t.flow(kv, func() *ggml.Tensor { return byToken(c, c.OutProd(q, dscores), groups, n) })
-		t.flow(qv, func() *ggml.Tensor { return byToken(c, c.MulMat(c.Cont(c.Transpose(k)), dscores), heads, n) })
+		t.flow(vv, func() *ggml.Tensor { return byToken(c, c.TiledMulMatW(dout, weights), groups, n) })
+		dscores := c.SoftMaxBack(c.TiledMulMat(v, dout), weights, scale)
+		t.flow(kv, func() *ggml.Tensor { return byToken(c, c.TiledMulMatW(q, dscores), groups, n) })
+		t.flow(qv, func() *ggml.Tensor { return byToken(c, c.TiledMulMatX(k, dscores), heads, n) })
 	})
 	return y
 }

@@ -68,7 +68,7 @@ func (l *LossGraph) Compute(ctx context.Context, e *Engine, b Batch) ([]float32,
 	if err := l.check(b); err != nil {
 		return nil, err
 	}
-	if err := e.Allocate(l.Graph); err != nil {
+	if err := l.allocate(e); err != nil {
 		return nil, err
 	}
 	if err := l.write(b); err != nil {
@@ -88,6 +88,32 @@ func (l *LossGraph) Compute(ctx context.Context, e *Engine, b Batch) ([]float32,
 		}
 	}
 	return losses, nil
+}
+
+// allocate gives the graph memory of its own when it is first computed.
+func (l *LossGraph) allocate(e *Engine) error {
+	if l.allocator != nil {
+		return nil
+	}
+	a, err := ggml.NewGraphAllocator(e.Backend.BufferType())
+	if err != nil {
+		return err
+	}
+	if err := a.Alloc(l.Graph); err != nil {
+		a.Close()
+		return err
+	}
+	l.allocator = a
+	return nil
+}
+
+// Memory is the size in bytes of the graph's results, known once it has been
+// computed.
+func (l *LossGraph) Memory() int64 {
+	if l.allocator == nil {
+		return 0
+	}
+	return l.allocator.Size()
 }
 
 func (l *LossGraph) check(b Batch) error {

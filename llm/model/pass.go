@@ -16,6 +16,9 @@ type Pass struct {
 	batch     int64 // sequences
 	positions *ggml.Tensor
 	attention attention
+	// keep is the number of tokens at the end that the last layer goes on with
+	// once it has their keys and values; 0 is all. Not in training.
+	keep int64
 }
 
 // PassOptions describe a pass.
@@ -35,8 +38,9 @@ type PassOptions struct {
 // A LossGraph computes the loss of a batch, and adds its gradients to the
 // accumulators.
 type LossGraph struct {
-	Graph *ggml.Graph
-	ctx   *ggml.Context
+	Graph     *ggml.Graph
+	ctx       *ggml.Context
+	allocator *ggml.GraphAllocator
 
 	length, batch    int64
 	repeats          int64
@@ -90,7 +94,10 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 }
 
 // Close frees the graph. It never fails.
-func (l *LossGraph) Close() error { return l.ctx.Close() }
+func (l *LossGraph) Close() error {
+	l.allocator.Close()
+	return l.ctx.Close()
+}
 
 // hidden computes the normalised residual stream [n_embd, n] after all layers.
 func (p *Pass) hidden(t *tape, tokens *ggml.Tensor, checkpoint bool) *Var {
@@ -115,7 +122,11 @@ func (p *Pass) block(t *tape, layer int, x *Var) *Var {
 	q := p.rope(t, p.linear(t, name("attn_q"), in), m.Heads)
 	k := p.rope(t, p.linear(t, name("attn_k"), in), m.KVHeads)
 	v := t.split(p.linear(t, name("attn_v"), in), int64(m.HeadSize), int64(m.KVHeads), p.length, p.batch)
-	x = t.add(x, p.linear(t, name("attn_output"), p.attention.attend(p, t, layer, q, k, v)))
+	out := p.attention.attend(p, t, layer, q, k, v)
+	if p.keep > 0 && layer == m.Layers-1 {
+		x, out = t.last(x, p.keep), t.last(out, p.keep)
+	}
+	x = t.add(x, p.linear(t, name("attn_output"), out))
 
 	in = p.norm(t, name("ffn_norm"), x)
 	gate := p.linear(t, name("ffn_gate"), in)
@@ -130,6 +141,12 @@ func (t *tape) split(x *Var, shape ...int64) *Var {
 		t.flow(x, func() *ggml.Tensor { return t.c.Reshape(dy, x.T.Shape()...) })
 	})
 	return y
+}
+
+// last cuts x [m, n] to its last rows, without a gradient.
+func (t *tape) last(x *Var, rows int64) *Var {
+	skipped := (x.T.Dim(1) - rows) * x.T.Dim(0)
+	return &Var{T: t.c.View(x.T, []int64{x.T.Dim(0), rows}, nil, skipped*4)}
 }
 
 // outputName is the tensor that makes logits.

@@ -1,0 +1,137 @@
+// Package training is what the programs that train share: flags, progress and
+// reports.
+package training
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// Flags are the command-line flags of a training run, for kong. Those that
+// upstream's finetune program had keep its names.
+type Flags struct {
+	TrainData []string `name:"train-data" required:"" placeholder:"FILE" help:"Text to train on; may be given several times." group:"Data"`
+	ValidData string   `name:"valid-data" placeholder:"FILE" help:"Held-out text; its loss is reported during the run." group:"Data"`
+	ValidMax  int      `name:"valid-samples" default:"64" help:"Largest number of samples of --valid-data that are evaluated." group:"Data"`
+
+	Ctx                int    `name:"ctx" short:"c" default:"128" help:"Tokens of a training sample." group:"Data"`
+	SampleStart        string `name:"sample-start" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Data"`
+	IncludeSampleStart bool   `name:"include-sample-start" help:"Keep the --sample-start string in the samples." group:"Data"`
+	Escape             bool   `name:"escape" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Data"`
+	Overlapping        bool   `name:"overlapping-samples" help:"Let a sample go on beyond the start of the next." group:"Data"`
+	FillWithNext       bool   `name:"fill-with-next-samples" help:"Fill samples that are shorter than --ctx with those that follow." group:"Data"`
+	SeparateWithBOS    bool   `name:"separate-with-bos" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Data"`
+	SeparateWithEOS    bool   `name:"separate-with-eos" default:"true" negatable:"" help:"End it with the EOS token." group:"Data"`
+
+	Batch         int     `name:"batch" short:"b" default:"8" help:"Samples computed at a time." group:"Optimiser"`
+	GradAcc       int     `name:"grad-acc" default:"1" help:"Batches of one optimiser step." group:"Optimiser"`
+	Epochs        int     `name:"epochs" default:"0" help:"Times that the data is seen; 0 for as often as --adam-iter asks, or once." group:"Optimiser"`
+	AdamIter      int     `name:"adam-iter" default:"0" help:"Optimiser steps; 0 for as many as --epochs takes." group:"Optimiser"`
+	AdamAlpha     float64 `name:"adam-alpha" default:"${adam_alpha}" help:"Learning rate." group:"Optimiser"`
+	AdamMinAlpha  float64 `name:"adam-min-alpha" default:"0" help:"Learning rate at the end of the run." group:"Optimiser"`
+	AdamDecay     float64 `name:"adam-decay" default:"0" help:"Weight decay." group:"Optimiser"`
+	AdamBeta1     float64 `name:"adam-beta1" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
+	AdamBeta2     float64 `name:"adam-beta2" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
+	AdamClip      float64 `name:"adam-gclip" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
+	Warmup        int     `name:"warmup" default:"10" help:"Steps in which the learning rate rises from 0." group:"Optimiser"`
+	Checkpointing bool    `name:"use-checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory." group:"Optimiser"`
+
+	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved." group:"Run"`
+	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue from this checkpoint, if the file exists." group:"Run"`
+	SaveEvery     int    `name:"save-every" default:"50" help:"Steps between checkpoints; 0 for the end only." group:"Run"`
+	ValidEvery    int    `name:"valid-every" default:"50" help:"Steps between evaluations." group:"Run"`
+	Seed          uint64 `name:"seed" short:"s" default:"42" help:"Of all that is random." group:"Run"`
+	Threads       int    `name:"threads" short:"t" default:"0" help:"CPU threads; 0 for the number of cores." group:"Run"`
+	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png." group:"Run"`
+}
+
+// Load reads the training data, and the held-out data if there is any.
+func (f *Flags) Load(t *tokenizer.Tokenizer) (data, valid *train.Dataset, err error) {
+	var text strings.Builder
+	for _, path := range f.TrainData {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--train-data: %w", err)
+		}
+		text.Write(b)
+	}
+	if data, err = f.Dataset(t, text.String()); err != nil {
+		return nil, nil, fmt.Errorf("--train-data %s: %w", strings.Join(f.TrainData, ", "), err)
+	}
+	if f.ValidData == "" {
+		return data, nil, nil
+	}
+	if valid, err = f.LoadValid(t, f.ValidData); err != nil {
+		return nil, nil, fmt.Errorf("--valid-data: %w", err)
+	}
+	return data, valid, nil
+}
+
+// LoadValid reads held-out text.
+func (f *Flags) LoadValid(t *tokenizer.Tokenizer, path string) (*train.Dataset, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := f.Dataset(t, string(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d.Limit(f.ValidMax), nil
+}
+
+// Dataset makes samples of text.
+func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*train.Dataset, error) {
+	start := f.SampleStart
+	if f.Escape {
+		start = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`, `\"`, `"`, `\'`, "'").Replace(start)
+	}
+	return train.FromText(t, text, train.TextOptions{
+		Length: f.Ctx, SampleStart: start, IncludeSampleStart: f.IncludeSampleStart,
+		Overlapping: f.Overlapping, FillWithNext: f.FillWithNext,
+		SeparateBOS: f.SeparateWithBOS, SeparateEOS: f.SeparateWithEOS,
+	})
+}
+
+// Options are the settings of the trainer for a data set.
+func (f *Flags) Options(data *train.Dataset) train.Options {
+	return train.Options{
+		Schedule: train.Schedule{Peak: f.AdamAlpha, Floor: f.AdamMinAlpha, Warmup: f.Warmup, Steps: f.steps(len(data.Samples))},
+		AdamW:    train.AdamW{Beta1: f.AdamBeta1, Beta2: f.AdamBeta2, Epsilon: 1e-8, Decay: f.AdamDecay, Clip: f.AdamClip},
+		Batch:    f.Batch, Accumulate: f.GradAcc, Seed: f.Seed, Threads: f.Threads, Checkpointing: f.Checkpointing,
+	}
+}
+
+// steps is the smaller of what --adam-iter and --epochs ask.
+func (f *Flags) steps(samples int) int {
+	epochs := f.Epochs
+	if epochs <= 0 && f.AdamIter <= 0 {
+		epochs = 1
+	}
+	perStep := max(1, f.Batch*f.GradAcc)
+	byEpochs := (epochs*samples + perStep - 1) / perStep
+	switch {
+	case f.AdamIter <= 0:
+		return byEpochs
+	case epochs <= 0:
+		return f.AdamIter
+	}
+	return min(f.AdamIter, byEpochs)
+}
+
+// Resume continues from --checkpoint-in, when the file exists.
+func (f *Flags) Resume(t *train.Trainer) (resumed bool, err error) {
+	if f.CheckpointIn == "" {
+		return false, nil
+	}
+	if _, err := os.Stat(f.CheckpointIn); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return true, t.LoadCheckpoint(f.CheckpointIn)
+}

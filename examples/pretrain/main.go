@@ -1,0 +1,153 @@
+// Pretrain makes a small language model from text files: it trains a
+// byte-level BPE vocabulary and a llama model, and writes a GGUF file that
+// stock llama.cpp runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+type program struct {
+	training.Flags
+
+	ModelOut string `name:"model-out" required:"" placeholder:"FILE" help:"GGUF file to write." group:"Model"`
+	Name     string `name:"name" default:"goggml" help:"Name of the model." group:"Model"`
+	Vocab    int    `name:"vocab" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
+	Embd     int    `name:"embd" default:"256" help:"Width of the residual stream." group:"Model"`
+	FF       int    `name:"ff" default:"704" help:"Width of the feed-forward layers." group:"Model"`
+	Layers   int    `name:"layers" default:"4" help:"Number of layers." group:"Model"`
+	Heads    int    `name:"heads" default:"8" help:"Attention heads of a layer." group:"Model"`
+	KVHeads  int    `name:"kv-heads" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
+	Context  int    `name:"model-ctx" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
+	Tied     bool   `name:"tied" default:"true" negatable:"" help:"Use the token embedding as output matrix too." group:"Model"`
+	Type     string `name:"type" default:"f32" help:"Type of the matrices in the file." group:"Model"`
+}
+
+func main() {
+	var p program
+	kong.Parse(&p, kong.Name("pretrain"), kong.Description(
+		"Train a vocabulary and a small llama model from text files.\n\n"+
+			"Example: pretrain --train-data prose.txt --model-out base.gguf --epochs 1"),
+		kong.UsageOnError(), kong.Vars{"adam_alpha": "0.002"})
+	ctx, stop := training.Interruptible()
+	defer stop()
+	err := p.run(ctx)
+	if errors.Is(err, train.ErrStopped) {
+		fmt.Fprintln(os.Stderr, "pretrain:", p.StoppedHint())
+		os.Exit(130)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "pretrain:", err)
+		os.Exit(1)
+	}
+}
+
+func (p *program) run(ctx context.Context) error {
+	typ, err := ggml.ParseType(p.Type)
+	if err != nil {
+		return err
+	}
+	vocabulary, err := p.vocabulary()
+	if err != nil {
+		return err
+	}
+	data, valid, err := p.Load(vocabulary)
+	if err != nil {
+		return err
+	}
+	config, err := p.config(vocabulary)
+	if err != nil {
+		return err
+	}
+	m, err := model.New(config, vocabulary, p.Seed)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	var params []*ggml.Tensor
+	for _, s := range config.Tensors() {
+		params = append(params, m.Weight(s.Name))
+	}
+	options := p.Options(data)
+	t, err := train.New(m, params, nil, data, options)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
+		float64(config.NumParameters())/1e6, config.Vocab, len(data.Samples), data.Length, options.Schedule.Steps)
+	if err := p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps); err != nil {
+		return err
+	}
+	if err := m.Save(p.ModelOut, model.SaveOptions{Type: matrices(m, typ)}); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "wrote %s\n", p.ModelOut)
+	return nil
+}
+
+// vocabulary trains the vocabulary on the training data.
+func (p *program) vocabulary() (*tokenizer.Tokenizer, error) {
+	var texts []string
+	for _, path := range p.TrainData {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--train-data: %w", err)
+		}
+		texts = append(texts, string(b))
+	}
+	var all iter.Seq[string] = func(yield func(string) bool) {
+		for _, text := range texts {
+			if !yield(text) {
+				return
+			}
+		}
+	}
+	c, err := tokenizer.TrainBPE(all, tokenizer.TrainOptions{VocabSize: p.Vocab, Pre: "gpt-2"})
+	if err != nil {
+		return nil, fmt.Errorf("training the vocabulary on %s: %w", strings.Join(p.TrainData, ", "), err)
+	}
+	return tokenizer.New(c)
+}
+
+func (p *program) config(t *tokenizer.Tokenizer) (model.Config, error) {
+	if p.Heads < 1 || p.Embd%p.Heads != 0 {
+		return model.Config{}, fmt.Errorf("--embd %d is no multiple of --heads %d", p.Embd, p.Heads)
+	}
+	if p.Context < p.Ctx || p.Context > math.MaxInt32 {
+		return model.Config{}, fmt.Errorf("--model-ctx %d is below --ctx %d", p.Context, p.Ctx)
+	}
+	head := p.Embd / p.Heads
+	return model.Config{
+		Arch: "llama", Name: p.Name, Vocab: t.NumTokens(), Context: p.Context, Embd: p.Embd, FF: p.FF,
+		Layers: p.Layers, Heads: p.Heads, KVHeads: p.KVHeads, HeadSize: head, RMSEps: 1e-5, Tied: p.Tied,
+		RoPE: ggml.RoPE{
+			Dims: head, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: p.Context,
+			AttnFactor: 1, BetaFast: 32, BetaSlow: 1,
+		},
+	}, nil
+}
+
+// matrices writes matrices in the type; norms stay F32.
+func matrices(m *model.Model, typ ggml.Type) func(string, ggml.Type) ggml.Type {
+	return func(name string, old ggml.Type) ggml.Type {
+		if m.Weight(name).NumDims() < 2 {
+			return old
+		}
+		return typ
+	}
+}

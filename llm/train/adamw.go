@@ -1,0 +1,172 @@
+package train
+
+import (
+	"context"
+	"math"
+
+	"github.com/goggml/ggml"
+)
+
+// AdamW are the settings of the optimiser (arXiv 1711.05101).
+type AdamW struct {
+	Beta1, Beta2 float64
+	Epsilon      float64
+	Decay        float64 // weight decay
+	Clip         float64 // largest norm of the gradient of all parameters; 0 for any
+}
+
+// DefaultAdamW are the usual settings: β 0.9 and 0.999, ε 1e-8, no decay, a
+// gradient of at most 1.
+func DefaultAdamW() AdamW { return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Clip: 1} }
+
+// An optimizer updates parameters from the gradients that accumulate beside
+// them.
+type optimizer struct {
+	settings AdamW
+	backend  *ggml.Backend
+	params   []*ggml.Tensor
+
+	gradCtx, momentCtx, graphCtx *ggml.Context
+	grads, moments, inputs       *ggml.Buffers
+	first, second                []*ggml.Tensor // moments m and v
+	byName                       map[string]*ggml.Tensor
+
+	scale, adam *ggml.Tensor // inputs: factor of the gradient, AdamW's numbers
+	norm        *ggml.Tensor // squared norm of the gradient
+	measure     *graph
+	update      *graph
+}
+
+// A graph is one with its memory.
+type graph struct {
+	*ggml.Graph
+	allocator *ggml.GraphAllocator
+}
+
+func (g *graph) close() {
+	if g != nil {
+		g.allocator.Close()
+	}
+}
+
+func newOptimizer(b *ggml.Backend, settings AdamW, params []*ggml.Tensor) (*optimizer, error) {
+	o := &optimizer{
+		settings: settings, backend: b, params: params,
+		gradCtx: ggml.NewContext(), momentCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
+		byName: map[string]*ggml.Tensor{},
+	}
+	for _, p := range params {
+		p.SetParam()
+		o.byName[p.Name()] = o.gradCtx.NewTensor(ggml.F32, p.Shape()...)
+		o.first = append(o.first, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
+		o.second = append(o.second, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
+	}
+	if err := o.build(); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *optimizer) build() error {
+	c := o.graphCtx
+	o.scale = c.NewTensor(ggml.F32, 1).SetName("gradient scale")
+	o.adam = c.NewTensor(ggml.F32, 7).SetName("adamw")
+	bt := o.backend.BufferType()
+	for _, a := range []struct {
+		ctx *ggml.Context
+		to  **ggml.Buffers
+	}{{o.gradCtx, &o.grads}, {o.momentCtx, &o.moments}, {c, &o.inputs}} {
+		buffers, err := a.ctx.Allocate(bt)
+		if err != nil {
+			return err
+		}
+		*a.to = buffers
+		if err := buffers.Clear(0); err != nil {
+			return err
+		}
+	}
+	var updates []*ggml.Tensor
+	for i, p := range o.params {
+		grad := o.byName[p.Name()]
+		square := c.Sum(c.Sqr(grad))
+		if o.norm == nil {
+			o.norm = square
+		} else {
+			o.norm = c.Add(o.norm, square)
+		}
+		updates = append(updates, c.OptStepAdamW(p, c.Mul(grad, o.scale), o.first[i], o.second[i], o.adam))
+	}
+	var err error
+	if o.measure, err = o.graph(c.NewGraph(o.norm)); err != nil {
+		return err
+	}
+	o.update, err = o.graph(c.NewGraph().Expand(updates...))
+	return err
+}
+
+func (o *optimizer) graph(g *ggml.Graph) (*graph, error) {
+	a, err := ggml.NewGraphAllocator(o.backend.BufferType())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Alloc(g); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return &graph{g, a}, nil
+}
+
+// gradientNorm is the Euclidean norm over all parameters.
+func (o *optimizer) gradientNorm(ctx context.Context) (float64, error) {
+	if err := o.backend.Compute(ctx, o.measure.Graph); err != nil {
+		return 0, err
+	}
+	square, err := ggml.Read[float32](o.norm)
+	if err != nil {
+		return 0, err
+	}
+	return math.Sqrt(float64(square[0])), nil
+}
+
+// step moves the parameters by the gradients, whose norm is given, and sets
+// these to zero. It cannot be interrupted: half a step would be lost work.
+func (o *optimizer) step(step int, rate, norm float64) error {
+	scale := 1.0
+	if o.settings.Clip > 0 && norm > o.settings.Clip {
+		scale = o.settings.Clip / norm
+	}
+	if err := ggml.Write(o.scale, []float32{float32(scale)}); err != nil {
+		return err
+	}
+	s := o.settings
+	numbers := []float32{
+		float32(rate), float32(s.Beta1), float32(s.Beta2), float32(s.Epsilon), float32(s.Decay),
+		float32(1 / (1 - math.Pow(s.Beta1, float64(step)))), float32(1 / (1 - math.Pow(s.Beta2, float64(step)))),
+	}
+	if err := ggml.Write(o.adam, numbers); err != nil {
+		return err
+	}
+	if err := o.backend.Compute(context.Background(), o.update.Graph); err != nil {
+		return err
+	}
+	return o.grads.Clear(0)
+}
+
+func (o *optimizer) memory() int64 {
+	return o.grads.Size() + o.moments.Size() + o.inputs.Size()
+}
+
+func (o *optimizer) close() {
+	if o == nil {
+		return
+	}
+	o.measure.close()
+	o.update.close()
+	for _, c := range []*ggml.Context{o.graphCtx, o.momentCtx, o.gradCtx} {
+		c.Close()
+	}
+	for _, b := range []*ggml.Buffers{o.inputs, o.moments, o.grads} {
+		b.Close()
+	}
+}

@@ -1,0 +1,9 @@
+package train_test
+
+import (
+	"testing"
+
+	"github.com/goggml/ggml/internal/testutil"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }

@@ -1,0 +1,259 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// ErrDiverged is a loss or gradient that is not a finite number.
+var ErrDiverged = errors.New("training diverged")
+
+// Options are the settings of a run. All but Threads and Checkpointing decide
+// its result.
+type Options struct {
+	Schedule   Schedule
+	AdamW      AdamW
+	Batch      int // samples computed together
+	Accumulate int // batches of one optimiser step
+	Seed       uint64
+
+	Threads int // of the CPU; 0 stands for ggml.DefaultThreads
+	// Checkpointing recomputes each layer in the backward pass: about a third
+	// slower, in a fraction of the memory.
+	Checkpointing bool
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Batch < 1 || o.Accumulate < 1:
+		return fmt.Errorf("a step of %d batches of %d samples is empty", o.Accumulate, o.Batch)
+	case o.Schedule.Steps < 1:
+		return fmt.Errorf("a run of %d steps is empty", o.Schedule.Steps)
+	case o.Schedule.Warmup < 0:
+		return fmt.Errorf("the warm-up is %d steps", o.Schedule.Warmup)
+	case !(o.Schedule.Peak > 0) || math.IsInf(o.Schedule.Peak, 0) || !(o.Schedule.Floor >= 0):
+		return fmt.Errorf("the learning rate goes from %v to %v; it must be positive", o.Schedule.Peak, o.Schedule.Floor)
+	case !(o.AdamW.Beta1 >= 0 && o.AdamW.Beta1 < 1 && o.AdamW.Beta2 >= 0 && o.AdamW.Beta2 < 1):
+		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1)", o.AdamW.Beta1, o.AdamW.Beta2)
+	case !(o.AdamW.Epsilon > 0) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0):
+		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; ε must be positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
+	}
+	return nil
+}
+
+// A Point is what a step, or an evaluation, told.
+type Point struct {
+	Step int
+	Loss float64 // mean cross-entropy of the tokens of the step, nats
+	Rate float64 // learning rate
+	Norm float64 // of the gradient, before it is clipped
+}
+
+// A Trainer fits parameters to a data set. It is used by one goroutine.
+type Trainer struct {
+	m       *model.Model
+	data    *Dataset
+	options Options
+	engine  *model.Engine
+	opt     *optimizer
+	deltas  model.Deltas
+	loss    *model.LossGraph
+	order   order
+
+	step    int     // optimiser steps that are done
+	History []Point // of each step
+	Valid   []Point // of evaluations, as the caller records them
+}
+
+// New makes a trainer of the parameters: F32 tensors on the CPU, which are
+// weights of the model or matrices of the adapters in deltas, told apart by
+// their names.
+func New(m *model.Model, params []*ggml.Tensor, deltas model.Deltas, data *Dataset, o Options) (*Trainer, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if len(params) == 0 {
+		return nil, errors.New("there are no parameters to train")
+	}
+	t := &Trainer{
+		m: m, data: data, options: o, deltas: deltas,
+		order: order{seed: o.Seed, n: len(data.Samples)},
+	}
+	if t.order.n == 0 {
+		return nil, errors.New("the data set has no samples")
+	}
+	if err := t.open(params); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Trainer) open(params []*ggml.Tensor) error {
+	var err error
+	if t.engine, err = model.NewEngine(t.options.Threads); err != nil {
+		return err
+	}
+	if t.opt, err = newOptimizer(t.engine.Backend, t.options.AdamW, params); err != nil {
+		return err
+	}
+	t.loss, err = t.m.NewLossGraph(model.PassOptions{
+		Length: t.data.Length, Batch: t.options.Batch, Deltas: t.deltas,
+		Trained: t.opt.byName, Checkpoint: t.options.Checkpointing,
+	})
+	return err
+}
+
+// Close frees the trainer; model and adapters stay open. It never fails.
+func (t *Trainer) Close() error {
+	if t.loss != nil {
+		t.loss.Close()
+	}
+	t.opt.close()
+	return t.engine.Close()
+}
+
+// Steps is the number of optimiser steps that are done.
+func (t *Trainer) Steps() int { return t.step }
+
+// Done tells whether the run is complete.
+func (t *Trainer) Done() bool { return t.step >= t.options.Schedule.Steps }
+
+// StepTokens is the number of tokens that a step computes.
+func (t *Trainer) StepTokens() int {
+	return t.data.Length * t.options.Batch * t.options.Accumulate
+}
+
+// Memory is the size in bytes of gradients, moments and results; known after
+// the first step.
+func (t *Trainer) Memory() int64 { return t.opt.memory() + t.loss.Memory() }
+
+// Step runs one optimiser step. When it fails, or is cancelled, the parameters
+// are those of the step before, and it can be called again.
+func (t *Trainer) Step(ctx context.Context) (Point, error) {
+	batches, total := t.nextBatches()
+	if total == 0 {
+		return Point{}, fmt.Errorf("step %d: no token of its samples is learned; check the data and its masks", t.step+1)
+	}
+	point := Point{Step: t.step + 1, Rate: t.options.Schedule.At(t.step + 1)}
+	err := t.accumulate(ctx, batches, total, &point)
+	if err == nil {
+		err = t.apply(ctx, &point)
+	}
+	if err != nil {
+		return Point{}, errors.Join(err, t.opt.grads.Clear(0))
+	}
+	t.step++
+	t.History = append(t.History, point)
+	return point, nil
+}
+
+func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total float64, point *Point) error {
+	for _, b := range batches {
+		for i := range b.Weights {
+			b.Weights[i] = float32(float64(b.Weights[i]) / total)
+		}
+		losses, err := t.loss.Compute(ctx, t.engine, b)
+		if err != nil {
+			return err
+		}
+		for i, l := range losses {
+			if b.Weights[i] != 0 {
+				point.Loss += float64(b.Weights[i]) * float64(l)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) apply(ctx context.Context, point *Point) error {
+	var err error
+	if point.Norm, err = t.opt.gradientNorm(ctx); err != nil {
+		return err
+	}
+	if x := point.Loss + point.Norm; math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("step %d: %w: the loss is %v, the norm of the gradient %v; lower the learning rate", point.Step, ErrDiverged, point.Loss, point.Norm)
+	}
+	return t.opt.step(point.Step, point.Rate, point.Norm)
+}
+
+// nextBatches are the batches of the next step, and the sum of their weights.
+func (t *Trainer) nextBatches() ([]model.Batch, float64) {
+	var batches []model.Batch
+	var total float64
+	perStep := t.options.Batch * t.options.Accumulate
+	for a := range t.options.Accumulate {
+		var samples []Sample
+		for i := range t.options.Batch {
+			samples = append(samples, t.data.Samples[t.order.at(t.step*perStep+a*t.options.Batch+i)])
+		}
+		b := makeBatch(samples, t.data.Length)
+		for _, w := range b.Weights {
+			total += float64(w)
+		}
+		batches = append(batches, b)
+	}
+	return batches, total
+}
+
+// makeBatch lays samples out in rows of length tokens. What is missing is
+// filled with token 0 and learned nothing from; it comes last, where causal
+// attention hides it from the rest.
+func makeBatch(samples []Sample, length int) model.Batch {
+	n := len(samples) * length
+	b := model.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), Weights: make([]float32, n)}
+	for row, s := range samples {
+		count := min(length, len(s.Tokens)-1)
+		for i := range max(0, count) {
+			at := row*length + i
+			b.Tokens[at], b.Targets[at], b.Weights[at] = s.Tokens[i], s.Tokens[i+1], 1
+			if s.Weights != nil {
+				b.Weights[at] = s.Weights[i]
+			}
+		}
+	}
+	return b
+}
+
+// Evaluate gives the mean cross-entropy of a data set in nats a token, with
+// the adapters as they are.
+func (t *Trainer) Evaluate(ctx context.Context, d *Dataset) (float64, error) {
+	return t.EvaluateWith(ctx, t.deltas, d)
+}
+
+// EvaluateWith is Evaluate with other adapters, or none.
+func (t *Trainer) EvaluateWith(ctx context.Context, deltas model.Deltas, d *Dataset) (float64, error) {
+	rows := max(1, min(t.options.Batch, len(d.Samples)))
+	g, err := t.m.NewLossGraph(model.PassOptions{Length: d.Length, Batch: rows, Deltas: deltas})
+	if err != nil {
+		return 0, err
+	}
+	defer g.Close()
+	var sum, total float64
+	for from := 0; from < len(d.Samples); from += rows {
+		samples := append([]Sample(nil), d.Samples[from:min(len(d.Samples), from+rows)]...)
+		for len(samples) < rows {
+			samples = append(samples, Sample{})
+		}
+		b := makeBatch(samples, d.Length)
+		losses, err := g.Compute(ctx, t.engine, b)
+		if err != nil {
+			return 0, err
+		}
+		for i, l := range losses {
+			if w := float64(b.Weights[i]); w != 0 {
+				sum += w * float64(l)
+				total += w
+			}
+		}
+	}
+	if total == 0 {
+		return 0, errors.New("the data set has no token to learn")
+	}
+	return sum / total, nil
+}

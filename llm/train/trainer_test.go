@@ -1,0 +1,264 @@
+package train_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+func tinyModel(t *testing.T) *model.Model {
+	t.Helper()
+	m, err := model.New(model.Config{
+		Arch: "llama", Vocab: 64, Context: 32, Embd: 32, FF: 48, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, nil, 5)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func weights(m *model.Model) []*ggml.Tensor {
+	var list []*ggml.Tensor
+	for _, s := range m.Config.Tensors() {
+		list = append(list, m.Weight(s.Name))
+	}
+	return list
+}
+
+// pattern is a data set that can be learned: each token decides the next.
+func pattern(samples, length int) *train.Dataset {
+	rng := rand.New(rand.NewPCG(9, 9))
+	next := rng.Perm(64)
+	d := &train.Dataset{Length: length}
+	for range samples {
+		s := train.Sample{Tokens: []int32{int32(rng.IntN(64))}}
+		for range length {
+			s.Tokens = append(s.Tokens, int32(next[s.Tokens[len(s.Tokens)-1]]))
+		}
+		d.Samples = append(d.Samples, s)
+	}
+	return d
+}
+
+func options(steps int) train.Options {
+	return train.Options{
+		Schedule: train.Schedule{Peak: 0.01, Warmup: 2, Steps: steps}, AdamW: train.DefaultAdamW(),
+		Batch: 4, Accumulate: 1, Seed: 3, Threads: 2,
+	}
+}
+
+func newTrainer(t *testing.T, m *model.Model, d *train.Dataset, o train.Options) *train.Trainer {
+	t.Helper()
+	tr, err := train.New(m, weights(m), nil, d, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
+// snapshot is the bytes of all parameters.
+func snapshot(t *testing.T, m *model.Model) []byte {
+	t.Helper()
+	var all bytes.Buffer
+	for _, w := range weights(m) {
+		raw := make([]byte, w.NumBytes())
+		require.NoError(t, w.ReadBytes(raw, 0))
+		all.Write(raw)
+	}
+	return all.Bytes()
+}
+
+func TestTrainingLearns(t *testing.T) {
+	m := tinyModel(t)
+	d := pattern(64, 16)
+	tr := newTrainer(t, m, d, options(120))
+	before, err := tr.Evaluate(context.Background(), d.Limit(10))
+	require.NoError(t, err)
+	require.InDelta(t, math.Log(64), before, 0.05, "a fresh model knows nothing")
+	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
+	after, err := tr.Evaluate(context.Background(), d.Limit(10))
+	require.NoError(t, err)
+	require.Less(t, after, 0.3)
+	require.Len(t, tr.History, 120)
+}
+
+// A step of several batches is the step of one batch of all their samples.
+func TestAccumulation(t *testing.T) {
+	d := pattern(8, 12)
+	d.Samples[1].Tokens = d.Samples[1].Tokens[:5] // the mean is over tokens, not samples
+	var losses [][]train.Point
+	for _, shape := range [][2]int{{8, 1}, {2, 4}} {
+		m := tinyModel(t)
+		o := options(3)
+		o.Batch, o.Accumulate = shape[0], shape[1]
+		tr := newTrainer(t, m, d, o)
+		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
+		losses = append(losses, tr.History)
+	}
+	for i := range losses[0] {
+		require.InEpsilon(t, losses[0][i].Loss, losses[1][i].Loss, 1e-5)
+		require.InEpsilon(t, losses[0][i].Norm, losses[1][i].Norm, 1e-4)
+	}
+}
+
+// Checkpointing in the graph changes memory, not numbers.
+func TestGradientCheckpointing(t *testing.T) {
+	d := pattern(8, 16)
+	var norms, memory []float64
+	for _, on := range []bool{false, true} {
+		o := options(2)
+		o.Checkpointing = on
+		tr := newTrainer(t, tinyModel(t), d, o)
+		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
+		norms = append(norms, tr.History[1].Norm)
+		memory = append(memory, float64(tr.Memory()))
+	}
+	require.InEpsilon(t, norms[0], norms[1], 1e-6)
+	require.Less(t, memory[1], memory[0])
+}
+
+// A run that is stopped anywhere and continued ends with the same bytes as one
+// that is not.
+func TestResumeIsTheSameRun(t *testing.T) {
+	d := pattern(20, 12)
+	const steps = 9
+	whole := tinyModel(t)
+	require.NoError(t, newTrainer(t, whole, d, options(steps)).Run(context.Background(), train.RunOptions{Valid: d.Limit(3), ValidEvery: 4}))
+	want := snapshot(t, whole)
+
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	ctx, cancel := context.WithCancel(context.Background())
+	first := newTrainer(t, tinyModel(t), d, options(steps))
+	err := first.Run(ctx, train.RunOptions{
+		Checkpoint: path, SaveEvery: 2, Valid: d.Limit(3), ValidEvery: 4,
+		OnStep: func(p train.Point) {
+			if p.Step == 5 {
+				cancel()
+			}
+		},
+	})
+	require.ErrorIs(t, err, train.ErrStopped)
+
+	m := tinyModel(t)
+	second := newTrainer(t, m, d, options(steps))
+	require.NoError(t, second.LoadCheckpoint(path))
+	require.Equal(t, 5, second.Steps())
+	require.NoError(t, second.Run(context.Background(), train.RunOptions{Checkpoint: path, Valid: d.Limit(3), ValidEvery: 4}))
+	require.True(t, bytes.Equal(want, snapshot(t, m)))
+	require.Len(t, second.History, steps)
+	require.Len(t, second.Valid, 4) // steps 0, 4, 8, 9
+
+	// The same from the checkpoint of the end: nothing is left to do.
+	third := newTrainer(t, tinyModel(t), d, options(steps))
+	require.NoError(t, third.LoadCheckpoint(path))
+	require.True(t, third.Done())
+}
+
+// An interrupt in the middle of a step leaves the parameters of the step before.
+func TestInterruptedStep(t *testing.T) {
+	m := tinyModel(t)
+	tr := newTrainer(t, m, pattern(20, 12), options(5))
+	_, err := tr.Step(context.Background())
+	require.NoError(t, err)
+	before := snapshot(t, m)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("no more time")
+	cancel(cause)
+	_, err = tr.Step(ctx)
+	require.ErrorIs(t, err, cause)
+	require.True(t, bytes.Equal(before, snapshot(t, m)))
+	require.Equal(t, 1, tr.Steps())
+	_, err = tr.Step(context.Background())
+	require.NoError(t, err)
+}
+
+func TestCheckpointOfAnotherRun(t *testing.T) {
+	d := pattern(20, 12)
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	tr := newTrainer(t, tinyModel(t), d, options(5))
+	_, err := tr.Step(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, tr.SaveCheckpoint(path))
+
+	o := options(5)
+	o.Seed = 4
+	o.Schedule.Peak = 0.02
+	m := tinyModel(t)
+	other := newTrainer(t, m, d, o)
+	before := snapshot(t, m)
+	err = other.LoadCheckpoint(path)
+	require.ErrorContains(t, err, "seed was 3, is 4")
+	require.ErrorContains(t, err, "schedule was")
+	require.True(t, bytes.Equal(before, snapshot(t, m)))
+
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, whole[:len(whole)-100], 0o600))
+	require.ErrorContains(t, tr.LoadCheckpoint(path), path)
+	require.Error(t, tr.LoadCheckpoint(filepath.Join(t.TempDir(), "none")))
+	require.Error(t, tr.SaveCheckpoint(filepath.Join(t.TempDir(), "no", "folder", "x")))
+}
+
+func TestDivergence(t *testing.T) {
+	m := tinyModel(t)
+	nan := []float32{float32(math.NaN())}
+	w := m.Weight("blk.1.ffn_up.weight")
+	raw, err := ggml.Read[float32](w)
+	require.NoError(t, err)
+	require.NoError(t, ggml.Write(w, append(nan, raw[1:]...)))
+	tr := newTrainer(t, m, pattern(4, 8), options(5))
+	_, err = tr.Step(context.Background())
+	require.ErrorIs(t, err, train.ErrDiverged)
+	require.ErrorContains(t, err, "lower the learning rate")
+	require.Zero(t, tr.Steps())
+}
+
+func TestNothingToLearn(t *testing.T) {
+	d := pattern(4, 8)
+	for i := range d.Samples {
+		d.Samples[i].Weights = make([]float32, 8)
+	}
+	tr := newTrainer(t, tinyModel(t), d, options(5))
+	_, err := tr.Step(context.Background())
+	require.ErrorContains(t, err, "no token of its samples is learned")
+}
+
+func TestOptionErrors(t *testing.T) {
+	m := tinyModel(t)
+	for want, change := range map[string]func(*train.Options){
+		"is empty":         func(o *train.Options) { o.Batch = 0 },
+		"0 steps":          func(o *train.Options) { o.Schedule.Steps = 0 },
+		"learning rate":    func(o *train.Options) { o.Schedule.Peak = -1 },
+		"β₁ is 1":          func(o *train.Options) { o.AdamW.Beta1 = 1 },
+		"gradient clip -1": func(o *train.Options) { o.AdamW.Clip = -1 },
+		"warm-up is -1":    func(o *train.Options) { o.Schedule.Warmup = -1 },
+		"threads":          func(o *train.Options) { o.Threads = -1 },
+	} {
+		o := options(3)
+		change(&o)
+		_, err := train.New(m, weights(m), nil, pattern(2, 4), o)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := train.New(m, nil, nil, pattern(2, 4), options(3))
+	require.ErrorContains(t, err, "no parameters")
+}
+
+func TestSchedule(t *testing.T) {
+	s := train.Schedule{Peak: 1, Floor: 0.1, Warmup: 4, Steps: 104}
+	require.InDelta(t, 0.25, s.At(1), 1e-12)
+	require.InDelta(t, 1, s.At(4), 1e-12)
+	require.InDelta(t, 0.55, s.At(54), 1e-12)
+	require.InDelta(t, 0.1, s.At(104), 1e-12)
+	require.InDelta(t, 0.1, s.At(200), 1e-12)
+	require.InDelta(t, 1, train.Schedule{Peak: 1, Steps: 1, Warmup: 1}.At(1), 1e-12)
+}
