@@ -1,7 +1,16 @@
 package tokenizer
 
+// ordered is what a queue holds.
+type ordered[T any] interface{ before(T) bool }
+
+var (
+	_ ordered[rankedPair]  = rankedPair{}
+	_ ordered[scoredPair]  = scoredPair{}
+	_ ordered[countedPair] = countedPair{}
+)
+
 // queue is a binary heap: pop returns the item that is before all others.
-type queue[T interface{ before(T) bool }] []T
+type queue[T ordered[T]] []T
 
 func (q *queue[T]) push(x T) {
 	h := append(*q, x)

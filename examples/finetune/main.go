@@ -1,0 +1,165 @@
+// Finetune trains a LoRA adapter for a GGUF language model on text, and writes
+// it as a GGUF file that stock llama.cpp loads.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+type program struct {
+	ModelBase string `name:"model-base" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter"`
+	LoRAOut   string `name:"lora-out" required:"" placeholder:"FILE" help:"GGUF adapter to write." group:"Adapter"`
+	ranks
+	LoRAAlpha float32 `name:"lora-alpha" default:"0" help:"The adapter counts alpha/r times; 0 stands for twice --lora-r." group:"Adapter"`
+	LoRAInit  string  `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start; B starts at zero." group:"Adapter"`
+
+	training.Flags
+
+	EvalData []string `name:"eval-data" placeholder:"FILE" help:"More held-out text, of another domain say: its loss is reported before and after." group:"Report"`
+	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
+	Predict  int      `name:"sample-predict" default:"60" help:"Tokens of the sample." group:"Report"`
+}
+
+// ranks are the ranks of the targets, by the names of upstream's finetune.
+type ranks struct {
+	R       int `name:"lora-r" default:"8" help:"Rank of the adapter's matrices." group:"Adapter"`
+	WQ      int `name:"rank-wq" default:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
+	WK      int `name:"rank-wk" default:"-1" placeholder:"R" help:"… key matrix." group:"Adapter"`
+	WV      int `name:"rank-wv" default:"-1" placeholder:"R" help:"… value matrix." group:"Adapter"`
+	WO      int `name:"rank-wo" default:"-1" placeholder:"R" help:"… output matrix." group:"Adapter"`
+	FFNGate int `name:"rank-ffn_gate" default:"-1" placeholder:"R" help:"… feed-forward gate matrix." group:"Adapter"`
+	FFNUp   int `name:"rank-ffn_up" default:"-1" placeholder:"R" help:"… feed-forward up matrix." group:"Adapter"`
+	FFNDown int `name:"rank-ffn_down" default:"-1" placeholder:"R" help:"… feed-forward down matrix." group:"Adapter"`
+	TokEmbd int `name:"rank-tok-embd" default:"0" placeholder:"R" help:"Rank for the token embedding." group:"Adapter"`
+	Out     int `name:"rank-out" default:"0" placeholder:"R" help:"Rank for the output matrix." group:"Adapter"`
+	AttNorm int `name:"rank-att-norm" default:"0" hidden:""`
+	FFNNorm int `name:"rank-ffn-norm" default:"0" hidden:""`
+	OutNorm int `name:"rank-out-norm" default:"0" hidden:""`
+}
+
+// byTarget gives the rank of each target.
+func (r ranks) byTarget() (map[string]int, error) {
+	if r.AttNorm > 0 || r.FFNNorm > 0 || r.OutNorm > 0 {
+		return nil, errors.New("--rank-att-norm, --rank-ffn-norm, --rank-out-norm: llama.cpp ignores adapters of norms; leave them out")
+	}
+	ranks := map[string]int{"token_embd": r.TokEmbd, "output": r.Out}
+	for target, rank := range map[string]int{
+		"attn_q": r.WQ, "attn_k": r.WK, "attn_v": r.WV, "attn_output": r.WO,
+		"ffn_gate": r.FFNGate, "ffn_up": r.FFNUp, "ffn_down": r.FFNDown,
+	} {
+		if rank < 0 {
+			rank = r.R
+		}
+		ranks[target] = rank
+	}
+	return ranks, nil
+}
+
+func main() {
+	var p program
+	kong.Parse(&p, kong.Name("finetune"), kong.Description(
+		"Train a LoRA adapter for a GGUF language model on text.\n\n"+
+			"Example: finetune --model-base base.gguf --train-data text.txt --lora-out adapter.gguf --epochs 1"),
+		kong.UsageOnError(), kong.Vars{"adam_alpha": "0.001"})
+	ctx, stop := training.Interruptible()
+	defer stop()
+	err := p.run(ctx)
+	if errors.Is(err, train.ErrStopped) {
+		fmt.Fprintln(os.Stderr, "finetune:", p.StoppedHint())
+		os.Exit(130)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "finetune:", err)
+		os.Exit(1)
+	}
+}
+
+func (p *program) run(ctx context.Context) error {
+	m, err := model.Load(p.ModelBase, model.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if m.Tokenizer == nil {
+		return fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", p.ModelBase)
+	}
+	if p.Ctx > m.Context {
+		return fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", p.Ctx, m.Context, p.ModelBase)
+	}
+	data, valid, err := p.Load(m.Tokenizer)
+	if err != nil {
+		return err
+	}
+	adapter, err := p.newAdapter(m)
+	if err != nil {
+		return err
+	}
+	defer adapter.Close()
+	options := p.Options(data)
+	t, err := train.New(m, parameters(adapter), adapter.Deltas(1), data, options)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
+		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, options.Schedule.Steps)
+
+	r, err := p.newReport(m, t, adapter, valid)
+	if err != nil {
+		return err
+	}
+	if err := r.measure(ctx); err != nil {
+		return stopped(ctx, err)
+	}
+	if err := p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps); err != nil {
+		return err
+	}
+	if err := adapter.Save(p.LoRAOut, lora.SaveOptions{Name: m.Name + " adapter"}); err != nil {
+		return err
+	}
+	if err := r.measure(ctx); err != nil {
+		return stopped(ctx, err)
+	}
+	r.print(os.Stdout)
+	return nil
+}
+
+// parameters are what is trained: A and B of each pair.
+func parameters(a *lora.Adapter) []*ggml.Tensor {
+	var list []*ggml.Tensor
+	for _, pair := range a.Pairs() {
+		list = append(list, pair.A, pair.B)
+	}
+	return list
+}
+
+// stopped says that a failure is due to an interrupt.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return train.ErrStopped
+	}
+	return err
+}
+
+func (p *program) newAdapter(m *model.Model) (*lora.Adapter, error) {
+	ranks, err := p.byTarget()
+	if err != nil {
+		return nil, err
+	}
+	alpha := p.LoRAAlpha
+	if alpha == 0 {
+		alpha = float32(2 * p.R)
+	}
+	return lora.New(m, lora.Options{Ranks: ranks, Alpha: alpha, Init: lora.Init(p.LoRAInit), Seed: p.Seed})
+}

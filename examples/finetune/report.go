@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// A report compares the model before and after: the loss on held-out text, and
+// a sample.
+type report struct {
+	p       *program
+	m       *model.Model
+	t       *train.Trainer
+	adapter *lora.Adapter
+	texts   []heldOut
+	samples []string // before, after
+}
+
+type heldOut struct {
+	path   string
+	data   *train.Dataset
+	losses []float64 // before, after
+}
+
+func (p *program) newReport(m *model.Model, t *train.Trainer, a *lora.Adapter, valid *train.Dataset) (*report, error) {
+	r := &report{p: p, m: m, t: t, adapter: a}
+	if valid != nil {
+		r.texts = append(r.texts, heldOut{path: p.ValidData, data: valid})
+	}
+	for _, path := range p.EvalData {
+		data, err := p.LoadValid(m.Tokenizer, path)
+		if err != nil {
+			return nil, fmt.Errorf("--eval-data: %w", err)
+		}
+		r.texts = append(r.texts, heldOut{path: path, data: data})
+	}
+	return r, nil
+}
+
+// measure evaluates the model as it is now. The adapter of a new run changes
+// nothing yet, because B is zero; that of one that continues does: then the
+// first measurement leaves the adapter out.
+func (r *report) measure(ctx context.Context) error {
+	deltas := r.adapter.Deltas(1)
+	before := len(r.samples) == 0
+	if before {
+		deltas = nil
+	}
+	for i := range r.texts {
+		loss, err := r.t.EvaluateWith(ctx, deltas, r.texts[i].data)
+		if err != nil {
+			return err
+		}
+		r.texts[i].losses = append(r.texts[i].losses, loss)
+	}
+	text, err := r.generate(ctx, deltas)
+	r.samples = append(r.samples, text)
+	return err
+}
+
+// generate continues the prompt.
+func (r *report) generate(ctx context.Context, deltas model.Deltas) (string, error) {
+	if r.p.Prompt == "" {
+		return "", nil
+	}
+	s, err := r.m.NewSession(model.SessionOptions{Deltas: deltas, Threads: r.p.Threads})
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: r.p.Seed})
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	_, err = generate.Text(ctx, &text, r.m, s, pick, r.p.Prompt, generate.Options{Limit: r.p.Predict})
+	if errors.Is(err, generate.ErrCut) {
+		err = nil
+	}
+	return text.String(), err
+}
+
+func (r *report) print(w io.Writer) {
+	if len(r.texts) > 0 {
+		fmt.Fprintln(w)
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(table, "held-out text\tloss before\tafter\tchange\t")
+		for _, t := range r.texts {
+			before, after := t.losses[0], t.losses[1]
+			fmt.Fprintf(table, "%s\t%.4f\t%.4f\t%+.1f %%\t\n", filepath.Base(t.path), before, after, 100*(after/before-1))
+		}
+		table.Flush()
+	}
+	if r.p.Prompt != "" {
+		for i, title := range []string{"before", "after"} {
+			fmt.Fprintf(w, "\n--- %s ---\n%s%s\n", title, r.p.Prompt, r.samples[i])
+		}
+	}
+	fmt.Fprintf(w, "\nadapter: %s\n", r.p.LoRAOut)
+	if r.p.LossCurve != "" {
+		fmt.Fprintf(w, "loss curve: %[1]s.svg, %[1]s.png\n", r.p.LossCurve)
+	}
+	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s --prompt %q\n", generateProgram(), r.p.ModelBase, r.p.LoRAOut, r.p.Prompt)
+	fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s -p %q\n", r.p.ModelBase, r.p.LoRAOut, r.p.Prompt)
+}
+
+// generateProgram is the command that generates: the program beside this one,
+// if it is there.
+func generateProgram() string {
+	if exe, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(exe), "generate")
+		if _, err := os.Stat(beside); err == nil {
+			return beside
+		}
+	}
+	return "go run github.com/goggml/ggml/examples/generate@latest"
+}

@@ -1,0 +1,194 @@
+// Generate continues a text with a language model from a GGUF file, with LoRA
+// adapters if there are any.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+type program struct {
+	Model string   `name:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
+	LoRA  []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"GGUF adapter, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
+
+	Prompt    string `name:"prompt" short:"p" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input." group:"Text"`
+	File      string `name:"file" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
+	NPredict  int    `name:"n-predict" short:"n" default:"128" help:"Most tokens to generate; 0 goes on until the context is full." group:"Text"`
+	IgnoreEOS bool   `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
+
+	Temp          float32 `name:"temp" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
+	TopK          int     `name:"top-k" default:"40" help:"Draw from that many of the most likely tokens; 0 is off." group:"Sampling"`
+	TopP          float32 `name:"top-p" default:"0.95" help:"Draw from the most likely tokens that together have this probability; 1 is off." group:"Sampling"`
+	MinP          float32 `name:"min-p" default:"0.05" help:"Leave out tokens below this part of the probability of the most likely one; 0 is off." group:"Sampling"`
+	RepeatPenalty float32 `name:"repeat-penalty" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`
+	RepeatLastN   int     `name:"repeat-last-n" default:"64" help:"Tokens back to look for repetitions; -1 is all." group:"Sampling"`
+	Seed          uint64  `name:"seed" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
+
+	Ctx       int    `name:"ctx" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`
+	Threads   int    `name:"threads" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Computing"`
+	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
+	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
+}
+
+func main() {
+	var p program
+	kong.Parse(&p, kong.Name("generate"), kong.Description(
+		"Continue a text with a language model.\n\n"+
+			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7"))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills
+	err := p.run(ctx, os.Stdin, os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, context.Canceled):
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
+	began := time.Now()
+	prompt, err := p.readPrompt(in)
+	if err != nil {
+		return err
+	}
+	cacheType, err := ggml.ParseType(p.CacheType)
+	if err != nil {
+		return fmt.Errorf("--cache-type: %w", err)
+	}
+	sampler, err := sample.New(sample.Options{
+		RepeatPenalty: p.RepeatPenalty, RepeatLast: p.RepeatLastN,
+		TopK: p.TopK, TopP: p.TopP, MinP: p.MinP, Temperature: p.Temp, Seed: p.Seed,
+	})
+	if err != nil {
+		return err
+	}
+	m, err := model.Load(p.Model, model.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if m.Tokenizer == nil {
+		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", p.Model)
+	}
+	adapters, err := p.loadAdapters(m)
+	if err != nil {
+		return err
+	}
+	defer adapters.close()
+	session, err := m.NewSession(model.SessionOptions{
+		Context: p.Ctx, CacheType: cacheType, Deltas: adapters.deltas, Threads: p.Threads,
+	})
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+
+	loaded := time.Now()
+	stats, err := generate.Text(ctx, out, m, session, sampler, prompt, generate.Options{Limit: p.NPredict, IgnoreEOG: p.IgnoreEOS})
+	fmt.Fprintln(out)
+	if p.Stats {
+		printStats(log, loaded.Sub(began), stats)
+	}
+	if errors.Is(err, generate.ErrCut) {
+		fmt.Fprintf(log, "generate: %v; use a larger --ctx\n", err)
+		return nil
+	}
+	return err
+}
+
+func printStats(w io.Writer, loading time.Duration, s generate.Stats) {
+	fmt.Fprintf(w, "loaded in %.2f s\n", loading.Seconds())
+	if s.Prompt > 0 {
+		fmt.Fprintf(w, "prompt: %s\n", speed(s.Prompt, s.PromptFor))
+		fmt.Fprintf(w, "first token after %.3f s, %.3f s with loading\n", s.PromptFor.Seconds(), (loading + s.PromptFor).Seconds())
+	}
+	if s.Generated > 1 {
+		fmt.Fprintf(w, "generated: %s\n", speed(s.Generated-1, s.GeneratedFor))
+	}
+}
+
+func speed(tokens int, d time.Duration) string {
+	return fmt.Sprintf("%d tokens in %.3f s, %.1f tokens/s", tokens, d.Seconds(), float64(tokens)/d.Seconds())
+}
+
+func (p *program) readPrompt(in io.Reader) (string, error) {
+	var raw []byte
+	var err error
+	switch {
+	case p.File != "":
+		raw, err = os.ReadFile(p.File)
+	case p.Prompt == "-":
+		raw, err = io.ReadAll(in)
+	default:
+		return p.Prompt, nil
+	}
+	// The newline that ends a file is no part of a text to go on with.
+	return strings.TrimSuffix(string(raw), "\n"), err
+}
+
+// adapters are the open adapter files.
+type adapters struct {
+	open   []*lora.Adapter
+	deltas model.Deltas
+}
+
+func (a *adapters) close() {
+	for _, adapter := range a.open {
+		adapter.Close()
+	}
+}
+
+func (p *program) loadAdapters(m *model.Model) (*adapters, error) {
+	all := &adapters{}
+	for _, arg := range p.LoRA {
+		path, scale, err := splitScale(arg)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		adapter, err := lora.Load(path, m)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		all.open = append(all.open, adapter)
+		all.deltas = lora.Join(all.deltas, adapter.Deltas(scale))
+	}
+	return all, nil
+}
+
+// splitScale takes FILE[=SCALE] apart. What follows the last = belongs to the
+// name when it is no number.
+func splitScale(arg string) (path string, scale float32, err error) {
+	i := strings.LastIndexByte(arg, '=')
+	if i < 0 {
+		return arg, 1, nil
+	}
+	s, err := strconv.ParseFloat(arg[i+1:], 32)
+	switch {
+	case err != nil:
+		return arg, 1, nil
+	case math.IsNaN(s) || math.IsInf(s, 0):
+		return "", 0, fmt.Errorf("--lora %s: the scale must be finite", arg)
+	}
+	return arg[:i], float32(s), nil
+}

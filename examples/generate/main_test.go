@@ -1,0 +1,105 @@
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"generate": main})
+}
+
+// The scripts find a tiny model and an adapter for it in their folder.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			for _, name := range []string{"tiny.gguf", "tiny-lora.gguf"} {
+				if err := unzip(filepath.Join(e.WorkDir, name), name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+}
+
+// unzip writes a file of the model package's test data to path.
+func unzip(path, name string) error {
+	packed, err := os.Open(filepath.Join("..", "..", "llm", "model", "testdata", name+".gz"))
+	if err != nil {
+		return err
+	}
+	defer packed.Close()
+	data, err := gzip.NewReader(packed)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.Copy(file, data)
+	return err
+}
+
+// An interrupt ends the text, not the line: what there is stays, with the
+// speed below it.
+func TestInterrupt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tiny.gguf")
+	require.NoError(t, unzip(path, "tiny.gguf"))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var out, log strings.Builder
+	p := &program{Model: path, Prompt: "-", Temp: 1, CacheType: "q8_0", Threads: 1, Ctx: 100_000, IgnoreEOS: true, Stats: true}
+	err := p.run(ctx, strings.NewReader("Once"), &stopper{&out, cancel, 20}, &log)
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, strings.HasSuffix(out.String(), "\n"), out.String())
+	require.Contains(t, log.String(), "generated: 19 tokens in ")
+	require.Empty(t, ggml.OpenObjects())
+}
+
+// A stopper calls stop at the n-th write.
+type stopper struct {
+	io.Writer
+	stop func()
+	n    int
+}
+
+func (s *stopper) Write(b []byte) (int, error) {
+	if s.n--; s.n == 0 {
+		s.stop()
+	}
+	return s.Writer.Write(b)
+}
+
+func TestSplitScale(t *testing.T) {
+	for _, c := range []struct {
+		arg, path string
+		scale     float32
+	}{
+		{"a.gguf", "a.gguf", 1},
+		{"a.gguf=0.5", "a.gguf", 0.5},
+		{"a.gguf=-2", "a.gguf", -2},
+		{"lr=3/a.gguf", "lr=3/a.gguf", 1},
+		{"lr=3/a.gguf=0", "lr=3/a.gguf", 0},
+	} {
+		path, scale, err := splitScale(c.arg)
+		require.NoError(t, err)
+		require.Equal(t, c.path, path)
+		require.Equal(t, c.scale, scale)
+	}
+	_, _, err := splitScale("a.gguf=NaN")
+	require.EqualError(t, err, "--lora a.gguf=NaN: the scale must be finite")
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+func Example() {
+	if err := multiply(os.Stdout); err != nil {
+		panic(err)
+	}
+	// Output:
+	// [  60   55   50  110]
+	// [  90   54   54  126]
+	// [  42   29   28   64]
+}
+
+func TestNothingStaysOpen(t *testing.T) {
+	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, multiply(f))
+	require.Empty(t, ggml.OpenObjects())
+}

@@ -1,0 +1,184 @@
+package ggml_test
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+func TestGGUFCannotOpen(t *testing.T) {
+	folder := t.TempDir()
+	_, err := ggml.OpenGGUF(filepath.Join(folder, "none.gguf"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.EqualError(t, err, "ggml: "+filepath.Join(folder, "none.gguf")+": cannot be opened: no such file or directory")
+	_, err = ggml.OpenGGUF(folder)
+	require.ErrorContains(t, err, "it is a folder")
+	for content, want := range map[string]string{
+		"":                     `is not a GGUF file: it starts with "" instead of "GGUF"`,
+		"GGU":                  `is not a GGUF file`,
+		"PK\x03\x04 a zip":     `it starts with "PK\x03\x04" instead of "GGUF"; choose a file in that format`,
+		"GGUF\x03":             "the file ends inside header, at byte 5: it is incomplete or damaged; download it again",
+		"GGUF\x01\x00\x00\x00": "has version 1 of the format, which is not supported any more",
+		"GGUF\x09\x00\x00\x00": "has version 9 of the format, and 3 is the newest known here; upgrade ggml",
+		"GGUF\x00\x00\x00\x03": "has the byte order of another machine",
+		"GGUF\x03\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00": "header claims 18446744073709551615 tensors, which 24 bytes cannot hold",
+	} {
+		path := filepath.Join(folder, "bad.gguf")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		_, err := ggml.OpenGGUF(path)
+		require.ErrorContains(t, err, "ggml: "+path+": ")
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// The file may end anywhere: that is told when it is opened.
+func TestGGUFTruncated(t *testing.T) {
+	g := fullGGUF(t)
+	data := encodeGGUF(t, g)
+	infos, _ := someTensors()
+	last := infos[len(infos)-1]
+	last, ok := g.Tensor(last.Name)
+	require.True(t, ok)
+	end := int(g.DataOffset() + last.Offset + last.Size)
+	for n := range len(data) {
+		read, err := ggml.ReadGGUF(bytes.NewReader(data[:n]), int64(n))
+		if n >= end { // only the padding is missing
+			require.NoError(t, err)
+			read.Close()
+			continue
+		}
+		var f *ggml.FileError
+		require.ErrorAs(t, err, &f, "cut at %d", n)
+		require.Equal(t, "GGUF data", f.Path)
+		require.Regexp(t, "incomplete|truncated|is not a GGUF file", f.Reason)
+	}
+	_, err := ggml.ReadGGUF(bytes.NewReader(data[:end-1]), int64(end-1))
+	require.ErrorContains(t, err, "is truncated: tensor \""+last.Name+"\" ends at byte ")
+	_, err = ggml.ReadGGUF(bytes.NewReader(data[:9]), int64(len(data)))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// Every byte of the header is damaged in several ways.
+func TestGGUFCorrupted(t *testing.T) {
+	g := fullGGUF(t)
+	data := encodeGGUF(t, g)
+	refused := 0
+	for i := range int(g.DataOffset()) {
+		for _, x := range []byte{0xff, 0x01, 0x80, data[i]} {
+			damaged := bytes.Clone(data)
+			damaged[i] ^= x
+			read, err := ggml.ReadGGUF(bytes.NewReader(damaged), int64(len(data)))
+			if err != nil {
+				var f *ggml.FileError
+				require.ErrorAs(t, err, &f)
+				refused++
+				continue
+			}
+			readEverything(t, read)
+			read.Close()
+		}
+	}
+	t.Logf("%d damaged headers refused", refused)
+	require.Greater(t, refused, int(g.DataOffset())) // most of the header is text
+}
+
+// readEverything uses all that a file claims to have.
+func readEverything(t require.TestingT, g *ggml.GGUF) {
+	n := 0
+	for range g.Keys() {
+		n++
+	}
+	require.Equal(t, g.NumKeys(), n)
+	n = 0
+	for info := range g.Tensors() {
+		_, found := g.Tensor(info.Name)
+		require.True(t, found)
+		n++
+	}
+	require.Equal(t, g.NumTensors(), n)
+}
+
+func TestGGUFDamageIsNamed(t *testing.T) {
+	data := encodeGGUF(t, fullGGUF(t))
+	for want, change := range map[string][2]string{
+		`has the key "f32" twice`:                                          {"\x03\x00\x00\x00\x00\x00\x00\x00f64", "\x03\x00\x00\x00\x00\x00\x00\x00f32"},
+		`the value of key "u8" has the unknown type 99`:                    {"u8\x00\x00\x00\x00", "u8\x63\x00\x00\x00"},
+		`the value of key "u8s" is an array of arrays`:                     {"u8s\x09\x00\x00\x00\x00", "u8s\x09\x00\x00\x00\x09"},
+		`the value of key "u8s" is an array of the unknown type 13`:        {"u8s\x09\x00\x00\x00\x00", "u8s\x09\x00\x00\x00\x0d"},
+		`the value of key "u32s" claims 9223372036854775811 elements`:      {"u32s\x09\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "u32s\x09\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x80"},
+		`the value of key "text" claims 9151314442816847880 bytes of text`: {"\x08\x00\x00\x00\x00\x00\x00\x00gr", "\x08\x00\x00\x00\x00\x00\x00\x7fgr"},
+		`has the invalid name "tex\x00"`:                                   {"text", "tex\x00"},
+		`tensor "odd" has 9 dimensions; ggml allows 4`:                     {"odd\x01", "odd\x09"},
+		`tensor "odd" has the impossible size -9223372036854775805`:        {"odd\x01\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "odd\x01\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x80"},
+		`tensor "odd" has the unknown type 4`:                              {"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x60", "\x03\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x60"},
+		`tensor "half" starts at byte`:                                     {"odd\x01\x00\x00\x00\x03", "odd\x01\x00\x00\x00\xf3"},
+		`tensor "odd" has rows of 3 elements; rows of q8_0 are multiples`:  {"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x60", "\x03\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x60"},
+	} {
+		require.Equal(t, 1, bytes.Count(data, []byte(change[0])), "%q", change[0])
+		damaged := bytes.Replace(data, []byte(change[0]), []byte(change[1]), 1)
+		_, err := ggml.ReadGGUF(bytes.NewReader(damaged), int64(len(damaged)))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// A string with a NUL comes out whole although C strings end there.
+func TestGGUFStringsWithNUL(t *testing.T) {
+	g := newGGUF(t, keyValue{"s", "aXb"}, keyValue{"list", []string{"p", "qX", ""}})
+	data := bytes.ReplaceAll(encodeGGUF(t, g), []byte("X"), []byte{0})
+	read, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	defer read.Close()
+	want := []keyValue{{"s", "a\x00b"}, {"list", []string{"p", "q\x00", ""}}}
+	require.Equal(t, want, allKeys(read))
+	require.Equal(t, data, encodeGGUF(t, read)) // written as it was
+	require.ErrorContains(t, g.CopyKeys(read), "a string holds a NUL byte, which ggml cannot copy")
+	require.NoError(t, read.Set("s", "c"))
+	require.NoError(t, read.Remove("list"))
+	require.Equal(t, []keyValue{{"s", "c"}}, allKeys(read))
+	require.NoError(t, g.CopyKeys(read))
+}
+
+func TestGGUFShrinksWhileOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, fullGGUF(t).WriteFile(path))
+	g := openGGUF(t, path)
+	require.NoError(t, os.Truncate(path, g.DataOffset()+8))
+	_, err := g.WriteTo(io.Discard)
+	require.ErrorContains(t, err, path+": has become shorter since it was opened")
+	c := ggml.NewContext()
+	defer c.Close()
+	_, err = g.Load(c, cpu(t), ggml.LoadOptions{NoMmap: true})
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorContains(t, err, path+`: cannot be loaded: tensor "token_embd.weight"`)
+}
+
+func FuzzReadGGUF(f *testing.F) {
+	seed := func(g *ggml.GGUF) { f.Add(encodeGGUF(f, g)) }
+	seed(newGGUF(f))
+	seed(newGGUF(f, someKeys...))
+	seed(newGGUF(f, keyValue{"general.alignment", uint32(8)}, keyValue{"a", "b"}))
+	seed(fullGGUF(f))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			var file *ggml.FileError
+			require.ErrorAs(t, err, &file)
+			return
+		}
+		defer g.Close()
+		readEverything(t, g)
+		// What was read can be written, and is read back the same.
+		written := encodeGGUF(t, g)
+		again, err := ggml.ReadGGUF(bytes.NewReader(written), int64(len(written)))
+		require.NoError(t, err)
+		defer again.Close()
+		require.Equal(t, written, encodeGGUF(t, again))
+	})
+}

@@ -1,0 +1,627 @@
+package ggml_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	parser "github.com/gpustack/gguf-parser-go"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml"
+)
+
+type keyValue struct {
+	key   string
+	value any
+}
+
+// someKeys has every type of value, as a scalar, a slice and an empty slice.
+var someKeys = []keyValue{
+	{"general.architecture", "llama"},
+	{"u8", uint8(math.MaxUint8)}, {"i8", int8(math.MinInt8)},
+	{"u16", uint16(math.MaxUint16)}, {"i16", int16(math.MinInt16)},
+	{"u32", uint32(math.MaxUint32)}, {"i32", int32(math.MinInt32)},
+	{"u64", uint64(math.MaxUint64)}, {"i64", int64(math.MinInt64)},
+	{"f32", float32(math.Pi)}, {"f64", math.Pi},
+	{"yes", true}, {"no", false}, {"empty string", ""}, {"text", "grüße\n"},
+	{"u8s", []uint8{0, 255}}, {"i8s", []int8{-128, 127}},
+	{"u16s", []uint16{1, 65535}}, {"i16s", []int16{-1}},
+	{"u32s", []uint32{1, 2, 3}}, {"i32s", []int32{-1, 2}},
+	{"u64s", []uint64{math.MaxUint64}}, {"i64s", []int64{math.MinInt64, 0}},
+	{"f32s", []float32{1, -0.5, float32(math.Inf(1))}}, {"f64s", []float64{1e300}},
+	{"bools", []bool{true, false, true}}, {"strings", []string{"a", "", "\xff\xfe", "ö"}},
+	{"no numbers", []int32{}}, {"no strings", []string{}}, {"no bools", []bool{}},
+}
+
+func newGGUF(t testing.TB, pairs ...keyValue) *ggml.GGUF {
+	g := ggml.NewGGUF()
+	t.Cleanup(func() { g.Close() })
+	for _, p := range pairs {
+		require.NoError(t, g.Set(p.key, p.value))
+	}
+	return g
+}
+
+func openGGUF(t testing.TB, path string) *ggml.GGUF {
+	g, err := ggml.OpenGGUF(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+func encodeGGUF(t require.TestingT, g *ggml.GGUF) []byte {
+	var b bytes.Buffer
+	n, err := g.WriteTo(&b)
+	require.NoError(t, err)
+	require.EqualValues(t, b.Len(), n)
+	return b.Bytes()
+}
+
+func allKeys(g *ggml.GGUF) []keyValue {
+	var list []keyValue
+	for k, v := range g.Keys() {
+		list = append(list, keyValue{k, v})
+	}
+	return list
+}
+
+// addData adds a tensor of zeros with the data given at its start.
+func addData(t require.TestingT, g *ggml.GGUF, info ggml.GGUFTensor, data []byte) {
+	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}))
+}
+
+// someTensors are tensors of types with and without blocks, with their data.
+func someTensors() ([]ggml.GGUFTensor, [][]byte) {
+	list := []ggml.GGUFTensor{
+		{Name: "token_embd.weight", Type: ggml.Q8_0, Shape: []int64{64, 5}},
+		{Name: "odd", Type: ggml.F32, Shape: []int64{3}},
+		{Name: "half", Type: ggml.F16, Shape: []int64{7, 3, 2}},
+		{Name: "four", Type: ggml.Q4_K, Shape: []int64{256, 2, 1, 3}},
+		{Name: "scalar", Type: ggml.I64, Shape: []int64{1}},
+		{Name: strings.Repeat("x", 63), Type: ggml.I8, Shape: []int64{1, 1, 5}},
+	}
+	var data [][]byte
+	for i := range list {
+		list[i].Size = list[i].Type.RowSize(list[i].NumElements())
+		data = append(data, make([]byte, list[i].Size))
+		for j := range data[i] {
+			data[i][j] = byte(i + 7*j)
+		}
+	}
+	return list, data
+}
+
+func fullGGUF(t testing.TB) *ggml.GGUF {
+	g := newGGUF(t, someKeys...)
+	infos, data := someTensors()
+	for i, info := range infos {
+		addData(t, g, info, data[i])
+	}
+	return g
+}
+
+func TestGGUFKeysRoundTrip(t *testing.T) {
+	g := newGGUF(t, someKeys...)
+	require.Equal(t, someKeys, allKeys(g))
+	path := filepath.Join(t.TempDir(), "keys.gguf")
+	require.NoError(t, g.WriteFile(path))
+	read := openGGUF(t, path)
+	require.Equal(t, someKeys, allKeys(read))
+	require.Equal(t, len(someKeys), read.NumKeys())
+	require.Equal(t, 3, read.Version())
+	require.Zero(t, read.NumTensors())
+	for _, p := range someKeys {
+		v, ok := read.Value(p.key)
+		require.True(t, ok)
+		require.Equal(t, p.value, v)
+	}
+	_, ok := read.Value("missing")
+	require.False(t, ok)
+
+	require.NoError(t, read.Set("u8", []string{"now", "strings"}))
+	require.NoError(t, read.Remove("i8"))
+	require.NoError(t, read.Remove("i8"))
+	changed := allKeys(read)
+	require.Len(t, changed, len(someKeys)-1)
+	require.Equal(t, keyValue{"u8", []string{"now", "strings"}}, changed[len(changed)-1])
+
+	other := newGGUF(t, keyValue{"mine", int8(1)}, keyValue{"text", int8(2)})
+	require.NoError(t, other.CopyKeys(g))
+	require.Equal(t, append([]keyValue{{"mine", int8(1)}}, someKeys...), allKeys(other))
+	require.NoError(t, other.CopyKeys(other))
+	require.Equal(t, len(someKeys)+1, other.NumKeys())
+}
+
+func TestGGUFValueConverts(t *testing.T) {
+	type tokenID int32
+	g := newGGUF(t, keyValue{"u32", uint32(7)}, keyValue{"big", uint64(1 << 40)}, keyValue{"minus", int64(-1)}, keyValue{"f32", float32(0.5)},
+		keyValue{"f64", 1e300}, keyValue{"ids", []uint32{1, 2}}, keyValue{"huge", uint64(math.MaxUint64)}, keyValue{"s", "text"}, keyValue{"ss", []string{"a"}})
+	i, err := ggml.GGUFValue[int](g, "u32")
+	require.NoError(t, err)
+	require.Equal(t, 7, i)
+	u, err := ggml.GGUFValue[uint64](g, "u32")
+	require.NoError(t, err)
+	require.EqualValues(t, 7, u)
+	id, err := ggml.GGUFValue[tokenID](g, "u32")
+	require.NoError(t, err)
+	require.EqualValues(t, 7, id)
+	ids, err := ggml.GGUFValue[[]tokenID](g, "ids")
+	require.NoError(t, err)
+	require.Equal(t, []tokenID{1, 2}, ids)
+	f, err := ggml.GGUFValue[float64](g, "f32")
+	require.NoError(t, err)
+	require.Equal(t, 0.5, f)
+	v, err := ggml.GGUFValue[any](g, "ss")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, v)
+	b, err := ggml.GGUFValue[[]byte](g, "ids")
+	require.NoError(t, err)
+	require.Equal(t, []byte{1, 2}, b)
+
+	_, err = ggml.GGUFValue[uint32](g, "big")
+	require.EqualError(t, err, `ggml: new GGUF: key "big": the value 1099511627776 of type uint64 does not fit; it is read as uint32`)
+	_, err = ggml.GGUFValue[uint64](g, "minus")
+	require.ErrorContains(t, err, "does not fit")
+	_, err = ggml.GGUFValue[int64](g, "huge")
+	require.ErrorContains(t, err, "does not fit")
+	_, err = ggml.GGUFValue[float32](g, "f64")
+	require.ErrorContains(t, err, "does not fit")
+	_, err = ggml.GGUFValue[[]int8](g, "s")
+	require.EqualError(t, err, `ggml: new GGUF: key "s": the file has a value of type string; it is read as []int8`)
+	_, err = ggml.GGUFValue[string](g, "u32")
+	require.ErrorContains(t, err, `key "u32": the file has a value of type uint32; it is read as string`)
+	_, err = ggml.GGUFValue[[]string](g, "ids")
+	require.ErrorContains(t, err, "element 0: the file has a value of type uint32; it is read as []string")
+	_, err = ggml.GGUFValue[string](g, "none")
+	require.ErrorIs(t, err, ggml.ErrKeyNotFound)
+	require.EqualError(t, err, `ggml: new GGUF: key "none": key not found`)
+}
+
+func TestGGUFSetRefuses(t *testing.T) {
+	g := newGGUF(t, keyValue{"keep", "me"})
+	for want, err := range map[string]error{
+		`key "n": a file cannot hold a int; use a number type with a fixed size`: g.Set("n", 1),
+		`key "n": a file cannot hold a [][]int32`:                                g.Set("n", [][]int32{{1}}),
+		`key "n": a file cannot hold a struct {}`:                                g.Set("n", struct{}{}),
+		`key "n": a file cannot hold a []interface {}`:                           g.Set("n", []any{1}),
+		`key "n": there is no value`:                                             g.Set("n", nil),
+		`key "": a key is not empty`:                                             g.Set("", "x"),
+		`key "a\x00b": a key is not empty and holds no NUL`:                      g.Set("a\x00b", "x"),
+		`key "keep": a string holds a NUL byte`:                                  g.Set("keep", "a\x00b"),
+		`key "n": string 1 holds a NUL byte`:                                     g.Set("n", []string{"", "\x00"}),
+		`key "general.alignment": it is 33`:                                      g.Set("general.alignment", uint32(33)),
+		`key "general.alignment": it is 64; it must be an uint32`:                g.Set("general.alignment", uint64(64)),
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, []keyValue{{"keep", "me"}}, allKeys(g))
+}
+
+func TestGGUFAlignment(t *testing.T) {
+	g := newGGUF(t)
+	require.EqualValues(t, 32, g.Alignment())
+	require.NoError(t, g.Set("general.alignment", uint32(256)))
+	require.NoError(t, g.Set("a", "b"))
+	require.EqualValues(t, 256, g.Alignment())
+	addData(t, g, ggml.GGUFTensor{Name: "x", Type: ggml.F32, Shape: []int64{1}}, []byte{1, 2, 3, 4})
+	addData(t, g, ggml.GGUFTensor{Name: "y", Type: ggml.F32, Shape: []int64{1}}, []byte{5, 6, 7, 8})
+	require.ErrorContains(t, g.Set("general.alignment", uint32(64)), "cannot change to 64 once there are tensors")
+	require.ErrorContains(t, g.Remove("general.alignment"), "cannot change to 32")
+	data := encodeGGUF(t, g)
+	read, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	defer read.Close()
+	y, ok := read.Tensor("y")
+	require.True(t, ok)
+	require.EqualValues(t, 256, y.Offset)
+	require.EqualValues(t, 256, read.DataOffset())
+	require.Equal(t, read.DataOffset(), g.DataOffset())
+	require.Equal(t, []byte{5, 6, 7, 8}, data[512:516])
+
+	plain := newGGUF(t)
+	require.NoError(t, plain.CopyKeys(g))
+	require.EqualValues(t, 256, plain.Alignment())
+	require.NoError(t, plain.Remove("general.alignment"))
+	require.EqualValues(t, 32, plain.Alignment())
+}
+
+func cpu(t testing.TB) *ggml.Device {
+	d, err := ggml.DeviceByType(ggml.CPU)
+	require.NoError(t, err)
+	return d
+}
+
+func TestGGUFLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tensors.gguf")
+	require.NoError(t, fullGGUF(t).WriteFile(path))
+	infos, data := someTensors()
+	bt := cpu(t).BufferType()
+	for name, o := range map[string]ggml.LoadOptions{"mapped": {}, "read": {NoMmap: true}, "buffer type": {BufferType: bt}} {
+		t.Run(name, func(t *testing.T) {
+			g, err := ggml.OpenGGUF(path)
+			require.NoError(t, err)
+			c := ggml.NewContext()
+			defer c.Close()
+			var done, total int64
+			o.Progress = func(d, n int64) { done, total = d, n }
+			buffers, err := g.Load(c, cpu(t), o)
+			require.NoError(t, err)
+			require.NoError(t, g.Close()) // the tensors stay
+			require.Equal(t, total, done)
+			for i, info := range infos {
+				tensor := c.Lookup(info.Name)
+				require.NotNil(t, tensor, info.Name)
+				require.Equal(t, info.Type, tensor.Type())
+				got := make([]byte, tensor.NumBytes())
+				require.NoError(t, tensor.ReadBytes(got, 0))
+				require.Equal(t, data[i], got, info.Name)
+			}
+			odd := c.Lookup("odd")
+			require.NoError(t, ggml.Write(odd, []float32{1, 2, 3})) // no crash, and not into the file
+			require.NoError(t, buffers.Close())
+			require.False(t, odd.Allocated())
+		})
+	}
+	g := openGGUF(t, path)
+	c := ggml.NewContext()
+	defer c.Close()
+	buffers, err := g.Load(c, cpu(t), ggml.LoadOptions{Filter: func(info ggml.GGUFTensor) bool { return info.Name == "odd" }})
+	require.NoError(t, err)
+	defer buffers.Close()
+	odd := make([]byte, 12)
+	require.NoError(t, c.Lookup("odd").ReadBytes(odd, 0))
+	require.Equal(t, data[1], odd)
+	require.Nil(t, c.Lookup("half"))
+	none, err := g.Load(c, cpu(t), ggml.LoadOptions{Filter: func(ggml.GGUFTensor) bool { return false }})
+	require.NoError(t, err)
+	require.NoError(t, none.Close())
+	_, err = g.Load(c, nil, ggml.LoadOptions{})
+	require.ErrorContains(t, err, "there is no device")
+	addData(t, g, ggml.GGUFTensor{Name: "new", Type: ggml.F32, Shape: []int64{1}}, nil)
+	_, err = g.Load(c, cpu(t), ggml.LoadOptions{})
+	require.ErrorContains(t, err, `tensor "new" was added and is not in the file yet`)
+}
+
+func TestGGUFAddTensor(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	a := c.NewTensor(ggml.F32, 300, 1000).SetName("a") // more than one piece
+	b := c.NewTensor(ggml.Q4_0, 32, 2).SetName("b")
+	g := newGGUF(t, keyValue{"k", "v"})
+	require.ErrorIs(t, g.AddTensor(a), ggml.ErrNotAllocated)
+	buffers, err := c.Allocate(cpu(t).BufferType())
+	require.NoError(t, err)
+	values := normal(5, 300*1000)
+	require.NoError(t, ggml.Write(a, values))
+	require.NoError(t, b.SetFloat32s(values[:64]))
+	require.NoError(t, g.AddTensor(a))
+	require.NoError(t, g.AddTensor(b))
+	require.ErrorContains(t, g.AddTensor(b), `has a tensor "b" already`)
+	require.ErrorContains(t, g.AddTensor(nil), "there is no tensor")
+
+	path := filepath.Join(t.TempDir(), "a.gguf")
+	require.NoError(t, g.WriteFile(path))
+	first, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, first, encodeGGUF(t, g))
+
+	loaded := ggml.NewContext()
+	defer loaded.Close()
+	weights, err := openGGUF(t, path).Load(loaded, cpu(t), ggml.LoadOptions{})
+	require.NoError(t, err)
+	defer weights.Close()
+	got, err := ggml.Read[float32](loaded.Lookup("a"))
+	require.NoError(t, err)
+	require.Equal(t, values, got)
+	want, err := b.Float32s()
+	require.NoError(t, err)
+	got, err = loaded.Lookup("b").Float32s()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	require.NoError(t, buffers.Close())
+	_, err = g.WriteTo(io.Discard)
+	require.ErrorIs(t, err, ggml.ErrNotAllocated)
+	require.ErrorContains(t, err, `tensor "a" of 1200000 bytes`)
+}
+
+func TestGGUFAddTensorFromRefuses(t *testing.T) {
+	g := newGGUF(t)
+	for want, info := range map[string]ggml.GGUFTensor{
+		`tensor "": a name has 1 to 63 bytes`:                                 {Type: ggml.F32, Shape: []int64{1}},
+		`xxx": a name has 1 to 63 bytes`:                                      {Name: strings.Repeat("x", 64), Type: ggml.F32, Shape: []int64{1}},
+		`a name has 1 to 63 bytes, without a NUL`:                             {Name: "a\x00", Type: ggml.F32, Shape: []int64{1}},
+		`tensor "t" has the unknown type 4`:                                   {Name: "t", Type: 4, Shape: []int64{1}},
+		`tensor "t" has the unknown type -1`:                                  {Name: "t", Type: -1, Shape: []int64{1}},
+		`tensor "t" has 0 dimensions instead of 1 to 4`:                       {Name: "t", Type: ggml.F32},
+		`tensor "t" has 5 dimensions instead of 1 to 4`:                       {Name: "t", Type: ggml.F32, Shape: []int64{1, 1, 1, 1, 1}},
+		`tensor "t" has the impossible size 0 in dimension 1`:                 {Name: "t", Type: ggml.F32, Shape: []int64{1, 0}},
+		`tensor "t" has the impossible size 4611686018427387904`:              {Name: "t", Type: ggml.F32, Shape: []int64{1 << 62}},
+		`tensor "t" has rows of 33 elements; rows of q4_0 are multiples of 3`: {Name: "t", Type: ggml.Q4_0, Shape: []int64{33}},
+	} {
+		require.ErrorContains(t, g.AddTensorFrom(info, nil), want)
+	}
+	require.Zero(t, g.NumTensors())
+	short := newGGUF(t)
+	addData(t, short, ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{2}}, make([]byte, 7))
+	_, err := short.WriteTo(io.Discard)
+	require.EqualError(t, err, `tensor "t" of 8 bytes: 1 bytes of data are missing`)
+	long := newGGUF(t)
+	addData(t, long, ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{2}}, make([]byte, 9))
+	_, err = long.WriteTo(io.Discard)
+	require.ErrorContains(t, err, `tensor "t" of 8 bytes: more data`)
+}
+
+// An independent reader finds the same in the file. It takes no empty strings,
+// and trims spaces.
+func TestGGUFAgainstParser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "all.gguf")
+	keys := slices.DeleteFunc(slices.Clone(someKeys), func(p keyValue) bool { return p.value == "" })
+	g := fullGGUF(t)
+	require.NoError(t, g.Remove("empty string"))
+	for i, p := range keys {
+		switch p.key {
+		case "text":
+			keys[i].value = "grüße"
+		case "strings":
+			keys[i].value = []string{"a", "\xff\xfe", "ö"}
+		}
+		require.NoError(t, g.Set(p.key, keys[i].value)) // in the same order
+	}
+	require.NoError(t, g.WriteFile(path))
+	f, err := parser.ParseGGUFFile(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, f.Header.Version)
+	require.Len(t, f.Header.MetadataKV, len(keys))
+	for i, kv := range f.Header.MetadataKV {
+		require.Equal(t, keys[i].key, kv.Key)
+		array, ok := kv.Value.(parser.GGUFMetadataKVArrayValue)
+		if !ok {
+			require.Equal(t, keys[i].value, kv.Value)
+			continue
+		}
+		require.EqualValues(t, len(array.Array), array.Len)
+		for j, v := range array.Array {
+			require.Equal(t, elementAt(keys[i].value, j), v, kv.Key)
+		}
+	}
+	require.Equal(t, g.DataOffset(), f.TensorDataStartOffset)
+	var i int
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, data := someTensors()
+	for want := range g.Tensors() {
+		got := f.TensorInfos[i]
+		require.Equal(t, want.Name, got.Name)
+		require.EqualValues(t, want.Type, got.Type)
+		require.EqualValues(t, want.Offset, got.Offset)
+		require.EqualValues(t, want.Size, got.Bytes())
+		require.EqualValues(t, want.NumElements(), got.Elements())
+		start := f.TensorDataStartOffset + int64(got.Offset)
+		require.Equal(t, data[i], raw[start:start+want.Size])
+		i++
+	}
+	require.Len(t, f.TensorInfos, i)
+}
+
+// elementAt is element i of a slice of any of the types of values.
+func elementAt(list any, i int) any {
+	switch v := list.(type) {
+	case []uint8:
+		return v[i]
+	case []int8:
+		return v[i]
+	case []uint16:
+		return v[i]
+	case []int16:
+		return v[i]
+	case []uint32:
+		return v[i]
+	case []int32:
+		return v[i]
+	case []uint64:
+		return v[i]
+	case []int64:
+		return v[i]
+	case []float32:
+		return v[i]
+	case []float64:
+		return v[i]
+	case []bool:
+		return v[i]
+	case []string:
+		return v[i]
+	}
+	return nil
+}
+
+func TestGGUFWriteFile(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "model.gguf")
+	g := fullGGUF(t)
+	require.NoError(t, g.WriteFile(path))
+	require.NoError(t, os.Chmod(path, 0o640))
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	// A file may be changed and replaced by itself.
+	edited := openGGUF(t, path)
+	require.NoError(t, edited.Set("text", "changed"))
+	addData(t, edited, ggml.GGUFTensor{Name: "added", Type: ggml.I8, Shape: []int64{3}}, []byte{1, 2, 3})
+	require.NoError(t, edited.WriteFile(path))
+	again := openGGUF(t, path)
+	text, err := ggml.GGUFValue[string](again, "text")
+	require.NoError(t, err)
+	require.Equal(t, "changed", text)
+	require.Equal(t, g.NumTensors()+1, again.NumTensors())
+	c := ggml.NewContext()
+	defer c.Close()
+	buffers, err := again.Load(c, cpu(t), ggml.LoadOptions{})
+	require.NoError(t, err)
+	defer buffers.Close()
+	infos, data := someTensors()
+	for i, info := range infos {
+		got := make([]byte, info.Size)
+		require.NoError(t, c.Lookup(info.Name).ReadBytes(got, 0))
+		require.Equal(t, data[i], got)
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o640), info.Mode())
+
+	// Through a link the file is replaced, not the link.
+	link := filepath.Join(folder, "link.gguf")
+	require.NoError(t, os.Symlink(path, link))
+	require.NoError(t, g.WriteFile(link))
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+
+	// A failure leaves what was there, and nothing else.
+	broken := newGGUF(t)
+	cause := errors.New("no more data")
+	require.NoError(t, broken.AddTensorFrom(ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{1 << 20}}, func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 3<<20))
+		return errors.Join(err, cause)
+	}))
+	err = broken.WriteFile(path)
+	require.ErrorIs(t, err, cause)
+	require.ErrorContains(t, err, path+`: cannot be written: tensor "t" of 4194304 bytes: no more data`)
+	after, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+
+	missing := filepath.Join(folder, "no", "model.gguf")
+	require.EqualError(t, g.WriteFile(missing), "ggml: "+missing+": cannot be written: no such file or directory")
+}
+
+func TestGGUFDiskFull(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	require.EqualError(t, fullGGUF(t).WriteFile("/dev/full"), "ggml: /dev/full: cannot be written: no space left on device")
+	info, err := os.Stat("/dev/full")
+	require.NoError(t, err)
+	require.False(t, info.Mode().IsRegular())
+}
+
+func TestGGUFClosed(t *testing.T) {
+	g := fullGGUF(t)
+	require.NoError(t, g.Close())
+	require.NoError(t, g.Close())
+	require.NoError(t, (*ggml.GGUF)(nil).Close())
+	_, found := g.Value("u8")
+	require.False(t, found)
+	_, err := ggml.GGUFValue[int](g, "u8")
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	require.ErrorIs(t, g.Set("a", "b"), ggml.ErrClosed)
+	require.ErrorIs(t, g.Remove("a"), ggml.ErrClosed)
+	require.ErrorIs(t, g.CopyKeys(newGGUF(t)), ggml.ErrClosed)
+	require.ErrorIs(t, newGGUF(t).CopyKeys(g), ggml.ErrClosed)
+	require.ErrorIs(t, g.AddTensorFrom(ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{1}}, nil), ggml.ErrClosed)
+	require.ErrorIs(t, g.WriteFile(filepath.Join(t.TempDir(), "x")), ggml.ErrClosed)
+	_, err = g.WriteTo(io.Discard)
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	c := ggml.NewContext()
+	defer c.Close()
+	_, err = g.Load(c, cpu(t), ggml.LoadOptions{})
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	require.Zero(t, g.NumKeys()+g.NumTensors()+g.Version())
+	require.Empty(t, allKeys(g))
+	for range g.Tensors() {
+		t.Fatal("a closed GGUF has tensors")
+	}
+}
+
+func TestGGUFFromManyGoroutines(t *testing.T) {
+	g, other := fullGGUF(t), newGGUF(t)
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for range 50 {
+				key := string(rune('a' + i))
+				_ = g.Set(key, int32(i))
+				_, _ = g.Value(key)
+				readKeysAndTensors(g)
+				_, _ = g.WriteTo(io.Discard)
+				_ = g.Remove(key)
+				_ = other.CopyKeys(g)
+			}
+		}()
+	}
+	wait.Wait()
+	require.Equal(t, len(someKeys), g.NumKeys())
+}
+
+func readKeysAndTensors(g *ggml.GGUF) {
+	for range g.Keys() {
+	}
+	for range g.Tensors() {
+	}
+}
+
+func TestGGUFProperty(t *testing.T) {
+	text := rapid.StringMatching(`[^\x00]{0,12}`)
+	value := rapid.OneOf(
+		rapid.Uint8().AsAny(), rapid.Int8().AsAny(), rapid.Uint16().AsAny(), rapid.Int16().AsAny(),
+		rapid.Uint32().AsAny(), rapid.Int32().AsAny(), rapid.Uint64().AsAny(), rapid.Int64().AsAny(),
+		rapid.Float32().AsAny(), rapid.Float64().AsAny(), rapid.Bool().AsAny(), text.AsAny(),
+		rapid.SliceOf(rapid.Uint8()).AsAny(), rapid.SliceOf(rapid.Int64()).AsAny(), rapid.SliceOf(rapid.Float32()).AsAny(),
+		rapid.SliceOf(rapid.Bool()).AsAny(), rapid.SliceOf(text).AsAny(),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		g := ggml.NewGGUF()
+		defer g.Close()
+		var want []keyValue
+		for _, key := range rapid.SliceOfDistinct(rapid.StringMatching(`[a-z][a-z._0-9]{0,20}`), rapid.ID).Draw(t, "keys") {
+			v := value.Draw(t, key)
+			require.NoError(t, g.Set(key, v))
+			want = append(want, keyValue{key, v})
+		}
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z.]{1,63}`), 0, 5, rapid.ID).Draw(t, "tensors")
+		var infos []ggml.GGUFTensor
+		contents := map[string][]byte{}
+		for _, name := range names {
+			info := ggml.GGUFTensor{Name: name, Type: rapid.SampledFrom([]ggml.Type{ggml.F32, ggml.BF16, ggml.Q5_1, ggml.I8}).Draw(t, "type")}
+			info.Shape = rapid.SliceOfN(rapid.Int64Range(2, 4), 1, 4).Draw(t, "shape")
+			info.Shape[0] *= info.Type.BlockSize()
+			info.Size = info.Type.RowSize(info.NumElements())
+			contents[name] = rapid.SliceOfN(rapid.Byte(), int(info.Size), int(info.Size)).Draw(t, "data")
+			addData(t, g, info, contents[name])
+			infos = append(infos, info)
+		}
+		data := encodeGGUF(t, g)
+		read, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
+		require.NoError(t, err)
+		defer read.Close()
+		require.Equal(t, want, allKeys(read))
+		var got []ggml.GGUFTensor
+		for info := range read.Tensors() {
+			start := read.DataOffset() + info.Offset
+			require.Equal(t, contents[info.Name], data[start:start+info.Size])
+			require.Zero(t, start%read.Alignment())
+			info.Offset = 0
+			got = append(got, info)
+		}
+		require.Equal(t, infos, got)
+		require.Equal(t, data, encodeGGUF(t, read))
+	})
+}

@@ -1,0 +1,165 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }
+
+// bound is the largest mean squared error, relative to the mean square.
+const bound = 1e-8
+
+// stock is the folder of llama.cpp, which scripts/llamacpp fills.
+var stock = filepath.Join("..", "..", "build", "llamacpp")
+
+// files are what the programs wrote.
+type files struct{ text, base, adapter, merged string }
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
+	return string(out)
+}
+
+// make runs pretrain, finetune and export-lora on a little text.
+func makeFiles(t *testing.T) files {
+	t.Helper()
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	run(t, "go", "build", "-o", dir+"/", "../../examples/pretrain", "../../examples/finetune", "../../examples/export-lora", "../../scripts/corpus")
+	run(t, in("corpus"), "-kind", "prose", "-max-bytes", "150000", "-out", in("prose.txt"))
+	run(t, in("corpus"), "-kind", "source", "-max-bytes", "150000", "-out", in("source.txt"))
+	f := files{text: in("source.txt"), base: in("base.gguf"), adapter: in("adapter.gguf"), merged: in("merged.gguf")}
+	run(t, in("pretrain"), "--train-data", in("prose.txt"), "--model-out", f.base, "--vocab", "600", "--embd", "128", "--ff", "352",
+		"--layers", "3", "--heads", "4", "--kv-heads", "2", "--adam-iter", "30", "--ctx", "64", "--model-ctx", "256")
+	run(t, in("finetune"), "--model-base", f.base, "--train-data", f.text, "--lora-out", f.adapter, "--adam-iter", "30", "--ctx", "64",
+		"--lora-r", "4", "--adam-alpha", "0.01", "--rank-tok-embd", "0")
+	run(t, in("export-lora"), "-m", f.base, "--lora", f.adapter, "-o", f.merged, "--type", "f32")
+	return f
+}
+
+// stockLogits asks llama.cpp, with an F32 KV cache, for the logits of all
+// positions.
+func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...string) [][]float32 {
+	t.Helper()
+	dir := t.TempDir()
+	ids, out := filepath.Join(dir, "ids"), filepath.Join(dir, "logits")
+	var text strings.Builder
+	for _, id := range tokens {
+		fmt.Fprintln(&text, id)
+	}
+	require.NoError(t, os.WriteFile(ids, []byte(text.String()), 0o600))
+	args := []string{filepath.Join(stock, "logits"), "-c", "256"}
+	for _, a := range adapters {
+		args = append(args, "-a", a)
+	}
+	run(t, filepath.Join(stock, "run"), append(args, modelPath, ids, out)...)
+	raw, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Zero(t, len(raw)%(4*len(tokens)))
+	vocab := len(raw) / 4 / len(tokens)
+	logits := make([][]float32, len(tokens))
+	for i := range logits {
+		logits[i] = make([]float32, vocab)
+		for j := range logits[i] {
+			logits[i][j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*(i*vocab+j):]))
+		}
+	}
+	return logits
+}
+
+func ourLogits(t *testing.T, m *model.Model, tokens []int32, deltas model.Deltas) [][]float32 {
+	t.Helper()
+	s, err := m.NewSession(model.SessionOptions{CacheType: ggml.F32, Deltas: deltas, Threads: 1})
+	require.NoError(t, err)
+	defer s.Close()
+	logits, err := s.DecodeAll(context.Background(), tokens)
+	require.NoError(t, err)
+	return logits
+}
+
+func nmse(got, want [][]float32) float64 {
+	var a, b []float32
+	for i := range want {
+		a, b = append(a, got[i]...), append(b, want[i]...)
+	}
+	return refmath.NMSE(a, b)
+}
+
+func TestInterop(t *testing.T) {
+	_, err := os.Stat(filepath.Join(stock, "run"))
+	require.NoError(t, err, "run make interop, which fetches llama.cpp")
+	f := makeFiles(t)
+	m, err := model.Load(f.base, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	a, err := lora.Load(f.adapter, m)
+	require.NoError(t, err)
+	defer a.Close()
+	merged, err := model.Load(f.merged, model.LoadOptions{})
+	require.NoError(t, err)
+	defer merged.Close()
+	text, err := os.ReadFile(f.text)
+	require.NoError(t, err)
+	tokens := m.Tokenizer.Encode(string(text[:2000]), tokenizer.EncodeOptions{AddSpecial: true})[:128]
+
+	check := func(name string, got, want [][]float32) {
+		t.Helper()
+		e := nmse(got, want)
+		t.Logf("%-60s NMSE %.2g", name, e)
+		require.LessOrEqual(t, e, bound, name)
+	}
+	base := ourLogits(t, m, tokens, nil)
+	check("base: ours, llama.cpp", base, stockLogits(t, f.base, tokens))
+	for _, scale := range []float32{1, 0.5} {
+		ours := ourLogits(t, m, tokens, a.Deltas(scale))
+		theirs := stockLogits(t, f.base, tokens, f.adapter+"="+strconv.FormatFloat(float64(scale), 'g', -1, 32))
+		check(fmt.Sprintf("adapter at %v: ours, llama.cpp", scale), ours, theirs)
+		require.Greater(t, nmse(ours, base), 1e-4, "the adapter changes something")
+	}
+	adapted := ourLogits(t, m, tokens, a.Deltas(1))
+	check("merged model, base + adapter: both ours", ourLogits(t, merged, tokens, nil), adapted)
+	check("merged model in llama.cpp, base + adapter: ours", stockLogits(t, f.merged, tokens), adapted)
+}
+
+// The vocabulary that pretrain makes gives the same tokens in llama.cpp.
+func TestInteropTokens(t *testing.T) {
+	f := makeFiles(t)
+	m, err := model.Load(f.base, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	text, err := os.ReadFile(f.text)
+	require.NoError(t, err)
+	sample := filepath.Join(t.TempDir(), "text")
+	part := strings.ToValidUTF8(string(text[:20000]), "")
+	require.NoError(t, os.WriteFile(sample, []byte(part), 0o600))
+	out := run(t, filepath.Join(stock, "run"), filepath.Join(stock, "tokens"), f.base, sample)
+	var theirs []int32
+	for _, field := range strings.Fields(out) {
+		if id, err := strconv.Atoi(field); err == nil {
+			theirs = append(theirs, int32(id))
+		}
+	}
+	require.Equal(t, theirs, m.Tokenizer.Encode(part, tokenizer.EncodeOptions{AddSpecial: true}))
+}

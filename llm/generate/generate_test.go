@@ -1,0 +1,92 @@
+package generate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }
+
+// randomModel has random weights and a vocabulary of single bytes.
+func randomModel(t *testing.T, context int) *model.Model {
+	t.Helper()
+	c, err := tokenizer.TrainBPE(slices.Values([]string{"a b"}), tokenizer.TrainOptions{VocabSize: 257, Pre: "gpt-2"})
+	require.NoError(t, err)
+	v, err := tokenizer.New(c)
+	require.NoError(t, err)
+	m, err := model.New(model.Config{
+		Arch: "llama", Vocab: v.NumTokens(), Context: context, Embd: 32, FF: 48, Layers: 1, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, v, 1)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func open(t *testing.T, m *model.Model) (*model.Session, *sample.Sampler) {
+	t.Helper()
+	s, err := m.NewSession(model.SessionOptions{Threads: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	pick, err := sample.New(sample.Options{Temperature: 1, Seed: 3})
+	require.NoError(t, err)
+	return s, pick
+}
+
+func TestText(t *testing.T) {
+	m := randomModel(t, 64)
+	var texts []string
+	for range 2 {
+		s, pick := open(t, m)
+		var text strings.Builder
+		stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", generate.Options{Limit: 20, IgnoreEOG: true})
+		require.NoError(t, err)
+		require.Equal(t, 20, stats.Generated)
+		require.Equal(t, len(m.Tokenizer.Encode("prompt", tokenizer.EncodeOptions{AddSpecial: true})), stats.Prompt)
+		require.NotContains(t, text.String(), "prompt")
+		require.NotEmpty(t, text.String())
+		texts = append(texts, text.String())
+	}
+	require.Equal(t, texts[0], texts[1], "the same seed gives the same text")
+}
+
+func TestTextEnds(t *testing.T) {
+	m := randomModel(t, 16)
+	s, pick := open(t, m)
+	var text strings.Builder
+	stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", generate.Options{IgnoreEOG: true})
+	require.ErrorIs(t, err, generate.ErrCut)
+	require.Equal(t, 16, s.Pos())
+	require.Equal(t, 16-stats.Prompt+1, stats.Generated)
+
+	s, pick = open(t, m)
+	_, err = generate.Text(context.Background(), &text, m, s, pick, strings.Repeat("x", 40), generate.Options{})
+	require.ErrorIs(t, err, model.ErrContextFull)
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("enough")
+	cancel(cause)
+	s, pick = open(t, m)
+	_, err = generate.Text(ctx, &text, m, s, pick, "x", generate.Options{})
+	require.ErrorIs(t, err, cause)
+	_, err = generate.Text(context.Background(), &text, m, s, pick, "", generate.Options{})
+	require.ErrorContains(t, err, "the prompt is empty")
+
+	plain, err := model.New(m.Config, nil, 1)
+	require.NoError(t, err)
+	defer plain.Close()
+	_, err = generate.Text(context.Background(), &text, plain, s, pick, "x", generate.Options{})
+	require.ErrorContains(t, err, "no vocabulary")
+}

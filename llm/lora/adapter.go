@@ -1,0 +1,213 @@
+// Package lora holds low-rank adapters (LoRA, arXiv 2106.09685) of the models
+// of [github.com/goggml/ggml/llm/model]: it makes new ones to be trained, reads
+// and writes them as GGUF files that stock llama.cpp takes, and merges them
+// into the weights.
+//
+// An adapter changes a matrix W [n_in, n_out] to W + s·alpha/r·B·A, with
+// A [n_in, r] and B [r, n_out] of a small rank r. W itself stays as it is:
+// [Adapter.Deltas] gives the pairs to the graph of the model.
+package lora
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A Pair is the two factors of the change of one matrix.
+type Pair struct {
+	Base string // name of the matrix, such as "blk.0.attn_q.weight"
+	// A [n_in, r] and B [r, n_out]; of the token embedding, whose rows are
+	// looked up, A [r, n_vocab] and B [r, n_embd]. Both are F32.
+	A, B *ggml.Tensor
+}
+
+// Rank is r.
+func (p Pair) Rank() int { return int(p.B.Dim(0)) }
+
+// An Adapter is a set of pairs for a model. It is safe for concurrent use, as
+// far as nobody writes its tensors meanwhile.
+type Adapter struct {
+	Arch  string  // general.architecture of the model
+	Alpha float32 // the strength, which a pair divides by its rank; 0 is a factor of 1
+	// Keys are further keys of its file, which Save writes: the name, what is
+	// known of the base model, and whatever else a loaded file had.
+	Keys map[string]any
+
+	path    string // of the file it was loaded from
+	pairs   []Pair
+	ctx     *ggml.Context
+	buffers *ggml.Buffers
+}
+
+// New makes an adapter that does not change the model yet: A is random, B is
+// zero. The same options give the same values; those of a pair depend only on
+// the seed, the initialisation, and the name and rank of the pair.
+func New(m *model.Model, o Options) (*Adapter, error) {
+	specs, err := o.specs(m)
+	if err != nil {
+		return nil, err
+	}
+	a, err := allocate(specs)
+	if err != nil {
+		return nil, err
+	}
+	a.Arch, a.Alpha, a.Keys = m.Arch, o.Alpha, describeBase(m)
+	for _, p := range a.pairs {
+		if err := o.fill(p); err != nil {
+			a.Close()
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// A spec is a pair to be made.
+type spec struct {
+	base string
+	a, b []int64 // shapes
+}
+
+// allocate makes the tensors of an adapter, in memory that is zero.
+func allocate(specs []spec) (*Adapter, error) {
+	a := &Adapter{ctx: ggml.NewContext()}
+	for _, s := range specs {
+		a.pairs = append(a.pairs, Pair{
+			Base: s.base,
+			A:    a.ctx.NewTensor(ggml.F32, s.a...).SetName(s.base + suffixA).SetParam(),
+			B:    a.ctx.NewTensor(ggml.F32, s.b...).SetName(s.base + suffixB).SetParam(),
+		})
+	}
+	var err error
+	if a.buffers, err = a.ctx.Allocate(ggml.CPUBufferType()); err == nil {
+		err = a.buffers.Clear(0)
+	}
+	if err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// fill makes A random. B is zero already.
+func (o Options) fill(p Pair) error {
+	hash := fnv.New64a()
+	hash.Write([]byte(p.A.Name()))
+	rng := rand.New(rand.NewPCG(o.Seed, hash.Sum64()))
+	values := make([]float32, p.A.NumElements())
+	sample := rng.NormFloat64
+	size := 1 / math.Sqrt(float64(p.Rank()))
+	if o.Init == InitKaiming {
+		sample = func() float64 { return 2*rng.Float64() - 1 }
+		size = 1 / math.Sqrt(float64(fanIn(p)))
+	}
+	for i := range values {
+		values[i] = float32(size * sample())
+	}
+	return ggml.Write(p.A, values)
+}
+
+// fanIn counts the inputs that add up in an element of A·x. A lookup is the
+// product with a vector that is 1 in one place.
+func fanIn(p Pair) int64 {
+	if p.Base == tokenEmbd {
+		return 1
+	}
+	return p.A.Dim(0)
+}
+
+// Pairs lists the pairs in the order of the model's tensors.
+func (a *Adapter) Pairs() []Pair { return slices.Clone(a.pairs) }
+
+// Context owns the tensors of the pairs.
+func (a *Adapter) Context() *ggml.Context { return a.ctx }
+
+// Rank is the largest rank of a pair.
+func (a *Adapter) Rank() int {
+	rank := 0
+	for _, p := range a.pairs {
+		rank = max(rank, p.Rank())
+	}
+	return rank
+}
+
+// NumParameters counts the elements of all A and B.
+func (a *Adapter) NumParameters() int64 {
+	var n int64
+	for _, p := range a.pairs {
+		n += p.A.NumElements() + p.B.NumElements()
+	}
+	return n
+}
+
+// Close frees the tensors once no computation uses them. It never fails.
+func (a *Adapter) Close() error {
+	if a != nil {
+		a.buffers.Close()
+		a.ctx.Close()
+	}
+	return nil
+}
+
+// Deltas gives the pairs to the graph of the model, each with the factor
+// scale·alpha/r, or scale when alpha is 0, as llama.cpp has it.
+func (a *Adapter) Deltas(scale float32) model.Deltas {
+	deltas := make(model.Deltas, len(a.pairs))
+	for _, p := range a.pairs {
+		factor := scale
+		if a.Alpha != 0 {
+			factor = scale * a.Alpha / float32(p.Rank())
+		}
+		deltas[p.Base] = []model.Delta{{A: p.A, B: p.B, Scale: factor}}
+	}
+	return deltas
+}
+
+// Join puts adapters together: their changes add up.
+func Join(list ...model.Deltas) model.Deltas {
+	joined := model.Deltas{}
+	for _, deltas := range list {
+		for base, pairs := range deltas {
+			joined[base] = append(joined[base], pairs...)
+		}
+	}
+	return joined
+}
+
+// describeBase gives the keys that tell what an adapter was made for.
+func describeBase(m *model.Model) map[string]any {
+	const prefix = "general.base_model."
+	keys := map[string]any{}
+	if m.Name != "" {
+		keys["general.name"] = m.Name + " LoRA"
+		keys[prefix+"0.name"] = m.Name
+	}
+	if g := m.GGUF(); g != nil {
+		for _, key := range []string{"author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"} {
+			if v, err := ggml.GGUFValue[string](g, "general."+key); err == nil {
+				keys[prefix+"0."+key] = v
+			}
+		}
+	}
+	if len(keys) > 0 {
+		keys[prefix+"count"] = uint32(1)
+	}
+	return keys
+}
+
+// errNoPairs is an adapter that would do nothing.
+var errNoPairs = errors.New("the adapter has no tensors")
+
+// validAlpha says what is wrong with a value of alpha, "" if nothing is.
+func validAlpha(alpha float32) string {
+	if alpha >= 0 && !math.IsInf(float64(alpha), 0) {
+		return ""
+	}
+	return fmt.Sprintf("alpha is %v; it must be a finite number of at least 0", alpha)
+}

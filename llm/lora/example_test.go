@@ -1,0 +1,50 @@
+package lora_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Make an adapter, write it, read it back, and merge it at half its strength.
+func Example() {
+	folder, err := os.MkdirTemp("", "lora")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	m, err := model.New(tinyConfig(false), nil, 1) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+
+	fresh, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Ranks: map[string]int{"ffn_down": 4}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer fresh.Close()
+	// … train it: fresh.Deltas(1) goes to model.PassOptions …
+	path := filepath.Join(folder, "adapter.gguf")
+	if err := fresh.Save(path, lora.SaveOptions{Name: "an example"}); err != nil {
+		log.Fatal(err)
+	}
+
+	adapter, err := lora.Load(path, m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer adapter.Close()
+	fmt.Println(adapter.Keys["general.name"], "has", len(adapter.Pairs()), "pairs and", adapter.NumParameters(), "parameters")
+	merged := filepath.Join(folder, "merged.gguf")
+	err = lora.MergeTo(context.Background(), merged, m, []lora.Scaled{{Adapter: adapter, Scale: 0.5}}, lora.MergeOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: an example has 14 pairs and 13568 parameters
+}

@@ -1,0 +1,285 @@
+package lora
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A MismatchError is an adapter that does not fit a model. It lists all that
+// is wrong.
+type MismatchError struct {
+	Path   string // of the adapter; "" when it has no file
+	Faults []string
+}
+
+// Error names the file and the faults, each on a line of its own when there
+// are several.
+func (e *MismatchError) Error() string {
+	what := "the adapter"
+	if e.Path != "" {
+		what = e.Path
+	}
+	what += ": does not fit the model: "
+	if len(e.Faults) == 1 {
+		return what + e.Faults[0]
+	}
+	return what + "\n\t" + strings.Join(e.Faults, "\n\t")
+}
+
+// Load reads an adapter for the model from a GGUF file. Tensors of other types
+// are converted to F32. What does not fit the model is a [MismatchError].
+func Load(path string, m *model.Model) (*Adapter, error) {
+	g, err := ggml.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	r := &reader{g: g, m: m}
+	alpha := r.readKeys()
+	specs := r.readSpecs()
+	if len(r.faults) > 0 {
+		return nil, &MismatchError{path, r.faults}
+	}
+	a, err := allocate(specs)
+	if err != nil {
+		return nil, err
+	}
+	a.path, a.Arch, a.Alpha, a.Keys = absolute(path), m.Arch, alpha, r.furtherKeys()
+	if err := r.readValues(a); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// absolute keeps the path good when the program changes its folder.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// A reader reads a file for a model, and gathers what is wrong with it.
+type reader struct {
+	g      *ggml.GGUF
+	m      *model.Model
+	faults []string
+}
+
+func (r *reader) fault(format string, args ...any) {
+	r.faults = append(r.faults, fmt.Sprintf(format, args...))
+}
+
+func (r *reader) readKeys() (alpha float32) {
+	r.expect(keyType, "adapter", "it is no adapter")
+	r.expect(keyAdapterType, "lora", "only LoRA adapters are supported")
+	r.expect(keyArch, r.m.Arch, "it is made for another kind of model")
+	if _, ok := r.g.Value("adapter.alora.invocation_tokens"); ok {
+		r.fault("it is an activated LoRA (aLoRA), which acts from certain tokens on; that is unsupported")
+	}
+	switch v, ok := r.g.Value(keyAlpha); x := v.(type) {
+	case float32:
+		alpha = x
+		if fault := validAlpha(x); fault != "" {
+			r.fault("%s: %s", keyAlpha, fault)
+		}
+	default:
+		if ok {
+			r.fault("%s is of type %T; it must be a float32, or llama.cpp aborts", keyAlpha, v)
+		}
+	}
+	return alpha
+}
+
+// expect demands the value of a key that says what the file is.
+func (r *reader) expect(key, want, meaning string) {
+	got, err := ggml.GGUFValue[string](r.g, key)
+	switch {
+	case errors.Is(err, ggml.ErrKeyNotFound):
+		r.fault("the key %s is missing; it must be %q", key, want)
+	case err != nil:
+		r.fault("the key %s is no text; it must be %q", key, want)
+	case got != want:
+		r.fault("%s is %q, not %q: %s", key, got, want, meaning)
+	}
+}
+
+// readSpecs gives the pairs of the file in the order of the model's tensors.
+func (r *reader) readSpecs() []spec {
+	type halves struct{ a, b *ggml.GGUFTensor }
+	found := map[string]*halves{}
+	var bases []string
+	for t := range r.g.Tensors() {
+		base, isA := strings.CutSuffix(t.Name, suffixA)
+		if !isA {
+			var isB bool
+			if base, isB = strings.CutSuffix(t.Name, suffixB); !isB {
+				r.fault("tensor %s: the name ends in neither %s nor %s", t.Name, suffixA, suffixB)
+				continue
+			}
+		}
+		if found[base] == nil {
+			found[base] = &halves{}
+			bases = append(bases, base)
+		}
+		if isA {
+			found[base].a = &t
+		} else {
+			found[base].b = &t
+		}
+		if !t.Type.CanDequantize() {
+			r.fault("tensor %s has type %v, which holds no real numbers", t.Name, t.Type)
+		}
+	}
+	if r.g.NumTensors() == 0 {
+		r.fault("%v", errNoPairs)
+	}
+	var list []spec
+	for _, base := range bases {
+		h := found[base]
+		switch {
+		case h.a == nil:
+			r.fault("%s has %s but not %s", base, suffixB, suffixA)
+		case h.b == nil:
+			r.fault("%s has %s but not %s", base, suffixA, suffixB)
+		default:
+			s := spec{base, matrix(h.a.Shape), matrix(h.b.Shape)}
+			r.faults = append(r.faults, s.faults(r.m)...)
+			list = append(list, s)
+			continue
+		}
+		if fault := baseFault(r.m, base); fault != "" {
+			r.faults = append(r.faults, fault)
+		}
+	}
+	place := map[string]int{}
+	for i, t := range r.m.Config.Tensors() {
+		place[t.Name] = i
+	}
+	slices.SortStableFunc(list, func(x, y spec) int { return place[x.base] - place[y.base] })
+	return list
+}
+
+// matrix adds the dimension of size 1 that a file leaves out.
+func matrix(shape []int64) []int64 {
+	if len(shape) == 1 {
+		return []int64{shape[0], 1}
+	}
+	return shape
+}
+
+// baseFault says why the model has no such matrix to adapt, "" if it has.
+func baseFault(m *model.Model, base string) string {
+	switch w := m.Weight(base); {
+	case w == nil && base == outputName && m.Tied:
+		return base + ": the model has no such tensor, its output is the token embedding"
+	case w == nil:
+		return base + ": the model has no such tensor"
+	case strings.HasSuffix(base, "_norm.weight"):
+		return base + " is a norm, which has no low-rank change; llama.cpp would ignore it silently"
+	case targetOf(base) == "":
+		return fmt.Sprintf("%s is no matrix that can be adapted", base)
+	}
+	return ""
+}
+
+// faults lists why the pair does not fit the model.
+func (s spec) faults(m *model.Model) []string {
+	if fault := baseFault(m, s.base); fault != "" {
+		return []string{fault}
+	}
+	w := m.Weight(s.base)
+	if len(s.a) != 2 || len(s.b) != 2 {
+		return []string{fmt.Sprintf("%s: A %v and B %v must be matrices", s.base, s.a, s.b)}
+	}
+	rank := s.b[0] // in B, and in either shape of A where B's other side says the rest
+	a, b := pairShapes(s.base, []int64{w.Dim(0), w.Dim(1)}, rank)
+	if slices.Equal(a, s.a) && slices.Equal(b, s.b) {
+		return nil
+	}
+	want := "A [%d, r] and B [r, %d]"
+	sides := []any{a[0], b[1]}
+	if s.base == tokenEmbd {
+		want, sides = "A [r, %d] and B [r, %d]", []any{a[1], b[1]}
+	}
+	return []string{fmt.Sprintf("%s %v: A is %v and B %v; they must be ", s.base, w.Shape(), s.a, s.b) + fmt.Sprintf(want, sides...)}
+}
+
+// furtherKeys keeps what is not the adapter's own or a property of the file.
+func (r *reader) furtherKeys() map[string]any {
+	drop := append(slices.Clone(ownKeys), "general.alignment", "general.file_type", "general.quantization_version")
+	keys := map[string]any{}
+	for key, value := range r.g.Keys() {
+		if !slices.Contains(drop, key) && !strings.HasPrefix(key, "tokenizer.") {
+			keys[key] = value
+		}
+	}
+	return keys
+}
+
+// readValues fills the tensors of the adapter.
+func (r *reader) readValues(a *Adapter) error {
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	if err != nil {
+		return err
+	}
+	stored := ggml.NewContext()
+	defer stored.Close()
+	// Not mapped: an adapter is small, and a file cut short while it is mapped
+	// would kill the process.
+	buffers, err := r.g.Load(stored, cpu, ggml.LoadOptions{NoMmap: true})
+	if err != nil {
+		return err
+	}
+	defer buffers.Close()
+	ours := map[string]*ggml.Tensor{}
+	for _, p := range a.pairs {
+		ours[p.Base+suffixA], ours[p.Base+suffixB] = p.A, p.B
+	}
+	for from := range stored.Tensors() {
+		values, err := from.Float32s()
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(values, func(v float32) bool { return v-v != 0 }) {
+			r.fault("tensor %s holds values that are not finite", from.Name())
+		}
+		if err := ggml.Write(ours[from.Name()], values); err != nil {
+			return err
+		}
+	}
+	if len(r.faults) > 0 {
+		return &MismatchError{r.g.Name(), r.faults}
+	}
+	return nil
+}
+
+// mismatch checks an adapter in memory against a model.
+func (a *Adapter) mismatch(m *model.Model) error {
+	var faults []string
+	if a.Arch != m.Arch {
+		faults = append(faults, fmt.Sprintf("it is made for the architecture %q, not %q", a.Arch, m.Arch))
+	}
+	if fault := validAlpha(a.Alpha); fault != "" {
+		faults = append(faults, fault)
+	}
+	for _, p := range a.pairs {
+		s := spec{p.Base, []int64{p.A.Dim(0), p.A.Dim(1)}, []int64{p.B.Dim(0), p.B.Dim(1)}}
+		faults = append(faults, s.faults(m)...)
+	}
+	if len(faults) > 0 {
+		return &MismatchError{a.path, faults}
+	}
+	return nil
+}
+
+// finite tells whether x is a number, and not infinite.
+func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }

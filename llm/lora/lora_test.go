@@ -1,0 +1,135 @@
+package lora_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// No test may leave an object of the library open.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
+		fmt.Fprintln(os.Stderr, "objects left open:", open)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// tinyConfig is a small model with grouped heads, whose rows hold whole blocks
+// of the types with up to 32 elements in one.
+func tinyConfig(tied bool) model.Config {
+	return model.Config{
+		Arch: "llama", Name: "Tiny", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16,
+		RMSEps: 1e-5, Tied: tied,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}
+}
+
+// goldenConfig is the shape of the model that the adapter in testdata is for.
+func goldenConfig() model.Config {
+	c := tinyConfig(false)
+	c.Vocab, c.Context, c.Embd, c.FF, c.Layers, c.HeadSize = 571, 512, 128, 352, 3, 32
+	c.RoPE.Dims, c.RoPE.TrainedCtx = 32, 512
+	return c
+}
+
+func newModel(t require.TestingT, c model.Config, cleanup func(func())) *model.Model {
+	m, err := model.New(c, nil, 7)
+	require.NoError(t, err)
+	cleanup(func() { m.Close() })
+	return m
+}
+
+func tinyModel(t *testing.T, tied bool) *model.Model {
+	t.Helper()
+	return newModel(t, tinyConfig(tied), t.Cleanup)
+}
+
+// fileModel writes the tiny model in a type and loads the file.
+func fileModel(t *testing.T, tied bool, typ ggml.Type) *model.Model {
+	t.Helper()
+	made := tinyModel(t, tied)
+	path := filepath.Join(t.TempDir(), "base.gguf")
+	rng := rand.New(rand.NewPCG(1, 2))
+	require.NoError(t, made.Save(path, model.SaveOptions{
+		Type: func(name string, old ggml.Type) ggml.Type {
+			if made.Weight(name).NumDims() < 2 {
+				return old
+			}
+			return typ
+		},
+		// Larger weights than those of a fresh model: every path must count.
+		Change: func(string) func([]float32) error {
+			return func(values []float32) error { return addNoise(values, rng) }
+		},
+	}))
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func addNoise(values []float32, rng *rand.Rand) error {
+	for i := range values {
+		values[i] += float32(0.1 * rng.NormFloat64())
+	}
+	return nil
+}
+
+func newAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
+	t.Helper()
+	a, err := lora.New(m, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// trained makes an adapter whose B is not zero.
+func trained(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
+	t.Helper()
+	a := newAdapter(t, m, o)
+	rng := rand.New(rand.NewPCG(o.Seed, 5))
+	for _, p := range a.Pairs() {
+		values := make([]float32, p.B.NumElements())
+		require.NoError(t, addNoise(values, rng))
+		require.NoError(t, ggml.Write(p.B, values))
+	}
+	return a
+}
+
+func floats(t require.TestingT, x *ggml.Tensor) []float32 {
+	values, err := x.Float32s()
+	require.NoError(t, err)
+	return values
+}
+
+// losses computes the loss of each of some tokens.
+func losses(t *testing.T, m *model.Model, deltas model.Deltas) []float32 {
+	t.Helper()
+	const length = 24
+	graph, err := m.NewLossGraph(model.PassOptions{Length: length, Batch: 2, Deltas: deltas})
+	require.NoError(t, err)
+	defer graph.Close()
+	engine, err := model.NewEngine(2)
+	require.NoError(t, err)
+	defer engine.Close()
+	rng := rand.New(rand.NewPCG(3, 4))
+	var batch model.Batch
+	for range 2 * length {
+		batch.Tokens = append(batch.Tokens, int32(rng.IntN(m.Vocab)))
+		batch.Targets = append(batch.Targets, int32(rng.IntN(m.Vocab)))
+	}
+	list, err := graph.Compute(context.Background(), engine, batch)
+	require.NoError(t, err)
+	return list
+}

@@ -1,0 +1,267 @@
+package lora
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Scaled is an adapter and the strength it is applied with: 1 as trained.
+type Scaled struct {
+	Adapter *Adapter
+	Scale   float32
+}
+
+// MergeOptions are the settings of [Merge].
+type MergeOptions struct {
+	// Type is the type of the matrices in the result; nil keeps each one's.
+	// Vectors, such as norms, always keep theirs.
+	Type *ggml.Type
+	// Threads computes on that many; 0 stands for [ggml.DefaultThreads].
+	Threads int
+	// Progress, if not nil, is called as bytes of tensors are written.
+	Progress func(done, total int64)
+}
+
+// MergeTo writes the model with the adapters merged into its weights,
+// W + Σ s·alpha/r·B·A, to a GGUF file. The sum is made in F32 and converted to
+// the type that W has, or to another. A tensor that nothing changes and whose
+// type stays is copied byte by byte, and the metadata is kept.
+//
+// Where the output is the token embedding itself, and an adapter changes the
+// embedding, the file gets an output matrix of its own: such an adapter acts
+// on the lookup only.
+//
+// The file is written beside path and renamed when it is complete. It cannot
+// be the model's own, nor one of an adapter. Cancelling ctx stops the writing.
+func MergeTo(ctx context.Context, path string, m *model.Model, adapters []Scaled, o MergeOptions) error {
+	if sameFile(path, m.Path) {
+		return fmt.Errorf("%s: is the base model itself; give the merged model another name", path)
+	}
+	for _, s := range adapters {
+		if s.Adapter != nil && sameFile(path, s.Adapter.path) {
+			return fmt.Errorf("%s: is an adapter to be merged; give the merged model another name", path)
+		}
+	}
+	g, err := Merge(ctx, m, adapters, o)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	return g.WriteFile(path)
+}
+
+func sameFile(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// Merge makes the file of [MergeTo] without writing it: keys may be changed
+// first. The weights are computed each time it is written, so the model and
+// the adapters must stay open until then, and ctx cancels it. Close it after
+// use.
+func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOptions) (*ggml.GGUF, error) {
+	deltas, err := activeDeltas(m, adapters)
+	if err != nil {
+		return nil, err
+	}
+	if o.Threads == 0 {
+		o.Threads = ggml.DefaultThreads()
+	}
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("a merge on %d threads: it takes at least 1", o.Threads)
+	}
+	outputs := planOutputs(m, deltas, o)
+	if err := checkOutputs(outputs); err != nil {
+		return nil, err
+	}
+	g := ggml.NewGGUF()
+	if err := fillMerged(ctx, g, m, outputs, o); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func fillMerged(ctx context.Context, g *ggml.GGUF, m *model.Model, outputs []output, o MergeOptions) error {
+	if err := copyKeys(g, m); err != nil {
+		return err
+	}
+	if o.Type != nil {
+		if err := setFileType(g, *o.Type); err != nil {
+			return err
+		}
+	}
+	w := &mergeWriter{ctx: ctx, options: o}
+	for _, out := range outputs {
+		w.total += out.info.Size
+	}
+	done := int64(0)
+	for _, out := range outputs {
+		if err := g.AddTensorFrom(out.info, w.source(out, done)); err != nil {
+			return err
+		}
+		done += out.info.Size
+	}
+	return nil
+}
+
+// activeDeltas gives the pairs that change something.
+func activeDeltas(m *model.Model, adapters []Scaled) (model.Deltas, error) {
+	active := model.Deltas{}
+	for i, s := range adapters {
+		if s.Adapter == nil {
+			return nil, fmt.Errorf("adapter %d to merge is nil", i)
+		}
+		if !finite(s.Scale) {
+			return nil, fmt.Errorf("adapter %d to merge has the scale %v; it must be finite", i, s.Scale)
+		}
+		if err := s.Adapter.mismatch(m); err != nil {
+			return nil, err
+		}
+		for base, pairs := range s.Adapter.Deltas(s.Scale) {
+			for _, p := range pairs {
+				zero, err := isZero(p)
+				if err != nil {
+					return nil, err
+				}
+				if !zero {
+					active[base] = append(active[base], p)
+				}
+			}
+		}
+	}
+	return active, nil
+}
+
+// isZero tells whether a pair changes nothing, as one that was never trained.
+func isZero(d model.Delta) (bool, error) {
+	if d.Scale == 0 {
+		return true, nil
+	}
+	values, err := d.B.Float32s()
+	return !slices.ContainsFunc(values, func(v float32) bool { return v != 0 }), err
+}
+
+// An output is a tensor of the merged model.
+type output struct {
+	info  ggml.GGUFTensor
+	from  *ggml.Tensor
+	base  string // that the pairs change
+	pairs []model.Delta
+}
+
+// unchanged tells whether the bytes stay as they are.
+func (o *output) unchanged() bool { return len(o.pairs) == 0 && o.info.Type == o.from.Type() }
+
+// planOutputs lists the tensors of the merged model in the order of the base.
+func planOutputs(m *model.Model, deltas model.Deltas, o MergeOptions) []output {
+	var list []output
+	add := func(name string, from *ggml.Tensor, pairs []model.Delta) {
+		typ := from.Type()
+		if o.Type != nil && from.NumDims() > 1 {
+			typ = *o.Type
+		}
+		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: from.Shape()}
+		if typ.Valid() {
+			info.Size = typ.RowSize(from.NumElements())
+		}
+		list = append(list, output{info: info, from: from, base: from.Name(), pairs: pairs})
+	}
+	embd := m.Weight(tokenEmbd)
+	for t := range embd.Context().Tensors() {
+		add(t.Name(), t, deltas[t.Name()])
+	}
+	if m.Tied && len(deltas[tokenEmbd]) > 0 {
+		add(outputName, embd, nil)
+	}
+	return list
+}
+
+// checkOutputs reports all tensors that cannot be converted.
+func checkOutputs(outputs []output) error {
+	var faults []string
+	for _, o := range outputs {
+		if fault := o.fault(); fault != "" && !o.unchanged() {
+			faults = append(faults, fmt.Sprintf("%s %v: %s", o.info.Name, o.info.Shape, fault))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	const shown = 10
+	if more := len(faults) - shown; more > 0 {
+		faults = append(faults[:shown], fmt.Sprintf("and %d more", more))
+	}
+	return errors.New("the merged model cannot be written; choose another type, such as q8_0 or f16:\n\t" + strings.Join(faults, "\n\t"))
+}
+
+func (o *output) fault() string {
+	from, to := o.from.Type(), o.info.Type
+	switch {
+	case !from.CanDequantize():
+		return fmt.Sprintf("there is no conversion from %v", from)
+	case !to.CanQuantize():
+		return fmt.Sprintf("there is no conversion to %v", to)
+	case to.NeedsImportance():
+		return fmt.Sprintf("%v needs an importance matrix", to)
+	case o.from.Dim(0)%to.BlockSize() != 0:
+		return fmt.Sprintf("rows of %v are multiples of %d", to, to.BlockSize())
+	}
+	return ""
+}
+
+// copyKeys gives the file the metadata of the model.
+func copyKeys(g *ggml.GGUF, m *model.Model) error {
+	if base := m.GGUF(); base != nil {
+		return g.CopyKeys(base)
+	}
+	if err := m.Config.WriteKeys(g); err != nil {
+		return err
+	}
+	if m.Tokenizer == nil {
+		return nil
+	}
+	for _, kv := range m.Tokenizer.KeyValues() {
+		if err := g.Set(kv.Key, kv.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileTypes are the numbers that llama.cpp gives to files of mostly one type.
+var fileTypes = map[ggml.Type]uint32{
+	ggml.F32: 0, ggml.F16: 1, ggml.Q4_0: 2, ggml.Q4_1: 3, ggml.Q8_0: 7, ggml.Q5_0: 8, ggml.Q5_1: 9,
+	ggml.Q2_K: 10, ggml.Q3_K: 11, ggml.Q4_K: 14, ggml.Q5_K: 16, ggml.Q6_K: 18,
+	ggml.IQ4NL: 25, ggml.IQ4XS: 30, ggml.BF16: 32,
+}
+
+// setFileType corrects the keys that describe the types of the tensors.
+func setFileType(g *ggml.GGUF, t ggml.Type) error {
+	if number, ok := fileTypes[t]; ok {
+		if err := g.Set("general.file_type", number); err != nil {
+			return err
+		}
+	} else if err := g.Remove("general.file_type"); err != nil {
+		return err
+	}
+	const version = 2 // of the quantised types
+	if !t.Quantized() {
+		return g.Remove("general.quantization_version")
+	}
+	return g.Set("general.quantization_version", uint32(version))
+}

@@ -1,0 +1,305 @@
+package lora_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// everything are options that adapt all that the model has.
+func everything(m *model.Model, rank int, seed uint64) lora.Options {
+	o := lora.Options{Rank: rank, Alpha: 6, Seed: seed, Ranks: map[string]int{"token_embd": rank + 1, "attn_v": 1}}
+	if !m.Tied {
+		o.Ranks["output"] = rank
+	}
+	return o
+}
+
+func mergeTo(t *testing.T, m *model.Model, adapters []lora.Scaled, o lora.MergeOptions) (*model.Model, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "merged.gguf")
+	require.NoError(t, lora.MergeTo(context.Background(), path, m, adapters, o))
+	merged, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { merged.Close() })
+	return merged, path
+}
+
+func join(adapters []lora.Scaled) model.Deltas {
+	deltas := model.Deltas{}
+	for _, s := range adapters {
+		deltas = lora.Join(deltas, s.Adapter.Deltas(s.Scale))
+	}
+	return deltas
+}
+
+// exactWeight is W + Σ scale·B·A in float64, by the definition.
+func exactWeight(t *testing.T, m *model.Model, base string, deltas []model.Delta) []float64 {
+	t.Helper()
+	w := m.Weight(base)
+	exact := make([]float64, w.NumElements())
+	for i, v := range floats(t, w) {
+		exact[i] = float64(v)
+	}
+	in := int(w.Dim(0))
+	for _, d := range deltas {
+		a, b, rank := floats(t, d.A), floats(t, d.B), int(d.B.Dim(0))
+		for i := range exact {
+			row, column := i/in, i%in
+			for k := range rank {
+				if base == "token_embd.weight" {
+					exact[i] += float64(d.Scale) * float64(b[column*rank+k]) * float64(a[row*rank+k])
+				} else {
+					exact[i] += float64(d.Scale) * float64(b[row*rank+k]) * float64(a[k*in+column])
+				}
+			}
+		}
+	}
+	return exact
+}
+
+// The merged model computes what base + adapters compute: several at once, of
+// different ranks and scales, one of them twice.
+func TestMergeEqualsAdapters(t *testing.T) {
+	for _, tied := range []bool{false, true} {
+		m := fileModel(t, tied, ggml.F32)
+		first, second := trained(t, m, everything(m, 4, 1)), trained(t, m, everything(m, 7, 2))
+		for name, adapters := range map[string][]lora.Scaled{
+			"one":     {{first, 1}},
+			"two":     {{first, 0.75}, {second, -0.5}},
+			"twice":   {{first, 0.25}, {second, 0.5}, {first, 0.5}},
+			"scale 0": {{first, 0}, {second, 1}},
+		} {
+			merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{Threads: 2})
+			require.Equal(t, false, merged.Tied, "an adapter of a tied embedding needs an output of its own")
+			deltas := join(adapters)
+			base, want := losses(t, m, nil), losses(t, m, deltas)
+			require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 1e-5, "%s, tied %v", name, tied)
+			require.Greater(t, refmath.MaxAbsDiff(base, want), 0.05, "the adapter must do something")
+			for _, s := range merged.Config.Tensors() {
+				from := s.Name
+				if m.Weight(from) == nil {
+					from = "token_embd.weight" // the output of a tied model
+				}
+				got := floats(t, merged.Weight(s.Name))
+				require.Less(t, refmath.MaxAbsDiff(got, exactWeight(t, m, from, deltas[s.Name])), 2e-6, s.Name)
+			}
+		}
+	}
+}
+
+// A tied model stays tied when no adapter changes its embedding.
+func TestMergeKeepsTied(t *testing.T) {
+	m := fileModel(t, true, ggml.F32)
+	merged, _ := mergeTo(t, m, []lora.Scaled{{trained(t, m, lora.Options{Rank: 4}), 1}}, lora.MergeOptions{})
+	require.True(t, merged.Tied)
+	require.Equal(t, floats(t, m.Weight("token_embd.weight")), floats(t, merged.Weight("token_embd.weight")))
+}
+
+// Values that are converted are off by at most half a step of their block.
+func TestMergeQuantised(t *testing.T) {
+	m := fileModel(t, false, ggml.Q8_0)
+	adapters := []lora.Scaled{{trained(t, m, everything(m, 4, 1)), 1}, {trained(t, m, everything(m, 2, 2)), 0.5}}
+	deltas := join(adapters)
+	merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{})
+	for _, s := range m.Config.Tensors() {
+		w := merged.Weight(s.Name)
+		require.Equal(t, m.Weight(s.Name).Type(), w.Type())
+		if w.Type() != ggml.Q8_0 {
+			require.Equal(t, floats(t, m.Weight(s.Name)), floats(t, w))
+			continue
+		}
+		got, exact := floats(t, w), exactWeight(t, m, s.Name, deltas[s.Name])
+		for from := 0; from < len(exact); from += 32 {
+			var largest float64
+			for _, v := range exact[from : from+32] {
+				largest = max(largest, math.Abs(v))
+			}
+			// Half a step of 1/127 of the largest, and the scale's rounding to F16.
+			bound := largest*(0.5/127+1.0/1024) + 1e-6
+			require.LessOrEqual(t, refmath.MaxAbsDiff(got[from:from+32], exact[from:from+32]), bound, s.Name)
+		}
+	}
+	want := losses(t, m, deltas)
+	require.Less(t, refmath.RelativeError(losses(t, merged, nil), want), 0.04)
+	require.Greater(t, refmath.RelativeError(losses(t, m, nil), want), 0.2)
+}
+
+// Every type can be the base's and the result's.
+func TestMergeTypes(t *testing.T) {
+	types := map[ggml.Type]float64{ggml.F32: 1e-6, ggml.F16: 1e-3, ggml.BF16: 1e-2, ggml.Q8_0: 1e-2, ggml.Q4_0: 0.2}
+	for from := range types {
+		m := fileModel(t, false, from)
+		adapters := []lora.Scaled{{trained(t, m, everything(m, 3, 1)), 1}}
+		deltas := join(adapters)
+		for to, bound := range types {
+			merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{Type: &to})
+			for _, s := range m.Config.Tensors() {
+				w := merged.Weight(s.Name)
+				if len(s.Shape) == 1 {
+					require.Equal(t, ggml.F32, w.Type(), s.Name)
+					continue
+				}
+				require.Equal(t, to, w.Type(), s.Name)
+				require.Less(t, refmath.RelativeError(floats(t, w), exactWeight(t, m, s.Name, deltas[s.Name])), bound, "%s from %v to %v", s.Name, from, to)
+			}
+		}
+	}
+}
+
+// What nothing changes is copied byte by byte, the whole file even.
+func TestMergeNothing(t *testing.T) {
+	for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.Q4_0} {
+		m := fileModel(t, true, typ)
+		a := trained(t, m, everything(m, 4, 1))
+		fresh := newAdapter(t, m, everything(m, 4, 1))
+		for name, adapters := range map[string][]lora.Scaled{"no adapter": nil, "scale 0": {{a, 0}}, "untrained": {{fresh, 1}}} {
+			_, path := mergeTo(t, m, adapters, lora.MergeOptions{Type: &typ})
+			g, err := ggml.OpenGGUF(path)
+			require.NoError(t, err)
+			require.Contains(t, maps.Collect(g.Keys()), "general.file_type")
+			require.NoError(t, g.Close())
+			_, path = mergeTo(t, m, adapters, lora.MergeOptions{})
+			require.Equal(t, content(t, m.Path), content(t, path), "%s, %v", name, typ)
+		}
+	}
+	m := fileModel(t, false, ggml.Q4_0)
+	merged, _ := mergeTo(t, m, []lora.Scaled{{trained(t, m, lora.Options{Rank: 2, Targets: []string{"attn_q"}}), 1}}, lora.MergeOptions{})
+	for _, s := range m.Config.Tensors() {
+		want, got := make([]byte, m.Weight(s.Name).NumBytes()), make([]byte, merged.Weight(s.Name).NumBytes())
+		require.NoError(t, m.Weight(s.Name).ReadBytes(want, 0))
+		require.NoError(t, merged.Weight(s.Name).ReadBytes(got, 0))
+		if s.Name == "blk.0.attn_q.weight" || s.Name == "blk.1.attn_q.weight" {
+			require.NotEqual(t, want, got, s.Name)
+		} else {
+			require.Equal(t, want, got, s.Name)
+		}
+	}
+}
+
+// A large matrix is computed in several blocks of rows, the last one smaller.
+func TestMergeBlocks(t *testing.T) {
+	c := tinyConfig(false)
+	c.Vocab, c.Layers = 70001, 1
+	m := newModel(t, c, t.Cleanup)
+	a := trained(t, m, lora.Options{Rank: 3, Alpha: 3, Targets: []string{"token_embd", "output"}})
+	var reports []int64
+	merged, path := mergeTo(t, m, []lora.Scaled{{a, 1}}, lora.MergeOptions{Progress: func(done, total int64) {
+		reports = append(reports, done, total)
+	}})
+	deltas := a.Deltas(1)
+	for _, name := range []string{"token_embd.weight", "output.weight"} {
+		require.Less(t, refmath.MaxAbsDiff(floats(t, merged.Weight(name)), exactWeight(t, m, name, deltas[name])), 1e-6, name)
+	}
+	for i := 2; i < len(reports); i += 2 {
+		require.Greater(t, reports[i], reports[i-2])
+		require.Equal(t, reports[1], reports[i+1])
+	}
+	require.Equal(t, reports[len(reports)-1], reports[len(reports)-2])
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.InEpsilon(t, info.Size(), reports[1], 0.01)
+}
+
+// The metadata is kept, but for what the type changes.
+func TestMergeKeys(t *testing.T) {
+	m := fileModel(t, false, ggml.F32)
+	keys := func(o lora.MergeOptions) map[string]any {
+		g, err := lora.Merge(context.Background(), m, nil, o)
+		require.NoError(t, err)
+		defer g.Close()
+		return maps.Collect(g.Keys())
+	}
+	base := maps.Collect(m.GGUF().Keys())
+	require.Equal(t, base, keys(lora.MergeOptions{}))
+	to := ggml.Q8_0
+	base["general.file_type"], base["general.quantization_version"] = uint32(7), uint32(2)
+	require.Equal(t, base, keys(lora.MergeOptions{Type: &to}))
+}
+
+func TestMergeFaults(t *testing.T) {
+	m := fileModel(t, false, ggml.F32)
+	ctx := context.Background()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "merged.gguf")
+	a := trained(t, m, lora.Options{Rank: 2, Alpha: 2})
+	merge := func(path string, o lora.MergeOptions, adapters ...lora.Scaled) error {
+		return lora.MergeTo(ctx, path, m, adapters, o)
+	}
+	require.ErrorContains(t, merge(m.Path, lora.MergeOptions{}, lora.Scaled{Adapter: a, Scale: 1}), "is the base model itself")
+	link := filepath.Join(folder, "link.gguf")
+	require.NoError(t, os.Symlink(m.Path, link))
+	require.ErrorContains(t, merge(link, lora.MergeOptions{}), "is the base model itself")
+
+	saved := filepath.Join(folder, "adapter.gguf")
+	require.NoError(t, a.Save(saved, lora.SaveOptions{}))
+	loaded, err := lora.Load(saved, m)
+	require.NoError(t, err)
+	defer loaded.Close()
+	require.ErrorContains(t, merge(saved, lora.MergeOptions{}, lora.Scaled{Adapter: loaded, Scale: 1}), "is an adapter to be merged")
+
+	require.ErrorContains(t, merge(path, lora.MergeOptions{}, lora.Scaled{Scale: 1}), "adapter 0 to merge is nil")
+	require.ErrorContains(t, merge(path, lora.MergeOptions{}, lora.Scaled{Adapter: a, Scale: float32(math.Inf(1))}), "scale +Inf")
+	require.ErrorContains(t, merge(path, lora.MergeOptions{Threads: -1}), "-1 threads")
+	closed := trained(t, m, lora.Options{Rank: 2})
+	require.NoError(t, closed.Close())
+	require.ErrorIs(t, merge(path, lora.MergeOptions{}, lora.Scaled{Adapter: closed, Scale: 1}), ggml.ErrClosed)
+	other := trained(t, newModel(t, goldenConfig(), t.Cleanup), lora.Options{Rank: 2})
+	require.ErrorContains(t, merge(path, lora.MergeOptions{}, lora.Scaled{Adapter: other, Scale: 1}), "blk.2.attn_q.weight: the model has no such tensor")
+
+	for typ, want := range map[ggml.Type]string{
+		ggml.Q4_K: "rows of q4_K are multiples of 256", ggml.IQ2XXS: "iq2_xxs needs an importance matrix", ggml.I32: "no conversion to i32",
+	} {
+		err := merge(path, lora.MergeOptions{Type: &typ}, lora.Scaled{Adapter: a, Scale: 1})
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "token_embd.weight [64 96]")
+		require.ErrorContains(t, err, "and 6 more")
+	}
+	half := ggml.F16
+	require.ErrorContains(t, merge(path, lora.MergeOptions{Type: &half}, lora.Scaled{Adapter: a, Scale: 1e6}), "too large for f16")
+	require.NoFileExists(t, path)
+	if _, err := os.Stat("/dev/full"); err == nil {
+		require.ErrorContains(t, merge("/dev/full", lora.MergeOptions{}), "no space left on device")
+	}
+
+	stopped, stop := context.WithCancelCause(ctx)
+	reason := errors.New("enough")
+	o := lora.MergeOptions{Progress: func(int64, int64) { stop(reason) }}
+	require.ErrorIs(t, lora.MergeTo(stopped, path, m, []lora.Scaled{{a, 1}}, o), reason)
+	require.NoFileExists(t, path)
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, files, 2, "only the link and the adapter")
+}
+
+func BenchmarkMerge(b *testing.B) {
+	c := tinyConfig(false)
+	c.Embd, c.FF, c.HeadSize, c.Vocab, c.Layers = 1024, 2816, 256, 4096, 2
+	m := newModel(b, c, func(f func()) { b.Cleanup(f) })
+	a, err := lora.New(m, lora.Options{Rank: 16})
+	require.NoError(b, err)
+	defer a.Close()
+	for _, p := range a.Pairs() {
+		require.NoError(b, p.B.Fill(0x3c)) // about 0.01
+	}
+	for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K} {
+		b.Run(typ.String(), func(b *testing.B) {
+			for b.Loop() {
+				path := filepath.Join(b.TempDir(), "merged.gguf")
+				require.NoError(b, lora.MergeTo(context.Background(), path, m, []lora.Scaled{{a, 1}}, lora.MergeOptions{Type: &typ}))
+			}
+			b.ReportMetric(float64(c.NumParameters())*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mparam/s")
+		})
+	}
+}

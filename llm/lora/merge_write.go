@@ -1,0 +1,164 @@
+package lora
+
+import (
+	"context"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// blockValues is how many values of a tensor are in memory as F32 at a time:
+// a matrix can have a thousand times as many.
+const blockValues = 1 << 21
+
+// A mergeWriter computes the data of the merged tensors as they are written.
+type mergeWriter struct {
+	ctx     context.Context
+	options MergeOptions
+	total   int64 // bytes of all tensors
+}
+
+// source gives the data of a tensor, in blocks of rows; done bytes go before it.
+func (w *mergeWriter) source(o output, done int64) func(io.Writer) error {
+	return func(file io.Writer) error {
+		b, err := newBlocks(w, &o)
+		if err != nil {
+			return err
+		}
+		defer b.engine.Close()
+		rows, done := o.from.NumRows(), done
+		for from := int64(0); from < rows; from += b.rows {
+			if err := context.Cause(w.ctx); err != nil {
+				return err
+			}
+			data, err := b.next(from, min(b.rows, rows-from))
+			if err != nil {
+				return err
+			}
+			n, err := file.Write(data)
+			if err != nil {
+				return err
+			}
+			done += int64(n)
+			if w.options.Progress != nil {
+				w.options.Progress(done, w.total)
+			}
+		}
+		return nil
+	}
+}
+
+// blocks computes a tensor in blocks of rows.
+type blocks struct {
+	w      *mergeWriter
+	o      *output
+	engine *model.Engine // nil when no pair has to be multiplied
+	rows   int64         // of a block
+	stored []byte        // a block as it is in the base
+	values []float32     // converted
+	delta  []float32     // to be added to values
+	merged []byte        // converted to the type of the result
+}
+
+func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
+	rowLen := o.from.Dim(0)
+	rows := min(max(1, blockValues/rowLen), o.from.NumRows())
+	b := &blocks{w: w, o: o, rows: rows, stored: make([]byte, o.from.Type().RowSize(rowLen)*rows)}
+	if o.unchanged() {
+		return b, nil
+	}
+	b.values = make([]float32, rowLen*rows)
+	b.merged = make([]byte, o.info.Type.RowSize(rowLen)*rows)
+	if len(o.pairs) == 0 {
+		return b, nil
+	}
+	b.delta = make([]float32, rowLen*rows)
+	var err error
+	b.engine, err = model.NewEngine(w.options.Threads)
+	return b, err
+}
+
+// next gives n rows of the result, valid until the next call.
+func (b *blocks) next(from, n int64) ([]byte, error) {
+	stride := b.o.from.Type().RowSize(b.o.from.Dim(0))
+	stored := b.stored[:n*stride]
+	if err := b.o.from.ReadBytes(stored, from*stride); err != nil {
+		return nil, err
+	}
+	if b.o.unchanged() {
+		return stored, nil
+	}
+	if b.engine != nil {
+		if err := b.multiply(from, n); err != nil {
+			return nil, err
+		}
+	}
+	return b.merged[:n*b.o.info.Type.RowSize(b.o.from.Dim(0))], b.convert(n)
+}
+
+// multiply computes n rows of Σ scale·B·A into b.delta.
+func (b *blocks) multiply(from, n int64) error {
+	c := ggml.NewContext()
+	defer c.Close()
+	var sum *ggml.Tensor
+	for _, p := range b.o.pairs {
+		delta := c.Scale(product(c, b.o.base, p, from, n), p.Scale)
+		if sum != nil {
+			delta = c.Add(sum, delta)
+		}
+		sum = delta
+	}
+	g := c.NewGraph(sum)
+	if err := b.engine.Allocate(g); err != nil {
+		return err
+	}
+	if err := b.engine.Backend.Compute(b.w.ctx, g); err != nil {
+		return err
+	}
+	return ggml.ReadInto(b.delta[:n*b.o.from.Dim(0)], sum)
+}
+
+// product returns n rows of B·A, [n_in, n]. The rows belong to the factor that
+// the model multiplies last, or looks up.
+func product(c *ggml.Context, base string, p model.Delta, from, n int64) *ggml.Tensor {
+	rows := func(t *ggml.Tensor) *ggml.Tensor {
+		rank := t.Dim(0)
+		return c.View(t, []int64{rank, n}, nil, from*rank*4)
+	}
+	if base == tokenEmbd {
+		return c.TiledMulMat(p.B, rows(p.A))
+	}
+	return c.TiledMulMatX(p.A, rows(p.B))
+}
+
+// convert turns n rows of b.stored, plus b.delta, into b.merged.
+func (b *blocks) convert(n int64) error {
+	var group errgroup.Group
+	threads := int64(b.w.options.Threads)
+	for i := range threads {
+		from, to := n*i/threads, n*(i+1)/threads
+		if from < to {
+			group.Go(func() error { return b.convertRows(from, to) })
+		}
+	}
+	return group.Wait()
+}
+
+func (b *blocks) convertRows(from, to int64) error {
+	rowLen, source, target := b.o.from.Dim(0), b.o.from.Type(), b.o.info.Type
+	values := b.values[from*rowLen : to*rowLen]
+	stored := b.stored[from*source.RowSize(rowLen) : to*source.RowSize(rowLen)]
+	if err := ggml.Dequantize(values, source, stored); err != nil {
+		return err
+	}
+	if b.delta != nil {
+		for i, d := range b.delta[from*rowLen : to*rowLen] {
+			values[i] += d
+		}
+	}
+	merged := b.merged[from*target.RowSize(rowLen) : to*target.RowSize(rowLen)]
+	return encode(merged, target, values, rowLen)
+}

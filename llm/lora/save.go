@@ -1,0 +1,123 @@
+package lora
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/goggml/ggml"
+)
+
+// SaveOptions describe the file of an adapter.
+type SaveOptions struct {
+	Type ggml.Type      // of the tensors: ggml.F32 (the zero value) or ggml.F16
+	Name string         // general.name; "" keeps that of the adapter's Keys
+	Keys map[string]any // further keys, which go before the adapter's own
+}
+
+// The keys that say what kind of file it is.
+const (
+	keyType        = "general.type"
+	keyArch        = "general.architecture"
+	keyName        = "general.name"
+	keyAdapterType = "adapter.type"
+	keyAlpha       = "adapter.lora.alpha"
+)
+
+var ownKeys = []string{keyType, keyArch, keyAdapterType, keyAlpha}
+
+// Save writes the adapter to a GGUF file, which stock llama.cpp reads. The
+// same adapter and options give the same bytes. The file is written beside
+// path and renamed when it is complete.
+func (a *Adapter) Save(path string, o SaveOptions) error {
+	g, err := a.gguf(o)
+	if err != nil {
+		return fmt.Errorf("adapter %s: %w", path, err)
+	}
+	defer g.Close()
+	return g.WriteFile(path)
+}
+
+func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
+	if o.Type != ggml.F32 && o.Type != ggml.F16 {
+		return nil, fmt.Errorf("adapters are written in f32 or f16, not in %v", o.Type)
+	}
+	if len(a.pairs) == 0 {
+		return nil, errNoPairs
+	}
+	if fault := validAlpha(a.Alpha); fault != "" {
+		return nil, fmt.Errorf("%s", fault)
+	}
+	g := ggml.NewGGUF()
+	err := a.setKeys(g, o)
+	for _, p := range a.pairs {
+		for _, t := range []*ggml.Tensor{p.A, p.B} {
+			if err == nil {
+				err = addTensor(g, t, o.Type)
+			}
+		}
+	}
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (a *Adapter) setKeys(g *ggml.GGUF, o SaveOptions) error {
+	further := maps.Clone(a.Keys)
+	if further == nil {
+		further = map[string]any{}
+	}
+	maps.Copy(further, o.Keys)
+	if o.Name != "" {
+		further[keyName] = o.Name
+	}
+	values := []any{"adapter", a.Arch, "lora", a.Alpha}
+	for i, key := range ownKeys {
+		if _, taken := further[key]; taken {
+			return fmt.Errorf("key %q: its value is the adapter's; leave it out of Keys", key)
+		}
+		if err := g.Set(key, values[i]); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(further)) {
+		if err := g.Set(key, further[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTensor adds a tensor whose values are checked as they are written.
+func addTensor(g *ggml.GGUF, t *ggml.Tensor, typ ggml.Type) error {
+	info := ggml.GGUFTensor{Name: t.Name(), Type: typ, Shape: t.Shape()}
+	return g.AddTensorFrom(info, func(w io.Writer) error {
+		values, err := t.Float32s()
+		if err != nil {
+			return err
+		}
+		raw := make([]byte, typ.RowSize(int64(len(values))))
+		if err := encode(raw, typ, values, t.Dim(0)); err != nil {
+			return err
+		}
+		_, err = w.Write(raw)
+		return err
+	})
+}
+
+// encode is [ggml.Quantize] that refuses to turn large values into infinity.
+func encode(dst []byte, typ ggml.Type, values []float32, rowLen int64) error {
+	const largest = 65504 // of F16
+	if typ == ggml.F16 {
+		for _, v := range values {
+			if math.Abs(float64(v)) > largest {
+				return fmt.Errorf("the value %v is too large for f16, which ends at %d; use f32 or bf16", v, largest)
+			}
+		}
+	}
+	return ggml.Quantize(dst, typ, values, int(rowLen), nil)
+}

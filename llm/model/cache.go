@@ -1,0 +1,107 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// cacheStep is what the number of keys that a graph attends to is a multiple
+// of, so that a graph serves many tokens.
+const cacheStep = 256
+
+// A cache holds the keys and values of a sequence, a row [size·kv heads] for
+// each position and layer.
+type cache struct {
+	typ     ggml.Type
+	length  int // positions
+	ctx     *ggml.Context
+	buffers *ggml.Buffers
+	k, v    []*ggml.Tensor // [size·kv heads, length] of each layer
+
+	// Positions from the end of the sequence up to here hold zeros. A masked
+	// position has no weight, but a NaN that lies there would still spread.
+	zeroed int
+}
+
+func newCache(m *Model, typ ggml.Type, length int, bt *ggml.BufferType) (*cache, error) {
+	if !typ.Valid() || !typ.CanQuantize() {
+		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", typ)
+	}
+	if block := typ.BlockSize(); int64(m.HeadSize)%block != 0 {
+		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", typ, block, m.HeadSize)
+	}
+	c := &cache{typ: typ, length: length, ctx: ggml.NewContext()}
+	for range m.Layers {
+		for _, list := range []*[]*ggml.Tensor{&c.k, &c.v} {
+			*list = append(*list, c.ctx.NewTensor(typ, int64(m.HeadSize*m.KVHeads), int64(length)))
+		}
+	}
+	var err error
+	if c.buffers, err = c.ctx.Allocate(bt); err != nil {
+		c.ctx.Close()
+		return nil, fmt.Errorf("a KV cache of %d positions: %w", length, err)
+	}
+	return c, nil
+}
+
+func (c *cache) close() {
+	c.buffers.Close()
+	c.ctx.Close()
+}
+
+// span is the number of positions that a graph attends to when n are in use.
+func (c *cache) span(n int) int {
+	return min((n+cacheStep-1)/cacheStep*cacheStep, c.length)
+}
+
+// zero clears the positions from end to span, as far as they are not clear. It
+// leaves memory alone that is not needed yet.
+func (c *cache) zero(end, span int) error {
+	from := max(end, c.zeroed)
+	if from >= span {
+		return nil
+	}
+	row := int64(c.k[0].Stride(1))
+	zeros := make([]byte, int64(span-from)*row)
+	for layer := range c.k {
+		for _, t := range []*ggml.Tensor{c.k[layer], c.v[layer]} {
+			if err := t.WriteBytes(zeros, int64(from)*row); err != nil {
+				return err
+			}
+		}
+	}
+	c.zeroed = span
+	return nil
+}
+
+// forget says that the sequence ends at n, and that anything may follow.
+func (c *cache) forget(n int) { c.zeroed = min(c.zeroed, n) }
+
+// cached is attention over a cache, into which it writes the keys and values
+// of the pass first. It has no gradients.
+type cached struct {
+	*cache
+	span int64
+	rows *ggml.Tensor // [n] positions that are written
+	mask *ggml.Tensor // [span, n]: 0 where a key counts, −∞ where not
+}
+
+func (a *cached) attend(p *Pass, t *tape, layer int, q, k, v *Var) *Var {
+	c, m := t.c, p.m
+	keys := a.store(p, t, a.k[layer], k)
+	values := a.store(p, t, a.v[layer], v)
+	queries := c.Permute(q.T, [4]int{0, 2, 1, 3}) // [size, n, heads]
+	out := c.FlashAttention(queries, keys, values, a.mask, m.attentionScale(), 0, 0)
+	return &Var{T: c.Reshape(out, int64(m.HeadSize*m.Heads), p.length)}
+}
+
+// store writes x [size, kv heads, n] into the cache and returns what attention
+// reads of it, [size, span, kv heads]: a view of the write, so that it comes
+// after it.
+func (a *cached) store(p *Pass, t *tape, dst *ggml.Tensor, x *Var) *ggml.Tensor {
+	c, size, groups := t.c, int64(p.m.HeadSize), int64(p.m.KVHeads)
+	written := c.SetRows(dst, c.Reshape(x.T, size*groups, p.length), a.rows)
+	strides := []int64{a.typ.RowSize(size * groups), a.typ.RowSize(size)}
+	return c.View(written, []int64{size, a.span, groups}, strides, 0)
+}

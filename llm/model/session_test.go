@@ -1,0 +1,354 @@
+package model_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// No test leaves an object open.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if open := ggml.OpenObjects(); len(open) > 0 {
+		fmt.Fprintln(os.Stderr, "objects left open:", open)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// randomTokens are ids below vocab.
+func randomTokens(seed uint64, n, vocab int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = int32(rng.IntN(vocab))
+	}
+	return tokens
+}
+
+// decode gives the logits after the last token.
+func decode(t testing.TB, s *model.Session, tokens ...int32) []float32 {
+	t.Helper()
+	logits, err := s.Decode(context.Background(), tokens)
+	require.NoError(t, err)
+	return logits
+}
+
+// The logits of all positions agree with the float64 model, with adapters on
+// every matrix, whether the output is tied or not.
+func TestSessionAgainstReference(t *testing.T) {
+	for _, tied := range []bool{false, true} {
+		t.Run(fmt.Sprint("tied ", tied), func(t *testing.T) {
+			const scale = 0.75
+			m := tinyModel(t, tinyConfig(tied), ggml.F32)
+			ref := reference(t, m)
+			store := newArena(t)
+			deltas := model.Deltas{}
+			for _, s := range m.Config.Tensors() {
+				if len(s.Shape) == 2 {
+					require.NoError(t, ref.AddRandomLoRA(4, scale, 11, s.Name))
+				}
+			}
+			for _, name := range ref.LoRANames() {
+				values, err := ref.Weight(name)
+				require.NoError(t, err)
+				store.tensor(name, values.Float32(), values.Ne[0], values.Ne[1])
+			}
+			for _, name := range ref.LoRANames() {
+				base, ok := strings.CutSuffix(name, ".lora_a")
+				if ok {
+					deltas[base] = []model.Delta{{A: store.ctx.Lookup(name), B: store.ctx.Lookup(base + ".lora_b"), Scale: scale}}
+				}
+			}
+			tokens := randomTokens(5, 40, m.Vocab)
+			rows, err := ref.Logits(tokens)
+			require.NoError(t, err)
+			var want []float64
+			for _, row := range rows {
+				want = append(want, row...)
+			}
+			got := flat(t, newSession(t, m, model.SessionOptions{Deltas: deltas, Batch: 16}), tokens)
+			require.Less(t, refmath.NMSE(got, want), 1e-11)
+		})
+	}
+}
+
+// One token at a time gives what one batch gives, also past the point where
+// the graph attends to more of the cache.
+func TestSessionStepByStep(t *testing.T) {
+	for _, c := range []struct {
+		weights, cache ggml.Type
+		nmse           float64
+	}{
+		{ggml.F32, ggml.F32, 1e-11},
+		{ggml.F32, ggml.F16, 1e-5},
+		{ggml.F32, ggml.BF16, 1e-4},
+		{ggml.F32, ggml.Q8_0, 1e-4},
+		{ggml.F16, ggml.F16, 1e-5},
+		{ggml.Q8_0, ggml.F32, 1e-4},
+	} {
+		t.Run(fmt.Sprintf("%v, cache %v", c.weights, c.cache), func(t *testing.T) {
+			m := goldenModel(t, c.weights)
+			tokens := randomTokens(1, 300, m.Vocab)
+			exact := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+			s := newSession(t, m, model.SessionOptions{CacheType: c.cache})
+			var steps []float32
+			for i, token := range tokens {
+				require.Equal(t, i, s.Pos())
+				steps = append(steps, decode(t, s, token)...)
+			}
+			require.LessOrEqual(t, refmath.NMSE(steps, exact), c.nmse)
+			batches := flat(t, newSession(t, m, model.SessionOptions{CacheType: c.cache, Batch: 100}), tokens)
+			require.LessOrEqual(t, refmath.NMSE(batches, exact), c.nmse)
+		})
+	}
+}
+
+// Any way to a sequence gives its logits.
+func TestSessionHistory(t *testing.T) {
+	m := tinyModel(t, tinyConfig(false), ggml.F32)
+	fresh := newSession(t, m, model.SessionOptions{Context: 300})
+	s := newSession(t, m, model.SessionOptions{Context: 300, Batch: 32})
+	rapid.Check(t, func(r *rapid.T) {
+		require.NoError(r, s.Truncate(0))
+		var sequence []int32
+		for range rapid.IntRange(1, 6).Draw(r, "steps") {
+			keep := rapid.IntRange(0, len(sequence)).Draw(r, "keep")
+			if rapid.Bool().Draw(r, "truncate") {
+				require.NoError(r, s.Truncate(keep))
+				sequence = sequence[:keep]
+			}
+			n := rapid.IntRange(1, 50).Draw(r, "tokens")
+			more := randomTokens(rapid.Uint64().Draw(r, "seed"), n, m.Vocab)
+			sequence = append(sequence, more...)
+			got, err := s.Decode(context.Background(), more)
+			require.NoError(r, err)
+			require.Equal(r, len(sequence), s.Pos())
+			require.NoError(r, fresh.Truncate(0))
+			want, err := fresh.Decode(context.Background(), sequence)
+			require.NoError(r, err)
+			require.Less(r, refmath.NMSE(got, want), 1e-11)
+		}
+	})
+}
+
+func TestSessionRepeats(t *testing.T) {
+	m := goldenModel(t, ggml.Q8_0)
+	tokens := goldenTokens(t)
+	plain := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+
+	t.Run("bit for bit", func(t *testing.T) {
+		s := newSession(t, m, model.SessionOptions{})
+		for range 5 {
+			require.Equal(t, plain, flat(t, s, tokens))
+			require.NoError(t, s.Truncate(0))
+		}
+	})
+	t.Run("an adapter of scale 0 changes no bit", func(t *testing.T) {
+		s := newSession(t, m, model.SessionOptions{Deltas: goldenDeltas(t, 0)})
+		require.Equal(t, plain, flat(t, s, tokens))
+	})
+	t.Run("an adapter of scale 1 does", func(t *testing.T) {
+		s := newSession(t, m, model.SessionOptions{Deltas: goldenDeltas(t, 1)})
+		require.NotEqual(t, plain, flat(t, s, tokens))
+	})
+	t.Run("the last token alone has the same logits", func(t *testing.T) {
+		s := newSession(t, m, model.SessionOptions{})
+		last := plain[len(plain)-m.Vocab:]
+		require.Less(t, refmath.NMSE(decode(t, s, tokens...), last), 1e-5)
+	})
+	t.Run("sessions share an engine", func(t *testing.T) {
+		e := testEngine(t)
+		a := newSession(t, m, model.SessionOptions{Engine: e})
+		b := newSession(t, m, model.SessionOptions{Engine: e})
+		for _, token := range tokens[:10] {
+			require.Equal(t, decode(t, a, token), decode(t, b, token))
+		}
+	})
+}
+
+func TestSessionErrors(t *testing.T) {
+	m := tinyModel(t, tinyConfig(false), ggml.F32)
+	ctx := context.Background()
+	s := newSession(t, m, model.SessionOptions{Context: 20})
+	want := decode(t, s, 1, 2, 3)
+
+	_, err := s.Decode(ctx, make([]int32, 18))
+	require.ErrorIs(t, err, model.ErrContextFull)
+	require.EqualError(t, err, "the context is full: 18 tokens after 3 do not fit into 20; use a larger context or a shorter text")
+	_, err = s.Decode(ctx, []int32{1, 96})
+	require.EqualError(t, err, "token 1 is 96; the vocabulary has 96")
+	_, err = s.Decode(ctx, []int32{-1})
+	require.EqualError(t, err, "token 0 is -1; the vocabulary has 96")
+	_, err = s.DecodeAll(ctx, nil)
+	require.EqualError(t, err, "there are no tokens to decode")
+	require.EqualError(t, s.Truncate(4), "a sequence of 3 tokens cannot be cut to 4")
+	require.EqualError(t, s.Truncate(-1), "a sequence of 3 tokens cannot be cut to -1")
+	require.Equal(t, 3, s.Pos())
+	require.Equal(t, 20, s.Context())
+
+	decode(t, s, make([]int32, 17)...) // the rest fits
+	require.NoError(t, s.Truncate(0))
+	require.Equal(t, want, decode(t, s, 1, 2, 3))
+
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+	_, err = s.Decode(ctx, []int32{1})
+	require.ErrorIs(t, err, ggml.ErrClosed)
+}
+
+func TestNewSessionErrors(t *testing.T) {
+	m := tinyModel(t, tinyConfig(false), ggml.F32)
+	store := newArena(t)
+	a := store.tensor("a", make([]float32, 4*64), 64, 4)
+	b := store.tensor("b", make([]float32, 4*64), 4, 64)
+	for _, c := range []struct {
+		name string
+		o    model.SessionOptions
+		err  string
+	}{
+		{"context", model.SessionOptions{Context: -1}, "a context of -1 tokens is impossible"},
+		{"block", model.SessionOptions{CacheType: ggml.Q8_0}, "a KV cache of type q8_0 needs heads of a multiple of 32 elements; those of this model have 16: use f16 or f32"},
+		{"type", model.SessionOptions{CacheType: ggml.I32}, "a KV cache cannot have type i32; f16, f32 and q8_0 are usual"},
+		{"threads", model.SessionOptions{Threads: -3}, "-3 threads"},
+		{"target", model.SessionOptions{Deltas: model.Deltas{"blk.7.attn_q.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter changes blk.7.attn_q.weight, which the model does not have; it was made for another model"},
+		{"shape", model.SessionOptions{Deltas: model.Deltas{"blk.1.attn_k.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter of blk.1.attn_k.weight has A [64 4] and B [4 64] instead of [64 4] and [4 32]; it was made for another model"},
+		{"nil", model.SessionOptions{Deltas: model.Deltas{"blk.1.attn_q.weight": {{A: a, Scale: 1}}}}, "an adapter of blk.1.attn_q.weight lacks A or B"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := m.NewSession(c.o)
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+// A cancelled decode leaves the sequence as it was.
+func TestSessionCancel(t *testing.T) {
+	m := goldenModel(t, ggml.F32)
+	tokens := randomTokens(2, 500, m.Vocab)
+	s := newSession(t, m, model.SessionOptions{Batch: 100})
+	decode(t, s, tokens[:5]...)
+	want := decode(t, s, tokens[5:]...)
+
+	cancelled := 0
+	for delay := time.Duration(0); cancelled < 5; delay += 500 * time.Microsecond {
+		require.NoError(t, s.Truncate(5))
+		ctx, cancel := context.WithTimeout(context.Background(), delay)
+		got, err := s.Decode(ctx, tokens[5:])
+		cancel()
+		if err == nil { // it was faster
+			require.Equal(t, want, got)
+			break
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 5, s.Pos())
+		cancelled++
+	}
+	require.Positive(t, cancelled)
+	require.NoError(t, s.Truncate(5))
+	require.Equal(t, want, decode(t, s, tokens[5:]...))
+}
+
+// A token whose embedding is not a number spoils what follows it, and nothing
+// once it is dropped.
+func TestSessionForgetsNaN(t *testing.T) {
+	m, err := model.New(tinyConfig(false), nil, 1)
+	require.NoError(t, err)
+	defer m.Close()
+	w := m.Weight("token_embd.weight")
+	values, err := ggml.Read[float32](w)
+	require.NoError(t, err)
+	for i := range m.Embd {
+		values[50*m.Embd+i] = float32(math.NaN())
+	}
+	require.NoError(t, ggml.Write(w, values))
+	s := newSession(t, m, model.SessionOptions{})
+	want := decode(t, s, 1, 2, 3)
+	require.NoError(t, s.Truncate(2))
+	require.True(t, math.IsNaN(float64(decode(t, s, 50, 50, 4)[0])))
+	require.NoError(t, s.Truncate(2))
+	got := decode(t, s, 3)
+	require.Less(t, refmath.NMSE(got, want), 1e-11)
+}
+
+// Sessions with engines of their own run at once.
+func TestSessionsInParallel(t *testing.T) {
+	m := goldenModel(t, ggml.Q4_0)
+	want := decode(t, newSession(t, m, model.SessionOptions{Threads: 1}), goldenTokens(t)...)
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t, m, model.SessionOptions{Threads: 1})
+			for range 3 {
+				require.Equal(t, want, decode(t, s, goldenTokens(t)...))
+				require.NoError(t, s.Truncate(0))
+			}
+		})
+	}
+}
+
+// benchModel has 28 million parameters.
+func benchModel(b *testing.B, typ ggml.Type) *model.Model {
+	made, err := model.New(model.Config{
+		Arch: "llama", Vocab: 8192, Context: 1024, Embd: 512, FF: 1408, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64,
+		RMSEps: 1e-5, Tied: true,
+		RoPE: ggml.RoPE{Dims: 64, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 1024, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, nil, 1)
+	require.NoError(b, err)
+	defer made.Close()
+	path := filepath.Join(b.TempDir(), "bench.gguf")
+	require.NoError(b, made.Save(path, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
+		if made.Weight(name).NumDims() < 2 {
+			return old
+		}
+		return typ
+	}}))
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(b, err)
+	b.Cleanup(func() { m.Close() })
+	return m
+}
+
+func BenchmarkSession(b *testing.B) {
+	for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0} {
+		b.Run(typ.String(), func(b *testing.B) {
+			m := benchModel(b, typ)
+			for _, cache := range []ggml.Type{ggml.F32, ggml.F16} {
+				o := model.SessionOptions{CacheType: cache, Threads: 2}
+				b.Run("prompt512/cache"+cache.String(), func(b *testing.B) { benchDecode(b, m, o, 0, 512) })
+				b.Run("token/cache"+cache.String(), func(b *testing.B) { benchDecode(b, m, o, 256, 1) })
+			}
+		})
+	}
+}
+
+// benchDecode decodes n tokens after past others.
+func benchDecode(b *testing.B, m *model.Model, o model.SessionOptions, past, n int) {
+	s := newSession(b, m, o)
+	tokens := randomTokens(1, max(past, n), m.Vocab)
+	if past > 0 {
+		decode(b, s, tokens[:past]...)
+	}
+	decode(b, s, tokens[:n]...)
+	b.ResetTimer()
+	for range b.N {
+		if s.Pos()+n > s.Context() || n > 1 {
+			require.NoError(b, s.Truncate(past))
+		}
+		decode(b, s, tokens[:n]...)
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "tokens/s")
+}

@@ -1,0 +1,248 @@
+// Package sample draws tokens from the logits of a language model.
+package sample
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Options are the settings of a [Sampler]. The zero value always takes the most
+// likely token. The filters act in the order of the fields, as in llama.cpp.
+type Options struct {
+	// RepeatPenalty divides the positive logits of tokens that occurred, and
+	// multiplies the negative ones; 0 and 1 are off.
+	RepeatPenalty float32
+	// FrequencyPenalty is subtracted for each time a token occurred,
+	// PresencePenalty once.
+	FrequencyPenalty, PresencePenalty float32
+	// RepeatLast is how many tokens back the penalties look: 0 is 64, a
+	// negative number all the way.
+	RepeatLast int
+
+	TopK        int     // keeps the K most likely tokens; 0 is off
+	TopP        float32 // keeps the most likely ones that together have this probability; 0 and 1 are off
+	MinP        float32 // keeps those with this part of the probability of the most likely one; 0 is off
+	Temperature float32 // divides the logits: 1 draws as the model says, less is safer; 0 takes the most likely
+	Seed        uint64  // equal seeds draw equal tokens
+}
+
+func (o Options) check() error {
+	finite := func(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
+	switch {
+	case !finite(o.Temperature) || o.Temperature < 0:
+		return fmt.Errorf("sample: temperature %v: it must not be negative", o.Temperature)
+	case o.TopK < 0:
+		return fmt.Errorf("sample: top-k %d: it must not be negative; 0 is off", o.TopK)
+	case !(o.TopP >= 0 && o.TopP <= 1):
+		return fmt.Errorf("sample: top-p %v: it must be 0 to 1", o.TopP)
+	case !(o.MinP >= 0 && o.MinP <= 1):
+		return fmt.Errorf("sample: min-p %v: it must be 0 to 1", o.MinP)
+	case !finite(o.RepeatPenalty) || o.RepeatPenalty < 0:
+		return fmt.Errorf("sample: repeat penalty %v: it must be positive; 1 is off", o.RepeatPenalty)
+	case !finite(o.FrequencyPenalty) || !finite(o.PresencePenalty):
+		return fmt.Errorf("sample: penalties of frequency %v and presence %v: they must be finite", o.FrequencyPenalty, o.PresencePenalty)
+	}
+	return nil
+}
+
+// A Sampler draws tokens one after the other. It belongs to one goroutine.
+type Sampler struct {
+	o       Options
+	rng     *rand.Rand
+	history []int32
+	list    []candidate // reused
+}
+
+// New makes a sampler; it fails if an option is out of range.
+func New(o Options) (*Sampler, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.RepeatPenalty == 0 {
+		o.RepeatPenalty = 1
+	}
+	if o.RepeatLast == 0 {
+		o.RepeatLast = 64
+	}
+	return &Sampler{o: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}, nil
+}
+
+// Accept adds tokens that the penalties take into account, those of a prompt
+// for example. Sample adds what it returns by itself.
+func (s *Sampler) Accept(tokens ...int32) {
+	if !s.penalises() {
+		return
+	}
+	s.history = append(s.history, tokens...)
+	if n := s.o.RepeatLast; n > 0 && len(s.history) > n {
+		s.history = slices.Delete(s.history, 0, len(s.history)-n)
+	}
+}
+
+func (s *Sampler) penalises() bool {
+	return s.o.RepeatPenalty != 1 || s.o.FrequencyPenalty != 0 || s.o.PresencePenalty != 0
+}
+
+// Sample draws a token by its logits, which it does not change; −∞ excludes a
+// token. It fails if a logit is no number or +∞, and if none is left.
+func (s *Sampler) Sample(logits []float32) (int32, error) {
+	if err := s.load(logits); err != nil {
+		return 0, err
+	}
+	s.filter()
+	token := s.draw()
+	s.Accept(token)
+	return token, nil
+}
+
+// A candidate is a token that may be drawn.
+type candidate struct {
+	id    int32
+	logit float32
+	p     float64 // once softmax has been called
+}
+
+// before is the order of candidates: the likely first, and of equals the lower
+// id, so that the order is the same everywhere.
+func before(a, b candidate) int {
+	switch {
+	case a.logit > b.logit:
+		return -1
+	case a.logit < b.logit:
+		return 1
+	}
+	return int(a.id) - int(b.id)
+}
+
+// load lists the candidates with their penalties.
+func (s *Sampler) load(logits []float32) error {
+	s.list = slices.Grow(s.list[:0], len(logits))
+	for id, l := range logits {
+		if l != l || l > math.MaxFloat32 {
+			return fmt.Errorf("sample: the logit of token %d is %v: the model computes no numbers; its weights or adapters may be damaged", id, l)
+		}
+		s.list = append(s.list, candidate{id: int32(id), logit: l})
+	}
+	s.penalise()
+	for _, c := range s.list {
+		if c.logit >= -math.MaxFloat32 {
+			return nil
+		}
+	}
+	return errors.New("sample: no token has a logit above -Inf")
+}
+
+func (s *Sampler) penalise() {
+	counts := map[int32]int{}
+	for _, id := range s.history {
+		if int(id) < len(s.list) && id >= 0 {
+			counts[id]++
+		}
+	}
+	for id, n := range counts {
+		l := &s.list[id].logit
+		if *l > 0 {
+			*l /= s.o.RepeatPenalty
+		} else {
+			*l *= s.o.RepeatPenalty
+		}
+		*l -= float32(n)*s.o.FrequencyPenalty + s.o.PresencePenalty
+	}
+}
+
+// filter leaves the candidates that may be drawn.
+func (s *Sampler) filter() {
+	if s.o.Temperature == 0 {
+		s.list[0] = slices.MinFunc(s.list, before)
+		s.list = s.list[:1]
+		return
+	}
+	if s.o.TopK > 0 && s.o.TopK < len(s.list) {
+		s.topK(s.o.TopK)
+	}
+	if s.o.TopP > 0 && s.o.TopP < 1 {
+		s.topP(float64(s.o.TopP))
+	}
+	if s.o.MinP > 0 {
+		s.minP(float64(s.o.MinP))
+	}
+}
+
+// topK keeps the first k in order.
+func (s *Sampler) topK(k int) {
+	if k > 256 {
+		slices.SortFunc(s.list, before)
+		s.list = s.list[:k]
+		return
+	}
+	// Few enough to be kept in order: of the rest, most are turned away by
+	// one comparison with the last.
+	best := s.list[:0]
+	for _, c := range s.list {
+		if len(best) == k {
+			if before(c, best[k-1]) > 0 {
+				continue
+			}
+			best = best[:k-1]
+		}
+		i, _ := slices.BinarySearchFunc(best, c, before)
+		best = slices.Insert(best, i, c)
+	}
+	s.list = best
+}
+
+// topP keeps the first whose probabilities sum up to p.
+func (s *Sampler) topP(p float64) {
+	slices.SortFunc(s.list, before)
+	s.softmax(1)
+	sum := 0.0
+	for i, c := range s.list {
+		if sum += c.p; sum >= p {
+			s.list = s.list[:i+1]
+			return
+		}
+	}
+}
+
+// minP keeps those that are at least p times as likely as the first.
+func (s *Sampler) minP(p float64) {
+	least := float64(slices.MinFunc(s.list, before).logit) + math.Log(p)
+	s.list = slices.DeleteFunc(s.list, func(c candidate) bool { return float64(c.logit) < least })
+}
+
+// softmax fills in the probabilities at a temperature.
+func (s *Sampler) softmax(temperature float64) {
+	top := float64(slices.MinFunc(s.list, before).logit)
+	sum := 0.0
+	for i := range s.list {
+		c := &s.list[i]
+		c.p = math.Exp((float64(c.logit) - top) / temperature)
+		sum += c.p
+	}
+	for i := range s.list {
+		s.list[i].p /= sum
+	}
+}
+
+// draw picks one of the candidates by chance.
+func (s *Sampler) draw() int32 {
+	if len(s.list) == 1 {
+		return s.list[0].id
+	}
+	s.softmax(float64(s.o.Temperature))
+	at := s.rng.Float64()
+	last := s.list[0].id
+	for _, c := range s.list {
+		if c.p == 0 {
+			continue
+		}
+		last = c.id
+		if at -= c.p; at < 0 {
+			break
+		}
+	}
+	return last // by rounding at may stay above 0
+}

@@ -1,0 +1,61 @@
+package tokenizer_test
+
+import (
+	"fmt"
+	"log"
+	"slices"
+
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// Train a small vocabulary, use it, and list what goes into a GGUF file.
+func Example() {
+	texts := []string{"low lower lowest", "new newer newest", "wide wider widest"}
+	cfg, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 264})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ids := tok.Encode("a lower newest", tokenizer.EncodeOptions{})
+	for _, id := range ids {
+		fmt.Printf("%q,", tok.Piece(id))
+	}
+	fmt.Println()
+	fmt.Println(tok.Decode(ids, tokenizer.DecodeOptions{}))
+	for _, kv := range tok.KeyValues() {
+		fmt.Printf("%s %T\n", kv.Key, kv.Value)
+	}
+	// Output:
+	// "a"," ","lo","we","r"," ","ne","we","st",
+	// a lower newest
+	// tokenizer.ggml.model string
+	// tokenizer.ggml.pre string
+	// tokenizer.ggml.tokens []string
+	// tokenizer.ggml.token_type []int32
+	// tokenizer.ggml.merges []string
+	// tokenizer.ggml.bos_token_id uint32
+	// tokenizer.ggml.eos_token_id uint32
+	// tokenizer.ggml.add_bos_token bool
+	// tokenizer.ggml.add_eos_token bool
+}
+
+// Show text as it is generated, without breaking characters.
+func ExampleDecoder() {
+	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	decoder := tok.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
+	for _, id := range tok.Encode("né", tokenizer.EncodeOptions{}) {
+		fmt.Printf("%q ", decoder.Push(id))
+	}
+	fmt.Printf("%q\n", decoder.Flush())
+	// Output: "n" "" "é" ""
+}
