@@ -42,7 +42,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// make runs pretrain, finetune and export-lora on a little text.
+// makeFiles runs pretrain, finetune and export-lora on a little text.
 func makeFiles(t *testing.T) files {
 	t.Helper()
 	dir := t.TempDir()
@@ -111,6 +111,13 @@ func TestInterop(t *testing.T) {
 	_, err := os.Stat(filepath.Join(stock, "run"))
 	require.NoError(t, err, "run make interop, which fetches llama.cpp")
 	f := makeFiles(t)
+	t.Run("logits", func(t *testing.T) { testLogits(t, f) })
+	t.Run("tokens", func(t *testing.T) { testTokens(t, f) })
+	t.Run("rope", func(t *testing.T) { testRoPE(t, f) })
+}
+
+// Base, adapter and merged model mean the same in llama.cpp as here.
+func testLogits(t *testing.T, f files) {
 	m, err := model.Load(f.base, model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()
@@ -144,8 +151,7 @@ func TestInterop(t *testing.T) {
 }
 
 // The vocabulary that pretrain makes gives the same tokens in llama.cpp.
-func TestInteropTokens(t *testing.T) {
-	f := makeFiles(t)
+func testTokens(t *testing.T, f files) {
 	m, err := model.Load(f.base, model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()
