@@ -21,12 +21,12 @@ type program struct {
 	ModelBase string `name:"model-base" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter"`
 	LoRAOut   string `name:"lora-out" required:"" placeholder:"FILE" help:"GGUF adapter to write." group:"Adapter"`
 	ranks
-	LoRAAlpha float32 `name:"lora-alpha" default:"0" help:"The adapter counts alpha/r times; 0 stands for twice --lora-r." group:"Adapter"`
-	LoRAInit  string  `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start; B starts at zero." group:"Adapter"`
+	LoRAAlpha float32 `name:"lora-alpha" default:"0" help:"Strength: the change of a matrix counts alpha/rank times; 0 stands for twice --lora-r." group:"Adapter"`
+	LoRAInit  string  `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
 
 	training.Flags
 
-	EvalData []string `name:"eval-data" placeholder:"FILE" help:"More held-out text, of another domain say: its loss is reported before and after." group:"Report"`
+	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after; may be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
 	Predict  int      `name:"sample-predict" default:"60" help:"Tokens of the sample." group:"Report"`
 }
@@ -35,14 +35,14 @@ type program struct {
 type ranks struct {
 	R       int `name:"lora-r" default:"8" help:"Rank of the adapter's matrices." group:"Adapter"`
 	WQ      int `name:"rank-wq" default:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
-	WK      int `name:"rank-wk" default:"-1" placeholder:"R" help:"… key matrix." group:"Adapter"`
-	WV      int `name:"rank-wv" default:"-1" placeholder:"R" help:"… value matrix." group:"Adapter"`
-	WO      int `name:"rank-wo" default:"-1" placeholder:"R" help:"… output matrix." group:"Adapter"`
-	FFNGate int `name:"rank-ffn_gate" default:"-1" placeholder:"R" help:"… feed-forward gate matrix." group:"Adapter"`
-	FFNUp   int `name:"rank-ffn_up" default:"-1" placeholder:"R" help:"… feed-forward up matrix." group:"Adapter"`
-	FFNDown int `name:"rank-ffn_down" default:"-1" placeholder:"R" help:"… feed-forward down matrix." group:"Adapter"`
-	TokEmbd int `name:"rank-tok-embd" default:"0" placeholder:"R" help:"Rank for the token embedding." group:"Adapter"`
-	Out     int `name:"rank-out" default:"0" placeholder:"R" help:"Rank for the output matrix." group:"Adapter"`
+	WK      int `name:"rank-wk" default:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
+	WV      int `name:"rank-wv" default:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
+	WO      int `name:"rank-wo" default:"-1" placeholder:"R" help:"Likewise for the attention's output matrix." group:"Adapter"`
+	FFNGate int `name:"rank-ffn_gate" default:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
+	FFNUp   int `name:"rank-ffn_up" default:"-1" placeholder:"R" help:"Likewise for the feed-forward up matrix." group:"Adapter"`
+	FFNDown int `name:"rank-ffn_down" default:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
+	TokEmbd int `name:"rank-tok-embd" default:"0" placeholder:"R" help:"Rank for the token embedding; by default it is left out." group:"Adapter"`
+	Out     int `name:"rank-out" default:"0" placeholder:"R" help:"Rank for the matrix that makes logits; by default it is left out." group:"Adapter"`
 	AttNorm int `name:"rank-att-norm" default:"0" hidden:""`
 	FFNNorm int `name:"rank-ffn-norm" default:"0" hidden:""`
 	OutNorm int `name:"rank-out-norm" default:"0" hidden:""`
@@ -71,24 +71,18 @@ func main() {
 	kong.Parse(&p, kong.Name("finetune"), kong.Description(
 		"Train a LoRA adapter for a GGUF language model on text.\n\n"+
 			"Example: finetune --model-base base.gguf --train-data text.txt --lora-out adapter.gguf --epochs 1"),
-		kong.UsageOnError(), kong.Vars{"adam_alpha": "0.001"})
-	ctx, stop := training.Interruptible()
-	defer stop()
-	err := p.run(ctx)
-	if errors.Is(err, train.ErrStopped) {
-		fmt.Fprintln(os.Stderr, "finetune:", p.StoppedHint())
-		os.Exit(130)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "finetune:", err)
-		os.Exit(1)
-	}
+		kong.ShortUsageOnError(), kong.Vars{"adam_alpha": "0.001"})
+	training.Main("finetune", p.run)
 }
 
 func (p *program) run(ctx context.Context) error {
-	m, err := model.Load(p.ModelBase, model.LoadOptions{})
+	err := p.CheckOutputs(p.inputs(), []training.Path{{Flag: "--lora-out", Path: p.LoRAOut}})
 	if err != nil {
 		return err
+	}
+	m, err := model.Load(p.ModelBase, model.LoadOptions{})
+	if err != nil {
+		return fmt.Errorf("--model-base: %w", err)
 	}
 	defer m.Close()
 	if m.Tokenizer == nil {
@@ -112,6 +106,9 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
+	if err := p.Resume(t); err != nil {
+		return err
+	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
 		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, options.Schedule.Steps)
 
@@ -120,16 +117,16 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	if err := r.measure(ctx); err != nil {
-		return stopped(ctx, err)
+		return training.Stopped(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
 	if err := p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps); err != nil {
 		return err
 	}
 	if err := adapter.Save(p.LoRAOut, lora.SaveOptions{Name: m.Name + " adapter"}); err != nil {
-		return err
+		return fmt.Errorf("--lora-out: %w", err)
 	}
 	if err := r.measure(ctx); err != nil {
-		return stopped(ctx, err)
+		return training.Stopped(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.LoRAOut))
 	}
 	r.print(os.Stdout)
 	return nil
@@ -144,12 +141,13 @@ func parameters(a *lora.Adapter) []*ggml.Tensor {
 	return list
 }
 
-// stopped says that a failure is due to an interrupt.
-func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return train.ErrStopped
+// inputs are the files that are read, besides those of training.Flags.
+func (p *program) inputs() []training.Path {
+	list := []training.Path{{Flag: "--model-base", Path: p.ModelBase}}
+	for _, path := range p.EvalData {
+		list = append(list, training.Path{Flag: "--eval-data", Path: path})
 	}
-	return err
+	return list
 }
 
 func (p *program) newAdapter(m *model.Model) (*lora.Adapter, error) {

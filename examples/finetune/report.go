@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/lora"
@@ -112,8 +113,24 @@ func (r *report) print(w io.Writer) {
 	if r.p.LossCurve != "" {
 		fmt.Fprintf(w, "loss curve: %[1]s.svg, %[1]s.png\n", r.p.LossCurve)
 	}
-	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s --prompt %q\n", generateProgram(), r.p.ModelBase, r.p.LoRAOut, r.p.Prompt)
-	fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s -p %q\n", r.p.ModelBase, r.p.LoRAOut, r.p.Prompt)
+	prompt := r.p.Prompt
+	if prompt == "" {
+		prompt = "Once upon a time"
+	}
+	base, adapter, prompt := shellQuote(r.p.ModelBase), shellQuote(r.p.LoRAOut), shellQuote(prompt)
+	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s --prompt %s\n", generateProgram(), base, adapter, prompt)
+	fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s -p %s\n", base, adapter, prompt)
+}
+
+// shellQuote makes s one word of a shell's command line.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./+:,@%=", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // generateProgram is the command that generates: the program beside this one,

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -22,8 +21,6 @@ import (
 )
 
 type program struct {
-	training.Flags
-
 	ModelOut string `name:"model-out" required:"" placeholder:"FILE" help:"GGUF file to write." group:"Model"`
 	Name     string `name:"name" default:"goggml" help:"Name of the model." group:"Model"`
 	Vocab    int    `name:"vocab" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
@@ -34,7 +31,9 @@ type program struct {
 	KVHeads  int    `name:"kv-heads" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
 	Context  int    `name:"model-ctx" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
 	Tied     bool   `name:"tied" default:"true" negatable:"" help:"Use the token embedding as output matrix too." group:"Model"`
-	Type     string `name:"type" default:"f32" help:"Type of the matrices in the file." group:"Model"`
+	Type     string `name:"type" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
+
+	training.Flags
 }
 
 func main() {
@@ -42,23 +41,16 @@ func main() {
 	kong.Parse(&p, kong.Name("pretrain"), kong.Description(
 		"Train a vocabulary and a small llama model from text files.\n\n"+
 			"Example: pretrain --train-data prose.txt --model-out base.gguf --epochs 1"),
-		kong.UsageOnError(), kong.Vars{"adam_alpha": "0.002"})
-	ctx, stop := training.Interruptible()
-	defer stop()
-	err := p.run(ctx)
-	if errors.Is(err, train.ErrStopped) {
-		fmt.Fprintln(os.Stderr, "pretrain:", p.StoppedHint())
-		os.Exit(130)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "pretrain:", err)
-		os.Exit(1)
-	}
+		kong.ShortUsageOnError(), kong.Vars{"adam_alpha": "0.002"})
+	training.Main("pretrain", p.run)
 }
 
 func (p *program) run(ctx context.Context) error {
-	typ, err := ggml.ParseType(p.Type)
+	typ, err := p.matrixType()
 	if err != nil {
+		return err
+	}
+	if err := p.CheckOutputs(nil, []training.Path{{Flag: "--model-out", Path: p.ModelOut}}); err != nil {
 		return err
 	}
 	vocabulary, err := p.vocabulary()
@@ -88,16 +80,38 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
+	if err := p.Resume(t); err != nil {
+		return err
+	}
 	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
 		float64(config.NumParameters())/1e6, config.Vocab, len(data.Samples), data.Length, options.Schedule.Steps)
 	if err := p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps); err != nil {
 		return err
 	}
 	if err := m.Save(p.ModelOut, model.SaveOptions{Type: matrices(m, typ)}); err != nil {
-		return err
+		return fmt.Errorf("--model-out: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "wrote %s\n", p.ModelOut)
 	return nil
+}
+
+// matrixType is --type, after a try whether rows of the matrices can have it:
+// at the end of the run it is late to learn that they cannot.
+func (p *program) matrixType() (ggml.Type, error) {
+	typ, err := ggml.ParseType(p.Type)
+	if err != nil {
+		return typ, fmt.Errorf("--type: %w", err)
+	}
+	for _, width := range []int{p.Embd, p.FF} {
+		if width < 1 || width > math.MaxInt32 {
+			return typ, fmt.Errorf("--embd is %d and --ff %d; both must be positive", p.Embd, p.FF)
+		}
+		row := make([]float32, width)
+		if err := ggml.Quantize(make([]byte, typ.RowSize(int64(width))), typ, row, width, nil); err != nil {
+			return typ, fmt.Errorf("--type %v with rows of %d elements: %w", typ, width, err)
+		}
+	}
+	return typ, nil
 }
 
 // vocabulary trains the vocabulary on the training data.

@@ -27,13 +27,17 @@ const (
 )
 
 // describe lists what decides the result of the run.
-func (t *Trainer) describe() map[string]string {
+func (t *Trainer) describe() (map[string]string, error) {
 	o := t.options
 	hash := sha256.New()
 	for _, s := range t.data.Samples {
 		binary.Write(hash, binary.LittleEndian, s.Tokens)
 		binary.Write(hash, binary.LittleEndian, s.Weights)
 		binary.Write(hash, binary.LittleEndian, int64(-1))
+	}
+	frozen, err := t.hashFrozen()
+	if err != nil {
+		return nil, err
 	}
 	text := func(v any) string {
 		b, _ := json.Marshal(v)
@@ -46,6 +50,7 @@ func (t *Trainer) describe() map[string]string {
 		}
 	}
 	return map[string]string{
+		"frozen weights":        frozen,
 		"model":                 t.m.Arch + " " + text(t.m.Config),
 		"data":                  hex.EncodeToString(hash.Sum(nil)[:16]),
 		"context":               text(t.data.Length),
@@ -55,7 +60,40 @@ func (t *Trainer) describe() map[string]string {
 		"gradient accumulation": text(o.Accumulate),
 		"seed":                  text(o.Seed),
 		"adapter scales":        text(scales),
+	}, nil
+}
+
+// hashFrozen tells what is not trained from others of the same shape. It looks
+// at the beginning of each tensor only: a large model is not read to its end.
+func (t *Trainer) hashFrozen() (string, error) {
+	frozen := map[string][]*ggml.Tensor{}
+	add := func(x *ggml.Tensor) {
+		if _, trained := t.opt.byName[x.Name()]; !trained {
+			frozen[x.Name()] = append(frozen[x.Name()], x)
+		}
 	}
+	for _, s := range t.m.Config.Tensors() {
+		add(t.m.Weight(s.Name))
+	}
+	for _, base := range slices.Sorted(maps.Keys(t.deltas)) {
+		for _, d := range t.deltas[base] {
+			add(d.A)
+			add(d.B)
+		}
+	}
+	const most = 4096
+	hash := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(frozen)) {
+		for _, x := range frozen[name] {
+			raw := make([]byte, min(most, x.NumBytes()))
+			if err := x.ReadBytes(raw, 0); err != nil {
+				return "", err
+			}
+			fmt.Fprintf(hash, "%s %v ", name, x.Type())
+			hash.Write(raw)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16]), nil
 }
 
 // parts names the tensors of a checkpoint: each parameter and its moments.
@@ -74,7 +112,7 @@ func (t *Trainer) parts() map[string]*ggml.Tensor {
 func (t *Trainer) SaveCheckpoint(path string) error {
 	g := ggml.NewGGUF()
 	defer g.Close()
-	run, err := json.Marshal(t.describe())
+	run, err := json.Marshal(t.identity)
 	if err != nil {
 		return err
 	}
@@ -169,11 +207,10 @@ func (t *Trainer) sameRun(g *ggml.GGUF) error {
 	if err := json.Unmarshal([]byte(text), &theirs); err != nil {
 		return fmt.Errorf("%s: key %s: %w", g.Name(), keyRun, err)
 	}
-	ours := t.describe()
 	var faults []string
-	for _, what := range slices.Sorted(maps.Keys(ours)) {
-		if theirs[what] != ours[what] {
-			faults = append(faults, fmt.Sprintf("%s was %s, is %s", what, theirs[what], ours[what]))
+	for _, what := range slices.Sorted(maps.Keys(t.identity)) {
+		if theirs[what] != t.identity[what] {
+			faults = append(faults, fmt.Sprintf("%s was %s, is %s", what, theirs[what], t.identity[what]))
 		}
 	}
 	parts := t.parts()

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -49,13 +50,16 @@ func (d *Dataset) Tokens() int {
 type TextOptions struct {
 	Length int // predicted tokens of a sample
 	// SampleStart cuts the text where it occurs, and a sample begins at each
-	// cut; without it samples follow each other through the whole text.
+	// cut; what comes before the first is left out. A part of more than Length
+	// tokens becomes several samples. Without SampleStart they follow each other
+	// through the whole text.
 	SampleStart        string
 	IncludeSampleStart bool // keep the string itself in the samples
-	// Overlapping begins a sample at every cut that is as long as possible,
-	// across the following cuts.
+	// Overlapping lets a sample that is too short go on in the text beyond the
+	// next cuts.
 	Overlapping bool
-	// FillWithNext appends the samples that follow to one that is too short.
+	// FillWithNext appends the samples that follow, with their BOS and EOS, to
+	// one that is too short.
 	FillWithNext bool
 	SeparateBOS  bool // put BOS before each sample that begins at a cut
 	SeparateEOS  bool // put EOS after each
@@ -66,18 +70,27 @@ func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, err
 	if o.Length < 1 {
 		return nil, fmt.Errorf("samples of %d tokens are empty", o.Length)
 	}
-	parts := []string{text}
+	texts := []string{text}
 	if o.SampleStart != "" {
-		parts = cut(text, o.SampleStart, o.IncludeSampleStart)
+		texts = cut(text, o.SampleStart, o.IncludeSampleStart)
+		if len(texts) == 0 {
+			return nil, fmt.Errorf("the text does not contain %q, where a sample would start", o.SampleStart)
+		}
 	}
-	var encoded [][]int32
-	for i, part := range parts {
-		ids := t.Encode(part, tokenizer.EncodeOptions{ParseSpecial: true})
-		encoded = append(encoded, separate(t, ids, o, i == 0))
+	var parts []part
+	for i, text := range texts {
+		p := part{ids: t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})}
+		if o.SampleStart != "" && o.SeparateBOS || i == 0 && t.AddsBOS() {
+			p.bos = special(t.BOS())
+		}
+		if o.SampleStart != "" && o.SeparateEOS {
+			p.eos = special(t.EOS())
+		}
+		parts = append(parts, p)
 	}
 	d := &Dataset{Length: o.Length}
-	for i := range encoded {
-		d.addPart(encoded, i, o)
+	for i := range parts {
+		d.addPart(parts[i:], o)
 	}
 	if len(d.Samples) == 0 {
 		return nil, fmt.Errorf("the text has no sample of at least 2 tokens")
@@ -87,45 +100,49 @@ func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, err
 
 // cut splits text where the marker begins; text before the first is dropped.
 func cut(text, marker string, keep bool) []string {
-	var parts []string
-	for i, part := range strings.Split(text, marker) {
+	var texts []string
+	for i, text := range strings.Split(text, marker) {
 		if i == 0 {
 			continue
 		}
 		if keep {
-			part = marker + part
+			text = marker + text
 		}
-		if part != "" {
-			parts = append(parts, part)
+		if text != "" {
+			texts = append(texts, text)
 		}
 	}
-	return parts
+	return texts
 }
 
-func separate(t *tokenizer.Tokenizer, ids []int32, o TextOptions, first bool) []int32 {
-	bos := o.SampleStart != "" && o.SeparateBOS || first && t.AddsBOS()
-	var out []int32
-	if bos && t.BOS() >= 0 {
-		out = append(out, t.BOS())
+// A part is the tokens between two cuts, and the special tokens around them,
+// if any.
+type part struct{ bos, ids, eos []int32 }
+
+func special(id int32) []int32 {
+	if id < 0 {
+		return nil
 	}
-	out = append(out, ids...)
-	if o.SampleStart != "" && o.SeparateEOS && t.EOS() >= 0 {
-		out = append(out, t.EOS())
-	}
-	return out
+	return []int32{id}
 }
 
-// addPart makes the samples that begin in part i.
-func (d *Dataset) addPart(parts [][]int32, i int, o TextOptions) {
-	ids := parts[i]
-	need := o.Length + 1
-	for j := i + 1; (o.Overlapping || o.FillWithNext) && len(ids) < need && j < len(parts); j++ {
-		ids = append(ids[:len(ids):len(ids)], parts[j]...)
+// addPart makes the samples that begin in the first part.
+func (d *Dataset) addPart(parts []part, o TextOptions) {
+	own := slices.Concat(parts[0].bos, parts[0].ids, parts[0].eos)
+	all := own
+	// The last sample may take up to Length tokens more to be full.
+	need := len(own) + o.Length
+	for i := 1; (o.Overlapping || o.FillWithNext) && i < len(parts) && len(all) < need; i++ {
+		switch next := parts[i]; {
+		case o.Overlapping:
+			all = slices.Concat(all[:len(all)-len(parts[i-1].eos)], next.ids, next.eos)
+		case o.FillWithNext:
+			all = slices.Concat(all, next.bos, next.ids, next.eos)
+		}
 	}
-	for from := 0; from+1 < len(ids); from += o.Length {
-		d.Samples = append(d.Samples, Sample{Tokens: ids[from:min(len(ids), from+need)]})
-		if o.Overlapping && from == 0 && len(parts[i]) <= need {
-			return
+	for from := 0; from < max(1, len(own)-1); from += o.Length {
+		if tokens := all[from:min(len(all), from+o.Length+1)]; len(tokens) > 1 {
+			d.Samples = append(d.Samples, Sample{Tokens: tokens})
 		}
 	}
 }

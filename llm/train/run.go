@@ -32,7 +32,9 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 		return err // what the last checkpoint holds is better
 	}
 	if o.Checkpoint != "" {
-		err = errors.Join(err, t.SaveCheckpoint(o.Checkpoint))
+		if saveErr := t.SaveCheckpoint(o.Checkpoint); saveErr != nil {
+			return errors.Join(err, saveErr)
+		}
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/model"
@@ -56,14 +57,15 @@ type Point struct {
 
 // A Trainer fits parameters to a data set. It is used by one goroutine.
 type Trainer struct {
-	m       *model.Model
-	data    *Dataset
-	options Options
-	engine  *model.Engine
-	opt     *optimizer
-	deltas  model.Deltas
-	loss    *model.LossGraph
-	order   order
+	m        *model.Model
+	data     *Dataset
+	options  Options
+	engine   *model.Engine
+	opt      *optimizer
+	deltas   model.Deltas
+	loss     *model.LossGraph
+	order    order
+	identity map[string]string // what decides the result, see describe
 
 	step    int     // optimiser steps that are done
 	History []Point // of each step
@@ -77,8 +79,8 @@ func New(m *model.Model, params []*ggml.Tensor, deltas model.Deltas, data *Datas
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if len(params) == 0 {
-		return nil, errors.New("there are no parameters to train")
+	if err := checkParams(m, params, deltas); err != nil {
+		return nil, err
 	}
 	t := &Trainer{
 		m: m, data: data, options: o, deltas: deltas,
@@ -106,7 +108,43 @@ func (t *Trainer) open(params []*ggml.Tensor) error {
 		Length: t.data.Length, Batch: t.options.Batch, Deltas: t.deltas,
 		Trained: t.opt.byName, Checkpoint: t.options.Checkpointing,
 	})
+	if err != nil {
+		return err
+	}
+	t.identity, err = t.describe()
 	return err
+}
+
+// checkParams demands that each parameter takes part in what is computed, under
+// a name that no other tensor has: gradients are told apart by name.
+func checkParams(m *model.Model, params []*ggml.Tensor, deltas model.Deltas) error {
+	if len(params) == 0 {
+		return errors.New("there are no parameters to train")
+	}
+	named := map[string][]*ggml.Tensor{}
+	for _, list := range deltas {
+		for _, d := range list {
+			named[d.A.Name()] = append(named[d.A.Name()], d.A)
+			named[d.B.Name()] = append(named[d.B.Name()], d.B)
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range params {
+		same := named[p.Name()]
+		if w := m.Weight(p.Name()); w != nil {
+			same = append(same[:len(same):len(same)], w)
+		}
+		switch {
+		case !slices.ContainsFunc(same, p.Is):
+			return fmt.Errorf("the parameter %v is neither a weight of the model nor part of an adapter in use", p)
+		case len(same) > 1 || seen[p.Name()]:
+			return fmt.Errorf("%q names two matrices; a parameter needs a name of its own", p.Name())
+		case p.Type() != ggml.F32:
+			return fmt.Errorf("the parameter %v cannot be trained: only F32 can", p)
+		}
+		seen[p.Name()] = true
+	}
+	return nil
 }
 
 // Close frees the trainer; model and adapters stay open. It never fails.

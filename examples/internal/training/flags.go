@@ -16,7 +16,7 @@ import (
 // Flags are the command-line flags of a training run, for kong. Those that
 // upstream's finetune program had keep its names.
 type Flags struct {
-	TrainData []string `name:"train-data" required:"" placeholder:"FILE" help:"Text to train on; may be given several times." group:"Data"`
+	TrainData []string `name:"train-data" required:"" sep:"none" placeholder:"FILE" help:"Text to train on; may be given several times." group:"Data"`
 	ValidData string   `name:"valid-data" placeholder:"FILE" help:"Held-out text; its loss is reported during the run." group:"Data"`
 	ValidMax  int      `name:"valid-samples" default:"64" help:"Largest number of samples of --valid-data that are evaluated." group:"Data"`
 
@@ -24,15 +24,15 @@ type Flags struct {
 	SampleStart        string `name:"sample-start" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Data"`
 	IncludeSampleStart bool   `name:"include-sample-start" help:"Keep the --sample-start string in the samples." group:"Data"`
 	Escape             bool   `name:"escape" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Data"`
-	Overlapping        bool   `name:"overlapping-samples" help:"Let a sample go on beyond the start of the next." group:"Data"`
-	FillWithNext       bool   `name:"fill-with-next-samples" help:"Fill samples that are shorter than --ctx with those that follow." group:"Data"`
+	Overlapping        bool   `name:"overlapping-samples" help:"Let a sample that is shorter than --ctx go on beyond the start of the next." group:"Data"`
+	FillWithNext       bool   `name:"fill-with-next-samples" help:"Append to a sample that is shorter than --ctx those that follow." group:"Data"`
 	SeparateWithBOS    bool   `name:"separate-with-bos" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Data"`
-	SeparateWithEOS    bool   `name:"separate-with-eos" default:"true" negatable:"" help:"End it with the EOS token." group:"Data"`
+	SeparateWithEOS    bool   `name:"separate-with-eos" default:"true" negatable:"" help:"End each such sample with the EOS token." group:"Data"`
 
 	Batch         int     `name:"batch" short:"b" default:"8" help:"Samples computed at a time." group:"Optimiser"`
 	GradAcc       int     `name:"grad-acc" default:"1" help:"Batches of one optimiser step." group:"Optimiser"`
-	Epochs        int     `name:"epochs" default:"0" help:"Times that the data is seen; 0 for as often as --adam-iter asks, or once." group:"Optimiser"`
-	AdamIter      int     `name:"adam-iter" default:"0" help:"Optimiser steps; 0 for as many as --epochs takes." group:"Optimiser"`
+	Epochs        int     `name:"epochs" default:"0" help:"Times that the data is seen, at most; 0 for as often as --adam-iter needs, or once." group:"Optimiser"`
+	AdamIter      int     `name:"adam-iter" default:"0" help:"Optimiser steps, at most; 0 for as many as --epochs takes." group:"Optimiser"`
 	AdamAlpha     float64 `name:"adam-alpha" default:"${adam_alpha}" help:"Learning rate." group:"Optimiser"`
 	AdamMinAlpha  float64 `name:"adam-min-alpha" default:"0" help:"Learning rate at the end of the run." group:"Optimiser"`
 	AdamDecay     float64 `name:"adam-decay" default:"0" help:"Weight decay." group:"Optimiser"`
@@ -42,12 +42,12 @@ type Flags struct {
 	Warmup        int     `name:"warmup" default:"10" help:"Steps in which the learning rate rises from 0." group:"Optimiser"`
 	Checkpointing bool    `name:"use-checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory." group:"Optimiser"`
 
-	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved." group:"Run"`
-	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue from this checkpoint, if the file exists." group:"Run"`
+	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued." group:"Run"`
+	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists; the other flags must be the same." group:"Run"`
 	SaveEvery     int    `name:"save-every" default:"50" help:"Steps between checkpoints; 0 for the end only." group:"Run"`
 	ValidEvery    int    `name:"valid-every" default:"50" help:"Steps between evaluations." group:"Run"`
-	Seed          uint64 `name:"seed" short:"s" default:"42" help:"Of all that is random." group:"Run"`
-	Threads       int    `name:"threads" short:"t" default:"0" help:"CPU threads; 0 for the number of cores." group:"Run"`
+	Seed          uint64 `name:"seed" short:"s" default:"42" help:"Decides all that is random." group:"Run"`
+	Threads       int    `name:"threads" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Run"`
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png." group:"Run"`
 }
 
@@ -88,6 +88,9 @@ func (f *Flags) LoadValid(t *tokenizer.Tokenizer, path string) (*train.Dataset, 
 
 // Dataset makes samples of text.
 func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*train.Dataset, error) {
+	if f.Ctx < 1 {
+		return nil, fmt.Errorf("--ctx is %d; a sample has at least 1 token", f.Ctx)
+	}
 	start := f.SampleStart
 	if f.Escape {
 		start = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`, `\"`, `"`, `\'`, "'").Replace(start)
@@ -126,12 +129,15 @@ func (f *Flags) steps(samples int) int {
 }
 
 // Resume continues from --checkpoint-in, when the file exists.
-func (f *Flags) Resume(t *train.Trainer) (resumed bool, err error) {
+func (f *Flags) Resume(t *train.Trainer) error {
 	if f.CheckpointIn == "" {
-		return false, nil
+		return nil
 	}
 	if _, err := os.Stat(f.CheckpointIn); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil
 	}
-	return true, t.LoadCheckpoint(f.CheckpointIn)
+	if err := t.LoadCheckpoint(f.CheckpointIn); err != nil {
+		return fmt.Errorf("--checkpoint-in: %w", err)
+	}
+	return nil
 }

@@ -4,36 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/goggml/ggml/internal/lossplot"
 	"github.com/goggml/ggml/internal/progress"
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Interruptible returns a context that an interrupt or a termination signal
-// cancels. A second one ends the program at once.
-func Interruptible() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
-
 // Run trains to the end and reports progress to w. When it is interrupted it
-// returns train.ErrStopped after saving a checkpoint, and tells how to go on.
+// saves a checkpoint, and returns an Interrupted that tells how to go on.
 func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *train.Dataset, steps int) error {
-	resumed, err := f.Resume(t)
-	if err != nil {
-		return err
-	}
 	report := progress.New(w, progress.Options{Total: steps, Start: t.Steps(), Label: "training"})
-	if resumed {
+	if t.Steps() > 0 {
 		report.Printf("continuing from %s at step %d", f.CheckpointIn, t.Steps())
 	}
 	tokens := int64(0)
-	err = t.Run(ctx, train.RunOptions{
+	err := t.Run(ctx, train.RunOptions{
 		Checkpoint: f.CheckpointOut, SaveEvery: f.SaveEvery, Valid: valid, ValidEvery: f.ValidEvery,
 		OnStep: func(p train.Point) {
 			tokens += int64(t.StepTokens())
@@ -41,10 +26,14 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *t
 		},
 		OnValid: func(p train.Point) { report.Printf("step %d: validation loss %.4f", p.Step, p.Loss) },
 	})
+	stopped := err == train.ErrStopped // and nothing else went wrong, as errors.Is would allow
+	if stopped {
+		err = &Interrupted{f.hint(t.Steps())}
+	}
 	if closeErr := report.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil || f.LossCurve != "" && len(t.History) > 0 {
+	if err == nil || stopped {
 		if plotErr := f.plot(t); err == nil {
 			err = plotErr
 		}
@@ -52,12 +41,12 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *t
 	return err
 }
 
-// StoppedHint tells how to continue a run that was interrupted.
-func (f *Flags) StoppedHint() string {
+// hint tells how to continue a run that was interrupted after some steps.
+func (f *Flags) hint(steps int) string {
 	if f.CheckpointOut == "" {
-		return "interrupted; without --checkpoint-out nothing was saved"
+		return "without --checkpoint-out nothing was saved"
 	}
-	return fmt.Sprintf("interrupted; the run is saved in %[1]s: the same command with --checkpoint-in %[1]s continues it", f.CheckpointOut)
+	return fmt.Sprintf("step %d is saved in %[2]s: the same command with --checkpoint-in %[2]s continues the run", steps, f.CheckpointOut)
 }
 
 func (f *Flags) plot(t *train.Trainer) error {

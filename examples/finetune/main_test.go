@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(checked{m}, map[string]func(){"finetune": main})
+}
+
+// checked tests fail when they leave objects open.
+type checked struct{ *testing.M }
+
+func (c checked) Run() int {
+	code := c.M.Run()
+	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
+		fmt.Fprintln(os.Stderr, "tests left objects open:", open)
+		code = 1
+	}
+	return code
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:             "testdata/script",
+		ContinueOnError: true,
+		Setup:           func(e *testscript.Env) error { return writeFiles(e.WorkDir) },
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"pairs": pairs,
+			"cut":   cut,
+		},
+	})
+}
+
+// story makes sentences out of words.
+func story(seed uint64, sentences int, words string) string {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	list := strings.Fields(words)
+	var b strings.Builder
+	for range sentences {
+		for i := range 4 + rng.IntN(5) {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(list[rng.IntN(len(list))])
+		}
+		b.WriteString(".\n")
+	}
+	return b.String()
+}
+
+const (
+	farm = "the old red hen and a small goat eat corn near warm barn while rain falls on hills"
+	code = "x := y + 1 if err != nil { return } for i range n func main ( ) var s string"
+)
+
+// writeFiles makes texts of two domains and a random model for them.
+func writeFiles(folder string) error {
+	texts := map[string]string{
+		"text.txt": story(1, 150, code), "held.txt": story(2, 25, code), "other.txt": story(3, 25, farm),
+		"empty.txt": "", "broken.gguf": "GGUF, but not for long",
+	}
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	c, err := tokenizer.TrainBPE(slices.Values([]string{texts["text.txt"], texts["other.txt"]}), tokenizer.TrainOptions{VocabSize: 288})
+	if err != nil {
+		return err
+	}
+	vocabulary, err := tokenizer.New(c)
+	if err != nil {
+		return err
+	}
+	if err := writeModel(filepath.Join(folder, "base.gguf"), vocabulary, 288, 1); err != nil {
+		return err
+	}
+	if err := writeModel(filepath.Join(folder, "other-base.gguf"), vocabulary, 288, 2); err != nil {
+		return err
+	}
+	return writeModel(filepath.Join(folder, "no-words.gguf"), nil, 288, 1)
+}
+
+func writeModel(path string, t *tokenizer.Tokenizer, vocab int, seed uint64) error {
+	m, err := model.New(model.Config{
+		Arch: "llama", Name: "Tiny", Vocab: vocab, Context: 48, Embd: 32, FF: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8,
+		RMSEps: 1e-5, Tied: true,
+		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 48, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, t, seed)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return m.Save(path, model.SaveOptions{})
+}
+
+// pairs: base.gguf adapter.gguf n demands an adapter of n pairs for the base.
+func pairs(ts *testscript.TestScript, neg bool, args []string) {
+	m, err := model.Load(ts.MkAbs(args[0]), model.LoadOptions{})
+	ts.Check(err)
+	defer m.Close()
+	a, err := lora.Load(ts.MkAbs(args[1]), m)
+	ts.Check(err)
+	defer a.Close()
+	if n := strconv.Itoa(len(a.Pairs())); (n != args[2]) != neg {
+		ts.Fatalf("%s has %s pairs", args[1], n)
+	}
+	for _, p := range a.Pairs() {
+		values, err := ggml.Read[float32](p.B)
+		ts.Check(err)
+		if !slices.ContainsFunc(values, func(v float32) bool { return v != 0 }) {
+			ts.Fatalf("%s of %s was not trained", p.B, args[1])
+		}
+	}
+}
+
+// cut: file takes the last bytes off.
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	info, err := os.Stat(path)
+	ts.Check(err)
+	ts.Check(os.Truncate(path, info.Size()-100))
+}
+
+// The model that pretrain makes is what finetune changes: the loss on the new
+// domain falls.
+func TestPretrainedBase(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	pretrain := filepath.Join(folder, "pretrain")
+	out, err := exec.Command("go", "build", "-o", pretrain, "../pretrain").CombinedOutput()
+	require.NoError(t, err, string(out))
+	run := func(name string, args ...string) string {
+		c := exec.Command(name, args...)
+		c.Dir = folder
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	run(pretrain, "--train-data", "other.txt", "--model-out", "prose.gguf", "--vocab", "300", "--embd", "32", "--ff", "64", "--layers", "2",
+		"--heads", "4", "--kv-heads", "2", "--ctx", "24", "--model-ctx", "48", "--threads", "1", "--adam-iter", "60", "--adam-alpha", "0.01")
+	report := run("finetune", "--model-base", "prose.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--lora-out", "adapter.gguf",
+		"--ctx", "24", "--threads", "1", "--adam-iter", "60", "--adam-alpha", "0.02", "--sample-prompt", "if err", "--sample-predict", "8")
+	row := regexp.MustCompile(`held\.txt +([0-9.]+) +([0-9.]+) +(-[0-9.]+) %`).FindStringSubmatch(report)
+	require.NotNil(t, row, report)
+	change, err := strconv.ParseFloat(row[3], 64)
+	require.NoError(t, err)
+	require.Less(t, change, -25.0, report)
+}
+
+const steps = 240
+
+// longRun is a run of so many steps that a signal reaches it in the middle.
+func longRun(folder, adapter string, more ...string) *exec.Cmd {
+	c := exec.Command("finetune", append([]string{
+		"--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "4", "--valid-every", "5",
+		"--lora-out", adapter, "--ctx", "24", "--batch", "4", "--adam-iter", strconv.Itoa(steps), "--threads", "1",
+	}, more...)...)
+	c.Dir = folder
+	return c
+}
+
+// A run that is stopped in the middle and continued writes the same bytes as
+// one that is not: after an interrupt, which saves the last step, and after a
+// kill, which leaves the last checkpoint.
+func TestStoppedRunContinues(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	out, err := longRun(folder, "whole.gguf").CombinedOutput()
+	require.NoError(t, err, string(out))
+	want, err := os.ReadFile(filepath.Join(folder, "whole.gguf"))
+	require.NoError(t, err)
+
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			adapter, checkpoint := sig.String()+".gguf", sig.String()+".checkpoint"
+			args := []string{"--checkpoint-in", checkpoint, "--checkpoint-out", checkpoint, "--save-every", "7"}
+			log := stop(t, longRun(folder, adapter, args...), sig, "step 20: validation loss")
+			require.NoFileExists(t, filepath.Join(folder, adapter))
+			if sig == syscall.SIGINT {
+				require.Regexp(t, `finetune: interrupted; step \d+ is saved in interrupt\.checkpoint: the same command with --checkpoint-in interrupt\.checkpoint continues the run`, log)
+			}
+
+			out, err := longRun(folder, adapter, args...).CombinedOutput()
+			require.NoError(t, err, string(out))
+			from := regexp.MustCompile(`continuing from \w+\.checkpoint at step (\d+)`).FindStringSubmatch(string(out))
+			require.NotNil(t, from, string(out))
+			step, err := strconv.Atoi(from[1])
+			require.NoError(t, err)
+			require.Greater(t, step, 10)
+			require.Less(t, step, steps, "the run had ended before the signal came")
+			got, err := os.ReadFile(filepath.Join(folder, adapter))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(want, got), "continued at step %d", step)
+		})
+	}
+}
+
+// stop sends a signal when the program has printed a text, checks how it ends,
+// and returns what it printed.
+func stop(t *testing.T, c *exec.Cmd, sig syscall.Signal, after string) string {
+	t.Helper()
+	stderr, err := c.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	var log strings.Builder
+	sent := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		log.WriteString(lines.Text() + "\n")
+		if !sent && strings.Contains(lines.Text(), after) {
+			sent = true
+			require.NoError(t, c.Process.Signal(sig))
+		}
+	}
+	err = c.Wait()
+	require.True(t, sent, log.String())
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, log.String())
+	if sig == syscall.SIGKILL {
+		require.Equal(t, sig, exit.Sys().(syscall.WaitStatus).Signal())
+	} else {
+		require.Equal(t, 130, exit.ExitCode(), log.String())
+	}
+	return log.String()
+}
+
+// Whatever stops the program, it frees all it had, and says what there is.
+func TestRunFreesAll(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	in := func(name string) string { return filepath.Join(folder, name) }
+	p := &program{ModelBase: in("base.gguf"), LoRAOut: in("adapter.gguf"), LoRAInit: "kaiming"}
+	p.ranks = ranks{R: 4, WQ: -1, WK: 0, WV: -1, WO: 2, FFNGate: -1, FFNUp: -1, FFNDown: -1}
+	p.Flags = training.Flags{
+		TrainData: []string{in("text.txt")}, ValidData: in("held.txt"), ValidMax: 4, Ctx: 16, Batch: 2, GradAcc: 1, AdamIter: 3, AdamAlpha: 0.01,
+		AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1,
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := p.run(ctx)
+	require.ErrorIs(t, err, train.ErrStopped)
+	require.EqualError(t, err, "interrupted; nothing was trained yet, and nothing is lost")
+	require.Empty(t, ggml.OpenObjects())
+
+	p.AdamAlpha = 1e30
+	err = p.run(context.Background())
+	require.ErrorIs(t, err, train.ErrDiverged)
+	require.Empty(t, ggml.OpenObjects())
+	require.NoFileExists(t, p.LoRAOut)
+
+	p.AdamAlpha, p.EvalData = 0.01, []string{in("empty.txt")}
+	require.ErrorContains(t, p.run(context.Background()), "--eval-data: ")
+	require.Empty(t, ggml.OpenObjects())
+}
+
+func TestRanks(t *testing.T) {
+	r := ranks{R: 8, WQ: -1, WK: 0, WV: 3, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: 5, TokEmbd: 2}
+	got, err := r.byTarget()
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{
+		"attn_q": 8, "attn_k": 0, "attn_v": 3, "attn_output": 8, "ffn_gate": 8, "ffn_up": 8, "ffn_down": 5, "token_embd": 2, "output": 0,
+	}, got)
+	for _, bad := range []ranks{{AttNorm: 1}, {FFNNorm: 1}, {OutNorm: 1}} {
+		_, err := bad.byTarget()
+		require.ErrorContains(t, err, "llama.cpp ignores adapters of norms")
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for _, s := range []string{"plain-1.0/x.gguf", "", "two words", "it's", "$HOME `id` \\ \"x\"", "line\nbreak", "*", "größer"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+shellQuote(s)).Output()
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Skip("there is no shell")
+		}
+		require.NoError(t, err)
+		require.Equal(t, s, string(out))
+	}
+	require.Equal(t, "plain-1.0/x.gguf", shellQuote("plain-1.0/x.gguf"))
+}

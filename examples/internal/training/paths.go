@@ -1,0 +1,75 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A Path is a file that a flag names.
+type Path struct{ Flag, Path string }
+
+// CheckOutputs finds out before the work, not after it, that an output cannot
+// be written, or would replace an input or another output. The files of Flags
+// are taken into account.
+func (f *Flags) CheckOutputs(inputs, outputs []Path) error {
+	for _, path := range f.TrainData {
+		inputs = append(inputs, Path{"--train-data", path})
+	}
+	inputs = append(inputs, Path{"--valid-data", f.ValidData})
+	outputs = append(outputs, Path{"--checkpoint-out", f.CheckpointOut})
+	if f.LossCurve != "" {
+		outputs = append(outputs, Path{"--loss-curve", f.LossCurve + ".svg"}, Path{"--loss-curve", f.LossCurve + ".png"})
+	}
+	for i, out := range outputs {
+		if out.Path == "" {
+			continue
+		}
+		for _, other := range append(inputs, outputs[:i]...) {
+			if same(out.Path, other.Path) {
+				return fmt.Errorf("%s %s is the file of %s too; give it another name", out.Flag, out.Path, other.Flag)
+			}
+		}
+		if err := writable(out.Path); err != nil {
+			return fmt.Errorf("%s %s cannot be written: %w", out.Flag, out.Path, err)
+		}
+	}
+	return nil
+}
+
+// same tells whether two paths lead to one regular file, or would.
+func same(a, b string) bool {
+	if b == "" {
+		return false
+	}
+	x, err := os.Stat(a)
+	if err != nil {
+		a, errA := filepath.Abs(a)
+		b, errB := filepath.Abs(b)
+		return errA == nil && errB == nil && a == b
+	}
+	y, err := os.Stat(b)
+	return err == nil && x.Mode().IsRegular() && os.SameFile(x, y)
+}
+
+// writable tries to make a file beside path.
+func writable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return errors.New("it is a folder")
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe or a device
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".try-*")
+	if err != nil {
+		var where *fs.PathError
+		if errors.As(err, &where) {
+			return fmt.Errorf("folder %s: %w", filepath.Dir(path), where.Err)
+		}
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(checked{m}, map[string]func(){"pretrain": main})
+}
+
+// checked tests fail when they leave objects open.
+type checked struct{ *testing.M }
+
+func (c checked) Run() int {
+	code := c.M.Run()
+	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
+		fmt.Fprintln(os.Stderr, "tests left objects open:", open)
+		code = 1
+	}
+	return code
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:             "testdata/script",
+		ContinueOnError: true,
+		Setup:           func(e *testscript.Env) error { return writeTexts(e.WorkDir) },
+		Cmds:            map[string]func(*testscript.TestScript, bool, []string){"model": checkModel},
+	})
+}
+
+func writeTexts(folder string) error {
+	rng := rand.New(rand.NewPCG(1, 1))
+	words := strings.Fields("the old red hen and a small goat eat corn near warm barn while rain falls on green hills")
+	var b strings.Builder
+	for range 150 {
+		for range 4 + rng.IntN(5) {
+			b.WriteString(words[rng.IntN(len(words))] + " ")
+		}
+		b.WriteString("so it goes.\n")
+	}
+	text := b.String()
+	for name, text := range map[string]string{"text.txt": text, "held.txt": text[:500], "one.txt": "x", "empty.txt": ""} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkModel: file type vocabulary context demands a complete model whose
+// matrices have the type, and whose vocabulary suits the text.
+func checkModel(ts *testscript.TestScript, _ bool, args []string) {
+	m, err := model.Load(ts.MkAbs(args[0]), model.LoadOptions{})
+	ts.Check(err)
+	defer m.Close()
+	for _, s := range m.Config.Tensors() {
+		want := "f32"
+		if len(s.Shape) > 1 {
+			want = args[1]
+		}
+		if got := m.Weight(s.Name).Type().String(); got != want {
+			ts.Fatalf("%s is %s", s.Name, got)
+		}
+	}
+	if strconv.Itoa(m.Vocab) != args[2] || strconv.Itoa(m.Context) != args[3] {
+		ts.Fatalf("vocabulary %d, context %d", m.Vocab, m.Context)
+	}
+	const text = "the hen and the goat"
+	ids := m.Tokenizer.Encode(text, tokenizer.EncodeOptions{})
+	if len(ids) > len(text)/2 || m.Tokenizer.Decode(ids, tokenizer.DecodeOptions{}) != text {
+		ts.Fatalf("%q becomes %v", text, ids)
+	}
+}
+
+// A run that is interrupted and continued makes the same model.
+func TestInterruptedRunContinues(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeTexts(folder))
+	command := func(name string) *exec.Cmd {
+		c := exec.Command("pretrain", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "4", "--valid-every", "5",
+			"--model-out", name+".gguf", "--checkpoint-in", name+".run", "--checkpoint-out", name+".run", "--save-every", "9",
+			"--vocab", "300", "--embd", "32", "--ff", "64", "--layers", "2", "--heads", "4", "--kv-heads", "2", "--model-ctx", "32",
+			"--ctx", "24", "--batch", "4", "--adam-iter", "100", "--threads", "1")
+		c.Dir = folder
+		return c
+	}
+	out, err := command("whole").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	c := command("parts")
+	stderr, err := c.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	var log strings.Builder
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		log.WriteString(lines.Text() + "\n")
+		if strings.HasPrefix(lines.Text(), "step 20:") {
+			require.NoError(t, c.Process.Signal(os.Interrupt))
+		}
+	}
+	var exit *exec.ExitError
+	require.True(t, errors.As(c.Wait(), &exit), log.String())
+	require.Equal(t, 130, exit.ExitCode(), log.String())
+	require.Regexp(t, `pretrain: interrupted; step \d+ is saved in parts\.run: the same command with --checkpoint-in parts\.run continues the run`, log.String())
+	require.NoFileExists(t, filepath.Join(folder, "parts.gguf"))
+
+	out, err = command("parts").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Regexp(t, `continuing from parts\.run at step [2-9]\d\n`, string(out))
+	want, err := os.ReadFile(filepath.Join(folder, "whole.gguf"))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(folder, "parts.gguf"))
+	require.NoError(t, err)
+	require.True(t, string(want) == string(got))
+}
+
+// Whatever stops the program, it frees all it had.
+func TestRunFreesAll(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeTexts(folder))
+	in := func(name string) string { return filepath.Join(folder, name) }
+	p := &program{
+		ModelOut: in("model.gguf"), Name: "x", Vocab: 280, Embd: 16, FF: 32, Layers: 1, Heads: 2, KVHeads: 1, Context: 16, Type: "f32", Tied: true,
+		Flags: training.Flags{
+			TrainData: []string{in("text.txt")}, Ctx: 16, Batch: 2, GradAcc: 1, AdamIter: 3, AdamAlpha: 0.01,
+			AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1,
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := p.run(ctx)
+	require.ErrorIs(t, err, train.ErrStopped)
+	require.EqualError(t, err, "interrupted; without --checkpoint-out nothing was saved")
+	require.Empty(t, ggml.OpenObjects())
+	require.NoFileExists(t, p.ModelOut)
+	require.NoError(t, p.run(context.Background()))
+	require.Empty(t, ggml.OpenObjects())
+	require.FileExists(t, p.ModelOut)
+}

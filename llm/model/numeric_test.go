@@ -1,0 +1,270 @@
+package model_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// minimalConfig is small enough for central differences. Its rows hold one
+// block of Q8_0 or Q4_0, and more.
+func minimalConfig() model.Config {
+	return model.Config{
+		Arch: "llama", Vocab: 40, Context: 32, Embd: 32, FF: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}
+}
+
+// An adapted model has a pair on every matrix, and the float64 model beside it
+// has the same.
+type adaptedModel struct {
+	*model.Model
+	ref    *refmodel.Model
+	deltas model.Deltas
+	pairs  map[string]*ggml.Tensor // A and B by name
+}
+
+func newAdaptedModel(t *testing.T, typ ggml.Type, rank int, scale float32) *adaptedModel {
+	t.Helper()
+	m := &adaptedModel{Model: tinyModel(t, minimalConfig(), typ), deltas: model.Deltas{}, pairs: map[string]*ggml.Tensor{}}
+	m.ref = reference(t, m.Model)
+	store := newArena(t)
+	place := func(name string) *ggml.Tensor {
+		v, err := m.ref.Weight(name)
+		require.NoError(t, err)
+		m.pairs[name] = store.tensor(name, v.Float32(), v.Ne[0], v.Ne[1])
+		return m.pairs[name]
+	}
+	for _, s := range m.Config.Tensors() {
+		if len(s.Shape) == 2 {
+			require.NoError(t, m.ref.AddRandomLoRA(rank, float64(scale), 11, s.Name))
+			m.deltas[s.Name] = []model.Delta{{A: place(s.Name + ".lora_a"), B: place(s.Name + ".lora_b"), Scale: scale}}
+		}
+	}
+	require.Len(t, m.deltas, 2*7+2, "every target of every layer")
+	return m
+}
+
+// gradients are those of the graph that trains, by name.
+func (m *adaptedModel) gradients(t *testing.T, length int, b model.Batch) map[string][]float32 {
+	t.Helper()
+	store := newArena(t)
+	trained := map[string]*ggml.Tensor{}
+	for name, x := range m.pairs {
+		trained[name] = store.tensor(name+".grad", make([]float32, x.NumElements()), x.Shape()...)
+	}
+	rows := len(b.Tokens) / length
+	l, err := m.NewLossGraph(model.PassOptions{Length: length, Batch: rows, Deltas: m.deltas, Trained: trained})
+	require.NoError(t, err)
+	defer l.Close()
+	_, err = l.Compute(context.Background(), testEngine(t), b)
+	require.NoError(t, err)
+	grads := map[string][]float32{}
+	for name, x := range trained {
+		grads[name], err = ggml.Read[float32](x)
+		require.NoError(t, err)
+	}
+	return grads
+}
+
+// The gradients of A and B of every matrix of every layer, of the token
+// embedding and of the output agree with central differences of the loss, which
+// the float64 model computes from the same (dequantised) weights.
+func TestLoRAGradientsAgainstCentralDifferences(t *testing.T) {
+	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
+		t.Run(typ.String(), func(t *testing.T) {
+			t.Parallel()
+			testCentralDifferences(t, typ)
+		})
+	}
+}
+
+func testCentralDifferences(t *testing.T, typ ggml.Type) {
+	const rank, length, scale = 2, 5, 1.25
+	const bound = 1e-5 // far below the 1e-2 that training would bear
+	m := newAdaptedModel(t, typ, rank, scale)
+	batch, sequences := testBatch(m.Vocab, length)
+	grads := m.gradients(t, length, batch)
+	rng := rand.New(rand.NewPCG(5, uint64(typ)))
+	for _, name := range slices.Sorted(maps.Keys(grads)) {
+		got := grads[name]
+		norm := math.Sqrt(dot(got, got))
+		require.Positive(t, norm, name)
+
+		// Along the gradient the loss rises by its norm.
+		require.InEpsilon(t, norm, m.slope(t, sequences, name, got), bound, name)
+
+		// A random direction sees all elements at once.
+		random := make([]float32, len(got))
+		for i := range random {
+			random[i] = float32(rng.NormFloat64())
+		}
+		want := m.slope(t, sequences, name, random)
+		require.InDelta(t, want, dot(got, random)/math.Sqrt(dot(random, random)), bound*norm, name)
+
+		// Some elements, one by one.
+		indices := rng.Perm(len(got))[:5]
+		single, err := m.ref.NumericGradient(sequences, name, 1e-4, indices...)
+		require.NoError(t, err)
+		var picked []float32
+		for _, i := range indices {
+			picked = append(picked, got[i])
+		}
+		require.InDelta(t, 0, refmath.RelativeError(picked, single)*math.Sqrt(dot(single, single)), bound*norm, name)
+	}
+}
+
+// slope is the central difference of the reference's loss along a direction,
+// for a step of length 1.
+func (m *adaptedModel) slope(t *testing.T, batch []refmodel.Sequence, name string, direction []float32) float64 {
+	t.Helper()
+	const h = 1e-4
+	w, err := m.ref.Weight(name)
+	require.NoError(t, err)
+	old := slices.Clone(w.Data)
+	defer copy(w.Data, old)
+	step := h / math.Sqrt(dot(direction, direction))
+	loss := func(sign float64) float64 {
+		for i, d := range direction {
+			w.Data[i] = old[i] + sign*step*float64(d)
+		}
+		l, err := m.ref.Loss(batch...)
+		require.NoError(t, err)
+		return l
+	}
+	return (loss(1) - loss(-1)) / (2 * h)
+}
+
+func dot[A, B ~float32 | ~float64](a []A, b []B) float64 {
+	sum := 0.0
+	for i, x := range a {
+		sum += float64(x) * float64(b[i])
+	}
+	return sum
+}
+
+// ggml's own backward pass through a graph of stock ops gives the same
+// gradients: another forward graph, and other rules.
+func TestLoRAGradientsAgainstAutograd(t *testing.T) {
+	const rank, length, scale = 2, 10, 1.25
+	m := newAdaptedModel(t, ggml.F32, rank, scale)
+	batch, sequences := testBatch(m.Vocab, length)
+	batch = model.Batch{Tokens: batch.Tokens[:length], Targets: batch.Targets[:length]} // stock loss: no weights
+	sequences[0].Weights = nil
+	want, err := m.ref.Loss(sequences[0])
+	require.NoError(t, err)
+
+	loss, grads := autograd(t, m, batch)
+	require.InEpsilon(t, want, loss, 1e-5)
+	ours := m.gradients(t, length, batch)
+	require.Len(t, grads, len(ours))
+	for name, g := range grads {
+		require.Less(t, refmath.RelativeError(ours[name], g), 1e-5, name)
+	}
+}
+
+// autograd computes loss and gradients of one sequence with stock ops.
+func autograd(t *testing.T, m *adaptedModel, b model.Batch) (float64, map[string][]float32) {
+	t.Helper()
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	for _, p := range m.pairs {
+		p.SetParam()
+	}
+	s := &stockGraph{m: m, c: c, n: int64(len(b.Tokens))}
+	s.tokens = c.NewTensor(ggml.I32, s.n).SetInput()
+	s.positions = c.NewTensor(ggml.I32, s.n).SetInput()
+	labels := c.NewTensor(ggml.F32, int64(m.Vocab), s.n).SetInput()
+	loss := c.CrossEntropyLoss(s.logits(), labels).SetLoss()
+	g := c.NewTrainingGraph(loss)
+	require.NoError(t, g.Backward())
+	for name, p := range m.pairs {
+		grad := g.Grad(p)
+		require.NotNil(t, grad, name)
+		g.Expand(grad.SetOutput())
+	}
+	engine := testEngine(t)
+	require.NoError(t, engine.Allocate(g))
+
+	positions := make([]int32, s.n)
+	oneHot := make([]float32, labels.NumElements())
+	for i, target := range b.Targets {
+		positions[i] = int32(i)
+		oneHot[i*m.Vocab+int(target)] = 1
+	}
+	require.NoError(t, ggml.Write(s.tokens, b.Tokens))
+	require.NoError(t, ggml.Write(s.positions, positions))
+	require.NoError(t, ggml.Write(labels, oneHot))
+	require.NoError(t, g.Reset())
+	require.NoError(t, engine.Backend.Compute(context.Background(), g))
+	grads := map[string][]float32{}
+	for name, p := range m.pairs {
+		v, err := g.Grad(p).Float32s()
+		require.NoError(t, err)
+		grads[name] = v
+	}
+	v, err := ggml.Read[float32](loss)
+	require.NoError(t, err)
+	return float64(v[0]), grads
+}
+
+// A stockGraph is the model as one would write it with ggml's plain ops.
+type stockGraph struct {
+	m                 *adaptedModel
+	c                 *ggml.Context
+	n                 int64
+	tokens, positions *ggml.Tensor
+}
+
+func (s *stockGraph) logits() *ggml.Tensor {
+	c, embd := s.c, "token_embd.weight"
+	d := s.m.deltas[embd][0]
+	x := c.Add(c.GetRows(s.m.Weight(embd), s.tokens), c.Scale(c.MulMat(d.B, c.GetRows(d.A, s.tokens)), d.Scale))
+	for layer := range s.m.Layers {
+		x = s.block(x, fmt.Sprintf("blk.%d.", layer))
+	}
+	return s.linear("output.weight", s.norm("output_norm.weight", x))
+}
+
+func (s *stockGraph) linear(name string, x *ggml.Tensor) *ggml.Tensor {
+	c, d := s.c, s.m.deltas[name][0]
+	return c.Add(c.MulMat(s.m.Weight(name), x), c.Scale(c.MulMat(d.B, c.MulMat(d.A, x)), d.Scale))
+}
+
+func (s *stockGraph) norm(name string, x *ggml.Tensor) *ggml.Tensor {
+	return s.c.Mul(s.c.RMSNorm(x, s.m.RMSEps), s.m.Weight(name))
+}
+
+func (s *stockGraph) block(x *ggml.Tensor, prefix string) *ggml.Tensor {
+	c, m := s.c, s.m
+	name := func(part string) string { return prefix + part + ".weight" }
+	size, heads, kv := int64(m.HeadSize), int64(m.Heads), int64(m.KVHeads)
+
+	in := s.norm(name("attn_norm"), x)
+	rope := func(y *ggml.Tensor, heads int64) *ggml.Tensor {
+		y = c.RoPE(c.Reshape(y, size, heads, s.n), s.positions, nil, m.RoPE)
+		return c.Permute(y, [4]int{0, 2, 1, 3}) // [size, n, heads]
+	}
+	q, k := rope(s.linear(name("attn_q"), in), heads), rope(s.linear(name("attn_k"), in), kv)
+	v := c.Reshape(s.linear(name("attn_v"), in), size, kv, s.n)
+	v = c.Cont(c.Permute(v, [4]int{1, 2, 0, 3})) // [n, size, kv heads]
+	scores := c.DiagMaskInf(c.Scale(c.MulMat(k, q), float32(1/math.Sqrt(float64(size)))), 0)
+	out := c.MulMat(v, c.SoftMax(scores)) // [size, n, heads]
+	out = c.Cont(c.Permute(out, [4]int{0, 2, 1, 3}), size*heads, s.n)
+	x = c.Add(x, s.linear(name("attn_output"), out))
+
+	in = s.norm(name("ffn_norm"), x)
+	act := c.Mul(c.Silu(s.linear(name("ffn_gate"), in)), s.linear(name("ffn_up"), in))
+	return c.Add(x, s.linear(name("ffn_down"), act))
+}

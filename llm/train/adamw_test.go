@@ -1,0 +1,104 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+// single rounds as ggml does, which holds the settings as F32.
+func single(x float64) float64 { return float64(float32(x)) }
+
+// The optimiser agrees with a float64 one over several steps, whether the
+// gradient is clipped or not, with and without decay, when the rate changes.
+func TestOptimizerAgainstReference(t *testing.T) {
+	for _, s := range []AdamW{
+		DefaultAdamW(),
+		{Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-6, Decay: 0.1, Clip: 3},
+		{Beta1: 0.5, Beta2: 0.9, Epsilon: 1e-3, Decay: 0.5},
+		{Epsilon: 0.1, Clip: 0.01},
+	} {
+		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) { testOptimizer(t, s) })
+	}
+}
+
+func testOptimizer(t *testing.T, s AdamW) {
+	b, err := ggml.NewCPUBackend(2)
+	require.NoError(t, err)
+	defer b.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	shapes := [][]int64{{7, 5}, {33}, {4, 3, 2}}
+	var params []*ggml.Tensor
+	for i, shape := range shapes {
+		params = append(params, c.NewTensor(ggml.F32, shape...).SetName(fmt.Sprint("p", i)))
+	}
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	o, err := newOptimizer(b, s, params)
+	require.NoError(t, err)
+	defer o.close()
+
+	rng := rand.New(rand.NewPCG(1, 2))
+	var w, m, v []refmath.Tensor
+	for i, shape := range shapes {
+		w = append(w, refmath.Normal(rng, 1, shape...))
+		m = append(m, refmath.New(shape...))
+		v = append(v, refmath.New(shape...))
+		require.NoError(t, ggml.Write(params[i], w[i].Float32()))
+	}
+	clipped := 0
+	for step := 1; step <= 8; step++ {
+		rate := 0.1 / float64(step)
+		size := []float64{0.01, 1, 0.2}[step%3]
+		var grads []refmath.Tensor
+		norm := 0.0
+		for i, shape := range shapes {
+			g := refmath.Normal(rng, size, shape...)
+			for _, x := range g.Data {
+				norm += x * x
+			}
+			grads = append(grads, g)
+			require.NoError(t, ggml.Write(o.byName[params[i].Name()], g.Float32()))
+		}
+		norm = math.Sqrt(norm)
+		got, err := o.gradientNorm(context.Background())
+		require.NoError(t, err)
+		require.InEpsilon(t, norm, got, 1e-6)
+		require.NoError(t, o.step(step, rate, got))
+
+		factor := 1.0
+		if s.Clip > 0 && norm > s.Clip {
+			factor = s.Clip / norm
+			clipped++
+		}
+		for i := range shapes {
+			for j := range grads[i].Data {
+				grads[i].Data[j] *= factor
+			}
+			w[i], m[i], v[i] = refmath.OptStepAdamW(w[i], grads[i], m[i], v[i], refmath.AdamWAt(step, single(rate), single(s.Beta1), single(s.Beta2), single(s.Epsilon), single(s.Decay)))
+			near(t, w[i], params[i], "weights", step)
+			near(t, m[i], o.first[i], "first moment", step)
+			near(t, v[i], o.second[i], "second moment", step)
+			near(t, refmath.New(shapes[i]...), o.byName[params[i].Name()], "gradient after the step", step)
+		}
+	}
+	if s.Clip > 0 {
+		require.Positive(t, clipped)
+	}
+}
+
+func near(t *testing.T, want refmath.Tensor, got *ggml.Tensor, what string, step int) {
+	t.Helper()
+	values, err := ggml.Read[float32](got)
+	require.NoError(t, err)
+	require.Less(t, refmath.RelativeError(values, want.Data), 1e-5, "%s, step %d", what, step)
+}

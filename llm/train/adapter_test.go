@@ -1,0 +1,200 @@
+package train_test
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/progress"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+func newAdapter(t *testing.T, m *model.Model, seed uint64) *lora.Adapter {
+	t.Helper()
+	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2, "output": 3}, Seed: seed})
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+func matrices(a *lora.Adapter) []*ggml.Tensor {
+	var list []*ggml.Tensor
+	for _, p := range a.Pairs() {
+		list = append(list, p.A, p.B)
+	}
+	return list
+}
+
+func adapterTrainer(t *testing.T, m *model.Model, a *lora.Adapter, d *train.Dataset, o train.Options) *train.Trainer {
+	t.Helper()
+	tr, err := train.New(m, matrices(a), a.Deltas(1), d, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
+func values(t *testing.T, a *lora.Adapter) [][]float32 {
+	t.Helper()
+	var list [][]float32
+	for _, x := range matrices(a) {
+		v, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		list = append(list, v)
+	}
+	return list
+}
+
+// Training an adapter changes the adapter, and nothing else.
+func TestAdapterLearns(t *testing.T) {
+	m := tinyModel(t)
+	before := snapshot(t, m)
+	a := newAdapter(t, m, 1)
+	d := pattern(32, 12)
+	o := options(60)
+	o.Schedule.Peak = 0.03
+	tr := adapterTrainer(t, m, a, d, o)
+	ctx := context.Background()
+	plain, err := tr.EvaluateWith(ctx, nil, d)
+	require.NoError(t, err)
+	fresh, err := tr.Evaluate(ctx, d)
+	require.NoError(t, err)
+	require.Equal(t, plain, fresh, "B is zero at the start")
+	require.NoError(t, tr.Run(ctx, train.RunOptions{}))
+	after, err := tr.Evaluate(ctx, d)
+	require.NoError(t, err)
+	require.Less(t, after, 0.7*plain)
+	again, err := tr.EvaluateWith(ctx, nil, d)
+	require.NoError(t, err)
+	require.Equal(t, plain, again)
+	require.Equal(t, before, snapshot(t, m))
+}
+
+// Trainers of different adapters share a model, each in a goroutine of its own,
+// and do what they do alone.
+func TestConcurrentTrainers(t *testing.T) {
+	const runs = 3
+	m := tinyModel(t)
+	run := func(i int, a *lora.Adapter) error {
+		o := options(25)
+		o.Seed, o.Threads = uint64(i), 1
+		tr, err := train.New(m, matrices(a), a.Deltas(1), pattern(16, 8+i), o)
+		if err != nil {
+			return err
+		}
+		defer tr.Close()
+		return tr.Run(context.Background(), train.RunOptions{})
+	}
+	var alone, together []*lora.Adapter
+	for i := range runs {
+		alone = append(alone, newAdapter(t, m, uint64(i)))
+		together = append(together, newAdapter(t, m, uint64(i)))
+		require.NoError(t, run(i, alone[i]))
+	}
+	errs := make([]error, runs)
+	var group sync.WaitGroup
+	for i := range runs {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			errs[i] = run(i, together[i])
+		}()
+	}
+	group.Wait()
+	for i := range runs {
+		require.NoError(t, errs[i])
+		require.Equal(t, values(t, alone[i]), values(t, together[i]))
+	}
+}
+
+// Steps, evaluations and checkpoints leave no memory behind, neither Go's nor C's.
+func TestMemoryDoesNotGrow(t *testing.T) {
+	m := tinyModel(t)
+	a := newAdapter(t, m, 1)
+	d := pattern(16, 16)
+	const warm, steps = 20, 220
+	tr := adapterTrainer(t, m, a, d, options(steps))
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	var heap, rss [2]uint64
+	var objects [2]map[string]int
+	measure := func(i int) {
+		var s runtime.MemStats
+		runtime.GC() // twice: memory of what has a cleanup is freed by the second
+		debug.FreeOSMemory()
+		runtime.ReadMemStats(&s)
+		heap[i], rss[i], objects[i] = s.HeapAlloc, progress.RSS(), ggml.OpenObjects()
+	}
+	err := tr.Run(context.Background(), train.RunOptions{
+		Checkpoint: path, SaveEvery: 10, Valid: d.Limit(5), ValidEvery: 10,
+		OnStep: func(p train.Point) {
+			switch p.Step {
+			case warm:
+				measure(0)
+			case steps:
+				measure(1)
+			}
+		},
+	})
+	require.NoError(t, err)
+	require.Equal(t, objects[0], objects[1])
+	const step = 1 << 10 // less than a graph, or a copy of its inputs
+	require.Less(t, heap[1], heap[0]+step*(steps-warm))
+	require.Less(t, rss[1], rss[0]+20*step*(steps-warm))
+}
+
+// A checkpoint of one adapter does not continue with a base of other weights.
+func TestCheckpointOfAnotherBase(t *testing.T) {
+	d := pattern(8, 8)
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	m := tinyModel(t)
+	tr := adapterTrainer(t, m, newAdapter(t, m, 1), d, options(3))
+	_, err := tr.Step(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, tr.SaveCheckpoint(path))
+	require.NoError(t, tr.LoadCheckpoint(path))
+
+	other, err := model.New(m.Config, nil, 6)
+	require.NoError(t, err)
+	defer other.Close()
+	tr = adapterTrainer(t, other, newAdapter(t, other, 1), d, options(3))
+	require.ErrorContains(t, tr.LoadCheckpoint(path), "is of another run: frozen weights was ")
+	require.Zero(t, tr.Steps())
+}
+
+func TestParameterErrors(t *testing.T) {
+	m := tinyModel(t)
+	a, b := newAdapter(t, m, 1), newAdapter(t, m, 2)
+	d := pattern(4, 4)
+	query := a.Pairs()[1].A
+	c := ggml.NewContext()
+	defer c.Close()
+	stray := c.NewTensor(ggml.F32, 3).SetName("stray")
+	for want, try := range map[string]struct {
+		params []*ggml.Tensor
+		deltas model.Deltas
+	}{
+		"no parameters": {nil, a.Deltas(1)},
+		"neither a weight of the model nor part of an adapter in use":            {matrices(b), a.Deltas(1)},
+		"the parameter stray f32[3] is neither":                                  {[]*ggml.Tensor{stray}, a.Deltas(1)},
+		`"token_embd.weight.lora_a" names two matrices`:                          {matrices(a), lora.Join(a.Deltas(1), b.Deltas(1))},
+		`"blk.0.attn_q.weight.lora_a" names two matrices; a parameter needs a n`: {[]*ggml.Tensor{query, query}, a.Deltas(1)},
+	} {
+		_, err := train.New(m, try.params, try.deltas, d, options(3))
+		require.ErrorContains(t, err, want)
+	}
+	_, err := train.New(m, matrices(a), a.Deltas(1), &train.Dataset{Length: 4}, options(3))
+	require.EqualError(t, err, "the data set has no samples")
+
+	// Tokens that the model does not have.
+	bad := &train.Dataset{Length: 2, Samples: []train.Sample{{Tokens: []int32{1, 64, 2}}}}
+	tr := adapterTrainer(t, m, a, bad, options(3))
+	_, err = tr.Step(context.Background())
+	require.ErrorContains(t, err, "of the batch is 64; the vocabulary has 64")
+}

@@ -1,0 +1,275 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+const end = 256 // id of BOS and EOS in byteTokenizer
+
+// byteTokenizer has a token for each byte of a text, and "<|endoftext|>".
+func byteTokenizer(t require.TestingT, addBOS bool) *tokenizer.Tokenizer {
+	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: addBOS})
+	require.NoError(t, err)
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	require.EqualValues(t, end, tok.EOS())
+	return tok
+}
+
+// texts shows samples as text, with BOS and EOS as a dot.
+func texts(t require.TestingT, tok *tokenizer.Tokenizer, d *Dataset) []string {
+	var list []string
+	for _, s := range d.Samples {
+		require.Greater(t, len(s.Tokens), 1)
+		require.LessOrEqual(t, len(s.Tokens), d.Length+1)
+		var b strings.Builder
+		for _, id := range s.Tokens {
+			if id == end {
+				b.WriteByte('.')
+			} else {
+				b.Write(tok.Piece(id))
+			}
+		}
+		list = append(list, b.String())
+	}
+	return list
+}
+
+func TestFromText(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		o          TextOptions
+		addBOS     bool
+		want       []string
+	}{
+		{"whole text", "abcdefghij", TextOptions{Length: 3}, false, []string{"abcd", "defg", "ghij"}},
+		{"short last sample", "abcdef", TextOptions{Length: 3}, false, []string{"abcd", "def"}},
+		{"one target left", "abcde", TextOptions{Length: 3}, false, []string{"abcd", "de"}},
+		{"shorter than a sample", "ab", TextOptions{Length: 3}, false, []string{"ab"}},
+		{"samples of one token", "abc", TextOptions{Length: 1}, false, []string{"ab", "bc"}},
+		{"BOS of the text", "abcd", TextOptions{Length: 3, SeparateBOS: true, SeparateEOS: true}, true, []string{".abc", "cd"}},
+		{"special token in the text", "ab<|endoftext|>c", TextOptions{Length: 3}, false, []string{"ab.c"}},
+
+		{"cuts", "x#ab#cdefg#h", TextOptions{Length: 3, SampleStart: "#"}, false, []string{"ab", "cdef", "fg"}},
+		{"cuts, kept", "x#ab#cdefg#h", TextOptions{Length: 3, SampleStart: "#", IncludeSampleStart: true}, false, []string{"#ab", "#cde", "efg", "#h"}},
+		{"nothing between cuts", "##a##bc", TextOptions{Length: 3, SampleStart: "#"}, false, []string{"bc"}},
+		{"long cut", "x--ab-c--d", TextOptions{Length: 5, SampleStart: "--", IncludeSampleStart: true}, false, []string{"--ab-c", "--d"}},
+		{"BOS", "#ab#c", TextOptions{Length: 3, SampleStart: "#", SeparateBOS: true}, false, []string{".ab", ".c"}},
+		{"EOS", "#ab#c", TextOptions{Length: 3, SampleStart: "#", SeparateEOS: true}, false, []string{"ab.", "c."}},
+		{"BOS and EOS", "#ab#cde#f", TextOptions{Length: 3, SampleStart: "#", SeparateBOS: true, SeparateEOS: true}, false, []string{".ab.", ".cde", "e.", ".f."}},
+		{"BOS once", "#ab#c", TextOptions{Length: 3, SampleStart: "#", SeparateBOS: true}, true, []string{".ab", ".c"}},
+
+		{"overlapping", "#ab#cd#ef#g", TextOptions{Length: 4, SampleStart: "#", Overlapping: true}, false, []string{"abcde", "cdefg", "efg"}},
+		{"overlapping, kept", "#a#b#c", TextOptions{Length: 3, SampleStart: "#", IncludeSampleStart: true, Overlapping: true}, false, []string{"#a#b", "#b#c", "#c"}},
+		{"overlapping, long", "#abcde#fg", TextOptions{Length: 3, SampleStart: "#", Overlapping: true}, false, []string{"abcd", "defg", "fg"}},
+		{"overlapping, separated", "#ab#cd", TextOptions{Length: 5, SampleStart: "#", Overlapping: true, SeparateBOS: true, SeparateEOS: true}, false, []string{".abcd.", ".cd."}},
+
+		{"filled", "#ab#cdefghij#k", TextOptions{Length: 4, SampleStart: "#", FillWithNext: true}, false, []string{"abcde", "cdefg", "ghijk"}},
+		{"filled over several", "#a#b#c#d", TextOptions{Length: 2, SampleStart: "#", FillWithNext: true}, false, []string{"abc", "bcd", "cd"}},
+		{"filled, separated", "#ab#cd", TextOptions{Length: 5, SampleStart: "#", FillWithNext: true, SeparateBOS: true, SeparateEOS: true}, false, []string{".ab..c", ".cd."}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tok := byteTokenizer(t, c.addBOS)
+			d, err := FromText(tok, c.text, c.o)
+			require.NoError(t, err)
+			require.Equal(t, c.want, texts(t, tok, d))
+			targets := 0
+			for _, s := range c.want {
+				targets += len(s) - 1
+			}
+			require.Equal(t, targets, d.Tokens())
+		})
+	}
+}
+
+func TestFromTextErrors(t *testing.T) {
+	tok := byteTokenizer(t, false)
+	for _, c := range []struct {
+		text, want string
+		o          TextOptions
+	}{
+		{"", "the text has no sample of at least 2 tokens", TextOptions{Length: 3}},
+		{"a", "the text has no sample of at least 2 tokens", TextOptions{Length: 3}},
+		{"#a#b#", "the text has no sample of at least 2 tokens", TextOptions{Length: 3, SampleStart: "#"}},
+		{"abc", `the text does not contain "\n\n", where a sample would start`, TextOptions{Length: 3, SampleStart: "\n\n"}},
+		{"abc", "samples of 0 tokens are empty", TextOptions{}},
+	} {
+		_, err := FromText(tok, c.text, c.o)
+		require.EqualError(t, err, c.want)
+	}
+}
+
+// Without cuts, each token but the first is a target once, after all the
+// tokens of its sample that come before it.
+func TestEachTokenIsATargetOnce(t *testing.T) {
+	tok := byteTokenizer(t, false)
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a-z]{2,60}`).Draw(t, "text")
+		length := rapid.IntRange(1, 20).Draw(t, "length")
+		d, err := FromText(tok, text, TextOptions{Length: length})
+		require.NoError(t, err)
+		again := text[:1]
+		for i, s := range texts(t, tok, d) {
+			require.Equal(t, again[len(again)-1], s[0], "a sample begins with the last target of the one before")
+			again += s[1:]
+			if i < len(d.Samples)-1 {
+				require.Len(t, s, length+1, "only the last sample is short")
+			}
+		}
+		require.Equal(t, text, again)
+		require.Equal(t, len(text)-1, d.Tokens())
+	})
+}
+
+// With cuts the same holds for each part, whatever fills up short samples.
+func TestCutsLoseNothing(t *testing.T) {
+	tok := byteTokenizer(t, false)
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.StringMatching(`[a-z]{2,12}`), 1, 6).Draw(t, "parts")
+		o := TextOptions{Length: rapid.IntRange(1, 8).Draw(t, "length"), SampleStart: "#"}
+		fill := rapid.IntRange(0, 2).Draw(t, "fill")
+		o.Overlapping, o.FillWithNext = fill == 1, fill == 2
+		d, err := FromText(tok, "#"+strings.Join(parts, "#"), o)
+		require.NoError(t, err)
+		samples := texts(t, tok, d)
+		for i, part := range parts {
+			rest := strings.Join(parts[i+1:], "")
+			for from := 0; from < len(part)-1; from += o.Length {
+				want := part[from:]
+				if fill != 0 {
+					want += rest
+				}
+				require.Equal(t, want[:min(len(want), o.Length+1)], samples[0])
+				samples = samples[1:]
+			}
+		}
+		require.Empty(t, samples)
+	})
+}
+
+func numbered(n int) *Dataset {
+	d := &Dataset{Length: 1}
+	for i := range n {
+		d.Samples = append(d.Samples, Sample{Tokens: []int32{int32(i), 0}})
+	}
+	return d
+}
+
+func TestLimit(t *testing.T) {
+	d := numbered(10)
+	for n, want := range map[int][]int32{
+		1: {0}, 2: {0, 5}, 3: {0, 3, 6}, 4: {0, 2, 5, 7}, 9: {0, 1, 2, 3, 4, 5, 6, 7, 8},
+	} {
+		var got []int32
+		few := d.Limit(n)
+		for _, s := range few.Samples {
+			got = append(got, s.Tokens[0])
+		}
+		require.Equal(t, want, got, n)
+		require.Equal(t, d.Length, few.Length)
+	}
+	for _, all := range []int{-1, 0, 10, 11} {
+		require.Same(t, d, d.Limit(all))
+	}
+}
+
+func TestTargets(t *testing.T) {
+	require.Equal(t, 0, Sample{}.Targets())
+	require.Equal(t, 0, Sample{Tokens: []int32{1}}.Targets())
+	require.Equal(t, 2, Sample{Tokens: []int32{1, 2, 3}}.Targets())
+	require.Equal(t, 1, Sample{Tokens: []int32{1, 2, 3}, Weights: []float32{0, 0.5}}.Targets())
+}
+
+// Each epoch visits every sample once. Its order depends on the seed and the
+// epoch, not on what was asked before.
+func TestOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 40).Draw(t, "samples")
+		seed := rapid.Uint64().Draw(t, "seed")
+		o := order{seed: seed, n: n}
+		var whole []int
+		for epoch := range 3 {
+			var visited []int
+			for i := range n {
+				visited = append(visited, o.at(epoch*n+i))
+			}
+			whole = append(whole, visited...)
+			slices.Sort(visited)
+			for i, v := range visited {
+				require.Equal(t, i, v)
+			}
+		}
+		// Another one is asked here and there.
+		other := order{seed: seed, n: n}
+		for _, position := range rapid.SliceOfN(rapid.IntRange(0, 3*n-1), 1, 20).Draw(t, "positions") {
+			require.Equal(t, whole[position], other.at(position))
+		}
+	})
+}
+
+func TestOrdersDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(4) {
+		o := order{seed: seed, n: 50}
+		for epoch := range 4 {
+			var visited []int
+			for i := range 50 {
+				visited = append(visited, o.at(epoch*50+i))
+			}
+			seen[fmt.Sprint(visited)] = true
+		}
+	}
+	require.Len(t, seen, 16)
+}
+
+// Rows of a batch end in padding that counts nothing.
+func TestMakeBatch(t *testing.T) {
+	b := makeBatch([]Sample{
+		{Tokens: []int32{1, 2, 3, 4}},
+		{Tokens: []int32{5, 6, 7}, Weights: []float32{0.5, 0}},
+		{},
+		{Tokens: []int32{8}},
+		{Tokens: []int32{1, 2, 3, 4, 5, 6}},
+	}, 3)
+	require.Equal(t, []int32{1, 2, 3, 5, 6, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}, b.Tokens)
+	require.Equal(t, []int32{2, 3, 4, 6, 7, 0, 0, 0, 0, 0, 0, 0, 2, 3, 4}, b.Targets)
+	require.Equal(t, []float32{1, 1, 1, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}, b.Weights)
+}
+
+// The rate rises, reaches its peak with the last step of the warm-up, falls
+// from then on, and never leaves its bounds.
+func TestScheduleShape(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Schedule{
+			Peak: rapid.Float64Range(1e-6, 1).Draw(t, "peak"), Warmup: rapid.IntRange(0, 20).Draw(t, "warm-up"),
+			Steps: rapid.IntRange(1, 60).Draw(t, "steps"),
+		}
+		s.Floor = s.Peak * rapid.Float64Range(0, 1).Draw(t, "floor")
+		last := 0.0
+		for step := 1; step <= s.Steps; step++ {
+			rate := s.At(step)
+			require.Greater(t, rate, -1e-12)
+			require.LessOrEqual(t, rate, s.Peak*(1+1e-12))
+			switch {
+			case step <= s.Warmup:
+				require.Greater(t, rate, last)
+			case step > s.Warmup+1:
+				require.LessOrEqual(t, rate, last)
+			}
+			last = rate
+		}
+		if s.Steps > s.Warmup {
+			require.InDelta(t, s.Floor, last, 1e-9)
+		}
+		require.False(t, math.IsNaN(last))
+	})
+}

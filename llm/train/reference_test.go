@@ -1,0 +1,195 @@
+package train_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// reference is the float64 model with the weights that m has now.
+func reference(t *testing.T, m *model.Model) *refmodel.Model {
+	t.Helper()
+	values := map[string]refmodel.Tensor{}
+	for _, w := range weights(m) {
+		data, err := ggml.Read[float32](w)
+		require.NoError(t, err)
+		values[w.Name()] = refmath.From(data, w.Shape()...)
+	}
+	c := m.Config
+	ref, err := refmodel.New(refmodel.Params{
+		Vocab: c.Vocab, Embd: c.Embd, FF: c.FF, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
+		HeadDim: c.HeadSize, RMSEps: float64(c.RMSEps), RoPE: refmath.NewRoPE(c.RoPE.Dims, false),
+	}, values)
+	require.NoError(t, err)
+	return ref
+}
+
+func sequence(s train.Sample) refmodel.Sequence {
+	n := len(s.Tokens) - 1
+	q := refmodel.Sequence{Inputs: s.Tokens[:n], Targets: s.Tokens[1:]}
+	if s.Weights != nil {
+		for _, w := range s.Weights {
+			q.Weights = append(q.Weights, float64(w))
+		}
+	}
+	return q
+}
+
+func sequences(samples []train.Sample) []refmodel.Sequence {
+	var list []refmodel.Sequence
+	for _, s := range samples {
+		list = append(list, sequence(s))
+	}
+	return list
+}
+
+// ragged is a data set of samples of all lengths, some with weights.
+func ragged(samples, length int) *train.Dataset {
+	rng := rand.New(rand.NewPCG(8, 1))
+	d := pattern(samples, length)
+	for i := range d.Samples {
+		s := &d.Samples[i]
+		s.Tokens = s.Tokens[:2+rng.IntN(length)]
+		if i%3 == 0 {
+			s.Weights = make([]float32, len(s.Tokens)-1)
+			for j := range s.Weights {
+				s.Weights[j] = []float32{0, 0.25, 1, 2.5}[rng.IntN(4)]
+			}
+		}
+	}
+	return d
+}
+
+// A whole run agrees with one in float64: batches, accumulation, masks,
+// schedule, clipping, decay.
+func TestRunAgainstReference(t *testing.T) {
+	const steps = 6
+	m := tinyModel(t)
+	d := ragged(11, 10)
+	o := train.Options{
+		Schedule: train.Schedule{Peak: 0.003, Floor: 0.0005, Warmup: 2, Steps: steps},
+		AdamW:    train.AdamW{Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, Decay: 0.1, Clip: 0.5},
+		Batch:    3, Accumulate: 2, Seed: 17, Threads: 2,
+	}
+	ref := reference(t, m)
+	start := map[string]refmath.Tensor{}
+	first, second := map[string]refmath.Tensor{}, map[string]refmath.Tensor{}
+	for _, name := range ref.WeightNames() {
+		w, err := ref.Weight(name)
+		require.NoError(t, err)
+		start[name], first[name], second[name] = w.Clone(), refmath.New(w.Ne[:]...), refmath.New(w.Ne[:]...)
+	}
+	tr := newTrainer(t, m, d, o)
+	clipped := 0
+	for step := 1; step <= steps; step++ {
+		got, err := tr.Step(context.Background())
+		require.NoError(t, err)
+
+		var batch []refmodel.Sequence
+		for i := range o.Batch * o.Accumulate {
+			at := train.OrderAt(o.Seed, len(d.Samples), (step-1)*o.Batch*o.Accumulate+i)
+			batch = append(batch, sequence(d.Samples[at]))
+		}
+		loss, grads, err := ref.Gradient(batch, ref.WeightNames()...)
+		require.NoError(t, err)
+		norm := gradientNorm(grads)
+		require.InEpsilon(t, loss, got.Loss, 1e-5, "step %d", step)
+		require.InEpsilon(t, norm, got.Norm, 1e-4, "step %d", step)
+		require.InEpsilon(t, o.Schedule.At(step), got.Rate, 1e-12)
+		factor := 1.0
+		if norm > o.AdamW.Clip {
+			factor = o.AdamW.Clip / norm
+			clipped++
+		}
+		for name, g := range grads {
+			for i := range g.Data {
+				g.Data[i] *= factor
+			}
+			w, err := ref.Weight(name)
+			require.NoError(t, err)
+			a := o.AdamW
+			var moved refmath.Tensor
+			moved, first[name], second[name] = refmath.OptStepAdamW(w, g, first[name], second[name],
+				refmath.AdamWAt(step, o.Schedule.At(step), a.Beta1, a.Beta2, a.Epsilon, a.Decay))
+			copy(w.Data, moved.Data)
+		}
+	}
+	require.Positive(t, clipped)
+	for _, p := range weights(m) {
+		got, err := ggml.Read[float32](p)
+		require.NoError(t, err)
+		want, err := ref.Weight(p.Name())
+		require.NoError(t, err)
+		var change, wanted []float64
+		for i, before := range start[p.Name()].Data {
+			change = append(change, float64(got[i])-before)
+			wanted = append(wanted, want.Data[i]-before)
+		}
+		require.Less(t, refmath.RelativeError(change, wanted), 1e-3, p.Name())
+	}
+}
+
+func gradientNorm(grads refmodel.Gradients) float64 {
+	sum := 0.0
+	for _, g := range grads {
+		for _, x := range g.Data {
+			sum += x * x
+		}
+	}
+	return math.Sqrt(sum)
+}
+
+// The mean is over weighted tokens, in whatever batches.
+func TestEvaluateAgainstReference(t *testing.T) {
+	m := tinyModel(t)
+	d := ragged(10, 9)
+	want, err := reference(t, m).Loss(sequences(d.Samples)...)
+	require.NoError(t, err)
+	for _, batch := range []int{1, 4, 10, 16} {
+		o := options(1)
+		o.Batch = batch
+		tr := newTrainer(t, m, d, o)
+		got, err := tr.Evaluate(context.Background(), d)
+		require.NoError(t, err)
+		require.InEpsilon(t, want, got, 1e-6, "batch of %d", batch)
+	}
+
+	// A data set of another length than the run's.
+	long := pattern(3, 30)
+	want, err = reference(t, m).Loss(sequences(long.Samples)...)
+	require.NoError(t, err)
+	tr := newTrainer(t, m, d, options(1))
+	got, err := tr.Evaluate(context.Background(), long)
+	require.NoError(t, err)
+	require.InEpsilon(t, want, got, 1e-6)
+
+	_, err = tr.Evaluate(context.Background(), &train.Dataset{Length: 4})
+	require.EqualError(t, err, "the data set has no token to learn")
+}
+
+// Weights are of tokens: a token of weight 0 may be anything, one of weight 2
+// counts as two.
+func TestWeightsOfTokens(t *testing.T) {
+	sample := train.Sample{Tokens: []int32{1, 2, 3, 4, 5}, Weights: []float32{1, 0, 2, 0.5}}
+	other := train.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, Weights: []float32{0, 0, 0, 0.25, 0, 0}}
+	d := &train.Dataset{Length: 6, Samples: []train.Sample{sample, other}}
+	m := tinyModel(t)
+	ref := reference(t, m)
+	loss, grads, err := ref.Gradient(sequences(d.Samples), ref.WeightNames()...)
+	require.NoError(t, err)
+	o := options(1)
+	o.Batch = 2
+	got, err := newTrainer(t, m, d, o).Step(context.Background())
+	require.NoError(t, err)
+	require.InEpsilon(t, loss, got.Loss, 1e-6)
+	require.InEpsilon(t, gradientNorm(grads), got.Norm, 1e-5)
+}
