@@ -90,7 +90,7 @@ func (a *attachedContexts) add(c *contextCore) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !slices.Contains(a.list, c) {
-		a.list = append(a.list, c)
+		a.list = append(slices.DeleteFunc(a.list, func(c *contextCore) bool { return c.h.closed() }), c)
 	}
 }
 
@@ -167,30 +167,34 @@ type placer func(t *C.struct_ggml_tensor) C.goggml_int
 
 // place allocates one tensor with f.
 func (b *Buffer) place(t *Tensor, f placer) error {
+	const op = "tensor_alloc"
+	if err := t.missing(op); err != nil {
+		return err
+	}
 	unpin, err := pin([]*Context{t.ctx})
 	if err != nil {
-		return err
+		return during(err, op, t.operand())
 	}
 	defer unpin()
 	if err := b.h.acquire(); err != nil {
-		return err
+		return during(err, op, t.operand())
 	}
 	defer b.h.release()
-	if t.t == nil {
-		return t.errorf("alloc", nil, "the tensor comes from an op that failed")
-	}
 	t.ctx.attach(b)
 	t.ctx.mu.Lock()
 	defer t.ctx.mu.Unlock()
+	if t.t.view_src != nil {
+		return t.errorf(op, nil, "the tensor is a view; it gets the memory of what it is a view of")
+	}
 	if t.t.data != nil {
-		return t.errorf("alloc", nil, "the tensor has memory already")
+		return t.errorf(op, nil, "the tensor has memory already")
 	}
 	r := f(t.t)
 	if err := guardError(r.error); err != nil {
-		return t.errorf("alloc", nil, "%v", err)
+		return t.errorf(op, nil, "%v", err)
 	}
 	if r.value != C.GGML_STATUS_SUCCESS {
-		return t.errorf("alloc", ErrOutOfMemory, "the buffer refuses the tensor")
+		return t.errorf(op, ErrOutOfMemory, "the buffer refuses the tensor")
 	}
 	return nil
 }
@@ -205,15 +209,19 @@ func (b *Buffer) placeAt(t *Tensor, offset int64) error {
 }
 
 // A TensorAllocator puts tensors into a buffer one after the other. It needs
-// no Close; it is not safe for concurrent use. C: struct ggml_tallocr.
+// no Close, and is safe for concurrent use. C: struct ggml_tallocr.
 type TensorAllocator struct {
 	buffer *Buffer
+	mu     sync.Mutex
 	a      C.struct_ggml_tallocr
 }
 
 // NewTensorAllocator starts at the beginning of the buffer.
 // C: ggml_tallocr_new.
 func NewTensorAllocator(b *Buffer) (*TensorAllocator, error) {
+	if b == nil {
+		return nil, fmt.Errorf("ggml: tensor allocator: the buffer is nil")
+	}
 	if err := b.h.acquire(); err != nil {
 		return nil, err
 	}
@@ -225,16 +233,21 @@ func NewTensorAllocator(b *Buffer) (*TensorAllocator, error) {
 // the buffer is too small, and when the tensor has memory.
 // C: ggml_tallocr_alloc.
 func (a *TensorAllocator) Alloc(t *Tensor) error {
-	if t == nil || t.t == nil {
-		return t.errorf("tallocr_alloc", nil, "there is no tensor to allocate")
-	}
-	size := a.buffer.Size()
-	if need := a.buffer.Type().allocSize(t); int64(a.a.offset)+need > size {
-		return t.errorf("tallocr_alloc", ErrOutOfMemory, "the buffer is too small: the tensor takes %d bytes, %d of %d are free", need, size-int64(a.a.offset), size)
-	}
-	return a.buffer.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var full error
+	err := a.buffer.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
+		size, need := a.buffer.Size(), a.buffer.Type().allocSize(t)
+		if free := size - int64(a.a.offset); need > free {
+			full = t.errorf("tensor_alloc", ErrOutOfMemory, "the buffer is too small: the tensor takes %d bytes, %d of %d are free", need, max(0, free), size)
+			return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
+		}
 		return C.goggml_tallocr_alloc(&a.a, p)
 	})
+	if full != nil {
+		return full
+	}
+	return err
 }
 
 // Allocate gives memory of the buffer type to every tensor of the context
@@ -245,18 +258,21 @@ func (a *TensorAllocator) Alloc(t *Tensor) error {
 // [Scheduler] reuses the memory of a graph's intermediate results.
 // C: ggml_backend_alloc_ctx_tensors_from_buft.
 func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
-	unpin, err := pin([]*Context{c})
+	const op = "alloc_ctx_tensors"
+	if bt == nil {
+		return nil, &OpError{Op: op, Reason: "the buffer type is nil", Caller: callerLine()}
+	}
+	unpin, err := pin(c.closure())
 	if err != nil {
-		return nil, err
+		return nil, during(err, op)
 	}
 	defer unpin()
 	var own, views []*Tensor
 	for _, t := range c.tensorList() {
 		switch {
-		case t.t.data != nil:
 		case t.t.view_src != nil:
 			views = append(views, t)
-		default:
+		case t.t.data == nil:
 			own = append(own, t)
 		}
 	}
@@ -313,8 +329,9 @@ func initViews(c *Context, views []*Tensor) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range views {
-		if t.t.view_src.data == nil {
-			continue // of a tensor of another context that has no memory yet
+		C.goggml_drop_stale(t.t)
+		if t.t.data != nil || t.t.view_src.data == nil {
+			continue // or of a tensor of another context that has no memory yet
 		}
 		r := C.goggml_view_init(t.t)
 		if err := guardError(r.error); err != nil {

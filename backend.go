@@ -113,29 +113,33 @@ func (b *Backend) SetThreads(n int) error {
 // before the next node and Compute returns ctx's cause; the backend stays
 // usable. C: ggml_backend_graph_compute.
 func (b *Backend) Compute(ctx context.Context, g *Graph) error {
-	unpin, err := g.ready(b.device)
+	const op = "graph_compute"
+	unpin, err := g.check(op, []*Device{b.device}, checkReady)
 	if err != nil {
 		return err
 	}
 	defer unpin()
-	return compute(ctx, []*Backend{b}, func() C.goggml_int { return C.goggml_backend_compute(b.b, g.g) })
+	return g.compute(ctx, op, []*Backend{b}, func() C.goggml_int { return C.goggml_backend_compute(b.b, g.g) })
 }
 
 // compute runs f, which uses the backends, alone and until ctx is cancelled.
-func compute(ctx context.Context, backends []*Backend, f func() C.goggml_int) error {
+func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f func() C.goggml_int) error {
+	if ctx == nil {
+		return g.errorf(op, nil, "the context.Context is nil")
+	}
 	// Always in the same order, so that two schedulers cannot wait for each other.
 	backends = slices.SortedFunc(slices.Values(backends), func(a, b *Backend) int {
 		return cmp.Compare(uintptr(unsafe.Pointer(a.b)), uintptr(unsafe.Pointer(b.b)))
 	})
 	for _, b := range slices.Compact(backends) {
 		if err := b.h.acquire(); err != nil {
-			return err
+			return during(err, op, g.operand())
 		}
 		defer b.h.release()
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if why := b.fault.Load(); why != nil {
-			return fmt.Errorf("ggml: %s: %w: %s", b.Name(), ErrBroken, *why)
+			return g.errorf(op, ErrBroken, "backend %s is broken by an earlier failure: %s", b.Name(), *why)
 		}
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -144,7 +148,7 @@ func compute(ctx context.Context, backends []*Backend, f func() C.goggml_int) er
 	stop := watch(ctx, backends)
 	r := f()
 	stop()
-	return finish(ctx, backends, r)
+	return g.finish(ctx, op, backends, r)
 }
 
 // watch raises the abort flags when ctx is cancelled. stop ends that; no
@@ -167,14 +171,14 @@ func watch(ctx context.Context, backends []*Backend) (stop func()) {
 	}
 }
 
-func finish(ctx context.Context, backends []*Backend, r C.goggml_int) error {
+func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, r C.goggml_int) error {
 	if err := guardError(r.error); err != nil {
 		// The other threads may wait for ever for the one that left.
 		why := err.Error()
 		for _, b := range backends {
 			b.fault.Store(&why)
 		}
-		return fmt.Errorf("ggml: compute: %w", err)
+		return g.errorf(op, ErrBroken, "%s", why)
 	}
 	switch r.value {
 	case C.GGML_STATUS_SUCCESS:
@@ -182,9 +186,9 @@ func finish(ctx context.Context, backends []*Backend, r C.goggml_int) error {
 	case C.GGML_STATUS_ABORTED:
 		return context.Cause(ctx)
 	case C.GGML_STATUS_ALLOC_FAILED:
-		return fmt.Errorf("ggml: compute: %w; use a smaller batch or context", ErrOutOfMemory)
+		return g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
 	}
-	return fmt.Errorf("ggml: compute failed with status %d", int(r.value))
+	return g.errorf(op, nil, "it failed with status %d", int(r.value))
 }
 
 // Synchronize waits until all computations and copies are done.
@@ -194,6 +198,8 @@ func (b *Backend) Synchronize() error {
 		return err
 	}
 	defer b.h.release()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return guardError(C.goggml_backend_synchronize(b.b))
 }
 

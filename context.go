@@ -25,6 +25,13 @@ type Context struct {
 	err     error
 	deps    []*Context // contexts whose tensors are operands here
 	buffers []*Buffer  // buffers that hold data of tensors of this context
+	rented  []rental   // what allocators of graphs gave to tensors of this context
+}
+
+// A rental keeps the allocator of a lease as long as the context.
+type rental struct {
+	lease *lease
+	owner any
 }
 
 // contextCore is what a buffer knows of a context. It does not lead back to
@@ -51,8 +58,9 @@ func NewContext() *Context {
 	return c
 }
 
-// Close frees the context once no graph or allocator uses it any more. Its
-// tensors then fail with [ErrClosed]. It never fails. C: ggml_free.
+// Close frees the context, with all tensors and graphs in it, once no call and
+// no allocator uses them any more. From now on their use fails with
+// [ErrClosed]. Close never fails. C: ggml_free.
 func (c *Context) Close() error {
 	if c != nil {
 		c.h.close()
@@ -102,6 +110,13 @@ func (c *Context) tensorList() []*Tensor {
 	return list
 }
 
+// tensorBound is at least the number of tensors.
+func (c *Context) tensorBound() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(C.goggml_arena_tensors(c.arena))
+}
+
 // Lookup finds a tensor by name; nil when there is none. C: ggml_get_tensor.
 func (c *Context) Lookup(name string) *Tensor {
 	for t := range c.Tensors() {
@@ -147,45 +162,101 @@ func containsContext(list []*Context, c *Context) bool {
 	return false
 }
 
-// pin keeps the contexts, and the data of their tensors, from being freed
-// until unpin is called. It fails when one of them has failed or is closed.
+// pin is hold for a use of the graph: it fails when an op of one of the
+// contexts has failed.
 func pin(contexts []*Context) (unpin func(), err error) {
-	var held []*handle
-	unpin = func() {
-		for _, h := range held {
-			h.release()
-		}
-	}
 	for _, c := range contexts {
-		if held, err = c.hold(held); err != nil {
-			unpin()
+		if err := c.Err(); err != nil {
 			return nil, err
 		}
 	}
-	return unpin, nil
+	return hold(contexts)
 }
 
-// hold adds the handles of the context and of its buffers to held.
-func (c *Context) hold(held []*handle) ([]*handle, error) {
-	if err := c.h.acquire(); err != nil {
-		return held, err
+// hold keeps the contexts, and the data of their tensors, from being freed
+// until release is called. It fails when one of them is closed.
+func hold(contexts []*Context) (release func(), err error) {
+	for {
+		var h holding
+		for _, c := range contexts {
+			if err = h.add(c); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			return h.release, nil
+		}
+		h.release()
+		changing, ok := err.(*leaseChanging)
+		if !ok {
+			return nil, err
+		}
+		// Nothing is held meanwhile, so that nobody waits in a circle.
+		changing.lease.settle()
 	}
-	held = append(held, c.h)
+}
+
+// A holding is a set of references.
+type holding struct {
+	handles []*handle
+	leases  []*lease
+}
+
+func (h *holding) release() {
+	for _, l := range h.leases {
+		l.leave()
+	}
+	for _, x := range h.handles {
+		x.release()
+	}
+}
+
+func (h *holding) addHandle(x *handle) error {
+	if err := x.acquire(); err != nil {
+		return err
+	}
+	h.handles = append(h.handles, x)
+	return nil
+}
+
+// add takes references to the context and to all that holds its data.
+func (h *holding) add(c *Context) error {
+	if err := h.addHandle(c.h); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return held, c.err
-	}
 	for _, b := range c.buffers {
 		if b.freed.Load() {
 			continue // its tensors are unallocated by now
 		}
-		if err := b.h.acquire(); err != nil {
-			return held, err
+		if err := h.addHandle(b.h); err != nil {
+			return err
 		}
-		held = append(held, b.h)
 	}
-	return held, nil
+	for _, r := range c.rented {
+		entered, err := r.lease.enter()
+		if err != nil {
+			return err
+		}
+		if entered {
+			h.leases = append(h.leases, r.lease)
+		}
+	}
+	return nil
+}
+
+// rent records that an allocator, the owner, gives memory to tensors of c.
+func (c *Context) rent(l *lease, owner any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rented := []rental{{l, owner}}
+	for _, r := range c.rented {
+		if !r.lease.over() {
+			rented = append(rented, r)
+		}
+	}
+	c.rented = rented
 }
 
 // attach records that tensors of c lie in the buffer.

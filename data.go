@@ -4,7 +4,7 @@ package ggml
 import "C"
 
 import (
-	"fmt"
+	"bytes"
 	"unsafe"
 )
 
@@ -51,27 +51,14 @@ func Write[T Element](t *Tensor, src []T) error {
 	if err := checkElements[T]("set", t, len(src)); err != nil {
 		return err
 	}
-	if t.Contiguous() {
-		return t.WriteBytes(asBytes(src), 0)
-	}
-	// Keep what lies in the gaps.
-	raw := make([]byte, t.NumBytes())
-	if err := t.ReadBytes(raw, 0); err != nil {
-		return err
-	}
-	size := int(unsafe.Sizeof(src[0]))
-	data := asBytes(src)
-	t.eachElement(func(i, offset int64) {
-		copy(raw[offset:offset+int64(size)], data[i*int64(size):])
-	})
-	return t.WriteBytes(raw, 0)
+	return t.scatter(asBytes(src))
 }
 
 // Read returns all elements of a tensor in order, ne0 fastest; the tensor has
 // the type of T. See [ReadInto].
 func Read[T Element](t *Tensor) ([]T, error) {
-	if t == nil {
-		return nil, t.errorf("get", nil, "there is no tensor")
+	if err := t.readable(); err != nil {
+		return nil, err
 	}
 	dst := make([]T, t.NumElements())
 	if err := ReadInto(dst, t); err != nil {
@@ -88,36 +75,126 @@ func ReadInto[T Element](dst []T, t *Tensor) error {
 	if err := checkElements[T]("get", t, len(dst)); err != nil {
 		return err
 	}
-	if t.Contiguous() {
-		return t.ReadBytes(asBytes(dst), 0)
-	}
-	raw := make([]byte, t.NumBytes())
-	if err := t.ReadBytes(raw, 0); err != nil {
-		return err
-	}
-	size := int64(unsafe.Sizeof(dst[0]))
-	data := asBytes(dst)
-	t.eachElement(func(i, offset int64) {
-		copy(data[i*size:(i+1)*size], raw[offset:offset+size])
-	})
-	return nil
+	return t.gather(asBytes(dst))
 }
 
 func checkElements[T Element](op string, t *Tensor, n int) error {
-	if t == nil || t.t == nil {
-		return t.errorf(op, nil, "there is no tensor: it is nil or comes from an op that failed")
+	if err := t.missing(op); err != nil {
+		return err
 	}
 	if want := elementType[T](); t.typ != want {
 		return t.errorf(op, nil, "the tensor has type %v, the slice holds %v", t.typ, want)
 	}
+	return t.fits(op, n)
+}
+
+func (t *Tensor) fits(op string, n int) error {
 	if int64(n) != t.NumElements() {
 		return t.errorf(op, nil, "the tensor has %d elements, the slice %d", t.NumElements(), n)
 	}
 	return nil
 }
 
-// eachElement gives the offset in bytes of each element, in order.
-func (t *Tensor) eachElement(f func(i, offset int64)) {
+// missing is the failure of an op on no tensor: nil, or one that stands for a
+// failed op, whose failure it tells.
+func (t *Tensor) missing(op string) error {
+	if t == nil {
+		return t.errorf(op, errNilTensor, "the tensor is nil")
+	}
+	if t.t == nil {
+		return t.err
+	}
+	return nil
+}
+
+// readable tells why the data cannot be read, before memory is taken for it.
+func (t *Tensor) readable() error { return t.access("get", 0, 0, C.GGML_TENSOR_FLAG_OUTPUT, nil) }
+
+// Float32s returns all elements of a tensor of any type as float32, in order,
+// dequantising them.
+func (t *Tensor) Float32s() ([]float32, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	dst := make([]float32, t.NumElements())
+	if t.typ == F32 {
+		return dst, t.gather(asBytes(dst))
+	}
+	raw := make([]byte, t.packedSize())
+	if err := t.gather(raw); err != nil {
+		return nil, err
+	}
+	return dst, Dequantize(dst, t.typ, raw)
+}
+
+// SetFloat32s fills a tensor of any float or quantised type from float32; a
+// quantised one takes finite values only, see [Quantize].
+func (t *Tensor) SetFloat32s(src []float32) error {
+	if err := t.missing("set"); err != nil {
+		return err
+	}
+	if err := t.fits("set", len(src)); err != nil {
+		return err
+	}
+	switch t.typ {
+	case F32:
+		return t.scatter(asBytes(src))
+	case F16:
+		return t.scatter(asBytes(converted(src, ToFloat16)))
+	case BF16:
+		return t.scatter(asBytes(converted(src, ToBFloat16)))
+	}
+	raw := make([]byte, t.packedSize())
+	if err := Quantize(raw, t.typ, src, int(t.ne[0]), nil); err != nil {
+		return err
+	}
+	return t.scatter(raw)
+}
+
+// converted is src in another type, infinities and all.
+func converted[T Element](src []float32, f func(float32) T) []T {
+	dst := make([]T, len(src))
+	for i, x := range src {
+		dst[i] = f(x)
+	}
+	return dst
+}
+
+// packedSize is the size of the elements in bytes, without gaps.
+func (t *Tensor) packedSize() int64 { return t.typ.RowSize(t.ne[0]) * t.NumRows() }
+
+// gather reads the elements, in order and without gaps.
+func (t *Tensor) gather(dst []byte) error {
+	if t.Contiguous() {
+		return t.ReadBytes(dst, 0)
+	}
+	raw := make([]byte, t.NumBytes())
+	if err := t.ReadBytes(raw, 0); err != nil {
+		return err
+	}
+	size := t.typ.Size()
+	t.eachBlock(func(i, offset int64) { copy(dst[i*size:(i+1)*size], raw[offset:]) })
+	return nil
+}
+
+// scatter writes the elements, given in order and without gaps.
+func (t *Tensor) scatter(src []byte) error {
+	if t.Contiguous() {
+		return t.WriteBytes(src, 0)
+	}
+	// Keep what lies in the gaps.
+	raw := make([]byte, t.NumBytes())
+	if err := t.read("set", raw, 0, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+		return err
+	}
+	size := t.typ.Size()
+	t.eachBlock(func(i, offset int64) { copy(raw[offset:], src[i*size:(i+1)*size]) })
+	return t.WriteBytes(raw, 0)
+}
+
+// eachBlock gives the offset in bytes of each block (or element, when the type
+// has none) in order.
+func (t *Tensor) eachBlock(f func(i, offset int64)) {
 	var nb [MaxDims]int64
 	for d := range nb {
 		nb[d] = t.Stride(d)
@@ -127,7 +204,7 @@ func (t *Tensor) eachElement(f func(i, offset int64)) {
 		for i2 := range t.ne[2] {
 			for i1 := range t.ne[1] {
 				row := i1*nb[1] + i2*nb[2] + i3*nb[3]
-				for i0 := range t.ne[0] {
+				for i0 := range t.ne[0] / t.typ.BlockSize() {
 					f(i, row+i0*nb[0])
 					i++
 				}
@@ -136,51 +213,10 @@ func (t *Tensor) eachElement(f func(i, offset int64)) {
 	}
 }
 
-// Float32s returns all elements of a tensor of any type as float32, in order,
-// dequantising them.
-func (t *Tensor) Float32s() ([]float32, error) {
-	if t != nil && t.typ == F32 {
-		return Read[float32](t)
-	}
-	if t == nil || t.t == nil {
-		return nil, t.errorf("get", nil, "there is no tensor: it is nil or comes from an op that failed")
-	}
-	if !t.Contiguous() {
-		return nil, t.errorf("get", nil, "the tensor must be contiguous to be converted; call Cont")
-	}
-	raw := make([]byte, t.NumBytes())
-	if err := t.ReadBytes(raw, 0); err != nil {
-		return nil, err
-	}
-	dst := make([]float32, t.NumElements())
-	return dst, Dequantize(dst, t.typ, raw)
-}
-
-// SetFloat32s fills a tensor of any float or quantised type from float32.
-func (t *Tensor) SetFloat32s(src []float32) error {
-	if t != nil && t.typ == F32 {
-		return Write(t, src)
-	}
-	if t == nil || t.t == nil {
-		return t.errorf("set", nil, "there is no tensor: it is nil or comes from an op that failed")
-	}
-	if int64(len(src)) != t.NumElements() {
-		return t.errorf("set", nil, "the tensor has %d elements, the slice %d", t.NumElements(), len(src))
-	}
-	raw := make([]byte, t.typ.RowSize(t.ne[0])*t.NumRows())
-	if err := Quantize(raw, t.typ, src, int(t.ne[0]), nil); err != nil {
-		return err
-	}
-	return t.WriteBytes(raw, 0)
-}
-
 // WriteBytes writes raw data at an offset in bytes from the tensor's start.
 // C: ggml_backend_tensor_set.
 func (t *Tensor) WriteBytes(p []byte, offset int64) error {
-	if t.inGraphMemory(C.GGML_TENSOR_FLAG_INPUT) {
-		return t.errorf("set", nil, "the graph may overwrite this tensor before it is used; call SetInput on it before the graph is allocated")
-	}
-	return t.access("set", len(p), offset, func() *C.char {
+	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
 		return C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
 }
@@ -188,42 +224,46 @@ func (t *Tensor) WriteBytes(p []byte, offset int64) error {
 // ReadBytes reads raw data at an offset in bytes from the tensor's start.
 // C: ggml_backend_tensor_get.
 func (t *Tensor) ReadBytes(p []byte, offset int64) error {
-	if t.inGraphMemory(C.GGML_TENSOR_FLAG_OUTPUT) {
-		return t.errorf("get", nil, "the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
-	}
-	return t.access("get", len(p), offset, func() *C.char {
+	return t.read("get", p, offset, C.GGML_TENSOR_FLAG_OUTPUT)
+}
+
+func (t *Tensor) read(op string, p []byte, offset int64, flag C.int32_t) error {
+	return t.access(op, len(p), offset, flag, func() *C.char {
 		return C.goggml_tensor_get(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
 }
 
-// Fill sets every byte of the tensor. C: ggml_backend_tensor_memset.
+// Fill sets every byte of the elements. C: ggml_backend_tensor_memset.
 func (t *Tensor) Fill(value byte) error {
+	if err := t.missing("memset"); err != nil {
+		return err
+	}
+	if !t.Contiguous() {
+		return t.scatter(bytes.Repeat([]byte{value}, int(t.packedSize())))
+	}
 	n := t.NumBytes()
-	return t.access("memset", int(n), 0, func() *C.char {
+	return t.access("memset", int(n), 0, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
 		return C.goggml_tensor_memset(t.t, C.uint8_t(value), 0, C.size_t(n))
 	})
 }
 
 // access runs f with the tensor's data held in place, after the checks that
-// C leaves to an assertion or a crash.
-func (t *Tensor) access(op string, n int, offset int64, f func() *C.char) error {
-	if t == nil || t.t == nil {
-		return t.errorf(op, nil, "there is no tensor: it is nil or comes from an op that failed")
+// C leaves to an assertion or a crash. flag is the one that a tensor in a
+// graph's memory must have.
+func (t *Tensor) access(op string, n int, offset int64, flag C.int32_t, f func() *C.char) error {
+	if err := t.missing(op); err != nil {
+		return err
 	}
 	unpin, err := pin(t.ctx.closure())
 	if err != nil {
-		return t.errorf(op, err, "%v", err)
+		return during(err, op, t.operand())
 	}
 	defer unpin()
-	root := t.t
-	if root.view_src != nil {
-		root = root.view_src
-	}
-	if t.t.data == nil || root.data == nil || root.buffer == nil {
-		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
+	if err := t.accessible(op, flag); err != nil {
+		return err
 	}
 	if size := int64(C.ggml_nbytes(t.t)); offset < 0 || offset > size || int64(n) > size-offset {
-		return t.errorf(op, nil, "bytes %d to %d are beyond the tensor, which has %d", offset, offset+int64(n), size)
+		return t.errorf(op, nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
 	}
 	if n == 0 {
 		return nil // C would have no pointer to give to f
@@ -234,37 +274,57 @@ func (t *Tensor) access(op string, n int, offset int64, f func() *C.char) error 
 	return nil
 }
 
-// inGraphMemory tells whether a graph allocator placed the tensor, in memory
-// that it shares among the results of the graph, and the tensor lacks the flag.
-func (t *Tensor) inGraphMemory(without C.int32_t) bool {
-	var yes bool
-	t.inspect(func() {
-		root := t.t
-		if root.view_src != nil {
-			root = root.view_src
-		}
-		yes = root.buffer != nil && root.flags&without == 0 &&
-			C.ggml_backend_buffer_get_usage(root.buffer) == C.GGML_BACKEND_BUFFER_USAGE_COMPUTE
-	})
-	return yes
+// accessible tells why the data cannot be used now. The context is pinned.
+func (t *Tensor) accessible(op string, flag C.int32_t) error {
+	root := t.t
+	if root.view_src != nil {
+		root = root.view_src
+	}
+	if !bool(C.goggml_has_memory(t.t)) || root.buffer == nil {
+		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
+	}
+	// A graph allocator shares its memory among the results of the graph.
+	if root.flags&flag != 0 || C.ggml_backend_buffer_get_usage(root.buffer) != C.GGML_BACKEND_BUFFER_USAGE_COMPUTE {
+		return nil
+	}
+	if flag == C.GGML_TENSOR_FLAG_INPUT {
+		return t.errorf(op, nil, "the graph may overwrite this tensor before it is used; call SetInput on it before the graph is allocated")
+	}
+	return t.errorf(op, nil, "the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
 }
 
 // CopyTensor copies the data of src to dst, which has the same shape, type
 // and layout, and may lie on another device. C: ggml_backend_tensor_copy.
 func CopyTensor(dst, src *Tensor) error {
-	if src == nil || src.t == nil || dst == nil || dst.t == nil {
-		return fmt.Errorf("ggml: tensor_copy: there is no tensor: one is nil or comes from an op that failed")
+	const op = "tensor_copy"
+	operands := []Operand{src.operand(), dst.operand()}
+	fail := func(cause error, reason string) error {
+		return &OpError{Op: op, Operands: operands, Reason: reason, Caller: callerLine(), Err: cause}
 	}
-	if src.typ != dst.typ || src.ne != dst.ne || !bool(C.ggml_are_same_stride(src.t, dst.t)) {
-		return &OpError{Op: "tensor_copy", Operands: []Operand{src.operand(), dst.operand()}, Reason: "type, shape and layout must be equal", Caller: callerLine()}
+	if src == nil || dst == nil {
+		return fail(errNilTensor, "a tensor is nil")
 	}
-	if err := src.access("tensor_copy", 0, 0, nil); err != nil {
-		return err
+	for _, t := range []*Tensor{src, dst} {
+		if t.t == nil {
+			return t.err
+		}
 	}
-	unpin, err := pin(src.ctx.closure())
+	unpin, err := pin(append(src.ctx.closure(), dst.ctx.closure()...))
 	if err != nil {
-		return err
+		return during(err, op, operands...)
 	}
 	defer unpin()
-	return dst.access("tensor_copy", int(dst.NumBytes()), 0, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
+	if src.typ != dst.typ || src.ne != dst.ne || !bool(C.ggml_are_same_stride(src.t, dst.t)) {
+		return fail(nil, "type, shape and layout must be equal")
+	}
+	if err := src.accessible(op, C.GGML_TENSOR_FLAG_OUTPUT); err != nil {
+		return err
+	}
+	if err := dst.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+		return err
+	}
+	if err := guardError(C.goggml_tensor_copy(src.t, dst.t)); err != nil {
+		return fail(nil, err.Error())
+	}
+	return nil
 }

@@ -163,5 +163,5 @@ func (d *Device) SupportsOp(t *Tensor) bool {
 // SupportsBufferType tells whether the device computes on tensors that lie in
 // such memory. C: ggml_backend_dev_supports_buft.
 func (d *Device) SupportsBufferType(bt *BufferType) bool {
-	return bool(C.ggml_backend_dev_supports_buft(d.d, bt.b))
+	return bt != nil && bool(C.ggml_backend_dev_supports_buft(d.d, bt.b))
 }

@@ -59,14 +59,19 @@ type OpError struct {
 // Error names the op, its operands, the reason and the caller's line.
 func (e *OpError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ggml: %s(", e.Op)
+	fmt.Fprintf(&b, "ggml: %s", e.Op)
 	for i, o := range e.Operands {
-		if i > 0 {
+		if i == 0 {
+			b.WriteByte('(')
+		} else {
 			b.WriteString(", ")
 		}
 		b.WriteString(o.String())
 	}
-	b.WriteString("): ")
+	if len(e.Operands) > 0 {
+		b.WriteByte(')')
+	}
+	b.WriteString(": ")
 	b.WriteString(e.Reason)
 	if e.Caller != "" {
 		fmt.Fprintf(&b, " (at %s)", e.Caller)
@@ -76,3 +81,25 @@ func (e *OpError) Error() string {
 
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
+
+// A closedError is the use of a closed object.
+type closedError struct {
+	kind   string
+	caller string
+}
+
+func (e *closedError) Error() string {
+	return fmt.Sprintf("ggml: %s: %v (at %s)", e.kind, ErrClosed, e.caller)
+}
+
+func (e *closedError) Unwrap() error { return ErrClosed }
+
+// during tells a closedError as the failure of an op on operands; other errors
+// stay as they are.
+func during(err error, op string, operands ...Operand) error {
+	closed, ok := err.(*closedError)
+	if !ok {
+		return err
+	}
+	return &OpError{Op: op, Operands: operands, Reason: "the " + closed.kind + " is closed", Caller: closed.caller, Err: ErrClosed}
+}

@@ -6,6 +6,9 @@ import "C"
 import (
 	"fmt"
 	"iter"
+	"strings"
+	"sync"
+	"unsafe"
 )
 
 // A Graph is a list of tensors in the order in which they are computed, with
@@ -13,12 +16,15 @@ import (
 // as needed.
 //
 // Building a graph keeps the first error, which allocation and compute return,
-// as the context does. A Graph is safe for concurrent use, but computing it
-// twice at once is not. C: struct ggml_cgraph.
+// as the context does. A Graph is safe for concurrent use: what changes or
+// computes it waits. C: struct ggml_cgraph.
 type Graph struct {
-	ctx   *Context
-	g     *C.struct_ggml_cgraph
-	grads bool
+	ctx      *Context
+	busy     sync.Mutex // one change or computation at a time; locked before the context
+	g        *C.struct_ggml_cgraph
+	grads    bool
+	backward bool                    // Backward was called
+	leaves   []*C.struct_ggml_tensor // expanded by the caller, maybe used by no node
 }
 
 // NewGraph makes a graph that computes the outputs, which are marked as such
@@ -60,33 +66,41 @@ func (g *Graph) Expand(tensors ...*Tensor) *Graph {
 func (g *Graph) expand(t *Tensor) error {
 	const op = "build_forward_expand"
 	if t == nil {
-		return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: "the tensor is nil", Caller: callerLine()}
+		return t.errorf(op, errNilTensor, "the tensor is nil")
 	}
 	if t.ctx != g.ctx {
 		g.ctx.mu.Lock()
 		g.ctx.addDep(t.ctx)
 		g.ctx.mu.Unlock()
 	}
+	g.busy.Lock()
+	defer g.busy.Unlock()
 	contexts := g.ctx.closure()
 	unpin, err := pin(contexts)
 	if err != nil {
-		return err
+		return during(err, op, t.operand())
 	}
 	defer unpin()
 	if t.t == nil {
-		return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: "the tensor comes from an op that failed", Caller: callerLine()}
+		return t.err
 	}
-	g.ctx.mu.Lock()
-	defer g.ctx.mu.Unlock()
 	// All that t can depend on lies in these contexts.
 	bound := 1
 	for _, c := range contexts {
-		bound += int(C.goggml_arena_tensors(c.arena))
+		bound += c.tensorBound()
 	}
+	g.ctx.mu.Lock()
+	defer g.ctx.mu.Unlock()
 	if err := g.reserve(bound); err != nil {
 		return err
 	}
-	return guardError(C.goggml_graph_expand(g.g, t.t))
+	if t.t.op == C.GGML_OP_NONE {
+		g.leaves = append(g.leaves, t.t)
+	}
+	if err := guardError(C.goggml_graph_expand(g.g, t.t, C.size_t(bound))); err != nil {
+		return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: err.Error(), Caller: callerLine()}
+	}
+	return nil
 }
 
 // reserve makes room for n nodes. The caller holds the context's lock.
@@ -105,62 +119,6 @@ func (g *Graph) reserve(n int) error {
 	}
 	g.g = (*C.struct_ggml_cgraph)(r.value)
 	return nil
-}
-
-// Backward extends a training graph by the gradients of its loss (see
-// [Tensor.SetLoss]) with respect to its parameters (see [Tensor.SetParam]).
-// Grad finds them. Ops without a backward are an error.
-// C: ggml_build_backward_expand.
-func (g *Graph) Backward() error {
-	if !g.grads {
-		return fmt.Errorf("ggml: the graph has no room for gradients; make it by NewTrainingGraph")
-	}
-	unpin, err := pin(g.ctx.closure())
-	if err != nil {
-		return err
-	}
-	defer unpin()
-	if g.g == nil {
-		return fmt.Errorf("ggml: the graph is empty")
-	}
-	g.ctx.mu.Lock()
-	defer g.ctx.mu.Unlock()
-	// A rule of the backward pass makes fewer than 16 nodes.
-	if err := g.reserve(16 * (int(C.ggml_graph_n_nodes(g.g)) + 1)); err != nil {
-		return err
-	}
-	if err := guardError(C.goggml_graph_backward(g.ctx.arena, g.g, nil)); err != nil {
-		g.ctx.err = fmt.Errorf("ggml: build_backward_expand: %w", err)
-		return g.ctx.err
-	}
-	return nil
-}
-
-// Reset sets the gradient of the loss to 1, and other gradients that live from
-// one compute to the next to 0. The graph is allocated. A compute overwrites
-// the gradient of the loss: call Reset before each. C: ggml_graph_reset.
-func (g *Graph) Reset() error {
-	unpin, err := g.ready(nil)
-	if err != nil {
-		return err
-	}
-	defer unpin()
-	return guardError(C.goggml_graph_reset(g.g))
-}
-
-// Grad returns the gradient of a tensor, nil when the graph has none.
-// C: ggml_graph_get_grad.
-func (g *Graph) Grad(t *Tensor) *Tensor {
-	if !g.grads {
-		return nil
-	}
-	var grad *Tensor
-	g.inspect(func() {
-		if p := C.ggml_graph_get_grad(g.g, t.ptr()); p != nil {
-			grad = newTensor(g.ctx, p)
-		}
-	})
-	return grad
 }
 
 func (g *Graph) inspect(f func()) {
@@ -182,13 +140,12 @@ func (g *Graph) NumNodes() int {
 	return n
 }
 
-// Nodes iterates over the tensors in the order of computation.
-// C: ggml_graph_node.
+// Nodes iterates over the tensors in the order of computation; over none when
+// a context they belong to is closed. C: ggml_graph_node.
 func (g *Graph) Nodes() iter.Seq[*Tensor] {
 	return func(yield func(*Tensor) bool) {
 		for i := range g.NumNodes() {
-			var t *Tensor
-			g.inspect(func() { t = newTensor(g.ctx, C.ggml_graph_node(g.g, C.int(i))) })
+			t := g.node(i)
 			if t == nil || !yield(t) {
 				return
 			}
@@ -196,43 +153,79 @@ func (g *Graph) Nodes() iter.Seq[*Tensor] {
 	}
 }
 
-// ready holds the graph and its data for a compute on a device (nil: on
-// several), after the checks of what would crash it.
-func (g *Graph) ready(d *Device) (unpin func(), err error) {
-	return g.check(d, true)
-}
-
-func (g *Graph) check(d *Device, allocated bool) (unpin func(), err error) {
-	if g == nil {
-		return nil, fmt.Errorf("ggml: the graph is nil")
-	}
-	unpin, err = pin(g.ctx.closure())
+func (g *Graph) node(i int) *Tensor {
+	release, err := hold(g.ctx.closure())
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	if err := g.faults(d, allocated); err != nil {
-		unpin()
-		return nil, err
-	}
-	return unpin, nil
+	defer release()
+	var p *C.struct_ggml_tensor
+	g.inspect(func() { p = C.ggml_graph_node(g.g, C.int(i)) })
+	return g.tensor(p)
 }
 
-func (g *Graph) faults(d *Device, allocated bool) error {
+// A checkLevel says how much of a graph is checked.
+type checkLevel int
+
+const (
+	checkBuilt     checkLevel = iota // its ops have not failed, its contexts are open
+	checkAllocated                   // and its tensors have memory
+	checkReady                       // and row indices are in range
+)
+
+// check holds the graph and its data for an op until unpin, after the checks of
+// what would crash it: on given devices, one of which must support each op.
+func (g *Graph) check(op string, devices []*Device, level checkLevel) (unpin func(), err error) {
+	if g == nil {
+		return nil, g.errorf(op, nil, "the graph is nil")
+	}
+	g.busy.Lock()
+	release, err := pin(g.ctx.closure())
+	if err == nil {
+		if err = g.faults(op, devices, level); err != nil {
+			release()
+		}
+	}
+	if err != nil {
+		err = during(err, op, g.operand())
+		g.busy.Unlock()
+		return nil, err
+	}
+	return func() {
+		release()
+		g.busy.Unlock()
+	}, nil
+}
+
+func (g *Graph) operand() Operand {
+	if g == nil {
+		return Operand{Name: "nil"}
+	}
+	return Operand{Name: fmt.Sprintf("graph of %d nodes", g.NumNodes())}
+}
+
+// errorf makes an error about the graph.
+func (g *Graph) errorf(op string, cause error, format string, args ...any) error {
+	return &OpError{Op: op, Operands: []Operand{g.operand()}, Reason: fmt.Sprintf(format, args...), Caller: callerLine(), Err: cause}
+}
+
+func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
 	if g.g == nil {
-		return fmt.Errorf("ggml: the graph is empty; add tensors by Expand")
+		return g.errorf(op, nil, "the graph is empty; add tensors by Expand")
 	}
-	var device C.ggml_backend_dev_t
-	if d != nil {
-		device = d.d
+	list := make([]C.ggml_backend_dev_t, len(devices))
+	names := make([]string, len(devices))
+	for i, d := range devices {
+		list[i], names[i] = d.d, d.Name()
 	}
-	c := C.goggml_graph_check(g.g, device, C.bool(allocated))
+	c := C.goggml_graph_check(g.g, unsafe.SliceData(list), C.int(len(list)), C.bool(level >= checkAllocated), C.bool(level >= checkReady))
 	if c.fault == C.GOGGML_FAULT_NONE {
 		return nil
 	}
-	node := newTensor(g.ctx, c.node)
+	node := g.tensor(c.node)
 	e := &OpError{Op: node.Op(), Caller: callerLine(), Operands: []Operand{node.operand()}}
 	if c.operand != nil {
-		e.Operands = append(e.Operands, newTensor(g.ctx, c.operand).operand())
+		e.Operands = append(e.Operands, g.tensor(c.operand).operand())
 	}
 	switch c.fault {
 	case C.GOGGML_FAULT_UNALLOCATED:
@@ -241,7 +234,20 @@ func (g *Graph) faults(d *Device, allocated bool) error {
 	case C.GOGGML_FAULT_INDEX:
 		e.Reason = fmt.Sprintf("row index %d is out of range: there are %d rows", int64(c.value), int64(c.limit))
 	case C.GOGGML_FAULT_UNSUPPORTED:
-		e.Reason = fmt.Sprintf("device %s does not support this op on these types and shapes; use a Scheduler with the CPU as its last backend", d.Name())
+		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(names, " or "))
 	}
 	return e
+}
+
+// tensor finds the context of a tensor of the graph. The caller holds it.
+func (g *Graph) tensor(p *C.struct_ggml_tensor) *Tensor {
+	for _, c := range g.ctx.closure() {
+		c.mu.Lock()
+		owns := bool(C.goggml_arena_owns(c.arena, p))
+		c.mu.Unlock()
+		if owns {
+			return newTensor(c, p)
+		}
+	}
+	return newTensor(g.ctx, p)
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	_ "github.com/goggml/ggml/csrc" // so that a change there rebuilds this package
 )
 
 func init() { C.goggml_install() }

@@ -1,7 +1,6 @@
 package ggml
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -45,7 +44,7 @@ func (h *handle) acquire() error {
 	for {
 		s := h.state.Load()
 		if s&closedBit != 0 {
-			return fmt.Errorf("ggml: %s: %w", h.kind, ErrClosed)
+			return &closedError{kind: h.kind, caller: callerLine()}
 		}
 		if h.state.CompareAndSwap(s, s+1) {
 			return nil

@@ -5,8 +5,10 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +71,12 @@ func goggmlLog(level C.int, text *C.char) {
 	l := logLines.level
 	logLines.Unlock()
 
+	// A panic of a handler must not unwind the C frames below.
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintln(os.Stderr, "ggml: the logger panicked:", p)
+		}
+	}()
 	for _, line := range lines[:len(lines)-1] {
 		if line = strings.TrimSpace(line); line != "" {
 			logger().Log(context.Background(), l, "ggml: "+line)

@@ -23,10 +23,10 @@ type opCall struct {
 	arena    *C.goggml_arena
 	name     string
 	operands []*Tensor
-	describe []Operand // in place of the operands, in an error
-	held     int       // operands whose foreign context is held
-	holding  bool      // whether c is held
-	poisoned bool      // an operand, or the context, failed before
+	describe []Operand  // before the operands, in an error
+	held     [8]*handle // c and the contexts of operands from elsewhere
+	numHeld  int
+	poisoned bool // an operand, or the context, failed before
 	err      error
 	reason   string
 }
@@ -40,62 +40,58 @@ func (c *Context) begin(name string, operands ...*Tensor) opCall {
 		op.poisoned = true
 		return op
 	}
-	if err := c.h.acquire(); err != nil {
-		op.failed(err, "the context is closed")
+	if !op.hold(c) {
+		op.failed(ErrClosed, "the context is closed")
 		return op
 	}
-	op.holding = true
 	op.arena = c.arena
 	for i, t := range operands {
 		if t == nil {
 			op.failed(errNilTensor, fmt.Sprintf("operand %d is nil", i))
 			return op
 		}
-		if t.t == nil {
-			op.inherit(t)
+		if op.admit(i, t); op.arena == nil {
 			return op
 		}
-		if t.ctx != c {
-			if err := t.ctx.h.acquire(); err != nil {
-				op.failed(err, fmt.Sprintf("the context of operand %d is closed", i))
-				return op
-			}
-			c.addDep(t.ctx)
-		}
-		op.held = i + 1
 	}
 	return op
 }
 
 // optional adds an operand that may be nil.
-func (op *opCall) optional(what string, t *Tensor) {
-	if t == nil || op.arena == nil {
-		return
+func (op *opCall) optional(t *Tensor) {
+	if t != nil && op.arena != nil {
+		op.operands = append(op.operands, t)
+		op.admit(len(op.operands)-1, t)
 	}
+}
+
+// admit holds the context of operand i.
+func (op *opCall) admit(i int, t *Tensor) {
 	switch {
 	case t.t == nil:
 		op.inherit(t)
-	case t.ctx != op.c:
-		if t.ctx.h.closed() {
-			op.failed(ErrClosed, "the context of "+what+" is closed")
-			return
-		}
+	case t.ctx == op.c:
+	case !op.hold(t.ctx):
+		op.failed(ErrClosed, fmt.Sprintf("the context of operand %d is closed", i))
+	default:
 		op.c.addDep(t.ctx)
 	}
+}
+
+func (op *opCall) hold(c *Context) bool {
+	if c.h.acquire() != nil {
+		return false
+	}
+	op.held[op.numHeld] = c.h
+	op.numHeld++
+	return true
 }
 
 // inherit takes over the failure that an operand stands for.
 func (op *opCall) inherit(t *Tensor) {
 	op.poisoned = true
 	op.arena = nil
-	if t.ctx == op.c {
-		return
-	}
-	if err := t.ctx.Err(); err != nil {
-		op.c.err = err
-		return
-	}
-	op.c.err = fmt.Errorf("ggml: %s: an operand comes from an op that failed", op.name)
+	op.c.err = t.err
 }
 
 func (op *opCall) failed(err error, reason string) {
@@ -150,16 +146,43 @@ func (op *opCall) sameShape(a, b *Tensor) {
 // dense demands a tensor without gaps or permutation.
 func (op *opCall) dense(what string, t *Tensor) {
 	if op.arena != nil && t != nil {
-		op.require(bool(C.ggml_is_contiguous(t.t)), "%s must be contiguous; call Cont", what)
+		op.require(t.adjacent() && bool(C.ggml_is_contiguous(t.t)), "%s must be contiguous; call Cont", what)
 	}
 }
 
 // denseRows demands that the elements of each row are adjacent.
 func (op *opCall) denseRows(what string, t *Tensor) {
 	if op.arena != nil && t != nil {
-		op.require(bool(C.ggml_is_contiguous_rows(t.t)), "the rows of %s must be contiguous; call Cont", what)
+		op.require(t.adjacent(), "the rows of %s must be contiguous; call Cont", what)
 	}
 }
+
+// canonical demands the strides of a new tensor, those of dimensions of size 1
+// too.
+func (op *opCall) canonical(what string, t *Tensor) {
+	if op.arena == nil || t == nil {
+		return
+	}
+	stride := t.typ.Size()
+	for i := range MaxDims {
+		op.require(int64(t.t.nb[i]) == stride, "%s must be contiguous; call Cont", what)
+		stride = int64(t.t.nb[i]) * t.ne[i]
+		if i == 0 {
+			stride = t.typ.RowSize(t.ne[0])
+		}
+	}
+}
+
+// evenRows demands contiguous rows at equal distances.
+func (op *opCall) evenRows(what string, t *Tensor) {
+	if op.arena != nil && t != nil {
+		op.require(t.adjacent() && bool(C.ggml_is_contiguous_1(t.t)), "the rows of %s must be contiguous and at equal distances; call Cont", what)
+	}
+}
+
+// adjacent tells whether the elements of a row are adjacent. The library's own
+// test lets a row of one element have any stride, but not all its kernels do.
+func (t *Tensor) adjacent() bool { return int64(t.t.nb[0]) == t.typ.Size() }
 
 // maxBytes bounds a tensor, far below where sizes in C would overflow.
 const maxBytes = math.MaxInt64 / 16
@@ -191,11 +214,6 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 	if r.error != nil {
 		op.failed(nil, guardError(r.error).Error())
 	}
-	for _, t := range op.operands[:op.held] {
-		if t.ctx != op.c {
-			t.ctx.h.release()
-		}
-	}
 	var result *Tensor
 	if op.arena != nil && r.value != nil {
 		result = newTensor(op.c, r.value)
@@ -206,10 +224,10 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 		if op.reason != "" && op.c.err == nil {
 			op.c.err = op.opError()
 		}
-		result = &Tensor{ctx: op.c}
+		result = &Tensor{ctx: op.c, err: op.c.err}
 	}
-	if op.holding {
-		op.c.h.release()
+	for _, h := range op.held[:op.numHeld] {
+		h.release()
 	}
 	op.c.mu.Unlock()
 	return result

@@ -13,7 +13,7 @@ func (c *Context) Abs(a *Tensor) *Tensor {
 	return c.unary("abs", a, C.GGML_UNARY_OP_ABS)
 }
 
-// Sgn returns the sign of a: −1, 0 or 1. C: ggml_sgn.
+// Sgn returns the sign of a: −1, 0 or 1. It stops gradients. C: ggml_sgn.
 func (c *Context) Sgn(a *Tensor) *Tensor {
 	return c.unary("sgn", a, C.GGML_UNARY_OP_SGN)
 }
@@ -23,7 +23,7 @@ func (c *Context) Neg(a *Tensor) *Tensor {
 	return c.unary("neg", a, C.GGML_UNARY_OP_NEG)
 }
 
-// Step returns 1 where a > 0, else 0. C: ggml_step.
+// Step returns 1 where a > 0, else 0. It stops gradients. C: ggml_step.
 func (c *Context) Step(a *Tensor) *Tensor {
 	return c.unary("step", a, C.GGML_UNARY_OP_STEP)
 }
@@ -165,7 +165,7 @@ func (g GLU) valid() bool {
 func (c *Context) GLU(kind GLU, a *Tensor, swapped bool) *Tensor {
 	op := c.begin("glu", a)
 	op.types("a", a, F32, F16)
-	op.denseRows("a", a)
+	op.evenRows("a", a)
 	op.require(kind.valid(), "there is no gated linear unit %d", int(kind))
 	if op.arena != nil {
 		op.require(a.ne[0]%2 == 0, "ne0 is %d; it must be even", a.ne[0])
@@ -180,8 +180,8 @@ func (c *Context) GLUSplit(kind GLU, a, b *Tensor) *Tensor {
 	op.types("a", a, F32, F16)
 	op.types("b", b, F32, F16)
 	op.sameShape(a, b)
-	op.denseRows("a", a)
-	op.denseRows("b", b)
+	op.evenRows("a", a)
+	op.evenRows("b", b)
 	op.require(kind.valid(), "there is no gated linear unit %d", int(kind))
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")

@@ -3,9 +3,11 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
+import "math"
+
 // Unless said otherwise an op makes a new tensor of the shape and type of its
-// first operand, reads its operands through any strides, and has a backward
-// for [Graph.Backward].
+// first operand, takes operands whose rows are contiguous, at any distances,
+// and has a backward for [Graph.Backward].
 
 // floats are the types that element-wise ops take.
 var floats = []Type{F32, F16, BF16}
@@ -15,6 +17,7 @@ func (c *Context) binary(name string, a, b *Tensor) opCall {
 	op := c.begin(name, a, b)
 	op.types("a", a, floats...)
 	op.types("b", b, floats...)
+	op.denseRows("a", a)
 	op.repeats(b, a)
 	if op.arena != nil && a.typ != b.typ && (a.typ == F32 || b.typ != F32) {
 		op.failed(nil, "b must have the type of a, or be f32")
@@ -41,13 +44,15 @@ func (c *Context) Add(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_add(op.arena, a.ptr(), b.ptr()))
 }
 
-// AddInPlace adds b to a and returns a view of a. C: ggml_add_inplace.
+// AddInPlace adds b to a and returns a view of a. It has no backward.
+// C: ggml_add_inplace.
 func (c *Context) AddInPlace(a, b *Tensor) *Tensor {
 	op := c.binary("add_inplace", a, b)
 	return op.done(C.goggml_op_add_inplace(op.arena, a.ptr(), b.ptr()))
 }
 
-// Sub returns a − b, with b repeated to the shape of a. C: ggml_sub.
+// Sub returns a − b, with b repeated to the shape of a. The gradient of b needs
+// a b of a's shape. C: ggml_sub.
 func (c *Context) Sub(a, b *Tensor) *Tensor {
 	op := c.binary("sub", a, b)
 	return op.done(C.goggml_op_sub(op.arena, a.ptr(), b.ptr()))
@@ -60,8 +65,8 @@ func (c *Context) Mul(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_mul(op.arena, a.ptr(), b.ptr()))
 }
 
-// Div returns a / b element by element, with b repeated to the shape of a.
-// C: ggml_div.
+// Div returns a / b element by element, with b repeated to the shape of a. The
+// gradient of b needs a b of a's shape. C: ggml_div.
 func (c *Context) Div(a, b *Tensor) *Tensor {
 	op := c.binary("div", a, b)
 	return op.done(C.goggml_op_div(op.arena, a.ptr(), b.ptr()))
@@ -71,7 +76,7 @@ func (c *Context) Div(a, b *Tensor) *Tensor {
 func (c *Context) Scale(a *Tensor, s float32) *Tensor {
 	op := c.begin("scale", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.canonical("a", a)
 	return op.done(C.goggml_op_scale(op.arena, a.ptr(), C.float(s)))
 }
 
@@ -79,7 +84,7 @@ func (c *Context) Scale(a *Tensor, s float32) *Tensor {
 func (c *Context) ScaleBias(a *Tensor, s, b float32) *Tensor {
 	op := c.begin("scale_bias", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.canonical("a", a)
 	return op.done(C.goggml_op_scale_bias(op.arena, a.ptr(), C.float(s), C.float(b)))
 }
 
@@ -144,5 +149,6 @@ func (c *Context) Fill(a *Tensor, value float32) *Tensor {
 func (c *Context) Arange(start, stop, step float32) *Tensor {
 	op := c.begin("arange")
 	op.require(step > 0 && stop > start, "the range from %v to %v in steps of %v is empty or endless", start, stop, step)
+	op.require((float64(stop)-float64(start))/float64(step) < math.MaxInt32, "the range from %v to %v in steps of %v has more than %d values", start, stop, step, math.MaxInt32)
 	return op.done(C.goggml_op_arange(op.arena, C.float(start), C.float(stop), C.float(step)))
 }

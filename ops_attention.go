@@ -19,11 +19,10 @@ func (c *Context) SoftMaxExt(a, mask *Tensor, scale, maxBias float32) *Tensor {
 	op := c.begin("soft_max_ext", a)
 	op.types("a", a, F32)
 	op.dense("a", a)
-	op.optional("mask", mask)
+	op.optional(mask)
 	op.types("mask", mask, F32, F16)
 	op.dense("mask", mask)
 	if op.arena != nil && mask != nil {
-		op.operands = []*Tensor{a, mask}
 		op.require(mask.ne[0] == a.ne[0] && mask.ne[1] >= a.ne[1], "the mask must have a's ne0, and at least its ne1")
 		op.require(a.ne[2]%mask.ne[2] == 0 && a.ne[3]%mask.ne[3] == 0, "ne2 and ne3 of a must be multiples of those of the mask")
 	}
@@ -93,7 +92,7 @@ func (c *Context) ropeCall(name string, a, pos, factors *Tensor, r RoPE) opCall 
 	op.types("a", a, F32, F16)
 	op.types("pos", pos, I32)
 	op.denseRows("a", a)
-	op.optional("factors", factors)
+	op.optional(factors)
 	op.types("factors", factors, F32)
 	op.require(r.Mode == RoPENorm || r.Mode == RoPENeoX, "there is no RoPE mode %d", int(r.Mode))
 	op.require(r.FreqBase > 0 && r.FreqScale > 0, "the frequency base %v and scale %v must be positive", r.FreqBase, r.FreqScale)
@@ -137,7 +136,7 @@ func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
 func (c *Context) FlashAttention(q, k, v, mask *Tensor, scale, maxBias, softcap float32) *Tensor {
 	op := c.begin("flash_attn_ext", q, k, v)
 	op.types("q", q, F32)
-	op.optional("mask", mask)
+	op.optional(mask)
 	op.types("mask", mask, F16)
 	op.dense("mask", mask)
 	op.require(maxBias == 0 || mask != nil, "ALiBi needs a mask")

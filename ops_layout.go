@@ -8,8 +8,8 @@ import "C"
 // C: ggml_reshape_1d to ggml_reshape_4d.
 func (c *Context) Reshape(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("reshape", a)
-	op.dense("a", a)
 	if op.arena != nil {
+		op.require(bool(C.ggml_is_contiguous(a.t)), "a must be contiguous; call Cont")
 		shape = inferred(shape, a.NumElements())
 	}
 	op.checkShape(a.typeOr(F32), shape)

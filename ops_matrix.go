@@ -10,8 +10,9 @@ import "C"
 //
 // Both are stored along k; in the usual notation that is b·aᵀ for row-major
 // matrices. a may have any float or quantised type, b is F32 (or F16 when a
-// is). a is not transposed. On the CPU b is converted to the type that a's
-// dot product takes. C: ggml_mul_mat.
+// is). Rows are contiguous. On the CPU b is converted to the type that a's
+// dot product takes. The gradient of an a that is shared (r > 1) needs ne3 = 1.
+// C: ggml_mul_mat.
 func (c *Context) MulMat(a, b *Tensor) *Tensor {
 	op := c.begin("mul_mat", a, b)
 	op.require(a == nil || a.typ.isFloat(), "a has no float or quantised type")
@@ -21,6 +22,8 @@ func (c *Context) MulMat(a, b *Tensor) *Tensor {
 		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
 		op.require(b.typ == F32 || b.typ == a.typ, "b must be f32, or have the type of a")
 	}
+	op.denseRows("a", a)
+	op.denseRows("b", b)
 	op.notTransposed("a", a)
 	return op.done(C.goggml_op_mul_mat(op.arena, a.ptr(), b.ptr()))
 }
@@ -57,6 +60,8 @@ func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 		op.require(ids.ne[2] == 1 && ids.ne[3] == 1 && ids.ne[1] == b.ne[2], "ids must be [used, n] with n = ne2 of b")
 		op.require(ids.ne[0]%b.ne[1] == 0, "ne0 of ids must be a multiple of ne1 of b")
 	}
+	op.denseRows("as", as)
+	op.denseRows("b", b)
 	op.notTransposed("as", as)
 	return op.done(C.goggml_op_mul_mat_id(op.arena, as.ptr(), b.ptr(), ids.ptr()))
 }
@@ -66,15 +71,16 @@ func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 //	a [m, k, p, q], b [n, k, p·r, q·s] → [m, n, p·r, q·s], F32
 //	result[i, j] = Σₖ a[i, k] · b[j, k]
 //
-// a is F32, F16 or quantised, b is F32 and may be transposed. It has no
-// backward. C: ggml_out_prod.
+// a is F32, or quantised with r = s = 1; b is F32 and may be transposed. It
+// has no backward. C: ggml_out_prod.
 func (c *Context) OutProd(a, b *Tensor) *Tensor {
 	op := c.begin("out_prod", a, b)
-	op.require(a == nil || a.typ.isFloat() && a.typ != BF16, "a must be f32, f16 or quantised")
+	op.require(a == nil || a.typ == F32 || a.typ.isFloat() && a.typ.Quantized(), "a has type %v; it must be f32 or quantised", a.typeOr(F32))
 	op.types("b", b, F32)
 	if op.arena != nil {
 		op.require(a.ne[1] == b.ne[1], "ne1 must be equal: a has %d, b has %d", a.ne[1], b.ne[1])
 		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
+		op.require(a.typ == F32 || b.ne[2] == a.ne[2] && b.ne[3] == a.ne[3], "ne2 and ne3 of b and a quantised a must be equal")
 	}
 	op.notTransposed("a", a)
 	return op.done(C.goggml_op_out_prod(op.arena, a.ptr(), b.ptr()))

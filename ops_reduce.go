@@ -72,19 +72,21 @@ const (
 	Descending SortOrder = C.GGML_SORT_ORDER_DESC
 )
 
-// ArgSort returns the indices that sort each row, I32 of a's shape. a is F32.
-// It has no backward. C: ggml_argsort.
+// ArgSort returns the indices that sort each row, I32 of a's shape. a is F32,
+// its rows are at equal distances. It has no backward. C: ggml_argsort.
 func (c *Context) ArgSort(a *Tensor, order SortOrder) *Tensor {
 	op := c.rows("argsort", a)
+	op.evenRows("a", a)
 	op.require(order == Ascending || order == Descending, "there is no sort order %d", int(order))
 	return op.done(C.goggml_op_argsort(op.arena, a.ptr(), C.enum_ggml_sort_order(order)))
 }
 
 // TopK returns the indices of the k largest elements of each row in no
-// particular order, I32: [n, r, …] → [k, r, …]. a is F32. It has no backward.
-// C: ggml_top_k.
+// particular order, I32: [n, r, …] → [k, r, …]. a is F32, its rows are at equal
+// distances. It has no backward. C: ggml_top_k.
 func (c *Context) TopK(a *Tensor, k int) *Tensor {
 	op := c.rows("top_k", a)
+	op.evenRows("a", a)
 	if op.arena != nil {
 		op.require(k >= 1 && int64(k) <= a.ne[0], "k is %d; it must be 1 to ne0, which is %d", k, a.ne[0])
 	}

@@ -9,35 +9,121 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
+	"weak"
 )
 
 // A lease is the memory that an allocator gave to the tensors of a graph. It
 // keeps their contexts, and takes the memory back when it ends: the next graph
-// gets it.
+// gets it. Whoever uses the tensors enters the lease, and its end waits until
+// all have left.
 type lease struct {
-	tensors  C.goggml_lease
-	contexts []*handle
+	allocator *handle
+	tensors   C.goggml_lease
+	contexts  []*handle
+
+	mu      sync.Mutex
+	changed sync.Cond
+	state   leaseState
+	users   int
 }
 
-// openLease lists what the allocator is about to give memory to.
-func openLease(g *Graph) (*lease, error) {
-	l := &lease{}
+type leaseState int
+
+const (
+	leaseChanges leaseState = iota // memory is being given or taken back
+	leaseRuns
+	leaseOver
+)
+
+// leaseChanging is the attempt to enter a lease that changes.
+type leaseChanging struct{ lease *lease }
+
+func (*leaseChanging) Error() string { return "ggml: the memory of a graph is changing hands" }
+
+// openLease lists what the allocator is about to give memory to, and makes
+// the contexts of that wait until set(leaseRuns). The graph is pinned.
+func openLease(g *Graph, allocator *handle, owner any) (*lease, error) {
+	l := &lease{allocator: allocator}
+	l.changed.L = &l.mu
+	l.tensors = C.goggml_lease_open(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)))
+	if l.tensors.tensors == nil {
+		return nil, fmt.Errorf("ggml: a list of a graph's tensors: %w", ErrOutOfMemory)
+	}
 	for _, c := range g.ctx.closure() {
+		c.mu.Lock()
+		concerned := bool(C.goggml_lease_concerns(&l.tensors, c.arena))
+		c.mu.Unlock()
+		if !concerned {
+			continue
+		}
 		if err := c.h.acquire(); err != nil {
 			l.end()
 			return nil, err
 		}
 		l.contexts = append(l.contexts, c.h)
+		c.rent(l, owner)
 	}
-	l.tensors = C.goggml_lease_open(g.g)
 	return l, nil
 }
 
-func (l *lease) end() {
-	if l == nil {
-		return
+// enter keeps the lease from ending until leave. It does nothing once the
+// lease is over: the tensors are unallocated then.
+func (l *lease) enter() (entered bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch l.state {
+	case leaseOver:
+		return false, nil
+	case leaseChanges:
+		return false, &leaseChanging{l}
 	}
+	if err := l.allocator.acquire(); err != nil {
+		return false, err
+	}
+	l.users++
+	return true, nil
+}
+
+func (l *lease) leave() {
+	l.mu.Lock()
+	l.users--
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	l.allocator.release() // may end the lease
+}
+
+func (l *lease) set(s leaseState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = s
+	l.changed.Broadcast()
+}
+
+// settle waits while the lease changes.
+func (l *lease) settle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.state == leaseChanges {
+		l.changed.Wait()
+	}
+}
+
+func (l *lease) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == leaseOver
+}
+
+func (l *lease) end() {
+	l.mu.Lock()
+	l.state = leaseChanges
+	for l.users > 0 {
+		l.changed.Wait()
+	}
+	l.mu.Unlock()
 	C.goggml_lease_end(&l.tensors)
+	l.set(leaseOver)
 	for _, h := range l.contexts {
 		h.release()
 	}
@@ -48,12 +134,59 @@ func (l *lease) end() {
 type leaseHolder struct {
 	mu    sync.Mutex
 	lease *lease
-	graph *Graph
+	graph weak.Pointer[Graph]
 }
 
 func (s *leaseHolder) end() {
-	s.lease.end()
-	s.lease, s.graph = nil, nil
+	if s.lease != nil {
+		s.lease.end()
+	}
+	s.lease, s.graph = nil, weak.Pointer[Graph]{}
+}
+
+// purpose is what an allocation is for.
+type purpose bool
+
+const (
+	reserveOnly purpose = false
+	forCompute  purpose = true
+)
+
+// allocate replaces the lease by one of the graph, whose memory f allots.
+func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator *handle, owner any, f func() C.goggml_int) error {
+	const op = "alloc_graph"
+	// A bad graph leaves the one before in place.
+	unpin, err := g.check(op, devices, checkBuilt)
+	if err != nil {
+		return err
+	}
+	unpin()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+	if unpin, err = g.check(op, devices, checkBuilt); err != nil {
+		return err
+	}
+	defer unpin()
+	l, err := openLease(g, allocator, owner)
+	if err != nil {
+		return err
+	}
+	r := f()
+	err = guardError(r.error)
+	switch {
+	case err != nil:
+		err = g.errorf(op, nil, "%v", err)
+	case r.value == 0:
+		err = g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
+	}
+	if err != nil || p == reserveOnly {
+		l.end()
+		return err
+	}
+	s.lease, s.graph = l, weak.Make(g)
+	l.set(leaseRuns)
+	return nil
 }
 
 // A GraphAllocator gives memory to the tensors of a graph, and reuses that of
@@ -70,6 +203,9 @@ type GraphAllocator struct {
 // NewGraphAllocator makes an allocator of the buffer type.
 // C: ggml_gallocr_new.
 func NewGraphAllocator(bt *BufferType) (*GraphAllocator, error) {
+	if bt == nil {
+		return nil, fmt.Errorf("ggml: graph allocator: the buffer type is nil")
+	}
 	r := C.goggml_gallocr_new(&bt.b, 1)
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: graph allocator: %w", err)
@@ -110,50 +246,10 @@ func (a *GraphAllocator) Alloc(g *Graph) error {
 
 func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error {
 	if err := a.h.acquire(); err != nil {
-		return err
+		return during(err, "alloc_graph", g.operand())
 	}
 	defer a.h.release()
-	return a.current.allocate(g, p, f)
-}
-
-// purpose is what an allocation is for.
-type purpose bool
-
-const (
-	reserveOnly purpose = false
-	forCompute  purpose = true
-)
-
-// allocate replaces the lease by one of the graph, whose memory f allots.
-func (s *leaseHolder) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
-	unpin, err := g.check(nil, false)
-	if err != nil {
-		return err
-	}
-	defer unpin()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.end()
-	l, err := openLease(g)
-	if err != nil {
-		return err
-	}
-	s.lease = l
-	r := f()
-	if err := guardError(r.error); err != nil {
-		s.end()
-		return fmt.Errorf("ggml: allocating a graph: %w", err)
-	}
-	if r.value == 0 {
-		s.end()
-		return fmt.Errorf("ggml: allocating a graph: %w; use a smaller batch or context", ErrOutOfMemory)
-	}
-	if p == reserveOnly {
-		s.end()
-		return nil
-	}
-	s.graph = g
-	return nil
+	return a.current.allocate(g, p, nil, a.h, a, f)
 }
 
 // Size is the size of the memory in bytes. C: ggml_gallocr_get_buffer_size.
@@ -162,6 +258,8 @@ func (a *GraphAllocator) Size() int64 {
 		return 0
 	}
 	defer a.h.release()
+	a.current.mu.Lock()
+	defer a.current.mu.Unlock()
 	return int64(C.ggml_gallocr_get_buffer_size(a.a, 0))
 }
 
@@ -256,10 +354,10 @@ func (s *Scheduler) Alloc(g *Graph) error {
 
 func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 	if err := s.h.acquire(); err != nil {
-		return err
+		return during(err, "alloc_graph", g.operand())
 	}
 	defer s.h.release()
-	return s.current.allocate(g, p, func() C.goggml_int {
+	return s.current.allocate(g, p, s.devices(), s.h, s, func() C.goggml_int {
 		if e := C.goggml_sched_reset(s.s); e != nil {
 			return C.goggml_int{error: e}
 		}
@@ -270,6 +368,14 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 		}
 		return f()
 	})
+}
+
+func (s *Scheduler) devices() []*Device {
+	var devices []*Device
+	for _, b := range s.backends {
+		devices = append(devices, b.device)
+	}
+	return devices
 }
 
 // Reset makes the tensors of the allocated graph unallocated, and forgets
@@ -291,20 +397,20 @@ func (s *Scheduler) Reset() error {
 // is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
 func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
 	if err := s.h.acquire(); err != nil {
-		return err
+		return during(err, "sched_graph_compute", g.operand())
 	}
 	defer s.h.release()
 	s.current.mu.Lock()
 	defer s.current.mu.Unlock()
-	if s.current.graph != g {
-		return fmt.Errorf("ggml: scheduler: the graph is not the one that Alloc allocated last; call Alloc first")
+	if g != nil && s.current.graph.Value() != g {
+		return g.errorf("sched_graph_compute", ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Alloc first")
 	}
-	unpin, err := g.ready(nil)
+	unpin, err := g.check("sched_graph_compute", nil, checkReady)
 	if err != nil {
 		return err
 	}
 	defer unpin()
-	return compute(ctx, s.backends, func() C.goggml_int { return C.goggml_sched_compute(s.s, g.g) })
+	return g.compute(ctx, "sched_graph_compute", s.backends, func() C.goggml_int { return C.goggml_sched_compute(s.s, g.g) })
 }
 
 // An assignment is a tensor that the caller wants on a backend.
@@ -317,12 +423,16 @@ type assignment struct {
 // backends, from the next Alloc until Reset.
 // C: ggml_backend_sched_set_tensor_backend.
 func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
-	if t == nil || t.t == nil {
-		return t.errorf("sched_set_tensor_backend", nil, "there is no tensor: it is nil or comes from an op that failed")
+	if err := t.missing("sched_set_tensor_backend"); err != nil {
+		return err
 	}
 	if !slices.Contains(s.backends, b) {
 		return t.errorf("sched_set_tensor_backend", nil, "the backend is not one of the scheduler's")
 	}
+	if err := s.h.acquire(); err != nil {
+		return err
+	}
+	defer s.h.release()
 	s.current.mu.Lock()
 	defer s.current.mu.Unlock()
 	s.assigned = append(s.assigned, assignment{t, b})
@@ -336,15 +446,19 @@ func (s *Scheduler) NumSplits() int {
 		return 0
 	}
 	defer s.h.release()
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
 	return int(C.ggml_backend_sched_get_n_splits(s.s))
 }
 
-// BufferSize is the size in bytes of the memory for a backend.
-// C: ggml_backend_sched_get_buffer_size.
+// BufferSize is the size in bytes of the memory for a backend; 0 when it is
+// not one of the scheduler's. C: ggml_backend_sched_get_buffer_size.
 func (s *Scheduler) BufferSize(b *Backend) int64 {
-	if s.h.acquire() != nil {
+	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {
 		return 0
 	}
 	defer s.h.release()
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
 	return int64(C.ggml_backend_sched_get_buffer_size(s.s, b.b))
 }

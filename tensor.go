@@ -5,7 +5,9 @@ import "C"
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // MaxDims is the number of dimensions of every tensor. C: GGML_MAX_DIMS.
@@ -21,6 +23,7 @@ const MaxDims = C.GGML_MAX_DIMS
 type Tensor struct {
 	ctx *Context
 	t   *C.struct_ggml_tensor // nil when it stands for a failed op
+	err error                 // that op's
 	typ Type
 	ne  [4]int64
 }
@@ -81,9 +84,13 @@ func (t *Tensor) NumBytes() int64 {
 	return n
 }
 
-// Stride is the distance in bytes between neighbours in dimension i; for
-// dimension 0 between blocks. C: nb of struct ggml_tensor.
+// Stride is the distance in bytes between neighbours in dimension i, for
+// dimension 0 between blocks; 0 beyond the last dimension.
+// C: nb of struct ggml_tensor.
 func (t *Tensor) Stride(i int) int64 {
+	if i < 0 || i >= MaxDims {
+		return 0
+	}
 	var n int64
 	t.inspect(func() { n = int64(t.t.nb[i]) })
 	return n
@@ -116,9 +123,15 @@ func (t *Tensor) IsView() bool {
 
 // Allocated tells whether the tensor has memory.
 func (t *Tensor) Allocated() bool {
-	var yes bool
-	t.inspect(func() { yes = t.t.data != nil })
-	return yes
+	if t == nil || t.t == nil {
+		return false
+	}
+	release, err := hold(t.ctx.closure())
+	if err != nil {
+		return false
+	}
+	defer release()
+	return bool(C.goggml_has_memory(t.t))
 }
 
 // Is tells whether both stand for the same tensor.
@@ -143,6 +156,7 @@ const MaxName = C.GGML_MAX_NAME - 1
 
 // SetName names the tensor and returns it. C: ggml_set_name.
 func (t *Tensor) SetName(name string) *Tensor {
+	name = clipped(name)
 	t.inspect(func() {
 		t.ctx.mu.Lock()
 		defer t.ctx.mu.Unlock()
@@ -154,6 +168,19 @@ func (t *Tensor) SetName(name string) *Tensor {
 	return t
 }
 
+// clipped cuts a name to what a tensor can hold, between two characters.
+func clipped(name string) string {
+	name, _, _ = strings.Cut(name, "\x00")
+	if len(name) <= MaxName {
+		return name
+	}
+	end := MaxName
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end]
+}
+
 // Op names the op that makes the tensor, "none" for a leaf. C: ggml_op_desc.
 func (t *Tensor) Op() string {
 	op := "none"
@@ -162,8 +189,8 @@ func (t *Tensor) Op() string {
 }
 
 // SetInput marks a tensor that the caller writes before each compute: the
-// graph allocator keeps its memory apart from all others. It returns the
-// tensor. C: ggml_set_input.
+// graph allocator gives its memory to other tensors only once the graph has
+// read it. It returns the tensor. C: ggml_set_input.
 func (t *Tensor) SetInput() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_INPUT) }
 
 // SetOutput marks a tensor that the caller reads after a compute: the graph
@@ -180,14 +207,17 @@ func (t *Tensor) SetParam() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_PARAM) }
 func (t *Tensor) SetLoss() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_LOSS) }
 
 func (t *Tensor) flag(f C.int32_t) *Tensor {
-	t.inspect(func() {
-		t.ctx.mu.Lock()
-		defer t.ctx.mu.Unlock()
-		t.t.flags |= f
-		if f == C.GGML_TENSOR_FLAG_OUTPUT && t.t.view_src != nil {
-			t.t.view_src.flags |= f
-		}
-	})
+	if t == nil || t.t == nil {
+		return t
+	}
+	release, err := hold(t.ctx.closure())
+	if err != nil {
+		return t
+	}
+	defer release()
+	t.ctx.mu.Lock()
+	defer t.ctx.mu.Unlock()
+	C.goggml_set_flag(t.t, f)
 	return t
 }
 
@@ -203,12 +233,25 @@ func (t *Tensor) operand() Operand {
 	if t.ctx.h.acquire() == nil {
 		defer t.ctx.h.release()
 		// No lock: the caller may hold the context's.
-		o.Name = C.GoString(&t.t.name[0])
-		if o.Name == "" {
-			o.Name = strings.ToLower(C.GoString(C.ggml_op_desc(t.t))) + "()"
-		}
+		o.Name = t.label()
 	}
 	return o
+}
+
+// madeUpName matches the names that the library gives: of a view of a tensor
+// without a name, and of a node of a graph.
+var madeUpName = regexp.MustCompile(`^( \(.*|(node|leaf)_\d+.*)?$`)
+
+// label is the name, or when it has none the op.
+func (t *Tensor) label() string {
+	name := C.GoString(&t.t.name[0])
+	switch {
+	case !madeUpName.MatchString(name):
+		return name
+	case t.t.op == C.GGML_OP_NONE:
+		return "leaf"
+	}
+	return strings.ToLower(C.GoString(C.ggml_op_desc(t.t))) + "()"
 }
 
 // String describes the tensor: its name, type and shape.

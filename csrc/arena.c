@@ -79,6 +79,16 @@ struct ggml_tensor *goggml_arena_next(const goggml_arena *arena, int *chunk, str
 	return goggml_arena_from(arena, chunk);
 }
 
+bool goggml_arena_owns(const goggml_arena *arena, const struct ggml_tensor *tensor) {
+	for (int i = 0; i < arena->n_chunks; i++) {
+		const char *start = ggml_get_mem_buffer(arena->chunks[i]);
+		if ((const char *)tensor >= start && (const char *)tensor < start + ggml_get_mem_size(arena->chunks[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void goggml_arena_detach(const goggml_arena *arena, ggml_backend_buffer_t buffer) {
 	int chunk;
 	for (struct ggml_tensor *t = goggml_arena_first(arena, &chunk); t != NULL; t = goggml_arena_next(arena, &chunk, t)) {

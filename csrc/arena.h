@@ -27,6 +27,9 @@ size_t goggml_arena_tensors(const goggml_arena *arena);
 struct ggml_tensor *goggml_arena_first(const goggml_arena *arena, int *chunk);
 struct ggml_tensor *goggml_arena_next(const goggml_arena *arena, int *chunk, struct ggml_tensor *tensor);
 
+// Tells whether the tensor is one of the arena.
+bool goggml_arena_owns(const goggml_arena *arena, const struct ggml_tensor *tensor);
+
 // Makes the tensors that lie in the buffer unallocated again.
 void goggml_arena_detach(const goggml_arena *arena, ggml_backend_buffer_t buffer);
 

@@ -3,6 +3,7 @@
 #include "graph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static struct ggml_cgraph *goggml_new_graph(goggml_arena *arena, size_t size, bool grads) {
 	size_t room = ggml_graph_overhead_custom(size, grads) + ggml_tensor_overhead();
@@ -23,8 +24,71 @@ goggml_ptr goggml_graph_grow(goggml_arena *arena, struct ggml_cgraph *graph, siz
 	GUARDED(goggml_ptr, goggml_copy_graph(arena, graph, size, grads))
 }
 
-goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor) {
+static goggml_error goggml_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor) {
 	GUARDED_VOID(ggml_build_forward_expand(graph, tensor))
+}
+
+// A tensor whose sources are being added, and the next of them.
+typedef struct {
+	struct ggml_tensor *tensor;
+	int source;
+} goggml_visit;
+
+typedef struct {
+	struct ggml_tensor **seen; // a hash set
+	size_t mask;
+	goggml_visit *stack;
+	size_t depth;
+} goggml_walk;
+
+static void goggml_enter(goggml_walk *walk, struct ggml_tensor *tensor) {
+	size_t i = ((uintptr_t)tensor >> 4) * 0x9E3779B97F4A7C15u >> 16 & walk->mask;
+	while (walk->seen[i] != NULL) {
+		if (walk->seen[i] == tensor) {
+			return;
+		}
+		i = (i + 1) & walk->mask;
+	}
+	walk->seen[i] = tensor;
+	walk->stack[walk->depth++] = (goggml_visit){tensor, 0};
+}
+
+// Adds the tensors in the order in which the library's recursion does, each
+// after its sources, so that the recursion ends at once.
+static goggml_error goggml_expand_deep(goggml_walk *walk, struct ggml_cgraph *graph, struct ggml_tensor *tensor) {
+	goggml_enter(walk, tensor);
+	while (walk->depth > 0) {
+		goggml_visit *top = &walk->stack[walk->depth - 1];
+		if (top->source < GGML_MAX_SRC) {
+			struct ggml_tensor *source = top->tensor->src[top->source++];
+			if (source != NULL) {
+				goggml_enter(walk, source);
+			}
+			continue;
+		}
+		walk->depth--;
+		goggml_error error = goggml_expand(graph, top->tensor);
+		if (error != NULL) {
+			return error;
+		}
+	}
+	return NULL;
+}
+
+goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound) {
+	const size_t shallow = 2000; // fits the smallest stack of a thread
+	if (bound <= shallow) {
+		return goggml_expand(graph, tensor);
+	}
+	size_t size = 4096;
+	while (size < 2 * bound) {
+		size *= 2;
+	}
+	goggml_walk walk = {calloc(size, sizeof *walk.seen), size - 1, malloc(bound * sizeof *walk.stack), 0};
+	goggml_error error = walk.seen == NULL || walk.stack == NULL ? strdup("out of memory") : goggml_expand_deep(&walk, graph, tensor);
+	free(walk.seen);
+	free(walk.stack);
+	return error;
 }
 
 goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs) {
@@ -33,28 +97,160 @@ goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgra
 	GUARDED_VOID(ggml_build_backward_expand(goggml_arena_room(tensors_arena, room), graph, grad_accs))
 }
 
+static bool goggml_is_layout_op(const struct ggml_tensor *t) {
+	return t->op == GGML_OP_NONE || t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE ||
+		t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
+}
+
+// ggml_graph_reset would clear the moments of an optimizer too, and so undo
+// its steps when it runs before each of them.
+static void goggml_reset(struct ggml_cgraph *graph) {
+	const float one = 1.0f;
+	int n = ggml_graph_n_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		struct ggml_tensor *node = ggml_graph_node(graph, i);
+		struct ggml_tensor *grad = ggml_graph_get_grad_acc(graph, node);
+		if (grad == NULL) {
+			continue;
+		}
+		if (node->flags & GGML_TENSOR_FLAG_LOSS) {
+			ggml_backend_tensor_set(grad, &one, 0, sizeof one);
+		} else {
+			ggml_backend_tensor_memset(grad, 0, 0, ggml_nbytes(grad));
+		}
+	}
+}
+
 goggml_error goggml_graph_reset(struct ggml_cgraph *graph) {
-	GUARDED_VOID(ggml_graph_reset(graph))
+	GUARDED_VOID(goggml_reset(graph))
 }
 
-static bool goggml_has_memory(const struct ggml_tensor *t) {
-	return t->data != NULL || ggml_is_empty(t);
+goggml_marks goggml_graph_marks(struct ggml_cgraph *graph) {
+	goggml_marks marks = {0};
+	int n = ggml_graph_n_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		struct ggml_tensor *node = ggml_graph_node(graph, i);
+		if (node->flags & GGML_TENSOR_FLAG_LOSS) {
+			marks.loss = node;
+		}
+		for (int s = 0; s < GGML_MAX_SRC; s++) {
+			marks.params = marks.params || (node->src[s] != NULL && (node->src[s]->flags & GGML_TENSOR_FLAG_PARAM));
+		}
+	}
+	return marks;
 }
 
-static bool goggml_host_readable(const struct ggml_tensor *t) {
-	ggml_backend_buffer_t buffer = t->view_src ? t->view_src->buffer : t->buffer;
-	return t->data != NULL && buffer != NULL && ggml_backend_buffer_is_host(buffer);
+static bool goggml_unary_lacks_backward(enum ggml_unary_op op) {
+	switch (op) {
+	case GGML_UNARY_OP_TANH:
+	case GGML_UNARY_OP_ELU:
+	case GGML_UNARY_OP_SIGMOID:
+	case GGML_UNARY_OP_GELU:
+	case GGML_UNARY_OP_GELU_QUICK:
+	case GGML_UNARY_OP_GELU_ERF:
+	case GGML_UNARY_OP_HARDSWISH:
+	case GGML_UNARY_OP_HARDSIGMOID:
+	case GGML_UNARY_OP_FLOOR:
+	case GGML_UNARY_OP_CEIL:
+	case GGML_UNARY_OP_ROUND:
+	case GGML_UNARY_OP_TRUNC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static float goggml_param_f32(const struct ggml_tensor *node, int i) {
+	float value;
+	memcpy(&value, &node->op_params[i], sizeof value);
+	return value;
+}
+
+bool goggml_lacks_backward(const struct ggml_tensor *node) {
+	switch (node->op) {
+	case GGML_OP_UNARY:
+		return goggml_unary_lacks_backward(ggml_get_unary_op(node));
+	case GGML_OP_GLU:
+		return ggml_get_glu_op(node) != GGML_GLU_OP_SWIGLU || node->src[1] == NULL;
+	case GGML_OP_SOFT_MAX:
+		return goggml_param_f32(node, 1) != 0.0f; // the bias of ALiBi
+	case GGML_OP_CLAMP:
+	case GGML_OP_CONCAT:
+	case GGML_OP_CROSS_ENTROPY_LOSS_BACK:
+	case GGML_OP_CUMSUM:
+	case GGML_OP_CUSTOM:
+	case GGML_OP_DIAG:
+	case GGML_OP_FLASH_ATTN_EXT:
+	case GGML_OP_GET_ROWS_BACK:
+	case GGML_OP_GROUP_NORM:
+	case GGML_OP_L2_NORM:
+	case GGML_OP_LEAKY_RELU:
+	case GGML_OP_MUL_MAT_ID:
+	case GGML_OP_NORM:
+	case GGML_OP_OUT_PROD:
+	case GGML_OP_PAD:
+	case GGML_OP_RMS_NORM_BACK:
+	case GGML_OP_ROPE_BACK:
+	case GGML_OP_SET_ROWS:
+	case GGML_OP_SILU_BACK:
+	case GGML_OP_SOFT_MAX_BACK:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool goggml_works_in_place(const struct ggml_tensor *node) {
+	return node->view_src != NULL && !goggml_is_layout_op(node) && node->op != GGML_OP_CPY;
+}
+
+void goggml_set_flag(struct ggml_tensor *t, int32_t flag) {
+	t->flags |= flag;
+	struct ggml_tensor *root = t->view_src;
+	if (root != NULL && (flag == GGML_TENSOR_FLAG_OUTPUT || (flag == GGML_TENSOR_FLAG_INPUT && root->op == GGML_OP_NONE))) {
+		root->flags |= flag;
+	}
+}
+
+// A view copies the address of what it looks at when it is made; once that has
+// got other memory, the copy is stale.
+static bool goggml_stale(const struct ggml_tensor *t) {
+	return t->view_src != NULL && t->data != NULL &&
+		(t->view_src->data == NULL || t->data != (char *)t->view_src->data + t->view_offs);
+}
+
+bool goggml_has_memory(const struct ggml_tensor *t) {
+	return ggml_is_empty(t) || (t->data != NULL && !goggml_stale(t));
+}
+
+void goggml_drop_stale(struct ggml_tensor *t) {
+	if (goggml_stale(t)) {
+		t->data = NULL;
+		t->buffer = NULL;
+	}
 }
 
 // Row indices that the graph computes cannot be known before it runs; those
-// that the caller wrote can.
+// that the caller wrote can, and views of them.
+static bool goggml_known_index(const struct ggml_tensor *ids) {
+	const struct ggml_tensor *root = ids->view_src ? ids->view_src : ids;
+	return goggml_is_layout_op(ids) && root->op == GGML_OP_NONE && goggml_has_memory(ids) &&
+		root->buffer != NULL && ggml_backend_buffer_is_host(root->buffer);
+}
+
 static bool goggml_bad_index(const struct ggml_tensor *ids, int64_t rows, goggml_check *check) {
-	if (ids->op != GGML_OP_NONE || !ggml_is_contiguous(ids) || !goggml_host_readable(ids)) {
+	if (!goggml_known_index(ids)) {
 		return false;
 	}
 	int64_t n = ggml_nelements(ids);
 	for (int64_t i = 0; i < n; i++) {
-		int64_t id = ids->type == GGML_TYPE_I64 ? ((const int64_t *)ids->data)[i] : ((const int32_t *)ids->data)[i];
+		int64_t at = i;
+		const char *p = ids->data;
+		for (int d = 0; d < GGML_MAX_DIMS; d++) {
+			p += at % ids->ne[d] * ids->nb[d];
+			at /= ids->ne[d];
+		}
+		int64_t id = ids->type == GGML_TYPE_I64 ? *(const int64_t *)p : *(const int32_t *)p;
 		if (id < 0 || id >= rows) {
 			check->value = id;
 			check->limit = rows;
@@ -78,12 +274,19 @@ static struct ggml_tensor *goggml_bad_index_operand(struct ggml_tensor *node, go
 	}
 }
 
-static bool goggml_is_layout_op(const struct ggml_tensor *t) {
-	return t->op == GGML_OP_NONE || t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE ||
-		t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
+static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t *devices, int n_devices) {
+	if (n_devices == 0 || goggml_is_layout_op(node)) {
+		return true;
+	}
+	for (int i = 0; i < n_devices; i++) {
+		if (ggml_backend_dev_supports_op(devices[i], node)) {
+			return true;
+		}
+	}
+	return false;
 }
 
-goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t device, bool allocated) {
+goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written) {
 	goggml_check check = {0};
 	int n = ggml_graph_n_nodes(graph);
 	for (int i = 0; i < n; i++) {
@@ -100,12 +303,12 @@ goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t de
 				return check;
 			}
 		}
-		check.operand = goggml_bad_index_operand(node, &check);
+		check.operand = written ? goggml_bad_index_operand(node, &check) : NULL;
 		if (check.operand != NULL) {
 			check.fault = GOGGML_FAULT_INDEX;
 			return check;
 		}
-		if (device != NULL && !goggml_is_layout_op(node) && !ggml_backend_dev_supports_op(device, node)) {
+		if (!goggml_supported(node, devices, n_devices)) {
 			check.fault = GOGGML_FAULT_UNSUPPORTED;
 			return check;
 		}
@@ -115,15 +318,19 @@ goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t de
 }
 
 static void goggml_lease_add(goggml_lease *lease, struct ggml_tensor *t) {
-	if (t != NULL && t->data == NULL) {
+	goggml_drop_stale(t);
+	if (t->data == NULL) {
 		lease->tensors[lease->n++] = t;
 	}
 }
 
-goggml_lease goggml_lease_open(struct ggml_cgraph *graph) {
+goggml_lease goggml_lease_open(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves) {
 	goggml_lease lease = {0};
 	int n = ggml_graph_n_nodes(graph);
-	lease.tensors = malloc(sizeof *lease.tensors * ((size_t)n * (1 + GGML_MAX_SRC) + 1));
+	lease.tensors = malloc(sizeof *lease.tensors * ((size_t)n * (1 + GGML_MAX_SRC) + n_leaves + 1));
+	for (int i = 0; lease.tensors != NULL && i < n_leaves; i++) {
+		goggml_lease_add(&lease, leaves[i]);
+	}
 	for (int i = 0; lease.tensors != NULL && i < n; i++) {
 		struct ggml_tensor *node = ggml_graph_node(graph, i);
 		goggml_lease_add(&lease, node);
@@ -136,6 +343,15 @@ goggml_lease goggml_lease_open(struct ggml_cgraph *graph) {
 		}
 	}
 	return lease;
+}
+
+bool goggml_lease_concerns(const goggml_lease *lease, const goggml_arena *arena) {
+	for (int64_t i = 0; i < lease->n; i++) {
+		if (goggml_arena_owns(arena, lease->tensors[i])) {
+			return true;
+		}
+	}
+	return false;
 }
 
 void goggml_lease_end(goggml_lease *lease) {

@@ -8,16 +8,40 @@
 goggml_ptr goggml_graph_new(goggml_arena *arena, size_t size, bool grads);
 // A graph of another size with the nodes of an existing one.
 goggml_ptr goggml_graph_grow(goggml_arena *arena, struct ggml_cgraph *graph, size_t size, bool grads);
-goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor);
+// bound is an upper one of the number of tensors that the tensor depends on,
+// itself included: the library's own recursion overflows the stack when that
+// is large.
+goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound);
 // The tensors of the gradients go to tensors_arena. grad_accs may be NULL.
 goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs);
+// Sets the gradient of the loss to 1, other accumulated gradients to 0.
 goggml_error goggml_graph_reset(struct ggml_cgraph *graph);
+
+// What a graph needs for a backward pass.
+typedef struct {
+	struct ggml_tensor *loss; // NULL when there is none
+	bool params;              // whether a tensor is marked as a parameter
+} goggml_marks;
+
+goggml_marks goggml_graph_marks(struct ggml_cgraph *graph);
+// Tells whether the library is known to have no backward for the node's op.
+bool goggml_lacks_backward(const struct ggml_tensor *node);
+// Tells whether the op overwrites an operand.
+bool goggml_works_in_place(const struct ggml_tensor *node);
+
+// Sets a flag of the tensor, and of what it is a view of where that counts.
+void goggml_set_flag(struct ggml_tensor *tensor, int32_t flag);
+
+// Tells whether the tensor has memory; a view, that its origin still has it.
+bool goggml_has_memory(const struct ggml_tensor *tensor);
+// Makes a view unallocated whose origin has other memory by now.
+void goggml_drop_stale(struct ggml_tensor *tensor);
 
 enum goggml_fault {
 	GOGGML_FAULT_NONE,
 	GOGGML_FAULT_UNALLOCATED, // a node or an operand has no memory
 	GOGGML_FAULT_INDEX,       // a row index is out of range
-	GOGGML_FAULT_UNSUPPORTED, // the device does not run the op
+	GOGGML_FAULT_UNSUPPORTED, // no device runs the op
 };
 
 typedef struct {
@@ -27,8 +51,10 @@ typedef struct {
 	int64_t value, limit;        // for an index: it, and the number of rows
 } goggml_check;
 
-// Finds what would crash a compute. device may be NULL: no check of support.
-goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t device, bool allocated);
+// Finds what would crash a compute: ops that none of the devices supports,
+// where some are given; tensors without memory, if allocated; row indices out
+// of range, if written.
+goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written);
 
 // The tensors of a graph that an allocator gave memory to.
 typedef struct {
@@ -36,8 +62,11 @@ typedef struct {
 	int64_t n;
 } goggml_lease;
 
-// Lists the tensors of the graph that have no memory yet.
-goggml_lease goggml_lease_open(struct ggml_cgraph *graph);
+// Lists the tensors of the graph that have no memory yet; leaves are those that
+// no node uses. The list's tensors is NULL when there is no room for it.
+goggml_lease goggml_lease_open(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves);
+// Tells whether one of them lies in the arena.
+bool goggml_lease_concerns(const goggml_lease *lease, const goggml_arena *arena);
 // Makes them unallocated again, and frees the list.
 void goggml_lease_end(goggml_lease *lease);
 

@@ -35,7 +35,7 @@ GOGGML_OP(sum_rows, (goggml_a arena, goggml_t a), (ctx, a))
 GOGGML_OP(cumsum, (goggml_a arena, goggml_t a), (ctx, a))
 GOGGML_OP(mean, (goggml_a arena, goggml_t a), (ctx, a))
 GOGGML_OP(argmax, (goggml_a arena, goggml_t a), (ctx, a))
-GOGGML_OP(count_equal, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
+GOGGML_OP(count_equal, (goggml_a arena, goggml_t a, goggml_t b), (ctx, goggml_matrix(ctx, a), goggml_matrix(ctx, b)))
 GOGGML_OP(argsort, (goggml_a arena, goggml_t a, enum ggml_sort_order order), (ctx, a, order))
 GOGGML_OP(top_k, (goggml_a arena, goggml_t a, int k), (ctx, a, k))
 

@@ -1,0 +1,116 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "fmt"
+
+// Backward extends a training graph by the gradients of its loss (see
+// [Tensor.SetLoss]; F32, one number) with respect to its parameters (see
+// [Tensor.SetParam]). Grad finds them. Ops without a backward are an error.
+// C: ggml_build_backward_expand.
+func (g *Graph) Backward() error {
+	const op = "build_backward_expand"
+	unpin, err := g.check(op, nil, checkBuilt)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	if err := g.trainable(op); err != nil {
+		return err
+	}
+	g.ctx.mu.Lock()
+	defer g.ctx.mu.Unlock()
+	// A rule of the backward pass makes fewer than 16 nodes.
+	if err := g.reserve(16 * (int(C.ggml_graph_n_nodes(g.g)) + 1)); err != nil {
+		return err
+	}
+	g.backward = true
+	if err := guardError(C.goggml_graph_backward(g.ctx.arena, g.g, nil)); err != nil {
+		n := int(C.ggml_graph_n_nodes(g.g))
+		g.ctx.err = &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", n)}}, Reason: err.Error(), Caller: callerLine()}
+		return g.ctx.err
+	}
+	return nil
+}
+
+// trainable tells what the graph lacks for Backward.
+func (g *Graph) trainable(op string) error {
+	if !g.grads {
+		return g.errorf(op, nil, "the graph has no room for gradients; make it by NewTrainingGraph")
+	}
+	if g.backward {
+		return g.errorf(op, nil, "the graph has its gradients already")
+	}
+	marks := C.goggml_graph_marks(g.g)
+	if marks.loss == nil {
+		return g.errorf(op, nil, "no tensor of the graph is marked as the loss; call SetLoss")
+	}
+	if loss := g.tensor(marks.loss); loss.typ != F32 || loss.NumElements() != 1 {
+		return loss.errorf(op, nil, "the loss must be a single f32 number; call Sum")
+	}
+	if !bool(marks.params) {
+		return g.errorf(op, nil, "no tensor of the graph is marked as a parameter; call SetParam")
+	}
+	return g.derivable(op)
+}
+
+// derivable looks for ops without a backward between the parameters and the
+// loss: the library would name neither them nor their operands.
+func (g *Graph) derivable(op string) error {
+	needed := map[*C.struct_ggml_tensor]bool{}
+	for i := range int(C.ggml_graph_n_nodes(g.g)) {
+		node := C.ggml_graph_node(g.g, C.int(i))
+		needs := node.flags&C.GGML_TENSOR_FLAG_PARAM != 0
+		for _, src := range node.src {
+			needs = needs || src != nil && needed[src]
+		}
+		if !needs || node._type != C.GGML_TYPE_F32 {
+			continue
+		}
+		needed[node] = true
+		switch {
+		case bool(C.goggml_lacks_backward(node)):
+			return g.tensor(node).errorf(op, nil, "this op has no backward")
+		case bool(C.goggml_works_in_place(node)):
+			return g.tensor(node).errorf(op, nil, "this op works in place, and so has no backward")
+		}
+	}
+	return nil
+}
+
+// Reset sets the gradient of the loss to 1, and gradients that live from one
+// compute to the next to 0; the moments of an optimizer stay. The graph is
+// allocated. A compute may overwrite the gradient of the loss: call Reset
+// before each. C: ggml_graph_reset.
+func (g *Graph) Reset() error {
+	const op = "graph_reset"
+	unpin, err := g.check(op, nil, checkAllocated)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	if !g.backward {
+		return g.errorf(op, nil, "the graph has no gradients; call Backward first")
+	}
+	if err := guardError(C.goggml_graph_reset(g.g)); err != nil {
+		return g.errorf(op, nil, "%v", err)
+	}
+	return nil
+}
+
+// Grad returns the gradient of a tensor, nil when the graph has none.
+// C: ggml_graph_get_grad.
+func (g *Graph) Grad(t *Tensor) *Tensor {
+	if !g.grads || t.ptr() == nil {
+		return nil
+	}
+	var grad *Tensor
+	g.inspect(func() {
+		// Gradients are made in the graph's own context.
+		if p := C.ggml_graph_get_grad(g.g, t.ptr()); p != nil {
+			grad = newTensor(g.ctx, p)
+		}
+	})
+	return grad
+}

@@ -1,0 +1,113 @@
+// Package ggml is a binding of the C tensor library ggml: tensors, graphs of
+// operations on them, the backends that compute these, and the GGUF file
+// format.
+//
+// # Concepts
+//
+// A [Context] owns tensors and graphs. A [Tensor] is a type and a shape, and
+// either a place for data or the result of an op. An op is a method of a
+// context; it computes nothing, but notes that the result depends on its
+// operands. A [Graph] lists tensors in the order of computation. A [Buffer]
+// holds the data of tensors in the memory of a [Device]; a [Backend] computes
+// graphs on a device. So every program goes through the same steps:
+//
+//  1. make tensors and ops in a context, and a graph of the results;
+//  2. allocate the leaves by [Context.Allocate], the graph by a
+//     [GraphAllocator] or a [Scheduler];
+//  3. write the leaves by [Write], compute, and read the results by [Read].
+//
+// The doc comment of each symbol ends with the C function behind it, after
+// "C:", so that a search for ggml_mul_mat finds [Context.MulMat].
+//
+// # Shapes
+//
+// A shape is [ne0, ne1, ne2, ne3], and ne0 is the fastest dimension: the
+// elements of a row are adjacent, and a row has ne0 elements. What other
+// libraries call a matrix of 2 rows and 3 columns is the shape [3, 2] here.
+// Missing dimensions are 1. Slices of elements, as Write takes and Read
+// returns them, are in this order too.
+//
+// [Context.MulMat] takes both factors as rows along the summed dimension:
+// a [k, m] and b [k, n] give [m, n].
+//
+// A view (the result of [Context.View], [Context.Reshape],
+// [Context.Permute], [Context.Transpose], or an op that works in place) has
+// the memory of another tensor. Each op says which layouts it takes;
+// [Context.Cont] makes a copy without gaps and in order.
+//
+// # Building graphs and errors
+//
+// Ops return no error. The first one that fails is kept in the context; its
+// result stands for the failure, may be passed on, and makes whatever it is
+// passed to fail in the same way. Allocating, computing, reading and writing
+// return that first error, so that it cannot be missed, and [Context.Err]
+// tells it earlier. It is an [*OpError], which names the op, its operands with
+// types and shapes, what is wrong, and the line of the call:
+//
+//	ggml: mul_mat(w f32[4, 3], x f32[5, 2]): ne0 must be equal: w has 4, x has 5 (at model.go:42)
+//
+// Everything else returns its error. Test for [ErrClosed], [ErrNotLoaded],
+// [ErrNotAllocated], [ErrOutOfMemory] and [ErrBroken] with errors.Is.
+//
+// # Memory
+//
+// [Context.Allocate] gives every tensor of a context memory of its own: do so
+// with weights and inputs. A [GraphAllocator] plans the memory of a graph, and
+// lets results that are needed no more share it with later ones. Hence the
+// results to be read are marked by [Tensor.SetOutput] ([Context.NewGraph] does
+// so), and leaves in such memory by [Tensor.SetInput], and written before each
+// compute. Allocating the next graph makes the tensors of the last one
+// unallocated. Contexts are cheap: keep weights in one context, and make
+// another for each graph that changes.
+//
+// # Devices and build tags
+//
+// Backends are plugins, found when the program starts to use them:
+// [LoadBackends] says where. [Devices] lists what there is. A program without
+// build tags uses whatever is installed; with the tag cpu only the CPU, and
+// with cuda, metal or vulkan it fails at start when that backend or its device
+// is missing. [CUDADevices] and [MetalDevices] are in every build, and say how
+// to install a backend that is not there.
+//
+// A [Scheduler] computes a graph on several backends: each op where its
+// weights are and where it is supported, the rest on the CPU, which is last.
+//
+// # Lifetimes
+//
+// Contexts, buffers, backends, allocators and schedulers have a Close, which
+// never fails and may be called twice, in any order. Objects that are in use
+// are freed when the use ends: closing a backend during a computation lets
+// that finish. The use of a closed object is an [ErrClosed]; closing a buffer,
+// or the allocator of a graph, makes the tensors in it unallocated. A tensor
+// or graph of a closed context keeps nothing but its shape.
+//
+// The garbage collector closes what was dropped without Close, and logs a
+// warning (see [SetLogger]). [OpenObjects] counts what is open.
+//
+// # Goroutines
+//
+// All types are safe for concurrent use. Computations on one backend wait for
+// each other, and so do changes and computations of one graph: for more at
+// once, take a backend, a graph and an allocator for each goroutine; they can
+// share weights. The data of a tensor is not locked: do not write what another
+// goroutine reads or computes with.
+//
+// Cancelling the [context.Context] of a computation stops it before the next
+// op, with the cause; backend and graph stay usable.
+//
+// # What it cannot catch
+//
+// Ops are checked in Go, and failed assertions of the library on the calling
+// thread are turned into errors; such a failure inside a computation leaves
+// the backend with [ErrBroken]. No misuse of this package is known to crash
+// the process except:
+//
+//   - row indices out of range for [Context.GetRows], [Context.SetRows] and
+//     the like which the graph itself computes, or which lie in the memory of
+//     a GPU. Indices in system memory are checked before each compute;
+//   - an assertion, or no memory, on a worker thread of a backend, or in the
+//     driver of a GPU;
+//   - data of a GGUF file that is mapped into memory, when another program
+//     truncates the file;
+//   - a plugin that was built for another version of the library.
+package ggml

@@ -1,0 +1,5 @@
+//go:build race
+
+package ggml_test
+
+func init() { raceDetector = true }
