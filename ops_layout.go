@@ -10,18 +10,8 @@ func (c *Context) Reshape(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("reshape", a)
 	if op.arena != nil {
 		op.require(bool(C.ggml_is_contiguous(a.t)), "a must be contiguous; call Cont")
-		shape = inferred(shape, a.NumElements())
 	}
-	op.checkShape(a.typeOr(F32), shape)
-	ne := [4]C.int64_t{1, 1, 1, 1}
-	n := int64(1)
-	for i := range min(len(shape), 4) {
-		ne[i] = C.int64_t(shape[i])
-		n *= shape[i]
-	}
-	if op.arena != nil {
-		op.require(n == a.NumElements(), "the shape %v has %d elements, a has %d", shape, n, a.NumElements())
-	}
+	ne := op.reshaped(a, shape)
 	switch len(shape) {
 	case 1:
 		return op.done(C.goggml_op_reshape_1d(op.arena, a.ptr(), ne[0]))
@@ -31,6 +21,23 @@ func (c *Context) Reshape(a *Tensor, shape ...int64) *Tensor {
 		return op.done(C.goggml_op_reshape_3d(op.arena, a.ptr(), ne[0], ne[1], ne[2]))
 	}
 	return op.done(C.goggml_op_reshape_4d(op.arena, a.ptr(), ne[0], ne[1], ne[2], ne[3]))
+}
+
+// reshaped demands a shape with as many elements as a, and gives its sizes.
+func (op *opCall) reshaped(a *Tensor, shape []int64) [4]C.int64_t {
+	ne := [4]C.int64_t{1, 1, 1, 1}
+	if op.arena == nil {
+		return ne
+	}
+	shape = inferred(shape, a.NumElements())
+	op.checkShape(a.typ, shape)
+	n := int64(1)
+	for i := range min(len(shape), MaxDims) {
+		ne[i] = C.int64_t(shape[i])
+		n *= shape[i]
+	}
+	op.require(n == a.NumElements(), "the shape %v has %d elements, a has %d", shape, n, a.NumElements())
+	return ne
 }
 
 // inferred replaces the first size of -1 by what makes n elements.
@@ -124,19 +131,7 @@ func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 	if len(shape) == 0 {
 		return op.done(C.goggml_op_cont(op.arena, a.ptr()))
 	}
-	if op.arena != nil {
-		shape = inferred(shape, a.NumElements())
-	}
-	op.checkShape(a.typeOr(F32), shape)
-	ne := [4]C.int64_t{1, 1, 1, 1}
-	n := int64(1)
-	for i := range min(len(shape), 4) {
-		ne[i] = C.int64_t(shape[i])
-		n *= shape[i]
-	}
-	if op.arena != nil {
-		op.require(n == a.NumElements(), "the shape %v has %d elements, a has %d", shape, n, a.NumElements())
-	}
+	ne := op.reshaped(a, shape)
 	return op.done(C.goggml_op_cont_4d(op.arena, a.ptr(), ne[0], ne[1], ne[2], ne[3]))
 }
 

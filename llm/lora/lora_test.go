@@ -2,28 +2,19 @@ package lora_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// No test may leave an object of the library open.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
-		fmt.Fprintln(os.Stderr, "objects left open:", open)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testutil.Main(m) }
 
 // tinyConfig is a small model with grouped heads, whose rows hold whole blocks
 // of the types with up to 32 elements in one.

@@ -97,7 +97,7 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 }
 
 func fillMerged(ctx context.Context, g *ggml.GGUF, m *model.Model, outputs []output, o MergeOptions) error {
-	if err := copyKeys(g, m); err != nil {
+	if err := m.WriteKeys(g); err != nil {
 		return err
 	}
 	if o.Type != nil {
@@ -222,25 +222,6 @@ func (o *output) fault() string {
 		return fmt.Sprintf("rows of %v are multiples of %d", to, to.BlockSize())
 	}
 	return ""
-}
-
-// copyKeys gives the file the metadata of the model.
-func copyKeys(g *ggml.GGUF, m *model.Model) error {
-	if base := m.GGUF(); base != nil {
-		return g.CopyKeys(base)
-	}
-	if err := m.Config.WriteKeys(g); err != nil {
-		return err
-	}
-	if m.Tokenizer == nil {
-		return nil
-	}
-	for _, kv := range m.Tokenizer.KeyValues() {
-		if err := g.Set(kv.Key, kv.Value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // fileTypes are the numbers that llama.cpp gives to files of mostly one type.

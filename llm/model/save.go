@@ -23,7 +23,7 @@ type SaveOptions struct {
 func (m *Model) Save(path string, o SaveOptions) error {
 	g := ggml.NewGGUF()
 	defer g.Close()
-	if err := m.writeKeys(g); err != nil {
+	if err := m.WriteKeys(g); err != nil {
 		return err
 	}
 	for t := range m.ctx.Tensors() {
@@ -34,7 +34,9 @@ func (m *Model) Save(path string, o SaveOptions) error {
 	return g.WriteFile(path)
 }
 
-func (m *Model) writeKeys(g *ggml.GGUF) error {
+// WriteKeys sets the metadata of the model in a GGUF file: that of the file it
+// was loaded from, or its hyper-parameters and vocabulary.
+func (m *Model) WriteKeys(g *ggml.GGUF) error {
 	if m.gguf != nil {
 		return g.CopyKeys(m.gguf)
 	}
