@@ -155,6 +155,9 @@ func (p *program) newAdapter(m *model.Model) (*lora.Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.Tied && ranks["token_embd"] > 0 {
+		return nil, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as output matrix too, and llama.cpp cannot load an adapter of such a one; leave it out", p.ModelBase)
+	}
 	alpha := p.LoRAAlpha
 	if alpha == 0 {
 		alpha = float32(2 * p.R)

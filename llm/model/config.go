@@ -89,6 +89,9 @@ func (m *metadata) text(key, fallback string) string { return value(m, key, fall
 // ReadConfig reads the hyper-parameters from a GGUF file. The error lists all
 // that is missing or wrong.
 func ReadConfig(g *ggml.GGUF) (Config, error) {
+	if kind, _ := ggml.GGUFValue[string](g, "general.type"); kind != "" && kind != "model" {
+		return Config{}, fmt.Errorf("%s: %w: the file is of type %q, not a model", g.Name(), ErrUnsupported, kind)
+	}
 	arch, err := ggml.GGUFValue[string](g, "general.architecture")
 	if err != nil {
 		return Config{}, err

@@ -1,0 +1,49 @@
+package model_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A file that is no model of a known kind is refused in one line that names it.
+func TestLoadErrors(t *testing.T) {
+	made, err := model.New(tinyConfig(false), nil, 1)
+	require.NoError(t, err)
+	defer made.Close()
+	for name, c := range map[string]struct {
+		key   string
+		value any
+		want  string
+	}{
+		"adapter":       {"general.type", "adapter", `the file is of type "adapter", not a model`},
+		"architecture":  {"general.architecture", "mamba", `architecture "mamba"; supported: llama`},
+		"no heads":      {"llama.attention.head_count", uint32(0), "llama.attention.head_count is 0"},
+		"KV heads":      {"llama.attention.head_count_kv", uint32(3), "4 heads cannot share 3 KV heads"},
+		"experts":       {"llama.expert_count", uint32(8), "mixture of 8 experts"},
+		"scaling":       {"llama.rope.scaling.type", "longrope", `RoPE scaling "longrope" is unsupported`},
+		"width":         {"llama.embedding_length", uint32(32), "token_embd.weight is [64 96], not [32 96]"},
+		"wrong type":    {"llama.block_count", "two", "llama.block_count"},
+		"more layers":   {"llama.block_count", uint32(3), "blk.2.attn_q.weight is missing"},
+		"values differ": {"llama.attention.value_length", uint32(8), "keys of 16 and values of 8 elements"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "model.gguf")
+			require.NoError(t, made.Save(path, model.SaveOptions{}))
+			g, err := ggml.OpenGGUF(path)
+			require.NoError(t, err)
+			defer g.Close()
+			require.NoError(t, g.Set(c.key, c.value))
+			changed := filepath.Join(dir, "changed.gguf")
+			require.NoError(t, g.WriteFile(changed))
+			_, err = model.Load(changed, model.LoadOptions{})
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, changed)
+		})
+	}
+}
