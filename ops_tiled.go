@@ -4,7 +4,9 @@ package ggml
 import "C"
 
 // TiledLibrary names the BLAS library that the tiled products use on the CPU,
-// "" when none is found; then they are made of stock ops.
+// "" when none is found; then they are made of stock ops. The environment
+// variable GOGGML_BLAS names another library file, or none. Its own threads
+// are turned off, for all of the process.
 func TiledLibrary() string {
 	if name := C.goggml_tiled_library(); name != nil {
 		return C.GoString(name)

@@ -15,27 +15,35 @@ typedef void (*goggml_sgemm)(int order, int trans_a, int trans_b, int m, int n, 
 static goggml_sgemm goggml_blas;
 static const char *goggml_blas_name;
 
+static bool goggml_try_blas(const char *name) {
+	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (library == NULL) {
+		return false;
+	}
+	goggml_blas = (goggml_sgemm)dlsym(library, "cblas_sgemm");
+	if (goggml_blas == NULL) {
+		return false; // a BLAS with the Fortran interface only
+	}
+	goggml_blas_name = name;
+	// The threads are the caller's.
+	void (*one_thread)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
+	if (one_thread != NULL) {
+		one_thread(1);
+	}
+	return true;
+}
+
 static void goggml_load_blas(void) {
 	static const char *const names[] = {
 		"libopenblas.so.0", "libopenblas.so", "libblis.so.4", "libblas.so.3",
 		"/System/Library/Frameworks/Accelerate.framework/Accelerate",
 	};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-		if (library == NULL) {
-			continue;
-		}
-		goggml_blas = (goggml_sgemm)dlsym(library, "cblas_sgemm");
-		if (goggml_blas == NULL) {
-			continue; // a BLAS with the Fortran interface only
-		}
-		goggml_blas_name = names[i];
-		// The threads are the caller's.
-		void (*one_thread)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
-		if (one_thread != NULL) {
-			one_thread(1);
-		}
+	const char *chosen = getenv("GOGGML_BLAS");
+	if (chosen != NULL && *chosen != '\0') {
+		goggml_try_blas(chosen); // "none" is no library
 		return;
+	}
+	for (size_t i = 0; i < sizeof names / sizeof *names && !goggml_try_blas(names[i]); i++) {
 	}
 }
 

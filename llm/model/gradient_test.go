@@ -3,6 +3,8 @@ package model_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -226,3 +228,15 @@ func TestWeightGradients(t *testing.T) {
 		}
 	}
 }
+
+// The gradients are the same, but slower, on a machine without a BLAS library.
+func TestGradientsWithoutBLAS(t *testing.T) {
+	c := exec.Command(os.Args[0], "-test.run", "^(TestLoRAGradients|TestWeightGradients|TestTiledLibrary)$", "-test.v")
+	c.Env = append(os.Environ(), "GOGGML_BLAS=none")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), `the library is ""`)
+	require.Contains(t, string(out), "--- PASS: TestLoRAGradients")
+}
+
+func TestTiledLibrary(t *testing.T) { t.Logf("the library is %q", ggml.TiledLibrary()) }
