@@ -39,7 +39,8 @@ func docComments(p goPackage) ([]string, func(string) *comment.Doc, error) {
 	fset := token.NewFileSet()
 	byName := make(map[string][]*ast.File)
 	for _, name := range p.files {
-		file, err := parser.ParseFile(fset, filepath.Join(p.dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		// Not with SkipObjectResolution: up to Go 1.24 go/doc needs each file's scope.
+		file, err := parser.ParseFile(fset, filepath.Join(p.dir, name), nil, parser.ParseComments)
 		if err != nil {
 			return nil, nil, fmt.Errorf("package %s: %w", p.path, err)
 		}
