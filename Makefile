@@ -37,4 +37,4 @@ clean: ## remove what was built
 	@find build -mindepth 1 -maxdepth 1 ! -name README.md ! -name .gitignore -exec rm -rf {} +
 
 distclean: clean ## remove the fetched ggml too
-	@rm -rf ggml/include ggml/lib ggml/glibc ggml/.installed ggml/.lock ggml/.work.*
+	@rm -rf ggml/include ggml/lib ggml/glibc ggml/UPSTREAM.installed ggml/.lock ggml/.work.*

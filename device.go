@@ -8,9 +8,6 @@ import (
 	"strings"
 )
 
-// Version is the version of the C library. C: ggml_version.
-func Version() string { return C.GoString(C.ggml_version()) }
-
 // A DeviceType is a kind of device. C: enum ggml_backend_dev_type.
 type DeviceType int
 

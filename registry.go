@@ -26,6 +26,9 @@ var loadOnce = sync.OnceValue(loadBackends)
 func LoadBackends() error { return loadOnce() }
 
 func loadBackends() error {
+	if err := checkVersion(Version()); err != nil {
+		return err
+	}
 	folders := pluginFolders()
 	for _, folder := range folders {
 		err := withCString(folder, func(s *C.char) error { return guardError(C.goggml_load_all_from(s)) })

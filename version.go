@@ -1,0 +1,65 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// upstream holds ggml/UPSTREAM and the note of scripts/vendor about the library
+// it found or fetched. The go command does not see when ggml's headers change:
+// that note makes it build this package again for another version.
+//
+//go:embed ggml/UPSTREAM*
+var upstream embed.FS
+
+// Version is the version of the C library. C: ggml_version.
+func Version() string { return C.GoString(C.ggml_version()) }
+
+// checkVersion fails if the C library is older than this package needs. The
+// compiler sees only headers, and a program may meet another library than the
+// one it was built with.
+func checkVersion(version string) error {
+	minimum, err := minimumVersion()
+	if err != nil {
+		return err
+	}
+	if slices.Compare(versionNumbers(version), versionNumbers(minimum)) < 0 {
+		return fmt.Errorf("ggml: the library is version %s, and this program needs %s or newer: %s",
+			version, minimum, installHints["CPU"])
+	}
+	return nil
+}
+
+// minimumVersion is the oldest version of the C library that ggml/UPSTREAM accepts.
+func minimumVersion() (string, error) {
+	text, err := upstream.ReadFile("ggml/UPSTREAM")
+	if err != nil {
+		return "", fmt.Errorf("ggml: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if v, found := strings.CutPrefix(line, "minimum:"); found {
+			return strings.TrimSpace(v), nil
+		}
+	}
+	return "", fmt.Errorf("ggml: ggml/UPSTREAM names no minimum")
+}
+
+// versionNumbers splits "0.27.0-dev" into 0, 27 and 0.
+func versionNumbers(version string) []int {
+	version, _, _ = strings.Cut(version, "-")
+	var numbers []int
+	for field := range strings.SplitSeq(version, ".") {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			break
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
