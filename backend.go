@@ -146,8 +146,13 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 		return err
 	}
 	stop := watch(ctx, backends)
+	custom := g.startCustom(backends)
 	r := f()
 	stop()
+	failure := custom.end(g)
+	if failure != nil && r.error == nil {
+		return failure
+	}
 	return g.finish(ctx, op, backends, r)
 }
 

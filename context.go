@@ -23,9 +23,10 @@ type Context struct {
 	graphs *C.goggml_arena // graphs, apart so that the tensors can be counted
 
 	err     error
-	deps    []*Context // contexts whose tensors are operands here
-	buffers []*Buffer  // buffers that hold data of tensors of this context
-	rented  []rental   // what allocators of graphs gave to tensors of this context
+	deps    []*Context                          // contexts whose tensors are operands here
+	buffers []*Buffer                           // buffers that hold data of tensors of this context
+	rented  []rental                            // what allocators of graphs gave to tensors of this context
+	customs map[*C.struct_ggml_tensor]*customOp // the Go functions of its tensors
 }
 
 // A rental keeps the allocator of a lease as long as the context.
@@ -40,6 +41,8 @@ type contextCore struct {
 	h     *handle
 	arena *C.goggml_arena // tensors
 	mu    sync.Mutex      // guards the arena and the fields of Context
+
+	customIDs []uintptr // by which C finds the Go functions of its tensors
 }
 
 // NewContext makes an empty context. C: ggml_init.
@@ -49,10 +52,11 @@ func NewContext() *Context {
 		// The Go runtime itself dies when so little memory is left.
 		panic("ggml: out of memory")
 	}
-	arena, graphs := c.arena, c.graphs
+	core, graphs := c.contextCore, c.graphs
 	c.h, _ = newHandle("context", func() {
 		C.goggml_arena_free(graphs)
-		C.goggml_arena_free(arena)
+		C.goggml_arena_free(core.arena)
+		customOps.remove(core.customIDs...)
 	})
 	closeOnCollect(c, c.h)
 	return c

@@ -9,3 +9,4 @@
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"
 #include "csrc/tiled.c"
+#include "csrc/custom.c"

@@ -107,6 +107,8 @@
 //     a GPU. Indices in system memory are checked before each compute;
 //   - an assertion, or no memory, on a worker thread of a backend, or in the
 //     driver of a GPU;
+//   - runtime.Goexit, and so testing.T.FailNow, in a function that the library
+//     calls: a [CustomFunc] or another callback. Panics there are errors;
 //   - data of a GGUF file that is mapped into memory, when another program
 //     truncates the file;
 //   - a plugin that was built for another version of the library.

@@ -23,8 +23,8 @@ type opCall struct {
 	arena    *C.goggml_arena
 	name     string
 	operands []*Tensor
-	describe []Operand  // before the operands, in an error
-	held     [8]*handle // c and the contexts of operands from elsewhere
+	describe []Operand   // before the operands, in an error
+	held     [12]*handle // c and the contexts of operands from elsewhere
 	numHeld  int
 	poisoned bool // an operand, or the context, failed before
 	err      error

@@ -11,5 +11,6 @@
 #include "backend.h"
 #include "gguf_io.h"
 #include "tiled.h"
+#include "custom.h"
 
 #endif

@@ -1,6 +1,7 @@
 //go:build ignore
 
 #include "graph.h"
+#include "custom.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,9 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 	case GGML_OP_GROUP_NORM:
 	case GGML_OP_L2_NORM:
 	case GGML_OP_LEAKY_RELU:
+	case GGML_OP_MAP_CUSTOM1:
+	case GGML_OP_MAP_CUSTOM2:
+	case GGML_OP_MAP_CUSTOM3:
 	case GGML_OP_MUL_MAT_ID:
 	case GGML_OP_NORM:
 	case GGML_OP_OUT_PROD:
@@ -279,6 +283,10 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 		return true;
 	}
 	for (int i = 0; i < n_devices; i++) {
+		// The address of a function means nothing elsewhere, though RPC takes it.
+		if (goggml_is_custom(node) && ggml_backend_dev_type(devices[i]) != GGML_BACKEND_DEVICE_TYPE_CPU) {
+			continue;
+		}
 		if (ggml_backend_dev_supports_op(devices[i], node)) {
 			return true;
 		}

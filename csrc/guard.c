@@ -19,12 +19,22 @@ void goggml_pop(struct goggml_frame *frame) {
 	goggml_top = frame->outer;
 }
 
+struct goggml_frame *goggml_bar(void) {
+	struct goggml_frame *outer = goggml_top;
+	goggml_top = NULL;
+	return outer;
+}
+
+void goggml_unbar(struct goggml_frame *outer) {
+	goggml_top = outer;
+}
+
 // goggml_on_abort runs on the asserting thread. Without a frame (a worker
-// thread of a backend) nothing can be saved: it returns, and ggml aborts.
+// thread of a backend, or Go code that a callback runs) nothing can be saved: it returns, and ggml aborts.
 static void goggml_on_abort(const char *message) {
 	struct goggml_frame *frame = goggml_top;
 	if (frame == NULL) {
-		fprintf(stderr, "ggml: fatal error on a worker thread: %s\n", message);
+		fprintf(stderr, "ggml: fatal error where it cannot be caught: %s\n", message);
 		fflush(stderr);
 		return;
 	}
@@ -37,7 +47,9 @@ extern void goggmlLog(int level, char *text);
 
 static void goggml_on_log(enum ggml_log_level level, const char *text, void *data) {
 	(void)data;
+	struct goggml_frame *outer = goggml_bar();
 	goggmlLog((int)level, (char *)text);
+	goggml_unbar(outer);
 }
 
 // An exception that a C++ part of the library lets escape ends here, on the

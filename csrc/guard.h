@@ -33,6 +33,11 @@ void goggml_install(void);
 void goggml_push(struct goggml_frame *frame);
 void goggml_pop(struct goggml_frame *frame);
 
+// goggml_bar hides the frames of the thread while a callback runs Go code, over
+// which nobody may jump; goggml_unbar takes what it returned.
+struct goggml_frame *goggml_bar(void);
+void goggml_unbar(struct goggml_frame *outer);
+
 // GUARDED(T, call) is the body of a shim that returns T {value, error}.
 #define GUARDED(T, call) \
 	T result = {0}; \

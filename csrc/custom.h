@@ -1,0 +1,21 @@
+// Ops whose function is written in Go.
+#ifndef GOGGML_CUSTOM_H
+#define GOGGML_CUSTOM_H
+
+#include "ops.h"
+
+// id names the Go function. More than three operands are for custom only.
+goggml_tensor goggml_op_map_custom(goggml_arena *arena, struct ggml_tensor **operands, int n, bool inplace, int tasks, uintptr_t id);
+goggml_tensor goggml_op_custom(goggml_arena *arena, goggml_type type, const int64_t *ne, struct ggml_tensor **operands, int n, int tasks, uintptr_t id);
+// The first operand is overwritten.
+goggml_tensor goggml_op_custom_inplace(goggml_arena *arena, struct ggml_tensor **operands, int n, int tasks, uintptr_t id);
+
+// Tells whether the op is a function of this process.
+bool goggml_is_custom(const struct ggml_tensor *node);
+// Tells whether the program can read the tensor's memory.
+bool goggml_on_host(const struct ggml_tensor *tensor);
+// The first such node of the graph from index *i on, and the index after it;
+// NULL when there is none.
+struct ggml_tensor *goggml_graph_next_custom(struct ggml_cgraph *graph, int *i);
+
+#endif
