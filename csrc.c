@@ -10,3 +10,4 @@
 #include "csrc/gguf_io.c"
 #include "csrc/tiled.c"
 #include "csrc/custom.c"
+#include "csrc/callbacks.c"

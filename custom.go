@@ -5,11 +5,8 @@ import "C"
 
 import (
 	"fmt"
-	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"unsafe"
-	"weak"
 )
 
 // A CustomFunc computes a tensor in Go: dst from src, the operands in the order
@@ -117,32 +114,6 @@ func customTensor(t *C.struct_ggml_tensor) (CustomTensor, error) {
 	return v, nil
 }
 
-// A PanicError is the panic of a function that the library called.
-type PanicError struct {
-	Value any    // what it panicked with
-	Stack []byte // where, as debug.Stack gives it
-}
-
-// Error tells the value of the panic.
-func (e *PanicError) Error() string { return fmt.Sprintf("the function panicked: %v", e.Value) }
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
-// protect runs f and returns its error; a panic is one too, as it must not
-// unwind the C frames below.
-func protect(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &PanicError{Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return f()
-}
-
 // MapCustom computes a tensor of a's type and shape by a Go function from one
 // to three operands: y = f(a, …). At most that many threads call f, 0 for all
 // that the backend has. The operands have any type, shape and layout; the
@@ -245,32 +216,7 @@ type customOp struct {
 	run     atomic.Pointer[customRun]
 }
 
-var customOps customTable
-
-type customTable struct {
-	last atomic.Uintptr
-	ops  sync.Map // id → weak.Pointer[customOp]
-}
-
-func (t *customTable) add(op *customOp) uintptr {
-	id := t.last.Add(1)
-	t.ops.Store(id, weak.Make(op))
-	return id
-}
-
-func (t *customTable) remove(ids ...uintptr) {
-	for _, id := range ids {
-		t.ops.Delete(id)
-	}
-}
-
-func (t *customTable) find(id uintptr) *customOp {
-	p, ok := t.ops.Load(id)
-	if !ok {
-		return nil
-	}
-	return p.(weak.Pointer[customOp]).Value()
-}
+var customOps callbackTable[customOp]
 
 //export goggmlCustom
 func goggmlCustom(id C.uintptr_t, dst *C.struct_ggml_tensor, worker, workers C.int) {

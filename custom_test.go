@@ -412,6 +412,11 @@ func TestCustomOnlyCPU(t *testing.T) {
 		g := c.NewGraph(c.Neg(y))
 		require.NoError(t, graphAllocator(t).Alloc(g))
 		require.ErrorContains(t, b.Compute(context.Background(), g), "does not support this op")
+		s := scheduler(t, b, cpuBackend(t, 2))
+		require.NoError(t, s.Alloc(g))
+		require.NoError(t, s.Compute(context.Background(), g))
+		require.Equal(t, ggml.CPU, s.TensorBackend(y).Device().Type())
+		s.Close()
 		c.Close()
 		b.Close()
 	}

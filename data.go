@@ -284,7 +284,8 @@ func (t *Tensor) accessible(op string, flag C.int32_t) error {
 		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
 	}
 	// A graph allocator shares its memory among the results of the graph.
-	if root.flags&flag != 0 || C.ggml_backend_buffer_get_usage(root.buffer) != C.GGML_BACKEND_BUFFER_USAGE_COMPUTE {
+	seen := flag == C.GGML_TENSOR_FLAG_OUTPUT && t.observed != nil && t.observed.Load()
+	if seen || root.flags&flag != 0 || C.ggml_backend_buffer_get_usage(root.buffer) != C.GGML_BACKEND_BUFFER_USAGE_COMPUTE {
 		return nil
 	}
 	if flag == C.GGML_TENSOR_FLAG_INPUT {

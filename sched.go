@@ -273,6 +273,8 @@ type Scheduler struct {
 	backends []*Backend
 	current  *leaseHolder
 	assigned []assignment // guarded by current.mu
+
+	callbacks *schedCallbacks // kept here, as the table of callbacks does not
 }
 
 // SchedulerOptions are the settings of a scheduler; the zero value is usual.
@@ -300,11 +302,13 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: scheduler: %w", err)
 	}
-	s := &Scheduler{s: C.ggml_backend_sched_t(r.value), backends: backends, current: &leaseHolder{}}
-	cs, current := s.s, s.current
+	s := &Scheduler{s: C.ggml_backend_sched_t(r.value), backends: backends, current: &leaseHolder{}, callbacks: &schedCallbacks{}}
+	s.callbacks.id = schedCallbackTable.add(s.callbacks)
+	cs, current, id := s.s, s.current, s.callbacks.id
 	h, err := newHandle("scheduler", func() {
 		current.end()
 		C.ggml_backend_sched_free(cs)
+		schedCallbackTable.remove(id)
 	}, parents...)
 	if err != nil {
 		return nil, err
@@ -366,7 +370,14 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 				return C.goggml_int{error: e}
 			}
 		}
-		return f()
+		if e := s.keepCustom(g); e != nil {
+			return C.goggml_int{error: e}
+		}
+		r := f()
+		if err := s.callbacks.failure(); err != nil && r.error == nil {
+			return C.goggml_int{error: C.CString("the callback: " + err.Error())}
+		}
+		return r
 	})
 }
 
@@ -396,21 +407,29 @@ func (s *Scheduler) Reset() error {
 // Compute runs the graph, which Alloc has allocated, and waits for the end. It
 // is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
 func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
+	return s.compute(ctx, "sched_graph_compute", g, nil)
+}
+
+// compute runs the graph; prepare (may be nil) changes the callbacks before that.
+func (s *Scheduler) compute(ctx context.Context, op string, g *Graph, prepare func(*schedCallbacks) (restore func())) error {
 	if err := s.h.acquire(); err != nil {
-		return during(err, "sched_graph_compute", g.operand())
+		return during(err, op, g.operand())
 	}
 	defer s.h.release()
 	s.current.mu.Lock()
 	defer s.current.mu.Unlock()
 	if g != nil && s.current.graph.Value() != g {
-		return g.errorf("sched_graph_compute", ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Alloc first")
+		return g.errorf(op, ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Alloc first")
 	}
-	unpin, err := g.check("sched_graph_compute", nil, checkReady)
+	unpin, err := g.check(op, nil, checkReady)
 	if err != nil {
 		return err
 	}
 	defer unpin()
-	return g.compute(ctx, "sched_graph_compute", s.backends, func() C.goggml_int { return C.goggml_sched_compute(s.s, g.g) })
+	if prepare != nil {
+		defer prepare(s.callbacks)()
+	}
+	return s.eval(ctx, op, g)
 }
 
 // An assignment is a tensor that the caller wants on a backend.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -26,6 +27,8 @@ type Tensor struct {
 	err error                 // that op's
 	typ Type
 	ne  [4]int64
+
+	observed *atomic.Bool // set while a callback looks at the tensor; mostly nil
 }
 
 func newTensor(c *Context, t *C.struct_ggml_tensor) *Tensor {

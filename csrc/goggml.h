@@ -12,5 +12,6 @@
 #include "gguf_io.h"
 #include "tiled.h"
 #include "custom.h"
+#include "callbacks.h"
 
 #endif

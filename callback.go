@@ -1,0 +1,64 @@
+package ggml
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"weak"
+)
+
+// A callbackTable gives numbers to what C calls back. It keeps nothing alive:
+// the object does that whose callback it is, so that a function that refers to
+// this object does not keep it from being collected.
+type callbackTable[T any] struct {
+	last    atomic.Uintptr
+	entries sync.Map // number → weak.Pointer[T]
+}
+
+func (t *callbackTable[T]) add(x *T) uintptr {
+	id := t.last.Add(1)
+	t.entries.Store(id, weak.Make(x))
+	return id
+}
+
+func (t *callbackTable[T]) remove(ids ...uintptr) {
+	for _, id := range ids {
+		t.entries.Delete(id)
+	}
+}
+
+// find returns nil when it was removed.
+func (t *callbackTable[T]) find(id uintptr) *T {
+	p, ok := t.entries.Load(id)
+	if !ok {
+		return nil
+	}
+	return p.(weak.Pointer[T]).Value()
+}
+
+// A PanicError is the panic of a function that the library called.
+type PanicError struct {
+	Value any    // what it panicked with
+	Stack []byte // where, as debug.Stack gives it
+}
+
+// Error tells the value of the panic.
+func (e *PanicError) Error() string { return fmt.Sprintf("the function panicked: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// protect runs f and returns its error; a panic is one too, as it must not
+// unwind the C frames below.
+func protect(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

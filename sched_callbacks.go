@@ -1,0 +1,184 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+)
+
+// schedCallbacks are the Go functions that a scheduler calls. Its fields are
+// guarded by the lock of the scheduler, which a call holds as it runs them.
+type schedCallbacks struct {
+	id      uintptr
+	want    func(*Tensor) bool
+	seen    func(*Tensor) error
+	realloc func(backendsChanged, sizeChanged bool)
+
+	graph    *Graph     // that is being computed
+	backends []*Backend // by these
+	node     *Tensor
+	err      error // the first failure of a function
+}
+
+var schedCallbackTable callbackTable[schedCallbacks]
+
+// SetEvalCallback lets seen look at the nodes of each graph that is computed
+// from now on, right after their computation and in its order. want chooses
+// them: it is called for each node before its computation, or nil for all
+// nodes. A nil seen ends it.
+//
+// The tensor that seen gets can be read until seen returns, also without
+// [Tensor.SetOutput]. An error, or a panic (as a [*PanicError]), stops the
+// computation and is its error. The functions may use this package, but not
+// this scheduler or its backends, which wait for them; nor may they end their
+// goroutine by [runtime.Goexit]. The nodes between two that are wanted are
+// computed together, all others one by one.
+// C: ggml_backend_sched_set_eval_callback.
+func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tensor) error) error {
+	return s.setCallbacks(func(c *schedCallbacks) {
+		c.want, c.seen = want, seen
+		s.enableEval(seen != nil)
+	})
+}
+
+// SetReallocCallback lets f know when the memory that the scheduler has does
+// not suffice for a graph, and is taken anew: because ops run on other backends
+// than before, or because the graph is larger. Reserve for the largest graph
+// avoids that. Alloc and Reserve call f; it must not use the scheduler. Nil
+// ends it. C: ggml_backend_sched_set_realloc_callback.
+func (s *Scheduler) SetReallocCallback(f func(backendsChanged, sizeChanged bool)) error {
+	return s.setCallbacks(func(c *schedCallbacks) {
+		c.realloc = f
+		id := C.uintptr_t(c.id)
+		if f == nil {
+			id = 0
+		}
+		C.goggml_sched_set_realloc(s.s, id)
+	})
+}
+
+func (s *Scheduler) setCallbacks(f func(c *schedCallbacks)) error {
+	if err := s.h.acquire(); err != nil {
+		return err
+	}
+	defer s.h.release()
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
+	f(s.callbacks)
+	return nil
+}
+
+func (s *Scheduler) enableEval(on bool) {
+	id := C.uintptr_t(0)
+	if on {
+		id = C.uintptr_t(s.callbacks.id)
+	}
+	C.goggml_sched_set_eval(s.s, id)
+}
+
+// TensorBackend is the backend on which a tensor of the allocated graph lies
+// or is computed; nil when the graph has no such tensor.
+// C: ggml_backend_sched_get_tensor_backend.
+func (s *Scheduler) TensorBackend(t *Tensor) *Backend {
+	if t.ptr() == nil || s.h.acquire() != nil {
+		return nil
+	}
+	defer s.h.release()
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
+	return s.tensorBackend(t)
+}
+
+func (s *Scheduler) tensorBackend(t *Tensor) *Backend {
+	found := C.ggml_backend_sched_get_tensor_backend(s.s, t.t)
+	i := slices.IndexFunc(s.backends, func(b *Backend) bool { return b.b == found })
+	if i < 0 {
+		return nil
+	}
+	return s.backends[i]
+}
+
+// eval computes the graph, which is checked, with the callbacks in place.
+func (s *Scheduler) eval(ctx context.Context, op string, g *Graph) error {
+	c := s.callbacks
+	c.graph, c.backends = g, s.backends
+	err := g.compute(ctx, op, s.backends, func() C.goggml_int { return C.goggml_sched_compute(s.s, g.g) })
+	c.graph = nil
+	if failure := c.failure(); failure != nil && err == nil {
+		return failure
+	}
+	return err
+}
+
+// failure takes the failure of a function.
+func (c *schedCallbacks) failure() error {
+	err, node := c.err, c.node
+	c.err, c.node = nil, nil
+	if err == nil || node == nil {
+		return err
+	}
+	return &OpError{Op: node.Op(), Operands: []Operand{node.operand()}, Reason: "the callback: " + err.Error(), Caller: callerLine(), Err: err}
+}
+
+//export goggmlSchedEval
+func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool) C.bool {
+	c := schedCallbackTable.find(uintptr(id))
+	if c == nil || c.graph == nil {
+		return false
+	}
+	if c.err != nil {
+		// One node more, and then the scheduler asks whether to go on.
+		return ask
+	}
+	t := c.graph.tensor(node)
+	var yes bool
+	err := protect(func() (err error) {
+		if bool(ask) {
+			yes = c.want == nil || c.want(t)
+			return nil
+		}
+		t.observed = &atomic.Bool{}
+		t.observed.Store(true)
+		defer t.observed.Store(false)
+		return c.seen(t)
+	})
+	if err == nil {
+		return C.bool(yes || !bool(ask))
+	}
+	c.err, c.node = err, t
+	for _, b := range c.backends {
+		b.abort.set(1)
+	}
+	return ask
+}
+
+//export goggmlSchedRealloc
+func goggmlSchedRealloc(id C.uintptr_t, backends, size C.bool) {
+	c := schedCallbackTable.find(uintptr(id))
+	if c == nil || c.realloc == nil || c.err != nil {
+		return
+	}
+	c.err = protect(func() error {
+		c.realloc(bool(backends), bool(size))
+		return nil
+	})
+}
+
+// keepCustom assigns the nodes that a function of this process computes to the
+// CPU: another device may take them without knowing what they are.
+func (s *Scheduler) keepCustom(g *Graph) *C.char {
+	cpu := s.backends[len(s.backends)-1]
+	var i C.int
+	for {
+		node := C.goggml_graph_next_custom(g.g, &i)
+		if node == nil {
+			return nil
+		}
+		if e := C.goggml_sched_set_tensor_backend(s.s, node, cpu.b); e != nil {
+			return e
+		}
+	}
+}
