@@ -110,6 +110,7 @@ func newBuffer(b C.ggml_backend_buffer_t, after func(), parents ...*handle) (*Bu
 	if err != nil {
 		return nil, err
 	}
+	memory.track(h, func() []memoryUse { return []memoryUse{bufferUse(b)} })
 	buf := &Buffer{h: h, b: b, attached: attached, freed: freed}
 	closeOnCollect(buf, h)
 	return buf, nil

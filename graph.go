@@ -240,14 +240,4 @@ func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
 }
 
 // tensor finds the context of a tensor of the graph. The caller holds it.
-func (g *Graph) tensor(p *C.struct_ggml_tensor) *Tensor {
-	for _, c := range g.ctx.closure() {
-		c.mu.Lock()
-		owns := bool(C.goggml_arena_owns(c.arena, p))
-		c.mu.Unlock()
-		if owns {
-			return newTensor(c, p)
-		}
-	}
-	return newTensor(g.ctx, p)
-}
+func (g *Graph) tensor(p *C.struct_ggml_tensor) *Tensor { return g.ctx.tensorAt(p) }

@@ -73,6 +73,7 @@ func (h *handle) close() bool {
 		}
 		if h.state.CompareAndSwap(s, s|closedBit) {
 			handles.closed(h)
+			memory.forget(h)
 			h.release()
 			return true
 		}

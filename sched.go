@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 	"weak"
 )
@@ -135,6 +136,17 @@ type leaseHolder struct {
 	mu    sync.Mutex
 	lease *lease
 	graph weak.Pointer[Graph]
+
+	measure func() []memoryUse // what the allocator holds
+	uses    atomic.Pointer[[]memoryUse]
+}
+
+// measured is what the allocator held after the last change.
+func (s *leaseHolder) measured() []memoryUse {
+	if uses := s.uses.Load(); uses != nil {
+		return *uses
+	}
+	return nil
 }
 
 func (s *leaseHolder) end() {
@@ -173,6 +185,8 @@ func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator
 		return err
 	}
 	r := f()
+	uses := s.measure()
+	s.uses.Store(&uses)
 	err = guardError(r.error)
 	switch {
 	case err != nil:
@@ -212,6 +226,9 @@ func NewGraphAllocator(bt *BufferType) (*GraphAllocator, error) {
 	}
 	a := &GraphAllocator{a: C.ggml_gallocr_t(r.value), types: []*BufferType{bt}, current: &leaseHolder{}}
 	ca, current := a.a, a.current
+	current.measure = func() []memoryUse {
+		return []memoryUse{{deviceOf(bt.b), UsageCompute, int64(C.ggml_gallocr_get_buffer_size(ca, 0))}}
+	}
 	h, err := newHandle("graph allocator", func() {
 		current.end()
 		C.ggml_gallocr_free(ca)
@@ -220,6 +237,7 @@ func NewGraphAllocator(bt *BufferType) (*GraphAllocator, error) {
 		return nil, err
 	}
 	a.h = h
+	memory.track(h, current.measured)
 	closeOnCollect(a, h)
 	return a, nil
 }
@@ -305,6 +323,14 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	s := &Scheduler{s: C.ggml_backend_sched_t(r.value), backends: backends, current: &leaseHolder{}, callbacks: &schedCallbacks{}}
 	s.callbacks.id = schedCallbackTable.add(s.callbacks)
 	cs, current, id := s.s, s.current, s.callbacks.id
+	current.measure = func() []memoryUse {
+		var uses []memoryUse
+		for _, b := range list {
+			device := deviceOf(C.ggml_backend_get_default_buffer_type(b))
+			uses = append(uses, memoryUse{device, UsageCompute, int64(C.ggml_backend_sched_get_buffer_size(cs, b))})
+		}
+		return uses
+	}
 	h, err := newHandle("scheduler", func() {
 		current.end()
 		C.ggml_backend_sched_free(cs)
@@ -314,6 +340,7 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 		return nil, err
 	}
 	s.h = h
+	memory.track(h, current.measured)
 	closeOnCollect(s, h)
 	return s, nil
 }
