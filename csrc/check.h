@@ -6,7 +6,7 @@
 #if !defined(__has_include)
 #error "goggml needs gcc 5 or clang 3 or newer"
 #elif !__has_include(<ggml.h>) || !__has_include(<ggml-rpc.h>)
-#error "ggml is missing: run scripts/vendor in a clone of goggml, or install ggml 0.27.0 or newer with its headers (Debian, Ubuntu: libggml-dev; Alpine: ggml-dev; Arch, Homebrew: ggml)"
+#error "ggml is missing: run scripts/vendor in a clone of goggml (to build in another module, then set what scripts/env --consumer prints there), or install ggml 0.27.0 or newer with its headers (Debian, Ubuntu: libggml-dev; Alpine: ggml-dev; Arch, Homebrew: ggml)"
 #elif __has_include("../ggml/glibc/libc.so.6") && !defined(GOGGML_ENV)
 // Without this, the program would be built, and the loader would refuse it.
 #error "the system's C library is too old for ggml, and the newer one in ggml/ is not in use: build with make, or first run in this shell: eval \"$(scripts/env)\""
