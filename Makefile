@@ -30,7 +30,7 @@ consumer: vendor ## build and run a program in a module outside the tree, with a
 	@scripts/consumer
 
 bench: vendor ## run all benchmarks
-	@$(setup) && $(GO) test -run '^$$' -bench . ./...
+	@$(setup) && $(GO) test -run '^$$' -bench . -benchtime 0.5s ./...
 
 interop: vendor ## compare with stock llama.cpp, fetched from the distribution's packages into build/
 	@scripts/llamacpp
