@@ -5,7 +5,7 @@ GO ?= go
 # What a build needs on systems with an older C library; nothing elsewhere.
 setup = eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune test lint consumer bench interop clean distclean
+.PHONY: help vendor finetune test lint api consumer bench interop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ lint: vendor ## gofmt, go vet and staticcheck
 	@unformatted=$$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +); \
 		test -z "$$unformatted" || { echo "make: run gofmt -w on" $$unformatted >&2; exit 1; }
 	@$(setup) && $(GO) vet ./... && $(GO) vet -tags interop ./... && $(GO) tool staticcheck ./...
+
+api: vendor ## list the functions of ggml's headers that are not bound, and false claims of the documentation
+	@CGO_ENABLED=0 $(GO) run ./scripts/apicheck
 
 consumer: vendor ## build and run a program in a module outside the tree, with a replace and from a vendor folder
 	@scripts/consumer

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A claim is what the doc comment of an exported Go symbol says after "C:".
+type claim struct{ symbol, text string }
+
+// binding is what the Go package has.
+type binding struct {
+	claims  []claim
+	symbols map[string]bool // "Func", "Type", "Type.Method"
+	used    map[string]bool // names after "C." in its exported declarations
+}
+
+func readPackage(dir string) (*binding, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	b := &binding{symbols: map[string]bool{}, used: map[string]bool{}}
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "nocgo.go" {
+			continue // the latter has another package name, to end a build without cgo
+		}
+		// All build tags and systems count.
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		b.collectUses(file)
+		files = append(files, file)
+	}
+	p, err := doc.NewFromFiles(set, files, "github.com/goggml/ggml")
+	if err != nil {
+		return nil, err
+	}
+	b.collect(p)
+	return b, nil
+}
+
+// collectUses notes what the exported declarations of a file use of C.
+func (b *binding) collectUses(file *ast.File) {
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && exportedReceiver(d) {
+				b.collectNames(d)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if exportedSpec(spec) {
+					b.collectNames(spec)
+				}
+			}
+		}
+	}
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr: // of a generic type
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.IsExported()
+		default:
+			return false
+		}
+	}
+}
+
+func exportedSpec(spec ast.Spec) bool {
+	switch x := spec.(type) {
+	case *ast.ValueSpec:
+		return slices.ContainsFunc(x.Names, (*ast.Ident).IsExported)
+	case *ast.TypeSpec:
+		return x.Name.IsExported()
+	}
+	return false
+}
+
+func (b *binding) collectNames(n ast.Node) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "C" {
+				b.used[s.Sel.Name] = true
+			}
+		}
+		return true
+	})
+}
+
+func (b *binding) collect(p *doc.Package) {
+	b.values(p.Consts)
+	b.values(p.Vars)
+	b.functions("", p.Funcs)
+	for _, t := range p.Types {
+		b.symbol(t.Name, t.Doc)
+		b.fields(t)
+		b.values(t.Consts)
+		b.values(t.Vars)
+		b.functions("", t.Funcs)
+		b.functions(t.Name+".", t.Methods)
+	}
+}
+
+func (b *binding) functions(prefix string, list []*doc.Func) {
+	for _, f := range list {
+		b.symbol(prefix+f.Name, f.Doc)
+	}
+}
+
+func (b *binding) values(groups []*doc.Value) {
+	for _, g := range groups {
+		b.symbol(strings.Join(g.Names, ", "), g.Doc)
+		for _, spec := range g.Decl.Specs {
+			v := spec.(*ast.ValueSpec)
+			for _, name := range v.Names {
+				if name.IsExported() {
+					b.symbol(name.Name, v.Doc.Text(), v.Comment.Text())
+				}
+			}
+		}
+	}
+}
+
+// fields collects those of structs and the methods of interfaces.
+func (b *binding) fields(t *doc.Type) {
+	for _, spec := range t.Decl.Specs {
+		var list *ast.FieldList
+		switch x := spec.(*ast.TypeSpec).Type.(type) {
+		case *ast.StructType:
+			list = x.Fields
+		case *ast.InterfaceType:
+			list = x.Methods
+		}
+		if list == nil {
+			continue
+		}
+		for _, f := range list.List {
+			for _, name := range f.Names {
+				if name.IsExported() {
+					b.symbol(t.Name+"."+name.Name, f.Doc.Text(), f.Comment.Text())
+				}
+			}
+		}
+	}
+}
+
+var claimMark = regexp.MustCompile(`(?:^|\s)C:\s`)
+
+// symbol notes an exported symbol with its comments.
+func (b *binding) symbol(name string, comments ...string) {
+	b.symbols[name] = true
+	for _, text := range comments {
+		marks := claimMark.FindAllStringIndex(text, -1)
+		if len(marks) > 0 {
+			last := marks[len(marks)-1]
+			b.claims = append(b.claims, claim{name, text[last[1]:]})
+		}
+	}
+}
