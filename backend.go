@@ -25,6 +25,7 @@ type Backend struct {
 	mu    sync.Mutex // one computation at a time
 	abort *abortFlag
 	fault atomic.Pointer[string] // why the backend is broken
+	pool  *backendPool           // guarded by mu
 }
 
 // abortFlag is polled by the backend's threads; it lives in C memory.
@@ -45,11 +46,12 @@ func (d *Device) NewBackend() (*Backend, error) {
 		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
 	}
 	cb := C.ggml_backend_t(r.value)
-	b := &Backend{b: cb, device: d, abort: newAbortFlag()}
-	flag := b.abort
+	b := &Backend{b: cb, device: d, abort: newAbortFlag(), pool: &backendPool{}}
+	flag, pool := b.abort, b.pool
 	C.goggml_backend_set_abort_flag(cb, flag.cPtr())
 	h, err := newHandle("backend", func() {
 		C.ggml_backend_free(cb)
+		pool.set(nil)
 		C.free(unsafe.Pointer(flag.p))
 	})
 	if err != nil {
@@ -102,6 +104,9 @@ func (b *Backend) SetThreads(n int) error {
 	defer b.h.release()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if p := b.pool.pool; p != nil && n > p.threads {
+		return fmt.Errorf("ggml: %d threads: the thread pool of the backend has %d", n, p.threads)
+	}
 	if !bool(C.goggml_backend_set_threads(b.b, C.int(n))) {
 		return fmt.Errorf("ggml: backend %s has no threads to set", b.Name())
 	}
@@ -147,7 +152,9 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	}
 	stop := watch(ctx, backends)
 	custom := g.startCustom(backends)
+	unlock := lockPools(backends)
 	r := f()
+	unlock()
 	stop()
 	failure := custom.end(g)
 	if failure != nil && r.error == nil {

@@ -1,8 +1,14 @@
 package ggml
 
+// #include "csrc/goggml.h"
+import "C"
+
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"unsafe"
 )
 
 // physicalCores counts the processor's cores by the siblings that share one;
@@ -16,4 +22,94 @@ func physicalCores() int {
 		}
 	}
 	return len(cores)
+}
+
+// A NUMAStrategy says how threads are spread over the memory nodes of a large
+// machine. C: enum ggml_numa_strategy.
+type NUMAStrategy int
+
+// The strategies.
+const (
+	NUMADisabled   NUMAStrategy = C.GGML_NUMA_STRATEGY_DISABLED
+	NUMADistribute NUMAStrategy = C.GGML_NUMA_STRATEGY_DISTRIBUTE // evenly over all nodes
+	NUMAIsolate    NUMAStrategy = C.GGML_NUMA_STRATEGY_ISOLATE    // on the node that the program runs on
+	NUMACtl        NUMAStrategy = C.GGML_NUMA_STRATEGY_NUMACTL    // as the program numactl says
+	NUMAMirror     NUMAStrategy = C.GGML_NUMA_STRATEGY_MIRROR     // reserved by the library
+)
+
+// InitNUMA prepares the CPU backends for a machine with several memory nodes.
+// Call it once, before any computation; later calls do nothing but warn in the
+// log. C: ggml_numa_init, ggml_backend_cpu_numa_init of the CPU plugin.
+func InitNUMA(s NUMAStrategy) error {
+	if s < NUMADisabled || s >= C.GGML_NUMA_STRATEGY_COUNT {
+		return fmt.Errorf("ggml: there is no NUMA strategy %d", s)
+	}
+	d, err := DeviceByType(CPU)
+	if err != nil {
+		return err
+	}
+	numa.Lock()
+	defer numa.Unlock()
+	if !bool(C.goggml_numa_init(d.Registry().r, C.enum_ggml_numa_strategy(s))) {
+		return fmt.Errorf("ggml: the CPU plugin of ggml %s knows nothing of NUMA", Version())
+	}
+	return nil
+}
+
+var numa sync.Mutex
+
+// IsNUMA tells whether InitNUMA found several memory nodes. C: ggml_is_numa.
+func IsNUMA() bool {
+	d, err := DeviceByType(CPU)
+	if err != nil {
+		return false
+	}
+	numa.Lock()
+	defer numa.Unlock()
+	return bool(C.goggml_is_numa(d.Registry().r))
+}
+
+// A Feature is something that a backend makes use of: {"AVX2", "1"}, say.
+// C: struct ggml_backend_feature.
+type Feature struct{ Name, Value string }
+
+// Features lists what the backend makes use of; nil when it does not tell.
+// C: ggml_backend_get_features of its plugin.
+func (r *Registry) Features() []Feature {
+	p := C.goggml_features(r.r)
+	if p == nil {
+		return nil
+	}
+	var features []Feature
+	for ; p.name != nil; p = (*C.struct_ggml_backend_feature)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p))) {
+		features = append(features, Feature{C.GoString(p.name), C.GoString(p.value)})
+	}
+	return features
+}
+
+// CPUFeatures lists the instruction sets that the CPU plugin was built for, and
+// its other properties; a plugin is chosen by what the processor has.
+// C: ggml_cpu_has_avx2 and the like.
+func CPUFeatures() ([]Feature, error) {
+	d, err := DeviceByType(CPU)
+	if err != nil {
+		return nil, err
+	}
+	return d.Registry().Features(), nil
+}
+
+// SetUseRef makes a CPU backend compute by the plain reference code instead of
+// that for the processor's instructions; slowly, for comparisons.
+// C: ggml_backend_cpu_set_use_ref.
+func (b *Backend) SetUseRef(yes bool) error {
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.device.Type() != CPU || !bool(C.goggml_backend_set_use_ref(b.b, C.bool(yes))) {
+		return fmt.Errorf("ggml: backend %s has no reference code; a CPU backend does", b.Name())
+	}
+	return nil
 }

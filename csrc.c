@@ -11,3 +11,4 @@
 #include "csrc/tiled.c"
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"
+#include "csrc/threads.c"

@@ -47,8 +47,9 @@ func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tens
 // SetReallocCallback lets f know when the memory that the scheduler has does
 // not suffice for a graph, and is taken anew: because ops run on other backends
 // than before, or because the graph is larger. Reserve for the largest graph
-// avoids that. Alloc and Reserve call f; it must not use the scheduler. Nil
-// ends it. C: ggml_backend_sched_set_realloc_callback.
+// avoids that. A scheduler of one backend does not tell. Alloc and Reserve call
+// f, which must not use the scheduler; a panic is their error. Nil ends it.
+// C: ggml_backend_sched_set_realloc_callback.
 func (s *Scheduler) SetReallocCallback(f func(backendsChanged, sizeChanged bool)) error {
 	return s.setCallbacks(func(c *schedCallbacks) {
 		c.realloc = f

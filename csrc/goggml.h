@@ -13,5 +13,6 @@
 #include "tiled.h"
 #include "custom.h"
 #include "callbacks.h"
+#include "threads.h"
 
 #endif

@@ -1,0 +1,117 @@
+//go:build ignore
+
+#include "threads.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+void *goggml_reg_symbol(ggml_backend_reg_t reg, const char *name) {
+	void *symbol = ggml_backend_reg_get_proc_address(reg, name);
+	if (symbol != NULL) {
+		return symbol;
+	}
+	// Another function of the plugin tells which file it is.
+	void *known = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
+	Dl_info info;
+	if (known == NULL || dladdr(known, &info) == 0) {
+		return NULL;
+	}
+	void *plugin = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	if (plugin == NULL) {
+		return NULL;
+	}
+	symbol = dlsym(plugin, name);
+	dlclose(plugin); // the registry keeps it
+	return symbol;
+}
+
+goggml_ptr goggml_threadpool_new(ggml_backend_reg_t reg, struct ggml_threadpool_params *params) {
+	struct ggml_threadpool *(*new)(struct ggml_threadpool_params *) = goggml_reg_symbol(reg, "ggml_threadpool_new");
+	GUARDED(goggml_ptr, new != NULL ? new(params) : NULL)
+}
+
+void goggml_threadpool_free(ggml_backend_reg_t reg, struct ggml_threadpool *pool) {
+	void (*free_pool)(struct ggml_threadpool *) = goggml_reg_symbol(reg, "ggml_threadpool_free");
+	if (free_pool != NULL) {
+		free_pool(pool);
+	}
+}
+
+bool goggml_threadpool_pause(ggml_backend_reg_t reg, struct ggml_threadpool *pool, bool pause) {
+	void (*set)(struct ggml_threadpool *) = goggml_reg_symbol(reg, pause ? "ggml_threadpool_pause" : "ggml_threadpool_resume");
+	if (set != NULL) {
+		set(pool);
+	}
+	return set != NULL;
+}
+
+static void *goggml_backend_symbol(ggml_backend_t backend, const char *name) {
+	ggml_backend_dev_t device = ggml_backend_get_device(backend);
+	return device ? ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), name) : NULL;
+}
+
+bool goggml_backend_set_threadpool(ggml_backend_t backend, struct ggml_threadpool *pool) {
+	void (*set)(ggml_backend_t, struct ggml_threadpool *) = goggml_backend_symbol(backend, "ggml_backend_cpu_set_threadpool");
+	if (set != NULL) {
+		set(backend, pool);
+	}
+	return set != NULL;
+}
+
+bool goggml_backend_set_use_ref(ggml_backend_t backend, bool use_ref) {
+	void (*set)(ggml_backend_t, bool) = goggml_backend_symbol(backend, "ggml_backend_cpu_set_use_ref");
+	if (set != NULL) {
+		set(backend, use_ref);
+	}
+	return set != NULL;
+}
+
+bool goggml_numa_init(ggml_backend_reg_t reg, enum ggml_numa_strategy strategy) {
+	void (*init)(enum ggml_numa_strategy) = goggml_reg_symbol(reg, "ggml_backend_cpu_numa_init");
+	if (init != NULL) {
+		init(strategy);
+	}
+	return init != NULL;
+}
+
+bool goggml_is_numa(ggml_backend_reg_t reg) {
+	bool (*is)(void) = goggml_reg_symbol(reg, "ggml_backend_cpu_is_numa");
+	return is != NULL && is();
+}
+
+struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg) {
+	ggml_backend_get_features_t get = (ggml_backend_get_features_t)ggml_backend_reg_get_proc_address(reg, "ggml_backend_get_features");
+	return get ? get(reg) : NULL;
+}
+
+ggml_backend_buffer_type_t *goggml_extra_buffer_types(ggml_backend_dev_t device) {
+	ggml_backend_dev_get_extra_bufts_t get = (ggml_backend_dev_get_extra_bufts_t)ggml_backend_reg_get_proc_address(
+		ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts");
+	return get ? get(device) : NULL;
+}
+
+#ifdef __linux__
+goggml_thread goggml_thread_save(void) {
+	goggml_thread thread = {0};
+	struct sched_param param;
+	thread.known = sched_getaffinity(0, sizeof thread.cpus, (cpu_set_t *)thread.cpus) >= 0 &&
+		pthread_getschedparam(pthread_self(), &thread.policy, &param) == 0;
+	thread.priority = thread.known ? param.sched_priority : 0;
+	return thread;
+}
+
+void goggml_thread_restore(const goggml_thread *thread) {
+	if (!thread->known) {
+		return;
+	}
+	struct sched_param param = {.sched_priority = thread->priority};
+	pthread_setschedparam(pthread_self(), thread->policy, &param);
+	sched_setaffinity(0, sizeof thread->cpus, (const cpu_set_t *)thread->cpus);
+}
+#else
+goggml_thread goggml_thread_save(void) { return (goggml_thread){0}; }
+
+void goggml_thread_restore(const goggml_thread *thread) { (void)thread; }
+#endif

@@ -1,0 +1,35 @@
+// Thread pools and other functions that only the CPU plugin has.
+#ifndef GOGGML_THREADS_H
+#define GOGGML_THREADS_H
+
+#include "guard.h"
+
+// The address of a function of a plugin, offered or merely exported; or NULL.
+void *goggml_reg_symbol(ggml_backend_reg_t reg, const char *name);
+
+// The value is NULL when the plugin has no thread pools.
+goggml_ptr goggml_threadpool_new(ggml_backend_reg_t reg, struct ggml_threadpool_params *params);
+void goggml_threadpool_free(ggml_backend_reg_t reg, struct ggml_threadpool *pool);
+bool goggml_threadpool_pause(ggml_backend_reg_t reg, struct ggml_threadpool *pool, bool pause);
+// false when the backend takes none.
+bool goggml_backend_set_threadpool(ggml_backend_t backend, struct ggml_threadpool *pool);
+bool goggml_backend_set_use_ref(ggml_backend_t backend, bool use_ref);
+
+bool goggml_numa_init(ggml_backend_reg_t reg, enum ggml_numa_strategy strategy);
+bool goggml_is_numa(ggml_backend_reg_t reg);
+// An array that ends with a NULL name; NULL when there is none.
+struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg);
+// An array that ends with NULL; NULL when there is none.
+ggml_backend_buffer_type_t *goggml_extra_buffer_types(ggml_backend_dev_t device);
+
+// The processors and the priority of a thread.
+typedef struct {
+	int policy, priority;
+	bool known;
+	unsigned char cpus[128];
+} goggml_thread;
+
+goggml_thread goggml_thread_save(void);
+void goggml_thread_restore(const goggml_thread *thread);
+
+#endif
