@@ -12,3 +12,4 @@
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"
 #include "csrc/threads.c"
+#include "csrc/compare.c"

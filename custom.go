@@ -5,6 +5,8 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -213,10 +215,21 @@ func (op *opCall) custom(f CustomFunc, threads int, build func(x **C.struct_ggml
 type customOp struct {
 	f       CustomFunc
 	threads int // at most; 0 for all
-	run     atomic.Pointer[customRun]
+
+	run  atomic.Pointer[customRun] // the last that was started
+	runs sync.Map                  // of each node, as copies of a graph share the function
 }
 
 var customOps callbackTable[customOp]
+
+// runOf finds the computation that calls. A node that nobody started is one of
+// a copy that the library made for a comparison.
+func (op *customOp) runOf(node *C.struct_ggml_tensor) *customRun {
+	if r, ok := op.runs.Load(node); ok {
+		return r.(*customRun)
+	}
+	return op.run.Load()
+}
 
 //export goggmlCustom
 func goggmlCustom(id C.uintptr_t, dst *C.struct_ggml_tensor, worker, workers C.int) {
@@ -228,12 +241,12 @@ func goggmlCustom(id C.uintptr_t, dst *C.struct_ggml_tensor, worker, workers C.i
 	if op.threads > 0 {
 		w.Count = min(w.Count, op.threads)
 	}
-	run := op.run.Load()
+	run := op.runOf(dst)
 	if w.Index >= w.Count || run.failed() {
 		return
 	}
 	if err := protect(func() error { return op.call(w, dst) }); err != nil {
-		run.fail(dst, err)
+		run.fail(op, err)
 	}
 }
 
@@ -259,15 +272,20 @@ func (op *customOp) call(w Worker, dst *C.struct_ggml_tensor) error {
 // A customRun is a computation that calls Go functions. Nil is one that calls
 // none.
 type customRun struct {
-	ops      []*customOp
+	nodes    []customNode
 	backends []*Backend
 
 	err atomic.Pointer[customFailure] // the first
 }
 
-type customFailure struct {
+type customNode struct {
+	op   *customOp
 	node *C.struct_ggml_tensor
-	err  error
+}
+
+type customFailure struct {
+	op  *customOp
+	err error
 }
 
 // startCustom prepares the functions of the graph's nodes. The graph is pinned.
@@ -287,7 +305,8 @@ func (g *Graph) startCustom(backends []*Backend) *customRun {
 			run = &customRun{backends: backends}
 		}
 		op.run.Store(run)
-		run.ops = append(run.ops, op)
+		op.runs.Store(node, run)
+		run.nodes = append(run.nodes, customNode{op, node})
 	}
 }
 
@@ -306,8 +325,8 @@ func (g *Graph) customOp(node *C.struct_ggml_tensor) *customOp {
 func (r *customRun) failed() bool { return r != nil && r.err.Load() != nil }
 
 // fail keeps the first failure, and stops the backends before their next op.
-func (r *customRun) fail(node *C.struct_ggml_tensor, err error) {
-	if r == nil || !r.err.CompareAndSwap(nil, &customFailure{node, err}) {
+func (r *customRun) fail(op *customOp, err error) {
+	if r == nil || !r.err.CompareAndSwap(nil, &customFailure{op, err}) {
 		return
 	}
 	for _, b := range r.backends {
@@ -320,13 +339,15 @@ func (r *customRun) end(g *Graph) error {
 	if r == nil {
 		return nil
 	}
-	for _, op := range r.ops {
-		op.run.CompareAndSwap(r, nil)
+	for _, n := range r.nodes {
+		n.op.run.CompareAndSwap(r, nil)
+		n.op.runs.CompareAndDelete(n.node, r)
 	}
 	f := r.err.Load()
 	if f == nil {
 		return nil
 	}
-	node := g.tensor(f.node)
+	i := slices.IndexFunc(r.nodes, func(n customNode) bool { return n.op == f.op })
+	node := g.tensor(r.nodes[i].node)
 	return &OpError{Op: node.Op(), Operands: []Operand{node.operand()}, Reason: f.err.Error(), Caller: callerLine(), Err: f.err}
 }

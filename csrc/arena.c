@@ -92,7 +92,7 @@ bool goggml_arena_owns(const goggml_arena *arena, const struct ggml_tensor *tens
 void goggml_arena_detach(const goggml_arena *arena, ggml_backend_buffer_t buffer) {
 	int chunk;
 	for (struct ggml_tensor *t = goggml_arena_first(arena, &chunk); t != NULL; t = goggml_arena_next(arena, &chunk, t)) {
-		if (t->buffer == buffer) {
+		if (buffer == NULL || t->buffer == buffer) {
 			t->buffer = NULL;
 			t->data = NULL;
 		}

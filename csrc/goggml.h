@@ -14,5 +14,6 @@
 #include "custom.h"
 #include "callbacks.h"
 #include "threads.h"
+#include "compare.h"
 
 #endif

@@ -1,0 +1,179 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+)
+
+// CopyTo copies a graph, which is allocated, to memory of the backend: its
+// tensors, in the same order and with the same names, and their data. The copy
+// has a context of its own, Graph.Context, to close like the buffer that holds
+// the data. In the copy no result shares memory with another: all can be read.
+// It has no gradients. The context of a [CustomFunc] stays open for the copy's
+// sake. C: ggml_backend_graph_copy; Context.Close and
+// Buffer.Close stand for ggml_backend_graph_copy_free.
+func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
+	const op = "graph_copy"
+	unpin, err := g.check(op, nil, checkAllocated)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unpin()
+	if b == nil {
+		return nil, nil, g.errorf(op, nil, "the backend is nil")
+	}
+	if err := b.h.acquire(); err != nil {
+		return nil, nil, during(err, op, g.operand())
+	}
+	defer b.h.release()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := C.goggml_copy_graph_to(b.b, g.g)
+	if err := guardError(r.error); err != nil {
+		return nil, nil, g.errorf(op, nil, "%v", err)
+	}
+	if r.graph == nil {
+		return nil, nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
+	}
+	c := NewContext()
+	C.goggml_arena_free(c.arena)
+	c.arena = r.arena
+	buf, err := newBuffer(r.buffer, nil)
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	// It may consist of several buffers, which the tensors know instead of it.
+	core, free := c.contextCore, buf.h.free
+	buf.h.free = func() {
+		core.detach(nil)
+		free()
+	}
+	c.attach(buf)
+	copied := &Graph{ctx: c, g: r.graph}
+	copied.copyCustoms(g)
+	return copied, buf, nil
+}
+
+// copyCustoms takes over the Go functions of the nodes.
+func (g *Graph) copyCustoms(from *Graph) {
+	var i C.int
+	for {
+		node := C.goggml_graph_next_custom(from.g, &i)
+		if node == nil {
+			return
+		}
+		op := from.customOp(node)
+		if op == nil {
+			continue
+		}
+		if g.ctx.customs == nil {
+			g.ctx.customs = map[*C.struct_ggml_tensor]*customOp{}
+		}
+		g.ctx.customs[C.ggml_graph_node(g.g, i-1)] = op
+		g.ctx.deps = []*Context{from.ctx} // the function lives as long
+	}
+}
+
+// CompareBackends computes the graph, which is allocated and supported by both
+// devices, on two backends, and calls f with each node and the result of
+// either. The first backend computes the graph itself, the second a copy in
+// its own memory.
+//
+// Without nodes they compute node by node, and f gets every node but views,
+// right after its computation; so the first difference shows the op that makes
+// it, and both tensors can be read until f returns. With nodes they compute
+// all, and then f gets these, which are marked by [Tensor.SetOutput]. An error
+// of f, or a panic (as a [*PanicError]), ends it and is returned; what holds
+// for the functions of [Scheduler.SetEvalCallback] holds for f.
+// C: ggml_backend_compare_graph_backend.
+func CompareBackends(ctx context.Context, first, second *Backend, g *Graph, f func(node int, a, b *Tensor) error, nodes ...*Tensor) error {
+	const op = "compare_graph_backend"
+	if first == nil || second == nil || f == nil || first == second {
+		return g.errorf(op, nil, "it takes two backends and a function")
+	}
+	unpin, err := g.check(op, []*Device{second.device}, checkBuilt)
+	if err != nil {
+		return err
+	}
+	unpin()
+	if unpin, err = g.check(op, []*Device{first.device}, checkReady); err != nil {
+		return err
+	}
+	defer unpin()
+	list := make([]*C.struct_ggml_tensor, len(nodes))
+	for i, t := range nodes {
+		if err := t.missing(op); err != nil {
+			return err
+		}
+		if list[i] = t.t; !g.has(t) {
+			return t.errorf(op, nil, "the tensor is no node of the graph")
+		}
+	}
+	c := &comparison{ctx: ctx, graph: g, f: f, steps: len(nodes) == 0}
+	id := comparisons.add(c)
+	defer comparisons.remove(id)
+	err = g.compute(ctx, op, []*Backend{first, second}, func() C.goggml_int {
+		r := C.goggml_compare(first.b, second.b, g.g, C.uintptr_t(id), unsafe.SliceData(list), C.int(len(list)))
+		if r.error != nil {
+			return r
+		}
+		status := C.goggml_int{value: C.GGML_STATUS_SUCCESS}
+		if r.value == 0 {
+			status.value = C.GGML_STATUS_ALLOC_FAILED
+		}
+		return status
+	})
+	if err == nil {
+		err = c.err
+	}
+	if err == nil {
+		err = context.Cause(ctx) // what was computed since is not compared
+	}
+	return err
+}
+
+func (g *Graph) has(t *Tensor) bool {
+	for i := range int(C.ggml_graph_n_nodes(g.g)) {
+		if C.ggml_graph_node(g.g, C.int(i)) == t.t {
+			return true
+		}
+	}
+	return false
+}
+
+type comparison struct {
+	ctx   context.Context
+	graph *Graph
+	f     func(int, *Tensor, *Tensor) error
+	steps bool // node by node
+	err   error
+}
+
+var comparisons callbackTable[comparison]
+
+//export goggmlCompare
+func goggmlCompare(id C.uintptr_t, i C.int, a, b *C.struct_ggml_tensor) C.bool {
+	c := comparisons.find(uintptr(id))
+	if c == nil || c.err != nil || c.ctx.Err() != nil {
+		return false
+	}
+	// The copy lives in no context of this package; this one ends with the call.
+	scratch := NewContext()
+	defer scratch.Close()
+	ta, tb := c.graph.tensor(a), newTensor(scratch, b)
+	ta.observed, tb.observed = &atomic.Bool{}, &atomic.Bool{}
+	ta.observed.Store(c.steps)
+	tb.observed.Store(true)
+	defer ta.observed.Store(false)
+	if err := protect(func() error { return c.f(int(i), ta, tb) }); err != nil {
+		c.err = &OpError{Op: ta.Op(), Operands: []Operand{ta.operand()}, Reason: fmt.Sprintf("node %d: %v", int(i), err), Caller: callerLine(), Err: err}
+		return false
+	}
+	return true
+}

@@ -1,0 +1,19 @@
+// Copies of graphs on other backends, and comparisons of backends.
+#ifndef GOGGML_COMPARE_H
+#define GOGGML_COMPARE_H
+
+#include "arena.h"
+
+typedef struct {
+	struct ggml_cgraph *graph; // NULL when there is no memory
+	goggml_arena *arena;       // holds the graph and its tensors
+	ggml_backend_buffer_t buffer;
+	char *error;
+} goggml_graph_copy;
+
+goggml_graph_copy goggml_copy_graph_to(ggml_backend_t backend, struct ggml_cgraph *graph);
+
+// The callback is named by id. The value is 0 when there is no memory.
+goggml_int goggml_compare(ggml_backend_t a, ggml_backend_t b, struct ggml_cgraph *graph, uintptr_t id, struct ggml_tensor **nodes, int n_nodes);
+
+#endif
