@@ -26,6 +26,8 @@ type Backend struct {
 	abort *abortFlag
 	fault atomic.Pointer[string] // why the backend is broken
 	pool  *backendPool           // guarded by mu
+
+	pending *pendingCopies
 }
 
 // abortFlag is polled by the backend's threads; it lives in C memory.
@@ -46,10 +48,14 @@ func (d *Device) NewBackend() (*Backend, error) {
 		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
 	}
 	cb := C.ggml_backend_t(r.value)
-	b := &Backend{b: cb, device: d, abort: newAbortFlag(), pool: &backendPool{}}
-	flag, pool := b.abort, b.pool
+	b := &Backend{b: cb, device: d, abort: newAbortFlag(), pool: &backendPool{}, pending: &pendingCopies{}}
+	flag, pool, pending := b.abort, b.pool, b.pending
 	C.goggml_backend_set_abort_flag(cb, flag.cPtr())
 	h, err := newHandle("backend", func() {
+		if e := C.goggml_backend_synchronize(cb); e != nil {
+			C.free(unsafe.Pointer(e))
+		}
+		pending.done()
 		C.ggml_backend_free(cb)
 		pool.set(nil)
 		C.free(unsafe.Pointer(flag.p))
@@ -212,7 +218,7 @@ func (b *Backend) Synchronize() error {
 	defer b.h.release()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return guardError(C.goggml_backend_synchronize(b.b))
+	return b.finishCopies()
 }
 
 // NewCPUBackend opens the processor with that many threads; 0 stands for

@@ -13,3 +13,4 @@
 #include "csrc/callbacks.c"
 #include "csrc/threads.c"
 #include "csrc/compare.c"
+#include "csrc/async.c"

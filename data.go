@@ -297,7 +297,11 @@ func (t *Tensor) accessible(op string, flag C.int32_t) error {
 // CopyTensor copies the data of src to dst, which has the same shape, type
 // and layout, and may lie on another device. C: ggml_backend_tensor_copy.
 func CopyTensor(dst, src *Tensor) error {
-	const op = "tensor_copy"
+	return copyTensor("tensor_copy", dst, src, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
+}
+
+// copyTensor runs f, which copies, with both tensors held in place.
+func copyTensor(op string, dst, src *Tensor, f func() *C.char) error {
 	operands := []Operand{src.operand(), dst.operand()}
 	fail := func(cause error, reason string) error {
 		return &OpError{Op: op, Operands: operands, Reason: reason, Caller: callerLine(), Err: cause}
@@ -324,7 +328,7 @@ func CopyTensor(dst, src *Tensor) error {
 	if err := dst.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
 		return err
 	}
-	if err := guardError(C.goggml_tensor_copy(src.t, dst.t)); err != nil {
+	if err := guardError(f()); err != nil {
 		return fail(nil, err.Error())
 	}
 	return nil

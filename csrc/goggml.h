@@ -15,5 +15,6 @@
 #include "callbacks.h"
 #include "threads.h"
 #include "compare.h"
+#include "async.h"
 
 #endif

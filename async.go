@@ -1,0 +1,258 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// pendingCopies is what copies that a backend has not finished need: memory of
+// Go, contexts and buffers. It is apart from the backend so that its clean-up
+// can let go of it.
+type pendingCopies struct {
+	mu       sync.Mutex
+	pinner   runtime.Pinner
+	releases []func()
+}
+
+func (p *pendingCopies) add(memory *byte, release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if memory != nil {
+		p.pinner.Pin(memory)
+	}
+	p.releases = append(p.releases, release)
+}
+
+// done lets go of everything; the backend has finished.
+func (p *pendingCopies) done() {
+	p.mu.Lock()
+	releases := p.releases
+	p.releases = nil
+	p.pinner.Unpin()
+	p.mu.Unlock()
+	for _, release := range releases {
+		release()
+	}
+}
+
+// holdData is hold for as long as a copy runs. Memory of a graph can be held
+// for the time of a call only, as its allocator waits for it to be free; such
+// a tensor is transient.
+func (t *Tensor) holdData() (release func(), transient bool, err error) {
+	var h holding
+	for _, c := range t.ctx.closure() {
+		if err = h.addHandle(c.h); err != nil {
+			break
+		}
+		c.mu.Lock()
+		for _, b := range c.buffers {
+			if !b.freed.Load() && h.addHandle(b.h) != nil {
+				err = &closedError{kind: b.h.kind, caller: callerLine()}
+			}
+		}
+		transient = transient || len(c.rented) > 0
+		c.mu.Unlock()
+	}
+	if err != nil {
+		h.release()
+		return nil, false, err
+	}
+	return h.release, transient, nil
+}
+
+// WriteAsync is [Tensor.WriteBytes] in the order of the backend's work: after
+// what it has begun, before what it begins later. Where the device can, it
+// returns at once: do not change p, nor read the tensor otherwise, before
+// [Backend.Synchronize]; a computation on the backend ends it too. The tensor
+// lies in memory of the backend. C: ggml_backend_tensor_set_async.
+func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
+	return b.async("set_async", t, p, offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+		return C.goggml_tensor_set_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
+	})
+}
+
+// ReadAsync is [Tensor.ReadBytes] in the order of the backend's work; p has the
+// data after [Backend.Synchronize]. See WriteAsync.
+// C: ggml_backend_tensor_get_async.
+func (b *Backend) ReadAsync(t *Tensor, p []byte, offset int64) error {
+	return b.async("get_async", t, p, offset, C.GGML_TENSOR_FLAG_OUTPUT, func() *C.char {
+		return C.goggml_tensor_get_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
+	})
+}
+
+func (b *Backend) async(op string, t *Tensor, p []byte, offset int64, flag C.int32_t, f func() *C.char) error {
+	if err := t.missing(op); err != nil {
+		return err
+	}
+	if b == nil {
+		return t.errorf(op, nil, "the backend is nil")
+	}
+	if err := b.h.acquire(); err != nil {
+		return during(err, op, t.operand())
+	}
+	defer b.h.release()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	release, transient, err := t.holdData()
+	if err != nil {
+		return during(err, op, t.operand())
+	}
+	b.pending.add(unsafe.SliceData(p), release)
+	err = t.access(op, len(p), offset, flag, func() *C.char {
+		if e := f(); e != nil || !transient {
+			return e
+		}
+		return C.goggml_backend_synchronize(b.b)
+	})
+	if transient || err != nil || !b.device.Properties().Async {
+		b.finishCopies()
+	}
+	return err
+}
+
+// finishCopies waits for the backend, which is locked.
+func (b *Backend) finishCopies() error {
+	err := guardError(C.goggml_backend_synchronize(b.b))
+	b.pending.done()
+	return err
+}
+
+// CopyTensorAsync is [CopyTensor] in the order of the work of the backends, of
+// which one has src and the other dst: it begins after what from has begun,
+// and before what to begins later. See [Backend.WriteAsync].
+// C: ggml_backend_tensor_copy_async.
+func CopyTensorAsync(from, to *Backend, dst, src *Tensor) error {
+	const op = "tensor_copy_async"
+	if from == nil || to == nil || dst == nil || src == nil {
+		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a backend or a tensor is nil", Caller: callerLine(), Err: errNilTensor}
+	}
+	backends := []*Backend{from, to}
+	slices.SortFunc(backends, func(a, b *Backend) int {
+		return cmp.Compare(uintptr(unsafe.Pointer(a.b)), uintptr(unsafe.Pointer(b.b)))
+	})
+	for _, b := range slices.Compact(backends) {
+		if err := b.h.acquire(); err != nil {
+			return during(err, op, src.operand(), dst.operand())
+		}
+		defer b.h.release()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+	}
+	transient := !to.device.Properties().Async
+	for _, t := range []*Tensor{src, dst} {
+		if err := t.missing(op); err != nil {
+			return err
+		}
+		release, short, err := t.holdData()
+		if err != nil {
+			return during(err, op, t.operand())
+		}
+		to.pending.add(nil, release)
+		transient = transient || short
+	}
+	err := copyTensor(op, dst, src, func() *C.char {
+		if e := C.goggml_tensor_copy_async(from.b, to.b, src.t, dst.t); e != nil || !transient {
+			return e
+		}
+		return C.goggml_backend_synchronize(to.b)
+	})
+	if transient || err != nil {
+		to.finishCopies()
+	}
+	return err
+}
+
+// An Event is a point in the work of a backend for which others can wait. Only
+// devices have them whose [DeviceProperties] say so. It is safe for concurrent
+// use. C: ggml_backend_event_t.
+type Event struct {
+	h      *handle
+	e      C.ggml_backend_event_t
+	device *Device
+	mu     sync.Mutex // locked after backends
+}
+
+// NewEvent makes an event; devices that compute synchronously, like the CPU,
+// have none. C: ggml_backend_event_new.
+func (d *Device) NewEvent() (*Event, error) {
+	r := C.goggml_event_new(d.d)
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: device %s: event: %w", d.Name(), err)
+	}
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: device %s has no events; use Synchronize of its backends", d.Name())
+	}
+	e := &Event{e: C.ggml_backend_event_t(r.value), device: d}
+	ce := e.e
+	h, err := newHandle("event", func() { C.ggml_backend_event_free(ce) })
+	if err != nil {
+		return nil, err
+	}
+	e.h = h
+	closeOnCollect(e, h)
+	return e, nil
+}
+
+// Close frees the event. It never fails. C: ggml_backend_event_free.
+func (e *Event) Close() error {
+	if e != nil {
+		e.h.close()
+	}
+	return nil
+}
+
+// Record sets the event to the end of what the backend, one of the same
+// device, has begun. C: ggml_backend_event_record.
+func (e *Event) Record(b *Backend) error {
+	return e.with(b, func() *C.char { return C.goggml_event_record(e.e, b.b) })
+}
+
+// Wait makes the backend, one of the same kind of device, begin nothing more
+// until the event is reached; it does not wait itself.
+// C: ggml_backend_event_wait.
+func (e *Event) Wait(b *Backend) error {
+	return e.with(b, func() *C.char { return C.goggml_event_wait(b.b, e.e) })
+}
+
+func (e *Event) with(b *Backend, f func() *C.char) error {
+	if b == nil || b.device.Registry().r != e.device.Registry().r {
+		return fmt.Errorf("ggml: event of device %s: it takes a backend of such a device", e.device.Name())
+	}
+	for _, h := range []*handle{b.h, e.h} {
+		if err := h.acquire(); err != nil {
+			return err
+		}
+		defer h.release()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return guardError(f())
+}
+
+// Synchronize waits until the event is reached.
+// C: ggml_backend_event_synchronize.
+func (e *Event) Synchronize() error {
+	if err := e.h.acquire(); err != nil {
+		return err
+	}
+	defer e.h.release()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return guardError(C.goggml_event_synchronize(e.e))
+}
+
+// HasFunction tells whether the plugin offers a function by that name, beyond
+// what all have. This package calls those it knows.
+// C: ggml_backend_reg_get_proc_address.
+func (r *Registry) HasFunction(name string) bool {
+	return withCString(name, func(s *C.char) bool { return C.ggml_backend_reg_get_proc_address(r.r, s) != nil })
+}
