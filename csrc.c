@@ -8,6 +8,7 @@
 #include "csrc/graph.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"
+#include "csrc/opt.c"
 #include "csrc/tiled.c"
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"

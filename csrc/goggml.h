@@ -10,6 +10,7 @@
 #include "graph.h"
 #include "backend.h"
 #include "gguf_io.h"
+#include "opt.h"
 #include "tiled.h"
 #include "custom.h"
 #include "callbacks.h"

@@ -1,0 +1,64 @@
+// Data sets, optimizers and their results, guarded.
+#ifndef GOGGML_OPT_H
+#define GOGGML_OPT_H
+
+#include "arena.h"
+
+goggml_ptr goggml_dataset_new(enum ggml_type data, enum ggml_type label, int64_t ne_data, int64_t ne_label, int64_t n, int64_t shard);
+goggml_error goggml_dataset_shuffle(ggml_opt_context_t opt, ggml_opt_dataset_t dataset, int64_t n);
+goggml_error goggml_dataset_batch(ggml_opt_dataset_t dataset, struct ggml_tensor *data, struct ggml_tensor *labels, int64_t batch);
+goggml_error goggml_dataset_batch_host(ggml_opt_dataset_t dataset, void *data, size_t size, void *labels, int64_t batch);
+
+// An optimizer with a scheduler of its own: the library keeps no track of who
+// else allocates in its scheduler.
+typedef struct {
+	ggml_backend_sched_t sched;
+	ggml_opt_context_t opt;
+	struct ggml_opt_optimizer_params pars; // of the next step
+} goggml_optimizer;
+
+// What NewOptimizer asks for. arena, inputs and outputs are NULL for dynamic
+// graphs; for a static one n_nodes is its number of nodes.
+typedef struct {
+	enum ggml_opt_loss_type loss;
+	enum ggml_opt_build_type build;
+	enum ggml_opt_optimizer_type optimizer;
+	int32_t period;
+	size_t graph_size;
+	goggml_arena *arena;
+	struct ggml_tensor *inputs, *outputs;
+	int64_t n_nodes;
+} goggml_opt_options;
+
+goggml_ptr goggml_opt_new(ggml_backend_t *backends, int n_backends, goggml_opt_options options);
+void goggml_opt_free(goggml_optimizer *o);
+
+// Gives the optimizer a copy of the graph, which lives in the arena.
+goggml_error goggml_opt_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs);
+// first tells that no gradients are accumulated yet. The value is 0 when there
+// is no memory.
+goggml_int goggml_opt_alloc(goggml_optimizer *o, bool backward, bool first);
+// The value is a ggml_status.
+goggml_int goggml_opt_eval(goggml_optimizer *o, ggml_opt_result_t sum);
+goggml_error goggml_opt_reset(goggml_optimizer *o, bool optimizer);
+goggml_ptr goggml_opt_grad_acc(goggml_optimizer *o, struct ggml_tensor *node);
+
+enum goggml_opt_fault {
+	GOGGML_OPT_OK,
+	GOGGML_OPT_NO_MEMORY, // a leaf has no memory of its own
+	GOGGML_OPT_OUTSIDE,   // the outputs are not in the graph
+	GOGGML_OPT_UNUSED,    // no node uses the inputs
+	GOGGML_OPT_TYPE,      // a parameter is not F32, or not contiguous
+	GOGGML_OPT_STRIDED,   // the gradient of a parameter would be a permuted view
+	GOGGML_OPT_AWAY,      // a parameter is not in memory of the first backend
+};
+
+typedef struct {
+	enum goggml_opt_fault fault;
+	struct ggml_tensor *tensor;
+} goggml_opt_check;
+
+// Finds what the library would not, or only by an assertion.
+goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs, ggml_backend_t first, bool dynamic);
+
+#endif

@@ -1,0 +1,212 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "slices"
+
+// Prepare gives the optimizer the graph for the next Alloc, where the graph is
+// not static: inputs are samples, outputs what the loss is made of. Prepare is
+// called before each Alloc. The graphs may differ in the number of samples, but
+// not in the parameters nor in the number and order of nodes.
+//
+// Leaves that are marked by [Tensor.SetInput] get memory from Alloc; others, the
+// parameters among them, have it already. C: ggml_opt_prepare_alloc.
+func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
+	const op = "opt_prepare_alloc"
+	if err := o.h.acquire(); err != nil {
+		return during(err, op)
+	}
+	defer o.h.release()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.usable(op); err != nil {
+		return err
+	}
+	switch {
+	case o.Static():
+		return optError(op, nil, "the optimizer has a static graph")
+	case o.ready:
+		return optError(op, nil, "a graph is allocated; call Eval first")
+	}
+	for _, t := range []*Tensor{inputs, outputs} {
+		if err := t.missing(op); err != nil {
+			return err
+		}
+	}
+	unpin, err := g.check(op, o.devices(), checkBuilt)
+	if err != nil {
+		return err
+	}
+	unpin()
+	inputs.SetInput()
+	outputs.SetOutput()
+	if unpin, err = g.check(op, nil, checkBuilt); err != nil {
+		return err
+	}
+	defer unpin()
+	if contexts := g.ctx.closure(); !containsContext(contexts, inputs.ctx) || !containsContext(contexts, outputs.ctx) {
+		return outputs.errorf(op, nil, "inputs and outputs must be tensors of the graph; call Expand")
+	}
+	if err := o.checkGraph(op, g, inputs, outputs); err != nil {
+		return err
+	}
+	params := paramsOf(g)
+	if o.params != nil && !slices.Equal(o.params, params) {
+		return g.errorf(op, nil, "the graph differs from the first one of this optimizer in its parameters, or in the number or order of its nodes")
+	}
+	o.graph, o.prepared = g, true
+	o.tensors.inputs, o.tensors.outputs = inputs, outputs
+	return nil
+}
+
+// An optParam is a parameter and its place among the nodes of a graph, by
+// which the library finds its moments; the last one of a list is the end.
+type optParam struct {
+	node   int
+	tensor *C.struct_ggml_tensor
+}
+
+func paramsOf(g *Graph) []optParam {
+	n := int(C.ggml_graph_n_nodes(g.g))
+	var params []optParam
+	for i := range n {
+		if node := C.ggml_graph_node(g.g, C.int(i)); node.flags&C.GGML_TENSOR_FLAG_PARAM != 0 {
+			params = append(params, optParam{i, node})
+		}
+	}
+	return append(params, optParam{node: n})
+}
+
+// Alloc prepares an evaluation: with backward one that trains, else only a
+// forward pass. Each is followed by one Eval.
+//
+// The gradients of a period of backward passes belong together, so that no
+// forward pass can come between them. C: ggml_opt_alloc.
+func (o *Optimizer) Alloc(backward bool) error {
+	const op = "opt_alloc"
+	if err := o.h.acquire(); err != nil {
+		return during(err, op)
+	}
+	defer o.h.release()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.allocatable(op, backward); err != nil {
+		return err
+	}
+	if o.ready {
+		return nil
+	}
+	if o.Static() && backward && !o.accumulating {
+		if err := o.align(op); err != nil {
+			return err
+		}
+	}
+	return o.alloc(op, backward)
+}
+
+func (o *Optimizer) allocatable(op string, backward bool) error {
+	if err := o.usable(op); err != nil {
+		return err
+	}
+	misaligned := o.phase != 0 && !o.accumulating
+	switch {
+	case backward && o.options.Build != BuildOptimizer:
+		return optError(op, nil, "the optimizer is only for evaluation; make one with BuildOptimizer")
+	case o.ready && (backward != o.backward || !o.Static()):
+		return optError(op, nil, "a graph is allocated; call Eval first")
+	case !backward && o.accumulating:
+		return optError(op, nil, "a forward pass would end the accumulation of gradients: %d of %d backward passes are done", o.phase, o.options.Period)
+	case !o.Static() && !o.prepared:
+		return optError(op, nil, "there is no graph; call Prepare before each Alloc")
+	case !o.Static() && backward && misaligned:
+		return optError(op, nil, "the library counts forward passes too: do %d more of them, to a multiple of the period", o.options.Period-o.phase)
+	}
+	return nil
+}
+
+// align does forward passes up to the next period, for nothing but the
+// library's count: it would make a step after less than a period else.
+func (o *Optimizer) align(op string) error {
+	for o.phase != 0 {
+		if err := o.alloc(op, false); err != nil {
+			return err
+		}
+		if err := o.eval(op, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Optimizer) alloc(op string, backward bool) error {
+	first := C.bool(o.phase == 0 && (o.options.Period > 1 || !o.Static()))
+	o.backward = backward
+	var err error
+	if o.Static() {
+		err = o.allocStatic(op, first)
+	} else {
+		err = o.current.allocate(o.graph, forCompute, o.devices(), o.h, o, func() C.goggml_int { return o.allocDynamic(first) })
+		if err == nil {
+			o.frame.rent(o.current.lease, o)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	o.ready = true
+	return nil
+}
+
+func (o *Optimizer) allocStatic(op string, first C.bool) error {
+	unpin, err := o.graph.check(op, nil, checkBuilt)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	r := C.goggml_opt_alloc(o.o, C.bool(o.backward), first)
+	switch err := guardError(r.error); {
+	case err != nil:
+		o.fault = err
+		return o.graph.errorf(op, ErrBroken, "%v", err)
+	case r.value == 0:
+		o.fault = ErrOutOfMemory
+		return o.graph.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch")
+	}
+	return nil
+}
+
+// allocDynamic puts what the library adds to the graph into a context of its
+// own, which the next one replaces.
+func (o *Optimizer) allocDynamic(first C.bool) C.goggml_int {
+	if o.frame != nil {
+		o.frame.Close()
+	}
+	frame, err := contextFor("optimizer graph", func() {}, o.h)
+	if err != nil {
+		return C.goggml_int{}
+	}
+	closeOnCollect(frame, frame.h)
+	o.frame = frame
+	t := &o.tensors
+	o.fault = errUnfinished
+	if e := C.goggml_opt_prepare(o.o, frame.arena, o.graph.g, t.inputs.t, t.outputs.t); e != nil {
+		return C.goggml_int{error: e}
+	}
+	r := C.goggml_opt_alloc(o.o, C.bool(o.backward), first)
+	if r.error != nil || r.value == 0 {
+		return r
+	}
+	if o.clearMoments && bool(o.backward) {
+		if e := C.goggml_opt_reset(o.o, true); e != nil {
+			return C.goggml_int{error: e}
+		}
+		o.clearMoments = false
+	}
+	if o.params == nil {
+		o.params = paramsOf(o.graph)
+	}
+	o.tensors = o.findTensors(frame, t.inputs, t.outputs)
+	o.fault = nil
+	return r
+}

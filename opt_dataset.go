@@ -1,0 +1,270 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+)
+
+// A Dataset is a table of samples and their labels in ordinary memory, which
+// an [Optimizer] reads in batches. It is shuffled in units of a shard: so many
+// samples that lie one after the other.
+//
+// It is safe for concurrent use; its data is not locked, as that of any
+// [Tensor]. C: ggml_opt_dataset_t.
+type Dataset struct {
+	h           *handle
+	d           C.ggml_opt_dataset_t
+	mu          sync.Mutex // guards the order of the samples
+	data        *Tensor
+	labels      *Tensor // nil without labels
+	shard       int64
+	dataBytes   int64 // of a shard
+	labelsBytes int64
+}
+
+// NewDataset makes a data set of n samples of sampleSize elements, with labels
+// of labelSize elements each, or none when labelSize is 0. shard divides n, and
+// the batches are multiples of it; 1 is usual, more is faster.
+//
+// Fill [Dataset.Data] and [Dataset.Labels] before use. C: ggml_opt_dataset_init.
+func NewDataset(dataType, labelType Type, sampleSize, labelSize, n, shard int64) (*Dataset, error) {
+	if err := checkDataset(dataType, labelType, sampleSize, labelSize, n, shard); err != nil {
+		return nil, err
+	}
+	if labelSize == 0 {
+		labelType = F32
+	}
+	r := C.goggml_dataset_new(C.enum_ggml_type(dataType), C.enum_ggml_type(labelType), C.int64_t(sampleSize), C.int64_t(labelSize), C.int64_t(n), C.int64_t(shard))
+	if err := guardError(r.error); err != nil {
+		return nil, datasetError("%v", err)
+	}
+	if r.value == nil {
+		return nil, &OpError{Op: "opt_dataset_init", Reason: "out of memory; use fewer samples", Caller: callerLine(), Err: ErrOutOfMemory}
+	}
+	cd := C.ggml_opt_dataset_t(r.value)
+	c, err := contextFor("dataset", func() { C.ggml_opt_dataset_free(cd) })
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{h: c.h, d: cd, data: newTensor(c, C.ggml_opt_dataset_data(cd)).SetName("data"), shard: shard}
+	d.dataBytes = dataType.RowSize(sampleSize) * shard
+	if labelSize > 0 {
+		d.labels = newTensor(c, C.ggml_opt_dataset_labels(cd)).SetName("labels")
+		d.labelsBytes = labelType.RowSize(labelSize) * shard
+	}
+	closeOnCollect(d, d.h)
+	return d, nil
+}
+
+// contextFor makes a context without tensors of its own, for those that a C
+// object owns: they are valid as long as its handle is open.
+func contextFor(kind string, free func(), parents ...*handle) (*Context, error) {
+	c := &Context{contextCore: &contextCore{arena: C.goggml_arena_new()}, graphs: C.goggml_arena_new()}
+	if c.arena == nil || c.graphs == nil {
+		panic("ggml: out of memory") // see NewContext
+	}
+	arena, graphs := c.arena, c.graphs
+	h, err := newHandle(kind, func() {
+		free()
+		C.goggml_arena_free(graphs)
+		C.goggml_arena_free(arena)
+	}, parents...)
+	c.h = h
+	return c, err
+}
+
+func datasetError(format string, args ...any) error {
+	return &OpError{Op: "opt_dataset_init", Reason: fmt.Sprintf(format, args...), Caller: callerLine()}
+}
+
+func checkDataset(dataType, labelType Type, sampleSize, labelSize, n, shard int64) error {
+	switch {
+	case !dataType.Valid():
+		return datasetError("there is no type %d for the data", int32(dataType))
+	case labelSize > 0 && !labelType.Valid():
+		return datasetError("there is no type %d for the labels", int32(labelType))
+	case sampleSize < 1 || sampleSize%dataType.BlockSize() != 0:
+		return datasetError("a sample of %d elements: of %v it takes a positive multiple of %d", sampleSize, dataType, dataType.BlockSize())
+	case labelSize < 0 || labelSize > 0 && labelSize%labelType.BlockSize() != 0:
+		return datasetError("a label of %d elements: of %v it takes a multiple of %d, or 0 for no labels", labelSize, labelType, labelType.BlockSize())
+	case n < 1:
+		return datasetError("%d samples: there must be at least 1", n)
+	case shard < 1 || n%shard != 0:
+		return datasetError("shards of %d samples do not divide %d samples evenly; 1 always does", shard, n)
+	}
+	// The library multiplies the size by the shard.
+	bytes := float64(dataType.Size()) / float64(dataType.BlockSize()) * float64(sampleSize)
+	if labelSize > 0 {
+		bytes += float64(labelType.Size()) / float64(labelType.BlockSize()) * float64(labelSize)
+	}
+	if bytes*float64(n)*float64(shard) >= maxBytes {
+		return datasetError("the data set is too large")
+	}
+	return nil
+}
+
+// Close frees the data set once nothing uses it any more. It never fails.
+// C: ggml_opt_dataset_free.
+func (d *Dataset) Close() error {
+	if d != nil {
+		d.h.close()
+	}
+	return nil
+}
+
+// NumData is the number of samples. C: ggml_opt_dataset_ndata.
+func (d *Dataset) NumData() int64 { return d.data.ne[1] }
+
+// Data is the tensor of the samples, [sampleSize, n], in system memory.
+// C: ggml_opt_dataset_data.
+func (d *Dataset) Data() *Tensor { return d.data }
+
+// Labels is the tensor of the labels, [labelSize, n], in system memory; nil
+// for a data set without labels. C: ggml_opt_dataset_labels.
+func (d *Dataset) Labels() *Tensor { return d.labels }
+
+// Shuffle reorders the shards of the first n samples, or all when n is
+// negative, by the random numbers of the optimizer, which are the same in each
+// run. It changes what CopyBatch finds, not the tensors.
+// C: ggml_opt_dataset_shuffle.
+func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
+	const op = "opt_dataset_shuffle"
+	if d == nil || o == nil {
+		return optError(op, nil, "the data set or the optimizer is nil")
+	}
+	if n > d.NumData() || n > 0 && n%d.shard != 0 {
+		return optError(op, nil, "%d samples: there are %d, in shards of %d", n, d.NumData(), d.shard)
+	}
+	for _, h := range []*handle{d.h, o.h} {
+		if err := h.acquire(); err != nil {
+			return during(err, op)
+		}
+		defer h.release()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return guardError(C.goggml_dataset_shuffle(o.o.opt, d.d, C.int64_t(n)))
+}
+
+// CopyBatch copies batch i to data [sampleSize, k] and labels [labelSize, k],
+// contiguous tensors of the data set's types on any device; k is a multiple of
+// the shard, and labels nil where the data set has none. Batch i consists of
+// the samples from i·k on, in their present order.
+// C: ggml_opt_dataset_get_batch.
+func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
+	const op = "opt_dataset_get_batch"
+	if d == nil {
+		return optError(op, nil, "the data set is nil")
+	}
+	if err := data.missing(op); err != nil {
+		return err
+	}
+	tensors := []*Tensor{data}
+	contexts := data.ctx.closure()
+	if labels != nil {
+		if err := labels.missing(op); err != nil {
+			return err
+		}
+		tensors = append(tensors, labels)
+		contexts = append(contexts, labels.ctx.closure()...)
+	}
+	unpin, err := pin(contexts)
+	if err != nil {
+		return during(err, op, data.operand())
+	}
+	defer unpin()
+	if err := d.h.acquire(); err != nil {
+		return during(err, op, data.operand())
+	}
+	defer d.h.release()
+	if err := d.fits(op, data, labels); err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		if err := t.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+			return err
+		}
+	}
+	samples := data.NumBytes() / d.dataBytes * d.shard
+	if err := d.inRange(op, samples, i); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := guardError(C.goggml_dataset_batch(d.d, data.t, labels.ptr(), C.int64_t(i))); err != nil {
+		return data.errorf(op, nil, "%v", err)
+	}
+	return nil
+}
+
+// fits tells why the tensors cannot take a batch.
+func (d *Dataset) fits(op string, data, labels *Tensor) error {
+	switch {
+	case data.typ != d.data.typ:
+		return data.errorf(op, nil, "the samples have type %v", d.data.typ)
+	case !data.Contiguous():
+		return data.errorf(op, nil, "the tensor must be contiguous")
+	case data.NumBytes()%d.dataBytes != 0:
+		return data.errorf(op, nil, "the tensor must hold whole shards: a multiple of %d samples of %d elements", d.shard, d.data.ne[0])
+	case labels == nil && d.labels != nil:
+		return optError(op, nil, "the data set has labels, but the tensor for them is nil; a loss that uses none takes a data set with labels of 0 elements")
+	case labels == nil:
+		return nil
+	case d.labels == nil:
+		return labels.errorf(op, nil, "the data set has no labels")
+	case labels.typ != d.labels.typ:
+		return labels.errorf(op, nil, "the labels have type %v", d.labels.typ)
+	case !labels.Contiguous():
+		return labels.errorf(op, nil, "the tensor must be contiguous")
+	case labels.NumBytes() != data.NumBytes()/d.dataBytes*d.labelsBytes:
+		return labels.errorf(op, nil, "the tensor must hold %d labels of %d elements", data.NumBytes()/d.dataBytes*d.shard, d.labels.ne[0])
+	}
+	return nil
+}
+
+func (d *Dataset) inRange(op string, samples, i int64) error {
+	if samples > d.NumData() {
+		return optError(op, nil, "a batch of %d samples: the data set has only %d", samples, d.NumData())
+	}
+	if batches := d.NumData() / samples; i < 0 || i >= batches {
+		return optError(op, nil, "batch %d is out of range: there are %d of %d samples", i, batches, samples)
+	}
+	return nil
+}
+
+// ReadBatch is CopyBatch to memory of the program, as raw bytes.
+// C: ggml_opt_dataset_get_batch_host.
+func (d *Dataset) ReadBatch(data, labels []byte, i int64) error {
+	const op = "opt_dataset_get_batch_host"
+	if d == nil {
+		return optError(op, nil, "the data set is nil")
+	}
+	if err := d.h.acquire(); err != nil {
+		return during(err, op)
+	}
+	defer d.h.release()
+	shards := int64(len(data)) / d.dataBytes
+	if shards < 1 || int64(len(data))%d.dataBytes != 0 {
+		return optError(op, nil, "%d bytes of data: they must hold whole shards of %d bytes", len(data), d.dataBytes)
+	}
+	if int64(len(labels)) != shards*d.labelsBytes {
+		return optError(op, nil, "%d bytes of labels: the labels take %d", len(labels), shards*d.labelsBytes)
+	}
+	if err := d.inRange(op, shards*d.shard, i); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return guardError(C.goggml_dataset_batch_host(d.d, unsafe.Pointer(&data[0]), C.size_t(len(data)), unsafe.Pointer(unsafe.SliceData(labels)), C.int64_t(i)))
+}
+
+// optError makes an error about no particular tensor.
+func optError(op string, cause error, format string, args ...any) error {
+	return &OpError{Op: op, Reason: fmt.Sprintf(format, args...), Caller: callerLine(), Err: cause}
+}

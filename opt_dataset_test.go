@@ -1,0 +1,131 @@
+package ggml_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+func TestDatasetShuffles(t *testing.T) {
+	g := newRegression(12)
+	r := newRegressor(t, g, 4, 1)
+	o := r.static(t, adamWOptions(1))
+	d, err := ggml.NewDataset(ggml.I32, ggml.I64, 1, 1, 12, 3)
+	require.NoError(t, err)
+	defer d.Close()
+	require.EqualValues(t, 12, d.NumData())
+	data := make([]int32, 12)
+	labels := make([]int64, 12)
+	for i := range data {
+		data[i], labels[i] = int32(i), int64(100+i)
+	}
+	require.NoError(t, ggml.Write(d.Data(), data))
+	require.NoError(t, ggml.Write(d.Labels(), labels))
+
+	c := ggml.NewContext()
+	defer c.Close()
+	x, y := c.NewTensor(ggml.I32, 1, 6), c.NewTensor(ggml.I64, 6)
+	m, err := c.Allocate(r.backend.BufferType())
+	require.NoError(t, err)
+	defer m.Close()
+	read := func() (all []int32) {
+		for i := range int64(2) {
+			require.NoError(t, d.CopyBatch(x, y, i))
+			xs, err := ggml.Read[int32](x)
+			require.NoError(t, err)
+			ys, err := ggml.Read[int64](y)
+			require.NoError(t, err)
+			rawX, rawY := make([]byte, 6*4), make([]byte, 6*8)
+			require.NoError(t, d.ReadBatch(rawX, rawY, i))
+			for k := range xs {
+				require.EqualValues(t, 100+xs[k], ys[k], "labels stay with their samples")
+				require.EqualValues(t, xs[k], rawX[4*k])
+				require.EqualValues(t, ys[k], rawY[8*k])
+			}
+			all = append(all, xs...)
+		}
+		return all
+	}
+	require.Equal(t, data, read())
+
+	moved, first := false, false
+	for range 20 {
+		require.NoError(t, d.Shuffle(o, 6))
+		got := read()
+		require.Equal(t, data[6:], got[6:], "the rest stays")
+		first = first || !slices.Equal(got, data)
+		require.NoError(t, d.Shuffle(o, -1))
+		got = read()
+		for i := 0; i < len(got); i += 3 {
+			require.Equal(t, []int32{got[i], got[i] + 1, got[i] + 2}, got[i:i+3], "a shard stays together")
+		}
+		sorted := slices.Sorted(slices.Values(got))
+		require.Equal(t, data, sorted)
+		moved = moved || !slices.Equal(got, data)
+		// Back to where it began, by another data set's worth of luck.
+		if !slices.Equal(got, data) {
+			break
+		}
+	}
+	require.True(t, moved || first)
+	require.NoError(t, d.Shuffle(o, 0))
+
+	require.ErrorContains(t, d.Shuffle(o, 4), "in shards of 3")
+	require.ErrorContains(t, d.Shuffle(o, 15), "there are 12")
+	require.ErrorContains(t, d.Shuffle(nil, 3), "nil")
+	require.ErrorContains(t, d.CopyBatch(x, y, 2), "out of range")
+	require.ErrorContains(t, d.CopyBatch(x, y, -1), "out of range")
+	require.ErrorContains(t, d.CopyBatch(x, y, math.MaxInt64), "out of range")
+	require.ErrorContains(t, d.CopyBatch(x, nil, 0), "has labels")
+	require.ErrorContains(t, d.CopyBatch(nil, y, 0), "nil")
+	require.ErrorContains(t, d.CopyBatch(y, x, 0), "have type i32")
+	require.ErrorContains(t, d.CopyBatch(r.x, y, 0), "have type i32")
+	require.ErrorContains(t, d.CopyBatch(c.View(x, []int64{1, 4}, []int64{4}, 0), y, 0), "whole shards")
+	require.ErrorIs(t, d.CopyBatch(c.NewTensor(ggml.I32, 3), c.NewTensor(ggml.I64, 3), 0), ggml.ErrNotAllocated)
+	require.ErrorContains(t, d.CopyBatch(c.NewTensor(ggml.I32, 3), y, 0), "hold 3 labels")
+	require.ErrorContains(t, d.CopyBatch(c.NewTensor(ggml.I32, 15), c.NewTensor(ggml.I64, 15), 0), "memory")
+	require.ErrorContains(t, d.ReadBatch(make([]byte, 5), nil, 0), "whole shards")
+	require.ErrorContains(t, d.ReadBatch(nil, nil, 0), "whole shards")
+	require.ErrorContains(t, d.ReadBatch(make([]byte, 12), nil, 0), "the labels take 24")
+	require.ErrorContains(t, d.ReadBatch(make([]byte, 12), make([]byte, 24), 4), "out of range")
+	require.ErrorContains(t, d.ReadBatch(make([]byte, 60), make([]byte, 120), 0), "has only 12")
+
+	d.Close()
+	require.ErrorIs(t, d.Shuffle(o, -1), ggml.ErrClosed)
+	require.ErrorIs(t, d.CopyBatch(x, y, 0), ggml.ErrClosed)
+	require.ErrorIs(t, d.ReadBatch(make([]byte, 12), make([]byte, 24), 0), ggml.ErrClosed)
+	_, err = ggml.Read[int32](d.Data())
+	require.ErrorIs(t, err, ggml.ErrClosed)
+}
+
+func TestDatasetRefuses(t *testing.T) {
+	for name, k := range map[string]struct {
+		data, label           ggml.Type
+		sample, lab, n, shard int64
+		want                  string
+	}{
+		"type":           {data: 4, sample: 1, n: 1, shard: 1, want: "there is no type 4"},
+		"label type":     {label: 33, sample: 1, lab: 1, n: 1, shard: 1, want: "there is no type 33"},
+		"sample":         {n: 1, shard: 1, want: "a sample of 0 elements"},
+		"block":          {data: ggml.Q8_0, sample: 33, n: 1, shard: 1, want: "multiple of 32"},
+		"label":          {sample: 1, lab: -1, n: 1, shard: 1, want: "a label of -1 elements"},
+		"no samples":     {sample: 1, shard: 1, want: "0 samples"},
+		"no shard":       {sample: 1, n: 1, want: "shards of 0 samples"},
+		"uneven shards":  {sample: 1, n: 10, shard: 3, want: "shards of 3 samples do not divide 10"},
+		"too large":      {sample: 1 << 40, n: 1 << 40, shard: 1, want: "too large"},
+		"too large back": {sample: math.MaxInt64, n: math.MaxInt64, shard: math.MaxInt64, want: "too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := ggml.NewDataset(k.data, k.label, k.sample, k.lab, k.n, k.shard)
+			require.ErrorContains(t, err, k.want)
+			require.Nil(t, d)
+		})
+	}
+	d, err := ggml.NewDataset(ggml.F32, ggml.F32, 1<<50, 0, 1, 1)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	require.Nil(t, d)
+}

@@ -1,0 +1,245 @@
+package ggml
+
+import (
+	"context"
+	"time"
+)
+
+// EpochProgress is told after each batch of [Optimizer.Epoch].
+type EpochProgress struct {
+	Train   bool          // false while it evaluates
+	Batch   int64         // batches done, 1 for the first
+	Batches int64         // all of this part
+	Result  *OptResult    // of this part so far, as given to Epoch; may be nil
+	Elapsed time.Duration // since the part began
+}
+
+// Epoch trains on the first split samples of the data set, in their present
+// order, and then evaluates the rest; a negative split stands for all. The
+// results, which may be nil, are added to; progress, which may be nil, is
+// called after each batch. The graph is static.
+//
+// The size of a batch is that of the inputs. It divides split and the number of
+// samples, and a period of batches divides split. Cancelling ctx ends the epoch
+// before the next batch, with the cause. C: ggml_opt_epoch.
+func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, train, eval *OptResult, split int64, progress func(EpochProgress)) error {
+	const op = "opt_epoch"
+	if o == nil || d == nil || ctx == nil {
+		return optError(op, nil, "the optimizer, the data set or the context.Context is nil")
+	}
+	for _, h := range []*handle{o.h, d.h} {
+		if err := h.acquire(); err != nil {
+			return during(err, op)
+		}
+		defer h.release()
+	}
+	if !o.epoch.TryLock() {
+		return optError(op, nil, "the optimizer runs an epoch already")
+	}
+	defer o.epoch.Unlock()
+	if split < 0 {
+		split = d.NumData()
+	}
+	batch, err := o.checkEpoch(op, d, split)
+	if err != nil {
+		return err
+	}
+	parts := []epochPart{
+		{train: true, first: 0, last: split / batch, result: train},
+		{train: false, first: split / batch, last: d.NumData() / batch, result: eval},
+	}
+	for _, p := range parts {
+		if err := o.runPart(ctx, d, p, progress); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An epochPart is a range of batches.
+type epochPart struct {
+	train       bool
+	first, last int64
+	result      *OptResult
+}
+
+func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progress func(EpochProgress)) error {
+	start := time.Now()
+	t := o.present()
+	for i := p.first; i < p.last; i++ {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := o.Alloc(p.train); err != nil {
+			return err
+		}
+		if err := d.CopyBatch(t.inputs, t.labels, i); err != nil {
+			return err
+		}
+		if err := o.Eval(p.result); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(EpochProgress{
+				Train: p.train, Batch: i + 1 - p.first, Batches: p.last - p.first,
+				Result: p.result, Elapsed: time.Since(start),
+			})
+		}
+	}
+	return nil
+}
+
+// checkEpoch returns the size of a batch.
+func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64, err error) {
+	if !o.Static() {
+		return 0, optError(op, nil, "the optimizer has dynamic graphs; give Inputs and Outputs to NewOptimizer")
+	}
+	t := o.present()
+	batch = t.inputs.ne[1]
+	n, period := d.NumData(), int64(o.options.Period)
+	switch {
+	case t.inputs.ne[2] != 1 || t.inputs.ne[3] != 1 || t.inputs.ne[0] != d.data.ne[0]:
+		return 0, t.inputs.errorf(op, nil, "the inputs must be [%d, k] for k samples of the data set", d.data.ne[0])
+	case t.outputs.ne[1] != batch:
+		return 0, t.outputs.errorf(op, nil, "the outputs must have a row for each of the %d samples of the inputs", batch)
+	case t.labels != nil && d.labels == nil:
+		return 0, optError(op, nil, "the loss needs labels, but the data set has none")
+	case batch > n:
+		return 0, optError(op, nil, "the batch takes %d samples; the data set has only %d", batch, n)
+	case n%batch != 0:
+		return 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the batch, %d", n, batch)
+	case split > n:
+		return 0, optError(op, nil, "the split is at %d; the data set has only %d samples", split, n)
+	case split%(batch*period) != 0:
+		return 0, optError(op, nil, "the split is at %d; it must be a multiple of %d batches of %d samples", split, period, batch)
+	case split > 0 && o.options.Build != BuildOptimizer:
+		return 0, optError(op, nil, "the optimizer is only for evaluation: the split must be 0")
+	case batch%d.shard != 0:
+		return 0, optError(op, nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
+	}
+	return batch, d.fits(op, t.inputs, t.labels)
+}
+
+// FitOptions are the settings of [Fit].
+type FitOptions struct {
+	Loss      LossType
+	Optimizer OptimizerType
+
+	// Params gives the learning rate and its like for each step; the first
+	// epoch and iteration are 1. nil stands for DefaultOptimizerParams.
+	Params func(epoch int, iteration int64) OptimizerParams
+
+	Epochs int // at least 1
+
+	// LogicalBatch is the number of samples of a step, a multiple of the
+	// batch of the inputs; 0 stands for that batch.
+	LogicalBatch int64
+
+	// Validation is the part of the samples, from 0, below 1, that is not
+	// trained on but evaluated after each epoch.
+	Validation float64
+
+	// Progress is called after each batch; it may be nil.
+	Progress func(FitProgress)
+}
+
+// FitProgress is told after each batch of [Fit].
+type FitProgress struct {
+	EpochProgress
+	Epoch  int // 1 for the first
+	Epochs int
+}
+
+// Fit trains the parameters that outputs depend on with the data set: it makes
+// an [Optimizer] with a static graph of inputs and outputs, shuffles the samples,
+// keeps the last ones for validation, and runs the epochs, each in a new order.
+//
+// It prints nothing. Cancelling ctx ends it before the next batch, with the
+// cause, and leaves the parameters as they are then. C: ggml_opt_fit.
+func Fit(ctx context.Context, d *Dataset, inputs, outputs *Tensor, options FitOptions, backends ...*Backend) error {
+	const op = "opt_fit"
+	if d == nil || ctx == nil {
+		return optError(op, nil, "the data set or the context.Context is nil")
+	}
+	for _, t := range []*Tensor{inputs, outputs} {
+		if err := t.missing(op); err != nil {
+			return err
+		}
+	}
+	period, split, err := options.plan(op, d, inputs.ne[1])
+	if err != nil {
+		return err
+	}
+	epoch := 1
+	var params func(int64) OptimizerParams
+	if options.Params != nil {
+		params = func(iteration int64) OptimizerParams { return options.Params(epoch, iteration) }
+	}
+	o, err := NewOptimizer(OptimizerOptions{
+		Loss: options.Loss, Optimizer: options.Optimizer, Period: period, Params: params,
+		Inputs: inputs, Outputs: outputs,
+	}, backends...)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	if err := d.Shuffle(o, -1); err != nil {
+		return err
+	}
+	for ; epoch <= options.Epochs; epoch++ {
+		if err := o.fitEpoch(ctx, d, split, epoch, options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Optimizer) fitEpoch(ctx context.Context, d *Dataset, split int64, epoch int, options FitOptions) error {
+	if err := d.Shuffle(o, split); err != nil {
+		return err
+	}
+	train, err := NewOptResult()
+	if err != nil {
+		return err
+	}
+	defer train.Close()
+	eval, err := NewOptResult()
+	if err != nil {
+		return err
+	}
+	defer eval.Close()
+	var progress func(EpochProgress)
+	if options.Progress != nil {
+		progress = func(p EpochProgress) { options.Progress(FitProgress{p, epoch, options.Epochs}) }
+	}
+	return o.Epoch(ctx, d, train, eval, split, progress)
+}
+
+// plan checks the numbers, and returns the batches of a step and the number of
+// samples to train on.
+func (f *FitOptions) plan(op string, d *Dataset, batch int64) (period int, split int64, err error) {
+	n, logical := d.NumData(), f.LogicalBatch
+	if logical == 0 {
+		logical = batch
+	}
+	switch {
+	case f.Epochs < 1:
+		return 0, 0, optError(op, nil, "%d epochs: there must be at least 1", f.Epochs)
+	case logical < 1 || logical%batch != 0 || logical/batch > 1<<30:
+		return 0, 0, optError(op, nil, "the logical batch is %d samples; it must be a multiple of the batch of the inputs, %d", logical, batch)
+	case logical > n:
+		return 0, 0, optError(op, nil, "a step takes %d samples; the data set has only %d", logical, n)
+	case n%logical != 0:
+		return 0, 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the %d of a step", n, logical)
+	case batch%d.shard != 0:
+		return 0, 0, optError(op, nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
+	case !(f.Validation >= 0 && f.Validation < 1):
+		return 0, 0, optError(op, nil, "the part for validation is %v; it must be at least 0 and below 1", f.Validation)
+	}
+	// Rounded, so that 0.1 of 10 steps is one step.
+	held := int64(f.Validation*float64(n/logical) + 0.5)
+	if held == n/logical {
+		held--
+	}
+	return int(logical / batch), n - held*logical, nil
+}

@@ -1,0 +1,478 @@
+package ggml_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// A regression is y = W·x + b of 3 inputs and 2 outputs, on samples of a known
+// W and b, with a float64 reference of its training.
+type regression struct {
+	x, y []float64 // n samples of 3 and 2 numbers
+	w    [8]float64
+	m, v [8]float64
+	step float64
+}
+
+var regressionTruth = [8]float64{1, -2, 0.5, 0.25, 3, -1, 0.7, -0.3}
+
+func newRegression(n int) *regression {
+	r := rand.New(rand.NewPCG(1, 2))
+	var g regression
+	for range n {
+		x := [3]float64{float64(float32(r.NormFloat64())), float64(float32(r.NormFloat64())), float64(float32(r.NormFloat64()))}
+		for o := range 2 {
+			y := regressionTruth[6+o]
+			for i := range 3 {
+				y += regressionTruth[3*o+i] * x[i]
+			}
+			g.y = append(g.y, float64(float32(y)))
+		}
+		g.x = append(g.x, x[:]...)
+	}
+	for i := range g.w {
+		g.w[i] = float64(float32(0.1 * float64(i)))
+	}
+	return &g
+}
+
+// grad gives the mean squared error and its gradient on samples from … to-1.
+func (g *regression) grad(from, to int) (loss float64, grad [8]float64) {
+	n := float64(2 * (to - from))
+	for s := from; s < to; s++ {
+		for o := range 2 {
+			e := g.w[6+o] - g.y[2*s+o]
+			for i := range 3 {
+				e += g.w[3*o+i] * g.x[3*s+i]
+			}
+			loss += e * e / n
+			for i := range 3 {
+				grad[3*o+i] += 2 * e * g.x[3*s+i] / n
+			}
+			grad[6+o] += 2 * e / n
+		}
+	}
+	return loss, grad
+}
+
+func (g *regression) adamW(grad [8]float64, p ggml.AdamWParams) {
+	g.step++
+	b1, b2, rate := float64(p.Beta1), float64(p.Beta2), float64(p.LearningRate)
+	for i := range g.w {
+		g.m[i] = b1*g.m[i] + (1-b1)*grad[i]
+		g.v[i] = b2*g.v[i] + (1-b2)*grad[i]*grad[i]
+		mh, vh := g.m[i]/(1-math.Pow(b1, g.step)), g.v[i]/(1-math.Pow(b2, g.step))
+		g.w[i] = g.w[i]*(1-rate*float64(p.WeightDecay)) - rate*mh/(math.Sqrt(vh)+float64(p.Epsilon))
+	}
+}
+
+func (g *regression) sgd(grad [8]float64, p ggml.SGDParams) {
+	for i := range g.w {
+		g.w[i] = g.w[i]*(1-float64(p.LearningRate*p.WeightDecay)) - float64(p.LearningRate)*grad[i]
+	}
+}
+
+// A regressor is the regression in tensors.
+type regressor struct {
+	backend *ggml.Backend
+	c       *ggml.Context // the parameters and the static inputs
+	buffers *ggml.Buffers
+	w, b, x *ggml.Tensor
+	dataset *ggml.Dataset
+}
+
+func newRegressor(t *testing.T, g *regression, batch, shard int64) *regressor {
+	backend, err := ggml.NewCPUBackend(1)
+	require.NoError(t, err)
+	r := &regressor{backend: backend, c: ggml.NewContext()}
+	t.Cleanup(func() { r.close() })
+	r.w = r.c.NewTensor(ggml.F32, 3, 2).SetParam().SetName("w")
+	r.b = r.c.NewTensor(ggml.F32, 2).SetParam().SetName("b")
+	r.x = r.c.NewTensor(ggml.F32, 3, batch).SetName("x")
+	r.buffers, err = r.c.Allocate(backend.BufferType())
+	require.NoError(t, err)
+	r.dataset, err = ggml.NewDataset(ggml.F32, ggml.F32, 3, 2, int64(len(g.x)/3), shard)
+	require.NoError(t, err)
+	require.NoError(t, ggml.Write(r.dataset.Data(), float32s(g.x)))
+	require.NoError(t, ggml.Write(r.dataset.Labels(), float32s(g.y)))
+	r.setWeights(t, g.w)
+	return r
+}
+
+func (r *regressor) close() {
+	r.dataset.Close()
+	r.buffers.Close()
+	r.c.Close()
+	r.backend.Close()
+}
+
+func float32s(s []float64) []float32 {
+	out := make([]float32, len(s))
+	for i, x := range s {
+		out[i] = float32(x)
+	}
+	return out
+}
+
+func (r *regressor) setWeights(t *testing.T, w [8]float64) {
+	require.NoError(t, ggml.Write(r.w, float32s(w[:6])))
+	require.NoError(t, ggml.Write(r.b, float32s(w[6:])))
+}
+
+func (r *regressor) weights(t *testing.T) []float64 {
+	w, err := ggml.Read[float32](r.w)
+	require.NoError(t, err)
+	b, err := ggml.Read[float32](r.b)
+	require.NoError(t, err)
+	var all []float64
+	for _, x := range append(w, b...) {
+		all = append(all, float64(x))
+	}
+	return all
+}
+
+func (r *regressor) outputs(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.Add(c.MulMat(r.w, x), r.b).SetName("y")
+}
+
+func (r *regressor) static(t *testing.T, o ggml.OptimizerOptions) *ggml.Optimizer {
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	o.Inputs, o.Outputs = r.x, r.outputs(c, r.x)
+	opt, err := ggml.NewOptimizer(o, r.backend)
+	require.NoError(t, err)
+	t.Cleanup(func() { opt.Close() })
+	return opt
+}
+
+func newResult(t *testing.T) *ggml.OptResult {
+	r, err := ggml.NewOptResult()
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+var testAdamW = ggml.AdamWParams{LearningRate: 0.05, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, WeightDecay: 0.1}
+
+func adamWOptions(period int) ggml.OptimizerOptions {
+	return ggml.OptimizerOptions{
+		Loss: ggml.LossMeanSquaredError, Period: period,
+		Params: ggml.ConstantParams(ggml.OptimizerParams{AdamW: testAdamW}),
+	}
+}
+
+// The library accumulates the gradients of all steps of a dynamic graph, and
+// after a forward pass those of a static one; here neither happens.
+func TestOptimizerTrains(t *testing.T) {
+	const n, steps = 16, 6
+	for name, run := range map[string]struct {
+		batch  int64
+		period int
+		eval   int // forward passes after each step
+		static bool
+	}{
+		"static":                            {batch: n, period: 1, static: true},
+		"static, accumulating":              {batch: n / 4, period: 4, static: true},
+		"static, evaluating":                {batch: n, period: 1, static: true, eval: 1},
+		"static, accumulating, evaluating":  {batch: n / 4, period: 4, static: true, eval: 3},
+		"dynamic":                           {batch: n, period: 1},
+		"dynamic, accumulating":             {batch: n / 2, period: 2},
+		"dynamic, evaluating":               {batch: n, period: 1, eval: 1},
+		"dynamic, accumulating, evaluating": {batch: n / 2, period: 2, eval: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRegression(n)
+			r := newRegressor(t, g, run.batch, 1)
+			var o *ggml.Optimizer
+			if run.static {
+				o = r.static(t, adamWOptions(run.period))
+			} else {
+				o = newDynamic(t, r, adamWOptions(run.period))
+			}
+			require.Equal(t, run.static, o.Static())
+			result := newResult(t)
+			for step := range steps {
+				require.NoError(t, result.Reset())
+				for i := range run.period {
+					evaluate(t, r, o, true, int64(i), result)
+				}
+				for range run.eval {
+					evaluate(t, r, o, false, 0, nil)
+				}
+				want, grad := g.grad(0, n)
+				got, _ := result.Loss()
+				require.InDelta(t, want, got, 1e-5*want, "loss of step %d", step)
+				require.EqualValues(t, n, result.NumData())
+				g.adamW(grad, testAdamW)
+				require.InDeltaSlice(t, g.w[:], r.weights(t), 1e-5)
+				require.EqualValues(t, step+1, o.Iteration())
+			}
+		})
+	}
+}
+
+func newDynamic(t *testing.T, r *regressor, o ggml.OptimizerOptions) *ggml.Optimizer {
+	opt, err := ggml.NewOptimizer(o, r.backend)
+	require.NoError(t, err)
+	t.Cleanup(func() { opt.Close() })
+	return opt
+}
+
+// evaluate does one evaluation, with a new graph if the optimizer is dynamic.
+func evaluate(t *testing.T, r *regressor, o *ggml.Optimizer, backward bool, batch int64, result *ggml.OptResult) {
+	if !o.Static() {
+		c := ggml.NewContext()
+		defer c.Close()
+		x := c.NewTensor(ggml.F32, r.x.Shape()...)
+		y := r.outputs(c, x)
+		require.NoError(t, o.Prepare(c.NewGraph(y), x, y))
+	}
+	require.NoError(t, o.Alloc(backward))
+	require.NoError(t, r.dataset.CopyBatch(o.Inputs(), o.Labels(), batch))
+	require.NoError(t, o.Eval(result))
+}
+
+func TestOptimizerSGD(t *testing.T) {
+	g := newRegression(8)
+	r := newRegressor(t, g, 8, 8)
+	p := ggml.SGDParams{WeightDecay: 0.05}
+	var iterations []int64
+	o := r.static(t, ggml.OptimizerOptions{
+		Loss: ggml.LossMeanSquaredError, Optimizer: ggml.SGD,
+		Params: func(i int64) ggml.OptimizerParams {
+			iterations = append(iterations, i)
+			return ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.1 / float32(i), WeightDecay: 0.05}}
+		},
+	})
+	require.Equal(t, ggml.SGD, o.Type())
+	require.Equal(t, "sgd", o.Type().String())
+	for i := range 5 {
+		evaluate(t, r, o, true, 0, nil)
+		_, grad := g.grad(0, 8)
+		p.LearningRate = 0.1 / float32(i+1)
+		g.sgd(grad, p)
+		require.InDeltaSlice(t, g.w[:], r.weights(t), 1e-5)
+	}
+	require.Equal(t, []int64{1, 2, 3, 4, 5}, iterations)
+}
+
+func TestOptimizerReset(t *testing.T) {
+	g := newRegression(8)
+	for _, static := range []bool{true, false} {
+		r := newRegressor(t, g, 8, 1)
+		o := newDynamic(t, r, adamWOptions(1))
+		if static {
+			o = r.static(t, adamWOptions(1))
+		}
+		train := func() []float64 {
+			r.setWeights(t, g.w)
+			for range 3 {
+				evaluate(t, r, o, true, 0, nil)
+			}
+			return r.weights(t)
+		}
+		first := train()
+		require.NotEqual(t, first, train(), "the moments go on")
+		require.NoError(t, o.Reset(true))
+		require.Zero(t, o.Iteration())
+		require.Equal(t, first, train())
+		require.NoError(t, o.Reset(false))
+	}
+}
+
+// The loss tensor of an accumulating optimizer is divided by the period; the
+// result is not.
+func TestOptimizerPeriodScalesLoss(t *testing.T) {
+	g := newRegression(8)
+	r := newRegressor(t, g, 4, 1)
+	o := r.static(t, adamWOptions(2))
+	result := newResult(t)
+	evaluate(t, r, o, true, 0, result)
+	want, grad := g.grad(0, 4)
+	loss, err := ggml.Read[float32](o.Loss())
+	require.NoError(t, err)
+	require.InEpsilon(t, want/2, float64(loss[0]), 1e-5)
+	got, unc := result.Loss()
+	require.InEpsilon(t, want, got, 1e-5)
+	require.True(t, math.IsNaN(unc))
+	acc, err := ggml.Read[float32](o.GradAcc(r.b))
+	require.NoError(t, err)
+	require.InDelta(t, grad[6]/2, float64(acc[0]), 1e-5)
+
+	evaluate(t, r, o, true, 1, result)
+	second, _ := g.grad(4, 8)
+	got, unc = result.Loss()
+	require.InEpsilon(t, (want+second)/2, got, 1e-5)
+	require.InEpsilon(t, math.Abs(want-second)/2, unc, 1e-4)
+}
+
+func TestOptimizerSumAndMean(t *testing.T) {
+	for _, loss := range []ggml.LossType{ggml.LossMean, ggml.LossSum} {
+		g := newRegression(4)
+		r := newRegressor(t, g, 4, 1)
+		c := ggml.NewContext()
+		defer c.Close()
+		y := c.Sqr(r.outputs(c, r.x))
+		o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+			Loss: loss, Optimizer: ggml.SGD, Inputs: r.x, Outputs: y,
+			Params: ggml.ConstantParams(ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.01}}),
+		}, r.backend)
+		require.NoError(t, err)
+		defer o.Close()
+		require.Nil(t, o.Labels())
+		require.Nil(t, o.Pred())
+		require.Nil(t, o.NCorrect())
+		clear(g.y) // the loss is then that of zeros
+		want, grad := g.grad(0, 4)
+		if loss == ggml.LossSum {
+			want *= 8
+			for i := range grad {
+				grad[i] *= 8
+			}
+		}
+		result := newResult(t)
+		require.NoError(t, o.Alloc(true))
+		require.NoError(t, ggml.Write(r.x, float32s(g.x)))
+		require.NoError(t, o.Eval(result))
+		got, _ := result.Loss()
+		require.InEpsilon(t, want, got, 1e-5, "%v", loss)
+		g.sgd(grad, ggml.SGDParams{LearningRate: 0.01})
+		require.InDeltaSlice(t, g.w[:], r.weights(t), 1e-5)
+		accuracy, unc := result.Accuracy()
+		require.True(t, math.IsNaN(accuracy) && math.IsNaN(unc))
+		require.Nil(t, result.Pred())
+	}
+}
+
+func TestFitFindsOptimum(t *testing.T) {
+	g := newRegression(40)
+	r := newRegressor(t, g, 4, 2)
+	c := ggml.NewContext()
+	defer c.Close()
+	var trained, evaluated, last int
+	var loss float64
+	err := ggml.Fit(t.Context(), r.dataset, r.x, r.outputs(c, r.x), ggml.FitOptions{
+		Loss: ggml.LossMeanSquaredError, Epochs: 150, LogicalBatch: 8, Validation: 0.2,
+		Params: func(epoch int, _ int64) ggml.OptimizerParams {
+			p := ggml.DefaultOptimizerParams()
+			p.AdamW.LearningRate = float32(0.1 * math.Pow(0.95, float64(epoch)))
+			return p
+		},
+		Progress: func(p ggml.FitProgress) {
+			last = p.Epoch
+			if p.Train {
+				trained++
+				require.EqualValues(t, 8, p.Batches)
+				return
+			}
+			evaluated++
+			require.EqualValues(t, 2, p.Batches)
+			loss, _ = p.Result.Loss()
+		},
+	}, r.backend)
+	require.NoError(t, err)
+	require.Equal(t, []int{150 * 8, 150 * 2, 150}, []int{trained, evaluated, last})
+	require.Less(t, loss, 1e-6)
+	require.InDeltaSlice(t, regressionTruth[:], r.weights(t), 1e-3)
+}
+
+func TestFitCancelled(t *testing.T) {
+	g := newRegression(16)
+	r := newRegressor(t, g, 4, 1)
+	c := ggml.NewContext()
+	defer c.Close()
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	batches := 0
+	err := ggml.Fit(ctx, r.dataset, r.x, r.outputs(c, r.x), ggml.FitOptions{
+		Loss: ggml.LossMeanSquaredError, Epochs: 10,
+		Progress: func(ggml.FitProgress) {
+			if batches++; batches == 6 {
+				cancel(enough)
+			}
+		},
+	}, r.backend)
+	require.ErrorIs(t, err, enough)
+	require.Equal(t, 6, batches)
+	require.NotContains(t, r.weights(t), math.NaN())
+}
+
+func TestOptimizerClassifies(t *testing.T) {
+	// Two classes, told apart by the sign of the one input.
+	backend, err := ggml.NewCPUBackend(1)
+	require.NoError(t, err)
+	defer backend.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	w := c.NewTensor(ggml.F32, 1, 2).SetParam()
+	x := c.NewTensor(ggml.F32, 1, 4)
+	m, err := c.Allocate(backend.BufferType())
+	require.NoError(t, err)
+	defer m.Close()
+	require.NoError(t, ggml.Write(w, []float32{2, -2}))
+	d, err := ggml.NewDataset(ggml.F32, ggml.F32, 1, 2, 8, 1)
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, ggml.Write(d.Data(), []float32{1, -1, 2, -2, 3, -3, 4, -4}))
+	// The last label is wrong.
+	require.NoError(t, ggml.Write(d.Labels(), []float32{1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 1, 0}))
+	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{Loss: ggml.LossCrossEntropy, Build: ggml.BuildForward, Inputs: x, Outputs: c.MulMat(w, x)}, backend)
+	require.NoError(t, err)
+	defer o.Close()
+	result := newResult(t)
+	require.NoError(t, o.Epoch(t.Context(), d, nil, result, 0, nil))
+	require.Equal(t, []int32{0, 1, 0, 1, 0, 1, 0, 1}, result.Pred())
+	accuracy, unc := result.Accuracy()
+	require.Equal(t, 7.0/8, accuracy)
+	require.InDelta(t, math.Sqrt(7.0/8*(1.0/8)/7), unc, 1e-12)
+	want := 0.0
+	for _, z := range []float64{4, 4, 8, 8, 12, 12, 16, -16} {
+		want += math.Log1p(math.Exp(-z)) / 8
+	}
+	loss, _ := result.Loss()
+	require.InDelta(t, want, loss, 1e-5)
+	pred, err := ggml.Read[int32](o.Pred())
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 1, 0, 1}, pred)
+	right, err := ggml.Read[int64](o.NCorrect())
+	require.NoError(t, err)
+	require.Equal(t, []int64{3}, right)
+	require.Nil(t, o.GradAcc(w))
+	require.ErrorContains(t, o.Alloc(true), "BuildOptimizer")
+	require.ErrorContains(t, o.Reset(true), "nothing to reset")
+	require.ErrorContains(t, o.Epoch(t.Context(), d, nil, nil, -1, nil), "the split must be 0")
+}
+
+func TestOptimizersLeakNothing(t *testing.T) {
+	g := newRegression(8)
+	r := newRegressor(t, g, 4, 1)
+	before := ggml.OpenObjects()
+	for _, static := range []bool{true, false} {
+		c := ggml.NewContext()
+		o := ggml.OptimizerOptions{Loss: ggml.LossMeanSquaredError}
+		if static {
+			o.Inputs, o.Outputs = r.x, r.outputs(c, r.x)
+		}
+		opt, err := ggml.NewOptimizer(o, r.backend)
+		require.NoError(t, err)
+		for range 3 {
+			evaluate(t, r, opt, true, 0, nil)
+		}
+		loss := opt.Loss()
+		c.Close()
+		opt.Close()
+		opt.Close()
+		_, err = ggml.Read[float32](loss)
+		require.ErrorIs(t, err, ggml.ErrClosed)
+		require.Equal(t, before, ggml.OpenObjects())
+	}
+	runtime.KeepAlive(r)
+}
