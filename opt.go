@@ -265,7 +265,7 @@ func (o *Optimizer) checkGraph(op string, g *Graph, inputs, outputs *Tensor) err
 	switch {
 	case outputs.typ != F32:
 		return outputs.errorf(op, nil, "the outputs must have type f32")
-	case !outputs.Contiguous():
+	case !bool(C.ggml_is_contiguous(outputs.t)):
 		return outputs.errorf(op, nil, "the outputs must be contiguous; call Cont")
 	case o.options.Loss == LossCrossEntropy && (outputs.ne[2] != 1 || outputs.ne[3] != 1):
 		return outputs.errorf(op, nil, "the outputs must be [classes, samples] for the cross entropy; call Reshape")

@@ -191,7 +191,7 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 			return err
 		}
 	}
-	samples := data.NumBytes() / d.dataBytes * d.shard
+	samples := int64(C.ggml_nbytes(data.t)) / d.dataBytes * d.shard
 	if err := d.inRange(op, samples, i); err != nil {
 		return err
 	}
@@ -203,14 +203,15 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 	return nil
 }
 
-// fits tells why the tensors cannot take a batch.
+// fits tells why the tensors, which are held, cannot take a batch.
 func (d *Dataset) fits(op string, data, labels *Tensor) error {
+	size := int64(C.ggml_nbytes(data.t))
 	switch {
 	case data.typ != d.data.typ:
 		return data.errorf(op, nil, "the samples have type %v", d.data.typ)
-	case !data.Contiguous():
+	case !bool(C.ggml_is_contiguous(data.t)):
 		return data.errorf(op, nil, "the tensor must be contiguous")
-	case data.NumBytes()%d.dataBytes != 0:
+	case size%d.dataBytes != 0:
 		return data.errorf(op, nil, "the tensor must hold whole shards: a multiple of %d samples of %d elements", d.shard, d.data.ne[0])
 	case labels == nil && d.labels != nil:
 		return optError(op, nil, "the data set has labels, but the tensor for them is nil; a loss that uses none takes a data set with labels of 0 elements")
@@ -220,10 +221,10 @@ func (d *Dataset) fits(op string, data, labels *Tensor) error {
 		return labels.errorf(op, nil, "the data set has no labels")
 	case labels.typ != d.labels.typ:
 		return labels.errorf(op, nil, "the labels have type %v", d.labels.typ)
-	case !labels.Contiguous():
+	case !bool(C.ggml_is_contiguous(labels.t)):
 		return labels.errorf(op, nil, "the tensor must be contiguous")
-	case labels.NumBytes() != data.NumBytes()/d.dataBytes*d.labelsBytes:
-		return labels.errorf(op, nil, "the tensor must hold %d labels of %d elements", data.NumBytes()/d.dataBytes*d.shard, d.labels.ne[0])
+	case int64(C.ggml_nbytes(labels.t)) != size/d.dataBytes*d.labelsBytes:
+		return labels.errorf(op, nil, "the tensor must hold %d labels of %d elements", size/d.dataBytes*d.shard, d.labels.ne[0])
 	}
 	return nil
 }

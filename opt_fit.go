@@ -95,6 +95,11 @@ func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64,
 		return 0, optError(op, nil, "the optimizer has dynamic graphs; give Inputs and Outputs to NewOptimizer")
 	}
 	t := o.present()
+	unpin, err := pin(o.ctx.closure())
+	if err != nil {
+		return 0, during(err, op)
+	}
+	defer unpin()
 	batch = t.inputs.ne[1]
 	n, period := d.NumData(), int64(o.options.Period)
 	switch {

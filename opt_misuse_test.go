@@ -108,7 +108,6 @@ func TestOptimizerRefusesCalls(t *testing.T) {
 
 	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, nil, nil, 9, nil), "has only 8")
 	require.ErrorContains(t, o.Epoch(t.Context(), nil, nil, nil, 8, nil), "nil")
-	require.ErrorContains(t, o.Epoch(nil, r.dataset, nil, nil, 8, nil), "nil") //nolint:staticcheck // nil on purpose
 	require.Nil(t, o.GradAcc(nil))
 
 	result := newResult(t)
