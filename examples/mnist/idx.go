@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+const (
+	side   = 28          // of an image, in pixels
+	pixels = side * side // numbers of an image, rows from top to bottom
+	digits = 10
+)
+
+// A set is images with their labels.
+type set struct {
+	images []float32 // pixels of each, 0 (paper) to 1 (ink)
+	labels []byte    // 0 to 9
+}
+
+func (s *set) len() int { return len(s.labels) }
+
+// cut keeps the first multiple of the batch, and tells how many it drops.
+func (s *set) cut(batch int) (dropped int) {
+	n := s.len() / batch * batch
+	dropped = s.len() - n
+	s.images, s.labels = s.images[:n*pixels], s.labels[:n]
+	return dropped
+}
+
+// readSet reads the two IDX files PREFIX-images-idx3-ubyte and
+// PREFIX-labels-idx1-ubyte of a folder.
+func readSet(folder, prefix string) (*set, error) {
+	imagesPath := filepath.Join(folder, prefix+"-images-idx3-ubyte")
+	images, err := readIDX(imagesPath, side, side)
+	if err != nil {
+		return nil, err
+	}
+	labelsPath := filepath.Join(folder, prefix+"-labels-idx1-ubyte")
+	labels, err := readIDX(labelsPath)
+	if err != nil {
+		return nil, err
+	}
+	if len(images) != len(labels)*pixels {
+		return nil, fmt.Errorf("%s has %d images, but %s has %d labels", imagesPath, len(images)/pixels, labelsPath, len(labels))
+	}
+	s := &set{images: make([]float32, len(images)), labels: labels}
+	for i, b := range images {
+		s.images[i] = float32(b) / 255
+	}
+	for i, l := range labels {
+		if l >= digits {
+			return nil, fmt.Errorf("%s: label %d is %d; it must be 0 to 9", labelsPath, i, l)
+		}
+	}
+	return s, nil
+}
+
+// readIDX reads the bytes of an IDX file whose items have the given sizes.
+func readIDX(path string, item ...int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := parseIDX(bufio.NewReader(f), item)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+// parseIDX: an IDX file is two zeros, the type of its numbers (8 for bytes),
+// the number of dimensions, their sizes in 4 bytes each, the most significant
+// first, and the numbers.
+func parseIDX(r io.Reader, item []int) ([]byte, error) {
+	var magic [4]byte
+	if _, err := io.ReadFull(r, magic[:]); err != nil {
+		return nil, errors.New("the file is shorter than the header of an IDX file")
+	}
+	switch {
+	case magic[0] == 0x1f && magic[1] == 0x8b:
+		return nil, errors.New("the file is compressed; unpack it with gunzip")
+	case magic[0] != 0 || magic[1] != 0:
+		return nil, fmt.Errorf("this is no IDX file: it begins with % x", magic)
+	case magic[2] != 8:
+		return nil, fmt.Errorf("the numbers have the type 0x%02x; they must be bytes, 0x08", magic[2])
+	case int(magic[3]) != 1+len(item):
+		return nil, fmt.Errorf("the file has %d dimensions; it must have %d", magic[3], 1+len(item))
+	}
+	sizes := make([]uint32, magic[3])
+	if err := binary.Read(r, binary.BigEndian, sizes); err != nil {
+		return nil, errors.New("the file ends within its header")
+	}
+	want := int64(sizes[0])
+	for i, n := range item {
+		if int(sizes[1+i]) != n {
+			return nil, fmt.Errorf("dimension %d has the size %d; it must be %d", 1+i, sizes[1+i], n)
+		}
+		want *= int64(n)
+	}
+	// One byte more shows whether there is more; memory grows with the file.
+	data, err := io.ReadAll(io.LimitReader(r, want+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) != want {
+		return nil, fmt.Errorf("after the header there must be %d bytes: the file is cut off, or has something else behind", want)
+	}
+	return data, nil
+}

@@ -1,0 +1,150 @@
+// Mnist trains a small network to read handwritten digits, from the MNIST files
+// or from digits that it draws itself.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/goggml/ggml"
+)
+
+type program struct {
+	Data      string `name:"data" placeholder:"DIR" help:"Folder with the MNIST files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte; without it digits are drawn." group:"Data"`
+	DrawTrain int    `name:"train" default:"6000" help:"Digits to draw for training." group:"Data"`
+	DrawTest  int    `name:"test" default:"2000" help:"Digits to draw for the test." group:"Data"`
+
+	Network string `name:"network" enum:"${networks}" default:"mlp" help:"Kind of network: ${networks}." group:"Network"`
+	Load    string `name:"load" placeholder:"FILE" help:"GGUF file with the network to go on with." group:"Network"`
+	Save    string `name:"save" placeholder:"FILE" help:"GGUF file to write." group:"Network"`
+
+	Epochs  int     `name:"epochs" default:"10" help:"Times to go through the data; 0 only tests." group:"Training"`
+	Batch   int     `name:"batch" default:"50" help:"Digits a step." group:"Training"`
+	Rate    float32 `name:"rate" default:"0.001" help:"Learning rate of the first epoch; it falls to a tenth." group:"Training"`
+	Seed    uint64  `name:"seed" default:"1" help:"Equal seeds give equal digits and networks." group:"Training"`
+	Threads int     `name:"threads" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Training"`
+}
+
+func main() {
+	var p program
+	kong.Parse(&p, kong.Name("mnist"), kong.Description(
+		"Train a network to read handwritten digits.\n\n"+
+			"Example: mnist --epochs 5 --save digits.gguf"),
+		kong.ShortUsageOnError(), networkNames())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills
+	_, err := p.run(ctx, os.Stdout)
+	switch {
+	case errors.Is(err, context.Canceled):
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "mnist:", err)
+		os.Exit(1)
+	}
+}
+
+// run returns the part of the test digits that the network reads right.
+func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err error) {
+	if p.Batch < 1 || p.Batch > 1<<16 || p.Epochs < 0 || p.DrawTrain < 0 || p.DrawTest < 0 {
+		return 0, fmt.Errorf("--batch %d, --epochs %d, --train %d, --test %d: a batch has 1 to %d digits, and nothing is negative", p.Batch, p.Epochs, p.DrawTrain, p.DrawTest, 1<<16)
+	}
+	train, test, err := p.sets()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range []*set{train, test} {
+		if dropped := s.cut(p.Batch); dropped > 0 {
+			fmt.Fprintf(w, "left out %d digits, which do not fill a batch of %d\n", dropped, p.Batch)
+		}
+		if s.len() == 0 {
+			return 0, fmt.Errorf("there are fewer digits than --batch %d", p.Batch)
+		}
+	}
+	backend, err := ggml.NewCPUBackend(p.Threads)
+	if err != nil {
+		return 0, err
+	}
+	defer backend.Close()
+	n, err := p.network(backend)
+	if err != nil {
+		return 0, err
+	}
+	defer n.close()
+	if p.Epochs > 0 {
+		if err := p.train(ctx, w, n, train); err != nil {
+			return 0, err
+		}
+	}
+	if accuracy, err = n.test(ctx, test, p.Batch); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(w, "right on %.2f %% of %d digits that it has not seen\n", 100*accuracy, test.len())
+	if p.Save == "" {
+		return accuracy, nil
+	}
+	if err := n.save(p.Save); err != nil {
+		return 0, fmt.Errorf("--save: %w", err)
+	}
+	fmt.Fprintf(w, "wrote %s\n", p.Save)
+	return accuracy, nil
+}
+
+func (p *program) sets() (train, test *set, err error) {
+	if p.Data == "" {
+		return drawSet(p.DrawTrain, p.Seed), drawSet(p.DrawTest, p.Seed+1<<32), nil
+	}
+	if train, err = readSet(p.Data, "train"); err != nil {
+		return nil, nil, fmt.Errorf("--data: %w", err)
+	}
+	if test, err = readSet(p.Data, "t10k"); err != nil {
+		return nil, nil, fmt.Errorf("--data: %w", err)
+	}
+	return train, test, nil
+}
+
+func (p *program) network(b *ggml.Backend) (*network, error) {
+	if p.Load == "" {
+		return newNetwork(b, p.Network, p.Seed)
+	}
+	n, err := loadNetwork(b, p.Load)
+	if err != nil {
+		return nil, fmt.Errorf("--load: %w", err)
+	}
+	return n, nil
+}
+
+func (p *program) train(ctx context.Context, w io.Writer, n *network, s *set) error {
+	e, err := n.evaluation(s, p.Batch)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	return ggml.Fit(ctx, e.data, e.images, e.logits, ggml.FitOptions{
+		Loss:   ggml.LossCrossEntropy,
+		Epochs: p.Epochs,
+		Params: func(epoch int, _ int64) ggml.OptimizerParams {
+			params := ggml.DefaultOptimizerParams()
+			done := float64(epoch-1) / float64(p.Epochs)
+			params.AdamW.LearningRate = p.Rate * float32(math.Pow(0.1, done))
+			return params
+		},
+		Progress: func(f ggml.FitProgress) {
+			if f.Batch < f.Batches {
+				return
+			}
+			loss, _ := f.Result.Loss()
+			accuracy, _ := f.Result.Accuracy()
+			fmt.Fprintf(w, "epoch %d of %d: loss %.4f, right on %.2f %% in training, %v\n",
+				f.Epoch, f.Epochs, loss, 100*accuracy, f.Elapsed.Round(time.Millisecond))
+		},
+	}, n.backend)
+}

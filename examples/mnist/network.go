@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/goggml/ggml"
+)
+
+// A kind is a network's architecture: its parameters, and what it makes of
+// images [784, k], which are the logits [10, k].
+type kind struct {
+	params []param
+	build  func(c *ggml.Context, p map[string]*ggml.Tensor, images *ggml.Tensor) *ggml.Tensor
+}
+
+// A param is a parameter; fan is how many of its numbers add up in a result, 0
+// for a bias.
+type param struct {
+	name  string
+	shape []int64
+	fan   int64
+}
+
+var kinds = map[string]kind{
+	"mlp": {
+		params: []param{
+			{"fc1.weight", []int64{pixels, 128}, pixels}, {"fc1.bias", []int64{128}, 0},
+			{"fc2.weight", []int64{128, digits}, 128}, {"fc2.bias", []int64{digits}, 0},
+		},
+		build: func(c *ggml.Context, p map[string]*ggml.Tensor, images *ggml.Tensor) *ggml.Tensor {
+			hidden := c.Relu(c.Add(c.MulMat(p["fc1.weight"], images), p["fc1.bias"]))
+			return c.Add(c.MulMat(p["fc2.weight"], hidden), p["fc2.bias"])
+		},
+	},
+}
+
+// A network is a kind with its parameters.
+type network struct {
+	kind    string
+	backend *ggml.Backend
+	c       *ggml.Context
+	buffers *ggml.Buffers
+	params  map[string]*ggml.Tensor
+}
+
+func (n *network) close() {
+	n.buffers.Close()
+	n.c.Close()
+}
+
+// newNetwork draws the parameters: normal, with a variance that keeps the size
+// of the activations.
+func newNetwork(b *ggml.Backend, name string, seed uint64) (*network, error) {
+	n := &network{kind: name, backend: b, c: ggml.NewContext(), params: map[string]*ggml.Tensor{}}
+	for _, p := range kinds[name].params {
+		n.params[p.name] = n.c.NewTensor(ggml.F32, p.shape...).SetName(p.name)
+	}
+	var err error
+	if n.buffers, err = n.c.Allocate(b.BufferType()); err != nil {
+		n.close()
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(seed, 784))
+	for _, p := range kinds[name].params {
+		values := make([]float32, n.params[p.name].NumElements())
+		for i := range values {
+			if p.fan > 0 {
+				values[i] = float32(r.NormFloat64() * math.Sqrt(2/float64(p.fan)))
+			}
+		}
+		if err := ggml.Write(n.params[p.name], values); err != nil {
+			n.close()
+			return nil, err
+		}
+	}
+	n.mark()
+	return n, nil
+}
+
+func (n *network) mark() {
+	for _, t := range n.params {
+		t.SetParam()
+	}
+}
+
+const architecture = "mnist"
+
+// save writes the parameters to a GGUF file.
+func (n *network) save(path string) error {
+	g := ggml.NewGGUF()
+	defer g.Close()
+	for key, value := range map[string]string{"general.architecture": architecture, "mnist.kind": n.kind} {
+		if err := g.Set(key, value); err != nil {
+			return err
+		}
+	}
+	for _, p := range kinds[n.kind].params {
+		if err := g.AddTensor(n.params[p.name]); err != nil {
+			return err
+		}
+	}
+	return g.WriteFile(path)
+}
+
+// loadNetwork reads what save has written.
+func loadNetwork(b *ggml.Backend, path string) (*network, error) {
+	g, err := ggml.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	name, err := ggml.GGUFValue[string](g, "mnist.kind")
+	if err != nil {
+		return nil, err
+	}
+	k, ok := kinds[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: there is no network of kind %q, only %q", path, name, slices.Sorted(maps.Keys(kinds)))
+	}
+	n := &network{kind: name, backend: b, c: ggml.NewContext(), params: map[string]*ggml.Tensor{}}
+	for _, p := range k.params {
+		if t, ok := g.Tensor(p.name); !ok || t.Type != ggml.F32 || !slices.Equal(t.Shape, p.shape) {
+			n.close()
+			return nil, fmt.Errorf("%s: there is no tensor %s of type f32 and shape %v", path, p.name, p.shape)
+		}
+	}
+	if n.buffers, err = g.Load(n.c, b.Device(), ggml.LoadOptions{NoMmap: true}); err != nil {
+		n.close()
+		return nil, err
+	}
+	for _, p := range k.params {
+		n.params[p.name] = n.c.Lookup(p.name)
+	}
+	n.mark()
+	return n, nil
+}
