@@ -76,6 +76,29 @@ func (g *Graph) derivable(op string) error {
 			return g.tensor(node).errorf(op, nil, "this op works in place, and so has no backward")
 		}
 	}
+	return g.kernelsReached(op, needed)
+}
+
+// kernelsReached looks for a kernel of Im2Col, whose shape alone counts there,
+// that is trained but has no gradient from a later op: the library would crash.
+func (g *Graph) kernelsReached(op string, needed map[*C.struct_ggml_tensor]bool) error {
+	reached := map[*C.struct_ggml_tensor]bool{}
+	for i := int(C.ggml_graph_n_nodes(g.g)) - 1; i >= 0; i-- {
+		node := C.ggml_graph_node(g.g, C.int(i))
+		if node.flags&C.GGML_TENSOR_FLAG_LOSS != 0 {
+			reached[node] = true
+		}
+		if !reached[node] || !needed[node] {
+			continue
+		}
+		for s, src := range node.src {
+			if s > 0 || node.op != C.GGML_OP_IM2COL {
+				reached[src] = true
+			} else if needed[src] && !reached[src] {
+				return g.tensor(node).errorf(op, nil, "the kernel is a parameter, but no later op uses its values")
+			}
+		}
+	}
 	return nil
 }
 

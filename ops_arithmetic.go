@@ -88,8 +88,8 @@ func (c *Context) ScaleBias(a *Tensor, s, b float32) *Tensor {
 	return op.done(C.goggml_op_scale_bias(op.arena, a.ptr(), C.float(s), C.float(b)))
 }
 
-// Clamp limits each element to [low, high]; the result is a view of a, whose
-// data it changes. a is F32 or F16. It has no backward. C: ggml_clamp.
+// Clamp limits each element to [low, high]. a is F32 or F16. It has no
+// backward. C: ggml_clamp.
 func (c *Context) Clamp(a *Tensor, low, high float32) *Tensor {
 	op := c.begin("clamp", a)
 	op.types("a", a, F32, F16)

@@ -16,7 +16,12 @@ func (c *Context) SoftMax(a *Tensor) *Tensor { return c.SoftMaxExt(a, nil, 1, 0)
 // the slope is 1, else it is ALiBi's of the head. a is contiguous F32. The
 // backward needs maxBias 0. C: ggml_soft_max_ext.
 func (c *Context) SoftMaxExt(a, mask *Tensor, scale, maxBias float32) *Tensor {
-	op := c.begin("soft_max_ext", a)
+	op := c.softMax("soft_max_ext", a, mask, maxBias)
+	return op.done(C.goggml_op_soft_max_ext(op.arena, a.ptr(), mask.ptr(), C.float(scale), C.float(maxBias)))
+}
+
+func (c *Context) softMax(name string, a, mask *Tensor, maxBias float32) opCall {
+	op := c.begin(name, a)
 	op.types("a", a, F32)
 	op.dense("a", a)
 	op.optional(mask)
@@ -27,39 +32,46 @@ func (c *Context) SoftMaxExt(a, mask *Tensor, scale, maxBias float32) *Tensor {
 		op.require(a.ne[2]%mask.ne[2] == 0 && a.ne[3]%mask.ne[3] == 0, "ne2 and ne3 of a must be multiples of those of the mask")
 	}
 	op.require(maxBias == 0 || mask != nil, "ALiBi needs a mask")
-	return op.done(C.goggml_op_soft_max_ext(op.arena, a.ptr(), mask.ptr(), C.float(scale), C.float(maxBias)))
+	return op
 }
 
 // SoftMaxBack returns the gradient of a in [Context.SoftMaxExt] with maxBias
 // 0, given the gradient of the result and the result y. Both are contiguous
 // F32 of one shape. It has no backward. C: ggml_soft_max_ext_back.
 func (c *Context) SoftMaxBack(grad, y *Tensor, scale float32) *Tensor {
-	op := c.begin("soft_max_ext_back", grad, y)
+	op := c.softMaxBack("soft_max_ext_back", grad, y)
+	return op.done(C.goggml_op_soft_max_ext_back(op.arena, grad.ptr(), y.ptr(), C.float(scale), 0))
+}
+
+func (c *Context) softMaxBack(name string, grad, y *Tensor) opCall {
+	op := c.begin(name, grad, y)
 	op.types("grad", grad, F32)
 	op.types("y", y, F32)
 	op.sameShape(grad, y)
 	op.dense("grad", grad)
 	op.dense("y", y)
-	return op.done(C.goggml_op_soft_max_ext_back(op.arena, grad.ptr(), y.ptr(), C.float(scale), 0))
+	return op
 }
 
 // DiagMaskInf sets the elements above diagonal past, those with
 // i0 > past + i1, to −∞. a is F32. C: ggml_diag_mask_inf.
 func (c *Context) DiagMaskInf(a *Tensor, past int) *Tensor {
-	op := c.begin("diag_mask_inf", a)
-	op.types("a", a, F32)
-	op.dense("a", a)
-	op.require(past >= 0 && past < 1<<30, "the diagonal is %d; it must not be negative", past)
+	op := c.diagMask("diag_mask_inf", a, past)
 	return op.done(C.goggml_op_diag_mask_inf(op.arena, a.ptr(), C.int(past)))
 }
 
 // DiagMaskZero is DiagMaskInf with 0 for −∞. C: ggml_diag_mask_zero.
 func (c *Context) DiagMaskZero(a *Tensor, past int) *Tensor {
-	op := c.begin("diag_mask_zero", a)
+	op := c.diagMask("diag_mask_zero", a, past)
+	return op.done(C.goggml_op_diag_mask_zero(op.arena, a.ptr(), C.int(past)))
+}
+
+func (c *Context) diagMask(name string, a *Tensor, past int) opCall {
+	op := c.begin(name, a)
 	op.types("a", a, F32)
 	op.dense("a", a)
 	op.require(past >= 0 && past < 1<<30, "the diagonal is %d; it must not be negative", past)
-	return op.done(C.goggml_op_diag_mask_zero(op.arena, a.ptr(), C.int(past)))
+	return op
 }
 
 // A RoPEMode says which elements of a head make the pairs that are rotated.

@@ -44,11 +44,16 @@ func (c *Context) L2Norm(a *Tensor, eps float32) *Tensor {
 // GroupNorm normalises groups of channels (dimension 2) to mean 0 and variance
 // 1. a is contiguous F32. It has no backward. C: ggml_group_norm.
 func (c *Context) GroupNorm(a *Tensor, groups int, eps float32) *Tensor {
-	op := c.rows("group_norm", a)
+	op := c.groupNorm("group_norm", a, groups, eps)
+	return op.done(C.goggml_op_group_norm(op.arena, a.ptr(), C.int(groups), C.float(eps)))
+}
+
+func (c *Context) groupNorm(name string, a *Tensor, groups int, eps float32) opCall {
+	op := c.rows(name, a)
 	op.dense("a", a)
 	if op.arena != nil {
 		op.require(groups >= 1 && int64(groups) <= a.ne[2], "there are %d groups; they must be 1 to ne2, which is %d", groups, a.ne[2])
 	}
 	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
-	return op.done(C.goggml_op_group_norm(op.arena, a.ptr(), C.int(groups), C.float(eps)))
+	return op
 }

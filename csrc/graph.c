@@ -175,17 +175,34 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 		return ggml_get_glu_op(node) != GGML_GLU_OP_SWIGLU || node->src[1] == NULL;
 	case GGML_OP_SOFT_MAX:
 		return goggml_param_f32(node, 1) != 0.0f; // the bias of ALiBi
+	case GGML_OP_ADD_ID:
+	case GGML_OP_ADD_REL_POS:
 	case GGML_OP_CLAMP:
+	case GGML_OP_COL2IM_1D:
 	case GGML_OP_CONCAT:
+	case GGML_OP_CONV_2D:
+	case GGML_OP_CONV_2D_DW:
+	case GGML_OP_CONV_3D:
+	case GGML_OP_CONV_TRANSPOSE_1D:
+	case GGML_OP_CONV_TRANSPOSE_2D:
 	case GGML_OP_CROSS_ENTROPY_LOSS_BACK:
 	case GGML_OP_CUMSUM:
 	case GGML_OP_CUSTOM:
 	case GGML_OP_DIAG:
+	case GGML_OP_DSV4_HC_COMB:
+	case GGML_OP_DSV4_HC_POST:
+	case GGML_OP_DSV4_HC_PRE:
 	case GGML_OP_FLASH_ATTN_EXT:
+	case GGML_OP_GATED_DELTA_NET:
+	case GGML_OP_GATED_LINEAR_ATTN:
+	case GGML_OP_GET_REL_POS:
 	case GGML_OP_GET_ROWS_BACK:
 	case GGML_OP_GROUP_NORM:
+	case GGML_OP_IM2COL_3D:
+	case GGML_OP_IM2COL_BACK:
 	case GGML_OP_L2_NORM:
 	case GGML_OP_LEAKY_RELU:
+	case GGML_OP_LIGHTNING_INDEXER:
 	case GGML_OP_MAP_CUSTOM1:
 	case GGML_OP_MAP_CUSTOM2:
 	case GGML_OP_MAP_CUSTOM3:
@@ -193,11 +210,25 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 	case GGML_OP_NORM:
 	case GGML_OP_OUT_PROD:
 	case GGML_OP_PAD:
+	case GGML_OP_PAD_REFLECT_1D:
+	case GGML_OP_POOL_1D:
+	case GGML_OP_POOL_2D_BACK:
 	case GGML_OP_RMS_NORM_BACK:
+	case GGML_OP_ROLL:
 	case GGML_OP_ROPE_BACK:
+	case GGML_OP_RWKV_WKV6:
+	case GGML_OP_RWKV_WKV7:
 	case GGML_OP_SET_ROWS:
 	case GGML_OP_SILU_BACK:
 	case GGML_OP_SOFT_MAX_BACK:
+	case GGML_OP_SOLVE_TRI:
+	case GGML_OP_SSM_CONV:
+	case GGML_OP_SSM_SCAN:
+	case GGML_OP_TIMESTEP_EMBEDDING:
+	case GGML_OP_TRI:
+	case GGML_OP_UPSCALE:
+	case GGML_OP_WIN_PART:
+	case GGML_OP_WIN_UNPART:
 		return true;
 	default:
 		return false;
