@@ -304,6 +304,10 @@ static struct ggml_tensor *goggml_bad_index_operand(struct ggml_tensor *node, go
 		return goggml_bad_index(node->src[1], node->ne[1], check) ? node->src[1] : NULL;
 	case GGML_OP_MUL_MAT_ID:
 		return goggml_bad_index(node->src[2], node->src[0]->ne[2], check) ? node->src[2] : NULL;
+	case GGML_OP_ADD_ID:
+		return goggml_bad_index(node->src[2], node->src[1]->ne[1], check) ? node->src[2] : NULL;
+	case GGML_OP_SSM_SCAN:
+		return goggml_bad_index(node->src[6], node->src[0]->ne[3], check) ? node->src[6] : NULL;
 	default:
 		return NULL;
 	}
