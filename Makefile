@@ -37,7 +37,7 @@ bench: vendor ## run all benchmarks
 
 interop: vendor ## compare with stock llama.cpp, fetched from the distribution's packages into build/
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./...
+	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop
 
 clean: ## remove what was built
 	@find build -mindepth 1 -maxdepth 1 ! -name README.md ! -name .gitignore -exec rm -rf {} +
