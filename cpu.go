@@ -39,7 +39,7 @@ const (
 
 // InitNUMA prepares the CPU backends for a machine with several memory nodes.
 // Call it once, before any computation; later calls do nothing but warn in the
-// log. C: ggml_numa_init, ggml_backend_cpu_numa_init of the CPU plugin.
+// log. C: ggml_numa_init.
 func InitNUMA(s NUMAStrategy) error {
 	if s < NUMADisabled || s >= C.GGML_NUMA_STRATEGY_COUNT {
 		return fmt.Errorf("ggml: there is no NUMA strategy %d", s)

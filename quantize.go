@@ -69,7 +69,7 @@ var quantizable = []Type{
 	Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
 	Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
 	IQ2XXS, IQ2XS, IQ2S, IQ3XXS, IQ3S, IQ1S, IQ1M, IQ4NL, IQ4XS,
-	TQ1_0, TQ2_0, MXFP4, NVFP4, Type(C.GGML_TYPE_Q1_0), Type(C.GGML_TYPE_Q2_0),
+	TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0,
 }
 
 // CanQuantize tells whether [Quantize] converts to the type.

@@ -211,7 +211,7 @@ func TestRoundingToFloat16(t *testing.T) {
 // reasonable size without an error.
 func TestQuantizeAnyFiniteValues(t *testing.T) {
 	types := []ggml.Type{ggml.Q4_0, ggml.Q4_1, ggml.Q5_0, ggml.Q5_1, ggml.Q8_0, ggml.Q2_K, ggml.Q3_K, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K,
-		ggml.IQ4NL, ggml.IQ4XS, ggml.IQ3S, ggml.IQ3XXS, ggml.TQ1_0, ggml.TQ2_0, ggml.MXFP4, ggml.NVFP4}
+		ggml.IQ4NL, ggml.IQ4XS, ggml.IQ3S, ggml.IQ3XXS, ggml.TQ1_0, ggml.TQ2_0, ggml.MXFP4, ggml.NVFP4, ggml.Q1_0, ggml.Q2_0}
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(types).Draw(t, "type")
 		scale := rapid.SampledFrom([]float32{0, 1e-45, 1e-38, 1e-20, 1, 7e4, 1e20, 3e38}).Draw(t, "scale")

@@ -47,6 +47,8 @@ const (
 	TQ2_0  Type = C.GGML_TYPE_TQ2_0
 	MXFP4  Type = C.GGML_TYPE_MXFP4
 	NVFP4  Type = C.GGML_TYPE_NVFP4
+	Q1_0   Type = C.GGML_TYPE_Q1_0
+	Q2_0   Type = C.GGML_TYPE_Q2_0
 )
 
 // typeInfo is what the library knows of a type, read once.
