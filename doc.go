@@ -84,6 +84,15 @@
 // The garbage collector closes what was dropped without Close, and logs a
 // warning (see [SetLogger]). [OpenObjects] counts what is open.
 //
+// # Go functions in C's place
+//
+// [Context.Custom] and [Context.MapCustom] make an op of a [CustomFunc], which
+// the threads of the CPU backend call. [Scheduler.SetEvalCallback] shows the
+// results of a graph as they are computed, [Scheduler.Profile] tells which ops
+// take the time, and [CompareBackends] where two backends differ. What such a
+// function returns or panics with is the error of the computation. It lives as
+// long as the object that it was given to, and may run on any thread.
+//
 // # Goroutines
 //
 // All types are safe for concurrent use. Computations on one backend wait for

@@ -86,12 +86,6 @@ struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg) {
 	return get ? get(reg) : NULL;
 }
 
-ggml_backend_buffer_type_t *goggml_extra_buffer_types(ggml_backend_dev_t device) {
-	ggml_backend_dev_get_extra_bufts_t get = (ggml_backend_dev_get_extra_bufts_t)ggml_backend_reg_get_proc_address(
-		ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts");
-	return get ? get(device) : NULL;
-}
-
 #ifdef __linux__
 goggml_thread goggml_thread_save(void) {
 	goggml_thread thread = {0};

@@ -19,8 +19,6 @@ bool goggml_numa_init(ggml_backend_reg_t reg, enum ggml_numa_strategy strategy);
 bool goggml_is_numa(ggml_backend_reg_t reg);
 // An array that ends with a NULL name; NULL when there is none.
 struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg);
-// An array that ends with NULL; NULL when there is none.
-ggml_backend_buffer_type_t *goggml_extra_buffer_types(ggml_backend_dev_t device);
 
 // The processors and the priority of a thread.
 typedef struct {
