@@ -286,8 +286,6 @@ func (o *Optimizer) checkGraph(op string, g *Graph, inputs, outputs *Tensor) err
 	switch c.fault {
 	case C.GOGGML_OPT_TYPE:
 		return g.tensor(c.tensor).errorf(op, nil, "a parameter must be contiguous and of type f32")
-	case C.GOGGML_OPT_STRIDED:
-		return g.tensor(c.tensor).errorf(op, nil, "the gradient of a parameter that Transpose or Permute takes is not contiguous, and no optimizer takes it; store the parameter in the other order")
 	case C.GOGGML_OPT_AWAY:
 		return g.tensor(c.tensor).errorf(op, nil, "the parameter must be in memory of the first backend, %s", o.backends[0].Name())
 	}
@@ -300,7 +298,29 @@ func (o *Optimizer) checkGraph(op string, g *Graph, inputs, outputs *Tensor) err
 	case !bool(marks.params) && outputs.t.flags&C.GGML_TENSOR_FLAG_PARAM == 0:
 		return g.errorf(op, nil, "no tensor of the graph is marked as a parameter; call SetParam")
 	}
-	return g.derivable(op)
+	if err := g.derivable(op); err != nil || dynamic || o.options.Period > 1 {
+		return err
+	}
+	return o.checkGradients(op, g, outputs)
+}
+
+// checkGradients looks for gradients that an optimizer would read in the wrong
+// order. Where they are accumulated, the sum is in the right one.
+func (o *Optimizer) checkGradients(op string, g *Graph, outputs *Tensor) error {
+	scratch := C.goggml_arena_new()
+	if scratch == nil {
+		return optError(op, ErrOutOfMemory, "out of memory")
+	}
+	defer C.goggml_arena_free(scratch)
+	r := C.goggml_opt_strided(scratch, g.g, outputs.t)
+	if err := guardError(r.error); err != nil {
+		return g.errorf(op, nil, "%v", err)
+	}
+	if r.value == nil {
+		return nil
+	}
+	param := g.tensor((*C.struct_ggml_tensor)(r.value))
+	return param.errorf(op, nil, "the gradient of this parameter is a transposed or permuted view, which the optimizer would read wrong; store the parameter in the other order")
 }
 
 // findTensors asks the library for the tensors of the graph that it has built;

@@ -62,6 +62,7 @@ func TestOptimizerRefusesParameters(t *testing.T) {
 	defer c.Close()
 	half := c.NewTensor(ggml.F16, 3, 2).SetParam()
 	square := c.NewTensor(ggml.F32, 3, 3).SetParam()
+	plain := c.NewTensor(ggml.F32, 3, 3)
 	m, err := c.Allocate(r.backend.BufferType())
 	require.NoError(t, err)
 	defer m.Close()
@@ -71,6 +72,8 @@ func TestOptimizerRefusesParameters(t *testing.T) {
 	}
 	require.ErrorContains(t, make(c.MulMat(half, r.x)), "of type f32")
 	require.ErrorContains(t, make(c.MulMat(c.Cont(c.Transpose(square)), r.x)), "store the parameter in the other order")
+	sum := c.Add(square, plain)
+	require.ErrorContains(t, make(c.MulMat(c.Cont(c.Transpose(sum)), r.x)), "store the parameter in the other order")
 	y := c.Sum(r.outputs(c, r.x)).SetLoss()
 	require.ErrorContains(t, make(y), "no tensor may be marked by SetLoss")
 }

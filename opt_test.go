@@ -476,3 +476,31 @@ func TestOptimizersLeakNothing(t *testing.T) {
 	}
 	runtime.KeepAlive(r)
 }
+
+// The gradient of w is a transposed view. A step would read it wrong; the sum
+// of several is in the order of w.
+func TestOptimizerAccumulatesTransposed(t *testing.T) {
+	g := newRegression(4)
+	r := newRegressor(t, g, 4, 1)
+	require.NoError(t, ggml.Write(r.w, []float32{1, 2, 3, 4, 5, 6}))
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 2, 4)
+	m, err := c.Allocate(r.backend.BufferType())
+	require.NoError(t, err)
+	defer m.Close()
+	y := c.MulMat(c.Cont(c.Transpose(r.w)), x)
+	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+		Loss: ggml.LossSum, Optimizer: ggml.SGD, Period: 2, Inputs: x, Outputs: y,
+		Params: ggml.ConstantParams(ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.01}}),
+	}, r.backend)
+	require.NoError(t, err)
+	defer o.Close()
+	for range 2 {
+		require.NoError(t, o.Alloc(true))
+		require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4, 5, 6, 7, 8}))
+		require.NoError(t, o.Eval(nil))
+	}
+	// The derivative is 16 for the first row of w and 20 for the second, twice.
+	require.InDeltaSlice(t, []float64{0.68, 1.68, 2.68, 3.6, 4.6, 5.6}, r.weights(t)[:6], 1e-5)
+}

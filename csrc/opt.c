@@ -175,9 +175,6 @@ goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_t
 				check.tensor = t;
 				return check;
 			}
-			if (param && s >= 0 && (node->op == GGML_OP_TRANSPOSE || node->op == GGML_OP_PERMUTE)) {
-				return (goggml_opt_check){GOGGML_OPT_STRIDED, t};
-			}
 		}
 	}
 	if (!inside) {
@@ -187,4 +184,30 @@ goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_t
 		return (goggml_opt_check){GOGGML_OPT_UNUSED, inputs};
 	}
 	return check;
+}
+
+static struct ggml_tensor *goggml_strided(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
+	int n = ggml_graph_n_nodes(graph);
+	size_t size = 16 * (size_t)(n + 8);
+	struct ggml_context *ctx = goggml_opt_room(scratch, size, n);
+	struct ggml_cgraph *copy = ggml_new_graph_custom(ctx, size, true);
+	for (int i = 0; i < n; i++) {
+		ggml_build_forward_expand(copy, ggml_graph_node(graph, i));
+	}
+	struct ggml_tensor *loss = ggml_sum(ctx, outputs);
+	ggml_set_loss(loss);
+	ggml_build_forward_expand(copy, loss);
+	ggml_build_backward_expand(ctx, copy, NULL);
+	for (int i = 0; i < n; i++) {
+		struct ggml_tensor *node = ggml_graph_node(copy, i);
+		struct ggml_tensor *grad = ggml_graph_get_grad(copy, node);
+		if ((node->flags & GGML_TENSOR_FLAG_PARAM) && grad != NULL && !ggml_is_contiguous(grad)) {
+			return node;
+		}
+	}
+	return NULL;
+}
+
+goggml_ptr goggml_opt_strided(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
+	GUARDED(goggml_ptr, goggml_strided(scratch, graph, outputs))
 }

@@ -49,7 +49,6 @@ enum goggml_opt_fault {
 	GOGGML_OPT_OUTSIDE,   // the outputs are not in the graph
 	GOGGML_OPT_UNUSED,    // no node uses the inputs
 	GOGGML_OPT_TYPE,      // a parameter is not F32, or not contiguous
-	GOGGML_OPT_STRIDED,   // the gradient of a parameter would be a permuted view
 	GOGGML_OPT_AWAY,      // a parameter is not in memory of the first backend
 };
 
@@ -60,5 +59,9 @@ typedef struct {
 
 // Finds what the library would not, or only by an assertion.
 goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs, ggml_backend_t first, bool dynamic);
+
+// The value is a parameter whose gradient is not contiguous, or NULL. The steps
+// of the optimizers take no other, and do not tell.
+goggml_ptr goggml_opt_strided(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs);
 
 #endif
