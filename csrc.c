@@ -5,6 +5,7 @@
 #include "csrc/guard.c"
 #include "csrc/arena.c"
 #include "csrc/ops.c"
+#include "csrc/compose.c"
 #include "csrc/graph.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"

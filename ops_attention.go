@@ -146,7 +146,12 @@ func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
 // k and v have one type, F32, F16, BF16 or a quantised one. softcap 0 is none.
 // It has no backward. C: ggml_flash_attn_ext.
 func (c *Context) FlashAttention(q, k, v, mask *Tensor, scale, maxBias, softcap float32) *Tensor {
-	op := c.begin("flash_attn_ext", q, k, v)
+	op := c.flashAttention("flash_attn_ext", q, k, v, mask, maxBias)
+	return op.done(C.goggml_op_flash_attn_ext(op.arena, q.ptr(), k.ptr(), v.ptr(), mask.ptr(), C.float(scale), C.float(maxBias), C.float(softcap)))
+}
+
+func (c *Context) flashAttention(name string, q, k, v, mask *Tensor, maxBias float32) opCall {
+	op := c.begin(name, q, k, v)
 	op.types("q", q, F32)
 	op.optional(mask)
 	op.types("mask", mask, F16)
@@ -162,5 +167,5 @@ func (c *Context) FlashAttention(q, k, v, mask *Tensor, scale, maxBias, softcap 
 			op.require(q.ne[2]%mask.ne[2] == 0 && q.ne[3]%mask.ne[3] == 0, "the heads and batches of q must be multiples of those of the mask")
 		}
 	}
-	return op.done(C.goggml_op_flash_attn_ext(op.arena, q.ptr(), k.ptr(), v.ptr(), mask.ptr(), C.float(scale), C.float(maxBias), C.float(softcap)))
+	return op
 }

@@ -57,7 +57,8 @@ func TestBackwardOps(t *testing.T) {
 type gradCase struct {
 	name   string
 	args   func(d *draw) []arg
-	params []int // operands with a gradient
+	params []int   // operands with a gradient
+	bound  float64 // of the relative error, 0 for 1e-4
 	build  func(c *ctx, x tensors) *ggml.Tensor
 	want   func(x refs) refmath.Tensor
 }
@@ -187,7 +188,7 @@ func gradCases() []gradCase {
 }
 
 func TestGradients(t *testing.T) {
-	for _, k := range gradCases() {
+	for _, k := range append(gradCases(), convGradCases()...) {
 		t.Run(k.name, func(t *testing.T) {
 			h := fnv.New64()
 			h.Write([]byte(k.name))
@@ -208,7 +209,7 @@ func TestGradients(t *testing.T) {
 					return loss()
 				})
 				x[p] = exact
-				require.LessOrEqual(t, refmath.RelativeError(got[i], want.Data), 1e-4, "operand %d", p)
+				require.LessOrEqual(t, refmath.RelativeError(got[i], want.Data), max(1e-4, k.bound), "operand %d", p)
 			}
 		})
 	}

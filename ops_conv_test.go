@@ -246,3 +246,40 @@ func TestPooling(t *testing.T) {
 		})
 	}
 }
+
+func convGradCases() []gradCase {
+	dims := [2]ggml.ConvDim{{Stride: 2, Padding: 1}, {Padding: 1, Dilation: 2}}
+	s0, s1 := refmath.Slide{Stride: 2, Padding: 1, Dilation: 1}, refmath.Slide{Stride: 1, Padding: 1, Dilation: 2}
+	images := func(d *draw) []arg { return []arg{d.normal(3, 2, 2, 4), d.normal(7, 5, 2, 3)} }
+	conv := func(x refs) refmath.Tensor { return refmath.Conv2D(x[0], x[1], s0, s1) }
+	pool := func(name string, kind ggml.Pool, largest bool) gradCase {
+		return gradCase{
+			name: name, params: []int{0},
+			args: func(d *draw) []arg { return []arg{d.normal(7, 6, 2, 2)} },
+			build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.Pool2D(x[0], kind, [2]ggml.PoolDim{{Size: 3, Stride: 2, Padding: 1}, {Size: 2}})
+			},
+			want: func(x refs) refmath.Tensor {
+				return refmath.Pool2D(x[0], largest, refmath.Window{Size: 3, Stride: 2, Padding: 1}, refmath.Window{Size: 2, Stride: 2})
+			},
+		}
+	}
+	return []gradCase{
+		pool("pool_2d_max", ggml.PoolMax, true), pool("pool_2d_avg", ggml.PoolAvg, false),
+		// Data and kernel are rounded to F16.
+		{
+			name: "conv_2d", params: []int{0, 1}, bound: 2e-3, args: images, want: conv,
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Conv2D(x[0], x[1], dims) },
+		},
+		// The same in F32.
+		{
+			name: "im2col", params: []int{0, 1}, args: images, want: conv,
+			build: func(c *ctx, x tensors) *ggml.Tensor {
+				rows := c.Im2Col(x[0], x[1], ggml.F32, dims[:]...)
+				y := c.MulMat(c.Reshape(rows, rows.Dim(0), -1), c.Reshape(x[0], rows.Dim(0), x[0].Dim(3)))
+				y = c.Reshape(y, rows.Dim(1), rows.Dim(2), rows.Dim(3), x[0].Dim(3))
+				return c.Cont(c.Permute(y, [4]int{0, 1, 3, 2}))
+			},
+		},
+	}
+}

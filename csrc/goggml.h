@@ -7,6 +7,7 @@
 #include "guard.h"
 #include "arena.h"
 #include "ops.h"
+#include "compose.h"
 #include "graph.h"
 #include "backend.h"
 #include "gguf_io.h"

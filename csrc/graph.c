@@ -155,6 +155,7 @@ static bool goggml_unary_lacks_backward(enum ggml_unary_op op) {
 	case GGML_UNARY_OP_CEIL:
 	case GGML_UNARY_OP_ROUND:
 	case GGML_UNARY_OP_TRUNC:
+	case GGML_UNARY_OP_XIELU:
 		return true;
 	default:
 		return false;
@@ -174,7 +175,7 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 	case GGML_OP_GLU:
 		return ggml_get_glu_op(node) != GGML_GLU_OP_SWIGLU || node->src[1] == NULL;
 	case GGML_OP_SOFT_MAX:
-		return goggml_param_f32(node, 1) != 0.0f; // the bias of ALiBi
+		return goggml_param_f32(node, 1) != 0.0f || node->src[2] != NULL; // the bias of ALiBi, sinks
 	case GGML_OP_ADD_ID:
 	case GGML_OP_ADD_REL_POS:
 	case GGML_OP_CLAMP:

@@ -1,0 +1,82 @@
+package ggml_test
+
+import (
+	"testing"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+func TestMoreGatedOps(t *testing.T) {
+	small := []ggml.Type{ggml.F16, ggml.BF16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q6_K}
+	attention := func(d *draw) []arg {
+		n, kv, kvHeads, batch := d.size(5), d.size(40), d.size(2), d.size(2)
+		mask := arg{values: rounded(refmath.Normal(d.Rand, 1, kv, n), ggml.F16), typ: ggml.F16}
+		return []arg{d.f32(64, n, 2*kvHeads, batch), d.normal(64, kv, kvHeads, batch), d.normal(32, kv, kvHeads, batch), mask, d.normal(2 * kvHeads)}
+	}
+	var k int
+	runOps(t, []opCase{
+		{
+			name: "add_id", layouts: denseRows, bound: 1e-6,
+			args: func(d *draw) []arg {
+				n, used, tokens, experts := d.size(40), d.size(4), d.size(5), d.size(6)
+				return []arg{d.normal(n, used, tokens), d.normal(n, experts), d.ids(experts, used, tokens)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddID(x[0], x[1], x[2]) },
+			want:  func(x refs) refmath.Tensor { return refmath.AddID(x[0], x[1], x[2]) },
+		},
+		{
+			name: "add_cast", types: small, layouts: denseOnly, bound: 1e-5,
+			args: func(d *draw) []arg {
+				n, rows := d.depth(), d.size(5)
+				a := d.matrix(n, rows, 1, 1)
+				return []arg{a, d.f32(n, rows)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1]) },
+			want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
+		},
+		{
+			name: "xielu", types: floatTypes, layouts: evenRows, bound: 1e-5, args: one,
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.XIELU(x[0], 0.5, 0.75, 0.5, -0.125) },
+			want:  func(x refs) refmath.Tensor { return refmath.Xielu(x[0], 0.5, 0.75, 0.5, -0.125) },
+		},
+		{
+			name: "swiglu_oai", layouts: evenRows, bound: 1e-5, args: pair,
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
+			want:  func(x refs) refmath.Tensor { return refmath.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
+		},
+		{
+			name: "swiglu_clamp", layouts: evenRows, bound: 1e-5, args: pair,
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUClamp(x[0], x[1], 0.75) },
+			want:  func(x refs) refmath.Tensor { return refmath.SwiGLUClamp(x[0], x[1], 0.75) },
+		},
+		{
+			name: "argsort_top_k", layouts: evenRows,
+			args: func(d *draw) []arg {
+				a := one(d)
+				k = int(d.size(a[0].values.Ne[0]))
+				return a
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ArgSortTopK(x[0], k) },
+			want:  func(x refs) refmath.Tensor { return refmath.TopK(x[0], int64(k)) },
+		},
+		{
+			name: "soft_max_sinks", layouts: denseOnly, bound: 2e-6,
+			args: func(d *draw) []arg {
+				n, rows, heads := d.size(40), d.size(5), d.size(4)
+				return []arg{d.normal(n, rows, heads, d.size(2)), d.normal(n, rows), d.normal(heads)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxSinks(x[0], x[1], x[2], 0.5, 0) },
+			want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 0) },
+		},
+		{
+			name: "flash_attn_sinks", layouts: denseOnly, nmse: func(ggml.Type) float64 { return 1e-5 }, args: attention,
+			build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.FlashAttentionSinks(x[0], x[1], x[2], x[3], x[4], 0.125, 0, 0)
+			},
+			want: func(x refs) refmath.Tensor {
+				return refmath.FlashAttnExt(x[0], x[1], x[2], x[3], x[4], 0.125, 0, 0)
+			},
+		},
+	})
+}
