@@ -2,8 +2,9 @@
 
 GO ?= go
 
-# What a build needs on systems with an older C library; nothing elsewhere.
-setup = eval "$$(scripts/env)"
+# Git refuses to tell the state of a clone that someone else owns (a container's, for one), and the go command would
+# fail with it. The second part is what a build needs on systems with an older C library; nothing elsewhere.
+setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false" && eval "$$(scripts/env)"
 
 .PHONY: help vendor finetune test lint api consumer bench interop clean distclean
 
