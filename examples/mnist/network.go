@@ -36,6 +36,30 @@ var kinds = map[string]kind{
 			return c.Add(c.MulMat(p["fc2.weight"], hidden), p["fc2.bias"])
 		},
 	},
+	"cnn": {
+		params: []param{
+			{"conv1.weight", []int64{3, 3, 1, 6}, 9}, {"conv1.bias", []int64{1, 1, 6}, 0},
+			{"conv2.weight", []int64{3, 3, 6, 12}, 54}, {"conv2.bias", []int64{1, 1, 12}, 0},
+			{"fc.weight", []int64{7 * 7 * 12, digits}, 7 * 7 * 12}, {"fc.bias", []int64{digits}, 0},
+		},
+		build: func(c *ggml.Context, p map[string]*ggml.Tensor, images *ggml.Tensor) *ggml.Tensor {
+			batch := images.Dim(1)
+			x := c.Reshape(images, side, side, 1, batch)
+			x = convolve(c, p, "conv1", x) // [14, 14, 6, k]
+			x = convolve(c, p, "conv2", x) // [7, 7, 12, k]
+			x = c.Reshape(x, 7*7*12, batch)
+			return c.Add(c.MulMat(p["fc.weight"], x), p["fc.bias"])
+		},
+	},
+}
+
+// convolve keeps the size by padding, and halves it by pooling.
+func convolve(c *ggml.Context, p map[string]*ggml.Tensor, name string, x *ggml.Tensor) *ggml.Tensor {
+	padded := ggml.ConvDim{Padding: 1}
+	x = c.Conv2D(p[name+".weight"], x, [2]ggml.ConvDim{padded, padded})
+	x = c.Relu(c.Add(x, p[name+".bias"]))
+	half := ggml.PoolDim{Size: 2}
+	return c.Pool2D(x, ggml.PoolMax, [2]ggml.PoolDim{half, half})
 }
 
 // A network is a kind with its parameters.
