@@ -277,24 +277,33 @@ func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
 			own = append(own, t)
 		}
 	}
+	all, err := allocateTensors(own, bt)
+	if err != nil {
+		return nil, err
+	}
+	if err := initViews(c, views); err != nil {
+		all.Close()
+		return nil, err
+	}
+	return all, nil
+}
+
+// allocateTensors puts tensors into as few buffers as the type allows.
+func allocateTensors(tensors []*Tensor, bt *BufferType) (*Buffers, error) {
 	all := &Buffers{}
-	for len(own) > 0 {
-		n, size := fitting(own, bt)
+	for len(tensors) > 0 {
+		n, size := fitting(tensors, bt)
 		b, err := bt.NewBuffer(size)
 		if err != nil {
 			all.Close()
 			return nil, err
 		}
 		all.list = append(all.list, b)
-		if err := b.placeAll(own[:n]); err != nil {
+		if err := b.placeAll(tensors[:n]); err != nil {
 			all.Close()
 			return nil, err
 		}
-		own = own[n:]
-	}
-	if err := initViews(c, views); err != nil {
-		all.Close()
-		return nil, err
+		tensors = tensors[n:]
 	}
 	return all, nil
 }

@@ -195,23 +195,3 @@ func (l *ggufLoader) fill(t *Tensor, info GGUFTensor, chunk []byte) error {
 	}
 	return nil
 }
-
-// allocateTensors puts tensors into as few buffers as the type allows.
-func allocateTensors(tensors []*Tensor, bt *BufferType) (*Buffers, error) {
-	all := &Buffers{}
-	for len(tensors) > 0 {
-		n, size := fitting(tensors, bt)
-		b, err := bt.NewBuffer(size)
-		if err != nil {
-			all.Close()
-			return nil, err
-		}
-		all.list = append(all.list, b)
-		if err := b.placeAll(tensors[:n]); err != nil {
-			all.Close()
-			return nil, err
-		}
-		tensors = tensors[n:]
-	}
-	return all, nil
-}
