@@ -1,33 +1,106 @@
 package ggml_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/baseline"
 )
 
-// Building a graph of 1,000 ops on operands of two contexts.
+// sideBySide runs ours and theirs in turn, so that both see the same machine,
+// and reports the median of the ratios of their times.
+func sideBySide(b *testing.B, unit string, ours, theirs func()) {
+	ours()
+	theirs()
+	var ratios []float64
+	var spent time.Duration
+	b.ResetTimer()
+	for b.Loop() {
+		start := time.Now()
+		ours()
+		mine := time.Since(start)
+		theirs()
+		spent += mine
+		ratios = append(ratios, mine.Seconds()/(time.Since(start)-mine).Seconds())
+	}
+	b.ReportMetric(0, "ns/op") // of both together: says nothing
+	b.ReportMetric(median(ratios), unit)
+	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/ours")
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func blocks(c *ggml.Context, n int, w, x *ggml.Tensor) *ggml.Graph {
+	for range n {
+		x = c.Add(c.Silu(c.RMSNorm(c.MulMat(w, x), 1e-5)), x)
+	}
+	return c.NewGraph(x)
+}
+
+// Building a graph of 1,000 ops on operands of two contexts, beside the same in
+// C: the goal is a ratio of at most 4, and one allocation a node.
 func BenchmarkBuildGraph(b *testing.B) {
-	const nodes = 1000
+	const nodes = 4 * baseline.Blocks
 	weights := ggml.NewContext()
 	defer weights.Close()
 	w := weights.NewTensor(ggml.F32, 64, 64)
-	b.ReportAllocs()
-	for b.Loop() {
+	build := func() {
 		c := ggml.NewContext()
-		x := c.NewTensor(ggml.F32, 64, 8)
-		for range nodes / 4 {
-			x = c.Add(c.Silu(c.RMSNorm(c.MulMat(w, x), 1e-5)), x)
-		}
-		require.Equal(b, nodes, c.NewGraph(x).NumNodes())
+		g := blocks(c, baseline.Blocks, w, c.NewTensor(ggml.F32, 64, 8))
+		require.Equal(b, nodes, g.NumNodes())
 		c.Close()
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*nodes), "ns/node")
+	require.Equal(b, nodes, baseline.BuildGraph(1))
+	sideBySide(b, "×C", build, func() { baseline.BuildGraph(1) })
+	b.ReportMetric(testing.AllocsPerRun(10, build)/nodes, "allocs/node")
 }
 
-// Copying 64 MiB into a tensor and out of it, beside a plain copy.
+// Computing graphs on one thread, beside the same in C: the goal is a ratio of
+// at most 1.01.
+func BenchmarkCompute(b *testing.B) {
+	require.NoError(b, ggml.LoadBackends())
+	for _, size := range []struct {
+		name                  string
+		blocks, size, columns int
+	}{
+		{"tiny", 250, 4, 1},
+		{"small", 250, 64, 8},
+		{"large", 25, 512, 64},
+	} {
+		b.Run(size.name, func(b *testing.B) {
+			backend, err := ggml.NewCPUBackend(1)
+			require.NoError(b, err)
+			defer backend.Close()
+			c := ggml.NewContext()
+			defer c.Close()
+			w := c.NewTensor(ggml.F32, int64(size.size), int64(size.size))
+			x := c.NewTensor(ggml.F32, int64(size.size), int64(size.columns))
+			g := blocks(c, size.blocks, w, x)
+			buffers, err := c.Allocate(ggml.CPUBufferType())
+			require.NoError(b, err)
+			defer buffers.Close()
+			data := make([]float32, size.size*size.size)
+			for i := range data {
+				data[i] = float32(i%7) / 7
+			}
+			require.NoError(b, ggml.Write(w, data))
+			require.NoError(b, ggml.Write(x, data[:size.size*size.columns]))
+			p := baseline.NewProgram(size.blocks, size.size, size.columns)
+			defer p.Close()
+			sideBySide(b, "×C", func() { require.NoError(b, backend.Compute(b.Context(), g)) }, func() { p.Compute(1) })
+		})
+	}
+}
+
+// Copying 64 MiB into a tensor and out of it, beside memcpy: the goal is a
+// ratio of the times of at most 1/0.95.
 func BenchmarkData(b *testing.B) {
 	const n = 64 << 20 / 4
 	c := ggml.NewContext()
@@ -41,15 +114,11 @@ func BenchmarkData(b *testing.B) {
 		name string
 		f    func() error
 	}{
-		{"copy", func() error { copy(other, data); return nil }},
 		{"Write", func() error { return ggml.Write(x, data) }},
 		{"ReadInto", func() error { return ggml.ReadInto(data, x) }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			b.SetBytes(4 * n)
-			for b.Loop() {
-				require.NoError(b, bench.f())
-			}
+			sideBySide(b, "×memcpy", func() { require.NoError(b, bench.f()) }, func() { baseline.Copy(other, data) })
 		})
 	}
 }

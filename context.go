@@ -22,6 +22,8 @@ type Context struct {
 	*contextCore
 	graphs *C.goggml_arena // graphs, apart so that the tensors can be counted
 
+	op      opCall   // the op under construction
+	places  []Tensor // for the next tensors: to allocate few at once is faster
 	err     error
 	deps    []*Context                          // contexts whose tensors are operands here
 	buffers []*Buffer                           // buffers that hold data of tensors of this context
@@ -77,6 +79,16 @@ func (c *Context) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
+}
+
+// place returns a place for a tensor of this context. The caller holds c.mu.
+func (c *Context) place() *Tensor {
+	if len(c.places) == 0 {
+		c.places = make([]Tensor, 16)
+	}
+	t := &c.places[0]
+	c.places = c.places[1:]
+	return t
 }
 
 func (c *Context) fail(err error) {

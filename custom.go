@@ -173,7 +173,7 @@ func (c *Context) CustomInPlace(f CustomFunc, threads int, a *Tensor, more ...*T
 
 // beginCustom begins an op of any number of operands; those that fit are listed
 // when there are too many.
-func (c *Context) beginCustom(name string, operands []*Tensor) opCall {
+func (c *Context) beginCustom(name string, operands []*Tensor) *opCall {
 	op := c.begin(name, operands[:min(len(operands), maxCustom)]...)
 	op.require(len(operands) <= maxCustom, "it has %d operands; at most %d fit", len(operands), maxCustom)
 	return op

@@ -25,6 +25,7 @@ type Graph struct {
 	grads    bool
 	backward bool                    // Backward was called
 	leaves   []*C.struct_ggml_tensor // expanded by the caller, maybe used by no node
+	support  C.uint64_t              // of the last check that found no fault
 }
 
 // NewGraph makes a graph that computes the outputs, which are marked as such
@@ -218,8 +219,9 @@ func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
 	for i, d := range devices {
 		list[i], names[i] = d.d, d.Name()
 	}
-	c := C.goggml_graph_check(g.g, unsafe.SliceData(list), C.int(len(list)), C.bool(level >= checkAllocated), C.bool(level >= checkReady))
+	c := C.goggml_graph_check(g.g, unsafe.SliceData(list), C.int(len(list)), C.bool(level >= checkAllocated), C.bool(level >= checkReady), g.support)
 	if c.fault == C.GOGGML_FAULT_NONE {
+		g.support = c.support
 		return nil
 	}
 	node := g.tensor(c.node)

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
+	"strings"
 )
 
 // An opCall is one op under construction. The pattern of every op is
@@ -18,6 +21,9 @@ import (
 // begin locks the context and holds the operands' contexts; done undoes that.
 // After a failure arena is nil, with which the C call does nothing, and the
 // other checks are skipped.
+//
+// A context has one at a time, which it keeps: building a node then allocates
+// nothing but the node's Tensor.
 type opCall struct {
 	c        *Context
 	arena    *C.goggml_arena
@@ -33,9 +39,11 @@ type opCall struct {
 
 var errNilTensor = errors.New("operand is nil")
 
-func (c *Context) begin(name string, operands ...*Tensor) opCall {
-	op := opCall{c: c, name: name, operands: operands}
+func (c *Context) begin(name string, operands ...*Tensor) *opCall {
 	c.mu.Lock()
+	op := &c.op
+	op.c, op.name = c, name
+	op.operands = append(op.operands, operands...)
 	if c.err != nil {
 		op.poisoned = true
 		return op
@@ -104,8 +112,46 @@ func (op *opCall) failed(err error, reason string) {
 // require demands a condition; the message says what is wanted.
 func (op *opCall) require(ok bool, format string, args ...any) {
 	if !ok && op.arena != nil {
-		op.failed(nil, fmt.Sprintf(format, args...))
+		op.failed(nil, message(format, args))
 	}
+}
+
+// message is fmt.Sprintf of copies of the arguments, so that those of a check
+// that holds need not be moved to the heap. A type that it does not know is
+// printed in place of the value.
+func message(format string, args []any) string {
+	copies := make([]any, len(args))
+	for i, a := range args {
+		switch a := a.(type) {
+		case int:
+			copies[i] = a
+		case int64:
+			copies[i] = a
+		case uint32:
+			copies[i] = a
+		case float32:
+			copies[i] = a
+		case float64:
+			copies[i] = a
+		case string:
+			copies[i] = strings.Clone(a)
+		case Type:
+			copies[i] = a
+		case [4]int64:
+			copies[i] = a
+		case [4]int:
+			copies[i] = a
+		case int32:
+			copies[i] = a
+		case []int64:
+			copies[i] = slices.Clone(a)
+		case []int:
+			copies[i] = slices.Clone(a)
+		default:
+			copies[i] = reflect.TypeOf(a)
+		}
+	}
+	return fmt.Sprintf(format, copies...)
 }
 
 // types demands that a tensor has one of the types.
@@ -216,7 +262,8 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 	}
 	var result *Tensor
 	if op.arena != nil && r.value != nil {
-		result = newTensor(op.c, r.value)
+		result = op.c.place()
+		*result = tensorOf(op.c, r.value)
 	} else {
 		if op.err == nil && op.reason == "" && !op.poisoned {
 			op.reason = "the library returned no tensor"
@@ -229,8 +276,19 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 	for _, h := range op.held[:op.numHeld] {
 		h.release()
 	}
-	op.c.mu.Unlock()
+	op.clear()
 	return result
+}
+
+// clear makes room for the context's next op, and unlocks it.
+func (op *opCall) clear() {
+	c := op.c
+	clear(op.operands)
+	clear(op.held[:op.numHeld])
+	op.operands, op.numHeld = op.operands[:0], 0
+	op.arena, op.describe = nil, nil
+	op.poisoned, op.err, op.reason = false, nil, ""
+	c.mu.Unlock()
 }
 
 func (op *opCall) opError() *OpError {

@@ -13,7 +13,7 @@ import "math"
 var floats = []Type{F32, F16, BF16}
 
 // binary begins an element-wise op of a with b repeated to a's shape.
-func (c *Context) binary(name string, a, b *Tensor) opCall {
+func (c *Context) binary(name string, a, b *Tensor) *opCall {
 	op := c.begin(name, a, b)
 	op.types("a", a, floats...)
 	op.types("b", b, floats...)
@@ -98,7 +98,7 @@ func (c *Context) Clamp(a *Tensor, low, high float32) *Tensor {
 }
 
 // elementwise begins an op on each element. a's rows are contiguous.
-func (c *Context) elementwise(name string, a *Tensor) opCall {
+func (c *Context) elementwise(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, floats...)
 	op.denseRows("a", a)

@@ -20,7 +20,7 @@ func (c *Context) SoftMaxExt(a, mask *Tensor, scale, maxBias float32) *Tensor {
 	return op.done(C.goggml_op_soft_max_ext(op.arena, a.ptr(), mask.ptr(), C.float(scale), C.float(maxBias)))
 }
 
-func (c *Context) softMax(name string, a, mask *Tensor, maxBias float32) opCall {
+func (c *Context) softMax(name string, a, mask *Tensor, maxBias float32) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
 	op.dense("a", a)
@@ -43,7 +43,7 @@ func (c *Context) SoftMaxBack(grad, y *Tensor, scale float32) *Tensor {
 	return op.done(C.goggml_op_soft_max_ext_back(op.arena, grad.ptr(), y.ptr(), C.float(scale), 0))
 }
 
-func (c *Context) softMaxBack(name string, grad, y *Tensor) opCall {
+func (c *Context) softMaxBack(name string, grad, y *Tensor) *opCall {
 	op := c.begin(name, grad, y)
 	op.types("grad", grad, F32)
 	op.types("y", y, F32)
@@ -66,7 +66,7 @@ func (c *Context) DiagMaskZero(a *Tensor, past int) *Tensor {
 	return op.done(C.goggml_op_diag_mask_zero(op.arena, a.ptr(), C.int(past)))
 }
 
-func (c *Context) diagMask(name string, a *Tensor, past int) opCall {
+func (c *Context) diagMask(name string, a *Tensor, past int) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
 	op.dense("a", a)
@@ -99,7 +99,7 @@ type RoPE struct {
 	BetaSlow   float32 // usually 1
 }
 
-func (c *Context) ropeCall(name string, a, pos, factors *Tensor, r RoPE) opCall {
+func (c *Context) ropeCall(name string, a, pos, factors *Tensor, r RoPE) *opCall {
 	op := c.begin(name, a, pos)
 	op.types("a", a, F32, F16)
 	op.types("pos", pos, I32)
@@ -150,7 +150,7 @@ func (c *Context) FlashAttention(q, k, v, mask *Tensor, scale, maxBias, softcap 
 	return op.done(C.goggml_op_flash_attn_ext(op.arena, q.ptr(), k.ptr(), v.ptr(), mask.ptr(), C.float(scale), C.float(maxBias), C.float(softcap)))
 }
 
-func (c *Context) flashAttention(name string, q, k, v, mask *Tensor, maxBias float32) opCall {
+func (c *Context) flashAttention(name string, q, k, v, mask *Tensor, maxBias float32) *opCall {
 	op := c.begin(name, q, k, v)
 	op.types("q", q, F32)
 	op.optional(mask)

@@ -56,7 +56,7 @@ func (op *opCall) slide(i int, d *ConvDim, kernel, data *Tensor) int64 {
 }
 
 // conv begins a convolution of contiguous data (F32).
-func (c *Context) conv(name string, kernel, data *Tensor, kernelTypes ...Type) opCall {
+func (c *Context) conv(name string, kernel, data *Tensor, kernelTypes ...Type) *opCall {
 	op := c.begin(name, kernel, data)
 	op.types("kernel", kernel, kernelTypes...)
 	op.types("data", data, F32)
@@ -151,7 +151,7 @@ func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvD
 // volume checks what the convolutions of three dimensions share:
 //
 //	kernel [kw, kh, kd, channels·out], data [w, h, d, channels·batch]
-func (c *Context) volume(name string, kernel, data *Tensor, channels int, dims *[3]ConvDim) opCall {
+func (c *Context) volume(name string, kernel, data *Tensor, channels int, dims *[3]ConvDim) *opCall {
 	op := c.conv(name, kernel, data, F32, F16)
 	for i := range dims {
 		op.slide(i, &dims[i], kernel, data)
@@ -256,7 +256,7 @@ func (c *Context) Col2Im1D(a *Tensor, stride, out, crop int) *Tensor {
 }
 
 // image begins a convolution along dimensions 0 and 1.
-func (c *Context) image(name string, kernel, data *Tensor, dims *[2]ConvDim, kernelTypes ...Type) opCall {
+func (c *Context) image(name string, kernel, data *Tensor, dims *[2]ConvDim, kernelTypes ...Type) *opCall {
 	op := c.conv(name, kernel, data, kernelTypes...)
 	op.slide(0, &dims[0], kernel, data)
 	op.slide(1, &dims[1], kernel, data)

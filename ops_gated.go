@@ -52,7 +52,7 @@ func (c *Context) XIELU(a *Tensor, alphaN, alphaP, beta, eps float32) *Tensor {
 	return op.done(C.goggml_op_xielu(op.arena, a.ptr(), C.float(alphaN), C.float(alphaP), C.float(beta), C.float(eps)))
 }
 
-func (c *Context) gated(name string, a, b *Tensor) opCall {
+func (c *Context) gated(name string, a, b *Tensor) *opCall {
 	op := c.begin(name, a, b)
 	op.types("a", a, F32)
 	op.types("b", b, F32)

@@ -21,7 +21,7 @@ const (
 
 const maxScaled = 1 << 22 // positions are computed in float32
 
-func (c *Context) scaled(name string, a *Tensor, mode ScaleMode) opCall {
+func (c *Context) scaled(name string, a *Tensor, mode ScaleMode) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
 	flags := ScaleAlignCorners | ScaleAntialias
@@ -61,7 +61,7 @@ func (c *Context) Upscale(a *Tensor, factor int, mode ScaleMode) *Tensor {
 }
 
 // padded begins an op that puts elements around a.
-func (c *Context) padded(name string, a *Tensor, before, after [4]int) opCall {
+func (c *Context) padded(name string, a *Tensor, before, after [4]int) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
 	op.denseRows("a", a)
@@ -221,7 +221,7 @@ func (c *Context) GetRelPos(a *Tensor, n int) *Tensor {
 	return op.done(C.goggml_op_get_rel_pos(op.arena, a.ptr(), C.int(n), C.int(n)))
 }
 
-func (c *Context) addRelPos(name string, a, pw, ph *Tensor) opCall {
+func (c *Context) addRelPos(name string, a, pw, ph *Tensor) *opCall {
 	op := c.begin(name, a, pw, ph)
 	op.types("a", a, F32)
 	op.types("pw", pw, F32)

@@ -216,7 +216,7 @@ func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 
 // part begins an op on the part of a that has the shape of b, begins at an
 // offset, and has the strides 1 to 3, all in bytes. Both are F32.
-func (c *Context) part(name string, a, b *Tensor, strides [3]int64, offset int64) opCall {
+func (c *Context) part(name string, a, b *Tensor, strides [3]int64, offset int64) *opCall {
 	op := c.begin(name, a, b)
 	op.types("a", a, F32)
 	op.types("b", b, F32)

@@ -48,7 +48,7 @@ func (c *Context) GroupNorm(a *Tensor, groups int, eps float32) *Tensor {
 	return op.done(C.goggml_op_group_norm(op.arena, a.ptr(), C.int(groups), C.float(eps)))
 }
 
-func (c *Context) groupNorm(name string, a *Tensor, groups int, eps float32) opCall {
+func (c *Context) groupNorm(name string, a *Tensor, groups int, eps float32) *opCall {
 	op := c.rows(name, a)
 	op.dense("a", a)
 	if op.arena != nil {

@@ -36,7 +36,7 @@ func (op *opCall) window(i int, d *PoolDim, n int64) int64 {
 	return room/int64(d.Stride) + 1
 }
 
-func (c *Context) pool(name string, kind Pool, operands ...*Tensor) opCall {
+func (c *Context) pool(name string, kind Pool, operands ...*Tensor) *opCall {
 	op := c.begin(name, operands...)
 	op.require(kind == PoolMax || kind == PoolAvg, "there is no pooling %d", int(kind))
 	for _, t := range operands {

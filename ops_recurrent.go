@@ -10,8 +10,8 @@ func (op *opCall) packed(shape [4]int64, operands ...*Tensor) {
 	for _, t := range operands {
 		op.types("each operand", t, F32)
 		op.canonical("each operand", t)
-		if op.arena != nil {
-			op.require(t.ne == shape, "%v must have the shape %v", t, shape)
+		if op.arena != nil && t.ne != shape {
+			op.require(false, "%s must have the shape %v", t.String(), shape)
 		}
 	}
 }

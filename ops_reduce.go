@@ -13,7 +13,7 @@ func (c *Context) Sum(a *Tensor) *Tensor {
 }
 
 // rows begins a reduction of F32 rows.
-func (c *Context) rows(name string, a *Tensor) opCall {
+func (c *Context) rows(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
 	op.denseRows("a", a)

@@ -31,10 +31,15 @@ type Tensor struct {
 	observed *atomic.Bool // set while a callback looks at the tensor; mostly nil
 }
 
-func newTensor(c *Context, t *C.struct_ggml_tensor) *Tensor {
-	return &Tensor{ctx: c, t: t, typ: Type(t._type), ne: [4]int64{
+func tensorOf(c *Context, t *C.struct_ggml_tensor) Tensor {
+	return Tensor{ctx: c, t: t, typ: Type(t._type), ne: [4]int64{
 		int64(t.ne[0]), int64(t.ne[1]), int64(t.ne[2]), int64(t.ne[3]),
 	}}
+}
+
+func newTensor(c *Context, t *C.struct_ggml_tensor) *Tensor {
+	tensor := tensorOf(c, t)
+	return &tensor
 }
 
 // ptr is the C tensor, nil for a nil tensor and for a failed op.

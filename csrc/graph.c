@@ -256,7 +256,7 @@ static bool goggml_stale(const struct ggml_tensor *t) {
 }
 
 bool goggml_has_memory(const struct ggml_tensor *t) {
-	return ggml_is_empty(t) || (t->data != NULL && !goggml_stale(t));
+	return (t->data != NULL && !goggml_stale(t)) || ggml_is_empty(t);
 }
 
 void goggml_drop_stale(struct ggml_tensor *t) {
@@ -330,34 +330,75 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 	return false;
 }
 
-goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written) {
+// What a device's support depends on and that can change: the nodes, of which
+// a graph only gets more, and the kinds of memory.
+typedef struct {
+	uint64_t hash;
+	ggml_backend_buffer_t buffer; // the last one
+	ggml_backend_buffer_type_t type;
+} goggml_support;
+
+static void goggml_support_add(goggml_support *support, const void *p) {
+	support->hash = (support->hash ^ (uintptr_t)p) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static void goggml_support_add_memory(goggml_support *support, const struct ggml_tensor *t) {
+	if (t->buffer != support->buffer) {
+		support->buffer = t->buffer;
+		support->type = t->buffer == NULL ? NULL : ggml_backend_buffer_get_type(t->buffer);
+	}
+	goggml_support_add(support, support->type);
+}
+
+// Looks at one node, but for what the devices support, which it adds up.
+static void goggml_node_check(struct ggml_tensor *node, bool allocated, bool written, goggml_support *support, goggml_check *check) {
+	if (allocated && !goggml_has_memory(node)) {
+		check->fault = GOGGML_FAULT_UNALLOCATED;
+		return;
+	}
+	goggml_support_add(support, node);
+	goggml_support_add_memory(support, node);
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		struct ggml_tensor *source = node->src[s];
+		if (source == NULL) {
+			continue;
+		}
+		if (allocated && !goggml_has_memory(source)) {
+			check->fault = GOGGML_FAULT_UNALLOCATED;
+			check->operand = source;
+			return;
+		}
+		goggml_support_add_memory(support, source);
+	}
+	check->operand = written ? goggml_bad_index_operand(node, check) : NULL;
+	if (check->operand != NULL) {
+		check->fault = GOGGML_FAULT_INDEX;
+	}
+}
+
+goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written, uint64_t known) {
 	goggml_check check = {0};
+	goggml_support support = {.hash = 1};
+	for (int i = 0; i < n_devices; i++) {
+		goggml_support_add(&support, devices[i]);
+	}
 	int n = ggml_graph_n_nodes(graph);
+	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
 	for (int i = 0; i < n; i++) {
-		struct ggml_tensor *node = ggml_graph_node(graph, i);
-		check.node = node;
-		if (allocated && !goggml_has_memory(node)) {
-			check.fault = GOGGML_FAULT_UNALLOCATED;
-			return check;
-		}
-		for (int s = 0; allocated && s < GGML_MAX_SRC; s++) {
-			if (node->src[s] != NULL && !goggml_has_memory(node->src[s])) {
-				check.fault = GOGGML_FAULT_UNALLOCATED;
-				check.operand = node->src[s];
-				return check;
-			}
-		}
-		check.operand = written ? goggml_bad_index_operand(node, &check) : NULL;
-		if (check.operand != NULL) {
-			check.fault = GOGGML_FAULT_INDEX;
-			return check;
-		}
-		if (!goggml_supported(node, devices, n_devices)) {
-			check.fault = GOGGML_FAULT_UNSUPPORTED;
+		goggml_node_check(nodes[i], allocated, written, &support, &check);
+		if (check.fault != GOGGML_FAULT_NONE) {
+			check.node = nodes[i];
 			return check;
 		}
 	}
-	check.node = NULL;
+	check.support = support.hash;
+	for (int i = 0; support.hash != known && i < n; i++) {
+		if (!goggml_supported(nodes[i], devices, n_devices)) {
+			check.fault = GOGGML_FAULT_UNSUPPORTED;
+			check.node = nodes[i];
+			return check;
+		}
+	}
 	return check;
 }
 

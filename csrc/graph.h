@@ -49,12 +49,14 @@ typedef struct {
 	struct ggml_tensor *node;    // the node at fault
 	struct ggml_tensor *operand; // the operand at fault, or NULL
 	int64_t value, limit;        // for an index: it, and the number of rows
+	uint64_t support;            // says for what the devices support the graph
 } goggml_check;
 
 // Finds what would crash a compute: ops that none of the devices supports,
 // where some are given; tensors without memory, if allocated; row indices out
-// of range, if written.
-goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written);
+// of range, if written. known is the support that the last check without a
+// fault returned: to ask the devices again takes longer than a small op.
+goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written, uint64_t known);
 
 // The tensors of a graph that an allocator gave memory to.
 typedef struct {
