@@ -16,6 +16,35 @@
 //     [GraphAllocator] or a [Scheduler];
 //  3. write the leaves by [Write], compute, and read the results by [Read].
 //
+// A complete program, which multiplies two matrices and prints [12 34 56]:
+//
+//	backend, err := ggml.NewBestBackend()
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer backend.Close()
+//	c := ggml.NewContext()
+//	defer c.Close()
+//	a := c.NewTensor(ggml.F32, 2, 3) // 3 rows of 2
+//	b := c.NewTensor(ggml.F32, 2, 1) // 1 row of 2
+//	product := c.MulMat(a, b)        // nothing is computed yet
+//	graph := c.NewGraph(product)
+//	buffers, err := c.Allocate(backend.BufferType())
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer buffers.Close()
+//	ggml.Write(a, []float32{1, 2, 3, 4, 5, 6})
+//	ggml.Write(b, []float32{10, 1})
+//	if err := backend.Compute(context.Background(), graph); err != nil {
+//		log.Fatal(err)
+//	}
+//	values, err := ggml.Read[float32](product)
+//	fmt.Println(values, err)
+//
+// (Errors of Write, left out here, are errors of the program: a slice that has
+// not the size of the tensor, for one.)
+//
 // The doc comment of each symbol ends with the C function behind it, after
 // "C:", so that a search for ggml_mul_mat finds [Context.MulMat].
 //
@@ -60,6 +89,14 @@
 // unallocated. Contexts are cheap: keep weights in one context, and make
 // another for each graph that changes.
 //
+// To know the need before: [GraphAllocator.Reserve] plans the memory of the
+// largest graph without computing it, and [GraphAllocator.Size] tells how much
+// that is; [Device.Memory] tells what the device has. [MemoryReport] lists what
+// this process holds on each device, by kind. A context that would not fit is
+// an [ErrOutOfMemory], and nothing of it stays allocated. Weights in a file are
+// best mapped ([GGUF.Load] does so on the CPU): they count only as far as they
+// are read, and the system can drop them again.
+//
 // # Devices and build tags
 //
 // Backends are plugins, found when the program starts to use them:
@@ -69,8 +106,32 @@
 // is missing. [CUDADevices] and [MetalDevices] are in every build, and say how
 // to install a backend that is not there.
 //
-// A [Scheduler] computes a graph on several backends: each op where its
-// weights are and where it is supported, the rest on the CPU, which is last.
+// # Several devices
+//
+// A [Scheduler] computes a graph on several backends, given in the order of
+// preference with the CPU last: each op runs where its weights are, if it is
+// supported there, else on the next backend that supports it. It splits the
+// graph accordingly ([Scheduler.NumSplits]), and copies what crosses from one
+// part to the next. So the usual way to divide a model is to load its layers
+// into buffers of different devices; [Scheduler.SetTensorBackend] moves a
+// single op. [Scheduler.TensorBackend] tells where an op went,
+// [Scheduler.Profile] how long it took there.
+//
+// Without a scheduler, one graph runs on one backend. [CopyTensorAsync] moves
+// a tensor between two, [Event] orders their work, and [Graph.CopyTo] makes a
+// copy of a graph with its data for another device.
+//
+// # Training
+//
+// Parameters are leaves marked by [Tensor.SetParam], a loss is a scalar marked
+// by [Tensor.SetLoss]. [Fit] trains the parameters that outputs depend on with
+// the samples of a [Dataset]; [Optimizer] is the same for a loop of one's own,
+// with [OptResult] for loss and accuracy. Below these, [Graph.Backward] adds
+// the gradients to a graph, and [Context.OptStepAdamW] or [Context.OptStepSGD]
+// the step: see the example of Graph.Backward. Each op says whether it has a
+// backward; the others are errors before anything runs, if a parameter is
+// behind them. The packages llm/lora and llm/train fine-tune language models,
+// with a backward pass of their own that is faster and takes less memory.
 //
 // # Lifetimes
 //
