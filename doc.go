@@ -91,7 +91,7 @@
 //
 // To know the need before: [GraphAllocator.Reserve] plans the memory of the
 // largest graph without computing it, and [GraphAllocator.Size] tells how much
-// that is; [Device.Memory] tells what the device has. [MemoryReport] lists what
+// that is; [DeviceProperties] tell what the device has. [MemoryReport] lists what
 // this process holds on each device, by kind. A context that would not fit is
 // an [ErrOutOfMemory], and nothing of it stays allocated. Weights in a file are
 // best mapped ([GGUF.Load] does so on the CPU): they count only as far as they

@@ -6,16 +6,16 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// Every type that a function makes, or that is closed, or is an error, has a
-// runnable example.
-func TestEveryNounHasAnExample(t *testing.T) {
+func readPackage(t *testing.T) (*doc.Package, []*ast.File) {
 	fset := token.NewFileSet()
 	entries, err := os.ReadDir(".")
 	require.NoError(t, err)
@@ -27,9 +27,58 @@ func TestEveryNounHasAnExample(t *testing.T) {
 			files = append(files, f)
 		}
 	}
-	p, err := doc.NewFromFiles(fset, files, "github.com/goggml/ggml")
+	p, err := doc.NewFromFiles(fset, files, "github.com/goggml/ggml", doc.PreserveAST)
 	require.NoError(t, err)
 	require.NotEmpty(t, p.Types)
+	return p, files
+}
+
+// What stands in brackets in a comment exists.
+func TestDocLinks(t *testing.T) {
+	p, files := readPackage(t)
+	known := map[string]bool{}
+	for _, f := range p.Funcs {
+		known[f.Name] = true
+	}
+	values := append(p.Consts, p.Vars...)
+	for _, noun := range p.Types {
+		known[noun.Name] = true
+		values = append(values, append(noun.Consts, noun.Vars...)...)
+		for _, f := range noun.Funcs {
+			known[f.Name] = true
+		}
+		for _, f := range noun.Methods {
+			known[noun.Name+"."+f.Name] = true
+		}
+		for _, spec := range noun.Decl.Specs {
+			if s, ok := spec.(*ast.TypeSpec).Type.(*ast.StructType); ok {
+				for _, field := range s.Fields.List {
+					for _, name := range field.Names {
+						known[noun.Name+"."+name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	for _, v := range values {
+		for _, name := range v.Names {
+			known[name] = true
+		}
+	}
+	link := regexp.MustCompile(`\[\*?([A-Z]\w+(?:\.[A-Z]\w+)?)\]`)
+	for _, f := range files {
+		for _, group := range f.Comments {
+			for _, m := range link.FindAllStringSubmatch(group.Text(), -1) {
+				assert.True(t, known[m[1]], "[%s] in %q", m[1], strings.SplitN(group.Text(), "\n", 2)[0])
+			}
+		}
+	}
+}
+
+// Every type that a function makes, or that is closed, or is an error, has a
+// runnable example.
+func TestEveryNounHasAnExample(t *testing.T) {
+	p, _ := readPackage(t)
 	for _, noun := range p.Types {
 		examples := noun.Examples
 		for _, f := range append(noun.Funcs, noun.Methods...) {
