@@ -173,8 +173,9 @@
 // the process except:
 //
 //   - row indices out of range for [Context.GetRows], [Context.SetRows] and
-//     the like which the graph itself computes, or which lie in the memory of
-//     a GPU. Indices in system memory are checked before each compute;
+//     the like which the caller wrote into the memory of a GPU. Those in system
+//     memory are checked before each compute, and those that the graph computes
+//     on the way, by an op of their own on the CPU;
 //   - an assertion, or no memory, on a worker thread of a backend, or in the
 //     driver of a GPU;
 //   - runtime.Goexit, and so testing.T.FailNow, in a function that the library

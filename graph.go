@@ -224,6 +224,10 @@ func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
 		g.support = c.support
 		return nil
 	}
+	return g.faultError(c, names)
+}
+
+func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 	node := g.tensor(c.node)
 	e := &OpError{Op: node.Op(), Caller: callerLine(), Operands: []Operand{node.operand()}}
 	if c.operand != nil {
@@ -235,8 +239,10 @@ func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
 		e.Reason = "the last of these has no memory; allocate its context, or the graph with a GraphAllocator or a Scheduler"
 	case C.GOGGML_FAULT_INDEX:
 		e.Reason = fmt.Sprintf("row index %d is out of range: there are %d rows", int64(c.value), int64(c.limit))
+	case C.GOGGML_FAULT_OVERWRITTEN:
+		e.Reason = "the graph overwrites these row indices in place; give the op the result of that, or a copy by Dup"
 	case C.GOGGML_FAULT_UNSUPPORTED:
-		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(names, " or "))
+		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(devices, " or "))
 	}
 	return e
 }

@@ -8,9 +8,10 @@ import "C"
 //	a [n, used, tokens], b [n, experts], ids [used, tokens] (I32)
 //	result[·, i, t] = a[·, i, t] + b[·, ids[i, t]]
 //
-// a and b are F32. Indices that the caller wrote are checked before each
-// compute. It has no backward. C: ggml_add_id.
+// a and b are F32. An index that is out of range is an error of the compute. It
+// has no backward. C: ggml_add_id.
 func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
+	ids = c.inRange(ids, b.Dim(1))
 	op := c.begin("add_id", a, b, ids)
 	op.types("a", a, F32)
 	op.types("b", b, F32)

@@ -254,9 +254,12 @@ func (c *Context) Set(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
 //
 //	a [n, rows, p, q], ids [k, p, q] (I32) → [n, k, p, q]
 //
-// Indices that the caller wrote are checked before each compute.
-// C: ggml_get_rows.
+// An index that is out of range is an error of the compute. Those that the
+// graph computes are checked by a node of the CPU, so that a GPU needs a
+// [Scheduler] for such a graph; but the results of ArgMax, ArgSort and TopK,
+// which cannot be out of range, need none. C: ggml_get_rows.
 func (c *Context) GetRows(a, ids *Tensor) *Tensor {
+	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("get_rows", a, ids)
 	op.require(a == nil || a.typ.isFloat() || a.typ == I32, "a has no float, quantised or i32 type")
 	op.types("ids", ids, I32)
@@ -270,6 +273,7 @@ func (c *Context) GetRows(a, ids *Tensor) *Tensor {
 // shape of a matrix, with the rows of grad added at ids. All float ones are
 // F32. It has no backward. C: ggml_get_rows_back.
 func (c *Context) GetRowsBack(grad, ids, a *Tensor) *Tensor {
+	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("get_rows_back", grad, ids, a)
 	op.types("grad", grad, F32)
 	op.types("ids", ids, I32)
@@ -288,6 +292,7 @@ func (c *Context) GetRowsBack(grad, ids, a *Tensor) *Tensor {
 //
 // No index may occur twice. It has no backward for a. C: ggml_set_rows.
 func (c *Context) SetRows(a, b, ids *Tensor) *Tensor {
+	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("set_rows", a, b, ids)
 	op.require(a == nil || a.typ.isFloat(), "a has no float or quantised type")
 	op.types("b", b, F32)

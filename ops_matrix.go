@@ -50,6 +50,7 @@ func (op *opCall) notTransposed(what string, t *Tensor) {
 //
 // It has no backward. C: ggml_mul_mat_id.
 func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
+	ids = c.inRange(ids, as.Dim(2))
 	op := c.begin("mul_mat_id", as, b, ids)
 	op.require(as == nil || as.typ.isFloat(), "as has no float or quantised type")
 	op.types("b", b, F32)

@@ -121,6 +121,7 @@ func (c *Context) SSMConv(x, kernel *Tensor) *Tensor {
 // [d, n, heads, sequences]. All but ids are contiguous F32. It has no
 // backward. C: ggml_ssm_scan.
 func (c *Context) SSMScan(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
+	ids = c.inRange(ids, state.Dim(3))
 	op := c.begin("ssm_scan", state, x, dt, a, b, cc, ids)
 	for _, t := range []*Tensor{state, x, dt, a, b, cc} {
 		op.types("each operand but ids", t, F32)

@@ -557,8 +557,8 @@ func (o *Optimizer) eval(op string, result C.ggml_opt_result_t) error {
 		return err
 	}
 	defer unpin()
-	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, 0); c.fault == C.GOGGML_FAULT_INDEX {
-		return o.graph.tensor(c.operand).errorf(op, nil, "row index %d is out of range: there are %d rows", int64(c.value), int64(c.limit))
+	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, 0); c.fault != C.GOGGML_FAULT_NONE {
+		return during(o.graph.faultError(c, nil), op)
 	}
 	r := func() C.goggml_int { return C.goggml_opt_eval(o.o, result) }
 	if err := o.graph.compute(context.Background(), op, o.backends, r); err != nil {

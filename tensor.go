@@ -58,7 +58,7 @@ func (t *Tensor) Type() Type { return t.typ }
 
 // Dim returns the size of dimension i (0 is the fastest), 1 beyond the last.
 func (t *Tensor) Dim(i int) int64 {
-	if i < 0 || i >= MaxDims {
+	if t == nil || i < 0 || i >= MaxDims {
 		return 1
 	}
 	return t.ne[i]

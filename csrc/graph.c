@@ -266,8 +266,8 @@ void goggml_drop_stale(struct ggml_tensor *t) {
 	}
 }
 
-// Row indices that the graph computes cannot be known before it runs; those
-// that the caller wrote can, and views of them.
+// Row indices that the graph computes are checked on the way (indices.go);
+// those that the caller wrote, and views of them, before.
 static bool goggml_known_index(const struct ggml_tensor *ids) {
 	const struct ggml_tensor *root = ids->view_src ? ids->view_src : ids;
 	return goggml_is_layout_op(ids) && root->op == GGML_OP_NONE && goggml_has_memory(ids) &&
@@ -296,22 +296,41 @@ static bool goggml_bad_index(const struct ggml_tensor *ids, int64_t rows, goggml
 	return false;
 }
 
-static struct ggml_tensor *goggml_bad_index_operand(struct ggml_tensor *node, goggml_check *check) {
+// The row indices of an op, and the number of rows; NULL when it takes none.
+static struct ggml_tensor *goggml_indices(const struct ggml_tensor *node, int64_t *rows) {
 	switch (node->op) {
 	case GGML_OP_GET_ROWS:
-		return goggml_bad_index(node->src[1], node->src[0]->ne[1], check) ? node->src[1] : NULL;
+		*rows = node->src[0]->ne[1];
+		return node->src[1];
 	case GGML_OP_GET_ROWS_BACK:
 	case GGML_OP_SET_ROWS:
-		return goggml_bad_index(node->src[1], node->ne[1], check) ? node->src[1] : NULL;
+		*rows = node->ne[1];
+		return node->src[1];
 	case GGML_OP_MUL_MAT_ID:
-		return goggml_bad_index(node->src[2], node->src[0]->ne[2], check) ? node->src[2] : NULL;
+		*rows = node->src[0]->ne[2];
+		return node->src[2];
 	case GGML_OP_ADD_ID:
-		return goggml_bad_index(node->src[2], node->src[1]->ne[1], check) ? node->src[2] : NULL;
+		*rows = node->src[1]->ne[1];
+		return node->src[2];
 	case GGML_OP_SSM_SCAN:
-		return goggml_bad_index(node->src[6], node->src[0]->ne[3], check) ? node->src[6] : NULL;
+		*rows = node->src[0]->ne[3];
+		return node->src[6];
 	default:
 		return NULL;
 	}
+}
+
+// Tells whether the graph writes into memory that another tensor made.
+static bool goggml_overwrites(struct ggml_cgraph *graph, const struct ggml_tensor *t) {
+	const struct ggml_tensor *root = t->view_src ? t->view_src : t;
+	int n = ggml_graph_n_nodes(graph);
+	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		if (nodes[i]->view_src == root && !goggml_is_layout_op(nodes[i])) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t *devices, int n_devices) {
@@ -351,7 +370,7 @@ static void goggml_support_add_memory(goggml_support *support, const struct ggml
 }
 
 // Looks at one node, but for what the devices support, which it adds up.
-static void goggml_node_check(struct ggml_tensor *node, bool allocated, bool written, goggml_support *support, goggml_check *check) {
+static void goggml_node_check(struct ggml_cgraph *graph, struct ggml_tensor *node, bool allocated, bool written, goggml_support *support, goggml_check *check) {
 	if (allocated && !goggml_has_memory(node)) {
 		check->fault = GOGGML_FAULT_UNALLOCATED;
 		return;
@@ -370,9 +389,17 @@ static void goggml_node_check(struct ggml_tensor *node, bool allocated, bool wri
 		}
 		goggml_support_add_memory(support, source);
 	}
-	check->operand = written ? goggml_bad_index_operand(node, check) : NULL;
-	if (check->operand != NULL) {
+	int64_t rows;
+	struct ggml_tensor *ids = written ? goggml_indices(node, &rows) : NULL;
+	if (ids == NULL) {
+		return;
+	}
+	if (goggml_overwrites(graph, ids)) {
+		check->fault = GOGGML_FAULT_OVERWRITTEN;
+		check->operand = ids;
+	} else if (goggml_bad_index(ids, rows, check)) {
 		check->fault = GOGGML_FAULT_INDEX;
+		check->operand = ids;
 	}
 }
 
@@ -385,7 +412,7 @@ goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *d
 	int n = ggml_graph_n_nodes(graph);
 	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
 	for (int i = 0; i < n; i++) {
-		goggml_node_check(nodes[i], allocated, written, &support, &check);
+		goggml_node_check(graph, nodes[i], allocated, written, &support, &check);
 		if (check.fault != GOGGML_FAULT_NONE) {
 			check.node = nodes[i];
 			return check;

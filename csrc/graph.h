@@ -41,6 +41,7 @@ enum goggml_fault {
 	GOGGML_FAULT_NONE,
 	GOGGML_FAULT_UNALLOCATED, // a node or an operand has no memory
 	GOGGML_FAULT_INDEX,       // a row index is out of range
+	GOGGML_FAULT_OVERWRITTEN, // the graph changes row indices in place
 	GOGGML_FAULT_UNSUPPORTED, // no device runs the op
 };
 
