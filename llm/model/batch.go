@@ -68,7 +68,7 @@ func (l *LossGraph) Compute(ctx context.Context, e *Engine, b Batch) ([]float32,
 	if err := l.check(b); err != nil {
 		return nil, err
 	}
-	if err := l.allocate(e); err != nil {
+	if err := l.Allocate(e); err != nil {
 		return nil, err
 	}
 	if err := l.write(b); err != nil {
@@ -90,8 +90,9 @@ func (l *LossGraph) Compute(ctx context.Context, e *Engine, b Batch) ([]float32,
 	return losses, nil
 }
 
-// allocate gives the graph memory of its own when it is first computed.
-func (l *LossGraph) allocate(e *Engine) error {
+// Allocate gives the graph memory of its own, if it has none yet; the first
+// Compute does so too.
+func (l *LossGraph) Allocate(e *Engine) error {
 	if l.allocator != nil {
 		return nil
 	}
@@ -108,7 +109,7 @@ func (l *LossGraph) allocate(e *Engine) error {
 }
 
 // Memory is the size in bytes of the graph's results, known once it has been
-// computed.
+// allocated.
 func (l *LossGraph) Memory() int64 {
 	if l.allocator == nil {
 		return 0
@@ -142,9 +143,6 @@ func (l *LossGraph) write(b Batch) error {
 		return err
 	}
 	if err := ggml.Write(l.position, positions); err != nil {
-		return err
-	}
-	if err := ggml.Write(l.mask, causalMask(l.length, l.repeats)); err != nil {
 		return err
 	}
 	from := 0

@@ -33,6 +33,10 @@ type PassOptions struct {
 	Checkpoint bool
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128.
 	HeadChunk int
+
+	// QueryBlock is the number of queries whose attention weights exist at a
+	// time; 0 is all up to 256 tokens, and 128 above.
+	QueryBlock int
 }
 
 // A LossGraph computes the loss of a batch, and adds its gradients to the
@@ -43,9 +47,7 @@ type LossGraph struct {
 	allocator *ggml.GraphAllocator
 
 	length, batch    int64
-	repeats          int64
 	tokens, position *ggml.Tensor // inputs
-	mask             *ggml.Tensor
 	heads            []headChunk
 	vocab            int64
 }
@@ -71,16 +73,14 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 	l := &LossGraph{
 		Graph: c.NewGraph(), ctx: c,
 		length: int64(o.Length), batch: int64(o.Batch), vocab: int64(m.Vocab),
-		repeats: int64(m.Heads / m.KVHeads),
 	}
 	n := l.length * l.batch
 	l.tokens = c.NewTensor(ggml.I32, n).SetName("tokens").SetInput()
 	l.position = c.NewTensor(ggml.I32, l.length).SetName("positions").SetInput()
-	l.mask = c.NewTensor(ggml.F32, l.length, l.length*l.repeats).SetName("mask").SetInput()
 
 	p := &Pass{
 		m: m, deltas: o.Deltas, exact: true, length: l.length, batch: l.batch,
-		positions: l.position, attention: &causal{mask: l.mask},
+		positions: l.position, attention: causal{block: int64(o.QueryBlock)},
 	}
 	t := &tape{c: c, g: l.Graph, trained: o.Trained}
 	hidden := p.hidden(t, l.tokens, o.Checkpoint)
