@@ -76,12 +76,12 @@ func (g *Graph) derivable(op string) error {
 			return g.tensor(node).errorf(op, nil, "this op works in place, and so has no backward")
 		}
 	}
-	return g.kernelsReached(op, needed)
+	return g.sourcesReached(op, needed)
 }
 
-// kernelsReached looks for a kernel of Im2Col, whose shape alone counts there,
-// that is trained but has no gradient from a later op: the library would crash.
-func (g *Graph) kernelsReached(op string, needed map[*C.struct_ggml_tensor]bool) error {
+// sourcesReached looks for a parameter that would get no gradient: from an op that
+// gives none to this operand, when no later op does. The library would crash.
+func (g *Graph) sourcesReached(op string, needed map[*C.struct_ggml_tensor]bool) error {
 	reached := map[*C.struct_ggml_tensor]bool{}
 	for i := int(C.ggml_graph_n_nodes(g.g)) - 1; i >= 0; i-- {
 		node := C.ggml_graph_node(g.g, C.int(i))
@@ -92,14 +92,26 @@ func (g *Graph) kernelsReached(op string, needed map[*C.struct_ggml_tensor]bool)
 			continue
 		}
 		for s, src := range node.src {
-			if s > 0 || node.op != C.GGML_OP_IM2COL {
+			why := gradientless(node, s)
+			if why == "" {
 				reached[src] = true
 			} else if needed[src] && !reached[src] {
-				return g.tensor(node).errorf(op, nil, "the kernel is a parameter, but no later op uses its values")
+				return g.tensor(node).errorf(op, nil, "%s", why)
 			}
 		}
 	}
 	return nil
+}
+
+// gradientless tells why an op gives no gradient to operand s; "" when it does.
+func gradientless(node *C.struct_ggml_tensor, s int) string {
+	switch {
+	case node.op == C.GGML_OP_IM2COL && s == 0:
+		return "the kernel is a parameter, but no later op uses its values"
+	case node.op == C.GGML_OP_CPY && s == 1 && node.src[1] != node: // Cast copies to the node itself
+		return "the parameter is overwritten by the copy, so that it has no gradient"
+	}
+	return ""
 }
 
 // Reset sets the gradient of the loss to 1, and gradients that live from one

@@ -189,23 +189,9 @@ func (op *opCall) sameShape(a, b *Tensor) {
 	}
 }
 
-// dense demands a tensor without gaps or permutation.
+// dense demands a tensor without gaps or permutation, and in dimensions of size
+// 1 the strides of a new tensor: not all kernels ignore them.
 func (op *opCall) dense(what string, t *Tensor) {
-	if op.arena != nil && t != nil {
-		op.require(t.adjacent() && bool(C.ggml_is_contiguous(t.t)), "%s must be contiguous; call Cont", what)
-	}
-}
-
-// denseRows demands that the elements of each row are adjacent.
-func (op *opCall) denseRows(what string, t *Tensor) {
-	if op.arena != nil && t != nil {
-		op.require(t.adjacent(), "the rows of %s must be contiguous; call Cont", what)
-	}
-}
-
-// canonical demands the strides of a new tensor, those of dimensions of size 1
-// too.
-func (op *opCall) canonical(what string, t *Tensor) {
 	if op.arena == nil || t == nil {
 		return
 	}
@@ -219,6 +205,13 @@ func (op *opCall) canonical(what string, t *Tensor) {
 	}
 }
 
+// denseRows demands that the elements of each row are adjacent.
+func (op *opCall) denseRows(what string, t *Tensor) {
+	if op.arena != nil && t != nil {
+		op.require(t.adjacent(), "the rows of %s must be contiguous; call Cont", what)
+	}
+}
+
 // evenRows demands contiguous rows at equal distances.
 func (op *opCall) evenRows(what string, t *Tensor) {
 	if op.arena != nil && t != nil {
@@ -226,9 +219,12 @@ func (op *opCall) evenRows(what string, t *Tensor) {
 	}
 }
 
-// adjacent tells whether the elements of a row are adjacent. The library's own
-// test lets a row of one element have any stride, but not all its kernels do.
-func (t *Tensor) adjacent() bool { return int64(t.t.nb[0]) == t.typ.Size() }
+// adjacent tells whether the elements of a row are adjacent, those of a quantised
+// one in whole blocks: a transposed tensor has others. The library's own test
+// lets a row of one element have any stride, but not all its kernels do.
+func (t *Tensor) adjacent() bool {
+	return int64(t.t.nb[0]) == t.typ.Size() && t.ne[0]%t.typ.BlockSize() == 0
+}
 
 // maxBytes bounds a tensor, far below where sizes in C would overflow.
 const maxBytes = math.MaxInt64 / 16

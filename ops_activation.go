@@ -48,12 +48,14 @@ func (c *Context) Sigmoid(a *Tensor) *Tensor {
 	return c.unary("sigmoid", a, C.GGML_UNARY_OP_SIGMOID)
 }
 
-// Gelu returns a · Φ(a) in the tanh approximation, by a table of half precision. It has no backward. C: ggml_gelu.
+// Gelu returns a · Φ(a) in the tanh approximation, by a table of half precision.
+// It has no backward. C: ggml_gelu.
 func (c *Context) Gelu(a *Tensor) *Tensor {
 	return c.unary("gelu", a, C.GGML_UNARY_OP_GELU)
 }
 
-// GeluQuick returns a · sigmoid(1.702 a), by a table of half precision. It has no backward. C: ggml_gelu_quick.
+// GeluQuick returns a · sigmoid(1.702 a), by a table of half precision. It has no
+// backward. C: ggml_gelu_quick.
 func (c *Context) GeluQuick(a *Tensor) *Tensor {
 	return c.unary("gelu_quick", a, C.GGML_UNARY_OP_GELU_QUICK)
 }
@@ -116,10 +118,14 @@ func (c *Context) Trunc(a *Tensor) *Tensor {
 // LeakyRelu returns a where a > 0, else slope · a. a is contiguous F32 or F16.
 // It has no backward. C: ggml_leaky_relu.
 func (c *Context) LeakyRelu(a *Tensor, slope float32) *Tensor {
+	return c.leakyRelu(a, slope, false)
+}
+
+func (c *Context) leakyRelu(a *Tensor, slope float32, inPlace bool) *Tensor {
 	op := c.begin("leaky_relu", a)
 	op.types("a", a, F32, F16)
 	op.dense("a", a)
-	return op.done(C.goggml_op_leaky_relu(op.arena, a.ptr(), C.float(slope), false))
+	return op.done(C.goggml_op_leaky_relu(op.arena, a.ptr(), C.float(slope), C.bool(inPlace)))
 }
 
 // SiluBack returns the gradient of [Context.Silu] at x, given the gradient of

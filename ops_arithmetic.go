@@ -74,27 +74,37 @@ func (c *Context) Div(a, b *Tensor) *Tensor {
 
 // Scale returns s · a. a is contiguous F32. C: ggml_scale.
 func (c *Context) Scale(a *Tensor, s float32) *Tensor {
-	op := c.begin("scale", a)
-	op.types("a", a, F32)
-	op.canonical("a", a)
+	op := c.scale("scale", a)
 	return op.done(C.goggml_op_scale(op.arena, a.ptr(), C.float(s)))
+}
+
+// scale begins an op that is done on contiguous F32.
+func (c *Context) scale(name string, a *Tensor) *opCall {
+	op := c.begin(name, a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	return op
 }
 
 // ScaleBias returns s · a + b. a is contiguous F32. C: ggml_scale_bias.
 func (c *Context) ScaleBias(a *Tensor, s, b float32) *Tensor {
-	op := c.begin("scale_bias", a)
-	op.types("a", a, F32)
-	op.canonical("a", a)
+	op := c.scale("scale_bias", a)
 	return op.done(C.goggml_op_scale_bias(op.arena, a.ptr(), C.float(s), C.float(b)))
 }
 
 // Clamp limits each element to [low, high]. a is F32 or F16. It has no
 // backward. C: ggml_clamp.
 func (c *Context) Clamp(a *Tensor, low, high float32) *Tensor {
-	op := c.begin("clamp", a)
-	op.types("a", a, F32, F16)
-	op.require(low <= high, "the low limit %v is above the high limit %v", low, high)
+	op := c.clamp("clamp", a, low, high)
 	return op.done(C.goggml_op_clamp(op.arena, a.ptr(), C.float(low), C.float(high)))
+}
+
+func (c *Context) clamp(name string, a *Tensor, low, high float32) *opCall {
+	op := c.begin(name, a)
+	op.types("a", a, F32, F16)
+	op.denseRows("a", a)
+	op.require(low <= high, "the low limit %v is above the high limit %v", low, high)
+	return op
 }
 
 // elementwise begins an op on each element. a's rows are contiguous.
@@ -138,14 +148,19 @@ func (c *Context) Cos(a *Tensor) *Tensor {
 // Fill returns a tensor of a's shape with every element set to value. a is
 // F32. It has no backward. C: ggml_fill.
 func (c *Context) Fill(a *Tensor, value float32) *Tensor {
-	op := c.begin("fill", a)
-	op.types("a", a, F32)
-	op.dense("a", a)
+	op := c.fill("fill", a)
 	return op.done(C.goggml_op_fill(op.arena, a.ptr(), C.float(value)))
 }
 
-// Arange returns the F32 values start, start+step, … below stop.
-// C: ggml_arange.
+func (c *Context) fill(name string, a *Tensor) *opCall {
+	op := c.begin(name, a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	return op
+}
+
+// Arange returns the F32 values start, start+step, … below stop. It has no
+// operand, and so no backward. C: ggml_arange.
 func (c *Context) Arange(start, stop, step float32) *Tensor {
 	op := c.begin("arange")
 	op.require(step > 0 && stop > start, "the range from %v to %v in steps of %v is empty or endless", start, stop, step)

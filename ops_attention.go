@@ -129,7 +129,7 @@ func (c *Context) RoPE(a, pos, factors *Tensor, r RoPE) *Tensor {
 }
 
 // RoPEBack returns the gradient of a in [Context.RoPE], given that of the
-// result: the rotation back. C: ggml_rope_ext_back.
+// result: the rotation back. It has no backward. C: ggml_rope_ext_back.
 func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
 	op := c.ropeCall("rope_ext_back", grad, pos, factors, r)
 	return op.done(C.goggml_op_rope_ext_back(op.arena, grad.ptr(), pos.ptr(), factors.ptr(), C.int(r.Dims), C.int(r.Mode), C.int(r.TrainedCtx),
@@ -143,8 +143,9 @@ func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
 //	v [e, kv, kv heads, batch], mask [kv, ≥ n, …] (F16) or nil
 //	→ [e, heads, n, batch], F32 (permuted)
 //
-// k and v have one type, F32, F16, BF16 or a quantised one. softcap 0 is none.
-// It has no backward. C: ggml_flash_attn_ext.
+// k and v have a float or quantised type each; heads of k, or of v, that is
+// quantised are whole blocks. softcap 0 is none. It has no backward.
+// C: ggml_flash_attn_ext.
 func (c *Context) FlashAttention(q, k, v, mask *Tensor, scale, maxBias, softcap float32) *Tensor {
 	op := c.flashAttention("flash_attn_ext", q, k, v, mask, maxBias)
 	return op.done(C.goggml_op_flash_attn_ext(op.arena, q.ptr(), k.ptr(), v.ptr(), mask.ptr(), C.float(scale), C.float(maxBias), C.float(softcap)))
@@ -153,6 +154,9 @@ func (c *Context) FlashAttention(q, k, v, mask *Tensor, scale, maxBias, softcap 
 func (c *Context) flashAttention(name string, q, k, v, mask *Tensor, maxBias float32) *opCall {
 	op := c.begin(name, q, k, v)
 	op.types("q", q, F32)
+	op.denseRows("q", q)
+	op.denseRows("k", k)
+	op.denseRows("v", v)
 	op.optional(mask)
 	op.types("mask", mask, F16)
 	op.dense("mask", mask)

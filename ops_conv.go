@@ -60,8 +60,8 @@ func (c *Context) conv(name string, kernel, data *Tensor, kernelTypes ...Type) *
 	op := c.begin(name, kernel, data)
 	op.types("kernel", kernel, kernelTypes...)
 	op.types("data", data, F32)
-	op.canonical("kernel", kernel)
-	op.canonical("data", data)
+	op.dense("kernel", kernel)
+	op.dense("data", data)
 	if op.arena != nil {
 		// The kernels count in 32 bits.
 		op.require(kernel.NumElements() < math.MaxInt32/4 && data.NumElements() < math.MaxInt32/4, "kernel and data must have fewer than %d elements", math.MaxInt32/4)
@@ -112,13 +112,13 @@ func (c *Context) Im2Col(kernel, data *Tensor, t Type, dims ...ConvDim) *Tensor 
 
 // Im2ColBack returns the gradient of the data in [Context.Im2Col], given that
 // of the result and the kernel: of the given shape, which is the data's. All
-// are contiguous F32. Its own backward is Im2Col. C: ggml_im2col_back.
+// are contiguous F32. It has no backward. C: ggml_im2col_back.
 func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvDim) *Tensor {
 	op := c.begin("im2col_back", grad, kernel)
 	op.types("grad", grad, F32)
 	op.types("kernel", kernel, F32)
-	op.canonical("grad", grad)
-	op.canonical("kernel", kernel)
+	op.dense("grad", grad)
+	op.dense("kernel", kernel)
 	op.checkShape(F32, shape[:])
 	op.require(len(dims) == 1 || len(dims) == 2, "there are %d dims; 1 or 2 can be given", len(dims))
 	var d [2]ConvDim
@@ -241,7 +241,7 @@ func (c *Context) ConvTranspose1D(kernel, data *Tensor, stride int) *Tensor {
 func (c *Context) Col2Im1D(a *Tensor, stride, out, crop int) *Tensor {
 	op := c.begin("col2im_1d", a)
 	op.types("a", a, floats...)
-	op.canonical("a", a)
+	op.dense("a", a)
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.require(crop >= 0 && crop <= maxConv, "the crop is %d; it must be 0 to %d", crop, maxConv)
 	if op.arena != nil {
@@ -309,11 +309,16 @@ func (c *Context) Conv2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 //	kernel [kw, kh, 1, channels], data [w, h, channels, batch]
 //	→ [positions 0, positions 1, channels, batch]
 //
-// kernel is F16, data F32 and rounded to F16; both are contiguous. For F32 use
-// ConvDepthwise2DDirect. C: ggml_conv_2d_dw.
+// kernel is F16 or F32, data F32; both are contiguous. With a kernel of F16 data
+// is rounded to it too. The backward needs a kernel of F32, and for the kernel's
+// own gradient a single batch. C: ggml_conv_2d_dw.
 func (c *Context) ConvDepthwise2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
-	op := c.image("conv_2d_dw", kernel, data, &dims, F16)
+	op := c.image("conv_2d_dw", kernel, data, &dims, F16, F32)
 	op.depthwise(kernel, data)
+	if op.arena != nil && kernel.typ == F32 {
+		return op.done(C.goggml_op_conv_2d_dw_f32(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
+			C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
+	}
 	return op.done(C.goggml_op_conv_2d_dw(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
 }

@@ -32,8 +32,8 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 func (c *Context) AddCast(a, b *Tensor) *Tensor {
 	op := c.begin("add_cast", a, b)
 	op.types("b", b, F32)
-	op.canonical("a", a)
-	op.canonical("b", b)
+	op.dense("a", a)
+	op.dense("b", b)
 	if op.arena != nil {
 		op.require(a.typ == F16 || a.typ == BF16 || a.typ.Quantized(), "a has type %v; it must be f16, bf16 or quantised", a.typ)
 		op.sameShape(a, b)
@@ -95,7 +95,7 @@ func (op *opCall) sinks(sinks *Tensor, heads int64) {
 	op.require(sinks != nil, "sinks is nil; use the op without it")
 	op.optional(sinks)
 	op.types("sinks", sinks, F32)
-	op.canonical("sinks", sinks)
+	op.dense("sinks", sinks)
 	if op.arena != nil {
 		op.require(sinks.NumDims() == 1 && sinks.ne[0] == heads, "sinks must have an entry for each of the %d heads", heads)
 	}
@@ -113,7 +113,8 @@ func (c *Context) SoftMaxSinks(a, mask, sinks *Tensor, scale, maxBias float32) *
 }
 
 // FlashAttentionSinks is [Context.FlashAttention] with one more logit for each
-// head of q, as in SoftMaxSinks. C: ggml_flash_attn_ext_add_sinks.
+// head of q, as in SoftMaxSinks. It has no backward.
+// C: ggml_flash_attn_ext_add_sinks.
 func (c *Context) FlashAttentionSinks(q, k, v, mask, sinks *Tensor, scale, maxBias, softcap float32) *Tensor {
 	op := c.flashAttention("flash_attn_ext_add_sinks", q, k, v, mask, maxBias)
 	if op.arena != nil {

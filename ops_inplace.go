@@ -121,10 +121,7 @@ func (c *Context) HardSigmoidInPlace(a *Tensor) *Tensor {
 
 // LeakyReluInPlace is [Context.LeakyRelu], in place. C: ggml_leaky_relu.
 func (c *Context) LeakyReluInPlace(a *Tensor, slope float32) *Tensor {
-	op := c.begin("leaky_relu", a)
-	op.types("a", a, F32, F16)
-	op.dense("a", a)
-	return op.done(C.goggml_op_leaky_relu(op.arena, a.ptr(), C.float(slope), true))
+	return c.leakyRelu(a, slope, true)
 }
 
 // SubInPlace is [Context.Sub], in place: b is repeated to the shape of a.
@@ -180,34 +177,26 @@ func (c *Context) CosInPlace(a *Tensor) *Tensor {
 
 // ScaleInPlace is [Context.Scale], in place. C: ggml_scale_inplace.
 func (c *Context) ScaleInPlace(a *Tensor, s float32) *Tensor {
-	op := c.begin("scale_inplace", a)
-	op.types("a", a, F32)
-	op.canonical("a", a)
+	op := c.scale("scale_inplace", a)
 	return op.done(C.goggml_op_scale_inplace(op.arena, a.ptr(), C.float(s)))
 }
 
 // ScaleBiasInPlace is [Context.ScaleBias], in place.
 // C: ggml_scale_bias_inplace.
 func (c *Context) ScaleBiasInPlace(a *Tensor, s, b float32) *Tensor {
-	op := c.begin("scale_bias_inplace", a)
-	op.types("a", a, F32)
-	op.canonical("a", a)
+	op := c.scale("scale_bias_inplace", a)
 	return op.done(C.goggml_op_scale_bias_inplace(op.arena, a.ptr(), C.float(s), C.float(b)))
 }
 
 // ClampInPlace is [Context.Clamp], in place. C: ggml_clamp_inplace.
 func (c *Context) ClampInPlace(a *Tensor, low, high float32) *Tensor {
-	op := c.begin("clamp_inplace", a)
-	op.types("a", a, F32, F16)
-	op.require(low <= high, "the low limit %v is above the high limit %v", low, high)
+	op := c.clamp("clamp_inplace", a, low, high)
 	return op.done(C.goggml_op_clamp_inplace(op.arena, a.ptr(), C.float(low), C.float(high)))
 }
 
 // FillInPlace is [Context.Fill], in place. C: ggml_fill_inplace.
 func (c *Context) FillInPlace(a *Tensor, value float32) *Tensor {
-	op := c.begin("fill_inplace", a)
-	op.types("a", a, F32)
-	op.dense("a", a)
+	op := c.fill("fill_inplace", a)
 	return op.done(C.goggml_op_fill_inplace(op.arena, a.ptr(), C.float(value)))
 }
 
@@ -226,22 +215,19 @@ func (c *Context) SetInPlace(a, b *Tensor, strides [3]int64, offset int64) *Tens
 
 // NormInPlace is [Context.Norm], in place. C: ggml_norm_inplace.
 func (c *Context) NormInPlace(a *Tensor, eps float32) *Tensor {
-	op := c.rows("norm_inplace", a)
-	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
+	op := c.normed("norm_inplace", a, eps)
 	return op.done(C.goggml_op_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }
 
 // RMSNormInPlace is [Context.RMSNorm], in place. C: ggml_rms_norm_inplace.
 func (c *Context) RMSNormInPlace(a *Tensor, eps float32) *Tensor {
-	op := c.rows("rms_norm_inplace", a)
-	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
+	op := c.normed("rms_norm_inplace", a, eps)
 	return op.done(C.goggml_op_rms_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }
 
 // L2NormInPlace is [Context.L2Norm], in place. C: ggml_l2_norm_inplace.
 func (c *Context) L2NormInPlace(a *Tensor, eps float32) *Tensor {
-	op := c.rows("l2_norm_inplace", a)
-	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
+	op := c.normed("l2_norm_inplace", a, eps)
 	return op.done(C.goggml_op_l2_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }
 

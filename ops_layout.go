@@ -136,19 +136,36 @@ func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 }
 
 // Copy writes a to b, converting its type, and returns a view of b. Both have
-// as many elements. From a quantised type only to F32; to one only from F32.
+// as many elements. From a quantised type only to F32; to one only from F32;
+// then the rows of both are contiguous, and a b that becomes quantised is so
+// itself.
 // C: ggml_cpy.
 func (c *Context) Copy(a, b *Tensor) *Tensor {
 	op := c.begin("cpy", a, b)
 	if op.arena != nil {
 		op.require(a.NumElements() == b.NumElements(), "a has %d elements, b has %d", a.NumElements(), b.NumElements())
-		op.convertible(a.typ, b.typ)
+		op.convertible(a, b.typ)
+		op.blocks(a, b)
 	}
 	return op.done(C.goggml_op_cpy(op.arena, a.ptr(), b.ptr()))
 }
 
+// blocks demands the layouts in which the CPU copies blocks of a quantised type.
+func (op *opCall) blocks(a, b *Tensor) {
+	if a.typ.Quantized() {
+		op.denseRows("a", a)
+	}
+	if a.typ.Quantized() || b.typ.Quantized() {
+		op.denseRows("b", b)
+	}
+	if op.arena != nil && a.typ != b.typ && b.typ.Quantized() {
+		op.dense("b", b)
+	}
+}
+
 // convertible demands a conversion that the CPU has.
-func (op *opCall) convertible(from, to Type) {
+func (op *opCall) convertible(a *Tensor, to Type) {
+	from := a.typ
 	plain := func(t Type) bool { return t == F32 || t == F16 || t == BF16 }
 	ok := from == to ||
 		plain(from) && plain(to) ||
@@ -156,6 +173,9 @@ func (op *opCall) convertible(from, to Type) {
 		from == I32 && to == F32 ||
 		from.isFloat() && to == F32
 	op.require(ok, "there is no conversion from %v to %v; go through f32", from, to)
+	if to != from && to.Quantized() || from.Quantized() {
+		op.denseRows("a", a)
+	}
 }
 
 // Cast returns a copy of a in another type; see Copy. C: ggml_cast.
@@ -163,7 +183,7 @@ func (c *Context) Cast(a *Tensor, t Type) *Tensor {
 	op := c.begin("cast", a)
 	if op.arena != nil {
 		op.checkShape(t, a.ne[:])
-		op.convertible(a.typ, t)
+		op.convertible(a, t)
 	}
 	return op.done(C.goggml_op_cast(op.arena, a.ptr(), C.goggml_type(t)))
 }
@@ -195,18 +215,26 @@ func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 	op := c.begin("repeat_back", a, b)
 	op.types("a", a, F32)
 	op.types("b", b, F32)
+	op.denseRows("a", a)
 	op.repeats(b, a)
 	return op.done(C.goggml_op_repeat_back(op.arena, a.ptr(), b.ptr()))
 }
 
 // Concat joins a and b along a dimension; the other sizes are equal, and the
-// types too. It has no backward. C: ggml_concat.
+// types too: F32, F16, BF16, I32, or I64 with contiguous rows. It has no
+// backward. C: ggml_concat.
 func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	op := c.begin("concat", a, b)
 	op.types("a", a, F32, F16, BF16, I32, I64)
 	op.require(dim >= 0 && dim < MaxDims, "there is no dimension %d", dim)
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")
+	}
+	if op.arena != nil && a.typ == I64 {
+		op.denseRows("a", a)
+		op.denseRows("b", b)
+	}
+	if op.arena != nil {
 		for i := range MaxDims {
 			op.require(i == dim || a.ne[i] == b.ne[i], "dimension %d must be equal: a has %d, b has %d", i, a.ne[i], b.ne[i])
 		}
@@ -221,6 +249,7 @@ func (c *Context) part(name string, a, b *Tensor, strides [3]int64, offset int64
 	op.types("a", a, F32)
 	op.types("b", b, F32)
 	op.dense("a", a)
+	op.denseRows("b", b)
 	if op.arena == nil {
 		return op
 	}
@@ -263,6 +292,7 @@ func (c *Context) GetRows(a, ids *Tensor) *Tensor {
 	op := c.begin("get_rows", a, ids)
 	op.require(a == nil || a.typ.isFloat() || a.typ == I32, "a has no float, quantised or i32 type")
 	op.types("ids", ids, I32)
+	op.denseRows("a", a)
 	if op.arena != nil {
 		op.require(a.ne[2] == ids.ne[1] && a.ne[3] == ids.ne[2] && ids.ne[3] == 1, "ne1 and ne2 of ids must be ne2 and ne3 of a")
 	}
@@ -297,6 +327,7 @@ func (c *Context) SetRows(a, b, ids *Tensor) *Tensor {
 	op.require(a == nil || a.typ.isFloat(), "a has no float or quantised type")
 	op.types("b", b, F32)
 	op.types("ids", ids, I64, I32)
+	op.denseRows("a", a)
 	op.denseRows("b", b)
 	if op.arena != nil {
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])

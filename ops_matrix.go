@@ -83,6 +83,7 @@ func (c *Context) OutProd(a, b *Tensor) *Tensor {
 		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
 		op.require(a.typ == F32 || b.ne[2] == a.ne[2] && b.ne[3] == a.ne[3], "ne2 and ne3 of b and a quantised a must be equal")
 	}
+	op.denseRows("a", a)
 	op.notTransposed("a", a)
 	return op.done(C.goggml_op_out_prod(op.arena, a.ptr(), b.ptr()))
 }

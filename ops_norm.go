@@ -6,16 +6,21 @@ import "C"
 // Norm normalises each row to mean 0 and variance 1: (a − mean) / √(var + eps).
 // a is F32. It has no backward. C: ggml_norm.
 func (c *Context) Norm(a *Tensor, eps float32) *Tensor {
-	op := c.rows("norm", a)
-	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
+	op := c.normed("norm", a, eps)
 	return op.done(C.goggml_op_norm(op.arena, a.ptr(), C.float(eps)))
+}
+
+// normed begins an op on F32 rows with an epsilon.
+func (c *Context) normed(name string, a *Tensor, eps float32) *opCall {
+	op := c.rows(name, a)
+	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
+	return op
 }
 
 // RMSNorm divides each row by its root mean square: a / √(mean(a²) + eps). a
 // is F32. C: ggml_rms_norm.
 func (c *Context) RMSNorm(a *Tensor, eps float32) *Tensor {
-	op := c.rows("rms_norm", a)
-	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
+	op := c.normed("rms_norm", a, eps)
 	return op.done(C.goggml_op_rms_norm(op.arena, a.ptr(), C.float(eps)))
 }
 
@@ -36,8 +41,7 @@ func (c *Context) RMSNormBack(grad, x *Tensor, eps float32) *Tensor {
 // L2Norm divides each row by its Euclidean length, at least eps. a is F32. It
 // has no backward. C: ggml_l2_norm.
 func (c *Context) L2Norm(a *Tensor, eps float32) *Tensor {
-	op := c.rows("l2_norm", a)
-	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
+	op := c.normed("l2_norm", a, eps)
 	return op.done(C.goggml_op_l2_norm(op.arena, a.ptr(), C.float(eps)))
 }
 
@@ -49,11 +53,10 @@ func (c *Context) GroupNorm(a *Tensor, groups int, eps float32) *Tensor {
 }
 
 func (c *Context) groupNorm(name string, a *Tensor, groups int, eps float32) *opCall {
-	op := c.rows(name, a)
+	op := c.normed(name, a, eps)
 	op.dense("a", a)
 	if op.arena != nil {
 		op.require(groups >= 1 && int64(groups) <= a.ne[2], "there are %d groups; they must be 1 to ne2, which is %d", groups, a.ne[2])
 	}
-	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
 	return op
 }

@@ -9,7 +9,7 @@ import "math"
 func (op *opCall) packed(shape [4]int64, operands ...*Tensor) {
 	for _, t := range operands {
 		op.types("each operand", t, F32)
-		op.canonical("each operand", t)
+		op.dense("each operand", t)
 		if op.arena != nil && t.ne != shape {
 			op.require(false, "%s must have the shape %v", t.String(), shape)
 		}
@@ -25,7 +25,7 @@ func (op *opCall) heads(state *Tensor, xs ...*Tensor) {
 	shape := xs[0].ne
 	op.packed(shape, xs...)
 	op.types("state", state, F32)
-	op.canonical("state", state)
+	op.dense("state", state)
 	if op.arena == nil {
 		return
 	}
@@ -47,7 +47,7 @@ func (c *Context) RWKV6(k, v, r, first, decay, state *Tensor) *Tensor {
 	op := c.begin("rwkv_wkv6", k, v, r, first, decay, state)
 	op.heads(state, k, v, r, decay)
 	op.types("first", first, F32)
-	op.canonical("first", first)
+	op.dense("first", first)
 	if op.arena != nil {
 		op.require(first.NumElements() == k.ne[0]*k.ne[1], "first must have %d elements, one for each of a token", k.ne[0]*k.ne[1])
 	}
@@ -97,8 +97,8 @@ func (c *Context) SSMConv(x, kernel *Tensor) *Tensor {
 	op := c.begin("ssm_conv", x, kernel)
 	op.types("x", x, F32)
 	op.types("kernel", kernel, F32)
-	op.canonical("x", x)
-	op.canonical("kernel", kernel)
+	op.dense("x", x)
+	op.dense("kernel", kernel)
 	if op.arena != nil {
 		op.require(x.ne[3] == 1 && kernel.NumDims() <= 2, "x has at most 3 dimensions, the kernel 2")
 		op.require(x.ne[1] == kernel.ne[1], "the channels differ: ne1 of x is %d, of the kernel %d", x.ne[1], kernel.ne[1])
@@ -125,10 +125,10 @@ func (c *Context) SSMScan(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
 	op := c.begin("ssm_scan", state, x, dt, a, b, cc, ids)
 	for _, t := range []*Tensor{state, x, dt, a, b, cc} {
 		op.types("each operand but ids", t, F32)
-		op.canonical("each operand", t)
+		op.dense("each operand", t)
 	}
 	op.types("ids", ids, I32)
-	op.canonical("ids", ids)
+	op.dense("ids", ids)
 	if op.arena != nil {
 		d, n, heads, tokens, sequences := state.ne[0], x.ne[0], x.ne[1], x.ne[2], x.ne[3]
 		op.require(state.ne[1] == n && state.ne[2] == heads, "state must be [d, %d, %d, …]", n, heads)
@@ -180,8 +180,8 @@ func (c *Context) SolveTri(a, b *Tensor) *Tensor {
 	op := c.begin("solve_tri", a, b)
 	op.types("a", a, F32)
 	op.types("b", b, F32)
-	op.canonical("a", a)
-	op.canonical("b", b)
+	op.dense("a", a)
+	op.dense("b", b)
 	if op.arena != nil {
 		op.require(a.ne[0] == a.ne[1], "ne0 and ne1 of a are %d and %d; they must be equal", a.ne[0], a.ne[1])
 		op.require(a.ne[1] == b.ne[1] && a.ne[2] == b.ne[2] && a.ne[3] == b.ne[3], "ne1, ne2 and ne3 of a and b must be equal")

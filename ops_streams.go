@@ -20,7 +20,7 @@ func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	op.types("weights", weights, F32)
 	op.types("mask", mask, F16)
 	for _, t := range []*Tensor{q, k, weights, mask} {
-		op.canonical("each operand", t)
+		op.dense("each operand", t)
 	}
 	if op.arena != nil {
 		d, heads, n, streams := q.ne[0], q.ne[1], q.ne[2], q.ne[3]
@@ -38,7 +38,7 @@ const streams = 4
 func (op *opCall) allF32(operands ...*Tensor) {
 	for _, t := range operands {
 		op.types("each operand", t, F32)
-		op.canonical("each operand", t)
+		op.dense("each operand", t)
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *Context) TiledMulMat(w, x *Tensor) *Tensor {
 }
 
 // TiledMulMatX returns the gradient of x in [Context.TiledMulMat], given that
-// of the result: w [k, m, p, q], y [m, n, p, q] → [k, n, p, q].
+// of the result: w [k, m, p, q], y [m, n, p, q] → [k, n, p, q]. It has no backward.
 func (c *Context) TiledMulMatX(w, y *Tensor) *Tensor {
 	if TiledLibrary() == "" {
 		return c.OutProd(c.asF32(w), c.Transpose(y))
@@ -50,7 +50,8 @@ func (c *Context) TiledMulMatX(w, y *Tensor) *Tensor {
 }
 
 // TiledMulMatW returns the gradient of w in [Context.TiledMulMat], given x and
-// the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q].
+// the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q]. It
+// has no backward.
 func (c *Context) TiledMulMatW(x, y *Tensor) *Tensor {
 	if TiledLibrary() == "" {
 		return c.OutProd(x, y)
