@@ -42,13 +42,13 @@ func thin(t refmath.Tensor) refmath.Tensor {
 	return refmath.Reshape(t, t.Ne[0], t.Ne[2], t.Ne[3])
 }
 
-func TestConvolutions(t *testing.T) {
+func TestConvolutions(t *testing.T) { runOps(t, convolutionCases()) }
+
+func convolutionCases() []opCase {
 	var s slides
 	var channels, stride, crop int64
 	halves := []ggml.Type{ggml.F32, ggml.F16}
 	f16 := []ggml.Type{ggml.F16}
-	// Some round the data to F16 whatever the kernel's type.
-	rounding := func(ggml.Type) float64 { return 1e-4 }
 	images := func(d *draw) []arg {
 		s.draw(d)
 		c := d.size(4)
@@ -66,12 +66,12 @@ func TestConvolutions(t *testing.T) {
 	}
 	cases := []opCase{
 		{
-			name: "im2col", types: halves, bound: 1e-3, args: images,
+			name: "im2col", types: halves, bound: few, args: images,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Im2Col(x[0], x[1], x[0].Type(), s.dims[:2]...) },
 			want:  func(x refs) refmath.Tensor { return refmath.Im2Col(x[0], x[1], s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "im2col_1d", types: halves, bound: 1e-3,
+			name: "im2col_1d", types: halves, bound: few,
 			args: func(d *draw) []arg {
 				s.draw(d)
 				c := d.size(4)
@@ -84,14 +84,14 @@ func TestConvolutions(t *testing.T) {
 			},
 		},
 		{
-			name: "im2col_3d", types: halves, bound: 1e-3, args: volumes,
+			name: "im2col_3d", types: halves, bound: few, args: volumes,
 			build: func(c *ctx, x tensors) *ggml.Tensor {
 				return c.Im2Col3D(x[0], x[1], int(channels), x[0].Type(), s.dims)
 			},
 			want: func(x refs) refmath.Tensor { return refmath.Im2Col3D(x[0], x[1], channels, s.ref) },
 		},
 		{
-			name: "im2col_back", bound: 1e-5,
+			name: "im2col_back", bound: sums,
 			args: func(d *draw) []arg {
 				x := images(d)
 				shape := refmath.Im2Col(x[0].values, x[1].values, s.ref[0], s.ref[1]).Ne
@@ -107,7 +107,7 @@ func TestConvolutions(t *testing.T) {
 			want: func(x refs) refmath.Tensor { return refmath.Im2ColBack(x[0], x[1], x[2].Ne, s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "conv_1d", types: halves, nmse: rounding,
+			name: "conv_1d", types: halves, bound: convolved,
 			args: func(d *draw) []arg {
 				s.draw(d)
 				c := d.size(9)
@@ -117,7 +117,7 @@ func TestConvolutions(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return thin(refmath.Conv2D(flat(x[0]), flat(x[1]), s.ref[0], one1)) },
 		},
 		{
-			name: "conv_1d_dw", types: halves, nmse: rounding,
+			name: "conv_1d_dw", types: halves, bound: convolved,
 			args: func(d *draw) []arg {
 				s.draw(d)
 				c := d.size(9)
@@ -130,7 +130,7 @@ func TestConvolutions(t *testing.T) {
 			},
 		},
 		{
-			name: "conv_transpose_1d", types: halves, nmse: productNMSE,
+			name: "conv_transpose_1d", types: halves, bound: products,
 			args: func(d *draw) []arg {
 				stride = d.size(3)
 				c := d.size(9)
@@ -143,7 +143,7 @@ func TestConvolutions(t *testing.T) {
 			},
 		},
 		{
-			name: "col2im_1d", types: floatTypes, bound: 1e-5,
+			name: "col2im_1d", types: floatTypes, bound: sums,
 			args: func(d *draw) []arg {
 				stride, channels, crop = d.size(3), d.size(4), d.size(2)-1
 				return []arg{d.normal((2*crop+d.size(5))*channels, d.size(9))}
@@ -154,27 +154,27 @@ func TestConvolutions(t *testing.T) {
 			want: func(x refs) refmath.Tensor { return refmath.Col2Im1D(x[0], stride, channels, crop) },
 		},
 		{
-			name: "conv_2d", types: halves, nmse: rounding, args: images,
+			name: "conv_2d", types: halves, bound: convolved, args: images,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Conv2D(x[0], x[1], s.two()) },
 			want:  func(x refs) refmath.Tensor { return refmath.Conv2D(x[0], x[1], s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "conv_2d_direct", types: halves, nmse: productNMSE, args: images,
+			name: "conv_2d_direct", types: halves, bound: products, args: images,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Conv2DDirect(x[0], x[1], s.two()) },
 			want:  func(x refs) refmath.Tensor { return refmath.Conv2D(x[0], x[1], s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "conv_2d_dw", types: f16, nmse: rounding, args: depthwise,
+			name: "conv_2d_dw", types: halves, bound: products, args: depthwise,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ConvDepthwise2D(x[0], x[1], s.two()) },
 			want:  func(x refs) refmath.Tensor { return refmath.ConvDepthwise2D(x[0], x[1], s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "conv_2d_dw_direct", nmse: productNMSE, args: depthwise,
+			name: "conv_2d_dw_direct", bound: products, args: depthwise,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ConvDepthwise2DDirect(x[0], x[1], s.two()) },
 			want:  func(x refs) refmath.Tensor { return refmath.ConvDepthwise2D(x[0], x[1], s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "conv_transpose_2d", types: f16, nmse: rounding,
+			name: "conv_transpose_2d", types: f16, bound: convolved,
 			args: func(d *draw) []arg {
 				stride = d.size(3)
 				c := d.size(5)
@@ -184,12 +184,12 @@ func TestConvolutions(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.ConvTranspose2D(x[0], x[1], stride, stride) },
 		},
 		{
-			name: "conv_3d", types: halves, nmse: rounding, args: volumes,
+			name: "conv_3d", types: halves, bound: convolved, args: volumes,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Conv3D(x[0], x[1], int(channels), s.dims) },
 			want:  func(x refs) refmath.Tensor { return refmath.Conv3D(x[0], x[1], channels, s.ref) },
 		},
 		{
-			name: "conv_3d_direct", types: halves, nmse: productNMSE, args: volumes,
+			name: "conv_3d_direct", types: halves, bound: products, args: volumes,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Conv3DDirect(x[0], x[1], int(channels), s.dims) },
 			want:  func(x refs) refmath.Tensor { return refmath.Conv3D(x[0], x[1], channels, s.ref) },
 		},
@@ -197,10 +197,13 @@ func TestConvolutions(t *testing.T) {
 	for i := range cases {
 		cases[i].layouts = denseOnly
 	}
-	runOps(t, cases)
+	return cases
 }
 
-func TestPooling(t *testing.T) {
+func TestPooling(t *testing.T) { runOps(t, poolCases()) }
+
+func poolCases() []opCase {
+	var cases []opCase
 	var dims [2]ggml.PoolDim
 	var w [2]refmath.Window
 	images := func(d *draw) []arg {
@@ -213,11 +216,11 @@ func TestPooling(t *testing.T) {
 		}
 		return []arg{d.normal(n[0], n[1], d.size(3), d.size(2))}
 	}
-	for kind, largest := range map[ggml.Pool]bool{ggml.PoolMax: true, ggml.PoolAvg: false} {
-		name := map[bool]string{true: "max", false: "avg"}[largest]
-		runOps(t, []opCase{
+	for kind, name := range map[ggml.Pool]string{ggml.PoolMax: "max", ggml.PoolAvg: "avg"} {
+		largest := kind == ggml.PoolMax
+		cases = append(cases, []opCase{
 			{
-				name: "pool_1d_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: 1e-6,
+				name: "pool_1d_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: few,
 				args: func(d *draw) []arg {
 					size := d.size(5)
 					w[0] = refmath.Window{Size: size, Stride: size}
@@ -229,12 +232,12 @@ func TestPooling(t *testing.T) {
 				},
 			},
 			{
-				name: "pool_2d_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: 1e-6, args: images,
+				name: "pool_2d_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: few, args: images,
 				build: func(c *ctx, x tensors) *ggml.Tensor { return c.Pool2D(x[0], kind, dims) },
 				want:  func(x refs) refmath.Tensor { return refmath.Pool2D(x[0], largest, w[0], w[1]) },
 			},
 			{
-				name: "pool_2d_back_" + name, layouts: denseOnly, bound: 1e-5,
+				name: "pool_2d_back_" + name, layouts: denseOnly, bound: sums,
 				args: func(d *draw) []arg {
 					x := images(d)[0]
 					shape := refmath.Pool2D(x.values, largest, w[0], w[1]).Ne
@@ -243,8 +246,9 @@ func TestPooling(t *testing.T) {
 				build: func(c *ctx, x tensors) *ggml.Tensor { return c.Pool2DBack(x[0], x[1], kind, dims) },
 				want:  func(x refs) refmath.Tensor { return refmath.Pool2DBack(x[0], x[1], largest, w[0], w[1]) },
 			},
-		})
+		}...)
 	}
+	return cases
 }
 
 func convGradCases() []gradCase {
@@ -270,6 +274,26 @@ func convGradCases() []gradCase {
 		{
 			name: "conv_2d", params: []int{0, 1}, bound: 2e-3, args: images, want: conv,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Conv2D(x[0], x[1], dims) },
+		},
+		{
+			name: "conv_1d", params: []int{0, 1}, bound: 2e-3,
+			args:  func(d *draw) []arg { return []arg{d.normal(3, 2, 4), d.normal(7, 2, 3)} },
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Conv1D(x[0], x[1], dims[0]) },
+			want:  func(x refs) refmath.Tensor { return thin(refmath.Conv2D(flat(x[0]), flat(x[1]), s0, one1)) },
+		},
+		{
+			name: "conv_1d_dw", params: []int{0, 1}, bound: 2e-3,
+			args:  func(d *draw) []arg { return []arg{d.normal(3, 1, 4), d.normal(7, 4)} },
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ConvDepthwise1D(x[0], x[1], dims[0]) },
+			want: func(x refs) refmath.Tensor {
+				return thin(refmath.ConvDepthwise2D(refmath.Reshape(x[0], 3, 1, 1, 4), flat(x[1]), s0, one1))
+			},
+		},
+		{
+			name: "conv_2d_dw", params: []int{0, 1},
+			args:  func(d *draw) []arg { return []arg{d.normal(3, 2, 1, 4), d.normal(7, 5, 4)} },
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ConvDepthwise2D(x[0], x[1], dims) },
+			want:  func(x refs) refmath.Tensor { return refmath.ConvDepthwise2D(x[0], x[1], s0, s1) },
 		},
 		// The same in F32.
 		{

@@ -30,10 +30,12 @@ func (d *draw) repeated(ne [4]int64) [4]int64 {
 	return ne
 }
 
-func TestBinaryOps(t *testing.T) {
+func TestBinaryOps(t *testing.T) { runOps(t, binaryCases()) }
+
+func binaryCases() []opCase {
 	binary := func(name string, build func(c *ctx, a, b *ggml.Tensor) *ggml.Tensor, ref func(a, b refmath.Tensor) refmath.Tensor) []opCase {
 		k := opCase{
-			name: name, types: floatTypes, layouts: denseRows, bound: 1e-6,
+			name: name, types: floatTypes, layouts: denseRows, bound: few,
 			args: func(d *draw) []arg {
 				ne := d.shape()
 				small := d.repeated(ne)
@@ -68,11 +70,13 @@ func TestBinaryOps(t *testing.T) {
 	cases = append(cases, binary("sub", (*ctx).Sub, refmath.Sub)...)
 	cases = append(cases, binary("mul", (*ctx).Mul, refmath.Mul)...)
 	cases = append(cases, binary("div", (*ctx).Div, refmath.Div)...)
-	runOps(t, cases)
+	return cases
 }
 
-func TestUnaryOps(t *testing.T) {
-	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor, lo, hi, bound float64) opCase {
+func TestUnaryOps(t *testing.T) { runOps(t, unaryCases()) }
+
+func unaryCases() []opCase {
+	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor, lo, hi float64, bound *bound) opCase {
 		return opCase{
 			name: name, types: floatTypes, layouts: denseRows, bound: bound,
 			args:  func(d *draw) []arg { ne := d.shape(); return []arg{d.uniform(lo, hi, ne[:]...)} },
@@ -80,60 +84,60 @@ func TestUnaryOps(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return ref(x[0]) },
 		}
 	}
-	// The tables of half precision behind gelu and gelu_quick.
-	const table = 2e-3
-	runOps(t, []opCase{
-		unary("sqr", (*ctx).Sqr, refmath.Sqr, -3, 3, 1e-6),
-		unary("sqrt", (*ctx).Sqrt, refmath.Sqrt, 0, 9, 1e-6),
-		unary("log", (*ctx).Log, refmath.Log, 0.01, 9, 1e-6),
-		unary("sin", (*ctx).Sin, refmath.Sin, -7, 7, 1e-6),
-		unary("cos", (*ctx).Cos, refmath.Cos, -7, 7, 1e-6),
-		unary("abs", (*ctx).Abs, refmath.Abs, -3, 3, 0),
-		unary("sgn", (*ctx).Sgn, refmath.Sgn, -3, 3, 0),
-		unary("neg", (*ctx).Neg, refmath.Neg, -3, 3, 0),
-		unary("step", (*ctx).Step, refmath.Step, -3, 3, 0),
-		unary("tanh", (*ctx).Tanh, refmath.Tanh, -5, 5, 1e-6),
-		unary("elu", (*ctx).Elu, refmath.Elu, -5, 5, 1e-6),
-		unary("relu", (*ctx).Relu, refmath.Relu, -3, 3, 0),
-		unary("sigmoid", (*ctx).Sigmoid, refmath.Sigmoid, -9, 9, 1e-6),
+	return []opCase{
+		unary("sqr", (*ctx).Sqr, refmath.Sqr, -3, 3, few),
+		unary("sqrt", (*ctx).Sqrt, refmath.Sqrt, 0, 9, few),
+		unary("log", (*ctx).Log, refmath.Log, 0.01, 9, few),
+		unary("sin", (*ctx).Sin, refmath.Sin, -7, 7, few),
+		unary("cos", (*ctx).Cos, refmath.Cos, -7, 7, few),
+		unary("abs", (*ctx).Abs, refmath.Abs, -3, 3, exact),
+		unary("sgn", (*ctx).Sgn, refmath.Sgn, -3, 3, exact),
+		unary("neg", (*ctx).Neg, refmath.Neg, -3, 3, exact),
+		unary("step", (*ctx).Step, refmath.Step, -3, 3, exact),
+		unary("tanh", (*ctx).Tanh, refmath.Tanh, -5, 5, few),
+		unary("elu", (*ctx).Elu, refmath.Elu, -5, 5, few),
+		unary("relu", (*ctx).Relu, refmath.Relu, -3, 3, exact),
+		unary("sigmoid", (*ctx).Sigmoid, refmath.Sigmoid, -9, 9, few),
 		unary("gelu", (*ctx).Gelu, refmath.Gelu, -9, 9, table),
 		unary("gelu_quick", (*ctx).GeluQuick, refmath.GeluQuick, -9, 9, table),
-		unary("gelu_erf", (*ctx).GeluErf, refmath.GeluErf, -9, 9, 1e-5),
-		unary("silu", (*ctx).Silu, refmath.Silu, -9, 9, 1e-5),
-		unary("hardswish", (*ctx).HardSwish, refmath.HardSwish, -5, 5, 1e-6),
-		unary("hardsigmoid", (*ctx).HardSigmoid, refmath.HardSigmoid, -5, 5, 1e-6),
-		unary("exp", (*ctx).Exp, refmath.Exp, -5, 3, 1e-6),
-		unary("expm1", (*ctx).Expm1, refmath.Expm1, -5, 3, 1e-6),
-		unary("softplus", (*ctx).Softplus, refmath.Softplus, -30, 30, 1e-6),
-		unary("floor", (*ctx).Floor, refmath.Floor, -5, 5, 0),
-		unary("ceil", (*ctx).Ceil, refmath.Ceil, -5, 5, 0),
-		unary("round", (*ctx).Round, refmath.Round, -5, 5, 0),
-		unary("trunc", (*ctx).Trunc, refmath.Trunc, -5, 5, 0),
+		unary("gelu_erf", (*ctx).GeluErf, refmath.GeluErf, -9, 9, fast),
+		unary("silu", (*ctx).Silu, refmath.Silu, -9, 9, fast),
+		unary("hardswish", (*ctx).HardSwish, refmath.HardSwish, -5, 5, few),
+		unary("hardsigmoid", (*ctx).HardSigmoid, refmath.HardSigmoid, -5, 5, few),
+		unary("exp", (*ctx).Exp, refmath.Exp, -5, 3, few),
+		unary("expm1", (*ctx).Expm1, refmath.Expm1, -5, 3, few),
+		unary("softplus", (*ctx).Softplus, refmath.Softplus, -30, 30, few),
+		unary("floor", (*ctx).Floor, refmath.Floor, -5, 5, exact),
+		unary("ceil", (*ctx).Ceil, refmath.Ceil, -5, 5, exact),
+		unary("round", (*ctx).Round, refmath.Round, -5, 5, exact),
+		unary("trunc", (*ctx).Trunc, refmath.Trunc, -5, 5, exact),
 		func() opCase {
 			k := unary("leaky_relu", func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.LeakyRelu(a, 0.1) },
-				func(a refmath.Tensor) refmath.Tensor { return refmath.LeakyRelu(a, 0.1) }, -3, 3, 1e-6)
+				func(a refmath.Tensor) refmath.Tensor { return refmath.LeakyRelu(a, 0.1) }, -3, 3, few)
 			k.types, k.layouts = []ggml.Type{ggml.F32, ggml.F16}, denseOnly
 			return k
 		}(),
 		func() opCase {
 			k := unary("clamp", func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.Clamp(a, -0.5, 1) },
-				func(a refmath.Tensor) refmath.Tensor { return refmath.Clamp(a, -0.5, 1) }, -3, 3, 0)
+				func(a refmath.Tensor) refmath.Tensor { return refmath.Clamp(a, -0.5, 1) }, -3, 3, exact)
 			k.types = []ggml.Type{ggml.F32, ggml.F16}
 			return k
 		}(),
-	})
+	}
 }
 
-func TestScalarOps(t *testing.T) {
+func TestScalarOps(t *testing.T) { runOps(t, scalarCases()) }
+
+func scalarCases() []opCase {
 	one := func(d *draw) []arg { ne := d.shape(); return []arg{d.normal(ne[:]...)} }
-	runOps(t, []opCase{
+	return []opCase{
 		{
-			name: "scale", layouts: denseOnly, bound: 1e-6, args: one,
+			name: "scale", layouts: denseOnly, bound: few, args: one,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Scale(x[0], -1.5) },
 			want:  func(x refs) refmath.Tensor { return refmath.Scale(x[0], -1.5) },
 		},
 		{
-			name: "scale_bias", layouts: denseOnly, bound: 1e-6, args: one,
+			name: "scale_bias", layouts: denseOnly, bound: few, args: one,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ScaleBias(x[0], 2.5, -0.25) },
 			want:  func(x refs) refmath.Tensor { return refmath.ScaleBias(x[0], 2.5, -0.25) },
 		},
@@ -143,25 +147,27 @@ func TestScalarOps(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.Fill(x[0], 2.5) },
 		},
 		{
-			name: "arange", args: func(*draw) []arg { return nil }, bound: 1e-6,
+			name: "arange", args: func(*draw) []arg { return nil }, bound: few,
 			build: func(c *ctx, _ tensors) *ggml.Tensor { return c.Arange(-1, 7.5, 0.75) },
 			want:  func(refs) refmath.Tensor { return refmath.Arange(-1, 7.5, 0.75) },
 		},
-	})
+	}
 }
 
-func TestGatedOps(t *testing.T) {
+func TestGatedOps(t *testing.T) { runOps(t, gluCases()) }
+
+func gluCases() []opCase {
 	units := []struct {
 		name  string
 		unit  ggml.GLU
 		ref   refmath.GLU
-		bound float64
+		bound *bound
 	}{
-		{"reglu", ggml.ReGLU, refmath.ReGLU, 1e-6},
-		{"geglu", ggml.GeGLU, refmath.GeGLU, 4e-3}, // by table
-		{"swiglu", ggml.SwiGLU, refmath.SwiGLU, 1e-5},
-		{"geglu_erf", ggml.GeGLUErf, refmath.GeGLUErf, 1e-5},
-		{"geglu_quick", ggml.GeGLUQuick, refmath.GeGLUQuick, 4e-3}, // by table
+		{"reglu", ggml.ReGLU, refmath.ReGLU, few},
+		{"geglu", ggml.GeGLU, refmath.GeGLU, table},
+		{"swiglu", ggml.SwiGLU, refmath.SwiGLU, fast},
+		{"geglu_erf", ggml.GeGLUErf, refmath.GeGLUErf, fast},
+		{"geglu_quick", ggml.GeGLUQuick, refmath.GeGLUQuick, table},
 	}
 	types := []ggml.Type{ggml.F32, ggml.F16}
 	var cases []opCase
@@ -185,5 +191,5 @@ func TestGatedOps(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.GateSplit(u.ref, x[0], x[1]) },
 		})
 	}
-	runOps(t, cases)
+	return cases
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestInterpolation(t *testing.T) {
+func TestInterpolation(t *testing.T) { runOps(t, interpolationCases()) }
+
+func interpolationCases() []opCase {
 	var ne [4]int64
 	// scaled draws an operand and the shape of the result. Sizes of dimensions 2
 	// and 3 are multiples: at others the element depends on how a quotient of
@@ -20,7 +22,7 @@ func TestInterpolation(t *testing.T) {
 	}
 	mode := func(name string, mode ggml.ScaleMode, ref func(a refmath.Tensor) refmath.Tensor) opCase {
 		return opCase{
-			name: name, bound: 3e-5, args: scaled, runs: 20,
+			name: name, bound: places, args: scaled, runs: 20,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Interpolate(x[0], mode, ne[:]...) },
 			want:  func(x refs) refmath.Tensor { return ref(x[0]) },
 		}
@@ -55,12 +57,14 @@ func TestInterpolation(t *testing.T) {
 		return refmath.ScaleBilinear(a, [4]int64{3 * a.Ne[0], 3 * a.Ne[1], a.Ne[2], a.Ne[3]}, false)
 	})
 	upscale.build = func(c *ctx, x tensors) *ggml.Tensor { return c.Upscale(x[0], 3, ggml.ScaleBilinear) }
-	runOps(t, append(cases, upscale))
+	return append(cases, upscale)
 }
 
 func ints(v [4]int64) [4]int { return [4]int{int(v[0]), int(v[1]), int(v[2]), int(v[3])} }
 
-func TestImageOps(t *testing.T) {
+func TestImageOps(t *testing.T) { runOps(t, imageCases()) }
+
+func imageCases() []opCase {
 	var before, after [4]int64
 	var n, m int64
 	around := func(d *draw) []arg {
@@ -110,7 +114,7 @@ func TestImageOps(t *testing.T) {
 			},
 		},
 		{
-			name: "timestep_embedding", layouts: denseOnly, bound: 1e-4,
+			name: "timestep_embedding", layouts: denseOnly, bound: angles,
 			args: func(d *draw) []arg {
 				n = d.size(40)
 				return []arg{d.uniform(0, 20, d.size(9))}
@@ -160,7 +164,7 @@ func TestImageOps(t *testing.T) {
 		})
 	}
 	relPos := opCase{
-		name: "add_rel_pos", layouts: denseOnly, bound: 1e-6,
+		name: "add_rel_pos", layouts: denseOnly, bound: few,
 		args: func(d *draw) []arg {
 			n, w, h, batch := d.size(5), d.size(4), d.size(4), d.size(3)
 			return []arg{d.normal(n*n, w*h, batch), d.normal(n, w, h, batch), d.normal(n, w, h, batch)}
@@ -171,5 +175,5 @@ func TestImageOps(t *testing.T) {
 	relPosInPlace := relPos
 	relPosInPlace.name += "_inplace"
 	relPosInPlace.build = func(c *ctx, x tensors) *ggml.Tensor { return c.AddRelPosInPlace(x[0], x[1], x[2]) }
-	runOps(t, append(cases, relPos, inPlace(t, relPosInPlace)))
+	return append(cases, relPos, inPlace(relPosInPlace))
 }

@@ -11,18 +11,29 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// plainTypes are those that Cont, Dup and Concat move.
+// movedTypes are those that Cont, Dup and Concat take.
+var movedTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
+
+// plainTypes are those of them that are converted to each other.
 var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 
-func TestCopies(t *testing.T) {
+// storedTypes lists the quantised types to which the CPU converts.
+func storedTypes() []ggml.Type {
+	none := append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, slowTypes...)
+	return slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() || slices.Contains(none, t) })
+}
+
+func TestCopies(t *testing.T) { runOps(t, copyCases()) }
+
+func copyCases() []opCase {
 	same := func(x refs) refmath.Tensor { return x[0] }
 	cases := []opCase{
 		{
-			name: "cont", types: plainTypes, args: one, want: same,
+			name: "cont", types: movedTypes, args: one, want: same,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0]) },
 		},
 		{
-			name: "dup", types: plainTypes, args: one, want: same,
+			name: "dup", types: movedTypes, args: one, want: same,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Dup(x[0]) },
 		},
 		{
@@ -54,15 +65,40 @@ func TestCopies(t *testing.T) {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
 		})
 	}
-	runOps(t, append(cases,
+	var to ggml.Type
+	return append(cases,
+		opCase{
+			name: "cast_to_quantized", types: storedTypes(), bound: stored, runs: 3, want: same,
+			args: func(d *draw) []arg {
+				to = d.typ
+				return []arg{d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2))}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) },
+		},
+		opCase{
+			name: "copy_to_quantized", types: storedTypes(), layouts: denseOnly, bound: stored, runs: 3, want: same,
+			args: func(d *draw) []arg {
+				a := d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2))
+				return []arg{a, d.normal(a.values.Ne[:]...)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
+		},
 		opCase{
 			name: "cast_quantized", types: slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() }),
-			layouts: denseOnly, bound: 1e-6, runs: 3, want: same,
+			layouts: denseOnly, runs: 3, want: same,
 			args: func(d *draw) []arg {
-				a := d.normal(d.typ.BlockSize()*d.size(2), d.size(4), d.size(2))
-				return []arg{a}
+				return []arg{d.normal(d.rowLen(70), d.size(4), d.size(2))}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.F32) },
+		},
+		opCase{
+			name: "copy_from_quantized", types: slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() }), runs: 3, want: same,
+			layouts: denseRows,
+			args: func(d *draw) []arg {
+				a := d.normal(d.rowLen(70), d.size(4), d.size(2))
+				return []arg{a, d.f32(a.values.Ne[:]...)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
 		},
 		opCase{
 			name: "cast_i32_to_f32", want: same,
@@ -74,31 +110,35 @@ func TestCopies(t *testing.T) {
 			args:  func(d *draw) []arg { return []arg{d.uniform(-9, 9, 7, 3)} },
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.I32) },
 		},
-	))
+	)
 }
 
-// Casting to a quantised type gives about the values that Quantize gives,
-// which searches for the best scales.
-func TestCastToQuantized(t *testing.T) {
-	for _, typ := range weightTypes() {
-		if !typ.Quantized() || typ.NeedsImportance() {
-			continue
-		}
-		for _, m := range machines(t) {
-			src := normal(5, 512)
+// Tensors of any type are copied to their like.
+func TestCopySameType(t *testing.T) {
+	r := rng(9)
+	for _, m := range machines(t)[:2] {
+		for _, typ := range ggml.Types() {
 			leaves, c := ggml.NewContext(), ggml.NewContext()
-			x := leaves.NewTensor(ggml.F32, 256, 2)
-			y := c.Cast(x, typ)
+			a, b := leaves.NewTensor(typ, 256, 5), leaves.NewTensor(typ, 512, 5)
+			y := c.Copy(a, c.View(b, []int64{256, 5}, []int64{b.Stride(1)}, typ.RowSize(256)))
+			if !cpu(t).SupportsOp(y) {
+				require.Contains(t, append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, slowTypes...), typ)
+				c.Close()
+				leaves.Close()
+				continue
+			}
 			buffers, err := leaves.Allocate(ggml.CPUBufferType())
 			require.NoError(t, err)
-			require.NoError(t, ggml.Write(x, src))
-			if cpu(t).SupportsOp(y) {
-				m.compute(t, c.NewGraph(y))
-				got, err := y.Float32s()
-				require.NoError(t, err)
-				want := make([]float32, len(src))
-				require.NoError(t, ggml.Dequantize(want, typ, quantized(t, typ, src, 256)))
-				require.Less(t, refmath.NMSE(got, want), 1e-2, "%v on %s", typ, m.name)
+			want := make([]byte, a.NumBytes())
+			for i := range want {
+				want[i] = byte(r.Uint32())
+			}
+			require.NoError(t, a.WriteBytes(want, 0))
+			m.compute(t, c.NewGraph(y))
+			got := make([]byte, a.Stride(1))
+			for row := range int64(5) {
+				require.NoError(t, b.ReadBytes(got, row*b.Stride(1)+typ.RowSize(256)))
+				require.Equal(t, want[row*a.Stride(1):(row+1)*a.Stride(1)], got, "%v", typ)
 			}
 			buffers.Close()
 			c.Close()
@@ -107,8 +147,10 @@ func TestCastToQuantized(t *testing.T) {
 	}
 }
 
-func TestShapes(t *testing.T) {
-	runOps(t, []opCase{
+func TestShapes(t *testing.T) { runOps(t, shapeCases()) }
+
+func shapeCases() []opCase {
+	return []opCase{
 		{
 			name: "reshape", layouts: denseOnly,
 			args:  func(d *draw) []arg { return []arg{d.normal(6, d.size(4), 5)} },
@@ -116,10 +158,10 @@ func TestShapes(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.Reshape(x[0], 10, int64(x[0].Len())/30, 3) },
 		},
 		{
-			name: "view", layouts: denseOnly,
+			name: "view", layouts: denseOnly, inBytes: true,
 			args: func(d *draw) []arg { return []arg{d.normal(9, 7, 2)} },
 			build: func(c *ctx, x tensors) *ggml.Tensor {
-				return c.Cont(c.View(x[0], []int64{4, 3, 2}, []int64{2 * 9 * 4, 63 * 4}, (9+2)*4))
+				return c.View(x[0], []int64{4, 3, 2}, []int64{2 * 9 * 4, 63 * 4}, (9+2)*4)
 			},
 			want: func(x refs) refmath.Tensor {
 				return refmath.View(x[0], [4]int64{4, 3, 2, 1}, [3]int64{18, 63, 0}, 11)
@@ -150,7 +192,7 @@ func TestShapes(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.Repeat(x[0], 6, 2, 2) },
 		},
 		{
-			name: "repeat_back", layouts: denseRows, bound: 1e-6,
+			name: "repeat_back", layouts: denseRows, bound: few,
 			args: func(d *draw) []arg {
 				n := d.size(9)
 				return []arg{d.normal(2*n, 4, 3, 2), d.f32(n, 2, 1, 2)}
@@ -163,10 +205,16 @@ func TestShapes(t *testing.T) {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Pad(x[0], [4]int{1, 2, 0, 3}) },
 			want:  func(x refs) refmath.Tensor { return refmath.Pad(x[0], 1, 2, 0, 3) },
 		},
-	})
+	}
+}
+
+func TestConcat(t *testing.T) { runOps(t, concatCases()) }
+
+func concatCases() []opCase {
+	var cases []opCase
 	for dim := range 4 {
-		runOps(t, []opCase{{
-			name: "concat" + string(rune('0'+dim)), types: plainTypes, layouts: anyLayout,
+		k := opCase{
+			name: "concat" + string(rune('0'+dim)), types: append([]ggml.Type{ggml.I32}, plainTypes...), layouts: anyLayout,
 			args: func(d *draw) []arg {
 				a := d.shape()
 				b := a
@@ -175,11 +223,17 @@ func TestShapes(t *testing.T) {
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Concat(x[0], x[1], dim) },
 			want:  func(x refs) refmath.Tensor { return refmath.Concat(x[0], x[1], dim) },
-		}})
+		}
+		long := k
+		long.name, long.types, long.layouts = k.name+"_i64", []ggml.Type{ggml.I64}, denseRows
+		cases = append(cases, k, long)
 	}
+	return cases
 }
 
-func TestParts(t *testing.T) {
+func TestParts(t *testing.T) { runOps(t, partCases()) }
+
+func partCases() []opCase {
 	// The part of a [9, 7, 2, 2] that begins at (2, 1, 0, 0).
 	strides, offset := [3]int64{9, 63, 126}, int64(11)
 	inBytes := [3]int64{4 * 9, 4 * 63, 4 * 126}
@@ -188,9 +242,9 @@ func TestParts(t *testing.T) {
 		b.layout = denseRows[d.IntN(len(denseRows))]
 		return []arg{d.f32(9, 7, 2, 2), b}
 	}
-	runOps(t, []opCase{
+	return []opCase{
 		{
-			name: "acc", args: args, bound: 1e-6,
+			name: "acc", args: args, bound: few,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Acc(x[0], x[1], inBytes, 4*offset) },
 			want:  func(x refs) refmath.Tensor { return refmath.Acc(x[0], x[1], strides, offset) },
 		},
@@ -199,17 +253,19 @@ func TestParts(t *testing.T) {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Set(x[0], x[1], inBytes, 4*offset) },
 			want:  func(x refs) refmath.Tensor { return refmath.Set(x[0], x[1], strides, offset) },
 		},
-	})
+	}
 }
 
-func TestRows(t *testing.T) {
+func TestRows(t *testing.T) { runOps(t, rowCases()) }
+
+func rowCases() []opCase {
 	back := func(ids refs) refmath.Tensor { return refmath.GetRowsBack(ids[0], ids[1], ids[2].Ne[1]) }
-	runOps(t, []opCase{
+	cases := []opCase{
 		{
-			name: "get_rows", types: weightTypes(), layouts: denseRows, bound: 1e-6, runs: 4,
+			name: "get_rows", types: weightTypes(), layouts: denseRows, runs: 4,
 			args: func(d *draw) []arg {
 				rows, p, q := d.size(9), d.size(3), d.size(2)
-				return []arg{d.matrix(d.depth(), rows, p, q), d.ids(rows, d.size(5), p, q)}
+				return []arg{d.normal(d.depth(), rows, p, q), d.ids(rows, d.size(5), p, q)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRows(x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.GetRows(x[0], x[1]) },
@@ -221,19 +277,19 @@ func TestRows(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.GetRows(x[0], x[1]) },
 		},
 		{
-			name: "get_rows_back", layouts: denseOnly, bound: 1e-6, want: back,
+			name: "get_rows_back", layouts: denseOnly, bound: few, want: back,
 			args: func(d *draw) []arg {
 				n, rows, k := d.size(40), d.size(9), d.size(9)
 				return []arg{d.normal(n, k), d.ids(rows, k), d.f32(n, rows)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRowsBack(x[0], x[1], x[2]) },
 		},
-	})
+	}
 	for _, ids := range []ggml.Type{ggml.I32, ggml.I64} {
-		runOps(t, []opCase{{
-			name: "set_rows_" + ids.String(), types: plainTypes, layouts: denseOnly,
+		cases = append(cases, opCase{
+			name: "set_rows_" + ids.String(), types: append(storedTypes(), plainTypes...), layouts: denseOnly, bound: stored,
 			args: func(d *draw) []arg {
-				n, rows, p, q := d.size(40), 3+d.size(5), d.size(3), d.size(2)
+				n, rows, p, q := d.rowLen(40), 3+d.size(5), d.size(3), d.size(2)
 				k := 1 + d.Int64N(3)
 				to := refmath.New(k, p, q)
 				for i := range to.Len() / int(k) {
@@ -247,8 +303,9 @@ func TestRows(t *testing.T) {
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SetRows(x[0], x[1], x[2]) },
 			want:  func(x refs) refmath.Tensor { return refmath.SetRows(x[0], x[1], x[2]) },
-		}})
+		})
 	}
+	return cases
 }
 
 // Write and Read are inverse to each other through any view, and leave what

@@ -13,52 +13,28 @@ func weightTypes() []ggml.Type {
 	return slices.DeleteFunc(ggml.Types(), func(t ggml.Type) bool { return !t.CanQuantize() })
 }
 
-// The CPU converts the second operand of a product to what the dot product of
-// the first one's type takes.
-func productNMSE(t ggml.Type) float64 {
-	switch t {
-	case ggml.F32:
-		return 1e-12
-	case ggml.F16:
-		return 1e-6
-	case ggml.BF16:
-		return 1e-4
-	}
-	return 1e-3
-}
-
-// matrix draws [blocks·k, n, p, q] of the run's type.
-func (d *draw) matrix(k, n, p, q int64) arg {
-	a := d.normal(k, n, p, q)
-	if d.typ.NeedsImportance() {
-		a.layout = dense
-	}
-	return a
-}
-
 // depth draws the length of a dot product.
 func (d *draw) depth() int64 {
-	if block := d.typ.BlockSize(); block > 1 {
-		return block * d.size(2)
-	}
-	return d.size(90)
+	return d.rowLen(90)
 }
 
-func TestMatrixOps(t *testing.T) {
-	runOps(t, []opCase{
+func TestMatrixOps(t *testing.T) { runOps(t, matrixCases()) }
+
+func matrixCases() []opCase {
+	return []opCase{
 		{
-			name: "mul_mat", types: weightTypes(), layouts: denseRows, nmse: productNMSE,
+			name: "mul_mat", types: weightTypes(), layouts: denseRows, bound: products,
 			args: func(d *draw) []arg {
 				k, p, q := d.depth(), d.size(2), d.size(2)
 				b := d.f32(k, d.size(40), p*d.size(3), q*d.size(2))
 				b.layout = d.layout()
-				return []arg{d.matrix(k, d.size(40), p, q), b}
+				return []arg{d.normal(k, d.size(40), p, q), b}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.MulMat(x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
 		},
 		{
-			name: "mul_mat_one_type", types: floatTypes, layouts: denseRows, nmse: productNMSE,
+			name: "mul_mat_one_type", types: floatTypes, layouts: denseRows, bound: products,
 			args: func(d *draw) []arg {
 				k := d.depth()
 				return []arg{d.normal(k, d.size(40)), d.normal(k, d.size(40), d.size(3), d.size(2))}
@@ -67,7 +43,7 @@ func TestMatrixOps(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
 		},
 		{
-			name: "mul_mat_id", types: weightTypes(), layouts: denseOnly, nmse: productNMSE,
+			name: "mul_mat_id", types: weightTypes(), layouts: denseOnly, bound: products,
 			args: func(d *draw) []arg {
 				k, experts, used, n := d.depth(), 1+d.size(4), d.size(3), d.size(9)
 				slots := used
@@ -75,27 +51,27 @@ func TestMatrixOps(t *testing.T) {
 					slots = 1
 				}
 				b := d.f32(k, slots, n)
-				return []arg{d.matrix(k, d.size(20), experts, 1), b, d.ids(experts, used, n)}
+				return []arg{d.normal(k, d.size(20), experts, 1), b, d.ids(experts, used, n)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.MulMatID(x[0], x[1], x[2]) },
 			want:  func(x refs) refmath.Tensor { return refmath.MulMatID(x[0], x[1], x[2]) },
 		},
 		{
 			name: "out_prod", types: slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return t == ggml.BF16 || t == ggml.F16 }),
-			layouts: denseRows, nmse: func(ggml.Type) float64 { return 1e-12 },
+			layouts: denseRows, bound: products,
 			args: func(d *draw) []arg {
 				k, p, q := d.size(40), d.size(2), d.size(2)
 				b := d.f32(d.size(40), k, p, q)
 				if d.typ == ggml.F32 {
 					b = d.f32(d.size(40), k, p*d.size(2), q*d.size(2))
 				}
-				return []arg{d.matrix(d.depth(), k, p, q), b}
+				return []arg{d.normal(d.depth(), k, p, q), b}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.OutProd(x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.OutProd(x[0], x[1]) },
 		},
 		{
-			name: "out_prod_transposed", nmse: func(ggml.Type) float64 { return 1e-12 }, layouts: denseOnly,
+			name: "out_prod_transposed", bound: products, layouts: denseOnly,
 			args: func(d *draw) []arg {
 				k := d.size(40)
 				return []arg{d.normal(d.size(40), k), d.normal(k, d.size(40))}
@@ -109,5 +85,42 @@ func TestMatrixOps(t *testing.T) {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Diag(x[0]) },
 			want:  func(x refs) refmath.Tensor { return refmath.Diag(x[0]) },
 		},
-	})
+	}
+}
+
+func TestTiledOps(t *testing.T) { runOps(t, tiledCases()) }
+
+// tiledCases are products in F32 whatever the type of the matrix.
+func tiledCases() []opCase {
+	whole := *products
+	whole.half, whole.brain, whole.quantized = whole.products, whole.products, whole.products
+	return []opCase{
+		{
+			name: "tiled_mul_mat", types: weightTypes(), layouts: denseOnly, bound: &whole, runs: 4,
+			args: func(d *draw) []arg {
+				k, p, q := d.depth(), d.size(2), d.size(2)
+				return []arg{d.normal(k, d.size(300), p, q), d.f32(k, d.size(40), p, q)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMat(x[0], x[1]) },
+			want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
+		},
+		{
+			name: "tiled_mul_mat_x", types: weightTypes(), layouts: denseOnly, bound: &whole, runs: 4,
+			args: func(d *draw) []arg {
+				m, p, q := d.size(300), d.size(2), d.size(2)
+				return []arg{d.normal(d.depth(), m, p, q), d.f32(m, d.size(40), p, q)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatX(x[0], x[1]) },
+			want:  func(x refs) refmath.Tensor { return refmath.OutProd(x[0], refmath.Transpose(x[1])) },
+		},
+		{
+			name: "tiled_mul_mat_w", layouts: denseOnly, bound: products,
+			args: func(d *draw) []arg {
+				n, p, q := d.size(40), d.size(2), d.size(2)
+				return []arg{d.f32(d.size(90), n, p, q), d.f32(d.size(300), n, p, q)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatW(x[0], x[1]) },
+			want:  func(x refs) refmath.Tensor { return refmath.OutProd(x[0], x[1]) },
+		},
+	}
 }

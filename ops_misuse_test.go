@@ -22,6 +22,11 @@ func TestMoreOpErrors(t *testing.T) {
 		build func(m *misuse)
 		want  string
 	}{
+		{func(m *misuse) { m.c.FlashAttention(m.c.Transpose(m.a), m.a, m.a, nil, 1, 0, 0) }, "flash_attn_ext(a (transposed) f32[3, 4], a f32[4, 3], a f32[4, 3]): the rows of q must be contiguous; call Cont"},
+		{func(m *misuse) { m.c.Acc(m.a, m.c.Transpose(m.a), [3]int64{12, 48, 48}, 0) }, "acc(a f32[4, 3], a (transposed) f32[3, 4]): the rows of b must be contiguous; call Cont"},
+		{func(m *misuse) { m.c.Clamp(m.c.Transpose(m.a), 0, 1) }, "clamp(a (transposed) f32[3, 4]): the rows of a must be contiguous; call Cont"},
+		{func(m *misuse) { m.c.RepeatBack(m.c.Transpose(m.a), m.c.Transpose(m.a)) }, "repeat_back(a (transposed) f32[3, 4], a (transposed) f32[3, 4]): the rows of a must be contiguous; call Cont"},
+		{func(m *misuse) { m.c.Copy(m.c.Transpose(m.q), m.c.NewTensor(ggml.F32, 2, 32)) }, "cpy(q (transposed) q8_0[2, 32], leaf f32[2, 32]): the rows of a must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.Conv2D(kernel(m), m.a, dims2{}) }, "conv_2d(k f32[3, 3, 2, 4], a f32[4, 3]): the channels differ: ne2 of the kernel is 2, ne2 of the data 1"},
 		{func(m *misuse) { m.c.Conv2D(kernel(m), image(m), dims2{{Stride: -1}}) }, "conv_2d(k f32[3, 3, 2, 4], x f32[8, 8, 2]): dimension 0: stride -1, padding 0, dilation 1; stride and dilation must be at least 1, padding at least 0, none above 1048576"},
 		{func(m *misuse) { m.c.Conv2D(kernel(m), image(m), dims2{{}, {Dilation: 4}}) }, "conv_2d(k f32[3, 3, 2, 4], x f32[8, 8, 2]): dimension 1: a kernel of 3 with dilation 4 does not fit into 8 and a padding of 0"},
@@ -122,4 +127,8 @@ func TestBackwardOfUnusedKernel(t *testing.T) {
 	y := c.Im2Col(kernel, x, ggml.F32, ggml.ConvDim{}, ggml.ConvDim{})
 	g := c.NewTrainingGraph(c.Sum(y).SetLoss())
 	require.ErrorContains(t, g.Backward(), "the kernel is a parameter, but no later op uses its values")
+
+	a, b := c.NewTensor(ggml.F32, 4).SetParam(), c.NewTensor(ggml.F32, 4).SetParam()
+	g = c.NewTrainingGraph(c.Sum(c.Copy(a, b)).SetLoss())
+	require.ErrorContains(t, g.Backward(), "the parameter is overwritten by the copy, so that it has no gradient")
 }

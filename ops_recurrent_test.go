@@ -10,7 +10,9 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestRecurrentOps(t *testing.T) {
+func TestRecurrentOps(t *testing.T) { runOps(t, recurrentCases()) }
+
+func recurrentCases() []opCase {
 	// several operands [n, heads, tokens], and a state.
 	several := func(count int, sizes ...int64) func(d *draw) []arg {
 		return func(d *draw) []arg {
@@ -25,7 +27,7 @@ func TestRecurrentOps(t *testing.T) {
 	}
 	delta := func(gate bool) opCase {
 		return opCase{
-			name: fmt.Sprintf("gated_delta_net_%v", gate), layouts: denseOnly, bound: 1e-4,
+			name: fmt.Sprintf("gated_delta_net_%v", gate), layouts: denseOnly, bound: fed,
 			args: func(d *draw) []arg {
 				n, groups, tokens, sequences := []int64{1, 4, 8, 16, 20, 32}[d.IntN(6)], d.size(2), d.size(5), d.size(3)
 				heads, gates := groups*d.size(2), int64(1)
@@ -44,7 +46,7 @@ func TestRecurrentOps(t *testing.T) {
 	}
 	scan := func(scalar bool) opCase {
 		return opCase{
-			name: fmt.Sprintf("ssm_scan_%v", scalar), layouts: denseOnly, bound: 1e-4,
+			name: fmt.Sprintf("ssm_scan_%v", scalar), layouts: denseOnly, bound: fed,
 			args: func(d *draw) []arg {
 				size, n, groups, tokens, sequences := []int64{1, 4, 16, 20, 64}[d.IntN(5)], d.size(5), d.size(3), d.size(5), d.size(3)
 				heads, rows, states := groups*d.size(2), size, sequences+d.size(3)-1
@@ -61,10 +63,10 @@ func TestRecurrentOps(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.SSMScan(x[0], x[1], x[2], x[3], x[4], x[5], x[6]) },
 		}
 	}
-	runOps(t, []opCase{
+	return []opCase{
 		delta(false), delta(true), scan(false), scan(true),
 		{
-			name: "rwkv_wkv6", layouts: denseOnly, bound: 1e-4,
+			name: "rwkv_wkv6", layouts: denseOnly, bound: fed,
 			args: func(d *draw) []arg {
 				x := several(4, 1, 4, 8, 16, 20, 32)(d)
 				ne := x[0].values.Ne
@@ -74,12 +76,12 @@ func TestRecurrentOps(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.RWKV6(x[0], x[1], x[2], x[5], x[3], x[4]) },
 		},
 		{
-			name: "rwkv_wkv7", layouts: denseOnly, bound: 1e-3, args: several(6, 64, 128),
+			name: "rwkv_wkv7", layouts: denseOnly, bound: fed, args: several(6, 64, 128),
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RWKV7(x[0], x[1], x[2], x[3], x[4], x[5], x[6]) },
 			want:  func(x refs) refmath.Tensor { return refmath.RWKV7(x[0], x[1], x[2], x[3], x[4], x[5], x[6]) },
 		},
 		{
-			name: "gated_linear_attn", layouts: denseOnly, bound: 1e-4, args: several(4, 1, 4, 8, 16, 20, 32),
+			name: "gated_linear_attn", layouts: denseOnly, bound: fed, args: several(4, 1, 4, 8, 16, 20, 32),
 			build: func(c *ctx, x tensors) *ggml.Tensor {
 				return c.GatedLinearAttention(x[0], x[1], x[2], x[3], x[4], 0.25)
 			},
@@ -88,7 +90,7 @@ func TestRecurrentOps(t *testing.T) {
 			},
 		},
 		{
-			name: "ssm_conv", layouts: denseOnly, bound: 1e-5,
+			name: "ssm_conv", layouts: denseOnly, bound: sums,
 			args: func(d *draw) []arg {
 				k, channels := d.size(5), d.size(20)
 				return []arg{d.normal(k-1+d.size(6), channels, d.size(3)), d.normal(k, channels)}
@@ -97,7 +99,7 @@ func TestRecurrentOps(t *testing.T) {
 			want:  func(x refs) refmath.Tensor { return refmath.SSMConv(x[0], x[1]) },
 		},
 		{
-			name: "solve_tri", layouts: denseOnly, bound: 1e-3,
+			name: "solve_tri", layouts: denseOnly, bound: fed,
 			args: func(d *draw) []arg {
 				n, p, q := d.size(12), d.size(3), d.size(2)
 				a := d.uniform(-0.5, 0.5, n, n, p, q)
@@ -111,7 +113,7 @@ func TestRecurrentOps(t *testing.T) {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SolveTri(x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.SolveTri(x[0], x[1]) },
 		},
-	})
+	}
 }
 
 // More threads than heads.

@@ -1,12 +1,9 @@
 package ggml_test
 
 import (
-	"context"
 	"math"
 	"slices"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
@@ -26,30 +23,43 @@ const eps = 1e-5
 
 var eps64 = float64(float32(eps))
 
-func TestReductions(t *testing.T) {
-	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor, bound float64) opCase {
+func TestReductions(t *testing.T) { runOps(t, reductionCases()) }
+
+func reductionCases() []opCase {
+	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor, bound *bound) opCase {
 		return opCase{
 			name: name, layouts: denseRows, bound: bound, args: one,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return build(c, x[0]) },
 			want:  func(x refs) refmath.Tensor { return ref(x[0]) },
 		}
 	}
-	sum := unary("sum", (*ctx).Sum, refmath.Sum, 1e-5)
+	var k int
+	sum := unary("sum", (*ctx).Sum, refmath.Sum, sums)
 	half := sum
-	half.types, half.bound = []ggml.Type{ggml.F16, ggml.BF16}, 5e-2 // added up in the type itself
-	argmax := unary("argmax", (*ctx).ArgMax, refmath.ArgMax, 0)
+	half.name, half.types, half.bound = "sum_half", []ggml.Type{ggml.F16, ggml.BF16}, coarse
+	argmax := unary("argmax", (*ctx).ArgMax, refmath.ArgMax, exact)
 	argmax.args = func(d *draw) []arg { return []arg{d.normal(d.size(70), d.size(5))} }
 	sorted := func(name string, order ggml.SortOrder) opCase {
 		k := unary(name, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ArgSort(a, order) },
-			func(a refmath.Tensor) refmath.Tensor { return refmath.ArgSort(a, order == ggml.Descending) }, 0)
+			func(a refmath.Tensor) refmath.Tensor { return refmath.ArgSort(a, order == ggml.Descending) }, exact)
 		k.layouts = evenRows
 		return k
 	}
-	runOps(t, []opCase{
+	return []opCase{
 		sum, half, argmax, sorted("argsort", ggml.Ascending), sorted("argsort_descending", ggml.Descending),
-		unary("sum_rows", (*ctx).SumRows, refmath.SumRows, 1e-5),
-		unary("mean", (*ctx).Mean, refmath.Mean, 1e-5),
-		unary("cumsum", (*ctx).CumSum, refmath.CumSum, 1e-5),
+		unary("sum_rows", (*ctx).SumRows, refmath.SumRows, sums),
+		unary("mean", (*ctx).Mean, refmath.Mean, sums),
+		unary("cumsum", (*ctx).CumSum, refmath.CumSum, sums),
+		{
+			name: "top_k", layouts: evenRows, unordered: true,
+			args: func(d *draw) []arg {
+				a := one(d)
+				k = int(d.size(a[0].values.Ne[0]))
+				return a
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.TopK(x[0], k) },
+			want:  func(x refs) refmath.Tensor { return refmath.TopK(x[0], int64(k)) },
+		},
 		{
 			name: "count_equal", layouts: denseOnly,
 			args: func(d *draw) []arg {
@@ -59,26 +69,15 @@ func TestReductions(t *testing.T) {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.CountEqual(x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.CountEqual(x[0], x[1]) },
 		},
-	})
-}
-
-// The order of top_k is not defined.
-func TestTopK(t *testing.T) {
-	for _, m := range machines(t) {
-		a := arg{values: refmath.Normal(rng(1), 1, 50, 3, 2), typ: ggml.F32}
-		got, shape := m.eval(t, []arg{a}, func(c *ctx, x tensors) *ggml.Tensor { return c.TopK(x[0], 7) })
-		require.Equal(t, [4]int64{7, 3, 2, 1}, shape)
-		want := refmath.TopK(a.values, 7).Float32()
-		for i := 0; i < len(want); i += 7 {
-			require.ElementsMatch(t, want[i:i+7], got[i:i+7], m.name)
-		}
 	}
 }
 
-func TestNorms(t *testing.T) {
+func TestNorms(t *testing.T) { runOps(t, normCases()) }
+
+func normCases() []opCase {
 	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor) opCase {
 		return opCase{
-			name: name, layouts: denseRows, bound: 1e-5, args: func(d *draw) []arg {
+			name: name, layouts: denseRows, bound: sums, args: func(d *draw) []arg {
 				ne := d.shape()
 				return []arg{d.normal(ne[0]+3, ne[1], ne[2], ne[3])}
 			},
@@ -90,7 +89,7 @@ func TestNorms(t *testing.T) {
 		func(a refmath.Tensor) refmath.Tensor { return refmath.GroupNorm(a, 2, eps64) })
 	group.layouts = denseOnly
 	group.args = func(d *draw) []arg { return []arg{d.normal(2+d.size(9), d.size(4), 2*d.size(3), d.size(2))} }
-	runOps(t, []opCase{
+	return []opCase{
 		group,
 		unary("norm", func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.Norm(a, eps) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.Norm(a, eps64) }),
@@ -98,13 +97,15 @@ func TestNorms(t *testing.T) {
 			func(a refmath.Tensor) refmath.Tensor { return refmath.RMSNorm(a, eps64) }),
 		unary("l2_norm", func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.L2Norm(a, eps) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.L2Norm(a, eps64) }),
-	})
+	}
 }
 
-func TestSoftMax(t *testing.T) {
+func TestSoftMax(t *testing.T) { runOps(t, softMaxCases()) }
+
+func softMaxCases() []opCase {
 	masked := func(name string, mask ggml.Type, heads int64, maxBias float32) opCase {
 		return opCase{
-			name: name, layouts: denseOnly, bound: 2e-6,
+			name: name, layouts: denseOnly, bound: fast,
 			args: func(d *draw) []arg {
 				n, rows, batch := d.size(40), d.size(6), d.size(3)
 				m := refmath.Normal(d.Rand, 1, n, rows+d.size(2), 1, 1)
@@ -121,9 +122,9 @@ func TestSoftMax(t *testing.T) {
 			},
 		}
 	}
-	runOps(t, []opCase{
+	return []opCase{
 		{
-			name: "soft_max", layouts: denseOnly, bound: 1e-6, args: one,
+			name: "soft_max", layouts: denseOnly, bound: fast, args: one,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMax(x[0]) },
 			want:  func(x refs) refmath.Tensor { return refmath.SoftMax(x[0]) },
 		},
@@ -140,7 +141,7 @@ func TestSoftMax(t *testing.T) {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.DiagMaskZero(x[0], 0) },
 			want:  func(x refs) refmath.Tensor { return refmath.DiagMaskZero(x[0], 0) },
 		},
-	})
+	}
 }
 
 // ropes gives variants of rotary embedding over 8 dimensions, for both sides.
@@ -175,7 +176,9 @@ func ropes() map[string]struct {
 	}
 }
 
-func TestRoPE(t *testing.T) {
+func TestRoPE(t *testing.T) { runOps(t, ropeCases()) }
+
+func ropeCases() []opCase {
 	var cases []opCase
 	for name, v := range ropes() {
 		args := func(d *draw) []arg {
@@ -200,92 +203,118 @@ func TestRoPE(t *testing.T) {
 			return p
 		}
 		cases = append(cases, opCase{
-			name: "rope_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: 3e-5, args: args,
+			name: "rope_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles, args: args,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPE(x[0], x[1], factors(x), v.lib) },
 			want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], reference(x)) },
 		}, opCase{
-			name: "rope_back_" + name, layouts: denseRows, bound: 3e-5, args: args,
+			name: "rope_back_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles, args: args,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEBack(x[0], x[1], factors(x), v.lib) },
 			want:  func(x refs) refmath.Tensor { return refmath.RopeExtBack(x[0], x[1], reference(x)) },
 		})
 	}
 	slices.SortFunc(cases, func(a, b opCase) int { return slices.Compare([]byte(a.name), []byte(b.name)) })
-	runOps(t, cases)
+	return cases
 }
 
-func TestFlashAttention(t *testing.T) {
-	flash := func(name string, withMask bool, maxBias, softcap float32) opCase {
+func TestFlashAttention(t *testing.T) { runOps(t, attentionCases()) }
+
+// attentionCases have keys and values of all types, and of two.
+func attentionCases() []opCase {
+	type variant struct {
+		name             string
+		keys, values     bool // have the case's type, else F32
+		mask, sinks      bool
+		maxBias, softcap float32
+	}
+	flash := func(v variant) opCase {
 		return opCase{
-			name: name, types: []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0}, layouts: denseOnly,
-			// q is rounded to the type, values are added up in half precision.
-			nmse: func(typ ggml.Type) float64 {
-				if typ == ggml.F32 {
-					return 1e-5
-				}
-				return 2e-4
-			},
+			name: "flash_" + v.name, types: weightTypes(), layouts: denseOnly, bound: attention, runs: 3,
 			args: func(d *draw) []arg {
-				n, kv, kvHeads, batch := d.size(5), d.size(40), d.size(2), d.size(2)
-				q := d.f32(64, n, 2*kvHeads, batch)
-				args := []arg{q, d.normal(64, kv, kvHeads, batch), d.normal(32, kv, kvHeads, batch)}
-				if withMask {
-					mask := refmath.Normal(d.Rand, 1, kv, n)
-					args = append(args, arg{values: rounded(mask, ggml.F16), typ: ggml.F16})
+				n, kv, heads, batch := d.size(5), d.size(40), d.size(2), d.size(2)
+				long, short := max(64, d.block, d.typ.BlockSize()), max(32, d.block, d.typ.BlockSize())
+				k, values := d.f32(long, kv, heads, batch), d.f32(short, kv, heads, batch)
+				if v.keys {
+					k = d.normal(k.values.Ne[:]...)
 				}
-				return args
+				if v.values {
+					values = d.normal(values.values.Ne[:]...)
+				}
+				return []arg{d.f32(long, n, 2*heads, batch), k, values, d.f32(kv, n).as(ggml.F16), d.f32(2 * heads)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor {
-				var mask *ggml.Tensor
-				if withMask {
-					mask = x[3]
+				mask := x[3]
+				if !v.mask {
+					mask = nil
 				}
-				return c.FlashAttention(x[0], x[1], x[2], mask, 0.125, maxBias, softcap)
+				if v.sinks {
+					return c.FlashAttentionSinks(x[0], x[1], x[2], mask, x[4], 0.125, v.maxBias, v.softcap)
+				}
+				return c.FlashAttention(x[0], x[1], x[2], mask, 0.125, v.maxBias, v.softcap)
 			},
 			want: func(x refs) refmath.Tensor {
-				var mask refmath.Tensor
-				if withMask {
-					mask = x[3]
+				mask, sinks := x[3], x[4]
+				if !v.mask {
+					mask = refmath.Tensor{}
 				}
-				return refmath.FlashAttnExt(x[0], x[1], x[2], mask, refmath.Tensor{}, 0.125, float64(maxBias), float64(softcap))
+				if !v.sinks {
+					sinks = refmath.Tensor{}
+				}
+				return refmath.FlashAttnExt(x[0], x[1], x[2], mask, sinks, 0.125, float64(v.maxBias), float64(v.softcap))
 			},
 		}
 	}
-	runOps(t, []opCase{
-		flash("flash", false, 0, 0),
-		flash("flash_mask", true, 0, 0),
-		flash("flash_alibi", true, 8, 0),
-		flash("flash_softcap", true, 0, 5),
-	})
+	cases := []opCase{
+		flash(variant{name: "alibi", keys: true, values: true, mask: true, maxBias: 8}),
+		flash(variant{name: "softcap", keys: true, values: true, mask: true, softcap: 5}),
+	}
+	for _, v := range []variant{{name: "keys", keys: true}, {name: "values", values: true}, {name: "both", keys: true, values: true}} {
+		cases = append(cases, flash(v))
+		v.mask = true
+		v.name += "_mask"
+		cases = append(cases, flash(v))
+		v.sinks = true
+		v.name += "_sinks"
+		cases = append(cases, flash(v))
+	}
+	return cases
 }
 
-func TestOptimizerSteps(t *testing.T) {
+func TestOptimizerSteps(t *testing.T) { runOps(t, optimizerCases()) }
+
+func optimizerCases() []opCase {
 	p := refmath.AdamWAt(3, 0.01, 0.9, 0.99, 1e-8, 0.1)
-	for _, m := range machines(t) {
-		c := ggml.NewContext()
-		r := rng(7)
-		w, g := refmath.Normal(r, 1, 33, 3), refmath.Normal(r, 1, 33, 3)
-		m1, v1 := refmath.Normal(r, 0.1, 33, 3), refmath.Uniform(r, 0.01, 0.1, 33, 3)
-		leaf := func(v refmath.Tensor) *ggml.Tensor { return c.NewTensor(ggml.F32, v.Ne[0], v.Ne[1]) }
-		wt, gt, mt, vt := leaf(w).SetParam(), leaf(g), leaf(m1), leaf(v1)
-		st := leaf(w).SetParam()
-		pt, sp := c.NewTensor(ggml.F32, 7), c.NewTensor(ggml.F32, 2)
-		buffers, err := c.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
-		for x, v := range map[*ggml.Tensor]refmath.Tensor{wt: w, gt: g, mt: m1, vt: v1, st: w} {
-			require.NoError(t, ggml.Write(x, v.Float32()))
-		}
-		require.NoError(t, ggml.Write(pt, []float32{0.01, 0.9, 0.99, 1e-8, 0.1, float32(p.Beta1H), float32(p.Beta2H)}))
-		require.NoError(t, ggml.Write(sp, []float32{0.05, 0.1}))
-		graph := c.NewGraph(c.OptStepAdamW(wt, gt, mt, vt, pt), c.OptStepSGD(st, gt, sp))
-		require.NoError(t, m.sched.Alloc(graph))
-		require.NoError(t, m.sched.Compute(context.Background(), graph))
-		newW, newM, newV := refmath.OptStepAdamW(w, g, m1, v1, p)
-		requireNear(t, numbers(t, wt), newW, 1e-6, nil)
-		requireNear(t, numbers(t, mt), newM, 1e-6, nil)
-		requireNear(t, numbers(t, vt), newV, 1e-6, nil)
-		requireNear(t, numbers(t, st), refmath.OptStepSGD(w, g, 0.05, 0.1), 1e-6, nil)
-		require.NoError(t, m.sched.Reset())
-		buffers.Close()
-		c.Close()
+	sgd := refmath.From([]float64{0.05, 0.1})
+	args := func(d *draw) []arg {
+		ne := d.shape()
+		m, v := refmath.Normal(d.Rand, 0.1, ne[:]...), refmath.Uniform(d.Rand, 0.01, 0.1, ne[:]...)
+		params := p.Tensor()
+		return []arg{d.normal(ne[:]...), d.normal(ne[:]...), {values: m}, {values: v}, {values: params}, {values: sgd}}
+	}
+	adamW := func(c *ctx, x tensors) *ggml.Tensor {
+		return c.OptStepAdamW(x[0].SetParam(), x[1], x[2], x[3], x[4])
+	}
+	return []opCase{
+		inPlace(opCase{
+			name: "opt_step_adamw", layouts: denseOnly, bound: few, args: args, build: adamW,
+			want: func(x refs) refmath.Tensor {
+				w, _, _ := refmath.OptStepAdamW(x[0], x[1], x[2], x[3], p)
+				return w
+			},
+		}),
+		{
+			name: "opt_step_adamw_moments", layouts: denseOnly, bound: few, args: args,
+			build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.Concat(c.Concat(adamW(c, x), x[2], 0), x[3], 0)
+			},
+			want: func(x refs) refmath.Tensor {
+				w, m, v := refmath.OptStepAdamW(x[0], x[1], x[2], x[3], p)
+				return refmath.Concat(refmath.Concat(w, m, 0), v, 0)
+			},
+		},
+		inPlace(opCase{
+			name: "opt_step_sgd", layouts: denseOnly, bound: few, args: args,
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.OptStepSGD(x[0].SetParam(), x[1], x[5]) },
+			want:  func(x refs) refmath.Tensor { return refmath.OptStepSGD(x[0], x[1], sgd.Data[0], sgd.Data[1]) },
+		}),
 	}
 }

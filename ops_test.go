@@ -1,13 +1,11 @@
 package ggml_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"sync"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +38,7 @@ type arg struct {
 	values refmath.Tensor
 	typ    ggml.Type
 	layout layout
+	blocks []byte // of a quantised type, one row after the other
 }
 
 // A draw makes the operands of one run of a case.
@@ -47,6 +46,7 @@ type draw struct {
 	*rand.Rand
 	typ     ggml.Type // of the case's run
 	layouts []layout
+	block   int64 // for shapes alone: of which rows are multiples, whatever the type
 }
 
 // shape draws four sizes; ones and sizes that are no multiple of a vector
@@ -54,7 +54,15 @@ type draw struct {
 func (d *draw) shape() [4]int64 {
 	rows := []int64{1, 1, 2, 3, 5}
 	pick := func() int64 { return rows[d.IntN(len(rows))] }
-	return [4]int64{1 + d.Int64N(70), pick(), pick(), pick()}
+	return [4]int64{d.rowLen(70), pick(), pick(), pick()}
+}
+
+// rowLen draws the length of a row: blocks of the type, or at most n elements.
+func (d *draw) rowLen(n int64) int64 {
+	if block := max(d.block, d.typ.BlockSize()); block > 1 {
+		return block * d.size(2)
+	}
+	return d.size(n)
 }
 
 func (d *draw) size(most int64) int64 { return 1 + d.Int64N(most) }
@@ -69,7 +77,54 @@ func (d *draw) uniform(lo, hi float64, ne ...int64) arg {
 }
 
 func (d *draw) arg(v refmath.Tensor) arg {
+	if d.typ.Quantized() && d.block == 0 {
+		return d.quantized(v.Ne)
+	}
+	if whole(d.typ) {
+		v = refmath.Map(v, func(x float64) float64 { return math.Trunc(20 * x) })
+	}
 	return arg{values: rounded(v, d.typ), typ: d.typ, layout: d.layout()}
+}
+
+// quantized draws blocks of the run's type.
+func (d *draw) quantized(ne [4]int64) arg {
+	pool := blocksOf(d.typ)
+	a := arg{values: refmath.New(ne[:]...), typ: d.typ, layout: d.layout()}
+	size, n := int(d.typ.Size()), int(d.typ.BlockSize())
+	for i := 0; i < a.values.Len(); i += n {
+		k := d.IntN(len(pool.bytes) / size)
+		a.blocks = append(a.blocks, pool.bytes[k*size:(k+1)*size]...)
+		for j, x := range pool.values[k*n : (k+1)*n] {
+			a.values.Data[i+j] = float64(x)
+		}
+	}
+	return a
+}
+
+// blocks are some of a type, and their values.
+type blocks struct {
+	bytes  []byte
+	values []float32
+}
+
+var blockPools = map[ggml.Type]blocks{}
+
+// blocksOf gives blocks of a type of normally distributed values. They are made
+// once: for some types it takes long.
+func blocksOf(t ggml.Type) blocks {
+	pool, ok := blockPools[t]
+	if !ok {
+		n := 32 * int(t.BlockSize())
+		pool = blocks{make([]byte, t.RowSize(int64(n))), make([]float32, n)}
+		if err := ggml.Quantize(pool.bytes, t, normal(uint64(t), n), n, ones(n)); err != nil {
+			panic(err)
+		}
+		if err := ggml.Dequantize(pool.values, t, pool.bytes); err != nil {
+			panic(err)
+		}
+		blockPools[t] = pool
+	}
+	return pool
 }
 
 // f32 draws a dense F32 operand in a case of another type.
@@ -94,8 +149,12 @@ func (d *draw) ids(n int64, ne ...int64) arg {
 	return arg{values: v, typ: ggml.I32}
 }
 
-// rounded gives the values that remain in a tensor of the type; those of a
-// quantised one are read back when it is written.
+// whole tells whether the type is one of integers.
+func whole(t ggml.Type) bool {
+	return t == ggml.I8 || t == ggml.I16 || t == ggml.I32 || t == ggml.I64
+}
+
+// rounded gives the values that remain in a tensor of the type.
 func rounded(v refmath.Tensor, t ggml.Type) refmath.Tensor {
 	switch {
 	case t == ggml.F16:
@@ -112,32 +171,32 @@ type opCase struct {
 	types   []ggml.Type // of its operands, nil for F32
 	layouts []layout    // of its operands, nil for any
 	args    func(d *draw) []arg
-	build   func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor
-	want    func(x []refmath.Tensor) refmath.Tensor
-	bound   float64 // of |got − want| / max(1, |want|) in F32
-	runs    int     // 0 for 10
+	build   func(c *ctx, x tensors) *ggml.Tensor
+	want    func(x refs) refmath.Tensor
+	bound   *bound // nil for exact
+	runs    int    // 0 for 10
 
-	// nmse replaces bound where a type rounds the operands of sums: of the
-	// normalised mean squared error of the result.
-	nmse func(t ggml.Type) float64
+	inPlace   bool // the result is a view of the first operand
+	unordered bool // the order of the elements of a row is not defined
+
+	inBytes bool // build counts the bytes of operands that are dense
 }
 
-// typeBound is what a result of the type adds to a case's bound: a unit in
-// its last place.
-var typeBound = map[ggml.Type]float64{ggml.F16: 1.0 / (1 << 10), ggml.BF16: 1.0 / (1 << 7)}
+// opCases lists all cases.
+func opCases() []opCase {
+	return slices.Concat(
+		binaryCases(), unaryCases(), scalarCases(), gluCases(), gatedCases(),
+		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(), tiledCases(),
+		reductionCases(), normCases(), softMaxCases(), ropeCases(), attentionCases(), backwardCases(), optimizerCases(),
+		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), streamCases(),
+		unaryInPlaceCases(), binaryInPlaceCases(), rowsInPlaceCases(),
+	)
+}
 
-// runOps computes every case, for each type and on each device.
+// runOps computes every case, for each type and on each machine.
 func runOps(t *testing.T, cases []opCase) {
 	for _, k := range cases {
-		if k.types == nil {
-			k.types = []ggml.Type{ggml.F32}
-		}
-		if k.layouts == nil {
-			k.layouts = anyLayout
-		}
-		if k.runs == 0 {
-			k.runs = 10
-		}
+		k.fill()
 		for _, typ := range k.types {
 			for _, m := range machines(t) {
 				t.Run(fmt.Sprintf("%s/%v/%s", k.name, typ, m.name), func(t *testing.T) { k.run(t, typ, m) })
@@ -146,38 +205,82 @@ func runOps(t *testing.T, cases []opCase) {
 	}
 }
 
-func (k *opCase) run(t *testing.T, typ ggml.Type, m *machine) {
-	h := fnv.New64()
-	h.Write([]byte(k.name))
-	d := &draw{Rand: rand.New(rand.NewPCG(h.Sum64(), uint64(typ))), typ: typ, layouts: k.layouts}
-	for range k.runs {
-		args := k.args(d)
-		got, shape := m.eval(t, args, k.build)
-		var ref []refmath.Tensor
-		for _, a := range args {
-			ref = append(ref, a.values)
-		}
-		want := k.want(ref)
-		require.Equal(t, want.Ne, shape, "%v", args)
-		if k.nmse != nil {
-			require.LessOrEqual(t, refmath.NMSE(got, want.Data), k.nmse(typ), describe(args))
-			continue
-		}
-		requireNear(t, got, want, k.bound+typeBound[typ], args)
+// fill puts in what stands for nothing.
+func (k *opCase) fill() {
+	if k.types == nil {
+		k.types = []ggml.Type{ggml.F32}
+	}
+	if k.layouts == nil {
+		k.layouts = anyLayout
+	}
+	if k.bound == nil {
+		k.bound = exact
+	}
+	if k.runs == 0 {
+		k.runs = 10
 	}
 }
 
-func requireNear(t *testing.T, got []float32, want refmath.Tensor, bound float64, args []arg) {
-	t.Helper()
-	for i, w := range want.Data {
-		g := float64(got[i])
-		if g == w || math.IsNaN(g) && math.IsNaN(w) {
-			continue
-		}
-		if e := math.Abs(g-w) / max(1, math.Abs(w)); !(e <= bound) {
-			require.Failf(t, "wrong result", "element %d of %v is %v instead of %v: error %.2g, bound %.2g; operands %s", i, want.Ne, g, w, e, bound, describe(args))
+// draw begins the random operands of a case; a case has the same each time.
+func (k *opCase) draw(typ ggml.Type) *draw {
+	h := fnv.New64()
+	h.Write([]byte(k.name))
+	return &draw{Rand: rand.New(rand.NewPCG(h.Sum64(), uint64(typ))), typ: typ, layouts: k.layouts}
+}
+
+func (k *opCase) run(t *testing.T, typ ggml.Type, m *machine) {
+	d := k.draw(typ)
+	computed := 0
+	for range k.runs {
+		if k.check(t, m, k.args(d), typ) {
+			computed++
 		}
 	}
+	if computed == 0 {
+		t.Skipf("%s computes none of this", m.name)
+	}
+}
+
+// check compares the op with its reference, if the machine computes it.
+func (k *opCase) check(t *testing.T, m *machine, args []arg, typ ggml.Type) bool {
+	t.Helper()
+	got, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor {
+		y := k.build(c, x)
+		require.NoError(t, c.Err(), describe(args))
+		require.True(t, !k.inPlace || y.ViewSource() != nil && y.ViewSource().Is(root(x[0])), "the result is no view of the operand")
+		return y
+	})
+	if !ok {
+		return false
+	}
+	var x refs
+	for _, a := range args {
+		x = append(x, a.values)
+	}
+	want := k.want(x)
+	require.Equal(t, want.Ne, got.shape, describe(args))
+	if k.unordered {
+		for i := 0; i < len(got.values); i += int(got.shape[0]) {
+			slices.Sort(got.values[i : i+int(got.shape[0])])
+			slices.Sort(want.Data[i : i+int(got.shape[0])])
+		}
+	}
+	if e, at := k.bound.excess(got, want, typ); !(e <= 1) {
+		where := "the result"
+		if at >= 0 {
+			where = fmt.Sprintf("element %d of %v is %v instead of %v; it", at, want.Ne, got.values[at], want.Data[at])
+		}
+		require.Failf(t, "wrong result", "%s is %.3g times the bound away (%s); operands %s", where, e, k.bound.why, describe(args))
+	}
+	return true
+}
+
+// root is the tensor with the memory of a view.
+func root(x *ggml.Tensor) *ggml.Tensor {
+	if source := x.ViewSource(); source != nil {
+		return source
+	}
+	return x
 }
 
 func describe(args []arg) string {
@@ -186,112 +289,6 @@ func describe(args []arg) string {
 		s += fmt.Sprintf("%v%v layout %d; ", a.typ, a.values.Ne, a.layout)
 	}
 	return s
-}
-
-// A machine computes graphs on one device, with the CPU behind it.
-type machine struct {
-	name     string
-	device   *ggml.Device
-	backends []*ggml.Backend
-	sched    *ggml.Scheduler
-}
-
-var allMachines struct {
-	sync.Once
-	list []*machine
-	err  error
-}
-
-// machines gives one machine for each device.
-func machines(t testing.TB) []*machine {
-	allMachines.Do(func() {
-		devices, err := ggml.Devices()
-		allMachines.err = err
-		for _, d := range devices {
-			m, err := newMachine(d)
-			if err != nil {
-				allMachines.err = err
-				continue
-			}
-			allMachines.list = append(allMachines.list, m)
-		}
-	})
-	require.NoError(t, allMachines.err)
-	require.NotEmpty(t, allMachines.list)
-	return allMachines.list
-}
-
-func newMachine(d *ggml.Device) (*machine, error) {
-	m := &machine{name: d.Name(), device: d}
-	return m, m.open()
-}
-
-func (m *machine) open() error {
-	m.backends = nil
-	if m.device.Type() != ggml.CPU {
-		b, err := m.device.NewBackend()
-		if err != nil {
-			return err
-		}
-		m.backends = append(m.backends, b)
-	}
-	// One thread: an assertion in a compute is then an error of the test.
-	cpu, err := ggml.NewCPUBackend(1)
-	if err != nil {
-		return err
-	}
-	m.backends = append(m.backends, cpu)
-	m.sched, err = ggml.NewScheduler(ggml.SchedulerOptions{}, m.backends...)
-	return err
-}
-
-func (m *machine) close() {
-	m.sched.Close()
-	for _, b := range m.backends {
-		b.Close()
-	}
-}
-
-func closeMachines() {
-	for _, m := range allMachines.list {
-		m.close()
-	}
-}
-
-// eval computes an op on operands that lie in a context of their own.
-func (m *machine) eval(t testing.TB, args []arg, build func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) (values []float32, shape [4]int64) {
-	leaves, c := ggml.NewContext(), ggml.NewContext()
-	defer leaves.Close()
-	defer c.Close()
-	var x []*ggml.Tensor
-	for _, a := range args {
-		x = append(x, a.place(leaves))
-	}
-	require.NoError(t, leaves.Err())
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
-	defer buffers.Close()
-	for i := range args {
-		args[i].write(t, x[i])
-	}
-	y := build(c, x)
-	m.compute(t, c.NewGraph(y))
-	for i := range shape {
-		shape[i] = y.Dim(i)
-	}
-	return numbers(t, y), shape
-}
-
-func (m *machine) compute(t testing.TB, g *ggml.Graph) {
-	t.Helper()
-	require.NoError(t, g.Context().Err())
-	require.NoError(t, m.sched.Alloc(g))
-	err := m.sched.Compute(context.Background(), g)
-	if errors.Is(err, ggml.ErrBroken) {
-		m.close() // one failure shall not make all other tests fail
-		require.NoError(t, m.open())
-	}
-	require.NoError(t, err)
 }
 
 // place makes the tensor of an operand in its layout.
@@ -315,43 +312,66 @@ func (a arg) place(c *ggml.Context) *ggml.Tensor {
 	return c.NewTensor(a.typ, ne[:]...)
 }
 
-func (a *arg) write(t testing.TB, x *ggml.Tensor) {
+func (a arg) write(t testing.TB, x *ggml.Tensor) {
+	v := a.values
 	switch {
+	case a.blocks != nil:
+		row := a.typ.RowSize(v.Ne[0])
+		for i := range v.Rows() {
+			i1, i2, i3 := i%v.Ne[1], i/v.Ne[1]%v.Ne[2], i/v.Ne[1]/v.Ne[2]
+			at := i1*x.Stride(1) + i2*x.Stride(2) + i3*x.Stride(3)
+			require.NoError(t, x.WriteBytes(a.blocks[i*row:(i+1)*row], at))
+		}
+	case a.typ == ggml.I8:
+		require.NoError(t, ggml.Write(x, elements[int8](v)))
+	case a.typ == ggml.I16:
+		require.NoError(t, ggml.Write(x, elements[int16](v)))
 	case a.typ == ggml.I32:
-		require.NoError(t, ggml.Write(x, a.values.Int32()))
+		require.NoError(t, ggml.Write(x, elements[int32](v)))
 	case a.typ == ggml.I64:
-		require.NoError(t, ggml.Write(x, a.values.Int64()))
-	case a.typ.NeedsImportance():
-		require.NoError(t, x.WriteBytes(quantized(t, a.typ, a.values.Float32(), int(a.values.Ne[0])), 0))
+		require.NoError(t, ggml.Write(x, elements[int64](v)))
+	case a.typ == ggml.F64:
+		require.NoError(t, ggml.Write(x, v.Data))
 	default:
-		require.NoError(t, x.SetFloat32s(a.values.Float32()))
+		require.NoError(t, x.SetFloat32s(v.Float32()))
 	}
-	if a.typ.Quantized() {
-		a.values = refmath.From(numbers(t, x), a.values.Ne[:]...)
+}
+
+func elements[T int8 | int16 | int32 | int64](v refmath.Tensor) []T {
+	out := make([]T, v.Len())
+	for i, x := range v.Data {
+		out[i] = T(x)
 	}
+	return out
 }
 
 // numbers reads a tensor of any type.
 func numbers(t testing.TB, x *ggml.Tensor) []float32 {
 	t.Helper()
-	var out []float32
 	switch x.Type() {
+	case ggml.I8:
+		return read[int8](t, x)
+	case ggml.I16:
+		return read[int16](t, x)
 	case ggml.I32:
-		v, err := ggml.Read[int32](x)
-		require.NoError(t, err)
-		for _, n := range v {
-			out = append(out, float32(n))
-		}
+		return read[int32](t, x)
 	case ggml.I64:
-		v, err := ggml.Read[int64](x)
-		require.NoError(t, err)
-		for _, n := range v {
-			out = append(out, float32(n))
-		}
-	default:
-		v, err := x.Float32s()
-		require.NoError(t, err)
-		out = v
+		return read[int64](t, x)
+	case ggml.F64:
+		return read[float64](t, x)
+	}
+	v, err := x.Float32s()
+	require.NoError(t, err)
+	return v
+}
+
+func read[T int8 | int16 | int32 | int64 | float64](t testing.TB, x *ggml.Tensor) []float32 {
+	t.Helper()
+	v, err := ggml.Read[T](x)
+	require.NoError(t, err)
+	out := make([]float32, len(v))
+	for i, n := range v {
+		out[i] = float32(n)
 	}
 	return out
 }

@@ -25,6 +25,8 @@ const (
 	Q6_K   Format = 14
 	IQ4_NL Format = 20
 	BF16   Format = 30
+	Q1_0   Format = 41
+	Q2_0   Format = 42
 )
 
 // layout describes a block: how many values and bytes it has, and how it is read.
@@ -50,6 +52,8 @@ var layouts = map[Format]layout{
 	Q4_K:   {"Q4_K", 256, 144, readQ4K},
 	Q5_K:   {"Q5_K", 256, 176, readQ5K},
 	Q6_K:   {"Q6_K", 256, 210, readQ6K},
+	Q1_0:   {"Q1_0", 128, 18, readQ1_0},
+	Q2_0:   {"Q2_0", 64, 18, readQ2_0},
 }
 
 // Formats returns the formats that Dequantize knows, in no particular order.
@@ -116,6 +120,22 @@ func readF32(dst []float32, b []byte) {
 
 // In the 32-value formats, value j is in the low half of byte j, value j + 16
 // in its high half.
+
+// readQ1_0: a bit for each value, 1 for d and 0 for −d.
+func readQ1_0(dst []float32, b []byte) {
+	d := half(b)
+	for i := range dst {
+		dst[i] = float32(2*int(b[2+i/8]>>(i%8)&1)-1) * d
+	}
+}
+
+// readQ2_0: two bits for each value, −1 to 2 times d.
+func readQ2_0(dst []float32, b []byte) {
+	d := half(b)
+	for i := range dst {
+		dst[i] = float32(int(b[2+i/4]>>(2*(i%4))&3)-1) * d
+	}
+}
 
 func readQ4_0(dst []float32, b []byte) {
 	d := half(b)
