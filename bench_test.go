@@ -37,7 +37,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-func blocks(c *ggml.Context, n int, w, x *ggml.Tensor) *ggml.Graph {
+func residualBlocks(c *ggml.Context, n int, w, x *ggml.Tensor) *ggml.Graph {
 	for range n {
 		x = c.Add(c.Silu(c.RMSNorm(c.MulMat(w, x), 1e-5)), x)
 	}
@@ -53,7 +53,7 @@ func BenchmarkBuildGraph(b *testing.B) {
 	w := weights.NewTensor(ggml.F32, 64, 64)
 	build := func() {
 		c := ggml.NewContext()
-		g := blocks(c, baseline.Blocks, w, c.NewTensor(ggml.F32, 64, 8))
+		g := residualBlocks(c, baseline.Blocks, w, c.NewTensor(ggml.F32, 64, 8))
 		require.Equal(b, nodes, g.NumNodes())
 		c.Close()
 	}
@@ -82,7 +82,7 @@ func BenchmarkCompute(b *testing.B) {
 			defer c.Close()
 			w := c.NewTensor(ggml.F32, int64(size.size), int64(size.size))
 			x := c.NewTensor(ggml.F32, int64(size.size), int64(size.columns))
-			g := blocks(c, size.blocks, w, x)
+			g := residualBlocks(c, size.blocks, w, x)
 			buffers, err := c.Allocate(ggml.CPUBufferType())
 			require.NoError(b, err)
 			defer buffers.Close()
