@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -10,37 +11,38 @@ import (
 // of, so that a graph serves many tokens.
 const cacheStep = 256
 
-// A cache holds the keys and values of a sequence, a row [size·kv heads] for
-// each position and layer.
+// A cache holds the keys and values of sequences, each in a lane of its own: a
+// row [size·kv heads] for each position and layer.
 type cache struct {
 	typ     ggml.Type
-	length  int // positions
+	length  int // positions of a lane
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
-	k, v    []*ggml.Tensor // [size·kv heads, length] of each layer
+	k, v    []*ggml.Tensor // [size·kv heads, length·lanes] of each layer
 
-	// Positions from the end of the sequence up to here hold zeros. A masked
-	// position has no weight, but a NaN that lies there would still spread.
-	zeroed int
+	// Positions from the end of a lane's sequence up to here hold zeros. A
+	// masked position has no weight, but a NaN that lies there would still
+	// spread.
+	zeroed []int
 }
 
-func newCache(m *Model, typ ggml.Type, length int, bt *ggml.BufferType) (*cache, error) {
+func newCache(m *Model, typ ggml.Type, lanes, length int, bt *ggml.BufferType) (*cache, error) {
 	if !typ.Valid() || !typ.CanQuantize() {
 		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", typ)
 	}
 	if block := typ.BlockSize(); int64(m.HeadSize)%block != 0 {
 		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", typ, block, m.HeadSize)
 	}
-	c := &cache{typ: typ, length: length, ctx: ggml.NewContext()}
+	c := &cache{typ: typ, length: length, ctx: ggml.NewContext(), zeroed: make([]int, lanes)}
 	for range m.Layers {
 		for _, list := range []*[]*ggml.Tensor{&c.k, &c.v} {
-			*list = append(*list, c.ctx.NewTensor(typ, int64(m.HeadSize*m.KVHeads), int64(length)))
+			*list = append(*list, c.ctx.NewTensor(typ, int64(m.HeadSize*m.KVHeads), int64(length)*int64(lanes)))
 		}
 	}
 	var err error
 	if c.buffers, err = c.ctx.Allocate(bt); err != nil {
 		c.ctx.Close()
-		return nil, fmt.Errorf("a KV cache of %d positions: %w", length, err)
+		return nil, fmt.Errorf("a KV cache of %d positions: %w", length*lanes, err)
 	}
 	return c, nil
 }
@@ -55,53 +57,76 @@ func (c *cache) span(n int) int {
 	return min((n+cacheStep-1)/cacheStep*cacheStep, c.length)
 }
 
-// zero clears the positions from end to span, as far as they are not clear. It
-// leaves memory alone that is not needed yet.
-func (c *cache) zero(end, span int) error {
-	from := max(end, c.zeroed)
+// row is the row of a position.
+func (c *cache) row(lane, pos int) int64 { return int64(lane)*int64(c.length) + int64(pos) }
+
+// zero clears the positions of a lane from end to span, as far as they are not
+// clear. It leaves memory alone that is not needed yet.
+func (c *cache) zero(lane, end, span int) error {
+	from := max(end, c.zeroed[lane])
 	if from >= span {
 		return nil
 	}
-	row := int64(c.k[0].Stride(1))
-	zeros := make([]byte, int64(span-from)*row)
-	for layer := range c.k {
-		for _, t := range []*ggml.Tensor{c.k[layer], c.v[layer]} {
-			if err := t.WriteBytes(zeros, int64(from)*row); err != nil {
-				return err
-			}
+	size := int64(c.k[0].Stride(1))
+	zeros := make([]byte, int64(span-from)*size)
+	for _, t := range c.tensors() {
+		if err := t.WriteBytes(zeros, c.row(lane, from)*size); err != nil {
+			return err
 		}
 	}
-	c.zeroed = span
+	c.zeroed[lane] = span
 	return nil
 }
 
-// forget says that the sequence ends at n, and that anything may follow.
-func (c *cache) forget(n int) { c.zeroed = min(c.zeroed, n) }
+func (c *cache) tensors() []*ggml.Tensor { return slices.Concat(c.k, c.v) }
+
+// forget says that the sequence of a lane ends at n, and that anything may
+// follow.
+func (c *cache) forget(lane, n int) { c.zeroed[lane] = min(c.zeroed[lane], n) }
+
+// copy copies the first n positions of a lane to another.
+func (c *cache) copy(to, from, n int) error {
+	size := int64(c.k[0].Stride(1))
+	rows := make([]byte, int64(n)*size)
+	c.forget(to, 0)
+	for _, t := range c.tensors() {
+		if err := t.ReadBytes(rows, c.row(from, 0)*size); err != nil {
+			return err
+		}
+		if err := t.WriteBytes(rows, c.row(to, 0)*size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // cached is attention over a cache, into which it writes the keys and values
 // of the pass first. It has no gradients.
 type cached struct {
 	*cache
-	span int64
-	rows *ggml.Tensor // [n] positions that are written
-	mask *ggml.Tensor // [span, n]: 0 where a key counts, −∞ where not
+	first, lanes int64
+	span         int64
+	rows         *ggml.Tensor // [n·lanes] rows that are written
+	mask         *ggml.Tensor // [span, n, 1, lanes]: 0 where a key counts, −∞ where not
 }
 
 func (a *cached) attend(p *Pass, t *tape, layer int, q, k, v *Var) *Var {
 	c, m := t.c, p.m
 	keys := a.store(p, t, a.k[layer], k)
 	values := a.store(p, t, a.v[layer], v)
-	queries := c.Permute(q.T, [4]int{0, 2, 1, 3}) // [size, n, heads]
+	queries := c.Reshape(q.T, int64(m.HeadSize), int64(m.Heads), p.length/a.lanes, a.lanes)
+	queries = c.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, lanes]
 	out := c.FlashAttention(queries, keys, values, a.mask, m.attentionScale(), 0, 0)
 	return &Var{T: c.Reshape(out, int64(m.HeadSize*m.Heads), p.length)}
 }
 
-// store writes x [size, kv heads, n] into the cache and returns what attention
-// reads of it, [size, span, kv heads]: a view of the write, so that it comes
-// after it.
+// store writes x [size, kv heads, n·lanes] into the cache and returns what
+// attention reads of it, [size, span, kv heads, lanes]: a view of the write, so
+// that it comes after it.
 func (a *cached) store(p *Pass, t *tape, dst *ggml.Tensor, x *Var) *ggml.Tensor {
 	c, size, groups := t.c, int64(p.m.HeadSize), int64(p.m.KVHeads)
 	written := c.SetRows(dst, c.Reshape(x.T, size*groups, p.length), a.rows)
-	strides := []int64{a.typ.RowSize(size * groups), a.typ.RowSize(size)}
-	return c.View(written, []int64{size, a.span, groups}, strides, 0)
+	row := a.typ.RowSize(size * groups)
+	lane := row * int64(a.length)
+	return c.View(written, []int64{size, a.span, groups, a.lanes}, []int64{row, a.typ.RowSize(size), lane}, a.first*lane)
 }
