@@ -53,6 +53,7 @@ type Sampler struct {
 	o       Options
 	rng     *rand.Rand
 	history []int32
+	scores  []float32   // logits with penalties; reused
 	list    []candidate // reused
 }
 
@@ -117,33 +118,95 @@ func before(a, b candidate) int {
 	return int(a.id) - int(b.id)
 }
 
-// load lists the candidates with their penalties.
+// load lists the candidates, with their penalties: all of them, or the best
+// few in order, where the options ask for no more.
 func (s *Sampler) load(logits []float32) error {
-	s.list = slices.Grow(s.list[:0], len(logits))
-	for id, l := range logits {
-		if l != l || l > math.MaxFloat32 {
-			return fmt.Errorf("sample: the logit of token %d is %v: the model computes no numbers; its weights or adapters may be damaged", id, l)
-		}
-		s.list = append(s.list, candidate{id: int32(id), logit: l})
-	}
+	s.scores = append(s.scores[:0], logits...)
 	s.penalise()
-	for _, c := range s.list {
-		if c.logit >= -math.MaxFloat32 {
-			return nil
+	var err error
+	if k := s.fewest(); k > 0 {
+		err = s.loadBest(k)
+	} else {
+		err = s.loadAll()
+	}
+	if err == nil && len(s.list) == 0 {
+		return errors.New("sample: no token has a logit above -Inf")
+	}
+	return err
+}
+
+// maxInOrder is how many candidates are kept in order while the rest goes by.
+const maxInOrder = 256
+
+// fewest is the number of candidates that the options begin with; 0 when they
+// are too many to be kept in order.
+func (s *Sampler) fewest() int {
+	switch {
+	case s.o.Temperature == 0:
+		return 1
+	case s.o.TopK <= maxInOrder:
+		return s.o.TopK
+	}
+	return 0
+}
+
+func (s *Sampler) loadAll() error {
+	s.list = slices.Grow(s.list[:0], len(s.scores))
+	for id, l := range s.scores {
+		if err := checkLogit(id, l); err != nil {
+			return err
+		}
+		if l >= -math.MaxFloat32 {
+			s.list = append(s.list, candidate{id: int32(id), logit: l})
 		}
 	}
-	return errors.New("sample: no token has a logit above -Inf")
+	return nil
+}
+
+// loadBest lists the first k in order. Most of a vocabulary is turned away by
+// one comparison, so that this costs little beside the model.
+func (s *Sampler) loadBest(k int) error {
+	best, least := s.list[:0], float32(math.Inf(-1))
+	for id, l := range s.scores {
+		if l <= least { // of equals the first; no NaN
+			continue
+		}
+		if err := checkLogit(id, l); err != nil {
+			return err
+		}
+		if len(best) == k {
+			best = best[:k-1]
+		}
+		c := candidate{id: int32(id), logit: l}
+		i, _ := slices.BinarySearchFunc(best, c, before)
+		best = slices.Insert(best, i, c)
+		if len(best) == k {
+			least = best[k-1].logit
+		}
+	}
+	s.list = best
+	return nil
+}
+
+func checkLogit(id int, l float32) error {
+	if l != l || l > math.MaxFloat32 {
+		return fmt.Errorf("sample: the logit of token %d is %v: the model computes no numbers; its weights or adapters may be damaged", id, l)
+	}
+	return nil
 }
 
 func (s *Sampler) penalise() {
+	if len(s.history) == 0 {
+		return
+	}
 	counts := map[int32]int{}
 	for _, id := range s.history {
-		if int(id) < len(s.list) && id >= 0 {
+		if int(id) < len(s.scores) && id >= 0 {
 			counts[id]++
 		}
 	}
 	for id, n := range counts {
-		l := &s.list[id].logit
+		l := &s.scores[id]
 		if *l > 0 {
 			*l /= s.o.RepeatPenalty
 		} else {
@@ -155,13 +218,9 @@ func (s *Sampler) penalise() {
 
 // filter leaves the candidates that may be drawn.
 func (s *Sampler) filter() {
-	if s.o.Temperature == 0 {
-		s.list[0] = slices.MinFunc(s.list, before)
-		s.list = s.list[:1]
-		return
-	}
-	if s.o.TopK > 0 && s.o.TopK < len(s.list) {
-		s.topK(s.o.TopK)
+	if k := s.o.TopK; k > 0 && k < len(s.list) {
+		slices.SortFunc(s.list, before)
+		s.list = s.list[:k]
 	}
 	if s.o.TopP > 0 && s.o.TopP < 1 {
 		s.topP(float64(s.o.TopP))
@@ -169,29 +228,6 @@ func (s *Sampler) filter() {
 	if s.o.MinP > 0 {
 		s.minP(float64(s.o.MinP))
 	}
-}
-
-// topK keeps the first k in order.
-func (s *Sampler) topK(k int) {
-	if k > 256 {
-		slices.SortFunc(s.list, before)
-		s.list = s.list[:k]
-		return
-	}
-	// Few enough to be kept in order: of the rest, most are turned away by
-	// one comparison with the last.
-	best := s.list[:0]
-	for _, c := range s.list {
-		if len(best) == k {
-			if before(c, best[k-1]) > 0 {
-				continue
-			}
-			best = best[:k-1]
-		}
-		i, _ := slices.BinarySearchFunc(best, c, before)
-		best = slices.Insert(best, i, c)
-	}
-	s.list = best
 }
 
 // topP keeps the first whose probabilities sum up to p.

@@ -220,12 +220,12 @@ func TestPenalties(t *testing.T) {
 	require.NoError(t, s.load(logits))
 	s.Accept(1, 2, 0, 2, 99, -1) // all but the last three are forgotten
 	require.NoError(t, s.load(logits))
-	require.Equal(t, []candidate{{0, 3, 0}, {1, 2.5, 0}, {2, -2, 0}, {3, -2, 0}}, s.list)
+	require.Equal(t, []float32{3, 2.5, -2, -2}, s.scores)
 
 	s = newSampler(t, Options{FrequencyPenalty: 0.5, PresencePenalty: 0.25, RepeatLast: -1})
 	s.Accept(0, 0, 3)
 	require.NoError(t, s.load(logits))
-	require.Equal(t, []candidate{{0, 1.75, 0}, {1, 2.5, 0}, {2, -1, 0}, {3, -2.75, 0}}, s.list)
+	require.Equal(t, []float32{1.75, 2.5, -1, -2.75}, s.scores)
 
 	// What is drawn counts too.
 	s = newSampler(t, Options{RepeatPenalty: 1.3})
