@@ -46,20 +46,15 @@ func Text(ctx context.Context, w io.Writer, m *model.Model, s *model.Session, pi
 	if err != nil {
 		return Stats{}, err
 	}
-	g := &generation{m: m, s: s, pick: pick, w: w, o: o, decoder: m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})}
+	g := newGeneration(m, w, pick, o)
 	began := time.Now()
 	logits, err := s.Decode(ctx, tokens)
 	if err != nil {
 		return Stats{}, fmt.Errorf("the prompt: %w", err)
 	}
-	pick.Accept(tokens...)
-	first := time.Now()
-	err = g.stream(ctx, logits)
-	_, writeErr := io.WriteString(w, g.decoder.Flush())
-	return Stats{
-		Prompt: len(tokens), PromptFor: first.Sub(began),
-		Generated: g.generated, GeneratedFor: time.Since(first),
-	}, errors.Join(err, writeErr)
+	g.begin(tokens, time.Since(began))
+	err = g.stream(ctx, s, logits)
+	return g.end(err)
 }
 
 // promptTokens encodes the prompt, without the EOS that some models put behind
@@ -75,36 +70,42 @@ func promptTokens(t *tokenizer.Tokenizer, prompt string, start bool) ([]int32, e
 	return tokens, nil
 }
 
+// A generation is the text that follows a prompt.
 type generation struct {
-	m         *model.Model
-	s         *model.Session
-	pick      *sample.Sampler
-	w         io.Writer
-	o         Options
-	decoder   *tokenizer.Decoder
-	generated int
+	m       *model.Model
+	w       io.Writer
+	pick    *sample.Sampler
+	o       Options
+	decoder *tokenizer.Decoder
+	first   time.Time // when the prompt had been computed
+	stats   Stats
 }
 
-func (g *generation) stream(ctx context.Context, logits []float32) error {
+func newGeneration(m *model.Model, w io.Writer, pick *sample.Sampler, o Options) *generation {
+	return &generation{m: m, w: w, pick: pick, o: o, decoder: m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})}
+}
+
+// begin notes that the prompt has been computed.
+func (g *generation) begin(prompt []int32, took time.Duration) {
+	g.pick.Accept(prompt...)
+	g.stats.Prompt, g.stats.PromptFor = len(prompt), took
+	g.first = time.Now()
+}
+
+// end writes what is left, and adds a failure in that to err.
+func (g *generation) end(err error) (Stats, error) {
+	_, writeErr := io.WriteString(g.w, g.decoder.Flush())
+	g.stats.GeneratedFor = time.Since(g.first)
+	return g.stats, errors.Join(err, writeErr)
+}
+
+func (g *generation) stream(ctx context.Context, s *model.Session, logits []float32) error {
 	for {
-		if g.o.IgnoreEOG {
-			g.excludeEOG(logits)
-		}
-		token, err := g.pick.Sample(logits)
-		if err != nil {
+		token, more, err := g.next(logits)
+		if err != nil || !more {
 			return err
 		}
-		if g.m.Tokenizer.IsEOG(token) {
-			return nil
-		}
-		g.generated++
-		if _, err := io.WriteString(g.w, g.decoder.Push(token)); err != nil {
-			return err
-		}
-		if g.generated == g.o.Limit {
-			return nil
-		}
-		logits, err = g.s.Decode(ctx, []int32{token})
+		logits, err = s.Decode(ctx, []int32{token})
 		if errors.Is(err, model.ErrContextFull) {
 			return ErrCut
 		}
@@ -112,6 +113,20 @@ func (g *generation) stream(ctx context.Context, logits []float32) error {
 			return err
 		}
 	}
+}
+
+// next writes the next token, and tells whether the text goes on after it.
+func (g *generation) next(logits []float32) (token int32, more bool, err error) {
+	if g.o.IgnoreEOG {
+		g.excludeEOG(logits)
+	}
+	token, err = g.pick.Sample(logits)
+	if err != nil || g.m.Tokenizer.IsEOG(token) {
+		return 0, false, err
+	}
+	g.stats.Generated++
+	_, err = io.WriteString(g.w, g.decoder.Push(token))
+	return token, err == nil && g.stats.Generated != g.o.Limit, err
 }
 
 func (g *generation) excludeEOG(logits []float32) {

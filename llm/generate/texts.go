@@ -1,0 +1,154 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+// A Request is one of several texts that [Texts] continues.
+type Request struct {
+	Prompt  string
+	W       io.Writer       // takes the continuation as it comes into being
+	Sampler *sample.Sampler // of this text alone
+	Options Options
+	Context context.Context // ends this text alone; nil never does
+}
+
+// A Result is what became of a [Request]: what there is of the text has been
+// written, also when there is an error.
+type Result struct {
+	Stats
+	Err error // as of [Text]
+}
+
+// Texts continues several texts at once, as many as the group has room for;
+// the next of them begins when one ends. Together they take little more time
+// than one. The group has no other sequences meanwhile. Each text ends as one
+// of [Text] does, and by its own context; ctx ends all.
+func Texts(ctx context.Context, m *model.Model, g *model.Group, requests []Request) []Result {
+	t := &texts{m: m, group: g, requests: requests, results: make([]Result, len(requests))}
+	for started := 0; started < len(requests) || len(t.open) > 0; {
+		// Also when there is no room for any, which is then an error.
+		for ; started < len(requests) && (g.Free() > 0 || len(t.open) == 0); started++ {
+			t.start(ctx, started)
+		}
+		t.step(ctx)
+	}
+	return t.results
+}
+
+// texts are those that are being continued.
+type texts struct {
+	m        *model.Model
+	group    *model.Group
+	requests []Request
+	results  []Result
+	open     []*openText
+}
+
+// An openText has a token that its sequence goes on with.
+type openText struct {
+	*generation
+	index    int // of the request
+	sequence *model.Sequence
+	token    int32
+}
+
+func (t *texts) start(ctx context.Context, index int) {
+	r := &t.requests[index]
+	if err := t.tryStart(ctx, r, index); err != nil {
+		t.results[index].Err = err
+	}
+}
+
+func (t *texts) tryStart(ctx context.Context, r *Request, index int) error {
+	if t.m.Tokenizer == nil {
+		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", t.m.Path)
+	}
+	tokens, err := promptTokens(t.m.Tokenizer, r.Prompt, true)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := joined(ctx, r.Context)
+	defer cancel()
+	began := time.Now()
+	sequence, logits, err := t.group.Start(ctx, tokens)
+	if err != nil {
+		return fmt.Errorf("the prompt: %w", err)
+	}
+	x := &openText{generation: newGeneration(t.m, r.W, r.Sampler, r.Options), index: index, sequence: sequence}
+	x.begin(tokens, time.Since(began))
+	t.open = append(t.open, x)
+	t.advance(x, logits)
+	return nil
+}
+
+// joined is cancelled with either of its parents; the second may be nil.
+func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if other == nil {
+		return ctx, func() { cancel(nil) }
+	}
+	if err := context.Cause(other); err != nil {
+		cancel(err) // at once; AfterFunc takes its time
+	}
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// step computes a token of each open text.
+func (t *texts) step(ctx context.Context) {
+	for _, x := range t.all() {
+		own := t.requests[x.index].Context
+		switch {
+		case own != nil && own.Err() != nil:
+			t.end(x, context.Cause(own))
+		case x.sequence.Len() == t.group.Context():
+			t.end(x, ErrCut)
+		}
+	}
+	if len(t.open) == 0 {
+		return
+	}
+	var next []model.Next
+	for _, x := range t.open {
+		next = append(next, model.Next{Sequence: x.sequence, Token: x.token})
+	}
+	logits, err := t.group.Step(ctx, next)
+	for i, x := range t.all() {
+		if err != nil {
+			t.end(x, err)
+			continue
+		}
+		t.advance(x, logits[i])
+	}
+}
+
+// advance takes the next token of a text, or ends it.
+func (t *texts) advance(x *openText, logits []float32) {
+	token, more, err := x.next(logits)
+	if err != nil || !more {
+		t.end(x, err)
+		return
+	}
+	x.token = token
+}
+
+// all are the open texts, in a list that does not change when one ends.
+func (t *texts) all() []*openText { return slices.Clone(t.open) }
+
+func (t *texts) end(x *openText, err error) {
+	stats, err := x.generation.end(err)
+	t.results[x.index] = Result{stats, errors.Join(err, x.sequence.Close())}
+	t.open = slices.DeleteFunc(t.open, func(o *openText) bool { return o == x })
+}

@@ -1,0 +1,149 @@
+package generate_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+func openGroup(t *testing.T, m *model.Model, sequences int) *model.Group {
+	t.Helper()
+	g, err := m.NewGroup(sequences, model.SessionOptions{Threads: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+func sampler(t *testing.T, o sample.Options) *sample.Sampler {
+	t.Helper()
+	s, err := sample.New(o)
+	require.NoError(t, err)
+	return s
+}
+
+// Texts that are continued together are those that each gives alone, also
+// when they do not all fit into the group, and end at different times.
+func TestTexts(t *testing.T) {
+	m := randomModel(t, 64)
+	prompts := []string{"one", "another prompt", "x", "another problem", "another prompt", "the last"}
+	var want []string
+	for i, prompt := range prompts {
+		s, pick := open(t, m)
+		var text strings.Builder
+		_, err := generate.Text(context.Background(), &text, m, s, pick, prompt, generate.Options{Limit: 5 + 4*i, IgnoreEOG: true})
+		require.NoError(t, err)
+		want = append(want, text.String())
+	}
+	for _, room := range []int{1, 3, len(prompts) + 2} {
+		got := make([]strings.Builder, len(prompts))
+		var requests []generate.Request
+		for i, prompt := range prompts {
+			requests = append(requests, generate.Request{
+				Prompt: prompt, W: &got[i], Sampler: sampler(t, sample.Options{Temperature: 1, Seed: 3}),
+				Options: generate.Options{Limit: 5 + 4*i, IgnoreEOG: true},
+			})
+		}
+		g := openGroup(t, m, room)
+		for i, r := range generate.Texts(context.Background(), m, g, requests) {
+			require.NoError(t, r.Err)
+			require.Equal(t, 5+4*i, r.Generated)
+			require.Positive(t, r.Prompt)
+			require.Positive(t, r.PromptFor)
+			require.Equal(t, want[i], got[i].String())
+		}
+		require.Equal(t, room, g.Free())
+	}
+}
+
+// A failure of one text leaves the others alone.
+func TestTextsFail(t *testing.T) {
+	m := randomModel(t, 32)
+	cause, full := errors.New("enough"), errors.New("the disk is full")
+	own, cancel := context.WithCancelCause(context.Background())
+	over, stop := context.WithCancelCause(context.Background())
+	stop(cause)
+	writes := 0
+	var texts [6]strings.Builder
+	request := func(i int, prompt string, w io.Writer, ctx context.Context) generate.Request {
+		return generate.Request{Prompt: prompt, W: io.MultiWriter(&texts[i], w), Sampler: sampler(t, sample.Options{Temperature: 1}), Options: generate.Options{IgnoreEOG: true}, Context: ctx}
+	}
+	fail := func(n int, err error) io.Writer {
+		return writer(func() error {
+			if writes++; writes%100 == n {
+				return err
+			}
+			return nil
+		})
+	}
+	requests := []generate.Request{
+		request(0, "to the end", io.Discard, nil),
+		request(1, "x", writer(func() error { cancel(cause); return nil }), own),
+		request(2, "x", fail(10, full), nil),
+		request(3, "", io.Discard, nil),
+		request(4, "never begins", io.Discard, over),
+		request(5, strings.Repeat("long", 20), io.Discard, nil),
+	}
+	g := openGroup(t, m, 3)
+	results := generate.Texts(context.Background(), m, g, requests)
+	require.ErrorIs(t, results[0].Err, generate.ErrCut)
+	require.Equal(t, 32-results[0].Prompt+1, results[0].Generated)
+	require.ErrorIs(t, results[1].Err, cause)
+	require.Equal(t, 1, results[1].Generated)
+	require.ErrorIs(t, results[2].Err, full)
+	require.ErrorContains(t, results[3].Err, "the prompt is empty")
+	require.ErrorIs(t, results[4].Err, cause)
+	require.Empty(t, texts[4].String())
+	require.ErrorIs(t, results[5].Err, model.ErrContextFull)
+	require.Equal(t, 3, g.Free())
+
+	// No room at all is a failure too, not a wait for ever.
+	s, _, err := g.Start(context.Background(), []int32{1})
+	require.NoError(t, err)
+	defer s.Close()
+	for g.Free() > 0 {
+		s, _, err := g.Start(context.Background(), []int32{1})
+		require.NoError(t, err)
+		defer s.Close()
+	}
+	for _, r := range generate.Texts(context.Background(), m, g, requests[:1]) {
+		require.ErrorIs(t, r.Err, model.ErrGroupFull)
+	}
+}
+
+// Cancelling ends all texts, those that have not begun too.
+func TestTextsCancel(t *testing.T) {
+	m := randomModel(t, 4096)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+	var requests []generate.Request
+	for range 4 {
+		requests = append(requests, generate.Request{
+			Prompt: "x", W: io.Discard, Sampler: sampler(t, sample.Options{Temperature: 1}), Options: generate.Options{IgnoreEOG: true},
+		})
+	}
+	g := openGroup(t, m, 2)
+	for _, r := range generate.Texts(ctx, m, g, requests) {
+		require.ErrorIs(t, r.Err, cause)
+	}
+	require.Equal(t, 2, g.Free())
+}
+
+// A writer calls a function at each write.
+type writer func() error
+
+func (w writer) Write(b []byte) (int, error) {
+	if err := w(); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
