@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,10 +29,11 @@ type program struct {
 	Model string   `name:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
 	LoRA  []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"GGUF adapter, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 
-	Prompt    string `name:"prompt" short:"p" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input." group:"Text"`
-	File      string `name:"file" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
-	NPredict  int    `name:"n-predict" short:"n" default:"128" help:"Most tokens to generate; 0 goes on until the context is full." group:"Text"`
-	IgnoreEOS bool   `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
+	Prompt    []string `name:"prompt" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once." group:"Text"`
+	File      string   `name:"file" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
+	Samples   int      `name:"samples" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
+	NPredict  int      `name:"n-predict" short:"n" default:"128" help:"Most tokens to generate; 0 goes on until the context is full." group:"Text"`
+	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
 
 	Temp          float32 `name:"temp" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
 	TopK          int     `name:"top-k" default:"40" help:"Draw from that many of the most likely tokens; 0 is off." group:"Sampling"`
@@ -44,6 +46,7 @@ type program struct {
 	Ctx       int    `name:"ctx" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`
 	Threads   int    `name:"threads" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Computing"`
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
+	Parallel  int    `name:"parallel" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
 }
 
@@ -66,19 +69,15 @@ func main() {
 
 func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
 	began := time.Now()
-	prompt, err := p.readPrompt(in)
+	prompts, err := p.readPrompts(in)
 	if err != nil {
 		return err
 	}
-	cacheType, err := ggml.ParseType(p.CacheType)
-	if err != nil {
+	options := model.SessionOptions{Context: p.Ctx, Threads: p.Threads}
+	if options.CacheType, err = ggml.ParseType(p.CacheType); err != nil {
 		return fmt.Errorf("--cache-type: %w", err)
 	}
-	sampler, err := sample.New(sample.Options{
-		RepeatPenalty: p.RepeatPenalty, RepeatLast: p.RepeatLastN,
-		TopK: p.TopK, TopP: p.TopP, MinP: p.MinP, Temperature: p.Temp, Seed: p.Seed,
-	})
-	if err != nil {
+	if _, err := p.sampler(0); err != nil {
 		return err
 	}
 	m, err := model.Load(p.Model, model.LoadOptions{})
@@ -94,22 +93,59 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 		return err
 	}
 	defer adapters.close()
-	session, err := m.NewSession(model.SessionOptions{
-		Context: p.Ctx, CacheType: cacheType, Deltas: adapters.deltas, Threads: p.Threads,
+	options.Deltas = adapters.deltas
+	j := &job{program: p, model: m, options: options, out: out, log: log, began: began}
+	if len(prompts)*p.Samples == 1 {
+		return j.one(ctx, prompts[0])
+	}
+	return j.several(ctx, prompts)
+}
+
+// sampler draws the tokens of the i-th continuation of a text.
+func (p *program) sampler(i int) (*sample.Sampler, error) {
+	return sample.New(sample.Options{
+		RepeatPenalty: p.RepeatPenalty, RepeatLast: p.RepeatLastN,
+		TopK: p.TopK, TopP: p.TopP, MinP: p.MinP, Temperature: p.Temp, Seed: p.Seed + uint64(i),
 	})
+}
+
+// A job is a program whose model is loaded.
+type job struct {
+	*program
+	model    *model.Model
+	options  model.SessionOptions
+	out, log io.Writer
+	began    time.Time
+}
+
+func (j *job) textOptions() generate.Options {
+	return generate.Options{Limit: j.NPredict, IgnoreEOG: j.IgnoreEOS}
+}
+
+// one writes the continuation of a text as it comes into being.
+func (j *job) one(ctx context.Context, prompt string) error {
+	session, err := j.model.NewSession(j.options)
 	if err != nil {
 		return err
 	}
 	defer session.Close()
-
-	loaded := time.Now()
-	stats, err := generate.Text(ctx, out, m, session, sampler, prompt, generate.Options{Limit: p.NPredict, IgnoreEOG: p.IgnoreEOS})
-	fmt.Fprintln(out)
-	if p.Stats {
-		printStats(log, loaded.Sub(began), stats)
+	sampler, err := j.sampler(0)
+	if err != nil {
+		return err
 	}
+	loaded := time.Now()
+	stats, err := generate.Text(ctx, j.out, j.model, session, sampler, prompt, j.textOptions())
+	fmt.Fprintln(j.out)
+	if j.Stats {
+		printStats(j.log, loaded.Sub(j.began), stats)
+	}
+	return j.cut(err)
+}
+
+// cut makes a text that fills the context a warning.
+func (j *job) cut(err error) error {
 	if errors.Is(err, generate.ErrCut) {
-		fmt.Fprintf(log, "generate: %v; use a larger --ctx\n", err)
+		fmt.Fprintf(j.log, "generate: %v; use a larger --ctx\n", err)
 		return nil
 	}
 	return err
@@ -130,20 +166,35 @@ func speed(tokens int, d time.Duration) string {
 	return fmt.Sprintf("%d tokens in %.3f s, %.1f tokens/s", tokens, d.Seconds(), float64(tokens)/d.Seconds())
 }
 
-func (p *program) readPrompt(in io.Reader) (string, error) {
-	var raw []byte
-	var err error
-	switch {
-	case p.File != "":
-		raw, err = os.ReadFile(p.File)
-	case p.Prompt == "-":
-		raw, err = io.ReadAll(in)
-	default:
-		return p.Prompt, nil
+// readPrompts gives the texts to continue, at least one.
+func (p *program) readPrompts(in io.Reader) ([]string, error) {
+	if p.Samples < 1 || p.Parallel < 1 {
+		return nil, fmt.Errorf("--samples %d, --parallel %d: both must be at least 1", p.Samples, p.Parallel)
 	}
-	// The newline that ends a file is no part of a text to go on with.
-	return strings.TrimSuffix(string(raw), "\n"), err
+	if p.File != "" {
+		raw, err := os.ReadFile(p.File)
+		return []string{trimmed(raw)}, err
+	}
+	if len(p.Prompt) == 0 {
+		return []string{""}, nil
+	}
+	prompts := slices.Clone(p.Prompt)
+	for i, prompt := range prompts {
+		if prompt != "-" {
+			continue
+		}
+		raw, err := io.ReadAll(in)
+		if err != nil {
+			return nil, err
+		}
+		prompts[i] = trimmed(raw)
+	}
+	return prompts, nil
 }
+
+// trimmed leaves out the newline that ends a file: it is no part of a text to
+// go on with.
+func trimmed(raw []byte) string { return strings.TrimSuffix(string(raw), "\n") }
 
 // adapters are the open adapter files.
 type adapters struct {

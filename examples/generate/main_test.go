@@ -62,7 +62,7 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var out, log strings.Builder
-	p := &program{Model: path, Prompt: "-", Temp: 1, CacheType: "q8_0", Threads: 1, Ctx: 100_000, IgnoreEOS: true, Stats: true}
+	p := &program{Model: path, Prompt: []string{"-"}, Samples: 1, Parallel: 1, Temp: 1, CacheType: "q8_0", Threads: 1, Ctx: 100_000, IgnoreEOS: true, Stats: true}
 	err := p.run(ctx, strings.NewReader("Once"), &stopper{&out, cancel, 20}, &log)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, strings.HasSuffix(out.String(), "\n"), out.String())

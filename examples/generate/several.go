@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml/llm/generate"
+)
+
+// several continues texts at once, and writes each below a heading when all
+// have ended.
+func (j *job) several(ctx context.Context, prompts []string) error {
+	total := len(prompts) * j.Samples
+	group, err := j.model.NewGroup(min(total, j.Parallel), j.options)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	texts := make([]strings.Builder, total)
+	requests := make([]generate.Request, total)
+	for i := range requests {
+		sampler, err := j.sampler(i % j.Samples)
+		if err != nil {
+			return err
+		}
+		requests[i] = generate.Request{Prompt: prompts[i/j.Samples], W: &texts[i], Sampler: sampler, Options: j.textOptions()}
+	}
+	loaded := time.Now()
+	results := generate.Texts(ctx, j.model, group, requests)
+	took := time.Since(loaded)
+	var failed []error
+	generated, read := 0, 0
+	for i, r := range results {
+		fmt.Fprintf(j.out, "--- %s\n%s\n", j.heading(i, requests[i].Prompt), texts[i].String())
+		if err := j.cut(r.Err); err != nil {
+			failed = append(failed, fmt.Errorf("text %d: %w", i+1, err))
+		}
+		generated, read = generated+r.Generated, read+r.Prompt
+	}
+	if j.Stats {
+		fmt.Fprintf(j.log, "loaded in %.2f s\n%d texts: %d tokens read, %s generated\n", loaded.Sub(j.began).Seconds(), total, read, speed(generated, took))
+	}
+	return errors.Join(failed...)
+}
+
+// heading names a text by the first line of its prompt.
+func (j *job) heading(i int, prompt string) string {
+	line, _, _ := strings.Cut(prompt, "\n")
+	if j.Samples == 1 {
+		return line
+	}
+	return fmt.Sprintf("%s (%d of %d)", line, i%j.Samples+1, j.Samples)
+}
