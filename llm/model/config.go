@@ -205,8 +205,14 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// A file without a vocabulary says so: llama.cpp demands the key.
+const (
+	vocabularyKey = "tokenizer.ggml.model"
+	noVocabulary  = "no_vocab"
+)
+
 // WriteKeys sets the hyper-parameters in a GGUF file, as stock llama.cpp
-// reads them.
+// reads them, and that it has no vocabulary.
 func (c Config) WriteKeys(g *ggml.GGUF) error {
 	keys := []struct {
 		key   string
@@ -227,6 +233,7 @@ func (c Config) WriteKeys(g *ggml.GGUF) error {
 		{c.Arch + ".attention.layer_norm_rms_epsilon", c.RMSEps},
 		{c.Arch + ".rope.dimension_count", uint32(c.RoPE.Dims)},
 		{c.Arch + ".rope.freq_base", c.RoPE.FreqBase},
+		{vocabularyKey, noVocabulary},
 	}
 	for _, kv := range keys {
 		if err := g.Set(kv.key, kv.value); err != nil {

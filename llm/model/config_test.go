@@ -47,3 +47,19 @@ func TestLoadErrors(t *testing.T) {
 		})
 	}
 }
+
+// A file without a vocabulary says that it has none, and opens again.
+func TestNoVocabulary(t *testing.T) {
+	m, err := model.New(tinyConfig(false), nil, 1)
+	require.NoError(t, err)
+	defer m.Close()
+	path := filepath.Join(t.TempDir(), "bare.gguf")
+	require.NoError(t, m.Save(path, model.SaveOptions{}))
+	again, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	defer again.Close()
+	require.Nil(t, again.Tokenizer)
+	kind, err := ggml.GGUFValue[string](again.GGUF(), "tokenizer.ggml.model")
+	require.NoError(t, err)
+	require.Equal(t, "no_vocab", kind)
+}

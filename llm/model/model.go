@@ -56,7 +56,7 @@ func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{Config: cfg, gguf: g, weights: map[string]*ggml.Tensor{}}
-	if _, ok := g.Value("tokenizer.ggml.model"); ok {
+	if kind, ok := g.Value(vocabularyKey); ok && kind != noVocabulary {
 		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name(), err)
 		}
