@@ -100,9 +100,12 @@ func TestNoOtherTypesAccepted(t *testing.T) {
 	}
 	cast := &opCase{name: "cast"}
 	for _, to := range ggml.Types() {
-		cast.build = func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) }
 		for _, from := range ggml.Types() {
-			probe(cast, []arg{{values: refmath.New(256, 2), typ: from}})
+			args := []arg{{values: refmath.New(256, 2), typ: from}, {values: refmath.New(256, 2), typ: ggml.F32}}
+			cast.build = func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) }
+			probe(cast, args)
+			cast.build = func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], to) }
+			probe(cast, args)
 		}
 	}
 	require.Empty(t, untested)
@@ -163,10 +166,11 @@ func TestAcceptedLayouts(t *testing.T) {
 						laid[i].layout = l
 						p := newProgram(laid, k.build)
 						list := p.signatures(t)
-						if err := p.c.Err(); err != nil {
+						err := p.c.Err()
+						p.close()
+						if err != nil {
 							require.Regexp(t, "contiguous", err.Error(), describe(laid))
 						}
-						p.close()
 						if list != nil {
 							k.check(t, m, laid, d.typ)
 						}
@@ -205,7 +209,7 @@ func TestTransposedBlocksRefused(t *testing.T) {
 		"copy_like": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor { return c.Copy(q, q) },
 		"cast":      func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor { return c.Cast(q, ggml.F32) },
 		"add_cast": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
-			return c.AddCast(q, c.NewTensor(ggml.F32, q.Dim(0), q.Dim(1)))
+			return c.AddCast(q, c.NewTensor(ggml.F32, q.Dim(0), q.Dim(1)), ggml.F32)
 		},
 		"tiled": (*ctx).TiledMulMat,
 		"tiled_x": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {

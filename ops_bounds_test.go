@@ -36,10 +36,6 @@ var (
 	attention = &bound{products: 1e-5, half: 2e-4, brain: 2e-4, quantized: 5e-4, why: "queries are rounded to the type of the keys; values of F16 are added up in it"}
 )
 
-// stored is the bound of values that are converted to a quantised type without
-// the search for the best scales that Quantize does: 1.25 times its error.
-var stored = &bound{why: "values are converted to the quantised type, see quantizeError"}
-
 // lastPlace is what a result of the type adds to a bound: a unit in its last
 // place.
 var lastPlace = map[ggml.Type]float64{ggml.F16: 1.0 / (1 << 10), ggml.BF16: 1.0 / (1 << 7)}
@@ -59,12 +55,13 @@ func (b *bound) excess(got result, want refmath.Tensor, operands ggml.Type) (wor
 		}
 		return refmath.NMSE(got.values, want.Data) / limit, -1
 	}
-	if b == stored && got.typ.Quantized() {
+	if got.typ.Quantized() {
+		// Without the search for the best scales that Quantize does.
 		limit := 1.25 * quantizeError[got.typ.String()]
 		return refmath.RelativeError(got.values, want.Data) / limit, -1
 	}
 	limit := b.f32 + lastPlace[got.typ]
-	if b == exact || b == stored {
+	if b == exact {
 		limit, want = 0, rounded(want, got.typ)
 	}
 	for i, w := range want.Data {

@@ -27,18 +27,32 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 	return op.done(C.goggml_op_add_id(op.arena, a.ptr(), b.ptr(), ids.ptr()))
 }
 
-// AddCast returns a + b as F32, where a is F16, BF16 or quantised, and b F32 of
-// a's shape. Both are contiguous. It has no backward. C: ggml_add_cast.
-func (c *Context) AddCast(a, b *Tensor) *Tensor {
+// AddCast returns a + b in type t. b is F32 of a's shape, both are contiguous. An
+// a of F16 or BF16 gives F32 or its own type; a quantised one F32, F16, BF16, or
+// a quantised type to which [Context.Cast] converts. It has no backward.
+// C: ggml_add_cast.
+func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	op := c.begin("add_cast", a, b)
 	op.types("b", b, F32)
 	op.dense("a", a)
 	op.dense("b", b)
 	if op.arena != nil {
-		op.require(a.typ == F16 || a.typ == BF16 || a.typ.Quantized(), "a has type %v; it must be f16, bf16 or quantised", a.typ)
+		quantized := a.typ.Quantized() && a.typ.isFloat()
+		op.require(quantized || a.typ == F16 || a.typ == BF16, "a has type %v; it must be f16, bf16 or quantised", a.typ)
+		op.require(t == F32 || t == a.typ && !quantized || quantized && (t == F16 || t == BF16 || t.storable()), "the sum of %v and f32 cannot have type %v; use f32 and Cast", a.typ, t)
 		op.sameShape(a, b)
 	}
-	return op.done(C.goggml_op_add_cast(op.arena, a.ptr(), b.ptr(), C.GGML_TYPE_F32))
+	return op.done(C.goggml_op_add_cast(op.arena, a.ptr(), b.ptr(), C.goggml_type(t)))
+}
+
+// storable tells whether the CPU converts to the quantised type in a graph; to
+// others only Quantize does.
+func (t Type) storable() bool {
+	switch t {
+	case IQ1S, IQ1M, IQ2XXS, IQ2XS, IQ2S, IQ3XXS, IQ3S:
+		return false
+	}
+	return t.Quantized() && t.isFloat()
 }
 
 // XIELU is the activation of arXiv 2411.13010, with p = softplus(alphaP) and

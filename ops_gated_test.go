@@ -10,7 +10,9 @@ import (
 func TestMoreGatedOps(t *testing.T) { runOps(t, gatedCases()) }
 
 func gatedCases() []opCase {
-	small := []ggml.Type{ggml.F16, ggml.BF16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q6_K}
+	targets := append(storedTypes(), plainTypes...)
+	var at int
+	var to ggml.Type
 	var k int
 	return []opCase{
 		{
@@ -23,14 +25,25 @@ func gatedCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.AddID(x[0], x[1], x[2]) },
 		},
 		{
-			name: "add_cast", types: small, layouts: denseOnly, bound: sums,
+			name: "add_cast", types: quantizedTypes(), layouts: denseOnly, bound: few, runs: len(targets),
 			args: func(d *draw) []arg {
-				n, rows := d.depth(), d.size(5)
-				a := d.normal(n, rows, 1, 1)
-				return []arg{a, d.f32(n, rows)}
+				at++
+				to = targets[at%len(targets)]
+				n, rows := 256*d.size(2), d.size(5)
+				return []arg{d.normal(n, rows), d.f32(n, rows)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1]) },
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], to) },
 			want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
+		},
+		{
+			name: "add_cast_half", types: []ggml.Type{ggml.F16, ggml.BF16}, layouts: denseOnly, bound: few,
+			args: pair32, want: func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], ggml.F32) },
+		},
+		{
+			name: "add_cast_same", types: []ggml.Type{ggml.F16, ggml.BF16}, layouts: denseOnly, bound: few,
+			args: pair32, want: func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], x[0].Type()) },
 		},
 		{
 			name: "xielu", types: floatTypes, layouts: evenRows, bound: fast, args: one,

@@ -20,7 +20,11 @@ var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 // storedTypes lists the quantised types to which the CPU converts.
 func storedTypes() []ggml.Type {
 	none := append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, slowTypes...)
-	return slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() || slices.Contains(none, t) })
+	return slices.DeleteFunc(quantizedTypes(), func(t ggml.Type) bool { return slices.Contains(none, t) })
+}
+
+func quantizedTypes() []ggml.Type {
+	return slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() })
 }
 
 func TestCopies(t *testing.T) { runOps(t, copyCases()) }
@@ -68,7 +72,7 @@ func copyCases() []opCase {
 	var to ggml.Type
 	return append(cases,
 		opCase{
-			name: "cast_to_quantized", types: storedTypes(), bound: stored, runs: 3, want: same,
+			name: "cast_to_quantized", types: storedTypes(), runs: 3, want: same,
 			args: func(d *draw) []arg {
 				to = d.typ
 				return []arg{d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2))}
@@ -76,7 +80,7 @@ func copyCases() []opCase {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) },
 		},
 		opCase{
-			name: "copy_to_quantized", types: storedTypes(), layouts: denseOnly, bound: stored, runs: 3, want: same,
+			name: "copy_to_quantized", types: storedTypes(), layouts: denseOnly, runs: 3, want: same,
 			args: func(d *draw) []arg {
 				a := d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2))
 				return []arg{a, d.normal(a.values.Ne[:]...)}
@@ -84,7 +88,7 @@ func copyCases() []opCase {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
 		},
 		opCase{
-			name: "cast_quantized", types: slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() }),
+			name: "cast_quantized", types: quantizedTypes(),
 			layouts: denseOnly, runs: 3, want: same,
 			args: func(d *draw) []arg {
 				return []arg{d.normal(d.rowLen(70), d.size(4), d.size(2))}
@@ -92,7 +96,7 @@ func copyCases() []opCase {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.F32) },
 		},
 		opCase{
-			name: "copy_from_quantized", types: slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() }), runs: 3, want: same,
+			name: "copy_from_quantized", types: quantizedTypes(), runs: 3, want: same,
 			layouts: denseRows,
 			args: func(d *draw) []arg {
 				a := d.normal(d.rowLen(70), d.size(4), d.size(2))
@@ -287,7 +291,7 @@ func rowCases() []opCase {
 	}
 	for _, ids := range []ggml.Type{ggml.I32, ggml.I64} {
 		cases = append(cases, opCase{
-			name: "set_rows_" + ids.String(), types: append(storedTypes(), plainTypes...), layouts: denseOnly, bound: stored,
+			name: "set_rows_" + ids.String(), types: append(storedTypes(), plainTypes...), layouts: denseOnly,
 			args: func(d *draw) []arg {
 				n, rows, p, q := d.rowLen(40), 3+d.size(5), d.size(3), d.size(2)
 				k := 1 + d.Int64N(3)

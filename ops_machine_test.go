@@ -149,7 +149,7 @@ func (m *machine) eval(t testing.TB, args []arg, build func(c *ggml.Context, x [
 	p := newProgram(args, build)
 	defer p.close()
 	require.NoError(t, p.leaves.Err())
-	require.NoError(t, p.c.Err())
+	require.NoError(t, p.c.Err(), describe(args))
 	g := p.c.NewGraph(p.y)
 	if !m.takes(g) {
 		return r, false

@@ -9,7 +9,7 @@ type Pool int
 // The kinds of pooling.
 const (
 	PoolMax Pool = C.GGML_OP_POOL_MAX // the largest element
-	PoolAvg Pool = C.GGML_OP_POOL_AVG // the sum, divided by the size of the window
+	PoolAvg Pool = C.GGML_OP_POOL_AVG // the mean
 )
 
 // A PoolDim says how a window moves along one dimension. An input of n elements
@@ -17,7 +17,7 @@ const (
 type PoolDim struct {
 	Size    int // elements of the window
 	Stride  int // step between two positions; 0 is Size
-	Padding int // at each end, less than Size; it counts as zeros in an average
+	Padding int // at each end, less than Size
 }
 
 // window checks how the window moves along n elements, and counts its
@@ -48,13 +48,12 @@ func (c *Context) pool(name string, kind Pool, operands ...*Tensor) *opCall {
 	return op
 }
 
-// Pool1D reduces windows of each row: [n, …] → [positions, …], F32. The
-// windows do not overlap: the stride is the size, without padding. a is
-// contiguous F32 or F16. It has no backward. C: ggml_pool_1d.
-func (c *Context) Pool1D(a *Tensor, kind Pool, size int) *Tensor {
+// Pool1D reduces windows of each row: [n, …] → [positions, …], F32. Padding does
+// not count in a mean. a is contiguous F32 or F16. It has no backward.
+// C: ggml_pool_1d.
+func (c *Context) Pool1D(a *Tensor, kind Pool, d PoolDim) *Tensor {
 	op := c.pool("pool_1d", kind, a)
 	op.types("a", a, F32, F16)
-	d := PoolDim{Size: size}
 	if op.arena != nil {
 		op.window(0, &d, a.ne[0])
 	}
@@ -62,8 +61,9 @@ func (c *Context) Pool1D(a *Tensor, kind Pool, size int) *Tensor {
 }
 
 // Pool2D reduces windows over dimensions 0 and 1:
-// [w, h, …] → [positions 0, positions 1, …], F32. a is contiguous F32 or F16.
-// There is a backward for F32. C: ggml_pool_2d.
+// [w, h, …] → [positions 0, positions 1, …], F32. Padding counts as zeros in a
+// mean. a is contiguous F32 or F16. There is a backward for F32.
+// C: ggml_pool_2d.
 func (c *Context) Pool2D(a *Tensor, kind Pool, dims [2]PoolDim) *Tensor {
 	op := c.pool("pool_2d", kind, a)
 	op.types("a", a, F32, F16)

@@ -122,6 +122,32 @@ func (c *Context) SSMConv(x, kernel *Tensor) *Tensor {
 // backward. C: ggml_ssm_scan.
 func (c *Context) SSMScan(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, state.Dim(3))
+	op := c.ssmScan(state, x, dt, a, b, cc, ids)
+	return op.done(C.goggml_op_ssm_scan(op.arena, state.ptr(), x.ptr(), dt.ptr(), a.ptr(), b.ptr(), cc.ptr(), ids.ptr(), 1))
+}
+
+// SSMScanStates is [Context.SSMScan] with the states after each token in the
+// result, in place of the last ones alone: y, and then
+// [d, n, heads, sequences, tokens], the last token first. a is [1, heads]. It has
+// no backward. C: ggml_ssm_scan.
+func (c *Context) SSMScanStates(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
+	ids = c.inRange(ids, state.Dim(3))
+	op := c.ssmScan(state, x, dt, a, b, cc, ids)
+	if op.arena != nil {
+		op.require(a.ne[0] == 1, "ne0 of a is %d; it must be 1", a.ne[0])
+	}
+	return op.done(C.goggml_op_ssm_scan(op.arena, state.ptr(), x.ptr(), dt.ptr(), a.ptr(), b.ptr(), cc.ptr(), ids.ptr(), x.tokens()))
+}
+
+// tokens is the size of dimension 2, 1 of a tensor that stands for a failure.
+func (t *Tensor) tokens() C.int64_t {
+	if t == nil {
+		return 1
+	}
+	return C.int64_t(max(1, t.ne[2]))
+}
+
+func (c *Context) ssmScan(state, x, dt, a, b, cc, ids *Tensor) opCall {
 	op := c.begin("ssm_scan", state, x, dt, a, b, cc, ids)
 	for _, t := range []*Tensor{state, x, dt, a, b, cc} {
 		op.types("each operand but ids", t, F32)
@@ -138,7 +164,7 @@ func (c *Context) SSMScan(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
 		op.require(b.ne == cc.ne, "b and c must have one shape")
 		op.require(ids.NumDims() == 1 && ids.ne[0] == sequences, "ids must have an entry for each of the %d sequences", sequences)
 	}
-	return op.done(C.goggml_op_ssm_scan(op.arena, state.ptr(), x.ptr(), dt.ptr(), a.ptr(), b.ptr(), cc.ptr(), ids.ptr(), 1))
+	return op
 }
 
 // GatedDeltaNet is the gated delta rule: in each head, with a state S [n, n],
@@ -153,6 +179,19 @@ func (c *Context) SSMScan(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
 // [n·heads, tokens·sequences] of y, and then the new states, in rows of n·heads
 // too. All are contiguous F32. It has no backward. C: ggml_gated_delta_net.
 func (c *Context) GatedDeltaNet(q, k, v, g, beta, state *Tensor) *Tensor {
+	op := c.gatedDeltaNet(q, k, v, g, beta, state)
+	return op.done(C.goggml_op_gated_delta_net(op.arena, q.ptr(), k.ptr(), v.ptr(), g.ptr(), beta.ptr(), state.ptr(), 1))
+}
+
+// GatedDeltaNetStates is [Context.GatedDeltaNet] with the states after each
+// token in the result, in place of the last ones alone: those after the last
+// token first. It has no backward. C: ggml_gated_delta_net.
+func (c *Context) GatedDeltaNetStates(q, k, v, g, beta, state *Tensor) *Tensor {
+	op := c.gatedDeltaNet(q, k, v, g, beta, state)
+	return op.done(C.goggml_op_gated_delta_net(op.arena, q.ptr(), k.ptr(), v.ptr(), g.ptr(), beta.ptr(), state.ptr(), v.tokens()))
+}
+
+func (c *Context) gatedDeltaNet(q, k, v, g, beta, state *Tensor) opCall {
 	op := c.begin("gated_delta_net", q, k, v, g, beta, state)
 	if op.arena != nil {
 		n, heads, tokens, sequences := v.ne[0], v.ne[1], v.ne[2], v.ne[3]
@@ -167,7 +206,7 @@ func (c *Context) GatedDeltaNet(q, k, v, g, beta, state *Tensor) *Tensor {
 		op.packed([4]int64{1, heads, tokens, sequences}, beta)
 		op.packed([4]int64{n, n, heads, sequences}, state)
 	}
-	return op.done(C.goggml_op_gated_delta_net(op.arena, q.ptr(), k.ptr(), v.ptr(), g.ptr(), beta.ptr(), state.ptr(), 1))
+	return op
 }
 
 // SolveTri returns the x for which a·x = b, with a lower triangular:

@@ -63,8 +63,23 @@ func recurrentCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.SSMScan(x[0], x[1], x[2], x[3], x[4], x[5], x[6]) },
 		}
 	}
+	// states makes a case of a variant that returns the states after each token.
+	states := func(k opCase, build func(c *ctx, x tensors) *ggml.Tensor, want func(x refs) refmath.Tensor) opCase {
+		k.name += "_states"
+		k.build, k.want = build, want
+		return k
+	}
+	deltaStates := func(gate bool) opCase {
+		return states(delta(gate),
+			func(c *ctx, x tensors) *ggml.Tensor { return c.GatedDeltaNetStates(x[0], x[1], x[2], x[3], x[4], x[5]) },
+			func(x refs) refmath.Tensor { return refmath.GatedDeltaNetStates(x[0], x[1], x[2], x[3], x[4], x[5]) })
+	}
+	scanStates := states(scan(true),
+		func(c *ctx, x tensors) *ggml.Tensor { return c.SSMScanStates(x[0], x[1], x[2], x[3], x[4], x[5], x[6]) },
+		func(x refs) refmath.Tensor { return refmath.SSMScanStates(x[0], x[1], x[2], x[3], x[4], x[5], x[6]) })
 	return []opCase{
 		delta(false), delta(true), scan(false), scan(true),
+		deltaStates(false), deltaStates(true), scanStates,
 		{
 			name: "rwkv_wkv6", layouts: denseOnly, bound: fed,
 			args: func(d *draw) []arg {

@@ -18,6 +18,12 @@ func pair(d *draw) []arg {
 	return []arg{d.normal(ne[:]...), d.normal(ne[:]...)}
 }
 
+// pair32 is pair with a second operand of F32.
+func pair32(d *draw) []arg {
+	ne := d.shape()
+	return []arg{d.normal(ne[:]...), d.f32(ne[:]...)}
+}
+
 // float32 arithmetic on a small epsilon differs from float64's.
 const eps = 1e-5
 

@@ -1,6 +1,9 @@
 package refmath
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Slide says how a kernel moves along a dimension: the step between positions,
 // the zeros before and after the data, the step between the kernel's elements.
@@ -174,6 +177,21 @@ func Pool2D(a Tensor, largest bool, w0, w1 Window) Tensor {
 			return top
 		}
 		return total / float64(w0.Size*w1.Size)
+	})
+}
+
+// Pool1D reduces windows of the rows to the largest element, or to the mean of
+// those that lie in the row.
+func Pool1D(a Tensor, largest bool, w Window) Tensor {
+	ne := a.Ne
+	ne[0] = w.slide().positions(ne[0], w.Size)
+	return generate(ne, func(x, i1, i2, i3 int64) float64 {
+		from := w.slide().at(x, 0)
+		seen := a.row(i1, i2, i3)[max(0, from):min(a.Ne[0], from+w.Size)]
+		if largest {
+			return slices.Max(seen)
+		}
+		return sum(seen) / float64(len(seen))
 	})
 }
 

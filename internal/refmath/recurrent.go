@@ -113,6 +113,41 @@ func SSMScan(state, x, dt, a, b, c, ids Tensor) Tensor {
 	return From(append(y.Data, states.Data...))
 }
 
+// afterEach runs a recurrence on all tokens, which gives that many outputs for
+// each, and on ever fewer of them: it returns the outputs, and then the states
+// after each token, the last first.
+func afterEach(tokens, outputs int64, run func(tokens int64) Tensor) []float64 {
+	out := append([]float64(nil), run(tokens).Data[:outputs*tokens]...)
+	for t := tokens; t > 0; t-- {
+		out = append(out, run(t).Data[outputs*t:]...)
+	}
+	return out
+}
+
+// first takes the first n elements along a dimension.
+func (t Tensor) first(dim int, n int64) Tensor {
+	ne := t.Ne
+	ne[dim] = n
+	return generate(ne, t.At)
+}
+
+// SSMScanStates is SSMScan with the states after each token, the last first.
+func SSMScanStates(state, x, dt, a, b, c, ids Tensor) Tensor {
+	return From(afterEach(x.Ne[2], x.Ne[0]*x.Ne[1]*x.Ne[3], func(n int64) Tensor {
+		return SSMScan(state, x.first(2, n), dt.first(1, n), a, b.first(2, n), c.first(2, n), ids)
+	}))
+}
+
+// GatedDeltaNetStates is GatedDeltaNet with the states after each token, the last
+// first.
+func GatedDeltaNetStates(q, k, v, g, beta, state Tensor) Tensor {
+	all := afterEach(v.Ne[2], v.Ne[0]*v.Ne[1]*v.Ne[3], func(n int64) Tensor {
+		return GatedDeltaNet(q.first(2, n), k.first(2, n), v.first(2, n), g.first(2, n), beta.first(2, n), state)
+	})
+	row := v.Ne[0] * v.Ne[1]
+	return From(all, row, int64(len(all))/row)
+}
+
 // GatedDeltaNet returns y and then the states, in rows of n·heads, of
 // S ← diag(exp g)·S, S ← S + beta·k·(v − Sᵀk)ᵀ, y = Sᵀq/√n; the states are
 // transposed.
