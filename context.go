@@ -47,19 +47,26 @@ type contextCore struct {
 	customIDs []uintptr // by which C finds the Go functions of its tensors
 }
 
-// NewContext makes an empty context. C: ggml_init.
+// NewContext makes an empty context. Where there is no memory for it, Err is
+// [ErrOutOfMemory] from the start. C: ggml_init.
 func NewContext() *Context {
-	c := &Context{contextCore: &contextCore{arena: C.goggml_arena_new()}, graphs: C.goggml_arena_new()}
-	if c.arena == nil || c.graphs == nil {
-		// The Go runtime itself dies when so little memory is left.
-		panic("ggml: out of memory")
-	}
-	core, graphs := c.contextCore, c.graphs
+	return newContext(C.goggml_arena_new(), C.goggml_arena_new())
+}
+
+// newContext takes over the arenas, of which each is nil without memory.
+func newContext(arena, graphs *C.goggml_arena) *Context {
+	c := &Context{contextCore: &contextCore{arena: arena}, graphs: graphs}
+	core := c.contextCore
 	c.h, _ = newHandle("context", func() {
 		C.goggml_arena_free(graphs)
-		C.goggml_arena_free(core.arena)
+		C.goggml_arena_free(arena)
 		customOps.remove(core.customIDs...)
 	})
+	if arena == nil || graphs == nil {
+		c.err = &OpError{Op: "init", Reason: "there is no memory for a context", Caller: callerLine(), Err: ErrOutOfMemory}
+		c.h.close()
+		return c
+	}
 	closeOnCollect(c, c.h)
 	return c
 }

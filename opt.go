@@ -98,12 +98,13 @@ type Optimizer struct {
 	graph        *Graph   // static: of the outputs; dynamic: as prepared
 	frame        *Context // dynamic: of what the library adds to the graph
 	prepared     bool
-	params       []optParam // dynamic: of the first graph
-	ready        bool       // Alloc was called, Eval not yet
-	backward     bool       // what Alloc was for
-	phase        int        // evaluations since a period began
-	accumulating bool       // gradients are, in this period
-	clearMoments bool       // dynamic: at the next Alloc
+	params       []optParam  // dynamic: of the first graph
+	ready        bool        // Alloc was called, Eval not yet
+	backward     bool        // what Alloc was for
+	phase        int         // evaluations since a period began
+	accumulating bool        // gradients are, in this period
+	clearMoments bool        // dynamic: at the next Alloc
+	own          []memoryUse // the buffer of the moments, once it is known
 	iteration    int64
 }
 
@@ -148,6 +149,8 @@ func NewOptimizer(options OptimizerOptions, backends ...*Backend) (*Optimizer, e
 		return nil, err
 	}
 	co = o.o
+	o.measure()
+	memory.track(o.h, current.measured)
 	closeOnCollect(o, o.h)
 	return o, nil
 }
@@ -446,21 +449,35 @@ func (o *Optimizer) usable(op string) error {
 	return nil
 }
 
+// enter holds and locks the optimizer for an op, until leave. It fails when the
+// optimizer is closed or broken.
+func (o *Optimizer) enter(op string) (leave func(), err error) {
+	if err := o.h.acquire(); err != nil {
+		return nil, during(err, op)
+	}
+	o.mu.Lock()
+	leave = func() {
+		o.mu.Unlock()
+		o.h.release()
+	}
+	if err := o.usable(op); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
 // Reset clears the gradients; with optimizer also the moments of AdamW and the
 // count of iterations. With dynamic graphs accumulated gradients are cleared
 // by themselves, and with a period above 1 the moments cannot be.
 // C: ggml_opt_reset.
 func (o *Optimizer) Reset(optimizer bool) error {
 	const op = "opt_reset"
-	if err := o.h.acquire(); err != nil {
-		return during(err, op)
-	}
-	defer o.h.release()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err := o.usable(op); err != nil {
+	leave, err := o.enter(op)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	switch {
 	case o.options.Build != BuildOptimizer:
 		return optError(op, nil, "the optimizer is only for evaluation; there is nothing to reset")

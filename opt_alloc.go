@@ -14,15 +14,11 @@ import "slices"
 // parameters among them, have it already. C: ggml_opt_prepare_alloc.
 func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 	const op = "opt_prepare_alloc"
-	if err := o.h.acquire(); err != nil {
-		return during(err, op)
-	}
-	defer o.h.release()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err := o.usable(op); err != nil {
+	leave, err := o.enter(op)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	switch {
 	case o.Static():
 		return optError(op, nil, "the optimizer has a static graph")
@@ -85,12 +81,11 @@ func paramsOf(g *Graph) []optParam {
 // forward pass can come between them. C: ggml_opt_alloc.
 func (o *Optimizer) Alloc(backward bool) error {
 	const op = "opt_alloc"
-	if err := o.h.acquire(); err != nil {
-		return during(err, op)
+	leave, err := o.enter(op)
+	if err != nil {
+		return err
 	}
-	defer o.h.release()
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	defer leave()
 	if err := o.allocatable(op, backward); err != nil {
 		return err
 	}
@@ -106,9 +101,6 @@ func (o *Optimizer) Alloc(backward bool) error {
 }
 
 func (o *Optimizer) allocatable(op string, backward bool) error {
-	if err := o.usable(op); err != nil {
-		return err
-	}
 	misaligned := o.phase != 0 && !o.accumulating
 	switch {
 	case backward && o.options.Build != BuildOptimizer:
@@ -155,7 +147,25 @@ func (o *Optimizer) alloc(op string, backward bool) error {
 		return err
 	}
 	o.ready = true
+	o.measure()
 	return nil
+}
+
+// measure notes what memory the optimizer holds, for [MemoryReport]: that of the
+// graph on each backend, and that of the moments and the like.
+func (o *Optimizer) measure() {
+	if len(o.own) == 0 && (o.Static() || o.ready && o.hasStep()) {
+		r := C.goggml_opt_buffer(o.o, o.graph.g)
+		if b := C.ggml_backend_buffer_t(r.value); guardError(r.error) == nil && b != nil {
+			o.own = []memoryUse{bufferUse(b)}
+		}
+	}
+	uses := append([]memoryUse(nil), o.own...)
+	for _, b := range o.backends {
+		device := deviceOf(C.ggml_backend_get_default_buffer_type(b.b))
+		uses = append(uses, memoryUse{device, UsageCompute, int64(C.ggml_backend_sched_get_buffer_size(o.o.sched, b.b))})
+	}
+	o.current.uses.Store(&uses)
 }
 
 func (o *Optimizer) allocStatic(op string, first C.bool) error {

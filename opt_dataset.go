@@ -63,18 +63,18 @@ func NewDataset(dataType, labelType Type, sampleSize, labelSize, n, shard int64)
 // contextFor makes a context without tensors of its own, for those that a C
 // object owns: they are valid as long as its handle is open.
 func contextFor(kind string, free func(), parents ...*handle) (*Context, error) {
-	c := &Context{contextCore: &contextCore{arena: C.goggml_arena_new()}, graphs: C.goggml_arena_new()}
-	if c.arena == nil || c.graphs == nil {
-		panic("ggml: out of memory") // see NewContext
-	}
-	arena, graphs := c.arena, c.graphs
-	h, err := newHandle(kind, func() {
+	arena, graphs := C.goggml_arena_new(), C.goggml_arena_new()
+	release := func() {
 		free()
 		C.goggml_arena_free(graphs)
 		C.goggml_arena_free(arena)
-	}, parents...)
-	c.h = h
-	return c, err
+	}
+	if arena == nil || graphs == nil {
+		release()
+		return nil, fmt.Errorf("ggml: %s: %w", kind, ErrOutOfMemory)
+	}
+	h, err := newHandle(kind, release, parents...)
+	return &Context{contextCore: &contextCore{h: h, arena: arena}, graphs: graphs}, err
 }
 
 func datasetError(format string, args ...any) error {

@@ -504,3 +504,26 @@ func TestOptimizerAccumulatesTransposed(t *testing.T) {
 	// The derivative is 16 for the first row of w and 20 for the second, twice.
 	require.InDeltaSlice(t, []float64{0.68, 1.68, 2.68, 3.6, 4.6, 5.6}, r.weights(t)[:6], 1e-5)
 }
+
+// The moments, two numbers for each of the 8 parameters, and the memory of the
+// graph are in the report until the optimizer is closed.
+func TestOptimizerInMemoryReport(t *testing.T) {
+	r := newRegressor(t, newRegression(16), 16, 1)
+	for name, make := range map[string]func() *ggml.Optimizer{
+		"static":  func() *ggml.Optimizer { return r.static(t, adamWOptions(1)) },
+		"dynamic": func() *ggml.Optimizer { return newDynamic(t, r, adamWOptions(1)) },
+	} {
+		before := reportOf(t)
+		o := make()
+		evaluate(t, r, o, true, 0, nil)
+		evaluate(t, r, o, true, 0, nil)
+		during := reportOf(t)
+		require.GreaterOrEqual(t, during.Other-before.Other, int64(2*4*8), name)
+		require.Less(t, during.Other-before.Other, int64(1<<16), name)
+		require.Positive(t, during.Compute-before.Compute, name)
+		o.Close()
+		after := reportOf(t)
+		require.Equal(t, before.Other, after.Other, name)
+		require.Equal(t, before.Compute, after.Compute, name)
+	}
+}

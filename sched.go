@@ -185,7 +185,7 @@ func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator
 		return err
 	}
 	r := f()
-	if s.measure != nil { // an optimizer does not tell
+	if s.measure != nil { // an optimizer measures itself
 		uses := s.measure()
 		s.uses.Store(&uses)
 	}

@@ -13,6 +13,9 @@ goggml_arena *goggml_arena_new(void) {
 }
 
 void goggml_arena_free(goggml_arena *arena) {
+	if (arena == NULL) {
+		return;
+	}
 	for (int i = 0; i < arena->n_chunks; i++) {
 		ggml_free(arena->chunks[i]);
 	}

@@ -135,6 +135,19 @@ goggml_ptr goggml_opt_grad_acc(goggml_optimizer *o, struct ggml_tensor *node) {
 	GUARDED(goggml_ptr, ggml_opt_grad_acc(o->opt, node))
 }
 
+// The library does not tell its buffer, but tensors that lie there.
+static ggml_backend_buffer_t goggml_own_buffer(goggml_optimizer *o, struct ggml_cgraph *graph) {
+	struct ggml_tensor *t = ggml_opt_static_graphs(o->opt) ? ggml_opt_loss(o->opt) : NULL;
+	for (int i = 0; t == NULL && i < ggml_graph_n_nodes(graph); i++) {
+		t = ggml_opt_grad_acc(o->opt, ggml_graph_node(graph, i));
+	}
+	return t == NULL ? NULL : t->buffer;
+}
+
+goggml_ptr goggml_opt_buffer(goggml_optimizer *o, struct ggml_cgraph *graph) {
+	GUARDED(goggml_ptr, goggml_own_buffer(o, graph))
+}
+
 static enum goggml_opt_fault goggml_opt_param_fault(const struct ggml_tensor *param, ggml_backend_t first) {
 	if (param->type != GGML_TYPE_F32 || !ggml_is_contiguous(param)) {
 		return GOGGML_OPT_TYPE;

@@ -43,6 +43,10 @@ goggml_int goggml_opt_eval(goggml_optimizer *o, ggml_opt_result_t sum);
 goggml_error goggml_opt_reset(goggml_optimizer *o, bool optimizer);
 goggml_ptr goggml_opt_grad_acc(goggml_optimizer *o, struct ggml_tensor *node);
 
+// The buffer of the moments, accumulated gradients and results, NULL before the
+// first graph. The graph is the present one, with a step of the optimizer.
+goggml_ptr goggml_opt_buffer(goggml_optimizer *o, struct ggml_cgraph *graph);
+
 enum goggml_opt_fault {
 	GOGGML_OPT_OK,
 	GOGGML_OPT_NO_MEMORY, // a leaf has no memory of its own
