@@ -13,12 +13,13 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"export-lora": main})
+	testutil.Programs(m, map[string]func(){"export-lora": main})
 }
 
 func TestScripts(t *testing.T) {

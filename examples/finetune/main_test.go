@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -29,19 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(checked{m}, map[string]func(){"finetune": main})
-}
-
-// checked tests fail when they leave objects open.
-type checked struct{ *testing.M }
-
-func (c checked) Run() int {
-	code := c.M.Run()
-	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
-		fmt.Fprintln(os.Stderr, "tests left objects open:", open)
-		code = 1
-	}
-	return code
+	testutil.Programs(m, map[string]func(){"finetune": main})
 }
 
 func TestScripts(t *testing.T) {
@@ -203,7 +190,7 @@ func TestStoppedRunContinues(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			adapter, checkpoint := sig.String()+".gguf", sig.String()+".checkpoint"
 			args := []string{"--checkpoint-in", checkpoint, "--checkpoint-out", checkpoint, "--save-every", "7"}
-			log := stop(t, longRun(folder, adapter, args...), sig, "step 20: validation loss")
+			log := testutil.Stop(t, longRun(folder, adapter, args...), sig, "step 20: validation loss")
 			require.NoFileExists(t, filepath.Join(folder, adapter))
 			if sig == syscall.SIGINT {
 				require.Regexp(t, `finetune: interrupted; step \d+ is saved in interrupt\.checkpoint: the same command with --checkpoint-in interrupt\.checkpoint continues the run`, log)
@@ -222,34 +209,6 @@ func TestStoppedRunContinues(t *testing.T) {
 			require.True(t, bytes.Equal(want, got), "continued at step %d", step)
 		})
 	}
-}
-
-// stop sends a signal when the program has printed a text, checks how it ends,
-// and returns what it printed.
-func stop(t *testing.T, c *exec.Cmd, sig syscall.Signal, after string) string {
-	t.Helper()
-	stderr, err := c.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
-	var log strings.Builder
-	sent := false
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		log.WriteString(lines.Text() + "\n")
-		if !sent && strings.Contains(lines.Text(), after) {
-			sent = true
-			require.NoError(t, c.Process.Signal(sig))
-		}
-	}
-	err = c.Wait()
-	require.True(t, sent, log.String())
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, log.String())
-	if sig == syscall.SIGKILL {
-		require.Equal(t, sig, exit.Sys().(syscall.WaitStatus).Signal())
-	} else {
-		require.Equal(t, 130, exit.ExitCode(), log.String())
-	}
-	return log.String()
 }
 
 // Whatever stops the program, it frees all it had, and says what there is.

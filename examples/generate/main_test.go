@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"generate": main})
+	testutil.Programs(m, map[string]func(){"generate": main})
 }
 
 // The scripts find a tiny model and an adapter for it in their folder.

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,25 +16,14 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(checked{m}, map[string]func(){"pretrain": main})
-}
-
-// checked tests fail when they leave objects open.
-type checked struct{ *testing.M }
-
-func (c checked) Run() int {
-	code := c.M.Run()
-	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
-		fmt.Fprintln(os.Stderr, "tests left objects open:", open)
-		code = 1
-	}
-	return code
+	testutil.Programs(m, map[string]func(){"pretrain": main})
 }
 
 func TestScripts(t *testing.T) {
@@ -107,21 +94,8 @@ func TestInterruptedRunContinues(t *testing.T) {
 	out, err := command("whole").CombinedOutput()
 	require.NoError(t, err, string(out))
 
-	c := command("parts")
-	stderr, err := c.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
-	var log strings.Builder
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		log.WriteString(lines.Text() + "\n")
-		if strings.HasPrefix(lines.Text(), "step 20:") {
-			require.NoError(t, c.Process.Signal(os.Interrupt))
-		}
-	}
-	var exit *exec.ExitError
-	require.True(t, errors.As(c.Wait(), &exit), log.String())
-	require.Equal(t, 130, exit.ExitCode(), log.String())
-	require.Regexp(t, `pretrain: interrupted; step \d+ is saved in parts\.run: the same command with --checkpoint-in parts\.run continues the run`, log.String())
+	log := testutil.Stop(t, command("parts"), syscall.SIGINT, "step 20:")
+	require.Regexp(t, `pretrain: interrupted; step \d+ is saved in parts\.run: the same command with --checkpoint-in parts\.run continues the run`, log)
 	require.NoFileExists(t, filepath.Join(folder, "parts.gguf"))
 
 	out, err = command("parts").CombinedOutput()

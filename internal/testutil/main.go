@@ -11,11 +11,16 @@ import (
 
 // Main runs the tests of a package, and fails when they leave objects of
 // package ggml open.
-func Main(m *testing.M) {
-	code := m.Run()
+func Main(m *testing.M) { os.Exit(checked{m}.Run()) }
+
+// checked tests fail when they leave objects open.
+type checked struct{ *testing.M }
+
+func (c checked) Run() int {
+	code := c.M.Run()
 	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
 		fmt.Fprintln(os.Stderr, "tests left objects open:", open)
 		code = 1
 	}
-	os.Exit(code)
+	return code
 }
