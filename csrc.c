@@ -10,6 +10,8 @@
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"
 #include "csrc/opt.c"
+#include "csrc/blas.c"
+#include "csrc/onednn.c"
 #include "csrc/tiled.c"
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"

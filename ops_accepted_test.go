@@ -211,7 +211,7 @@ func TestTransposedBlocksRefused(t *testing.T) {
 		"add_cast": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
 			return c.AddCast(q, c.NewTensor(ggml.F32, q.Dim(0), q.Dim(1)), ggml.F32)
 		},
-		"tiled": (*ctx).TiledMulMat,
+		"tiled": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor { return c.TiledMulMat(q, x) },
 		"tiled_x": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
 			return c.TiledMulMatX(q, c.NewTensor(ggml.F32, q.Dim(1)))
 		},

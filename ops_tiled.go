@@ -3,79 +3,135 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-// TiledLibrary names the BLAS library that the tiled products use on the CPU,
-// "" when none is found; then they are made of stock ops. The environment
-// variable GOGGML_BLAS names another library file, or none. Its own threads
-// are turned off, for all of the process.
+// TiledLibrary describes the library that multiplies matrices for the tiled
+// products on the CPU, "" when none is found; then they are made of stock ops.
+// It is oneDNN on x86, else OpenBLAS or another library with the CBLAS
+// interface, whose own threads are turned off for all of the process. The
+// environment variable GOGGML_BLAS names the file of another library, or none;
+// with oneDNN, ONEDNN_MAX_CPU_ISA leaves instructions of the processor unused.
 func TiledLibrary() string {
-	if name := C.goggml_tiled_library(); name != nil {
+	if name := C.goggml_blas_name(); name != nil {
 		return C.GoString(name)
 	}
 	return ""
 }
 
-// TiledMulMat is [Context.MulMat] of a matrix of any float or quantised type,
-// exact to F32: w [k, m, p, q], x [k, n, p, q] → [m, n, p, q]. Where MulMat
-// rounds x to suit the type of w, this converts w to F32, a tile at a time, and
-// so its gradients (TiledMulMatX and TiledMulMatW) are exact too. Both are
-// contiguous, x is F32.
+// TiledBF16 tells whether the tiled products take BF16: with oneDNN on a
+// processor that has instructions for it, AVX512-BF16 or AMX.
+func TiledBF16() bool { return bool(C.goggml_blas_bf16()) }
+
+// MaxTiledPairs is the number of products that one tiled op can add up.
+const MaxTiledPairs = maxCustom / 2
+
+// TiledMulMat is [Context.MulMat] of a matrix of any float or quantised type:
+// w [k, m, p, q], x [k, n, p, q] → [m, n, p, q], F32. Where MulMat rounds x to
+// suit the type of w, this converts w to the type of x, a tile at a time:
+//
+//   - with x in F32 the product is exact to F32, and so are its gradients
+//     (TiledMulMatX and TiledMulMatW);
+//   - with x in BF16, made by Cast, w is rounded to BF16 too, and the sum is in
+//     F32. That is several times as fast where [TiledBF16] says so, and an error
+//     elsewhere.
+//
+// More pairs of a matrix and its x may follow, at most [MaxTiledPairs] in all:
+// their products, of the same shape, are added. All operands are contiguous.
 //
 // With a [TiledLibrary] it is an op of the CPU backend, fast from about eight
-// columns on; otherwise it is made of Cast and MulMat. It has no backward for
-// [Graph.Backward].
-func (c *Context) TiledMulMat(w, x *Tensor) *Tensor {
+// columns on, and its results do not depend on the number of threads; otherwise
+// it is made of Cast, MulMat and Add. It has no backward for [Graph.Backward].
+func (c *Context) TiledMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
 	if TiledLibrary() == "" {
-		return c.MulMat(c.asF32(w), x)
+		return c.stockPairs(w, x, more, func(w, x *Tensor) *Tensor { return c.MulMat(c.asF32(w), x) })
 	}
-	op := c.begin("tiled_mul_mat", w, x)
-	op.tiled(w, x)
-	if op.arena != nil {
-		op.require(w.ne[0] == x.ne[0], "ne0 must be equal: w has %d, x has %d", w.ne[0], x.ne[0])
-	}
-	return op.done(C.goggml_op_tiled_mul_mat(op.arena, w.ptr(), x.ptr()))
+	op := c.beginPairs("tiled_mul_mat", append([]*Tensor{w, x}, more...), 0, 1)
+	return op.build(func(pairs **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
+		return C.goggml_op_tiled_mul_mat(op.arena, pairs, n)
+	})
 }
 
 // TiledMulMatX returns the gradient of x in [Context.TiledMulMat], given that
-// of the result: w [k, m, p, q], y [m, n, p, q] → [k, n, p, q]. It has no backward.
-func (c *Context) TiledMulMatX(w, y *Tensor) *Tensor {
+// of the result: w [k, m, p, q], y [m, n, p, q] → [k, n, p, q]. y is F32 or BF16
+// as x is there. More pairs may follow. It has no backward.
+func (c *Context) TiledMulMatX(w, y *Tensor, more ...*Tensor) *Tensor {
 	if TiledLibrary() == "" {
-		return c.OutProd(c.asF32(w), c.Transpose(y))
+		return c.stockPairs(w, y, more, func(w, y *Tensor) *Tensor { return c.OutProd(c.asF32(w), c.Transpose(y)) })
 	}
-	op := c.begin("tiled_mul_mat_x", w, y)
-	op.tiled(w, y)
-	if op.arena != nil {
-		op.require(w.ne[1] == y.ne[0], "ne0 of y must be ne1 of w: they are %d and %d", y.ne[0], w.ne[1])
-	}
-	return op.done(C.goggml_op_tiled_mul_mat_x(op.arena, w.ptr(), y.ptr()))
+	op := c.beginPairs("tiled_mul_mat_x", append([]*Tensor{w, y}, more...), 1, 0)
+	return op.build(func(pairs **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
+		return C.goggml_op_tiled_mul_mat_x(op.arena, pairs, n)
+	})
 }
 
 // TiledMulMatW returns the gradient of w in [Context.TiledMulMat], given x and
-// the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q]. It
-// has no backward.
+// the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q]. All
+// are F32. It has no backward.
 func (c *Context) TiledMulMatW(x, y *Tensor) *Tensor {
 	if TiledLibrary() == "" {
 		return c.OutProd(x, y)
 	}
 	op := c.begin("tiled_mul_mat_w", x, y)
-	op.tiled(x, y)
 	op.types("x", x, F32)
+	op.types("y", y, F32)
+	op.pair(x, y)
 	if op.arena != nil {
 		op.require(x.ne[1] == y.ne[1], "ne1 must be equal: x has %d, y has %d", x.ne[1], y.ne[1])
 	}
 	return op.done(C.goggml_op_tiled_mul_mat_w(op.arena, x.ptr(), y.ptr()))
 }
 
-func (op *opCall) tiled(w, x *Tensor) {
-	op.require(w == nil || w.typ.isFloat(), "the first operand has no float or quantised type")
-	op.types("the second operand", x, F32)
-	op.dense("the first operand", w)
-	op.dense("the second operand", x)
+// beginPairs begins a sum of products: dimension in of each matrix is summed with
+// ne0 of what it multiplies, and dimension out makes ne0 of the result.
+func (c *Context) beginPairs(name string, operands []*Tensor, in, out int) *opCall {
+	n := len(operands)
+	op := c.begin(name, operands[:min(n, 2*MaxTiledPairs)]...)
+	op.require(n%2 == 0, "the operands must be pairs")
+	op.require(n <= 2*MaxTiledPairs, "there are %d pairs; at most %d can be added up", n/2, MaxTiledPairs)
+	if op.arena == nil {
+		return op
+	}
+	w0, x0 := op.operands[0], op.operands[1]
+	for i := 0; i < n && op.arena != nil; i += 2 {
+		w, x := op.operands[i], op.operands[i+1]
+		op.require(w.typ.isFloat(), "a matrix has no float or quantised type")
+		op.types("what a matrix multiplies", x, F32, BF16)
+		op.require(x.typ == F32 || TiledBF16(), "products of BF16 need oneDNN and a processor with AVX512-BF16 or AMX; give F32")
+		op.pair(w, x)
+		op.require(w.ne[in] == x.ne[0], "ne%d of a matrix must be ne0 of what it multiplies: they are %d and %d", in, w.ne[in], x.ne[0])
+		op.require(w.ne[out] == w0.ne[out] && x.ne[1] == x0.ne[1] && w.ne[2] == w0.ne[2] && w.ne[3] == w0.ne[3], "the products must have equal shapes")
+	}
+	return op
+}
+
+// pair checks what the two operands of any tiled product have in common.
+func (op *opCall) pair(a, b *Tensor) {
+	op.dense("an operand", a)
+	op.dense("an operand", b)
 	if op.arena == nil {
 		return
 	}
-	op.require(w.ne[2] == x.ne[2] && w.ne[3] == x.ne[3], "ne2 and ne3 of both operands must be equal")
+	op.require(a.ne[2] == b.ne[2] && a.ne[3] == b.ne[3], "ne2 and ne3 of both operands must be equal")
 	const most = 1<<31 - 1
-	op.require(max(w.ne[0], w.ne[1], x.ne[0], x.ne[1]) <= most, "a dimension is above %d", most)
+	op.require(max(a.ne[0], a.ne[1], b.ne[0], b.ne[1]) <= most, "a dimension is above %d", most)
+}
+
+// build hands the operands to a C function that takes them as an array.
+func (op *opCall) build(f func(operands **C.struct_ggml_tensor, n C.int) C.goggml_tensor) *Tensor {
+	var x [maxCustom]*C.struct_ggml_tensor
+	if op.arena != nil {
+		for i, t := range op.operands {
+			x[i] = t.ptr()
+		}
+	}
+	return op.done(f(&x[0], C.int(len(op.operands))))
+}
+
+// stockPairs adds up products that are made of stock ops.
+func (c *Context) stockPairs(w, x *Tensor, more []*Tensor, product func(w, x *Tensor) *Tensor) *Tensor {
+	sum := product(w, x)
+	for ; len(more) > 1; more = more[2:] {
+		sum = c.Add(sum, product(more[0], more[1]))
+	}
+	return sum
 }
 
 func (c *Context) asF32(t *Tensor) *Tensor {

@@ -1,214 +1,204 @@
 //go:build ignore
 
 #include "tiled.h"
+#include "threads.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
-
-// The part of the CBLAS interface that is used. ggml stores ne0 fastest, so a
-// tensor [r, c] is an r × c matrix in column-major order.
-enum { COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112 };
-typedef void (*goggml_sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
-	const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-
-static goggml_sgemm goggml_blas;
-static const char *goggml_blas_name;
-
-static bool goggml_try_blas(const char *name) {
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	if (library == NULL) {
-		return false;
-	}
-	goggml_blas = (goggml_sgemm)dlsym(library, "cblas_sgemm");
-	if (goggml_blas == NULL) {
-		return false; // a BLAS with the Fortran interface only
-	}
-	goggml_blas_name = name;
-	// The threads are the caller's.
-	void (*one_thread)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
-	if (one_thread != NULL) {
-		one_thread(1);
-	}
-	return true;
-}
-
-static void goggml_load_blas(void) {
-	static const char *const names[] = {
-		"libopenblas.so.0", "libopenblas.so", "libblis.so.4", "libblas.so.3",
-		"/System/Library/Frameworks/Accelerate.framework/Accelerate",
-	};
-	const char *chosen = getenv("GOGGML_BLAS");
-	if (chosen != NULL && *chosen != '\0') {
-		goggml_try_blas(chosen); // "none" is no library
-		return;
-	}
-	for (size_t i = 0; i < sizeof names / sizeof *names && !goggml_try_blas(names[i]); i++) {
-	}
-}
-
-const char *goggml_tiled_library(void) {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, goggml_load_blas);
-	return goggml_blas_name;
-}
-
-enum { TILE_ROWS = 256 };
-
-// Scratch of the thread; it lives as long as the thread pool.
-static float *goggml_scratch(size_t n) {
-	static _Thread_local float *scratch;
-	static _Thread_local size_t size;
-	if (n > size) {
-		free(scratch);
-		scratch = malloc(n * sizeof *scratch);
-		size = scratch ? n : 0;
-		if (scratch == NULL) {
-			GGML_ABORT("out of memory: %zu bytes of scratch", n * sizeof *scratch);
-		}
-	}
-	return scratch;
-}
+#include <string.h>
 
 static int64_t goggml_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t goggml_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t goggml_cuts(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
-// The part of n that belongs to a worker, cut at multiples of unit.
-static void goggml_share(int64_t n, int64_t unit, int worker, int workers, int64_t *from, int64_t *to) {
-	int64_t units = (n + unit - 1) / unit;
-	*from = goggml_min(n, units * worker / workers * unit);
-	*to = goggml_min(n, units * (worker + 1) / workers * unit);
-}
-
-// One product of w [k, m], x [k, n] and y [m, n], of which one is computed
-// from the others. Only w may have another type than F32.
-struct goggml_product {
-	enum ggml_type type;
-	void *w;
-	float *x, *y;
-	int64_t k, m, n;
+// How a result of o × n elements and a number of matrices is cut into tasks:
+// pieces that a thread computes on its own.
+struct goggml_tasks {
+	int64_t o, o_unit, n, n_unit, count;
 };
 
-// Columns [k0, k1) of rows [m0, m1) of w as floats, with their row stride.
-static const float *goggml_tile(const struct goggml_product *p, int64_t k0, int64_t k1, int64_t m0, int64_t m1, int *stride) {
-	size_t row_size = ggml_row_size(p->type, p->k);
-	const char *first = (const char *)p->w + m0 * row_size + ggml_row_size(p->type, k0);
-	if (p->type == GGML_TYPE_F32) {
-		*stride = (int)p->k;
-		return (const float *)first;
+enum { TILE = 256, LEAST_TILE = 32, DEPTH = 1024, COLUMNS = 512, TASKS = 8 };
+
+// Pieces are as large as they can be for there to be TASKS of them. Their width
+// in o is a multiple of block.
+static struct goggml_tasks goggml_cut(int64_t o, int64_t n, int64_t matrices, int64_t block) {
+	struct goggml_tasks t = {.o = o, .n = n, .o_unit = TILE, .n_unit = n};
+	int64_t least = goggml_max(block, LEAST_TILE);
+	if (matrices < TASKS) {
+		t.o_unit = goggml_cuts(goggml_cuts(o, TASKS), least) * least;
+		t.o_unit = goggml_min(t.o_unit, goggml_max(TILE, least));
+		int64_t parts = goggml_cuts(TASKS, goggml_cuts(o, t.o_unit) * matrices);
+		t.n_unit = goggml_max(goggml_cuts(n, parts), LEAST_TILE);
+	}
+	t.count = goggml_cuts(o, t.o_unit) * goggml_cuts(n, t.n_unit) * matrices;
+	return t;
+}
+
+// A task: outputs [o0, o1) for columns [n0, n1) of a matrix.
+struct goggml_task {
+	int64_t o0, o1, n0, n1, matrix;
+};
+
+static struct goggml_task goggml_pick(const struct goggml_tasks *t, int64_t i) {
+	int64_t n_parts = goggml_cuts(t->n, t->n_unit), o_parts = goggml_cuts(t->o, t->o_unit);
+	int64_t n0 = i % n_parts * t->n_unit, o0 = i / n_parts % o_parts * t->o_unit;
+	return (struct goggml_task){
+		.o0 = o0, .o1 = goggml_min(t->o, o0 + t->o_unit),
+		.n0 = n0, .n1 = goggml_min(t->n, n0 + t->n_unit),
+		.matrix = i / n_parts / o_parts,
+	};
+}
+
+static const void *goggml_matrix_of(const struct ggml_tensor *t, int64_t i) {
+	return (const char *)t->data + i * t->nb[2];
+}
+
+// The CPU plugin's conversion of F16 uses instructions that the base library's
+// does not.
+static ggml_to_float_t goggml_half_to_float;
+
+static void goggml_find_half_to_float(void) {
+	ggml_backend_reg_t cpu = ggml_backend_reg_by_name("CPU");
+	goggml_half_to_float = cpu ? (ggml_to_float_t)goggml_reg_symbol(cpu, "ggml_cpu_fp16_to_fp32") : NULL;
+	if (goggml_half_to_float == NULL) {
+		goggml_half_to_float = ggml_get_type_traits(GGML_TYPE_F16)->to_float;
+	}
+}
+
+static ggml_to_float_t goggml_to_float(enum ggml_type type) {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	if (type != GGML_TYPE_F16) {
+		return ggml_get_type_traits(type)->to_float;
+	}
+	pthread_once(&once, goggml_find_half_to_float);
+	return goggml_half_to_float;
+}
+
+// Rounds to BF16, to even. A NaN stays one unless its payload is all ones,
+// which no arithmetic makes. The inner loop has a fixed length so that compilers
+// turn it into vector instructions.
+static void goggml_round(const float *from, uint16_t *to, int64_t n) {
+	enum { STEP = 64 };
+	uint32_t bits[STEP];
+	for (; n >= STEP; n -= STEP, from += STEP, to += STEP) {
+		memcpy(bits, from, sizeof bits);
+		for (int i = 0; i < STEP; i++) {
+			to[i] = (uint16_t)((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
+		}
+	}
+	memcpy(bits, from, n * sizeof *bits);
+	for (int64_t i = 0; i < n; i++) {
+		to[i] = (uint16_t)((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
+	}
+}
+
+// Columns [k0, k1) of rows [m0, m1) of a weight, in the type, with their row
+// stride.
+static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,
+		int64_t k0, int64_t k1, int64_t m0, int64_t m1, int64_t *stride) {
+	const char *first = (const char *)goggml_matrix_of(w, matrix) + m0 * w->nb[1] + ggml_row_size(w->type, k0);
+	if (w->type == type) {
+		*stride = w->ne[0];
+		return first;
 	}
 	int64_t k = k1 - k0;
-	float *tile = goggml_scratch((size_t)k * TILE_ROWS);
-	ggml_to_float_t to_float = ggml_get_type_traits(p->type)->to_float;
-	for (int64_t m = m0; m < m1; m++) {
-		to_float(first + (m - m0) * row_size, tile + (m - m0) * k, k);
+	ggml_to_float_t to_float = goggml_to_float(w->type);
+	char *tile = goggml_scratch(GOGGML_TILE, k * (m1 - m0) * ggml_type_size(type));
+	float *row = type == GGML_TYPE_F32 ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *row);
+	for (int64_t m = 0; m < m1 - m0; m++) {
+		const void *from = first + m * w->nb[1];
+		if (type == GGML_TYPE_F32) {
+			to_float(from, (float *)tile + m * k, k);
+			continue;
+		}
+		if (w->type != GGML_TYPE_F32) {
+			to_float(from, row, k);
+			from = row;
+		}
+		goggml_round(from, (uint16_t *)tile + m * k, k);
 	}
-	*stride = (int)k;
+	*stride = k;
 	return tile;
 }
 
-// y = wᵀ·x, by rows of w.
-static void goggml_tiled_y(const struct goggml_product *p, int worker, int workers) {
-	int64_t from, to;
-	goggml_share(p->m, 16, worker, workers, &from, &to);
-	for (int64_t m0 = from; m0 < to; m0 += TILE_ROWS) {
-		int64_t m1 = goggml_min(to, m0 + TILE_ROWS);
-		int stride;
-		const float *tile = goggml_tile(p, 0, p->k, m0, m1, &stride);
-		goggml_blas(COLUMN_MAJOR, TRANS, NO_TRANS, (int)(m1 - m0), (int)p->n, (int)p->k, 1,
-			tile, stride, p->x, (int)p->k, 0, p->y + m0, (int)p->m);
+// Adds w·x, or with transposed the gradient w·y of x, to a task's part of dst;
+// add tells whether there is something to add to.
+static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x, struct ggml_tensor *dst,
+		bool transposed, const struct goggml_task *t, bool add) {
+	int64_t depth = transposed ? w->ne[1] : w->ne[0];
+	size_t size = ggml_type_size(x->type);
+	const char *from = goggml_matrix_of(x, t->matrix);
+	float *to = (float *)goggml_matrix_of(dst, t->matrix) + t->o0;
+	for (int64_t r0 = 0; r0 < depth; r0 += DEPTH) {
+		int64_t r1 = goggml_min(depth, r0 + DEPTH), stride;
+		const void *tile = transposed ?
+			goggml_tile(w, t->matrix, x->type, t->o0, t->o1, r0, r1, &stride) :
+			goggml_tile(w, t->matrix, x->type, r0, r1, t->o0, t->o1, &stride);
+		for (int64_t n0 = t->n0; n0 < t->n1; n0 += COLUMNS) {
+			struct goggml_gemm g = {
+				.bf16 = x->type == GGML_TYPE_BF16, .trans_b = !transposed, .add = add || r0 > 0,
+				.n = goggml_min(COLUMNS, t->n1 - n0), .o = t->o1 - t->o0, .r = r1 - r0,
+				.lda = x->ne[0], .ldb = stride, .ldo = dst->ne[0],
+			};
+			goggml_multiply(&g, from + (n0 * x->ne[0] + r0) * size, tile, to + n0 * dst->ne[0]);
+		}
 	}
 }
 
-// x = w·y, by columns of w, so that each is converted once; by columns of y
-// when w has too few blocks to share.
-static void goggml_tiled_x(const struct goggml_product *p, int worker, int workers) {
-	int64_t block = ggml_blck_size(p->type), k0 = 0, k1 = p->k, n0 = 0, n1 = p->n;
-	if (p->k / block >= workers) {
-		goggml_share(p->k, block > 16 ? block : 16, worker, workers, &k0, &k1);
-	} else {
-		goggml_share(p->n, 1, worker, workers, &n0, &n1);
+static void goggml_pairs(struct ggml_tensor *dst, bool transposed, int worker, int workers) {
+	int64_t block = 1;
+	for (int i = 0; transposed && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		block = goggml_max(block, ggml_blck_size(dst->src[i]->type));
 	}
-	if (k0 == k1 || n0 == n1) {
-		return;
-	}
-	for (int64_t m0 = 0; m0 < p->m; m0 += TILE_ROWS) {
-		int64_t m1 = goggml_min(p->m, m0 + TILE_ROWS);
-		int stride;
-		const float *tile = goggml_tile(p, k0, k1, m0, m1, &stride);
-		goggml_blas(COLUMN_MAJOR, NO_TRANS, NO_TRANS, (int)(k1 - k0), (int)(n1 - n0), (int)(m1 - m0), 1,
-			tile, stride, p->y + n0 * p->m + m0, (int)p->m,
-			m0 == 0 ? 0 : 1, p->x + n0 * p->k + k0, (int)p->k);
-	}
-}
-
-// w = x·yᵀ, by the longer side of w.
-static void goggml_tiled_w(const struct goggml_product *p, int worker, int workers) {
-	int64_t k0 = 0, k1 = p->k, m0 = 0, m1 = p->m;
-	if (p->k > p->m) {
-		goggml_share(p->k, 16, worker, workers, &k0, &k1);
-	} else {
-		goggml_share(p->m, 16, worker, workers, &m0, &m1);
-	}
-	if (k0 == k1 || m0 == m1) {
-		return;
-	}
-	goggml_blas(COLUMN_MAJOR, NO_TRANS, TRANS, (int)(k1 - k0), (int)(m1 - m0), (int)p->n, 1,
-		p->x + k0, (int)p->k, p->y + m0, (int)p->m, 0, (float *)p->w + m0 * p->k + k0, (int)p->k);
-}
-
-typedef void (*goggml_part)(const struct goggml_product *p, int worker, int workers);
-
-// Runs the product for each of the matrices stacked in dimensions 2 and 3: the
-// workers share the matrices, or, when these are few, each of them.
-static void goggml_run(goggml_part part, const struct ggml_tensor *w, const struct ggml_tensor *x,
-		const struct ggml_tensor *y, int worker, int workers) {
-	int64_t matrices = w->ne[2] * w->ne[3], from = 0, to = matrices;
-	if (matrices >= workers) {
-		goggml_share(matrices, 1, worker, workers, &from, &to);
-		worker = 0, workers = 1;
-	}
-	for (int64_t i = from; i < to; i++) {
-		struct goggml_product p = {
-			.type = w->type,
-			.w = (char *)w->data + i * w->nb[2],
-			.x = (float *)((char *)x->data + i * x->nb[2]),
-			.y = (float *)((char *)y->data + i * y->nb[2]),
-			.k = w->ne[0], .m = w->ne[1], .n = x->ne[1],
-		};
-		part(&p, worker, workers);
+	struct goggml_tasks tasks = goggml_cut(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], block);
+	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
+		struct goggml_task task = goggml_pick(&tasks, j);
+		for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+			goggml_pair(dst->src[i], dst->src[i + 1], dst, transposed, &task, i > 0);
+		}
 	}
 }
 
 static void goggml_compute_y(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	goggml_run(goggml_tiled_y, dst->src[0], dst->src[1], dst, worker, workers);
+	goggml_pairs(dst, false, worker, workers);
 }
 
 static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	goggml_run(goggml_tiled_x, dst->src[0], dst, dst->src[1], worker, workers);
+	goggml_pairs(dst, true, worker, workers);
 }
 
 static void goggml_compute_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	goggml_run(goggml_tiled_w, dst, dst->src[0], dst->src[1], worker, workers);
+	const struct ggml_tensor *x = dst->src[0], *y = dst->src[1];
+	int64_t k = x->ne[0], m = y->ne[0];
+	struct goggml_tasks tasks = goggml_cut(k, m, dst->ne[2] * dst->ne[3], 1);
+	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
+		struct goggml_task t = goggml_pick(&tasks, j);
+		struct goggml_gemm g = {
+			.trans_a = true, .n = t.n1 - t.n0, .o = t.o1 - t.o0, .r = x->ne[1], .lda = m, .ldb = k, .ldo = k,
+		};
+		goggml_multiply(&g, (const float *)goggml_matrix_of(y, t.matrix) + t.n0,
+			(const float *)goggml_matrix_of(x, t.matrix) + t.o0, (float *)goggml_matrix_of(dst, t.matrix) + t.n0 * k + t.o0);
+	}
 }
 
-#define GOGGML_TILED(fun, ne0, ne1, a, b) \
-	if (arena == NULL) { return (goggml_tensor){0}; } \
-	struct ggml_context *ctx; \
-	struct ggml_tensor *operands[] = {a, b}; \
-	GUARDED(goggml_tensor, (ctx = goggml_arena_room(arena, GOGGML_OP_ROOM), \
-		ggml_custom_4d(ctx, GGML_TYPE_F32, ne0, ne1, (a)->ne[2], (a)->ne[3], operands, 2, fun, GGML_N_TASKS_MAX, NULL)))
-
-goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, goggml_t w, goggml_t x) {
-	GOGGML_TILED(goggml_compute_y, w->ne[1], x->ne[1], w, x)
+static struct ggml_tensor *goggml_tiled(goggml_arena *arena, int64_t ne0, int64_t ne1, struct ggml_tensor **operands, int n, ggml_custom_op_t fun) {
+	return ggml_custom_4d(goggml_arena_room(arena, GOGGML_OP_ROOM), GGML_TYPE_F32, ne0, ne1, operands[0]->ne[2], operands[0]->ne[3],
+		operands, n, fun, GGML_N_TASKS_MAX, NULL);
 }
 
-goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, goggml_t w, goggml_t y) {
-	GOGGML_TILED(goggml_compute_x, w->ne[0], y->ne[1], w, y)
+goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, struct ggml_tensor **pairs, int n) {
+	if (arena == NULL) { return (goggml_tensor){0}; }
+	GUARDED(goggml_tensor, goggml_tiled(arena, pairs[0]->ne[1], pairs[1]->ne[1], pairs, n, goggml_compute_y))
+}
+
+goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, struct ggml_tensor **pairs, int n) {
+	if (arena == NULL) { return (goggml_tensor){0}; }
+	GUARDED(goggml_tensor, goggml_tiled(arena, pairs[0]->ne[0], pairs[1]->ne[1], pairs, n, goggml_compute_x))
 }
 
 goggml_tensor goggml_op_tiled_mul_mat_w(goggml_a arena, goggml_t x, goggml_t y) {
-	GOGGML_TILED(goggml_compute_w, x->ne[0], y->ne[0], x, y)
+	if (arena == NULL) { return (goggml_tensor){0}; }
+	GUARDED(goggml_tensor, goggml_tiled(arena, x->ne[0], y->ne[0], (struct ggml_tensor *[]){x, y}, 2, goggml_compute_w))
 }

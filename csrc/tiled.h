@@ -1,20 +1,20 @@
-// Matrix products with a weight of any type, exact to F32: a tile of the
-// weight is converted into scratch memory of the thread, and a BLAS library
-// multiplies it. Each thread of the CPU backend calls it on its own part of
-// the result, so no second pool of threads is at work.
+// Matrix products with a weight of any type: a tile of the weight is converted
+// into memory of the thread, to F32 or BF16 as the other operand is, and a
+// library multiplies it. Each thread of the CPU backend computes tiles of the
+// result, so no second pool of threads is at work. What a tile is depends on
+// the shapes alone, and so do the results, to the bit.
 #ifndef GOGGML_TILED_H
 #define GOGGML_TILED_H
 
+#include "blas.h"
 #include "ops.h"
 
-// Names the BLAS library that is in use, or NULL when there is none.
-const char *goggml_tiled_library(void);
-
-// The dimensions 2 and 3 of both operands are equal: they count matrices.
+// The operands are pairs, whose products add up. The dimensions 2 and 3 of all
+// are equal: they count matrices.
 // w [k, m] of any type, x [k, n] → [m, n]
-goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, goggml_t w, goggml_t x);
+goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, struct ggml_tensor **pairs, int n);
 // w [k, m] of any type, y [m, n] → [k, n]: the gradient of x
-goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, goggml_t w, goggml_t y);
+goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, struct ggml_tensor **pairs, int n);
 // x [k, n], y [m, n] → [k, m]: the gradient of w
 goggml_tensor goggml_op_tiled_mul_mat_w(goggml_a arena, goggml_t x, goggml_t y);
 
