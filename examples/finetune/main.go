@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type program struct {
 	LoRAInit  string  `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
 
 	training.Flags
+
+	Products string `name:"products" default:"auto" enum:"auto,f32,bf16" help:"Type of the products with the weights of the model, auto, f32 or bf16: bf16 rounds, and is several times as fast where oneDNN and the processor have instructions for it. auto takes it there, else f32." group:"Optimiser"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after; may be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
@@ -101,6 +104,9 @@ func (p *program) run(ctx context.Context) error {
 	}
 	defer adapter.Close()
 	options := p.Options(data)
+	if options.Products, err = p.products(); err != nil {
+		return err
+	}
 	t, err := train.New(m, parameters(adapter), adapter.Deltas(1), data, options)
 	if err != nil {
 		return err
@@ -111,6 +117,7 @@ func (p *program) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
 		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, options.Schedule.Steps)
+	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.Products, cmp.Or(ggml.TiledLibrary(), "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
 
 	r, err := p.newReport(m, t, adapter, valid)
 	if err != nil {
@@ -130,6 +137,17 @@ func (p *program) run(ctx context.Context) error {
 	}
 	r.print(os.Stdout)
 	return nil
+}
+
+// products is the type that --products stands for.
+func (p *program) products() (ggml.Type, error) {
+	switch {
+	case p.Products == "bf16" && !ggml.TiledBF16():
+		return 0, errors.New("--products bf16: it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
+	case p.Products == "f32" || !ggml.TiledBF16():
+		return ggml.F32, nil
+	}
+	return ggml.BF16, nil
 }
 
 // parameters are what is trained: A and B of each pair.

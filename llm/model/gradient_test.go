@@ -26,8 +26,15 @@ func tinyConfig(tied bool) model.Config {
 	}
 }
 
-// tinyModel makes a random model whose matrices have the type.
+// tinyModel makes a random model whose matrices have the type. Its weights are
+// larger than those of a fresh model: every path must count.
 func tinyModel(t *testing.T, c model.Config, typ ggml.Type) *model.Model {
+	t.Helper()
+	return noisyModel(t, c, typ, 0.1)
+}
+
+// noisyModel adds noise to the weights of a fresh model.
+func noisyModel(t *testing.T, c model.Config, typ ggml.Type, noise float64) *model.Model {
 	t.Helper()
 	made, err := model.New(c, nil, 7)
 	require.NoError(t, err)
@@ -41,11 +48,10 @@ func tinyModel(t *testing.T, c model.Config, typ ggml.Type) *model.Model {
 			}
 			return typ
 		},
-		// Larger weights than those of a fresh model: every path must count.
 		Change: func(name string) func([]float32) error {
 			return func(v []float32) error {
 				for i := range v {
-					v[i] += float32(0.1 * rng.NormFloat64())
+					v[i] += float32(noise * rng.NormFloat64())
 				}
 				return nil
 			}
@@ -158,42 +164,17 @@ func TestLoRAGradients(t *testing.T) {
 }
 
 func testLoRAGradients(t *testing.T, typ ggml.Type, checkpoint bool) {
-	const rank, length, scale = 4, 12, 0.75
-	m := tinyModel(t, tinyConfig(false), typ)
-	ref := reference(t, m)
-	store := newArena(t)
-	deltas, trained := model.Deltas{}, map[string]*ggml.Tensor{}
-	for _, s := range m.Config.Tensors() {
-		if len(s.Shape) != 2 {
-			continue
-		}
-		require.NoError(t, ref.AddRandomLoRA(rank, scale, 11, s.Name))
-	}
-	for _, name := range ref.LoRANames() {
-		values, err := ref.Weight(name)
-		require.NoError(t, err)
-		store.tensor(name, values.Float32(), values.Ne[0], values.Ne[1])
-		zeros := make([]float32, len(values.Data))
-		trained[name] = store.tensor(name+".grad", zeros, values.Ne[0], values.Ne[1])
-	}
-	for _, s := range m.Config.Tensors() {
-		if a := store.ctx.Lookup(s.Name + ".lora_a"); a != nil {
-			deltas[s.Name] = []model.Delta{{A: a, B: store.ctx.Lookup(s.Name + ".lora_b"), Scale: scale}}
-		}
-	}
-	require.Len(t, deltas, 2*7+2)
-	l, err := m.NewLossGraph(model.PassOptions{Length: length, Batch: 2, Deltas: deltas, Trained: trained, HeadChunk: 7, Checkpoint: checkpoint})
-	require.NoError(t, err)
-	defer l.Close()
-	batch, sequences := testBatch(m.Vocab, length)
-	losses, err := l.Compute(context.Background(), testEngine(t), batch)
-	require.NoError(t, err)
+	const length = 12
+	s := newLoRASetup(t, tinyModel(t, tinyConfig(false), typ), 4, 0.75)
+	require.Len(t, s.deltas, 2*7+2)
+	batch, sequences := testBatch(s.m.Vocab, length)
+	got := s.compute(t, testEngine(t), batch, model.PassOptions{Length: length, Batch: 2, HeadChunk: 7, Checkpoint: checkpoint})
 
-	loss, grads, err := ref.Gradient(sequences)
+	loss, grads, err := s.ref.Gradient(sequences)
 	require.NoError(t, err)
-	require.InEpsilon(t, loss, weightedLoss(batch, losses), 1e-5)
-	require.Len(t, grads, len(trained))
-	for name, acc := range trained {
+	require.InEpsilon(t, loss, got, 1e-5)
+	require.Len(t, grads, len(s.trained))
+	for name, acc := range s.trained {
 		got, err := ggml.Read[float32](acc)
 		require.NoError(t, err)
 		require.Less(t, refmath.RelativeError(got, grads[name].Data), 1e-4, name)

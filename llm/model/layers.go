@@ -1,6 +1,10 @@
 package model
 
-import "github.com/goggml/ggml"
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
 
 // A Delta is a LoRA pair (arXiv 2106.09685) on a matrix W [n_in, n_out]:
 // A [n_in, r] and B [r, n_out] make y = W·x + Scale · B·(A·x). On the token
@@ -14,54 +18,92 @@ type Delta struct {
 // Deltas are the pairs of all adapters in use, by the name of the tensor.
 type Deltas map[string][]Delta
 
-// product returns w·x. In training it is exact to F32; in generation the CPU
-// rounds x to suit the type of w, which is faster and what llama.cpp does.
-func (p *Pass) product(t *tape, w, x *ggml.Tensor) *ggml.Tensor {
-	if p.exact {
-		return t.c.TiledMulMat(w, x)
+// product returns w·x, plus the products of further pairs. In training it is
+// exact to the type of x; in generation the CPU rounds x to suit the type of w,
+// which is faster and what llama.cpp does.
+func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
+	var sum *ggml.Tensor
+	add := func(y *ggml.Tensor) {
+		if sum != nil {
+			y = t.c.Add(sum, y)
+		}
+		sum = y
 	}
-	return t.c.MulMat(w, x)
+	if p.exact {
+		for q := range slices.Chunk(pairs, 2*ggml.MaxTiledPairs) {
+			add(t.c.TiledMulMat(q[0], q[1], q[2:]...))
+		}
+		return sum
+	}
+	for q := range slices.Chunk(pairs, 2) {
+		add(t.c.MulMat(q[0], q[1]))
+	}
+	return sum
+}
+
+// operand is x as the product with the weight w takes it: rounded, if that is so
+// in the pass and w is not trained.
+func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
+	if p.products == ggml.F32 || t.trains(w) {
+		return x.T
+	}
+	if x.half == nil {
+		x.half = t.c.Cast(x.T, p.products)
+	}
+	return x.half
 }
 
 // linear returns W·x + bias + Σ s·B·(A·x) for x [n_in, n] → [n_out, n].
 func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	w := p.m.weights[name]
 	c := t.c
-	y := &Var{T: p.product(t, w, x.T), needs: x.needs || t.trains(w)}
+	y := &Var{needs: x.needs || t.trains(w)}
+	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}
+	deltas := p.adapters(name)
+	thin := make([]*ggml.Tensor, len(deltas)) // s·A·x
+	for i, d := range deltas {
+		// The factor goes to the thin result, which B and its gradient share.
+		thin[i] = c.Scale(p.product(t, d.A, x.T), d.Scale)
+		pairs = append(pairs, d.B, thin[i])
+		y.needs = y.needs || t.trains(d.A)
+	}
+	y.T = p.product(t, pairs...)
 	if bias := p.m.weights[biasName(name)]; bias != nil {
 		y.T = c.Add(y.T, bias)
 	}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return c.TiledMulMatX(w, dy) })
 		t.accumulate(w, func() *ggml.Tensor { return c.TiledMulMatW(x.T, dy) })
+		t.flowProduct(x, w, p.operand(t, w, &Var{T: dy}))
+		for i, d := range deltas {
+			p.backDelta(t, x, thin[i], dy, d)
+		}
 	})
+	return y
+}
+
+// backDelta takes the gradient of h's product with B back to A, B and x.
+func (p *Pass) backDelta(t *tape, x *Var, h, dy *ggml.Tensor, d Delta) {
+	c := t.c
+	t.accumulate(d.B, func() *ggml.Tensor { return c.TiledMulMatW(h, dy) })
+	dh := c.Scale(c.TiledMulMatX(d.B, dy), d.Scale)
+	t.accumulate(d.A, func() *ggml.Tensor { return c.TiledMulMatW(x.T, dh) })
+	t.flowProduct(x, d.A, dh)
+}
+
+// adapters lists the pairs on a matrix that change it.
+func (p *Pass) adapters(name string) []Delta {
+	var list []Delta
 	for _, d := range p.deltas[name] {
 		if d.Scale != 0 {
-			y = p.addDelta(t, y, x, d)
+			list = append(list, d)
 		}
 	}
-	return y
+	return list
 }
 
 func biasName(weight string) string {
 	const suffix = ".weight"
 	return weight[:len(weight)-len(suffix)] + ".bias"
-}
-
-// addDelta returns y + s·B·(A·x).
-func (p *Pass) addDelta(t *tape, y, x *Var, d Delta) *Var {
-	c := t.c
-	// The factor goes to the thin result, which B and its gradient share.
-	h := c.Scale(p.product(t, d.A, x.T), d.Scale)
-	sum := &Var{T: c.Add(y.T, p.product(t, d.B, h)), needs: y.needs || t.trains(d.A)}
-	t.record(sum, func(dy *ggml.Tensor) {
-		t.flow(y, func() *ggml.Tensor { return dy })
-		t.accumulate(d.B, func() *ggml.Tensor { return c.TiledMulMatW(h, dy) })
-		dh := c.Scale(c.TiledMulMatX(d.B, dy), d.Scale)
-		t.accumulate(d.A, func() *ggml.Tensor { return c.TiledMulMatW(x.T, dh) })
-		t.flow(x, func() *ggml.Tensor { return c.TiledMulMatX(d.A, dh) })
-	})
-	return sum
 }
 
 // embed looks up tokens [n] → [n_embd, n].
@@ -73,10 +115,8 @@ func (p *Pass) embed(t *tape, tokens *ggml.Tensor) *Var {
 	t.record(x, func(dx *ggml.Tensor) {
 		t.accumulate(w, func() *ggml.Tensor { return c.GetRowsBack(dx, tokens, w) })
 	})
-	for _, d := range p.deltas[name] {
-		if d.Scale != 0 {
-			x = p.embedDelta(t, x, tokens, d)
-		}
+	for _, d := range p.adapters(name) {
+		x = p.embedDelta(t, x, tokens, d)
 	}
 	return x
 }

@@ -12,8 +12,9 @@ type Pass struct {
 	m         *Model
 	deltas    Deltas
 	exact     bool
-	length    int64 // tokens of a sequence
-	batch     int64 // sequences
+	products  ggml.Type // of what is multiplied with weights that are not trained: F32 or BF16
+	length    int64     // tokens of a sequence
+	batch     int64     // sequences
 	positions *ggml.Tensor
 	attention attention
 	// keep is the number of tokens at the end that the last layer goes on with
@@ -31,6 +32,11 @@ type PassOptions struct {
 	// Checkpoint recomputes each layer in the backward pass instead of keeping
 	// its intermediate results: a third slower, in a fraction of the memory.
 	Checkpoint bool
+	// Products is the type of the products with weights that are not trained: F32,
+	// the zero value, is exact; BF16 rounds both operands, and is several times as
+	// fast where [ggml.TiledBF16] says so. The gradients of what is trained are
+	// products in F32 in either case.
+	Products ggml.Type
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128.
 	HeadChunk int
 
@@ -61,10 +67,13 @@ type headChunk struct {
 
 // NewLossGraph builds the graph of the training loss and its gradients: the
 // mean cross-entropy of the next token, weighted by token. Weights take part
-// exact to F32, whatever their type.
+// exact to the type of the products, whatever their own.
 func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 	if o.Length < 1 || o.Batch < 1 {
 		return nil, fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
+	}
+	if o.Products != ggml.F32 && o.Products != ggml.BF16 {
+		return nil, fmt.Errorf("there are no products of type %v; they are f32 or bf16", o.Products)
 	}
 	if o.HeadChunk <= 0 {
 		o.HeadChunk = 128
@@ -79,7 +88,7 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 	l.position = c.NewTensor(ggml.I32, l.length).SetName("positions").SetInput()
 
 	p := &Pass{
-		m: m, deltas: o.Deltas, exact: true, length: l.length, batch: l.batch,
+		m: m, deltas: o.Deltas, exact: true, products: o.Products, length: l.length, batch: l.batch,
 		positions: l.position, attention: causal{block: int64(o.QueryBlock)},
 	}
 	t := &tape{c: c, g: l.Graph, trained: o.Trained}
@@ -164,9 +173,9 @@ func (p *Pass) logits(t *tape, x *Var) *Var {
 	}
 	// Adapters of a tied embedding act on the lookup only.
 	w := p.m.weights[p.m.outputName()]
-	y := &Var{T: p.product(t, w, x.T), needs: x.needs || t.trains(w)}
+	y := &Var{T: p.product(t, w, p.operand(t, w, x)), needs: x.needs || t.trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return t.c.TiledMulMatX(w, dy) })
+		t.flowProduct(x, w, p.operand(t, w, &Var{T: dy}))
 		t.accumulate(w, func() *ggml.Tensor { return t.c.TiledMulMatW(x.T, dy) })
 	})
 	return y
@@ -212,7 +221,7 @@ func (l *LossGraph) chunkLoss(p *Pass, t *tape, x *Var, n int64) (dx *ggml.Tenso
 		less := c.SetRows(flat, c.ScaleBias(h.probs, 1, -1), h.labels)
 		logits.grad = c.Mul(c.Reshape(less, l.vocab, n), h.weights)
 		own.backward()
-		dx = x.grad
+		dx = own.gradient(x)
 		if dx != nil {
 			l.Graph.Expand(dx)
 		}

@@ -1,13 +1,19 @@
 package model
 
-import "github.com/goggml/ggml"
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
 
 // A Var is a result in a graph, with its gradient once the backward pass has
 // reached it.
 type Var struct {
 	T     *ggml.Tensor
-	grad  *ggml.Tensor
-	needs bool // whether something that is trained lies upstream
+	needs bool           // whether something that is trained lies upstream
+	grad  *ggml.Tensor   // what has flown back so far, but for the products of
+	pairs []*ggml.Tensor // these: a matrix, and the gradient of what it made
+	half  *ggml.Tensor   // T in BF16, once something has asked for it
 }
 
 // A tape builds a graph forwards, and remembers for each step how its gradient
@@ -31,8 +37,8 @@ func (t *tape) record(y *Var, back func(dy *ggml.Tensor)) {
 		return
 	}
 	t.steps = append(t.steps, func() {
-		if y.grad != nil {
-			back(y.grad)
+		if dy := t.gradient(y); dy != nil {
+			back(dy)
 		}
 	})
 }
@@ -50,11 +56,31 @@ func (t *tape) flow(x *Var, dx func() *ggml.Tensor) {
 	if !x.needs {
 		return
 	}
-	d := dx()
+	t.addTo(x, dx())
+}
+
+func (t *tape) addTo(x *Var, d *ggml.Tensor) {
 	if x.grad != nil {
 		d = t.c.Add(x.grad, d)
 	}
 	x.grad = d
+}
+
+// flowProduct adds w·dy, the contribution of a product w·x whose gradient is dy.
+// Those of all products of x become one op, which adds them up as it goes.
+func (t *tape) flowProduct(x *Var, w, dy *ggml.Tensor) {
+	if x.needs {
+		x.pairs = append(x.pairs, w, dy)
+	}
+}
+
+// gradient is the sum of what has flown to x, nil if nothing has.
+func (t *tape) gradient(x *Var) *ggml.Tensor {
+	for p := range slices.Chunk(x.pairs, 2*ggml.MaxTiledPairs) {
+		t.addTo(x, t.c.TiledMulMatX(p[0], p[1], p[2:]...))
+	}
+	x.pairs = nil
+	return x.grad
 }
 
 // trains tells whether a tensor has a gradient accumulator.
@@ -93,8 +119,8 @@ func (t *tape) checkpoint(x *Var, f func(t *tape, x *Var) *Var) *Var {
 		in := &Var{T: x.T, needs: x.needs}
 		f(&again, in).grad = dy
 		again.backward()
-		if in.grad != nil {
-			t.flow(x, func() *ggml.Tensor { return in.grad })
+		if dx := again.gradient(in); dx != nil {
+			t.flow(x, func() *ggml.Tensor { return dx })
 		}
 	})
 	return y

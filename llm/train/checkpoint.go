@@ -59,6 +59,7 @@ func (t *Trainer) describe() (map[string]string, error) {
 		"batch":                 text(o.Batch),
 		"gradient accumulation": text(o.Accumulate),
 		"seed":                  text(o.Seed),
+		"products":              o.Products.String(),
 		"adapter scales":        text(scales),
 	}, nil
 }

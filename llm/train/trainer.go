@@ -27,6 +27,10 @@ type Options struct {
 	// Checkpointing recomputes each layer in the backward pass: about a third
 	// slower, in a fraction of the memory.
 	Checkpointing bool
+	// Products is the type of the products with frozen weights in the steps, see
+	// [model.PassOptions]: ggml.F32, the zero value, or ggml.BF16. Evaluations are
+	// always in F32, and so comparable between machines.
+	Products ggml.Type
 }
 
 func (o *Options) validate() error {
@@ -106,7 +110,7 @@ func (t *Trainer) open(params []*ggml.Tensor) error {
 	}
 	t.loss, err = t.m.NewLossGraph(model.PassOptions{
 		Length: t.data.Length, Batch: t.options.Batch, Deltas: t.deltas,
-		Trained: t.opt.byName, Checkpoint: t.options.Checkpointing,
+		Trained: t.opt.byName, Checkpoint: t.options.Checkpointing, Products: t.options.Products,
 	})
 	if err != nil {
 		return err
