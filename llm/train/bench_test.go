@@ -2,83 +2,135 @@ package train_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
-	"path/filepath"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
 
-// benchModel is a model of 28 million random parameters in the type.
-func benchModel(b *testing.B, typ ggml.Type) *model.Model {
-	b.Helper()
-	m, err := model.New(model.Config{
-		Arch: "llama", Vocab: 8192, Context: 512, Embd: 512, FF: 1408, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64, RMSEps: 1e-5, Tied: true,
-		RoPE: ggml.RoPE{Dims: 64, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 512, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	require.NoError(b, err)
-	defer m.Close()
-	path := filepath.Join(b.TempDir(), "bench.gguf")
-	require.NoError(b, m.Save(path, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
-		if m.Weight(name).NumDims() < 2 {
-			return old
-		}
-		return typ
-	}}))
-	quantised, err := model.Load(path, model.LoadOptions{})
-	require.NoError(b, err)
-	b.Cleanup(func() { quantised.Close() })
-	return quantised
+// A stepRun is one measurement of training steps. It runs in a process of its
+// own, whose peak memory so is that of the run.
+type stepRun struct {
+	Model         string // small or large
+	Type          ggml.Type
+	Length, Batch int
+	Rank          int
+	Products      ggml.Type
+	Checkpointing bool
+	Steps         int
 }
 
-// A LoRA step of rank 8 over 2 samples of 256 tokens.
-func BenchmarkStep(b *testing.B) {
-	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
-		for _, checkpointing := range []bool{false, true} {
-			name := typ.String()
-			if checkpointing {
-				name += "-checkpointing"
-			}
-			b.Run(name, func(b *testing.B) { benchmarkStep(b, typ, checkpointing) })
-		}
+type stepResult struct {
+	Parameters   int64
+	TokensPerSec float64 // of the fastest step
+	PeakMB       float64 // resident memory, 10⁶ bytes
+}
+
+const stepRunKey = "GOGGML_BENCH_STEP"
+
+// benchFolder is where the models are made.
+const benchFolder = "../../build/bench"
+
+func (r stepRun) config() model.Config {
+	if r.Model == "large" {
+		return benchmodel.Large()
 	}
+	return benchmodel.Small()
 }
 
-func benchmarkStep(b *testing.B, typ ggml.Type, checkpointing bool) {
-	m := benchModel(b, typ)
-	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming})
-	require.NoError(b, err)
+// benchStep is what the process of a run does.
+func benchStep(text string) error {
+	var r stepRun
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return err
+	}
+	path, err := benchmodel.File(benchFolder, r.Model, r.config(), r.Type)
+	if err != nil {
+		return err
+	}
+	m, err := model.Load(path, model.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	a, err := lora.New(m, lora.Options{Rank: r.Rank, Alpha: 16, Init: lora.InitKaiming})
+	if err != nil {
+		return err
+	}
 	defer a.Close()
 	var params []*ggml.Tensor
 	for _, p := range a.Pairs() {
 		params = append(params, p.A, p.B)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	d := &train.Dataset{Length: 256}
-	for range 2 {
+	d := &train.Dataset{Length: r.Length}
+	for range r.Batch {
 		s := train.Sample{}
-		for range 257 {
+		for range r.Length + 1 {
 			s.Tokens = append(s.Tokens, int32(rng.IntN(m.Vocab)))
 		}
 		d.Samples = append(d.Samples, s)
 	}
 	t, err := train.New(m, params, a.Deltas(1), d, train.Options{
-		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1, Checkpointing: checkpointing,
+		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: r.Batch, Accumulate: 1,
+		Checkpointing: r.Checkpointing, Products: r.Products,
 	})
-	require.NoError(b, err)
-	defer t.Close()
-	_, err = t.Step(context.Background())
-	require.NoError(b, err)
-	for b.Loop() {
-		_, err := t.Step(context.Background())
-		require.NoError(b, err)
+	if err != nil {
+		return err
 	}
-	b.ReportMetric(float64(t.StepTokens()*b.N)/b.Elapsed().Seconds(), "tokens/s")
-	b.ReportMetric(float64(t.Memory())/(1<<20), "MiB")
-	b.ReportMetric(0, "ns/op")
+	defer t.Close()
+	result := stepResult{Parameters: m.NumParameters()}
+	for range r.Steps {
+		start := time.Now()
+		if _, err := t.Step(context.Background()); err != nil {
+			return err
+		}
+		result.TokensPerSec = max(result.TokensPerSec, float64(t.StepTokens())/time.Since(start).Seconds())
+	}
+	if result.PeakMB, err = peakMemory(); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
+// peakMemory is the largest resident memory of this process in 10⁶ bytes.
+func peakMemory() (float64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, nil // another system
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kB, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return kB * 1024 / 1e6, err
+		}
+	}
+	return 0, fmt.Errorf("no VmHWM in /proc/self/status")
+}
+
+func runSteps(b *testing.B, r stepRun) stepResult {
+	b.Helper()
+	text, err := json.Marshal(r)
+	require.NoError(b, err)
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), stepRunKey+"="+string(text))
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	require.NoError(b, err)
+	var result stepResult
+	require.NoError(b, json.Unmarshal(out, &result))
+	return result
 }
