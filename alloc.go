@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 )
 
 // A BufferType is a kind of memory: of which device, and in which layout. It
@@ -20,7 +19,7 @@ type BufferType struct{ b C.ggml_backend_buffer_type_t }
 func CPUBufferType() *BufferType { return &BufferType{C.ggml_backend_cpu_buffer_type()} }
 
 // Name names the buffer type. C: ggml_backend_buft_name.
-func (bt *BufferType) Name() string { return C.GoString(C.ggml_backend_buft_name(bt.b)) }
+func (bt *BufferType) Name() string { return serverNames(C.GoString(C.ggml_backend_buft_name(bt.b))) }
 
 // Alignment is the alignment of tensors in bytes.
 // C: ggml_backend_buft_get_alignment.
@@ -46,17 +45,32 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w", size, bt.Name(), err)
 	}
+	if err := gone(deviceOf(bt.b)); err != nil {
+		if r.value != nil {
+			C.ggml_backend_buffer_free(C.ggml_backend_buffer_t(r.value))
+		}
+		return nil, err
+	}
 	if r.value == nil {
 		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w; close something, or use a smaller model or batch", size, bt.Name(), ErrOutOfMemory)
 	}
 	return newBuffer(C.ggml_backend_buffer_t(r.value), nil)
 }
 
-// allocSize is the room a tensor takes, with padding.
-func (bt *BufferType) allocSize(t *Tensor) int64 {
-	n := int64(C.ggml_backend_buft_get_alloc_size(bt.b, t.t))
+// room is what a tensor takes; the caller holds it.
+func (bt *BufferType) room(t *Tensor) (int64, error) {
+	r := C.goggml_buft_alloc_size(bt.b, &t.t, 1)
+	if err := guardError(r.error); err != nil {
+		return 0, t.errorf("buft_get_alloc_size", nil, "%v", err)
+	}
+	return int64(r.value), nil
+}
+
+// paddedRoom is the room of a tensor that is followed by another.
+func (bt *BufferType) paddedRoom(t *Tensor) (int64, error) {
+	n, err := bt.room(t)
 	a := bt.Alignment()
-	return (n + a - 1) / a * a
+	return (n + a - 1) / a * a, err
 }
 
 // Usage tells the scheduler what a buffer is for.
@@ -150,7 +164,10 @@ func (b *Buffer) Clear(value byte) error {
 		return err
 	}
 	defer b.h.release()
-	return guardError(C.goggml_buffer_clear(b.b, C.uint8_t(value)))
+	if err := guardError(C.goggml_buffer_clear(b.b, C.uint8_t(value))); err != nil {
+		return err
+	}
+	return gone(deviceOf(C.ggml_backend_buffer_get_type(b.b)))
 }
 
 // SetUsage tells the scheduler what the buffer is for.
@@ -172,7 +189,7 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	if err := t.missing(op); err != nil {
 		return err
 	}
-	unpin, err := pin([]*Context{t.ctx})
+	unpin, err := pin(t.ctx.closure())
 	if err != nil {
 		return during(err, op, t.operand())
 	}
@@ -197,16 +214,7 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	if r.value != C.GGML_STATUS_SUCCESS {
 		return t.errorf(op, ErrOutOfMemory, "the buffer refuses the tensor")
 	}
-	return nil
-}
-
-// placeAt puts a tensor at an offset in bytes from the start of the buffer.
-// C: ggml_backend_tensor_alloc.
-func (b *Buffer) placeAt(t *Tensor, offset int64) error {
-	base := C.ggml_backend_buffer_get_base(b.b)
-	return b.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
-		return C.goggml_tensor_alloc(b.b, p, unsafe.Add(base, offset))
-	})
+	return t.present(op)
 }
 
 // A TensorAllocator puts tensors into a buffer one after the other. It needs
@@ -238,8 +246,12 @@ func (a *TensorAllocator) Alloc(t *Tensor) error {
 	defer a.mu.Unlock()
 	var full error
 	err := a.buffer.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
-		size, need := a.buffer.Size(), a.buffer.Type().allocSize(t)
-		if free := size - int64(a.a.offset); need > free {
+		size := a.buffer.Size()
+		need, err := a.buffer.Type().paddedRoom(t)
+		if free := size - int64(a.a.offset); err != nil {
+			full = err
+			return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
+		} else if need > free {
 			full = t.errorf("tensor_alloc", ErrOutOfMemory, "the buffer is too small: the tensor takes %d bytes, %d of %d are free", need, max(0, free), size)
 			return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
 		}
@@ -292,7 +304,11 @@ func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
 func allocateTensors(tensors []*Tensor, bt *BufferType) (*Buffers, error) {
 	all := &Buffers{}
 	for len(tensors) > 0 {
-		n, size := fitting(tensors, bt)
+		n, size, err := fitting(tensors, bt)
+		if err != nil {
+			all.Close()
+			return nil, err
+		}
 		b, err := bt.NewBuffer(size)
 		if err != nil {
 			all.Close()
@@ -309,16 +325,19 @@ func allocateTensors(tensors []*Tensor, bt *BufferType) (*Buffers, error) {
 }
 
 // fitting counts the first tensors that go into one buffer, and their bytes.
-func fitting(tensors []*Tensor, bt *BufferType) (n int, size int64) {
+func fitting(tensors []*Tensor, bt *BufferType) (n int, size int64, err error) {
 	limit := bt.MaxSize()
 	for _, t := range tensors {
-		need := bt.allocSize(t)
+		need, err := bt.paddedRoom(t)
+		if err != nil {
+			return 0, 0, err
+		}
 		if n > 0 && size+need > limit {
 			break
 		}
 		n, size = n+1, size+need
 	}
-	return n, size
+	return n, size, nil
 }
 
 func (b *Buffer) placeAll(tensors []*Tensor) error {

@@ -9,19 +9,20 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
-// pendingCopies is what copies that a backend has not finished need: memory of
-// Go, contexts and buffers. It is apart from the backend so that its clean-up
-// can let go of it.
-type pendingCopies struct {
+// pendingWork is what the work that a backend has begun and not finished
+// needs: memory of Go, contexts and buffers. It is apart from the backend so
+// that its clean-up can let go of it.
+type pendingWork struct {
 	mu       sync.Mutex
 	pinner   runtime.Pinner
 	releases []func()
 }
 
-func (p *pendingCopies) add(memory *byte, release func()) {
+func (p *pendingWork) add(memory *byte, release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if memory != nil {
@@ -31,7 +32,7 @@ func (p *pendingCopies) add(memory *byte, release func()) {
 }
 
 // done lets go of everything; the backend has finished.
-func (p *pendingCopies) done() {
+func (p *pendingWork) done() {
 	p.mu.Lock()
 	releases := p.releases
 	p.releases = nil
@@ -42,38 +43,50 @@ func (p *pendingCopies) done() {
 	}
 }
 
-// holdData is hold for as long as a copy runs. Memory of a graph can be held
-// for the time of a call only, as its allocator waits for it to be free; such
-// a tensor is transient.
-func (t *Tensor) holdData() (release func(), transient bool, err error) {
-	var h holding
-	for _, c := range t.ctx.closure() {
-		if err = h.addHandle(c.h); err != nil {
-			break
-		}
+// keep has memory and contexts, which are pinned, stay so until the backend has
+// finished. The backend is locked.
+func (b *Backend) keep(memory *byte, contexts []*Context, unpin func()) {
+	for _, c := range contexts {
 		c.mu.Lock()
-		for _, b := range c.buffers {
-			if !b.freed.Load() && h.addHandle(b.h) != nil {
-				err = &closedError{kind: b.h.kind, caller: callerLine()}
-			}
+		for _, r := range c.rented {
+			r.lease.owe(b)
 		}
-		transient = transient || len(c.rented) > 0
 		c.mu.Unlock()
 	}
-	if err != nil {
-		h.release()
-		return nil, false, err
+	b.pending.add(memory, unpin)
+}
+
+// finish waits for the backend, which is locked.
+func (b *Backend) finish() error {
+	err := guardError(C.goggml_backend_synchronize(b.b))
+	b.pending.done()
+	if err == nil {
+		err = gone(b.device.d)
 	}
-	return h.release, transient, nil
+	return err
+}
+
+// inMemory demands that a tensor, which is pinned, lies where the backend can
+// copy from and to in the order of its work.
+func (b *Backend) inMemory(op string, t *Tensor) error {
+	root := t.root()
+	if root.buffer == nil {
+		return nil // and so an error of the access
+	}
+	bt := BufferType{C.ggml_backend_buffer_get_type(root.buffer)}
+	if !b.device.SupportsBufferType(&bt) {
+		return t.errorf(op, nil, "the tensor lies in memory of kind %s, to which backend %s has no access; use the one that has, or CopyTensor", bt.Name(), b.Name())
+	}
+	return nil
 }
 
 // WriteAsync is [Tensor.WriteBytes] in the order of the backend's work: after
 // what it has begun, before what it begins later. Where the device can, it
 // returns at once: do not change p, nor read the tensor otherwise, before
-// [Backend.Synchronize]; a computation on the backend ends it too. The tensor
-// lies in memory of the backend. C: ggml_backend_tensor_set_async.
+// [Backend.Synchronize]. The tensor lies in memory of the backend.
+// C: ggml_backend_tensor_set_async.
 func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
-	return b.async("set_async", t, p, offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+	return b.async("set_async", t, p, int64(len(p)), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
 		return C.goggml_tensor_set_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
 }
@@ -82,12 +95,13 @@ func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
 // data after [Backend.Synchronize]. See WriteAsync.
 // C: ggml_backend_tensor_get_async.
 func (b *Backend) ReadAsync(t *Tensor, p []byte, offset int64) error {
-	return b.async("get_async", t, p, offset, C.GGML_TENSOR_FLAG_OUTPUT, func() *C.char {
+	return b.async("get_async", t, p, int64(len(p)), offset, C.GGML_TENSOR_FLAG_OUTPUT, func() *C.char {
 		return C.goggml_tensor_get_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
 }
 
-func (b *Backend) async(op string, t *Tensor, p []byte, offset int64, flag C.int32_t, f func() *C.char) error {
+// async runs f, which begins a copy between memory and n bytes of the tensor.
+func (b *Backend) async(op string, t *Tensor, memory []byte, n, offset int64, flag C.int32_t, f func() *C.char) error {
 	if err := t.missing(op); err != nil {
 		return err
 	}
@@ -98,30 +112,23 @@ func (b *Backend) async(op string, t *Tensor, p []byte, offset int64, flag C.int
 		return during(err, op, t.operand())
 	}
 	defer b.h.release()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	release, transient, err := t.holdData()
+	// Before the lock: it may wait for a computation that waits for the lock.
+	contexts := t.ctx.closure()
+	unpin, err := pin(contexts)
 	if err != nil {
 		return during(err, op, t.operand())
 	}
-	b.pending.add(unsafe.SliceData(p), release)
-	err = t.access(op, len(p), offset, flag, func() *C.char {
-		if e := f(); e != nil || !transient {
-			return e
-		}
-		return C.goggml_backend_synchronize(b.b)
-	})
-	if transient || err != nil || !b.device.Properties().Async {
-		b.finishCopies()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err = b.inMemory(op, t); err == nil {
+		err = t.accessPinned(op, int(n), offset, flag, f)
 	}
-	return err
-}
-
-// finishCopies waits for the backend, which is locked.
-func (b *Backend) finishCopies() error {
-	err := guardError(C.goggml_backend_synchronize(b.b))
-	b.pending.done()
-	return err
+	if err != nil || !b.deferred {
+		unpin()
+		return err
+	}
+	b.keep(unsafe.SliceData(memory), contexts, unpin)
+	return nil
 }
 
 // CopyTensorAsync is [CopyTensor] in the order of the work of the backends, of
@@ -133,40 +140,67 @@ func CopyTensorAsync(from, to *Backend, dst, src *Tensor) error {
 	if from == nil || to == nil || dst == nil || src == nil {
 		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a backend or a tensor is nil", Caller: callerLine(), Err: errNilTensor}
 	}
-	backends := []*Backend{from, to}
-	slices.SortFunc(backends, func(a, b *Backend) int {
+	unpin, err := pinCopy(op, dst, src)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockBackends([]*Backend{from, to})
+	if err != nil {
+		unpin()
+		return during(err, op, src.operand(), dst.operand())
+	}
+	defer unlock()
+	if err = from.inMemory(op, src); err == nil {
+		err = to.inMemory(op, dst)
+	}
+	if err == nil {
+		err = copyPinned(op, dst, src, func() *C.char { return C.goggml_tensor_copy_async(from.b, to.b, src.t, dst.t) })
+	}
+	if err != nil || !from.deferred && !to.deferred {
+		unpin()
+		return err
+	}
+	// The copy may be the work of either.
+	contexts, release := append(src.ctx.closure(), dst.ctx.closure()...), countdown(2, unpin)
+	from.keep(nil, contexts, release)
+	to.keep(nil, contexts, release)
+	return nil
+}
+
+// countdown is f at the n-th call.
+func countdown(n int64, f func()) func() {
+	left := &atomic.Int64{}
+	left.Store(n)
+	return func() {
+		if left.Add(-1) == 0 {
+			f()
+		}
+	}
+}
+
+// lockBackends holds and locks backends, each once, and always in the same
+// order, so that two calls cannot wait for each other.
+func lockBackends(backends []*Backend) (unlock func(), err error) {
+	backends = slices.Compact(slices.SortedFunc(slices.Values(backends), func(a, b *Backend) int {
 		return cmp.Compare(uintptr(unsafe.Pointer(a.b)), uintptr(unsafe.Pointer(b.b)))
-	})
-	for _, b := range slices.Compact(backends) {
+	}))
+	for i, b := range backends {
 		if err := b.h.acquire(); err != nil {
-			return during(err, op, src.operand(), dst.operand())
+			for _, held := range backends[:i] {
+				held.h.release()
+			}
+			return nil, err
 		}
-		defer b.h.release()
+	}
+	for _, b := range backends {
 		b.mu.Lock()
-		defer b.mu.Unlock()
 	}
-	transient := !to.device.Properties().Async
-	for _, t := range []*Tensor{src, dst} {
-		if err := t.missing(op); err != nil {
-			return err
+	return func() {
+		for _, b := range backends {
+			b.mu.Unlock()
+			b.h.release()
 		}
-		release, short, err := t.holdData()
-		if err != nil {
-			return during(err, op, t.operand())
-		}
-		to.pending.add(nil, release)
-		transient = transient || short
-	}
-	err := copyTensor(op, dst, src, func() *C.char {
-		if e := C.goggml_tensor_copy_async(from.b, to.b, src.t, dst.t); e != nil || !transient {
-			return e
-		}
-		return C.goggml_backend_synchronize(to.b)
-	})
-	if transient || err != nil {
-		to.finishCopies()
-	}
-	return err
+	}, nil
 }
 
 // An Event is a point in the work of a backend for which others can wait. Only
@@ -254,5 +288,5 @@ func (e *Event) Synchronize() error {
 // what all have. This package calls those it knows.
 // C: ggml_backend_reg_get_proc_address.
 func (r *Registry) HasFunction(name string) bool {
-	return withCString(name, func(s *C.char) bool { return C.ggml_backend_reg_get_proc_address(r.r, s) != nil })
+	return r.r != nil && withCString(name, func(s *C.char) bool { return C.ggml_backend_reg_get_proc_address(r.r, s) != nil })
 }

@@ -4,11 +4,9 @@ package ggml
 import "C"
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -27,7 +25,8 @@ type Backend struct {
 	fault atomic.Pointer[string] // why the backend is broken
 	pool  *backendPool           // guarded by mu
 
-	pending *pendingCopies
+	pending  *pendingWork
+	deferred bool // the device works on after a call has returned
 }
 
 // abortFlag is polled by the backend's threads; it lives in C memory.
@@ -48,7 +47,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
 	}
 	cb := C.ggml_backend_t(r.value)
-	b := &Backend{b: cb, device: d, abort: newAbortFlag(), pool: &backendPool{}, pending: &pendingCopies{}}
+	b := &Backend{b: cb, device: d, abort: newAbortFlag(), pool: &backendPool{}, pending: &pendingWork{}, deferred: d.Properties().Async}
 	flag, pool, pending := b.abort, b.pool, b.pending
 	C.goggml_backend_set_abort_flag(cb, flag.cPtr())
 	h, err := newHandle("backend", func() {
@@ -65,6 +64,10 @@ func (d *Device) NewBackend() (*Backend, error) {
 	}
 	b.h = h
 	closeOnCollect(b, h)
+	if err := gone(d.d); err != nil {
+		b.Close()
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -91,11 +94,23 @@ func (b *Backend) Close() error {
 // Name names the backend. C: ggml_backend_name.
 func (b *Backend) Name() string { return b.device.Name() }
 
+// GUID identifies the kind of backend, the same for all devices of a plugin;
+// zero when closed. C: ggml_backend_guid.
+func (b *Backend) GUID() (guid [16]byte) {
+	if b.h.acquire() != nil {
+		return guid
+	}
+	defer b.h.release()
+	copy(guid[:], unsafe.Slice((*byte)(unsafe.Pointer(C.ggml_backend_guid(b.b))), len(guid)))
+	return guid
+}
+
 // Device returns the device. C: ggml_backend_get_device.
 func (b *Backend) Device() *Device { return b.device }
 
-// BufferType is the memory that the backend computes in.
-// C: ggml_backend_get_default_buffer_type.
+// BufferType is the memory that the backend computes in, with its alignment
+// and the size of its largest buffer. C: ggml_backend_get_default_buffer_type,
+// ggml_backend_get_alignment, ggml_backend_get_max_size.
 func (b *Backend) BufferType() *BufferType { return b.device.BufferType() }
 
 // SetThreads sets the number of threads of a backend that computes on the
@@ -138,17 +153,12 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	if ctx == nil {
 		return g.errorf(op, nil, "the context.Context is nil")
 	}
-	// Always in the same order, so that two schedulers cannot wait for each other.
-	backends = slices.SortedFunc(slices.Values(backends), func(a, b *Backend) int {
-		return cmp.Compare(uintptr(unsafe.Pointer(a.b)), uintptr(unsafe.Pointer(b.b)))
-	})
-	for _, b := range slices.Compact(backends) {
-		if err := b.h.acquire(); err != nil {
-			return during(err, op, g.operand())
-		}
-		defer b.h.release()
-		b.mu.Lock()
-		defer b.mu.Unlock()
+	unlock, err := lockBackends(backends)
+	if err != nil {
+		return during(err, op, g.operand())
+	}
+	defer unlock()
+	for _, b := range backends {
 		if why := b.fault.Load(); why != nil {
 			return g.errorf(op, ErrBroken, "backend %s is broken by an earlier failure: %s", b.Name(), *why)
 		}
@@ -158,9 +168,10 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	}
 	stop := watch(ctx, backends)
 	custom := g.startCustom(backends)
-	unlock := lockPools(backends)
+	unlockPools, unlockDevices := lockPools(backends), lockDevices(backends)
 	r := f()
-	unlock()
+	unlockDevices()
+	unlockPools()
 	stop()
 	failure := custom.end(g)
 	if failure != nil && r.error == nil {
@@ -198,6 +209,11 @@ func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, r C.
 		}
 		return g.errorf(op, ErrBroken, "%s", why)
 	}
+	for _, b := range backends {
+		if err := lost(b.device.d); err != nil {
+			return g.errorf(op, err, "%v", err)
+		}
+	}
 	switch r.value {
 	case C.GGML_STATUS_SUCCESS:
 		return nil
@@ -218,7 +234,7 @@ func (b *Backend) Synchronize() error {
 	defer b.h.release()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.finishCopies()
+	return b.finish()
 }
 
 // NewCPUBackend opens the processor with that many threads; 0 stands for
@@ -228,6 +244,10 @@ func NewCPUBackend(threads int) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	return d.newWithThreads(threads)
+}
+
+func (d *Device) newWithThreads(threads int) (*Backend, error) {
 	if threads == 0 {
 		threads = DefaultThreads()
 	}

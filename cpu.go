@@ -76,6 +76,9 @@ type Feature struct{ Name, Value string }
 // Features lists what the backend makes use of; nil when it does not tell.
 // C: ggml_backend_get_features of its plugin.
 func (r *Registry) Features() []Feature {
+	if r.r == nil {
+		return nil
+	}
 	p := C.goggml_features(r.r)
 	if p == nil {
 		return nil

@@ -18,3 +18,7 @@
 #include "csrc/threads.c"
 #include "csrc/compare.c"
 #include "csrc/async.c"
+#include "csrc/buffers.c"
+#include "csrc/plugin.c"
+#include "csrc/sources.c"
+#include "csrc/meta.c"

@@ -259,6 +259,11 @@ func (t *Tensor) access(op string, n int, offset int64, flag C.int32_t, f func()
 		return during(err, op, t.operand())
 	}
 	defer unpin()
+	return t.accessPinned(op, n, offset, flag, f)
+}
+
+// accessPinned is access to a tensor that is held already.
+func (t *Tensor) accessPinned(op string, n int, offset int64, flag C.int32_t, f func() *C.char) error {
 	if err := t.accessible(op, flag); err != nil {
 		return err
 	}
@@ -271,15 +276,37 @@ func (t *Tensor) access(op string, n int, offset int64, flag C.int32_t, f func()
 	if err := guardError(f()); err != nil {
 		return t.errorf(op, nil, "%v", err)
 	}
+	return t.present(op)
+}
+
+// present tells why the data of a tensor, which is pinned, is gone.
+func (t *Tensor) present(op string) error {
+	if err := lost(t.memoryDevice()); err != nil {
+		return t.errorf(op, err, "%v", err)
+	}
+	return nil
+}
+
+// root is the tensor that has the memory: of a view, what it is a view of.
+func (t *Tensor) root() *C.struct_ggml_tensor {
+	if t.t.view_src != nil {
+		return t.t.view_src
+	}
+	return t.t
+}
+
+// memoryDevice is the device of the memory of a tensor, which is pinned; nil
+// for system memory.
+func (t *Tensor) memoryDevice() C.ggml_backend_dev_t {
+	if b := t.root().buffer; b != nil {
+		return deviceOf(C.ggml_backend_buffer_get_type(b))
+	}
 	return nil
 }
 
 // accessible tells why the data cannot be used now. The context is pinned.
 func (t *Tensor) accessible(op string, flag C.int32_t) error {
-	root := t.t
-	if root.view_src != nil {
-		root = root.view_src
-	}
+	root := t.root()
 	if !bool(C.goggml_has_memory(t.t)) || root.buffer == nil {
 		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
 	}
@@ -302,25 +329,33 @@ func CopyTensor(dst, src *Tensor) error {
 
 // copyTensor runs f, which copies, with both tensors held in place.
 func copyTensor(op string, dst, src *Tensor, f func() *C.char) error {
-	operands := []Operand{src.operand(), dst.operand()}
-	fail := func(cause error, reason string) error {
-		return &OpError{Op: op, Operands: operands, Reason: reason, Caller: callerLine(), Err: cause}
+	unpin, err := pinCopy(op, dst, src)
+	if err != nil {
+		return err
 	}
+	defer unpin()
+	return copyPinned(op, dst, src, f)
+}
+
+func pinCopy(op string, dst, src *Tensor) (unpin func(), err error) {
 	if src == nil || dst == nil {
-		return fail(errNilTensor, "a tensor is nil")
+		return nil, &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a tensor is nil", Caller: callerLine(), Err: errNilTensor}
 	}
 	for _, t := range []*Tensor{src, dst} {
 		if t.t == nil {
-			return t.err
+			return nil, t.err
 		}
 	}
-	unpin, err := pin(append(src.ctx.closure(), dst.ctx.closure()...))
-	if err != nil {
-		return during(err, op, operands...)
+	unpin, err = pin(append(src.ctx.closure(), dst.ctx.closure()...))
+	return unpin, during(err, op, src.operand(), dst.operand())
+}
+
+func copyPinned(op string, dst, src *Tensor, f func() *C.char) error {
+	fail := func(reason string) error {
+		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: reason, Caller: callerLine()}
 	}
-	defer unpin()
 	if src.typ != dst.typ || src.ne != dst.ne || !bool(C.ggml_are_same_stride(src.t, dst.t)) {
-		return fail(nil, "type, shape and layout must be equal")
+		return fail("type, shape and layout must be equal")
 	}
 	if err := src.accessible(op, C.GGML_TENSOR_FLAG_OUTPUT); err != nil {
 		return err
@@ -329,7 +364,10 @@ func copyTensor(op string, dst, src *Tensor, f func() *C.char) error {
 		return err
 	}
 	if err := guardError(f()); err != nil {
-		return fail(nil, err.Error())
+		return fail(err.Error())
 	}
-	return nil
+	if err := src.present(op); err != nil {
+		return err
+	}
+	return dst.present(op)
 }

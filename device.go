@@ -41,15 +41,18 @@ func (t DeviceType) String() string {
 // process, and is safe for concurrent use. C: ggml_backend_dev_t.
 type Device struct{ d C.ggml_backend_dev_t }
 
-// Devices lists the devices of all loaded backends. C: ggml_backend_dev_get.
+// Devices lists the devices of all loaded backends.
+// C: ggml_backend_dev_count, ggml_backend_dev_get.
 func Devices() ([]*Device, error) {
 	if err := LoadBackends(); err != nil {
 		return nil, err
 	}
+	registryLock.RLock()
+	defer registryLock.RUnlock()
 	var devices []*Device
 	for i := range C.ggml_backend_dev_count() {
 		d := &Device{C.ggml_backend_dev_get(i)}
-		if !onlyCPU || d.Type() == CPU {
+		if !unlisted[d.d] && (!onlyCPU || d.Type() == CPU) {
 			devices = append(devices, d)
 		}
 	}
@@ -93,7 +96,7 @@ func (d *Device) Name() string { return C.GoString(C.ggml_backend_dev_name(d.d))
 
 // Description says what hardware it is. C: ggml_backend_dev_description.
 func (d *Device) Description() string {
-	return strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(d.d)))
+	return serverNames(strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(d.d))))
 }
 
 // Type returns the kind of device. C: ggml_backend_dev_type.
@@ -103,7 +106,12 @@ func (d *Device) Type() DeviceType { return DeviceType(C.ggml_backend_dev_type(d
 func (d *Device) Registry() *Registry { return &Registry{C.ggml_backend_dev_backend_reg(d.d)} }
 
 // BufferType is the device's own memory. C: ggml_backend_dev_buffer_type.
-func (d *Device) BufferType() *BufferType { return &BufferType{C.ggml_backend_dev_buffer_type(d.d)} }
+func (d *Device) BufferType() *BufferType {
+	if m := metaOf(d.d); m != nil {
+		return &BufferType{m.memory}
+	}
+	return &BufferType{C.ggml_backend_dev_buffer_type(d.d)}
+}
 
 // HostBufferType is system memory from which the device copies fast; nil when
 // it has none. C: ggml_backend_dev_host_buffer_type.
@@ -137,7 +145,7 @@ func (d *Device) Properties() DeviceProperties {
 	}
 	return DeviceProperties{
 		Name:           C.GoString(p.name),
-		Description:    strings.TrimSpace(C.GoString(p.description)),
+		Description:    serverNames(strings.TrimSpace(C.GoString(p.description))),
 		Type:           DeviceType(p._type),
 		ID:             id,
 		MemoryFree:     int64(p.memory_free),
@@ -150,15 +158,43 @@ func (d *Device) Properties() DeviceProperties {
 }
 
 // SupportsOp tells whether the device computes the tensor's op on its types
-// and shapes. C: ggml_backend_dev_supports_op.
+// and shapes. C: ggml_backend_dev_supports_op, ggml_backend_supports_op.
 func (d *Device) SupportsOp(t *Tensor) bool {
 	var yes bool
-	t.inspect(func() { yes = bool(C.ggml_backend_dev_supports_op(d.d, t.t)) })
+	t.inspectAll(func() { yes = bool(C.ggml_backend_dev_supports_op(d.d, t.t)) })
 	return yes
 }
 
 // SupportsBufferType tells whether the device computes on tensors that lie in
-// such memory. C: ggml_backend_dev_supports_buft.
+// such memory. C: ggml_backend_dev_supports_buft, ggml_backend_supports_buft.
 func (d *Device) SupportsBufferType(bt *BufferType) bool {
 	return bt != nil && bool(C.ggml_backend_dev_supports_buft(d.d, bt.b))
+}
+
+// OffloadsOp tells whether the device would compute the tensor's op although its
+// weights lie in system memory and have to be copied, as it does with large
+// batches. C: ggml_backend_dev_offload_op, ggml_backend_offload_op.
+func (d *Device) OffloadsOp(t *Tensor) bool {
+	var yes bool
+	t.inspectAll(func() { yes = bool(C.ggml_backend_dev_offload_op(d.d, t.t)) })
+	return yes
+}
+
+// NewBackendByName opens the device of that name, see [DeviceByName].
+// C: ggml_backend_init_by_name.
+func NewBackendByName(name string) (*Backend, error) {
+	d, err := DeviceByName(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.NewBackend()
+}
+
+// NewBackendByType opens the first device of a kind. C: ggml_backend_init_by_type.
+func NewBackendByType(t DeviceType) (*Backend, error) {
+	d, err := DeviceByType(t)
+	if err != nil {
+		return nil, err
+	}
+	return d.NewBackend()
 }

@@ -20,6 +20,10 @@ var (
 	// ErrBroken is the use of a backend that failed inside a computation. Its
 	// threads may be stuck: close it, and start a new process.
 	ErrBroken = errors.New("backend is broken by an earlier failure")
+	// ErrDisconnected is the use of a device whose RPC server is gone, and with
+	// it the data there: close all that was made of its devices. Once that is
+	// done they can be used again, if the server is there again.
+	ErrDisconnected = errors.New("server is gone")
 )
 
 // An Operand describes a tensor in an [OpError].

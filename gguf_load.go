@@ -150,7 +150,7 @@ func (l *ggufLoader) mapped() (*Buffers, error) {
 	}
 	all := &Buffers{list: []*Buffer{b}}
 	for i, t := range l.tensors {
-		if err := b.placeAt(t, l.g.start+l.infos[i].Offset-first); err != nil {
+		if err := b.PlaceAt(t, l.g.start+l.infos[i].Offset-first); err != nil {
 			return all, err
 		}
 	}

@@ -177,11 +177,24 @@ const (
 // check holds the graph and its data for an op until unpin, after the checks of
 // what would crash it: on given devices, one of which must support each op.
 func (g *Graph) check(op string, devices []*Device, level checkLevel) (unpin func(), err error) {
+	release, err := g.lock(op, devices, level)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		release()
+		g.busy.Unlock()
+	}, nil
+}
+
+// lock is check with the graph locked, by g.busy, apart from its data, which is
+// held until release.
+func (g *Graph) lock(op string, devices []*Device, level checkLevel) (release func(), err error) {
 	if g == nil {
 		return nil, g.errorf(op, nil, "the graph is nil")
 	}
 	g.busy.Lock()
-	release, err := pin(g.ctx.closure())
+	release, err = pin(g.ctx.closure())
 	if err == nil {
 		if err = g.faults(op, devices, level); err != nil {
 			release()
@@ -192,10 +205,7 @@ func (g *Graph) check(op string, devices []*Device, level checkLevel) (unpin fun
 		g.busy.Unlock()
 		return nil, err
 	}
-	return func() {
-		release()
-		g.busy.Unlock()
-	}, nil
+	return release, nil
 }
 
 func (g *Graph) operand() Operand {
@@ -243,6 +253,8 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 		e.Reason = "the graph overwrites these row indices in place; give the op the result of that, or a copy by Dup"
 	case C.GOGGML_FAULT_UNSUPPORTED:
 		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(devices, " or "))
+	case C.GOGGML_FAULT_AWAY:
+		e.Reason = fmt.Sprintf("the last of these lies in memory that %s has no access to; use a Scheduler, which copies it", devices[0])
 	}
 	return e
 }

@@ -64,6 +64,9 @@ func (h *handle) release() {
 
 func (h *handle) closed() bool { return h.state.Load()&closedBit != 0 }
 
+// freed tells whether the last reference is gone.
+func (h *handle) freed() bool { return h.state.Load() == closedBit }
+
 // close is idempotent. It reports whether this call closed the handle.
 func (h *handle) close() bool {
 	for {

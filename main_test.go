@@ -13,6 +13,7 @@ import (
 // TestMain fails when a test leaves an object open: after a test's end the
 // only thing that still closes it is the garbage collector, with a warning.
 func TestMain(m *testing.M) {
+	serveIfAsked()
 	code := m.Run()
 	closeMachines()
 	for range 3 {

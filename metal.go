@@ -1,9 +1,57 @@
 package ggml
 
+// #include "csrc/goggml.h"
+import "C"
+
+import "fmt"
+
 // MetalDevices lists the Apple GPUs. Without the Metal backend it fails with
 // [ErrNotLoaded] and says how to install it. A program built with the tag
 // metal demands one at start. C: ggml_backend_metal_reg.
 func MetalDevices() ([]*Device, error) { return backendDevices("MTL") }
 
-// NewMetalBackend opens the Apple GPU. C: ggml_backend_metal_init.
+// NewMetalBackend opens the Apple GPU. Like a CPU backend it stops at a node
+// when a computation is cancelled.
+// C: ggml_backend_metal_init, ggml_backend_metal_set_abort_callback.
 func NewMetalBackend() (*Backend, error) { return newNumberedBackend("MTL", 0) }
+
+// IsMetal tells whether the backend is on an Apple GPU. C: ggml_backend_is_metal.
+func (b *Backend) IsMetal() bool { return b.device.Registry().Name() == "MTL" }
+
+// MetalFamily tells whether the Apple GPU of the backend is of a family of
+// features, by the numbers of Apple's Metal feature set tables: 7 stands for
+// Apple7. C: ggml_backend_metal_supports_family.
+func (b *Backend) MetalFamily(family int) (bool, error) {
+	yes := false
+	err := b.metal("metal_supports_family", func(reg C.ggml_backend_reg_t) bool {
+		r := C.goggml_metal_supports_family(reg, b.b, C.int(family))
+		yes = r.value == 1
+		return guardError(r.error) == nil && r.value >= 0
+	})
+	return yes, err
+}
+
+// CaptureMetal makes the backend record the work of its next computation for
+// Xcode's debugger of GPUs. C: ggml_backend_metal_capture_next_compute.
+func (b *Backend) CaptureMetal() error {
+	return b.metal("metal_capture_next_compute", func(reg C.ggml_backend_reg_t) bool {
+		return bool(C.goggml_metal_capture_next_compute(reg, b.b))
+	})
+}
+
+// metal runs f, which says whether the plugin has the function, on a backend of
+// an Apple GPU.
+func (b *Backend) metal(op string, f func(reg C.ggml_backend_reg_t) bool) error {
+	if !b.IsMetal() {
+		return fmt.Errorf("ggml: %s: backend %s is no Apple GPU: %w", op, b.Name(), ErrNotLoaded)
+	}
+	unlock, err := lockBackends([]*Backend{b})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !f(b.device.Registry().r) {
+		return fmt.Errorf("ggml: %s: the Metal plugin of ggml %s has no such function", op, Version())
+	}
+	return nil
+}

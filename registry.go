@@ -14,6 +14,13 @@ import (
 	"unsafe"
 )
 
+// registryLock guards the library's list of backends and devices, and unlisted,
+// the devices on it that Unload has taken off.
+var (
+	registryLock sync.RWMutex
+	unlisted     = map[C.ggml_backend_dev_t]bool{}
+)
+
 var loadOnce = sync.OnceValue(loadBackends)
 
 // LoadBackends loads the plugins that are installed: the CPU plugin that suits
@@ -31,9 +38,8 @@ func loadBackends() error {
 	}
 	folders := pluginFolders()
 	for _, folder := range folders {
-		err := withCString(folder, func(s *C.char) error { return guardError(C.goggml_load_all_from(s)) })
-		if err != nil {
-			return fmt.Errorf("ggml: loading the backends in %s: %w", folder, err)
+		if err := LoadBackendsFrom(folder); err != nil {
+			return err
 		}
 		if C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil {
 			return checkBuildTags()
@@ -41,6 +47,23 @@ func loadBackends() error {
 	}
 	return fmt.Errorf("ggml: CPU %w: there is no CPU plugin in %s; %s",
 		ErrNotLoaded, strings.Join(folders, ", "), installHints["CPU"])
+}
+
+// LoadBackendsFrom loads the plugins of one folder, of each kind the one that
+// suits this machine best; [LoadBackends] does so with the usual folders. It
+// is safe for concurrent use. C: ggml_backend_load_all_from_path.
+func LoadBackendsFrom(folder string) error {
+	if info, err := os.Stat(folder); err != nil {
+		return fmt.Errorf("ggml: loading backends: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("ggml: loading backends: %s is no folder", folder)
+	}
+	registryLock.Lock()
+	defer registryLock.Unlock()
+	if err := withCString(folder, func(s *C.char) error { return guardError(C.goggml_load_all_from(s)) }); err != nil {
+		return fmt.Errorf("ggml: loading the backends in %s: %w", folder, err)
+	}
+	return nil
 }
 
 // pluginFolders lists the folders with plugins, best first.
@@ -76,6 +99,8 @@ func LoadBackend(path string) (*Registry, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("ggml: load backend: %w: %w", ErrNotLoaded, err)
 	}
+	registryLock.Lock()
+	defer registryLock.Unlock()
 	r := withCString(path, func(s *C.char) C.goggml_ptr { return C.goggml_load(s) })
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: load backend %s: %w", path, err)
@@ -90,7 +115,30 @@ func LoadBackend(path string) (*Registry, error) {
 // the life of the process. C: ggml_backend_reg_t.
 type Registry struct{ r C.ggml_backend_reg_t }
 
-// Registries iterates over the loaded backends. C: ggml_backend_reg_get.
+// Unload takes the backend and its devices off [Registries] and [Devices]. The
+// plugin's code stays in memory: a [Device] that the program has, and all that
+// was made of it, stays valid. Loading the plugin again lists it again.
+// C: ggml_backend_unload.
+func (r *Registry) Unload() error {
+	forgetRPCServer(r)
+	registryLock.Lock()
+	defer registryLock.Unlock()
+	for i := range C.ggml_backend_reg_count() {
+		if C.ggml_backend_reg_get(i) != r.r {
+			continue
+		}
+		for _, d := range r.Devices() {
+			if d.Registry().r != r.r { // the library does not find them: those of a server
+				unlisted[d.d] = true
+			}
+		}
+		return guardError(C.goggml_unload(r.r))
+	}
+	return fmt.Errorf("ggml: unload: backend %s: %w", r.Name(), ErrNotLoaded)
+}
+
+// Registries iterates over the loaded backends.
+// C: ggml_backend_reg_count, ggml_backend_reg_get.
 func Registries() iter.Seq[*Registry] {
 	return func(yield func(*Registry) bool) {
 		if LoadBackends() != nil {
@@ -103,8 +151,13 @@ func Registries() iter.Seq[*Registry] {
 // registries is Registries once the plugins are loaded.
 func registries() iter.Seq[*Registry] {
 	return func(yield func(*Registry) bool) {
+		registryLock.RLock()
+		var list []*Registry
 		for i := range C.ggml_backend_reg_count() {
-			r := &Registry{C.ggml_backend_reg_get(i)}
+			list = append(list, &Registry{C.ggml_backend_reg_get(i)})
+		}
+		registryLock.RUnlock()
+		for _, r := range list {
 			if onlyCPU && r.Name() != "CPU" {
 				continue
 			}
@@ -115,11 +168,37 @@ func registries() iter.Seq[*Registry] {
 	}
 }
 
-// Name names the backend, "CPU" for example. C: ggml_backend_reg_name.
-func (r *Registry) Name() string { return C.GoString(C.ggml_backend_reg_name(r.r)) }
+// RegistryByName finds a loaded backend, "CPU" or "RPC" for example; the error
+// lists the names there are. C: ggml_backend_reg_by_name.
+func RegistryByName(name string) (*Registry, error) {
+	if err := LoadBackends(); err != nil {
+		return nil, err
+	}
+	var names []string
+	for r := range registries() {
+		if strings.EqualFold(r.Name(), name) {
+			return r, nil
+		}
+		names = append(names, r.Name())
+	}
+	return nil, fmt.Errorf("ggml: backend %q: %w; the backends are %s", name, ErrNotLoaded, strings.Join(names, ", "))
+}
 
-// Devices lists the devices of the backend. C: ggml_backend_reg_dev_get.
+// Name names the backend, "CPU" for example; "" when it is that of a meta
+// device. C: ggml_backend_reg_name.
+func (r *Registry) Name() string {
+	if r.r == nil {
+		return ""
+	}
+	return serverNames(C.GoString(C.ggml_backend_reg_name(r.r)))
+}
+
+// Devices lists the devices of the backend.
+// C: ggml_backend_reg_dev_count, ggml_backend_reg_dev_get.
 func (r *Registry) Devices() []*Device {
+	if r.r == nil {
+		return nil
+	}
 	var devices []*Device
 	for i := range C.ggml_backend_reg_dev_count(r.r) {
 		devices = append(devices, &Device{C.ggml_backend_reg_dev_get(r.r, i)})
@@ -155,7 +234,11 @@ func registryDevices(name string) ([]*Device, error) {
 			return devices, nil
 		}
 	}
-	return nil, fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, installHints[name])
+	return nil, notLoaded(name)
+}
+
+func notLoaded(name string) error {
+	return fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, installHints[name])
 }
 
 func newNumberedBackend(name string, device int) (*Backend, error) {

@@ -27,6 +27,7 @@ type lease struct {
 	changed sync.Cond
 	state   leaseState
 	users   int
+	debtors []weak.Pointer[Backend] // that may use the tensors until they are synchronized
 }
 
 type leaseState int
@@ -116,8 +117,33 @@ func (l *lease) over() bool {
 	return l.state == leaseOver
 }
 
-func (l *lease) end() {
+// owe notes that a backend works with the tensors after the present call.
+func (l *lease) owe(b *Backend) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := weak.Make(b); !slices.Contains(l.debtors, p) {
+		l.debtors = append(l.debtors, p)
+	}
+}
+
+// collect waits for the debtors. It returns with the lease locked.
+func (l *lease) collect() {
+	l.mu.Lock()
+	for len(l.debtors) > 0 {
+		debtors := l.debtors
+		l.debtors = nil
+		l.mu.Unlock()
+		for _, p := range debtors {
+			if b := p.Value(); b != nil {
+				b.Synchronize() // a closed one is, too
+			}
+		}
+		l.mu.Lock()
+	}
+}
+
+func (l *lease) end() {
+	l.collect()
 	l.state = leaseChanges
 	for l.users > 0 {
 		l.changed.Wait()
@@ -195,6 +221,11 @@ func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator
 		err = g.errorf(op, nil, "%v", err)
 	case r.value == 0:
 		err = g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
+	}
+	for _, u := range s.measured() {
+		if gone := lost(u.device); gone != nil {
+			err = g.errorf(op, gone, "%v", gone)
+		}
 	}
 	if err != nil || p == reserveOnly {
 		l.end()
@@ -291,8 +322,10 @@ type Scheduler struct {
 	h        *handle
 	s        C.ggml_backend_sched_t
 	backends []*Backend
+	options  SchedulerOptions
 	current  *leaseHolder
 	assigned []assignment // guarded by current.mu
+	sources  *schedSources
 
 	callbacks *schedCallbacks // kept here, as the table of callbacks does not
 }
@@ -318,13 +351,13 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	for i, b := range backends {
 		list[i], parents[i] = b.b, b.h
 	}
-	r := C.goggml_sched_new(&list[0], nil, C.int(len(list)), C.size_t(o.GraphSize), C.bool(o.Parallel), C.bool(o.OffloadOps))
-	if err := guardError(r.error); err != nil {
+	cs, err := o.newSched(list)
+	if err != nil {
 		return nil, fmt.Errorf("ggml: scheduler: %w", err)
 	}
-	s := &Scheduler{s: C.ggml_backend_sched_t(r.value), backends: backends, current: &leaseHolder{}, callbacks: &schedCallbacks{}}
+	s := &Scheduler{s: cs, options: o, backends: backends, current: &leaseHolder{}, callbacks: &schedCallbacks{}, sources: &schedSources{}}
 	s.callbacks.id = schedCallbackTable.add(s.callbacks)
-	cs, current, id := s.s, s.current, s.callbacks.id
+	current, id, sources := s.current, s.callbacks.id, s.sources
 	current.measure = func() []memoryUse {
 		var uses []memoryUse
 		for _, b := range list {
@@ -335,6 +368,7 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	}
 	h, err := newHandle("scheduler", func() {
 		current.end()
+		C.goggml_sources_free(&sources.c)
 		C.ggml_backend_sched_free(cs)
 		schedCallbackTable.remove(id)
 	}, parents...)
@@ -345,6 +379,11 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	memory.track(h, current.measured)
 	closeOnCollect(s, h)
 	return s, nil
+}
+
+func (o *SchedulerOptions) newSched(backends []C.ggml_backend_t) (C.ggml_backend_sched_t, error) {
+	r := C.goggml_sched_new(&backends[0], nil, C.int(len(backends)), C.size_t(o.GraphSize), C.bool(o.Parallel), C.bool(o.OffloadOps))
+	return C.ggml_backend_sched_t(r.value), guardError(r.error)
 }
 
 func checkBackends(backends []*Backend) error {
@@ -394,20 +433,25 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 		if e := C.goggml_sched_reset(s.s); e != nil {
 			return C.goggml_int{error: e}
 		}
-		for _, a := range s.assigned {
-			if e := C.goggml_sched_set_tensor_backend(s.s, a.tensor.t, a.backend.b); e != nil {
-				return C.goggml_int{error: e}
-			}
-		}
-		if e := s.keepCustom(g); e != nil {
+		if e := s.assign(s.s, g); e != nil {
 			return C.goggml_int{error: e}
 		}
-		r := f()
+		r := s.sources.keep(g, f)
 		if err := s.callbacks.failure(); err != nil && r.error == nil {
 			return C.goggml_int{error: C.CString("the callback: " + err.Error())}
 		}
 		return r
 	})
+}
+
+// assign puts nodes on the backends where they have to be.
+func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
+	for _, a := range s.assigned {
+		if e := C.goggml_sched_set_tensor_backend(sched, a.tensor.t, a.backend.b); e != nil {
+			return e
+		}
+	}
+	return s.keepCustom(sched, g)
 }
 
 func (s *Scheduler) devices() []*Device {
@@ -441,24 +485,64 @@ func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
 
 // compute runs the graph; prepare (may be nil) changes the callbacks before that.
 func (s *Scheduler) compute(ctx context.Context, op string, g *Graph, prepare func(*schedCallbacks) (restore func())) error {
+	return s.with(op, g, func() error {
+		unpin, err := g.check(op, nil, checkReady)
+		if err != nil {
+			return err
+		}
+		defer unpin()
+		if prepare != nil {
+			defer prepare(s.callbacks)()
+		}
+		return s.eval(g, func() error {
+			return g.compute(ctx, op, s.backends, func() C.goggml_int {
+				return s.sources.with(func() C.goggml_int { return C.goggml_sched_compute(s.s, g.g) })
+			})
+		})
+	})
+}
+
+// with runs f alone on the scheduler; the graph is the one that it allocated.
+func (s *Scheduler) with(op string, g *Graph, f func() error) error {
 	if err := s.h.acquire(); err != nil {
 		return during(err, op, g.operand())
 	}
 	defer s.h.release()
 	s.current.mu.Lock()
 	defer s.current.mu.Unlock()
-	if g != nil && s.current.graph.Value() != g {
+	if g == nil {
+		return g.errorf(op, nil, "the graph is nil")
+	}
+	if s.current.graph.Value() != g {
 		return g.errorf(op, ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Alloc first")
 	}
-	unpin, err := g.check(op, nil, checkReady)
-	if err != nil {
-		return err
+	return f()
+}
+
+// schedSources are the copies on other backends that a scheduler puts in the
+// place of operands when it splits a graph. The library leaves them there, also
+// when the graph has become another scheduler's; here they are in place only
+// while the scheduler computes.
+type schedSources struct{ c C.goggml_sources }
+
+// keep runs f, which splits the graph.
+func (s *schedSources) keep(g *Graph, f func() C.goggml_int) C.goggml_int {
+	saved := C.goggml_sources_save(g.g)
+	if saved == nil {
+		return C.goggml_int{}
 	}
-	defer unpin()
-	if prepare != nil {
-		defer prepare(s.callbacks)()
+	r := f()
+	if !bool(C.goggml_sources_restore(&s.c, g.g, saved)) && r.error == nil {
+		return C.goggml_int{}
 	}
-	return s.eval(ctx, op, g)
+	return r
+}
+
+// with runs f, which computes the graph.
+func (s *schedSources) with(f func() C.goggml_int) C.goggml_int {
+	C.goggml_sources_set(&s.c, true)
+	defer C.goggml_sources_set(&s.c, false)
+	return f()
 }
 
 // An assignment is a tensor that the caller wants on a backend.
@@ -468,7 +552,8 @@ type assignment struct {
 }
 
 // SetTensorBackend makes the scheduler compute a tensor on one of its
-// backends, from the next Alloc until Reset.
+// backends, which supports its op, from the next Alloc until Reset. Of backends
+// that compute in the same memory, as BLAS and the CPU do, the first one gets it.
 // C: ggml_backend_sched_set_tensor_backend.
 func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	if err := t.missing("sched_set_tensor_backend"); err != nil {
@@ -476,6 +561,9 @@ func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	}
 	if !slices.Contains(s.backends, b) {
 		return t.errorf("sched_set_tensor_backend", nil, "the backend is not one of the scheduler's")
+	}
+	if t.Op() != "none" && !b.device.SupportsOp(t) {
+		return t.errorf("sched_set_tensor_backend", nil, "%s does not support this op on these types and shapes", b.Name())
 	}
 	if err := s.h.acquire(); err != nil {
 		return err

@@ -4,7 +4,6 @@ package ggml
 import "C"
 
 import (
-	"context"
 	"slices"
 	"sync/atomic"
 )
@@ -16,6 +15,7 @@ type schedCallbacks struct {
 	want    func(*Tensor) bool
 	seen    func(*Tensor) error
 	realloc func(backendsChanged, sizeChanged bool)
+	copy    func(w *WeightCopy) (done bool, err error)
 
 	graph    *Graph     // that is being computed
 	backends []*Backend // by these
@@ -102,11 +102,11 @@ func (s *Scheduler) tensorBackend(t *Tensor) *Backend {
 	return s.backends[i]
 }
 
-// eval computes the graph, which is checked, with the callbacks in place.
-func (s *Scheduler) eval(ctx context.Context, op string, g *Graph) error {
+// eval runs compute, which computes the graph, with the callbacks in place.
+func (s *Scheduler) eval(g *Graph, compute func() error) error {
 	c := s.callbacks
 	c.graph, c.backends = g, s.backends
-	err := g.compute(ctx, op, s.backends, func() C.goggml_int { return C.goggml_sched_compute(s.s, g.g) })
+	err := compute()
 	c.graph = nil
 	if failure := c.failure(); failure != nil && err == nil {
 		return failure
@@ -149,11 +149,16 @@ func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool) C.b
 	if err == nil {
 		return C.bool(yes || !bool(ask))
 	}
-	c.err, c.node = err, t
+	c.fail(err, t)
+	return ask
+}
+
+// fail ends the computation.
+func (c *schedCallbacks) fail(err error, node *Tensor) {
+	c.err, c.node = err, node
 	for _, b := range c.backends {
 		b.abort.set(1)
 	}
-	return ask
 }
 
 //export goggmlSchedRealloc
@@ -170,7 +175,7 @@ func goggmlSchedRealloc(id C.uintptr_t, backends, size C.bool) {
 
 // keepCustom assigns the nodes that a function of this process computes to the
 // CPU: another device may take them without knowing what they are.
-func (s *Scheduler) keepCustom(g *Graph) *C.char {
+func (s *Scheduler) keepCustom(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	cpu := s.backends[len(s.backends)-1]
 	var i C.int
 	for {
@@ -178,7 +183,7 @@ func (s *Scheduler) keepCustom(g *Graph) *C.char {
 		if node == nil {
 			return nil
 		}
-		if e := C.goggml_sched_set_tensor_backend(s.s, node, cpu.b); e != nil {
+		if e := C.goggml_sched_set_tensor_backend(sched, node, cpu.b); e != nil {
 			return e
 		}
 	}

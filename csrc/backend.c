@@ -1,6 +1,7 @@
 //go:build ignore
 
 #include "backend.h"
+#include "threads.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -71,13 +72,11 @@ goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params) {
 	GUARDED(goggml_ptr, ggml_backend_dev_init(device, params))
 }
 
-// The address of an optional function of the backend's plugin.
+// The address of an optional function of the backend's plugin, offered or merely exported.
 static void *goggml_backend_proc(ggml_backend_t backend, const char *name) {
 	ggml_backend_dev_t device = ggml_backend_get_device(backend);
-	if (device == NULL) {
-		return NULL;
-	}
-	return ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), name);
+	ggml_backend_reg_t reg = device ? ggml_backend_dev_backend_reg(device) : NULL; // a meta device has none
+	return reg ? goggml_reg_symbol(reg, name) : NULL;
 }
 
 // Runs on a worker thread for each node: a plain load, no call into Go.
@@ -87,6 +86,9 @@ static bool goggml_poll_abort(void *flag) {
 
 bool goggml_backend_set_abort_flag(ggml_backend_t backend, int32_t *flag) {
 	ggml_backend_set_abort_callback_t set = (ggml_backend_set_abort_callback_t)goggml_backend_proc(backend, "ggml_backend_set_abort_callback");
+	if (set == NULL) {
+		set = (ggml_backend_set_abort_callback_t)goggml_backend_proc(backend, "ggml_backend_metal_set_abort_callback");
+	}
 	if (set == NULL) {
 		return false;
 	}
@@ -107,8 +109,20 @@ goggml_int goggml_backend_compute(ggml_backend_t backend, struct ggml_cgraph *gr
 	GUARDED(goggml_int, ggml_backend_graph_compute(backend, graph))
 }
 
+goggml_int goggml_backend_compute_async(ggml_backend_t backend, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_backend_graph_compute_async(backend, graph))
+}
+
 goggml_error goggml_backend_synchronize(ggml_backend_t backend) {
 	GUARDED_VOID(ggml_backend_synchronize(backend))
+}
+
+goggml_ptr goggml_plan_new(ggml_backend_t backend, struct ggml_cgraph *graph) {
+	GUARDED(goggml_ptr, ggml_backend_graph_plan_create(backend, graph))
+}
+
+goggml_int goggml_plan_compute(ggml_backend_t backend, ggml_backend_graph_plan_t plan) {
+	GUARDED(goggml_int, ggml_backend_graph_plan_compute(backend, plan))
 }
 
 goggml_ptr goggml_gallocr_new(ggml_backend_buffer_type_t *types, int n) {
@@ -137,6 +151,22 @@ goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *gr
 
 goggml_int goggml_sched_compute(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
 	GUARDED(goggml_int, ggml_backend_sched_graph_compute(sched, graph))
+}
+
+goggml_int goggml_sched_compute_async(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	GUARDED(goggml_int, ggml_backend_sched_graph_compute_async(sched, graph))
+}
+
+goggml_error goggml_sched_synchronize(ggml_backend_sched_t sched) {
+	GUARDED_VOID(ggml_backend_sched_synchronize(sched))
+}
+
+goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	GUARDED_VOID(ggml_backend_sched_split_graph(sched, graph))
+}
+
+goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, size_t *sizes) {
+	GUARDED_VOID(ggml_backend_sched_reserve_size(sched, graph, sizes))
 }
 
 goggml_error goggml_sched_reset(ggml_backend_sched_t sched) {

@@ -26,7 +26,12 @@ goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params);
 bool goggml_backend_set_abort_flag(ggml_backend_t backend, int32_t *flag);
 bool goggml_backend_set_threads(ggml_backend_t backend, int n);
 goggml_int goggml_backend_compute(ggml_backend_t backend, struct ggml_cgraph *graph);
+goggml_int goggml_backend_compute_async(ggml_backend_t backend, struct ggml_cgraph *graph);
 goggml_error goggml_backend_synchronize(ggml_backend_t backend);
+
+// A plan; the value of a computation is a ggml_status.
+goggml_ptr goggml_plan_new(ggml_backend_t backend, struct ggml_cgraph *graph);
+goggml_int goggml_plan_compute(ggml_backend_t backend, ggml_backend_graph_plan_t plan);
 
 goggml_ptr goggml_gallocr_new(ggml_backend_buffer_type_t *types, int n);
 goggml_int goggml_gallocr_reserve(ggml_gallocr_t allocator, struct ggml_cgraph *graph);
@@ -36,6 +41,11 @@ goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t
 goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
 goggml_int goggml_sched_compute(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+goggml_int goggml_sched_compute_async(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+goggml_error goggml_sched_synchronize(ggml_backend_sched_t sched);
+goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+// sizes has room for one of each backend.
+goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, size_t *sizes);
 goggml_error goggml_sched_reset(ggml_backend_sched_t sched);
 goggml_error goggml_sched_set_tensor_backend(ggml_backend_sched_t sched, struct ggml_tensor *node, ggml_backend_t backend);
 

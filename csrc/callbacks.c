@@ -3,6 +3,7 @@
 #include "callbacks.h"
 
 extern bool goggmlSchedEval(uintptr_t id, struct ggml_tensor *node, bool ask);
+extern bool goggmlSchedCopy(uintptr_t id, ggml_backend_t backend, struct ggml_tensor *src, struct ggml_tensor *dst, struct ggml_cgraph *graph);
 extern void goggmlSchedRealloc(uintptr_t id, bool backends, bool size);
 
 static bool goggml_on_eval(struct ggml_tensor *node, bool ask, void *id) {
@@ -17,6 +18,21 @@ static void goggml_on_realloc(ggml_backend_sched_t sched, struct ggml_cgraph *gr
 	struct goggml_frame *outer = goggml_bar();
 	goggmlSchedRealloc((uintptr_t)id, backends, size);
 	goggml_unbar(outer);
+}
+
+static bool goggml_on_copy(ggml_backend_t backend, const struct ggml_tensor *src, struct ggml_tensor *dst, struct ggml_cgraph *graph, void *id) {
+	struct goggml_frame *outer = goggml_bar();
+	bool done = goggmlSchedCopy((uintptr_t)id, backend, (struct ggml_tensor *)src, dst, graph);
+	goggml_unbar(outer);
+	return done;
+}
+
+void goggml_sched_set_copy(ggml_backend_sched_t sched, uintptr_t id) {
+	ggml_backend_sched_set_copy_callback(sched, id ? goggml_on_copy : NULL, (void *)id);
+}
+
+goggml_error goggml_copy_part(ggml_backend_t backend, const struct ggml_tensor *src, struct ggml_tensor *dst, size_t offset, size_t size) {
+	GUARDED_VOID(ggml_backend_tensor_set_async(backend, dst, (const char *)src->data + offset, offset, size))
 }
 
 void goggml_sched_set_eval(ggml_backend_sched_t sched, uintptr_t id) {

@@ -18,5 +18,9 @@
 #include "threads.h"
 #include "compare.h"
 #include "async.h"
+#include "buffers.h"
+#include "plugin.h"
+#include "sources.h"
+#include "meta.h"
 
 #endif

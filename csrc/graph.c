@@ -403,9 +403,34 @@ static void goggml_node_check(struct ggml_cgraph *graph, struct ggml_tensor *nod
 	}
 }
 
+// Tells whether the device computes on the tensor's memory; known is memory that it does.
+static bool goggml_reachable(const struct ggml_tensor *tensor, ggml_backend_dev_t device, ggml_backend_buffer_type_t *known) {
+	const struct ggml_tensor *root = tensor->view_src != NULL ? tensor->view_src : tensor;
+	if (root->buffer == NULL) {
+		return true;
+	}
+	ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(root->buffer);
+	if (type != *known && !ggml_backend_dev_supports_buft(device, type)) {
+		return false;
+	}
+	*known = type;
+	return true;
+}
+
+// Tells whether the device computes on the memory of the node and its operands, else which one it does not.
+static bool goggml_all_reachable(struct ggml_tensor *node, ggml_backend_dev_t device, ggml_backend_buffer_type_t *known, goggml_check *check) {
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		if (node->src[s] != NULL && !goggml_reachable(node->src[s], device, known)) {
+			check->operand = node->src[s];
+			return false;
+		}
+	}
+	return goggml_reachable(node, device, known);
+}
+
 goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written, uint64_t known) {
 	goggml_check check = {0};
-	goggml_support support = {.hash = 1};
+	goggml_support support = {.hash = allocated ? 2 : 1};
 	for (int i = 0; i < n_devices; i++) {
 		goggml_support_add(&support, devices[i]);
 	}
@@ -419,9 +444,14 @@ goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *d
 		}
 	}
 	check.support = support.hash;
+	ggml_backend_buffer_type_t reached = NULL;
 	for (int i = 0; support.hash != known && i < n; i++) {
 		if (!goggml_supported(nodes[i], devices, n_devices)) {
 			check.fault = GOGGML_FAULT_UNSUPPORTED;
+		} else if (allocated && n_devices == 1 && !goggml_all_reachable(nodes[i], devices[0], &reached, &check)) {
+			check.fault = GOGGML_FAULT_AWAY;
+		}
+		if (check.fault != GOGGML_FAULT_NONE) {
 			check.node = nodes[i];
 			return check;
 		}

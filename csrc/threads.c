@@ -12,10 +12,9 @@ void *goggml_reg_symbol(ggml_backend_reg_t reg, const char *name) {
 	if (symbol != NULL) {
 		return symbol;
 	}
-	// Another function of the plugin tells which file it is.
-	void *known = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
+	// The registry is static data of the plugin, and so tells which file it is.
 	Dl_info info;
-	if (known == NULL || dladdr(known, &info) == 0) {
+	if (dladdr(reg, &info) == 0) {
 		return NULL;
 	}
 	void *plugin = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -47,13 +46,8 @@ bool goggml_threadpool_pause(ggml_backend_reg_t reg, struct ggml_threadpool *poo
 	return set != NULL;
 }
 
-static void *goggml_backend_symbol(ggml_backend_t backend, const char *name) {
-	ggml_backend_dev_t device = ggml_backend_get_device(backend);
-	return device ? ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), name) : NULL;
-}
-
 bool goggml_backend_set_threadpool(ggml_backend_t backend, struct ggml_threadpool *pool) {
-	void (*set)(ggml_backend_t, struct ggml_threadpool *) = goggml_backend_symbol(backend, "ggml_backend_cpu_set_threadpool");
+	void (*set)(ggml_backend_t, struct ggml_threadpool *) = goggml_backend_proc(backend, "ggml_backend_cpu_set_threadpool");
 	if (set != NULL) {
 		set(backend, pool);
 	}
@@ -61,7 +55,7 @@ bool goggml_backend_set_threadpool(ggml_backend_t backend, struct ggml_threadpoo
 }
 
 bool goggml_backend_set_use_ref(ggml_backend_t backend, bool use_ref) {
-	void (*set)(ggml_backend_t, bool) = goggml_backend_symbol(backend, "ggml_backend_cpu_set_use_ref");
+	void (*set)(ggml_backend_t, bool) = goggml_backend_proc(backend, "ggml_backend_cpu_set_use_ref");
 	if (set != NULL) {
 		set(backend, use_ref);
 	}

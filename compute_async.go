@@ -1,0 +1,102 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+)
+
+// ComputeAsync begins the computation of a graph and returns, where the device
+// computes on its own; where it does not, like the CPU, it is Compute. The
+// results, and whether the device failed, are known after [Backend.Synchronize]:
+// read and write the graph's tensors before it only by [Backend.ReadAsync] and
+// [Backend.WriteAsync], which keep the order. The graph, its data and the
+// backend may be closed meanwhile; they are freed after the computation, and
+// the allocation of another graph in the same memory waits for it. Cancelling
+// ctx ends only what runs before ComputeAsync returns.
+// C: ggml_backend_graph_compute_async.
+func (b *Backend) ComputeAsync(ctx context.Context, g *Graph) error {
+	const op = "graph_compute_async"
+	release, err := g.lock(op, []*Device{b.device}, checkReady)
+	if err != nil {
+		return err
+	}
+	defer g.busy.Unlock() // the device has its own notes of the graph
+	return g.begin(ctx, op, []*Backend{b}, release, func() C.goggml_int { return C.goggml_backend_compute_async(b.b, g.g) })
+}
+
+// begin is compute for an f that may return before the end. It calls unpin once
+// no backend uses the data of the graph any more.
+func (g *Graph) begin(ctx context.Context, op string, backends []*Backend, unpin func(), f func() C.goggml_int) error {
+	release := countdown(int64(1+len(backends)), unpin)
+	defer release()
+	contexts, owed := g.ctx.closure(), 0
+	err := g.compute(ctx, op, backends, func() C.goggml_int {
+		for _, b := range backends {
+			if b.deferred {
+				b.keep(nil, contexts, release)
+				owed++
+			}
+		}
+		return f()
+	})
+	for range len(backends) - owed {
+		release()
+	}
+	return err
+}
+
+// ComputeAsync is [Scheduler.Compute] without waiting for devices that compute
+// on their own; see [Backend.ComputeAsync]. The results are there after
+// [Scheduler.Synchronize]. C: ggml_backend_sched_graph_compute_async.
+func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
+	const op = "sched_graph_compute_async"
+	return s.with(op, g, func() error {
+		release, err := g.lock(op, nil, checkReady)
+		if err != nil {
+			return err
+		}
+		defer g.busy.Unlock()
+		if err := s.h.acquire(); err != nil {
+			release()
+			return during(err, op, g.operand())
+		}
+		for _, b := range s.backends {
+			s.current.lease.owe(b) // the copies of inputs are the scheduler's
+		}
+		unpin := func() {
+			release()
+			s.h.release()
+		}
+		return s.eval(g, func() error {
+			return g.begin(ctx, op, s.backends, unpin, func() C.goggml_int {
+				return s.sources.with(func() C.goggml_int { return C.goggml_sched_compute_async(s.s, g.g) })
+			})
+		})
+	})
+}
+
+// Synchronize waits until all the scheduler's backends have done what they
+// began. C: ggml_backend_sched_synchronize.
+func (s *Scheduler) Synchronize() error {
+	if err := s.h.acquire(); err != nil {
+		return err
+	}
+	defer s.h.release()
+	s.current.mu.Lock()
+	defer s.current.mu.Unlock()
+	unlock, err := lockBackends(s.backends)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = guardError(C.goggml_sched_synchronize(s.s))
+	for _, b := range s.backends {
+		b.pending.done()
+		if err == nil {
+			err = gone(b.device.d)
+		}
+	}
+	return err
+}

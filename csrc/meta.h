@@ -1,0 +1,14 @@
+// Meta devices: several devices as one, each of which has a part of a tensor.
+#ifndef GOGGML_META_H
+#define GOGGML_META_H
+
+#include "guard.h"
+
+typedef struct ggml_backend_meta_split_state goggml_split;
+
+// The value is the name, NULL for a value that is none.
+goggml_ptr goggml_split_axis_name(int axis);
+// id names the Go function that splits tensors.
+goggml_ptr goggml_meta_device(ggml_backend_dev_t *devices, size_t n, uintptr_t id);
+
+#endif

@@ -1,0 +1,62 @@
+//go:build ignore
+
+#include "plugin.h"
+#include "threads.h"
+
+#include <dlfcn.h>
+
+goggml_error goggml_unload(ggml_backend_reg_t reg) {
+	Dl_info info;
+	// The static data of the plugin; what it made later needs no plugin of its own.
+	if (dladdr(reg, &info) != 0) {
+		dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	}
+	GUARDED_VOID(ggml_backend_unload(reg))
+}
+
+ggml_backend_buffer_type_t *goggml_extra_bufts(ggml_backend_dev_t device) {
+	ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(device);
+	ggml_backend_dev_get_extra_bufts_t get = NULL;
+	if (reg != NULL) {
+		get = (ggml_backend_dev_get_extra_bufts_t)ggml_backend_reg_get_proc_address(reg, "ggml_backend_dev_get_extra_bufts");
+	}
+	return get ? get(device) : NULL;
+}
+
+goggml_ptr goggml_rpc_add_server(ggml_backend_reg_t rpc, const char *endpoint) {
+	ggml_backend_reg_t (*add)(const char *) = goggml_reg_symbol(rpc, "ggml_backend_rpc_add_server");
+	GUARDED(goggml_ptr, add != NULL ? add(endpoint) : NULL)
+}
+
+goggml_error goggml_rpc_serve(ggml_backend_reg_t rpc, const char *endpoint, const char *cache_dir, size_t n_threads, size_t n_devices, ggml_backend_dev_t *devices) {
+	void (*serve)(const char *, const char *, size_t, size_t, ggml_backend_dev_t *) = goggml_reg_symbol(rpc, "ggml_backend_rpc_start_server");
+	if (serve == NULL) {
+		return NULL;
+	}
+	GUARDED_VOID(serve(endpoint, cache_dir, n_threads, n_devices, devices))
+}
+
+bool goggml_cuda_register_host(ggml_backend_reg_t cuda, void *memory, size_t size) {
+	bool (*add)(void *, size_t) = goggml_reg_symbol(cuda, "ggml_backend_register_host_buffer");
+	return add != NULL && add(memory, size);
+}
+
+void goggml_cuda_unregister_host(ggml_backend_reg_t cuda, void *memory) {
+	void (*end)(void *) = goggml_reg_symbol(cuda, "ggml_backend_unregister_host_buffer");
+	if (end != NULL) {
+		end(memory);
+	}
+}
+
+goggml_int goggml_metal_supports_family(ggml_backend_reg_t metal, ggml_backend_t backend, int family) {
+	bool (*supports)(ggml_backend_t, int) = goggml_reg_symbol(metal, "ggml_backend_metal_supports_family");
+	GUARDED(goggml_int, supports != NULL ? supports(backend, family) : -1)
+}
+
+bool goggml_metal_capture_next_compute(ggml_backend_reg_t metal, ggml_backend_t backend) {
+	void (*capture)(ggml_backend_t) = goggml_reg_symbol(metal, "ggml_backend_metal_capture_next_compute");
+	if (capture != NULL) {
+		capture(backend);
+	}
+	return capture != NULL;
+}

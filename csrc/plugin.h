@@ -1,0 +1,26 @@
+// Functions that only the plugin of a backend has, found by name.
+#ifndef GOGGML_PLUGIN_H
+#define GOGGML_PLUGIN_H
+
+#include "guard.h"
+
+// Takes the devices of a backend off the list. Its code stays in memory, so
+// that what is in use can be used on.
+goggml_error goggml_unload(ggml_backend_reg_t reg);
+
+// An array that ends with NULL; NULL when the device has none.
+ggml_backend_buffer_type_t *goggml_extra_bufts(ggml_backend_dev_t device);
+
+// The value is the registry of the server's devices, NULL when it has none.
+goggml_ptr goggml_rpc_add_server(ggml_backend_reg_t rpc, const char *endpoint);
+// Returns only when it fails.
+goggml_error goggml_rpc_serve(ggml_backend_reg_t rpc, const char *endpoint, const char *cache_dir, size_t n_threads, size_t n_devices, ggml_backend_dev_t *devices);
+
+// false when the driver refuses it, or the plugin has no such function.
+bool goggml_cuda_register_host(ggml_backend_reg_t cuda, void *memory, size_t size);
+void goggml_cuda_unregister_host(ggml_backend_reg_t cuda, void *memory);
+// The value is -1 when the plugin has no such function.
+goggml_int goggml_metal_supports_family(ggml_backend_reg_t metal, ggml_backend_t backend, int family);
+bool goggml_metal_capture_next_compute(ggml_backend_reg_t metal, ggml_backend_t backend);
+
+#endif

@@ -1,0 +1,105 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+)
+
+// A GraphPlan is a graph prepared for many computations on a backend: the CPU
+// has them, and saves the planning and the scratch memory of each computation.
+// It computes the nodes that the graph had when the plan was made. It is safe
+// for concurrent use. C: ggml_backend_graph_plan_t.
+type GraphPlan struct {
+	h       *handle
+	p       C.ggml_backend_graph_plan_t
+	backend *Backend
+	graph   *Graph
+	nodes   int
+	pool    *ThreadPool // at the time; the plan has its address
+}
+
+// NewPlan prepares a graph, whose tensors are allocated. They may be allocated
+// anew, or closed, as long as the plan computes nothing.
+// C: ggml_backend_graph_plan_create.
+func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
+	const op = "graph_plan_create"
+	unpin, err := g.check(op, []*Device{b.device}, checkReady)
+	if err != nil {
+		return nil, err
+	}
+	defer unpin()
+	unlock, err := lockBackends([]*Backend{b})
+	if err != nil {
+		return nil, during(err, op, g.operand())
+	}
+	defer unlock()
+	r := C.goggml_plan_new(b.b, g.g)
+	if err := guardError(r.error); err != nil {
+		return nil, g.errorf(op, nil, "backend %s makes no plans (%v); call Compute", b.Name(), err)
+	}
+	if r.value == nil {
+		return nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a plan")
+	}
+	p := &GraphPlan{p: C.ggml_backend_graph_plan_t(r.value), backend: b, graph: g, nodes: g.NumNodes(), pool: b.pool.pool}
+	cb, plan := b.b, p.p
+	parents := []*handle{b.h, g.ctx.h}
+	if p.pool != nil {
+		parents = append(parents, p.pool.h)
+	}
+	p.h, err = newHandle("graph plan", func() { C.ggml_backend_graph_plan_free(cb, plan) }, parents...)
+	if err != nil {
+		return nil, err
+	}
+	closeOnCollect(p, p.h)
+	return p, nil
+}
+
+// Close frees the plan once it computes nothing any more. It never fails.
+// C: ggml_backend_graph_plan_free.
+func (p *GraphPlan) Close() error {
+	if p != nil {
+		p.h.close()
+	}
+	return nil
+}
+
+// Compute is [Backend.Compute] by the plan. It fails when the graph has grown,
+// or the backend has another thread pool, since the plan was made.
+// C: ggml_backend_graph_plan_compute.
+func (p *GraphPlan) Compute(ctx context.Context) error {
+	const op = "graph_plan_compute"
+	if err := p.h.acquire(); err != nil {
+		return during(err, op, p.graph.operand())
+	}
+	defer p.h.release()
+	unpin, err := p.graph.check(op, []*Device{p.backend.device}, checkReady)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	var stale error
+	err = p.graph.compute(ctx, op, []*Backend{p.backend}, func() C.goggml_int {
+		if stale = p.stale(); stale != nil {
+			return C.goggml_int{value: C.GGML_STATUS_SUCCESS}
+		}
+		return C.goggml_plan_compute(p.backend.b, p.p)
+	})
+	if stale != nil {
+		return p.graph.errorf(op, nil, "%v; make another plan", stale)
+	}
+	return err
+}
+
+// stale tells why the plan cannot be used any more. The backend is locked.
+func (p *GraphPlan) stale() error {
+	if n := p.graph.NumNodes(); n != p.nodes {
+		return fmt.Errorf("the graph had %d nodes when it was planned, and has %d", p.nodes, n)
+	}
+	if p.backend.pool.pool != p.pool {
+		return fmt.Errorf("the backend has another thread pool than when it was planned")
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+)
+
+// A WeightCopy is a weight in system memory that a scheduler is about to copy
+// to a backend which computes with it. It is valid while the function runs that
+// got it. C: ggml_backend_sched_copy_callback.
+type WeightCopy struct {
+	Backend *Backend // that computes with the copy
+	Weight  *Tensor  // in system memory
+
+	dst   *C.struct_ggml_tensor // nil once the function has returned
+	graph *Graph
+	split *C.struct_ggml_cgraph
+}
+
+var errCopyOver = errors.New("ggml: the copy of a weight is over: it lasts as long as the function that got it")
+
+// Nodes lists what the backend computes next, in order: the ops that use the
+// weight are among them, with the copy as operand.
+func (w *WeightCopy) Nodes() []*Tensor {
+	var nodes []*Tensor
+	if w.dst == nil {
+		return nil
+	}
+	for i := range C.ggml_graph_n_nodes(w.split) {
+		nodes = append(nodes, w.graph.tensor(C.ggml_graph_node(w.split, i)))
+	}
+	return nodes
+}
+
+// Operands lists the operands of one of the Nodes. Those that were computed
+// before can be read: the ids of [Context.MulMatID], which tell the parts of
+// the weight that are needed.
+func (w *WeightCopy) Operands(node *Tensor) ([]*Tensor, error) {
+	if w.dst == nil {
+		return nil, errCopyOver
+	}
+	// They may be on their way to the backend.
+	if err := guardError(C.goggml_backend_synchronize(w.Backend.b)); err != nil {
+		return nil, err
+	}
+	operands := node.Sources()
+	for _, t := range operands {
+		t.observed = &atomic.Bool{}
+		t.observed.Store(true)
+	}
+	return operands, nil
+}
+
+// Copy copies a part of the weight, in bytes.
+func (w *WeightCopy) Copy(offset, size int64) error {
+	if w.dst == nil {
+		return errCopyOver
+	}
+	if n := w.Weight.NumBytes(); offset < 0 || size < 0 || offset > n || size > n-offset {
+		return w.Weight.errorf("sched_copy", nil, "%d bytes at offset %d reach beyond the tensor, which has %d", size, offset, n)
+	}
+	if size == 0 {
+		return nil
+	}
+	return guardError(C.goggml_copy_part(w.Backend.b, w.Weight.t, w.dst, C.size_t(offset), C.size_t(size)))
+}
+
+// SetCopyCallback lets f copy the weights that lie in system memory (in buffers
+// with [UsageWeights]) to the backend that computes with them, instead of the
+// scheduler: only the parts that are needed. When f returns done as false the
+// scheduler copies all. An error, or a panic (as a [*PanicError]), ends the
+// computation and is its error; what holds for the functions of
+// [Scheduler.SetEvalCallback] holds for f. Nil ends it.
+// C: ggml_backend_sched_set_copy_callback.
+func (s *Scheduler) SetCopyCallback(f func(w *WeightCopy) (done bool, err error)) error {
+	return s.setCallbacks(func(c *schedCallbacks) {
+		c.copy = f
+		id := C.uintptr_t(c.id)
+		if f == nil {
+			id = 0
+		}
+		C.goggml_sched_set_copy(s.s, id)
+	})
+}
+
+//export goggmlSchedCopy
+func goggmlSchedCopy(id C.uintptr_t, b C.ggml_backend_t, src, dst *C.struct_ggml_tensor, split *C.struct_ggml_cgraph) C.bool {
+	c := schedCallbackTable.find(uintptr(id))
+	if c == nil || c.graph == nil || c.copy == nil || c.err != nil {
+		return false
+	}
+	i := slices.IndexFunc(c.backends, func(x *Backend) bool { return x.b == b })
+	if i < 0 {
+		return false
+	}
+	w := &WeightCopy{Backend: c.backends[i], Weight: c.graph.tensor(src), dst: dst, graph: c.graph, split: split}
+	done := false
+	err := protect(func() (err error) {
+		done, err = c.copy(w)
+		return err
+	})
+	w.dst = nil
+	if err != nil {
+		c.fail(err, w.Weight)
+		return false
+	}
+	return C.bool(done)
+}

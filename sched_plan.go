@@ -1,0 +1,80 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"slices"
+	"unsafe"
+)
+
+// Backends are the backends that the scheduler computes on, as given to
+// [NewScheduler]. C: ggml_backend_sched_get_n_backends, ggml_backend_sched_get_backend.
+func (s *Scheduler) Backends() []*Backend { return slices.Clone(s.backends) }
+
+// NumCopies is the number of copies of a graph's inputs that the scheduler has,
+// to compute with one while another is written: more than 1 only with the
+// option Parallel. C: ggml_backend_sched_get_n_copies.
+func (s *Scheduler) NumCopies() int {
+	if s.h.acquire() != nil {
+		return 0
+	}
+	defer s.h.release()
+	return int(C.ggml_backend_sched_get_n_copies(s.s))
+}
+
+// BufferType is the memory in which the scheduler puts what a backend computes;
+// nil when the backend is not one of the scheduler's.
+// C: ggml_backend_sched_get_buffer_type.
+func (s *Scheduler) BufferType(b *Backend) *BufferType {
+	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {
+		return nil
+	}
+	defer s.h.release()
+	return &BufferType{C.ggml_backend_sched_get_buffer_type(s.s, b.b)}
+}
+
+// Measure tells how much memory in bytes the graph would take on each backend,
+// in the order of Backends, and takes none; of backends with the same memory it
+// counts for the first. As in Reserve, the graph before is
+// not allocated any more. C: ggml_backend_sched_reserve_size.
+func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
+	sizes, list := make([]C.size_t, len(s.backends)), make([]C.ggml_backend_t, len(s.backends))
+	for i, b := range s.backends {
+		list[i] = b.b
+	}
+	err := s.allocate(g, reserveOnly, func() C.goggml_int {
+		// One that has measured cannot allocate any more.
+		scratch, err := s.options.newSched(list)
+		if err != nil {
+			return C.goggml_int{error: C.CString(err.Error())}
+		}
+		defer C.ggml_backend_sched_free(scratch)
+		if e := s.assign(scratch, g); e != nil {
+			return C.goggml_int{error: e}
+		}
+		return C.goggml_int{value: 1, error: C.goggml_sched_measure(scratch, g.g, unsafe.SliceData(sizes))}
+	})
+	if err != nil {
+		return nil, err
+	}
+	bytes := make([]int64, len(sizes))
+	seen := map[BufferType]bool{}
+	for i, b := range s.backends {
+		memory := *s.BufferType(b)
+		if !seen[memory] {
+			bytes[i] = int64(sizes[i])
+		}
+		seen[memory] = true
+	}
+	return bytes, nil
+}
+
+// Split chooses a backend for each node, as Alloc does, and takes no memory:
+// afterwards TensorBackend and NumSplits tell what it chose. As in Reserve, the
+// graph before is not allocated any more. C: ggml_backend_sched_split_graph.
+func (s *Scheduler) Split(g *Graph) error {
+	return s.allocate(g, reserveOnly, func() C.goggml_int {
+		return C.goggml_int{value: 1, error: C.goggml_sched_split(s.s, g.g)}
+	})
+}
