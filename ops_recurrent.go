@@ -147,7 +147,7 @@ func (t *Tensor) tokens() C.int64_t {
 	return C.int64_t(max(1, t.ne[2]))
 }
 
-func (c *Context) ssmScan(state, x, dt, a, b, cc, ids *Tensor) opCall {
+func (c *Context) ssmScan(state, x, dt, a, b, cc, ids *Tensor) *opCall {
 	op := c.begin("ssm_scan", state, x, dt, a, b, cc, ids)
 	for _, t := range []*Tensor{state, x, dt, a, b, cc} {
 		op.types("each operand but ids", t, F32)
@@ -191,7 +191,7 @@ func (c *Context) GatedDeltaNetStates(q, k, v, g, beta, state *Tensor) *Tensor {
 	return op.done(C.goggml_op_gated_delta_net(op.arena, q.ptr(), k.ptr(), v.ptr(), g.ptr(), beta.ptr(), state.ptr(), v.tokens()))
 }
 
-func (c *Context) gatedDeltaNet(q, k, v, g, beta, state *Tensor) opCall {
+func (c *Context) gatedDeltaNet(q, k, v, g, beta, state *Tensor) *opCall {
 	op := c.begin("gated_delta_net", q, k, v, g, beta, state)
 	if op.arena != nil {
 		n, heads, tokens, sequences := v.ne[0], v.ne[1], v.ne[2], v.ne[3]
