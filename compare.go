@@ -40,9 +40,11 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	if r.graph == nil {
 		return nil, nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
 	}
-	c := NewContext()
-	C.goggml_arena_free(c.arena)
-	c.arena = r.arena
+	c := newContext(r.arena, C.goggml_arena_new())
+	if err := c.Err(); err != nil {
+		C.ggml_backend_buffer_free(r.buffer)
+		return nil, nil, during(err, op, g.operand())
+	}
 	buf, err := newBuffer(r.buffer, nil)
 	if err != nil {
 		c.Close()
