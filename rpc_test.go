@@ -28,6 +28,7 @@ func serveIfAsked() {
 		io.Copy(io.Discard, os.Stdin) // until the parent ends
 		os.Exit(0)
 	}()
+	ggml.SetLogger(nil)
 	fmt.Fprintln(os.Stderr, ggml.ServeRPC(endpoint, ggml.RPCServerOptions{Threads: 1}))
 	os.Exit(1)
 }
