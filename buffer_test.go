@@ -183,7 +183,7 @@ func withPieces(before, data []byte, p ggml.Pieces) (after []byte, possible bool
 		p.SliceStride = p.Size
 	}
 	after = append(after, before...)
-	if p.Offset < 0 || p.Size < 0 || p.Count < 0 {
+	if p.Offset < 0 || p.Offset > int64(len(before)) || p.Size < 0 || p.Count < 0 {
 		return nil, false
 	}
 	if p.Size == 0 || p.Count == 0 {
