@@ -74,68 +74,6 @@ func (c *Context) diagMask(name string, a *Tensor, past int) *opCall {
 	return op
 }
 
-// A RoPEMode says which elements of a head make the pairs that are rotated.
-// C: GGML_ROPE_TYPE_….
-type RoPEMode int
-
-// The modes of rotary position embedding.
-const (
-	RoPENorm RoPEMode = C.GGML_ROPE_TYPE_NORMAL // neighbours: (0, 1), (2, 3), …
-	RoPENeoX RoPEMode = C.GGML_ROPE_TYPE_NEOX   // halves: (0, n/2), (1, n/2+1), …
-)
-
-// RoPE is rotary position embedding (arXiv 2104.09864) with its extensions:
-// linear scaling by FreqScale, YaRN (arXiv 2309.00071) by ExtFactor and what
-// follows it.
-type RoPE struct {
-	Dims       int // elements of a head that are rotated, even
-	Mode       RoPEMode
-	FreqBase   float32 // usually 10000
-	FreqScale  float32 // 1 for none
-	TrainedCtx int     // context length of the training, for YaRN
-	ExtFactor  float32 // 0 for no YaRN
-	AttnFactor float32 // 1 for none
-	BetaFast   float32 // usually 32
-	BetaSlow   float32 // usually 1
-}
-
-func (c *Context) ropeCall(name string, a, pos, factors *Tensor, r RoPE) *opCall {
-	op := c.begin(name, a, pos)
-	op.types("a", a, F32, F16)
-	op.types("pos", pos, I32)
-	op.denseRows("a", a)
-	op.optional(factors)
-	op.types("factors", factors, F32)
-	op.require(r.Mode == RoPENorm || r.Mode == RoPENeoX, "there is no RoPE mode %d", int(r.Mode))
-	op.require(r.FreqBase > 0 && r.FreqScale > 0, "the frequency base %v and scale %v must be positive", r.FreqBase, r.FreqScale)
-	if op.arena != nil {
-		op.require(r.Dims > 0 && r.Dims%2 == 0 && int64(r.Dims) <= a.ne[0], "%d dimensions are rotated; they must be even and at most ne0, which is %d", r.Dims, a.ne[0])
-		op.require(pos.NumDims() == 1 && pos.ne[0] == a.ne[2], "pos must have an entry for each of the %d positions (ne2 of a)", a.ne[2])
-		op.require(factors == nil || factors.ne[0] >= int64(r.Dims/2), "factors must have an entry for each of the %d pairs", r.Dims/2)
-	}
-	return op
-}
-
-// RoPE rotates pairs of elements by angles that grow with the position:
-//
-//	a [n, heads, tokens, batch], pos [tokens] (I32), factors [dims/2] (F32) or nil
-//
-// factors divide the frequencies of the pairs. a is F32 or F16.
-// C: ggml_rope_ext.
-func (c *Context) RoPE(a, pos, factors *Tensor, r RoPE) *Tensor {
-	op := c.ropeCall("rope_ext", a, pos, factors, r)
-	return op.done(C.goggml_op_rope_ext(op.arena, a.ptr(), pos.ptr(), factors.ptr(), C.int(r.Dims), C.int(r.Mode), C.int(r.TrainedCtx),
-		C.float(r.FreqBase), C.float(r.FreqScale), C.float(r.ExtFactor), C.float(r.AttnFactor), C.float(r.BetaFast), C.float(r.BetaSlow)))
-}
-
-// RoPEBack returns the gradient of a in [Context.RoPE], given that of the
-// result: the rotation back. It has no backward. C: ggml_rope_ext_back.
-func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
-	op := c.ropeCall("rope_ext_back", grad, pos, factors, r)
-	return op.done(C.goggml_op_rope_ext_back(op.arena, grad.ptr(), pos.ptr(), factors.ptr(), C.int(r.Dims), C.int(r.Mode), C.int(r.TrainedCtx),
-		C.float(r.FreqBase), C.float(r.FreqScale), C.float(r.ExtFactor), C.float(r.AttnFactor), C.float(r.BetaFast), C.float(r.BetaSlow)))
-}
-
 // FlashAttention returns softmax(scale · q·k + mask)·v without storing the
 // scores:
 //

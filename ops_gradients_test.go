@@ -2,6 +2,7 @@ package ggml_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,6 @@ func gradCases() []gradCase {
 	}
 	part := [3]int64{6, 18, 36}
 	bytes := [3]int64{24, 72, 144}
-	rope := ropes()["neox"]
 	return []gradCase{
 		binary("add", (*ctx).Add, refmath.Add, 6, 4, 2), binary("add_repeated", (*ctx).Add, refmath.Add, 6),
 		binary("sub", (*ctx).Sub, refmath.Sub, 6, 4, 2),
@@ -99,12 +99,6 @@ func gradCases() []gradCase {
 			want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], refmath.Tensor{}, 0.5, 0) },
 		},
 		{
-			name: "rope", params: []int{0},
-			args:  func(d *draw) []arg { return []arg{d.normal(8, 3, 4), d.ids(20, 4)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPE(x[0], x[1], nil, rope.lib) },
-			want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], rope.ref) },
-		},
-		{
 			name: "mul_mat", params: []int{0, 1},
 			args:  func(d *draw) []arg { return []arg{d.normal(5, 4), d.normal(5, 3)} },
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.MulMat(x[0], x[1]) },
@@ -154,7 +148,7 @@ func gradCases() []gradCase {
 }
 
 func TestGradients(t *testing.T) {
-	for _, k := range append(gradCases(), convGradCases()...) {
+	for _, k := range slices.Concat(gradCases(), convGradCases(), ropeGradCases()) {
 		for _, m := range machines(t) {
 			t.Run(k.name+"/"+m.name, func(t *testing.T) { k.run(t, m) })
 		}
@@ -235,7 +229,7 @@ func (k *gradCase) gradients(t *testing.T, m *machine, args []arg, weights refma
 // Backward takes no op whose gradients are not compared with central differences.
 func TestNoOtherBackward(t *testing.T) {
 	tested := map[string]bool{}
-	for _, k := range append(gradCases(), convGradCases()...) {
+	for _, k := range slices.Concat(gradCases(), convGradCases(), ropeGradCases()) {
 		p := newProgram(k.args(k.draw()), k.build)
 		for n := range p.c.NewGraph(p.y).Nodes() {
 			tested[n.Op()] = true

@@ -268,11 +268,3 @@ func (c *Context) DiagMaskZeroInPlace(a *Tensor, past int) *Tensor {
 	op := c.diagMask("diag_mask_zero_inplace", a, past)
 	return op.done(C.goggml_op_diag_mask_zero_inplace(op.arena, a.ptr(), C.int(past)))
 }
-
-// RoPEInPlace is [Context.RoPE], in place.
-// C: ggml_rope_ext_inplace, ggml_rope_inplace.
-func (c *Context) RoPEInPlace(a, pos, factors *Tensor, r RoPE) *Tensor {
-	op := c.ropeCall("rope_ext_inplace", a, pos, factors, r)
-	return op.done(C.goggml_op_rope_ext_inplace(op.arena, a.ptr(), pos.ptr(), factors.ptr(), C.int(r.Dims), C.int(r.Mode), C.int(r.TrainedCtx),
-		C.float(r.FreqBase), C.float(r.FreqScale), C.float(r.ExtFactor), C.float(r.AttnFactor), C.float(r.BetaFast), C.float(r.BetaSlow)))
-}

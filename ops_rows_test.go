@@ -2,7 +2,6 @@ package ggml_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/goggml/ggml"
@@ -148,78 +147,6 @@ func softMaxCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.DiagMaskZero(x[0], 0) },
 		},
 	}
-}
-
-// ropes gives variants of rotary embedding over 8 dimensions, for both sides.
-func ropes() map[string]struct {
-	lib     ggml.RoPE
-	ref     refmath.RoPE
-	factors bool
-} {
-	type variant = struct {
-		lib     ggml.RoPE
-		ref     refmath.RoPE
-		factors bool
-	}
-	plain := ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, AttnFactor: 1, BetaFast: 32, BetaSlow: 1}
-	neox, linear, yarn := plain, plain, plain
-	neox.Mode = ggml.RoPENeoX
-	linear.FreqScale = 0.25
-	yarn.Mode, yarn.FreqScale, yarn.TrainedCtx, yarn.ExtFactor = ggml.RoPENeoX, 0.25, 64, 1
-	ref := func(r ggml.RoPE) refmath.RoPE {
-		return refmath.RoPE{
-			Dims: r.Dims, NeoX: r.Mode == ggml.RoPENeoX, CtxOrig: r.TrainedCtx, FreqBase: float64(r.FreqBase),
-			FreqScale: float64(r.FreqScale), ExtFactor: float64(r.ExtFactor), AttnFactor: float64(r.AttnFactor),
-			BetaFast: float64(r.BetaFast), BetaSlow: float64(r.BetaSlow),
-		}
-	}
-	return map[string]variant{
-		"norm":    {plain, ref(plain), false},
-		"neox":    {neox, ref(neox), false},
-		"linear":  {linear, ref(linear), false},
-		"yarn":    {yarn, ref(yarn), false},
-		"factors": {plain, ref(plain), true},
-	}
-}
-
-func TestRoPE(t *testing.T) { runOps(t, ropeCases()) }
-
-func ropeCases() []opCase {
-	var cases []opCase
-	for name, v := range ropes() {
-		args := func(d *draw) []arg {
-			tokens := d.size(5)
-			args := []arg{d.normal(8+2*d.size(4), d.size(3), tokens, d.size(2)), d.ids(50, tokens)}
-			if v.factors {
-				args = append(args, d.uniform(1, 4, 4).as(ggml.F32))
-			}
-			return args
-		}
-		factors := func(x tensors) *ggml.Tensor {
-			if v.factors {
-				return x[2]
-			}
-			return nil
-		}
-		reference := func(x refs) refmath.RoPE {
-			p := v.ref
-			if v.factors {
-				p.Factors = x[2].Data
-			}
-			return p
-		}
-		cases = append(cases, opCase{
-			name: "rope_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles, args: args,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPE(x[0], x[1], factors(x), v.lib) },
-			want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], reference(x)) },
-		}, opCase{
-			name: "rope_back_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles, args: args,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEBack(x[0], x[1], factors(x), v.lib) },
-			want:  func(x refs) refmath.Tensor { return refmath.RopeExtBack(x[0], x[1], reference(x)) },
-		})
-	}
-	slices.SortFunc(cases, func(a, b opCase) int { return slices.Compare([]byte(a.name), []byte(b.name)) })
-	return cases
 }
 
 func TestFlashAttention(t *testing.T) { runOps(t, attentionCases()) }

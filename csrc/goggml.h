@@ -8,6 +8,7 @@
 #include "arena.h"
 #include "ops.h"
 #include "compose.h"
+#include "rope.h"
 #include "graph.h"
 #include "backend.h"
 #include "gguf_io.h"

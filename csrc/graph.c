@@ -176,6 +176,8 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 		return ggml_get_glu_op(node) != GGML_GLU_OP_SWIGLU || node->src[1] == NULL;
 	case GGML_OP_SOFT_MAX:
 		return goggml_param_f32(node, 1) != 0.0f || node->src[2] != NULL; // the bias of ALiBi, sinks
+	case GGML_OP_ROPE:
+		return node->op_params[15] != 0; // the offset, which the library's rule forgets
 	case GGML_OP_ADD_ID:
 	case GGML_OP_ADD_REL_POS:
 	case GGML_OP_CLAMP:

@@ -80,8 +80,6 @@ GOGGML_OP(diag_mask_inf, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
 GOGGML_OP(diag_mask_zero, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
 GOGGML_OP(soft_max_ext, (goggml_a arena, goggml_t a, goggml_t mask, float scale, float max_bias), (ctx, a, mask, scale, max_bias))
 GOGGML_OP(soft_max_ext_back, (goggml_a arena, goggml_t grad, goggml_t y, float scale, float max_bias), (ctx, grad, y, scale, max_bias))
-GOGGML_OP(rope_ext, (goggml_a arena, goggml_t a, goggml_t pos, goggml_t factors, int n_dims, int mode, int n_ctx_orig, float freq_base, float freq_scale, float ext_factor, float attn_factor, float beta_fast, float beta_slow), (ctx, a, pos, factors, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow))
-GOGGML_OP(rope_ext_back, (goggml_a arena, goggml_t a, goggml_t pos, goggml_t factors, int n_dims, int mode, int n_ctx_orig, float freq_base, float freq_scale, float ext_factor, float attn_factor, float beta_fast, float beta_slow), (ctx, a, pos, factors, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow))
 GOGGML_OP(flash_attn_ext, (goggml_a arena, goggml_t q, goggml_t k, goggml_t v, goggml_t mask, float scale, float max_bias, float softcap), (ctx, q, k, v, mask, scale, max_bias, softcap))
 
 // training
@@ -113,7 +111,6 @@ GOGGML_OP(diag_mask_inf_inplace, (goggml_a arena, goggml_t a, int past), (ctx, a
 GOGGML_OP(diag_mask_zero_inplace, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
 GOGGML_OP(soft_max_ext_inplace, (goggml_a arena, goggml_t a, goggml_t mask, float scale, float max_bias), (ctx, a, mask, scale, max_bias))
 GOGGML_OP(soft_max_ext_back_inplace, (goggml_a arena, goggml_t grad, goggml_t y, float scale, float max_bias), (ctx, grad, y, scale, max_bias))
-GOGGML_OP(rope_ext_inplace, (goggml_a arena, goggml_t a, goggml_t pos, goggml_t factors, int n_dims, int mode, int n_ctx_orig, float freq_base, float freq_scale, float ext_factor, float attn_factor, float beta_fast, float beta_slow), (ctx, a, pos, factors, n_dims, mode, n_ctx_orig, freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow))
 
 // convolutions
 GOGGML_OP(im2col, (goggml_a arena, goggml_t kernel, goggml_t data, int s0, int s1, int p0, int p1, int d0, int d1, bool is_2d, goggml_type type), (ctx, kernel, data, s0, s1, p0, p1, d0, d1, is_2d, type))

@@ -16,7 +16,46 @@ type RoPE struct {
 	BetaFast   float64 // YaRN: more rotations than this: extrapolate only
 	BetaSlow   float64 // YaRN: fewer rotations than this: interpolate only
 
-	Factors []float64 // optional, Dims/2 divisors of the angles (rope_freqs.weight)
+	Factors []float64 // optional, divisors of the angles of the pairs (rope_freqs.weight)
+
+	Sections    [4]int // of multi-dimensional RoPE: how many pairs in a row belong to each of 4 positions
+	Interleaved bool   // the first three positions take turns instead
+	Vision      bool   // the exponents start anew in each section; Dims pairs, i with i + Dims
+	Offset      int    // the first element that is rotated
+}
+
+// pairs counts the pairs.
+func (p RoPE) pairs() int {
+	if p.Vision {
+		return p.Dims
+	}
+	return p.Dims / 2
+}
+
+// multi tells whether a token has four positions.
+func (p RoPE) multi() bool { return p.Sections != [4]int{} }
+
+// kind returns which position pair i belongs to, and the index in its exponent.
+func (p RoPE) kind(i int) (kind, index int) {
+	if !p.multi() {
+		return 0, i
+	}
+	s := i % (p.Sections[0] + p.Sections[1] + p.Sections[2] + p.Sections[3])
+	if p.Interleaved {
+		if s < 3*p.Sections[s%3] {
+			return s % 3, i
+		}
+		return 3, i
+	}
+	start := 0
+	for kind < 3 && s >= start+p.Sections[kind] {
+		start += p.Sections[kind]
+		kind++
+	}
+	if p.Vision {
+		return kind, s - start
+	}
+	return kind, i
 }
 
 // NewRoPE returns plain RoPE over dims elements: base 1e4, no scaling.
@@ -35,23 +74,24 @@ func (p RoPE) CorrDims() (low, high float64) {
 	return max(0, math.Floor(c(p.BetaFast))), min(float64(p.Dims-1), math.Ceil(c(p.BetaSlow)))
 }
 
-// Table returns cos and sin of the Dims/2 angles at a position, both multiplied
-// by the magnitude. θᵢ = pos·FreqBase^(−2i/Dims) / Factors[i] is extrapolation,
-// FreqScale·θᵢ interpolation. Without YaRN the angle is FreqScale·θᵢ and the
-// magnitude AttnFactor; with ExtFactor ≠ 0 the angle is a mix,
+// Table returns cos and sin of the angles of the pairs at a position (four of
+// them with sections), both multiplied by the magnitude. For pair i of index j,
+// θᵢ = pos·FreqBase^(−2j/Dims) / Factors[i] is extrapolation, FreqScale·θᵢ
+// interpolation. Without YaRN the angle is FreqScale·θᵢ and the magnitude
+// AttnFactor; with ExtFactor ≠ 0 the angle is a mix,
 // ramp = ExtFactor·(1 − clamp((i − low)/max(0.001, high − low), 0, 1)) of
 // extrapolation, and the magnitude AttnFactor·(1 − 0.1·ln FreqScale).
-func (p RoPE) Table(pos float64) (cos, sin []float64) {
-	half := p.Dims / 2
-	cos, sin = make([]float64, half), make([]float64, half)
+func (p RoPE) Table(pos ...float64) (cos, sin []float64) {
+	cos, sin = make([]float64, p.pairs()), make([]float64, p.pairs())
 	magnitude := p.AttnFactor
 	var low, high float64
 	if p.ExtFactor != 0 {
 		low, high = p.CorrDims()
 		magnitude *= 1 - 0.1*math.Log(p.FreqScale)
 	}
-	for i := range half {
-		theta := pos * math.Pow(p.FreqBase, -2*float64(i)/float64(p.Dims))
+	for i := range cos {
+		kind, index := p.kind(i)
+		theta := pos[kind] * math.Pow(p.FreqBase, -2*float64(index)/float64(p.Dims))
 		if len(p.Factors) > 0 {
 			theta /= p.Factors[i]
 		}
@@ -69,11 +109,11 @@ func (p RoPE) Table(pos float64) (cos, sin []float64) {
 // with cos and sin from Table.
 func (p RoPE) Rotate(head, cos, sin []float64) {
 	first, distance := func(i int) int { return 2 * i }, 1
-	if p.NeoX {
-		first, distance = func(i int) int { return i }, p.Dims/2
+	if p.NeoX || p.multi() {
+		first, distance = func(i int) int { return i }, p.pairs()
 	}
 	for i := range cos {
-		a := first(i)
+		a := p.Offset + first(i)
 		x, y := head[a], head[a+distance]
 		head[a] = x*cos[i] - y*sin[i]
 		head[a+distance] = x*sin[i] + y*cos[i]
@@ -81,7 +121,9 @@ func (p RoPE) Rotate(head, cos, sin []float64) {
 }
 
 // RopeExt rotates a [head size, heads, tokens, batch]; token i2 has position
-// positions[i2] (shape [tokens]). Elements behind Dims stay as they are.
+// positions[i2] (shape [tokens]), or with sections the positions
+// positions[i2 + k·tokens] for k = 0 … 3 (shape [4·tokens]). Elements that
+// belong to no pair stay as they are.
 func RopeExt(a, positions Tensor, p RoPE) Tensor { return rope("RopeExt", a, positions, p, 1) }
 
 // RopeExtBack returns the gradient of RopeExt: the rotation by the opposite
@@ -91,12 +133,21 @@ func RopeExtBack(dy, positions Tensor, p RoPE) Tensor {
 }
 
 func rope(op string, a, positions Tensor, p RoPE, direction float64) Tensor {
-	check(p.Dims%2 == 0 && int64(p.Dims) <= a.Ne[0], "%s: %d dimensions of heads of %d", op, p.Dims, a.Ne[0])
-	check(positions.Ne[0] == a.Ne[2], "%s: %d positions for %v", op, positions.Ne[0], a.Ne)
-	check(len(p.Factors) == 0 || len(p.Factors) >= p.Dims/2, "%s: %d factors for %d pairs", op, len(p.Factors), p.Dims/2)
+	kinds := int64(1)
+	if p.multi() {
+		kinds = 4
+	}
+	tokens := a.Ne[2]
+	check(p.Dims%2 == 0 && int64(2*p.pairs()+p.Offset) <= a.Ne[0], "%s: %d pairs from %d on of heads of %d", op, p.pairs(), p.Offset, a.Ne[0])
+	check(positions.Ne[0] == kinds*tokens, "%s: %d positions for %v", op, positions.Ne[0], a.Ne)
+	check(len(p.Factors) == 0 || len(p.Factors) >= p.pairs(), "%s: %d factors for %d pairs", op, len(p.Factors), p.pairs())
 	out := a.Clone()
 	eachRow(a.Ne, func(i1, i2, i3 int64) {
-		cos, sin := p.Table(positions.Data[i2])
+		var pos []float64
+		for k := range kinds {
+			pos = append(pos, positions.Data[i2+k*tokens])
+		}
+		cos, sin := p.Table(pos...)
 		for i := range sin {
 			sin[i] *= direction
 		}
