@@ -7,6 +7,7 @@
 #include "csrc/ops.c"
 #include "csrc/compose.c"
 #include "csrc/rope.c"
+#include "csrc/precision.c"
 #include "csrc/graph.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"

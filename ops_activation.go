@@ -3,6 +3,11 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
+import (
+	"fmt"
+	"strings"
+)
+
 func (c *Context) unary(name string, a *Tensor, u C.enum_ggml_unary_op) *Tensor {
 	op := c.elementwise(name, a)
 	return op.done(C.goggml_op_unary(op.arena, a.ptr(), u))
@@ -150,19 +155,40 @@ type GLU int
 
 // The gated linear units.
 const (
-	ReGLU      GLU = C.GGML_GLU_OP_REGLU       // relu
-	GeGLU      GLU = C.GGML_GLU_OP_GEGLU       // gelu, tanh approximation
-	SwiGLU     GLU = C.GGML_GLU_OP_SWIGLU      // silu
-	GeGLUErf   GLU = C.GGML_GLU_OP_GEGLU_ERF   // gelu, exact
+	// C: ggml_reglu, ggml_reglu_swapped, ggml_reglu_split.
+	ReGLU GLU = C.GGML_GLU_OP_REGLU // relu
+	// C: ggml_geglu, ggml_geglu_swapped, ggml_geglu_split.
+	GeGLU GLU = C.GGML_GLU_OP_GEGLU // gelu, tanh approximation
+	// C: ggml_swiglu, ggml_swiglu_swapped, ggml_swiglu_split.
+	SwiGLU GLU = C.GGML_GLU_OP_SWIGLU // silu
+	// C: ggml_geglu_erf, ggml_geglu_erf_swapped, ggml_geglu_erf_split.
+	GeGLUErf GLU = C.GGML_GLU_OP_GEGLU_ERF // gelu, exact
+	// C: ggml_geglu_quick, ggml_geglu_quick_swapped, ggml_geglu_quick_split.
 	GeGLUQuick GLU = C.GGML_GLU_OP_GEGLU_QUICK // gelu, sigmoid approximation
+
+	// These have parameters: only Context.SwiGLUOAI and Context.SwiGLUClamp
+	// make them.
+	SwiGLUOAI   GLU = C.GGML_GLU_OP_SWIGLU_OAI
+	SwiGLUClamp GLU = C.GGML_GLU_OP_SWIGLU_CLAMP
 )
 
-func (g GLU) valid() bool {
+// String names the unit, "geglu_quick" for example. C: ggml_glu_op_name.
+func (g GLU) String() string {
+	if g < 0 || g >= C.GGML_GLU_OP_COUNT {
+		return fmt.Sprintf("GLU(%d)", int(g))
+	}
+	return strings.ToLower(C.GoString(C.ggml_glu_op_name(C.enum_ggml_glu_op(g))))
+}
+
+// kind demands a gated linear unit without parameters.
+func (op *opCall) kind(g GLU) {
 	switch g {
 	case ReGLU, GeGLU, SwiGLU, GeGLUErf, GeGLUQuick:
-		return true
+	case SwiGLUOAI, SwiGLUClamp:
+		op.require(false, "%v has parameters; use SwiGLUOAI or SwiGLUClamp", g)
+	default:
+		op.require(false, "there is no gated linear unit %d", int(g))
 	}
-	return false
 }
 
 // GLU splits each row of a [2n, …] into halves and returns
@@ -172,7 +198,7 @@ func (c *Context) GLU(kind GLU, a *Tensor, swapped bool) *Tensor {
 	op := c.begin("glu", a)
 	op.types("a", a, F32, F16)
 	op.evenRows("a", a)
-	op.require(kind.valid(), "there is no gated linear unit %d", int(kind))
+	op.kind(kind)
 	if op.arena != nil {
 		op.require(a.ne[0]%2 == 0, "ne0 is %d; it must be even", a.ne[0])
 	}
@@ -188,7 +214,7 @@ func (c *Context) GLUSplit(kind GLU, a, b *Tensor) *Tensor {
 	op.sameShape(a, b)
 	op.evenRows("a", a)
 	op.evenRows("b", b)
-	op.require(kind.valid(), "there is no gated linear unit %d", int(kind))
+	op.kind(kind)
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")
 	}

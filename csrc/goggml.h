@@ -9,6 +9,7 @@
 #include "ops.h"
 #include "compose.h"
 #include "rope.h"
+#include "precision.h"
 #include "graph.h"
 #include "backend.h"
 #include "gguf_io.h"

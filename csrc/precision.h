@@ -1,0 +1,14 @@
+// Settings of an op that was made already, guarded.
+#ifndef GOGGML_PRECISION_H
+#define GOGGML_PRECISION_H
+
+#include "guard.h"
+
+// The value is 0 when the op has no such setting.
+goggml_int goggml_prec_set_acc(struct ggml_tensor *t, enum ggml_prec prec);
+goggml_int goggml_prec_set_src(struct ggml_tensor *t, enum ggml_prec prec, int source);
+goggml_int goggml_mul_mat_set_hint(struct ggml_tensor *t, enum ggml_op_hint hint);
+goggml_int goggml_flash_attn_set_n_kv_max(struct ggml_tensor *t, int32_t n);
+goggml_int goggml_flash_attn_get_prec(const struct ggml_tensor *t);
+
+#endif
