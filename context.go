@@ -308,6 +308,28 @@ func (c *contextCore) detach(b C.ggml_backend_buffer_t) {
 	C.goggml_arena_detach(c.arena, b)
 }
 
+// MemoryUsed is the memory in bytes that the descriptions of the tensors and
+// graphs take; their data lies in buffers. C: ggml_used_mem.
+func (c *Context) MemoryUsed() int64 {
+	if c.h.acquire() != nil {
+		return 0
+	}
+	defer c.h.release()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(C.goggml_arena_used(c.arena) + C.goggml_arena_used(c.graphs))
+}
+
+// MaxTensorBytes is the size in bytes of the largest tensor of the context.
+// C: ggml_get_max_tensor_size.
+func (c *Context) MaxTensorBytes() int64 {
+	var largest int64
+	for t := range c.Tensors() {
+		largest = max(largest, t.NumBytes())
+	}
+	return largest
+}
+
 // NewTensor makes a tensor of the given shape [ne0, ne1, …] of one to four
 // dimensions, ne0 fastest. It has no data until it is allocated.
 //
@@ -322,4 +344,19 @@ func (c *Context) NewTensor(t Type, shape ...int64) *Tensor {
 		ne[i] = C.int64_t(shape[i])
 	}
 	return op.done(C.goggml_op_new_tensor(op.arena, C.goggml_type(t), C.int(len(shape)), &ne[0]))
+}
+
+// NewTensorLike makes a tensor of the type and shape of another, without gaps.
+// C: ggml_dup_tensor.
+func (c *Context) NewTensorLike(t *Tensor) *Tensor {
+	op := c.begin("dup_tensor", t)
+	return op.done(C.goggml_op_dup_tensor(op.arena, t.ptr()))
+}
+
+// Alias makes a view of all of a tensor, with its shape and strides. Unlike
+// [Context.View] it is no op: no graph computes it, and gradients end at it.
+// C: ggml_view_tensor.
+func (c *Context) Alias(t *Tensor) *Tensor {
+	op := c.begin("view_tensor", t)
+	return op.done(C.goggml_op_view_tensor(op.arena, t.ptr()))
 }

@@ -37,6 +37,32 @@ const (
 	NUMAMirror     NUMAStrategy = C.GGML_NUMA_STRATEGY_MIRROR     // reserved by the library
 )
 
+// CPURegistry is the plugin of the processor. C: ggml_backend_cpu_reg.
+func CPURegistry() (*Registry, error) {
+	d, err := DeviceByType(CPU)
+	if err != nil {
+		return nil, err
+	}
+	return d.Registry(), nil
+}
+
+// InitCPU prepares the tables that the CPU plugin computes with. Loading the
+// plugin does so too: there is no need to call it. C: ggml_cpu_init.
+func InitCPU() error {
+	r, err := CPURegistry()
+	if err != nil {
+		return err
+	}
+	if !bool(C.goggml_cpu_init(r.r)) {
+		return fmt.Errorf("ggml: the CPU plugin of ggml %s does not export ggml_cpu_init", Version())
+	}
+	return nil
+}
+
+// IsCPU tells whether the backend computes on the processor.
+// C: ggml_backend_is_cpu.
+func (b *Backend) IsCPU() bool { return b != nil && b.device.Registry().Name() == "CPU" }
+
 // InitNUMA prepares the CPU backends for a machine with several memory nodes.
 // Call it once, before any computation; later calls do nothing but warn in the
 // log. C: ggml_numa_init.
@@ -44,13 +70,13 @@ func InitNUMA(s NUMAStrategy) error {
 	if s < NUMADisabled || s >= C.GGML_NUMA_STRATEGY_COUNT {
 		return fmt.Errorf("ggml: there is no NUMA strategy %d", s)
 	}
-	d, err := DeviceByType(CPU)
+	r, err := CPURegistry()
 	if err != nil {
 		return err
 	}
 	numa.Lock()
 	defer numa.Unlock()
-	if !bool(C.goggml_numa_init(d.Registry().r, C.enum_ggml_numa_strategy(s))) {
+	if !bool(C.goggml_numa_init(r.r, C.enum_ggml_numa_strategy(s))) {
 		return fmt.Errorf("ggml: the CPU plugin of ggml %s knows nothing of NUMA", Version())
 	}
 	return nil
@@ -60,13 +86,13 @@ var numa sync.Mutex
 
 // IsNUMA tells whether InitNUMA found several memory nodes. C: ggml_is_numa.
 func IsNUMA() bool {
-	d, err := DeviceByType(CPU)
+	r, err := CPURegistry()
 	if err != nil {
 		return false
 	}
 	numa.Lock()
 	defer numa.Unlock()
-	return bool(C.goggml_is_numa(d.Registry().r))
+	return bool(C.goggml_is_numa(r.r))
 }
 
 // A Feature is something that a backend makes use of: {"AVX2", "1"}, say.
@@ -91,14 +117,14 @@ func (r *Registry) Features() []Feature {
 }
 
 // CPUFeatures lists the instruction sets that the CPU plugin was built for, and
-// its other properties; a plugin is chosen by what the processor has.
-// C: ggml_cpu_has_avx2 and the like.
+// its other properties; a plugin is chosen by what the processor has. See
+// [ReadCPUInfo] for those that it was not built for too.
 func CPUFeatures() ([]Feature, error) {
-	d, err := DeviceByType(CPU)
+	r, err := CPURegistry()
 	if err != nil {
 		return nil, err
 	}
-	return d.Registry().Features(), nil
+	return r.Features(), nil
 }
 
 // SetUseRef makes a CPU backend compute by the plain reference code instead of

@@ -233,7 +233,8 @@ func (t *Tensor) read(op string, p []byte, offset int64, flag C.int32_t) error {
 	})
 }
 
-// Fill sets every byte of the elements. C: ggml_backend_tensor_memset.
+// Fill sets every byte of the elements; Fill(0) makes them zeros.
+// C: ggml_backend_tensor_memset, ggml_set_zero.
 func (t *Tensor) Fill(value byte) error {
 	if err := t.missing("memset"); err != nil {
 		return err

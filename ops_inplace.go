@@ -124,6 +124,16 @@ func (c *Context) LeakyReluInPlace(a *Tensor, slope float32) *Tensor {
 	return c.leakyRelu(a, slope, true)
 }
 
+// DupInPlace returns a view of a, made by an op that leaves the values as they
+// are. a is contiguous, of a type that [Context.Dup] takes.
+// C: ggml_dup_inplace.
+func (c *Context) DupInPlace(a *Tensor) *Tensor {
+	op := c.begin("dup_inplace", a)
+	op.types("a", a, F32, F16, BF16, I32, I64)
+	op.dense("a", a)
+	return op.done(C.goggml_op_dup_inplace(op.arena, a.ptr()))
+}
+
 // SubInPlace is [Context.Sub], in place: b is repeated to the shape of a.
 // C: ggml_sub_inplace.
 func (c *Context) SubInPlace(a, b *Tensor) *Tensor {
@@ -202,14 +212,14 @@ func (c *Context) FillInPlace(a *Tensor, value float32) *Tensor {
 
 // AccInPlace is [Context.Acc], in place. C: ggml_acc_inplace.
 func (c *Context) AccInPlace(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("acc_inplace", a, b, strides, offset)
+	op := c.part("acc_inplace", a, b, &strides, offset)
 	return op.done(C.goggml_op_acc_inplace(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 
 // SetInPlace is [Context.Set], in place.
 // C: ggml_set_inplace, ggml_set_1d_inplace, ggml_set_2d_inplace.
 func (c *Context) SetInPlace(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("set_inplace", a, b, strides, offset)
+	op := c.part("set_inplace", a, b, &strides, offset)
 	return op.done(C.goggml_op_set_inplace(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 

@@ -5,7 +5,7 @@ import "C"
 
 // Reshape returns a view of a with another shape of as many elements. a is
 // contiguous. One size may be -1: it is worked out from the others.
-// C: ggml_reshape_1d to ggml_reshape_4d.
+// C: ggml_reshape_1d to ggml_reshape_4d; ggml_reshape with the shape of b.
 func (c *Context) Reshape(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("reshape", a)
 	if op.arena != nil {
@@ -124,7 +124,7 @@ func (c *Context) Transpose(a *Tensor) *Tensor {
 
 // Cont returns a contiguous copy of a, in another shape of as many elements
 // when one is given. a is F32, F16, BF16, I32 or I64; quantised tensors are
-// contiguous already. C: ggml_cont, ggml_cont_4d.
+// contiguous already. C: ggml_cont and its 1d to 4d forms.
 func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("cont", a)
 	op.types("a", a, F32, F16, BF16, I32, I64)
@@ -243,8 +243,9 @@ func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 }
 
 // part begins an op on the part of a that has the shape of b, begins at an
-// offset, and has the strides 1 to 3, all in bytes. Both are F32.
-func (c *Context) part(name string, a, b *Tensor, strides [3]int64, offset int64) *opCall {
+// offset, and has the strides 1 to 3, all in bytes; it gives those that are 0
+// a's. Both are F32.
+func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int64) *opCall {
 	op := c.begin(name, a, b)
 	op.types("a", a, F32)
 	op.types("b", b, F32)
@@ -257,6 +258,10 @@ func (c *Context) part(name string, a, b *Tensor, strides [3]int64, offset int64
 	end := float64(offset) + 4*float64(b.ne[0])
 	for i, s := range strides {
 		op.require(s >= 0 && s < maxBytes && s%4 == 0, "stride %d is %d; it must be a multiple of 4 bytes", i+1, s)
+		if s == 0 {
+			s = int64(a.t.nb[i+1])
+			strides[i] = s
+		}
 		end += float64(b.ne[i+1]-1) * float64(s)
 	}
 	op.require(end <= 4*float64(a.NumElements()), "the part ends at byte %.0f, a has %d", end, 4*a.NumElements())
@@ -265,17 +270,17 @@ func (c *Context) part(name string, a, b *Tensor, strides [3]int64, offset int64
 }
 
 // Acc returns a copy of a with b added to a part of it: the part has b's
-// shape, the strides of its dimensions 1 to 3, and an offset, in bytes. Both
-// are F32, a is contiguous. C: ggml_acc.
+// shape, the strides of its dimensions 1 to 3 (0 stands for that of a), and an
+// offset, in bytes. Both are F32, a is contiguous. C: ggml_acc.
 func (c *Context) Acc(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("acc", a, b, strides, offset)
+	op := c.part("acc", a, b, &strides, offset)
 	return op.done(C.goggml_op_acc(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 
 // Set returns a copy of a with a part of it replaced by b; see Acc.
-// C: ggml_set.
+// C: ggml_set, ggml_set_1d, ggml_set_2d.
 func (c *Context) Set(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("set", a, b, strides, offset)
+	op := c.part("set", a, b, &strides, offset)
 	return op.done(C.goggml_op_set(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 

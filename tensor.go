@@ -92,6 +92,14 @@ func (t *Tensor) NumBytes() int64 {
 	return n
 }
 
+// NumBytesPadded is NumBytes rounded up to the library's alignment of memory
+// in bytes. C: ggml_nbytes_pad.
+func (t *Tensor) NumBytesPadded() int64 {
+	var n int64
+	t.inspect(func() { n = int64(C.ggml_nbytes_pad(t.t)) })
+	return n
+}
+
 // Stride is the distance in bytes between neighbours in dimension i, for
 // dimension 0 between blocks; 0 beyond the last dimension.
 // C: nb of struct ggml_tensor.
@@ -174,6 +182,11 @@ func (t *Tensor) SetName(name string) *Tensor {
 		})
 	})
 	return t
+}
+
+// SetNamef is SetName with a name made as by fmt.Sprintf. C: ggml_format_name.
+func (t *Tensor) SetNamef(format string, args ...any) *Tensor {
+	return t.SetName(fmt.Sprintf(format, args...))
 }
 
 // clipped cuts a name to what a tensor can hold, between two characters.

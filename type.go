@@ -112,7 +112,8 @@ func (t Type) String() string {
 // C: ggml_blck_size.
 func (t Type) BlockSize() int64 { return t.info().blockSize }
 
-// Size is the size of a block in bytes. C: ggml_type_size.
+// Size is the size of a block, or of an element of a type without blocks, in
+// bytes. C: ggml_type_size, ggml_element_size of a tensor of the type.
 func (t Type) Size() int64 { return t.info().size }
 
 // RowSize is the size in bytes of a row of n elements; n must be a multiple of

@@ -21,6 +21,10 @@ var upstream embed.FS
 // Version is the version of the C library. C: ggml_version.
 func Version() string { return C.GoString(C.ggml_version()) }
 
+// Commit is the commit of the sources that the C library was built from, as
+// far as its builder told. C: ggml_commit.
+func Commit() string { return C.GoString(C.ggml_commit()) }
+
 // checkVersion fails if the C library is older than this package needs. The
 // compiler sees only headers, and a program may meet another library than the
 // one it was built with.

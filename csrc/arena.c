@@ -50,12 +50,16 @@ struct ggml_context *goggml_arena_room(goggml_arena *arena, size_t bytes) {
 	return chunk;
 }
 
-size_t goggml_arena_tensors(const goggml_arena *arena) {
+size_t goggml_arena_used(const goggml_arena *arena) {
 	size_t used = 0;
 	for (int i = 0; i < arena->n_chunks; i++) {
 		used += ggml_used_mem(arena->chunks[i]);
 	}
-	return used / ggml_tensor_overhead() + 1;
+	return used;
+}
+
+size_t goggml_arena_tensors(const goggml_arena *arena) {
+	return goggml_arena_used(arena) / ggml_tensor_overhead() + 1;
 }
 
 static struct ggml_tensor *goggml_arena_from(const goggml_arena *arena, int *chunk) {

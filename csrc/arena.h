@@ -24,6 +24,9 @@ struct ggml_context *goggml_arena_room(goggml_arena *arena, size_t bytes);
 // An upper bound of the number of tensors in the arena.
 size_t goggml_arena_tensors(const goggml_arena *arena);
 
+// The bytes of the chunks that are in use.
+size_t goggml_arena_used(const goggml_arena *arena);
+
 struct ggml_tensor *goggml_arena_first(const goggml_arena *arena, int *chunk);
 struct ggml_tensor *goggml_arena_next(const goggml_arena *arena, int *chunk, struct ggml_tensor *tensor);
 

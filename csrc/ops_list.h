@@ -89,6 +89,7 @@ GOGGML_OP(opt_step_adamw, (goggml_a arena, goggml_t a, goggml_t grad, goggml_t m
 GOGGML_OP(opt_step_sgd, (goggml_a arena, goggml_t a, goggml_t grad, goggml_t params), (ctx, a, grad, params))
 
 // in place
+GOGGML_OP(dup_inplace, (goggml_a arena, goggml_t a), (ctx, a))
 GOGGML_OP(unary_inplace, (goggml_a arena, goggml_t a, enum ggml_unary_op op), (ctx, a, op))
 GOGGML_OP(sub_inplace, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))
 GOGGML_OP(div_inplace, (goggml_a arena, goggml_t a, goggml_t b), (ctx, a, b))

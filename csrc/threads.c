@@ -75,6 +75,32 @@ bool goggml_is_numa(ggml_backend_reg_t reg) {
 	return is != NULL && is();
 }
 
+bool goggml_cpu_init(ggml_backend_reg_t reg) {
+	void (*init)(void) = goggml_reg_symbol(reg, "ggml_cpu_init");
+	if (init != NULL) {
+		init();
+	}
+	return init != NULL;
+}
+
+int goggml_cpu_number(ggml_backend_reg_t reg, const char *function) {
+	int (*number)(void) = goggml_reg_symbol(reg, function);
+	return number != NULL ? number() : -1;
+}
+
+const struct ggml_type_traits_cpu *goggml_cpu_traits(ggml_backend_reg_t reg, enum ggml_type type) {
+	const struct ggml_type_traits_cpu *(*get)(enum ggml_type) = goggml_reg_symbol(reg, "ggml_get_type_traits_cpu");
+	return get != NULL ? get(type) : NULL;
+}
+
+goggml_error goggml_cpu_from_float(const struct ggml_type_traits_cpu *traits, const float *src, void *dst, int64_t n) {
+	GUARDED_VOID(traits->from_float(src, dst, n))
+}
+
+goggml_error goggml_cpu_vec_dot(const struct ggml_type_traits_cpu *traits, int n, float *result, const void *x, const void *y) {
+	GUARDED_VOID(traits->vec_dot(n, result, 0, x, 0, y, 0, 1))
+}
+
 struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg) {
 	ggml_backend_get_features_t get = (ggml_backend_get_features_t)ggml_backend_reg_get_proc_address(reg, "ggml_backend_get_features");
 	return get ? get(reg) : NULL;

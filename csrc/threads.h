@@ -17,6 +17,16 @@ bool goggml_backend_set_use_ref(ggml_backend_t backend, bool use_ref);
 
 bool goggml_numa_init(ggml_backend_reg_t reg, enum ggml_numa_strategy strategy);
 bool goggml_is_numa(ggml_backend_reg_t reg);
+// Prepares the tables of the plugin; false when it has no such function.
+bool goggml_cpu_init(ggml_backend_reg_t reg);
+// What a function of the plugin without parameters returns; -1 when there is
+// no such function.
+int goggml_cpu_number(ggml_backend_reg_t reg, const char *function);
+// NULL when the plugin does not tell.
+const struct ggml_type_traits_cpu *goggml_cpu_traits(ggml_backend_reg_t reg, enum ggml_type type);
+goggml_error goggml_cpu_from_float(const struct ggml_type_traits_cpu *traits, const float *src, void *dst, int64_t n);
+goggml_error goggml_cpu_vec_dot(const struct ggml_type_traits_cpu *traits, int n, float *result, const void *x, const void *y);
+
 // An array that ends with a NULL name; NULL when there is none.
 struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg);
 

@@ -1,0 +1,79 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// CPUTraits are the routines of the CPU plugin for a type, as its matrix
+// products use them: for tests and benchmarks of them. They stay valid for the
+// life of the process, and are safe for concurrent use.
+// C: struct ggml_type_traits_cpu.
+type CPUTraits struct {
+	Type    Type
+	DotType Type // of the other operand of a dot product
+	DotRows int  // how many rows a dot product can take at once
+
+	traits *C.struct_ggml_type_traits_cpu
+}
+
+// CPUTraits returns the routines for the type. C: ggml_get_type_traits_cpu.
+func (t Type) CPUTraits() (CPUTraits, error) {
+	if !t.Valid() {
+		return CPUTraits{}, fmt.Errorf("ggml: there is no type %d", int32(t))
+	}
+	r, err := CPURegistry()
+	if err != nil {
+		return CPUTraits{}, err
+	}
+	p := C.goggml_cpu_traits(r.r, C.enum_ggml_type(t))
+	if p == nil {
+		return CPUTraits{}, fmt.Errorf("ggml: the CPU plugin of ggml %s does not export ggml_get_type_traits_cpu", Version())
+	}
+	return CPUTraits{Type: t, DotType: Type(p.vec_dot_type), DotRows: int(p.nrows), traits: p}, nil
+}
+
+// HasFromFloat tells whether FromFloat can be used. [Quantize] writes more
+// types, and better.
+func (t CPUTraits) HasFromFloat() bool { return t.traits != nil && t.traits.from_float != nil }
+
+// HasDot tells whether Dot can be used.
+func (t CPUTraits) HasDot() bool { return t.traits != nil && t.traits.vec_dot != nil }
+
+// FromFloat converts a row to the type: dst takes exactly its
+// [Type.RowSize]. The values are finite. C: ggml_from_float_t.
+func (t CPUTraits) FromFloat(dst []byte, src []float32) error {
+	n := int64(len(src))
+	switch {
+	case !t.HasFromFloat():
+		return fmt.Errorf("ggml: the CPU plugin converts no rows to %v; use Quantize", t.Type)
+	case n%t.Type.BlockSize() != 0 || int64(len(dst)) != t.Type.RowSize(n):
+		return fmt.Errorf("ggml: %d values of %v take %d bytes in blocks of %d values, the destination has %d", n, t.Type, t.Type.RowSize(n), t.Type.BlockSize(), len(dst))
+	case n == 0:
+		return nil
+	}
+	return guardError(C.goggml_cpu_from_float(t.traits, (*C.float)(&src[0]), unsafe.Pointer(&dst[0]), C.int64_t(n)))
+}
+
+// Dot is the dot product of n values: x has the type, y the type DotType.
+// C: ggml_vec_dot_t.
+func (t CPUTraits) Dot(x, y []byte, n int) (float32, error) {
+	switch {
+	case !t.HasDot():
+		return 0, fmt.Errorf("ggml: the CPU plugin has no dot product of %v", t.Type)
+	case n < 0 || n > math.MaxInt32 || int64(n)%t.Type.BlockSize() != 0 || int64(n)%t.DotType.BlockSize() != 0:
+		return 0, fmt.Errorf("ggml: a dot product of %d values; %v has blocks of %d, %v of %d", n, t.Type, t.Type.BlockSize(), t.DotType, t.DotType.BlockSize())
+	case int64(len(x)) != t.Type.RowSize(int64(n)) || int64(len(y)) != t.DotType.RowSize(int64(n)):
+		return 0, fmt.Errorf("ggml: a dot product of %d values takes %d bytes of %v and %d of %v, not %d and %d",
+			n, t.Type.RowSize(int64(n)), t.Type, t.DotType.RowSize(int64(n)), t.DotType, len(x), len(y))
+	case n == 0:
+		return 0, nil
+	}
+	var result C.float
+	err := guardError(C.goggml_cpu_vec_dot(t.traits, C.int(n), &result, unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0])))
+	return float32(result), err
+}
