@@ -114,7 +114,8 @@ func (b *Backend) Device() *Device { return b.device }
 func (b *Backend) BufferType() *BufferType { return b.device.BufferType() }
 
 // SetThreads sets the number of threads of a backend that computes on the
-// processor. C: ggml_backend_set_n_threads of its plugin.
+// processor. C: ggml_backend_set_n_threads of its plugin, which of the CPU is
+// ggml_backend_cpu_set_n_threads.
 func (b *Backend) SetThreads(n int) error {
 	if n < 1 || n > C.GGML_MAX_N_THREADS {
 		return fmt.Errorf("ggml: %d threads: a backend takes 1 to %d", n, C.GGML_MAX_N_THREADS)
@@ -137,7 +138,10 @@ func (b *Backend) SetThreads(n int) error {
 // Compute runs the graph and waits for the end. The graph's tensors are
 // allocated; the device supports its ops. When ctx is cancelled the CPU stops
 // before the next node and Compute returns ctx's cause; the backend stays
-// usable. C: ggml_backend_graph_compute.
+// usable.
+//
+// C: ggml_backend_graph_compute; of the CPU ggml_graph_plan, ggml_graph_compute,
+// ggml_graph_compute_with_ctx, ggml_backend_cpu_set_abort_callback.
 func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	const op = "graph_compute"
 	unpin, err := g.check(op, []*Device{b.device}, checkReady)
@@ -222,7 +226,8 @@ func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, r C.
 	case C.GGML_STATUS_ALLOC_FAILED:
 		return g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
 	}
-	return g.errorf(op, nil, "it failed with status %d", int(r.value))
+	status := Status(r.value)
+	return g.errorf(op, status, "%v", status)
 }
 
 // Synchronize waits until all computations and copies are done.

@@ -8,6 +8,7 @@
 #include "csrc/compose.c"
 #include "csrc/rope.c"
 #include "csrc/precision.c"
+#include "csrc/types.c"
 #include "csrc/graph.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"

@@ -28,6 +28,10 @@ func SetLogger(l *slog.Logger) {
 	currentLogger.Store(l)
 }
 
+// Logger is where the messages go; see [SetLogger]. It is safe for concurrent
+// use. C: ggml_log_get.
+func Logger() *slog.Logger { return logger() }
+
 func logger() *slog.Logger {
 	if l := currentLogger.Load(); l != nil {
 		return l

@@ -40,10 +40,10 @@ func (l LossType) hasLabels() bool { return l == LossCrossEntropy || l == LossMe
 // A BuildType says what an [Optimizer] can do. C: enum ggml_opt_build_type.
 type BuildType int
 
-// The zero BuildType stands for BuildOptimizer. GGML_OPT_BUILD_TYPE_GRAD has
-// no counterpart: the library (0.27) aborts on it.
+// The zero BuildType stands for BuildOptimizer.
 const (
 	BuildForward   BuildType = C.GGML_OPT_BUILD_TYPE_FORWARD // only evaluate
+	BuildGradients BuildType = C.GGML_OPT_BUILD_TYPE_GRAD    // gradients without steps; the library (0.27) refuses it
 	BuildOptimizer BuildType = C.GGML_OPT_BUILD_TYPE_OPT     // evaluate and train
 )
 
@@ -173,6 +173,8 @@ func (o *OptimizerOptions) check() error {
 	switch {
 	case lossNames[o.Loss] == "":
 		return optError(optInit, nil, "there is no loss %d", int(o.Loss))
+	case o.Build == BuildGradients:
+		return optError(optInit, nil, "ggml %s cannot build gradients without steps; use BuildOptimizer, or Graph.Backward", Version())
 	case o.Build != BuildForward && o.Build != BuildOptimizer:
 		return optError(optInit, nil, "the build type is %d; it must be BuildForward or BuildOptimizer", int(o.Build))
 	case o.Optimizer != AdamW && o.Optimizer != SGD:

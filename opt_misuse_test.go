@@ -27,7 +27,8 @@ func TestOptimizerRefusesOptions(t *testing.T) {
 		want string
 	}{
 		"loss":             {ggml.OptimizerOptions{Loss: 9}, "there is no loss 9"},
-		"build":            {ggml.OptimizerOptions{Build: 20}, "the build type is 20"},
+		"build":            {ggml.OptimizerOptions{Build: 15}, "the build type is 15"},
+		"gradients":        {ggml.OptimizerOptions{Build: ggml.BuildGradients}, "cannot build gradients without steps; use BuildOptimizer, or Graph.Backward"},
 		"optimizer":        {ggml.OptimizerOptions{Optimizer: 2}, "there is no optimizer 2"},
 		"period":           {ggml.OptimizerOptions{Period: -1}, "the period is -1"},
 		"graph size":       {ggml.OptimizerOptions{GraphSize: -1}, "the graph size is -1"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"unsafe"
 )
 
@@ -99,6 +100,8 @@ func Quantize(dst []byte, t Type, src []float32, rowLen int, importance []float3
 	if len(src) == 0 {
 		return nil
 	}
+	quantizeTables.RLock()
+	defer quantizeTables.RUnlock()
 	r := C.goggml_quantize(C.enum_ggml_type(t), (*C.float)(&src[0]), unsafe.Pointer(&dst[0]),
 		C.int64_t(len(src)/rowLen), C.int64_t(rowLen), (*C.float)(unsafe.SliceData(importance)))
 	if err := guardError(r.error); err != nil {
@@ -106,6 +109,55 @@ func Quantize(dst []byte, t Type, src []float32, rowLen int, importance []float3
 	}
 	if int(r.value) != len(dst) {
 		return fmt.Errorf("ggml: quantize to %v: the library wrote %d bytes instead of %d", t, int64(r.value), len(dst))
+	}
+	return nil
+}
+
+// quantizeTables are those that the library makes for some types, and keeps:
+// whoever quantises reads them.
+var quantizeTables sync.RWMutex
+
+// PrepareQuantize makes the tables that [Quantize] needs for the type, which
+// takes some seconds for the smallest types; otherwise the first Quantize does.
+// It is safe for concurrent use. C: ggml_quantize_init.
+func (t Type) PrepareQuantize() error {
+	if !t.CanQuantize() {
+		return fmt.Errorf("ggml: quantize to %v: there is no conversion to this type; use one of %v", t, quantizable)
+	}
+	quantizeTables.RLock()
+	defer quantizeTables.RUnlock()
+	return guardError(C.goggml_quantize_init(C.enum_ggml_type(t)))
+}
+
+// FreeQuantizeTables frees the tables that [Quantize] made; the next one makes
+// them again. It waits for those that use them. C: ggml_quantize_free.
+func FreeQuantizeTables() {
+	quantizeTables.Lock()
+	defer quantizeTables.Unlock()
+	C.ggml_quantize_free()
+}
+
+// ValidateRows tells what is wrong with the data of a tensor of the type, of any
+// number of whole blocks: scales and values that are infinite or no numbers, as
+// in a damaged file. The library also prints where, to standard error. Integers
+// are always right.
+//
+// It is safe for concurrent use. C: ggml_validate_row_data.
+func ValidateRows(t Type, data []byte) error {
+	switch {
+	case !t.Valid():
+		return fmt.Errorf("ggml: validate rows: there is no type %d", int32(t))
+	case int64(len(data))%t.Size() != 0:
+		return fmt.Errorf("ggml: validate rows: %d bytes are no whole blocks of %v, which have %d", len(data), t, t.Size())
+	case len(data) == 0:
+		return nil
+	}
+	r := C.goggml_validate_rows(C.enum_ggml_type(t), unsafe.Pointer(&data[0]), C.size_t(len(data)))
+	if err := guardError(r.error); err != nil {
+		return fmt.Errorf("ggml: validate rows of %v: %w", t, err)
+	}
+	if r.value == 0 {
+		return fmt.Errorf("ggml: validate rows of %v: a block holds what is infinite or no number", t)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@
 #include "compose.h"
 #include "rope.h"
 #include "precision.h"
+#include "types.h"
 #include "graph.h"
 #include "backend.h"
 #include "gguf_io.h"
