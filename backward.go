@@ -137,15 +137,33 @@ func (g *Graph) Reset() error {
 // Grad returns the gradient of a tensor, nil when the graph has none.
 // C: ggml_graph_get_grad.
 func (g *Graph) Grad(t *Tensor) *Tensor {
-	if !g.grads || t.ptr() == nil {
+	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad(g.g, p) })
+}
+
+// GradAcc returns the sum of the gradients of a tensor over several computes,
+// nil when the graph has none: the gradient of the loss, and those of parameters
+// whose gradients an optimizer adds up. C: ggml_graph_get_grad_acc.
+func (g *Graph) GradAcc(t *Tensor) *Tensor {
+	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad_acc(g.g, p) })
+}
+
+func (g *Graph) gradient(t *Tensor, get func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor) *Tensor {
+	if g == nil || !g.grads || t.ptr() == nil {
 		return nil
 	}
-	var grad *Tensor
+	release, err := hold(append(g.ctx.closure(), t.ctx))
+	if err != nil {
+		return nil
+	}
+	defer release()
+	var p *C.struct_ggml_tensor
 	g.inspect(func() {
-		// Gradients are made in the graph's own context.
-		if p := C.ggml_graph_get_grad(g.g, t.ptr()); p != nil {
-			grad = newTensor(g.ctx, p)
+		if g.backward { // before, a cleared graph still has those of others
+			p = get(t.t)
 		}
 	})
-	return grad
+	if p == nil {
+		return nil
+	}
+	return g.tensor(p)
 }

@@ -45,6 +45,7 @@ type contextCore struct {
 	mu    sync.Mutex      // guards the arena and the fields of Context
 
 	customIDs []uintptr // by which C finds the Go functions of its tensors
+	constants []*handle // buffers that live as long as the context
 }
 
 // NewContext makes an empty context. Where there is no memory for it, Err is
@@ -61,6 +62,9 @@ func newContext(arena, graphs *C.goggml_arena) *Context {
 		C.goggml_arena_free(graphs)
 		C.goggml_arena_free(arena)
 		customOps.remove(core.customIDs...)
+		for _, h := range core.constants {
+			h.close()
+		}
 	})
 	if arena == nil || graphs == nil {
 		c.err = &OpError{Op: "init", Reason: "there is no memory for a context", Caller: callerLine(), Err: ErrOutOfMemory}

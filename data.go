@@ -311,6 +311,10 @@ func (t *Tensor) accessible(op string, flag C.int32_t) error {
 	if !bool(C.goggml_has_memory(t.t)) || root.buffer == nil {
 		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
 	}
+	origin := C.goggml_origin(t.t)
+	if flag == C.GGML_TENSOR_FLAG_OUTPUT && origin.op != C.GGML_OP_NONE && origin.flags&C.GGML_TENSOR_FLAG_COMPUTE == 0 {
+		return t.errorf(op, nil, "no graph computes this tensor; add it by Expand, or choose its branch by Select")
+	}
 	// A graph allocator shares its memory among the results of the graph.
 	seen := flag == C.GGML_TENSOR_FLAG_OUTPUT && t.observed != nil && t.observed.Load()
 	if seen || root.flags&flag != 0 || C.ggml_backend_buffer_get_usage(root.buffer) != C.GGML_BACKEND_BUFFER_USAGE_COMPUTE {

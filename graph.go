@@ -56,16 +56,21 @@ func (g *Graph) Context() *Context { return g.ctx }
 // C: ggml_build_forward_expand.
 func (g *Graph) Expand(tensors ...*Tensor) *Graph {
 	for _, t := range tensors {
-		if err := g.expand(t); err != nil {
-			g.ctx.fail(err)
-			return g
-		}
+		g.insert("build_forward_expand", t, true, nil)
 	}
 	return g
 }
 
-func (g *Graph) expand(t *Tensor) error {
-	const op = "build_forward_expand"
+// insert is expand with the error kept in the context.
+func (g *Graph) insert(op string, t *Tensor, compute bool, admit func() error) {
+	if err := g.expand(op, t, compute, admit); err != nil {
+		g.ctx.fail(err)
+	}
+}
+
+// expand adds a tensor with all that it depends on; without compute it only
+// puts them in order. admit may be nil; it refuses tensors.
+func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) error {
 	if t == nil {
 		return t.errorf(op, errNilTensor, "the tensor is nil")
 	}
@@ -95,10 +100,15 @@ func (g *Graph) expand(t *Tensor) error {
 	if err := g.reserve(bound); err != nil {
 		return err
 	}
+	if admit != nil {
+		if err := admit(); err != nil {
+			return err
+		}
+	}
 	if t.t.op == C.GGML_OP_NONE {
 		g.leaves = append(g.leaves, t.t)
 	}
-	if err := guardError(C.goggml_graph_expand(g.g, t.t, C.size_t(bound))); err != nil {
+	if err := guardError(C.goggml_graph_expand(g.g, t.t, C.size_t(bound), C.bool(compute))); err != nil {
 		return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: err.Error(), Caller: callerLine()}
 	}
 	return nil
@@ -142,7 +152,7 @@ func (g *Graph) NumNodes() int {
 }
 
 // Nodes iterates over the tensors in the order of computation; over none when
-// a context they belong to is closed. C: ggml_graph_node.
+// a context they belong to is closed. C: ggml_graph_node, ggml_graph_nodes.
 func (g *Graph) Nodes() iter.Seq[*Tensor] {
 	return func(yield func(*Tensor) bool) {
 		for i := range g.NumNodes() {

@@ -25,8 +25,8 @@ goggml_ptr goggml_graph_grow(goggml_arena *arena, struct ggml_cgraph *graph, siz
 	GUARDED(goggml_ptr, goggml_copy_graph(arena, graph, size, grads))
 }
 
-static goggml_error goggml_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor) {
-	GUARDED_VOID(ggml_build_forward_expand(graph, tensor))
+static goggml_error goggml_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, bool compute) {
+	GUARDED_VOID((compute ? ggml_build_forward_expand : ggml_build_forward_order)(graph, tensor))
 }
 
 // A tensor whose sources are being added, and the next of them.
@@ -40,6 +40,7 @@ typedef struct {
 	size_t mask;
 	goggml_visit *stack;
 	size_t depth;
+	bool compute;
 } goggml_walk;
 
 static void goggml_enter(goggml_walk *walk, struct ggml_tensor *tensor) {
@@ -68,7 +69,7 @@ static goggml_error goggml_expand_deep(goggml_walk *walk, struct ggml_cgraph *gr
 			continue;
 		}
 		walk->depth--;
-		goggml_error error = goggml_expand(graph, top->tensor);
+		goggml_error error = goggml_expand(graph, top->tensor, walk->compute);
 		if (error != NULL) {
 			return error;
 		}
@@ -76,20 +77,43 @@ static goggml_error goggml_expand_deep(goggml_walk *walk, struct ggml_cgraph *gr
 	return NULL;
 }
 
-goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound) {
+goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound, bool compute) {
 	const size_t shallow = 2000; // fits the smallest stack of a thread
 	if (bound <= shallow) {
-		return goggml_expand(graph, tensor);
+		return goggml_expand(graph, tensor, compute);
 	}
 	size_t size = 4096;
 	while (size < 2 * bound) {
 		size *= 2;
 	}
-	goggml_walk walk = {calloc(size, sizeof *walk.seen), size - 1, malloc(bound * sizeof *walk.stack), 0};
+	goggml_walk walk = {calloc(size, sizeof *walk.seen), size - 1, malloc(bound * sizeof *walk.stack), 0, compute};
 	goggml_error error = walk.seen == NULL || walk.stack == NULL ? strdup("out of memory") : goggml_expand_deep(&walk, graph, tensor);
 	free(walk.seen);
 	free(walk.stack);
 	return error;
+}
+
+static bool goggml_graph_has(struct ggml_cgraph *graph, const struct ggml_tensor *tensor) {
+	int n = ggml_graph_n_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		if (ggml_graph_node(graph, i) == tensor) {
+			return true;
+		}
+	}
+	return false;
+}
+
+int goggml_graph_admits(struct ggml_cgraph *graph, const struct ggml_tensor *tensor) {
+	if (goggml_graph_has(graph, tensor)) {
+		return GOGGML_PRESENT;
+	}
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		const struct ggml_tensor *source = tensor->src[s];
+		if (source != NULL && source->op != GGML_OP_NONE && !goggml_graph_has(graph, source)) {
+			return s;
+		}
+	}
+	return GOGGML_ADMITTED;
 }
 
 goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs) {
@@ -236,6 +260,13 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 	default:
 		return false;
 	}
+}
+
+const struct ggml_tensor *goggml_origin(const struct ggml_tensor *t) {
+	while (goggml_is_layout_op(t) && t->src[0] != NULL) {
+		t = t->src[0];
+	}
+	return t;
 }
 
 bool goggml_works_in_place(const struct ggml_tensor *node) {
@@ -392,7 +423,8 @@ static void goggml_node_check(struct ggml_cgraph *graph, struct ggml_tensor *nod
 		goggml_support_add_memory(support, source);
 	}
 	int64_t rows;
-	struct ggml_tensor *ids = written ? goggml_indices(node, &rows) : NULL;
+	bool computed = node->flags & GGML_TENSOR_FLAG_COMPUTE;
+	struct ggml_tensor *ids = written && computed ? goggml_indices(node, &rows) : NULL;
 	if (ids == NULL) {
 		return;
 	}

@@ -10,8 +10,17 @@ goggml_ptr goggml_graph_new(goggml_arena *arena, size_t size, bool grads);
 goggml_ptr goggml_graph_grow(goggml_arena *arena, struct ggml_cgraph *graph, size_t size, bool grads);
 // bound is an upper one of the number of tensors that the tensor depends on,
 // itself included: the library's own recursion overflows the stack when that
-// is large.
-goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound);
+// is large. Without compute the tensors are only put in order.
+goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound, bool compute);
+
+// Why a tensor cannot be the next node of a graph.
+enum goggml_admission {
+	GOGGML_ADMITTED = GGML_MAX_SRC, // it can; a smaller number is that of a source that is missing
+	GOGGML_PRESENT,                 // it is a node already
+};
+int goggml_graph_admits(struct ggml_cgraph *graph, const struct ggml_tensor *tensor);
+// The tensor whose values a view shows, however often permuted or reshaped.
+const struct ggml_tensor *goggml_origin(const struct ggml_tensor *tensor);
 // The tensors of the gradients go to tensors_arena. grad_accs may be NULL.
 goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs);
 // Sets the gradient of the loss to 1, other accumulated gradients to 0.

@@ -1,0 +1,167 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "slices"
+
+// Order adds tensors and all that they depend on, like Expand, but none of them
+// is computed until a tensor that needs it is added by Expand: it fixes only
+// their order. It returns the graph. C: ggml_build_forward_order.
+func (g *Graph) Order(tensors ...*Tensor) *Graph {
+	for _, t := range tensors {
+		g.insert("build_forward_order", t, false, nil)
+	}
+	return g
+}
+
+// Select adds tensors like Expand, but computes only branch i of them with what
+// it depends on, and returns that. Graphs that are built anew for each compute
+// keep their nodes this way whatever is chosen, and an allocator its plan. A
+// tensor that Expand or Select once marked for computation, in whatever graph,
+// stays marked: make the ops anew to choose another branch. See
+// [Tensor.Computed]. C: ggml_build_forward_select.
+func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
+	const op = "build_forward_select"
+	if i < 0 || i >= len(branches) {
+		return g.ctx.failed(g.errorf(op, nil, "there is no branch %d: there are %d", i, len(branches)))
+	}
+	for k, t := range branches {
+		g.insert(op, t, k == i, nil)
+	}
+	if err := g.ctx.Err(); err != nil {
+		return &Tensor{ctx: g.ctx, err: err}
+	}
+	return branches[i]
+}
+
+// Computed tells whether a graph that the tensor was added to computes it; of a
+// view, what it is a view of. It is false for leaves, and for what is in none of
+// the graphs, or only in branches that [Graph.Select] did not choose.
+// C: GGML_TENSOR_FLAG_COMPUTE.
+func (t *Tensor) Computed() bool {
+	yes := false
+	t.inspectAll(func() { yes = C.goggml_origin(t.t).flags&C.GGML_TENSOR_FLAG_COMPUTE != 0 })
+	return yes
+}
+
+// AddNode adds one tensor, which is not in the graph yet, behind all nodes. What
+// it depends on must be in the graph, or be leaves: Expand would add that too.
+// It returns the graph. C: ggml_graph_add_node.
+func (g *Graph) AddNode(t *Tensor) *Graph {
+	const op = "graph_add_node"
+	g.insert(op, t, true, func() error {
+		switch at := C.goggml_graph_admits(g.g, t.t); at {
+		case C.GOGGML_ADMITTED:
+			return nil
+		case C.GOGGML_PRESENT:
+			return t.errorf(op, nil, "the graph has this tensor already")
+		default:
+			return t.errorf(op, nil, "operand %d is not in the graph; call Expand", int(at))
+		}
+	})
+	return g
+}
+
+// Capacity is the number of nodes that the graph has room for; it grows when
+// more are added. C: ggml_graph_size.
+func (g *Graph) Capacity() int {
+	var n int
+	g.inspect(func() { n = int(C.ggml_graph_size(g.g)) })
+	return n
+}
+
+// Lookup finds a node or leaf by name; nil when there is none, and when a
+// context that the graph depends on is closed. C: ggml_graph_get_tensor.
+func (g *Graph) Lookup(name string) *Tensor {
+	if hasNUL(name) {
+		return nil
+	}
+	release, err := hold(g.ctx.closure())
+	if err != nil {
+		return nil
+	}
+	defer release()
+	var p *C.struct_ggml_tensor
+	g.inspect(func() {
+		p = withCString(name, func(s *C.char) *C.struct_ggml_tensor { return C.ggml_graph_get_tensor(g.g, s) })
+	})
+	if p == nil {
+		return nil
+	}
+	return g.tensor(p)
+}
+
+// Clear takes all tensors out of the graph; it keeps its room for nodes. The
+// tensors stay in their contexts. C: ggml_graph_clear.
+func (g *Graph) Clear() {
+	g.busy.Lock()
+	defer g.busy.Unlock()
+	g.inspect(func() {
+		C.ggml_graph_clear(g.g)
+		g.leaves, g.backward = nil, false
+	})
+}
+
+// Clone makes a graph of the same tensors, which can be changed by itself, in a
+// context, with room for gradients if asked, or if the graph has it. Gradients
+// that Backward made are shared. C: ggml_graph_dup.
+func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
+	clone := &Graph{ctx: c, grads: gradients || g.grads}
+	if err := clone.take("graph_dup", g); err != nil {
+		return nil, err
+	}
+	return clone, nil
+}
+
+// CopyFrom makes the graph one of the same tensors as another; what it had is
+// forgotten. It needs room for gradients if the other has it.
+// C: ggml_graph_cpy.
+func (g *Graph) CopyFrom(from *Graph) error {
+	const op = "graph_cpy"
+	if from == nil {
+		return g.errorf(op, nil, "the other graph is nil")
+	}
+	if from == g {
+		return nil
+	}
+	if from.grads && !g.grads {
+		return g.errorf(op, nil, "the graph has no room for the gradients of the other; make it by NewTrainingGraph")
+	}
+	return g.take(op, from)
+}
+
+// take copies another graph. Of the two only the other is locked while it is
+// copied, so that two graphs can be copied to each other at once.
+func (g *Graph) take(op string, from *Graph) error {
+	if g.ctx != from.ctx {
+		g.ctx.mu.Lock()
+		g.ctx.addDep(from.ctx)
+		g.ctx.mu.Unlock()
+	}
+	from.busy.Lock()
+	unpin, err := pin(append(g.ctx.closure(), from.ctx.closure()...))
+	if err != nil {
+		from.busy.Unlock()
+		return during(err, op, from.operand())
+	}
+	defer unpin()
+	if from.g == nil {
+		from.busy.Unlock()
+		return from.errorf(op, nil, "the graph is empty; add tensors by Expand")
+	}
+	g.ctx.mu.Lock()
+	r := C.goggml_graph_grow(g.ctx.graphs, from.g, C.size_t(C.ggml_graph_size(from.g)), C.bool(g.grads))
+	g.ctx.mu.Unlock()
+	leaves, backward := slices.Clone(from.leaves), from.backward
+	from.busy.Unlock()
+	if err := guardError(r.error); err != nil {
+		return from.errorf(op, nil, "%v", err)
+	}
+	g.busy.Lock()
+	defer g.busy.Unlock()
+	g.ctx.mu.Lock()
+	defer g.ctx.mu.Unlock()
+	g.g, g.leaves, g.backward = (*C.struct_ggml_cgraph)(r.value), leaves, backward
+	return nil
+}
