@@ -269,26 +269,14 @@ func (a *TensorAllocator) Alloc(t *Tensor) error {
 //
 // Use it for tensors that stay (weights, inputs); a [GraphAllocator] or a
 // [Scheduler] reuses the memory of a graph's intermediate results.
-// C: ggml_backend_alloc_ctx_tensors_from_buft.
+// C: ggml_backend_alloc_ctx_tensors_from_buft, and ggml_backend_alloc_ctx_tensors
+// with the type of [Backend.BufferType].
 func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
-	const op = "alloc_ctx_tensors"
-	if bt == nil {
-		return nil, &OpError{Op: op, Reason: "the buffer type is nil", Caller: callerLine()}
-	}
-	unpin, err := pin(c.closure())
+	own, views, unpin, err := c.unallocated(bt)
 	if err != nil {
-		return nil, during(err, op)
+		return nil, err
 	}
 	defer unpin()
-	var own, views []*Tensor
-	for _, t := range c.tensorList() {
-		switch {
-		case t.t.view_src != nil:
-			views = append(views, t)
-		case t.t.data == nil:
-			own = append(own, t)
-		}
-	}
 	all, err := allocateTensors(own, bt)
 	if err != nil {
 		return nil, err
@@ -298,6 +286,27 @@ func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
 		return nil, err
 	}
 	return all, nil
+}
+
+// unallocated lists the tensors that have no memory of the type yet, and views,
+// with the contexts held.
+func (c *Context) unallocated(bt *BufferType) (own, views []*Tensor, unpin func(), err error) {
+	const op = "alloc_ctx_tensors"
+	if bt == nil {
+		return nil, nil, nil, &OpError{Op: op, Reason: "the buffer type is nil", Caller: callerLine()}
+	}
+	if unpin, err = pin(c.closure()); err != nil {
+		return nil, nil, nil, during(err, op)
+	}
+	for _, t := range c.tensorList() {
+		switch {
+		case t.t.view_src != nil:
+			views = append(views, t)
+		case t.t.data == nil:
+			own = append(own, t)
+		}
+	}
+	return own, views, unpin, nil
 }
 
 // allocateTensors puts tensors into as few buffers as the type allows.

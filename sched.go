@@ -247,20 +247,29 @@ type GraphAllocator struct {
 	current *leaseHolder
 }
 
-// NewGraphAllocator makes an allocator of the buffer type.
-// C: ggml_gallocr_new.
-func NewGraphAllocator(bt *BufferType) (*GraphAllocator, error) {
-	if bt == nil {
-		return nil, fmt.Errorf("ggml: graph allocator: the buffer type is nil")
+// NewGraphAllocator makes an allocator of the buffer type. Of several types all
+// tensors go to the first, unless [GraphAllocator.ReserveIn] says otherwise.
+// C: ggml_gallocr_new, ggml_gallocr_new_n.
+func NewGraphAllocator(types ...*BufferType) (*GraphAllocator, error) {
+	if len(types) == 0 || slices.Contains(types, nil) {
+		return nil, fmt.Errorf("ggml: graph allocator: a buffer type is nil, or there is none")
 	}
-	r := C.goggml_gallocr_new(&bt.b, 1)
+	list := make([]C.ggml_backend_buffer_type_t, len(types))
+	for i, bt := range types {
+		list[i] = bt.b
+	}
+	r := C.goggml_gallocr_new(&list[0], C.int(len(list)))
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: graph allocator: %w", err)
 	}
-	a := &GraphAllocator{a: C.ggml_gallocr_t(r.value), types: []*BufferType{bt}, current: &leaseHolder{}}
+	a := &GraphAllocator{a: C.ggml_gallocr_t(r.value), types: types, current: &leaseHolder{}}
 	ca, current := a.a, a.current
 	current.measure = func() []memoryUse {
-		return []memoryUse{{deviceOf(bt.b), UsageCompute, int64(C.ggml_gallocr_get_buffer_size(ca, 0))}}
+		var uses []memoryUse
+		for i, bt := range types {
+			uses = append(uses, memoryUse{deviceOf(bt.b), UsageCompute, int64(C.ggml_gallocr_get_buffer_size(ca, C.int(i)))})
+		}
+		return uses
 	}
 	h, err := newHandle("graph allocator", func() {
 		current.end()
@@ -289,10 +298,16 @@ func (a *GraphAllocator) Reserve(g *Graph) error {
 	return a.with(g, reserveOnly, func() C.goggml_int { return C.goggml_gallocr_reserve(a.a, g.g) })
 }
 
-// Alloc gives memory to the graph's tensors that have none.
-// C: ggml_gallocr_alloc_graph.
+// Alloc gives memory to the graph's tensors that have none. With several buffer
+// types a graph like it has been reserved. C: ggml_gallocr_alloc_graph.
 func (a *GraphAllocator) Alloc(g *Graph) error {
-	return a.with(g, forCompute, func() C.goggml_int { return C.goggml_gallocr_alloc(a.a, g.g) })
+	return a.with(g, forCompute, func() C.goggml_int {
+		r := C.goggml_gallocr_alloc(a.a, g.g)
+		if r.error == nil && r.value == 0 && len(a.types) > 1 {
+			r.error = C.CString("the graph is not like the one that was reserved; call Reserve or ReserveIn with it first")
+		}
+		return r
+	})
 }
 
 func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error {
@@ -303,15 +318,14 @@ func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error 
 	return a.current.allocate(g, p, nil, a.h, a, f)
 }
 
-// Size is the size of the memory in bytes. C: ggml_gallocr_get_buffer_size.
+// Size is the size of the memory in bytes, of all buffer types.
+// C: ggml_gallocr_get_buffer_size.
 func (a *GraphAllocator) Size() int64 {
-	if a.h.acquire() != nil {
-		return 0
+	var n int64
+	for _, size := range a.Sizes() {
+		n += size
 	}
-	defer a.h.release()
-	a.current.mu.Lock()
-	defer a.current.mu.Unlock()
-	return int64(C.ggml_gallocr_get_buffer_size(a.a, 0))
+	return n
 }
 
 // A Scheduler computes a graph on several backends: each op where its weights

@@ -133,6 +133,14 @@ goggml_int goggml_gallocr_reserve(ggml_gallocr_t allocator, struct ggml_cgraph *
 	GUARDED(goggml_int, ggml_gallocr_reserve(allocator, graph))
 }
 
+goggml_int goggml_gallocr_reserve_n(ggml_gallocr_t allocator, struct ggml_cgraph *graph, const int *nodes, const int *leaves) {
+	GUARDED(goggml_int, ggml_gallocr_reserve_n(allocator, graph, nodes, leaves))
+}
+
+goggml_int goggml_gallocr_sizes(ggml_gallocr_t allocator, struct ggml_cgraph *graph, const int *nodes, const int *leaves, size_t *sizes) {
+	GUARDED(goggml_int, (ggml_gallocr_reserve_n_size(allocator, graph, nodes, leaves, sizes), 1))
+}
+
 goggml_int goggml_gallocr_alloc(ggml_gallocr_t allocator, struct ggml_cgraph *graph) {
 	GUARDED(goggml_int, ggml_gallocr_alloc_graph(allocator, graph))
 }

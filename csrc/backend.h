@@ -35,6 +35,9 @@ goggml_int goggml_plan_compute(ggml_backend_t backend, ggml_backend_graph_plan_t
 
 goggml_ptr goggml_gallocr_new(ggml_backend_buffer_type_t *types, int n);
 goggml_int goggml_gallocr_reserve(ggml_gallocr_t allocator, struct ggml_cgraph *graph);
+goggml_int goggml_gallocr_reserve_n(ggml_gallocr_t allocator, struct ggml_cgraph *graph, const int *nodes, const int *leaves);
+// The value is 1.
+goggml_int goggml_gallocr_sizes(ggml_gallocr_t allocator, struct ggml_cgraph *graph, const int *nodes, const int *leaves, size_t *sizes);
 goggml_int goggml_gallocr_alloc(ggml_gallocr_t allocator, struct ggml_cgraph *graph);
 
 goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t *types, int n, size_t graph_size, bool parallel, bool op_offload);
