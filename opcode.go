@@ -98,7 +98,7 @@ func (u Unary) String() string {
 	return strings.ToLower(C.GoString(C.ggml_unary_op_name(C.enum_ggml_unary_op(u))))
 }
 
-func (c *Context) unaryOf(name string, u Unary, a *Tensor) opCall {
+func (c *Context) unaryOf(name string, u Unary, a *Tensor) *opCall {
 	op := c.elementwise(name, a)
 	op.require(u.valid(), "there is no unary op %d", int(u))
 	op.require(u != UnaryXIELU, "xielu has parameters; use XIELU")

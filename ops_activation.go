@@ -185,7 +185,7 @@ func (op *opCall) kind(g GLU) {
 	switch g {
 	case ReGLU, GeGLU, SwiGLU, GeGLUErf, GeGLUQuick:
 	case SwiGLUOAI, SwiGLUClamp:
-		op.require(false, "%v has parameters; use SwiGLUOAI or SwiGLUClamp", g)
+		op.require(false, "%v has parameters; use SwiGLUOAI or SwiGLUClamp", g.String())
 	default:
 		op.require(false, "there is no gated linear unit %d", int(g))
 	}

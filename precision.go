@@ -60,7 +60,9 @@ func (t *Tensor) amend(name string, f func() C.goggml_int, ok bool, format strin
 		return op.done(C.goggml_tensor{})
 	}
 	r := f()
-	op.require(r.error != nil || r.value != 0, "an op %v has no such setting", OpCode(t.t.op))
+	if r.error == nil && r.value == 0 {
+		op.failed(nil, fmt.Sprintf("an op %v has no such setting", OpCode(t.t.op)))
+	}
 	return op.done(C.goggml_tensor{value: t.t, error: r.error})
 }
 
@@ -74,7 +76,7 @@ func (t *Tensor) amend(name string, f func() C.goggml_int, ok bool, format strin
 // C: ggml_prec_set_acc.
 func (t *Tensor) SetAccPrecision(p Precision) *Tensor {
 	return t.amend("prec_set_acc", func() C.goggml_int { return C.goggml_prec_set_acc(t.t, C.enum_ggml_prec(p)) },
-		p.valid() && p <= PrecisionF16, "the precision is %v; it must be any, f32, bf16 or f16", p)
+		p.valid() && p <= PrecisionF16, "the precision is %v; it must be any, f32, bf16 or f16", p.String())
 }
 
 // SetSourcePrecision bounds to what the op may convert its second operand
@@ -83,7 +85,7 @@ func (t *Tensor) SetAccPrecision(p Precision) *Tensor {
 func (t *Tensor) SetSourcePrecision(source int, p Precision) *Tensor {
 	ok := p.valid() && source == 1
 	return t.amend("prec_set_src", func() C.goggml_int { return C.goggml_prec_set_src(t.t, C.enum_ggml_prec(p), C.int(source)) },
-		ok, "source %d, precision %v: only source 1, the second operand, has one", source, p)
+		ok, "source %d, precision %v: only source 1, the second operand, has one", source, p.String())
 }
 
 // AccPrecision is what SetAccPrecision demanded of a FlashAttention; false when
