@@ -52,10 +52,10 @@ func fileError(path, doing string, err error) error {
 	return &FileError{Path: path, Reason: reason, Err: err}
 }
 
-// A GGUF is the metadata of a GGUF file: key-value pairs, and the names,
-// types and shapes of tensors. The data of the tensors stays in the file, or
-// where [GGUF.AddTensor] found it, until [GGUF.Load] or [GGUF.WriteFile]
-// reads it.
+// A GGUF is the metadata of a GGUF file, or of a model that is split over
+// several: key-value pairs, and the names, types and shapes of tensors. The data
+// of the tensors stays in the file, or where [GGUF.AddTensor] found it, until
+// [GGUF.Load] or [GGUF.WriteFile] reads it.
 //
 // An opened file can be changed and written to a file of another name, or the
 // same one. A GGUF is safe for concurrent use. C: struct gguf_context.
@@ -64,34 +64,44 @@ type GGUF struct {
 	core *ggufCore
 	name string // of the file, for messages
 
-	mu      sync.Mutex
-	sources map[string]ggufSource // the data of the tensors that were added
-	exact   map[string]any        // values whose strings C would cut at a NUL
+	mu    sync.Mutex
+	data  map[string]ggufData // of the tensors, by name
+	exact map[string]any      // values whose strings C would cut at a NUL
 
-	reader io.ReaderAt // the file, nil for a new GGUF
-	start  int64       // of the data in it
-	size   int64       // of the file in bytes
+	parts []*ggufPart // the files, none for a new GGUF
 }
 
-// A ggufSource writes the data of a tensor.
-type ggufSource func(w io.Writer) error
+// A ggufPart is a file that is open.
+type ggufPart struct {
+	name   string
+	reader io.ReaderAt
+	start  int64 // of the data in it
+}
+
+// A ggufData is where the data of a tensor comes from: a function, or a place
+// in a file.
+type ggufData struct {
+	write  func(w io.Writer) error
+	part   *ggufPart
+	offset int64 // in bytes from the start of the file
+}
 
 // ggufCore is what the handle frees.
 type ggufCore struct {
-	ctx  *C.struct_gguf_context
-	file *os.File // that OpenGGUF opened
+	ctx   *C.struct_gguf_context
+	files []*os.File // that OpenGGUF opened
 }
 
 func (c *ggufCore) free() {
 	C.gguf_free(c.ctx)
-	if c.file != nil {
-		c.file.Close()
+	for _, f := range c.files {
+		f.Close()
 	}
 }
 
-func newGGUF(name string, ctx unsafe.Pointer, file *os.File) *GGUF {
-	core := &ggufCore{ctx: (*C.struct_gguf_context)(ctx), file: file}
-	g := &GGUF{name: name, core: core, sources: map[string]ggufSource{}}
+func newGGUF(name string, ctx unsafe.Pointer, files ...*os.File) *GGUF {
+	core := &ggufCore{ctx: (*C.struct_gguf_context)(ctx), files: files}
+	g := &GGUF{name: name, core: core, data: map[string]ggufData{}}
 	g.h, _ = newHandle("GGUF", core.free)
 	closeOnCollect(g, g.h)
 	return g
@@ -104,13 +114,29 @@ func NewGGUF() *GGUF {
 		// The Go runtime itself dies when so little memory is left.
 		panic("ggml: out of memory")
 	}
-	return newGGUF("new GGUF", r.value, nil)
+	return newGGUF("new GGUF", r.value)
 }
 
-// OpenGGUF reads the header of a file. Every tensor lies within the file: one
-// that is cut short is refused, with a [FileError] that says so. The file
-// stays open until Close. C: gguf_init_from_callback.
+// OpenGGUF reads the header of a file, or of all files of a split model, of
+// which path is the first: then the GGUF is that of the model as one file. Every
+// tensor lies within its file: one that is cut short is refused, with a
+// [FileError] that says so. The files stay open until Close.
+// C: gguf_init_from_callback, gguf_init_from_file.
 func OpenGGUF(path string) (*GGUF, error) {
+	g, err := OpenGGUFPart(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.join(); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// OpenGGUFPart is OpenGGUF of one file of a split model by itself: with the keys
+// and tensors that it has, to change and replace it. C: gguf_init_from_file.
+func OpenGGUFPart(path string) (*GGUF, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fileError(path, "cannot be opened", err)
@@ -123,25 +149,27 @@ func OpenGGUF(path string) (*GGUF, error) {
 		file.Close()
 		return nil, fileError(path, "cannot be opened", err)
 	}
-	g, err := readGGUF(path, file, info.Size(), file)
+	g, err := readGGUF(path, file, info.Size())
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
+	g.core.files = append(g.core.files, file)
 	return g, nil
 }
 
-// ReadGGUF reads the header of a file of size bytes. The reader is used until
-// Close, and not closed by it. C: gguf_init_from_callback.
+// ReadGGUF reads the header of a file of size bytes; of a split model of that
+// file alone. The reader is used until Close, and not closed by it.
+// C: gguf_init_from_callback, gguf_init_from_buffer.
 func ReadGGUF(r io.ReaderAt, size int64) (*GGUF, error) {
 	name := "GGUF data"
 	if named, ok := r.(interface{ Name() string }); ok {
 		name = named.Name()
 	}
-	return readGGUF(name, r, size, nil)
+	return readGGUF(name, r, size)
 }
 
-func readGGUF(name string, r io.ReaderAt, size int64, file *os.File) (*GGUF, error) {
+func readGGUF(name string, r io.ReaderAt, size int64) (*GGUF, error) {
 	header, err := scanGGUF(r, size)
 	if err != nil {
 		return nil, fileError(name, "", err)
@@ -153,8 +181,13 @@ func readGGUF(name string, r io.ReaderAt, size int64, file *os.File) (*GGUF, err
 	if ctx.value == nil {
 		return nil, &FileError{Path: name, Reason: "the header is damaged; download the file again"}
 	}
-	g := newGGUF(name, ctx.value, file)
-	g.exact, g.reader, g.start, g.size = header.exact, r, int64(len(header.raw)), size
+	g := newGGUF(name, ctx.value)
+	g.exact = header.exact
+	part := &ggufPart{name: name, reader: r, start: int64(len(header.raw))}
+	g.parts = []*ggufPart{part}
+	for _, t := range header.tensors {
+		g.data[t.Name] = ggufData{part: part, offset: part.start + t.Offset}
+	}
 	return g, nil
 }
 
@@ -205,12 +238,12 @@ func (g *GGUF) Alignment() int64 {
 }
 
 // DataOffset is where the data section starts, in bytes from the start of the
-// file: the file that was opened, or of a new GGUF the file to be written.
-// C: gguf_get_data_offset.
+// file: the file that was opened, or of a new GGUF and of a split model the file
+// to be written. C: gguf_get_data_offset, gguf_get_meta_size.
 func (g *GGUF) DataOffset() int64 {
 	return g.number(func(ctx *C.struct_gguf_context) int64 {
-		if g.reader != nil {
-			return g.start
+		if len(g.parts) == 1 {
+			return g.parts[0].start
 		}
 		r := C.goggml_gguf_meta_size(ctx)
 		_ = guardError(r.error)

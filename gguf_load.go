@@ -70,6 +70,7 @@ type ggufLoader struct {
 	g       *GGUF
 	device  *Device
 	infos   []GGUFTensor
+	places  []ggufData
 	tensors []*Tensor
 	total   int64
 	done    int64
@@ -84,21 +85,30 @@ func (l *ggufLoader) makeTensors(c *Context) error {
 		if l.Filter != nil && !l.Filter(info) {
 			continue
 		}
-		if l.g.added(info.Name) {
-			return &FileError{Path: l.g.name, Reason: fmt.Sprintf("tensor %q was added and is not in the file yet; write the file and open it", info.Name)}
+		place, err := l.g.place(info.Name)
+		if err != nil {
+			return err
 		}
 		l.infos = append(l.infos, info)
+		l.places = append(l.places, place)
 		l.tensors = append(l.tensors, c.NewTensor(info.Type, info.Shape...).SetName(info.Name))
 		l.total += info.Size
 	}
 	return c.Err()
 }
 
-func (g *GGUF) added(name string) bool {
+// place is where the data of a tensor lies in a file.
+func (g *GGUF) place(name string) (ggufData, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.sources[name]
-	return ok
+	data, ok := g.data[name]
+	switch {
+	case !ok:
+		return data, &FileError{Path: g.name, Reason: fmt.Sprintf("has no tensor %q", name)}
+	case data.part == nil:
+		return data, &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q was added and is not in the file yet; write the file and open it", name)}
+	}
+	return data, nil
 }
 
 func (l *ggufLoader) progress(n int64) {
@@ -118,28 +128,69 @@ func (l *ggufLoader) load() (*Buffers, error) {
 	return l.read()
 }
 
-// mapped maps the pages in which the tensors lie. It returns nil when that is
-// not possible, and the file has to be read.
-func (l *ggufLoader) mapped() (*Buffers, error) {
-	file, ok := l.g.reader.(*os.File)
-	if !ok || l.NoMmap || l.BufferType != nil || !l.device.Properties().BufferFromHost {
-		return nil, nil
+// A span is the part of a file in which some tensors lie.
+type span struct {
+	file        *os.File
+	first, last int64
+	largest     int64
+	tensors     []int
+}
+
+// spans are those of the files that can be mapped; false when one cannot.
+func (l *ggufLoader) spans() ([]*span, bool) {
+	if l.NoMmap || l.BufferType != nil || !l.device.Properties().BufferFromHost {
+		return nil, false
 	}
 	alignment := l.device.BufferType().Alignment()
-	first, last, largest := l.g.size, int64(0), int64(0)
-	for _, info := range l.infos {
-		start := l.g.start + info.Offset
-		if start%alignment != 0 {
-			return nil, nil
+	byPart := map[*ggufPart]*span{}
+	var list []*span
+	for i, place := range l.places {
+		file, ok := place.part.reader.(*os.File)
+		if !ok || place.offset%alignment != 0 {
+			return nil, false
 		}
-		first, last, largest = min(first, start), max(last, start+info.Size), max(largest, info.Size)
+		s := byPart[place.part]
+		if s == nil {
+			s = &span{file: file, first: place.offset}
+			byPart[place.part], list = s, append(list, s)
+		}
+		size := l.infos[i].Size
+		s.first, s.last, s.largest = min(s.first, place.offset), max(s.last, place.offset+size), max(s.largest, size)
+		s.tensors = append(s.tensors, i)
 	}
-	first -= first % int64(os.Getpagesize())
-	memory, err := mapFile(file, first, last-first)
+	return list, true
+}
+
+// mapped maps the pages in which the tensors lie. It returns nil when that is
+// not possible, and the files have to be read.
+func (l *ggufLoader) mapped() (*Buffers, error) {
+	spans, ok := l.spans()
+	if !ok {
+		return nil, nil
+	}
+	all := &Buffers{}
+	for _, s := range spans {
+		b, err := l.mapSpan(s)
+		if b == nil {
+			all.Close()
+			return nil, err
+		}
+		all.list = append(all.list, b)
+		if err != nil {
+			return all, err
+		}
+	}
+	l.progress(l.total)
+	return all, nil
+}
+
+func (l *ggufLoader) mapSpan(s *span) (*Buffer, error) {
+	s.first -= s.first % int64(os.Getpagesize())
+	memory, err := mapFile(s.file, s.first, s.last-s.first)
 	if err != nil {
 		return nil, nil // some file systems cannot
 	}
-	r := C.goggml_buffer_from_host_ptr(l.device.d, unsafe.Pointer(&memory[0]), C.size_t(len(memory)), C.size_t(largest))
+	r := C.goggml_buffer_from_host_ptr(l.device.d, unsafe.Pointer(&memory[0]), C.size_t(len(memory)), C.size_t(s.largest))
 	if r.value == nil {
 		unmapFile(memory)
 		return nil, guardError(r.error)
@@ -148,14 +199,12 @@ func (l *ggufLoader) mapped() (*Buffers, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &Buffers{list: []*Buffer{b}}
-	for i, t := range l.tensors {
-		if err := b.PlaceAt(t, l.g.start+l.infos[i].Offset-first); err != nil {
-			return all, err
+	for _, i := range s.tensors {
+		if err := b.PlaceAt(l.tensors[i], l.places[i].offset-s.first); err != nil {
+			return b, err
 		}
 	}
-	l.progress(l.total)
-	return all, nil
+	return b, nil
 }
 
 // read allocates memory and reads the tensors into it.
@@ -170,17 +219,17 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	}
 	chunk := make([]byte, chunkSize)
 	for i, t := range l.tensors {
-		if err := l.fill(t, l.infos[i], chunk); err != nil {
+		if err := l.fill(t, l.infos[i], l.places[i], chunk); err != nil {
 			return all, err
 		}
 	}
 	return all, nil
 }
 
-func (l *ggufLoader) fill(t *Tensor, info GGUFTensor, chunk []byte) error {
+func (l *ggufLoader) fill(t *Tensor, info GGUFTensor, place ggufData, chunk []byte) error {
 	for offset := int64(0); offset < info.Size; {
 		part := chunk[:min(int64(len(chunk)), info.Size-offset)]
-		n, err := l.g.reader.ReadAt(part, l.g.start+info.Offset+offset)
+		n, err := place.part.reader.ReadAt(part, place.offset+offset)
 		if n < len(part) {
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF

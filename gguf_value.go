@@ -156,11 +156,44 @@ func ggufStrings(ctx *C.struct_gguf_context, id C.int64_t, n int) ([]string, err
 	return list, nil
 }
 
+// A GGUFKey describes a key without its value.
+type GGUFKey struct {
+	Type string // as the library names it: "u32", "str", "arr" …
+	Elem string // type of the elements of an array, else ""
+	Len  int    // number of elements of an array, else 1
+}
+
+// KeyType tells of which type the value of a key is; false when there is no such
+// key, and when the GGUF is closed. It copies no values: arrays may be large.
+// C: gguf_get_kv_type, gguf_get_arr_type, gguf_get_arr_n, gguf_type_name.
+func (g *GGUF) KeyType(key string) (GGUFKey, bool) {
+	var k GGUFKey
+	found := false
+	_ = g.with(func(ctx *C.struct_gguf_context) error {
+		id := ggufFindKey(ctx, key)
+		if id < 0 {
+			return nil
+		}
+		r := C.goggml_gguf_kv_at(ctx, id)
+		if err := guardError(r.error); err != nil {
+			return err
+		}
+		found = true
+		k = GGUFKey{Type: C.GoString(C.gguf_type_name(r.value._type)), Len: int(r.value.n)}
+		if r.value.array {
+			k.Type, k.Elem = C.GoString(C.gguf_type_name(C.GGUF_TYPE_ARRAY)), k.Type
+		}
+		return nil
+	})
+	return k, found
+}
+
 // GGUFValue returns the value of a key as a T: one of the types of
 // [GGUF.Value], int, or a type made from one of them. Integers of another size
 // or sign are converted when they fit, and floats to the other size, in slices
 // too: files hold the same key as uint32 and as uint64. The error names the
 // key and the types, and wraps [ErrKeyNotFound] when there is no such key.
+// C: gguf_get_val_u8 to gguf_get_val_str.
 func GGUFValue[T any](g *GGUF, key string) (T, error) {
 	var t T
 	v, err := g.lookup(key)

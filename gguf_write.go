@@ -60,6 +60,11 @@ func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) err
 	if info.Name == "" || len(info.Name) > maxGGUFName || hasNUL(info.Name) {
 		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: a name has 1 to %d bytes, without a NUL; call SetName", info.Name, maxGGUFName)}
 	}
+	return g.add(info, ggufData{write: write})
+}
+
+// add appends a tensor; info has been checked.
+func (g *GGUF) add(info GGUFTensor, data ggufData) error {
 	return g.with(func(ctx *C.struct_gguf_context) error {
 		if ggufFindTensor(ctx, info.Name) >= 0 {
 			return &FileError{Path: g.name, Reason: fmt.Sprintf("has a tensor %q already; names are unique", info.Name)}
@@ -69,7 +74,7 @@ func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) err
 			return guardError(C.goggml_gguf_add(ctx, s, C.enum_ggml_type(info.Type), (*C.int64_t)(&ne[0])))
 		})
 		if err == nil {
-			g.sources[info.Name] = write
+			g.data[info.Name] = data
 		}
 		return err
 	})
@@ -84,6 +89,17 @@ func ggufMeta(ctx *C.struct_gguf_context) ([]byte, error) {
 	}
 	header := make([]byte, size.value)
 	return header, guardError(C.goggml_gguf_meta_data(ctx, unsafe.Pointer(&header[0])))
+}
+
+// Header is the metadata as it is written: the keys and the descriptions of the
+// tensors, up to the data of the first. C: gguf_get_meta_size,
+// gguf_get_meta_data, gguf_write_to_file with only_meta.
+func (g *GGUF) Header() (header []byte, err error) {
+	err = g.with(func(ctx *C.struct_gguf_context) error {
+		header, err = ggufMeta(ctx)
+		return err
+	})
+	return header, err
 }
 
 // WriteTo writes the file: the header, and then the data of one tensor after
@@ -118,7 +134,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 func (g *GGUF) write(w io.Writer) error {
 	var header []byte
 	var tensors []GGUFTensor
-	var sources []ggufSource
+	var data []ggufData
 	var alignment int64
 	// The lock ends before data is written: a source may use the GGUF.
 	err := g.with(func(ctx *C.struct_gguf_context) (err error) {
@@ -128,7 +144,7 @@ func (g *GGUF) write(w io.Writer) error {
 		alignment = int64(C.gguf_get_alignment(ctx))
 		tensors, err = ggufTensors(ctx)
 		for _, t := range tensors {
-			sources = append(sources, g.source(t))
+			data = append(data, g.data[t.Name])
 		}
 		return err
 	})
@@ -139,25 +155,23 @@ func (g *GGUF) write(w io.Writer) error {
 		return err
 	}
 	for i, t := range tensors {
-		if err := writeTensor(w, t, sources[i], alignment); err != nil {
+		if err := writeTensor(w, t, data[i], alignment); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// source is where the data of a tensor comes from. The caller has the lock.
-func (g *GGUF) source(t GGUFTensor) ggufSource {
-	if added, ok := g.sources[t.Name]; ok {
-		return added
+// writeTo writes the data of a tensor of that many bytes.
+func (d ggufData) writeTo(w io.Writer, size int64) error {
+	if d.write != nil {
+		return d.write(w)
 	}
-	return func(w io.Writer) error {
-		n, err := io.Copy(w, io.NewSectionReader(g.reader, g.start+t.Offset, t.Size))
-		if err == nil && n < t.Size {
-			err = fileError(g.name, "has become shorter since it was opened", io.ErrUnexpectedEOF)
-		}
-		return err
+	n, err := io.Copy(w, io.NewSectionReader(d.part.reader, d.offset, size))
+	if err == nil && n < size {
+		err = fileError(d.part.name, "has become shorter since it was opened", io.ErrUnexpectedEOF)
 	}
+	return err
 }
 
 var errTooMuchData = errors.New("more data than the type and shape of the tensor take")
@@ -177,9 +191,9 @@ func (e *exactWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func writeTensor(w io.Writer, t GGUFTensor, source ggufSource, alignment int64) error {
+func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) error {
 	exact := &exactWriter{w: w, left: t.Size}
-	err := source(exact)
+	err := data.writeTo(exact, t.Size)
 	if err == nil && exact.left > 0 {
 		err = fmt.Errorf("%d bytes of data are missing", exact.left)
 	}
@@ -194,6 +208,7 @@ func writeTensor(w io.Writer, t GGUFTensor, source ggufSource, alignment int64) 
 // that it is on the disk, and renames it: path never names half a file, and an
 // opened file may be replaced by itself. After an error nothing is left. A
 // path that is no regular file, a pipe for example, is written directly.
+// C: gguf_write_to_file.
 func (g *GGUF) WriteFile(path string) error {
 	if err := g.h.acquire(); err != nil {
 		return err
@@ -222,37 +237,62 @@ func (g *GGUF) writeDirectly(path string) error {
 	return errors.Join(err, file.Close())
 }
 
-func (g *GGUF) replace(path string) (err error) {
-	temporary := path + "." + rand.Text()[:8] + ".tmp"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+func (g *GGUF) replace(path string) error {
+	f, err := newPendingFile(path, func(w io.Writer) error {
+		_, err := g.WriteTo(w)
+		return err
+	})
 	if err != nil {
 		return err
+	}
+	defer f.discard()
+	return f.commit()
+}
+
+// A pendingFile is on the disk, beside its path and under a temporary name.
+type pendingFile struct{ path, temporary string }
+
+func newPendingFile(path string, write func(w io.Writer) error) (_ *pendingFile, err error) {
+	f := &pendingFile{path: path, temporary: path + "." + rand.Text()[:8] + ".tmp"}
+	file, err := os.OpenFile(f.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			file.Close()
-			os.Remove(temporary)
+			f.discard()
 		}
 	}()
 	if old, err := os.Stat(path); err == nil {
 		if err := file.Chmod(old.Mode().Perm()); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if _, err := g.WriteTo(file); err != nil {
-		return err
+	if err := write(file); err != nil {
+		return nil, err
 	}
 	if err := file.Sync(); err != nil {
+		return nil, err
+	}
+	return f, file.Close()
+}
+
+// commit puts the file in place of what has its path.
+func (f *pendingFile) commit() error {
+	if err := os.Rename(f.temporary, f.path); err != nil {
 		return err
 	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	syncFolder(filepath.Dir(path))
+	f.temporary = ""
+	syncFolder(filepath.Dir(f.path))
 	return nil
+}
+
+// discard removes the file if it is still pending.
+func (f *pendingFile) discard() {
+	if f.temporary != "" {
+		os.Remove(f.temporary)
+	}
 }
 
 // syncFolder makes a rename last, where the file system can do that.

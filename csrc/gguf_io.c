@@ -149,6 +149,10 @@ goggml_error goggml_gguf_add(struct gguf_context *gguf, const char *name, enum g
 	GUARDED_VOID(goggml_add(gguf, name, type, ne))
 }
 
+goggml_error goggml_gguf_set_tensor_type(struct gguf_context *gguf, const char *name, enum ggml_type type) {
+	GUARDED_VOID(gguf_set_tensor_type(gguf, name, type))
+}
+
 goggml_int goggml_gguf_meta_size(const struct gguf_context *gguf) {
 	GUARDED(goggml_int, gguf_get_meta_size(gguf))
 }

@@ -43,6 +43,8 @@ goggml_error goggml_gguf_remove(struct gguf_context *gguf, const char *key);
 goggml_gguf_info_result goggml_gguf_info_at(const struct gguf_context *gguf, int64_t id);
 goggml_error goggml_gguf_add(struct gguf_context *gguf, const char *name, enum ggml_type type, const int64_t *ne);
 
+goggml_error goggml_gguf_set_tensor_type(struct gguf_context *gguf, const char *name, enum ggml_type type);
+
 goggml_int goggml_gguf_meta_size(const struct gguf_context *gguf);
 goggml_error goggml_gguf_meta_data(const struct gguf_context *gguf, void *out);
 

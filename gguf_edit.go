@@ -1,0 +1,94 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"io"
+)
+
+// CopyTensor adds a tensor of another GGUF, whose data is read when the file is
+// written: the other is not closed before.
+func (g *GGUF) CopyTensor(from *GGUF, name string) error {
+	info, ok := from.Tensor(name)
+	if !ok {
+		if err := from.h.acquire(); err != nil {
+			return err
+		}
+		from.h.release()
+		return &FileError{Path: from.name, Reason: fmt.Sprintf("has no tensor %q", name)}
+	}
+	from.mu.Lock()
+	data := from.data[name]
+	from.mu.Unlock()
+	return g.AddTensorFrom(info, func(w io.Writer) error {
+		if err := from.h.acquire(); err != nil {
+			return err
+		}
+		defer from.h.release()
+		return data.writeTo(w, info.Size)
+	})
+}
+
+// EditGGUF changes a file: it opens it, runs edit, and puts what is written
+// beside it in its place; see [GGUF.WriteFile]. Of a split model it changes that
+// one file. When edit fails the file stays as it is.
+func EditGGUF(path string, edit func(g *GGUF) error) error {
+	g, err := OpenGGUFPart(path)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if err := edit(g); err != nil {
+		return err
+	}
+	return g.WriteFile(path)
+}
+
+// SetTensorData gives a tensor other data, of a type that may be another too:
+// write produces it each time the file is written, as for
+// [GGUF.AddTensorFrom]. The tensor keeps its place among the others, its name
+// and its shape. C: gguf_set_tensor_type, gguf_set_tensor_data.
+func (g *GGUF) SetTensorData(name string, t Type, write func(w io.Writer) error) error {
+	if write == nil {
+		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: there is no function that writes its data", name)}
+	}
+	return g.with(func(ctx *C.struct_gguf_context) error {
+		id := ggufFindTensor(ctx, name)
+		if id < 0 {
+			return &FileError{Path: g.name, Reason: fmt.Sprintf("has no tensor %q", name)}
+		}
+		info, err := ggufTensorAt(ctx, id)
+		if err != nil {
+			return err
+		}
+		info.Type = t
+		if err := info.check(); err != nil {
+			return &FileError{Path: g.name, Reason: err.Error()}
+		}
+		err = withCString(name, func(s *C.char) error {
+			return guardError(C.goggml_gguf_set_tensor_type(ctx, s, C.enum_ggml_type(t)))
+		})
+		if err == nil {
+			g.data[name] = ggufData{write: write}
+		}
+		return err
+	})
+}
+
+// TensorData reads the data of a tensor in a file, as bytes of its type. It is
+// used until Close of the GGUF. What was added and is not in the file yet is an
+// error.
+func (g *GGUF) TensorData(name string) (*io.SectionReader, error) {
+	info, found := g.Tensor(name)
+	if err := g.h.acquire(); err != nil {
+		return nil, err
+	}
+	defer g.h.release()
+	place, err := g.place(name)
+	if err != nil || !found {
+		return nil, err
+	}
+	return io.NewSectionReader(place.part.reader, place.offset, info.Size), nil
+}
