@@ -60,7 +60,7 @@ func newContext(arena, graphs *C.goggml_arena) *Context {
 	core := c.contextCore
 	c.h, _ = newHandle("context", func() {
 		C.goggml_arena_free(graphs)
-		C.goggml_arena_free(arena)
+		C.goggml_arena_free(core.arena) // of a copied graph it is another by then
 		customOps.remove(core.customIDs...)
 		for _, h := range core.constants {
 			h.close()

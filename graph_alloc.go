@@ -118,7 +118,10 @@ func (c *Context) AllocationSize(bt *BufferType) (int64, error) {
 	defer unpin()
 	var total int64
 	for len(own) > 0 {
-		n, size := fitting(own, bt)
+		n, size, err := fitting(own, bt)
+		if err != nil {
+			return 0, err
+		}
 		total, own = total+size, own[n:]
 	}
 	return total, nil

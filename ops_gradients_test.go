@@ -148,7 +148,7 @@ func gradCases() []gradCase {
 }
 
 func TestGradients(t *testing.T) {
-	for _, k := range slices.Concat(gradCases(), convGradCases(), ropeGradCases()) {
+	for _, k := range slices.Concat(gradCases(), convGradCases(), ropeGradCases(), numberedGradCases()) {
 		for _, m := range machines(t) {
 			t.Run(k.name+"/"+m.name, func(t *testing.T) { k.run(t, m) })
 		}
@@ -229,7 +229,7 @@ func (k *gradCase) gradients(t *testing.T, m *machine, args []arg, weights refma
 // Backward takes no op whose gradients are not compared with central differences.
 func TestNoOtherBackward(t *testing.T) {
 	tested := map[string]bool{}
-	for _, k := range slices.Concat(gradCases(), convGradCases(), ropeGradCases()) {
+	for _, k := range slices.Concat(gradCases(), convGradCases(), ropeGradCases(), numberedGradCases()) {
 		p := newProgram(k.args(k.draw()), k.build)
 		for n := range p.c.NewGraph(p.y).Nodes() {
 			tested[n.Op()] = true

@@ -105,6 +105,11 @@ func binaryInPlaceCases() []opCase {
 func TestRowsInPlace(t *testing.T) { runOps(t, rowsInPlaceCases()) }
 
 func rowsInPlaceCases() []opCase {
+	dup := inPlace(opCase{
+		name: "dup_inplace", types: movedTypes, layouts: denseOnly, args: one,
+		build: func(c *ctx, x tensors) *ggml.Tensor { return c.DupInPlace(x[0]) },
+		want:  func(x refs) refmath.Tensor { return x[0] },
+	})
 	unary := func(name string, layouts []layout, bound *bound, op func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor) opCase {
 		return inPlace(opCase{
 			name: name + "_inplace", layouts: layouts, bound: bound, args: one,
@@ -146,7 +151,7 @@ func rowsInPlaceCases() []opCase {
 		func(a refmath.Tensor) refmath.Tensor { return refmath.LeakyRelu(a, 0.1) })
 	leaky.types = clamp.types
 	return []opCase{
-		masked, back, rope, clamp, leaky,
+		masked, back, rope, clamp, leaky, dup,
 		unary("scale", denseOnly, few, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ScaleInPlace(a, -1.5) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.Scale(a, -1.5) }),
 		unary("scale_bias", denseOnly, few, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ScaleBiasInPlace(a, 2.5, -0.25) },

@@ -161,7 +161,8 @@ func (c *Context) RoPEInPlace(a, pos, factors *Tensor, r RoPE) *Tensor {
 }
 
 // RoPEBack returns the gradient of a in [Context.RoPE], given that of the
-// result: the rotation back. C: ggml_rope_ext_back, ggml_rope_multi_back.
+// result: the rotation back. It has no backward.
+// C: ggml_rope_ext_back, ggml_rope_multi_back.
 func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
 	return c.rope(C.GOGGML_ROPE_BACK, grad, pos, factors, r)
 }

@@ -116,7 +116,7 @@ func ropeCases() []opCase {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEInPlace(x[0], x[1], v.operand(x), v.RoPE) },
 			want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], v.reference(x)) },
 		}), opCase{
-			name: "rope_back_" + name, layouts: denseRows, bound: angles, args: v.args,
+			name: "rope_back_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles, args: v.args,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEBack(x[0], x[1], v.operand(x), v.RoPE) },
 			want:  func(x refs) refmath.Tensor { return refmath.RopeExtBack(x[0], x[1], v.reference(x)) },
 		})

@@ -187,7 +187,7 @@ func opCases() []opCase {
 	return slices.Concat(
 		binaryCases(), unaryCases(), scalarCases(), gluCases(), gatedCases(),
 		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(), tiledCases(), pairCases(),
-		reductionCases(), normCases(), softMaxCases(), ropeCases(), attentionCases(), backwardCases(), optimizerCases(),
+		reductionCases(), normCases(), softMaxCases(), ropeCases(), numberedCases(), attentionCases(), backwardCases(), optimizerCases(),
 		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), streamCases(),
 		unaryInPlaceCases(), binaryInPlaceCases(), rowsInPlaceCases(),
 	)

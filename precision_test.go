@@ -15,7 +15,7 @@ import (
 func TestPrecisionSettings(t *testing.T) {
 	product := func(name string, set func(y *ggml.Tensor) *ggml.Tensor) opCase {
 		return opCase{
-			name: name, types: []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0}, layouts: denseOnly, nmse: productNMSE, runs: 3,
+			name: name, types: []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0}, layouts: denseOnly, bound: products, runs: 3,
 			args: func(d *draw) []arg { return []arg{d.normal(64, 5, 1, 1), d.f32(64, 7)} },
 			build: func(c *ctx, x tensors) *ggml.Tensor {
 				y := c.MulMat(x[0], x[1])
@@ -47,7 +47,7 @@ func hadamard(n int64) refmath.Tensor {
 
 func TestHadamard(t *testing.T) {
 	runOps(t, []opCase{{
-		name: "hadamard", layouts: denseRows, bound: 1e-5,
+		name: "hadamard", layouts: denseRows, bound: sums,
 		args: func(d *draw) []arg {
 			n := int64(1) << d.IntN(8)
 			return []arg{{values: hadamard(n), typ: ggml.F32}, d.normal(n, d.size(5), d.size(3), 1)}
