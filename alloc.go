@@ -207,6 +207,9 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	if t.t.data != nil {
 		return t.errorf(op, nil, "the tensor has memory already")
 	}
+	if bt := b.Type(); bt != nil && bt.packed() && !bt.multiplies(t) {
+		return t.errorf(op, nil, "%s holds matrices that are packed to be multiplied with, but none of this type and shape", bt.Name())
+	}
 	r := f(t.t)
 	if err := guardError(r.error); err != nil {
 		return t.errorf(op, nil, "%v", err)

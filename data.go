@@ -271,8 +271,8 @@ func (t *Tensor) accessPinned(op string, n int, offset int64, flag C.int32_t, f 
 	if size := int64(C.ggml_nbytes(t.t)); offset < 0 || offset > size || int64(n) > size-offset {
 		return t.errorf(op, nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
 	}
-	if n == 0 {
-		return nil // C would have no pointer to give to f
+	if err := t.checkPacked(op, n, offset); err != nil || n == 0 {
+		return err // without bytes C would have no pointer to give to f
 	}
 	if err := guardError(f()); err != nil {
 		return t.errorf(op, nil, "%v", err)
@@ -367,6 +367,9 @@ func copyPinned(op string, dst, src *Tensor, f func() *C.char) error {
 	}
 	if err := dst.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
 		return err
+	}
+	if src.isPacked() || dst.isPacked() {
+		return fail("a tensor that is packed to be multiplied with cannot be copied; write it as a whole")
 	}
 	if err := guardError(f()); err != nil {
 		return fail(err.Error())

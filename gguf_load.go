@@ -219,6 +219,9 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	}
 	chunk := make([]byte, chunkSize)
 	for i, t := range l.tensors {
+		if bt.packed() {
+			chunk = make([]byte, l.infos[i].Size) // written as a whole
+		}
 		if err := l.fill(t, l.infos[i], l.places[i], chunk); err != nil {
 			return all, err
 		}

@@ -190,6 +190,9 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 		if err := t.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
 			return err
 		}
+		if err := t.checkPacked(op, 0, 0); err != nil {
+			return err
+		}
 	}
 	samples := int64(C.ggml_nbytes(data.t)) / d.dataBytes * d.shard
 	if err := d.inRange(op, samples, i); err != nil {

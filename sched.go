@@ -256,6 +256,9 @@ func NewGraphAllocator(types ...*BufferType) (*GraphAllocator, error) {
 	}
 	list := make([]C.ggml_backend_buffer_type_t, len(types))
 	for i, bt := range types {
+		if bt.packed() {
+			return nil, fmt.Errorf("ggml: graph allocator: %s holds matrices that are packed to be multiplied with, no results", bt.Name())
+		}
 		list[i] = bt.b
 	}
 	r := C.goggml_gallocr_new(&list[0], C.int(len(list)))

@@ -2,6 +2,7 @@
 
 #include "graph.h"
 #include "custom.h"
+#include "plugin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -366,9 +367,29 @@ static bool goggml_overwrites(struct ggml_cgraph *graph, const struct ggml_tenso
 	return false;
 }
 
+// Tells whether the node reads packed memory other than as the matrix of a product. Devices look at the first few
+// operands only, and not at views.
+static bool goggml_misuses_packed(const struct ggml_tensor *node) {
+	bool product = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID;
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		const struct ggml_tensor *source = node->src[s];
+		if (source == NULL || (product && s == 0 && source->view_src == NULL)) {
+			continue;
+		}
+		ggml_backend_buffer_t buffer = source->view_src != NULL ? source->view_src->buffer : source->buffer;
+		if (buffer != NULL && goggml_is_packed(ggml_backend_buffer_get_type(buffer))) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t *devices, int n_devices) {
 	if (n_devices == 0 || goggml_is_layout_op(node)) {
 		return true;
+	}
+	if (goggml_misuses_packed(node)) {
+		return false;
 	}
 	for (int i = 0; i < n_devices; i++) {
 		// The address of a function means nothing elsewhere, though RPC takes it.

@@ -23,6 +23,28 @@ ggml_backend_buffer_type_t *goggml_extra_bufts(ggml_backend_dev_t device) {
 	return get ? get(device) : NULL;
 }
 
+bool goggml_is_packed(ggml_backend_buffer_type_t type) {
+	ggml_backend_dev_t device = ggml_backend_buft_get_device(type);
+	return device != NULL && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU && !ggml_backend_buft_is_host(type);
+}
+
+bool goggml_multiplies(ggml_backend_buffer_type_t type, const struct ggml_tensor *tensor) {
+	const int64_t columns = 512; // of the other operand: any number would do
+	char room[8 * 1024];
+	struct ggml_context *ctx = ggml_init((struct ggml_init_params){sizeof room, room, true});
+	ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(type, 0);
+	bool yes = false;
+	if (ctx != NULL && buffer != NULL) {
+		struct ggml_tensor *w = ggml_new_tensor(ctx, tensor->type, GGML_MAX_DIMS, tensor->ne);
+		w->buffer = buffer;
+		struct ggml_tensor *x = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, w->ne[0], columns, w->ne[2], w->ne[3]);
+		yes = ggml_backend_dev_supports_op(ggml_backend_buft_get_device(type), ggml_mul_mat(ctx, w, x));
+	}
+	ggml_backend_buffer_free(buffer);
+	ggml_free(ctx);
+	return yes;
+}
+
 goggml_ptr goggml_rpc_add_server(ggml_backend_reg_t rpc, const char *endpoint) {
 	ggml_backend_reg_t (*add)(const char *) = goggml_reg_symbol(rpc, "ggml_backend_rpc_add_server");
 	GUARDED(goggml_ptr, add != NULL ? add(endpoint) : NULL)

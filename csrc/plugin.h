@@ -10,6 +10,10 @@ goggml_error goggml_unload(ggml_backend_reg_t reg);
 
 // An array that ends with NULL; NULL when the device has none.
 ggml_backend_buffer_type_t *goggml_extra_bufts(ggml_backend_dev_t device);
+// Tells whether the memory holds matrices in a layout of its own, in which the CPU multiplies and does nothing else.
+bool goggml_is_packed(ggml_backend_buffer_type_t type);
+// Tells whether the device of the memory multiplies with the tensor when it lies there.
+bool goggml_multiplies(ggml_backend_buffer_type_t type, const struct ggml_tensor *tensor);
 
 // The value is the registry of the server's devices, NULL when it has none.
 goggml_ptr goggml_rpc_add_server(ggml_backend_reg_t rpc, const char *endpoint);
