@@ -41,6 +41,15 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	return sum
 }
 
+// matrix is the matrix of a product: in generation the packed one, if the model
+// has one.
+func (p *Pass) matrix(name string) *ggml.Tensor {
+	if w := p.m.packed.matrix(name); w != nil && !p.exact {
+		return w
+	}
+	return p.m.weights[name]
+}
+
 // operand is x as the product with the weight w takes it: rounded, if that is so
 // in the pass and w is not trained.
 func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
@@ -55,7 +64,7 @@ func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
 
 // linear returns W·x + bias + Σ s·B·(A·x) for x [n_in, n] → [n_out, n].
 func (p *Pass) linear(t *tape, name string, x *Var) *Var {
-	w := p.m.weights[name]
+	w := p.matrix(name)
 	c := t.c
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}

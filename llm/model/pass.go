@@ -172,7 +172,7 @@ func (p *Pass) logits(t *tape, x *Var) *Var {
 		return p.linear(t, "output.weight", x)
 	}
 	// Adapters of a tied embedding act on the lookup only.
-	w := p.m.weights[p.m.outputName()]
+	w := p.matrix(p.m.outputName())
 	y := &Var{T: p.product(t, w, p.operand(t, w, x)), needs: x.needs || t.trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
 		t.flowProduct(x, w, p.operand(t, w, &Var{T: dy}))

@@ -1,0 +1,55 @@
+package model_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A model with packed matrices computes what it computes without, with an
+// adapter too, and can still be trained, read and saved.
+func TestRepack(t *testing.T) {
+	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
+		for _, tied := range []bool{false, true} {
+			t.Run(typ.String(), func(t *testing.T) {
+				c := tinyConfig(tied)
+				c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
+				m := tinyModel(t, c, typ)
+				packed, err := model.Load(m.Path, model.LoadOptions{Repack: true})
+				require.NoError(t, err)
+				defer packed.Close()
+				tokens := randomTokens(1, 40, m.Vocab)
+				want := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+				got := flat(t, newSession(t, packed, model.SessionOptions{}), tokens)
+				require.Less(t, refmath.NMSE(got, want), 1e-3)
+				s := newSession(t, packed, model.SessionOptions{})
+				var last []float32
+				for _, token := range tokens {
+					last = decode(t, s, token)
+				}
+				require.Less(t, refmath.NMSE(last, want[len(want)-m.Vocab:]), 1e-3)
+
+				values, err := packed.Weight("blk.0.ffn_up.weight").Float32s()
+				require.NoError(t, err)
+				plain, err := m.Weight("blk.0.ffn_up.weight").Float32s()
+				require.NoError(t, err)
+				require.Equal(t, plain, values)
+				batch, _ := testBatch(m.Vocab, 8)
+				var losses [2][]float32
+				for i, m := range []*model.Model{m, packed} {
+					l, err := m.NewLossGraph(model.PassOptions{Length: 8, Batch: 2})
+					require.NoError(t, err)
+					defer l.Close()
+					losses[i], err = l.Compute(context.Background(), testEngine(t), batch)
+					require.NoError(t, err)
+				}
+				require.Equal(t, losses[0], losses[1])
+			})
+		}
+	}
+}
