@@ -46,6 +46,7 @@ type program struct {
 	Ctx       int    `name:"ctx" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`
 	Threads   int    `name:"threads" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Computing"`
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
+	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
 	Parallel  int    `name:"parallel" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
 }
@@ -80,7 +81,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if _, err := p.sampler(0); err != nil {
 		return err
 	}
-	m, err := model.Load(p.Model, model.LoadOptions{})
+	m, err := model.Load(p.Model, model.LoadOptions{Repack: !p.NoRepack})
 	if err != nil {
 		return err
 	}
