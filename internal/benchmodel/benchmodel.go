@@ -23,6 +23,14 @@ func Small() model.Config {
 	}
 }
 
+// Medium is a model of 0.3 billion parameters.
+func Medium() model.Config {
+	return model.Config{
+		Arch: "llama", Vocab: 32000, Context: 4096, Embd: 1024, FF: 2816, Layers: 24, Heads: 16, KVHeads: 4, HeadSize: 64,
+		RMSEps: 1e-5, RoPE: rope(4096),
+	}
+}
+
 // Large has the shape of TinyLlama: 1.1 billion parameters.
 func Large() model.Config {
 	return model.Config{
