@@ -1,5 +1,5 @@
-// Package benchmodel makes the models that the benchmarks run: random weights
-// in the shapes and types of real ones.
+// Package benchmodel writes models of realistic shapes and random weights, for
+// measurements: what they compute takes as long as with trained weights.
 package benchmodel
 
 import (
@@ -15,36 +15,33 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Small is a model of 28 million parameters.
+// Small has 28 million parameters.
 func Small() model.Config {
-	return model.Config{
-		Arch: "llama", Vocab: 8192, Context: 512, Embd: 512, FF: 1408, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64,
-		RMSEps: 1e-5, Tied: true, RoPE: rope(512),
-	}
+	return llama("28M", model.Config{Vocab: 8192, Embd: 512, FF: 1408, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64, Tied: true})
 }
 
-// Medium is a model of 0.3 billion parameters.
+// Medium has 0.3 billion parameters.
 func Medium() model.Config {
-	return model.Config{
-		Arch: "llama", Vocab: 32000, Context: 4096, Embd: 1024, FF: 2816, Layers: 24, Heads: 16, KVHeads: 4, HeadSize: 64,
-		RMSEps: 1e-5, RoPE: rope(4096),
-	}
+	return llama("0.3B", model.Config{Vocab: 32000, Embd: 1024, FF: 2816, Layers: 24, Heads: 16, KVHeads: 4, HeadSize: 64})
 }
 
-// Large has the shape of TinyLlama: 1.1 billion parameters.
+// Large has 1.1 billion parameters: the shape of TinyLlama.
 func Large() model.Config {
-	return model.Config{
-		Arch: "llama", Vocab: 32000, Context: 4096, Embd: 2048, FF: 5632, Layers: 22, Heads: 32, KVHeads: 4, HeadSize: 64,
-		RMSEps: 1e-5, RoPE: rope(4096),
+	return llama("1.1B", model.Config{Vocab: 32000, Embd: 2048, FF: 5632, Layers: 22, Heads: 32, KVHeads: 4, HeadSize: 64})
+}
+
+func llama(name string, c model.Config) model.Config {
+	c.Arch, c.Name, c.Context, c.RMSEps = "llama", name, 4096, 1e-5
+	c.RoPE = ggml.RoPE{
+		Dims: c.HeadSize, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1,
+		TrainedCtx: c.Context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1,
 	}
+	return c
 }
 
-func rope(context int) ggml.RoPE {
-	return ggml.RoPE{Dims: 64, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1}
-}
-
-// File makes the model with matrices of the type, unless the folder has it from
-// an earlier run, and returns its path.
+// File makes a model of the shape with its matrices in the type, unless the
+// folder has it from before, and returns its path. It takes little memory,
+// whatever the size of the model.
 func File(folder, name string, c model.Config, t ggml.Type) (string, error) {
 	path := filepath.Join(folder, fmt.Sprintf("%s-%v.gguf", name, t))
 	if _, err := os.Stat(path); err == nil {
@@ -53,10 +50,15 @@ func File(folder, name string, c model.Config, t ggml.Type) (string, error) {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return "", err
 	}
+	return path, Write(path, c, t)
+}
+
+// Write writes a model of the shape with its matrices in the type.
+func Write(path string, c model.Config, t ggml.Type) error {
 	g := ggml.NewGGUF()
 	defer g.Close()
 	if err := c.WriteKeys(g); err != nil {
-		return "", err
+		return err
 	}
 	for _, s := range c.Tensors() {
 		typ, sigma := t, 0.02
@@ -67,15 +69,18 @@ func File(folder, name string, c model.Config, t ggml.Type) (string, error) {
 			sigma /= math.Sqrt(float64(2 * c.Layers))
 		}
 		if err := add(g, s, typ, sigma); err != nil {
-			return "", err
+			return fmt.Errorf("tensor %s: %w", s.Name, err)
 		}
 	}
-	return path, g.WriteFile(path)
+	return g.WriteFile(path)
 }
 
-// add writes some random rows again and again: to quantise a billion different
-// numbers would take longer than the benchmark. A tensor with a standard
-// deviation of 0 is all ones.
+// poolRows is the number of different rows of a tensor: making more would take
+// most of the time, and change none of the measurements.
+const poolRows = 256
+
+// add adds a tensor of random rows, written again and again. One with a
+// standard deviation of 0 is all ones.
 func add(g *ggml.GGUF, s model.TensorShape, t ggml.Type, sigma float64) error {
 	columns, rows := s.Shape[0], int64(1)
 	for _, n := range s.Shape[1:] {
@@ -84,7 +89,7 @@ func add(g *ggml.GGUF, s model.TensorShape, t ggml.Type, sigma float64) error {
 	info := ggml.GGUFTensor{Name: s.Name, Type: t, Shape: s.Shape}
 	return g.AddTensorFrom(info, func(w io.Writer) error {
 		rng := rand.New(rand.NewPCG(uint64(len(s.Name)), uint64(columns)))
-		pool := min(rows, 61)
+		pool := min(rows, poolRows)
 		values := make([]float32, pool*columns)
 		for i := range values {
 			values[i] = 1
@@ -96,9 +101,8 @@ func add(g *ggml.GGUF, s model.TensorShape, t ggml.Type, sigma float64) error {
 		if err := ggml.Quantize(raw, t, values, int(columns), nil); err != nil {
 			return err
 		}
-		for written := int64(0); written < rows; written += pool {
-			n := min(pool, rows-written)
-			if _, err := w.Write(raw[:n*t.RowSize(columns)]); err != nil {
+		for left := rows; left > 0; left -= pool {
+			if _, err := w.Write(raw[:min(pool, left)*t.RowSize(columns)]); err != nil {
 				return err
 			}
 		}

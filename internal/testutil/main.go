@@ -4,23 +4,50 @@ package testutil
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/goggml/ggml"
 )
 
-// Main runs the tests of a package, and fails when they leave objects of
-// package ggml open.
+// Main runs the tests of a package, or the [Job] that the process was started
+// for, and fails when they leave objects of package ggml open.
 func Main(m *testing.M) { os.Exit(checked{m}.Run()) }
 
 // checked tests fail when they leave objects open.
 type checked struct{ *testing.M }
 
 func (c checked) Run() int {
-	code := c.M.Run()
+	code, ran := runJob()
+	if !ran {
+		if os.Getenv("GOGGML_BENCH") == "facts" {
+			printFacts()
+		}
+		code = c.M.Run()
+	}
 	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
 		fmt.Fprintln(os.Stderr, "tests left objects open:", open)
 		code = 1
 	}
 	return code
+}
+
+// printFacts tells what the benchmarks run on, in lines of Go's format for
+// their results.
+func printFacts() {
+	fmt.Println("ggml:", ggml.Version())
+	if name := ggml.TiledLibrary(); name != "" {
+		fmt.Println("products:", name)
+	}
+	features, err := ggml.CPUFeatures()
+	if err != nil {
+		return // without a CPU backend the benchmarks themselves will fail
+	}
+	var names []string
+	for _, f := range features {
+		if f.Value == "1" {
+			names = append(names, f.Name)
+		}
+	}
+	fmt.Println("cpu-features:", strings.Join(names, " "))
 }

@@ -1,0 +1,59 @@
+package testutil
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+var fill = NewJob("fill", func(bytes int) (int, error) {
+	if bytes < 0 {
+		return 0, errors.New("less than nothing")
+	}
+	data := make([]byte, bytes)
+	sum := 0
+	for i := range data {
+		data[i] = 1
+		sum += int(data[i])
+	}
+	return sum, nil
+})
+
+var _ = NewJob("hang", func(int) (int, error) { select {} })
+
+func TestJob(t *testing.T) {
+	const size = 256 << 20
+	_, little, err := fill.Run(1)
+	require.NoError(t, err)
+	sum, much, err := fill.Run(size)
+	require.NoError(t, err)
+	require.Equal(t, size, sum)
+	if much > 0 { // known on this system
+		require.Greater(t, much, uint64(size))
+		require.Less(t, little, uint64(size))
+	}
+	_, _, err = fill.Run(-1)
+	require.EqualError(t, err, "the job fill: exit status 1")
+}
+
+// A job ends with the process that waits for it, however that ends.
+func TestJobEndsWithParent(t *testing.T) {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), jobKey+"=hang")
+	stdin, err := c.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	_, err = io.WriteString(stdin, "1\n")
+	require.NoError(t, err)
+	require.NoError(t, stdin.Close())
+	watchdog := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+	defer watchdog.Stop()
+	require.EqualError(t, c.Wait(), "exit status 1")
+}
