@@ -1,0 +1,155 @@
+package train_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+const (
+	stockRun      = "../../build/llamacpp/run"
+	finetuneBatch = 256 // tokens of a step, one sample
+)
+
+// Training beside llama-finetune of stock llama.cpp, which trains all weights
+// of a model in F32 and nothing else. The model has the layers of the small
+// one and a vocabulary of bytes.
+func BenchmarkBesideFinetune(b *testing.B) {
+	if _, err := os.Stat(stockRun); err != nil {
+		b.Skip("there is no stock llama.cpp: run scripts/llamacpp")
+	}
+	text, path, quantised := byteModel(b)
+	b.Run("program=llama-finetune/trained=all/base=F32", func(b *testing.B) { benchmarkLlamaFinetune(b, path, text) })
+	run := scalingRun{Model: path, Context: finetuneBatch, Batch: 1, Rank: 8, Threads: runtime.NumCPU()}
+	full, small := run, run
+	full.Full = true
+	small.Model, small.Products = quantised, fastProducts()
+	b.Run("program=goggml/trained=all/base=F32", func(b *testing.B) { benchmarkRun(b, full) })
+	b.Run("program=goggml/trained=LoRA/base=F32", func(b *testing.B) { benchmarkRun(b, run) })
+	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkRun(b, small) })
+}
+
+// byteModel writes a text and a model of it, in F32 and in Q8_0.
+func byteModel(b *testing.B) (text, path, quantised string) {
+	b.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	letters := make([]byte, 64*finetuneBatch)
+	for i := range letters {
+		letters[i] = byte('a' + rng.IntN(26))
+	}
+	// Split into words: a tokenizer takes long for one of many thousand letters.
+	for i := 7; i < len(letters); i += 8 {
+		letters[i] = ' '
+	}
+	var texts iter.Seq[string] = func(yield func(string) bool) { yield(string(letters)) }
+	config, err := tokenizer.TrainBPE(texts, tokenizer.TrainOptions{VocabSize: 257})
+	require.NoError(b, err)
+	vocabulary, err := tokenizer.New(config)
+	require.NoError(b, err)
+	shape := benchmodel.Small()
+	shape.Vocab = vocabulary.NumTokens()
+	m, err := model.New(shape, vocabulary, 1)
+	require.NoError(b, err)
+	defer m.Close()
+
+	folder, err := filepath.Abs(b.TempDir())
+	require.NoError(b, err)
+	text, path, quantised = filepath.Join(folder, "text.txt"), filepath.Join(folder, "f32.gguf"), filepath.Join(folder, "q8_0.gguf")
+	require.NoError(b, os.WriteFile(text, letters, 0o666))
+	require.NoError(b, m.Save(path, model.SaveOptions{}))
+	require.NoError(b, m.Save(quantised, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
+		if m.Weight(name).NumDims() < 2 {
+			return old
+		}
+		return ggml.Q8_0
+	}}))
+	return text, path, quantised
+}
+
+var trainedData = regexp.MustCompile(`train: .* data=0*(\d+)/`)
+
+// benchmarkLlamaFinetune lets it train until enough steps are measured, by the
+// moments at which it reports them.
+func benchmarkLlamaFinetune(b *testing.B, path, text string) {
+	steps, budget := benchTime(b)
+	threads, size := strconv.Itoa(runtime.NumCPU()), strconv.Itoa(finetuneBatch)
+	var times []time.Duration
+	var peak uint64
+	once(b, func() {
+		c := exec.Command(stockRun, "llama-finetune", "-m", path, "-f", text, "-c", size, "-b", size, "-ub", size,
+			"-t", threads, "-tb", threads, "-epochs", "1", "-o", filepath.Join(b.TempDir(), "out.gguf"))
+		r, w := io.Pipe()
+		var tail bytes.Buffer
+		c.Stdout, c.Stderr = w, w
+		require.NoError(b, c.Start())
+		go func() {
+			c.Wait()
+			w.Close()
+		}()
+		last := time.Time{}
+		scanner := bufio.NewScanner(io.TeeReader(r, &tail))
+		scanner.Split(splitProgress)
+		var spent time.Duration
+		for (len(times) < steps || spent < budget) && scanner.Scan() {
+			found := trainedData.FindStringSubmatch(scanner.Text())
+			if found == nil {
+				continue
+			}
+			// Step 1 warms up.
+			if now := time.Now(); found[1] != "1" && !last.IsZero() {
+				times, spent = append(times, now.Sub(last)), spent+now.Sub(last)
+				last = now
+			} else {
+				last = now
+			}
+		}
+		peak = peakOf(c.Process.Pid)
+		c.Process.Kill()
+		io.Copy(io.Discard, r)
+		require.GreaterOrEqual(b, len(times), steps, "llama-finetune ended early: %s", tail.String())
+	})
+	slices.Sort(times)
+	reportSteps(b, finetuneBatch, times[len(times)/2], peak)
+}
+
+// splitProgress splits at ends of lines and where a line is written anew.
+func splitProgress(data []byte, atEOF bool) (int, []byte, error) {
+	if i := bytes.IndexAny(data, "\r\n"); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
+
+// peakOf is the largest resident memory of a process in bytes, 0 where that is
+// unknown.
+func peakOf(pid int) uint64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	found := regexp.MustCompile(`VmHWM:\s*(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		return 0
+	}
+	kB, _ := strconv.ParseUint(string(found[1]), 10, 64)
+	return kB * 1024
+}
