@@ -33,8 +33,9 @@ api: vendor ## list the functions of ggml's headers that are not bound, and fals
 consumer: vendor ## build and run a program in a module outside the tree, with a replace and from a vendor folder
 	@scripts/consumer
 
-bench: vendor ## run all benchmarks
-	@$(setup) && $(GO) test -run '^$$' -bench . -benchtime 0.5s ./...
+bench: vendor ## measure everything into docs/benchmarks: half an hour on idle cores (BENCH=-help lists shorter forms)
+	@scripts/llamacpp || echo "make: without stock llama.cpp, what stands beside it is left out" >&2
+	@$(setup) && $(GO) run ./scripts/bench $(BENCH)
 
 interop: vendor ## compare with stock llama.cpp, fetched from the distribution's packages into build/
 	@scripts/llamacpp

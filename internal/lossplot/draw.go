@@ -94,7 +94,7 @@ func (f Figure) draw(canvas vg.CanvasSizer) {
 	x, y := f.ranges()
 	p.X.Min, p.X.Max = x.lo, x.hi
 	p.Y.Min, p.Y.Max = y.lo, y.hi
-	p.Add(legendBox{legend})
+	p.Add(legendBox{legend, f.rises()})
 
 	// The margin is white too, or it would be dark on a dark page.
 	c := draw.New(canvas)
@@ -115,7 +115,11 @@ func (f Figure) ranges() (x, y span) {
 			}
 		}
 	}
-	return x.pad(0.01), y.pad(0.05)
+	x, y = x.pad(0.01), y.pad(0.05)
+	if f.FromZero && y.lo < y.hi {
+		y.lo = min(0, y.lo)
+	}
+	return x, y
 }
 
 func setFont(style *text.Style, size font.Length, weight stdfont.Weight) {
@@ -186,9 +190,28 @@ func coordinates(points []point) plotter.XYs {
 	return xys
 }
 
-// legendBox draws the legend over the data, in the upper right corner that a
-// falling curve leaves free, on a ground that hides what it covers.
-type legendBox struct{ plot.Legend }
+// rises tells whether the highest point is in the right half.
+func (f Figure) rises() bool {
+	highest := point{y: math.Inf(-1)}
+	for _, s := range f.Series {
+		for _, segment := range s.segments() {
+			for _, p := range segment {
+				if p.y > highest.y {
+					highest = p
+				}
+			}
+		}
+	}
+	x, _ := f.ranges()
+	return highest.x > (x.lo+x.hi)/2
+}
+
+// legendBox draws the legend over the data, in the upper corner that the curves
+// leave free, on a ground that hides what it covers.
+type legendBox struct {
+	plot.Legend
+	left bool
+}
 
 func (l legendBox) Plot(c draw.Canvas, _ *plot.Plot) {
 	const inset, padding = vg.Length(8), vg.Length(7)
@@ -203,9 +226,13 @@ func (l legendBox) Plot(c draw.Canvas, _ *plot.Plot) {
 	if size.X == 0 {
 		return
 	}
+	right := c.Max.X - inset
+	if l.left {
+		right = c.Min.X + inset + 2*padding + size.X
+	}
 	box := vg.Rectangle{
-		Min: vg.Point{X: c.Max.X - inset - 2*padding - size.X, Y: c.Max.Y - inset - 2*padding - size.Y},
-		Max: vg.Point{X: c.Max.X - inset, Y: c.Max.Y - inset},
+		Min: vg.Point{X: right - 2*padding - size.X, Y: c.Max.Y - inset - 2*padding - size.Y},
+		Max: vg.Point{X: right, Y: c.Max.Y - inset},
 	}
 	corners := []vg.Point{box.Min, {X: box.Max.X, Y: box.Min.Y}, box.Max, {X: box.Min.X, Y: box.Max.Y}, box.Min}
 	c.FillPolygon(color.NRGBA{0xff, 0xff, 0xff, 0xe0}, corners)

@@ -44,6 +44,7 @@ type Series struct {
 type Figure struct {
 	Title, XLabel, YLabel string
 	Series                []Series
+	FromZero              bool // the vertical axis begins at zero
 }
 
 // Save draws series with the axes "step" and "loss", see [Figure.Save].

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const sample = `form: quick
+date: 2026-01-02
+cores: 2
+suite: training
+goos: linux
+BenchmarkStep/model=28M/base=Q8_0-2         	       3	       800.5 tok/s	       240 peak-MB
+BenchmarkStep/model=28M/base=Q8_0-2         	       3	       900.5 tok/s	       240 peak-MB
+BenchmarkStep/model=28M/base=llama-2-2      	       3	       400.25 tok/s
+BenchmarkStep/large/F32-2                   	       1	       100 tok/s
+--- SKIP: BenchmarkLong
+    long_test.go:12: takes minutes
+alien: 0.42
+suite: context
+BenchmarkScaling/by=context/context=1024-2  	       1	       12.5 ms/tok	 3 loss@2	 4 loss@1
+BenchmarkScaling/by=context/context=256-2   	       1	       10 ms/tok
+PASS
+alien: 0.02
+took: 3s
+`
+
+func parsed(t *testing.T) *resultSet {
+	s, err := parseResults(sample)
+	require.NoError(t, err)
+	return s
+}
+
+func TestParseResults(t *testing.T) {
+	s := parsed(t)
+	require.False(t, s.full())
+	require.Equal(t, "2026-01-02", s.facts[keyDate])
+	require.Equal(t, 0.42, s.alien)
+	require.Equal(t, []string{"Long: takes minutes"}, s.skipped)
+	require.Len(t, s.results, 6)
+	require.Equal(t, result{
+		suite: "training", bench: "Step", keys: map[string]string{"model": "28M", "base": "llama-2"}, values: map[string]float64{"tok/s": 400.25},
+	}, s.results[2])
+	require.Equal(t, map[string]string{"1": "large", "2": "F32"}, s.results[3].keys)
+	median, ok := s.median("Step", where{"base": "Q8_0"}, "tok/s")
+	require.True(t, ok)
+	require.Equal(t, 850.5, median)
+	_, err := parseResults("BenchmarkX 1 many ns/op\n")
+	require.ErrorContains(t, err, "BenchmarkX 1 many ns/op")
+}
+
+func TestTable(t *testing.T) {
+	first := where{"base": "Q8_0"}
+	text, err := table{
+		from: []string{"Step"}, rows: []key{{"model", "model"}, {"base", "base"}, {"none", "never shown"}}, where: where{"model": "28M"},
+		columns: []column{
+			{head: "tokens/s", unit: "tok/s", format: "%.1f"},
+			{head: "ratio", unit: "tok/s", format: "%.3f", over: &column{unit: "tok/s", where: first}},
+			{head: "MB", unit: "peak-MB", format: "%.0f"},
+			{head: "never shown", unit: "B/op", format: "%.0f"},
+		},
+	}.render("", parsed(t))
+	require.NoError(t, err)
+	require.Equal(t, `| model | base | tokens/s | ratio | MB |
+| --- | --- | ---: | ---: | ---: |
+| 28M | Q8_0 | 850.5 | 1.000 | 240 |
+| 28M | llama-2 | 400.2 | 0.471 | – |
+`, text)
+}
+
+func TestPlot(t *testing.T) {
+	s := parsed(t)
+	series, err := line{from: "Scaling", unit: "ms/tok"}.series(s, "context")
+	require.NoError(t, err)
+	require.Equal(t, []float64{256, 1024}, series.X)
+	require.Equal(t, []float64{10, 12.5}, series.Y)
+	series, err = line{from: "Scaling", unit: "loss"}.series(s, "@")
+	require.NoError(t, err)
+	require.Equal(t, []float64{1, 2}, series.X)
+	require.Equal(t, []float64{4, 3}, series.Y)
+	_, err = line{from: "Step", unit: "tok/s"}.series(s, "base")
+	require.ErrorContains(t, err, "is no number")
+}
+
+// The page shows what was measured, and its links lead to files.
+func TestPage(t *testing.T) {
+	folder := t.TempDir()
+	p := page{file: "README.md", title: "Title", text: "Text.", sections: []section{
+		scalingSection, {title: "Nothing", views: []view{table{from: []string{"Missing"}}}},
+	}}
+	require.NoError(t, p.write(folder, parsed(t)))
+	data, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	require.NoError(t, err)
+	text := string(data)
+	require.Contains(t, text, "# Title\n\nText.\n\n**This was not a full run (quick): its numbers are rough.**")
+	require.Contains(t, text, "| cores | 2 |")
+	require.Contains(t, text, "Other programs used 0.4 cores")
+	require.Contains(t, text, "| 1024 | 12.50 |")
+	require.Contains(t, text, "- Long: takes minutes\n")
+	require.NotContains(t, text, "Nothing")
+	links := regexp.MustCompile(`\]\((\S+\.svg)\)`).FindAllStringSubmatch(text, -1)
+	require.Len(t, links, 1)
+	require.FileExists(t, filepath.Join(folder, links[0][1]))
+	leftover, err := filepath.Glob(filepath.Join(folder, "*.tmp"))
+	require.NoError(t, err)
+	require.Empty(t, leftover)
+}
+
+func TestChoose(t *testing.T) {
+	p, err := findPage("all")
+	require.NoError(t, err)
+	chosen, err := p.choose("scaling, binding")
+	require.NoError(t, err)
+	require.Equal(t, []string{"scaling", "binding"}, suiteNames(chosen))
+	_, err = p.choose("speed")
+	require.EqualError(t, err, `there is no suite "speed"; the suites are `+"binding, training, scaling, context, finetune")
+	_, err = findPage("none")
+	require.Error(t, err)
+}
+
+// Suites name folders that have such benchmarks.
+func TestSuites(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func (Benchmark\w+)\(`)
+	for _, p := range pages {
+		for _, s := range p.suites {
+			files, err := filepath.Glob(filepath.Join("../..", s.folder, "*_test.go"))
+			require.NoError(t, err)
+			found := false
+			for _, file := range files {
+				data, err := os.ReadFile(file)
+				require.NoError(t, err)
+				for _, name := range declared.FindAllSubmatch(data, -1) {
+					found = found || regexp.MustCompile(s.bench).Match(name[1])
+				}
+			}
+			require.True(t, found, "no file of %q has a benchmark %s", s.folder, s.bench)
+		}
+	}
+}
+
+// The time to go follows the pace of the suites that are done.
+func TestClock(t *testing.T) {
+	a, b := suite{name: "a", full: time.Minute}, suite{name: "b", full: 2 * time.Minute}
+	c := newClock(false, []suite{a, b})
+	c.begin(a)
+	require.InDelta(t, 180, c.left().Seconds(), 1)
+	c.suiteBegun = time.Now().Add(-3 * time.Minute) // three times as long as elsewhere
+	require.InDelta(t, 120, c.left().Seconds(), 1)
+	c.end(a)
+	c.begin(b)
+	require.InDelta(t, 360, c.left().Seconds(), 1)
+}
+
+func TestOthersUseTheProcessor(t *testing.T) {
+	l := startLoad()
+	if !l.known {
+		t.Skip("this system does not tell")
+	}
+	for begun := time.Now(); ownTime()-l.ours < 100*time.Millisecond; { // our own work, which does not count
+		require.Less(t, time.Since(begun), 20*time.Second)
+	}
+	all, _ := processorTime()
+	cores, ok := l.others()
+	require.True(t, ok)
+	require.Less(t, cores, (all-l.all).Seconds()/time.Since(l.begun).Seconds())
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// A clock knows how long the run takes. It starts from what each suite took on
+// two cores, and corrects that by what the suites here have taken so far.
+type clock struct {
+	quick            bool
+	begun            time.Time
+	number, of       int
+	suite            suite
+	suiteBegun       time.Time
+	expected, actual time.Duration // of the suites that are done
+	later            time.Duration // expected of those after this one
+}
+
+func newClock(quick bool, chosen []suite) *clock {
+	c := &clock{quick: quick, begun: time.Now(), of: len(chosen)}
+	for _, s := range chosen {
+		c.later += c.expect(s)
+	}
+	return c
+}
+
+func (c *clock) expect(s suite) time.Duration {
+	if c.quick {
+		return s.quick
+	}
+	return s.full
+}
+
+func (c *clock) begin(s suite) {
+	c.number++
+	c.suite, c.suiteBegun = s, time.Now()
+	c.later -= c.expect(s)
+}
+
+func (c *clock) end(s suite) {
+	c.expected += c.expect(s)
+	c.actual += time.Since(c.suiteBegun)
+}
+
+// left is the time to go.
+func (c *clock) left() time.Duration {
+	pace := 1.0
+	if c.expected > 0 {
+		pace = c.actual.Seconds() / c.expected.Seconds()
+	}
+	scaled := func(d time.Duration) time.Duration { return time.Duration(pace * float64(d)) }
+	return scaled(c.later) + max(0, scaled(c.expect(c.suite))-time.Since(c.suiteBegun))
+}
+
+// String is such as "bench: 2/5 scaling, 3m10s, about 12m0s to go".
+func (c *clock) String() string {
+	return fmt.Sprintf("bench: %d/%d %s, %v, about %v to go", c.number, c.of, c.suite.name,
+		time.Since(c.begun).Round(time.Second), c.left().Round(10*time.Second))
+}

@@ -1,0 +1,142 @@
+// Bench runs the repository's benchmarks, and makes of their results a page
+// with tables and plots.
+//
+//	go run ./scripts/bench [-page NAME] [-quick] [-only SUITES] [-benchtime T] [-render] [-out FOLDER]
+//
+// Run it from the repository's root, with the environment of scripts/env; `make
+// bench` does both. The page goes to docs/benchmarks if the run was a full one,
+// otherwise to build/bench/report. Results as the benchmarks print them, which
+// benchstat reads too, stay in build/bench; -render makes the page of them
+// again. A run that is stopped leaves page and results as they were.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// What the program writes. It runs in the repository's root.
+const (
+	workFolder = "build/bench"
+	docFolder  = "docs/benchmarks"
+)
+
+type options struct {
+	page      string
+	quick     bool
+	render    bool
+	only      string
+	benchtime string
+	out       string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.page, "page", pages[0].name, "the `page` to make: "+pageNames())
+	flag.BoolVar(&o.quick, "quick", false, "each benchmark once, without those that take minutes")
+	flag.BoolVar(&o.render, "render", false, "make the page of the last results, without a run")
+	flag.StringVar(&o.only, "only", "", "the `suites` to run, separated by commas: "+strings.Join(suiteNames(pages[0].suites), ", "))
+	flag.StringVar(&o.benchtime, "benchtime", "", "`time` or count (5x) of each benchmark; by default 2s, with -quick 1x")
+	flag.StringVar(&o.out, "out", "", "the `folder` of the page; by default "+docFolder+" for a full run, else "+workFolder+"/report")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := run(ctx, o, flag.Args())
+	if ctx.Err() != nil {
+		err = errors.New("stopped: nothing was written; the same command starts anew")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unknown argument %q; -help lists the options", rest[0])
+	}
+	if _, err := os.Stat("go.mod"); err != nil {
+		return errors.New("there is no go.mod here: run it in the repository's root, or with make bench")
+	}
+	p, err := findPage(o.page)
+	if err != nil {
+		return err
+	}
+	results := filepath.Join(workFolder, strings.ReplaceAll(p.name+"-"+o.form(), " ", "-")+".txt")
+	if !o.render {
+		chosen, err := p.choose(o.only)
+		if err != nil {
+			return err
+		}
+		if err := measure(ctx, o, chosen, results); err != nil {
+			return err
+		}
+	}
+	set, err := readResults(results)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = docFolder
+		if !set.full() {
+			o.out = filepath.Join(workFolder, "report")
+		}
+	}
+	if err := p.write(o.out, set); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "bench: wrote", filepath.Join(o.out, p.file))
+	return nil
+}
+
+func findPage(name string) (page, error) {
+	for _, p := range pages {
+		if p.name == name {
+			return p, nil
+		}
+	}
+	return page{}, fmt.Errorf("there is no page %q; the pages are %s", name, pageNames())
+}
+
+func pageNames() string {
+	var names []string
+	for _, p := range pages {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// choose finds suites by name; all of them for "".
+func (p page) choose(names string) ([]suite, error) {
+	if names == "" {
+		return p.suites, nil
+	}
+	var chosen []suite
+	for _, name := range strings.Split(names, ",") {
+		found := false
+		for _, s := range p.suites {
+			if s.name == strings.TrimSpace(name) {
+				chosen, found = append(chosen, s), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no suite %q; the suites are %s", name, strings.Join(suiteNames(p.suites), ", "))
+		}
+	}
+	return chosen, nil
+}
+
+func suiteNames(list []suite) []string {
+	var names []string
+	for _, s := range list {
+		names = append(names, s.name)
+	}
+	return names
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// measure runs the suites and writes what they print, and what machine it was,
+// to the file of results.
+func measure(ctx context.Context, o options, chosen []suite, path string) error {
+	temp := filepath.Join(workFolder, "tmp")
+	if err := removeRests(temp); err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	if err := os.MkdirAll(temp, 0o777); err != nil {
+		return err
+	}
+	temp, err := filepath.Abs(temp)
+	if err != nil {
+		return err
+	}
+	r := &runner{options: o, temp: temp, clock: newClock(o.quick, chosen)}
+	r.fact(keyForm, o.form())
+	r.fact(keyDate, time.Now().UTC().Format(time.DateOnly))
+	for _, f := range machineFacts() {
+		r.fact(f.key, f.value)
+	}
+	var failed []string
+	for _, s := range chosen {
+		err := r.run(ctx, s)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", s.name, err)
+			failed = append(failed, s.name)
+		}
+	}
+	r.fact(keyTook, time.Since(r.clock.begun).Round(time.Second).String())
+	if len(failed) > 0 {
+		return fmt.Errorf("failed: %s; nothing was written", strings.Join(failed, ", "))
+	}
+	return writeFile(path, []byte(r.out.String()))
+}
+
+// removeRests removes what a run that was killed has left.
+func removeRests(temp string) error {
+	rests, err := filepath.Glob(filepath.Join(workFolder, "*.tmp"))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(rests, temp) {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// form says whether a run measures all there is, as it should be.
+func (o options) form() string {
+	switch {
+	case o.quick:
+		return "quick"
+	case o.only != "":
+		return "only " + o.only
+	case o.benchtime != "":
+		return "benchtime " + o.benchtime
+	}
+	return fullForm
+}
+
+func (o options) time() string {
+	switch {
+	case o.benchtime != "":
+		return o.benchtime
+	case o.quick:
+		return "1x"
+	}
+	return "2s"
+}
+
+// A runner runs suites one after the other.
+type runner struct {
+	options options
+	temp    string // folder for temporary files
+	clock   *clock
+	out     strings.Builder // the results
+}
+
+func (r *runner) fact(key, value string) { fmt.Fprintf(&r.out, "%s: %s\n", key, value) }
+
+// run builds the tests of a package, and runs the benchmarks of the suite.
+func (r *runner) run(ctx context.Context, s suite) error {
+	r.clock.begin(s)
+	defer r.clock.end(s)
+	program := filepath.Join(r.temp, s.name+".test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./"+s.folder)
+	build.Stderr = os.Stderr
+	ownGroup(build)
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building the tests of %s: %w", s.folder, err)
+	}
+	args := []string{"-test.run=^$", "-test.bench=" + s.bench, "-test.benchtime=" + r.options.time(), "-test.timeout=3h"}
+	if r.options.quick {
+		args = append(args, "-test.short")
+	}
+	c := exec.CommandContext(ctx, program, args...)
+	c.Dir = s.folder
+	c.Env = append(os.Environ(), "TMPDIR="+r.temp, "GOGGML_BENCH=facts")
+	c.Stderr = os.Stderr
+	ownGroup(c)
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	busy := startLoad()
+	if err := c.Start(); err != nil {
+		return err
+	}
+	r.fact(keySuite, s.name)
+	found, readErr := r.read(s, stdout)
+	if err := c.Wait(); err != nil {
+		return fmt.Errorf("its benchmarks end with %w", err)
+	}
+	if readErr != nil {
+		return readErr
+	}
+	if !found {
+		return errors.New("it has no benchmark " + s.bench + " in " + s.folder)
+	}
+	if cores, ok := busy.others(); ok {
+		r.fact(keyAlien, fmt.Sprintf("%.2f", cores))
+		if cores > most {
+			fmt.Fprintf(os.Stderr, "bench: other programs used %.1f cores during %s: repeat it on an idle machine\n", cores, s.name)
+		}
+	}
+	return nil
+}
+
+// read keeps the lines of a suite, and shows its results.
+func (r *runner) read(s suite, from io.Reader) (found bool, err error) {
+	scanner := bufio.NewScanner(from)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		line := scanner.Text()
+		fmt.Fprintln(&r.out, line)
+		if strings.HasPrefix(line, "Benchmark") || strings.HasPrefix(line, "---") {
+			found = true
+			fmt.Fprintf(os.Stderr, "%s  %s\n", r.clock, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return found, scanner.Err()
+}
+
+// writeFile writes a file that is complete or not there.
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	temp := path + ".tmp"
+	defer os.Remove(temp)
+	if err := os.WriteFile(temp, data, 0o666); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}

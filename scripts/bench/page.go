@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// write writes the page and its pictures into the folder. What there is nothing
+// to show of is left out.
+func (p page) write(folder string, s *resultSet) error {
+	var b strings.Builder
+	p.introduce(&b, s)
+	for _, section := range p.sections {
+		var views []string
+		for _, v := range section.views {
+			text, err := v.render(folder, s)
+			if err != nil {
+				return err
+			}
+			if text != "" {
+				views = append(views, text)
+			}
+		}
+		if len(views) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s", section.title, section.text, strings.Join(views, "\n"))
+		}
+	}
+	if len(s.skipped) > 0 {
+		fmt.Fprintf(&b, "\n## Not measured\n\n")
+		for _, text := range s.skipped {
+			fmt.Fprintf(&b, "- %s\n", text)
+		}
+	}
+	return writeFile(filepath.Join(folder, p.file), []byte(b.String()))
+}
+
+func (p page) introduce(b *strings.Builder, s *resultSet) {
+	fmt.Fprintf(b, "# %s\n\n%s\n\n", p.title, p.text)
+	if !s.full() {
+		fmt.Fprintf(b, "**This was not a full run (%s): its numbers are rough.**\n\n", s.facts[keyForm])
+	}
+	writeRow(b, []string{"", ""})
+	writeRow(b, []string{"---", "---"})
+	for _, f := range []struct{ head, key string }{
+		{"processor", "processor"}, {"cores", keyCores}, {"memory", "memory"}, {"system", "system"}, {"Go", "go"},
+		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"library of the large products", "products"}, {"PyTorch and PEFT", "pytorch"},
+		{"llama.cpp", "llama.cpp"}, {"date", keyDate}, {"duration", keyTook},
+	} {
+		if v := s.facts[f.key]; v != "" {
+			writeRow(b, []string{f.head, v})
+		}
+	}
+	if s.alien > most {
+		fmt.Fprintf(b, "\nOther programs used %.1f cores meanwhile. That slows everything down, what uses all cores most of all: "+
+			"**repeat it on an idle machine.**\n", s.alien)
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import "time"
+
+// A suite is benchmarks of a package that are run together.
+type suite struct {
+	name        string
+	folder      string        // of the package
+	bench       string        // regular expression of the benchmarks
+	full, quick time.Duration // about what they take on two cores
+}
+
+// A view is a table or a plot of the page.
+type view interface {
+	// render gives its Markdown, after it has written what that shows into
+	// the folder; "" when there are no results for it.
+	render(folder string, s *resultSet) (string, error)
+}
+
+// A section is views under a title, with what they say.
+type section struct {
+	title, text string
+	views       []view
+}
+
+// A page is a file that a run of its suites is made into.
+type page struct {
+	name     string
+	file     string
+	title    string
+	text     string
+	suites   []suite
+	sections []section
+}
+
+var pages = []page{
+	{
+		name: "all", file: "README.md", title: "Benchmarks",
+		text: "Made by `make bench`, which repeats all of it. Absolute numbers belong to the machine, and move with what else it " +
+			"does: the ratios within a run are the point.",
+		suites: []suite{
+			{"binding", ".", "^Benchmark(BuildGraph|Compute|Data)$", 40 * time.Second, 20 * time.Second},
+			{"training", "llm/train", "^BenchmarkStep", 4 * time.Minute, time.Minute},
+			{"scaling", "llm/train", "^BenchmarkScaling$", 4 * time.Minute, 2 * time.Minute},
+			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
+			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", time.Minute, 30 * time.Second},
+		},
+		sections: []section{bindingSection, stepSection, scalingSection, contextSection, finetuneSection},
+	},
+}
+
+// Sections of the pages.
+var (
+	bindingSection = section{
+		title: "The binding beside C",
+		text: "Each is done by the binding and by the same program in C in turn; the ratio is that of the times, " +
+			"the median of many.",
+		views: []view{
+			table{
+				from: []string{"BuildGraph", "Compute", "Data"}, rows: []key{{"1", "case"}}, named: "benchmark",
+				columns: []column{
+					{head: "time × C's", unit: "×C", format: "%.2f"},
+					{head: "time × memcpy's", unit: "×memcpy", format: "%.2f"},
+					{head: "allocations a node", unit: "allocs/node", format: "%.2f"},
+				},
+			},
+		},
+	}
+
+	scalingSection = section{
+		title: "How a training step scales",
+		text: "LoRA on all seven linear layers of every block. Unless it is what varies: 2 samples of 256 tokens, rank 8, all cores; " +
+			"the model of 28 million parameters with a Q8_0 base. Batches are of samples of 128 tokens, contexts of one sample with " +
+			"checkpointing. Ranks are measured on two layers of the 1.1-billion-parameter shape, Q4_K base: in narrower layers a rank " +
+			"of 256 is no small part of a matrix. Memory is the largest resident size of a process that does nothing else.",
+		views: []view{
+			scaling("threads", "threads", "tok/s", "tokens/s"),
+			scaling("batch", "samples a step", "tok/s", "tokens/s"),
+			scaling("context", "tokens of context", "ms/tok", "ms a token"),
+			memoryOf("context", "tokens of context"),
+			scaling("rank", "rank", "ms/tok", "ms a token"),
+			memoryOf("rank", "rank"),
+			scaling("layers", "layers", "ms/tok", "ms a token"),
+			memoryOf("layers", "layers"),
+			table{
+				from: []string{"Scaling"}, rows: []key{{"threads", "threads"}, {"batch", "batch"}, {"context", "context"}, {"rank", "rank"}, {"layers", "layers"}},
+				columns: stepColumns,
+			},
+		},
+	}
+
+	contextSection = section{
+		title: "Long contexts",
+		text:  "One sample a step on the shape of 1.1 billion parameters, Q4_K base, rank 8, with checkpointing.",
+		views: []view{
+			table{from: []string{"LongContext"}, rows: []key{{"context", "context"}}, columns: stepColumns},
+			plot{
+				file: "long-context-memory", title: "Memory of training 1.1 billion parameters", x: "context", xlabel: "tokens of context", ylabel: "peak memory, MB",
+				lines: []line{{name: "1.1B, Q4_K, checkpointing", from: "LongContext", unit: "peak-MB"}},
+			},
+		},
+	}
+
+	stepSection = section{
+		title: "Training steps by type of the base",
+		text: "LoRA of rank 8. Small is the shape of 28 million parameters with 2 samples of 256 tokens, large that of 1.1 billion with " +
+			"one of 512. GFLOP/s count 4 operations for each parameter and token.",
+		views: []view{
+			table{
+				from: []string{"Step"}, rows: []key{{"1", "model"}, {"2", "base"}, {"3", "products"}, {"4", ""}},
+				columns: []column{
+					{head: "tokens/s", unit: "tokens/s", format: "%.0f"},
+					{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
+					{head: "peak MB", unit: "MB-peak", format: "%.0f"},
+				},
+			},
+		},
+	}
+
+	finetuneSection = section{
+		title: "Beside llama-finetune",
+		text: "Stock llama.cpp's llama-finetune trains all weights of an F32 model, and nothing less. So it stands beside the same here, " +
+			"all weights in F32, and beside LoRA of rank 8, which is what this project is for. One sample of 256 tokens a step; the layers of the " +
+			"28-million-parameter shape over a vocabulary of bytes.",
+		views: []view{
+			table{from: []string{"BesideFinetune"}, rows: []key{{"program", "program"}, {"trained", "trained"}, {"base", "base"}}, columns: append(
+				stepColumns[:3:3],
+				column{head: "tokens/s × llama-finetune's", unit: "tok/s", format: "%.1f", over: &column{unit: "tok/s", where: stockFinetune}},
+				column{head: "memory × llama-finetune's", unit: "peak-MB", format: "%.2f", over: &column{unit: "peak-MB", where: stockFinetune}},
+			)},
+		},
+	}
+)
+
+// What others are compared with.
+var (
+	stockFinetune = where{"program": "llama-finetune", "trained": "all", "base": "F32"}
+)
+
+var stepColumns = []column{
+	{head: "tokens/s", unit: "tok/s", format: "%.0f"},
+	{head: "ms a token", unit: "ms/tok", format: "%.2f"},
+	{head: "peak MB", unit: "peak-MB", format: "%.0f"},
+	{head: "bytes a parameter", unit: "B/param", format: "%.2f"},
+}
+
+func scaling(by, xlabel, unit, ylabel string) plot {
+	return plot{
+		file: "scaling-" + by, title: "Training by " + xlabel, x: by, xlabel: xlabel, ylabel: ylabel,
+		lines: []line{{name: ylabel, from: "Scaling", where: where{"by": by}, unit: unit}},
+	}
+}
+
+func memoryOf(by, xlabel string) plot {
+	p := scaling(by, xlabel, "peak-MB", "peak memory, MB")
+	p.file, p.title = "memory-"+by, "Memory of training by "+xlabel
+	return p
+}
