@@ -182,7 +182,7 @@ func withPieces(before, data []byte, p ggml.Pieces) (after []byte, possible bool
 	if p.SliceStride == 0 {
 		p.SliceStride = p.Size
 	}
-	after = append(after, before...)
+	after = append([]byte{}, before...)
 	if p.Offset < 0 || p.Offset > int64(len(before)) || p.Size < 0 || p.Count < 0 {
 		return nil, false
 	}
