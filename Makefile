@@ -22,10 +22,11 @@ finetune: vendor ## train a small model, fine-tune it with LoRA and show what ch
 test: vendor lint ## check everything: lint, then all tests under the race detector
 	@$(setup) && $(GO) test -race ./...
 
-lint: vendor ## gofmt, go vet and staticcheck
+lint: vendor ## gofmt, go vet, staticcheck, and the whole of ggml's API is bound
 	@unformatted=$$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +); \
 		test -z "$$unformatted" || { echo "make: run gofmt -w on" $$unformatted >&2; exit 1; }
 	@$(setup) && $(GO) vet ./... && $(GO) vet -tags interop ./... && $(GO) tool staticcheck ./...
+	@CGO_ENABLED=0 $(GO) run ./scripts/apicheck
 
 api: vendor ## list the functions of ggml's headers that are not bound, and false claims of the documentation
 	@CGO_ENABLED=0 $(GO) run ./scripts/apicheck

@@ -95,7 +95,8 @@ func (b *Backend) Close() error {
 func (b *Backend) Name() string { return b.device.Name() }
 
 // GUID identifies the kind of backend, the same for all devices of a plugin;
-// zero when closed. C: ggml_backend_guid.
+// zero when closed; two are compared by ==.
+// C: ggml_backend_guid, ggml_guid_matches.
 func (b *Backend) GUID() (guid [16]byte) {
 	if b.h.acquire() != nil {
 		return guid
@@ -140,8 +141,8 @@ func (b *Backend) SetThreads(n int) error {
 // before the next node and Compute returns ctx's cause; the backend stays
 // usable.
 //
-// C: ggml_backend_graph_compute; of the CPU ggml_graph_plan, ggml_graph_compute,
-// ggml_graph_compute_with_ctx, ggml_backend_cpu_set_abort_callback.
+// C: ggml_backend_graph_compute; of the CPU ggml_graph_compute_with_ctx,
+// ggml_backend_cpu_set_abort_callback.
 func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	const op = "graph_compute"
 	unpin, err := g.check(op, []*Device{b.device}, checkReady)

@@ -209,5 +209,6 @@ func (g *GGUF) partKeys(of *GGUF, no, count, total int) error {
 			return err
 		}
 	}
-	return errors.Join(g.Set(keySplitNo, uint16(no)), g.Set(keySplitCount, uint16(count)), g.Set(keySplitTensors, int32(total)))
+	// In the order of llama.cpp's own program.
+	return errors.Join(g.Set(keySplitNo, uint16(no)), g.Set(keySplitTensors, int32(total)), g.Set(keySplitCount, uint16(count)))
 }

@@ -23,7 +23,7 @@ type GraphPlan struct {
 
 // NewPlan prepares a graph, whose tensors are allocated. They may be allocated
 // anew, or closed, as long as the plan computes nothing.
-// C: ggml_backend_graph_plan_create.
+// C: ggml_backend_graph_plan_create, of the CPU ggml_graph_plan.
 func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
 	const op = "graph_plan_create"
 	unpin, err := g.check(op, []*Device{b.device}, checkReady)
@@ -68,7 +68,7 @@ func (p *GraphPlan) Close() error {
 
 // Compute is [Backend.Compute] by the plan. It fails when the graph has grown,
 // or the backend has another thread pool, since the plan was made.
-// C: ggml_backend_graph_plan_compute.
+// C: ggml_backend_graph_plan_compute, of the CPU ggml_graph_compute.
 func (p *GraphPlan) Compute(ctx context.Context) error {
 	const op = "graph_plan_compute"
 	if err := p.h.acquire(); err != nil {
