@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,33 +19,33 @@ type machine struct {
 	name     string
 	device   *ggml.Device
 	threads  int // of the CPU
+	share    int // it computes one in that many of the runs of a case
 	backends []*ggml.Backend
 	sched    *ggml.Scheduler
 }
 
 var allMachines struct {
 	sync.Once
-	list []*machine
-	err  error
+	list   []*machine
+	server *rpcServer
+	err    error
 }
 
 // machines gives the CPU with one thread, in which an assertion in a compute is
-// an error of the test, with several, and then each other device there is.
+// an error of the test, with several, each other device there is, and one that an
+// RPC server lends.
 func machines(t testing.TB) []*machine {
 	allMachines.Do(func() {
-		cpu, err := ggml.DeviceByType(ggml.CPU)
-		if err != nil {
-			allMachines.err = err
-			return
-		}
-		list := []*machine{{device: cpu, threads: 1}, {device: cpu, threads: 3}}
+		list := []*machine{{device: cpu(t), threads: 1, share: 1}, {device: cpu(t), threads: 3, share: 3}}
 		devices, err := ggml.Devices()
-		allMachines.err = err
+		require.NoError(t, err)
 		for _, d := range devices {
-			if d.Type() != ggml.CPU {
-				list = append(list, &machine{device: d, threads: 1})
+			others := d.Type() == ggml.MetaDevice || strings.HasPrefix(d.Registry().Name(), "RPC") // tests that run now
+			if d.Type() != ggml.CPU && !others {
+				list = append(list, &machine{device: d, threads: 1, share: 5})
 			}
 		}
+		list = append(list, &machine{device: lent(t), threads: 1, share: 5})
 		for _, m := range list {
 			m.name = m.device.Name()
 			if m.threads > 1 {
@@ -59,6 +60,16 @@ func machines(t testing.TB) []*machine {
 	})
 	require.NoError(t, allMachines.err)
 	return allMachines.list
+}
+
+// lent starts a server and gives its device, which other tests do not see.
+func lent(t testing.TB) *ggml.Device {
+	allMachines.server = newServer(t)
+	r, err := ggml.AddRPCServer(allMachines.server.endpoint)
+	require.NoError(t, err)
+	device := r.Devices()[0]
+	require.NoError(t, r.Unload())
+	return device
 }
 
 func (m *machine) open() error {
@@ -89,6 +100,9 @@ func (m *machine) close() {
 func closeMachines() {
 	for _, m := range allMachines.list {
 		m.close()
+	}
+	if allMachines.server != nil {
+		allMachines.server.kill()
 	}
 }
 

@@ -231,7 +231,7 @@ func (k *opCase) draw(typ ggml.Type) *draw {
 func (k *opCase) run(t *testing.T, typ ggml.Type, m *machine) {
 	d := k.draw(typ)
 	computed := 0
-	for range k.runs {
+	for range (k.runs + m.share - 1) / m.share {
 		if k.check(t, m, k.args(d), typ) {
 			computed++
 		}

@@ -40,14 +40,20 @@ type rpcServer struct {
 	stdin    io.Closer
 }
 
-// startServer starts a server on a free port.
+// startServer starts a server, which runs until the test ends.
 func startServer(t testing.TB) *rpcServer {
+	s := newServer(t)
+	t.Cleanup(s.kill)
+	return s
+}
+
+// newServer starts a server on a free port.
+func newServer(t testing.TB) *rpcServer {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &rpcServer{endpoint: l.Addr().String()}
 	require.NoError(t, l.Close())
 	s.start(t)
-	t.Cleanup(s.kill)
 	return s
 }
 
