@@ -19,7 +19,7 @@ type machine struct {
 	name     string
 	device   *ggml.Device
 	threads  int // of the CPU
-	share    int // it computes one in that many of the runs of a case
+	share    int // it computes one in that many of the runs of a case, of those it can
 	backends []*ggml.Backend
 	sched    *ggml.Scheduler
 }
