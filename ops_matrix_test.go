@@ -34,6 +34,26 @@ func matrixCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
 		},
 		{
+			// Large enough for BLAS.
+			name: "mul_mat_large", types: weightTypes(), layouts: denseOnly, bound: products, runs: 3,
+			args: func(d *draw) []arg {
+				k := max(31+d.size(40), d.typ.BlockSize())
+				k -= k % d.typ.BlockSize()
+				return []arg{d.normal(k, 31+d.size(20)), d.f32(k, 31+d.size(20))}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.MulMat(x[0], x[1]) },
+			want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
+		},
+		{
+			name: "out_prod_large", layouts: denseOnly, bound: products, runs: 3,
+			args: func(d *draw) []arg {
+				k := 31 + d.size(20)
+				return []arg{d.normal(31+d.size(20), k), d.f32(31+d.size(20), k)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.OutProd(x[0], x[1]) },
+			want:  func(x refs) refmath.Tensor { return refmath.OutProd(x[0], x[1]) },
+		},
+		{
 			name: "mul_mat_one_type", types: floatTypes, layouts: denseRows, bound: products,
 			args: func(d *draw) []arg {
 				k := d.depth()
