@@ -31,9 +31,6 @@ const (
 	queryBlock = 128
 )
 
-// A span is the positions from and up to, not including, to.
-type span struct{ from, to int64 }
-
 func (a causal) spans(n int64) []span {
 	block := a.block
 	switch {
@@ -43,11 +40,7 @@ func (a causal) spans(n int64) []span {
 	default:
 		block = queryBlock
 	}
-	var list []span
-	for from := int64(0); from < n; from += block {
-		list = append(list, span{from, min(from+block, n)})
-	}
-	return list
+	return cut(n, block)
 }
 
 // positions is a view of some positions of x [size, heads, n, batch].

@@ -168,7 +168,7 @@ func testLoRAGradients(t *testing.T, typ ggml.Type, checkpoint bool) {
 	s := newLoRASetup(t, tinyModel(t, tinyConfig(false), typ), 4, 0.75)
 	require.Len(t, s.deltas, 2*7+2)
 	batch, sequences := testBatch(s.m.Vocab, length)
-	got := s.compute(t, testEngine(t), batch, model.PassOptions{Length: length, Batch: 2, HeadChunk: 7, Checkpoint: checkpoint})
+	got := s.compute(t, testEngine(t), batch, model.PassOptions{Length: length, Batch: 2, HeadChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5})
 
 	loss, grads, err := s.ref.Gradient(sequences)
 	require.NoError(t, err)

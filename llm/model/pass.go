@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/goggml/ggml"
@@ -13,6 +14,7 @@ type Pass struct {
 	deltas    Deltas
 	exact     bool
 	products  ggml.Type // of what is multiplied with weights that are not trained: F32 or BF16
+	piece     int64     // tokens that go through a feed-forward network at a time; 0 is all
 	length    int64     // tokens of a sequence
 	batch     int64     // sequences
 	positions *ggml.Tensor
@@ -39,6 +41,10 @@ type PassOptions struct {
 	Products ggml.Type
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128.
 	HeadChunk int
+
+	// FeedForwardChunk is the number of tokens that go through a feed-forward
+	// network at a time with Checkpoint; 0 is 192.
+	FeedForwardChunk int
 
 	// QueryBlock is the number of queries whose attention weights exist at a
 	// time; 0 is all up to 256 tokens, and 128 above.
@@ -91,7 +97,10 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 		m: m, deltas: o.Deltas, exact: true, products: o.Products, length: l.length, batch: l.batch,
 		positions: l.position, attention: causal{block: int64(o.QueryBlock)},
 	}
-	t := &tape{c: c, g: l.Graph, trained: o.Trained}
+	if o.Checkpoint {
+		p.piece = int64(cmp.Or(o.FeedForwardChunk, 192))
+	}
+	t := &tape{c: c, g: l.Graph, trained: o.Trained, kept: o.Products}
 	hidden := p.hidden(t, l.tokens, o.Checkpoint)
 	l.head(p, t, hidden, int64(o.HeadChunk))
 	t.backward()
@@ -137,10 +146,12 @@ func (p *Pass) block(t *tape, layer int, x *Var) *Var {
 	}
 	x = t.add(x, p.linear(t, name("attn_output"), out))
 
-	in = p.norm(t, name("ffn_norm"), x)
-	gate := p.linear(t, name("ffn_gate"), in)
-	up := p.linear(t, name("ffn_up"), in)
-	return t.add(x, p.linear(t, name("ffn_down"), t.swiglu(gate, up)))
+	return t.inPieces(x, p.piece, func(t *tape, x *Var) *Var {
+		in := p.norm(t, name("ffn_norm"), x)
+		gate := p.linear(t, name("ffn_gate"), in)
+		up := p.linear(t, name("ffn_up"), in)
+		return t.add(x, p.linear(t, name("ffn_down"), t.swiglu(gate, up)))
+	})
 }
 
 // split gives x another shape.
@@ -184,22 +195,13 @@ func (p *Pass) logits(t *tape, x *Var) *Var {
 // head computes the loss chunk by chunk, each with its gradient, so that the
 // logits of the whole batch never exist.
 func (l *LossGraph) head(p *Pass, t *tape, hidden *Var, chunk int64) {
-	c := t.c
-	n, embd := l.length*l.batch, int64(p.m.Embd)
-	var gradient *ggml.Tensor
-	for from := int64(0); from < n; from += chunk {
-		size := min(chunk, n-from)
-		x := &Var{T: c.View(hidden.T, []int64{embd, size}, nil, from*embd*4), needs: hidden.needs}
-		dx := l.chunkLoss(p, t, x, size)
-		switch {
-		case dx == nil:
-		case gradient == nil:
-			gradient = dx
-		default:
-			gradient = c.Concat(gradient, dx, 1)
+	for _, s := range cut(l.length*l.batch, chunk) {
+		x := &Var{T: columns(t.c, hidden.T, s), needs: hidden.needs}
+		if dx := l.chunkLoss(p, t, x, s.to-s.from); dx != nil {
+			hidden.grad = putColumns(t.c, hidden.grad, dx, hidden.T, s)
+			t.g.Expand(hidden.grad)
 		}
 	}
-	hidden.grad = gradient
 }
 
 func (l *LossGraph) chunkLoss(p *Pass, t *tape, x *Var, n int64) (dx *ggml.Tensor) {
@@ -211,7 +213,7 @@ func (l *LossGraph) chunkLoss(p *Pass, t *tape, x *Var, n int64) (dx *ggml.Tenso
 	// A tape of its own: the chunk runs back before the next one starts.
 	own := &tape{c: c, g: t.g, trained: t.trained}
 	logits := p.logits(own, x)
-	probs := c.SoftMax(logits.T)
+	probs := c.SoftMaxInPlace(logits.T)
 	flat := c.Reshape(probs, 1, l.vocab*n)
 	h.probs = c.GetRows(flat, h.labels).SetOutput()
 	l.Graph.Expand(h.probs)
@@ -219,12 +221,9 @@ func (l *LossGraph) chunkLoss(p *Pass, t *tape, x *Var, n int64) (dx *ggml.Tenso
 	if t.training() {
 		// ∂(−w·log p_label)/∂logits = w·(p − onehot(label))
 		less := c.SetRows(flat, c.ScaleBias(h.probs, 1, -1), h.labels)
-		logits.grad = c.Mul(c.Reshape(less, l.vocab, n), h.weights)
+		logits.grad = c.MulInPlace(c.Reshape(less, l.vocab, n), h.weights)
 		own.backward()
 		dx = own.gradient(x)
-		if dx != nil {
-			l.Graph.Expand(dx)
-		}
 	}
 	return dx
 }

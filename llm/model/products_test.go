@@ -80,15 +80,19 @@ func TestGradientCosine(t *testing.T) {
 			loss, grads, err := s.ref.Gradient(sequences)
 			require.NoError(t, err)
 			require.Len(t, grads, len(s.trained))
-			for _, products := range []ggml.Type{ggml.F32, ggml.BF16} {
-				if products == ggml.BF16 && !ggml.TiledBF16() {
+			for _, o := range []model.PassOptions{
+				{Products: ggml.F32}, {Products: ggml.F32, Checkpoint: true, FeedForwardChunk: 7},
+				{Products: ggml.BF16}, {Products: ggml.BF16, Checkpoint: true, FeedForwardChunk: 7},
+			} {
+				if o.Products == ggml.BF16 && !ggml.TiledBF16() {
 					continue
 				}
+				o.Length, o.Batch = length, 2
 				least, lossError := 0.9999999, 1e-5
-				if products == ggml.BF16 {
+				if o.Products == ggml.BF16 {
 					least, lossError = 0.9999, 2e-3
 				}
-				got := s.compute(t, testEngine(t), batch, model.PassOptions{Length: length, Batch: 2, Products: products})
+				got := s.compute(t, testEngine(t), batch, o)
 				require.InEpsilon(t, loss, got, lossError)
 				worst, where := 1.0, ""
 				for name, acc := range s.trained {
@@ -98,8 +102,8 @@ func TestGradientCosine(t *testing.T) {
 						worst, where = c, name
 					}
 				}
-				t.Logf("products in %v: loss %.6f of %.6f, least cosine %.7f in %s", products, got, loss, worst, where)
-				require.Greater(t, worst, least, "products in %v: %s", products, where)
+				t.Logf("products in %v, checkpoint %v: loss %.6f of %.6f, least cosine %.7f in %s", o.Products, o.Checkpoint, got, loss, worst, where)
+				require.Greater(t, worst, least, "%+v: %s", o, where)
 			}
 		})
 	}

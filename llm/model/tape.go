@@ -26,7 +26,8 @@ type tape struct {
 	g       *ggml.Graph
 	trained map[string]*ggml.Tensor // gradient accumulators by tensor name; nil when nothing is trained
 	steps   []func()
-	off     bool // forward only
+	off     bool      // forward only
+	kept    ggml.Type // of what a checkpoint keeps
 }
 
 func (t *tape) training() bool { return t.trained != nil && !t.off }
@@ -98,30 +99,4 @@ func (t *tape) accumulate(w *ggml.Tensor, dw func() *ggml.Tensor) {
 	if acc := t.trained[w.Name()]; acc != nil {
 		t.g.Expand(t.c.AddInPlace(acc, dw()))
 	}
-}
-
-// checkpoint computes f without keeping its intermediate results; the backward
-// pass computes them again from x.
-func (t *tape) checkpoint(x *Var, f func(t *tape, x *Var) *Var) *Var {
-	if !t.training() {
-		return f(t, x)
-	}
-	forward := *t
-	forward.off = true
-	out := f(&forward, x)
-	y := &Var{T: out.T, needs: out.needs}
-	// The graph is in order of use: the recomputation must not be pulled
-	// forward to where x is computed.
-	t.g.Expand(y.T)
-	t.record(y, func(dy *ggml.Tensor) {
-		again := *t
-		again.steps = nil
-		in := &Var{T: x.T, needs: x.needs}
-		f(&again, in).grad = dy
-		again.backward()
-		if dx := again.gradient(in); dx != nil {
-			t.flow(x, func() *ggml.Tensor { return dx })
-		}
-	})
-	return y
 }
