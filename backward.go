@@ -21,12 +21,18 @@ func (g *Graph) Backward() error {
 	}
 	g.ctx.mu.Lock()
 	defer g.ctx.mu.Unlock()
-	// A rule of the backward pass makes fewer than 16 nodes.
-	if err := g.reserve(16 * (int(C.ggml_graph_n_nodes(g.g)) + 1)); err != nil {
+	// A rule of the backward pass makes fewer than 16 nodes, and a few copies.
+	if err := g.reserve(24 * (int(C.ggml_graph_n_nodes(g.g)) + 1)); err != nil {
 		return err
 	}
 	g.backward = true
-	if err := guardError(C.goggml_graph_backward(g.ctx.arena, g.g, nil)); err != nil {
+	forward := C.ggml_graph_n_nodes(g.g)
+	err = guardError(C.goggml_graph_backward(g.ctx.arena, g.g, nil))
+	if err == nil {
+		// The rules take gradients as they come, permuted too; the ops do not.
+		err = guardError(C.goggml_make_fit(g.ctx.arena, g.g, forward))
+	}
+	if err != nil {
 		n := int(C.ggml_graph_n_nodes(g.g))
 		g.ctx.err = &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", n)}}, Reason: err.Error(), Caller: callerLine()}
 		return g.ctx.err
@@ -61,17 +67,19 @@ func (g *Graph) derivable(op string) error {
 	needed := map[*C.struct_ggml_tensor]bool{}
 	for i := range int(C.ggml_graph_n_nodes(g.g)) {
 		node := C.ggml_graph_node(g.g, C.int(i))
-		needs := node.flags&C.GGML_TENSOR_FLAG_PARAM != 0
-		for _, src := range node.src {
-			needs = needs || src != nil && needed[src]
+		needs := node.flags&(C.GGML_TENSOR_FLAG_PARAM|C.GGML_TENSOR_FLAG_LOSS) != 0
+		for s, src := range node.src {
+			needs = needs || src != nil && needed[src] && bool(C.goggml_passes_need(node, C.int(s)))
 		}
-		if !needs || node._type != C.GGML_TYPE_F32 {
+		if !needs || node._type == C.GGML_TYPE_I32 {
 			continue
 		}
 		needed[node] = true
 		switch {
 		case bool(C.goggml_lacks_backward(node)):
 			return g.tensor(node).errorf(op, nil, "this op has no backward")
+		case node.op == C.GGML_OP_VIEW && g.scattered(node):
+			return g.tensor(node).errorf(op, nil, "a view has a backward only where its operand is contiguous and its elements share no memory; call Cont")
 		case bool(C.goggml_works_in_place(node)):
 			return g.tensor(node).errorf(op, nil, "this op works in place, and so has no backward")
 		}
@@ -79,8 +87,14 @@ func (g *Graph) derivable(op string) error {
 	return g.sourcesReached(op, needed)
 }
 
-// sourcesReached looks for a parameter that would get no gradient: from an op that
-// gives none to this operand, when no later op does. The library would crash.
+// scattered tells whether the backward of a view would put its gradient
+// elsewhere.
+func (g *Graph) scattered(view *C.struct_ggml_tensor) bool {
+	return !bool(C.goggml_has_layout(view.src[0], C.GOGGML_CANONICAL)) || newTensor(g.ctx, view).overlaps()
+}
+
+// sourcesReached looks for operands that are trained, but of which an op that
+// passes gradients on makes none, and no later op: the library would crash.
 func (g *Graph) sourcesReached(op string, needed map[*C.struct_ggml_tensor]bool) error {
 	reached := map[*C.struct_ggml_tensor]bool{}
 	for i := int(C.ggml_graph_n_nodes(g.g)) - 1; i >= 0; i-- {
@@ -92,26 +106,25 @@ func (g *Graph) sourcesReached(op string, needed map[*C.struct_ggml_tensor]bool)
 			continue
 		}
 		for s, src := range node.src {
-			why := gradientless(node, s)
-			if why == "" {
+			if bool(C.goggml_gives_gradient(node, C.int(s))) {
 				reached[src] = true
 			} else if needed[src] && !reached[src] {
-				return g.tensor(node).errorf(op, nil, "%s", why)
+				return g.tensor(node).errorf(op, nil, "%s", gradientless(node, s))
 			}
 		}
 	}
 	return nil
 }
 
-// gradientless tells why an op gives no gradient to operand s; "" when it does.
+// gradientless tells why an op gives no gradient to operand s.
 func gradientless(node *C.struct_ggml_tensor, s int) string {
 	switch {
 	case node.op == C.GGML_OP_IM2COL && s == 0:
 		return "the kernel is a parameter, but no later op uses its values"
-	case node.op == C.GGML_OP_CPY && s == 1 && node.src[1] != node: // Cast copies to the node itself
+	case node.op == C.GGML_OP_CPY && s == 1:
 		return "the parameter is overwritten by the copy, so that it has no gradient"
 	}
-	return ""
+	return fmt.Sprintf("operand %d is trained, but this op has no backward for it, nor does a later one use it", s)
 }
 
 // Reset sets the gradient of the loss to 1, and gradients that live from one

@@ -10,6 +10,7 @@
 #include "csrc/precision.c"
 #include "csrc/types.c"
 #include "csrc/graph.c"
+#include "csrc/layout.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"
 #include "csrc/opt.c"

@@ -135,6 +135,9 @@ func (c *Context) MapCustomInPlace(f CustomFunc, threads int, a *Tensor, more ..
 func (c *Context) mapCustom(name string, inplace bool, f CustomFunc, threads int, a *Tensor, more []*Tensor) *Tensor {
 	op := c.beginCustom(name, append([]*Tensor{a}, more...))
 	op.require(len(more) <= 2, "it takes 1 to 3 operands; Custom takes more")
+	if inplace {
+		op.writable("a", a)
+	}
 	return op.custom(f, threads, func(x **C.struct_ggml_tensor, n, tasks C.int, id C.uintptr_t) C.goggml_tensor {
 		return C.goggml_op_map_custom(op.arena, x, n, C.bool(inplace), tasks, id)
 	})
@@ -166,6 +169,7 @@ func (c *Context) Custom(f CustomFunc, threads int, t Type, shape []int64, src .
 // backward. C: ggml_custom_inplace.
 func (c *Context) CustomInPlace(f CustomFunc, threads int, a *Tensor, more ...*Tensor) *Tensor {
 	op := c.beginCustom("custom_inplace", append([]*Tensor{a}, more...))
+	op.writable("a", a)
 	return op.custom(f, threads, func(x **C.struct_ggml_tensor, n, tasks C.int, id C.uintptr_t) C.goggml_tensor {
 		return C.goggml_op_custom_inplace(op.arena, x, n, tasks, id)
 	})

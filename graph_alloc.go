@@ -4,6 +4,7 @@ package ggml
 import "C"
 
 import (
+	"errors"
 	"slices"
 	"unsafe"
 )
@@ -20,7 +21,7 @@ type Placement struct {
 // computes can use. C: ggml_gallocr_reserve_n.
 func (a *GraphAllocator) ReserveIn(g *Graph, p Placement) error {
 	return a.placed(g, p, func(nodes, leaves *C.int) C.goggml_int {
-		return C.goggml_gallocr_reserve_n(a.a, g.g, nodes, leaves)
+		return a.current.replan(func() C.goggml_int { return C.goggml_gallocr_reserve_n(a.a, g.g, nodes, leaves) })
 	})
 }
 
@@ -75,13 +76,14 @@ func (a *GraphAllocator) placed(g *Graph, p Placement, f func(nodes, leaves *C.i
 	}
 	return a.with(g, reserveOnly, func() C.goggml_int {
 		if len(nodes) != int(C.ggml_graph_n_nodes(g.g)) {
-			return C.goggml_int{error: C.CString("the graph has changed meanwhile")}
+			return a.current.refuse(errors.New("the graph has changed meanwhile"))
 		}
 		// The library has its own order of leaves, and no more than this.
 		leaves := make([]C.int, C.ggml_graph_size(g.g))
 		for i := range leaves {
 			leaves[i] = C.int(p.Leaves)
 		}
+		a.current.plan = 0 // measuring replaces the library's, too
 		return f(unsafe.SliceData(nodes), unsafe.SliceData(leaves))
 	})
 }

@@ -48,6 +48,7 @@ func (c *Context) Add(a, b *Tensor) *Tensor {
 // C: ggml_add_inplace.
 func (c *Context) AddInPlace(a, b *Tensor) *Tensor {
 	op := c.binary("add_inplace", a, b)
+	op.writable("a", a)
 	return op.done(C.goggml_op_add_inplace(op.arena, a.ptr(), b.ptr()))
 }
 

@@ -103,7 +103,8 @@ func (c *Context) flashAttention(name string, q, k, v, mask *Tensor, maxBias flo
 		op.require(k.typ.isFloat() && v.typ.isFloat(), "k and v must have a float or quantised type")
 		op.require(q.ne[0] == k.ne[0], "ne0 of q and k must be equal: %d and %d", q.ne[0], k.ne[0])
 		op.require(k.ne[1] == v.ne[1] && k.ne[2] == v.ne[2] && k.ne[3] == v.ne[3], "k and v must agree in ne1, ne2 and ne3")
-		op.require(q.ne[2]%k.ne[2] == 0 && q.ne[3]%k.ne[3] == 0, "the heads and batches of q must be multiples of those of k")
+		op.require(q.ne[2]%k.ne[2] == 0, "the heads of q must be a multiple of those of k")
+		op.require(q.ne[3] == k.ne[3], "ne3 of q and k must be equal: %d and %d", q.ne[3], k.ne[3])
 		if mask != nil {
 			op.require(mask.ne[0] == k.ne[1] && mask.ne[1] >= q.ne[1], "the mask must be [kv, at least n]")
 			op.require(q.ne[2]%mask.ne[2] == 0 && q.ne[3]%mask.ne[3] == 0, "the heads and batches of q must be multiples of those of the mask")

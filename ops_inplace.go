@@ -6,10 +6,12 @@ import "C"
 // The ops of this file change their first operand a and return a view of it,
 // so that no memory is needed for the result. Types and layouts are those of
 // the op without InPlace. They have no backward: [Graph.Backward] refuses
-// them. What reads the old values of a must be added to the graph before.
+// them. What reads the old values of a must be added to the graph before. No
+// two elements of a share memory, as those of a view may.
 
 func (c *Context) unaryInPlace(name string, a *Tensor, u C.enum_ggml_unary_op) *Tensor {
 	op := c.elementwise(name, a)
+	op.writable("a", a)
 	return op.done(C.goggml_op_unary_inplace(op.arena, a.ptr(), u))
 }
 
@@ -138,6 +140,7 @@ func (c *Context) DupInPlace(a *Tensor) *Tensor {
 // C: ggml_sub_inplace.
 func (c *Context) SubInPlace(a, b *Tensor) *Tensor {
 	op := c.binary("sub_inplace", a, b)
+	op.writable("a", a)
 	return op.done(C.goggml_op_sub_inplace(op.arena, a.ptr(), b.ptr()))
 }
 
@@ -145,6 +148,7 @@ func (c *Context) SubInPlace(a, b *Tensor) *Tensor {
 // C: ggml_mul_inplace.
 func (c *Context) MulInPlace(a, b *Tensor) *Tensor {
 	op := c.binary("mul_inplace", a, b)
+	op.writable("a", a)
 	return op.done(C.goggml_op_mul_inplace(op.arena, a.ptr(), b.ptr()))
 }
 
@@ -152,36 +156,42 @@ func (c *Context) MulInPlace(a, b *Tensor) *Tensor {
 // C: ggml_div_inplace.
 func (c *Context) DivInPlace(a, b *Tensor) *Tensor {
 	op := c.binary("div_inplace", a, b)
+	op.writable("a", a)
 	return op.done(C.goggml_op_div_inplace(op.arena, a.ptr(), b.ptr()))
 }
 
 // SqrInPlace is [Context.Sqr], in place. C: ggml_sqr_inplace.
 func (c *Context) SqrInPlace(a *Tensor) *Tensor {
 	op := c.elementwise("sqr_inplace", a)
+	op.writable("a", a)
 	return op.done(C.goggml_op_sqr_inplace(op.arena, a.ptr()))
 }
 
 // SqrtInPlace is [Context.Sqrt], in place. C: ggml_sqrt_inplace.
 func (c *Context) SqrtInPlace(a *Tensor) *Tensor {
 	op := c.elementwise("sqrt_inplace", a)
+	op.writable("a", a)
 	return op.done(C.goggml_op_sqrt_inplace(op.arena, a.ptr()))
 }
 
 // LogInPlace is [Context.Log], in place. C: ggml_log_inplace.
 func (c *Context) LogInPlace(a *Tensor) *Tensor {
 	op := c.elementwise("log_inplace", a)
+	op.writable("a", a)
 	return op.done(C.goggml_op_log_inplace(op.arena, a.ptr()))
 }
 
 // SinInPlace is [Context.Sin], in place. C: ggml_sin_inplace.
 func (c *Context) SinInPlace(a *Tensor) *Tensor {
 	op := c.elementwise("sin_inplace", a)
+	op.writable("a", a)
 	return op.done(C.goggml_op_sin_inplace(op.arena, a.ptr()))
 }
 
 // CosInPlace is [Context.Cos], in place. C: ggml_cos_inplace.
 func (c *Context) CosInPlace(a *Tensor) *Tensor {
 	op := c.elementwise("cos_inplace", a)
+	op.writable("a", a)
 	return op.done(C.goggml_op_cos_inplace(op.arena, a.ptr()))
 }
 
@@ -201,6 +211,7 @@ func (c *Context) ScaleBiasInPlace(a *Tensor, s, b float32) *Tensor {
 // ClampInPlace is [Context.Clamp], in place. C: ggml_clamp_inplace.
 func (c *Context) ClampInPlace(a *Tensor, low, high float32) *Tensor {
 	op := c.clamp("clamp_inplace", a, low, high)
+	op.writable("a", a)
 	return op.done(C.goggml_op_clamp_inplace(op.arena, a.ptr(), C.float(low), C.float(high)))
 }
 
@@ -226,18 +237,21 @@ func (c *Context) SetInPlace(a, b *Tensor, strides [3]int64, offset int64) *Tens
 // NormInPlace is [Context.Norm], in place. C: ggml_norm_inplace.
 func (c *Context) NormInPlace(a *Tensor, eps float32) *Tensor {
 	op := c.normed("norm_inplace", a, eps)
+	op.writable("a", a)
 	return op.done(C.goggml_op_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }
 
 // RMSNormInPlace is [Context.RMSNorm], in place. C: ggml_rms_norm_inplace.
 func (c *Context) RMSNormInPlace(a *Tensor, eps float32) *Tensor {
 	op := c.normed("rms_norm_inplace", a, eps)
+	op.writable("a", a)
 	return op.done(C.goggml_op_rms_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }
 
 // L2NormInPlace is [Context.L2Norm], in place. C: ggml_l2_norm_inplace.
 func (c *Context) L2NormInPlace(a *Tensor, eps float32) *Tensor {
 	op := c.normed("l2_norm_inplace", a, eps)
+	op.writable("a", a)
 	return op.done(C.goggml_op_l2_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }
 

@@ -3,6 +3,8 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
+import "math"
+
 // Reshape returns a view of a with another shape of as many elements. a is
 // contiguous. One size may be -1: it is worked out from the others.
 // C: ggml_reshape_1d to ggml_reshape_4d; ggml_reshape with the shape of b.
@@ -136,32 +138,42 @@ func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 }
 
 // Copy writes a to b, converting its type, and returns a view of b. Both have
-// as many elements. From a quantised type only to F32; to one only from F32;
-// then the rows of both are contiguous, and a b that becomes quantised is so
-// itself.
+// as many elements. From a quantised type only to F32; to one only from F32,
+// and then with one ne0, contiguous rows of a, and a contiguous b.
 // C: ggml_cpy.
 func (c *Context) Copy(a, b *Tensor) *Tensor {
 	op := c.begin("cpy", a, b)
 	if op.arena != nil {
 		op.require(a.NumElements() == b.NumElements(), "a has %d elements, b has %d", a.NumElements(), b.NumElements())
 		op.convertible(a, b.typ)
-		op.blocks(a, b)
+		op.copyBlocks(a, b)
 	}
+	op.writable("b", b)
 	return op.done(C.goggml_op_cpy(op.arena, a.ptr(), b.ptr()))
 }
 
-// blocks demands the layouts in which the CPU copies blocks of a quantised type.
-func (op *opCall) blocks(a, b *Tensor) {
-	if a.typ.Quantized() {
-		op.denseRows("a", a)
-	}
-	if a.typ.Quantized() || b.typ.Quantized() {
+// copyBlocks demands of a copy from or to blocks what the CPU can do: in other
+// layouts it would stop, or write past the end of b.
+func (op *opCall) copyBlocks(a, b *Tensor) {
+	switch {
+	case op.arena == nil:
+	case a.typ == b.typ && a.typ.Quantized():
+		sameRows := a.ne == b.ne && a.adjacent() && b.adjacent()
+		ok := sameRows || !b.contiguous() || a.contiguous()
+		op.require(ok, "a must be contiguous, or have b's shape and contiguous rows")
+	case a.typ.Quantized():
 		op.denseRows("b", b)
-	}
-	if op.arena != nil && a.typ != b.typ && b.typ.Quantized() {
+		op.require(b.ne[0]%a.typ.BlockSize() == 0 || b.contiguous(), "b must be contiguous, or its ne0 a multiple of the block size %d", a.typ.BlockSize())
+		op.require(a.NumElements() < math.MaxUint32, "a has %d elements; the limit is %d", a.NumElements(), uint32(math.MaxUint32))
+	case b.typ.Quantized():
+		op.denseRows("a", a)
 		op.dense("b", b)
+		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
 	}
 }
+
+// contiguous is Contiguous for a tensor whose context is held.
+func (t *Tensor) contiguous() bool { return bool(C.ggml_is_contiguous(t.t)) }
 
 // convertible demands a conversion that the CPU has.
 func (op *opCall) convertible(a *Tensor, to Type) {
@@ -196,10 +208,11 @@ func (c *Context) Dup(a *Tensor) *Tensor {
 }
 
 // Repeat returns a repeated to a shape, each size of which is a multiple of
-// a's. a is F32, F16 or I32. C: ggml_repeat, ggml_repeat_4d.
+// a's. a is F32, F16 or I32, its rows are contiguous. C: ggml_repeat, ggml_repeat_4d.
 func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("repeat", a)
 	op.types("a", a, F32, F16, I32)
+	op.denseRows("a", a)
 	op.checkShape(a.typeOr(F32), shape)
 	ne := [4]int64{1, 1, 1, 1}
 	copy(ne[:], shape)
@@ -210,7 +223,7 @@ func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 }
 
 // RepeatBack sums the repetitions: it returns a tensor of b's shape, of which
-// a's shape is a repetition. Both are F32. C: ggml_repeat_back.
+// a's shape is a repetition. Both are F32; of b only the shape counts. C: ggml_repeat_back.
 func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 	op := c.begin("repeat_back", a, b)
 	op.types("a", a, F32)
@@ -265,7 +278,8 @@ func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int6
 		end += float64(b.ne[i+1]-1) * float64(s)
 	}
 	op.require(end <= 4*float64(a.NumElements()), "the part ends at byte %.0f, a has %d", end, 4*a.NumElements())
-	op.require(b.NumElements() <= a.NumElements(), "b is larger than a")
+	nb := [MaxDims]int64{4, strides[0], strides[1], strides[2]}
+	op.require(!overlaps(b.ne, nb, 4), "elements of the part share memory: with the shape %v the strides are too short", b.ne)
 	return op
 }
 
@@ -334,6 +348,7 @@ func (c *Context) SetRows(a, b, ids *Tensor) *Tensor {
 	op.types("ids", ids, I64, I32)
 	op.denseRows("a", a)
 	op.denseRows("b", b)
+	op.writable("a", a)
 	if op.arena != nil {
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
 		op.require(a.ne[2] == b.ne[2] && a.ne[3] == b.ne[3], "ne2 and ne3 of a and b must be equal")

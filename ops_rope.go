@@ -102,6 +102,9 @@ func (c *Context) rope(form C.enum_goggml_rope_form, a, pos, factors *Tensor, r 
 		op.rotated(a, r)
 		op.positions(a, pos, factors, r)
 	}
+	if form == C.GOGGML_ROPE_INPLACE {
+		op.writable("a", a)
+	}
 	return op.done(C.goggml_op_rope(op.arena, form, a.ptr(), pos.ptr(), factors.ptr(), r.c()))
 }
 
@@ -109,6 +112,7 @@ func (c *Context) rope(form C.enum_goggml_rope_form, a, pos, factors *Tensor, r 
 func (op *opCall) rotated(a *Tensor, r RoPE) {
 	head := a.ne[0]
 	op.require(head <= math.MaxInt32 && r.TrainedCtx >= 0 && r.TrainedCtx <= math.MaxInt32, "ne0 is %d and the context of the training %d; neither may be above %d", head, r.TrainedCtx, math.MaxInt32)
+	op.require(head%2 == 0, "ne0 is %d; it must be even", head)
 	op.require(r.Dims > 0 && r.Dims%2 == 0 && int64(r.Dims) <= head, "%d dimensions are rotated; they must be even and at most ne0, which is %d", r.Dims, head)
 	op.require(r.Offset >= 0 && r.Offset%2 == 0 && int64(r.Offset) <= head-int64(r.Dims), "the offset is %d; it must be even, and at most ne0 less the %d rotated dimensions, which is %d", r.Offset, r.Dims, head-int64(r.Dims))
 	if r.Mode == RoPEVision {
@@ -147,7 +151,7 @@ func (op *opCall) positions(a, pos, factors *Tensor, r RoPE) {
 //
 // In the modes with sections pos is [4·tokens]: all positions of the first
 // kind, then all of the second, …. factors divide the frequencies of the pairs,
-// which are dims in RoPEVision. a is F32 or F16.
+// which are dims in RoPEVision. a is F32 or F16, n is even.
 // C: ggml_rope_ext, ggml_rope_multi, ggml_rope.
 func (c *Context) RoPE(a, pos, factors *Tensor, r RoPE) *Tensor {
 	return c.rope(C.GOGGML_ROPE, a, pos, factors, r)

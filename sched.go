@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -163,6 +164,12 @@ type leaseHolder struct {
 	lease *lease
 	graph weak.Pointer[Graph]
 
+	plan    C.uint64_t // of the memory at present, see goggml_graph_plan; 0 for none
+	next    C.uint64_t // of the graph that is being allocated
+	fault   error      // why the allocator can be used no more
+	refusal error      // the failure of an allocation that leaves the allocator usable
+	limit   int        // of tensors in a graph; 0 for none
+
 	measure func() []memoryUse // what the allocator holds
 	uses    atomic.Pointer[[]memoryUse]
 }
@@ -201,15 +208,22 @@ func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator
 	unpin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.fault != nil {
+		return g.errorf(op, ErrBroken, "the allocator is broken by an earlier failure: %v; make another one", s.fault)
+	}
 	s.end()
 	if unpin, err = g.check(op, devices, checkBuilt); err != nil {
 		return err
 	}
 	defer unpin()
+	if s.limit > 0 && int(C.goggml_graph_tensors(g.g, C.size_t(s.limit))) > s.limit {
+		return g.errorf(op, nil, "with its leaves it has more than %d tensors; make the scheduler with a larger GraphSize", s.limit)
+	}
 	l, err := openLease(g, allocator, owner)
 	if err != nil {
 		return err
 	}
+	s.next = C.goggml_graph_plan(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)))
 	r := f()
 	if s.measure != nil { // an optimizer measures itself
 		uses := s.measure()
@@ -217,8 +231,12 @@ func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator
 	}
 	err = guardError(r.error)
 	switch {
+	case s.refusal != nil:
+		err = g.errorf(op, s.refusal, "%v", s.refusal)
+		s.refusal = nil
 	case err != nil:
-		err = g.errorf(op, nil, "%v", err)
+		s.fault = err
+		err = g.errorf(op, ErrBroken, "%v", err)
 	case r.value == 0:
 		err = g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
 	}
@@ -234,6 +252,26 @@ func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator
 	s.lease, s.graph = l, weak.Make(g)
 	l.set(leaseRuns)
 	return nil
+}
+
+// replan reserves memory unless the last plan suits the graph. The library would
+// take its last one for any graph with as many nodes, and looks only at some of
+// the tensors whether it fits.
+func (s *leaseHolder) replan(reserve func() C.goggml_int) C.goggml_int {
+	if s.plan != 0 && s.plan == s.next {
+		return C.goggml_int{value: 1}
+	}
+	s.plan = 0
+	r := reserve()
+	if r.error == nil && r.value != 0 {
+		s.plan = s.next
+	}
+	return r
+}
+
+func (s *leaseHolder) refuse(err error) C.goggml_int {
+	s.refusal = err
+	return C.goggml_int{}
 }
 
 // A GraphAllocator gives memory to the tensors of a graph, and reuses that of
@@ -298,19 +336,30 @@ func (a *GraphAllocator) Close() error {
 // Reserve makes room for a graph without allocating it: do so for the largest
 // one, and no later Alloc takes more memory. C: ggml_gallocr_reserve.
 func (a *GraphAllocator) Reserve(g *Graph) error {
-	return a.with(g, reserveOnly, func() C.goggml_int { return C.goggml_gallocr_reserve(a.a, g.g) })
+	return a.with(g, reserveOnly, func() C.goggml_int {
+		a.current.plan = 0 // which may be one with a placement
+		return a.reserve(g)
+	})
 }
 
 // Alloc gives memory to the graph's tensors that have none. With several buffer
 // types a graph like it has been reserved. C: ggml_gallocr_alloc_graph.
 func (a *GraphAllocator) Alloc(g *Graph) error {
 	return a.with(g, forCompute, func() C.goggml_int {
-		r := C.goggml_gallocr_alloc(a.a, g.g)
-		if r.error == nil && r.value == 0 && len(a.types) > 1 {
-			r.error = C.CString("the graph is not like the one that was reserved; call Reserve or ReserveIn with it first")
+		if len(a.types) > 1 && a.current.plan != a.current.next {
+			return a.current.refuse(errNotReserved)
 		}
-		return r
+		if r := a.reserve(g); r.error != nil || r.value == 0 {
+			return r
+		}
+		return C.goggml_gallocr_alloc(a.a, g.g)
 	})
+}
+
+var errNotReserved = errors.New("the graph is not like the one that was reserved; call Reserve or ReserveIn with it first")
+
+func (a *GraphAllocator) reserve(g *Graph) C.goggml_int {
+	return a.current.replan(func() C.goggml_int { return C.goggml_gallocr_reserve(a.a, g.g) })
 }
 
 func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error {
@@ -349,7 +398,7 @@ type Scheduler struct {
 
 // SchedulerOptions are the settings of a scheduler; the zero value is usual.
 type SchedulerOptions struct {
-	GraphSize  int  // largest number of nodes, 0 for 8192
+	GraphSize  int  // largest number of nodes and leaves, 0 for 8192
 	Parallel   bool // overlap computes of several copies of the inputs
 	OffloadOps bool // let a GPU compute with weights in system memory
 }
@@ -363,6 +412,9 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	if o.GraphSize <= 0 {
 		o.GraphSize = 8192
 	}
+	if o.GraphSize > maxGraph {
+		return nil, fmt.Errorf("ggml: scheduler: the graph size is %d; the limit is %d", o.GraphSize, maxGraph)
+	}
 	list := make([]C.ggml_backend_t, len(backends))
 	parents := make([]*handle, len(backends))
 	for i, b := range backends {
@@ -372,7 +424,7 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	if err != nil {
 		return nil, fmt.Errorf("ggml: scheduler: %w", err)
 	}
-	s := &Scheduler{s: cs, options: o, backends: backends, current: &leaseHolder{}, callbacks: &schedCallbacks{}, sources: &schedSources{}}
+	s := &Scheduler{s: cs, options: o, backends: backends, current: &leaseHolder{limit: o.GraphSize}, callbacks: &schedCallbacks{}, sources: &schedSources{}}
 	s.callbacks.id = schedCallbackTable.add(s.callbacks)
 	current, id, sources := s.current, s.callbacks.id, s.sources
 	current.measure = func() []memoryUse {
@@ -398,10 +450,14 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	return s, nil
 }
 
+// newSched makes room for twice the largest graph: its hash table then never
+// overflows, and is faster.
 func (o *SchedulerOptions) newSched(backends []C.ggml_backend_t) (C.ggml_backend_sched_t, error) {
-	r := C.goggml_sched_new(&backends[0], nil, C.int(len(backends)), C.size_t(o.GraphSize), C.bool(o.Parallel), C.bool(o.OffloadOps))
+	r := C.goggml_sched_new(&backends[0], nil, C.int(len(backends)), C.size_t(2*o.GraphSize), C.bool(o.Parallel), C.bool(o.OffloadOps))
 	return C.ggml_backend_sched_t(r.value), guardError(r.error)
 }
+
+const maxGraph = 1 << 28 // nodes and leaves of a scheduler's
 
 func checkBackends(backends []*Backend) error {
 	if len(backends) == 0 {
@@ -432,13 +488,31 @@ func (s *Scheduler) Close() error {
 // Reserve makes room for a graph without allocating it: do so for the largest
 // one, and no later Alloc takes more memory. C: ggml_backend_sched_reserve.
 func (s *Scheduler) Reserve(g *Graph) error {
-	return s.allocate(g, reserveOnly, func() C.goggml_int { return C.goggml_sched_reserve(s.s, g.g) })
+	return s.allocate(g, reserveOnly, func() C.goggml_int { return s.reserve(g) })
 }
 
 // Alloc gives memory to the graph's tensors that have none, in place of the
 // graph before. C: ggml_backend_sched_reset, ggml_backend_sched_alloc_graph.
 func (s *Scheduler) Alloc(g *Graph) error {
-	return s.allocate(g, forCompute, func() C.goggml_int { return C.goggml_sched_alloc(s.s, g.g) })
+	return s.allocate(g, forCompute, func() C.goggml_int {
+		before := s.current.measure()
+		if r := s.reserve(g); r.error != nil || r.value == 0 {
+			return r
+		}
+		s.callbacks.reserved(before, s.current.measure())
+		return s.sources.keep(g, func() C.goggml_int { return C.goggml_sched_alloc(s.s, g.g) })
+	})
+}
+
+// reserve makes room, and keeps what assign has set.
+func (s *Scheduler) reserve(g *Graph) C.goggml_int {
+	return s.current.replan(func() C.goggml_int {
+		r := s.sources.keep(g, func() C.goggml_int { return C.goggml_sched_reserve(s.s, g.g) })
+		if r.error == nil {
+			r.error = s.assign(s.s, g)
+		}
+		return r
+	})
 }
 
 func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
@@ -453,16 +527,20 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 		if e := s.assign(s.s, g); e != nil {
 			return C.goggml_int{error: e}
 		}
-		r := s.sources.keep(g, f)
+		r := f()
 		if err := s.callbacks.failure(); err != nil && r.error == nil {
-			return C.goggml_int{error: C.CString("the callback: " + err.Error())}
+			return s.current.refuse(fmt.Errorf("the callback: %w", err))
 		}
 		return r
 	})
 }
 
-// assign puts nodes on the backends where they have to be.
+// assign puts tensors on the backends where they have to be.
 func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
+	cpu := s.backends[len(s.backends)-1]
+	if e := C.goggml_sched_place_leaves(sched, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), cpu.b); e != nil {
+		return e
+	}
 	for _, a := range s.assigned {
 		if e := C.goggml_sched_set_tensor_backend(sched, a.tensor.t, a.backend.b); e != nil {
 			return e

@@ -45,20 +45,12 @@ func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tens
 }
 
 // SetReallocCallback lets f know when the memory that the scheduler has does
-// not suffice for a graph, and is taken anew: because ops run on other backends
-// than before, or because the graph is larger. Reserve for the largest graph
-// avoids that. A scheduler of one backend does not tell. Alloc and Reserve call
-// f, which must not use the scheduler; a panic is their error. Nil ends it.
-// C: ggml_backend_sched_set_realloc_callback.
+// not suffice for a graph, and Alloc takes more: sizeChanged is true then, and
+// backendsChanged when a backend had none before. Reserve for the largest graph
+// avoids that. f must not use the scheduler; a panic is the error of Alloc. Nil
+// ends it. C: ggml_backend_sched_set_realloc_callback.
 func (s *Scheduler) SetReallocCallback(f func(backendsChanged, sizeChanged bool)) error {
-	return s.setCallbacks(func(c *schedCallbacks) {
-		c.realloc = f
-		id := C.uintptr_t(c.id)
-		if f == nil {
-			id = 0
-		}
-		C.goggml_sched_set_realloc(s.s, id)
-	})
+	return s.setCallbacks(func(c *schedCallbacks) { c.realloc = f })
 }
 
 func (s *Scheduler) setCallbacks(f func(c *schedCallbacks)) error {
@@ -161,16 +153,22 @@ func (c *schedCallbacks) fail(err error, node *Tensor) {
 	}
 }
 
-//export goggmlSchedRealloc
-func goggmlSchedRealloc(id C.uintptr_t, backends, size C.bool) {
-	c := schedCallbackTable.find(uintptr(id))
-	if c == nil || c.realloc == nil || c.err != nil {
+// reserved tells the callback what the reserve for a graph has changed.
+func (c *schedCallbacks) reserved(before, after []memoryUse) {
+	if c.realloc == nil {
 		return
 	}
-	c.err = protect(func() error {
-		c.realloc(bool(backends), bool(size))
-		return nil
-	})
+	var backends, size bool
+	for i := range after {
+		size = size || after[i].bytes > before[i].bytes
+		backends = backends || before[i].bytes == 0 && after[i].bytes > 0
+	}
+	if size {
+		c.err = protect(func() error {
+			c.realloc(backends, size)
+			return nil
+		})
+	}
 }
 
 // keepCustom assigns the nodes that a function of this process computes to the

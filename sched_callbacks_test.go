@@ -134,7 +134,8 @@ func TestEvalCallbackFailure(t *testing.T) {
 // The scheduler says when it takes more memory, and Reserve prevents that.
 func TestReallocCallback(t *testing.T) {
 	small, _ := steps(t, 2)
-	large, _ := steps(t, 200)
+	_, x := steps(t, 1)
+	large := x.Context().NewGraph(x.Context().Repeat(x, 4, 1000))
 	s := scheduler(t, cpuBackend(t, 1), cpuBackend(t, 1))
 	var grown int
 	require.NoError(t, s.SetReallocCallback(func(backends, size bool) {
@@ -148,8 +149,11 @@ func TestReallocCallback(t *testing.T) {
 	require.Greater(t, grown, before)
 	before = grown
 	require.NoError(t, s.Alloc(large))
+	require.NoError(t, s.Alloc(small))
+	require.NoError(t, s.Alloc(large))
 	require.Equal(t, before, grown)
 
+	require.NoError(t, s.Reset())
 	other := scheduler(t, cpuBackend(t, 1), cpuBackend(t, 1))
 	require.NoError(t, other.Reserve(small))
 	require.NoError(t, other.SetReallocCallback(func(bool, bool) { panic("no") }))

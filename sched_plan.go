@@ -53,7 +53,9 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 		if e := s.assign(scratch, g); e != nil {
 			return C.goggml_int{error: e}
 		}
-		return C.goggml_int{value: 1, error: C.goggml_sched_measure(scratch, g.g, unsafe.SliceData(sizes))}
+		return s.sources.keep(g, func() C.goggml_int {
+			return C.goggml_int{value: 1, error: C.goggml_sched_measure(scratch, g.g, unsafe.SliceData(sizes))}
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -75,6 +77,6 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 // graph before is not allocated any more. C: ggml_backend_sched_split_graph.
 func (s *Scheduler) Split(g *Graph) error {
 	return s.allocate(g, reserveOnly, func() C.goggml_int {
-		return C.goggml_int{value: 1, error: C.goggml_sched_split(s.s, g.g)}
+		return s.sources.keep(g, func() C.goggml_int { return C.goggml_int{value: 1, error: C.goggml_sched_split(s.s, g.g)} })
 	})
 }

@@ -2,6 +2,7 @@
 
 #include "backend.h"
 #include "threads.h"
+#include "graph.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -151,6 +152,30 @@ goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t
 
 goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
 	GUARDED(goggml_int, ggml_backend_sched_reserve(sched, graph))
+}
+
+static void goggml_place_leaf(ggml_backend_sched_t sched, struct ggml_tensor *t, ggml_backend_t backend) {
+	if (t != NULL && t->op == GGML_OP_NONE && t->data == NULL) {
+		ggml_backend_sched_set_tensor_backend(sched, t, backend);
+	}
+}
+
+static void goggml_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend) {
+	for (int i = 0; i < n_leaves; i++) {
+		goggml_place_leaf(sched, leaves[i], backend);
+	}
+	int n = ggml_graph_n_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		struct ggml_tensor *node = ggml_graph_node(graph, i);
+		if (goggml_is_layout_op(node)) {
+			goggml_place_leaf(sched, node->src[0], backend);
+		}
+		goggml_place_leaf(sched, ggml_graph_get_grad_acc(graph, node), backend);
+	}
+}
+
+goggml_error goggml_sched_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend) {
+	GUARDED_VOID(goggml_place_leaves(sched, graph, leaves, n_leaves, backend))
 }
 
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {

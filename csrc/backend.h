@@ -42,6 +42,9 @@ goggml_int goggml_gallocr_alloc(ggml_gallocr_t allocator, struct ggml_cgraph *gr
 
 goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t *types, int n, size_t graph_size, bool parallel, bool op_offload);
 goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+// Chooses a backend for leaves without memory for which the library chooses none:
+// those that are used by views, or by nothing.
+goggml_error goggml_sched_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend);
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
 goggml_int goggml_sched_compute(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
 goggml_int goggml_sched_compute_async(ggml_backend_sched_t sched, struct ggml_cgraph *graph);

@@ -4,20 +4,12 @@
 
 extern bool goggmlSchedEval(uintptr_t id, struct ggml_tensor *node, bool ask);
 extern bool goggmlSchedCopy(uintptr_t id, ggml_backend_t backend, struct ggml_tensor *src, struct ggml_tensor *dst, struct ggml_cgraph *graph);
-extern void goggmlSchedRealloc(uintptr_t id, bool backends, bool size);
 
 static bool goggml_on_eval(struct ggml_tensor *node, bool ask, void *id) {
 	struct goggml_frame *outer = goggml_bar();
 	bool yes = goggmlSchedEval((uintptr_t)id, node, ask);
 	goggml_unbar(outer);
 	return yes;
-}
-
-static void goggml_on_realloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph, bool backends, bool size, void *id) {
-	(void)sched, (void)graph;
-	struct goggml_frame *outer = goggml_bar();
-	goggmlSchedRealloc((uintptr_t)id, backends, size);
-	goggml_unbar(outer);
 }
 
 static bool goggml_on_copy(ggml_backend_t backend, const struct ggml_tensor *src, struct ggml_tensor *dst, struct ggml_cgraph *graph, void *id) {
@@ -37,8 +29,4 @@ goggml_error goggml_copy_part(ggml_backend_t backend, const struct ggml_tensor *
 
 void goggml_sched_set_eval(ggml_backend_sched_t sched, uintptr_t id) {
 	ggml_backend_sched_set_eval_callback(sched, id ? goggml_on_eval : NULL, (void *)id);
-}
-
-void goggml_sched_set_realloc(ggml_backend_sched_t sched, uintptr_t id) {
-	ggml_backend_sched_set_realloc_callback(sched, id ? goggml_on_realloc : NULL, (void *)id);
 }

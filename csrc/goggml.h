@@ -12,6 +12,7 @@
 #include "precision.h"
 #include "types.h"
 #include "graph.h"
+#include "layout.h"
 #include "backend.h"
 #include "gguf_io.h"
 #include "opt.h"

@@ -117,13 +117,54 @@ int goggml_graph_admits(struct ggml_cgraph *graph, const struct ggml_tensor *ten
 	return GOGGML_ADMITTED;
 }
 
+// Nodes, and sources that are none, counted as often as they are used.
+static size_t goggml_graph_uses(struct ggml_cgraph *graph) {
+	int n = ggml_graph_n_nodes(graph);
+	size_t uses = (size_t)n;
+	for (int i = 0; i < n; i++) {
+		struct ggml_tensor *node = ggml_graph_node(graph, i);
+		for (int s = 0; s < GGML_MAX_SRC; s++) {
+			uses += node->src[s] != NULL && node->src[s]->op == GGML_OP_NONE;
+		}
+	}
+	return uses;
+}
+
+size_t goggml_graph_tensors(struct ggml_cgraph *graph, size_t limit) {
+	size_t uses = goggml_graph_uses(graph);
+	if (uses <= limit) {
+		return uses; // no need to be exact
+	}
+	size_t size = 4096;
+	while (size < 2 * uses) {
+		size *= 2;
+	}
+	goggml_walk walk = {calloc(size, sizeof *walk.seen), size - 1, malloc(uses * sizeof *walk.stack), 0};
+	if (walk.seen != NULL && walk.stack != NULL) {
+		int n = ggml_graph_n_nodes(graph);
+		for (int i = 0; i < n && walk.depth <= limit; i++) {
+			struct ggml_tensor *node = ggml_graph_node(graph, i);
+			goggml_enter(&walk, node);
+			for (int s = 0; s < GGML_MAX_SRC; s++) {
+				if (node->src[s] != NULL && node->src[s]->op == GGML_OP_NONE) {
+					goggml_enter(&walk, node->src[s]);
+				}
+			}
+		}
+		uses = walk.depth;
+	}
+	free(walk.seen);
+	free(walk.stack);
+	return uses;
+}
+
 goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs) {
 	// A rule of the backward pass makes fewer than 16 tensors.
 	size_t room = (size_t)(ggml_graph_n_nodes(graph) + 1) * GOGGML_OP_ROOM;
 	GUARDED_VOID(ggml_build_backward_expand(goggml_arena_room(tensors_arena, room), graph, grad_accs))
 }
 
-static bool goggml_is_layout_op(const struct ggml_tensor *t) {
+bool goggml_is_layout_op(const struct ggml_tensor *t) {
 	return t->op == GGML_OP_NONE || t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE ||
 		t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
 }
@@ -203,6 +244,8 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 		return goggml_param_f32(node, 1) != 0.0f || node->src[2] != NULL; // the bias of ALiBi, sinks
 	case GGML_OP_ROPE:
 		return node->op_params[15] != 0; // the offset, which the library's rule forgets
+	case GGML_OP_POOL_2D:
+		return node->src[0]->type != GGML_TYPE_F32;
 	case GGML_OP_ADD_ID:
 	case GGML_OP_ADD_REL_POS:
 	case GGML_OP_CLAMP:
@@ -268,6 +311,34 @@ const struct ggml_tensor *goggml_origin(const struct ggml_tensor *t) {
 		t = t->src[0];
 	}
 	return t;
+}
+
+bool goggml_passes_need(const struct ggml_tensor *node, int source) {
+	switch (node->op) {
+	case GGML_OP_UNARY:
+		return ggml_get_unary_op(node) != GGML_UNARY_OP_SGN && ggml_get_unary_op(node) != GGML_UNARY_OP_STEP;
+	case GGML_OP_IM2COL: // of the kernel only the shape counts
+	case GGML_OP_IM2COL_BACK:
+		return source != 0;
+	case GGML_OP_CPY: // what is overwritten
+	case GGML_OP_GET_ROWS:
+	case GGML_OP_GET_ROWS_BACK:
+	case GGML_OP_ROPE:
+		return source != 1;
+	default:
+		return true;
+	}
+}
+
+bool goggml_gives_gradient(const struct ggml_tensor *node, int source) {
+	switch (node->op) {
+	case GGML_OP_CROSS_ENTROPY_LOSS:
+	case GGML_OP_ROPE:
+	case GGML_OP_SOFT_MAX:
+		return source == 0;
+	default:
+		return goggml_passes_need(node, source);
+	}
 }
 
 bool goggml_works_in_place(const struct ggml_tensor *node) {
@@ -524,13 +595,17 @@ static void goggml_lease_add(goggml_lease *lease, struct ggml_tensor *t) {
 goggml_lease goggml_lease_open(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves) {
 	goggml_lease lease = {0};
 	int n = ggml_graph_n_nodes(graph);
-	lease.tensors = malloc(sizeof *lease.tensors * ((size_t)n * (1 + GGML_MAX_SRC) + n_leaves + 1));
+	lease.tensors = malloc(sizeof *lease.tensors * ((size_t)n * (2 + GGML_MAX_SRC) + n_leaves + 1));
 	for (int i = 0; lease.tensors != NULL && i < n_leaves; i++) {
 		goggml_lease_add(&lease, leaves[i]);
 	}
 	for (int i = 0; lease.tensors != NULL && i < n; i++) {
 		struct ggml_tensor *node = ggml_graph_node(graph, i);
 		goggml_lease_add(&lease, node);
+		struct ggml_tensor *grad = ggml_graph_get_grad_acc(graph, node);
+		if (grad != NULL && grad->op == GGML_OP_NONE) {
+			goggml_lease_add(&lease, grad);
+		}
 		for (int s = 0; s < GGML_MAX_SRC; s++) {
 			// A source that is a node itself has been added already.
 			struct ggml_tensor *src = node->src[s];
@@ -540,6 +615,77 @@ goggml_lease goggml_lease_open(struct ggml_cgraph *graph, struct ggml_tensor **l
 		}
 	}
 	return lease;
+}
+
+static uint64_t goggml_mix(uint64_t plan, uint64_t x) {
+	plan = (plan ^ x) * 0x9E3779B97F4A7C15u;
+	return plan ^ plan >> 29;
+}
+
+// Numbers for the tensors that need memory, in the order in which they come.
+typedef struct {
+	const struct ggml_tensor **keys; // a hash table
+	uint32_t *numbers;
+	size_t mask;
+	uint32_t count;
+} goggml_numbers;
+
+static uint32_t goggml_number(goggml_numbers *n, const struct ggml_tensor *t) {
+	size_t i = ((uintptr_t)t >> 4) * 0x9E3779B97F4A7C15u >> 16 & n->mask;
+	while (n->keys[i] != NULL && n->keys[i] != t) {
+		i = (i + 1) & n->mask;
+	}
+	if (n->keys[i] == NULL) {
+		n->keys[i] = t;
+		n->numbers[i] = ++n->count;
+	}
+	return n->numbers[i];
+}
+
+static uint64_t goggml_plan_tensor(uint64_t plan, goggml_numbers *n, const struct ggml_tensor *t) {
+	if (t == NULL || t->data != NULL) {
+		return goggml_mix(plan, t != NULL);
+	}
+	plan = goggml_mix(plan, 2 + goggml_number(n, t));
+	if (t->view_src != NULL) {
+		return goggml_plan_tensor(plan, n, t->view_src);
+	}
+	int32_t lasting = t->flags & (GGML_TENSOR_FLAG_INPUT | GGML_TENSOR_FLAG_OUTPUT);
+	return goggml_mix(plan, ggml_nbytes(t) << 4 ^ (uint64_t)lasting);
+}
+
+static uint64_t goggml_plan(goggml_numbers *numbers, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves) {
+	int n = ggml_graph_n_nodes(graph);
+	uint64_t plan = goggml_mix((uint64_t)n, (uint64_t)n_leaves);
+	for (int i = 0; i < n_leaves; i++) {
+		plan = goggml_plan_tensor(plan, numbers, leaves[i]);
+	}
+	for (int i = 0; i < n; i++) {
+		struct ggml_tensor *node = ggml_graph_node(graph, i);
+		plan = goggml_mix(goggml_plan_tensor(plan, numbers, node), node->op);
+		plan = goggml_plan_tensor(plan, numbers, ggml_graph_get_grad_acc(graph, node));
+		for (int s = 0; s < GGML_MAX_SRC; s++) {
+			if (node->src[s] != NULL) {
+				plan = goggml_plan_tensor(plan, numbers, node->src[s]);
+			}
+		}
+	}
+	return plan | 1;
+}
+
+uint64_t goggml_graph_plan(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves) {
+	size_t bound = 4 * (goggml_graph_uses(graph) + (size_t)n_leaves), size = 64;
+	while (size < bound) {
+		size *= 2;
+	}
+	goggml_numbers numbers = {calloc(size, sizeof *numbers.keys), malloc(size * sizeof *numbers.numbers), size - 1, 0};
+	uint64_t plan = 0;
+	if (numbers.keys != NULL && numbers.numbers != NULL) {
+		plan = goggml_plan(&numbers, graph, leaves, n_leaves);
+	}
+	free(numbers.keys);
+	free(numbers.numbers);
+	return plan;
 }
 
 bool goggml_lease_concerns(const goggml_lease *lease, const goggml_arena *arena) {

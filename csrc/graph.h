@@ -26,6 +26,10 @@ goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgra
 // Sets the gradient of the loss to 1, other accumulated gradients to 0.
 goggml_error goggml_graph_reset(struct ggml_cgraph *graph);
 
+// Counts the tensors of the graph, leaves included; at most one more than the
+// limit.
+size_t goggml_graph_tensors(struct ggml_cgraph *graph, size_t limit);
+
 // What a graph needs for a backward pass.
 typedef struct {
 	struct ggml_tensor *loss; // NULL when there is none
@@ -33,8 +37,14 @@ typedef struct {
 } goggml_marks;
 
 goggml_marks goggml_graph_marks(struct ggml_cgraph *graph);
+// Tells whether the tensor is a leaf or a view: nothing is computed for it.
+bool goggml_is_layout_op(const struct ggml_tensor *t);
 // Tells whether the library is known to have no backward for the node's op.
 bool goggml_lacks_backward(const struct ggml_tensor *node);
+// Tells whether a node needs a gradient, for the library, because a source does.
+bool goggml_passes_need(const struct ggml_tensor *node, int source);
+// Tells whether the gradient of the node makes one of the source.
+bool goggml_gives_gradient(const struct ggml_tensor *node, int source);
 // Tells whether the op overwrites an operand.
 bool goggml_works_in_place(const struct ggml_tensor *node);
 
@@ -78,6 +88,9 @@ typedef struct {
 // Lists the tensors of the graph that have no memory yet; leaves are those that
 // no node uses. The list's tensors is NULL when there is no room for it.
 goggml_lease goggml_lease_open(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves);
+// A number that two graphs share, in practice, only when the same plan of memory
+// suits both; 0 when there is no memory to tell.
+uint64_t goggml_graph_plan(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves);
 // Tells whether one of them lies in the arena.
 bool goggml_lease_concerns(const goggml_lease *lease, const goggml_arena *arena);
 // Makes them unallocated again, and frees the list.
