@@ -6,7 +6,7 @@ GO ?= go
 # fail with it. The second part is what a build needs on systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune test lint api consumer bench interop clean distclean
+.PHONY: help vendor finetune test fuzz lint api consumer bench interop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ finetune: vendor ## train a small model, fine-tune it with LoRA and show what ch
 
 test: vendor lint ## check everything: lint, then all tests under the race detector
 	@$(setup) && $(GO) test -race ./...
+
+fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others), which takes minutes; the tests run a few hundred
+	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run TestPrograms ./internal/fuzz -programs $${PROGRAMS:-200000}
 
 lint: vendor ## gofmt, go vet, staticcheck, and the whole of ggml's API is bound
 	@unformatted=$$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +); \

@@ -1,0 +1,86 @@
+package fuzz
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+var (
+	programs = flag.Uint64("programs", 300, "how many random programs to run")
+	first    = flag.Uint64("first", 1, "the seed of the first")
+	kindName = flag.String("kind", "", "run programs of one kind only")
+	replay   = flag.Uint64("replay", 0, "the seed of one program to run in this process, with its steps")
+)
+
+// workerPlan makes this test binary a worker: it holds the plan.
+const workerPlan = "GOGGML_FUZZ_WORKER"
+
+func TestMain(m *testing.M) {
+	// What the programs do wrong is logged, too.
+	ggml.SetLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	var p Plan
+	if text := os.Getenv(workerPlan); text != "" {
+		_, err := fmt.Sscanf(text, "%d %d %d %d %q", &p.First, &p.Programs, &p.Warmup, &p.Growth, &p.Kind)
+		if err == nil {
+			err = Work(p, os.Stdout)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func command(p Plan) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	// Threads that wait must not take the time of those that compute.
+	cmd.Env = append(os.Environ(), "OMP_WAIT_POLICY=passive", "GOTRACEBACK=single", fmt.Sprintf("%s=%d %d %d %d %q", workerPlan, p.First, p.Programs, p.Warmup, p.Growth, p.Kind))
+	return cmd
+}
+
+// Random programs end neither the process nor in a wrong result.
+func TestPrograms(t *testing.T) {
+	if *replay != 0 {
+		m, err := NewMachine()
+		require.NoError(t, err)
+		defer m.Close()
+		m.Kind = *kindName
+		require.NoError(t, Run(m, *replay, os.Stderr))
+		return
+	}
+	p := Plan{First: *first, Programs: *programs, Kind: *kindName, Hang: time.Minute}
+	if p.Programs > 10_000 && runtime.GOOS == "linux" {
+		p.Warmup, p.Growth = p.Programs/5, 32<<20
+	}
+	start := time.Now()
+	faults := Campaign(p, command, t.Logf)
+	t.Logf("%d programs in %v", p.Programs, time.Since(start))
+	require.Empty(t, faults, "run one again by: go test ./internal/fuzz -run TestPrograms -replay SEED\n%s", strings.Join(faults, "\n"))
+}
+
+// A new op cannot be forgotten.
+func TestGenerators(t *testing.T) {
+	for i := range contextType.NumMethod() {
+		if m := contextType.Method(i); isOp(m) {
+			require.Contains(t, generators, m.Name, "add a generator of its arguments to ops.go")
+		}
+	}
+	for _, name := range opNames {
+		_, ok := contextType.MethodByName(name)
+		require.True(t, ok, "there is no op %s any more", name)
+	}
+}

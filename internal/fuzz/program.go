@@ -1,0 +1,259 @@
+package fuzz
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+// A program is one random use of the package.
+type program struct {
+	*rand.Rand
+	machine *Machine
+	trace   io.Writer // nil for none
+
+	leaves *ggml.Context // of tensors with data
+	c      *ggml.Context // of ops
+	trial  *ggml.Context // of ops that may fail
+	pool   []*ggml.Tensor
+	data   []leaf
+	guards []*ggml.Tensor // beside the others in memory, never written
+
+	width    int64 // most elements of a row
+	wildData bool  // any numbers, NaN too
+	huge     bool  // too much to compute
+	training bool
+	aliased  bool // an op reads what it writes, and threads come first or last
+
+	used map[string]bool // ops that were accepted
+}
+
+var errCustom = errors.New("a custom op failed")
+
+// A Fault is what must not happen, in a program that did not end the process.
+type Fault struct {
+	Seed uint64
+	Err  error
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("program %d: %v", f.Seed, f.Err) }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Run runs the program of a seed. trace (may be nil) gets its steps, each
+// before it is done.
+func Run(m *Machine, seed uint64, trace io.Writer) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &Fault{seed, fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+		}
+	}()
+	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	p := &program{Rand: r, machine: m, trace: trace, used: map[string]bool{}}
+	kind := p.kind()
+	p.note("a program of %s", kind.name)
+	if err := kind.run(p); err != nil {
+		return &Fault{seed, err}
+	}
+	m.Stats.Programs++
+	return nil
+}
+
+type kind struct {
+	name  string
+	share int // of 100 programs
+	run   func(p *program) error
+}
+
+var kinds []kind
+
+func init() {
+	kinds = []kind{
+		{"single", 20, (*program).runSingle},
+		{"ops", 60, (*program).runOps},
+		{"training", 20, (*program).runTraining},
+	}
+}
+
+func (p *program) kind() kind {
+	i := p.IntN(100)
+	for _, k := range kinds {
+		if k.name == p.machine.Kind {
+			return k
+		}
+	}
+	for _, k := range kinds {
+		if i -= k.share; i < 0 {
+			return k
+		}
+	}
+	panic("the shares are not 100")
+}
+
+func (p *program) note(format string, args ...any) {
+	if p.trace != nil {
+		fmt.Fprintf(p.trace, format+"\n", args...)
+	}
+}
+
+func (p *program) keep(t *ggml.Tensor) *ggml.Tensor {
+	p.pool = append(p.pool, t)
+	return t
+}
+
+func (p *program) open() {
+	p.leaves, p.c, p.trial = ggml.NewContext(), ggml.NewContext(), ggml.NewContext()
+	p.width = []int64{4, 20, 70, 300}[p.IntN(4)]
+}
+
+func (p *program) close() {
+	p.trial.Close()
+	p.c.Close()
+	p.leaves.Close()
+}
+
+// build calls n random ops.
+func (p *program) build(n int, names []string) {
+	for range n {
+		name := names[p.IntN(len(names))]
+		method, _ := contextType.MethodByName(name)
+		args := p.args(name, method)
+		p.call(method, args)
+	}
+}
+
+// args draws the arguments of an op: mostly what it takes, sometimes with one
+// other, seldom just any.
+func (p *program) args(name string, method reflect.Method) []reflect.Value {
+	if p.IntN(16) == 0 {
+		return p.wildArgs(method)
+	}
+	var args []reflect.Value
+	for i, a := range generators[name](p) {
+		if a == nil { // a nil function, or whatever has that type
+			args = append(args, reflect.Zero(argType(method, i)))
+			continue
+		}
+		args = append(args, reflect.ValueOf(a))
+	}
+	if p.IntN(8) == 0 && len(args) > 0 {
+		i := p.IntN(len(args))
+		args[i] = p.wild(argType(method, i))
+	}
+	return args
+}
+
+func argType(m reflect.Method, i int) reflect.Type {
+	t := m.Type
+	if t.IsVariadic() && i+1 >= t.NumIn()-1 {
+		return t.In(t.NumIn() - 1).Elem()
+	}
+	return t.In(i + 1)
+}
+
+// call calls an op, first in a context of its own, so that the others go on
+// when it is refused.
+func (p *program) call(method reflect.Method, args []reflect.Value) {
+	p.note("try %s", describe(method.Name, args))
+	p.invoke(p.trial, method, args)
+	if err := p.trial.Err(); err != nil {
+		p.note("  %v", err)
+		p.machine.Stats.refused(method.Name, err)
+		p.trial.Close()
+		p.trial = ggml.NewContext()
+		if p.IntN(200) > 0 { // or it fails, and so does all that follows
+			return
+		}
+	}
+	if p.leaves.Err() != nil {
+		return // the arguments are made up of failures
+	}
+	p.guards = append(p.guards, p.c.NewTensor(ggml.F32, guardSize))
+	p.aliased = p.aliased || aliased(method.Name, args)
+	t := p.invoke(p.c, method, args)
+	if p.c.Err() != nil {
+		return
+	}
+	p.used[method.Name] = true
+	p.note("t%d = %s", len(p.pool), describe(method.Name, args))
+	p.keep(t)
+	if t.Op() == "none" { // a leaf
+		p.fill(t.SetInput())
+	}
+}
+
+func (p *program) invoke(c *ggml.Context, method reflect.Method, args []reflect.Value) *ggml.Tensor {
+	return method.Func.Call(append([]reflect.Value{reflect.ValueOf(c)}, args...))[0].Interface().(*ggml.Tensor)
+}
+
+// aliased tells whether an op writes an operand that shares memory with
+// another one.
+func aliased(name string, args []reflect.Value) bool {
+	target := 0
+	switch {
+	case name == "Copy":
+		target = 1
+	case name == "SetRows", strings.HasSuffix(name, "InPlace"), strings.HasPrefix(name, "OptStep"):
+	default:
+		return false
+	}
+	written := root(args[target])
+	for i, a := range args {
+		if i != target && written != nil && written.Is(root(a)) {
+			return true
+		}
+	}
+	return false
+}
+
+// root is the tensor whose memory an argument has.
+func root(a reflect.Value) *ggml.Tensor {
+	t, ok := a.Interface().(*ggml.Tensor)
+	if !ok || t == nil {
+		return nil
+	}
+	if t.IsView() {
+		return t.ViewSource()
+	}
+	return t
+}
+
+func describe(name string, args []reflect.Value) string {
+	var s []string
+	for _, a := range args {
+		if t, ok := a.Interface().(*ggml.Tensor); ok && t != nil {
+			s = append(s, fmt.Sprintf("%v%v strides [%d %d %d %d] of %s", t.Type(), dims(t), t.Stride(0), t.Stride(1), t.Stride(2), t.Stride(3), t.Op()))
+			continue
+		}
+		s = append(s, fmt.Sprintf("%v", a))
+	}
+	return name + "(" + strings.Join(s, ", ") + ")"
+}
+
+// runSingle computes one op, which a failure so names.
+func (p *program) runSingle() error {
+	p.open()
+	defer p.close()
+	p.build(1, opNames)
+	return p.compute()
+}
+
+func (p *program) runOps() error {
+	p.open()
+	defer p.close()
+	p.wildData = p.IntN(4) == 0
+	names := opNames
+	if p.IntN(4) == 0 { // a few ops, often
+		names = nil
+		for range 4 {
+			names = append(names, opNames[p.IntN(len(opNames))])
+		}
+	}
+	p.build(1+p.IntN(12), names)
+	return p.compute()
+}

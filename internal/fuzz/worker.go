@@ -1,0 +1,201 @@
+package fuzz
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/goggml/ggml"
+)
+
+// A Plan is what a campaign runs.
+type Plan struct {
+	First    uint64 // seed of the first program
+	Programs uint64
+	Warmup   uint64        // programs until the memory is measured
+	Growth   int64         // bytes by which it may grow after that; 0 to not measure
+	Hang     time.Duration // of one program
+	Kind     string        // of the programs; "" for a mixture
+}
+
+// Work runs the programs of a plan in this process, and reports on w: a line
+// with the seed before each program, "fault" lines, and at the end one with
+// what was counted.
+func Work(p Plan, w io.Writer) error {
+	m, err := NewMachine()
+	if err != nil {
+		return err
+	}
+	defer func() { m.Close() }()
+	m.Kind = p.Kind
+	out := bufio.NewWriter(w)
+	var before int64
+	for i := range p.Programs {
+		if i == p.Warmup {
+			before = residentBytes()
+		}
+		fmt.Fprintf(out, "seed %d\n", p.First+i)
+		if err := out.Flush(); err != nil {
+			return err // nobody listens any more
+		}
+		if err := Run(m, p.First+i, nil); err != nil {
+			fmt.Fprintf(out, "fault %q\n", err)
+			if errors.Is(err, ggml.ErrBroken) { // one failure shall not make the next programs fail
+				if m, err = m.reopened(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if after := residentBytes(); p.Growth > 0 && before > 0 {
+		fmt.Fprintf(out, "memory %d %d\n", before, after)
+		if after-before > p.Growth {
+			fmt.Fprintf(out, "fault %q\n", fmt.Sprintf("the memory has grown by %d bytes, from %d", after-before, before))
+		}
+	}
+	fmt.Fprintf(out, "stats %q\n", m.Stats.String())
+	return out.Flush()
+}
+
+// residentBytes is the memory of the process, 0 where it cannot be told.
+func residentBytes() int64 {
+	debug.FreeOSMemory()
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// Campaign runs a plan in subprocesses, one after the other, which command
+// makes: the next goes on when one has died. It gives what went wrong.
+func Campaign(p Plan, command func(p Plan) *exec.Cmd, log func(format string, args ...any)) (faults []string) {
+	const enough = 60
+	for p.Programs > 0 && len(faults) < enough {
+		w := worker{plan: p, log: log, last: p.First}
+		died := w.run(command(p))
+		faults = append(faults, w.faults...)
+		if died == "" {
+			break
+		}
+		faults = append(faults, fmt.Sprintf("program %d: the process %s", w.last, died))
+		log("%s", faults[len(faults)-1])
+		p.Programs -= w.last + 1 - p.First
+		p.First = w.last + 1
+	}
+	return faults
+}
+
+// A worker is one subprocess.
+type worker struct {
+	plan   Plan
+	log    func(format string, args ...any)
+	faults []string
+
+	mu    sync.Mutex
+	last  uint64 // seed of the program that runs
+	since time.Time
+}
+
+// run tells how the process died, "" when it did not.
+func (w *worker) run(cmd *exec.Cmd) (died string) {
+	stderr := &tail{}
+	cmd.Stderr = stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err.Error()
+	}
+	w.since = time.Now()
+	if err := cmd.Start(); err != nil {
+		return err.Error()
+	}
+	done := make(chan struct{})
+	go w.watch(cmd, done)
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		w.line(lines.Text())
+	}
+	err = cmd.Wait()
+	close(done)
+	if err == nil && w.last+1 == w.plan.First+w.plan.Programs {
+		return ""
+	}
+	return fmt.Sprintf("died: %v\n%s", err, stderr)
+}
+
+func (w *worker) line(text string) {
+	what, rest, _ := strings.Cut(text, " ")
+	switch what {
+	case "seed":
+		n, _ := strconv.ParseUint(rest, 10, 64)
+		w.mu.Lock()
+		w.last, w.since = n, time.Now()
+		w.mu.Unlock()
+	case "fault":
+		fault, _ := strconv.Unquote(rest)
+		w.faults = append(w.faults, fault)
+		w.log("%s", fault)
+	case "stats":
+		stats, _ := strconv.Unquote(rest)
+		w.log("%s", stats)
+	default:
+		w.log("%s", text)
+	}
+}
+
+// watch ends a process that hangs, with the stacks of its goroutines.
+func (w *worker) watch(cmd *exec.Cmd, done chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Second):
+		}
+		w.mu.Lock()
+		hangs := time.Since(w.since) > w.plan.Hang
+		w.mu.Unlock()
+		if !hangs {
+			continue
+		}
+		cmd.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			cmd.Process.Kill()
+		}
+		return
+	}
+}
+
+// A tail keeps the start and the end of what a process wrote.
+type tail struct {
+	head, rest bytes.Buffer
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	const limit = 2 << 10
+	room := min(len(b), limit-t.head.Len())
+	t.head.Write(b[:room])
+	t.rest.Write(b[room:])
+	if extra := t.rest.Len() - limit; extra > 0 {
+		t.rest.Next(extra)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string { return t.head.String() + t.rest.String() }
