@@ -62,7 +62,7 @@ func TestLayoutErrors(t *testing.T) {
 func TestUntrainable(t *testing.T) {
 	param := func(c *ctx, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...).SetParam() }
 	for want, f := range map[string]func(c *ctx) *ggml.Tensor{
-		"operand 1 is trained, but this op has no backward for it": func(c *ctx) *ggml.Tensor { return c.Copy(c.Sqr(param(c, 4)), param(c, 4)) },
+		"the parameter is overwritten by the copy": func(c *ctx) *ggml.Tensor { return c.Copy(c.Sqr(param(c, 4)), param(c, 4)) },
 		"operand 2 is trained, but this op has no backward for it": func(c *ctx) *ggml.Tensor {
 			return c.RoPE(param(c, 4, 1, 1), c.NewTensor(ggml.I32, 1), param(c, 2), ggml.RoPE{Dims: 4, FreqBase: 1, FreqScale: 1})
 		},

@@ -41,6 +41,7 @@ func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 		op.require(quantized || a.typ == F16 || a.typ == BF16, "a has type %v; it must be f16, bf16 or quantised", a.typ)
 		op.require(t == F32 || t == a.typ && !quantized || quantized && (t == F16 || t == BF16 || t.storable()), "the sum of %v and f32 cannot have type %v; use f32 and Cast", a.typ, t)
 		op.sameShape(a, b)
+		op.checkShape(t, a.ne[:])
 	}
 	return op.done(C.goggml_op_add_cast(op.arena, a.ptr(), b.ptr(), C.goggml_type(t)))
 }

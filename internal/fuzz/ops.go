@@ -134,7 +134,7 @@ func binaryOps() {
 	family(func(p *program) []any {
 		a := p.anyDense(weights[1:])
 		ne := dims(a)
-		return list{a, p.dense(f32, ne[:]...)}
+		return list{a, p.dense(f32, ne[:]...), []ggml.Type{ggml.F32, a.Type()}[p.IntN(2)]}
 	}, "AddCast")
 	family(func(p *program) []any {
 		n, used, tokens, experts := p.size(p.width), p.size(4), p.size(4), p.size(6)
@@ -461,15 +461,15 @@ func convolutions() {
 		grad := p.dense(f32, kernel.Dim(0)*kernel.Dim(1)*kernel.Dim(2), max(1, positions(0)), max(1, positions(1)), ne[3])
 		return list{grad, kernel, ne, d[0], d[1]}
 	}, "Im2ColBack")
-	family(func(p *program) []any {
-		size := p.size(4)
-		return list{p.dense(halves, size+p.size(20)-1, p.size(4), p.size(3)), ggml.Pool(p.IntN(2)), int(size)}
-	}, "Pool1D")
 	window := func(p *program) ggml.PoolDim {
 		d := ggml.PoolDim{Size: int(p.size(4)), Stride: p.IntN(4)}
 		d.Padding = p.IntN(d.Size)
 		return d
 	}
+	family(func(p *program) []any {
+		d := window(p)
+		return list{p.dense(halves, int64(d.Size)+p.size(20)-1, p.size(4), p.size(3)), ggml.Pool(p.IntN(2)), d}
+	}, "Pool1D")
 	family(func(p *program) []any {
 		return list{p.dense(halves, p.size(12)+3, p.size(8)+3, p.size(3), p.size(2)), ggml.Pool(p.IntN(2)), [2]ggml.PoolDim{window(p), window(p)}}
 	}, "Pool2D")
@@ -580,7 +580,7 @@ func recurrentOps() {
 			p.dense(f32, decay, heads), p.dense(f32, d, groups, tokens, sequences), p.dense(f32, d, groups, tokens, sequences),
 			p.ids(states, ggml.I32, sequences),
 		}
-	}, "SSMScan")
+	}, "SSMScan SSMScanStates")
 	family(func(p *program) []any {
 		n, kHeads, tokens, sequences := width(p), p.size(2), p.size(4), p.size(3)
 		heads, gate := kHeads*p.size(2), int64(1)
@@ -591,7 +591,7 @@ func recurrentOps() {
 			p.dense(f32, n, kHeads, tokens, sequences), p.dense(f32, n, kHeads, tokens, sequences), p.dense(f32, n, heads, tokens, sequences),
 			p.dense(f32, gate, heads, tokens, sequences), p.dense(f32, 1, heads, tokens, sequences), p.dense(f32, n, n, heads, sequences),
 		}
-	}, "GatedDeltaNet")
+	}, "GatedDeltaNet GatedDeltaNetStates")
 	family(func(p *program) []any {
 		n, ne2, ne3 := p.size(20), p.size(3), p.size(2)
 		return list{p.dense(f32, n, n, ne2, ne3), p.dense(f32, p.size(20), n, ne2, ne3)}
