@@ -53,7 +53,7 @@ func TestQueryBlocks(t *testing.T) {
 // faster.
 func TestMemoryIsLinear(t *testing.T) {
 	c := tinyConfig(false)
-	c.Context = 8192
+	c.Context = 16384
 	m := tinyModel(t, c, ggml.Q8_0)
 	e := testEngine(t)
 	for _, checkpoint := range []bool{false, true} {
@@ -67,9 +67,9 @@ func TestMemoryIsLinear(t *testing.T) {
 			require.NoError(t, l.Allocate(e))
 			return float64(l.Memory())
 		}
-		perToken := memory(1024) / 1024
-		for _, n := range []int{2048, 8192} {
-			require.Less(t, memory(n)/float64(n), 1.2*perToken, "%d tokens", n)
+		perToken := memory(2048) / 2048
+		for _, n := range []int{4096, 16384} {
+			require.Less(t, memory(n)/float64(n), 1.1*perToken, "%d tokens", n)
 		}
 	}
 }
