@@ -155,7 +155,7 @@ goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *
 }
 
 static void goggml_place_leaf(ggml_backend_sched_t sched, struct ggml_tensor *t, ggml_backend_t backend) {
-	if (t != NULL && t->op == GGML_OP_NONE && t->data == NULL) {
+	if (t != NULL && t->op == GGML_OP_NONE && t->view_src == NULL && t->data == NULL) {
 		ggml_backend_sched_set_tensor_backend(sched, t, backend);
 	}
 }

@@ -225,6 +225,23 @@ func (p *program) fill(t *ggml.Tensor) {
 
 const guardSize = 16 // floats
 
+// rows is ids of I32 that the graph may compute.
+func (p *program) rows(n int64, ne ...int64) *ggml.Tensor {
+	if p.IntN(4) > 0 {
+		return p.ids(n, ggml.I32, ne...)
+	}
+	x := p.newLeaf(ggml.F32, ne...)
+	if !p.huge && p.leaves.Err() == nil {
+		for data := p.data[len(p.data)-1].data; len(data) > 0; data = data[4:] {
+			binary.NativeEndian.PutUint32(data, math.Float32bits(float32(p.Int64N(max(1, n)))))
+		}
+	}
+	if p.IntN(8) == 0 {
+		x = p.leaves.Scale(x, 2) // some out of range
+	}
+	return p.keep(p.leaves.Cast(x, ggml.I32))
+}
+
 // ids makes row numbers below n, seldom others.
 func (p *program) ids(n int64, t ggml.Type, ne ...int64) *ggml.Tensor {
 	x := p.newLeaf(t, ne...)

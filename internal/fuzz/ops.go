@@ -74,6 +74,11 @@ func (p *program) maybe(f func() *ggml.Tensor) *ggml.Tensor {
 	return f()
 }
 
+func (p *program) unary() ggml.Unary {
+	all := ggml.Unaries()
+	return all[p.IntN(len(all))]
+}
+
 func unaryOps() {
 	family(one(floats), `Abs Sgn Neg Step Tanh Elu Relu Sigmoid Gelu GeluQuick GeluErf Silu HardSwish HardSigmoid Exp
 		Expm1 Softplus Floor Ceil Round Trunc Sqr Sqrt Log Sin Cos
@@ -81,6 +86,11 @@ func unaryOps() {
 		GeluQuickInPlace GeluErfInPlace SiluInPlace HardSwishInPlace HardSigmoidInPlace ExpInPlace Expm1InPlace
 		SoftplusInPlace FloorInPlace CeilInPlace RoundInPlace TruncInPlace SqrInPlace SqrtInPlace LogInPlace
 		SinInPlace CosInPlace`)
+	family(func(p *program) []any { return list{p.unary(), p.any(floats)} }, "Unary UnaryInPlace")
+	family(func(p *program) []any { return list{float32(p.NormFloat64())} }, "NewF32")
+	family(func(p *program) []any { return list{p.Int32N(10)} }, "NewI32")
+	family(one(allTypes), "Alias NewTensorLike")
+	family(oneDense(plain), "DupInPlace")
 	family(oneDense(f32, scalar), "Scale ScaleInPlace Fill FillInPlace")
 	family(oneDense(f32, scalar, scalar), "ScaleBias ScaleBiasInPlace")
 	family(oneDense(halves, scalar), "LeakyRelu LeakyReluInPlace")
@@ -138,7 +148,7 @@ func binaryOps() {
 	}, "AddCast")
 	family(func(p *program) []any {
 		n, used, tokens, experts := p.size(p.width), p.size(4), p.size(4), p.size(6)
-		return list{p.shaped(f32, [4]int64{n, used, tokens, 1}), p.shaped(f32, [4]int64{n, experts, 1, 1}), p.ids(experts, ggml.I32, used, tokens)}
+		return list{p.shaped(f32, [4]int64{n, used, tokens, 1}), p.shaped(f32, [4]int64{n, experts, 1, 1}), p.rows(experts, used, tokens)}
 	}, "AddID")
 }
 
@@ -215,7 +225,7 @@ func layoutOps() {
 	}, "Acc AccInPlace Set SetInPlace")
 	family(func(p *program) []any {
 		a := p.any(rowTypes)
-		return list{a, p.ids(a.Dim(1), ggml.I32, p.size(5), a.Dim(2), a.Dim(3))}
+		return list{a, p.rows(a.Dim(1), p.size(5), a.Dim(2), a.Dim(3))}
 	}, "GetRows")
 	family(func(p *program) []any {
 		n, k, rows := p.size(p.width), p.size(5), p.size(8)
@@ -281,7 +291,7 @@ func matrixOps() {
 	family(func(p *program) []any {
 		as := p.any(weights)
 		used, n := p.size(3), p.size(4)
-		return list{as, p.shaped(f32, [4]int64{as.Dim(0), p.divisor(used), n, 1}), p.ids(as.Dim(2), ggml.I32, used, n)}
+		return list{as, p.shaped(f32, [4]int64{as.Dim(0), p.divisor(used), n, 1}), p.rows(as.Dim(2), used, n)}
 	}, "MulMatID")
 	family(func(p *program) []any {
 		a := p.any(outTypes)
@@ -342,12 +352,30 @@ func attentionOps() {
 	family(func(p *program) []any {
 		n := 2 * p.size(p.width/2)
 		a := p.shaped(halves, [4]int64{n, p.size(4), p.size(5), p.size(2)})
-		r := ggml.RoPE{Dims: 2 * int(p.size(n/2)), Mode: []ggml.RoPEMode{ggml.RoPENorm, ggml.RoPENeoX}[p.IntN(2)], FreqBase: 1e4, FreqScale: 1, TrainedCtx: p.IntN(100), AttnFactor: 1, BetaFast: 32, BetaSlow: 1}
+		modes := []ggml.RoPEMode{ggml.RoPENorm, ggml.RoPENeoX, ggml.RoPEMulti, ggml.RoPEInterleaved, ggml.RoPEVision}
+		r := ggml.RoPE{Dims: 2 * int(p.size(n/2)), Mode: modes[p.IntN(len(modes))], FreqBase: 1e4, FreqScale: 1, TrainedCtx: p.IntN(100), AttnFactor: 1, BetaFast: 32, BetaSlow: 1}
+		positions := a.Dim(2)
+		pairs := int64(r.Dims / 2)
+		switch r.Mode {
+		case ggml.RoPEVision:
+			r.Dims = int(n / 2)
+			pairs = int64(r.Dims)
+			fallthrough
+		case ggml.RoPEMulti, ggml.RoPEInterleaved:
+			positions *= 4
+			for i := range r.Sections {
+				r.Sections[i] = int(p.size(n/4 + 1))
+			}
+		default:
+			if p.IntN(4) == 0 {
+				r.Offset = 2 * int(p.size(n/2-pairs+1)-1)
+			}
+		}
 		if p.IntN(3) == 0 {
 			r.ExtFactor, r.FreqScale = p.Float32(), p.Float32()+0.1
 		}
-		factors := p.maybe(func() *ggml.Tensor { return p.dense(f32, int64(r.Dims/2)) })
-		return list{a, p.dense(i32, a.Dim(2)), factors, r}
+		factors := p.maybe(func() *ggml.Tensor { return p.dense(f32, pairs) })
+		return list{a, p.dense(i32, positions), factors, r}
 	}, "RoPE RoPEBack RoPEInPlace")
 	flash := func(p *program) []any {
 		heads, kv, batch := p.size(2), p.size(9), p.size(2)

@@ -182,7 +182,7 @@ func (p *program) call(method reflect.Method, args []reflect.Value) {
 	p.used[method.Name] = true
 	p.note("t%d = %s", len(p.pool), describe(method.Name, args))
 	p.keep(t)
-	if t.Op() == "none" { // a leaf
+	if t.Op() == "none" && !t.IsView() { // a leaf
 		p.fill(t.SetInput())
 	}
 }
