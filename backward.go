@@ -130,8 +130,18 @@ func gradientless(node *C.struct_ggml_tensor, s int) string {
 // Reset sets the gradient of the loss to 1, and gradients that live from one
 // compute to the next to 0; the moments of an optimizer stay. The graph is
 // allocated. A compute may overwrite the gradient of the loss: call Reset
-// before each. C: ggml_graph_reset.
+// before each. See [Graph.ResetAll] for the moments.
 func (g *Graph) Reset() error {
+	return g.reset(func() *C.char { return C.goggml_graph_reset(g.g) })
+}
+
+// ResetAll is Reset, and sets the moments of the AdamW steps of the graph to 0
+// too, so that an optimization starts anew. C: ggml_graph_reset.
+func (g *Graph) ResetAll() error {
+	return g.reset(func() *C.char { return C.goggml_graph_reset_all(g.g) })
+}
+
+func (g *Graph) reset(f func() *C.char) error {
 	const op = "graph_reset"
 	unpin, err := g.check(op, nil, checkAllocated)
 	if err != nil {
@@ -141,7 +151,7 @@ func (g *Graph) Reset() error {
 	if !g.backward {
 		return g.errorf(op, nil, "the graph has no gradients; call Backward first")
 	}
-	if err := guardError(C.goggml_graph_reset(g.g)); err != nil {
+	if err := guardError(f()); err != nil {
 		return g.errorf(op, nil, "%v", err)
 	}
 	return nil

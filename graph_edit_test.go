@@ -266,3 +266,23 @@ func TestGraphSelectErrors(t *testing.T) {
 	require.NotNil(t, other.NewGraph().Select(0, nil, other.leaf(1)))
 	require.ErrorContains(t, other.Err(), "build_forward_select(nil): the tensor is nil")
 }
+
+func TestGraphResetAll(t *testing.T) {
+	w := newWorkbench(t)
+	x, m, v := w.leaf(1, 2).SetParam(), w.leaf(5, 6), w.leaf(7, 8)
+	params := w.leaf(0.1, 0.9, 0.99, 1e-8, 0, 10, 100)
+	g := w.NewTrainingGraph(w.Sum(w.Sqr(x)).SetLoss())
+	require.NoError(t, g.Backward())
+	g.Expand(w.OptStepAdamW(x, g.Grad(x), m, v, params))
+	require.NoError(t, w.alloc.Alloc(g))
+	require.NoError(t, g.Reset())
+	require.Equal(t, []float32{5, 6}, numbers(t, m))
+	require.NoError(t, g.ResetAll())
+	require.Equal(t, []float32{0, 0, 0, 0}, append(numbers(t, m), numbers(t, v)...))
+	require.Equal(t, []float32{1, 2}, numbers(t, x))
+	require.NoError(t, w.backend.Compute(context.Background(), g))
+	require.InDeltaSlice(t, []float32{0.2, 0.4}, numbers(t, m), 1e-6) // a tenth of the gradient 2x
+	plain := w.NewGraph(w.Neg(w.leaf(1)))
+	require.NoError(t, w.alloc.Alloc(plain))
+	require.ErrorContains(t, plain.ResetAll(), "the graph has no gradients; call Backward first")
+}

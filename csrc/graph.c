@@ -192,6 +192,10 @@ goggml_error goggml_graph_reset(struct ggml_cgraph *graph) {
 	GUARDED_VOID(goggml_reset(graph))
 }
 
+goggml_error goggml_graph_reset_all(struct ggml_cgraph *graph) {
+	GUARDED_VOID(ggml_graph_reset(graph))
+}
+
 goggml_marks goggml_graph_marks(struct ggml_cgraph *graph) {
 	goggml_marks marks = {0};
 	int n = ggml_graph_n_nodes(graph);

@@ -25,6 +25,8 @@ const struct ggml_tensor *goggml_origin(const struct ggml_tensor *tensor);
 goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs);
 // Sets the gradient of the loss to 1, other accumulated gradients to 0.
 goggml_error goggml_graph_reset(struct ggml_cgraph *graph);
+// And the moments of optimizers too.
+goggml_error goggml_graph_reset_all(struct ggml_cgraph *graph);
 
 // Counts the tensors of the graph, leaves included; at most one more than the
 // limit.

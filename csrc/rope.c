@@ -4,8 +4,16 @@
 
 #define GOGGML_ROPE_ARGS r.mode, r.ctx_orig, r.freq_base, r.freq_scale, r.ext_factor, r.attn_factor, r.beta_fast, r.beta_slow
 
+// The CPU reads a factor for each pair of the head, those of pairs that stay as
+// they are too.
+static goggml_t goggml_rope_factors(struct ggml_context *ctx, goggml_t a, goggml_t factors) {
+	int64_t missing = factors != NULL ? (a->ne[0] + 1) / 2 - factors->ne[0] : 0;
+	return missing > 0 ? ggml_pad(ctx, factors, (int)missing, 0, 0, 0) : factors;
+}
+
 static goggml_t goggml_build_rope(struct ggml_context *ctx, enum goggml_rope_form form, goggml_t a, goggml_t pos, goggml_t factors, goggml_rope r) {
 	bool multi = r.mode & GGML_ROPE_TYPE_MROPE;
+	factors = goggml_rope_factors(ctx, a, factors);
 	switch (form) {
 	case GOGGML_ROPE_INPLACE:
 		return multi ? ggml_rope_multi_inplace(ctx, a, pos, factors, r.dims, r.sections, GOGGML_ROPE_ARGS)
