@@ -41,7 +41,7 @@ func reductionCases() []opCase {
 	var k int
 	sum := unary("sum", (*ctx).Sum, refmath.Sum, sums)
 	half := sum
-	half.name, half.types, half.bound = "sum_half", []ggml.Type{ggml.F16, ggml.BF16}, coarse
+	half.name, half.types = "sum_half", []ggml.Type{ggml.F16, ggml.BF16}
 	argmax := unary("argmax", (*ctx).ArgMax, refmath.ArgMax, exact)
 	argmax.args = func(d *draw) []arg { return []arg{d.normal(d.size(70), d.size(5))} }
 	sorted := func(name string, order ggml.SortOrder) opCase {
