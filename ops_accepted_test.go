@@ -242,3 +242,26 @@ func TestTransposedBlocksRefused(t *testing.T) {
 		}
 	}
 }
+
+// There are no empty tensors: what asks for one is refused.
+func TestNothingIsEmpty(t *testing.T) {
+	for name, build := range map[string]func(c *ctx, x *ggml.Tensor) *ggml.Tensor{
+		"new":         func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.NewTensor(ggml.F32, 4, 0) },
+		"view":        func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.View(x, []int64{0}, nil, 0) },
+		"reshape":     func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Reshape(x, 0, 4) },
+		"cont":        func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Cont(x, 12, 0) },
+		"repeat":      func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Repeat(x, 4, 0) },
+		"interpolate": func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Interpolate(x, ggml.ScaleNearest, 0, 3) },
+		"win_unpart":  func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.WinUnpart(x, 0, 3) },
+		"top_k":       func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.TopK(x, 0) },
+		"timestep":    func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.TimestepEmbedding(x, 0, 9) },
+		"rel_pos":     func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.GetRelPos(c.Cast(x, ggml.F16), 0) },
+		"arange":      func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Arange(1, 1, 1) },
+	} {
+		c := ggml.NewContext()
+		build(c, c.NewTensor(ggml.F32, 4, 3))
+		require.Error(t, c.Err(), name)
+		require.Regexp(t, "must be (at least )?1|must be 1 to|there must be 1|is empty", c.Err().Error(), name)
+		c.Close()
+	}
+}
