@@ -34,7 +34,7 @@ lint: vendor ## gofmt, go vet, staticcheck, and the whole of ggml's API is bound
 api: vendor ## list the functions of ggml's headers that are not bound, and false claims of the documentation
 	@CGO_ENABLED=0 $(GO) run ./scripts/apicheck
 
-consumer: vendor ## build and run a program in a module outside the tree, with a replace and from a vendor folder
+consumer: vendor ## build and run a program in a module outside the tree: by a replace, from a vendor folder, with the system's ggml
 	@scripts/consumer
 
 bench: vendor ## measure everything into docs/benchmarks: half an hour on idle cores (BENCH=-help lists shorter forms)
