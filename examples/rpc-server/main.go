@@ -1,0 +1,78 @@
+// Rpc-server lets programs on other machines compute on the devices of this
+// one, by ggml.AddRPCServer or the --rpc of llama.cpp's programs. It runs until
+// it is killed.
+//
+// The protocol has no encryption and knows no users: listen on a loopback
+// address, or in a private network.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("rpc-server: ")
+	if err := run(os.Args[1:], os.Stderr); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(args []string, usage io.Writer) error {
+	flags := flag.NewFlagSet("rpc-server", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	listen := flags.String("listen", "127.0.0.1:50052", "IPv4 `address` and port")
+	names := flags.String("devices", "", "`names` of the devices to offer, with commas; the GPUs if empty, or the CPU")
+	threads := flags.Int("threads", 0, "`number` of threads of the CPU; 0 for its cores")
+	cache := flags.String("cache", "", "`folder` to keep large weights in for the next client")
+	public := flags.Bool("any-address", false, "allow an address that is no loopback one")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	devices, err := choose(*names)
+	if err != nil {
+		return err
+	}
+	options := ggml.RPCServerOptions{Threads: *threads, CacheDir: *cache, AnyAddress: *public}
+	return ggml.ServeRPC(*listen, options, devices...)
+}
+
+// choose finds devices by their names. GPUs come first in what it finds without
+// names, and the CPU only where there is none.
+func choose(names string) ([]*ggml.Device, error) {
+	var devices []*ggml.Device
+	if names != "" {
+		for name := range strings.SplitSeq(names, ",") {
+			d, err := ggml.DeviceByName(strings.TrimSpace(name))
+			if err != nil {
+				return nil, err
+			}
+			devices = append(devices, d)
+		}
+		return devices, nil
+	}
+	all, err := ggml.Devices()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		if d.Type() == ggml.GPU || d.Type() == ggml.IntegratedGPU {
+			devices = append(devices, d)
+		}
+	}
+	if devices == nil {
+		cpu, err := ggml.DeviceByType(ggml.CPU)
+		if err != nil {
+			return nil, fmt.Errorf("no device to offer: %w", err)
+		}
+		devices = append(devices, cpu)
+	}
+	return devices, nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// TestMain is the program itself when a test starts it.
+func TestMain(m *testing.M) {
+	if os.Getenv("RPC_SERVER_TEST") != "" {
+		go func() {
+			io.Copy(io.Discard, os.Stdin) // until the test ends
+			os.Exit(0)
+		}()
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestServer(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	endpoint := l.Addr().String()
+	require.NoError(t, l.Close())
+	self, err := os.Executable()
+	require.NoError(t, err)
+	server := exec.Command(self, "--listen", endpoint, "--threads", "1", "--devices", "CPU,cpu")
+	server.Env = append(os.Environ(), "RPC_SERVER_TEST=1")
+	_, err = server.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	defer server.Wait()
+	defer server.Process.Kill()
+	var remote *ggml.Registry
+	require.Eventually(t, func() bool {
+		remote, err = ggml.AddRPCServer(endpoint)
+		return err == nil
+	}, 20*time.Second, 50*time.Millisecond)
+	require.Len(t, remote.Devices(), 2)
+	for _, d := range remote.Devices() {
+		c := ggml.NewContext()
+		x := c.NewTensor(ggml.F32, 2)
+		buffers, err := c.Allocate(d.BufferType())
+		require.NoError(t, err)
+		require.NoError(t, ggml.Write(x, []float32{1, 2}))
+		got, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 2}, got)
+		buffers.Close()
+		c.Close()
+	}
+}
+
+func TestErrors(t *testing.T) {
+	require.ErrorContains(t, run([]string{"--devices", "Abacus"}, io.Discard), `device "Abacus"`)
+	require.ErrorContains(t, run([]string{"--listen", "0.0.0.0:1"}, io.Discard), "set AnyAddress")
+	require.ErrorContains(t, run([]string{"--no"}, io.Discard), "not defined")
+	devices, err := choose("")
+	require.NoError(t, err)
+	require.NotEmpty(t, devices)
+}
