@@ -178,3 +178,39 @@ func TestPackedLoad(t *testing.T) {
 		require.True(t, dst.Lookup("m").Allocated())
 	})
 }
+
+// A device that takes every op does not get a packed matrix, which it could not
+// read; and a graph with one is not copied.
+func TestPackedBesideServers(t *testing.T) {
+	rig := newRig(t)
+	packedMemory(t, ggml.Q4_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor) {
+		buffers, err := c.Allocate(bt)
+		require.NoError(t, err)
+		defer buffers.Close()
+		require.NoError(t, w.SetFloat32s(refmath.Normal(rng(1), 1, 256, 64).Float32()))
+		x := placed(t, rig.devices[0], 256, 40)
+		require.NoError(t, ggml.Write(x, refmath.Normal(rng(2), 1, 256, 40).Float32()))
+		results := ggml.NewContext()
+		defer results.Close()
+		h := results.Sqr(x) // on the server, where x is
+		y := results.MulMat(w, h)
+		g := results.NewGraph(y)
+		s := scheduler(t, rig.backends...)
+		require.NoError(t, s.SetTensorBackend(h, rig.backends[0]))
+		for range 2 {
+			require.NoError(t, s.Alloc(g))
+			require.Equal(t, rig.devices[3], s.TensorBackend(y).Device())
+			require.NoError(t, s.Compute(context.Background(), g))
+		}
+		const message = "packed to be multiplied with cannot be copied"
+		_, _, err = g.CopyTo(rig.backends[0])
+		require.ErrorContains(t, err, message)
+		all := ggml.NewContext()
+		defer all.Close()
+		product := all.NewGraph(all.MulMat(w, placed(t, rig.devices[3], 256, 1)))
+		require.NoError(t, graphAllocator(t).Alloc(product))
+		err = ggml.CompareBackends(context.Background(), rig.backends[3], cpuBackend(t, 1), product, func(int, *ggml.Tensor, *ggml.Tensor) error { return nil })
+		require.ErrorContains(t, err, message)
+		require.ErrorContains(t, s.Alloc(all.NewGraph(all.Cast(w, ggml.F32))), "it can only be the first operand of mul_mat or mul_mat_id, on the CPU")
+	})
+}

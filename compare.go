@@ -27,6 +27,9 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	if b == nil {
 		return nil, nil, g.errorf(op, nil, "the backend is nil")
 	}
+	if err := g.copyable(op); err != nil {
+		return nil, nil, err
+	}
 	if err := b.h.acquire(); err != nil {
 		return nil, nil, during(err, op, g.operand())
 	}
@@ -60,6 +63,16 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	copied := &Graph{ctx: c, g: r.graph}
 	copied.copyCustoms(g)
 	return copied, buf, nil
+}
+
+// copyable tells why the data of the graph, which is held, cannot be copied.
+func (g *Graph) copyable(op string) error {
+	var i C.int
+	node := C.goggml_graph_next_packed(g.g, &i)
+	if node == nil {
+		return nil
+	}
+	return g.tensor(C.goggml_packed_operand(node)).errorf(op, nil, "a tensor that is packed to be multiplied with cannot be copied")
 }
 
 // copyCustoms takes over the Go functions of the nodes.
@@ -108,6 +121,9 @@ func CompareBackends(ctx context.Context, first, second *Backend, g *Graph, f fu
 		return err
 	}
 	defer unpin()
+	if err := g.copyable(op); err != nil {
+		return err
+	}
 	list := make([]*C.struct_ggml_tensor, len(nodes))
 	for i, t := range nodes {
 		if err := t.missing(op); err != nil {

@@ -263,6 +263,8 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 		e.Reason = "the graph overwrites these row indices in place; give the op the result of that, or a copy by Dup"
 	case C.GOGGML_FAULT_UNSUPPORTED:
 		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(devices, " or "))
+	case C.GOGGML_FAULT_PACKED:
+		e.Reason = "the last of these is packed to be multiplied with: it can only be the first operand of mul_mat or mul_mat_id, on the CPU"
 	case C.GOGGML_FAULT_AWAY:
 		e.Reason = fmt.Sprintf("the last of these lies in memory that %s has no access to; use a Scheduler, which copies it", devices[0])
 	}

@@ -47,14 +47,22 @@ func startServer(t testing.TB) *rpcServer {
 	return s
 }
 
-// newServer starts a server on a free port.
+// newServer starts a server on a free port, and adds it.
 func newServer(t testing.TB) *rpcServer {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &rpcServer{endpoint: l.Addr().String()}
-	require.NoError(t, l.Close())
-	s.start(t)
-	return s
+	s := &rpcServer{}
+	for range 5 { // another program may take the port
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		require.NoError(t, err)
+		s.endpoint = l.Addr().String()
+		require.NoError(t, l.Close())
+		s.start(t)
+		if s.answers(func() error { _, err := ggml.AddRPCServer(s.endpoint); return err }) {
+			return s
+		}
+		s.kill()
+	}
+	require.FailNow(t, "no server comes up")
+	return nil
 }
 
 func (s *rpcServer) start(t testing.TB) {
@@ -66,13 +74,16 @@ func (s *rpcServer) start(t testing.TB) {
 	require.NoError(t, err)
 	s.process.Stderr = os.Stderr
 	require.NoError(t, s.process.Start())
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", s.endpoint)
-		if err == nil {
-			c.Close()
+}
+
+// answers tries until the server, which may be slow to start, answers.
+func (s *rpcServer) answers(ask func() error) bool {
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
+		if ask() == nil {
+			return true
 		}
-		return err == nil
-	}, 20*time.Second, 20*time.Millisecond, "the server does not come up")
+	}
+	return false
 }
 
 func (s *rpcServer) kill() {
@@ -224,6 +235,13 @@ func TestRPCServerDies(t *testing.T) {
 	_, err = d.NewBackend()
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	s.start(t)
+	require.True(t, s.answers(func() error {
+		b, err := d.NewBackend()
+		if err == nil {
+			b.Close()
+		}
+		return err
+	}))
 	y := placed(t, d, 4)
 	require.NoError(t, ggml.Write(y, []float32{5, 6, 7, 8}))
 	got, err = ggml.Read[float32](y)

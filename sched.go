@@ -546,7 +546,7 @@ func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 			return e
 		}
 	}
-	return s.keepCustom(sched, g)
+	return s.keepOnCPU(sched, g)
 }
 
 func (s *Scheduler) devices() []*Device {

@@ -171,18 +171,21 @@ func (c *schedCallbacks) reserved(before, after []memoryUse) {
 	}
 }
 
-// keepCustom assigns the nodes that a function of this process computes to the
-// CPU: another device may take them without knowing what they are.
-func (s *Scheduler) keepCustom(sched C.ggml_backend_sched_t, g *Graph) *C.char {
+// keepOnCPU assigns to the CPU the nodes that a function of this process
+// computes, and those of packed matrices: another device may take them without
+// knowing what they are.
+func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	cpu := s.backends[len(s.backends)-1]
-	var i C.int
-	for {
-		node := C.goggml_graph_next_custom(g.g, &i)
-		if node == nil {
-			return nil
-		}
-		if e := C.goggml_sched_set_tensor_backend(sched, node, cpu.b); e != nil {
-			return e
+	for _, next := range []func(i *C.int) *C.struct_ggml_tensor{
+		func(i *C.int) *C.struct_ggml_tensor { return C.goggml_graph_next_custom(g.g, i) },
+		func(i *C.int) *C.struct_ggml_tensor { return C.goggml_graph_next_packed(g.g, i) },
+	} {
+		var i C.int
+		for node := next(&i); node != nil; node = next(&i) {
+			if e := C.goggml_sched_set_tensor_backend(sched, node, cpu.b); e != nil {
+				return e
+			}
 		}
 	}
+	return nil
 }

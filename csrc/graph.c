@@ -466,9 +466,19 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 	if (goggml_misuses_packed(node)) {
 		return false;
 	}
+	// The address of a function means nothing elsewhere, nor does packed memory, though RPC takes both.
+	bool packed = goggml_packed_operand(node) != NULL, only_cpu = packed || goggml_is_custom(node);
+	struct ggml_tensor moved, operand;
+	if (packed && node->src[1] != NULL) {
+		// The other operand may lie elsewhere now, but is copied to the CPU.
+		moved = *node;
+		operand = *node->src[1];
+		operand.buffer = NULL;
+		moved.src[1] = &operand;
+		node = &moved;
+	}
 	for (int i = 0; i < n_devices; i++) {
-		// The address of a function means nothing elsewhere, though RPC takes it.
-		if (goggml_is_custom(node) && ggml_backend_dev_type(devices[i]) != GGML_BACKEND_DEVICE_TYPE_CPU) {
+		if (only_cpu && ggml_backend_dev_type(devices[i]) != GGML_BACKEND_DEVICE_TYPE_CPU) {
 			continue;
 		}
 		if (ggml_backend_dev_supports_op(devices[i], node)) {
@@ -577,7 +587,8 @@ goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *d
 	ggml_backend_buffer_type_t reached = NULL;
 	for (int i = 0; support.hash != known && i < n; i++) {
 		if (!goggml_supported(nodes[i], devices, n_devices)) {
-			check.fault = GOGGML_FAULT_UNSUPPORTED;
+			check.operand = goggml_packed_operand(nodes[i]);
+			check.fault = check.operand != NULL ? GOGGML_FAULT_PACKED : GOGGML_FAULT_UNSUPPORTED;
 		} else if (allocated && n_devices == 1 && !goggml_all_reachable(nodes[i], devices[0], &reached, &check)) {
 			check.fault = GOGGML_FAULT_AWAY;
 		}

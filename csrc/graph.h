@@ -64,6 +64,7 @@ enum goggml_fault {
 	GOGGML_FAULT_INDEX,       // a row index is out of range
 	GOGGML_FAULT_OVERWRITTEN, // the graph changes row indices in place
 	GOGGML_FAULT_UNSUPPORTED, // no device runs the op
+	GOGGML_FAULT_PACKED,      // it lies in memory in which the CPU only multiplies
 	GOGGML_FAULT_AWAY,        // it lies in memory that the one device has no access to
 };
 

@@ -28,6 +28,31 @@ bool goggml_is_packed(ggml_backend_buffer_type_t type) {
 	return device != NULL && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU && !ggml_backend_buft_is_host(type);
 }
 
+struct ggml_tensor *goggml_packed_operand(const struct ggml_tensor *node) {
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		struct ggml_tensor *source = node->src[s];
+		if (source == NULL) {
+			continue;
+		}
+		ggml_backend_buffer_t buffer = source->view_src != NULL ? source->view_src->buffer : source->buffer;
+		if (buffer != NULL && goggml_is_packed(ggml_backend_buffer_get_type(buffer))) {
+			return source;
+		}
+	}
+	return NULL;
+}
+
+struct ggml_tensor *goggml_graph_next_packed(struct ggml_cgraph *graph, int *i) {
+	int n = ggml_graph_n_nodes(graph);
+	while (*i < n) {
+		struct ggml_tensor *node = ggml_graph_node(graph, (*i)++);
+		if (goggml_packed_operand(node) != NULL) {
+			return node;
+		}
+	}
+	return NULL;
+}
+
 bool goggml_multiplies(ggml_backend_buffer_type_t type, const struct ggml_tensor *tensor) {
 	const int64_t columns = 512; // of the other operand: any number would do
 	char room[8 * 1024];
@@ -38,7 +63,13 @@ bool goggml_multiplies(ggml_backend_buffer_type_t type, const struct ggml_tensor
 		struct ggml_tensor *w = ggml_new_tensor(ctx, tensor->type, GGML_MAX_DIMS, tensor->ne);
 		w->buffer = buffer;
 		struct ggml_tensor *x = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, w->ne[0], columns, w->ne[2], w->ne[3]);
-		yes = ggml_backend_dev_supports_op(ggml_backend_buft_get_device(type), ggml_mul_mat(ctx, w, x));
+		ggml_backend_dev_t device = ggml_backend_buft_get_device(type);
+		yes = ggml_backend_dev_supports_op(device, ggml_mul_mat(ctx, w, x));
+		if (!yes && w->ne[3] == 1) { // matrices of several experts
+			struct ggml_tensor *rows = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, w->ne[0], 1, columns);
+			struct ggml_tensor *ids = ggml_new_tensor_2d(ctx, GGML_TYPE_I32, 1, columns);
+			yes = ggml_backend_dev_supports_op(device, ggml_mul_mat_id(ctx, w, rows, ids));
+		}
 	}
 	ggml_backend_buffer_free(buffer);
 	ggml_free(ctx);

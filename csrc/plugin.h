@@ -12,6 +12,10 @@ goggml_error goggml_unload(ggml_backend_reg_t reg);
 ggml_backend_buffer_type_t *goggml_extra_bufts(ggml_backend_dev_t device);
 // Tells whether the memory holds matrices in a layout of its own, in which the CPU multiplies and does nothing else.
 bool goggml_is_packed(ggml_backend_buffer_type_t type);
+// The operand of the node that lies in such memory, or NULL.
+struct ggml_tensor *goggml_packed_operand(const struct ggml_tensor *node);
+// The first node with such an operand from index *i on, and the index after it; NULL when there is none.
+struct ggml_tensor *goggml_graph_next_packed(struct ggml_cgraph *graph, int *i);
 // Tells whether the device of the memory multiplies with the tensor when it lies there.
 bool goggml_multiplies(ggml_backend_buffer_type_t type, const struct ggml_tensor *tensor);
 
