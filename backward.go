@@ -3,7 +3,10 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Backward extends a training graph by the gradients of its loss (see
 // [Tensor.SetLoss]; F32, one number) with respect to its parameters (see
@@ -21,22 +24,14 @@ func (g *Graph) Backward() error {
 	}
 	g.ctx.mu.Lock()
 	defer g.ctx.mu.Unlock()
-	// A rule of the backward pass makes fewer than 16 nodes, and a few copies.
-	if err := g.reserve(24 * (int(C.ggml_graph_n_nodes(g.g)) + 1)); err != nil {
-		return err
-	}
 	g.backward = true
-	forward := C.ggml_graph_n_nodes(g.g)
-	err = guardError(C.goggml_graph_backward(g.ctx.arena, g.g, nil))
-	if err == nil {
-		// The rules take gradients as they come, permuted too; the ops do not.
-		err = guardError(C.goggml_make_fit(g.ctx.arena, g.g, forward))
-	}
-	if err != nil {
+	r := C.goggml_graph_backward(g.ctx.arena, g.ctx.graphs, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)))
+	if err := guardError(r.error); err != nil {
 		n := int(C.ggml_graph_n_nodes(g.g))
 		g.ctx.err = &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", n)}}, Reason: err.Error(), Caller: callerLine()}
 		return g.ctx.err
 	}
+	g.g = (*C.struct_ggml_cgraph)(r.value)
 	return nil
 }
 

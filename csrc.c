@@ -11,6 +11,7 @@
 #include "csrc/types.c"
 #include "csrc/graph.c"
 #include "csrc/layout.c"
+#include "csrc/backward.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"
 #include "csrc/opt.c"

@@ -168,7 +168,8 @@ func (k *gradCase) run(t *testing.T, m *machine) {
 	}
 	y := k.want(x)
 	weights := refmath.Uniform(d.Rand, 0.5, 1.5, y.Ne[:]...)
-	got := k.gradients(t, m, args, weights)
+	got := k.gradients(t, m, args, weights, false)
+	require.Equal(t, got, k.gradients(t, m, args, weights, true), "of the transposed result")
 	if got == nil {
 		t.Skipf("%s computes none of this", m.name)
 	}
@@ -184,12 +185,16 @@ func (k *gradCase) run(t *testing.T, m *machine) {
 }
 
 // gradients computes the gradients of Σ weights · op, if the machine takes part.
-func (k *gradCase) gradients(t *testing.T, m *machine, args []arg, weights refmath.Tensor) [][]float32 {
+func (k *gradCase) gradients(t *testing.T, m *machine, args []arg, weights refmath.Tensor, transposed bool) [][]float32 {
 	p := newProgram(append(args, arg{values: weights, typ: ggml.F32}), func(c *ctx, x tensors) *ggml.Tensor {
 		for _, i := range k.params {
 			x[i].SetParam()
 		}
-		return c.Sum(c.Mul(k.build(c, x), x[len(args)])).SetLoss()
+		y, w := k.build(c, x), x[len(args)]
+		if transposed { // and so the gradient of the result is
+			y, w = c.Transpose(y), c.Cont(c.Transpose(w))
+		}
+		return c.Sum(c.Mul(w, y)).SetLoss()
 	})
 	defer p.close()
 	g := p.c.NewTrainingGraph(p.y)

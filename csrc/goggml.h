@@ -13,6 +13,7 @@
 #include "types.h"
 #include "graph.h"
 #include "layout.h"
+#include "backward.h"
 #include "backend.h"
 #include "gguf_io.h"
 #include "opt.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct ggml_cgraph *goggml_new_graph(goggml_arena *arena, size_t size, bool grads) {
+struct ggml_cgraph *goggml_new_graph(goggml_arena *arena, size_t size, bool grads) {
 	size_t room = ggml_graph_overhead_custom(size, grads) + ggml_tensor_overhead();
 	return ggml_new_graph_custom(goggml_arena_room(arena, room), size, grads);
 }
@@ -156,12 +156,6 @@ size_t goggml_graph_tensors(struct ggml_cgraph *graph, size_t limit) {
 	free(walk.seen);
 	free(walk.stack);
 	return uses;
-}
-
-goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs) {
-	// A rule of the backward pass makes fewer than 16 tensors.
-	size_t room = (size_t)(ggml_graph_n_nodes(graph) + 1) * GOGGML_OP_ROOM;
-	GUARDED_VOID(ggml_build_backward_expand(goggml_arena_room(tensors_arena, room), graph, grad_accs))
 }
 
 bool goggml_is_layout_op(const struct ggml_tensor *t) {

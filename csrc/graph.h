@@ -4,7 +4,9 @@
 
 #include "arena.h"
 
-// A new graph with room for that many nodes and as many leaves.
+// A new graph with room for that many nodes and as many leaves; aborts without
+// memory, and so must be called inside a guard.
+struct ggml_cgraph *goggml_new_graph(goggml_arena *arena, size_t size, bool grads);
 goggml_ptr goggml_graph_new(goggml_arena *arena, size_t size, bool grads);
 // A graph of another size with the nodes of an existing one.
 goggml_ptr goggml_graph_grow(goggml_arena *arena, struct ggml_cgraph *graph, size_t size, bool grads);
@@ -21,8 +23,6 @@ enum goggml_admission {
 int goggml_graph_admits(struct ggml_cgraph *graph, const struct ggml_tensor *tensor);
 // The tensor whose values a view shows, however often permuted or reshaped.
 const struct ggml_tensor *goggml_origin(const struct ggml_tensor *tensor);
-// The tensors of the gradients go to tensors_arena. grad_accs may be NULL.
-goggml_error goggml_graph_backward(goggml_arena *tensors_arena, struct ggml_cgraph *graph, struct ggml_tensor **grad_accs);
 // Sets the gradient of the loss to 1, other accumulated gradients to 0.
 goggml_error goggml_graph_reset(struct ggml_cgraph *graph);
 // And the moments of optimizers too.

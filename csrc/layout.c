@@ -2,8 +2,6 @@
 
 #include "layout.h"
 
-#include <string.h>
-
 enum goggml_layout goggml_wanted_layout(const struct ggml_tensor *node, int source) {
 	switch (node->op) {
 	case GGML_OP_ADD:
@@ -105,7 +103,7 @@ bool goggml_has_layout(const struct ggml_tensor *t, enum goggml_layout layout) {
 	return false;
 }
 
-static bool goggml_fits(const struct ggml_tensor *node, int source) {
+bool goggml_fits(const struct ggml_tensor *node, int source) {
 	const struct ggml_tensor *src = node->src[source];
 	return src == NULL || goggml_has_layout(src, goggml_wanted_layout(node, source));
 }
@@ -120,70 +118,4 @@ struct ggml_tensor *goggml_find_unfit(goggml_arena *arena) {
 		}
 	}
 	return NULL;
-}
-
-// Tells whether the CPU has the types of what backward rules make.
-static bool goggml_has_types(const struct ggml_tensor *node) {
-	const struct ggml_tensor *a = node->src[0], *b = node->src[1];
-	switch (node->op) {
-	case GGML_OP_ADD:
-	case GGML_OP_SUB:
-	case GGML_OP_MUL:
-	case GGML_OP_DIV:
-		return a->type == b->type ? node->type == a->type : b->type == GGML_TYPE_F32 && (node->type == a->type || node->type == GGML_TYPE_F32);
-	case GGML_OP_MUL_MAT:
-		return b->type == GGML_TYPE_F32 || (b->type == a->type && !ggml_is_quantized(b->type));
-	case GGML_OP_OUT_PROD:
-		return b->type == GGML_TYPE_F32 && (a->type == GGML_TYPE_F32 || a->type == GGML_TYPE_F16 || ggml_is_quantized(a->type));
-	case GGML_OP_SILU_BACK:
-		return a->type == b->type;
-	case GGML_OP_RMS_NORM_BACK:
-	case GGML_OP_SOFT_MAX_BACK:
-	case GGML_OP_IM2COL_BACK:
-	case GGML_OP_ACC:
-		return a->type == GGML_TYPE_F32 && b->type == GGML_TYPE_F32;
-	case GGML_OP_SCALE:
-	case GGML_OP_REPEAT_BACK:
-	case GGML_OP_SUM_ROWS:
-	case GGML_OP_DIAG_MASK_ZERO:
-	case GGML_OP_POOL_2D_BACK:
-	case GGML_OP_CROSS_ENTROPY_LOSS_BACK:
-		return a->type == GGML_TYPE_F32;
-	default:
-		return true;
-	}
-}
-
-// Adds a node before another one.
-static void goggml_insert_node(struct ggml_cgraph *graph, struct ggml_tensor *node, int at) {
-	node->flags |= GGML_TENSOR_FLAG_COMPUTE;
-	ggml_graph_add_node(graph, node);
-	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
-	int n = ggml_graph_n_nodes(graph) - 1;
-	memmove(&nodes[at + 1], &nodes[at], sizeof *nodes * (size_t)(n - at));
-	nodes[at] = node;
-}
-
-static void goggml_fit_nodes(goggml_arena *arena, struct ggml_cgraph *graph, int first) {
-	for (int i = first; i < ggml_graph_n_nodes(graph); i++) {
-		struct ggml_tensor *added = ggml_graph_node(graph, i);
-		if (!goggml_has_types(added)) {
-			GGML_ABORT("the gradient needs %s of types that it does not take; train in f32", ggml_op_desc(added));
-		}
-		for (int s = 0; s < GGML_MAX_SRC; s++) {
-			struct ggml_tensor *node = ggml_graph_node(graph, i);
-			if (goggml_fits(node, s)) {
-				continue;
-			}
-			if (s == 0 && node->view_src != NULL) {
-				GGML_ABORT("%s works in place on an operand that must be contiguous", ggml_op_desc(node));
-			}
-			node->src[s] = ggml_cont(goggml_arena_room(arena, GOGGML_OP_ROOM), node->src[s]);
-			goggml_insert_node(graph, node->src[s], i++);
-		}
-	}
-}
-
-goggml_error goggml_make_fit(goggml_arena *arena, struct ggml_cgraph *graph, int first) {
-	GUARDED_VOID(goggml_fit_nodes(arena, graph, first))
 }

@@ -16,10 +16,8 @@ enum goggml_layout {
 // What the op of a node wants of a source.
 enum goggml_layout goggml_wanted_layout(const struct ggml_tensor *node, int source);
 bool goggml_has_layout(const struct ggml_tensor *t, enum goggml_layout layout);
-
-// Copies the sources of nodes from the first on which their ops cannot take as
-// they lie. Gives an error where a copy would change what the node stands for.
-goggml_error goggml_make_fit(goggml_arena *arena, struct ggml_cgraph *graph, int first);
+// Tells whether the op of a node takes a source as it lies.
+bool goggml_fits(const struct ggml_tensor *node, int source);
 // Finds a tensor of the arena whose op cannot take an operand as it lies.
 struct ggml_tensor *goggml_find_unfit(goggml_arena *arena);
 
