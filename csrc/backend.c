@@ -155,8 +155,9 @@ goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *
 }
 
 static void goggml_place_leaf(ggml_backend_sched_t sched, struct ggml_tensor *t, ggml_backend_t backend) {
-	if (t != NULL && t->op == GGML_OP_NONE && t->view_src == NULL && t->data == NULL) {
+	if (t != NULL && t->op == GGML_OP_NONE && t->data == NULL) {
 		ggml_backend_sched_set_tensor_backend(sched, t, backend);
+		goggml_place_leaf(sched, t->view_src, backend); // of an alias
 	}
 }
 
@@ -169,6 +170,11 @@ static void goggml_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *
 		struct ggml_tensor *node = ggml_graph_node(graph, i);
 		if (goggml_is_layout_op(node)) {
 			goggml_place_leaf(sched, node->src[0], backend);
+		}
+		for (int s = 0; s < GGML_MAX_SRC; s++) {
+			if (node->src[s] != NULL && node->src[s]->view_src != NULL) {
+				goggml_place_leaf(sched, node->src[s], backend);
+			}
 		}
 		goggml_place_leaf(sched, ggml_graph_get_grad_acc(graph, node), backend);
 	}
