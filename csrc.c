@@ -18,6 +18,7 @@
 #include "csrc/blas.c"
 #include "csrc/onednn.c"
 #include "csrc/tiled.c"
+#include "csrc/lowrank.c"
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"
 #include "csrc/threads.c"

@@ -18,6 +18,7 @@
 #include "gguf_io.h"
 #include "opt.h"
 #include "tiled.h"
+#include "lowrank.h"
 #include "custom.h"
 #include "callbacks.h"
 #include "threads.h"

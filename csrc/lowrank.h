@@ -1,0 +1,11 @@
+// The thin products of low-rank adapters on the CPU, which the library's own
+// kernels multiply slowly because their sums are short.
+#ifndef GOGGML_LOWRANK_H
+#define GOGGML_LOWRANK_H
+
+#include "ops.h"
+
+// y [m, n] += b · h, in place, for b [m, r] and h [r, n] with rows at any distance.
+goggml_tensor goggml_op_add_low_rank(goggml_a arena, goggml_t y, goggml_t b, goggml_t h);
+
+#endif
