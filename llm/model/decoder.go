@@ -15,6 +15,7 @@ import (
 type decoder struct {
 	m         *Model
 	deltas    Deltas
+	adapted   *adapted // nil on other devices than the CPU
 	engine    *Engine
 	ownEngine bool
 	cache     *cache
@@ -51,6 +52,12 @@ func (m *Model) newDecoder(lanes int, o SessionOptions) (*decoder, error) {
 	if d.cache, err = newCache(m, o.CacheType, lanes, o.Context, d.engine.Backend.BufferType()); err != nil {
 		d.close()
 		return nil, err
+	}
+	if d.engine.Backend.Device().Type() == ggml.CPU {
+		if d.adapted, err = m.adapt(o.Deltas); err != nil {
+			d.close()
+			return nil, err
+		}
 	}
 	if _, err := d.graph(graphShape{lanes: 1, tokens: 1, span: d.cache.span(1)}); err != nil {
 		d.close()
@@ -94,6 +101,7 @@ func (d *decoder) close() {
 	if d.cache != nil {
 		d.cache.close()
 	}
+	d.adapted.close()
 	if d.ownEngine {
 		d.engine.Close()
 	}
@@ -222,7 +230,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 		rows: c.NewTensor(ggml.I64, n).SetName("rows").SetInput(),
 		mask: c.NewTensor(ggml.F16, span, int64(shape.tokens), 1, lanes).SetName("mask").SetInput(),
 	}
-	p := &Pass{m: d.m, deltas: d.deltas, length: n, batch: 1, positions: g.positions, attention: g.attention}
+	p := &Pass{m: d.m, deltas: d.deltas, length: n, batch: 1, positions: g.positions, attention: g.attention, adapted: d.adapted, thin: map[string]*ggml.Tensor{}}
 	if !shape.all && shape.lanes == 1 {
 		p.keep = 1
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 )
@@ -66,6 +67,9 @@ func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
 func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	w := p.matrix(name)
 	c := t.c
+	if p.adapted != nil {
+		return &Var{T: p.addAdapted(t, name, p.addBias(t, name, c.MulMat(w, x.T)), x.T)}
+	}
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}
 	deltas := p.adapters(name)
@@ -76,10 +80,7 @@ func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 		pairs = append(pairs, d.B, thin[i])
 		y.needs = y.needs || t.trains(d.A)
 	}
-	y.T = p.product(t, pairs...)
-	if bias := p.m.weights[biasName(name)]; bias != nil {
-		y.T = c.Add(y.T, bias)
-	}
+	y.T = p.addBias(t, name, p.product(t, pairs...))
 	t.record(y, func(dy *ggml.Tensor) {
 		t.accumulate(w, func() *ggml.Tensor { return c.TiledMulMatW(x.T, dy) })
 		t.flowProduct(x, w, p.operand(t, w, &Var{T: dy}))
@@ -110,9 +111,12 @@ func (p *Pass) adapters(name string) []Delta {
 	return list
 }
 
-func biasName(weight string) string {
-	const suffix = ".weight"
-	return weight[:len(weight)-len(suffix)] + ".bias"
+// addBias adds the bias that belongs to a weight, if there is one.
+func (p *Pass) addBias(t *tape, weight string, y *ggml.Tensor) *ggml.Tensor {
+	if bias := p.m.weights[strings.TrimSuffix(weight, ".weight")+".bias"]; bias != nil {
+		return t.c.Add(y, bias)
+	}
+	return y
 }
 
 // embed looks up tokens [n] → [n_embd, n].

@@ -22,6 +22,10 @@ type Pass struct {
 	// keep is the number of tokens at the end that the last layer goes on with
 	// once it has their keys and values; 0 is all. Not in training.
 	keep int64
+
+	// Generation on the CPU adds the adapters by ops of its own.
+	adapted *adapted
+	thin    map[string]*ggml.Tensor // A·x by group
 }
 
 // PassOptions describe a pass.

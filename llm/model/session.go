@@ -21,7 +21,9 @@ type SessionOptions struct {
 	// CacheType is the type of the KV cache: F32, the zero value, is exact; F16
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
-	// Deltas are the adapters. One of scale 0 is left out of the graph.
+	// Deltas are the adapters, as they are when the session is made. One of
+	// scale 0 is left out. On the CPU they are rounded to F16 where the matrix
+	// that they change is not F32.
 	Deltas Deltas
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int

@@ -1,0 +1,191 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/goggml/ggml"
+)
+
+// The adapted matrices of a decoder: copies of the adapters in the form in
+// which the CPU multiplies fastest. The A of all pairs that see the same input
+// are one matrix; each B is turned, and holds the scale. Both are F16, or F32
+// where the matrix is.
+type adapted struct {
+	ctx     *ggml.Context
+	buffers *ggml.Buffers
+	pairs   map[string]thinPair // by name of the matrix
+	a       map[string]*ggml.Tensor
+}
+
+// A thinPair changes one matrix W to W + b·a, with its rows of the group's A.
+type thinPair struct {
+	group string
+	row   int64        // first row of h = A·x
+	b     *ggml.Tensor // [n_out, r]
+}
+
+// groups lists the matrices of products by the input that they share.
+func (m *Model) groups() [][]string {
+	groups := [][]string{{m.outputName()}}
+	for layer := range m.Layers {
+		for _, parts := range [][]string{{"attn_q", "attn_k", "attn_v"}, {"attn_output"}, {"ffn_gate", "ffn_up"}, {"ffn_down"}} {
+			var names []string
+			for _, part := range parts {
+				names = append(names, layerTensor(layer, part))
+			}
+			groups = append(groups, names)
+		}
+	}
+	return groups
+}
+
+// thinData is the values of a pair before they have their place.
+type thinData struct {
+	tensor *ggml.Tensor
+	values []float32
+}
+
+// adapt copies the adapters of all matrices of products.
+func (m *Model) adapt(deltas Deltas) (*adapted, error) {
+	a := &adapted{ctx: ggml.NewContext(), pairs: map[string]thinPair{}, a: map[string]*ggml.Tensor{}}
+	var data []thinData
+	for _, names := range m.groups() {
+		if m.Tied && names[0] == m.outputName() {
+			continue // adapters of a tied embedding act on the lookup only
+		}
+		more, err := a.addGroup(m, names, deltas)
+		if err != nil {
+			a.close()
+			return nil, err
+		}
+		data = append(data, more...)
+	}
+	var err error
+	if a.buffers, err = a.ctx.Allocate(ggml.CPUBufferType()); err != nil {
+		a.close()
+		return nil, fmt.Errorf("adapters: %w", err)
+	}
+	for _, d := range data {
+		if err := d.tensor.SetFloat32s(d.values); err != nil {
+			a.close()
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (a *adapted) addGroup(m *Model, names []string, deltas Deltas) ([]thinData, error) {
+	var data []thinData
+	var rows []float32
+	typ := ggml.F16
+	for _, name := range names {
+		if m.weights[name].Type() == ggml.F32 {
+			typ = ggml.F32
+		}
+	}
+	width := m.weights[names[0]].Dim(0)
+	for _, name := range names {
+		as, bs, err := stack(deltas[name], m.weights[name])
+		if err != nil {
+			return nil, fmt.Errorf("an adapter of %s: %w", name, err)
+		}
+		if len(as) == 0 {
+			continue
+		}
+		balance(as, bs)
+		rank := int64(len(as)) / width
+		b := a.ctx.NewTensor(typ, m.weights[name].Dim(1), rank).SetName(name + ".b")
+		a.pairs[name] = thinPair{group: names[0], row: int64(len(rows)) / width, b: b}
+		data = append(data, thinData{b, bs})
+		rows = append(rows, as...)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	t := a.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
+	a.a[names[0]] = t
+	return append(data, thinData{t, rows}), nil
+}
+
+// stack puts the pairs of a matrix [n_in, n_out] together to one: the rows of
+// the A, and, turned, those of the scaled B.
+func stack(list []Delta, w *ggml.Tensor) (as, bs []float32, err error) {
+	out := int(w.Dim(1))
+	for _, d := range list {
+		if d.Scale == 0 {
+			continue
+		}
+		a, err := d.A.Float32s()
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := d.B.Float32s()
+		if err != nil {
+			return nil, nil, err
+		}
+		rank := len(b) / out
+		turned := make([]float32, len(b))
+		for i, x := range b {
+			turned[i%rank*out+i/rank] = d.Scale * x
+		}
+		as, bs = append(as, a...), append(bs, turned...)
+	}
+	return as, bs, nil
+}
+
+// balance makes the largest values of both factors alike, by a power of two,
+// so that neither loses digits in F16.
+func balance(as, bs []float32) {
+	a, b := largest(as), largest(bs)
+	if a == 0 || b == 0 {
+		return
+	}
+	shift := (math.Ilogb(b) - math.Ilogb(a)) / 2
+	for i, x := range as {
+		as[i] = float32(math.Ldexp(float64(x), shift))
+	}
+	for i, x := range bs {
+		bs[i] = float32(math.Ldexp(float64(x), -shift))
+	}
+}
+
+func largest(values []float32) float64 {
+	most := 0.0
+	for _, x := range values {
+		most = max(most, math.Abs(float64(x)))
+	}
+	return most
+}
+
+func (a *adapted) close() {
+	if a != nil {
+		a.buffers.Close()
+		a.ctx.Close()
+	}
+}
+
+// manyColumns is from how many tokens on a tiled product is faster than a
+// plain one for A.
+const manyColumns = 8
+
+// addAdapted adds what the adapters make of x to y, which is in memory of its
+// own.
+func (p *Pass) addAdapted(t *tape, name string, y, x *ggml.Tensor) *ggml.Tensor {
+	pair, ok := p.adapted.pairs[name]
+	if !ok {
+		return y
+	}
+	c, a := t.c, p.adapted.a[pair.group]
+	h := p.thin[pair.group]
+	if h == nil {
+		if x.Dim(1) >= manyColumns && ggml.TiledLibrary() != "" {
+			h = c.TiledMulMat(a, x)
+		} else {
+			h = c.MulMat(a, x)
+		}
+		p.thin[pair.group] = h
+	}
+	rows := c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Dim(0) * 4}, pair.row*4)
+	return c.AddLowRank(y, pair.b, rows)
+}

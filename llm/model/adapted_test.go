@@ -1,0 +1,86 @@
+package model_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Adapters act as their definition says, on weights of any type, in prompts and
+// token by token: on all matrices or some, one of them several times.
+func TestSessionAdapters(t *testing.T) {
+	for typ, bound := range map[ggml.Type]float64{ggml.F32: 1e-11, ggml.F16: 1e-5, ggml.Q8_0: 1e-3} {
+		for _, some := range []string{"", "attn_k ffn_up output", "attn_v ffn_gate ffn_down", "attn_output"} {
+			t.Run(fmt.Sprintf("%v %s", typ, some), func(t *testing.T) {
+				s := newLoRASetup(t, tinyModel(t, tinyConfig(false), typ), 5, 0.75)
+				for name, list := range s.deltas {
+					d := list[0]
+					third, rest := d, d
+					third.Scale, rest.Scale = 0.25, 0.5
+					s.deltas[name] = []model.Delta{third, {A: d.A, B: d.B}, rest}
+					parts := strings.Split(name, ".")
+					if some != "" && !strings.Contains(some, parts[len(parts)-2]) {
+						delete(s.deltas, name)
+						clear(mustWeight(t, s, name+".lora_b"))
+					}
+				}
+				tokens := randomTokens(5, 40, s.m.Vocab)
+				rows, err := s.ref.Logits(tokens)
+				require.NoError(t, err)
+				var want []float64
+				for _, row := range rows {
+					want = append(want, row...)
+				}
+				o := model.SessionOptions{Deltas: s.deltas, Threads: 2}
+				require.Less(t, refmath.NMSE(flat(t, newSession(t, s.m, o), tokens), want), bound)
+				single := newSession(t, s.m, o)
+				var steps []float32
+				for _, token := range tokens {
+					steps = append(steps, decode(t, single, token)...)
+				}
+				require.Less(t, refmath.NMSE(steps, want), bound)
+				plain := flat(t, newSession(t, s.m, model.SessionOptions{}), tokens)
+				require.Greater(t, refmath.NMSE(plain, want), 10*bound, "the adapter must do something")
+			})
+		}
+	}
+}
+
+// mustWeight is a tensor of the reference model, which can be changed.
+func mustWeight(t *testing.T, s *loraSetup, name string) []float64 {
+	t.Helper()
+	w, err := s.ref.Weight(name)
+	require.NoError(t, err)
+	return w.Data
+}
+
+// Values that F16 could not hold act all the same: the factors are balanced.
+func TestSessionAdapterOfAnySize(t *testing.T) {
+	m := goldenModel(t, ggml.Q8_0)
+	store := newArena(t)
+	tokens := randomTokens(1, 20, m.Vocab)
+	var logits [][]float32
+	for _, factor := range []float64{1, 1e-9, 1e9} {
+		a, b := make([]float32, m.Embd*4), make([]float32, m.Embd*4)
+		for i := range a {
+			a[i] = float32(factor * 0.5 * math.Sin(float64(i)))
+			b[i] = float32(0.5 * math.Cos(float64(i)) / factor)
+		}
+		name := fmt.Sprint(factor)
+		deltas := model.Deltas{"blk.0.attn_q.weight": {{
+			A: store.tensor("a"+name, a, int64(m.Embd), 4), B: store.tensor("b"+name, b, 4, int64(m.Embd)), Scale: 1,
+		}}}
+		logits = append(logits, flat(t, newSession(t, m, model.SessionOptions{Deltas: deltas}), tokens))
+	}
+	plain := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+	require.Greater(t, refmath.NMSE(plain, logits[0]), 1e-2)
+	require.Less(t, refmath.NMSE(logits[1], logits[0]), 1e-3)
+	require.Less(t, refmath.NMSE(logits[2], logits[0]), 1e-3)
+}
