@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,8 +29,13 @@ import (
 // The benchmarks beside stock llama.cpp take a sample of ours and a sample of
 // theirs in turn, and compare the best of each, so that other work on the
 // machine disturbs both alike. They need the programs that scripts/llamacpp
-// puts into build/llamacpp. The environment variables GOGGML_BENCH_SHAPE (28M,
-// 0.3B or 1.1B), GOGGML_BENCH_THREADS and GOGGML_BENCH_ROUNDS change them.
+// puts into build/llamacpp. The distribution of llama.cpp may hold another build
+// of ggml's CPU plugin than ours, with faster or slower code: so the ratio is
+// also given for llama.cpp with our plugin, as same-plugin-ratio.
+//
+// The environment variables GOGGML_BENCH_SHAPE (28M, 0.3B or 1.1B),
+// GOGGML_BENCH_THREADS and GOGGML_BENCH_ROUNDS change them; on a machine that is
+// busy GOGGML_BENCH_CLOCK=cpu with one thread compares processor time.
 const (
 	stockFolder = "../../build/llamacpp"
 	benchFolder = "../../build/bench"
@@ -41,7 +48,20 @@ type benchSettings struct {
 	config  model.Config
 	threads int
 	rounds  int
+	cpu     bool // compare processor time
 }
+
+// now is a time to take differences of.
+func (s benchSettings) now() time.Duration {
+	if !s.cpu {
+		return time.Since(started)
+	}
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+var started = time.Now()
 
 var shapes = map[string]func() model.Config{"28M": benchmodel.Small, "0.3B": benchmodel.Medium, "1.1B": benchmodel.Large}
 
@@ -58,6 +78,7 @@ func settings(b *testing.B) benchSettings {
 	}
 	s := benchSettings{
 		shape: cmp.Or(os.Getenv("GOGGML_BENCH_SHAPE"), "0.3B"), threads: number("GOGGML_BENCH_THREADS", ggml.DefaultThreads()), rounds: number("GOGGML_BENCH_ROUNDS", 5),
+		cpu: os.Getenv("GOGGML_BENCH_CLOCK") == "cpu",
 	}
 	make, ok := shapes[s.shape]
 	require.True(b, ok, "GOGGML_BENCH_SHAPE=%s: there is no such shape", s.shape)
@@ -78,10 +99,13 @@ type stock struct {
 	out *bufio.Scanner
 }
 
-func startStock(b *testing.B, s benchSettings, path string, args ...string) *stock {
+func startStock(b *testing.B, s benchSettings, plugins, path string, args ...string) *stock {
 	b.Helper()
-	args = append([]string{filepath.Join(stockFolder, "speed"), "-t", strconv.Itoa(s.threads), "-c", "1024"}, append(args, path)...)
-	cmd := exec.Command(filepath.Join(stockFolder, "run"), args...)
+	args = append([]string{"-t", strconv.Itoa(s.threads), "-c", "1024"}, args...)
+	if s.cpu {
+		args = append(args, "-u", "cpu")
+	}
+	cmd := stockCommand(b, plugins, filepath.Join(stockFolder, "speed"), append(args, path)...)
 	in, err := cmd.StdinPipe()
 	require.NoError(b, err)
 	out, err := cmd.StdoutPipe()
@@ -92,6 +116,54 @@ func startStock(b *testing.B, s benchSettings, path string, args ...string) *sto
 		cmd.Wait()
 	})
 	return &stock{in, bufio.NewScanner(out)}
+}
+
+// stockCommand runs a program of llama.cpp. It finds its plugins beside the
+// loader of its C library, which is the running executable then.
+func stockCommand(b *testing.B, plugins, program string, args ...string) *exec.Cmd {
+	b.Helper()
+	loaders, err := filepath.Glob(filepath.Join(plugins, "ld-linux*"))
+	require.NoError(b, err)
+	require.Len(b, loaders, 1)
+	lib := filepath.Join(stockFolder, "lib")
+	return exec.Command(loaders[0], append([]string{"--library-path", lib + ":" + filepath.Join(lib, "llama"), program}, args...)...)
+}
+
+// plugins are folders for stockCommand: with llama.cpp's own, and, if ours are
+// in ggml/, with those.
+func plugins(b *testing.B) []string {
+	b.Helper()
+	own := filepath.Join(stockFolder, "loader")
+	ours, err := filepath.Glob("../../ggml/lib/ggml/backends*/libggml-cpu*.so")
+	require.NoError(b, err)
+	if len(ours) == 0 {
+		return []string{own}
+	}
+	loaders, err := filepath.Glob(filepath.Join(own, "ld-linux*"))
+	require.NoError(b, err)
+	mixed := b.TempDir()
+	for _, file := range append(ours, loaders...) {
+		data, err := os.ReadFile(file)
+		require.NoError(b, err)
+		require.NoError(b, os.WriteFile(filepath.Join(mixed, filepath.Base(file)), data, 0o755))
+	}
+	return []string{own, mixed}
+}
+
+// stocks starts a llama.cpp with each of the plugins, and gives their samplers.
+func stocks(b *testing.B, s benchSettings, path string, args ...string) func(b *testing.B, format string, values ...any) []timed {
+	b.Helper()
+	var running []*stock
+	for _, p := range plugins(b) {
+		running = append(running, startStock(b, s, p, path, args...))
+	}
+	return func(b *testing.B, format string, values ...any) []timed {
+		var samplers []timed
+		for _, r := range running {
+			samplers = append(samplers, func() time.Duration { return r.sample(b, format, values...) })
+		}
+		return samplers
+	}
 }
 
 // sample asks for one, and gives the time it took.
@@ -122,18 +194,22 @@ func best(rounds int, samplers ...timed) []time.Duration {
 	return shortest
 }
 
-// beside reports the speed of ours and theirs, and the ratio.
-func beside(b *testing.B, s benchSettings, tokens int, ours, theirs timed) {
+// beside reports the speed of ours, the ratio to theirs, and, if there is one,
+// that to theirs with our plugin. It gives the times of ours and of the others.
+func beside(b *testing.B, s benchSettings, tokens int, ours timed, theirs []timed, others ...timed) (time.Duration, []time.Duration) {
 	b.Helper()
-	t := best(s.rounds, ours, theirs)
+	t := best(s.rounds, slices.Concat([]timed{ours}, theirs, others)...)
 	b.ReportMetric(float64(tokens)/t[0].Seconds(), "tokens/s")
-	b.ReportMetric(float64(tokens)/t[1].Seconds(), "stock-tokens/s")
-	b.ReportMetric(t[1].Seconds()/t[0].Seconds(), "ratio")
+	for i, unit := range []string{"ratio", "same-plugin-ratio"}[:len(theirs)] {
+		b.ReportMetric(t[i+1].Seconds()/t[0].Seconds(), unit)
+	}
 	b.ReportMetric(0, "ns/op")
+	return t[0], t[1+len(theirs):]
 }
 
-// A session is one of ours, or a group for several sequences.
+// A benchSession is one of ours.
 type benchSession struct {
+	benchSettings
 	b     *testing.B
 	vocab int
 	s     *model.Session
@@ -154,7 +230,7 @@ func (s benchSettings) session(b *testing.B, m *model.Model, o model.SessionOpti
 	session, err := m.NewSession(o)
 	require.NoError(b, err)
 	b.Cleanup(func() { session.Close() })
-	return &benchSession{b, m.Vocab, session, rand.New(rand.NewPCG(1, 1))}
+	return &benchSession{s, b, m.Vocab, session, rand.New(rand.NewPCG(1, 1))}
 }
 
 func (s *benchSession) tokens(n int) []int32 {
@@ -174,9 +250,9 @@ func (s *benchSession) decode(n int) {
 func (s *benchSession) prompt(n int) timed {
 	return func() time.Duration {
 		require.NoError(s.b, s.s.Truncate(0))
-		began := time.Now()
+		began := s.now()
 		s.decode(n)
-		return time.Since(began)
+		return s.now() - began
 	}
 }
 
@@ -185,11 +261,11 @@ func (s *benchSession) generate(n int) timed {
 	return func() time.Duration {
 		require.NoError(s.b, s.s.Truncate(0))
 		s.decode(1)
-		began := time.Now()
+		began := s.now()
 		for range n {
 			s.decode(1)
 		}
-		return time.Since(began)
+		return s.now() - began
 	}
 }
 
@@ -202,13 +278,13 @@ func BenchmarkStock(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("%s/%v/cache-%v", s.shape, c.weights, c.cache), func(b *testing.B) {
 			path := s.file(b, c.weights)
-			stock := startStock(b, s, path, "-k", c.cache.String())
+			stock := stocks(b, s, path, "-k", c.cache.String())
 			ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: c.cache})
 			b.Run("prompt", func(b *testing.B) {
-				beside(b, s, promptSize, ours.prompt(promptSize), func() time.Duration { return stock.sample(b, "prompt %d", promptSize) })
+				beside(b, s, promptSize, ours.prompt(promptSize), stock(b, "prompt %d", promptSize))
 			})
 			b.Run("generate", func(b *testing.B) {
-				beside(b, s, steps, ours.generate(steps), func() time.Duration { return stock.sample(b, "generate %d 1", steps) })
+				beside(b, s, steps, ours.generate(steps), stock(b, "generate %d 1", steps))
 			})
 		})
 	}
@@ -217,32 +293,39 @@ func BenchmarkStock(b *testing.B) {
 // The same beside the program llama-bench.
 func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
+	s.cpu = false // it tells no other
 	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
 		b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
 			path := s.file(b, t)
 			ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: ggml.F16})
 			b.Run("prompt", func(b *testing.B) {
-				beside(b, s, promptSize, ours.prompt(promptSize), func() time.Duration { return llamaBench(b, s, path, promptSize, 0) })
+				beside(b, s, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
 			})
 			b.Run("generate", func(b *testing.B) {
-				beside(b, s, steps, ours.generate(steps), func() time.Duration { return llamaBench(b, s, path, 0, steps) })
+				beside(b, s, steps, ours.generate(steps), llamaBench(b, s, path, 0, steps))
 			})
 		})
 	}
 }
 
-// llamaBench is the best of two samples of llama-bench.
-func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int) time.Duration {
+// llamaBench takes the best of two samples of llama-bench.
+func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int) []timed {
 	b.Helper()
-	out, err := exec.Command(filepath.Join(stockFolder, "run"), "llama-bench", "-m", path, "-t", strconv.Itoa(s.threads),
-		"-p", strconv.Itoa(prompt), "-n", strconv.Itoa(generate), "-r", "2", "-o", "json").Output()
-	require.NoError(b, err)
-	var tests []struct {
-		Samples []int64 `json:"samples_ns"`
+	var samplers []timed
+	for _, p := range plugins(b) {
+		samplers = append(samplers, func() time.Duration {
+			out, err := stockCommand(b, p, filepath.Join(stockFolder, "bin", "llama-bench"), "-m", path, "-t", strconv.Itoa(s.threads),
+				"-p", strconv.Itoa(prompt), "-n", strconv.Itoa(generate), "-r", "2", "-o", "json").Output()
+			require.NoError(b, err)
+			var tests []struct {
+				Samples []int64 `json:"samples_ns"`
+			}
+			require.NoError(b, json.Unmarshal(out, &tests))
+			require.Len(b, tests, 1)
+			return time.Duration(slices.Min(tests[0].Samples))
+		})
 	}
-	require.NoError(b, json.Unmarshal(out, &tests))
-	require.Len(b, tests, 1)
-	return time.Duration(min(tests[0].Samples[0], tests[0].Samples[1]))
+	return samplers
 }
 
 // An adapter of rank 16 on all matrices of the layers, beside the same without
@@ -255,22 +338,18 @@ func BenchmarkStockAdapter(b *testing.B) {
 			m := s.load(b, path)
 			adapter := filepath.Join(b.TempDir(), "adapter.gguf")
 			deltas := makeAdapter(b, m, adapter)
-			stock := startStock(b, s, path, "-a", adapter+"=1")
+			stock := stocks(b, s, path, "-a", adapter+"=1")
 			plain := s.session(b, m, model.SessionOptions{CacheType: ggml.F16})
 			adapted := s.session(b, m, model.SessionOptions{CacheType: ggml.F16, Deltas: deltas})
-			report := func(b *testing.B, tokens int, t []time.Duration) {
-				b.ReportMetric(float64(tokens)/t[0].Seconds(), "tokens/s")
-				b.ReportMetric(t[1].Seconds()/t[0].Seconds(), "of-plain")
-				b.ReportMetric(t[2].Seconds()/t[0].Seconds(), "ratio")
-				b.ReportMetric(0, "ns/op")
+			ofPlain := func(b *testing.B, tokens int, adapted, plain timed, stock []timed) {
+				t, others := beside(b, s, tokens, adapted, stock, plain)
+				b.ReportMetric(others[0].Seconds()/t.Seconds(), "of-plain")
 			}
 			b.Run("prompt", func(b *testing.B) {
-				report(b, promptSize, best(s.rounds, adapted.prompt(promptSize), plain.prompt(promptSize),
-					func() time.Duration { return stock.sample(b, "prompt %d", promptSize) }))
+				ofPlain(b, promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), stock(b, "prompt %d", promptSize))
 			})
 			b.Run("generate", func(b *testing.B) {
-				report(b, steps, best(s.rounds, adapted.generate(steps), plain.generate(steps),
-					func() time.Duration { return stock.sample(b, "generate %d 1", steps) }))
+				ofPlain(b, steps, adapted.generate(steps), plain.generate(steps), stock(b, "generate %d 1", steps))
 			})
 		})
 	}
@@ -301,17 +380,16 @@ func BenchmarkStockGroup(b *testing.B) {
 	m := s.load(b, path)
 	for _, n := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("%s/q8_0/sequences-%d", s.shape, n), func(b *testing.B) {
-			stock := startStock(b, s, path, "-s", strconv.Itoa(n))
+			stock := stocks(b, s, path, "-s", strconv.Itoa(n))
 			g, err := m.NewGroup(n, model.SessionOptions{Context: 1024, Threads: s.threads, CacheType: ggml.F16})
 			require.NoError(b, err)
 			defer g.Close()
-			ours := func() time.Duration { return generateGroup(b, g, n) }
-			beside(b, s, n*steps, ours, func() time.Duration { return stock.sample(b, "generate %d %d", steps, n) })
+			beside(b, s, n*steps, func() time.Duration { return s.generateGroup(b, g, n) }, stock(b, "generate %d %d", steps, n))
 		})
 	}
 }
 
-func generateGroup(b *testing.B, g *model.Group, sequences int) time.Duration {
+func (s benchSettings) generateGroup(b *testing.B, g *model.Group, sequences int) time.Duration {
 	b.Helper()
 	ctx := context.Background()
 	next := make([]model.Next, sequences)
@@ -321,7 +399,7 @@ func generateGroup(b *testing.B, g *model.Group, sequences int) time.Duration {
 		defer s.Close()
 		next[i].Sequence = s
 	}
-	began := time.Now()
+	began := s.now()
 	for range steps {
 		for i := range next {
 			next[i].Token = int32(rand.IntN(1000))
@@ -329,7 +407,7 @@ func generateGroup(b *testing.B, g *model.Group, sequences int) time.Duration {
 		_, err := g.Step(ctx, next)
 		require.NoError(b, err)
 	}
-	return time.Since(began)
+	return s.now() - began
 }
 
 // Loading takes as long as reading the header, whatever the size.

@@ -2,9 +2,10 @@
 // with other work to do only samples that are near in time can be compared. It computes what llama-bench does, and
 // besides that with adapters and with several sequences at once.
 //
-//   speed [-t THREADS] [-c N_CTX] [-s SEQUENCES] [-k KV_TYPE] [-a ADAPTER=SCALE]... MODEL
+//   speed [-t THREADS] [-c N_CTX] [-s SEQUENCES] [-k KV_TYPE] [-u cpu] [-a ADAPTER=SCALE]... MODEL
 //
-// Each line of the standard input asks for a sample, each of the standard output gives the seconds it took:
+// Each line of the standard input asks for a sample, each of the standard output gives the seconds it took, or with
+// -u cpu those of the processor, which are the better measure of one thread on a machine that is busy:
 //
 //   prompt N      N tokens into an empty context, with the logits of the last
 //   generate N S  N times the next token of each of S sequences, which begin with one token
@@ -26,9 +27,11 @@ static void log_problems(enum ggml_log_level level, const char *text, void *unus
 	if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
 }
 
+static clockid_t clock_used = CLOCK_MONOTONIC;
+
 static double seconds(void) {
 	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock_used, &now);
 	return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
@@ -102,7 +105,7 @@ static enum ggml_type kv_type(const char *name) {
 }
 
 static int usage(void) {
-	fputs("usage: speed [-t THREADS] [-c N_CTX] [-s SEQUENCES] [-k KV_TYPE] [-a ADAPTER=SCALE]... MODEL\n", stderr);
+	fputs("usage: speed [-t THREADS] [-c N_CTX] [-s SEQUENCES] [-k KV_TYPE] [-u cpu] [-a ADAPTER=SCALE]... MODEL\n", stderr);
 	return 2;
 }
 
@@ -119,6 +122,7 @@ int main(int argc, char **argv) {
 		case 'c': n_ctx = atoi(value); break;
 		case 's': sequences = atoi(value); break;
 		case 'k': type = value; break;
+		case 'u': clock_used = strcmp(value, "cpu") ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID; break;
 		case 'a':
 			if (!equals || n_adapters == MAX_ADAPTERS) return usage();
 			*equals = 0;
