@@ -2,7 +2,6 @@ package model_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/internal/stockmodel"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -177,94 +177,19 @@ func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 // autograd computes loss and gradients of one sequence with stock ops.
 func autograd(t *testing.T, m *adaptedModel, b model.Batch) (float64, map[string][]float32) {
 	t.Helper()
-	c := ggml.NewContext()
-	t.Cleanup(func() { c.Close() })
-	for _, p := range m.pairs {
-		p.SetParam()
-	}
-	s := &stockGraph{m: m, c: c, n: int64(len(b.Tokens))}
-	s.tokens = c.NewTensor(ggml.I32, s.n).SetInput()
-	s.positions = c.NewTensor(ggml.I32, s.n).SetInput()
-	labels := c.NewTensor(ggml.F32, int64(m.Vocab), s.n).SetInput()
-	loss := c.CrossEntropyLoss(s.logits(), labels).SetLoss()
-	g := c.NewTrainingGraph(loss)
-	require.NoError(t, g.Backward())
-	for name, p := range m.pairs {
-		grad := g.Grad(p)
-		require.NotNil(t, grad, name)
-		g.Expand(grad.SetOutput())
-	}
+	g, err := stockmodel.New(m.Model, m.deltas, len(b.Tokens))
+	require.NoError(t, err)
+	t.Cleanup(func() { g.Close() })
 	engine := testEngine(t)
-	require.NoError(t, engine.Allocate(g))
-
-	positions := make([]int32, s.n)
-	oneHot := make([]float32, labels.NumElements())
-	for i, target := range b.Targets {
-		positions[i] = int32(i)
-		oneHot[i*m.Vocab+int(target)] = 1
-	}
-	require.NoError(t, ggml.Write(s.tokens, b.Tokens))
-	require.NoError(t, ggml.Write(s.positions, positions))
-	require.NoError(t, ggml.Write(labels, oneHot))
-	require.NoError(t, g.Reset())
-	require.NoError(t, engine.Backend.Compute(context.Background(), g))
+	require.NoError(t, engine.Allocate(g.Graph))
+	require.NoError(t, g.Compute(context.Background(), engine, b.Tokens, b.Targets))
 	grads := map[string][]float32{}
 	for name, p := range m.pairs {
 		v, err := g.Grad(p).Float32s()
 		require.NoError(t, err)
 		grads[name] = v
 	}
-	v, err := ggml.Read[float32](loss)
+	v, err := ggml.Read[float32](g.Loss)
 	require.NoError(t, err)
 	return float64(v[0]), grads
-}
-
-// A stockGraph is the model as one would write it with ggml's plain ops.
-type stockGraph struct {
-	m                 *adaptedModel
-	c                 *ggml.Context
-	n                 int64
-	tokens, positions *ggml.Tensor
-}
-
-func (s *stockGraph) logits() *ggml.Tensor {
-	c, embd := s.c, "token_embd.weight"
-	d := s.m.deltas[embd][0]
-	x := c.Add(c.GetRows(s.m.Weight(embd), s.tokens), c.Scale(c.MulMat(d.B, c.GetRows(d.A, s.tokens)), d.Scale))
-	for layer := range s.m.Layers {
-		x = s.block(x, fmt.Sprintf("blk.%d.", layer))
-	}
-	return s.linear("output.weight", s.norm("output_norm.weight", x))
-}
-
-func (s *stockGraph) linear(name string, x *ggml.Tensor) *ggml.Tensor {
-	c, d := s.c, s.m.deltas[name][0]
-	return c.Add(c.MulMat(s.m.Weight(name), x), c.Scale(c.MulMat(d.B, c.MulMat(d.A, x)), d.Scale))
-}
-
-func (s *stockGraph) norm(name string, x *ggml.Tensor) *ggml.Tensor {
-	return s.c.Mul(s.c.RMSNorm(x, s.m.RMSEps), s.m.Weight(name))
-}
-
-func (s *stockGraph) block(x *ggml.Tensor, prefix string) *ggml.Tensor {
-	c, m := s.c, s.m
-	name := func(part string) string { return prefix + part + ".weight" }
-	size, heads, kv := int64(m.HeadSize), int64(m.Heads), int64(m.KVHeads)
-
-	in := s.norm(name("attn_norm"), x)
-	rope := func(y *ggml.Tensor, heads int64) *ggml.Tensor {
-		y = c.RoPE(c.Reshape(y, size, heads, s.n), s.positions, nil, m.RoPE)
-		return c.Permute(y, [4]int{0, 2, 1, 3}) // [size, n, heads]
-	}
-	q, k := rope(s.linear(name("attn_q"), in), heads), rope(s.linear(name("attn_k"), in), kv)
-	v := c.Reshape(s.linear(name("attn_v"), in), size, kv, s.n)
-	v = c.Cont(c.Permute(v, [4]int{1, 2, 0, 3})) // [n, size, kv heads]
-	scores := c.DiagMaskInf(c.Scale(c.MulMat(k, q), float32(1/math.Sqrt(float64(size)))), 0)
-	out := c.MulMat(v, c.SoftMax(scores)) // [size, n, heads]
-	out = c.Cont(c.Permute(out, [4]int{0, 2, 1, 3}), size*heads, s.n)
-	x = c.Add(x, s.linear(name("attn_output"), out))
-
-	in = s.norm(name("ffn_norm"), x)
-	act := c.Mul(c.Silu(s.linear(name("ffn_gate"), in)), s.linear(name("ffn_up"), in))
-	return c.Add(x, s.linear(name("ffn_down"), act))
 }
