@@ -37,19 +37,19 @@ func BenchmarkBesideFinetune(b *testing.B) {
 	if _, err := os.Stat(stockRun); err != nil {
 		b.Skip("there is no stock llama.cpp: run scripts/llamacpp")
 	}
-	text, path, quantised := byteModel(b)
+	shape, text, path, quantised := byteModel(b)
 	b.Run("program=llama-finetune/trained=all/base=F32", func(b *testing.B) { benchmarkLlamaFinetune(b, path, text) })
 	run := scalingRun{Model: path, Context: finetuneBatch, Batch: 1, Rank: 8, Threads: runtime.NumCPU()}
 	full, small := run, run
 	full.Full = true
 	small.Model, small.Products = quantised, fastProducts()
-	b.Run("program=goggml/trained=all/base=F32", func(b *testing.B) { benchmarkRun(b, full) })
-	b.Run("program=goggml/trained=LoRA/base=F32", func(b *testing.B) { benchmarkRun(b, run) })
-	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkRun(b, small) })
+	b.Run("program=goggml/trained=all/base=F32", func(b *testing.B) { benchmarkJob(b, full, shape, trainSteps) })
+	b.Run("program=goggml/trained=LoRA/base=F32", func(b *testing.B) { benchmarkJob(b, run, shape, trainSteps) })
+	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkJob(b, small, shape, trainSteps) })
 }
 
 // byteModel writes a text and a model of it, in F32 and in Q8_0.
-func byteModel(b *testing.B) (text, path, quantised string) {
+func byteModel(b *testing.B) (shape model.Config, text, path, quantised string) {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	letters := make([]byte, 64*finetuneBatch)
@@ -65,7 +65,7 @@ func byteModel(b *testing.B) (text, path, quantised string) {
 	require.NoError(b, err)
 	vocabulary, err := tokenizer.New(config)
 	require.NoError(b, err)
-	shape := benchmodel.Small()
+	shape = benchmodel.Small()
 	shape.Vocab = vocabulary.NumTokens()
 	m, err := model.New(shape, vocabulary, 1)
 	require.NoError(b, err)
@@ -82,7 +82,7 @@ func byteModel(b *testing.B) (text, path, quantised string) {
 		}
 		return ggml.Q8_0
 	}}))
-	return text, path, quantised
+	return shape, text, path, quantised
 }
 
 var trainedData = regexp.MustCompile(`train: .* data=0*(\d+)/`)

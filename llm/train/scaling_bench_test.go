@@ -58,19 +58,23 @@ var trainSteps = testutil.NewJob("trainSteps", func(r scalingRun) (time.Duration
 		return 0, err
 	}
 	defer t.Close()
-	return r.measure(t)
+	return r.measure(func() error {
+		_, err := t.Step(context.Background())
+		return err
+	})
 })
 
 // longStep is the length of a first step that counts too: warming up is little
 // of it.
 const longStep = 15 * time.Second
 
-func (r scalingRun) measure(t *train.Trainer) (time.Duration, error) {
+// measure repeats a step, and returns the median of its times.
+func (r scalingRun) measure(step func() error) (time.Duration, error) {
 	var times []time.Duration
 	var spent time.Duration
 	for first := true; len(times) < max(1, r.MinSteps) || spent < r.Budget; first = false {
 		start := time.Now()
-		if _, err := t.Step(context.Background()); err != nil {
+		if err := step(); err != nil {
 			return 0, err
 		}
 		d := time.Since(start)
@@ -152,7 +156,7 @@ func BenchmarkLongContext(b *testing.B) {
 		b.Skip("takes minutes")
 	}
 	for _, n := range []int{512, 1024, 2048, 4096} {
-		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true}
+		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, Products: fastProducts()}
 		b.Run(fmt.Sprintf("model=1.1B/base=Q4_K/context=%d", n), func(b *testing.B) { benchmarkSteps(b, benchmodel.Large(), ggml.Q4_K, r) })
 	}
 }
@@ -167,28 +171,36 @@ func threadCounts() []int {
 }
 
 func benchmarkScaling(b *testing.B, by string, n int, c model.Config, base ggml.Type, r scalingRun) {
+	r.Products = fastProducts()
 	b.Run(fmt.Sprintf("by=%s/%s=%d", by, by, n), func(b *testing.B) { benchmarkSteps(b, c, base, r) })
 }
 
 func benchmarkSteps(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
-	path, err := benchmodel.File(benchFolder, fmt.Sprintf("%s-%d-layers", c.Name, c.Layers), c, base)
+	name := c.Name
+	if c.Layers != benchmodel.Small().Layers && c.Layers != benchmodel.Large().Layers {
+		name = fmt.Sprintf("%s-%d-layers", name, c.Layers)
+	}
+	path, err := benchmodel.File(benchFolder, name, c, base)
 	require.NoError(b, err)
-	r.Model, r.Products = path, fastProducts()
-	peak := benchmarkRun(b, r)
-	b.ReportMetric(float64(peak)/float64(c.NumParameters()), "B/param")
+	r.Model = path
+	benchmarkJob(b, r, c, trainSteps)
 }
 
-// benchmarkRun reports speed and memory of a run.
-func benchmarkRun(b *testing.B, r scalingRun) (peak uint64) {
+// benchmarkJob reports speed and memory of a run. GFLOP/s count 4 operations
+// for each parameter and token.
+func benchmarkJob(b *testing.B, r scalingRun, c model.Config, job *testutil.Job[scalingRun, time.Duration]) {
 	r.MinSteps, r.Budget = benchTime(b)
 	var step time.Duration
+	var peak uint64
 	once(b, func() {
 		var err error
-		step, peak, err = trainSteps.Run(r)
+		step, peak, err = job.Run(r)
 		require.NoError(b, err)
 	})
-	reportSteps(b, r.Context*r.Batch, step, peak)
-	return peak
+	tokens, parameters := r.Context*r.Batch, float64(c.NumParameters())
+	reportSteps(b, tokens, step, peak)
+	b.ReportMetric(4*parameters*float64(tokens)/step.Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(float64(peak)/parameters, "B/param")
 }
 
 func reportSteps(b *testing.B, tokens int, step time.Duration, peak uint64) {
