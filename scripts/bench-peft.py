@@ -1,0 +1,144 @@
+"""Trains a LoRA adapter with PyTorch and PEFT, for the benchmark BesidePEFT of llm/train.
+
+    python scripts/bench-peft.py FOLDER {float32|bfloat16} {on|off}
+
+The folder has run.json with the model's shape and the settings, weights.bin with all tensors as float32 in the order
+and layout of the GGUF file, and tokens.bin with the batches as int32. The last argument turns gradient checkpointing
+on. Prints one line of JSON: the loss of each step, the time of each, and the peak memory, also that before the model.
+"""
+
+import json
+import re
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+# GGUF's names of a layer's tensors, and those of transformers.
+LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+
+
+def target(name):
+    """transformers' name of a GGUF tensor, without .weight."""
+    name = name.removesuffix(".weight")
+    if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
+        return f"model.layers.{found[1]}.{LAYER[found[2]]}"
+    return OTHER[name]
+
+
+def halves(rows, heads):
+    """Turns rows for pairs of neighbours, which GGUF rotates, into those for pairs of halves."""
+    size = rows.shape[0] // heads
+    return rows.reshape(heads, size // 2, 2, -1).transpose(1, 2).reshape(rows.shape)
+
+
+def load(run, folder, dtype):
+    """The model, and the adapters' matrices A by name. Takes little more memory than the model."""
+    config = LlamaConfig(
+        vocab_size=run["Vocab"], hidden_size=run["Embd"], intermediate_size=run["FF"],
+        num_hidden_layers=run["Layers"], num_attention_heads=run["Heads"], num_key_value_heads=run["KVHeads"],
+        head_dim=run["HeadSize"], rms_norm_eps=run["Eps"], max_position_embeddings=run["Context"],
+        rope_parameters={"rope_type": "default", "rope_theta": run["RoPEBase"]},
+        tie_word_embeddings=run["Tied"], use_cache=False,
+    )
+    torch.set_default_dtype(dtype)
+    model = LlamaForCausalLM(config)
+    torch.set_default_dtype(torch.float32)
+    parameters = dict(model.named_parameters())
+    adapters = {}
+    with open(folder / "weights.bin", "rb") as file, torch.no_grad():
+        for tensor in run["Tensors"]:
+            values = torch.from_numpy(np.fromfile(file, np.float32, int(np.prod(tensor["Shape"]))))
+            values = values.reshape(tensor["Shape"][::-1])  # GGUF counts dimensions from the fastest
+            if tensor["Name"].endswith(".lora_a"):
+                adapters[target(tensor["Name"].removesuffix(".lora_a"))] = values
+                continue
+            if ".attn_q." in tensor["Name"]:
+                values = halves(values, run["Heads"])
+            if ".attn_k." in tensor["Name"]:
+                values = halves(values, run["KVHeads"])
+            parameters.pop(target(tensor["Name"]) + ".weight").copy_(values)
+    if parameters:
+        sys.exit(f"the file has no values for {sorted(parameters)}")
+    return model, adapters
+
+
+def adapt(model, adapters, run):
+    """Puts LoRA on the model, with the given A and B = 0."""
+    config = LoraConfig(
+        r=run["Rank"], lora_alpha=run["Alpha"], lora_dropout=0.0, bias="none", task_type="CAUSAL_LM",
+        target_modules=sorted({name.rsplit(".", 1)[1] for name in adapters}),
+    )
+    model = get_peft_model(model, config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if found := re.fullmatch(r"base_model\.model\.(.*)\.lora_A\.default\.weight", name):
+                parameter.copy_(adapters.pop(found[1]))
+    if adapters:
+        sys.exit(f"PEFT has made no adapter for {sorted(adapters)}")
+    return model
+
+
+def train(model, run, batches):
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(
+        trained, lr=run["Rate"], betas=(run["Beta1"], run["Beta2"]), eps=run["Epsilon"], weight_decay=run["Decay"])
+    losses, seconds = [], []
+    for batch in batches:
+        start = time.perf_counter()
+        tokens = torch.from_numpy(batch.astype(np.int64))
+        logits = model(input_ids=tokens[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, run["Clip"])
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - start)
+    return losses, seconds
+
+
+def peak():
+    """The largest resident memory of this process in bytes."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024
+    except (OSError, TypeError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def main():
+    warnings.simplefilter("ignore", FutureWarning)  # names that change between versions of transformers
+    libraries = peak()
+    folder, dtype, checkpointing = Path(sys.argv[1]), getattr(torch, sys.argv[2]), sys.argv[3] == "on"
+    run = json.loads((folder / "run.json").read_text())
+    torch.set_num_threads(run["Threads"])
+    model, adapters = load(run, folder, dtype)
+    model = adapt(model, adapters, run)
+    model.train()
+    if checkpointing:
+        model.enable_input_require_grads()
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    batches = np.fromfile(folder / "tokens.bin", np.int32).reshape(-1, run["Batch"], run["Length"] + 1)
+    losses, seconds = train(model, run, batches)
+    print(json.dumps({"Losses": losses, "Seconds": seconds, "Peak": peak(), "Libraries": libraries}))
+
+
+main()
