@@ -18,6 +18,7 @@ goos: linux
 BenchmarkStep/model=28M/base=Q8_0-2         	       3	       800.5 tok/s	       240 peak-MB
 BenchmarkStep/model=28M/base=Q8_0-2         	       3	       900.5 tok/s	       240 peak-MB
 BenchmarkStep/model=28M/base=llama-2-2      	       3	       400.25 tok/s
+BenchmarkStop/base=llama-2-2                	       3	       200.125 tok/s
 BenchmarkStep/large/F32-2                   	       1	       100 tok/s
 --- SKIP: BenchmarkLong
     long_test.go:12: takes minutes
@@ -42,11 +43,11 @@ func TestParseResults(t *testing.T) {
 	require.Equal(t, "2026-01-02", s.facts[keyDate])
 	require.Equal(t, 0.42, s.alien)
 	require.Equal(t, []string{"Long: takes minutes"}, s.skipped)
-	require.Len(t, s.results, 6)
+	require.Len(t, s.results, 7)
 	require.Equal(t, result{
 		suite: "training", bench: "Step", keys: map[string]string{"model": "28M", "base": "llama-2"}, values: map[string]float64{"tok/s": 400.25},
 	}, s.results[2])
-	require.Equal(t, map[string]string{"1": "large", "2": "F32"}, s.results[3].keys)
+	require.Equal(t, map[string]string{"1": "large", "2": "F32"}, s.results[4].keys)
 	median, ok := s.median("Step", where{"base": "Q8_0"}, "tok/s")
 	require.True(t, ok)
 	require.Equal(t, 850.5, median)
@@ -61,15 +62,16 @@ func TestTable(t *testing.T) {
 		columns: []column{
 			{head: "tokens/s", unit: "tok/s", format: "%.1f"},
 			{head: "ratio", unit: "tok/s", format: "%.3f", over: &column{unit: "tok/s", where: first}},
+			{head: "of another", unit: "tok/s", format: "%.2f", over: &column{unit: "tok/s", bench: "Stop", shared: []string{"base"}}},
 			{head: "MB", unit: "peak-MB", format: "%.0f"},
 			{head: "never shown", unit: "B/op", format: "%.0f"},
 		},
 	}.render("", parsed(t))
 	require.NoError(t, err)
-	require.Equal(t, `| model | base | tokens/s | ratio | MB |
-| --- | --- | ---: | ---: | ---: |
-| 28M | Q8_0 | 850.5 | 1.000 | 240 |
-| 28M | llama-2 | 400.2 | 0.471 | – |
+	require.Equal(t, `| model | base | tokens/s | ratio | of another | MB |
+| --- | --- | ---: | ---: | ---: | ---: |
+| 28M | Q8_0 | 850.5 | 1.000 | – | 240 |
+| 28M | llama-2 | 400.2 | 0.471 | 2.00 | – |
 `, text)
 }
 
@@ -118,7 +120,7 @@ func TestChoose(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"scaling", "binding"}, suiteNames(chosen))
 	_, err = p.choose("speed")
-	require.EqualError(t, err, `there is no suite "speed"; the suites are `+"binding, training, scaling, context, finetune")
+	require.EqualError(t, err, `there is no suite "speed"; the suites are `+"binding, training, scaling, context, finetune, generation")
 	_, err = findPage("none")
 	require.Error(t, err)
 }

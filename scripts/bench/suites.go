@@ -37,15 +37,23 @@ var pages = []page{
 	{
 		name: "all", file: "README.md", title: "Benchmarks",
 		text: "Made by `make bench`, which repeats all of it. Absolute numbers belong to the machine, and move with what else it " +
-			"does: the ratios within a run are the point.",
+			"does: the ratios within a run are the point. The comparison with PyTorch and PEFT is [a run of its own](peft.md).",
 		suites: []suite{
 			{"binding", ".", "^Benchmark(BuildGraph|Compute|Data)$", 40 * time.Second, 20 * time.Second},
-			{"training", "llm/train", "^BenchmarkStep", 4 * time.Minute, time.Minute},
+			{"training", "llm/train", "^Benchmark(Ceiling|Autograd|Step)$", 6 * time.Minute, time.Minute},
 			{"scaling", "llm/train", "^BenchmarkScaling$", 4 * time.Minute, 2 * time.Minute},
 			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
 			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", time.Minute, 30 * time.Second},
+			{"generation", "llm/generate", "^Benchmark(Stock|LlamaBench)", 5 * time.Minute, 5 * time.Minute},
 		},
-		sections: []section{bindingSection, stepSection, scalingSection, contextSection, finetuneSection},
+		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, bindingSection},
+	},
+	{
+		name: "peft", file: "peft.md", title: "Beside PyTorch and PEFT",
+		text: "Made by `scripts/bench-peft`, which repeats all of it. The same model, from the same file, with the same adapter at the " +
+			"start, is trained on the same batches by the same rule; see [the other benchmarks](README.md) for what is not compared here.",
+		suites:   []suite{{"peft", "llm/train", "^BenchmarkBesidePEFT$", 6 * time.Minute, time.Minute}},
+		sections: []section{peftSection},
 	},
 }
 
@@ -101,19 +109,55 @@ var (
 		},
 	}
 
+	ceilingSection = section{
+		title: "Products of large matrices",
+		text: "What training could reach at most: a product of a 2048 × 2048 matrix with n columns, GFLOP/s on all cores. OpenBLAS is the " +
+			"ceiling of products in F32, oneDNN that of BF16, where the processor multiplies it.",
+		views: []view{
+			table{from: []string{"Ceiling"}, rows: []key{{"library", "library"}, {"type", "type"}, {"n", "n"}}, columns: []column{
+				{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
+			}},
+		},
+	}
+
 	stepSection = section{
 		title: "Training steps by type of the base",
-		text: "LoRA of rank 8. Small is the shape of 28 million parameters with 2 samples of 256 tokens, large that of 1.1 billion with " +
-			"one of 512. GFLOP/s count 4 operations for each parameter and token.",
+		text: "LoRA of rank 8 on all seven linear layers of every block: the shape of 28 million parameters with 2 samples of 256 tokens, " +
+			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor multiplies it, in BF16. " +
+			"GFLOP/s count 4 operations for each parameter and token. " +
+			"Stock autograd is ggml's own backward pass through a graph of its plain ops, without an optimiser, for 256 or 128 tokens.",
 		views: []view{
 			table{
-				from: []string{"Step"}, rows: []key{{"1", "model"}, {"2", "base"}, {"3", "products"}, {"4", ""}},
+				from: []string{"Step"}, rows: []key{{"model", "model"}, {"base", "base"}, {"products", "products"}, {"checkpointing", "checkpointing"}},
 				columns: []column{
-					{head: "tokens/s", unit: "tokens/s", format: "%.0f"},
+					{head: "tokens/s", unit: "tok/s", format: "%.0f"},
+					{head: "× stock autograd", unit: "tok/s", format: "%.1f", over: &column{unit: "tok/s", bench: "Autograd", shared: []string{"model", "base"}}},
 					{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
-					{head: "peak MB", unit: "MB-peak", format: "%.0f"},
+					{head: "× sgemm", unit: "GFLOP/s", format: "%.2f", over: &column{unit: "GFLOP/s", bench: "Ceiling", where: where{"library": "OpenBLAS", "n": "512"}}},
+					{head: "peak MB", unit: "peak-MB", format: "%.0f"},
+					{head: "bytes a parameter", unit: "B/param", format: "%.2f"},
 				},
 			},
+			table{
+				from: []string{"Autograd"}, rows: []key{{"model", "model"}, {"base", "base, stock autograd"}},
+				columns: []column{
+					{head: "tokens/s", unit: "tok/s", format: "%.0f"},
+					{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
+					{head: "peak MB", unit: "peak-MB", format: "%.0f"},
+				},
+			},
+		},
+	}
+
+	generationSection = section{
+		title: "Generation beside stock llama.cpp",
+		text: "A model of 0.3 billion parameters; a prompt of 512 tokens, and 32 tokens after it one by one. Samples of both programs are " +
+			"taken in turn, and the best of each compared; the ratio is ours to theirs.",
+		views: []view{
+			stockTable("Stock", key{"1", "model"}, key{"2", "weights"}, key{"3", "KV cache"}, key{"4", ""}),
+			stockTable("LlamaBench", key{"1", "model"}, key{"2", "weights, beside llama-bench"}, key{"3", ""}),
+			stockTable("StockAdapter", key{"1", "model"}, key{"2", "weights, with an adapter of rank 16"}, key{"3", ""}),
+			stockTable("StockGroup", key{"1", "model"}, key{"2", "weights, several sequences"}, key{"3", ""}),
 		},
 	}
 
@@ -130,11 +174,36 @@ var (
 			)},
 		},
 	}
+
+	peftSection = section{
+		title: "LoRA in F32 and BF16",
+		text: "Rank 8 on all seven linear layers of every block, AdamW, no gradient checkpointing unless it says so. PEFT gets the " +
+			"Q8_0 weights dequantised, so that both compute the same function; it keeps its adapters in F32. Loading is not timed; memory is the " +
+			"largest resident size of the process.",
+		views: []view{
+			table{from: []string{"BesidePEFT"}, rows: []key{{"model", "model"}, {"program", "program"}, {"weights", "weights"}, {"checkpointing", "checkpointing"}}, columns: append(
+				stepColumns[:3:3],
+				column{head: "of it libraries, MB", unit: "libraries-MB", format: "%.0f"},
+				column{head: "tokens/s × PEFT's in F32", unit: "tok/s", format: "%.2f", over: &column{unit: "tok/s", where: peftF32}},
+				column{head: "memory × PEFT's in F32", unit: "peak-MB", format: "%.2f", over: &column{unit: "peak-MB", where: peftF32}},
+				column{head: "last loss", unit: "last-loss", format: "%.4f"},
+			)},
+			plot{
+				file: "peft-loss", title: "Loss curves, 28 million parameters", x: "@", xlabel: "step", ylabel: "loss, nats a token", loose: true,
+				lines: []line{
+					{name: "goggml, Q8_0", from: "BesidePEFT", where: where{"model": "28M", "program": "goggml", "checkpointing": "off"}, unit: "loss"},
+					{name: "PEFT, F32", from: "BesidePEFT", where: where{"model": "28M", "program": "PEFT", "weights": "F32", "checkpointing": "off"}, unit: "loss"},
+					{name: "PEFT, BF16", from: "BesidePEFT", where: where{"model": "28M", "program": "PEFT", "weights": "BF16", "checkpointing": "off"}, unit: "loss"},
+				},
+			},
+		},
+	}
 )
 
 // What others are compared with.
 var (
 	stockFinetune = where{"program": "llama-finetune", "trained": "all", "base": "F32"}
+	peftF32       = where{"program": "PEFT", "weights": "F32"}
 )
 
 var stepColumns = []column{
@@ -142,6 +211,15 @@ var stepColumns = []column{
 	{head: "ms a token", unit: "ms/tok", format: "%.2f"},
 	{head: "peak MB", unit: "peak-MB", format: "%.0f"},
 	{head: "bytes a parameter", unit: "B/param", format: "%.2f"},
+}
+
+func stockTable(bench string, rows ...key) table {
+	return table{from: []string{bench}, rows: rows, columns: []column{
+		{head: "tokens/s", unit: "tokens/s", format: "%.1f"},
+		{head: "stock tokens/s", unit: "stock-tokens/s", format: "%.1f"},
+		{head: "ratio", unit: "ratio", format: "%.2f"},
+		{head: "× without the adapter", unit: "of-plain", format: "%.2f"},
+	}}
 }
 
 func scaling(by, xlabel, unit, ylabel string) plot {
