@@ -26,6 +26,7 @@ type Graph struct {
 	backward bool                    // Backward was called
 	leaves   []*C.struct_ggml_tensor // expanded by the caller, maybe used by no node
 	support  C.uint64_t              // of the last check that found no fault
+	added    addedTensors            // by deep expansions
 }
 
 // NewGraph makes a graph that computes the outputs, which are marked as such
@@ -108,7 +109,7 @@ func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) e
 	if t.t.op == C.GGML_OP_NONE {
 		g.leaves = append(g.leaves, t.t)
 	}
-	if err := guardError(C.goggml_graph_expand(g.g, t.t, C.size_t(bound), C.bool(compute))); err != nil {
+	if err := g.insertAll(t.t, bound, compute); err != nil {
 		return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: err.Error(), Caller: callerLine()}
 	}
 	return nil

@@ -30,68 +30,31 @@ static goggml_error goggml_expand(struct ggml_cgraph *graph, struct ggml_tensor 
 	GUARDED_VOID((compute ? ggml_build_forward_expand : ggml_build_forward_order)(graph, tensor))
 }
 
-// A tensor whose sources are being added, and the next of them.
-typedef struct {
-	struct ggml_tensor *tensor;
-	int source;
-} goggml_visit;
+goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor **tensors, size_t n, bool compute) {
+	goggml_error error = NULL;
+	for (size_t i = 0; i < n && error == NULL; i++) {
+		error = goggml_expand(graph, tensors[i], compute);
+	}
+	return error;
+}
 
+// A hash set of tensors, and how many there are.
 typedef struct {
-	struct ggml_tensor **seen; // a hash set
+	struct ggml_tensor **seen;
 	size_t mask;
-	goggml_visit *stack;
-	size_t depth;
-	bool compute;
-} goggml_walk;
+	size_t count;
+} goggml_tensors;
 
-static void goggml_enter(goggml_walk *walk, struct ggml_tensor *tensor) {
-	size_t i = ((uintptr_t)tensor >> 4) * 0x9E3779B97F4A7C15u >> 16 & walk->mask;
-	while (walk->seen[i] != NULL) {
-		if (walk->seen[i] == tensor) {
+static void goggml_enter(goggml_tensors *set, struct ggml_tensor *tensor) {
+	size_t i = ((uintptr_t)tensor >> 4) * 0x9E3779B97F4A7C15u >> 16 & set->mask;
+	while (set->seen[i] != NULL) {
+		if (set->seen[i] == tensor) {
 			return;
 		}
-		i = (i + 1) & walk->mask;
+		i = (i + 1) & set->mask;
 	}
-	walk->seen[i] = tensor;
-	walk->stack[walk->depth++] = (goggml_visit){tensor, 0};
-}
-
-// Adds the tensors in the order in which the library's recursion does, each
-// after its sources, so that the recursion ends at once.
-static goggml_error goggml_expand_deep(goggml_walk *walk, struct ggml_cgraph *graph, struct ggml_tensor *tensor) {
-	goggml_enter(walk, tensor);
-	while (walk->depth > 0) {
-		goggml_visit *top = &walk->stack[walk->depth - 1];
-		if (top->source < GGML_MAX_SRC) {
-			struct ggml_tensor *source = top->tensor->src[top->source++];
-			if (source != NULL) {
-				goggml_enter(walk, source);
-			}
-			continue;
-		}
-		walk->depth--;
-		goggml_error error = goggml_expand(graph, top->tensor, walk->compute);
-		if (error != NULL) {
-			return error;
-		}
-	}
-	return NULL;
-}
-
-goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound, bool compute) {
-	const size_t shallow = 2000; // fits the smallest stack of a thread
-	if (bound <= shallow) {
-		return goggml_expand(graph, tensor, compute);
-	}
-	size_t size = 4096;
-	while (size < 2 * bound) {
-		size *= 2;
-	}
-	goggml_walk walk = {calloc(size, sizeof *walk.seen), size - 1, malloc(bound * sizeof *walk.stack), 0, compute};
-	goggml_error error = walk.seen == NULL || walk.stack == NULL ? strdup("out of memory") : goggml_expand_deep(&walk, graph, tensor);
-	free(walk.seen);
-	free(walk.stack);
-	return error;
+	set->seen[i] = tensor;
+	set->count++;
 }
 
 static bool goggml_graph_has(struct ggml_cgraph *graph, const struct ggml_tensor *tensor) {
@@ -139,22 +102,21 @@ size_t goggml_graph_tensors(struct ggml_cgraph *graph, size_t limit) {
 	while (size < 2 * uses) {
 		size *= 2;
 	}
-	goggml_walk walk = {calloc(size, sizeof *walk.seen), size - 1, malloc(uses * sizeof *walk.stack), 0};
-	if (walk.seen != NULL && walk.stack != NULL) {
+	goggml_tensors set = {calloc(size, sizeof *set.seen), size - 1, 0};
+	if (set.seen != NULL) {
 		int n = ggml_graph_n_nodes(graph);
-		for (int i = 0; i < n && walk.depth <= limit; i++) {
+		for (int i = 0; i < n && set.count <= limit; i++) {
 			struct ggml_tensor *node = ggml_graph_node(graph, i);
-			goggml_enter(&walk, node);
+			goggml_enter(&set, node);
 			for (int s = 0; s < GGML_MAX_SRC; s++) {
 				if (node->src[s] != NULL && node->src[s]->op == GGML_OP_NONE) {
-					goggml_enter(&walk, node->src[s]);
+					goggml_enter(&set, node->src[s]);
 				}
 			}
 		}
-		uses = walk.depth;
+		uses = set.count;
 	}
-	free(walk.seen);
-	free(walk.stack);
+	free(set.seen);
 	return uses;
 }
 

@@ -10,10 +10,10 @@ struct ggml_cgraph *goggml_new_graph(goggml_arena *arena, size_t size, bool grad
 goggml_ptr goggml_graph_new(goggml_arena *arena, size_t size, bool grads);
 // A graph of another size with the nodes of an existing one.
 goggml_ptr goggml_graph_grow(goggml_arena *arena, struct ggml_cgraph *graph, size_t size, bool grads);
-// bound is an upper one of the number of tensors that the tensor depends on,
-// itself included: the library's own recursion overflows the stack when that
-// is large. Without compute the tensors are only put in order.
-goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *tensor, size_t bound, bool compute);
+// Adds tensors, each with what it depends on. The library does so by recursion,
+// which overflows the stack when there is much of that. Without compute they are
+// only put in order.
+goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor **tensors, size_t n, bool compute);
 
 // Why a tensor cannot be the next node of a graph.
 enum goggml_admission {
