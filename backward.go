@@ -72,7 +72,7 @@ func (g *Graph) derivable(op string) error {
 		needed[node] = true
 		switch {
 		case bool(C.goggml_lacks_backward(node)):
-			return g.tensor(node).errorf(op, nil, "this op has no backward")
+			return g.tensor(node).errorf(op, nil, "%s", withoutBackward(node))
 		case node.op == C.GGML_OP_VIEW && g.scattered(node):
 			return g.tensor(node).errorf(op, nil, "a view has a backward only where its operand is contiguous and its elements share no memory; call Cont")
 		case bool(C.goggml_works_in_place(node)):
@@ -80,6 +80,14 @@ func (g *Graph) derivable(op string) error {
 		}
 	}
 	return g.sourcesReached(op, needed)
+}
+
+func withoutBackward(node *C.struct_ggml_tensor) string {
+	const why = "this op has no backward"
+	if node.op == C.GGML_OP_UNARY {
+		return why + "; among the activations Relu, Silu and Softplus have one"
+	}
+	return why
 }
 
 // scattered tells whether the backward of a view would put its gradient

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"unsafe"
 )
 
@@ -125,6 +126,19 @@ func (t *Tensor) Float32s() ([]float32, error) {
 		return nil, err
 	}
 	return dst, Dequantize(dst, t.typ, raw)
+}
+
+// SetNormal fills a tensor of any float or quantised type with random numbers of
+// a normal distribution, as the weights of a layer start.
+func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
+	if err := t.missing("set"); err != nil {
+		return err
+	}
+	values := make([]float32, t.NumElements())
+	for i := range values {
+		values[i] = float32(mean + deviation*r.NormFloat64())
+	}
+	return t.SetFloat32s(values)
 }
 
 // SetFloat32s fills a tensor of any float or quantised type from float32; a

@@ -128,9 +128,11 @@
 // the samples of a [Dataset]; [Optimizer] is the same for a loop of one's own,
 // with [OptResult] for loss and accuracy. Below these, [Graph.Backward] adds
 // the gradients to a graph, and [Context.OptStepAdamW] or [Context.OptStepSGD]
-// the step: see the example of Graph.Backward. Each op says whether it has a
-// backward; the others are errors before anything runs, if a parameter is
-// behind them. The packages llm/lora and llm/train fine-tune language models,
+// the step: see the example of Graph.Backward. Start values are the caller's:
+// weights of a hidden layer must differ, see [Tensor.SetNormal]. An op without a
+// backward says so, and is an error before anything runs, if a parameter is
+// behind it; of the activations, Relu, Silu, Softplus, Expm1 and the gate SwiGLU
+// of two operands can be trained. The packages llm/lora and llm/train fine-tune language models,
 // with a backward pass of their own that is faster and takes less memory.
 //
 // # Lifetimes

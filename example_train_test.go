@@ -3,6 +3,7 @@ package ggml_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -47,12 +48,8 @@ func ExampleFit() {
 	c := ggml.NewContext()
 	defer c.Close()
 	y := c.Add(c.MulMat(w, x), bias)
-	params := ggml.DefaultOptimizerParams()
-	params.AdamW.LearningRate = 0.05
 	err = ggml.Fit(context.Background(), d, x, y, ggml.FitOptions{
-		Loss:   ggml.LossMeanSquaredError,
-		Params: func(epoch int, iteration int64) ggml.OptimizerParams { return params },
-		Epochs: 200,
+		Loss: ggml.LossMeanSquaredError, LearningRate: 0.05, Epochs: 200,
 	}, backend)
 	check(err)
 	weights, err := ggml.Read[float32](w)
@@ -61,6 +58,73 @@ func ExampleFit() {
 	check(err)
 	fmt.Printf("%.2f %.2f\n", weights, constant)
 	// Output: [3.00 -2.00] [1.00]
+}
+
+// A network with a hidden layer learns the exclusive or of two numbers, is
+// stored in a file, read back, and used.
+func Example_train() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	d, err := ggml.NewDataset(ggml.F32, ggml.F32, 2, 1, 4, 1)
+	check(err)
+	defer d.Close()
+	check(ggml.Write(d.Data(), []float32{0, 0, 0, 1, 1, 0, 1, 1}))
+	check(ggml.Write(d.Labels(), []float32{0, 1, 1, 0}))
+
+	network := func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+		hidden := c.Silu(c.Add(c.MulMat(c.Lookup("w1"), x), c.Lookup("b1")))
+		return c.Add(c.MulMat(c.Lookup("w2"), hidden), c.Lookup("b2"))
+	}
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 2, 4)
+	params := []*ggml.Tensor{
+		c.NewTensor(ggml.F32, 2, 8).SetName("w1"), c.NewTensor(ggml.F32, 8).SetName("b1"),
+		c.NewTensor(ggml.F32, 8, 1).SetName("w2"), c.NewTensor(ggml.F32, 1).SetName("b2"),
+	}
+	buffers, err := c.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	file := ggml.NewGGUF()
+	defer file.Close()
+	for _, p := range params {
+		check(p.SetParam().SetNormal(random, 0, 1))
+		check(file.AddTensor(p))
+	}
+	check(ggml.Fit(context.Background(), d, x, network(c, x), ggml.FitOptions{
+		Loss: ggml.LossMeanSquaredError, LearningRate: 0.05, Epochs: 500,
+	}, backend))
+	folder, err := os.MkdirTemp("", "example")
+	check(err)
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "xor.gguf")
+	check(file.WriteFile(path))
+
+	stored, err := ggml.OpenGGUF(path)
+	check(err)
+	defer stored.Close()
+	model := ggml.NewContext()
+	defer model.Close()
+	weights, err := stored.Load(model, backend.Device(), ggml.LoadOptions{})
+	check(err)
+	defer weights.Close()
+	input := model.NewTensor(ggml.F32, 2, 4)
+	output := network(model, input)
+	graph := model.NewGraph(output)
+	rest, err := model.Allocate(backend.BufferType())
+	check(err)
+	defer rest.Close()
+	check(ggml.Write(input, []float32{0, 0, 0, 1, 1, 0, 1, 1}))
+	check(backend.Compute(context.Background(), graph))
+	values, err := ggml.Read[float32](output)
+	check(err)
+	for i := range values {
+		values[i] = max(values[i], 0) // no −0 in the output
+	}
+	fmt.Printf("%.1f\n", values)
+	// Output: [0.0 1.0 1.0 0.0]
 }
 
 // An Optimizer is for programs that want their own loop. This one stops when

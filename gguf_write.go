@@ -21,8 +21,8 @@ import (
 const chunkSize = 1 << 20
 
 // AddTensor adds a tensor by its name, with its type and shape. The tensor is
-// contiguous and has memory; its data is read when the file is written, so it
-// must not be closed before. C: gguf_add_tensor.
+// contiguous and has memory; its data is read when the file is written, so
+// neither its context nor its buffer may be closed before. C: gguf_add_tensor.
 func (g *GGUF) AddTensor(t *Tensor) error {
 	if t == nil || t.t == nil {
 		return t.errorf("gguf_add_tensor", nil, "there is no tensor: it is nil or comes from an op that failed")
@@ -34,9 +34,10 @@ func (g *GGUF) AddTensor(t *Tensor) error {
 		return t.errorf("gguf_add_tensor", nil, "the tensor must be contiguous; call Cont")
 	}
 	info := GGUFTensor{Name: t.Name(), Type: t.typ, Shape: t.Shape()}
+	n := t.NumBytes()
 	return g.AddTensorFrom(info, func(w io.Writer) error {
-		chunk := make([]byte, min(chunkSize, info.Type.RowSize(t.NumElements())))
-		for offset, n := int64(0), t.NumBytes(); offset < n; offset += int64(len(chunk)) {
+		chunk := make([]byte, min(chunkSize, n))
+		for offset := int64(0); offset < n; offset += int64(len(chunk)) {
 			chunk = chunk[:min(int64(len(chunk)), n-offset)]
 			if err := t.ReadBytes(chunk, offset); err != nil {
 				return err

@@ -127,17 +127,23 @@ func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64,
 
 // FitOptions are the settings of [Fit].
 type FitOptions struct {
+	// Loss is mostly LossMeanSquaredError or LossCrossEntropy; the zero value,
+	// LossMean, takes no labels: the outputs are the loss of each sample.
 	Loss      LossType
 	Optimizer OptimizerType
 
-	// Params gives the learning rate and its like for each step; the first
-	// epoch and iteration are 1. nil stands for DefaultOptimizerParams.
+	// LearningRate is that of every step; 0 stands for that of
+	// DefaultOptimizerParams, as for all other settings.
+	LearningRate float32
+	// Params, where given, decides instead on the learning rate and its like of
+	// each step; the first epoch and iteration are 1.
 	Params func(epoch int, iteration int64) OptimizerParams
 
 	Epochs int // at least 1
 
-	// LogicalBatch is the number of samples of a step, a multiple of the
-	// batch of the inputs; 0 stands for that batch.
+	// LogicalBatch is the number of samples of a step, a multiple of the batch
+	// of the inputs, which is their second dimension; 0 stands for that batch.
+	// The number of samples is a multiple of it.
 	LogicalBatch int64
 
 	// Validation is the part of the samples, from 0, below 1, that is not
@@ -157,7 +163,13 @@ type FitProgress struct {
 
 // Fit trains the parameters that outputs depend on with the data set: it makes
 // an [Optimizer] with a static graph of inputs and outputs, shuffles the samples,
-// keeps the last ones for validation, and runs the epochs, each in a new order.
+// keeps the last ones for validation, and runs the epochs, each in a new order
+// (always the same one: the library shuffles from a fixed seed).
+//
+// Inputs and parameters have memory, see [Context.Allocate]; it makes no
+// difference whether what is computed of them has. To predict afterwards, make
+// a graph of the outputs, allocate it, write the inputs, which hold the last
+// batch, and compute.
 //
 // It prints nothing. Cancelling ctx ends it before the next batch, with the
 // cause, and leaves the parameters as they are then. C: ggml_opt_fit.
@@ -177,8 +189,13 @@ func Fit(ctx context.Context, d *Dataset, inputs, outputs *Tensor, options FitOp
 	}
 	epoch := 1
 	var params func(int64) OptimizerParams
-	if options.Params != nil {
+	switch {
+	case options.Params != nil:
 		params = func(iteration int64) OptimizerParams { return options.Params(epoch, iteration) }
+	case options.LearningRate != 0:
+		constant := DefaultOptimizerParams()
+		constant.AdamW.LearningRate, constant.SGD.LearningRate = options.LearningRate, options.LearningRate
+		params = ConstantParams(constant)
 	}
 	o, err := NewOptimizer(OptimizerOptions{
 		Loss: options.Loss, Optimizer: options.Optimizer, Period: period, Params: params,
