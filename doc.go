@@ -76,7 +76,8 @@
 //	ggml: mul_mat(w f32[4, 3], x f32[5, 2]): ne0 must be equal: w has 4, x has 5 (at model.go:42)
 //
 // Everything else returns its error. Test for [ErrClosed], [ErrNotLoaded],
-// [ErrNotAllocated], [ErrOutOfMemory] and [ErrBroken] with errors.Is.
+// [ErrNotAllocated], [ErrOutOfMemory], [ErrBroken] and [ErrDisconnected] with
+// errors.Is.
 //
 // # Memory
 //
@@ -103,8 +104,12 @@
 // [LoadBackends] says where. [Devices] lists what there is. A program without
 // build tags uses whatever is installed; with the tag cpu only the CPU, and
 // with cuda, metal or vulkan it fails at start when that backend or its device
-// is missing. [CUDADevices] and [MetalDevices] are in every build, and say how
-// to install a backend that is not there.
+// is missing. [CUDADevices], [MetalDevices], [VulkanDevices] and [BLASDevice]
+// are in every build, and say how to install a backend that is not there.
+//
+// [AddRPCServer] adds the devices of another process or machine, which offers
+// them by [ServeRPC]; all that is said of devices holds for them. When the
+// server dies, using them is an [ErrDisconnected], and the program goes on.
 //
 // # Several devices
 //
@@ -119,7 +124,12 @@
 //
 // Without a scheduler, one graph runs on one backend. [CopyTensorAsync] moves
 // a tensor between two, [Event] orders their work, and [Graph.CopyTo] makes a
-// copy of a graph with its data for another device.
+// copy of a graph with its data for another device. [Backend.ComputeAsync]
+// lets a device compute while the program goes on, until
+// [Backend.Synchronize].
+//
+// [NewMetaDevice] divides each weight instead of the layers: its devices
+// compute every op together.
 //
 // # Training
 //
