@@ -114,6 +114,7 @@ func TestOpErrors(t *testing.T) {
 		{func(m *misuse) { m.c.Permute(m.a, [4]int{0, 1, 2, 1 << 40}) }, "permute(a f32[4, 3]): the axes [0 1 2 1099511627776] are no permutation of 0, 1, 2, 3"},
 		{func(m *misuse) { m.c.Arange(0, 1, 0) }, "arange: the range from 0 to 1 in steps of 0 is empty or endless"},
 		{func(m *misuse) { m.c.Arange(0, 1e30, 1) }, "arange: the range from 0 to 1e+30 in steps of 1 has more than 2147483647 values"},
+		{func(m *misuse) { m.c.Arange(1, 85, float32(math.Inf(1))) }, "arange: the range from 1 to 85 in steps of +Inf has no values"},
 		{func(m *misuse) { m.c.Arange(0, float32(math.NaN()), 1) }, "arange: the range from 0 to NaN in steps of 1 is empty or endless"},
 		{func(m *misuse) { m.c.Clamp(m.a, 1, 0) }, "clamp(a f32[4, 3]): the low limit 1 is above the high limit 0"},
 		{func(m *misuse) { m.c.ArgSort(m.a, 7) }, "argsort(a f32[4, 3]): there is no sort order 7"},

@@ -166,5 +166,6 @@ func (c *Context) Arange(start, stop, step float32) *Tensor {
 	op := c.begin("arange")
 	op.require(step > 0 && stop > start, "the range from %v to %v in steps of %v is empty or endless", start, stop, step)
 	op.require((float64(stop)-float64(start))/float64(step) < math.MaxInt32, "the range from %v to %v in steps of %v has more than %d values", start, stop, step, math.MaxInt32)
+	op.require(op.arena == nil || (stop-start)/step > 0, "the range from %v to %v in steps of %v has no values", start, stop, step)
 	return op.done(C.goggml_op_arange(op.arena, C.float(start), C.float(stop), C.float(step)))
 }
