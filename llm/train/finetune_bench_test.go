@@ -8,7 +8,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -95,7 +95,7 @@ func benchmarkLlamaFinetune(b *testing.B, path, text string) {
 	var times []time.Duration
 	var peak uint64
 	once(b, func() {
-		c := exec.Command(stockRun, "llama-finetune", "-m", path, "-f", text, "-c", size, "-b", size, "-ub", size,
+		c := testutil.Command(stockRun, "llama-finetune", "-m", path, "-f", text, "-c", size, "-b", size, "-ub", size,
 			"-t", threads, "-tb", threads, "-epochs", "1", "-o", filepath.Join(b.TempDir(), "out.gguf"))
 		r, w := io.Pipe()
 		var tail bytes.Buffer

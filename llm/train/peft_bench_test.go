@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -122,7 +121,7 @@ func (r *peftRun) report(b *testing.B, f func() peftResult) {
 }
 
 func runPEFT(b *testing.B, python, folder, typ, checkpointing string) peftResult {
-	c := exec.Command(python, "../../scripts/bench-peft.py", folder, typ, checkpointing)
+	c := testutil.Command(python, "../../scripts/bench-peft.py", folder, typ, checkpointing)
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	require.NoError(b, err)

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package testutil
+
+import "syscall"
+
+func dieWithParent(*syscall.SysProcAttr) {}
