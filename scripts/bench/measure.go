@@ -89,6 +89,14 @@ func (o options) time() string {
 	return "2s"
 }
 
+// rounds is how often the benchmarks beside llama.cpp take a sample.
+func (o options) rounds() string {
+	if o.quick {
+		return "1"
+	}
+	return "3"
+}
+
 // A runner runs suites one after the other.
 type runner struct {
 	options options
@@ -116,7 +124,7 @@ func (r *runner) run(ctx context.Context, s suite) error {
 	}
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir = s.folder
-	c.Env = append(os.Environ(), "TMPDIR="+r.temp, "GOGGML_BENCH=facts")
+	c.Env = append(os.Environ(), "TMPDIR="+r.temp, "GOGGML_BENCH=facts", "GOGGML_BENCH_ROUNDS="+r.options.rounds())
 	c.Stderr = os.Stderr
 	ownGroup(c)
 	stdout, err := c.StdoutPipe()
