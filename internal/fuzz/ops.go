@@ -318,6 +318,10 @@ func matrixOps() {
 		x := p.anyDense(f32)
 		return list{x, p.dense(f32, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}
 	}, "TiledMulMatW")
+	family(func(p *program) []any {
+		n, rank, m := p.size(40), p.size(9), p.size(9)
+		return list{p.dense(f32, n, m), p.dense(floats, n, rank), p.dense(f32, rank, m)}
+	}, "AddLowRank")
 }
 
 func attentionOps() {
