@@ -4,7 +4,8 @@
 #include "tiled.h"
 
 // Outputs that a thread computes at a time: their part of b stays in its cache.
-enum { LOW_RANK_BLOCK = 512 };
+// No matter how many threads there are, or the sums would differ in the last bit.
+enum { LOW_RANK_BLOCK = 256 };
 
 // The loop of a fixed length becomes vector instructions; where the C library
 // can choose between functions at start, of the width that the processor has.
@@ -27,7 +28,7 @@ static void goggml_add_scaled(float *restrict y, const float *restrict x, float 
 static const float *goggml_low_rank_tile(const struct ggml_tensor *b, int64_t o0, int64_t n, int64_t *stride) {
 	const char *first = (const char *)b->data + ggml_row_size(b->type, o0);
 	if (b->type == GGML_TYPE_F32) {
-		*stride = b->nb[1] / sizeof(float);
+		*stride = b->ne[1] > 1 ? (int64_t)(b->nb[1] / sizeof(float)) : b->ne[0]; // that of a single row can be any
 		return (const float *)first;
 	}
 	float *tile = goggml_scratch(GOGGML_TILE, n * b->ne[1] * sizeof *tile);
@@ -46,11 +47,9 @@ static void goggml_add_low_rank(struct ggml_tensor *dst, int worker, int workers
 	(void)data;
 	const struct ggml_tensor *b = dst->src[1], *h = dst->src[2];
 	int64_t m = dst->ne[0], n = dst->ne[1], rank = b->ne[1];
-	int64_t blocks = goggml_cuts(m, LOW_RANK_BLOCK);
-	int64_t width = goggml_cuts(m, goggml_cuts(blocks, workers) * workers * 16) * 16;
 	bool library = n >= LOW_RANK_COLUMNS && goggml_blas_name() != NULL;
-	for (int64_t o0 = worker * width; o0 < m; o0 += workers * width) {
-		int64_t stride, o = goggml_min(width, m - o0);
+	for (int64_t o0 = worker * LOW_RANK_BLOCK; o0 < m; o0 += workers * LOW_RANK_BLOCK) {
+		int64_t stride, o = goggml_min(LOW_RANK_BLOCK, m - o0);
 		const float *tile = goggml_low_rank_tile(b, o0, o, &stride);
 		float *y = (float *)dst->data + o0;
 		if (library) {
