@@ -60,7 +60,14 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 		free()
 	}
 	c.attach(buf)
-	copied := &Graph{ctx: c, g: r.graph}
+	// The library's copy of the graph has no leaves; allocators count on them.
+	whole := C.goggml_graph_rebuild(c.graphs, r.graph)
+	if err := guardError(whole.error); err != nil {
+		c.Close()
+		buf.Close()
+		return nil, nil, g.errorf(op, nil, "%v", err)
+	}
+	copied := &Graph{ctx: c, g: (*C.struct_ggml_cgraph)(whole.value)}
 	copied.copyCustoms(g)
 	return copied, buf, nil
 }

@@ -358,9 +358,13 @@ func (c *Context) NewTensorLike(t *Tensor) *Tensor {
 }
 
 // Alias makes a view of all of a tensor, with its shape and strides. Unlike
-// [Context.View] it is no op: no graph computes it, and gradients end at it.
-// C: ggml_view_tensor.
+// [Context.View] it is no op: there is nothing to compute for it, and gradients
+// end at it. C: ggml_view_tensor.
 func (c *Context) Alias(t *Tensor) *Tensor {
 	op := c.begin("view_tensor", t)
-	return op.done(C.goggml_op_view_tensor(op.arena, t.ptr()))
+	r := C.goggml_op_view_tensor(op.arena, t.ptr())
+	if r.value != nil {
+		r.value.src[0] = t.t // or a graph would not have what it is an alias of
+	}
+	return op.done(r)
 }

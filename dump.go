@@ -101,10 +101,10 @@ func newDumper(t *Tensor, o DumpOptions) *dumper {
 		threshold = int64(o.Threshold)
 	}
 	if o.Edge > 0 {
-		d.edge = int64(o.Edge)
+		d.edge = min(int64(o.Edge), math.MaxInt32)
 	}
 	if o.Precision > 0 {
-		d.precision = o.Precision
+		d.precision = min(o.Precision, 100)
 	}
 	d.whole = t.NumElements() <= threshold
 	for i := range d.strides {

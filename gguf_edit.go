@@ -11,6 +11,9 @@ import (
 // CopyTensor adds a tensor of another GGUF, whose data is read when the file is
 // written: the other is not closed before.
 func (g *GGUF) CopyTensor(from *GGUF, name string) error {
+	if from == nil {
+		return errNilGGUF
+	}
 	info, ok := from.Tensor(name)
 	if !ok {
 		if err := from.h.acquire(); err != nil {

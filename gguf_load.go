@@ -47,8 +47,8 @@ func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 		return nil, err
 	}
 	defer g.h.release()
-	if d == nil {
-		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no device"}
+	if c == nil || d == nil {
+		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no context, or no device"}
 	}
 	l := &ggufLoader{g: g, device: d, LoadOptions: o}
 	err := l.makeTensors(c)

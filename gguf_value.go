@@ -188,6 +188,8 @@ func (g *GGUF) KeyType(key string) (GGUFKey, bool) {
 	return k, found
 }
 
+var errNilGGUF = errors.New("ggml: the GGUF is nil")
+
 // GGUFValue returns the value of a key as a T: one of the types of
 // [GGUF.Value], int, or a type made from one of them. Integers of another size
 // or sign are converted when they fit, and floats to the other size, in slices
@@ -196,6 +198,9 @@ func (g *GGUF) KeyType(key string) (GGUFKey, bool) {
 // C: gguf_get_val_u8 to gguf_get_val_str.
 func GGUFValue[T any](g *GGUF, key string) (T, error) {
 	var t T
+	if g == nil {
+		return t, errNilGGUF
+	}
 	v, err := g.lookup(key)
 	if err != nil {
 		return t, err
@@ -362,6 +367,9 @@ func (g *GGUF) Remove(key string) error {
 
 // CopyKeys sets all keys that another GGUF has. C: gguf_set_kv.
 func (g *GGUF) CopyKeys(from *GGUF) error {
+	if from == nil {
+		return errNilGGUF
+	}
 	keys, err := from.copyKeys()
 	if err != nil {
 		return err

@@ -107,6 +107,9 @@ func (g *Graph) Clear() {
 // context, with room for gradients if asked, or if the graph has it. Gradients
 // that Backward made are shared. C: ggml_graph_dup.
 func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
+	if c == nil {
+		return nil, g.errorf("graph_dup", nil, "the context is nil")
+	}
 	clone := &Graph{ctx: c, grads: gradients || g.grads}
 	if err := clone.take("graph_dup", g); err != nil {
 		return nil, err

@@ -33,7 +33,10 @@ func (t *Tensor) known(rows int64) bool {
 	for p := t.t; ; p = p.src[0] {
 		switch p.op {
 		case C.GGML_OP_NONE:
-			return true
+			if p.src[0] == nil {
+				return true
+			}
+			// an alias
 		case C.GGML_OP_ARGMAX, C.GGML_OP_ARGSORT, C.GGML_OP_TOP_K:
 			return int64(p.src[0].ne[0]) <= rows
 		case C.GGML_OP_VIEW, C.GGML_OP_RESHAPE, C.GGML_OP_PERMUTE, C.GGML_OP_TRANSPOSE, C.GGML_OP_CONT:

@@ -50,8 +50,12 @@ type SplitSegment struct {
 }
 
 // Evenly spreads a tensor along one of its dimensions, in parts that are
-// multiples of unit elements and as equal as that allows.
+// multiples of unit elements and as equal as that allows. There are 1 to 16
+// devices; for others, or no tensor, there are no parts.
 func Evenly(t *Tensor, axis SplitAxis, unit int64, devices int) TensorSplit {
+	if t == nil || devices < 1 || devices > C.GGML_BACKEND_META_MAX_DEVICES {
+		return TensorSplit{Axis: axis}
+	}
 	split := TensorSplit{Axis: axis, Segments: []SplitSegment{{}}}
 	units, last := t.Dim(int(axis))/max(1, unit), int64(0)
 	for i := range int64(devices) {

@@ -54,7 +54,7 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 			return C.goggml_int{error: e}
 		}
 		return s.sources.keep(g, func() C.goggml_int {
-			return C.goggml_int{value: 1, error: C.goggml_sched_measure(scratch, g.g, unsafe.SliceData(sizes))}
+			return C.goggml_int{value: 1, error: C.goggml_sched_measure(scratch, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), unsafe.SliceData(sizes))}
 		})
 	})
 	if err != nil {

@@ -154,30 +154,49 @@ goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *
 	GUARDED(goggml_int, ggml_backend_sched_reserve(sched, graph))
 }
 
-static void goggml_place_leaf(ggml_backend_sched_t sched, struct ggml_tensor *t, ggml_backend_t backend) {
+typedef void (*goggml_leaf_function)(struct ggml_tensor *leaf, void *arg);
+
+static void goggml_if_loose(struct ggml_tensor *t, goggml_leaf_function f, void *arg) {
 	if (t != NULL && t->op == GGML_OP_NONE && t->data == NULL) {
-		ggml_backend_sched_set_tensor_backend(sched, t, backend);
-		goggml_place_leaf(sched, t->view_src, backend); // of an alias
+		f(t, arg);
+		goggml_if_loose(t->view_src, f, arg); // of an alias
 	}
 }
 
-static void goggml_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend) {
+// Calls f for leaves without memory for which the library chooses no backend:
+// those that are used by views, or by nothing.
+static void goggml_each_loose(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, goggml_leaf_function f, void *arg) {
 	for (int i = 0; i < n_leaves; i++) {
-		goggml_place_leaf(sched, leaves[i], backend);
+		goggml_if_loose(leaves[i], f, arg);
 	}
 	int n = ggml_graph_n_nodes(graph);
 	for (int i = 0; i < n; i++) {
 		struct ggml_tensor *node = ggml_graph_node(graph, i);
 		if (goggml_is_layout_op(node)) {
-			goggml_place_leaf(sched, node->src[0], backend);
+			goggml_if_loose(node, f, arg);
+			goggml_if_loose(node->src[0], f, arg);
 		}
 		for (int s = 0; s < GGML_MAX_SRC; s++) {
 			if (node->src[s] != NULL && node->src[s]->view_src != NULL) {
-				goggml_place_leaf(sched, node->src[s], backend);
+				goggml_if_loose(node->src[s], f, arg);
 			}
 		}
-		goggml_place_leaf(sched, ggml_graph_get_grad_acc(graph, node), backend);
+		goggml_if_loose(ggml_graph_get_grad_acc(graph, node), f, arg);
 	}
+}
+
+struct goggml_place {
+	ggml_backend_sched_t sched;
+	ggml_backend_t backend;
+};
+
+static void goggml_place_leaf(struct ggml_tensor *leaf, void *arg) {
+	struct goggml_place *place = arg;
+	ggml_backend_sched_set_tensor_backend(place->sched, leaf, place->backend);
+}
+
+static void goggml_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend) {
+	goggml_each_loose(graph, leaves, n_leaves, goggml_place_leaf, &(struct goggml_place){sched, backend});
 }
 
 goggml_error goggml_sched_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend) {
@@ -204,8 +223,32 @@ goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *
 	GUARDED_VOID(ggml_backend_sched_split_graph(sched, graph))
 }
 
-goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, size_t *sizes) {
+enum { GOGGML_FLAG_LOOSE = 1 << 30 };
+
+static void goggml_as_input(struct ggml_tensor *leaf, void *arg) {
+	(void)arg;
+	if (!(leaf->flags & GGML_TENSOR_FLAG_INPUT)) {
+		leaf->flags |= GGML_TENSOR_FLAG_INPUT | GOGGML_FLAG_LOOSE;
+	}
+}
+
+static void goggml_as_before(struct ggml_tensor *leaf, void *arg) {
+	(void)arg;
+	if (leaf->flags & GOGGML_FLAG_LOOSE) {
+		leaf->flags &= ~(GGML_TENSOR_FLAG_INPUT | GOGGML_FLAG_LOOSE);
+	}
+}
+
+static goggml_error goggml_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, size_t *sizes) {
 	GUARDED_VOID(ggml_backend_sched_reserve_size(sched, graph, sizes))
+}
+
+// Measuring forgets the backends that were chosen before, but not where inputs go.
+goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, size_t *sizes) {
+	goggml_each_loose(graph, leaves, n_leaves, goggml_as_input, NULL);
+	goggml_error error = goggml_measure(sched, graph, sizes);
+	goggml_each_loose(graph, leaves, n_leaves, goggml_as_before, NULL);
+	return error;
 }
 
 goggml_error goggml_sched_reset(ggml_backend_sched_t sched) {

@@ -51,7 +51,7 @@ goggml_int goggml_sched_compute_async(ggml_backend_sched_t sched, struct ggml_cg
 goggml_error goggml_sched_synchronize(ggml_backend_sched_t sched);
 goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
 // sizes has room for one of each backend.
-goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, size_t *sizes);
+goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, size_t *sizes);
 goggml_error goggml_sched_reset(ggml_backend_sched_t sched);
 goggml_error goggml_sched_set_tensor_backend(ggml_backend_sched_t sched, struct ggml_tensor *node, ggml_backend_t backend);
 

@@ -93,6 +93,19 @@ static size_t goggml_graph_uses(struct ggml_cgraph *graph) {
 	return uses;
 }
 
+static struct ggml_cgraph *goggml_rebuild(goggml_arena *arena, struct ggml_cgraph *graph) {
+	struct ggml_cgraph *rebuilt = goggml_new_graph(arena, goggml_graph_uses(graph), false);
+	int n = ggml_graph_n_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		ggml_build_forward_expand(rebuilt, ggml_graph_node(graph, i));
+	}
+	return rebuilt;
+}
+
+goggml_ptr goggml_graph_rebuild(goggml_arena *arena, struct ggml_cgraph *graph) {
+	GUARDED(goggml_ptr, goggml_rebuild(arena, graph))
+}
+
 size_t goggml_graph_tensors(struct ggml_cgraph *graph, size_t limit) {
 	size_t uses = goggml_graph_uses(graph);
 	if (uses <= limit) {
@@ -566,7 +579,7 @@ static void goggml_lease_add(goggml_lease *lease, struct ggml_tensor *t) {
 goggml_lease goggml_lease_open(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves) {
 	goggml_lease lease = {0};
 	int n = ggml_graph_n_nodes(graph);
-	lease.tensors = malloc(sizeof *lease.tensors * ((size_t)n * (2 + GGML_MAX_SRC) + n_leaves + 1));
+	lease.tensors = malloc(sizeof *lease.tensors * ((size_t)n * (2 + 2 * GGML_MAX_SRC) + n_leaves + 1));
 	for (int i = 0; lease.tensors != NULL && i < n_leaves; i++) {
 		goggml_lease_add(&lease, leaves[i]);
 	}
@@ -582,6 +595,9 @@ goggml_lease goggml_lease_open(struct ggml_cgraph *graph, struct ggml_tensor **l
 			struct ggml_tensor *src = node->src[s];
 			if (src != NULL && src->op == GGML_OP_NONE) {
 				goggml_lease_add(&lease, src);
+				if (src->view_src != NULL && src->view_src->op == GGML_OP_NONE) {
+					goggml_lease_add(&lease, src->view_src); // of an alias
+				}
 			}
 		}
 	}

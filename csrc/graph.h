@@ -10,6 +10,8 @@ struct ggml_cgraph *goggml_new_graph(goggml_arena *arena, size_t size, bool grad
 goggml_ptr goggml_graph_new(goggml_arena *arena, size_t size, bool grads);
 // A graph of another size with the nodes of an existing one.
 goggml_ptr goggml_graph_grow(goggml_arena *arena, struct ggml_cgraph *graph, size_t size, bool grads);
+// A graph of the same nodes, with all leaves that these have.
+goggml_ptr goggml_graph_rebuild(goggml_arena *arena, struct ggml_cgraph *graph);
 // Adds tensors, each with what it depends on. The library does so by recursion,
 // which overflows the stack when there is much of that. Without compute they are
 // only put in order.

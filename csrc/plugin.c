@@ -64,6 +64,9 @@ bool goggml_multiplies(ggml_backend_buffer_type_t type, const struct ggml_tensor
 		w->buffer = buffer;
 		struct ggml_tensor *x = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, w->ne[0], columns, w->ne[2], w->ne[3]);
 		ggml_backend_dev_t device = ggml_backend_buft_get_device(type);
+		if (device == NULL) { // ordinary memory
+			device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+		}
 		yes = ggml_backend_dev_supports_op(device, ggml_mul_mat(ctx, w, x));
 		if (!yes && w->ne[3] == 1) { // matrices of several experts
 			struct ggml_tensor *rows = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, w->ne[0], 1, columns);

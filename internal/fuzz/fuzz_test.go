@@ -3,10 +3,14 @@ package fuzz
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,6 +25,7 @@ var (
 	programs = flag.Uint64("programs", 300, "how many random programs to run")
 	first    = flag.Uint64("first", 1, "the seed of the first")
 	kindName = flag.String("kind", "", "run programs of one kind only")
+	hang     = flag.Duration("hang", time.Minute, "how long a program may take")
 	replay   = flag.Uint64("replay", 0, "the seed of one program to run in this process, with its steps")
 )
 
@@ -63,7 +68,7 @@ func TestPrograms(t *testing.T) {
 		require.NoError(t, Run(m, *replay, os.Stderr))
 		return
 	}
-	p := Plan{First: *first, Programs: *programs, Kind: *kindName, Hang: time.Minute}
+	p := Plan{First: *first, Programs: *programs, Kind: *kindName, Hang: *hang}
 	if p.Programs > 10_000 && runtime.GOOS == "linux" {
 		p.Warmup, p.Growth = p.Programs/5, 32<<20
 	}
@@ -87,4 +92,26 @@ func TestGenerators(t *testing.T) {
 		_, ok := contextType.MethodByName(name)
 		require.True(t, ok, "there is no op %s any more", name)
 	}
+}
+
+// Nor can a function, or a method of an object.
+func TestFunctions(t *testing.T) {
+	listed := func(name string) bool { return functions[name] != nil || leftOut[name] != "" }
+	files, err := filepath.Glob("../../*.go")
+	require.NoError(t, err)
+	var missing []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if ok && f.Recv == nil && f.Name.IsExported() && !listed(f.Name.Name) {
+				missing = append(missing, f.Name.Name)
+			}
+		}
+	}
+	require.Empty(t, missing, "add them to functions, or to leftOut with the reason")
 }

@@ -74,9 +74,12 @@ var kinds []kind
 
 func init() {
 	kinds = []kind{
-		{"single", 20, (*program).runSingle},
-		{"ops", 60, (*program).runOps},
+		{"single", 15, (*program).runSingle},
+		{"ops", 40, (*program).runOps},
 		{"training", 20, (*program).runTraining},
+		{"objects", 12, (*program).runObjects},
+		{"goroutines", 3, (*program).runGoroutines},
+		{"files", 10, (*program).runFiles},
 	}
 }
 
@@ -159,7 +162,9 @@ func argType(m reflect.Method, i int) reflect.Type {
 // call calls an op, first in a context of its own, so that the others go on
 // when it is refused.
 func (p *program) call(method reflect.Method, args []reflect.Value) {
-	p.note("try %s", describe(method.Name, args))
+	if p.trace != nil {
+		p.note("try %s", describe(method.Name, args))
+	}
 	p.invoke(p.trial, method, args)
 	if err := p.trial.Err(); err != nil {
 		p.note("  %v", err)
@@ -180,7 +185,9 @@ func (p *program) call(method reflect.Method, args []reflect.Value) {
 		return
 	}
 	p.used[method.Name] = true
-	p.note("t%d = %s", len(p.pool), describe(method.Name, args))
+	if p.trace != nil {
+		p.note("t%d = %s", len(p.pool), describe(method.Name, args))
+	}
 	p.keep(t)
 	if t.Op() == "none" && !t.IsView() { // a leaf
 		p.fill(t.SetInput())
@@ -230,7 +237,11 @@ func describe(name string, args []reflect.Value) string {
 			s = append(s, fmt.Sprintf("%v%v strides [%d %d %d %d] of %s", t.Type(), dims(t), t.Stride(0), t.Stride(1), t.Stride(2), t.Stride(3), t.Op()))
 			continue
 		}
-		s = append(s, fmt.Sprintf("%v", a))
+		if a.Kind() == reflect.Pointer {
+			s = append(s, fmt.Sprintf("%v %p", a.Type(), a.Interface()))
+			continue
+		}
+		s = append(s, fmt.Sprintf("%.200v", a))
 	}
 	return name + "(" + strings.Join(s, ", ") + ")"
 }

@@ -1,0 +1,408 @@
+package fuzz
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/goggml/ggml"
+)
+
+// A world has objects of all kinds, on which calls are made at random: also on
+// those that are closed, and with nil.
+type world struct {
+	*program
+	mu      *sync.Mutex // guards pool and the random numbers
+	pool    map[reflect.Type][]reflect.Value
+	without map[string]bool // calls that are left out
+}
+
+// Functions of the package, beside the methods of its objects.
+var functions = map[string]any{
+	"CanRepeat": ggml.CanRepeat, "CompareBackends": ggml.CompareBackends, "ConstantParams": ggml.ConstantParams,
+	"CopyTensor": ggml.CopyTensor, "CopyTensorAsync": ggml.CopyTensorAsync, "DefaultThreads": ggml.DefaultThreads,
+	"Dequantize": ggml.Dequantize, "Fit": ggml.Fit, "FromFloat32s": ggml.FromFloat32s[ggml.Float16], "GGUFValue": ggml.GGUFValue[uint32],
+	"IsNUMA": ggml.IsNUMA, "OpenObjects": ggml.OpenObjects, "Quantize": ggml.Quantize, "Read": ggml.Read[float32],
+	"ReadInto": ggml.ReadInto[int32], "Registries": ggml.Registries, "SameShape": ggml.SameShape, "SameStride": ggml.SameStride,
+	"ToFloat32s": ggml.ToFloat32s[ggml.BFloat16], "ValidateRows": ggml.ValidateRows, "Write": ggml.Write[float32],
+	"NewBackendByName": ggml.NewBackendByName, "NewBackendByType": ggml.NewBackendByType, "NewBLASBackend": ggml.NewBLASBackend,
+	"NewCPUBackend": ggml.NewCPUBackend, "NewBestBackend": ggml.NewBestBackend, "NewBufferFrom": ggml.NewBufferFrom,
+	"CPUBufferType": ggml.CPUBufferType, "ReadCPUInfo": ggml.ReadCPUInfo, "NewContext": ggml.NewContext, "NewDataset": ggml.NewDataset,
+	"BLASDevice": ggml.BLASDevice, "DeviceByName": ggml.DeviceByName, "DeviceByType": ggml.DeviceByType, "Devices": ggml.Devices,
+	"MemoryReport": ggml.MemoryReport, "CPUFeatures": ggml.CPUFeatures, "NewGGUF": ggml.NewGGUF,
+	"NewGraphAllocator": ggml.NewGraphAllocator, "NewOptResult": ggml.NewOptResult, "NewOptimizer": ggml.NewOptimizer,
+	"DefaultOptimizerParams": ggml.DefaultOptimizerParams, "CPURegistry": ggml.CPURegistry, "RegistryByName": ggml.RegistryByName,
+	"NewScheduler": ggml.NewScheduler, "NewTensorAllocator": ggml.NewTensorAllocator, "NewThreadPool": ggml.NewThreadPool,
+	"DefaultThreadPoolParams": ggml.DefaultThreadPoolParams, "ParseType": ggml.ParseType, "ReadGGUF": ggml.ReadGGUF,
+	"CUDADevices": ggml.CUDADevices, "MetalDevices": ggml.MetalDevices, "VulkanDevices": ggml.VulkanDevices, "RPCDevices": ggml.RPCDevices,
+	"NewCUDABackend": ggml.NewCUDABackend, "NewVulkanBackend": ggml.NewVulkanBackend, "NewMetalBackend": ggml.NewMetalBackend,
+	"Version": ggml.Version, "Commit": ggml.Commit, "TiledLibrary": ggml.TiledLibrary, "TiledBF16": ggml.TiledBF16, "Types": ggml.Types,
+	"Unaries": ggml.Unaries, "OpCodes": ggml.OpCodes, "ToFloat16": ggml.ToFloat16, "ToBFloat16": ggml.ToBFloat16, "Logger": ggml.Logger,
+	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "Evenly": ggml.Evenly,
+	"PinForCUDA": ggml.PinForCUDA,
+}
+
+// Calls that are not made, and why.
+var leftOut = map[string]string{
+	"CustomRow":        "panics as documented, where an op calls it",
+	"CustomSlice":      "panics as documented, where an op calls it",
+	"EditGGUF":         "it edits files: see the programs of files",
+	"OpenGGUF":         "see the programs of files",
+	"OpenGGUFPart":     "see the programs of files",
+	"InitNUMA":         "it changes the process for good",
+	"LoadBackend":      "a random file is no plugin, but one that is runs",
+	"LoadBackendsFrom": "as LoadBackend",
+	"AddRPCServer":     "it waits for a server",
+	"NewMetaDevice":    "its devices live as long as the process",
+	"ServeRPC":         "it serves for ever",
+	"SetLogger":        "it changes the process",
+	"Registry.Unload":  "others use it",
+	"GGUF.WriteFile":   "see the programs of files",
+	"GGUF.WriteSplit":  "see the programs of files",
+	"Tensor.Format":    "fmt calls it",
+}
+
+// Objects that exist once, for the process.
+var lasting = []reflect.Type{reflect.TypeFor[*ggml.Device](), reflect.TypeFor[*ggml.BufferType](), reflect.TypeFor[*ggml.Registry]()}
+
+func (p *program) newWorld() *world {
+	w := &world{program: p, mu: &sync.Mutex{}, pool: map[reflect.Type][]reflect.Value{}, without: map[string]bool{}}
+	p.open()
+	p.width = 8
+	p.wildData = p.IntN(2) == 0
+	w.add(p.leaves, p.c)
+	p.build(4, opNames)
+	p.data = p.data[:min(len(p.data), 8)]
+	for _, t := range p.pool {
+		w.add(t)
+	}
+	w.populate()
+	return w
+}
+
+// populate makes an object of each kind, and more of some.
+func (w *world) populate() {
+	devices, err := ggml.Devices()
+	if err != nil {
+		panic(err)
+	}
+	for _, d := range devices {
+		w.add(d, d.BufferType(), d.Registry())
+	}
+	backend := must(ggml.NewCPUBackend(1 + w.IntN(3)))
+	x, y := w.c.NewTensor(ggml.F32, 8, 4), w.c.NewTensor(ggml.F32, 8, 4).SetParam()
+	loss := w.c.Sum(w.c.Mul(x, y))
+	if w.c.Err() == nil {
+		w.add(x, y, loss, w.c.NewGraph(loss), w.c.NewTrainingGraph(loss.SetLoss()))
+	}
+	if buffers, err := w.leaves.Allocate(ggml.CPUBufferType()); err == nil {
+		w.add(buffers)
+		if err := w.write(); err != nil {
+			w.note("%v", err)
+		}
+	}
+	buffer := must(ggml.CPUBufferType().NewBuffer(4096))
+	w.add(backend, buffer, must(ggml.NewTensorAllocator(buffer)), must(ggml.NewGraphAllocator(ggml.CPUBufferType())))
+	w.add(must(ggml.NewScheduler(ggml.SchedulerOptions{}, backend)), must(ggml.NewDataset(ggml.F32, ggml.F32, 8, 2, 6, 2)), must(ggml.NewOptResult()))
+	w.add(ggml.NewGGUF(), must(ggml.NewThreadPool(ggml.DefaultThreadPoolParams(2))))
+	if o, err := ggml.NewOptimizer(ggml.OptimizerOptions{}, backend); err == nil {
+		w.add(o)
+	}
+}
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
+func (w *world) add(objects ...any) {
+	for _, x := range objects {
+		w.keepResult(reflect.ValueOf(x))
+	}
+}
+
+// keepResult puts an object that a call gave into the pool.
+func (w *world) keepResult(v reflect.Value) {
+	if v.Kind() == reflect.Slice && v.Len() > 0 {
+		v = v.Index(0)
+	}
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem().PkgPath() != contextType.Elem().PkgPath() {
+		return
+	}
+	w.pool[v.Type()] = append(w.pool[v.Type()], v)
+}
+
+// runObjects makes random calls.
+func (p *program) runObjects() error {
+	before := ggml.OpenObjects()
+	w := p.newWorld()
+	for range 10 + p.IntN(40) {
+		if err := w.step(); err != nil {
+			return errors.Join(err, w.end(before))
+		}
+	}
+	return w.end(before)
+}
+
+// runGoroutines makes random calls in several goroutines at once. They write no
+// tensors, as the callers must not while others read them.
+func (p *program) runGoroutines() error {
+	before := ggml.OpenObjects()
+	w := p.newWorld()
+	for _, name := range []string{
+		"Write", "CopyTensor", "CopyTensorAsync", "Tensor.Fill", "Tensor.WriteBytes", "Tensor.WritePieces", "Tensor.SetFloat32", "Tensor.SetFloat32s",
+		"Tensor.SetFloat32At", "Tensor.SetInt32", "Tensor.SetInt32At", "Buffer.Clear", "Buffers.Clear", "Backend.WriteAsync", "Backend.WritePiecesAsync",
+	} {
+		w.without[name] = true
+	}
+	faults := make(chan error, 4)
+	for range cap(faults) {
+		go func() {
+			var err error
+			for range 10 {
+				if err = w.step(); err != nil {
+					break
+				}
+			}
+			faults <- err
+		}()
+	}
+	var all []error
+	for range cap(faults) {
+		all = append(all, <-faults)
+	}
+	return errors.Join(append(all, w.end(before))...)
+}
+
+// end closes all, and looks for what stays open.
+func (w *world) end(before map[string]int) error {
+	for t, list := range w.pool {
+		if slices.Contains(lasting, t) {
+			continue
+		}
+		for _, x := range list {
+			switch x := x.Interface().(type) {
+			case *ggml.Graph:
+				x.Context().Close()
+			case *ggml.Tensor:
+				x.Context().Close()
+			case io.Closer:
+				x.Close()
+			}
+		}
+	}
+	w.program.close()
+	if open := ggml.OpenObjects(); !maps.Equal(open, before) {
+		return fmt.Errorf("all is closed, but there are %v open, %v before", open, before)
+	}
+	return nil
+}
+
+// step makes one call.
+func (w *world) step() (err error) {
+	w.mu.Lock()
+	name, f, args := w.draw()
+	if w.trace != nil {
+		w.note("call %s", describe(name, args))
+	}
+	w.mu.Unlock()
+	if w.without[name] || leftOut[name] != "" {
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil && r != any(errWanted) {
+			err = fmt.Errorf("%s panicked: %v\n%s", describe(name, args), r, debug.Stack())
+		}
+	}()
+	results := f.Call(args)
+	for _, r := range results {
+		if e, ok := r.Interface().(error); ok && e != nil {
+			w.mu.Lock()
+			w.note("  %v", e)
+			w.mu.Unlock()
+			if errors.Is(e, ggml.ErrBroken) && !errors.Is(e, errWanted) {
+				return e
+			}
+			continue
+		}
+		w.consume(r)
+		w.mu.Lock()
+		w.keepResult(r)
+		w.mu.Unlock()
+	}
+	return nil
+}
+
+// consume runs through an iterator.
+func (w *world) consume(r reflect.Value) {
+	t := r.Type()
+	if t.Kind() != reflect.Func || t.NumIn() != 1 || t.In(0).Kind() != reflect.Func || t.In(0).NumOut() != 1 || r.IsNil() {
+		return
+	}
+	n := 0
+	r.Call([]reflect.Value{reflect.MakeFunc(t.In(0), func([]reflect.Value) []reflect.Value {
+		n++
+		return []reflect.Value{reflect.ValueOf(n < 100)}
+	})})
+}
+
+var functionNames = slices.Sorted(maps.Keys(functions))
+
+// draw chooses a function or a method of an object, and its arguments.
+func (w *world) draw() (name string, f reflect.Value, args []reflect.Value) {
+	if w.IntN(4) == 0 {
+		name = functionNames[w.IntN(len(functionNames))]
+		f = reflect.ValueOf(functions[name])
+		return name, f, w.arguments(f.Type())
+	}
+	types := slices.SortedFunc(maps.Keys(w.pool), func(a, b reflect.Type) int {
+		return bytes.Compare([]byte(a.String()), []byte(b.String()))
+	})
+	t := types[w.IntN(len(types))]
+	object := w.pool[t][w.IntN(len(w.pool[t]))]
+	i := w.IntN(t.NumMethod())
+	f = object.Method(i)
+	name = t.Elem().Name() + "." + t.Method(i).Name
+	return name, f, w.arguments(f.Type())
+}
+
+func (w *world) arguments(t reflect.Type) []reflect.Value {
+	var args []reflect.Value
+	for i := range t.NumIn() {
+		if t.IsVariadic() && i == t.NumIn()-1 {
+			for range w.IntN(4) {
+				args = append(args, w.value(t.In(i).Elem()))
+			}
+			break
+		}
+		args = append(args, w.value(t.In(i)))
+	}
+	return args
+}
+
+// Numbers that take little memory, or more than there is.
+var smallInts = []int64{0, 0, 1, 1, 2, 2, 3, 4, 6, 8, 8, 16, 33, -1, -8, math.MaxInt64, math.MinInt64, 1 << 50, math.MaxInt32, math.MinInt32}
+
+func (w *world) value(t reflect.Type) reflect.Value {
+	v := reflect.New(t).Elem()
+	switch t {
+	case reflect.TypeFor[ggml.Type]():
+		v.SetInt(w.Int64N(50) - 2)
+		return v
+	case reflect.TypeFor[context.Context]():
+		v.Set(reflect.ValueOf(w.anyContext()))
+		return v
+	case reflect.TypeFor[io.Writer]():
+		v.Set(reflect.ValueOf(io.Discard))
+		return v
+	case reflect.TypeFor[io.ReaderAt]():
+		v.Set(reflect.ValueOf(bytes.NewReader(w.junk(200))))
+		return v
+	case reflect.TypeFor[any]():
+		v.Set(reflect.ValueOf([]any{nil, int32(1), "text", []string{"a", ""}, 3.5, []float32{1}, struct{}{}, -1, true, []any{}}[1+w.IntN(9)]))
+		return v
+	case reflect.TypeFor[*slog.Logger]():
+		v.Set(reflect.ValueOf(slog.New(slog.DiscardHandler)))
+		return v
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		if list := w.pool[t]; len(list) > 0 && w.IntN(16) > 0 {
+			v.Set(list[w.IntN(len(list))])
+		}
+	case reflect.Func:
+		if w.IntN(3) > 0 {
+			v.Set(w.callback(t))
+		}
+	case reflect.Bool:
+		v.SetBool(w.IntN(2) == 0)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(smallInts[w.IntN(len(smallInts))])
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(smallInts[w.IntN(len(smallInts))]))
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(wildFloats[w.IntN(len(wildFloats))])
+	case reflect.String:
+		v.SetString([]string{"", "a", "f32", "CPU", "BLAS", "general.alignment", "x\x00y", "general.name", "\xff"}[w.IntN(9)])
+	case reflect.Slice:
+		n := []int{0, 1, 2, 4, 32, 128}[w.IntN(6)]
+		if t.Elem().Kind() == reflect.Pointer || t.Elem().Kind() == reflect.Interface {
+			n = w.IntN(4)
+		}
+		v.Set(reflect.MakeSlice(t, n, n))
+		for i := range n {
+			v.Index(i).Set(w.value(t.Elem()))
+		}
+	case reflect.Array:
+		for i := range t.Len() {
+			v.Index(i).Set(w.value(t.Elem()))
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if t.Field(i).IsExported() && w.IntN(2) == 0 {
+				v.Field(i).Set(w.value(t.Field(i).Type))
+			}
+		}
+	}
+	return v
+}
+
+func (w *world) anyContext() context.Context {
+	switch w.IntN(5) {
+	case 0:
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		return ctx
+	case 1:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Microsecond)
+		time.AfterFunc(time.Second, cancel)
+		return ctx
+	}
+	return context.Background()
+}
+
+func (w *world) junk(n int) []byte {
+	data := make([]byte, w.IntN(n))
+	for i := range data {
+		data[i] = byte(w.Uint32())
+	}
+	return data
+}
+
+var errWanted = errors.New("a callback failed")
+
+// callback makes a function of a type: it gives what is zero, or what is not, or
+// panics. Goroutines may call it, so it draws nothing.
+func (w *world) callback(t reflect.Type) reflect.Value {
+	mode := w.IntN(3)
+	return reflect.MakeFunc(t, func([]reflect.Value) []reflect.Value {
+		if mode == 2 {
+			panic(errWanted)
+		}
+		var results []reflect.Value
+		for i := range t.NumOut() {
+			r := reflect.New(t.Out(i)).Elem()
+			switch {
+			case mode == 0:
+			case t.Out(i) == reflect.TypeFor[error]():
+				r.Set(reflect.ValueOf(errWanted))
+			case t.Out(i).Kind() == reflect.Bool:
+				r.SetBool(true)
+			}
+			results = append(results, r)
+		}
+		return results
+	})
+}
