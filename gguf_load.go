@@ -47,8 +47,11 @@ func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 		return nil, err
 	}
 	defer g.h.release()
-	if c == nil || d == nil {
-		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no context, or no device"}
+	switch {
+	case c == nil:
+		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no context"}
+	case d == nil:
+		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no device"}
 	}
 	l := &ggufLoader{g: g, device: d, LoadOptions: o}
 	err := l.makeTensors(c)
