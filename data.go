@@ -134,6 +134,9 @@ func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
 	if err := t.missing("set"); err != nil {
 		return err
 	}
+	if r == nil {
+		return t.errorf("set", nil, "the source of random numbers is nil")
+	}
 	values := make([]float32, t.NumElements())
 	for i := range values {
 		values[i] = float32(mean + deviation*r.NormFloat64())
