@@ -180,6 +180,14 @@ func (b *Buffer) SetUsage(u Usage) {
 	C.ggml_backend_buffer_set_usage(b.b, C.enum_ggml_backend_buffer_usage(u))
 }
 
+// heldType and heldSize are Type and Size of a buffer that is held, and may be
+// closed meanwhile.
+func (b *Buffer) heldType() *BufferType {
+	return &BufferType{C.ggml_backend_buffer_get_type(b.b)}
+}
+
+func (b *Buffer) heldSize() int64 { return int64(C.ggml_backend_buffer_get_size(b.b)) }
+
 // placer gives tensors their memory inside a buffer.
 type placer func(t *C.struct_ggml_tensor) C.goggml_int
 
@@ -249,8 +257,8 @@ func (a *TensorAllocator) Alloc(t *Tensor) error {
 	defer a.mu.Unlock()
 	var full error
 	err := a.buffer.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
-		size := a.buffer.Size()
-		need, err := a.buffer.Type().paddedRoom(t)
+		size := a.buffer.heldSize()
+		need, err := a.buffer.heldType().paddedRoom(t)
 		if free := size - int64(a.a.offset); err != nil {
 			full = err
 			return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}

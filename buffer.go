@@ -200,8 +200,8 @@ func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
 	}
 	var refused error
 	err := b.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
-		need, err := b.Type().room(t)
-		size, alignment := b.Size(), b.Alignment()
+		need, err := b.heldType().room(t)
+		size, alignment := b.heldSize(), b.heldType().Alignment()
 		switch {
 		case err != nil:
 			refused = err

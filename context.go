@@ -79,8 +79,13 @@ func newContext(arena, graphs *C.goggml_arena) *Context {
 // no allocator uses them any more. From now on their use fails with
 // [ErrClosed]. Close never fails. C: ggml_free.
 func (c *Context) Close() error {
-	if c != nil {
-		c.h.close()
+	if c != nil && c.h.close() {
+		c.mu.Lock()
+		constants := c.constants
+		c.mu.Unlock()
+		for _, h := range constants { // which an allocator does not keep
+			h.close()
+		}
 	}
 	return nil
 }

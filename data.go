@@ -109,7 +109,23 @@ func (t *Tensor) missing(op string) error {
 }
 
 // readable tells why the data cannot be read, before memory is taken for it.
-func (t *Tensor) readable() error { return t.access("get", 0, 0, C.GGML_TENSOR_FLAG_OUTPUT, nil) }
+func (t *Tensor) readable() error {
+	if err := t.access("get", 0, 0, C.GGML_TENSOR_FLAG_OUTPUT, nil); err != nil {
+		return err
+	}
+	return t.compact("get")
+}
+
+// compact demands that a copy without gaps is not very much larger than the
+// tensor, as that of a view can be whose elements share memory: the Go runtime
+// ends the process when it has no memory.
+func (t *Tensor) compact(op string) error {
+	const much = 1 << 28
+	if n := t.packedSize(); n > much && n > t.NumBytes() {
+		return t.errorf(op, nil, "the elements of this view share memory, and take %d bytes as a copy; that is too much", n)
+	}
+	return nil
+}
 
 // Float32s returns all elements of a tensor of any type as float32, in order,
 // dequantising them.

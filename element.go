@@ -158,6 +158,12 @@ func (t *Tensor) setElements(x float64) error {
 	if err != nil {
 		return err
 	}
+	if err := t.access("set", 0, 0, C.GGML_TENSOR_FLAG_INPUT, nil); err != nil {
+		return err
+	}
+	if err := t.compact("set"); err != nil {
+		return err
+	}
 	all := make([]byte, 0, t.packedSize())
 	for range t.NumElements() {
 		all = append(all, p...)

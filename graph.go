@@ -172,7 +172,14 @@ func (g *Graph) node(i int) *Tensor {
 	}
 	defer release()
 	var p *C.struct_ggml_tensor
-	g.inspect(func() { p = C.ggml_graph_node(g.g, C.int(i)) })
+	g.inspect(func() {
+		if i < int(C.ggml_graph_n_nodes(g.g)) { // another goroutine may have cleared it
+			p = C.ggml_graph_node(g.g, C.int(i))
+		}
+	})
+	if p == nil {
+		return nil
+	}
 	return g.tensor(p)
 }
 

@@ -47,7 +47,7 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 		// One that has measured cannot allocate any more.
 		scratch, err := s.options.newSched(list)
 		if err != nil {
-			return C.goggml_int{error: C.CString(err.Error())}
+			return s.current.refuse(err)
 		}
 		defer C.ggml_backend_sched_free(scratch)
 		if e := s.assign(scratch, g); e != nil {
@@ -63,11 +63,14 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 	bytes := make([]int64, len(sizes))
 	seen := map[BufferType]bool{}
 	for i, b := range s.backends {
-		memory := *s.BufferType(b)
-		if !seen[memory] {
+		memory := s.BufferType(b)
+		if memory == nil { // it has been closed meanwhile
+			return nil, s.h.acquire()
+		}
+		if !seen[*memory] {
 			bytes[i] = int64(sizes[i])
 		}
-		seen[memory] = true
+		seen[*memory] = true
 	}
 	return bytes, nil
 }

@@ -57,8 +57,14 @@ func Run(m *Machine, seed uint64, trace io.Writer) (err error) {
 	p := &program{Rand: r, machine: m, trace: trace, used: map[string]bool{}}
 	kind := p.kind()
 	p.note("a program of %s", kind.name)
+	before := ggml.OpenObjects()
 	if err := kind.run(p); err != nil {
 		return &Fault{seed, err}
+	}
+	for what, n := range ggml.OpenObjects() {
+		if n > before[what] { // fewer when the last one of another program was collected
+			return &Fault{seed, fmt.Errorf("the program has closed all, but %d %s stay open", n-before[what], what)}
+		}
 	}
 	m.Stats.Programs++
 	return nil
@@ -230,6 +236,8 @@ func root(a reflect.Value) *ggml.Tensor {
 	return t
 }
 
+func clipped(s string) string { return s[:min(len(s), 100)] }
+
 func describe(name string, args []reflect.Value) string {
 	var s []string
 	for _, a := range args {
@@ -241,7 +249,7 @@ func describe(name string, args []reflect.Value) string {
 			s = append(s, fmt.Sprintf("%v %p", a.Type(), a.Interface()))
 			continue
 		}
-		s = append(s, fmt.Sprintf("%.200v", a))
+		s = append(s, clipped(fmt.Sprintf("%v", a)))
 	}
 	return name + "(" + strings.Join(s, ", ") + ")"
 }
