@@ -116,6 +116,14 @@ func (t *Tensor) readable() error {
 	return t.compact("get")
 }
 
+// writable tells why the data cannot be written, before memory is taken for it.
+func (t *Tensor) writable() error {
+	if err := t.access("set", 0, 0, C.GGML_TENSOR_FLAG_INPUT, nil); err != nil {
+		return err
+	}
+	return t.compact("set")
+}
+
 // compact demands that a copy without gaps is not very much larger than the
 // tensor, as that of a view can be whose elements share memory: the Go runtime
 // ends the process when it has no memory.
@@ -147,7 +155,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 // SetNormal fills a tensor of any float or quantised type with random numbers of
 // a normal distribution, as the weights of a layer start.
 func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
-	if err := t.missing("set"); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	if r == nil {

@@ -158,10 +158,7 @@ func (t *Tensor) setElements(x float64) error {
 	if err != nil {
 		return err
 	}
-	if err := t.access("set", 0, 0, C.GGML_TENSOR_FLAG_INPUT, nil); err != nil {
-		return err
-	}
-	if err := t.compact("set"); err != nil {
+	if err := t.writable(); err != nil {
 		return err
 	}
 	all := make([]byte, 0, t.packedSize())
