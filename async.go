@@ -216,6 +216,37 @@ type Event struct {
 // NewEvent makes an event; devices that compute synchronously, like the CPU,
 // have none. C: ggml_backend_event_new.
 func (d *Device) NewEvent() (*Event, error) {
+	ce, err := spareEvents.take(d)
+	if err != nil {
+		return nil, err
+	}
+	e := &Event{e: ce, device: d}
+	dev := d.d
+	e.h, err = newHandle("event", func() { spareEvents.put(dev, ce) })
+	if err != nil {
+		return nil, err
+	}
+	closeOnCollect(e, e.h)
+	return e, nil
+}
+
+// spareEvents keeps the events that are closed for the next ones of their
+// device: the library's RPC client never frees an event whole.
+var spareEvents = eventPool{free: map[C.ggml_backend_dev_t][]C.ggml_backend_event_t{}}
+
+type eventPool struct {
+	mu   sync.Mutex
+	free map[C.ggml_backend_dev_t][]C.ggml_backend_event_t
+}
+
+func (p *eventPool) take(d *Device) (C.ggml_backend_event_t, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if free := p.free[d.d]; len(free) > 0 {
+		last := len(free) - 1
+		p.free[d.d] = free[:last]
+		return free[last], nil
+	}
 	r := C.goggml_event_new(d.d)
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: device %s: event: %w", d.Name(), err)
@@ -223,18 +254,23 @@ func (d *Device) NewEvent() (*Event, error) {
 	if r.value == nil {
 		return nil, fmt.Errorf("ggml: device %s has no events; use Synchronize of its backends", d.Name())
 	}
-	e := &Event{e: C.ggml_backend_event_t(r.value), device: d}
-	ce := e.e
-	h, err := newHandle("event", func() { C.ggml_backend_event_free(ce) })
-	if err != nil {
-		return nil, err
-	}
-	e.h = h
-	closeOnCollect(e, h)
-	return e, nil
+	return C.ggml_backend_event_t(r.value), nil
 }
 
-// Close frees the event. It never fails. C: ggml_backend_event_free.
+func (p *eventPool) put(d C.ggml_backend_dev_t, e C.ggml_backend_event_t) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free[d]) == maxSpareEvents {
+		C.ggml_backend_event_free(e)
+		return
+	}
+	p.free[d] = append(p.free[d], e)
+}
+
+const maxSpareEvents = 64
+
+// Close ends the use of the event, which the next event of the device may be
+// made of. It never fails. C: ggml_backend_event_free.
 func (e *Event) Close() error {
 	if e != nil {
 		e.h.close()

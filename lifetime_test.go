@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,78 +122,6 @@ func useDropped(t *testing.T, b *ggml.Backend) {
 	got, err := ggml.Read[float32](y)
 	require.NoError(t, err)
 	require.Equal(t, []float32{-1, -2}, got)
-}
-
-// cycles makes, uses and closes every kind of object.
-func cycles(t testing.TB, n int, b *ggml.Backend) {
-	for range n {
-		leaves, c := ggml.NewContext(), ggml.NewContext()
-		x := leaves.NewTensor(ggml.F32, 64).SetName("x").SetParam()
-		y := c.Sum(c.Sqr(x)).SetLoss()
-		g := c.NewTrainingGraph(y)
-		require.NoError(t, g.Backward())
-		buffers, err := leaves.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
-		require.NoError(t, x.Fill(0))
-		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-		require.NoError(t, err)
-		require.NoError(t, a.Alloc(g))
-		require.NoError(t, g.Reset())
-		require.NoError(t, b.Compute(context.Background(), g))
-		_, err = ggml.Read[float32](y)
-		require.NoError(t, err)
-		c.Add(y, nil)
-		require.Error(t, c.Err())
-		a.Close()
-		buffers.Close()
-		c.Close()
-		leaves.Close()
-	}
-}
-
-var raceDetector bool
-
-func TestNoLeak(t *testing.T) {
-	if residentBytes(t) == 0 {
-		t.Skip("the memory in use cannot be told on this system")
-	}
-	if raceDetector {
-		t.Skip("the race detector's own memory grows")
-	}
-	b := cpuBackend(t, 1)
-	backends := func(n int) {
-		for range n {
-			other, err := ggml.NewCPUBackend(1)
-			require.NoError(t, err)
-			s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, other)
-			require.NoError(t, err)
-			s.Close()
-			other.Close()
-		}
-	}
-	buffer, err := ggml.CPUBufferType().NewBuffer(64)
-	require.NoError(t, err)
-	defer buffer.Close()
-	attach := func(n int) { // a buffer outlives the contexts it serves
-		for range n {
-			c := ggml.NewContext()
-			a, err := ggml.NewTensorAllocator(buffer)
-			require.NoError(t, err)
-			require.NoError(t, a.Alloc(c.NewTensor(ggml.F32, 4)))
-			c.Close()
-		}
-	}
-	cycles(t, 5000, b)
-	backends(500)
-	attach(5000)
-	debug.FreeOSMemory()
-	before := residentBytes(t)
-	cycles(t, 10_000, b)
-	backends(1000)
-	attach(10_000)
-	debug.FreeOSMemory()
-	// A leak of 500 bytes a cycle would be 5 MB; the Go heap breathes.
-	require.Less(t, residentBytes(t)-before, int64(4<<20))
 }
 
 // residentBytes is the memory of the process, 0 where it cannot be told.
