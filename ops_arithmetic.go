@@ -155,7 +155,7 @@ func (c *Context) Fill(a *Tensor, value float32) *Tensor {
 
 func (c *Context) fill(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
-	op.types("a", a, F32)
+	op.types("a", a, F32, F16)
 	op.dense("a", a)
 	return op
 }

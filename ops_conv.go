@@ -61,7 +61,6 @@ func (c *Context) conv(name string, kernel, data *Tensor, kernelTypes ...Type) *
 	op.types("kernel", kernel, kernelTypes...)
 	op.types("data", data, F32)
 	op.dense("kernel", kernel)
-	op.dense("data", data)
 	if op.arena != nil {
 		// The kernels count in 32 bits.
 		op.require(kernel.NumElements() < math.MaxInt32/4 && data.NumElements() < math.MaxInt32/4, "kernel and data must have fewer than %d elements", math.MaxInt32/4)
@@ -92,6 +91,7 @@ func (op *opCall) channels(kernel *Tensor, i int, data *Tensor, j int) {
 // backward for F32. C: ggml_im2col.
 func (c *Context) Im2Col(kernel, data *Tensor, t Type, dims ...ConvDim) *Tensor {
 	op := c.conv("im2col", kernel, data, F32, F16)
+	op.dense("data", data)
 	op.require(t == F32 || t == F16, "the result has type %v; it must have f32 or f16", t)
 	op.require(len(dims) == 1 || len(dims) == 2, "there are %d dims; 1 or 2 can be given", len(dims))
 	var d [2]ConvDim
@@ -171,6 +171,7 @@ func (c *Context) volume(name string, kernel, data *Tensor, channels int, dims *
 // It has no backward. C: ggml_im2col_3d.
 func (c *Context) Im2Col3D(kernel, data *Tensor, channels int, t Type, dims [3]ConvDim) *Tensor {
 	op := c.volume("im2col_3d", kernel, data, channels, &dims)
+	op.denseRows("data", data)
 	op.require(t == F32 || t == F16, "the result has type %v; it must have f32 or f16", t)
 	return op.done(C.goggml_op_im2col_3d(op.arena, kernel.ptr(), data.ptr(), C.int64_t(channels),
 		C.int(dims[0].Stride), C.int(dims[1].Stride), C.int(dims[2].Stride), C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[2].Padding),
@@ -188,6 +189,7 @@ func (c *Context) Im2Col3D(kernel, data *Tensor, channels int, t Type, dims [3]C
 // C: ggml_conv_1d, ggml_conv_1d_ph.
 func (c *Context) Conv1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	op := c.conv("conv_1d", kernel, data, F16, F32)
+	op.denseRows("data", data)
 	op.slide(0, &d, kernel, data)
 	op.channels(kernel, 1, data, 1)
 	if op.arena != nil {
@@ -205,6 +207,7 @@ func (c *Context) Conv1D(kernel, data *Tensor, d ConvDim) *Tensor {
 // C: ggml_conv_1d_dw, ggml_conv_1d_dw_ph.
 func (c *Context) ConvDepthwise1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	op := c.conv("conv_1d_dw", kernel, data, F16, F32)
+	op.dense("data", data)
 	op.slide(0, &d, kernel, data)
 	op.channels(kernel, 2, data, 1)
 	if op.arena != nil {
@@ -222,6 +225,7 @@ func (c *Context) ConvDepthwise1D(kernel, data *Tensor, d ConvDim) *Tensor {
 // It has no backward. C: ggml_conv_transpose_1d.
 func (c *Context) ConvTranspose1D(kernel, data *Tensor, stride int) *Tensor {
 	op := c.conv("conv_transpose_1d", kernel, data, F32, F16)
+	op.dense("data", data)
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.channels(kernel, 2, data, 1)
 	if op.arena != nil {
@@ -275,6 +279,7 @@ func (c *Context) image(name string, kernel, data *Tensor, dims *[2]ConvDim, ker
 // C: ggml_conv_2d, ggml_conv_2d_sk_p0, ggml_conv_2d_s1_ph.
 func (c *Context) Conv2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d", kernel, data, &dims, F16, F32)
+	op.dense("data", data)
 	op.channels(kernel, 2, data, 2)
 	return op.done(C.goggml_op_conv_2d(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
@@ -314,6 +319,7 @@ func (c *Context) Conv2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 // own gradient a single batch. C: ggml_conv_2d_dw.
 func (c *Context) ConvDepthwise2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_dw", kernel, data, &dims, F16, F32)
+	op.dense("data", data)
 	op.depthwise(kernel, data)
 	if op.arena != nil && kernel.typ == F32 {
 		return op.done(C.goggml_op_conv_2d_dw_f32(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
@@ -333,7 +339,8 @@ func (op *opCall) depthwise(kernel, data *Tensor) {
 // ConvDepthwise2DDirect is [Context.ConvDepthwise2D] without the memory for the
 // layout, with a kernel of F32. It has no backward. C: ggml_conv_2d_dw_direct.
 func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
-	op := c.image("conv_2d_dw_direct", kernel, data, &dims, F32)
+	op := c.image("conv_2d_dw_direct", kernel, data, &dims, F32, F16)
+	op.dense("data", data)
 	op.depthwise(kernel, data)
 	return op.done(C.goggml_op_conv_2d_dw_direct(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
@@ -347,7 +354,8 @@ func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *
 // kernel is F16, data F32 and rounded to F16; both are contiguous. It has no
 // backward. C: ggml_conv_transpose_2d_p0.
 func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
-	op := c.conv("conv_transpose_2d_p0", kernel, data, F16)
+	op := c.conv("conv_transpose_2d_p0", kernel, data, F16, F32)
+	op.dense("data", data)
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.channels(kernel, 3, data, 2)
 	if op.arena != nil {
@@ -368,6 +376,7 @@ func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 // has no backward. C: ggml_conv_3d.
 func (c *Context) Conv3D(kernel, data *Tensor, channels int, dims [3]ConvDim) *Tensor {
 	op := c.volume("conv_3d", kernel, data, channels, &dims)
+	op.denseRows("data", data)
 	return op.done(C.goggml_op_conv_3d(op.arena, kernel.ptr(), data.ptr(), C.int64_t(channels),
 		C.int(dims[0].Stride), C.int(dims[1].Stride), C.int(dims[2].Stride), C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[2].Padding),
 		C.int(dims[0].Dilation), C.int(dims[1].Dilation), C.int(dims[2].Dilation)))

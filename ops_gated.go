@@ -34,7 +34,7 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	op := c.begin("add_cast", a, b)
 	op.types("b", b, F32)
-	op.dense("a", a)
+	op.denseRows("a", a)
 	op.dense("b", b)
 	if op.arena != nil {
 		quantized := a.typ.Quantized() && a.typ.isFloat()

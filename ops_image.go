@@ -114,7 +114,7 @@ func (c *Context) PadReflect1D(a *Tensor, before, after int) *Tensor {
 func (c *Context) Roll(a *Tensor, shifts [4]int) *Tensor {
 	op := c.begin("roll", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.denseRows("a", a)
 	var s [4]C.int
 	for i := 0; i < MaxDims && op.arena != nil; i++ {
 		op.require(a.ne[i] < math.MaxInt32, "dimension %d has %d elements; the limit is %d", i, a.ne[i], math.MaxInt32)

@@ -127,12 +127,10 @@ func (c *Context) LeakyReluInPlace(a *Tensor, slope float32) *Tensor {
 }
 
 // DupInPlace returns a view of a, made by an op that leaves the values as they
-// are. a is contiguous, of a type that [Context.Dup] takes.
-// C: ggml_dup_inplace.
+// are. a is what [Context.Dup] takes. C: ggml_dup_inplace.
 func (c *Context) DupInPlace(a *Tensor) *Tensor {
 	op := c.begin("dup_inplace", a)
-	op.types("a", a, F32, F16, BF16, I32, I64)
-	op.dense("a", a)
+	op.copyable(a)
 	return op.done(C.goggml_op_dup_inplace(op.arena, a.ptr()))
 }
 

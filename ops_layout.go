@@ -3,7 +3,10 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Reshape returns a view of a with another shape of as many elements. a is
 // contiguous. One size may be -1: it is worked out from the others.
@@ -129,12 +132,20 @@ func (c *Context) Transpose(a *Tensor) *Tensor {
 // contiguous already. C: ggml_cont and its 1d to 4d forms.
 func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("cont", a)
-	op.types("a", a, F32, F16, BF16, I32, I64)
+	op.copyable(a)
 	if len(shape) == 0 {
 		return op.done(C.goggml_op_cont(op.arena, a.ptr()))
 	}
 	ne := op.reshaped(a, shape)
 	return op.done(C.goggml_op_cont_4d(op.arena, a.ptr(), ne[0], ne[1], ne[2], ne[3]))
+}
+
+// copyable demands what the library copies as it is: a tensor in any layout of a
+// type without blocks, or a contiguous one.
+func (op *opCall) copyable(a *Tensor) {
+	if op.arena != nil && !slices.Contains([]Type{F32, F16, BF16, I32, I64}, a.typ) {
+		op.dense("a of type "+a.typ.String(), a)
+	}
 }
 
 // Copy writes a to b, converting its type, and returns a view of b. Both have
@@ -200,10 +211,11 @@ func (c *Context) Cast(a *Tensor, t Type) *Tensor {
 	return op.done(C.goggml_op_cast(op.arena, a.ptr(), C.goggml_type(t)))
 }
 
-// Dup returns a copy of a. C: ggml_dup.
+// Dup returns a copy of a, which is contiguous, or has type F32, F16, BF16, I32
+// or I64. C: ggml_dup.
 func (c *Context) Dup(a *Tensor) *Tensor {
 	op := c.begin("dup", a)
-	op.types("a", a, F32, F16, BF16, I32, I64)
+	op.copyable(a)
 	return op.done(C.goggml_op_dup(op.arena, a.ptr()))
 }
 
@@ -211,7 +223,7 @@ func (c *Context) Dup(a *Tensor) *Tensor {
 // a's. a is F32, F16 or I32, its rows are contiguous. C: ggml_repeat, ggml_repeat_4d.
 func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("repeat", a)
-	op.types("a", a, F32, F16, I32)
+	op.types("a", a, F32, F16, BF16, I32, I16)
 	op.denseRows("a", a)
 	op.checkShape(a.typeOr(F32), shape)
 	ne := [4]int64{1, 1, 1, 1}
@@ -227,7 +239,6 @@ func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 	op := c.begin("repeat_back", a, b)
 	op.types("a", a, F32)
-	op.types("b", b, F32)
 	op.denseRows("a", a)
 	op.repeats(b, a)
 	return op.done(C.goggml_op_repeat_back(op.arena, a.ptr(), b.ptr()))

@@ -7,9 +7,16 @@ import "math"
 
 // packed demands contiguous F32 operands of one shape.
 func (op *opCall) packed(shape [4]int64, operands ...*Tensor) {
+	op.shaped(shape, operands...)
+	for _, t := range operands {
+		op.dense("each operand", t)
+	}
+}
+
+// shaped demands F32 operands of a shape.
+func (op *opCall) shaped(shape [4]int64, operands ...*Tensor) {
 	for _, t := range operands {
 		op.types("each operand", t, F32)
-		op.dense("each operand", t)
 		if op.arena != nil && t.ne != shape {
 			op.require(false, "%s must have the shape %v", t.String(), shape)
 		}
@@ -196,7 +203,7 @@ func (c *Context) gatedDeltaNet(q, k, v, g, beta, state *Tensor) *opCall {
 	if op.arena != nil {
 		n, heads, tokens, sequences := v.ne[0], v.ne[1], v.ne[2], v.ne[3]
 		op.packed(v.ne, v)
-		op.packed([4]int64{n, q.ne[1], tokens, sequences}, q, k)
+		op.shaped([4]int64{n, q.ne[1], tokens, sequences}, q, k)
 		op.require(heads%q.ne[1] == 0, "the %d heads of v are no multiple of the %d of q and k", heads, q.ne[1])
 		gate := int64(1)
 		if g.ne[0] != 1 {

@@ -16,13 +16,12 @@ import "math"
 func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	op := c.begin("lightning_indexer", q, k, weights, mask)
 	op.types("q", q, F32)
-	op.types("k", k, F32, F16)
 	op.types("weights", weights, F32)
 	op.types("mask", mask, F16)
-	for _, t := range []*Tensor{q, k, weights, mask} {
-		op.dense("each operand", t)
-	}
+	op.denseRows("q", q)
+	op.dense("k", k)
 	if op.arena != nil {
+		op.require(k.typ.isFloat(), "k has no float or quantised type")
 		d, heads, n, streams := q.ne[0], q.ne[1], q.ne[2], q.ne[3]
 		op.require(k.ne[0] == d && k.ne[1] == 1 && k.ne[3] == streams, "k must be [%d, 1, kv, %d]", d, streams)
 		op.require(weights.ne == [4]int64{heads, n, 1, streams}, "weights must be [%d, %d, 1, %d]", heads, n, streams)
@@ -38,7 +37,6 @@ const streams = 4
 func (op *opCall) allF32(operands ...*Tensor) {
 	for _, t := range operands {
 		op.types("each operand", t, F32)
-		op.dense("each operand", t)
 	}
 }
 
@@ -50,7 +48,7 @@ func (op *opCall) allF32(operands ...*Tensor) {
 //
 // softmax over to, plus eps; then sums over from are divided by, and n − 1
 // times sums over to and over from again (eps is added to each sum). All are
-// contiguous F32. It has no backward. C: ggml_dsv4_hc_comb.
+// F32. It has no backward. C: ggml_dsv4_hc_comb.
 func (c *Context) StreamsComb(mixes, scale, base *Tensor, eps float32, n int) *Tensor {
 	op := c.begin("dsv4_hc_comb", mixes, scale, base)
 	op.allF32(mixes, scale, base)
@@ -69,7 +67,7 @@ func (c *Context) StreamsComb(mixes, scale, base *Tensor, eps float32, n int) *T
 //
 //	x [n, streams, tokens], weights [streams, tokens] → [n, tokens]
 //
-// Both are contiguous F32. It has no backward. C: ggml_dsv4_hc_pre.
+// Both are F32. It has no backward. C: ggml_dsv4_hc_pre.
 func (c *Context) StreamsPre(x, weights *Tensor) *Tensor {
 	op := c.begin("dsv4_hc_pre", x, weights)
 	op.allF32(x, weights)
@@ -85,7 +83,7 @@ func (c *Context) StreamsPre(x, weights *Tensor) *Tensor {
 //
 //	x and gate [n, streams, tokens] → [n, tokens]
 //
-// Both are contiguous F32. It has no backward. C: ggml_dsv4_hc_pre_gated.
+// Both are F32. It has no backward. C: ggml_dsv4_hc_pre_gated.
 func (c *Context) StreamsPreGated(x, gate *Tensor, scale float32) *Tensor {
 	op := c.begin("dsv4_hc_pre_gated", x, gate)
 	op.allF32(x, gate)
@@ -103,11 +101,12 @@ func (c *Context) StreamsPreGated(x, gate *Tensor, scale float32) *Tensor {
 //	comb [to, from, tokens], or nil for the identity → [n, streams, tokens]
 //	result[·, to, t] = x[·, t]·post[to, t] + Σ residual[·, from, t]·comb[to, from, t]
 //
-// All are contiguous F32. It has no backward. C: ggml_dsv4_hc_post.
+// All are F32, comb contiguous. It has no backward. C: ggml_dsv4_hc_post.
 func (c *Context) StreamsPost(x, residual, post, comb *Tensor) *Tensor {
 	op := c.begin("dsv4_hc_post", x, residual, post)
 	op.optional(comb)
 	op.allF32(x, residual, post, comb)
+	op.dense("comb", comb)
 	if op.arena != nil {
 		n, tokens := x.ne[0], x.ne[1]
 		op.require(x.NumDims() <= 2, "x has %d dimensions; it must be a matrix", x.NumDims())

@@ -26,8 +26,13 @@ var (
 	first    = flag.Uint64("first", 1, "the seed of the first")
 	kindName = flag.String("kind", "", "run programs of one kind only")
 	hang     = flag.Duration("hang", time.Minute, "how long a program may take")
+	step     = flag.Int("step", 200, "judge every so many entries of the table of types and layouts; 1 for all")
 	replay   = flag.Uint64("replay", 0, "the seed of one program to run in this process, with its steps")
 )
+
+// sweepPlan makes this test binary a worker of a sweep, of checked or unchecked
+// calls.
+const sweepPlan = "GOGGML_FUZZ_SWEEP"
 
 // workerPlan makes this test binary a worker: it holds the plan.
 const workerPlan = "GOGGML_FUZZ_WORKER"
@@ -42,6 +47,13 @@ func TestMain(m *testing.M) {
 			err = Work(p, os.Stdout)
 		}
 		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if text := os.Getenv(sweepPlan); text != "" {
+		if err := sweepWork(text == "unchecked", os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -76,6 +88,33 @@ func TestPrograms(t *testing.T) {
 	faults := Campaign(p, command, t.Logf)
 	t.Logf("%d programs in %v", p.Programs, time.Since(start))
 	require.Empty(t, faults, "run one again by: go test ./internal/fuzz -run TestPrograms -replay SEED\n%s", strings.Join(faults, "\n"))
+}
+
+// What the ops refuse, the library cannot compute; what they take, it can.
+func TestTable(t *testing.T) {
+	verdicts, err := Sweep(*step, func(unchecked bool) *exec.Cmd {
+		plan := "checked"
+		if unchecked {
+			plan = "unchecked"
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "OMP_WAIT_POLICY=passive", "GOTRACEBACK=single", sweepPlan+"="+plan)
+		return cmd
+	})
+	require.NoError(t, err)
+	var faults []string
+	counts := map[string]int{}
+	for _, v := range verdicts {
+		counts[fmt.Sprint(v.checked, " ", v.raw)]++
+		if testing.Verbose() {
+			t.Log(v.variation, v.checked, v.raw)
+		}
+		if f := v.fault(); f != "" {
+			faults = append(faults, f)
+		}
+	}
+	t.Logf("%d variations: %v", len(verdicts), counts)
+	require.Empty(t, faults, strings.Join(faults, "\n"))
 }
 
 // A new op cannot be forgotten.

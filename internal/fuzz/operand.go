@@ -51,6 +51,9 @@ const (
 // frequent.
 func (p *program) shape() [4]int64 {
 	rows := []int64{1, 1, 1, 2, 3, 4, 5}
+	if p.simple && p.IntN(2) == 0 {
+		rows = rows[3:] // so that each layout is another one
+	}
 	pick := func() int64 { return rows[p.IntN(len(rows))] }
 	return [4]int64{p.size(p.width), pick(), pick(), pick()}
 }
@@ -58,6 +61,9 @@ func (p *program) shape() [4]int64 {
 // size draws a number from 1 to most.
 func (p *program) size(most int64) int64 {
 	most = max(1, most) // the sizes of a failed op are 0
+	if p.simple && most == p.width {
+		return most
+	}
 	if p.IntN(4) == 0 {
 		return 1 + p.Int64N(min(most, 4))
 	}
@@ -65,6 +71,11 @@ func (p *program) size(most int64) int64 {
 }
 
 func (p *program) oneOf(types []ggml.Type) ggml.Type {
+	for _, exact := range []ggml.Type{ggml.F32, ggml.F16} {
+		if p.simple && slices.Contains(types, exact) {
+			return exact
+		}
+	}
 	if p.IntN(3) > 0 && slices.Contains(types, ggml.F32) {
 		return ggml.F32
 	}
@@ -73,7 +84,7 @@ func (p *program) oneOf(types []ggml.Type) ggml.Type {
 
 // any draws an operand of one of the types: one there is, or a new one.
 func (p *program) any(types []ggml.Type) *ggml.Tensor {
-	if p.IntN(3) > 0 {
+	if p.IntN(3) > 0 && !p.simple {
 		if t := p.existing(func(t *ggml.Tensor) bool { return slices.Contains(types, t.Type()) }); t != nil {
 			return t
 		}
@@ -93,6 +104,9 @@ func (p *program) existing(ok func(t *ggml.Tensor) bool) *ggml.Tensor {
 
 // shaped draws an operand of a shape, in any layout.
 func (p *program) shaped(types []ggml.Type, ne [4]int64) *ggml.Tensor {
+	if p.simple {
+		return p.placed(p.oneOf(types), ne, dense)
+	}
 	if p.IntN(3) == 0 {
 		same := func(t *ggml.Tensor) bool { return dims(t) == ne && slices.Contains(types, t.Type()) }
 		if t := p.existing(same); t != nil {
@@ -110,6 +124,9 @@ func (p *program) shaped(types []ggml.Type, ne [4]int64) *ggml.Tensor {
 func (p *program) dense(types []ggml.Type, ne ...int64) *ggml.Tensor {
 	full := [4]int64{1, 1, 1, 1}
 	copy(full[:], ne)
+	if p.simple {
+		return p.placed(p.oneOf(types), full, dense)
+	}
 	switch p.IntN(20) {
 	case 0:
 		return p.shaped(types, full)
@@ -129,7 +146,7 @@ func (p *program) dense(types []ggml.Type, ne ...int64) *ggml.Tensor {
 
 // anyDense draws a contiguous operand of any shape.
 func (p *program) anyDense(types []ggml.Type) *ggml.Tensor {
-	if p.IntN(2) == 0 {
+	if p.IntN(2) == 0 && !p.simple {
 		if t := p.existing(func(t *ggml.Tensor) bool { return t.Contiguous() && slices.Contains(types, t.Type()) }); t != nil {
 			return t
 		}
@@ -227,7 +244,7 @@ const guardSize = 16 // floats
 
 // rows is ids of I32 that the graph may compute.
 func (p *program) rows(n int64, ne ...int64) *ggml.Tensor {
-	if p.IntN(4) > 0 {
+	if p.IntN(4) > 0 || p.simple {
 		return p.ids(n, ggml.I32, ne...)
 	}
 	x := p.newLeaf(ggml.F32, ne...)
@@ -261,7 +278,7 @@ func (p *program) ids(n int64, t ggml.Type, ne ...int64) *ggml.Tensor {
 	for i := range count {
 		write(i, int64(distinct[i%len(distinct)]))
 	}
-	if p.IntN(50) == 0 {
+	if p.IntN(50) == 0 && !p.simple {
 		write(p.IntN(count), []int64{-1, n, math.MaxInt32, math.MinInt32}[p.IntN(4)])
 	}
 	return x

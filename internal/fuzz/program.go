@@ -29,6 +29,7 @@ type program struct {
 	wildData bool  // any numbers, NaN too
 	huge     bool  // too much to compute
 	training bool
+	simple   bool // operands are contiguous tensors of their own
 	aliased  bool // an op reads what it writes, and threads come first or last
 
 	used map[string]bool // ops that were accepted

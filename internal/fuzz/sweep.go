@@ -1,0 +1,154 @@
+package fuzz
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+// A variation is a call that an op takes, with one operand of another type or
+// layout, or with all of another type.
+type variation struct {
+	op      string
+	operand int       // all of them when negative
+	typ     ggml.Type // when there is no layout
+	layout  layout    // dense for another type
+}
+
+func (v variation) String() string {
+	what := fmt.Sprintf("operand %d", v.operand)
+	if v.operand < 0 {
+		what = "all operands"
+	}
+	if v.layout != dense {
+		return fmt.Sprintf("%s: %s %v", v.op, what, v.layout)
+	}
+	return fmt.Sprintf("%s: %s of %v", v.op, what, v.typ)
+}
+
+func (l layout) String() string {
+	return []string{"dense", "spaced", "gapped", "swapped", "turned", "odd"}[l]
+}
+
+// An outcome is what becomes of a variation.
+type outcome string
+
+const (
+	right   outcome = "right"
+	refused outcome = "refused" // by the check in Go
+	barred  outcome = "barred"  // by an assertion of the library while the graph is built, or because the CPU says it cannot
+	stops   outcome = "stops"   // an assertion inside the compute
+	wrong   outcome = "wrong"   // another result than that of plain operands
+	spoils  outcome = "spoils"  // memory outside, or it reads there
+	dies    outcome = "dies"    // the process
+	idle    outcome = "idle"    // right, but the values of the operand make no difference
+	unknown outcome = "unknown" // there is nothing to compare with
+)
+
+// Operands of a sweep are of this many elements in a row, where they are free:
+// a multiple of all block sizes.
+const sweepWidth = 256
+
+// sweeper runs variations.
+type sweeper struct {
+	machine *Machine
+	bases   map[string]*trial
+}
+
+func newSweeper() (*sweeper, error) {
+	m, err := NewMachine()
+	return &sweeper{machine: m, bases: map[string]*trial{}}, err
+}
+
+// variations lists those of an op.
+func (s *sweeper) variations(op string) []variation {
+	args := s.base(op).args
+	var list []variation
+	operands := 0
+	for i, a := range args {
+		t := tensorOf(a)
+		if t == nil {
+			continue
+		}
+		operands++
+		for _, typ := range ggml.Types() {
+			if typ != t.Type() && t.Dim(0)%typ.BlockSize() == 0 {
+				list = append(list, variation{op: op, operand: i, typ: typ})
+			}
+		}
+		for l := spaced; l < layouts; l++ {
+			list = append(list, variation{op: op, operand: i, layout: l})
+		}
+	}
+	if operands > 1 {
+		for _, typ := range ggml.Types() {
+			if !slices.ContainsFunc(args, func(a reflect.Value) bool {
+				t := tensorOf(a)
+				return t != nil && t.Dim(0)%typ.BlockSize() != 0
+			}) {
+				list = append(list, variation{op: op, operand: -1, typ: typ})
+			}
+		}
+	}
+	return list
+}
+
+// Ops that a sweep has nothing to say about.
+var notSwept = map[string]string{
+	"Custom": "takes anything", "CustomInPlace": "takes anything", "MapCustom": "takes anything", "MapCustomInPlace": "takes anything",
+	"NewTensorLike": "has no values", "View": "its strides are in bytes",
+}
+
+// sweepList lists all variations of all ops.
+func (s *sweeper) list() []variation {
+	var list []variation
+	for _, op := range opNames {
+		if notSwept[op] == "" {
+			list = append(list, s.variations(op)...)
+		}
+	}
+	return list
+}
+
+// A verdict is what became of a variation with the checks, and, where they
+// refuse it, without them.
+type verdict struct {
+	variation    variation
+	checked, raw outcome
+	detail       string
+}
+
+// fault tells what is wrong with the checks.
+func (v verdict) fault() string {
+	switch v.checked {
+	case wrong, spoils, stops, dies:
+		return fmt.Sprintf("%v is taken, but it %s: %s", v.variation, v.checked, v.detail)
+	case refused:
+		if (v.raw == right || v.raw == idle) && deliberate(v.variation) == "" {
+			return fmt.Sprintf("%v is refused (%s), but the library computes it: %s", v.variation, v.detail, v.raw)
+		}
+	}
+	return ""
+}
+
+// deliberate gives the reason why something is refused that the library
+// computes; "" when there is none.
+func deliberate(v variation) string {
+	for _, d := range refusals {
+		if (d.op == "" || slices.Contains(strings.Fields(d.op), v.op)) && d.of(v) {
+			return d.why
+		}
+	}
+	return ""
+}
+
+type refusal struct {
+	op  string // names; "" for all
+	of  func(v variation) bool
+	why string
+}
+
+var refusals = []refusal{}

@@ -1,0 +1,151 @@
+package fuzz
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+// writeInOrder writes the elements of a tensor in any layout.
+func writeInOrder(t *ggml.Tensor, data []byte) error {
+	size := int(t.Type().Size())
+	block := t.Type().BlockSize()
+	raw := make([]byte, t.NumBytes())
+	at := 0
+	for i3 := range t.Dim(3) {
+		for i2 := range t.Dim(2) {
+			for i1 := range t.Dim(1) {
+				for i0 := range t.Dim(0) / block {
+					offset := i0*t.Stride(0) + i1*t.Stride(1) + i2*t.Stride(2) + i3*t.Stride(3)
+					copy(raw[offset:], data[at:at+size])
+					at += size
+				}
+			}
+		}
+	}
+	return t.WriteBytes(raw, 0)
+}
+
+func numbers(t *ggml.Tensor) ([]float32, error) {
+	raw := make([]byte, t.NumBytes())
+	if err := t.ReadBytes(raw, 0); err != nil {
+		return nil, err
+	}
+	if t.Dim(0)%t.Type().BlockSize() != 0 { // a transposed one
+		return nil, errUnreadable
+	}
+	if !t.Contiguous() {
+		packed := make([]byte, 0, t.NumElements()*t.Type().Size())
+		for i3 := range t.Dim(3) {
+			for i2 := range t.Dim(2) {
+				for i1 := range t.Dim(1) {
+					for i0 := range t.Dim(0) / t.Type().BlockSize() {
+						offset := i0*t.Stride(0) + i1*t.Stride(1) + i2*t.Stride(2) + i3*t.Stride(3)
+						packed = append(packed, raw[offset:offset+t.Type().Size()]...)
+					}
+				}
+			}
+		}
+		raw = packed
+	}
+	v, ok := decode(t.Type(), raw)
+	if !ok {
+		return nil, errUnreadable
+	}
+	return v, nil
+}
+
+// decode gives the numbers that data of a type stands for.
+func decode(t ggml.Type, data []byte) ([]float32, bool) {
+	n := int64(len(data)) / t.Size() * t.BlockSize()
+	v := make([]float32, n)
+	for i := range v {
+		switch t {
+		case ggml.I8:
+			v[i] = float32(int8(data[i]))
+		case ggml.I16:
+			v[i] = float32(int16(binary.NativeEndian.Uint16(data[2*i:])))
+		case ggml.I32:
+			v[i] = float32(int32(binary.NativeEndian.Uint32(data[4*i:])))
+		case ggml.I64:
+			v[i] = float32(int64(binary.NativeEndian.Uint64(data[8*i:])))
+		case ggml.F64:
+			v[i] = float32(math.Float64frombits(binary.NativeEndian.Uint64(data[8*i:])))
+		default:
+			return v, ggml.Dequantize(v, t, data) == nil
+		}
+	}
+	return v, true
+}
+
+// encode makes data of a type from numbers; of a type to which the library
+// quantises slowly, or not at all, any.
+func encode(t ggml.Type, v []float32, row int64) ([]byte, bool) {
+	n := int64(len(v))
+	if n%t.BlockSize() != 0 || row%t.BlockSize() != 0 {
+		return nil, false
+	}
+	data := make([]byte, t.RowSize(n))
+	for i, x := range v {
+		switch t {
+		case ggml.I8:
+			data[i] = byte(int8(x))
+		case ggml.I16:
+			binary.NativeEndian.PutUint16(data[2*i:], uint16(int16(x)))
+		case ggml.I32:
+			binary.NativeEndian.PutUint32(data[4*i:], uint32(int32(x)))
+		case ggml.I64:
+			binary.NativeEndian.PutUint64(data[8*i:], uint64(int64(x)))
+		case ggml.F64:
+			binary.NativeEndian.PutUint64(data[8*i:], math.Float64bits(float64(x)))
+		default:
+			if fast(t) {
+				return data, ggml.Quantize(data, t, v, int(row), nil) == nil
+			}
+			valid := quantisedRow(t)
+			for at := 0; at < len(data) && len(valid) > 0; at += len(valid) {
+				copy(data[at:], valid)
+			}
+			return data, len(valid) > 0
+		}
+	}
+	return data, true
+}
+
+// whole tells whether a type holds whole numbers only.
+func whole(t ggml.Type) bool {
+	return slices.Contains([]ggml.Type{ggml.I8, ggml.I16, ggml.I32, ggml.I64}, t)
+}
+
+func fast(t ggml.Type) bool {
+	return t.CanQuantize() && !t.NeedsImportance() && !strings.HasPrefix(t.String(), "iq2") && !strings.HasPrefix(t.String(), "iq3")
+}
+
+func same(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool {
+		return x == y || x != x && y != y || math.Abs(float64(x-y)) < 1e-5*math.Abs(float64(x))
+	})
+}
+
+// difference is the normalised mean squared error.
+func difference(got, want []float32) float64 {
+	if len(got) != len(want) {
+		return math.Inf(1)
+	}
+	var e, n float64
+	for i, w := range want {
+		g := float64(got[i])
+		if g == float64(w) || g != g && w != w {
+			continue
+		}
+		e += (g - float64(w)) * (g - float64(w))
+		n += float64(w) * float64(w)
+	}
+	if e == 0 {
+		return 0
+	}
+	return e / max(n, 1e-12)
+}
