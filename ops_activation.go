@@ -192,11 +192,11 @@ func (op *opCall) kind(g GLU) {
 }
 
 // GLU splits each row of a [2n, …] into halves and returns
-// activation(first) · second, [n, …]; swapped exchanges the halves. a is F32
-// or F16. It has no backward: use GLUSplit. C: ggml_glu.
+// activation(first) · second, [n, …]; swapped exchanges the halves. a is F32,
+// F16 or BF16. It has no backward: use GLUSplit. C: ggml_glu.
 func (c *Context) GLU(kind GLU, a *Tensor, swapped bool) *Tensor {
 	op := c.begin("glu", a)
-	op.types("a", a, F32, F16)
+	op.types("a", a, F32, F16, BF16)
 	op.evenRows("a", a)
 	op.kind(kind)
 	if op.arena != nil {
@@ -205,12 +205,12 @@ func (c *Context) GLU(kind GLU, a *Tensor, swapped bool) *Tensor {
 	return op.done(C.goggml_op_glu(op.arena, a.ptr(), C.enum_ggml_glu_op(kind), C.bool(swapped)))
 }
 
-// GLUSplit returns activation(a) · b; both have one shape and one type, F32 or
-// F16. Only SwiGLU has a backward. C: ggml_glu_split.
+// GLUSplit returns activation(a) · b; both have one shape and one type, F32,
+// F16 or BF16. Only SwiGLU has a backward. C: ggml_glu_split.
 func (c *Context) GLUSplit(kind GLU, a, b *Tensor) *Tensor {
 	op := c.begin("glu_split", a, b)
-	op.types("a", a, F32, F16)
-	op.types("b", b, F32, F16)
+	op.types("a", a, F32, F16, BF16)
+	op.types("b", b, F32, F16, BF16)
 	op.sameShape(a, b)
 	op.evenRows("a", a)
 	op.evenRows("b", b)

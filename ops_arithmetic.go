@@ -73,21 +73,21 @@ func (c *Context) Div(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_div(op.arena, a.ptr(), b.ptr()))
 }
 
-// Scale returns s · a. a is contiguous F32. C: ggml_scale.
+// Scale returns s · a. a is contiguous F32 or BF16. C: ggml_scale.
 func (c *Context) Scale(a *Tensor, s float32) *Tensor {
 	op := c.scale("scale", a)
 	return op.done(C.goggml_op_scale(op.arena, a.ptr(), C.float(s)))
 }
 
-// scale begins an op that is done on contiguous F32.
+// scale begins an op that is done on contiguous F32 or BF16.
 func (c *Context) scale(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
-	op.types("a", a, F32)
+	op.types("a", a, F32, BF16)
 	op.dense("a", a)
 	return op
 }
 
-// ScaleBias returns s · a + b. a is contiguous F32. C: ggml_scale_bias.
+// ScaleBias returns s · a + b. a is contiguous F32 or BF16. C: ggml_scale_bias.
 func (c *Context) ScaleBias(a *Tensor, s, b float32) *Tensor {
 	op := c.scale("scale_bias", a)
 	return op.done(C.goggml_op_scale_bias(op.arena, a.ptr(), C.float(s), C.float(b)))
@@ -147,7 +147,7 @@ func (c *Context) Cos(a *Tensor) *Tensor {
 }
 
 // Fill returns a tensor of a's shape with every element set to value. a is
-// F32. It has no backward. C: ggml_fill.
+// F32 or F16. It has no backward. C: ggml_fill.
 func (c *Context) Fill(a *Tensor, value float32) *Tensor {
 	op := c.fill("fill", a)
 	return op.done(C.goggml_op_fill(op.arena, a.ptr(), C.float(value)))

@@ -337,7 +337,7 @@ func (op *opCall) depthwise(kernel, data *Tensor) {
 }
 
 // ConvDepthwise2DDirect is [Context.ConvDepthwise2D] without the memory for the
-// layout, with a kernel of F32. It has no backward. C: ggml_conv_2d_dw_direct.
+// layout, with a kernel of F32 or F16. It has no backward. C: ggml_conv_2d_dw_direct.
 func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_dw_direct", kernel, data, &dims, F32, F16)
 	op.dense("data", data)
@@ -351,10 +351,10 @@ func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *
 //	kernel [kw, kh, out, channels], data [w, h, channels]
 //	→ [(w−1)·stride + kw, (h−1)·stride + kh, out]
 //
-// kernel is F16, data F32 and rounded to F16; both are contiguous. It has no
+// kernel is F32 or F16, data F32 and rounded to the kernel's type; both are contiguous. It has no
 // backward. C: ggml_conv_transpose_2d_p0.
 func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
-	op := c.conv("conv_transpose_2d_p0", kernel, data, F16, F32)
+	op := c.conv("conv_transpose_2d_p0", kernel, data, F32, F16)
 	op.dense("data", data)
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.channels(kernel, 3, data, 2)

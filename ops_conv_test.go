@@ -48,7 +48,6 @@ func convolutionCases() []opCase {
 	var s slides
 	var channels, stride, crop int64
 	halves := []ggml.Type{ggml.F32, ggml.F16}
-	f16 := []ggml.Type{ggml.F16}
 	images := func(d *draw) []arg {
 		s.draw(d)
 		c := d.size(4)
@@ -169,12 +168,12 @@ func convolutionCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.ConvDepthwise2D(x[0], x[1], s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "conv_2d_dw_direct", bound: products, args: depthwise,
+			name: "conv_2d_dw_direct", types: halves, bound: products, args: depthwise,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ConvDepthwise2DDirect(x[0], x[1], s.two()) },
 			want:  func(x refs) refmath.Tensor { return refmath.ConvDepthwise2D(x[0], x[1], s.ref[0], s.ref[1]) },
 		},
 		{
-			name: "conv_transpose_2d", types: f16, bound: convolved,
+			name: "conv_transpose_2d", types: halves, bound: convolved,
 			args: func(d *draw) []arg {
 				stride = d.size(3)
 				c := d.size(5)

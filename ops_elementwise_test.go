@@ -132,17 +132,17 @@ func scalarCases() []opCase {
 	one := func(d *draw) []arg { ne := d.shape(); return []arg{d.normal(ne[:]...)} }
 	return []opCase{
 		{
-			name: "scale", layouts: denseOnly, bound: few, args: one,
+			name: "scale", types: []ggml.Type{ggml.F32, ggml.BF16}, layouts: denseOnly, bound: few, args: one,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Scale(x[0], -1.5) },
 			want:  func(x refs) refmath.Tensor { return refmath.Scale(x[0], -1.5) },
 		},
 		{
-			name: "scale_bias", layouts: denseOnly, bound: few, args: one,
+			name: "scale_bias", types: []ggml.Type{ggml.F32, ggml.BF16}, layouts: denseOnly, bound: few, args: one,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ScaleBias(x[0], 2.5, -0.25) },
 			want:  func(x refs) refmath.Tensor { return refmath.ScaleBias(x[0], 2.5, -0.25) },
 		},
 		{
-			name: "fill", layouts: denseOnly, args: one,
+			name: "fill", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, args: one,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Fill(x[0], 2.5) },
 			want:  func(x refs) refmath.Tensor { return refmath.Fill(x[0], 2.5) },
 		},
@@ -169,7 +169,6 @@ func gluCases() []opCase {
 		{"geglu_erf", ggml.GeGLUErf, refmath.GeGLUErf, fast},
 		{"geglu_quick", ggml.GeGLUQuick, refmath.GeGLUQuick, table},
 	}
-	types := []ggml.Type{ggml.F32, ggml.F16}
 	var cases []opCase
 	for _, u := range units {
 		for _, swap := range []bool{false, true} {
@@ -178,14 +177,14 @@ func gluCases() []opCase {
 				name += "_swapped"
 			}
 			cases = append(cases, opCase{
-				name: name, types: types, layouts: evenRows, bound: u.bound,
+				name: name, types: floatTypes, layouts: evenRows, bound: u.bound,
 				args:  func(d *draw) []arg { ne := d.shape(); return []arg{d.normal(2*ne[0], ne[1], ne[2], ne[3])} },
 				build: func(c *ctx, x tensors) *ggml.Tensor { return c.GLU(u.unit, x[0], swap) },
 				want:  func(x refs) refmath.Tensor { return refmath.Gate(u.ref, x[0], swap) },
 			})
 		}
 		cases = append(cases, opCase{
-			name: u.name + "_split", types: types, layouts: evenRows, bound: u.bound,
+			name: u.name + "_split", types: floatTypes, layouts: evenRows, bound: u.bound,
 			args:  func(d *draw) []arg { ne := d.shape(); return []arg{d.normal(ne[:]...), d.normal(ne[:]...)} },
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.GLUSplit(u.unit, x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.GateSplit(u.ref, x[0], x[1]) },

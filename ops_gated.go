@@ -70,8 +70,11 @@ func (c *Context) XIELU(a *Tensor, alphaN, alphaP, beta, eps float32) *Tensor {
 
 func (c *Context) gated(name string, a, b *Tensor) *opCall {
 	op := c.begin(name, a, b)
-	op.types("a", a, F32)
-	op.types("b", b, F32)
+	op.types("a", a, F32, F16)
+	op.types("b", b, F32, F16)
+	if op.arena != nil {
+		op.require(a.typ == b.typ, "the types must be equal")
+	}
 	op.sameShape(a, b)
 	op.evenRows("a", a)
 	op.evenRows("b", b)
@@ -79,15 +82,15 @@ func (c *Context) gated(name string, a, b *Tensor) *opCall {
 }
 
 // SwiGLUOAI returns x·sigmoid(alpha·x)·(y + 1), with x = min(a, limit) and y =
-// b limited to ±limit. Both are F32 of one shape. It has no backward.
-// C: ggml_swiglu_oai.
+// b limited to ±limit. Both are F32 or F16,
+// of one shape. It has no backward. C: ggml_swiglu_oai.
 func (c *Context) SwiGLUOAI(a, b *Tensor, alpha, limit float32) *Tensor {
 	op := c.gated("swiglu_oai", a, b)
 	return op.done(C.goggml_op_swiglu_oai(op.arena, a.ptr(), b.ptr(), C.float(alpha), C.float(limit)))
 }
 
 // SwiGLUClamp returns silu(min(a, limit))·y, with y = b limited to ±limit. Both
-// are F32 of one shape. It has no backward. C: ggml_swiglu_clamp.
+// are F32 or F16, of one shape. It has no backward. C: ggml_swiglu_clamp.
 func (c *Context) SwiGLUClamp(a, b *Tensor, limit float32) *Tensor {
 	op := c.gated("swiglu_clamp", a, b)
 	return op.done(C.goggml_op_swiglu_clamp(op.arena, a.ptr(), b.ptr(), C.float(limit)))

@@ -51,12 +51,12 @@ func gatedCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.Xielu(x[0], 0.5, 0.75, 0.5, -0.125) },
 		},
 		{
-			name: "swiglu_oai", layouts: evenRows, bound: fast, args: pair,
+			name: "swiglu_oai", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: evenRows, bound: fast, args: pair,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
 			want:  func(x refs) refmath.Tensor { return refmath.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
 		},
 		{
-			name: "swiglu_clamp", layouts: evenRows, bound: fast, args: pair,
+			name: "swiglu_clamp", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: evenRows, bound: fast, args: pair,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUClamp(x[0], x[1], 0.75) },
 			want:  func(x refs) refmath.Tensor { return refmath.SwiGLUClamp(x[0], x[1], 0.75) },
 		},

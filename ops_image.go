@@ -64,7 +64,6 @@ func (c *Context) Upscale(a *Tensor, factor int, mode ScaleMode) *Tensor {
 func (c *Context) padded(name string, a *Tensor, before, after [4]int) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
-	op.denseRows("a", a)
 	shape := [4]int64{}
 	for i := 0; i < MaxDims && op.arena != nil; i++ {
 		ok := before[i] >= 0 && before[i] < 1<<30 && after[i] >= 0 && after[i] < 1<<30
@@ -110,7 +109,8 @@ func (c *Context) PadReflect1D(a *Tensor, before, after int) *Tensor {
 }
 
 // Roll moves the elements along each dimension by a shift; those that leave at
-// one end come back at the other. a is F32. It has no backward. C: ggml_roll.
+// one end come back at the other. a is F32 with contiguous rows. It has no
+// backward. C: ggml_roll.
 func (c *Context) Roll(a *Tensor, shifts [4]int) *Tensor {
 	op := c.begin("roll", a)
 	op.types("a", a, F32)

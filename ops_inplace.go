@@ -221,14 +221,14 @@ func (c *Context) FillInPlace(a *Tensor, value float32) *Tensor {
 
 // AccInPlace is [Context.Acc], in place. C: ggml_acc_inplace.
 func (c *Context) AccInPlace(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("acc_inplace", a, b, &strides, offset)
+	op := c.part("acc_inplace", a, b, &strides, offset, F32)
 	return op.done(C.goggml_op_acc_inplace(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 
 // SetInPlace is [Context.Set], in place.
 // C: ggml_set_inplace, ggml_set_1d_inplace, ggml_set_2d_inplace.
 func (c *Context) SetInPlace(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("set_inplace", a, b, &strides, offset)
+	op := c.part("set_inplace", a, b, &strides, offset, F32, I32)
 	return op.done(C.goggml_op_set_inplace(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 
@@ -242,6 +242,7 @@ func (c *Context) NormInPlace(a *Tensor, eps float32) *Tensor {
 // RMSNormInPlace is [Context.RMSNorm], in place. C: ggml_rms_norm_inplace.
 func (c *Context) RMSNormInPlace(a *Tensor, eps float32) *Tensor {
 	op := c.normed("rms_norm_inplace", a, eps)
+	op.denseRows("a", a)
 	op.writable("a", a)
 	return op.done(C.goggml_op_rms_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }

@@ -143,14 +143,14 @@ func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 // copyable demands what the library copies as it is: a tensor in any layout of a
 // type without blocks, or a contiguous one.
 func (op *opCall) copyable(a *Tensor) {
-	if op.arena != nil && !slices.Contains([]Type{F32, F16, BF16, I32, I64}, a.typ) {
+	if op.arena != nil && !slices.Contains([]Type{F32, F16, BF16, I16, I32, I64}, a.typ) {
 		op.dense("a of type "+a.typ.String(), a)
 	}
 }
 
 // Copy writes a to b, converting its type, and returns a view of b. Both have
-// as many elements. From a quantised type only to F32; to one only from F32,
-// and then with one ne0, contiguous rows of a, and a contiguous b.
+// as many elements. From a quantised type only to F32; to one from F32, F16 and
+// BF16, and then with one ne0, contiguous rows of a, and a contiguous b.
 // C: ggml_cpy.
 func (c *Context) Copy(a, b *Tensor) *Tensor {
 	op := c.begin("cpy", a, b)
@@ -191,8 +191,8 @@ func (op *opCall) convertible(a *Tensor, to Type) {
 	from := a.typ
 	plain := func(t Type) bool { return t == F32 || t == F16 || t == BF16 }
 	ok := from == to ||
-		plain(from) && plain(to) ||
-		from == F32 && (to == I32 || to.isFloat()) ||
+		from == F32 && to == I32 ||
+		plain(from) && to.isFloat() ||
 		from == I32 && to == F32 ||
 		from.isFloat() && to == F32
 	op.require(ok, "there is no conversion from %v to %v; go through f32", from, to)
@@ -211,7 +211,7 @@ func (c *Context) Cast(a *Tensor, t Type) *Tensor {
 	return op.done(C.goggml_op_cast(op.arena, a.ptr(), C.goggml_type(t)))
 }
 
-// Dup returns a copy of a, which is contiguous, or has type F32, F16, BF16, I32
+// Dup returns a copy of a, which is contiguous, or has type F32, F16, BF16, I16, I32
 // or I64. C: ggml_dup.
 func (c *Context) Dup(a *Tensor) *Tensor {
 	op := c.begin("dup", a)
@@ -220,10 +220,10 @@ func (c *Context) Dup(a *Tensor) *Tensor {
 }
 
 // Repeat returns a repeated to a shape, each size of which is a multiple of
-// a's. a is F32, F16 or I32, its rows are contiguous. C: ggml_repeat, ggml_repeat_4d.
+// a's. a is F32, F16, BF16, I32 or I16, its rows are contiguous. C: ggml_repeat, ggml_repeat_4d.
 func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("repeat", a)
-	op.types("a", a, F32, F16, BF16, I32, I16)
+	op.types("a", a, F32, F16, BF16, I16, I32)
 	op.denseRows("a", a)
 	op.checkShape(a.typeOr(F32), shape)
 	ne := [4]int64{1, 1, 1, 1}
@@ -245,16 +245,16 @@ func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 }
 
 // Concat joins a and b along a dimension; the other sizes are equal, and the
-// types too: F32, F16, BF16, I32, or I64 with contiguous rows. It has no
-// backward. C: ggml_concat.
+// types too. They may have any type; the rows of quantised ones, I64 and F64 are
+// contiguous. It has no backward. C: ggml_concat.
 func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	op := c.begin("concat", a, b)
-	op.types("a", a, F32, F16, BF16, I32, I64)
+	op.require(a == nil || a.typ.isFloat() || !a.typ.Quantized(), "a has type %v, in which there is nothing but factors of a product", a.typeOr(F32))
 	op.require(dim >= 0 && dim < MaxDims, "there is no dimension %d", dim)
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")
 	}
-	if op.arena != nil && a.typ == I64 {
+	if op.arena != nil && (a.typ == I64 || a.typ == F64 || a.typ.BlockSize() > 1) {
 		op.denseRows("a", a)
 		op.denseRows("b", b)
 	}
@@ -269,10 +269,10 @@ func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 // part begins an op on the part of a that has the shape of b, begins at an
 // offset, and has the strides 1 to 3, all in bytes; it gives those that are 0
 // a's. Both are F32.
-func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int64) *opCall {
+func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int64, types ...Type) *opCall {
 	op := c.begin(name, a, b)
-	op.types("a", a, F32)
-	op.types("b", b, F32)
+	op.types("a", a, types...)
+	op.types("b", b, a.typeOr(F32))
 	op.dense("a", a)
 	op.denseRows("b", b)
 	if op.arena == nil {
@@ -298,14 +298,15 @@ func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int6
 // shape, the strides of its dimensions 1 to 3 (0 stands for that of a), and an
 // offset, in bytes. Both are F32, a is contiguous. C: ggml_acc.
 func (c *Context) Acc(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("acc", a, b, &strides, offset)
+	op := c.part("acc", a, b, &strides, offset, F32)
 	return op.done(C.goggml_op_acc(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 
-// Set returns a copy of a with a part of it replaced by b; see Acc.
+// Set returns a copy of a with a part of it replaced by b; see Acc. Both may
+// also be I32.
 // C: ggml_set, ggml_set_1d, ggml_set_2d.
 func (c *Context) Set(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
-	op := c.part("set", a, b, &strides, offset)
+	op := c.part("set", a, b, &strides, offset, F32, I32)
 	return op.done(C.goggml_op_set(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))
 }
 
@@ -330,12 +331,12 @@ func (c *Context) GetRows(a, ids *Tensor) *Tensor {
 }
 
 // GetRowsBack returns the gradient of a in [Context.GetRows]: zeros of the
-// shape of a matrix, with the rows of grad added at ids. All float ones are
-// F32. It has no backward. C: ggml_get_rows_back.
+// shape of a matrix, with the rows of grad, F32 or F16, added at ids. The
+// result is F32. It has no backward. C: ggml_get_rows_back.
 func (c *Context) GetRowsBack(grad, ids, a *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("get_rows_back", grad, ids, a)
-	op.types("grad", grad, F32)
+	op.types("grad", grad, F32, F16)
 	op.types("ids", ids, I32)
 	if op.arena != nil {
 		op.require(a.NumDims() <= 2 && ids.NumDims() == 1, "a must be a matrix, ids a vector")
@@ -348,14 +349,14 @@ func (c *Context) GetRowsBack(grad, ids, a *Tensor) *Tensor {
 // SetRows writes rows of b into a, converting to a's type, and returns a view
 // of a:
 //
-//	a [n, rows, p, q], b [n, k, p, q] (F32), ids [k, p, q] (I64 or I32)
+//	a [n, rows, p, q], b [n, k, p, q] (F32 or F16), ids [k, p, q] (I64 or I32)
 //
 // No index may occur twice. It has no backward for a. C: ggml_set_rows.
 func (c *Context) SetRows(a, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("set_rows", a, b, ids)
 	op.require(a == nil || a.typ.isFloat(), "a has no float or quantised type")
-	op.types("b", b, F32)
+	op.types("b", b, F32, F16)
 	op.types("ids", ids, I64, I32)
 	op.denseRows("a", a)
 	op.denseRows("b", b)

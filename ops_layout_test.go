@@ -1,6 +1,7 @@
 package ggml_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -37,7 +38,7 @@ func copyCases() []opCase {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0]) },
 		},
 		{
-			name: "dup", types: movedTypes, args: one, want: same,
+			name: "dup", types: append([]ggml.Type{ggml.I16}, movedTypes...), args: one, want: same,
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Dup(x[0]) },
 		},
 		{
@@ -79,6 +80,7 @@ func copyCases() []opCase {
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) },
 		},
+		halfToQuantized("f16", ggml.F16), halfToQuantized("bf16", ggml.BF16),
 		opCase{
 			name: "copy_to_quantized", types: storedTypes(), layouts: denseOnly, runs: 3, want: same,
 			args: func(d *draw) []arg {
@@ -182,7 +184,7 @@ func shapeCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.Transpose(x[0]) },
 		},
 		{
-			name: "repeat", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows,
+			name: "repeat", types: []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I16}, layouts: denseRows,
 			args: func(d *draw) []arg { return []arg{d.normal(d.size(9), 2, 1, 3)} },
 			build: func(c *ctx, x tensors) *ggml.Tensor {
 				return c.Repeat(x[0], 2*x[0].Dim(0), 4, 3, 3)
@@ -212,25 +214,43 @@ func shapeCases() []opCase {
 	}
 }
 
+// halfToQuantized copies a half type to the quantised types.
+func halfToQuantized(name string, half ggml.Type) opCase {
+	return opCase{
+		name: "copy_" + name + "_to_quantized", types: storedTypes(), layouts: denseOnly, runs: 3,
+		args: func(d *draw) []arg {
+			a := d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2)).as(half)
+			return []arg{a, d.normal(a.values.Ne[:]...)}
+		},
+		build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
+		want:  func(x refs) refmath.Tensor { return x[0] },
+	}
+}
+
 func TestConcat(t *testing.T) { runOps(t, concatCases()) }
 
 func concatCases() []opCase {
 	var cases []opCase
 	for dim := range 4 {
 		k := opCase{
-			name: "concat" + string(rune('0'+dim)), types: append([]ggml.Type{ggml.I32}, plainTypes...), layouts: anyLayout,
+			name: "concat" + string(rune('0'+dim)), types: append([]ggml.Type{ggml.I32, ggml.I8, ggml.I16}, plainTypes...), layouts: anyLayout,
 			args: func(d *draw) []arg {
 				a := d.shape()
 				b := a
 				b[dim] = d.size(4)
+				if dim == 0 {
+					b[0] = d.rowLen(4)
+				}
 				return []arg{d.normal(a[:]...), d.normal(b[:]...)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Concat(x[0], x[1], dim) },
 			want:  func(x refs) refmath.Tensor { return refmath.Concat(x[0], x[1], dim) },
 		}
 		long := k
-		long.name, long.types, long.layouts = k.name+"_i64", []ggml.Type{ggml.I64}, denseRows
-		cases = append(cases, k, long)
+		long.name, long.types, long.layouts = k.name+"_long", []ggml.Type{ggml.I64, ggml.F64}, denseRows
+		stored := k
+		stored.name, stored.types, stored.layouts = k.name+"_quantized", quantizedTypes(), denseRows
+		cases = append(cases, k, long, stored)
 	}
 	return cases
 }
@@ -254,6 +274,12 @@ func partCases() []opCase {
 		},
 		{
 			name: "set", args: args,
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Set(x[0], x[1], inBytes, 4*offset) },
+			want:  func(x refs) refmath.Tensor { return refmath.Set(x[0], x[1], strides, offset) },
+		},
+		{
+			name:  "set_ids",
+			args:  func(d *draw) []arg { return []arg{d.ids(99, 9, 7, 2, 2), d.ids(99, 5, 3, 2, 2)} },
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Set(x[0], x[1], inBytes, 4*offset) },
 			want:  func(x refs) refmath.Tensor { return refmath.Set(x[0], x[1], strides, offset) },
 		},
@@ -281,7 +307,7 @@ func rowCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.GetRows(x[0], x[1]) },
 		},
 		{
-			name: "get_rows_back", layouts: denseOnly, bound: few, want: back,
+			name: "get_rows_back", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: few, want: back,
 			args: func(d *draw) []arg {
 				n, rows, k := d.size(40), d.size(9), d.size(9)
 				return []arg{d.normal(n, k), d.ids(rows, k), d.f32(n, rows)}
@@ -289,9 +315,10 @@ func rowCases() []opCase {
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRowsBack(x[0], x[1], x[2]) },
 		},
 	}
-	for _, ids := range []ggml.Type{ggml.I32, ggml.I64} {
+	for i := range 4 {
+		ids, from := []ggml.Type{ggml.I32, ggml.I64}[i/2], []ggml.Type{ggml.F32, ggml.F16}[i%2]
 		cases = append(cases, opCase{
-			name: "set_rows_" + ids.String(), types: append(storedTypes(), plainTypes...), layouts: denseOnly,
+			name: fmt.Sprintf("set_rows_%v_%v", ids, from), types: append(storedTypes(), plainTypes...), layouts: denseOnly,
 			args: func(d *draw) []arg {
 				n, rows, p, q := d.rowLen(40), 3+d.size(5), d.size(3), d.size(2)
 				k := 1 + d.Int64N(3)
@@ -301,7 +328,7 @@ func rowCases() []opCase {
 						to.Data[i*int(k)+j] = float64(row)
 					}
 				}
-				b := d.f32(n, k, p, q)
+				b := d.f32(n, k, p, q).as(from)
 				b.layout = denseRows[d.IntN(len(denseRows))]
 				return []arg{d.normal(n, rows, p, q), b, {values: to, typ: ids}}
 			},

@@ -72,16 +72,16 @@ func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 //	a [m, k, p, q], b [n, k, p·r, q·s] → [m, n, p·r, q·s], F32
 //	result[i, j] = Σₖ a[i, k] · b[j, k]
 //
-// a is F32, or quantised with r = s = 1; b is F32 and may be transposed. It
+// a is F32, or F16 or quantised with r = s = 1; b is F32 and may be transposed. It
 // has no backward. C: ggml_out_prod.
 func (c *Context) OutProd(a, b *Tensor) *Tensor {
 	op := c.begin("out_prod", a, b)
-	op.require(a == nil || a.typ == F32 || a.typ.isFloat() && a.typ.Quantized(), "a has type %v; it must be f32 or quantised", a.typeOr(F32))
+	op.require(a == nil || a.typ.isFloat() && a.typ != BF16, "a has type %v; it must be f32, f16 or quantised", a.typeOr(F32))
 	op.types("b", b, F32)
 	if op.arena != nil {
 		op.require(a.ne[1] == b.ne[1], "ne1 must be equal: a has %d, b has %d", a.ne[1], b.ne[1])
 		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
-		op.require(a.typ == F32 || b.ne[2] == a.ne[2] && b.ne[3] == a.ne[3], "ne2 and ne3 of b and a quantised a must be equal")
+		op.require(a.typ == F32 || b.ne[2] == a.ne[2] && b.ne[3] == a.ne[3], "ne2 and ne3 of b and an a that is not f32 must be equal")
 	}
 	op.denseRows("a", a)
 	op.notTransposed("a", a)

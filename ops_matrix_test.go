@@ -77,7 +77,7 @@ func matrixCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.MulMatID(x[0], x[1], x[2]) },
 		},
 		{
-			name: "out_prod", types: slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return t == ggml.BF16 || t == ggml.F16 }),
+			name: "out_prod", types: slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return t == ggml.BF16 }),
 			layouts: denseRows, bound: products,
 			args: func(d *draw) []arg {
 				k, p, q := d.size(40), d.size(2), d.size(2)

@@ -10,17 +10,19 @@ func (c *Context) Norm(a *Tensor, eps float32) *Tensor {
 	return op.done(C.goggml_op_norm(op.arena, a.ptr(), C.float(eps)))
 }
 
-// normed begins an op on F32 rows with an epsilon.
+// normed begins an op on the rows of an F32 tensor, with an epsilon.
 func (c *Context) normed(name string, a *Tensor, eps float32) *opCall {
-	op := c.rows(name, a)
+	op := c.begin(name, a)
+	op.types("a", a, F32)
 	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
 	return op
 }
 
 // RMSNorm divides each row by its root mean square: a / √(mean(a²) + eps). a
-// is F32. C: ggml_rms_norm.
+// is F32 with contiguous rows. C: ggml_rms_norm.
 func (c *Context) RMSNorm(a *Tensor, eps float32) *Tensor {
 	op := c.normed("rms_norm", a, eps)
+	op.denseRows("a", a)
 	return op.done(C.goggml_op_rms_norm(op.arena, a.ptr(), C.float(eps)))
 }
 

@@ -11,8 +11,8 @@ import "math"
 //	mask [kv, n, 1, m] (F16) with m dividing streams → [kv, n, 1, streams]
 //	result[j, i] = Σₕ weights[h, i]·relu(q[·, h, i]·k[·, j]) + mask[j, i]
 //
-// q and weights are F32, k is F32 or F16; all are contiguous. It has no
-// backward. C: ggml_lightning_indexer.
+// q and weights are F32, k is F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or
+// IQ4NL; all are contiguous. It has no backward. C: ggml_lightning_indexer.
 func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	op := c.begin("lightning_indexer", q, k, weights, mask)
 	op.types("q", q, F32)
@@ -31,7 +31,7 @@ func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	return op.done(C.goggml_op_lightning_indexer(op.arena, q.ptr(), k.ptr(), weights.ptr(), mask.ptr()))
 }
 
-// streams is how many streams the CPU mixes.
+// streams is how many streams the CPU mixes; it sums any number of them.
 const streams = 4
 
 func (op *opCall) allF32(operands ...*Tensor) {
@@ -73,7 +73,6 @@ func (c *Context) StreamsPre(x, weights *Tensor) *Tensor {
 	op.allF32(x, weights)
 	if op.arena != nil {
 		op.require(x.ne[3] == 1, "x has 4 dimensions; it must have at most 3")
-		op.require(x.ne[1] == streams, "ne1 of x is %d; it must be %d", x.ne[1], streams)
 		op.require(weights.ne == [4]int64{x.ne[1], x.ne[2], 1, 1}, "weights must be [%d, %d]", x.ne[1], x.ne[2])
 	}
 	return op.done(C.goggml_op_dsv4_hc_pre(op.arena, x.ptr(), weights.ptr()))
@@ -90,7 +89,6 @@ func (c *Context) StreamsPreGated(x, gate *Tensor, scale float32) *Tensor {
 	op.sameShape(x, gate)
 	if op.arena != nil {
 		op.require(x.ne[3] == 1, "x has 4 dimensions; it must have at most 3")
-		op.require(x.ne[1] == streams, "ne1 of x is %d; it must be %d", x.ne[1], streams)
 	}
 	return op.done(C.goggml_op_dsv4_hc_pre_gated(op.arena, x.ptr(), gate.ptr(), C.float(scale)))
 }

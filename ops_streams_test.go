@@ -11,14 +11,19 @@ import (
 
 func TestStreamOps(t *testing.T) { runOps(t, streamCases()) }
 
+// indexedTypes are those of the keys that LightningIndexer takes.
+var indexedTypes = []ggml.Type{
+	ggml.F32, ggml.F16, ggml.BF16, ggml.Q4_0, ggml.Q4_1, ggml.Q5_0, ggml.Q5_1, ggml.Q8_0, ggml.IQ4NL,
+}
+
 func streamCases() []opCase {
 	return []opCase{
 		{
-			name: "lightning_indexer", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: fed,
+			name: "lightning_indexer", types: indexedTypes, layouts: denseOnly, bound: fed,
 			args: func(d *draw) []arg {
-				n, heads, batch, kv, shared := d.size(40), d.size(4), d.size(5), d.size(30), d.size(2)
+				n, heads, batch, kv, shared := d.rowLen(40), d.size(4), d.size(5), d.size(30), d.size(2)
 				all := shared * d.size(2)
-				return []arg{d.f32(n, heads, batch, all), d.normal(n, 1, kv, all), d.f32(heads, batch, 1, all), d.normal(kv, batch, 1, shared).as(ggml.F16)}
+				return []arg{d.f32(n, heads, batch, all), d.normal(n, 1, kv, all), d.f32(heads, batch, 1, all), d.f32(kv, batch, 1, shared).as(ggml.F16)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.LightningIndexer(x[0], x[1], x[2], x[3]) },
 			want:  func(x refs) refmath.Tensor { return refmath.LightningIndexer(x[0], x[1], x[2], x[3]) },
@@ -34,8 +39,8 @@ func streamCases() []opCase {
 		{
 			name: "streams_pre", layouts: denseOnly, bound: sums,
 			args: func(d *draw) []arg {
-				tokens := d.size(5)
-				return []arg{d.normal(d.size(40), 4, tokens), d.normal(4, tokens)}
+				streams, tokens := d.size(9), d.size(5)
+				return []arg{d.normal(d.size(40), streams, tokens), d.normal(streams, tokens)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamsPre(x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.StreamsPre(x[0], x[1]) },
@@ -43,8 +48,8 @@ func streamCases() []opCase {
 		{
 			name: "streams_pre_gated", layouts: denseOnly, bound: sums,
 			args: func(d *draw) []arg {
-				n, tokens := d.size(40), d.size(5)
-				return []arg{d.normal(n, 4, tokens), d.normal(n, 4, tokens)}
+				n, streams, tokens := d.size(40), d.size(9), d.size(5)
+				return []arg{d.normal(n, streams, tokens), d.normal(n, streams, tokens)}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamsPreGated(x[0], x[1], 0.5) },
 			want:  func(x refs) refmath.Tensor { return refmath.StreamsPreGated(x[0], x[1], 0.5) },
