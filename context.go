@@ -142,6 +142,18 @@ func (c *Context) tensorList() []*Tensor {
 	return list
 }
 
+// Params iterates over the tensors that are marked by [Tensor.SetParam], in the
+// order in which they were made.
+func (c *Context) Params() iter.Seq[*Tensor] {
+	return func(yield func(*Tensor) bool) {
+		for t := range c.Tensors() {
+			if t.t.flags&C.GGML_TENSOR_FLAG_PARAM != 0 && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
 // tensorBound is at least the number of tensors.
 func (c *Context) tensorBound() int {
 	c.mu.Lock()

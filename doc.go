@@ -53,7 +53,8 @@
 // A shape is [ne0, ne1, ne2, ne3], and ne0 is the fastest dimension: the
 // elements of a row are adjacent, and a row has ne0 elements. What other
 // libraries call a matrix of 2 rows and 3 columns is the shape [3, 2] here.
-// Missing dimensions are 1. Slices of elements, as Write takes and Read
+// Missing dimensions are 1: trailing ones may be left out where a shape is
+// given, and are where one is printed. Slices of elements, as Write takes and Read
 // returns them, are in this order too.
 //
 // [Context.MulMat] takes both factors as rows along the summed dimension:
@@ -74,6 +75,8 @@
 // types and shapes, what is wrong, and the line of the call:
 //
 //	ggml: mul_mat(w f32[4, 3], x f32[5, 2]): ne0 must be equal: w has 4, x has 5 (at model.go:42)
+//
+// The format %v prints a tensor as the operands there, %+v with its values too.
 //
 // Everything else returns its error. Test for [ErrClosed], [ErrNotLoaded],
 // [ErrNotAllocated], [ErrOutOfMemory], [ErrBroken] and [ErrDisconnected] with
@@ -135,15 +138,17 @@
 //
 // Parameters are leaves marked by [Tensor.SetParam], a loss is a scalar marked
 // by [Tensor.SetLoss]. [Fit] trains the parameters that outputs depend on with
-// the samples of a [Dataset]; [Optimizer] is the same for a loop of one's own,
-// with [OptResult] for loss and accuracy. Below these, [Graph.Backward] adds
-// the gradients to a graph, and [Context.OptStepAdamW] or [Context.OptStepSGD]
-// the step: see the example of Graph.Backward. Start values are the caller's:
-// weights of a hidden layer must differ, see [Tensor.SetNormal]. An op without a
-// backward says so, and is an error before anything runs, if a parameter is
+// the samples of a [Dataset] ([NewDatasetOf] makes one of slices); [Optimizer]
+// is the same for a loop of one's own, with [OptResult] for loss and accuracy.
+// Below these, [Graph.Backward] adds the gradients to a graph, and
+// [Context.OptStepAdamW] or [Context.OptStepSGD] the step: see the example of
+// Graph.Backward. Start values are the caller's: weights of a hidden layer must
+// differ, see [Tensor.SetNormal]; [Context.Params] lists them all. An op without
+// a backward says so, and is an error before anything runs, if a parameter is
 // behind it; of the activations, Relu, Silu, Softplus, Expm1 and the gate SwiGLU
-// of two operands can be trained. The packages llm/lora and llm/train fine-tune language models,
-// with a backward pass of their own that is faster and takes less memory.
+// of two operands can be trained. The packages llm/lora and llm/train fine-tune
+// language models, with a backward pass of their own that is faster and takes
+// less memory.
 //
 // # Lifetimes
 //

@@ -66,11 +66,9 @@ func Example_train() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
 	defer backend.Close()
-	d, err := ggml.NewDataset(ggml.F32, ggml.F32, 2, 1, 4, 1)
+	d, err := ggml.NewDatasetOf([][]float32{{0, 0}, {0, 1}, {1, 0}, {1, 1}}, [][]float32{{0}, {1}, {1}, {0}})
 	check(err)
 	defer d.Close()
-	check(ggml.Write(d.Data(), []float32{0, 0, 0, 1, 1, 0, 1, 1}))
-	check(ggml.Write(d.Labels(), []float32{0, 1, 1, 0}))
 
 	network := func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 		hidden := c.Silu(c.Add(c.MulMat(c.Lookup("w1"), x), c.Lookup("b1")))
@@ -79,18 +77,18 @@ func Example_train() {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2, 4)
-	params := []*ggml.Tensor{
-		c.NewTensor(ggml.F32, 2, 8).SetName("w1"), c.NewTensor(ggml.F32, 8).SetName("b1"),
-		c.NewTensor(ggml.F32, 8, 1).SetName("w2"), c.NewTensor(ggml.F32, 1).SetName("b2"),
-	}
+	c.NewTensor(ggml.F32, 2, 8).SetName("w1").SetParam()
+	c.NewTensor(ggml.F32, 8).SetName("b1").SetParam()
+	c.NewTensor(ggml.F32, 8, 1).SetName("w2").SetParam()
+	c.NewTensor(ggml.F32, 1).SetName("b2").SetParam()
 	buffers, err := c.Allocate(backend.BufferType())
 	check(err)
 	defer buffers.Close()
 	random := rand.New(rand.NewPCG(1, 2))
 	file := ggml.NewGGUF()
 	defer file.Close()
-	for _, p := range params {
-		check(p.SetParam().SetNormal(random, 0, 1))
+	for p := range c.Params() {
+		check(p.SetNormal(random, 0, 1))
 		check(file.AddTensor(p))
 	}
 	check(ggml.Fit(context.Background(), d, x, network(c, x), ggml.FitOptions{
@@ -191,6 +189,30 @@ func ExampleDataset() {
 	check(err)
 	fmt.Println(d.NumData(), samples, labels)
 	// Output: 32 [0.75 0.75 0.875 0.75] [1.75 2.125]
+}
+
+// Two samples of three numbers, each with a label of one.
+func ExampleNewDatasetOf() {
+	d, err := ggml.NewDatasetOf([][]float32{{1, 2, 3}, {4, 5, 6}}, [][]float32{{0}, {1}})
+	check(err)
+	defer d.Close()
+	fmt.Println(d.Data(), d.Labels())
+	// Output: data f32[3, 2] labels f32[1, 2]
+}
+
+// The parameters of a context, to set their start values or to store them.
+func ExampleContext_Params() {
+	c := ggml.NewContext()
+	defer c.Close()
+	c.NewTensor(ggml.F32, 2, 4).SetName("x")
+	c.NewTensor(ggml.F32, 2, 8).SetName("w").SetParam()
+	c.NewTensor(ggml.F32, 8).SetName("b").SetParam()
+	for p := range c.Params() {
+		fmt.Println(p)
+	}
+	// Output:
+	// w f32[2, 8]
+	// b f32[8]
 }
 
 // Results sum up what a classifier got right.

@@ -79,7 +79,7 @@ func TestStreamOpErrors(t *testing.T) {
 	for want, build := range map[string]func(m *misuse){
 		"lightning_indexer(a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3]): mask has type f32; it must have f16": func(m *misuse) { m.c.LightningIndexer(m.a, m.a, m.a, m.a) },
 		"dsv4_hc_comb(a f32[4, 3], a f32[4, 3], a f32[4, 3]): there are 0 iterations; there must be 1 to 65536":      func(m *misuse) { m.c.StreamsComb(m.a, m.a, m.a, 0, 0) },
-		"dsv4_hc_pre(a f32[4, 3], b f32[5, 2]): ne1 of x is 3; it must be 4":                                         func(m *misuse) { m.c.StreamsPre(m.a, m.b) },
+		"dsv4_hc_pre(a f32[4, 3], b f32[5, 2]): weights must be [3, 1]":                                              func(m *misuse) { m.c.StreamsPre(m.a, m.b) },
 		"dsv4_hc_post(a f32[4, 3], a f32[4, 3], a f32[4, 3]): residual must be [4, 4, 3]":                            func(m *misuse) { m.c.StreamsPost(m.a, m.a, m.a, nil) },
 	} {
 		m := newMisuse()

@@ -107,12 +107,14 @@ func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64,
 		return 0, t.inputs.errorf(op, nil, "the inputs must be [%d, k] for k samples of the data set", d.data.ne[0])
 	case t.outputs.ne[1] != batch:
 		return 0, t.outputs.errorf(op, nil, "the outputs must have a row for each of the %d samples of the inputs", batch)
+	case t.labels == nil && d.labels != nil:
+		return 0, optError(op, nil, "the data set has labels, which the loss %q takes no notice of; set Loss to LossMeanSquaredError or LossCrossEntropy, or make the data set with labels of 0 elements", o.options.Loss)
 	case t.labels != nil && d.labels == nil:
 		return 0, optError(op, nil, "the loss needs labels, but the data set has none")
 	case batch > n:
-		return 0, optError(op, nil, "the batch takes %d samples; the data set has only %d", batch, n)
+		return 0, optError(op, nil, "the batch takes %d samples; the data set has only %d: make ne1 of the inputs at most that", batch, n)
 	case n%batch != 0:
-		return 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the batch, %d", n, batch)
+		return 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the batch, %d: leave out %d samples, or make ne1 of the inputs a divisor", n, batch, n%batch)
 	case split > n:
 		return 0, optError(op, nil, "the split is at %d; the data set has only %d samples", split, n)
 	case split%(batch*period) != 0:
@@ -250,9 +252,9 @@ func (f *FitOptions) plan(op string, d *Dataset, batch int64) (period int, split
 	case logical < 1 || logical%batch != 0 || logical/batch > 1<<30:
 		return 0, 0, optError(op, nil, "the logical batch is %d samples; it must be a multiple of the batch of the inputs, %d", logical, batch)
 	case logical > n:
-		return 0, 0, optError(op, nil, "a step takes %d samples; the data set has only %d", logical, n)
+		return 0, 0, optError(op, nil, "a step takes %d samples; the data set has only %d: make ne1 of the inputs, which is the batch, or LogicalBatch smaller", logical, n)
 	case n%logical != 0:
-		return 0, 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the %d of a step", n, logical)
+		return 0, 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the %d of a step: leave out %d samples, or make ne1 of the inputs, which is the batch, a divisor", n, logical, n%logical)
 	case batch%d.shard != 0:
 		return 0, 0, optError(op, nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
 	case !(f.Validation >= 0 && f.Validation < 1):
