@@ -217,9 +217,10 @@ func shapeCases() []opCase {
 // halfToQuantized copies a half type to the quantised types.
 func halfToQuantized(name string, half ggml.Type) opCase {
 	return opCase{
-		name: "copy_" + name + "_to_quantized", types: storedTypes(), layouts: denseOnly, runs: 3,
+		name: "copy_" + name + "_to_quantized", types: storedTypes(), layouts: denseOnly, runs: 8,
 		args: func(d *draw) []arg {
 			a := d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2)).as(half)
+			a.layout = denseRows[d.IntN(len(denseRows))]
 			return []arg{a, d.normal(a.values.Ne[:]...)}
 		},
 		build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
