@@ -22,8 +22,8 @@ finetune: vendor ## train a small model, fine-tune it with LoRA and show what ch
 test: vendor lint ## check everything: lint, then all tests under the race detector
 	@$(setup) && $(GO) test -race ./...
 
-fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others), which takes minutes; the tests run a few hundred
-	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run TestPrograms ./internal/fuzz -programs $${PROGRAMS:-200000}
+fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others), and the whole table of types and layouts, which takes minutes; the tests run a few hundred
+	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz -programs $${PROGRAMS:-200000} -step 1
 
 lint: vendor ## gofmt, go vet, staticcheck, and the whole of ggml's API is bound
 	@unformatted=$$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +); \

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-var cycleCount = flag.Int("cycles", 3000, "how often TestCycles makes, uses and closes each kind of object")
+var cycleCount = flag.Int("cycles", 5000, "how often TestCycles makes, uses and closes each kind of object")
 
 var raceDetector bool
 
@@ -192,7 +192,7 @@ func TestCycles(t *testing.T) {
 			before := run(*cycleCount / 2)
 			after := run(*cycleCount)
 			t.Logf("%d cycles: %+d KiB of %d", *cycleCount, (after-before)>>10, before>>10)
-			require.Less(t, after-before, int64(3<<20)) // the Go heap breathes
+			require.Less(t, after-before, int64(6<<20)) // the Go heap breathes
 		})
 	}
 }

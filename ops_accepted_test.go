@@ -79,6 +79,9 @@ func TestNoOtherTypesAccepted(t *testing.T) {
 	bytewise := map[string]bool{} // see TestCopySameType
 	for _, typ := range ggml.Types() {
 		bytewise[fmt.Sprintf("cpy(%v, %v) %v", typ, typ, typ)] = true
+		for _, op := range []string{"dup", "cont"} {
+			bytewise[fmt.Sprintf("%s(%v) %v", op, typ, typ)] = true
+		}
 	}
 	probe := func(k *opCase, args []arg) {
 		p := newProgram(args, k.build)

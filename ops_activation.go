@@ -129,7 +129,7 @@ func (c *Context) LeakyRelu(a *Tensor, slope float32) *Tensor {
 func (c *Context) leakyRelu(a *Tensor, slope float32, inPlace bool) *Tensor {
 	op := c.begin("leaky_relu", a)
 	op.types("a", a, F32, F16)
-	op.dense("a", a)
+	op.fresh("a", a)
 	return op.done(C.goggml_op_leaky_relu(op.arena, a.ptr(), C.float(slope), C.bool(inPlace)))
 }
 
@@ -141,8 +141,8 @@ func (c *Context) SiluBack(grad, x *Tensor) *Tensor {
 	op.types("grad", grad, F32, F16)
 	op.types("x", x, F32, F16)
 	op.sameShape(grad, x)
-	op.dense("grad", grad)
-	op.dense("x", x)
+	op.fresh("grad", grad)
+	op.fresh("x", x)
 	if op.arena != nil {
 		op.require(grad.typ == x.typ, "the types must be equal")
 	}

@@ -83,7 +83,7 @@ func (c *Context) Scale(a *Tensor, s float32) *Tensor {
 func (c *Context) scale(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32, BF16)
-	op.dense("a", a)
+	op.fresh("a", a)
 	return op
 }
 

@@ -48,8 +48,8 @@ func (c *Context) softMaxBack(name string, grad, y *Tensor) *opCall {
 	op.types("grad", grad, F32)
 	op.types("y", y, F32)
 	op.sameShape(grad, y)
-	op.dense("grad", grad)
-	op.dense("y", y)
+	op.fresh("grad", grad)
+	op.fresh("y", y)
 	return op
 }
 
@@ -69,7 +69,7 @@ func (c *Context) DiagMaskZero(a *Tensor, past int) *Tensor {
 func (c *Context) diagMask(name string, a *Tensor, past int) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.fresh("a", a)
 	op.require(past >= 0 && past < 1<<30, "the diagonal is %d; it must not be negative", past)
 	return op
 }

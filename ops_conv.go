@@ -55,7 +55,7 @@ func (op *opCall) slide(i int, d *ConvDim, kernel, data *Tensor) int64 {
 	return n
 }
 
-// conv begins a convolution of contiguous data (F32).
+// conv begins a convolution of data (F32) by a contiguous kernel.
 func (c *Context) conv(name string, kernel, data *Tensor, kernelTypes ...Type) *opCall {
 	op := c.begin(name, kernel, data)
 	op.types("kernel", kernel, kernelTypes...)
@@ -184,7 +184,8 @@ func (c *Context) Im2Col3D(kernel, data *Tensor, channels int, t Type, dims [3]C
 //	kernel [k, channels, out], data [n, channels, batch]
 //	→ [positions, out, batch]
 //
-// kernel is F16 or F32, data F32, both are contiguous and rounded to F16.
+// kernel is F16 or F32, data F32, both are rounded to F16; the kernel and the
+// rows of data are contiguous.
 // Padding ne0/2 of the kernel keeps the size.
 // C: ggml_conv_1d, ggml_conv_1d_ph.
 func (c *Context) Conv1D(kernel, data *Tensor, d ConvDim) *Tensor {
@@ -297,8 +298,8 @@ func (op *opCall) fitsScratch(kernel *Tensor, out int64) {
 }
 
 // Conv2DDirect is [Context.Conv2D] without the memory for the layout; a kernel of
-// F32 computes in F32. It has
-// no backward. C: ggml_conv_2d_direct.
+// F32 computes in F32. data may have any layout. It has no backward.
+// C: ggml_conv_2d_direct.
 func (c *Context) Conv2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_direct", kernel, data, &dims, F16, F32)
 	op.channels(kernel, 2, data, 2)
@@ -351,8 +352,8 @@ func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *
 //	kernel [kw, kh, out, channels], data [w, h, channels]
 //	→ [(w−1)·stride + kw, (h−1)·stride + kh, out]
 //
-// kernel is F32 or F16, data F32 and rounded to the kernel's type; both are contiguous. It has no
-// backward. C: ggml_conv_transpose_2d_p0.
+// kernel is F32 or F16, data F32 and rounded to the kernel's type; both are
+// contiguous. It has no backward. C: ggml_conv_transpose_2d_p0.
 func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 	op := c.conv("conv_transpose_2d_p0", kernel, data, F32, F16)
 	op.dense("data", data)
@@ -372,7 +373,8 @@ func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 //	kernel [kw, kh, kd, channels·out], data [w, h, d, channels·batch]
 //	→ [positions 0, positions 1, positions 2, out·batch]
 //
-// kernel is F16 or F32, data F32; both are contiguous and rounded to F16. It
+// kernel is F16 or F32, data F32; both are rounded to F16, the kernel and the rows
+// of data contiguous. It
 // has no backward. C: ggml_conv_3d.
 func (c *Context) Conv3D(kernel, data *Tensor, channels int, dims [3]ConvDim) *Tensor {
 	op := c.volume("conv_3d", kernel, data, channels, &dims)
@@ -383,8 +385,8 @@ func (c *Context) Conv3D(kernel, data *Tensor, channels int, dims [3]ConvDim) *T
 }
 
 // Conv3DDirect is [Context.Conv3D] without the memory for the layout; a kernel of
-// F32 computes in F32. It has
-// no backward. C: ggml_conv_3d_direct.
+// F32 computes in F32. data may have any layout. It has no backward.
+// C: ggml_conv_3d_direct.
 func (c *Context) Conv3DDirect(kernel, data *Tensor, channels int, dims [3]ConvDim) *Tensor {
 	op := c.volume("conv_3d_direct", kernel, data, channels, &dims)
 	var batch, out int64

@@ -27,7 +27,7 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 	return op.done(C.goggml_op_add_id(op.arena, a.ptr(), b.ptr(), ids.ptr()))
 }
 
-// AddCast returns a + b in type t. b is F32 of a's shape, both are contiguous. An
+// AddCast returns a + b in type t. b is contiguous F32 of a's shape, a's rows are contiguous. An
 // a of F16 or BF16 gives F32 or its own type; a quantised one F32, F16, BF16, or
 // a quantised type to which [Context.Cast] converts. It has no backward.
 // C: ggml_add_cast.

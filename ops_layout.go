@@ -371,11 +371,10 @@ func (c *Context) SetRows(a, b, ids *Tensor) *Tensor {
 }
 
 // Pad returns a with zeros appended: after[i] of them in dimension i. a is
-// contiguous F32. It has no backward. C: ggml_pad.
+// F32. It has no backward. C: ggml_pad.
 func (c *Context) Pad(a *Tensor, after [4]int) *Tensor {
 	op := c.begin("pad", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
 	for i, n := range after {
 		op.require(n >= 0 && n < 1<<30, "the padding of dimension %d is %d", i, n)
 	}

@@ -56,7 +56,7 @@ func (c *Context) GroupNorm(a *Tensor, groups int, eps float32) *Tensor {
 
 func (c *Context) groupNorm(name string, a *Tensor, groups int, eps float32) *opCall {
 	op := c.normed(name, a, eps)
-	op.dense("a", a)
+	op.denseRows("a", a)
 	if op.arena != nil {
 		op.require(groups >= 1 && int64(groups) <= a.ne[2], "there are %d groups; they must be 1 to ne2, which is %d", groups, a.ne[2])
 	}

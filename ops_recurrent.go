@@ -104,8 +104,8 @@ func (c *Context) SSMConv(x, kernel *Tensor) *Tensor {
 	op := c.begin("ssm_conv", x, kernel)
 	op.types("x", x, F32)
 	op.types("kernel", kernel, F32)
-	op.dense("x", x)
-	op.dense("kernel", kernel)
+	op.fresh("x", x)
+	op.fresh("kernel", kernel)
 	if op.arena != nil {
 		op.require(x.ne[3] == 1 && kernel.NumDims() <= 2, "x has at most 3 dimensions, the kernel 2")
 		op.require(x.ne[1] == kernel.ne[1], "the channels differ: ne1 of x is %d, of the kernel %d", x.ne[1], kernel.ne[1])
@@ -158,10 +158,10 @@ func (c *Context) ssmScan(state, x, dt, a, b, cc, ids *Tensor) *opCall {
 	op := c.begin("ssm_scan", state, x, dt, a, b, cc, ids)
 	for _, t := range []*Tensor{state, x, dt, a, b, cc} {
 		op.types("each operand but ids", t, F32)
-		op.dense("each operand", t)
+		op.fresh("each operand", t)
 	}
 	op.types("ids", ids, I32)
-	op.dense("ids", ids)
+	op.fresh("ids", ids)
 	if op.arena != nil {
 		d, n, heads, tokens, sequences := state.ne[0], x.ne[0], x.ne[1], x.ne[2], x.ne[3]
 		op.require(state.ne[1] == n && state.ne[2] == heads, "state must be [d, %d, %d, …]", n, heads)
@@ -184,7 +184,8 @@ func (c *Context) ssmScan(state, x, dt, a, b, cc, ids *Tensor) *opCall {
 //
 // Head h takes q and k of head h mod kHeads. The result is the rows
 // [n·heads, tokens·sequences] of y, and then the new states, in rows of n·heads
-// too. All are contiguous F32. It has no backward. C: ggml_gated_delta_net.
+// too. All are F32, and but for q and k contiguous. It has no backward.
+// C: ggml_gated_delta_net.
 func (c *Context) GatedDeltaNet(q, k, v, g, beta, state *Tensor) *Tensor {
 	op := c.gatedDeltaNet(q, k, v, g, beta, state)
 	return op.done(C.goggml_op_gated_delta_net(op.arena, q.ptr(), k.ptr(), v.ptr(), g.ptr(), beta.ptr(), state.ptr(), 1))

@@ -11,8 +11,8 @@ import "math"
 //	mask [kv, n, 1, m] (F16) with m dividing streams → [kv, n, 1, streams]
 //	result[j, i] = Σₕ weights[h, i]·relu(q[·, h, i]·k[·, j]) + mask[j, i]
 //
-// q and weights are F32, k is F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or
-// IQ4NL; all are contiguous. It has no backward. C: ggml_lightning_indexer.
+// q and weights are F32, k is of any float or quantised type. k and the rows of q
+// are contiguous. It has no backward. C: ggml_lightning_indexer.
 func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	op := c.begin("lightning_indexer", q, k, weights, mask)
 	op.types("q", q, F32)

@@ -11,15 +11,10 @@ import (
 
 func TestStreamOps(t *testing.T) { runOps(t, streamCases()) }
 
-// indexedTypes are those of the keys that LightningIndexer takes.
-var indexedTypes = []ggml.Type{
-	ggml.F32, ggml.F16, ggml.BF16, ggml.Q4_0, ggml.Q4_1, ggml.Q5_0, ggml.Q5_1, ggml.Q8_0, ggml.IQ4NL,
-}
-
 func streamCases() []opCase {
 	return []opCase{
 		{
-			name: "lightning_indexer", types: indexedTypes, layouts: denseOnly, bound: fed,
+			name: "lightning_indexer", types: weightTypes(), layouts: denseOnly, bound: fed,
 			args: func(d *draw) []arg {
 				n, heads, batch, kv, shared := d.rowLen(40), d.size(4), d.size(5), d.size(30), d.size(2)
 				all := shared * d.size(2)

@@ -104,8 +104,8 @@ func (c *Context) beginPairs(name string, operands []*Tensor, in, out int) *opCa
 
 // pair checks what the two operands of any tiled product have in common.
 func (op *opCall) pair(a, b *Tensor) {
-	op.dense("an operand", a)
-	op.dense("an operand", b)
+	op.fresh("an operand", a)
+	op.fresh("an operand", b)
 	if op.arena == nil {
 		return
 	}

@@ -16,8 +16,8 @@ func (op *opCall) crossEntropy(logits, labels *Tensor) {
 	op.types("logits", logits, F32)
 	op.types("labels", labels, F32)
 	op.sameShape(logits, labels)
-	op.dense("logits", logits)
-	op.dense("labels", labels)
+	op.fresh("logits", logits)
+	op.fresh("labels", labels)
 }
 
 // CrossEntropyLossBack returns the gradient of the logits in

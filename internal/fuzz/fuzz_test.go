@@ -104,10 +104,14 @@ func TestTable(t *testing.T) {
 	require.NoError(t, err)
 	var faults []string
 	counts := map[string]int{}
+	needed := map[*refusal]bool{}
 	for _, v := range verdicts {
+		if v.raw == right || v.raw == idle {
+			needed[deliberate(v.variation)] = true
+		}
 		counts[fmt.Sprint(v.checked, " ", v.raw)]++
 		if testing.Verbose() {
-			t.Log(v.variation, v.checked, v.raw)
+			t.Log(v.variation, v.checked, v.raw, v.detail)
 		}
 		if f := v.fault(); f != "" {
 			faults = append(faults, f)
@@ -115,6 +119,9 @@ func TestTable(t *testing.T) {
 	}
 	t.Logf("%d variations: %v", len(verdicts), counts)
 	require.Empty(t, faults, strings.Join(faults, "\n"))
+	for i, r := range refusals {
+		require.True(t, needed[&refusals[i]] || *step > 1, "there is nothing of what is said of %s: %s", r.ops, r.why)
+	}
 }
 
 // A new op cannot be forgotten.

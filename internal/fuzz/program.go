@@ -29,7 +29,8 @@ type program struct {
 	wildData bool  // any numbers, NaN too
 	huge     bool  // too much to compute
 	training bool
-	simple   bool // operands are contiguous tensors of their own
+	simple   bool // operands are contiguous tensors of their own, most of them without dimensions of size 1
+	flat     bool // with them, where it is simple
 	aliased  bool // an op reads what it writes, and threads come first or last
 
 	used map[string]bool // ops that were accepted

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/goggml/ggml"
 )
@@ -16,12 +15,16 @@ type variation struct {
 	operand int       // all of them when negative
 	typ     ggml.Type // when there is no layout
 	layout  layout    // dense for another type
+	flat    uint64    // which of the calls with dimensions of size 1; 0 for the best call without
 }
 
 func (v variation) String() string {
 	what := fmt.Sprintf("operand %d", v.operand)
 	if v.operand < 0 {
 		what = "all operands"
+	}
+	if v.flat > 0 {
+		what += fmt.Sprintf(" of flat call %d", v.flat)
 	}
 	if v.layout != dense {
 		return fmt.Sprintf("%s: %s %v", v.op, what, v.layout)
@@ -52,10 +55,13 @@ const (
 // a multiple of all block sizes.
 const sweepWidth = 256
 
+// flatCalls is how many calls try strides in dimensions of size 1.
+const flatCalls = 6
+
 // sweeper runs variations.
 type sweeper struct {
 	machine *Machine
-	bases   map[string]*trial
+	bases   map[string]*trial // by op and flat
 }
 
 func newSweeper() (*sweeper, error) {
@@ -65,7 +71,7 @@ func newSweeper() (*sweeper, error) {
 
 // variations lists those of an op.
 func (s *sweeper) variations(op string) []variation {
-	args := s.base(op).args
+	args := s.base(op, 0).args
 	var list []variation
 	operands := 0
 	for i, a := range args {
@@ -81,6 +87,9 @@ func (s *sweeper) variations(op string) []variation {
 		}
 		for l := spaced; l < layouts; l++ {
 			list = append(list, variation{op: op, operand: i, layout: l})
+		}
+		for flat := range uint64(flatCalls) {
+			list = append(list, variation{op: op, operand: i, layout: odd, flat: flat + 1})
 		}
 	}
 	if operands > 1 {
@@ -127,28 +136,9 @@ func (v verdict) fault() string {
 	case wrong, spoils, stops, dies:
 		return fmt.Sprintf("%v is taken, but it %s: %s", v.variation, v.checked, v.detail)
 	case refused:
-		if (v.raw == right || v.raw == idle) && deliberate(v.variation) == "" {
+		if (v.raw == right || v.raw == idle) && deliberate(v.variation) == nil {
 			return fmt.Sprintf("%v is refused (%s), but the library computes it: %s", v.variation, v.detail, v.raw)
 		}
 	}
 	return ""
 }
-
-// deliberate gives the reason why something is refused that the library
-// computes; "" when there is none.
-func deliberate(v variation) string {
-	for _, d := range refusals {
-		if (d.op == "" || slices.Contains(strings.Fields(d.op), v.op)) && d.of(v) {
-			return d.why
-		}
-	}
-	return ""
-}
-
-type refusal struct {
-	op  string // names; "" for all
-	of  func(v variation) bool
-	why string
-}
-
-var refusals = []refusal{}

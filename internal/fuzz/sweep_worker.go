@@ -21,7 +21,7 @@ func sweepWork(unchecked bool, r io.Reader, w io.Writer) error {
 	for {
 		var i int
 		var v variation
-		if _, err := fmt.Fscanln(r, &i, &v.op, &v.operand, &v.typ, &v.layout); err != nil {
+		if _, err := fmt.Fscanln(r, &i, &v.op, &v.operand, &v.typ, &v.layout, &v.flat); err != nil {
 			return nil
 		}
 		fmt.Fprintf(w, "try %d\n", i)
@@ -104,7 +104,7 @@ func sweepOnce(list []variation, numbers []int, reports map[int]report, cmd *exe
 	var stdin strings.Builder
 	for _, i := range numbers {
 		v := list[i]
-		fmt.Fprintln(&stdin, i, v.op, v.operand, int32(v.typ), int(v.layout))
+		fmt.Fprintln(&stdin, i, v.op, v.operand, int32(v.typ), int(v.layout), v.flat)
 	}
 	stderr := &tail{}
 	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin.String()), stderr

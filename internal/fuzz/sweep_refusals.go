@@ -1,0 +1,49 @@
+package fuzz
+
+import (
+	"slices"
+	"strings"
+)
+
+// A refusal is of what the library computes, and the binding does not take.
+type refusal struct {
+	ops string
+	of  func(v variation) bool
+	why string
+}
+
+// deliberate finds the refusal that a variation is a case of; nil when there is
+// none.
+func deliberate(v variation) *refusal {
+	for i, r := range refusals {
+		if slices.Contains(strings.Fields(r.ops), v.op) && r.of(v) {
+			return &refusals[i]
+		}
+	}
+	return nil
+}
+
+func typed(v variation) bool { return v.layout == dense }
+
+func laid(v variation) bool { return v.layout != dense }
+
+func operand(i int) func(v variation) bool {
+	return func(v variation) bool { return v.operand == i }
+}
+
+var refusals = []refusal{
+	{"Im2Col Im2Col3D", operand(0), "of the kernel only the shape counts: it is that of the convolution, with what this takes"},
+	{"Im2ColBack", operand(1), "of the kernel only the shape counts: it is that of the convolution, with what this takes"},
+	{
+		"Conv1D Conv2D Conv3D ConvDepthwise1D ConvDepthwise2D", typed,
+		"convolutions take data of F32 and kernels of F32 and F16: only those that are made of im2col and a product could take more",
+	},
+	{"AddCast", typed, "the sum of two halves is Add"},
+	{"MulMat", typed, "F32 by BF16 is possible and F32 by F16 is not; a quantised b must be of the type to which the kernel of a quantises, which differs"},
+	{"SetRows", typed, "numbers become whole numbers by a Cast only"},
+	{
+		"ConvDepthwise1D ConvTranspose1D ConvTranspose2D CrossEntropyLoss DiagMaskInfInPlace DiagMaskZeroInPlace LeakyRelu LeakyReluInPlace SiluBack", laid,
+		"the kernel knows one distance between rows, so that of the layouts with gaps it takes some: contiguous is what can be relied on",
+	},
+	{"Pool1D Pool2D SSMConv SSMScan SSMScanStates", laid, "the kernel, or an assertion of the library, goes by strides of dimensions of size 1: which layouts pass depends on the shape"},
+}
