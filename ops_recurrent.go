@@ -184,7 +184,7 @@ func (c *Context) ssmScan(state, x, dt, a, b, cc, ids *Tensor) *opCall {
 //
 // Head h takes q and k of head h mod kHeads. The result is the rows
 // [n·heads, tokens·sequences] of y, and then the new states, in rows of n·heads
-// too. All are F32, and but for q and k contiguous. It has no backward.
+// too. All are F32; g, beta and state are contiguous. It has no backward.
 // C: ggml_gated_delta_net.
 func (c *Context) GatedDeltaNet(q, k, v, g, beta, state *Tensor) *Tensor {
 	op := c.gatedDeltaNet(q, k, v, g, beta, state)
@@ -203,7 +203,7 @@ func (c *Context) gatedDeltaNet(q, k, v, g, beta, state *Tensor) *opCall {
 	op := c.begin("gated_delta_net", q, k, v, g, beta, state)
 	if op.arena != nil {
 		n, heads, tokens, sequences := v.ne[0], v.ne[1], v.ne[2], v.ne[3]
-		op.packed(v.ne, v)
+		op.shaped(v.ne, v)
 		op.shaped([4]int64{n, q.ne[1], tokens, sequences}, q, k)
 		op.require(heads%q.ne[1] == 0, "the %d heads of v are no multiple of the %d of q and k", heads, q.ne[1])
 		gate := int64(1)

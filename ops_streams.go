@@ -11,15 +11,15 @@ import "math"
 //	mask [kv, n, 1, m] (F16) with m dividing streams → [kv, n, 1, streams]
 //	result[j, i] = Σₕ weights[h, i]·relu(q[·, h, i]·k[·, j]) + mask[j, i]
 //
-// q and weights are F32, k is of any float or quantised type. k and the rows of q
-// are contiguous. It has no backward. C: ggml_lightning_indexer.
+// q and weights are F32, k is of any float or quantised type. The rows of q
+// and k are contiguous. It has no backward. C: ggml_lightning_indexer.
 func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	op := c.begin("lightning_indexer", q, k, weights, mask)
 	op.types("q", q, F32)
 	op.types("weights", weights, F32)
 	op.types("mask", mask, F16)
 	op.denseRows("q", q)
-	op.dense("k", k)
+	op.denseRows("k", k)
 	if op.arena != nil {
 		op.require(k.typ.isFloat(), "k has no float or quantised type")
 		d, heads, n, streams := q.ne[0], q.ne[1], q.ne[2], q.ne[3]
