@@ -27,7 +27,7 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 	return op.done(C.goggml_op_add_id(op.arena, a.ptr(), b.ptr(), ids.ptr()))
 }
 
-// AddCast returns a + b in type t. b is F32 of a's shape, a's rows are contiguous. An
+// AddCast returns a + b in type t. b is F32 of a's shape; the rows of both are contiguous. An
 // a of F16 or BF16 gives F32 or its own type; a quantised one F32, F16, BF16, or
 // a quantised type to which [Context.Cast] converts. It has no backward.
 // C: ggml_add_cast.
@@ -35,6 +35,7 @@ func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	op := c.begin("add_cast", a, b)
 	op.types("b", b, F32)
 	op.denseRows("a", a)
+	op.denseRows("b", b)
 	if op.arena != nil {
 		quantized := a.typ.Quantized() && a.typ.isFloat()
 		op.require(quantized || a.typ == F16 || a.typ == BF16, "a has type %v; it must be f16, bf16 or quantised", a.typ)

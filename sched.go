@@ -143,12 +143,16 @@ func (l *lease) collect() {
 	}
 }
 
+// end takes the memory back once nobody uses it. Until then it lets others in:
+// a use may be inside of another one, which would wait for it in vain.
 func (l *lease) end() {
 	l.collect()
-	l.state = leaseChanges
 	for l.users > 0 {
 		l.changed.Wait()
+		l.mu.Unlock()
+		l.collect() // what the last ones owe
 	}
+	l.state = leaseChanges
 	l.mu.Unlock()
 	C.goggml_lease_end(&l.tensors)
 	l.set(leaseOver)
