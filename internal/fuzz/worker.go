@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,20 +63,6 @@ func Work(p Plan, w io.Writer) error {
 	}
 	fmt.Fprintf(out, "stats %q\n", m.Stats.String())
 	return out.Flush()
-}
-
-// residentBytes is the memory of the process, 0 where it cannot be told.
-func residentBytes() int64 {
-	debug.FreeOSMemory()
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
 }
 
 // Campaign runs a plan in subprocesses, one after the other, which command
