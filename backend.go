@@ -20,10 +20,12 @@ type Backend struct {
 	b      C.ggml_backend_t
 	device *Device
 
-	mu    sync.Mutex // one computation at a time
-	abort *abortFlag
-	fault atomic.Pointer[string] // why the backend is broken
-	pool  *backendPool           // guarded by mu
+	mu      sync.Mutex // one computation at a time
+	threads int        // 0 until they are set: the library's default
+	thread  *computeThread
+	abort   *abortFlag
+	fault   atomic.Pointer[string] // why the backend is broken
+	pool    *backendPool           // guarded by mu
 
 	pending  *pendingWork
 	deferred bool // the device works on after a call has returned
@@ -47,8 +49,8 @@ func (d *Device) NewBackend() (*Backend, error) {
 		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
 	}
 	cb := C.ggml_backend_t(r.value)
-	b := &Backend{b: cb, device: d, abort: newAbortFlag(), pool: &backendPool{}, pending: &pendingWork{}, deferred: d.Properties().Async}
-	flag, pool, pending := b.abort, b.pool, b.pending
+	b := &Backend{b: cb, device: d, abort: newAbortFlag(), thread: &computeThread{}, pool: &backendPool{}, pending: &pendingWork{}, deferred: d.Properties().Async}
+	flag, pool, pending, thread := b.abort, b.pool, b.pending, b.thread
 	C.goggml_backend_set_abort_flag(cb, flag.cPtr())
 	h, err := newHandle("backend", func() {
 		if e := C.goggml_backend_synchronize(cb); e != nil {
@@ -56,6 +58,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 		}
 		pending.done()
 		C.ggml_backend_free(cb)
+		thread.close()
 		pool.set(nil)
 		C.free(unsafe.Pointer(flag.p))
 	})
@@ -133,6 +136,7 @@ func (b *Backend) SetThreads(n int) error {
 	if !bool(C.goggml_backend_set_threads(b.b, C.int(n))) {
 		return fmt.Errorf("ggml: backend %s has no threads to set", b.Name())
 	}
+	b.threads = n
 	return nil
 }
 
@@ -173,10 +177,13 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	}
 	stop := watch(ctx, backends)
 	custom := g.startCustom(backends)
-	unlockPools, unlockDevices := lockPools(backends), lockDevices(backends)
-	r := f()
-	unlockDevices()
-	unlockPools()
+	var r C.goggml_int
+	onThread(backends, func() {
+		unlockPools, unlockDevices := lockPools(backends), lockDevices(backends)
+		r = f()
+		unlockDevices()
+		unlockPools()
+	})
 	stop()
 	failure := custom.end(g)
 	if failure != nil && r.error == nil {
