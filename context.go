@@ -381,7 +381,7 @@ func (c *Context) Alias(t *Tensor) *Tensor {
 	op := c.begin("view_tensor", t)
 	r := C.goggml_op_view_tensor(op.arena, t.ptr())
 	if r.value != nil {
-		r.value.src[0] = t.t // or a graph would not have what it is an alias of
+		r.value.src[0] = r.value.view_src // or a graph would not have what it is an alias of
 	}
 	return op.done(r)
 }

@@ -1,6 +1,7 @@
 package ggml_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,4 +83,20 @@ func TestFill(t *testing.T) {
 	require.NoError(t, a.Fill(0))
 	require.Equal(t, []float32{0, 0, 0}, numbers(t, a))
 	require.NotEmpty(t, ggml.Commit())
+}
+
+// An alias of an alias of what a graph computes brings that into the graph, and
+// a scheduler finds memory for all.
+func TestAliasOfAlias(t *testing.T) {
+	s := scheduler(t, cpuBackend(t, 1))
+	x := leaves(t, 1, 4)[0]
+	c := ggml.NewContext()
+	defer c.Close()
+	y := c.SqrInPlace(c.Alias(c.Alias(c.Neg(x))))
+	g := c.NewGraph(y)
+	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Compute(context.Background(), g))
+	got, err := ggml.Read[float32](y)
+	require.NoError(t, err)
+	require.Equal(t, []float32{1, 4, 9, 16}, got)
 }

@@ -38,7 +38,7 @@ var functions = map[string]any{
 	"ToFloat32s": ggml.ToFloat32s[ggml.BFloat16], "ValidateRows": ggml.ValidateRows, "Write": ggml.Write[float32],
 	"NewBackendByName": ggml.NewBackendByName, "NewBackendByType": ggml.NewBackendByType, "NewBLASBackend": ggml.NewBLASBackend,
 	"NewCPUBackend": ggml.NewCPUBackend, "NewBestBackend": ggml.NewBestBackend, "NewBufferFrom": ggml.NewBufferFrom,
-	"CPUBufferType": ggml.CPUBufferType, "ReadCPUInfo": ggml.ReadCPUInfo, "NewContext": ggml.NewContext, "NewDataset": ggml.NewDataset,
+	"CPUBufferType": ggml.CPUBufferType, "ReadCPUInfo": ggml.ReadCPUInfo, "NewContext": ggml.NewContext, "NewDataset": ggml.NewDataset, "NewDatasetOf": ggml.NewDatasetOf,
 	"BLASDevice": ggml.BLASDevice, "DeviceByName": ggml.DeviceByName, "DeviceByType": ggml.DeviceByType, "Devices": ggml.Devices,
 	"MemoryReport": ggml.MemoryReport, "CPUFeatures": ggml.CPUFeatures, "NewGGUF": ggml.NewGGUF,
 	"NewGraphAllocator": ggml.NewGraphAllocator, "NewOptResult": ggml.NewOptResult, "NewOptimizer": ggml.NewOptimizer,

@@ -46,5 +46,9 @@ var refusals = []refusal{
 		"ConvDepthwise1D ConvTranspose1D ConvTranspose2D CrossEntropyLoss DiagMaskInfInPlace DiagMaskZeroInPlace LeakyRelu LeakyReluInPlace SiluBack", laid,
 		"the kernel knows one distance between rows, so that of the layouts with gaps it takes some: contiguous is what can be relied on",
 	},
-	{"Pool1D Pool2D SSMConv SSMScan SSMScanStates", laid, "the kernel, or an assertion of the library, goes by strides of dimensions of size 1: which layouts pass depends on the shape"},
+	{
+		"CrossEntropyLossBack DiagMaskInf DiagMaskZero Pool1D Pool2D Pool2DBack SoftMaxBack SoftMaxBackInPlace SSMConv SSMScan SSMScanStates " +
+			"TiledMulMat TiledMulMatW TiledMulMatX", laid,
+		"the kernel, or an assertion of the library, goes by strides of dimensions of size 1: which layouts pass depends on the shape",
+	},
 }
