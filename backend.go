@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -22,7 +23,7 @@ type Backend struct {
 
 	mu      sync.Mutex // one computation at a time
 	threads int        // 0 until they are set: the library's default
-	thread  *computeThread
+	teams   bool       // it computes with a team of threads, unless threads is 1
 	abort   *abortFlag
 	fault   atomic.Pointer[string] // why the backend is broken
 	pool    *backendPool           // guarded by mu
@@ -49,8 +50,9 @@ func (d *Device) NewBackend() (*Backend, error) {
 		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
 	}
 	cb := C.ggml_backend_t(r.value)
-	b := &Backend{b: cb, device: d, abort: newAbortFlag(), thread: &computeThread{}, pool: &backendPool{}, pending: &pendingWork{}, deferred: d.Properties().Async}
-	flag, pool, pending, thread := b.abort, b.pool, b.pending, b.thread
+	b := &Backend{b: cb, device: d, abort: newAbortFlag(), teams: d.Type() == CPU, pool: &backendPool{}, pending: &pendingWork{}, deferred: d.Properties().Async}
+	flag, pool, pending := b.abort, b.pool, b.pending
+	keepComputeThread()
 	C.goggml_backend_set_abort_flag(cb, flag.cPtr())
 	h, err := newHandle("backend", func() {
 		if e := C.goggml_backend_synchronize(cb); e != nil {
@@ -58,7 +60,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 		}
 		pending.done()
 		C.ggml_backend_free(cb)
-		thread.close()
+		dropComputeThread()
 		pool.set(nil)
 		C.free(unsafe.Pointer(flag.p))
 	})
@@ -133,11 +135,19 @@ func (b *Backend) SetThreads(n int) error {
 	if p := b.pool.pool; p != nil && n > p.threads {
 		return fmt.Errorf("ggml: %d threads: the thread pool of the backend has %d", n, p.threads)
 	}
-	if !bool(C.goggml_backend_set_threads(b.b, C.int(n))) {
+	if !b.setThreads(n) {
 		return fmt.Errorf("ggml: backend %s has no threads to set", b.Name())
 	}
-	b.threads = n
 	return nil
+}
+
+// setThreads is called with mu held. It reports whether the backend has any.
+func (b *Backend) setThreads(n int) bool {
+	if !bool(C.goggml_backend_set_threads(b.b, C.int(n))) {
+		return false
+	}
+	b.threads = n
+	return true
 }
 
 // Compute runs the graph and waits for the end. The graph's tensors are
@@ -178,12 +188,17 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	stop := watch(ctx, backends)
 	custom := g.startCustom(backends)
 	var r C.goggml_int
-	onThread(backends, func() {
+	compute := func() {
 		unlockPools, unlockDevices := lockPools(backends), lockDevices(backends)
 		r = f()
 		unlockDevices()
 		unlockPools()
-	})
+	}
+	if slices.ContainsFunc(backends, func(b *Backend) bool { return b.teams && b.threads != 1 }) {
+		onComputeThread(compute)
+	} else {
+		compute()
+	}
 	stop()
 	failure := custom.end(g)
 	if failure != nil && r.error == nil {

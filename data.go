@@ -257,23 +257,17 @@ func (t *Tensor) eachBlock(f func(i, offset int64)) {
 // WriteBytes writes raw data at an offset in bytes from the tensor's start.
 // C: ggml_backend_tensor_set.
 func (t *Tensor) WriteBytes(p []byte, offset int64) error {
-	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
-		if bool(C.goggml_is_packed(C.ggml_backend_buffer_get_type(t.t.buffer))) {
-			return t.pack(p, offset)
+	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() (failure *C.char) {
+		set := func() {
+			failure = C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 		}
-		return C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
+		if bool(C.goggml_is_packed(C.ggml_backend_buffer_get_type(t.t.buffer))) {
+			onComputeThread(set) // packing may take a team of threads
+		} else {
+			set()
+		}
+		return failure
 	})
-}
-
-// pack writes to memory where matrices are packed, which may take a team of
-// threads: they end with this.
-func (t *Tensor) pack(p []byte, offset int64) (failure *C.char) {
-	var own computeThread
-	defer own.close()
-	own.do(func() {
-		failure = C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
-	})
-	return failure
 }
 
 // ReadBytes reads raw data at an offset in bytes from the tensor's start.

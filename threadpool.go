@@ -208,7 +208,7 @@ func (b *Backend) SetThreadPool(p *ThreadPool) error {
 		return fmt.Errorf("ggml: backend %s takes no thread pool", b.Name())
 	}
 	if p != nil {
-		C.goggml_backend_set_threads(b.b, C.int(p.threads))
+		b.setThreads(p.threads)
 	}
 	b.pool.set(p)
 	return nil
