@@ -12,6 +12,7 @@
 #include "csrc/graph.c"
 #include "csrc/layout.c"
 #include "csrc/backward.c"
+#include "csrc/pages.c"
 #include "csrc/backend.c"
 #include "csrc/gguf_io.c"
 #include "csrc/opt.c"

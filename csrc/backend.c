@@ -3,13 +3,22 @@
 #include "backend.h"
 #include "threads.h"
 #include "graph.h"
+#include "pages.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
+static ggml_backend_buffer_t goggml_new_buffer(ggml_backend_buffer_type_t type, size_t size) {
+	ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(type, size);
+	if (buffer != NULL) {
+		goggml_huge_buffer(buffer);
+	}
+	return buffer;
+}
+
 goggml_ptr goggml_buft_alloc(ggml_backend_buffer_type_t type, size_t size) {
-	GUARDED(goggml_ptr, ggml_backend_buft_alloc_buffer(type, size))
+	GUARDED(goggml_ptr, goggml_new_buffer(type, size))
 }
 
 goggml_ptr goggml_buffer_from_host_ptr(ggml_backend_dev_t device, void *ptr, size_t size, size_t max_tensor_size) {
@@ -142,8 +151,15 @@ goggml_int goggml_gallocr_sizes(ggml_gallocr_t allocator, struct ggml_cgraph *gr
 	GUARDED(goggml_int, (ggml_gallocr_reserve_n_size(allocator, graph, nodes, leaves, sizes), 1))
 }
 
+static bool goggml_allocated(bool done, struct ggml_cgraph *graph) {
+	if (done) {
+		goggml_huge_graph(graph);
+	}
+	return done;
+}
+
 goggml_int goggml_gallocr_alloc(ggml_gallocr_t allocator, struct ggml_cgraph *graph) {
-	GUARDED(goggml_int, ggml_gallocr_alloc_graph(allocator, graph))
+	GUARDED(goggml_int, goggml_allocated(ggml_gallocr_alloc_graph(allocator, graph), graph))
 }
 
 goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t *types, int n, size_t graph_size, bool parallel, bool op_offload) {
@@ -204,7 +220,7 @@ goggml_error goggml_sched_place_leaves(ggml_backend_sched_t sched, struct ggml_c
 }
 
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
-	GUARDED(goggml_int, ggml_backend_sched_alloc_graph(sched, graph))
+	GUARDED(goggml_int, goggml_allocated(ggml_backend_sched_alloc_graph(sched, graph), graph))
 }
 
 goggml_int goggml_sched_compute(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {

@@ -2,6 +2,7 @@
 
 #include "blas.h"
 #include "onednn.h"
+#include "pages.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -131,6 +132,7 @@ void *goggml_scratch(enum goggml_use use, size_t bytes) {
 		free(memory->block[use].data);
 		memory->block[use].size = (bytes + 4095) / 4096 * 4096;
 		memory->block[use].data = aligned_alloc(4096, memory->block[use].size);
+		goggml_huge_pages(memory->block[use].data, memory->block[use].size);
 	}
 	if (memory == NULL || memory->block[use].data == NULL) {
 		GGML_ABORT("out of memory: %zu bytes of scratch", bytes);
