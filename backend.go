@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -164,10 +163,13 @@ func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 		return err
 	}
 	defer unpin()
-	return g.compute(ctx, op, []*Backend{b}, func() C.goggml_int { return C.goggml_backend_compute(b.b, g.g) })
+	return g.compute(ctx, op, []*Backend{b}, func() C.goggml_int {
+		return run([]*Backend{b}, C.goggml_backend_compute, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
+	})
 }
 
-// compute runs f, which uses the backends, alone and until ctx is cancelled.
+// compute runs f, which uses the backends through run, alone and until ctx is
+// cancelled.
 func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f func() C.goggml_int) error {
 	if ctx == nil {
 		return g.errorf(op, nil, "the context.Context is nil")
@@ -187,18 +189,10 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	}
 	stop := watch(ctx, backends)
 	custom := g.startCustom(backends)
-	var r C.goggml_int
-	compute := func() {
-		unlockPools, unlockDevices := lockPools(backends), lockDevices(backends)
-		r = f()
-		unlockDevices()
-		unlockPools()
-	}
-	if slices.ContainsFunc(backends, func(b *Backend) bool { return b.teams && b.threads != 1 }) {
-		onComputeThread(compute)
-	} else {
-		compute()
-	}
+	unlockPools, unlockDevices := lockPools(backends), lockDevices(backends)
+	r := f()
+	unlockDevices()
+	unlockPools()
 	stop()
 	failure := custom.end(g)
 	if failure != nil && r.error == nil {

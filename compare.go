@@ -6,6 +6,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
@@ -143,8 +144,16 @@ func CompareBackends(ctx context.Context, first, second *Backend, g *Graph, f fu
 	c := &comparison{ctx: ctx, graph: g, f: f, steps: len(nodes) == 0}
 	id := comparisons.add(c)
 	defer comparisons.remove(id)
-	err = g.compute(ctx, op, []*Backend{first, second}, func() C.goggml_int {
-		r := C.goggml_compare(first.b, second.b, g.g, C.uintptr_t(id), unsafe.SliceData(list), C.int(len(list)))
+	both := []*Backend{first, second}
+	what := &C.goggml_comparison{first: first.b, second: second.b, id: C.uintptr_t(id), nodes: unsafe.SliceData(list), n_nodes: C.int(len(list))}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	pinner.Pin(what)
+	if len(list) > 0 {
+		pinner.Pin(&list[0])
+	}
+	err = g.compute(ctx, op, both, func() C.goggml_int {
+		r := run(both, C.goggml_compare, unsafe.Pointer(what), unsafe.Pointer(g.g))
 		if r.error != nil {
 			return r
 		}

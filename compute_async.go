@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"context"
+	"unsafe"
 )
 
 // ComputeAsync begins the computation of a graph and returns, where the device
@@ -23,7 +24,9 @@ func (b *Backend) ComputeAsync(ctx context.Context, g *Graph) error {
 		return err
 	}
 	defer g.busy.Unlock() // the device has its own notes of the graph
-	return g.begin(ctx, op, []*Backend{b}, release, func() C.goggml_int { return C.goggml_backend_compute_async(b.b, g.g) })
+	return g.begin(ctx, op, []*Backend{b}, release, func() C.goggml_int {
+		return run([]*Backend{b}, C.goggml_backend_compute_async, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
+	})
 }
 
 // begin is compute for an f that may return before the end. It calls unpin once
@@ -71,7 +74,9 @@ func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 		}
 		return s.eval(g, func() error {
 			return g.begin(ctx, op, s.backends, unpin, func() C.goggml_int {
-				return s.sources.with(func() C.goggml_int { return C.goggml_sched_compute_async(s.s, g.g) })
+				return s.sources.with(func() C.goggml_int {
+					return run(s.backends, C.goggml_sched_compute_async, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
+				})
 			})
 		})
 	})

@@ -1,55 +1,57 @@
 package ggml
 
-/*
-#include <pthread.h>
-*/
+// #include <stdlib.h>
+// #include "csrc/goggml.h"
 import "C"
 
 import (
-	"runtime"
+	"fmt"
+	"os"
+	"slices"
 	"sync"
+	"unsafe"
 )
 
 // OpenMP keeps a team of workers for each system thread that ever computes, and
-// once they are more than the processors, they sleep at each step. But the Go
-// runtime calls from whichever thread it has at hand. So what takes a team runs
-// on threads of its own: on one for all backends, unless several compute at once.
+// once they are more than the processors, they sleep at each step; but the Go
+// runtime calls from whichever thread it has at hand. And as long as a thread of
+// Go's computes, the runtime looks after it many thousand times a second, and
+// disturbs the others. So what takes a team runs on system threads of the
+// binding: on one for all backends, unless several compute at once.
 
 // A computeThread is such a thread.
 type computeThread struct {
-	work chan func()
-	done chan struct{}
+	w          *C.goggml_worker
+	done, tell *os.File // the ends of a pipe: a byte comes with each end of a job
+	byte       []byte
 }
 
-func newComputeThread() *computeThread {
-	t := &computeThread{work: make(chan func()), done: make(chan struct{})}
-	go t.serve()
-	return t
+func newComputeThread() (*computeThread, error) {
+	done, tell, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("ggml: no pipe to a thread that computes: %w", err)
+	}
+	t := &computeThread{C.goggml_worker_new(C.int(tell.Fd())), done, tell, make([]byte, 1)}
+	if t.w == nil {
+		done.Close()
+		tell.Close()
+		return nil, fmt.Errorf("ggml: no system thread to compute on: %w; close something, or raise the limit of threads", ErrOutOfMemory)
+	}
+	return t, nil
 }
 
-// The process's first thread: variables are initialised on it.
-var firstThread = C.pthread_self()
+// run waits for the pipe, and not in C, where it would hold one of the
+// processors of the Go runtime.
+func (t *computeThread) run(job C.goggml_job) C.goggml_int {
+	C.goggml_worker_begin(t.w, job)
+	_, _ = t.done.Read(t.byte) // after an error goggml_worker_end waits
+	return C.goggml_worker_end(t.w)
+}
 
-func onFirstThread() bool { return C.pthread_self() == firstThread }
-
-// serve works until there is no more to come. The system thread, and with it the
-// team, ends with the goroutine, as this keeps it locked.
-func (t *computeThread) serve() {
-	runtime.LockOSThread()
-	if onFirstThread() { // which never ends: wait on it for another
-		defer runtime.UnlockOSThread()
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			t.serve()
-		}()
-		<-ended
-		return
-	}
-	for f := range t.work {
-		f()
-		t.done <- struct{}{}
-	}
+func (t *computeThread) close() {
+	C.goggml_worker_free(t.w)
+	t.done.Close()
+	t.tell.Close()
 }
 
 // computeThreads keeps one thread, as long as there are backends to use it.
@@ -74,28 +76,54 @@ func dropComputeThread() {
 	defer c.mu.Unlock()
 	c.backends--
 	if c.backends == 0 && c.idle != nil {
-		close(c.idle.work)
+		c.idle.close()
 		c.idle = nil
 	}
 }
 
-// onComputeThread runs f, which may take a team of workers.
-func onComputeThread(f func()) {
+// takeComputeThread gives a thread to the caller; giveComputeThread takes it back.
+func takeComputeThread() (*computeThread, error) {
 	c := &computeThreads
 	c.mu.Lock()
 	t := c.idle
 	c.idle = nil
 	c.mu.Unlock()
-	if t == nil {
-		t = newComputeThread()
+	if t != nil {
+		return t, nil
 	}
-	t.work <- f
-	<-t.done
+	return newComputeThread()
+}
+
+func giveComputeThread(t *computeThread) {
+	c := &computeThreads
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.idle != nil || c.backends == 0 {
-		close(t.work)
+		t.close()
 		return
 	}
 	c.idle = t
+}
+
+// runOnThread runs a function that may take a team of workers.
+func runOnThread(job C.goggml_job) C.goggml_int {
+	t, err := takeComputeThread()
+	if err != nil {
+		return C.goggml_int{error: C.CString(err.Error())}
+	}
+	defer giveComputeThread(t)
+	return t.run(job)
+}
+
+// run runs a C function that computes on the backends, which are locked.
+func run(backends []*Backend, f unsafe.Pointer, a, b unsafe.Pointer) C.goggml_int {
+	job := C.goggml_job{
+		run: C.goggml_function(f), a: a, b: b,
+		// The calling thread is one of the pool.
+		keep_thread: C.bool(slices.ContainsFunc(backends, func(b *Backend) bool { return b.pool.pool != nil })),
+	}
+	if slices.ContainsFunc(backends, func(b *Backend) bool { return b.teams && b.threads != 1 }) {
+		return runOnThread(job)
+	}
+	return C.goggml_run(job)
 }

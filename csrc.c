@@ -23,6 +23,7 @@
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"
 #include "csrc/threads.c"
+#include "csrc/worker.c"
 #include "csrc/compare.c"
 #include "csrc/async.c"
 #include "csrc/buffers.c"

@@ -6,6 +6,7 @@ import "C"
 import (
 	"bytes"
 	"math/rand/v2"
+	"runtime"
 	"unsafe"
 )
 
@@ -257,17 +258,22 @@ func (t *Tensor) eachBlock(f func(i, offset int64)) {
 // WriteBytes writes raw data at an offset in bytes from the tensor's start.
 // C: ggml_backend_tensor_set.
 func (t *Tensor) WriteBytes(p []byte, offset int64) error {
-	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() (failure *C.char) {
-		set := func() {
-			failure = C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
-		}
+	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
 		if bool(C.goggml_is_packed(C.ggml_backend_buffer_get_type(t.t.buffer))) {
-			onComputeThread(set) // packing may take a team of threads
-		} else {
-			set()
+			return t.pack(p, offset)
 		}
-		return failure
+		return C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
+}
+
+// pack writes to memory where matrices are packed, which may take a team.
+func (t *Tensor) pack(p []byte, offset int64) *C.char {
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	piece := &C.goggml_piece{data: unsafe.Pointer(&p[0]), offset: C.size_t(offset), size: C.size_t(len(p))}
+	pinner.Pin(&p[0])
+	pinner.Pin(piece)
+	return runOnThread(C.goggml_job{run: C.goggml_function(C.goggml_tensor_set_piece), a: unsafe.Pointer(t.t), b: unsafe.Pointer(piece)}).error
 }
 
 // ReadBytes reads raw data at an offset in bytes from the tensor's start.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unsafe"
 )
 
 // A LossType is what an [Optimizer] makes small, in terms of the outputs
@@ -579,7 +580,9 @@ func (o *Optimizer) eval(op string, result C.ggml_opt_result_t) error {
 	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, 0); c.fault != C.GOGGML_FAULT_NONE {
 		return during(o.graph.faultError(c, nil), op)
 	}
-	r := func() C.goggml_int { return C.goggml_opt_eval(o.o, result) }
+	r := func() C.goggml_int {
+		return run(o.backends, C.goggml_opt_eval, unsafe.Pointer(o.o), unsafe.Pointer(result))
+	}
 	if err := o.graph.compute(context.Background(), op, o.backends, r); err != nil {
 		o.fault = err
 		return err

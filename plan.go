@@ -6,6 +6,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"unsafe"
 )
 
 // A GraphPlan is a graph prepared for many computations on a backend: the CPU
@@ -85,7 +86,7 @@ func (p *GraphPlan) Compute(ctx context.Context) error {
 		if stale = p.stale(); stale != nil {
 			return C.goggml_int{value: C.GGML_STATUS_SUCCESS}
 		}
-		return C.goggml_plan_compute(p.backend.b, p.p)
+		return run([]*Backend{p.backend}, C.goggml_plan_compute, unsafe.Pointer(p.backend.b), unsafe.Pointer(p.p))
 	})
 	if stale != nil {
 		return p.graph.errorf(op, nil, "%v; make another plan", stale)

@@ -6,7 +6,6 @@ import "C"
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
@@ -214,8 +213,7 @@ func (b *Backend) SetThreadPool(p *ThreadPool) error {
 	return nil
 }
 
-// lockPools locks the pools of the backends, which are locked, and keeps what
-// they do to this thread from lasting. unlock ends both.
+// lockPools locks the pools of the backends, which are locked.
 func lockPools(backends []*Backend) (unlock func()) {
 	var pools []*ThreadPool
 	for _, b := range backends {
@@ -232,12 +230,7 @@ func lockPools(backends []*Backend) (unlock func()) {
 	for _, p := range pools {
 		p.mu.Lock()
 	}
-	// The calling thread is one of the pool, and is the Go runtime's afterwards.
-	runtime.LockOSThread()
-	thread := C.goggml_thread_save()
 	return func() {
-		C.goggml_thread_restore(&thread)
-		runtime.UnlockOSThread()
 		for _, p := range pools {
 			p.mu.Unlock()
 		}

@@ -45,6 +45,11 @@ goggml_error goggml_tensor_set(struct ggml_tensor *tensor, const void *data, siz
 	GUARDED_VOID(ggml_backend_tensor_set(tensor, data, offset, size))
 }
 
+goggml_int goggml_tensor_set_piece(void *tensor, void *arg) {
+	const goggml_piece *piece = arg;
+	return (goggml_int){.error = goggml_tensor_set(tensor, piece->data, piece->offset, piece->size)};
+}
+
 goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size) {
 	GUARDED_VOID(ggml_backend_tensor_get(tensor, data, offset, size))
 }
@@ -115,11 +120,11 @@ bool goggml_backend_set_threads(ggml_backend_t backend, int n) {
 	return true;
 }
 
-goggml_int goggml_backend_compute(ggml_backend_t backend, struct ggml_cgraph *graph) {
+goggml_int goggml_backend_compute(void *backend, void *graph) {
 	GUARDED(goggml_int, ggml_backend_graph_compute(backend, graph))
 }
 
-goggml_int goggml_backend_compute_async(ggml_backend_t backend, struct ggml_cgraph *graph) {
+goggml_int goggml_backend_compute_async(void *backend, void *graph) {
 	GUARDED(goggml_int, ggml_backend_graph_compute_async(backend, graph))
 }
 
@@ -131,7 +136,7 @@ goggml_ptr goggml_plan_new(ggml_backend_t backend, struct ggml_cgraph *graph) {
 	GUARDED(goggml_ptr, ggml_backend_graph_plan_create(backend, graph))
 }
 
-goggml_int goggml_plan_compute(ggml_backend_t backend, ggml_backend_graph_plan_t plan) {
+goggml_int goggml_plan_compute(void *backend, void *plan) {
 	GUARDED(goggml_int, ggml_backend_graph_plan_compute(backend, plan))
 }
 
@@ -223,11 +228,11 @@ goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *gr
 	GUARDED(goggml_int, goggml_allocated(ggml_backend_sched_alloc_graph(sched, graph), graph))
 }
 
-goggml_int goggml_sched_compute(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+goggml_int goggml_sched_compute(void *sched, void *graph) {
 	GUARDED(goggml_int, ggml_backend_sched_graph_compute(sched, graph))
 }
 
-goggml_int goggml_sched_compute_async(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+goggml_int goggml_sched_compute_async(void *sched, void *graph) {
 	GUARDED(goggml_int, ggml_backend_sched_graph_compute_async(sched, graph))
 }
 

@@ -12,6 +12,12 @@ goggml_int goggml_view_init(struct ggml_tensor *tensor);
 goggml_error goggml_buffer_clear(ggml_backend_buffer_t buffer, uint8_t value);
 
 goggml_error goggml_tensor_set(struct ggml_tensor *tensor, const void *data, size_t offset, size_t size);
+// The same as a job; the argument is a goggml_piece.
+typedef struct {
+	const void *data;
+	size_t offset, size;
+} goggml_piece;
+goggml_int goggml_tensor_set_piece(void *tensor, void *piece);
 goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size);
 goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, size_t offset, size_t size);
 goggml_error goggml_tensor_copy(const struct ggml_tensor *src, struct ggml_tensor *dst);
@@ -25,13 +31,13 @@ goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params);
 // Connects the backend's abort callback to a flag; false when it has none.
 bool goggml_backend_set_abort_flag(ggml_backend_t backend, int32_t *flag);
 bool goggml_backend_set_threads(ggml_backend_t backend, int n);
-goggml_int goggml_backend_compute(ggml_backend_t backend, struct ggml_cgraph *graph);
-goggml_int goggml_backend_compute_async(ggml_backend_t backend, struct ggml_cgraph *graph);
+goggml_int goggml_backend_compute(void *backend, void *graph);
+goggml_int goggml_backend_compute_async(void *backend, void *graph);
 goggml_error goggml_backend_synchronize(ggml_backend_t backend);
 
 // A plan; the value of a computation is a ggml_status.
 goggml_ptr goggml_plan_new(ggml_backend_t backend, struct ggml_cgraph *graph);
-goggml_int goggml_plan_compute(ggml_backend_t backend, ggml_backend_graph_plan_t plan);
+goggml_int goggml_plan_compute(void *backend, void *plan);
 
 goggml_ptr goggml_gallocr_new(ggml_backend_buffer_type_t *types, int n);
 goggml_int goggml_gallocr_reserve(ggml_gallocr_t allocator, struct ggml_cgraph *graph);
@@ -46,8 +52,8 @@ goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *
 // those that are used by views, or by nothing.
 goggml_error goggml_sched_place_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend);
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
-goggml_int goggml_sched_compute(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
-goggml_int goggml_sched_compute_async(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+goggml_int goggml_sched_compute(void *sched, void *graph);
+goggml_int goggml_sched_compute_async(void *sched, void *graph);
 goggml_error goggml_sched_synchronize(ggml_backend_sched_t sched);
 goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
 // sizes has room for one of each backend.

@@ -44,7 +44,11 @@ static bool goggml_on_compare(int i, struct ggml_tensor *a, struct ggml_tensor *
 	return more;
 }
 
-goggml_int goggml_compare(ggml_backend_t a, ggml_backend_t b, struct ggml_cgraph *graph, uintptr_t id, struct ggml_tensor **nodes, int n_nodes) {
-	GUARDED(goggml_int, ggml_backend_compare_graph_backend(a, b, graph, goggml_on_compare, (void *)id,
-		(const struct ggml_tensor *const *)nodes, n_nodes))
+static bool goggml_compare_all(const goggml_comparison *c, struct ggml_cgraph *graph) {
+	return ggml_backend_compare_graph_backend(c->first, c->second, graph, goggml_on_compare, (void *)c->id,
+		(const struct ggml_tensor *const *)c->nodes, c->n_nodes);
+}
+
+goggml_int goggml_compare(void *comparison, void *graph) {
+	GUARDED(goggml_int, goggml_compare_all(comparison, graph))
 }

@@ -13,7 +13,14 @@ typedef struct {
 
 goggml_graph_copy goggml_copy_graph_to(ggml_backend_t backend, struct ggml_cgraph *graph);
 
-// The callback is named by id. The value is 0 when there is no memory.
-goggml_int goggml_compare(ggml_backend_t a, ggml_backend_t b, struct ggml_cgraph *graph, uintptr_t id, struct ggml_tensor **nodes, int n_nodes);
+typedef struct {
+	ggml_backend_t first, second;
+	uintptr_t id; // names the callback
+	struct ggml_tensor **nodes;
+	int n_nodes;
+} goggml_comparison;
+
+// The value is 0 when there is no memory.
+goggml_int goggml_compare(void *comparison, void *graph);
 
 #endif

@@ -22,6 +22,7 @@
 #include "custom.h"
 #include "callbacks.h"
 #include "threads.h"
+#include "worker.h"
 #include "compare.h"
 #include "async.h"
 #include "buffers.h"

@@ -123,8 +123,8 @@ static int64_t goggml_eval(goggml_optimizer *o, ggml_opt_result_t sum) {
 	return bits == goggml_no_loss ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_SUCCESS;
 }
 
-goggml_int goggml_opt_eval(goggml_optimizer *o, ggml_opt_result_t sum) {
-	GUARDED(goggml_int, goggml_eval(o, sum))
+goggml_int goggml_opt_eval(void *optimizer, void *sum) {
+	GUARDED(goggml_int, goggml_eval(optimizer, sum))
 }
 
 goggml_error goggml_opt_reset(goggml_optimizer *o, bool optimizer) {

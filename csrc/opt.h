@@ -39,7 +39,7 @@ goggml_error goggml_opt_prepare(goggml_optimizer *o, goggml_arena *arena, struct
 // is no memory.
 goggml_int goggml_opt_alloc(goggml_optimizer *o, bool backward, bool first);
 // The value is a ggml_status.
-goggml_int goggml_opt_eval(goggml_optimizer *o, ggml_opt_result_t sum);
+goggml_int goggml_opt_eval(void *optimizer, void *sum);
 goggml_error goggml_opt_reset(goggml_optimizer *o, bool optimizer);
 goggml_ptr goggml_opt_grad_acc(goggml_optimizer *o, struct ggml_tensor *node);
 

@@ -1,0 +1,100 @@
+//go:build ignore
+
+#include "worker.h"
+#include "threads.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+goggml_int goggml_run(goggml_job job) {
+	if (!job.keep_thread) {
+		return job.run(job.a, job.b);
+	}
+	goggml_thread thread = goggml_thread_save();
+	goggml_int result = job.run(job.a, job.b);
+	goggml_thread_restore(&thread);
+	return result;
+}
+
+struct goggml_worker {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	int file;
+	goggml_job job; // run is NULL when there is none
+	goggml_int result;
+	bool freed;
+};
+
+static void goggml_tell(int file) {
+	char byte = 0;
+	while (write(file, &byte, 1) < 0 && errno == EINTR) {
+	}
+}
+
+static void *goggml_work(void *arg) {
+	goggml_worker *w = arg;
+	pthread_mutex_lock(&w->mutex);
+	for (;;) {
+		while (w->job.run == NULL && !w->freed) {
+			pthread_cond_wait(&w->changed, &w->mutex);
+		}
+		if (w->freed) {
+			break;
+		}
+		pthread_mutex_unlock(&w->mutex);
+		goggml_int result = goggml_run(w->job); // which stays as it is meanwhile
+		pthread_mutex_lock(&w->mutex);
+		w->result = result;
+		w->job.run = NULL;
+		pthread_cond_signal(&w->changed);
+		goggml_tell(w->file);
+	}
+	pthread_mutex_unlock(&w->mutex);
+	pthread_mutex_destroy(&w->mutex);
+	pthread_cond_destroy(&w->changed);
+	free(w);
+	return NULL;
+}
+
+goggml_worker *goggml_worker_new(int file) {
+	goggml_worker *w = calloc(1, sizeof *w);
+	if (w == NULL) {
+		return NULL;
+	}
+	pthread_mutex_init(&w->mutex, NULL);
+	pthread_cond_init(&w->changed, NULL);
+	w->file = file;
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, goggml_work, w) != 0) {
+		free(w);
+		return NULL;
+	}
+	pthread_detach(thread);
+	return w;
+}
+
+void goggml_worker_begin(goggml_worker *w, goggml_job job) {
+	pthread_mutex_lock(&w->mutex);
+	w->job = job;
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->mutex);
+}
+
+goggml_int goggml_worker_end(goggml_worker *w) {
+	pthread_mutex_lock(&w->mutex);
+	while (w->job.run != NULL) {
+		pthread_cond_wait(&w->changed, &w->mutex);
+	}
+	goggml_int result = w->result;
+	pthread_mutex_unlock(&w->mutex);
+	return result;
+}
+
+void goggml_worker_free(goggml_worker *w) {
+	pthread_mutex_lock(&w->mutex);
+	w->freed = true;
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->mutex);
+}
