@@ -33,6 +33,18 @@ func (k *claim) strides() [3]int64 {
 	return [3]int64{int64(k.int(0)), int64(k.int(1)), int64(k.int(2))}
 }
 
+// states chooses the form of a recurrence that gives the last state, or those
+// after each step; the steps are in dimension 2 of an operand.
+func states[F any](k *claim, operand int, last, all F) (f F, ok bool) {
+	switch int64(k.int(0)) {
+	case 1:
+		return last, true
+	case k.operands[operand].ne[2]:
+		return all, true
+	}
+	return f, false
+}
+
 func (k *claim) rope() ggml.RoPE {
 	r := ggml.RoPE{
 		Dims: k.int(1), Mode: ggml.RoPEMode(k.int(2)), TrainedCtx: k.int(4), FreqBase: k.float(5), FreqScale: k.float(6),
@@ -209,26 +221,16 @@ var claimBuilders = map[string]claimBuilder{
 
 	"SSM_CONV": of2((*ctx).SSMConv),
 	"SSM_SCAN": func(c *ctx, k *claim, x []*ggml.Tensor) *ggml.Tensor {
-		scan := c.SSMScan
-		switch int64(k.int(0)) {
-		case 1:
-		case k.operands[1].ne[2]:
-			scan = c.SSMScanStates
-		default:
-			return nil
+		if scan, ok := states(k, 1, c.SSMScan, c.SSMScanStates); ok {
+			return scan(x[0], x[1], x[2], x[3], x[4], x[5], x[6])
 		}
-		return scan(x[0], x[1], x[2], x[3], x[4], x[5], x[6])
+		return nil
 	},
 	"GATED_DELTA_NET": func(c *ctx, k *claim, x []*ggml.Tensor) *ggml.Tensor {
-		net := c.GatedDeltaNet
-		switch int64(k.int(0)) {
-		case 1:
-		case k.operands[2].ne[2]:
-			net = c.GatedDeltaNetStates
-		default:
-			return nil
+		if net, ok := states(k, 2, c.GatedDeltaNet, c.GatedDeltaNetStates); ok {
+			return net(x[0], x[1], x[2], x[3], x[4], x[5])
 		}
-		return net(x[0], x[1], x[2], x[3], x[4], x[5])
+		return nil
 	},
 	"GATED_LINEAR_ATTN": func(c *ctx, k *claim, x []*ggml.Tensor) *ggml.Tensor {
 		return c.GatedLinearAttention(x[0], x[1], x[2], x[3], x[4], k.float(0))

@@ -374,8 +374,7 @@ func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 //	→ [positions 0, positions 1, positions 2, out·batch]
 //
 // kernel is F16 or F32, data F32; both are rounded to F16, the kernel and the rows
-// of data contiguous. It
-// has no backward. C: ggml_conv_3d.
+// of data contiguous. It has no backward. C: ggml_conv_3d.
 func (c *Context) Conv3D(kernel, data *Tensor, channels int, dims [3]ConvDim) *Tensor {
 	op := c.volume("conv_3d", kernel, data, channels, &dims)
 	op.denseRows("data", data)

@@ -27,10 +27,10 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 	return op.done(C.goggml_op_add_id(op.arena, a.ptr(), b.ptr(), ids.ptr()))
 }
 
-// AddCast returns a + b in type t. b is F32 of a's shape; the rows of both are contiguous. An
-// a of F16 or BF16 gives F32 or its own type; a quantised one F32, F16, BF16, or
-// a quantised type to which [Context.Cast] converts. It has no backward.
-// C: ggml_add_cast.
+// AddCast returns a + b in type t. b is F32 of a's shape; the rows of both are
+// contiguous. An a of F16 or BF16 gives F32 or its own type; a quantised one F32,
+// F16, BF16, or a quantised type to which [Context.Cast] converts. It has no
+// backward. C: ggml_add_cast.
 func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	op := c.begin("add_cast", a, b)
 	op.types("b", b, F32)

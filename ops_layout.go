@@ -211,8 +211,8 @@ func (c *Context) Cast(a *Tensor, t Type) *Tensor {
 	return op.done(C.goggml_op_cast(op.arena, a.ptr(), C.goggml_type(t)))
 }
 
-// Dup returns a copy of a, which is contiguous, or has type F32, F16, BF16, I16, I32
-// or I64. C: ggml_dup.
+// Dup returns a copy of a, which is contiguous, or has type F32, F16, BF16, I16,
+// I32 or I64. C: ggml_dup.
 func (c *Context) Dup(a *Tensor) *Tensor {
 	op := c.begin("dup", a)
 	op.copyable(a)
@@ -220,7 +220,8 @@ func (c *Context) Dup(a *Tensor) *Tensor {
 }
 
 // Repeat returns a repeated to a shape, each size of which is a multiple of
-// a's. a is F32, F16, BF16, I32 or I16, its rows are contiguous. C: ggml_repeat, ggml_repeat_4d.
+// a's. a is F32, F16, BF16, I32 or I16, its rows are contiguous.
+// C: ggml_repeat, ggml_repeat_4d.
 func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("repeat", a)
 	op.types("a", a, F32, F16, BF16, I16, I32)

@@ -50,12 +50,18 @@ func (p *program) onDisk(data []byte) error {
 }
 
 // file makes a valid file, or any bytes.
+// junk is fewer than n random bytes.
+func (p *program) junk(n int) []byte {
+	data := make([]byte, p.IntN(n))
+	for i := range data {
+		data[i] = byte(p.Uint32())
+	}
+	return data
+}
+
 func (p *program) file() []byte {
 	if p.IntN(8) == 0 {
-		data := make([]byte, p.IntN(300))
-		for i := range data {
-			data[i] = byte(p.Uint32())
-		}
+		data := p.junk(300)
 		if p.IntN(2) == 0 {
 			data = append([]byte("GGUF\x03\x00\x00\x00"), data...)
 		}

@@ -40,35 +40,37 @@ const workerPlan = "GOGGML_FUZZ_WORKER"
 func TestMain(m *testing.M) {
 	// What the programs do wrong is logged, too.
 	ggml.SetLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	var p Plan
-	if text := os.Getenv(workerPlan); text != "" {
-		_, err := fmt.Sscanf(text, "%d %d %d %d %q", &p.First, &p.Programs, &p.Warmup, &p.Growth, &p.Kind)
-		if err == nil {
+	var err error
+	switch plan, sweep := os.Getenv(workerPlan), os.Getenv(sweepPlan); {
+	case plan != "":
+		var p Plan
+		if _, err = fmt.Sscanf(plan, "%d %d %d %d %q", &p.First, &p.Programs, &p.Warmup, &p.Growth, &p.Kind); err == nil {
 			err = Work(p, os.Stdout)
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	case sweep != "":
+		err = sweepWork(sweep == "unchecked", os.Stdin, os.Stdout)
+	default:
+		os.Exit(m.Run())
 	}
-	if text := os.Getenv(sweepPlan); text != "" {
-		if err := sweepWork(text == "unchecked", os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	os.Exit(m.Run())
+}
+
+// subprocess is this binary as a worker with a plan.
+func subprocess(plan string, env ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	// Threads that wait must not take the time of those that compute.
+	cmd.Env = append(append(os.Environ(), "OMP_WAIT_POLICY=passive", "GOTRACEBACK=single", plan), env...)
+	return cmd
 }
 
 func command(p Plan) *exec.Cmd {
-	cmd := exec.Command(os.Args[0])
-	// Threads that wait must not take the time of those that compute. What oneDNN
-	// keeps of a thousand shapes, and malloc for each thread, must not look like a
-	// leak.
-	cmd.Env = append(os.Environ(), "OMP_WAIT_POLICY=passive", "ONEDNN_PRIMITIVE_CACHE_CAPACITY=16", "MALLOC_ARENA_MAX=1", "GOTRACEBACK=single", fmt.Sprintf("%s=%d %d %d %d %q", workerPlan, p.First, p.Programs, p.Warmup, p.Growth, p.Kind))
-	return cmd
+	plan := fmt.Sprintf("%s=%d %d %d %d %q", workerPlan, p.First, p.Programs, p.Warmup, p.Growth, p.Kind)
+	// What oneDNN keeps of a thousand shapes, and malloc for each thread, must not
+	// look like a leak.
+	return subprocess(plan, "ONEDNN_PRIMITIVE_CACHE_CAPACITY=16", "MALLOC_ARENA_MAX=1")
 }
 
 // Random programs end neither the process nor in a wrong result.
@@ -94,13 +96,10 @@ func TestPrograms(t *testing.T) {
 // What the ops refuse, the library cannot compute; what they take, it can.
 func TestTable(t *testing.T) {
 	verdicts, err := Sweep(*step, func(unchecked bool) *exec.Cmd {
-		plan := "checked"
 		if unchecked {
-			plan = "unchecked"
+			return subprocess(sweepPlan + "=unchecked")
 		}
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "OMP_WAIT_POLICY=passive", "GOTRACEBACK=single", sweepPlan+"="+plan)
-		return cmd
+		return subprocess(sweepPlan + "=checked")
 	})
 	require.NoError(t, err)
 	var faults []string

@@ -25,7 +25,7 @@ type world struct {
 	mu      *sync.Mutex // guards pool and the random numbers
 	pool    map[reflect.Type][]reflect.Value
 	without map[string]bool // calls that are left out
-	home    func()
+	home    func()          // undoes what the world has changed in the machine
 }
 
 // Functions of the package, beside the methods of its objects.
@@ -377,14 +377,6 @@ func (w *world) anyContext() context.Context {
 		return ctx
 	}
 	return context.Background()
-}
-
-func (w *world) junk(n int) []byte {
-	data := make([]byte, w.IntN(n))
-	for i := range data {
-		data[i] = byte(w.Uint32())
-	}
-	return data
 }
 
 var errWanted = errors.New("a callback failed")

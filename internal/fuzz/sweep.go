@@ -111,7 +111,7 @@ var notSwept = map[string]string{
 	"NewTensorLike": "has no values", "View": "its strides are in bytes",
 }
 
-// sweepList lists all variations of all ops.
+// list has all variations of all ops.
 func (s *sweeper) list() []variation {
 	var list []variation
 	for _, op := range opNames {

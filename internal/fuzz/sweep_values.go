@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -9,22 +10,30 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// writeInOrder writes the elements of a tensor in any layout.
-func writeInOrder(t *ggml.Tensor, data []byte) error {
-	size := int(t.Type().Size())
-	block := t.Type().BlockSize()
-	raw := make([]byte, t.NumBytes())
-	at := 0
-	for i3 := range t.Dim(3) {
-		for i2 := range t.Dim(2) {
-			for i1 := range t.Dim(1) {
-				for i0 := range t.Dim(0) / block {
-					offset := i0*t.Stride(0) + i1*t.Stride(1) + i2*t.Stride(2) + i3*t.Stride(3)
-					copy(raw[offset:], data[at:at+size])
-					at += size
+// blocks gives the offset of each block of a tensor in any layout.
+func blocks(t *ggml.Tensor) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for i3 := range t.Dim(3) {
+			for i2 := range t.Dim(2) {
+				for i1 := range t.Dim(1) {
+					for i0 := range t.Dim(0) / t.Type().BlockSize() {
+						if !yield(i0*t.Stride(0) + i1*t.Stride(1) + i2*t.Stride(2) + i3*t.Stride(3)) {
+							return
+						}
+					}
 				}
 			}
 		}
+	}
+}
+
+// writeInOrder writes the elements of a tensor in any layout.
+func writeInOrder(t *ggml.Tensor, data []byte) error {
+	size := t.Type().Size()
+	raw := make([]byte, t.NumBytes())
+	for offset := range blocks(t) {
+		copy(raw[offset:], data[:size])
+		data = data[size:]
 	}
 	return t.WriteBytes(raw, 0)
 }
@@ -39,15 +48,8 @@ func numbers(t *ggml.Tensor) ([]float32, error) {
 	}
 	if !t.Contiguous() {
 		packed := make([]byte, 0, t.NumElements()*t.Type().Size())
-		for i3 := range t.Dim(3) {
-			for i2 := range t.Dim(2) {
-				for i1 := range t.Dim(1) {
-					for i0 := range t.Dim(0) / t.Type().BlockSize() {
-						offset := i0*t.Stride(0) + i1*t.Stride(1) + i2*t.Stride(2) + i3*t.Stride(3)
-						packed = append(packed, raw[offset:offset+t.Type().Size()]...)
-					}
-				}
-			}
+		for offset := range blocks(t) {
+			packed = append(packed, raw[offset:offset+t.Type().Size()]...)
 		}
 		raw = packed
 	}
