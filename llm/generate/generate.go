@@ -105,7 +105,7 @@ func (g *generation) stream(ctx context.Context, s *model.Session, logits []floa
 		if err != nil || !more {
 			return err
 		}
-		logits, err = s.Decode(ctx, []int32{token})
+		err = s.DecodeInto(ctx, logits, []int32{token})
 		if errors.Is(err, model.ErrContextFull) {
 			return ErrCut
 		}

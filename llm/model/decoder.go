@@ -107,30 +107,25 @@ func (d *decoder) close() {
 	}
 }
 
-// extend computes tokens that follow start others in a lane, and returns the
+// extend computes tokens that follow start others in a lane, and writes the
 // logits of the last one, or of all. When it fails they are forgotten.
-func (d *decoder) extend(ctx context.Context, lane, start int, tokens []int32, all bool) ([]float32, error) {
+func (d *decoder) extend(ctx context.Context, lane, start int, tokens []int32, all bool, logits []float32) error {
 	if err := d.check(start, tokens); err != nil {
-		return nil, err
-	}
-	var logits []float32
-	if all {
-		logits = make([]float32, 0, len(tokens)*d.m.Vocab)
+		return err
 	}
 	pos := start
 	for chunk := range slices.Chunk(tokens, d.batch) {
-		part, err := d.pass(ctx, lane, []int{pos}, chunk, all)
-		if err != nil {
+		part := logits
+		if all {
+			part, logits = logits[:len(chunk)*d.m.Vocab], logits[len(chunk)*d.m.Vocab:]
+		}
+		if err := d.pass(ctx, lane, []int{pos}, chunk, all, part); err != nil {
 			d.cache.forget(lane, start)
-			return nil, err
+			return err
 		}
 		pos += len(chunk)
-		if all {
-			part = append(logits, part...)
-		}
-		logits = part
 	}
-	return logits, nil
+	return nil
 }
 
 func (d *decoder) check(start int, tokens []int32) error {
@@ -152,30 +147,30 @@ func (d *decoder) check(start int, tokens []int32) error {
 }
 
 // pass computes as many tokens in each lane from first on, which follow
-// starts[i] others there. It returns the logits of the last token of each
-// lane, or of all.
-func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, all bool) ([]float32, error) {
+// starts[i] others there. It writes the logits of the last token of each lane,
+// or of all.
+func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, all bool, logits []float32) error {
 	shape := graphShape{first: first, lanes: len(starts), tokens: len(tokens) / len(starts), all: all}
 	shape.span = d.cache.span(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {
 		if err := d.cache.zero(first+i, start, shape.span); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	g, err := d.graph(shape)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := d.engine.Allocate(g.Graph); err != nil {
-		return nil, err
+		return err
 	}
 	if err := g.write(tokens, starts); err != nil {
-		return nil, err
+		return err
 	}
 	if err := d.engine.Backend.Compute(ctx, g.Graph); err != nil {
-		return nil, err
+		return err
 	}
-	return ggml.Read[float32](g.logits)
+	return ggml.ReadInto(logits, g.logits)
 }
 
 // graphShape is what graphs differ in.

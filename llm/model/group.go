@@ -77,8 +77,8 @@ func (g *Group) Start(ctx context.Context, tokens []int32) (*Sequence, []float32
 		}
 	}
 	g.d.cache.forget(lane, known)
-	logits, err := g.d.extend(ctx, lane, known, tokens[known:], false)
-	if err != nil {
+	logits := make([]float32, g.d.m.Vocab)
+	if err := g.d.extend(ctx, lane, known, tokens[known:], false, logits); err != nil {
 		return nil, nil, err
 	}
 	s := &Sequence{group: g, tokens: slices.Clone(tokens)}
@@ -121,8 +121,8 @@ func (g *Group) Step(ctx context.Context, next []Next) ([][]float32, error) {
 		}
 		starts[lanes[i]], tokens[lanes[i]] = n.Sequence.Len(), n.Token
 	}
-	flat, err := g.d.pass(ctx, 0, starts, tokens, false)
-	if err != nil {
+	flat := make([]float32, len(next)*g.d.m.Vocab)
+	if err := g.d.pass(ctx, 0, starts, tokens, false, flat); err != nil {
 		for lane, start := range starts {
 			g.d.cache.forget(lane, start)
 		}

@@ -86,6 +86,15 @@ func (s *Session) Decode(ctx context.Context, tokens []int32) ([]float32, error)
 	return s.decode(ctx, tokens, false)
 }
 
+// DecodeInto is Decode into logits [vocab] of the caller's, to generate without
+// garbage.
+func (s *Session) DecodeInto(ctx context.Context, logits []float32, tokens []int32) error {
+	if len(logits) != s.d.m.Vocab {
+		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.d.m.Vocab, len(logits))
+	}
+	return s.extend(ctx, tokens, false, logits)
+}
+
 // DecodeAll is Decode with the logits of what follows each token, [len(tokens)][vocab].
 func (s *Session) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, error) {
 	flat, err := s.decode(ctx, tokens, true)
@@ -96,9 +105,24 @@ func (s *Session) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, e
 }
 
 func (s *Session) decode(ctx context.Context, tokens []int32, all bool) ([]float32, error) {
-	logits, err := s.d.extend(ctx, 0, s.pos, tokens, all)
+	if err := s.d.check(s.pos, tokens); err != nil {
+		return nil, err
+	}
+	n := 1
+	if all {
+		n = len(tokens)
+	}
+	logits := make([]float32, n*s.d.m.Vocab)
+	if err := s.extend(ctx, tokens, all, logits); err != nil {
+		return nil, err
+	}
+	return logits, nil
+}
+
+func (s *Session) extend(ctx context.Context, tokens []int32, all bool, logits []float32) error {
+	err := s.d.extend(ctx, 0, s.pos, tokens, all, logits)
 	if err == nil {
 		s.pos += len(tokens)
 	}
-	return logits, err
+	return err
 }

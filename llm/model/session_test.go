@@ -106,9 +106,11 @@ func TestSessionStepByStep(t *testing.T) {
 			exact := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
 			s := newSession(t, m, model.SessionOptions{CacheType: c.cache})
 			var steps []float32
+			logits := make([]float32, m.Vocab)
 			for i, token := range tokens {
 				require.Equal(t, i, s.Pos())
-				steps = append(steps, decode(t, s, token)...)
+				require.NoError(t, s.DecodeInto(context.Background(), logits, []int32{token}))
+				steps = append(steps, logits...)
 			}
 			require.LessOrEqual(t, refmath.NMSE(steps, exact), c.nmse)
 			batches := flat(t, newSession(t, m, model.SessionOptions{CacheType: c.cache, Batch: 100}), tokens)
@@ -195,6 +197,8 @@ func TestSessionErrors(t *testing.T) {
 	require.EqualError(t, err, "token 0 is -1; the vocabulary has 96")
 	_, err = s.DecodeAll(ctx, nil)
 	require.EqualError(t, err, "there are no tokens to decode")
+	err = s.DecodeInto(ctx, make([]float32, 95), []int32{1})
+	require.EqualError(t, err, "there are logits of 96 tokens to write; there is room for 95")
 	require.EqualError(t, s.Truncate(4), "a sequence of 3 tokens cannot be cut to 4")
 	require.EqualError(t, s.Truncate(-1), "a sequence of 3 tokens cannot be cut to -1")
 	require.Equal(t, 3, s.Pos())
