@@ -259,7 +259,7 @@ func (t *Tensor) eachBlock(f func(i, offset int64)) {
 // C: ggml_backend_tensor_set.
 func (t *Tensor) WriteBytes(p []byte, offset int64) error {
 	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
-		if bool(C.goggml_is_packed(C.ggml_backend_buffer_get_type(t.t.buffer))) {
+		if bool(C.goggml_lies_packed(t.t)) {
 			return t.pack(p, offset)
 		}
 		return C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))

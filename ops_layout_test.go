@@ -408,3 +408,19 @@ func TestWriteAndReadViews(t *testing.T) {
 		}
 	})
 }
+
+// A view that was made after its tensor got memory has none of its own.
+func TestWriteToLateView(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 2, 3)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	turned := c.Transpose(x)
+	require.NoError(t, turned.SetFloat32s([]float32{1, 2, 3, 4, 5, 6}))
+	require.NoError(t, turned.WriteBytes(make([]byte, 4), 4))
+	values, err := ggml.Read[float32](x)
+	require.NoError(t, err)
+	require.Equal(t, []float32{1, 0, 2, 5, 3, 6}, values)
+}

@@ -420,8 +420,7 @@ static bool goggml_misuses_packed(const struct ggml_tensor *node) {
 		if (source == NULL || (product && s == 0 && source->view_src == NULL)) {
 			continue;
 		}
-		ggml_backend_buffer_t buffer = source->view_src != NULL ? source->view_src->buffer : source->buffer;
-		if (buffer != NULL && goggml_is_packed(ggml_backend_buffer_get_type(buffer))) {
+		if (goggml_lies_packed(source)) {
 			return true;
 		}
 	}

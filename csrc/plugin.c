@@ -28,14 +28,15 @@ bool goggml_is_packed(ggml_backend_buffer_type_t type) {
 	return device != NULL && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU && !ggml_backend_buft_is_host(type);
 }
 
+bool goggml_lies_packed(const struct ggml_tensor *tensor) {
+	ggml_backend_buffer_t buffer = tensor->view_src != NULL ? tensor->view_src->buffer : tensor->buffer;
+	return buffer != NULL && goggml_is_packed(ggml_backend_buffer_get_type(buffer));
+}
+
 struct ggml_tensor *goggml_packed_operand(const struct ggml_tensor *node) {
 	for (int s = 0; s < GGML_MAX_SRC; s++) {
 		struct ggml_tensor *source = node->src[s];
-		if (source == NULL) {
-			continue;
-		}
-		ggml_backend_buffer_t buffer = source->view_src != NULL ? source->view_src->buffer : source->buffer;
-		if (buffer != NULL && goggml_is_packed(ggml_backend_buffer_get_type(buffer))) {
+		if (source != NULL && goggml_lies_packed(source)) {
 			return source;
 		}
 	}

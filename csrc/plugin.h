@@ -12,6 +12,8 @@ goggml_error goggml_unload(ggml_backend_reg_t reg);
 ggml_backend_buffer_type_t *goggml_extra_bufts(ggml_backend_dev_t device);
 // Tells whether the memory holds matrices in a layout of its own, in which the CPU multiplies and does nothing else.
 bool goggml_is_packed(ggml_backend_buffer_type_t type);
+// Tells whether the tensor lies in such memory.
+bool goggml_lies_packed(const struct ggml_tensor *tensor);
 // The operand of the node that lies in such memory, or NULL.
 struct ggml_tensor *goggml_packed_operand(const struct ggml_tensor *node);
 // The first node with such an operand from index *i on, and the index after it; NULL when there is none.
