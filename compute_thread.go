@@ -9,8 +9,15 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/testhook"
 )
+
+func init() {
+	testhook.Computed = func() time.Duration { return time.Duration(C.goggml_run_time()) }
+}
 
 // OpenMP keeps a team of workers for each system thread that ever computes, and
 // once they are more than the processors, they sleep at each step; but the Go

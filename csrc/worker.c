@@ -5,15 +5,34 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+
+static _Atomic int64_t goggml_spent;
+
+int64_t goggml_run_time(void) { return goggml_spent; }
+
+static int64_t goggml_now(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static goggml_int goggml_run_timed(goggml_job job) {
+	int64_t start = goggml_now();
+	goggml_int result = job.run(job.a, job.b);
+	goggml_spent += goggml_now() - start;
+	return result;
+}
 
 goggml_int goggml_run(goggml_job job) {
 	if (!job.keep_thread) {
-		return job.run(job.a, job.b);
+		return goggml_run_timed(job);
 	}
 	goggml_thread thread = goggml_thread_save();
-	goggml_int result = job.run(job.a, job.b);
+	goggml_int result = goggml_run_timed(job);
 	goggml_thread_restore(&thread);
 	return result;
 }

@@ -13,6 +13,8 @@ typedef struct {
 } goggml_job;
 
 goggml_int goggml_run(goggml_job job);
+// The time of all jobs so far, ns.
+int64_t goggml_run_time(void);
 
 typedef struct goggml_worker goggml_worker;
 

@@ -232,8 +232,12 @@ func (s *Sampler) filter() {
 
 // topP keeps the first whose probabilities sum up to p.
 func (s *Sampler) topP(p float64) {
-	slices.SortFunc(s.list, before)
 	s.softmax(1)
+	// Those below this part have together less than what is left out, and need
+	// not be sorted.
+	least := (1 - p) / float64(len(s.list))
+	s.list = slices.DeleteFunc(s.list, func(c candidate) bool { return c.p < least })
+	slices.SortFunc(s.list, before)
 	sum := 0.0
 	for i, c := range s.list {
 		if sum += c.p; sum >= p {

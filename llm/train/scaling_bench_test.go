@@ -35,17 +35,26 @@ type scalingRun struct {
 }
 
 // trainSteps measures the time of a step, the median of those it does.
-var trainSteps = testutil.NewJob("trainSteps", func(r scalingRun) (time.Duration, error) {
+var trainSteps = testutil.NewJob("trainSteps", func(r scalingRun) (took time.Duration, err error) {
+	err = r.train(func(step func() error) error {
+		took, err = r.measure(step)
+		return err
+	})
+	return took, err
+})
+
+// train gives f the step of a trainer.
+func (r scalingRun) train(f func(step func() error) error) error {
 	m, err := model.Load(r.Model, model.LoadOptions{NoMmap: r.Full})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer m.Close()
 	params, deltas := allWeights(m), model.Deltas(nil)
 	if !r.Full {
 		a, err := lora.New(m, lora.Options{Rank: r.Rank, Alpha: 16, Init: lora.InitKaiming})
 		if err != nil {
-			return 0, err
+			return err
 		}
 		defer a.Close()
 		params, deltas = allMatrices(a), a.Deltas(1)
@@ -55,14 +64,14 @@ var trainSteps = testutil.NewJob("trainSteps", func(r scalingRun) (time.Duration
 		Batch: r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, Products: r.Products,
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer t.Close()
-	return r.measure(func() error {
+	return f(func() error {
 		_, err := t.Step(context.Background())
 		return err
 	})
-})
+}
 
 // longStep is the length of a first step that counts too: warming up is little
 // of it.

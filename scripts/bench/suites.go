@@ -43,10 +43,11 @@ var pages = []page{
 			{"training", "llm/train", "^Benchmark(Ceiling|Autograd|Step)$", 6 * time.Minute, time.Minute},
 			{"scaling", "llm/train", "^BenchmarkScaling$", 4 * time.Minute, 2 * time.Minute},
 			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
+			{"overhead", "llm/train", "^BenchmarkOverhead$", 40 * time.Second, 20 * time.Second},
 			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", time.Minute, 30 * time.Second},
-			{"generation", "llm/generate", "^Benchmark(Stock|LlamaBench)", 8 * time.Minute, 4 * time.Minute},
+			{"generation", "llm/generate", "^Benchmark(Stock|LlamaBench|Overhead)", 8 * time.Minute, 4 * time.Minute},
 		},
-		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, bindingSection},
+		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, overheadSection, bindingSection},
 	},
 	{
 		name: "peft", file: "peft.md", title: "Beside PyTorch and PEFT",
@@ -70,6 +71,22 @@ var (
 					{head: "time × C's", unit: "×C", format: "%.2f"},
 					{head: "time × memcpy's", unit: "×memcpy", format: "%.2f"},
 					{head: "allocations a node", unit: "allocs/node", format: "%.2f"},
+				},
+			},
+		},
+	}
+
+	overheadSection = section{
+		title: "The time that is not the graph's",
+		text: "Of a training step: choosing samples, filling the inputs, the checks before each computation, reading the losses. Of a token " +
+			"that is generated: the same, and drawing it from the 40 most likely ones, of which those that together have a probability of 0.95. " +
+			"The rest is spent in ggml, computing the graph; the overhead is relative to that.",
+		views: []view{
+			table{
+				from: []string{"Overhead"}, rows: []key{{"of", "of"}, {"model", "model"}, {"base", "weights"}},
+				columns: []column{
+					{head: "tokens/s", unit: "tok/s", format: "%.1f"},
+					{head: "overhead, %", unit: "overhead-%", format: "%.2f"},
 				},
 			},
 		},

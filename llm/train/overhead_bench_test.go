@@ -1,0 +1,52 @@
+package train_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// The part of a training step that is not the computation of its graph.
+func BenchmarkOverhead(b *testing.B) {
+	for _, c := range []struct {
+		config model.Config
+		base   ggml.Type
+		run    scalingRun
+	}{
+		{benchmodel.Small(), ggml.Q8_0, scalingRun{Context: 256, Batch: 2}},
+		{benchmodel.Large(), ggml.Q4_K, scalingRun{Context: 512, Batch: 1}},
+	} {
+		b.Run("of=training/model="+c.config.Name+"/base="+c.base.String(), func(b *testing.B) {
+			path, err := benchmodel.File(benchFolder, c.config.Name, c.config, c.base)
+			require.NoError(b, err)
+			r := c.run
+			r.Model, r.Rank, r.Threads, r.Products = path, 8, runtime.NumCPU(), fastProducts()
+			require.NoError(b, r.train(func(step func() error) error {
+				if err := step(); err != nil { // the first prepares
+					return err
+				}
+				steps, computed := 0, testhook.Computed()
+				start := time.Now()
+				for b.Loop() {
+					if err := step(); err != nil {
+						return err
+					}
+					steps++
+				}
+				took := time.Since(start)
+				computed = testhook.Computed() - computed
+				b.ReportMetric(float64(steps*r.Context*r.Batch)/took.Seconds(), "tok/s")
+				b.ReportMetric(100*(took-computed).Seconds()/computed.Seconds(), "overhead-%")
+				b.ReportMetric(0, "ns/op")
+				return nil
+			}))
+		})
+	}
+}
