@@ -349,8 +349,8 @@ func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *
 
 // ConvTranspose2D spreads each element of data by a kernel, and adds up:
 //
-//	kernel [kw, kh, out, channels], data [w, h, channels]
-//	→ [(w−1)·stride + kw, (h−1)·stride + kh, out]
+//	kernel [kw, kh, out, channels], data [w, h, channels, batch]
+//	→ [(w−1)·stride + kw, (h−1)·stride + kh, out, batch]
 //
 // kernel is F32 or F16, data F32 and rounded to the kernel's type; both are
 // contiguous. It has no backward. C: ggml_conv_transpose_2d_p0.
@@ -360,7 +360,6 @@ func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.channels(kernel, 3, data, 2)
 	if op.arena != nil {
-		op.require(data.ne[3] == 1, "data has %d batches; there can be only one", data.ne[3])
 		row, rows := (data.ne[0]-1)*int64(stride)+kernel.ne[0], (data.ne[1]-1)*int64(stride)+kernel.ne[1]
 		op.require(row < math.MaxInt32 && rows < math.MaxInt32 && row*rows < math.MaxInt32, "the result is too large")
 	}

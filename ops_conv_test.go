@@ -177,7 +177,7 @@ func convolutionCases() []opCase {
 			args: func(d *draw) []arg {
 				stride = d.size(3)
 				c := d.size(5)
-				return []arg{d.normal(d.size(4), d.size(4), d.size(3), c), d.f32(d.size(5), d.size(5), c)}
+				return []arg{d.normal(d.size(4), d.size(4), d.size(3), c), d.f32(d.size(5), d.size(5), c, d.size(3))}
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ConvTranspose2D(x[0], x[1], int(stride)) },
 			want:  func(x refs) refmath.Tensor { return refmath.ConvTranspose2D(x[0], x[1], stride, stride) },

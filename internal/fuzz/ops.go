@@ -445,7 +445,7 @@ func convolutions() {
 	family(depthwise(f32), "ConvDepthwise2DDirect")
 	family(func(p *program) []any {
 		channels := p.size(3)
-		return list{p.dense(f16, p.size(4), p.size(4), p.size(3), channels), p.dense(f32, p.size(8), p.size(6), channels), int(p.size(3))}
+		return list{p.dense(f16, p.size(4), p.size(4), p.size(3), channels), p.dense(f32, p.size(8), p.size(6), channels, p.size(3)), int(p.size(3))}
 	}, "ConvTranspose2D")
 	family(func(p *program) []any {
 		channels := p.size(3)

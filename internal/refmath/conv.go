@@ -86,18 +86,18 @@ func ConvDepthwise2D(kernel, data Tensor, s0, s1 Slide) Tensor {
 	})
 }
 
-// ConvTranspose2D spreads data [w, h, c] by a kernel [kw, kh, out, c] in steps
-// of stride0 and stride1.
+// ConvTranspose2D spreads data [w, h, c, batch] by a kernel [kw, kh, out, c] in
+// steps of stride0 and stride1.
 func ConvTranspose2D(kernel, data Tensor, stride0, stride1 int64) Tensor {
-	out := New((data.Ne[0]-1)*stride0+kernel.Ne[0], (data.Ne[1]-1)*stride1+kernel.Ne[1], kernel.Ne[2])
-	eachRow(data.Ne, func(y, c, _ int64) {
-		for x, v := range data.row(y, c, 0) {
+	out := New((data.Ne[0]-1)*stride0+kernel.Ne[0], (data.Ne[1]-1)*stride1+kernel.Ne[1], kernel.Ne[2], data.Ne[3])
+	eachRow(data.Ne, func(y, c, b int64) {
+		for x, v := range data.row(y, c, b) {
 			eachRow(kernel.Ne, func(ky, o, kc int64) {
 				if kc != c {
 					return
 				}
 				for kx, k := range kernel.row(ky, o, c) {
-					out.Data[out.index(int64(x)*stride0+int64(kx), y*stride1+ky, o, 0)] += v * k
+					out.Data[out.index(int64(x)*stride0+int64(kx), y*stride1+ky, o, b)] += v * k
 				}
 			})
 		}
