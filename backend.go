@@ -164,11 +164,11 @@ func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	}
 	defer unpin()
 	return g.compute(ctx, op, []*Backend{b}, func() C.goggml_int {
-		return run([]*Backend{b}, C.goggml_backend_compute, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
+		return runOn([]*Backend{b}, C.goggml_backend_compute, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
 	})
 }
 
-// compute runs f, which uses the backends through run, alone and until ctx is
+// compute runs f, which uses the backends through runOn, alone and until ctx is
 // cancelled.
 func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f func() C.goggml_int) error {
 	if ctx == nil {

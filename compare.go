@@ -153,7 +153,7 @@ func CompareBackends(ctx context.Context, first, second *Backend, g *Graph, f fu
 		pinner.Pin(&list[0])
 	}
 	err = g.compute(ctx, op, both, func() C.goggml_int {
-		r := run(both, C.goggml_compare, unsafe.Pointer(what), unsafe.Pointer(g.g))
+		r := runOn(both, C.goggml_compare, unsafe.Pointer(what), unsafe.Pointer(g.g))
 		if r.error != nil {
 			return r
 		}

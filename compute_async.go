@@ -25,7 +25,7 @@ func (b *Backend) ComputeAsync(ctx context.Context, g *Graph) error {
 	}
 	defer g.busy.Unlock() // the device has its own notes of the graph
 	return g.begin(ctx, op, []*Backend{b}, release, func() C.goggml_int {
-		return run([]*Backend{b}, C.goggml_backend_compute_async, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
+		return runOn([]*Backend{b}, C.goggml_backend_compute_async, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
 	})
 }
 
@@ -75,7 +75,7 @@ func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 		return s.eval(g, func() error {
 			return g.begin(ctx, op, s.backends, unpin, func() C.goggml_int {
 				return s.sources.with(func() C.goggml_int {
-					return run(s.backends, C.goggml_sched_compute_async, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
+					return runOn(s.backends, C.goggml_sched_compute_async, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
 				})
 			})
 		})

@@ -1,6 +1,5 @@
 package ggml
 
-// #include <stdlib.h>
 // #include "csrc/goggml.h"
 import "C"
 
@@ -22,7 +21,7 @@ func init() {
 // OpenMP keeps a team of workers for each system thread that ever computes, and
 // once they are more than the processors, they sleep at each step; but the Go
 // runtime calls from whichever thread it has at hand. And as long as a thread of
-// Go's computes, the runtime looks after it many thousand times a second, and
+// Go's computes, the runtime looks after it up to 50,000 times a second, and
 // disturbs the others. So what takes a team runs on system threads of the
 // binding: on one for all backends, unless several compute at once.
 
@@ -122,8 +121,8 @@ func runOnThread(job C.goggml_job) C.goggml_int {
 	return t.run(job)
 }
 
-// run runs a C function that computes on the backends, which are locked.
-func run(backends []*Backend, f unsafe.Pointer, a, b unsafe.Pointer) C.goggml_int {
+// runOn runs a C function that computes on the backends, which are locked.
+func runOn(backends []*Backend, f, a, b unsafe.Pointer) C.goggml_int {
 	job := C.goggml_job{
 		run: C.goggml_function(f), a: a, b: b,
 		// The calling thread is one of the pool.

@@ -581,7 +581,7 @@ func (o *Optimizer) eval(op string, result C.ggml_opt_result_t) error {
 		return during(o.graph.faultError(c, nil), op)
 	}
 	r := func() C.goggml_int {
-		return run(o.backends, C.goggml_opt_eval, unsafe.Pointer(o.o), unsafe.Pointer(result))
+		return runOn(o.backends, C.goggml_opt_eval, unsafe.Pointer(o.o), unsafe.Pointer(result))
 	}
 	if err := o.graph.compute(context.Background(), op, o.backends, r); err != nil {
 		o.fault = err

@@ -86,7 +86,7 @@ func (p *GraphPlan) Compute(ctx context.Context) error {
 		if stale = p.stale(); stale != nil {
 			return C.goggml_int{value: C.GGML_STATUS_SUCCESS}
 		}
-		return run([]*Backend{p.backend}, C.goggml_plan_compute, unsafe.Pointer(p.backend.b), unsafe.Pointer(p.p))
+		return runOn([]*Backend{p.backend}, C.goggml_plan_compute, unsafe.Pointer(p.backend.b), unsafe.Pointer(p.p))
 	})
 	if stale != nil {
 		return p.graph.errorf(op, nil, "%v; make another plan", stale)

@@ -596,7 +596,7 @@ func (s *Scheduler) compute(ctx context.Context, op string, g *Graph, prepare fu
 		return s.eval(g, func() error {
 			return g.compute(ctx, op, s.backends, func() C.goggml_int {
 				return s.sources.with(func() C.goggml_int {
-					return run(s.backends, C.goggml_sched_compute, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
+					return runOn(s.backends, C.goggml_sched_compute, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
 				})
 			})
 		})
