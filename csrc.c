@@ -20,6 +20,7 @@
 #include "csrc/onednn.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
+#include "csrc/softmax.c"
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"
 #include "csrc/threads.c"

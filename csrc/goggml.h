@@ -19,6 +19,7 @@
 #include "opt.h"
 #include "tiled.h"
 #include "lowrank.h"
+#include "softmax.h"
 #include "custom.h"
 #include "callbacks.h"
 #include "threads.h"

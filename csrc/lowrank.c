@@ -2,17 +2,13 @@
 
 #include "lowrank.h"
 #include "tiled.h"
+#include "vector.h"
 
 // Outputs that a thread computes at a time: their part of b stays in its cache.
 // No matter how many threads there are, or the sums would differ in the last bit.
 enum { LOW_RANK_BLOCK = 256 };
 
-// The loop of a fixed length becomes vector instructions; where the C library
-// can choose between functions at start, of the width that the processor has.
-#if defined(__x86_64__) && defined(__GLIBC__)
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-static void goggml_add_scaled(float *restrict y, const float *restrict x, float factor, int64_t n) {
+GOGGML_CLONES static void goggml_add_scaled(float *restrict y, const float *restrict x, float factor, int64_t n) {
 	enum { STEP = 64 };
 	for (; n >= STEP; n -= STEP, y += STEP, x += STEP) {
 		for (int i = 0; i < STEP; i++) {

@@ -2,6 +2,7 @@
 
 #include "tiled.h"
 #include "threads.h"
+#include "vector.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static ggml_to_float_t goggml_to_float(enum ggml_type type) {
 // Rounds to BF16, to even. A NaN stays one unless its payload is all ones,
 // which no arithmetic makes. The inner loop has a fixed length so that compilers
 // turn it into vector instructions.
-static void goggml_round(const float *from, uint16_t *to, int64_t n) {
+GOGGML_CLONES static void goggml_round(const float *from, uint16_t *to, int64_t n) {
 	enum { STEP = 64 };
 	uint32_t bits[STEP];
 	for (; n >= STEP; n -= STEP, from += STEP, to += STEP) {

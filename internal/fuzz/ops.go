@@ -343,6 +343,9 @@ func attentionOps() {
 		return list{a, m, scalar(p), bias(p, m)}
 	}, "SoftMaxExt SoftMaxExtInPlace")
 	family(func(p *program) []any {
+		return list{p.anyDense(f32), scalar(p), int(p.size(80)) - 1}
+	}, "CausalSoftMaxInPlace")
+	family(func(p *program) []any {
 		a := p.anyDense(f32)
 		m := mask(p, a)
 		return list{a, m, p.dense(f32, a.Dim(2)), scalar(p), bias(p, m)}

@@ -83,7 +83,7 @@ func (p *Pass) newBlock(c *ggml.Context, s span, q, k, v *ggml.Tensor) block {
 	scores := c.TiledMulMat(b.k, b.q)
 	shape := scores.Shape()
 	scores = c.Reshape(scores, s.to, s.to-s.from, heads, q.Dim(3))
-	scores = c.SoftMaxExtInPlace(c.DiagMaskInfInPlace(scores, int(s.from)), nil, p.m.attentionScale(), 0)
+	scores = c.CausalSoftMaxInPlace(scores, p.m.attentionScale(), int(s.from))
 	b.weights = c.Reshape(scores, shape...)
 	return b
 }

@@ -1,0 +1,112 @@
+//go:build ignore
+
+#include "softmax.h"
+#include "blas.h"
+#include "vector.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SOFTMAX_STEP = 32 }; // elements at a time, in sums of their own
+
+// e^x for x ≤ 0: 2^n by the bits of a float, times 2^f for |f| ≤ 1/2 by a polynomial. What would be below 2^-126 is
+// that; a NaN stays one.
+static inline float goggml_exp(float x) {
+	float z = x * 1.44269504f;
+	z = z < -126.0f ? -126.0f : z;
+	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // whose lowest bits are the nearest integer
+	float f = z - (power.f - 12582912.0f);
+	power.bits = (power.bits + 127) << 23;
+	float p = 1.5403530e-4f;
+	p = p * f + 1.3333558e-3f;
+	p = p * f + 9.6181291e-3f;
+	p = p * f + 5.5504109e-2f;
+	p = p * f + 2.4022651e-1f;
+	p = p * f + 6.9314718e-1f;
+	p = p * f + 1.0f;
+	return p * power.f;
+}
+
+// The softmax of scale · x for n elements, and -Inf behind them up to a multiple of SOFTMAX_STEP.
+GOGGML_CLONES static void goggml_soft_max_row(float *restrict x, int64_t n, float scale) {
+	float top[SOFTMAX_STEP], sum[SOFTMAX_STEP] = {0};
+	for (int i = 0; i < SOFTMAX_STEP; i++) {
+		top[i] = -INFINITY;
+	}
+	for (int64_t j = 0; j < n; j += SOFTMAX_STEP) {
+		for (int i = 0; i < SOFTMAX_STEP; i++) {
+			top[i] = x[j + i] > top[i] ? x[j + i] : top[i];
+		}
+	}
+	float max = -INFINITY;
+	for (int i = 0; i < SOFTMAX_STEP; i++) {
+		max = top[i] > max ? top[i] : max;
+	}
+	for (int64_t j = 0; j < n; j += SOFTMAX_STEP) {
+		for (int i = 0; i < SOFTMAX_STEP; i++) {
+			x[j + i] = goggml_exp((x[j + i] - max) * scale);
+		}
+		for (int i = 0; i < SOFTMAX_STEP; i++) {
+			sum[i] += x[j + i];
+		}
+	}
+	double total = 0;
+	for (int i = 0; i < SOFTMAX_STEP; i++) {
+		total += sum[i];
+	}
+	float factor = (float)(1 / total);
+	for (int64_t j = 0; j < n; j += SOFTMAX_STEP) {
+		for (int i = 0; i < SOFTMAX_STEP; i++) {
+			x[j + i] *= factor;
+		}
+	}
+}
+
+// The same for any n elements of a row of room elements; the others become zeros.
+static void goggml_soft_max_head(float *row, int64_t n, int64_t room, float scale) {
+	int64_t padded = (n + SOFTMAX_STEP - 1) / SOFTMAX_STEP * SOFTMAX_STEP;
+	float *x = row;
+	if (padded > room) {
+		x = goggml_scratch(GOGGML_ROW, padded * sizeof *x);
+		memcpy(x, row, n * sizeof *x);
+	}
+	for (int64_t i = n; i < padded; i++) {
+		x[i] = -INFINITY;
+	}
+	goggml_soft_max_row(x, n, scale);
+	if (x != row) {
+		memcpy(row, x, n * sizeof *x);
+	}
+	memset(row + n, 0, (room - n) * sizeof *row);
+}
+
+struct goggml_causal {
+	float scale;
+	int32_t first;
+};
+
+// Of the parameters of an op, the first are the library's for custom ones.
+enum { CAUSAL_PARAMS = 8 };
+
+static void goggml_causal_soft_max(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	struct goggml_causal c;
+	memcpy(&c, dst->op_params + CAUSAL_PARAMS, sizeof c);
+	int64_t rows = ggml_nrows(dst);
+	for (int64_t r = rows * worker / workers; r < rows * (worker + 1) / workers; r++) {
+		int64_t n = c.first + r % dst->ne[1] + 1;
+		goggml_soft_max_head((float *)dst->data + r * dst->ne[0], n < dst->ne[0] ? n : dst->ne[0], dst->ne[0], c.scale);
+	}
+}
+
+static struct ggml_tensor *goggml_make_causal(goggml_arena *arena, struct ggml_tensor *a, struct goggml_causal c) {
+	struct ggml_tensor *t = ggml_custom_inplace(goggml_arena_room(arena, GOGGML_OP_ROOM), a, NULL, 0,
+		goggml_causal_soft_max, GGML_N_TASKS_MAX, NULL);
+	memcpy(t->op_params + CAUSAL_PARAMS, &c, sizeof c);
+	return t;
+}
+
+goggml_tensor goggml_op_causal_soft_max(goggml_a arena, goggml_t a, float scale, int32_t first) {
+	if (arena == NULL) { return (goggml_tensor){0}; }
+	GUARDED(goggml_tensor, goggml_make_causal(arena, a, (struct goggml_causal){scale, first}))
+}
