@@ -368,9 +368,13 @@ func (c *Context) NewTensor(t Type, shape ...int64) *Tensor {
 }
 
 // NewTensorLike makes a tensor of the type and shape of another, without gaps.
-// C: ggml_dup_tensor.
+// The shape is one that [Context.NewTensor] takes: that of a transposed tensor
+// of a quantised type may not be. C: ggml_dup_tensor.
 func (c *Context) NewTensorLike(t *Tensor) *Tensor {
 	op := c.begin("dup_tensor", t)
+	if op.arena != nil {
+		op.checkShape(t.typ, t.ne[:])
+	}
 	return op.done(C.goggml_op_dup_tensor(op.arena, t.ptr()))
 }
 

@@ -75,6 +75,7 @@ func TestMoreOpErrors(t *testing.T) {
 		{func(m *misuse) { m.c.SoftMaxSinks(m.a, nil, nil, 1, 0) }, "soft_max_add_sinks(a f32[4, 3]): sinks is nil; use the op without it"},
 		{func(m *misuse) { m.c.SoftMaxSinks(m.a, nil, vector(m, 2), 1, 0) }, "soft_max_add_sinks(a f32[4, 3], v f32[2]): sinks must have an entry for each of the 1 heads"},
 		{func(m *misuse) { m.c.SubInPlace(m.a, m.b) }, "sub_inplace(a f32[4, 3], b f32[5, 2]): dimension 0: 4 is no multiple of 5, so the second operand cannot be repeated to the shape of the first"},
+		{func(m *misuse) { m.c.NewTensorLike(m.c.Transpose(m.q)) }, "dup_tensor(q (transposed) q8_0[2, 32]): ne0 is 2; a row of q8_0 is a multiple of 32 elements"},
 		{func(m *misuse) { m.c.ScaleInPlace(m.c.Transpose(m.a), 2) }, "scale_inplace(a (transposed) f32[3, 4]): a must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.ClampInPlace(m.a, 1, 0) }, "clamp_inplace(a f32[4, 3]): the low limit 1 is above the high limit 0"},
 		{func(m *misuse) { m.c.ConvTranspose2D(m.c.NewTensor(ggml.F16, 2, 2, 1, 1).SetName("h"), m.a, big) }, "conv_transpose_2d_p0(h f16[2, 2], a f32[4, 3]): the stride is 2147483647; it must be 1 to 1048576"},
