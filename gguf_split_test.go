@@ -307,6 +307,7 @@ func TestGGUFEdit(t *testing.T) {
 		`tensor "odd" has rows of 3 elements; rows of q8_0`:       g.SetTensorData("odd", ggml.Q8_0, write),
 		`tensor "odd" has the unknown type 5`:                     g.SetTensorData("odd", 5, write),
 		`tensor "odd": there is no function that writes its data`: g.SetTensorData("odd", ggml.F32, nil),
+		`tensor "new": there is no function that writes its data`: g.AddTensorFrom(ggml.GGUFTensor{Name: "new", Type: ggml.I8, Shape: []int64{1}}, nil),
 		`m.gguf: has no tensor "x"`:                               g.CopyTensor(g, "x"),
 		`m.gguf: has a tensor "odd" already`:                      g.CopyTensor(g, "odd"),
 	} {

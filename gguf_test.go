@@ -534,7 +534,7 @@ func TestGGUFClosed(t *testing.T) {
 	require.ErrorIs(t, g.Remove("a"), ggml.ErrClosed)
 	require.ErrorIs(t, g.CopyKeys(newGGUF(t)), ggml.ErrClosed)
 	require.ErrorIs(t, newGGUF(t).CopyKeys(g), ggml.ErrClosed)
-	require.ErrorIs(t, g.AddTensorFrom(ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{1}}, nil), ggml.ErrClosed)
+	require.ErrorIs(t, g.AddTensorFrom(ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{1}}, func(io.Writer) error { return nil }), ggml.ErrClosed)
 	require.ErrorIs(t, g.WriteFile(filepath.Join(t.TempDir(), "x")), ggml.ErrClosed)
 	_, err = g.WriteTo(io.Discard)
 	require.ErrorIs(t, err, ggml.ErrClosed)

@@ -61,6 +61,9 @@ func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) err
 	if info.Name == "" || len(info.Name) > maxGGUFName || hasNUL(info.Name) {
 		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: a name has 1 to %d bytes, without a NUL; call SetName", info.Name, maxGGUFName)}
 	}
+	if write == nil {
+		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: there is no function that writes its data", info.Name)}
+	}
 	return g.add(info, ggufData{write: write})
 }
 

@@ -274,7 +274,7 @@ func (p *program) ids(n int64, t ggml.Type, ne ...int64) *ggml.Tensor {
 		}
 	}
 	count := int(x.NumElements())
-	distinct := p.Perm(int(min(n, 1<<16)))
+	distinct := p.Perm(int(min(max(1, n), 1<<16))) // 0 rows are those of a tensor that was refused
 	for i := range count {
 		write(i, int64(distinct[i%len(distinct)]))
 	}
