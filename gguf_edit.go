@@ -54,8 +54,8 @@ func EditGGUF(path string, edit func(g *GGUF) error) error {
 // [GGUF.AddTensorFrom]. The tensor keeps its place among the others, its name
 // and its shape. C: gguf_set_tensor_type, gguf_set_tensor_data.
 func (g *GGUF) SetTensorData(name string, t Type, write func(w io.Writer) error) error {
-	if write == nil {
-		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: there is no function that writes its data", name)}
+	if err := g.checkWriter(name, write); err != nil {
+		return err
 	}
 	return g.with(func(ctx *C.struct_gguf_context) error {
 		id := ggufFindTensor(ctx, name)

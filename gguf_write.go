@@ -61,10 +61,17 @@ func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) err
 	if info.Name == "" || len(info.Name) > maxGGUFName || hasNUL(info.Name) {
 		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: a name has 1 to %d bytes, without a NUL; call SetName", info.Name, maxGGUFName)}
 	}
-	if write == nil {
-		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: there is no function that writes its data", info.Name)}
+	if err := g.checkWriter(info.Name, write); err != nil {
+		return err
 	}
 	return g.add(info, ggufData{write: write})
+}
+
+func (g *GGUF) checkWriter(name string, write func(w io.Writer) error) error {
+	if write == nil {
+		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: there is no function that writes its data", name)}
+	}
+	return nil
 }
 
 // add appends a tensor; info has been checked.

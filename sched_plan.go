@@ -60,17 +60,18 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.h.acquire(); err != nil { // it has been closed meanwhile
+		return nil, err
+	}
+	defer s.h.release()
 	bytes := make([]int64, len(sizes))
 	seen := map[BufferType]bool{}
 	for i, b := range s.backends {
-		memory := s.BufferType(b)
-		if memory == nil { // it has been closed meanwhile
-			return nil, s.h.acquire()
-		}
-		if !seen[*memory] {
+		memory := BufferType{C.ggml_backend_sched_get_buffer_type(s.s, b.b)}
+		if !seen[memory] {
 			bytes[i] = int64(sizes[i])
 		}
-		seen[*memory] = true
+		seen[memory] = true
 	}
 	return bytes, nil
 }

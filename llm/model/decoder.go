@@ -107,12 +107,10 @@ func (d *decoder) close() {
 	}
 }
 
-// extend computes tokens that follow start others in a lane, and writes the
-// logits of the last one, or of all. When it fails they are forgotten.
+// extend computes tokens that follow start others in a lane, and have been
+// checked, and writes the logits of the last one, or of all. When it fails they
+// are forgotten.
 func (d *decoder) extend(ctx context.Context, lane, start int, tokens []int32, all bool, logits []float32) error {
-	if err := d.check(start, tokens); err != nil {
-		return err
-	}
 	pos := start
 	for chunk := range slices.Chunk(tokens, d.batch) {
 		part := logits

@@ -92,6 +92,9 @@ func (s *Session) DecodeInto(ctx context.Context, logits []float32, tokens []int
 	if len(logits) != s.d.m.Vocab {
 		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.d.m.Vocab, len(logits))
 	}
+	if err := s.d.check(s.pos, tokens); err != nil {
+		return err
+	}
 	return s.extend(ctx, tokens, false, logits)
 }
 

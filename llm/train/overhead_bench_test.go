@@ -3,13 +3,12 @@ package train_test
 import (
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
-	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -32,19 +31,7 @@ func BenchmarkOverhead(b *testing.B) {
 				if err := step(); err != nil { // the first prepares
 					return err
 				}
-				steps, computed := 0, testhook.Computed()
-				start := time.Now()
-				for b.Loop() {
-					if err := step(); err != nil {
-						return err
-					}
-					steps++
-				}
-				took := time.Since(start)
-				computed = testhook.Computed() - computed
-				b.ReportMetric(float64(steps*r.Context*r.Batch)/took.Seconds(), "tok/s")
-				b.ReportMetric(100*(took-computed).Seconds()/computed.Seconds(), "overhead-%")
-				b.ReportMetric(0, "ns/op")
+				testutil.Overhead(b, r.Context*r.Batch, step)
 				return nil
 			}))
 		})
