@@ -53,7 +53,7 @@ func (m *Model) newDecoder(lanes int, o SessionOptions) (*decoder, error) {
 		d.close()
 		return nil, err
 	}
-	if d.engine.Backend.Device().Type() == ggml.CPU {
+	if d.onCPU() {
 		if d.adapted, err = m.adapt(o.Deltas); err != nil {
 			d.close()
 			return nil, err
@@ -65,6 +65,8 @@ func (m *Model) newDecoder(lanes int, o SessionOptions) (*decoder, error) {
 	}
 	return d, nil
 }
+
+func (d *decoder) onCPU() bool { return d.engine.Backend.Device().Type() == ggml.CPU }
 
 // checkDeltas demands that adapters fit to the model.
 func (m *Model) checkDeltas(deltas Deltas) error {
@@ -223,7 +225,10 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 		rows: c.NewTensor(ggml.I64, n).SetName("rows").SetInput(),
 		mask: c.NewTensor(ggml.F16, span, int64(shape.tokens), 1, lanes).SetName("mask").SetInput(),
 	}
-	p := &Pass{m: d.m, deltas: d.deltas, length: n, batch: 1, positions: g.positions, attention: g.attention, adapted: d.adapted, thin: map[string]*ggml.Tensor{}}
+	p := &Pass{
+		m: d.m, deltas: d.deltas, length: n, batch: 1, positions: g.positions, attention: g.attention,
+		tiles: d.onCPU() && ggml.TiledLibrary() != "", adapted: d.adapted, thin: map[string]*ggml.Tensor{},
+	}
 	if !shape.all && shape.lanes == 1 {
 		p.keep = 1
 	}

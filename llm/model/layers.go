@@ -20,8 +20,8 @@ type Delta struct {
 type Deltas map[string][]Delta
 
 // product returns w·x, plus the products of further pairs. In training it is
-// exact to the type of x; in generation the CPU rounds x to suit the type of w,
-// which is faster and what llama.cpp does.
+// exact to the type of x; in generation the device rounds x to suit the type of
+// w, as in llama.cpp, unless tiles are faster and lose no digits.
 func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	var sum *ggml.Tensor
 	add := func(y *ggml.Tensor) {
@@ -30,7 +30,7 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 		}
 		sum = y
 	}
-	if p.exact {
+	if p.tiled(pairs[0], pairs[1]) {
 		for q := range slices.Chunk(pairs, 2*ggml.MaxTiledPairs) {
 			add(t.c.TiledMulMat(q[0], q[1], q[2:]...))
 		}
@@ -40,6 +40,16 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 		add(t.c.MulMat(q[0], q[1]))
 	}
 	return sum
+}
+
+// manyTokens is from how many tokens on a tiled product with a matrix of floats
+// is faster than the device's own.
+const manyTokens = 12
+
+// tiled tells whether w·x is computed tile by tile. In generation quantised
+// matrices are not: their logits then are those of llama.cpp, which rounds x.
+func (p *Pass) tiled(w, x *ggml.Tensor) bool {
+	return p.exact || p.tiles && x.Dim(1) >= manyTokens && !w.Type().Quantized() && !p.m.packed.has(w)
 }
 
 // matrix is the matrix of a product: in generation the packed one, if the model
@@ -68,7 +78,7 @@ func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	w := p.matrix(name)
 	c := t.c
 	if p.adapted != nil {
-		return &Var{T: p.addAdapted(t, name, p.addBias(t, name, c.MulMat(w, x.T)), x.T)}
+		return &Var{T: p.addAdapted(t, name, p.addBias(t, name, p.product(t, w, p.operand(t, w, x))), x.T)}
 	}
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}

@@ -23,6 +23,9 @@ func (p *packed) matrix(name string) *ggml.Tensor {
 	return p.weights[name]
 }
 
+// has tells whether w is a packed matrix.
+func (p *packed) has(w *ggml.Tensor) bool { return p.matrix(w.Name()) == w }
+
 // repack reads each matrix of the file into the first of the device's layouts
 // that takes it.
 func (m *Model) repack(d *ggml.Device) error {

@@ -23,7 +23,9 @@ type Pass struct {
 	// once it has their keys and values; 0 is all. Not in training.
 	keep int64
 
-	// Generation on the CPU adds the adapters by ops of its own.
+	// Generation on the CPU multiplies matrices of floats tile by tile where a
+	// library does it, and adds the adapters by ops of its own.
+	tiles   bool
 	adapted *adapted
 	thin    map[string]*ggml.Tensor // A·x by group
 }
