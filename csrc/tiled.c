@@ -17,7 +17,7 @@ struct goggml_tasks {
 	int64_t o, o_unit, n, n_unit, count;
 };
 
-enum { TILE = 256, LEAST_TILE = 32, DEPTH = 1024, COLUMNS = 512, TASKS = 8 };
+enum { TILE = 256, LEAST_TILE = 32, DEPTH = 1024, COLUMNS = 512, TASKS = 8, ROWS_AHEAD = 8 };
 
 // Pieces are as large as they can be for there to be TASKS of them. Their width
 // in o is a multiple of block.
@@ -92,6 +92,14 @@ GOGGML_CLONES static void goggml_round(const float *from, uint16_t *to, int64_t 
 	}
 }
 
+// Asks for memory that will soon be read.
+static void goggml_fetch(const char *from, size_t size) {
+	enum { CACHE_LINE = 64 };
+	for (size_t i = 0; i < size; i += CACHE_LINE) {
+		__builtin_prefetch(from + i);
+	}
+}
+
 // Columns [k0, k1) of rows [m0, m1) of a weight, in the type, with their row
 // stride.
 static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,
@@ -105,8 +113,11 @@ static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum
 	ggml_to_float_t to_float = goggml_to_float(w->type);
 	char *tile = goggml_scratch(GOGGML_TILE, k * (m1 - m0) * ggml_type_size(type));
 	float *row = type == GGML_TYPE_F32 ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *row);
+	size_t piece = ggml_row_size(w->type, k);
 	for (int64_t m = 0; m < m1 - m0; m++) {
 		const void *from = first + m * w->nb[1];
+		// The processor guesses what comes next only within a row.
+		goggml_fetch((const char *)from + ROWS_AHEAD * w->nb[1], piece);
 		if (type == GGML_TYPE_F32) {
 			to_float(from, (float *)tile + m * k, k);
 			continue;
