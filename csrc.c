@@ -18,6 +18,7 @@
 #include "csrc/opt.c"
 #include "csrc/blas.c"
 #include "csrc/onednn.c"
+#include "csrc/elements.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
 #include "csrc/softmax.c"

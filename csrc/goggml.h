@@ -17,6 +17,7 @@
 #include "backend.h"
 #include "gguf_io.h"
 #include "opt.h"
+#include "elements.h"
 #include "tiled.h"
 #include "lowrank.h"
 #include "softmax.h"

@@ -4,28 +4,9 @@
 #include "blas.h"
 #include "vector.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SOFTMAX_STEP = 32 }; // elements at a time, in sums of their own
-
-// e^x for x ≤ 0: 2^n by the bits of a float, times 2^f for |f| ≤ 1/2 by a polynomial. What would be below 2^-126 is
-// that; a NaN stays one.
-static inline float goggml_exp(float x) {
-	float z = x * 1.44269504f;
-	z = z < -126.0f ? -126.0f : z;
-	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // whose lowest bits are the nearest integer
-	float f = z - (power.f - 12582912.0f);
-	power.bits = (power.bits + 127) << 23;
-	float p = 1.5403530e-4f;
-	p = p * f + 1.3333558e-3f;
-	p = p * f + 9.6181291e-3f;
-	p = p * f + 5.5504109e-2f;
-	p = p * f + 2.4022651e-1f;
-	p = p * f + 6.9314718e-1f;
-	p = p * f + 1.0f;
-	return p * power.f;
-}
 
 // The softmax of scale · x for n elements, and -Inf behind them up to a multiple of SOFTMAX_STEP.
 GOGGML_CLONES static void goggml_soft_max_row(float *restrict x, int64_t n, float scale) {

@@ -1,6 +1,7 @@
 //go:build ignore
 
 #include "tiled.h"
+#include "elements.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -72,24 +73,6 @@ static ggml_to_float_t goggml_to_float(enum ggml_type type) {
 	}
 	pthread_once(&once, goggml_find_half_to_float);
 	return goggml_half_to_float;
-}
-
-// Rounds to BF16, to even. A NaN stays one unless its payload is all ones,
-// which no arithmetic makes. The inner loop has a fixed length so that compilers
-// turn it into vector instructions.
-GOGGML_CLONES static void goggml_round(const float *from, uint16_t *to, int64_t n) {
-	enum { STEP = 64 };
-	uint32_t bits[STEP];
-	for (; n >= STEP; n -= STEP, from += STEP, to += STEP) {
-		memcpy(bits, from, sizeof bits);
-		for (int i = 0; i < STEP; i++) {
-			to[i] = (uint16_t)((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
-		}
-	}
-	memcpy(bits, from, n * sizeof *bits);
-	for (int64_t i = 0; i < n; i++) {
-		to[i] = (uint16_t)((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
-	}
 }
 
 // Asks for memory that will soon be read.

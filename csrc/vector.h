@@ -2,6 +2,9 @@
 #ifndef GOGGML_VECTOR_H
 #define GOGGML_VECTOR_H
 
+#include <math.h>
+#include <stdint.h>
+
 // Compiles a function for several kinds of processors; where the C library can
 // choose between them at start, it takes the fastest. Loops of a fixed length
 // become vector instructions.
@@ -10,5 +13,23 @@
 #else
 #define GOGGML_CLONES
 #endif
+
+// e^x for x ≤ 0: 2^n by the bits of a float, times 2^f for |f| ≤ 1/2 by a polynomial. What would be below 2^-126 is
+// that; a NaN stays one.
+static inline float goggml_exp(float x) {
+	float z = x * 1.44269504f;
+	z = z < -126.0f ? -126.0f : z;
+	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // whose lowest bits are the nearest integer
+	float f = z - (power.f - 12582912.0f);
+	power.bits = (power.bits + 127) << 23;
+	float p = 1.5403530e-4f;
+	p = p * f + 1.3333558e-3f;
+	p = p * f + 9.6181291e-3f;
+	p = p * f + 5.5504109e-2f;
+	p = p * f + 2.4022651e-1f;
+	p = p * f + 6.9314718e-1f;
+	p = p * f + 1.0f;
+	return p * power.f;
+}
 
 #endif

@@ -91,6 +91,7 @@ func unaryOps() {
 	family(func(p *program) []any { return list{p.Int32N(10)} }, "NewI32")
 	family(one(allTypes), "Alias NewTensorLike")
 	family(oneDense(plain), "DupInPlace")
+	family(oneDense(f32), "RoundBF16")
 	family(oneDense(f32, scalar), "Scale ScaleInPlace Fill FillInPlace")
 	family(oneDense(f32, scalar, scalar), "ScaleBias ScaleBiasInPlace")
 	family(oneDense(halves, scalar), "LeakyRelu LeakyReluInPlace")
@@ -141,6 +142,11 @@ func binaryOps() {
 		ne := dims(a)
 		return list{a, p.dense([]ggml.Type{a.Type()}, ne[:]...)}
 	}, "SiluBack")
+	family(func(p *program) []any {
+		dy := p.anyDense(f32)
+		ne := dims(dy)
+		return list{dy, p.dense(f32, ne[:]...), p.dense(f32, ne[:]...)}
+	}, "SwiGLUBackInPlace")
 	family(func(p *program) []any {
 		a := p.anyDense(weights[1:])
 		ne := dims(a)

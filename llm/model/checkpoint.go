@@ -11,7 +11,7 @@ func (t *tape) checkpoint(x *Var, f func(t *tape, x *Var) *Var) *Var {
 	}
 	kept := x.T
 	if t.kept != ggml.F32 {
-		kept = t.c.Cast(x.T, t.kept)
+		kept = t.c.RoundBF16(x.T)
 		t.g.Expand(kept)
 	}
 	y := t.forward(x, f)

@@ -68,7 +68,7 @@ func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
 		return x.T
 	}
 	if x.half == nil {
-		x.half = t.c.Cast(x.T, p.products)
+		x.half = t.c.RoundBF16(x.T)
 	}
 	return x.half
 }
@@ -184,7 +184,7 @@ func (t *tape) swiglu(gate, up *Var) *Var {
 	c := t.c
 	y := &Var{T: c.GLUSplit(ggml.SwiGLU, gate.T, up.T), needs: gate.needs || up.needs}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(gate, func() *ggml.Tensor { return c.SiluBack(c.Mul(dy, up.T), gate.T) })
+		t.flow(gate, func() *ggml.Tensor { return c.SwiGLUBackInPlace(up.T, gate.T, dy) })
 		t.flow(up, func() *ggml.Tensor { return c.Mul(dy, c.Silu(gate.T)) })
 	})
 	return y

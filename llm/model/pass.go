@@ -45,11 +45,13 @@ type PassOptions struct {
 	// fast where [ggml.TiledBF16] says so. The gradients of what is trained are
 	// products in F32 in either case.
 	Products ggml.Type
-	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128.
+	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128
+	// with Checkpoint and 512 without: the fewer, the more often the matrix of the
+	// head is read.
 	HeadChunk int
 
 	// FeedForwardChunk is the number of tokens that go through a feed-forward
-	// network at a time with Checkpoint; 0 is 192.
+	// network at a time with Checkpoint; 0 is 176.
 	FeedForwardChunk int
 
 	// QueryBlock is the number of queries whose attention weights exist at a
@@ -88,7 +90,10 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32 or bf16", o.Products)
 	}
 	if o.HeadChunk <= 0 {
-		o.HeadChunk = 128
+		o.HeadChunk = 512
+		if o.Checkpoint {
+			o.HeadChunk = 128
+		}
 	}
 	c := ggml.NewContext()
 	l := &LossGraph{
@@ -104,7 +109,7 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 		positions: l.position, attention: causal{block: int64(o.QueryBlock)},
 	}
 	if o.Checkpoint {
-		p.piece = int64(cmp.Or(o.FeedForwardChunk, 192))
+		p.piece = int64(cmp.Or(o.FeedForwardChunk, 176))
 	}
 	t := &tape{c: c, g: l.Graph, trained: o.Trained, kept: o.Products}
 	hidden := p.hidden(t, l.tokens, o.Checkpoint)
