@@ -335,26 +335,36 @@ func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int
 func BenchmarkStockAdapter(b *testing.B) {
 	s := settings(b)
 	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
-		b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
-			path := s.file(b, t)
-			m := s.load(b, path)
-			adapter := filepath.Join(b.TempDir(), "adapter.gguf")
-			deltas := makeAdapter(b, m, adapter)
-			stock := stocks(b, s, path, "-a", adapter+"=1")
-			plain := s.session(b, m, model.SessionOptions{CacheType: ggml.F16})
-			adapted := s.session(b, m, model.SessionOptions{CacheType: ggml.F16, Deltas: deltas})
-			ofPlain := func(b *testing.B, tokens int, adapted, plain timed, stock []timed) {
-				t, others := beside(b, s, tokens, adapted, stock, plain)
-				b.ReportMetric(others[0].Seconds()/t.Seconds(), "of-plain")
-			}
-			b.Run("prompt", func(b *testing.B) {
-				ofPlain(b, promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), stock(b, "prompt %d", promptSize))
-			})
-			b.Run("generate", func(b *testing.B) {
-				ofPlain(b, steps, adapted.generate(steps), plain.generate(steps), stock(b, "generate %d 1", steps))
-			})
-		})
+		s.besideAdapter(b, t, "prompt", "generate")
 	}
+	if os.Getenv("GOGGML_BENCH_SHAPE") == "" && !testing.Short() {
+		// Of a larger model the adapter is a smaller part.
+		s.shape, s.config = "1.1B", shapes["1.1B"]()
+		s.besideAdapter(b, ggml.Q4_0, "generate")
+		s.besideAdapter(b, ggml.Q4_K, "generate")
+	}
+}
+
+func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string) {
+	b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
+		path := s.file(b, t)
+		m := s.load(b, path)
+		adapter := filepath.Join(b.TempDir(), "adapter.gguf")
+		deltas := makeAdapter(b, m, adapter)
+		stock := stocks(b, s, path, "-a", adapter+"=1")
+		plain := s.session(b, m, model.SessionOptions{CacheType: ggml.F16})
+		adapted := s.session(b, m, model.SessionOptions{CacheType: ggml.F16, Deltas: deltas})
+		for _, phase := range phases {
+			b.Run(phase, func(b *testing.B) {
+				tokens, ours, without, theirs := promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), "prompt %d"
+				if phase == "generate" {
+					tokens, ours, without, theirs = steps, adapted.generate(steps), plain.generate(steps), "generate %d 1"
+				}
+				took, others := beside(b, s, tokens, ours, stock(b, theirs, tokens), without)
+				b.ReportMetric(others[0].Seconds()/took.Seconds(), "of-plain")
+			})
+		}
+	})
 }
 
 // makeAdapter writes an adapter that changes something.
