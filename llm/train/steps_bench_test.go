@@ -22,7 +22,8 @@ import (
 const benchFolder = "../../build/bench"
 
 // LoRA steps of rank 8 by type of the base, of the products with it, and with
-// checkpointing and without.
+// checkpointing and without. The ceiling in F32 is measured before and after
+// each: a processor is not equally fast at all times.
 func BenchmarkStep(b *testing.B) {
 	small, large := benchmodel.Small(), benchmodel.Large()
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
@@ -46,7 +47,9 @@ func benchmarkStep(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 				}
 				r := r
 				r.Products, r.Checkpointing = products, checkpointing == "on"
+				before := sgemm(b)
 				benchmarkSteps(b, c, base, r)
+				b.ReportMetric((before+sgemm(b))/2, "sgemm-GFLOP/s")
 			})
 		}
 	}
@@ -116,15 +119,10 @@ var autogradSteps = testutil.NewJob("autogradSteps", func(r scalingRun) (time.Du
 // The speed of large products: what training could reach at most. OpenBLAS is
 // the ceiling of F32, oneDNN that of BF16.
 func BenchmarkCeiling(b *testing.B) {
-	const k = 2048
 	require.NoError(b, ggml.LoadBackends())
 	for _, n := range []int64{128, 512, 2048} {
 		b.Run(fmt.Sprintf("library=OpenBLAS/type=F32/n=%d", n), func(b *testing.B) {
-			backend, err := ggml.NewBLASBackend(runtime.NumCPU())
-			if err != nil {
-				b.Skip(err)
-			}
-			benchmarkProduct(b, backend, ggml.F32, k, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return c.MulMat(w, x) })
+			benchmarkProduct(b, sgemmProduct(b, n))
 		})
 		b.Run(fmt.Sprintf("library=oneDNN/type=BF16/n=%d", n), func(b *testing.B) {
 			if !ggml.TiledBF16() {
@@ -132,23 +130,65 @@ func BenchmarkCeiling(b *testing.B) {
 			}
 			backend, err := ggml.NewCPUBackend(runtime.NumCPU())
 			require.NoError(b, err)
-			benchmarkProduct(b, backend, ggml.BF16, k, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+			benchmarkProduct(b, newProduct(b, backend, ggml.BF16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 				return c.TiledMulMat(w, c.Cast(x, ggml.BF16))
-			})
+			}))
 		})
 	}
 }
 
-// benchmarkProduct multiplies a [k, k] matrix of the type with n columns.
-func benchmarkProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, k, n int64, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) {
-	defer backend.Close()
-	c := ggml.NewContext()
-	defer c.Close()
-	w, x := c.NewTensor(typ, k, k), c.NewTensor(ggml.F32, k, n)
-	g := c.NewGraph(f(c, w, x))
-	buffers, err := c.Allocate(ggml.CPUBufferType())
+// sgemm is the speed of a product of 512 columns by OpenBLAS, in GFLOP/s.
+func sgemm(b *testing.B) float64 {
+	b.Helper()
+	require.NoError(b, ggml.LoadBackends())
+	p := sgemmProduct(b, 512)
+	defer p.close()
+	for range 50 {
+		p.run(b)
+	}
+	return p.speed()
+}
+
+func benchmarkProduct(b *testing.B, p *product) {
+	defer p.close()
+	for b.Loop() {
+		p.run(b)
+	}
+	b.ReportMetric(p.speed(), "GFLOP/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// A product is one of a square matrix with n columns, by a backend that it
+// closes.
+type product struct {
+	n       int64
+	backend *ggml.Backend
+	context *ggml.Context
+	buffers *ggml.Buffers
+	graph   *ggml.Graph
+	times   []time.Duration
+}
+
+const productSize = 2048 // rows and columns of the matrix
+
+func sgemmProduct(b *testing.B, n int64) *product {
+	b.Helper()
+	backend, err := ggml.NewBLASBackend(runtime.NumCPU())
+	if err != nil {
+		b.Skip(err)
+	}
+	return newProduct(b, backend, ggml.F32, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return c.MulMat(w, x) })
+}
+
+func newProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, n int64, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
+	b.Helper()
+	p := &product{n: n, backend: backend, context: ggml.NewContext()}
+	c := p.context
+	w, x := c.NewTensor(typ, productSize, productSize), c.NewTensor(ggml.F32, productSize, n)
+	p.graph = c.NewGraph(f(c, w, x))
+	var err error
+	p.buffers, err = c.Allocate(ggml.CPUBufferType())
 	require.NoError(b, err)
-	defer buffers.Close()
 	for _, t := range []*ggml.Tensor{w, x} {
 		values := make([]float32, t.NumElements())
 		for i := range values {
@@ -156,14 +196,24 @@ func benchmarkProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, k, n i
 		}
 		require.NoError(b, t.SetFloat32s(values))
 	}
-	require.NoError(b, backend.Compute(b.Context(), g))
-	var times []time.Duration
-	for b.Loop() {
-		start := time.Now()
-		require.NoError(b, backend.Compute(b.Context(), g))
-		times = append(times, time.Since(start))
-	}
-	slices.Sort(times)
-	b.ReportMetric(2*float64(k*k*n)/times[len(times)/2].Seconds()/1e9, "GFLOP/s")
-	b.ReportMetric(0, "ns/op")
+	require.NoError(b, backend.Compute(b.Context(), p.graph)) // to warm up
+	return p
+}
+
+func (p *product) run(b *testing.B) {
+	start := time.Now()
+	require.NoError(b, p.backend.Compute(b.Context(), p.graph))
+	p.times = append(p.times, time.Since(start))
+}
+
+// speed is the median of the runs, in GFLOP/s.
+func (p *product) speed() float64 {
+	slices.Sort(p.times)
+	return 2 * productSize * productSize * float64(p.n) / p.times[len(p.times)/2].Seconds() / 1e9
+}
+
+func (p *product) close() {
+	p.buffers.Close()
+	p.context.Close()
+	p.backend.Close()
 }
