@@ -39,6 +39,18 @@ func newMisuse() *misuse {
 	}
 }
 
+// refused builds each op in a context of its own, and demands the error that it
+// is named after.
+func refused(t *testing.T, ops map[string]func(c *ggml.Context)) {
+	t.Helper()
+	for want, build := range ops {
+		c := ggml.NewContext()
+		build(c)
+		require.ErrorContains(t, c.Err(), want)
+		c.Close()
+	}
+}
+
 // Every failed op says which op, on what, why and where.
 func TestOpErrors(t *testing.T) {
 	const big = math.MaxInt64

@@ -1,7 +1,6 @@
 package ggml_test
 
 import (
-	"context"
 	"math"
 	"testing"
 
@@ -31,6 +30,7 @@ func causalCases() []opCase {
 // Scores that are far apart, and those that are no numbers.
 func TestCausalSoftMaxExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	w := newWorkbench(t)
 	for _, k := range []struct{ scores, want []float32 }{
 		{[]float32{-1e30, 1e30, 5, 9}, []float32{0, 1, 0, 0}},
 		{[]float32{-inf, -inf, 2, 9}, []float32{0, 0, 1, 0}},
@@ -38,42 +38,26 @@ func TestCausalSoftMaxExtremes(t *testing.T) {
 		{[]float32{1, nan, 2, 9}, []float32{nan, nan, nan, 0}},
 		{[]float32{1, inf, 2, 9}, []float32{nan, nan, nan, 0}},
 	} {
-		c := ggml.NewContext()
-		a := c.NewTensor(ggml.F32, 4)
-		y := c.CausalSoftMaxInPlace(a, 1, 2).SetOutput()
-		g := c.NewGraph(y)
-		b, err := ggml.NewCPUBackend(1)
-		require.NoError(t, err)
-		buffers, err := c.Allocate(b.BufferType())
-		require.NoError(t, err)
-		require.NoError(t, ggml.Write(a, k.scores))
-		require.NoError(t, b.Compute(context.Background(), g))
+		y := w.CausalSoftMaxInPlace(w.leaf(k.scores...), 1, 2).SetOutput()
+		w.compute(w.NewGraph(y))
 		got, err := ggml.Read[float32](y)
 		require.NoError(t, err)
-		for i, w := range k.want {
-			if w != w {
+		for i, want := range k.want {
+			if want != want {
 				require.True(t, got[i] != got[i], "%v → %v", k.scores, got)
 				continue
 			}
-			require.InDelta(t, w, got[i], 1e-6, "%v → %v", k.scores, got)
+			require.InDelta(t, want, got[i], 1e-6, "%v → %v", k.scores, got)
 		}
-		buffers.Close()
-		b.Close()
-		c.Close()
 	}
 }
 
 func TestCausalSoftMaxMisuse(t *testing.T) {
-	for err, build := range map[string]func(c *ggml.Context){
+	refused(t, map[string]func(c *ggml.Context){
 		"a has type f16; it must have f32":         func(c *ggml.Context) { c.CausalSoftMaxInPlace(c.NewTensor(ggml.F16, 4, 4), 1, 0) },
 		"must be contiguous":                       func(c *ggml.Context) { c.CausalSoftMaxInPlace(c.Transpose(c.NewTensor(ggml.F32, 4, 3)), 1, 0) },
 		"the scale is 0; it must be above 0":       func(c *ggml.Context) { c.CausalSoftMaxInPlace(c.NewTensor(ggml.F32, 4, 4), 0, 0) },
 		"the scale is NaN":                         func(c *ggml.Context) { c.CausalSoftMaxInPlace(c.NewTensor(ggml.F32, 4, 4), float32(math.NaN()), 0) },
 		"the first query is at position -1; it mu": func(c *ggml.Context) { c.CausalSoftMaxInPlace(c.NewTensor(ggml.F32, 4, 4), 1, -1) },
-	} {
-		c := ggml.NewContext()
-		build(c)
-		require.ErrorContains(t, c.Err(), err)
-		c.Close()
-	}
+	})
 }

@@ -1,8 +1,6 @@
 package ggml_test
 
 import (
-	"context"
-	"errors"
 	"math"
 	"testing"
 
@@ -43,19 +41,10 @@ func elementCases() []opCase {
 func TestSwiGLUBackExtremes(t *testing.T) {
 	nan := float32(math.NaN())
 	gates := []float32{0, 100, -100, 1e30, -1e30, nan}
-	c := ggml.NewContext()
-	defer c.Close()
-	dy, gate, up := c.NewTensor(ggml.F32, 6), c.NewTensor(ggml.F32, 6), c.NewTensor(ggml.F32, 6)
-	dgate := c.SwiGLUBackInPlace(up, gate, dy).SetOutput()
-	g := c.NewGraph(dgate)
-	b, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
-	defer b.Close()
-	buffers, err := c.Allocate(b.BufferType())
-	require.NoError(t, err)
-	defer buffers.Close()
-	require.NoError(t, errors.Join(dy.SetFloat32(1), up.SetFloat32(1), ggml.Write(gate, gates)))
-	require.NoError(t, b.Compute(context.Background(), g))
+	ones := []float32{1, 1, 1, 1, 1, 1}
+	w := newWorkbench(t)
+	dgate := w.SwiGLUBackInPlace(w.leaf(ones...), w.leaf(gates...), w.leaf(ones...)).SetOutput()
+	w.compute(w.NewGraph(dgate))
 	got, err := ggml.Read[float32](dgate)
 	require.NoError(t, err)
 	require.InDeltaSlice(t, []float32{0.5, 1, 0, 1, 0}, got[:5], 1e-6)
@@ -64,16 +53,11 @@ func TestSwiGLUBackExtremes(t *testing.T) {
 
 func TestElementOpsMisuse(t *testing.T) {
 	f32 := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
-	for err, build := range map[string]func(c *ggml.Context){
+	refused(t, map[string]func(c *ggml.Context){
 		"a has type f16; it must have f32":            func(c *ggml.Context) { c.RoundBF16(c.NewTensor(ggml.F16, 4)) },
 		"a must be contiguous":                        func(c *ggml.Context) { c.RoundBF16(c.Transpose(f32(c, 4, 3))) },
 		"each operand has type f16; it must have f32": func(c *ggml.Context) { c.SwiGLUBackInPlace(f32(c, 4), f32(c, 4), c.NewTensor(ggml.F16, 4)) },
 		"gate must be contiguous":                     func(c *ggml.Context) { c.SwiGLUBackInPlace(f32(c, 3, 4), c.Transpose(f32(c, 4, 3)), f32(c, 3, 4)) },
 		"the shapes must be equal":                    func(c *ggml.Context) { c.SwiGLUBackInPlace(f32(c, 4), f32(c, 4), f32(c, 5)) },
-	} {
-		c := ggml.NewContext()
-		build(c)
-		require.ErrorContains(t, c.Err(), err)
-		c.Close()
-	}
+	})
 }

@@ -29,7 +29,7 @@ const MaxTiledPairs = maxCustom / 2
 //
 //   - with x in F32 the product is exact to F32, and so are its gradients
 //     (TiledMulMatX and TiledMulMatW);
-//   - with x in BF16, made by Cast, w is rounded to BF16 too, and the sum is in
+//   - with x in BF16, made by RoundBF16, w is rounded to BF16 too, and the sum is in
 //     F32. That is several times as fast where [TiledBF16] says so, and an error
 //     elsewhere.
 //

@@ -5,21 +5,24 @@
 
 #include <string.h>
 
-// Rounds to BF16, to even. A NaN stays one unless its payload is all ones,
-// which no arithmetic makes. The inner loop has a fixed length so that compilers
-// turn it into vector instructions.
+// Elements that become vector instructions, and are not divided among workers.
+enum { ELEMENTS_STEP = 64 };
+
+// The bits of a float to BF16, to even. A NaN stays one unless its payload is all
+// ones, which no arithmetic makes.
+static inline uint16_t goggml_bf16(uint32_t bits) { return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); }
+
 GOGGML_CLONES static void goggml_round(const float *from, uint16_t *to, int64_t n) {
-	enum { STEP = 64 };
-	uint32_t bits[STEP];
-	for (; n >= STEP; n -= STEP, from += STEP, to += STEP) {
+	uint32_t bits[ELEMENTS_STEP];
+	for (; n >= ELEMENTS_STEP; n -= ELEMENTS_STEP, from += ELEMENTS_STEP, to += ELEMENTS_STEP) {
 		memcpy(bits, from, sizeof bits);
-		for (int i = 0; i < STEP; i++) {
-			to[i] = (uint16_t)((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
+		for (int i = 0; i < ELEMENTS_STEP; i++) {
+			to[i] = goggml_bf16(bits[i]);
 		}
 	}
 	memcpy(bits, from, n * sizeof *bits);
 	for (int64_t i = 0; i < n; i++) {
-		to[i] = (uint16_t)((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
+		to[i] = goggml_bf16(bits[i]);
 	}
 }
 
@@ -29,9 +32,8 @@ struct goggml_share {
 };
 
 static struct goggml_share goggml_share_of(int64_t n, int worker, int workers) {
-	enum { STEP = 64 };
-	int64_t steps = (n + STEP - 1) / STEP, to = steps * (worker + 1) / workers * STEP;
-	return (struct goggml_share){steps * worker / workers * STEP, to < n ? to : n};
+	int64_t steps = (n + ELEMENTS_STEP - 1) / ELEMENTS_STEP, to = steps * (worker + 1) / workers * ELEMENTS_STEP;
+	return (struct goggml_share){steps * worker / workers * ELEMENTS_STEP, to < n ? to : n};
 }
 
 static void goggml_round_share(struct ggml_tensor *dst, int worker, int workers, void *data) {

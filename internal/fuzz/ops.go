@@ -143,9 +143,9 @@ func binaryOps() {
 		return list{a, p.dense([]ggml.Type{a.Type()}, ne[:]...)}
 	}, "SiluBack")
 	family(func(p *program) []any {
-		dy := p.anyDense(f32)
-		ne := dims(dy)
-		return list{dy, p.dense(f32, ne[:]...), p.dense(f32, ne[:]...)}
+		up := p.anyDense(f32)
+		ne := dims(up)
+		return list{up, p.dense(f32, ne[:]...), p.dense(f32, ne[:]...)}
 	}, "SwiGLUBackInPlace")
 	family(func(p *program) []any {
 		a := p.anyDense(weights[1:])

@@ -165,10 +165,6 @@ func (a *adapted) close() {
 	}
 }
 
-// manyColumns is from how many tokens on a tiled product is faster than a
-// plain one for A.
-const manyColumns = 8
-
 // addAdapted adds what the adapters make of x to y, which is in memory of its
 // own.
 func (p *Pass) addAdapted(t *tape, name string, y, x *ggml.Tensor) *ggml.Tensor {
@@ -179,11 +175,7 @@ func (p *Pass) addAdapted(t *tape, name string, y, x *ggml.Tensor) *ggml.Tensor 
 	c, a := t.c, p.adapted.a[pair.group]
 	h := p.thin[pair.group]
 	if h == nil {
-		if x.Dim(1) >= manyColumns && ggml.TiledLibrary() != "" {
-			h = c.TiledMulMat(a, x)
-		} else {
-			h = c.MulMat(a, x)
-		}
+		h = p.product(t, a, x)
 		p.thin[pair.group] = h
 	}
 	rows := c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Dim(0) * 4}, pair.row*4)

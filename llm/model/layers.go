@@ -44,7 +44,7 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 
 // manyTokens is from how many tokens on a tiled product with a matrix of floats
 // is faster than the device's own.
-const manyTokens = 12
+const manyTokens = 8
 
 // tiled tells whether w·x is computed tile by tile. In generation quantised
 // matrices are not: their logits then are those of llama.cpp, which rounds x.
@@ -78,7 +78,7 @@ func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	w := p.matrix(name)
 	c := t.c
 	if p.adapted != nil {
-		return &Var{T: p.addAdapted(t, name, p.addBias(t, name, p.product(t, w, p.operand(t, w, x))), x.T)}
+		return &Var{T: p.addAdapted(t, name, p.addBias(t, name, p.product(t, w, x.T)), x.T)}
 	}
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}
@@ -184,6 +184,7 @@ func (t *tape) swiglu(gate, up *Var) *Var {
 	c := t.c
 	y := &Var{T: c.GLUSplit(ggml.SwiGLU, gate.T, up.T), needs: gate.needs || up.needs}
 	t.record(y, func(dy *ggml.Tensor) {
+		// Nothing reads up from here on, so its memory can take a gradient.
 		t.flow(gate, func() *ggml.Tensor { return c.SwiGLUBackInPlace(up.T, gate.T, dy) })
 		t.flow(up, func() *ggml.Tensor { return c.Mul(dy, c.Silu(gate.T)) })
 	})
