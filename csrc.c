@@ -21,6 +21,7 @@
 #include "csrc/elements.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
+#include "csrc/adamw.c"
 #include "csrc/softmax.c"
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"

@@ -294,24 +294,39 @@ type customFailure struct {
 
 // startCustom prepares the functions of the graph's nodes. The graph is pinned.
 func (g *Graph) startCustom(backends []*Backend) *customRun {
-	var run *customRun
-	var i C.int
-	for {
-		node := C.goggml_graph_next_custom(g.g, &i)
-		if node == nil {
-			return run
-		}
-		op := g.customOp(node)
-		if op == nil {
-			continue // it is written in C
-		}
-		if run == nil {
-			run = &customRun{backends: backends}
-		}
-		op.run.Store(run)
-		op.runs.Store(node, run)
-		run.nodes = append(run.nodes, customNode{op, node})
+	nodes := g.customNodes()
+	if len(nodes) == 0 {
+		return nil
 	}
+	run := &customRun{nodes: nodes, backends: backends}
+	for _, n := range nodes {
+		n.op.run.Store(run)
+		n.op.runs.Store(n.node, run)
+	}
+	return run
+}
+
+// customNodes are those of a graph that Go functions compute. A graph only gets
+// more nodes, so they are found once.
+type customNodes struct {
+	graph *C.struct_ggml_cgraph
+	seen  C.int // nodes
+	list  []customNode
+}
+
+func (g *Graph) customNodes() []customNode {
+	k, n := &g.customs, C.ggml_graph_n_nodes(g.g)
+	if k.graph == g.g && k.seen == n {
+		return k.list
+	}
+	*k = customNodes{graph: g.g, seen: n}
+	var i C.int
+	for node := C.goggml_graph_next_custom(g.g, &i); node != nil; node = C.goggml_graph_next_custom(g.g, &i) {
+		if op := g.customOp(node); op != nil { // else it is written in C
+			k.list = append(k.list, customNode{op, node})
+		}
+	}
+	return k.list
 }
 
 func (g *Graph) customOp(node *C.struct_ggml_tensor) *customOp {

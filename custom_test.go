@@ -416,6 +416,33 @@ func TestCustomOnlyCPU(t *testing.T) {
 	}
 }
 
+// What it changes in place must be in memory of this process: an operand in that
+// of a device is refused, a result is computed here.
+func TestCustomInPlaceOnDevice(t *testing.T) {
+	d := remote(t, startServer(t))
+	b, err := d.NewBackend()
+	require.NoError(t, err)
+	defer b.Close()
+	s, c := scheduler(t, b, cpuBackend(t, 1)), ggml.NewContext()
+	defer c.Close()
+	far := placed(t, d, 4).SetName("far")
+	require.NoError(t, ggml.Write(far, []float32{1, 2, 3, 4}))
+
+	g := c.NewGraph(c.SwiGLUBackInPlace(far, far, far))
+	require.NoError(t, s.Alloc(g))
+	require.ErrorContains(t, s.Compute(context.Background(), g), "the CPU computes this in place, and it lies in memory of another device; give the op a copy by Dup")
+
+	up := c.SetInPlace(c.Dup(far), c.Scale(c.View(far, []int64{2}, nil, 0), 10), [3]int64{16, 16, 16}, 8)
+	y := c.SwiGLUBackInPlace(up, c.Fill(far, 0), far).SetOutput()
+	require.NoError(t, c.Err())
+	g = c.NewGraph(y)
+	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Compute(context.Background(), g))
+	got, err := ggml.Read[float32](y)
+	require.NoError(t, err)
+	require.InDeltaSlice(t, []float32{0.5, 2, 15, 40}, got, 1e-5)
+}
+
 func openDevices(t testing.TB) []*ggml.Device {
 	devices, err := ggml.Devices()
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import "C"
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -25,8 +26,10 @@ type Graph struct {
 	grads    bool
 	backward bool                    // Backward was called
 	leaves   []*C.struct_ggml_tensor // expanded by the caller, maybe used by no node
-	support  C.uint64_t              // of the last check that found no fault
-	added    addedTensors            // by deep expansions
+	found    C.goggml_finding        // of the last check, which saw no fault
+	indices  []C.goggml_index        // the row indices that it saw
+	customs  customNodes
+	added    addedTensors // by deep expansions
 }
 
 // NewGraph makes a graph that computes the outputs, which are marked as such
@@ -247,12 +250,20 @@ func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
 	for i, d := range devices {
 		list[i], names[i] = d.d, d.Name()
 	}
-	c := C.goggml_graph_check(g.g, unsafe.SliceData(list), C.int(len(list)), C.bool(level >= checkAllocated), C.bool(level >= checkReady), g.support)
-	if c.fault == C.GOGGML_FAULT_NONE {
-		g.support = c.support
-		return nil
+	c := C.goggml_graph_check(g.g, unsafe.SliceData(list), C.int(len(list)), C.bool(level >= checkAllocated), C.bool(level >= checkReady),
+		&g.found, unsafe.SliceData(g.indices), C.int(len(g.indices)))
+	if c.fault != C.GOGGML_FAULT_NONE {
+		return g.faultError(c, names)
 	}
-	return g.faultError(c, names)
+	if !c.same {
+		g.found = c.finding
+	}
+	if !c.same && level >= checkReady {
+		n := C.goggml_graph_indices(g.g, nil, 0)
+		g.indices = slices.Grow(g.indices[:0], int(n))[:n]
+		g.indices = g.indices[:C.goggml_graph_indices(g.g, unsafe.SliceData(g.indices), n)]
+	}
+	return nil
 }
 
 func (g *Graph) faultError(c C.goggml_check, devices []string) error {
@@ -275,6 +286,8 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 		e.Reason = "the last of these is packed to be multiplied with: it can only be the first operand of mul_mat or mul_mat_id, on the CPU"
 	case C.GOGGML_FAULT_AWAY:
 		e.Reason = fmt.Sprintf("the last of these lies in memory that %s has no access to; use a Scheduler, which copies it", devices[0])
+	case C.GOGGML_FAULT_REMOTE:
+		e.Reason = "the CPU computes this in place, and it lies in memory of another device; give the op a copy by Dup"
 	}
 	return e
 }

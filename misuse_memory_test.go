@@ -298,6 +298,53 @@ func TestRowIndexOutOfRange(t *testing.T) {
 	}
 }
 
+// What was found of a graph holds for the next computations as long as nothing
+// that it depends on has changed.
+func TestGraphChecksAgain(t *testing.T) {
+	b := newBench(t)
+	leaves := ggml.NewContext()
+	defer leaves.Close()
+	matrix, ids := leaves.NewTensor(ggml.F32, 4, 3), leaves.NewTensor(ggml.I32, 2).SetName("ids")
+	allocate := func() *ggml.Buffers {
+		buffers, err := leaves.Allocate(ggml.CPUBufferType())
+		require.NoError(t, err)
+		require.NoError(t, ggml.Write(ids, []int32{0, 2}))
+		return buffers
+	}
+	buffers := allocate()
+	g := b.c.NewGraph(b.c.GetRows(matrix, ids), b.c.GetRows(matrix, ids))
+	alloc := graphAllocator(t)
+	require.NoError(t, alloc.Alloc(g))
+	compute := func() error { return b.backend.Compute(context.Background(), g) }
+	for range 3 {
+		require.NoError(t, compute())
+		require.NoError(t, ggml.Write(ids, []int32{1, 3}))
+		for range 2 {
+			require.ErrorContains(t, compute(), "row index 3 is out of range: there are 3 rows")
+		}
+		require.NoError(t, ggml.Write(ids, []int32{1, 2}))
+		require.NoError(t, compute())
+	}
+	// Other memory of a leaf, then of the results.
+	require.NoError(t, buffers.Close())
+	require.ErrorIs(t, compute(), ggml.ErrNotAllocated)
+	defer allocate().Close()
+	require.NoError(t, compute())
+	require.NoError(t, alloc.Alloc(b.graph))
+	require.ErrorIs(t, compute(), ggml.ErrNotAllocated)
+	require.NoError(t, alloc.Alloc(g))
+	require.NoError(t, compute())
+	// Another device, and another node.
+	for _, m := range machines(t) {
+		if !m.device.SupportsBufferType(ggml.CPUBufferType()) {
+			require.ErrorContains(t, m.backends[0].Compute(context.Background(), g), "has no access to")
+		}
+	}
+	require.NoError(t, compute())
+	g.Expand(b.c.Neg(b.a))
+	require.ErrorIs(t, compute(), ggml.ErrNotAllocated)
+}
+
 func TestGraphErrors(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

@@ -63,20 +63,43 @@ func (c *Context) TiledMulMatX(w, y *Tensor, more ...*Tensor) *Tensor {
 }
 
 // TiledMulMatW returns the gradient of w in [Context.TiledMulMat], given x and
-// the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q]. All
-// are F32. It has no backward.
+// the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q], F32.
+// x and y are both F32 or both BF16. It has no backward.
 func (c *Context) TiledMulMatW(x, y *Tensor) *Tensor {
 	if TiledLibrary() == "" {
 		return c.OutProd(x, y)
 	}
 	op := c.begin("tiled_mul_mat_w", x, y)
-	op.types("x", x, F32)
-	op.types("y", y, F32)
+	op.gradient(x, y)
+	return op.done(C.goggml_op_tiled_mul_mat_w(op.arena, x.ptr(), y.ptr()))
+}
+
+// AddTiledMulMatW adds what [Context.TiledMulMatW] returns to dw, in place, and
+// returns a view of it: dw [k, m, p, q], F32 and contiguous. It has no backward.
+func (c *Context) AddTiledMulMatW(dw, x, y *Tensor) *Tensor {
+	if TiledLibrary() == "" {
+		return c.AddInPlace(dw, c.OutProd(x, y))
+	}
+	op := c.begin("add_tiled_mul_mat_w", dw, x, y)
+	op.types("dw", dw, F32)
+	op.dense("dw", dw)
+	op.gradient(x, y)
+	if op.arena != nil {
+		want := [4]int64{x.ne[0], y.ne[0], x.ne[2], x.ne[3]}
+		op.require(dw.ne == want, "the gradient has the shape %v", want)
+	}
+	return op.done(C.goggml_op_add_tiled_mul_mat_w(op.arena, dw.ptr(), x.ptr(), y.ptr()))
+}
+
+// gradient checks the operands of which a gradient of w is the product.
+func (op *opCall) gradient(x, y *Tensor) {
+	op.multiplied("x", x)
+	op.multiplied("y", y)
 	op.pair(x, y)
 	if op.arena != nil {
+		op.require(x.typ == y.typ, "the types must be equal: x is %v, y is %v", x.typ, y.typ)
 		op.require(x.ne[1] == y.ne[1], "ne1 must be equal: x has %d, y has %d", x.ne[1], y.ne[1])
 	}
-	return op.done(C.goggml_op_tiled_mul_mat_w(op.arena, x.ptr(), y.ptr()))
 }
 
 // beginPairs begins a sum of products: dimension in of each matrix is summed with
@@ -93,13 +116,18 @@ func (c *Context) beginPairs(name string, operands []*Tensor, in, out int) *opCa
 	for i := 0; i < n && op.arena != nil; i += 2 {
 		w, x := op.operands[i], op.operands[i+1]
 		op.require(w.typ.isFloat(), "a matrix has no float or quantised type")
-		op.types("what a matrix multiplies", x, F32, BF16)
-		op.require(x.typ == F32 || TiledBF16(), "products of BF16 need oneDNN and a processor with AVX512-BF16 or AMX; give F32")
+		op.multiplied("what a matrix multiplies", x)
 		op.pair(w, x)
 		op.require(w.ne[in] == x.ne[0], "ne%d of a matrix must be ne0 of what it multiplies: they are %d and %d", in, w.ne[in], x.ne[0])
 		op.require(w.ne[out] == w0.ne[out] && x.ne[1] == x0.ne[1] && w.ne[2] == w0.ne[2] && w.ne[3] == w0.ne[3], "the products must have equal shapes")
 	}
 	return op
+}
+
+// multiplied checks the type of an operand that decides that of the product.
+func (op *opCall) multiplied(name string, x *Tensor) {
+	op.types(name, x, F32, BF16)
+	op.require(x == nil || x.typ != BF16 || TiledBF16(), "products of BF16 need oneDNN and a processor with AVX512-BF16 or AMX; give F32")
 }
 
 // pair checks what the two operands of any tiled product have in common.

@@ -32,15 +32,7 @@ func tiled() *bound {
 
 // tiledCases are products in F32, whatever the type of the matrix, and in BF16.
 func tiledCases() []opCase {
-	cases := []opCase{{
-		name: "tiled_mul_mat_w", layouts: denseOnly, bound: products,
-		args: func(d *draw) []arg {
-			n, p, q := d.size(40), d.size(2), d.size(2)
-			return []arg{d.f32(d.size(90), n, p, q), d.f32(d.size(300), n, p, q)}
-		},
-		build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatW(x[0], x[1]) },
-		want:  func(x refs) refmath.Tensor { return refmath.OutProd(x[0], x[1]) },
-	}}
+	var cases []opCase
 	for _, typ := range productTypes() {
 		cases = append(cases, opCase{
 			name: "tiled_mul_mat_" + typ.String(), types: weightTypes(), layouts: denseOnly, bound: tiled(), runs: 4,
@@ -58,7 +50,23 @@ func tiledCases() []opCase {
 			},
 			build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatX(x[0], x[1]) },
 			want:  func(x refs) refmath.Tensor { return refmath.OutProd(rounded(x[0], typ), refmath.Transpose(x[1])) },
-		})
+		}, opCase{
+			name: "tiled_mul_mat_w_" + typ.String(), layouts: denseOnly, bound: tiled(), runs: 4,
+			args: func(d *draw) []arg {
+				n, p, q := d.size(40), d.size(2), d.size(2)
+				return []arg{d.f32(d.size(90), n, p, q).as(typ), d.f32(d.size(300), n, p, q).as(typ)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatW(x[0], x[1]) },
+			want:  func(x refs) refmath.Tensor { return refmath.OutProd(x[0], x[1]) },
+		}, inPlace(opCase{
+			name: "add_tiled_mul_mat_w_" + typ.String(), layouts: denseOnly, bound: tiled(), runs: 4,
+			args: func(d *draw) []arg {
+				k, m, n, p, q := d.size(90), d.size(300), d.size(40), d.size(2), d.size(2)
+				return []arg{d.f32(k, m, p, q), d.f32(k, n, p, q).as(typ), d.f32(m, n, p, q).as(typ)}
+			},
+			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddTiledMulMatW(x[0], x[1], x[2]) },
+			want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], refmath.OutProd(x[1], x[2])) },
+		}))
 	}
 	return cases
 }
@@ -143,7 +151,7 @@ func tiledResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 
 	dh := c.TiledMulMatX(b, y)
 	results := []*ggml.Tensor{
 		h, dh, c.TiledMulMat(w, c.Cast(x, typ), b, h), c.TiledMulMatX(w, c.Cast(y, typ), a, dh),
-		c.TiledMulMatW(x, dh), c.TiledMulMatW(h, y), c.TiledMulMatW(x, y),
+		c.TiledMulMatW(x, dh), c.TiledMulMatW(h, y), c.TiledMulMatW(c.Cast(x, typ), c.Cast(y, typ)),
 	}
 	backend, err := ggml.NewCPUBackend(threads)
 	require.NoError(t, err)
@@ -181,6 +189,8 @@ func TestTiledErrors(t *testing.T) {
 		{func(c *ggml.Context) { c.TiledMulMat(w, y) }, "tiled_mul_mat(w q8_0[32, 3], y f32[3, 2]): ne0 of a matrix must be ne0 of what it multiplies: they are 32 and 3"},
 		{func(c *ggml.Context) { c.TiledMulMatX(w, x) }, "tiled_mul_mat_x(w q8_0[32, 3], x f32[32, 2]): ne1 of a matrix must be ne0 of what it multiplies: they are 3 and 32"},
 		{func(c *ggml.Context) { c.TiledMulMatW(x, big) }, "tiled_mul_mat_w(x f32[32, 2], big f32[32, 4]): ne1 must be equal: x has 2, y has 4"},
+		{func(c *ggml.Context) { c.TiledMulMatW(x, half) }, "tiled_mul_mat_w(x f32[32, 2], half f16[32, 2]): y has type f16; it must have f32 or bf16"},
+		{func(c *ggml.Context) { c.AddTiledMulMatW(big, x, y) }, "add_tiled_mul_mat_w(big f32[32, 4], x f32[32, 2], y f32[3, 2]): the gradient has the shape [32 3 1 1]"},
 		{func(c *ggml.Context) { c.TiledMulMat(w, half) }, "tiled_mul_mat(w q8_0[32, 3], half f16[32, 2]): what a matrix multiplies has type f16; it must have f32 or bf16"},
 		{func(c *ggml.Context) { c.TiledMulMat(w, x, w) }, "tiled_mul_mat(w q8_0[32, 3], x f32[32, 2], w q8_0[32, 3]): the operands must be pairs"},
 		{func(c *ggml.Context) { c.TiledMulMat(w, x, big, x) }, "tiled_mul_mat(w q8_0[32, 3], x f32[32, 2], big f32[32, 4], x f32[32, 2]): the products must have equal shapes"},

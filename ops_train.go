@@ -42,6 +42,22 @@ func (c *Context) CrossEntropyLossBack(grad, logits, labels *Tensor) *Tensor {
 // backward. C: ggml_opt_step_adamw.
 func (c *Context) OptStepAdamW(a, grad, m, v, params *Tensor) *Tensor {
 	op := c.begin("opt_step_adamw", a, grad, m, v, params)
+	op.adamW(a, grad, m, v, params, 7)
+	return op.done(C.goggml_op_opt_step_adamw(op.arena, a.ptr(), grad.ptr(), m.ptr(), v.ptr(), params.ptr()))
+}
+
+// AdamWInPlace is [Context.OptStepAdamW] of grad times an eighth element of
+// params [8], which then sets grad to zero: all that a step does, in one pass
+// through memory and with the processor's vector instructions. It is an op of the
+// CPU backend, and has no backward.
+func (c *Context) AdamWInPlace(a, grad, m, v, params *Tensor) *Tensor {
+	op := c.begin("adamw", a, grad, m, v, params)
+	op.adamW(a, grad, m, v, params, 8)
+	op.dense("params", params)
+	return op.done(C.goggml_op_adamw(op.arena, a.ptr(), grad.ptr(), m.ptr(), v.ptr(), params.ptr()))
+}
+
+func (op *opCall) adamW(a, grad, m, v, params *Tensor, count int64) {
 	op.optimizes(a, grad)
 	op.sameShape(a, m)
 	op.sameShape(a, v)
@@ -51,9 +67,18 @@ func (c *Context) OptStepAdamW(a, grad, m, v, params *Tensor) *Tensor {
 	op.dense("v", v)
 	op.types("params", params, F32)
 	if op.arena != nil {
-		op.require(params.NumElements() == 7, "params must have 7 elements")
+		op.require(params.NumElements() == count, "params must have %d elements", count)
 	}
-	return op.done(C.goggml_op_opt_step_adamw(op.arena, a.ptr(), grad.ptr(), m.ptr(), v.ptr(), params.ptr()))
+}
+
+// SumSquares returns the sum of the squares of all elements of a, [1], which is
+// F32 and contiguous: of a gradient, the square of its norm. It does not depend on
+// the number of threads. It is an op of the CPU backend, and has no backward.
+func (c *Context) SumSquares(a *Tensor) *Tensor {
+	op := c.begin("sum_squares", a)
+	op.types("a", a, F32)
+	op.dense("a", a)
+	return c.Sum(op.done(C.goggml_op_square_sums(op.arena, a.ptr())))
 }
 
 func (op *opCall) optimizes(a, grad *Tensor) {

@@ -577,7 +577,7 @@ func (o *Optimizer) eval(op string, result C.ggml_opt_result_t) error {
 		return err
 	}
 	defer unpin()
-	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, 0); c.fault != C.GOGGML_FAULT_NONE {
+	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, &C.goggml_finding{}, nil, 0); c.fault != C.GOGGML_FAULT_NONE {
 		return during(o.graph.faultError(c, nil), op)
 	}
 	r := func() C.goggml_int {

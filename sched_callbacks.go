@@ -172,8 +172,8 @@ func (c *schedCallbacks) reserved(before, after []memoryUse) {
 }
 
 // keepOnCPU assigns to the CPU the nodes that a function of this process
-// computes, and those of packed matrices: another device may take them without
-// knowing what they are.
+// computes, with what they change in place, and those of packed matrices: another
+// device may take them without knowing what they are.
 func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	cpu := s.backends[len(s.backends)-1]
 	for _, next := range []func(i *C.int) *C.struct_ggml_tensor{
@@ -182,8 +182,10 @@ func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	} {
 		var i C.int
 		for node := next(&i); node != nil; node = next(&i) {
-			if e := C.goggml_sched_set_tensor_backend(sched, node, cpu.b); e != nil {
-				return e
+			for t := node; t != nil && (t == node || t.buffer == nil); t = t.view_src {
+				if e := C.goggml_sched_set_tensor_backend(sched, t, cpu.b); e != nil {
+					return e
+				}
 			}
 		}
 	}

@@ -33,6 +33,11 @@ struct ggml_tensor *goggml_arena_next(const goggml_arena *arena, int *chunk, str
 // Tells whether the tensor is one of the arena.
 bool goggml_arena_owns(const goggml_arena *arena, const struct ggml_tensor *tensor);
 
+// Counts the changes of the memory of any tensors. What gives them memory, or
+// takes it away, says so before.
+void goggml_memory_changes_now(void);
+uint64_t goggml_memory_changes(void);
+
 // Makes the tensors that lie in the buffer unallocated again; all for NULL.
 void goggml_arena_detach(const goggml_arena *arena, ggml_backend_buffer_t buffer);
 

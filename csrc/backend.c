@@ -26,14 +26,17 @@ goggml_ptr goggml_buffer_from_host_ptr(ggml_backend_dev_t device, void *ptr, siz
 }
 
 goggml_int goggml_tallocr_alloc(struct ggml_tallocr *allocator, struct ggml_tensor *tensor) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_tallocr_alloc(allocator, tensor))
 }
 
 goggml_int goggml_tensor_alloc(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor, void *address) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_backend_tensor_alloc(buffer, tensor, address))
 }
 
 goggml_int goggml_view_init(struct ggml_tensor *tensor) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_backend_view_init(tensor))
 }
 
@@ -145,10 +148,12 @@ goggml_ptr goggml_gallocr_new(ggml_backend_buffer_type_t *types, int n) {
 }
 
 goggml_int goggml_gallocr_reserve(ggml_gallocr_t allocator, struct ggml_cgraph *graph) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_gallocr_reserve(allocator, graph))
 }
 
 goggml_int goggml_gallocr_reserve_n(ggml_gallocr_t allocator, struct ggml_cgraph *graph, const int *nodes, const int *leaves) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_gallocr_reserve_n(allocator, graph, nodes, leaves))
 }
 
@@ -164,6 +169,7 @@ static bool goggml_allocated(bool done, struct ggml_cgraph *graph) {
 }
 
 goggml_int goggml_gallocr_alloc(ggml_gallocr_t allocator, struct ggml_cgraph *graph) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, goggml_allocated(ggml_gallocr_alloc_graph(allocator, graph), graph))
 }
 
@@ -172,6 +178,7 @@ goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t
 }
 
 goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_backend_sched_reserve(sched, graph))
 }
 
@@ -225,14 +232,17 @@ goggml_error goggml_sched_place_leaves(ggml_backend_sched_t sched, struct ggml_c
 }
 
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, goggml_allocated(ggml_backend_sched_alloc_graph(sched, graph), graph))
 }
 
 goggml_int goggml_sched_compute(void *sched, void *graph) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_backend_sched_graph_compute(sched, graph))
 }
 
 goggml_int goggml_sched_compute_async(void *sched, void *graph) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, ggml_backend_sched_graph_compute_async(sched, graph))
 }
 
@@ -241,6 +251,7 @@ goggml_error goggml_sched_synchronize(ggml_backend_sched_t sched) {
 }
 
 goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
+	goggml_memory_changes_now();
 	GUARDED_VOID(ggml_backend_sched_split_graph(sched, graph))
 }
 

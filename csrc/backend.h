@@ -2,7 +2,7 @@
 #ifndef GOGGML_BACKEND_H
 #define GOGGML_BACKEND_H
 
-#include "guard.h"
+#include "arena.h"
 
 goggml_ptr goggml_buft_alloc(ggml_backend_buffer_type_t type, size_t size);
 goggml_ptr goggml_buffer_from_host_ptr(ggml_backend_dev_t device, void *ptr, size_t size, size_t max_tensor_size);

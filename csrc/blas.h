@@ -10,8 +10,8 @@
 
 // out [n, o] = a [n, r] · b [r, o] in rows, or out += with add. The strides
 // lda, ldb, ldo are those of the rows as they lie in memory; a is stored as
-// [r, n] with trans_a, b as [o, r] with trans_b. a and b are F32, or both BF16,
-// when trans_a is not possible; out is F32.
+// [r, n] with trans_a, b as [o, r] with trans_b. a and b are F32, or both BF16;
+// out is F32.
 struct goggml_gemm {
 	bool bf16, trans_a, trans_b, add;
 	int64_t n, o, r, lda, ldb, ldo;

@@ -20,6 +20,7 @@
 #include "elements.h"
 #include "tiled.h"
 #include "lowrank.h"
+#include "adamw.h"
 #include "softmax.h"
 #include "custom.h"
 #include "callbacks.h"

@@ -31,6 +31,7 @@ static goggml_error goggml_expand(struct ggml_cgraph *graph, struct ggml_tensor 
 }
 
 goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor **tensors, size_t n, bool compute) {
+	goggml_memory_changes_now(); // or a node is computed now that was not before
 	goggml_error error = NULL;
 	for (size_t i = 0; i < n && error == NULL; i++) {
 		error = goggml_expand(graph, tensors[i], compute);
@@ -339,6 +340,7 @@ bool goggml_has_memory(const struct ggml_tensor *t) {
 
 void goggml_drop_stale(struct ggml_tensor *t) {
 	if (goggml_stale(t)) {
+		goggml_memory_changes_now();
 		t->data = NULL;
 		t->buffer = NULL;
 	}
@@ -352,9 +354,10 @@ static bool goggml_known_index(const struct ggml_tensor *ids) {
 		root->buffer != NULL && ggml_backend_buffer_is_host(root->buffer);
 }
 
-static bool goggml_bad_index(const struct ggml_tensor *ids, int64_t rows, goggml_check *check) {
+static void goggml_index_check(const goggml_index *index, goggml_check *check) {
+	struct ggml_tensor *ids = index->ids;
 	if (!goggml_known_index(ids)) {
-		return false;
+		return;
 	}
 	int64_t n = ggml_nelements(ids);
 	for (int64_t i = 0; i < n; i++) {
@@ -365,13 +368,15 @@ static bool goggml_bad_index(const struct ggml_tensor *ids, int64_t rows, goggml
 			at /= ids->ne[d];
 		}
 		int64_t id = ids->type == GGML_TYPE_I64 ? *(const int64_t *)p : *(const int32_t *)p;
-		if (id < 0 || id >= rows) {
+		if (id < 0 || id >= index->rows) {
+			check->fault = GOGGML_FAULT_INDEX;
+			check->node = index->node;
+			check->operand = ids;
 			check->value = id;
-			check->limit = rows;
-			return true;
+			check->limit = index->rows;
+			return;
 		}
 	}
-	return false;
 }
 
 // The row indices of an op, and the number of rows; NULL when it takes none.
@@ -396,6 +401,31 @@ static struct ggml_tensor *goggml_indices(const struct ggml_tensor *node, int64_
 	default:
 		return NULL;
 	}
+}
+
+static bool goggml_takes_index(struct ggml_tensor *node, goggml_index *index) {
+	if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
+		return false;
+	}
+	index->node = node;
+	index->ids = goggml_indices(node, &index->rows);
+	return index->ids != NULL;
+}
+
+int goggml_graph_indices(struct ggml_cgraph *graph, goggml_index *list, int room) {
+	int n = 0;
+	for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+		goggml_index index;
+		bool listed = !goggml_takes_index(ggml_graph_node(graph, i), &index);
+		for (int j = 0; j < n && j < room && !listed; j++) {
+			listed = list[j].ids == index.ids && list[j].rows == index.rows;
+		}
+		if (!listed && n < room) {
+			list[n] = index;
+		}
+		n += !listed;
+	}
+	return n;
 }
 
 // Tells whether the graph writes into memory that another tensor made.
@@ -496,19 +526,16 @@ static void goggml_node_check(struct ggml_cgraph *graph, struct ggml_tensor *nod
 		}
 		goggml_support_add_memory(support, source);
 	}
-	int64_t rows;
-	bool computed = node->flags & GGML_TENSOR_FLAG_COMPUTE;
-	struct ggml_tensor *ids = written && computed ? goggml_indices(node, &rows) : NULL;
-	if (ids == NULL) {
+	goggml_index index;
+	if (!written || !goggml_takes_index(node, &index)) {
 		return;
 	}
-	if (goggml_overwrites(graph, ids)) {
+	if (goggml_overwrites(graph, index.ids)) {
 		check->fault = GOGGML_FAULT_OVERWRITTEN;
-		check->operand = ids;
-	} else if (goggml_bad_index(ids, rows, check)) {
-		check->fault = GOGGML_FAULT_INDEX;
-		check->operand = ids;
+		check->operand = index.ids;
+		return;
 	}
+	goggml_index_check(&index, check);
 }
 
 // Tells whether the device computes on the tensor's memory; known is memory that it does.
@@ -536,13 +563,33 @@ static bool goggml_all_reachable(struct ggml_tensor *node, ggml_backend_dev_t de
 	return goggml_reachable(node, device, known);
 }
 
-goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written, uint64_t known) {
-	goggml_check check = {0};
+static goggml_finding goggml_look(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written) {
+	goggml_finding f = {graph, ggml_graph_n_nodes(graph), goggml_memory_changes(), 0, 0, written};
 	goggml_support support = {.hash = allocated ? 2 : 1};
 	for (int i = 0; i < n_devices; i++) {
 		goggml_support_add(&support, devices[i]);
 	}
-	int n = ggml_graph_n_nodes(graph);
+	f.devices = support.hash;
+	return f;
+}
+
+static bool goggml_still(const goggml_finding *before, const goggml_finding *now) {
+	return before->written && now->written && before->graph == now->graph && before->nodes == now->nodes &&
+		before->changes == now->changes && before->devices == now->devices;
+}
+
+goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written,
+		const goggml_finding *before, const goggml_index *indices, int n_indices) {
+	goggml_check check = {.finding = goggml_look(graph, devices, n_devices, allocated, written)};
+	check.same = goggml_still(before, &check.finding);
+	for (int i = 0; check.same && i < n_indices && check.fault == GOGGML_FAULT_NONE; i++) {
+		goggml_index_check(&indices[i], &check);
+	}
+	if (check.same) {
+		return check;
+	}
+	goggml_support support = {.hash = check.finding.devices};
+	int n = check.finding.nodes;
 	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
 	for (int i = 0; i < n; i++) {
 		goggml_node_check(graph, nodes[i], allocated, written, &support, &check);
@@ -551,12 +598,14 @@ goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *d
 			return check;
 		}
 	}
-	check.support = support.hash;
+	check.finding.support = support.hash;
 	ggml_backend_buffer_type_t reached = NULL;
-	for (int i = 0; support.hash != known && i < n; i++) {
+	for (int i = 0; support.hash != before->support && i < n; i++) {
 		if (!goggml_supported(nodes[i], devices, n_devices)) {
 			check.operand = goggml_packed_operand(nodes[i]);
 			check.fault = check.operand != NULL ? GOGGML_FAULT_PACKED : GOGGML_FAULT_UNSUPPORTED;
+		} else if (allocated && goggml_is_custom(nodes[i]) && !goggml_on_host(nodes[i])) {
+			check.fault = GOGGML_FAULT_REMOTE;
 		} else if (allocated && n_devices == 1 && !goggml_all_reachable(nodes[i], devices[0], &reached, &check)) {
 			check.fault = GOGGML_FAULT_AWAY;
 		}
@@ -684,6 +733,7 @@ bool goggml_lease_concerns(const goggml_lease *lease, const goggml_arena *arena)
 }
 
 void goggml_lease_end(goggml_lease *lease) {
+	goggml_memory_changes_now();
 	for (int64_t i = 0; i < lease->n; i++) {
 		lease->tensors[i]->data = NULL;
 		lease->tensors[i]->buffer = NULL;

@@ -68,21 +68,46 @@ enum goggml_fault {
 	GOGGML_FAULT_UNSUPPORTED, // no device runs the op
 	GOGGML_FAULT_PACKED,      // it lies in memory in which the CPU only multiplies
 	GOGGML_FAULT_AWAY,        // it lies in memory that the one device has no access to
+	GOGGML_FAULT_REMOTE,      // a function of this process changes it in place, in memory of a device
 };
+
+// Where a check without a fault looked: all that it depends on, but for the row
+// indices that the caller wrote.
+typedef struct {
+	struct ggml_cgraph *graph;
+	int nodes;        // of which a graph only gets more
+	uint64_t changes; // of memory, before it looked
+	uint64_t devices, support;
+	bool written;
+} goggml_finding;
+
+// Row indices that a node takes.
+typedef struct {
+	struct ggml_tensor *node, *ids;
+	int64_t rows;
+} goggml_index;
+
+// Writes to the list, as far as there is room, what row indices the nodes take,
+// and returns how many these are.
+int goggml_graph_indices(struct ggml_cgraph *graph, goggml_index *list, int room);
 
 typedef struct {
 	enum goggml_fault fault;
 	struct ggml_tensor *node;    // the node at fault
 	struct ggml_tensor *operand; // the operand at fault, or NULL
 	int64_t value, limit;        // for an index: it, and the number of rows
-	uint64_t support;            // says for what the devices support the graph
+	goggml_finding finding;
+	bool same; // nothing has changed since the finding before
 } goggml_check;
 
 // Finds what would crash a compute: ops that none of the devices supports,
 // where some are given; tensors without memory, if allocated; row indices out
-// of range, if written. known is the support that the last check without a
-// fault returned: to ask the devices again takes longer than a small op.
-goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written, uint64_t known);
+// of range, if written. A graph has hundreds of nodes, which are not in the
+// processor's cache any more: as long as nothing has changed since the finding
+// before, only the row indices that it listed then are looked at. To ask the
+// devices again takes longer than a small op, and waits for other kinds of memory.
+goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool allocated, bool written,
+	const goggml_finding *before, const goggml_index *indices, int n_indices);
 
 // The tensors of a graph that an allocator gave memory to.
 typedef struct {

@@ -162,7 +162,7 @@ static void *goggml_matmul_attr(bool add) {
 
 static void goggml_make_matmul(struct goggml_matmul *m, const struct goggml_gemm *g) {
 	int type = g->bf16 ? DNNL_BF16 : DNNL_F32;
-	void *src = goggml_dnnl_matrix(g->n, g->r, type, g->lda, 1);
+	void *src = goggml_dnnl_matrix(g->n, g->r, type, g->trans_a ? 1 : g->lda, g->trans_a ? g->lda : 1);
 	void *weights = goggml_dnnl_matrix(g->r, g->o, type, g->trans_b ? 1 : g->ldb, g->trans_b ? g->ldb : 1);
 	void *dst = goggml_dnnl_matrix(g->n, g->o, DNNL_F32, g->ldo, 1);
 	void *attr = goggml_matmul_attr(g->add), *desc;
@@ -183,8 +183,8 @@ static void goggml_make_matmul(struct goggml_matmul *m, const struct goggml_gemm
 }
 
 static bool goggml_same_gemm(const struct goggml_gemm *a, const struct goggml_gemm *b) {
-	return a->bf16 == b->bf16 && a->trans_b == b->trans_b && a->add == b->add && a->n == b->n && a->o == b->o &&
-		a->r == b->r && a->lda == b->lda && a->ldb == b->ldb && a->ldo == b->ldo;
+	return a->bf16 == b->bf16 && a->trans_a == b->trans_a && a->trans_b == b->trans_b && a->add == b->add &&
+		a->n == b->n && a->o == b->o && a->r == b->r && a->lda == b->lda && a->ldb == b->ldb && a->ldo == b->ldo;
 }
 
 static struct goggml_matmul *goggml_find_matmul(struct goggml_matmuls *all, const struct goggml_gemm *g) {

@@ -84,6 +84,7 @@ static void goggml_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml
 }
 
 goggml_error goggml_opt_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs) {
+	goggml_memory_changes_now();
 	GUARDED_VOID(goggml_prepare(o, arena, graph, inputs, outputs))
 }
 
@@ -101,6 +102,7 @@ static int64_t goggml_alloc(goggml_optimizer *o, bool backward, bool first) {
 }
 
 goggml_int goggml_opt_alloc(goggml_optimizer *o, bool backward, bool first) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, goggml_alloc(o, backward, first))
 }
 
@@ -124,6 +126,7 @@ static int64_t goggml_eval(goggml_optimizer *o, ggml_opt_result_t sum) {
 }
 
 goggml_int goggml_opt_eval(void *optimizer, void *sum) {
+	goggml_memory_changes_now();
 	GUARDED(goggml_int, goggml_eval(optimizer, sum))
 }
 

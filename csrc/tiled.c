@@ -163,19 +163,30 @@ static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, v
 	goggml_pairs(dst, true, worker, workers);
 }
 
-static void goggml_compute_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
-	const struct ggml_tensor *x = dst->src[0], *y = dst->src[1];
+// The gradient of w in dst, or added to it.
+static void goggml_gradient(const struct ggml_tensor *x, const struct ggml_tensor *y, struct ggml_tensor *dst, bool add, int worker, int workers) {
 	int64_t k = x->ne[0], m = y->ne[0];
+	size_t size = ggml_type_size(x->type);
 	struct goggml_tasks tasks = goggml_cut(k, m, dst->ne[2] * dst->ne[3], 1);
 	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
 		struct goggml_task t = goggml_pick(&tasks, j);
 		struct goggml_gemm g = {
-			.trans_a = true, .n = t.n1 - t.n0, .o = t.o1 - t.o0, .r = x->ne[1], .lda = m, .ldb = k, .ldo = k,
+			.bf16 = x->type == GGML_TYPE_BF16, .trans_a = true, .add = add,
+			.n = t.n1 - t.n0, .o = t.o1 - t.o0, .r = x->ne[1], .lda = m, .ldb = k, .ldo = k,
 		};
-		goggml_multiply(&g, (const float *)goggml_matrix_of(y, t.matrix) + t.n0,
-			(const float *)goggml_matrix_of(x, t.matrix) + t.o0, (float *)goggml_matrix_of(dst, t.matrix) + t.n0 * k + t.o0);
+		goggml_multiply(&g, (const char *)goggml_matrix_of(y, t.matrix) + t.n0 * size,
+			(const char *)goggml_matrix_of(x, t.matrix) + t.o0 * size, (float *)goggml_matrix_of(dst, t.matrix) + t.n0 * k + t.o0);
 	}
+}
+
+static void goggml_compute_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	goggml_gradient(dst->src[0], dst->src[1], dst, false, worker, workers);
+}
+
+static void goggml_add_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	goggml_gradient(dst->src[1], dst->src[2], dst, true, worker, workers);
 }
 
 static struct ggml_tensor *goggml_tiled(goggml_arena *arena, int64_t ne0, int64_t ne1, struct ggml_tensor **operands, int n, ggml_custom_op_t fun) {
@@ -196,4 +207,11 @@ goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, struct ggml_tensor **pai
 goggml_tensor goggml_op_tiled_mul_mat_w(goggml_a arena, goggml_t x, goggml_t y) {
 	if (arena == NULL) { return (goggml_tensor){0}; }
 	GUARDED(goggml_tensor, goggml_tiled(arena, x->ne[0], y->ne[0], (struct ggml_tensor *[]){x, y}, 2, goggml_compute_w))
+}
+
+goggml_tensor goggml_op_add_tiled_mul_mat_w(goggml_a arena, goggml_t dw, goggml_t x, goggml_t y) {
+	if (arena == NULL) { return (goggml_tensor){0}; }
+	struct ggml_tensor *operands[] = {x, y};
+	GUARDED(goggml_tensor, ggml_custom_inplace(goggml_arena_room(arena, GOGGML_OP_ROOM), dw, operands, 2,
+		goggml_add_w, GGML_N_TASKS_MAX, NULL))
 }

@@ -17,5 +17,7 @@ goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, struct ggml_tensor **pairs
 goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, struct ggml_tensor **pairs, int n);
 // x [k, n], y [m, n] → [k, m]: the gradient of w
 goggml_tensor goggml_op_tiled_mul_mat_w(goggml_a arena, goggml_t x, goggml_t y);
+// The same, added to dw in place.
+goggml_tensor goggml_op_add_tiled_mul_mat_w(goggml_a arena, goggml_t dw, goggml_t x, goggml_t y);
 
 #endif

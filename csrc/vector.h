@@ -32,4 +32,18 @@ static inline float goggml_exp(float x) {
 	return p * power.f;
 }
 
+// √x, to two units in the last place where x is zero or at least 2^-126: Newton's
+// method on 1/√x, from the bits of a float. The compiler makes no vector
+// instructions of sqrtf, which may set errno. What is negative, infinite or no
+// number becomes a NaN.
+static inline float goggml_sqrt(float x) {
+	union { float f; uint32_t bits; } start = {x};
+	start.bits = 0x5f3759df - (start.bits >> 1);
+	float r = start.f, half = 0.5f * x;
+	r *= 1.5f - half * r * r;
+	r *= 1.5f - half * r * r;
+	r *= 1.5f - half * r * r;
+	return x >= 0 && x <= 3.4e38f ? x * r : NAN;
+}
+
 #endif

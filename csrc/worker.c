@@ -68,7 +68,10 @@ static void *goggml_work(void *arg) {
 		w->result = result;
 		w->job.run = NULL;
 		pthread_cond_signal(&w->changed);
+		// Who is told takes the mutex at once.
+		pthread_mutex_unlock(&w->mutex);
 		goggml_tell(w->file);
+		pthread_mutex_lock(&w->mutex);
 	}
 	pthread_mutex_unlock(&w->mutex);
 	pthread_mutex_destroy(&w->mutex);

@@ -312,18 +312,27 @@ func matrixOps() {
 		ne[1] = 1
 		return list{p.shaped(f32, ne)}
 	}, "Diag")
+	factors := f32
+	if ggml.TiledBF16() {
+		factors = []ggml.Type{ggml.F32, ggml.BF16}
+	}
 	family(func(p *program) []any {
 		w := p.anyDense(weights)
-		return list{w, p.dense(f32, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3))}
+		return list{w, p.dense(factors, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3))}
 	}, "TiledMulMat")
 	family(func(p *program) []any {
 		w := p.anyDense(weights)
-		return list{w, p.dense(f32, w.Dim(1), p.size(9), w.Dim(2), w.Dim(3))}
+		return list{w, p.dense(factors, w.Dim(1), p.size(9), w.Dim(2), w.Dim(3))}
 	}, "TiledMulMatX")
 	family(func(p *program) []any {
-		x := p.anyDense(f32)
-		return list{x, p.dense(f32, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}
+		x := p.anyDense(factors)
+		return list{x, p.dense([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}
 	}, "TiledMulMatW")
+	family(func(p *program) []any {
+		x, m := p.anyDense(factors), p.size(9)
+		dw := p.dense(f32, x.Dim(0), m, x.Dim(2), x.Dim(3))
+		return list{dw, x, p.dense([]ggml.Type{x.Type()}, m, x.Dim(1), x.Dim(2), x.Dim(3))}
+	}, "AddTiledMulMatW")
 	family(func(p *program) []any {
 		n, rank, m := p.size(40), p.size(9), p.size(9)
 		return list{p.dense(f32, n, m), p.dense(floats, n, rank), p.dense(f32, rank, m)}
@@ -660,7 +669,9 @@ func trainingOps() {
 		return args
 	}
 	family(func(p *program) []any { return append(param(p, 3), p.dense(f32, 7)) }, "OptStepAdamW")
+	family(func(p *program) []any { return append(param(p, 3), p.dense(f32, 8)) }, "AdamWInPlace")
 	family(func(p *program) []any { return append(param(p, 1), p.dense(f32, 2)) }, "OptStepSGD")
+	family(oneDense(f32), "SumSquares")
 }
 
 func customOps() {

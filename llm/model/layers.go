@@ -61,16 +61,24 @@ func (p *Pass) matrix(name string) *ggml.Tensor {
 	return p.m.weights[name]
 }
 
-// operand is x as the product with the weight w takes it: rounded, if that is so
-// in the pass and w is not trained.
-func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
-	if p.products == ggml.F32 || t.trains(w) {
+// half is x as the products of a pass in BF16 take it, and x itself in F32.
+func (p *Pass) half(t *tape, x *Var) *ggml.Tensor {
+	if p.products != ggml.BF16 {
 		return x.T
 	}
 	if x.half == nil {
 		x.half = t.c.RoundBF16(x.T)
 	}
 	return x.half
+}
+
+// operand is x as the product with the weight w takes it: exact if that is
+// trained.
+func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
+	if t.trains(w) {
+		return x.T
+	}
+	return p.half(t, x)
 }
 
 // linear returns W·x + bias + Σ s·B·(A·x) for x [n_in, n] → [n_out, n].
@@ -83,17 +91,18 @@ func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}
 	deltas := p.adapters(name)
-	thin := make([]*ggml.Tensor, len(deltas)) // s·A·x
+	thin := make([]*Var, len(deltas)) // s·A·x
 	for i, d := range deltas {
 		// The factor goes to the thin result, which B and its gradient share.
-		thin[i] = c.Scale(p.product(t, d.A, x.T), d.Scale)
-		pairs = append(pairs, d.B, thin[i])
+		thin[i] = &Var{T: c.Scale(p.product(t, d.A, x.T), d.Scale)}
+		pairs = append(pairs, d.B, thin[i].T)
 		y.needs = y.needs || t.trains(d.A)
 	}
 	y.T = p.addBias(t, name, p.product(t, pairs...))
-	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return c.TiledMulMatW(x.T, dy) })
-		t.flowProduct(x, w, p.operand(t, w, &Var{T: dy}))
+	t.record(y, func(grad *ggml.Tensor) {
+		dy := &Var{T: grad}
+		t.accumulateProduct(w, x.T, dy.T)
+		t.flowProduct(x, w, p.operand(t, w, dy))
 		for i, d := range deltas {
 			p.backDelta(t, x, thin[i], dy, d)
 		}
@@ -101,12 +110,14 @@ func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	return y
 }
 
-// backDelta takes the gradient of h's product with B back to A, B and x.
-func (p *Pass) backDelta(t *tape, x *Var, h, dy *ggml.Tensor, d Delta) {
+// backDelta takes the gradient of h's product with B back to A, B and x. An
+// adapter is exact on the way forward, where the layers that follow enlarge an
+// error; of its gradients, all but that of the thin h can be rounded.
+func (p *Pass) backDelta(t *tape, x, h, dy *Var, d Delta) {
 	c := t.c
-	t.accumulate(d.B, func() *ggml.Tensor { return c.TiledMulMatW(h, dy) })
-	dh := c.Scale(c.TiledMulMatX(d.B, dy), d.Scale)
-	t.accumulate(d.A, func() *ggml.Tensor { return c.TiledMulMatW(x.T, dh) })
+	t.accumulateProduct(d.B, p.half(t, h), p.half(t, dy))
+	dh := p.half(t, &Var{T: c.Scale(c.TiledMulMatX(d.B, dy.T), d.Scale)})
+	t.accumulateProduct(d.A, p.half(t, x), dh)
 	t.flowProduct(x, d.A, dh)
 }
 
@@ -150,7 +161,7 @@ func (p *Pass) embedDelta(t *tape, x *Var, tokens *ggml.Tensor, d Delta) *Var {
 	sum := &Var{T: c.Add(x.T, p.product(t, d.B, h)), needs: x.needs || t.trains(d.A)}
 	t.record(sum, func(dy *ggml.Tensor) {
 		t.flow(x, func() *ggml.Tensor { return dy })
-		t.accumulate(d.B, func() *ggml.Tensor { return c.TiledMulMatW(h, dy) })
+		t.accumulateProduct(d.B, h, dy)
 		dh := c.Scale(c.TiledMulMatX(d.B, dy), d.Scale)
 		t.accumulate(d.A, func() *ggml.Tensor { return c.GetRowsBack(dh, tokens, d.A) })
 	})

@@ -42,8 +42,8 @@ type PassOptions struct {
 	Checkpoint bool
 	// Products is the type of the products with weights that are not trained: F32,
 	// the zero value, is exact; BF16 rounds both operands, and is several times as
-	// fast where [ggml.TiledBF16] says so. The gradients of what is trained are
-	// products in F32 in either case.
+	// fast where [ggml.TiledBF16] says so. Adapters are exact on the way forward in
+	// either case; their gradients are products in the type too.
 	Products ggml.Type
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128
 	// with Checkpoint and 512 without: the fewer, the more often the matrix of the
@@ -198,7 +198,7 @@ func (p *Pass) logits(t *tape, x *Var) *Var {
 	y := &Var{T: p.product(t, w, p.operand(t, w, x)), needs: x.needs || t.trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
 		t.flowProduct(x, w, p.operand(t, w, &Var{T: dy}))
-		t.accumulate(w, func() *ggml.Tensor { return t.c.TiledMulMatW(x.T, dy) })
+		t.accumulateProduct(w, x.T, dy)
 	})
 	return y
 }

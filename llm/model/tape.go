@@ -100,3 +100,11 @@ func (t *tape) accumulate(w *ggml.Tensor, dw func() *ggml.Tensor) {
 		t.g.Expand(t.c.AddInPlace(acc, dw()))
 	}
 }
+
+// accumulateProduct adds the gradient of w in a product w·x, given that of the
+// result.
+func (t *tape) accumulateProduct(w, x, dy *ggml.Tensor) {
+	if acc := t.trained[w.Name()]; acc != nil {
+		t.g.Expand(t.c.AddTiledMulMatW(acc, x, dy))
+	}
+}

@@ -31,10 +31,10 @@ type optimizer struct {
 	first, second                []*ggml.Tensor // moments m and v
 	byName                       map[string]*ggml.Tensor
 
-	scale, adam *ggml.Tensor // inputs: factor of the gradient, AdamW's numbers
-	norm        *ggml.Tensor // squared norm of the gradient
-	measure     *graph
-	update      *graph
+	adam    *ggml.Tensor // input: AdamW's numbers, and the factor of the gradient
+	norm    *ggml.Tensor // squared norm of the gradient
+	measure *graph
+	update  *graph
 }
 
 // A graph is one with its memory.
@@ -70,8 +70,7 @@ func newOptimizer(b *ggml.Backend, settings AdamW, params []*ggml.Tensor) (*opti
 
 func (o *optimizer) build() error {
 	c := o.graphCtx
-	o.scale = c.NewTensor(ggml.F32, 1).SetName("gradient scale")
-	o.adam = c.NewTensor(ggml.F32, 7).SetName("adamw")
+	o.adam = c.NewTensor(ggml.F32, 8).SetName("adamw")
 	bt := o.backend.BufferType()
 	for _, a := range []struct {
 		ctx *ggml.Context
@@ -89,13 +88,13 @@ func (o *optimizer) build() error {
 	var updates []*ggml.Tensor
 	for i, p := range o.params {
 		grad := o.byName[p.Name()]
-		square := c.Sum(c.Sqr(grad))
+		square := c.SumSquares(grad)
 		if o.norm == nil {
 			o.norm = square
 		} else {
 			o.norm = c.Add(o.norm, square)
 		}
-		updates = append(updates, c.OptStepAdamW(p, c.Mul(grad, o.scale), o.first[i], o.second[i], o.adam))
+		updates = append(updates, c.AdamWInPlace(p, grad, o.first[i], o.second[i], o.adam))
 	}
 	var err error
 	if o.measure, err = o.graph(c.NewGraph(o.norm)); err != nil {
@@ -136,21 +135,16 @@ func (o *optimizer) step(step int, rate, norm float64) error {
 	if o.settings.Clip > 0 && norm > o.settings.Clip {
 		scale = o.settings.Clip / norm
 	}
-	if err := ggml.Write(o.scale, []float32{float32(scale)}); err != nil {
-		return err
-	}
 	s := o.settings
 	numbers := []float32{
 		float32(rate), float32(s.Beta1), float32(s.Beta2), float32(s.Epsilon), float32(s.Decay),
 		float32(1 / (1 - math.Pow(s.Beta1, float64(step)))), float32(1 / (1 - math.Pow(s.Beta2, float64(step)))),
+		float32(scale),
 	}
 	if err := ggml.Write(o.adam, numbers); err != nil {
 		return err
 	}
-	if err := o.backend.Compute(context.Background(), o.update.Graph); err != nil {
-		return err
-	}
-	return o.grads.Clear(0)
+	return o.backend.Compute(context.Background(), o.update.Graph)
 }
 
 func (o *optimizer) memory() int64 {
