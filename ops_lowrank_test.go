@@ -27,6 +27,28 @@ func lowRankCases() []opCase {
 		want: func(x refs) refmath.Tensor {
 			return refmath.Add(x[0], refmath.OutProd(x[1], refmath.Transpose(x[2])))
 		},
+	}), inPlace(opCase{
+		name: "add_low_rank_pairs", types: floatTypes, layouts: denseRows, bound: tiled(), runs: 12,
+		args: func(d *draw) []arg {
+			n, rows := d.size(20), int64(0)
+			args := []arg{{}}
+			for range 1 + d.size(ggml.MaxThinPairs-1) {
+				m, r := d.size(700), d.size(40)
+				rows += m
+				args = append(args, d.normal(m, r), d.f32(r, n))
+			}
+			args[0] = d.f32(rows, n)
+			args[0].layout = d.layout()
+			return args
+		},
+		build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddLowRank(x[0], x[1], x[2], x[3:]...) },
+		want: func(x refs) refmath.Tensor {
+			products := refmath.OutProd(x[1], refmath.Transpose(x[2]))
+			for i := 3; i < len(x); i += 2 {
+				products = refmath.Concat(products, refmath.OutProd(x[i], refmath.Transpose(x[i+1])), 0)
+			}
+			return refmath.Add(x[0], products)
+		},
 	})}
 }
 
@@ -35,10 +57,11 @@ func TestLowRankMisuse(t *testing.T) {
 		err     string
 		y, b, h []int64
 	}{
-		{"ne0 must be equal: y has 8, b has 7", []int64{8, 2}, []int64{7, 3}, []int64{3, 2}},
+		{"y has 8 rows, the products have 7", []int64{8, 2}, []int64{7, 3}, []int64{3, 2}},
 		{"ne0 of h must be ne1 of b: they are 4 and 3", []int64{8, 2}, []int64{8, 3}, []int64{4, 2}},
 		{"ne1 must be equal: y has 2, h has 3", []int64{8, 2}, []int64{8, 3}, []int64{3, 3}},
-		{"all must be matrices", []int64{8, 2, 2}, []int64{8, 3}, []int64{3, 2}},
+		{"y must be a matrix", []int64{8, 2, 2}, []int64{8, 3}, []int64{3, 2}},
+		{"b and h must be matrices", []int64{8, 2}, []int64{8, 3, 2}, []int64{3, 2}},
 	} {
 		c := ggml.NewContext()
 		c.AddLowRank(c.NewTensor(ggml.F32, k.y...), c.NewTensor(ggml.F32, k.b...), c.NewTensor(ggml.F32, k.h...))
@@ -50,6 +73,15 @@ func TestLowRankMisuse(t *testing.T) {
 	h := c.View(c.NewTensor(ggml.F32, 100), []int64{3, 2}, []int64{4}, 0)
 	c.AddLowRank(c.NewTensor(ggml.F32, 8, 2), c.NewTensor(ggml.F32, 8, 3), h)
 	require.ErrorContains(t, c.Err(), "rows must not overlap")
+	refused(t, map[string]func(c *ggml.Context){
+		"the operands must be y and pairs": func(c *ggml.Context) {
+			c.AddLowRank(c.NewTensor(ggml.F32, 8, 2), c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 3, 2), c.NewTensor(ggml.F32, 4, 3))
+		},
+		"there are 5 pairs; at most 4 can be added": func(c *ggml.Context) {
+			b, h := c.NewTensor(ggml.F32, 2, 3), c.NewTensor(ggml.F32, 3, 2)
+			c.AddLowRank(c.NewTensor(ggml.F32, 10, 2), b, h, b, h, b, h, b, h, b, h)
+		},
+	})
 }
 
 // An adapter of rank 16 on a matrix of 2048 by 2048: the second half of it as

@@ -82,7 +82,7 @@ func (c *Context) AddTiledMulMatW(dw, x, y *Tensor) *Tensor {
 	}
 	op := c.begin("add_tiled_mul_mat_w", dw, x, y)
 	op.types("dw", dw, F32)
-	op.dense("dw", dw)
+	op.fresh("dw", dw)
 	op.gradient(x, y)
 	if op.arena != nil {
 		want := [4]int64{x.ne[0], y.ne[0], x.ne[2], x.ne[3]}

@@ -39,34 +39,48 @@ static const float *goggml_low_rank_tile(const struct ggml_tensor *b, int64_t o0
 // From so many columns on the library is faster than the plain loop.
 enum { LOW_RANK_COLUMNS = 8 };
 
-static void goggml_add_low_rank(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
-	const struct ggml_tensor *b = dst->src[1], *h = dst->src[2];
-	int64_t m = dst->ne[0], n = dst->ne[1], rank = b->ne[1];
-	bool library = n >= LOW_RANK_COLUMNS && goggml_blas_name() != NULL;
-	for (int64_t o0 = worker * LOW_RANK_BLOCK; o0 < m; o0 += workers * LOW_RANK_BLOCK) {
-		int64_t stride, o = goggml_min(LOW_RANK_BLOCK, m - o0);
-		const float *tile = goggml_low_rank_tile(b, o0, o, &stride);
-		float *y = (float *)dst->data + o0;
-		if (library) {
-			struct goggml_gemm g = {
-				.add = true, .n = n, .o = o, .r = rank, .lda = h->nb[1] / sizeof(float), .ldb = stride, .ldo = dst->nb[1] / sizeof(float),
-			};
-			goggml_multiply(&g, h->data, tile, y);
-			continue;
-		}
-		for (int64_t i = 0; i < n; i++) {
-			const float *factors = (const float *)((const char *)h->data + i * h->nb[1]);
-			for (int64_t r = 0; r < rank; r++) {
-				goggml_add_scaled((float *)((char *)y + i * dst->nb[1]), tile + r * stride, factors[r], o);
-			}
+// Adds the outputs [o0, o0+o) of b · h to y, which starts at the first output.
+static void goggml_add_thin(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h, int64_t o0, int64_t o) {
+	int64_t n = dst->ne[1], rank = b->ne[1], stride;
+	const float *tile = goggml_low_rank_tile(b, o0, o, &stride);
+	y += o0;
+	if (n >= LOW_RANK_COLUMNS && goggml_blas_name() != NULL) {
+		struct goggml_gemm g = {
+			.add = true, .n = n, .o = o, .r = rank, .lda = h->nb[1] / sizeof(float), .ldb = stride, .ldo = dst->nb[1] / sizeof(float),
+		};
+		goggml_multiply(&g, h->data, tile, y);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		const float *factors = (const float *)((const char *)h->data + i * h->nb[1]);
+		for (int64_t r = 0; r < rank; r++) {
+			goggml_add_scaled((float *)((char *)y + i * dst->nb[1]), tile + r * stride, factors[r], o);
 		}
 	}
 }
 
-goggml_tensor goggml_op_add_low_rank(goggml_a arena, goggml_t y, goggml_t b, goggml_t h) {
+static void goggml_add_low_rank(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	float *y = dst->data;
+	int64_t blocks = 0, block = 0;
+	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		blocks += goggml_cuts(dst->src[i]->ne[0], LOW_RANK_BLOCK);
+	}
+	// Neighbours, as in the product that made y: it is in the caches of its workers.
+	int64_t from = blocks * worker / workers, to = blocks * (worker + 1) / workers;
+	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		const struct ggml_tensor *b = dst->src[i];
+		for (int64_t o = 0; o < b->ne[0]; o += LOW_RANK_BLOCK, block++) {
+			if (block >= from && block < to) {
+				goggml_add_thin(dst, y, b, dst->src[i + 1], o, goggml_min(LOW_RANK_BLOCK, b->ne[0] - o));
+			}
+		}
+		y += b->ne[0];
+	}
+}
+
+goggml_tensor goggml_op_add_low_rank(goggml_a arena, goggml_t y, struct ggml_tensor **pairs, int n) {
 	if (arena == NULL) { return (goggml_tensor){0}; }
-	struct ggml_tensor *operands[] = {b, h};
-	GUARDED(goggml_tensor, ggml_custom_inplace(goggml_arena_room(arena, GOGGML_OP_ROOM), y, operands, 2,
+	GUARDED(goggml_tensor, ggml_custom_inplace(goggml_arena_room(arena, GOGGML_OP_ROOM), y, pairs, n,
 		goggml_add_low_rank, GGML_N_TASKS_MAX, NULL))
 }

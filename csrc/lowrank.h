@@ -5,7 +5,8 @@
 
 #include "ops.h"
 
-// y [m, n] += b · h, in place, for b [m, r] and h [r, n] with rows at any distance.
-goggml_tensor goggml_op_add_low_rank(goggml_a arena, goggml_t y, goggml_t b, goggml_t h);
+// y [Σ m, n] += b · h, in place, for pairs of b [m, r] and h [r, n] with rows at any
+// distance. Each pair is for the rows of y after those of the pair before.
+goggml_tensor goggml_op_add_low_rank(goggml_a arena, goggml_t y, struct ggml_tensor **pairs, int n);
 
 #endif

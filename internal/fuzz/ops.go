@@ -335,7 +335,14 @@ func matrixOps() {
 	}, "AddTiledMulMatW")
 	family(func(p *program) []any {
 		n, rank, m := p.size(40), p.size(9), p.size(9)
-		return list{p.dense(f32, n, m), p.dense(floats, n, rank), p.dense(f32, rank, m)}
+		args := list{nil, p.dense(floats, n, rank), p.dense(f32, rank, m)}
+		for range p.IntN(3) {
+			k, rank := p.size(40), p.size(9)
+			args = append(args, p.dense(floats, k, rank), p.dense(f32, rank, m))
+			n += k
+		}
+		args[0] = p.dense(f32, n, m)
+		return args
 	}, "AddLowRank")
 }
 

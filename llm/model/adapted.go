@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -165,19 +166,28 @@ func (a *adapted) close() {
 	}
 }
 
-// addAdapted adds what the adapters make of x to y, which is in memory of its
-// own.
-func (p *Pass) addAdapted(t *tape, name string, y, x *ggml.Tensor) *ggml.Tensor {
-	pair, ok := p.adapted.pairs[name]
-	if !ok {
+// adapts tells whether adapters change all of the matrices.
+func (a *adapted) adapts(names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return a.pairs[name].b == nil })
+}
+
+// addAdapted adds what the adapters of matrices make of x to y, the products of
+// one after the other, which is in memory of its own.
+func (p *Pass) addAdapted(t *tape, y, x *ggml.Tensor, names ...string) *ggml.Tensor {
+	if !p.adapted.adapts(names...) {
 		return y
 	}
-	c, a := t.c, p.adapted.a[pair.group]
-	h := p.thin[pair.group]
-	if h == nil {
-		h = p.product(t, a, x)
-		p.thin[pair.group] = h
+	c := t.c
+	var thin []*ggml.Tensor
+	for _, name := range names {
+		pair := p.adapted.pairs[name]
+		h := p.thin[pair.group]
+		if h == nil {
+			h = p.product(t, p.adapted.a[pair.group], x)
+			p.thin[pair.group] = h
+		}
+		rows := c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Dim(0) * 4}, pair.row*4)
+		thin = append(thin, pair.b, rows)
 	}
-	rows := c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Dim(0) * 4}, pair.row*4)
-	return c.AddLowRank(y, pair.b, rows)
+	return c.AddLowRank(y, thin[0], thin[1], thin[2:]...)
 }

@@ -13,13 +13,16 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Adapters act as their definition says, on weights of any type, in prompts and
-// token by token: on all matrices or some, one of them several times.
+// Adapters act as their definition says, on weights of any type, packed or not, in
+// prompts and token by token: on all matrices or some, one of them several times.
 func TestSessionAdapters(t *testing.T) {
 	for typ, bound := range map[ggml.Type]float64{ggml.F32: 1e-11, ggml.F16: 1e-5, ggml.Q8_0: 1e-3} {
 		for _, some := range []string{"", "attn_k ffn_up output", "attn_v ffn_gate ffn_down", "attn_output"} {
 			t.Run(fmt.Sprintf("%v %s", typ, some), func(t *testing.T) {
-				s := newLoRASetup(t, tinyModel(t, tinyConfig(false), typ), 5, 0.75)
+				s := newLoRASetup(t, tinyModel(t, packableConfig(false), typ), 5, 0.75)
+				packed, err := model.Load(s.m.Path, model.LoadOptions{Repack: true})
+				require.NoError(t, err)
+				defer packed.Close()
 				for name, list := range s.deltas {
 					d := list[0]
 					third, rest := d, d
@@ -39,13 +42,15 @@ func TestSessionAdapters(t *testing.T) {
 					want = append(want, row...)
 				}
 				o := model.SessionOptions{Deltas: s.deltas, Threads: 2}
-				require.Less(t, refmath.NMSE(flat(t, newSession(t, s.m, o), tokens), want), bound)
-				single := newSession(t, s.m, o)
-				var steps []float32
-				for _, token := range tokens {
-					steps = append(steps, decode(t, single, token)...)
+				for m, bound := range map[*model.Model]float64{s.m: bound, packed: max(bound, 1e-4)} {
+					require.Less(t, refmath.NMSE(flat(t, newSession(t, m, o), tokens), want), bound)
+					single := newSession(t, m, o)
+					var steps []float32
+					for _, token := range tokens {
+						steps = append(steps, decode(t, single, token)...)
+					}
+					require.Less(t, refmath.NMSE(steps, want), bound)
 				}
-				require.Less(t, refmath.NMSE(steps, want), bound)
 				plain := flat(t, newSession(t, s.m, model.SessionOptions{}), tokens)
 				require.Greater(t, refmath.NMSE(plain, want), 10*bound, "the adapter must do something")
 			})

@@ -55,10 +55,37 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 // matrix is the matrix of a product: in generation the packed one, if the model
 // has one.
 func (p *Pass) matrix(name string) *ggml.Tensor {
-	if w := p.m.packed.matrix(name); w != nil && !p.exact {
-		return w
+	if j := p.m.packed.joint(name); j != nil && !p.exact {
+		return j.w
 	}
 	return p.m.weights[name]
+}
+
+// linears returns the products of several matrices with the same x, by one
+// product if they are packed together.
+func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
+	var list []*Var
+	j := p.m.packed.joint(names...)
+	if j == nil || p.adapted == nil {
+		for _, name := range names {
+			list = append(list, p.linear(t, name, x))
+		}
+		return list
+	}
+	all, together := p.product(t, j.w, x.T), p.adapted.adapts(names...)
+	if together {
+		all = p.addAdapted(t, all, x.T, names...)
+	}
+	row := int64(0)
+	for _, name := range names {
+		y := t.c.View(all, []int64{p.m.weights[name].Dim(1), all.Dim(1)}, []int64{all.Stride(1)}, row*all.Stride(0))
+		row += y.Dim(0)
+		if !together {
+			y = p.addAdapted(t, y, x.T, name)
+		}
+		list = append(list, &Var{T: p.addBias(t, name, y)})
+	}
+	return list
 }
 
 // half is x as the products of a pass in BF16 take it, and x itself in F32.
@@ -86,7 +113,7 @@ func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	w := p.matrix(name)
 	c := t.c
 	if p.adapted != nil {
-		return &Var{T: p.addAdapted(t, name, p.addBias(t, name, p.product(t, w, x.T)), x.T)}
+		return &Var{T: p.addBias(t, name, p.addAdapted(t, p.product(t, w, x.T), x.T, name))}
 	}
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}
@@ -202,17 +229,25 @@ func (t *tape) swiglu(gate, up *Var) *Var {
 	return y
 }
 
-// heads turns x [heads·size, n·batch] into [size, heads, n, batch] and rotates
-// by position.
-func (p *Pass) rope(t *tape, x *Var, heads int) *Var {
+// heads turns x [heads·size, n·batch], whose rows may lie apart, into [size,
+// heads, n, batch].
+func (p *Pass) heads(t *tape, x *Var, heads int) *Var {
+	size := int64(p.m.HeadSize)
+	shape, strides := []int64{size, int64(heads), p.length, p.batch}, []int64{size * x.T.Stride(0), x.T.Stride(1)}
+	y := &Var{T: t.c.View(x.T, shape, strides, 0), needs: x.needs}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.c.Reshape(dy, x.T.Shape()...) })
+	})
+	return y
+}
+
+// rope rotates x [size, heads, n, batch] by position.
+func (p *Pass) rope(t *tape, x *Var) *Var {
 	c, m := t.c, p.m
 	factors := m.weights["rope_freqs.weight"]
-	shape := []int64{int64(m.HeadSize), int64(heads), p.length, p.batch}
-	y := &Var{T: c.RoPE(c.Reshape(x.T, shape...), p.positions, factors, m.RoPE), needs: x.needs}
+	y := &Var{T: c.RoPE(x.T, p.positions, factors, m.RoPE), needs: x.needs}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor {
-			return c.Reshape(c.RoPEBack(dy, p.positions, factors, m.RoPE), x.T.Shape()...)
-		})
+		t.flow(x, func() *ggml.Tensor { return c.RoPEBack(dy, p.positions, factors, m.RoPE) })
 	})
 	return y
 }

@@ -1,7 +1,9 @@
 package model
 
 import (
-	"strings"
+	"fmt"
+	"io"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -12,64 +14,108 @@ import (
 type packed struct {
 	contexts []*ggml.Context
 	buffers  []*ggml.Buffers
-	weights  map[string]*ggml.Tensor
+	joints   map[string]*joint // by the name of each part
 }
 
-// matrix is nil when the matrix is not packed.
-func (p *packed) matrix(name string) *ggml.Tensor {
-	if p == nil {
+// A joint is a packed matrix [n_in, Σ n_out]: those of the file, one after the
+// other, that multiply the same input, so that it is read and rounded once.
+type joint struct {
+	w     *ggml.Tensor
+	parts []string
+}
+
+// joint is that of just these matrices, nil when there is none.
+func (p *packed) joint(names ...string) *joint {
+	if p == nil || p.joints[names[0]] == nil || !slices.Equal(p.joints[names[0]].parts, names) {
 		return nil
 	}
-	return p.weights[name]
+	return p.joints[names[0]]
 }
 
 // has tells whether w is a packed matrix.
-func (p *packed) has(w *ggml.Tensor) bool { return p.matrix(w.Name()) == w }
+func (p *packed) has(w *ggml.Tensor) bool {
+	return p != nil && p.joints[w.Name()] != nil && p.joints[w.Name()].w == w
+}
 
 // repack reads each matrix of the file into the first of the device's layouts
 // that takes it.
 func (m *Model) repack(d *ggml.Device) error {
-	m.packed = &packed{weights: map[string]*ggml.Tensor{}}
-	taken := map[string]bool{}
+	m.packed = &packed{joints: map[string]*joint{}}
+	var data []byte
 	for _, bt := range d.ExtraBufferTypes() {
-		list := map[string]bool{}
-		for name, w := range m.weights {
-			if !taken[name] && m.multiplies(name) && bt.Multiplies(w) {
-				list[name], taken[name] = true, true
+		c := ggml.NewContext()
+		m.packed.contexts = append(m.packed.contexts, c)
+		var joints []*joint
+		for _, names := range m.groups() {
+			for _, parts := range m.joinable(names, bt) {
+				joints = append(joints, m.join(c, parts))
 			}
 		}
-		if err := m.packed.load(m.gguf, d, bt, list); err != nil {
+		buffers, err := c.Allocate(bt)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// multiplies tells whether a tensor is the matrix of a product.
-func (m *Model) multiplies(name string) bool {
-	if name == m.outputName() {
-		return true
-	}
-	for _, linear := range Linears {
-		if strings.HasPrefix(name, "blk.") && strings.HasSuffix(name, "."+linear+".weight") {
-			return true
+		m.packed.buffers = append(m.packed.buffers, buffers)
+		buffers.SetUsage(ggml.UsageWeights)
+		for _, j := range joints {
+			if data, err = j.read(m.gguf, data[:0]); err != nil {
+				return err
+			}
+			if err := j.w.WriteBytes(data, 0); err != nil {
+				return err
+			}
 		}
 	}
-	return false
+	return nil
 }
 
-func (p *packed) load(g *ggml.GGUF, d *ggml.Device, bt *ggml.BufferType, list map[string]bool) error {
-	c := ggml.NewContext()
-	p.contexts = append(p.contexts, c)
-	buffers, err := g.Load(c, d, ggml.LoadOptions{BufferType: bt, Filter: func(t ggml.GGUFTensor) bool { return list[t.Name] }})
-	if err != nil {
-		return err
+// joinable divides what a layout takes of the matrices of one input: all in one,
+// if they have the same type, else each by itself.
+func (m *Model) joinable(names []string, bt *ggml.BufferType) [][]string {
+	var taken [][]string
+	together := true
+	for _, name := range names {
+		w := m.weights[name]
+		together = together && w.Type() == m.weights[names[0]].Type()
+		if m.packed.joints[name] == nil && bt.Multiplies(w) {
+			taken = append(taken, []string{name})
+		}
 	}
-	p.buffers = append(p.buffers, buffers)
-	for t := range c.Tensors() {
-		p.weights[t.Name()] = t
+	if together && len(taken) == len(names) {
+		return [][]string{names}
 	}
-	return nil
+	return taken
+}
+
+// join makes the joint of matrices, without values.
+func (m *Model) join(c *ggml.Context, parts []string) *joint {
+	var rows int64
+	for _, name := range parts {
+		rows += m.weights[name].Dim(1)
+	}
+	first := m.weights[parts[0]]
+	j := &joint{c.NewTensor(first.Type(), first.Dim(0), rows).SetName(parts[0]), parts}
+	for _, name := range parts {
+		m.packed.joints[name] = j
+	}
+	return j
+}
+
+// read appends the parts' data to a slice, which grows at most once.
+func (j *joint) read(g *ggml.GGUF, data []byte) ([]byte, error) {
+	data = slices.Grow(data, int(j.w.NumBytes()))
+	for _, name := range j.parts {
+		r, err := g.TensorData(name)
+		if err != nil {
+			return nil, err
+		}
+		n := len(data)
+		data = data[:n+int(r.Size())]
+		if _, err := io.ReadFull(r, data[n:]); err != nil {
+			return nil, fmt.Errorf("%s: tensor %s: %w", g.Name(), name, err)
+		}
+	}
+	return data, nil
 }
 
 func (p *packed) close() {

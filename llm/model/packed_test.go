@@ -11,15 +11,20 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A model with packed matrices computes what it computes without, with an
-// adapter too, and can still be trained, read and saved.
+// packableConfig has matrices of which layouts of the processor take all.
+func packableConfig(tied bool) model.Config {
+	c := tinyConfig(tied)
+	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
+	return c
+}
+
+// A model with packed matrices computes what it computes without, and can still be
+// trained, read and saved.
 func TestRepack(t *testing.T) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
 		for _, tied := range []bool{false, true} {
 			t.Run(typ.String(), func(t *testing.T) {
-				c := tinyConfig(tied)
-				c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
-				m := tinyModel(t, c, typ)
+				m := tinyModel(t, packableConfig(tied), typ)
 				packed, err := model.Load(m.Path, model.LoadOptions{Repack: true})
 				require.NoError(t, err)
 				defer packed.Close()

@@ -148,10 +148,10 @@ func (p *Pass) block(t *tape, layer int, x *Var) *Var {
 	name := func(part string) string { return layerTensor(layer, part) }
 
 	in := p.norm(t, name("attn_norm"), x)
-	q := p.rope(t, p.linear(t, name("attn_q"), in), m.Heads)
-	k := p.rope(t, p.linear(t, name("attn_k"), in), m.KVHeads)
-	v := t.split(p.linear(t, name("attn_v"), in), int64(m.HeadSize), int64(m.KVHeads), p.length, p.batch)
-	out := p.attention.attend(p, t, layer, q, k, v)
+	qkv := p.linears(t, in, name("attn_q"), name("attn_k"), name("attn_v"))
+	q := p.rope(t, p.heads(t, qkv[0], m.Heads))
+	k := p.rope(t, p.heads(t, qkv[1], m.KVHeads))
+	out := p.attention.attend(p, t, layer, q, k, p.heads(t, qkv[2], m.KVHeads))
 	if p.keep > 0 && layer == m.Layers-1 {
 		x, out = t.last(x, p.keep), t.last(out, p.keep)
 	}
@@ -159,19 +159,9 @@ func (p *Pass) block(t *tape, layer int, x *Var) *Var {
 
 	return t.inPieces(x, p.piece, func(t *tape, x *Var) *Var {
 		in := p.norm(t, name("ffn_norm"), x)
-		gate := p.linear(t, name("ffn_gate"), in)
-		up := p.linear(t, name("ffn_up"), in)
-		return t.add(x, p.linear(t, name("ffn_down"), t.swiglu(gate, up)))
+		gated := p.linears(t, in, name("ffn_gate"), name("ffn_up"))
+		return t.add(x, p.linear(t, name("ffn_down"), t.swiglu(gated[0], gated[1])))
 	})
-}
-
-// split gives x another shape.
-func (t *tape) split(x *Var, shape ...int64) *Var {
-	y := &Var{T: t.c.Reshape(x.T, shape...), needs: x.needs}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return t.c.Reshape(dy, x.T.Shape()...) })
-	})
-	return y
 }
 
 // last cuts x [m, n] to its last rows, without a gradient.
