@@ -101,6 +101,10 @@ func TestAdamWOpsMisuse(t *testing.T) {
 		"params must be contiguous": func(c *ggml.Context) {
 			c.AdamWInPlace(f32(c, 4).SetParam(), f32(c, 4), f32(c, 4), f32(c, 4), c.Transpose(f32(c, 4, 2)))
 		},
+		"an operand shares memory with the one that is changed": func(c *ggml.Context) {
+			x := f32(c, 8)
+			c.AdamWInPlace(f32(c, 4).SetParam(), f32(c, 4), f32(c, 4), c.View(x, []int64{4}, nil, 0), x)
+		},
 		"m has type f16; it must have f32": func(c *ggml.Context) {
 			c.AdamWInPlace(f32(c, 4).SetParam(), f32(c, 4), c.NewTensor(ggml.F16, 4), f32(c, 4), f32(c, 8))
 		},

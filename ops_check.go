@@ -16,6 +16,19 @@ func (op *opCall) writable(what string, t *Tensor) {
 	}
 }
 
+// apart demands that an op which changes a in place does not also read it as
+// another operand: what its threads see of that would depend on which is first.
+func (op *opCall) apart(a *Tensor, others ...*Tensor) {
+	for _, b := range others {
+		if op.arena == nil || b == nil || a.root() != b.root() {
+			continue
+		}
+		from, to := int64(a.t.view_offs), int64(a.t.view_offs)+int64(C.ggml_nbytes(a.t))
+		start, end := int64(b.t.view_offs), int64(b.t.view_offs)+int64(C.ggml_nbytes(b.t))
+		op.require(end <= from || to <= start, "an operand shares memory with the one that is changed in place; give the op a copy by Dup")
+	}
+}
+
 func (t *Tensor) overlaps() bool {
 	var nb [MaxDims]int64
 	for i := range nb {

@@ -36,6 +36,7 @@ func (c *Context) AddLowRank(y, b, h *Tensor, more ...*Tensor) *Tensor {
 	}
 	if op.arena != nil {
 		op.require(rows == y.ne[0], "y has %d rows, the products have %d", y.ne[0], rows)
+		op.apart(y, op.operands[1:]...)
 	}
 	return op.build(func(x **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
 		return C.goggml_op_add_low_rank(op.arena, y.ptr(), (**C.struct_ggml_tensor)(unsafe.Add(unsafe.Pointer(x), unsafe.Sizeof(*x))), n-1)

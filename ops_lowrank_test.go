@@ -74,6 +74,10 @@ func TestLowRankMisuse(t *testing.T) {
 	c.AddLowRank(c.NewTensor(ggml.F32, 8, 2), c.NewTensor(ggml.F32, 8, 3), h)
 	require.ErrorContains(t, c.Err(), "rows must not overlap")
 	refused(t, map[string]func(c *ggml.Context){
+		"an operand shares memory with the one that is changed": func(c *ggml.Context) {
+			x := c.NewTensor(ggml.F32, 20)
+			c.AddLowRank(c.View(x, []int64{3, 3}, nil, 0), c.NewTensor(ggml.F32, 3, 4), c.View(x, []int64{4, 3}, nil, 32))
+		},
 		"the operands must be y and pairs": func(c *ggml.Context) {
 			c.AddLowRank(c.NewTensor(ggml.F32, 8, 2), c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 3, 2), c.NewTensor(ggml.F32, 4, 3))
 		},

@@ -87,6 +87,7 @@ func (c *Context) AddTiledMulMatW(dw, x, y *Tensor) *Tensor {
 	if op.arena != nil {
 		want := [4]int64{x.ne[0], y.ne[0], x.ne[2], x.ne[3]}
 		op.require(dw.ne == want, "the gradient has the shape %v", want)
+		op.apart(dw, x, y)
 	}
 	return op.done(C.goggml_op_add_tiled_mul_mat_w(op.arena, dw.ptr(), x.ptr(), y.ptr()))
 }

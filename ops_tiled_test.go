@@ -181,7 +181,7 @@ func TestTiledErrors(t *testing.T) {
 	x := c.NewTensor(ggml.F32, 32, 2).SetName("x")
 	y := c.NewTensor(ggml.F32, 3, 2).SetName("y")
 	half := c.NewTensor(ggml.F16, 32, 2).SetName("half")
-	big := c.NewTensor(ggml.F32, 32, 4).SetName("big")
+	big, square := c.NewTensor(ggml.F32, 32, 4).SetName("big"), c.NewTensor(ggml.F32, 4, 4)
 	for _, k := range []struct {
 		build func(c *ggml.Context)
 		want  string
@@ -191,6 +191,7 @@ func TestTiledErrors(t *testing.T) {
 		{func(c *ggml.Context) { c.TiledMulMatW(x, big) }, "tiled_mul_mat_w(x f32[32, 2], big f32[32, 4]): ne1 must be equal: x has 2, y has 4"},
 		{func(c *ggml.Context) { c.TiledMulMatW(x, half) }, "tiled_mul_mat_w(x f32[32, 2], half f16[32, 2]): y has type f16; it must have f32 or bf16"},
 		{func(c *ggml.Context) { c.AddTiledMulMatW(big, x, y) }, "add_tiled_mul_mat_w(big f32[32, 4], x f32[32, 2], y f32[3, 2]): the gradient has the shape [32 3 1 1]"},
+		{func(c *ggml.Context) { c.AddTiledMulMatW(square, square, square) }, "an operand shares memory with the one that is changed in place; give the op a copy by Dup"},
 		{func(c *ggml.Context) { c.TiledMulMat(w, half) }, "tiled_mul_mat(w q8_0[32, 3], half f16[32, 2]): what a matrix multiplies has type f16; it must have f32 or bf16"},
 		{func(c *ggml.Context) { c.TiledMulMat(w, x, w) }, "tiled_mul_mat(w q8_0[32, 3], x f32[32, 2], w q8_0[32, 3]): the operands must be pairs"},
 		{func(c *ggml.Context) { c.TiledMulMat(w, x, big, x) }, "tiled_mul_mat(w q8_0[32, 3], x f32[32, 2], big f32[32, 4], x f32[32, 2]): the products must have equal shapes"},
