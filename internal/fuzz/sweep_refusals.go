@@ -38,6 +38,7 @@ var refusals = []refusal{
 		"Conv1D Conv2D Conv3D ConvDepthwise1D ConvDepthwise2D", typed,
 		"convolutions take data of F32 and kernels of F32 and F16: only those that are made of im2col and a product could take more",
 	},
+	{"SumSquares", laid, "the kernel goes through memory, where a sum is the same in any order: which layouts pass depends on the gaps"},
 	{"AddCast", typed, "the sum of two halves is Add"},
 	{"AddCast", laid, "without contiguous rows of b there is an assertion where a is quantised"},
 	{"MulMat", typed, "F32 by BF16 is possible and F32 by F16 is not; a quantised b must be of the type to which the kernel of a quantises, which differs"},
