@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 )
@@ -69,11 +70,13 @@ func (m *Model) repack(d *ggml.Device) error {
 	return nil
 }
 
-// joinable divides what a layout takes of the matrices of one input: all in one,
-// if they have the same type, else each by itself.
+// joinable divides what a layout takes of the matrices of one input: those of
+// queries, keys and values in one, if they have the same type, else each by itself.
+// Of the feed-forward network's the results would lie so far apart that a prompt
+// took 8 % longer.
 func (m *Model) joinable(names []string, bt *ggml.BufferType) [][]string {
 	var taken [][]string
-	together := true
+	together := strings.HasSuffix(names[0], ".attn_q.weight")
 	for _, name := range names {
 		w := m.weights[name]
 		together = together && w.Type() == m.weights[names[0]].Type()
