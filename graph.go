@@ -28,8 +28,8 @@ type Graph struct {
 	leaves   []*C.struct_ggml_tensor // expanded by the caller, maybe used by no node
 	found    C.goggml_finding        // of the last check, which saw no fault
 	indices  []C.goggml_index        // the row indices that it saw
-	customs  customNodes
-	added    addedTensors // by deep expansions
+	customs  customNodes             // that it has
+	added    addedTensors            // by deep expansions
 }
 
 // NewGraph makes a graph that computes the outputs, which are marked as such
@@ -255,10 +255,11 @@ func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
 	if c.fault != C.GOGGML_FAULT_NONE {
 		return g.faultError(c, names)
 	}
-	if !c.same {
-		g.found = c.finding
+	if c.same {
+		return nil
 	}
-	if !c.same && level >= checkReady {
+	g.found = c.finding
+	if level >= checkReady {
 		n := C.goggml_graph_indices(g.g, nil, 0)
 		g.indices = slices.Grow(g.indices[:0], int(n))[:n]
 		g.indices = g.indices[:C.goggml_graph_indices(g.g, unsafe.SliceData(g.indices), n)]

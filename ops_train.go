@@ -54,10 +54,10 @@ func (c *Context) AdamWInPlace(a, grad, m, v, params *Tensor) *Tensor {
 	op := c.begin("adamw", a, grad, m, v, params)
 	op.adamW(a, grad, m, v, params, 8)
 	op.dense("params", params)
-	op.apart(a, grad, m, v, params)
-	op.apart(grad, m, v, params)
-	op.apart(m, v, params)
-	op.apart(v, params)
+	read := []*Tensor{grad, m, v, params}
+	for i, written := range []*Tensor{a, grad, m, v} {
+		op.apart(written, read[i:]...)
+	}
 	return op.done(C.goggml_op_adamw(op.arena, a.ptr(), grad.ptr(), m.ptr(), v.ptr(), params.ptr()))
 }
 

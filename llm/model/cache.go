@@ -120,9 +120,9 @@ func (a *cached) attend(p *Pass, t *tape, layer int, q, k, v *Var) *Var {
 	return &Var{T: c.Reshape(out, int64(m.HeadSize*m.Heads), p.length)}
 }
 
-// store writes x [size, kv heads, n·lanes], whose heads lie side by side, into the cache and returns what
-// attention reads of it, [size, span, kv heads, lanes]: a view of the write, so
-// that it comes after it.
+// store writes x [size, kv heads, n·lanes], whose heads lie side by side, into the
+// cache and returns what attention reads of it, [size, span, kv heads, lanes]: a
+// view of the write, so that it comes after it.
 func (a *cached) store(p *Pass, t *tape, dst *ggml.Tensor, x *Var) *ggml.Tensor {
 	c, size, groups := t.c, int64(p.m.HeadSize), int64(p.m.KVHeads)
 	written := c.SetRows(dst, c.View(x.T, []int64{size * groups, p.length}, []int64{x.T.Stride(2)}, 0), a.rows)
