@@ -19,6 +19,7 @@
 #include "csrc/blas.c"
 #include "csrc/onednn.c"
 #include "csrc/elements.c"
+#include "csrc/rows.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
 #include "csrc/adamw.c"

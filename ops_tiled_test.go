@@ -68,7 +68,18 @@ func tiledCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], refmath.OutProd(x[1], x[2])) },
 		}))
 	}
-	return cases
+	// Few columns are multiplied row by row.
+	return append(cases, opCase{
+		name: "tiled_mul_mat_few", types: weightTypes(), layouts: denseOnly, bound: tiled(), runs: 4,
+		args: func(d *draw) []arg {
+			k, m, n, p, q := d.depth(), d.size(300), d.size(7), d.size(2), d.size(2)
+			return []arg{d.normal(k, m, p, q), d.f32(k, n, p, q), d.f32(70, m, p, q), d.f32(70, n, p, q)}
+		},
+		build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMat(x[0], x[1], x[2], x[3]) },
+		want: func(x refs) refmath.Tensor {
+			return refmath.Add(refmath.MulMat(x[0], x[1]), refmath.MulMat(x[2], x[3]))
+		},
+	})
 }
 
 // pairCases are sums of products of different types and depths.
@@ -140,11 +151,12 @@ func tiledResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 
 	defer c.Close()
 	w, a, b := leaves.NewTensor(weight, k, m), leaves.NewTensor(ggml.F32, k, r), leaves.NewTensor(ggml.F32, r, m)
 	x, y := leaves.NewTensor(ggml.F32, k, n), leaves.NewTensor(ggml.F32, m, n)
+	few, sum, thin := leaves.NewTensor(ggml.F32, k, 3), leaves.NewTensor(ggml.F32, m, 3), leaves.NewTensor(ggml.BF16, m, r)
 	buffers, err := leaves.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
 	d := rng(5)
-	for _, l := range []*ggml.Tensor{w, a, b, x, y} {
+	for _, l := range []*ggml.Tensor{w, a, b, x, y, few, sum, thin} {
 		require.NoError(t, l.SetFloat32s(refmath.Normal(d, 1, l.Shape()...).Float32()))
 	}
 	h := c.TiledMulMat(a, x)
@@ -152,6 +164,7 @@ func tiledResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 
 	results := []*ggml.Tensor{
 		h, dh, c.TiledMulMat(w, c.Cast(x, typ), b, h), c.TiledMulMatX(w, c.Cast(y, typ), a, dh),
 		c.TiledMulMatW(x, dh), c.TiledMulMatW(h, y), c.TiledMulMatW(c.Cast(x, typ), c.Cast(y, typ)),
+		c.TiledMulMat(w, few), c.AddLowRank(c.Cont(sum), thin, c.TiledMulMat(a, few)),
 	}
 	backend, err := ggml.NewCPUBackend(threads)
 	require.NoError(t, err)

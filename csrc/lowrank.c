@@ -2,23 +2,15 @@
 
 #include "lowrank.h"
 #include "tiled.h"
-#include "vector.h"
+#include "rows.h"
 
-// Outputs that a thread computes at a time: their part of b stays in its cache.
-// No matter how many threads there are, or the sums would differ in the last bit.
+// Outputs that are computed at a time: their part of b stays in the cache. No
+// matter how many threads there are, or the library's sums would differ in the
+// last bit.
 enum { LOW_RANK_BLOCK = 256 };
 
-GOGGML_CLONES static void goggml_add_scaled(float *restrict y, const float *restrict x, float factor, int64_t n) {
-	enum { STEP = 64 };
-	for (; n >= STEP; n -= STEP, y += STEP, x += STEP) {
-		for (int i = 0; i < STEP; i++) {
-			y[i] += factor * x[i];
-		}
-	}
-	for (int64_t i = 0; i < n; i++) {
-		y[i] += factor * x[i];
-	}
-}
+// With few columns workers divide the outputs by so many.
+enum { LOW_RANK_STEP = 64 };
 
 // The part [o0, o0+n) of the r rows of b as floats, with their distance.
 static const float *goggml_low_rank_tile(const struct ggml_tensor *b, int64_t o0, int64_t n, int64_t *stride) {
@@ -36,45 +28,53 @@ static const float *goggml_low_rank_tile(const struct ggml_tensor *b, int64_t o0
 	return tile;
 }
 
-// From so many columns on the library is faster than the plain loop.
-enum { LOW_RANK_COLUMNS = 8 };
-
 // Adds the outputs [o0, o0+o) of b · h to y, which starts at the first output.
 static void goggml_add_thin(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h, int64_t o0, int64_t o) {
 	int64_t n = dst->ne[1], rank = b->ne[1], stride;
-	const float *tile = goggml_low_rank_tile(b, o0, o, &stride);
+	const char *first = (const char *)b->data + ggml_row_size(b->type, o0);
+	for (int64_t r = 0; r < rank; r++) {
+		goggml_fetch(first + r * b->nb[1], ggml_row_size(b->type, o));
+	}
+	bool few = n < FEW_COLUMNS || goggml_blas_name() == NULL;
+	enum ggml_type type = b->type;
+	size_t distance = b->nb[1];
+	if (!few || !goggml_has_rows(type)) {
+		first = (const char *)goggml_low_rank_tile(b, o0, o, &stride);
+		type = GGML_TYPE_F32;
+		distance = stride * sizeof(float);
+	}
 	y += o0;
-	if (n >= LOW_RANK_COLUMNS && goggml_blas_name() != NULL) {
+	if (!few) {
 		struct goggml_gemm g = {
 			.add = true, .n = n, .o = o, .r = rank, .lda = h->nb[1] / sizeof(float), .ldb = stride, .ldo = dst->nb[1] / sizeof(float),
 		};
-		goggml_multiply(&g, h->data, tile, y);
+		goggml_multiply(&g, h->data, first, y);
 		return;
 	}
 	for (int64_t i = 0; i < n; i++) {
 		const float *factors = (const float *)((const char *)h->data + i * h->nb[1]);
-		for (int64_t r = 0; r < rank; r++) {
-			goggml_add_scaled((float *)((char *)y + i * dst->nb[1]), tile + r * stride, factors[r], o);
-		}
+		goggml_add_rows((float *)((char *)y + i * dst->nb[1]), type, first, distance, factors, rank, o);
 	}
 }
 
 static void goggml_add_low_rank(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
 	float *y = dst->data;
-	int64_t blocks = 0, block = 0;
+	int64_t unit = dst->ne[1] < FEW_COLUMNS ? LOW_RANK_STEP : LOW_RANK_BLOCK, units = 0;
 	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-		blocks += goggml_cuts(dst->src[i]->ne[0], LOW_RANK_BLOCK);
+		units += goggml_cuts(dst->src[i]->ne[0], unit);
 	}
 	// Neighbours, as in the product that made y: it is in the caches of its workers.
-	int64_t from = blocks * worker / workers, to = blocks * (worker + 1) / workers;
+	int64_t from = units * worker / workers, to = units * (worker + 1) / workers;
 	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		const struct ggml_tensor *b = dst->src[i];
-		for (int64_t o = 0; o < b->ne[0]; o += LOW_RANK_BLOCK, block++) {
-			if (block >= from && block < to) {
-				goggml_add_thin(dst, y, b, dst->src[i + 1], o, goggml_min(LOW_RANK_BLOCK, b->ne[0] - o));
-			}
+		int64_t end = goggml_min(b->ne[0], to * unit);
+		for (int64_t o = goggml_max(from, 0) * unit; o < end; o += LOW_RANK_BLOCK) {
+			goggml_add_thin(dst, y, b, dst->src[i + 1], o, goggml_min(LOW_RANK_BLOCK, end - o));
 		}
+		units = goggml_cuts(b->ne[0], unit);
+		from -= units;
+		to -= units;
 		y += b->ne[0];
 	}
 }

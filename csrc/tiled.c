@@ -2,6 +2,7 @@
 
 #include "tiled.h"
 #include "elements.h"
+#include "rows.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -19,6 +20,10 @@ struct goggml_tasks {
 };
 
 enum { TILE = 256, LEAST_TILE = 32, DEPTH = 1024, COLUMNS = 512, TASKS = 8, ROWS_AHEAD = 8 };
+
+// Below so many columns of x the rows of w are multiplied one by one, as they are:
+// tiles cost more than they gain.
+enum { FEW_COLUMNS = 8 };
 
 // Pieces are as large as they can be for there to be TASKS of them. Their width
 // in o is a multiple of block.
@@ -139,6 +144,44 @@ static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x
 	}
 }
 
+// The rows of w times few columns of x, without tiles.
+static void goggml_rows(struct ggml_tensor *dst, int worker, int workers) {
+	enum { AHEAD = 2 };
+	int64_t rows = dst->ne[0] * dst->ne[2] * dst->ne[3], columns = dst->ne[1];
+	int64_t from = rows * worker / workers, to = rows * (worker + 1) / workers;
+	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		const struct ggml_tensor *w = dst->src[i], *x = dst->src[i + 1];
+		int64_t k = w->ne[0];
+		const char *row = (const char *)w->data + from * w->nb[1];
+		float *floats = goggml_has_rows(w->type) ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *floats);
+		goggml_fetch(row, goggml_min(AHEAD, to - from) * w->nb[1]);
+		for (int64_t o = from; o < to; o++, row += w->nb[1]) {
+			if (o + AHEAD < to) {
+				goggml_fetch(row + AHEAD * w->nb[1], w->nb[1]);
+			}
+			if (floats != NULL) {
+				goggml_to_float(w->type)(row, floats, k);
+			}
+			for (int64_t n = 0; n < columns; n++) {
+				int64_t column = o / dst->ne[0] * columns + n;
+				const float *factors = (const float *)x->data + column * k;
+				float *y = (float *)dst->data + column * dst->ne[0] + o % dst->ne[0];
+				float product = floats != NULL ? goggml_dot_row(GGML_TYPE_F32, floats, factors, k) : goggml_dot_row(w->type, row, factors, k);
+				*y = i > 0 ? *y + product : product;
+			}
+		}
+	}
+}
+
+// Tells whether what w is multiplied with is few columns of floats.
+static bool goggml_few_columns(const struct ggml_tensor *dst) {
+	bool few = dst->ne[1] < FEW_COLUMNS;
+	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		few = few && dst->src[i + 1]->type == GGML_TYPE_F32;
+	}
+	return few;
+}
+
 static void goggml_pairs(struct ggml_tensor *dst, bool transposed, int worker, int workers) {
 	int64_t block = 1;
 	for (int i = 0; transposed && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
@@ -155,7 +198,11 @@ static void goggml_pairs(struct ggml_tensor *dst, bool transposed, int worker, i
 
 static void goggml_compute_y(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	goggml_pairs(dst, false, worker, workers);
+	if (goggml_few_columns(dst)) {
+		goggml_rows(dst, worker, workers);
+	} else {
+		goggml_pairs(dst, false, worker, workers);
+	}
 }
 
 static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, void *data) {

@@ -14,6 +14,12 @@
 #define GOGGML_CLONES
 #endif
 
+// The float of which bits are the upper half.
+static inline float goggml_from_bf16(uint16_t bits) {
+	union { uint32_t bits; float f; } value = {(uint32_t)bits << 16};
+	return value.f;
+}
+
 // e^x for x ≤ 0: 2^n by the bits of a float, times 2^f for |f| ≤ 1/2 by a polynomial. What would be below 2^-126 is
 // that; a NaN stays one.
 static inline float goggml_exp(float x) {

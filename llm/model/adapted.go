@@ -10,8 +10,8 @@ import (
 
 // The adapted matrices of a decoder: copies of the adapters in the form in
 // which the CPU multiplies fastest. The A of all pairs that see the same input
-// are one matrix; each B is turned, and holds the scale. Both are F16, or F32
-// where the matrix is.
+// are one matrix; each B is turned, and holds the scale. Their type is that of
+// thinType.
 type adapted struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
@@ -76,37 +76,53 @@ func (m *Model) adapt(deltas Deltas) (*adapted, error) {
 	return a, nil
 }
 
+// A thinPart is the adapters of one matrix put together.
+type thinPart struct {
+	name   string
+	as, bs []float32
+}
+
 func (a *adapted) addGroup(m *Model, names []string, deltas Deltas) ([]thinData, error) {
-	var data []thinData
-	var rows []float32
-	typ := ggml.F16
-	for _, name := range names {
-		if m.weights[name].Type() == ggml.F32 {
-			typ = ggml.F32
-		}
-	}
-	width := m.weights[names[0]].Dim(0)
+	var parts []thinPart
 	for _, name := range names {
 		as, bs, err := stack(deltas[name], m.weights[name])
 		if err != nil {
 			return nil, fmt.Errorf("an adapter of %s: %w", name, err)
 		}
-		if len(as) == 0 {
-			continue
+		if len(as) > 0 {
+			balance(as, bs)
+			parts = append(parts, thinPart{name, as, bs})
 		}
-		balance(as, bs)
-		rank := int64(len(as)) / width
-		b := a.ctx.NewTensor(typ, m.weights[name].Dim(1), rank).SetName(name + ".b")
-		a.pairs[name] = thinPair{group: names[0], row: int64(len(rows)) / width, b: b}
-		data = append(data, thinData{b, bs})
-		rows = append(rows, as...)
 	}
-	if len(rows) == 0 {
+	if len(parts) == 0 {
 		return nil, nil
+	}
+	var data []thinData
+	var rows []float32
+	typ, width := m.thinType(parts), m.weights[names[0]].Dim(0)
+	for _, p := range parts {
+		rank := int64(len(p.as)) / width
+		b := a.ctx.NewTensor(typ, m.weights[p.name].Dim(1), rank).SetName(p.name + ".b")
+		a.pairs[p.name] = thinPair{group: names[0], row: int64(len(rows)) / width, b: b}
+		data = append(data, thinData{b, p.bs})
+		rows = append(rows, p.as...)
 	}
 	t := a.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
 	a.a[names[0]] = t
 	return append(data, thinData{t, rows}), nil
+}
+
+// thinType is the type of adapters that see the same input: F32 or F16 where a
+// matrix is. Quantised matrices round the input to 8 bits, so that their adapters
+// lose nothing by BF16, which is the fastest to compute with.
+func (m *Model) thinType(parts []thinPart) ggml.Type {
+	typ := ggml.BF16
+	for _, p := range parts {
+		if t := m.weights[p.name].Type(); t == ggml.F32 || t == ggml.F16 && typ == ggml.BF16 {
+			typ = t
+		}
+	}
+	return typ
 }
 
 // stack puts the pairs of a matrix [n_in, n_out] together to one: the rows of
@@ -183,11 +199,19 @@ func (p *Pass) addAdapted(t *tape, y, x *ggml.Tensor, names ...string) *ggml.Ten
 		pair := p.adapted.pairs[name]
 		h := p.thin[pair.group]
 		if h == nil {
-			h = p.product(t, p.adapted.a[pair.group], x)
+			h = p.thinProduct(t, p.adapted.a[pair.group], x)
 			p.thin[pair.group] = h
 		}
 		rows := c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Dim(0) * 4}, pair.row*4)
 		thin = append(thin, pair.b, rows)
 	}
 	return c.AddLowRank(y, thin[0], thin[1], thin[2:]...)
+}
+
+// thinProduct returns a·x. The library's product rounds x to suit an a in BF16.
+func (p *Pass) thinProduct(t *tape, a, x *ggml.Tensor) *ggml.Tensor {
+	if p.tiles && a.Type() == ggml.BF16 {
+		return t.c.TiledMulMat(a, x)
+	}
+	return p.product(t, a, x)
 }

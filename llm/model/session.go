@@ -22,8 +22,8 @@ type SessionOptions struct {
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
 	// Deltas are the adapters, as they are when the session is made. One of
-	// scale 0 is left out. On the CPU they are rounded to F16 where the matrix
-	// that they change is not F32.
+	// scale 0 is left out. On the CPU they are rounded to F16 where the matrix that
+	// they change is F16, and to BF16 where it is BF16 or quantised.
 	Deltas Deltas
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int
