@@ -120,7 +120,7 @@ func TestChoose(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"scaling", "binding"}, suiteNames(chosen))
 	_, err = p.choose("speed")
-	require.EqualError(t, err, `there is no suite "speed"; the suites are `+"binding, training, scaling, context, overhead, finetune, generation")
+	require.EqualError(t, err, `there is no suite "speed"; the suites are `+"binding, training, scaling, context, overhead, finetune, generation, cache")
 	_, err = findPage("none")
 	require.Error(t, err)
 }

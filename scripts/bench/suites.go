@@ -45,7 +45,8 @@ var pages = []page{
 			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
 			{"overhead", "llm/train", "^BenchmarkOverhead$", 40 * time.Second, 20 * time.Second},
 			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", time.Minute, 30 * time.Second},
-			{"generation", "llm/generate", "^Benchmark(Stock|LlamaBench|Overhead)", 9 * time.Minute, 4 * time.Minute},
+			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockGroup|LlamaBench|Overhead)$", 8 * time.Minute, 4 * time.Minute},
+			{"cache", "llm/generate", "^BenchmarkStockCache$", 40 * time.Second, 20 * time.Second},
 		},
 		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, overheadSection, bindingSection},
 	},
@@ -173,7 +174,8 @@ var (
 			"CPU plugin of its own: the second ratio is that to llama.cpp with the plugin that we use. An adapter is a smaller part of a " +
 			"larger model: so there is one of 1.1 billion parameters too.",
 		views: []view{
-			stockTable("Stock", key{"1", "model"}, key{"2", "weights"}, key{"3", "KV cache"}, key{"4", ""}),
+			stockTable("Stock", key{"1", "model"}, key{"2", "weights, KV cache in F16"}, key{"3", ""}),
+			stockTable("StockCache", key{"1", "model"}, key{"2", "weights, KV cache in Q8_0"}, key{"3", ""}),
 			stockTable("LlamaBench", key{"1", "model"}, key{"2", "weights, beside llama-bench"}, key{"3", ""}),
 			stockTable("StockAdapter", key{"1", "model"}, key{"2", "weights, with an adapter of rank 16"}, key{"3", ""}),
 			stockTable("StockGroup", key{"1", "model"}, key{"2", "weights, several sequences"}, key{"3", ""}),
