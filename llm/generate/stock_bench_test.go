@@ -302,6 +302,7 @@ func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
 func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
 	s.cpu = false // it tells no other
+	s.rounds *= 2 // each sample is a new process, and they differ more
 	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
 		b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
 			path := s.file(b, t)
@@ -341,14 +342,16 @@ func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int
 // it, and beside stock llama.cpp with it.
 func BenchmarkStockAdapter(b *testing.B) {
 	s := settings(b)
-	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
+	types := []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K}
+	for _, t := range types {
 		s.besideAdapter(b, t, "prompt", "generate")
 	}
 	if os.Getenv("GOGGML_BENCH_SHAPE") == "" && !testing.Short() {
 		// Of a larger model the adapter is a smaller part.
 		s.shape, s.config = "1.1B", shapes["1.1B"]()
-		s.besideAdapter(b, ggml.Q4_0, "generate")
-		s.besideAdapter(b, ggml.Q4_K, "generate")
+		for _, t := range types {
+			s.besideAdapter(b, t, "generate")
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ var pages = []page{
 			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
 			{"overhead", "llm/train", "^BenchmarkOverhead$", 40 * time.Second, 20 * time.Second},
 			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", time.Minute, 30 * time.Second},
-			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockGroup|LlamaBench|Overhead)$", 8 * time.Minute, 4 * time.Minute},
+			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockGroup|LlamaBench|Overhead)$", 12 * time.Minute, 4 * time.Minute},
 			{"cache", "llm/generate", "^BenchmarkStockCache$", 40 * time.Second, 20 * time.Second},
 		},
 		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, overheadSection, bindingSection},
