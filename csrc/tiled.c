@@ -147,26 +147,29 @@ static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x
 // The rows of w times few columns of x, without tiles.
 static void goggml_rows(struct ggml_tensor *dst, int worker, int workers) {
 	enum { AHEAD = 2 };
-	int64_t rows = dst->ne[0] * dst->ne[2] * dst->ne[3], columns = dst->ne[1];
+	int64_t m = dst->ne[0], rows = m * dst->ne[2] * dst->ne[3], columns = dst->ne[1];
 	int64_t from = rows * worker / workers, to = rows * (worker + 1) / workers;
 	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		const struct ggml_tensor *w = dst->src[i], *x = dst->src[i + 1];
 		int64_t k = w->ne[0];
 		const char *row = (const char *)w->data + from * w->nb[1];
-		float *floats = goggml_has_rows(w->type) ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *floats);
+		enum ggml_type type = goggml_has_rows(w->type) ? w->type : GGML_TYPE_F32;
+		ggml_to_float_t to_float = type == w->type ? NULL : goggml_to_float(w->type);
+		float *floats = to_float == NULL ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *floats);
 		goggml_fetch(row, goggml_min(AHEAD, to - from) * w->nb[1]);
 		for (int64_t o = from; o < to; o++, row += w->nb[1]) {
 			if (o + AHEAD < to) {
 				goggml_fetch(row + AHEAD * w->nb[1], w->nb[1]);
 			}
-			if (floats != NULL) {
-				goggml_to_float(w->type)(row, floats, k);
+			const void *values = row;
+			if (to_float != NULL) {
+				to_float(row, floats, k);
+				values = floats;
 			}
-			for (int64_t n = 0; n < columns; n++) {
-				int64_t column = o / dst->ne[0] * columns + n;
-				const float *factors = (const float *)x->data + column * k;
-				float *y = (float *)dst->data + column * dst->ne[0] + o % dst->ne[0];
-				float product = floats != NULL ? goggml_dot_row(GGML_TYPE_F32, floats, factors, k) : goggml_dot_row(w->type, row, factors, k);
+			int64_t first = o / m * columns; // column of this matrix
+			for (int64_t column = first; column < first + columns; column++) {
+				float *y = (float *)dst->data + column * m + o % m;
+				float product = goggml_dot_row(type, values, (const float *)x->data + column * k, k);
 				*y = i > 0 ? *y + product : product;
 			}
 		}

@@ -270,11 +270,14 @@ func (s *benchSession) generate(n int) timed {
 	}
 }
 
+// stockTypes are the types of the weights that are compared.
+var stockTypes = []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K}
+
 // Prompts and generation beside stock llama.cpp on the same file and threads, with
 // a KV cache in F16.
 func BenchmarkStock(b *testing.B) {
 	s := settings(b)
-	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
+	for _, t := range stockTypes {
 		s.besideStock(b, t, ggml.F16)
 	}
 }
@@ -303,7 +306,7 @@ func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
 	s.cpu = false // it tells no other
 	s.rounds *= 2 // each sample is a new process, and they differ more
-	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
+	for _, t := range stockTypes {
 		b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
 			path := s.file(b, t)
 			ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: ggml.F16})
@@ -342,14 +345,13 @@ func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int
 // it, and beside stock llama.cpp with it.
 func BenchmarkStockAdapter(b *testing.B) {
 	s := settings(b)
-	types := []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K}
-	for _, t := range types {
+	for _, t := range stockTypes {
 		s.besideAdapter(b, t, "prompt", "generate")
 	}
 	if os.Getenv("GOGGML_BENCH_SHAPE") == "" && !testing.Short() {
 		// Of a larger model the adapter is a smaller part.
 		s.shape, s.config = "1.1B", shapes["1.1B"]()
-		for _, t := range types {
+		for _, t := range stockTypes {
 			s.besideAdapter(b, t, "generate")
 		}
 	}

@@ -76,49 +76,40 @@ func (m *Model) adapt(deltas Deltas) (*adapted, error) {
 	return a, nil
 }
 
-// A thinPart is the adapters of one matrix put together.
-type thinPart struct {
-	name   string
-	as, bs []float32
-}
-
 func (a *adapted) addGroup(m *Model, names []string, deltas Deltas) ([]thinData, error) {
-	var parts []thinPart
+	var data []thinData
+	var rows []float32
+	typ, width := m.thinType(names), m.weights[names[0]].Dim(0)
 	for _, name := range names {
 		as, bs, err := stack(deltas[name], m.weights[name])
 		if err != nil {
 			return nil, fmt.Errorf("an adapter of %s: %w", name, err)
 		}
-		if len(as) > 0 {
-			balance(as, bs)
-			parts = append(parts, thinPart{name, as, bs})
+		if len(as) == 0 {
+			continue
 		}
+		balance(as, bs)
+		rank := int64(len(as)) / width
+		b := a.ctx.NewTensor(typ, m.weights[name].Dim(1), rank).SetName(name + ".b")
+		a.pairs[name] = thinPair{group: names[0], row: int64(len(rows)) / width, b: b}
+		data = append(data, thinData{b, bs})
+		rows = append(rows, as...)
 	}
-	if len(parts) == 0 {
+	if len(rows) == 0 {
 		return nil, nil
-	}
-	var data []thinData
-	var rows []float32
-	typ, width := m.thinType(parts), m.weights[names[0]].Dim(0)
-	for _, p := range parts {
-		rank := int64(len(p.as)) / width
-		b := a.ctx.NewTensor(typ, m.weights[p.name].Dim(1), rank).SetName(p.name + ".b")
-		a.pairs[p.name] = thinPair{group: names[0], row: int64(len(rows)) / width, b: b}
-		data = append(data, thinData{b, p.bs})
-		rows = append(rows, p.as...)
 	}
 	t := a.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
 	a.a[names[0]] = t
 	return append(data, thinData{t, rows}), nil
 }
 
-// thinType is the type of adapters that see the same input: F32 or F16 where a
-// matrix is. Quantised matrices round the input to 8 bits, so that their adapters
-// lose nothing by BF16, which is the fastest to compute with.
-func (m *Model) thinType(parts []thinPart) ggml.Type {
+// thinType is the type of the adapters of matrices that see the same input: F32 or
+// F16 where one of the matrices is. Quantised matrices round the input to 8 bits, so
+// that their adapters lose nothing by BF16, which is the fastest to compute with.
+func (m *Model) thinType(names []string) ggml.Type {
 	typ := ggml.BF16
-	for _, p := range parts {
-		if t := m.weights[p.name].Type(); t == ggml.F32 || t == ggml.F16 && typ == ggml.BF16 {
+	for _, name := range names {
+		if t := m.weights[name].Type(); t == ggml.F32 || t == ggml.F16 && typ == ggml.BF16 {
 			typ = t
 		}
 	}
