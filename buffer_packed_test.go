@@ -73,6 +73,47 @@ func TestPackedMulMat(t *testing.T) {
 	}
 }
 
+// Packed and tiled products can follow each other in a thread: with AMX, the
+// libraries behind them share the configuration of its tiles.
+func TestPackedBesideTiled(t *testing.T) {
+	if !ggml.TiledBF16() {
+		t.Skip("there are no tiled products in BF16")
+	}
+	backend := cpuBackend(t, 2)
+	packedMemory(t, ggml.Q8_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, packed *ggml.Tensor) {
+		buffers, err := c.Allocate(bt)
+		require.NoError(t, err)
+		defer buffers.Close()
+		values := make([]float32, packed.NumElements())
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range values {
+			values[i] = float32(rng.NormFloat64())
+		}
+		require.NoError(t, packed.SetFloat32s(values))
+
+		g := ggml.NewContext()
+		defer g.Close()
+		x := g.NewTensor(ggml.F32, 256, 40).SetInput()
+		w := g.NewTensor(ggml.F32, 256, 30).SetInput()
+		before := g.MulMat(packed, x).SetOutput()
+		tiled := g.TiledMulMat(w, g.RoundBF16(x)).SetOutput()
+		after := g.MulMat(packed, x).SetOutput()
+		graph := g.NewGraph(before, tiled, after)
+		allocator, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+		require.NoError(t, err)
+		defer allocator.Close()
+		require.NoError(t, allocator.Alloc(graph))
+		require.NoError(t, ggml.Write(x, values[:256*40]))
+		require.NoError(t, ggml.Write(w, values[:256*30]))
+		require.NoError(t, backend.Compute(context.Background(), graph))
+		want, err := ggml.Read[float32](before)
+		require.NoError(t, err)
+		got, err := ggml.Read[float32](after)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
+
 // A packed matrix does nothing else, and says so.
 func TestPackedMisuse(t *testing.T) {
 	packedMemory(t, ggml.Q4_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor) {

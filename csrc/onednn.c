@@ -49,10 +49,13 @@ static struct {
 	DNNL_FUNCTIONS(F)
 #undef F
 	void *engine;
+	bool amx;
 	// Of the OpenMP that oneDNN uses; NULL when it uses something else.
 	int (*get_threads)(void);
 	void (*set_threads)(int);
 } dnnl;
+
+static bool goggml_onednn_has(int isa) { return (dnnl.get_effective_cpu_isa() & isa) == isa; }
 
 bool goggml_onednn_open(void *library) {
 #define F(result, name, params) \
@@ -62,16 +65,16 @@ bool goggml_onednn_open(void *library) {
 #undef F
 	dnnl.get_threads = (int (*)(void))dlsym(library, "omp_get_max_threads");
 	dnnl.set_threads = (void (*)(int))dlsym(library, "omp_set_num_threads");
-	return dnnl.version()->major == 3 && dnnl.engine_create(&dnnl.engine, DNNL_CPU, 0) == 0;
+	if (dnnl.version()->major != 3 || dnnl.engine_create(&dnnl.engine, DNNL_CPU, 0) != 0) { return false; }
+	dnnl.amx = goggml_onednn_has(DNNL_AMX);
+	return true;
 }
-
-static bool goggml_onednn_has(int isa) { return (dnnl.get_effective_cpu_isa() & isa) == isa; }
 
 bool goggml_onednn_bf16(void) { return goggml_onednn_has(DNNL_AVX512_BF16); }
 
 void goggml_onednn_describe(char *text, size_t size) {
 	const goggml_dnnl_version *v = dnnl.version();
-	const char *isa = goggml_onednn_has(DNNL_AMX) ? "AMX" : goggml_onednn_has(DNNL_AVX512_BF16) ? "AVX512-BF16" :
+	const char *isa = dnnl.amx ? "AMX" : goggml_onednn_has(DNNL_AVX512_BF16) ? "AVX512-BF16" :
 		goggml_onednn_has(DNNL_AVX512) ? "AVX-512" : goggml_onednn_has(DNNL_AVX2) ? "AVX2" : "the least instructions";
 	snprintf(text, size, "oneDNN %d.%d.%d with %s", v->major, v->minor, v->patch, isa);
 }
@@ -200,6 +203,21 @@ static struct goggml_matmul *goggml_find_matmul(struct goggml_matmuls *all, cons
 	return m;
 }
 
+// With AMX a product leaves its thread's tiles without a configuration. ggml's own products on tiles make theirs once
+// a thread, and would die or be wrong after it: so what was there is put back.
+static void goggml_execute(const struct goggml_matmul *m, void *stream, int n, const goggml_dnnl_argument *arguments) {
+#if defined(__x86_64__)
+	if (dnnl.amx) {
+		struct { char bytes[64]; } tiles;
+		__asm__ volatile("sttilecfg %0" : "=m"(tiles));
+		CHECKED(primitive_execute(m->primitive, stream, n, arguments));
+		__asm__ volatile("ldtilecfg %0" : : "m"(tiles));
+		return;
+	}
+#endif
+	CHECKED(primitive_execute(m->primitive, stream, n, arguments));
+}
+
 static void goggml_run_matmul(const struct goggml_gemm *g, const void *a, const void *b, float *out) {
 	struct goggml_matmuls *all = goggml_thread_matmuls();
 	struct goggml_matmul *m = goggml_find_matmul(all, g);
@@ -210,7 +228,7 @@ static void goggml_run_matmul(const struct goggml_gemm *g, const void *a, const 
 	const goggml_dnnl_argument arguments[] = {
 		{DNNL_SRC, m->src}, {DNNL_WEIGHTS, m->weights}, {DNNL_DST, m->dst}, {DNNL_SCRATCHPAD, m->scratchpad},
 	};
-	CHECKED(primitive_execute(m->primitive, all->stream, 4, arguments));
+	goggml_execute(m, all->stream, 4, arguments);
 }
 
 // One column with a stride is written as if it had none (oneDNN 3.7), so it is
