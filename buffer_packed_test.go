@@ -150,6 +150,7 @@ func TestPackedMisuse(t *testing.T) {
 			"a view":           func(g *ggml.Context, x, _ *ggml.Tensor) *ggml.Tensor { return g.MulMat(half, x) },
 			"the rows":         func(g *ggml.Context, _, ids *ggml.Tensor) *ggml.Tensor { return g.GetRows(w, ids) },
 			"tiles":            func(g *ggml.Context, x, _ *ggml.Tensor) *ggml.Tensor { return g.TiledMulMat(w, x) },
+			"a stream":         func(g *ggml.Context, x, _ *ggml.Tensor) *ggml.Tensor { return g.StreamMulMat(w, x) },
 			"a conversion":     func(g *ggml.Context, _, _ *ggml.Tensor) *ggml.Tensor { return g.Cast(w, ggml.F32) },
 			"a written row":    func(g *ggml.Context, x, ids *ggml.Tensor) *ggml.Tensor { return g.SetRows(w, x, ids) },
 			"a second operand": func(g *ggml.Context, x, _ *ggml.Tensor) *ggml.Tensor { return g.MulMat(x, w) },

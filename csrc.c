@@ -22,6 +22,7 @@
 #include "csrc/rows.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
+#include "csrc/stream.c"
 #include "csrc/adamw.c"
 #include "csrc/softmax.c"
 #include "csrc/custom.c"

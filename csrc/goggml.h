@@ -20,6 +20,7 @@
 #include "elements.h"
 #include "tiled.h"
 #include "lowrank.h"
+#include "stream.h"
 #include "adamw.h"
 #include "softmax.h"
 #include "custom.h"

@@ -322,6 +322,10 @@ func matrixOps() {
 	}, "TiledMulMat")
 	family(func(p *program) []any {
 		w := p.anyDense(weights)
+		return list{w, p.dense(f32, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3))}
+	}, "StreamMulMat")
+	family(func(p *program) []any {
+		w := p.anyDense(weights)
 		return list{w, p.dense(factors, w.Dim(1), p.size(9), w.Dim(2), w.Dim(3))}
 	}, "TiledMulMatX")
 	family(func(p *program) []any {

@@ -227,7 +227,11 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	}
 	p := &Pass{
 		m: d.m, deltas: d.deltas, length: n, batch: 1, positions: g.positions, attention: g.attention,
-		tiles: d.onCPU() && ggml.TiledLibrary() != "", adapted: d.adapted, thin: map[string]*ggml.Tensor{},
+		cpu: d.onCPU(), adapted: d.adapted, thin: map[string]*ggml.Tensor{},
+	}
+	p.tiles = p.cpu && ggml.TiledLibrary() != ""
+	if ggml.TiledBF16() {
+		p.products = ggml.BF16
 	}
 	if !shape.all && shape.lanes == 1 {
 		p.keep = 1

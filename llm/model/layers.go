@@ -19,9 +19,8 @@ type Delta struct {
 // Deltas are the pairs of all adapters in use, by the name of the tensor.
 type Deltas map[string][]Delta
 
-// product returns w·x, plus the products of further pairs. In training it is
-// exact to the type of x; in generation the device rounds x to suit the type of
-// w, as in llama.cpp, unless tiles are faster and lose no digits.
+// product returns w·x, plus the products of further pairs, with x as operand
+// returns it.
 func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	var sum *ggml.Tensor
 	add := func(y *ggml.Tensor) {
@@ -37,19 +36,43 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 		return sum
 	}
 	for q := range slices.Chunk(pairs, 2) {
-		add(t.c.MulMat(q[0], q[1]))
+		if p.streamed(q[0], q[1]) {
+			add(t.c.StreamMulMat(q[0], q[1]))
+		} else {
+			add(t.c.MulMat(q[0], q[1]))
+		}
 	}
 	return sum
 }
 
-// manyTokens is from how many tokens on a tiled product with a matrix of floats
-// is faster than the device's own.
-const manyTokens = 8
+// From so many tokens on tiles are faster than the device's own products. Those of
+// quantised matrices are made with larger effort.
+const (
+	manyTokens          = 8
+	manyTokensQuantized = 32
+)
 
-// tiled tells whether w·x is computed tile by tile. In generation quantised
-// matrices are not: their logits then are those of llama.cpp, which rounds x.
+// tiled tells whether w·x is computed tile by tile: all of training, and in
+// generation products of many tokens with matrices in the layout of the file. But
+// quantised matrices are only if they were copied for speed, and if tiles are in
+// BF16: that is faster than the device's products of 8 bits, and rounds x less.
 func (p *Pass) tiled(w, x *ggml.Tensor) bool {
-	return p.exact || p.tiles && x.Dim(1) >= manyTokens && !w.Type().Quantized() && !p.m.packed.has(w)
+	j := p.m.packed.of(w)
+	switch {
+	case p.exact:
+		return true
+	case !p.tiles || j != nil && !j.plain:
+		return false
+	case w.Type().Quantized():
+		return j != nil && p.products == ggml.BF16 && x.Dim(1) >= manyTokensQuantized
+	}
+	return x.Dim(1) >= manyTokens
+}
+
+// streamed tells whether w·x, which is not tiled, takes as long as w takes to be read.
+func (p *Pass) streamed(w, x *ggml.Tensor) bool {
+	j := p.m.packed.of(w)
+	return p.cpu && x.Dim(1) < manyTokens && (j == nil || j.plain)
 }
 
 // matrix is the matrix of a product: in generation the packed one, if the model
@@ -72,7 +95,7 @@ func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 		}
 		return list
 	}
-	all, together := p.product(t, j.w, x.T), p.adapted.adapts(names...)
+	all, together := p.product(t, j.w, p.operand(t, j.w, x)), p.adapted.adapts(names...)
 	if together {
 		all = p.addAdapted(t, all, x.T, names...)
 	}
@@ -99,10 +122,11 @@ func (p *Pass) half(t *tape, x *Var) *ggml.Tensor {
 	return x.half
 }
 
-// operand is x as the product with the weight w takes it: exact if that is
-// trained.
+// operand is x as the product with the weight w takes it. In training it is exact
+// if w is trained, else of the type of the products. In generation the device
+// rounds x to suit the type of w, as in llama.cpp, unless tiles do it.
 func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
-	if t.trains(w) {
+	if t.trains(w) || !p.exact && !(w.Type().Quantized() && p.tiled(w, x.T)) {
 		return x.T
 	}
 	return p.half(t, x)
@@ -113,7 +137,7 @@ func (p *Pass) linear(t *tape, name string, x *Var) *Var {
 	w := p.matrix(name)
 	c := t.c
 	if p.adapted != nil {
-		return &Var{T: p.addBias(t, name, p.addAdapted(t, p.product(t, w, x.T), x.T, name))}
+		return &Var{T: p.addBias(t, name, p.addAdapted(t, p.product(t, w, p.operand(t, w, x)), x.T, name))}
 	}
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}

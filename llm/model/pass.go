@@ -23,8 +23,9 @@ type Pass struct {
 	// once it has their keys and values; 0 is all. Not in training.
 	keep int64
 
-	// Generation on the CPU multiplies matrices of floats tile by tile where a
-	// library does it, and adds the adapters by ops of its own.
+	// Generation on the CPU has products of its own: with few tokens, with many
+	// where there is a library for tiles, and of adapters.
+	cpu     bool
 	tiles   bool
 	adapted *adapted
 	thin    map[string]*ggml.Tensor // A·x by group

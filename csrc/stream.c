@@ -1,0 +1,79 @@
+//go:build ignore
+
+#include "stream.h"
+#include "blas.h"
+#include "threads.h"
+
+#include <pthread.h>
+
+// So many bytes ahead of the product the matrix is asked for. The processor's own guesses end with each page, and a
+// dot product of the library waits for them.
+enum { STREAM_AHEAD = 2048 };
+
+// The CPU plugin's, for all types; NULL when it does not show them.
+static const struct ggml_type_traits_cpu *(*goggml_traits)(enum ggml_type);
+
+static void goggml_find_traits(void) {
+	ggml_backend_reg_t cpu = ggml_backend_reg_by_name("CPU");
+	if (cpu != NULL) {
+		goggml_traits = (const struct ggml_type_traits_cpu *(*)(enum ggml_type))goggml_reg_symbol(cpu, "ggml_get_type_traits_cpu");
+	}
+}
+
+bool goggml_can_stream(enum ggml_type type) {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, goggml_find_traits);
+	if (goggml_traits == NULL || goggml_traits(type)->vec_dot == NULL) { return false; }
+	enum ggml_type other = goggml_traits(type)->vec_dot_type;
+	return other == GGML_TYPE_F32 || goggml_traits(other)->from_float != NULL;
+}
+
+// n columns of k floats in the type with which w is multiplied, a distance apart.
+static const char *goggml_stream_columns(enum ggml_type type, const float *x, int64_t k, int64_t n, size_t distance) {
+	if (type == GGML_TYPE_F32) {
+		return (const char *)x;
+	}
+	char *columns = goggml_scratch(GOGGML_ROW, (size_t)n * distance);
+	for (int64_t i = 0; i < n; i++) {
+		goggml_traits(type)->from_float(x + i * k, columns + (size_t)i * distance, k);
+	}
+	return columns;
+}
+
+// Rows [from, to) of one matrix.
+static void goggml_stream_rows(const struct ggml_tensor *w, const float *x, float *y, int64_t n, int64_t from, int64_t to) {
+	const struct ggml_type_traits_cpu *traits = goggml_traits(w->type);
+	int64_t k = w->ne[0], m = w->ne[1];
+	size_t distance = ggml_row_size(traits->vec_dot_type, k);
+	const char *columns = goggml_stream_columns(traits->vec_dot_type, x, k, n, distance);
+	const char *row = (const char *)w->data + (size_t)from * w->nb[1];
+	goggml_fetch(row, STREAM_AHEAD);
+	for (int64_t o = from; o < to; o++, row += w->nb[1]) {
+		goggml_fetch(row + STREAM_AHEAD, w->nb[1]);
+		for (int64_t i = 0; i < n; i++) {
+			traits->vec_dot((int)k, y + i * m + o, 0, row, 0, columns + (size_t)i * distance, 0, 1);
+		}
+	}
+}
+
+static void goggml_stream(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	const struct ggml_tensor *w = dst->src[0], *x = dst->src[1];
+	int64_t m = w->ne[1], n = x->ne[1], rows = m * w->ne[2] * w->ne[3];
+	int64_t from = rows * worker / workers, to = rows * (worker + 1) / workers;
+	for (int64_t end; from < to; from = end) {
+		int64_t matrix = from / m;
+		struct ggml_tensor part = *w;
+		part.data = (char *)w->data + (size_t)matrix * w->nb[2];
+		end = goggml_min(to, (matrix + 1) * m);
+		goggml_stream_rows(&part, (const float *)x->data + matrix * n * x->ne[0], (float *)dst->data + matrix * n * m,
+			n, from - matrix * m, end - matrix * m);
+	}
+}
+
+goggml_tensor goggml_op_stream_mul_mat(goggml_a arena, goggml_t w, goggml_t x) {
+	if (arena == NULL) { return (goggml_tensor){0}; }
+	struct ggml_tensor *operands[] = {w, x};
+	GUARDED(goggml_tensor, ggml_custom_4d(goggml_arena_room(arena, GOGGML_OP_ROOM), GGML_TYPE_F32,
+		w->ne[1], x->ne[1], w->ne[2], w->ne[3], operands, 2, goggml_stream, GGML_N_TASKS_MAX, NULL))
+}

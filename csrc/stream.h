@@ -1,0 +1,12 @@
+// The product of a matrix with few columns, as in generation: it takes as long as the matrix takes to be read.
+#ifndef GOGGML_STREAM_H
+#define GOGGML_STREAM_H
+
+#include "ops.h"
+
+// Tells whether the CPU plugin shows its routines for matrices of a type.
+bool goggml_can_stream(enum ggml_type type);
+// w [k, m] of such a type, x [k, n] in F32 → [m, n]. The dimensions 2 and 3 are equal: they count matrices.
+goggml_tensor goggml_op_stream_mul_mat(goggml_a arena, goggml_t w, goggml_t x);
+
+#endif

@@ -1,0 +1,86 @@
+package ggml_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+func TestStreamedOps(t *testing.T) { runOps(t, streamedCases()) }
+
+func streamedCases() []opCase {
+	return []opCase{{
+		name: "stream_mul_mat", types: weightTypes(), layouts: denseOnly, bound: products,
+		args: func(d *draw) []arg {
+			k, p, q := d.depth(), d.size(2), d.size(2)
+			return []arg{d.normal(k, d.size(300), p, q), d.f32(k, d.size(9), p, q)}
+		},
+		build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamMulMat(x[0], x[1]) },
+		want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
+	}}
+}
+
+// Of one column the products are the library's to the bit, with any number of
+// threads: only the memory is asked for earlier.
+func TestStreamedIsMulMat(t *testing.T) {
+	for _, typ := range weightTypes() {
+		if typ.NeedsImportance() {
+			continue
+		}
+		leaves, c := ggml.NewContext(), ggml.NewContext()
+		defer leaves.Close()
+		defer c.Close()
+		const k, m = 512, 301
+		w, x := leaves.NewTensor(typ, k, m, 2), leaves.NewTensor(ggml.F32, k, 1, 2)
+		buffers, err := leaves.Allocate(ggml.CPUBufferType())
+		require.NoError(t, err)
+		defer buffers.Close()
+		for _, l := range []*ggml.Tensor{w, x} {
+			require.NoError(t, l.SetFloat32s(refmath.Normal(rng(3), 1, l.Shape()...).Float32()))
+		}
+		want, got := c.MulMat(w, x), c.StreamMulMat(w, x)
+		g := c.NewGraph(want, got)
+		allocator, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+		require.NoError(t, err)
+		defer allocator.Close()
+		require.NoError(t, allocator.Alloc(g))
+		for _, threads := range []int{1, 2, 3} {
+			backend, err := ggml.NewCPUBackend(threads)
+			require.NoError(t, err)
+			defer backend.Close()
+			require.NoError(t, backend.Compute(context.Background(), g))
+			a, err := ggml.Read[float32](want)
+			require.NoError(t, err)
+			b, err := ggml.Read[float32](got)
+			require.NoError(t, err)
+			require.Equal(t, a, b, "%v, %d threads", typ, threads)
+		}
+	}
+}
+
+func TestStreamedErrors(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	w := c.NewTensor(ggml.Q8_0, 32, 3).SetName("w")
+	x := c.NewTensor(ggml.F32, 32, 2).SetName("x")
+	for _, k := range []struct {
+		build func(c *ggml.Context)
+		want  string
+	}{
+		{func(c *ggml.Context) { c.StreamMulMat(w, c.NewTensor(ggml.F32, 64, 1)) }, "ne0 must be equal: w has 32, x has 64"},
+		{func(c *ggml.Context) { c.StreamMulMat(w, c.NewTensor(ggml.F32, 32, 1, 2)) }, "ne2 and ne3 must be equal"},
+		{func(c *ggml.Context) { c.StreamMulMat(w, c.NewTensor(ggml.F16, 32, 1)) }, "x has type f16; it must have f32"},
+		{func(c *ggml.Context) { c.StreamMulMat(c.NewTensor(ggml.I32, 32, 1), x) }, "w has no float or quantised type"},
+		{func(c *ggml.Context) { c.StreamMulMat(c.Transpose(x), x) }, "w must be contiguous; call Cont"},
+		{func(c *ggml.Context) { c.StreamMulMat(w, nil) }, "stream_mul_mat"},
+	} {
+		ops := ggml.NewContext()
+		k.build(ops)
+		require.ErrorContains(t, ops.Err(), k.want)
+		ops.Close()
+	}
+}
