@@ -38,9 +38,8 @@ const MaxTiledPairs = maxCustom / 2
 //
 // With a [TiledLibrary] it is an op of the CPU backend, and its results do not
 // depend on the number of threads; otherwise it is made of Cast, MulMat and Add.
-// Of fewer than eight columns of F32 it multiplies the rows of w one by one: fast
-// for F32 and BF16, while of other types MulMat is faster. It has no backward for
-// [Graph.Backward].
+// Of fewer than eight columns [Context.StreamMulMat] is faster. It has no backward
+// for [Graph.Backward].
 func (c *Context) TiledMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
 	if TiledLibrary() == "" {
 		return c.stockPairs(w, x, more, func(w, x *Tensor) *Tensor { return c.MulMat(c.asF32(w), x) })

@@ -68,7 +68,7 @@ func tiledCases() []opCase {
 			want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], refmath.OutProd(x[1], x[2])) },
 		}))
 	}
-	// Few columns are multiplied row by row.
+	// Few columns, and sums of products.
 	return append(cases, opCase{
 		name: "tiled_mul_mat_few", types: weightTypes(), layouts: denseOnly, bound: tiled(), runs: 4,
 		args: func(d *draw) []arg {

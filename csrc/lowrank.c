@@ -9,22 +9,22 @@
 // last bit.
 enum { LOW_RANK_BLOCK = 256 };
 
-// With few columns workers divide the outputs by so many.
-enum { LOW_RANK_STEP = 64 };
+// Below so many columns the rows of b are added up as they are, and workers divide
+// the outputs finer.
+enum { FEW_COLUMNS = 8, LOW_RANK_STEP = 64 };
 
 // The part [o0, o0+n) of the rows of b in the type, with their distance in bytes.
 static const void *goggml_low_rank_rows(const struct ggml_tensor *b, enum ggml_type type, int64_t o0, int64_t n, size_t *distance) {
 	const char *first = (const char *)b->data + ggml_row_size(b->type, o0);
-	size_t size = ggml_row_size(b->type, n);
-	for (int64_t r = 0; r < b->ne[1]; r++) {
-		goggml_fetch(first + r * b->nb[1], size);
-	}
 	if (b->type == type) {
 		*distance = b->ne[1] > 1 ? b->nb[1] : ggml_row_size(type, b->ne[0]); // that of a single row can be any
 		return first;
 	}
 	float *tile = goggml_scratch(GOGGML_TILE, n * b->ne[1] * sizeof *tile);
 	ggml_to_float_t to_float = goggml_to_float(b->type);
+	for (int64_t r = 0; r < b->ne[1]; r++) {
+		goggml_fetch(first + r * b->nb[1], ggml_row_size(b->type, n));
+	}
 	for (int64_t r = 0; r < b->ne[1]; r++) {
 		to_float(first + r * b->nb[1], tile + r * n, n);
 	}

@@ -6,8 +6,6 @@
 
 // Tells whether rows can have the type.
 bool goggml_has_rows(enum ggml_type type);
-// Σ a·x over n elements of the row a.
-float goggml_dot_row(enum ggml_type type, const void *a, const float *x, int64_t n);
 // Adds to y the first n elements of r rows, which are a stride of bytes apart, each times its factor.
 void goggml_add_rows(float *y, enum ggml_type type, const void *rows, size_t stride, const float *factors, int64_t r, int64_t n);
 

@@ -2,7 +2,6 @@
 
 #include "tiled.h"
 #include "elements.h"
-#include "rows.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -20,10 +19,6 @@ struct goggml_tasks {
 };
 
 enum { TILE = 256, LEAST_TILE = 32, DEPTH = 1024, COLUMNS = 512, TASKS = 8, ROWS_AHEAD = 8 };
-
-// Below so many columns of x the rows of w are multiplied one by one, as they are:
-// tiles cost more than they gain.
-enum { FEW_COLUMNS = 8 };
 
 // Pieces are as large as they can be for there to be TASKS of them. Their width
 // in o is a multiple of block.
@@ -144,47 +139,6 @@ static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x
 	}
 }
 
-// The rows of w times few columns of x, without tiles.
-static void goggml_rows(struct ggml_tensor *dst, int worker, int workers) {
-	enum { AHEAD = 2 };
-	int64_t m = dst->ne[0], rows = m * dst->ne[2] * dst->ne[3], columns = dst->ne[1];
-	int64_t from = rows * worker / workers, to = rows * (worker + 1) / workers;
-	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-		const struct ggml_tensor *w = dst->src[i], *x = dst->src[i + 1];
-		int64_t k = w->ne[0];
-		const char *row = (const char *)w->data + from * w->nb[1];
-		enum ggml_type type = goggml_has_rows(w->type) ? w->type : GGML_TYPE_F32;
-		ggml_to_float_t to_float = type == w->type ? NULL : goggml_to_float(w->type);
-		float *floats = to_float == NULL ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *floats);
-		goggml_fetch(row, goggml_min(AHEAD, to - from) * w->nb[1]);
-		for (int64_t o = from; o < to; o++, row += w->nb[1]) {
-			if (o + AHEAD < to) {
-				goggml_fetch(row + AHEAD * w->nb[1], w->nb[1]);
-			}
-			const void *values = row;
-			if (to_float != NULL) {
-				to_float(row, floats, k);
-				values = floats;
-			}
-			int64_t first = o / m * columns; // column of this matrix
-			for (int64_t column = first; column < first + columns; column++) {
-				float *y = (float *)dst->data + column * m + o % m;
-				float product = goggml_dot_row(type, values, (const float *)x->data + column * k, k);
-				*y = i > 0 ? *y + product : product;
-			}
-		}
-	}
-}
-
-// Tells whether what w is multiplied with is few columns of floats.
-static bool goggml_few_columns(const struct ggml_tensor *dst) {
-	bool few = dst->ne[1] < FEW_COLUMNS;
-	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-		few = few && dst->src[i + 1]->type == GGML_TYPE_F32;
-	}
-	return few;
-}
-
 static void goggml_pairs(struct ggml_tensor *dst, bool transposed, int worker, int workers) {
 	int64_t block = 1;
 	for (int i = 0; transposed && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
@@ -201,11 +155,7 @@ static void goggml_pairs(struct ggml_tensor *dst, bool transposed, int worker, i
 
 static void goggml_compute_y(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	if (goggml_few_columns(dst)) {
-		goggml_rows(dst, worker, workers);
-	} else {
-		goggml_pairs(dst, false, worker, workers);
-	}
+	goggml_pairs(dst, false, worker, workers);
 }
 
 static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, void *data) {

@@ -2,8 +2,7 @@
 // into memory of the thread, to F32 or BF16 as the other operand is, and a
 // library multiplies it. Each thread of the CPU backend computes tiles of the
 // result, so no second pool of threads is at work. What a tile is depends on
-// the shapes alone, and so do the results, to the bit. Few columns are multiplied
-// without tiles, row by row.
+// the shapes alone, and so do the results, to the bit.
 #ifndef GOGGML_TILED_H
 #define GOGGML_TILED_H
 

@@ -10,8 +10,7 @@ import (
 
 // The adapted matrices of a decoder: copies of the adapters in the form in
 // which the CPU multiplies fastest. The A of all pairs that see the same input
-// are one matrix; each B is turned, and holds the scale. Their type is that of
-// thinType.
+// are one matrix; each B is turned, and holds the scale. Their types are thinTypes.
 type adapted struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
@@ -79,7 +78,8 @@ func (m *Model) adapt(deltas Deltas) (*adapted, error) {
 func (a *adapted) addGroup(m *Model, names []string, deltas Deltas) ([]thinData, error) {
 	var data []thinData
 	var rows []float32
-	typ, width := m.thinType(names), m.weights[names[0]].Dim(0)
+	width := m.weights[names[0]].Dim(0)
+	aType, bType := m.thinTypes(names, width)
 	for _, name := range names {
 		as, bs, err := stack(deltas[name], m.weights[name])
 		if err != nil {
@@ -88,9 +88,9 @@ func (a *adapted) addGroup(m *Model, names []string, deltas Deltas) ([]thinData,
 		if len(as) == 0 {
 			continue
 		}
-		balance(as, bs)
+		balance(as, bs, bType)
 		rank := int64(len(as)) / width
-		b := a.ctx.NewTensor(typ, m.weights[name].Dim(1), rank).SetName(name + ".b")
+		b := a.ctx.NewTensor(bType, m.weights[name].Dim(1), rank).SetName(name + ".b")
 		a.pairs[name] = thinPair{group: names[0], row: int64(len(rows)) / width, b: b}
 		data = append(data, thinData{b, bs})
 		rows = append(rows, as...)
@@ -98,22 +98,28 @@ func (a *adapted) addGroup(m *Model, names []string, deltas Deltas) ([]thinData,
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	t := a.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
+	t := a.ctx.NewTensor(aType, width, int64(len(rows))/width).SetName(names[0] + ".a")
 	a.a[names[0]] = t
 	return append(data, thinData{t, rows}), nil
 }
 
-// thinType is the type of the adapters of matrices that see the same input: F32 or
-// F16 where one of the matrices is. Quantised matrices round the input to 8 bits, so
-// that their adapters lose nothing by BF16, which is the fastest to compute with.
-func (m *Model) thinType(names []string) ggml.Type {
-	typ := ggml.BF16
+// thinTypes are the types of the A and the B of matrices that see the same input of
+// a width: F32 or F16 where one of the matrices is, else BF16. But the A of quantised
+// matrices is Q8_0, with an input rounded to 8 bits, as those see it.
+func (m *Model) thinTypes(names []string, width int64) (a, b ggml.Type) {
+	a, b = ggml.BF16, ggml.BF16
+	if width%ggml.Q8_0.BlockSize() == 0 {
+		a = ggml.Q8_0
+	}
 	for _, name := range names {
-		if t := m.weights[name].Type(); t == ggml.F32 || t == ggml.F16 && typ == ggml.BF16 {
-			typ = t
+		switch t := m.weights[name].Type(); {
+		case t == ggml.F32, t == ggml.F16 && b != ggml.F32:
+			a, b = t, t
+		case a == ggml.Q8_0 && !t.Quantized():
+			a = b
 		}
 	}
-	return typ
+	return a, b
 }
 
 // stack puts the pairs of a matrix [n_in, n_out] together to one: the rows of
@@ -142,14 +148,19 @@ func stack(list []Delta, w *ggml.Tensor) (as, bs []float32, err error) {
 	return as, bs, nil
 }
 
-// balance makes the largest values of both factors alike, by a power of two,
-// so that neither loses digits in F16.
-func balance(as, bs []float32) {
+// balance multiplies one factor by a power of two and divides the other, so that
+// neither loses digits: in F16 their largest values become alike; else that of A
+// does suit the F16 with which a block of Q8_0 is scaled, and B reaches as far as F32.
+func balance(as, bs []float32, bType ggml.Type) {
+	const suits = 5 // exponent of 2
 	a, b := largest(as), largest(bs)
 	if a == 0 || b == 0 {
 		return
 	}
-	shift := (math.Ilogb(b) - math.Ilogb(a)) / 2
+	shift := suits - math.Ilogb(a)
+	if bType == ggml.F16 {
+		shift = (math.Ilogb(b) - math.Ilogb(a)) / 2
+	}
 	for i, x := range as {
 		as[i] = float32(math.Ldexp(float64(x), shift))
 	}
@@ -199,9 +210,9 @@ func (p *Pass) addAdapted(t *tape, y, x *ggml.Tensor, names ...string) *ggml.Ten
 	return c.AddLowRank(y, thin[0], thin[1], thin[2:]...)
 }
 
-// thinProduct returns a·x. The library's product rounds x to suit an a in BF16.
+// thinProduct returns a·x. For many tokens x is not rounded even if a is quantised.
 func (p *Pass) thinProduct(t *tape, a, x *ggml.Tensor) *ggml.Tensor {
-	if p.tiles && a.Type() == ggml.BF16 {
+	if p.tiles && x.Dim(1) >= manyTokens {
 		return t.c.TiledMulMat(a, x)
 	}
 	return p.product(t, a, x)

@@ -15,6 +15,13 @@ import (
 // packableConfig has matrices of which layouts of the processor take all.
 func packableConfig(tied bool) model.Config {
 	c := tinyConfig(tied)
+	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
+	return c
+}
+
+// largeBlockConfig has matrices of all quantised types.
+func largeBlockConfig(tied bool) model.Config {
+	c := tinyConfig(tied)
 	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 256, 512, 64, 64
 	return c
 }
@@ -25,7 +32,7 @@ func TestRepack(t *testing.T) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q6_K} {
 		for _, tied := range []bool{false, true} {
 			t.Run(typ.String(), func(t *testing.T) {
-				m := tinyModel(t, packableConfig(tied), typ)
+				m := tinyModel(t, largeBlockConfig(tied), typ)
 				packed, err := model.Load(m.Path, model.LoadOptions{Repack: true})
 				require.NoError(t, err)
 				defer packed.Close()
