@@ -45,12 +45,9 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	return sum
 }
 
-// From so many tokens on tiles are faster than the device's own products. Those of
-// quantised matrices are made with larger effort.
-const (
-	manyTokens          = 8
-	manyTokensQuantized = 32
-)
+// manyTokens is from how many tokens on a tiled product is faster than the device's
+// own.
+const manyTokens = 8
 
 // tiled tells whether w·x is computed tile by tile: all of training, and in
 // generation products of many tokens with matrices in the layout of the file. But
@@ -61,12 +58,10 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 	switch {
 	case p.exact:
 		return true
-	case !p.tiles || j != nil && !j.plain:
+	case !p.tiles || x.Dim(1) < manyTokens || j != nil && !j.plain:
 		return false
-	case w.Type().Quantized():
-		return j != nil && p.products == ggml.BF16 && x.Dim(1) >= manyTokensQuantized
 	}
-	return x.Dim(1) >= manyTokens
+	return !w.Type().Quantized() || j != nil && p.products == ggml.BF16
 }
 
 // streamed tells whether w·x, which is not tiled, takes as long as w takes to be read.
