@@ -121,10 +121,10 @@ func (p *Pass) half(t *tape, x *Var) *ggml.Tensor {
 // if w is trained, else of the type of the products. In generation the device
 // rounds x to suit the type of w, as in llama.cpp, unless tiles do it.
 func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
-	if t.trains(w) || !p.exact && !(w.Type().Quantized() && p.tiled(w, x.T)) {
-		return x.T
+	if p.exact && !t.trains(w) || !p.exact && w.Type().Quantized() && p.tiled(w, x.T) {
+		return p.half(t, x)
 	}
-	return p.half(t, x)
+	return x.T
 }
 
 // linear returns W·x + bias + Σ s·B·(A·x) for x [n_in, n] → [n_out, n].
