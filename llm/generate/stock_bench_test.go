@@ -86,6 +86,15 @@ func settings(b *testing.B) benchSettings {
 	return s
 }
 
+// enlarge changes the shape to the largest, unless another was asked for.
+func (s *benchSettings) enlarge() bool {
+	if os.Getenv("GOGGML_BENCH_SHAPE") != "" || testing.Short() {
+		return false
+	}
+	s.shape, s.config = "1.1B", shapes["1.1B"]()
+	return true
+}
+
 func (s benchSettings) file(b *testing.B, t ggml.Type) string {
 	b.Helper()
 	path, err := benchmodel.File(benchFolder, s.shape, s.config, t)
@@ -305,19 +314,29 @@ func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
 func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
 	s.cpu = false // it tells no other
+	large := s
 	s.rounds *= 2 // each sample is a new process, and they differ more
 	for _, t := range stockTypes {
-		b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
-			path := s.file(b, t)
-			ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: ggml.F16})
-			b.Run("prompt", func(b *testing.B) {
-				beside(b, s, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
-			})
-			b.Run("generate", func(b *testing.B) {
-				beside(b, s, steps, ours.generate(steps), llamaBench(b, s, path, 0, steps))
-			})
-		})
+		s.besideLlamaBench(b, t)
 	}
+	if large.enlarge() {
+		for _, t := range []ggml.Type{ggml.Q8_0, ggml.Q4_K} {
+			large.besideLlamaBench(b, t)
+		}
+	}
+}
+
+func (s benchSettings) besideLlamaBench(b *testing.B, t ggml.Type) {
+	b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
+		path := s.file(b, t)
+		ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: ggml.F16})
+		b.Run("prompt", func(b *testing.B) {
+			beside(b, s, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
+		})
+		b.Run("generate", func(b *testing.B) {
+			beside(b, s, steps, ours.generate(steps), llamaBench(b, s, path, 0, steps))
+		})
+	})
 }
 
 // llamaBench takes a sample of llama-bench.
@@ -348,9 +367,7 @@ func BenchmarkStockAdapter(b *testing.B) {
 	for _, t := range stockTypes {
 		s.besideAdapter(b, t, "prompt", "generate")
 	}
-	if os.Getenv("GOGGML_BENCH_SHAPE") == "" && !testing.Short() {
-		// Of a larger model the adapter is a smaller part.
-		s.shape, s.config = "1.1B", shapes["1.1B"]()
+	if s.enlarge() { // of a larger model the adapter is a smaller part
 		for _, t := range stockTypes {
 			s.besideAdapter(b, t, "generate")
 		}
