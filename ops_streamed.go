@@ -7,11 +7,10 @@ import "math"
 
 // StreamMulMat is [Context.MulMat] of a matrix with few columns on the CPU, as in
 // generating token by token: w [k, m, p, q] of any float or quantised type,
-// x [k, n, p, q] in F32 → [m, n, p, q], F32. The products are those of MulMat, with x
-// rounded to the type that w's dot product takes. But w is asked for a little
-// ahead of them, which is up to three times as fast where it does not lie in a
-// cache; from about eight columns on MulMat is faster. Both operands are
-// contiguous.
+// x [k, n, p, q] in F32 → [m, n, p, q], F32. As there x is rounded to the type that
+// w's dot product takes. But w is asked for a little ahead of its products, which
+// is up to three times as fast where it does not lie in a cache; from about eight
+// columns on MulMat is faster. Both operands are contiguous.
 //
 // It is an op of the CPU backend, and its results do not depend on the number of
 // threads. Where the CPU plugin does not show its routines it is MulMat. It has no

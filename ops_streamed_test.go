@@ -21,11 +21,21 @@ func streamedCases() []opCase {
 		},
 		build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamMulMat(x[0], x[1]) },
 		want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
+	}, {
+		// Rows of several pieces.
+		name: "stream_mul_mat_long", types: weightTypes(), layouts: denseOnly, bound: products, runs: 2,
+		args: func(d *draw) []arg {
+			k := 256*d.size(12) + d.size(255)
+			k = max(k-k%d.typ.BlockSize(), d.typ.BlockSize())
+			return []arg{d.normal(k, 30+d.size(9)), d.f32(k, 1+d.size(2))}
+		},
+		build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamMulMat(x[0], x[1]) },
+		want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
 	}}
 }
 
-// Of one column the products are the library's to the bit, with any number of
-// threads: only the memory is asked for earlier.
+// Where rows are short the products with a column are the library's to the bit,
+// with any number of threads: only the memory is asked for earlier.
 func TestStreamedIsMulMat(t *testing.T) {
 	for _, typ := range weightTypes() {
 		if typ.NeedsImportance() {

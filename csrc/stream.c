@@ -7,8 +7,9 @@
 #include <pthread.h>
 
 // So many bytes ahead of the product the matrix is asked for. The processor's own guesses end with each page, and a
-// dot product of the library waits for them.
-enum { STREAM_AHEAD = 2048 };
+// dot product of the library waits for them. Longer rows are multiplied in pieces of about as many: all that is asked
+// for at once is waited for.
+enum { STREAM_AHEAD = 2048, STREAM_PIECE = 2048 };
 
 // The CPU plugin's, for all types; NULL when it does not show them.
 static const struct ggml_type_traits_cpu *(*goggml_traits)(enum ggml_type);
@@ -40,18 +41,32 @@ static const char *goggml_stream_columns(enum ggml_type type, const float *x, in
 	return columns;
 }
 
+// Elements of a piece of a row of k: pieces are equal but for the last, and made of blocks of any type.
+static int64_t goggml_stream_piece(enum ggml_type type, int64_t k) {
+	enum { BLOCK = 256 };
+	int64_t pieces = goggml_cuts((int64_t)ggml_row_size(type, k), STREAM_PIECE);
+	return goggml_cuts(goggml_cuts(k, BLOCK), goggml_max(pieces, 1)) * BLOCK;
+}
+
 // Rows [from, to) of one matrix.
 static void goggml_stream_rows(const struct ggml_tensor *w, const float *x, float *y, int64_t n, int64_t from, int64_t to) {
 	const struct ggml_type_traits_cpu *traits = goggml_traits(w->type);
-	int64_t k = w->ne[0], m = w->ne[1];
+	int64_t k = w->ne[0], m = w->ne[1], piece = goggml_stream_piece(w->type, k);
 	size_t distance = ggml_row_size(traits->vec_dot_type, k);
+	size_t step = ggml_row_size(w->type, piece), column_step = ggml_row_size(traits->vec_dot_type, piece);
 	const char *columns = goggml_stream_columns(traits->vec_dot_type, x, k, n, distance);
 	const char *row = (const char *)w->data + (size_t)from * w->nb[1];
 	goggml_fetch(row, STREAM_AHEAD);
 	for (int64_t o = from; o < to; o++, row += w->nb[1]) {
-		goggml_fetch(row + STREAM_AHEAD, w->nb[1]);
-		for (int64_t i = 0; i < n; i++) {
-			traits->vec_dot((int)k, y + i * m + o, 0, row, 0, columns + (size_t)i * distance, 0, 1);
+		const char *part = row, *column = columns;
+		for (int64_t i = 0; i < n; i++) { y[i * m + o] = 0; }
+		for (int64_t rest = k; rest > 0; rest -= piece, part += step, column += column_step) {
+			goggml_fetch(part + STREAM_AHEAD, step);
+			for (int64_t i = 0; i < n; i++) {
+				float sum;
+				traits->vec_dot((int)goggml_min(rest, piece), &sum, 0, part, 0, column + (size_t)i * distance, 0, 1);
+				y[i * m + o] += sum;
+			}
 		}
 	}
 }
