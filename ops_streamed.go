@@ -3,7 +3,16 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-import "math"
+import (
+	"math"
+	"sync"
+)
+
+// streamable tells whether the CPU plugin, which is loaded for it, shows its routines.
+var streamable = sync.OnceValue(func() bool {
+	r, err := CPURegistry()
+	return err == nil && bool(C.goggml_stream_open(r.r))
+})
 
 // StreamMulMat is [Context.MulMat] of a matrix with few columns on the CPU, as in
 // generating token by token: w [k, m, p, q] of any float or quantised type,
@@ -16,7 +25,7 @@ import "math"
 // threads. Where the CPU plugin does not show its routines it is MulMat. It has no
 // backward for [Graph.Backward].
 func (c *Context) StreamMulMat(w, x *Tensor) *Tensor {
-	if w != nil && w.typ.isFloat() && !bool(C.goggml_can_stream(C.enum_ggml_type(w.typ))) {
+	if w != nil && w.typ.isFloat() && !(streamable() && bool(C.goggml_can_stream(C.enum_ggml_type(w.typ)))) {
 		return c.MulMat(w, x)
 	}
 	op := c.begin("stream_mul_mat", w, x)

@@ -2,6 +2,8 @@ package ggml_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,15 +56,9 @@ func TestStreamedIsMulMat(t *testing.T) {
 		}
 		want, got := c.MulMat(w, x), c.StreamMulMat(w, x)
 		g := c.NewGraph(want, got)
-		allocator, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-		require.NoError(t, err)
-		defer allocator.Close()
-		require.NoError(t, allocator.Alloc(g))
+		require.NoError(t, graphAllocator(t).Alloc(g))
 		for _, threads := range []int{1, 2, 3} {
-			backend, err := ggml.NewCPUBackend(threads)
-			require.NoError(t, err)
-			defer backend.Close()
-			require.NoError(t, backend.Compute(context.Background(), g))
+			require.NoError(t, cpuBackend(t, threads).Compute(context.Background(), g))
 			a, err := ggml.Read[float32](want)
 			require.NoError(t, err)
 			b, err := ggml.Read[float32](got)
@@ -70,6 +66,25 @@ func TestStreamedIsMulMat(t *testing.T) {
 			require.Equal(t, a, b, "%v, %d threads", typ, threads)
 		}
 	}
+}
+
+// The first op of a process finds the CPU plugin too: it is loaded for it.
+func TestStreamedFirst(t *testing.T) {
+	if os.Getenv("GOGGML_TEST_STREAM") == "" {
+		child := exec.Command(os.Args[0], "-test.run", "^TestStreamedFirst$")
+		child.Env = append(os.Environ(), "GOGGML_TEST_STREAM=yes")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	c := ggml.NewContext()
+	defer c.Close()
+	w, x := c.NewTensor(ggml.F32, 8, 3), c.NewTensor(ggml.F32, 8, 1)
+	streamed := c.StreamMulMat(w, x).Op()
+	if _, err := ggml.F32.CPUTraits(); err != nil {
+		t.Skip(err)
+	}
+	require.NotEqual(t, c.MulMat(w, x).Op(), streamed)
 }
 
 func TestStreamedErrors(t *testing.T) {

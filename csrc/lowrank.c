@@ -3,6 +3,7 @@
 #include "lowrank.h"
 #include "tiled.h"
 #include "rows.h"
+#include "vector.h"
 
 // Outputs that are computed at a time: their part of b stays in the cache. No
 // matter how many threads there are, or the library's sums would differ in the

@@ -9,12 +9,6 @@ enum { ROW_STEP = 64, ROW_AHEAD = 256 };
 
 bool goggml_has_rows(enum ggml_type type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_BF16; }
 
-static inline void goggml_fetch_step(const char *row, size_t size) {
-	for (size_t i = 0; i < size; i += 64) {
-		__builtin_prefetch(row + ROW_AHEAD + i);
-	}
-}
-
 // The functions for both types differ in what makes floats of the elements alone.
 #define GOGGML_ADD_ROWS(name, element, to_float) \
 	GOGGML_CLONES static void name(float *restrict y, const element *restrict rows, int64_t stride, \
@@ -24,7 +18,7 @@ static inline void goggml_fetch_step(const char *row, size_t size) {
 			for (int i = 0; i < ROW_STEP; i++) { sums[i] = y[i]; } \
 			for (int64_t j = 0; j < r; j++) { \
 				const element *row = rows + j * stride; \
-				goggml_fetch_step((const char *)row, ROW_STEP * sizeof *row); \
+				goggml_fetch((const char *)row + ROW_AHEAD, ROW_STEP * sizeof *row); \
 				for (int i = 0; i < ROW_STEP; i++) { sums[i] += factors[j] * to_float(row[i]); } \
 			} \
 			for (int i = 0; i < ROW_STEP; i++) { y[i] = sums[i]; } \

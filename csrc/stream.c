@@ -3,28 +3,22 @@
 #include "stream.h"
 #include "blas.h"
 #include "threads.h"
-
-#include <pthread.h>
+#include "vector.h"
 
 // So many bytes ahead of the product the matrix is asked for. The processor's own guesses end with each page, and a
 // dot product of the library waits for them. Longer rows are multiplied in pieces of about as many: all that is asked
 // for at once is waited for.
 enum { STREAM_AHEAD = 2048, STREAM_PIECE = 2048 };
 
-// The CPU plugin's, for all types; NULL when it does not show them.
-static const struct ggml_type_traits_cpu *(*goggml_traits)(enum ggml_type);
+static goggml_traits_of goggml_traits;
 
-static void goggml_find_traits(void) {
-	ggml_backend_reg_t cpu = ggml_backend_reg_by_name("CPU");
-	if (cpu != NULL) {
-		goggml_traits = (const struct ggml_type_traits_cpu *(*)(enum ggml_type))goggml_reg_symbol(cpu, "ggml_get_type_traits_cpu");
-	}
+bool goggml_stream_open(ggml_backend_reg_t cpu) {
+	goggml_traits = goggml_cpu_traits_function(cpu);
+	return goggml_traits != NULL;
 }
 
 bool goggml_can_stream(enum ggml_type type) {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, goggml_find_traits);
-	if (goggml_traits == NULL || goggml_traits(type)->vec_dot == NULL) { return false; }
+	if (goggml_traits(type)->vec_dot == NULL) { return false; }
 	enum ggml_type other = goggml_traits(type)->vec_dot_type;
 	return other == GGML_TYPE_F32 || goggml_traits(other)->from_float != NULL;
 }
@@ -49,13 +43,15 @@ static int64_t goggml_stream_piece(enum ggml_type type, int64_t k) {
 }
 
 // Rows [from, to) of one matrix.
-static void goggml_stream_rows(const struct ggml_tensor *w, const float *x, float *y, int64_t n, int64_t from, int64_t to) {
+static void goggml_stream_rows(struct ggml_tensor *dst, int64_t matrix, int64_t from, int64_t to) {
+	const struct ggml_tensor *w = dst->src[0], *x = dst->src[1];
 	const struct ggml_type_traits_cpu *traits = goggml_traits(w->type);
-	int64_t k = w->ne[0], m = w->ne[1], piece = goggml_stream_piece(w->type, k);
+	int64_t k = w->ne[0], m = w->ne[1], n = x->ne[1], piece = goggml_stream_piece(w->type, k);
 	size_t distance = ggml_row_size(traits->vec_dot_type, k);
 	size_t step = ggml_row_size(w->type, piece), column_step = ggml_row_size(traits->vec_dot_type, piece);
-	const char *columns = goggml_stream_columns(traits->vec_dot_type, x, k, n, distance);
-	const char *row = (const char *)w->data + (size_t)from * w->nb[1];
+	const char *columns = goggml_stream_columns(traits->vec_dot_type, goggml_matrix_of(x, matrix), k, n, distance);
+	const char *row = (const char *)goggml_matrix_of(w, matrix) + (size_t)from * w->nb[1];
+	float *y = (float *)goggml_matrix_of(dst, matrix);
 	goggml_fetch(row, STREAM_AHEAD);
 	for (int64_t o = from; o < to; o++, row += w->nb[1]) {
 		const char *part = row, *column = columns;
@@ -73,16 +69,12 @@ static void goggml_stream_rows(const struct ggml_tensor *w, const float *x, floa
 
 static void goggml_stream(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	const struct ggml_tensor *w = dst->src[0], *x = dst->src[1];
-	int64_t m = w->ne[1], n = x->ne[1], rows = m * w->ne[2] * w->ne[3];
+	int64_t m = dst->ne[0], rows = m * dst->ne[2] * dst->ne[3];
 	int64_t from = rows * worker / workers, to = rows * (worker + 1) / workers;
 	for (int64_t end; from < to; from = end) {
-		int64_t matrix = from / m;
-		struct ggml_tensor part = *w;
-		part.data = (char *)w->data + (size_t)matrix * w->nb[2];
-		end = goggml_min(to, (matrix + 1) * m);
-		goggml_stream_rows(&part, (const float *)x->data + matrix * n * x->ne[0], (float *)dst->data + matrix * n * m,
-			n, from - matrix * m, end - matrix * m);
+		int64_t matrix = from / m, first = matrix * m;
+		end = goggml_min(to, first + m);
+		goggml_stream_rows(dst, matrix, from - first, end - first);
 	}
 }
 

@@ -4,7 +4,9 @@
 
 #include "ops.h"
 
-// Tells whether the CPU plugin shows its routines for matrices of a type.
+// Takes the routines of the CPU plugin; false when it does not show them. To be called before all else, once.
+bool goggml_stream_open(ggml_backend_reg_t cpu);
+// Tells whether there are routines for matrices of a type.
 bool goggml_can_stream(enum ggml_type type);
 // w [k, m] of such a type, x [k, n] in F32 → [m, n]. The dimensions 2 and 3 are equal: they count matrices.
 goggml_tensor goggml_op_stream_mul_mat(goggml_a arena, goggml_t w, goggml_t x);

@@ -88,8 +88,12 @@ int goggml_cpu_number(ggml_backend_reg_t reg, const char *function) {
 	return number != NULL ? number() : -1;
 }
 
+goggml_traits_of goggml_cpu_traits_function(ggml_backend_reg_t reg) {
+	return (goggml_traits_of)goggml_reg_symbol(reg, "ggml_get_type_traits_cpu");
+}
+
 const struct ggml_type_traits_cpu *goggml_cpu_traits(ggml_backend_reg_t reg, enum ggml_type type) {
-	const struct ggml_type_traits_cpu *(*get)(enum ggml_type) = goggml_reg_symbol(reg, "ggml_get_type_traits_cpu");
+	goggml_traits_of get = goggml_cpu_traits_function(reg);
 	return get != NULL ? get(type) : NULL;
 }
 

@@ -22,7 +22,10 @@ bool goggml_cpu_init(ggml_backend_reg_t reg);
 // What a function of the plugin without parameters returns; -1 when there is
 // no such function.
 int goggml_cpu_number(ggml_backend_reg_t reg, const char *function);
+// Returns the plugin's routines for a type.
+typedef const struct ggml_type_traits_cpu *(*goggml_traits_of)(enum ggml_type type);
 // NULL when the plugin does not tell.
+goggml_traits_of goggml_cpu_traits_function(ggml_backend_reg_t reg);
 const struct ggml_type_traits_cpu *goggml_cpu_traits(ggml_backend_reg_t reg, enum ggml_type type);
 goggml_error goggml_cpu_from_float(const struct ggml_type_traits_cpu *traits, const float *src, void *dst, int64_t n);
 goggml_error goggml_cpu_vec_dot(const struct ggml_type_traits_cpu *traits, int n, float *result, const void *x, const void *y);

@@ -75,14 +75,6 @@ static ggml_to_float_t goggml_to_float(enum ggml_type type) {
 	return goggml_half_to_float;
 }
 
-// Asks for memory that will soon be read.
-static void goggml_fetch(const char *from, size_t size) {
-	enum { CACHE_LINE = 64 };
-	for (size_t i = 0; i < size; i += CACHE_LINE) {
-		__builtin_prefetch(from + i);
-	}
-}
-
 // Columns [k0, k1) of rows [m0, m1) of a weight, in the type, with their row
 // stride.
 static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,

@@ -1,8 +1,9 @@
-// Vector instructions of the width that the processor has.
+// Vector instructions of the width that the processor has, and what loops with them need.
 #ifndef GOGGML_VECTOR_H
 #define GOGGML_VECTOR_H
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // Compiles a function for several kinds of processors; where the C library can
@@ -13,6 +14,14 @@
 #else
 #define GOGGML_CLONES
 #endif
+
+// Asks for memory that will soon be read.
+static inline void goggml_fetch(const char *from, size_t size) {
+	enum { CACHE_LINE = 64 };
+	for (size_t i = 0; i < size; i += CACHE_LINE) {
+		__builtin_prefetch(from + i);
+	}
+}
 
 // The float of which bits are the upper half.
 static inline float goggml_from_bf16(uint16_t bits) {

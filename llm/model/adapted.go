@@ -150,7 +150,7 @@ func stack(list []Delta, w *ggml.Tensor) (as, bs []float32, err error) {
 
 // balance multiplies one factor by a power of two and divides the other, so that
 // neither loses digits: in F16 their largest values become alike; else that of A
-// does suit the F16 with which a block of Q8_0 is scaled, and B reaches as far as F32.
+// suits the F16 with which a block of Q8_0 is scaled, and B reaches as far as F32.
 func balance(as, bs []float32, bType ggml.Type) {
 	const suits = 5 // exponent of 2
 	a, b := largest(as), largest(bs)

@@ -39,6 +39,9 @@ func TestRepack(t *testing.T) {
 				tokens := randomTokens(1, 40, m.Vocab)
 				want := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
 				got := flat(t, newSession(t, packed, model.SessionOptions{}), tokens)
+				if typ.BlockSize() < 256 {
+					require.Less(t, refmath.NMSE(got, want), 1e-3)
+				}
 				rows, err := reference(t, m).Logits(tokens)
 				require.NoError(t, err)
 				exact := slices.Concat(rows...)

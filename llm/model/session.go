@@ -23,7 +23,8 @@ type SessionOptions struct {
 	CacheType ggml.Type
 	// Deltas are the adapters, as they are when the session is made. One of
 	// scale 0 is left out. On the CPU they are rounded to F16 where the matrix that
-	// they change is F16, and to BF16 where it is BF16 or quantised.
+	// they change is F16, and to BF16 where it is BF16 or quantised; the A of
+	// quantised matrices to Q8_0.
 	Deltas Deltas
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int
