@@ -20,6 +20,7 @@
 #include "csrc/onednn.c"
 #include "csrc/elements.c"
 #include "csrc/rows.c"
+#include "csrc/to_bf16.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
 #include "csrc/stream.c"

@@ -3,6 +3,7 @@
 #include "tiled.h"
 #include "elements.h"
 #include "threads.h"
+#include "to_bf16.h"
 #include "vector.h"
 
 #include <pthread.h>
@@ -86,22 +87,25 @@ static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum
 	}
 	int64_t k = k1 - k0;
 	ggml_to_float_t to_float = goggml_to_float(w->type);
+	goggml_to_bf16_t to_bf16 = type == GGML_TYPE_BF16 ? goggml_to_bf16(w->type) : NULL;
 	char *tile = goggml_scratch(GOGGML_TILE, k * (m1 - m0) * ggml_type_size(type));
 	float *row = type == GGML_TYPE_F32 ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *row);
 	size_t piece = ggml_row_size(w->type, k);
 	for (int64_t m = 0; m < m1 - m0; m++) {
 		const void *from = first + m * w->nb[1];
+		void *to = tile + m * k * ggml_type_size(type);
 		// The processor guesses what comes next only within a row.
 		goggml_fetch((const char *)from + ROWS_AHEAD * w->nb[1], piece);
 		if (type == GGML_TYPE_F32) {
-			to_float(from, (float *)tile + m * k, k);
-			continue;
-		}
-		if (w->type != GGML_TYPE_F32) {
+			to_float(from, to, k);
+		} else if (to_bf16 != NULL) {
+			to_bf16(from, to, k);
+		} else if (w->type == GGML_TYPE_F32) {
+			goggml_round(from, to, k);
+		} else {
 			to_float(from, row, k);
-			from = row;
+			goggml_round(row, to, k);
 		}
-		goggml_round(from, (uint16_t *)tile + m * k, k);
 	}
 	*stride = k;
 	return tile;
