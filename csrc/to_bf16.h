@@ -1,4 +1,4 @@
-// Conversions of weights to BF16 in one pass, on processors that have instructions for it.
+// Conversions of weights to BF16 in one pass, by the instructions that some processors have for it.
 #ifndef GOGGML_TO_BF16_H
 #define GOGGML_TO_BF16_H
 
