@@ -38,7 +38,7 @@ const MaxTiledPairs = maxCustom / 2
 //
 // With a [TiledLibrary] it is an op of the CPU backend, and its results do not
 // depend on the number of threads; otherwise it is made of Cast, MulMat and Add.
-// Of fewer than eight columns [Context.StreamMulMat] is faster. It has no backward
+// Of fewer than five columns [Context.StreamMulMat] is faster. It has no backward
 // for [Graph.Backward].
 func (c *Context) TiledMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
 	if TiledLibrary() == "" {

@@ -45,9 +45,12 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	return sum
 }
 
-// manyTokens is from how many tokens on a tiled product is faster than the device's
-// own.
-const manyTokens = 8
+// A product is faster tile by tile from so many tokens on, and as a stream up to so
+// many than by the device's own op.
+const (
+	tiledFrom  = 5
+	streamedTo = 8
+)
 
 // tiled tells whether w·x is computed tile by tile: all of training, and in
 // generation products of many tokens with matrices in the layout of the file. But
@@ -58,7 +61,7 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 	switch {
 	case p.exact:
 		return true
-	case !p.tiles || x.Dim(1) < manyTokens || j != nil && !j.plain:
+	case !p.tiles || x.Dim(1) < tiledFrom || j != nil && !j.plain:
 		return false
 	}
 	return !w.Type().Quantized() || j != nil && p.products == ggml.BF16
@@ -67,7 +70,7 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 // streamed tells whether w·x, which is not tiled, takes as long as w takes to be read.
 func (p *Pass) streamed(w, x *ggml.Tensor) bool {
 	j := p.m.packed.of(w)
-	return p.cpu && x.Dim(1) < manyTokens && (j == nil || j.plain)
+	return p.cpu && x.Dim(1) < streamedTo && (j == nil || j.plain)
 }
 
 // matrix is the matrix of a product: in generation the packed one, if the model
@@ -119,9 +122,14 @@ func (p *Pass) half(t *tape, x *Var) *ggml.Tensor {
 
 // operand is x as the product with the weight w takes it. In training it is exact
 // if w is trained, else of the type of the products. In generation the device
-// rounds x to suit the type of w, as in llama.cpp, unless tiles do it.
+// rounds x to suit the type of w, as in llama.cpp; before tiles this does it, where
+// w has no more bits than BF16.
 func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
-	if p.exact && !t.trains(w) || !p.exact && w.Type().Quantized() && p.tiled(w, x.T) {
+	rounds := !t.trains(w)
+	if !p.exact {
+		rounds = p.tiled(w, x.T) && w.Type() != ggml.F32 && w.Type() != ggml.F16
+	}
+	if rounds {
 		return p.half(t, x)
 	}
 	return x.T

@@ -44,8 +44,8 @@ func (p *packed) of(w *ggml.Tensor) *joint {
 
 // packs tells whether a layout of the processor's suits a matrix. Where tiles are
 // in BF16 none does for floats and for types with blocks of 256: as in the file
-// they are read faster token by token, and large prompts are multiplied faster by
-// tiles, though batches of 4 to 50 tokens take up to 1.8 times as long.
+// they are read faster token by token, and multiplied faster by tiles. Only three or
+// four tokens take up to a quarter longer.
 func packs(bt *ggml.BufferType, w *ggml.Tensor) bool {
 	const large = 256
 	if ggml.TiledBF16() && (!w.Type().Quantized() || w.Type().BlockSize() == large) {
