@@ -251,7 +251,7 @@ func (t *tape) swiglu(gate, up *Var) *Var {
 	t.record(y, func(dy *ggml.Tensor) {
 		// Nothing reads up from here on, so its memory can take a gradient.
 		t.flow(gate, func() *ggml.Tensor { return c.SwiGLUBackInPlace(up.T, gate.T, dy) })
-		t.flow(up, func() *ggml.Tensor { return c.Mul(dy, c.Silu(gate.T)) })
+		t.flow(up, func() *ggml.Tensor { return c.GLUSplit(ggml.SwiGLU, gate.T, dy) })
 	})
 	return y
 }
