@@ -2,7 +2,7 @@
 
 #include "to_bf16.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__linux__)
 
 #include <immintrin.h>
 #include <string.h>
