@@ -286,7 +286,7 @@ var stockTypes = []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K}
 // a KV cache in F16.
 func BenchmarkStock(b *testing.B) {
 	s := settings(b)
-	for _, t := range stockTypes {
+	for _, t := range slices.Concat(stockTypes, []ggml.Type{ggml.BF16}) {
 		s.besideStock(b, t, ggml.F16)
 	}
 }
