@@ -188,7 +188,7 @@ func opCases() []opCase {
 		binaryCases(), unaryCases(), scalarCases(), gluCases(), gatedCases(),
 		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(), tiledCases(), pairCases(), streamedCases(), lowRankCases(), causalCases(), elementCases(), adamWCases(),
 		reductionCases(), normCases(), softMaxCases(), ropeCases(), numberedCases(), attentionCases(), backwardCases(), optimizerCases(),
-		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), streamCases(),
+		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), deepSeekCases(),
 		unaryInPlaceCases(), binaryInPlaceCases(), rowsInPlaceCases(),
 	)
 }

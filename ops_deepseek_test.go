@@ -9,9 +9,9 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestStreamOps(t *testing.T) { runOps(t, streamCases()) }
+func TestDeepSeekOps(t *testing.T) { runOps(t, deepSeekCases()) }
 
-func streamCases() []opCase {
+func deepSeekCases() []opCase {
 	return []opCase{
 		{
 			name: "lightning_indexer", types: weightTypes(), layouts: denseOnly, bound: fed,
