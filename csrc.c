@@ -21,6 +21,7 @@
 #include "csrc/elements.c"
 #include "csrc/rows.c"
 #include "csrc/to_bf16.c"
+#include "csrc/transpose.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
 #include "csrc/stream.c"

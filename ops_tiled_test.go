@@ -130,6 +130,24 @@ func TestTiledLarge(t *testing.T) {
 	}
 }
 
+// So many columns of so deep sums that tiles of w come first, beside the library's own product of the same values.
+func TestTiledDeep(t *testing.T) {
+	if !ggml.TiledBF16() {
+		t.Skip("the processor, or the library, multiplies no BF16")
+	}
+	m := machines(t)[0]
+	d := &draw{Rand: rng(12), typ: ggml.Q4_K, layouts: denseOnly}
+	const k, o, n, rank = 9 * 256, 4*256 + 6, 301, 5
+	args := []arg{d.normal(k, o), d.f32(k, n).as(ggml.BF16), d.f32(rank, o), d.f32(rank, n)}
+	got, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMat(x[0], x[1], x[2], x[3]) })
+	require.True(t, ok)
+	args[0] = args[0].as(ggml.BF16).as(ggml.F32)
+	args[1] = args[1].as(ggml.F32)
+	want, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor { return c.Add(c.MulMat(x[0], x[1]), c.MulMat(x[2], x[3])) })
+	require.True(t, ok)
+	require.LessOrEqual(t, refmath.NMSE(got.values, want.values), 1e-11)
+}
+
 // By the identity the products are the weights as tiles have them: rounded to
 // BF16 to the bit, from any type, in whole tiles and at their ends.
 func TestTiledWeights(t *testing.T) {
@@ -196,7 +214,7 @@ func tiledResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 
 	results := []*ggml.Tensor{
 		h, dh, c.TiledMulMat(w, c.Cast(x, typ), b, h), c.TiledMulMatX(w, c.Cast(y, typ), a, dh),
 		c.TiledMulMatW(x, dh), c.TiledMulMatW(h, y), c.TiledMulMatW(c.Cast(x, typ), c.Cast(y, typ)),
-		c.TiledMulMat(w, few), c.AddLowRank(c.Cont(sum), thin, c.TiledMulMat(a, few)),
+		c.TiledMulMat(w, few), c.TiledMulMat(w, c.Cast(few, typ)), c.AddLowRank(c.Cont(sum), thin, c.TiledMulMat(a, few)),
 	}
 	backend, err := ggml.NewCPUBackend(threads)
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ void goggml_multiply(const struct goggml_gemm *g, const void *a, const void *b, 
 
 // Memory of the calling thread that lives as long as it does: what the last
 // call with the same use gave, if that was large enough.
-enum goggml_use { GOGGML_TILE, GOGGML_ROW, GOGGML_SCRATCHPAD, GOGGML_USES };
+enum goggml_use { GOGGML_TILE, GOGGML_SUM, GOGGML_ROW, GOGGML_SCRATCHPAD, GOGGML_USES };
 void *goggml_scratch(enum goggml_use use, size_t bytes);
 
 #endif

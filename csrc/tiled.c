@@ -4,6 +4,7 @@
 #include "elements.h"
 #include "threads.h"
 #include "to_bf16.h"
+#include "transpose.h"
 #include "vector.h"
 
 #include <pthread.h>
@@ -19,18 +20,17 @@ struct goggml_tasks {
 	int64_t o, o_unit, n, n_unit, count;
 };
 
-enum { TILE = 256, LEAST_TILE = 32, DEPTH = 1024, COLUMNS = 512, TASKS = 8, ROWS_AHEAD = 8 };
+enum { TILE = 256, LEAST_TILE = 32, COLUMNS = 512, NARROW = 64, DEPTH = 512, TASKS = 8, ROWS_AHEAD = 8 };
 
 // Pieces are as large as they can be for there to be TASKS of them. Their width
-// in o is a multiple of block.
-static struct goggml_tasks goggml_cut(int64_t o, int64_t n, int64_t matrices, int64_t block) {
-	struct goggml_tasks t = {.o = o, .n = n, .o_unit = TILE, .n_unit = n};
-	int64_t least = goggml_max(block, LEAST_TILE);
+// in o is a multiple of least.
+static struct goggml_tasks goggml_cut(int64_t o, int64_t n, int64_t matrices, int64_t least) {
+	struct goggml_tasks t = {.o = o, .n = n, .o_unit = TILE, .n_unit = COLUMNS};
 	if (matrices < TASKS) {
 		t.o_unit = goggml_cuts(goggml_cuts(o, TASKS), least) * least;
 		t.o_unit = goggml_min(t.o_unit, goggml_max(TILE, least));
 		int64_t parts = goggml_cuts(TASKS, goggml_cuts(o, t.o_unit) * matrices);
-		t.n_unit = goggml_max(goggml_cuts(n, parts), LEAST_TILE);
+		t.n_unit = goggml_min(COLUMNS, goggml_max(goggml_cuts(n, parts), LEAST_TILE));
 	}
 	t.count = goggml_cuts(o, t.o_unit) * goggml_cuts(n, t.n_unit) * matrices;
 	return t;
@@ -111,41 +111,72 @@ static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum
 	return tile;
 }
 
-// Adds w·x, or with transposed the gradient w·y of x, to a task's part of dst;
-// add tells whether there is something to add to.
-static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x, struct ggml_tensor *dst,
+// Where a task's products add up.
+struct goggml_sum {
+	float *out;
+	int64_t stride;
+	bool turned; // [o, n] instead of [n, o]
+};
+
+// Adds w·x, or with transposed the gradient w·y of x, to a task's sum; add tells
+// whether there is something to add to.
+static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct goggml_sum *sum,
 		bool transposed, const struct goggml_task *t, bool add) {
-	int64_t depth = transposed ? w->ne[1] : w->ne[0];
+	int64_t depth = transposed ? w->ne[1] : w->ne[0], o = t->o1 - t->o0, n = t->n1 - t->n0;
+	int64_t step = n <= NARROW ? 2 * DEPTH : DEPTH; // each call of the library costs some time
 	size_t size = ggml_type_size(x->type);
-	const char *from = goggml_matrix_of(x, t->matrix);
-	float *to = (float *)goggml_matrix_of(dst, t->matrix) + t->o0;
-	for (int64_t r0 = 0; r0 < depth; r0 += DEPTH) {
-		int64_t r1 = goggml_min(depth, r0 + DEPTH), stride;
+	const char *from = (const char *)goggml_matrix_of(x, t->matrix) + t->n0 * x->ne[0] * size;
+	for (int64_t r0 = 0; r0 < depth; r0 += step, from += step * size) {
+		int64_t r1 = goggml_min(depth, r0 + step), stride;
 		const void *tile = transposed ?
 			goggml_tile(w, t->matrix, x->type, t->o0, t->o1, r0, r1, &stride) :
 			goggml_tile(w, t->matrix, x->type, r0, r1, t->o0, t->o1, &stride);
-		for (int64_t n0 = t->n0; n0 < t->n1; n0 += COLUMNS) {
-			struct goggml_gemm g = {
-				.bf16 = x->type == GGML_TYPE_BF16, .trans_b = !transposed, .add = add || r0 > 0,
-				.n = goggml_min(COLUMNS, t->n1 - n0), .o = t->o1 - t->o0, .r = r1 - r0,
-				.lda = x->ne[0], .ldb = stride, .ldo = dst->ne[0],
-			};
-			goggml_multiply(&g, from + (n0 * x->ne[0] + r0) * size, tile, to + n0 * dst->ne[0]);
+		struct goggml_gemm g = {
+			.bf16 = x->type == GGML_TYPE_BF16, .trans_b = !transposed, .add = add || r0 > 0,
+			.n = n, .o = o, .r = r1 - r0, .lda = x->ne[0], .ldb = stride, .ldo = sum->stride,
+		};
+		if (sum->turned) {
+			g.n = o, g.o = n, g.lda = stride, g.ldb = x->ne[0];
 		}
+		goggml_multiply(&g, sum->turned ? tile : from, sum->turned ? from : tile, sum->out);
+	}
+}
+
+// Of a product in BF16 the library copies the second operand into a layout of its own, and the first only if it is
+// transposed. So tiles of w come first, and the sum is turned in the end: where there are few columns, or tiles are
+// large enough and so many are added up that it takes less time.
+static bool goggml_turns(const struct ggml_tensor *dst) {
+	enum { DEEP = 2048 };
+	int64_t pieces = goggml_cuts(dst->ne[0], TILE) * goggml_cuts(dst->ne[1], COLUMNS / 2) * dst->ne[2] * dst->ne[3];
+	return dst->src[1]->type == GGML_TYPE_BF16 && (dst->ne[1] <= NARROW || pieces >= TASKS && dst->src[0]->ne[0] >= DEEP);
+}
+
+static void goggml_task_pairs(struct ggml_tensor *dst, bool transposed, const struct goggml_task *t, bool turned) {
+	int64_t o = t->o1 - t->o0, n = t->n1 - t->n0;
+	float *result = (float *)goggml_matrix_of(dst, t->matrix) + t->n0 * dst->ne[0] + t->o0;
+	struct goggml_sum sum = {.out = result, .stride = dst->ne[0], .turned = turned};
+	if (turned) {
+		sum.out = goggml_scratch(GOGGML_SUM, o * n * sizeof *sum.out);
+		sum.stride = n;
+	}
+	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		goggml_pair(dst->src[i], dst->src[i + 1], &sum, transposed, t, i > 0);
+	}
+	if (turned) {
+		goggml_transpose(sum.out, o, n, result, dst->ne[0]);
 	}
 }
 
 static void goggml_pairs(struct ggml_tensor *dst, bool transposed, int worker, int workers) {
-	int64_t block = 1;
+	bool turned = !transposed && goggml_turns(dst);
+	int64_t least = turned && dst->ne[1] > NARROW ? TILE : LEAST_TILE;
 	for (int i = 0; transposed && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-		block = goggml_max(block, ggml_blck_size(dst->src[i]->type));
+		least = goggml_max(least, ggml_blck_size(dst->src[i]->type));
 	}
-	struct goggml_tasks tasks = goggml_cut(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], block);
+	struct goggml_tasks tasks = goggml_cut(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], least);
 	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
 		struct goggml_task task = goggml_pick(&tasks, j);
-		for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-			goggml_pair(dst->src[i], dst->src[i + 1], dst, transposed, &task, i > 0);
-		}
+		goggml_task_pairs(dst, transposed, &task, turned);
 	}
 }
 
@@ -163,7 +194,7 @@ static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, v
 static void goggml_gradient(const struct ggml_tensor *x, const struct ggml_tensor *y, struct ggml_tensor *dst, bool add, int worker, int workers) {
 	int64_t k = x->ne[0], m = y->ne[0];
 	size_t size = ggml_type_size(x->type);
-	struct goggml_tasks tasks = goggml_cut(k, m, dst->ne[2] * dst->ne[3], 1);
+	struct goggml_tasks tasks = goggml_cut(k, m, dst->ne[2] * dst->ne[3], LEAST_TILE);
 	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
 		struct goggml_task t = goggml_pick(&tasks, j);
 		struct goggml_gemm g = {
