@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -14,29 +15,56 @@ var streamable = sync.OnceValue(func() bool {
 	return err == nil && bool(C.goggml_stream_open(r.r))
 })
 
+// MaxStreamed is the number of matrices that one [Context.StreamMulMat] can multiply.
+const MaxStreamed = maxCustom - 1
+
 // StreamMulMat is [Context.MulMat] of a matrix with few columns on the CPU, as in
 // generating token by token: w [k, m, p, q] of any float or quantised type,
 // x [k, n, p, q] in F32 → [m, n, p, q], F32. As there x is rounded to the type that
 // w's dot product takes. But w is asked for a little ahead of its products, which
 // is up to three times as fast where it does not lie in a cache; from about eight
-// columns on MulMat is faster. Both operands are contiguous.
+// columns on MulMat is faster.
+//
+// More matrices may follow, at most [MaxStreamed] in all, of types and ne1 of their
+// own: ne0 of the result is the sum of their ne1, first the products of w. For small
+// matrices that takes less time than ops of their own. All operands are contiguous.
 //
 // It is an op of the CPU backend, and its results do not depend on the number of
-// threads. Where the CPU plugin does not show its routines it is MulMat. It has no
-// backward for [Graph.Backward].
-func (c *Context) StreamMulMat(w, x *Tensor) *Tensor {
-	if w != nil && w.typ.isFloat() && !(streamable() && bool(C.goggml_can_stream(C.enum_ggml_type(w.typ)))) {
-		return c.MulMat(w, x)
+// threads. Where the CPU plugin does not show its routines it is MulMat, and Concat.
+// It has no backward for [Graph.Backward].
+func (c *Context) StreamMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
+	matrices := append([]*Tensor{w}, more...)
+	if slices.ContainsFunc(matrices, isNotStreamable) {
+		return c.stockProducts(x, matrices)
 	}
-	op := c.begin("stream_mul_mat", w, x)
-	op.require(w == nil || w.typ.isFloat(), "w has no float or quantised type")
+	operands := append([]*Tensor{w, x}, more...)
+	op := c.begin("stream_mul_mat", operands[:min(len(operands), 1+MaxStreamed)]...)
+	op.require(len(matrices) <= MaxStreamed, "there are %d matrices; at most %d can be multiplied", len(matrices), MaxStreamed)
 	op.types("x", x, F32)
-	op.fresh("w", w)
 	op.fresh("x", x)
-	if op.arena != nil {
-		op.require(w.ne[0] == x.ne[0], "ne0 must be equal: w has %d, x has %d", w.ne[0], x.ne[0])
-		op.require(w.ne[2] == x.ne[2] && w.ne[3] == x.ne[3], "ne2 and ne3 must be equal")
-		op.require(w.ne[0] <= math.MaxInt32, "ne0 is above %d", math.MaxInt32)
+	for _, w := range matrices {
+		op.require(w == nil || w.typ.isFloat(), "w has no float or quantised type")
+		op.fresh("w", w)
+		if op.arena != nil {
+			op.require(w.ne[0] == x.ne[0], "ne0 must be equal: w has %d, x has %d", w.ne[0], x.ne[0])
+			op.require(w.ne[2] == x.ne[2] && w.ne[3] == x.ne[3], "ne2 and ne3 must be equal")
+			op.require(w.ne[0] <= math.MaxInt32, "ne0 is above %d", math.MaxInt32)
+		}
 	}
-	return op.done(C.goggml_op_stream_mul_mat(op.arena, w.ptr(), x.ptr()))
+	return op.build(func(operands **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
+		return C.goggml_op_stream_mul_mat(op.arena, operands, n)
+	})
+}
+
+// isNotStreamable tells whether there is no routine for a matrix that could have one.
+func isNotStreamable(w *Tensor) bool {
+	return w != nil && w.typ.isFloat() && !(streamable() && bool(C.goggml_can_stream(C.enum_ggml_type(w.typ))))
+}
+
+func (c *Context) stockProducts(x *Tensor, matrices []*Tensor) *Tensor {
+	y := c.MulMat(matrices[0], x)
+	for _, w := range matrices[1:] {
+		y = c.Concat(y, c.MulMat(w, x), 0)
+	}
+	return y
 }

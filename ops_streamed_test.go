@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,21 @@ func streamedCases() []opCase {
 		},
 		build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamMulMat(x[0], x[1]) },
 		want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
+	}, {
+		// Matrices of two types.
+		name: "stream_mul_mat_more", types: weightTypes(), layouts: denseOnly, bound: products, runs: 3,
+		args: func(d *draw) []arg {
+			k, n, p, q := d.depth(), d.size(4), d.size(2), d.size(2)
+			return []arg{d.normal(k, d.size(50), p, q), d.f32(k, n, p, q), d.f32(k, d.size(3), p, q), d.f32(k, d.size(200), p, q), d.normal(k, d.size(9), p, q)}
+		},
+		build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamMulMat(x[0], x[1], x[2:]...) },
+		want: func(x refs) refmath.Tensor {
+			y := refmath.MulMat(x[0], x[1])
+			for _, w := range x[2:] {
+				y = refmath.Concat(y, refmath.MulMat(w, x[1]), 0)
+			}
+			return y
+		},
 	}}
 }
 
@@ -55,7 +71,8 @@ func TestStreamedIsMulMat(t *testing.T) {
 			require.NoError(t, l.SetFloat32s(refmath.Normal(rng(3), 1, l.Shape()...).Float32()))
 		}
 		want, got := c.MulMat(w, x), c.StreamMulMat(w, x)
-		g := c.NewGraph(want, got)
+		twice := c.StreamMulMat(w, x, w)
+		g := c.NewGraph(want, got, twice)
 		require.NoError(t, graphAllocator(t).Alloc(g))
 		for _, threads := range []int{1, 2, 3} {
 			require.NoError(t, cpuBackend(t, threads).Compute(context.Background(), g))
@@ -64,6 +81,9 @@ func TestStreamedIsMulMat(t *testing.T) {
 			b, err := ggml.Read[float32](got)
 			require.NoError(t, err)
 			require.Equal(t, a, b, "%v, %d threads", typ, threads)
+			b, err = ggml.Read[float32](twice)
+			require.NoError(t, err)
+			require.Equal(t, slices.Concat(a[:m], a[:m], a[m:], a[m:]), b, "twice, %v, %d threads", typ, threads)
 		}
 	}
 }
@@ -102,6 +122,8 @@ func TestStreamedErrors(t *testing.T) {
 		{func(c *ggml.Context) { c.StreamMulMat(c.NewTensor(ggml.I32, 32, 1), x) }, "w has no float or quantised type"},
 		{func(c *ggml.Context) { c.StreamMulMat(c.Transpose(x), x) }, "w must be contiguous; call Cont"},
 		{func(c *ggml.Context) { c.StreamMulMat(w, nil) }, "stream_mul_mat"},
+		{func(c *ggml.Context) { c.StreamMulMat(w, x, w, c.NewTensor(ggml.F16, 64, 1)) }, "ne0 must be equal: w has 64, x has 32"},
+		{func(c *ggml.Context) { c.StreamMulMat(w, x, w, w, w, w, w, w, w, w) }, "there are 9 matrices; at most 8 can be multiplied"},
 	} {
 		ops := ggml.NewContext()
 		k.build(ops)

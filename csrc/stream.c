@@ -23,18 +23,6 @@ bool goggml_can_stream(enum ggml_type type) {
 	return other == GGML_TYPE_F32 || goggml_traits(other)->from_float != NULL;
 }
 
-// n columns of k floats in the type with which w is multiplied, a distance apart.
-static const char *goggml_stream_columns(enum ggml_type type, const float *x, int64_t k, int64_t n, size_t distance) {
-	if (type == GGML_TYPE_F32) {
-		return (const char *)x;
-	}
-	char *columns = goggml_scratch(GOGGML_ROW, (size_t)n * distance);
-	for (int64_t i = 0; i < n; i++) {
-		goggml_traits(type)->from_float(x + i * k, columns + (size_t)i * distance, k);
-	}
-	return columns;
-}
-
 // Elements of a piece of a row of k: pieces are equal but for the last, and made of blocks of any type.
 static int64_t goggml_stream_piece(enum ggml_type type, int64_t k) {
 	enum { BLOCK = 256 };
@@ -42,45 +30,87 @@ static int64_t goggml_stream_piece(enum ggml_type type, int64_t k) {
 	return goggml_cuts(goggml_cuts(k, BLOCK), goggml_max(pieces, 1)) * BLOCK;
 }
 
-// Rows [from, to) of one matrix.
-static void goggml_stream_rows(struct ggml_tensor *dst, int64_t matrix, int64_t from, int64_t to) {
-	const struct ggml_tensor *w = dst->src[0], *x = dst->src[1];
+// The columns of x that a worker has converted: those of one matrix, in the type that a product takes.
+struct goggml_columns {
+	const struct ggml_tensor *x;
+	int64_t matrix;
+	enum ggml_type type;
+	const char *first; // NULL before there are any
+	size_t distance;
+};
+
+static void goggml_stream_columns(struct goggml_columns *c, enum ggml_type type, int64_t matrix) {
+	int64_t k = c->x->ne[0], n = c->x->ne[1];
+	const float *x = goggml_matrix_of(c->x, matrix);
+	if (c->first != NULL && c->type == type && c->matrix == matrix) {
+		return;
+	}
+	c->type = type;
+	c->matrix = matrix;
+	c->distance = ggml_row_size(type, k);
+	c->first = (const char *)x;
+	if (type != GGML_TYPE_F32) {
+		char *columns = goggml_scratch(GOGGML_ROW, (size_t)n * c->distance);
+		for (int64_t i = 0; i < n; i++) {
+			goggml_traits(type)->from_float(x + i * k, columns + (size_t)i * c->distance, k);
+		}
+		c->first = columns;
+	}
+}
+
+// Rows [from, to) of one matrix. The sums of a column lie so far apart from those of the next.
+static void goggml_stream_rows(const struct ggml_tensor *w, const struct goggml_columns *c, float *y, int64_t apart, int64_t from, int64_t to) {
 	const struct ggml_type_traits_cpu *traits = goggml_traits(w->type);
-	int64_t k = w->ne[0], m = w->ne[1], n = x->ne[1], piece = goggml_stream_piece(w->type, k);
-	size_t distance = ggml_row_size(traits->vec_dot_type, k);
-	size_t step = ggml_row_size(w->type, piece), column_step = ggml_row_size(traits->vec_dot_type, piece);
-	const char *columns = goggml_stream_columns(traits->vec_dot_type, goggml_matrix_of(x, matrix), k, n, distance);
-	const char *row = (const char *)goggml_matrix_of(w, matrix) + (size_t)from * w->nb[1];
-	float *y = (float *)goggml_matrix_of(dst, matrix);
+	int64_t k = w->ne[0], n = c->x->ne[1], piece = goggml_stream_piece(w->type, k);
+	size_t step = ggml_row_size(w->type, piece), column_step = ggml_row_size(c->type, piece);
+	const char *row = (const char *)goggml_matrix_of(w, c->matrix) + (size_t)from * w->nb[1];
 	goggml_fetch(row, STREAM_AHEAD);
 	for (int64_t o = from; o < to; o++, row += w->nb[1]) {
-		const char *part = row, *column = columns;
-		for (int64_t i = 0; i < n; i++) { y[i * m + o] = 0; }
+		const char *part = row, *column = c->first;
+		for (int64_t i = 0; i < n; i++) { y[i * apart + o] = 0; }
 		for (int64_t rest = k; rest > 0; rest -= piece, part += step, column += column_step) {
 			goggml_fetch(part + STREAM_AHEAD, step);
 			for (int64_t i = 0; i < n; i++) {
 				float sum;
-				traits->vec_dot((int)goggml_min(rest, piece), &sum, 0, part, 0, column + (size_t)i * distance, 0, 1);
-				y[i * m + o] += sum;
+				traits->vec_dot((int)goggml_min(rest, piece), &sum, 0, part, 0, column + (size_t)i * c->distance, 0, 1);
+				y[i * apart + o] += sum;
 			}
 		}
 	}
 }
 
+// The operands are a matrix, x, and more matrices.
+static int goggml_next_matrix(int i) { return i == 0 ? 2 : i + 1; }
+
+// Workers divide the bytes of all matrices, and each takes the rows that begin in its part.
 static void goggml_stream(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	int64_t m = dst->ne[0], rows = m * dst->ne[2] * dst->ne[3];
-	int64_t from = rows * worker / workers, to = rows * (worker + 1) / workers;
-	for (int64_t end; from < to; from = end) {
-		int64_t matrix = from / m, first = matrix * m;
-		end = goggml_min(to, first + m);
-		goggml_stream_rows(dst, matrix, from - first, end - first);
+	int64_t bytes = 0, first = 0;
+	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i = goggml_next_matrix(i)) { bytes += (int64_t)ggml_nbytes(dst->src[i]); }
+	int64_t begin = bytes * worker / workers, end = bytes * (worker + 1) / workers;
+	struct goggml_columns columns = {.x = dst->src[1]};
+	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i = goggml_next_matrix(i)) {
+		const struct ggml_tensor *w = dst->src[i];
+		int64_t m = w->ne[1], size = (int64_t)w->nb[1], rows = m * w->ne[2] * w->ne[3];
+		int64_t to = goggml_min(rows, goggml_cuts(goggml_max(end, 0), size));
+		for (int64_t from = goggml_cuts(goggml_max(begin, 0), size), stop; from < to; from = stop) {
+			int64_t matrix = from / m;
+			stop = goggml_min(to, (matrix + 1) * m);
+			goggml_stream_columns(&columns, goggml_traits(w->type)->vec_dot_type, matrix);
+			float *y = (float *)goggml_matrix_of(dst, matrix) + first;
+			goggml_stream_rows(w, &columns, y, dst->ne[0], from - matrix * m, stop - matrix * m);
+		}
+		first += m;
+		begin -= rows * size;
+		end -= rows * size;
 	}
 }
 
-goggml_tensor goggml_op_stream_mul_mat(goggml_a arena, goggml_t w, goggml_t x) {
+goggml_tensor goggml_op_stream_mul_mat(goggml_a arena, struct ggml_tensor **operands, int n) {
 	if (arena == NULL) { return (goggml_tensor){0}; }
-	struct ggml_tensor *operands[] = {w, x};
+	const struct ggml_tensor *x = operands[1];
+	int64_t rows = 0;
+	for (int i = 0; i < n; i = goggml_next_matrix(i)) { rows += operands[i]->ne[1]; }
 	GUARDED(goggml_tensor, ggml_custom_4d(goggml_arena_room(arena, GOGGML_OP_ROOM), GGML_TYPE_F32,
-		w->ne[1], x->ne[1], w->ne[2], w->ne[3], operands, 2, goggml_stream, GGML_N_TASKS_MAX, NULL))
+		rows, x->ne[1], x->ne[2], x->ne[3], operands, n, goggml_stream, GGML_N_TASKS_MAX, NULL))
 }

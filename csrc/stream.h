@@ -1,4 +1,4 @@
-// The product of a matrix with few columns, as in generation: it takes as long as the matrix takes to be read.
+// Products of matrices with few columns, as in generation: they take as long as the matrices take to be read.
 #ifndef GOGGML_STREAM_H
 #define GOGGML_STREAM_H
 
@@ -8,7 +8,7 @@
 bool goggml_stream_open(ggml_backend_reg_t cpu);
 // Tells whether there are routines for matrices of a type.
 bool goggml_can_stream(enum ggml_type type);
-// w [k, m] of such a type, x [k, n] in F32 → [m, n]. The dimensions 2 and 3 are equal: they count matrices.
-goggml_tensor goggml_op_stream_mul_mat(goggml_a arena, goggml_t w, goggml_t x);
+// A matrix w [k, m] of such a type, x [k, n] in F32, and more matrices → [Σ m, n]. The dimensions 2 and 3 are equal: they count matrices.
+goggml_tensor goggml_op_stream_mul_mat(goggml_a arena, struct ggml_tensor **operands, int n);
 
 #endif

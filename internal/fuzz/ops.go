@@ -322,7 +322,11 @@ func matrixOps() {
 	}, "TiledMulMat")
 	family(func(p *program) []any {
 		w := p.anyDense(weights)
-		return list{w, p.dense(f32, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3))}
+		args := list{w, p.dense(f32, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3))}
+		for range p.IntN(3) {
+			args = append(args, p.dense([]ggml.Type{w.Type(), ggml.F16}, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3)))
+		}
+		return args
 	}, "StreamMulMat")
 	family(func(p *program) []any {
 		w := p.anyDense(weights)

@@ -82,31 +82,82 @@ func (p *Pass) matrix(name string) *ggml.Tensor {
 	return p.m.weights[name]
 }
 
-// linears returns the products of several matrices with the same x, by one
-// product if they are packed together.
+// linears returns the products of several matrices with the same x, in generation
+// by as few ops as there can be.
 func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 	var list []*Var
-	j := p.m.packed.joint(names...)
-	if j == nil || p.adapted == nil {
+	if p.adapted == nil {
 		for _, name := range names {
 			list = append(list, p.linear(t, name, x))
 		}
 		return list
 	}
-	all, together := p.product(t, j.w, p.operand(t, j.w, x)), p.adapted.adapts(names...)
-	if together {
-		all = p.addAdapted(t, all, x.T, names...)
-	}
-	row := int64(0)
-	for _, name := range names {
-		y := t.c.View(all, []int64{p.m.weights[name].Dim(1), all.Dim(1)}, []int64{all.Stride(1)}, row*all.Stride(0))
-		row += y.Dim(0)
-		if !together {
-			y = p.addAdapted(t, y, x.T, name)
+	for _, j := range p.joined(t, x, names) {
+		y, together := j.y, p.adapted.adapts(j.names...)
+		if together {
+			y = p.addAdapted(t, y, x.T, j.names...)
 		}
-		list = append(list, &Var{T: p.addBias(t, name, y)})
+		row := int64(0)
+		for _, name := range j.names {
+			part := y
+			if len(j.names) > 1 {
+				part = t.c.View(y, []int64{p.m.weights[name].Dim(1), y.Dim(1)}, []int64{y.Stride(1)}, row*y.Stride(0))
+				row += part.Dim(0)
+			}
+			if !together {
+				part = p.addAdapted(t, part, x.T, name)
+			}
+			list = append(list, &Var{T: p.addBias(t, name, part)})
+		}
 	}
 	return list
+}
+
+// A joined is what one op makes of some matrices: their products with an x
+// [Σ n_out, n], one after the other.
+type joined struct {
+	y     *ggml.Tensor
+	names []string
+}
+
+// joined multiplies the matrices, whose adapters are added later.
+func (p *Pass) joined(t *tape, x *Var, names []string) []joined {
+	if y := p.stream(t, x.T, names); y != nil {
+		return []joined{{y, names}}
+	}
+	if j := p.m.packed.joint(names...); j != nil {
+		return []joined{{p.product(t, j.w, p.operand(t, j.w, x)), names}}
+	}
+	var list []joined
+	for _, name := range names {
+		w := p.matrix(name)
+		list = append(list, joined{p.product(t, w, p.operand(t, w, x)), []string{name}})
+	}
+	return list
+}
+
+// stream multiplies a single token by all matrices of an input, and by the A of
+// their adapters, in one op; nil if one of them is not streamed. Of several tokens
+// the products would not lie one after the other.
+func (p *Pass) stream(t *tape, x *ggml.Tensor, names []string) *ggml.Tensor {
+	var ws []*ggml.Tensor
+	for _, name := range names {
+		w := p.matrix(name)
+		if x.Dim(1) > 1 || !p.streamed(w, x) {
+			return nil
+		}
+		if !slices.Contains(ws, w) { // names of a joint share theirs
+			ws = append(ws, w)
+		}
+	}
+	a := p.adapted.a[names[0]]
+	if a == nil {
+		return t.c.StreamMulMat(ws[0], x, ws[1:]...)
+	}
+	all := t.c.StreamMulMat(ws[0], x, append(ws[1:], a)...)
+	rows := all.Dim(0) - a.Dim(1)
+	p.thin[names[0]] = t.c.View(all, []int64{a.Dim(1)}, nil, rows*all.Stride(0))
+	return t.c.View(all, []int64{rows}, nil, 0)
 }
 
 // half is x as the products of a pass in BF16 take it, and x itself in F32.
@@ -137,11 +188,11 @@ func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
 
 // linear returns W·x + bias + Σ s·B·(A·x) for x [n_in, n] → [n_out, n].
 func (p *Pass) linear(t *tape, name string, x *Var) *Var {
+	if p.adapted != nil {
+		return p.linears(t, x, name)[0]
+	}
 	w := p.matrix(name)
 	c := t.c
-	if p.adapted != nil {
-		return &Var{T: p.addBias(t, name, p.addAdapted(t, p.product(t, w, p.operand(t, w, x)), x.T, name))}
-	}
 	y := &Var{needs: x.needs || t.trains(w)}
 	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}
 	deltas := p.adapters(name)

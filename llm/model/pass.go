@@ -160,9 +160,8 @@ func (p *Pass) block(t *tape, layer int, x *Var) *Var {
 
 	return t.inPieces(x, p.piece, func(t *tape, x *Var) *Var {
 		in := p.norm(t, name("ffn_norm"), x)
-		gate := p.linear(t, name("ffn_gate"), in)
-		up := p.linear(t, name("ffn_up"), in)
-		return t.add(x, p.linear(t, name("ffn_down"), t.swiglu(gate, up)))
+		both := p.linears(t, in, name("ffn_gate"), name("ffn_up"))
+		return t.add(x, p.linear(t, name("ffn_down"), t.swiglu(both[0], both[1])))
 	})
 }
 
