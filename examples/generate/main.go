@@ -81,7 +81,8 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if _, err := p.sampler(0); err != nil {
 		return err
 	}
-	m, err := model.Load(p.Model, model.LoadOptions{Repack: !p.NoRepack})
+	texts := len(prompts) * p.Samples
+	m, err := model.Load(p.Model, model.LoadOptions{Repack: !p.NoRepack, Sequences: min(texts, p.Parallel)})
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	defer adapters.close()
 	options.Deltas = adapters.deltas
 	j := &job{program: p, model: m, options: options, out: out, log: log, began: began}
-	if len(prompts)*p.Samples == 1 {
+	if texts == 1 {
 		return j.one(ctx, prompts[0])
 	}
 	return j.several(ctx, prompts)

@@ -227,9 +227,12 @@ type benchSession struct {
 	logits []float32
 }
 
-func (s benchSettings) load(b *testing.B, path string) *model.Model {
+func (s benchSettings) load(b *testing.B, path string) *model.Model { return s.loadFor(b, path, 1) }
+
+// loadFor reads a model that computes so many sequences at once.
+func (s benchSettings) loadFor(b *testing.B, path string, sequences int) *model.Model {
 	b.Helper()
-	m, err := model.Load(path, model.LoadOptions{Repack: true})
+	m, err := model.Load(path, model.LoadOptions{Repack: true, Sequences: sequences})
 	require.NoError(b, err)
 	b.Cleanup(func() { m.Close() })
 	return m
@@ -418,7 +421,7 @@ func makeAdapter(b *testing.B, m *model.Model, path string) model.Deltas {
 func BenchmarkStockGroup(b *testing.B) {
 	s := settings(b)
 	path := s.file(b, ggml.Q8_0)
-	m := s.load(b, path)
+	m := s.loadFor(b, path, 16)
 	for _, n := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("%s/q8_0/sequences-%d", s.shape, n), func(b *testing.B) {
 			stock := stocks(b, s, path, "-s", strconv.Itoa(n))

@@ -34,6 +34,9 @@ type LoadOptions struct {
 	// the processor multiplies fastest: tokens one by one take half to four fifths of
 	// the time without. Without it nothing is read before it is used.
 	Repack bool
+	// Sequences is how many are going to be computed at once, as by a [Group]; 0 is
+	// one. Repack goes by it: the layouts that suit several are not the best for one.
+	Sequences int
 }
 
 // Load reads a model from a GGUF file. On the CPU the weights are mapped into
@@ -82,7 +85,7 @@ func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
 	}
 	m.index()
 	if o.Repack {
-		if err := m.repack(o.Device); err != nil {
+		if err := m.repack(o); err != nil {
 			m.Close()
 			return nil, err
 		}

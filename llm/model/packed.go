@@ -42,32 +42,36 @@ func (p *packed) of(w *ggml.Tensor) *joint {
 	return p.joints[w.Name()]
 }
 
-// packs tells whether a layout of the processor's suits a matrix. Where tiles are
-// in BF16 none does for floats and for types with blocks of 256: as in the file
-// they are read faster token by token, and multiplied faster by tiles. Only three or
-// four tokens take up to a quarter longer.
-func packs(bt *ggml.BufferType, w *ggml.Tensor) bool {
-	const large = 256
-	if ggml.TiledBF16() && (!w.Type().Quantized() || w.Type().BlockSize() == large) {
-		return false
+// packs tells whether a layout of the processor's suits a matrix, for so many
+// sequences at once. Where tiles are in BF16 none does for floats and for types with
+// blocks of 256: as in the file they are read faster token by token, and multiplied
+// faster by tiles. Only three or four tokens take up to a quarter longer. So it is
+// with Q8_0, but for the third to the sixteenth token at once, by up to a half.
+func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
+	const large, few = 256, 2
+	if ggml.TiledBF16() {
+		switch t := w.Type(); {
+		case !t.Quantized(), t.BlockSize() == large, t == ggml.Q8_0 && sequences <= few:
+			return false
+		}
 	}
 	return bt.Multiplies(w)
 }
 
 // repack reads each matrix of the file into the first of the processor's layouts
 // that suits it, and else as it is into memory with large pages.
-func (m *Model) repack(d *ggml.Device) error {
-	if d.Type() != ggml.CPU {
+func (m *Model) repack(o LoadOptions) error {
+	if o.Device.Type() != ggml.CPU {
 		return nil
 	}
 	m.packed = &packed{joints: map[string]*joint{}}
 	var data []byte
-	for _, bt := range append(d.ExtraBufferTypes(), d.BufferType()) {
+	for _, bt := range append(o.Device.ExtraBufferTypes(), o.Device.BufferType()) {
 		c := ggml.NewContext()
 		m.packed.contexts = append(m.packed.contexts, c)
 		var joints []*joint
 		for _, names := range m.groups() {
-			for _, parts := range m.joinable(names, bt) {
+			for _, parts := range m.joinable(names, bt, o.Sequences) {
 				joints = append(joints, m.join(c, parts, bt.IsHost()))
 			}
 		}
@@ -93,13 +97,13 @@ func (m *Model) repack(d *ggml.Device) error {
 // queries, keys and values in one, if they have the same type, else each by itself.
 // Of the feed-forward network's the results would lie so far apart that a prompt
 // took 8 % longer.
-func (m *Model) joinable(names []string, bt *ggml.BufferType) [][]string {
+func (m *Model) joinable(names []string, bt *ggml.BufferType, sequences int) [][]string {
 	var taken [][]string
 	together := strings.HasSuffix(names[0], ".attn_q.weight")
 	for _, name := range names {
 		w := m.weights[name]
 		together = together && w.Type() == m.weights[names[0]].Type()
-		if m.packed.joints[name] == nil && (bt.IsHost() || packs(bt, w)) {
+		if m.packed.joints[name] == nil && (bt.IsHost() || packs(bt, w, sequences)) {
 			taken = append(taken, []string{name})
 		}
 	}

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -30,16 +31,18 @@ func largeBlockConfig(tied bool) model.Config {
 // still be trained, read and saved.
 func TestRepack(t *testing.T) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q6_K} {
-		for _, tied := range []bool{false, true} {
-			t.Run(typ.String(), func(t *testing.T) {
+		for i := range 4 {
+			tied, sequences := i%2 == 1, 1+i/2*2
+			t.Run(fmt.Sprintf("%v/%d", typ, sequences), func(t *testing.T) {
 				m := tinyModel(t, largeBlockConfig(tied), typ)
-				packed, err := model.Load(m.Path, model.LoadOptions{Repack: true})
+				packed, err := model.Load(m.Path, model.LoadOptions{Repack: true, Sequences: sequences})
 				require.NoError(t, err)
 				defer packed.Close()
 				tokens := randomTokens(1, 40, m.Vocab)
 				want := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
 				got := flat(t, newSession(t, packed, model.SessionOptions{}), tokens)
-				if typ.BlockSize() < 256 {
+				// Others are not packed, and their prompts go by tiles, which round x less.
+				if typ.BlockSize() < 256 && (typ != ggml.Q8_0 || sequences > 2) {
 					require.Less(t, refmath.NMSE(got, want), 1e-3)
 				}
 				rows, err := reference(t, m).Logits(tokens)
