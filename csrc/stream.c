@@ -82,16 +82,20 @@ static void goggml_stream_rows(const struct ggml_tensor *w, const struct goggml_
 // The operands are a matrix, x, and more matrices.
 static int goggml_next_matrix(int i) { return i == 0 ? 2 : i + 1; }
 
+static int64_t goggml_row_bytes(const struct ggml_tensor *w) { return (int64_t)ggml_row_size(w->type, w->ne[0]); }
+
 // Workers divide the bytes of all matrices, and each takes the rows that begin in its part.
 static void goggml_stream(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
 	int64_t bytes = 0, first = 0;
-	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i = goggml_next_matrix(i)) { bytes += (int64_t)ggml_nbytes(dst->src[i]); }
+	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i = goggml_next_matrix(i)) {
+		bytes += ggml_nrows(dst->src[i]) * goggml_row_bytes(dst->src[i]);
+	}
 	int64_t begin = bytes * worker / workers, end = bytes * (worker + 1) / workers;
 	struct goggml_columns columns = {.x = dst->src[1]};
 	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i = goggml_next_matrix(i)) {
 		const struct ggml_tensor *w = dst->src[i];
-		int64_t m = w->ne[1], size = (int64_t)w->nb[1], rows = m * w->ne[2] * w->ne[3];
+		int64_t m = w->ne[1], size = goggml_row_bytes(w), rows = ggml_nrows(w);
 		int64_t to = goggml_min(rows, goggml_cuts(goggml_max(end, 0), size));
 		for (int64_t from = goggml_cuts(goggml_max(begin, 0), size), stop; from < to; from = stop) {
 			int64_t matrix = from / m;

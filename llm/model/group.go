@@ -26,6 +26,7 @@ type Sequence struct {
 }
 
 // NewGroup makes room for that many sequences of the options' context each.
+// [LoadOptions] take their number too, which decides how matrices are repacked.
 func (m *Model) NewGroup(sequences int, o SessionOptions) (*Group, error) {
 	if sequences < 1 {
 		return nil, fmt.Errorf("a group of %d sequences is impossible", sequences)
