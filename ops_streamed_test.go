@@ -39,7 +39,7 @@ func streamedCases() []opCase {
 		name: "stream_mul_mat_more", types: weightTypes(), layouts: denseOnly, bound: products, runs: 3,
 		args: func(d *draw) []arg {
 			k, n, p, q := d.depth(), d.size(4), d.size(2), d.size(2)
-			return []arg{d.normal(k, d.size(50), p, q), d.f32(k, n, p, q), d.f32(k, d.size(3), p, q), d.f32(k, d.size(200), p, q), d.normal(k, d.size(9), p, q)}
+			return []arg{d.normal(k, d.size(50), p, q), d.f32(k, n, p, q), d.f32(k, d.size(3), p, q), d.normal(k, d.size(200), p, q), d.normal(k, d.size(9), p, q)}
 		},
 		build: func(c *ctx, x tensors) *ggml.Tensor { return c.StreamMulMat(x[0], x[1], x[2:]...) },
 		want: func(x refs) refmath.Tensor {

@@ -15,8 +15,9 @@
 #define GOGGML_CLONES
 #endif
 
-// Asks for memory that will soon be read.
-static inline void goggml_fetch(const char *from, size_t size) {
+// Asks for memory that will soon be read. Where GCC did not inline it, it would leave out calls of it: a function that
+// does nothing else has no effect to it.
+__attribute__((always_inline)) static inline void goggml_fetch(const char *from, size_t size) {
 	enum { CACHE_LINE = 64 };
 	for (size_t i = 0; i < size; i += CACHE_LINE) {
 		__builtin_prefetch(from + i);
