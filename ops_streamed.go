@@ -33,38 +33,40 @@ const MaxStreamed = maxCustom - 1
 // threads. Where the CPU plugin does not show its routines it is MulMat, and Concat.
 // It has no backward for [Graph.Backward].
 func (c *Context) StreamMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
-	matrices := append([]*Tensor{w}, more...)
-	if slices.ContainsFunc(matrices, isNotStreamable) {
-		return c.stockProducts(x, matrices)
+	if isNotStreamable(w) || slices.ContainsFunc(more, isNotStreamable) {
+		y := c.MulMat(w, x)
+		for _, w := range more {
+			y = c.Concat(y, c.MulMat(w, x), 0)
+		}
+		return y
 	}
+	n := 1 + len(more)
 	operands := append([]*Tensor{w, x}, more...)
-	op := c.begin("stream_mul_mat", operands[:min(len(operands), 1+MaxStreamed)]...)
-	op.require(len(matrices) <= MaxStreamed, "there are %d matrices; at most %d can be multiplied", len(matrices), MaxStreamed)
+	op := c.begin("stream_mul_mat", operands[:1+min(n, MaxStreamed)]...)
+	op.require(n <= MaxStreamed, "there are %d matrices; at most %d can be multiplied", n, MaxStreamed)
 	op.types("x", x, F32)
 	op.fresh("x", x)
-	for _, w := range matrices {
-		op.require(w == nil || w.typ.isFloat(), "w has no float or quantised type")
-		op.fresh("w", w)
-		if op.arena != nil {
-			op.require(w.ne[0] == x.ne[0], "ne0 must be equal: w has %d, x has %d", w.ne[0], x.ne[0])
-			op.require(w.ne[2] == x.ne[2] && w.ne[3] == x.ne[3], "ne2 and ne3 must be equal")
-			op.require(w.ne[0] <= math.MaxInt32, "ne0 is above %d", math.MaxInt32)
-		}
+	op.streams(w, x)
+	for _, w := range more {
+		op.streams(w, x)
 	}
 	return op.build(func(operands **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
 		return C.goggml_op_stream_mul_mat(op.arena, operands, n)
 	})
 }
 
+// streams checks one of the matrices that multiply x.
+func (op *opCall) streams(w, x *Tensor) {
+	op.require(w == nil || w.typ.isFloat(), "w has no float or quantised type")
+	op.fresh("w", w)
+	if op.arena != nil {
+		op.require(w.ne[0] == x.ne[0], "ne0 must be equal: w has %d, x has %d", w.ne[0], x.ne[0])
+		op.require(w.ne[2] == x.ne[2] && w.ne[3] == x.ne[3], "ne2 and ne3 must be equal")
+		op.require(w.ne[0] <= math.MaxInt32, "ne0 is above %d", math.MaxInt32)
+	}
+}
+
 // isNotStreamable tells whether there is no routine for a matrix that could have one.
 func isNotStreamable(w *Tensor) bool {
 	return w != nil && w.typ.isFloat() && !(streamable() && bool(C.goggml_can_stream(C.enum_ggml_type(w.typ))))
-}
-
-func (c *Context) stockProducts(x *Tensor, matrices []*Tensor) *Tensor {
-	y := c.MulMat(matrices[0], x)
-	for _, w := range matrices[1:] {
-		y = c.Concat(y, c.MulMat(w, x), 0)
-	}
-	return y
 }

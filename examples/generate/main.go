@@ -82,7 +82,8 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 		return err
 	}
 	texts := len(prompts) * p.Samples
-	m, err := model.Load(p.Model, model.LoadOptions{Repack: !p.NoRepack, Sequences: min(texts, p.Parallel)})
+	sequences := min(texts, p.Parallel)
+	m, err := model.Load(p.Model, model.LoadOptions{Repack: !p.NoRepack, Sequences: sequences})
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if texts == 1 {
 		return j.one(ctx, prompts[0])
 	}
-	return j.several(ctx, prompts)
+	return j.several(ctx, prompts, sequences)
 }
 
 // sampler draws the tokens of the i-th continuation of a text.

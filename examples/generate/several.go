@@ -10,11 +10,11 @@ import (
 	"github.com/goggml/ggml/llm/generate"
 )
 
-// several continues texts at once, and writes each below a heading when all
-// have ended.
-func (j *job) several(ctx context.Context, prompts []string) error {
+// several continues texts, so many sequences at once, and writes each below a
+// heading when all have ended.
+func (j *job) several(ctx context.Context, prompts []string, sequences int) error {
 	total := len(prompts) * j.Samples
-	group, err := j.model.NewGroup(min(total, j.Parallel), j.options)
+	group, err := j.model.NewGroup(sequences, j.options)
 	if err != nil {
 		return err
 	}

@@ -82,25 +82,28 @@ func (p *Pass) matrix(name string) *ggml.Tensor {
 	return p.m.weights[name]
 }
 
-// linears returns the products of several matrices with the same x, in generation
-// by as few ops as there can be.
+// linear returns W·x + bias + Σ s·B·(A·x) for x [n_in, n] → [n_out, n].
+func (p *Pass) linear(t *tape, name string, x *Var) *Var { return p.linears(t, x, name)[0] }
+
+// linears is linear for several matrices with the same x, with copies of the
+// adapters by as few ops as there can be.
 func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 	var list []*Var
 	if p.adapted == nil {
 		for _, name := range names {
-			list = append(list, p.linear(t, name, x))
+			list = append(list, p.withDeltas(t, name, x))
 		}
 		return list
 	}
-	for _, j := range p.joined(t, x, names) {
-		y, together := j.y, p.adapted.adapts(j.names...)
+	for _, o := range p.multiply(t, x, names) {
+		y, together := o.y, p.adapted.adapts(o.names...)
 		if together {
-			y = p.addAdapted(t, y, x.T, j.names...)
+			y = p.addAdapted(t, y, x.T, o.names...)
 		}
 		row := int64(0)
-		for _, name := range j.names {
+		for _, name := range o.names {
 			part := y
-			if len(j.names) > 1 {
+			if len(o.names) > 1 {
 				part = t.c.View(y, []int64{p.m.weights[name].Dim(1), y.Dim(1)}, []int64{y.Stride(1)}, row*y.Stride(0))
 				row += part.Dim(0)
 			}
@@ -113,25 +116,26 @@ func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 	return list
 }
 
-// A joined is what one op makes of some matrices: their products with an x
+// An output is what one op makes of some matrices: their products with an x
 // [Σ n_out, n], one after the other.
-type joined struct {
+type output struct {
 	y     *ggml.Tensor
 	names []string
 }
 
-// joined multiplies the matrices, whose adapters are added later.
-func (p *Pass) joined(t *tape, x *Var, names []string) []joined {
+// multiply returns the products of matrices with x, to which their adapters are
+// still to be added.
+func (p *Pass) multiply(t *tape, x *Var, names []string) []output {
 	if y := p.stream(t, x.T, names); y != nil {
-		return []joined{{y, names}}
+		return []output{{y, names}}
 	}
 	if j := p.m.packed.joint(names...); j != nil {
-		return []joined{{p.product(t, j.w, p.operand(t, j.w, x)), names}}
+		return []output{{p.product(t, j.w, p.operand(t, j.w, x)), names}}
 	}
-	var list []joined
+	var list []output
 	for _, name := range names {
 		w := p.matrix(name)
-		list = append(list, joined{p.product(t, w, p.operand(t, w, x)), []string{name}})
+		list = append(list, output{p.product(t, w, p.operand(t, w, x)), []string{name}})
 	}
 	return list
 }
@@ -186,11 +190,8 @@ func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
 	return x.T
 }
 
-// linear returns W·x + bias + Σ s·B·(A·x) for x [n_in, n] → [n_out, n].
-func (p *Pass) linear(t *tape, name string, x *Var) *Var {
-	if p.adapted != nil {
-		return p.linears(t, x, name)[0]
-	}
+// withDeltas is linear with the adapters as they are, of which gradients flow.
+func (p *Pass) withDeltas(t *tape, name string, x *Var) *Var {
 	w := p.matrix(name)
 	c := t.c
 	y := &Var{needs: x.needs || t.trains(w)}

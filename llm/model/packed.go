@@ -45,8 +45,9 @@ func (p *packed) of(w *ggml.Tensor) *joint {
 // packs tells whether a layout of the processor's suits a matrix, for so many
 // sequences at once. Where tiles are in BF16 none does for floats and for types with
 // blocks of 256: as in the file they are read faster token by token, and multiplied
-// faster by tiles. Only three or four tokens take up to a quarter longer. So it is
-// with Q8_0, but for the third to the sixteenth token at once, by up to a half.
+// faster by tiles. Only three or four tokens take up to a quarter longer. Q8_0 stays
+// as in the file for few sequences: three to sixteen tokens at once would take up to
+// half as long again.
 func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
 	const large, few = 256, 2
 	if ggml.TiledBF16() {
