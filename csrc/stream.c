@@ -2,6 +2,7 @@
 
 #include "stream.h"
 #include "blas.h"
+#include "dot_q8_0.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -30,31 +31,64 @@ static int64_t goggml_stream_piece(enum ggml_type type, int64_t k) {
 	return goggml_cuts(goggml_cuts(k, BLOCK), goggml_max(pieces, 1)) * BLOCK;
 }
 
-// The columns of x that a worker has converted: those of one matrix, in the type that a product takes.
+// Columns are in the type that the library's product takes, or, for our own product, in its layout.
+enum { LAYOUT_Q8_0 = GGML_TYPE_COUNT };
+
+static int goggml_layout_for(enum ggml_type rows) {
+	return rows == GGML_TYPE_Q8_0 && goggml_has_dot_q8_0() ? LAYOUT_Q8_0 : (int)goggml_traits(rows)->vec_dot_type;
+}
+
+static size_t goggml_column_size(int layout, int64_t k) {
+	return layout == LAYOUT_Q8_0 ? goggml_column_size_q8_0(k) : ggml_row_size((enum ggml_type)layout, k);
+}
+
+static void goggml_lay_out(int layout, const float *x, void *column, int64_t k) {
+	if (layout == LAYOUT_Q8_0) {
+		goggml_column_q8_0(x, column, k);
+	} else {
+		goggml_traits((enum ggml_type)layout)->from_float(x, column, k);
+	}
+}
+
+// The columns of x that a worker has converted: those of one matrix.
 struct goggml_columns {
 	const struct ggml_tensor *x;
 	int64_t matrix;
-	enum ggml_type type;
+	int layout;
 	const char *first; // NULL before there are any
 	size_t distance;
 };
 
-static void goggml_stream_columns(struct goggml_columns *c, enum ggml_type type, int64_t matrix) {
+static void goggml_stream_columns(struct goggml_columns *c, int layout, int64_t matrix) {
 	int64_t k = c->x->ne[0], n = c->x->ne[1];
 	const float *x = goggml_matrix_of(c->x, matrix);
-	if (c->first != NULL && c->type == type && c->matrix == matrix) {
+	if (c->first != NULL && c->layout == layout && c->matrix == matrix) {
 		return;
 	}
-	c->type = type;
+	c->layout = layout;
 	c->matrix = matrix;
-	c->distance = ggml_row_size(type, k);
+	c->distance = goggml_column_size(layout, k);
 	c->first = (const char *)x;
-	if (type != GGML_TYPE_F32) {
+	if (layout != GGML_TYPE_F32) {
 		char *columns = goggml_scratch(GOGGML_ROW, (size_t)n * c->distance);
 		for (int64_t i = 0; i < n; i++) {
-			goggml_traits(type)->from_float(x + i * k, columns + (size_t)i * c->distance, k);
+			goggml_lay_out(layout, x + i * k, columns + (size_t)i * c->distance, k);
 		}
 		c->first = columns;
+	}
+}
+
+// Adds the products of a piece of a row with that of each column to sums that lie so far apart.
+static void goggml_add_dots(float *y, int64_t apart, const struct ggml_type_traits_cpu *traits, const struct goggml_columns *c, int64_t k, const char *row, const char *column) {
+	int64_t n = c->x->ne[1];
+	if (c->layout == LAYOUT_Q8_0) {
+		goggml_add_dots_q8_0(y, apart, k, row, column, c->distance, n);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		float sum;
+		traits->vec_dot((int)k, &sum, 0, row, 0, column + (size_t)i * c->distance, 0, 1);
+		y[i * apart] += sum;
 	}
 }
 
@@ -62,7 +96,7 @@ static void goggml_stream_columns(struct goggml_columns *c, enum ggml_type type,
 static void goggml_stream_rows(const struct ggml_tensor *w, const struct goggml_columns *c, float *y, int64_t apart, int64_t from, int64_t to) {
 	const struct ggml_type_traits_cpu *traits = goggml_traits(w->type);
 	int64_t k = w->ne[0], n = c->x->ne[1], piece = goggml_stream_piece(w->type, k);
-	size_t step = ggml_row_size(w->type, piece), column_step = ggml_row_size(c->type, piece);
+	size_t step = ggml_row_size(w->type, piece), column_step = goggml_column_size(c->layout, piece);
 	const char *row = (const char *)goggml_matrix_of(w, c->matrix) + (size_t)from * w->nb[1];
 	goggml_fetch(row, STREAM_AHEAD);
 	for (int64_t o = from; o < to; o++, row += w->nb[1]) {
@@ -70,11 +104,7 @@ static void goggml_stream_rows(const struct ggml_tensor *w, const struct goggml_
 		for (int64_t i = 0; i < n; i++) { y[i * apart + o] = 0; }
 		for (int64_t rest = k; rest > 0; rest -= piece, part += step, column += column_step) {
 			goggml_fetch(part + STREAM_AHEAD, step);
-			for (int64_t i = 0; i < n; i++) {
-				float sum;
-				traits->vec_dot((int)goggml_min(rest, piece), &sum, 0, part, 0, column + (size_t)i * c->distance, 0, 1);
-				y[i * apart + o] += sum;
-			}
+			goggml_add_dots(y + o, apart, traits, c, goggml_min(rest, piece), part, column);
 		}
 	}
 }
@@ -100,7 +130,7 @@ static void goggml_stream(struct ggml_tensor *dst, int worker, int workers, void
 		for (int64_t from = goggml_cuts(goggml_max(begin, 0), size), stop; from < to; from = stop) {
 			int64_t matrix = from / m;
 			stop = goggml_min(to, (matrix + 1) * m);
-			goggml_stream_columns(&columns, goggml_traits(w->type)->vec_dot_type, matrix);
+			goggml_stream_columns(&columns, goggml_layout_for(w->type), matrix);
 			float *y = (float *)goggml_matrix_of(dst, matrix) + first;
 			goggml_stream_rows(w, &columns, y, dst->ne[0], from - matrix * m, stop - matrix * m);
 		}

@@ -1,6 +1,7 @@
 //go:build ignore
 
 #include "to_bf16.h"
+#include "q8_0.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -49,11 +50,6 @@ AVX512_BF16 static void goggml_f16_to_bf16(const void *from, uint16_t *to, int64
 		memcpy(to, result, n * sizeof *to);
 	}
 }
-
-struct goggml_q8_0 {
-	uint16_t d;
-	int8_t q[GROUP];
-};
 
 AVX512_BF16 static void goggml_q8_0_to_bf16(const void *from, uint16_t *to, int64_t n) {
 	const struct goggml_q8_0 *b = from;

@@ -421,9 +421,9 @@ func makeAdapter(b *testing.B, m *model.Model, path string) model.Deltas {
 func BenchmarkStockGroup(b *testing.B) {
 	s := settings(b)
 	path := s.file(b, ggml.Q8_0)
-	m := s.loadFor(b, path, 16)
 	for _, n := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("%s/q8_0/sequences-%d", s.shape, n), func(b *testing.B) {
+			m := s.loadFor(b, path, n)
 			stock := stocks(b, s, path, "-s", strconv.Itoa(n))
 			g, err := m.NewGroup(n, model.SessionOptions{Context: 1024, Threads: s.threads, CacheType: ggml.F16})
 			require.NoError(b, err)
