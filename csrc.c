@@ -24,7 +24,7 @@
 #include "csrc/transpose.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
-#include "csrc/dot_q8_0.c"
+#include "csrc/dots.c"
 #include "csrc/stream.c"
 #include "csrc/adamw.c"
 #include "csrc/softmax.c"

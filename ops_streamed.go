@@ -23,8 +23,8 @@ const MaxStreamed = maxCustom - 1
 // x [k, n, p, q] in F32 → [m, n, p, q], F32. As there x is rounded to the type that
 // w's dot product takes. But w is asked for a little ahead of its products, which
 // is up to three times as fast where it does not lie in a cache; from about eight
-// columns on MulMat is faster. Of Q8_0 the sums are in another order than there, on
-// processors with AVX512-VNNI: up to four columns take about as long as one.
+// columns on MulMat is faster. Of Q8_0 and Q4_0 the sums are in another order than there,
+// on processors with AVX512-VNNI: up to four columns take little longer than one.
 //
 // More matrices may follow, at most [MaxStreamed] in all, of types and ne1 of their
 // own: ne0 of the result is the sum of their ne1, first the products of w. For small

@@ -2,6 +2,7 @@ package ggml_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -55,10 +56,10 @@ func streamedCases() []opCase {
 
 // Where rows are short the products with a column are the library's to the bit,
 // with any number of threads: only the memory is asked for earlier. Those of Q8_0
-// are our own on some processors.
+// and Q4_0 are our own on some processors.
 func TestStreamedIsMulMat(t *testing.T) {
 	for _, typ := range weightTypes() {
-		if typ.NeedsImportance() || typ == ggml.Q8_0 {
+		if typ.NeedsImportance() || slices.Contains(ownProducts, typ) {
 			continue
 		}
 		leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -90,49 +91,65 @@ func TestStreamedIsMulMat(t *testing.T) {
 	}
 }
 
-// Products of Q8_0 differ from the library's in the order of the sum alone, whether or
-// not rows are of as many blocks as are multiplied at once, and they do not differ
-// from one number of threads to the next. The largest and least elements are there.
-func TestStreamedQ8_0(t *testing.T) {
-	for _, k := range []int64{32, 96, 224, 256, 288, 1024, 2048, 2816, 5632, 5664} {
-		const m, n = 67, 3
-		leaves, c := ggml.NewContext(), ggml.NewContext()
-		defer leaves.Close()
-		defer c.Close()
-		w, x := leaves.NewTensor(ggml.Q8_0, k, m), leaves.NewTensor(ggml.F32, k, n)
-		buffers, err := leaves.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
-		defer buffers.Close()
-		draw := rng(uint64(k))
-		blocks := make([]byte, w.NumBytes())
-		for i := range blocks {
-			blocks[i] = byte(draw.IntN(256))
-		}
-		const blockSize = 34
-		for b := range slices.Chunk(blocks, blockSize) {
-			b[1] = b[1]&0x83 | 0x28 // a scale of 2⁻⁵ to 2⁻⁴, of either sign
-		}
-		require.NoError(t, w.WriteBytes(blocks, 0))
-		columns := refmath.Normal(draw, 1, k, n).Float32()
-		clear(columns[:32])
-		require.NoError(t, x.SetFloat32s(columns))
-		want, got := c.MulMat(w, x), c.StreamMulMat(w, x)
-		g := c.NewGraph(want, got)
-		require.NoError(t, graphAllocator(t).Alloc(g))
-		var first []float32
-		for _, threads := range []int{1, 2, 3} {
-			require.NoError(t, cpuBackend(t, threads).Compute(context.Background(), g))
-			a, err := ggml.Read[float32](want)
-			require.NoError(t, err)
-			b, err := ggml.Read[float32](got)
-			require.NoError(t, err)
-			// A single element rounded otherwise would make some hundredths.
-			require.Less(t, largestDifference(a, b), 1e-2, "k = %d", k)
-			if first == nil {
-				first = b
+// ownProducts are the types of which products are our own, on processors with AVX512-VNNI.
+var ownProducts = []ggml.Type{ggml.Q8_0, ggml.Q4_0}
+
+// Those differ from the library's in the order of the sum alone, whether or not rows
+// are of as many blocks as are multiplied at once, and they depend neither on the
+// number of threads nor on the other columns.
+func TestStreamedOwn(t *testing.T) {
+	for _, typ := range ownProducts {
+		for _, k := range []int64{32, 96, 160, 224, 256, 288, 1024, 2048, 2816, 5632, 5664} {
+			for _, n := range []int64{1, 2, 3, 4, 7} {
+				t.Run(fmt.Sprintf("%v/%dx%d", typ, k, n), func(t *testing.T) { testStreamedOwn(t, typ, k, n) })
 			}
-			require.True(t, slices.Equal(first, b), "k = %d, %d threads", k, threads)
 		}
+	}
+}
+
+func testStreamedOwn(t *testing.T, typ ggml.Type, k, n int64) {
+	const m = 37
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	w, x := leaves.NewTensor(typ, k, m), leaves.NewTensor(ggml.F32, k, n)
+	buffers, err := leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	draw := rng(uint64(k))
+	data := make([]byte, w.NumBytes())
+	for i := range data {
+		data[i] = byte(draw.IntN(256))
+	}
+	for block := range slices.Chunk(data, int(typ.Size())) {
+		block[1] = block[1]&0x83 | 0x28 // a scale of 2⁻⁵ to 2⁻⁴, of either sign
+	}
+	require.NoError(t, w.WriteBytes(data, 0))
+	columns := refmath.Normal(draw, 1, k, n).Float32()
+	if k > 32 {
+		clear(columns[:32])
+	}
+	require.NoError(t, x.SetFloat32s(columns))
+	want, got := c.MulMat(w, x), c.StreamMulMat(w, x)
+	alone := c.StreamMulMat(w, c.View(x, []int64{k, 1}, []int64{x.Stride(1)}, (n-1)*x.Stride(1)))
+	g := c.NewGraph(want, got, alone)
+	require.NoError(t, graphAllocator(t).Alloc(g))
+	var first []float32
+	for _, threads := range []int{1, 2, 3} {
+		require.NoError(t, cpuBackend(t, threads).Compute(context.Background(), g))
+		a, err := ggml.Read[float32](want)
+		require.NoError(t, err)
+		b, err := ggml.Read[float32](got)
+		require.NoError(t, err)
+		last, err := ggml.Read[float32](alone)
+		require.NoError(t, err)
+		// A single element rounded otherwise would make some thousandths.
+		require.Less(t, largestDifference(a, b), 1e-3)
+		if first == nil {
+			first = b
+		}
+		require.True(t, slices.Equal(first, b), "%d threads", threads)
+		require.True(t, slices.Equal(last, b[(n-1)*m:]), "alone, %d threads", threads)
 	}
 }
 

@@ -2,7 +2,7 @@
 
 #include "stream.h"
 #include "blas.h"
-#include "dot_q8_0.h"
+#include "dots.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -31,72 +31,68 @@ static int64_t goggml_stream_piece(enum ggml_type type, int64_t k) {
 	return goggml_cuts(goggml_cuts(k, BLOCK), goggml_max(pieces, 1)) * BLOCK;
 }
 
-// Columns are in the type that the library's product takes, or, for our own product, in its layout.
-enum { LAYOUT_Q8_0 = GGML_TYPE_COUNT };
-
-static int goggml_layout_for(enum ggml_type rows) {
-	return rows == GGML_TYPE_Q8_0 && goggml_has_dot_q8_0() ? LAYOUT_Q8_0 : (int)goggml_traits(rows)->vec_dot_type;
-}
-
-static size_t goggml_column_size(int layout, int64_t k) {
-	return layout == LAYOUT_Q8_0 ? goggml_column_size_q8_0(k) : ggml_row_size((enum ggml_type)layout, k);
-}
-
-static void goggml_lay_out(int layout, const float *x, void *column, int64_t k) {
-	if (layout == LAYOUT_Q8_0) {
-		goggml_column_q8_0(x, column, k);
-	} else {
-		goggml_traits((enum ggml_type)layout)->from_float(x, column, k);
-	}
-}
-
-// The columns of x that a worker has converted: those of one matrix.
+// The columns of x that a worker has converted: those of one matrix, in the layout that our own products take, or in
+// the type that the library's do.
 struct goggml_columns {
 	const struct ggml_tensor *x;
 	int64_t matrix;
-	int layout;
-	const char *first; // NULL before there are any
+	const struct goggml_dots *dots;
+	enum ggml_type type; // where dots is NULL
+	const char *first;   // NULL before there are any
 	size_t distance;
 };
 
-static void goggml_stream_columns(struct goggml_columns *c, int layout, int64_t matrix) {
-	int64_t k = c->x->ne[0], n = c->x->ne[1];
-	const float *x = goggml_matrix_of(c->x, matrix);
-	if (c->first != NULL && c->layout == layout && c->matrix == matrix) {
+static size_t goggml_column_size(const struct goggml_columns *c, int64_t k) {
+	return c->dots != NULL ? c->dots->column_size(k) : ggml_row_size(c->type, k);
+}
+
+// Converts those of a matrix for rows of a type, if they are not yet.
+static void goggml_stream_columns(struct goggml_columns *c, enum ggml_type rows, int64_t matrix) {
+	const struct goggml_dots *dots = goggml_dots_of(rows);
+	enum ggml_type type = goggml_traits(rows)->vec_dot_type;
+	if (c->first != NULL && c->dots == dots && c->type == type && c->matrix == matrix) {
 		return;
 	}
-	c->layout = layout;
+	int64_t k = c->x->ne[0], n = c->x->ne[1];
+	const float *x = goggml_matrix_of(c->x, matrix);
+	c->dots = dots;
+	c->type = type;
 	c->matrix = matrix;
-	c->distance = goggml_column_size(layout, k);
+	c->distance = goggml_column_size(c, k);
 	c->first = (const char *)x;
-	if (layout != GGML_TYPE_F32) {
-		char *columns = goggml_scratch(GOGGML_ROW, (size_t)n * c->distance);
-		for (int64_t i = 0; i < n; i++) {
-			goggml_lay_out(layout, x + i * k, columns + (size_t)i * c->distance, k);
+	if (type == GGML_TYPE_F32) {
+		return;
+	}
+	char *columns = goggml_scratch(GOGGML_ROW, (size_t)n * c->distance);
+	c->first = columns;
+	for (; n > 0; n--, x += k, columns += c->distance) {
+		if (dots != NULL) {
+			dots->lay_out(x, columns, k);
+		} else {
+			goggml_traits(type)->from_float(x, columns, k);
 		}
-		c->first = columns;
 	}
 }
 
 // Adds the products of a piece of a row with that of each column to sums that lie so far apart.
-static void goggml_add_dots(float *y, int64_t apart, const struct ggml_type_traits_cpu *traits, const struct goggml_columns *c, int64_t k, const char *row, const char *column) {
+static void goggml_add_dots(float *y, int64_t apart, enum ggml_type type, const struct goggml_columns *c, int64_t k, const char *row, const char *column) {
 	int64_t n = c->x->ne[1];
-	if (c->layout == LAYOUT_Q8_0) {
-		goggml_add_dots_q8_0(y, apart, k, row, column, c->distance, n);
+	if (c->dots != NULL) {
+		c->dots->add(y, apart, k, row, column, c->distance, n);
 		return;
 	}
-	for (int64_t i = 0; i < n; i++) {
+	ggml_vec_dot_t product = goggml_traits(type)->vec_dot;
+	for (; n > 0; n--, y += apart, column += c->distance) {
 		float sum;
-		traits->vec_dot((int)k, &sum, 0, row, 0, column + (size_t)i * c->distance, 0, 1);
-		y[i * apart] += sum;
+		product((int)k, &sum, 0, row, 0, column, 0, 1);
+		*y += sum;
 	}
 }
 
 // Rows [from, to) of one matrix. The sums of a column lie so far apart from those of the next.
 static void goggml_stream_rows(const struct ggml_tensor *w, const struct goggml_columns *c, float *y, int64_t apart, int64_t from, int64_t to) {
-	const struct ggml_type_traits_cpu *traits = goggml_traits(w->type);
 	int64_t k = w->ne[0], n = c->x->ne[1], piece = goggml_stream_piece(w->type, k);
-	size_t step = ggml_row_size(w->type, piece), column_step = goggml_column_size(c->layout, piece);
+	size_t step = ggml_row_size(w->type, piece), column_step = goggml_column_size(c, piece);
 	const char *row = (const char *)goggml_matrix_of(w, c->matrix) + (size_t)from * w->nb[1];
 	goggml_fetch(row, STREAM_AHEAD);
 	for (int64_t o = from; o < to; o++, row += w->nb[1]) {
@@ -104,7 +100,7 @@ static void goggml_stream_rows(const struct ggml_tensor *w, const struct goggml_
 		for (int64_t i = 0; i < n; i++) { y[i * apart + o] = 0; }
 		for (int64_t rest = k; rest > 0; rest -= piece, part += step, column += column_step) {
 			goggml_fetch(part + STREAM_AHEAD, step);
-			goggml_add_dots(y + o, apart, traits, c, goggml_min(rest, piece), part, column);
+			goggml_add_dots(y + o, apart, w->type, c, goggml_min(rest, piece), part, column);
 		}
 	}
 }
@@ -130,7 +126,7 @@ static void goggml_stream(struct ggml_tensor *dst, int worker, int workers, void
 		for (int64_t from = goggml_cuts(goggml_max(begin, 0), size), stop; from < to; from = stop) {
 			int64_t matrix = from / m;
 			stop = goggml_min(to, (matrix + 1) * m);
-			goggml_stream_columns(&columns, goggml_layout_for(w->type), matrix);
+			goggml_stream_columns(&columns, w->type, matrix);
 			float *y = (float *)goggml_matrix_of(dst, matrix) + first;
 			goggml_stream_rows(w, &columns, y, dst->ne[0], from - matrix * m, stop - matrix * m);
 		}

@@ -1,7 +1,7 @@
 //go:build ignore
 
 #include "to_bf16.h"
-#include "q8_0.h"
+#include "blocks.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -58,12 +58,6 @@ AVX512_BF16 static void goggml_q8_0_to_bf16(const void *from, uint16_t *to, int6
 		_mm512_storeu_si512(to, goggml_scaled(goggml_bytes(b->q), d, d));
 	}
 }
-
-// Q4_0 and IQ4_NL: the lower bits are the first half.
-struct goggml_q4 {
-	uint16_t d;
-	uint8_t q[HALF];
-};
 
 AVX512_BF16 static inline void goggml_q4_to_bf16(const void *from, uint16_t *to, int64_t n, __m128i values) {
 	const struct goggml_q4 *b = from;

@@ -212,7 +212,7 @@ func (p *Pass) addAdapted(t *tape, y, x *ggml.Tensor, names ...string) *ggml.Ten
 
 // thinProduct returns a·x. For many tokens x is not rounded even if a is quantised.
 func (p *Pass) thinProduct(t *tape, a, x *ggml.Tensor) *ggml.Tensor {
-	if p.tiles && x.Dim(1) >= tiledFrom {
+	if p.tiles && x.Dim(1) >= tiledFrom(a.Type()) {
 		return t.c.TiledMulMat(a, x)
 	}
 	return p.product(t, a, x)

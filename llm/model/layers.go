@@ -45,12 +45,18 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	return sum
 }
 
-// A product is faster tile by tile from so many tokens on, and as a stream up to so
-// many than by the device's own op.
-const (
-	tiledFrom  = 5
-	streamedTo = 8
-)
+// streamedTo is the number of tokens up to which a product is faster as a stream than
+// by the device's own op.
+const streamedTo = 8
+
+// tiledFrom is the number of tokens from which on a product is faster tile by tile:
+// of the types of which a stream multiplies several at once, later.
+func tiledFrom(t ggml.Type) int64 {
+	if t == ggml.Q8_0 || t == ggml.Q4_0 {
+		return streamedTo
+	}
+	return 5
+}
 
 // tiled tells whether w·x is computed tile by tile: all of training, and in
 // generation products of many tokens with matrices in the layout of the file. But
@@ -61,7 +67,7 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 	switch {
 	case p.exact:
 		return true
-	case !p.tiles || x.Dim(1) < tiledFrom || j != nil && !j.plain:
+	case !p.tiles || x.Dim(1) < tiledFrom(w.Type()) || j != nil && !j.plain:
 		return false
 	}
 	return !w.Type().Quantized() || j != nil && p.products == ggml.BF16
