@@ -23,8 +23,8 @@ const MaxStreamed = maxCustom - 1
 // x [k, n, p, q] in F32 → [m, n, p, q], F32. As there x is rounded to the type that
 // w's dot product takes. But w is asked for a little ahead of its products, which
 // is up to three times as fast where it does not lie in a cache; from about eight
-// columns on MulMat is faster. Of Q8_0 and Q4_0 the sums are in another order than there,
-// on processors with AVX512-VNNI: up to four columns take little longer than one.
+// columns on MulMat is faster. The sums are those of MulMat too, but for types of which
+// [StreamsColumns] is true, where they are in another order.
 //
 // More matrices may follow, at most [MaxStreamed] in all, of types and ne1 of their
 // own: ne0 of the result is the sum of their ne1, first the products of w. For small
@@ -54,6 +54,13 @@ func (c *Context) StreamMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
 	return op.build(func(operands **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
 		return C.goggml_op_stream_mul_mat(op.arena, operands, n)
 	})
+}
+
+// StreamsColumns tells whether [Context.StreamMulMat] multiplies a row of a type by
+// several columns at once, so that up to four take little longer than one: Q8_0 and
+// Q4_0 on processors with AVX512-VNNI. Otherwise each column takes its time.
+func StreamsColumns(t Type) bool {
+	return streamable() && bool(C.goggml_streams_columns(C.enum_ggml_type(t)))
 }
 
 // streams checks one of the matrices that multiply x.

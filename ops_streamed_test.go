@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -55,11 +56,11 @@ func streamedCases() []opCase {
 }
 
 // Where rows are short the products with a column are the library's to the bit,
-// with any number of threads: only the memory is asked for earlier. Those of Q8_0
-// and Q4_0 are our own on some processors.
+// with any number of threads: only the memory is asked for earlier. Some are
+// multiplied by several columns at once, in another order.
 func TestStreamedIsMulMat(t *testing.T) {
 	for _, typ := range weightTypes() {
-		if typ.NeedsImportance() || slices.Contains(ownProducts, typ) {
+		if typ.NeedsImportance() || ggml.StreamsColumns(typ) {
 			continue
 		}
 		leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -91,23 +92,23 @@ func TestStreamedIsMulMat(t *testing.T) {
 	}
 }
 
-// ownProducts are the types of which products are our own, on processors with AVX512-VNNI.
-var ownProducts = []ggml.Type{ggml.Q8_0, ggml.Q4_0}
-
 // Those differ from the library's in the order of the sum alone, whether or not rows
 // are of as many blocks as are multiplied at once, and they depend neither on the
 // number of threads nor on the other columns.
-func TestStreamedOwn(t *testing.T) {
-	for _, typ := range ownProducts {
+func TestStreamedColumns(t *testing.T) {
+	info, err := ggml.ReadCPUInfo()
+	require.NoError(t, err)
+	for _, typ := range []ggml.Type{ggml.Q8_0, ggml.Q4_0} {
+		require.Equal(t, info.AVX512VNNI && runtime.GOOS == "linux", ggml.StreamsColumns(typ))
 		for _, k := range []int64{32, 96, 160, 224, 256, 288, 1024, 2048, 2816, 5632, 5664} {
 			for _, n := range []int64{1, 2, 3, 4, 7} {
-				t.Run(fmt.Sprintf("%v/%dx%d", typ, k, n), func(t *testing.T) { testStreamedOwn(t, typ, k, n) })
+				t.Run(fmt.Sprintf("%v/%dx%d", typ, k, n), func(t *testing.T) { testStreamedColumns(t, typ, k, n) })
 			}
 		}
 	}
 }
 
-func testStreamedOwn(t *testing.T, typ ggml.Type, k, n int64) {
+func testStreamedColumns(t *testing.T, typ ggml.Type, k, n int64) {
 	const m = 37
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()

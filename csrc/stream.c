@@ -24,6 +24,8 @@ bool goggml_can_stream(enum ggml_type type) {
 	return other == GGML_TYPE_F32 || goggml_traits(other)->from_float != NULL;
 }
 
+bool goggml_streams_columns(enum ggml_type type) { return goggml_dots_of(type) != NULL; }
+
 // Elements of a piece of a row of k: pieces are equal but for the last, and made of blocks of any type.
 static int64_t goggml_stream_piece(enum ggml_type type, int64_t k) {
 	enum { BLOCK = 256 };

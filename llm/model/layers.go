@@ -45,14 +45,13 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	return sum
 }
 
-// streamedTo is the number of tokens up to which a product is faster as a stream than
-// by the device's own op.
+// streamedTo is the number of tokens from which on a product is slower as a stream
+// than by the device's own op.
 const streamedTo = 8
 
-// tiledFrom is the number of tokens from which on a product is faster tile by tile:
-// of the types of which a stream multiplies several at once, later.
+// tiledFrom is the number of tokens from which on a product is faster tile by tile.
 func tiledFrom(t ggml.Type) int64 {
-	if t == ggml.Q8_0 || t == ggml.Q4_0 {
+	if ggml.StreamsColumns(t) {
 		return streamedTo
 	}
 	return 5

@@ -45,16 +45,17 @@ func (p *packed) of(w *ggml.Tensor) *joint {
 // packs tells whether a layout of the processor's suits a matrix, for so many
 // sequences at once. Where tiles are in BF16 none does for floats and for types with
 // blocks of 256: as in the file they are read faster token by token, and multiplied
-// faster by tiles. Only three or four tokens take up to a quarter longer. Q8_0 and
-// Q4_0 stay as in the file for few sequences: up to four tokens at once take less time
-// so, but of Q8_0 five to sixteen up to half as long again.
+// faster by tiles. Only three or four tokens take up to a quarter longer. Those of
+// which a stream multiplies several tokens at once stay as in the file for few
+// sequences: up to four tokens take less time so, five to sixteen up to half as long
+// again.
 func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
 	const large, few = 256, 4
 	if ggml.TiledBF16() {
 		switch t := w.Type(); {
 		case !t.Quantized(), t.BlockSize() == large:
 			return false
-		case t == ggml.Q8_0, t == ggml.Q4_0:
+		case ggml.StreamsColumns(t):
 			return sequences > few && bt.Multiplies(w)
 		}
 	}
