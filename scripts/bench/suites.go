@@ -37,7 +37,7 @@ var pages = []page{
 	{
 		name: "all", file: "README.md", title: "Benchmarks",
 		text: "Made by `make bench`, which repeats all of it. Absolute numbers belong to the machine, and move with what else it " +
-			"does: the ratios within a run are the point. The comparison with PyTorch and PEFT is [a run of its own](peft.md).",
+			"does: the ratios are the point, each of one run; rows can be of several. The comparison with PyTorch and PEFT is [a run of its own](peft.md).",
 		suites: []suite{
 			{"binding", ".", "^Benchmark(BuildGraph|Compute|Data)$", 40 * time.Second, 20 * time.Second},
 			{"training", "llm/train", "^Benchmark(Ceiling|Autograd|Step)$", 6 * time.Minute, time.Minute},
