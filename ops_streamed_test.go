@@ -3,7 +3,6 @@ package ggml_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -80,14 +79,9 @@ func TestStreamedIsMulMat(t *testing.T) {
 		require.NoError(t, graphAllocator(t).Alloc(g))
 		for _, threads := range []int{1, 2, 3} {
 			require.NoError(t, cpuBackend(t, threads).Compute(context.Background(), g))
-			a, err := ggml.Read[float32](want)
-			require.NoError(t, err)
-			b, err := ggml.Read[float32](got)
-			require.NoError(t, err)
-			require.Equal(t, a, b, "%v, %d threads", typ, threads)
-			b, err = ggml.Read[float32](twice)
-			require.NoError(t, err)
-			require.Equal(t, slices.Concat(a[:m], a[:m], a[m:], a[m:]), b, "twice, %v, %d threads", typ, threads)
+			a := numbers(t, want)
+			require.Equal(t, a, numbers(t, got), "%v, %d threads", typ, threads)
+			require.Equal(t, slices.Concat(a[:m], a[:m], a[m:], a[m:]), numbers(t, twice), "twice, %v, %d threads", typ, threads)
 		}
 	}
 }
@@ -138,28 +132,15 @@ func testStreamedColumns(t *testing.T, typ ggml.Type, k, n int64) {
 	var first []float32
 	for _, threads := range []int{1, 2, 3} {
 		require.NoError(t, cpuBackend(t, threads).Compute(context.Background(), g))
-		a, err := ggml.Read[float32](want)
-		require.NoError(t, err)
-		b, err := ggml.Read[float32](got)
-		require.NoError(t, err)
-		last, err := ggml.Read[float32](alone)
-		require.NoError(t, err)
+		values := numbers(t, got)
 		// A single element rounded otherwise would make some thousandths.
-		require.Less(t, largestDifference(a, b), 1e-3)
+		require.Less(t, refmath.MaxAbsDiff(values, numbers(t, want)), 1e-3)
 		if first == nil {
-			first = b
+			first = values
 		}
-		require.True(t, slices.Equal(first, b), "%d threads", threads)
-		require.True(t, slices.Equal(last, b[(n-1)*m:]), "alone, %d threads", threads)
+		require.True(t, slices.Equal(first, values), "%d threads", threads)
+		require.True(t, slices.Equal(numbers(t, alone), values[(n-1)*m:]), "alone, %d threads", threads)
 	}
-}
-
-func largestDifference(a, b []float32) float64 {
-	most := 0.0
-	for i := range a {
-		most = max(most, math.Abs(float64(a[i])-float64(b[i])))
-	}
-	return most
 }
 
 // The first op of a process finds the CPU plugin too: it is loaded for it.

@@ -1,4 +1,4 @@
-// The blocks of quantised types, as ggml defines them.
+// Blocks of 32 elements of quantised types, as ggml defines them.
 #ifndef GOGGML_BLOCKS_H
 #define GOGGML_BLOCKS_H
 

@@ -6,7 +6,6 @@
 #if defined(__x86_64__) && defined(__linux__)
 
 #include <immintrin.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define AVX512_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,f16c")))
@@ -23,9 +22,7 @@ struct goggml_part {
 	float d[PART_BLOCKS];
 };
 
-static int64_t goggml_parts(int64_t k) { return (k + PART - 1) / PART; }
-
-static size_t goggml_parts_size(int64_t k) { return (size_t)goggml_parts(k) * sizeof(struct goggml_part); }
+static size_t goggml_parts_size(int64_t k) { return (size_t)((k + PART - 1) / PART) * sizeof(struct goggml_part); }
 
 AVX512_VNNI_INLINE __m128i goggml_round_half(__m512 x, float scale) {
 	return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(scale))));
@@ -50,6 +47,12 @@ AVX512_VNNI_INLINE __m256i goggml_start(__m256i q, int up) {
 AVX512_VNNI_INLINE __m256 goggml_scales(__m256i fours) {
 	const __m256i halves = _mm256_setr_epi32(0, 16, 0, 16, 0, 16, 0, 16);
 	return _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srlv_epi32(fours, halves)));
+}
+
+// Adds a register of products to sums: each lane with the scales that its block has in the row and in the column.
+AVX512_VNNI_INLINE __m512 goggml_add_scaled(__m512 sums, __m512i products, __m512i blocks, __m256 scales, const float *d) {
+	__m512 scale = _mm512_castps256_ps512(_mm256_mul_ps(scales, _mm256_load_ps(d)));
+	return _mm512_fmadd_ps(_mm512_permutexvar_ps(blocks, scale), _mm512_cvtepi32_ps(products), sums);
 }
 
 // Q8_0: a register is two blocks.
@@ -85,13 +88,12 @@ AVX512_VNNI_INLINE void goggml_add_part_q8_0(__m512 *sums, const struct goggml_q
 		__m256i first = _mm256_loadu_si256((const void *)w[0].q), second = _mm256_loadu_si256((const void *)w[1].q);
 		__m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
 		__m512i q = _mm512_xor_si512(both, _mm512_set1_epi8((char)UP_Q8_0));
+		__m512i blocks = _mm512_add_epi32(pair, _mm512_set1_epi32(2 * i));
 #pragma GCC unroll 4
 		for (int j = 0; j < n; j++) {
 			const struct goggml_part *x = (const void *)(columns + (size_t)j * distance);
-			__m512 d = _mm512_castps256_ps512(_mm256_mul_ps(scales, _mm256_load_ps(x->d)));
-			__m512i sum = _mm512_dpbusd_epi32(_mm512_load_si512(x->start[i]), q, _mm512_load_si512(x->q[i]));
-			__m512 scale = _mm512_permutexvar_ps(_mm512_add_epi32(pair, _mm512_set1_epi32(2 * i)), d);
-			sums[j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sum), sums[j]);
+			__m512i products = _mm512_dpbusd_epi32(_mm512_load_si512(x->start[i]), q, _mm512_load_si512(x->q[i]));
+			sums[j] = goggml_add_scaled(sums[j], products, blocks, scales, x->d);
 		}
 	}
 }
@@ -132,14 +134,13 @@ AVX512_VNNI_INLINE void goggml_add_part_q4_0(__m512 *sums, const struct goggml_q
 		q = _mm512_inserti32x4(q, goggml_bytes_q4(w + 2), 2);
 		q = _mm512_inserti32x4(q, goggml_bytes_q4(w + 3), 3);
 		__m512i first = _mm512_and_si512(q, bits), second = _mm512_and_si512(_mm512_srli_epi16(q, 4), bits);
+		__m512i blocks = _mm512_add_epi32(four, _mm512_set1_epi32(4 * i));
 #pragma GCC unroll 4
 		for (int j = 0; j < n; j++) {
 			const struct goggml_part *x = (const void *)(columns + (size_t)j * distance);
-			__m512 d = _mm512_castps256_ps512(_mm256_mul_ps(scales, _mm256_load_ps(x->d)));
-			__m512i sum = _mm512_dpbusd_epi32(_mm512_load_si512(x->start[2 * i]), first, _mm512_load_si512(x->q[2 * i]));
-			sum = _mm512_dpbusd_epi32(sum, second, _mm512_load_si512(x->q[2 * i + 1]));
-			__m512 scale = _mm512_permutexvar_ps(_mm512_add_epi32(four, _mm512_set1_epi32(4 * i)), d);
-			sums[j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sum), sums[j]);
+			__m512i products = _mm512_dpbusd_epi32(_mm512_load_si512(x->start[2 * i]), first, _mm512_load_si512(x->q[2 * i]));
+			products = _mm512_dpbusd_epi32(products, second, _mm512_load_si512(x->q[2 * i + 1]));
+			sums[j] = goggml_add_scaled(sums[j], products, blocks, scales, x->d);
 		}
 	}
 }
