@@ -20,6 +20,16 @@ func TiledLibrary() string {
 // processor that has instructions for it, AVX512-BF16 or AMX.
 func TiledBF16() bool { return bool(C.goggml_blas_bf16()) }
 
+// TiledType is the type of x with which the tiled products are fastest: BF16 with
+// oneDNN on a processor with AMX, or with the AVX512-BF16 of AMD's; else F32. With
+// Intel's AVX512-BF16 alone, products in BF16 take up to twice as long.
+func TiledType() Type {
+	if C.goggml_blas_fast_bf16() {
+		return BF16
+	}
+	return F32
+}
+
 // MaxTiledPairs is the number of products that one tiled op can add up.
 const MaxTiledPairs = maxCustom / 2
 
@@ -30,8 +40,8 @@ const MaxTiledPairs = maxCustom / 2
 //   - with x in F32 the product is exact to F32, and so are its gradients
 //     (TiledMulMatX and TiledMulMatW);
 //   - with x in BF16, made by RoundBF16, w is rounded to BF16 too, and the sum is in
-//     F32. That is several times as fast where [TiledBF16] says so, and an error
-//     elsewhere.
+//     F32. Where [TiledType] is BF16 that is several times as fast, and where
+//     [TiledBF16] is false an error.
 //
 // More pairs of a matrix and its x may follow, at most [MaxTiledPairs] in all:
 // their products, of the same shape, are added. All operands are contiguous.

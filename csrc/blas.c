@@ -17,7 +17,7 @@ typedef void (*goggml_sgemm)(int order, int trans_a, int trans_b, int m, int n, 
 
 static struct {
 	goggml_sgemm sgemm; // NULL when oneDNN is in use
-	bool bf16;
+	bool bf16, fast_bf16;
 	char name[160]; // empty when there is no library
 } goggml_blas;
 
@@ -30,6 +30,7 @@ static bool goggml_try_blas(const char *path) {
 	if (goggml_onednn_open(library)) {
 		goggml_onednn_describe(goggml_blas.name, sizeof goggml_blas.name);
 		goggml_blas.bf16 = goggml_onednn_bf16();
+		goggml_blas.fast_bf16 = goggml_onednn_fast_bf16();
 		return true;
 	}
 	goggml_blas.sgemm = (goggml_sgemm)dlsym(library, "cblas_sgemm");
@@ -94,6 +95,7 @@ const char *goggml_blas_name(void) {
 }
 
 bool goggml_blas_bf16(void) { return goggml_blas_name() != NULL && goggml_blas.bf16; }
+bool goggml_blas_fast_bf16(void) { return goggml_blas_name() != NULL && goggml_blas.fast_bf16; }
 
 void goggml_multiply(const struct goggml_gemm *g, const void *a, const void *b, float *out) {
 	if (goggml_blas.sgemm == NULL) {

@@ -21,6 +21,8 @@ struct goggml_gemm {
 const char *goggml_blas_name(void);
 // Tells whether BF16 can be multiplied, by instructions made for that.
 bool goggml_blas_bf16(void);
+// Tells whether that is faster than F32.
+bool goggml_blas_fast_bf16(void);
 
 // Computes on the calling thread alone. The caller has made sure that there is
 // a library, and checked goggml_blas_bf16.

@@ -9,6 +9,7 @@
 bool goggml_onednn_open(void *library);
 void goggml_onednn_describe(char *text, size_t size);
 bool goggml_onednn_bf16(void);
+bool goggml_onednn_fast_bf16(void);
 void goggml_onednn_multiply(const struct goggml_gemm *g, const void *a, const void *b, float *out);
 
 #endif

@@ -27,7 +27,7 @@ type program struct {
 
 	training.Flags
 
-	Products string `name:"products" default:"auto" enum:"auto,f32,bf16" help:"Type of the products with the weights of the model, auto, f32 or bf16: bf16 rounds, and is several times as fast where oneDNN and the processor have instructions for it. auto takes it there, else f32." group:"Optimiser"`
+	Products string `name:"products" default:"auto" enum:"auto,f32,bf16" help:"Type of the products with the weights of the model, auto, f32 or bf16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD. auto takes it there, else f32." group:"Optimiser"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after; may be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
@@ -144,10 +144,12 @@ func (p *program) products() (ggml.Type, error) {
 	switch {
 	case p.Products == "bf16" && !ggml.TiledBF16():
 		return 0, errors.New("--products bf16: it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
-	case p.Products == "f32" || !ggml.TiledBF16():
+	case p.Products == "bf16":
+		return ggml.BF16, nil
+	case p.Products == "f32":
 		return ggml.F32, nil
 	}
-	return ggml.BF16, nil
+	return ggml.TiledType(), nil
 }
 
 // parameters are what is trained: A and B of each pair.

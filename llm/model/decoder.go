@@ -230,9 +230,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 		cpu: d.onCPU(), adapted: d.adapted, thin: map[string]*ggml.Tensor{},
 	}
 	p.tiles = p.cpu && ggml.TiledLibrary() != ""
-	if ggml.TiledBF16() {
-		p.products = ggml.BF16
-	}
+	p.products = ggml.TiledType()
 	if !shape.all && shape.lanes == 1 {
 		p.keep = 1
 	}

@@ -51,7 +51,7 @@ func (p *packed) of(w *ggml.Tensor) *joint {
 // again.
 func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
 	const large, few = 256, 4
-	if ggml.TiledBF16() {
+	if ggml.TiledType() == ggml.BF16 {
 		switch t := w.Type(); {
 		case !t.Quantized(), t.BlockSize() == large:
 			return false

@@ -43,7 +43,7 @@ type PassOptions struct {
 	Checkpoint bool
 	// Products is the type of the products with weights that are not trained: F32,
 	// the zero value, is exact; BF16 rounds both operands, and is several times as
-	// fast where [ggml.TiledBF16] says so. Adapters are exact on the way forward in
+	// fast where it is the [ggml.TiledType]. Adapters are exact on the way forward in
 	// either case; their gradients are products in the type too.
 	Products ggml.Type
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128

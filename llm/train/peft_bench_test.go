@@ -103,7 +103,7 @@ func (r *peftRun) fill(b *testing.B, c model.Config) {
 	r.Eps, r.RoPEBase, r.Tied = c.RMSEps, c.RoPE.FreqBase, c.Tied
 	adam := train.DefaultAdamW()
 	r.Beta1, r.Beta2, r.Epsilon, r.Decay, r.Clip = adam.Beta1, adam.Beta2, adam.Epsilon, adam.Decay, adam.Clip
-	r.Threads, r.Rank, r.Alpha, r.Products = runtime.NumCPU(), 8, 16, fastProducts()
+	r.Threads, r.Rank, r.Alpha, r.Products = runtime.NumCPU(), 8, 16, ggml.TiledType()
 }
 
 // report runs one program, and reports its speed, memory and losses.

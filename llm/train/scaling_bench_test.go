@@ -165,7 +165,7 @@ func BenchmarkLongContext(b *testing.B) {
 		b.Skip("takes minutes")
 	}
 	for _, n := range []int{512, 1024, 2048, 4096} {
-		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, Products: fastProducts()}
+		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, Products: ggml.TiledType()}
 		b.Run(fmt.Sprintf("model=1.1B/base=Q4_K/context=%d", n), func(b *testing.B) { benchmarkSteps(b, benchmodel.Large(), ggml.Q4_K, r) })
 	}
 }
@@ -180,7 +180,7 @@ func threadCounts() []int {
 }
 
 func benchmarkScaling(b *testing.B, by string, n int, c model.Config, base ggml.Type, r scalingRun) {
-	r.Products = fastProducts()
+	r.Products = ggml.TiledType()
 	b.Run(fmt.Sprintf("by=%s/%s=%d", by, by, n), func(b *testing.B) { benchmarkSteps(b, c, base, r) })
 }
 
@@ -216,14 +216,6 @@ func reportSteps(b *testing.B, tokens int, step time.Duration, peak uint64) {
 	b.ReportMetric(float64(tokens)/step.Seconds(), "tok/s")
 	b.ReportMetric(step.Seconds()*1e3/float64(tokens), "ms/tok")
 	b.ReportMetric(float64(peak)/1e6, "peak-MB")
-}
-
-// fastProducts is the faster type of the products with frozen weights.
-func fastProducts() ggml.Type {
-	if ggml.TiledBF16() {
-		return ggml.BF16
-	}
-	return ggml.F32
 }
 
 // benchTime is -test.benchtime: a number of runs, or their least duration.
