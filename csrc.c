@@ -20,7 +20,7 @@
 #include "csrc/onednn.c"
 #include "csrc/elements.c"
 #include "csrc/rows.c"
-#include "csrc/to_bf16.c"
+#include "csrc/dequantize.c"
 #include "csrc/transpose.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"

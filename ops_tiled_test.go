@@ -148,35 +148,34 @@ func TestTiledDeep(t *testing.T) {
 	require.LessOrEqual(t, refmath.NMSE(got.values, want.values), 1e-11)
 }
 
-// By the identity the products are the weights as tiles have them: rounded to
-// BF16 to the bit, from any type, in whole tiles and at their ends.
+// By the identity the products are the weights as tiles have them: exact in F32,
+// and in BF16 rounded to the bit, from any type, in whole tiles and at their ends.
 func TestTiledWeights(t *testing.T) {
-	if !ggml.TiledBF16() {
-		t.Skip("the processor, or the library, multiplies no BF16")
-	}
 	m := machines(t)[0]
-	for _, typ := range weightTypes() {
-		k := int64(1123)
-		if typ.BlockSize() > 1 {
-			k = 256 * 5
-		}
-		d := &draw{Rand: rng(10), typ: typ, layouts: denseOnly}
-		w, identity := d.normal(k, 70), d.f32(70, 70).as(ggml.BF16)
-		for i := range identity.values.Data {
-			identity.values.Data[i] = 0
-			if i%71 == 0 {
-				identity.values.Data[i] = 1
+	for _, product := range productTypes() {
+		for _, typ := range weightTypes() {
+			k := int64(1123)
+			if typ.BlockSize() > 1 {
+				k = 256 * 5
 			}
-		}
-		got, ok := m.eval(t, []arg{w, identity}, func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatX(x[0], x[1]) })
-		require.True(t, ok)
-		different := 0
-		for i, want := range refmath.RoundBF16(w.values).Float32() {
-			if got.values[i] != want {
-				different++
+			d := &draw{Rand: rng(10), typ: typ, layouts: denseOnly}
+			w, identity := d.normal(k, 70), d.f32(70, 70).as(product)
+			for i := range identity.values.Data {
+				identity.values.Data[i] = 0
+				if i%71 == 0 {
+					identity.values.Data[i] = 1
+				}
 			}
+			got, ok := m.eval(t, []arg{w, identity}, func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatX(x[0], x[1]) })
+			require.True(t, ok)
+			different := 0
+			for i, want := range rounded(w.values, product).Float32() {
+				if got.values[i] != want {
+					different++
+				}
+			}
+			require.Zero(t, different, "elements of %v in %v", typ, product)
 		}
-		require.Zero(t, different, "elements of %v", typ)
 	}
 }
 

@@ -1,9 +1,9 @@
 //go:build ignore
 
 #include "tiled.h"
+#include "dequantize.h"
 #include "elements.h"
 #include "threads.h"
-#include "to_bf16.h"
 #include "transpose.h"
 #include "vector.h"
 
@@ -69,6 +69,10 @@ static void goggml_find_half_to_float(void) {
 
 static ggml_to_float_t goggml_to_float(enum ggml_type type) {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	ggml_to_float_t vector = goggml_vector_to_float(type);
+	if (vector != NULL) {
+		return vector;
+	}
 	if (type != GGML_TYPE_F16) {
 		return ggml_get_type_traits(type)->to_float;
 	}
@@ -87,7 +91,7 @@ static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum
 	}
 	int64_t k = k1 - k0;
 	ggml_to_float_t to_float = goggml_to_float(w->type);
-	goggml_to_bf16_t to_bf16 = type == GGML_TYPE_BF16 ? goggml_to_bf16(w->type) : NULL;
+	goggml_to_bf16_t to_bf16 = type == GGML_TYPE_BF16 ? goggml_vector_to_bf16(w->type) : NULL;
 	char *tile = goggml_scratch(GOGGML_TILE, k * (m1 - m0) * ggml_type_size(type));
 	float *row = type == GGML_TYPE_F32 ? NULL : goggml_scratch(GOGGML_ROW, k * sizeof *row);
 	size_t piece = ggml_row_size(w->type, k);

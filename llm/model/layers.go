@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/goggml/ggml"
 )
@@ -45,22 +46,29 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	return sum
 }
 
-// streamedTo is the number of tokens from which on a product is slower as a stream
-// than by the device's own op.
-const streamedTo = 8
+// fastTiles tells whether many tokens are multiplied faster by tiles than by the
+// device's products of 8 bits: in BF16, and in F32 by vectors of 512 bits.
+var fastTiles = sync.OnceValue(func() bool {
+	cpu, err := ggml.ReadCPUInfo()
+	return ggml.TiledType() == ggml.BF16 || ggml.TiledLibrary() != "" && err == nil && cpu.AVX512
+})
 
-// tiledFrom is the number of tokens from which on a product is faster tile by tile.
+// tiledFrom is the number of tokens from which on a product with a matrix of a type
+// takes less time tile by tile than as a stream.
 func tiledFrom(t ggml.Type) int64 {
-	if ggml.StreamsColumns(t) {
-		return streamedTo
+	switch bf16 := ggml.TiledType() == ggml.BF16; {
+	case ggml.StreamsColumns(t) && !bf16:
+		return 40
+	case ggml.StreamsColumns(t), t.Quantized() && !bf16:
+		return 8
 	}
 	return 5
 }
 
 // tiled tells whether w·x is computed tile by tile: all of training, and in
 // generation products of many tokens with matrices in the layout of the file. But
-// quantised matrices are only if they were copied for speed, and if tiles are in
-// BF16: that is faster than the device's products of 8 bits, and rounds x less.
+// quantised matrices are only if they were copied for speed, and if tiles are
+// fast: they are faster than the device's products of 8 bits then, and round x less.
 func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 	j := p.m.packed.of(w)
 	switch {
@@ -69,13 +77,15 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 	case !p.tiles || x.Dim(1) < tiledFrom(w.Type()) || j != nil && !j.plain:
 		return false
 	}
-	return !w.Type().Quantized() || j != nil && p.products == ggml.BF16
+	return !w.Type().Quantized() || j != nil && fastTiles()
 }
 
-// streamed tells whether w·x, which is not tiled, takes as long as w takes to be read.
+// streamed tells whether w·x, which is not tiled, is multiplied faster as a stream
+// than by the device's own op.
 func (p *Pass) streamed(w, x *ggml.Tensor) bool {
+	const few = 8
 	j := p.m.packed.of(w)
-	return p.cpu && x.Dim(1) < streamedTo && (j == nil || j.plain)
+	return p.cpu && (x.Dim(1) < few || ggml.StreamsColumns(w.Type())) && (j == nil || j.plain)
 }
 
 // matrix is the matrix of a product: in generation the packed one, if the model

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -43,23 +44,31 @@ func (p *packed) of(w *ggml.Tensor) *joint {
 }
 
 // packs tells whether a layout of the processor's suits a matrix, for so many
-// sequences at once. Where tiles are in BF16 none does for floats and for types with
-// blocks of 256: as in the file they are read faster token by token, and multiplied
-// faster by tiles. Only three or four tokens take up to a quarter longer. Those of
-// which a stream multiplies several tokens at once stay as in the file for few
-// sequences: up to four tokens take less time so, five to sixteen up to half as long
-// again.
+// sequences at once.
 func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
-	const large, few = 256, 4
-	if ggml.TiledType() == ggml.BF16 {
-		switch t := w.Type(); {
-		case !t.Quantized(), t.BlockSize() == large:
-			return false
-		case ggml.StreamsColumns(t):
-			return sequences > few && bt.Multiplies(w)
-		}
+	return max(1, sequences) > plainTo(w.Type()) && bt.Multiplies(w)
+}
+
+// plainTo is the number of sequences up to which a matrix is best as it is in the
+// file. Where tiles are fast, prompts are multiplied faster so than packed, and single
+// tokens are read at least as fast; for a few tokens at once it depends on the type.
+func plainTo(t ggml.Type) int {
+	const large, all = 256, math.MaxInt
+	switch bf16 := ggml.TiledType() == ggml.BF16; {
+	case !fastTiles():
+		return 0
+	case !t.Quantized():
+		return all
+	case bf16 && t.BlockSize() == large:
+		return all // three or four tokens take up to a quarter longer
+	case bf16 && ggml.StreamsColumns(t):
+		return 4 // five to sixteen take up to half as long again
+	case bf16:
+		return 0
+	case ggml.StreamsColumns(t):
+		return all
 	}
-	return bt.Multiplies(w)
+	return 2 // three to sixteen take up to twice as long
 }
 
 // repack reads each matrix of the file into the first of the processor's layouts
