@@ -24,6 +24,7 @@ func (t *tape) checkpoint(x *Var, f func(t *tape, x *Var) *Var) *Var {
 			from.T = t.c.Cast(kept, ggml.F32)
 		}
 		if dx := t.again(from, dy, f); dx != nil {
+			t.g.Expand(dx) // at once: what it needs is free again before the pass goes on
 			t.flow(x, func() *ggml.Tensor { return dx })
 		}
 	})
