@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestLowRank(t *testing.T) { runOps(t, lowRankCases()) }
+func TestLowRank(t *testing.T) { runOps(t, append(lowRankCases(), tiledLowRankCases()...)) }
 
 func lowRankCases() []opCase {
 	return []opCase{inPlace(opCase{
@@ -43,13 +43,72 @@ func lowRankCases() []opCase {
 		},
 		build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddLowRank(x[0], x[1], x[2], x[3:]...) },
 		want: func(x refs) refmath.Tensor {
-			products := refmath.OutProd(x[1], refmath.Transpose(x[2]))
-			for i := 3; i < len(x); i += 2 {
-				products = refmath.Concat(products, refmath.OutProd(x[i], refmath.Transpose(x[i+1])), 0)
-			}
-			return refmath.Add(x[0], products)
+			return refmath.Add(x[0], lowRank(x[1:], ggml.F32))
 		},
 	})}
+}
+
+// lowRank is the products of pairs, one after the other, with b rounded to a type.
+func lowRank(pairs refs, typ ggml.Type) refmath.Tensor {
+	product := func(i int) refmath.Tensor {
+		return refmath.OutProd(rounded(pairs[i], typ), refmath.Transpose(pairs[i+1]))
+	}
+	products := product(0)
+	for i := 2; i < len(pairs); i += 2 {
+		products = refmath.Concat(products, product(i), 0)
+	}
+	return products
+}
+
+// tiledLowRankCases are of few columns and many, as wide as several tiles, with pairs
+// that begin within one.
+func tiledLowRankCases() []opCase {
+	var cases []opCase
+	for _, typ := range productTypes() {
+		for _, columns := range []int64{20, 300} {
+			cases = append(cases, opCase{
+				name:  fmt.Sprintf("tiled_low_rank_%v_%d", typ, columns),
+				types: []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.Q4_0}, layouts: denseOnly, bound: tiled(), runs: 4,
+				args: func(d *draw) []arg {
+					k, n, rows := d.depth(), d.size(columns), int64(0)
+					args := []arg{{}, d.f32(k, n).as(typ)}
+					for range d.size(ggml.MaxTiledThinPairs) {
+						m, r := d.size(700), d.size(40)
+						rows += m
+						args = append(args, d.f32(m, r).as(floatTypes[d.IntN(len(floatTypes))]), d.f32(r, n).as(typ))
+					}
+					args[0] = d.normal(k, rows)
+					return args
+				},
+				build: func(c *ctx, x tensors) *ggml.Tensor { return c.TiledLowRank(x[0], x[1], x[2], x[3], x[4:]...) },
+				want: func(x refs) refmath.Tensor {
+					return refmath.Add(refmath.MulMat(rounded(x[0], typ), x[1]), lowRank(x[2:], typ))
+				},
+			})
+		}
+	}
+	return cases
+}
+
+// The sum of tiles that come first is turned in the end, and the adapter's with it:
+// beside the product and AddLowRank of the same values.
+func TestTiledLowRankDeep(t *testing.T) {
+	m := machines(t)[0]
+	for _, typ := range productTypes() {
+		for _, n := range []int64{30, 301} {
+			d := &draw{Rand: rng(13), typ: ggml.Q4_0, layouts: denseOnly}
+			const k, o, rank = 9 * 256, 5*256 + 6, 16
+			args := []arg{d.normal(k, o), d.f32(k, n).as(typ), d.f32(o-300, rank).as(ggml.BF16), d.f32(rank, n).as(typ), d.f32(300, 3), d.f32(3, n).as(typ)}
+			got, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor { return c.TiledLowRank(x[0], x[1], x[2], x[3], x[4:]...) })
+			require.True(t, ok)
+			want, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor {
+				f32 := func(x *ggml.Tensor) *ggml.Tensor { return c.Cast(x, ggml.F32) }
+				return c.AddLowRank(c.TiledMulMat(x[0], x[1]), x[2], f32(x[3]), f32(c.Cast(x[4], typ)), f32(x[5]))
+			})
+			require.True(t, ok)
+			require.LessOrEqual(t, refmath.NMSE(got.values, want.values), 1e-11, "%v, %d columns", typ, n)
+		}
+	}
 }
 
 func TestLowRankMisuse(t *testing.T) {
@@ -59,7 +118,7 @@ func TestLowRankMisuse(t *testing.T) {
 	}{
 		{"y has 8 rows, the products have 7", []int64{8, 2}, []int64{7, 3}, []int64{3, 2}},
 		{"ne0 of h must be ne1 of b: they are 4 and 3", []int64{8, 2}, []int64{8, 3}, []int64{4, 2}},
-		{"ne1 must be equal: y has 2, h has 3", []int64{8, 2}, []int64{8, 3}, []int64{3, 3}},
+		{"h must have 2 columns, it has 3", []int64{8, 2}, []int64{8, 3}, []int64{3, 3}},
 		{"y must be a matrix", []int64{8, 2, 2}, []int64{8, 3}, []int64{3, 2}},
 		{"b and h must be matrices", []int64{8, 2}, []int64{8, 3, 2}, []int64{3, 2}},
 	} {
@@ -77,6 +136,22 @@ func TestLowRankMisuse(t *testing.T) {
 		"an operand shares memory with the one that is changed": func(c *ggml.Context) {
 			x := c.NewTensor(ggml.F32, 20)
 			c.AddLowRank(c.View(x, []int64{3, 3}, nil, 0), c.NewTensor(ggml.F32, 3, 4), c.View(x, []int64{4, 3}, nil, 32))
+		},
+		"the operands must be pairs": func(c *ggml.Context) {
+			c.TiledLowRank(c.NewTensor(ggml.F32, 8, 4), c.NewTensor(ggml.F32, 8, 2), c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 3, 2), c.NewTensor(ggml.F32, 4, 3))
+		},
+		"w has 5 rows, the products have 4": func(c *ggml.Context) {
+			c.TiledLowRank(c.NewTensor(ggml.Q8_0, 32, 5), c.NewTensor(ggml.F32, 32, 2), c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 3, 2))
+		},
+		"h has type f16; it must have f32": func(c *ggml.Context) {
+			c.TiledLowRank(c.NewTensor(ggml.Q8_0, 32, 4), c.NewTensor(ggml.F32, 32, 2), c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F16, 3, 2))
+		},
+		"w and x must be matrices": func(c *ggml.Context) {
+			c.TiledLowRank(c.NewTensor(ggml.Q8_0, 32, 4, 2), c.NewTensor(ggml.F32, 32, 2, 2), c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 3, 2))
+		},
+		"there are 4 thin pairs; at most 3 can be added": func(c *ggml.Context) {
+			b, h := c.NewTensor(ggml.F32, 2, 3), c.NewTensor(ggml.F32, 3, 2)
+			c.TiledLowRank(c.NewTensor(ggml.F32, 8, 8), c.NewTensor(ggml.F32, 8, 2), b, h, b, h, b, h, b, h)
 		},
 		"the operands must be y and pairs": func(c *ggml.Context) {
 			c.AddLowRank(c.NewTensor(ggml.F32, 8, 2), c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 3, 2), c.NewTensor(ggml.F32, 4, 3))

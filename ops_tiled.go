@@ -121,19 +121,20 @@ func (c *Context) beginPairs(name string, operands []*Tensor, in, out int) *opCa
 	op := c.begin(name, operands[:min(n, 2*MaxTiledPairs)]...)
 	op.require(n%2 == 0, "the operands must be pairs")
 	op.require(n <= 2*MaxTiledPairs, "there are %d pairs; at most %d can be added up", n/2, MaxTiledPairs)
-	if op.arena == nil {
-		return op
-	}
-	w0, x0 := op.operands[0], op.operands[1]
-	for i := 0; i < n && op.arena != nil; i += 2 {
-		w, x := op.operands[i], op.operands[i+1]
+	op.tiledPairs(op.operands, in, out)
+	return op
+}
+
+// tiledPairs checks the operands of a sum of products.
+func (op *opCall) tiledPairs(pairs []*Tensor, in, out int) {
+	for rest := pairs; len(rest) > 1 && op.arena != nil; rest = rest[2:] {
+		w0, x0, w, x := pairs[0], pairs[1], rest[0], rest[1]
 		op.require(w.typ.isFloat(), "a matrix has no float or quantised type")
 		op.multiplied("what a matrix multiplies", x)
 		op.pair(w, x)
 		op.require(w.ne[in] == x.ne[0], "ne%d of a matrix must be ne0 of what it multiplies: they are %d and %d", in, w.ne[in], x.ne[0])
 		op.require(w.ne[out] == w0.ne[out] && x.ne[1] == x0.ne[1] && w.ne[2] == w0.ne[2] && w.ne[3] == w0.ne[3], "the products must have equal shapes")
 	}
-	return op
 }
 
 // multiplied checks the type of an operand that decides that of the product.

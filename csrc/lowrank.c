@@ -14,44 +14,24 @@ enum { LOW_RANK_BLOCK = 256 };
 // the outputs finer.
 enum { FEW_COLUMNS = 8, LOW_RANK_STEP = 64 };
 
-// The part [o0, o0+n) of the rows of b in the type, with their distance in bytes.
-static const void *goggml_low_rank_rows(const struct ggml_tensor *b, enum ggml_type type, int64_t o0, int64_t n, size_t *distance) {
-	const char *first = (const char *)b->data + ggml_row_size(b->type, o0);
-	if (b->type == type) {
-		*distance = b->ne[1] > 1 ? b->nb[1] : ggml_row_size(type, b->ne[0]); // that of a single row can be any
-		return first;
-	}
-	float *tile = goggml_scratch(GOGGML_TILE, n * b->ne[1] * sizeof *tile);
-	ggml_to_float_t to_float = goggml_to_float(b->type);
-	for (int64_t r = 0; r < b->ne[1]; r++) {
-		goggml_fetch(first + r * b->nb[1], ggml_row_size(b->type, n));
-	}
-	for (int64_t r = 0; r < b->ne[1]; r++) {
-		to_float(first + r * b->nb[1], tile + r * n, n);
-	}
-	*distance = n * sizeof *tile;
-	return tile;
-}
-
 // Adds the outputs [o0, o0+o) of b · h to y, which starts at the first output.
 static void goggml_add_thin(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h, int64_t o0, int64_t o) {
-	int64_t n = dst->ne[1], rank = b->ne[1];
+	int64_t n = dst->ne[1], rank = b->ne[1], stride;
 	bool few = n < FEW_COLUMNS || goggml_blas_name() == NULL;
 	enum ggml_type type = few && goggml_has_rows(b->type) ? b->type : GGML_TYPE_F32;
-	size_t distance;
-	const void *rows = goggml_low_rank_rows(b, type, o0, o, &distance);
+	const void *rows = goggml_tile(b, 0, type, o0, o0 + o, 0, rank, &stride);
 	y += o0;
 	if (!few) {
 		struct goggml_gemm g = {
 			.add = true, .n = n, .o = o, .r = rank,
-			.lda = h->nb[1] / sizeof(float), .ldb = distance / sizeof(float), .ldo = dst->nb[1] / sizeof(float),
+			.lda = h->nb[1] / sizeof(float), .ldb = stride, .ldo = dst->nb[1] / sizeof(float),
 		};
 		goggml_multiply(&g, h->data, rows, y);
 		return;
 	}
 	for (int64_t i = 0; i < n; i++) {
 		const float *factors = (const float *)((const char *)h->data + i * h->nb[1]);
-		goggml_add_rows((float *)((char *)y + i * dst->nb[1]), type, rows, distance, factors, rank, o);
+		goggml_add_rows((float *)((char *)y + i * dst->nb[1]), type, rows, stride * ggml_type_size(type), factors, rank, o);
 	}
 }
 

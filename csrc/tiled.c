@@ -80,13 +80,18 @@ static ggml_to_float_t goggml_to_float(enum ggml_type type) {
 	return goggml_half_to_float;
 }
 
+// Elements from row to row; those of a single one can be any number.
+static int64_t goggml_row_stride(const struct ggml_tensor *t) {
+	return t->ne[1] > 1 ? (int64_t)(t->nb[1] / ggml_type_size(t->type)) : t->ne[0];
+}
+
 // Columns [k0, k1) of rows [m0, m1) of a weight, in the type, with their row
 // stride.
 static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,
 		int64_t k0, int64_t k1, int64_t m0, int64_t m1, int64_t *stride) {
 	const char *first = (const char *)goggml_matrix_of(w, matrix) + m0 * w->nb[1] + ggml_row_size(w->type, k0);
 	if (w->type == type) {
-		*stride = w->ne[0];
+		*stride = goggml_row_stride(w);
 		return first;
 	}
 	int64_t k = k1 - k0;
@@ -155,7 +160,35 @@ static bool goggml_turns(const struct ggml_tensor *dst) {
 	return dst->src[1]->type == GGML_TYPE_BF16 && (dst->ne[1] <= NARROW || pieces >= TASKS && dst->src[0]->ne[0] >= DEEP);
 }
 
-static void goggml_task_pairs(struct ggml_tensor *dst, bool transposed, const struct goggml_task *t, bool turned) {
+// Adds to a task's sum the products of pairs of b [m, r] and h [r, n], each of which is for the outputs after those of
+// the pair before.
+static void goggml_low_rank(const struct ggml_tensor *dst, const struct goggml_sum *sum, const struct goggml_task *t) {
+	int64_t first = 0;
+	for (int i = 2; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		const struct ggml_tensor *b = dst->src[i], *h = dst->src[i + 1];
+		int64_t o0 = goggml_max(t->o0, first), o1 = goggml_min(t->o1, first + b->ne[0]), stride;
+		if (o0 < o1) {
+			const void *rows = goggml_tile(b, 0, h->type, o0 - first, o1 - first, 0, b->ne[1], &stride);
+			const void *columns = (const char *)h->data + t->n0 * h->nb[1];
+			int64_t distance = goggml_row_stride(h), skip = o0 - t->o0;
+			struct goggml_gemm g = {
+				.bf16 = h->type == GGML_TYPE_BF16, .trans_a = sum->turned, .trans_b = sum->turned, .add = true,
+				.n = t->n1 - t->n0, .o = o1 - o0, .r = b->ne[1], .lda = distance, .ldb = stride, .ldo = sum->stride,
+			};
+			if (sum->turned) {
+				g.n = o1 - o0, g.o = t->n1 - t->n0, g.lda = stride, g.ldb = distance;
+			}
+			goggml_multiply(&g, sum->turned ? rows : columns, sum->turned ? columns : rows,
+				sum->out + skip * (sum->turned ? sum->stride : 1));
+		}
+		first += b->ne[0];
+	}
+}
+
+// What an op makes of its operands.
+enum goggml_product { GOGGML_Y, GOGGML_X, GOGGML_LOW_RANK };
+
+static void goggml_task_pairs(struct ggml_tensor *dst, enum goggml_product product, const struct goggml_task *t, bool turned) {
 	int64_t o = t->o1 - t->o0, n = t->n1 - t->n0;
 	float *result = (float *)goggml_matrix_of(dst, t->matrix) + t->n0 * dst->ne[0] + t->o0;
 	struct goggml_sum sum = {.out = result, .stride = dst->ne[0], .turned = turned};
@@ -163,35 +196,44 @@ static void goggml_task_pairs(struct ggml_tensor *dst, bool transposed, const st
 		sum.out = goggml_scratch(GOGGML_SUM, o * n * sizeof *sum.out);
 		sum.stride = n;
 	}
-	for (int i = 0; i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-		goggml_pair(dst->src[i], dst->src[i + 1], &sum, transposed, t, i > 0);
+	int end = product == GOGGML_LOW_RANK ? 2 : GGML_MAX_SRC;
+	for (int i = 0; i < end && dst->src[i] != NULL; i += 2) {
+		goggml_pair(dst->src[i], dst->src[i + 1], &sum, product == GOGGML_X, t, i > 0);
+	}
+	if (product == GOGGML_LOW_RANK) {
+		goggml_low_rank(dst, &sum, t);
 	}
 	if (turned) {
 		goggml_transpose(sum.out, o, n, result, dst->ne[0]);
 	}
 }
 
-static void goggml_pairs(struct ggml_tensor *dst, bool transposed, int worker, int workers) {
-	bool turned = !transposed && goggml_turns(dst);
+static void goggml_pairs(struct ggml_tensor *dst, enum goggml_product product, int worker, int workers) {
+	bool turned = product != GOGGML_X && goggml_turns(dst);
 	int64_t least = turned && dst->ne[1] > NARROW ? TILE : LEAST_TILE;
-	for (int i = 0; transposed && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+	for (int i = 0; product == GOGGML_X && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		least = goggml_max(least, ggml_blck_size(dst->src[i]->type));
 	}
 	struct goggml_tasks tasks = goggml_cut(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], least);
 	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
 		struct goggml_task task = goggml_pick(&tasks, j);
-		goggml_task_pairs(dst, transposed, &task, turned);
+		goggml_task_pairs(dst, product, &task, turned);
 	}
 }
 
 static void goggml_compute_y(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	goggml_pairs(dst, false, worker, workers);
+	goggml_pairs(dst, GOGGML_Y, worker, workers);
 }
 
 static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
-	goggml_pairs(dst, true, worker, workers);
+	goggml_pairs(dst, GOGGML_X, worker, workers);
+}
+
+static void goggml_compute_low_rank(struct ggml_tensor *dst, int worker, int workers, void *data) {
+	(void)data;
+	goggml_pairs(dst, GOGGML_LOW_RANK, worker, workers);
 }
 
 // The gradient of w in dst, or added to it.
@@ -228,6 +270,11 @@ static struct ggml_tensor *goggml_tiled(goggml_arena *arena, int64_t ne0, int64_
 goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, struct ggml_tensor **pairs, int n) {
 	if (arena == NULL) { return (goggml_tensor){0}; }
 	GUARDED(goggml_tensor, goggml_tiled(arena, pairs[0]->ne[1], pairs[1]->ne[1], pairs, n, goggml_compute_y))
+}
+
+goggml_tensor goggml_op_tiled_low_rank(goggml_a arena, struct ggml_tensor **operands, int n) {
+	if (arena == NULL) { return (goggml_tensor){0}; }
+	GUARDED(goggml_tensor, goggml_tiled(arena, operands[0]->ne[1], operands[1]->ne[1], operands, n, goggml_compute_low_rank))
 }
 
 goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, struct ggml_tensor **pairs, int n) {

@@ -13,6 +13,9 @@
 // are equal: they count matrices.
 // w [k, m] of any type, x [k, n] → [m, n]
 goggml_tensor goggml_op_tiled_mul_mat(goggml_a arena, struct ggml_tensor **pairs, int n);
+// The same of one pair, and added b · h of further ones, b [m, r] and h [r, n]: each is for the rows of the result after
+// those of the pair before. The rows of b and h can lie at any distance.
+goggml_tensor goggml_op_tiled_low_rank(goggml_a arena, struct ggml_tensor **operands, int n);
 // w [k, m] of any type, y [m, n] → [k, n]: the gradient of x
 goggml_tensor goggml_op_tiled_mul_mat_x(goggml_a arena, struct ggml_tensor **pairs, int n);
 // x [k, n], y [m, n] → [k, m]: the gradient of w

@@ -352,6 +352,18 @@ func matrixOps() {
 		args[0] = p.dense(f32, n, m)
 		return args
 	}, "AddLowRank")
+	family(func(p *program) []any {
+		args, m, types := list{nil, nil}, p.size(9), []ggml.Type{p.oneOf(factors)}
+		n := int64(0)
+		for range 1 + p.IntN(3) {
+			k, rank := p.size(40), p.size(9)
+			args = append(args, p.dense(floats, k, rank), p.dense(types, rank, m))
+			n += k
+		}
+		w := p.dense(weights, p.size(p.width), n)
+		args[0], args[1] = w, p.dense(types, w.Dim(0), m)
+		return args
+	}, "TiledLowRank")
 }
 
 func attentionOps() {

@@ -49,7 +49,7 @@ var refusals = []refusal{
 	},
 	{
 		"CrossEntropyLossBack DiagMaskInf DiagMaskZero Pool1D Pool2D Pool2DBack SoftMaxBack SoftMaxBackInPlace SSMConv SSMScan SSMScanStates " +
-			"AddTiledMulMatW StreamMulMat TiledMulMat TiledMulMatW TiledMulMatX", laid,
+			"AddTiledMulMatW StreamMulMat TiledLowRank TiledMulMat TiledMulMatW TiledMulMatX", laid,
 		"the kernel, or an assertion of the library, goes by strides of dimensions of size 1: which layouts pass depends on the shape",
 	},
 }

@@ -195,24 +195,32 @@ func (p *Pass) addAdapted(t *tape, y, x *ggml.Tensor, names ...string) *ggml.Ten
 	if !p.adapted.adapts(names...) {
 		return y
 	}
-	c := t.c
+	thin := p.lowRank(t, x, names)
+	return t.c.AddLowRank(y, thin[0], thin[1], thin[2:]...)
+}
+
+// lowRank returns the pairs of B and h = A·x of the adapters of matrices, with h in
+// the type of x.
+func (p *Pass) lowRank(t *tape, x *ggml.Tensor, names []string) []*ggml.Tensor {
 	var thin []*ggml.Tensor
 	for _, name := range names {
 		pair := p.adapted.pairs[name]
-		h := p.thin[pair.group]
-		if h == nil {
-			h = p.thinProduct(t, p.adapted.a[pair.group], x)
-			p.thin[pair.group] = h
+		if p.thin[pair.group] == nil {
+			p.thin[pair.group] = &Var{T: p.thinProduct(t, p.adapted.a[pair.group], x)}
 		}
-		rows := c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Dim(0) * 4}, pair.row*4)
+		h := p.thin[pair.group].T
+		if x.Type() == ggml.BF16 {
+			h = p.half(t, p.thin[pair.group])
+		}
+		rows := t.c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Stride(1)}, pair.row*h.Stride(0))
 		thin = append(thin, pair.b, rows)
 	}
-	return c.AddLowRank(y, thin[0], thin[1], thin[2:]...)
+	return thin
 }
 
-// thinProduct returns a·x. For many tokens x is not rounded even if a is quantised.
+// thinProduct returns a·x. For many tokens x is not rounded to 8 bits even if a is quantised.
 func (p *Pass) thinProduct(t *tape, a, x *ggml.Tensor) *ggml.Tensor {
-	if p.tiles && x.Dim(1) >= tiledFrom(a.Type()) {
+	if x.Type() == ggml.BF16 || p.tiles && x.Dim(1) >= tiledFrom(a.Type()) {
 		return t.c.TiledMulMat(a, x)
 	}
 	return p.product(t, a, x)

@@ -227,7 +227,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	}
 	p := &Pass{
 		m: d.m, deltas: d.deltas, length: n, batch: 1, positions: g.positions, attention: g.attention,
-		cpu: d.onCPU(), adapted: d.adapted, thin: map[string]*ggml.Tensor{},
+		cpu: d.onCPU(), adapted: d.adapted, thin: map[string]*Var{},
 	}
 	p.tiles = p.cpu && ggml.TiledLibrary() != ""
 	p.products = ggml.TiledType()

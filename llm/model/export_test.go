@@ -1,3 +1,4 @@
 package model
 
-var PlainTo = plainTo
+// PromptsTiled tells whether prompts are multiplied by tiles of a quantised matrix.
+func PromptsTiled(m *Model, name string) bool { return m.packed.joints[name].plain && fastTiles() }

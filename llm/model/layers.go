@@ -111,8 +111,8 @@ func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 		return list
 	}
 	for _, o := range p.multiply(t, x, names) {
-		y, together := o.y, p.adapted.adapts(o.names...)
-		if together {
+		y, together := o.y, o.adapted || p.adapted.adapts(o.names...)
+		if together && !o.adapted {
 			y = p.addAdapted(t, y, x.T, o.names...)
 		}
 		row := int64(0)
@@ -134,25 +134,35 @@ func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 // An output is what one op makes of some matrices: their products with an x
 // [Σ n_out, n], one after the other.
 type output struct {
-	y     *ggml.Tensor
-	names []string
+	y       *ggml.Tensor
+	names   []string
+	adapted bool // has those of the adapters in it
 }
 
 // multiply returns the products of matrices with x, to which their adapters are
-// still to be added.
+// still to be added if they are not tiled.
 func (p *Pass) multiply(t *tape, x *Var, names []string) []output {
 	if y := p.stream(t, x.T, names); y != nil {
-		return []output{{y, names}}
+		return []output{{y: y, names: names}}
 	}
 	if j := p.m.packed.joint(names...); j != nil {
-		return []output{{p.product(t, j.w, p.operand(t, j.w, x)), names}}
+		return []output{p.output(t, j.w, x, names)}
 	}
 	var list []output
 	for _, name := range names {
-		w := p.matrix(name)
-		list = append(list, output{p.product(t, w, p.operand(t, w, x)), []string{name}})
+		list = append(list, p.output(t, p.matrix(name), x, []string{name}))
 	}
 	return list
+}
+
+// output multiplies the matrix that some are together.
+func (p *Pass) output(t *tape, w *ggml.Tensor, x *Var, names []string) output {
+	in := p.operand(t, w, x)
+	if !p.tiled(w, in) || !p.adapted.adapts(names...) {
+		return output{y: p.product(t, w, in), names: names}
+	}
+	thin := p.lowRank(t, in, names)
+	return output{y: t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...), names: names, adapted: true}
 }
 
 // stream multiplies a single token by all matrices of an input, and by the A of
@@ -175,7 +185,7 @@ func (p *Pass) stream(t *tape, x *ggml.Tensor, names []string) *ggml.Tensor {
 	}
 	all := t.c.StreamMulMat(ws[0], x, append(ws[1:], a)...)
 	rows := all.Dim(0) - a.Dim(1)
-	p.thin[names[0]] = t.c.View(all, []int64{a.Dim(1)}, nil, rows*all.Stride(0))
+	p.thin[names[0]] = &Var{T: t.c.View(all, []int64{a.Dim(1)}, nil, rows*all.Stride(0))}
 	return t.c.View(all, []int64{rows}, nil, 0)
 }
 

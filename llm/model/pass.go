@@ -28,7 +28,7 @@ type Pass struct {
 	cpu     bool
 	tiles   bool
 	adapted *adapted
-	thin    map[string]*ggml.Tensor // A·x by group
+	thin    map[string]*Var // A·x by group
 }
 
 // PassOptions describe a pass.
