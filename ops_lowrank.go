@@ -63,7 +63,7 @@ func (c *Context) TiledLowRank(w, x, b, h *Tensor, more ...*Tensor) *Tensor {
 	op := c.begin("tiled_low_rank", operands[:min(n, 2+2*MaxTiledThinPairs)]...)
 	op.require(n%2 == 0, "the operands must be pairs")
 	op.require(n <= 2+2*MaxTiledThinPairs, "there are %d thin pairs; at most %d can be added", n/2-1, MaxTiledThinPairs)
-	op.tiledPairs(op.operands[:min(2, len(op.operands))], 0, 1)
+	op.tiledPairs(op.operands[:2], 0, 1)
 	if op.arena != nil {
 		op.require(w.NumDims() <= 2 && x.NumDims() <= 2, "w and x must be matrices")
 		op.thin("w", w.ne[1], x.ne[1], x.typ, op.operands[2:])

@@ -146,17 +146,18 @@ func (p *Pass) multiply(t *tape, x *Var, names []string) []output {
 		return []output{{y: y, names: names}}
 	}
 	if j := p.m.packed.joint(names...); j != nil {
-		return []output{p.output(t, j.w, x, names)}
+		return []output{p.multiplyBy(t, j.w, x, names)}
 	}
 	var list []output
 	for _, name := range names {
-		list = append(list, p.output(t, p.matrix(name), x, []string{name}))
+		list = append(list, p.multiplyBy(t, p.matrix(name), x, []string{name}))
 	}
 	return list
 }
 
-// output multiplies the matrix that some are together.
-func (p *Pass) output(t *tape, w *ggml.Tensor, x *Var, names []string) output {
+// multiplyBy returns the product of x with the matrix that some are together, with
+// their adapters if it is tiled.
+func (p *Pass) multiplyBy(t *tape, w *ggml.Tensor, x *Var, names []string) output {
 	in := p.operand(t, w, x)
 	if !p.tiled(w, in) || !p.adapted.adapts(names...) {
 		return output{y: p.product(t, w, in), names: names}
