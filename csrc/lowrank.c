@@ -15,23 +15,19 @@ enum { LOW_RANK_BLOCK = 256 };
 enum { FEW_COLUMNS = 8, LOW_RANK_STEP = 64 };
 
 // Adds the outputs [o0, o0+o) of b · h to y, which starts at the first output.
-static void goggml_add_thin(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h, int64_t o0, int64_t o) {
-	int64_t n = dst->ne[1], rank = b->ne[1], stride;
-	bool few = n < FEW_COLUMNS || goggml_blas_name() == NULL;
-	enum ggml_type type = few && goggml_has_rows(b->type) ? b->type : GGML_TYPE_F32;
-	const void *rows = goggml_tile(b, 0, type, o0, o0 + o, 0, rank, &stride);
+static void goggml_add_outputs(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h, int64_t o0, int64_t o) {
+	int64_t n = dst->ne[1], stride;
 	y += o0;
-	if (!few) {
-		struct goggml_gemm g = {
-			.add = true, .n = n, .o = o, .r = rank,
-			.lda = h->nb[1] / sizeof(float), .ldb = stride, .ldo = dst->nb[1] / sizeof(float),
-		};
-		goggml_multiply(&g, h->data, rows, y);
+	if (n >= FEW_COLUMNS && goggml_blas_name() != NULL) {
+		struct goggml_sum sum = {.out = y, .stride = dst->nb[1] / sizeof *y};
+		goggml_add_thin(b, h, &sum, o0, o0 + o, 0, n);
 		return;
 	}
+	enum ggml_type type = goggml_has_rows(b->type) ? b->type : GGML_TYPE_F32;
+	const void *rows = goggml_tile(b, 0, type, o0, o0 + o, 0, b->ne[1], &stride);
 	for (int64_t i = 0; i < n; i++) {
 		const float *factors = (const float *)((const char *)h->data + i * h->nb[1]);
-		goggml_add_rows((float *)((char *)y + i * dst->nb[1]), type, rows, stride * ggml_type_size(type), factors, rank, o);
+		goggml_add_rows((float *)((char *)y + i * dst->nb[1]), type, rows, stride * ggml_type_size(type), factors, b->ne[1], o);
 	}
 }
 
@@ -48,7 +44,7 @@ static void goggml_add_low_rank(struct ggml_tensor *dst, int worker, int workers
 		const struct ggml_tensor *b = dst->src[i];
 		int64_t end = goggml_min(b->ne[0], to * unit);
 		for (int64_t o = goggml_max(from, 0) * unit; o < end; o += LOW_RANK_BLOCK) {
-			goggml_add_thin(dst, y, b, dst->src[i + 1], o, goggml_min(LOW_RANK_BLOCK, end - o));
+			goggml_add_outputs(dst, y, b, dst->src[i + 1], o, goggml_min(LOW_RANK_BLOCK, end - o));
 		}
 		units = goggml_cuts(b->ne[0], unit);
 		from -= units;

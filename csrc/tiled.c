@@ -160,26 +160,32 @@ static bool goggml_turns(const struct ggml_tensor *dst) {
 	return dst->src[1]->type == GGML_TYPE_BF16 && (dst->ne[1] <= NARROW || pieces >= TASKS && dst->src[0]->ne[0] >= DEEP);
 }
 
-// Adds to a task's sum the products of pairs of b [m, r] and h [r, n], each of which is for the outputs after those of
-// the pair before.
+// Adds to a sum the outputs [o0, o1) of columns [n0, n1) of b · h, for b [m, r] and h [r, n].
+static void goggml_add_thin(const struct ggml_tensor *b, const struct ggml_tensor *h, const struct goggml_sum *sum,
+		int64_t o0, int64_t o1, int64_t n0, int64_t n1) {
+	int64_t stride, distance = goggml_row_stride(h);
+	const void *rows = goggml_tile(b, 0, h->type, o0, o1, 0, b->ne[1], &stride);
+	const void *columns = (const char *)h->data + n0 * h->nb[1];
+	struct goggml_gemm g = {
+		.bf16 = h->type == GGML_TYPE_BF16, .trans_a = sum->turned, .trans_b = sum->turned, .add = true,
+		.n = n1 - n0, .o = o1 - o0, .r = b->ne[1], .lda = distance, .ldb = stride, .ldo = sum->stride,
+	};
+	if (sum->turned) {
+		g.n = o1 - o0, g.o = n1 - n0, g.lda = stride, g.ldb = distance;
+	}
+	goggml_multiply(&g, sum->turned ? rows : columns, sum->turned ? columns : rows, sum->out);
+}
+
+// Adds to a task's sum the products of pairs of b and h, each of which is for the outputs after those of the pair before.
 static void goggml_low_rank(const struct ggml_tensor *dst, const struct goggml_sum *sum, const struct goggml_task *t) {
 	int64_t first = 0;
 	for (int i = 2; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-		const struct ggml_tensor *b = dst->src[i], *h = dst->src[i + 1];
-		int64_t o0 = goggml_max(t->o0, first), o1 = goggml_min(t->o1, first + b->ne[0]), stride;
+		const struct ggml_tensor *b = dst->src[i];
+		int64_t o0 = goggml_max(t->o0, first), o1 = goggml_min(t->o1, first + b->ne[0]);
 		if (o0 < o1) {
-			const void *rows = goggml_tile(b, 0, h->type, o0 - first, o1 - first, 0, b->ne[1], &stride);
-			const void *columns = (const char *)h->data + t->n0 * h->nb[1];
-			int64_t distance = goggml_row_stride(h), skip = o0 - t->o0;
-			struct goggml_gemm g = {
-				.bf16 = h->type == GGML_TYPE_BF16, .trans_a = sum->turned, .trans_b = sum->turned, .add = true,
-				.n = t->n1 - t->n0, .o = o1 - o0, .r = b->ne[1], .lda = distance, .ldb = stride, .ldo = sum->stride,
-			};
-			if (sum->turned) {
-				g.n = o1 - o0, g.o = t->n1 - t->n0, g.lda = stride, g.ldb = distance;
-			}
-			goggml_multiply(&g, sum->turned ? rows : columns, sum->turned ? columns : rows,
-				sum->out + skip * (sum->turned ? sum->stride : 1));
+			struct goggml_sum part = *sum;
+			part.out += (o0 - t->o0) * (sum->turned ? sum->stride : 1);
+			goggml_add_thin(b, dst->src[i + 1], &part, o0 - first, o1 - first, t->n0, t->n1);
 		}
 		first += b->ne[0];
 	}

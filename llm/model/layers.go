@@ -111,18 +111,14 @@ func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 		return list
 	}
 	for _, o := range p.multiply(t, x, names) {
-		y, together := o.y, o.adapted || p.adapted.adapts(o.names...)
-		if together && !o.adapted {
-			y = p.addAdapted(t, y, x.T, o.names...)
-		}
 		row := int64(0)
 		for _, name := range o.names {
-			part := y
+			part := o.y
 			if len(o.names) > 1 {
-				part = t.c.View(y, []int64{p.m.weights[name].Dim(1), y.Dim(1)}, []int64{y.Stride(1)}, row*y.Stride(0))
+				part = t.c.View(o.y, []int64{p.m.weights[name].Dim(1), o.y.Dim(1)}, []int64{o.y.Stride(1)}, row*o.y.Stride(0))
 				row += part.Dim(0)
 			}
-			if !together {
+			if !o.adapted {
 				part = p.addAdapted(t, part, x.T, name)
 			}
 			list = append(list, &Var{T: p.addBias(t, name, part)})
@@ -136,14 +132,14 @@ func (p *Pass) linears(t *tape, x *Var, names ...string) []*Var {
 type output struct {
 	y       *ggml.Tensor
 	names   []string
-	adapted bool // has those of the adapters in it
+	adapted bool // with what the adapters of all make of x
 }
 
-// multiply returns the products of matrices with x, to which their adapters are
-// still to be added if they are not tiled.
+// multiply returns the products of matrices with x, adapted where one op can do it
+// for all that are together.
 func (p *Pass) multiply(t *tape, x *Var, names []string) []output {
 	if y := p.stream(t, x.T, names); y != nil {
-		return []output{{y: y, names: names}}
+		return []output{p.adaptTogether(t, y, x, names)}
 	}
 	if j := p.m.packed.joint(names...); j != nil {
 		return []output{p.multiplyBy(t, j.w, x, names)}
@@ -155,15 +151,19 @@ func (p *Pass) multiply(t *tape, x *Var, names []string) []output {
 	return list
 }
 
-// multiplyBy returns the product of x with the matrix that some are together, with
-// their adapters if it is tiled.
+// multiplyBy returns the product of x with the matrix that some are together.
 func (p *Pass) multiplyBy(t *tape, w *ggml.Tensor, x *Var, names []string) output {
 	in := p.operand(t, w, x)
-	if !p.tiled(w, in) || !p.adapted.adapts(names...) {
-		return output{y: p.product(t, w, in), names: names}
+	if p.tiled(w, in) && p.adapted.adapts(names...) {
+		thin := p.lowRank(t, in, names)
+		return output{t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...), names, true}
 	}
-	thin := p.lowRank(t, in, names)
-	return output{y: t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...), names: names, adapted: true}
+	return p.adaptTogether(t, p.product(t, w, in), x, names)
+}
+
+// adaptTogether adds the adapters of matrices to their products y, if all have one.
+func (p *Pass) adaptTogether(t *tape, y *ggml.Tensor, x *Var, names []string) output {
+	return output{p.addAdapted(t, y, x.T, names...), names, p.adapted.adapts(names...)}
 }
 
 // stream multiplies a single token by all matrices of an input, and by the A of
