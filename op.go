@@ -281,16 +281,26 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 		}
 		result = &Tensor{ctx: op.c, err: op.c.err}
 	}
-	for _, h := range op.held[:op.numHeld] {
-		h.release()
-	}
-	op.clear()
+	op.end()
 	return result
 }
 
-// clear makes room for the context's next op, and unlocks it.
-func (op *opCall) clear() {
+// composed ends an op that is made of other ops, which it calls if the checks hold.
+func (op *opCall) composed(ops func() *Tensor) *Tensor {
+	if op.arena == nil {
+		return op.done(C.goggml_tensor{})
+	}
+	op.end()
+	return ops()
+}
+
+// end releases what the op holds, makes room for the context's next one, and
+// unlocks it.
+func (op *opCall) end() {
 	c := op.c
+	for _, h := range op.held[:op.numHeld] {
+		h.release()
+	}
 	clear(op.operands)
 	clear(op.held[:op.numHeld])
 	op.operands, op.numHeld = op.operands[:0], 0

@@ -55,9 +55,6 @@ func (c *Context) AddLowRank(y, b, h *Tensor, more ...*Tensor) *Tensor {
 // With a [TiledLibrary] it is an op of the CPU backend; otherwise it is made of
 // TiledMulMat and AddLowRank. It has no backward for [Graph.Backward].
 func (c *Context) TiledLowRank(w, x, b, h *Tensor, more ...*Tensor) *Tensor {
-	if TiledLibrary() == "" {
-		return c.AddLowRank(c.TiledMulMat(w, x), b, h, more...)
-	}
 	n := 4 + len(more)
 	operands := append([]*Tensor{w, x, b, h}, more...)
 	op := c.begin("tiled_low_rank", operands[:min(n, 2+2*MaxTiledThinPairs)]...)
@@ -67,6 +64,9 @@ func (c *Context) TiledLowRank(w, x, b, h *Tensor, more ...*Tensor) *Tensor {
 	if op.arena != nil {
 		op.require(w.NumDims() <= 2 && x.NumDims() <= 2, "w and x must be matrices")
 		op.thin("w", w.ne[1], x.ne[1], x.typ, op.operands[2:])
+	}
+	if TiledLibrary() == "" {
+		return op.composed(func() *Tensor { return c.AddLowRank(c.TiledMulMat(w, x), b, h, more...) })
 	}
 	return op.build(func(operands **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
 		return C.goggml_op_tiled_low_rank(op.arena, operands, n)

@@ -51,10 +51,12 @@ const MaxTiledPairs = maxCustom / 2
 // Of fewer than five columns [Context.StreamMulMat] is faster. It has no backward
 // for [Graph.Backward].
 func (c *Context) TiledMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
-	if TiledLibrary() == "" {
-		return c.stockPairs(w, x, more, func(w, x *Tensor) *Tensor { return c.MulMat(c.asF32(w), x) })
-	}
 	op := c.beginPairs("tiled_mul_mat", append([]*Tensor{w, x}, more...), 0, 1)
+	if TiledLibrary() == "" {
+		return op.composed(func() *Tensor {
+			return c.stockPairs(w, x, more, func(w, x *Tensor) *Tensor { return c.MulMat(c.asF32(w), x) })
+		})
+	}
 	return op.build(func(pairs **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
 		return C.goggml_op_tiled_mul_mat(op.arena, pairs, n)
 	})
@@ -64,10 +66,12 @@ func (c *Context) TiledMulMat(w, x *Tensor, more ...*Tensor) *Tensor {
 // of the result: w [k, m, p, q], y [m, n, p, q] → [k, n, p, q]. y is F32 or BF16
 // as x is there. More pairs may follow. It has no backward.
 func (c *Context) TiledMulMatX(w, y *Tensor, more ...*Tensor) *Tensor {
-	if TiledLibrary() == "" {
-		return c.stockPairs(w, y, more, func(w, y *Tensor) *Tensor { return c.OutProd(c.asF32(w), c.Transpose(y)) })
-	}
 	op := c.beginPairs("tiled_mul_mat_x", append([]*Tensor{w, y}, more...), 1, 0)
+	if TiledLibrary() == "" {
+		return op.composed(func() *Tensor {
+			return c.stockPairs(w, y, more, func(w, y *Tensor) *Tensor { return c.OutProd(c.asF32(w), c.Transpose(y)) })
+		})
+	}
 	return op.build(func(pairs **C.struct_ggml_tensor, n C.int) C.goggml_tensor {
 		return C.goggml_op_tiled_mul_mat_x(op.arena, pairs, n)
 	})
@@ -77,20 +81,17 @@ func (c *Context) TiledMulMatX(w, y *Tensor, more ...*Tensor) *Tensor {
 // the gradient of the result: x [k, n, p, q], y [m, n, p, q] → [k, m, p, q], F32.
 // x and y are both F32 or both BF16. It has no backward.
 func (c *Context) TiledMulMatW(x, y *Tensor) *Tensor {
-	if TiledLibrary() == "" {
-		return c.OutProd(x, y)
-	}
 	op := c.begin("tiled_mul_mat_w", x, y)
 	op.gradient(x, y)
+	if TiledLibrary() == "" {
+		return op.composed(func() *Tensor { return c.OutProd(x, y) })
+	}
 	return op.done(C.goggml_op_tiled_mul_mat_w(op.arena, x.ptr(), y.ptr()))
 }
 
 // AddTiledMulMatW adds what [Context.TiledMulMatW] returns to dw, in place, and
 // returns a view of it: dw [k, m, p, q], F32 and contiguous. It has no backward.
 func (c *Context) AddTiledMulMatW(dw, x, y *Tensor) *Tensor {
-	if TiledLibrary() == "" {
-		return c.AddInPlace(dw, c.OutProd(x, y))
-	}
 	op := c.begin("add_tiled_mul_mat_w", dw, x, y)
 	op.types("dw", dw, F32)
 	op.fresh("dw", dw)
@@ -99,6 +100,9 @@ func (c *Context) AddTiledMulMatW(dw, x, y *Tensor) *Tensor {
 		want := [4]int64{x.ne[0], y.ne[0], x.ne[2], x.ne[3]}
 		op.require(dw.ne == want, "the gradient has the shape %v", want)
 		op.apart(dw, x, y)
+	}
+	if TiledLibrary() == "" {
+		return op.composed(func() *Tensor { return c.AddInPlace(dw, c.OutProd(x, y)) })
 	}
 	return op.done(C.goggml_op_add_tiled_mul_mat_w(op.arena, dw.ptr(), x.ptr(), y.ptr()))
 }

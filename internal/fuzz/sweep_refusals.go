@@ -3,6 +3,8 @@ package fuzz
 import (
 	"slices"
 	"strings"
+
+	"github.com/goggml/ggml"
 )
 
 // A refusal is of what the library computes, and the binding does not take.
@@ -42,6 +44,10 @@ var refusals = []refusal{
 	{"AddCast", typed, "the sum of two halves is Add"},
 	{"AddCast", laid, "without contiguous rows of b there is an assertion where a is quantised"},
 	{"MulMat", typed, "F32 by BF16 is possible and F32 by F16 is not; a quantised b must be of the type to which the kernel of a quantises, which differs"},
+	{
+		"AddTiledMulMatW TiledMulMatW", func(v variation) bool { return typed(v) && ggml.TiledLibrary() == "" },
+		"without a library they are made of OutProd, which takes more types",
+	},
 	{"SetRows", typed, "numbers become whole numbers by a Cast only"},
 	{
 		"ConvDepthwise1D ConvTranspose1D ConvTranspose2D CrossEntropyLoss DiagMaskInfInPlace DiagMaskZeroInPlace LeakyRelu LeakyReluInPlace SiluBack", laid,
