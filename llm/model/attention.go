@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/goggml/ggml"
@@ -122,6 +123,9 @@ func (a causal) attend(p *Pass, t *tape, _ int, qv, kv, vv *Var) *Var {
 	t.record(y, func(dy *ggml.Tensor) {
 		dout := c.Reshape(dy, int64(p.m.HeadSize), heads, n, p.batch)
 		var d gradients
+		if len(spans) > 1 {
+			d.zero(t, kv, vv)
+		}
 		for i := len(spans) - 1; i >= 0; i-- {
 			b := last
 			if len(spans) > 1 {
@@ -140,6 +144,19 @@ func (a causal) attend(p *Pass, t *tape, _ int, qv, kv, vv *Var) *Var {
 // to them, the last one first.
 type gradients struct{ q, k, v *ggml.Tensor }
 
+// zero makes those of k and v before the first block: later they would be where its
+// weights were, and the next block's would not fit there.
+func (d *gradients) zero(t *tape, kv, vv *Var) {
+	if kv.needs {
+		d.k = t.c.Fill(kv.T, 0)
+		t.g.Expand(d.k)
+	}
+	if vv.needs {
+		d.v = t.c.Fill(vv.T, 0)
+		t.g.Expand(d.v)
+	}
+}
+
 func (d *gradients) add(p *Pass, t *tape, b block, dout *ggml.Tensor, qv, kv, vv *Var) {
 	c, groups, heads := t.c, int64(p.m.KVHeads), int64(p.m.Heads)
 	dpart := byHead(c, positions(c, dout, b.span), groups)
@@ -156,7 +173,8 @@ func (d *gradients) add(p *Pass, t *tape, b block, dout *ggml.Tensor, qv, kv, vv
 		t.g.Expand(d.k)
 	}
 	if qv.needs {
-		d.q = put(c, d.q, byToken(c, c.TiledMulMatX(b.k, dscores), heads, b.to-b.from), qv.T, b.span)
+		// The block is done with its part of dout, which is of the result alone.
+		d.q = put(c, cmp.Or(d.q, dout), byToken(c, c.TiledMulMatX(b.k, dscores), heads, b.to-b.from), qv.T, b.span)
 		t.g.Expand(d.q)
 	}
 }

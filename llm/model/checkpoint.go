@@ -3,28 +3,21 @@ package model
 import "github.com/goggml/ggml"
 
 // checkpoint computes f without keeping its intermediate results; the backward
-// pass computes them again from x. What is kept of x is rounded where the
-// products of the pass are.
+// pass computes them again from x.
 func (t *tape) checkpoint(x *Var, f func(t *tape, x *Var) *Var) *Var {
 	if !t.training() {
 		return f(t, x)
 	}
-	kept := x.T
-	if t.kept != ggml.F32 {
-		kept = t.c.RoundBF16(x.T)
-		t.g.Expand(kept)
-	}
+	restore := t.inputs.keep(x.T)
 	y := t.forward(x, f)
 	// The graph is in order of use: the recomputation must not be pulled
 	// forward to where x is computed.
 	t.g.Expand(y.T)
 	t.record(y, func(dy *ggml.Tensor) {
-		from := &Var{T: kept, needs: x.needs}
-		if t.kept != ggml.F32 {
-			from.T = t.c.Cast(kept, ggml.F32)
-		}
+		t.g.Expand(dy) // before f is computed again, and so at once below: what it needs is free then
+		from := &Var{T: restore(), needs: x.needs}
 		if dx := t.again(from, dy, f); dx != nil {
-			t.g.Expand(dx) // at once: what it needs is free again before the pass goes on
+			t.g.Expand(dx)
 			t.flow(x, func() *ggml.Tensor { return dx })
 		}
 	})
@@ -50,8 +43,8 @@ func (t *tape) again(x *Var, dy *ggml.Tensor, f func(t *tape, x *Var) *Var) *ggm
 	return again.gradient(in)
 }
 
-// inPieces computes an f that takes the columns of x [m, n] one by one, on so
-// many at a time, and each piece again in the backward pass: f's intermediate
+// inPieces computes an f that makes of each column of x [m, n] one of the result, on
+// so many at a time, and each piece again in the backward pass: f's intermediate
 // results exist for one piece. The weights are converted once more for each, so
 // the forward pass, which keeps less, takes twice the piece. A size of 0 is all.
 func (t *tape) inPieces(x *Var, size int64, f func(t *tape, x *Var) *Var) *Var {
@@ -65,18 +58,15 @@ func (t *tape) inPieces(x *Var, size int64, f func(t *tape, x *Var) *Var) *Var {
 		y.T, y.needs = putColumns(t.c, y.T, part.T, x.T, s), part.needs
 	}
 	t.record(y, func(dy *ggml.Tensor) {
-		var dx *ggml.Tensor
+		dx := dy // which is of y alone: a piece's gradient takes the place of what it was computed from
 		for _, s := range cut(n, size) {
-			part := t.again(&Var{T: columns(t.c, x.T, s), needs: x.needs}, columns(t.c, dy, s), f)
-			if part == nil {
-				continue
+			part := t.again(&Var{T: columns(t.c, x.T, s), needs: x.needs}, columns(t.c, dx, s), f)
+			if part != nil {
+				dx = putColumns(t.c, dx, part, x.T, s)
+				t.g.Expand(dx)
 			}
-			dx = putColumns(t.c, dx, part, x.T, s)
-			t.g.Expand(dx)
 		}
-		if dx != nil {
-			t.flow(x, func() *ggml.Tensor { return dx })
-		}
+		t.flow(x, func() *ggml.Tensor { return dx })
 	})
 	return y
 }

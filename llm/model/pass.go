@@ -39,7 +39,9 @@ type PassOptions struct {
 	// that the gradient is added to. nil builds no backward pass.
 	Trained map[string]*ggml.Tensor
 	// Checkpoint recomputes each layer in the backward pass instead of keeping
-	// its intermediate results: a third slower, in a fraction of the memory.
+	// its intermediate results: a third slower, in a fraction of the memory. The
+	// inputs of the layers are kept in BF16 where Products is; else to 18 bits, with
+	// which gradients differ by about as much as F32's rounding makes them.
 	Checkpoint bool
 	// Products is the type of the products with weights that are not trained: F32,
 	// the zero value, is exact; BF16 rounds both operands, and is several times as
@@ -112,7 +114,8 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 	if o.Checkpoint {
 		p.piece = int64(cmp.Or(o.FeedForwardChunk, 176))
 	}
-	t := &tape{c: c, g: l.Graph, trained: o.Trained, kept: o.Products}
+	inputs := &keeper{c: c, g: l.Graph, products: o.Products, inputs: int64(m.Layers)}
+	t := &tape{c: c, g: l.Graph, trained: o.Trained, inputs: inputs}
 	hidden := p.hidden(t, l.tokens, o.Checkpoint)
 	l.head(p, t, hidden, int64(o.HeadChunk))
 	t.backward()

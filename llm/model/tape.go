@@ -26,8 +26,8 @@ type tape struct {
 	g       *ggml.Graph
 	trained map[string]*ggml.Tensor // gradient accumulators by tensor name; nil when nothing is trained
 	steps   []func()
-	off     bool      // forward only
-	kept    ggml.Type // of what a checkpoint keeps
+	off     bool    // forward only
+	inputs  *keeper // of checkpoints
 }
 
 func (t *tape) training() bool { return t.trained != nil && !t.off }

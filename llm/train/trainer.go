@@ -14,8 +14,8 @@ import (
 // ErrDiverged is a loss or gradient that is not a finite number.
 var ErrDiverged = errors.New("training diverged")
 
-// Options are the settings of a run. All but Threads and Checkpointing decide
-// its result.
+// Options are the settings of a run. All but Threads decide its result;
+// Checkpointing does so by rounding alone.
 type Options struct {
 	Schedule   Schedule
 	AdamW      AdamW
