@@ -28,6 +28,7 @@
 #include "csrc/stream.c"
 #include "csrc/adamw.c"
 #include "csrc/softmax.c"
+#include "csrc/attention.c"
 #include "csrc/custom.c"
 #include "csrc/callbacks.c"
 #include "csrc/threads.c"

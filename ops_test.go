@@ -186,7 +186,7 @@ type opCase struct {
 func opCases() []opCase {
 	return slices.Concat(
 		binaryCases(), unaryCases(), scalarCases(), gluCases(), gatedCases(),
-		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(), tiledCases(), pairCases(), streamedCases(), lowRankCases(), tiledLowRankCases(), causalCases(), elementCases(), adamWCases(),
+		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(), tiledCases(), pairCases(), streamedCases(), lowRankCases(), tiledLowRankCases(), causalCases(), causalAttentionCases(), elementCases(), adamWCases(),
 		reductionCases(), normCases(), softMaxCases(), ropeCases(), numberedCases(), attentionCases(), backwardCases(), optimizerCases(),
 		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), deepSeekCases(),
 		unaryInPlaceCases(), binaryInPlaceCases(), rowsInPlaceCases(),

@@ -23,6 +23,7 @@
 #include "stream.h"
 #include "adamw.h"
 #include "softmax.h"
+#include "attention.h"
 #include "custom.h"
 #include "callbacks.h"
 #include "threads.h"

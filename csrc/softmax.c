@@ -8,6 +8,36 @@
 
 enum { SOFTMAX_STEP = 32 }; // elements at a time, in sums of their own
 
+// The loops have a fixed length each, so that they become vector instructions.
+__attribute__((always_inline)) static inline float goggml_max_of(float *x) {
+	for (int i = 0; i < 16; i++) {
+		x[i] = x[i + 16] > x[i] ? x[i + 16] : x[i];
+	}
+	for (int i = 0; i < 8; i++) {
+		x[i] = x[i + 8] > x[i] ? x[i + 8] : x[i];
+	}
+	for (int i = 0; i < 4; i++) {
+		x[i] = x[i + 4] > x[i] ? x[i + 4] : x[i];
+	}
+	for (int i = 1; i < 4; i++) {
+		x[0] = x[i] > x[0] ? x[i] : x[0];
+	}
+	return x[0];
+}
+
+__attribute__((always_inline)) static inline float goggml_sum_of(float *x) {
+	for (int i = 0; i < 16; i++) {
+		x[i] += x[i + 16];
+	}
+	for (int i = 0; i < 8; i++) {
+		x[i] += x[i + 8];
+	}
+	for (int i = 0; i < 4; i++) {
+		x[i] += x[i + 4];
+	}
+	return (x[0] + x[2]) + (x[1] + x[3]);
+}
+
 // The softmax of scale · x for n elements, and -Inf behind them up to a multiple of SOFTMAX_STEP.
 GOGGML_CLONES static void goggml_soft_max_row(float *restrict x, int64_t n, float scale) {
 	float top[SOFTMAX_STEP], sum[SOFTMAX_STEP] = {0};
@@ -19,10 +49,7 @@ GOGGML_CLONES static void goggml_soft_max_row(float *restrict x, int64_t n, floa
 			top[i] = x[j + i] > top[i] ? x[j + i] : top[i];
 		}
 	}
-	float max = -INFINITY;
-	for (int i = 0; i < SOFTMAX_STEP; i++) {
-		max = top[i] > max ? top[i] : max;
-	}
+	float max = goggml_max_of(top);
 	for (int64_t j = 0; j < n; j += SOFTMAX_STEP) {
 		for (int i = 0; i < SOFTMAX_STEP; i++) {
 			x[j + i] = goggml_exp((x[j + i] - max) * scale);
@@ -31,11 +58,7 @@ GOGGML_CLONES static void goggml_soft_max_row(float *restrict x, int64_t n, floa
 			sum[i] += x[j + i];
 		}
 	}
-	double total = 0;
-	for (int i = 0; i < SOFTMAX_STEP; i++) {
-		total += sum[i];
-	}
-	float factor = (float)(1 / total);
+	float factor = 1 / goggml_sum_of(sum);
 	for (int64_t j = 0; j < n; j += SOFTMAX_STEP) {
 		for (int i = 0; i < SOFTMAX_STEP; i++) {
 			x[j + i] *= factor;
@@ -66,13 +89,10 @@ struct goggml_causal {
 	int32_t first;
 };
 
-// Of the parameters of an op, the first are the library's for custom ones.
-enum { CAUSAL_PARAMS = 8 };
-
 static void goggml_causal_soft_max(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
 	struct goggml_causal c;
-	memcpy(&c, dst->op_params + CAUSAL_PARAMS, sizeof c);
+	memcpy(&c, dst->op_params + CUSTOM_PARAMS, sizeof c);
 	int64_t rows = ggml_nrows(dst);
 	for (int64_t r = rows * worker / workers; r < rows * (worker + 1) / workers; r++) {
 		int64_t n = c.first + r % dst->ne[1] + 1;
@@ -83,7 +103,7 @@ static void goggml_causal_soft_max(struct ggml_tensor *dst, int worker, int work
 static struct ggml_tensor *goggml_make_causal(goggml_arena *arena, struct ggml_tensor *a, struct goggml_causal c) {
 	struct ggml_tensor *t = ggml_custom_inplace(goggml_arena_room(arena, GOGGML_OP_ROOM), a, NULL, 0,
 		goggml_causal_soft_max, GGML_N_TASKS_MAX, NULL);
-	memcpy(t->op_params + CAUSAL_PARAMS, &c, sizeof c);
+	memcpy(t->op_params + CUSTOM_PARAMS, &c, sizeof c);
 	return t;
 }
 

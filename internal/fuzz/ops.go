@@ -43,10 +43,10 @@ func init() {
 	slices.Sort(opNames)
 }
 
-// isOp tells whether a method of a context makes a tensor.
+// isOp tells whether a method of a context makes a tensor, or several.
 func isOp(m reflect.Method) bool {
 	t := m.Type
-	return t.NumOut() == 1 && t.Out(0) == tensorType && m.Name != "Lookup"
+	return t.NumOut() > 0 && t.Out(0) == tensorType && m.Name != "Lookup"
 }
 
 func one(types []ggml.Type) generator {
@@ -387,6 +387,17 @@ func attentionOps() {
 	family(func(p *program) []any {
 		return list{p.anyDense(f32), scalar(p), int(p.size(80)) - 1}
 	}, "CausalSoftMaxInPlace")
+	causal := func(p *program) list {
+		size, groups, n, batch := p.size(p.width), p.size(3), p.size(80), p.size(2)
+		keys := [4]int64{size, groups, n, batch}
+		q := p.shaped(f32, [4]int64{size, groups * p.size(3), n, batch})
+		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), scalar(p)}
+	}
+	family(func(p *program) []any { return causal(p) }, "CausalAttention")
+	family(func(p *program) []any {
+		args := causal(p)
+		return append(list{p.like(args[0].(*ggml.Tensor), f32)}, args...)
+	}, "CausalAttentionBack")
 	family(func(p *program) []any {
 		a := p.anyDense(f32)
 		m := mask(p, a)

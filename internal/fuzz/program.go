@@ -188,7 +188,7 @@ func (p *program) call(method reflect.Method, args []reflect.Value) {
 	}
 	p.guards = append(p.guards, p.c.NewTensor(ggml.F32, guardSize))
 	p.aliased = p.aliased || aliased(method.Name, args)
-	t := p.invoke(p.c, method, args)
+	results := p.invoke(p.c, method, args)
 	if p.c.Err() != nil {
 		return
 	}
@@ -196,14 +196,20 @@ func (p *program) call(method reflect.Method, args []reflect.Value) {
 	if p.trace != nil {
 		p.note("t%d = %s", len(p.pool), describe(method.Name, args))
 	}
-	p.keep(t)
-	if t.Op() == "none" && !t.IsView() { // a leaf
-		p.fill(t.SetInput())
+	for _, t := range results {
+		p.keep(t)
+		if t.Op() == "none" && !t.IsView() { // a leaf
+			p.fill(t.SetInput())
+		}
 	}
 }
 
-func (p *program) invoke(c *ggml.Context, method reflect.Method, args []reflect.Value) *ggml.Tensor {
-	return method.Func.Call(append([]reflect.Value{reflect.ValueOf(c)}, args...))[0].Interface().(*ggml.Tensor)
+func (p *program) invoke(c *ggml.Context, method reflect.Method, args []reflect.Value) []*ggml.Tensor {
+	var results []*ggml.Tensor
+	for _, r := range method.Func.Call(append([]reflect.Value{reflect.ValueOf(c)}, args...)) {
+		results = append(results, r.Interface().(*ggml.Tensor))
+	}
+	return results
 }
 
 // aliased tells whether an op writes an operand that shares memory with

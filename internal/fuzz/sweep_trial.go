@@ -160,7 +160,7 @@ func (s *sweeper) effect(t *trial, operand int) float64 {
 				data = another(x, data)
 			}
 			return x.Type(), dense, data
-		}))
+		}))[0]
 		var err error
 		if got[k], err = p.results(p.c, y, p.machine.backends[0], 0); err != nil {
 			return 0
@@ -224,13 +224,13 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 	}
 	twin := ggml.NewContext()
 	defer twin.Close()
-	y := p.invoke(twin, t.method, plain)
+	y := p.invoke(twin, t.method, plain)[0]
 	if twin.Err() != nil {
 		return unknown, twin.Err()
 	}
 	p.guards = append(p.guards, p.c.NewTensor(ggml.F32, guardSize))
 	testhook.Unchecked = unchecked
-	x := p.invoke(p.c, t.method, varied)
+	x := p.invoke(p.c, t.method, varied)[0]
 	testhook.Unchecked = false
 	p.c.NewTensor(ggml.F32, guardSize)
 	if err := p.c.Err(); err != nil {

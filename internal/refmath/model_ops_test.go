@@ -176,6 +176,21 @@ func TestBackwardsAgainstCentralDifferences(t *testing.T) {
 	require.Less(t, RelativeError(swiG.Data, want.Data), 1e-8)
 }
 
+func TestCausalAttentionAgainstCentralDifferences(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	x := [3]Tensor{Normal(rng, 1, 5, 4, 3, 2), Normal(rng, 1, 5, 2, 3, 2), Normal(rng, 1, 5, 2, 3, 2)}
+	dy := Normal(rng, 1, 5, 4, 3, 2)
+	dq, dk, dv := CausalAttentionBack(dy, x[0], x[1], x[2], 0.7)
+	for i, got := range []Tensor{dq, dk, dv} {
+		want := NumericGradient(x[i], 1e-5, func(changed Tensor) float64 {
+			x := x
+			x[i] = changed
+			return dot(CausalAttention(x[0], x[1], x[2], 0.7).Data, dy.Data)
+		})
+		require.Less(t, RelativeError(got.Data, want.Data), 1e-8)
+	}
+}
+
 func TestComparisons(t *testing.T) {
 	want := []float64{3, 4}
 	require.Equal(t, 1.0, MaxAbsDiff([]float32{3, 5}, want))

@@ -97,5 +97,5 @@ func putColumns(c *ggml.Context, x, part, like *ggml.Tensor, s span) *ggml.Tenso
 	case x == nil:
 		x = c.Fill(like, 0)
 	}
-	return c.SetInPlace(x, part, [3]int64(strides(x)), s.from*x.Stride(1))
+	return c.SetInPlace(x, part, [3]int64{x.Stride(1), x.Stride(2), x.Stride(3)}, s.from*x.Stride(1))
 }

@@ -56,10 +56,6 @@ type PassOptions struct {
 	// FeedForwardChunk is the number of tokens that go through a feed-forward
 	// network at a time with Checkpoint; 0 is 176.
 	FeedForwardChunk int
-
-	// QueryBlock is the number of queries whose attention weights exist at a
-	// time; 0 is all up to 256 tokens, and 128 above.
-	QueryBlock int
 }
 
 // A LossGraph computes the loss of a batch, and adds its gradients to the
@@ -109,7 +105,7 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 
 	p := &Pass{
 		m: m, deltas: o.Deltas, exact: true, products: o.Products, length: l.length, batch: l.batch,
-		positions: l.position, attention: causal{block: int64(o.QueryBlock)},
+		positions: l.position, attention: causal{},
 	}
 	if o.Checkpoint {
 		p.piece = int64(cmp.Or(o.FeedForwardChunk, 176))
