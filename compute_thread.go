@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	testhook.Computed = func() time.Duration { return time.Duration(C.goggml_run_time()) }
+	testhook.Computed = func() time.Duration { return time.Duration(C.goggml_run_times().took) }
 }
 
 // OpenMP keeps a team of workers for each system thread that ever computes, and
@@ -128,8 +128,11 @@ func runOn(backends []*Backend, f, a, b unsafe.Pointer) C.goggml_int {
 		// The calling thread is one of the pool.
 		keep_thread: C.bool(slices.ContainsFunc(backends, func(b *Backend) bool { return b.pool.pool != nil })),
 	}
-	if slices.ContainsFunc(backends, func(b *Backend) bool { return b.teams && b.threads != 1 }) {
-		return runOnThread(job)
+	if !slices.ContainsFunc(backends, func(b *Backend) bool { return b.teams && b.threads != 1 }) {
+		return C.goggml_run(job)
 	}
-	return C.goggml_run(job)
+	before := C.goggml_run_times()
+	result := runOnThread(job)
+	noteJob(before, C.goggml_run_times())
+	return result
 }

@@ -33,6 +33,7 @@
 #include "csrc/callbacks.c"
 #include "csrc/threads.c"
 #include "csrc/worker.c"
+#include "csrc/team.c"
 #include "csrc/compare.c"
 #include "csrc/async.c"
 #include "csrc/buffers.c"

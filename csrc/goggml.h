@@ -28,6 +28,7 @@
 #include "callbacks.h"
 #include "threads.h"
 #include "worker.h"
+#include "team.h"
 #include "compare.h"
 #include "async.h"
 #include "buffers.h"

@@ -4,15 +4,17 @@
 #include "threads.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic int64_t goggml_spent;
+static _Atomic int64_t goggml_took, goggml_delayed;
 
-int64_t goggml_run_time(void) { return goggml_spent; }
+goggml_times goggml_run_times(void) { return (goggml_times){goggml_took, goggml_delayed}; }
 
 static int64_t goggml_now(void) {
 	struct timespec now;
@@ -23,7 +25,7 @@ static int64_t goggml_now(void) {
 static goggml_int goggml_run_timed(goggml_job job) {
 	int64_t start = goggml_now();
 	goggml_int result = job.run(job.a, job.b);
-	goggml_spent += goggml_now() - start;
+	goggml_took += goggml_now() - start;
 	return result;
 }
 
@@ -52,8 +54,18 @@ static void goggml_tell(int file) {
 	}
 }
 
+// How long the thread whose statistics a file has was ready to run, and had no processor; 0 where that is not known.
+static int64_t goggml_waited(int statistics) {
+	char text[64];
+	ssize_t n = statistics < 0 ? 0 : pread(statistics, text, sizeof text - 1, 0);
+	long long ran, waited;
+	text[n > 0 ? n : 0] = '\0';
+	return sscanf(text, "%lld %lld", &ran, &waited) == 2 ? waited : 0;
+}
+
 static void *goggml_work(void *arg) {
 	goggml_worker *w = arg;
+	int statistics = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	pthread_mutex_lock(&w->mutex);
 	for (;;) {
 		while (w->job.run == NULL && !w->freed) {
@@ -63,7 +75,9 @@ static void *goggml_work(void *arg) {
 			break;
 		}
 		pthread_mutex_unlock(&w->mutex);
+		int64_t waited = goggml_waited(statistics);
 		goggml_int result = goggml_run(w->job); // which stays as it is meanwhile
+		goggml_delayed += goggml_waited(statistics) - waited;
 		pthread_mutex_lock(&w->mutex);
 		w->result = result;
 		w->job.run = NULL;
@@ -77,6 +91,9 @@ static void *goggml_work(void *arg) {
 	pthread_mutex_destroy(&w->mutex);
 	pthread_cond_destroy(&w->changed);
 	free(w);
+	if (statistics >= 0) {
+		close(statistics);
+	}
 	return NULL;
 }
 

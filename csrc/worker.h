@@ -13,8 +13,11 @@ typedef struct {
 } goggml_job;
 
 goggml_int goggml_run(goggml_job job);
-// The time of all jobs so far, ns.
-int64_t goggml_run_time(void);
+// Of all jobs so far, ns: the time that they took, and of it, the time in which a worker was ready and had no processor.
+typedef struct {
+	int64_t took, delayed;
+} goggml_times;
+goggml_times goggml_run_times(void);
 
 typedef struct goggml_worker goggml_worker;
 

@@ -1,0 +1,75 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"os"
+	"sync"
+	"time"
+)
+
+// The threads of a computation wait for each other at every node. GNU's OpenMP lets
+// them spin for up to some 16 ms, which is best while each has a processor of its own.
+// Where other programs compute too, they keep the processors from those that they wait
+// for: two programs at once then take twenty times as long. So while a good part of the
+// time goes by without a processor to run on, they sleep when they wait. With
+// OMP_WAIT_POLICY or GOMP_SPINCOUNT in the environment it is as these say.
+
+// A crowd finds out whether the machine is crowded.
+type crowd struct {
+	mu            sync.Mutex
+	took, delayed time.Duration // of the computations that are to be judged
+	sleeping      bool
+	sleep         func(bool) // lets threads sleep when they wait, or spin
+}
+
+const (
+	crowdWindow = 100 * time.Millisecond // of computations, to judge by
+	crowdedAt   = 0.15                   // of the time of a computation its thread could not run
+	spaciousAt  = 0.05
+)
+
+// note takes down a computation.
+func (c *crowd) note(took, delayed time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took += took
+	c.delayed += delayed
+	if c.took < crowdWindow {
+		return
+	}
+	limit := crowdedAt
+	if c.sleeping {
+		limit = spaciousAt
+	}
+	if sleeping := float64(c.delayed) > limit*float64(c.took); sleeping != c.sleeping {
+		c.sleeping = sleeping
+		c.sleep(sleeping)
+	}
+	c.took, c.delayed = 0, 0
+}
+
+// processors judges the computations of this process.
+var processors = sync.OnceValue(func() *crowd {
+	if os.Getenv("OMP_WAIT_POLICY") != "" || os.Getenv("GOMP_SPINCOUNT") != "" {
+		return nil
+	}
+	var team *C.goggml_team
+	return &crowd{sleep: func(on bool) {
+		switch {
+		case on:
+			team = C.goggml_team_new()
+		case team != nil:
+			C.goggml_team_free(team)
+			team = nil
+		}
+	}}
+})
+
+// noteJob takes down what a team of threads has computed between two times.
+func noteJob(before, after C.goggml_times) {
+	if c := processors(); c != nil {
+		c.note(time.Duration(after.took-before.took), time.Duration(after.delayed-before.delayed))
+	}
+}
