@@ -50,18 +50,21 @@ func (c *crowd) note(took, delayed time.Duration) {
 	c.took, c.delayed = 0, 0
 }
 
-// processors judges the computations of this process.
-var processors = sync.OnceValue(func() *crowd {
+// ownCrowd judges the computations of this process; nil where the environment decides.
+var ownCrowd = sync.OnceValue(func() *crowd {
 	if os.Getenv("OMP_WAIT_POLICY") != "" || os.Getenv("GOMP_SPINCOUNT") != "" {
 		return nil
 	}
-	var team *C.goggml_team
+	var team *computeThread // one that only has a team
 	return &crowd{sleep: func(on bool) {
 		switch {
 		case on:
-			team = C.goggml_team_new()
+			// Without one more thread they spin on.
+			if team, _ = newComputeThread(); team != nil {
+				team.run(C.goggml_job{run: C.goggml_function(C.goggml_take_team)})
+			}
 		case team != nil:
-			C.goggml_team_free(team)
+			team.close()
 			team = nil
 		}
 	}}
@@ -69,7 +72,7 @@ var processors = sync.OnceValue(func() *crowd {
 
 // noteJob takes down what a team of threads has computed between two times.
 func noteJob(before, after C.goggml_times) {
-	if c := processors(); c != nil {
+	if c := ownCrowd(); c != nil {
 		c.note(time.Duration(after.took-before.took), time.Duration(after.delayed-before.delayed))
 	}
 }

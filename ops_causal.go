@@ -67,21 +67,22 @@ func (c *Context) CausalAttentionBack(dy, q, k, v *Tensor, scale float32) (dq, d
 		parts = attentionParts(q, k)
 		all = op.done(C.goggml_op_causal_attention_back(op.arena, dy.ptr(), q.ptr(), k.ptr(), v.ptr(), C.float(scale), C.int32_t(parts)))
 	}
-	at := q.NumElements()
-	sum := func() *Tensor {
-		var sum *Tensor
-		for range parts {
-			part := c.View(all, k.Shape(), nil, at*F32.Size())
-			at += k.NumElements()
-			if sum == nil {
-				sum = part
-			} else {
-				sum = c.Add(sum, part)
-			}
-		}
-		return sum
+	keys := q.NumElements()
+	values := keys + parts*k.NumElements()
+	return c.View(all, q.Shape(), nil, 0), c.addParts(all, k, keys, parts), c.addParts(all, v, values, parts)
+}
+
+// addParts adds up parts of x, each of the shape of like, that lie one after the other
+// from an element on.
+func (c *Context) addParts(x, like *Tensor, from, parts int64) *Tensor {
+	part := func(i int64) *Tensor {
+		return c.View(x, like.Shape(), nil, (from+i*like.NumElements())*x.typ.Size())
 	}
-	return c.View(all, q.Shape(), nil, 0), sum(), sum()
+	sum := part(0)
+	for i := int64(1); i < parts; i++ {
+		sum = c.Add(sum, part(i))
+	}
+	return sum
 }
 
 // attentionParts is the number of parts into which the heads of a group are divided,

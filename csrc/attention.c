@@ -10,9 +10,6 @@ enum { QUERIES = 64, LONG_QUERIES = 128, LONG = 1024 };
 
 static int64_t goggml_queries(const struct ggml_tensor *q) { return q->ne[2] > LONG ? LONG_QUERIES : QUERIES; }
 
-// Rows of scores at distances of a power of two would share few places in the cache.
-enum { APART_FLOATS = 16 };
-
 struct goggml_attention {
 	float scale;
 	int32_t parts;
@@ -41,7 +38,7 @@ static struct goggml_block goggml_block_of(const struct ggml_tensor *q, const st
 	int64_t from = i * goggml_queries(q), to = goggml_min(q->ne[2], from + goggml_queries(q)), group = head / (q->ne[1] / k->ne[1]);
 	return (struct goggml_block){
 		.size = q->ne[0], .from = from, .to = to, .scale = scale,
-		.row = goggml_cuts(to, SOFTMAX_STEP) * SOFTMAX_STEP + APART_FLOATS,
+		.row = goggml_cuts(to, SOFTMAX_STEP) * SOFTMAX_STEP + APART / sizeof(float),
 		.q = goggml_head_of(q, head, sample), .k = goggml_head_of(k, group, sample), .v = goggml_head_of(v, group, sample),
 	};
 }
@@ -119,11 +116,12 @@ static struct goggml_attention goggml_attention_of(const struct ggml_tensor *dst
 static void goggml_causal_attention(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data;
 	const struct ggml_tensor *q = dst->src[0];
+	float scale = goggml_attention_of(dst).scale;
 	int64_t heads = q->ne[1], all = heads * q->ne[3];
 	// Later blocks see more keys: workers take turns.
 	for (int64_t j = worker; j < goggml_cuts(q->ne[2], goggml_queries(q)) * all; j += workers) {
 		int64_t head = j % heads, sample = j % all / heads;
-		struct goggml_block b = goggml_block_of(q, dst->src[1], dst->src[2], goggml_attention_of(dst).scale, head, sample, j / all);
+		struct goggml_block b = goggml_block_of(q, dst->src[1], dst->src[2], scale, head, sample, j / all);
 		goggml_gather(&b, goggml_weigh(&b), b.v, goggml_head_of(dst, head, sample));
 	}
 }

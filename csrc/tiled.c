@@ -20,7 +20,11 @@ struct goggml_tasks {
 	int64_t o, o_unit, n, n_unit, count;
 };
 
-enum { TILE = 256, LEAST_TILE = 32, COLUMNS = 512, NARROW = 64, DEPTH = 512, TASKS = 8, ROWS_AHEAD = 8, APART = 64 };
+enum { TILE = 256, LEAST_TILE = 32, COLUMNS = 512, NARROW = 64, DEPTH = 512, TASKS = 8, ROWS_AHEAD = 8 };
+
+// Bytes between rows that would be at a distance of a power of two: they would share few places in the cache, which
+// costs a product up to a tenth.
+enum { APART = 64 };
 
 // Pieces are as large as they can be for there to be TASKS of them. Their width
 // in o is a multiple of least.
@@ -95,7 +99,6 @@ static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum
 		return first;
 	}
 	int64_t k = k1 - k0, size = ggml_type_size(type);
-	// Rows at distances of a power of two share few places in the cache, which costs a product up to a tenth.
 	*stride = k + APART / size;
 	ggml_to_float_t to_float = goggml_to_float(w->type);
 	goggml_to_bf16_t to_bf16 = type == GGML_TYPE_BF16 ? goggml_vector_to_bf16(w->type) : NULL;

@@ -184,35 +184,42 @@ func testLoRAGradients(t *testing.T, typ ggml.Type, checkpoint bool) {
 // The same for the weights themselves, as pretraining changes them.
 func TestWeightGradients(t *testing.T) {
 	for _, tied := range []bool{false, true} {
-		m := tinyModel(t, tinyConfig(tied), ggml.F32)
-		ref := reference(t, m)
-		store := newArena(t)
-		trained := map[string]*ggml.Tensor{}
-		var names []string
-		for _, s := range m.Config.Tensors() {
-			w := m.Weight(s.Name)
-			trained[s.Name] = store.tensor(s.Name+".grad", make([]float32, w.NumElements()), s.Shape...)
-			names = append(names, s.Name)
-		}
-		l, err := m.NewLossGraph(model.PassOptions{Length: 12, Batch: 2, Trained: trained})
+		requireWeightGradients(t, tinyModel(t, tinyConfig(tied), ggml.F32), 12, false)
+	}
+}
+
+// requireWeightGradients compares the loss of two sequences, and the gradients of all
+// weights, with the float64 model.
+func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint bool) {
+	t.Helper()
+	ref := reference(t, m)
+	store := newArena(t)
+	trained := map[string]*ggml.Tensor{}
+	var names []string
+	for _, s := range m.Config.Tensors() {
+		w := m.Weight(s.Name)
+		trained[s.Name] = store.tensor(s.Name+".grad", make([]float32, w.NumElements()), s.Shape...)
+		names = append(names, s.Name)
+	}
+	l, err := m.NewLossGraph(model.PassOptions{Length: length, Batch: 2, Trained: trained, Checkpoint: checkpoint})
+	require.NoError(t, err)
+	defer l.Close()
+	batch, sequences := testBatch(m.Vocab, length)
+	losses, err := l.Compute(context.Background(), testEngine(t), batch)
+	require.NoError(t, err)
+	loss, grads, err := ref.Gradient(sequences, names...)
+	require.NoError(t, err)
+	require.InEpsilon(t, loss, weightedLoss(batch, losses), 1e-5)
+	for name, acc := range trained {
+		got, err := ggml.Read[float32](acc)
 		require.NoError(t, err)
-		batch, sequences := testBatch(m.Vocab, 12)
-		_, err = l.Compute(context.Background(), testEngine(t), batch)
-		require.NoError(t, err)
-		l.Close()
-		_, grads, err := ref.Gradient(sequences, names...)
-		require.NoError(t, err)
-		for name, acc := range trained {
-			got, err := ggml.Read[float32](acc)
-			require.NoError(t, err)
-			require.Less(t, refmath.RelativeError(got, grads[name].Data), 1e-4, "%s, tied %v", name, tied)
-		}
+		require.Less(t, refmath.RelativeError(got, grads[name].Data), 1e-4, "%s, tied %v", name, m.Tied)
 	}
 }
 
 // The gradients are the same, but slower, on a machine without a BLAS library.
 func TestGradientsWithoutBLAS(t *testing.T) {
-	c := exec.Command(os.Args[0], "-test.run", "^(TestLoRAGradients|TestWeightGradients|TestTiledLibrary)$", "-test.v")
+	c := exec.Command(os.Args[0], "-test.run", "^(TestLoRAGradients|TestWeightGradients|TestLongSequences|TestTiledLibrary)$", "-test.v")
 	c.Env = append(os.Environ(), "GOGGML_BLAS=none")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
