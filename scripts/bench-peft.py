@@ -1,10 +1,11 @@
 """Trains a LoRA adapter with PyTorch and PEFT, for the benchmark BesidePEFT of llm/train.
 
-    python scripts/bench-peft.py FOLDER {float32|bfloat16} {on|off}
+    python scripts/bench-peft.py FOLDER {float32|bfloat16}
 
-The folder has run.json with the model's shape and the settings, weights.bin with all tensors as float32 in the order
-and layout of the GGUF file, and tokens.bin with the batches as int32. The last argument turns gradient checkpointing
-on. Prints one line of JSON: the loss of each step, the time of each, and the peak memory, also that before the model.
+Standard input has a line of JSON with the model's shape and the settings. For each line "true" after it a step is done
+and answered with a line of JSON: its loss, its time and the peak memory, also that before there was a model. The folder
+has weights.bin with all tensors as float32 in the order and layout of the GGUF file, and tokens.bin with the batches as
+int32.
 """
 
 import json
@@ -96,13 +97,13 @@ def adapt(model, adapters, run):
     return model
 
 
-def train(model, run, batches):
+def trainer(model, run):
+    """A function that does a step with a batch and returns its loss."""
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         trained, lr=run["Rate"], betas=(run["Beta1"], run["Beta2"]), eps=run["Epsilon"], weight_decay=run["Decay"])
-    losses, seconds = [], []
-    for batch in batches:
-        start = time.perf_counter()
+
+    def step(batch):
         tokens = torch.from_numpy(batch.astype(np.int64))
         logits = model(input_ids=tokens[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
@@ -110,9 +111,9 @@ def train(model, run, batches):
         torch.nn.utils.clip_grad_norm_(trained, run["Clip"])
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.item())
-        seconds.append(time.perf_counter() - start)
-    return losses, seconds
+        return loss.item()
+
+    return step
 
 
 def peak():
@@ -127,18 +128,23 @@ def peak():
 def main():
     warnings.simplefilter("ignore", FutureWarning)  # names that change between versions of transformers
     libraries = peak()
-    folder, dtype, checkpointing = Path(sys.argv[1]), getattr(torch, sys.argv[2]), sys.argv[3] == "on"
-    run = json.loads((folder / "run.json").read_text())
+    folder, dtype = Path(sys.argv[1]), getattr(torch, sys.argv[2])
+    run = json.loads(sys.stdin.readline())
     torch.set_num_threads(run["Threads"])
     model, adapters = load(run, folder, dtype)
     model = adapt(model, adapters, run)
     model.train()
-    if checkpointing:
+    if run["Checkpointing"]:
         model.enable_input_require_grads()
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    batches = np.fromfile(folder / "tokens.bin", np.int32).reshape(-1, run["Batch"], run["Length"] + 1)
-    losses, seconds = train(model, run, batches)
-    print(json.dumps({"Losses": losses, "Seconds": seconds, "Peak": peak(), "Libraries": libraries}))
+    step = trainer(model, run)
+    for batch in np.fromfile(folder / "tokens.bin", np.int32).reshape(-1, run["Batch"], run["Length"] + 1):
+        if sys.stdin.readline() != "true\n":
+            break
+        start = time.perf_counter()
+        loss = step(batch)
+        result = {"Loss": loss, "Seconds": time.perf_counter() - start, "Libraries": libraries}
+        print(json.dumps({"Result": result, "Peak": peak()}), flush=True)
 
 
 main()

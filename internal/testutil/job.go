@@ -1,6 +1,7 @@
 package testutil
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,14 +22,16 @@ const jobKey = "GOGGML_TEST_JOB"
 
 var jobs = map[string]func(r io.Reader, w io.Writer) error{}
 
-// outcome is what the other process answers.
-type outcome[Out any] struct {
-	Result Out
-	Peak   uint64
-}
-
 // NewJob gives a function a name. What goes in and comes out travels as JSON.
 func NewJob[In, Out any](name string, f func(In) (Out, error)) *Job[In, Out] {
+	return NewSampler(name, func(in In, serve func(sample func() (Out, error)) error) error {
+		return serve(func() (Out, error) { return f(in) })
+	})
+}
+
+// NewSampler gives a name to a job that prepares something, and then has serve
+// take a sample of it whenever the process that started it asks for one.
+func NewSampler[In, Out any](name string, f func(in In, serve func(sample func() (Out, error)) error) error) *Job[In, Out] {
 	if jobs[name] != nil {
 		panic("testutil: two jobs are called " + name)
 	}
@@ -38,53 +41,126 @@ func NewJob[In, Out any](name string, f func(In) (Out, error)) *Job[In, Out] {
 		if err := d.Decode(&in); err != nil {
 			return err
 		}
-		go exitWithParent(r)
-		result, err := f(in)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(w).Encode(outcome[Out]{result, progress.PeakRSS()})
+		asked := make(chan bool)
+		go hear(d, asked)
+		return f(in, func(sample func() (Out, error)) error {
+			answer := json.NewEncoder(w)
+			for <-asked {
+				out, err := sample()
+				if err != nil {
+					return err
+				}
+				if err := answer.Encode(outcome[Out]{out, progress.PeakRSS()}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return &Job[In, Out]{name}
 }
 
-// exitWithParent ends the process when the one that started it does, however
-// that ends: its end of the pipe is then closed.
-func exitWithParent(r io.Reader) {
-	io.Copy(io.Discard, r)
-	fmt.Fprintln(os.Stderr, "the process that waits for this one has ended")
-	os.Exit(1)
+// hear passes on whether another sample is wanted, and ends the process when the one that started it does,
+// however that ends: its end of the pipe is then closed.
+func hear(d *json.Decoder, asked chan<- bool) {
+	for {
+		var more bool
+		if d.Decode(&more) != nil {
+			fmt.Fprintln(os.Stderr, "the process that waits for this one has ended")
+			os.Exit(1)
+		}
+		asked <- more
+	}
 }
 
-// Run runs the function on in, and returns its result and the largest resident
-// memory of its process in bytes, 0 where that is unknown.
+// Run takes one sample, and returns it and the largest resident memory of its
+// process in bytes, 0 where that is unknown.
 func (j *Job[In, Out]) Run(in In) (result Out, peak uint64, err error) {
-	input, err := json.Marshal(in)
+	s, err := j.Start(in)
 	if err != nil {
 		return result, 0, err
 	}
+	result, err = s.Sample()
+	return result, s.Peak, errors.Join(err, s.Close())
+}
+
+// Start starts the process.
+func (j *Job[In, Out]) Start(in In) (*Sampler[Out], error) {
 	self, err := os.Executable()
 	if err != nil {
-		return result, 0, err
+		return nil, err
 	}
 	c := exec.Command(self)
 	c.Env = append(os.Environ(), jobKey+"="+j.name)
+	return StartSampler[Out]("the job "+j.name, c, in)
+}
+
+// A Sampler is a process that takes samples. It reads what it needs as a line of
+// JSON, then for each sample a line "true", and in the end "false"; the samples
+// that it writes are lines of JSON with a Result and a Peak.
+type Sampler[Out any] struct {
+	Peak uint64 // the largest resident memory of the process in bytes, as of the last sample
+
+	name    string
+	command *exec.Cmd
+	stdin   io.Closer
+	in      *json.Encoder
+	out     *json.Decoder
+	ended   bool
+}
+
+type outcome[Out any] struct {
+	Result Out
+	Peak   uint64
+}
+
+// StartSampler starts a process with what it needs; errors are of this name.
+func StartSampler[Out any](name string, c *exec.Cmd, in any) (*Sampler[Out], error) {
 	c.Stderr = os.Stderr
 	stdin, err := c.StdinPipe()
 	if err != nil {
-		return result, 0, err
+		return nil, err
 	}
-	defer stdin.Close()                 // only now: closed earlier, it would end the process
-	go stdin.Write(append(input, '\n')) // a number has no other end
-	answer, err := c.Output()
+	stdout, err := c.StdoutPipe()
 	if err != nil {
-		return result, 0, fmt.Errorf("the job %s: %w", j.name, err)
+		return nil, err
 	}
+	if err := c.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s := &Sampler[Out]{name: name, command: c, stdin: stdin, in: json.NewEncoder(stdin), out: json.NewDecoder(stdout)}
+	if err := s.in.Encode(in); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Sample takes a sample.
+func (s *Sampler[Out]) Sample() (Out, error) {
 	var o outcome[Out]
-	if err := json.Unmarshal(answer, &o); err != nil {
-		return result, 0, fmt.Errorf("the job %s answered %q: %w", j.name, answer, err)
+	err := s.in.Encode(true)
+	if err == nil {
+		err = s.out.Decode(&o)
 	}
-	return o.Result, o.Peak, nil
+	if err != nil {
+		return o.Result, cmp.Or(s.Close(), fmt.Errorf("%s: %w", s.name, err))
+	}
+	s.Peak = o.Peak
+	return o.Result, nil
+}
+
+// Close lets the process end, and waits for it. More calls do nothing.
+func (s *Sampler[Out]) Close() error {
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	s.in.Encode(false)    // one that has ended cannot be told
+	defer s.stdin.Close() // only now: closed earlier, it would end the process
+	if err := s.command.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return nil
 }
 
 // runJob runs the job that this process was started for, if it was.

@@ -22,13 +22,14 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // The benchmarks beside stock llama.cpp take a sample of ours and a sample of
-// theirs in turn, and compare the best of each, so that other work on the
-// machine disturbs both alike. They need the programs that scripts/llamacpp
+// theirs in turn, and report the median of the ratios of each turn, so that other
+// work on the machine disturbs both alike. They need the programs that scripts/llamacpp
 // puts into build/llamacpp. The distribution of llama.cpp may hold another build
 // of ggml's CPU plugin than ours, with faster or slower code: so the ratio is
 // also given for llama.cpp with our plugin, as same-plugin-ratio.
@@ -47,7 +48,6 @@ type benchSettings struct {
 	shape   string
 	config  model.Config
 	threads int
-	rounds  int
 	cpu     bool // compare processor time
 }
 
@@ -70,15 +70,12 @@ func settings(b *testing.B) benchSettings {
 	if _, err := os.Stat(filepath.Join(stockFolder, "speed")); err != nil {
 		b.Skip("there is no stock llama.cpp: run scripts/llamacpp")
 	}
-	number := func(name string, fallback int) int {
-		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-			return n
-		}
-		return fallback
-	}
 	s := benchSettings{
-		shape: cmp.Or(os.Getenv("GOGGML_BENCH_SHAPE"), "0.3B"), threads: number("GOGGML_BENCH_THREADS", ggml.DefaultThreads()), rounds: number("GOGGML_BENCH_ROUNDS", 5),
+		shape: cmp.Or(os.Getenv("GOGGML_BENCH_SHAPE"), "0.3B"), threads: ggml.DefaultThreads(),
 		cpu: os.Getenv("GOGGML_BENCH_CLOCK") == "cpu",
+	}
+	if n, err := strconv.Atoi(os.Getenv("GOGGML_BENCH_THREADS")); err == nil {
+		s.threads = n
 	}
 	make, ok := shapes[s.shape]
 	require.True(b, ok, "GOGGML_BENCH_SHAPE=%s: there is no such shape", s.shape)
@@ -187,33 +184,20 @@ func (s *stock) sample(b *testing.B, format string, args ...any) time.Duration {
 }
 
 // A timed function takes a sample, and gives the time of what counts of it.
-type timed func() time.Duration
+type timed = func() time.Duration
 
-// best is the shortest time of each sampler in as many rounds.
-func best(rounds int, samplers ...timed) []time.Duration {
-	shortest := make([]time.Duration, len(samplers))
-	for i := range rounds + 1 {
-		for j, sample := range samplers {
-			t := sample()
-			if i > 0 && (shortest[j] == 0 || t < shortest[j]) { // the first warms up
-				shortest[j] = t
-			}
-		}
-	}
-	return shortest
-}
-
-// beside reports the speed of ours, the ratio to theirs, and, if there is one,
-// that to theirs with our plugin. It gives the times of ours and of the others.
-func beside(b *testing.B, s benchSettings, tokens int, ours timed, theirs []timed, others ...timed) (time.Duration, []time.Duration) {
+// beside takes samples of ours, the others and theirs in turn, and reports the
+// speed of ours, its ratio to theirs, and, if there is one, that to theirs with
+// our plugin. The times are those of ours, then of the others.
+func beside(b *testing.B, tokens int, ours timed, theirs []timed, others ...timed) testutil.Turns {
 	b.Helper()
-	t := best(s.rounds, slices.Concat([]timed{ours}, theirs, others)...)
-	b.ReportMetric(float64(tokens)/t[0].Seconds(), "tokens/s")
+	t := testutil.InTurn(testutil.Rounds(), 0, slices.Concat([]timed{ours}, others, theirs)...)
+	b.ReportMetric(float64(tokens)/t.Median(0).Seconds(), "tokens/s")
 	for i, unit := range []string{"ratio", "same-plugin-ratio"}[:len(theirs)] {
-		b.ReportMetric(t[i+1].Seconds()/t[0].Seconds(), unit)
+		b.ReportMetric(t.Ratio(1+len(others)+i, 0), unit)
 	}
 	b.ReportMetric(0, "ns/op")
-	return t[0], t[1+len(theirs):]
+	return t
 }
 
 // A benchSession is one of ours.
@@ -305,10 +289,10 @@ func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
 		stock := stocks(b, s, path, "-k", cache.String())
 		ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: cache})
 		b.Run("prompt", func(b *testing.B) {
-			beside(b, s, promptSize, ours.prompt(promptSize), stock(b, "prompt %d", promptSize))
+			beside(b, promptSize, ours.prompt(promptSize), stock(b, "prompt %d", promptSize))
 		})
 		b.Run("generate", func(b *testing.B) {
-			beside(b, s, steps, ours.generate(steps), stock(b, "generate %d 1", steps))
+			beside(b, steps, ours.generate(steps), stock(b, "generate %d 1", steps))
 		})
 	})
 }
@@ -318,7 +302,6 @@ func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
 	s.cpu = false // it tells no other
 	large := s
-	s.rounds *= 2 // each sample is a new process, and they differ more
 	for _, t := range stockTypes {
 		s.besideLlamaBench(b, t)
 	}
@@ -334,10 +317,10 @@ func (s benchSettings) besideLlamaBench(b *testing.B, t ggml.Type) {
 		path := s.file(b, t)
 		ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: ggml.F16})
 		b.Run("prompt", func(b *testing.B) {
-			beside(b, s, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
+			beside(b, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
 		})
 		b.Run("generate", func(b *testing.B) {
-			beside(b, s, steps, ours.generate(steps), llamaBench(b, s, path, 0, steps))
+			beside(b, steps, ours.generate(steps), llamaBench(b, s, path, 0, steps))
 		})
 	})
 }
@@ -392,8 +375,8 @@ func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string
 				if phase == "generate" {
 					tokens, ours, without, theirs = steps, adapted.generate(steps), plain.generate(steps), "generate %d 1"
 				}
-				took, others := beside(b, s, tokens, ours, stock(b, theirs, tokens), without)
-				b.ReportMetric(others[0].Seconds()/took.Seconds(), "of-plain")
+				turns := beside(b, tokens, ours, stock(b, theirs, tokens), without)
+				b.ReportMetric(turns.Ratio(1, 0), "of-plain")
 			})
 		}
 	})
@@ -428,7 +411,7 @@ func BenchmarkStockGroup(b *testing.B) {
 			g, err := m.NewGroup(n, model.SessionOptions{Context: 1024, Threads: s.threads, CacheType: ggml.F16})
 			require.NoError(b, err)
 			defer g.Close()
-			beside(b, s, n*steps, func() time.Duration { return s.generateGroup(b, g, n) }, stock(b, "generate %d %d", steps, n))
+			beside(b, n*steps, func() time.Duration { return s.generateGroup(b, g, n) }, stock(b, "generate %d %d", steps, n))
 		})
 	}
 }

@@ -43,9 +43,9 @@ func BenchmarkBesideFinetune(b *testing.B) {
 	full, small := run, run
 	full.Full = true
 	small.Model, small.Products = quantised, ggml.TiledType()
-	b.Run("program=goggml/trained=all/base=F32", func(b *testing.B) { benchmarkJob(b, full, shape, trainSteps) })
-	b.Run("program=goggml/trained=LoRA/base=F32", func(b *testing.B) { benchmarkJob(b, run, shape, trainSteps) })
-	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkJob(b, small, shape, trainSteps) })
+	b.Run("program=goggml/trained=all/base=F32", func(b *testing.B) { benchmarkJob(b, full, shape) })
+	b.Run("program=goggml/trained=LoRA/base=F32", func(b *testing.B) { benchmarkJob(b, run, shape) })
+	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkJob(b, small, shape) })
 }
 
 // byteModel writes a text and a model of it, in F32 and in Q8_0.
@@ -90,11 +90,11 @@ var trainedData = regexp.MustCompile(`train: .* data=0*(\d+)/`)
 // benchmarkLlamaFinetune lets it train until enough steps are measured, by the
 // moments at which it reports them.
 func benchmarkLlamaFinetune(b *testing.B, path, text string) {
-	steps, budget := benchTime(b)
+	steps, budget := testutil.BenchTime(b)
 	threads, size := strconv.Itoa(runtime.NumCPU()), strconv.Itoa(finetuneBatch)
 	var times []time.Duration
 	var peak uint64
-	once(b, func() {
+	testutil.Once(b, func() {
 		c := testutil.Command(stockRun, "llama-finetune", "-m", path, "-f", text, "-c", size, "-b", size, "-ub", size,
 			"-t", threads, "-tb", threads, "-epochs", "1", "-o", filepath.Join(b.TempDir(), "out.gguf"))
 		r, w := io.Pipe()

@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -26,8 +24,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A peftRun is a run of training that this package and PEFT both do. It is the
-// run.json that scripts/bench-peft.py reads.
+// A peftRun is a run of training that this package and PEFT both do.
+// scripts/bench-peft.py reads it.
 type peftRun struct {
 	Model, Folder string // the file, and where what PEFT reads is
 
@@ -44,15 +42,15 @@ type peftRun struct {
 	Products                                 ggml.Type
 }
 
-// A peftResult is what a run tells, of either program.
-type peftResult struct {
-	Losses, Seconds []float64 // of each step
-	Peak, Libraries uint64    // resident memory in bytes: the largest, and that before there is a model
+// A peftStep is what a step of either program tells.
+type peftStep struct {
+	Loss, Seconds float64
+	Libraries     uint64 // resident memory in bytes before there is a model
 }
 
 // LoRA beside PyTorch and PEFT on the CPU, from the same weights, adapter and
-// data; scripts/bench-peft runs it. PEFT's weights are those of our quantised
-// file, so that both compute the same function.
+// data, a step of each in turn; scripts/bench-peft runs it. PEFT's weights are
+// those of our quantised file, so that both compute the same function.
 func BenchmarkBesidePEFT(b *testing.B) {
 	python := os.Getenv("GOGGML_PEFT")
 	if python == "" {
@@ -64,32 +62,88 @@ func BenchmarkBesidePEFT(b *testing.B) {
 	}
 	besidePEFT(b, python, benchmodel.Small(), small)
 	if !testing.Short() {
-		besidePEFT(b, python, benchmodel.Large(), peftRun{Length: 512, Batch: 1, Steps: 3, Rate: 2e-4})
+		besidePEFT(b, python, benchmodel.Large(), peftRun{Length: 512, Batch: 1, Steps: 6, Rate: 2e-4})
 	}
 }
 
 func besidePEFT(b *testing.B, python string, c model.Config, r peftRun) {
-	r.fill(b, c)
-	defer os.RemoveAll(r.Folder) // some gigabytes
-	_, _, err := writePEFT.Run(r)
-	require.NoError(b, err)
-	for _, checkpointing := range []bool{false, true} {
-		r.Checkpointing = checkpointing
-		onOff := map[bool]string{false: "off", true: "on"}[checkpointing]
-		for _, typ := range []struct{ weights, name string }{{"F32", "float32"}, {"BF16", "bfloat16"}} {
-			b.Run(fmt.Sprintf("model=%s/program=PEFT/weights=%s/checkpointing=%s", c.Name, typ.weights, onOff), func(b *testing.B) {
-				r.report(b, func() peftResult { return runPEFT(b, python, r.Folder, typ.name, onOff) })
-			})
-		}
-		b.Run(fmt.Sprintf("model=%s/program=goggml/weights=Q8_0/checkpointing=%s", c.Name, onOff), func(b *testing.B) {
-			r.report(b, func() peftResult {
-				result, peak, err := trainLikePEFT.Run(r)
-				require.NoError(b, err)
-				result.Peak = peak
-				return result
-			})
+	for _, checkpointing := range []string{"off", "on"} {
+		b.Run(fmt.Sprintf("model=%s/checkpointing=%s", c.Name, checkpointing), func(b *testing.B) {
+			r := r
+			r.Checkpointing = checkpointing == "on"
+			r.fill(b, c)
+			var err error
+			r.Tensors, _, err = writePEFT.Run(r)
+			require.NoError(b, err)
+			programs := []*peftProgram{
+				startPEFT(b, python, &r, "F32", "float32"),
+				startPEFT(b, python, &r, "BF16", "bfloat16"),
+				startLikePEFT(b, r),
+			}
+			turns := testutil.InTurn(r.Steps-1, 0, programs[0].step(b), programs[1].step(b), programs[2].step(b))
+			faster := 0
+			if turns.Median(1) < turns.Median(0) {
+				faster = 1
+			}
+			for i, p := range programs {
+				b.Run(fmt.Sprintf("program=%s/weights=%s", p.name, p.weights), func(b *testing.B) {
+					testutil.Once(b, func() {})
+					p.report(b, &r, turns.Median(i))
+					b.ReportMetric(turns.Ratio(faster, i), "×PEFT")
+					b.ReportMetric(float64(p.process.Peak)/float64(programs[faster].process.Peak), "memory×PEFT")
+				})
+			}
 		})
 	}
+}
+
+// A peftProgram is one that trains, a step when it is asked.
+type peftProgram struct {
+	name, weights string
+	process       *testutil.Sampler[peftStep]
+	losses        []float64
+	libraries     uint64
+}
+
+func newPEFTProgram(b *testing.B, name, weights string, process *testutil.Sampler[peftStep], err error) *peftProgram {
+	b.Helper()
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, process.Close()) })
+	return &peftProgram{name: name, weights: weights, process: process}
+}
+
+func startPEFT(b *testing.B, python string, r *peftRun, weights, typ string) *peftProgram {
+	b.Helper()
+	c := testutil.Command(python, "../../scripts/bench-peft.py", r.Folder, typ)
+	process, err := testutil.StartSampler[peftStep]("scripts/bench-peft.py", c, r)
+	return newPEFTProgram(b, "PEFT", weights, process, err)
+}
+
+func startLikePEFT(b *testing.B, r peftRun) *peftProgram {
+	b.Helper()
+	process, err := trainLikePEFT.Start(r)
+	return newPEFTProgram(b, "goggml", "Q8_0", process, err)
+}
+
+// step does one, and returns the time that it took.
+func (p *peftProgram) step(b *testing.B) func() time.Duration {
+	return func() time.Duration {
+		s, err := p.process.Sample()
+		require.NoError(b, err)
+		p.losses = append(p.losses, s.Loss)
+		p.libraries = s.Libraries
+		return time.Duration(s.Seconds * 1e9)
+	}
+}
+
+// report tells speed, memory and losses.
+func (p *peftProgram) report(b *testing.B, r *peftRun, step time.Duration) {
+	for i, loss := range p.losses {
+		b.ReportMetric(loss, fmt.Sprintf("loss@%d", i+1))
+	}
+	b.ReportMetric(p.losses[len(p.losses)-1], "last-loss")
+	reportSteps(b, r.Length*r.Batch, step, p.process.Peak)
+	b.ReportMetric(float64(p.libraries)/1e6, "libraries-MB")
 }
 
 // fill sets all that is the same in every run.
@@ -99,35 +153,12 @@ func (r *peftRun) fill(b *testing.B, c model.Config) {
 	require.NoError(b, err)
 	r.Folder, err = os.MkdirTemp("", "peft-")
 	require.NoError(b, err)
+	b.Cleanup(func() { os.RemoveAll(r.Folder) }) // some gigabytes
 	r.Vocab, r.Embd, r.FF, r.Layers, r.Heads, r.KVHeads, r.HeadSize, r.Context = c.Vocab, c.Embd, c.FF, c.Layers, c.Heads, c.KVHeads, c.HeadSize, c.Context
 	r.Eps, r.RoPEBase, r.Tied = c.RMSEps, c.RoPE.FreqBase, c.Tied
 	adam := train.DefaultAdamW()
 	r.Beta1, r.Beta2, r.Epsilon, r.Decay, r.Clip = adam.Beta1, adam.Beta2, adam.Epsilon, adam.Decay, adam.Clip
 	r.Threads, r.Rank, r.Alpha, r.Products = runtime.NumCPU(), 8, 16, ggml.TiledType()
-}
-
-// report runs one program, and reports its speed, memory and losses.
-func (r *peftRun) report(b *testing.B, f func() peftResult) {
-	var result peftResult
-	once(b, func() { result = f() })
-	require.Len(b, result.Losses, r.Steps)
-	for i, loss := range result.Losses {
-		b.ReportMetric(loss, fmt.Sprintf("loss@%d", i+1))
-	}
-	b.ReportMetric(result.Losses[r.Steps-1], "last-loss")
-	later := slices.Sorted(slices.Values(result.Seconds[1:])) // the first warms up
-	reportSteps(b, r.Length*r.Batch, time.Duration(later[len(later)/2]*1e9), result.Peak)
-	b.ReportMetric(float64(result.Libraries)/1e6, "libraries-MB")
-}
-
-func runPEFT(b *testing.B, python, folder, typ, checkpointing string) peftResult {
-	c := testutil.Command(python, "../../scripts/bench-peft.py", folder, typ, checkpointing)
-	c.Stderr = os.Stderr
-	out, err := c.Output()
-	require.NoError(b, err)
-	var result peftResult
-	require.NoError(b, json.Unmarshal(out, &result))
-	return result
 }
 
 func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {
@@ -156,16 +187,16 @@ func (r *peftRun) data() *train.Dataset {
 }
 
 // trainLikePEFT is our run.
-var trainLikePEFT = testutil.NewJob("trainLikePEFT", func(r peftRun) (result peftResult, err error) {
-	result.Libraries = progress.PeakRSS()
+var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve func(sample func() (peftStep, error)) error) error {
+	libraries := progress.PeakRSS()
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {
-		return result, err
+		return err
 	}
 	defer m.Close()
 	a, err := r.adapter(m)
 	if err != nil {
-		return result, err
+		return err
 	}
 	defer a.Close()
 	t, err := train.New(m, allMatrices(a), a.Deltas(1), r.data(), train.Options{
@@ -174,40 +205,35 @@ var trainLikePEFT = testutil.NewJob("trainLikePEFT", func(r peftRun) (result pef
 		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, Products: r.Products,
 	})
 	if err != nil {
-		return result, err
+		return err
 	}
 	defer t.Close()
-	for range r.Steps {
+	return serve(func() (peftStep, error) {
 		start := time.Now()
 		point, err := t.Step(context.Background())
-		if err != nil {
-			return result, err
-		}
-		result.Seconds = append(result.Seconds, time.Since(start).Seconds())
-		result.Losses = append(result.Losses, point.Loss)
-	}
-	return result, nil
+		return peftStep{point.Loss, time.Since(start).Seconds(), libraries}, err
+	})
 })
 
 // writePEFT writes what PEFT reads: weights and adapter as float32, and the
-// batches in the order in which we take them.
-var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (none struct{}, err error) {
+// batches in the order in which we take them. It returns the weights' shapes.
+var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []model.TensorShape, err error) {
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	defer m.Close()
 	a, err := r.adapter(m)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	defer a.Close()
 	err = writeWith(filepath.Join(r.Folder, "weights.bin"), func(w io.Writer) error { return r.writeWeights(w, m, a) })
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	d := r.data()
-	err = writeWith(filepath.Join(r.Folder, "tokens.bin"), func(w io.Writer) error {
+	return r.Tensors, writeWith(filepath.Join(r.Folder, "tokens.bin"), func(w io.Writer) error {
 		for i := range d.Samples {
 			sample := d.Samples[train.OrderAt(0, len(d.Samples), i)]
 			if err := binary.Write(w, binary.LittleEndian, sample.Tokens); err != nil {
@@ -216,10 +242,6 @@ var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (none struct{}, err
 		}
 		return nil
 	})
-	if err != nil {
-		return none, err
-	}
-	return none, writeWith(filepath.Join(r.Folder, "run.json"), func(w io.Writer) error { return json.NewEncoder(w).Encode(r) })
 })
 
 func (r *peftRun) writeWeights(w io.Writer, m *model.Model, a *lora.Adapter) error {

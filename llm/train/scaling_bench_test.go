@@ -2,13 +2,9 @@ package train_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,18 +26,23 @@ type scalingRun struct {
 	Checkpointing  bool
 	Full           bool // trains all weights, not an adapter
 	Products       ggml.Type
-	MinSteps       int
-	Budget         time.Duration // for the steps, whatever their number
 }
 
-// trainSteps measures the time of a step, the median of those it does.
-var trainSteps = testutil.NewJob("trainSteps", func(r scalingRun) (took time.Duration, err error) {
-	err = r.train(func(step func() error) error {
-		took, err = r.measure(step)
-		return err
-	})
-	return took, err
+// trainSteps measures the time of steps.
+var trainSteps = testutil.NewSampler("trainSteps", func(r scalingRun, serve func(sample stepTime) error) error {
+	return r.train(func(step func() error) error { return serve(timed(step)) })
 })
+
+// A stepTime does a step, and returns the time that it took.
+type stepTime = func() (time.Duration, error)
+
+func timed(step func() error) stepTime {
+	return func() (time.Duration, error) {
+		start := time.Now()
+		err := step()
+		return time.Since(start), err
+	}
+}
 
 // train gives f the step of a trainer.
 func (r scalingRun) train(f func(step func() error) error) error {
@@ -71,30 +72,6 @@ func (r scalingRun) train(f func(step func() error) error) error {
 		_, err := t.Step(context.Background())
 		return err
 	})
-}
-
-// longStep is the length of a first step that counts too: warming up is little
-// of it.
-const longStep = 15 * time.Second
-
-// measure repeats a step, and returns the median of its times.
-func (r scalingRun) measure(step func() error) (time.Duration, error) {
-	var times []time.Duration
-	var spent time.Duration
-	for first := true; len(times) < max(1, r.MinSteps) || spent < r.Budget; first = false {
-		start := time.Now()
-		if err := step(); err != nil {
-			return 0, err
-		}
-		d := time.Since(start)
-		if first && d < longStep {
-			continue
-		}
-		times = append(times, d)
-		spent += d
-	}
-	slices.Sort(times)
-	return times[len(times)/2], nil
 }
 
 func allWeights(m *model.Model) []*ggml.Tensor {
@@ -185,6 +162,12 @@ func benchmarkScaling(b *testing.B, by string, n int, c model.Config, base ggml.
 }
 
 func benchmarkSteps(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
+	benchmarkJob(b, r.on(b, c, base), c)
+}
+
+// on is the run with a model of a shape and type.
+func (r scalingRun) on(b *testing.B, c model.Config, base ggml.Type) scalingRun {
+	b.Helper()
 	name := c.Name
 	if c.Layers != benchmodel.Small().Layers && c.Layers != benchmodel.Large().Layers {
 		name = fmt.Sprintf("%s-%d-layers", name, c.Layers)
@@ -192,54 +175,52 @@ func benchmarkSteps(b *testing.B, c model.Config, base ggml.Type, r scalingRun) 
 	path, err := benchmodel.File(benchFolder, name, c, base)
 	require.NoError(b, err)
 	r.Model = path
-	benchmarkJob(b, r, c, trainSteps)
+	return r
 }
 
-// benchmarkJob reports speed and memory of a run. GFLOP/s count 4 operations
-// for each parameter and token.
-func benchmarkJob(b *testing.B, r scalingRun, c model.Config, job *testutil.Job[scalingRun, time.Duration]) {
-	r.MinSteps, r.Budget = benchTime(b)
-	var step time.Duration
-	var peak uint64
-	once(b, func() {
-		var err error
-		step, peak, err = job.Run(r)
-		require.NoError(b, err)
+func benchmarkJob(b *testing.B, r scalingRun, c model.Config) {
+	rounds, budget := testutil.BenchTime(b)
+	testutil.Once(b, func() {
+		run := startSteps(b, trainSteps, r)
+		run.report(b, testutil.InTurn(rounds, budget, run.sample).Median(0), c)
 	})
-	tokens, parameters := r.Context*r.Batch, float64(c.NumParameters())
-	reportSteps(b, tokens, step, peak)
-	b.ReportMetric(4*parameters*float64(tokens)/step.Seconds()/1e9, "GFLOP/s")
-	b.ReportMetric(float64(peak)/parameters, "B/param")
+}
+
+// A stepsRun is a process that does steps.
+type stepsRun struct {
+	scalingRun
+	process *testutil.Sampler[time.Duration]
+	sample  func() time.Duration
+}
+
+func startSteps(b *testing.B, job *testutil.Job[scalingRun, time.Duration], r scalingRun) stepsRun {
+	b.Helper()
+	process, err := job.Start(r)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, process.Close()) })
+	return stepsRun{r, process, func() time.Duration {
+		d, err := process.Sample()
+		require.NoError(b, err)
+		return d
+	}}
+}
+
+func (r stepsRun) tokens() int { return r.Context * r.Batch }
+
+// flops of a step: 4 operations for each parameter and token.
+func (r stepsRun) flops(c model.Config) float64 {
+	return 4 * float64(c.NumParameters()) * float64(r.tokens())
+}
+
+// report tells speed and memory of steps that took so long.
+func (r stepsRun) report(b *testing.B, step time.Duration, c model.Config) {
+	reportSteps(b, r.tokens(), step, r.process.Peak)
+	b.ReportMetric(r.flops(c)/step.Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(float64(r.process.Peak)/float64(c.NumParameters()), "B/param")
 }
 
 func reportSteps(b *testing.B, tokens int, step time.Duration, peak uint64) {
 	b.ReportMetric(float64(tokens)/step.Seconds(), "tok/s")
 	b.ReportMetric(step.Seconds()*1e3/float64(tokens), "ms/tok")
 	b.ReportMetric(float64(peak)/1e6, "peak-MB")
-}
-
-// benchTime is -test.benchtime: a number of runs, or their least duration.
-func benchTime(b *testing.B) (int, time.Duration) {
-	text := flag.Lookup("test.benchtime").Value.String()
-	if count, ok := strings.CutSuffix(text, "x"); ok {
-		n, err := strconv.Atoi(count)
-		require.NoError(b, err)
-		return n, 0
-	}
-	d, err := time.ParseDuration(text)
-	require.NoError(b, err)
-	return 1, d
-}
-
-// once runs f, which repeats by itself what it measures, one time, and keeps
-// the time of it out of the results.
-func once(b *testing.B, f func()) {
-	done := false
-	for b.Loop() {
-		if !done {
-			f()
-			done = true
-		}
-	}
-	b.ReportMetric(0, "ns/op")
 }

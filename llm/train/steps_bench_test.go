@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,8 +21,8 @@ import (
 const benchFolder = "../../build/bench"
 
 // LoRA steps of rank 8 by type of the base, of the products with it, and with
-// checkpointing and without. The ceiling in F32 is measured before and after
-// each: a processor is not equally fast at all times.
+// checkpointing and without. The ceiling in F32 is measured before each step: a
+// processor is not equally fast at all times.
 func BenchmarkStep(b *testing.B) {
 	small, large := benchmodel.Small(), benchmodel.Large()
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
@@ -47,17 +46,32 @@ func benchmarkStep(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 				}
 				r := r
 				r.Products, r.Checkpointing = products, checkpointing == "on"
-				before := sgemm(b)
-				benchmarkSteps(b, c, base, r)
-				b.ReportMetric((before+sgemm(b))/2, "sgemm-GFLOP/s")
+				benchmarkBesideSgemm(b, r.on(b, c, base), c)
 			})
 		}
 	}
 }
 
-// The same by ggml's own backward pass through plain ops, without the
-// optimiser. It takes few tokens, of which its speed hardly depends, because it
-// is slow.
+// stepRounds are fewer than those of short samples.
+func stepRounds() int { return min(3, testutil.Rounds()) }
+
+// benchmarkBesideSgemm takes steps and large products in turn.
+func benchmarkBesideSgemm(b *testing.B, r scalingRun, c model.Config) {
+	require.NoError(b, ggml.LoadBackends())
+	ceiling := sgemmProduct(b, r.Context*r.Batch)
+	defer ceiling.close()
+	_, budget := testutil.BenchTime(b)
+	testutil.Once(b, func() {
+		run := startSteps(b, trainSteps, r)
+		turns := testutil.InTurn(stepRounds(), budget, func() time.Duration { return ceiling.sample(b) }, run.sample)
+		run.report(b, turns.Median(1), c)
+		b.ReportMetric(turns.Ratio(0, 1)*run.flops(c)/ceiling.flops(), "×sgemm")
+	})
+}
+
+// Steps by ggml's own backward pass through plain ops, without the optimiser, and
+// ours of 512 tokens in turn. Theirs take few tokens, on which their speed hardly
+// depends, because they are slow.
 func BenchmarkAutograd(b *testing.B) {
 	for _, c := range []struct {
 		config model.Config
@@ -79,48 +93,55 @@ func BenchmarkAutograd(b *testing.B) {
 }
 
 func benchmarkAutograd(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
-	path, err := benchmodel.File(benchFolder, c.Name, c, base)
-	require.NoError(b, err)
-	r.Model = path
-	benchmarkJob(b, r, c, autogradSteps)
+	r = r.on(b, c, base)
+	ours := r
+	ours.Context, ours.Products = 512, ggml.TiledType()
+	_, budget := testutil.BenchTime(b)
+	testutil.Once(b, func() {
+		stock, ours := startSteps(b, autogradSteps, r), startSteps(b, trainSteps, ours)
+		turns := testutil.InTurn(stepRounds(), budget, stock.sample, ours.sample)
+		stock.report(b, turns.Median(0), c)
+		b.ReportMetric(float64(ours.tokens())/turns.Median(1).Seconds(), "ours-tok/s")
+		b.ReportMetric(turns.Ratio(0, 1)*float64(ours.tokens())/float64(stock.tokens()), "×autograd")
+	})
 }
 
 // autogradSteps is trainSteps with ggml's own backward pass.
-var autogradSteps = testutil.NewJob("autogradSteps", func(r scalingRun) (time.Duration, error) {
+var autogradSteps = testutil.NewSampler("autogradSteps", func(r scalingRun, serve func(sample stepTime) error) error {
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer m.Close()
 	a, err := lora.New(m, lora.Options{Rank: r.Rank, Alpha: 16, Init: lora.InitKaiming})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer a.Close()
 	g, err := stockmodel.New(m, a.Deltas(1), r.Context)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer g.Close()
 	engine, err := model.NewEngine(r.Threads)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer engine.Close()
 	if err := engine.Allocate(g.Graph); err != nil {
-		return 0, err
+		return err
 	}
 	tokens := randomTokens(m.Vocab, r.Context, 1).Samples[0].Tokens
-	return r.measure(func() error {
+	return serve(timed(func() error {
 		return g.Compute(context.Background(), engine, tokens[:r.Context], tokens[1:])
-	})
+	}))
 })
 
 // The speed of large products: what training could reach at most. OpenBLAS is
 // the ceiling of F32, oneDNN that of BF16.
 func BenchmarkCeiling(b *testing.B) {
 	require.NoError(b, ggml.LoadBackends())
-	for _, n := range []int64{128, 512, 2048} {
+	for _, n := range []int{128, 512, 2048} {
 		b.Run(fmt.Sprintf("library=OpenBLAS/type=F32/n=%d", n), func(b *testing.B) {
 			benchmarkProduct(b, sgemmProduct(b, n))
 		})
@@ -137,41 +158,30 @@ func BenchmarkCeiling(b *testing.B) {
 	}
 }
 
-// sgemm is the speed of a product of 512 columns by OpenBLAS, in GFLOP/s.
-func sgemm(b *testing.B) float64 {
-	b.Helper()
-	require.NoError(b, ggml.LoadBackends())
-	p := sgemmProduct(b, 512)
-	defer p.close()
-	for range 50 {
-		p.run(b)
-	}
-	return p.speed()
-}
-
 func benchmarkProduct(b *testing.B, p *product) {
 	defer p.close()
-	for b.Loop() {
-		p.run(b)
-	}
-	b.ReportMetric(p.speed(), "GFLOP/s")
-	b.ReportMetric(0, "ns/op")
+	var took time.Duration
+	testutil.Once(b, func() {
+		rounds, budget := testutil.BenchTime(b)
+		took = testutil.InTurn(rounds, budget, func() time.Duration { return p.run(b) }).Median(0)
+	})
+	b.ReportMetric(p.flops()/took.Seconds()/1e9, "GFLOP/s")
 }
 
 // A product is one of a square matrix with n columns, by a backend that it
 // closes.
 type product struct {
-	n       int64
+	n       int
 	backend *ggml.Backend
 	context *ggml.Context
 	buffers *ggml.Buffers
 	graph   *ggml.Graph
-	times   []time.Duration
 }
 
 const productSize = 2048 // rows and columns of the matrix
 
-func sgemmProduct(b *testing.B, n int64) *product {
+// sgemmProduct is one of F32 by OpenBLAS.
+func sgemmProduct(b *testing.B, n int) *product {
 	b.Helper()
 	backend, err := ggml.NewBLASBackend(runtime.NumCPU())
 	if err != nil {
@@ -180,11 +190,11 @@ func sgemmProduct(b *testing.B, n int64) *product {
 	return newProduct(b, backend, ggml.F32, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return c.MulMat(w, x) })
 }
 
-func newProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, n int64, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
+func newProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
 	b.Helper()
 	p := &product{n: n, backend: backend, context: ggml.NewContext()}
 	c := p.context
-	w, x := c.NewTensor(typ, productSize, productSize), c.NewTensor(ggml.F32, productSize, n)
+	w, x := c.NewTensor(typ, productSize, productSize), c.NewTensor(ggml.F32, productSize, int64(n))
 	p.graph = c.NewGraph(f(c, w, x))
 	var err error
 	p.buffers, err = c.Allocate(ggml.CPUBufferType())
@@ -200,17 +210,18 @@ func newProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, n int64, f f
 	return p
 }
 
-func (p *product) run(b *testing.B) {
+func (p *product) run(b *testing.B) time.Duration {
 	start := time.Now()
 	require.NoError(b, p.backend.Compute(b.Context(), p.graph))
-	p.times = append(p.times, time.Since(start))
+	return time.Since(start)
 }
 
-// speed is the median of the runs, in GFLOP/s.
-func (p *product) speed() float64 {
-	slices.Sort(p.times)
-	return 2 * productSize * productSize * float64(p.n) / p.times[len(p.times)/2].Seconds() / 1e9
+// sample is the median of many runs.
+func (p *product) sample(b *testing.B) time.Duration {
+	return testutil.InTurn(50, 0, func() time.Duration { return p.run(b) }).Median(0)
 }
+
+func (p *product) flops() float64 { return 2 * productSize * productSize * float64(p.n) }
 
 func (p *product) close() {
 	p.buffers.Close()

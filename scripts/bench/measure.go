@@ -89,12 +89,12 @@ func (o options) time() string {
 	return "2s"
 }
 
-// rounds is how often the benchmarks beside llama.cpp take a sample.
+// rounds is how often the benchmarks beside other programs take a sample of each.
 func (o options) rounds() string {
 	if o.quick {
 		return "1"
 	}
-	return "3"
+	return "5"
 }
 
 // A runner runs suites one after the other.

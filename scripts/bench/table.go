@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 )
 
@@ -27,11 +26,6 @@ type column struct {
 	where  where
 	format string
 	over   *column // what the value is divided by
-
-	// In over: another benchmark than the row's, and which keys of the row hold
-	// there too.
-	bench  string
-	shared []string
 }
 
 // A row is what its results have in common.
@@ -154,14 +148,9 @@ func (c column) cell(s *resultSet, r row) string {
 }
 
 func (c column) value(s *resultSet, r row) (float64, bool) {
-	all := where{}
-	for k, v := range r.keys {
-		if c.bench == "" || slices.Contains(c.shared, k) {
-			all[k] = v
-		}
-	}
+	all := maps.Clone(r.keys)
 	maps.Copy(all, c.where)
-	v, ok := s.median(cmp.Or(c.bench, r.bench), all, c.unit)
+	v, ok := s.median(r.bench, all, c.unit)
 	if !ok || c.over == nil {
 		return v, ok
 	}

@@ -1,0 +1,95 @@
+package testutil
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Turns are what samplers took in each of some rounds: a list of times for each sampler.
+type Turns [][]time.Duration
+
+// longRound is the time of a first round that counts too: warming up is little of it.
+const longRound = 15 * time.Second
+
+// InTurn takes samples in rounds, of each sampler one, at least so many and until they took at least that time. All see the same
+// machine then, whose speed changes.
+func InTurn(rounds int, budget time.Duration, samplers ...func() time.Duration) Turns {
+	t := make(Turns, len(samplers))
+	var spent time.Duration
+	for first := true; len(t[0]) < max(1, rounds) || spent < budget; first = false {
+		var round []time.Duration
+		var took time.Duration
+		for i, sample := range samplers {
+			round = append(round, sample())
+			took += round[i]
+		}
+		if first && took < longRound {
+			continue
+		}
+		for i, d := range round {
+			t[i] = append(t[i], d)
+		}
+		spent += took
+	}
+	return t
+}
+
+// Median is that of a sampler's times.
+func (t Turns) Median(i int) time.Duration { return median(t[i]) }
+
+// Ratio is the median of the rounds' ratios of the times of i to those of j.
+func (t Turns) Ratio(i, j int) float64 {
+	var ratios []float64
+	for round := range t[i] {
+		ratios = append(ratios, t[i][round].Seconds()/t[j][round].Seconds())
+	}
+	return median(ratios)
+}
+
+func median[T float64 | time.Duration](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// BenchTime is -test.benchtime: a number of runs, or their least duration.
+func BenchTime(b *testing.B) (int, time.Duration) {
+	b.Helper()
+	text := flag.Lookup("test.benchtime").Value.String()
+	if count, ok := strings.CutSuffix(text, "x"); ok {
+		n, err := strconv.Atoi(count)
+		require.NoError(b, err)
+		return n, 0
+	}
+	d, err := time.ParseDuration(text)
+	require.NoError(b, err)
+	return 1, d
+}
+
+// Rounds is how many of them are enough to compare two programs: GOGGML_BENCH_ROUNDS.
+func Rounds() int {
+	if n, err := strconv.Atoi(os.Getenv("GOGGML_BENCH_ROUNDS")); err == nil {
+		return n
+	}
+	return 5
+}
+
+// Once runs f, which repeats by itself what it measures, one time, and keeps
+// the time of it out of the results.
+func Once(b *testing.B, f func()) {
+	done := false
+	for b.Loop() {
+		if !done {
+			f()
+			done = true
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
