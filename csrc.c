@@ -22,6 +22,7 @@
 #include "csrc/rows.c"
 #include "csrc/dequantize.c"
 #include "csrc/transpose.c"
+#include "csrc/tasks.c"
 #include "csrc/tiled.c"
 #include "csrc/lowrank.c"
 #include "csrc/dots.c"

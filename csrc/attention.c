@@ -2,6 +2,7 @@
 
 #include "attention.h"
 #include "softmax.h"
+#include "tasks.h"
 
 #include <string.h>
 
@@ -114,14 +115,14 @@ static struct goggml_attention goggml_attention_of(const struct ggml_tensor *dst
 }
 
 static void goggml_causal_attention(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
+	(void)data, (void)worker;
 	const struct ggml_tensor *q = dst->src[0];
 	float scale = goggml_attention_of(dst).scale;
-	int64_t heads = q->ne[1], all = heads * q->ne[3];
-	// Later blocks see more keys: workers take turns.
-	for (int64_t j = worker; j < goggml_cuts(q->ne[2], goggml_queries(q)) * all; j += workers) {
+	int64_t heads = q->ne[1], all = heads * q->ne[3], blocks = goggml_cuts(q->ne[2], goggml_queries(q));
+	for (int64_t j; (j = goggml_next_task(dst, blocks * all, workers)) >= 0;) {
 		int64_t head = j % heads, sample = j % all / heads;
-		struct goggml_block b = goggml_block_of(q, dst->src[1], dst->src[2], scale, head, sample, j / all);
+		// Later blocks see more keys, and take longer: they come first.
+		struct goggml_block b = goggml_block_of(q, dst->src[1], dst->src[2], scale, head, sample, blocks - 1 - j / all);
 		goggml_gather(&b, goggml_weigh(&b), b.v, goggml_head_of(dst, head, sample));
 	}
 }
@@ -138,12 +139,12 @@ static void goggml_block_back(const struct goggml_block *b, struct goggml_head d
 
 // A task is the heads of a part, whose gradients of k and v add up.
 static void goggml_causal_attention_back(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
+	(void)data, (void)worker;
 	const struct ggml_tensor *dy = dst->src[0], *q = dst->src[1], *k = dst->src[2], *v = dst->src[3];
 	struct goggml_attention a = goggml_attention_of(dst);
 	int64_t size = q->ne[0], n = q->ne[2], heads = q->ne[1], groups = k->ne[1];
 	int64_t all = groups * a.parts, each = heads / all, keys = size * groups * n * q->ne[3];
-	for (int64_t j = all * q->ne[3] * worker / workers; j < all * q->ne[3] * (worker + 1) / workers; j++) {
+	for (int64_t j; (j = goggml_next_task(dst, all * q->ne[3], workers)) >= 0;) {
 		int64_t sample = j / all, group = j % all / a.parts, part = j % a.parts, first = j % all * each;
 		float *dq = (float *)dst->data + sample * size * heads * n;
 		float *dk = (float *)dst->data + size * heads * n * q->ne[3] + part * keys + sample * size * groups * n + group * size;

@@ -3,6 +3,7 @@
 #include "tiled.h"
 #include "dequantize.h"
 #include "elements.h"
+#include "tasks.h"
 #include "threads.h"
 #include "transpose.h"
 #include "vector.h"
@@ -218,40 +219,40 @@ static void goggml_task_pairs(struct ggml_tensor *dst, enum goggml_product produ
 	}
 }
 
-static void goggml_pairs(struct ggml_tensor *dst, enum goggml_product product, int worker, int workers) {
+static void goggml_pairs(struct ggml_tensor *dst, enum goggml_product product, int workers) {
 	bool turned = product != GOGGML_X && goggml_turns(dst);
 	int64_t least = turned && dst->ne[1] > NARROW ? TILE : LEAST_TILE;
 	for (int i = 0; product == GOGGML_X && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		least = goggml_max(least, ggml_blck_size(dst->src[i]->type));
 	}
 	struct goggml_tasks tasks = goggml_cut(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], least);
-	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
+	for (int64_t j; (j = goggml_next_task(dst, tasks.count, workers)) >= 0;) {
 		struct goggml_task task = goggml_pick(&tasks, j);
 		goggml_task_pairs(dst, product, &task, turned);
 	}
 }
 
 static void goggml_compute_y(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
-	goggml_pairs(dst, GOGGML_Y, worker, workers);
+	(void)data, (void)worker;
+	goggml_pairs(dst, GOGGML_Y, workers);
 }
 
 static void goggml_compute_x(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
-	goggml_pairs(dst, GOGGML_X, worker, workers);
+	(void)data, (void)worker;
+	goggml_pairs(dst, GOGGML_X, workers);
 }
 
 static void goggml_compute_low_rank(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
-	goggml_pairs(dst, GOGGML_LOW_RANK, worker, workers);
+	(void)data, (void)worker;
+	goggml_pairs(dst, GOGGML_LOW_RANK, workers);
 }
 
 // The gradient of w in dst, or added to it.
-static void goggml_gradient(const struct ggml_tensor *x, const struct ggml_tensor *y, struct ggml_tensor *dst, bool add, int worker, int workers) {
+static void goggml_gradient(const struct ggml_tensor *x, const struct ggml_tensor *y, struct ggml_tensor *dst, bool add, int workers) {
 	int64_t k = x->ne[0], m = y->ne[0];
 	size_t size = ggml_type_size(x->type);
 	struct goggml_tasks tasks = goggml_cut(k, m, dst->ne[2] * dst->ne[3], LEAST_TILE);
-	for (int64_t j = tasks.count * worker / workers; j < tasks.count * (worker + 1) / workers; j++) {
+	for (int64_t j; (j = goggml_next_task(dst, tasks.count, workers)) >= 0;) {
 		struct goggml_task t = goggml_pick(&tasks, j);
 		struct goggml_gemm g = {
 			.bf16 = x->type == GGML_TYPE_BF16, .trans_a = true, .add = add,
@@ -263,13 +264,13 @@ static void goggml_gradient(const struct ggml_tensor *x, const struct ggml_tenso
 }
 
 static void goggml_compute_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
-	goggml_gradient(dst->src[0], dst->src[1], dst, false, worker, workers);
+	(void)data, (void)worker;
+	goggml_gradient(dst->src[0], dst->src[1], dst, false, workers);
 }
 
 static void goggml_add_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
-	(void)data;
-	goggml_gradient(dst->src[1], dst->src[2], dst, true, worker, workers);
+	(void)data, (void)worker;
+	goggml_gradient(dst->src[1], dst->src[2], dst, true, workers);
 }
 
 static struct ggml_tensor *goggml_tiled(goggml_arena *arena, int64_t ne0, int64_t ne1, struct ggml_tensor **operands, int n, ggml_custom_op_t fun) {

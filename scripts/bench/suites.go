@@ -40,12 +40,12 @@ var pages = []page{
 			"does: the ratios are the point, each of one run; rows can be of several. The comparison with PyTorch and PEFT is [a run of its own](peft.md).",
 		suites: []suite{
 			{"binding", ".", "^Benchmark(BuildGraph|Compute|Data)$", 40 * time.Second, 20 * time.Second},
-			{"training", "llm/train", "^Benchmark(Ceiling|Autograd|Step)$", 6 * time.Minute, time.Minute},
+			{"training", "llm/train", "^Benchmark(Ceiling|Autograd|Step)$", 15 * time.Minute, time.Minute},
 			{"scaling", "llm/train", "^BenchmarkScaling$", 4 * time.Minute, 2 * time.Minute},
 			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
 			{"overhead", "llm/train", "^BenchmarkOverhead$", 40 * time.Second, 20 * time.Second},
 			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", time.Minute, 30 * time.Second},
-			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockGroup|LlamaBench|Overhead)$", 16 * time.Minute, 4 * time.Minute},
+			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockGroup|LlamaBench|Overhead)$", 22 * time.Minute, 4 * time.Minute},
 			{"cache", "llm/generate", "^BenchmarkStockCache$", 40 * time.Second, 20 * time.Second},
 		},
 		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, overheadSection, bindingSection},
@@ -54,7 +54,7 @@ var pages = []page{
 		name: "peft", file: "peft.md", title: "Beside PyTorch and PEFT",
 		text: "Made by `scripts/bench-peft`, which repeats all of it. The same model, from the same file, with the same adapter at the " +
 			"start, is trained on the same batches by the same rule; see [the other benchmarks](README.md) for what is not compared here.",
-		suites:   []suite{{"peft", "llm/train", "^BenchmarkBesidePEFT$", 6 * time.Minute, time.Minute}},
+		suites:   []suite{{"peft", "llm/train", "^BenchmarkBesidePEFT$", 16 * time.Minute, time.Minute}},
 		sections: []section{peftSection},
 	},
 }
