@@ -1,7 +1,6 @@
 package ggml_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -9,32 +8,26 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/baseline"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 // sideBySide runs ours and theirs in turn, so that both see the same machine,
 // and reports the median of the ratios of their times.
 func sideBySide(b *testing.B, unit string, ours, theirs func()) {
-	ours()
-	theirs()
-	var ratios []float64
-	var spent time.Duration
-	b.ResetTimer()
-	for b.Loop() {
-		start := time.Now()
-		ours()
-		mine := time.Since(start)
-		theirs()
-		spent += mine
-		ratios = append(ratios, mine.Seconds()/(time.Since(start)-mine).Seconds())
-	}
-	b.ReportMetric(0, "ns/op") // of both together: says nothing
-	b.ReportMetric(median(ratios), unit)
-	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/ours")
+	rounds, budget := testutil.BenchTime(b)
+	testutil.Once(b, func() {
+		turns := testutil.InTurn(rounds, budget, timed(ours), timed(theirs))
+		b.ReportMetric(turns.Ratio(0, 1), unit)
+		b.ReportMetric(float64(turns.Median(0).Nanoseconds()), "ns/ours")
+	})
 }
 
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
+func timed(f func()) func() time.Duration {
+	return func() time.Duration {
+		start := time.Now()
+		f()
+		return time.Since(start)
+	}
 }
 
 func residualBlocks(c *ggml.Context, n int, w, x *ggml.Tensor) *ggml.Graph {

@@ -1,28 +1,28 @@
 package ggml_test
 
 import (
-	"fmt"
-	"os"
 	"runtime"
 	"testing"
 	"time"
 
-	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
-// TestMain fails when a test leaves an object open: after a test's end the
-// only thing that still closes it is the garbage collector, with a warning.
 func TestMain(m *testing.M) {
 	serveIfAsked()
-	code := m.Run()
+	testutil.Main(tests{m})
+}
+
+// tests close what they share. After the end of a test the only thing that still
+// closes what it left open is the garbage collector, with a warning.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	code := t.M.Run()
 	closeMachines()
 	for range 3 {
 		runtime.GC()
 		time.Sleep(10 * time.Millisecond)
 	}
-	if open := ggml.OpenObjects(); len(open) > 0 {
-		fmt.Fprintln(os.Stderr, "tests left objects open:", open)
-		code = max(code, 1)
-	}
-	os.Exit(code)
+	return code
 }

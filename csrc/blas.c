@@ -131,12 +131,13 @@ void *goggml_scratch(enum goggml_use use, size_t bytes) {
 		pthread_setspecific(goggml_memory_key, memory);
 	}
 	if (memory != NULL && memory->block[use].size < bytes) {
+		size_t size = (bytes + 4095) / 4096 * 4096;
 		free(memory->block[use].data);
-		memory->block[use].size = (bytes + 4095) / 4096 * 4096;
-		memory->block[use].data = aligned_alloc(4096, memory->block[use].size);
+		memory->block[use].data = aligned_alloc(4096, size);
+		memory->block[use].size = memory->block[use].data == NULL ? 0 : size;
 		goggml_huge_pages(memory->block[use].data, memory->block[use].size);
 	}
-	if (memory == NULL || memory->block[use].data == NULL) {
+	if (memory == NULL || memory->block[use].size < bytes) {
 		GGML_ABORT("out of memory: %zu bytes of scratch", bytes);
 	}
 	return memory->block[use].data;

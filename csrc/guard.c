@@ -1,6 +1,7 @@
 //go:build ignore
 
 #include "guard.h"
+#include "tasks.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ static void goggml_on_abort(const char *message) {
 		fflush(stderr);
 		return;
 	}
+	goggml_abandon_tasks();
 	frame->error = strdup(message);
 	goggml_top = frame->outer;
 	_longjmp(frame->jump, 1);

@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"testing"
 
 	"github.com/goggml/ggml"
 )
 
 // Main runs the tests of a package, or the [Job] that the process was started
 // for, and fails when they leave objects of package ggml open.
-func Main(m *testing.M) { os.Exit(checked{m}.Run()) }
+func Main(m Tests) { os.Exit(checked{m}.Run()) }
+
+// Tests are those of a package: *testing.M.
+type Tests interface{ Run() int }
 
 // checked tests fail when they leave objects open.
-type checked struct{ *testing.M }
+type checked struct{ Tests }
 
 func (c checked) Run() int {
 	code, ran := runJob()
@@ -23,7 +25,7 @@ func (c checked) Run() int {
 		if os.Getenv("GOGGML_BENCH") == "facts" {
 			printFacts()
 		}
-		code = c.M.Run()
+		code = c.Tests.Run()
 	}
 	if open := ggml.OpenObjects(); code == 0 && len(open) > 0 {
 		fmt.Fprintln(os.Stderr, "tests left objects open:", open)

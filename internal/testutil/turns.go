@@ -18,8 +18,9 @@ type Turns [][]time.Duration
 // longRound is the time of a first round that counts too: warming up is little of it.
 const longRound = 15 * time.Second
 
-// InTurn takes samples in rounds, of each sampler one, at least so many and until they took at least that time. All see the same
-// machine then, whose speed changes.
+// InTurn takes samples in rounds, of each sampler one, at least so many and
+// until they took at least that time. All see the same machine then, whose
+// speed changes.
 func InTurn(rounds int, budget time.Duration, samplers ...func() time.Duration) Turns {
 	t := make(Turns, len(samplers))
 	var spent time.Duration

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -127,8 +126,7 @@ func benchmarkLlamaFinetune(b *testing.B, path, text string) {
 		io.Copy(io.Discard, r)
 		require.GreaterOrEqual(b, len(times), steps, "llama-finetune ended early: %s", tail.String())
 	})
-	slices.Sort(times)
-	reportSteps(b, finetuneBatch, times[len(times)/2], peak)
+	reportSteps(b, finetuneBatch, testutil.Turns{times}.Median(0), peak)
 }
 
 // splitProgress splits at ends of lines and where a line is written anew.

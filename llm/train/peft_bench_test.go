@@ -67,32 +67,38 @@ func BenchmarkBesidePEFT(b *testing.B) {
 }
 
 func besidePEFT(b *testing.B, python string, c model.Config, r peftRun) {
-	for _, checkpointing := range []string{"off", "on"} {
-		b.Run(fmt.Sprintf("model=%s/checkpointing=%s", c.Name, checkpointing), func(b *testing.B) {
-			r := r
-			r.Checkpointing = checkpointing == "on"
-			r.fill(b, c)
-			var err error
-			r.Tensors, _, err = writePEFT.Run(r)
-			require.NoError(b, err)
-			programs := []*peftProgram{
-				startPEFT(b, python, &r, "F32", "float32"),
-				startPEFT(b, python, &r, "BF16", "bfloat16"),
-				startLikePEFT(b, r),
-			}
-			turns := testutil.InTurn(r.Steps-1, 0, programs[0].step(b), programs[1].step(b), programs[2].step(b))
-			faster := 0
-			if turns.Median(1) < turns.Median(0) {
-				faster = 1
-			}
-			for i, p := range programs {
-				b.Run(fmt.Sprintf("program=%s/weights=%s", p.name, p.weights), func(b *testing.B) {
-					testutil.Once(b, func() {})
-					p.report(b, &r, turns.Median(i))
-					b.ReportMetric(turns.Ratio(faster, i), "×PEFT")
-					b.ReportMetric(float64(p.process.Peak)/float64(programs[faster].process.Peak), "memory×PEFT")
-				})
-			}
+	b.Run("model="+c.Name, func(b *testing.B) {
+		r.fill(b, c)
+		var err error
+		r.Tensors, _, err = writePEFT.Run(r)
+		require.NoError(b, err)
+		for _, checkpointing := range []string{"off", "on"} {
+			b.Run("checkpointing="+checkpointing, func(b *testing.B) {
+				r := r
+				r.Checkpointing = checkpointing == "on"
+				comparePEFT(b, python, r)
+			})
+		}
+	})
+}
+
+func comparePEFT(b *testing.B, python string, r peftRun) {
+	programs := []*peftProgram{
+		startPEFT(b, python, &r, "F32", "float32"),
+		startPEFT(b, python, &r, "BF16", "bfloat16"),
+		startLikePEFT(b, r),
+	}
+	turns := testutil.InTurn(r.Steps-1, 0, programs[0].step(b), programs[1].step(b), programs[2].step(b))
+	faster := 0
+	if turns.Median(1) < turns.Median(0) {
+		faster = 1
+	}
+	for i, p := range programs {
+		b.Run(fmt.Sprintf("program=%s/weights=%s", p.name, p.weights), func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			p.report(b, &r, turns.Median(i))
+			b.ReportMetric(turns.Ratio(faster, i), "×PEFT")
+			b.ReportMetric(float64(p.process.Peak)/float64(programs[faster].process.Peak), "memory×PEFT")
 		})
 	}
 }
@@ -105,9 +111,8 @@ type peftProgram struct {
 	libraries     uint64
 }
 
-func newPEFTProgram(b *testing.B, name, weights string, process *testutil.Sampler[peftStep], err error) *peftProgram {
+func newPEFTProgram(b *testing.B, name, weights string, process *testutil.Sampler[peftStep]) *peftProgram {
 	b.Helper()
-	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, process.Close()) })
 	return &peftProgram{name: name, weights: weights, process: process}
 }
@@ -116,13 +121,15 @@ func startPEFT(b *testing.B, python string, r *peftRun, weights, typ string) *pe
 	b.Helper()
 	c := testutil.Command(python, "../../scripts/bench-peft.py", r.Folder, typ)
 	process, err := testutil.StartSampler[peftStep]("scripts/bench-peft.py", c, r)
-	return newPEFTProgram(b, "PEFT", weights, process, err)
+	require.NoError(b, err)
+	return newPEFTProgram(b, "PEFT", weights, process)
 }
 
 func startLikePEFT(b *testing.B, r peftRun) *peftProgram {
 	b.Helper()
 	process, err := trainLikePEFT.Start(r)
-	return newPEFTProgram(b, "goggml", "Q8_0", process, err)
+	require.NoError(b, err)
+	return newPEFTProgram(b, "goggml", "Q8_0", process)
 }
 
 // step does one, and returns the time that it took.
