@@ -37,7 +37,7 @@ api: vendor ## list the functions of ggml's headers that are not bound, and fals
 consumer: vendor ## build and run a program in a module outside the tree: by a replace, from a vendor folder, with the system's ggml
 	@scripts/consumer
 
-bench: vendor ## measure everything into docs/benchmarks: 25 minutes on idle cores (BENCH=-help lists shorter forms)
+bench: vendor ## measure everything into docs/benchmarks: an hour on two idle cores (BENCH=-help lists shorter forms)
 	@scripts/llamacpp || echo "make: without stock llama.cpp, what stands beside it is left out" >&2
 	@$(setup) && $(GO) run ./scripts/bench $(BENCH)
 
