@@ -51,7 +51,9 @@ func TestRepack(t *testing.T) {
 				rows, err := reference(t, m).Logits(tokens)
 				require.NoError(t, err)
 				exact := slices.Concat(rows...)
-				require.LessOrEqual(t, refmath.NMSE(got, exact), 1.1*refmath.NMSE(want, exact))
+				// Sums in F32 differ by their order, so up to that they are alike.
+				const f32Sums = 1e-11
+				require.LessOrEqual(t, refmath.NMSE(got, exact), max(1.1*refmath.NMSE(want, exact), f32Sums))
 				if tiled {
 					require.Less(t, refmath.NMSE(got, exact), refmath.NMSE(want, exact))
 				}
