@@ -11,16 +11,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/interrupt"
 	"github.com/goggml/ggml/internal/progress"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -102,10 +101,13 @@ func typeNames() []string {
 func main() {
 	var o options
 	kong.Parse(&o, kong.Name("export-lora"), kong.Description(description), kong.UsageOnError())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context()
 	defer stop()
 	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "export-lora:", explain(ctx, err))
+		if ctx.Err() != nil {
+			os.Exit(130)
+		}
 		os.Exit(1)
 	}
 }

@@ -9,16 +9,15 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/interrupt"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -56,8 +55,8 @@ func main() {
 	kong.Parse(&p, kong.Name("generate"), kong.Description(
 		"Continue a text with a language model.\n\n"+
 			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7"))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal kills
+	ctx, stop := interrupt.Context()
+	defer stop()
 	err := p.run(ctx, os.Stdin, os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -138,16 +137,16 @@ func (j *job) one(ctx context.Context, prompt string) error {
 	}
 	loaded := time.Now()
 	stats, err := generate.Text(ctx, j.out, j.model, session, sampler, prompt, j.textOptions())
-	fmt.Fprintln(j.out)
+	_, written := fmt.Fprintln(j.out)
 	if j.Stats {
 		printStats(j.log, loaded.Sub(j.began), stats)
 	}
-	return j.cut(err)
+	return errors.Join(j.cut(err), written)
 }
 
 // cut makes a text that fills the context a warning.
 func (j *job) cut(err error) error {
-	if errors.Is(err, generate.ErrCut) {
+	if err == generate.ErrCut { // and nothing else went wrong, as errors.Is would allow
 		fmt.Fprintf(j.log, "generate: %v; use a larger --ctx\n", err)
 		return nil
 	}
@@ -171,8 +170,9 @@ func speed(tokens int, d time.Duration) string {
 
 // readPrompts gives the texts to continue, at least one.
 func (p *program) readPrompts(in io.Reader) ([]string, error) {
-	if p.Samples < 1 || p.Parallel < 1 {
-		return nil, fmt.Errorf("--samples %d, --parallel %d: both must be at least 1", p.Samples, p.Parallel)
+	const most = 1 << 20
+	if p.Samples < 1 || p.Samples > most || p.Parallel < 1 {
+		return nil, fmt.Errorf("--samples %d, --parallel %d: both must be at least 1, and the samples at most %d", p.Samples, p.Parallel, most)
 	}
 	if p.File != "" {
 		raw, err := os.ReadFile(p.File)

@@ -4,9 +4,11 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -70,6 +72,23 @@ func TestInterrupt(t *testing.T) {
 	require.Contains(t, log.String(), "generated: 19 tokens in ")
 	require.Empty(t, ggml.OpenObjects())
 }
+
+// Text that cannot be written is an error, of one text as of several.
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tiny.gguf")
+	require.NoError(t, unzip(path, "tiny.gguf"))
+	for samples := 1; samples <= 2; samples++ {
+		p := &program{Model: path, Prompt: []string{"Once"}, Samples: samples, Parallel: 2, NPredict: 4, CacheType: "f16", Threads: 1, Ctx: 64}
+		err := p.run(context.Background(), nil, full{}, io.Discard)
+		require.ErrorIs(t, err, syscall.ENOSPC)
+	}
+	p := &program{Model: path, Samples: math.MaxInt, Parallel: 1, CacheType: "f16"}
+	require.ErrorContains(t, p.run(context.Background(), nil, io.Discard, io.Discard), "--samples")
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // A stopper calls stop at the n-th write.
 type stopper struct {

@@ -34,9 +34,11 @@ func (j *job) several(ctx context.Context, prompts []string, sequences int) erro
 	var failed []error
 	generated, read := 0, 0
 	for i, r := range results {
-		fmt.Fprintf(j.out, "--- %s\n%s\n", j.heading(i, requests[i].Prompt), texts[i].String())
 		if err := j.cut(r.Err); err != nil {
 			failed = append(failed, fmt.Errorf("text %d: %w", i+1, err))
+		}
+		if _, err := fmt.Fprintf(j.out, "--- %s\n%s\n", j.heading(i, requests[i].Prompt), texts[i].String()); err != nil {
+			return errors.Join(append(failed, err)...)
 		}
 		generated, read = generated+r.Generated, read+r.Prompt
 	}

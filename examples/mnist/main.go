@@ -9,13 +9,12 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/interrupt"
 )
 
 type program struct {
@@ -40,8 +39,8 @@ func main() {
 		"Train a network to read handwritten digits.\n\n"+
 			"Example: mnist --epochs 5 --save digits.gguf"),
 		kong.ShortUsageOnError(), networkNames())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal kills
+	ctx, stop := interrupt.Context()
+	defer stop()
 	_, err := p.run(ctx, os.Stdout)
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -96,7 +96,10 @@ func (g *generation) begin(prompt []int32, took time.Duration) {
 func (g *generation) end(err error) (Stats, error) {
 	_, writeErr := io.WriteString(g.w, g.decoder.Flush())
 	g.stats.GeneratedFor = time.Since(g.first)
-	return g.stats, errors.Join(err, writeErr)
+	if writeErr != nil {
+		err = errors.Join(err, writeErr)
+	}
+	return g.stats, err
 }
 
 func (g *generation) stream(ctx context.Context, s *model.Session, logits []float32) error {

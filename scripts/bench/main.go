@@ -16,10 +16,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/goggml/ggml/internal/interrupt"
 )
 
 // What the program writes. It runs in the repository's root.
@@ -42,11 +42,11 @@ func main() {
 	flag.StringVar(&o.page, "page", pages[0].name, "the `page` to make: "+pageNames())
 	flag.BoolVar(&o.quick, "quick", false, "each benchmark once, without those that take minutes")
 	flag.BoolVar(&o.render, "render", false, "make the page of the last results, without a run")
-	flag.StringVar(&o.only, "only", "", "the `suites` to run, separated by commas: "+strings.Join(suiteNames(pages[0].suites), ", "))
+	flag.StringVar(&o.only, "only", "", "the `suites` to run, separated by commas: "+strings.Join(allSuites(), ", "))
 	flag.StringVar(&o.benchtime, "benchtime", "", "`time` or count (5x) of each benchmark; by default 2s, with -quick 1x")
 	flag.StringVar(&o.out, "out", "", "the `folder` of the page; by default "+docFolder+" for a full run, else "+workFolder+"/report")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := interrupt.Context()
 	defer stop()
 	err := run(ctx, o, flag.Args())
 	if ctx.Err() != nil {
@@ -131,6 +131,14 @@ func (p page) choose(names string) ([]suite, error) {
 		}
 	}
 	return chosen, nil
+}
+
+func allSuites() []string {
+	var names []string
+	for _, p := range pages {
+		names = append(names, suiteNames(p.suites)...)
+	}
+	return names
 }
 
 func suiteNames(list []suite) []string {

@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"github.com/goggml/ggml/internal/interrupt"
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Main runs a program until it is done or an interrupt or a termination signal
-// cancels its context, and ends the process: with status 130 when it was
-// interrupted, 1 when it failed. A second signal ends it at once.
+// Main runs a program until it is done or a signal interrupts it, and ends the
+// process: with status 130 when it was interrupted, 1 when it failed.
 func Main(name string, run func(context.Context) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := interrupt.Context()
 	err := run(ctx)
 	stop()
 	if err != nil {
