@@ -7,6 +7,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -33,8 +34,13 @@ func run(args []string, usage io.Writer) error {
 	threads := flags.Int("threads", 0, "`number` of threads of the CPU; 0 for its cores")
 	cache := flags.String("cache", "", "`folder` to keep large weights in for the next client")
 	public := flags.Bool("any-address", false, "allow an address that is no loopback one")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
 		return err
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q; -help lists the flags", flags.Arg(0))
 	}
 	devices, err := choose(*names)
 	if err != nil {

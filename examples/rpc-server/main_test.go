@@ -64,6 +64,8 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run([]string{"--devices", "Abacus"}, io.Discard), `device "Abacus"`)
 	require.ErrorContains(t, run([]string{"--listen", "0.0.0.0:1"}, io.Discard), "set AnyAddress")
 	require.ErrorContains(t, run([]string{"--no"}, io.Discard), "not defined")
+	require.ErrorContains(t, run([]string{"0.0.0.0:1", "--any-address"}, io.Discard), `unexpected argument "0.0.0.0:1"`)
+	require.NoError(t, run([]string{"-help"}, io.Discard))
 	devices, err := choose("")
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)

@@ -42,7 +42,7 @@ func newCache(m *Model, typ ggml.Type, lanes, length int, bt *ggml.BufferType) (
 	var err error
 	if c.buffers, err = c.ctx.Allocate(bt); err != nil {
 		c.ctx.Close()
-		return nil, fmt.Errorf("a KV cache of %d positions: %w", length*lanes, err)
+		return nil, fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", length*lanes, err)
 	}
 	return c, nil
 }

@@ -182,8 +182,10 @@ func (c *Config) faults() []string {
 		{"vocabulary", c.Vocab}, {"context", c.Context}, {"embedding", c.Embd}, {"feed-forward width", c.FF},
 		{"layers", c.Layers}, {"heads", c.Heads}, {"KV heads", c.KVHeads}, {"head size", c.HeadSize},
 	} {
-		check(n.value > 0, "%s is %d", n.name, n.value)
+		check(n.value > 0 && n.value <= math.MaxInt32, "%s is %d", n.name, n.value)
 	}
+	const mostLayers = 1 << 16 // a list of their tensors is made before the file is looked at
+	check(c.Layers <= mostLayers, "there are %d layers; %d are the most", c.Layers, mostLayers)
 	if len(faults) > 0 {
 		return faults
 	}

@@ -29,6 +29,8 @@ func TestLoadErrors(t *testing.T) {
 		"width":         {"llama.embedding_length", uint32(32), "token_embd.weight is [64 96], not [32 96]"},
 		"wrong type":    {"llama.block_count", "two", "llama.block_count"},
 		"more layers":   {"llama.block_count", uint32(3), "blk.2.attn_q.weight is missing"},
+		"many layers":   {"llama.block_count", uint32(1000), "; and 8972 more"},
+		"damaged":       {"llama.block_count", uint32(1<<31 - 1), "there are 2147483647 layers; 65536 are the most"},
 		"values differ": {"llama.attention.value_length", uint32(8), "keys of 16 and values of 8 elements"},
 	} {
 		t.Run(name, func(t *testing.T) {

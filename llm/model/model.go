@@ -100,7 +100,7 @@ func (m *Model) index() {
 	}
 }
 
-// checkTensors reports all tensors that are missing or have a wrong shape.
+// checkTensors reports tensors that are missing or have a wrong shape.
 func checkTensors(g *ggml.GGUF, c Config) error {
 	var faults []string
 	for _, want := range c.Tensors() {
@@ -111,6 +111,10 @@ func checkTensors(g *ggml.GGUF, c Config) error {
 		case !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
 		}
+	}
+	const shown = 10
+	if more := len(faults) - shown; more > 0 {
+		faults = append(faults[:shown], fmt.Sprintf("and %d more", more))
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("%s: %w: %s", g.Name(), ErrUnsupported, strings.Join(faults, "; "))

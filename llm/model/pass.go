@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/goggml/ggml"
 )
@@ -50,7 +51,7 @@ type PassOptions struct {
 	Products ggml.Type
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128
 	// with Checkpoint and 512 without: the fewer, the more often the matrix of the
-	// head is read.
+	// head is read. There are at most 2³¹ logits at a time.
 	HeadChunk int
 
 	// FeedForwardChunk is the number of tokens that go through a feed-forward
@@ -88,12 +89,17 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 	if o.Products != ggml.F32 && o.Products != ggml.BF16 {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32 or bf16", o.Products)
 	}
+	const most = 1 << 24 // tokens; far more than memory holds the activations of
+	if o.Length > most || o.Batch > most/o.Length {
+		return nil, fmt.Errorf("a batch of %d sequences of %d tokens is too large; use smaller batches, and more of them in a step", o.Batch, o.Length)
+	}
 	if o.HeadChunk <= 0 {
 		o.HeadChunk = 512
 		if o.Checkpoint {
 			o.HeadChunk = 128
 		}
 	}
+	o.HeadChunk = min(o.HeadChunk, o.Length*o.Batch, math.MaxInt32/m.Vocab) // labels count on through the logits
 	c := ggml.NewContext()
 	l := &LossGraph{
 		Graph: c.NewGraph(), ctx: c,

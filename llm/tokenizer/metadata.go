@@ -160,6 +160,9 @@ func (r *reader) id(name string, n int, to *ID) {
 	}
 }
 
+// endingKeys name tokens that end a generation, besides EOS and EOT.
+var endingKeys = []string{"eom_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id"}
+
 func (r *reader) specialIDs(cfg *Config) {
 	n := len(cfg.Tokens)
 	r.id("bos_token_id", n, &cfg.BOS)
@@ -167,7 +170,7 @@ func (r *reader) specialIDs(cfg *Config) {
 	r.id("eot_token_id", n, &cfg.EOT)
 	r.id("unknown_token_id", n, &cfg.Unknown)
 	r.id("padding_token_id", n, &cfg.Padding)
-	for _, name := range []string{"eom_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id"} {
+	for _, name := range endingKeys {
 		id := None
 		if r.id(name, n, &id); id != None {
 			cfg.ExtraEOG = append(cfg.ExtraEOG, id)
@@ -246,7 +249,7 @@ func list[T any](r *reader, name, want string, limit int, convert func(reflect.V
 // KeyValues returns the keys that describe the tokenizer in a GGUF file, with
 // the value types that llama.cpp reads. [FromMetadata] makes an equal tokenizer
 // of them, except that readers take token 11 of a byte-level BPE vocabulary for
-// a BOS or EOS that is None: give it both.
+// a BOS or EOS that is None: give it both. There are keys for four of ExtraEOG.
 func (t *Tokenizer) KeyValues() KeyValues {
 	c := &t.cfg
 	types := make([]int32, len(c.Tokens))
@@ -275,6 +278,9 @@ func (t *Tokenizer) KeyValues() KeyValues {
 		if s.id != None {
 			add(s.name+"_token_id", uint32(s.id))
 		}
+	}
+	for i, id := range c.ExtraEOG[:min(len(c.ExtraEOG), len(endingKeys))] {
+		add(endingKeys[i], uint32(id))
 	}
 	add("add_bos_token", c.AddBOS)
 	add("add_eos_token", c.AddEOS)

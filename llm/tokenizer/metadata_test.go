@@ -99,7 +99,8 @@ func TestMetadataRejects(t *testing.T) {
 
 func TestKeyValuesRoundTrip(t *testing.T) {
 	for _, name := range []string{"spm", "bpe", "spm2", "bpe2"} {
-		tok := loadTokenizer(t, name, map[string]any{"padding_token_id": uint32(3), "eot_token_id": uint32(4)})
+		tok := loadTokenizer(t, name, map[string]any{"padding_token_id": uint32(3), "eot_token_id": uint32(4), "eom_token_id": uint32(5), "fim_sep_token_id": uint32(6)})
+		require.True(t, tok.IsEOG(6))
 		kvs := tok.KeyValues()
 		require.Equal(t, "tokenizer.ggml.model", kvs[0].Key)
 		again, err := tokenizer.FromMetadata(kvs)
