@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -66,6 +68,9 @@ func (r ranks) byTarget() (map[string]int, error) {
 		}
 		ranks[target] = rank
 	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(rank int) bool { return rank != 0 }) {
+		return nil, errors.New("all ranks are 0, so there is nothing to train; set --lora-r, or that of a matrix such as --rank-wq")
+	}
 	return ranks, nil
 }
 
@@ -112,7 +117,7 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	if err := p.Resume(t); err != nil {
+	if err := p.Resume(os.Stderr, t); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
@@ -126,17 +131,19 @@ func (p *program) run(ctx context.Context) error {
 	if err := r.measure(ctx); err != nil {
 		return training.Stopped(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
-	if err := p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps); err != nil {
+	err = p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps, func() error {
+		if err := adapter.Save(p.LoRAOut, lora.SaveOptions{Name: m.Name + " adapter"}); err != nil {
+			return fmt.Errorf("--lora-out: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
-	}
-	if err := adapter.Save(p.LoRAOut, lora.SaveOptions{Name: m.Name + " adapter"}); err != nil {
-		return fmt.Errorf("--lora-out: %w", err)
 	}
 	if err := r.measure(ctx); err != nil {
 		return training.Stopped(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.LoRAOut))
 	}
-	r.print(os.Stdout)
-	return nil
+	return r.print(os.Stdout)
 }
 
 // products is the type that --products stands for.

@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -76,7 +77,7 @@ func (r *report) generate(ctx context.Context, deltas model.Deltas) (string, err
 	if r.p.Prompt == "" {
 		return "", nil
 	}
-	s, err := r.m.NewSession(model.SessionOptions{Deltas: deltas, Threads: r.p.Threads})
+	s, err := r.m.NewSession(model.SessionOptions{Context: r.context(), Deltas: deltas, Threads: r.p.Threads})
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +94,17 @@ func (r *report) generate(ctx context.Context, deltas model.Deltas) (string, err
 	return text.String(), err
 }
 
-func (r *report) print(w io.Writer) {
+// context is the number of tokens that prompt and sample take: a cache for all
+// that the model was trained on can be larger than the memory.
+func (r *report) context() int {
+	if r.p.Predict <= 0 {
+		return r.m.Context
+	}
+	prompt := r.m.Tokenizer.Encode(r.p.Prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+	return min(r.m.Context, len(prompt)+r.p.Predict)
+}
+
+func (r *report) print(w io.Writer) error {
 	if len(r.texts) > 0 {
 		fmt.Fprintln(w)
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -119,7 +130,8 @@ func (r *report) print(w io.Writer) {
 	}
 	base, adapter, prompt := shellQuote(r.p.ModelBase), shellQuote(r.p.LoRAOut), shellQuote(prompt)
 	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s --prompt %s\n", generateProgram(), base, adapter, prompt)
-	fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s -p %s\n", base, adapter, prompt)
+	_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-completion -m %s --lora %s -p %s -no-cnv\n", base, adapter, prompt)
+	return err
 }
 
 // shellQuote makes s one word of a shell's command line.

@@ -80,16 +80,19 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	if err := p.Resume(t); err != nil {
+	if err := p.Resume(os.Stderr, t); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
 		float64(config.NumParameters())/1e6, config.Vocab, len(data.Samples), data.Length, options.Schedule.Steps)
-	if err := p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps); err != nil {
+	err = p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps, func() error {
+		if err := m.Save(p.ModelOut, model.SaveOptions{Type: matrices(m, typ)}); err != nil {
+			return fmt.Errorf("--model-out: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
-	}
-	if err := m.Save(p.ModelOut, model.SaveOptions{Type: matrices(m, typ)}); err != nil {
-		return fmt.Errorf("--model-out: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "wrote %s\n", p.ModelOut)
 	return nil
@@ -143,7 +146,7 @@ func (p *program) config(t *tokenizer.Tokenizer) (model.Config, error) {
 		return model.Config{}, fmt.Errorf("--embd %d is no multiple of --heads %d", p.Embd, p.Heads)
 	}
 	if p.Context < p.Ctx || p.Context > math.MaxInt32 {
-		return model.Config{}, fmt.Errorf("--model-ctx %d is below --ctx %d", p.Context, p.Ctx)
+		return model.Config{}, fmt.Errorf("--model-ctx is %d; it is at least --ctx, which is %d, and at most %d", p.Context, p.Ctx, math.MaxInt32)
 	}
 	head := p.Embd / p.Heads
 	return model.Config{

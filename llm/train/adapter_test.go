@@ -189,12 +189,4 @@ func TestParameterErrors(t *testing.T) {
 		_, err := train.New(m, try.params, try.deltas, d, options(3))
 		require.ErrorContains(t, err, want)
 	}
-	_, err := train.New(m, matrices(a), a.Deltas(1), &train.Dataset{Length: 4}, options(3))
-	require.EqualError(t, err, "the data set has no samples")
-
-	// Tokens that the model does not have.
-	bad := &train.Dataset{Length: 2, Samples: []train.Sample{{Tokens: []int32{1, 64, 2}}}}
-	tr := adapterTrainer(t, m, a, bad, options(3))
-	_, err = tr.Step(context.Background())
-	require.ErrorContains(t, err, "of the batch is 64; the vocabulary has 64")
 }

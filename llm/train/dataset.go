@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -35,6 +36,39 @@ func (s Sample) Targets() int {
 type Dataset struct {
 	Length  int // predicted tokens of a full sample
 	Samples []Sample
+}
+
+// check demands samples that a model with a vocabulary of that size can learn.
+func (d *Dataset) check(vocab int) error {
+	if d == nil || len(d.Samples) == 0 {
+		return errors.New("the data set has no samples")
+	}
+	for i, s := range d.Samples {
+		if err := s.check(d.Length, vocab); err != nil {
+			return fmt.Errorf("sample %d of the data set: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (s Sample) check(length, vocab int) error {
+	if len(s.Tokens) > length+1 {
+		return fmt.Errorf("it has %d tokens; at most %d fit", len(s.Tokens), length+1)
+	}
+	if s.Weights != nil && len(s.Weights) != max(0, len(s.Tokens)-1) {
+		return fmt.Errorf("it has %d weights for %d predicted tokens", len(s.Weights), max(0, len(s.Tokens)-1))
+	}
+	for i, token := range s.Tokens {
+		if token < 0 || int(token) >= vocab {
+			return fmt.Errorf("token %d is %d; the vocabulary has %d", i, token, vocab)
+		}
+	}
+	for i, w := range s.Weights {
+		if !(w >= 0) || !finite(float64(w)) {
+			return fmt.Errorf("weight %d is %v; it must be finite and not negative", i, w)
+		}
+	}
+	return nil
 }
 
 // Tokens counts the tokens that are learned in one epoch.

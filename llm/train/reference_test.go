@@ -173,6 +173,12 @@ func TestEvaluateAgainstReference(t *testing.T) {
 	require.InEpsilon(t, want, got, 1e-6)
 
 	_, err = tr.Evaluate(context.Background(), &train.Dataset{Length: 4})
+	require.EqualError(t, err, "the data set has no samples")
+	unlearned := pattern(2, 4)
+	for i := range unlearned.Samples {
+		unlearned.Samples[i].Weights = make([]float32, 4)
+	}
+	_, err = tr.Evaluate(context.Background(), unlearned)
 	require.EqualError(t, err, "the data set has no token to learn")
 }
 

@@ -17,15 +17,20 @@ type RunOptions struct {
 	OnValid func(Point) // after each evaluation
 }
 
-// ErrStopped is a run that was cancelled before its end. Its checkpoint, if it
+// ErrStopped is a run that was cancelled before its last step. Its checkpoint, if it
 // writes one, holds the last complete step.
 var ErrStopped = errors.New("stopped before the end")
 
 // Run takes the run to its end, or until ctx is cancelled: then it writes a
-// checkpoint of the last complete step and returns [ErrStopped].
+// checkpoint of the last complete step and returns [ErrStopped]. When all steps
+// are done by then it returns nil; at most the last evaluation is missing.
 func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	err := t.run(ctx, o)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() == nil:
+	case t.Done():
+		err = nil
+	default:
 		err = ErrStopped
 	}
 	if err != nil && !errors.Is(err, ErrStopped) {

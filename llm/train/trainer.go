@@ -37,18 +37,25 @@ func (o *Options) validate() error {
 	switch {
 	case o.Batch < 1 || o.Accumulate < 1:
 		return fmt.Errorf("a step of %d batches of %d samples is empty", o.Accumulate, o.Batch)
+	case o.Batch > math.MaxInt32 || o.Accumulate > math.MaxInt32 || o.Schedule.Steps > math.MaxInt32:
+		return fmt.Errorf("a run of %d steps of %d batches of %d samples is too long; each can be at most %d", o.Schedule.Steps, o.Accumulate, o.Batch, math.MaxInt32)
 	case o.Schedule.Steps < 1:
 		return fmt.Errorf("a run of %d steps is empty", o.Schedule.Steps)
 	case o.Schedule.Warmup < 0:
 		return fmt.Errorf("the warm-up is %d steps", o.Schedule.Warmup)
-	case !(o.Schedule.Peak > 0) || math.IsInf(o.Schedule.Peak, 0) || !(o.Schedule.Floor >= 0):
-		return fmt.Errorf("the learning rate goes from %v to %v; it must be positive", o.Schedule.Peak, o.Schedule.Floor)
+	case !(o.Schedule.Peak > 0) || !(o.Schedule.Floor >= 0) || !finite(o.Schedule.Peak, o.Schedule.Floor):
+		return fmt.Errorf("the learning rate goes from %v to %v; it must be positive and finite", o.Schedule.Peak, o.Schedule.Floor)
 	case !(o.AdamW.Beta1 >= 0 && o.AdamW.Beta1 < 1 && o.AdamW.Beta2 >= 0 && o.AdamW.Beta2 < 1):
 		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1)", o.AdamW.Beta1, o.AdamW.Beta2)
-	case !(o.AdamW.Epsilon > 0) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0):
-		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; ε must be positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
+	case !(o.AdamW.Epsilon > 0) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip):
+		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
 	}
 	return nil
+}
+
+// finite tells whether all are numbers below infinity.
+func finite(list ...float64) bool {
+	return !slices.ContainsFunc(list, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
 // A Point is what a step, or an evaluation, told.
@@ -86,12 +93,12 @@ func New(m *model.Model, params []*ggml.Tensor, deltas model.Deltas, data *Datas
 	if err := checkParams(m, params, deltas); err != nil {
 		return nil, err
 	}
+	if err := data.check(m.Vocab); err != nil {
+		return nil, err
+	}
 	t := &Trainer{
 		m: m, data: data, options: o, deltas: deltas,
 		order: order{seed: o.Seed, n: len(data.Samples)},
-	}
-	if t.order.n == 0 {
-		return nil, errors.New("the data set has no samples")
 	}
 	if err := t.open(params); err != nil {
 		t.Close()
@@ -270,7 +277,10 @@ func (t *Trainer) Evaluate(ctx context.Context, d *Dataset) (float64, error) {
 
 // EvaluateWith is Evaluate with other adapters, or none.
 func (t *Trainer) EvaluateWith(ctx context.Context, deltas model.Deltas, d *Dataset) (float64, error) {
-	rows := max(1, min(t.options.Batch, len(d.Samples)))
+	if err := d.check(t.m.Vocab); err != nil {
+		return 0, err
+	}
+	rows := min(t.options.Batch, len(d.Samples))
 	g, err := t.m.NewLossGraph(model.PassOptions{Length: d.Length, Batch: rows, Deltas: deltas})
 	if err != nil {
 		return 0, err

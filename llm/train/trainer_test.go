@@ -233,6 +233,53 @@ func TestNothingToLearn(t *testing.T) {
 	require.ErrorContains(t, err, "no token of its samples is learned")
 }
 
+// What is wrong with a data set is found before the run, not in its midst.
+func TestDatasetErrors(t *testing.T) {
+	m := tinyModel(t)
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	trained := newTrainer(t, m, pattern(2, 4), options(3))
+	for want, sample := range map[string]train.Sample{
+		"sample 2 of the data set: token 1 is 64; the vocabulary has 64": {Tokens: []int32{1, 64, 2}},
+		"token 0 is -1":                         {Tokens: []int32{-1, 2}},
+		"it has 6 tokens; at most 5 fit":        {Tokens: make([]int32, 6)},
+		"it has 3 weights for 2 predicted":      {Tokens: []int32{1, 2, 3}, Weights: []float32{1, 1, 1}},
+		"it has 1 weights for 2 predicted":      {Tokens: []int32{1, 2, 3}, Weights: []float32{1}},
+		"weight 1 is NaN":                       {Tokens: []int32{1, 2, 3}, Weights: []float32{1, nan}},
+		"weight 0 is +Inf":                      {Tokens: []int32{1, 2}, Weights: []float32{inf}},
+		"weight 0 is -1; it must be finite and": {Tokens: []int32{1, 2}, Weights: []float32{-1}},
+	} {
+		d := pattern(2, 4)
+		d.Samples = append(d.Samples, sample)
+		_, err := train.New(m, weights(m), nil, d, options(3))
+		require.ErrorContains(t, err, want)
+		_, err = trained.Evaluate(context.Background(), d)
+		require.ErrorContains(t, err, want)
+	}
+	for _, d := range []*train.Dataset{nil, {Length: 4}} {
+		_, err := train.New(m, weights(m), nil, d, options(3))
+		require.EqualError(t, err, "the data set has no samples")
+	}
+}
+
+// A run that is interrupted when all its steps are done is complete.
+func TestInterruptAtTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	for _, valid := range []*train.Dataset{nil, pattern(4, 8)} {
+		tr := newTrainer(t, tinyModel(t), pattern(20, 12), options(3))
+		ctx, cancel := context.WithCancel(context.Background())
+		err := tr.Run(ctx, train.RunOptions{Checkpoint: path, Valid: valid, OnStep: func(p train.Point) {
+			if p.Step == 3 {
+				cancel()
+			}
+		}})
+		require.NoError(t, err)
+		require.True(t, tr.Done())
+		again := newTrainer(t, tinyModel(t), pattern(20, 12), options(3))
+		require.NoError(t, again.LoadCheckpoint(path))
+		require.True(t, again.Done())
+	}
+}
+
 func TestOptionErrors(t *testing.T) {
 	m := tinyModel(t)
 	for want, change := range map[string]func(*train.Options){
@@ -242,6 +289,11 @@ func TestOptionErrors(t *testing.T) {
 		"β₁ is 1":          func(o *train.Options) { o.AdamW.Beta1 = 1 },
 		"gradient clip -1": func(o *train.Options) { o.AdamW.Clip = -1 },
 		"warm-up is -1":    func(o *train.Options) { o.Schedule.Warmup = -1 },
+		"to +Inf":          func(o *train.Options) { o.Schedule.Floor = math.Inf(1) },
+		"decay +Inf":       func(o *train.Options) { o.AdamW.Decay = math.Inf(1) },
+		"clip +Inf":        func(o *train.Options) { o.AdamW.Clip = math.Inf(1) },
+		"is too long":      func(o *train.Options) { o.Accumulate = math.MaxInt },
+		"too large; use":   func(o *train.Options) { o.Batch = math.MaxInt32 },
 		"threads":          func(o *train.Options) { o.Threads = -1 },
 	} {
 		o := options(3)
@@ -261,4 +313,5 @@ func TestSchedule(t *testing.T) {
 	require.InDelta(t, 0.1, s.At(104), 1e-12)
 	require.InDelta(t, 0.1, s.At(200), 1e-12)
 	require.InDelta(t, 1, train.Schedule{Peak: 1, Steps: 1, Warmup: 1}.At(1), 1e-12)
+	require.InDelta(t, 1, train.Schedule{Peak: 1, Steps: 1}.At(1), 1e-12)
 }

@@ -5,7 +5,9 @@ package training
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 
@@ -16,9 +18,9 @@ import (
 // Flags are the command-line flags of a training run, for kong. Those that
 // upstream's finetune program had keep its names.
 type Flags struct {
-	TrainData []string `name:"train-data" required:"" sep:"none" placeholder:"FILE" help:"Text to train on; may be given several times." group:"Data"`
+	TrainData []string `name:"train-data" required:"" sep:"none" placeholder:"FILE" help:"Text to train on; may be given several times, and is one text then." group:"Data"`
 	ValidData string   `name:"valid-data" placeholder:"FILE" help:"Held-out text; its loss is reported during the run." group:"Data"`
-	ValidMax  int      `name:"valid-samples" default:"64" help:"Largest number of samples of --valid-data that are evaluated." group:"Data"`
+	ValidMax  int      `name:"valid-samples" default:"64" help:"Largest number of samples of held-out text that are evaluated; 0 for all." group:"Data"`
 
 	Ctx                int    `name:"ctx" short:"c" default:"128" help:"Tokens of a training sample." group:"Data"`
 	SampleStart        string `name:"sample-start" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Data"`
@@ -34,7 +36,7 @@ type Flags struct {
 	Epochs        int     `name:"epochs" default:"0" help:"Times that the data is seen, at most; 0 for as often as --adam-iter needs, or once." group:"Optimiser"`
 	AdamIter      int     `name:"adam-iter" default:"0" help:"Optimiser steps, at most; 0 for as many as --epochs takes." group:"Optimiser"`
 	AdamAlpha     float64 `name:"adam-alpha" default:"${adam_alpha}" help:"Learning rate." group:"Optimiser"`
-	AdamMinAlpha  float64 `name:"adam-min-alpha" default:"0" help:"Learning rate at the end of the run." group:"Optimiser"`
+	AdamMinAlpha  float64 `name:"adam-min-alpha" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
 	AdamDecay     float64 `name:"adam-decay" default:"0" help:"Weight decay." group:"Optimiser"`
 	AdamBeta1     float64 `name:"adam-beta1" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
 	AdamBeta2     float64 `name:"adam-beta2" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
@@ -45,7 +47,7 @@ type Flags struct {
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued." group:"Run"`
 	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists; the other flags must be the same." group:"Run"`
 	SaveEvery     int    `name:"save-every" default:"50" help:"Steps between checkpoints; 0 for the end only." group:"Run"`
-	ValidEvery    int    `name:"valid-every" default:"50" help:"Steps between evaluations." group:"Run"`
+	ValidEvery    int    `name:"valid-every" default:"50" help:"Steps between evaluations; 0 for the start and the end only." group:"Run"`
 	Seed          uint64 `name:"seed" short:"s" default:"42" help:"Decides all that is random." group:"Run"`
 	Threads       int    `name:"threads" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Run"`
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png." group:"Run"`
@@ -53,15 +55,18 @@ type Flags struct {
 
 // Load reads the training data, and the held-out data if there is any.
 func (f *Flags) Load(t *tokenizer.Tokenizer) (data, valid *train.Dataset, err error) {
-	var text strings.Builder
+	var text []byte
 	for _, path := range f.TrainData {
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			text = append(text, '\n') // a file begins with a line of its own
+		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--train-data: %w", err)
 		}
-		text.Write(b)
+		text = append(text, b...)
 	}
-	if data, err = f.Dataset(t, text.String()); err != nil {
+	if data, err = f.Dataset(t, string(text)); err != nil {
 		return nil, nil, fmt.Errorf("--train-data %s: %w", strings.Join(f.TrainData, ", "), err)
 	}
 	if f.ValidData == "" {
@@ -117,23 +122,25 @@ func (f *Flags) steps(samples int) int {
 	if epochs <= 0 && f.AdamIter <= 0 {
 		epochs = 1
 	}
-	perStep := max(1, f.Batch*f.GradAcc)
-	byEpochs := (epochs*samples + perStep - 1) / perStep
-	switch {
-	case f.AdamIter <= 0:
-		return byEpochs
-	case epochs <= 0:
+	if epochs <= 0 {
 		return f.AdamIter
+	}
+	perStep := max(1, float64(f.Batch)*float64(f.GradAcc))
+	byEpochs := int(min(math.Ceil(float64(epochs)*float64(samples)/perStep), math.MaxInt32))
+	if f.AdamIter <= 0 {
+		return byEpochs
 	}
 	return min(f.AdamIter, byEpochs)
 }
 
-// Resume continues from --checkpoint-in, when the file exists.
-func (f *Flags) Resume(t *train.Trainer) error {
+// Resume continues from --checkpoint-in, when the file exists, and otherwise
+// says so.
+func (f *Flags) Resume(w io.Writer, t *train.Trainer) error {
 	if f.CheckpointIn == "" {
 		return nil
 	}
 	if _, err := os.Stat(f.CheckpointIn); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
 		return nil
 	}
 	if err := t.LoadCheckpoint(f.CheckpointIn); err != nil {

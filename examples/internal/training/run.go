@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -10,9 +11,10 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Run trains to the end and reports progress to w. When it is interrupted it
-// saves a checkpoint, and returns an Interrupted that tells how to go on.
-func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *train.Dataset, steps int) error {
+// Run trains to the end, calls save for the result, and reports progress to w.
+// When it is interrupted it saves a checkpoint, and returns an Interrupted that
+// tells how to go on.
+func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *train.Dataset, steps int, save func() error) error {
 	report := progress.New(w, progress.Options{Total: steps, Start: t.Steps(), Label: "training"})
 	if t.Steps() > 0 {
 		report.Printf("continuing from %s at step %d", f.CheckpointIn, t.Steps())
@@ -30,15 +32,18 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *t
 	if stopped {
 		err = &Interrupted{f.hint(t.Steps())}
 	}
-	if closeErr := report.Close(); err == nil {
-		err = closeErr
+	// The result comes before all that can go wrong in showing it.
+	if t.Done() {
+		err = errors.Join(err, save())
 	}
+	shown := report.Close()
 	if err == nil || stopped {
-		if plotErr := f.plot(t); err == nil {
-			err = plotErr
-		}
+		shown = errors.Join(shown, f.plot(t))
 	}
-	return err
+	if err == nil && shown != nil {
+		return fmt.Errorf("the run is complete and its result saved, but: %w", shown)
+	}
+	return errors.Join(err, shown)
 }
 
 // hint tells how to continue a run that was interrupted after some steps.

@@ -3,14 +3,20 @@ package training
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -27,6 +33,8 @@ func TestSteps(t *testing.T) {
 		{3, 7, 4, 1, 10, 7},
 		{0, 0, 16, 1, 3, 1},
 		{-1, -1, 4, 1, 8, 2},
+		{math.MaxInt, 0, 4, 1, 8, math.MaxInt32},
+		{1, 0, math.MaxInt, math.MaxInt, 8, 1},
 	} {
 		f := Flags{Epochs: c.epochs, AdamIter: c.iter, Batch: c.batch, GradAcc: c.acc}
 		require.Equal(t, c.want, f.steps(c.samples), "%+v", c)
@@ -63,6 +71,7 @@ func TestCheckOutputs(t *testing.T) {
 	require.NoError(t, check(Flags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, Path{"--out", in("out")}))
 	require.NoError(t, check(Flags{}, Path{"--out", in("old")}))
 	require.NoError(t, check(Flags{CheckpointOut: os.DevNull}, Path{"--out", os.DevNull}))
+	require.NoError(t, check(Flags{CheckpointIn: in("old"), CheckpointOut: in("./old")}))
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, entries, 3, "the check leaves nothing behind")
@@ -75,6 +84,70 @@ func TestCheckOutputs(t *testing.T) {
 	require.ErrorContains(t, check(Flags{}, Path{"--out", folder}), "it is a folder")
 	require.ErrorContains(t, check(Flags{}, Path{"--out", in("text/out")}), "cannot be written: folder "+in("text")+": not a directory")
 }
+
+// Nothing replaces what --checkpoint-in continues but its own continuation.
+func TestCheckpointIsKept(t *testing.T) {
+	folder := t.TempDir()
+	old := filepath.Join(folder, "old")
+	require.NoError(t, os.WriteFile(old, nil, 0o600))
+	none := filepath.Join(folder, "none")
+	for _, f := range []Flags{{CheckpointOut: old}, {CheckpointIn: none, CheckpointOut: old}} {
+		require.EqualError(t, f.CheckOutputs(nil, nil), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
+	}
+	require.NoError(t, (&Flags{CheckpointIn: old, CheckpointOut: none}).CheckOutputs(nil, nil))
+	require.ErrorContains(t, (&Flags{CheckpointIn: old}).CheckOutputs(nil, []Path{{"--out", old}}), "--out "+old+" is the file of --checkpoint-in too")
+}
+
+// Files are one text, in which each begins with a line of its own.
+func TestTrainDataOfSeveralFiles(t *testing.T) {
+	folder := t.TempDir()
+	f := Flags{Ctx: 64}
+	for i, text := range []string{"one", "two\n", "", "three"} {
+		path := filepath.Join(folder, string(rune('a'+i)))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		f.TrainData = append(f.TrainData, path)
+	}
+	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
+	require.NoError(t, err)
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	data, valid, err := f.Load(tok)
+	require.NoError(t, err)
+	require.Nil(t, valid)
+	require.Len(t, data.Samples, 1)
+	require.Equal(t, "one\ntwo\nthree", tok.Decode(data.Samples[0].Tokens, tokenizer.DecodeOptions{}))
+}
+
+// What cannot be shown of a run does not cost its result.
+func TestResultIsSavedFirst(t *testing.T) {
+	config := model.Config{
+		Arch: "llama", Vocab: 16, Context: 8, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,
+		RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, TrainedCtx: 8, AttnFactor: 1},
+	}
+	m, err := model.New(config, nil, 1)
+	require.NoError(t, err)
+	defer m.Close()
+	data := &train.Dataset{Length: 4, Samples: []train.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
+	f := Flags{AdamAlpha: 0.01, AdamIter: 2, Batch: 1, GradAcc: 1, AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1, LossCurve: filepath.Join(t.TempDir(), "none", "curve")}
+	trainer, err := train.New(m, []*ggml.Tensor{m.Weight("token_embd.weight")}, nil, data, f.Options(data))
+	require.NoError(t, err)
+	defer trainer.Close()
+	saved := false
+	err = f.Run(context.Background(), full{}, trainer, nil, 2, func() error { saved = true; return nil })
+	require.True(t, saved)
+	require.ErrorContains(t, err, "the run is complete and its result saved, but: ")
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	broken := errors.New("broken")
+	err = f.Run(context.Background(), io.Discard, trainer, nil, 2, func() error { return broken })
+	require.Equal(t, "broken", err.Error())
+}
+
+// A full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestExitStatus(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
