@@ -42,11 +42,11 @@
 //	values, err := ggml.Read[float32](product)
 //	fmt.Println(values, err)
 //
-// (Errors of Write, left out here, are errors of the program: a slice that has
-// not the size of the tensor, for one.)
+// (Errors of Write, left out here, are errors of the program, such as a slice
+// whose size is not the tensor's.)
 //
-// The doc comment of each symbol ends with the C function behind it, after
-// "C:", so that a search for ggml_mul_mat finds [Context.MulMat].
+// Where a symbol has a C function behind it, its doc comment ends with the name,
+// after "C:", so that a search for ggml_mul_mat finds [Context.MulMat].
 //
 // # Shapes
 //

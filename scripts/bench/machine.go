@@ -21,8 +21,10 @@ func machineFacts() []fact {
 		{"system", system()},
 		{"go", strings.TrimPrefix(runtime.Version(), "go")},
 	}
-	if version, err := os.ReadFile("build/llamacpp/.installed"); err == nil {
-		facts = append(facts, fact{"llama.cpp", strings.TrimSpace(string(version))})
+	for _, program := range []fact{{keyLlama, "build/llamacpp/.installed"}, {keyPyTorch, "build/peft/.installed"}} {
+		if version, err := os.ReadFile(program.value); err == nil {
+			facts = append(facts, fact{program.key, strings.TrimSpace(string(version))})
+		}
 	}
 	return facts
 }

@@ -36,19 +36,23 @@ func (p page) write(folder string, s *resultSet) error {
 }
 
 func (p page) introduce(b *strings.Builder, s *resultSet) {
-	fmt.Fprintf(b, "# %s\n\n%s\n\n", p.title, p.text)
+	title := p.title
+	if products := s.facts[keyProducts]; products != "" {
+		title += ": " + products // which decides about the speed more than anything else
+	}
+	fmt.Fprintf(b, "# %s\n\n%s\n\n", title, p.text)
 	if !s.full() {
 		fmt.Fprintf(b, "**This was not a full run (%s): its numbers are rough.**\n\n", s.facts[keyForm])
 	}
 	writeRow(b, []string{"", ""})
 	writeRow(b, []string{"---", "---"})
-	for _, f := range []struct{ head, key string }{
+	for _, f := range []fact{
 		{"processor", "processor"}, {"cores", keyCores}, {"memory", "memory"}, {"system", "system"}, {"Go", "go"},
-		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"library of the large products", "products"}, {"PyTorch and PEFT", "pytorch"},
-		{"llama.cpp", "llama.cpp"}, {"date", keyDate}, {"duration", keyTook},
+		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"library of the large products", keyProducts}, p.beside,
+		{"date", keyDate}, {"duration", keyTook},
 	} {
-		if v := s.facts[f.key]; v != "" {
-			writeRow(b, []string{f.head, v})
+		if v := s.facts[f.value]; v != "" {
+			writeRow(b, []string{f.key, v})
 		}
 	}
 	if s.alien > most {

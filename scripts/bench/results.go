@@ -28,14 +28,19 @@ type resultSet struct {
 
 // Keys that this program writes itself.
 const (
-	keySuite = "suite" // what the results after it belong to
-	keyForm  = "form"  // full, or what was left out
-	keyDate  = "date"  // of the run
-	keyTook  = "took"  // time of the run
-	keyAlien = "alien" // cores that other programs used during a suite
-	keyCores = "cores" // of the machine
-	fullForm = "full"  // value of keyForm
+	keySuite   = "suite"     // what the results after it belong to
+	keyForm    = "form"      // full, or what was left out
+	keyDate    = "date"      // of the run
+	keyLlama   = "llama.cpp" // version
+	keyPyTorch = "pytorch"   // versions, and those of PEFT
+	keyTook    = "took"      // time of the run
+	keyAlien   = "alien"     // cores that other programs used during a suite
+	keyCores   = "cores"     // of the machine
+	fullForm   = "full"      // value of keyForm
 )
+
+// keyProducts is of the library of the large products; the benchmarks write it.
+const keyProducts = "products"
 
 func (s *resultSet) full() bool { return s.facts[keyForm] == fullForm }
 

@@ -29,6 +29,7 @@ type page struct {
 	file     string
 	title    string
 	text     string
+	beside   fact // the program to compare with: what it is called, and the key of its version
 	suites   []suite
 	sections []section
 }
@@ -37,7 +38,8 @@ var pages = []page{
 	{
 		name: "all", file: "README.md", title: "Benchmarks",
 		text: "Made by `make bench`, which repeats all of it. Absolute numbers belong to the machine, and move with what else it " +
-			"does: the ratios are the point, each of one run; rows can be of several. The comparison with PyTorch and PEFT is [a run of its own](peft.md).",
+			"does: the ratios are the point. The comparison with PyTorch and PEFT is [a run of its own](peft.md).",
+		beside: fact{"llama.cpp", keyLlama},
 		suites: []suite{
 			{"binding", ".", "^Benchmark(BuildGraph|Compute|Data)$", 20 * time.Second, 20 * time.Second},
 			{"training", "llm/train", "^Benchmark(Ceiling|Autograd|Step)$", 15 * time.Minute, time.Minute},
@@ -54,6 +56,7 @@ var pages = []page{
 		name: "peft", file: "peft.md", title: "Beside PyTorch and PEFT",
 		text: "Made by `scripts/bench-peft`, which repeats all of it. The same model, from the same file, with the same adapter at the " +
 			"start, is trained on the same batches by the same rule; see [the other benchmarks](README.md) for what is not compared here.",
+		beside:   fact{"PyTorch and PEFT", keyPyTorch},
 		suites:   []suite{{"peft", "llm/train", "^BenchmarkBesidePEFT$", 16 * time.Minute, time.Minute}},
 		sections: []section{peftSection},
 	},
@@ -199,7 +202,8 @@ var (
 
 	peftSection = section{
 		title: "LoRA in F32 and BF16",
-		text: "Rank 8 on all seven linear layers of every block, AdamW, no gradient checkpointing unless it says so. PEFT gets the " +
+		text: "Rank 8 on all seven linear layers of every block, AdamW, no gradient checkpointing unless it says so; at 28 million parameters 60 steps of " +
+			"2 × 256 tokens, at 1.1 billion 6 of 512, of which the first is not timed. PEFT gets the " +
 			"Q8_0 weights dequantised, so that both compute the same function; it keeps its adapters in F32. Steps of all three are taken in turn; the speed beside " +
 			"the faster PEFT's is the median of the ratios of each turn. Loading is not timed; memory is the largest resident size of the process.",
 		views: []view{
