@@ -223,6 +223,9 @@ func watch(ctx context.Context, backends []*Backend) (stop func()) {
 
 func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, r C.goggml_int) error {
 	if err := guardError(r.error); err != nil {
+		if r.value == neverRan {
+			return g.errorf(op, ErrOutOfMemory, "%v", err)
+		}
 		// The other threads may wait for ever for the one that left.
 		why := err.Error()
 		for _, b := range backends {

@@ -99,7 +99,7 @@ func (g *Graph) copyCustoms(from *Graph) {
 			g.ctx.customs = map[*C.struct_ggml_tensor]*customOp{}
 		}
 		g.ctx.customs[C.ggml_graph_node(g.g, i-1)] = op
-		g.ctx.deps = []*Context{from.ctx} // the function lives as long
+		g.ctx.addDep(from.ctx) // the function lives as long
 	}
 }
 

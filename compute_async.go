@@ -61,6 +61,10 @@ func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 			return err
 		}
 		defer g.busy.Unlock()
+		if err := s.current.changed(op, g); err != nil {
+			release()
+			return err
+		}
 		if err := s.h.acquire(); err != nil {
 			release()
 			return during(err, op, g.operand())

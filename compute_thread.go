@@ -4,7 +4,9 @@ package ggml
 import "C"
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -35,13 +37,13 @@ type computeThread struct {
 func newComputeThread() (*computeThread, error) {
 	done, tell, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("ggml: no pipe to a thread that computes: %w", err)
+		return nil, fmt.Errorf("no pipe to a thread that computes: %w", err)
 	}
 	t := &computeThread{C.goggml_worker_new(C.int(tell.Fd())), done, tell, make([]byte, 1)}
 	if t.w == nil {
 		done.Close()
 		tell.Close()
-		return nil, fmt.Errorf("ggml: no system thread to compute on: %w; close something, or raise the limit of threads", ErrOutOfMemory)
+		return nil, errors.New("no system thread to compute on; close something, or raise the limit of threads")
 	}
 	return t, nil
 }
@@ -111,14 +113,24 @@ func giveComputeThread(t *computeThread) {
 	c.idle = t
 }
 
+// neverRan is the value of a result with an error when nothing was computed.
+const neverRan = math.MinInt32
+
 // runOnThread runs a function that may take a team of workers.
 func runOnThread(job C.goggml_job) C.goggml_int {
 	t, err := takeComputeThread()
 	if err != nil {
-		return C.goggml_int{error: C.CString(err.Error())}
+		return C.goggml_int{value: neverRan, error: C.CString(err.Error())}
 	}
-	defer giveComputeThread(t)
-	return t.run(job)
+	r := t.run(job)
+	if r.error != nil {
+		// It left its team, which waits for it. Another team it cannot have, nor end.
+		t.done.Close()
+		t.tell.Close()
+		return r
+	}
+	giveComputeThread(t)
+	return r
 }
 
 // runOn runs a C function that computes on the backends, which are locked.

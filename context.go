@@ -5,7 +5,9 @@ import "C"
 
 import (
 	"iter"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // A Context owns tensors and graphs: their shapes and connections, not their
@@ -25,7 +27,7 @@ type Context struct {
 	op      opCall   // the op under construction
 	places  []Tensor // for the next tensors: to allocate few at once is faster
 	err     error
-	deps    []*Context                          // contexts whose tensors are operands here
+	deps    atomic.Pointer[[]*Context]          // contexts whose tensors are operands here; never changed, but replaced
 	buffers []*Buffer                           // buffers that hold data of tensors of this context
 	rented  []rental                            // what allocators of graphs gave to tensors of this context
 	customs map[*C.struct_ggml_tensor]*customOp // the Go functions of its tensors
@@ -173,22 +175,25 @@ func (c *Context) Lookup(name string) *Tensor {
 
 // addDep notes that tensors of d are operands here. The caller holds c.mu.
 func (c *Context) addDep(d *Context) {
-	for _, have := range c.deps {
-		if have == d {
-			return
-		}
+	deps := c.dependencies()
+	if !containsContext(deps, d) {
+		more := append(slices.Clone(deps), d)
+		c.deps.Store(&more)
 	}
-	c.deps = append(c.deps, d)
+}
+
+func (c *Context) dependencies() []*Context {
+	if deps := c.deps.Load(); deps != nil {
+		return *deps
+	}
+	return nil
 }
 
 // closure lists the context and all that its tensors depend on.
 func (c *Context) closure() []*Context {
 	all := []*Context{c}
 	for i := 0; i < len(all); i++ {
-		all[i].mu.Lock()
-		deps := all[i].deps
-		all[i].mu.Unlock()
-		for _, d := range deps {
+		for _, d := range all[i].dependencies() {
 			if !containsContext(all, d) {
 				all = append(all, d)
 			}

@@ -306,8 +306,8 @@ func (g *Graph) startCustom(backends []*Backend) *customRun {
 	return run
 }
 
-// customNodes are those of a graph that Go functions compute. A graph only gets
-// more nodes, so they are found once.
+// customNodes are those of a graph that Go functions compute. They are found
+// once, as long as the graph only gets more nodes.
 type customNodes struct {
 	graph *C.struct_ggml_cgraph
 	seen  C.int // nodes

@@ -30,6 +30,24 @@ type Graph struct {
 	indices  []C.goggml_index        // the row indices that it saw
 	customs  customNodes             // that it has
 	added    addedTensors            // by deep expansions
+	replaced int                     // how often other tensors took the place of its own
+}
+
+// A graphVersion tells whether the nodes are those of another moment.
+type graphVersion struct {
+	replaced int
+	nodes    C.int
+}
+
+// version is of a graph that is locked and pinned.
+func (g *Graph) version() graphVersion {
+	return graphVersion{g.replaced, C.ggml_graph_n_nodes(g.g)}
+}
+
+// forget drops what is known of tensors that are replaced.
+func (g *Graph) forget() {
+	g.replaced++
+	g.found, g.indices, g.customs, g.added = C.goggml_finding{}, nil, customNodes{}, nil
 }
 
 // NewGraph makes a graph that computes the outputs, which are marked as such

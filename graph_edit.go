@@ -99,7 +99,8 @@ func (g *Graph) Clear() {
 	defer g.busy.Unlock()
 	g.inspect(func() {
 		C.ggml_graph_clear(g.g)
-		g.leaves, g.backward, g.added = nil, false, nil
+		g.leaves, g.backward = nil, false
+		g.forget()
 	})
 }
 
@@ -165,6 +166,7 @@ func (g *Graph) take(op string, from *Graph) error {
 	defer g.busy.Unlock()
 	g.ctx.mu.Lock()
 	defer g.ctx.mu.Unlock()
-	g.g, g.leaves, g.backward, g.added = (*C.struct_ggml_cgraph)(r.value), leaves, backward, nil
+	g.g, g.leaves, g.backward = (*C.struct_ggml_cgraph)(r.value), leaves, backward
+	g.forget()
 	return nil
 }

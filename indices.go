@@ -23,13 +23,16 @@ func (c *Context) inRange(ids *Tensor, rows int64) *Tensor {
 }
 
 // known tells whether the indices can be checked before a compute, or are the
-// result of an op that counts no further than the rows. So are those of a
-// closed context, which fails anyway.
+// result of an op that counts no further than the rows. So are those that depend
+// on a closed context, which fails anyway.
 func (t *Tensor) known(rows int64) bool {
-	if t.ctx.h.acquire() != nil {
-		return true
+	var h holding
+	defer h.release()
+	for _, c := range t.ctx.closure() {
+		if h.addHandle(c.h) != nil {
+			return true
+		}
 	}
-	defer t.ctx.h.release()
 	for p := t.t; ; p = p.src[0] {
 		switch p.op {
 		case C.GGML_OP_NONE:

@@ -31,10 +31,9 @@ type opCall struct {
 	arena    *C.goggml_arena
 	name     string
 	operands []*Tensor
-	describe []Operand   // before the operands, in an error
-	held     [12]*handle // c and the contexts of operands from elsewhere
-	numHeld  int
-	poisoned bool // an operand, or the context, failed before
+	describe []Operand // before the operands, in an error
+	held     []*handle // c and the contexts of operands from elsewhere
+	poisoned bool      // an operand, or the context, failed before
 	err      error
 	reason   string
 }
@@ -75,7 +74,7 @@ func (op *opCall) optional(t *Tensor) {
 	}
 }
 
-// admit holds the context of operand i.
+// admit holds the context of operand i, and those of what it is a view of.
 func (op *opCall) admit(i int, t *Tensor) {
 	switch {
 	case t.t == nil:
@@ -86,15 +85,31 @@ func (op *opCall) admit(i int, t *Tensor) {
 	default:
 		op.c.addDep(t.ctx)
 	}
+	if op.arena != nil {
+		op.holdRoot(i, t)
+	}
 }
 
 func (op *opCall) hold(c *Context) bool {
 	if c.h.acquire() != nil {
 		return false
 	}
-	op.held[op.numHeld] = c.h
-	op.numHeld++
+	op.held = append(op.held, c.h)
 	return true
+}
+
+// holdRoot holds what operand i may be a view of, which the library looks at too.
+func (op *opCall) holdRoot(i int, t *Tensor) {
+	root := t.t.view_src
+	if root == nil || t.ctx == op.c && bool(C.goggml_arena_owns(op.arena, root)) {
+		return
+	}
+	for _, d := range t.ctx.closure()[1:] {
+		if !op.hold(d) {
+			op.failed(ErrClosed, fmt.Sprintf("the context of what operand %d is a view of is closed", i))
+			return
+		}
+	}
 }
 
 // inherit takes over the failure that an operand stands for.
@@ -298,12 +313,12 @@ func (op *opCall) composed(ops func() *Tensor) *Tensor {
 // unlocks it.
 func (op *opCall) end() {
 	c := op.c
-	for _, h := range op.held[:op.numHeld] {
+	for _, h := range op.held {
 		h.release()
 	}
 	clear(op.operands)
-	clear(op.held[:op.numHeld])
-	op.operands, op.numHeld = op.operands[:0], 0
+	clear(op.held)
+	op.operands, op.held = op.operands[:0], op.held[:0]
 	op.arena, op.describe = nil, nil
 	op.poisoned, op.err, op.reason = false, nil, ""
 	c.mu.Unlock()

@@ -5,20 +5,21 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 )
 
 // A GraphPlan is a graph prepared for many computations on a backend: the CPU
 // has them, and saves the planning and the scratch memory of each computation.
-// It computes the nodes that the graph had when the plan was made. It is safe
-// for concurrent use. C: ggml_backend_graph_plan_t.
+// It computes the nodes that the graph had when the plan was made, and no others.
+// It is safe for concurrent use. C: ggml_backend_graph_plan_t.
 type GraphPlan struct {
 	h       *handle
 	p       C.ggml_backend_graph_plan_t
 	backend *Backend
 	graph   *Graph
-	nodes   int
+	version graphVersion
 	pool    *ThreadPool // at the time; the plan has its address
 }
 
@@ -44,7 +45,7 @@ func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
 	if r.value == nil {
 		return nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a plan")
 	}
-	p := &GraphPlan{p: C.ggml_backend_graph_plan_t(r.value), backend: b, graph: g, nodes: g.NumNodes(), pool: b.pool.pool}
+	p := &GraphPlan{p: C.ggml_backend_graph_plan_t(r.value), backend: b, graph: g, version: g.version(), pool: b.pool.pool}
 	cb, plan := b.b, p.p
 	parents := []*handle{b.h, g.ctx.h}
 	if p.pool != nil {
@@ -67,8 +68,8 @@ func (p *GraphPlan) Close() error {
 	return nil
 }
 
-// Compute is [Backend.Compute] by the plan. It fails when the graph has grown,
-// or the backend has another thread pool, since the plan was made.
+// Compute is [Backend.Compute] by the plan. It fails when the graph has other
+// nodes, or the backend another thread pool, than when the plan was made.
 // C: ggml_backend_graph_plan_compute, of the CPU ggml_graph_compute.
 func (p *GraphPlan) Compute(ctx context.Context) error {
 	const op = "graph_plan_compute"
@@ -94,10 +95,13 @@ func (p *GraphPlan) Compute(ctx context.Context) error {
 	return err
 }
 
-// stale tells why the plan cannot be used any more. The backend is locked.
+// stale tells why the plan cannot be used any more. Backend and graph are locked.
 func (p *GraphPlan) stale() error {
-	if n := p.graph.NumNodes(); n != p.nodes {
-		return fmt.Errorf("the graph had %d nodes when it was planned, and has %d", p.nodes, n)
+	switch now := p.graph.version(); {
+	case now.replaced != p.version.replaced:
+		return errors.New("the graph was cleared, or became a copy, since it was planned")
+	case now != p.version:
+		return fmt.Errorf("the graph had %d nodes when it was planned, and has %d", p.version.nodes, now.nodes)
 	}
 	if p.backend.pool.pool != p.pool {
 		return fmt.Errorf("the backend has another thread pool than when it was planned")

@@ -167,6 +167,7 @@ type leaseHolder struct {
 	mu    sync.Mutex
 	lease *lease
 	graph weak.Pointer[Graph]
+	nodes graphVersion // of the graph
 
 	plan    C.uint64_t // of the memory at present, see goggml_graph_plan; 0 for none
 	next    C.uint64_t // of the graph that is being allocated
@@ -191,6 +192,15 @@ func (s *leaseHolder) end() {
 		s.lease.end()
 	}
 	s.lease, s.graph = nil, weak.Pointer[Graph]{}
+}
+
+// changed tells that the graph, which is locked, has other nodes than those that
+// were allocated.
+func (s *leaseHolder) changed(op string, g *Graph) error {
+	if g.version() == s.nodes {
+		return nil
+	}
+	return g.errorf(op, ErrNotAllocated, "the graph has changed since the scheduler allocated it; call Alloc again")
 }
 
 // purpose is what an allocation is for.
@@ -253,7 +263,7 @@ func (s *leaseHolder) allocate(g *Graph, p purpose, devices []*Device, allocator
 		l.end()
 		return err
 	}
-	s.lease, s.graph = l, weak.Make(g)
+	s.lease, s.graph, s.nodes = l, weak.Make(g), g.version()
 	l.set(leaseRuns)
 	return nil
 }
@@ -590,6 +600,9 @@ func (s *Scheduler) compute(ctx context.Context, op string, g *Graph, prepare fu
 			return err
 		}
 		defer unpin()
+		if err := s.current.changed(op, g); err != nil {
+			return err
+		}
 		if prepare != nil {
 			defer prepare(s.callbacks)()
 		}

@@ -1,0 +1,102 @@
+package ggml_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// What a graph has is planned or allocated is computed, or it is an error.
+func TestChangedGraphs(t *testing.T) {
+	ctx := context.Background()
+	b := cpuBackend(t, 1)
+	x := leaves(t, 1, 8)[0]
+	require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4, 5, 6, 7, 8}))
+	c := ggml.NewContext()
+	defer c.Close()
+	first, second := c.Sqr(x), c.Neg(x)
+	own, err := c.Allocate(b.BufferType())
+	require.NoError(t, err)
+	defer own.Close()
+
+	for name, change := range map[string]func(*ggml.Graph){
+		"cleared": func(g *ggml.Graph) { g.Clear(); g.Expand(second) },
+		"copied":  func(g *ggml.Graph) { require.NoError(t, g.CopyFrom(c.NewGraph(second))) },
+		"grown":   func(g *ggml.Graph) { g.Expand(second) },
+	} {
+		g := c.NewGraph(first)
+		p, err := b.NewPlan(g)
+		require.NoError(t, err)
+		s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, b)
+		require.NoError(t, err)
+		require.NoError(t, s.Alloc(g))
+		require.NoError(t, p.Compute(ctx))
+		require.NoError(t, s.Compute(ctx, g))
+		change(g)
+		require.ErrorContains(t, p.Compute(ctx), "make another plan", name)
+		require.ErrorContains(t, s.Compute(ctx, g), "call Alloc again", name)
+		require.ErrorContains(t, s.ComputeAsync(ctx, g), "call Alloc again", name)
+		require.NoError(t, s.Alloc(g))
+		require.NoError(t, s.Compute(ctx, g))
+		got, err := ggml.Read[float32](second)
+		require.NoError(t, err)
+		require.Equal(t, []float32{-1, -2, -3, -4, -5, -6, -7, -8}, got)
+		p.Close()
+		s.Close()
+	}
+}
+
+// A graph that was cleared runs the Go functions and checks of what it has now.
+func TestCustomsOfClearedGraphs(t *testing.T) {
+	b := cpuBackend(t, 1)
+	x := leaves(t, 1, 8)[0]
+	require.NoError(t, ggml.Write(x, make([]float32, 8)))
+	c := ggml.NewContext()
+	defer c.Close()
+	broken := errors.New("broken")
+	good := c.MapCustom(func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error { return nil }, 1, x)
+	bad := c.MapCustom(func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error { return broken }, 1, x)
+	own, err := c.Allocate(b.BufferType())
+	require.NoError(t, err)
+	defer own.Close()
+	g := c.NewGraph(good)
+	require.NoError(t, b.Compute(context.Background(), g))
+	g.Clear()
+	g.Expand(bad)
+	require.ErrorIs(t, b.Compute(context.Background(), g), broken)
+}
+
+// What is reached through an operand counts as closed too.
+func TestClosedRoots(t *testing.T) {
+	for name, use := range map[string]func(between, last *ggml.Context, x *ggml.Tensor) (broken func() *ggml.Tensor){
+		"view of another context": func(between, _ *ggml.Context, x *ggml.Tensor) func() *ggml.Tensor {
+			v := between.View(x, []int64{4}, nil, 0)
+			return func() *ggml.Tensor { return between.Reshape(v, 2, 2) }
+		},
+		"view in a third": func(between, last *ggml.Context, x *ggml.Tensor) func() *ggml.Tensor {
+			v := between.View(x, []int64{4}, nil, 0)
+			return func() *ggml.Tensor { return last.SqrInPlace(v) }
+		},
+	} {
+		first, between, last := ggml.NewContext(), ggml.NewContext(), ggml.NewContext()
+		broken := use(between, last, first.NewTensor(ggml.F32, 8))
+		require.NoError(t, first.Close())
+		_, err := broken().Float32s()
+		require.ErrorIs(t, err, ggml.ErrClosed, name)
+		require.ErrorContains(t, err, "the context of what operand 0 is a view of is closed", name)
+		between.Close()
+		last.Close()
+	}
+
+	// Row indices are looked through to where they come from.
+	first, between := ggml.NewContext(), ggml.NewContext()
+	defer between.Close()
+	ids := between.ArgSort(first.NewTensor(ggml.F32, 4), ggml.Ascending)
+	require.NoError(t, first.Close())
+	g := between.NewGraph(between.GetRows(between.NewTensor(ggml.F32, 4, 4), ids))
+	require.ErrorIs(t, cpuBackend(t, 1).Compute(context.Background(), g), ggml.ErrClosed)
+}
