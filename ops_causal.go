@@ -107,6 +107,8 @@ func (op *opCall) attention(q, k, v *Tensor, scale float32) {
 		op.require(q.ne[0] == k.ne[0] && q.ne[2] == k.ne[2] && q.ne[3] == k.ne[3], "q and k must be equal but in ne1")
 		op.require(q.ne[1]%k.ne[1] == 0, "ne1 of q must be a multiple of that of k: they are %d and %d", q.ne[1], k.ne[1])
 		op.require(max(q.ne[0]*q.ne[1], q.ne[2]) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
+		const queries = 64 // of a block
+		op.pieces(float64(q.ne[1]) * float64(q.ne[3]) * (float64(q.ne[2])/queries + 1))
 	}
 	op.require(scale > 0 && scale <= math.MaxFloat32, "the scale is %v; it must be above 0 and finite", scale)
 }

@@ -86,6 +86,7 @@ func TestCausalAttentionMisuse(t *testing.T) {
 	}
 	four := []int64{8, 4, 5, 2}
 	refused(t, map[string]func(c *ggml.Context){
+		"too large for one op": attend([]int64{1, 1, 2, 1 << 30}, []int64{1, 1, 2, 1 << 30}, []int64{1, 1, 2, 1 << 30}, 1),
 		"k has type f16; it must have f32": func(c *ggml.Context) {
 			x := c.NewTensor(ggml.F32, 8, 4, 5)
 			c.CausalAttention(x, c.NewTensor(ggml.F16, 8, 4, 5), x, 1)

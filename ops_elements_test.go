@@ -51,6 +51,25 @@ func TestSwiGLUBackExtremes(t *testing.T) {
 	require.True(t, got[5] != got[5], "NaN → %v", got[5])
 }
 
+// Rounding keeps every number that is none.
+func TestRoundBF16NaN(t *testing.T) {
+	var values []float32
+	for _, bits := range []uint32{0x7f800001, 0x7fc00000, 0x7fffffff, 0xff800001, 0xffffffff, 0xffff8000} {
+		values = append(values, math.Float32frombits(bits))
+	}
+	values = append(values, float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32)
+	w := newWorkbench(t)
+	rounded := w.RoundBF16(w.leaf(values...)).SetOutput()
+	w.compute(w.NewGraph(rounded))
+	got, err := rounded.Float32s()
+	require.NoError(t, err)
+	for i, v := range got[:6] {
+		require.True(t, v != v, "%#x → %v", math.Float32bits(values[i]), v)
+	}
+	inf := float32(math.Inf(1))
+	require.Equal(t, []float32{inf, -inf, inf}, got[6:])
+}
+
 func TestElementOpsMisuse(t *testing.T) {
 	f32 := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
 	refused(t, map[string]func(c *ggml.Context){

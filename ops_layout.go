@@ -280,6 +280,7 @@ func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int6
 		return op
 	}
 	op.require(offset >= 0 && offset%4 == 0, "the offset is %d; it must be a multiple of 4 bytes", offset)
+	op.require(offset < 1<<30, "the offset is %d; it must be below %d", offset, 1<<30)
 	end := float64(offset) + 4*float64(b.ne[0])
 	for i, s := range strides {
 		op.require(s >= 0 && s < maxBytes && s%4 == 0, "stride %d is %d; it must be a multiple of 4 bytes", i+1, s)
@@ -287,6 +288,7 @@ func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int6
 			s = int64(a.t.nb[i+1])
 			strides[i] = s
 		}
+		op.require(b.ne[i+1] == 1 || s <= math.MaxInt32, "stride %d is %d; it can be at most %d", i+1, s, math.MaxInt32)
 		end += float64(b.ne[i+1]-1) * float64(s)
 	}
 	op.require(end <= 4*float64(a.NumElements()), "the part ends at byte %.0f, a has %d", end, 4*a.NumElements())

@@ -3,7 +3,10 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // The number of products that one [Context.AddLowRank], and one
 // [Context.TiledLowRank], can add.
@@ -32,7 +35,7 @@ func (c *Context) AddLowRank(y, b, h *Tensor, more ...*Tensor) *Tensor {
 	op.denseRows("y", y)
 	if op.arena != nil {
 		op.require(y.NumDims() <= 2, "y must be a matrix")
-		op.require(y.ne[1] == 1 || int64(y.t.nb[1]) >= y.typ.RowSize(y.ne[0]), "rows must not overlap")
+		op.rowsApart(y)
 	}
 	if op.arena != nil {
 		op.thin("y", y.ne[0], y.ne[1], F32, op.operands[1:])
@@ -90,9 +93,17 @@ func (op *opCall) thin(name string, rows, columns int64, typ Type, pairs []*Tens
 		op.require(h.ne[0] == b.ne[1], "ne0 of h must be ne1 of b: they are %d and %d", h.ne[0], b.ne[1])
 		op.require(h.ne[1] == columns, "h must have %d columns, it has %d", columns, h.ne[1])
 		for _, t := range []*Tensor{b, h} {
-			op.require(t.ne[1] == 1 || int64(t.t.nb[1]) >= t.typ.RowSize(t.ne[0]), "rows must not overlap")
+			op.rowsApart(t)
 		}
 		products += b.ne[0]
 	}
 	op.require(products == rows, "%s has %d rows, the products have %d", name, rows, products)
+}
+
+// rowsApart demands that the rows of a matrix do not overlap, and are not too far
+// apart for a library of products.
+func (op *opCall) rowsApart(t *Tensor) {
+	stride := int64(t.t.nb[1])
+	op.require(t.ne[1] == 1 || stride >= t.typ.RowSize(t.ne[0]), "rows must not overlap")
+	op.require(t.ne[1] == 1 || stride/t.typ.Size() <= math.MaxInt32, "rows are %d bytes apart, which is too much", stride)
 }

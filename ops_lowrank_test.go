@@ -133,6 +133,10 @@ func TestLowRankMisuse(t *testing.T) {
 	c.AddLowRank(c.NewTensor(ggml.F32, 8, 2), c.NewTensor(ggml.F32, 8, 3), h)
 	require.ErrorContains(t, c.Err(), "rows must not overlap")
 	refused(t, map[string]func(c *ggml.Context){
+		"rows are 17179869184 bytes apart, which is too much": func(c *ggml.Context) {
+			b := c.View(c.NewTensor(ggml.F32, 1<<33), []int64{8, 2}, []int64{1 << 34}, 0)
+			c.AddLowRank(c.NewTensor(ggml.F32, 8, 3), b, c.NewTensor(ggml.F32, 2, 3))
+		},
 		"an operand shares memory with the one that is changed": func(c *ggml.Context) {
 			x := c.NewTensor(ggml.F32, 20)
 			c.AddLowRank(c.View(x, []int64{3, 3}, nil, 0), c.NewTensor(ggml.F32, 3, 4), c.View(x, []int64{4, 3}, nil, 32))

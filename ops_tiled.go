@@ -157,6 +157,15 @@ func (op *opCall) pair(a, b *Tensor) {
 	op.require(a.ne[2] == b.ne[2] && a.ne[3] == b.ne[3], "ne2 and ne3 of both operands must be equal")
 	const most = 1<<31 - 1
 	op.require(max(a.ne[0], a.ne[1], b.ne[0], b.ne[1]) <= most, "a dimension is above %d", most)
+	const unit, few = 256, 8 // a dimension is cut into such units, or into few
+	rows, columns := float64(max(a.ne[0], a.ne[1])), float64(max(b.ne[0], b.ne[1]))
+	op.pieces(float64(a.ne[2]) * float64(a.ne[3]) * (rows/unit + few) * (columns/unit + few))
+}
+
+// pieces bounds the number of tasks that an op is cut into, which csrc/tasks.c
+// counts in 32 bits.
+func (op *opCall) pieces(n float64) {
+	op.require(n <= 1<<30, "the operands are too large for one op; divide them")
 }
 
 // build hands the operands to a C function that takes them as an array.

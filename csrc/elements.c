@@ -8,9 +8,11 @@
 // Elements that become vector instructions, and are not divided among workers.
 enum { ELEMENTS_STEP = 64 };
 
-// The bits of a float to BF16, to even. A NaN stays one unless its payload is all
-// ones, which no arithmetic makes.
-static inline uint16_t goggml_bf16(uint32_t bits) { return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); }
+// The bits of a float to BF16, to even. A NaN stays one.
+static inline uint16_t goggml_bf16(uint32_t bits) {
+	uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
 
 GOGGML_CLONES static void goggml_round(const float *from, uint16_t *to, int64_t n) {
 	uint32_t bits[ELEMENTS_STEP];
