@@ -17,6 +17,7 @@ func TestMoreOpErrors(t *testing.T) {
 	const big = math.MaxInt32
 	kernel := func(m *misuse) *ggml.Tensor { return m.c.NewTensor(ggml.F32, 3, 3, 2, 4).SetName("k") }
 	image := func(m *misuse) *ggml.Tensor { return m.c.NewTensor(ggml.F32, 8, 8, 2).SetName("x") }
+	cubes := func(m *misuse, n int64) *ggml.Tensor { return m.c.NewTensor(ggml.F32, 1024, 1024, n, 2).SetName("x") }
 	vector := func(m *misuse, n int64) *ggml.Tensor { return m.c.NewTensor(ggml.F32, n).SetName("v") }
 	cases := []struct {
 		build func(m *misuse)
@@ -24,9 +25,7 @@ func TestMoreOpErrors(t *testing.T) {
 	}{
 		{func(m *misuse) { m.c.FlashAttention(m.c.Transpose(m.a), m.a, m.a, nil, 1, 0, 0) }, "flash_attn_ext(a (transposed) f32[3, 4], a f32[4, 3], a f32[4, 3]): the rows of q must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.Acc(m.a, m.c.Transpose(m.a), [3]int64{12, 48, 48}, 0) }, "acc(a f32[4, 3], a (transposed) f32[3, 4]): the rows of b must be contiguous; call Cont"},
-		{func(m *misuse) {
-			m.c.Acc(m.c.NewTensor(ggml.F32, 1024, 1024, 768, 2).SetName("x"), m.c.NewTensor(ggml.F32, 1024, 1024, 1, 2).SetName("y"), [3]int64{}, 0)
-		}, "acc(x f32[1024, 1024, 768, 2], y f32[1024, 1024, 1, 2]): stride 3 is 3221225472; it can be at most 2147483647"},
+		{func(m *misuse) { m.c.Acc(cubes(m, 768), cubes(m, 1), [3]int64{}, 0) }, "acc(x f32[1024, 1024, 768, 2], x f32[1024, 1024, 1, 2]): stride 3 is 3221225472; it can be at most 2147483647"},
 		{func(m *misuse) { m.c.Set(m.c.NewTensor(ggml.F32, 1<<30).SetName("x"), m.a, [3]int64{}, 1<<30) }, "set(x f32[1073741824], a f32[4, 3]): the offset is 1073741824; it must be below 1073741824"},
 		{func(m *misuse) { m.c.Clamp(m.c.Transpose(m.a), 0, 1) }, "clamp(a (transposed) f32[3, 4]): the rows of a must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.RepeatBack(m.c.Transpose(m.a), m.c.Transpose(m.a)) }, "repeat_back(a (transposed) f32[3, 4], a (transposed) f32[3, 4]): the rows of a must be contiguous; call Cont"},
