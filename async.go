@@ -31,15 +31,18 @@ func (p *pendingWork) add(memory *byte, release func()) {
 	p.releases = append(p.releases, release)
 }
 
-// done lets go of everything; the backend has finished.
-func (p *pendingWork) done() {
+// done lets go of memory; the backend has finished. The caller calls release for
+// the rest once it holds no locks: it may free what waits for this backend.
+func (p *pendingWork) done() (release func()) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	releases := p.releases
 	p.releases = nil
 	p.pinner.Unpin()
-	p.mu.Unlock()
-	for _, release := range releases {
-		release()
+	return func() {
+		for _, release := range releases {
+			release()
+		}
 	}
 }
 
@@ -54,16 +57,6 @@ func (b *Backend) keep(memory *byte, contexts []*Context, unpin func()) {
 		c.mu.Unlock()
 	}
 	b.pending.add(memory, unpin)
-}
-
-// finish waits for the backend, which is locked.
-func (b *Backend) finish() error {
-	err := guardError(C.goggml_backend_synchronize(b.b))
-	b.pending.done()
-	if err == nil {
-		err = gone(b.device.d)
-	}
-	return err
 }
 
 // inMemory demands that a tensor, which is pinned, lies where the backend can
@@ -119,16 +112,18 @@ func (b *Backend) async(op string, t *Tensor, memory []byte, n, offset int64, fl
 		return during(err, op, t.operand())
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if err = b.inMemory(op, t); err == nil {
 		err = t.accessPinned(op, int(n), offset, flag, f)
 	}
-	if err != nil || !b.deferred {
-		unpin()
-		return err
+	kept := err == nil && b.deferred
+	if kept {
+		b.keep(unsafe.SliceData(memory), contexts, unpin)
 	}
-	b.keep(unsafe.SliceData(memory), contexts, unpin)
-	return nil
+	b.mu.Unlock()
+	if !kept {
+		unpin()
+	}
+	return err
 }
 
 // CopyTensorAsync is [CopyTensor] in the order of the work of the backends, of
@@ -149,22 +144,23 @@ func CopyTensorAsync(from, to *Backend, dst, src *Tensor) error {
 		unpin()
 		return during(err, op, src.operand(), dst.operand())
 	}
-	defer unlock()
 	if err = from.inMemory(op, src); err == nil {
 		err = to.inMemory(op, dst)
 	}
 	if err == nil {
 		err = copyPinned(op, dst, src, func() *C.char { return C.goggml_tensor_copy_async(from.b, to.b, src.t, dst.t) })
 	}
-	if err != nil || !from.deferred && !to.deferred {
-		unpin()
-		return err
+	kept := err == nil && (from.deferred || to.deferred)
+	if kept { // the copy may be the work of either
+		contexts, release := append(src.ctx.closure(), dst.ctx.closure()...), countdown(2, unpin)
+		from.keep(nil, contexts, release)
+		to.keep(nil, contexts, release)
 	}
-	// The copy may be the work of either.
-	contexts, release := append(src.ctx.closure(), dst.ctx.closure()...), countdown(2, unpin)
-	from.keep(nil, contexts, release)
-	to.keep(nil, contexts, release)
-	return nil
+	unlock()
+	if !kept {
+		unpin()
+	}
+	return err
 }
 
 // countdown is f at the n-th call.

@@ -57,7 +57,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 		if e := C.goggml_backend_synchronize(cb); e != nil {
 			C.free(unsafe.Pointer(e))
 		}
-		pending.done()
+		pending.done()()
 		C.ggml_backend_free(cb)
 		dropComputeThread()
 		pool.set(nil)
@@ -168,9 +168,28 @@ func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	})
 }
 
-// compute runs f, which uses the backends through runOn, alone and until ctx is
-// cancelled.
+// compute is run for an f that waits for the end, also of what the backends had
+// begun before.
 func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f func() C.goggml_int) error {
+	var releases []func()
+	err := g.run(ctx, op, backends, func() C.goggml_int {
+		r := f()
+		for _, b := range backends {
+			if b.deferred && r.error == nil {
+				releases = append(releases, b.pending.done())
+			}
+		}
+		return r
+	})
+	for _, release := range releases {
+		release()
+	}
+	return err
+}
+
+// run runs f, which uses the backends through runOn, alone and until ctx is
+// cancelled.
+func (g *Graph) run(ctx context.Context, op string, backends []*Backend, f func() C.goggml_int) error {
 	if ctx == nil {
 		return g.errorf(op, nil, "the context.Context is nil")
 	}
@@ -258,8 +277,14 @@ func (b *Backend) Synchronize() error {
 	}
 	defer b.h.release()
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.finish()
+	err := guardError(C.goggml_backend_synchronize(b.b))
+	release := b.pending.done()
+	b.mu.Unlock()
+	release()
+	if err == nil {
+		err = gone(b.device.d)
+	}
+	return err
 }
 
 // NewCPUBackend opens the processor with that many threads; 0 stands for

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 )
@@ -44,6 +45,11 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	if r.graph == nil {
 		return nil, nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
 	}
+	if err := g.lostOf(b); err != nil { // zeros stand for what is gone
+		C.ggml_backend_buffer_free(r.buffer)
+		newContext(r.arena, C.goggml_arena_new()).Close()
+		return nil, nil, g.errorf(op, err, "%v", err)
+	}
 	c := newContext(r.arena, C.goggml_arena_new())
 	if err := c.Err(); err != nil {
 		C.ggml_backend_buffer_free(r.buffer)
@@ -71,6 +77,27 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	copied := &Graph{ctx: c, g: (*C.struct_ggml_cgraph)(whole.value)}
 	copied.copyCustoms(g)
 	return copied, buf, nil
+}
+
+// lostOf tells which device of the graph's data, or of the backend, is gone.
+func (g *Graph) lostOf(b *Backend) error {
+	devices := []C.ggml_backend_dev_t{b.device.d}
+	add := func(t *C.struct_ggml_tensor) {
+		if t == nil {
+			return
+		}
+		if d := (&Tensor{t: t}).memoryDevice(); d != nil && !slices.Contains(devices, d) {
+			devices = append(devices, d)
+		}
+	}
+	for i := range C.ggml_graph_n_nodes(g.g) {
+		node := C.ggml_graph_node(g.g, i)
+		add(node)
+		for _, source := range node.src {
+			add(source)
+		}
+	}
+	return lost(devices...)
 }
 
 // copyable tells why the data of the graph, which is held, cannot be copied.

@@ -35,7 +35,7 @@ func (g *Graph) begin(ctx context.Context, op string, backends []*Backend, unpin
 	release := countdown(int64(1+len(backends)), unpin)
 	defer release()
 	contexts, owed := g.ctx.closure(), 0
-	err := g.compute(ctx, op, backends, func() C.goggml_int {
+	err := g.run(ctx, op, backends, func() C.goggml_int {
 		for _, b := range backends {
 			if b.deferred {
 				b.keep(nil, contexts, release)
@@ -94,18 +94,23 @@ func (s *Scheduler) Synchronize() error {
 	}
 	defer s.h.release()
 	s.current.mu.Lock()
-	defer s.current.mu.Unlock()
 	unlock, err := lockBackends(s.backends)
 	if err != nil {
+		s.current.mu.Unlock()
 		return err
 	}
-	defer unlock()
 	err = guardError(C.goggml_sched_synchronize(s.s))
+	var releases []func()
 	for _, b := range s.backends {
-		b.pending.done()
+		releases = append(releases, b.pending.done())
 		if err == nil {
 			err = gone(b.device.d)
 		}
+	}
+	unlock()
+	s.current.mu.Unlock()
+	for _, release := range releases {
+		release()
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 // it has begun: it is freed when the device is done.
 func TestCloseDuringAsync(t *testing.T) {
 	d := remote(t, startServer(t))
-	for range 20 {
+	for round := range 20 {
 		b, err := d.NewBackend()
 		require.NoError(t, err)
 		c := ggml.NewContext()
@@ -34,6 +34,9 @@ func TestCloseDuringAsync(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.NoError(t, a.Close())
 		closePlaced(x)
+		if round%2 == 0 {
+			require.NoError(t, b.Synchronize()) // which frees all that
+		}
 		require.NoError(t, b.Close())
 		got, err := ggml.Read[float32](out)
 		require.NoError(t, err)

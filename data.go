@@ -210,6 +210,12 @@ func (t *Tensor) gather(dst []byte) error {
 	if t.Contiguous() {
 		return t.ReadBytes(dst, 0)
 	}
+	if err := t.readable(); err != nil {
+		return err
+	}
+	if t.sparse() {
+		return t.eachRow(func(i, offset int64) error { return t.ReadBytes(dst[i:i+t.typ.RowSize(t.ne[0])], offset) })
+	}
 	raw := make([]byte, t.NumBytes())
 	if err := t.ReadBytes(raw, 0); err != nil {
 		return err
@@ -219,10 +225,37 @@ func (t *Tensor) gather(dst []byte) error {
 	return nil
 }
 
+// sparse tells whether the gaps between the rows are too large to be read too.
+func (t *Tensor) sparse() bool {
+	const much = 1 << 24
+	n := t.NumBytes()
+	return n > much && n > 4*t.packedSize() && t.Stride(0) == t.typ.Size()
+}
+
+// eachRow gives the offset in bytes of each row, without gaps and with them, and
+// ends at the first error.
+func (t *Tensor) eachRow(f func(i, offset int64) error) error {
+	row := t.typ.RowSize(t.ne[0])
+	nb := [MaxDims]int64{row, t.Stride(1), t.Stride(2), t.Stride(3)}
+	for i := range t.NumRows() {
+		offset := i%t.ne[1]*nb[1] + i/t.ne[1]%t.ne[2]*nb[2] + i/t.ne[1]/t.ne[2]*nb[3]
+		if err := f(i*row, offset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // scatter writes the elements, given in order and without gaps.
 func (t *Tensor) scatter(src []byte) error {
 	if t.Contiguous() {
 		return t.WriteBytes(src, 0)
+	}
+	if err := t.writable(); err != nil {
+		return err
+	}
+	if t.sparse() {
+		return t.eachRow(func(i, offset int64) error { return t.WriteBytes(src[i:i+t.typ.RowSize(t.ne[0])], offset) })
 	}
 	// Keep what lies in the gaps.
 	raw := make([]byte, t.NumBytes())
@@ -295,6 +328,9 @@ func (t *Tensor) Fill(value byte) error {
 		return err
 	}
 	if !t.Contiguous() {
+		if err := t.writable(); err != nil {
+			return err
+		}
 		return t.scatter(bytes.Repeat([]byte{value}, int(t.packedSize())))
 	}
 	n := t.NumBytes()
@@ -366,6 +402,9 @@ func (t *Tensor) accessible(op string, flag C.int32_t) error {
 	if !bool(C.goggml_has_memory(t.t)) || root.buffer == nil {
 		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
 	}
+	if t.cutsBlocks() {
+		return t.errorf(op, nil, "the blocks of its type do not lie along its rows; use what it is a view of")
+	}
 	origin := C.goggml_origin(t.t)
 	if flag == C.GGML_TENSOR_FLAG_OUTPUT && origin.op != C.GGML_OP_NONE && origin.flags&C.GGML_TENSOR_FLAG_COMPUTE == 0 {
 		return t.errorf(op, nil, "no graph computes this tensor; add it by Expand, or choose its branch by Select")
@@ -382,7 +421,8 @@ func (t *Tensor) accessible(op string, flag C.int32_t) error {
 }
 
 // CopyTensor copies the data of src to dst, which has the same shape, type
-// and layout, and may lie on another device. C: ggml_backend_tensor_copy.
+// and layout, and may lie on another device. Neither is a view with gaps.
+// C: ggml_backend_tensor_copy.
 func CopyTensor(dst, src *Tensor) error {
 	return copyTensor("tensor_copy", dst, src, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
 }
@@ -422,6 +462,9 @@ func copyPinned(op string, dst, src *Tensor, f func() *C.char) error {
 	}
 	if err := dst.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
 		return err
+	}
+	if !bool(C.ggml_is_contiguously_allocated(src.t)) {
+		return fail("what lies between the elements of these views would be copied too; read and write them, or copy by the op Copy")
 	}
 	if src.isPacked() || dst.isPacked() {
 		return fail("a tensor that is packed to be multiplied with cannot be copied; write it as a whole")

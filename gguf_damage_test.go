@@ -143,6 +143,24 @@ func TestGGUFStringsWithNUL(t *testing.T) {
 	require.NoError(t, read.Remove("list"))
 	require.Equal(t, []keyValue{{"s", "c"}}, allKeys(read))
 	require.NoError(t, g.CopyKeys(read))
+
+	again, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	defer again.Close()
+	require.NoError(t, again.CopyKeys(newGGUF(t, keyValue{"s", "new"})))
+	value, _ := again.Value("s")
+	require.Equal(t, "new", value)
+}
+
+// What a slice is a part of may hold pointers.
+func TestGGUFSetPartOfStruct(t *testing.T) {
+	whole := &struct {
+		Name *string
+		IDs  [4]int32
+	}{Name: new(string), IDs: [4]int32{1, 2, 3, 4}}
+	g := newGGUF(t, keyValue{"ids", whole.IDs[1:]})
+	value, _ := g.Value("ids")
+	require.Equal(t, []int32{2, 3, 4}, value)
 }
 
 func TestGGUFShrinksWhileOpen(t *testing.T) {
@@ -157,6 +175,33 @@ func TestGGUFShrinksWhileOpen(t *testing.T) {
 	_, err = g.Load(c, cpu(t), ggml.LoadOptions{NoMmap: true})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.ErrorContains(t, err, path+`: cannot be loaded: tensor "token_embd.weight"`)
+}
+
+// A file is not mapped beyond its end, whatever its size is said to be.
+func TestGGUFShorterThanSaid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	large := newGGUF(t)
+	require.NoError(t, large.AddTensorFrom(ggml.GGUFTensor{Name: "x", Type: ggml.F32, Shape: []int64{1 << 20}}, func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 4<<20))
+		return err
+	}))
+	require.NoError(t, large.WriteFile(path))
+	whole, err := os.Stat(path)
+	require.NoError(t, err)
+	g := openGGUF(t, path)
+	require.NoError(t, os.Truncate(path, 3<<20))
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	said, err := ggml.ReadGGUF(file, whole.Size())
+	require.NoError(t, err)
+	defer said.Close()
+	for _, g := range []*ggml.GGUF{g, said} {
+		c := ggml.NewContext()
+		_, err = g.Load(c, cpu(t), ggml.LoadOptions{})
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		c.Close()
+	}
 }
 
 func FuzzReadGGUF(f *testing.F) {

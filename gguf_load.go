@@ -188,6 +188,9 @@ func (l *ggufLoader) mapped() (*Buffers, error) {
 }
 
 func (l *ggufLoader) mapSpan(s *span) (*Buffer, error) {
+	if info, err := s.file.Stat(); err != nil || info.Size() < s.last {
+		return nil, nil // what lies behind the end would kill the process; to read it is an error
+	}
 	s.first -= s.first % int64(os.Getpagesize())
 	memory, err := mapFile(s.file, s.first, s.last-s.first)
 	if err != nil {
@@ -240,7 +243,7 @@ func (l *ggufLoader) fill(t *Tensor, info GGUFTensor, place ggufData, chunk []by
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return fmt.Errorf("tensor %q: %w", info.Name, err)
+			return fileError(place.part.name, fmt.Sprintf("cannot be loaded: tensor %q", info.Name), err)
 		}
 		if err := t.WriteBytes(part, offset); err != nil {
 			return err

@@ -286,7 +286,10 @@ func ggufSet(ctx *C.struct_gguf_context, key string, v reflect.Value) error {
 		case kind == reflect.String:
 			return ggufSetStrings(ctx, k, v)
 		case v.Kind() == reflect.Slice:
-			return guardError(C.goggml_gguf_set_array(ctx, k, t, v.UnsafePointer(), C.size_t(v.Len())))
+			// A copy: what the slice is a part of may hold pointers.
+			copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(copied, v)
+			return guardError(C.goggml_gguf_set_array(ctx, k, t, copied.UnsafePointer(), C.size_t(v.Len())))
 		}
 		p := reflect.New(v.Type())
 		p.Elem().Set(v)
@@ -376,7 +379,15 @@ func (g *GGUF) CopyKeys(from *GGUF) error {
 	}
 	defer C.gguf_free(keys)
 	return g.with(func(ctx *C.struct_gguf_context) error {
-		set := func() error { return guardError(C.goggml_gguf_set_kv(ctx, keys)) }
+		set := func() error {
+			if err := guardError(C.goggml_gguf_set_kv(ctx, keys)); err != nil {
+				return err
+			}
+			for i := range C.gguf_get_n_kv(keys) {
+				delete(g.exact, C.GoString(C.gguf_get_key(keys, i)))
+			}
+			return nil
+		}
 		if ggufFindKey(keys, keyAlignment) < 0 {
 			return set()
 		}

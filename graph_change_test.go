@@ -100,3 +100,24 @@ func TestClosedRoots(t *testing.T) {
 	g := between.NewGraph(between.GetRows(between.NewTensor(ggml.F32, 4, 4), ids))
 	require.ErrorIs(t, cpuBackend(t, 1).Compute(context.Background(), g), ggml.ErrClosed)
 }
+
+// A scheduler is asked about tensors of other graphs, and told of those of closed
+// contexts.
+func TestSchedulerOfForeignTensors(t *testing.T) {
+	cpu := cpuBackend(t, 1)
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, cpu)
+	require.NoError(t, err)
+	defer s.Close()
+	for range 200 {
+		c := ggml.NewContext()
+		x := c.NewTensor(ggml.F32, 4)
+		y := c.Neg(x)
+		require.Nil(t, s.TensorBackend(y))
+		require.NoError(t, s.SetTensorBackend(y, cpu))
+		require.NoError(t, s.Alloc(c.NewGraph(y)))
+		require.Same(t, cpu, s.TensorBackend(y))
+		require.Same(t, cpu, s.TensorBackend(x))
+		require.Nil(t, s.TensorBackend(c.Sqr(x)))
+		c.Close()
+	}
+}

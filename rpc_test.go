@@ -216,6 +216,8 @@ func TestRPCServerDies(t *testing.T) {
 	require.ErrorIs(t, b.Compute(context.Background(), g), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.Synchronize(), ggml.ErrDisconnected)
+	_, _, err = g.CopyTo(cpuBackend(t, 1))
+	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.ErrorIs(t, a.Alloc(g), ggml.ErrDisconnected)
 	require.ErrorIs(t, sched.Alloc(g), ggml.ErrDisconnected)
 	_, err = d.BufferType().NewBuffer(64)

@@ -404,8 +404,12 @@ type Scheduler struct {
 	backends []*Backend
 	options  SchedulerOptions
 	current  *leaseHolder
-	assigned []assignment // guarded by current.mu
 	sources  *schedSources
+
+	// Guarded by current.mu.
+	assigned []assignment
+	split    weak.Pointer[Graph] // the last graph whose nodes were put on backends
+	nodes    graphVersion        // of that
 
 	callbacks *schedCallbacks // kept here, as the table of callbacks does not
 }
@@ -541,6 +545,7 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 		if e := s.assign(s.s, g); e != nil {
 			return C.goggml_int{error: e}
 		}
+		s.split, s.nodes = weak.Make(g), g.version()
 		r := f()
 		if err := s.callbacks.failure(); err != nil && r.error == nil {
 			return s.current.refuse(fmt.Errorf("the callback: %w", err))
@@ -555,7 +560,12 @@ func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	if e := C.goggml_sched_place_leaves(sched, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), cpu.b); e != nil {
 		return e
 	}
+	contexts := g.ctx.closure()
+	s.assigned = slices.DeleteFunc(s.assigned, func(a assignment) bool { return a.tensor.ctx.h.closed() })
 	for _, a := range s.assigned {
+		if !containsContext(contexts, a.tensor.ctx) {
+			continue // of another graph
+		}
 		if e := C.goggml_sched_set_tensor_backend(sched, a.tensor.t, a.backend.b); e != nil {
 			return e
 		}

@@ -6,6 +6,7 @@ import "C"
 import (
 	"slices"
 	"sync/atomic"
+	"unsafe"
 )
 
 // schedCallbacks are the Go functions that a scheduler calls. Its fields are
@@ -82,6 +83,15 @@ func (s *Scheduler) TensorBackend(t *Tensor) *Backend {
 	defer s.h.release()
 	s.current.mu.Lock()
 	defer s.current.mu.Unlock()
+	g, concerned := s.split.Value(), false
+	if g != nil {
+		g.inspect(func() {
+			concerned = g.version() == s.nodes && bool(C.goggml_graph_concerns(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), t.t))
+		})
+	}
+	if !concerned {
+		return nil // the library would make room for it, and end the process when there is none
+	}
 	return s.tensorBackend(t)
 }
 

@@ -126,9 +126,14 @@ func (t *Tensor) inspect(f func()) {
 // C: ggml_is_contiguous.
 func (t *Tensor) Contiguous() bool {
 	var yes bool
-	t.inspect(func() { yes = bool(C.ggml_is_contiguous(t.t)) })
+	t.inspect(func() { yes = bool(C.ggml_is_contiguous(t.t)) && !t.cutsBlocks() })
 	return yes
 }
+
+// cutsBlocks tells whether the blocks of a quantised type lie along another
+// dimension than 0: the library then counts more bytes than there are. The
+// context is held.
+func (t *Tensor) cutsBlocks() bool { return t.typ.BlockSize() > 1 && !t.adjacent() }
 
 // IsView tells whether the tensor shares another one's data. C: ggml_is_view.
 func (t *Tensor) IsView() bool {

@@ -1,6 +1,7 @@
 //go:build ignore
 
 #include "async.h"
+#include "backend.h"
 
 goggml_error goggml_tensor_set_async(ggml_backend_t backend, struct ggml_tensor *tensor, const void *data, size_t offset, size_t size) {
 	GUARDED_VOID(ggml_backend_tensor_set_async(backend, tensor, data, offset, size))
@@ -10,8 +11,9 @@ goggml_error goggml_tensor_get_async(ggml_backend_t backend, const struct ggml_t
 	GUARDED_VOID(ggml_backend_tensor_get_async(backend, tensor, data, offset, size))
 }
 
-goggml_error goggml_tensor_copy_async(ggml_backend_t from, ggml_backend_t to, const struct ggml_tensor *src, struct ggml_tensor *dst) {
-	GUARDED_VOID(ggml_backend_tensor_copy_async(from, to, src, dst))
+goggml_error goggml_tensor_copy_async(ggml_backend_t from, ggml_backend_t to, const struct ggml_tensor *src, const struct ggml_tensor *dst) {
+	struct ggml_tensor whole_src = goggml_with_buffer(src), whole_dst = goggml_with_buffer(dst);
+	GUARDED_VOID(ggml_backend_tensor_copy_async(from, to, &whole_src, &whole_dst))
 }
 
 goggml_ptr goggml_event_new(ggml_backend_dev_t device) {

@@ -61,8 +61,17 @@ goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, siz
 	GUARDED_VOID(ggml_backend_tensor_memset(tensor, value, offset, size))
 }
 
-goggml_error goggml_tensor_copy(const struct ggml_tensor *src, struct ggml_tensor *dst) {
-	GUARDED_VOID(ggml_backend_tensor_copy(src, dst))
+struct ggml_tensor goggml_with_buffer(const struct ggml_tensor *tensor) {
+	struct ggml_tensor whole = *tensor;
+	if (whole.buffer == NULL && whole.view_src != NULL) {
+		whole.buffer = whole.view_src->buffer;
+	}
+	return whole;
+}
+
+goggml_error goggml_tensor_copy(const struct ggml_tensor *src, const struct ggml_tensor *dst) {
+	struct ggml_tensor whole_src = goggml_with_buffer(src), whole_dst = goggml_with_buffer(dst);
+	GUARDED_VOID(ggml_backend_tensor_copy(&whole_src, &whole_dst))
 }
 
 goggml_ptr goggml_load(const char *path) {

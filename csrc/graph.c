@@ -68,6 +68,27 @@ static bool goggml_graph_has(struct ggml_cgraph *graph, const struct ggml_tensor
 	return false;
 }
 
+bool goggml_graph_concerns(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, const struct ggml_tensor *tensor) {
+	for (int i = 0; i < n_leaves; i++) {
+		if (leaves[i] == tensor) {
+			return true;
+		}
+	}
+	int n = ggml_graph_n_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		const struct ggml_tensor *node = ggml_graph_node(graph, i);
+		if (node == tensor) {
+			return true;
+		}
+		for (int s = 0; s < GGML_MAX_SRC; s++) {
+			if (node->src[s] == tensor) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 int goggml_graph_admits(struct ggml_cgraph *graph, const struct ggml_tensor *tensor) {
 	if (goggml_graph_has(graph, tensor)) {
 		return GOGGML_PRESENT;

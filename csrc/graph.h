@@ -81,6 +81,9 @@ typedef struct {
 	bool written;
 } goggml_finding;
 
+// Tells whether the tensor is one of the graph's: a node, an operand of one, or one of the leaves.
+bool goggml_graph_concerns(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, const struct ggml_tensor *tensor);
+
 // Row indices that a node takes.
 typedef struct {
 	struct ggml_tensor *node, *ids;
