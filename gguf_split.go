@@ -24,6 +24,15 @@ func splitSuffix(no, count int) string { return fmt.Sprintf("-%05d-of-%05d.gguf"
 // split, 0 for a new GGUF.
 func (g *GGUF) NumParts() int { return len(g.parts) }
 
+// Paths names these files, the first part first.
+func (g *GGUF) Paths() []string {
+	var paths []string
+	for _, p := range g.parts {
+		paths = append(paths, p.name)
+	}
+	return paths
+}
+
 // join adds the other parts of a split model to its first.
 func (g *GGUF) join() error {
 	no, count, err := g.splitNumbers()

@@ -77,6 +77,7 @@ func TestGGUFSplit(t *testing.T) {
 			}
 			model := openGGUF(t, paths[0])
 			require.Equal(t, len(paths), model.NumParts())
+			require.Equal(t, paths, model.Paths())
 			requireFull(t, model)
 
 			// Written again it is one file, the same as the one at the start.

@@ -28,6 +28,7 @@ func testRoPE(t *testing.T, f files) {
 		"old linear": {"llama.rope.scale_linear": float32(2)},
 		"yarn":       {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(4), "llama.rope.scaling.original_context_length": uint32(64)},
 		"yarn attn":  {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(8), "llama.rope.scaling.attn_factor": float32(0.8)},
+		"yarn keys":  {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(4), "llama.rope.scaling.original_context_length": uint32(64), "llama.rope.scaling.yarn_ext_factor": float32(0.5), "llama.rope.scaling.yarn_beta_fast": float32(16), "llama.rope.scaling.yarn_beta_slow": float32(2)},
 		"none":       {"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": float32(4)},
 		"base":       {"llama.rope.freq_base": float32(500000)},
 		"factors":    nil,

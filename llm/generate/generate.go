@@ -29,7 +29,7 @@ type Stats struct {
 	Prompt    int           // tokens of the prompt
 	PromptFor time.Duration // computing them, up to the first new token
 	Generated int           // tokens
-	// GeneratedFor is the time from the first new token to the end. The first
+	// GeneratedFor is the time from the first new token to the last. The first
 	// one costs no pass of its own: its logits are the prompt's.
 	GeneratedFor time.Duration
 }
@@ -95,7 +95,6 @@ func (g *generation) begin(prompt []int32, took time.Duration) {
 // end writes what is left, and adds a failure in that to err.
 func (g *generation) end(err error) (Stats, error) {
 	_, writeErr := io.WriteString(g.w, g.decoder.Flush())
-	g.stats.GeneratedFor = time.Since(g.first)
 	if writeErr != nil {
 		err = errors.Join(err, writeErr)
 	}
@@ -105,29 +104,33 @@ func (g *generation) end(err error) (Stats, error) {
 func (g *generation) stream(ctx context.Context, s *model.Session, logits []float32) error {
 	for {
 		token, more, err := g.next(logits)
-		if err != nil || !more {
-			return err
-		}
-		err = s.DecodeInto(ctx, logits, []int32{token})
-		if errors.Is(err, model.ErrContextFull) {
-			return ErrCut
-		}
 		if err != nil {
 			return err
+		}
+		err = s.DecodeInto(ctx, logits, []int32{token}) // the last one too: the next text follows it
+		switch full := errors.Is(err, model.ErrContextFull); {
+		case full && more:
+			return ErrCut
+		case err != nil && !full:
+			return err
+		case !more:
+			return nil
 		}
 	}
 }
 
-// next writes the next token, and tells whether the text goes on after it.
+// next writes the next token, but not one that ends the text, and tells whether
+// the text goes on after it.
 func (g *generation) next(logits []float32) (token int32, more bool, err error) {
 	if g.o.IgnoreEOG {
 		g.excludeEOG(logits)
 	}
 	token, err = g.pick.Sample(logits)
 	if err != nil || g.m.Tokenizer.IsEOG(token) {
-		return 0, false, err
+		return token, false, err
 	}
 	g.stats.Generated++
+	g.stats.GeneratedFor = time.Since(g.first)
 	_, err = io.WriteString(g.w, g.decoder.Push(token))
 	return token, err == nil && g.stats.Generated != g.o.Limit, err
 }

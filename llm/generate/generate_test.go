@@ -62,6 +62,29 @@ func TestText(t *testing.T) {
 	require.Equal(t, texts[0], texts[1], "the same seed gives the same text")
 }
 
+// A text goes on where the one before has ended, with its last token.
+func TestTextGoesOn(t *testing.T) {
+	m := randomModel(t, 64)
+	s, pick := open(t, m)
+	var first, second strings.Builder
+	stats, err := generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: 5, IgnoreEOG: true})
+	require.NoError(t, err)
+	require.Equal(t, stats.Prompt+5, s.Pos())
+	more, err := generate.Text(context.Background(), &second, m, s, pick, " and", generate.Options{Limit: 5, IgnoreEOG: true})
+	require.NoError(t, err)
+	require.Equal(t, stats.Prompt+5+more.Prompt+5, s.Pos())
+
+	// Up to the last place.
+	s, pick = open(t, m)
+	limit := 64 - stats.Prompt
+	for _, n := range []int{limit, limit + 1} {
+		require.NoError(t, s.Truncate(0))
+		_, err = generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: n, IgnoreEOG: true})
+		require.NoError(t, err)
+		require.Equal(t, 64, s.Pos())
+	}
+}
+
 func TestTextEnds(t *testing.T) {
 	m := randomModel(t, 16)
 	s, pick := open(t, m)

@@ -149,6 +149,9 @@ func (t *texts) all() []*openText { return slices.Clone(t.open) }
 
 func (t *texts) end(x *openText, err error) {
 	stats, err := x.generation.end(err)
-	t.results[x.index] = Result{stats, errors.Join(err, x.sequence.Close())}
+	if closeErr := x.sequence.Close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	t.results[x.index] = Result{stats, err}
 	t.open = slices.DeleteFunc(t.open, func(o *openText) bool { return o == x })
 }

@@ -41,7 +41,11 @@ type MergeOptions struct {
 // The file is written beside path and renamed when it is complete. It cannot
 // be the model's own, nor one of an adapter. Cancelling ctx stops the writing.
 func MergeTo(ctx context.Context, path string, m *model.Model, adapters []Scaled, o MergeOptions) error {
-	if sameFile(path, m.Path) {
+	base := []string{m.Path}
+	if m.GGUF() != nil {
+		base = m.GGUF().Paths()
+	}
+	if slices.ContainsFunc(base, func(part string) bool { return sameFile(path, part) }) {
 		return fmt.Errorf("%s: is the base model itself; give the merged model another name", path)
 	}
 	for _, s := range adapters {

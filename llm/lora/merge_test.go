@@ -242,6 +242,12 @@ func TestMergeFaults(t *testing.T) {
 	link := filepath.Join(folder, "link.gguf")
 	require.NoError(t, os.Symlink(m.Path, link))
 	require.ErrorContains(t, merge(link, lora.MergeOptions{}), "is the base model itself")
+	parts, err := m.GGUF().WriteSplit(filepath.Join(t.TempDir(), "split"), ggml.SplitOptions{MaxTensors: 4})
+	require.NoError(t, err)
+	split, err := model.Load(parts[0], model.LoadOptions{})
+	require.NoError(t, err)
+	defer split.Close()
+	require.ErrorContains(t, lora.MergeTo(ctx, parts[1], split, nil, lora.MergeOptions{}), parts[1]+": is the base model itself")
 
 	saved := filepath.Join(folder, "adapter.gguf")
 	require.NoError(t, a.Save(saved, lora.SaveOptions{}))

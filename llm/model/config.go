@@ -138,6 +138,10 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	return c, nil
 }
 
+// What llama.cpp takes of YaRN for this architecture, whatever the keys of the
+// file say.
+const yarnExtFactor, yarnBetaFast, yarnBetaSlow = 1, 32, 1
+
 // rope reads the keys of rotary position embedding, with the meaning and the
 // defaults that llama.cpp gives them.
 func (m *metadata) rope(kind architecture, c *Config) ggml.RoPE {
@@ -148,8 +152,8 @@ func (m *metadata) rope(kind architecture, c *Config) ggml.RoPE {
 		FreqScale:  1,
 		TrainedCtx: m.sizeOr("rope.scaling.original_context_length", c.Context),
 		AttnFactor: m.floatOr("rope.scaling.attn_factor", 1),
-		BetaFast:   m.floatOr("rope.scaling.yarn_beta_fast", 32),
-		BetaSlow:   m.floatOr("rope.scaling.yarn_beta_slow", 1),
+		BetaFast:   yarnBetaFast,
+		BetaSlow:   yarnBetaSlow,
 	}
 	factor := m.floatOr("rope.scaling.factor", m.floatOr("rope.scale_linear", 0))
 	switch scaling := m.text(m.arch+".rope.scaling.type", "linear"); scaling {
@@ -157,7 +161,7 @@ func (m *metadata) rope(kind architecture, c *Config) ggml.RoPE {
 		factor = 0
 	case "linear":
 	case "yarn":
-		r.ExtFactor = value(m, m.arch+".rope.scaling.yarn_ext_factor", float32(1), true)
+		r.ExtFactor = yarnExtFactor
 	default:
 		m.faults = append(m.faults, fmt.Sprintf("RoPE scaling %q is unsupported", scaling))
 	}
@@ -192,6 +196,9 @@ func (c *Config) faults() []string {
 	check(c.Heads%c.KVHeads == 0, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
 	check(c.RoPE.Dims > 0 && c.RoPE.Dims%2 == 0 && c.RoPE.Dims <= c.HeadSize, "RoPE turns %d of %d elements of a head", c.RoPE.Dims, c.HeadSize)
 	check(c.RoPE.FreqBase > 0 && c.RoPE.FreqScale > 0, "RoPE has frequency base %v and scale %v", c.RoPE.FreqBase, c.RoPE.FreqScale)
+	check(c.RoPE.Mode == architectures[c.Arch].rope, "RoPE has mode %v, which is another architecture's", c.RoPE.Mode)
+	yarn := c.RoPE.ExtFactor == yarnExtFactor && c.RoPE.BetaFast == yarnBetaFast && c.RoPE.BetaSlow == yarnBetaSlow
+	check(c.RoPE.ExtFactor == 0 || yarn, "YaRN has factor %v and betas %v and %v; files can have %v, %v and %v", c.RoPE.ExtFactor, c.RoPE.BetaFast, c.RoPE.BetaSlow, yarnExtFactor, yarnBetaFast, yarnBetaSlow)
 	check(c.RMSEps > 0, "the epsilon of the norm is %v", c.RMSEps)
 	return faults
 }
@@ -213,13 +220,34 @@ const (
 	noVocabulary  = "no_vocab"
 )
 
+// A keyValue is a key of a file.
+type keyValue struct {
+	key   string
+	value any
+}
+
+// scalingKeys are those of a RoPE that reaches beyond the context of its training.
+func (c Config) scalingKeys() []keyValue {
+	r, prefix := c.RoPE, c.Arch+".rope.scaling."
+	kind := "linear"
+	switch {
+	case r.ExtFactor != 0:
+		kind = "yarn"
+	case r.FreqScale == 1 && r.AttnFactor == 1:
+		return nil
+	}
+	return []keyValue{
+		{prefix + "type", kind},
+		{prefix + "factor", 1 / r.FreqScale},
+		{prefix + "original_context_length", uint32(r.TrainedCtx)},
+		{prefix + "attn_factor", r.AttnFactor},
+	}
+}
+
 // WriteKeys sets the hyper-parameters in a GGUF file, as stock llama.cpp
 // reads them, and that it has no vocabulary.
 func (c Config) WriteKeys(g *ggml.GGUF) error {
-	keys := []struct {
-		key   string
-		value any
-	}{
+	keys := []keyValue{
 		{"general.architecture", c.Arch},
 		{"general.type", "model"},
 		{"general.name", c.Name},
@@ -237,6 +265,7 @@ func (c Config) WriteKeys(g *ggml.GGUF) error {
 		{c.Arch + ".rope.freq_base", c.RoPE.FreqBase},
 		{vocabularyKey, noVocabulary},
 	}
+	keys = append(keys, c.scalingKeys()...)
 	for _, kv := range keys {
 		if err := g.Set(kv.key, kv.value); err != nil {
 			return err
@@ -305,5 +334,11 @@ func (c Config) Tensors() []TensorShape {
 	}
 	return list
 }
+
+// ropeFactors are the frequency factors [dims/2] of RoPE, which a model may have.
+const ropeFactors = "rope_freqs.weight"
+
+// biasName is the bias that may belong to a matrix.
+func biasName(weight string) string { return strings.TrimSuffix(weight, ".weight") + ".bias" }
 
 func layerTensor(layer int, name string) string { return fmt.Sprintf("blk.%d.%s.weight", layer, name) }

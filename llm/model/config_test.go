@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"io"
 	"path/filepath"
 	"testing"
 
@@ -47,6 +48,79 @@ func TestLoadErrors(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, changed)
 		})
+	}
+}
+
+// What a file has beyond the graph would change its results, and is refused.
+func TestUnknownTensors(t *testing.T) {
+	made, err := model.New(tinyConfig(false), nil, 1)
+	require.NoError(t, err)
+	defer made.Close()
+	for name, c := range map[string]struct {
+		shape []int64
+		want  string
+	}{
+		"blk.0.attn_q.bias":        {[]int64{64}, ""},
+		"rope_freqs.weight":        {[]int64{8}, ""},
+		"blk.1.ffn_up.bias":        {[]int64{1}, "blk.1.ffn_up.bias is [1], not [96]"},
+		"rope_freqs.factors":       {[]int64{8}, `rope_freqs.factors has no place in a model of kind "llama"`},
+		"blk.0.attn_q_norm.weight": {[]int64{16}, "blk.0.attn_q_norm.weight has no place"},
+		"blk.0.attn_q.scale":       {[]int64{1}, "blk.0.attn_q.scale has no place"},
+		"blk.2.attn_norm.weight":   {[]int64{64}, "blk.2.attn_norm.weight has no place"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, more := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "more.gguf")
+			require.NoError(t, made.Save(path, model.SaveOptions{}))
+			g, err := ggml.OpenGGUF(path)
+			require.NoError(t, err)
+			defer g.Close()
+			require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: name, Type: ggml.F32, Shape: c.shape}, func(w io.Writer) error {
+				_, err := w.Write(make([]byte, 4*c.shape[0]))
+				return err
+			}))
+			require.NoError(t, g.WriteFile(more))
+			m, err := model.Load(more, model.LoadOptions{})
+			if c.want == "" {
+				require.NoError(t, err)
+				m.Close()
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// A model that is made, saved and loaded has the same RoPE.
+func TestRoPEIsSaved(t *testing.T) {
+	for name, change := range map[string]func(r *ggml.RoPE){
+		"plain":       func(*ggml.RoPE) {},
+		"linear":      func(r *ggml.RoPE) { r.FreqScale = 0.25 },
+		"yarn":        func(r *ggml.RoPE) { r.FreqScale, r.ExtFactor, r.TrainedCtx = 0.125, 1, 32 },
+		"attention":   func(r *ggml.RoPE) { r.AttnFactor = 0.75 },
+		"yarn and it": func(r *ggml.RoPE) { r.FreqScale, r.ExtFactor, r.AttnFactor = 0.5, 1, 1.5 },
+	} {
+		c := tinyConfig(true)
+		change(&c.RoPE)
+		m, err := model.New(c, nil, 1)
+		require.NoError(t, err, name)
+		path := filepath.Join(t.TempDir(), "model.gguf")
+		require.NoError(t, m.Save(path, model.SaveOptions{}))
+		m.Close()
+		again, err := model.Load(path, model.LoadOptions{})
+		require.NoError(t, err, name)
+		require.Equal(t, c.RoPE, again.RoPE, name)
+		again.Close()
+	}
+	for want, change := range map[string]func(r *ggml.RoPE){
+		"YaRN has factor 0.5":             func(r *ggml.RoPE) { r.ExtFactor = 0.5 },
+		"betas 16 and 1":                  func(r *ggml.RoPE) { r.ExtFactor, r.BetaFast = 1, 16 },
+		"which is another architecture's": func(r *ggml.RoPE) { r.Mode = ggml.RoPENeoX },
+	} {
+		c := tinyConfig(true)
+		change(&c.RoPE)
+		_, err := model.New(c, nil, 1)
+		require.ErrorContains(t, err, want)
 	}
 }
 

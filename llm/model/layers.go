@@ -2,7 +2,6 @@ package model
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/goggml/ggml"
@@ -171,14 +170,15 @@ func (p *Pass) adaptTogether(t *tape, y *ggml.Tensor, x *Var, names []string) ou
 // the products would not lie one after the other.
 func (p *Pass) stream(t *tape, x *ggml.Tensor, names []string) *ggml.Tensor {
 	var ws []*ggml.Tensor
-	for _, name := range names {
-		w := p.matrix(name)
-		if x.Dim(1) > 1 || !p.streamed(w, x) {
-			return nil
+	if j := p.m.packed.joint(names...); j != nil {
+		ws = []*ggml.Tensor{j.w}
+	} else {
+		for _, name := range names {
+			ws = append(ws, p.matrix(name))
 		}
-		if !slices.Contains(ws, w) { // names of a joint share theirs
-			ws = append(ws, w)
-		}
+	}
+	if x.Dim(1) > 1 || slices.ContainsFunc(ws, func(w *ggml.Tensor) bool { return !p.streamed(w, x) }) {
+		return nil
 	}
 	a := p.adapted.a[names[0]]
 	if a == nil {
@@ -266,7 +266,7 @@ func (p *Pass) adapters(name string) []Delta {
 
 // addBias adds the bias that belongs to a weight, if there is one.
 func (p *Pass) addBias(t *tape, weight string, y *ggml.Tensor) *ggml.Tensor {
-	if bias := p.m.weights[strings.TrimSuffix(weight, ".weight")+".bias"]; bias != nil {
+	if bias := p.m.weights[biasName(weight)]; bias != nil {
 		return t.c.Add(y, bias)
 	}
 	return y
@@ -349,7 +349,7 @@ func (p *Pass) heads(t *tape, x *Var, heads int) *Var {
 // rope rotates x [size, heads, n, batch] by position.
 func (p *Pass) rope(t *tape, x *Var) *Var {
 	c, m := t.c, p.m
-	factors := m.weights["rope_freqs.weight"]
+	factors := m.weights[ropeFactors]
 	y := &Var{T: c.RoPE(x.T, p.positions, factors, m.RoPE), needs: x.needs}
 	t.record(y, func(dy *ggml.Tensor) {
 		t.flow(x, func() *ggml.Tensor { return c.RoPEBack(dy, p.positions, factors, m.RoPE) })

@@ -100,16 +100,32 @@ func (m *Model) index() {
 	}
 }
 
-// checkTensors reports tensors that are missing or have a wrong shape.
+// checkTensors reports tensors that are missing, have a wrong shape, or have no
+// place in what is computed: without them it would be another function.
 func checkTensors(g *ggml.GGUF, c Config) error {
 	var faults []string
-	for _, want := range c.Tensors() {
+	known := map[string]bool{}
+	check := func(want TensorShape, optional bool) {
+		known[want.Name] = true
 		got, ok := g.Tensor(want.Name)
 		switch {
+		case !ok && optional:
 		case !ok:
 			faults = append(faults, want.Name+" is missing")
 		case !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
+		}
+	}
+	for _, want := range c.Tensors() {
+		check(want, false)
+		if len(want.Shape) == 2 && strings.HasPrefix(want.Name, "blk.") {
+			check(TensorShape{biasName(want.Name), want.Shape[1:]}, true)
+		}
+	}
+	check(TensorShape{ropeFactors, []int64{int64(c.RoPE.Dims / 2)}}, true)
+	for t := range g.Tensors() {
+		if !known[t.Name] {
+			faults = append(faults, fmt.Sprintf("%s has no place in a model of kind %q", t.Name, c.Arch))
 		}
 	}
 	const shown = 10
@@ -184,6 +200,10 @@ func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 
 // GGUF returns the metadata of the file, nil when the model was made by New.
 func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
+
+// Repacked tells whether sessions compute with copies of matrices, see
+// LoadOptions.Repack.
+func (m *Model) Repacked() bool { return m.packed != nil }
 
 // Size is the size of the weights in bytes.
 func (m *Model) Size() int64 { return m.buffers.Size() }

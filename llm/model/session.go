@@ -24,7 +24,8 @@ type SessionOptions struct {
 	// Deltas are the adapters, as they are when the session is made. One of
 	// scale 0 is left out. On the CPU they are rounded to F16 where the matrix that
 	// they change is F16, and to BF16 where it is BF16 or quantised; the A of
-	// quantised matrices to Q8_0.
+	// quantised matrices to Q8_0. Those of the token embedding are not copied: they
+	// stay open and unchanged as long as the session.
 	Deltas Deltas
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int

@@ -189,4 +189,11 @@ func TestParameterErrors(t *testing.T) {
 		_, err := train.New(m, try.params, try.deltas, d, options(3))
 		require.ErrorContains(t, err, want)
 	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, m.Save(path, model.SaveOptions{}))
+	packed, err := model.Load(path, model.LoadOptions{Repack: true})
+	require.NoError(t, err)
+	defer packed.Close()
+	_, err = train.New(packed, weights(packed), nil, d, options(3))
+	require.ErrorContains(t, err, "load the model without Repack")
 }

@@ -73,8 +73,8 @@ func (t *Trainer) hashFrozen() (string, error) {
 			frozen[x.Name()] = append(frozen[x.Name()], x)
 		}
 	}
-	for _, s := range t.m.Config.Tensors() {
-		add(t.m.Weight(s.Name))
+	for w := range t.m.Weight("token_embd.weight").Context().Tensors() {
+		add(w)
 	}
 	for _, base := range slices.Sorted(maps.Keys(t.deltas)) {
 		for _, d := range t.deltas[base] {

@@ -150,6 +150,8 @@ func checkParams(m *model.Model, params []*ggml.Tensor, deltas model.Deltas) err
 			return fmt.Errorf("the parameter %v is neither a weight of the model nor part of an adapter in use", p)
 		case len(same) > 1 || seen[p.Name()]:
 			return fmt.Errorf("%q names two matrices; a parameter needs a name of its own", p.Name())
+		case m.Repacked() && p.Is(m.Weight(p.Name())):
+			return fmt.Errorf("the weight %v cannot be trained: sessions compute with copies of matrices; load the model without Repack", p)
 		case p.Type() != ggml.F32:
 			return fmt.Errorf("the parameter %v cannot be trained: only F32 can", p)
 		}

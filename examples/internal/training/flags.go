@@ -45,7 +45,7 @@ type Flags struct {
 	Checkpointing bool    `name:"use-checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory." group:"Optimiser"`
 
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued." group:"Run"`
-	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists; the other flags must be the same." group:"Run"`
+	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists; the flags of data, adapter and optimiser must be the same, but for --use-checkpointing." group:"Run"`
 	SaveEvery     int    `name:"save-every" default:"50" help:"Steps between checkpoints; 0 for the end only." group:"Run"`
 	ValidEvery    int    `name:"valid-every" default:"50" help:"Steps between evaluations; 0 for the start and the end only." group:"Run"`
 	Seed          uint64 `name:"seed" short:"s" default:"42" help:"Decides all that is random." group:"Run"`
