@@ -200,6 +200,7 @@ func TestGGUFShorterThanSaid(t *testing.T) {
 		c := ggml.NewContext()
 		_, err = g.Load(c, cpu(t), ggml.LoadOptions{})
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.ErrorContains(t, err, path+": has 3145728 bytes, and its tensors end at ")
 		c.Close()
 	}
 }

@@ -188,8 +188,10 @@ func (l *ggufLoader) mapped() (*Buffers, error) {
 }
 
 func (l *ggufLoader) mapSpan(s *span) (*Buffer, error) {
-	if info, err := s.file.Stat(); err != nil || info.Size() < s.last {
-		return nil, nil // what lies behind the end would kill the process; to read it is an error
+	// To look at what lies behind the end would kill the process.
+	if info, err := s.file.Stat(); err == nil && info.Size() < s.last {
+		reason := fmt.Sprintf("has %d bytes, and its tensors end at %d: download it again", info.Size(), s.last)
+		return nil, &FileError{Path: s.file.Name(), Reason: reason, Err: io.ErrUnexpectedEOF}
 	}
 	s.first -= s.first % int64(os.Getpagesize())
 	memory, err := mapFile(s.file, s.first, s.last-s.first)
