@@ -175,7 +175,7 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	err := g.run(ctx, op, backends, func() C.goggml_int {
 		r := f()
 		for _, b := range backends {
-			if b.deferred && r.error == nil {
+			if b.deferred && r.error == nil && r.value == C.GGML_STATUS_SUCCESS {
 				releases = append(releases, b.pending.done())
 			}
 		}

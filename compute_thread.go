@@ -37,7 +37,7 @@ type computeThread struct {
 func newComputeThread() (*computeThread, error) {
 	done, tell, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("no pipe to a thread that computes: %w", err)
+		return nil, fmt.Errorf("no pipe to a thread that computes: %w; close something, or raise the limit of open files", err)
 	}
 	t := &computeThread{C.goggml_worker_new(C.int(tell.Fd())), done, tell, make([]byte, 1)}
 	if t.w == nil {

@@ -59,9 +59,10 @@ var ownCrowd = sync.OnceValue(func() *crowd {
 	return &crowd{sleep: func(on bool) {
 		switch {
 		case on:
-			// Without one more thread they spin on.
-			if team, _ = newComputeThread(); team != nil {
-				team.run(C.goggml_job{run: C.goggml_function(C.goggml_take_team)})
+			// Without these threads they spin on.
+			if team, _ = newComputeThread(); team != nil && team.run(C.goggml_job{run: C.goggml_function(C.goggml_take_team)}).value == 0 {
+				team.close()
+				team = nil
 			}
 		case team != nil:
 			team.close()

@@ -227,9 +227,9 @@ func (t *Tensor) gather(dst []byte) error {
 
 // sparse tells whether the gaps between the rows are too large to be read too.
 func (t *Tensor) sparse() bool {
-	const much = 1 << 24
+	const much, far = 1 << 24, 1 << 16
 	n := t.NumBytes()
-	return n > much && n > 4*t.packedSize() && t.Stride(0) == t.typ.Size()
+	return n > much && n > 4*t.packedSize() && n > far*t.NumRows() && t.Stride(0) == t.typ.Size()
 }
 
 // eachRow gives the offset in bytes of each row, without gaps and with them, and

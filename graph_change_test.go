@@ -119,5 +119,14 @@ func TestSchedulerOfForeignTensors(t *testing.T) {
 		require.Same(t, cpu, s.TensorBackend(x))
 		require.Nil(t, s.TensorBackend(c.Sqr(x)))
 		c.Close()
+		require.Nil(t, s.TensorBackend(y))
 	}
+	first, second := ggml.NewContext(), ggml.NewContext()
+	defer second.Close()
+	y := second.Neg(first.NewTensor(ggml.F32, 4))
+	require.NoError(t, s.Split(second.NewGraph(y)))
+	require.Same(t, cpu, s.TensorBackend(y))
+	first.Close()
+	require.Nil(t, s.TensorBackend(y))
+	require.NoError(t, s.Reset())
 }

@@ -51,6 +51,12 @@ func TestMetaDevice(t *testing.T) {
 				require.NoError(t, ggml.Write(w, values[w].Float32()))
 				near(t, values[w].Data, numbers(t, w), 1e-6, w)
 			}
+			host := placed(t, cpu, 16, 3)
+			require.NoError(t, ggml.CopyTensor(host, x))
+			require.NoError(t, ggml.CopyTensor(x, host))
+			require.NoError(t, ggml.CopyTensor(x, x))
+			require.Error(t, ggml.CopyTensor(host, c.View(x, []int64{16, 3}, nil, 0)))
+			near(t, values[x].Data, numbers(t, x), 1e-6, "copied")
 			sum := c.MulMat(down, c.Relu(c.MulMat(up, x)))
 			y := c.Scale(sum, 1)
 			g := c.NewGraph(y)

@@ -185,7 +185,7 @@ func (op *opCall) copyBlocks(a, b *Tensor) {
 }
 
 // contiguous is Contiguous for a tensor whose context is held.
-func (t *Tensor) contiguous() bool { return bool(C.ggml_is_contiguous(t.t)) }
+func (t *Tensor) contiguous() bool { return bool(C.ggml_is_contiguous(t.t)) && !t.cutsBlocks() }
 
 // convertible demands a conversion that the CPU has.
 func (op *opCall) convertible(a *Tensor, to Type) {

@@ -580,11 +580,16 @@ func (o *Optimizer) eval(op string, result C.ggml_opt_result_t) error {
 	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, &C.goggml_finding{}, nil, 0); c.fault != C.GOGGML_FAULT_NONE {
 		return during(o.graph.faultError(c, nil), op)
 	}
-	r := func() C.goggml_int {
-		return runOn(o.backends, C.goggml_opt_eval, unsafe.Pointer(o.o), unsafe.Pointer(result))
+	refused := false
+	run := func() C.goggml_int {
+		r := runOn(o.backends, C.goggml_opt_eval, unsafe.Pointer(o.o), unsafe.Pointer(result))
+		refused = r.value == neverRan
+		return r
 	}
-	if err := o.graph.compute(context.Background(), op, o.backends, r); err != nil {
-		o.fault = err
+	if err := o.graph.compute(context.Background(), op, o.backends, run); err != nil {
+		if !refused {
+			o.fault = err
+		}
 		return err
 	}
 	o.ready, o.prepared = false, false

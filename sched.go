@@ -592,7 +592,7 @@ func (s *Scheduler) Reset() error {
 	s.current.mu.Lock()
 	defer s.current.mu.Unlock()
 	s.current.end()
-	s.assigned = nil
+	s.assigned, s.split = nil, weak.Pointer[Graph]{}
 	return guardError(C.goggml_sched_reset(s.s))
 }
 

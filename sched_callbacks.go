@@ -84,11 +84,19 @@ func (s *Scheduler) TensorBackend(t *Tensor) *Backend {
 	s.current.mu.Lock()
 	defer s.current.mu.Unlock()
 	g, concerned := s.split.Value(), false
-	if g != nil {
-		g.inspect(func() {
-			concerned = g.version() == s.nodes && bool(C.goggml_graph_concerns(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), t.t))
-		})
+	if g == nil {
+		return nil
 	}
+	var h holding
+	defer h.release()
+	for _, c := range g.ctx.closure() {
+		if h.addHandle(c.h) != nil {
+			return nil
+		}
+	}
+	g.inspect(func() {
+		concerned = g.version() == s.nodes && bool(C.goggml_graph_concerns(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), t.t))
+	})
 	if !concerned {
 		return nil // the library would make room for it, and end the process when there is none
 	}

@@ -126,7 +126,7 @@ func (t *Tensor) inspect(f func()) {
 // C: ggml_is_contiguous.
 func (t *Tensor) Contiguous() bool {
 	var yes bool
-	t.inspect(func() { yes = bool(C.ggml_is_contiguous(t.t)) && !t.cutsBlocks() })
+	t.inspect(func() { yes = t.contiguous() })
 	return yes
 }
 

@@ -11,9 +11,9 @@ goggml_error goggml_tensor_get_async(ggml_backend_t backend, const struct ggml_t
 	GUARDED_VOID(ggml_backend_tensor_get_async(backend, tensor, data, offset, size))
 }
 
-goggml_error goggml_tensor_copy_async(ggml_backend_t from, ggml_backend_t to, const struct ggml_tensor *src, const struct ggml_tensor *dst) {
-	struct ggml_tensor whole_src = goggml_with_buffer(src), whole_dst = goggml_with_buffer(dst);
-	GUARDED_VOID(ggml_backend_tensor_copy_async(from, to, &whole_src, &whole_dst))
+goggml_error goggml_tensor_copy_async(ggml_backend_t from, ggml_backend_t to, struct ggml_tensor *src, struct ggml_tensor *dst) {
+	struct ggml_tensor room[2];
+	GUARDED_VOID(ggml_backend_tensor_copy_async(from, to, goggml_with_buffer(src, &room[0]), goggml_with_buffer(dst, &room[1])))
 }
 
 goggml_ptr goggml_event_new(ggml_backend_dev_t device) {

@@ -61,17 +61,23 @@ goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, siz
 	GUARDED_VOID(ggml_backend_tensor_memset(tensor, value, offset, size))
 }
 
-struct ggml_tensor goggml_with_buffer(const struct ggml_tensor *tensor) {
-	struct ggml_tensor whole = *tensor;
-	if (whole.buffer == NULL && whole.view_src != NULL) {
-		whole.buffer = whole.view_src->buffer;
+struct ggml_tensor *goggml_with_buffer(struct ggml_tensor *tensor, struct ggml_tensor *room) {
+	ggml_backend_buffer_t buffer = tensor->view_src != NULL ? tensor->view_src->buffer : NULL;
+	if (tensor->buffer != NULL || buffer == NULL) {
+		return tensor;
 	}
-	return whole;
+	ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(buffer));
+	if (device != NULL && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_META) {
+		return tensor; // which such a device knows by its address
+	}
+	*room = *tensor;
+	room->buffer = buffer;
+	return room;
 }
 
-goggml_error goggml_tensor_copy(const struct ggml_tensor *src, const struct ggml_tensor *dst) {
-	struct ggml_tensor whole_src = goggml_with_buffer(src), whole_dst = goggml_with_buffer(dst);
-	GUARDED_VOID(ggml_backend_tensor_copy(&whole_src, &whole_dst))
+goggml_error goggml_tensor_copy(struct ggml_tensor *src, struct ggml_tensor *dst) {
+	struct ggml_tensor room[2];
+	GUARDED_VOID(ggml_backend_tensor_copy(goggml_with_buffer(src, &room[0]), goggml_with_buffer(dst, &room[1])))
 }
 
 goggml_ptr goggml_load(const char *path) {

@@ -20,9 +20,10 @@ typedef struct {
 goggml_int goggml_tensor_set_piece(void *tensor, void *piece);
 goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size);
 goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, size_t offset, size_t size);
-goggml_error goggml_tensor_copy(const struct ggml_tensor *src, const struct ggml_tensor *dst);
-// The tensor as the library's copies need it: a view that was made after its tensor got memory has no buffer.
-struct ggml_tensor goggml_with_buffer(const struct ggml_tensor *tensor);
+goggml_error goggml_tensor_copy(struct ggml_tensor *src, struct ggml_tensor *dst);
+// The tensor, or in its place, for a view that was made after its tensor got memory, one with the buffer that the
+// library's copies need.
+struct ggml_tensor *goggml_with_buffer(struct ggml_tensor *tensor, struct ggml_tensor *room);
 
 goggml_ptr goggml_load(const char *path);
 goggml_error goggml_load_all_from(const char *folder);

@@ -6,7 +6,7 @@
 #include "guard.h"
 
 // A job that gives its thread a team of as many threads as there are processors, which sleeps for as long as that
-// lives. Does nothing where OpenMP is not GNU's.
+// lives. Returns 0, and does nothing, where OpenMP is not GNU's or the process cannot have so many threads.
 goggml_int goggml_take_team(void *a, void *b);
 
 #endif

@@ -37,7 +37,7 @@ type Stats struct {
 // Text writes the model's continuation of a prompt to w as it comes into
 // being, until the model ends the text, the limit is reached, or ctx is
 // cancelled. The session keeps what it has seen: its next text goes on from
-// there. When it stops, for whatever reason, what there is has been written.
+// there, without the last token if ctx is cancelled right after it. When it stops, for whatever reason, what there is has been written.
 func Text(ctx context.Context, w io.Writer, m *model.Model, s *model.Session, pick *sample.Sampler, prompt string, o Options) (Stats, error) {
 	if m.Tokenizer == nil {
 		return Stats{}, fmt.Errorf("%s has no vocabulary, so text means nothing to it", m.Path)
@@ -108,13 +108,14 @@ func (g *generation) stream(ctx context.Context, s *model.Session, logits []floa
 			return err
 		}
 		err = s.DecodeInto(ctx, logits, []int32{token}) // the last one too: the next text follows it
-		switch full := errors.Is(err, model.ErrContextFull); {
-		case full && more:
+		full := errors.Is(err, model.ErrContextFull)
+		switch {
+		case !more && (full || ctx.Err() != nil):
+			return nil // the text is complete
+		case full:
 			return ErrCut
-		case err != nil && !full:
+		case err != nil || !more:
 			return err
-		case !more:
-			return nil
 		}
 	}
 }
