@@ -20,12 +20,21 @@ func TiledLibrary() string {
 // processor that has instructions for it, AVX512-BF16 or AMX.
 func TiledBF16() bool { return bool(C.goggml_blas_bf16()) }
 
-// TiledType is the type of x with which the tiled products are fastest: BF16 with
-// oneDNN on a processor with AMX, or with the AVX512-BF16 of AMD's; else F32. With
-// Intel's AVX512-BF16 alone, products in BF16 take up to twice as long.
+// TiledF16 tells whether the tiled products of x in F32 can add up in F16, where
+// [Tensor.SetAccPrecision] allows it: with oneMKL, which GOGGML_BLAS must name, on
+// a processor with AVX512-FP16.
+func TiledF16() bool { return bool(C.goggml_blas_f16()) }
+
+// TiledType is the type in which the tiled products are fastest: BF16 with oneDNN
+// on a processor with AMX, or with the AVX512-BF16 of AMD's; F16 where [TiledF16]
+// is true; else F32. With Intel's AVX512-BF16 alone, products in BF16 take up to
+// twice as long.
 func TiledType() Type {
-	if C.goggml_blas_fast_bf16() {
+	switch {
+	case bool(C.goggml_blas_fast_bf16()):
 		return BF16
+	case TiledF16():
+		return F16
 	}
 	return F32
 }
@@ -41,7 +50,13 @@ const MaxTiledPairs = maxCustom / 2
 //     (TiledMulMatX and TiledMulMatW);
 //   - with x in BF16, made by RoundBF16, w is rounded to BF16 too, and the sum is in
 //     F32. Where [TiledType] is BF16 that is several times as fast, and where
-//     [TiledBF16] is false an error.
+//     [TiledBF16] is false an error;
+//   - with x in F32 and SetAccPrecision(PrecisionF16) for the result, where
+//     [TiledF16] is true, all but matrices in F32 are rounded to F16, and so is x,
+//     scaled by powers of two so that it can have any size. Sums of up to 128
+//     products are in F16, which makes an error of about 0.2 %, and the rest is in
+//     F32; what is too large for F16 is multiplied in F32. It is nearly twice as
+//     fast as F32.
 //
 // More pairs of a matrix and its x may follow, at most [MaxTiledPairs] in all:
 // their products, of the same shape, are added. All operands are contiguous.

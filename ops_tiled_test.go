@@ -215,6 +215,9 @@ func tiledResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 
 		c.TiledMulMatW(x, dh), c.TiledMulMatW(h, y), c.TiledMulMatW(c.Cast(x, typ), c.Cast(y, typ)),
 		c.TiledMulMat(w, few), c.TiledMulMat(w, c.Cast(few, typ)), c.AddLowRank(c.Cont(sum), thin, c.TiledMulMat(a, few)),
 	}
+	if ggml.TiledF16() {
+		results = append(results, halved(c.TiledMulMat(w, x, b, h)), halved(c.TiledMulMatX(w, y, a, dh)))
+	}
 	backend, err := ggml.NewCPUBackend(threads)
 	require.NoError(t, err)
 	defer backend.Close()

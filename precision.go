@@ -68,8 +68,10 @@ func (t *Tensor) amend(name string, f func() C.goggml_int, ok bool, format strin
 
 // SetAccPrecision demands that the op which makes the tensor adds up in the
 // given precision or a finer one, and returns the tensor. The op is MulMat,
-// MulMatID or FlashAttention; the precision F32, BF16, F16 or Any. Call it
-// before the graph is computed. CPU backends add up in F32 anyway.
+// MulMatID, FlashAttention or, where there is a [TiledLibrary], TiledMulMat,
+// TiledMulMatX or TiledLowRank; the precision F32, BF16, F16 or Any. Call it
+// before the graph is computed. CPU backends add up in F32 anyway, but tiled
+// products in F16 where that is demanded and [TiledF16] is true.
 //
 //	y := c.MulMat(w, x).SetAccPrecision(ggml.PrecisionF32)
 //

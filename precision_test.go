@@ -97,6 +97,9 @@ func TestPrecisionErrors(t *testing.T) {
 		"the precision is q8; it must be any, f32, bf16 or f16": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 			return c.MulMat(a, a).SetAccPrecision(ggml.PrecisionQ8)
 		},
+		"() f32[4, 4]): an op ": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
+			return c.TiledMulMatW(a, a).SetAccPrecision(ggml.PrecisionF16)
+		},
 		"the precision is Precision(11)": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return c.MulMat(a, a).SetAccPrecision(11) },
 		"source 0, precision f32: only source 1, the second operand, has one": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 			return c.MulMat(a, a).SetSourcePrecision(0, ggml.PrecisionF32)

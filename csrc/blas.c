@@ -2,6 +2,7 @@
 
 #include "blas.h"
 #include "onednn.h"
+#include "onemkl.h"
 #include "pages.h"
 
 #include <dlfcn.h>
@@ -17,6 +18,7 @@ typedef void (*goggml_sgemm)(int order, int trans_a, int trans_b, int m, int n, 
 
 static struct {
 	goggml_sgemm sgemm; // NULL when oneDNN is in use
+	goggml_hgemm hgemm; // NULL when halves are not multiplied
 	bool bf16, fast_bf16;
 	char name[160]; // empty when there is no library
 } goggml_blas;
@@ -39,6 +41,7 @@ static bool goggml_try_blas(const char *path) {
 		return false;
 	}
 	snprintf(goggml_blas.name, sizeof goggml_blas.name, "%s", path);
+	goggml_blas.hgemm = goggml_onemkl_open(library, goggml_blas.name, sizeof goggml_blas.name);
 	// The threads are the caller's.
 	void (*one_thread)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
 	if (one_thread != NULL) {
@@ -95,6 +98,7 @@ const char *goggml_blas_name(void) {
 }
 
 bool goggml_blas_bf16(void) { return goggml_blas_name() != NULL && goggml_blas.bf16; }
+bool goggml_blas_f16(void) { return goggml_blas_name() != NULL && goggml_blas.hgemm != NULL; }
 bool goggml_blas_fast_bf16(void) { return goggml_blas_name() != NULL && goggml_blas.fast_bf16; }
 
 void goggml_multiply(const struct goggml_gemm *g, const void *a, const void *b, float *out) {
@@ -104,6 +108,12 @@ void goggml_multiply(const struct goggml_gemm *g, const void *a, const void *b, 
 	}
 	goggml_blas.sgemm(ROW_MAJOR, g->trans_a ? TRANS : NO_TRANS, g->trans_b ? TRANS : NO_TRANS,
 		(int)g->n, (int)g->o, (int)g->r, 1, a, (int)g->lda, b, (int)g->ldb, g->add, out, (int)g->ldo);
+}
+
+void goggml_multiply_f16(const struct goggml_gemm *g, const uint16_t *a, const uint16_t *b, uint16_t *out) {
+	enum { ONE = 0x3c00, ZERO = 0 };
+	goggml_blas.hgemm(ROW_MAJOR, g->trans_a ? TRANS : NO_TRANS, g->trans_b ? TRANS : NO_TRANS,
+		(int)g->n, (int)g->o, (int)g->r, ONE, a, (int)g->lda, b, (int)g->ldb, g->add ? ONE : ZERO, out, (int)g->ldo);
 }
 
 struct goggml_memory {

@@ -3,12 +3,12 @@
 #include "tiled.h"
 #include "dequantize.h"
 #include "elements.h"
+#include "halves.h"
 #include "tasks.h"
 #include "threads.h"
 #include "transpose.h"
 #include "vector.h"
 
-#include <pthread.h>
 #include <string.h>
 
 static int64_t goggml_min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -23,19 +23,22 @@ struct goggml_tasks {
 
 enum { TILE = 256, LEAST_TILE = 32, COLUMNS = 512, NARROW = 64, DEPTH = 512, TASKS = 8, ROWS_AHEAD = 8 };
 
+// In F16, where x is converted for each tile.
+enum { TILE_F16 = 512, COLUMNS_F16 = 256, DEPTH_F16 = 256 };
+
 // Bytes between rows that would be at a distance of a power of two: they would share few places in the cache, which
 // costs a product up to a tenth.
 enum { APART = 64 };
 
-// Pieces are as large as they can be for there to be TASKS of them. Their width
-// in o is a multiple of least.
-static struct goggml_tasks goggml_cut(int64_t o, int64_t n, int64_t matrices, int64_t least) {
-	struct goggml_tasks t = {.o = o, .n = n, .o_unit = TILE, .n_unit = COLUMNS};
+// Pieces are as large as they can be, at most tile × columns, for there to be TASKS of them. Their width in o is a
+// multiple of least.
+static struct goggml_tasks goggml_cut(int64_t o, int64_t n, int64_t matrices, int64_t least, int64_t tile, int64_t columns) {
+	struct goggml_tasks t = {.o = o, .n = n, .o_unit = tile, .n_unit = columns};
 	if (matrices < TASKS) {
 		t.o_unit = goggml_cuts(goggml_cuts(o, TASKS), least) * least;
-		t.o_unit = goggml_min(t.o_unit, goggml_max(TILE, least));
+		t.o_unit = goggml_min(t.o_unit, goggml_max(tile, least));
 		int64_t parts = goggml_cuts(TASKS, goggml_cuts(o, t.o_unit) * matrices);
-		t.n_unit = goggml_min(COLUMNS, goggml_max(goggml_cuts(n, parts), LEAST_TILE));
+		t.n_unit = goggml_min(columns, goggml_max(goggml_cuts(n, parts), LEAST_TILE));
 	}
 	t.count = goggml_cuts(o, t.o_unit) * goggml_cuts(n, t.n_unit) * matrices;
 	return t;
@@ -60,29 +63,12 @@ static const void *goggml_matrix_of(const struct ggml_tensor *t, int64_t i) {
 	return (const char *)t->data + i * t->nb[2];
 }
 
-// The CPU plugin's conversion of F16 uses instructions that the base library's
-// does not.
-static ggml_to_float_t goggml_half_to_float;
-
-static void goggml_find_half_to_float(void) {
-	ggml_backend_reg_t cpu = ggml_backend_reg_by_name("CPU");
-	goggml_half_to_float = cpu ? (ggml_to_float_t)goggml_reg_symbol(cpu, "ggml_cpu_fp16_to_fp32") : NULL;
-	if (goggml_half_to_float == NULL) {
-		goggml_half_to_float = ggml_get_type_traits(GGML_TYPE_F16)->to_float;
-	}
-}
-
 static ggml_to_float_t goggml_to_float(enum ggml_type type) {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	ggml_to_float_t vector = goggml_vector_to_float(type);
 	if (vector != NULL) {
 		return vector;
 	}
-	if (type != GGML_TYPE_F16) {
-		return ggml_get_type_traits(type)->to_float;
-	}
-	pthread_once(&once, goggml_find_half_to_float);
-	return goggml_half_to_float;
+	return type == GGML_TYPE_F16 ? goggml_f16_to_float() : ggml_get_type_traits(type)->to_float;
 }
 
 // Elements from row to row; those of a single one can be any number.
@@ -90,7 +76,16 @@ static int64_t goggml_row_stride(const struct ggml_tensor *t) {
 	return t->ne[1] > 1 ? (int64_t)(t->nb[1] / ggml_type_size(t->type)) : t->ne[0];
 }
 
-// Columns [k0, k1) of rows [m0, m1) of a weight, in the type, with their row
+// Rounds n elements to BF16 or F16.
+static void goggml_narrow(enum ggml_type type, const float *from, void *to, int64_t n) {
+	if (type == GGML_TYPE_BF16) {
+		goggml_round(from, to, n);
+	} else {
+		goggml_float_to_f16()(from, to, n);
+	}
+}
+
+// Columns [k0, k1) of rows [m0, m1) of a weight, in F32, BF16 or F16, with their row
 // stride.
 static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,
 		int64_t k0, int64_t k1, int64_t m0, int64_t m1, int64_t *stride) {
@@ -116,10 +111,10 @@ static const void *goggml_tile(const struct ggml_tensor *w, int64_t matrix, enum
 		} else if (to_bf16 != NULL) {
 			to_bf16(from, to, k);
 		} else if (w->type == GGML_TYPE_F32) {
-			goggml_round(from, to, k);
+			goggml_narrow(type, from, to, k);
 		} else {
 			to_float(from, row, k);
-			goggml_round(row, to, k);
+			goggml_narrow(type, row, to, k);
 		}
 	}
 	return tile;
@@ -132,6 +127,14 @@ struct goggml_sum {
 	bool turned; // [o, n] instead of [n, o]
 };
 
+// What a task needs of the weight for depths [r0, r1).
+static const void *goggml_depths(const struct ggml_tensor *w, const struct goggml_task *t, enum ggml_type type,
+		bool transposed, int64_t r0, int64_t r1, int64_t *stride) {
+	return transposed ?
+		goggml_tile(w, t->matrix, type, t->o0, t->o1, r0, r1, stride) :
+		goggml_tile(w, t->matrix, type, r0, r1, t->o0, t->o1, stride);
+}
+
 // Adds w·x, or with transposed the gradient w·y of x, to a task's sum; add tells
 // whether there is something to add to.
 static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct goggml_sum *sum,
@@ -142,9 +145,7 @@ static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x
 	const char *from = (const char *)goggml_matrix_of(x, t->matrix) + t->n0 * x->ne[0] * size;
 	for (int64_t r0 = 0; r0 < depth; r0 += step, from += step * size) {
 		int64_t r1 = goggml_min(depth, r0 + step), stride;
-		const void *tile = transposed ?
-			goggml_tile(w, t->matrix, x->type, t->o0, t->o1, r0, r1, &stride) :
-			goggml_tile(w, t->matrix, x->type, r0, r1, t->o0, t->o1, &stride);
+		const void *tile = goggml_depths(w, t, x->type, transposed, r0, r1, &stride);
 		struct goggml_gemm g = {
 			.bf16 = x->type == GGML_TYPE_BF16, .trans_b = !transposed, .add = add || r0 > 0,
 			.n = n, .o = o, .r = r1 - r0, .lda = x->ne[0], .ldb = stride, .ldo = sum->stride,
@@ -153,6 +154,32 @@ static void goggml_pair(const struct ggml_tensor *w, const struct ggml_tensor *x
 			g.n = o, g.o = n, g.lda = stride, g.ldb = x->ne[0];
 		}
 		goggml_multiply(&g, sum->turned ? tile : from, sum->turned ? from : tile, sum->out);
+	}
+}
+
+// The same in F16, for x in F32: of columns that are scaled, few elements are added up before the sum goes on in F32.
+// What is too large for F16 is multiplied in F32.
+static void goggml_pair_f16(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct goggml_sum *sum,
+		bool transposed, const struct goggml_task *t, bool add) {
+	int64_t depth = transposed ? w->ne[1] : w->ne[0], o = t->o1 - t->o0, n = t->n1 - t->n0, stride;
+	const int64_t distance = DEPTH_F16 + APART / sizeof(uint16_t);
+	uint16_t *columns = goggml_scratch(GOGGML_COLUMNS, n * distance * sizeof *columns);
+	uint16_t *product = goggml_scratch(GOGGML_PRODUCT, n * o * sizeof *product);
+	float *undo = goggml_scratch(GOGGML_FACTORS, n * sizeof *undo);
+	const float *from = (const float *)goggml_matrix_of(x, t->matrix) + t->n0 * x->ne[0];
+	for (int64_t r0 = 0; r0 < depth; r0 += DEPTH_F16, from += DEPTH_F16) {
+		int64_t r1 = goggml_min(depth, r0 + DEPTH_F16);
+		const void *tile = goggml_depths(w, t, GGML_TYPE_F16, transposed, r0, r1, &stride);
+		struct goggml_gemm g = {.trans_b = !transposed, .n = n, .o = o, .r = r1 - r0, .lda = distance, .ldb = stride, .ldo = o};
+		goggml_scale_to_f16(from, x->ne[0], columns, distance, undo, n, g.r);
+		goggml_multiply_f16(&g, columns, tile, product);
+		g.add = add || r0 > 0;
+		int64_t done = goggml_sum_f16(product, undo, sum->out, sum->stride, n, o, g.add);
+		if (done < n) {
+			tile = goggml_depths(w, t, GGML_TYPE_F32, transposed, r0, r1, &stride);
+			g.n = n - done, g.lda = x->ne[0], g.ldb = stride, g.ldo = sum->stride;
+			goggml_multiply(&g, from + done * x->ne[0], tile, sum->out + done * sum->stride);
+		}
 	}
 }
 
@@ -196,6 +223,15 @@ static void goggml_low_rank(const struct ggml_tensor *dst, const struct goggml_s
 	}
 }
 
+static bool goggml_rounds(const struct ggml_tensor *dst) {
+	return dst->op_params[CUSTOM_PARAMS] == GGML_PREC_F16 && goggml_blas_f16();
+}
+
+// Tells whether a pair is multiplied in F16. A matrix in F32 has more bits than that: most are trained.
+static bool goggml_in_f16(const struct ggml_tensor *dst, const struct ggml_tensor *w, const struct ggml_tensor *x) {
+	return w->type != GGML_TYPE_F32 && x->type == GGML_TYPE_F32 && goggml_rounds(dst);
+}
+
 // What an op makes of its operands.
 enum goggml_product { GOGGML_Y, GOGGML_X, GOGGML_LOW_RANK };
 
@@ -203,19 +239,25 @@ static void goggml_task_pairs(struct ggml_tensor *dst, enum goggml_product produ
 	int64_t o = t->o1 - t->o0, n = t->n1 - t->n0;
 	float *result = (float *)goggml_matrix_of(dst, t->matrix) + t->n0 * dst->ne[0] + t->o0;
 	struct goggml_sum sum = {.out = result, .stride = dst->ne[0], .turned = turned};
-	if (turned) {
+	bool apart = turned || goggml_rounds(dst);
+	if (apart) {
 		sum.out = goggml_scratch(GOGGML_SUM, o * n * sizeof *sum.out);
-		sum.stride = n;
+		sum.stride = turned ? n : o;
 	}
 	int end = product == GOGGML_LOW_RANK ? 2 : GGML_MAX_SRC;
 	for (int i = 0; i < end && dst->src[i] != NULL; i += 2) {
-		goggml_pair(dst->src[i], dst->src[i + 1], &sum, product == GOGGML_X, t, i > 0);
+		const struct ggml_tensor *w = dst->src[i], *x = dst->src[i + 1];
+		(goggml_in_f16(dst, w, x) ? goggml_pair_f16 : goggml_pair)(w, x, &sum, product == GOGGML_X, t, i > 0);
 	}
 	if (product == GOGGML_LOW_RANK) {
 		goggml_low_rank(dst, &sum, t);
 	}
 	if (turned) {
 		goggml_transpose(sum.out, o, n, result, dst->ne[0]);
+	} else if (apart) {
+		for (int64_t i = 0; i < n; i++) {
+			memcpy(result + i * dst->ne[0], sum.out + i * o, o * sizeof *result);
+		}
 	}
 }
 
@@ -225,7 +267,9 @@ static void goggml_pairs(struct ggml_tensor *dst, enum goggml_product product, i
 	for (int i = 0; product == GOGGML_X && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		least = goggml_max(least, ggml_blck_size(dst->src[i]->type));
 	}
-	struct goggml_tasks tasks = goggml_cut(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], least);
+	bool f16 = goggml_rounds(dst);
+	struct goggml_tasks tasks = goggml_cut(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], least,
+		f16 ? TILE_F16 : TILE, f16 ? COLUMNS_F16 : COLUMNS);
 	for (int64_t j; (j = goggml_next_task(dst, tasks.count, workers)) >= 0;) {
 		struct goggml_task task = goggml_pick(&tasks, j);
 		goggml_task_pairs(dst, product, &task, turned);
@@ -251,7 +295,7 @@ static void goggml_compute_low_rank(struct ggml_tensor *dst, int worker, int wor
 static void goggml_gradient(const struct ggml_tensor *x, const struct ggml_tensor *y, struct ggml_tensor *dst, bool add, int workers) {
 	int64_t k = x->ne[0], m = y->ne[0];
 	size_t size = ggml_type_size(x->type);
-	struct goggml_tasks tasks = goggml_cut(k, m, dst->ne[2] * dst->ne[3], LEAST_TILE);
+	struct goggml_tasks tasks = goggml_cut(k, m, dst->ne[2] * dst->ne[3], LEAST_TILE, TILE, COLUMNS);
 	for (int64_t j; (j = goggml_next_task(dst, tasks.count, workers)) >= 0;) {
 		struct goggml_task t = goggml_pick(&tasks, j);
 		struct goggml_gemm g = {
@@ -271,6 +315,16 @@ static void goggml_compute_w(struct ggml_tensor *dst, int worker, int workers, v
 static void goggml_add_w(struct ggml_tensor *dst, int worker, int workers, void *data) {
 	(void)data, (void)worker;
 	goggml_gradient(dst->src[1], dst->src[2], dst, true, workers);
+}
+
+bool goggml_tiled_set_acc(struct ggml_tensor *t, enum ggml_prec prec) {
+	ggml_custom_op_t fun;
+	memcpy(&fun, t->op_params, sizeof fun);
+	if (t->op != GGML_OP_CUSTOM || fun != goggml_compute_y && fun != goggml_compute_x && fun != goggml_compute_low_rank) {
+		return false;
+	}
+	t->op_params[CUSTOM_PARAMS] = prec;
+	return true;
 }
 
 static struct ggml_tensor *goggml_tiled(goggml_arena *arena, int64_t ne0, int64_t ne1, struct ggml_tensor **operands, int n, ggml_custom_op_t fun) {

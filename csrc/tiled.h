@@ -23,4 +23,7 @@ goggml_tensor goggml_op_tiled_mul_mat_w(goggml_a arena, goggml_t x, goggml_t y);
 // The same, added to dw in place.
 goggml_tensor goggml_op_add_tiled_mul_mat_w(goggml_a arena, goggml_t dw, goggml_t x, goggml_t y);
 
+// Lets products with x be added up in F16, if the library can; false for an op that is none, or a gradient of w.
+bool goggml_tiled_set_acc(struct ggml_tensor *t, enum ggml_prec prec);
+
 #endif

@@ -47,7 +47,7 @@ var functions = map[string]any{
 	"DefaultThreadPoolParams": ggml.DefaultThreadPoolParams, "ParseType": ggml.ParseType, "ReadGGUF": ggml.ReadGGUF,
 	"CUDADevices": ggml.CUDADevices, "MetalDevices": ggml.MetalDevices, "VulkanDevices": ggml.VulkanDevices, "RPCDevices": ggml.RPCDevices,
 	"NewCUDABackend": ggml.NewCUDABackend, "NewVulkanBackend": ggml.NewVulkanBackend, "NewMetalBackend": ggml.NewMetalBackend,
-	"Version": ggml.Version, "Commit": ggml.Commit, "TiledLibrary": ggml.TiledLibrary, "TiledBF16": ggml.TiledBF16, "TiledType": ggml.TiledType, "StreamsColumns": ggml.StreamsColumns,
+	"Version": ggml.Version, "Commit": ggml.Commit, "TiledLibrary": ggml.TiledLibrary, "TiledBF16": ggml.TiledBF16, "TiledF16": ggml.TiledF16, "TiledType": ggml.TiledType, "StreamsColumns": ggml.StreamsColumns,
 	"Types": ggml.Types, "Unaries": ggml.Unaries, "OpCodes": ggml.OpCodes, "ToFloat16": ggml.ToFloat16, "ToBFloat16": ggml.ToBFloat16, "Logger": ggml.Logger,
 	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "Evenly": ggml.Evenly,
 	"PinForCUDA": ggml.PinForCUDA,

@@ -234,7 +234,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	if !shape.all && shape.lanes == 1 {
 		p.keep = 1
 	}
-	t := &tape{c: c, g: g.Graph}
+	t := &tape{c: c, g: g.Graph, f16: p.products == ggml.F16}
 	g.logits = p.logits(t, p.hidden(t, g.tokens, false)).T.SetOutput()
 	g.Expand(g.logits)
 	return g

@@ -31,7 +31,11 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	}
 	if p.tiled(pairs[0], pairs[1]) {
 		for q := range slices.Chunk(pairs, 2*ggml.MaxTiledPairs) {
-			add(t.c.TiledMulMat(q[0], q[1], q[2:]...))
+			y := t.c.TiledMulMat(q[0], q[1], q[2:]...)
+			if p.rounds(t, q[0], q[1]) {
+				y = t.rounded(y)
+			}
+			add(y)
 		}
 		return sum
 	}
@@ -155,7 +159,11 @@ func (p *Pass) multiplyBy(t *tape, w *ggml.Tensor, x *Var, names []string) outpu
 	in := p.operand(t, w, x)
 	if p.tiled(w, in) && p.adapted.adapts(names...) {
 		thin := p.lowRank(t, in, names)
-		return output{t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...), names, true}
+		y := t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...)
+		if p.rounds(t, w, in) {
+			y = t.rounded(y)
+		}
+		return output{y, names, true}
 	}
 	return p.adaptTogether(t, p.product(t, w, in), x, names)
 }
@@ -201,16 +209,19 @@ func (p *Pass) half(t *tape, x *Var) *ggml.Tensor {
 	return x.half
 }
 
-// operand is x as the product with the weight w takes it. In training it is exact
-// if w is trained, else of the type of the products. In generation the device
-// rounds x to suit the type of w, as in llama.cpp; before tiles this does it, where
-// w has no more bits than BF16.
-func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
-	rounds := !t.trains(w)
-	if !p.exact {
-		rounds = p.tiled(w, x.T) && w.Type() != ggml.F32 && w.Type() != ggml.F16
+// rounds tells whether the product with the weight w is in the type of the pass. In
+// training it is exact if w is trained. In generation the device rounds x to suit
+// the type of w, as in llama.cpp; tiles do, where w has no more bits than BF16.
+func (p *Pass) rounds(t *tape, w, x *ggml.Tensor) bool {
+	if p.exact {
+		return !t.trains(w)
 	}
-	if rounds {
+	return p.tiled(w, x) && w.Type() != ggml.F32 && w.Type() != ggml.F16
+}
+
+// operand is x as the product with the weight w takes it.
+func (p *Pass) operand(t *tape, w *ggml.Tensor, x *Var) *ggml.Tensor {
+	if p.rounds(t, w, x.T) {
 		return p.half(t, x)
 	}
 	return x.T

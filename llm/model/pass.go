@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -45,9 +46,9 @@ type PassOptions struct {
 	// which gradients differ by about as much as F32's rounding makes them.
 	Checkpoint bool
 	// Products is the type of the products with weights that are not trained: F32,
-	// the zero value, is exact; BF16 rounds both operands, and is several times as
-	// fast where it is the [ggml.TiledType]. Adapters are exact on the way forward in
-	// either case; their gradients are products in the type too.
+	// the zero value, is exact; BF16 rounds both operands, F16 sums too, and either is
+	// faster where it is the [ggml.TiledType]. Adapters are exact on the way forward in
+	// any case; their gradients are products in BF16 too, but in F32 with F16.
 	Products ggml.Type
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128
 	// with Checkpoint and 512 without: the fewer, the more often the matrix of the
@@ -86,8 +87,11 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 	if o.Length < 1 || o.Batch < 1 {
 		return nil, fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
 	}
-	if o.Products != ggml.F32 && o.Products != ggml.BF16 {
-		return nil, fmt.Errorf("there are no products of type %v; they are f32 or bf16", o.Products)
+	if o.Products == ggml.F16 && !ggml.TiledF16() {
+		return nil, errors.New("products of type f16 need oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16")
+	}
+	if o.Products != ggml.F32 && o.Products != ggml.BF16 && o.Products != ggml.F16 {
+		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", o.Products)
 	}
 	const most = 1 << 24 // tokens; far more than memory holds the activations of
 	if o.Length > most || o.Batch > most/o.Length {
@@ -117,7 +121,7 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 		p.piece = int64(cmp.Or(o.FeedForwardChunk, 176))
 	}
 	inputs := &keeper{c: c, g: l.Graph, products: o.Products, inputs: int64(m.Layers)}
-	t := &tape{c: c, g: l.Graph, trained: o.Trained, inputs: inputs}
+	t := &tape{c: c, g: l.Graph, trained: o.Trained, inputs: inputs, f16: o.Products == ggml.F16}
 	hidden := p.hidden(t, l.tokens, o.Checkpoint)
 	l.head(p, t, hidden, int64(o.HeadChunk))
 	t.backward()
@@ -218,7 +222,7 @@ func (l *LossGraph) chunkLoss(p *Pass, t *tape, x *Var, n int64) (dx *ggml.Tenso
 		weights: c.NewTensor(ggml.F32, 1, n).SetName("weights").SetInput(),
 	}
 	// A tape of its own: the chunk runs back before the next one starts.
-	own := &tape{c: c, g: t.g, trained: t.trained}
+	own := &tape{c: c, g: t.g, trained: t.trained, f16: t.f16}
 	logits := p.logits(own, x)
 	probs := c.SoftMaxInPlace(logits.T)
 	flat := c.Reshape(probs, 1, l.vocab*n)

@@ -83,13 +83,14 @@ func TestGradientCosine(t *testing.T) {
 			for _, o := range []model.PassOptions{
 				{Products: ggml.F32}, {Products: ggml.F32, Checkpoint: true, FeedForwardChunk: 7},
 				{Products: ggml.BF16}, {Products: ggml.BF16, Checkpoint: true, FeedForwardChunk: 7},
+				{Products: ggml.F16}, {Products: ggml.F16, Checkpoint: true, FeedForwardChunk: 7},
 			} {
-				if o.Products == ggml.BF16 && !ggml.TiledBF16() {
+				if o.Products == ggml.BF16 && !ggml.TiledBF16() || o.Products == ggml.F16 && !ggml.TiledF16() {
 					continue
 				}
 				o.Length, o.Batch = length, 2
 				least, lossError := 0.9999999, 1e-5
-				if o.Products == ggml.BF16 {
+				if o.Products != ggml.F32 {
 					least, lossError = 0.9999, 2e-3
 				}
 				got := s.compute(t, testEngine(t), batch, o)

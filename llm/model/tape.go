@@ -28,6 +28,15 @@ type tape struct {
 	steps   []func()
 	off     bool    // forward only
 	inputs  *keeper // of checkpoints
+	f16     bool    // products that are rounded are in F16
+}
+
+// rounded lets a tiled product be added up in F16, if that is the type of the pass.
+func (t *tape) rounded(y *ggml.Tensor) *ggml.Tensor {
+	if t.f16 {
+		y.SetAccPrecision(ggml.PrecisionF16)
+	}
+	return y
 }
 
 func (t *tape) training() bool { return t.trained != nil && !t.off }
@@ -78,7 +87,7 @@ func (t *tape) flowProduct(x *Var, w, dy *ggml.Tensor) {
 // gradient is the sum of what has flown to x, nil if nothing has.
 func (t *tape) gradient(x *Var) *ggml.Tensor {
 	for p := range slices.Chunk(x.pairs, 2*ggml.MaxTiledPairs) {
-		t.addTo(x, t.c.TiledMulMatX(p[0], p[1], p[2:]...))
+		t.addTo(x, t.rounded(t.c.TiledMulMatX(p[0], p[1], p[2:]...)))
 	}
 	x.pairs = nil
 	return x.grad

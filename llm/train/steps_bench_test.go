@@ -38,11 +38,11 @@ func BenchmarkStep(b *testing.B) {
 
 func benchmarkStep(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 	r.Rank, r.Threads = 8, runtime.NumCPU()
-	for _, products := range []ggml.Type{ggml.F32, ggml.BF16} {
+	for _, products := range []ggml.Type{ggml.F32, ggml.BF16, ggml.F16} {
 		for _, checkpointing := range []string{"off", "on"} {
 			b.Run(fmt.Sprintf("model=%s/base=%v/products=%v/checkpointing=%s", c.Name, base, products, checkpointing), func(b *testing.B) {
-				if products == ggml.BF16 && !ggml.TiledBF16() {
-					b.Skip("the processor, or the library, multiplies no BF16")
+				if products == ggml.BF16 && !ggml.TiledBF16() || products == ggml.F16 && !ggml.TiledF16() {
+					b.Skip("the processor, or the library, multiplies no such numbers")
 				}
 				r := r
 				r.Products, r.Checkpointing = products, checkpointing == "on"
@@ -138,7 +138,7 @@ var autogradSteps = testutil.NewSampler("autogradSteps", func(r scalingRun, serv
 })
 
 // The speed of large products: what training could reach at most. OpenBLAS is
-// the ceiling of F32, oneDNN that of BF16.
+// the ceiling of F32, oneDNN that of BF16, oneMKL that of F16.
 func BenchmarkCeiling(b *testing.B) {
 	require.NoError(b, ggml.LoadBackends())
 	for _, n := range []int{128, 512, 2048} {
@@ -153,6 +153,16 @@ func BenchmarkCeiling(b *testing.B) {
 			require.NoError(b, err)
 			benchmarkProduct(b, newProduct(b, backend, ggml.BF16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 				return c.TiledMulMat(w, c.Cast(x, ggml.BF16))
+			}))
+		})
+		b.Run(fmt.Sprintf("library=oneMKL/type=F16/n=%d", n), func(b *testing.B) {
+			if !ggml.TiledF16() {
+				b.Skip("the processor, or the library, multiplies no F16")
+			}
+			backend, err := ggml.NewCPUBackend(runtime.NumCPU())
+			require.NoError(b, err)
+			benchmarkProduct(b, newProduct(b, backend, ggml.F16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+				return c.TiledMulMat(w, x).SetAccPrecision(ggml.PrecisionF16)
 			}))
 		})
 	}

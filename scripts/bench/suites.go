@@ -133,7 +133,7 @@ var (
 	ceilingSection = section{
 		title: "Products of large matrices",
 		text: "What training could reach at most: a product of a 2048 × 2048 matrix with n columns, GFLOP/s on all cores. OpenBLAS is the " +
-			"ceiling of products in F32, oneDNN that of BF16, where the processor multiplies it.",
+			"ceiling of products in F32, oneDNN that of BF16 and oneMKL that of F16, where the processor multiplies it.",
 		views: []view{
 			table{from: []string{"Ceiling"}, rows: []key{{"library", "library"}, {"type", "type"}, {"n", "n"}}, columns: []column{
 				{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
@@ -144,7 +144,7 @@ var (
 	stepSection = section{
 		title: "Training steps by type of the base",
 		text: "LoRA of rank 8 on all seven linear layers of every block: the shape of 28 million parameters with 2 samples of 256 tokens, " +
-			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor multiplies it, in BF16. " +
+			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor and the library multiply it, in BF16 or F16. " +
 			"GFLOP/s count 4 operations for each parameter and token; sgemm is OpenBLAS's product of 512 columns, " +
 			"before each step. Stock autograd is ggml's own backward pass through a graph of its plain ops, without an optimiser, for 256 or 128 tokens; " +
 			"steps of ours, of 512 tokens without checkpointing, are taken in turn with it. Ratios are the medians of those of each turn.",
