@@ -3,6 +3,18 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
+import "os"
+
+// chooseLibrary comes before any question about the library of products, which
+// loads it. oneMKL puts its functions before those of all that is loaded later: the
+// plugin of the BLAS device must have found its own by then, or it computes on one
+// thread. What fails in loading plugins is told where one is needed.
+func chooseLibrary() {
+	if os.Getenv("GOGGML_BLAS") != "" {
+		_ = LoadBackends()
+	}
+}
+
 // TiledLibrary describes the library that multiplies matrices for the tiled
 // products on the CPU, "" when none is found; then they are made of stock ops.
 // It is oneDNN on x86, else OpenBLAS or another library with the CBLAS
@@ -10,6 +22,7 @@ import "C"
 // environment variable GOGGML_BLAS names the file of another library, or none;
 // with oneDNN, ONEDNN_MAX_CPU_ISA leaves instructions of the processor unused.
 func TiledLibrary() string {
+	chooseLibrary()
 	if name := C.goggml_blas_name(); name != nil {
 		return C.GoString(name)
 	}
@@ -18,18 +31,25 @@ func TiledLibrary() string {
 
 // TiledBF16 tells whether the tiled products take BF16: with oneDNN on a
 // processor that has instructions for it, AVX512-BF16 or AMX.
-func TiledBF16() bool { return bool(C.goggml_blas_bf16()) }
+func TiledBF16() bool {
+	chooseLibrary()
+	return bool(C.goggml_blas_bf16())
+}
 
 // TiledF16 tells whether the tiled products of x in F32 can add up in F16, where
 // [Tensor.SetAccPrecision] allows it: with oneMKL, which GOGGML_BLAS must name, on
 // a processor with AVX512-FP16.
-func TiledF16() bool { return bool(C.goggml_blas_f16()) }
+func TiledF16() bool {
+	chooseLibrary()
+	return bool(C.goggml_blas_f16())
+}
 
 // TiledType is the type in which the tiled products are fastest: BF16 with oneDNN
 // on a processor with AMX, or with the AVX512-BF16 of AMD's; F16 where [TiledF16]
 // is true; else F32. With Intel's AVX512-BF16 alone, products in BF16 take up to
 // twice as long.
 func TiledType() Type {
+	chooseLibrary()
 	switch {
 	case bool(C.goggml_blas_fast_bf16()):
 		return BF16
