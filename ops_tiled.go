@@ -73,7 +73,7 @@ const MaxTiledPairs = maxCustom / 2
 //     [TiledBF16] is false an error;
 //   - with x in F32 and SetAccPrecision(PrecisionF16) for the result, where
 //     [TiledF16] is true, all but matrices in F32 are rounded to F16, and so is x,
-//     scaled by powers of two so that it can have any size. Sums of up to 128
+//     scaled by powers of two so that it can have any size. Sums of up to 256
 //     products are in F16, which makes an error of about 0.2 %, and the rest is in
 //     F32; what is too large for F16 is multiplied in F32. It is nearly twice as
 //     fast as F32.

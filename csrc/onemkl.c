@@ -25,13 +25,15 @@ struct goggml_onemkl_version {
 };
 
 goggml_hgemm goggml_onemkl_open(void *library, char *text, size_t size) {
-	enum { SEQUENTIAL = 1 };
+	enum { SEQUENTIAL = 1, INT_OF_32_BITS = 0 };
 	int (*set_threading)(int) = (int (*)(int))dlsym(library, "MKL_Set_Threading_Layer");
+	int (*set_interface)(int) = (int (*)(int))dlsym(library, "MKL_Set_Interface_Layer");
 	void (*get_version)(struct goggml_onemkl_version *) = (void (*)(struct goggml_onemkl_version *))dlsym(library, "MKL_Get_Version");
-	if (set_threading == NULL || get_version == NULL) {
+	if (set_threading == NULL || set_interface == NULL || get_version == NULL) {
 		return NULL;
 	}
-	set_threading(SEQUENTIAL); // before anything else
+	set_threading(SEQUENTIAL); // before anything else, like the next
+	set_interface(INT_OF_32_BITS);
 	struct goggml_onemkl_version v;
 	get_version(&v);
 	goggml_hgemm hgemm = goggml_has_avx512_fp16() ? (goggml_hgemm)dlsym(library, "cblas_hgemm") : NULL;

@@ -34,8 +34,9 @@ enum { APART = 64 };
 // multiple of least.
 static struct goggml_tasks goggml_cut(int64_t o, int64_t n, int64_t matrices, int64_t least, int64_t tile, int64_t columns) {
 	struct goggml_tasks t = {.o = o, .n = n, .o_unit = tile, .n_unit = columns};
-	if (matrices < TASKS) {
-		t.o_unit = goggml_cuts(goggml_cuts(o, TASKS), least) * least;
+	int64_t widest = goggml_cuts(n, columns) * matrices; // tasks with all of o
+	if (widest < TASKS) {
+		t.o_unit = goggml_cuts(goggml_cuts(o, goggml_cuts(TASKS, widest)), least) * least;
 		t.o_unit = goggml_min(t.o_unit, goggml_max(tile, least));
 		int64_t parts = goggml_cuts(TASKS, goggml_cuts(o, t.o_unit) * matrices);
 		t.n_unit = goggml_min(columns, goggml_max(goggml_cuts(n, parts), LEAST_TILE));
@@ -223,6 +224,7 @@ static void goggml_low_rank(const struct ggml_tensor *dst, const struct goggml_s
 	}
 }
 
+// Tells whether an op adds up in F16 what it may.
 static bool goggml_rounds(const struct ggml_tensor *dst) {
 	return dst->op_params[CUSTOM_PARAMS] == GGML_PREC_F16 && goggml_blas_f16();
 }
@@ -239,6 +241,8 @@ static void goggml_task_pairs(struct ggml_tensor *dst, enum goggml_product produ
 	int64_t o = t->o1 - t->o0, n = t->n1 - t->n0;
 	float *result = (float *)goggml_matrix_of(dst, t->matrix) + t->n0 * dst->ne[0] + t->o0;
 	struct goggml_sum sum = {.out = result, .stride = dst->ne[0], .turned = turned};
+	// In F16 a sum is read and written for every DEPTH_F16 of its depth: it stays in the cache, which rows of the result
+	// are too far apart for.
 	bool apart = turned || goggml_rounds(dst);
 	if (apart) {
 		sum.out = goggml_scratch(GOGGML_SUM, o * n * sizeof *sum.out);

@@ -31,11 +31,7 @@ func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
 	}
 	if p.tiled(pairs[0], pairs[1]) {
 		for q := range slices.Chunk(pairs, 2*ggml.MaxTiledPairs) {
-			y := t.c.TiledMulMat(q[0], q[1], q[2:]...)
-			if p.rounds(t, q[0], q[1]) {
-				y = t.rounded(y)
-			}
-			add(y)
+			add(p.inType(t, t.c.TiledMulMat(q[0], q[1], q[2:]...), q[0], q[1]))
 		}
 		return sum
 	}
@@ -159,11 +155,7 @@ func (p *Pass) multiplyBy(t *tape, w *ggml.Tensor, x *Var, names []string) outpu
 	in := p.operand(t, w, x)
 	if p.tiled(w, in) && p.adapted.adapts(names...) {
 		thin := p.lowRank(t, in, names)
-		y := t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...)
-		if p.rounds(t, w, in) {
-			y = t.rounded(y)
-		}
-		return output{y, names, true}
+		return output{p.inType(t, t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...), w, in), names, true}
 	}
 	return p.adaptTogether(t, p.product(t, w, in), x, names)
 }
@@ -217,6 +209,14 @@ func (p *Pass) rounds(t *tape, w, x *ggml.Tensor) bool {
 		return !t.trains(w)
 	}
 	return p.tiled(w, x) && w.Type() != ggml.F32 && w.Type() != ggml.F16
+}
+
+// inType lets the tiled product y of w with x be in the type of the pass.
+func (p *Pass) inType(t *tape, y, w, x *ggml.Tensor) *ggml.Tensor {
+	if !p.rounds(t, w, x) {
+		return y
+	}
+	return t.rounded(y)
 }
 
 // operand is x as the product with the weight w takes it.
