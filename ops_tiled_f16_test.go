@@ -14,11 +14,10 @@ import (
 func halved(t *ggml.Tensor) *ggml.Tensor { return t.SetAccPrecision(ggml.PrecisionF16) }
 
 // relativeErrors are those of columns of m values, each beside its own size.
-func relativeErrors(got []float32, want refmath.Tensor) []float64 {
-	m := int(want.Ne[0])
+func relativeErrors[T float32 | float64](got []float32, want []T, m int) []float64 {
 	list := make([]float64, len(got)/m)
 	for i := range list {
-		list[i] = math.Sqrt(refmath.NMSE(got[i*m:(i+1)*m], want.Data[i*m:(i+1)*m]))
+		list[i] = math.Sqrt(refmath.NMSE(got[i*m:(i+1)*m], want[i*m:(i+1)*m]))
 	}
 	return list
 }
@@ -31,42 +30,62 @@ func needsLibrary(t *testing.T) {
 	}
 }
 
-// Every column is off by a few thousandths of itself, whatever the type of the matrix
-// and however large or small the column is. Where the library multiplies no F16,
-// products are exact all the same.
+// f16Error is how far off a column may be, of its own size. Where the library
+// multiplies no F16, products are exact all the same.
+func f16Error() float64 {
+	if ggml.TiledF16() {
+		return 5e-3
+	}
+	return 1e-6
+}
+
+// spread multiplies columns by powers of ten from -30 to 30.
+func spread(x arg) arg {
+	for i := range x.values.Data {
+		column := i / int(x.values.Ne[0])
+		x.values.Data[i] = float64(float32(x.values.Data[i] * math.Pow(10, float64(column%61-30))))
+	}
+	return x
+}
+
+// Every column is off by a few thousandths of itself, whatever the blocks of the
+// matrix and however large or small the column is, in several tiles: beside the same
+// products in F32, which other tests hold against float64.
 func TestTiledF16(t *testing.T) {
 	needsLibrary(t)
-	most := 1e-6
-	if ggml.TiledF16() {
-		most = 5e-3
-	}
 	m := machines(t)[0]
-	for _, typ := range weightTypes() {
+	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q4_0, ggml.Q4_K} {
 		d := &draw{Rand: rng(21), typ: typ, layouts: denseOnly}
-		const k, o, n, rank = 3*256 + 256, 1100, 300, 8
-		args := []arg{d.normal(k, o), d.f32(k, n), d.f32(o, n), d.f32(o, rank), d.f32(rank, n)}
-		for _, x := range []arg{args[1], args[2]} {
-			for i := range x.values.Data {
-				column := i / int(x.values.Ne[0])
-				x.values.Data[i] = float64(float32(x.values.Data[i] * math.Pow(10, float64(column%61-30))))
-			}
-		}
-		for _, p := range []struct {
-			name  string
-			build func(c *ctx, x tensors) *ggml.Tensor
-			want  refmath.Tensor
-		}{
-			{"w·x", func(c *ctx, x tensors) *ggml.Tensor { return halved(c.TiledMulMat(x[0], x[1])) }, refmath.MulMat(args[0].values, args[1].values)},
-			{"w·y", func(c *ctx, x tensors) *ggml.Tensor { return halved(c.TiledMulMatX(x[0], x[2])) }, refmath.MulMat(refmath.Transpose(args[0].values), args[2].values)},
-			{"w·x + b·h", func(c *ctx, x tensors) *ggml.Tensor { return halved(c.TiledLowRank(x[0], x[1], x[3], x[4])) },
-				refmath.Add(refmath.MulMat(args[0].values, args[1].values), refmath.MulMat(refmath.Transpose(args[3].values), args[4].values))},
+		const k, o, n, rank = 1024, 1100, 300, 8
+		args := []arg{d.normal(k, o), spread(d.f32(k, n)), spread(d.f32(o, n)), d.f32(o, rank), d.f32(rank, n)}
+		for name, product := range map[string]func(c *ctx, x tensors) *ggml.Tensor{
+			"w·x":       func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMat(x[0], x[1]) },
+			"w·y":       func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMatX(x[0], x[2]) },
+			"w·x + b·h": func(c *ctx, x tensors) *ggml.Tensor { return c.TiledLowRank(x[0], x[1], x[3], x[4]) },
 		} {
-			got, ok := m.eval(t, args, p.build)
+			got, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor { return halved(product(c, x)) })
 			require.True(t, ok)
-			for column, e := range relativeErrors(got.values, p.want) {
-				require.LessOrEqual(t, e, most, "%s, %v, column %d", p.name, typ, column)
+			want, ok := m.eval(t, args, product)
+			require.True(t, ok)
+			for column, e := range relativeErrors(got.values, want.values, len(want.values)/n) {
+				require.LessOrEqual(t, e, f16Error(), "%s, %v, column %d", name, typ, column)
 			}
 		}
+	}
+}
+
+// The same beside float64.
+func TestTiledF16Reference(t *testing.T) {
+	needsLibrary(t)
+	m := machines(t)[0]
+	d := &draw{Rand: rng(24), typ: ggml.Q8_0, layouts: denseOnly}
+	const k, o, n = 544, 70, 61
+	args := []arg{d.normal(k, o), spread(d.f32(k, n))}
+	got, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor { return halved(c.TiledMulMat(x[0], x[1])) })
+	require.True(t, ok)
+	want := refmath.MulMat(args[0].values, args[1].values)
+	for column, e := range relativeErrors(got.values, want.Data, o) {
+		require.LessOrEqual(t, e, f16Error(), "column %d", column)
 	}
 }
 
@@ -125,7 +144,7 @@ func TestTiledF16Exact(t *testing.T) {
 	require.True(t, ok)
 	want, ok := m.eval(t, args, func(c *ctx, x tensors) *ggml.Tensor { return c.TiledMulMat(x[0], x[1]) })
 	require.True(t, ok)
-	for i, e := range relativeErrors(got.values, refmath.From(want.values, 70, 40)) {
+	for i, e := range relativeErrors(got.values, want.values, 70) {
 		require.Less(t, e, 1e-6, "column %d", i)
 	}
 }
