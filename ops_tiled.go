@@ -3,17 +3,20 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-import "os"
+import (
+	"os"
+	"sync"
+)
 
 // chooseLibrary comes before any question about the library of products, which
 // loads it. oneMKL puts its functions before those of all that is loaded later: the
 // plugin of the BLAS device must have found its own by then, or it computes on one
 // thread. What fails in loading plugins is told where one is needed.
-func chooseLibrary() {
+var chooseLibrary = sync.OnceFunc(func() {
 	if os.Getenv("GOGGML_BLAS") != "" {
 		_ = LoadBackends()
 	}
-}
+})
 
 // TiledLibrary describes the library that multiplies matrices for the tiled
 // products on the CPU, "" when none is found; then they are made of stock ops.
@@ -53,7 +56,7 @@ func TiledType() Type {
 	switch {
 	case bool(C.goggml_blas_fast_bf16()):
 		return BF16
-	case TiledF16():
+	case bool(C.goggml_blas_f16()):
 		return F16
 	}
 	return F32

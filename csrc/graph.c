@@ -77,16 +77,13 @@ bool goggml_graph_concerns(struct ggml_cgraph *graph, struct ggml_tensor **leave
 	int n = ggml_graph_n_nodes(graph);
 	for (int i = 0; i < n; i++) {
 		const struct ggml_tensor *node = ggml_graph_node(graph, i);
-		if (node == tensor) {
-			return true;
-		}
 		for (int s = 0; s < GGML_MAX_SRC; s++) {
 			if (node->src[s] == tensor) {
 				return true;
 			}
 		}
 	}
-	return false;
+	return goggml_graph_has(graph, tensor);
 }
 
 int goggml_graph_admits(struct ggml_cgraph *graph, const struct ggml_tensor *tensor) {

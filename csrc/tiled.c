@@ -5,7 +5,6 @@
 #include "elements.h"
 #include "halves.h"
 #include "tasks.h"
-#include "threads.h"
 #include "transpose.h"
 #include "vector.h"
 

@@ -80,6 +80,13 @@ retry() {
 	return 1
 }
 
+# python_environment FOLDER makes an environment of Python's with pip.
+python_environment() {
+	python=$(command -v python3 || true)
+	[ -n "$python" ] || die "there is no python3" "install it: apt-get install python3 python3-venv"
+	"$python" -m venv "$1" >&2 || die "python3 cannot make an environment" "install it: apt-get install python3-venv"
+}
+
 # mirror prints the address of the archive the host itself installs from. The list that `update`
 # would fetch is asked for, because it is complete even where no update was ever run.
 mirror() {

@@ -41,14 +41,20 @@ func benchmarkStep(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 	for _, products := range []ggml.Type{ggml.F32, ggml.BF16, ggml.F16} {
 		for _, checkpointing := range []string{"off", "on"} {
 			b.Run(fmt.Sprintf("model=%s/base=%v/products=%v/checkpointing=%s", c.Name, base, products, checkpointing), func(b *testing.B) {
-				if products == ggml.BF16 && !ggml.TiledBF16() || products == ggml.F16 && !ggml.TiledF16() {
-					b.Skip("the processor, or the library, multiplies no such numbers")
-				}
+				needsProducts(b, products)
 				r := r
 				r.Products, r.Checkpointing = products, checkpointing == "on"
 				benchmarkBesideSgemm(b, r.on(b, c, base), c)
 			})
 		}
+	}
+}
+
+// needsProducts skips a benchmark of products in a type that cannot be multiplied.
+func needsProducts(b *testing.B, typ ggml.Type) {
+	b.Helper()
+	if typ == ggml.BF16 && !ggml.TiledBF16() || typ == ggml.F16 && !ggml.TiledF16() {
+		b.Skipf("the processor, or the library, multiplies no %v", typ)
 	}
 }
 
@@ -146,22 +152,12 @@ func BenchmarkCeiling(b *testing.B) {
 			benchmarkProduct(b, sgemmProduct(b, n))
 		})
 		b.Run(fmt.Sprintf("library=oneDNN/type=BF16/n=%d", n), func(b *testing.B) {
-			if !ggml.TiledBF16() {
-				b.Skip("the processor, or the library, multiplies no BF16")
-			}
-			backend, err := ggml.NewCPUBackend(runtime.NumCPU())
-			require.NoError(b, err)
-			benchmarkProduct(b, newProduct(b, backend, ggml.BF16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+			benchmarkProduct(b, tiledProduct(b, ggml.BF16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 				return c.TiledMulMat(w, c.Cast(x, ggml.BF16))
 			}))
 		})
 		b.Run(fmt.Sprintf("library=oneMKL/type=F16/n=%d", n), func(b *testing.B) {
-			if !ggml.TiledF16() {
-				b.Skip("the processor, or the library, multiplies no F16")
-			}
-			backend, err := ggml.NewCPUBackend(runtime.NumCPU())
-			require.NoError(b, err)
-			benchmarkProduct(b, newProduct(b, backend, ggml.F16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+			benchmarkProduct(b, tiledProduct(b, ggml.F16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 				return c.TiledMulMat(w, x).SetAccPrecision(ggml.PrecisionF16)
 			}))
 		})
@@ -198,6 +194,15 @@ func sgemmProduct(b *testing.B, n int) *product {
 		b.Skip(err)
 	}
 	return newProduct(b, backend, ggml.F32, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return c.MulMat(w, x) })
+}
+
+// tiledProduct is one in a type of the library of the tiled products.
+func tiledProduct(b *testing.B, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
+	b.Helper()
+	needsProducts(b, typ)
+	backend, err := ggml.NewCPUBackend(runtime.NumCPU())
+	require.NoError(b, err)
+	return newProduct(b, backend, typ, n, f)
 }
 
 func newProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
