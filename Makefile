@@ -2,11 +2,16 @@
 
 GO ?= go
 
-# Git refuses to tell the state of a clone that someone else owns (a container's, for one), and the go command would
-# fail with it. The second part is what a build needs on systems with an older C library; nothing elsewhere.
-setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false" && eval "$$(scripts/env)"
+# The binding, the programs and the development tools are modules of their own, so that those who import the binding
+# need no libraries of the others. Patterns of the go command end where a module does; go.work joins them.
+packages = ./... ./examples/... ./scripts/...
 
-.PHONY: help vendor finetune test fuzz lint api consumer bench interop clean distclean
+# Git refuses to tell the state of a clone that someone else owns (a container's, for one), and the go command would
+# fail with it. A workspace cannot be built with a user's -mod=mod or GOWORK=off. scripts/env has what a build needs on
+# systems with an older C library; nothing elsewhere.
+setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
+
+.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -19,22 +24,33 @@ vendor: ## make ggml available: the system's, or fetched into ggml/
 finetune: vendor ## train a small model, fine-tune it with LoRA and show what changed
 	@$(setup) && scripts/finetune
 
+check: vendor lint ## the quick tier, a minute or two: lint, then the short tests
+	@$(setup) && $(GO) test -short $(packages)
+
 test: vendor lint ## check everything: lint, then all tests under the race detector
-	@$(setup) && $(GO) test -race ./...
+	@$(setup) && $(GO) test -race -timeout 40m $(packages)
 
-fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others), and the whole table of types and layouts, which takes minutes; the tests run a few hundred
-	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz -programs $${PROGRAMS:-200000} -step 1
+fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others, FIRST=SEED for others than the commit's) and the whole table of types and layouts (STEP=N for a part), which takes minutes; the tests run a few hundred
+	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \
+		-programs $${PROGRAMS:-200000} -first $${FIRST:-0} -step $${STEP:-1}
 
-lint: vendor ## gofmt, go vet, staticcheck, and the whole of ggml's API is bound
+# Each of the tags cpu, cuda, metal and vulkan adds a file of its own to the binding: one vet sees all four.
+lint: vendor ## gofmt, go vet with all build tags, staticcheck, and the whole of ggml's API is bound
 	@unformatted=$$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +); \
 		test -z "$$unformatted" || { echo "make: run gofmt -w on" $$unformatted >&2; exit 1; }
-	@$(setup) && $(GO) vet ./... && $(GO) vet -tags interop ./... && $(GO) tool staticcheck ./...
-	@CGO_ENABLED=0 $(GO) run ./scripts/apicheck
+	@$(setup) && $(GO) vet $(packages) && $(GO) vet -tags interop $(packages) && \
+		$(GO) vet -tags cpu,cuda,metal,vulkan . && $(GO) tool staticcheck $(packages) && \
+		CGO_ENABLED=0 $(GO) run ./scripts/apicheck
+
+tidy: ## go mod tidy in all modules; those beside the binding take it from this tree, whether its version is released or not
+	@export GOWORK=off && $(GO) mod tidy && for module in examples scripts; do (cd $$module && \
+		trap '$(GO) mod edit -dropreplace=github.com/goggml/ggml' EXIT && \
+		$(GO) mod edit -replace=github.com/goggml/ggml=.. && $(GO) mod tidy) || exit 1; done
 
 api: vendor ## list the functions of ggml's headers that are not bound, and false claims of the documentation
-	@CGO_ENABLED=0 $(GO) run ./scripts/apicheck
+	@$(setup) && CGO_ENABLED=0 $(GO) run ./scripts/apicheck
 
-consumer: vendor ## build and run a program in a module outside the tree: by a replace, from a vendor folder, with the system's ggml
+consumer: vendor ## use the module from outside: by a replace, from a vendor folder, with the system's ggml; install the programs as released
 	@scripts/consumer
 
 bench: vendor ## measure everything into docs/benchmarks: an hour on two idle cores (BENCH=-help lists shorter forms)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
 // A BufferType is a kind of memory: of which device, and in which layout. It
@@ -15,29 +17,48 @@ import (
 // C: ggml_backend_buffer_type_t.
 type BufferType struct{ b C.ggml_backend_buffer_type_t }
 
+// isZero reports whether it is no buffer type: nil, or a zero value.
+func (bt *BufferType) isZero() bool { return bt == nil || bt.b == nil }
+
 // CPUBufferType is ordinary memory. C: ggml_backend_cpu_buffer_type.
 func CPUBufferType() *BufferType { return &BufferType{C.ggml_backend_cpu_buffer_type()} }
 
 // Name names the buffer type. C: ggml_backend_buft_name.
-func (bt *BufferType) Name() string { return serverNames(C.GoString(C.ggml_backend_buft_name(bt.b))) }
+func (bt *BufferType) Name() string {
+	if bt.isZero() {
+		return ""
+	}
+	return rpcrelay.DisplayName(C.GoString(C.ggml_backend_buft_name(bt.b)))
+}
 
 // Alignment is the alignment of tensors in bytes.
 // C: ggml_backend_buft_get_alignment.
-func (bt *BufferType) Alignment() int64 { return int64(C.ggml_backend_buft_get_alignment(bt.b)) }
+func (bt *BufferType) Alignment() int64 {
+	if bt.isZero() {
+		return 0
+	}
+	return int64(C.ggml_backend_buft_get_alignment(bt.b))
+}
 
 // MaxSize is the largest buffer in bytes. C: ggml_backend_buft_get_max_size.
 func (bt *BufferType) MaxSize() int64 {
+	if bt.isZero() {
+		return 0
+	}
 	n := uint64(C.ggml_backend_buft_get_max_size(bt.b))
 	return int64(min(n, maxBytes))
 }
 
-// IsHost tells whether the program can read the memory directly.
+// IsHost reports whether the program can read the memory directly.
 // C: ggml_backend_buft_is_host.
-func (bt *BufferType) IsHost() bool { return bool(C.ggml_backend_buft_is_host(bt.b)) }
+func (bt *BufferType) IsHost() bool { return !bt.isZero() && bool(C.ggml_backend_buft_is_host(bt.b)) }
 
 // NewBuffer allocates a buffer of that many bytes.
 // C: ggml_backend_buft_alloc_buffer.
 func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
+	if bt.isZero() {
+		return nil, zeroError()
+	}
 	if size < 0 || size > bt.MaxSize() {
 		return nil, fmt.Errorf("ggml: a buffer of %d bytes: %s holds 0 to %d", size, bt.Name(), bt.MaxSize())
 	}
@@ -45,7 +66,7 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w", size, bt.Name(), err)
 	}
-	if err := gone(deviceOf(bt.b)); err != nil {
+	if err := wrapDeviceErr(deviceOf(bt.b)); err != nil {
 		if r.value != nil {
 			C.ggml_backend_buffer_free(C.ggml_backend_buffer_t(r.value))
 		}
@@ -57,7 +78,7 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 	return newBuffer(C.ggml_backend_buffer_t(r.value), nil)
 }
 
-// room is what a tensor takes; the caller holds it.
+// room is what a tensor takes, which the caller retains.
 func (bt *BufferType) room(t *Tensor) (int64, error) {
 	r := C.goggml_buft_alloc_size(bt.b, &t.t, 1)
 	if err := guardError(r.error); err != nil {
@@ -167,10 +188,10 @@ func (b *Buffer) Clear(value byte) error {
 	if err := guardError(C.goggml_buffer_clear(b.b, C.uint8_t(value))); err != nil {
 		return err
 	}
-	return gone(deviceOf(C.ggml_backend_buffer_get_type(b.b)))
+	return wrapDeviceErr(deviceOf(C.ggml_backend_buffer_get_type(b.b)))
 }
 
-// SetUsage tells the scheduler what the buffer is for.
+// SetUsage tells the scheduler what the buffer is for; nothing when closed.
 // C: ggml_backend_buffer_set_usage.
 func (b *Buffer) SetUsage(u Usage) {
 	if b.h.acquire() != nil {
@@ -180,7 +201,7 @@ func (b *Buffer) SetUsage(u Usage) {
 	C.ggml_backend_buffer_set_usage(b.b, C.enum_ggml_backend_buffer_usage(u))
 }
 
-// heldType and heldSize are Type and Size of a buffer that is held, and may be
+// heldType and heldSize are Type and Size of a buffer that is retained, and may be
 // closed meanwhile.
 func (b *Buffer) heldType() *BufferType {
 	return &BufferType{C.ggml_backend_buffer_get_type(b.b)}
@@ -197,11 +218,11 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	if err := t.missing(op); err != nil {
 		return err
 	}
-	unpin, err := pin(t.ctx.closure())
+	release, err := retainChecked(t.ctx.withDependencies())
 	if err != nil {
 		return during(err, op, t.operand())
 	}
-	defer unpin()
+	defer release()
 	if err := b.h.acquire(); err != nil {
 		return during(err, op, t.operand())
 	}
@@ -215,8 +236,8 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	if t.t.data != nil {
 		return t.errorf(op, nil, "the tensor has memory already")
 	}
-	if bt := b.Type(); bt != nil && bt.packed() && !bt.multiplies(t) {
-		return t.errorf(op, nil, "%s holds matrices that are packed to be multiplied with, but none of this type and shape", bt.Name())
+	if bt := b.Type(); bt != nil && bt.repacks() && !bt.supportsMulMat(t) {
+		return t.errorf(op, nil, "%s holds repacked weights, but none of this type and shape", bt.Name())
 	}
 	r := f(t.t)
 	if err := guardError(r.error); err != nil {
@@ -253,6 +274,9 @@ func NewTensorAllocator(b *Buffer) (*TensorAllocator, error) {
 // the buffer is too small, and when the tensor has memory.
 // C: ggml_tallocr_alloc.
 func (a *TensorAllocator) Alloc(t *Tensor) error {
+	if a.buffer == nil {
+		return zeroError()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var full error
@@ -283,11 +307,11 @@ func (a *TensorAllocator) Alloc(t *Tensor) error {
 // C: ggml_backend_alloc_ctx_tensors_from_buft, and ggml_backend_alloc_ctx_tensors
 // with the type of [Backend.BufferType].
 func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
-	own, views, unpin, err := c.unallocated(bt)
+	own, views, release, err := c.unallocated(bt)
 	if err != nil {
 		return nil, err
 	}
-	defer unpin()
+	defer release()
 	all, err := allocateTensors(own, bt)
 	if err != nil {
 		return nil, err
@@ -300,13 +324,16 @@ func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
 }
 
 // unallocated lists the tensors that have no memory of the type yet, and views,
-// with the contexts held.
-func (c *Context) unallocated(bt *BufferType) (own, views []*Tensor, unpin func(), err error) {
+// with the contexts retained.
+func (c *Context) unallocated(bt *BufferType) (own, views []*Tensor, release func(), err error) {
 	const op = "alloc_ctx_tensors"
 	if bt == nil {
 		return nil, nil, nil, &OpError{Op: op, Reason: "the buffer type is nil", Caller: callerLine()}
 	}
-	if unpin, err = pin(c.closure()); err != nil {
+	if bt.isZero() {
+		return nil, nil, nil, during(zeroError(), op)
+	}
+	if release, err = retainChecked(c.withDependencies()); err != nil {
 		return nil, nil, nil, during(err, op)
 	}
 	for _, t := range c.tensorList() {
@@ -317,7 +344,7 @@ func (c *Context) unallocated(bt *BufferType) (own, views []*Tensor, unpin func(
 			own = append(own, t)
 		}
 	}
-	return own, views, unpin, nil
+	return own, views, release, nil
 }
 
 // allocateTensors puts tensors into as few buffers as the type allows.

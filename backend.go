@@ -4,12 +4,17 @@ package ggml
 import "C"
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/computethread"
 )
 
 // A Backend is a stream of computations on a [Device]. It is safe for
@@ -21,14 +26,14 @@ type Backend struct {
 	device *Device
 
 	mu      sync.Mutex // one computation at a time
-	threads int        // 0 until they are set: the library's default
-	teams   bool       // it computes with a team of threads, unless threads is 1
+	threads int        // 0 until they are set: ggml's default
+	openMP  bool       // it computes with OpenMP, unless threads is 1
 	abort   *abortFlag
 	fault   atomic.Pointer[string] // why the backend is broken
 	pool    *backendPool           // guarded by mu
 
-	pending  *pendingWork
-	deferred bool // the device works on after a call has returned
+	pending *pendingWork
+	async   bool // the device goes on after a call has returned
 }
 
 // abortFlag is polled by the backend's threads; it lives in C memory.
@@ -41,6 +46,9 @@ func (f *abortFlag) cPtr() *C.int32_t { return (*C.int32_t)(unsafe.Pointer(f.p))
 // NewBackend opens a stream of computations on the device.
 // C: ggml_backend_dev_init.
 func (d *Device) NewBackend() (*Backend, error) {
+	if d.isZero() {
+		return nil, zeroError()
+	}
 	r := C.goggml_dev_init(d.d, nil)
 	if err := guardError(r.error); err != nil {
 		return nil, fmt.Errorf("ggml: device %s: %w", d.Name(), err)
@@ -49,17 +57,17 @@ func (d *Device) NewBackend() (*Backend, error) {
 		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
 	}
 	cb := C.ggml_backend_t(r.value)
-	b := &Backend{b: cb, device: d, abort: newAbortFlag(), teams: d.Type() == CPU, pool: &backendPool{}, pending: &pendingWork{}, deferred: d.Properties().Async}
+	b := &Backend{b: cb, device: d, abort: newAbortFlag(), openMP: d.Type() == CPU, pool: &backendPool{}, pending: &pendingWork{}, async: d.Properties().Async}
 	flag, pool, pending := b.abort, b.pool, b.pending
-	keepComputeThread()
+	computethread.Retain()
 	C.goggml_backend_set_abort_flag(cb, flag.cPtr())
 	h, err := newHandle("backend", func() {
 		if e := C.goggml_backend_synchronize(cb); e != nil {
 			C.free(unsafe.Pointer(e))
 		}
-		pending.done()()
+		pending.finish()()
 		C.ggml_backend_free(cb)
-		dropComputeThread()
+		computethread.Release()
 		pool.set(nil)
 		C.free(unsafe.Pointer(flag.p))
 	})
@@ -68,7 +76,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 	}
 	b.h = h
 	closeOnCollect(b, h)
-	if err := gone(d.d); err != nil {
+	if err := wrapDeviceErr(d.d); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -98,8 +106,13 @@ func (b *Backend) Close() error {
 // Name names the backend. C: ggml_backend_name.
 func (b *Backend) Name() string { return b.device.Name() }
 
+// isOf reports whether the backend is of the plugin with that name.
+func (b *Backend) isOf(registry string) bool {
+	return b != nil && b.device.Registry().Name() == registry
+}
+
 // GUID identifies the kind of backend, the same for all devices of a plugin;
-// zero when closed; two are compared by ==.
+// zero when closed; two are compared by ==. Plumbing: programs rarely need it.
 // C: ggml_backend_guid, ggml_guid_matches.
 func (b *Backend) GUID() (guid [16]byte) {
 	if b.h.acquire() != nil {
@@ -122,14 +135,16 @@ func (b *Backend) BufferType() *BufferType { return b.device.BufferType() }
 // processor. C: ggml_backend_set_n_threads of its plugin, which of the CPU is
 // ggml_backend_cpu_set_n_threads.
 func (b *Backend) SetThreads(n int) error {
-	if n < 1 || n > C.GGML_MAX_N_THREADS {
-		return fmt.Errorf("ggml: %d threads: a backend takes 1 to %d", n, C.GGML_MAX_N_THREADS)
-	}
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
 	defer b.h.release()
-	b.mu.Lock()
+	if n < 1 || n > C.GGML_MAX_N_THREADS {
+		return fmt.Errorf("ggml: %d threads: a backend takes 1 to %d", n, C.GGML_MAX_N_THREADS)
+	}
+	if err := lock(&b.mu); err != nil {
+		return err
+	}
 	defer b.mu.Unlock()
 	if p := b.pool.pool; p != nil && n > p.threads {
 		return fmt.Errorf("ggml: %d threads: the thread pool of the backend has %d", n, p.threads)
@@ -140,7 +155,7 @@ func (b *Backend) SetThreads(n int) error {
 	return nil
 }
 
-// setThreads is called with mu held. It reports whether the backend has any.
+// setThreads is called with mu held. It reports whether the backend has threads.
 func (b *Backend) setThreads(n int) bool {
 	if !bool(C.goggml_backend_set_threads(b.b, C.int(n))) {
 		return false
@@ -158,28 +173,28 @@ func (b *Backend) setThreads(n int) bool {
 // ggml_backend_cpu_set_abort_callback.
 func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	const op = "graph_compute"
-	unpin, err := g.check(op, []*Device{b.device}, checkReady)
+	release, err := g.check(op, []*Device{b.device}, checkReady)
 	if err != nil {
 		return err
 	}
-	defer unpin()
-	return g.compute(ctx, op, []*Backend{b}, func() C.goggml_int {
+	defer release()
+	return g.compute(ctx, op, &computation{backends: []*Backend{b}}, func() (int64, error) {
 		return runOn([]*Backend{b}, C.goggml_backend_compute, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
 	})
 }
 
 // compute is run for an f that waits for the end, also of what the backends had
 // begun before.
-func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f func() C.goggml_int) error {
+func (g *Graph) compute(ctx context.Context, op string, c *computation, f func() (int64, error)) error {
 	var releases []func()
-	err := g.run(ctx, op, backends, func() C.goggml_int {
-		r := f()
-		for _, b := range backends {
-			if b.deferred && r.error == nil && r.value == C.GGML_STATUS_SUCCESS {
-				releases = append(releases, b.pending.done())
+	err := g.run(ctx, op, c, func() (int64, error) {
+		status, err := f()
+		for _, b := range c.backends {
+			if b.async && err == nil && status == C.GGML_STATUS_SUCCESS {
+				releases = append(releases, b.pending.finish())
 			}
 		}
-		return r
+		return status, err
 	})
 	for _, release := range releases {
 		release()
@@ -187,12 +202,14 @@ func (g *Graph) compute(ctx context.Context, op string, backends []*Backend, f f
 	return err
 }
 
-// run runs f, which uses the backends through runOn, alone and until ctx is
-// cancelled.
-func (g *Graph) run(ctx context.Context, op string, backends []*Backend, f func() C.goggml_int) error {
+// run runs f, which uses the backends through runOn and returns a ggml_status,
+// alone and until ctx is cancelled.
+func (g *Graph) run(ctx context.Context, op string, c *computation, f func() (int64, error)) error {
 	if ctx == nil {
 		return g.errorf(op, nil, "the context.Context is nil")
 	}
+	backends := c.backends
+	c.graph, c.outer = g, calling()
 	unlock, err := lockBackends(backends)
 	if err != nil {
 		return during(err, op, g.operand())
@@ -207,17 +224,67 @@ func (g *Graph) run(ctx context.Context, op string, backends []*Backend, f func(
 		return err
 	}
 	stop := watch(ctx, backends)
-	custom := g.startCustom(backends)
+	c.startCustom()
 	unlockPools, unlockDevices := lockPools(backends), lockDevices(backends)
-	r := f()
+	status, err := f()
 	unlockDevices()
 	unlockPools()
 	stop()
-	failure := custom.end(g)
-	if failure != nil && r.error == nil {
+	failure := c.endCustom()
+	if failure != nil && err == nil {
 		return failure
 	}
-	return g.finish(ctx, op, backends, r)
+	return g.finish(ctx, op, backends, status, err)
+}
+
+// runOn calls a C function f(a, b) that computes on the backends, which are
+// locked. Where it computes with OpenMP, it runs on a compute thread.
+func runOn(backends []*Backend, f, a, b unsafe.Pointer) (int64, error) {
+	job := computethread.Job{
+		Func: f, A: a, B: b,
+		// The thread that computes with a thread pool takes part in it.
+		RestoreAffinity: slices.ContainsFunc(backends, func(b *Backend) bool { return b.pool.pool != nil }),
+	}
+	if !slices.ContainsFunc(backends, func(b *Backend) bool { return b.openMP && b.threads != 1 }) {
+		r := job.Call()
+		return r.Value, guardError((*C.char)(r.Error))
+	}
+	r, err := job.Run()
+	if err != nil {
+		return 0, err
+	}
+	return r.Value, guardError((*C.char)(r.Error))
+}
+
+// lockBackends holds and locks backends, each once, and always in the same
+// order, so that two calls cannot wait for each other.
+func lockBackends(backends []*Backend) (unlock func(), err error) {
+	backends = slices.Compact(slices.SortedFunc(slices.Values(backends), func(a, b *Backend) int {
+		return cmp.Compare(uintptr(unsafe.Pointer(a.b)), uintptr(unsafe.Pointer(b.b)))
+	}))
+	for i, b := range backends {
+		if err := b.h.acquire(); err != nil {
+			for _, held := range backends[:i] {
+				held.h.release()
+			}
+			return nil, err
+		}
+	}
+	if caller := calling(); slices.ContainsFunc(backends, func(b *Backend) bool { return caller.waitsFor(&b.mu) }) {
+		for _, b := range backends {
+			b.h.release()
+		}
+		return nil, busyError()
+	}
+	for _, b := range backends {
+		b.mu.Lock()
+	}
+	return func() {
+		for _, b := range backends {
+			b.mu.Unlock()
+			b.h.release()
+		}
+	}, nil
 }
 
 // watch raises the abort flags when ctx is cancelled. stop ends that; no
@@ -240,12 +307,13 @@ func watch(ctx context.Context, backends []*Backend) (stop func()) {
 	}
 }
 
-func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, r C.goggml_int) error {
-	if err := guardError(r.error); err != nil {
-		if r.value == neverRan {
-			return g.errorf(op, ErrOutOfMemory, "%v", err)
-		}
-		// The other threads may wait for ever for the one that left.
+// finish turns what a computation returned into its error.
+func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, status int64, err error) error {
+	if errors.Is(err, computethread.ErrNotStarted) {
+		return g.errorf(op, ErrOutOfMemory, "%v", err)
+	}
+	if err != nil {
+		// The workers may wait for ever, at a barrier, for the thread that left.
 		why := err.Error()
 		for _, b := range backends {
 			b.fault.Store(&why)
@@ -253,11 +321,11 @@ func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, r C.
 		return g.errorf(op, ErrBroken, "%s", why)
 	}
 	for _, b := range backends {
-		if err := lost(b.device.d); err != nil {
+		if err := deviceErr(b.device.d); err != nil {
 			return g.errorf(op, err, "%v", err)
 		}
 	}
-	switch r.value {
+	switch status {
 	case C.GGML_STATUS_SUCCESS:
 		return nil
 	case C.GGML_STATUS_ABORTED:
@@ -265,8 +333,7 @@ func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, r C.
 	case C.GGML_STATUS_ALLOC_FAILED:
 		return g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
 	}
-	status := Status(r.value)
-	return g.errorf(op, status, "%v", status)
+	return g.errorf(op, Status(status), "%v", Status(status))
 }
 
 // Synchronize waits until all computations and copies are done.
@@ -276,13 +343,15 @@ func (b *Backend) Synchronize() error {
 		return err
 	}
 	defer b.h.release()
-	b.mu.Lock()
+	if err := lock(&b.mu); err != nil {
+		return err
+	}
 	err := guardError(C.goggml_backend_synchronize(b.b))
-	release := b.pending.done()
+	release := b.pending.finish()
 	b.mu.Unlock()
 	release()
 	if err == nil {
-		err = gone(b.device.d)
+		err = wrapDeviceErr(b.device.d)
 	}
 	return err
 }

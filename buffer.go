@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
 // AllocSize is the room in bytes that the tensors take in such memory, with the
@@ -15,11 +17,14 @@ import (
 // C: ggml_backend_buft_get_alloc_size, ggml_backend_buft_get_alloc_size_n.
 func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
 	const op = "buft_get_alloc_size"
-	list, unpin, err := pinTensors(op, tensors)
+	if bt.isZero() {
+		return 0, during(zeroError(), op)
+	}
+	list, release, err := retainTensors(op, tensors)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
-	defer unpin()
+	defer release()
 	r := C.goggml_buft_alloc_size(bt.b, &list[0], C.int(len(list)))
 	if err := guardError(r.error); err != nil {
 		return 0, tensors[0].errorf(op, nil, "%v", err)
@@ -27,29 +32,32 @@ func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
 	return int64(r.value), nil
 }
 
-// pinTensors holds tensors, and what they depend on, until unpin.
-func pinTensors(op string, tensors []*Tensor) (list []*C.struct_ggml_tensor, unpin func(), err error) {
+// retainTensors keeps tensors, and what they depend on, until release.
+func retainTensors(op string, tensors []*Tensor) (list []*C.struct_ggml_tensor, release func(), err error) {
 	var contexts []*Context
 	for _, t := range tensors {
 		if err := t.missing(op); err != nil {
 			return nil, nil, err
 		}
 		list = append(list, t.t)
-		for _, c := range t.ctx.closure() {
+		for _, c := range t.ctx.withDependencies() {
 			if !containsContext(contexts, c) {
 				contexts = append(contexts, c)
 			}
 		}
 	}
-	if unpin, err = pin(contexts); err != nil {
+	if release, err = retainChecked(contexts); err != nil {
 		return nil, nil, during(err, op)
 	}
-	return list, unpin, nil
+	return list, release, nil
 }
 
 // Device is the device of the memory; the CPU for ordinary memory.
 // C: ggml_backend_buft_get_device.
 func (bt *BufferType) Device() (*Device, error) {
+	if bt.isZero() {
+		return nil, zeroError()
+	}
 	if d := deviceOf(bt.b); d != nil {
 		return &Device{d}, nil
 	}
@@ -59,11 +67,15 @@ func (bt *BufferType) Device() (*Device, error) {
 // Allocate gives the tensors, which have no memory yet, memory of this type, as
 // [Context.Allocate] does for all of a context. C: ggml_backend_buft_alloc_buffer_n.
 func (bt *BufferType) Allocate(tensors ...*Tensor) (*Buffers, error) {
-	_, unpin, err := pinTensors("buft_alloc_buffer", tensors)
+	const op = "buft_alloc_buffer"
+	if bt.isZero() {
+		return nil, during(zeroError(), op)
+	}
+	_, release, err := retainTensors(op, tensors)
 	if err != nil {
 		return nil, err
 	}
-	defer unpin()
+	defer release()
 	return allocateTensors(tensors, bt)
 }
 
@@ -77,7 +89,7 @@ func (b *Backend) NewBuffer(size int64) (*Buffer, error) { return b.BufferType()
 // not to be written while a computation reads it.
 // C: ggml_backend_cpu_buffer_from_ptr.
 func NewBufferFrom(memory []byte) (*Buffer, error) {
-	const alignment = 32 // the library asserts it
+	const alignment = 32 // ggml asserts it
 	start := unsafe.SliceData(memory)
 	if len(memory) == 0 || uintptr(unsafe.Pointer(start))%alignment != 0 {
 		return nil, fmt.Errorf("ggml: a buffer from %d bytes of memory: it must have some, and begin at a multiple of %d bytes", len(memory), alignment)
@@ -92,8 +104,8 @@ func NewBufferFrom(memory []byte) (*Buffer, error) {
 	return newBuffer(C.ggml_backend_buffer_t(r.value), pinner.Unpin)
 }
 
-// property runs f while the buffer cannot be freed; not at all when it is closed.
-func (b *Buffer) property(f func()) {
+// withRef runs f while the buffer cannot be freed; not at all when it is closed.
+func (b *Buffer) withRef(f func()) {
 	if b == nil || b.h.acquire() != nil {
 		return
 	}
@@ -105,7 +117,7 @@ func (b *Buffer) property(f func()) {
 // C: ggml_backend_buffer_name.
 func (b *Buffer) Name() string {
 	var name string
-	b.property(func() { name = serverNames(C.GoString(C.ggml_backend_buffer_name(b.b))) })
+	b.withRef(func() { name = rpcrelay.DisplayName(C.GoString(C.ggml_backend_buffer_name(b.b))) })
 	return name
 }
 
@@ -113,7 +125,7 @@ func (b *Buffer) Name() string {
 // C: ggml_backend_buffer_get_alignment.
 func (b *Buffer) Alignment() int64 {
 	var n int64
-	b.property(func() { n = int64(C.ggml_backend_buffer_get_alignment(b.b)) })
+	b.withRef(func() { n = int64(C.ggml_backend_buffer_get_alignment(b.b)) })
 	return n
 }
 
@@ -121,7 +133,7 @@ func (b *Buffer) Alignment() int64 {
 // C: ggml_backend_buffer_get_max_size.
 func (b *Buffer) MaxSize() int64 {
 	var n int64
-	b.property(func() { n = int64(min(uint64(C.ggml_backend_buffer_get_max_size(b.b)), maxBytes)) })
+	b.withRef(func() { n = int64(min(uint64(C.ggml_backend_buffer_get_max_size(b.b)), maxBytes)) })
 	return n
 }
 
@@ -130,23 +142,23 @@ func (b *Buffer) MaxSize() int64 {
 func (b *Buffer) AllocSize(t *Tensor) (int64, error) {
 	bt := b.Type()
 	if bt == nil {
-		return 0, &closedError{kind: "buffer", caller: callerLine()}
+		return 0, b.h.acquire()
 	}
 	return bt.AllocSize(t)
 }
 
-// IsHost tells whether the program could read the memory directly.
+// IsHost reports whether the program could read the memory directly.
 // C: ggml_backend_buffer_is_host.
 func (b *Buffer) IsHost() bool {
 	var yes bool
-	b.property(func() { yes = bool(C.ggml_backend_buffer_is_host(b.b)) })
+	b.withRef(func() { yes = bool(C.ggml_backend_buffer_is_host(b.b)) })
 	return yes
 }
 
-// Usage tells what the buffer is for. C: ggml_backend_buffer_get_usage.
+// Usage reports what the buffer is for. C: ggml_backend_buffer_get_usage.
 func (b *Buffer) Usage() Usage {
 	usage := UsageAny
-	b.property(func() { usage = Usage(C.ggml_backend_buffer_get_usage(b.b)) })
+	b.withRef(func() { usage = Usage(C.ggml_backend_buffer_get_usage(b.b)) })
 	return usage
 }
 

@@ -1,20 +1,19 @@
 package ggml_test
 
 import (
-	"bytes"
 	"context"
-	"math/rand/v2"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 )
 
 // Buffers and their types tell what they are, on every device.
 func TestBufferProperties(t *testing.T) {
-	for _, d := range openDevices(t) {
+	for _, d := range allDevices(t) {
 		bt := d.BufferType()
 		b, err := bt.NewBuffer(4096)
 		require.NoError(t, err)
@@ -56,7 +55,7 @@ func TestBufferProperties(t *testing.T) {
 }
 
 func TestBackendBuffer(t *testing.T) {
-	b, err := cpuBackend(t, 1).NewBuffer(100)
+	b, err := optest.NewCPUBackend(t, 1).NewBuffer(100)
 	require.NoError(t, err)
 	defer b.Close()
 	require.GreaterOrEqual(t, b.Size(), int64(100))
@@ -77,9 +76,9 @@ func TestBufferFromMemory(t *testing.T) {
 	copy(memory[1<<16-32:], bytesOf([]float32{10, 20, 30, 40}))
 	sum := c.Add(x, y)
 	g := c.NewGraph(sum)
-	require.NoError(t, graphAllocator(t).Alloc(g))
-	require.NoError(t, cpuBackend(t, 1).Compute(context.Background(), g))
-	require.Equal(t, []float32{11, 22, 33, 44}, numbers(t, sum))
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g))
+	require.Equal(t, []float32{11, 22, 33, 44}, optest.Values(t, sum))
 	require.NoError(t, ggml.Write(x, []float32{5, 6, 7, 8}))
 	require.Equal(t, bytesOf([]float32{5, 6, 7, 8}), memory[64:80])
 	_, err = ggml.NewBufferFrom(memory[1:])
@@ -107,8 +106,8 @@ func TestPlaceAt(t *testing.T) {
 	require.ErrorContains(t, b.PlaceAt(x, 0), "has memory already")
 	whole := c.NewTensor(ggml.F32, 256)
 	require.NoError(t, b.PlaceAt(whole, 0)) // they share memory
-	require.NoError(t, x.Fill(1))
-	require.Equal(t, bytesOf(numbers(t, x)), bytesOf(numbers(t, whole)[128:]))
+	require.NoError(t, x.Memset(1))
+	require.Equal(t, bytesOf(optest.Values(t, x)), bytesOf(optest.Values(t, whole)[128:]))
 	other := ggml.NewContext()
 	defer other.Close()
 	require.ErrorContains(t, b.Reset(), "2 tensors of a context lie in it")
@@ -126,78 +125,94 @@ func TestAllocateTensors(t *testing.T) {
 	buffers, err := ggml.CPUBufferType().Allocate(x, z)
 	require.NoError(t, err)
 	defer buffers.Close()
-	require.True(t, x.Allocated() && z.Allocated())
-	require.False(t, y.Allocated())
+	require.True(t, x.IsAllocated() && z.IsAllocated())
+	require.False(t, y.IsAllocated())
 	_, err = ggml.CPUBufferType().Allocate(x, nil)
 	require.ErrorContains(t, err, "the tensor is nil")
 }
 
-// Pieces are what copies piece by piece give, written and read, at once and in
-// the order of a backend's work.
-func TestPieces(t *testing.T) {
-	const size = 512
-	b := cpuBackend(t, 1)
-	x := leaves(t, 1, size/4)[0]
-	rapid.Check(t, func(t *rapid.T) {
-		p := ggml.Pieces{
-			Offset: rapid.Int64Range(-1, size+1).Draw(t, "offset"),
-			Size:   rapid.Int64Range(-1, 70).Draw(t, "size"),
-			Count:  rapid.Int64Range(-1, 12).Draw(t, "count"),
-			Stride: rapid.OneOf(rapid.Int64Range(-1, 100), rapid.Just(int64(1)<<62)).Draw(t, "stride"),
-		}
-		p.SliceStride = rapid.SampledFrom([]int64{0, p.Size, p.Size + 3, 1 << 62, -1}).Draw(t, "slice stride")
-		data := make([]byte, rapid.IntRange(0, 800).Draw(t, "n"))
-		random := rand.NewChaCha8([32]byte{byte(len(data))})
-		before := make([]byte, size)
-		random.Read(data)
-		random.Read(before)
-		require.NoError(t, x.WriteBytes(before, 0))
-		write, read := x.WritePieces, x.ReadPieces
-		if rapid.Bool().Draw(t, "async") {
-			write = func(data []byte, p ggml.Pieces) error { return b.WritePiecesAsync(x, data, p) }
-			read = func(data []byte, p ggml.Pieces) error { return b.ReadPiecesAsync(x, data, p) }
-		}
-		want, possible := withPieces(before, data, p)
-		if !possible {
-			require.Error(t, write(data, p))
-			require.Error(t, read(data, p))
-			return
-		}
-		require.NoError(t, write(data, p))
-		got := make([]byte, size)
-		require.NoError(t, x.ReadBytes(got, 0))
-		require.Equal(t, want, got)
-		back := bytes.Repeat([]byte{0xee}, len(data))
-		wantBack, _ := withPieces(back, data, ggml.Pieces{Size: p.Size, Count: p.Count, Stride: p.SliceStride, SliceStride: p.SliceStride})
-		if p.SliceStride == 0 {
-			wantBack, _ = withPieces(back, data, ggml.Pieces{Size: p.Size, Count: p.Count, Stride: p.Size})
-		}
-		require.NoError(t, read(back, p))
-		require.Equal(t, wantBack, back)
-	})
-}
-
-// withPieces puts the pieces of data into a copy of before.
-func withPieces(before, data []byte, p ggml.Pieces) (after []byte, possible bool) {
+// withRegion puts the rows of data into a copy of before.
+func withRegion(before, data []byte, p ggml.Region2D) (after []byte, possible bool) {
 	if p.SliceStride == 0 {
-		p.SliceStride = p.Size
+		p.SliceStride = p.Width
 	}
 	after = append([]byte{}, before...)
-	if p.Offset < 0 || p.Offset > int64(len(before)) || p.Size < 0 || p.Count < 0 {
+	if p.Offset < 0 || p.Offset > int64(len(before)) || p.Width < 0 || p.Rows < 0 {
 		return nil, false
 	}
-	if p.Size == 0 || p.Count == 0 {
+	if p.Width == 0 || p.Rows == 0 {
 		return after, true
 	}
-	if p.Count > 1 && (p.Stride < p.Size || p.SliceStride < p.Size || p.Stride > 1<<20 || p.SliceStride > 1<<20) {
+	if p.Rows > 1 && (p.Stride < p.Width || p.SliceStride < p.Width || p.Stride > 1<<20 || p.SliceStride > 1<<20) {
 		return nil, false
 	}
-	for i := range p.Count {
+	for i := range p.Rows {
 		to, from := p.Offset+i*p.Stride, i*p.SliceStride
-		if to+p.Size > int64(len(after)) || from+p.Size > int64(len(data)) {
+		if to+p.Width > int64(len(after)) || from+p.Width > int64(len(data)) {
 			return nil, false
 		}
-		copy(after[to:to+p.Size], data[from:])
+		copy(after[to:to+p.Width], data[from:])
 	}
 	return after, true
+}
+
+func TestBufferErrors(t *testing.T) {
+	bt := ggml.CPUBufferType()
+	_, err := bt.NewBuffer(-1)
+	require.ErrorContains(t, err, "ggml: a buffer of -1 bytes: CPU holds 0 to ")
+	_, err = bt.NewBuffer(math.MaxInt64)
+	require.ErrorContains(t, err, "ggml: a buffer of 9223372036854775807 bytes: CPU holds 0 to ")
+	captureLog(t)
+	_, err = bt.NewBuffer(1 << 55)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	b, err := bt.NewBuffer(0)
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close())
+	require.NoError(t, (*ggml.Buffer)(nil).Close())
+
+	c := ggml.NewContext()
+	defer c.Close()
+	c.NewTensor(ggml.F32, 1<<53)
+	_, err = c.Allocate(bt)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+}
+
+// A view remembers the address of what it looks at.
+func TestViewsOfFreedMemory(t *testing.T) {
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	x := leaves.NewTensor(ggml.F32, 8)
+	before := leaves.View(x, []int64{2}, nil, 8)
+	buffers, err := leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	after, other := leaves.View(x, []int64{2}, nil, 8), c.View(x, []int64{2}, nil, 8)
+	views := tensors{before, after, other}
+	for _, v := range views {
+		require.True(t, v.IsAllocated())
+		require.True(t, v.IsView())
+	}
+
+	buffers.Close()
+	for _, v := range views {
+		require.False(t, v.IsAllocated())
+		_, err := ggml.Read[float32](v)
+		require.ErrorIs(t, err, ggml.ErrNotAllocated)
+	}
+	keep, err := ggml.CPUBufferType().NewBuffer(32) // so that x gets another address
+	require.NoError(t, err)
+	defer keep.Close()
+	buffers, err = leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	more, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer more.Close()
+	require.NoError(t, ggml.Write(x, []float32{0, 1, 2, 3, 4, 5, 6, 7}))
+	for _, v := range views {
+		got, err := ggml.Read[float32](v)
+		require.NoError(t, err)
+		require.Equal(t, []float32{2, 3}, got)
+	}
 }

@@ -37,7 +37,7 @@ func (t *callbackTable[T]) find(id uintptr) *T {
 	return p.(weak.Pointer[T]).Value()
 }
 
-// A PanicError is the panic of a function that the library called.
+// A PanicError is the panic of a function that ggml called.
 type PanicError struct {
 	Value any    // what it panicked with
 	Stack []byte // where, as debug.Stack gives it

@@ -4,6 +4,7 @@ package ggml
 import "C"
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -11,7 +12,7 @@ import (
 )
 
 // A Context owns tensors and graphs: their shapes and connections, not their
-// data, which lies in a [Buffer]. It grows as needed.
+// data, which lies in a [Buffer]. It grows as needed. A closed one seems empty.
 //
 // The methods that build tensors (the ops) do not return errors. The first
 // failure is kept, the tensor returned stands for the failure and may be
@@ -22,21 +23,21 @@ import (
 // not defined. C: struct ggml_context.
 type Context struct {
 	*contextCore
-	graphs *C.goggml_arena // graphs, apart so that the tensors can be counted
+	graphs *C.goggml_arena // graphs, separate so that the tensors can be counted
 
-	op      opCall   // the op under construction
-	places  []Tensor // for the next tensors: to allocate few at once is faster
-	err     error
-	deps    atomic.Pointer[[]*Context]          // contexts whose tensors are operands here; never changed, but replaced
-	buffers []*Buffer                           // buffers that hold data of tensors of this context
-	rented  []rental                            // what allocators of graphs gave to tensors of this context
-	customs map[*C.struct_ggml_tensor]*customOp // the Go functions of its tensors
+	op          opCall   // the op under construction
+	places      []Tensor // for the next tensors: to allocate few at once is faster
+	err         error
+	deps        atomic.Pointer[[]*Context]          // contexts whose tensors are operands here; never changed, but replaced
+	buffers     []*Buffer                           // buffers that hold data of tensors of this context
+	allocations []graphAllocation                   // what allocators of graphs gave to tensors of this context
+	customs     map[*C.struct_ggml_tensor]*customOp // the Go functions of its tensors
 }
 
-// A rental keeps the allocator of a lease as long as the context.
-type rental struct {
-	lease *lease
-	owner any
+// A graphAllocation keeps the allocator of graph memory as long as the context.
+type graphAllocation struct {
+	memory *graphMemory
+	owner  any
 }
 
 // contextCore is what a buffer knows of a context. It does not lead back to
@@ -77,11 +78,23 @@ func newContext(arena, graphs *C.goggml_arena) *Context {
 	return c
 }
 
+// zeroContext stands for nil and for a zero Context: all that is made in it
+// fails.
+var zeroContext = &Context{contextCore: &contextCore{}, err: fmt.Errorf("ggml: %w", ErrZeroValue)}
+
+// made is the context itself, or zeroContext when NewContext has not made it.
+func (c *Context) made() *Context {
+	if c == nil || c.contextCore == nil {
+		return zeroContext
+	}
+	return c
+}
+
 // Close frees the context, with all tensors and graphs in it, once no call and
 // no allocator uses them any more. From now on their use fails with
 // [ErrClosed]. Close never fails. C: ggml_free.
 func (c *Context) Close() error {
-	if c != nil && c.h.close() {
+	if c = c.made(); c.h.close() {
 		c.mu.Lock()
 		constants := c.constants
 		c.mu.Unlock()
@@ -94,6 +107,7 @@ func (c *Context) Close() error {
 
 // Err returns the first error of an op in this context, or nil.
 func (c *Context) Err() error {
+	c = c.made()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -110,6 +124,7 @@ func (c *Context) place() *Tensor {
 }
 
 func (c *Context) fail(err error) {
+	c = c.made()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
@@ -120,6 +135,7 @@ func (c *Context) fail(err error) {
 // Tensors iterates over the tensors in the order in which they were made.
 // C: ggml_get_first_tensor, ggml_get_next_tensor.
 func (c *Context) Tensors() iter.Seq[*Tensor] {
+	c = c.made()
 	return func(yield func(*Tensor) bool) {
 		if c.h.acquire() != nil {
 			return
@@ -163,14 +179,14 @@ func (c *Context) tensorBound() int {
 	return int(C.goggml_arena_tensors(c.arena))
 }
 
-// Lookup finds a tensor by name; nil when there is none. C: ggml_get_tensor.
-func (c *Context) Lookup(name string) *Tensor {
+// Lookup finds a tensor by name. C: ggml_get_tensor.
+func (c *Context) Lookup(name string) (*Tensor, bool) {
 	for t := range c.Tensors() {
 		if t.Name() == name {
-			return t
+			return t, true
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // addDep notes that tensors of d are operands here. The caller holds c.mu.
@@ -189,9 +205,9 @@ func (c *Context) dependencies() []*Context {
 	return nil
 }
 
-// closure lists the context and all that its tensors depend on.
-func (c *Context) closure() []*Context {
-	all := []*Context{c}
+// withDependencies lists the context and all that its tensors depend on.
+func (c *Context) withDependencies() []*Context {
+	all := []*Context{c.made()}
 	for i := 0; i < len(all); i++ {
 		for _, d := range all[i].dependencies() {
 			if !containsContext(all, d) {
@@ -211,66 +227,66 @@ func containsContext(list []*Context, c *Context) bool {
 	return false
 }
 
-// pin is hold for a use of the graph: it fails when an op of one of the
-// contexts has failed.
-func pin(contexts []*Context) (unpin func(), err error) {
+// retainChecked is retain for a use of the graph: it fails when an op of one of
+// the contexts has failed.
+func retainChecked(contexts []*Context) (release func(), err error) {
 	for _, c := range contexts {
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
 	}
-	return hold(contexts)
+	return retain(contexts)
 }
 
-// hold keeps the contexts, and the data of their tensors, from being freed
+// retain keeps the contexts, and the data of their tensors, from being freed
 // until release is called. It fails when one of them is closed.
-func hold(contexts []*Context) (release func(), err error) {
+func retain(contexts []*Context) (release func(), err error) {
 	for {
-		var h holding
+		var refs references
 		for _, c := range contexts {
-			if err = h.add(c); err != nil {
+			if err = refs.addContext(c); err != nil {
 				break
 			}
 		}
 		if err == nil {
-			return h.release, nil
+			return refs.release, nil
 		}
-		h.release()
-		changing, ok := err.(*leaseChanging)
+		refs.release()
+		transition, ok := err.(*transitionError)
 		if !ok {
 			return nil, err
 		}
-		// Nothing is held meanwhile, so that nobody waits in a circle.
-		changing.lease.settle()
+		// Nothing is retained while it waits, which rules out a deadlock.
+		transition.memory.waitStable()
 	}
 }
 
-// A holding is a set of references.
-type holding struct {
+// references are what one use has retained.
+type references struct {
 	handles []*handle
-	leases  []*lease
+	memory  []*graphMemory
 }
 
-func (h *holding) release() {
-	for _, l := range h.leases {
-		l.leave()
+func (r *references) release() {
+	for _, m := range r.memory {
+		m.release()
 	}
-	for _, x := range h.handles {
-		x.release()
+	for _, h := range r.handles {
+		h.release()
 	}
 }
 
-func (h *holding) addHandle(x *handle) error {
-	if err := x.acquire(); err != nil {
+func (r *references) add(h *handle) error {
+	if err := h.acquire(); err != nil {
 		return err
 	}
-	h.handles = append(h.handles, x)
+	r.handles = append(r.handles, h)
 	return nil
 }
 
-// add takes references to the context and to all that holds its data.
-func (h *holding) add(c *Context) error {
-	if err := h.addHandle(c.h); err != nil {
+// addContext takes references to the context and to all that keeps its data.
+func (r *references) addContext(c *Context) error {
+	if err := r.add(c.h); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -279,33 +295,40 @@ func (h *holding) add(c *Context) error {
 		if b.freed.Load() {
 			continue // its tensors are unallocated by now
 		}
-		if err := h.addHandle(b.h); err != nil {
+		if err := r.add(b.h); err != nil {
 			return err
 		}
 	}
-	for _, r := range c.rented {
-		entered, err := r.lease.enter()
+	for _, a := range c.allocations {
+		acquired, err := a.memory.acquire()
 		if err != nil {
 			return err
 		}
-		if entered {
-			h.leases = append(h.leases, r.lease)
+		if acquired {
+			r.memory = append(r.memory, a.memory)
 		}
 	}
 	return nil
 }
 
-// rent records that an allocator, the owner, gives memory to tensors of c.
-func (c *Context) rent(l *lease, owner any) {
+// addAllocation records that an allocator, the owner, gives memory to tensors of c.
+func (c *Context) addAllocation(m *graphMemory, owner any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rented := []rental{{l, owner}}
-	for _, r := range c.rented {
-		if !r.lease.over() {
-			rented = append(rented, r)
+	current := []graphAllocation{{m, owner}}
+	for _, a := range c.allocations {
+		if !a.memory.freed() {
+			current = append(current, a)
 		}
 	}
-	c.rented = rented
+	c.allocations = current
+}
+
+// uses reports whether tensors of c have memory of a graph.
+func (c *Context) uses(m *graphMemory) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.allocations, func(a graphAllocation) bool { return a.memory == m })
 }
 
 // attach records that tensors of c lie in the buffer.
@@ -337,6 +360,7 @@ func (c *contextCore) detach(b C.ggml_backend_buffer_t) {
 // MemoryUsed is the memory in bytes that the descriptions of the tensors and
 // graphs take; their data lies in buffers. C: ggml_used_mem.
 func (c *Context) MemoryUsed() int64 {
+	c = c.made()
 	if c.h.acquire() != nil {
 		return 0
 	}

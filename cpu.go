@@ -34,7 +34,7 @@ const (
 	NUMADistribute NUMAStrategy = C.GGML_NUMA_STRATEGY_DISTRIBUTE // evenly over all nodes
 	NUMAIsolate    NUMAStrategy = C.GGML_NUMA_STRATEGY_ISOLATE    // on the node that the program runs on
 	NUMACtl        NUMAStrategy = C.GGML_NUMA_STRATEGY_NUMACTL    // as the program numactl says
-	NUMAMirror     NUMAStrategy = C.GGML_NUMA_STRATEGY_MIRROR     // reserved by the library
+	NUMAMirror     NUMAStrategy = C.GGML_NUMA_STRATEGY_MIRROR     // reserved by ggml
 )
 
 // CPURegistry is the plugin of the processor. C: ggml_backend_cpu_reg.
@@ -47,7 +47,7 @@ func CPURegistry() (*Registry, error) {
 }
 
 // InitCPU prepares the tables that the CPU plugin computes with. Loading the
-// plugin does so too: there is no need to call it. C: ggml_cpu_init.
+// plugin does so too. Plumbing: programs rarely need it. C: ggml_cpu_init.
 func InitCPU() error {
 	r, err := CPURegistry()
 	if err != nil {
@@ -59,9 +59,9 @@ func InitCPU() error {
 	return nil
 }
 
-// IsCPU tells whether the backend computes on the processor.
+// IsCPU reports whether the backend computes on the processor.
 // C: ggml_backend_is_cpu.
-func (b *Backend) IsCPU() bool { return b != nil && b.device.Registry().Name() == "CPU" }
+func (b *Backend) IsCPU() bool { return b.isOf("CPU") }
 
 // InitNUMA prepares the CPU backends for a machine with several memory nodes.
 // Call it once, before any computation; later calls do nothing but warn in the
@@ -84,7 +84,7 @@ func InitNUMA(s NUMAStrategy) error {
 
 var numa sync.Mutex
 
-// IsNUMA tells whether InitNUMA found several memory nodes. C: ggml_is_numa.
+// IsNUMA reports whether InitNUMA found several memory nodes. C: ggml_is_numa.
 func IsNUMA() bool {
 	r, err := CPURegistry()
 	if err != nil {
@@ -102,7 +102,7 @@ type Feature struct{ Name, Value string }
 // Features lists what the backend makes use of; nil when it does not tell.
 // C: ggml_backend_get_features of its plugin.
 func (r *Registry) Features() []Feature {
-	if r.r == nil {
+	if r.isZero() {
 		return nil
 	}
 	p := C.goggml_features(r.r)
@@ -128,14 +128,16 @@ func CPUFeatures() ([]Feature, error) {
 }
 
 // SetUseRef makes a CPU backend compute by the plain reference code instead of
-// that for the processor's instructions; slowly, for comparisons.
-// C: ggml_backend_cpu_set_use_ref.
+// that for the processor's instructions; slowly, for comparisons. Plumbing:
+// programs rarely need it. C: ggml_backend_cpu_set_use_ref.
 func (b *Backend) SetUseRef(yes bool) error {
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
 	defer b.h.release()
-	b.mu.Lock()
+	if err := lock(&b.mu); err != nil {
+		return err
+	}
 	defer b.mu.Unlock()
 	if b.device.Type() != CPU || !bool(C.goggml_backend_set_use_ref(b.b, C.bool(yes))) {
 		return fmt.Errorf("ggml: backend %s has no reference code; a CPU backend does", b.Name())

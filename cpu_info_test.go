@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
@@ -46,7 +47,7 @@ func TestCPUInfo(t *testing.T) {
 // The routines agree with references for every type that has them.
 func TestCPUTraits(t *testing.T) {
 	const n = 512
-	r := rng(11)
+	r := optest.RNG(11)
 	x, y := refmath.Normal(r, 1, n).Float32(), refmath.Normal(r, 1, n).Float32()
 	dots := 0
 	for _, typ := range ggml.Types() {

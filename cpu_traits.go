@@ -18,12 +18,14 @@ type CPUTraits struct {
 	DotType Type // of the other operand of a dot product
 	DotRows int  // how many rows a dot product can take at once
 
-	traits *C.struct_ggml_type_traits_cpu
+	typ, dotType Type // as above, but nobody else can change them
+	traits       *C.struct_ggml_type_traits_cpu
 }
 
-// CPUTraits returns the routines for the type. C: ggml_get_type_traits_cpu.
+// CPUTraits returns the routines for the type. Plumbing: programs rarely need
+// it. C: ggml_get_type_traits_cpu.
 func (t Type) CPUTraits() (CPUTraits, error) {
-	if !t.Valid() {
+	if !t.IsValid() {
 		return CPUTraits{}, fmt.Errorf("ggml: there is no type %d", int32(t))
 	}
 	r, err := CPURegistry()
@@ -34,14 +36,15 @@ func (t Type) CPUTraits() (CPUTraits, error) {
 	if p == nil {
 		return CPUTraits{}, fmt.Errorf("ggml: the CPU plugin of ggml %s does not export ggml_get_type_traits_cpu", Version())
 	}
-	return CPUTraits{Type: t, DotType: Type(p.vec_dot_type), DotRows: int(p.nrows), traits: p}, nil
+	dot := Type(p.vec_dot_type)
+	return CPUTraits{Type: t, DotType: dot, DotRows: int(p.nrows), typ: t, dotType: dot, traits: p}, nil
 }
 
-// HasFromFloat tells whether FromFloat can be used. [Quantize] writes more
+// HasFromFloat reports whether FromFloat can be used. [Quantize] writes more
 // types, and better.
 func (t CPUTraits) HasFromFloat() bool { return t.traits != nil && t.traits.from_float != nil }
 
-// HasDot tells whether Dot can be used.
+// HasDot reports whether Dot can be used.
 func (t CPUTraits) HasDot() bool { return t.traits != nil && t.traits.vec_dot != nil }
 
 // FromFloat converts a row to the type: dst takes exactly its
@@ -50,9 +53,9 @@ func (t CPUTraits) FromFloat(dst []byte, src []float32) error {
 	n := int64(len(src))
 	switch {
 	case !t.HasFromFloat():
-		return fmt.Errorf("ggml: the CPU plugin converts no rows to %v; use Quantize", t.Type)
-	case n%t.Type.BlockSize() != 0 || int64(len(dst)) != t.Type.RowSize(n):
-		return fmt.Errorf("ggml: %d values of %v take %d bytes in blocks of %d values, the destination has %d", n, t.Type, t.Type.RowSize(n), t.Type.BlockSize(), len(dst))
+		return fmt.Errorf("ggml: the CPU plugin converts no rows to %v; use Quantize", t.typ)
+	case n%t.typ.BlockSize() != 0 || int64(len(dst)) != t.typ.RowSize(n):
+		return fmt.Errorf("ggml: %d values of %v take %d bytes in blocks of %d values, the destination has %d", n, t.typ, t.typ.RowSize(n), t.typ.BlockSize(), len(dst))
 	case n == 0:
 		return nil
 	}
@@ -64,12 +67,12 @@ func (t CPUTraits) FromFloat(dst []byte, src []float32) error {
 func (t CPUTraits) Dot(x, y []byte, n int) (float32, error) {
 	switch {
 	case !t.HasDot():
-		return 0, fmt.Errorf("ggml: the CPU plugin has no dot product of %v", t.Type)
-	case n < 0 || n > math.MaxInt32 || int64(n)%t.Type.BlockSize() != 0 || int64(n)%t.DotType.BlockSize() != 0:
-		return 0, fmt.Errorf("ggml: a dot product of %d values; %v has blocks of %d, %v of %d", n, t.Type, t.Type.BlockSize(), t.DotType, t.DotType.BlockSize())
-	case int64(len(x)) != t.Type.RowSize(int64(n)) || int64(len(y)) != t.DotType.RowSize(int64(n)):
+		return 0, fmt.Errorf("ggml: the CPU plugin has no dot product of %v", t.typ)
+	case n < 0 || n > math.MaxInt32 || int64(n)%t.typ.BlockSize() != 0 || int64(n)%t.dotType.BlockSize() != 0:
+		return 0, fmt.Errorf("ggml: a dot product of %d values; %v has blocks of %d, %v of %d", n, t.typ, t.typ.BlockSize(), t.dotType, t.dotType.BlockSize())
+	case int64(len(x)) != t.typ.RowSize(int64(n)) || int64(len(y)) != t.dotType.RowSize(int64(n)):
 		return 0, fmt.Errorf("ggml: a dot product of %d values takes %d bytes of %v and %d of %v, not %d and %d",
-			n, t.Type.RowSize(int64(n)), t.Type, t.DotType.RowSize(int64(n)), t.DotType, len(x), len(y))
+			n, t.typ.RowSize(int64(n)), t.typ, t.dotType.RowSize(int64(n)), t.dotType, len(x), len(y))
 	case n == 0:
 		return 0, nil
 	}

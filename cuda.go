@@ -23,8 +23,8 @@ func CUDADevices() ([]*Device, error) { return backendDevices("CUDA") }
 // C: ggml_backend_cuda_init.
 func NewCUDABackend(device int) (*Backend, error) { return newNumberedBackend("CUDA", device) }
 
-// IsCUDA tells whether the backend is on an NVIDIA GPU. C: ggml_backend_is_cuda.
-func (b *Backend) IsCUDA() bool { return b.device.Registry().Name() == "CUDA" }
+// IsCUDA reports whether the backend is on an NVIDIA GPU. C: ggml_backend_is_cuda.
+func (b *Backend) IsCUDA() bool { return b.isOf("CUDA") }
 
 // PinForCUDA lets NVIDIA GPUs copy from and to memory of the program faster,
 // until unpin is called. The driver demands that the program was started with

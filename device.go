@@ -6,6 +6,8 @@ import "C"
 import (
 	"fmt"
 	"strings"
+
+	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
 // A DeviceType is a kind of device. C: enum ggml_backend_dev_type.
@@ -41,10 +43,13 @@ func (t DeviceType) String() string {
 // process, and is safe for concurrent use. C: ggml_backend_dev_t.
 type Device struct{ d C.ggml_backend_dev_t }
 
+// isZero reports whether it is no device: nil, or a zero value.
+func (d *Device) isZero() bool { return d == nil || d.d == nil }
+
 // Devices lists the devices of all loaded backends.
 // C: ggml_backend_dev_count, ggml_backend_dev_get.
 func Devices() ([]*Device, error) {
-	if err := LoadBackends(); err != nil {
+	if err := loadPlugins(); err != nil {
 		return nil, err
 	}
 	registryLock.RLock()
@@ -88,25 +93,46 @@ func DeviceByType(t DeviceType) (*Device, error) {
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("ggml: no device of kind %v: %w", t, ErrNotLoaded)
+	return nil, fmt.Errorf("ggml: no device of kind %v: %w%s", t, ErrNotLoaded, unloadedHint())
 }
 
 // Name names the device. C: ggml_backend_dev_name.
-func (d *Device) Name() string { return C.GoString(C.ggml_backend_dev_name(d.d)) }
+func (d *Device) Name() string {
+	if d.isZero() {
+		return ""
+	}
+	return C.GoString(C.ggml_backend_dev_name(d.d))
+}
 
 // Description says what hardware it is. C: ggml_backend_dev_description.
 func (d *Device) Description() string {
-	return serverNames(strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(d.d))))
+	if d.isZero() {
+		return ""
+	}
+	return rpcrelay.DisplayName(strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(d.d))))
 }
 
 // Type returns the kind of device. C: ggml_backend_dev_type.
-func (d *Device) Type() DeviceType { return DeviceType(C.ggml_backend_dev_type(d.d)) }
+func (d *Device) Type() DeviceType {
+	if d.isZero() {
+		return -1 // 0 is the CPU
+	}
+	return DeviceType(C.ggml_backend_dev_type(d.d))
+}
 
 // Registry returns the backend of the device. C: ggml_backend_dev_backend_reg.
-func (d *Device) Registry() *Registry { return &Registry{C.ggml_backend_dev_backend_reg(d.d)} }
+func (d *Device) Registry() *Registry {
+	if d.isZero() {
+		return &Registry{}
+	}
+	return &Registry{C.ggml_backend_dev_backend_reg(d.d)}
+}
 
 // BufferType is the device's own memory. C: ggml_backend_dev_buffer_type.
 func (d *Device) BufferType() *BufferType {
+	if d.isZero() {
+		return nil
+	}
 	if m := metaOf(d.d); m != nil {
 		return &BufferType{m.memory}
 	}
@@ -116,6 +142,9 @@ func (d *Device) BufferType() *BufferType {
 // HostBufferType is system memory from which the device copies fast; nil when
 // it has none. C: ggml_backend_dev_host_buffer_type.
 func (d *Device) HostBufferType() *BufferType {
+	if d.isZero() {
+		return nil
+	}
 	if b := C.ggml_backend_dev_host_buffer_type(d.d); b != nil {
 		return &BufferType{b}
 	}
@@ -137,6 +166,9 @@ type DeviceProperties struct {
 
 // Properties describes the device. C: ggml_backend_dev_get_props.
 func (d *Device) Properties() DeviceProperties {
+	if d.isZero() {
+		return DeviceProperties{Type: d.Type()}
+	}
 	var p C.struct_ggml_backend_dev_props
 	C.ggml_backend_dev_get_props(d.d, &p)
 	id := ""
@@ -145,7 +177,7 @@ func (d *Device) Properties() DeviceProperties {
 	}
 	return DeviceProperties{
 		Name:           C.GoString(p.name),
-		Description:    serverNames(strings.TrimSpace(C.GoString(p.description))),
+		Description:    rpcrelay.DisplayName(strings.TrimSpace(C.GoString(p.description))),
 		Type:           DeviceType(p._type),
 		ID:             id,
 		MemoryFree:     int64(p.memory_free),
@@ -157,26 +189,27 @@ func (d *Device) Properties() DeviceProperties {
 	}
 }
 
-// SupportsOp tells whether the device computes the tensor's op on its types
+// SupportsOp reports whether the device computes the tensor's op on its types
 // and shapes. C: ggml_backend_dev_supports_op, ggml_backend_supports_op.
 func (d *Device) SupportsOp(t *Tensor) bool {
 	var yes bool
-	t.inspectAll(func() { yes = bool(C.ggml_backend_dev_supports_op(d.d, t.t)) })
+	t.withRefs(func() { yes = !d.isZero() && bool(C.ggml_backend_dev_supports_op(d.d, t.t)) })
 	return yes
 }
 
-// SupportsBufferType tells whether the device computes on tensors that lie in
+// SupportsBufferType reports whether the device computes on tensors that lie in
 // such memory. C: ggml_backend_dev_supports_buft, ggml_backend_supports_buft.
 func (d *Device) SupportsBufferType(bt *BufferType) bool {
-	return bt != nil && bool(C.ggml_backend_dev_supports_buft(d.d, bt.b))
+	return !d.isZero() && !bt.isZero() && bool(C.ggml_backend_dev_supports_buft(d.d, bt.b))
 }
 
-// OffloadsOp tells whether the device would compute the tensor's op although its
-// weights lie in system memory and have to be copied, as it does with large
-// batches. C: ggml_backend_dev_offload_op, ggml_backend_offload_op.
+// OffloadsOp reports whether the device would compute the tensor's op although
+// its weights lie in system memory and have to be copied, as it does with large
+// batches. Plumbing: programs rarely need it. C: ggml_backend_dev_offload_op,
+// ggml_backend_offload_op.
 func (d *Device) OffloadsOp(t *Tensor) bool {
 	var yes bool
-	t.inspectAll(func() { yes = bool(C.ggml_backend_dev_offload_op(d.d, t.t)) })
+	t.withRefs(func() { yes = !d.isZero() && bool(C.ggml_backend_dev_offload_op(d.d, t.t)) })
 	return yes
 }
 

@@ -78,9 +78,9 @@
 //
 // The format %v prints a tensor as the operands there, %+v with its values too.
 //
-// Everything else returns its error. Test for [ErrClosed], [ErrNotLoaded],
-// [ErrNotAllocated], [ErrOutOfMemory], [ErrBroken] and [ErrDisconnected] with
-// errors.Is.
+// Everything else returns its error. Test for [ErrClosed], [ErrZeroValue],
+// [ErrNotLoaded], [ErrNotAllocated], [ErrOutOfMemory], [ErrBroken] and
+// [ErrDisconnected] with errors.Is.
 //
 // # Memory
 //
@@ -94,7 +94,7 @@
 // another for each graph that changes.
 //
 // To know the need before: [GraphAllocator.Reserve] plans the memory of the
-// largest graph without computing it, and [GraphAllocator.Size] tells how much
+// largest graph without computing it, and [GraphAllocator.Size] reports how much
 // that is; [DeviceProperties] tell what the device has. [MemoryReport] lists what
 // this process holds on each device, by kind. A context that would not fit is
 // an [ErrOutOfMemory], and nothing of it stays allocated. Weights in a file are
@@ -122,7 +122,7 @@
 // graph accordingly ([Scheduler.NumSplits]), and copies what crosses from one
 // part to the next. So the usual way to divide a model is to load its layers
 // into buffers of different devices; [Scheduler.SetTensorBackend] moves a
-// single op. [Scheduler.TensorBackend] tells where an op went,
+// single op. [Scheduler.TensorBackend] reports where an op went,
 // [Scheduler.Profile] how long it took there.
 //
 // Without a scheduler, one graph runs on one backend. [CopyTensorAsync] moves
@@ -157,7 +157,9 @@
 // are freed when the use ends: closing a backend during a computation lets
 // that finish. The use of a closed object is an [ErrClosed]; closing a buffer,
 // or the allocator of a graph, makes the tensors in it unallocated. A tensor
-// or graph of a closed context keeps nothing but its shape.
+// or graph of a closed context keeps nothing but its shape. What returns no error,
+// such as [Tensor.NumBytes] or [Scheduler.NumSplits], answers for a closed object
+// with the zero value (0, false, "" or nil), and what sets something does nothing.
 //
 // The garbage collector closes what was dropped without Close, and logs a
 // warning (see [SetLogger]). [OpenObjects] counts what is open.
@@ -166,8 +168,8 @@
 //
 // [Context.Custom] and [Context.MapCustom] make an op of a [CustomFunc], which
 // the threads of the CPU backend call. [Scheduler.SetEvalCallback] shows the
-// results of a graph as they are computed, [Scheduler.Profile] tells which ops
-// take the time, and [CompareBackends] where two backends differ. What such a
+// results of a graph as they are computed, [Scheduler.Profile] reports which ops
+// take the time, and [Graph.CompareBackends] where two backends differ. What such a
 // function returns or panics with is the error of the computation. It lives as
 // long as the object that it was given to, and may run on any thread.
 //
@@ -184,7 +186,7 @@
 //
 // # What it cannot catch
 //
-// Ops are checked in Go, and failed assertions of the library on the calling
+// Ops are checked in Go, and failed assertions of ggml on the calling
 // thread are turned into errors; such a failure inside a computation leaves
 // the backend with [ErrBroken]. No misuse of this package is known to crash
 // the process except:
@@ -195,9 +197,9 @@
 //     on the way, by an op of their own on the CPU;
 //   - an assertion, or no memory, on a worker thread of a backend, or in the
 //     driver of a GPU;
-//   - runtime.Goexit, and so testing.T.FailNow, in a function that the library
+//   - runtime.Goexit, and so testing.T.FailNow, in a function that ggml
 //     calls: a [CustomFunc] or another callback. Panics there are errors;
 //   - data of a GGUF file that is mapped into memory, when another program
 //     truncates the file;
-//   - a plugin that was built for another version of the library.
+//   - a plugin that was built for another version of ggml.
 package ggml

@@ -1,5 +1,8 @@
 package ggml
 
+// #include "csrc/goggml.h"
+import "C"
+
 import (
 	"errors"
 	"fmt"
@@ -10,6 +13,12 @@ import (
 var (
 	// ErrClosed is the use of an object after its Close.
 	ErrClosed = errors.New("use of a closed object")
+	// ErrZeroValue is the use of a zero value, like &Device{}, of a type whose
+	// values this package makes.
+	ErrZeroValue = errors.New("use of a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them")
+	// ErrBusy is the use, inside a [CustomFunc] or a callback of a computation, of
+	// something that the computation needs until its end.
+	ErrBusy = errors.New("a computation needs this until its end, and would wait for the function that calls: use it after the computation")
 	// ErrNotLoaded is the use of a backend whose plugin is not installed. The
 	// error that wraps it says how to install it.
 	ErrNotLoaded = errors.New("backend is not loaded")
@@ -86,24 +95,52 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// A closedError is the use of a closed object.
-type closedError struct {
-	kind   string
+// A useError is the use of an object that is closed, was never made, or computes.
+type useError struct {
+	kind   string // of the object, when it is closed
 	caller string
+	err    error // ErrClosed, ErrZeroValue or ErrBusy
 }
 
-func (e *closedError) Error() string {
-	return fmt.Sprintf("ggml: %s: %v (at %s)", e.kind, ErrClosed, e.caller)
+func (e *useError) Error() string {
+	if e.kind == "" {
+		return fmt.Sprintf("ggml: %v (at %s)", e.err, e.caller)
+	}
+	return fmt.Sprintf("ggml: %s: %v (at %s)", e.kind, e.err, e.caller)
 }
 
-func (e *closedError) Unwrap() error { return ErrClosed }
+func (e *useError) Unwrap() error { return e.err }
 
-// during tells a closedError as the failure of an op on operands; other errors
+// zeroError is the use of a nil pointer or a zero value where an object is wanted.
+func zeroError() error { return &useError{caller: callerLine(), err: ErrZeroValue} }
+
+// during gives a useError as the failure of an op on operands; other errors
 // stay as they are.
 func during(err error, op string, operands ...Operand) error {
-	closed, ok := err.(*closedError)
+	use, ok := err.(*useError)
 	if !ok {
 		return err
 	}
-	return &OpError{Op: op, Operands: operands, Reason: "the " + closed.kind + " is closed", Caller: closed.caller, Err: ErrClosed}
+	reason := "the " + use.kind + " is closed"
+	if use.kind == "" {
+		reason = use.err.Error()
+	}
+	return &OpError{Op: op, Operands: operands, Reason: reason, Caller: use.caller, Err: use.err}
 }
+
+// A Status is how ggml ended a computation that failed: the cause in the
+// error of a Compute, for errors.Is. C: enum ggml_status.
+type Status int
+
+// The statuses. The error of a computation that was cancelled is the cause of
+// its context.Context instead, and no memory is [ErrOutOfMemory].
+const (
+	StatusOutOfMemory Status = C.GGML_STATUS_ALLOC_FAILED
+	StatusFailed      Status = C.GGML_STATUS_FAILED
+	StatusSuccess     Status = C.GGML_STATUS_SUCCESS
+	StatusCancelled   Status = C.GGML_STATUS_ABORTED
+)
+
+// Error describes the status as ggml does.
+// C: ggml_status_to_string.
+func (s Status) Error() string { return C.GoString(C.ggml_status_to_string(C.enum_ggml_status(s))) }

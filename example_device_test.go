@@ -18,9 +18,9 @@ func ExampleBuffers() {
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	check(err)
 	check(buffers.Clear(0))
-	fmt.Println(a.Allocated(), b.Allocated(), buffers.Size() >= 6000)
+	fmt.Println(a.IsAllocated(), b.IsAllocated(), buffers.Size() >= 6000)
 	buffers.Close()
-	fmt.Println(a.Allocated(), b.Allocated())
+	fmt.Println(a.IsAllocated(), b.IsAllocated())
 	// Output:
 	// true true true
 	// false false
@@ -73,7 +73,7 @@ func ExampleFileError() {
 	// is not a GGUF file: it starts with "some" instead of "GGUF"; choose a file in that format
 }
 
-// A panic in a function that the library calls is an error of the computation.
+// A panic in a function that ggml calls is an error of the computation.
 func ExamplePanicError() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)

@@ -10,11 +10,12 @@ import (
 )
 
 // A model is split over several files, read as one, and changed in place.
-func ExampleGGUF_WriteSplit() {
+func ExampleGGUF_WriteParts() {
 	folder, err := os.MkdirTemp("", "split")
 	check(err)
 	defer os.RemoveAll(folder)
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	check(err)
 	defer g.Close()
 	check(g.Set("general.name", "tiny"))
 	for _, name := range []string{"a", "b", "c"} {
@@ -24,7 +25,7 @@ func ExampleGGUF_WriteSplit() {
 			return err
 		}))
 	}
-	paths, err := g.WriteSplit(filepath.Join(folder, "tiny"), ggml.SplitOptions{MaxTensors: 2})
+	paths, err := g.WriteParts(filepath.Join(folder, "tiny"), ggml.PartOptions{MaxTensors: 2})
 	check(err)
 	for _, path := range paths {
 		fmt.Println(filepath.Base(path))

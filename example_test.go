@@ -68,16 +68,16 @@ func ExampleTensor() {
 	defer c.Close()
 	m := c.NewTensor(ggml.I32, 3, 2).SetName("m") // 2 rows of 3
 	row := c.View(m, []int64{3}, nil, m.Stride(1))
-	turned := c.Transpose(m)
+	transposed := c.Transpose(m)
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	check(err)
 	defer buffers.Close()
 
 	check(ggml.Write(m, []int32{1, 2, 3, 4, 5, 6}))
-	for _, t := range []*ggml.Tensor{m, row, turned} {
+	for _, t := range []*ggml.Tensor{m, row, transposed} {
 		values, err := ggml.Read[int32](t)
 		check(err)
-		fmt.Println(t.Shape(), t.IsView(), t.Contiguous(), values)
+		fmt.Println(t.Shape(), t.IsView(), t.IsContiguous(), values)
 	}
 	// Output:
 	// [3 2] false true [1 2 3 4 5 6]
@@ -144,10 +144,10 @@ func ExampleBuffer() {
 	x := c.NewTensor(ggml.F32, 1000)
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	check(err)
-	fmt.Println(buffers.Size(), x.Allocated())
+	fmt.Println(buffers.Size(), x.IsAllocated())
 	check(buffers.Clear(0))
 	buffers.Close()
-	fmt.Println(x.Allocated(), errors.Is(ggml.Write(x, make([]float32, 1000)), ggml.ErrNotAllocated))
+	fmt.Println(x.IsAllocated(), errors.Is(ggml.Write(x, make([]float32, 1000)), ggml.ErrNotAllocated))
 	// Output:
 	// 4000 true
 	// false true
@@ -172,8 +172,8 @@ func ExampleTensorAllocator() {
 	c := ggml.NewContext()
 	defer c.Close()
 	small, large := c.NewTensor(ggml.F32, 100), c.NewTensor(ggml.F32, 1000)
-	fmt.Println(a.Alloc(small), small.Allocated())
-	fmt.Println(errors.Is(a.Alloc(large), ggml.ErrOutOfMemory), large.Allocated())
+	fmt.Println(a.Alloc(small), small.IsAllocated())
+	fmt.Println(errors.Is(a.Alloc(large), ggml.ErrOutOfMemory), large.IsAllocated())
 	// Output:
 	// <nil> true
 	// true false
@@ -272,9 +272,10 @@ func ExampleGraph_Backward() {
 	loss := c.Sum(c.Sqr(c.Sub(c.MulMat(w, x), y))).SetLoss()
 	g := c.NewTrainingGraph(loss)
 	check(g.Backward())
+	grad, _ := g.Grad(w)
 	m, v := c.NewTensor(ggml.F32, 2), c.NewTensor(ggml.F32, 2)
 	params := c.NewTensor(ggml.F32, 7)
-	g.Expand(c.OptStepAdamW(w, g.Grad(w), m, v, params))
+	g.Expand(c.OptStepAdamW(ggml.AdamWOperands{Param: w, Grad: grad, M: m, V: v, Settings: params}))
 	buffers, err := c.Allocate(backend.BufferType())
 	check(err)
 	defer buffers.Close()
@@ -293,4 +294,23 @@ func ExampleGraph_Backward() {
 	check(err)
 	fmt.Printf("%.3f\n", weights)
 	// Output: [3.000 -2.000]
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func Example_tenLines() {
+	backend := must(ggml.NewCPUBackend(0))
+	defer backend.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	a, b := c.NewTensor(ggml.F32, 2, 3), c.NewTensor(ggml.F32, 2, 1) // 3 rows of 2 numbers, and 1
+	product := c.MulMat(a, b)                                        // every row of a times every row of b
+	defer must(c.Allocate(backend.BufferType())).Close()
+	check(errors.Join(ggml.Write(a, []float32{1, 2, 3, 4, 5, 6}), ggml.Write(b, []float32{10, 1})))
+	check(backend.Compute(context.Background(), c.NewGraph(product)))
+	fmt.Println(must(ggml.Read[float32](product))) // [12 34 56]
+	// Output: [12 34 56]
 }

@@ -58,7 +58,8 @@ func fileError(path, doing string, err error) error {
 // [GGUF.Load] or [GGUF.WriteFile] reads it.
 //
 // An opened file can be changed and written to a file of another name, or the
-// same one. A GGUF is safe for concurrent use. C: struct gguf_context.
+// same one. A closed GGUF seems empty. It is safe for concurrent use.
+// C: struct gguf_context.
 type GGUF struct {
 	h    *handle
 	core *ggufCore
@@ -108,13 +109,15 @@ func newGGUF(name string, ctx unsafe.Pointer, files ...*os.File) *GGUF {
 }
 
 // NewGGUF makes an empty GGUF, to be filled and written. C: gguf_init_empty.
-func NewGGUF() *GGUF {
+func NewGGUF() (*GGUF, error) {
 	r := C.goggml_gguf_new()
-	if guardError(r.error) != nil || r.value == nil {
-		// The Go runtime itself dies when so little memory is left.
-		panic("ggml: out of memory")
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: new GGUF: %w", err)
 	}
-	return newGGUF("new GGUF", r.value)
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: new GGUF: %w", ErrOutOfMemory)
+	}
+	return newGGUF("new GGUF", r.value), nil
 }
 
 // OpenGGUF reads the header of a file, or of all files of a split model, of
@@ -272,10 +275,10 @@ func (t GGUFTensor) NumElements() int64 {
 // String describes the tensor: its name, type and shape.
 func (t GGUFTensor) String() string { return Operand{t.Name, t.Type, t.Shape}.String() }
 
-// check demands a type and shape that the library has, drops trailing ones
+// check demands a type and shape that ggml has, drops trailing ones
 // from the shape, and calculates the size.
 func (t *GGUFTensor) check() error {
-	if !t.Type.Valid() {
+	if !t.Type.IsValid() {
 		return fmt.Errorf("tensor %q has the unknown type %d", t.Name, int32(t.Type))
 	}
 	if len(t.Shape) < 1 || len(t.Shape) > MaxDims {
@@ -387,5 +390,5 @@ func ggufFindTensor(ctx *C.struct_gguf_context, name string) C.int64_t {
 	return withCString(name, func(s *C.char) C.int64_t { return C.gguf_find_tensor(ctx, s) })
 }
 
-// hasNUL tells whether C would take only a part of the string.
+// hasNUL reports whether C would take only a part of the string.
 func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }

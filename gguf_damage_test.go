@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 )
 
-func TestGGUFCannotOpen(t *testing.T) {
+func TestGGUFOpenErrors(t *testing.T) {
 	folder := t.TempDir()
 	_, err := ggml.OpenGGUF(filepath.Join(folder, "none.gguf"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -69,7 +70,7 @@ func TestGGUFTruncated(t *testing.T) {
 func TestGGUFCorrupted(t *testing.T) {
 	g := fullGGUF(t)
 	data := encodeGGUF(t, g)
-	refused := 0
+	rejected := 0
 	for i := range int(g.DataOffset()) {
 		for _, x := range []byte{0xff, 0x01, 0x80, data[i]} {
 			damaged := bytes.Clone(data)
@@ -78,15 +79,15 @@ func TestGGUFCorrupted(t *testing.T) {
 			if err != nil {
 				var f *ggml.FileError
 				require.ErrorAs(t, err, &f)
-				refused++
+				rejected++
 				continue
 			}
 			readEverything(t, read)
 			read.Close()
 		}
 	}
-	t.Logf("%d damaged headers refused", refused)
-	require.Greater(t, refused, int(g.DataOffset())) // most of the header is text
+	t.Logf("%d damaged headers rejected", rejected)
+	require.Greater(t, rejected, int(g.DataOffset())) // most of the header is text
 }
 
 // readEverything uses all that a file claims to have.
@@ -105,7 +106,7 @@ func readEverything(t require.TestingT, g *ggml.GGUF) {
 	require.Equal(t, g.NumTensors(), n)
 }
 
-func TestGGUFDamageIsNamed(t *testing.T) {
+func TestGGUFDamageErrors(t *testing.T) {
 	data := encodeGGUF(t, fullGGUF(t))
 	for want, change := range map[string][2]string{
 		`has the key "f32" twice`:                                          {"\x03\x00\x00\x00\x00\x00\x00\x00f64", "\x03\x00\x00\x00\x00\x00\x00\x00f32"},
@@ -172,7 +173,7 @@ func TestGGUFShrinksWhileOpen(t *testing.T) {
 	require.ErrorContains(t, err, path+": has become shorter since it was opened")
 	c := ggml.NewContext()
 	defer c.Close()
-	_, err = g.Load(c, cpu(t), ggml.LoadOptions{NoMmap: true})
+	_, err = g.Load(c, optest.CPU(t), ggml.LoadOptions{NoMmap: true})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.ErrorContains(t, err, path+`: cannot be loaded: tensor "token_embd.weight"`)
 }
@@ -198,7 +199,7 @@ func TestGGUFShorterThanSaid(t *testing.T) {
 	defer said.Close()
 	for _, g := range []*ggml.GGUF{g, said} {
 		c := ggml.NewContext()
-		_, err = g.Load(c, cpu(t), ggml.LoadOptions{})
+		_, err = g.Load(c, optest.CPU(t), ggml.LoadOptions{})
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		require.ErrorContains(t, err, path+": has 3145728 bytes, and its tensors end at ")
 		c.Close()

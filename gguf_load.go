@@ -52,6 +52,8 @@ func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no context"}
 	case d == nil:
 		return nil, &FileError{Path: g.name, Reason: "cannot be loaded: there is no device"}
+	case d.isZero() || o.BufferType != nil && o.BufferType.isZero():
+		return nil, zeroError()
 	}
 	l := &ggufLoader{g: g, device: d, LoadOptions: o}
 	err := l.makeTensors(c)
@@ -227,7 +229,7 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	}
 	chunk := make([]byte, chunkSize)
 	for i, t := range l.tensors {
-		if bt.packed() {
+		if bt.repacks() {
 			chunk = make([]byte, l.infos[i].Size) // written as a whole
 		}
 		if err := l.fill(t, l.infos[i], l.places[i], chunk); err != nil {
@@ -247,7 +249,7 @@ func (l *ggufLoader) fill(t *Tensor, info GGUFTensor, place ggufData, chunk []by
 			}
 			return fileError(place.part.name, fmt.Sprintf("cannot be loaded: tensor %q", info.Name), err)
 		}
-		if err := t.WriteBytes(part, offset); err != nil {
+		if err := t.write(part, offset); err != nil {
 			return err
 		}
 		offset += int64(n)

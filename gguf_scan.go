@@ -39,9 +39,9 @@ type ggufHeader struct {
 	tensors   []GGUFTensor
 }
 
-// A ggufScanner walks over a header before the library parses it: to find
+// A ggufScanner walks over a header before ggml parses it: to find
 // where it ends, to say what is wrong with a damaged one and where, and to
-// refuse what the library does not check.
+// refuse what ggml does not check.
 type ggufScanner struct {
 	r    io.ReaderAt
 	size int64  // of the file
@@ -140,7 +140,7 @@ func (s *ggufScanner) text() string {
 	return string(s.bytes(s.count("bytes of text", 1)))
 }
 
-// name reads a text that the library keeps as a C string.
+// name reads a text that ggml keeps as a C string.
 func (s *ggufScanner) name(what string) string {
 	name := s.text()
 	if s.err == nil && (name == "" || bytes.IndexByte([]byte(name), 0) >= 0) {

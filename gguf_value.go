@@ -158,12 +158,12 @@ func ggufStrings(ctx *C.struct_gguf_context, id C.int64_t, n int) ([]string, err
 
 // A GGUFKey describes a key without its value.
 type GGUFKey struct {
-	Type string // as the library names it: "u32", "str", "arr" …
+	Type string // as ggml names it: "u32", "str", "arr" …
 	Elem string // type of the elements of an array, else ""
 	Len  int    // number of elements of an array, else 1
 }
 
-// KeyType tells of which type the value of a key is; false when there is no such
+// KeyType reports of which type the value of a key is; false when there is no such
 // key, and when the GGUF is closed. It copies no values: arrays may be large.
 // C: gguf_get_kv_type, gguf_get_arr_type, gguf_get_arr_n, gguf_type_name.
 func (g *GGUF) KeyType(key string) (GGUFKey, bool) {
@@ -320,7 +320,7 @@ func ggufSetStrings(ctx *C.struct_gguf_context, key *C.char, v reflect.Value) er
 	})
 }
 
-// setAlignment changes what the library keeps beside the keys: it looks at
+// setAlignment changes what ggml keeps beside the keys: it looks at
 // this key only when it reads a header.
 func (g *GGUF) setAlignment(v reflect.Value) error {
 	if !v.IsValid() || v.Kind() != reflect.Uint32 || !validAlignment(uint32(v.Uint())) {
@@ -419,7 +419,7 @@ func ggufParse(ctx *C.struct_gguf_context) (*C.struct_gguf_context, error) {
 		return nil, err
 	}
 	if r.value == nil {
-		return nil, errors.New("ggml: the library refuses a header that it wrote")
+		return nil, errors.New("ggml: the header that was written is refused")
 	}
 	return (*C.struct_gguf_context)(r.value), nil
 }

@@ -5,7 +5,6 @@ import "C"
 
 import (
 	"bufio"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,29 +23,21 @@ const chunkSize = 1 << 20
 // contiguous and has memory; its data is read when the file is written, so
 // neither its context nor its buffer may be closed before. C: gguf_add_tensor.
 func (g *GGUF) AddTensor(t *Tensor) error {
-	if t == nil || t.t == nil {
-		return t.errorf("gguf_add_tensor", nil, "there is no tensor: it is nil or comes from an op that failed")
+	const op = "gguf_add_tensor"
+	if t.ptr() == nil {
+		return t.errorf(op, t.missing(op), "there is no tensor: it is nil, a zero value, or comes from an op that failed")
 	}
-	if !t.Allocated() {
-		return t.errorf("gguf_add_tensor", ErrNotAllocated, "the tensor has no memory; allocate its context first")
+	if !t.IsAllocated() {
+		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context first")
 	}
-	if !t.Contiguous() {
-		return t.errorf("gguf_add_tensor", nil, "the tensor must be contiguous; call Cont")
+	if !t.IsContiguous() {
+		return t.errorf(op, nil, "the tensor must be contiguous; call Cont")
 	}
 	info := GGUFTensor{Name: t.Name(), Type: t.typ, Shape: t.Shape()}
 	n := t.NumBytes()
 	return g.AddTensorFrom(info, func(w io.Writer) error {
-		chunk := make([]byte, min(chunkSize, n))
-		for offset := int64(0); offset < n; offset += int64(len(chunk)) {
-			chunk = chunk[:min(int64(len(chunk)), n-offset)]
-			if err := t.ReadBytes(chunk, offset); err != nil {
-				return err
-			}
-			if _, err := w.Write(chunk); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := io.CopyBuffer(w, io.NewSectionReader(t, 0, n), make([]byte, min(chunkSize, n)))
+		return err
 	})
 }
 
@@ -54,6 +45,10 @@ func (g *GGUF) AddTensor(t *Tensor) error {
 // written: exactly as many bytes as the type and shape take. Of info the name,
 // type and shape count. C: gguf_add_tensor.
 func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) error {
+	if err := g.h.acquire(); err != nil {
+		return err
+	}
+	defer g.h.release()
 	info.Shape = slices.Clone(info.Shape)
 	if err := info.check(); err != nil {
 		return &FileError{Path: g.name, Reason: err.Error()}
@@ -187,26 +182,28 @@ func (d ggufData) writeTo(w io.Writer, size int64) error {
 
 var errTooMuchData = errors.New("more data than the type and shape of the tensor take")
 
-// exactWriter lets only so many bytes through.
+// exactWriter lets only so many bytes through, and counts what it is given.
 type exactWriter struct {
-	w    io.Writer
-	left int64
+	w           io.Writer
+	size, given int64
 }
 
 func (e *exactWriter) Write(p []byte) (int, error) {
-	if int64(len(p)) > e.left {
+	e.given += int64(len(p))
+	if e.given > e.size {
 		return 0, errTooMuchData
 	}
-	n, err := e.w.Write(p)
-	e.left -= int64(n)
-	return n, err
+	return e.w.Write(p)
 }
 
 func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) error {
-	exact := &exactWriter{w: w, left: t.Size}
+	exact := &exactWriter{w: w, size: t.Size}
 	err := data.writeTo(exact, t.Size)
-	if err == nil && exact.left > 0 {
-		err = fmt.Errorf("%d bytes of data are missing", exact.left)
+	switch {
+	case exact.given > exact.size: // whatever became of the error of Write
+		err = fmt.Errorf("%w: %d bytes or more", errTooMuchData, exact.given)
+	case err == nil && exact.given < exact.size:
+		err = fmt.Errorf("%d bytes of data are missing", exact.size-exact.given)
 	}
 	if err != nil {
 		return fmt.Errorf("tensor %q of %d bytes: %w", t.Name, t.Size, err)
@@ -217,7 +214,8 @@ func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) erro
 
 // WriteFile writes the file beside path under a temporary name, makes sure
 // that it is on the disk, and renames it: path never names half a file, and an
-// opened file may be replaced by itself. After an error nothing is left. A
+// opened file may be replaced by itself. After an error nothing is left; what a
+// process left that was killed meanwhile the next WriteFile of path removes. A
 // path that is no regular file, a pipe for example, is written directly.
 // C: gguf_write_to_file.
 func (g *GGUF) WriteFile(path string) error {
@@ -244,6 +242,7 @@ func (g *GGUF) writeDirectly(path string) error {
 	if err != nil {
 		return err
 	}
+	defer file.Close() // also after a panic of a function that writes data
 	_, err = g.WriteTo(file)
 	return errors.Join(err, file.Close())
 }
@@ -260,60 +259,6 @@ func (g *GGUF) replace(path string) error {
 	return f.commit()
 }
 
-// A pendingFile is on the disk, beside its path and under a temporary name.
-type pendingFile struct{ path, temporary string }
-
-func newPendingFile(path string, write func(w io.Writer) error) (_ *pendingFile, err error) {
-	f := &pendingFile{path: path, temporary: path + "." + rand.Text()[:8] + ".tmp"}
-	file, err := os.OpenFile(f.temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			f.discard()
-		}
-	}()
-	if old, err := os.Stat(path); err == nil {
-		if err := file.Chmod(old.Mode().Perm()); err != nil {
-			return nil, err
-		}
-	}
-	if err := write(file); err != nil {
-		return nil, err
-	}
-	if err := file.Sync(); err != nil {
-		return nil, err
-	}
-	return f, file.Close()
-}
-
-// commit puts the file in place of what has its path.
-func (f *pendingFile) commit() error {
-	if err := os.Rename(f.temporary, f.path); err != nil {
-		return err
-	}
-	f.temporary = ""
-	syncFolder(filepath.Dir(f.path))
-	return nil
-}
-
-// discard removes the file if it is still pending.
-func (f *pendingFile) discard() {
-	if f.temporary != "" {
-		os.Remove(f.temporary)
-	}
-}
-
-// syncFolder makes a rename last, where the file system can do that.
-func syncFolder(path string) {
-	if folder, err := os.Open(path); err == nil {
-		_ = folder.Sync()
-		folder.Close()
-	}
-}
-
 // writeError names the file that was to be written, where the system's error
 // names the temporary one.
 func writeError(path, target string, err error) error {
@@ -321,7 +266,7 @@ func writeError(path, target string, err error) error {
 	var p *fs.PathError
 	var l *os.LinkError
 	switch {
-	case errors.As(err, &p) && strings.HasPrefix(p.Path, target):
+	case errors.As(err, &p) && strings.HasPrefix(p.Path, temporaryStem(target)):
 		reason = p.Err.Error()
 	case errors.As(err, &l):
 		reason = l.Err.Error()

@@ -14,7 +14,7 @@ import (
 
 // A Graph is a list of tensors in the order in which they are computed, with
 // all that they depend on. It belongs to the [Context] that made it, and grows
-// as needed.
+// as needed. Once the context is closed it seems empty.
 //
 // Building a graph keeps the first error, which allocation and compute return,
 // as the context does. A Graph is safe for concurrent use: what changes or
@@ -26,28 +26,28 @@ type Graph struct {
 	grads    bool
 	backward bool                    // Backward was called
 	leaves   []*C.struct_ggml_tensor // expanded by the caller, maybe used by no node
-	found    C.goggml_finding        // of the last check, which saw no fault
-	indices  []C.goggml_index        // the row indices that it saw
+	checked  C.goggml_check_key      // of the last check without a fault
+	indices  []C.goggml_row_index    // that it saw
 	customs  customNodes             // that it has
 	added    addedTensors            // by deep expansions
 	replaced int                     // how often other tensors took the place of its own
 }
 
-// A graphVersion tells whether the nodes are those of another moment.
+// A graphVersion reports whether the nodes are those of another moment.
 type graphVersion struct {
 	replaced int
 	nodes    C.int
 }
 
-// version is of a graph that is locked and pinned.
+// version is of a graph that is locked and retained.
 func (g *Graph) version() graphVersion {
 	return graphVersion{g.replaced, C.ggml_graph_n_nodes(g.g)}
 }
 
-// forget drops what is known of tensors that are replaced.
+// forget drops what is cached about tensors that are replaced.
 func (g *Graph) forget() {
 	g.replaced++
-	g.found, g.indices, g.customs, g.added = C.goggml_finding{}, nil, customNodes{}, nil
+	g.checked, g.indices, g.customs, g.added = C.goggml_check_key{}, nil, customNodes{}, nil
 }
 
 // NewGraph makes a graph that computes the outputs, which are marked as such
@@ -63,7 +63,7 @@ func (c *Context) NewTrainingGraph(outputs ...*Tensor) *Graph {
 }
 
 func (c *Context) newGraph(grads bool, outputs []*Tensor) *Graph {
-	g := &Graph{ctx: c, grads: grads}
+	g := &Graph{ctx: c.made(), grads: grads}
 	for _, t := range outputs {
 		t.SetOutput()
 	}
@@ -96,21 +96,23 @@ func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) e
 	if t == nil {
 		return t.errorf(op, errNilTensor, "the tensor is nil")
 	}
-	if t.ctx != g.ctx {
+	if t.ctx != g.ctx && t.t != nil && g.ctx != nil {
 		g.ctx.mu.Lock()
 		g.ctx.addDep(t.ctx)
 		g.ctx.mu.Unlock()
 	}
-	g.busy.Lock()
+	if err := lock(&g.busy); err != nil {
+		return during(err, op, t.operand())
+	}
 	defer g.busy.Unlock()
-	contexts := g.ctx.closure()
-	unpin, err := pin(contexts)
+	contexts := g.ctx.withDependencies()
+	release, err := retainChecked(contexts)
 	if err != nil {
 		return during(err, op, t.operand())
 	}
-	defer unpin()
+	defer release()
 	if t.t == nil {
-		return t.err
+		return t.failure()
 	}
 	// All that t can depend on lies in these contexts.
 	bound := 1
@@ -154,8 +156,8 @@ func (g *Graph) reserve(n int) error {
 	return nil
 }
 
-func (g *Graph) inspect(f func()) {
-	if g.ctx.h.acquire() != nil {
+func (g *Graph) withRef(f func()) {
+	if g.ctx.made().h.acquire() != nil {
 		return
 	}
 	defer g.ctx.h.release()
@@ -169,7 +171,7 @@ func (g *Graph) inspect(f func()) {
 // NumNodes counts the tensors that are computed. C: ggml_graph_n_nodes.
 func (g *Graph) NumNodes() int {
 	var n int
-	g.inspect(func() { n = int(C.ggml_graph_n_nodes(g.g)) })
+	g.withRef(func() { n = int(C.ggml_graph_n_nodes(g.g)) })
 	return n
 }
 
@@ -187,13 +189,13 @@ func (g *Graph) Nodes() iter.Seq[*Tensor] {
 }
 
 func (g *Graph) node(i int) *Tensor {
-	release, err := hold(g.ctx.closure())
+	release, err := retain(g.ctx.withDependencies())
 	if err != nil {
 		return nil
 	}
 	defer release()
 	var p *C.struct_ggml_tensor
-	g.inspect(func() {
+	g.withRef(func() {
 		if i < int(C.ggml_graph_n_nodes(g.g)) { // another goroutine may have cleared it
 			p = C.ggml_graph_node(g.g, C.int(i))
 		}
@@ -213,29 +215,32 @@ const (
 	checkReady                       // and row indices are in range
 )
 
-// check holds the graph and its data for an op until unpin, after the checks of
-// what would crash it: on given devices, one of which must support each op.
-func (g *Graph) check(op string, devices []*Device, level checkLevel) (unpin func(), err error) {
-	release, err := g.lock(op, devices, level)
+// check locks the graph and retains its data for an op until release, after the
+// checks of what would crash it: on given devices, one of which must support each
+// op.
+func (g *Graph) check(op string, devices []*Device, level checkLevel) (release func(), err error) {
+	releaseData, err := g.lock(op, devices, level)
 	if err != nil {
 		return nil, err
 	}
 	return func() {
-		release()
+		releaseData()
 		g.busy.Unlock()
 	}, nil
 }
 
-// lock is check with the graph locked, by g.busy, apart from its data, which is
-// held until release.
+// lock is check where the caller unlocks the graph, g.busy; release is for its
+// data only.
 func (g *Graph) lock(op string, devices []*Device, level checkLevel) (release func(), err error) {
 	if g == nil {
 		return nil, g.errorf(op, nil, "the graph is nil")
 	}
-	g.busy.Lock()
-	release, err = pin(g.ctx.closure())
+	if err := lock(&g.busy); err != nil {
+		return nil, during(err, op, g.operand())
+	}
+	release, err = retainChecked(g.ctx.withDependencies())
 	if err == nil {
-		if err = g.faults(op, devices, level); err != nil {
+		if err = g.findFault(op, devices, level); err != nil {
 			release()
 		}
 	}
@@ -259,28 +264,32 @@ func (g *Graph) errorf(op string, cause error, format string, args ...any) error
 	return &OpError{Op: op, Operands: []Operand{g.operand()}, Reason: fmt.Sprintf(format, args...), Caller: callerLine(), Err: cause}
 }
 
-func (g *Graph) faults(op string, devices []*Device, level checkLevel) error {
+// findFault runs the checks, or as much of them as may have changed since the last.
+func (g *Graph) findFault(op string, devices []*Device, level checkLevel) error {
 	if g.g == nil {
 		return g.errorf(op, nil, "the graph is empty; add tensors by Expand")
 	}
 	list := make([]C.ggml_backend_dev_t, len(devices))
 	names := make([]string, len(devices))
 	for i, d := range devices {
+		if d.isZero() { // of a zero Backend
+			return during(zeroError(), op, g.operand())
+		}
 		list[i], names[i] = d.d, d.Name()
 	}
 	c := C.goggml_graph_check(g.g, unsafe.SliceData(list), C.int(len(list)), C.bool(level >= checkAllocated), C.bool(level >= checkReady),
-		&g.found, unsafe.SliceData(g.indices), C.int(len(g.indices)))
+		&g.checked, unsafe.SliceData(g.indices), C.int(len(g.indices)))
 	if c.fault != C.GOGGML_FAULT_NONE {
 		return g.faultError(c, names)
 	}
-	if c.same {
+	if c.unchanged {
 		return nil
 	}
-	g.found = c.finding
+	g.checked = c.key
 	if level >= checkReady {
-		n := C.goggml_graph_indices(g.g, nil, 0)
+		n := C.goggml_graph_row_indices(g.g, nil, 0)
 		g.indices = slices.Grow(g.indices[:0], int(n))[:n]
-		g.indices = g.indices[:C.goggml_graph_indices(g.g, unsafe.SliceData(g.indices), n)]
+		g.indices = g.indices[:C.goggml_graph_row_indices(g.g, unsafe.SliceData(g.indices), n)]
 	}
 	return nil
 }
@@ -301,15 +310,15 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 		e.Reason = "the graph overwrites these row indices in place; give the op the result of that, or a copy by Dup"
 	case C.GOGGML_FAULT_UNSUPPORTED:
 		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(devices, " or "))
-	case C.GOGGML_FAULT_PACKED:
-		e.Reason = "the last of these is packed to be multiplied with: it can only be the first operand of mul_mat or mul_mat_id, on the CPU"
-	case C.GOGGML_FAULT_AWAY:
+	case C.GOGGML_FAULT_REPACKED:
+		e.Reason = "the last of these holds repacked weights: it can only be the first operand of mul_mat or mul_mat_id, on the CPU"
+	case C.GOGGML_FAULT_BUFFER_UNREACHABLE:
 		e.Reason = fmt.Sprintf("the last of these lies in memory that %s has no access to; use a Scheduler, which copies it", devices[0])
-	case C.GOGGML_FAULT_REMOTE:
+	case C.GOGGML_FAULT_CUSTOM_NOT_HOST:
 		e.Reason = "the CPU computes this in place, and it lies in memory of another device; give the op a copy by Dup"
 	}
 	return e
 }
 
-// tensor finds the context of a tensor of the graph. The caller holds it.
+// tensor finds the context of a tensor of the graph, which the caller retains.
 func (g *Graph) tensor(p *C.struct_ggml_tensor) *Tensor { return g.ctx.tensorAt(p) }

@@ -5,12 +5,123 @@ import "C"
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"unsafe"
 )
 
+// A GraphAllocator gives memory to the tensors of a graph, and reuses that of
+// results which are no longer needed. Allocating another graph, or Close,
+// makes the tensors of the last one unallocated; a closed one has no memory. It is
+// safe for concurrent use. C: ggml_gallocr_t.
+type GraphAllocator struct {
+	h       *handle
+	a       C.ggml_gallocr_t
+	types   []*BufferType
+	current *allocatorState
+}
+
+// NewGraphAllocator makes an allocator of the buffer type. Of several types all
+// tensors go to the first, unless [GraphAllocator.ReserveIn] says otherwise.
+// C: ggml_gallocr_new, ggml_gallocr_new_n.
+func NewGraphAllocator(types ...*BufferType) (*GraphAllocator, error) {
+	if len(types) == 0 || slices.Contains(types, nil) {
+		return nil, fmt.Errorf("ggml: graph allocator: a buffer type is nil, or there is none")
+	}
+	list := make([]C.ggml_backend_buffer_type_t, len(types))
+	for i, bt := range types {
+		if bt.isZero() {
+			return nil, zeroError()
+		}
+		if bt.repacks() {
+			return nil, fmt.Errorf("ggml: graph allocator: %s holds repacked weights, no results", bt.Name())
+		}
+		list[i] = bt.b
+	}
+	r := C.goggml_gallocr_new(&list[0], C.int(len(list)))
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: graph allocator: %w", err)
+	}
+	a := &GraphAllocator{a: C.ggml_gallocr_t(r.value), types: slices.Clone(types), current: &allocatorState{}}
+	ca, current := a.a, a.current
+	current.measure = func() []memoryUse {
+		var uses []memoryUse
+		for i, bt := range list {
+			uses = append(uses, memoryUse{deviceOf(bt), UsageCompute, int64(C.ggml_gallocr_get_buffer_size(ca, C.int(i)))})
+		}
+		return uses
+	}
+	h, err := newHandle("graph allocator", func() {
+		current.free()
+		C.ggml_gallocr_free(ca)
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.h = h
+	memory.track(h, current.measured)
+	closeOnCollect(a, h)
+	return a, nil
+}
+
+// Close frees the memory. It never fails. C: ggml_gallocr_free.
+func (a *GraphAllocator) Close() error {
+	if a != nil {
+		a.h.close()
+	}
+	return nil
+}
+
+// Reserve makes room for a graph without allocating it: do so for the largest
+// one, and no later Alloc takes more memory. C: ggml_gallocr_reserve.
+func (a *GraphAllocator) Reserve(g *Graph) error {
+	return a.with(g, reserveOnly, func() C.goggml_int {
+		a.current.plan = 0 // which may be one with a placement
+		return a.reserve(g)
+	})
+}
+
+// Alloc gives memory to the graph's tensors that have none. With several buffer
+// types a graph like it has been reserved. C: ggml_gallocr_alloc_graph.
+func (a *GraphAllocator) Alloc(g *Graph) error {
+	return a.with(g, forCompute, func() C.goggml_int {
+		if len(a.types) > 1 && a.current.plan != a.current.next {
+			return a.current.refuse(errNotReserved)
+		}
+		if r := a.reserve(g); r.error != nil || r.value == 0 {
+			return r
+		}
+		return C.goggml_gallocr_alloc(a.a, g.g)
+	})
+}
+
+var errNotReserved = errors.New("the graph is not like the one that was reserved; call Reserve or ReserveIn with it first")
+
+func (a *GraphAllocator) reserve(g *Graph) C.goggml_int {
+	return a.current.replan(func() C.goggml_int { return C.goggml_gallocr_reserve(a.a, g.g) })
+}
+
+func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error {
+	if err := a.h.acquire(); err != nil {
+		return during(err, "alloc_graph", g.operand())
+	}
+	defer a.h.release()
+	return a.current.allocate(g, p, nil, a.h, a, f)
+}
+
+// Size is the size of the memory in bytes, of all buffer types.
+// C: ggml_gallocr_get_buffer_size.
+func (a *GraphAllocator) Size() int64 {
+	var n int64
+	for _, size := range a.Sizes() {
+		n += size
+	}
+	return n
+}
+
 // A Placement says of which buffer type of a [GraphAllocator], counted from 0,
-// each tensor of a graph is. What has memory already keeps it.
+// each tensor of a graph is. What has memory already keeps it. Plumbing:
+// programs rarely need it.
 type Placement struct {
 	Nodes  func(t *Tensor) int // of a node; nil for the first type
 	Leaves int                 // of all leaves
@@ -18,16 +129,17 @@ type Placement struct {
 
 // ReserveIn is [GraphAllocator.Reserve] with a placement, which Alloc keeps for
 // graphs of the same nodes. Each type must be memory that the backend which
-// computes can use. C: ggml_gallocr_reserve_n.
+// computes can use. Plumbing: programs rarely need it.
+// C: ggml_gallocr_reserve_n.
 func (a *GraphAllocator) ReserveIn(g *Graph, p Placement) error {
 	return a.placed(g, p, func(nodes, leaves *C.int) C.goggml_int {
 		return a.current.replan(func() C.goggml_int { return C.goggml_gallocr_reserve_n(a.a, g.g, nodes, leaves) })
 	})
 }
 
-// SizesFor tells how many bytes of each buffer type ReserveIn would take; a type
-// that is given twice counts once. It takes the memory of the graph before away,
-// as Reserve does.
+// SizesFor reports how many bytes of each buffer type ReserveIn would take; a
+// type that is given twice counts once. It takes the memory of the graph before
+// away, as Reserve does. Plumbing: programs rarely need it.
 // C: ggml_gallocr_reserve_n_size.
 func (a *GraphAllocator) SizesFor(g *Graph, p Placement) ([]int64, error) {
 	sizes := make([]C.size_t, len(a.types))
@@ -39,7 +151,7 @@ func (a *GraphAllocator) SizesFor(g *Graph, p Placement) ([]int64, error) {
 	}
 	for i, bt := range a.types {
 		if slices.ContainsFunc(a.types[:i], func(other *BufferType) bool { return other.b == bt.b }) {
-			sizes[i] = 0 // the library repeats it
+			sizes[i] = 0 // ggml repeats it
 		}
 	}
 	return asInt64s(sizes), nil
@@ -78,12 +190,12 @@ func (a *GraphAllocator) placed(g *Graph, p Placement, f func(nodes, leaves *C.i
 		if len(nodes) != int(C.ggml_graph_n_nodes(g.g)) {
 			return a.current.refuse(errors.New("the graph has changed meanwhile"))
 		}
-		// The library has its own order of leaves, and no more than this.
+		// ggml has its own order of leaves, and no more than this.
 		leaves := make([]C.int, C.ggml_graph_size(g.g))
 		for i := range leaves {
 			leaves[i] = C.int(p.Leaves)
 		}
-		a.current.plan = 0 // measuring replaces the library's, too
+		a.current.plan = 0 // measuring replaces ggml's, too
 		return f(unsafe.SliceData(nodes), unsafe.SliceData(leaves))
 	})
 }
@@ -93,6 +205,10 @@ func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err erro
 	if g == nil {
 		return nil, g.errorf(op, nil, "the graph is nil")
 	}
+	if err := a.h.acquire(); err != nil {
+		return nil, during(err, op, g.operand())
+	}
+	defer a.h.release()
 	known := func(i int) bool { return i >= 0 && i < len(a.types) }
 	if !known(p.Leaves) {
 		return nil, g.errorf(op, nil, "leaves in buffer type %d: the allocator has %d, counted from 0", p.Leaves, len(a.types))
@@ -113,11 +229,11 @@ func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err erro
 // AllocationSize is how many bytes [Context.Allocate] would take.
 // C: ggml_backend_alloc_ctx_tensors_from_buft_size.
 func (c *Context) AllocationSize(bt *BufferType) (int64, error) {
-	own, _, unpin, err := c.unallocated(bt)
+	own, _, release, err := c.unallocated(bt)
 	if err != nil {
 		return 0, err
 	}
-	defer unpin()
+	defer release()
 	var total int64
 	for len(own) > 0 {
 		n, size, err := fitting(own, bt)

@@ -1,11 +1,13 @@
 package ggml_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 )
 
 // otherMemory is a buffer type of the CPU beside the usual one, if it has any
@@ -20,7 +22,7 @@ func otherMemory(t *testing.T) *ggml.BufferType {
 }
 
 func TestGraphAllocatorPlacement(t *testing.T) {
-	w := newWorkbench(t)
+	w := optest.NewWorkbench(t)
 	a := must(ggml.NewGraphAllocator(ggml.CPUBufferType(), otherMemory(t)))
 	defer a.Close()
 	build := func() (*ggml.Graph, *ggml.Tensor) {
@@ -44,12 +46,12 @@ func TestGraphAllocatorPlacement(t *testing.T) {
 
 	again, x := build()
 	require.NoError(t, a.Alloc(again))
-	values := normal(8, 1000)
+	values := optest.Normal(8, 1000)
 	require.NoError(t, ggml.Write(x, values))
-	require.NoError(t, w.backend.Compute(t.Context(), again))
+	require.NoError(t, w.Backend.Compute(t.Context(), again))
 	for y := range again.Nodes() {
 		if y.Op() == "neg" {
-			require.Equal(t, -values[7]*values[7], numbers(t, y)[7])
+			require.Equal(t, -values[7]*values[7], optest.Values(t, y)[7])
 		}
 	}
 
@@ -91,4 +93,101 @@ func TestAllocationSize(t *testing.T) {
 	c.Close()
 	_, err = c.AllocationSize(ggml.CPUBufferType())
 	require.ErrorIs(t, err, ggml.ErrClosed)
+}
+
+// ggml keeps its plan of memory for the next graph with as many nodes,
+// even when a leaf has no memory any more.
+func TestAllocatorReservesAgain(t *testing.T) {
+	backend, s := optest.NewCPUBackend(t, 1), (*ggml.Scheduler)(nil)
+	alloc := optest.NewGraphAllocator(t)
+	s = optest.NewScheduler(t, backend)
+	for range 3 {
+		for _, size := range []int64{4, 1000, 50} {
+			leaves, c := ggml.NewContext(), ggml.NewContext()
+			x := leaves.NewTensor(ggml.F32, size).SetInput()
+			buffers, err := leaves.Allocate(ggml.CPUBufferType())
+			require.NoError(t, err)
+			g := c.NewGraph(c.View(c.SqrInPlace(c.View(x, []int64{size}, nil, 0)), []int64{2}, nil, 0))
+			for _, a := range []interface{ Alloc(*ggml.Graph) error }{alloc, s} {
+				require.NoError(t, a.Alloc(g))
+			}
+			buffers.Close()
+			for _, a := range []interface{ Alloc(*ggml.Graph) error }{s, alloc} {
+				require.NoError(t, a.Alloc(g))
+				require.NoError(t, x.SetFloat32s(make([]float32, size)))
+				require.NoError(t, backend.Compute(t.Context(), g))
+			}
+			c.Close()
+			leaves.Close()
+		}
+	}
+	// A leaf that nothing uses, and one that only views use.
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 4)
+	require.NoError(t, s.Alloc(c.NewGraph(x)))
+	require.NoError(t, s.Alloc(c.NewGraph(c.Reshape(x, 2, 2))))
+}
+
+// The next graph of an allocator takes over the memory.
+func TestAllocatorReuse(t *testing.T) {
+	b := newAddition(t)
+	b.works(t)
+	z := b.c.Mul(b.a, b.a)
+	second := b.c.NewGraph(z)
+	bad := b.c.NewGraph()
+	require.ErrorContains(t, b.alloc.Alloc(bad), "the graph is empty")
+	b.works(t) // a graph that cannot be allocated leaves the one before in place
+	require.NoError(t, b.alloc.Alloc(second))
+	require.False(t, b.y.IsAllocated())
+	require.ErrorIs(t, b.compute(), ggml.ErrNotAllocated)
+	require.NoError(t, b.backend.Compute(context.Background(), second))
+	require.NoError(t, b.alloc.Reserve(b.graph))
+	require.False(t, z.IsAllocated())
+	require.NoError(t, b.alloc.Alloc(b.graph))
+	b.works(t)
+	require.Positive(t, b.alloc.Size())
+	b.alloc.Close()
+	require.Zero(t, b.alloc.Size())
+	require.False(t, b.y.IsAllocated())
+}
+
+// Nodes in between share memory, and cannot be read or written.
+func TestIntermediateResults(t *testing.T) {
+	b := newAddition(t)
+	x := b.c.NewTensor(ggml.F32, 4).SetName("x").SetInput()
+	inner := b.c.Mul(x, b.a).SetName("inner")
+	g := b.c.NewGraph(b.c.Sqr(inner))
+	require.NoError(t, b.alloc.Alloc(g))
+	require.NoError(t, ggml.Write(x, []float32{1, 1, 1, 1}))
+	require.NoError(t, b.backend.Compute(context.Background(), g))
+	_, err := ggml.Read[float32](inner)
+	require.ErrorContains(t, err, "ggml: get(inner f32[4]): the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
+	require.ErrorContains(t, ggml.CopyTensor(b.a, inner), "call SetOutput")
+	require.ErrorContains(t, ggml.CopyTensor(inner, b.a), "call SetInput")
+	require.ErrorContains(t, ggml.Write(inner, []float32{1, 1, 1, 1}), "call SetInput")
+
+	// A view of an input is one too.
+	y := b.c.NewTensor(ggml.F32, 4, 2)
+	column := b.c.View(y, []int64{1, 2}, []int64{16}, 4).SetInput()
+	g = b.c.NewGraph(b.c.Add(y, b.a), column)
+	require.NoError(t, b.alloc.Alloc(g))
+	require.NoError(t, y.Memset(0))
+	require.NoError(t, ggml.Write(column, []float32{5, 6}))
+	require.NoError(t, b.backend.Compute(context.Background(), g))
+}
+
+// A graph's leaf that no node uses is given back too.
+func TestGraphOfOneLeaf(t *testing.T) {
+	b := newAddition(t)
+	x := b.c.NewTensor(ggml.F32, 3).SetInput()
+	g := b.c.NewGraph(x)
+	require.NoError(t, b.alloc.Alloc(g))
+	require.NoError(t, ggml.Write(x, []float32{1, 2, 3}))
+	got, err := ggml.Read[float32](x)
+	require.NoError(t, err)
+	require.Equal(t, []float32{1, 2, 3}, got)
+	require.NoError(t, b.backend.Compute(context.Background(), g))
+	b.alloc.Close()
+	require.False(t, x.IsAllocated())
 }

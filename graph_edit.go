@@ -20,7 +20,7 @@ func (g *Graph) Order(tensors ...*Tensor) *Graph {
 // keep their nodes this way whatever is chosen, and an allocator its plan. A
 // tensor that Expand or Select once marked for computation, in whatever graph,
 // stays marked: make the ops anew to choose another branch. See
-// [Tensor.Computed]. C: ggml_build_forward_select.
+// [Tensor.IsComputed]. C: ggml_build_forward_select.
 func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
 	const op = "build_forward_select"
 	if i < 0 || i >= len(branches) {
@@ -35,13 +35,13 @@ func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
 	return branches[i]
 }
 
-// Computed tells whether a graph that the tensor was added to computes it; of a
+// IsComputed reports whether a graph that the tensor was added to computes it; of a
 // view, what it is a view of. It is false for leaves, and for what is in none of
 // the graphs, or only in branches that [Graph.Select] did not choose.
 // C: GGML_TENSOR_FLAG_COMPUTE.
-func (t *Tensor) Computed() bool {
+func (t *Tensor) IsComputed() bool {
 	yes := false
-	t.inspectAll(func() { yes = C.goggml_origin(t.t).flags&C.GGML_TENSOR_FLAG_COMPUTE != 0 })
+	t.withRefs(func() { yes = C.goggml_origin(t.t).flags&C.GGML_TENSOR_FLAG_COMPUTE != 0 })
 	return yes
 }
 
@@ -51,10 +51,10 @@ func (t *Tensor) Computed() bool {
 func (g *Graph) AddNode(t *Tensor) *Graph {
 	const op = "graph_add_node"
 	g.insert(op, t, true, func() error {
-		switch at := C.goggml_graph_admits(g.g, t.t); at {
-		case C.GOGGML_ADMITTED:
+		switch at := C.goggml_graph_can_append(g.g, t.t); at {
+		case C.GOGGML_APPEND_OK:
 			return nil
-		case C.GOGGML_PRESENT:
+		case C.GOGGML_APPEND_DUPLICATE:
 			return t.errorf(op, nil, "the graph has this tensor already")
 		default:
 			return t.errorf(op, nil, "operand %d is not in the graph; call Expand", int(at))
@@ -67,37 +67,40 @@ func (g *Graph) AddNode(t *Tensor) *Graph {
 // more are added. C: ggml_graph_size.
 func (g *Graph) Capacity() int {
 	var n int
-	g.inspect(func() { n = int(C.ggml_graph_size(g.g)) })
+	g.withRef(func() { n = int(C.ggml_graph_size(g.g)) })
 	return n
 }
 
-// Lookup finds a node or leaf by name; nil when there is none, and when a
-// context that the graph depends on is closed. C: ggml_graph_get_tensor.
-func (g *Graph) Lookup(name string) *Tensor {
+// Lookup finds a node or leaf by name; none when a context that the graph depends
+// on is closed. C: ggml_graph_get_tensor.
+func (g *Graph) Lookup(name string) (*Tensor, bool) {
 	if hasNUL(name) {
-		return nil
+		return nil, false
 	}
-	release, err := hold(g.ctx.closure())
+	release, err := retain(g.ctx.withDependencies())
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	defer release()
 	var p *C.struct_ggml_tensor
-	g.inspect(func() {
+	g.withRef(func() {
 		p = withCString(name, func(s *C.char) *C.struct_ggml_tensor { return C.ggml_graph_get_tensor(g.g, s) })
 	})
 	if p == nil {
-		return nil
+		return nil, false
 	}
-	return g.tensor(p)
+	return g.tensor(p), true
 }
 
 // Clear takes all tensors out of the graph; it keeps its room for nodes. The
 // tensors stay in their contexts. C: ggml_graph_clear.
 func (g *Graph) Clear() {
-	g.busy.Lock()
+	if err := lock(&g.busy); err != nil {
+		g.ctx.fail(during(err, "graph_clear", g.operand()))
+		return
+	}
 	defer g.busy.Unlock()
-	g.inspect(func() {
+	g.withRef(func() {
 		C.ggml_graph_clear(g.g)
 		g.leaves, g.backward = nil, false
 		g.forget()
@@ -111,7 +114,7 @@ func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
 	if c == nil {
 		return nil, g.errorf("graph_dup", nil, "the context is nil")
 	}
-	clone := &Graph{ctx: c, grads: gradients || g.grads}
+	clone := &Graph{ctx: c.made(), grads: gradients || g.grads}
 	if err := clone.take("graph_dup", g); err != nil {
 		return nil, err
 	}
@@ -138,18 +141,20 @@ func (g *Graph) CopyFrom(from *Graph) error {
 // take copies another graph. Of the two only the other is locked while it is
 // copied, so that two graphs can be copied to each other at once.
 func (g *Graph) take(op string, from *Graph) error {
+	if err := lock(&from.busy); err != nil {
+		return during(err, op, from.operand())
+	}
+	release, err := retainChecked(append(g.ctx.withDependencies(), from.ctx.withDependencies()...))
+	if err != nil {
+		from.busy.Unlock()
+		return during(err, op, from.operand())
+	}
+	defer release()
 	if g.ctx != from.ctx {
 		g.ctx.mu.Lock()
 		g.ctx.addDep(from.ctx)
 		g.ctx.mu.Unlock()
 	}
-	from.busy.Lock()
-	unpin, err := pin(append(g.ctx.closure(), from.ctx.closure()...))
-	if err != nil {
-		from.busy.Unlock()
-		return during(err, op, from.operand())
-	}
-	defer unpin()
 	if from.g == nil {
 		from.busy.Unlock()
 		return from.errorf(op, nil, "the graph is empty; add tensors by Expand")
@@ -162,7 +167,9 @@ func (g *Graph) take(op string, from *Graph) error {
 	if err := guardError(r.error); err != nil {
 		return from.errorf(op, nil, "%v", err)
 	}
-	g.busy.Lock()
+	if err := lock(&g.busy); err != nil {
+		return during(err, op, g.operand())
+	}
 	defer g.busy.Unlock()
 	g.ctx.mu.Lock()
 	defer g.ctx.mu.Unlock()

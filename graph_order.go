@@ -4,11 +4,11 @@ package ggml
 import "C"
 
 // addedTensors holds tensors that are in a graph with all that they depend on.
-// The value tells whether they are computed, or only put in order.
+// The value reports whether they are computed, or only put in order.
 type addedTensors map[*C.struct_ggml_tensor]bool
 
 // insertAll adds a tensor with all that it depends on, of which bound is an
-// upper number. The library does that by recursion, so where there may be much
+// upper number. ggml does that by recursion, so where there may be much
 // it is given the tensors one by one, each after its sources. What is in the
 // graph is not looked at again: a graph that is built of many parts would take
 // time in the square of their number.
@@ -28,7 +28,7 @@ func (g *Graph) insertAll(t *C.struct_ggml_tensor, bound int, compute bool) erro
 }
 
 // add notes a tensor and what it depends on, and lists what is new, in the order
-// in which the library's recursion comes to it.
+// in which ggml's recursion comes to it.
 func (a addedTensors) add(t *C.struct_ggml_tensor, compute bool) []*C.struct_ggml_tensor {
 	type visit struct {
 		tensor *C.struct_ggml_tensor

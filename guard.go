@@ -4,6 +4,7 @@ package ggml
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"runtime"
@@ -37,22 +38,35 @@ func cleanMessage(text string) string {
 	return filepath.Base(file) + ":" + rest
 }
 
-const packagePrefix = "github.com/goggml/ggml."
-
-// callerLine gives file:line of the innermost caller outside this package.
+// callerLine gives file:line of the innermost caller outside this package, and
+// outside the package that builds an op of its own by BuildOp. A program that
+// does so in its main package has no such caller: its innermost frame counts.
 func callerLine() string {
-	var pcs [32]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		f, more := frames.Next()
-		inside := strings.HasPrefix(f.Function, packagePrefix) && !strings.HasSuffix(f.File, "_test.go")
-		if f.File != "" && !inside {
-			return filepath.Base(f.File) + ":" + strconv.Itoa(f.Line)
-		}
-		if !more {
-			return ""
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	own, _ := frames.Next()
+	caller, builder, innermost, built := "", "", "", false
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		// The folder tells the package: functions that are inlined are named after the caller's.
+		folder, test := filepath.Dir(f.File), strings.HasSuffix(f.File, "_test.go")
+		line := filepath.Base(f.File) + ":" + strconv.Itoa(f.Line)
+		switch {
+		case folder == filepath.Dir(own.File) && !test:
+			if strings.HasSuffix(f.Function, ".(*Context).BuildOp") { // all frames so far are inside
+				caller, built = "", true
+			}
+		case f.File == "" || strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "testing."):
+		case built && !test:
+			builder, innermost, built = folder, line, false
+		case folder == builder && !test: // by way of a function that calls back
+			caller = ""
+		case caller == "":
+			caller = line
 		}
 	}
+	return cmp.Or(caller, innermost)
 }
 
 // withCString runs f with a C copy of s.

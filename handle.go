@@ -39,12 +39,16 @@ func newHandle(kind string, free func(), parents ...*handle) (*handle, error) {
 	return h, nil
 }
 
-// acquire takes a reference, so that the C object stays until release.
+// acquire takes a reference, so that the C object stays until release. The
+// handle of a zero value is nil.
 func (h *handle) acquire() error {
+	if h == nil {
+		return zeroError()
+	}
 	for {
 		s := h.state.Load()
 		if s&closedBit != 0 {
-			return &closedError{kind: h.kind, caller: callerLine()}
+			return &useError{kind: h.kind, caller: callerLine(), err: ErrClosed}
 		}
 		if h.state.CompareAndSwap(s, s+1) {
 			return nil
@@ -64,11 +68,14 @@ func (h *handle) release() {
 
 func (h *handle) closed() bool { return h.state.Load()&closedBit != 0 }
 
-// freed tells whether the last reference is gone.
+// freed reports whether the last reference is gone.
 func (h *handle) freed() bool { return h.state.Load() == closedBit }
 
 // close is idempotent. It reports whether this call closed the handle.
 func (h *handle) close() bool {
+	if h == nil {
+		return false
+	}
 	for {
 		s := h.state.Load()
 		if s&closedBit != 0 {
@@ -128,7 +135,7 @@ func (t *handleTable) closed(h *handle) {
 // OpenObjects counts the objects of this package that are not closed yet, by
 // kind ("context", "buffer", …). A test of a program can demand that it is
 // empty at the end. With the environment variable GOGGML_DEBUG=handles the
-// pprof profile "github.com/goggml/ggml/handles" tells where they were made.
+// pprof profile "github.com/goggml/ggml/handles" reports where they were made.
 //
 // It is safe for concurrent use.
 func OpenObjects() map[string]int {

@@ -18,7 +18,9 @@ var currentLogger atomic.Pointer[slog.Logger]
 
 // SetLogger sends the messages of the C library, and this package's own
 // warnings, to a logger. The default writes warnings and errors to
-// [slog.Default]; nil silences everything.
+// [slog.Default]; nil silences everything. A handler is called in the midst of
+// what it reports: it may use this package, but not the object at work, which
+// waits for it. Messages of plugins come once these are loaded.
 //
 // It is safe for concurrent use. C: ggml_log_set.
 func SetLogger(l *slog.Logger) {
@@ -74,16 +76,68 @@ func goggmlLog(level C.int, text *C.char) {
 	logLines.text.WriteString(lines[len(lines)-1])
 	l := logLines.level
 	logLines.Unlock()
+	for _, line := range lines[:len(lines)-1] {
+		if line = strings.TrimSpace(line); line != "" {
+			heldLog.add(logRecord{l, "ggml: " + line})
+		}
+	}
+}
 
-	// A panic of a handler must not unwind the C frames below.
+type logRecord struct {
+	level slog.Level
+	text  string
+}
+
+// write hands the record to the logger. A panic of a handler must not unwind the
+// C frames below.
+func (r logRecord) write() {
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintln(os.Stderr, "ggml: the logger panicked:", p)
 		}
 	}()
-	for _, line := range lines[:len(lines)-1] {
-		if line = strings.TrimSpace(line); line != "" {
-			logger().Log(context.Background(), l, "ggml: "+line)
-		}
+	logger().Log(context.Background(), r.level, r.text)
+}
+
+// heldLog keeps the messages while the list of backends is locked: a handler may
+// use this package, and would wait for what waits for it.
+var heldLog logQueue
+
+type logQueue struct {
+	mu      sync.Mutex
+	holders int
+	records []logRecord
+}
+
+func (q *logQueue) add(r logRecord) {
+	q.mu.Lock()
+	held := q.holders > 0
+	if held {
+		q.records = append(q.records, r)
+	}
+	q.mu.Unlock()
+	if !held {
+		r.write()
+	}
+}
+
+// hold keeps messages until release, which writes them.
+func (q *logQueue) hold() (release func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.holders++
+	return q.release
+}
+
+func (q *logQueue) release() {
+	q.mu.Lock()
+	q.holders--
+	var records []logRecord
+	if q.holders == 0 {
+		records, q.records = q.records, nil
+	}
+	q.mu.Unlock()
+	for _, r := range records {
+		r.write()
 	}
 }

@@ -15,10 +15,10 @@ func MetalDevices() ([]*Device, error) { return backendDevices("MTL") }
 // C: ggml_backend_metal_init, ggml_backend_metal_set_abort_callback.
 func NewMetalBackend() (*Backend, error) { return newNumberedBackend("MTL", 0) }
 
-// IsMetal tells whether the backend is on an Apple GPU. C: ggml_backend_is_metal.
-func (b *Backend) IsMetal() bool { return b.device.Registry().Name() == "MTL" }
+// IsMetal reports whether the backend is on an Apple GPU. C: ggml_backend_is_metal.
+func (b *Backend) IsMetal() bool { return b.isOf("MTL") }
 
-// MetalFamily tells whether the Apple GPU of the backend is of a family of
+// MetalFamily reports whether the Apple GPU of the backend is of a family of
 // features, by the numbers of Apple's Metal feature set tables: 7 stands for
 // Apple7. C: ggml_backend_metal_supports_family.
 func (b *Backend) MetalFamily(family int) (bool, error) {
@@ -42,6 +42,10 @@ func (b *Backend) CaptureMetal() error {
 // metal runs f, which says whether the plugin has the function, on a backend of
 // an Apple GPU.
 func (b *Backend) metal(op string, f func(reg C.ggml_backend_reg_t) bool) error {
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
 	if !b.IsMetal() {
 		return fmt.Errorf("ggml: %s: backend %s is no Apple GPU: %w", op, b.Name(), ErrNotLoaded)
 	}

@@ -20,9 +20,12 @@ import (
 //	op.require(…)
 //	return op.done(C.goggml_op_add(op.arena, a.ptr(), b.ptr()))
 //
-// begin locks the context and holds the operands' contexts; done undoes that.
-// After a failure arena is nil, with which the C call does nothing, and the
-// other checks are skipped.
+// begin locks the context and retains the operands' contexts; done undoes that.
+//
+// Errors are sticky. After a failed check arena is nil, with which the C call does
+// nothing, and the other checks are skipped. done records the failure in the
+// context, which builds nothing more, and returns a poisoned tensor, without a C
+// tensor: an op that gets one as an operand fails with the same error.
 //
 // A context has one at a time, which it keeps: building a node then allocates
 // nothing but the node's Tensor.
@@ -32,8 +35,8 @@ type opCall struct {
 	name     string
 	operands []*Tensor
 	describe []Operand // before the operands, in an error
-	held     []*handle // c and the contexts of operands from elsewhere
-	poisoned bool      // an operand, or the context, failed before
+	retained []*handle // c and the contexts of operands from elsewhere
+	poisoned bool      // by an operand, or the context, that failed before
 	err      error
 	reason   string
 }
@@ -41,6 +44,7 @@ type opCall struct {
 var errNilTensor = errors.New("operand is nil")
 
 func (c *Context) begin(name string, operands ...*Tensor) *opCall {
+	c = c.made()
 	c.mu.Lock()
 	op := &c.op
 	op.c, op.name = c, name
@@ -49,7 +53,7 @@ func (c *Context) begin(name string, operands ...*Tensor) *opCall {
 		op.poisoned = true
 		return op
 	}
-	if !op.hold(c) {
+	if !op.retain(c) {
 		op.failed(ErrClosed, "the context is closed")
 		return op
 	}
@@ -59,7 +63,7 @@ func (c *Context) begin(name string, operands ...*Tensor) *opCall {
 			op.failed(errNilTensor, fmt.Sprintf("operand %d is nil", i))
 			return op
 		}
-		if op.admit(i, t); op.arena == nil {
+		if op.retainOperand(i, t); op.arena == nil {
 			return op
 		}
 	}
@@ -70,50 +74,54 @@ func (c *Context) begin(name string, operands ...*Tensor) *opCall {
 func (op *opCall) optional(t *Tensor) {
 	if t != nil && op.arena != nil {
 		op.operands = append(op.operands, t)
-		op.admit(len(op.operands)-1, t)
+		op.retainOperand(len(op.operands)-1, t)
 	}
 }
 
-// admit holds the context of operand i, and those of what it is a view of.
-func (op *opCall) admit(i int, t *Tensor) {
+// retainOperand retains the context of operand i, and those of what it is a view of.
+func (op *opCall) retainOperand(i int, t *Tensor) {
 	switch {
 	case t.t == nil:
-		op.inherit(t)
+		op.inherit(i, t)
 	case t.ctx == op.c:
-	case !op.hold(t.ctx):
+	case !op.retain(t.ctx):
 		op.failed(ErrClosed, fmt.Sprintf("the context of operand %d is closed", i))
 	default:
 		op.c.addDep(t.ctx)
 	}
 	if op.arena != nil {
-		op.holdRoot(i, t)
+		op.retainRoot(i, t)
 	}
 }
 
-func (op *opCall) hold(c *Context) bool {
+func (op *opCall) retain(c *Context) bool {
 	if c.h.acquire() != nil {
 		return false
 	}
-	op.held = append(op.held, c.h)
+	op.retained = append(op.retained, c.h)
 	return true
 }
 
-// holdRoot holds what operand i may be a view of, which the library looks at too.
-func (op *opCall) holdRoot(i int, t *Tensor) {
+// retainRoot retains what operand i may be a view of, which ggml looks at too.
+func (op *opCall) retainRoot(i int, t *Tensor) {
 	root := t.t.view_src
 	if root == nil || t.ctx == op.c && bool(C.goggml_arena_owns(op.arena, root)) {
 		return
 	}
-	for _, d := range t.ctx.closure()[1:] {
-		if !op.hold(d) {
+	for _, d := range t.ctx.withDependencies()[1:] {
+		if !op.retain(d) {
 			op.failed(ErrClosed, fmt.Sprintf("the context of what operand %d is a view of is closed", i))
 			return
 		}
 	}
 }
 
-// inherit takes over the failure that an operand stands for.
-func (op *opCall) inherit(t *Tensor) {
+// inherit takes over the error of a poisoned operand.
+func (op *opCall) inherit(i int, t *Tensor) {
+	if t.err == nil {
+		op.failed(ErrZeroValue, fmt.Sprintf("operand %d is a zero value; tensors come from a Context", i))
+		return
+	}
 	op.poisoned = true
 	op.arena = nil
 	op.c.err = t.err
@@ -209,50 +217,6 @@ func (op *opCall) sameShape(a, b *Tensor) {
 	}
 }
 
-// dense demands a tensor without gaps or permutation.
-func (op *opCall) dense(what string, t *Tensor) {
-	if op.arena != nil && t != nil {
-		op.require(bool(C.ggml_is_contiguous(t.t)) && t.adjacent(), "%s must be contiguous; call Cont", what)
-	}
-}
-
-// fresh demands the strides of a new tensor, in dimensions of size 1 too, which
-// not all kernels ignore.
-func (op *opCall) fresh(what string, t *Tensor) {
-	if op.arena == nil || t == nil {
-		return
-	}
-	stride := t.typ.Size()
-	for i := range MaxDims {
-		op.require(int64(t.t.nb[i]) == stride, "%s must be contiguous; call Cont", what)
-		stride = int64(t.t.nb[i]) * t.ne[i]
-		if i == 0 {
-			stride = t.typ.RowSize(t.ne[0])
-		}
-	}
-}
-
-// denseRows demands that the elements of each row are adjacent.
-func (op *opCall) denseRows(what string, t *Tensor) {
-	if op.arena != nil && t != nil {
-		op.require(t.adjacent(), "the rows of %s must be contiguous; call Cont", what)
-	}
-}
-
-// evenRows demands contiguous rows at equal distances.
-func (op *opCall) evenRows(what string, t *Tensor) {
-	if op.arena != nil && t != nil {
-		op.require(t.adjacent() && bool(C.ggml_is_contiguous_1(t.t)), "the rows of %s must be contiguous and at equal distances; call Cont", what)
-	}
-}
-
-// adjacent tells whether the elements of a row are adjacent, those of a quantised
-// one in whole blocks: a transposed tensor has others. The library's own test
-// lets a row of one element have any stride, but not all its kernels do.
-func (t *Tensor) adjacent() bool {
-	return int64(t.t.nb[0]) == t.typ.Size() && t.ne[0]%t.typ.BlockSize() == 0
-}
-
 // maxBytes bounds a tensor, far below where sizes in C would overflow.
 const maxBytes = math.MaxInt64 / 16
 
@@ -261,7 +225,7 @@ func (op *opCall) checkShape(t Type, shape []int64) {
 	if op.arena == nil {
 		return
 	}
-	if !t.Valid() {
+	if !t.IsValid() {
 		op.failed(nil, fmt.Sprintf("there is no type %d", int32(t)))
 		return
 	}
@@ -278,7 +242,7 @@ func (op *opCall) checkShape(t Type, shape []int64) {
 	op.require(bytes < maxBytes, "the tensor is too large")
 }
 
-// done ends the op: it returns the tensor, or one that stands for the failure.
+// done ends the op: it returns the tensor, or a poisoned one.
 func (op *opCall) done(r C.goggml_tensor) *Tensor {
 	if r.error != nil {
 		op.failed(nil, guardError(r.error).Error())
@@ -289,7 +253,7 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 		*result = tensorOf(op.c, r.value)
 	} else {
 		if op.err == nil && op.reason == "" && !op.poisoned {
-			op.reason = "the library returned no tensor"
+			op.reason = "ggml returned no tensor"
 		}
 		if op.reason != "" && op.c.err == nil {
 			op.c.err = op.opError()
@@ -309,16 +273,16 @@ func (op *opCall) composed(ops func() *Tensor) *Tensor {
 	return ops()
 }
 
-// end releases what the op holds, makes room for the context's next one, and
+// end releases what the op retains, makes room for the context's next one, and
 // unlocks it.
 func (op *opCall) end() {
 	c := op.c
-	for _, h := range op.held {
+	for _, h := range op.retained {
 		h.release()
 	}
 	clear(op.operands)
-	clear(op.held)
-	op.operands, op.held = op.operands[:0], op.held[:0]
+	clear(op.retained)
+	op.operands, op.retained = op.operands[:0], op.retained[:0]
 	op.arena, op.describe = nil, nil
 	op.poisoned, op.err, op.reason = false, nil, ""
 	c.mu.Unlock()

@@ -129,7 +129,7 @@ func (c *Context) LeakyRelu(a *Tensor, slope float32) *Tensor {
 func (c *Context) leakyRelu(a *Tensor, slope float32, inPlace bool) *Tensor {
 	op := c.begin("leaky_relu", a)
 	op.types("a", a, F32, F16)
-	op.fresh("a", a)
+	op.canonicalStrides("a", a)
 	return op.done(C.goggml_op_leaky_relu(op.arena, a.ptr(), C.float(slope), C.bool(inPlace)))
 }
 
@@ -141,8 +141,8 @@ func (c *Context) SiluBack(grad, x *Tensor) *Tensor {
 	op.types("grad", grad, F32, F16)
 	op.types("x", x, F32, F16)
 	op.sameShape(grad, x)
-	op.fresh("grad", grad)
-	op.fresh("x", x)
+	op.canonicalStrides("grad", grad)
+	op.canonicalStrides("x", x)
 	if op.arena != nil {
 		op.require(grad.typ == x.typ, "the types must be equal")
 	}
@@ -197,7 +197,7 @@ func (op *opCall) kind(g GLU) {
 func (c *Context) GLU(kind GLU, a *Tensor, swapped bool) *Tensor {
 	op := c.begin("glu", a)
 	op.types("a", a, F32, F16, BF16)
-	op.evenRows("a", a)
+	op.uniformRowStride("a", a)
 	op.kind(kind)
 	if op.arena != nil {
 		op.require(a.ne[0]%2 == 0, "ne0 is %d; it must be even", a.ne[0])
@@ -212,8 +212,8 @@ func (c *Context) GLUSplit(kind GLU, a, b *Tensor) *Tensor {
 	op.types("a", a, F32, F16, BF16)
 	op.types("b", b, F32, F16, BF16)
 	op.sameShape(a, b)
-	op.evenRows("a", a)
-	op.evenRows("b", b)
+	op.uniformRowStride("a", a)
+	op.uniformRowStride("b", b)
 	op.kind(kind)
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")

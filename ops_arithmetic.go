@@ -17,7 +17,7 @@ func (c *Context) binary(name string, a, b *Tensor) *opCall {
 	op := c.begin(name, a, b)
 	op.types("a", a, floats...)
 	op.types("b", b, floats...)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	op.repeats(b, a)
 	if op.arena != nil && a.typ != b.typ && (a.typ == F32 || b.typ != F32) {
 		op.failed(nil, "b must have the type of a, or be f32")
@@ -83,7 +83,7 @@ func (c *Context) Scale(a *Tensor, s float32) *Tensor {
 func (c *Context) scale(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32, BF16)
-	op.fresh("a", a)
+	op.canonicalStrides("a", a)
 	return op
 }
 
@@ -103,7 +103,7 @@ func (c *Context) Clamp(a *Tensor, low, high float32) *Tensor {
 func (c *Context) clamp(name string, a *Tensor, low, high float32) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32, F16)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	op.require(low <= high, "the low limit %v is above the high limit %v", low, high)
 	return op
 }
@@ -112,7 +112,7 @@ func (c *Context) clamp(name string, a *Tensor, low, high float32) *opCall {
 func (c *Context) elementwise(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, floats...)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	return op
 }
 
@@ -156,7 +156,7 @@ func (c *Context) Fill(a *Tensor, value float32) *Tensor {
 func (c *Context) fill(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32, F16)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	return op
 }
 

@@ -4,47 +4,48 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestBackwardOps(t *testing.T) { runOps(t, backwardCases()) }
+func TestBackwardOps(t *testing.T) { optest.Run(t, backwardCases()) }
 
 func backwardCases() []opCase {
-	probabilities := func(d *draw) []arg {
-		ne := [4]int64{2 + d.size(40), d.size(5), 1, 1}
+	probabilities := func(d *draw) []operand {
+		ne := [4]int64{2 + d.Size(40), d.Size(5), 1, 1}
 		labels := refmath.SoftMax(refmath.Normal(d.Rand, 1, ne[:]...))
-		return []arg{d.f32(1), d.normal(ne[:]...), arg{values: labels}.as(ggml.F32)}
+		return []operand{d.F32(1), d.Normal(ne[:]...), operand{Values: labels}.As(ggml.F32)}
 	}
 	return []opCase{
 		{
-			name: "silu_back", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: sums, args: pair,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SiluBack(x[0], x[1]) },
-			want:  func(x refs) refmath.Tensor { return refmath.SiluBack(x[0], x[1]) },
+			Name: "silu_back", Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Operands: pair,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SiluBack(x[0], x[1]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.SiluBack(x[0], x[1]) },
 		},
 		{
-			name: "rms_norm_back", layouts: denseRows, bound: fed, args: pair,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RMSNormBack(x[0], x[1], 1e-2) },
-			want:  func(x refs) refmath.Tensor { return refmath.RMSNormBack(x[0], x[1], float64(float32(1e-2))) },
+			Name: "rms_norm_back", Layouts: optest.ContiguousRows, Bound: optest.Recurrence, Operands: pair,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.RMSNormBack(x[0], x[1], 1e-2) },
+			Want:  func(x refs) refmath.Tensor { return refmath.RMSNormBack(x[0], x[1], float64(float32(1e-2))) },
 		},
 		{
-			name: "soft_max_ext_back", layouts: denseOnly, bound: sums,
-			args: func(d *draw) []arg {
-				ne := d.shape()
+			Name: "soft_max_ext_back", Layouts: optest.ContiguousOnly, Bound: optest.LongSum,
+			Operands: func(d *draw) []operand {
+				ne := d.Shape()
 				y := refmath.SoftMax(refmath.Normal(d.Rand, 1, ne[:]...))
-				return []arg{d.normal(ne[:]...), arg{values: y}.as(ggml.F32)}
+				return []operand{d.Normal(ne[:]...), operand{Values: y}.As(ggml.F32)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxBack(x[0], x[1], 0.5) },
-			want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExtBack(x[0], x[1], 0.5) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxBack(x[0], x[1], 0.5) },
+			Want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExtBack(x[0], x[1], 0.5) },
 		},
 		{
-			name: "cross_entropy_loss", layouts: denseOnly, bound: sums, args: probabilities,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.CrossEntropyLoss(x[1], x[2]) },
-			want:  func(x refs) refmath.Tensor { return refmath.CrossEntropyLoss(x[1], x[2]) },
+			Name: "cross_entropy_loss", Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Operands: probabilities,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.CrossEntropyLoss(x[1], x[2]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.CrossEntropyLoss(x[1], x[2]) },
 		},
 		{
-			name: "cross_entropy_loss_back", layouts: denseOnly, bound: sums, args: probabilities,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.CrossEntropyLossBack(x[0], x[1], x[2]) },
-			want:  func(x refs) refmath.Tensor { return refmath.CrossEntropyLossBack(x[0], x[1], x[2]) },
+			Name: "cross_entropy_loss_back", Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Operands: probabilities,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.CrossEntropyLossBack(x[0], x[1], x[2]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.CrossEntropyLossBack(x[0], x[1], x[2]) },
 		},
 	}
 }

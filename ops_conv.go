@@ -60,7 +60,7 @@ func (c *Context) conv(name string, kernel, data *Tensor, kernelTypes ...Type) *
 	op := c.begin(name, kernel, data)
 	op.types("kernel", kernel, kernelTypes...)
 	op.types("data", data, F32)
-	op.dense("kernel", kernel)
+	op.contiguous("kernel", kernel)
 	if op.arena != nil {
 		// The kernels count in 32 bits.
 		op.require(kernel.NumElements() < math.MaxInt32/4 && data.NumElements() < math.MaxInt32/4, "kernel and data must have fewer than %d elements", math.MaxInt32/4)
@@ -91,7 +91,7 @@ func (op *opCall) channels(kernel *Tensor, i int, data *Tensor, j int) {
 // backward for F32. C: ggml_im2col.
 func (c *Context) Im2Col(kernel, data *Tensor, t Type, dims ...ConvDim) *Tensor {
 	op := c.conv("im2col", kernel, data, F32, F16)
-	op.dense("data", data)
+	op.contiguous("data", data)
 	op.require(t == F32 || t == F16, "the result has type %v; it must have f32 or f16", t)
 	op.require(len(dims) == 1 || len(dims) == 2, "there are %d dims; 1 or 2 can be given", len(dims))
 	var d [2]ConvDim
@@ -117,8 +117,8 @@ func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvD
 	op := c.begin("im2col_back", grad, kernel)
 	op.types("grad", grad, F32)
 	op.types("kernel", kernel, F32)
-	op.dense("grad", grad)
-	op.dense("kernel", kernel)
+	op.contiguous("grad", grad)
+	op.contiguous("kernel", kernel)
 	op.checkShape(F32, shape[:])
 	op.require(len(dims) == 1 || len(dims) == 2, "there are %d dims; 1 or 2 can be given", len(dims))
 	var d [2]ConvDim
@@ -163,19 +163,27 @@ func (c *Context) volume(name string, kernel, data *Tensor, channels int, dims *
 	return op
 }
 
+// Im2Col3DOptions are the settings of [Context.Im2Col3D].
+type Im2Col3DOptions struct {
+	Channels int  // of which there are several in dimension 3 of kernel and data
+	Type     Type // of the result: F32 or F16
+	Dims     [3]ConvDim
+}
+
 // Im2Col3D is [Context.Im2Col] in three dimensions:
 //
-//	kernel [kw, kh, kd, channels·out], data [w, h, d, channels·batch]
-//	→ [kw·kh·kd·channels, positions 0, positions 1, positions 2·batch]
+//	kernel [kw, kh, kd, Channels·out], data [w, h, d, Channels·batch]
+//	→ [kw·kh·kd·Channels, positions 0, positions 1, positions 2·batch]
 //
 // It has no backward. C: ggml_im2col_3d.
-func (c *Context) Im2Col3D(kernel, data *Tensor, channels int, t Type, dims [3]ConvDim) *Tensor {
-	op := c.volume("im2col_3d", kernel, data, channels, &dims)
-	op.denseRows("data", data)
-	op.require(t == F32 || t == F16, "the result has type %v; it must have f32 or f16", t)
-	return op.done(C.goggml_op_im2col_3d(op.arena, kernel.ptr(), data.ptr(), C.int64_t(channels),
-		C.int(dims[0].Stride), C.int(dims[1].Stride), C.int(dims[2].Stride), C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[2].Padding),
-		C.int(dims[0].Dilation), C.int(dims[1].Dilation), C.int(dims[2].Dilation), C.goggml_type(t)))
+func (c *Context) Im2Col3D(kernel, data *Tensor, o Im2Col3DOptions) *Tensor {
+	d := &o.Dims
+	op := c.volume("im2col_3d", kernel, data, o.Channels, d)
+	op.contiguousRows("data", data)
+	op.require(o.Type == F32 || o.Type == F16, "the result has type %v; it must have f32 or f16", o.Type)
+	return op.done(C.goggml_op_im2col_3d(op.arena, kernel.ptr(), data.ptr(), C.int64_t(o.Channels),
+		C.int(d[0].Stride), C.int(d[1].Stride), C.int(d[2].Stride), C.int(d[0].Padding), C.int(d[1].Padding), C.int(d[2].Padding),
+		C.int(d[0].Dilation), C.int(d[1].Dilation), C.int(d[2].Dilation), C.goggml_type(o.Type)))
 }
 
 // Conv1D is the convolution along dimension 0, by [Context.Im2Col] and
@@ -190,7 +198,7 @@ func (c *Context) Im2Col3D(kernel, data *Tensor, channels int, t Type, dims [3]C
 // C: ggml_conv_1d, ggml_conv_1d_ph.
 func (c *Context) Conv1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	op := c.conv("conv_1d", kernel, data, F16, F32)
-	op.denseRows("data", data)
+	op.contiguousRows("data", data)
 	op.slide(0, &d, kernel, data)
 	op.channels(kernel, 1, data, 1)
 	if op.arena != nil {
@@ -208,7 +216,7 @@ func (c *Context) Conv1D(kernel, data *Tensor, d ConvDim) *Tensor {
 // C: ggml_conv_1d_dw, ggml_conv_1d_dw_ph.
 func (c *Context) ConvDepthwise1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	op := c.conv("conv_1d_dw", kernel, data, F16, F32)
-	op.dense("data", data)
+	op.contiguous("data", data)
 	op.slide(0, &d, kernel, data)
 	op.channels(kernel, 2, data, 1)
 	if op.arena != nil {
@@ -226,7 +234,7 @@ func (c *Context) ConvDepthwise1D(kernel, data *Tensor, d ConvDim) *Tensor {
 // It has no backward. C: ggml_conv_transpose_1d.
 func (c *Context) ConvTranspose1D(kernel, data *Tensor, stride int) *Tensor {
 	op := c.conv("conv_transpose_1d", kernel, data, F32, F16)
-	op.dense("data", data)
+	op.contiguous("data", data)
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.channels(kernel, 2, data, 1)
 	if op.arena != nil {
@@ -246,7 +254,7 @@ func (c *Context) ConvTranspose1D(kernel, data *Tensor, stride int) *Tensor {
 func (c *Context) Col2Im1D(a *Tensor, stride, out, crop int) *Tensor {
 	op := c.begin("col2im_1d", a)
 	op.types("a", a, floats...)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.require(crop >= 0 && crop <= maxConv, "the crop is %d; it must be 0 to %d", crop, maxConv)
 	if op.arena != nil {
@@ -280,7 +288,7 @@ func (c *Context) image(name string, kernel, data *Tensor, dims *[2]ConvDim, ker
 // C: ggml_conv_2d, ggml_conv_2d_sk_p0, ggml_conv_2d_s1_ph.
 func (c *Context) Conv2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d", kernel, data, &dims, F16, F32)
-	op.dense("data", data)
+	op.contiguous("data", data)
 	op.channels(kernel, 2, data, 2)
 	return op.done(C.goggml_op_conv_2d(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
@@ -320,7 +328,7 @@ func (c *Context) Conv2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 // own gradient a single batch. C: ggml_conv_2d_dw.
 func (c *Context) ConvDepthwise2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_dw", kernel, data, &dims, F16, F32)
-	op.dense("data", data)
+	op.contiguous("data", data)
 	op.depthwise(kernel, data)
 	if op.arena != nil && kernel.typ == F32 {
 		return op.done(C.goggml_op_conv_2d_dw_f32(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
@@ -341,7 +349,7 @@ func (op *opCall) depthwise(kernel, data *Tensor) {
 // layout, with a kernel of F32 or F16. It has no backward. C: ggml_conv_2d_dw_direct.
 func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_dw_direct", kernel, data, &dims, F32, F16)
-	op.dense("data", data)
+	op.contiguous("data", data)
 	op.depthwise(kernel, data)
 	return op.done(C.goggml_op_conv_2d_dw_direct(op.arena, kernel.ptr(), data.ptr(), C.int(dims[0].Stride), C.int(dims[1].Stride),
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
@@ -356,7 +364,7 @@ func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *
 // contiguous. It has no backward. C: ggml_conv_transpose_2d_p0.
 func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 	op := c.conv("conv_transpose_2d_p0", kernel, data, F32, F16)
-	op.dense("data", data)
+	op.contiguous("data", data)
 	op.require(stride >= 1 && stride <= maxConv, "the stride is %d; it must be 1 to %d", stride, maxConv)
 	op.channels(kernel, 3, data, 2)
 	if op.arena != nil {
@@ -376,7 +384,7 @@ func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 // of data contiguous. It has no backward. C: ggml_conv_3d.
 func (c *Context) Conv3D(kernel, data *Tensor, channels int, dims [3]ConvDim) *Tensor {
 	op := c.volume("conv_3d", kernel, data, channels, &dims)
-	op.denseRows("data", data)
+	op.contiguousRows("data", data)
 	return op.done(C.goggml_op_conv_3d(op.arena, kernel.ptr(), data.ptr(), C.int64_t(channels),
 		C.int(dims[0].Stride), C.int(dims[1].Stride), C.int(dims[2].Stride), C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[2].Padding),
 		C.int(dims[0].Dilation), C.int(dims[1].Dilation), C.int(dims[2].Dilation)))

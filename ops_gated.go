@@ -16,9 +16,9 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 	op.types("a", a, F32)
 	op.types("b", b, F32)
 	op.types("ids", ids, I32)
-	op.denseRows("a", a)
-	op.denseRows("b", b)
-	op.denseRows("ids", ids)
+	op.contiguousRows("a", a)
+	op.contiguousRows("b", b)
+	op.contiguousRows("ids", ids)
 	if op.arena != nil {
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
 		op.require(a.ne[3] == 1 && b.NumDims() <= 2 && ids.NumDims() <= 2, "a has at most 3 dimensions, b and ids 2")
@@ -34,10 +34,10 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	op := c.begin("add_cast", a, b)
 	op.types("b", b, F32)
-	op.denseRows("a", a)
-	op.denseRows("b", b)
+	op.contiguousRows("a", a)
+	op.contiguousRows("b", b)
 	if op.arena != nil {
-		quantized := a.typ.Quantized() && a.typ.isFloat()
+		quantized := a.typ.IsQuantized() && a.typ.IsNumeric()
 		op.require(quantized || a.typ == F16 || a.typ == BF16, "a has type %v; it must be f16, bf16 or quantised", a.typ)
 		op.require(t == F32 || t == a.typ && !quantized || quantized && (t == F16 || t == BF16 || t.storable()), "the sum of %v and f32 cannot have type %v; use f32 and Cast", a.typ, t)
 		op.sameShape(a, b)
@@ -46,26 +46,29 @@ func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	return op.done(C.goggml_op_add_cast(op.arena, a.ptr(), b.ptr(), C.goggml_type(t)))
 }
 
-// storable tells whether the CPU converts to the quantised type in a graph; to
+// storable reports whether the CPU converts to the quantised type in a graph; to
 // others only Quantize does.
 func (t Type) storable() bool {
 	switch t {
 	case IQ1S, IQ1M, IQ2XXS, IQ2XS, IQ2S, IQ3XXS, IQ3S:
 		return false
 	}
-	return t.Quantized() && t.isFloat()
+	return t.IsQuantized() && t.IsNumeric()
 }
 
-// XIELU is the activation of arXiv 2411.13010, with p = softplus(alphaP) and
-// n = beta + softplus(alphaN):
+// XIELUParams are the parameters of [Context.XIELU].
+type XIELUParams struct{ AlphaN, AlphaP, Beta, Eps float32 }
+
+// XIELU is the activation of arXiv 2411.13010, with p = softplus(AlphaP) and
+// n = Beta + softplus(AlphaN):
 //
-//	p·a² + beta·a where a > 0, else n·(expm1(min(a, eps)) − a) + beta·a
+//	p·a² + Beta·a where a > 0, else n·(expm1(min(a, Eps)) − a) + Beta·a
 //
 // The rows of a are at equal distances. It has no backward. C: ggml_xielu.
-func (c *Context) XIELU(a *Tensor, alphaN, alphaP, beta, eps float32) *Tensor {
+func (c *Context) XIELU(a *Tensor, p XIELUParams) *Tensor {
 	op := c.elementwise("xielu", a)
-	op.evenRows("a", a)
-	return op.done(C.goggml_op_xielu(op.arena, a.ptr(), C.float(alphaN), C.float(alphaP), C.float(beta), C.float(eps)))
+	op.uniformRowStride("a", a)
+	return op.done(C.goggml_op_xielu(op.arena, a.ptr(), C.float(p.AlphaN), C.float(p.AlphaP), C.float(p.Beta), C.float(p.Eps)))
 }
 
 func (c *Context) gated(name string, a, b *Tensor) *opCall {
@@ -76,8 +79,8 @@ func (c *Context) gated(name string, a, b *Tensor) *opCall {
 		op.require(a.typ == b.typ, "the types must be equal")
 	}
 	op.sameShape(a, b)
-	op.evenRows("a", a)
-	op.evenRows("b", b)
+	op.uniformRowStride("a", a)
+	op.uniformRowStride("b", b)
 	return op
 }
 
@@ -101,42 +104,9 @@ func (c *Context) SwiGLUClamp(a, b *Tensor, limit float32) *Tensor {
 // its rows are at equal distances. It has no backward. C: ggml_argsort_top_k.
 func (c *Context) ArgSortTopK(a *Tensor, k int) *Tensor {
 	op := c.rows("argsort_top_k", a)
-	op.evenRows("a", a)
+	op.uniformRowStride("a", a)
 	if op.arena != nil {
 		op.require(k >= 1 && int64(k) <= a.ne[0] && a.ne[0] < 1<<31, "k is %d; it must be 1 to ne0, which is %d", k, a.ne[0])
 	}
 	return op.done(C.goggml_op_argsort_top_k(op.arena, a.ptr(), C.int(k)))
-}
-
-// sinks adds the logits that a head has besides those of its keys.
-func (op *opCall) sinks(sinks *Tensor, heads int64) {
-	op.require(sinks != nil, "sinks is nil; use the op without it")
-	op.optional(sinks)
-	op.types("sinks", sinks, F32)
-	op.dense("sinks", sinks)
-	if op.arena != nil {
-		op.require(sinks.NumDims() == 1 && sinks.ne[0] == heads, "sinks must have an entry for each of the %d heads", heads)
-	}
-}
-
-// SoftMaxSinks is [Context.SoftMaxExt] with one more logit for each head (ne2
-// of a), which takes part in the sum but not in the result. sinks [heads] is
-// F32. It has no backward. C: ggml_soft_max_add_sinks.
-func (c *Context) SoftMaxSinks(a, mask, sinks *Tensor, scale, maxBias float32) *Tensor {
-	op := c.softMax("soft_max_add_sinks", a, mask, maxBias)
-	if op.arena != nil {
-		op.sinks(sinks, a.ne[2])
-	}
-	return op.done(C.goggml_op_soft_max_sinks(op.arena, a.ptr(), mask.ptr(), sinks.ptr(), C.float(scale), C.float(maxBias)))
-}
-
-// FlashAttentionSinks is [Context.FlashAttention] with one more logit for each
-// head of q, as in SoftMaxSinks. It has no backward.
-// C: ggml_flash_attn_ext_add_sinks.
-func (c *Context) FlashAttentionSinks(q, k, v, mask, sinks *Tensor, scale, maxBias, softcap float32) *Tensor {
-	op := c.flashAttention("flash_attn_ext_add_sinks", q, k, v, mask, maxBias)
-	if op.arena != nil {
-		op.sinks(sinks, q.ne[2])
-	}
-	return op.done(C.goggml_op_flash_attn_sinks(op.arena, q.ptr(), k.ptr(), v.ptr(), mask.ptr(), sinks.ptr(), C.float(scale), C.float(maxBias), C.float(softcap)))
 }

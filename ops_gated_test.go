@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestMoreGatedOps(t *testing.T) { runOps(t, gatedCases()) }
+func TestGatedOps(t *testing.T) { optest.Run(t, gatedCases()) }
 
 func gatedCases() []opCase {
 	targets := append(storedTypes(), plainTypes...)
@@ -16,77 +17,93 @@ func gatedCases() []opCase {
 	var k int
 	return []opCase{
 		{
-			name: "add_id", layouts: denseRows, bound: few,
-			args: func(d *draw) []arg {
-				n, used, tokens, experts := d.size(40), d.size(4), d.size(5), d.size(6)
-				return []arg{d.normal(n, used, tokens), d.normal(n, experts), d.ids(experts, used, tokens)}
+			Name: "add_id", Layouts: optest.ContiguousRows, Bound: optest.FewRoundings,
+			Operands: func(d *draw) []operand {
+				n, used, tokens, experts := d.Size(40), d.Size(4), d.Size(5), d.Size(6)
+				return []operand{d.Normal(n, used, tokens), d.Normal(n, experts), d.Indices(experts, used, tokens)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddID(x[0], x[1], x[2]) },
-			want:  func(x refs) refmath.Tensor { return refmath.AddID(x[0], x[1], x[2]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddID(x[0], x[1], x[2]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.AddID(x[0], x[1], x[2]) },
 		},
 		{
-			name: "add_cast", types: quantizedTypes(), layouts: denseOnly, bound: few, runs: len(targets),
-			args: func(d *draw) []arg {
+			Name: "add_cast", Types: quantizedTypes(), Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Runs: len(targets),
+			Operands: func(d *draw) []operand {
 				at++
 				to = targets[at%len(targets)]
-				n, rows := 256*d.size(2), d.size(5)
-				return []arg{d.normal(n, rows), d.f32(n, rows)}
+				n, rows := 256*d.Size(2), d.Size(5)
+				return []operand{d.Normal(n, rows), d.F32(n, rows)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], to) },
-			want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], to) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
 		},
 		{
-			name: "add_cast_half", types: []ggml.Type{ggml.F16, ggml.BF16}, layouts: denseOnly, bound: few,
-			args: pair32, want: func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], ggml.F32) },
+			Name: "add_cast_half", Types: []ggml.Type{ggml.F16, ggml.BF16}, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings,
+			Operands: pair32, Want: func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], ggml.F32) },
 		},
 		{
-			name: "add_cast_same", types: []ggml.Type{ggml.F16, ggml.BF16}, layouts: denseOnly, bound: few,
-			args: pair32, want: func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], x[0].Type()) },
+			Name: "add_cast_same", Types: []ggml.Type{ggml.F16, ggml.BF16}, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings,
+			Operands: pair32, Want: func(x refs) refmath.Tensor { return refmath.Add(x[0], x[1]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], x[0].Type()) },
 		},
 		{
-			name: "xielu", types: floatTypes, layouts: evenRows, bound: fast, args: one,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.XIELU(x[0], 0.5, 0.75, 0.5, -0.125) },
-			want:  func(x refs) refmath.Tensor { return refmath.Xielu(x[0], 0.5, 0.75, 0.5, -0.125) },
+			Name: "xielu", Types: optest.FloatTypes, Layouts: optest.UniformRows, Bound: optest.VectorExp, Operands: one,
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.XIELU(x[0], ggml.XIELUParams{AlphaN: 0.5, AlphaP: 0.75, Beta: 0.5, Eps: -0.125})
+			},
+			Want: func(x refs) refmath.Tensor { return refmath.Xielu(x[0], 0.5, 0.75, 0.5, -0.125) },
 		},
 		{
-			name: "swiglu_oai", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: evenRows, bound: fast, args: pair,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
-			want:  func(x refs) refmath.Tensor { return refmath.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
+			Name: "swiglu_oai", Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.UniformRows, Bound: optest.VectorExp, Operands: pair,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
+			Want:  func(x refs) refmath.Tensor { return refmath.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
 		},
 		{
-			name: "swiglu_clamp", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: evenRows, bound: fast, args: pair,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUClamp(x[0], x[1], 0.75) },
-			want:  func(x refs) refmath.Tensor { return refmath.SwiGLUClamp(x[0], x[1], 0.75) },
+			Name: "swiglu_clamp", Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.UniformRows, Bound: optest.VectorExp, Operands: pair,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUClamp(x[0], x[1], 0.75) },
+			Want:  func(x refs) refmath.Tensor { return refmath.SwiGLUClamp(x[0], x[1], 0.75) },
 		},
 		{
-			name: "argsort_top_k", layouts: evenRows,
-			args: func(d *draw) []arg {
+			Name: "argsort_top_k", Layouts: optest.UniformRows,
+			Operands: func(d *draw) []operand {
 				a := one(d)
-				k = int(d.size(a[0].values.Ne[0]))
+				k = int(d.Size(a[0].Values.Ne[0]))
 				return a
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.ArgSortTopK(x[0], k) },
-			want:  func(x refs) refmath.Tensor { return refmath.TopK(x[0], int64(k)) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.ArgSortTopK(x[0], k) },
+			Want:  func(x refs) refmath.Tensor { return refmath.TopK(x[0], int64(k)) },
 		},
 		{
-			name: "soft_max_sinks_f32", layouts: denseOnly, bound: fast,
-			args: func(d *draw) []arg {
-				n, rows, heads := d.size(40), d.size(5), d.size(4)
-				return []arg{d.normal(n, rows, heads, d.size(2)), d.normal(n, rows), d.normal(heads)}
+			Name: "soft_max_sinks_f32", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp,
+			Operands: func(d *draw) []operand {
+				n, rows, heads := d.Size(40), d.Size(5), d.Size(4)
+				return []operand{d.Normal(n, rows, heads, d.Size(2)), d.Normal(n, rows), d.Normal(heads)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxSinks(x[0], x[1], x[2], 0.5, 0) },
-			want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 0) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.SoftMaxExt(x[0], ggml.SoftMaxOptions{Mask: x[1], Sinks: x[2], Scale: 0.5})
+			},
+			Want: func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 0) },
 		},
 		{
-			name: "soft_max_sinks_f16", layouts: denseOnly, bound: fast,
-			args: func(d *draw) []arg {
-				n, rows, heads := d.size(40), d.size(5), d.size(4)
-				return []arg{d.normal(n, rows, heads, d.size(2)), d.f32(n, rows).as(ggml.F16), d.f32(heads)}
+			Name: "soft_max_sinks_f16", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp,
+			Operands: func(d *draw) []operand {
+				n, rows, heads := d.Size(40), d.Size(5), d.Size(4)
+				return []operand{d.Normal(n, rows, heads, d.Size(2)), d.F32(n, rows).As(ggml.F16), d.F32(heads)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxSinks(x[0], x[1], x[2], 0.5, 0) },
-			want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 0) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.SoftMaxExt(x[0], ggml.SoftMaxOptions{Mask: x[1], Sinks: x[2], Scale: 0.5})
+			},
+			Want: func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 0) },
 		},
 	}
+}
+
+func TestGatedErrors(t *testing.T) {
+	requireOpErrors(t, []opError{
+		{func(m *misuse) { m.c.AddID(m.a, m.b, m.ids) }, "add_id(a f32[4, 3], b f32[5, 2], ids i32[2]): ne0 must be equal: a has 4, b has 5"},
+		{func(m *misuse) { m.c.AddCast(m.a, m.a, ggml.F32) }, "add_cast(a f32[4, 3], a f32[4, 3]): a has type f32; it must be f16, bf16 or quantised"},
+		{func(m *misuse) { m.c.AddCast(m.c.NewTensor(ggml.F16, 4, 3), m.a, ggml.Q8_0) }, "add_cast(leaf f16[4, 3], a f32[4, 3]): the sum of f16 and f32 cannot have type q8_0; use f32 and Cast"},
+		{func(m *misuse) { m.c.AddCast(m.q, m.c.NewTensor(ggml.F32, 32, 2), ggml.IQ3S) }, "add_cast(q q8_0[32, 2], leaf f32[32, 2]): the sum of q8_0 and f32 cannot have type iq3_s; use f32 and Cast"},
+		{func(m *misuse) { m.c.ArgSortTopK(m.a, 5) }, "argsort_top_k(a f32[4, 3]): k is 5; it must be 1 to ne0, which is 4"},
+	})
 }

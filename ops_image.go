@@ -100,7 +100,7 @@ func (c *Context) PadCircular(a *Tensor, before, after [4]int) *Tensor {
 func (c *Context) PadReflect1D(a *Tensor, before, after int) *Tensor {
 	op := c.begin("pad_reflect_1d", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	if op.arena != nil {
 		n := min(a.ne[0], math.MaxInt32/4)
 		op.require(before >= 0 && int64(before) < n && after >= 0 && int64(after) < n, "the padding is %d and %d; it must be less than ne0, which is %d", before, after, a.ne[0])
@@ -114,7 +114,7 @@ func (c *Context) PadReflect1D(a *Tensor, before, after int) *Tensor {
 func (c *Context) Roll(a *Tensor, shifts [4]int) *Tensor {
 	op := c.begin("roll", a)
 	op.types("a", a, F32)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	var s [4]C.int
 	for i := 0; i < MaxDims && op.arena != nil; i++ {
 		op.require(a.ne[i] < math.MaxInt32, "dimension %d has %d elements; the limit is %d", i, a.ne[i], math.MaxInt32)
@@ -140,7 +140,7 @@ const (
 func (c *Context) Tri(a *Tensor, part Triangle) *Tensor {
 	op := c.begin("tri", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	op.require(part >= UpperDiag && part <= Lower, "there is no triangle %d", int(part))
 	if op.arena != nil {
 		op.require(a.ne[0] == a.ne[1], "ne0 and ne1 are %d and %d; they must be equal", a.ne[0], a.ne[1])
@@ -155,7 +155,7 @@ func (c *Context) Tri(a *Tensor, part Triangle) *Tensor {
 func (c *Context) TimestepEmbedding(a *Tensor, dim, maxPeriod int) *Tensor {
 	op := c.begin("timestep_embedding", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	op.require(dim >= 1 && dim < 1<<30, "the dimension is %d; it must be 1 to %d", dim, 1<<30-1)
 	op.require(maxPeriod >= 1 && maxPeriod < 1<<30, "the period is %d; it must be 1 to %d", maxPeriod, 1<<30-1)
 	if op.arena != nil {
@@ -174,7 +174,7 @@ func (c *Context) TimestepEmbedding(a *Tensor, dim, maxPeriod int) *Tensor {
 func (c *Context) WinPart(a *Tensor, w int) *Tensor {
 	op := c.begin("win_part", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	op.require(w >= 1 && w < 1<<14, "the window is %d; it must be 1 to %d", w, 1<<14-1)
 	if op.arena != nil {
 		op.require(a.ne[3] == 1, "a has 4 dimensions; it must have at most 3")
@@ -191,7 +191,7 @@ func (c *Context) WinPart(a *Tensor, w int) *Tensor {
 func (c *Context) WinUnpart(a *Tensor, x, y int) *Tensor {
 	op := c.begin("win_unpart", a)
 	op.types("a", a, F32)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	op.require(x >= 1 && x < 1<<15 && y >= 1 && y < 1<<15, "the sizes are %d and %d; they must be 1 to %d", x, y, 1<<15-1)
 	w := int64(1)
 	if op.arena != nil {
@@ -213,7 +213,7 @@ func (c *Context) WinUnpart(a *Tensor, x, y int) *Tensor {
 func (c *Context) GetRelPos(a *Tensor, n int) *Tensor {
 	op := c.begin("get_rel_pos", a)
 	op.types("a", a, F16)
-	op.dense("a", a)
+	op.contiguous("a", a)
 	op.require(n >= 1 && n < 1<<20, "there are %d positions; there must be 1 to %d", n, 1<<20-1)
 	if op.arena != nil {
 		op.require(a.NumDims() <= 2 && a.ne[1] == 2*int64(n)-1, "a must be [d, %d]", 2*n-1)
@@ -226,9 +226,9 @@ func (c *Context) addRelPos(name string, a, pw, ph *Tensor) *opCall {
 	op.types("a", a, F32)
 	op.types("pw", pw, F32)
 	op.types("ph", ph, F32)
-	op.dense("a", a)
-	op.dense("pw", pw)
-	op.dense("ph", ph)
+	op.contiguous("a", a)
+	op.contiguous("pw", pw)
+	op.contiguous("ph", ph)
 	op.sameShape(pw, ph)
 	if op.arena != nil {
 		n := pw.ne[0]

@@ -242,7 +242,7 @@ func (c *Context) NormInPlace(a *Tensor, eps float32) *Tensor {
 // RMSNormInPlace is [Context.RMSNorm], in place. C: ggml_rms_norm_inplace.
 func (c *Context) RMSNormInPlace(a *Tensor, eps float32) *Tensor {
 	op := c.normed("rms_norm_inplace", a, eps)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	op.writable("a", a)
 	return op.done(C.goggml_op_rms_norm_inplace(op.arena, a.ptr(), C.float(eps)))
 }
@@ -262,13 +262,14 @@ func (c *Context) GroupNormInPlace(a *Tensor, groups int, eps float32) *Tensor {
 }
 
 // SoftMaxInPlace is [Context.SoftMax], in place. C: ggml_soft_max_inplace.
-func (c *Context) SoftMaxInPlace(a *Tensor) *Tensor { return c.SoftMaxExtInPlace(a, nil, 1, 0) }
+func (c *Context) SoftMaxInPlace(a *Tensor) *Tensor {
+	return c.SoftMaxExtInPlace(a, SoftMaxOptions{})
+}
 
 // SoftMaxExtInPlace is [Context.SoftMaxExt], in place.
 // C: ggml_soft_max_ext_inplace.
-func (c *Context) SoftMaxExtInPlace(a, mask *Tensor, scale, maxBias float32) *Tensor {
-	op := c.softMax("soft_max_ext_inplace", a, mask, maxBias)
-	return op.done(C.goggml_op_soft_max_ext_inplace(op.arena, a.ptr(), mask.ptr(), C.float(scale), C.float(maxBias)))
+func (c *Context) SoftMaxExtInPlace(a *Tensor, o SoftMaxOptions) *Tensor {
+	return c.softMax("soft_max_ext_inplace", a, o, true)
 }
 
 // SoftMaxBackInPlace is [Context.SoftMaxBack]; it changes grad.

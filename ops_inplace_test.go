@@ -6,16 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// inPlace makes a case of an op that changes its first operand.
-func inPlace(k opCase) opCase {
-	k.inPlace = true
-	return k
-}
-
-func TestUnaryInPlace(t *testing.T) { runOps(t, unaryInPlaceCases()) }
+func TestUnaryInPlace(t *testing.T) { optest.Run(t, unaryInPlaceCases()) }
 
 func unaryInPlaceCases() []opCase {
 	ops := []struct {
@@ -23,75 +18,75 @@ func unaryInPlaceCases() []opCase {
 		op     func(c *ctx, a *ggml.Tensor) *ggml.Tensor
 		ref    func(a refmath.Tensor) refmath.Tensor
 		lo, hi float64
-		bound  *bound
+		bound  *optest.Bound
 	}{
-		{"sqr", (*ctx).SqrInPlace, refmath.Sqr, -3, 3, few},
-		{"sqrt", (*ctx).SqrtInPlace, refmath.Sqrt, 0, 9, few},
-		{"log", (*ctx).LogInPlace, refmath.Log, 0.01, 9, few},
-		{"sin", (*ctx).SinInPlace, refmath.Sin, -7, 7, few},
-		{"cos", (*ctx).CosInPlace, refmath.Cos, -7, 7, few},
-		{"abs", (*ctx).AbsInPlace, refmath.Abs, -3, 3, exact},
-		{"sgn", (*ctx).SgnInPlace, refmath.Sgn, -3, 3, exact},
-		{"neg", (*ctx).NegInPlace, refmath.Neg, -3, 3, exact},
-		{"step", (*ctx).StepInPlace, refmath.Step, -3, 3, exact},
-		{"tanh", (*ctx).TanhInPlace, refmath.Tanh, -5, 5, few},
-		{"elu", (*ctx).EluInPlace, refmath.Elu, -5, 5, few},
-		{"relu", (*ctx).ReluInPlace, refmath.Relu, -3, 3, exact},
-		{"sigmoid", (*ctx).SigmoidInPlace, refmath.Sigmoid, -9, 9, few},
-		{"gelu", (*ctx).GeluInPlace, refmath.Gelu, -9, 9, table},
-		{"gelu_quick", (*ctx).GeluQuickInPlace, refmath.GeluQuick, -9, 9, table},
-		{"gelu_erf", (*ctx).GeluErfInPlace, refmath.GeluErf, -9, 9, fast},
-		{"silu", (*ctx).SiluInPlace, refmath.Silu, -9, 9, fast},
-		{"hardswish", (*ctx).HardSwishInPlace, refmath.HardSwish, -5, 5, few},
-		{"hardsigmoid", (*ctx).HardSigmoidInPlace, refmath.HardSigmoid, -5, 5, few},
-		{"exp", (*ctx).ExpInPlace, refmath.Exp, -5, 3, few},
-		{"expm1", (*ctx).Expm1InPlace, refmath.Expm1, -5, 3, few},
-		{"softplus", (*ctx).SoftplusInPlace, refmath.Softplus, -30, 30, few},
-		{"floor", (*ctx).FloorInPlace, refmath.Floor, -5, 5, exact},
-		{"ceil", (*ctx).CeilInPlace, refmath.Ceil, -5, 5, exact},
-		{"round", (*ctx).RoundInPlace, refmath.Round, -5, 5, exact},
-		{"trunc", (*ctx).TruncInPlace, refmath.Trunc, -5, 5, exact},
+		{"sqr", (*ctx).SqrInPlace, refmath.Sqr, -3, 3, optest.FewRoundings},
+		{"sqrt", (*ctx).SqrtInPlace, refmath.Sqrt, 0, 9, optest.FewRoundings},
+		{"log", (*ctx).LogInPlace, refmath.Log, 0.01, 9, optest.FewRoundings},
+		{"sin", (*ctx).SinInPlace, refmath.Sin, -7, 7, optest.FewRoundings},
+		{"cos", (*ctx).CosInPlace, refmath.Cos, -7, 7, optest.FewRoundings},
+		{"abs", (*ctx).AbsInPlace, refmath.Abs, -3, 3, optest.Exact},
+		{"sgn", (*ctx).SgnInPlace, refmath.Sgn, -3, 3, optest.Exact},
+		{"neg", (*ctx).NegInPlace, refmath.Neg, -3, 3, optest.Exact},
+		{"step", (*ctx).StepInPlace, refmath.Step, -3, 3, optest.Exact},
+		{"tanh", (*ctx).TanhInPlace, refmath.Tanh, -5, 5, optest.FewRoundings},
+		{"elu", (*ctx).EluInPlace, refmath.Elu, -5, 5, optest.FewRoundings},
+		{"relu", (*ctx).ReluInPlace, refmath.Relu, -3, 3, optest.Exact},
+		{"sigmoid", (*ctx).SigmoidInPlace, refmath.Sigmoid, -9, 9, optest.FewRoundings},
+		{"gelu", (*ctx).GeluInPlace, refmath.Gelu, -9, 9, optest.F16Table},
+		{"gelu_quick", (*ctx).GeluQuickInPlace, refmath.GeluQuick, -9, 9, optest.F16Table},
+		{"gelu_erf", (*ctx).GeluErfInPlace, refmath.GeluErf, -9, 9, optest.VectorExp},
+		{"silu", (*ctx).SiluInPlace, refmath.Silu, -9, 9, optest.VectorExp},
+		{"hardswish", (*ctx).HardSwishInPlace, refmath.HardSwish, -5, 5, optest.FewRoundings},
+		{"hardsigmoid", (*ctx).HardSigmoidInPlace, refmath.HardSigmoid, -5, 5, optest.FewRoundings},
+		{"exp", (*ctx).ExpInPlace, refmath.Exp, -5, 3, optest.FewRoundings},
+		{"expm1", (*ctx).Expm1InPlace, refmath.Expm1, -5, 3, optest.FewRoundings},
+		{"softplus", (*ctx).SoftplusInPlace, refmath.Softplus, -30, 30, optest.FewRoundings},
+		{"floor", (*ctx).FloorInPlace, refmath.Floor, -5, 5, optest.Exact},
+		{"ceil", (*ctx).CeilInPlace, refmath.Ceil, -5, 5, optest.Exact},
+		{"round", (*ctx).RoundInPlace, refmath.Round, -5, 5, optest.Exact},
+		{"trunc", (*ctx).TruncInPlace, refmath.Trunc, -5, 5, optest.Exact},
 	}
 	var cases []opCase
 	for _, k := range ops {
-		cases = append(cases, inPlace(opCase{
-			name: k.name + "_inplace", types: floatTypes, layouts: denseRows, bound: k.bound, runs: 5,
-			args:  func(d *draw) []arg { ne := d.shape(); return []arg{d.uniform(k.lo, k.hi, ne[:]...)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return k.op(c, x[0]) },
-			want:  func(x refs) refmath.Tensor { return k.ref(x[0]) },
-		}))
+		cases = append(cases, opCase{
+			Name: k.name + "_inplace", Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: k.bound, Runs: 5, InPlace: true,
+			Operands: func(d *draw) []operand { ne := d.Shape(); return []operand{d.Uniform(k.lo, k.hi, ne[:]...)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return k.op(c, x[0]) },
+			Want:     func(x refs) refmath.Tensor { return k.ref(x[0]) },
+		})
 	}
 	return cases
 }
 
-func TestBinaryInPlace(t *testing.T) { runOps(t, binaryInPlaceCases()) }
+func TestBinaryInPlace(t *testing.T) { optest.Run(t, binaryInPlaceCases()) }
 
 func binaryInPlaceCases() []opCase {
 	binary := func(name string, op func(c *ctx, a, b *ggml.Tensor) *ggml.Tensor, ref func(a, b refmath.Tensor) refmath.Tensor) opCase {
-		return inPlace(opCase{
-			name: name, types: floatTypes, layouts: denseRows, bound: few,
-			args: func(d *draw) []arg {
-				ne := d.shape()
-				small := d.repeated(ne)
-				b := d.uniform(0.5, 2, small[:]...)
-				b.layout = dense
-				return []arg{d.normal(ne[:]...), b}
+		return opCase{
+			Name: name, Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.FewRoundings, InPlace: true,
+			Operands: func(d *draw) []operand {
+				ne := d.Shape()
+				small := repeated(d, ne)
+				b := d.Uniform(0.5, 2, small[:]...)
+				b.Layout = optest.Contiguous
+				return []operand{d.Normal(ne[:]...), b}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return op(c, x[0], x[1]) },
-			want:  func(x refs) refmath.Tensor { return ref(x[0], x[1]) },
-		})
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return op(c, x[0], x[1]) },
+			Want:  func(x refs) refmath.Tensor { return ref(x[0], x[1]) },
+		}
 	}
 	part := func(name string, op func(c *ctx, a, b *ggml.Tensor, strides [3]int64, offset int64) *ggml.Tensor, ref func(a, b refmath.Tensor, stride [3]int64, offset int64) refmath.Tensor) opCase {
-		return inPlace(opCase{
-			name: name, layouts: denseOnly, bound: few,
-			args: func(d *draw) []arg {
-				return []arg{d.normal(9, 5, 3, 2), d.normal(d.size(5), d.size(3), d.size(3), 2)}
+		return opCase{
+			Name: name, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, InPlace: true,
+			Operands: func(d *draw) []operand {
+				return []operand{d.Normal(9, 5, 3, 2), d.Normal(d.Size(5), d.Size(3), d.Size(3), 2)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor {
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
 				return op(c, x[0], x[1], [3]int64{36, 180, 540}, 36+8)
 			},
-			want: func(x refs) refmath.Tensor { return ref(x[0], x[1], [3]int64{9, 45, 135}, 11) },
-		})
+			Want: func(x refs) refmath.Tensor { return ref(x[0], x[1], [3]int64{9, 45, 135}, 11) },
+		}
 	}
 	return []opCase{
 		binary("sub_inplace", (*ctx).SubInPlace, refmath.Sub),
@@ -102,81 +97,83 @@ func binaryInPlaceCases() []opCase {
 	}
 }
 
-func TestRowsInPlace(t *testing.T) { runOps(t, rowsInPlaceCases()) }
+func TestRowsInPlace(t *testing.T) { optest.Run(t, rowsInPlaceCases()) }
 
 func rowsInPlaceCases() []opCase {
-	dup := inPlace(opCase{
-		name: "dup_inplace", types: movedTypes, layouts: denseOnly, args: one,
-		build: func(c *ctx, x tensors) *ggml.Tensor { return c.DupInPlace(x[0]) },
-		want:  func(x refs) refmath.Tensor { return x[0] },
-	})
-	unary := func(name string, layouts []layout, bound *bound, op func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor) opCase {
-		return inPlace(opCase{
-			name: name + "_inplace", layouts: layouts, bound: bound, args: one,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return op(c, x[0]) },
-			want:  func(x refs) refmath.Tensor { return ref(x[0]) },
-		})
+	dup := opCase{
+		Name: "dup_inplace", Types: movedTypes, Layouts: optest.ContiguousOnly, Operands: one, InPlace: true,
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return c.DupInPlace(x[0]) },
+		Want:  func(x refs) refmath.Tensor { return x[0] },
 	}
-	masked := inPlace(opCase{
-		name: "soft_max_ext_inplace", layouts: denseOnly, bound: fast,
-		args: func(d *draw) []arg {
-			ne := d.shape()
-			return []arg{d.normal(ne[:]...), d.normal(ne[0], ne[1]+2)}
+	unary := func(name string, layouts []optest.Layout, bound *optest.Bound, op func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor) opCase {
+		return opCase{
+			Name: name + "_inplace", Layouts: layouts, Bound: bound, Operands: one, InPlace: true,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return op(c, x[0]) },
+			Want:  func(x refs) refmath.Tensor { return ref(x[0]) },
+		}
+	}
+	masked := opCase{
+		Name: "soft_max_ext_inplace", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, InPlace: true,
+		Operands: func(d *draw) []operand {
+			ne := d.Shape()
+			return []operand{d.Normal(ne[:]...), d.Normal(ne[0], ne[1]+2), d.Normal(ne[2])}
 		},
-		build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxExtInPlace(x[0], x[1], 0.5, 8) },
-		want: func(x refs) refmath.Tensor {
-			return refmath.SoftMaxExt(x[0], x[1], refmath.Tensor{}, 0.5, 8)
+		Build: func(c *ctx, x tensors) *ggml.Tensor {
+			return c.SoftMaxExtInPlace(x[0], ggml.SoftMaxOptions{Mask: x[1], Sinks: x[2], Scale: 0.5, MaxBias: 8})
 		},
-	})
-	back := inPlace(opCase{
-		name: "soft_max_back_inplace", layouts: denseOnly, bound: sums, args: pair,
-		build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxBackInPlace(x[0], x[1], 0.5) },
-		want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExtBack(x[0], x[1], 0.5) },
-	})
-	rope := inPlace(opCase{
-		name: "rope_inplace", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles,
-		args: func(d *draw) []arg {
-			tokens := d.size(5)
-			return []arg{d.normal(16, d.size(3), tokens, d.size(2)), d.ids(100, tokens)}
+		Want: func(x refs) refmath.Tensor {
+			return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 8)
 		},
-		build: func(c *ctx, x tensors) *ggml.Tensor {
+	}
+	back := opCase{
+		Name: "soft_max_back_inplace", Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Operands: pair, InPlace: true,
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SoftMaxBackInPlace(x[0], x[1], 0.5) },
+		Want:  func(x refs) refmath.Tensor { return refmath.SoftMaxExtBack(x[0], x[1], 0.5) },
+	}
+	rope := opCase{
+		Name: "rope_inplace", Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.ContiguousRows, Bound: optest.Angles, InPlace: true,
+		Operands: func(d *draw) []operand {
+			tokens := d.Size(5)
+			return []operand{d.Normal(16, d.Size(3), tokens, d.Size(2)), d.Indices(100, tokens)}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor {
 			return c.RoPEInPlace(x[0], x[1], nil, ggml.RoPE{Dims: 12, Mode: ggml.RoPENeoX, FreqBase: 1e4, FreqScale: 1, AttnFactor: 1})
 		},
-		want: func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], refmath.NewRoPE(12, true)) },
-	})
-	clamp := unary("clamp", denseOnly, exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ClampInPlace(a, -0.5, 1) },
+		Want: func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], refmath.NewRoPE(12, true)) },
+	}
+	clamp := unary("clamp", optest.ContiguousOnly, optest.Exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ClampInPlace(a, -0.5, 1) },
 		func(a refmath.Tensor) refmath.Tensor { return refmath.Clamp(a, -0.5, 1) })
-	clamp.types = []ggml.Type{ggml.F32, ggml.F16}
-	leaky := unary("leaky_relu", denseOnly, few, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.LeakyReluInPlace(a, 0.1) },
+	clamp.Types = []ggml.Type{ggml.F32, ggml.F16}
+	leaky := unary("leaky_relu", optest.ContiguousOnly, optest.FewRoundings, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.LeakyReluInPlace(a, 0.1) },
 		func(a refmath.Tensor) refmath.Tensor { return refmath.LeakyRelu(a, 0.1) })
-	leaky.types = clamp.types
+	leaky.Types = clamp.Types
 	return []opCase{
 		masked, back, rope, clamp, leaky, dup,
-		unary("scale", denseOnly, few, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ScaleInPlace(a, -1.5) },
+		unary("scale", optest.ContiguousOnly, optest.FewRoundings, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ScaleInPlace(a, -1.5) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.Scale(a, -1.5) }),
-		unary("scale_bias", denseOnly, few, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ScaleBiasInPlace(a, 2.5, -0.25) },
+		unary("scale_bias", optest.ContiguousOnly, optest.FewRoundings, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.ScaleBiasInPlace(a, 2.5, -0.25) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.ScaleBias(a, 2.5, -0.25) }),
-		unary("fill", denseOnly, exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.FillInPlace(a, 2.5) },
+		unary("fill", optest.ContiguousOnly, optest.Exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.FillInPlace(a, 2.5) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.Fill(a, 2.5) }),
-		unary("norm", denseRows, sums, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.NormInPlace(a, eps) },
+		unary("norm", optest.ContiguousRows, optest.LongSum, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.NormInPlace(a, eps) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.Norm(a, eps64) }),
-		unary("rms_norm", denseRows, sums, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.RMSNormInPlace(a, eps) },
+		unary("rms_norm", optest.ContiguousRows, optest.LongSum, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.RMSNormInPlace(a, eps) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.RMSNorm(a, eps64) }),
-		unary("l2_norm", denseRows, sums, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.L2NormInPlace(a, eps) },
+		unary("l2_norm", optest.ContiguousRows, optest.LongSum, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.L2NormInPlace(a, eps) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.L2Norm(a, eps64) }),
-		unary("group_norm", denseOnly, sums, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.GroupNormInPlace(a, 1, eps) },
+		unary("group_norm", optest.ContiguousOnly, optest.LongSum, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.GroupNormInPlace(a, 1, eps) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.GroupNorm(a, 1, eps64) }),
-		unary("soft_max", denseOnly, fast, (*ctx).SoftMaxInPlace, refmath.SoftMax),
-		unary("diag_mask_inf", denseOnly, exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.DiagMaskInfInPlace(a, 2) },
+		unary("soft_max", optest.ContiguousOnly, optest.VectorExp, (*ctx).SoftMaxInPlace, refmath.SoftMax),
+		unary("diag_mask_inf", optest.ContiguousOnly, optest.Exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.DiagMaskInfInPlace(a, 2) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.DiagMaskInf(a, 2) }),
-		unary("diag_mask_zero", denseOnly, exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.DiagMaskZeroInPlace(a, 2) },
+		unary("diag_mask_zero", optest.ContiguousOnly, optest.Exact, func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.DiagMaskZeroInPlace(a, 2) },
 			func(a refmath.Tensor) refmath.Tensor { return refmath.DiagMaskZero(a, 2) }),
 	}
 }
 
 // The operand itself has changed, not only the result.
 func TestInPlaceChangesOperand(t *testing.T) {
-	m := machines(t)[0]
+	m := optest.Devices(t)[0]
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()
 	defer c.Close()
@@ -185,6 +182,40 @@ func TestInPlaceChangesOperand(t *testing.T) {
 	require.NoError(t, err)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(a, []float32{1, -2, 3}))
-	m.compute(t, c.NewGraph(c.ScaleInPlace(c.ReluInPlace(a), 2)))
-	require.Equal(t, []float32{2, 0, 6}, numbers(t, a))
+	m.Compute(t, c.NewGraph(c.ScaleInPlace(c.ReluInPlace(a), 2)))
+	require.Equal(t, []float32{2, 0, 6}, optest.Values(t, a))
+}
+
+func TestDupInPlaceAndOwnStrides(t *testing.T) {
+	m := optest.Devices(t)[0]
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	a, b, row := leaves.NewTensor(ggml.F32, 5, 3), leaves.NewTensor(ggml.F32, 2, 2), leaves.NewTensor(ggml.F32, 4)
+	buffers, err := leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.NoError(t, ggml.Write(a, []float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}))
+	require.NoError(t, ggml.Write(b, []float32{-1, -2, -3, -4}))
+	require.NoError(t, ggml.Write(row, []float32{-5, -6, -7, -8}))
+	dup := c.DupInPlace(a)
+	require.True(t, dup.IsView())
+	second, first := c.Set(dup, b, [3]int64{}, 24), c.Set(dup, row, [3]int64{}, 4)
+	added := c.Acc(dup, b, [3]int64{}, 4)
+	m.Compute(t, c.NewGraph(second, first, added))
+	require.Equal(t, []float32{0, 1, 2, 3, 4, 5, -1, -2, 8, 9, 10, -3, -4, 13, 14}, optest.Values(t, second))
+	require.Equal(t, []float32{0, -5, -6, -7, -8, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, optest.Values(t, first))
+	require.Equal(t, []float32{0, 0, 0, 3, 4, 5, 3, 3, 8, 9, 10, 11, 12, 13, 14}, optest.Values(t, added))
+	require.Equal(t, float32(6), optest.Values(t, a)[6])
+
+	c.Set(a, row, [3]int64{}, 48)
+	require.ErrorContains(t, c.Err(), "the part ends at byte 64, a has 60")
+}
+
+func TestInPlaceErrors(t *testing.T) {
+	requireOpErrors(t, []opError{
+		{func(m *misuse) { m.c.SubInPlace(m.a, m.b) }, "sub_inplace(a f32[4, 3], b f32[5, 2]): dimension 0: 4 is no multiple of 5, so the second operand cannot be repeated to the shape of the first"},
+		{func(m *misuse) { m.c.ScaleInPlace(m.c.Transpose(m.a), 2) }, "scale_inplace(a (transposed) f32[3, 4]): a must be contiguous; call Cont"},
+		{func(m *misuse) { m.c.ClampInPlace(m.a, 1, 0) }, "clamp_inplace(a f32[4, 3]): the low limit 1 is above the high limit 0"},
+	})
 }

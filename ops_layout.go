@@ -141,11 +141,11 @@ func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 	return op.done(C.goggml_op_cont_4d(op.arena, a.ptr(), ne[0], ne[1], ne[2], ne[3]))
 }
 
-// copyable demands what the library copies as it is: a tensor in any layout of a
+// copyable demands what ggml copies as it is: a tensor in any layout of a
 // type without blocks, or a contiguous one.
 func (op *opCall) copyable(a *Tensor) {
 	if op.arena != nil && !slices.Contains([]Type{F32, F16, BF16, I16, I32, I64}, a.typ) {
-		op.dense("a of type "+a.typ.String(), a)
+		op.contiguous("a of type "+a.typ.String(), a)
 	}
 }
 
@@ -169,22 +169,22 @@ func (c *Context) Copy(a, b *Tensor) *Tensor {
 func (op *opCall) copyBlocks(a, b *Tensor) {
 	switch {
 	case op.arena == nil:
-	case a.typ == b.typ && a.typ.Quantized():
-		sameRows := a.ne == b.ne && a.adjacent() && b.adjacent()
+	case a.typ == b.typ && a.typ.IsQuantized():
+		sameRows := a.ne == b.ne && a.hasContiguousRows() && b.hasContiguousRows()
 		ok := sameRows || !b.contiguous() || a.contiguous()
 		op.require(ok, "a must be contiguous, or have b's shape and contiguous rows")
-	case a.typ.Quantized():
-		op.denseRows("b", b)
+	case a.typ.IsQuantized():
+		op.contiguousRows("b", b)
 		op.require(b.ne[0]%a.typ.BlockSize() == 0 || b.contiguous(), "b must be contiguous, or its ne0 a multiple of the block size %d", a.typ.BlockSize())
 		op.require(a.NumElements() < math.MaxUint32, "a has %d elements; the limit is %d", a.NumElements(), uint32(math.MaxUint32))
-	case b.typ.Quantized():
-		op.denseRows("a", a)
-		op.dense("b", b)
+	case b.typ.IsQuantized():
+		op.contiguousRows("a", a)
+		op.contiguous("b", b)
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
 	}
 }
 
-// contiguous is Contiguous for a tensor whose context is held.
+// contiguous is Contiguous for a tensor whose context is retained.
 func (t *Tensor) contiguous() bool { return bool(C.ggml_is_contiguous(t.t)) && !t.cutsBlocks() }
 
 // convertible demands a conversion that the CPU has.
@@ -193,12 +193,12 @@ func (op *opCall) convertible(a *Tensor, to Type) {
 	plain := func(t Type) bool { return t == F32 || t == F16 || t == BF16 }
 	ok := from == to ||
 		from == F32 && to == I32 ||
-		plain(from) && to.isFloat() ||
+		plain(from) && to.IsNumeric() ||
 		from == I32 && to == F32 ||
-		from.isFloat() && to == F32
+		from.IsNumeric() && to == F32
 	op.require(ok, "there is no conversion from %v to %v; go through f32", from, to)
-	if to != from && to.Quantized() || from.Quantized() {
-		op.denseRows("a", a)
+	if to != from && to.IsQuantized() || from.IsQuantized() {
+		op.contiguousRows("a", a)
 	}
 }
 
@@ -226,7 +226,7 @@ func (c *Context) Dup(a *Tensor) *Tensor {
 func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("repeat", a)
 	op.types("a", a, F32, F16, BF16, I16, I32)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	op.checkShape(a.typeOr(F32), shape)
 	ne := [4]int64{1, 1, 1, 1}
 	copy(ne[:], shape)
@@ -241,7 +241,7 @@ func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 	op := c.begin("repeat_back", a, b)
 	op.types("a", a, F32)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	op.repeats(b, a)
 	return op.done(C.goggml_op_repeat_back(op.arena, a.ptr(), b.ptr()))
 }
@@ -251,14 +251,14 @@ func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 // contiguous. It has no backward. C: ggml_concat.
 func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	op := c.begin("concat", a, b)
-	op.require(a == nil || a.typ.isFloat() || !a.typ.Quantized(), "a has type %v, in which there is nothing but factors of a product", a.typeOr(F32))
+	op.require(a == nil || a.typ.IsNumeric() || !a.typ.IsQuantized(), "a has type %v, in which there is nothing but factors of a product", a.typeOr(F32))
 	op.require(dim >= 0 && dim < MaxDims, "there is no dimension %d", dim)
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")
 	}
 	if op.arena != nil && (a.typ == I64 || a.typ == F64 || a.typ.BlockSize() > 1) {
-		op.denseRows("a", a)
-		op.denseRows("b", b)
+		op.contiguousRows("a", a)
+		op.contiguousRows("b", b)
 	}
 	if op.arena != nil {
 		for i := range MaxDims {
@@ -275,8 +275,8 @@ func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int6
 	op := c.begin(name, a, b)
 	op.types("a", a, types...)
 	op.types("b", b, a.typeOr(F32))
-	op.dense("a", a)
-	op.denseRows("b", b)
+	op.contiguous("a", a)
+	op.contiguousRows("b", b)
 	if op.arena == nil {
 		return op
 	}
@@ -325,9 +325,9 @@ func (c *Context) Set(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
 func (c *Context) GetRows(a, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("get_rows", a, ids)
-	op.require(a == nil || a.typ.isFloat() || a.typ == I32, "a has no float, quantised or i32 type")
+	op.require(a == nil || a.typ.IsNumeric() || a.typ == I32, "a has no float, quantised or i32 type")
 	op.types("ids", ids, I32)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	if op.arena != nil {
 		op.require(a.ne[2] == ids.ne[1] && a.ne[3] == ids.ne[2] && ids.ne[3] == 1, "ne1 and ne2 of ids must be ne2 and ne3 of a")
 	}
@@ -359,11 +359,11 @@ func (c *Context) GetRowsBack(grad, ids, a *Tensor) *Tensor {
 func (c *Context) SetRows(a, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("set_rows", a, b, ids)
-	op.require(a == nil || a.typ.isFloat(), "a has no float or quantised type")
+	op.require(a == nil || a.typ.IsNumeric(), "a has no float or quantised type")
 	op.types("b", b, F32, F16)
 	op.types("ids", ids, I64, I32)
-	op.denseRows("a", a)
-	op.denseRows("b", b)
+	op.contiguousRows("a", a)
+	op.contiguousRows("b", b)
 	op.writable("a", a)
 	if op.arena != nil {
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])

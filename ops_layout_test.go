@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
@@ -20,109 +21,109 @@ var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 
 // storedTypes lists the quantised types to which the CPU converts.
 func storedTypes() []ggml.Type {
-	none := append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, slowTypes...)
+	none := append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, optest.SlowTypes...)
 	return slices.DeleteFunc(quantizedTypes(), func(t ggml.Type) bool { return slices.Contains(none, t) })
 }
 
 func quantizedTypes() []ggml.Type {
-	return slices.DeleteFunc(weightTypes(), func(t ggml.Type) bool { return !t.Quantized() })
+	return slices.DeleteFunc(optest.WeightTypes(), func(t ggml.Type) bool { return !t.IsQuantized() })
 }
 
-func TestCopies(t *testing.T) { runOps(t, copyCases()) }
+func TestCopies(t *testing.T) { optest.Run(t, copyCases()) }
 
 func copyCases() []opCase {
 	same := func(x refs) refmath.Tensor { return x[0] }
 	cases := []opCase{
 		{
-			name: "cont", types: movedTypes, args: one, want: same,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0]) },
+			Name: "cont", Types: movedTypes, Operands: one, Want: same,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0]) },
 		},
 		{
-			name: "dup", types: append([]ggml.Type{ggml.I16}, movedTypes...), args: one, want: same,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Dup(x[0]) },
+			Name: "dup", Types: append([]ggml.Type{ggml.I16}, movedTypes...), Operands: one, Want: same,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Dup(x[0]) },
 		},
 		{
-			name: "cont_shape", types: plainTypes,
-			args:  func(d *draw) []arg { return []arg{d.normal(d.size(9), d.size(4), 6, d.size(3))} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0], -1, 3) },
-			want:  func(x refs) refmath.Tensor { return refmath.Reshape(x[0], int64(x[0].Len())/3, 3) },
+			Name: "cont_shape", Types: plainTypes,
+			Operands: func(d *draw) []operand { return []operand{d.Normal(d.Size(9), d.Size(4), 6, d.Size(3))} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0], -1, 3) },
+			Want:     func(x refs) refmath.Tensor { return refmath.Reshape(x[0], int64(x[0].Len())/3, 3) },
 		},
 		{
-			name:  "cont_ids",
-			args:  func(d *draw) []arg { a := d.ids(99, 5, 3, 2); a.layout = d.layout(); return []arg{a} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0]) }, want: same,
+			Name:     "cont_ids",
+			Operands: func(d *draw) []operand { a := d.Indices(99, 5, 3, 2); a.Layout = d.Layout(); return []operand{a} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Cont(x[0]) }, Want: same,
 		},
 	}
 	for _, to := range plainTypes {
 		// The conversion rounds as refmath does.
-		want := func(x refs) refmath.Tensor { return rounded(x[0], to) }
+		want := func(x refs) refmath.Tensor { return optest.Rounded(x[0], to) }
 		cases = append(cases, opCase{
-			name: "cast_to_" + to.String(), types: plainTypes, args: one, want: want,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) },
+			Name: "cast_to_" + to.String(), Types: plainTypes, Operands: one, Want: want,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) },
 		}, opCase{
-			name: "copy_to_" + to.String(), types: plainTypes, want: want,
-			args: func(d *draw) []arg {
+			Name: "copy_to_" + to.String(), Types: plainTypes, Want: want,
+			Operands: func(d *draw) []operand {
 				a := one(d)[0]
-				b := d.f32(a.values.Ne[:]...).as(to)
-				b.layout = d.layout()
-				return []arg{a, b}
+				b := d.F32(a.Values.Ne[:]...).As(to)
+				b.Layout = d.Layout()
+				return []operand{a, b}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
 		})
 	}
 	var to ggml.Type
 	return append(cases,
 		opCase{
-			name: "cast_to_quantized", types: storedTypes(), runs: 3, want: same,
-			args: func(d *draw) []arg {
-				to = d.typ
-				return []arg{d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2))}
+			Name: "cast_to_quantized", Types: storedTypes(), Runs: 3, Want: same,
+			Operands: func(d *draw) []operand {
+				to = d.Type
+				return []operand{d.F32(2*d.Type.BlockSize(), d.Size(4), d.Size(2))}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) },
 		},
 		halfToQuantized("f16", ggml.F16), halfToQuantized("bf16", ggml.BF16),
 		opCase{
-			name: "copy_to_quantized", types: storedTypes(), layouts: denseOnly, runs: 3, want: same,
-			args: func(d *draw) []arg {
-				a := d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2))
-				return []arg{a, d.normal(a.values.Ne[:]...)}
+			Name: "copy_to_quantized", Types: storedTypes(), Layouts: optest.ContiguousOnly, Runs: 3, Want: same,
+			Operands: func(d *draw) []operand {
+				a := d.F32(2*d.Type.BlockSize(), d.Size(4), d.Size(2))
+				return []operand{a, d.Normal(a.Values.Ne[:]...)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
 		},
 		opCase{
-			name: "cast_quantized", types: quantizedTypes(),
-			layouts: denseOnly, runs: 3, want: same,
-			args: func(d *draw) []arg {
-				return []arg{d.normal(d.rowLen(70), d.size(4), d.size(2))}
+			Name: "cast_quantized", Types: quantizedTypes(),
+			Layouts: optest.ContiguousOnly, Runs: 3, Want: same,
+			Operands: func(d *draw) []operand {
+				return []operand{d.Normal(d.RowLen(70), d.Size(4), d.Size(2))}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.F32) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.F32) },
 		},
 		opCase{
-			name: "copy_from_quantized", types: quantizedTypes(), runs: 3, want: same,
-			layouts: denseRows,
-			args: func(d *draw) []arg {
-				a := d.normal(d.rowLen(70), d.size(4), d.size(2))
-				return []arg{a, d.f32(a.values.Ne[:]...)}
+			Name: "copy_from_quantized", Types: quantizedTypes(), Runs: 3, Want: same,
+			Layouts: optest.ContiguousRows,
+			Operands: func(d *draw) []operand {
+				a := d.Normal(d.RowLen(70), d.Size(4), d.Size(2))
+				return []operand{a, d.F32(a.Values.Ne[:]...)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
 		},
 		opCase{
-			name: "cast_i32_to_f32", want: same,
-			args:  func(d *draw) []arg { return []arg{d.ids(99, 7, 3)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.F32) },
+			Name: "cast_i32_to_f32", Want: same,
+			Operands: func(d *draw) []operand { return []operand{d.Indices(99, 7, 3)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.F32) },
 		},
 		opCase{
-			name: "cast_f32_to_i32", want: func(x refs) refmath.Tensor { return refmath.Trunc(x[0]) },
-			args:  func(d *draw) []arg { return []arg{d.uniform(-9, 9, 7, 3)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.I32) },
+			Name: "cast_f32_to_i32", Want: func(x refs) refmath.Tensor { return refmath.Trunc(x[0]) },
+			Operands: func(d *draw) []operand { return []operand{d.Uniform(-9, 9, 7, 3)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], ggml.I32) },
 		},
 	)
 }
 
 // Tensors of any type are copied to their like.
 func TestCopySameType(t *testing.T) {
-	r := rng(9)
-	for _, m := range machines(t)[:2] {
+	r := optest.RNG(9)
+	for _, m := range optest.Devices(t)[:2] {
 		for _, typ := range ggml.Types() {
 			leaves, c := ggml.NewContext(), ggml.NewContext()
 			a, b := leaves.NewTensor(typ, 256, 5), leaves.NewTensor(typ, 512, 5)
@@ -130,11 +131,11 @@ func TestCopySameType(t *testing.T) {
 			copies := []*ggml.Tensor{c.Copy(a, spaced), c.Dup(a), c.Cont(a), c.DupInPlace(a)}
 			var supported []*ggml.Tensor
 			for _, y := range copies {
-				if cpu(t).SupportsOp(y) {
+				if optest.CPU(t).SupportsOp(y) {
 					supported = append(supported, y)
 				} else {
 					require.Equal(t, "cpy", y.Op())
-					require.Contains(t, append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, slowTypes...), typ)
+					require.Contains(t, append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, optest.SlowTypes...), typ)
 				}
 			}
 			buffers, err := leaves.Allocate(ggml.CPUBufferType())
@@ -143,12 +144,12 @@ func TestCopySameType(t *testing.T) {
 			for i := range want {
 				want[i] = byte(r.Uint32())
 			}
-			require.NoError(t, a.WriteBytes(want, 0))
-			m.compute(t, c.NewGraph(supported...))
+			require.NoError(t, optest.Err(a.WriteAt(want, 0)))
+			m.Compute(t, c.NewGraph(supported...))
 			got := make([]byte, a.Stride(1))
 			for _, y := range supported {
 				for row := range int64(5) {
-					require.NoError(t, y.ReadBytes(got, row*y.Stride(1)))
+					require.NoError(t, optest.Err(y.ReadAt(got, row*y.Stride(1))))
 					require.Equal(t, want[row*a.Stride(1):(row+1)*a.Stride(1)], got, "%s %v", y.Op(), typ)
 				}
 			}
@@ -159,63 +160,63 @@ func TestCopySameType(t *testing.T) {
 	}
 }
 
-func TestShapes(t *testing.T) { runOps(t, shapeCases()) }
+func TestShapes(t *testing.T) { optest.Run(t, shapeCases()) }
 
 func shapeCases() []opCase {
 	return []opCase{
 		{
-			name: "reshape", layouts: denseOnly,
-			args:  func(d *draw) []arg { return []arg{d.normal(6, d.size(4), 5)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Reshape(x[0], 10, -1, 3) },
-			want:  func(x refs) refmath.Tensor { return refmath.Reshape(x[0], 10, int64(x[0].Len())/30, 3) },
+			Name: "reshape", Layouts: optest.ContiguousOnly,
+			Operands: func(d *draw) []operand { return []operand{d.Normal(6, d.Size(4), 5)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Reshape(x[0], 10, -1, 3) },
+			Want:     func(x refs) refmath.Tensor { return refmath.Reshape(x[0], 10, int64(x[0].Len())/30, 3) },
 		},
 		{
-			name: "view", layouts: denseOnly, inBytes: true,
-			args: func(d *draw) []arg { return []arg{d.normal(9, 7, 2)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor {
+			Name: "view", Layouts: optest.ContiguousOnly, ByteStrides: true,
+			Operands: func(d *draw) []operand { return []operand{d.Normal(9, 7, 2)} },
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
 				return c.View(x[0], []int64{4, 3, 2}, []int64{2 * 9 * 4, 63 * 4}, (9+2)*4)
 			},
-			want: func(x refs) refmath.Tensor {
+			Want: func(x refs) refmath.Tensor {
 				return refmath.View(x[0], [4]int64{4, 3, 2, 1}, [3]int64{18, 63, 0}, 11)
 			},
 		},
 		{
-			name: "permute", args: one,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Permute(x[0], [4]int{2, 0, 3, 1}) },
-			want:  func(x refs) refmath.Tensor { return refmath.Permute(x[0], 2, 0, 3, 1) },
+			Name: "permute", Operands: one,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Permute(x[0], [4]int{2, 0, 3, 1}) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Permute(x[0], 2, 0, 3, 1) },
 		},
 		{
-			name: "transpose", args: one,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Transpose(x[0]) },
-			want:  func(x refs) refmath.Tensor { return refmath.Transpose(x[0]) },
+			Name: "transpose", Operands: one,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Transpose(x[0]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Transpose(x[0]) },
 		},
 		{
-			name: "repeat", types: []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I16}, layouts: denseRows,
-			args: func(d *draw) []arg { return []arg{d.normal(d.size(9), 2, 1, 3)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor {
+			Name: "repeat", Types: []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I16}, Layouts: optest.ContiguousRows,
+			Operands: func(d *draw) []operand { return []operand{d.Normal(d.Size(9), 2, 1, 3)} },
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
 				return c.Repeat(x[0], 2*x[0].Dim(0), 4, 3, 3)
 			},
-			want: func(x refs) refmath.Tensor { return refmath.Repeat(x[0], 2*x[0].Ne[0], 4, 3, 3) },
+			Want: func(x refs) refmath.Tensor { return refmath.Repeat(x[0], 2*x[0].Ne[0], 4, 3, 3) },
 		},
 		{
-			name: "repeat_ids", layouts: denseOnly,
-			args:  func(d *draw) []arg { return []arg{d.ids(9, 3, 2)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Repeat(x[0], 6, 2, 2) },
-			want:  func(x refs) refmath.Tensor { return refmath.Repeat(x[0], 6, 2, 2) },
+			Name: "repeat_ids", Layouts: optest.ContiguousOnly,
+			Operands: func(d *draw) []operand { return []operand{d.Indices(9, 3, 2)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Repeat(x[0], 6, 2, 2) },
+			Want:     func(x refs) refmath.Tensor { return refmath.Repeat(x[0], 6, 2, 2) },
 		},
 		{
-			name: "repeat_back", layouts: denseRows, bound: few,
-			args: func(d *draw) []arg {
-				n := d.size(9)
-				return []arg{d.normal(2*n, 4, 3, 2), d.f32(n, 2, 1, 2)}
+			Name: "repeat_back", Layouts: optest.ContiguousRows, Bound: optest.FewRoundings,
+			Operands: func(d *draw) []operand {
+				n := d.Size(9)
+				return []operand{d.Normal(2*n, 4, 3, 2), d.F32(n, 2, 1, 2)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RepeatBack(x[0], x[1]) },
-			want:  func(x refs) refmath.Tensor { return refmath.RepeatBack(x[0], x[1].Ne[:]...) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.RepeatBack(x[0], x[1]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.RepeatBack(x[0], x[1].Ne[:]...) },
 		},
 		{
-			name: "pad", layouts: denseOnly, args: one,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Pad(x[0], [4]int{1, 2, 0, 3}) },
-			want:  func(x refs) refmath.Tensor { return refmath.Pad(x[0], 1, 2, 0, 3) },
+			Name: "pad", Layouts: optest.ContiguousOnly, Operands: one,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Pad(x[0], [4]int{1, 2, 0, 3}) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Pad(x[0], 1, 2, 0, 3) },
 		},
 	}
 }
@@ -223,111 +224,111 @@ func shapeCases() []opCase {
 // halfToQuantized copies a half type to the quantised types.
 func halfToQuantized(name string, half ggml.Type) opCase {
 	return opCase{
-		name: "copy_" + name + "_to_quantized", types: storedTypes(), layouts: denseOnly, runs: 8,
-		args: func(d *draw) []arg {
-			a := d.f32(2*d.typ.BlockSize(), d.size(4), d.size(2)).as(half)
-			a.layout = denseRows[d.IntN(len(denseRows))]
-			return []arg{a, d.normal(a.values.Ne[:]...)}
+		Name: "copy_" + name + "_to_quantized", Types: storedTypes(), Layouts: optest.ContiguousOnly, Runs: 8,
+		Operands: func(d *draw) []operand {
+			a := d.F32(2*d.Type.BlockSize(), d.Size(4), d.Size(2)).As(half)
+			a.Layout = optest.ContiguousRows[d.IntN(len(optest.ContiguousRows))]
+			return []operand{a, d.Normal(a.Values.Ne[:]...)}
 		},
-		build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
-		want:  func(x refs) refmath.Tensor { return x[0] },
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Copy(x[0], x[1]) },
+		Want:  func(x refs) refmath.Tensor { return x[0] },
 	}
 }
 
-func TestConcat(t *testing.T) { runOps(t, concatCases()) }
+func TestConcat(t *testing.T) { optest.Run(t, concatCases()) }
 
 func concatCases() []opCase {
 	var cases []opCase
 	for dim := range 4 {
 		k := opCase{
-			name: "concat" + string(rune('0'+dim)), types: append([]ggml.Type{ggml.I32, ggml.I8, ggml.I16}, plainTypes...), layouts: anyLayout,
-			args: func(d *draw) []arg {
-				a := d.shape()
+			Name: "concat" + string(rune('0'+dim)), Types: append([]ggml.Type{ggml.I32, ggml.I8, ggml.I16}, plainTypes...), Layouts: optest.AnyLayout,
+			Operands: func(d *draw) []operand {
+				a := d.Shape()
 				b := a
-				b[dim] = d.size(4)
+				b[dim] = d.Size(4)
 				if dim == 0 {
-					b[0] = d.rowLen(4)
+					b[0] = d.RowLen(4)
 				}
-				return []arg{d.normal(a[:]...), d.normal(b[:]...)}
+				return []operand{d.Normal(a[:]...), d.Normal(b[:]...)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Concat(x[0], x[1], dim) },
-			want:  func(x refs) refmath.Tensor { return refmath.Concat(x[0], x[1], dim) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Concat(x[0], x[1], dim) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Concat(x[0], x[1], dim) },
 		}
 		long := k
-		long.name, long.types, long.layouts = k.name+"_long", []ggml.Type{ggml.I64, ggml.F64}, denseRows
+		long.Name, long.Types, long.Layouts = k.Name+"_long", []ggml.Type{ggml.I64, ggml.F64}, optest.ContiguousRows
 		stored := k
-		stored.name, stored.types, stored.layouts = k.name+"_quantized", quantizedTypes(), denseRows
+		stored.Name, stored.Types, stored.Layouts = k.Name+"_quantized", quantizedTypes(), optest.ContiguousRows
 		cases = append(cases, k, long, stored)
 	}
 	return cases
 }
 
-func TestParts(t *testing.T) { runOps(t, partCases()) }
+func TestParts(t *testing.T) { optest.Run(t, partCases()) }
 
 func partCases() []opCase {
 	// The part of a [9, 7, 2, 2] that begins at (2, 1, 0, 0).
 	strides, offset := [3]int64{9, 63, 126}, int64(11)
 	inBytes := [3]int64{4 * 9, 4 * 63, 4 * 126}
-	args := func(d *draw) []arg {
-		b := d.normal(5, 3, 2, d.size(2))
-		b.layout = denseRows[d.IntN(len(denseRows))]
-		return []arg{d.f32(9, 7, 2, 2), b}
+	args := func(d *draw) []operand {
+		b := d.Normal(5, 3, 2, d.Size(2))
+		b.Layout = optest.ContiguousRows[d.IntN(len(optest.ContiguousRows))]
+		return []operand{d.F32(9, 7, 2, 2), b}
 	}
 	return []opCase{
 		{
-			name: "acc", args: args, bound: few,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Acc(x[0], x[1], inBytes, 4*offset) },
-			want:  func(x refs) refmath.Tensor { return refmath.Acc(x[0], x[1], strides, offset) },
+			Name: "acc", Operands: args, Bound: optest.FewRoundings,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Acc(x[0], x[1], inBytes, 4*offset) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Acc(x[0], x[1], strides, offset) },
 		},
 		{
-			name: "set", args: args,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Set(x[0], x[1], inBytes, 4*offset) },
-			want:  func(x refs) refmath.Tensor { return refmath.Set(x[0], x[1], strides, offset) },
+			Name: "set", Operands: args,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Set(x[0], x[1], inBytes, 4*offset) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Set(x[0], x[1], strides, offset) },
 		},
 		{
-			name:  "set_ids",
-			args:  func(d *draw) []arg { return []arg{d.ids(99, 9, 7, 2, 2), d.ids(99, 5, 3, 2, 2)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.Set(x[0], x[1], inBytes, 4*offset) },
-			want:  func(x refs) refmath.Tensor { return refmath.Set(x[0], x[1], strides, offset) },
+			Name:     "set_ids",
+			Operands: func(d *draw) []operand { return []operand{d.Indices(99, 9, 7, 2, 2), d.Indices(99, 5, 3, 2, 2)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.Set(x[0], x[1], inBytes, 4*offset) },
+			Want:     func(x refs) refmath.Tensor { return refmath.Set(x[0], x[1], strides, offset) },
 		},
 	}
 }
 
-func TestRows(t *testing.T) { runOps(t, rowCases()) }
+func TestRows(t *testing.T) { optest.Run(t, rowCases()) }
 
 func rowCases() []opCase {
 	back := func(ids refs) refmath.Tensor { return refmath.GetRowsBack(ids[0], ids[1], ids[2].Ne[1]) }
 	cases := []opCase{
 		{
-			name: "get_rows", types: weightTypes(), layouts: denseRows, runs: 4,
-			args: func(d *draw) []arg {
-				rows, p, q := d.size(9), d.size(3), d.size(2)
-				return []arg{d.normal(d.depth(), rows, p, q), d.ids(rows, d.size(5), p, q)}
+			Name: "get_rows", Types: optest.WeightTypes(), Layouts: optest.ContiguousRows, Runs: 4,
+			Operands: func(d *draw) []operand {
+				rows, p, q := d.Size(9), d.Size(3), d.Size(2)
+				return []operand{d.Normal(d.K(), rows, p, q), d.Indices(rows, d.Size(5), p, q)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRows(x[0], x[1]) },
-			want:  func(x refs) refmath.Tensor { return refmath.GetRows(x[0], x[1]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRows(x[0], x[1]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.GetRows(x[0], x[1]) },
 		},
 		{
-			name: "get_rows_i32", layouts: denseOnly,
-			args:  func(d *draw) []arg { return []arg{d.ids(99, 5, 4), d.ids(4, 7)} },
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRows(x[0], x[1]) },
-			want:  func(x refs) refmath.Tensor { return refmath.GetRows(x[0], x[1]) },
+			Name: "get_rows_i32", Layouts: optest.ContiguousOnly,
+			Operands: func(d *draw) []operand { return []operand{d.Indices(99, 5, 4), d.Indices(4, 7)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.GetRows(x[0], x[1]) },
+			Want:     func(x refs) refmath.Tensor { return refmath.GetRows(x[0], x[1]) },
 		},
 		{
-			name: "get_rows_back", types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: few, want: back,
-			args: func(d *draw) []arg {
-				n, rows, k := d.size(40), d.size(9), d.size(9)
-				return []arg{d.normal(n, k), d.ids(rows, k), d.f32(n, rows)}
+			Name: "get_rows_back", Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Want: back,
+			Operands: func(d *draw) []operand {
+				n, rows, k := d.Size(40), d.Size(9), d.Size(9)
+				return []operand{d.Normal(n, k), d.Indices(rows, k), d.F32(n, rows)}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRowsBack(x[0], x[1], x[2]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.GetRowsBack(x[0], x[1], x[2]) },
 		},
 	}
 	for i := range 4 {
 		ids, from := []ggml.Type{ggml.I32, ggml.I64}[i/2], []ggml.Type{ggml.F32, ggml.F16}[i%2]
 		cases = append(cases, opCase{
-			name: fmt.Sprintf("set_rows_%v_%v", ids, from), types: append(storedTypes(), plainTypes...), layouts: denseOnly,
-			args: func(d *draw) []arg {
-				n, rows, p, q := d.rowLen(40), 3+d.size(5), d.size(3), d.size(2)
+			Name: fmt.Sprintf("set_rows_%v_%v", ids, from), Types: append(storedTypes(), plainTypes...), Layouts: optest.ContiguousOnly,
+			Operands: func(d *draw) []operand {
+				n, rows, p, q := d.RowLen(40), 3+d.Size(5), d.Size(3), d.Size(2)
 				k := 1 + d.Int64N(3)
 				to := refmath.New(k, p, q)
 				for i := range to.Len() / int(k) {
@@ -335,12 +336,12 @@ func rowCases() []opCase {
 						to.Data[i*int(k)+j] = float64(row)
 					}
 				}
-				b := d.f32(n, k, p, q).as(from)
-				b.layout = denseRows[d.IntN(len(denseRows))]
-				return []arg{d.normal(n, rows, p, q), b, {values: to, typ: ids}}
+				b := d.F32(n, k, p, q).As(from)
+				b.Layout = optest.ContiguousRows[d.IntN(len(optest.ContiguousRows))]
+				return []operand{d.Normal(n, rows, p, q), b, {Values: to, Type: ids}}
 			},
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.SetRows(x[0], x[1], x[2]) },
-			want:  func(x refs) refmath.Tensor { return refmath.SetRows(x[0], x[1], x[2]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SetRows(x[0], x[1], x[2]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.SetRows(x[0], x[1], x[2]) },
 		})
 	}
 	return cases
@@ -396,7 +397,7 @@ func TestWriteAndReadViews(t *testing.T) {
 		for i, got := range after {
 			require.Equal(t, !inside[int32(i)], got == int32(i), "element %d", i)
 		}
-		require.NoError(t, v.Fill(0))
+		require.NoError(t, v.Memset(0))
 		after, err = ggml.Read[int32](x)
 		require.NoError(t, err)
 		for i, got := range after {
@@ -417,9 +418,9 @@ func TestWriteToLateView(t *testing.T) {
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
-	turned := c.Transpose(x)
-	require.NoError(t, turned.SetFloat32s([]float32{1, 2, 3, 4, 5, 6}))
-	require.NoError(t, turned.WriteBytes(make([]byte, 4), 4))
+	transposed := c.Transpose(x)
+	require.NoError(t, transposed.SetFloat32s([]float32{1, 2, 3, 4, 5, 6}))
+	require.NoError(t, optest.Err(transposed.WriteAt(make([]byte, 4), 4)))
 	values, err := ggml.Read[float32](x)
 	require.NoError(t, err)
 	require.Equal(t, []float32{1, 0, 2, 5, 3, 6}, values)

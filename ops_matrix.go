@@ -15,26 +15,28 @@ import "C"
 // C: ggml_mul_mat.
 func (c *Context) MulMat(a, b *Tensor) *Tensor {
 	op := c.begin("mul_mat", a, b)
-	op.require(a == nil || a.typ.isFloat(), "a has no float or quantised type")
+	op.require(a == nil || a.typ.IsNumeric(), "a has no float or quantised type")
 	op.types("b", b, F32, F16, BF16)
 	if op.arena != nil {
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
 		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
 		op.require(b.typ == F32 || b.typ == a.typ, "b must be f32, or have the type of a")
 	}
-	op.denseRows("a", a)
-	op.denseRows("b", b)
+	op.contiguousRows("a", a)
+	op.contiguousRows("b", b)
 	op.notTransposed("a", a)
 	return op.done(C.goggml_op_mul_mat(op.arena, a.ptr(), b.ptr()))
 }
 
-// isFloat tells whether values of the type stand for real numbers.
-func (t Type) isFloat() bool {
+// IsNumeric reports whether elements of the type stand for real numbers, as those
+// of weights do: floats, and quantised types other than those of intermediate
+// results (Q8_1, Q8_K).
+func (t Type) IsNumeric() bool {
 	switch t {
 	case F32, F16, BF16:
 		return true
 	}
-	return t.Quantized() && t != Q8_1 && t != Q8_K
+	return t.IsQuantized() && t != Q8_1 && t != Q8_K
 }
 
 func (op *opCall) notTransposed(what string, t *Tensor) {
@@ -52,7 +54,7 @@ func (op *opCall) notTransposed(what string, t *Tensor) {
 func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, as.Dim(2))
 	op := c.begin("mul_mat_id", as, b, ids)
-	op.require(as == nil || as.typ.isFloat(), "as has no float or quantised type")
+	op.require(as == nil || as.typ.IsNumeric(), "as has no float or quantised type")
 	op.types("b", b, F32)
 	op.types("ids", ids, I32)
 	if op.arena != nil {
@@ -61,8 +63,8 @@ func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 		op.require(ids.ne[2] == 1 && ids.ne[3] == 1 && ids.ne[1] == b.ne[2], "ids must be [used, n] with n = ne2 of b")
 		op.require(ids.ne[0]%b.ne[1] == 0, "ne0 of ids must be a multiple of ne1 of b")
 	}
-	op.denseRows("as", as)
-	op.denseRows("b", b)
+	op.contiguousRows("as", as)
+	op.contiguousRows("b", b)
 	op.notTransposed("as", as)
 	return op.done(C.goggml_op_mul_mat_id(op.arena, as.ptr(), b.ptr(), ids.ptr()))
 }
@@ -76,14 +78,14 @@ func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 // has no backward. C: ggml_out_prod.
 func (c *Context) OutProd(a, b *Tensor) *Tensor {
 	op := c.begin("out_prod", a, b)
-	op.require(a == nil || a.typ.isFloat() && a.typ != BF16, "a has type %v; it must be f32, f16 or quantised", a.typeOr(F32))
+	op.require(a == nil || a.typ.IsNumeric() && a.typ != BF16, "a has type %v; it must be f32, f16 or quantised", a.typeOr(F32))
 	op.types("b", b, F32)
 	if op.arena != nil {
 		op.require(a.ne[1] == b.ne[1], "ne1 must be equal: a has %d, b has %d", a.ne[1], b.ne[1])
 		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
 		op.require(a.typ == F32 || b.ne[2] == a.ne[2] && b.ne[3] == a.ne[3], "ne2 and ne3 of b and an a that is not f32 must be equal")
 	}
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	op.notTransposed("a", a)
 	return op.done(C.goggml_op_out_prod(op.arena, a.ptr(), b.ptr()))
 }

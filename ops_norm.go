@@ -22,7 +22,7 @@ func (c *Context) normed(name string, a *Tensor, eps float32) *opCall {
 // is F32 with contiguous rows. C: ggml_rms_norm.
 func (c *Context) RMSNorm(a *Tensor, eps float32) *Tensor {
 	op := c.normed("rms_norm", a, eps)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	return op.done(C.goggml_op_rms_norm(op.arena, a.ptr(), C.float(eps)))
 }
 
@@ -34,8 +34,8 @@ func (c *Context) RMSNormBack(grad, x *Tensor, eps float32) *Tensor {
 	op.types("grad", grad, F32)
 	op.types("x", x, F32)
 	op.sameShape(grad, x)
-	op.denseRows("grad", grad)
-	op.denseRows("x", x)
+	op.contiguousRows("grad", grad)
+	op.contiguousRows("x", x)
 	op.require(eps >= 0, "eps is %v; it must not be negative", eps)
 	return op.done(C.goggml_op_rms_norm_back(op.arena, grad.ptr(), x.ptr(), C.float(eps)))
 }
@@ -56,7 +56,7 @@ func (c *Context) GroupNorm(a *Tensor, groups int, eps float32) *Tensor {
 
 func (c *Context) groupNorm(name string, a *Tensor, groups int, eps float32) *opCall {
 	op := c.normed(name, a, eps)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	if op.arena != nil {
 		op.require(groups >= 1 && int64(groups) <= a.ne[2], "there are %d groups; they must be 1 to ne2, which is %d", groups, a.ne[2])
 	}

@@ -40,7 +40,7 @@ func (c *Context) pool(name string, kind Pool, operands ...*Tensor) *opCall {
 	op := c.begin(name, operands...)
 	op.require(kind == PoolMax || kind == PoolAvg, "there is no pooling %d", int(kind))
 	for _, t := range operands {
-		op.fresh("the operand", t)
+		op.canonicalStrides("the operand", t)
 		if op.arena != nil {
 			op.require(t.ne[0] < 1<<30 && t.ne[1] < 1<<30, "ne0 and ne1 must be less than %d", 1<<30)
 		}

@@ -5,11 +5,11 @@ import "C"
 
 import "math"
 
-// packed demands contiguous F32 operands of one shape.
-func (op *opCall) packed(shape [4]int64, operands ...*Tensor) {
+// contiguousF32 demands contiguous F32 operands of one shape.
+func (op *opCall) contiguousF32(shape [4]int64, operands ...*Tensor) {
 	op.shaped(shape, operands...)
 	for _, t := range operands {
-		op.dense("each operand", t)
+		op.contiguous("each operand", t)
 	}
 }
 
@@ -30,9 +30,9 @@ func (op *opCall) heads(state *Tensor, xs ...*Tensor) {
 		return
 	}
 	shape := xs[0].ne
-	op.packed(shape, xs...)
+	op.contiguousF32(shape, xs...)
 	op.types("state", state, F32)
-	op.dense("state", state)
+	op.contiguous("state", state)
 	if op.arena == nil {
 		return
 	}
@@ -42,55 +42,76 @@ func (op *opCall) heads(state *Tensor, xs ...*Tensor) {
 	op.require(tokens%sequences == 0, "the %d tokens are no multiple of the %d sequences", tokens, sequences)
 }
 
+// RWKV6Operands are the operands of [Context.RWKV6], contiguous F32.
+type RWKV6Operands struct {
+	K, V, R   *Tensor // [n, heads, tokens]
+	TimeFirst *Tensor // [n, heads]
+	TimeDecay *Tensor // [n, heads, tokens]
+	State     *Tensor // [n·n·heads, sequences]
+}
+
 // RWKV6 is the recurrence of RWKV 6 in each head, with a state S [n, n]:
 //
-//	y[t] = r[t]·(S + diag(first)·k[t]ᵀ·v[t]), S ← diag(decay[t])·S + k[t]ᵀ·v[t]
-//	k, v, r, decay [n, heads, tokens], first [n, heads], state [n·n·heads, sequences]
+//	y[t] = R[t]·(S + diag(TimeFirst)·K[t]ᵀ·V[t]), S ← diag(TimeDecay[t])·S + K[t]ᵀ·V[t]
 //	→ [n·heads, tokens + n·sequences]: the rows of y, and then the new states
 //
-// tokens is a multiple of the sequences, which follow each other. All are
-// contiguous F32. It has no backward. C: ggml_rwkv_wkv6.
-func (c *Context) RWKV6(k, v, r, first, decay, state *Tensor) *Tensor {
-	op := c.begin("rwkv_wkv6", k, v, r, first, decay, state)
-	op.heads(state, k, v, r, decay)
-	op.types("first", first, F32)
-	op.dense("first", first)
+// tokens is a multiple of the sequences, which follow each other. It has no
+// backward. C: ggml_rwkv_wkv6.
+func (c *Context) RWKV6(o RWKV6Operands) *Tensor {
+	op := c.begin("rwkv_wkv6", o.K, o.V, o.R, o.TimeFirst, o.TimeDecay, o.State)
+	op.heads(o.State, o.K, o.V, o.R, o.TimeDecay)
+	op.types("first", o.TimeFirst, F32)
+	op.contiguous("first", o.TimeFirst)
 	if op.arena != nil {
-		op.require(first.NumElements() == k.ne[0]*k.ne[1], "first must have %d elements, one for each of a token", k.ne[0]*k.ne[1])
+		op.require(o.TimeFirst.NumElements() == o.K.ne[0]*o.K.ne[1], "first must have %d elements, one for each of a token", o.K.ne[0]*o.K.ne[1])
 	}
-	return op.done(C.goggml_op_rwkv_wkv6(op.arena, k.ptr(), v.ptr(), r.ptr(), first.ptr(), decay.ptr(), state.ptr()))
+	return op.done(C.goggml_op_rwkv_wkv6(op.arena, o.K.ptr(), o.V.ptr(), o.R.ptr(), o.TimeFirst.ptr(), o.TimeDecay.ptr(), o.State.ptr()))
+}
+
+// RWKV7Operands are the operands of [Context.RWKV7], contiguous F32.
+type RWKV7Operands struct {
+	R, W, K, V, A, B *Tensor // [n, heads, tokens]
+	State            *Tensor // [n·n·heads, sequences]
 }
 
 // RWKV7 is the recurrence of RWKV 7 in each head, with a state S [n, n]:
 //
-//	S ← S·diag(w[t]) + (S·a[t])·b[t]ᵀ + v[t]·k[t]ᵀ, y[t] = S·r[t]
-//	r, w, k, v, a, b [n, heads, tokens], state [n·n·heads, sequences]
+//	S ← S·diag(W[t]) + (S·A[t])·B[t]ᵀ + V[t]·K[t]ᵀ, y[t] = S·R[t]
 //	→ [n·heads, tokens + n·sequences]: the rows of y, and then the new states
 //
 // n is a multiple of 64: the CPU takes whole registers. tokens is a multiple of
-// the sequences, which follow each other. All are contiguous F32. It has no
-// backward. C: ggml_rwkv_wkv7.
-func (c *Context) RWKV7(r, w, k, v, a, b, state *Tensor) *Tensor {
-	op := c.begin("rwkv_wkv7", r, w, k, v, a, b, state)
-	op.heads(state, r, w, k, v, a, b)
+// the sequences, which follow each other. It has no backward. C: ggml_rwkv_wkv7.
+func (c *Context) RWKV7(o RWKV7Operands) *Tensor {
+	op := c.begin("rwkv_wkv7", o.R, o.W, o.K, o.V, o.A, o.B, o.State)
+	op.heads(o.State, o.R, o.W, o.K, o.V, o.A, o.B)
 	if op.arena != nil {
-		op.require(r.ne[0]%64 == 0, "ne0 is %d; it must be a multiple of 64", r.ne[0])
+		op.require(o.R.ne[0]%64 == 0, "ne0 is %d; it must be a multiple of 64", o.R.ne[0])
 	}
-	return op.done(C.goggml_op_rwkv_wkv7(op.arena, r.ptr(), w.ptr(), k.ptr(), v.ptr(), a.ptr(), b.ptr(), state.ptr()))
+	return op.done(C.goggml_op_rwkv_wkv7(op.arena, o.R.ptr(), o.W.ptr(), o.K.ptr(), o.V.ptr(), o.A.ptr(), o.B.ptr(), o.State.ptr()))
+}
+
+// GatedLinearAttentionOperands are the operands of
+// [Context.GatedLinearAttention], contiguous F32.
+type GatedLinearAttentionOperands struct {
+	K, V, Q, G *Tensor // [n, heads, tokens]
+	State      *Tensor // [n·n·heads, sequences]
+	Scale      float32 // of Q; 0 stands for 1/√n
 }
 
 // GatedLinearAttention is, in each head, with a state S [n, n]:
 //
-//	S ← diag(g[t])·S + k[t]ᵀ·v[t], y[t] = scale·q[t]·S
-//	k, v, q, g [n, heads, tokens], state [n·n·heads, sequences]
+//	S ← diag(G[t])·S + K[t]ᵀ·V[t], y[t] = Scale·Q[t]·S
 //	→ [n·heads, tokens + n·sequences]: the rows of y, and then the new states
 //
-// tokens is a multiple of the sequences, which follow each other. All are
-// contiguous F32. It has no backward. C: ggml_gated_linear_attn.
-func (c *Context) GatedLinearAttention(k, v, q, g, state *Tensor, scale float32) *Tensor {
-	op := c.begin("gated_linear_attn", k, v, q, g, state)
-	op.heads(state, k, v, q, g)
-	return op.done(C.goggml_op_gated_linear_attn(op.arena, k.ptr(), v.ptr(), q.ptr(), g.ptr(), state.ptr(), C.float(scale)))
+// tokens is a multiple of the sequences, which follow each other. It has no
+// backward. C: ggml_gated_linear_attn.
+func (c *Context) GatedLinearAttention(o GatedLinearAttentionOperands) *Tensor {
+	op := c.begin("gated_linear_attn", o.K, o.V, o.Q, o.G, o.State)
+	op.heads(o.State, o.K, o.V, o.Q, o.G)
+	if o.Scale == 0 {
+		o.Scale = float32(1 / math.Sqrt(float64(o.K.Dim(0))))
+	}
+	return op.done(C.goggml_op_gated_linear_attn(op.arena, o.K.ptr(), o.V.ptr(), o.Q.ptr(), o.G.ptr(), o.State.ptr(), C.float(o.Scale)))
 }
 
 // SSMConv is the convolution of each channel with a kernel of its own, as in
@@ -104,8 +125,8 @@ func (c *Context) SSMConv(x, kernel *Tensor) *Tensor {
 	op := c.begin("ssm_conv", x, kernel)
 	op.types("x", x, F32)
 	op.types("kernel", kernel, F32)
-	op.fresh("x", x)
-	op.fresh("kernel", kernel)
+	op.canonicalStrides("x", x)
+	op.canonicalStrides("kernel", kernel)
 	if op.arena != nil {
 		op.require(x.ne[3] == 1 && kernel.NumDims() <= 2, "x has at most 3 dimensions, the kernel 2")
 		op.require(x.ne[1] == kernel.ne[1], "the channels differ: ne1 of x is %d, of the kernel %d", x.ne[1], kernel.ne[1])
@@ -115,106 +136,105 @@ func (c *Context) SSMConv(x, kernel *Tensor) *Tensor {
 	return op.done(C.goggml_op_ssm_conv(op.arena, x.ptr(), kernel.ptr()))
 }
 
-// SSMScan is the selective scan of Mamba: in each head, with a state S of a row
-// of d elements for each of the n elements of x, and dt softplus(dt[t]),
-//
-//	S ← exp(dt·a)·S + dt·x[t]·b[t]ᵀ, y[t] = S·c[t]
-//	state [d, n, heads, states], x [n, heads, tokens, sequences],
-//	dt [heads, tokens, sequences], a [d or 1, heads],
-//	b, c [d, groups, tokens, sequences], ids [sequences] (I32)
-//
-// ids are the states with which the sequences start; groups divides heads. The
-// result is a vector: first y, of x's shape, then the new states
-// [d, n, heads, sequences]. All but ids are contiguous F32. It has no
-// backward. C: ggml_ssm_scan.
-func (c *Context) SSMScan(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
-	ids = c.inRange(ids, state.Dim(3))
-	op := c.ssmScan(state, x, dt, a, b, cc, ids)
-	return op.done(C.goggml_op_ssm_scan(op.arena, state.ptr(), x.ptr(), dt.ptr(), a.ptr(), b.ptr(), cc.ptr(), ids.ptr(), 1))
+// SSMScanOperands are the operands of [Context.SSMScan]. All but IDs are
+// contiguous F32.
+type SSMScanOperands struct {
+	State *Tensor // [d, n, heads, states]
+	X     *Tensor // [n, heads, tokens, sequences]
+	DT    *Tensor // [heads, tokens, sequences]
+	A     *Tensor // [d or 1, heads]
+	B, C  *Tensor // [d, groups, tokens, sequences]; groups divides heads
+	IDs   *Tensor // [sequences], I32: the state with which each sequence starts
 }
+
+// SSMScan is the selective scan of Mamba: in each head, with a state S of a row
+// of d elements for each of the n elements of X, and dt softplus(DT[t]),
+//
+//	S ← exp(dt·A)·S + dt·X[t]·B[t]ᵀ, y[t] = S·C[t]
+//
+// The result is a vector: first y, of X's shape, then the new states
+// [d, n, heads, sequences]. It has no backward. C: ggml_ssm_scan.
+func (c *Context) SSMScan(o SSMScanOperands) *Tensor { return c.ssmScan(o, false) }
 
 // SSMScanStates is [Context.SSMScan] with the states after each token in the
 // result, in place of the last ones alone: y, and then
-// [d, n, heads, sequences, tokens], the last token first. a is [1, heads]. It has
+// [d, n, heads, sequences, tokens], the last token first. A is [1, heads]. It has
 // no backward. C: ggml_ssm_scan.
-func (c *Context) SSMScanStates(state, x, dt, a, b, cc, ids *Tensor) *Tensor {
-	ids = c.inRange(ids, state.Dim(3))
-	op := c.ssmScan(state, x, dt, a, b, cc, ids)
-	if op.arena != nil {
-		op.require(a.ne[0] == 1, "ne0 of a is %d; it must be 1", a.ne[0])
+func (c *Context) SSMScanStates(o SSMScanOperands) *Tensor { return c.ssmScan(o, true) }
+
+func (c *Context) ssmScan(o SSMScanOperands, all bool) *Tensor {
+	o.IDs = c.inRange(o.IDs, o.State.Dim(3))
+	op := c.begin("ssm_scan", o.State, o.X, o.DT, o.A, o.B, o.C, o.IDs)
+	for _, t := range []*Tensor{o.State, o.X, o.DT, o.A, o.B, o.C} {
+		op.types("each operand but ids", t, F32)
+		op.canonicalStrides("each operand", t)
 	}
-	return op.done(C.goggml_op_ssm_scan(op.arena, state.ptr(), x.ptr(), dt.ptr(), a.ptr(), b.ptr(), cc.ptr(), ids.ptr(), x.tokens()))
+	op.types("ids", o.IDs, I32)
+	op.canonicalStrides("ids", o.IDs)
+	if op.arena != nil {
+		d, n, heads, tokens, sequences := o.State.ne[0], o.X.ne[0], o.X.ne[1], o.X.ne[2], o.X.ne[3]
+		op.require(o.State.ne[1] == n && o.State.ne[2] == heads, "state must be [d, %d, %d, …]", n, heads)
+		op.require(o.DT.ne == [4]int64{heads, tokens, sequences, 1}, "dt must be [%d, %d, %d]", heads, tokens, sequences)
+		op.require((o.A.ne[0] == d || o.A.ne[0] == 1) && o.A.ne[1] == heads && o.A.NumDims() <= 2, "a must be [%d or 1, %d]", d, heads)
+		op.require(o.B.ne[0] == d && o.B.ne[2] == tokens && o.B.ne[3] == sequences && heads%o.B.ne[1] == 0, "b must be [%d, groups, %d, %d], and groups divide %d", d, tokens, sequences, heads)
+		op.require(o.B.ne == o.C.ne, "b and c must have one shape")
+		op.require(o.IDs.NumDims() == 1 && o.IDs.ne[0] == sequences, "ids must have an entry for each of the %d sequences", sequences)
+		op.require(!all || o.A.ne[0] == 1, "ne0 of a is %d; it must be 1", o.A.ne[0])
+	}
+	return op.done(C.goggml_op_ssm_scan(op.arena, o.State.ptr(), o.X.ptr(), o.DT.ptr(), o.A.ptr(), o.B.ptr(), o.C.ptr(), o.IDs.ptr(), o.X.snapshots(all)))
 }
 
-// tokens is the size of dimension 2, 1 of a tensor that stands for a failure.
-func (t *Tensor) tokens() C.int64_t {
-	if t == nil {
+// snapshots is how many states of each sequence a recurrence returns: those
+// after all tokens, which are in dimension 2, or the last.
+func (t *Tensor) snapshots(all bool) C.int64_t {
+	if t == nil || !all {
 		return 1
 	}
-	return C.int64_t(max(1, t.ne[2]))
+	return C.int64_t(max(1, t.ne[2])) // 0 in a tensor that stands for a failure
 }
 
-func (c *Context) ssmScan(state, x, dt, a, b, cc, ids *Tensor) *opCall {
-	op := c.begin("ssm_scan", state, x, dt, a, b, cc, ids)
-	for _, t := range []*Tensor{state, x, dt, a, b, cc} {
-		op.types("each operand but ids", t, F32)
-		op.fresh("each operand", t)
-	}
-	op.types("ids", ids, I32)
-	op.fresh("ids", ids)
-	if op.arena != nil {
-		d, n, heads, tokens, sequences := state.ne[0], x.ne[0], x.ne[1], x.ne[2], x.ne[3]
-		op.require(state.ne[1] == n && state.ne[2] == heads, "state must be [d, %d, %d, …]", n, heads)
-		op.require(dt.ne == [4]int64{heads, tokens, sequences, 1}, "dt must be [%d, %d, %d]", heads, tokens, sequences)
-		op.require((a.ne[0] == d || a.ne[0] == 1) && a.ne[1] == heads && a.NumDims() <= 2, "a must be [%d or 1, %d]", d, heads)
-		op.require(b.ne[0] == d && b.ne[2] == tokens && b.ne[3] == sequences && heads%b.ne[1] == 0, "b must be [%d, groups, %d, %d], and groups divide %d", d, tokens, sequences, heads)
-		op.require(b.ne == cc.ne, "b and c must have one shape")
-		op.require(ids.NumDims() == 1 && ids.ne[0] == sequences, "ids must have an entry for each of the %d sequences", sequences)
-	}
-	return op
+// GatedDeltaNetOperands are the operands of [Context.GatedDeltaNet], F32. G,
+// Beta and State are contiguous.
+type GatedDeltaNetOperands struct {
+	Q, K  *Tensor // [n, kHeads, tokens, sequences]
+	V     *Tensor // [n, heads, tokens, sequences]; head h takes Q and K of head h mod kHeads
+	G     *Tensor // [1 or n, heads, tokens, sequences]
+	Beta  *Tensor // [1, heads, tokens, sequences]
+	State *Tensor // [n, n, heads, sequences], transposed
 }
 
 // GatedDeltaNet is the gated delta rule: in each head, with a state S [n, n],
 //
-//	S ← diag(exp(g[t]))·S, S ← S + beta[t]·k[t]·(v[t] − Sᵀ·k[t])ᵀ,
-//	y[t] = Sᵀ·q[t] / √n
-//	q, k [n, kHeads, tokens, sequences], v [n, heads, tokens, sequences],
-//	g [1 or n, heads, tokens, sequences], beta [1, heads, tokens, sequences],
-//	state [n, n, heads, sequences], transposed
+//	S ← diag(exp(G[t]))·S, S ← S + Beta[t]·K[t]·(V[t] − Sᵀ·K[t])ᵀ,
+//	y[t] = Sᵀ·Q[t] / √n
 //
-// Head h takes q and k of head h mod kHeads. The result is the rows
-// [n·heads, tokens·sequences] of y, and then the new states, in rows of n·heads
-// too. All are F32; g, beta and state are contiguous. It has no backward.
-// C: ggml_gated_delta_net.
-func (c *Context) GatedDeltaNet(q, k, v, g, beta, state *Tensor) *Tensor {
-	op := c.gatedDeltaNet(q, k, v, g, beta, state)
-	return op.done(C.goggml_op_gated_delta_net(op.arena, q.ptr(), k.ptr(), v.ptr(), g.ptr(), beta.ptr(), state.ptr(), 1))
-}
+// The result is the rows [n·heads, tokens·sequences] of y, and then the new
+// states, in rows of n·heads too. It has no backward. C: ggml_gated_delta_net.
+func (c *Context) GatedDeltaNet(o GatedDeltaNetOperands) *Tensor { return c.gatedDeltaNet(o, false) }
 
 // GatedDeltaNetStates is [Context.GatedDeltaNet] with the states after each
 // token in the result, in place of the last ones alone: those after the last
 // token first. It has no backward. C: ggml_gated_delta_net.
-func (c *Context) GatedDeltaNetStates(q, k, v, g, beta, state *Tensor) *Tensor {
-	op := c.gatedDeltaNet(q, k, v, g, beta, state)
-	return op.done(C.goggml_op_gated_delta_net(op.arena, q.ptr(), k.ptr(), v.ptr(), g.ptr(), beta.ptr(), state.ptr(), v.tokens()))
+func (c *Context) GatedDeltaNetStates(o GatedDeltaNetOperands) *Tensor {
+	return c.gatedDeltaNet(o, true)
 }
 
-func (c *Context) gatedDeltaNet(q, k, v, g, beta, state *Tensor) *opCall {
-	op := c.begin("gated_delta_net", q, k, v, g, beta, state)
+func (c *Context) gatedDeltaNet(o GatedDeltaNetOperands, all bool) *Tensor {
+	op := c.begin("gated_delta_net", o.Q, o.K, o.V, o.G, o.Beta, o.State)
 	if op.arena != nil {
-		n, heads, tokens, sequences := v.ne[0], v.ne[1], v.ne[2], v.ne[3]
-		op.shaped(v.ne, v)
-		op.shaped([4]int64{n, q.ne[1], tokens, sequences}, q, k)
-		op.require(heads%q.ne[1] == 0, "the %d heads of v are no multiple of the %d of q and k", heads, q.ne[1])
+		n, heads, tokens, sequences := o.V.ne[0], o.V.ne[1], o.V.ne[2], o.V.ne[3]
+		op.shaped(o.V.ne, o.V)
+		op.shaped([4]int64{n, o.Q.ne[1], tokens, sequences}, o.Q, o.K)
+		op.require(heads%o.Q.ne[1] == 0, "the %d heads of v are no multiple of the %d of q and k", heads, o.Q.ne[1])
 		gate := int64(1)
-		if g.ne[0] != 1 {
+		if o.G.ne[0] != 1 {
 			gate = n
 		}
-		op.packed([4]int64{gate, heads, tokens, sequences}, g)
-		op.packed([4]int64{1, heads, tokens, sequences}, beta)
-		op.packed([4]int64{n, n, heads, sequences}, state)
+		op.contiguousF32([4]int64{gate, heads, tokens, sequences}, o.G)
+		op.contiguousF32([4]int64{1, heads, tokens, sequences}, o.Beta)
+		op.contiguousF32([4]int64{n, n, heads, sequences}, o.State)
 	}
-	return op
+	return op.done(C.goggml_op_gated_delta_net(op.arena, o.Q.ptr(), o.K.ptr(), o.V.ptr(), o.G.ptr(), o.Beta.ptr(), o.State.ptr(), o.V.snapshots(all)))
 }
 
 // SolveTri returns the x for which a·x = b, with a lower triangular:
@@ -227,8 +247,8 @@ func (c *Context) SolveTri(a, b *Tensor) *Tensor {
 	op := c.begin("solve_tri", a, b)
 	op.types("a", a, F32)
 	op.types("b", b, F32)
-	op.dense("a", a)
-	op.dense("b", b)
+	op.contiguous("a", a)
+	op.contiguous("b", b)
 	if op.arena != nil {
 		op.require(a.ne[0] == a.ne[1], "ne0 and ne1 of a are %d and %d; they must be equal", a.ne[0], a.ne[1])
 		op.require(a.ne[1] == b.ne[1] && a.ne[2] == b.ne[2] && a.ne[3] == b.ne[3], "ne1, ne2 and ne3 of a and b must be equal")

@@ -8,7 +8,7 @@ import "C"
 func (c *Context) Sum(a *Tensor) *Tensor {
 	op := c.begin("sum", a)
 	op.types("a", a, floats...)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	return op.done(C.goggml_op_sum(op.arena, a.ptr()))
 }
 
@@ -16,7 +16,7 @@ func (c *Context) Sum(a *Tensor) *Tensor {
 func (c *Context) rows(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	return op
 }
 
@@ -58,8 +58,8 @@ func (c *Context) CountEqual(a, b *Tensor) *Tensor {
 	op.types("a", a, I32)
 	op.types("b", b, I32)
 	op.sameShape(a, b)
-	op.dense("a", a)
-	op.dense("b", b)
+	op.contiguous("a", a)
+	op.contiguous("b", b)
 	return op.done(C.goggml_op_count_equal(op.arena, a.ptr(), b.ptr()))
 }
 
@@ -76,7 +76,7 @@ const (
 // its rows are at equal distances. It has no backward. C: ggml_argsort.
 func (c *Context) ArgSort(a *Tensor, order SortOrder) *Tensor {
 	op := c.rows("argsort", a)
-	op.evenRows("a", a)
+	op.uniformRowStride("a", a)
 	op.require(order == Ascending || order == Descending, "there is no sort order %d", int(order))
 	return op.done(C.goggml_op_argsort(op.arena, a.ptr(), C.enum_ggml_sort_order(order)))
 }
@@ -86,7 +86,7 @@ func (c *Context) ArgSort(a *Tensor, order SortOrder) *Tensor {
 // distances. It has no backward. C: ggml_top_k.
 func (c *Context) TopK(a *Tensor, k int) *Tensor {
 	op := c.rows("top_k", a)
-	op.evenRows("a", a)
+	op.uniformRowStride("a", a)
 	if op.arena != nil {
 		op.require(k >= 1 && int64(k) <= a.ne[0], "k is %d; it must be 1 to ne0, which is %d", k, a.ne[0])
 	}

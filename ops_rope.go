@@ -28,7 +28,7 @@ func (m RoPEMode) valid() bool {
 	return false
 }
 
-// multi tells whether a token has four positions.
+// multi reports whether a token has four positions.
 func (m RoPEMode) multi() bool { return m&RoPEMulti != 0 }
 
 // RoPE is rotary position embedding (arXiv 2104.09864) with its extensions:
@@ -93,7 +93,7 @@ func (c *Context) rope(form C.enum_goggml_rope_form, a, pos, factors *Tensor, r 
 	op := c.begin(name, a, pos)
 	op.types("a", a, F32, F16)
 	op.types("pos", pos, I32)
-	op.denseRows("a", a)
+	op.contiguousRows("a", a)
 	op.optional(factors)
 	op.types("factors", factors, F32)
 	op.require(r.Mode.valid(), "there is no RoPE mode %d", int(r.Mode))
@@ -128,8 +128,8 @@ func (op *opCall) positions(a, pos, factors *Tensor, r RoPE) {
 		pairs = r.Dims
 	}
 	op.require(factors == nil || factors.NumDims() == 1 && factors.ne[0] >= int64(pairs), "factors must have an entry for each of the %d pairs", pairs)
-	op.dense("factors", factors)
-	op.dense("pos", pos)
+	op.contiguous("factors", factors)
+	op.contiguous("pos", pos)
 	if !r.Mode.multi() {
 		op.require(pos.NumDims() == 1 && pos.ne[0] == a.ne[2], "pos must have an entry for each of the %d positions (ne2 of a)", a.ne[2])
 		op.require(r.Sections == [4]int{}, "this mode has no sections; use RoPEMulti, RoPEInterleaved or RoPEVision")

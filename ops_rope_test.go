@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
@@ -61,22 +62,22 @@ func (v ropeVariant) head(d *draw) int64 {
 	if v.Mode == ggml.RoPEVision {
 		return int64(2 * v.Dims)
 	}
-	return int64(v.Dims+v.Offset) + 2*(d.size(4)-1)
+	return int64(v.Dims+v.Offset) + 2*(d.Size(4)-1)
 }
 
 // positions draws those of the tokens.
-func (v ropeVariant) positions(d *draw, tokens int64) arg {
+func (v ropeVariant) positions(d *draw, tokens int64) operand {
 	if v.multi() {
 		tokens *= 4
 	}
-	return d.ids(50, tokens)
+	return d.Indices(50, tokens)
 }
 
-func (v ropeVariant) args(d *draw) []arg {
-	tokens := d.size(5)
-	args := []arg{d.normal(v.head(d), d.size(3), tokens, d.size(2)), v.positions(d, tokens)}
+func (v ropeVariant) args(d *draw) []operand {
+	tokens := d.Size(5)
+	args := []operand{d.Normal(v.head(d), d.Size(3), tokens, d.Size(2)), v.positions(d, tokens)}
 	if v.factors {
-		args = append(args, d.uniform(1, 4, 8).as(ggml.F32))
+		args = append(args, d.Uniform(1, 4, 8).As(ggml.F32))
 	}
 	return args
 }
@@ -101,24 +102,24 @@ func (v ropeVariant) reference(x refs) refmath.RoPE {
 	return r
 }
 
-func TestRoPE(t *testing.T) { runOps(t, ropeCases()) }
+func TestRoPE(t *testing.T) { optest.Run(t, ropeCases()) }
 
 func ropeCases() []opCase {
 	var cases []opCase
 	for _, name := range slices.Sorted(maps.Keys(ropes())) {
 		v := ropes()[name]
 		cases = append(cases, opCase{
-			name: "rope_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles, args: v.args,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPE(x[0], x[1], v.operand(x), v.RoPE) },
-			want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], v.reference(x)) },
-		}, inPlace(opCase{
-			name: "rope_inplace_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseOnly, bound: angles, args: v.args,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEInPlace(x[0], x[1], v.operand(x), v.RoPE) },
-			want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], v.reference(x)) },
-		}), opCase{
-			name: "rope_back_" + name, types: []ggml.Type{ggml.F32, ggml.F16}, layouts: denseRows, bound: angles, args: v.args,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEBack(x[0], x[1], v.operand(x), v.RoPE) },
-			want:  func(x refs) refmath.Tensor { return refmath.RopeExtBack(x[0], x[1], v.reference(x)) },
+			Name: "rope_" + name, Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.ContiguousRows, Bound: optest.Angles, Operands: v.args,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPE(x[0], x[1], v.operand(x), v.RoPE) },
+			Want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], v.reference(x)) },
+		}, opCase{
+			Name: "rope_inplace_" + name, Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.ContiguousOnly, Bound: optest.Angles, Operands: v.args, InPlace: true,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEInPlace(x[0], x[1], v.operand(x), v.RoPE) },
+			Want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], v.reference(x)) },
+		}, opCase{
+			Name: "rope_back_" + name, Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.ContiguousRows, Bound: optest.Angles, Operands: v.args,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPEBack(x[0], x[1], v.operand(x), v.RoPE) },
+			Want:  func(x refs) refmath.Tensor { return refmath.RopeExtBack(x[0], x[1], v.reference(x)) },
 		})
 	}
 	return cases
@@ -132,9 +133,9 @@ func ropeGradCases() []gradCase {
 			continue
 		}
 		cases = append(cases, gradCase{
-			name: "rope_" + name, params: []int{0}, args: v.args,
-			build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPE(x[0], x[1], v.operand(x), v.RoPE) },
-			want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], v.reference(x)) },
+			Name: "rope_" + name, Params: []int{0}, Operands: v.args,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.RoPE(x[0], x[1], v.operand(x), v.RoPE) },
+			Want:  func(x refs) refmath.Tensor { return refmath.RopeExt(x[0], x[1], v.reference(x)) },
 		})
 	}
 	return cases
@@ -143,7 +144,7 @@ func ropeGradCases() []gradCase {
 // With the four positions of each token equal, several sections are the same
 // as none.
 func TestRoPEMultiOfEqualPositions(t *testing.T) {
-	m := machines(t)[0]
+	m := optest.Devices(t)[0]
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()
 	defer c.Close()
@@ -151,7 +152,7 @@ func TestRoPEMultiOfEqualPositions(t *testing.T) {
 	buffers, err := leaves.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
-	require.NoError(t, ggml.Write(a, normal(3, 72)))
+	require.NoError(t, ggml.Write(a, optest.Normal(3, 72)))
 	require.NoError(t, ggml.Write(one, []int32{3, 1, 7}))
 	require.NoError(t, ggml.Write(four, []int32{3, 1, 7, 3, 1, 7, 3, 1, 7, 3, 1, 7}))
 	neox := ggml.RoPE{Dims: 12, Mode: ggml.RoPENeoX, FreqBase: 100, FreqScale: 1, AttnFactor: 1}
@@ -159,9 +160,9 @@ func TestRoPEMultiOfEqualPositions(t *testing.T) {
 	multi.Mode, multi.Sections = ggml.RoPEMulti, [4]int{1, 2, 2, 1}
 	interleaved.Mode, interleaved.Sections = ggml.RoPEInterleaved, [4]int{2, 2, 2}
 	x, y, z := c.RoPE(a, one, nil, neox), c.RoPE(a, four, nil, multi), c.RoPE(a, four, nil, interleaved)
-	m.compute(t, c.NewGraph(x, y, z))
-	require.Equal(t, numbers(t, x), numbers(t, y))
-	require.Equal(t, numbers(t, x), numbers(t, z))
+	m.Compute(t, c.NewGraph(x, y, z))
+	require.Equal(t, optest.Values(t, x), optest.Values(t, y))
+	require.Equal(t, optest.Values(t, x), optest.Values(t, z))
 }
 
 func TestYaRNCorrectionDims(t *testing.T) {
@@ -176,7 +177,7 @@ func TestYaRNCorrectionDims(t *testing.T) {
 	}
 }
 
-// The library's backward forgets the offset: it is refused.
+// ggml's backward forgets the offset: Backward gives an error.
 func TestRoPEOffsetHasNoBackward(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -187,7 +188,7 @@ func TestRoPEOffsetHasNoBackward(t *testing.T) {
 	require.ErrorContains(t, err, "rope() f32[14, 1, 2]): this op has no backward")
 }
 
-// What the library would abort on, or read beyond an operand.
+// What ggml would abort on, or read beyond an operand.
 func TestRoPEErrors(t *testing.T) {
 	base := ggml.RoPE{Dims: 4, FreqBase: 100, FreqScale: 1}
 	multi := base

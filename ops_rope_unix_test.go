@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 )
 
 // No factor beyond the last one is read: behind it is memory that ends the
-// process. The library's code reads one for each pair of the head.
+// process. ggml's code reads one for each pair of the head.
 func TestRoPEFactorsEnd(t *testing.T) {
 	page := unix.Getpagesize()
 	memory, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -24,10 +25,10 @@ func TestRoPEFactorsEnd(t *testing.T) {
 	defer buffer.Close()
 	for _, mode := range []ggml.RoPEMode{ggml.RoPENorm, ggml.RoPENeoX, ggml.RoPEMulti, ggml.RoPEInterleaved, ggml.RoPEVision} {
 		for _, n := range []int64{8, 64} { // for the rotated pairs, and for all of the head
-			w := newWorkbench(t)
+			w := optest.NewWorkbench(t)
 			factors := w.NewTensor(ggml.F32, n)
 			require.NoError(t, buffer.PlaceAt(factors, int64(page)-4*n))
-			require.NoError(t, factors.SetFloat32(2))
+			require.NoError(t, factors.Fill(2))
 			r := ggml.RoPE{Dims: 16, Mode: mode, FreqBase: 1000, FreqScale: 1, AttnFactor: 1}
 			head, positions := int64(128), 3
 			if mode >= ggml.RoPEMulti {
@@ -36,15 +37,15 @@ func TestRoPEFactorsEnd(t *testing.T) {
 			if mode == ggml.RoPEVision {
 				head, r.Dims = 2*n, int(n)
 			}
-			a, pos := w.leaves.NewTensor(ggml.F32, head, 2, 3), w.leaves.NewTensor(ggml.I32, int64(positions))
-			buffers, err := w.leaves.Allocate(ggml.CPUBufferType())
+			a, pos := w.Leaves.NewTensor(ggml.F32, head, 2, 3), w.Leaves.NewTensor(ggml.I32, int64(positions))
+			buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
 			require.NoError(t, err)
 			defer buffers.Close()
-			require.NoError(t, a.SetFloat32(1))
-			require.NoError(t, pos.SetInt32(2))
+			require.NoError(t, a.Fill(1))
+			require.NoError(t, pos.FillInt32(2))
 			y := w.RoPE(a, pos, factors, r).SetOutput()
-			w.compute(w.NewGraph(y))
-			require.NotEqual(t, float32(1), numbers(t, y)[0])
+			w.Compute(w.NewGraph(y))
+			require.NotEqual(t, float32(1), optest.Values(t, y)[0])
 		}
 	}
 }

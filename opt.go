@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/computethread"
 )
 
 // A LossType is what an [Optimizer] makes small, in terms of the outputs
@@ -44,7 +47,7 @@ type BuildType int
 // The zero BuildType stands for BuildOptimizer.
 const (
 	BuildForward   BuildType = C.GGML_OPT_BUILD_TYPE_FORWARD // only evaluate
-	BuildGradients BuildType = C.GGML_OPT_BUILD_TYPE_GRAD    // gradients without steps; the library (0.27) refuses it
+	BuildGradients BuildType = C.GGML_OPT_BUILD_TYPE_GRAD    // gradients without steps; ggml (0.27) refuses it
 	BuildOptimizer BuildType = C.GGML_OPT_BUILD_TYPE_OPT     // evaluate and train
 )
 
@@ -66,10 +69,14 @@ type OptimizerOptions struct {
 	// Inputs and Outputs, where given, make a static graph: it is built once,
 	// and is the fastest. All its leaves have memory, see [Context.Allocate].
 	// Without them each evaluation takes another graph, see [Optimizer.Prepare].
+	//
+	// The library keeps static graphs of up to 2048 nodes, gradients and steps
+	// included. A larger one is allocated anew for each evaluation: ask for
+	// Labels, Loss and the like after each Alloc, as for dynamic graphs.
 	Inputs, Outputs *Tensor
 
 	// GraphSize bounds the number of nodes and leaves of dynamic graphs,
-	// gradients included; 0 stands for 8192.
+	// gradients included; 0 stands for 8192. For static graphs it is known.
 	GraphSize int
 }
 
@@ -86,18 +93,19 @@ type OptimizerOptions struct {
 // mix: use an optimizer a goroutine. C: ggml_opt_context_t.
 type Optimizer struct {
 	h        *handle
-	ctx      *Context // of the tensors that the library makes
+	ctx      *Context // of the tensors that ggml makes
 	o        *C.goggml_optimizer
 	options  OptimizerOptions
 	backends []*Backend
+	large    bool       // the static graph is more than ggml keeps
 	epoch    sync.Mutex // held by Epoch
-	current  *leaseHolder
+	current  *allocatorState
 
 	mu           sync.Mutex
 	fault        error // why it can be used no more
 	tensors      optTensors
 	graph        *Graph   // static: of the outputs; dynamic: as prepared
-	frame        *Context // dynamic: of what the library adds to the graph
+	frame        *Context // dynamic: of what ggml adds to the graph
 	prepared     bool
 	params       []optParam  // dynamic: of the first graph
 	ready        bool        // Alloc was called, Eval not yet
@@ -132,11 +140,11 @@ func NewOptimizer(options OptimizerOptions, backends ...*Backend) (*Optimizer, e
 	for _, b := range backends {
 		parents = append(parents, b.h)
 	}
-	o := &Optimizer{options: options, backends: backends, current: &leaseHolder{}}
+	o := &Optimizer{options: options, backends: slices.Clone(backends), current: &allocatorState{}}
 	current := o.current
 	var co *C.goggml_optimizer
 	ctx, err := contextFor("optimizer", func() {
-		current.end()
+		current.free()
 		if co != nil {
 			C.goggml_opt_free(co)
 		}
@@ -182,8 +190,8 @@ func (o *OptimizerOptions) check() error {
 		return optError(optInit, nil, "there is no optimizer %d", int(o.Optimizer))
 	case o.Period < 1 || o.Period > 1<<30:
 		return optError(optInit, nil, "the period is %d; it must be positive", o.Period)
-	case o.GraphSize < 1 || o.GraphSize > 1<<26:
-		return optError(optInit, nil, "the graph size is %d; it must be 1 to %d", o.GraphSize, 1<<26)
+	case o.GraphSize < 1 || o.GraphSize > maxGraph:
+		return optError(optInit, nil, "the graph size is %d; it must be 1 to %d", o.GraphSize, maxGraph)
 	case (o.Inputs == nil) != (o.Outputs == nil):
 		return optError(optInit, nil, "of inputs and outputs one is nil; a static graph needs both, dynamic graphs neither")
 	}
@@ -201,27 +209,56 @@ func (o *Optimizer) init() error {
 		graph_size: C.size_t(max(o.options.GraphSize, 2*C.GGML_DEFAULT_GRAPH_SIZE)),
 	}
 	if o.options.Outputs != nil {
-		unpin, err := o.buildStatic()
+		release, err := o.buildStatic()
 		if err != nil {
 			return err
 		}
-		defer unpin()
-		options.arena, options.inputs, options.outputs = o.ctx.arena, o.options.Inputs.t, o.options.Outputs.t
-		options.n_nodes = C.int64_t(C.ggml_graph_n_nodes(o.graph.g))
+		defer release()
+		size, err := o.graphSize()
+		if err != nil {
+			return err
+		}
+		if o.large = max(size.nodes, size.leaves) > C.GGML_DEFAULT_GRAPH_SIZE; o.large {
+			o.options.GraphSize = max(o.options.GraphSize, int(size.nodes+size.leaves))
+			options.graph_size = C.size_t(2 * o.options.GraphSize)
+		} else {
+			options.arena, options.inputs, options.outputs = o.ctx.arena, o.options.Inputs.t, o.options.Outputs.t
+			options.n_nodes = C.int64_t(C.ggml_graph_n_nodes(o.graph.g))
+		}
+	}
+	if err := checkGraphSize(o.options.GraphSize, options.graph_size); err != nil {
+		return optError(optInit, err, "%v", err)
 	}
 	r := C.goggml_opt_new(&list[0], C.int(len(list)), options)
 	if err := guardError(r.error); err != nil {
-		return optError(optInit, nil, "%v; a static graph has at most %d nodes, gradients included: use dynamic graphs for a larger one", err, C.GGML_DEFAULT_GRAPH_SIZE)
+		return optError(optInit, nil, "%v", err)
 	}
 	o.o = (*C.goggml_optimizer)(r.value)
-	if o.graph != nil {
+	switch {
+	case o.kept():
 		o.tensors = o.findTensors(o.ctx, o.options.Inputs, o.options.Outputs)
+	case o.large:
+		o.tensors = optTensors{inputs: o.options.Inputs, outputs: o.options.Outputs}
 	}
 	return nil
 }
 
+// graphSize counts the nodes of the static graph with all that is added to it.
+func (o *Optimizer) graphSize() (C.goggml_opt_size, error) {
+	scratch := C.goggml_arena_new()
+	if scratch == nil {
+		return C.goggml_opt_size{}, optError(optInit, ErrOutOfMemory, "out of memory")
+	}
+	defer C.goggml_arena_free(scratch)
+	size := C.goggml_opt_measure(scratch, o.graph.g, o.options.Outputs.t, C.bool(o.options.Build == BuildOptimizer))
+	if err := guardError(size.error); err != nil {
+		return size, o.graph.errorf(optInit, nil, "%v", err)
+	}
+	return size, nil
+}
+
 // buildStatic checks the graph of the outputs, and keeps all its memory.
-func (o *Optimizer) buildStatic() (unpin func(), err error) {
+func (o *Optimizer) buildStatic() (release func(), err error) {
 	inputs, outputs := o.options.Inputs, o.options.Outputs
 	for _, t := range []*Tensor{inputs, outputs} {
 		if err := t.missing(optInit); err != nil {
@@ -230,43 +267,41 @@ func (o *Optimizer) buildStatic() (unpin func(), err error) {
 	}
 	inputs.SetInput()
 	o.graph = o.ctx.NewTrainingGraph(outputs)
-	unpin, err = o.graph.check(optInit, o.devices(), checkBuilt)
+	release, err = o.graph.check(optInit, o.devices(), checkBuilt)
 	if err != nil {
 		return nil, err
 	}
-	if n := int(C.ggml_graph_n_nodes(o.graph.g)); n > C.GGML_DEFAULT_GRAPH_SIZE/2 {
-		err = optError(optInit, nil, "the graph has %d nodes; a static graph has at most %d, gradients included: use dynamic graphs", n, C.GGML_DEFAULT_GRAPH_SIZE)
-	} else if err = o.checkGraph(optInit, o.graph, inputs, outputs); err == nil {
-		err = o.keep(o.graph.ctx.closure())
+	if err = o.checkGraph(optInit, o.graph, inputs, outputs); err == nil {
+		err = o.keep(o.graph.ctx.withDependencies())
 	}
 	if err != nil {
-		unpin()
+		release()
 		return nil, err
 	}
-	return unpin, nil
+	return release, nil
 }
 
-// keep holds contexts and the buffers of their tensors until the optimizer is
-// freed: the library copies the addresses.
+// keep retains contexts and the buffers of their tensors until the optimizer is
+// freed: ggml copies the addresses.
 func (o *Optimizer) keep(contexts []*Context) error {
-	var h holding
+	var refs references
 	for _, c := range contexts {
 		if c == o.ctx {
 			continue
 		}
-		if err := h.add(c); err != nil {
-			h.release()
+		if err := refs.addContext(c); err != nil {
+			refs.release()
 			return err
 		}
 	}
-	for _, l := range h.leases {
-		l.leave() // leaves in the memory of a graph were refused
+	for _, m := range refs.memory {
+		m.release() // leaves in the memory of a graph were refused
 	}
-	o.h.parents = append(o.h.parents, h.handles...)
+	o.h.parents = append(o.h.parents, refs.handles...)
 	return nil
 }
 
-// checkGraph tells why the optimizer cannot use a graph, which is held.
+// checkGraph reports why the optimizer cannot use a graph, which is retained.
 func (o *Optimizer) checkGraph(op string, g *Graph, inputs, outputs *Tensor) error {
 	switch {
 	case outputs.typ != F32:
@@ -281,7 +316,7 @@ func (o *Optimizer) checkGraph(op string, g *Graph, inputs, outputs *Tensor) err
 	switch c.fault {
 	case C.GOGGML_OPT_NO_MEMORY:
 		return g.tensor(c.tensor).errorf(op, ErrNotAllocated, "this leaf has no memory that stays; call Allocate of its context")
-	case C.GOGGML_OPT_OUTSIDE:
+	case C.GOGGML_OPT_NOT_IN_GRAPH:
 		return outputs.errorf(op, nil, "the outputs are not computed by the graph; call Expand")
 	case C.GOGGML_OPT_UNUSED:
 		return inputs.errorf(op, nil, "the outputs do not depend on the inputs")
@@ -292,16 +327,16 @@ func (o *Optimizer) checkGraph(op string, g *Graph, inputs, outputs *Tensor) err
 	switch c.fault {
 	case C.GOGGML_OPT_TYPE:
 		return g.tensor(c.tensor).errorf(op, nil, "a parameter must be contiguous and of type f32")
-	case C.GOGGML_OPT_AWAY:
+	case C.GOGGML_OPT_BUFFER_UNREACHABLE:
 		return g.tensor(c.tensor).errorf(op, nil, "the parameter must be in memory of the first backend, %s", o.backends[0].Name())
 	}
-	marks := C.goggml_graph_marks(g.g)
+	flags := C.goggml_graph_find_flags(g.g)
 	switch {
-	case marks.loss != nil:
-		return g.tensor(marks.loss).errorf(op, nil, "the optimizer adds the loss; no tensor may be marked by SetLoss")
+	case flags.loss != nil:
+		return g.tensor(flags.loss).errorf(op, nil, "the optimizer adds the loss; no tensor may be marked by SetLoss")
 	case g.backward:
 		return g.errorf(op, nil, "the graph has its gradients already; the optimizer adds them")
-	case !bool(marks.params) && outputs.t.flags&C.GGML_TENSOR_FLAG_PARAM == 0:
+	case !bool(flags.params) && outputs.t.flags&C.GGML_TENSOR_FLAG_PARAM == 0:
 		return g.errorf(op, nil, "no tensor of the graph is marked as a parameter; call SetParam")
 	}
 	if err := g.derivable(op); err != nil || dynamic || o.options.Period > 1 {
@@ -318,7 +353,7 @@ func (o *Optimizer) checkGradients(op string, g *Graph, outputs *Tensor) error {
 		return optError(op, ErrOutOfMemory, "out of memory")
 	}
 	defer C.goggml_arena_free(scratch)
-	r := C.goggml_opt_strided(scratch, g.g, outputs.t)
+	r := C.goggml_opt_noncontiguous_grad(scratch, g.g, outputs.t)
 	if err := guardError(r.error); err != nil {
 		return g.errorf(op, nil, "%v", err)
 	}
@@ -329,7 +364,7 @@ func (o *Optimizer) checkGradients(op string, g *Graph, outputs *Tensor) error {
 	return param.errorf(op, nil, "the gradient of this parameter is a transposed or permuted view, which the optimizer would read wrong; store the parameter in the other order")
 }
 
-// findTensors asks the library for the tensors of the graph that it has built;
+// findTensors asks ggml for the tensors of the graph that it has built;
 // those that it has made belong to c.
 func (o *Optimizer) findTensors(c *Context, inputs, outputs *Tensor) optTensors {
 	made := func(p *C.struct_ggml_tensor) *Tensor {
@@ -359,33 +394,48 @@ func (o *Optimizer) Close() error {
 	if o == nil || !o.h.close() {
 		return nil
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.frame.Close()
+	end := func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.frame.Close()
+	}
+	if calling().waitsFor(&o.mu) {
+		go end()
+		return nil
+	}
+	end()
 	return nil
 }
 
-// Static tells whether the graph is static. C: ggml_opt_static_graphs.
-func (o *Optimizer) Static() bool { return o.options.Outputs != nil }
+// IsStatic reports whether the graph is static. C: ggml_opt_static_graphs.
+func (o *Optimizer) IsStatic() bool { return o.options.Outputs != nil }
+
+// kept reports whether ggml keeps the graph, which is static.
+func (o *Optimizer) kept() bool { return o.IsStatic() && !o.large }
 
 // Type returns the kind of optimizer. C: ggml_opt_context_optimizer_type.
 func (o *Optimizer) Type() OptimizerType { return o.options.Optimizer }
 
 // Iteration counts the steps of the optimizer so far.
 func (o *Optimizer) Iteration() int64 {
-	o.mu.Lock()
+	if lock(&o.mu) != nil {
+		return 0
+	}
 	defer o.mu.Unlock()
 	return o.iteration
 }
 
 func (o *Optimizer) present() optTensors {
-	o.mu.Lock()
+	if lock(&o.mu) != nil {
+		return optTensors{}
+	}
 	defer o.mu.Unlock()
 	return o.tensors
 }
 
 // Inputs is the tensor of the samples. Like the following ones it is nil for
-// dynamic graphs before the first Alloc, which replaces them all.
+// dynamic graphs before the first Alloc, which replaces them all; so are those of
+// a large static graph (see [OptimizerOptions]), but for inputs and outputs.
 // C: ggml_opt_inputs.
 func (o *Optimizer) Inputs() *Tensor { return o.present().inputs }
 
@@ -410,41 +460,42 @@ func (o *Optimizer) Pred() *Tensor { return o.present().pred }
 // other than [LossCrossEntropy]. C: ggml_opt_ncorrect.
 func (o *Optimizer) NCorrect() *Tensor { return o.present().ncorrect }
 
-// GradAcc returns the tensor that accumulates the gradient of a parameter; nil
-// when there is none: a static graph of period 1 accumulates nothing. For a
-// dynamic graph ask between Alloc and the Eval that makes a step.
-// C: ggml_opt_grad_acc.
-func (o *Optimizer) GradAcc(node *Tensor) *Tensor {
+// GradAcc finds the tensor that accumulates the gradient of a parameter: a static
+// graph of period 1 accumulates nothing. For a dynamic graph ask between Alloc and
+// the Eval that makes a step. C: ggml_opt_grad_acc.
+func (o *Optimizer) GradAcc(node *Tensor) (*Tensor, bool) {
 	if node.ptr() == nil || o.h.acquire() != nil {
-		return nil
+		return nil, false
 	}
 	defer o.h.release()
-	o.mu.Lock()
+	if lock(&o.mu) != nil {
+		return nil, false
+	}
 	defer o.mu.Unlock()
 	if !o.hasStep() {
-		return nil
+		return nil, false
 	}
 	r := C.goggml_opt_grad_acc(o.o, node.t)
 	if guardError(r.error) != nil || r.value == nil {
-		return nil
+		return nil, false
 	}
-	return newTensor(o.ctx, (*C.struct_ggml_tensor)(r.value))
+	return newTensor(o.ctx, (*C.struct_ggml_tensor)(r.value)), true
 }
 
-// hasStep tells whether the library has a graph with a step of the optimizer.
+// hasStep reports whether ggml has a graph with a step of the optimizer.
 func (o *Optimizer) hasStep() bool {
 	if o.options.Build != BuildOptimizer {
 		return false
 	}
-	return o.Static() || o.ready && o.stepsNext()
+	return o.kept() || o.ready && o.stepsNext()
 }
 
-// stepsNext tells whether the evaluation that is allocated makes a step.
+// stepsNext reports whether the evaluation that is allocated makes a step.
 func (o *Optimizer) stepsNext() bool {
 	return o.backward && (o.phase+1)%o.options.Period == 0
 }
 
-// usable tells why the optimizer cannot be used. The caller holds the lock.
+// usable reports why the optimizer cannot be used. The caller holds the lock.
 func (o *Optimizer) usable(op string) error {
 	if o.fault != nil {
 		return optError(op, ErrBroken, "the optimizer is broken by an earlier failure: %v", o.fault)
@@ -458,7 +509,10 @@ func (o *Optimizer) enter(op string) (leave func(), err error) {
 	if err := o.h.acquire(); err != nil {
 		return nil, during(err, op)
 	}
-	o.mu.Lock()
+	if err := lock(&o.mu); err != nil {
+		o.h.release()
+		return nil, during(err, op)
+	}
 	leave = func() {
 		o.mu.Unlock()
 		o.h.release()
@@ -484,10 +538,10 @@ func (o *Optimizer) Reset(optimizer bool) error {
 	switch {
 	case o.options.Build != BuildOptimizer:
 		return optError(op, nil, "the optimizer is only for evaluation; there is nothing to reset")
-	case o.Static():
+	case o.kept():
 		return o.reset(op, optimizer)
 	case optimizer && o.options.Period > 1:
-		return optError(op, nil, "with dynamic graphs and a period of %d the moments cannot be reset; make another optimizer", o.options.Period)
+		return optError(op, nil, "with a period of %d the moments of dynamic graphs, and of a static one of more than %d nodes, cannot be reset; make another optimizer", o.options.Period, C.GGML_DEFAULT_GRAPH_SIZE)
 	case optimizer && o.ready:
 		return optError(op, nil, "a graph is allocated; call Reset after Eval")
 	case optimizer:
@@ -500,11 +554,11 @@ func (o *Optimizer) reset(op string, optimizer bool) error {
 	if optimizer {
 		o.iteration = 0
 	}
-	unpin, err := o.graph.check(op, nil, checkBuilt)
+	release, err := o.graph.check(op, nil, checkBuilt)
 	if err != nil {
 		return err
 	}
-	defer unpin()
+	defer release()
 	return guardError(C.goggml_opt_reset(o.o, C.bool(optimizer)))
 }
 
@@ -522,7 +576,9 @@ func (o *Optimizer) Eval(result *OptResult) error {
 	if err != nil {
 		return err
 	}
-	o.mu.Lock()
+	if err := lock(&o.mu); err != nil {
+		return during(err, op)
+	}
 	defer o.mu.Unlock()
 	if err := o.evaluable(op); err != nil {
 		return err
@@ -558,7 +614,7 @@ func (o *Optimizer) evalInto(op string, r *OptResult) error {
 		return optError(op, nil, "the result holds evaluations of %v with period %d and batches of %d samples, not %v, %d and %d; call Reset, or use another result",
 			r.kind.loss, r.kind.period, r.kind.batch, kind.loss, kind.period, kind.batch)
 	}
-	if err := o.eval(op, r.r); err != nil {
+	if err := o.eval(op, r); err != nil {
 		return err
 	}
 	r.kind = kind
@@ -567,27 +623,31 @@ func (o *Optimizer) evalInto(op string, r *OptResult) error {
 }
 
 // eval is Eval, after its checks of the arguments and with all locks.
-func (o *Optimizer) eval(op string, result C.ggml_opt_result_t) error {
+func (o *Optimizer) eval(op string, r *OptResult) error {
 	level := checkBuilt
-	if !o.Static() {
+	if !o.kept() {
 		level = checkReady
 	}
-	unpin, err := o.graph.check(op, nil, level)
+	release, err := o.graph.check(op, nil, level)
 	if err != nil {
 		return err
 	}
-	defer unpin()
-	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, &C.goggml_finding{}, nil, 0); c.fault != C.GOGGML_FAULT_NONE {
+	defer release()
+	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, &C.goggml_check_key{}, nil, 0); c.fault != C.GOGGML_FAULT_NONE {
 		return during(o.graph.faultError(c, nil), op)
 	}
-	refused := false
-	run := func() C.goggml_int {
-		r := runOn(o.backends, C.goggml_opt_eval, unsafe.Pointer(o.o), unsafe.Pointer(result))
-		refused = r.value == neverRan
-		return r
+	started := true
+	c, result := &computation{backends: o.backends, locks: []*sync.Mutex{&o.mu}}, C.ggml_opt_result_t(nil)
+	if r != nil {
+		c.locks, result = append(c.locks, &r.mu), r.r
 	}
-	if err := o.graph.compute(context.Background(), op, o.backends, run); err != nil {
-		if !refused {
+	run := func() (int64, error) {
+		status, err := runOn(o.backends, C.goggml_opt_eval, unsafe.Pointer(o.o), unsafe.Pointer(result))
+		started = !errors.Is(err, computethread.ErrNotStarted)
+		return status, err
+	}
+	if err := o.graph.compute(context.Background(), op, c, run); err != nil {
+		if started {
 			o.fault = err
 		}
 		return err

@@ -20,7 +20,7 @@ func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 	}
 	defer leave()
 	switch {
-	case o.Static():
+	case o.IsStatic():
 		return optError(op, nil, "the optimizer has a static graph")
 	case o.ready:
 		return optError(op, nil, "a graph is allocated; call Eval first")
@@ -30,18 +30,18 @@ func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 			return err
 		}
 	}
-	unpin, err := g.check(op, o.devices(), checkBuilt)
+	release, err := g.check(op, o.devices(), checkBuilt)
 	if err != nil {
 		return err
 	}
-	unpin()
+	release()
 	inputs.SetInput()
 	outputs.SetOutput()
-	if unpin, err = g.check(op, nil, checkBuilt); err != nil {
+	if release, err = g.check(op, nil, checkBuilt); err != nil {
 		return err
 	}
-	defer unpin()
-	if contexts := g.ctx.closure(); !containsContext(contexts, inputs.ctx) || !containsContext(contexts, outputs.ctx) {
+	defer release()
+	if contexts := g.ctx.withDependencies(); !containsContext(contexts, inputs.ctx) || !containsContext(contexts, outputs.ctx) {
 		return outputs.errorf(op, nil, "inputs and outputs must be tensors of the graph; call Expand")
 	}
 	if err := o.checkGraph(op, g, inputs, outputs); err != nil {
@@ -57,7 +57,7 @@ func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 }
 
 // An optParam is a parameter and its place among the nodes of a graph, by
-// which the library finds its moments; the last one of a list is the end.
+// which ggml finds its moments; the last one of a list is the end.
 type optParam struct {
 	node   int
 	tensor *C.struct_ggml_tensor
@@ -92,7 +92,7 @@ func (o *Optimizer) Alloc(backward bool) error {
 	if o.ready {
 		return nil
 	}
-	if o.Static() && backward && !o.accumulating {
+	if o.IsStatic() && backward && !o.accumulating {
 		if err := o.align(op); err != nil {
 			return err
 		}
@@ -105,20 +105,20 @@ func (o *Optimizer) allocatable(op string, backward bool) error {
 	switch {
 	case backward && o.options.Build != BuildOptimizer:
 		return optError(op, nil, "the optimizer is only for evaluation; make one with BuildOptimizer")
-	case o.ready && (backward != o.backward || !o.Static()):
+	case o.ready && (backward != o.backward || !o.IsStatic()):
 		return optError(op, nil, "a graph is allocated; call Eval first")
 	case !backward && o.accumulating:
 		return optError(op, nil, "a forward pass would end the accumulation of gradients: %d of %d backward passes are done", o.phase, o.options.Period)
-	case !o.Static() && !o.prepared:
+	case !o.IsStatic() && !o.prepared:
 		return optError(op, nil, "there is no graph; call Prepare before each Alloc")
-	case !o.Static() && backward && misaligned:
-		return optError(op, nil, "the library counts forward passes too: do %d more of them, to a multiple of the period", o.options.Period-o.phase)
+	case !o.IsStatic() && backward && misaligned:
+		return optError(op, nil, "ggml counts forward passes too: do %d more of them, to a multiple of the period", o.options.Period-o.phase)
 	}
 	return nil
 }
 
-// align does forward passes up to the next period, for nothing but the
-// library's count: it would make a step after less than a period else.
+// align does forward passes up to the next period, for nothing but
+// ggml's count: it would make a step after less than a period else.
 func (o *Optimizer) align(op string) error {
 	for o.phase != 0 {
 		if err := o.alloc(op, false); err != nil {
@@ -132,15 +132,15 @@ func (o *Optimizer) align(op string) error {
 }
 
 func (o *Optimizer) alloc(op string, backward bool) error {
-	first := C.bool(o.phase == 0 && (o.options.Period > 1 || !o.Static()))
+	first := C.bool(o.phase == 0 && (o.options.Period > 1 || !o.kept()))
 	o.backward = backward
 	var err error
-	if o.Static() {
+	if o.kept() {
 		err = o.allocStatic(op, first)
 	} else {
 		err = o.current.allocate(o.graph, forCompute, o.devices(), o.h, o, func() C.goggml_int { return o.allocDynamic(first) })
 		if err == nil {
-			o.frame.rent(o.current.lease, o)
+			o.frame.addAllocation(o.current.memory, o)
 		}
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func (o *Optimizer) alloc(op string, backward bool) error {
 // measure notes what memory the optimizer holds, for [MemoryReport]: that of the
 // graph on each backend, and that of the moments and the like.
 func (o *Optimizer) measure() {
-	if len(o.own) == 0 && (o.Static() || o.ready && o.hasStep()) {
+	if len(o.own) == 0 && (o.kept() || o.ready && o.hasStep()) {
 		r := C.goggml_opt_buffer(o.o, o.graph.g)
 		if b := C.ggml_backend_buffer_t(r.value); guardError(r.error) == nil && b != nil {
 			o.own = []memoryUse{bufferUse(b)}
@@ -169,11 +169,11 @@ func (o *Optimizer) measure() {
 }
 
 func (o *Optimizer) allocStatic(op string, first C.bool) error {
-	unpin, err := o.graph.check(op, nil, checkBuilt)
+	release, err := o.graph.check(op, nil, checkBuilt)
 	if err != nil {
 		return err
 	}
-	defer unpin()
+	defer release()
 	r := C.goggml_opt_alloc(o.o, C.bool(o.backward), first)
 	switch err := guardError(r.error); {
 	case err != nil:
@@ -186,7 +186,7 @@ func (o *Optimizer) allocStatic(op string, first C.bool) error {
 	return nil
 }
 
-// allocDynamic puts what the library adds to the graph into a context of its
+// allocDynamic puts what ggml adds to the graph into a context of its
 // own, which the next one replaces.
 func (o *Optimizer) allocDynamic(first C.bool) C.goggml_int {
 	if o.frame != nil {

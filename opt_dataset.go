@@ -26,35 +26,47 @@ type Dataset struct {
 	labelsBytes int64
 }
 
-// NewDataset makes a data set of n samples of sampleSize elements, with labels
-// of labelSize elements each, or none when labelSize is 0. shard divides n, and
-// the batches are multiples of it; 1 is usual, more is faster.
-//
-// Fill [Dataset.Data] and [Dataset.Labels] before use. C: ggml_opt_dataset_init.
-func NewDataset(dataType, labelType Type, sampleSize, labelSize, n, shard int64) (*Dataset, error) {
-	if err := checkDataset(dataType, labelType, sampleSize, labelSize, n, shard); err != nil {
+// DatasetOptions are the sizes of a [Dataset].
+type DatasetOptions struct {
+	Samples             int64 // how many there are
+	SampleSize          int64 // elements of a sample
+	LabelSize           int64 // elements of a label, 0 for no labels
+	DataType, LabelType Type  // of these elements; the zero value is F32
+
+	// Shard is how many samples are shuffled as one: it divides Samples, and
+	// batches are multiples of it. More is faster; 0 stands for 1.
+	Shard int64
+}
+
+// NewDataset makes a data set. Fill [Dataset.Data] and [Dataset.Labels] before
+// use. C: ggml_opt_dataset_init.
+func NewDataset(o DatasetOptions) (*Dataset, error) {
+	if o.Shard == 0 {
+		o.Shard = 1
+	}
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if labelSize == 0 {
-		labelType = F32
+	if o.LabelSize == 0 {
+		o.LabelType = F32
 	}
-	r := C.goggml_dataset_new(C.enum_ggml_type(dataType), C.enum_ggml_type(labelType), C.int64_t(sampleSize), C.int64_t(labelSize), C.int64_t(n), C.int64_t(shard))
+	r := C.goggml_dataset_new(C.enum_ggml_type(o.DataType), C.enum_ggml_type(o.LabelType), C.int64_t(o.SampleSize), C.int64_t(o.LabelSize), C.int64_t(o.Samples), C.int64_t(o.Shard))
 	if err := guardError(r.error); err != nil {
 		return nil, datasetError("%v", err)
 	}
 	if r.value == nil {
-		return nil, &OpError{Op: "opt_dataset_init", Reason: "out of memory; use fewer samples", Caller: callerLine(), Err: ErrOutOfMemory}
+		return nil, datasetTooLarge("out of memory; use fewer samples")
 	}
 	cd := C.ggml_opt_dataset_t(r.value)
 	c, err := contextFor("dataset", func() { C.ggml_opt_dataset_free(cd) })
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{h: c.h, d: cd, data: newTensor(c, C.ggml_opt_dataset_data(cd)).SetName("data"), shard: shard}
-	d.dataBytes = dataType.RowSize(sampleSize) * shard
-	if labelSize > 0 {
+	d := &Dataset{h: c.h, d: cd, data: newTensor(c, C.ggml_opt_dataset_data(cd)).SetName("data"), shard: o.Shard}
+	d.dataBytes = o.DataType.RowSize(o.SampleSize) * o.Shard
+	if o.LabelSize > 0 {
 		d.labels = newTensor(c, C.ggml_opt_dataset_labels(cd)).SetName("labels")
-		d.labelsBytes = labelType.RowSize(labelSize) * shard
+		d.labelsBytes = o.LabelType.RowSize(o.LabelSize) * o.Shard
 	}
 	closeOnCollect(d, d.h)
 	return d, nil
@@ -81,28 +93,42 @@ func datasetError(format string, args ...any) error {
 	return &OpError{Op: "opt_dataset_init", Reason: fmt.Sprintf(format, args...), Caller: callerLine()}
 }
 
-func checkDataset(dataType, labelType Type, sampleSize, labelSize, n, shard int64) error {
+func datasetTooLarge(reason string) error {
+	return &OpError{Op: "opt_dataset_init", Reason: reason, Caller: callerLine(), Err: ErrOutOfMemory}
+}
+
+func (o *DatasetOptions) check() error {
+	hasLabels := o.LabelSize > 0
 	switch {
-	case !dataType.Valid():
-		return datasetError("there is no type %d for the data", int32(dataType))
-	case labelSize > 0 && !labelType.Valid():
-		return datasetError("there is no type %d for the labels", int32(labelType))
-	case sampleSize < 1 || sampleSize%dataType.BlockSize() != 0:
-		return datasetError("a sample of %d elements: of %v it takes a positive multiple of %d", sampleSize, dataType, dataType.BlockSize())
-	case labelSize < 0 || labelSize > 0 && labelSize%labelType.BlockSize() != 0:
-		return datasetError("a label of %d elements: of %v it takes a multiple of %d, or 0 for no labels", labelSize, labelType, labelType.BlockSize())
-	case n < 1:
-		return datasetError("%d samples: there must be at least 1", n)
-	case shard < 1 || n%shard != 0:
-		return datasetError("shards of %d samples do not divide %d samples evenly; 1 always does", shard, n)
+	case !o.DataType.IsValid():
+		return datasetError("there is no type %d for the data", int32(o.DataType))
+	case hasLabels && !o.LabelType.IsValid():
+		return datasetError("there is no type %d for the labels", int32(o.LabelType))
+	case o.SampleSize < 1 || o.SampleSize%o.DataType.BlockSize() != 0:
+		return datasetError("a sample of %d elements: of %v it takes a positive multiple of %d", o.SampleSize, o.DataType, o.DataType.BlockSize())
+	case o.LabelSize < 0 || hasLabels && o.LabelSize%o.LabelType.BlockSize() != 0:
+		return datasetError("a label of %d elements: of %v it takes a multiple of %d, or 0 for no labels", o.LabelSize, o.LabelType, o.LabelType.BlockSize())
+	case o.Samples < 1:
+		return datasetError("%d samples: there must be at least 1", o.Samples)
+	case o.Shard < 1 || o.Samples%o.Shard != 0:
+		return datasetError("shards of %d samples do not divide %d samples evenly; 1 always does", o.Shard, o.Samples)
 	}
-	// The library multiplies the size by the shard.
-	bytes := float64(dataType.Size()) / float64(dataType.BlockSize()) * float64(sampleSize)
-	if labelSize > 0 {
-		bytes += float64(labelType.Size()) / float64(labelType.BlockSize()) * float64(labelSize)
+	// ggml multiplies the size by the shard.
+	bytes := float64(o.DataType.Size()) / float64(o.DataType.BlockSize()) * float64(o.SampleSize)
+	if hasLabels {
+		bytes += float64(o.LabelType.Size()) / float64(o.LabelType.BlockSize()) * float64(o.LabelSize)
 	}
-	if bytes*float64(n)*float64(shard) >= maxBytes {
+	if bytes*float64(o.Samples)*float64(o.Shard) >= maxBytes {
 		return datasetError("the data set is too large")
+	}
+	// The system may promise more memory than there is, and ggml writes the order of the shards, 8 bytes each, at once.
+	bytes = bytes*float64(o.Samples) + 8*float64(o.Samples/o.Shard)
+	cpu, err := DeviceByType(CPU)
+	if err != nil {
+		return err
+	}
+	if total := cpu.Properties().MemoryTotal; total > 0 && bytes > float64(total) {
+		return datasetTooLarge(fmt.Sprintf("the data set takes %.3g bytes, of %.3g that the machine has; use fewer samples", bytes, float64(total)))
 	}
 	return nil
 }
@@ -116,14 +142,19 @@ func (d *Dataset) Close() error {
 	return nil
 }
 
-// NumData is the number of samples. C: ggml_opt_dataset_ndata.
-func (d *Dataset) NumData() int64 { return d.data.ne[1] }
+// NumSamples is the number of samples. C: ggml_opt_dataset_ndata.
+func (d *Dataset) NumSamples() int64 {
+	if d.data == nil { // of a zero value
+		return 0
+	}
+	return d.data.ne[1]
+}
 
-// Data is the tensor of the samples, [sampleSize, n], in system memory.
+// Data is the tensor of the samples, [SampleSize, Samples], in system memory.
 // C: ggml_opt_dataset_data.
 func (d *Dataset) Data() *Tensor { return d.data }
 
-// Labels is the tensor of the labels, [labelSize, n], in system memory; nil
+// Labels is the tensor of the labels, [LabelSize, Samples], in system memory; nil
 // for a data set without labels. C: ggml_opt_dataset_labels.
 func (d *Dataset) Labels() *Tensor { return d.labels }
 
@@ -136,23 +167,25 @@ func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
 	if d == nil || o == nil {
 		return optError(op, nil, "the data set or the optimizer is nil")
 	}
-	if n > d.NumData() || n > 0 && n%d.shard != 0 {
-		return optError(op, nil, "%d samples: there are %d, in shards of %d", n, d.NumData(), d.shard)
-	}
 	for _, h := range []*handle{d.h, o.h} {
 		if err := h.acquire(); err != nil {
 			return during(err, op)
 		}
 		defer h.release()
 	}
-	o.mu.Lock()
+	if n > d.NumSamples() || n > 0 && n%d.shard != 0 {
+		return optError(op, nil, "%d samples: there are %d, in shards of %d", n, d.NumSamples(), d.shard)
+	}
+	if err := lock(&o.mu); err != nil {
+		return during(err, op)
+	}
 	defer o.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return guardError(C.goggml_dataset_shuffle(o.o.opt, d.d, C.int64_t(n)))
 }
 
-// CopyBatch copies batch i to data [sampleSize, k] and labels [labelSize, k],
+// CopyBatch copies batch i to data [SampleSize, k] and labels [LabelSize, k],
 // contiguous tensors of the data set's types on any device; k is a multiple of
 // the shard, and labels nil where the data set has none. Batch i consists of
 // the samples from i·k on, in their present order.
@@ -166,19 +199,19 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 		return err
 	}
 	tensors := []*Tensor{data}
-	contexts := data.ctx.closure()
+	contexts := data.ctx.withDependencies()
 	if labels != nil {
 		if err := labels.missing(op); err != nil {
 			return err
 		}
 		tensors = append(tensors, labels)
-		contexts = append(contexts, labels.ctx.closure()...)
+		contexts = append(contexts, labels.ctx.withDependencies()...)
 	}
-	unpin, err := pin(contexts)
+	release, err := retainChecked(contexts)
 	if err != nil {
 		return during(err, op, data.operand())
 	}
-	defer unpin()
+	defer release()
 	if err := d.h.acquire(); err != nil {
 		return during(err, op, data.operand())
 	}
@@ -190,7 +223,7 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 		if err := t.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
 			return err
 		}
-		if err := t.checkPacked(op, 0, 0); err != nil {
+		if err := t.checkRepacked(op, 0, 0); err != nil {
 			return err
 		}
 	}
@@ -206,7 +239,7 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 	return nil
 }
 
-// fits tells why the tensors, which are held, cannot take a batch.
+// fits reports why the tensors, which are retained, cannot take a batch.
 func (d *Dataset) fits(op string, data, labels *Tensor) error {
 	size := int64(C.ggml_nbytes(data.t))
 	switch {
@@ -233,10 +266,10 @@ func (d *Dataset) fits(op string, data, labels *Tensor) error {
 }
 
 func (d *Dataset) inRange(op string, samples, i int64) error {
-	if samples > d.NumData() {
-		return optError(op, nil, "a batch of %d samples: the data set has only %d", samples, d.NumData())
+	if samples > d.NumSamples() {
+		return optError(op, nil, "a batch of %d samples: the data set has only %d", samples, d.NumSamples())
 	}
-	if batches := d.NumData() / samples; i < 0 || i >= batches {
+	if batches := d.NumSamples() / samples; i < 0 || i >= batches {
 		return optError(op, nil, "batch %d is out of range: there are %d of %d samples", i, batches, samples)
 	}
 	return nil

@@ -18,7 +18,7 @@ func NewDatasetOf(samples, labels [][]float32) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := NewDataset(F32, F32, size, labelSize, int64(len(samples)), 1)
+	d, err := NewDataset(DatasetOptions{Samples: int64(len(samples)), SampleSize: size, LabelSize: labelSize})
 	if err != nil {
 		return nil, err
 	}

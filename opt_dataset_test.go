@@ -8,16 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 )
 
 func TestDatasetShuffles(t *testing.T) {
 	g := newRegression(12)
 	r := newRegressor(t, g, 4, 1)
 	o := r.static(t, adamWOptions(1))
-	d, err := ggml.NewDataset(ggml.I32, ggml.I64, 1, 1, 12, 3)
+	d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: 12, SampleSize: 1, LabelSize: 1, DataType: ggml.I32, LabelType: ggml.I64, Shard: 3})
 	require.NoError(t, err)
 	defer d.Close()
-	require.EqualValues(t, 12, d.NumData())
+	require.EqualValues(t, 12, d.NumSamples())
 	data := make([]int32, 12)
 	labels := make([]int64, 12)
 	for i := range data {
@@ -102,30 +103,63 @@ func TestDatasetShuffles(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-func TestDatasetRefuses(t *testing.T) {
+func TestDatasetErrors(t *testing.T) {
 	for name, k := range map[string]struct {
-		data, label           ggml.Type
-		sample, lab, n, shard int64
-		want                  string
+		options ggml.DatasetOptions
+		want    string
 	}{
-		"type":           {data: 4, sample: 1, n: 1, shard: 1, want: "there is no type 4"},
-		"label type":     {label: 33, sample: 1, lab: 1, n: 1, shard: 1, want: "there is no type 33"},
-		"sample":         {n: 1, shard: 1, want: "a sample of 0 elements"},
-		"block":          {data: ggml.Q8_0, sample: 33, n: 1, shard: 1, want: "multiple of 32"},
-		"label":          {sample: 1, lab: -1, n: 1, shard: 1, want: "a label of -1 elements"},
-		"no samples":     {sample: 1, shard: 1, want: "0 samples"},
-		"no shard":       {sample: 1, n: 1, want: "shards of 0 samples"},
-		"uneven shards":  {sample: 1, n: 10, shard: 3, want: "shards of 3 samples do not divide 10"},
-		"too large":      {sample: 1 << 40, n: 1 << 40, shard: 1, want: "too large"},
-		"too large back": {sample: math.MaxInt64, n: math.MaxInt64, shard: math.MaxInt64, want: "too large"},
+		"type":           {ggml.DatasetOptions{Samples: 1, SampleSize: 1, DataType: 4}, "there is no type 4"},
+		"label type":     {ggml.DatasetOptions{Samples: 1, SampleSize: 1, LabelSize: 1, LabelType: 33}, "there is no type 33"},
+		"sample":         {ggml.DatasetOptions{Samples: 1}, "a sample of 0 elements"},
+		"block":          {ggml.DatasetOptions{Samples: 1, SampleSize: 33, DataType: ggml.Q8_0}, "multiple of 32"},
+		"label":          {ggml.DatasetOptions{Samples: 1, SampleSize: 1, LabelSize: -1}, "a label of -1 elements"},
+		"no samples":     {ggml.DatasetOptions{SampleSize: 1}, "0 samples"},
+		"negative shard": {ggml.DatasetOptions{Samples: 1, SampleSize: 1, Shard: -1}, "shards of -1 samples"},
+		"uneven shards":  {ggml.DatasetOptions{Samples: 10, SampleSize: 1, Shard: 3}, "shards of 3 samples do not divide 10"},
+		"too large":      {ggml.DatasetOptions{Samples: 1 << 40, SampleSize: 1 << 40}, "too large"},
+		"too large back": {ggml.DatasetOptions{Samples: math.MaxInt64, SampleSize: math.MaxInt64, Shard: math.MaxInt64}, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := ggml.NewDataset(k.data, k.label, k.sample, k.lab, k.n, k.shard)
+			d, err := ggml.NewDataset(k.options)
 			require.ErrorContains(t, err, k.want)
 			require.Nil(t, d)
 		})
 	}
-	d, err := ggml.NewDataset(ggml.F32, ggml.F32, 1<<50, 0, 1, 1)
-	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
-	require.Nil(t, d)
+	for _, o := range []ggml.DatasetOptions{
+		{Samples: 1, SampleSize: 1 << 50},
+		{Samples: 1 << 40, SampleSize: 32, DataType: ggml.Q4_0}, // whose order alone takes 8 TB
+	} {
+		d, err := ggml.NewDataset(o)
+		require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+		require.ErrorContains(t, err, "that the machine has")
+		require.Nil(t, d)
+	}
+}
+
+func TestDatasetOf(t *testing.T) {
+	d, err := ggml.NewDatasetOf([][]float32{{1, 2}, {3, 4}, {5, 6}}, [][]float32{{7}, {8}, {9}})
+	require.NoError(t, err)
+	defer d.Close()
+	require.EqualValues(t, 3, d.NumSamples())
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, optest.Values(t, d.Data()))
+	require.Equal(t, []float32{7, 8, 9}, optest.Values(t, d.Labels()))
+
+	bare, err := ggml.NewDatasetOf([][]float32{{1, 2}}, nil)
+	require.NoError(t, err)
+	defer bare.Close()
+	require.Nil(t, bare.Labels())
+}
+
+func TestDatasetOfErrors(t *testing.T) {
+	for want, rows := range map[string][2][][]float32{
+		"there are no samples":                         {},
+		"there are 2 samples and 1 labels":             {{{1}, {2}}, {{1}}},
+		"there are 1 samples and 0 labels":             {{{1}}, {}},
+		"sample 1 has 2 elements, the first has 1":     {{{1}, {2, 3}}, nil},
+		"sample 0 has 0 elements, the first has 0":     {{{}}, nil},
+		"label 1 has 0 elements, the first has 1; all": {{{1}, {2}}, {{1}, {}}},
+	} {
+		_, err := ggml.NewDatasetOf(rows[0], rows[1])
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
@@ -14,7 +15,7 @@ import (
 // loss of each step. The parameters are on one device, the frozen weight on another.
 func trainAcross(t *testing.T, optimizer ggml.OptimizerType, static bool, params, frozen *ggml.Device, backends ...*ggml.Backend) []float64 {
 	const in, hidden, out, batch, steps = 16, 48, 4, 40, 12
-	random := rng(31)
+	random := optest.RNG(31)
 	tensor := func(d *ggml.Device, stddev float64, ne ...int64) *ggml.Tensor {
 		x := placed(t, d, ne...)
 		require.NoError(t, ggml.Write(x, refmath.Normal(random, stddev, ne...).Float32()))
@@ -54,7 +55,7 @@ func trainAcross(t *testing.T, optimizer ggml.OptimizerType, static bool, params
 		require.NoError(t, ggml.Write(inputs, values))
 		require.NoError(t, ggml.Write(o.Labels(), labels))
 		require.NoError(t, o.Eval(nil))
-		losses = append(losses, float64(numbers(t, o.Loss())[0]))
+		losses = append(losses, float64(optest.Values(t, o.Loss())[0]))
 		g.Close()
 	}
 	return losses
@@ -90,8 +91,8 @@ func TestTrainingAcrossDevices(t *testing.T) {
 	}
 }
 
-// Parameters on two devices would be trained wrongly, without a word of the
-// library: they are refused.
+// ggml would train parameters on two devices wrongly, without a word: that is an
+// error.
 func TestParametersOnTwoDevices(t *testing.T) {
 	rig := newRig(t)
 	w1, w2 := placed(t, rig.devices[0], 16, 8).SetParam(), placed(t, rig.devices[1], 8, 4).SetParam().SetName("w2")

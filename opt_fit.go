@@ -14,15 +14,23 @@ type EpochProgress struct {
 	Elapsed time.Duration // since the part began
 }
 
-// Epoch trains on the first split samples of the data set, in their present
-// order, and then evaluates the rest; a negative split stands for all. The
-// results, which may be nil, are added to; progress, which may be nil, is
-// called after each batch. The graph is static.
+// EpochOptions are the settings of [Optimizer.Epoch]. The zero value evaluates
+// all samples, and tells nobody.
+type EpochOptions struct {
+	// Split is how many of the first samples are trained on; the rest is
+	// evaluated. A negative one stands for all.
+	Split       int64
+	Train, Eval *OptResult          // what each part is added to; may be nil
+	Progress    func(EpochProgress) // called after each batch; may be nil
+}
+
+// Epoch trains on the first samples of the data set, in their present order, and
+// then evaluates the rest. The graph is static.
 //
-// The size of a batch is that of the inputs. It divides split and the number of
-// samples, and a period of batches divides split. Cancelling ctx ends the epoch
+// The size of a batch is that of the inputs. It divides Split and the number of
+// samples, and a period of batches divides Split. Cancelling ctx ends the epoch
 // before the next batch, with the cause. C: ggml_opt_epoch.
-func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, train, eval *OptResult, split int64, progress func(EpochProgress)) error {
+func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error {
 	const op = "opt_epoch"
 	if o == nil || d == nil || ctx == nil {
 		return optError(op, nil, "the optimizer, the data set or the context.Context is nil")
@@ -37,19 +45,19 @@ func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, train, eval *OptResul
 		return optError(op, nil, "the optimizer runs an epoch already")
 	}
 	defer o.epoch.Unlock()
-	if split < 0 {
-		split = d.NumData()
+	if e.Split < 0 {
+		e.Split = d.NumSamples()
 	}
-	batch, err := o.checkEpoch(op, d, split)
+	batch, err := o.checkEpoch(op, d, e.Split)
 	if err != nil {
 		return err
 	}
 	parts := []epochPart{
-		{train: true, first: 0, last: split / batch, result: train},
-		{train: false, first: split / batch, last: d.NumData() / batch, result: eval},
+		{train: true, first: 0, last: e.Split / batch, result: e.Train},
+		{train: false, first: e.Split / batch, last: d.NumSamples() / batch, result: e.Eval},
 	}
 	for _, p := range parts {
-		if err := o.runPart(ctx, d, p, progress); err != nil {
+		if err := o.runPart(ctx, d, p, e.Progress); err != nil {
 			return err
 		}
 	}
@@ -65,7 +73,6 @@ type epochPart struct {
 
 func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progress func(EpochProgress)) error {
 	start := time.Now()
-	t := o.present()
 	for i := p.first; i < p.last; i++ {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -73,6 +80,7 @@ func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progre
 		if err := o.Alloc(p.train); err != nil {
 			return err
 		}
+		t := o.present() // after Alloc, as a large graph has other labels then
 		if err := d.CopyBatch(t.inputs, t.labels, i); err != nil {
 			return err
 		}
@@ -91,17 +99,20 @@ func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progre
 
 // checkEpoch returns the size of a batch.
 func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64, err error) {
-	if !o.Static() {
+	if !o.IsStatic() {
 		return 0, optError(op, nil, "the optimizer has dynamic graphs; give Inputs and Outputs to NewOptimizer")
 	}
 	t := o.present()
-	unpin, err := pin(o.ctx.closure())
+	release, err := retainChecked(o.ctx.withDependencies())
 	if err != nil {
 		return 0, during(err, op)
 	}
-	defer unpin()
+	defer release()
+	if t.labels == nil && o.options.Loss.hasLabels() {
+		t.labels = t.outputs // as they will be
+	}
 	batch = t.inputs.ne[1]
-	n, period := d.NumData(), int64(o.options.Period)
+	n, period := d.NumSamples(), int64(o.options.Period)
 	switch {
 	case t.inputs.ne[2] != 1 || t.inputs.ne[3] != 1 || t.inputs.ne[0] != d.data.ne[0]:
 		return 0, t.inputs.errorf(op, nil, "the inputs must be [%d, k] for k samples of the data set", d.data.ne[0])
@@ -129,6 +140,9 @@ func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64,
 
 // FitOptions are the settings of [Fit].
 type FitOptions struct {
+	// Inputs and Outputs are those of the network, which is a static graph.
+	Inputs, Outputs *Tensor
+
 	// Loss is mostly LossMeanSquaredError or LossCrossEntropy; the zero value,
 	// LossMean, takes no labels: the outputs are the loss of each sample.
 	Loss      LossType
@@ -163,10 +177,10 @@ type FitProgress struct {
 	Epochs int
 }
 
-// Fit trains the parameters that outputs depend on with the data set: it makes
-// an [Optimizer] with a static graph of inputs and outputs, shuffles the samples,
-// keeps the last ones for validation, and runs the epochs, each in a new order
-// (always the same one: the library shuffles from a fixed seed).
+// Fit trains the parameters that the Outputs depend on with the data set: it
+// makes an [Optimizer] with a static graph of Inputs and Outputs, shuffles the
+// samples, keeps the last ones for validation, and runs the epochs, each in a new
+// order (always the same one: ggml shuffles from a fixed seed).
 //
 // Inputs and parameters have memory, see [Context.Allocate]; it makes no
 // difference whether what is computed of them has. To predict afterwards, make
@@ -175,17 +189,17 @@ type FitProgress struct {
 //
 // It prints nothing. Cancelling ctx ends it before the next batch, with the
 // cause, and leaves the parameters as they are then. C: ggml_opt_fit.
-func Fit(ctx context.Context, d *Dataset, inputs, outputs *Tensor, options FitOptions, backends ...*Backend) error {
+func Fit(ctx context.Context, d *Dataset, options FitOptions, backends ...*Backend) error {
 	const op = "opt_fit"
 	if d == nil || ctx == nil {
 		return optError(op, nil, "the data set or the context.Context is nil")
 	}
-	for _, t := range []*Tensor{inputs, outputs} {
+	for _, t := range []*Tensor{options.Inputs, options.Outputs} {
 		if err := t.missing(op); err != nil {
 			return err
 		}
 	}
-	period, split, err := options.plan(op, d, inputs.ne[1])
+	period, split, err := options.plan(op, d, options.Inputs.ne[1])
 	if err != nil {
 		return err
 	}
@@ -201,7 +215,7 @@ func Fit(ctx context.Context, d *Dataset, inputs, outputs *Tensor, options FitOp
 	}
 	o, err := NewOptimizer(OptimizerOptions{
 		Loss: options.Loss, Optimizer: options.Optimizer, Period: period, Params: params,
-		Inputs: inputs, Outputs: outputs,
+		Inputs: options.Inputs, Outputs: options.Outputs,
 	}, backends...)
 	if err != nil {
 		return err
@@ -236,13 +250,13 @@ func (o *Optimizer) fitEpoch(ctx context.Context, d *Dataset, split int64, epoch
 	if options.Progress != nil {
 		progress = func(p EpochProgress) { options.Progress(FitProgress{p, epoch, options.Epochs}) }
 	}
-	return o.Epoch(ctx, d, train, eval, split, progress)
+	return o.Epoch(ctx, d, EpochOptions{Split: split, Train: train, Eval: eval, Progress: progress})
 }
 
 // plan checks the numbers, and returns the batches of a step and the number of
 // samples to train on.
 func (f *FitOptions) plan(op string, d *Dataset, batch int64) (period int, split int64, err error) {
-	n, logical := d.NumData(), f.LogicalBatch
+	n, logical := d.NumSamples(), f.LogicalBatch
 	if logical == 0 {
 		logical = batch
 	}

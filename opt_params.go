@@ -64,7 +64,7 @@ func ConstantParams(p OptimizerParams) func(iteration int64) OptimizerParams {
 	return func(int64) OptimizerParams { return p }
 }
 
-// check tells why the settings are refused. Comparisons are written so that
+// check reports why the settings are refused. Comparisons are written so that
 // NaN fails them.
 func (p OptimizerParams) check(op string, t OptimizerType) error {
 	rate, decay := p.AdamW.LearningRate, p.AdamW.WeightDecay
@@ -95,7 +95,9 @@ type stepParams struct {
 // nextParams asks the caller's function for the settings, without holding the
 // lock: it may use the optimizer.
 func (o *Optimizer) nextParams(op string) (stepParams, error) {
-	o.mu.Lock()
+	if err := lock(&o.mu); err != nil {
+		return stepParams{}, during(err, op)
+	}
 	err := o.evaluable(op)
 	iteration, steps := o.iteration+1, o.stepsNext()
 	o.mu.Unlock()

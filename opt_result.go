@@ -58,7 +58,9 @@ func (r *OptResult) with(f func()) error {
 		return during(err, "opt_result")
 	}
 	defer r.h.release()
-	r.mu.Lock()
+	if err := lock(&r.mu); err != nil {
+		return during(err, "opt_result")
+	}
 	defer r.mu.Unlock()
 	f()
 	return nil
@@ -72,9 +74,9 @@ func (r *OptResult) Reset() error {
 	})
 }
 
-// NumData counts the samples that were evaluated; 0 when closed.
+// NumSamples counts the samples that were evaluated; 0 when closed.
 // C: ggml_opt_result_ndata.
-func (r *OptResult) NumData() int64 {
+func (r *OptResult) NumSamples() int64 {
 	var n C.int64_t
 	r.with(func() { C.ggml_opt_result_ndata(r.r, &n) })
 	return int64(n)

@@ -4,6 +4,7 @@ package ggml
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -73,28 +74,33 @@ var quantizable = []Type{
 	TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0,
 }
 
-// CanQuantize tells whether [Quantize] converts to the type.
+// CanQuantize reports whether [Quantize] converts to the type.
 func (t Type) CanQuantize() bool { return slices.Contains(quantizable, t) }
 
-// CanDequantize tells whether [Dequantize] converts from the type.
+// CanDequantize reports whether [Dequantize] converts from the type.
 func (t Type) CanDequantize() bool {
-	return t == F32 || t.Valid() && C.ggml_get_type_traits(C.enum_ggml_type(t)).to_float != nil
+	return t == F32 || t.IsValid() && C.ggml_get_type_traits(C.enum_ggml_type(t)).to_float != nil
 }
 
-// NeedsImportance tells whether [Quantize] needs the importance of the values
+// NeedsImportance reports whether [Quantize] needs the importance of the values
 // for this type. C: ggml_quantize_requires_imatrix.
 func (t Type) NeedsImportance() bool {
-	return t.Valid() && bool(C.ggml_quantize_requires_imatrix(C.enum_ggml_type(t)))
+	return t.IsValid() && bool(C.ggml_quantize_requires_imatrix(C.enum_ggml_type(t)))
 }
 
-// Quantize converts rows of rowLen values to a float or quantised type. src
-// holds whole rows of finite values; dst takes exactly their
-// [Type.RowSize] each. importance, nil or one weight of at least 0 for each
-// column, says where to be precise.
+// QuantizeOptions are the settings of [Quantize].
+type QuantizeOptions struct {
+	RowLen     int       // values of a row; 0 for one row
+	Importance []float32 // a weight of at least 0 for each column, which says where to be precise; nil for none
+}
+
+// Quantize converts rows to a float or quantised type. src holds whole rows of
+// finite values; dst takes exactly their [Type.RowSize] each.
 //
 // It is safe for concurrent use on different dst. C: ggml_quantize_chunk.
-func Quantize(dst []byte, t Type, src []float32, rowLen int, importance []float32) error {
-	if err := checkQuantize(dst, t, src, rowLen, importance); err != nil {
+func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
+	o.RowLen = cmp.Or(o.RowLen, len(src))
+	if err := checkQuantize(dst, t, src, o); err != nil {
 		return fmt.Errorf("ggml: quantize to %v: %w", t, err)
 	}
 	if len(src) == 0 {
@@ -103,23 +109,24 @@ func Quantize(dst []byte, t Type, src []float32, rowLen int, importance []float3
 	quantizeTables.RLock()
 	defer quantizeTables.RUnlock()
 	r := C.goggml_quantize(C.enum_ggml_type(t), (*C.float)(&src[0]), unsafe.Pointer(&dst[0]),
-		C.int64_t(len(src)/rowLen), C.int64_t(rowLen), (*C.float)(unsafe.SliceData(importance)))
+		C.int64_t(len(src)/o.RowLen), C.int64_t(o.RowLen), (*C.float)(unsafe.SliceData(o.Importance)))
 	if err := guardError(r.error); err != nil {
 		return fmt.Errorf("ggml: quantize to %v: %w", t, err)
 	}
 	if int(r.value) != len(dst) {
-		return fmt.Errorf("ggml: quantize to %v: the library wrote %d bytes instead of %d", t, int64(r.value), len(dst))
+		return fmt.Errorf("ggml: quantize to %v: it wrote %d bytes instead of %d", t, int64(r.value), len(dst))
 	}
 	return nil
 }
 
-// quantizeTables are those that the library makes for some types, and keeps:
+// quantizeTables are those that ggml makes for some types, and keeps:
 // whoever quantises reads them.
 var quantizeTables sync.RWMutex
 
 // PrepareQuantize makes the tables that [Quantize] needs for the type, which
 // takes some seconds for the smallest types; otherwise the first Quantize does.
-// It is safe for concurrent use. C: ggml_quantize_init.
+// It is safe for concurrent use. Plumbing: programs rarely need it.
+// C: ggml_quantize_init.
 func (t Type) PrepareQuantize() error {
 	if !t.CanQuantize() {
 		return fmt.Errorf("ggml: quantize to %v: there is no conversion to this type; use one of %v", t, quantizable)
@@ -130,22 +137,23 @@ func (t Type) PrepareQuantize() error {
 }
 
 // FreeQuantizeTables frees the tables that [Quantize] made; the next one makes
-// them again. It waits for those that use them. C: ggml_quantize_free.
+// them again. It waits for those that use them. Plumbing: programs rarely need
+// it. C: ggml_quantize_free.
 func FreeQuantizeTables() {
 	quantizeTables.Lock()
 	defer quantizeTables.Unlock()
 	C.ggml_quantize_free()
 }
 
-// ValidateRows tells what is wrong with the data of a tensor of the type, of any
+// ValidateRows reports what is wrong with the data of a tensor of the type, of any
 // number of whole blocks: scales and values that are infinite or no numbers, as
-// in a damaged file. The library also prints where, to standard error. Integers
+// in a damaged file. ggml also prints where, to standard error. Integers
 // are always right.
 //
 // It is safe for concurrent use. C: ggml_validate_row_data.
 func ValidateRows(t Type, data []byte) error {
 	switch {
-	case !t.Valid():
+	case !t.IsValid():
 		return fmt.Errorf("ggml: validate rows: there is no type %d", int32(t))
 	case int64(len(data))%t.Size() != 0:
 		return fmt.Errorf("ggml: validate rows: %d bytes are no whole blocks of %v, which have %d", len(data), t, t.Size())
@@ -162,13 +170,14 @@ func ValidateRows(t Type, data []byte) error {
 	return nil
 }
 
-func checkQuantize(dst []byte, t Type, src []float32, rowLen int, importance []float32) error {
+func checkQuantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
+	rowLen, importance := o.RowLen, o.Importance
 	switch {
 	case !t.CanQuantize():
 		return fmt.Errorf("there is no conversion to this type; use one of %v", quantizable)
-	case rowLen < 1 || int64(rowLen)%t.BlockSize() != 0:
+	case rowLen < 0 || int64(rowLen)%t.BlockSize() != 0:
 		return fmt.Errorf("rows have %d values; they must have a multiple of %d", rowLen, t.BlockSize())
-	case len(src)%rowLen != 0:
+	case rowLen > 0 && len(src)%rowLen != 0:
 		return fmt.Errorf("%d values are no whole rows of %d", len(src), rowLen)
 	case int64(len(dst)) != t.RowSize(int64(len(src))):
 		return fmt.Errorf("%d values take %d bytes, the destination has %d", len(src), t.RowSize(int64(len(src))), len(dst))

@@ -3,7 +3,6 @@ package ggml_test
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"unsafe"
@@ -12,64 +11,34 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func normal(seed uint64, n int) []float32 {
-	r := rand.New(rand.NewPCG(seed, 1))
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
-	}
-	return x
-}
-
-func ones(n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = 1
-	}
-	return x
-}
 
 func quantized(t require.TestingT, typ ggml.Type, src []float32, rowLen int) []byte {
 	var importance []float32
 	if typ.NeedsImportance() {
-		importance = ones(rowLen)
+		importance = optest.Ones(rowLen)
 	}
 	dst := make([]byte, typ.RowSize(int64(len(src))))
-	require.NoError(t, ggml.Quantize(dst, typ, src, rowLen, importance))
+	require.NoError(t, ggml.Quantize(dst, typ, src, ggml.QuantizeOptions{RowLen: rowLen, Importance: importance}))
 	return dst
 }
 
-// quantizeError bounds the relative error (root mean square) of normally
-// distributed values: about one step of the type's grid over √12.
-var quantizeError = map[string]float64{
-	"f32": 0, "f16": 4e-4, "bf16": 3e-3, "q8_0": 0.01,
-	"q5_0": 0.06, "q5_1": 0.05, "q5_K": 0.05, "q6_K": 0.025,
-	"q4_0": 0.12, "q4_1": 0.1, "q4_K": 0.1, "iq4_nl": 0.11, "iq4_xs": 0.11, "mxfp4": 0.16, "nvfp4": 0.13,
-	"q3_K": 0.2, "iq3_s": 0.2, "iq3_xxs": 0.25,
-	"q2_K": 0.35, "iq2_s": 0.35, "iq2_xs": 0.4, "iq2_xxs": 0.45, "q2_0": 0.8,
-	"iq1_m": 0.6, "iq1_s": 0.65, "tq1_0": 1, "tq2_0": 1, "q1_0": 0.8,
-}
-
-// slowTypes take the library up to seconds, once, to set up tables.
-var slowTypes = []ggml.Type{ggml.IQ1S, ggml.IQ1M, ggml.IQ2XXS, ggml.IQ2XS, ggml.IQ2S}
-
 func TestQuantizeErrorPerType(t *testing.T) {
-	src := normal(1, 4*512)
+	src := optest.Normal(1, 4*512)
 	tested := 0
 	for _, typ := range ggml.Types() {
 		if !typ.CanQuantize() {
 			continue
 		}
 		t.Run(typ.String(), func(t *testing.T) {
-			if testing.Short() && slices.Contains(slowTypes, typ) {
+			if testing.Short() && slices.Contains(optest.SlowTypes, typ) {
 				t.Skip("slow")
 			}
 			got := make([]float32, len(src))
 			require.NoError(t, ggml.Dequantize(got, typ, quantized(t, typ, src, 512)))
-			bound, known := quantizeError[typ.String()]
+			bound, known := optest.QuantizeError[typ.String()]
 			require.True(t, known, "no bound for this type")
 			e := refmath.RelativeError(got, src)
 			require.LessOrEqual(t, e, bound)
@@ -79,11 +48,11 @@ func TestQuantizeErrorPerType(t *testing.T) {
 		})
 		tested++
 	}
-	require.Equal(t, len(quantizeError), tested)
+	require.Equal(t, len(optest.QuantizeError), tested)
 }
 
 func TestDequantizeAgreesWithReference(t *testing.T) {
-	src := normal(2, 3*256)
+	src := optest.Normal(2, 3*256)
 	for _, f := range refmath.Formats() {
 		typ := ggml.Type(f)
 		data := quantized(t, typ, src, 256)
@@ -111,33 +80,33 @@ func TestQuantizeOneRowAtATime(t *testing.T) {
 }
 
 func TestImportanceMatters(t *testing.T) {
-	src, importance := normal(3, 256), ones(256)
+	src, importance := optest.Normal(3, 256), optest.Ones(256)
 	for i := range 16 {
 		importance[i] = 1000
 	}
 	plain, weighted := make([]float32, 256), make([]float32, 256)
 	require.NoError(t, ggml.Dequantize(plain, ggml.Q2_K, quantized(t, ggml.Q2_K, src, 256)))
 	data := make([]byte, ggml.Q2_K.RowSize(256))
-	require.NoError(t, ggml.Quantize(data, ggml.Q2_K, src, 256, importance))
+	require.NoError(t, ggml.Quantize(data, ggml.Q2_K, src, ggml.QuantizeOptions{RowLen: 256, Importance: importance}))
 	require.NoError(t, ggml.Dequantize(weighted, ggml.Q2_K, data))
 	require.NotEqual(t, plain, weighted)
 	require.Less(t, refmath.RelativeError(weighted[:16], src[:16]), refmath.RelativeError(plain[:16], src[:16]))
 }
 
-func TestQuantizeRefuses(t *testing.T) {
-	x := normal(4, 64)
+func TestQuantizeErrors(t *testing.T) {
+	x := optest.Normal(4, 64)
 	nan, inf := append([]float32(nil), x...), append([]float32(nil), x...)
 	nan[33], inf[1] = float32(math.NaN()), float32(math.Inf(-1))
 	for want, err := range map[string]error{
-		"ggml: quantize to q4_0: rows have 33 values; they must have a multiple of 32":               ggml.Quantize(make([]byte, 18), ggml.Q4_0, x[:33], 33, nil),
-		"ggml: quantize to q4_0: rows have 0 values; they must have a multiple of 32":                ggml.Quantize(nil, ggml.Q4_0, x, 0, nil),
-		"ggml: quantize to q4_0: 48 values are no whole rows of 32":                                  ggml.Quantize(nil, ggml.Q4_0, x[:48], 32, nil),
-		"ggml: quantize to q4_0: 64 values take 36 bytes, the destination has 35":                    ggml.Quantize(make([]byte, 35), ggml.Q4_0, x, 32, nil),
-		"ggml: quantize to q4_0: value 1 of row 1 is NaN; values must be finite":                     ggml.Quantize(make([]byte, 36), ggml.Q4_0, nan, 32, nil),
-		"ggml: quantize to q4_0: value 1 of row 0 is -Inf; values must be finite":                    ggml.Quantize(make([]byte, 36), ggml.Q4_0, inf, 32, nil),
-		"ggml: quantize to q4_0: there are 31 importances for rows of 32 values":                     ggml.Quantize(make([]byte, 36), ggml.Q4_0, x, 32, x[:31]),
-		"ggml: quantize to q4_0: importance 0 is -1; it must be finite and at least 0":               ggml.Quantize(make([]byte, 36), ggml.Q4_0, x, 32, append([]float32{-1}, x[:31]...)),
-		"ggml: quantize to iq2_xxs: this type needs the importance of the 256 columns":               ggml.Quantize(make([]byte, 66), ggml.IQ2XXS, make([]float32, 256), 256, nil),
+		"ggml: quantize to q4_0: rows have 33 values; they must have a multiple of 32":               ggml.Quantize(make([]byte, 18), ggml.Q4_0, x[:33], ggml.QuantizeOptions{}),
+		"ggml: quantize to q4_0: rows have -32 values; they must have a multiple of 32":              ggml.Quantize(nil, ggml.Q4_0, x, ggml.QuantizeOptions{RowLen: -32}),
+		"ggml: quantize to q4_0: 48 values are no whole rows of 32":                                  ggml.Quantize(nil, ggml.Q4_0, x[:48], ggml.QuantizeOptions{RowLen: 32}),
+		"ggml: quantize to q4_0: 64 values take 36 bytes, the destination has 35":                    ggml.Quantize(make([]byte, 35), ggml.Q4_0, x, ggml.QuantizeOptions{RowLen: 32}),
+		"ggml: quantize to q4_0: value 1 of row 1 is NaN; values must be finite":                     ggml.Quantize(make([]byte, 36), ggml.Q4_0, nan, ggml.QuantizeOptions{RowLen: 32}),
+		"ggml: quantize to q4_0: value 1 of row 0 is -Inf; values must be finite":                    ggml.Quantize(make([]byte, 36), ggml.Q4_0, inf, ggml.QuantizeOptions{RowLen: 32}),
+		"ggml: quantize to q4_0: there are 31 importances for rows of 32 values":                     ggml.Quantize(make([]byte, 36), ggml.Q4_0, x, ggml.QuantizeOptions{RowLen: 32, Importance: x[:31]}),
+		"ggml: quantize to q4_0: importance 0 is -1; it must be finite and at least 0":               ggml.Quantize(make([]byte, 36), ggml.Q4_0, x, ggml.QuantizeOptions{RowLen: 32, Importance: append([]float32{-1}, x[:31]...)}),
+		"ggml: quantize to iq2_xxs: this type needs the importance of the 256 columns":               ggml.Quantize(make([]byte, 66), ggml.IQ2XXS, make([]float32, 256), ggml.QuantizeOptions{RowLen: 256}),
 		"ggml: dequantize from q4_0: 17 bytes are not 32 values; a block has 18 bytes and 32 values": ggml.Dequantize(make([]float32, 32), ggml.Q4_0, make([]byte, 17)),
 		"ggml: dequantize from i32: there is no conversion from this type":                           ggml.Dequantize(make([]float32, 1), ggml.I32, make([]byte, 4)),
 		"ggml: dequantize from Type(4): there is no conversion from this type":                       ggml.Dequantize(make([]float32, 1), ggml.Type(4), make([]byte, 4)),
@@ -146,9 +115,10 @@ func TestQuantizeRefuses(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	for _, typ := range []ggml.Type{ggml.I8, ggml.I32, ggml.F64, ggml.Q8_1, ggml.Q8_K, ggml.Type(5), ggml.Type(1 << 20)} {
-		require.ErrorContains(t, ggml.Quantize(nil, typ, x, 32, nil), fmt.Sprintf("quantize to %v: there is no conversion to this type", typ))
+		require.ErrorContains(t, ggml.Quantize(nil, typ, x, ggml.QuantizeOptions{RowLen: 32}), fmt.Sprintf("quantize to %v: there is no conversion to this type", typ))
 	}
-	require.NoError(t, ggml.Quantize(nil, ggml.Q4_0, nil, 32, nil))
+	require.NoError(t, ggml.Quantize(nil, ggml.Q4_0, nil, ggml.QuantizeOptions{RowLen: 32}))
+	require.NoError(t, ggml.Quantize(nil, ggml.Q4_0, nil, ggml.QuantizeOptions{}))
 	require.NoError(t, ggml.Dequantize(nil, ggml.Q4_0, nil))
 }
 
@@ -207,7 +177,7 @@ func TestRoundingToFloat16(t *testing.T) {
 	})
 }
 
-// Whatever finite values are quantised, the library returns; values of a
+// Whatever finite values are quantised, ggml returns; values of a
 // reasonable size without an error.
 func TestQuantizeAnyFiniteValues(t *testing.T) {
 	types := []ggml.Type{ggml.Q4_0, ggml.Q4_1, ggml.Q5_0, ggml.Q5_1, ggml.Q8_0, ggml.Q2_K, ggml.Q3_K, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K,
@@ -219,7 +189,7 @@ func TestQuantizeAnyFiniteValues(t *testing.T) {
 		for i := range src {
 			src[i] *= scale
 		}
-		err := ggml.Quantize(make([]byte, typ.RowSize(256)), typ, src, 256, ones(256))
+		err := ggml.Quantize(make([]byte, typ.RowSize(256)), typ, src, ggml.QuantizeOptions{RowLen: 256, Importance: optest.Ones(256)})
 		if scale <= 7e4 {
 			require.NoError(t, err)
 		}

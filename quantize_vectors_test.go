@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
@@ -143,7 +144,10 @@ func TestPublishedErrors(t *testing.T) {
 		}
 		// The root of the mean is √4096 times that, which a part shows too.
 		n := whole
-		if slices.Contains(slowTypes, typ) {
+		if slices.Contains(optest.SlowTypes, typ) {
+			if testing.Short() {
+				continue
+			}
 			n = 512
 		}
 		src, got := make([]float32, n), make([]float32, n)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
 // AddRPCServer connects to a server of [ServeRPC], or one of ggml's own, at a
@@ -28,7 +30,8 @@ import (
 // devices is made until the last is closed. There is no encryption and no
 // password: see [RPCServerOptions].
 //
-// When a server dies or the network fails, what is being done and all that is
+// When a server dies, the network fails, or a minute passes without an answer
+// while no graph is being computed, what is being done and all that is
 // done later with its devices fails with [ErrDisconnected]. For that the data
 // pass through this process once more, and a port on loopback.
 // C: ggml_backend_rpc_add_server, ggml_backend_rpc_reg, ggml_backend_register.
@@ -46,8 +49,8 @@ func AddRPCServer(endpoint string) (*Registry, error) {
 	if r := rpcServers.byEndpoint[endpoint]; r != nil {
 		return r, nil
 	}
-	if C.RPC_PROTO_MAJOR_VERSION != rpcMajor || C.RPC_PROTO_MINOR_VERSION != rpcMinor {
-		return nil, fmt.Errorf("ggml: RPC server %s: ggml %s has protocol %d.%d, this version of the package knows %d.%d", endpoint, Version(), C.RPC_PROTO_MAJOR_VERSION, C.RPC_PROTO_MINOR_VERSION, rpcMajor, rpcMinor)
+	if C.RPC_PROTO_MAJOR_VERSION != rpcrelay.Major || C.RPC_PROTO_MINOR_VERSION != rpcrelay.Minor {
+		return nil, fmt.Errorf("ggml: RPC server %s: ggml %s has protocol %d.%d, this version of the package knows %d.%d", endpoint, Version(), C.RPC_PROTO_MAJOR_VERSION, C.RPC_PROTO_MINOR_VERSION, rpcrelay.Major, rpcrelay.Minor)
 	}
 	r, err := addRPCServer(rpc, endpoint)
 	if err != nil {
@@ -70,42 +73,41 @@ func forgetRPCServer(r *Registry) {
 }
 
 func addRPCServer(rpc *Registry, endpoint string) (*Registry, error) {
-	relay, err := newRPCRelay(endpoint)
+	relay, err := rpcrelay.New(endpoint, Version())
 	if err != nil {
 		return nil, fmt.Errorf("ggml: RPC server %s: %w", endpoint, err)
 	}
-	added := withCString(relay.address, func(s *C.char) C.goggml_ptr { return C.goggml_rpc_add_server(rpc.r, s) })
+	added := withCString(relay.Address, func(s *C.char) C.goggml_ptr { return C.goggml_rpc_add_server(rpc.r, s) })
 	err = guardError(added.error)
 	r := &Registry{C.ggml_backend_reg_t(added.value)}
 	if err == nil && r.r == nil {
 		err = errors.New("it has no devices")
 	}
 	if err == nil {
-		// The library keeps what it asks about them now.
+		// ggml's client asks the server for the properties of a type once, now.
 		for _, d := range r.Devices() {
 			d.BufferType()
 		}
 	}
-	if lost := relay.lost(); lost != nil {
-		err = fmt.Errorf("ggml: %w", lost)
+	if gone := relayErr(relay); gone != nil {
+		err = fmt.Errorf("ggml: %w", gone)
 	} else if err != nil {
 		err = fmt.Errorf("ggml: RPC server %s: %w", endpoint, err)
 	}
 	if err != nil {
-		if r.r == nil { // else the library keeps the address in mind
-			relay.close()
+		if r.r == nil { // else ggml's client keeps the address
+			relay.Close()
 		}
 		return nil, err
 	}
-	registryLock.Lock()
-	defer registryLock.Unlock()
+	defer lockRegistry()()
 	C.ggml_backend_register(r.r)
 	return r, nil
 }
 
 // RPCDevices lists the devices of all servers that [AddRPCServer] has added.
-// Their [Device.Properties] tell the memory that is free, [Device.BufferType]
-// where data lies, and [Device.NewBackend] opens them.
+// Their [Device.Properties] have the memory that is free, [Device.BufferType]
+// says where data lies, and [Device.NewBackend] opens them.
 // C: ggml_backend_rpc_get_device_memory, ggml_backend_rpc_buffer_type,
 // ggml_backend_rpc_init.
 func RPCDevices() ([]*Device, error) {
@@ -125,15 +127,16 @@ func RPCDevices() ([]*Device, error) {
 	return devices, nil
 }
 
-// IsRPC tells whether the backend is on a device of an RPC server.
+// IsRPC reports whether the backend is on a device of an RPC server.
 // C: ggml_backend_is_rpc.
-func (b *Backend) IsRPC() bool { return b.device.isRPC() }
+func (b *Backend) IsRPC() bool { return b != nil && b.device.isRPC() }
 
 func (d *Device) isRPC() bool { return strings.HasPrefix(d.Registry().Name(), "RPC") }
 
-// lost tells why one of the devices, or a device that it is made of, is gone.
-func lost(devices ...C.ggml_backend_dev_t) error {
-	if !rpcRelays.some.Load() && !metaDevices.some.Load() {
+// deviceErr returns why one of the devices, or a device that it is made of, has
+// failed; nil when none has.
+func deviceErr(devices ...C.ggml_backend_dev_t) error {
+	if !rpcrelay.InUse() && !metaDevices.some.Load() {
 		return nil
 	}
 	for _, d := range devices {
@@ -141,36 +144,48 @@ func lost(devices ...C.ggml_backend_dev_t) error {
 			if p := m.failure.Load(); p != nil {
 				return *p
 			}
-			if err := lost(m.devices...); err != nil {
+			if err := deviceErr(m.devices...); err != nil {
 				return err
 			}
 		}
-		if d == nil || !rpcRelays.some.Load() {
+		if d == nil || !rpcrelay.InUse() {
 			continue
 		}
-		if r := rpcRelayAt(C.GoString(C.ggml_backend_dev_description(d))); r != nil && r.lost() != nil {
-			return r.lost()
+		if err := relayErr(rpcrelay.ByAddress(C.GoString(C.ggml_backend_dev_description(d)))); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// gone is lost as an error of its own.
-func gone(devices ...C.ggml_backend_dev_t) error {
-	if err := lost(devices...); err != nil {
+// wrapDeviceErr is deviceErr for an error that is not part of another one.
+func wrapDeviceErr(devices ...C.ggml_backend_dev_t) error {
+	if err := deviceErr(devices...); err != nil {
 		return fmt.Errorf("ggml: %w", err)
 	}
 	return nil
 }
 
-// rpcComputing has a lock for each device of a server: the library's notes on
-// the graphs that a device has computed are not safe for concurrent use.
+// relayErr returns why the server of a relay is gone; nil when it is not.
+func relayErr(r *rpcrelay.Relay) error {
+	if r == nil {
+		return nil
+	}
+	err := r.Err()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("RPC server %s: %w: %w", r.Endpoint, ErrDisconnected, err)
+}
+
+// rpcComputing has a lock for each device of a server: the graph that ggml's
+// client remembers for a device is not safe for concurrent use.
 var rpcComputing sync.Map // C.ggml_backend_dev_t → *sync.Mutex
 
 // lockDevices locks the devices of the backends, which are locked.
 func lockDevices(backends []*Backend) (unlock func()) {
 	var locked []*sync.Mutex
-	if rpcRelays.some.Load() {
+	if rpcrelay.InUse() {
 		for _, d := range sortedDevices(backends) {
 			m, _ := rpcComputing.LoadOrStore(d, &sync.Mutex{})
 			m.(*sync.Mutex).Lock()
@@ -184,7 +199,7 @@ func lockDevices(backends []*Backend) (unlock func()) {
 	}
 }
 
-// sortedDevices lists the servers' devices among those of the backends, each
+// sortedDevices lists the RPC devices among those of the backends, each
 // once and always in the same order.
 func sortedDevices(backends []*Backend) []C.ggml_backend_dev_t {
 	var list []C.ggml_backend_dev_t

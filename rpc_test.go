@@ -2,120 +2,31 @@ package ggml_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 )
 
-// serverEnv makes the test binary a server: a server cannot be stopped, so it
-// is a process of its own.
-const serverEnv = "GOGGML_TEST_RPC_SERVER"
-
-func serveIfAsked() {
-	endpoint := os.Getenv(serverEnv)
-	if endpoint == "" {
-		return
-	}
-	go func() {
-		io.Copy(io.Discard, os.Stdin) // until the parent ends
-		os.Exit(0)
-	}()
-	ggml.SetLogger(nil)
-	fmt.Fprintln(os.Stderr, ggml.ServeRPC(endpoint, ggml.RPCServerOptions{Threads: 1}))
-	os.Exit(1)
-}
-
-// An rpcServer is a server in a process of its own.
-type rpcServer struct {
-	endpoint string
-	process  *exec.Cmd
-	stdin    io.Closer
-}
-
-// startServer starts a server, which runs until the test ends.
-func startServer(t testing.TB) *rpcServer {
-	s := newServer(t)
-	t.Cleanup(s.kill)
-	return s
-}
-
-// newServer starts a server on a free port, and adds it.
-func newServer(t testing.TB) *rpcServer {
-	s := &rpcServer{}
-	for range 5 { // another program may take the port
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		require.NoError(t, err)
-		s.endpoint = l.Addr().String()
-		require.NoError(t, l.Close())
-		s.start(t)
-		if s.answers(func() error { _, err := ggml.AddRPCServer(s.endpoint); return err }) {
-			return s
-		}
-		s.kill()
-	}
-	require.FailNow(t, "no server comes up")
-	return nil
-}
-
-func (s *rpcServer) start(t testing.TB) {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	s.process = exec.Command(self)
-	s.process.Env = append(os.Environ(), serverEnv+"="+s.endpoint)
-	s.stdin, err = s.process.StdinPipe()
-	require.NoError(t, err)
-	s.process.Stderr = os.Stderr
-	require.NoError(t, s.process.Start())
-}
-
-// answers tries until the server, which may be slow to start, answers.
-func (s *rpcServer) answers(ask func() error) bool {
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
-		if ask() == nil {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *rpcServer) kill() {
-	if s.process != nil {
-		s.process.Process.Kill()
-		s.process.Wait()
-		s.process = nil
-	}
-}
-
-// remote adds a server and gives its device, which is listed until the test ends.
-func remote(t testing.TB, s *rpcServer) *ggml.Device {
-	r, err := ggml.AddRPCServer(s.endpoint)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Unload()) })
-	require.Len(t, r.Devices(), 1)
-	return r.Devices()[0]
-}
-
 func TestRPCServer(t *testing.T) {
-	s := startServer(t)
+	s := optest.StartRPCServer(t)
 	d := remote(t, s)
-	again, err := ggml.AddRPCServer(s.endpoint)
+	again, err := ggml.AddRPCServer(s.Endpoint)
 	require.NoError(t, err)
-	require.Equal(t, "RPC["+s.endpoint+"]", again.Name())
+	require.Equal(t, "RPC["+s.Endpoint+"]", again.Name())
 	require.Regexp(t, `^RPC\d+$`, d.Name())
-	require.Equal(t, s.endpoint, d.Description())
+	require.Equal(t, s.Endpoint, d.Description())
 	p := d.Properties()
 	require.Equal(t, ggml.GPU, p.Type)
 	require.Positive(t, p.MemoryTotal)
 	require.True(t, p.Async && p.Events)
-	require.Equal(t, "RPC0["+s.endpoint+"]", d.BufferType().Name())
+	require.Equal(t, "RPC0["+s.Endpoint+"]", d.BufferType().Name())
 	require.False(t, d.BufferType().IsHost())
 	listed, err := ggml.DeviceByName(d.Name())
 	require.NoError(t, err)
@@ -127,14 +38,14 @@ func TestRPCServer(t *testing.T) {
 	require.NoError(t, err)
 	defer b.Close()
 	require.True(t, b.IsRPC())
-	require.False(t, b.IsBLAS() || b.IsCUDA() || b.IsMetal() || b.IsVulkan() || cpuBackend(t, 1).IsRPC())
-	require.NotEqual(t, b.GUID(), cpuBackend(t, 1).GUID())
+	require.False(t, b.IsBLAS() || b.IsCUDA() || b.IsMetal() || b.IsVulkan() || optest.NewCPUBackend(t, 1).IsRPC())
+	require.NotEqual(t, b.GUID(), optest.NewCPUBackend(t, 1).GUID())
 }
 
 // An unloaded server is not listed, but serves on; added again, it is.
 func TestRPCUnload(t *testing.T) {
-	s := startServer(t)
-	r, err := ggml.AddRPCServer(s.endpoint)
+	s := optest.StartRPCServer(t)
+	r, err := ggml.AddRPCServer(s.Endpoint)
 	require.NoError(t, err)
 	d := r.Devices()[0]
 	require.NoError(t, r.Unload())
@@ -171,21 +82,21 @@ func TestRPCMisuse(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.ErrorContains(t, err, "connection refused")
 	for _, bad := range []string{"", "127.0.0.1", "localhost:50052", "127.0.0.1:0", "[::1]:50052"} {
-		require.ErrorContains(t, ggml.ServeRPC(bad, ggml.RPCServerOptions{}), "it takes an IPv4 address and a port", bad)
+		require.ErrorContains(t, ggml.ServeRPC(t.Context(), bad, ggml.RPCServerOptions{}), "it takes an IPv4 address and a port", bad)
 	}
-	require.ErrorContains(t, ggml.ServeRPC("0.0.0.0:50052", ggml.RPCServerOptions{}), "set AnyAddress")
-	require.ErrorContains(t, ggml.ServeRPC("127.0.0.1:50052", ggml.RPCServerOptions{Threads: -1}), "-1 threads")
-	require.ErrorContains(t, ggml.ServeRPC("127.0.0.1:50052", ggml.RPCServerOptions{}, nil), "a device is nil")
+	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "0.0.0.0:50052", ggml.RPCServerOptions{}), "set AnyAddress")
+	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:50052", ggml.RPCServerOptions{Threads: -1}), "-1 threads")
+	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:50052", ggml.RPCServerOptions{}, nil), "a device is nil")
 	busy, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer busy.Close()
-	require.ErrorContains(t, ggml.ServeRPC(busy.Addr().String(), ggml.RPCServerOptions{}), "address already in use")
+	require.ErrorContains(t, ggml.ServeRPC(t.Context(), busy.Addr().String(), ggml.RPCServerOptions{}), "address already in use")
 }
 
 // A server that dies is an error of everything that has to do with it, and of
 // nothing else; when it is there again, so are its devices.
 func TestRPCServerDies(t *testing.T) {
-	s, other := startServer(t), startServer(t)
+	s, other := optest.StartRPCServer(t), optest.StartRPCServer(t)
 	d, alive := remote(t, s), remote(t, other)
 	b, err := d.NewBackend()
 	require.NoError(t, err)
@@ -198,25 +109,25 @@ func TestRPCServerDies(t *testing.T) {
 	require.NoError(t, err)
 	defer a.Close()
 	require.NoError(t, a.Alloc(g))
-	sched := scheduler(t, b, cpuBackend(t, 1))
+	sched := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 1))
 	event, err := d.NewEvent()
 	require.NoError(t, err)
 	defer event.Close()
 
-	s.kill()
+	s.Kill()
 	for i := range 2 { // the first one finds out, the others know
 		_, err = ggml.Read[float32](x)
 		require.ErrorIs(t, err, ggml.ErrDisconnected, "%d", i)
-		require.ErrorContains(t, err, "RPC server "+s.endpoint+": server is gone")
+		require.ErrorContains(t, err, "RPC server "+s.Endpoint+": server is gone")
 	}
 	require.ErrorIs(t, ggml.Write(x, []float32{1, 2, 3, 4}), ggml.ErrDisconnected)
-	require.ErrorIs(t, x.Fill(0), ggml.ErrDisconnected)
+	require.ErrorIs(t, x.Memset(0), ggml.ErrDisconnected)
 	require.ErrorIs(t, ggml.CopyTensor(survivor, x), ggml.ErrDisconnected)
 	require.ErrorIs(t, ggml.CopyTensor(x, survivor), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.Compute(context.Background(), g), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.Synchronize(), ggml.ErrDisconnected)
-	_, _, err = g.CopyTo(cpuBackend(t, 1))
+	_, _, err = g.CopyTo(optest.NewCPUBackend(t, 1))
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.ErrorIs(t, a.Alloc(g), ggml.ErrDisconnected)
 	require.ErrorIs(t, sched.Alloc(g), ggml.ErrDisconnected)
@@ -236,8 +147,8 @@ func TestRPCServerDies(t *testing.T) {
 	closePlaced(x)
 	_, err = d.NewBackend()
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
-	s.start(t)
-	require.True(t, s.answers(func() error {
+	s.Start(t)
+	require.True(t, s.Answers(func() error {
 		b, err := d.NewBackend()
 		if err == nil {
 			b.Close()
@@ -251,21 +162,53 @@ func TestRPCServerDies(t *testing.T) {
 	require.Equal(t, []float32{5, 6, 7, 8}, got)
 }
 
-var placedBuffers = map[*ggml.Tensor]*ggml.Buffers{}
-
-// placed makes an F32 tensor in memory of a device.
-func placed(t testing.TB, d *ggml.Device, shape ...int64) *ggml.Tensor {
-	c := ggml.NewContext()
-	x := c.NewTensor(ggml.F32, shape...)
-	buffers, err := c.Allocate(d.BufferType())
+// A server in this process stops, and can be started again at the same address.
+func TestServeRPCStops(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
-	placedBuffers[x] = buffers
-	t.Cleanup(func() { closePlaced(x) })
-	return x
+	endpoint := l.Addr().String()
+	require.NoError(t, l.Close())
+	cause := errors.New("enough")
+	for range 3 {
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{Threads: 1}) }()
+		requireServerSurvives(t, endpoint)
+		var r *ggml.Registry
+		require.Eventually(t, func() bool {
+			r, err = ggml.AddRPCServer(endpoint)
+			return err == nil
+		}, 20*time.Second, 10*time.Millisecond)
+		x := placed(t, r.Devices()[0], 4)
+		require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4}))
+		got, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 2, 3, 4}, got)
+
+		stop(cause)
+		require.ErrorIs(t, <-ended, cause)
+		_, err = ggml.Read[float32](x)
+		require.ErrorIs(t, err, ggml.ErrDisconnected)
+		closePlaced(x)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.ErrorIs(t, ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{}), context.Canceled)
+	require.ErrorContains(t, ggml.ServeRPC(t.Context(), endpoint, ggml.RPCServerOptions{CacheDir: "rpc_test.go"}), "is no folder")
 }
 
-func closePlaced(x *ggml.Tensor) {
-	placedBuffers[x].Close()
-	x.Context().Close()
-	delete(placedBuffers, x)
+// requireServerSurvives sends a length that would end ggml's server.
+func requireServerSurvives(t *testing.T, endpoint string) {
+	var c net.Conn
+	require.Eventually(t, func() bool {
+		var err error
+		c, err = net.Dial("tcp", endpoint)
+		return err == nil
+	}, 20*time.Second, 10*time.Millisecond)
+	defer c.Close()
+	handshake := append([]byte{14, 24, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 24)...)
+	_, err := c.Write(append(handshake, 6, 255, 255, 255, 255, 255, 255, 255, 255))
+	require.NoError(t, err)
+	_, err = io.ReadAll(c) // until it is disconnected
+	require.NoError(t, err)
 }

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -18,10 +19,10 @@ type schedCallbacks struct {
 	realloc func(backendsChanged, sizeChanged bool)
 	copy    func(w *WeightCopy) (done bool, err error)
 
-	graph    *Graph     // that is being computed
-	backends []*Backend // by these
-	node     *Tensor
-	err      error // the first failure of a function
+	graph *Graph // that is being computed
+	run   *computation
+	node  *Tensor
+	err   error // the first failure of a function
 }
 
 var schedCallbackTable callbackTable[schedCallbacks]
@@ -34,8 +35,8 @@ var schedCallbackTable callbackTable[schedCallbacks]
 // The tensor that seen gets can be read until seen returns, also without
 // [Tensor.SetOutput]. An error, or a panic (as a [*PanicError]), stops the
 // computation and is its error. The functions may use this package, but not
-// this scheduler or its backends, which wait for them; nor may they end their
-// goroutine by [runtime.Goexit]. The nodes between two that are wanted are
+// this scheduler or its backends, which wait for them and give an [ErrBusy]; nor
+// may they end their goroutine by [runtime.Goexit]. The nodes between two that are wanted are
 // computed together, all others one by one.
 // C: ggml_backend_sched_set_eval_callback.
 func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tensor) error) error {
@@ -59,7 +60,9 @@ func (s *Scheduler) setCallbacks(f func(c *schedCallbacks)) error {
 		return err
 	}
 	defer s.h.release()
-	s.current.mu.Lock()
+	if err := lock(&s.current.mu); err != nil {
+		return err
+	}
 	defer s.current.mu.Unlock()
 	f(s.callbacks)
 	return nil
@@ -73,34 +76,36 @@ func (s *Scheduler) enableEval(on bool) {
 	C.goggml_sched_set_eval(s.s, id)
 }
 
-// TensorBackend is the backend on which a tensor of the allocated graph lies
-// or is computed; nil when the graph has no such tensor.
-// C: ggml_backend_sched_get_tensor_backend.
-func (s *Scheduler) TensorBackend(t *Tensor) *Backend {
+// TensorBackend finds the backend on which a tensor of the allocated graph lies
+// or is computed. C: ggml_backend_sched_get_tensor_backend.
+func (s *Scheduler) TensorBackend(t *Tensor) (*Backend, bool) {
 	if t.ptr() == nil || s.h.acquire() != nil {
-		return nil
+		return nil, false
 	}
 	defer s.h.release()
-	s.current.mu.Lock()
+	if lock(&s.current.mu) != nil {
+		return nil, false
+	}
 	defer s.current.mu.Unlock()
 	g, concerned := s.split.Value(), false
 	if g == nil {
-		return nil
+		return nil, false
 	}
-	var h holding
-	defer h.release()
-	for _, c := range g.ctx.closure() {
-		if h.addHandle(c.h) != nil {
-			return nil
+	var refs references
+	defer refs.release()
+	for _, c := range g.ctx.withDependencies() {
+		if refs.add(c.h) != nil {
+			return nil, false
 		}
 	}
-	g.inspect(func() {
-		concerned = g.version() == s.nodes && bool(C.goggml_graph_concerns(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), t.t))
+	g.withRef(func() {
+		concerned = g.version() == s.nodes && bool(C.goggml_graph_contains(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), t.t))
 	})
 	if !concerned {
-		return nil // the library would make room for it, and end the process when there is none
+		return nil, false // ggml would make room for it, and end the process when there is none
 	}
-	return s.tensorBackend(t)
+	b := s.tensorBackend(t)
+	return b, b != nil
 }
 
 func (s *Scheduler) tensorBackend(t *Tensor) *Backend {
@@ -113,11 +118,11 @@ func (s *Scheduler) tensorBackend(t *Tensor) *Backend {
 }
 
 // eval runs compute, which computes the graph, with the callbacks in place.
-func (s *Scheduler) eval(g *Graph, compute func() error) error {
+func (s *Scheduler) eval(g *Graph, compute func(*computation) error) error {
 	c := s.callbacks
-	c.graph, c.backends = g, s.backends
-	err := compute()
-	c.graph = nil
+	c.graph, c.run = g, &computation{backends: s.backends, locks: []*sync.Mutex{&s.current.mu}, calls: c.seen != nil || c.copy != nil}
+	err := compute(c.run)
+	c.graph, c.run = nil, nil
 	if failure := c.failure(); failure != nil && err == nil {
 		return failure
 	}
@@ -135,7 +140,7 @@ func (c *schedCallbacks) failure() error {
 }
 
 //export goggmlSchedEval
-func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool) C.bool {
+func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool, slot *C.uintptr_t) C.bool {
 	c := schedCallbackTable.find(uintptr(id))
 	if c == nil || c.graph == nil {
 		return false
@@ -144,6 +149,7 @@ func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool) C.b
 		// One node more, and then the scheduler asks whether to go on.
 		return ask
 	}
+	defer c.run.enter(slot)()
 	t := c.graph.tensor(node)
 	var yes bool
 	err := protect(func() (err error) {
@@ -166,7 +172,7 @@ func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool) C.b
 // fail ends the computation.
 func (c *schedCallbacks) fail(err error, node *Tensor) {
 	c.err, c.node = err, node
-	for _, b := range c.backends {
+	for _, b := range c.run.backends {
 		b.abort.set(1)
 	}
 }
@@ -190,13 +196,13 @@ func (c *schedCallbacks) reserved(before, after []memoryUse) {
 }
 
 // keepOnCPU assigns to the CPU the nodes that a function of this process
-// computes, with what they change in place, and those of packed matrices: another
-// device may take them without knowing what they are.
+// computes, with what they change in place, and those with repacked weights:
+// another device may take them without knowing what they are.
 func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	cpu := s.backends[len(s.backends)-1]
 	for _, next := range []func(i *C.int) *C.struct_ggml_tensor{
 		func(i *C.int) *C.struct_ggml_tensor { return C.goggml_graph_next_custom(g.g, i) },
-		func(i *C.int) *C.struct_ggml_tensor { return C.goggml_graph_next_packed(g.g, i) },
+		func(i *C.int) *C.struct_ggml_tensor { return C.goggml_graph_next_repacked(g.g, i) },
 	} {
 		var i C.int
 		for node := next(&i); node != nil; node = next(&i) {

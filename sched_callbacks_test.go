@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,27 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 )
-
-// steps is a graph of n steps, each of which adds 1 to x, and its result.
-func steps(t testing.TB, n int) (*ggml.Graph, *ggml.Tensor) {
-	x := leaves(t, 2, 4)
-	require.NoError(t, ggml.Write(x[1], []float32{1, 1, 1, 1}))
-	c := ggml.NewContext()
-	t.Cleanup(func() { c.Close() })
-	y := x[0]
-	for range n {
-		y = c.Add(y, x[1])
-	}
-	return c.NewGraph(y), y
-}
 
 // The callbacks get each node they want, in order, with its values, which the
 // graph overwrites later.
 func TestEvalCallback(t *testing.T) {
 	g, y := steps(t, 6)
 	nodes := slices.Collect(g.Nodes())
-	s := scheduler(t, cpuBackend(t, 2))
+	s := optest.NewScheduler(t, optest.NewCPUBackend(t, 2))
 	require.NoError(t, s.Alloc(g))
 
 	var values []float32
@@ -78,7 +65,7 @@ func TestEvalCallbackFailure(t *testing.T) {
 	g, y := steps(t, 6)
 	nodes := slices.Collect(g.Nodes())
 	bad := errors.New("not a number")
-	s := scheduler(t, cpuBackend(t, 2))
+	s := optest.NewScheduler(t, optest.NewCPUBackend(t, 2))
 	require.NoError(t, s.Alloc(g))
 	var seen int
 	third := func(n *ggml.Tensor) bool { return n.Is(nodes[2]) }
@@ -126,7 +113,7 @@ func TestEvalCallbackFailure(t *testing.T) {
 	s.Close()
 	require.ErrorIs(t, s.SetEvalCallback(nil, nil), ggml.ErrClosed)
 	require.ErrorIs(t, s.SetReallocCallback(nil), ggml.ErrClosed)
-	require.Nil(t, s.TensorBackend(y))
+	require.False(t, optest.Finds(s.TensorBackend(y)))
 	_, err := s.Profile(context.Background(), g)
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
@@ -136,7 +123,7 @@ func TestReallocCallback(t *testing.T) {
 	small, _ := steps(t, 2)
 	_, x := steps(t, 1)
 	large := x.Context().NewGraph(x.Context().Repeat(x, 4, 1000))
-	s := scheduler(t, cpuBackend(t, 1), cpuBackend(t, 1))
+	s := optest.NewScheduler(t, optest.NewCPUBackend(t, 1), optest.NewCPUBackend(t, 1))
 	var grown int
 	require.NoError(t, s.SetReallocCallback(func(backends, size bool) {
 		grown++
@@ -154,7 +141,7 @@ func TestReallocCallback(t *testing.T) {
 	require.Equal(t, before, grown)
 
 	require.NoError(t, s.Reset())
-	other := scheduler(t, cpuBackend(t, 1), cpuBackend(t, 1))
+	other := optest.NewScheduler(t, optest.NewCPUBackend(t, 1), optest.NewCPUBackend(t, 1))
 	require.NoError(t, other.Reserve(small))
 	require.NoError(t, other.SetReallocCallback(func(bool, bool) { panic("no") }))
 	require.ErrorContains(t, other.Alloc(large), "the callback: the function panicked: no")
@@ -167,8 +154,8 @@ func TestReallocCallback(t *testing.T) {
 // collected.
 func TestCallbackLifetime(t *testing.T) {
 	captureLog(t)
-	b := cpuBackend(t, 1)
-	x := leaves(t, 1, 4)[0]
+	b := optest.NewCPUBackend(t, 1)
+	x := optest.Leaves(t, 1, 4)[0]
 	var freed atomic.Int64
 	func() {
 		s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, b)
@@ -191,48 +178,4 @@ func TestCallbackLifetime(t *testing.T) {
 		runtime.GC()
 		return freed.Load() == 1
 	}, 5*time.Second, 5*time.Millisecond)
-}
-
-// A profile has every node; the nodes that take the time come first.
-func TestProfile(t *testing.T) {
-	g, y := chain(t, 3, 192)
-	c := y.Context()
-	for range 5 {
-		g.Expand(c.Scale(y, 2))
-	}
-	b := cpuBackend(t, 1)
-	s := scheduler(t, b)
-	require.NoError(t, s.Alloc(g))
-	calls := 0
-	require.NoError(t, s.SetEvalCallback(nil, func(*ggml.Tensor) error { calls++; return nil }))
-	var p ggml.Profile
-	for attempt := 0; attempt == 0 || attempt < 20 && p.ByOp()[0].Op != "mul_mat"; attempt++ {
-		var err error // a busy machine may interrupt any op
-		p, err = s.Profile(context.Background(), g)
-		require.NoError(t, err)
-	}
-	require.Zero(t, calls)
-	require.Len(t, p, 8)
-	i := 0
-	for n := range g.Nodes() {
-		require.True(t, n.Is(p[i].Tensor))
-		require.Same(t, b, p[i].Backend)
-		require.Same(t, b, s.TensorBackend(n))
-		i++
-	}
-	slow := p.Slowest()
-	require.True(t, slices.IsSortedFunc(slow, func(a, b ggml.NodeTime) int { return int(b.Time - a.Time) }))
-	ops := p.ByOp()
-	require.Equal(t, "mul_mat", ops[0].Op)
-	require.Equal(t, 3, ops[0].Nodes)
-	require.Equal(t, 5, ops[1].Nodes)
-	require.Equal(t, p.Total(), ops[0].Time+ops[1].Time)
-	lines := strings.Split(p.String(), "\n")
-	require.Equal(t, []string{"op", "device", "nodes", "time", "share"}, strings.Fields(lines[0]))
-	require.Equal(t, []string{"mul_mat", "CPU", "3"}, strings.Fields(lines[1])[:3])
-	require.Len(t, lines, 4)
-	require.NoError(t, s.Compute(context.Background(), g))
-	require.Equal(t, 8, calls)
-	require.Nil(t, s.TensorBackend(nil))
-	require.Empty(t, ggml.Profile(nil).ByOp())
 }

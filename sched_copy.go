@@ -16,10 +16,19 @@ type WeightCopy struct {
 	Backend *Backend // that computes with the copy
 	Weight  *Tensor  // in system memory
 
-	dst   *C.struct_ggml_tensor // nil once the function has returned
-	graph *Graph
-	split *C.struct_ggml_cgraph
+	*weightCopying // shared by copies of the WeightCopy
 }
+
+type weightCopying struct {
+	backend *Backend
+	weight  *Tensor
+	dst     *C.struct_ggml_tensor // nil once the function has returned
+	graph   *Graph
+	split   *C.struct_ggml_cgraph
+}
+
+// over reports whether the function has returned, or the WeightCopy is a zero value.
+func (w *weightCopying) over() bool { return w == nil || w.dst == nil }
 
 var errCopyOver = errors.New("ggml: the copy of a weight is over: it lasts as long as the function that got it")
 
@@ -27,7 +36,7 @@ var errCopyOver = errors.New("ggml: the copy of a weight is over: it lasts as lo
 // weight are among them, with the copy as operand.
 func (w *WeightCopy) Nodes() []*Tensor {
 	var nodes []*Tensor
-	if w.dst == nil {
+	if w.over() {
 		return nil
 	}
 	for i := range C.ggml_graph_n_nodes(w.split) {
@@ -40,11 +49,11 @@ func (w *WeightCopy) Nodes() []*Tensor {
 // before can be read: the ids of [Context.MulMatID], which tell the parts of
 // the weight that are needed.
 func (w *WeightCopy) Operands(node *Tensor) ([]*Tensor, error) {
-	if w.dst == nil {
+	if w.over() {
 		return nil, errCopyOver
 	}
 	// They may be on their way to the backend.
-	if err := guardError(C.goggml_backend_synchronize(w.Backend.b)); err != nil {
+	if err := guardError(C.goggml_backend_synchronize(w.backend.b)); err != nil {
 		return nil, err
 	}
 	operands := node.Sources()
@@ -57,16 +66,16 @@ func (w *WeightCopy) Operands(node *Tensor) ([]*Tensor, error) {
 
 // Copy copies a part of the weight, in bytes.
 func (w *WeightCopy) Copy(offset, size int64) error {
-	if w.dst == nil {
+	if w.over() {
 		return errCopyOver
 	}
-	if n := w.Weight.NumBytes(); offset < 0 || size < 0 || offset > n || size > n-offset {
-		return w.Weight.errorf("sched_copy", nil, "%d bytes at offset %d reach beyond the tensor, which has %d", size, offset, n)
+	if n := w.weight.NumBytes(); offset < 0 || size < 0 || offset > n || size > n-offset {
+		return w.weight.errorf("sched_copy", nil, "%d bytes at offset %d reach beyond the tensor, which has %d", size, offset, n)
 	}
 	if size == 0 {
 		return nil
 	}
-	return guardError(C.goggml_copy_part(w.Backend.b, w.Weight.t, w.dst, C.size_t(offset), C.size_t(size)))
+	return guardError(C.goggml_copy_part(w.backend.b, w.weight.t, w.dst, C.size_t(offset), C.size_t(size)))
 }
 
 // SetCopyCallback lets f copy the weights that lie in system memory (in buffers
@@ -88,24 +97,26 @@ func (s *Scheduler) SetCopyCallback(f func(w *WeightCopy) (done bool, err error)
 }
 
 //export goggmlSchedCopy
-func goggmlSchedCopy(id C.uintptr_t, b C.ggml_backend_t, src, dst *C.struct_ggml_tensor, split *C.struct_ggml_cgraph) C.bool {
+func goggmlSchedCopy(id C.uintptr_t, b C.ggml_backend_t, src, dst *C.struct_ggml_tensor, split *C.struct_ggml_cgraph, slot *C.uintptr_t) C.bool {
 	c := schedCallbackTable.find(uintptr(id))
 	if c == nil || c.graph == nil || c.copy == nil || c.err != nil {
 		return false
 	}
-	i := slices.IndexFunc(c.backends, func(x *Backend) bool { return x.b == b })
+	i := slices.IndexFunc(c.run.backends, func(x *Backend) bool { return x.b == b })
 	if i < 0 {
 		return false
 	}
-	w := &WeightCopy{Backend: c.backends[i], Weight: c.graph.tensor(src), dst: dst, graph: c.graph, split: split}
+	defer c.run.enter(slot)()
+	state := &weightCopying{backend: c.run.backends[i], weight: c.graph.tensor(src), dst: dst, graph: c.graph, split: split}
+	w := &WeightCopy{Backend: state.backend, Weight: state.weight, weightCopying: state}
 	done := false
 	err := protect(func() (err error) {
 		done, err = c.copy(w)
 		return err
 	})
-	w.dst = nil
+	state.dst = nil
 	if err != nil {
-		c.fail(err, w.Weight)
+		c.fail(err, state.weight)
 		return false
 	}
 	return C.bool(done)

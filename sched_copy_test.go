@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
@@ -18,14 +19,14 @@ func TestCopyCallback(t *testing.T) {
 	const width, experts = 64, 8
 	cpuDevice, err := ggml.DeviceByType(ggml.CPU)
 	require.NoError(t, err)
-	d := remote(t, startServer(t))
+	d := remote(t, optest.StartRPCServer(t))
 	b, err := d.NewBackend()
 	require.NoError(t, err)
 	defer b.Close()
-	s := scheduler(t, b, cpuBackend(t, 1))
+	s := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 1))
 	w := placed(t, cpuDevice, width, width, experts).SetName("experts")
 	placedBuffers[w].SetUsage(ggml.UsageWeights)
-	values := refmath.Normal(rng(1), 1, width, width, experts)
+	values := refmath.Normal(optest.RNG(1), 1, width, width, experts)
 	require.NoError(t, ggml.Write(w, values.Float32()))
 	c := ggml.NewContext()
 	defer c.Close()
@@ -35,9 +36,10 @@ func TestCopyCallback(t *testing.T) {
 
 	var copied []int32
 	var leaked *ggml.WeightCopy
+	var saved ggml.WeightCopy
 	failure := error(nil)
 	require.NoError(t, s.SetCopyCallback(func(w *ggml.WeightCopy) (bool, error) {
-		leaked = w
+		leaked, saved = w, *w
 		require.Equal(t, b, w.Backend)
 		require.Equal(t, "experts", w.Weight.Name())
 		node := w.Nodes()[0]
@@ -63,11 +65,11 @@ func TestCopyCallback(t *testing.T) {
 		require.NoError(t, s.SetTensorBackend(y, b))
 		require.NoError(t, s.Alloc(g))
 		require.NoError(t, ggml.Write(ids, used))
-		require.NoError(t, ggml.Write(x, refmath.Normal(rng(2), 1, width, 1, 2).Float32()))
+		require.NoError(t, ggml.Write(x, refmath.Normal(optest.RNG(2), 1, width, 1, 2).Float32()))
 		return s.Compute(context.Background(), g)
 	}
 	want := func(used ...int32) (want []float64) {
-		x := refmath.Normal(rng(2), 1, width, 1, 2)
+		x := refmath.Normal(optest.RNG(2), 1, width, 1, 2)
 		for i, id := range used {
 			matrix := refmath.From(values.Data[int(id)*width*width:][:width*width], width, width)
 			want = append(want, refmath.MulMat(matrix, refmath.From(x.Data[i*width:][:width], width)).Data...)
@@ -78,9 +80,10 @@ func TestCopyCallback(t *testing.T) {
 		copied = nil
 		require.NoError(t, run(used...))
 		require.Equal(t, slices.Compact(slices.Sorted(slices.Values(used))), copied)
-		near(t, want(used...), numbers(t, y), 1e-4, used)
+		requireNear(t, want(used...), optest.Values(t, y), 1e-4, used)
 	}
 	require.Error(t, leaked.Copy(0, 4))
+	require.Error(t, saved.Copy(0, 4))
 	require.Empty(t, leaked.Nodes())
 	_, err = leaked.Operands(y)
 	require.Error(t, err)
@@ -93,8 +96,8 @@ func TestCopyCallback(t *testing.T) {
 	require.Equal(t, "oh", p.Value)
 	require.NoError(t, s.SetCopyCallback(func(*ggml.WeightCopy) (bool, error) { return false, nil }))
 	require.NoError(t, run(4, 6))
-	near(t, want(4, 6), numbers(t, y), 1e-4, "all copied")
+	requireNear(t, want(4, 6), optest.Values(t, y), 1e-4, "all copied")
 	require.NoError(t, s.SetCopyCallback(nil))
 	require.NoError(t, run(1, 6))
-	near(t, want(1, 6), numbers(t, y), 1e-4, "no function")
+	requireNear(t, want(1, 6), optest.Values(t, y), 1e-4, "no function")
 }

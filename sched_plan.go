@@ -23,18 +23,17 @@ func (s *Scheduler) NumCopies() int {
 	return int(C.ggml_backend_sched_get_n_copies(s.s))
 }
 
-// BufferType is the memory in which the scheduler puts what a backend computes;
-// nil when the backend is not one of the scheduler's.
-// C: ggml_backend_sched_get_buffer_type.
-func (s *Scheduler) BufferType(b *Backend) *BufferType {
+// BufferType finds the memory in which the scheduler puts what one of its backends
+// computes. C: ggml_backend_sched_get_buffer_type.
+func (s *Scheduler) BufferType(b *Backend) (*BufferType, bool) {
 	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {
-		return nil
+		return nil, false
 	}
 	defer s.h.release()
-	return &BufferType{C.ggml_backend_sched_get_buffer_type(s.s, b.b)}
+	return &BufferType{C.ggml_backend_sched_get_buffer_type(s.s, b.b)}, true
 }
 
-// Measure tells how much memory in bytes the graph would take on each backend,
+// Measure reports how much memory in bytes the graph would take on each backend,
 // in the order of Backends, and takes none; of backends with the same memory it
 // counts for the first. As in Reserve, the graph before is
 // not allocated any more. C: ggml_backend_sched_reserve_size.
@@ -76,10 +75,10 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 	return bytes, nil
 }
 
-// Split chooses a backend for each node, as Alloc does, and takes no memory:
+// SplitGraph chooses a backend for each node, as Alloc does, and takes no memory:
 // afterwards TensorBackend and NumSplits tell what it chose. As in Reserve, the
 // graph before is not allocated any more. C: ggml_backend_sched_split_graph.
-func (s *Scheduler) Split(g *Graph) error {
+func (s *Scheduler) SplitGraph(g *Graph) error {
 	return s.allocate(g, reserveOnly, func() C.goggml_int {
 		return s.sources.keep(g, func() C.goggml_int { return C.goggml_int{value: 1, error: C.goggml_sched_split(s.s, g.g)} })
 	})

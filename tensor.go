@@ -16,7 +16,9 @@ const MaxDims = C.GGML_MAX_DIMS
 
 // A Tensor is a node of a graph, or a place for data: a type, a shape
 // [ne0, ne1, ne2, ne3] with ne0 the fastest dimension, and, once allocated,
-// memory in a [Buffer]. It belongs to the [Context] that made it.
+// memory in a [Buffer]. It belongs to the [Context] that made it; when that is
+// closed, or the op failed, methods without an error know of no data, no name and
+// no op: they return 0, "", nil or false, and set nothing.
 //
 // Two *Tensor may stand for the same tensor; Is tells. Reading the shape and
 // type is safe for concurrent use; the data is safe as far as no two
@@ -40,6 +42,15 @@ func tensorOf(c *Context, t *C.struct_ggml_tensor) Tensor {
 func newTensor(c *Context, t *C.struct_ggml_tensor) *Tensor {
 	tensor := tensorOf(c, t)
 	return &tensor
+}
+
+// failure is why there is no C tensor: an op has failed, or the tensor is a zero
+// value.
+func (t *Tensor) failure() error {
+	if t.err == nil {
+		return zeroError()
+	}
+	return t.err
 }
 
 // ptr is the C tensor, nil for a nil tensor and for a failed op.
@@ -88,15 +99,15 @@ func (t *Tensor) NumRows() int64 { return t.ne[1] * t.ne[2] * t.ne[3] }
 // for a view with gaps that includes the gaps. C: ggml_nbytes.
 func (t *Tensor) NumBytes() int64 {
 	var n int64
-	t.inspect(func() { n = int64(C.ggml_nbytes(t.t)) })
+	t.withRef(func() { n = int64(C.ggml_nbytes(t.t)) })
 	return n
 }
 
-// NumBytesPadded is NumBytes rounded up to the library's alignment of memory
-// in bytes. C: ggml_nbytes_pad.
+// NumBytesPadded is NumBytes rounded up to ggml's alignment of memory in
+// bytes. Plumbing: programs rarely need it. C: ggml_nbytes_pad.
 func (t *Tensor) NumBytesPadded() int64 {
 	var n int64
-	t.inspect(func() { n = int64(C.ggml_nbytes_pad(t.t)) })
+	t.withRef(func() { n = int64(C.ggml_nbytes_pad(t.t)) })
 	return n
 }
 
@@ -108,13 +119,13 @@ func (t *Tensor) Stride(i int) int64 {
 		return 0
 	}
 	var n int64
-	t.inspect(func() { n = int64(t.t.nb[i]) })
+	t.withRef(func() { n = int64(t.t.nb[i]) })
 	return n
 }
 
-// inspect runs f while the C tensor cannot be freed; not at all when the
+// withRef runs f while the C tensor cannot be freed; not at all when the
 // context is closed or the op failed.
-func (t *Tensor) inspect(f func()) {
+func (t *Tensor) withRef(f func()) {
 	if t == nil || t.t == nil || t.ctx.h.acquire() != nil {
 		return
 	}
@@ -122,32 +133,32 @@ func (t *Tensor) inspect(f func()) {
 	f()
 }
 
-// Contiguous tells whether the data has no gaps and no permutation.
+// IsContiguous reports whether the data has no gaps and no permutation.
 // C: ggml_is_contiguous.
-func (t *Tensor) Contiguous() bool {
+func (t *Tensor) IsContiguous() bool {
 	var yes bool
-	t.inspect(func() { yes = t.contiguous() })
+	t.withRef(func() { yes = t.contiguous() })
 	return yes
 }
 
-// cutsBlocks tells whether the blocks of a quantised type lie along another
-// dimension than 0: the library then counts more bytes than there are. The
-// context is held.
-func (t *Tensor) cutsBlocks() bool { return t.typ.BlockSize() > 1 && !t.adjacent() }
+// cutsBlocks reports whether the blocks of a quantised type lie along another
+// dimension than 0: ggml then counts more bytes than there are. The
+// context is retained.
+func (t *Tensor) cutsBlocks() bool { return t.typ.BlockSize() > 1 && !t.hasContiguousRows() }
 
-// IsView tells whether the tensor shares another one's data. C: ggml_is_view.
+// IsView reports whether the tensor shares another one's data. C: ggml_is_view.
 func (t *Tensor) IsView() bool {
 	var yes bool
-	t.inspect(func() { yes = t.t.view_src != nil })
+	t.withRef(func() { yes = t.t.view_src != nil })
 	return yes
 }
 
-// Allocated tells whether the tensor has memory.
-func (t *Tensor) Allocated() bool {
+// IsAllocated reports whether the tensor has memory.
+func (t *Tensor) IsAllocated() bool {
 	if t == nil || t.t == nil {
 		return false
 	}
-	release, err := hold(t.ctx.closure())
+	release, err := retain(t.ctx.withDependencies())
 	if err != nil {
 		return false
 	}
@@ -155,7 +166,7 @@ func (t *Tensor) Allocated() bool {
 	return bool(C.goggml_has_memory(t.t))
 }
 
-// Is tells whether both stand for the same tensor.
+// Is reports whether both stand for the same tensor.
 func (t *Tensor) Is(u *Tensor) bool {
 	return t != nil && u != nil && t.t != nil && t.t == u.t
 }
@@ -163,7 +174,7 @@ func (t *Tensor) Is(u *Tensor) bool {
 // Name returns the name, "" when it has none. C: ggml_get_name.
 func (t *Tensor) Name() string {
 	var name string
-	t.inspect(func() {
+	t.withRef(func() {
 		t.ctx.mu.Lock()
 		defer t.ctx.mu.Unlock()
 		name = C.GoString(&t.t.name[0])
@@ -178,7 +189,7 @@ const MaxName = C.GGML_MAX_NAME - 1
 // SetName names the tensor and returns it. C: ggml_set_name.
 func (t *Tensor) SetName(name string) *Tensor {
 	name = clipped(name)
-	t.inspect(func() {
+	t.withRef(func() {
 		t.ctx.mu.Lock()
 		defer t.ctx.mu.Unlock()
 		withCString(name, func(s *C.char) struct{} {
@@ -207,11 +218,20 @@ func clipped(name string) string {
 	return name[:end]
 }
 
-// Op names the op that makes the tensor, "none" for a leaf. C: ggml_op_desc.
+// Op names the op that makes the tensor, "none" for a leaf; a [NativeOp] by its
+// own name. C: ggml_op_desc.
 func (t *Tensor) Op() string {
 	op := "none"
-	t.inspect(func() { op = strings.ToLower(C.GoString(C.ggml_op_desc(t.t))) })
+	t.withRef(func() { op = opName(t.t) })
 	return op
+}
+
+// opName is the name of the op that makes the tensor, whose context is held.
+func opName(t *C.struct_ggml_tensor) string {
+	if op := nativeOp(t); op != nil {
+		return op.Name
+	}
+	return strings.ToLower(C.GoString(C.ggml_op_desc(t)))
 }
 
 // SetInput marks a tensor that the caller writes before each compute: the
@@ -236,7 +256,7 @@ func (t *Tensor) flag(f C.int32_t) *Tensor {
 	if t == nil || t.t == nil {
 		return t
 	}
-	release, err := hold(t.ctx.closure())
+	release, err := retain(t.ctx.withDependencies())
 	if err != nil {
 		return t
 	}
@@ -252,6 +272,9 @@ func (t *Tensor) operand() Operand {
 	if t == nil {
 		return Operand{Name: "nil"}
 	}
+	if t.t == nil && t.err == nil {
+		return Operand{Name: "(zero value)"}
+	}
 	if t.t == nil {
 		return Operand{Name: "(failed op)"}
 	}
@@ -264,7 +287,7 @@ func (t *Tensor) operand() Operand {
 	return o
 }
 
-// madeUpName matches the names that the library gives: of a view of a tensor
+// madeUpName matches the names that ggml gives: of a view of a tensor
 // without a name, and of a node of a graph.
 var madeUpName = regexp.MustCompile(`^( \(.*|(node|leaf)_\d+.*)?$`)
 
@@ -277,7 +300,7 @@ func (t *Tensor) label() string {
 	case t.t.op == C.GGML_OP_NONE:
 		return "leaf"
 	}
-	return strings.ToLower(C.GoString(C.ggml_op_desc(t.t))) + "()"
+	return opName(t.t) + "()"
 }
 
 // String describes the tensor: its name, type and shape.

@@ -3,58 +3,58 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-// tells is what f says of the C tensor; false when the context is closed or
+// predicate is what f reports of the C tensor; false when the context is closed or
 // the op failed.
-func (t *Tensor) tells(f func(t *C.struct_ggml_tensor) C.bool) bool {
+func (t *Tensor) predicate(f func(t *C.struct_ggml_tensor) C.bool) bool {
 	var yes bool
-	t.inspect(func() { yes = bool(f(t.t)) })
+	t.withRef(func() { yes = bool(f(t.t)) })
 	return yes
 }
 
-// IsTransposed tells whether neighbours in dimension 1 are closer than those in
+// IsTransposed reports whether neighbours in dimension 1 are closer than those in
 // dimension 0. C: ggml_is_transposed.
 func (t *Tensor) IsTransposed() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_transposed(t) })
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_transposed(t) })
 }
 
-// IsPermuted tells whether the strides do not grow from each dimension to the
+// IsPermuted reports whether the strides do not grow from each dimension to the
 // next. C: ggml_is_permuted.
 func (t *Tensor) IsPermuted() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_permuted(t) })
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_permuted(t) })
 }
 
-// IsEmpty tells whether there are no elements. Only tensors made by the library
+// IsEmpty reports whether there are no elements. Only tensors made by ggml
 // itself can be so: the sizes of the others are at least 1. C: ggml_is_empty.
 func (t *Tensor) IsEmpty() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_empty(t) })
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_empty(t) })
 }
 
-// IsScalar tells whether there is one element. C: ggml_is_scalar.
+// IsScalar reports whether there is one element. C: ggml_is_scalar.
 func (t *Tensor) IsScalar() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_scalar(t) })
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_scalar(t) })
 }
 
-// IsVector tells whether all sizes but ne0 are 1. C: ggml_is_vector.
+// IsVector reports whether all sizes but ne0 are 1. C: ggml_is_vector.
 func (t *Tensor) IsVector() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_vector(t) })
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_vector(t) })
 }
 
-// IsMatrix tells whether ne2 and ne3 are 1. C: ggml_is_matrix.
+// IsMatrix reports whether ne2 and ne3 are 1. C: ggml_is_matrix.
 func (t *Tensor) IsMatrix() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_matrix(t) })
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_matrix(t) })
 }
 
-// Is3D tells whether ne3 is 1. C: ggml_is_3d.
+// Is3D reports whether ne3 is 1. C: ggml_is_3d.
 func (t *Tensor) Is3D() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_3d(t) })
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_3d(t) })
 }
 
-// ContiguousFrom tells whether elements are adjacent, and there are no gaps in
+// IsContiguousFrom reports whether elements are adjacent, and there are no gaps in
 // the dimensions behind dim, which is 0, 1 or 2: from 1 on, rows may lie apart,
-// at equal distances. For another dim it is false.
-// C: ggml_is_contiguous_0, ggml_is_contiguous_1, ggml_is_contiguous_2.
-func (t *Tensor) ContiguousFrom(dim int) bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool {
+// at equal distances. For another dim it is false. Plumbing: programs rarely
+// need it. C: ggml_is_contiguous_0, ggml_is_contiguous_1, ggml_is_contiguous_2.
+func (t *Tensor) IsContiguousFrom(dim int) bool {
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool {
 		switch dim {
 		case 0:
 			return C.ggml_is_contiguous_0(t)
@@ -67,12 +67,13 @@ func (t *Tensor) ContiguousFrom(dim int) bool {
 	})
 }
 
-// ContiguousBelow tells whether there are no gaps in the dimensions before dim,
+// IsContiguousBelow reports whether there are no gaps in the dimensions before dim,
 // which is 1, 2 or 3: for 1 the elements of a row are adjacent, for 2 the rows
-// of a matrix too. For another dim it is false.
-// C: ggml_is_contiguous_to_1, ggml_is_contiguous_to_2, ggml_is_contiguous_to_3.
-func (t *Tensor) ContiguousBelow(dim int) bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool {
+// of a matrix too. For another dim it is false. Plumbing: programs rarely need
+// it. C: ggml_is_contiguous_to_1, ggml_is_contiguous_to_2,
+// ggml_is_contiguous_to_3.
+func (t *Tensor) IsContiguousBelow(dim int) bool {
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool {
 		switch dim {
 		case 1:
 			return C.ggml_is_contiguous_to_1(t)
@@ -85,46 +86,47 @@ func (t *Tensor) ContiguousBelow(dim int) bool {
 	})
 }
 
-// ContiguouslyAllocated tells whether the elements fill one block of memory
-// without gaps, in any order. C: ggml_is_contiguously_allocated.
-func (t *Tensor) ContiguouslyAllocated() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguously_allocated(t) })
+// IsContiguouslyAllocated reports whether the elements fill one block of memory
+// without gaps, in any order. Plumbing: programs rarely need it.
+// C: ggml_is_contiguously_allocated.
+func (t *Tensor) IsContiguouslyAllocated() bool {
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguously_allocated(t) })
 }
 
-// ContiguousChannels tells whether the tensor is stored as [ne2, ne0, ne1, ne3]
-// and permuted, so that the channels (ne2) of a pixel are adjacent.
-// C: ggml_is_contiguous_channels.
-func (t *Tensor) ContiguousChannels() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguous_channels(t) })
+// IsContiguousChannels reports whether the tensor is stored as [ne2, ne0, ne1, ne3]
+// and permuted, so that the channels (ne2) of a pixel are adjacent. Plumbing:
+// programs rarely need it. C: ggml_is_contiguous_channels.
+func (t *Tensor) IsContiguousChannels() bool {
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguous_channels(t) })
 }
 
-// ContiguousRows tells whether the elements of each row are adjacent, or a row
+// IsContiguousRows reports whether the elements of each row are adjacent, or a row
 // is one block. C: ggml_is_contiguous_rows.
-func (t *Tensor) ContiguousRows() bool {
-	return t.tells(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguous_rows(t) })
+func (t *Tensor) IsContiguousRows() bool {
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguous_rows(t) })
 }
 
 // compared is what f says of two C tensors; false when one is nil, comes from
 // an op that failed, or belongs to a closed context.
 func compared(a, b *Tensor, f func(a, b *C.struct_ggml_tensor) C.bool) bool {
 	yes := false
-	a.inspect(func() {
-		b.inspect(func() { yes = bool(f(a.t, b.t)) })
+	a.withRef(func() {
+		b.withRef(func() { yes = bool(f(a.t, b.t)) })
 	})
 	return yes
 }
 
-// SameShape tells whether all sizes are equal. C: ggml_are_same_shape.
+// SameShape reports whether all sizes are equal. C: ggml_are_same_shape.
 func SameShape(a, b *Tensor) bool {
 	return compared(a, b, func(a, b *C.struct_ggml_tensor) C.bool { return C.ggml_are_same_shape(a, b) })
 }
 
-// SameStride tells whether all strides are equal. C: ggml_are_same_stride.
+// SameStride reports whether all strides are equal. C: ggml_are_same_stride.
 func SameStride(a, b *Tensor) bool {
 	return compared(a, b, func(a, b *C.struct_ggml_tensor) C.bool { return C.ggml_are_same_stride(a, b) })
 }
 
-// CanRepeat tells whether each size of b is a multiple of a's, so that
+// CanRepeat reports whether each size of b is a multiple of a's, so that
 // [Context.Repeat] and the arithmetic ops can repeat a to the shape of b.
 // C: ggml_can_repeat.
 func CanRepeat(a, b *Tensor) bool {
@@ -132,7 +134,7 @@ func CanRepeat(a, b *Tensor) bool {
 }
 
 // Coordinates gives the indices [i0, i1, i2, i3] of element i in the order of
-// the elements. C: ggml_unravel_index.
+// the elements. Plumbing: programs rarely need it. C: ggml_unravel_index.
 func (t *Tensor) Coordinates(i int64) ([MaxDims]int64, error) {
 	const op = "unravel_index"
 	var at [MaxDims]int64

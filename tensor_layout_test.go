@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// gapless tells whether dimension d has no gap behind the ones before it.
+// gapless reports whether dimension d has no gap behind the ones before it.
 func gapless(t *ggml.Tensor, d int) bool {
 	if d == 0 {
 		return t.Stride(0) == t.Type().Size()
@@ -21,7 +21,7 @@ func TestTensorLayout(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.Int64Range(2, 4) // of 1 the library takes any stride
+		size := rapid.Int64Range(2, 4) // of 1 ggml takes any stride
 		a := c.NewTensor(ggml.F32, size.Draw(t, "ne0"), size.Draw(t, "ne1"), size.Draw(t, "ne2"), size.Draw(t, "ne3"))
 		if rapid.Bool().Draw(t, "view") {
 			ne := []int64{a.Dim(0), a.Dim(1), a.Dim(2), a.Dim(3)}
@@ -36,16 +36,16 @@ func TestTensorLayout(t *testing.T) {
 		require.Equal(t, b.Stride(0) > b.Stride(1), b.IsTransposed())
 		require.Equal(t, b.Stride(0) > b.Stride(1) || b.Stride(1) > b.Stride(2) || b.Stride(2) > b.Stride(3), b.IsPermuted())
 		rows := b.Stride(0) == 4
-		require.Equal(t, rows, b.ContiguousRows())
-		require.Equal(t, rows, b.ContiguousBelow(1))
-		require.Equal(t, rows && gapless(b, 1), b.ContiguousBelow(2))
-		require.Equal(t, rows && gapless(b, 1) && gapless(b, 2), b.ContiguousBelow(3))
-		require.Equal(t, rows && gapless(b, 1) && gapless(b, 2) && gapless(b, 3), b.ContiguousFrom(0))
-		require.Equal(t, b.Contiguous(), b.ContiguousFrom(0))
-		require.Equal(t, rows && gapless(b, 2) && gapless(b, 3), b.ContiguousFrom(1))
-		require.Equal(t, rows && gapless(b, 3), b.ContiguousFrom(2))
-		require.Equal(t, b.NumBytes() == 4*b.NumElements(), b.ContiguouslyAllocated())
-		require.Equal(t, b.Stride(2) == 4 && b.Stride(2) < b.Stride(0) && b.Stride(0) < b.Stride(1), b.ContiguousChannels())
+		require.Equal(t, rows, b.IsContiguousRows())
+		require.Equal(t, rows, b.IsContiguousBelow(1))
+		require.Equal(t, rows && gapless(b, 1), b.IsContiguousBelow(2))
+		require.Equal(t, rows && gapless(b, 1) && gapless(b, 2), b.IsContiguousBelow(3))
+		require.Equal(t, rows && gapless(b, 1) && gapless(b, 2) && gapless(b, 3), b.IsContiguousFrom(0))
+		require.Equal(t, b.IsContiguous(), b.IsContiguousFrom(0))
+		require.Equal(t, rows && gapless(b, 2) && gapless(b, 3), b.IsContiguousFrom(1))
+		require.Equal(t, rows && gapless(b, 3), b.IsContiguousFrom(2))
+		require.Equal(t, b.NumBytes() == 4*b.NumElements(), b.IsContiguouslyAllocated())
+		require.Equal(t, b.Stride(2) == 4 && b.Stride(2) < b.Stride(0) && b.Stride(0) < b.Stride(1), b.IsContiguousChannels())
 		require.True(t, ggml.SameShape(b, b))
 		require.Equal(t, b.Stride(0) == a.Stride(0) && b.Stride(1) == a.Stride(1) && b.Stride(2) == a.Stride(2) && b.Stride(3) == a.Stride(3), ggml.SameStride(a, b))
 		for i := range b.NumElements() {
@@ -67,9 +67,9 @@ func TestTensorShapes(t *testing.T) {
 		require.Equal(t, i <= 2, x.IsMatrix(), x)
 		require.Equal(t, i <= 3, x.Is3D(), x)
 		require.False(t, x.IsEmpty())
-		require.True(t, x.ContiguousFrom(2))
-		require.False(t, x.ContiguousFrom(3))
-		require.False(t, x.ContiguousBelow(4))
+		require.True(t, x.IsContiguousFrom(2))
+		require.False(t, x.IsContiguousFrom(3))
+		require.False(t, x.IsContiguousBelow(4))
 	}
 	require.True(t, ggml.CanRepeat(scalar, all))
 	require.True(t, ggml.CanRepeat(vector, matrix))
@@ -88,6 +88,6 @@ func TestTensorShapes(t *testing.T) {
 	defer failed.Close()
 	poisoned := failed.Add(nil, nil)
 	for _, x := range []*ggml.Tensor{none, poisoned} {
-		require.False(t, x.IsMatrix() || x.IsScalar() || x.ContiguousFrom(0) || ggml.SameShape(x, matrix) || ggml.CanRepeat(matrix, x))
+		require.False(t, x.IsMatrix() || x.IsScalar() || x.IsContiguousFrom(0) || ggml.SameShape(x, matrix) || ggml.CanRepeat(matrix, x))
 	}
 }

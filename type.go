@@ -51,7 +51,7 @@ const (
 	Q2_0   Type = C.GGML_TYPE_Q2_0
 )
 
-// typeInfo is what the library knows of a type, read once.
+// typeInfo is what ggml knows of a type, read once.
 type typeInfo struct {
 	name      string
 	blockSize int64
@@ -76,33 +76,33 @@ var typeTable = func() []typeInfo {
 	return table
 }()
 
-// Types lists the types of the library in the order of their numbers.
+// Types lists the types of ggml in the order of their numbers.
 func Types() []Type {
 	var types []Type
 	for i := range typeTable {
-		if t := Type(i); t.Valid() {
+		if t := Type(i); t.IsValid() {
 			types = append(types, t)
 		}
 	}
 	return types
 }
 
-// Valid tells whether the library has the type.
-func (t Type) Valid() bool {
+// IsValid reports whether ggml has the type.
+func (t Type) IsValid() bool {
 	return t >= 0 && int(t) < len(typeTable) && typeTable[t].size > 0
 }
 
 func (t Type) info() typeInfo {
-	if !t.Valid() {
+	if !t.IsValid() {
 		return typeInfo{blockSize: 1}
 	}
 	return typeTable[t]
 }
 
-// String gives the name as the library spells it ("f32", "q4_0", …).
+// String gives the name as ggml spells it ("f32", "q4_0", …).
 // C: ggml_type_name.
 func (t Type) String() string {
-	if !t.Valid() {
+	if !t.IsValid() {
 		return fmt.Sprintf("Type(%d)", int32(t))
 	}
 	return t.info().name
@@ -120,9 +120,9 @@ func (t Type) Size() int64 { return t.info().size }
 // the block size. C: ggml_row_size.
 func (t Type) RowSize(n int64) int64 { return n / t.BlockSize() * t.Size() }
 
-// Quantized tells whether elements are stored in blocks with shared scales.
+// IsQuantized reports whether elements are stored in blocks with shared scales.
 // C: ggml_is_quantized.
-func (t Type) Quantized() bool { return t.info().quantized }
+func (t Type) IsQuantized() bool { return t.info().quantized }
 
 // ParseType finds a type by its name, in any case.
 func ParseType(name string) (Type, error) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// upstream holds ggml/UPSTREAM and the note of scripts/vendor about the library
+// upstream holds ggml/UPSTREAM and the note of scripts/vendor about the installed ggml
 // it found or fetched. The go command does not see when ggml's headers change:
 // that note makes it build this package again for another version.
 //
@@ -34,7 +34,7 @@ func checkVersion(version string) error {
 		return err
 	}
 	if slices.Compare(versionNumbers(version), versionNumbers(minimum)) < 0 {
-		return fmt.Errorf("ggml: the library is version %s, and this program needs %s or newer: %s",
+		return fmt.Errorf("ggml: the installed ggml is version %s, and this program needs %s or newer: %s",
 			version, minimum, installHints["CPU"])
 	}
 	return nil

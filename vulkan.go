@@ -15,6 +15,6 @@ func VulkanDevices() ([]*Device, error) { return backendDevices("Vulkan") }
 // C: ggml_backend_vk_init.
 func NewVulkanBackend(device int) (*Backend, error) { return newNumberedBackend("Vulkan", device) }
 
-// IsVulkan tells whether the backend is a GPU with Vulkan.
+// IsVulkan reports whether the backend is a GPU with Vulkan.
 // C: ggml_backend_is_vk.
-func (b *Backend) IsVulkan() bool { return b.device.Registry().Name() == "Vulkan" }
+func (b *Backend) IsVulkan() bool { return b.isOf("Vulkan") }

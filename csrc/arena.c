@@ -96,13 +96,13 @@ bool goggml_arena_owns(const goggml_arena *arena, const struct ggml_tensor *tens
 	return false;
 }
 
-static _Atomic uint64_t goggml_changes;
+static _Atomic uint64_t goggml_memory_count;
 
-void goggml_memory_changes_now(void) { goggml_changes++; }
-uint64_t goggml_memory_changes(void) { return goggml_changes; }
+void goggml_memory_changed(void) { goggml_memory_count++; }
+uint64_t goggml_memory_version(void) { return goggml_memory_count; }
 
 void goggml_arena_detach(const goggml_arena *arena, ggml_backend_buffer_t buffer) {
-	goggml_memory_changes_now();
+	goggml_memory_changed();
 	int chunk;
 	for (struct ggml_tensor *t = goggml_arena_first(arena, &chunk); t != NULL; t = goggml_arena_next(arena, &chunk, t)) {
 		if (buffer == NULL || t->buffer == buffer) {

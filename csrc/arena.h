@@ -30,13 +30,13 @@ size_t goggml_arena_used(const goggml_arena *arena);
 struct ggml_tensor *goggml_arena_first(const goggml_arena *arena, int *chunk);
 struct ggml_tensor *goggml_arena_next(const goggml_arena *arena, int *chunk, struct ggml_tensor *tensor);
 
-// Tells whether the tensor is one of the arena.
+// Reports whether the tensor lies in the arena.
 bool goggml_arena_owns(const goggml_arena *arena, const struct ggml_tensor *tensor);
 
-// Counts the changes of the memory of any tensors. What gives them memory, or
-// takes it away, says so before.
-void goggml_memory_changes_now(void);
-uint64_t goggml_memory_changes(void);
+// The memory version counts the changes of the memory of any tensors, so that a check of a graph can be cached. What
+// gives them memory, or takes it away, calls goggml_memory_changed before.
+void goggml_memory_changed(void);
+uint64_t goggml_memory_version(void);
 
 // Makes the tensors that lie in the buffer unallocated again; all for NULL.
 void goggml_arena_detach(const goggml_arena *arena, ggml_backend_buffer_t buffer);

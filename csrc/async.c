@@ -1,7 +1,7 @@
 //go:build ignore
 
 #include "async.h"
-#include "backend.h"
+#include "tensor_data.h"
 
 goggml_error goggml_tensor_set_async(ggml_backend_t backend, struct ggml_tensor *tensor, const void *data, size_t offset, size_t size) {
 	GUARDED_VOID(ggml_backend_tensor_set_async(backend, tensor, data, offset, size))

@@ -35,12 +35,12 @@ goggml_graph_copy goggml_copy_graph_to(ggml_backend_t backend, struct ggml_cgrap
 	return result;
 }
 
-extern bool goggmlCompare(uintptr_t id, int i, struct ggml_tensor *a, struct ggml_tensor *b);
+extern bool goggmlCompare(uintptr_t id, int i, struct ggml_tensor *a, struct ggml_tensor *b, uintptr_t *calling);
 
 static bool goggml_on_compare(int i, struct ggml_tensor *a, struct ggml_tensor *b, void *id) {
-	struct goggml_frame *outer = goggml_bar();
-	bool more = goggmlCompare((uintptr_t)id, i, a, b);
-	goggml_unbar(outer);
+	goggml_guard_state outer = goggml_guard_suspend();
+	bool more = goggmlCompare((uintptr_t)id, i, a, b, goggml_calling_slot());
+	goggml_guard_resume(outer);
 	return more;
 }
 

@@ -2,31 +2,31 @@
 
 #include "custom.h"
 
-extern void goggmlCustom(uintptr_t id, struct ggml_tensor *dst, int worker, int workers);
+extern void goggmlCustom(uintptr_t id, struct ggml_tensor *dst, int worker, int workers, uintptr_t *calling);
 
-// Runs on the threads of a backend. An assertion of the library below the Go
+// Runs on the threads of a backend. An assertion of ggml below the Go
 // function must not jump over its frames.
 static void goggml_run_custom(struct ggml_tensor *dst, int worker, int workers, void *id) {
-	struct goggml_frame *outer = goggml_bar();
-	goggmlCustom((uintptr_t)id, dst, worker, workers);
-	goggml_unbar(outer);
+	goggml_guard_state outer = goggml_guard_suspend();
+	goggmlCustom((uintptr_t)id, dst, worker, workers, goggml_calling_slot());
+	goggml_guard_resume(outer);
 }
 
-static void goggml_run_custom1(struct ggml_tensor *dst, const struct ggml_tensor *a, int worker, int workers, void *id) {
+static void goggml_run_custom1(struct ggml_tensor *dst, const struct ggml_tensor *a, int ith, int nth, void *id) {
 	(void)a;
-	goggml_run_custom(dst, worker, workers, id);
+	goggml_run_custom(dst, ith, nth, id);
 }
 
 static void goggml_run_custom2(struct ggml_tensor *dst, const struct ggml_tensor *a, const struct ggml_tensor *b,
-		int worker, int workers, void *id) {
+		int ith, int nth, void *id) {
 	(void)a, (void)b;
-	goggml_run_custom(dst, worker, workers, id);
+	goggml_run_custom(dst, ith, nth, id);
 }
 
 static void goggml_run_custom3(struct ggml_tensor *dst, const struct ggml_tensor *a, const struct ggml_tensor *b,
-		const struct ggml_tensor *c, int worker, int workers, void *id) {
+		const struct ggml_tensor *c, int ith, int nth, void *id) {
 	(void)a, (void)b, (void)c;
-	goggml_run_custom(dst, worker, workers, id);
+	goggml_run_custom(dst, ith, nth, id);
 }
 
 static struct ggml_tensor *goggml_map(struct ggml_context *ctx, struct ggml_tensor **x, int n, bool inplace, int tasks, void *id) {
@@ -56,6 +56,8 @@ goggml_tensor goggml_op_custom_inplace(goggml_arena *arena, struct ggml_tensor *
 	GUARDED(goggml_tensor, ggml_custom_inplace(goggml_arena_room(arena, GOGGML_OP_ROOM), operands[0],
 		operands + 1, n - 1, goggml_run_custom, tasks, (void *)id))
 }
+
+bool goggml_is_go_op(ggml_custom_op_t function) { return function == goggml_run_custom; }
 
 bool goggml_is_custom(const struct ggml_tensor *node) {
 	switch (node->op) {

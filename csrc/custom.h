@@ -10,9 +10,11 @@ goggml_tensor goggml_op_custom(goggml_arena *arena, goggml_type type, const int6
 // The first operand is overwritten.
 goggml_tensor goggml_op_custom_inplace(goggml_arena *arena, struct ggml_tensor **operands, int n, int tasks, uintptr_t id);
 
-// Tells whether the op is a function of this process.
+// Reports whether the function of a custom op calls one that is written in Go.
+bool goggml_is_go_op(ggml_custom_op_t function);
+// Reports whether the op is a function of this process.
 bool goggml_is_custom(const struct ggml_tensor *node);
-// Tells whether the program can read the tensor's memory.
+// Reports whether the program can read the tensor's memory.
 bool goggml_on_host(const struct ggml_tensor *tensor);
 // The first such node of the graph from index *i on, and the index after it;
 // NULL when there is none.

@@ -1,7 +1,6 @@
 //go:build ignore
 
 #include "guard.h"
-#include "tasks.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -20,15 +19,22 @@ void goggml_pop(struct goggml_frame *frame) {
 	goggml_top = frame->outer;
 }
 
-struct goggml_frame *goggml_bar(void) {
-	struct goggml_frame *outer = goggml_top;
+static _Thread_local uintptr_t goggml_caller;
+
+goggml_guard_state goggml_guard_suspend(void) {
+	goggml_guard_state outer = {goggml_top, goggml_caller};
 	goggml_top = NULL;
 	return outer;
 }
 
-void goggml_unbar(struct goggml_frame *outer) {
-	goggml_top = outer;
+void goggml_guard_resume(goggml_guard_state outer) {
+	goggml_top = outer.frames;
+	goggml_caller = outer.calling;
 }
+
+uintptr_t *goggml_calling_slot(void) { return &goggml_caller; }
+
+uintptr_t goggml_calling(void) { return goggml_caller; }
 
 // goggml_on_abort runs on the asserting thread. Without a frame (a worker
 // thread of a backend, or Go code that a callback runs) nothing can be saved: it returns, and ggml aborts.
@@ -39,7 +45,6 @@ static void goggml_on_abort(const char *message) {
 		fflush(stderr);
 		return;
 	}
-	goggml_abandon_tasks();
 	frame->error = strdup(message);
 	goggml_top = frame->outer;
 	_longjmp(frame->jump, 1);
@@ -49,12 +54,12 @@ extern void goggmlLog(int level, char *text);
 
 static void goggml_on_log(enum ggml_log_level level, const char *text, void *data) {
 	(void)data;
-	struct goggml_frame *outer = goggml_bar();
+	goggml_guard_state outer = goggml_guard_suspend();
 	goggmlLog((int)level, (char *)text);
-	goggml_unbar(outer);
+	goggml_guard_resume(outer);
 }
 
-// An exception that a C++ part of the library lets escape ends here, on the
+// An exception that a C++ part of ggml lets escape ends here, on the
 // throwing thread and with its stack intact: nobody can catch it further out.
 static void goggml_on_terminate(void) {
 	if (goggml_top != NULL) {

@@ -1,4 +1,4 @@
-// The abort guard: turns a failed assertion of the library into an error.
+// The abort guard: turns a failed assertion of ggml into an error.
 //
 // ggml calls one global callback before it aborts the process. The callback
 // here leaves by longjmp to the innermost guarded call of the same thread, so
@@ -14,7 +14,8 @@
 
 #include "check.h"
 
-// A guarded result. error is NULL, or a message that the caller frees.
+// A guarded result. error is NULL, or a message that the caller frees. What runs on a compute thread returns a
+// goggml_int, which internal/computethread/thread.h declares again.
 typedef struct { void               *value; char *error; } goggml_ptr;
 typedef struct { struct ggml_tensor *value; char *error; } goggml_tensor;
 typedef struct { int64_t             value; char *error; } goggml_int;
@@ -26,17 +27,27 @@ struct goggml_frame {
 	jmp_buf jump;
 };
 
-// goggml_install sets the callbacks of the library. It runs once, before any
+typedef struct {
+	struct goggml_frame *frames;
+	uintptr_t calling;
+} goggml_guard_state;
+
+// goggml_install sets the callbacks of ggml. It runs once, before any
 // other call.
 void goggml_install(void);
 
 void goggml_push(struct goggml_frame *frame);
 void goggml_pop(struct goggml_frame *frame);
 
-// goggml_bar hides the frames of the thread while a callback runs Go code, over
-// which nobody may jump; goggml_unbar takes what it returned.
-struct goggml_frame *goggml_bar(void);
-void goggml_unbar(struct goggml_frame *outer);
+// goggml_guard_suspend hides the frames of the thread while a callback runs Go code, over
+// which nobody may jump; goggml_guard_resume takes what it returned.
+goggml_guard_state goggml_guard_suspend(void);
+void goggml_guard_resume(goggml_guard_state outer);
+
+// Where a callback notes the computation whose function it runs on this thread,
+// for the time until goggml_guard_resume; 0 stands for none.
+uintptr_t *goggml_calling_slot(void);
+uintptr_t goggml_calling(void);
 
 // GUARDED(T, call) is the body of a shim that returns T {value, error}.
 #define GUARDED(T, call) \

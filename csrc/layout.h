@@ -2,23 +2,19 @@
 #ifndef GOGGML_LAYOUT_H
 #define GOGGML_LAYOUT_H
 
-#include "arena.h"
+#include "guard.h"
 
+// From the loosest to the strictest; op_layout.go demands the same.
 enum goggml_layout {
-	GOGGML_ANY,
-	GOGGML_ROWS,      // the elements of a row are adjacent
-	GOGGML_EVEN,      // and the rows at multiples of the second stride
-	GOGGML_DENSE,     // no gaps, no permutation
-	GOGGML_FLAT,      // and the rows at multiples of the second stride, matrices at those of the third
-	GOGGML_CANONICAL, // the strides of a new tensor
+	GOGGML_ANY_LAYOUT,
+	GOGGML_CONTIGUOUS_ROWS,    // the elements of a row are adjacent
+	GOGGML_UNIFORM_ROW_STRIDE, // and all rows at multiples of the second stride
+	GOGGML_CONTIGUOUS,         // no gaps, no permutation; dimensions of size 1 may have any stride
+	GOGGML_CANONICAL_STRIDES,  // those of a new tensor, also in dimensions of size 1
 };
 
-// What the op of a node wants of a source.
-enum goggml_layout goggml_wanted_layout(const struct ggml_tensor *node, int source);
 bool goggml_has_layout(const struct ggml_tensor *t, enum goggml_layout layout);
-// Tells whether the op of a node takes a source as it lies.
-bool goggml_fits(const struct ggml_tensor *node, int source);
-// Finds a tensor of the arena whose op cannot take an operand as it lies.
-struct ggml_tensor *goggml_find_unfit(goggml_arena *arena);
+// Reports whether the op of a node takes a source in its present layout.
+bool goggml_takes_layout(const struct ggml_tensor *node, int source);
 
 #endif

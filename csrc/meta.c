@@ -9,9 +9,9 @@ extern void goggmlSplit(uintptr_t id, struct ggml_tensor *tensor, goggml_split *
 static goggml_split goggml_on_split(const struct ggml_tensor *tensor, void *id) {
 	goggml_split split;
 	memset(&split, 0, sizeof split);
-	struct goggml_frame *outer = goggml_bar();
+	goggml_guard_state outer = goggml_guard_suspend();
 	goggmlSplit((uintptr_t)id, (struct ggml_tensor *)tensor, &split);
-	goggml_unbar(outer);
+	goggml_guard_resume(outer);
 	return split;
 }
 

@@ -9,9 +9,6 @@ typedef goggml_arena *goggml_a;
 typedef struct ggml_tensor *goggml_t;
 typedef enum ggml_type goggml_type;
 
-// Of the parameters of a custom op, the first are the library's, and the last is the number of its tasks that are taken.
-enum { CUSTOM_PARAMS = 8, TASKS_TAKEN = GGML_MAX_OP_PARAMS / sizeof(int32_t) - 1 };
-
 #define GOGGML_OP(name, params, args) goggml_tensor goggml_op_##name params;
 #include "ops_list.h"
 #undef GOGGML_OP

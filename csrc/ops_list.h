@@ -78,9 +78,7 @@ GOGGML_OP(group_norm, (goggml_a arena, goggml_t a, int groups, float eps), (ctx,
 // attention
 GOGGML_OP(diag_mask_inf, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
 GOGGML_OP(diag_mask_zero, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
-GOGGML_OP(soft_max_ext, (goggml_a arena, goggml_t a, goggml_t mask, float scale, float max_bias), (ctx, a, mask, scale, max_bias))
 GOGGML_OP(soft_max_ext_back, (goggml_a arena, goggml_t grad, goggml_t y, float scale, float max_bias), (ctx, grad, y, scale, max_bias))
-GOGGML_OP(flash_attn_ext, (goggml_a arena, goggml_t q, goggml_t k, goggml_t v, goggml_t mask, float scale, float max_bias, float softcap), (ctx, q, k, v, mask, scale, max_bias, softcap))
 
 // training
 GOGGML_OP(cross_entropy_loss, (goggml_a arena, goggml_t logits, goggml_t labels), (ctx, logits, labels))
@@ -110,7 +108,6 @@ GOGGML_OP(l2_norm_inplace, (goggml_a arena, goggml_t a, float eps), (ctx, a, eps
 GOGGML_OP(group_norm_inplace, (goggml_a arena, goggml_t a, int groups, float eps), (ctx, a, groups, eps))
 GOGGML_OP(diag_mask_inf_inplace, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
 GOGGML_OP(diag_mask_zero_inplace, (goggml_a arena, goggml_t a, int past), (ctx, a, past))
-GOGGML_OP(soft_max_ext_inplace, (goggml_a arena, goggml_t a, goggml_t mask, float scale, float max_bias), (ctx, a, mask, scale, max_bias))
 GOGGML_OP(soft_max_ext_back_inplace, (goggml_a arena, goggml_t grad, goggml_t y, float scale, float max_bias), (ctx, grad, y, scale, max_bias))
 
 // convolutions

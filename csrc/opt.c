@@ -1,14 +1,14 @@
 //go:build ignore
 
 #include "opt.h"
-#include "graph.h"
+#include "tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static ggml_opt_dataset_t goggml_dataset_init(enum ggml_type data, enum ggml_type label, int64_t ne_data, int64_t ne_label, int64_t n, int64_t shard) {
 	ggml_opt_dataset_t dataset = ggml_opt_dataset_init(data, label, ne_data, ne_label, n, shard);
-	// The library does not notice that it got no memory.
+	// ggml does not check that it got memory.
 	if (ggml_opt_dataset_data(dataset)->data == NULL) {
 		ggml_opt_dataset_free(dataset);
 		return NULL;
@@ -71,7 +71,7 @@ void goggml_opt_free(goggml_optimizer *o) {
 	free(o);
 }
 
-// The library adds the loss to the graph it is given: so not the caller's.
+// ggml adds the loss to the graph that it is given: hence a copy of the caller's.
 static void goggml_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs) {
 	int64_t n = ggml_graph_n_nodes(graph);
 	size_t size = 16 * (size_t)(n + 8);
@@ -84,7 +84,7 @@ static void goggml_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml
 }
 
 goggml_error goggml_opt_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs) {
-	goggml_memory_changes_now();
+	goggml_memory_changed();
 	GUARDED_VOID(goggml_prepare(o, arena, graph, inputs, outputs))
 }
 
@@ -93,8 +93,8 @@ static int64_t goggml_alloc(goggml_optimizer *o, bool backward, bool first) {
 	if (ggml_opt_loss(o->opt)->data == NULL) {
 		return 0;
 	}
-	// The library clears the gradients only in some of the cases: for graphs
-	// that are rebuilt never, for static ones not after a forward pass.
+	// ggml clears the accumulated gradients only in some cases: never for dynamic graphs, for static ones not after a
+	// forward pass.
 	if (backward && first) {
 		ggml_opt_reset(o->opt, false);
 	}
@@ -102,15 +102,15 @@ static int64_t goggml_alloc(goggml_optimizer *o, bool backward, bool first) {
 }
 
 goggml_int goggml_opt_alloc(goggml_optimizer *o, bool backward, bool first) {
-	goggml_memory_changes_now();
+	goggml_memory_changed();
 	GUARDED(goggml_int, goggml_alloc(o, backward, first))
 }
 
 // A NaN that no computation gives.
 static const uint32_t goggml_no_loss = 0x7fc5a5a5;
 
-// The library does not tell whether the graph was computed; the loss does,
-// where it has memory of its own.
+// ggml does not report whether the graph was computed. The loss does, where it has
+// memory of its own.
 static int64_t goggml_eval(goggml_optimizer *o, ggml_opt_result_t sum) {
 	struct ggml_tensor *loss = ggml_opt_loss(o->opt);
 	bool probe = ggml_opt_static_graphs(o->opt);
@@ -126,7 +126,7 @@ static int64_t goggml_eval(goggml_optimizer *o, ggml_opt_result_t sum) {
 }
 
 goggml_int goggml_opt_eval(void *optimizer, void *sum) {
-	goggml_memory_changes_now();
+	goggml_memory_changed();
 	GUARDED(goggml_int, goggml_eval(optimizer, sum))
 }
 
@@ -138,7 +138,7 @@ goggml_ptr goggml_opt_grad_acc(goggml_optimizer *o, struct ggml_tensor *node) {
 	GUARDED(goggml_ptr, ggml_opt_grad_acc(o->opt, node))
 }
 
-// The library does not tell its buffer, but tensors that lie there.
+// ggml does not give its buffer, but tensors that lie there.
 static ggml_backend_buffer_t goggml_own_buffer(goggml_optimizer *o, struct ggml_cgraph *graph) {
 	struct ggml_tensor *t = ggml_opt_static_graphs(o->opt) ? ggml_opt_loss(o->opt) : NULL;
 	for (int i = 0; t == NULL && i < ggml_graph_n_nodes(graph); i++) {
@@ -158,7 +158,7 @@ static enum goggml_opt_fault goggml_opt_param_fault(const struct ggml_tensor *pa
 	// The moments are where the first backend computes. A step elsewhere
 	// would change copies of them.
 	if (!ggml_backend_supports_buft(first, ggml_backend_buffer_get_type(param->buffer))) {
-		return GOGGML_OPT_AWAY;
+		return GOGGML_OPT_BUFFER_UNREACHABLE;
 	}
 	return GOGGML_OPT_OK;
 }
@@ -194,7 +194,7 @@ goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_t
 		}
 	}
 	if (!inside) {
-		return (goggml_opt_check){GOGGML_OPT_OUTSIDE, outputs};
+		return (goggml_opt_check){GOGGML_OPT_NOT_IN_GRAPH, outputs};
 	}
 	if (!used) {
 		return (goggml_opt_check){GOGGML_OPT_UNUSED, inputs};
@@ -202,7 +202,8 @@ goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_t
 	return check;
 }
 
-static struct ggml_tensor *goggml_strided(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
+// A copy of the graph, with the gradients of the sum of the outputs.
+static struct ggml_cgraph *goggml_derived(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
 	int n = ggml_graph_n_nodes(graph);
 	size_t size = 16 * (size_t)(n + 8);
 	struct ggml_context *ctx = goggml_opt_room(scratch, size, n);
@@ -214,6 +215,12 @@ static struct ggml_tensor *goggml_strided(goggml_arena *scratch, struct ggml_cgr
 	ggml_set_loss(loss);
 	ggml_build_forward_expand(copy, loss);
 	ggml_build_backward_expand(ctx, copy, NULL);
+	return copy;
+}
+
+static struct ggml_tensor *goggml_noncontiguous_grad(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
+	struct ggml_cgraph *copy = goggml_derived(scratch, graph, outputs);
+	int n = ggml_graph_n_nodes(graph);
 	for (int i = 0; i < n; i++) {
 		struct ggml_tensor *node = ggml_graph_node(copy, i);
 		struct ggml_tensor *grad = ggml_graph_get_grad(copy, node);
@@ -224,6 +231,36 @@ static struct ggml_tensor *goggml_strided(goggml_arena *scratch, struct ggml_cgr
 	return NULL;
 }
 
-goggml_ptr goggml_opt_strided(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
-	GUARDED(goggml_ptr, goggml_strided(scratch, graph, outputs))
+goggml_ptr goggml_opt_noncontiguous_grad(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
+	GUARDED(goggml_ptr, goggml_noncontiguous_grad(scratch, graph, outputs))
+}
+
+static goggml_ptr goggml_try_derive(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
+	GUARDED(goggml_ptr, goggml_derived(scratch, graph, outputs))
+}
+
+goggml_opt_size goggml_opt_measure(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs, bool backward) {
+	enum { LOSS = 16 }; // nodes and leaves of the loss and the predictions
+	int64_t params = 0;
+	int n = ggml_graph_n_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		params += (ggml_graph_node(graph, i)->flags & GGML_TENSOR_FLAG_PARAM) != 0;
+	}
+	if (backward) {
+		goggml_ptr derived = goggml_try_derive(scratch, graph, outputs);
+		if (derived.error != NULL) {
+			return (goggml_opt_size){0, 0, derived.error};
+		}
+		graph = derived.value;
+	}
+	int64_t nodes = ggml_graph_n_nodes(graph), leaves = 0;
+	for (int i = 0; i < nodes; i++) {
+		for (int s = 0; s < GGML_MAX_SRC; s++) {
+			struct ggml_tensor *t = ggml_graph_node(graph, i)->src[s];
+			// One that is used twice counts twice; parameters are among the nodes.
+			leaves += t != NULL && t->op == GGML_OP_NONE && !(t->flags & GGML_TENSOR_FLAG_PARAM);
+		}
+	}
+	// Of each parameter a sum of gradients and a step are nodes, that sum and two moments leaves.
+	return (goggml_opt_size){nodes + 2 * params + LOSS, leaves + 3 * params + LOSS, NULL};
 }

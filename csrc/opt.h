@@ -9,8 +9,8 @@ goggml_error goggml_dataset_shuffle(ggml_opt_context_t opt, ggml_opt_dataset_t d
 goggml_error goggml_dataset_batch(ggml_opt_dataset_t dataset, struct ggml_tensor *data, struct ggml_tensor *labels, int64_t batch);
 goggml_error goggml_dataset_batch_host(ggml_opt_dataset_t dataset, void *data, size_t size, void *labels, int64_t batch);
 
-// An optimizer with a scheduler of its own: the library keeps no track of who
-// else allocates in its scheduler.
+// An optimizer with a scheduler of its own: ggml keeps no track of who else
+// allocates in its scheduler.
 typedef struct {
 	ggml_backend_sched_t sched;
 	ggml_opt_context_t opt;
@@ -35,8 +35,8 @@ void goggml_opt_free(goggml_optimizer *o);
 
 // Gives the optimizer a copy of the graph, which lives in the arena.
 goggml_error goggml_opt_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs);
-// first tells that no gradients are accumulated yet. The value is 0 when there
-// is no memory.
+// With first, no gradients are accumulated yet. The value is 0 when there is no
+// memory.
 goggml_int goggml_opt_alloc(goggml_optimizer *o, bool backward, bool first);
 // The value is a ggml_status.
 goggml_int goggml_opt_eval(void *optimizer, void *sum);
@@ -49,11 +49,11 @@ goggml_ptr goggml_opt_buffer(goggml_optimizer *o, struct ggml_cgraph *graph);
 
 enum goggml_opt_fault {
 	GOGGML_OPT_OK,
-	GOGGML_OPT_NO_MEMORY, // a leaf has no memory of its own
-	GOGGML_OPT_OUTSIDE,   // the outputs are not in the graph
-	GOGGML_OPT_UNUSED,    // no node uses the inputs
-	GOGGML_OPT_TYPE,      // a parameter is not F32, or not contiguous
-	GOGGML_OPT_AWAY,      // a parameter is not in memory of the first backend
+	GOGGML_OPT_NO_MEMORY,          // a leaf has no memory of its own
+	GOGGML_OPT_NOT_IN_GRAPH,       // the outputs are not in the graph
+	GOGGML_OPT_UNUSED,             // no node uses the inputs
+	GOGGML_OPT_TYPE,               // a parameter is not F32, or not contiguous
+	GOGGML_OPT_BUFFER_UNREACHABLE, // a parameter is not in memory of the first backend
 };
 
 typedef struct {
@@ -61,11 +61,16 @@ typedef struct {
 	struct ggml_tensor *tensor;
 } goggml_opt_check;
 
-// Finds what the library would not, or only by an assertion.
+// Finds what ggml would not, or only by an assertion.
 goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs, ggml_backend_t first, bool dynamic);
 
+// How many nodes, and beside them leaves, the graphs of an optimizer have at
+// most: forward, gradients and steps.
+typedef struct { int64_t nodes, leaves; goggml_error error; } goggml_opt_size;
+goggml_opt_size goggml_opt_measure(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs, bool backward);
+
 // The value is a parameter whose gradient is not contiguous, or NULL. The steps
-// of the optimizers take no other, and do not tell.
-goggml_ptr goggml_opt_strided(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs);
+// of the optimizers take contiguous ones only, and do not check.
+goggml_ptr goggml_opt_noncontiguous_grad(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs);
 
 #endif

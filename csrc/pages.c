@@ -8,7 +8,7 @@
 
 enum { GOGGML_HUGE = 2 << 20 }; // the size of a huge page on most processors
 
-void goggml_huge_pages(void *memory, size_t size) {
+static void goggml_huge_pages(void *memory, size_t size) {
 #ifdef MADV_HUGEPAGE
 	uintptr_t first = ((uintptr_t)memory + GOGGML_HUGE - 1) / GOGGML_HUGE * GOGGML_HUGE;
 	uintptr_t end = ((uintptr_t)memory + size) / GOGGML_HUGE * GOGGML_HUGE;

@@ -1,10 +1,9 @@
 //go:build ignore
 
 #include "precision.h"
-#include "tiled.h"
 
 goggml_int goggml_prec_set_acc(struct ggml_tensor *t, enum ggml_prec prec) {
-	GUARDED(goggml_int, goggml_tiled_set_acc(t, prec) || ggml_prec_set_acc(t, prec))
+	GUARDED(goggml_int, ggml_prec_set_acc(t, prec))
 }
 
 goggml_int goggml_prec_set_src(struct ggml_tensor *t, enum ggml_prec prec, int source) {

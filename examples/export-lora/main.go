@@ -19,8 +19,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/interrupt"
-	"github.com/goggml/ggml/internal/progress"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -73,8 +73,8 @@ func (o *options) adapters() ([]adapterArg, error) {
 // mergeOptions parses the rest of the flags.
 func (o *options) mergeOptions() (lora.MergeOptions, error) {
 	merge := lora.MergeOptions{Threads: o.Threads}
-	if o.Threads < 0 {
-		return merge, fmt.Errorf("--threads %d: it takes at least 1", o.Threads)
+	if err := cli.CheckThreads(o.Threads); err != nil {
+		return merge, err
 	}
 	if o.Type == "" {
 		return merge, nil
@@ -101,23 +101,9 @@ func typeNames() []string {
 func main() {
 	var o options
 	kong.Parse(&o, kong.Name("export-lora"), kong.Description(description), kong.UsageOnError())
-	ctx, stop := interrupt.Context()
-	defer stop()
-	if err := run(ctx, o, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "export-lora:", explain(ctx, err))
-		if ctx.Err() != nil {
-			os.Exit(130)
-		}
-		os.Exit(1)
-	}
-}
-
-// explain says what an interruption leaves.
-func explain(ctx context.Context, err error) string {
-	if ctx.Err() != nil {
-		return "interrupted; nothing was written"
-	}
-	return err.Error()
+	cli.Main("export-lora", func(ctx context.Context) error {
+		return cli.Interrupted(ctx, run(ctx, o, os.Stdout), "nothing was written")
+	})
 }
 
 func run(ctx context.Context, o options, out io.Writer) error {
@@ -149,16 +135,16 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	report(out, o.Out, time.Since(started))
-	return nil
+	return report(out, o.Out, time.Since(started))
 }
 
-func report(out io.Writer, path string, took time.Duration) {
+func report(out io.Writer, path string, took time.Duration) error {
 	size := ""
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		size = fmt.Sprintf(", %.1f MB", float64(info.Size())/1e6)
 	}
-	fmt.Fprintf(out, "wrote %s%s in %.1f s\n", path, size, took.Seconds())
+	_, err := fmt.Fprintf(out, "wrote %s%s in %.1f s\n", path, size, took.Seconds())
+	return err
 }
 
 // loadAdapters loads all; what it loaded is to be closed, after an error too.
@@ -186,17 +172,16 @@ func showProgress(merge *lora.MergeOptions, quiet bool) (end func()) {
 	if quiet {
 		return func() {}
 	}
-	var bar *progress.Reporter
+	var line *progress.Line
 	merge.Progress = func(done, total int64) {
-		const mb = 1e6
-		if bar == nil {
-			bar = progress.New(os.Stderr, progress.Options{Total: int((total + mb - 1) / mb), Label: "MB"})
+		if line == nil {
+			line = progress.New(os.Stderr, total, "B")
 		}
-		bar.Update(progress.State{Step: int((done + mb - 1) / mb)})
+		line.Update(done, "merging")
 	}
 	return func() {
-		if bar != nil {
-			bar.Close()
+		if line != nil {
+			line.Close()
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
 func TestMain(m *testing.M) {
-	testutil.Programs(m, map[string]func(){"export-lora": main})
+	clitest.Main(m, map[string]func(){"export-lora": main})
 }
 
 func TestScripts(t *testing.T) {

@@ -14,7 +14,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -80,7 +82,7 @@ func main() {
 		"Train a LoRA adapter for a GGUF language model on text.\n\n"+
 			"Example: finetune --model-base base.gguf --train-data text.txt --lora-out adapter.gguf --epochs 1"),
 		kong.ShortUsageOnError(), kong.Vars{"adam_alpha": "0.001"})
-	training.Main("finetune", p.run)
+	cli.Main("finetune", p.run)
 }
 
 func (p *program) run(ctx context.Context) error {
@@ -122,14 +124,15 @@ func (p *program) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
 		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, options.Schedule.Steps)
-	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.Products, cmp.Or(ggml.TiledLibrary(), "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
+	library, _ := kernels.GEMMLibrary()
+	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.Products, cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
 
 	r, err := p.newReport(m, t, adapter, valid)
 	if err != nil {
 		return err
 	}
 	if err := r.measure(ctx); err != nil {
-		return training.Stopped(ctx, err, "nothing was trained yet, and nothing is lost")
+		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
 	err = p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps, func() error {
 		if err := adapter.Save(p.LoRAOut, lora.SaveOptions{Name: m.Name + " adapter"}); err != nil {
@@ -141,26 +144,29 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	if err := r.measure(ctx); err != nil {
-		return training.Stopped(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.LoRAOut))
+		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.LoRAOut))
 	}
 	return r.print(os.Stdout)
 }
 
 // products is the type that --products stands for.
 func (p *program) products() (ggml.Type, error) {
+	if _, err := kernels.GEMMLibrary(); err != nil {
+		return 0, err
+	}
 	switch {
-	case p.Products == "bf16" && !ggml.TiledBF16():
+	case p.Products == "bf16" && !kernels.HasBF16():
 		return 0, errors.New("--products bf16: it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
 	case p.Products == "bf16":
 		return ggml.BF16, nil
-	case p.Products == "f16" && !ggml.TiledF16():
+	case p.Products == "f16" && !kernels.HasF16Accumulation():
 		return 0, errors.New("--products f16: it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
 	case p.Products == "f16":
 		return ggml.F16, nil
 	case p.Products == "f32":
 		return ggml.F32, nil
 	}
-	return ggml.TiledType(), nil
+	return kernels.FastestType(), nil
 }
 
 // parameters are what is trained: A and B of each pair.

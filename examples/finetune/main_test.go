@@ -19,8 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/training"
-	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -28,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testutil.Programs(m, map[string]func(){"finetune": main})
+	clitest.Main(m, map[string]func(){"finetune": main})
 }
 
 func TestScripts(t *testing.T) {
@@ -190,7 +191,7 @@ func TestStoppedRunContinues(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			adapter, checkpoint := sig.String()+".gguf", sig.String()+".checkpoint"
 			args := []string{"--checkpoint-in", checkpoint, "--checkpoint-out", checkpoint, "--save-every", "7"}
-			log := testutil.Stop(t, longRun(folder, adapter, args...), sig, "step 20: validation loss")
+			log := clitest.Stop(t, longRun(folder, adapter, args...), sig, "step 20: validation loss")
 			require.NoFileExists(t, filepath.Join(folder, adapter))
 			if sig == syscall.SIGINT {
 				require.Regexp(t, `finetune: interrupted; step \d+ is saved in interrupt\.checkpoint: the same command with --checkpoint-in interrupt\.checkpoint continues the run`, log)
@@ -211,6 +212,21 @@ func TestStoppedRunContinues(t *testing.T) {
 	}
 }
 
+// A reader of the output that goes away, such as head, does not cost the result.
+func TestBrokenPipeKeepsTheResult(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	c := longRun(folder, "adapter.gguf", "--adam-iter", "3")
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	c.Stdout, c.Stderr = writer, writer
+	err = c.Run()
+	require.NoError(t, writer.Close())
+	require.EqualError(t, err, "exit status 141")
+	require.FileExists(t, filepath.Join(folder, "adapter.gguf"))
+}
+
 // Whatever stops the program, it frees all it had, and says what there is.
 func TestRunFreesAll(t *testing.T) {
 	folder := t.TempDir()
@@ -225,7 +241,7 @@ func TestRunFreesAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := p.run(ctx)
-	require.ErrorIs(t, err, train.ErrStopped)
+	require.ErrorIs(t, err, cli.ErrInterrupted)
 	require.EqualError(t, err, "interrupted; nothing was trained yet, and nothing is lost")
 	require.Empty(t, ggml.OpenObjects())
 

@@ -17,7 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/interrupt"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -55,16 +55,7 @@ func main() {
 	kong.Parse(&p, kong.Name("generate"), kong.Description(
 		"Continue a text with a language model.\n\n"+
 			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7"))
-	ctx, stop := interrupt.Context()
-	defer stop()
-	err := p.run(ctx, os.Stdin, os.Stdout, os.Stderr)
-	switch {
-	case errors.Is(err, context.Canceled):
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "generate:", err)
-		os.Exit(1)
-	}
+	cli.Main("generate", func(ctx context.Context) error { return p.run(ctx, os.Stdin, os.Stdout, os.Stderr) })
 }
 
 func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) error {

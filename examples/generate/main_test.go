@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
 func TestMain(m *testing.M) {
-	testutil.Programs(m, map[string]func(){"generate": main})
+	clitest.Main(m, map[string]func(){"generate": main})
 }
 
 // The scripts find a tiny model and an adapter for it in their folder.

@@ -46,7 +46,7 @@ func (e *evaluation) init(n *network, s *set, batch int) (err error) {
 	}
 	// What the network computes gets its memory from the optimizer.
 	e.logits = kinds[n.kind].build(e.c, n.params, e.images).SetName("logits")
-	if e.data, err = ggml.NewDataset(ggml.F32, ggml.F32, pixels, digits, int64(s.len()), 1); err != nil {
+	if e.data, err = ggml.NewDataset(ggml.DatasetOptions{Samples: int64(s.len()), SampleSize: pixels, LabelSize: digits}); err != nil {
 		return err
 	}
 	if err := ggml.Write(e.data.Data(), s.images); err != nil {
@@ -79,7 +79,7 @@ func (n *network) test(ctx context.Context, s *set, batch int) (accuracy float64
 		return 0, err
 	}
 	defer result.Close()
-	if err := o.Epoch(ctx, e.data, nil, result, 0, nil); err != nil {
+	if err := o.Epoch(ctx, e.data, ggml.EpochOptions{Eval: result}); err != nil {
 		return 0, err
 	}
 	accuracy, _ = result.Accuracy()

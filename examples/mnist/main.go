@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/interrupt"
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 type program struct {
@@ -39,22 +38,16 @@ func main() {
 		"Train a network to read handwritten digits.\n\n"+
 			"Example: mnist --epochs 5 --save digits.gguf"),
 		kong.ShortUsageOnError(), networkNames())
-	ctx, stop := interrupt.Context()
-	defer stop()
-	_, err := p.run(ctx, os.Stdout)
-	switch {
-	case errors.Is(err, context.Canceled):
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "mnist:", err)
-		os.Exit(1)
-	}
+	cli.Main("mnist", func(ctx context.Context) error {
+		_, err := p.run(ctx, os.Stdout)
+		return err
+	})
 }
 
 // run returns the part of the test digits that the network reads right.
 func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err error) {
-	if p.Batch < 1 || p.Batch > 1<<16 || p.Epochs < 0 || p.DrawTrain < 0 || p.DrawTest < 0 {
-		return 0, fmt.Errorf("--batch %d, --epochs %d, --train %d, --test %d: a batch has 1 to %d digits, and nothing is negative", p.Batch, p.Epochs, p.DrawTrain, p.DrawTest, 1<<16)
+	if err := p.check(); err != nil {
+		return 0, err
 	}
 	train, test, err := p.sets()
 	if err != nil {
@@ -97,6 +90,29 @@ func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err e
 	return accuracy, nil
 }
 
+// maxDigits are 3 GB.
+const maxDigits = 1_000_000
+
+// check refuses flags before any work.
+func (p *program) check() error {
+	switch {
+	case p.Batch < 1 || p.Batch > 1<<16:
+		return fmt.Errorf("--batch %d: a batch has 1 to %d digits", p.Batch, 1<<16)
+	case p.Epochs < 0:
+		return fmt.Errorf("--epochs %d: it must not be negative", p.Epochs)
+	case p.DrawTrain < 0 || p.DrawTest < 0 || p.DrawTrain > maxDigits || p.DrawTest > maxDigits:
+		return fmt.Errorf("--train %d, --test %d: each takes 0 to %d digits", p.DrawTrain, p.DrawTest, maxDigits)
+	case !(p.Rate > 0 && p.Rate <= 1):
+		return fmt.Errorf("--rate %v: a learning rate is above 0, and at most 1", p.Rate)
+	}
+	if p.Save != "" {
+		if err := cli.CheckWritable(p.Save); err != nil {
+			return fmt.Errorf("--save %s cannot be written: %w", p.Save, err)
+		}
+	}
+	return cli.CheckThreads(p.Threads)
+}
+
 func (p *program) sets() (train, test *set, err error) {
 	if p.Data == "" {
 		return drawSet(p.DrawTrain, p.Seed), drawSet(p.DrawTest, p.Seed+1<<32), nil
@@ -127,7 +143,8 @@ func (p *program) train(ctx context.Context, w io.Writer, n *network, s *set) er
 		return err
 	}
 	defer e.close()
-	return ggml.Fit(ctx, e.data, e.images, e.logits, ggml.FitOptions{
+	return ggml.Fit(ctx, e.data, ggml.FitOptions{
+		Inputs: e.images, Outputs: e.logits,
 		Loss:   ggml.LossCrossEntropy,
 		Epochs: p.Epochs,
 		Params: func(epoch int, _ int64) ggml.OptimizerParams {

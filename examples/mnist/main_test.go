@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -96,7 +97,12 @@ func TestRefuses(t *testing.T) {
 		"--data":        func(p *program) { p.Data = t.TempDir() },
 		"--load":        func(p *program) { p.Load = filepath.Join(t.TempDir(), "none.gguf") },
 		"no tensor fc1": func(p *program) { p.Load = otherGGUF(t) },
-		"learning rate": func(p *program) { p.Rate = -1 },
+		"--rate -1":     func(p *program) { p.Rate = -1 },
+		"--rate +Inf":   func(p *program) { p.Rate = float32(math.Inf(1)) },
+		"--rate NaN":    func(p *program) { p.Rate = float32(math.NaN()) },
+		"--threads 999": func(p *program) { p.Threads = 999 },
+		"--train 9223":  func(p *program) { p.DrawTrain = math.MaxInt64 },
+		"--save none/x.gguf cannot be written: folder none: no such file": func(p *program) { p.Save, p.DrawTrain = "none/x.gguf", maxDigits },
 	} {
 		p := small("mlp")
 		change(&p)
@@ -107,7 +113,8 @@ func TestRefuses(t *testing.T) {
 }
 
 func otherGGUF(t *testing.T) string {
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
 	defer g.Close()
 	require.NoError(t, g.Set("mnist.kind", "mlp"))
 	path := filepath.Join(t.TempDir(), "other.gguf")

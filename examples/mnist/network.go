@@ -115,7 +115,10 @@ const architecture = "mnist"
 
 // save writes the parameters to a GGUF file.
 func (n *network) save(path string) error {
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return err
+	}
 	defer g.Close()
 	for key, value := range map[string]string{"general.architecture": architecture, "mnist.kind": n.kind} {
 		if err := g.Set(key, value); err != nil {
@@ -157,7 +160,7 @@ func loadNetwork(b *ggml.Backend, path string) (*network, error) {
 		return nil, err
 	}
 	for _, p := range k.params {
-		n.params[p.name] = n.c.Lookup(p.name)
+		n.params[p.name], _ = n.c.Lookup(p.name) // the file has it
 	}
 	n.mark()
 	return n, nil

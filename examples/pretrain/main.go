@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -42,7 +43,7 @@ func main() {
 		"Train a vocabulary and a small llama model from text files.\n\n"+
 			"Example: pretrain --train-data prose.txt --model-out base.gguf --epochs 1"),
 		kong.ShortUsageOnError(), kong.Vars{"adam_alpha": "0.002"})
-	training.Main("pretrain", p.run)
+	cli.Main("pretrain", p.run)
 }
 
 func (p *program) run(ctx context.Context) error {
@@ -110,7 +111,7 @@ func (p *program) matrixType() (ggml.Type, error) {
 			return typ, fmt.Errorf("--embd is %d and --ff %d; both must be positive", p.Embd, p.FF)
 		}
 		row := make([]float32, width)
-		if err := ggml.Quantize(make([]byte, typ.RowSize(int64(width))), typ, row, width, nil); err != nil {
+		if err := ggml.Quantize(make([]byte, typ.RowSize(int64(width))), typ, row, ggml.QuantizeOptions{}); err != nil {
 			return typ, fmt.Errorf("--type %v with rows of %d elements: %w", typ, width, err)
 		}
 	}
@@ -133,6 +134,9 @@ func (p *program) vocabulary() (*tokenizer.Tokenizer, error) {
 				return
 			}
 		}
+	}
+	if p.Vocab < 257 {
+		return nil, fmt.Errorf("--vocab %d: there are 256 bytes and at least a token for the end of a text", p.Vocab)
 	}
 	c, err := tokenizer.TrainBPE(all, tokenizer.TrainOptions{VocabSize: p.Vocab, Pre: "gpt-2"})
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/training"
-	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
-	"github.com/goggml/ggml/llm/train"
 )
 
 func TestMain(m *testing.M) {
-	testutil.Programs(m, map[string]func(){"pretrain": main})
+	clitest.Main(m, map[string]func(){"pretrain": main})
 }
 
 func TestScripts(t *testing.T) {
@@ -94,7 +94,7 @@ func TestInterruptedRunContinues(t *testing.T) {
 	out, err := command("whole").CombinedOutput()
 	require.NoError(t, err, string(out))
 
-	log := testutil.Stop(t, command("parts"), syscall.SIGINT, "step 20:")
+	log := clitest.Stop(t, command("parts"), syscall.SIGINT, "step 20:")
 	require.Regexp(t, `pretrain: interrupted; step \d+ is saved in parts\.run: the same command with --checkpoint-in parts\.run continues the run`, log)
 	require.NoFileExists(t, filepath.Join(folder, "parts.gguf"))
 
@@ -123,7 +123,7 @@ func TestRunFreesAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := p.run(ctx)
-	require.ErrorIs(t, err, train.ErrStopped)
+	require.ErrorIs(t, err, cli.ErrInterrupted)
 	require.EqualError(t, err, "interrupted; without --checkpoint-out nothing was saved")
 	require.Empty(t, ggml.OpenObjects())
 	require.NoFileExists(t, p.ModelOut)

@@ -1,32 +1,30 @@
 // Rpc-server lets programs on other machines compute on the devices of this
 // one, by ggml.AddRPCServer or the --rpc of llama.cpp's programs. It runs until
-// it is killed.
+// it is interrupted.
 //
 // The protocol has no encryption and knows no users: listen on a loopback
 // address, or in a private network.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log"
+	"net/netip"
 	"os"
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 func main() {
-	log.SetFlags(0)
-	log.SetPrefix("rpc-server: ")
-	if err := run(os.Args[1:], os.Stderr); err != nil {
-		log.Fatal(err)
-	}
+	cli.Main("rpc-server", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stderr) })
 }
 
-func run(args []string, usage io.Writer) error {
+func run(ctx context.Context, args []string, usage io.Writer) error {
 	flags := flag.NewFlagSet("rpc-server", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	listen := flags.String("listen", "127.0.0.1:50052", "IPv4 `address` and port")
@@ -46,8 +44,17 @@ func run(args []string, usage io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if *threads < 0 {
+		return fmt.Errorf("--threads %d: it takes a number of threads, or 0 for the cores", *threads)
+	}
+	if address, err := netip.ParseAddrPort(*listen); err == nil && !address.Addr().IsLoopback() {
+		if !*public {
+			return fmt.Errorf("--listen %s: every program that reaches this address could use the devices; give --any-address too if that is meant", *listen)
+		}
+		fmt.Fprintf(usage, "rpc-server: every program that reaches %s uses the devices and reads their memory: keep it in a private network\n", *listen)
+	}
 	options := ggml.RPCServerOptions{Threads: *threads, CacheDir: *cache, AnyAddress: *public}
-	return ggml.ServeRPC(*listen, options, devices...)
+	return ggml.ServeRPC(ctx, *listen, options, devices...)
 }
 
 // choose finds devices by their names. GPUs come first in what it finds without

@@ -38,7 +38,8 @@ func TestServer(t *testing.T) {
 	_, err = server.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
-	defer server.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
 	defer server.Process.Kill()
 	var remote *ggml.Registry
 	require.Eventually(t, func() bool {
@@ -58,14 +59,24 @@ func TestServer(t *testing.T) {
 		buffers.Close()
 		c.Close()
 	}
+	require.NoError(t, server.Process.Signal(os.Interrupt))
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "exit status 130")
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not stop at an interrupt")
+	}
 }
 
 func TestErrors(t *testing.T) {
-	require.ErrorContains(t, run([]string{"--devices", "Abacus"}, io.Discard), `device "Abacus"`)
-	require.ErrorContains(t, run([]string{"--listen", "0.0.0.0:1"}, io.Discard), "set AnyAddress")
-	require.ErrorContains(t, run([]string{"--no"}, io.Discard), "not defined")
-	require.ErrorContains(t, run([]string{"0.0.0.0:1", "--any-address"}, io.Discard), `unexpected argument "0.0.0.0:1"`)
-	require.NoError(t, run([]string{"-help"}, io.Discard))
+	require.ErrorContains(t, run(t.Context(), []string{"--devices", "Abacus"}, io.Discard), `device "Abacus"`)
+	require.ErrorContains(t, run(t.Context(), []string{"--listen", "0.0.0.0:1"}, io.Discard), "give --any-address too")
+	require.ErrorContains(t, run(t.Context(), []string{"--no"}, io.Discard), "not defined")
+	require.ErrorContains(t, run(t.Context(), []string{"0.0.0.0:1", "--any-address"}, io.Discard), `unexpected argument "0.0.0.0:1"`)
+	require.ErrorContains(t, run(t.Context(), []string{"--cache", "main.go"}, io.Discard), "main.go is no folder")
+	require.ErrorContains(t, run(t.Context(), []string{"--cache", "absent"}, io.Discard), "absent: no such file")
+	require.ErrorContains(t, run(t.Context(), []string{"--threads", "-1"}, io.Discard), "--threads -1")
+	require.NoError(t, run(t.Context(), []string{"-help"}, io.Discard))
 	devices, err := choose("")
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)

@@ -55,7 +55,10 @@ func File(folder, name string, c model.Config, t ggml.Type) (string, error) {
 
 // Write writes a model of the shape with its matrices in the type.
 func Write(path string, c model.Config, t ggml.Type) error {
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return err
+	}
 	defer g.Close()
 	if err := c.WriteKeys(g); err != nil {
 		return err
@@ -98,7 +101,7 @@ func add(g *ggml.GGUF, s model.TensorShape, t ggml.Type, sigma float64) error {
 			}
 		}
 		raw := make([]byte, pool*t.RowSize(columns))
-		if err := ggml.Quantize(raw, t, values, int(columns), nil); err != nil {
+		if err := ggml.Quantize(raw, t, values, ggml.QuantizeOptions{RowLen: int(columns)}); err != nil {
 			return err
 		}
 		for left := rows; left > 0; left -= pool {

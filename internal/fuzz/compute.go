@@ -195,16 +195,17 @@ func (p *program) defined(g *ggml.Graph) iter.Seq[*ggml.Tensor] {
 
 func content(t *ggml.Tensor) ([]byte, error) {
 	data := make([]byte, t.NumBytes())
-	return data, t.ReadBytes(data, 0)
+	_, err := t.ReadAt(data, 0)
+	return data, err
 }
 
 // write fills the leaves that have memory.
 func (p *program) write() error {
 	for _, l := range p.data {
-		if !l.t.Allocated() {
+		if !l.t.IsAllocated() {
 			continue
 		}
-		if err := l.t.WriteBytes(l.data, 0); err != nil {
+		if _, err := l.t.WriteAt(l.data, 0); err != nil {
 			return err
 		}
 	}

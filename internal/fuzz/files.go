@@ -67,7 +67,7 @@ func (p *program) file() []byte {
 		}
 		return data
 	}
-	g := ggml.NewGGUF()
+	g := must(ggml.NewGGUF())
 	defer g.Close()
 	for range p.IntN(6) {
 		key := string(rune('a' + p.IntN(26)))
@@ -77,7 +77,7 @@ func (p *program) file() []byte {
 	}
 	for i := range p.IntN(4) {
 		ne := p.shape()
-		t := p.placed(p.oneOf(allTypes), ne, dense)
+		t := p.placed(p.oneOf(allTypes), ne, contiguous)
 		t.SetName(fmt.Sprintf("tensor %d", i))
 	}
 	buffers, err := p.leaves.Allocate(ggml.CPUBufferType())

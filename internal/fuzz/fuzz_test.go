@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ import (
 
 var (
 	programs = flag.Uint64("programs", 300, "how many random programs to run")
-	first    = flag.Uint64("first", 1, "the seed of the first")
+	first    = flag.Uint64("first", 0, "the seed of the first; 0 derives it from the commit, so that each tries others")
 	kindName = flag.String("kind", "", "run programs of one kind only")
 	hang     = flag.Duration("hang", time.Minute, "how long a program may take")
 	step     = flag.Int("step", 200, "judge every so many entries of the table of types and layouts; 1 for all")
@@ -83,7 +84,8 @@ func TestPrograms(t *testing.T) {
 		require.NoError(t, Run(m, *replay, os.Stderr))
 		return
 	}
-	p := Plan{First: *first, Programs: *programs, Kind: *kindName, Hang: *hang}
+	p := Plan{First: firstSeed(t), Programs: *programs, Kind: *kindName, Hang: *hang}
+	t.Logf("seeds from %d on", p.First)
 	if p.Programs > 10_000 && runtime.GOOS == "linux" {
 		p.Warmup, p.Growth = p.Programs/5, 32<<20
 	}
@@ -93,8 +95,27 @@ func TestPrograms(t *testing.T) {
 	require.Empty(t, faults, "run one again by: go test ./internal/fuzz -run TestPrograms -replay SEED\n%s", strings.Join(faults, "\n"))
 }
 
-// What the ops refuse, the library cannot compute; what they take, it can.
+// firstSeed is that of the flag, or the commit's first 32 bits; the time's where there is no commit to ask for.
+func firstSeed(t *testing.T) uint64 {
+	if *first != 0 {
+		return *first
+	}
+	// Git would refuse to read a clone of another owner, such as a container's.
+	commit, err := exec.Command("git", "-c", "safe.directory=*", "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Logf("git: %v: the seeds are derived from the time", err)
+		return uint64(time.Now().Unix())
+	}
+	seed, err := strconv.ParseUint(string(commit[:8]), 16, 32)
+	require.NoError(t, err)
+	return 1 + seed
+}
+
+// What the ops refuse, ggml cannot compute; what they take, it can.
 func TestTable(t *testing.T) {
+	if testing.Short() {
+		*step *= 20
+	}
 	verdicts, err := Sweep(*step, func(unchecked bool) *exec.Cmd {
 		if unchecked {
 			return subprocess(sweepPlan + "=unchecked")
@@ -134,19 +155,30 @@ func TestGenerators(t *testing.T) {
 		}
 	}
 	require.Empty(t, missing, "add generators of their arguments to ops.go")
+	for name := range kernelFunctions {
+		if _, ok := generators[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	require.Empty(t, missing, "add generators of their arguments to kernels.go")
 	for _, name := range opNames {
-		_, ok := contextType.MethodByName(name)
+		_, ok := opOf(name)
 		require.True(t, ok, "there is no op %s any more", name)
 	}
 }
 
 // Nor can a function, or a method of an object.
 func TestFunctions(t *testing.T) {
-	listed := func(name string) bool { return functions[name] != nil || leftOut[name] != "" }
+	listed := func(name string) bool {
+		return functions[name] != nil || kernelFunctions[name] != nil || leftOut[name] != ""
+	}
 	files, err := filepath.Glob("../../*.go")
 	require.NoError(t, err)
+	more, err := filepath.Glob("../../kernels/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, more)
 	var missing []string
-	for _, file := range files {
+	for _, file := range append(files, more...) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
@@ -159,5 +191,5 @@ func TestFunctions(t *testing.T) {
 			}
 		}
 	}
-	require.Empty(t, missing, "add them to functions, or to leftOut with the reason")
+	require.Empty(t, missing, "add them to functions, to kernelFunctions, or to leftOut with the reason")
 }

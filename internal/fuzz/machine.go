@@ -19,8 +19,7 @@ type Machine struct {
 	others   []*ggml.Backend
 	alloc    *ggml.GraphAllocator
 
-	foreignContext          *ggml.Context
-	closed, failed, foreign *ggml.Tensor
+	closed, failed *ggml.Tensor
 }
 
 const maxThreads = 4
@@ -53,8 +52,6 @@ func NewMachine() (*Machine, error) {
 	c = ggml.NewContext()
 	m.failed = c.Add(nil, nil)
 	c.Close()
-	m.foreignContext = ggml.NewContext()
-	m.foreign = m.foreignContext.NewTensor(ggml.F32, 4)
 	return m, nil
 }
 
@@ -100,7 +97,6 @@ func (m *Machine) Close() {
 	for _, b := range m.others {
 		b.Close()
 	}
-	m.foreignContext.Close()
 }
 
 // Stats counts what programs did.
@@ -110,12 +106,12 @@ type Stats struct {
 	Trained  int
 	Failed   map[string]int // errors of computes
 	Accepted map[string]int // programs that computed an op
-	Refused  map[string]int // what the library refused, and the checks did not
+	Refused  map[string]int // what ggml refused, and the checks did not
 }
 
 var fromLibrary = regexp.MustCompile(`[a-z_.-]+\.(c|cpp|h):\d+: (GGML_ASSERT\(.*\)|.*)`)
 
-// refused counts refusals of the library: they are no fault, but a check in Go
+// refused counts refusals of ggml: they are no fault, but a check in Go
 // would give a better message.
 func (s *Stats) refused(op string, err error) {
 	if m := fromLibrary.FindString(err.Error()); m != "" {

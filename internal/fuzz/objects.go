@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -16,21 +17,21 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // A world has objects of all kinds, on which calls are made at random: also on
-// those that are closed, and with nil.
+// those that are closed, on zero values, and with nil.
 type world struct {
 	*program
 	mu      *sync.Mutex // guards pool and the random numbers
 	pool    map[reflect.Type][]reflect.Value
 	without map[string]bool // calls that are left out
-	home    func()          // undoes what the world has changed in the machine
 }
 
 // Functions of the package, beside the methods of its objects.
 var functions = map[string]any{
-	"CanRepeat": ggml.CanRepeat, "CompareBackends": ggml.CompareBackends, "ConstantParams": ggml.ConstantParams,
+	"CanRepeat": ggml.CanRepeat, "ConstantParams": ggml.ConstantParams,
 	"CopyTensor": ggml.CopyTensor, "CopyTensorAsync": ggml.CopyTensorAsync, "DefaultThreads": ggml.DefaultThreads,
 	"Dequantize": ggml.Dequantize, "Fit": ggml.Fit, "FromFloat32s": ggml.FromFloat32s[ggml.Float16], "GGUFValue": ggml.GGUFValue[uint32],
 	"IsNUMA": ggml.IsNUMA, "OpenObjects": ggml.OpenObjects, "Quantize": ggml.Quantize, "Read": ggml.Read[float32],
@@ -47,10 +48,12 @@ var functions = map[string]any{
 	"DefaultThreadPoolParams": ggml.DefaultThreadPoolParams, "ParseType": ggml.ParseType, "ReadGGUF": ggml.ReadGGUF,
 	"CUDADevices": ggml.CUDADevices, "MetalDevices": ggml.MetalDevices, "VulkanDevices": ggml.VulkanDevices, "RPCDevices": ggml.RPCDevices,
 	"NewCUDABackend": ggml.NewCUDABackend, "NewVulkanBackend": ggml.NewVulkanBackend, "NewMetalBackend": ggml.NewMetalBackend,
-	"Version": ggml.Version, "Commit": ggml.Commit, "TiledLibrary": ggml.TiledLibrary, "TiledBF16": ggml.TiledBF16, "TiledF16": ggml.TiledF16, "TiledType": ggml.TiledType, "StreamsColumns": ggml.StreamsColumns,
+	"Version": ggml.Version, "Commit": ggml.Commit,
 	"Types": ggml.Types, "Unaries": ggml.Unaries, "OpCodes": ggml.OpCodes, "ToFloat16": ggml.ToFloat16, "ToBFloat16": ggml.ToBFloat16, "Logger": ggml.Logger,
-	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "Evenly": ggml.Evenly,
-	"PinForCUDA": ggml.PinForCUDA,
+	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "SplitEvenly": ggml.SplitEvenly,
+	"PinForCUDA":  ggml.PinForCUDA,
+	"GEMMLibrary": kernels.GEMMLibrary, "HasBF16": kernels.HasBF16, "HasF16Accumulation": kernels.HasF16Accumulation,
+	"FastestType": kernels.FastestType, "GEMVBatched": kernels.GEMVBatched,
 }
 
 // Calls that are not made, and why.
@@ -65,27 +68,21 @@ var leftOut = map[string]string{
 	"LoadBackendsFrom": "as LoadBackend",
 	"AddRPCServer":     "it waits for a server",
 	"NewMetaDevice":    "its devices live as long as the process",
-	"ServeRPC":         "it serves for ever",
+	"ServeRPC":         "it serves until its context ends",
 	"SetLogger":        "it changes the process",
-	"Registry.Unload":  "others use it",
-	"GGUF.WriteFile":   "see the programs of files",
-	"GGUF.WriteSplit":  "see the programs of files",
-	"Tensor.Format":    "fmt calls it",
+
+	"RegisterScratchMemory": "as SetLogger",
+	"Registry.Unload":       "others use it",
+	"GGUF.WriteFile":        "see the programs of files",
+	"GGUF.WriteParts":       "see the programs of files",
+	"Tensor.Format":         "fmt calls it",
 }
 
 // Objects that exist once, for the process.
 var lasting = []reflect.Type{reflect.TypeFor[*ggml.Device](), reflect.TypeFor[*ggml.BufferType](), reflect.TypeFor[*ggml.Registry]()}
 
 func (p *program) newWorld() *world {
-	// The foreign tensor's context is within reach here, and so may be closed.
-	usual := p.machine.foreign
-	own := ggml.NewContext()
-	p.machine.foreign = own.NewTensor(ggml.F32, 4)
-	home := func() {
-		own.Close()
-		p.machine.foreign = usual
-	}
-	w := &world{home: home, program: p, mu: &sync.Mutex{}, pool: map[reflect.Type][]reflect.Value{}, without: map[string]bool{}}
+	w := &world{program: p, mu: &sync.Mutex{}, pool: map[reflect.Type][]reflect.Value{}, without: map[string]bool{}}
 	p.open()
 	p.width = 8
 	p.wildData = p.IntN(2) == 0
@@ -122,8 +119,8 @@ func (w *world) populate() {
 	}
 	buffer := must(ggml.CPUBufferType().NewBuffer(4096))
 	w.add(backend, buffer, must(ggml.NewTensorAllocator(buffer)), must(ggml.NewGraphAllocator(ggml.CPUBufferType())))
-	w.add(must(ggml.NewScheduler(ggml.SchedulerOptions{}, backend)), must(ggml.NewDataset(ggml.F32, ggml.F32, 8, 2, 6, 2)), must(ggml.NewOptResult()))
-	w.add(ggml.NewGGUF(), must(ggml.NewThreadPool(ggml.DefaultThreadPoolParams(2))))
+	w.add(must(ggml.NewScheduler(ggml.SchedulerOptions{}, backend)), must(ggml.NewDataset(ggml.DatasetOptions{Samples: 6, SampleSize: 8, LabelSize: 2, Shard: 2})), must(ggml.NewOptResult()))
+	w.add(must(ggml.NewGGUF()), must(ggml.NewThreadPool(ggml.DefaultThreadPoolParams(2))))
 	if o, err := ggml.NewOptimizer(ggml.OptimizerOptions{}, backend); err == nil {
 		w.add(o)
 	}
@@ -142,12 +139,25 @@ func (w *world) add(objects ...any) {
 	}
 }
 
+// Filling memory of gigabytes would look like a hang.
+const fillable = 64 << 20
+
+type memory interface {
+	io.Closer
+	Size() int64
+	Clear(value byte) error
+}
+
 // keepResult puts an object that a call gave into the pool.
 func (w *world) keepResult(v reflect.Value) {
 	if v.Kind() == reflect.Slice && v.Len() > 0 {
 		v = v.Index(0)
 	}
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem().PkgPath() != contextType.Elem().PkgPath() {
+		return
+	}
+	if b, ok := v.Interface().(memory); ok && b.Size() > fillable {
+		b.Close()
 		return
 	}
 	w.pool[v.Type()] = append(w.pool[v.Type()], v)
@@ -171,8 +181,8 @@ func (p *program) runGoroutines() error {
 	w := p.newWorld()
 	defer w.end()
 	for _, name := range []string{
-		"Write", "CopyTensor", "CopyTensorAsync", "Tensor.Fill", "Tensor.WriteBytes", "Tensor.WritePieces", "Tensor.SetFloat32", "Tensor.SetFloat32s",
-		"Tensor.SetFloat32At", "Tensor.SetInt32", "Tensor.SetInt32At", "Buffer.Clear", "Buffers.Clear", "Backend.WriteAsync", "Backend.WritePiecesAsync",
+		"Write", "CopyTensor", "CopyTensorAsync", "Tensor.Memset", "Tensor.WriteAt", "Tensor.WriteRegion", "Tensor.Fill", "Tensor.SetFloat32s",
+		"Tensor.SetFloat32At", "Tensor.FillInt32", "Tensor.SetInt32At", "Buffer.Clear", "Buffers.Clear", "Backend.WriteAsync", "Backend.WriteRegionAsync",
 	} {
 		w.without[name] = true
 	}
@@ -213,7 +223,6 @@ func (w *world) end() {
 		}
 	}
 	w.program.close()
-	w.home()
 }
 
 // step makes one call.
@@ -278,6 +287,9 @@ func (w *world) draw() (name string, f reflect.Value, args []reflect.Value) {
 	})
 	t := types[w.IntN(len(types))]
 	object := w.pool[t][w.IntN(len(w.pool[t]))]
+	if w.IntN(40) == 0 {
+		object = reflect.New(t.Elem())
+	}
 	i := w.IntN(t.NumMethod())
 	f = object.Method(i)
 	name = t.Elem().Name() + "." + t.Method(i).Name
@@ -322,11 +334,22 @@ func (w *world) value(t reflect.Type) reflect.Value {
 	case reflect.TypeFor[*slog.Logger]():
 		v.Set(reflect.ValueOf(slog.New(slog.DiscardHandler)))
 		return v
+	case reflect.TypeFor[*rand.Rand](): // whose zero value is not this package's to check
+		if w.IntN(4) > 0 {
+			v.Set(reflect.ValueOf(rand.New(rand.NewPCG(w.Uint64(), 0))))
+		}
+		return v
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		if list := w.pool[t]; len(list) > 0 && w.IntN(16) > 0 {
-			v.Set(list[w.IntN(len(list))])
+		switch list := w.pool[t]; w.IntN(32) {
+		case 0, 1: // nil
+		case 2:
+			v.Set(reflect.New(t.Elem()))
+		default:
+			if len(list) > 0 {
+				v.Set(list[w.IntN(len(list))])
+			}
 		}
 	case reflect.Func:
 		if w.IntN(3) > 0 {

@@ -12,15 +12,15 @@ import (
 
 // Families of types.
 var (
-	f32    = []ggml.Type{ggml.F32}
-	f16    = []ggml.Type{ggml.F16}
-	i32    = []ggml.Type{ggml.I32}
-	halves = []ggml.Type{ggml.F32, ggml.F16}
-	floats = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
-	plain  = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
+	f32      = []ggml.Type{ggml.F32}
+	f16      = []ggml.Type{ggml.F16}
+	i32      = []ggml.Type{ggml.I32}
+	f32OrF16 = []ggml.Type{ggml.F32, ggml.F16}
+	floats   = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
+	plain    = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
 
 	quantised = slices.DeleteFunc(ggml.Types(), func(t ggml.Type) bool {
-		return !t.Quantized() || t == ggml.Q8_1 || t == ggml.Q8_K
+		return !t.IsQuantized() || t == ggml.Q8_1 || t == ggml.Q8_K
 	})
 	weights  = slices.Concat(floats, quantised)
 	allTypes = slices.Concat(plain, quantised)
@@ -38,12 +38,12 @@ type leaf struct {
 type layout int
 
 const (
-	dense   layout = iota // contiguous
-	spaced                // a gap after each row
-	gapped                // part of a larger tensor
-	swapped               // higher dimensions permuted
-	turned                // all dimensions permuted
-	odd                   // contiguous, but for the strides of dimensions of size 1
+	contiguous layout = iota
+	spaced            // a gap after each row
+	gapped            // part of a larger tensor
+	swapped           // higher dimensions permuted
+	transposed        // all dimensions permuted
+	odd               // contiguous, but for the strides of dimensions of size 1
 	layouts
 )
 
@@ -105,7 +105,7 @@ func (p *program) existing(ok func(t *ggml.Tensor) bool) *ggml.Tensor {
 // shaped draws an operand of a shape, in any layout.
 func (p *program) shaped(types []ggml.Type, ne [4]int64) *ggml.Tensor {
 	if p.simple {
-		return p.placed(p.oneOf(types), ne, dense)
+		return p.placed(p.oneOf(types), ne, contiguous)
 	}
 	if p.IntN(3) == 0 {
 		same := func(t *ggml.Tensor) bool { return dims(t) == ne && slices.Contains(types, t.Type()) }
@@ -113,19 +113,19 @@ func (p *program) shaped(types []ggml.Type, ne [4]int64) *ggml.Tensor {
 			return t
 		}
 	}
-	l := dense
+	l := contiguous
 	if p.IntN(3) == 0 {
 		l = layout(p.IntN(int(layouts)))
 	}
 	return p.placed(p.oneOf(types), ne, l)
 }
 
-// dense draws a contiguous operand of a shape; seldom another one.
-func (p *program) dense(types []ggml.Type, ne ...int64) *ggml.Tensor {
+// contiguous draws an operand of a shape, seldom one of another layout.
+func (p *program) contiguous(types []ggml.Type, ne ...int64) *ggml.Tensor {
 	full := [4]int64{1, 1, 1, 1}
 	copy(full[:], ne)
 	if p.simple {
-		return p.placed(p.oneOf(types), full, dense)
+		return p.placed(p.oneOf(types), full, contiguous)
 	}
 	switch p.IntN(20) {
 	case 0:
@@ -135,24 +135,24 @@ func (p *program) dense(types []ggml.Type, ne ...int64) *ggml.Tensor {
 	}
 	if p.IntN(3) == 0 {
 		same := func(t *ggml.Tensor) bool {
-			return dims(t) == full && t.Contiguous() && slices.Contains(types, t.Type())
+			return dims(t) == full && t.IsContiguous() && slices.Contains(types, t.Type())
 		}
 		if t := p.existing(same); t != nil {
 			return t
 		}
 	}
-	return p.placed(p.oneOf(types), full, dense)
+	return p.placed(p.oneOf(types), full, contiguous)
 }
 
-// anyDense draws a contiguous operand of any shape.
-func (p *program) anyDense(types []ggml.Type) *ggml.Tensor {
+// anyContiguous draws a contiguous operand of any shape.
+func (p *program) anyContiguous(types []ggml.Type) *ggml.Tensor {
 	if p.IntN(2) == 0 && !p.simple {
-		if t := p.existing(func(t *ggml.Tensor) bool { return t.Contiguous() && slices.Contains(types, t.Type()) }); t != nil {
+		if t := p.existing(func(t *ggml.Tensor) bool { return t.IsContiguous() && slices.Contains(types, t.Type()) }); t != nil {
 			return t
 		}
 	}
 	ne := p.shape()
-	return p.dense(types, ne[:]...)
+	return p.contiguous(types, ne[:]...)
 }
 
 // like draws an operand of a's shape.
@@ -186,13 +186,13 @@ func dims(t *ggml.Tensor) (ne [4]int64) {
 	return ne
 }
 
-// placed makes a leaf and, but for dense, a view of it. Quantised types get
+// placed makes a leaf and, but for contiguous, a view of it. Quantised types get
 // whole blocks.
 func (p *program) placed(t ggml.Type, ne [4]int64, l layout) *ggml.Tensor {
 	block := t.BlockSize()
 	ne[0] = (ne[0] + block - 1) / block * block
 	c := p.leaves
-	if l != dense && p.IntN(2) == 0 {
+	if l != contiguous && p.IntN(2) == 0 {
 		c = p.c
 	}
 	switch l {
@@ -214,7 +214,7 @@ func (p *program) placed(t ggml.Type, ne [4]int64, l layout) *ggml.Tensor {
 		return p.keep(c.View(whole, ne[:], strides, 0))
 	case swapped:
 		return p.keep(c.Permute(p.newLeaf(t, ne[0], ne[3], ne[1], ne[2]), [4]int{0, 3, 1, 2}))
-	case turned:
+	case transposed:
 		if block == 1 {
 			return p.keep(c.Permute(p.newLeaf(t, ne[2], ne[0], ne[3], ne[1]), [4]int{2, 0, 3, 1}))
 		}

@@ -18,12 +18,13 @@ type program struct {
 	machine *Machine
 	trace   io.Writer // nil for none
 
-	leaves *ggml.Context // of tensors with data
-	c      *ggml.Context // of ops
-	trial  *ggml.Context // of ops that may fail
-	pool   []*ggml.Tensor
-	data   []leaf
-	guards []*ggml.Tensor // beside the others in memory, never written
+	leaves  *ggml.Context // of tensors with data
+	c       *ggml.Context // of ops
+	trial   *ggml.Context // of ops that may fail
+	foreign *ggml.Tensor  // of a context that is not allocated
+	pool    []*ggml.Tensor
+	data    []leaf
+	guards  []*ggml.Tensor // beside the others in memory, never written
 
 	width    int64 // most elements of a row
 	wildData bool  // any numbers, NaN too
@@ -119,10 +120,14 @@ func (p *program) keep(t *ggml.Tensor) *ggml.Tensor {
 
 func (p *program) open() {
 	p.leaves, p.c, p.trial = ggml.NewContext(), ggml.NewContext(), ggml.NewContext()
+	// It is the program's own: one that all shared could have memory that an allocator gave it in an earlier program, and
+	// there an op in place would act on what its last run wrote.
+	p.foreign = ggml.NewContext().NewTensor(ggml.F32, 4)
 	p.width = []int64{4, 20, 70, 300}[p.IntN(4)]
 }
 
 func (p *program) close() {
+	p.foreign.Context().Close()
 	p.trial.Close()
 	p.c.Close()
 	p.leaves.Close()
@@ -132,35 +137,65 @@ func (p *program) close() {
 func (p *program) build(n int, names []string) {
 	for range n {
 		name := names[p.IntN(len(names))]
-		method, _ := contextType.MethodByName(name)
-		args := p.args(name, method)
-		p.call(method, args)
+		o, _ := opOf(name)
+		p.call(o, p.args(o))
 	}
 }
 
 // args draws the arguments of an op: mostly what it takes, sometimes with one
 // other, seldom just any.
-func (p *program) args(name string, method reflect.Method) []reflect.Value {
+func (p *program) args(o op) []reflect.Value {
 	if p.IntN(16) == 0 {
-		return p.wildArgs(method)
+		return p.wildArgs(o)
 	}
 	var args []reflect.Value
-	for i, a := range generators[name](p) {
+	for i, a := range generators[o.name](p) {
 		if a == nil { // a nil function, or whatever has that type
-			args = append(args, reflect.Zero(argType(method, i)))
+			args = append(args, reflect.Zero(argType(o, i)))
 			continue
 		}
 		args = append(args, reflect.ValueOf(a))
 	}
 	if p.IntN(8) == 0 && len(args) > 0 {
-		i := p.IntN(len(args))
-		args[i] = p.wild(argType(method, i))
+		args = settable(args)
+		x := args[p.IntN(len(args))]
+		if x.Kind() == reflect.Struct && p.IntN(4) > 0 {
+			x = x.Field(p.IntN(x.NumField()))
+		}
+		x.Set(p.wild(x.Type()))
 	}
 	return args
 }
 
-func argType(m reflect.Method, i int) reflect.Type {
-	t := m.Type
+// settable is a copy of arguments that can be changed.
+func settable(args []reflect.Value) []reflect.Value {
+	copies := make([]reflect.Value, len(args))
+	for i, a := range args {
+		copies[i] = reflect.New(a.Type()).Elem()
+		copies[i].Set(a)
+	}
+	return copies
+}
+
+// operands finds the tensors among arguments, nil ones too: an argument, or a
+// field of a struct.
+func operands(args []reflect.Value) []reflect.Value {
+	var tensors []reflect.Value
+	for _, a := range args {
+		if a.Type() == tensorType {
+			tensors = append(tensors, a)
+		}
+		for i := 0; a.Kind() == reflect.Struct && i < a.NumField(); i++ {
+			if f := a.Field(i); f.Type() == tensorType {
+				tensors = append(tensors, f)
+			}
+		}
+	}
+	return tensors
+}
+
+func argType(o op, i int) reflect.Type {
+	t := o.f.Type()
 	if t.IsVariadic() && i+1 >= t.NumIn()-1 {
 		return t.In(t.NumIn() - 1).Elem()
 	}
@@ -169,14 +204,14 @@ func argType(m reflect.Method, i int) reflect.Type {
 
 // call calls an op, first in a context of its own, so that the others go on
 // when it is refused.
-func (p *program) call(method reflect.Method, args []reflect.Value) {
+func (p *program) call(o op, args []reflect.Value) {
 	if p.trace != nil {
-		p.note("try %s", describe(method.Name, args))
+		p.note("try %s", describe(o.name, args))
 	}
-	p.invoke(p.trial, method, args)
+	p.invoke(p.trial, o, args)
 	if err := p.trial.Err(); err != nil {
 		p.note("  %v", err)
-		p.machine.Stats.refused(method.Name, err)
+		p.machine.Stats.refused(o.name, err)
 		p.trial.Close()
 		p.trial = ggml.NewContext()
 		if p.IntN(200) > 0 { // or it fails, and so does all that follows
@@ -187,14 +222,14 @@ func (p *program) call(method reflect.Method, args []reflect.Value) {
 		return // the arguments are made up of failures
 	}
 	p.guards = append(p.guards, p.c.NewTensor(ggml.F32, guardSize))
-	p.aliased = p.aliased || aliased(method.Name, args)
-	results := p.invoke(p.c, method, args)
+	p.aliased = p.aliased || aliased(o.name, args)
+	results := p.invoke(p.c, o, args)
 	if p.c.Err() != nil {
 		return
 	}
-	p.used[method.Name] = true
+	p.used[o.name] = true
 	if p.trace != nil {
-		p.note("t%d = %s", len(p.pool), describe(method.Name, args))
+		p.note("t%d = %s", len(p.pool), describe(o.name, args))
 	}
 	for _, t := range results {
 		p.keep(t)
@@ -204,15 +239,15 @@ func (p *program) call(method reflect.Method, args []reflect.Value) {
 	}
 }
 
-func (p *program) invoke(c *ggml.Context, method reflect.Method, args []reflect.Value) []*ggml.Tensor {
+func (p *program) invoke(c *ggml.Context, o op, args []reflect.Value) []*ggml.Tensor {
 	var results []*ggml.Tensor
-	for _, r := range method.Func.Call(append([]reflect.Value{reflect.ValueOf(c)}, args...)) {
+	for _, r := range o.f.Call(append([]reflect.Value{reflect.ValueOf(c)}, args...)) {
 		results = append(results, r.Interface().(*ggml.Tensor))
 	}
 	return results
 }
 
-// aliased tells whether an op writes an operand that shares memory with
+// aliased reports whether an op writes an operand that shares memory with
 // another one.
 func aliased(name string, args []reflect.Value) bool {
 	target := 0
@@ -223,8 +258,12 @@ func aliased(name string, args []reflect.Value) bool {
 	default:
 		return false
 	}
-	written := root(args[target])
-	for i, a := range args {
+	tensors := operands(args)
+	if target >= len(tensors) {
+		return false
+	}
+	written := root(tensors[target])
+	for i, a := range tensors {
 		if i != target && written != nil && written.Is(root(a)) {
 			return true
 		}
@@ -232,13 +271,10 @@ func aliased(name string, args []reflect.Value) bool {
 	return false
 }
 
-// root is the tensor whose memory an argument has.
+// root is the tensor whose memory an operand has.
 func root(a reflect.Value) *ggml.Tensor {
-	t, ok := a.Interface().(*ggml.Tensor)
-	if !ok || t == nil {
-		return nil
-	}
-	if t.IsView() {
+	t := tensorOf(a)
+	if t != nil && t.IsView() {
 		return t.ViewSource()
 	}
 	return t
@@ -249,17 +285,26 @@ func clipped(s string) string { return s[:min(len(s), 100)] }
 func describe(name string, args []reflect.Value) string {
 	var s []string
 	for _, a := range args {
-		if t, ok := a.Interface().(*ggml.Tensor); ok && t != nil {
-			s = append(s, fmt.Sprintf("%v%v strides [%d %d %d %d] of %s", t.Type(), dims(t), t.Stride(0), t.Stride(1), t.Stride(2), t.Stride(3), t.Op()))
-			continue
-		}
-		if a.Kind() == reflect.Pointer {
-			s = append(s, fmt.Sprintf("%v %p", a.Type(), a.Interface()))
-			continue
-		}
-		s = append(s, clipped(fmt.Sprintf("%v", a)))
+		s = append(s, describeArg(a))
 	}
 	return name + "(" + strings.Join(s, ", ") + ")"
+}
+
+func describeArg(a reflect.Value) string {
+	t := tensorOf(a)
+	switch {
+	case t != nil:
+		return fmt.Sprintf("%v%v strides [%d %d %d %d] of %s", t.Type(), dims(t), t.Stride(0), t.Stride(1), t.Stride(2), t.Stride(3), t.Op())
+	case a.Kind() == reflect.Pointer:
+		return fmt.Sprintf("%v %p", a.Type(), a.Interface())
+	case len(operands([]reflect.Value{a})) == 0:
+		return clipped(fmt.Sprintf("%v", a))
+	}
+	var fields []string
+	for i := range a.NumField() {
+		fields = append(fields, a.Type().Field(i).Name+": "+describeArg(a.Field(i)))
+	}
+	return a.Type().Name() + "{" + strings.Join(fields, ", ") + "}"
 }
 
 // runSingle computes one op, which a failure so names.

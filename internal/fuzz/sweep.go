@@ -14,7 +14,7 @@ type variation struct {
 	op      string
 	operand int       // all of them when negative
 	typ     ggml.Type // when there is no layout
-	layout  layout    // dense for another type
+	layout  layout    // contiguous for another type
 	flat    uint64    // which of the calls with dimensions of size 1; 0 for the best call without
 }
 
@@ -26,14 +26,14 @@ func (v variation) String() string {
 	if v.flat > 0 {
 		what += fmt.Sprintf(" of flat call %d", v.flat)
 	}
-	if v.layout != dense {
+	if v.layout != contiguous {
 		return fmt.Sprintf("%s: %s %v", v.op, what, v.layout)
 	}
 	return fmt.Sprintf("%s: %s of %v", v.op, what, v.typ)
 }
 
 func (l layout) String() string {
-	return []string{"dense", "spaced", "gapped", "swapped", "turned", "odd"}[l]
+	return []string{"contiguous", "spaced", "gapped", "swapped", "transposed", "odd"}[l]
 }
 
 // An outcome is what becomes of a variation.
@@ -42,7 +42,7 @@ type outcome string
 const (
 	right   outcome = "right"
 	refused outcome = "refused" // by the check in Go
-	barred  outcome = "barred"  // by an assertion of the library while the graph is built, or because the CPU says it cannot
+	barred  outcome = "barred"  // by an assertion of ggml while the graph is built, or because the CPU says it cannot
 	stops   outcome = "stops"   // an assertion inside the compute
 	wrong   outcome = "wrong"   // another result than that of plain operands
 	spoils  outcome = "spoils"  // memory outside, or it reads there
@@ -71,15 +71,15 @@ func newSweeper() (*sweeper, error) {
 
 // variations lists those of an op.
 func (s *sweeper) variations(op string) []variation {
-	args := s.base(op, 0).args
+	tensors := operands(s.base(op, 0).args)
 	var list []variation
-	operands := 0
-	for i, a := range args {
+	given := 0
+	for i, a := range tensors {
 		t := tensorOf(a)
 		if t == nil {
 			continue
 		}
-		operands++
+		given++
 		for _, typ := range ggml.Types() {
 			if typ != t.Type() && t.Dim(0)%typ.BlockSize() == 0 {
 				list = append(list, variation{op: op, operand: i, typ: typ})
@@ -92,9 +92,9 @@ func (s *sweeper) variations(op string) []variation {
 			list = append(list, variation{op: op, operand: i, layout: odd, flat: flat + 1})
 		}
 	}
-	if operands > 1 {
+	if given > 1 {
 		for _, typ := range ggml.Types() {
-			if !slices.ContainsFunc(args, func(a reflect.Value) bool {
+			if !slices.ContainsFunc(tensors, func(a reflect.Value) bool {
 				t := tensorOf(a)
 				return t != nil && t.Dim(0)%typ.BlockSize() != 0
 			}) {
@@ -137,7 +137,7 @@ func (v verdict) fault() string {
 		return fmt.Sprintf("%v is taken, but it %s: %s", v.variation, v.checked, v.detail)
 	case refused:
 		if (v.raw == right || v.raw == idle) && deliberate(v.variation) == nil {
-			return fmt.Sprintf("%v is refused (%s), but the library computes it: %s", v.variation, v.detail, v.raw)
+			return fmt.Sprintf("%v is refused (%s), but ggml computes it: %s", v.variation, v.detail, v.raw)
 		}
 	}
 	return ""

@@ -16,8 +16,7 @@ import (
 // A trial is a call of an op with plain operands, to which those of the
 // variations are compared.
 type trial struct {
-	op      string
-	method  reflect.Method
+	op      op
 	program *program
 	args    []reflect.Value
 	effect  []float64 // how much the result depends on the values of each operand
@@ -60,26 +59,26 @@ func (s *sweeper) base(op string, flat uint64) *trial {
 
 // draw makes a call; nil when the op refuses it.
 func (s *sweeper) draw(op string, seed uint64) *trial {
-	t := &trial{op: op, program: s.program(op, seed)}
-	t.method, _ = contextType.MethodByName(op)
+	t := &trial{program: s.program(op, seed)}
+	t.op, _ = opOf(op)
 	p := t.program
 	p.width, p.flat = sweepWidth, seed >= 1000
 	for i, a := range generators[op](p) {
 		if a == nil {
-			t.args = append(t.args, reflect.Zero(argType(t.method, i)))
+			t.args = append(t.args, reflect.Zero(argType(t.op, i)))
 			continue
 		}
 		t.args = append(t.args, reflect.ValueOf(a))
 	}
-	p.invoke(p.trial, t.method, t.args)
+	p.invoke(p.trial, t.op, t.args)
 	if p.trial.Err() != nil || p.leaves.Err() != nil {
 		p.close()
 		return nil
 	}
-	t.effect = make([]float64, len(t.args))
-	for i := range t.args {
-		if tensorOf(t.args[i]) != nil {
-			t.effect[i] = s.effect(t, i)
+	t.effect = make([]float64, len(operands(t.args)))
+	for i, a := range operands(t.args) {
+		if x := tensorOf(a); x != nil {
+			t.effect[i] = s.effect(t, i, x.Type())
 		}
 	}
 	return t
@@ -94,7 +93,7 @@ func (s *sweeper) program(op string, seed uint64) *program {
 // rank is 1 for a call that shows everything.
 func (t *trial) rank() float64 {
 	r := 1.0
-	for i, a := range t.args {
+	for i, a := range operands(t.args) {
 		x := tensorOf(a)
 		if x != nil && t.effect[i] == 0 {
 			r -= 0.1
@@ -106,6 +105,7 @@ func (t *trial) rank() float64 {
 	return r
 }
 
+// tensorOf is the tensor that an argument is; nil for other arguments.
 func tensorOf(a reflect.Value) *ggml.Tensor {
 	t, _ := a.Interface().(*ggml.Tensor)
 	return t
@@ -116,11 +116,11 @@ type maker func(operand int, x *ggml.Tensor, data []byte) (ggml.Type, layout, []
 
 // with makes the arguments once more.
 func (t *trial) with(p *program, make maker) []reflect.Value {
-	args := slices.Clone(t.args)
-	for i, a := range args {
+	args := settable(t.args)
+	for i, a := range operands(args) {
 		if x := tensorOf(a); x != nil {
 			typ, l, data := make(i, x, t.program.leafData(x))
-			args[i] = reflect.ValueOf(p.operand(t.op, typ, dims(x), l, data))
+			a.Set(reflect.ValueOf(p.operand(t.op.name, typ, dims(x), l, data)))
 		}
 	}
 	return args
@@ -147,19 +147,19 @@ func (p *program) operand(op string, typ ggml.Type, ne [4]int64, l layout, data 
 }
 
 // effect is by how much other values of an operand change the result.
-func (s *sweeper) effect(t *trial, operand int) float64 {
-	if typ := tensorOf(t.args[operand]).Type(); typ == ggml.I32 || typ == ggml.I64 {
+func (s *sweeper) effect(t *trial, operand int, typ ggml.Type) float64 {
+	if typ == ggml.I32 || typ == ggml.I64 {
 		return 1 // others may not be ids
 	}
 	var got [2][]float32
 	for k := range got {
-		p := s.program(t.op, 1)
+		p := s.program(t.op.name, 1)
 		defer p.close()
-		y := p.invoke(p.c, t.method, t.with(p, func(i int, x *ggml.Tensor, data []byte) (ggml.Type, layout, []byte) {
+		y := p.invoke(p.c, t.op, t.with(p, func(i int, x *ggml.Tensor, data []byte) (ggml.Type, layout, []byte) {
 			if k == 1 && i == operand {
 				data = another(x, data)
 			}
-			return x.Type(), dense, data
+			return x.Type(), contiguous, data
 		}))[0]
 		var err error
 		if got[k], err = p.results(p.c, y, p.machine.backends[0], 0); err != nil {
@@ -190,10 +190,10 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 	ok := true
 	twins := map[int][]byte{}
 	varied := t.with(p, func(i int, x *ggml.Tensor, data []byte) (ggml.Type, layout, []byte) {
-		typ, l := x.Type(), dense
+		typ, l := x.Type(), contiguous
 		switch {
 		case v.operand != i && v.operand >= 0:
-		case v.layout != dense:
+		case v.layout != contiguous:
 			l = v.layout
 		default:
 			typ = v.typ
@@ -217,20 +217,20 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 		return unknown, nil
 	}
 	plain := t.with(p, func(i int, x *ggml.Tensor, _ []byte) (ggml.Type, layout, []byte) {
-		return x.Type(), dense, twins[i]
+		return x.Type(), contiguous, twins[i]
 	})
 	if p.leaves.Err() != nil {
 		return unknown, p.leaves.Err()
 	}
 	twin := ggml.NewContext()
 	defer twin.Close()
-	y := p.invoke(twin, t.method, plain)[0]
+	y := p.invoke(twin, t.op, plain)[0]
 	if twin.Err() != nil {
 		return unknown, twin.Err()
 	}
 	p.guards = append(p.guards, p.c.NewTensor(ggml.F32, guardSize))
 	testhook.Unchecked = unchecked
-	x := p.invoke(p.c, t.method, varied)[0]
+	x := p.invoke(p.c, t.op, varied)[0]
 	testhook.Unchecked = false
 	p.c.NewTensor(ggml.F32, guardSize)
 	if err := p.c.Err(); err != nil {
@@ -240,7 +240,7 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 		return refused, err
 	}
 	tolerance := 1e-2
-	if x.Type().Quantized() {
+	if x.Type().IsQuantized() {
 		tolerance = 3e-2 // what is rounded twice
 	}
 	shows := v.operand < 0 || t.effect[v.operand] > 0
@@ -313,7 +313,7 @@ func (p *program) results(c *ggml.Context, y *ggml.Tensor, b *ggml.Backend, patt
 		}
 	}
 	for _, l := range p.data {
-		if !l.t.Allocated() { // it is part of the other call
+		if !l.t.IsAllocated() { // it is part of the other call
 			continue
 		}
 		if err := writeInOrder(l.t, l.data); err != nil {
@@ -324,7 +324,7 @@ func (p *program) results(c *ggml.Context, y *ggml.Tensor, b *ggml.Backend, patt
 		return nil, err
 	}
 	for _, t := range p.guards {
-		if !t.Allocated() {
+		if !t.IsAllocated() {
 			continue
 		}
 		data, err := content(t)

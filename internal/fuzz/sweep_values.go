@@ -35,18 +35,19 @@ func writeInOrder(t *ggml.Tensor, data []byte) error {
 		copy(raw[offset:], data[:size])
 		data = data[size:]
 	}
-	return t.WriteBytes(raw, 0)
+	_, err := t.WriteAt(raw, 0)
+	return err
 }
 
 func numbers(t *ggml.Tensor) ([]float32, error) {
 	raw := make([]byte, t.NumBytes())
-	if err := t.ReadBytes(raw, 0); err != nil {
+	if _, err := t.ReadAt(raw, 0); err != nil {
 		return nil, err
 	}
 	if t.Dim(0)%t.Type().BlockSize() != 0 { // a transposed one
 		return nil, errUnreadable
 	}
-	if !t.Contiguous() {
+	if !t.IsContiguous() {
 		packed := make([]byte, 0, t.NumElements()*t.Type().Size())
 		for offset := range blocks(t) {
 			packed = append(packed, raw[offset:offset+t.Type().Size()]...)
@@ -83,7 +84,7 @@ func decode(t ggml.Type, data []byte) ([]float32, bool) {
 	return v, true
 }
 
-// encode makes data of a type from numbers; of a type to which the library
+// encode makes data of a type from numbers; of a type to which ggml
 // quantises slowly, or not at all, any.
 func encode(t ggml.Type, v []float32, row int64) ([]byte, bool) {
 	n := int64(len(v))
@@ -105,7 +106,7 @@ func encode(t ggml.Type, v []float32, row int64) ([]byte, bool) {
 			binary.NativeEndian.PutUint64(data[8*i:], math.Float64bits(float64(x)))
 		default:
 			if fast(t) {
-				return data, ggml.Quantize(data, t, v, int(row), nil) == nil
+				return data, ggml.Quantize(data, t, v, ggml.QuantizeOptions{RowLen: int(row)}) == nil
 			}
 			valid := quantisedRow(t)
 			for at := 0; at < len(data) && len(valid) > 0; at += len(valid) {
@@ -117,7 +118,7 @@ func encode(t ggml.Type, v []float32, row int64) ([]byte, bool) {
 	return data, true
 }
 
-// whole tells whether a type holds whole numbers only.
+// whole reports whether a type holds whole numbers only.
 func whole(t ggml.Type) bool {
 	return slices.Contains([]ggml.Type{ggml.I8, ggml.I16, ggml.I32, ggml.I64}, t)
 }

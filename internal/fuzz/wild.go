@@ -87,7 +87,7 @@ func (p *program) wildTensor() *ggml.Tensor {
 	case 2:
 		return p.machine.failed
 	case 3:
-		return p.machine.foreign
+		return p.foreign
 	case 4:
 		ne := p.shape()
 		return p.placed(ggml.Types()[p.IntN(len(ggml.Types()))], ne, layout(p.IntN(int(layouts))))
@@ -99,8 +99,8 @@ func (p *program) wildTensor() *ggml.Tensor {
 }
 
 // wildArgs draws all arguments of an op.
-func (p *program) wildArgs(method reflect.Method) []reflect.Value {
-	t := method.Type
+func (p *program) wildArgs(o op) []reflect.Value {
+	t := o.f.Type()
 	var args []reflect.Value
 	for i := 1; i < t.NumIn(); i++ {
 		if t.IsVariadic() && i == t.NumIn()-1 {

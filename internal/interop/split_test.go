@@ -17,7 +17,8 @@ import (
 
 // someModel is a file of tensors of several types and sizes.
 func someModel(t *testing.T) string {
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
 	defer g.Close()
 	require.NoError(t, g.Set("general.architecture", "llama"))
 	require.NoError(t, g.Set("tokens", []string{"a", "bc"}))
@@ -66,14 +67,14 @@ func TestInteropSplit(t *testing.T) {
 	g, err := ggml.OpenGGUF(whole)
 	require.NoError(t, err)
 	defer g.Close()
-	for name, o := range map[string]ggml.SplitOptions{
+	for name, o := range map[string]ggml.PartOptions{
 		"number":     {MaxTensors: 3},
 		"size":       {MaxBytes: 200_000},
 		"keys first": {MaxTensors: 4, KeysFirst: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			paths, err := g.WriteSplit(filepath.Join(dir, "ours"), o)
+			paths, err := g.WriteParts(filepath.Join(dir, "ours"), o)
 			require.NoError(t, err)
 			require.Greater(t, len(paths), 1)
 			gguf("--merge", paths[0], filepath.Join(dir, "merged.gguf"))
@@ -100,7 +101,7 @@ func TestInteropSplit(t *testing.T) {
 	}
 	// The same division gives the same files.
 	dir := t.TempDir()
-	paths, err := g.WriteSplit(filepath.Join(dir, "ours"), ggml.SplitOptions{MaxTensors: 3})
+	paths, err := g.WriteParts(filepath.Join(dir, "ours"), ggml.PartOptions{MaxTensors: 3})
 	require.NoError(t, err)
 	gguf("--split", "--split-max-tensors", "3", whole, filepath.Join(dir, "theirs"))
 	for i, path := range paths {

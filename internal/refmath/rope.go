@@ -32,7 +32,7 @@ func (p RoPE) pairs() int {
 	return p.Dims / 2
 }
 
-// multi tells whether a token has four positions.
+// multi reports whether a token has four positions.
 func (p RoPE) multi() bool { return p.Sections != [4]int{} }
 
 // kind returns which position pair i belongs to, and the index in its exponent.

@@ -1,5 +1,5 @@
 // Package refmath holds float64 reference versions of ggml's operations, in
-// plain loops over dense tensors. Tests compare the C library, the graph
+// plain loops over contiguous tensors. Tests compare the C library, the graph
 // builders and the trainer against it, so every function says its formula and
 // shapes, and none is written for speed.
 //

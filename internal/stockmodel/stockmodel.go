@@ -44,8 +44,8 @@ func New(m *model.Model, deltas model.Deltas, n int) (*Graph, error) {
 		if err != nil {
 			break
 		}
-		grad := s.Grad(p)
-		if grad == nil {
+		grad, ok := s.Grad(p)
+		if !ok {
 			err = fmt.Errorf("%v has no gradient", p)
 			break
 		}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/goggml/ggml/internal/progress"
+	"github.com/goggml/ggml/internal/rss"
 )
 
 // A Job is a function that runs in a process of its own: this test program,
@@ -50,7 +50,7 @@ func NewSampler[In, Out any](name string, f func(in In, serve func(sample func()
 				if err != nil {
 					return err
 				}
-				if err := answer.Encode(outcome[Out]{out, progress.PeakRSS()}); err != nil {
+				if err := answer.Encode(outcome[Out]{out, rss.Peak()}); err != nil {
 					return err
 				}
 			}

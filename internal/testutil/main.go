@@ -7,11 +7,15 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // Main runs the tests of a package, or the [Job] that the process was started
 // for, and fails when they leave objects of package ggml open.
-func Main(m Tests) { os.Exit(checked{m}.Run()) }
+func Main(m Tests) { os.Exit(Checked(m).Run()) }
+
+// Checked is the tests that Main runs.
+func Checked(m Tests) Tests { return checked{m} }
 
 // Tests are those of a package: *testing.M.
 type Tests interface{ Run() int }
@@ -38,7 +42,7 @@ func (c checked) Run() int {
 // their results.
 func printFacts() {
 	fmt.Println("ggml:", ggml.Version())
-	if name := ggml.TiledLibrary(); name != "" {
+	if name, err := kernels.GEMMLibrary(); err == nil && name != "" {
 		fmt.Println("products:", name)
 	}
 	features, err := ggml.CPUFeatures()

@@ -6,21 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/internal/computethread"
 )
 
 // Overhead repeats a step, and reports the part of its time that is not the
 // computation of graphs, relative to that, and its speed in tokens.
 func Overhead(b *testing.B, tokens int, step func() error) {
 	b.Helper()
-	steps, computed := 0, testhook.Computed()
+	steps, computed := 0, computethread.Computed()
 	start := time.Now()
 	for b.Loop() {
 		require.NoError(b, step())
 		steps++
 	}
 	took := time.Since(start)
-	computed = testhook.Computed() - computed
+	computed = computethread.Computed() - computed
 	b.ReportMetric(float64(steps*tokens)/took.Seconds(), "tok/s")
 	b.ReportMetric(100*(took-computed).Seconds()/computed.Seconds(), "overhead-%")
 	b.ReportMetric(0, "ns/op")

@@ -92,7 +92,10 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 	if err := checkOutputs(outputs); err != nil {
 		return nil, err
 	}
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return nil, err
+	}
 	if err := fillMerged(ctx, g, m, outputs, o); err != nil {
 		g.Close()
 		return nil, err
@@ -180,7 +183,7 @@ func planOutputs(m *model.Model, deltas model.Deltas, o MergeOptions) []output {
 			typ = *o.Type
 		}
 		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: from.Shape()}
-		if typ.Valid() {
+		if typ.IsValid() {
 			info.Size = typ.RowSize(from.NumElements())
 		}
 		list = append(list, output{info: info, from: from, base: from.Name(), pairs: pairs})
@@ -245,7 +248,7 @@ func setFileType(g *ggml.GGUF, t ggml.Type) error {
 		return err
 	}
 	const version = 2 // of the quantised types
-	if !t.Quantized() {
+	if !t.IsQuantized() {
 		return g.Remove("general.quantization_version")
 	}
 	return g.Set("general.quantization_version", uint32(version))

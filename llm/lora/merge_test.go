@@ -179,8 +179,10 @@ func TestMergeNothing(t *testing.T) {
 	merged, _ := mergeTo(t, m, []lora.Scaled{{trained(t, m, lora.Options{Rank: 2, Targets: []string{"attn_q"}}), 1}}, lora.MergeOptions{})
 	for _, s := range m.Config.Tensors() {
 		want, got := make([]byte, m.Weight(s.Name).NumBytes()), make([]byte, merged.Weight(s.Name).NumBytes())
-		require.NoError(t, m.Weight(s.Name).ReadBytes(want, 0))
-		require.NoError(t, merged.Weight(s.Name).ReadBytes(got, 0))
+		_, err := m.Weight(s.Name).ReadAt(want, 0)
+		require.NoError(t, err)
+		_, err = merged.Weight(s.Name).ReadAt(got, 0)
+		require.NoError(t, err)
 		if s.Name == "blk.0.attn_q.weight" || s.Name == "blk.1.attn_q.weight" {
 			require.NotEqual(t, want, got, s.Name)
 		} else {
@@ -242,7 +244,7 @@ func TestMergeFaults(t *testing.T) {
 	link := filepath.Join(folder, "link.gguf")
 	require.NoError(t, os.Symlink(m.Path, link))
 	require.ErrorContains(t, merge(link, lora.MergeOptions{}), "is the base model itself")
-	parts, err := m.GGUF().WriteSplit(filepath.Join(t.TempDir(), "split"), ggml.SplitOptions{MaxTensors: 4})
+	parts, err := m.GGUF().WriteParts(filepath.Join(t.TempDir(), "split"), ggml.PartOptions{MaxTensors: 4})
 	require.NoError(t, err)
 	split, err := model.Load(parts[0], model.LoadOptions{})
 	require.NoError(t, err)
@@ -298,7 +300,7 @@ func BenchmarkMerge(b *testing.B) {
 	require.NoError(b, err)
 	defer a.Close()
 	for _, p := range a.Pairs() {
-		require.NoError(b, p.B.Fill(0x3c)) // about 0.01
+		require.NoError(b, p.B.Memset(0x3c)) // about 0.01
 	}
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K} {
 		b.Run(typ.String(), func(b *testing.B) {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -85,7 +86,7 @@ func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
 func (b *blocks) next(from, n int64) ([]byte, error) {
 	stride := b.o.from.Type().RowSize(b.o.from.Dim(0))
 	stored := b.stored[:n*stride]
-	if err := b.o.from.ReadBytes(stored, from*stride); err != nil {
+	if _, err := b.o.from.ReadAt(stored, from*stride); err != nil {
 		return nil, err
 	}
 	if b.o.unchanged() {
@@ -129,9 +130,9 @@ func product(c *ggml.Context, base string, p model.Delta, from, n int64) *ggml.T
 		return c.View(t, []int64{rank, n}, nil, from*rank*4)
 	}
 	if base == tokenEmbd {
-		return c.TiledMulMat(p.B, rows(p.A))
+		return kernels.GEMM(c, ggml.PrecisionF32, kernels.Pair{W: p.B, X: rows(p.A)})
 	}
-	return c.TiledMulMatX(p.A, rows(p.B))
+	return kernels.GEMMGradInput(c, ggml.PrecisionF32, kernels.Pair{W: p.A, X: rows(p.B)})
 }
 
 // convert turns n rows of b.stored, plus b.delta, into b.merged.

@@ -50,8 +50,11 @@ func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
 	if fault := validAlpha(a.Alpha); fault != "" {
 		return nil, fmt.Errorf("%s", fault)
 	}
-	g := ggml.NewGGUF()
-	err := a.setKeys(g, o)
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return nil, err
+	}
+	err = a.setKeys(g, o)
 	for _, p := range a.pairs {
 		for _, t := range []*ggml.Tensor{p.A, p.B} {
 			if err == nil {
@@ -119,5 +122,5 @@ func encode(dst []byte, typ ggml.Type, values []float32, rowLen int64) error {
 			}
 		}
 	}
-	return ggml.Quantize(dst, typ, values, int(rowLen), nil)
+	return ggml.Quantize(dst, typ, values, ggml.QuantizeOptions{RowLen: int(rowLen)})
 }

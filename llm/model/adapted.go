@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // The adapted matrices of a decoder: copies of the adapters in the form in
@@ -115,7 +116,7 @@ func (m *Model) thinTypes(names []string, width int64) (a, b ggml.Type) {
 		switch t := m.weights[name].Type(); {
 		case t == ggml.F32, t == ggml.F16 && b != ggml.F32:
 			a, b = t, t
-		case a == ggml.Q8_0 && !t.Quantized():
+		case a == ggml.Q8_0 && !t.IsQuantized():
 			a = b
 		}
 	}
@@ -195,14 +196,13 @@ func (p *Pass) addAdapted(t *tape, y, x *ggml.Tensor, names ...string) *ggml.Ten
 	if !p.adapted.adapts(names...) {
 		return y
 	}
-	thin := p.lowRank(t, x, names)
-	return t.c.AddLowRank(y, thin[0], thin[1], thin[2:]...)
+	return kernels.AddLoRA(t.c, y, p.lowRank(t, x, names)...)
 }
 
 // lowRank returns the pairs of B and h = A·x of the adapters of matrices, with h in
 // the type of x.
-func (p *Pass) lowRank(t *tape, x *ggml.Tensor, names []string) []*ggml.Tensor {
-	var thin []*ggml.Tensor
+func (p *Pass) lowRank(t *tape, x *ggml.Tensor, names []string) []kernels.LoRAPair {
+	var pairs []kernels.LoRAPair
 	for _, name := range names {
 		pair := p.adapted.pairs[name]
 		if p.thin[pair.group] == nil {
@@ -213,15 +213,15 @@ func (p *Pass) lowRank(t *tape, x *ggml.Tensor, names []string) []*ggml.Tensor {
 			h = p.half(t, p.thin[pair.group])
 		}
 		rows := t.c.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Stride(1)}, pair.row*h.Stride(0))
-		thin = append(thin, pair.b, rows)
+		pairs = append(pairs, kernels.LoRAPair{B: pair.b, H: rows})
 	}
-	return thin
+	return pairs
 }
 
 // thinProduct returns a·x. For many tokens x is not rounded to 8 bits even if a is quantised.
 func (p *Pass) thinProduct(t *tape, a, x *ggml.Tensor) *ggml.Tensor {
 	if x.Type() == ggml.BF16 || p.tiles && x.Dim(1) >= tiledFrom(a.Type()) {
-		return t.c.TiledMulMat(a, x)
+		return kernels.GEMM(t.c, ggml.PrecisionF32, kernels.Pair{W: a, X: x})
 	}
-	return p.product(t, a, x)
+	return p.product(t, kernels.Pair{W: a, X: x})
 }

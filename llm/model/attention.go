@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // An attention computes softmax(q·kᵀ/√size)·v for one layer, from
@@ -20,11 +21,12 @@ func (m *Model) attentionScale() float32 { return float32(1 / math.Sqrt(float64(
 type causal struct{}
 
 func (causal) attend(p *Pass, t *tape, _ int, q, k, v *Var) *Var {
-	c, scale, shape := t.c, p.m.attentionScale(), q.T.Shape()
-	x := c.CausalAttention(q.T, k.T, v.T, scale)
+	c, shape := t.c, q.T.Shape()
+	operands := kernels.Attention{Q: q.T, K: k.T, V: v.T, Scale: p.m.attentionScale()}
+	x := kernels.CausalAttention(c, operands)
 	y := &Var{T: c.Reshape(x, shape[0]*shape[1], p.length*p.batch), needs: q.needs || k.needs || v.needs}
 	t.record(y, func(dy *ggml.Tensor) {
-		dq, dk, dv := c.CausalAttentionBack(c.Reshape(dy, shape...), q.T, k.T, v.T, scale)
+		dq, dk, dv := kernels.CausalAttentionGrad(c, c.Reshape(dy, shape...), operands)
 		t.flow(q, func() *ggml.Tensor { return dq })
 		t.flow(k, func() *ggml.Tensor { return dk })
 		t.flow(v, func() *ggml.Tensor { return dv })

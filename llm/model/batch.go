@@ -164,7 +164,7 @@ func (h *headChunk) write(b Batch, from int, vocab int64) error {
 	if err := ggml.Write(h.labels, labels); err != nil {
 		return err
 	}
-	if !h.weights.Allocated() {
+	if !h.weights.IsAllocated() {
 		return nil // without gradients nothing reads them
 	}
 	weights := make([]float32, n)

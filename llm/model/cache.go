@@ -27,7 +27,7 @@ type cache struct {
 }
 
 func newCache(m *Model, typ ggml.Type, lanes, length int, bt *ggml.BufferType) (*cache, error) {
-	if !typ.Valid() || !typ.CanQuantize() {
+	if !typ.IsValid() || !typ.CanQuantize() {
 		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", typ)
 	}
 	if block := typ.BlockSize(); int64(m.HeadSize)%block != 0 {
@@ -70,7 +70,7 @@ func (c *cache) zero(lane, end, span int) error {
 	size := int64(c.k[0].Stride(1))
 	zeros := make([]byte, int64(span-from)*size)
 	for _, t := range c.tensors() {
-		if err := t.WriteBytes(zeros, c.row(lane, from)*size); err != nil {
+		if _, err := t.WriteAt(zeros, c.row(lane, from)*size); err != nil {
 			return err
 		}
 	}
@@ -90,10 +90,10 @@ func (c *cache) copy(to, from, n int) error {
 	rows := make([]byte, int64(n)*size)
 	c.forget(to, 0)
 	for _, t := range c.tensors() {
-		if err := t.ReadBytes(rows, c.row(from, 0)*size); err != nil {
+		if _, err := t.ReadAt(rows, c.row(from, 0)*size); err != nil {
 			return err
 		}
-		if err := t.WriteBytes(rows, c.row(to, 0)*size); err != nil {
+		if _, err := t.WriteAt(rows, c.row(to, 0)*size); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (a *cached) attend(p *Pass, t *tape, layer int, q, k, v *Var) *Var {
 	values := a.store(p, t, a.v[layer], v)
 	queries := c.Reshape(q.T, int64(m.HeadSize), int64(m.Heads), p.length/a.lanes, a.lanes)
 	queries = c.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, lanes]
-	out := c.FlashAttention(queries, keys, values, a.mask, m.attentionScale(), 0, 0)
+	out := c.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: a.mask, Scale: m.attentionScale()})
 	return &Var{T: c.Reshape(out, int64(m.HeadSize*m.Heads), p.length)}
 }
 

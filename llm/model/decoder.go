@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // A decoder computes tokens that follow others, whose keys and values are in
@@ -54,6 +55,10 @@ func (m *Model) newDecoder(lanes int, o SessionOptions) (*decoder, error) {
 		return nil, err
 	}
 	if d.onCPU() {
+		if _, err := kernels.GEMMLibrary(); err != nil {
+			d.close()
+			return nil, err
+		}
 		if d.adapted, err = m.adapt(o.Deltas); err != nil {
 			d.close()
 			return nil, err
@@ -229,12 +234,13 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 		m: d.m, deltas: d.deltas, length: n, batch: 1, positions: g.positions, attention: g.attention,
 		cpu: d.onCPU(), adapted: d.adapted, thin: map[string]*Var{},
 	}
-	p.tiles = p.cpu && ggml.TiledLibrary() != ""
-	p.products = ggml.TiledType()
+	library, _ := kernels.GEMMLibrary()
+	p.tiles = p.cpu && library != ""
+	p.products = kernels.FastestType()
 	if !shape.all && shape.lanes == 1 {
 		p.keep = 1
 	}
-	t := &tape{c: c, g: g.Graph, f16: p.products == ggml.F16}
+	t := &tape{c: c, g: g.Graph, acc: accPrecision(p.products)}
 	g.logits = p.logits(t, p.hidden(t, g.tokens, false)).T.SetOutput()
 	g.Expand(g.logits)
 	return g

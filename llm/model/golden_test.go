@@ -105,8 +105,8 @@ func goldenDeltas(t testing.TB, scale float32) model.Deltas {
 		if !ok {
 			continue
 		}
-		b := ctx.Lookup(name + ".lora_b")
-		require.NotNil(t, b)
+		b, ok := ctx.Lookup(name + ".lora_b")
+		require.True(t, ok, name)
 		deltas[name] = []model.Delta{{A: a, B: b, Scale: scale * alpha / float32(b.Dim(0))}}
 	}
 	require.NotEmpty(t, deltas)
@@ -157,7 +157,8 @@ func TestGoldenLogits(t *testing.T) {
 			for _, s := range m.Config.Tensors() {
 				w := m.Weight(s.Name)
 				raw := make([]byte, w.NumBytes())
-				require.NoError(t, w.ReadBytes(raw, 0))
+				_, err := w.ReadAt(raw, 0)
+				require.NoError(t, err)
 				h.Write(raw)
 			}
 			require.Equal(t, c.digest, hex.EncodeToString(h.Sum(nil)))

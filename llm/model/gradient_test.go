@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -219,7 +220,7 @@ func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint
 
 // The gradients are the same, but slower, on a machine without a BLAS library.
 func TestGradientsWithoutBLAS(t *testing.T) {
-	c := exec.Command(os.Args[0], "-test.run", "^(TestLoRAGradients|TestWeightGradients|TestLongSequences|TestTiledLibrary)$", "-test.v")
+	c := exec.Command(os.Args[0], "-test.run", "^(TestLoRAGradients|TestWeightGradients|TestLongSequences|TestGEMMLibrary)$", "-test.v")
 	c.Env = append(os.Environ(), "GOGGML_BLAS=none")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -227,4 +228,8 @@ func TestGradientsWithoutBLAS(t *testing.T) {
 	require.Contains(t, string(out), "--- PASS: TestLoRAGradients")
 }
 
-func TestTiledLibrary(t *testing.T) { t.Logf("the library is %q", ggml.TiledLibrary()) }
+func TestGEMMLibrary(t *testing.T) {
+	library, err := kernels.GEMMLibrary()
+	require.NoError(t, err)
+	t.Logf("the library is %q", library)
+}

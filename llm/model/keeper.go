@@ -1,6 +1,9 @@
 package model
 
-import "github.com/goggml/ggml"
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
 
 // A keeper holds the inputs of checkpoints [m, n] until the backward pass.
 type keeper struct {
@@ -17,7 +20,7 @@ type keeper struct {
 func (k *keeper) keep(x *ggml.Tensor) (restore func() *ggml.Tensor) {
 	switch {
 	case k.products == ggml.BF16:
-		half := k.c.RoundBF16(x)
+		half := kernels.CastBF16(k.c, x)
 		k.g.Expand(half)
 		return func() *ggml.Tensor { return k.c.Cast(half, ggml.F32) }
 	case x.Dim(0)%ggml.Q8_0.BlockSize() == 0:

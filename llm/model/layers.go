@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // A Delta is a LoRA pair (arXiv 2106.09685) on a matrix W [n_in, n_out]:
@@ -21,44 +22,44 @@ type Deltas map[string][]Delta
 
 // product returns w·x, plus the products of further pairs, with x as operand
 // returns it.
-func (p *Pass) product(t *tape, pairs ...*ggml.Tensor) *ggml.Tensor {
+func (p *Pass) product(t *tape, pairs ...kernels.Pair) *ggml.Tensor {
+	if w, x := pairs[0].W, pairs[0].X; p.tiled(w, x) {
+		return kernels.GEMM(t.c, p.accumulation(t, w, x), pairs...)
+	}
 	var sum *ggml.Tensor
-	add := func(y *ggml.Tensor) {
+	for _, q := range pairs {
+		y := p.untiled(t, q)
 		if sum != nil {
 			y = t.c.Add(sum, y)
 		}
 		sum = y
 	}
-	if p.tiled(pairs[0], pairs[1]) {
-		for q := range slices.Chunk(pairs, 2*ggml.MaxTiledPairs) {
-			add(p.inType(t, t.c.TiledMulMat(q[0], q[1], q[2:]...), q[0], q[1]))
-		}
-		return sum
-	}
-	for q := range slices.Chunk(pairs, 2) {
-		if p.streamed(q[0], q[1]) {
-			add(t.c.StreamMulMat(q[0], q[1]))
-		} else {
-			add(t.c.MulMat(q[0], q[1]))
-		}
-	}
 	return sum
+}
+
+// untiled is a product for which there is a faster op than GEMM.
+func (p *Pass) untiled(t *tape, q kernels.Pair) *ggml.Tensor {
+	if p.streamed(q.W, q.X) {
+		return kernels.GEMV(t.c, q.X, q.W)
+	}
+	return t.c.MulMat(q.W, q.X)
 }
 
 // fastTiles tells whether many tokens are multiplied faster by tiles than by the
 // device's products of 8 bits: in BF16, and in F32 by vectors of 512 bits.
 var fastTiles = sync.OnceValue(func() bool {
 	cpu, err := ggml.ReadCPUInfo()
-	return ggml.TiledType() == ggml.BF16 || ggml.TiledLibrary() != "" && err == nil && cpu.AVX512
+	library, _ := kernels.GEMMLibrary()
+	return kernels.FastestType() == ggml.BF16 || library != "" && err == nil && cpu.AVX512
 })
 
 // tiledFrom is the number of tokens from which on a product with a matrix of a type
 // takes less time tile by tile than as a stream.
 func tiledFrom(t ggml.Type) int64 {
-	switch bf16 := ggml.TiledType() == ggml.BF16; {
-	case ggml.StreamsColumns(t) && !bf16:
+	switch bf16 := kernels.FastestType() == ggml.BF16; {
+	case kernels.GEMVBatched(t) && !bf16:
 		return 40
-	case ggml.StreamsColumns(t), t.Quantized() && !bf16:
+	case kernels.GEMVBatched(t), t.IsQuantized() && !bf16:
 		return 8
 	}
 	return 5
@@ -76,7 +77,7 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 	case !p.tiles || x.Dim(1) < tiledFrom(w.Type()) || j != nil && !j.plain:
 		return false
 	}
-	return !w.Type().Quantized() || j != nil && fastTiles()
+	return !w.Type().IsQuantized() || j != nil && fastTiles()
 }
 
 // streamed tells whether w·x, which is not tiled, is multiplied faster as a stream
@@ -84,7 +85,7 @@ func (p *Pass) tiled(w, x *ggml.Tensor) bool {
 func (p *Pass) streamed(w, x *ggml.Tensor) bool {
 	const few = 8
 	j := p.m.packed.of(w)
-	return p.cpu && (x.Dim(1) < few || ggml.StreamsColumns(w.Type())) && (j == nil || j.plain)
+	return p.cpu && (x.Dim(1) < few || kernels.GEMVBatched(w.Type())) && (j == nil || j.plain)
 }
 
 // matrix is the matrix of a product: in generation the packed one, if the model
@@ -154,10 +155,10 @@ func (p *Pass) multiply(t *tape, x *Var, names []string) []output {
 func (p *Pass) multiplyBy(t *tape, w *ggml.Tensor, x *Var, names []string) output {
 	in := p.operand(t, w, x)
 	if p.tiled(w, in) && p.adapted.adapts(names...) {
-		thin := p.lowRank(t, in, names)
-		return output{p.inType(t, t.c.TiledLowRank(w, in, thin[0], thin[1], thin[2:]...), w, in), names, true}
+		y := kernels.GEMMLoRA(t.c, p.accumulation(t, w, in), kernels.Pair{W: w, X: in}, p.lowRank(t, in, names)...)
+		return output{y, names, true}
 	}
-	return p.adaptTogether(t, p.product(t, w, in), x, names)
+	return p.adaptTogether(t, p.product(t, kernels.Pair{W: w, X: in}), x, names)
 }
 
 // adaptTogether adds the adapters of matrices to their products y, if all have one.
@@ -182,9 +183,9 @@ func (p *Pass) stream(t *tape, x *ggml.Tensor, names []string) *ggml.Tensor {
 	}
 	a := p.adapted.a[names[0]]
 	if a == nil {
-		return t.c.StreamMulMat(ws[0], x, ws[1:]...)
+		return kernels.GEMV(t.c, x, ws...)
 	}
-	all := t.c.StreamMulMat(ws[0], x, append(ws[1:], a)...)
+	all := kernels.GEMV(t.c, x, append(ws, a)...)
 	rows := all.Dim(0) - a.Dim(1)
 	p.thin[names[0]] = &Var{T: t.c.View(all, []int64{a.Dim(1)}, nil, rows*all.Stride(0))}
 	return t.c.View(all, []int64{rows}, nil, 0)
@@ -196,7 +197,7 @@ func (p *Pass) half(t *tape, x *Var) *ggml.Tensor {
 		return x.T
 	}
 	if x.half == nil {
-		x.half = t.c.RoundBF16(x.T)
+		x.half = kernels.CastBF16(t.c, x.T)
 	}
 	return x.half
 }
@@ -211,12 +212,12 @@ func (p *Pass) rounds(t *tape, w, x *ggml.Tensor) bool {
 	return p.tiled(w, x) && w.Type() != ggml.F32 && w.Type() != ggml.F16
 }
 
-// inType lets the tiled product y of w with x be in the type of the pass.
-func (p *Pass) inType(t *tape, y, w, x *ggml.Tensor) *ggml.Tensor {
-	if !p.rounds(t, w, x) {
-		return y
+// accumulation is the precision in which the tiled product of w with x is added up.
+func (p *Pass) accumulation(t *tape, w, x *ggml.Tensor) ggml.Precision {
+	if p.rounds(t, w, x) {
+		return t.acc
 	}
-	return t.rounded(y)
+	return ggml.PrecisionF32
 }
 
 // operand is x as the product with the weight w takes it.
@@ -232,13 +233,13 @@ func (p *Pass) withDeltas(t *tape, name string, x *Var) *Var {
 	w := p.matrix(name)
 	c := t.c
 	y := &Var{needs: x.needs || t.trains(w)}
-	pairs := []*ggml.Tensor{w, p.operand(t, w, x)}
+	pairs := []kernels.Pair{{W: w, X: p.operand(t, w, x)}}
 	deltas := p.adapters(name)
 	thin := make([]*Var, len(deltas)) // s·A·x
 	for i, d := range deltas {
 		// The factor goes to the thin result, which B and its gradient share.
-		thin[i] = &Var{T: c.Scale(p.product(t, d.A, x.T), d.Scale)}
-		pairs = append(pairs, d.B, thin[i].T)
+		thin[i] = &Var{T: c.Scale(p.product(t, kernels.Pair{W: d.A, X: x.T}), d.Scale)}
+		pairs = append(pairs, kernels.Pair{W: d.B, X: thin[i].T})
 		y.needs = y.needs || t.trains(d.A)
 	}
 	y.T = p.addBias(t, name, p.product(t, pairs...))
@@ -259,9 +260,14 @@ func (p *Pass) withDeltas(t *tape, name string, x *Var) *Var {
 func (p *Pass) backDelta(t *tape, x, h, dy *Var, d Delta) {
 	c := t.c
 	t.accumulateProduct(d.B, p.half(t, h), p.half(t, dy))
-	dh := p.half(t, &Var{T: c.Scale(c.TiledMulMatX(d.B, dy.T), d.Scale)})
+	dh := p.half(t, &Var{T: c.Scale(gradInput(c, d.B, dy.T), d.Scale)})
 	t.accumulateProduct(d.A, p.half(t, x), dh)
 	t.flowProduct(x, d.A, dh)
+}
+
+// gradInput is the exact gradient of x in w·x.
+func gradInput(c *ggml.Context, w, dy *ggml.Tensor) *ggml.Tensor {
+	return kernels.GEMMGradInput(c, ggml.PrecisionF32, kernels.Pair{W: w, X: dy})
 }
 
 // adapters lists the pairs on a matrix that change it.
@@ -301,11 +307,11 @@ func (p *Pass) embed(t *tape, tokens *ggml.Tensor) *Var {
 func (p *Pass) embedDelta(t *tape, x *Var, tokens *ggml.Tensor, d Delta) *Var {
 	c := t.c
 	h := c.Scale(c.GetRows(d.A, tokens), d.Scale)
-	sum := &Var{T: c.Add(x.T, p.product(t, d.B, h)), needs: x.needs || t.trains(d.A)}
+	sum := &Var{T: c.Add(x.T, p.product(t, kernels.Pair{W: d.B, X: h})), needs: x.needs || t.trains(d.A)}
 	t.record(sum, func(dy *ggml.Tensor) {
 		t.flow(x, func() *ggml.Tensor { return dy })
 		t.accumulateProduct(d.B, h, dy)
-		dh := c.Scale(c.TiledMulMatX(d.B, dy), d.Scale)
+		dh := c.Scale(gradInput(c, d.B, dy), d.Scale)
 		t.accumulate(d.A, func() *ggml.Tensor { return c.GetRowsBack(dh, tokens, d.A) })
 	})
 	return sum
@@ -339,7 +345,7 @@ func (t *tape) swiglu(gate, up *Var) *Var {
 	y := &Var{T: c.GLUSplit(ggml.SwiGLU, gate.T, up.T), needs: gate.needs || up.needs}
 	t.record(y, func(dy *ggml.Tensor) {
 		// Nothing reads up from here on, so its memory can take a gradient.
-		t.flow(gate, func() *ggml.Tensor { return c.SwiGLUBackInPlace(up.T, gate.T, dy) })
+		t.flow(gate, func() *ggml.Tensor { return kernels.SwiGLUGradInPlace(c, up.T, gate.T, dy) })
 		t.flow(up, func() *ggml.Tensor { return c.GLUSplit(ggml.SwiGLU, gate.T, dy) })
 	})
 	return y

@@ -185,7 +185,9 @@ func autograd(t *testing.T, m *adaptedModel, b model.Batch) (float64, map[string
 	require.NoError(t, g.Compute(context.Background(), engine, b.Tokens, b.Targets))
 	grads := map[string][]float32{}
 	for name, p := range m.pairs {
-		v, err := g.Grad(p).Float32s()
+		grad, ok := g.Grad(p)
+		require.True(t, ok, name)
+		v, err := grad.Float32s()
 		require.NoError(t, err)
 		grads[name] = v
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // The packed matrices of a model are there a second time, in memory and layouts
@@ -46,7 +47,7 @@ func (p *packed) of(w *ggml.Tensor) *joint {
 // packs tells whether a layout of the processor's suits a matrix, for so many
 // sequences at once.
 func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
-	return max(1, sequences) > plainTo(w.Type()) && bt.Multiplies(w)
+	return max(1, sequences) > plainTo(w.Type()) && bt.SupportsMulMat(w)
 }
 
 // plainTo is the number of sequences up to which a matrix is best as it is in the
@@ -54,18 +55,18 @@ func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
 // tokens are read at least as fast; for a few tokens at once it depends on the type.
 func plainTo(t ggml.Type) int {
 	const large, all = 256, math.MaxInt
-	switch bf16 := ggml.TiledType() == ggml.BF16; {
+	switch bf16 := kernels.FastestType() == ggml.BF16; {
 	case !fastTiles():
 		return 0
-	case !t.Quantized():
+	case !t.IsQuantized():
 		return all
 	case bf16 && t.BlockSize() == large:
 		return all // three or four tokens take up to a quarter longer
-	case bf16 && ggml.StreamsColumns(t):
+	case bf16 && kernels.GEMVBatched(t):
 		return 4 // five to sixteen take up to half as long again
 	case bf16:
 		return 0
-	case ggml.StreamsColumns(t):
+	case kernels.GEMVBatched(t):
 		return all
 	}
 	return 2 // three to sixteen take up to twice as long
@@ -98,7 +99,7 @@ func (m *Model) repack(o LoadOptions) error {
 			if data, err = j.read(m.gguf, data[:0]); err != nil {
 				return err
 			}
-			if err := j.w.WriteBytes(data, 0); err != nil {
+			if _, err := j.w.WriteAt(data, 0); err != nil {
 				return err
 			}
 		}

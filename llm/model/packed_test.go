@@ -44,7 +44,7 @@ func TestRepack(t *testing.T) {
 				want := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
 				got := flat(t, newSession(t, packed, model.SessionOptions{}), tokens)
 				// Tiles round x less.
-				tiled := typ.Quantized() && model.PromptsTiled(packed, "blk.0.ffn_up.weight")
+				tiled := typ.IsQuantized() && model.PromptsTiled(packed, "blk.0.ffn_up.weight")
 				if !tiled && typ.BlockSize() < 256 {
 					require.Less(t, refmath.NMSE(got, want), 1e-3)
 				}

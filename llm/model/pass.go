@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // A Pass builds the graph of one pass through a model over a batch of token
@@ -47,7 +48,7 @@ type PassOptions struct {
 	Checkpoint bool
 	// Products is the type of the products with weights that are not trained: F32,
 	// the zero value, is exact; BF16 rounds both operands, F16 sums too, and either is
-	// faster where it is the [ggml.TiledType]. Adapters are exact on the way forward in
+	// faster where it is the [kernels.FastestType]. Adapters are exact on the way forward in
 	// any case; their gradients are products in BF16 too, but in F32 with F16.
 	Products ggml.Type
 	// HeadChunk is the number of tokens whose logits exist at a time; 0 is 128
@@ -87,7 +88,7 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 	if o.Length < 1 || o.Batch < 1 {
 		return nil, fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
 	}
-	if o.Products == ggml.F16 && !ggml.TiledF16() {
+	if o.Products == ggml.F16 && !kernels.HasF16Accumulation() {
 		return nil, errors.New("products of type f16 need oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16")
 	}
 	if o.Products != ggml.F32 && o.Products != ggml.BF16 && o.Products != ggml.F16 {
@@ -121,7 +122,7 @@ func (m *Model) NewLossGraph(o PassOptions) (*LossGraph, error) {
 		p.piece = int64(cmp.Or(o.FeedForwardChunk, 176))
 	}
 	inputs := &keeper{c: c, g: l.Graph, products: o.Products, inputs: int64(m.Layers)}
-	t := &tape{c: c, g: l.Graph, trained: o.Trained, inputs: inputs, f16: o.Products == ggml.F16}
+	t := &tape{c: c, g: l.Graph, trained: o.Trained, inputs: inputs, acc: accPrecision(o.Products)}
 	hidden := p.hidden(t, l.tokens, o.Checkpoint)
 	l.head(p, t, hidden, int64(o.HeadChunk))
 	t.backward()
@@ -195,7 +196,7 @@ func (p *Pass) logits(t *tape, x *Var) *Var {
 	}
 	// Adapters of a tied embedding act on the lookup only.
 	w := p.matrix(p.m.outputName())
-	y := &Var{T: p.product(t, w, p.operand(t, w, x)), needs: x.needs || t.trains(w)}
+	y := &Var{T: p.product(t, kernels.Pair{W: w, X: p.operand(t, w, x)}), needs: x.needs || t.trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
 		t.flowProduct(x, w, p.operand(t, w, &Var{T: dy}))
 		t.accumulateProduct(w, x.T, dy)
@@ -222,7 +223,7 @@ func (l *LossGraph) chunkLoss(p *Pass, t *tape, x *Var, n int64) (dx *ggml.Tenso
 		weights: c.NewTensor(ggml.F32, 1, n).SetName("weights").SetInput(),
 	}
 	// A tape of its own: the chunk runs back before the next one starts.
-	own := &tape{c: c, g: t.g, trained: t.trained, f16: t.f16}
+	own := &tape{c: c, g: t.g, trained: t.trained, acc: t.acc}
 	logits := p.logits(own, x)
 	probs := c.SoftMaxInPlace(logits.T)
 	flat := c.Reshape(probs, 1, l.vocab*n)

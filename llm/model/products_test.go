@@ -7,8 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -45,8 +47,8 @@ func newLoRASetup(t *testing.T, m *model.Model, rank int, scale float32) *loraSe
 		s.trained[name] = store.tensor(name+".grad", make([]float32, len(values.Data)), values.Ne[0], values.Ne[1])
 	}
 	for _, w := range m.Config.Tensors() {
-		if a := store.ctx.Lookup(w.Name + ".lora_a"); a != nil {
-			s.deltas[w.Name] = []model.Delta{{A: a, B: store.ctx.Lookup(w.Name + ".lora_b"), Scale: scale}}
+		if a, ok := store.ctx.Lookup(w.Name + ".lora_a"); ok {
+			s.deltas[w.Name] = []model.Delta{{A: a, B: optest.Found(store.ctx.Lookup(w.Name + ".lora_b")), Scale: scale}}
 		}
 	}
 	return s
@@ -85,7 +87,7 @@ func TestGradientCosine(t *testing.T) {
 				{Products: ggml.BF16}, {Products: ggml.BF16, Checkpoint: true, FeedForwardChunk: 7},
 				{Products: ggml.F16}, {Products: ggml.F16, Checkpoint: true, FeedForwardChunk: 7},
 			} {
-				if o.Products == ggml.BF16 && !ggml.TiledBF16() || o.Products == ggml.F16 && !ggml.TiledF16() {
+				if o.Products == ggml.BF16 && !kernels.HasBF16() || o.Products == ggml.F16 && !kernels.HasF16Accumulation() {
 					continue
 				}
 				o.Length, o.Batch = length, 2

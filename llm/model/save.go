@@ -21,7 +21,10 @@ type SaveOptions struct {
 // that nothing changes is copied byte by byte. The file is written beside path
 // and renamed when it is complete.
 func (m *Model) Save(path string, o SaveOptions) error {
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return err
+	}
 	defer g.Close()
 	if err := m.WriteKeys(g); err != nil {
 		return err
@@ -82,7 +85,7 @@ func addTensor(g *ggml.GGUF, t *ggml.Tensor, o SaveOptions) error {
 			}
 		}
 		raw := make([]byte, size)
-		if err := ggml.Quantize(raw, typ, values, int(t.Dim(0)), nil); err != nil {
+		if err := ggml.Quantize(raw, typ, values, ggml.QuantizeOptions{RowLen: int(t.Dim(0))}); err != nil {
 			return fmt.Errorf("tensor %s: %w", name, err)
 		}
 		_, err = w.Write(raw)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -70,7 +71,7 @@ func TestSessionAgainstReference(t *testing.T) {
 			for _, name := range ref.LoRANames() {
 				base, ok := strings.CutSuffix(name, ".lora_a")
 				if ok {
-					deltas[base] = []model.Delta{{A: store.ctx.Lookup(name), B: store.ctx.Lookup(base + ".lora_b"), Scale: scale}}
+					deltas[base] = []model.Delta{{A: optest.Found(store.ctx.Lookup(name)), B: optest.Found(store.ctx.Lookup(base + ".lora_b")), Scale: scale}}
 				}
 			}
 			tokens := randomTokens(5, 40, m.Vocab)
@@ -307,7 +308,7 @@ func TestSessionsInParallel(t *testing.T) {
 // benchModel has 28 million parameters.
 func benchModel(b *testing.B, typ ggml.Type) *model.Model {
 	made, err := model.New(model.Config{
-		Arch: "llama", Vocab: 8192, Context: 1024, Embd: 512, FF: 1408, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64,
+		Arch: "llama", Vocab: 8192, Context: 1024, Embd: 512, FF: 1536, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64,
 		RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 64, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 1024, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}, nil, 1)
@@ -327,7 +328,7 @@ func benchModel(b *testing.B, typ ggml.Type) *model.Model {
 }
 
 func BenchmarkSession(b *testing.B) {
-	for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0} {
+	for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_K} {
 		b.Run(typ.String(), func(b *testing.B) {
 			m := benchModel(b, typ)
 			for _, cache := range []ggml.Type{ggml.F32, ggml.F16} {

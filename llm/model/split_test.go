@@ -22,7 +22,7 @@ func TestSplitModel(t *testing.T) {
 	g, err := ggml.OpenGGUF(whole)
 	require.NoError(t, err)
 	defer g.Close()
-	paths, err := g.WriteSplit(filepath.Join(dir, "split"), ggml.SplitOptions{MaxTensors: 5, KeysFirst: true})
+	paths, err := g.WriteParts(filepath.Join(dir, "split"), ggml.PartOptions{MaxTensors: 5, KeysFirst: true})
 	require.NoError(t, err)
 	require.Greater(t, len(paths), 2)
 	m, err := model.Load(paths[0], model.LoadOptions{})

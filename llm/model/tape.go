@@ -1,9 +1,8 @@
 package model
 
 import (
-	"slices"
-
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // A Var is a result in a graph, with its gradient once the backward pass has
@@ -12,7 +11,7 @@ type Var struct {
 	T     *ggml.Tensor
 	needs bool           // whether something that is trained lies upstream
 	grad  *ggml.Tensor   // what has flown back so far, but for the products of
-	pairs []*ggml.Tensor // these: a matrix, and the gradient of what it made
+	pairs []kernels.Pair // these: a matrix, and the gradient of what it made
 	half  *ggml.Tensor   // T in BF16, once something has asked for it
 }
 
@@ -26,17 +25,17 @@ type tape struct {
 	g       *ggml.Graph
 	trained map[string]*ggml.Tensor // gradient accumulators by tensor name; nil when nothing is trained
 	steps   []func()
-	off     bool    // forward only
-	inputs  *keeper // of checkpoints
-	f16     bool    // products that are rounded are in F16
+	off     bool           // forward only
+	inputs  *keeper        // of checkpoints
+	acc     ggml.Precision // in which products that are rounded are added up
 }
 
-// rounded lets a tiled product be added up in F16, if that is the type of the pass.
-func (t *tape) rounded(y *ggml.Tensor) *ggml.Tensor {
-	if t.f16 {
-		y.SetAccPrecision(ggml.PrecisionF16)
+// accPrecision is the precision in which products in a type are added up.
+func accPrecision(products ggml.Type) ggml.Precision {
+	if products == ggml.F16 {
+		return ggml.PrecisionF16
 	}
-	return y
+	return ggml.PrecisionF32
 }
 
 func (t *tape) training() bool { return t.trained != nil && !t.off }
@@ -80,14 +79,14 @@ func (t *tape) addTo(x *Var, d *ggml.Tensor) {
 // Those of all products of x become one op, which adds them up as it goes.
 func (t *tape) flowProduct(x *Var, w, dy *ggml.Tensor) {
 	if x.needs {
-		x.pairs = append(x.pairs, w, dy)
+		x.pairs = append(x.pairs, kernels.Pair{W: w, X: dy})
 	}
 }
 
 // gradient is the sum of what has flown to x, nil if nothing has.
 func (t *tape) gradient(x *Var) *ggml.Tensor {
-	for p := range slices.Chunk(x.pairs, 2*ggml.MaxTiledPairs) {
-		t.addTo(x, t.rounded(t.c.TiledMulMatX(p[0], p[1], p[2:]...)))
+	if len(x.pairs) > 0 {
+		t.addTo(x, kernels.GEMMGradInput(t.c, t.acc, x.pairs...))
 	}
 	x.pairs = nil
 	return x.grad
@@ -114,6 +113,6 @@ func (t *tape) accumulate(w *ggml.Tensor, dw func() *ggml.Tensor) {
 // result.
 func (t *tape) accumulateProduct(w, x, dy *ggml.Tensor) {
 	if acc := t.trained[w.Name()]; acc != nil {
-		t.g.Expand(t.c.AddTiledMulMatW(acc, x, dy))
+		t.g.Expand(kernels.AccumulateGradWeight(t.c, acc, x, dy))
 	}
 }

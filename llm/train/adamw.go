@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
 )
 
 // AdamW are the settings of the optimiser (arXiv 1711.05101).
@@ -88,13 +89,14 @@ func (o *optimizer) build() error {
 	var updates []*ggml.Tensor
 	for i, p := range o.params {
 		grad := o.byName[p.Name()]
-		square := c.SumSquares(grad)
+		square := kernels.SumSquares(c, grad)
 		if o.norm == nil {
 			o.norm = square
 		} else {
 			o.norm = c.Add(o.norm, square)
 		}
-		updates = append(updates, c.AdamWInPlace(p, grad, o.first[i], o.second[i], o.adam))
+		state := kernels.AdamW{Param: p, Grad: grad, M: o.first[i], V: o.second[i]}
+		updates = append(updates, kernels.AdamWStep(c, state, o.adam))
 	}
 	var err error
 	if o.measure, err = o.graph(c.NewGraph(o.norm)); err != nil {

@@ -86,12 +86,10 @@ func (t *Trainer) hashFrozen() (string, error) {
 	hash := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(frozen)) {
 		for _, x := range frozen[name] {
-			raw := make([]byte, min(most, x.NumBytes()))
-			if err := x.ReadBytes(raw, 0); err != nil {
+			fmt.Fprintf(hash, "%s %v ", name, x.Type())
+			if _, err := io.Copy(hash, io.NewSectionReader(x, 0, min(most, x.NumBytes()))); err != nil {
 				return "", err
 			}
-			fmt.Fprintf(hash, "%s %v ", name, x.Type())
-			hash.Write(raw)
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:16]), nil
@@ -111,7 +109,10 @@ func (t *Trainer) parts() map[string]*ggml.Tensor {
 // SaveCheckpoint writes the state of the run: beside path, and renamed when it
 // is complete, so that there is always a whole one.
 func (t *Trainer) SaveCheckpoint(path string) error {
-	g := ggml.NewGGUF()
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return err
+	}
 	defer g.Close()
 	run, err := json.Marshal(t.identity)
 	if err != nil {
@@ -143,11 +144,7 @@ func (t *Trainer) SaveCheckpoint(path string) error {
 		p := parts[name]
 		info := ggml.GGUFTensor{Name: name, Type: ggml.F32, Shape: p.Shape()}
 		err := g.AddTensorFrom(info, func(w io.Writer) error {
-			raw := make([]byte, p.NumBytes())
-			if err := p.ReadBytes(raw, 0); err != nil {
-				return err
-			}
-			_, err := w.Write(raw)
+			_, err := io.Copy(w, io.NewSectionReader(p, 0, p.NumBytes()))
 			return err
 		})
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -41,7 +42,7 @@ func BenchmarkBesideFinetune(b *testing.B) {
 	run := scalingRun{Model: path, Context: finetuneBatch, Batch: 1, Rank: 8, Threads: runtime.NumCPU()}
 	full, small := run, run
 	full.Full = true
-	small.Model, small.Products = quantised, ggml.TiledType()
+	small.Model, small.Products = quantised, kernels.FastestType()
 	b.Run("program=goggml/trained=all/base=F32", func(b *testing.B) { benchmarkJob(b, full, shape) })
 	b.Run("program=goggml/trained=LoRA/base=F32", func(b *testing.B) { benchmarkJob(b, run, shape) })
 	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkJob(b, small, shape) })

@@ -17,8 +17,9 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
-	"github.com/goggml/ggml/internal/progress"
+	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -165,7 +166,7 @@ func (r *peftRun) fill(b *testing.B, c model.Config) {
 	r.Eps, r.RoPEBase, r.Tied = c.RMSEps, c.RoPE.FreqBase, c.Tied
 	adam := train.DefaultAdamW()
 	r.Beta1, r.Beta2, r.Epsilon, r.Decay, r.Clip = adam.Beta1, adam.Beta2, adam.Epsilon, adam.Decay, adam.Clip
-	r.Threads, r.Rank, r.Alpha, r.Products = runtime.NumCPU(), 8, 16, ggml.TiledType()
+	r.Threads, r.Rank, r.Alpha, r.Products = runtime.NumCPU(), 8, 16, kernels.FastestType()
 }
 
 func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {
@@ -195,7 +196,7 @@ func (r *peftRun) data() *train.Dataset {
 
 // trainLikePEFT is our run.
 var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve func(sample func() (peftStep, error)) error) error {
-	libraries := progress.PeakRSS()
+	libraries := rss.Peak()
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -142,7 +143,7 @@ func BenchmarkLongContext(b *testing.B) {
 		b.Skip("takes minutes")
 	}
 	for _, n := range []int{512, 1024, 2048, 4096} {
-		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, Products: ggml.TiledType()}
+		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, Products: kernels.FastestType()}
 		b.Run(fmt.Sprintf("model=1.1B/base=Q4_K/context=%d", n), func(b *testing.B) { benchmarkSteps(b, benchmodel.Large(), ggml.Q4_K, r) })
 	}
 }
@@ -157,7 +158,7 @@ func threadCounts() []int {
 }
 
 func benchmarkScaling(b *testing.B, by string, n int, c model.Config, base ggml.Type, r scalingRun) {
-	r.Products = ggml.TiledType()
+	r.Products = kernels.FastestType()
 	b.Run(fmt.Sprintf("by=%s/%s=%d", by, by, n), func(b *testing.B) { benchmarkSteps(b, c, base, r) })
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/stockmodel"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -53,7 +54,7 @@ func benchmarkStep(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 // needsProducts skips a benchmark of products in a type that cannot be multiplied.
 func needsProducts(b *testing.B, typ ggml.Type) {
 	b.Helper()
-	if typ == ggml.BF16 && !ggml.TiledBF16() || typ == ggml.F16 && !ggml.TiledF16() {
+	if typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
 		b.Skipf("the processor, or the library, multiplies no %v", typ)
 	}
 }
@@ -101,7 +102,7 @@ func BenchmarkAutograd(b *testing.B) {
 func benchmarkAutograd(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 	r = r.on(b, c, base)
 	ours := r
-	ours.Context, ours.Products = 512, ggml.TiledType()
+	ours.Context, ours.Products = 512, kernels.FastestType()
 	_, budget := testutil.BenchTime(b)
 	testutil.Once(b, func() {
 		stock, ours := startSteps(b, autogradSteps, r), startSteps(b, trainSteps, ours)
@@ -153,12 +154,12 @@ func BenchmarkCeiling(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("library=oneDNN/type=BF16/n=%d", n), func(b *testing.B) {
 			benchmarkProduct(b, tiledProduct(b, ggml.BF16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
-				return c.TiledMulMat(w, c.Cast(x, ggml.BF16))
+				return kernels.GEMM(c, ggml.PrecisionF32, kernels.Pair{W: w, X: c.Cast(x, ggml.BF16)})
 			}))
 		})
 		b.Run(fmt.Sprintf("library=oneMKL/type=F16/n=%d", n), func(b *testing.B) {
 			benchmarkProduct(b, tiledProduct(b, ggml.F16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
-				return c.TiledMulMat(w, x).SetAccPrecision(ggml.PrecisionF16)
+				return kernels.GEMM(c, ggml.PrecisionF16, kernels.Pair{W: w, X: x})
 			}))
 		})
 	}

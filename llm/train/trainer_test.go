@@ -72,7 +72,8 @@ func snapshot(t *testing.T, m *model.Model) []byte {
 	var all bytes.Buffer
 	for _, w := range weights(m) {
 		raw := make([]byte, w.NumBytes())
-		require.NoError(t, w.ReadBytes(raw, 0))
+		_, err := w.ReadAt(raw, 0)
+		require.NoError(t, err)
 		all.Write(raw)
 	}
 	return all.Bytes()

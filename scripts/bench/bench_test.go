@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/plotter"
 )
 
 const sample = `form: quick
@@ -74,17 +75,15 @@ func TestTable(t *testing.T) {
 `, text)
 }
 
-func TestPlot(t *testing.T) {
+func TestChart(t *testing.T) {
 	s := parsed(t)
-	series, err := line{from: "Scaling", unit: "ms/tok"}.series(s, "context")
+	points, err := line{from: "Scaling", unit: "ms/tok"}.points(s, "context")
 	require.NoError(t, err)
-	require.Equal(t, []float64{256, 1024}, series.X)
-	require.Equal(t, []float64{10, 12.5}, series.Y)
-	series, err = line{from: "Scaling", unit: "loss"}.series(s, "@")
+	require.Equal(t, plotter.XYs{{X: 256, Y: 10}, {X: 1024, Y: 12.5}}, points)
+	points, err = line{from: "Scaling", unit: "loss"}.points(s, "@")
 	require.NoError(t, err)
-	require.Equal(t, []float64{1, 2}, series.X)
-	require.Equal(t, []float64{4, 3}, series.Y)
-	_, err = line{from: "Step", unit: "tok/s"}.series(s, "base")
+	require.Equal(t, plotter.XYs{{X: 1, Y: 4}, {X: 2, Y: 3}}, points)
+	_, err = line{from: "Step", unit: "tok/s"}.points(s, "base")
 	require.ErrorContains(t, err, "is no number")
 }
 

@@ -16,10 +16,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
-
-	"github.com/goggml/ggml/internal/interrupt"
+	"syscall"
 )
 
 // What the program writes. It runs in the repository's root.
@@ -46,8 +46,9 @@ func main() {
 	flag.StringVar(&o.benchtime, "benchtime", "", "`time` or count (5x) of each benchmark; by default 2s, with -quick 1x")
 	flag.StringVar(&o.out, "out", "", "the `folder` of the page; by default "+docFolder+" for a full run, else "+workFolder+"/report")
 	flag.Parse()
-	ctx, stop := interrupt.Context()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx, o, flag.Args())
 	if ctx.Err() != nil {
 		err = errors.New("stopped: nothing was written; the same command starts anew")

@@ -39,7 +39,7 @@ const (
 	fullForm   = "full"      // value of keyForm
 )
 
-// keyProducts is of the library of the large products; the benchmarks write it.
+// keyProducts is of the GEMM library; the benchmarks write it.
 const keyProducts = "products"
 
 func (s *resultSet) full() bool { return s.facts[keyForm] == fullForm }

@@ -123,7 +123,7 @@ var (
 		text:  "One sample a step on the shape of 1.1 billion parameters, Q4_K base, rank 8, with checkpointing.",
 		views: []view{
 			table{from: []string{"LongContext"}, rows: []key{{"context", "context"}}, columns: stepColumns},
-			plot{
+			chart{
 				file: "long-context-memory", title: "Memory of training 1.1 billion parameters", x: "context", xlabel: "tokens of context", ylabel: "peak memory, MB",
 				lines: []line{{name: "1.1B, Q4_K, checkpointing", from: "LongContext", unit: "peak-MB"}},
 			},
@@ -144,7 +144,7 @@ var (
 	stepSection = section{
 		title: "Training steps by type of the base",
 		text: "LoRA of rank 8 on all seven linear layers of every block: the shape of 28 million parameters with 2 samples of 256 tokens, " +
-			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor and the library multiply it, in BF16 or F16. " +
+			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor and the GEMM library multiply it, in BF16 or F16. " +
 			"GFLOP/s count 4 operations for each parameter and token; sgemm is OpenBLAS's product of 512 columns, " +
 			"before each step. Stock autograd is ggml's own backward pass through a graph of its plain ops, without an optimiser, for 256 or 128 tokens; " +
 			"steps of ours, of 512 tokens without checkpointing, are taken in turn with it. Ratios are the medians of those of each turn.",
@@ -214,7 +214,7 @@ var (
 				column{head: "memory × the faster PEFT's", unit: "memory×PEFT", format: "%.2f"},
 				column{head: "last loss", unit: "last-loss", format: "%.4f"},
 			)},
-			plot{
+			chart{
 				file: "peft-loss", title: "Loss curves, 28 million parameters", x: "@", xlabel: "step", ylabel: "loss, nats a token", loose: true,
 				lines: []line{
 					{name: "goggml, Q8_0", from: "BesidePEFT", where: where{"model": "28M", "program": "goggml", "checkpointing": "off"}, unit: "loss"},
@@ -245,14 +245,14 @@ func stockTable(bench string, rows ...key) table {
 	}}
 }
 
-func scaling(by, xlabel, unit, ylabel string) plot {
-	return plot{
+func scaling(by, xlabel, unit, ylabel string) chart {
+	return chart{
 		file: "scaling-" + by, title: "Training by " + xlabel, x: by, xlabel: xlabel, ylabel: ylabel,
 		lines: []line{{name: ylabel, from: "Scaling", where: where{"by": by}, unit: unit}},
 	}
 }
 
-func memoryOf(by, xlabel string) plot {
+func memoryOf(by, xlabel string) chart {
 	p := scaling(by, xlabel, "peak-MB", "peak memory, MB")
 	p.file, p.title = "memory-"+by, "Memory of training by "+xlabel
 	return p

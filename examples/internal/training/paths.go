@@ -1,11 +1,11 @@
 package training
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 // A Path is a file that a flag names.
@@ -46,7 +46,7 @@ func check(out Path, others []Path) error {
 			return fmt.Errorf("%s %s is the file of %s too; give it another name", out.Flag, out.Path, other.Flag)
 		}
 	}
-	if err := writable(out.Path); err != nil {
+	if err := cli.CheckWritable(out.Path); err != nil {
 		return fmt.Errorf("%s %s cannot be written: %w", out.Flag, out.Path, err)
 	}
 	return nil
@@ -65,24 +65,4 @@ func same(a, b string) bool {
 	}
 	y, err := os.Stat(b)
 	return err == nil && x.Mode().IsRegular() && os.SameFile(x, y)
-}
-
-// writable tries to make a file beside path.
-func writable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return errors.New("it is a folder")
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe or a device
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".try-*")
-	if err != nil {
-		var where *fs.PathError
-		if errors.As(err, &where) {
-			return fmt.Errorf("folder %s: %w", filepath.Dir(path), where.Err)
-		}
-		return err
-	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
 }

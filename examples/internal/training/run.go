@@ -6,31 +6,32 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/goggml/ggml/internal/lossplot"
-	"github.com/goggml/ggml/internal/progress"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // Run trains to the end, calls save for the result, and reports progress to w.
-// When it is interrupted it saves a checkpoint, and returns an Interrupted that
-// tells how to go on.
+// When it is interrupted it saves a checkpoint, and returns an
+// cli.ErrInterrupted that says how to go on.
 func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *train.Dataset, steps int, save func() error) error {
-	report := progress.New(w, progress.Options{Total: steps, Start: t.Steps(), Label: "training"})
+	// The bar is that of the steps of this process: those before a checkpoint say nothing about its speed.
+	tokens, perStep := int64(0), int64(t.StepTokens())
+	report := progress.New(w, int64(min(float64(steps-t.Steps())*float64(perStep), 1<<53)), "tok")
 	if t.Steps() > 0 {
 		report.Printf("continuing from %s at step %d", f.CheckpointIn, t.Steps())
 	}
-	tokens := int64(0)
 	err := t.Run(ctx, train.RunOptions{
 		Checkpoint: f.CheckpointOut, SaveEvery: f.SaveEvery, Valid: valid, ValidEvery: f.ValidEvery,
 		OnStep: func(p train.Point) {
-			tokens += int64(t.StepTokens())
-			report.Update(progress.State{Step: p.Step, Tokens: tokens, Loss: p.Loss, LR: p.Rate})
+			tokens += perStep
+			report.Update(tokens, fmt.Sprintf("step %d/%d  loss %#.4g", p.Step, steps, p.Loss), fmt.Sprintf("lr %.1e", p.Rate))
 		},
 		OnValid: func(p train.Point) { report.Printf("step %d: validation loss %.4f", p.Step, p.Loss) },
 	})
 	stopped := err == train.ErrStopped // and nothing else went wrong, as errors.Is would allow
 	if stopped {
-		err = &Interrupted{f.hint(t.Steps())}
+		err = fmt.Errorf("%w; %s", cli.ErrInterrupted, f.hint(t.Steps()))
 	}
 	// The result comes before all that can go wrong in showing it.
 	if t.Done() {
@@ -38,7 +39,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *t
 	}
 	shown := report.Close()
 	if err == nil || stopped {
-		shown = errors.Join(shown, f.plot(t))
+		shown = errors.Join(shown, f.drawLossCurve(t))
 	}
 	if err == nil && shown != nil {
 		return fmt.Errorf("the run is complete and its result saved, but: %w", shown)
@@ -54,28 +55,9 @@ func (f *Flags) hint(steps int) string {
 	return fmt.Sprintf("step %d is saved in %[2]s: the same command with --checkpoint-in %[2]s continues the run", steps, f.CheckpointOut)
 }
 
-func (f *Flags) plot(t *train.Trainer) error {
+func (f *Flags) drawLossCurve(t *train.Trainer) error {
 	if f.LossCurve == "" || len(t.History) == 0 {
 		return nil
 	}
-	series := []lossplot.Series{curve("training", lossplot.Smoothed, t.History)}
-	if len(t.Valid) > 0 {
-		series = append(series, curve("validation", lossplot.Points, t.Valid))
-	}
-	figure := lossplot.Figure{Title: "Loss", XLabel: "step", YLabel: "cross-entropy, nats a token", Series: series}
-	for _, ext := range []string{".svg", ".png"} {
-		if err := figure.Save(f.LossCurve + ext); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func curve(name string, style lossplot.Style, points []train.Point) lossplot.Series {
-	s := lossplot.Series{Name: name, Style: style}
-	for _, p := range points {
-		s.X = append(s.X, float64(p.Step))
-		s.Y = append(s.Y, p.Loss)
-	}
-	return s
+	return saveLossCurve(f.LossCurve, t.History, t.Valid)
 }

@@ -148,18 +148,3 @@ func TestResultIsSavedFirst(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
-
-func TestExitStatus(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	failure := errors.New("broken")
-	require.NoError(t, Stopped(ctx, nil, "hint"))
-	require.Equal(t, failure, Stopped(ctx, failure, "hint"))
-	cancel()
-	require.NoError(t, Stopped(ctx, nil, "hint"))
-	stopped := Stopped(ctx, failure, "the work is saved")
-	require.EqualError(t, stopped, "interrupted; the work is saved")
-	require.Equal(t, 0, status(nil))
-	require.Equal(t, 1, status(failure))
-	require.Equal(t, 130, status(stopped))
-	require.Equal(t, 130, status(train.ErrStopped))
-}

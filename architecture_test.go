@@ -1,0 +1,116 @@
+package ggml_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const modulePath = "github.com/goggml/ggml"
+
+// layers lists the folders from the bottom to the top, as docs/architecture.md draws them. A package imports none of a
+// layer above its own; the tools of tests, which stand above kernels, are imported by tests and by one another alone.
+var layers = [][]string{
+	{"csrc", "internal/computethread", "internal/rpcrelay", "internal/rss", "internal/testhook"},
+	{"."},
+	{"kernels"},
+	{"llm"},
+	{"examples", "scripts"},
+}
+
+// layerOf is the layer of a package by its folder; false for a tool of tests.
+func layerOf(folder string) (int, bool) {
+	layer, found, longest := 0, false, -1
+	for i, folders := range layers {
+		for _, f := range folders {
+			if (folder == f || strings.HasPrefix(folder, f+"/")) && len(f) > longest {
+				layer, found, longest = i, true, len(f)
+			}
+		}
+	}
+	return layer, found
+}
+
+func TestLayers(t *testing.T) {
+	packages := 0
+	eachSource(t, ".", func(path string) {
+		folder := filepath.ToSlash(filepath.Dir(path))
+		layer, production := layerOf(folder)
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || !production {
+			return
+		}
+		packages++
+		for _, imported := range imports(t, path) {
+			if imported == "C" {
+				assert.False(t, strings.HasPrefix(folder, "llm"), "%s uses cgo", path)
+			}
+			rest, ours := strings.CutPrefix(imported, modulePath)
+			if !ours {
+				continue
+			}
+			of := "."
+			if rest != "" {
+				of = rest[1:]
+			}
+			below, known := layerOf(of)
+			if !known { // only what helps tests in turn
+				assert.True(t, strings.HasSuffix(folder, "test"), "%s imports %s, which is a tool of tests", path, imported)
+				continue
+			}
+			assert.LessOrEqual(t, below, layer, "%s imports %s, which is of a layer above", path, imported)
+		}
+	})
+	require.Greater(t, packages, 100)
+}
+
+// The binding knows ggml's own BLAS backend, but no kernel, and no library that multiplies for one.
+func TestBindingNamesNoKernel(t *testing.T) {
+	named := regexp.MustCompile(`(?i)onednn|dnnl|openblas|onemkl|\bgemm\b|\bgemv\b|kern_`)
+	allowed := []string{"backend_blas.go", "device_registry.go"} // how ggml's BLAS backend is installed, and its threads
+	eachSource(t, ".", func(path string) {
+		folder := filepath.Dir(path)
+		if folder != "." && folder != "csrc" || strings.HasSuffix(path, "_test.go") || slices.Contains(allowed, path) {
+			return
+		}
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Empty(t, named.FindAllString(string(text), -1), path)
+	})
+}
+
+// eachSource calls f for the Go and C files below a folder.
+func eachSource(t *testing.T, root string, f func(path string)) {
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains([]string{"build", "ggml", "testdata", "docs"}, path) || strings.HasPrefix(d.Name(), ".") && path != "."):
+			return fs.SkipDir
+		case slices.Contains([]string{".go", ".c", ".h"}, filepath.Ext(path)):
+			f(path)
+		}
+		return nil
+	}))
+}
+
+func imports(t *testing.T, path string) []string {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	require.NoError(t, err)
+	var list []string
+	for _, spec := range file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		require.NoError(t, err)
+		list = append(list, name)
+	}
+	return list
+}

@@ -1,0 +1,113 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "unsafe"
+
+// checkReachable requires that a tensor, which is retained, lies in memory that
+// the backend can copy from and to in the order of its work.
+func (b *Backend) checkReachable(op string, t *Tensor) error {
+	root := t.root()
+	if root.buffer == nil {
+		return nil // the access refuses it
+	}
+	bt := BufferType{C.ggml_backend_buffer_get_type(root.buffer)}
+	if !b.device.SupportsBufferType(&bt) {
+		return t.errorf(op, nil, "the tensor lies in memory of kind %s, to which backend %s has no access; use the one that has, or CopyTensor", bt.Name(), b.Name())
+	}
+	return nil
+}
+
+// WriteAsync is [Tensor.WriteAt] in the order of the backend's work: after
+// what it has begun, before what it begins later. Where the device can, it
+// returns at once: do not change p, nor read the tensor otherwise, before
+// [Backend.Synchronize]. The tensor lies in memory of the backend.
+// C: ggml_backend_tensor_set_async.
+func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
+	return b.copyAsync("set_async", t, p, int64(len(p)), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+		return C.goggml_tensor_set_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
+	})
+}
+
+// ReadAsync is [Tensor.ReadAt] in the order of the backend's work; p has the
+// data after [Backend.Synchronize]. See WriteAsync.
+// C: ggml_backend_tensor_get_async.
+func (b *Backend) ReadAsync(t *Tensor, p []byte, offset int64) error {
+	return b.copyAsync("get_async", t, p, int64(len(p)), offset, C.GGML_TENSOR_FLAG_OUTPUT, func() *C.char {
+		return C.goggml_tensor_get_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
+	})
+}
+
+// copyAsync calls f, which begins a copy between memory and n bytes of the tensor.
+func (b *Backend) copyAsync(op string, t *Tensor, memory []byte, n, offset int64, flag C.int32_t, f func() *C.char) error {
+	if err := t.missing(op); err != nil {
+		return err
+	}
+	if b == nil {
+		return t.errorf(op, nil, "the backend is nil")
+	}
+	if err := b.h.acquire(); err != nil {
+		return during(err, op, t.operand())
+	}
+	defer b.h.release()
+	// Before the lock: pin may wait for a computation that waits for it.
+	contexts := t.ctx.withDependencies()
+	release, err := retainChecked(contexts)
+	if err != nil {
+		return during(err, op, t.operand())
+	}
+	if err := lock(&b.mu); err != nil {
+		release()
+		return during(err, op, t.operand())
+	}
+	if err = b.checkReachable(op, t); err == nil {
+		err = t.accessRetained(op, int(n), offset, flag, f)
+	}
+	pending := err == nil && b.async
+	if pending {
+		b.addPending(unsafe.SliceData(memory), contexts, release)
+	}
+	b.mu.Unlock()
+	if !pending {
+		release()
+	}
+	return err
+}
+
+// CopyTensorAsync is [CopyTensor] in the order of the work of the backends, of
+// which one has src and the other dst: it begins after what from has begun,
+// and before what to begins later. See [Backend.WriteAsync].
+// C: ggml_backend_tensor_copy_async.
+func CopyTensorAsync(from, to *Backend, dst, src *Tensor) error {
+	const op = "tensor_copy_async"
+	if from == nil || to == nil || dst == nil || src == nil {
+		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a backend or a tensor is nil", Caller: callerLine(), Err: errNilTensor}
+	}
+	release, err := retainCopy(op, dst, src)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockBackends([]*Backend{from, to})
+	if err != nil {
+		release()
+		return during(err, op, src.operand(), dst.operand())
+	}
+	if err = from.checkReachable(op, src); err == nil {
+		err = to.checkReachable(op, dst)
+	}
+	if err == nil {
+		err = copyRetained(op, dst, src, func() *C.char { return C.goggml_tensor_copy_async(from.b, to.b, src.t, dst.t) })
+	}
+	pending := err == nil && (from.async || to.async)
+	if pending { // either may do the copy
+		contexts, release := append(src.ctx.withDependencies(), dst.ctx.withDependencies()...), afterN(2, release)
+		from.addPending(nil, contexts, release)
+		to.addPending(nil, contexts, release)
+	}
+	unlock()
+	if !pending {
+		release()
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A computation is one run of a graph on backends. They and the graph are locked
+// meanwhile, so that the functions of Go that it calls cannot use them.
+type computation struct {
+	backends []*Backend
+	locks    []*sync.Mutex // beside those of graph and backends: of the scheduler or the optimizer
+	calls    bool          // it calls functions beside those of custom ops
+
+	graph *Graph
+	outer *computation // in a function of which this one began
+	id    uintptr      // by which C knows it, while it may call functions
+
+	nodes []customNode
+	err   atomic.Pointer[customFailure] // the first
+}
+
+// computations are those that call functions.
+var computations callbackTable[computation]
+
+// inFunctions counts the functions that run now, so that nobody else has to ask.
+var inFunctions atomic.Int64
+
+// enter notes that the thread runs a function of the computation, until leave.
+// The slot is the thread's own; C restores it.
+func (c *computation) enter(slot *C.uintptr_t) (leave func()) {
+	inFunctions.Add(1)
+	if c != nil {
+		*slot = C.uintptr_t(c.id)
+	}
+	return func() { inFunctions.Add(-1) }
+}
+
+// calling is the computation whose function calls, on this thread, or nil: a
+// callback of C keeps its goroutine on the thread.
+func calling() *computation {
+	if inFunctions.Load() == 0 {
+		return nil
+	}
+	return computations.find(uintptr(C.goggml_calling()))
+}
+
+// waitsFor reports whether the end of the computation, or of one around it,
+// comes before m is unlocked.
+func (c *computation) waitsFor(m *sync.Mutex) bool {
+	for ; c != nil; c = c.outer {
+		if m == &c.graph.busy || slices.Contains(c.locks, m) {
+			return true
+		}
+		for _, b := range c.backends {
+			if m == &b.mu || b.pool.pool != nil && m == &b.pool.pool.mu {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// waitsForMemory is waitsFor for the end of the use of a graph's memory.
+func (c *computation) waitsForMemory(m *graphMemory) bool {
+	for ; c != nil && m != nil; c = c.outer {
+		for _, x := range c.graph.ctx.withDependencies() {
+			if x.uses(m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lock locks m, unless that would wait for the function that calls.
+func lock(m *sync.Mutex) error {
+	if calling().waitsFor(m) {
+		return busyError()
+	}
+	m.Lock()
+	return nil
+}
+
+func busyError() error { return &useError{caller: callerLine(), err: ErrBusy} }

@@ -1,0 +1,119 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// ComputeAsync begins the computation of a graph and returns, where the device
+// computes asynchronously; where it does not, like the CPU, it is Compute. The
+// results, and whether the device failed, are known after [Backend.Synchronize]:
+// read and write the graph's tensors before it only by [Backend.ReadAsync] and
+// [Backend.WriteAsync], which keep the order. The graph, its data and the
+// backend may be closed meanwhile; they are freed after the computation, and
+// the allocation of another graph in the same memory waits for it. Cancelling
+// ctx ends only what runs before ComputeAsync returns.
+// C: ggml_backend_graph_compute_async.
+func (b *Backend) ComputeAsync(ctx context.Context, g *Graph) error {
+	const op = "graph_compute_async"
+	release, err := g.lock(op, []*Device{b.device}, checkReady)
+	if err != nil {
+		return err
+	}
+	defer g.busy.Unlock() // the device has no more need of the graph
+	return g.begin(ctx, op, &computation{backends: []*Backend{b}}, release, func() (int64, error) {
+		return runOn([]*Backend{b}, C.goggml_backend_compute_async, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
+	})
+}
+
+// begin is compute for an f that may return before the end. It calls release once
+// no backend uses the data of the graph any more.
+func (g *Graph) begin(ctx context.Context, op string, c *computation, release func(), f func() (int64, error)) error {
+	backends := c.backends
+	releaseOne := afterN(int64(1+len(backends)), release)
+	defer releaseOne()
+	contexts, pending := g.ctx.withDependencies(), 0
+	err := g.run(ctx, op, c, func() (int64, error) {
+		for _, b := range backends {
+			if b.async {
+				b.addPending(nil, contexts, releaseOne)
+				pending++
+			}
+		}
+		return f()
+	})
+	for range len(backends) - pending {
+		releaseOne()
+	}
+	return err
+}
+
+// ComputeAsync is [Scheduler.Compute] without waiting for devices that compute
+// asynchronously; see [Backend.ComputeAsync]. The results are there after
+// [Scheduler.Synchronize]. C: ggml_backend_sched_graph_compute_async.
+func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
+	const op = "sched_graph_compute_async"
+	return s.with(op, g, func() error {
+		release, err := g.lock(op, nil, checkReady)
+		if err != nil {
+			return err
+		}
+		defer g.busy.Unlock()
+		if err := s.current.unchanged(op, g); err != nil {
+			release()
+			return err
+		}
+		if err := s.h.acquire(); err != nil {
+			release()
+			return during(err, op, g.operand())
+		}
+		for _, b := range s.backends {
+			s.current.memory.addPending(b) // the copies of inputs are the scheduler's
+		}
+		releaseAll := func() {
+			release()
+			s.h.release()
+		}
+		return s.eval(g, func(c *computation) error {
+			return g.begin(ctx, op, c, releaseAll, func() (int64, error) {
+				return s.sources.with(func() (int64, error) {
+					return runOn(s.backends, C.goggml_sched_compute_async, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
+				})
+			})
+		})
+	})
+}
+
+// Synchronize waits until all the scheduler's backends have done what they
+// began. C: ggml_backend_sched_synchronize.
+func (s *Scheduler) Synchronize() error {
+	if err := s.h.acquire(); err != nil {
+		return err
+	}
+	defer s.h.release()
+	if err := lock(&s.current.mu); err != nil {
+		return err
+	}
+	unlock, err := lockBackends(s.backends)
+	if err != nil {
+		s.current.mu.Unlock()
+		return err
+	}
+	err = guardError(C.goggml_sched_synchronize(s.s))
+	var releases []func()
+	for _, b := range s.backends {
+		releases = append(releases, b.pending.finish())
+		if err == nil {
+			err = wrapDeviceErr(b.device.d)
+		}
+	}
+	unlock()
+	s.current.mu.Unlock()
+	for _, release := range releases {
+		release()
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package ggml_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+// Everything that an asynchronous computation uses may be closed right after
+// it has begun: it is freed when the device is done.
+func TestCloseDuringAsync(t *testing.T) {
+	d := remote(t, optest.StartRPCServer(t))
+	for round := range 20 {
+		b, err := d.NewBackend()
+		require.NoError(t, err)
+		c := ggml.NewContext()
+		x, out := placed(t, d, 64, 64), placed(t, d, 64, 64)
+		require.NoError(t, ggml.Write(x, refmath.Normal(optest.RNG(1), 0.01, 64, 64).Float32()))
+		y := x
+		for range 50 {
+			y = c.MulMat(x, y)
+		}
+		g := c.NewGraph(c.Copy(y, out))
+		a, err := ggml.NewGraphAllocator(d.BufferType())
+		require.NoError(t, err)
+		require.NoError(t, a.Alloc(g))
+		require.NoError(t, b.ComputeAsync(context.Background(), g))
+		require.NoError(t, c.Close())
+		require.NoError(t, a.Close())
+		closePlaced(x)
+		if round%2 == 0 {
+			require.NoError(t, b.Synchronize()) // which frees all that
+		}
+		require.NoError(t, b.Close())
+		got, err := ggml.Read[float32](out)
+		require.NoError(t, err)
+		require.NotZero(t, len(got))
+		closePlaced(out)
+	}
+	open := ggml.OpenObjects()
+	require.Zero(t, open["backend"]+open["graph allocator"]+open["context"]+open["buffer"], "%v", open)
+}
+
+// The next graph gets the memory only when the computation of the one before is
+// done; so the results that were asked for in order are right.
+func TestAllocAfterAsync(t *testing.T) {
+	d := remote(t, optest.StartRPCServer(t))
+	b, err := d.NewBackend()
+	require.NoError(t, err)
+	defer b.Close()
+	cpu := optest.NewCPUBackend(t, 1)
+	allocator, err := ggml.NewGraphAllocator(d.BufferType())
+	require.NoError(t, err)
+	defer allocator.Close()
+	sched := optest.NewScheduler(t, b, cpu)
+	x := placed(t, d, 256)
+	for k := range 10 {
+		c := ggml.NewContext()
+		input := c.NewTensor(ggml.F32, 256).SetInput()
+		y := c.Add(c.Scale(x, float32(k)), input)
+		g := c.NewGraph(y)
+		var got [256]float32
+		ones := refmath.Uniform(optest.RNG(1), 1, 1, 256).Float32()
+		require.NoError(t, b.WriteAsync(x, bytesOf(ones), 0))
+		if k%2 == 0 {
+			require.NoError(t, allocator.Alloc(g))
+			require.NoError(t, b.WriteAsync(input, bytesOf(ones), 0))
+			require.NoError(t, b.ComputeAsync(context.Background(), g))
+		} else {
+			require.NoError(t, sched.SetTensorBackend(y, b))
+			require.NoError(t, sched.Alloc(g))
+			require.NoError(t, ggml.Write(input, ones))
+			require.NoError(t, sched.ComputeAsync(context.Background(), g))
+		}
+		require.NoError(t, b.ReadAsync(y, bytesOf(got[:]), 0))
+		require.NoError(t, b.Synchronize())
+		for i := range got {
+			require.Equal(t, float32(k)+1, got[i], "element %d in round %d", i, k)
+		}
+		if k%2 == 0 {
+			require.NoError(t, b.ComputeAsync(context.Background(), g)) // and nobody waits for it
+		} else {
+			require.NoError(t, sched.ComputeAsync(context.Background(), g))
+			require.ErrorContains(t, b.ComputeAsync(context.Background(), g), "lies in memory that "+d.Name()+" has no access to")
+		}
+		require.NoError(t, sched.Reset())
+		c.Close()
+	}
+}
+
+// Goroutines that compute, copy and allocate on one device, in both ways, do
+// not wait for each other in a circle.
+func TestAsyncFromGoroutines(t *testing.T) {
+	d := remote(t, optest.StartRPCServer(t))
+	shared, err := d.NewBackend()
+	require.NoError(t, err)
+	defer shared.Close()
+	var wg sync.WaitGroup
+	for k := range 4 {
+		own := shared
+		if k%2 == 1 {
+			own, err = d.NewBackend() // the graph that ggml remembers for a device is not safe for concurrent use
+			require.NoError(t, err)
+			defer own.Close()
+		}
+		a, err := ggml.NewGraphAllocator(d.BufferType())
+		require.NoError(t, err)
+		defer a.Close()
+		x := placed(t, d, 32)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for round := range 30 {
+				c := ggml.NewContext()
+				y := c.Scale(x, float32(k))
+				g := c.NewGraph(y)
+				var got [32]float32
+				in := refmath.Uniform(optest.RNG(1), float64(round), float64(round), 32).Float32()
+				err := errors.Join(
+					a.Alloc(g),
+					own.WriteAsync(x, bytesOf(in), 0),
+					own.ComputeAsync(context.Background(), g),
+					own.ReadAsync(y, bytesOf(got[:]), 0),
+					own.Synchronize(),
+				)
+				if err != nil || got[31] != float32(k*round) {
+					t.Errorf("goroutine %d, round %d: %v, %v", k, round, got[31], err)
+				}
+				c.Close()
+			}
+		}()
+	}
+	wg.Wait()
+}
+
+func TestAsyncOnCPU(t *testing.T) {
+	x := optest.Leaves(t, 1, 8)[0]
+	c := ggml.NewContext()
+	defer c.Close()
+	y := c.Sqr(x)
+	g := c.NewGraph(y)
+	b := optest.NewCPUBackend(t, 1)
+	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrNotAllocated)
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, b.ComputeAsync(context.Background(), g))
+	require.NoError(t, b.Synchronize())
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, b.ComputeAsync(ctx, g), context.Canceled)
+	require.ErrorContains(t, b.ComputeAsync(context.Background(), nil), "the graph is nil")
+	s := optest.NewScheduler(t, b)
+	require.ErrorContains(t, s.ComputeAsync(context.Background(), g), "call Alloc first")
+	require.ErrorContains(t, s.ComputeAsync(context.Background(), nil), "the graph is nil")
+	b.Close()
+	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrClosed)
+	s.Close()
+	require.ErrorIs(t, s.Synchronize(), ggml.ErrClosed)
+}
+
+// A plan computes what its graph does, as often as asked, and knows when it
+// cannot any more.
+func TestGraphPlan(t *testing.T) {
+	b := optest.NewCPUBackend(t, 2)
+	x := optest.Leaves(t, 1, 64, 64)[0]
+	c := ggml.NewContext()
+	defer c.Close()
+	y := c.MulMat(x, x)
+	g := c.NewGraph(y)
+	_, err := b.NewPlan(g)
+	require.ErrorIs(t, err, ggml.ErrNotAllocated)
+	a := optest.NewGraphAllocator(t)
+	require.NoError(t, a.Alloc(g))
+	p, err := b.NewPlan(g)
+	require.NoError(t, err)
+	defer p.Close()
+	for k := range 3 {
+		in := refmath.Normal(optest.RNG(uint64(k)), 1, 64, 64)
+		require.NoError(t, ggml.Write(x, in.Float32()))
+		require.NoError(t, p.Compute(context.Background()))
+		requireNear(t, refmath.MulMat(in, in).Data, optest.Values(t, y), 1e-4, k)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, p.Compute(ctx), context.Canceled)
+	pool, err := ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2})
+	require.NoError(t, err)
+	defer pool.Close()
+	require.NoError(t, b.SetThreadPool(pool))
+	require.ErrorContains(t, p.Compute(context.Background()), "another thread pool")
+	pooled, err := b.NewPlan(g)
+	require.NoError(t, err)
+	defer pooled.Close()
+	pool.Close()
+	require.NoError(t, pooled.Compute(context.Background())) // it keeps the pool
+	other := ggml.NewContext()
+	defer other.Close()
+	require.NoError(t, a.Alloc(other.NewGraph(other.Sqr(x))))
+	require.ErrorIs(t, pooled.Compute(context.Background()), ggml.ErrNotAllocated)
+	require.NoError(t, a.Alloc(g))
+	require.NoError(t, pooled.Compute(context.Background()))
+	g.Expand(c.Sqr(y))
+	require.NoError(t, a.Alloc(g))
+	require.ErrorContains(t, pooled.Compute(context.Background()), "the graph had 1 nodes when it was planned, and has 2")
+	b.Close()
+	require.ErrorIs(t, pooled.Compute(context.Background()), ggml.ErrClosed)
+	pooled.Close()
+	require.ErrorIs(t, pooled.Compute(context.Background()), ggml.ErrClosed)
+	if blas, err := ggml.NewBLASBackend(1); err == nil {
+		defer blas.Close()
+		_, err = blas.NewPlan(g)
+		require.Error(t, err)
+	}
+}

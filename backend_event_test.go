@@ -1,0 +1,32 @@
+package ggml_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// Devices without events say so; the others' events can be recorded, waited
+// for and reached.
+func TestEvent(t *testing.T) {
+	for _, d := range allDevices(t) {
+		e, err := d.NewEvent()
+		if !d.Properties().Events {
+			require.ErrorContains(t, err, "ggml: device "+d.Name()+" has no events; use Synchronize of its backends")
+			continue
+		}
+		require.NoError(t, err)
+		b, err := d.NewBackend()
+		require.NoError(t, err)
+		require.NoError(t, e.Record(b))
+		require.NoError(t, e.Wait(b))
+		require.NoError(t, e.Synchronize())
+		require.ErrorContains(t, e.Record(optest.NewCPUBackend(t, 1)), "it takes a backend of such a device")
+		e.Close()
+		require.ErrorIs(t, e.Record(b), ggml.ErrClosed)
+		b.Close()
+	}
+}

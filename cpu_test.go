@@ -1,0 +1,34 @@
+package ggml_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+func TestCPUFeatures(t *testing.T) {
+	features, err := ggml.CPUFeatures()
+	require.NoError(t, err)
+	require.NotEmpty(t, features)
+	for _, f := range features {
+		require.NotEmpty(t, f.Name)
+		require.NotEmpty(t, f.Value)
+		require.Equal(t, f.Name, strings.TrimSpace(f.Name))
+	}
+}
+
+// Initialising NUMA twice, and asking for it, does no harm.
+func TestNUMA(t *testing.T) {
+	captureLog(t)
+	require.NoError(t, ggml.InitNUMA(ggml.NUMADisabled))
+	require.NoError(t, ggml.InitNUMA(ggml.NUMADisabled))
+	require.Equal(t, ggml.IsNUMA(), ggml.IsNUMA())
+	g, _ := steps(t, 2)
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
+}

@@ -1,0 +1,242 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// A ThreadPriority says how the system schedules threads. What is above normal
+// may need rights, and is ignored, with a warning in the log, without them.
+// C: enum ggml_sched_priority.
+type ThreadPriority int
+
+// The priorities.
+const (
+	PriorityLow      ThreadPriority = C.GGML_SCHED_PRIO_LOW
+	PriorityNormal   ThreadPriority = C.GGML_SCHED_PRIO_NORMAL
+	PriorityMedium   ThreadPriority = C.GGML_SCHED_PRIO_MEDIUM
+	PriorityHigh     ThreadPriority = C.GGML_SCHED_PRIO_HIGH
+	PriorityRealtime ThreadPriority = C.GGML_SCHED_PRIO_REALTIME
+)
+
+// ThreadPoolParams are the settings of a [ThreadPool].
+// C: struct ggml_threadpool_params.
+type ThreadPoolParams struct {
+	Threads   int            // 0 stands for DefaultThreads
+	Priority  ThreadPriority // the zero value is normal
+	Poll      int            // how eagerly idle threads wait: 0 they sleep, to 100 they spin
+	StrictCPU bool           // each thread on a CPU of its own, in turn
+	CPUs      []int          // the CPUs that the threads may use; nil for all
+	Paused    bool           // the threads sleep until the first compute
+}
+
+// DefaultThreadPoolParams are the settings that ggml prefers for that
+// many threads; 0 stands for [DefaultThreads].
+// C: ggml_threadpool_params_default, ggml_threadpool_params_init.
+func DefaultThreadPoolParams(threads int) ThreadPoolParams {
+	if threads == 0 {
+		threads = DefaultThreads()
+	}
+	p := C.ggml_threadpool_params_default(C.int(threads))
+	return ThreadPoolParams{
+		Threads:   threads,
+		Priority:  ThreadPriority(p.prio),
+		Poll:      int(p.poll),
+		StrictCPU: bool(p.strict_cpu),
+		Paused:    bool(p.paused),
+	}
+}
+
+// Matches reports whether a pool with the one settings can stand in for one with
+// the other. C: ggml_threadpool_params_match.
+func (p ThreadPoolParams) Matches(q ThreadPoolParams) bool {
+	cp, err := p.c()
+	cq, err2 := q.c()
+	return err == nil && err2 == nil && bool(C.ggml_threadpool_params_match(&cp, &cq))
+}
+
+func (p ThreadPoolParams) c() (C.struct_ggml_threadpool_params, error) {
+	var params C.struct_ggml_threadpool_params
+	if p.Threads == 0 {
+		p.Threads = DefaultThreads()
+	}
+	if p.Threads < 1 || p.Threads > C.GGML_MAX_N_THREADS {
+		return params, fmt.Errorf("ggml: thread pool: %d threads: a pool has 1 to %d", p.Threads, C.GGML_MAX_N_THREADS)
+	}
+	if p.Priority < PriorityLow || p.Priority > PriorityRealtime {
+		return params, fmt.Errorf("ggml: thread pool: there is no priority %d", p.Priority)
+	}
+	if p.Poll < 0 || p.Poll > 100 {
+		return params, fmt.Errorf("ggml: thread pool: poll is %d; it must be 0 to 100", p.Poll)
+	}
+	C.ggml_threadpool_params_init(&params, C.int(p.Threads))
+	params.prio = C.enum_ggml_sched_priority(p.Priority)
+	params.poll = C.uint32_t(p.Poll)
+	params.strict_cpu, params.paused = C.bool(p.StrictCPU), C.bool(p.Paused)
+	for _, cpu := range p.CPUs {
+		if cpu < 0 || cpu >= len(params.cpumask) {
+			return params, fmt.Errorf("ggml: thread pool: CPU %d: they are numbered 0 to %d", cpu, len(params.cpumask)-1)
+		}
+		params.cpumask[cpu] = true
+	}
+	return params, nil
+}
+
+// A ThreadPool is threads that CPU backends compute with, instead of those that
+// each compute finds for itself: with a priority, and on chosen CPUs. Backends
+// may share one; their computations then wait for each other.
+//
+// Where the CPU plugin is built with OpenMP, as distributions do, the threads
+// are OpenMP's: they get priority and CPUs of the pool when a backend of two or
+// more threads computes, and keep them; Poll and Pause do nothing.
+//
+// It is safe for concurrent use. C: ggml_threadpool_t.
+type ThreadPool struct {
+	h       *handle
+	p       *C.struct_ggml_threadpool
+	reg     C.ggml_backend_reg_t
+	threads int
+	mu      sync.Mutex // one computation at a time; locked after backends
+}
+
+// NewThreadPool makes a pool. C: ggml_threadpool_new.
+func NewThreadPool(params ThreadPoolParams) (*ThreadPool, error) {
+	cp, err := params.c()
+	if err != nil {
+		return nil, err
+	}
+	d, err := DeviceByType(CPU)
+	if err != nil {
+		return nil, err
+	}
+	reg := d.Registry().r
+	r := C.goggml_threadpool_new(reg, &cp)
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: thread pool: %w", err)
+	}
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: thread pool: the CPU plugin of ggml %s makes none", Version())
+	}
+	p := &ThreadPool{p: (*C.struct_ggml_threadpool)(r.value), reg: reg, threads: int(cp.n_threads)}
+	pool := p.p
+	if p.h, err = newHandle("thread pool", func() { C.goggml_threadpool_free(reg, pool) }); err != nil {
+		return nil, err
+	}
+	closeOnCollect(p, p.h)
+	return p, nil
+}
+
+// Close ends the threads once no backend has the pool any more. It never
+// fails. C: ggml_threadpool_free.
+func (p *ThreadPool) Close() error {
+	if p != nil {
+		p.h.close()
+	}
+	return nil
+}
+
+// Threads is the number of threads. C: ggml_threadpool_get_n_threads.
+func (p *ThreadPool) Threads() int { return p.threads }
+
+// Pause lets the threads sleep until Resume or the next compute, when they
+// would spin otherwise. C: ggml_threadpool_pause.
+func (p *ThreadPool) Pause() error { return p.pause(true) }
+
+// Resume undoes Pause. C: ggml_threadpool_resume.
+func (p *ThreadPool) Resume() error { return p.pause(false) }
+
+func (p *ThreadPool) pause(yes bool) error {
+	if err := p.h.acquire(); err != nil {
+		return err
+	}
+	defer p.h.release()
+	if err := lock(&p.mu); err != nil {
+		return err
+	}
+	defer p.mu.Unlock()
+	if !bool(C.goggml_threadpool_pause(p.reg, p.p, C.bool(yes))) {
+		return fmt.Errorf("ggml: thread pool: the CPU plugin of ggml %s cannot pause it", Version())
+	}
+	return nil
+}
+
+// backendPool is the pool of a backend. The backend's cleanup, which must not
+// refer to the backend, releases it.
+type backendPool struct{ pool *ThreadPool }
+
+func (b *backendPool) set(p *ThreadPool) {
+	if b.pool != nil {
+		b.pool.h.release()
+	}
+	b.pool = p
+}
+
+// SetThreadPool makes the backend compute with the threads of a pool, all of
+// them until SetThreads demands less; with none of its own when p is nil. The
+// backend keeps a pool that is closed meanwhile.
+// C: ggml_backend_cpu_set_threadpool.
+func (b *Backend) SetThreadPool(p *ThreadPool) error {
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
+	if b.device.Type() != CPU {
+		return fmt.Errorf("ggml: backend %s takes no thread pool; a CPU backend does", b.Name())
+	}
+	if err := lock(&b.mu); err != nil {
+		return err
+	}
+	defer b.mu.Unlock()
+	var pool *C.struct_ggml_threadpool
+	if p != nil {
+		if err := p.h.acquire(); err != nil {
+			return err
+		}
+		pool = p.p
+	}
+	if old := b.pool.pool; old != nil {
+		old.mu.Lock() // it is paused
+		defer old.mu.Unlock()
+	}
+	if !bool(C.goggml_backend_set_threadpool(b.b, pool)) {
+		if p != nil {
+			p.h.release()
+		}
+		return fmt.Errorf("ggml: backend %s takes no thread pool", b.Name())
+	}
+	if p != nil {
+		b.setThreads(p.threads)
+	}
+	b.pool.set(p)
+	return nil
+}
+
+// lockPools locks the pools of the backends, which are locked.
+func lockPools(backends []*Backend) (unlock func()) {
+	var pools []*ThreadPool
+	for _, b := range backends {
+		if p := b.pool.pool; p != nil && !slices.Contains(pools, p) {
+			pools = append(pools, p)
+		}
+	}
+	if len(pools) == 0 {
+		return func() {}
+	}
+	slices.SortFunc(pools, func(a, b *ThreadPool) int {
+		return cmp.Compare(uintptr(unsafe.Pointer(a.p)), uintptr(unsafe.Pointer(b.p)))
+	})
+	for _, p := range pools {
+		p.mu.Lock()
+	}
+	return func() {
+		for _, p := range pools {
+			p.mu.Unlock()
+		}
+	}
+}

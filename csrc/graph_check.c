@@ -1,0 +1,205 @@
+//go:build ignore
+
+#include "graph_check.h"
+#include "custom.h"
+#include "ptr_table.h"
+#include "repack.h"
+#include "tensor.h"
+
+static goggml_check_key goggml_check_key_of(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool memory, bool row_indices) {
+	goggml_check_key key = {
+		.graph = graph,
+		.nodes = ggml_graph_n_nodes(graph),
+		.memory_version = goggml_memory_version(),
+		.devices = memory ? 2 : 1,
+		.row_indices = row_indices,
+	};
+	for (int i = 0; i < n_devices; i++) {
+		key.devices = goggml_hash_mix(key.devices, (uintptr_t)devices[i]);
+	}
+	return key;
+}
+
+static bool goggml_check_unchanged(const goggml_check_key *cached, const goggml_check_key *now) {
+	return cached->row_indices && now->row_indices && cached->graph == now->graph && cached->nodes == now->nodes &&
+		cached->memory_version == now->memory_version && cached->devices == now->devices;
+}
+
+static void goggml_check_row_index(const goggml_row_index *index, goggml_check *check) {
+	if (goggml_row_index_out_of_range(index, &check->value)) {
+		check->fault = GOGGML_FAULT_INDEX;
+		check->node = index->node;
+		check->operand = index->ids;
+		check->limit = index->rows;
+	}
+}
+
+// Reports whether the graph writes into memory that another tensor made.
+static bool goggml_overwrites(struct ggml_cgraph *graph, const struct ggml_tensor *t) {
+	const struct ggml_tensor *root = t->view_src ? t->view_src : t;
+	int n = ggml_graph_n_nodes(graph);
+	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
+	for (int i = 0; i < n; i++) {
+		if (nodes[i]->view_src == root && !goggml_is_layout_op(nodes[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// The hash of a check_key's support, and the last buffer that went into it with its type.
+typedef struct {
+	uint64_t hash;
+	ggml_backend_buffer_t buffer;
+	ggml_backend_buffer_type_t type;
+} goggml_support_hash;
+
+static void goggml_hash_memory(goggml_support_hash *support, const struct ggml_tensor *t) {
+	if (t->buffer != support->buffer) {
+		support->buffer = t->buffer;
+		support->type = t->buffer == NULL ? NULL : ggml_backend_buffer_get_type(t->buffer);
+	}
+	support->hash = goggml_hash_mix(support->hash, (uintptr_t)support->type);
+}
+
+// Checks the memory and the row indices of a node, and adds it to the hash.
+static void goggml_check_node(struct ggml_cgraph *graph, struct ggml_tensor *node, bool memory, bool row_indices, goggml_support_hash *support, goggml_check *check) {
+	if (memory && !goggml_has_memory(node)) {
+		check->fault = GOGGML_FAULT_UNALLOCATED;
+		return;
+	}
+	support->hash = goggml_hash_mix(support->hash, (uintptr_t)node);
+	goggml_hash_memory(support, node);
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		struct ggml_tensor *source = node->src[s];
+		if (source == NULL) {
+			continue;
+		}
+		if (memory && !goggml_has_memory(source)) {
+			check->fault = GOGGML_FAULT_UNALLOCATED;
+			check->operand = source;
+			return;
+		}
+		goggml_hash_memory(support, source);
+	}
+	goggml_row_index index;
+	if (!row_indices || !goggml_row_index_of(node, &index)) {
+		return;
+	}
+	if (goggml_overwrites(graph, index.ids)) {
+		check->fault = GOGGML_FAULT_OVERWRITTEN;
+		check->operand = index.ids;
+		return;
+	}
+	goggml_check_row_index(&index, check);
+}
+
+// Reports whether the node reads repacked weights other than as the matrix of a product. Devices look at the first few
+// operands only, and not at views.
+static bool goggml_misuses_repacked(const struct ggml_tensor *node) {
+	bool product = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID;
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		const struct ggml_tensor *source = node->src[s];
+		if (source == NULL || (product && s == 0 && source->view_src == NULL)) {
+			continue;
+		}
+		if (goggml_is_repacked(source)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Reports whether one of the devices runs the op of a node.
+static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t *devices, int n_devices) {
+	if (n_devices == 0 || goggml_is_layout_op(node)) {
+		return true;
+	}
+	if (goggml_misuses_repacked(node)) {
+		return false;
+	}
+	// The RPC device takes both, but the address of a function and repacked weights mean nothing in another process.
+	bool repacked = goggml_repacked_operand(node) != NULL, only_cpu = repacked || goggml_is_custom(node);
+	struct ggml_tensor moved, operand;
+	if (repacked && node->src[1] != NULL) {
+		// The other operand may lie elsewhere now, but is copied to the CPU.
+		moved = *node;
+		operand = *node->src[1];
+		operand.buffer = NULL;
+		moved.src[1] = &operand;
+		node = &moved;
+	}
+	for (int i = 0; i < n_devices; i++) {
+		if (only_cpu && ggml_backend_dev_type(devices[i]) != GGML_BACKEND_DEVICE_TYPE_CPU) {
+			continue;
+		}
+		if (ggml_backend_dev_supports_op(devices[i], node)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Reports whether the device computes on the tensor's memory; known is a kind of memory on which it does.
+static bool goggml_reachable(const struct ggml_tensor *tensor, ggml_backend_dev_t device, ggml_backend_buffer_type_t *known) {
+	const struct ggml_tensor *root = tensor->view_src != NULL ? tensor->view_src : tensor;
+	if (root->buffer == NULL) {
+		return true;
+	}
+	ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(root->buffer);
+	if (type != *known && !ggml_backend_dev_supports_buft(device, type)) {
+		return false;
+	}
+	*known = type;
+	return true;
+}
+
+// Reports whether the device computes on the memory of the node and its operands; check gets the operand where it does
+// not.
+static bool goggml_all_reachable(struct ggml_tensor *node, ggml_backend_dev_t device, ggml_backend_buffer_type_t *known, goggml_check *check) {
+	for (int s = 0; s < GGML_MAX_SRC; s++) {
+		if (node->src[s] != NULL && !goggml_reachable(node->src[s], device, known)) {
+			check->operand = node->src[s];
+			return false;
+		}
+	}
+	return goggml_reachable(node, device, known);
+}
+
+// Checks whether the devices support the op of a node on its memory.
+static void goggml_check_support(struct ggml_tensor *node, ggml_backend_dev_t *devices, int n_devices, bool memory, ggml_backend_buffer_type_t *reached, goggml_check *check) {
+	if (!goggml_supported(node, devices, n_devices)) {
+		check->operand = goggml_repacked_operand(node);
+		check->fault = check->operand != NULL ? GOGGML_FAULT_REPACKED : GOGGML_FAULT_UNSUPPORTED;
+	} else if (memory && goggml_is_custom(node) && !goggml_on_host(node)) {
+		check->fault = GOGGML_FAULT_CUSTOM_NOT_HOST;
+	} else if (memory && n_devices == 1 && !goggml_all_reachable(node, devices[0], reached, check)) {
+		check->fault = GOGGML_FAULT_BUFFER_UNREACHABLE;
+	}
+}
+
+goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n_devices, bool memory, bool row_indices,
+		const goggml_check_key *cached, const goggml_row_index *cached_indices, int n_cached) {
+	goggml_check check = {.key = goggml_check_key_of(graph, devices, n_devices, memory, row_indices)};
+	check.unchanged = goggml_check_unchanged(cached, &check.key);
+	if (check.unchanged) {
+		for (int i = 0; i < n_cached && check.fault == GOGGML_FAULT_NONE; i++) {
+			goggml_check_row_index(&cached_indices[i], &check);
+		}
+		return check;
+	}
+	goggml_support_hash support = {.hash = check.key.devices};
+	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
+	for (int i = 0; i < check.key.nodes && check.fault == GOGGML_FAULT_NONE; i++) {
+		goggml_check_node(graph, check.node = nodes[i], memory, row_indices, &support, &check);
+	}
+	check.key.support = support.hash;
+	if (check.fault != GOGGML_FAULT_NONE || support.hash == cached->support) {
+		return check;
+	}
+	ggml_backend_buffer_type_t reached = NULL;
+	for (int i = 0; i < check.key.nodes && check.fault == GOGGML_FAULT_NONE; i++) {
+		goggml_check_support(check.node = nodes[i], devices, n_devices, memory, &reached, &check);
+	}
+	return check;
+}

@@ -1,0 +1,25 @@
+// The scheduler, guarded.
+#ifndef GOGGML_SCHED_H
+#define GOGGML_SCHED_H
+
+#include "arena.h"
+
+// The bytes that ggml reserves, mostly in vain, for the copies of the inputs of a graph.
+size_t goggml_sched_room(size_t graph_size);
+bool goggml_can_allocate(size_t bytes);
+goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t *types, int n, size_t graph_size, bool parallel, bool op_offload);
+goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+// Assigns a backend to leaves without memory to which ggml assigns none: those
+// that are used by views, or by nothing.
+goggml_error goggml_sched_assign_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend);
+goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+goggml_int goggml_sched_compute(void *sched, void *graph);
+goggml_int goggml_sched_compute_async(void *sched, void *graph);
+goggml_error goggml_sched_synchronize(ggml_backend_sched_t sched);
+goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+// sizes has room for one of each backend.
+goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, size_t *sizes);
+goggml_error goggml_sched_reset(ggml_backend_sched_t sched);
+goggml_error goggml_sched_set_tensor_backend(ggml_backend_sched_t sched, struct ggml_tensor *node, ggml_backend_t backend);
+
+#endif

@@ -1,0 +1,22 @@
+// Single tensors: what computes them, their flags and memory.
+#ifndef GOGGML_TENSOR_H
+#define GOGGML_TENSOR_H
+
+#include "arena.h"
+
+// The tensor whose values a view shows, however often permuted or reshaped.
+const struct ggml_tensor *goggml_origin(const struct ggml_tensor *tensor);
+// Reports whether the tensor is a leaf or a view: nothing is computed for it.
+bool goggml_is_layout_op(const struct ggml_tensor *t);
+// Reports whether the op overwrites an operand.
+bool goggml_is_inplace(const struct ggml_tensor *node);
+
+// Sets a flag of the tensor, and of what it is a view of where that counts.
+void goggml_set_flag(struct ggml_tensor *tensor, int32_t flag);
+
+// Reports whether the tensor has memory; of a view, whether it is still that of its origin.
+bool goggml_has_memory(const struct ggml_tensor *tensor);
+// Makes a view unallocated whose origin has other memory by now.
+void goggml_drop_stale(struct ggml_tensor *tensor);
+
+#endif

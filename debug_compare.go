@@ -1,0 +1,240 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+)
+
+// CopyTo copies a graph, which is allocated, to memory of the backend: its
+// tensors, in the same order and with the same names, and their data. The copy
+// has a context of its own, Graph.Context, to close like the buffer that holds
+// the data. In the copy no result shares memory with another: all can be read.
+// It has no gradients. The context of a [CustomFunc] stays open for the copy's
+// sake. C: ggml_backend_graph_copy; Context.Close and
+// Buffer.Close stand for ggml_backend_graph_copy_free.
+func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
+	const op = "graph_copy"
+	release, err := g.check(op, nil, checkAllocated)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	if b == nil {
+		return nil, nil, g.errorf(op, nil, "the backend is nil")
+	}
+	if err := g.copyable(op); err != nil {
+		return nil, nil, err
+	}
+	if err := b.h.acquire(); err != nil {
+		return nil, nil, during(err, op, g.operand())
+	}
+	defer b.h.release()
+	if err := lock(&b.mu); err != nil {
+		return nil, nil, during(err, op, g.operand())
+	}
+	defer b.mu.Unlock()
+	r := C.goggml_copy_graph_to(b.b, g.g)
+	if err := guardError(r.error); err != nil {
+		return nil, nil, g.errorf(op, nil, "%v", err)
+	}
+	if r.graph == nil {
+		return nil, nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
+	}
+	if err := g.lostOf(b); err != nil { // zeros stand for what is gone
+		C.ggml_backend_buffer_free(r.buffer)
+		newContext(r.arena, C.goggml_arena_new()).Close()
+		return nil, nil, g.errorf(op, err, "%v", err)
+	}
+	c := newContext(r.arena, C.goggml_arena_new())
+	if err := c.Err(); err != nil {
+		C.ggml_backend_buffer_free(r.buffer)
+		return nil, nil, during(err, op, g.operand())
+	}
+	buf, err := newBuffer(r.buffer, nil)
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	// It may consist of several buffers, which the tensors know instead of it.
+	core, free := c.contextCore, buf.h.free
+	buf.h.free = func() {
+		core.detach(nil)
+		free()
+	}
+	c.attach(buf)
+	// ggml's copy of the graph has no leaves; allocators count on them.
+	whole := C.goggml_graph_rebuild(c.graphs, r.graph)
+	if err := guardError(whole.error); err != nil {
+		c.Close()
+		buf.Close()
+		return nil, nil, g.errorf(op, nil, "%v", err)
+	}
+	copied := &Graph{ctx: c, g: (*C.struct_ggml_cgraph)(whole.value)}
+	copied.copyCustoms(g)
+	return copied, buf, nil
+}
+
+// lostOf reports which device of the graph's data, or of the backend, is gone.
+func (g *Graph) lostOf(b *Backend) error {
+	devices := []C.ggml_backend_dev_t{b.device.d}
+	add := func(t *C.struct_ggml_tensor) {
+		if t == nil {
+			return
+		}
+		if d := (&Tensor{t: t}).memoryDevice(); d != nil && !slices.Contains(devices, d) {
+			devices = append(devices, d)
+		}
+	}
+	for i := range C.ggml_graph_n_nodes(g.g) {
+		node := C.ggml_graph_node(g.g, i)
+		add(node)
+		for _, source := range node.src {
+			add(source)
+		}
+	}
+	return deviceErr(devices...)
+}
+
+// copyable reports why the data of the graph, which is retained, cannot be copied.
+func (g *Graph) copyable(op string) error {
+	var i C.int
+	node := C.goggml_graph_next_repacked(g.g, &i)
+	if node == nil {
+		return nil
+	}
+	return g.tensor(C.goggml_repacked_operand(node)).errorf(op, nil, "repacked weights cannot be copied")
+}
+
+// copyCustoms takes over the Go functions of the nodes.
+func (g *Graph) copyCustoms(from *Graph) {
+	var i C.int
+	for {
+		node := C.goggml_graph_next_custom(from.g, &i)
+		if node == nil {
+			return
+		}
+		op := from.customOp(node)
+		if op == nil {
+			continue
+		}
+		if g.ctx.customs == nil {
+			g.ctx.customs = map[*C.struct_ggml_tensor]*customOp{}
+		}
+		g.ctx.customs[C.ggml_graph_node(g.g, i-1)] = op
+		g.ctx.addDep(from.ctx) // the function lives as long
+	}
+}
+
+// CompareBackends computes the graph, which is allocated and supported by both
+// devices, on two backends, and calls f with the number of each node and the
+// result of either. The first backend computes the graph itself, the second a
+// copy in its own memory.
+//
+// Without nodes they compute node by node, and f gets every node but views,
+// right after its computation; so the first difference shows the op that makes
+// it, and both tensors can be read until f returns. With nodes they compute
+// all, and then f gets these, which are marked by [Tensor.SetOutput]. An error
+// of f, or a panic (as a [*PanicError]), ends it and is returned; what holds
+// for the functions of [Scheduler.SetEvalCallback] holds for f.
+// C: ggml_backend_compare_graph_backend.
+func (g *Graph) CompareBackends(ctx context.Context, first, second *Backend, f func(node int, a, b *Tensor) error, nodes ...*Tensor) error {
+	const op = "compare_graph_backend"
+	if first == nil || second == nil || f == nil || first == second {
+		return g.errorf(op, nil, "it takes two backends and a function")
+	}
+	release, err := g.check(op, []*Device{second.device}, checkBuilt)
+	if err != nil {
+		return err
+	}
+	release()
+	if release, err = g.check(op, []*Device{first.device}, checkReady); err != nil {
+		return err
+	}
+	defer release()
+	if err := g.copyable(op); err != nil {
+		return err
+	}
+	list := make([]*C.struct_ggml_tensor, len(nodes))
+	for i, t := range nodes {
+		if err := t.missing(op); err != nil {
+			return err
+		}
+		if list[i] = t.t; !g.has(t) {
+			return t.errorf(op, nil, "the tensor is no node of the graph")
+		}
+	}
+	both := []*Backend{first, second}
+	c := &comparison{ctx: ctx, graph: g, f: f, steps: len(nodes) == 0, run: &computation{backends: both, calls: true}}
+	id := comparisons.add(c)
+	defer comparisons.remove(id)
+	what := &C.goggml_comparison{first: first.b, second: second.b, id: C.uintptr_t(id), nodes: unsafe.SliceData(list), n_nodes: C.int(len(list))}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	pinner.Pin(what)
+	if len(list) > 0 {
+		pinner.Pin(&list[0])
+	}
+	err = g.compute(ctx, op, c.run, func() (int64, error) {
+		done, err := runOn(both, C.goggml_compare, unsafe.Pointer(what), unsafe.Pointer(g.g))
+		if err == nil && done == 0 {
+			return C.GGML_STATUS_ALLOC_FAILED, nil
+		}
+		return C.GGML_STATUS_SUCCESS, err
+	})
+	if err == nil {
+		err = c.err
+	}
+	if err == nil {
+		err = context.Cause(ctx) // what was computed since is not compared
+	}
+	return err
+}
+
+func (g *Graph) has(t *Tensor) bool {
+	for i := range int(C.ggml_graph_n_nodes(g.g)) {
+		if C.ggml_graph_node(g.g, C.int(i)) == t.t {
+			return true
+		}
+	}
+	return false
+}
+
+type comparison struct {
+	ctx   context.Context
+	graph *Graph
+	run   *computation
+	f     func(int, *Tensor, *Tensor) error
+	steps bool // node by node
+	err   error
+}
+
+var comparisons callbackTable[comparison]
+
+//export goggmlCompare
+func goggmlCompare(id C.uintptr_t, i C.int, a, b *C.struct_ggml_tensor, slot *C.uintptr_t) C.bool {
+	c := comparisons.find(uintptr(id))
+	if c == nil || c.err != nil || c.ctx.Err() != nil {
+		return false
+	}
+	defer c.run.enter(slot)()
+	// The copy lives in no context of this package; this one ends with the call.
+	scratch := NewContext()
+	defer scratch.Close()
+	ta, tb := c.graph.tensor(a), newTensor(scratch, b)
+	ta.observed, tb.observed = &atomic.Bool{}, &atomic.Bool{}
+	ta.observed.Store(c.steps)
+	tb.observed.Store(true)
+	defer ta.observed.Store(false)
+	if err := protect(func() error { return c.f(int(i), ta, tb) }); err != nil {
+		c.err = &OpError{Op: ta.Op(), Operands: []Operand{ta.operand()}, Reason: fmt.Sprintf("node %d: %v", int(i), err), Caller: callerLine(), Err: err}
+		return false
+	}
+	return true
+}

@@ -1,0 +1,217 @@
+package ggml_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// network is a graph of several ops with a view, and its named result.
+func network(t testing.TB) (*ggml.Graph, *ggml.Tensor) {
+	x := optest.Leaves(t, 2, 32, 32)
+	for i, w := range x {
+		values := make([]float32, 32*32)
+		for k := range values {
+			values[k] = float32((k*7+i*13)%31)/31 - 0.5
+		}
+		require.NoError(t, ggml.Write(w, values))
+	}
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	h := c.Silu(c.MulMat(x[0], x[1]))
+	h = c.Cont(c.Transpose(h))
+	y := c.SoftMax(c.Add(h, c.MulMat(x[1], h))).SetName("y")
+	g := c.NewGraph(y)
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	return g, y
+}
+
+// A copy has the tensors and the data, computes by itself, and outlives the
+// original; its results can all be read.
+func TestGraphCopy(t *testing.T) {
+	for _, d := range allDevices(t) {
+		t.Run(d.Name(), func(t *testing.T) {
+			b, err := d.NewBackend()
+			require.NoError(t, err)
+			defer b.Close()
+			g, y := network(t)
+			copied, buffer, err := g.CopyTo(b)
+			require.NoError(t, err)
+			defer buffer.Close()
+			defer copied.Context().Close()
+			require.Equal(t, g.NumNodes(), copied.NumNodes())
+			originals := slices.Collect(g.Nodes())
+			i := 0
+			for n := range copied.Nodes() {
+				require.False(t, n.Is(originals[i]))
+				require.Equal(t, originals[i].Shape(), n.Shape())
+				require.Equal(t, originals[i].Op(), n.Op())
+				i++
+			}
+			require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
+			want, err := ggml.Read[float32](y)
+			require.NoError(t, err)
+			y.Context().Close()
+			if d.Type() != ggml.CPU {
+				b = optest.NewCPUBackend(t, 1) // the memory is the system's here
+			}
+			require.NoError(t, b.Compute(context.Background(), copied))
+			got, err := ggml.Read[float32](optest.Found(copied.Context().Lookup("y")))
+			require.NoError(t, err)
+			require.InDeltaSlice(t, want, got, 1e-6)
+			for n := range copied.Nodes() {
+				_, err := ggml.Read[float32](n)
+				require.NoError(t, err)
+			}
+			buffer.Close()
+			require.ErrorIs(t, b.Compute(context.Background(), copied), ggml.ErrNotAllocated)
+			copied.Context().Close()
+			require.ErrorIs(t, b.Compute(context.Background(), copied), ggml.ErrClosed)
+		})
+	}
+}
+
+func TestGraphCopyMisuse(t *testing.T) {
+	g, _ := steps(t, 1)
+	b := optest.NewCPUBackend(t, 1)
+	_, _, err := g.CopyTo(b)
+	require.ErrorIs(t, err, ggml.ErrNotAllocated)
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	_, _, err = g.CopyTo(nil)
+	require.ErrorContains(t, err, "the backend is nil")
+	_, _, err = (*ggml.Graph)(nil).CopyTo(b)
+	require.ErrorContains(t, err, "the graph is nil")
+	b.Close()
+	_, _, err = g.CopyTo(b)
+	require.ErrorIs(t, err, ggml.ErrClosed)
+}
+
+// A copy calls the functions of the original, also at the same time.
+func TestGraphCopyCustom(t *testing.T) {
+	x := optest.Leaves(t, 1, 4)[0]
+	c := ggml.NewContext()
+	fail := errors.New("not here")
+	bad := false
+	y := c.MapCustom(func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
+		if bad {
+			return fail
+		}
+		return sum(w, dst, src...)
+	}, 0, x).SetName("y")
+	g := c.NewGraph(y)
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	b := optest.NewCPUBackend(t, 2)
+	copied, buffer, err := g.CopyTo(b)
+	require.NoError(t, err)
+	defer buffer.Close()
+	defer copied.Context().Close()
+	var wg goroutines
+	for _, k := range []struct {
+		b *ggml.Backend
+		g *ggml.Graph
+	}{{b, copied}, {optest.NewCPUBackend(t, 2), g}} {
+		wg.Go(func() {
+			for range 20 {
+				if err := k.b.Compute(context.Background(), k.g); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := ggml.Read[float32](optest.Found(copied.Context().Lookup("y")))
+	require.NoError(t, err)
+	require.Equal(t, []float32{1, 2, 3, 4}, got)
+	bad = true
+	require.ErrorIs(t, b.Compute(context.Background(), copied), fail)
+	require.ErrorIs(t, g.CompareBackends(context.Background(), b, optest.NewCPUBackend(t, 2), func(int, *ggml.Tensor, *ggml.Tensor) error { return nil }), fail)
+	c.Close()
+	require.ErrorIs(t, b.Compute(context.Background(), copied), ggml.ErrClosed)
+}
+
+// equal demands about the same values.
+func equal(node int, a, b *ggml.Tensor) error {
+	x, err := ggml.Read[float32](a)
+	y, err2 := ggml.Read[float32](b)
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	for i := range x {
+		if d := x[i] - y[i]; d > 1e-4 || d < -1e-4 {
+			return fmt.Errorf("element %d is %v and %v", i, x[i], y[i])
+		}
+	}
+	return nil
+}
+
+// The reference code and the fast one give about the same, node by node.
+func TestCompareBackends(t *testing.T) {
+	g, y := network(t)
+	a, b := optest.NewCPUBackend(t, 2), optest.NewCPUBackend(t, 1)
+	require.NoError(t, b.SetUseRef(true))
+	ctx := context.Background()
+	var seen []int
+	var kept *ggml.Tensor
+	require.NoError(t, g.CompareBackends(ctx, a, b, func(i int, x, y *ggml.Tensor) error {
+		seen, kept = append(seen, i), y
+		return equal(i, x, y)
+	}))
+	require.Equal(t, []int{0, 1, 3, 4, 5, 6}, seen) // node 2 is a view
+	_, err := ggml.Read[float32](kept)
+	require.ErrorIs(t, err, ggml.ErrClosed)
+
+	seen = nil
+	require.NoError(t, g.CompareBackends(ctx, a, b, func(i int, x, y *ggml.Tensor) error {
+		seen = append(seen, i)
+		return equal(i, x, y)
+	}, y))
+	require.Equal(t, []int{6}, seen)
+
+	bad := errors.New("different")
+	calls := 0
+	for _, f := range []func(int, *ggml.Tensor, *ggml.Tensor) error{
+		func(int, *ggml.Tensor, *ggml.Tensor) error { calls++; return bad },
+		func(int, *ggml.Tensor, *ggml.Tensor) error { calls++; panic(bad) },
+	} {
+		err := g.CompareBackends(ctx, a, b, f)
+		require.ErrorIs(t, err, bad)
+		require.ErrorContains(t, err, "ggml: mul_mat(mul_mat() f32[32, 32]): node 0: ")
+	}
+	require.Equal(t, 2, calls)
+	stop := errors.New("stop")
+	cancelled, cancel := context.WithCancelCause(ctx)
+	require.Equal(t, stop, g.CompareBackends(cancelled, a, b, func(int, *ggml.Tensor, *ggml.Tensor) error { cancel(stop); return nil }))
+	require.NoError(t, a.Compute(ctx, g))
+}
+
+func TestCompareBackendsMisuse(t *testing.T) {
+	g, _ := network(t)
+	a, b := optest.NewCPUBackend(t, 1), optest.NewCPUBackend(t, 1)
+	ctx := context.Background()
+	compare := func(a, b *ggml.Backend, nodes ...*ggml.Tensor) error {
+		return g.CompareBackends(ctx, a, b, equal, nodes...)
+	}
+	const wants = "it takes two backends and a function"
+	require.ErrorContains(t, compare(nil, b), wants)
+	require.ErrorContains(t, compare(a, nil), wants)
+	require.ErrorContains(t, compare(a, a), wants)
+	require.ErrorContains(t, g.CompareBackends(ctx, a, b, nil), wants)
+	require.ErrorContains(t, compare(a, b, optest.Leaves(t, 1, 4)...), "the tensor is no node of the graph")
+	require.ErrorContains(t, compare(a, b, nil), "the tensor is nil")
+	var missing context.Context
+	require.ErrorContains(t, g.CompareBackends(missing, a, b, equal), "the context.Context is nil")
+	b.Close()
+	require.ErrorIs(t, compare(a, b), ggml.ErrClosed)
+	unallocated, _ := steps(t, 2)
+	g = unallocated
+	require.ErrorIs(t, compare(a, optest.NewCPUBackend(t, 1)), ggml.ErrNotAllocated)
+	g = nil
+	require.ErrorContains(t, compare(a, optest.NewCPUBackend(t, 1)), "the graph is nil")
+}

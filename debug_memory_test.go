@@ -1,0 +1,65 @@
+package ggml_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// reportOf is the CPU's entry of the report.
+func reportOf(t *testing.T) ggml.DeviceMemory {
+	report, err := ggml.MemoryReport()
+	require.NoError(t, err)
+	for _, m := range report {
+		if m.Device.Type() == ggml.CPU {
+			return m
+		}
+	}
+	require.Fail(t, "there is no CPU in the report")
+	return ggml.DeviceMemory{}
+}
+
+func TestMemoryReport(t *testing.T) {
+	before := reportOf(t)
+	require.Positive(t, before.Total)
+	require.Positive(t, before.Free)
+	backend, err := ggml.NewCPUBackend(1)
+	require.NoError(t, err)
+	defer backend.Close()
+
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 1<<18)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.EqualValues(t, 1<<20, reportOf(t).Other-before.Other)
+	buffers.SetUsage(ggml.UsageWeights)
+	require.EqualValues(t, 1<<20, reportOf(t).Weights-before.Weights)
+	require.Equal(t, before.Other, reportOf(t).Other)
+
+	alloc, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer alloc.Close()
+	require.NoError(t, alloc.Alloc(c.NewGraph(c.Sqr(x))))
+	require.Positive(t, alloc.Size())
+	require.Equal(t, alloc.Size(), reportOf(t).Compute-before.Compute)
+
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, s.Alloc(c.NewGraph(c.Sqrt(x))))
+	require.Positive(t, s.BufferSize(backend))
+	require.Equal(t, alloc.Size()+s.BufferSize(backend), reportOf(t).Compute-before.Compute)
+	require.Regexp(t, `^CPU: .* free of .*B; weights .*, compute .*, other .*B$`, reportOf(t).String())
+
+	s.Close()
+	alloc.Close()
+	buffers.Close()
+	after := reportOf(t)
+	require.Equal(t, before.Weights, after.Weights)
+	require.Equal(t, before.Compute, after.Compute)
+	require.Equal(t, before.Other, after.Other)
+}

@@ -1,0 +1,102 @@
+package ggml
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A GraphSummary counts what is in a graph; see [Graph.Summary].
+type GraphSummary struct {
+	Nodes  int         // tensors that are computed
+	Leaves int         // tensors that are read
+	FLOPs  float64     // floating-point operations of one compute, an estimate
+	Ops    []OpSummary // those with the most FLOPs first, then by count and name
+}
+
+// An OpSummary counts the nodes of one op.
+type OpSummary struct {
+	Op    string  // see [Tensor.Op]
+	Count int     // nodes
+	FLOPs float64 // of all of them, an estimate
+}
+
+// Summary counts the ops of the graph. The FLOPs are an estimate: exact for
+// matrix products and attention (a product and a sum are two), what a [NativeOp]
+// says of itself, one for each element of the result for other ops, and none for
+// views and copies. It is
+// empty when a context that the graph needs is closed.
+func (g *Graph) Summary() GraphSummary {
+	nodes, leaves := g.contents()
+	s := GraphSummary{Nodes: len(nodes), Leaves: len(leaves)}
+	at := map[string]int{}
+	for _, t := range nodes {
+		op := t.Op()
+		i, found := at[op]
+		if !found {
+			i = len(s.Ops)
+			at[op] = i
+			s.Ops = append(s.Ops, OpSummary{Op: op})
+		}
+		flops := estimateFLOPs(op, t)
+		s.Ops[i].Count++
+		s.Ops[i].FLOPs += flops
+		s.FLOPs += flops
+	}
+	slices.SortFunc(s.Ops, func(a, b OpSummary) int {
+		return cmp.Or(cmp.Compare(b.FLOPs, a.FLOPs), cmp.Compare(b.Count, a.Count), strings.Compare(a.Op, b.Op))
+	})
+	return s
+}
+
+func estimateFLOPs(op string, t *Tensor) float64 {
+	if flops, native := t.nativeFLOPs(); native {
+		return flops
+	}
+	elements := float64(t.NumElements())
+	sources := t.Sources()
+	switch {
+	case len(sources) < 2 && (op == "mul_mat" || op == "mul_mat_id" || op == "out_prod"),
+		len(sources) < 3 && op == "flash_attn_ext":
+		return 0 // closed meanwhile
+	}
+	switch op {
+	case "none", "view", "reshape", "permute", "transpose", "cont", "cpy", "dup", "get_rows", "set_rows", "concat", "repeat", "set":
+		return 0
+	case "mul_mat", "mul_mat_id":
+		return 2 * elements * float64(sources[0].Dim(0))
+	case "out_prod":
+		return 2 * elements * float64(sources[0].Dim(1))
+	case "flash_attn_ext":
+		q, k, v := sources[0], sources[1], sources[2]
+		scores := float64(q.NumRows()) * float64(k.Dim(1))
+		return 2 * scores * float64(q.Dim(0)+v.Dim(0))
+	}
+	return elements
+}
+
+// String gives the summary as a table, an op on each line.
+func (s GraphSummary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d nodes, %d leaves, %s\n", s.Nodes, s.Leaves, metric(s.FLOPs, "FLOP"))
+	width := 0
+	for _, op := range s.Ops {
+		width = max(width, len(op.Op))
+	}
+	for _, op := range s.Ops {
+		fmt.Fprintf(&b, "%-*s %6d  %s\n", width, op.Op, op.Count, metric(op.FLOPs, "FLOP"))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// metric gives a number with three digits and the prefix of its magnitude.
+func metric(x float64, unit string) string {
+	prefixes := []string{"", "k", "M", "G", "T", "P", "E"}
+	i := 0
+	for x >= 999.5 && i < len(prefixes)-1 {
+		x /= 1000
+		i++
+	}
+	return fmt.Sprintf("%.3g %s%s", x, prefixes[i], unit)
+}

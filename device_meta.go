@@ -1,0 +1,207 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// A SplitAxis says how a tensor is spread over the devices of a meta device.
+// C: enum ggml_backend_meta_split_axis.
+type SplitAxis int
+
+// The ways to spread a tensor. SplitNone and SplitUnknown are plumbing: ggml
+// uses them itself.
+const (
+	SplitAxis0    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_0 // each device has a part of dimension 0
+	SplitAxis1    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_1
+	SplitAxis2    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_2
+	SplitAxis3    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_3
+	SplitMirrored SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_MIRRORED // each device has all of it
+	SplitPartial  SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_PARTIAL  // the tensor is the sum of what the devices have
+	SplitNone     SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_NONE
+	SplitUnknown  SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_UNKNOWN
+)
+
+// String names the way. C: ggml_backend_meta_split_axis_name.
+func (a SplitAxis) String() string {
+	r := C.goggml_split_axis_name(C.int(a))
+	if guardError(r.error) != nil || r.value == nil {
+		return fmt.Sprintf("SplitAxis(%d)", int(a))
+	}
+	return C.GoString((*C.char)(r.value))
+}
+
+// A TensorSplit says how a tensor is spread over the devices of a meta device.
+// C: struct ggml_backend_meta_split_state.
+type TensorSplit struct {
+	Axis     SplitAxis      // SplitAxis0 to SplitAxis3, or SplitMirrored
+	Segments []SplitSegment // with SplitAxis0 to SplitAxis3: they follow each other along the axis
+}
+
+// A SplitSegment is a part of a tensor that is spread over the devices by
+// itself; most tensors have one. One that holds several weights has a segment
+// for each.
+type SplitSegment struct {
+	Sizes  []int64 // of each device's part along the axis
+	Repeat int     // how often it comes in a row; 0 stands for 1
+}
+
+// SplitEvenly spreads a tensor along one of its dimensions, in parts that are
+// multiples of unit elements and as equal as that allows. There are 1 to 16
+// devices; for others, or no tensor, there are no parts.
+func SplitEvenly(t *Tensor, axis SplitAxis, unit int64, devices int) TensorSplit {
+	if t.ptr() == nil || devices < 1 || devices > C.GGML_BACKEND_META_MAX_DEVICES {
+		return TensorSplit{Axis: axis}
+	}
+	split := TensorSplit{Axis: axis, Segments: []SplitSegment{{}}}
+	units, last := t.Dim(int(axis))/max(1, unit), int64(0)
+	for i := range int64(devices) {
+		next := units * (i + 1) / int64(devices) * max(1, unit)
+		if i == int64(devices)-1 {
+			next = t.Dim(int(axis))
+		}
+		split.Segments[0].Sizes = append(split.Segments[0].Sizes, next-last)
+		last = next
+	}
+	return split
+}
+
+// A metaDevice is what the package knows of a meta device. It lives as long as
+// the process, like the device.
+type metaDevice struct {
+	devices []C.ggml_backend_dev_t
+	split   func(*Tensor) TensorSplit
+	memory  C.ggml_backend_buffer_type_t
+	failure atomic.Pointer[error] // of split
+}
+
+var metaDevices struct {
+	sync.Mutex // held while one is made, which ggml cannot do twice at once
+	list       []*metaDevice
+	byDevice   sync.Map // C.ggml_backend_dev_t → *metaDevice
+	some       atomic.Bool
+}
+
+// NewMetaDevice makes one device of several, which compute a graph together:
+// split says how a weight is spread over them, and ggml spreads the
+// results of the ops to match, and adds up what is a sum over all devices. Of
+// two products in a row, for instance, the first weight is split along
+// dimension 1 (each device has some outputs), the second along dimension 0
+// (each has some inputs), and only the last result is exchanged. The same
+// devices can be computed with by themselves, too.
+//
+// ggml calls split several times for each tensor that is allocated in
+// the device's memory, from any goroutine; always it returns the same. A split
+// that does not fit the tensor, or a panic, is the error of what called it.
+// A result that is a sum over the devices can be read only after another op,
+// [Context.Scale] by 1 for example. Make meta devices before computing with
+// one. C: ggml_backend_meta_device.
+func NewMetaDevice(split func(weight *Tensor) TensorSplit, devices ...*Device) (*Device, error) {
+	if split == nil || len(devices) == 0 || len(devices) > C.GGML_BACKEND_META_MAX_DEVICES {
+		return nil, fmt.Errorf("ggml: a meta device takes a function and 1 to %d devices", C.GGML_BACKEND_META_MAX_DEVICES)
+	}
+	m := &metaDevice{split: split}
+	for _, d := range devices {
+		if d == nil || d.Type() == MetaDevice {
+			return nil, fmt.Errorf("ggml: a meta device takes no nil and no other meta device")
+		}
+		if d.isZero() {
+			return nil, zeroError()
+		}
+		m.devices = append(m.devices, d.d)
+	}
+	metaDevices.Lock()
+	defer metaDevices.Unlock()
+	metaDevices.list = append(metaDevices.list, m)
+	r := C.goggml_meta_device(&m.devices[0], C.size_t(len(devices)), C.uintptr_t(len(metaDevices.list)))
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: meta device: %w", err)
+	}
+	d := &Device{C.ggml_backend_dev_t(r.value)}
+	m.memory = C.ggml_backend_dev_buffer_type(d.d)
+	metaDevices.byDevice.Store(d.d, m)
+	metaDevices.some.Store(true)
+	return d, nil
+}
+
+// metaOf is what the package knows of a device; nil when it is no meta device.
+func metaOf(d C.ggml_backend_dev_t) *metaDevice {
+	if !metaDevices.some.Load() {
+		return nil
+	}
+	m, _ := metaDevices.byDevice.Load(d)
+	known, _ := m.(*metaDevice)
+	return known
+}
+
+//export goggmlSplit
+func goggmlSplit(id C.uintptr_t, t *C.struct_ggml_tensor, s *C.goggml_split) {
+	metaDevices.Lock()
+	m := metaDevices.list[id-1]
+	metaDevices.Unlock()
+	s.axis = C.enum_ggml_backend_meta_split_axis(SplitMirrored)
+	s.n_segments, s.nr[0] = 1, 1
+	c := NewContext() // the tensor may be one that the package does not know
+	defer c.Close()
+	tensor := newTensor(c, t)
+	err := protect(func() error {
+		split := m.split(tensor)
+		if err := split.check(tensor, len(m.devices)); err != nil {
+			return err
+		}
+		split.fill(s, len(m.devices))
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("the split of %v: %w", tensor, err)
+		m.failure.CompareAndSwap(nil, &err)
+	}
+}
+
+// check reports why the split does not fit the tensor.
+func (s TensorSplit) check(t *Tensor, devices int) error {
+	if s.Axis == SplitMirrored && s.Segments == nil {
+		return nil
+	}
+	if s.Axis < SplitAxis0 || s.Axis > SplitAxis3 || len(s.Segments) == 0 || len(s.Segments) > C.GGML_BACKEND_META_MAX_DEVICES {
+		return fmt.Errorf("it takes one of the axes SplitAxis0 to SplitAxis3 with 1 to %d segments, or SplitMirrored without", C.GGML_BACKEND_META_MAX_DEVICES)
+	}
+	unit := int64(1)
+	if s.Axis == SplitAxis0 {
+		unit = t.typ.BlockSize()
+	}
+	var sum int64
+	for _, segment := range s.Segments {
+		if len(segment.Sizes) != devices {
+			return fmt.Errorf("a segment has %d sizes for %d devices", len(segment.Sizes), devices)
+		}
+		for _, n := range segment.Sizes {
+			if n < 0 || n%unit != 0 || n > t.Dim(int(s.Axis)) || segment.Repeat < 0 || int64(segment.Repeat) > t.Dim(int(s.Axis)) {
+				return fmt.Errorf("%d elements, %d times: they must be a multiple of %d and fit into %d", n, max(1, segment.Repeat), unit, t.Dim(int(s.Axis)))
+			}
+			sum += n * int64(max(1, segment.Repeat))
+		}
+	}
+	if sum != t.Dim(int(s.Axis)) {
+		return fmt.Errorf("the sizes add up to %d, the axis has %d", sum, t.Dim(int(s.Axis)))
+	}
+	return nil
+}
+
+func (s TensorSplit) fill(c *C.goggml_split, devices int) {
+	c.axis = C.enum_ggml_backend_meta_split_axis(s.Axis)
+	if s.Axis == SplitMirrored {
+		return
+	}
+	c.n_segments = C.uint32_t(len(s.Segments))
+	for i, segment := range s.Segments {
+		c.nr[i] = C.uint32_t(max(1, segment.Repeat))
+		for j, n := range segment.Sizes {
+			c.ne[i*devices+j] = C.int64_t(n)
+		}
+	}
+}

@@ -1,0 +1,342 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goggml/ggml/internal/rpcrelay"
+)
+
+// registryLock guards ggml's list of backends and devices, and unlisted, the
+// devices on it that Unload has removed.
+var (
+	registryLock sync.RWMutex
+	unlisted     = map[C.ggml_backend_dev_t]bool{}
+)
+
+// lockRegistry locks the list, and keeps messages until it is unlocked.
+func lockRegistry() (unlock func()) {
+	release := heldLog.hold()
+	registryLock.Lock()
+	return func() {
+		registryLock.Unlock()
+		release()
+	}
+}
+
+var (
+	loadOnce = sync.OnceValue(loadBackends)
+	loaded   atomic.Bool // loadOnce has returned
+	unloaded atomic.Bool // Unload has taken something off since
+)
+
+// unloadedHint is what to do about a backend that is missing.
+func unloadedHint() string {
+	if unloaded.Load() {
+		return "; LoadBackends lists again what Unload has taken off"
+	}
+	return ""
+}
+
+// LoadBackends loads the plugins that are installed: the CPU plugin that suits
+// the processor best, and every other one that finds its device. Whatever
+// needs them calls it; calling it early shows errors early. The folders
+// searched are that of GGML_BACKEND_PATH, the plugins' folder of the C library
+// in use, and the program's own. What [Registry.Unload] has taken off is loaded
+// again only by calling it.
+//
+// It is safe for concurrent use. C: ggml_backend_load_all.
+func LoadBackends() error {
+	if err := loadPlugins(); err != nil || !unloaded.CompareAndSwap(true, false) {
+		return err
+	}
+	err := loadBackends()
+	unloaded.Store(err != nil)
+	return err
+}
+
+// loadPlugins is LoadBackends at the first call.
+func loadPlugins() error {
+	if !loaded.Load() {
+		defer heldLog.hold()() // a handler may get here, too
+	}
+	err := loadOnce()
+	loaded.Store(true)
+	return err
+}
+
+func loadBackends() error {
+	if err := checkVersion(Version()); err != nil {
+		return err
+	}
+	folders := pluginFolders()
+	for _, folder := range folders {
+		if err := LoadBackendsFrom(folder); err != nil {
+			return err
+		}
+		if C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil {
+			return checkBuildTags()
+		}
+	}
+	if err := openable(); err != nil {
+		return fmt.Errorf("ggml: CPU %w: plugins cannot be opened: %w; raise the limit of open files (ulimit -n)", ErrNotLoaded, err)
+	}
+	return fmt.Errorf("ggml: CPU %w: there is no CPU plugin in %s; %s",
+		ErrNotLoaded, strings.Join(folders, ", "), installHints["CPU"])
+}
+
+// openable tries to open as many files as the loading of a plugin does at once.
+func openable() error {
+	for range 3 {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+	}
+	return nil
+}
+
+// LoadBackendsFrom loads the plugins of one folder, of each kind the one that
+// suits this machine best; [LoadBackends] does so with the usual folders. It
+// is safe for concurrent use. C: ggml_backend_load_all_from_path.
+func LoadBackendsFrom(folder string) error {
+	if info, err := os.Stat(folder); err != nil {
+		return fmt.Errorf("ggml: loading backends: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("ggml: loading backends: %s is no folder", folder)
+	}
+	defer lockRegistry()()
+	if err := withCString(folder, func(s *C.char) error { return guardError(C.goggml_load_all_from(s)) }); err != nil {
+		return fmt.Errorf("ggml: loading the backends in %s: %w", folder, err)
+	}
+	return nil
+}
+
+// pluginFolders lists the folders with plugins, best first.
+func pluginFolders() []string {
+	var folders []string
+	add := func(folder string) {
+		if found, _ := filepath.Glob(filepath.Join(folder, "libggml-*")); len(found) > 0 {
+			folders = append(folders, folder)
+		}
+	}
+	if path := os.Getenv("GGML_BACKEND_PATH"); path != "" {
+		add(path)
+	}
+	if p := C.goggml_library_folder(); p != nil {
+		folder := C.GoString(p)
+		C.free(unsafe.Pointer(p))
+		versions, _ := filepath.Glob(filepath.Join(folder, "ggml", "backends*"))
+		sort.Sort(sort.Reverse(sort.StringSlice(versions)))
+		for _, v := range versions {
+			add(v)
+		}
+		add(filepath.Join(filepath.Dir(folder), "libexec"))
+		add(folder)
+	}
+	if exe, err := os.Executable(); err == nil {
+		add(filepath.Dir(exe))
+	}
+	return folders
+}
+
+// LoadBackend loads one plugin from a file. C: ggml_backend_load.
+func LoadBackend(path string) (*Registry, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("ggml: load backend: %w: %w", ErrNotLoaded, err)
+	}
+	defer lockRegistry()()
+	r := withCString(path, func(s *C.char) C.goggml_ptr { return C.goggml_load(s) })
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: load backend %s: %w", path, err)
+	}
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: load backend %s: %w: it is no plugin of ggml %s for this machine", path, ErrNotLoaded, Version())
+	}
+	return &Registry{C.ggml_backend_reg_t(r.value)}, nil
+}
+
+// A Registry is a loaded backend plugin with its devices. It stays valid for
+// the life of the process. C: ggml_backend_reg_t.
+type Registry struct{ r C.ggml_backend_reg_t }
+
+// isZero reports whether it is no backend: nil, a zero value, or that of a meta device.
+func (r *Registry) isZero() bool { return r == nil || r.r == nil }
+
+// Unload removes the backend and its devices from [Registries] and [Devices]. The
+// plugin's code stays in memory: a [Device] that the program has, and all that
+// was made of it, stays valid. [LoadBackends], [LoadBackendsFrom] and
+// [LoadBackend] list it again.
+// C: ggml_backend_unload.
+func (r *Registry) Unload() error {
+	if r.isZero() {
+		return fmt.Errorf("ggml: unload: %w; that of a meta device stays", ErrZeroValue)
+	}
+	forgetRPCServer(r)
+	defer lockRegistry()()
+	for i := range C.ggml_backend_reg_count() {
+		if C.ggml_backend_reg_get(i) != r.r {
+			continue
+		}
+		for _, d := range r.Devices() {
+			if d.Registry().r != r.r { // the device of a server, which ggml does not unlist
+				unlisted[d.d] = true
+			}
+		}
+		unloaded.Store(true)
+		return guardError(C.goggml_unload(r.r))
+	}
+	return fmt.Errorf("ggml: unload: backend %s: %w", r.Name(), ErrNotLoaded)
+}
+
+// Registries iterates over the loaded backends.
+// C: ggml_backend_reg_count, ggml_backend_reg_get.
+func Registries() iter.Seq[*Registry] {
+	return func(yield func(*Registry) bool) {
+		if loadPlugins() != nil {
+			return
+		}
+		registries()(yield)
+	}
+}
+
+// registries is Registries once the plugins are loaded.
+func registries() iter.Seq[*Registry] {
+	return func(yield func(*Registry) bool) {
+		registryLock.RLock()
+		var list []*Registry
+		for i := range C.ggml_backend_reg_count() {
+			list = append(list, &Registry{C.ggml_backend_reg_get(i)})
+		}
+		registryLock.RUnlock()
+		for _, r := range list {
+			if onlyCPU && r.Name() != "CPU" {
+				continue
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// RegistryByName finds a loaded backend, "CPU" or "RPC" for example; the error
+// lists the names there are. C: ggml_backend_reg_by_name.
+func RegistryByName(name string) (*Registry, error) {
+	if err := loadPlugins(); err != nil {
+		return nil, err
+	}
+	var names []string
+	for r := range registries() {
+		if strings.EqualFold(r.Name(), name) {
+			return r, nil
+		}
+		names = append(names, r.Name())
+	}
+	return nil, fmt.Errorf("ggml: backend %q: %w; the backends are %s", name, ErrNotLoaded, strings.Join(names, ", "))
+}
+
+// Name names the backend, "CPU" for example; "" when it is that of a meta
+// device. C: ggml_backend_reg_name.
+func (r *Registry) Name() string {
+	if r.isZero() {
+		return ""
+	}
+	return rpcrelay.DisplayName(C.GoString(C.ggml_backend_reg_name(r.r)))
+}
+
+// Devices lists the devices of the backend.
+// C: ggml_backend_reg_dev_count, ggml_backend_reg_dev_get.
+func (r *Registry) Devices() []*Device {
+	if r.isZero() {
+		return nil
+	}
+	var devices []*Device
+	for i := range C.ggml_backend_reg_dev_count(r.r) {
+		devices = append(devices, &Device{C.ggml_backend_reg_dev_get(r.r, i)})
+	}
+	return devices
+}
+
+// installHints has how to install a backend's plugin.
+var installHints = map[string]string{
+	"CPU":    "run scripts/vendor, or install your system's ggml package",
+	"CUDA":   "it needs an NVIDIA driver and the plugin: apt-get install libggml0-backend-cuda (Debian, contrib), or build ggml with -DGGML_CUDA=ON",
+	"MTL":    "it needs macOS on Apple silicon: brew install ggml",
+	"Vulkan": "it needs a Vulkan driver and the plugin: apt-get install libggml0-backend-vulkan",
+	"BLAS":   "apt-get install libggml0-backend-blas libopenblas0",
+	"RPC":    "apt-get install libggml0-backend-rpc",
+}
+
+// backendDevices lists the devices of the backend with that name.
+func backendDevices(name string) ([]*Device, error) {
+	if err := loadPlugins(); err != nil {
+		return nil, err
+	}
+	return registryDevices(name)
+}
+
+// registryDevices is backendDevices once the plugins are loaded.
+func registryDevices(name string) ([]*Device, error) {
+	for r := range registries() {
+		if r.Name() != name {
+			continue
+		}
+		if devices := r.Devices(); len(devices) > 0 {
+			return devices, nil
+		}
+	}
+	return nil, notLoaded(name)
+}
+
+func notLoaded(name string) error {
+	return fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, installHints[name])
+}
+
+func newNumberedBackend(name string, device int) (*Backend, error) {
+	devices, err := backendDevices(name)
+	if err != nil {
+		return nil, err
+	}
+	if device < 0 || device >= len(devices) {
+		return nil, fmt.Errorf("ggml: %s device %d: there are %d, numbered from 0", name, device, len(devices))
+	}
+	return devices[device].NewBackend()
+}
+
+// required names the backends that build tags demand; onlyCPU is the tag cpu.
+var (
+	required []string
+	onlyCPU  bool
+)
+
+func checkBuildTags() error {
+	for _, name := range required {
+		if _, err := registryDevices(name); err != nil {
+			return fmt.Errorf("%w; this program was built with the tag that demands it", err)
+		}
+	}
+	return nil
+}
+
+// Symbol is the address of a function or variable that the plugin exports, for
+// C code such as that of a [NativeOp]; nil when there is none by that name. It
+// is valid until [Registry.Unload]. Plumbing: programs rarely need it.
+// C: ggml_backend_reg_get_proc_address, else dlsym.
+func (r *Registry) Symbol(name string) unsafe.Pointer {
+	if r.isZero() {
+		return nil
+	}
+	return withCString(name, func(s *C.char) unsafe.Pointer { return unsafe.Pointer(C.goggml_reg_symbol(r.r, s)) })
+}

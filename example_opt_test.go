@@ -1,0 +1,323 @@
+package ggml_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/goggml/ggml"
+)
+
+// lineData is 32 samples of y = 3a − 2b + 1 on a grid.
+func lineData() *ggml.Dataset {
+	const n = 32
+	d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: n, SampleSize: 2, LabelSize: 1})
+	check(err)
+	var x, y []float32
+	for i := range n {
+		a, b := float32(i%8)/8, float32(i/8)/4
+		x, y = append(x, a, b), append(y, 3*a-2*b+1)
+	}
+	check(ggml.Write(d.Data(), x))
+	check(ggml.Write(d.Labels(), y))
+	return d
+}
+
+// Fit trains the parameters of a graph with a data set. This network is one
+// layer, with which a line can be learned exactly.
+func ExampleFit() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	d := lineData()
+	defer d.Close()
+
+	// Weights and inputs have memory of their own; the rest is the optimizer's.
+	leaves := ggml.NewContext()
+	defer leaves.Close()
+	x := leaves.NewTensor(ggml.F32, 2, 8).SetInput() // batches of 8 samples
+	w := leaves.NewTensor(ggml.F32, 2, 1).SetName("w").SetParam()
+	bias := leaves.NewTensor(ggml.F32, 1).SetName("bias").SetParam()
+	buffers, err := leaves.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+	check(buffers.Clear(0))
+
+	c := ggml.NewContext()
+	defer c.Close()
+	y := c.Add(c.MulMat(w, x), bias)
+	err = ggml.Fit(context.Background(), d, ggml.FitOptions{
+		Inputs: x, Outputs: y,
+		Loss: ggml.LossMeanSquaredError, LearningRate: 0.05, Epochs: 200,
+	}, backend)
+	check(err)
+	weights, err := ggml.Read[float32](w)
+	check(err)
+	constant, err := ggml.Read[float32](bias)
+	check(err)
+	fmt.Printf("%.2f %.2f\n", weights, constant)
+	// Output: [3.00 -2.00] [1.00]
+}
+
+// A network with a hidden layer learns the exclusive or of two numbers, is
+// stored in a file, read back, and used.
+func Example_train() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	d, err := ggml.NewDatasetOf([][]float32{{0, 0}, {0, 1}, {1, 0}, {1, 1}}, [][]float32{{0}, {1}, {1}, {0}})
+	check(err)
+	defer d.Close()
+
+	network := func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+		w := map[string]*ggml.Tensor{}
+		for t := range c.Tensors() {
+			w[t.Name()] = t
+		}
+		hidden := c.Silu(c.Add(c.MulMat(w["w1"], x), w["b1"]))
+		return c.Add(c.MulMat(w["w2"], hidden), w["b2"])
+	}
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 2, 4)
+	c.NewTensor(ggml.F32, 2, 8).SetName("w1").SetParam()
+	c.NewTensor(ggml.F32, 8).SetName("b1").SetParam()
+	c.NewTensor(ggml.F32, 8, 1).SetName("w2").SetParam()
+	c.NewTensor(ggml.F32, 1).SetName("b2").SetParam()
+	buffers, err := c.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	file, err := ggml.NewGGUF()
+	check(err)
+	defer file.Close()
+	for p := range c.Params() {
+		check(p.SetNormal(random, 0, 1))
+		check(file.AddTensor(p))
+	}
+	check(ggml.Fit(context.Background(), d, ggml.FitOptions{
+		Inputs: x, Outputs: network(c, x),
+		Loss: ggml.LossMeanSquaredError, LearningRate: 0.05, Epochs: 500,
+	}, backend))
+	folder, err := os.MkdirTemp("", "example")
+	check(err)
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "xor.gguf")
+	check(file.WriteFile(path))
+
+	stored, err := ggml.OpenGGUF(path)
+	check(err)
+	defer stored.Close()
+	model := ggml.NewContext()
+	defer model.Close()
+	weights, err := stored.Load(model, backend.Device(), ggml.LoadOptions{})
+	check(err)
+	defer weights.Close()
+	input := model.NewTensor(ggml.F32, 2, 4)
+	output := network(model, input)
+	graph := model.NewGraph(output)
+	rest, err := model.Allocate(backend.BufferType())
+	check(err)
+	defer rest.Close()
+	check(ggml.Write(input, []float32{0, 0, 0, 1, 1, 0, 1, 1}))
+	check(backend.Compute(context.Background(), graph))
+	values, err := ggml.Read[float32](output)
+	check(err)
+	for i := range values {
+		values[i] = max(values[i], 0) // no −0 in the output
+	}
+	fmt.Printf("%.1f\n", values)
+	// Output: [0.0 1.0 1.0 0.0]
+}
+
+// An Optimizer is for programs that want their own loop. This one stops when
+// the loss is small.
+func ExampleOptimizer() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	d := lineData()
+	defer d.Close()
+	leaves := ggml.NewContext()
+	defer leaves.Close()
+	x := leaves.NewTensor(ggml.F32, 2, 8).SetInput()
+	w := leaves.NewTensor(ggml.F32, 2, 1).SetParam()
+	bias := leaves.NewTensor(ggml.F32, 1).SetParam()
+	buffers, err := leaves.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+	check(buffers.Clear(0))
+	c := ggml.NewContext()
+	defer c.Close()
+
+	params := ggml.DefaultOptimizerParams()
+	params.AdamW.LearningRate = 0.05
+	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+		Loss:   ggml.LossMeanSquaredError,
+		Params: ggml.ConstantParams(params),
+		Inputs: x, Outputs: c.Add(c.MulMat(w, x), bias),
+	}, backend)
+	check(err)
+	defer o.Close()
+	result, err := ggml.NewOptResult()
+	check(err)
+	defer result.Close()
+	for loss := 1.0; loss > 1e-4; loss, _ = result.Loss() {
+		check(result.Reset())
+		for batch := range int64(4) {
+			check(o.Alloc(true)) // true: Eval takes a step
+			check(d.CopyBatch(o.Inputs(), o.Labels(), batch))
+			check(o.Eval(result))
+		}
+	}
+	weights, err := ggml.Read[float32](w)
+	check(err)
+	fmt.Printf("%.1f\n", weights)
+	// Output: [3.0 -2.0]
+}
+
+// A data set keeps samples and labels together, and gives them out in batches.
+func ExampleDataset() {
+	d := lineData()
+	defer d.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	x, y := c.NewTensor(ggml.F32, 2, 2), c.NewTensor(ggml.F32, 1, 2)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	check(err)
+	defer buffers.Close()
+
+	check(d.CopyBatch(x, y, 15)) // the last of 16 batches of 2
+	samples, err := ggml.Read[float32](x)
+	check(err)
+	labels, err := ggml.Read[float32](y)
+	check(err)
+	fmt.Println(d.NumSamples(), samples, labels)
+	// Output: 32 [0.75 0.75 0.875 0.75] [1.75 2.125]
+}
+
+// Two samples of three numbers, each with a label of one.
+func ExampleNewDatasetOf() {
+	d, err := ggml.NewDatasetOf([][]float32{{1, 2, 3}, {4, 5, 6}}, [][]float32{{0}, {1}})
+	check(err)
+	defer d.Close()
+	fmt.Println(d.Data(), d.Labels())
+	// Output: data f32[3, 2] labels f32[1, 2]
+}
+
+// The parameters of a context, to set their start values or to store them.
+func ExampleContext_Params() {
+	c := ggml.NewContext()
+	defer c.Close()
+	c.NewTensor(ggml.F32, 2, 4).SetName("x")
+	c.NewTensor(ggml.F32, 2, 8).SetName("w").SetParam()
+	c.NewTensor(ggml.F32, 8).SetName("b").SetParam()
+	for p := range c.Params() {
+		fmt.Println(p)
+	}
+	// Output:
+	// w f32[2, 8]
+	// b f32[8]
+}
+
+// Results sum up what a classifier got right.
+func ExampleOptResult() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	leaves := ggml.NewContext()
+	defer leaves.Close()
+	x := leaves.NewTensor(ggml.F32, 2, 4).SetInput()
+	w := leaves.NewTensor(ggml.F32, 2, 2).SetParam()
+	buffers, err := leaves.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+	check(ggml.Write(w, []float32{1, 0, 0, 1})) // the class is the larger number
+	c := ggml.NewContext()
+	defer c.Close()
+	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{Loss: ggml.LossCrossEntropy, Inputs: x, Outputs: c.MulMat(w, x)}, backend)
+	check(err)
+	defer o.Close()
+	result, err := ggml.NewOptResult()
+	check(err)
+	defer result.Close()
+
+	check(o.Alloc(false))
+	check(ggml.Write(o.Inputs(), []float32{2, 1, 1, 2, 3, 0, 0, 3}))
+	check(ggml.Write(o.Labels(), []float32{1, 0, 0, 1, 1, 0, 1, 0})) // the last is another
+	check(o.Eval(result))
+	accuracy, _ := result.Accuracy()
+	fmt.Println(result.NumSamples(), result.Pred(), accuracy)
+	// Output: 4 [0 1 0 1] 0.75
+}
+
+// The learning rate warms up over ten steps.
+func ExampleOptimizerParams() {
+	warmUp := func(iteration int64) ggml.OptimizerParams {
+		p := ggml.DefaultOptimizerParams()
+		p.AdamW.LearningRate *= min(float32(iteration)/10, 1)
+		p.AdamW.WeightDecay = 0.01
+		return p
+	}
+	options := ggml.OptimizerOptions{Loss: ggml.LossMean, Params: warmUp}
+	for _, iteration := range []int64{1, 5, 100} {
+		fmt.Printf("%.4f\n", options.Params(iteration).AdamW.LearningRate)
+	}
+	// Output:
+	// 0.0001
+	// 0.0005
+	// 0.0010
+}
+
+// A file holds tensors and facts about them, and is read back without a copy.
+func ExampleGGUF() {
+	folder, err := os.MkdirTemp("", "example")
+	check(err)
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "model.gguf")
+
+	c := ggml.NewContext()
+	defer c.Close()
+	w := c.NewTensor(ggml.F32, 2, 2).SetName("w")
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	check(err)
+	defer buffers.Close()
+	check(ggml.Write(w, []float32{1, 2, 3, 4}))
+	file, err := ggml.NewGGUF()
+	check(err)
+	defer file.Close()
+	check(file.Set("general.name", "four numbers"))
+	check(file.Set("example.sizes", []uint32{2, 2}))
+	check(file.AddTensor(w))
+	check(file.WriteFile(path))
+
+	stored, err := ggml.OpenGGUF(path)
+	check(err)
+	defer stored.Close()
+	name, err := ggml.GGUFValue[string](stored, "general.name")
+	check(err)
+	sizes, err := ggml.GGUFValue[[]uint32](stored, "example.sizes")
+	check(err)
+	fmt.Println(name, sizes)
+	for t := range stored.Tensors() {
+		fmt.Println(t, t.Size, "bytes")
+	}
+
+	model := ggml.NewContext()
+	defer model.Close()
+	devices, err := ggml.Devices()
+	check(err)
+	weights, err := stored.Load(model, devices[len(devices)-1], ggml.LoadOptions{})
+	check(err)
+	defer weights.Close()
+	loaded, _ := model.Lookup("w")
+	values, err := ggml.Read[float32](loaded)
+	check(err)
+	fmt.Println(values)
+	// Output:
+	// four numbers [2 2]
+	// w f32[2, 2] 16 bytes
+	// [1 2 3 4]
+}

@@ -1,0 +1,48 @@
+// Package clitest is what the tests of several programs share.
+package clitest
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/testutil"
+)
+
+// Main is [testutil.Main] for tests that start programs: each name is a command
+// of testscript and of package os/exec.
+func Main(m *testing.M, programs map[string]func()) { testscript.Main(testutil.Checked(m), programs) }
+
+// Stop runs a program, sends it a signal once it has printed a line with a text
+// to its standard error, demands that it ends by the signal (an interrupt: with
+// exit code 130), and returns what it printed there.
+func Stop(t *testing.T, c *exec.Cmd, sig syscall.Signal, after string) string {
+	t.Helper()
+	stderr, err := c.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	var log strings.Builder
+	sent := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		log.WriteString(lines.Text() + "\n")
+		if !sent && strings.Contains(lines.Text(), after) {
+			sent = true
+			require.NoError(t, c.Process.Signal(sig))
+		}
+	}
+	err = c.Wait()
+	require.True(t, sent, log.String())
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, log.String())
+	if sig == syscall.SIGKILL {
+		require.Equal(t, sig, exit.Sys().(syscall.WaitStatus).Signal())
+	} else {
+		require.Equal(t, 130, exit.ExitCode(), log.String())
+	}
+	return log.String()
+}

@@ -1,0 +1,223 @@
+package progress
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// live makes a line on a terminal of a width.
+func live(buf *bytes.Buffer, total int64, width int) *Line {
+	return newLine(buf, total, "tok", func() int { return width })
+}
+
+// screen interprets what a terminal of endless width would show: carriage
+// returns, line feeds and the erasing of a line's end.
+func screen(output string) []string {
+	lines := [][]rune{nil}
+	column := 0
+	for len(output) > 0 {
+		if rest, ok := strings.CutPrefix(output, eraseToEnd); ok {
+			last := len(lines) - 1
+			lines[last] = lines[last][:min(column, len(lines[last]))]
+			output = rest
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(output)
+		output = output[size:]
+		last := len(lines) - 1
+		switch r {
+		case '\r':
+			column = 0
+		case '\n':
+			lines = append(lines, nil)
+			column = 0
+		default:
+			for len(lines[last]) <= column {
+				lines[last] = append(lines[last], ' ')
+			}
+			lines[last][column] = r
+			column++
+		}
+	}
+	var texts []string
+	for _, line := range lines {
+		texts = append(texts, string(line))
+	}
+	return texts
+}
+
+func TestPlainLines(t *testing.T) {
+	var buf bytes.Buffer
+	p := New(&buf, 4000, "tok")
+	for step := int64(1); step <= 40; step++ {
+		p.Update(100*step, fmt.Sprintf("step %d/40  loss 3.5", step), "lr 1.0e-03")
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
+	lines := strings.Split(buf.String(), "\n")
+	require.Len(t, lines, 3, "the first, the last, and nothing after it within 5 s")
+	require.Regexp(t, `^step 1/40  loss 3\.5  mem \d+ MiB  lr 1\.0e-03   2%  \(\d+ tok/s\) \[0s:\d+s\]$`, lines[0])
+	require.Regexp(t, `^step 40/40  loss 3\.5  peak mem \d+ MiB  lr 1\.0e-03 100%  \(\d+ tok/s\) \[0s\]$`, lines[1])
+	require.Empty(t, lines[2])
+
+	p.Update(4001, "too much")
+	p.Printf("after %s", "the end")
+	require.True(t, strings.HasSuffix(buf.String(), "[0s]\nafter the end\n"))
+}
+
+func TestPlainLinesFollowTheInterval(t *testing.T) {
+	var buf bytes.Buffer
+	p := New(&buf, 1000, "tok")
+	p.interval = 20 * time.Millisecond
+	begun := time.Now()
+	for done := int64(1); strings.Count(buf.String(), "\n") < 3; done++ {
+		p.Update(done, "")
+		time.Sleep(time.Millisecond)
+	}
+	require.GreaterOrEqual(t, time.Since(begun), 2*p.interval)
+}
+
+func TestSilentAndInterrupted(t *testing.T) {
+	var buf bytes.Buffer
+	require.NoError(t, New(&buf, 10, "tok").Close())
+	require.NoError(t, New(&buf, 0, "tok").Close())
+	require.Empty(t, buf.String(), "no Update, no line")
+
+	p := New(&buf, 10, "tok")
+	p.Update(5, "step 1")
+	p.Update(6, "step 2") // within the interval
+	require.NoError(t, p.Close())
+	require.Regexp(t, `^step 1  mem \d+ MiB  50%  .*\nstep 2  peak mem \d+ MiB  60%  .*\n$`, buf.String())
+}
+
+func TestBytes(t *testing.T) {
+	var buf bytes.Buffer
+	p := New(&buf, 3_000_000, "B")
+	p.Update(1_500_000, "merging")
+	require.Regexp(t, `^merging  mem \d+ MiB  50%  \(1\.5/3\.0 MB, [0-9.]+ .B/s\) \[0s:0s\]\n$`, buf.String())
+}
+
+// The rate and the time left are those of the unit.
+func TestRate(t *testing.T) {
+	var buf bytes.Buffer
+	p := New(&buf, 1_000_000, "tok")
+	begun := time.Now()
+	time.Sleep(50 * time.Millisecond)
+	p.Update(1000, "")
+	rate := 1000 / time.Since(begun).Seconds()
+	match := regexp.MustCompile(`\((\d+) tok/s\) \[0s:(\S+)\]`).FindStringSubmatch(buf.String())
+	require.NotNil(t, match, buf.String())
+	shown, err := strconv.ParseFloat(match[1], 64)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, shown, rate-1)
+	require.LessOrEqual(t, shown, 1000/0.05)
+	left, err := time.ParseDuration(match[2])
+	require.NoError(t, err)
+	require.InDelta(t, 999_000/shown, left.Seconds(), 1.1)
+}
+
+func TestLiveLine(t *testing.T) {
+	var buf bytes.Buffer
+	p := live(&buf, 200, 120)
+	p.Update(1, "step 1/200  loss 5.000", "lr 1.0e-04")
+	require.Regexp(t, `^   0% \| {30}\| \(\d+ tok/s\) \[0s:\S+s\] step 1/200  loss 5\.000  mem \d+ MiB  lr 1\.0e-04$`, screen(buf.String())[0])
+
+	before := buf.Len()
+	p.Update(2, "step 2/200")
+	require.Equal(t, before, buf.Len(), "no frame within 100 ms of the last")
+
+	p.interval = 0
+	p.Update(100, "step 100/200  loss 4.000")
+	p.Printf("validation loss %.2f", 3.5)
+	p.Printf("saved")
+	lines := screen(buf.String())
+	require.Equal(t, []string{"validation loss 3.50", "saved"}, lines[:2])
+	require.Len(t, lines, 3)
+	require.Regexp(t, `^  50% \|█{15} {15}\| .* step 100/200  loss 4\.000  mem \d+ MiB$`, lines[2], "the live line is below")
+
+	require.NoError(t, p.Close())
+	lines = screen(buf.String())
+	require.Regexp(t, `^  50% .* step 100/200  loss 4\.000  peak mem \d+ MiB$`, lines[2])
+	require.Equal(t, "", lines[3], "what follows begins a line")
+	require.Len(t, lines, 4)
+}
+
+func TestLiveLineOfCompleteWork(t *testing.T) {
+	var buf bytes.Buffer
+	p := live(&buf, 10, 80)
+	p.Printf("before")
+	p.Update(10, "step 1/1")
+	p.Printf("after")
+	require.NoError(t, p.Close())
+	lines := screen(buf.String())
+	require.Len(t, lines, 4)
+	require.Equal(t, "before", lines[0])
+	require.Regexp(t, `^ 100% \|█{6}\| \(\d+ tok/s\) \[0s\] step 1/1  peak mem \d+ MiB$`, lines[1])
+	require.Equal(t, []string{"after", ""}, lines[2:])
+}
+
+// No line reaches the last column, where some terminals wrap.
+func TestLineFitsAnyWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		columns := rapid.IntRange(1, 200).Draw(t, "columns")
+		var buf bytes.Buffer
+		p := live(&buf, 1000, columns)
+		p.Update(rapid.Int64Range(-1, 1001).Draw(t, "done"), "Schritt µ  loss 3.214", "lr 9.8e-04")
+		require.Less(t, len([]rune(screen(buf.String())[0])), columns)
+	})
+}
+
+func TestFitLeavesFieldsOut(t *testing.T) {
+	const line = "  25% |██| step µ  loss 3.214  lr 9.8e-04"
+	require.Equal(t, line, fit(line, 41))
+	require.Equal(t, "  25% |██| step µ  loss 3.214", fit(line, 40))
+	require.Equal(t, "  25% |██| step µ  loss 3.214", fit(line, 31))
+	require.Equal(t, "  25% |██| step µ", fit(line, 28))
+	require.Equal(t, "  25%", fit(line, 5))
+	require.Equal(t, "", fit(line, -1))
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("pipe is closed") }
+
+func TestWriterErrors(t *testing.T) {
+	p := New(brokenWriter{}, 1, "tok")
+	p.Update(1, "")
+	require.EqualError(t, p.Close(), "showing progress: pipe is closed")
+}
+
+func TestGoroutines(t *testing.T) {
+	var buf bytes.Buffer
+	p := live(&buf, 1000, 100)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range int64(100) {
+				p.Update(i, "")
+				p.Printf("line")
+			}
+		}()
+	}
+	wg.Wait()
+	require.NoError(t, p.Close())
+	lines := screen(buf.String())
+	require.Len(t, lines, 402)
+	for _, line := range lines[:400] {
+		require.Equal(t, "line", line)
+	}
+}

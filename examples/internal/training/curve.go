@@ -1,0 +1,133 @@
+package training
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/goggml/ggml/llm/train"
+)
+
+// saveLossCurve draws the losses of training and of validation as name.svg and
+// name.png. The training loss is noisy from step to step: it is a faint line,
+// with its trend over it.
+func saveLossCurve(name string, training, validation []train.Point) error {
+	blue, vermilion := color.NRGBA{0x00, 0x72, 0xb2, 0xff}, color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
+	faint := blue
+	faint.A = 0x48
+
+	p := plot.New()
+	p.Title.Text = "Loss"
+	p.X.Label.Text, p.Y.Label.Text = "step", "cross-entropy, nats a token"
+	p.Legend.Top = true // the curves fall
+	p.Add(plotter.NewGrid())
+	losses := coordinates(training)
+	noisy, err1 := plotter.NewLine(reduce(losses, extremes))
+	smooth, err2 := plotter.NewLine(trend(losses))
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("drawing %s: %w", name, err)
+	}
+	noisy.Color = faint
+	smooth.Color, smooth.Width = blue, vg.Points(1.6)
+	p.Add(noisy, smooth)
+	p.Legend.Add("training", smooth)
+	if len(validation) > 0 {
+		line, points, err := plotter.NewLinePoints(coordinates(validation))
+		if err != nil {
+			return fmt.Errorf("drawing %s: %w", name, err)
+		}
+		line.Color, points.Color = vermilion, vermilion
+		p.Add(line, points)
+		p.Legend.Add("validation", line, points)
+	}
+	for _, format := range []string{".svg", ".png"} {
+		if err := savePlot(p, name, format); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// savePlot writes a file that is complete or not there.
+func savePlot(p *plot.Plot, name, format string) error {
+	temp := name + ".tmp" + format
+	defer os.Remove(temp)
+	if err := p.Save(9*vg.Inch, 5*vg.Inch, temp); err != nil {
+		return err
+	}
+	return os.Rename(temp, name+format)
+}
+
+func coordinates(points []train.Point) plotter.XYs {
+	var xys plotter.XYs
+	for _, p := range points {
+		xys = append(xys, plotter.XY{X: float64(p.Step), Y: p.Loss})
+	}
+	return xys
+}
+
+// trend smooths a curve by local linear regression with Gaussian weights, which
+// leaves a straight line what it is up to both ends, where a moving average
+// would lag. Loss falls fastest at the start of training, where a wide
+// average would hide it: there the smoothing begins narrow.
+func trend(curve plotter.XYs) plotter.XYs {
+	curve = reduce(curve, mean)
+	if len(curve) < 2 {
+		return curve
+	}
+	width := max(float64(len(curve))/40, 0.5)
+	smooth := make(plotter.XYs, len(curve))
+	for i, at := range curve {
+		sigma := min(width, 0.5+float64(i)/4)
+		reach := int(math.Ceil(4 * sigma))
+		var x, y, weights []float64
+		for j := max(0, i-reach); j <= min(len(curve)-1, i+reach); j++ {
+			d := float64(j-i) / sigma
+			x, y, weights = append(x, curve[j].X), append(y, curve[j].Y), append(weights, math.Exp(-d*d/2))
+		}
+		intercept, slope := stat.LinearRegression(x, y, weights, false)
+		smooth[i] = plotter.XY{X: at.X, Y: intercept + slope*at.X}
+	}
+	return smooth
+}
+
+// reduce shortens a long curve to what is seen of it, in bins of half a pixel.
+func reduce(curve plotter.XYs, bin func(plotter.XYs) plotter.XYs) plotter.XYs {
+	const bins = 1600
+	if len(curve) <= bins {
+		return curve
+	}
+	var short plotter.XYs
+	for i := range bins {
+		short = append(short, bin(curve[i*len(curve)/bins:(i+1)*len(curve)/bins])...)
+	}
+	return short
+}
+
+func mean(bin plotter.XYs) plotter.XYs {
+	var sum plotter.XY
+	for _, p := range bin {
+		sum.X, sum.Y = sum.X+p.X, sum.Y+p.Y
+	}
+	n := float64(len(bin))
+	return plotter.XYs{{X: sum.X / n, Y: sum.Y / n}}
+}
+
+// extremes keep the spikes of a curve.
+func extremes(bin plotter.XYs) plotter.XYs {
+	byY := func(a, b plotter.XY) int { return cmp.Compare(a.Y, b.Y) }
+	first, second := slices.MinFunc(bin, byY), slices.MaxFunc(bin, byY)
+	if first.X > second.X {
+		first, second = second, first
+	}
+	return plotter.XYs{first, second}
+}

@@ -1,0 +1,27 @@
+//go:build linux || darwin
+
+package ggml
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile maps a part of a file into memory; offset is a multiple of the page
+// size. The mapping is private and writable: a program that writes to a weight
+// changes its own copy of the page, never the file, and does not crash. Pages
+// that are only read are shared with other processes, and not reserved.
+func mapFile(file *os.File, offset, size int64) ([]byte, error) {
+	return unix.Mmap(int(file.Fd()), offset, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+}
+
+func unmapFile(memory []byte) { _ = unix.Munmap(memory) }
+
+// errLocked is the refusal of a lock that another open file has, in this process
+// or another.
+var errLocked error = unix.EWOULDBLOCK
+
+// lockFile locks the file until it is closed, or fails at once. Some file systems
+// have no locks.
+func lockFile(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

@@ -1,0 +1,194 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Backward extends a training graph by the gradients of its loss (see
+// [Tensor.SetLoss]; F32, one number) with respect to its parameters (see
+// [Tensor.SetParam]). Grad finds them. Ops without a backward are an error.
+// C: ggml_build_backward_expand.
+func (g *Graph) Backward() error {
+	const op = "build_backward_expand"
+	release, err := g.check(op, nil, checkBuilt)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := g.trainable(op); err != nil {
+		return err
+	}
+	g.ctx.mu.Lock()
+	defer g.ctx.mu.Unlock()
+	g.backward = true
+	r := C.goggml_graph_backward(g.ctx.arena, g.ctx.graphs, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)))
+	if err := guardError(r.error); err != nil {
+		n := int(C.ggml_graph_n_nodes(g.g))
+		g.ctx.err = &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", n)}}, Reason: err.Error(), Caller: callerLine()}
+		return g.ctx.err
+	}
+	g.g = (*C.struct_ggml_cgraph)(r.value)
+	return nil
+}
+
+// trainable reports what the graph lacks for Backward.
+func (g *Graph) trainable(op string) error {
+	if !g.grads {
+		return g.errorf(op, nil, "the graph has no room for gradients; make it by NewTrainingGraph")
+	}
+	if g.backward {
+		return g.errorf(op, nil, "the graph has its gradients already")
+	}
+	flags := C.goggml_graph_find_flags(g.g)
+	if flags.loss == nil {
+		return g.errorf(op, nil, "no tensor of the graph is marked as the loss; call SetLoss")
+	}
+	if loss := g.tensor(flags.loss); loss.typ != F32 || loss.NumElements() != 1 {
+		return loss.errorf(op, nil, "the loss must be a single f32 number; call Sum")
+	}
+	if !bool(flags.params) {
+		return g.errorf(op, nil, "no tensor of the graph is marked as a parameter; call SetParam")
+	}
+	return g.derivable(op)
+}
+
+// derivable looks for ops without a backward between the parameters and the
+// loss: ggml would name neither them nor their operands.
+func (g *Graph) derivable(op string) error {
+	needed := map[*C.struct_ggml_tensor]bool{}
+	for i := range int(C.ggml_graph_n_nodes(g.g)) {
+		node := C.ggml_graph_node(g.g, C.int(i))
+		needs := node.flags&(C.GGML_TENSOR_FLAG_PARAM|C.GGML_TENSOR_FLAG_LOSS) != 0
+		for s, src := range node.src {
+			needs = needs || src != nil && needed[src] && bool(C.goggml_propagates_requires_grad(node, C.int(s)))
+		}
+		if !needs || node._type == C.GGML_TYPE_I32 {
+			continue
+		}
+		needed[node] = true
+		switch {
+		case bool(C.goggml_lacks_backward(node)):
+			return g.tensor(node).errorf(op, nil, "%s", withoutBackward(node))
+		case node.op == C.GGML_OP_VIEW && g.scattered(node):
+			return g.tensor(node).errorf(op, nil, "a view has a backward only where its operand is contiguous and its elements share no memory; call Cont")
+		case bool(C.goggml_is_inplace(node)):
+			return g.tensor(node).errorf(op, nil, "this op works in place, and so has no backward")
+		}
+	}
+	return g.sourcesReached(op, needed)
+}
+
+func withoutBackward(node *C.struct_ggml_tensor) string {
+	const why = "this op has no backward"
+	if node.op == C.GGML_OP_UNARY {
+		return why + "; among the activations Relu, Silu and Softplus have one"
+	}
+	return why
+}
+
+// scattered reports whether the backward of a view would put its gradient
+// elsewhere.
+func (g *Graph) scattered(view *C.struct_ggml_tensor) bool {
+	return !bool(C.goggml_has_layout(view.src[0], C.GOGGML_CANONICAL_STRIDES)) || newTensor(g.ctx, view).overlaps()
+}
+
+// sourcesReached looks for operands that are trained, but of which an op that
+// passes gradients on makes none, and no later op: ggml would crash.
+func (g *Graph) sourcesReached(op string, needed map[*C.struct_ggml_tensor]bool) error {
+	reached := map[*C.struct_ggml_tensor]bool{}
+	for i := int(C.ggml_graph_n_nodes(g.g)) - 1; i >= 0; i-- {
+		node := C.ggml_graph_node(g.g, C.int(i))
+		if node.flags&C.GGML_TENSOR_FLAG_LOSS != 0 {
+			reached[node] = true
+		}
+		if !reached[node] || !needed[node] {
+			continue
+		}
+		for s, src := range node.src {
+			if bool(C.goggml_has_grad_for(node, C.int(s))) {
+				reached[src] = true
+			} else if needed[src] && !reached[src] {
+				return g.tensor(node).errorf(op, nil, "%s", gradientless(node, s))
+			}
+		}
+	}
+	return nil
+}
+
+// gradientless reports why an op gives no gradient to operand s.
+func gradientless(node *C.struct_ggml_tensor, s int) string {
+	switch {
+	case node.op == C.GGML_OP_IM2COL && s == 0:
+		return "the kernel is a parameter, but no later op uses its values"
+	case node.op == C.GGML_OP_CPY && s == 1:
+		return "the parameter is overwritten by the copy, so that it has no gradient"
+	}
+	return fmt.Sprintf("operand %d is trained, but this op has no backward for it, nor does a later one use it", s)
+}
+
+// Reset sets the gradient of the loss to 1, and gradients that live from one
+// compute to the next to 0; the moments of an optimizer stay. The graph is
+// allocated. A compute may overwrite the gradient of the loss: call Reset
+// before each. See [Graph.ResetAll] for the moments.
+func (g *Graph) Reset() error {
+	return g.reset(func() *C.char { return C.goggml_graph_reset(g.g) })
+}
+
+// ResetAll is Reset, and sets the moments of the AdamW steps of the graph to 0
+// too, so that an optimization starts anew. C: ggml_graph_reset.
+func (g *Graph) ResetAll() error {
+	return g.reset(func() *C.char { return C.goggml_graph_reset_all(g.g) })
+}
+
+func (g *Graph) reset(f func() *C.char) error {
+	const op = "graph_reset"
+	release, err := g.check(op, nil, checkAllocated)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !g.backward {
+		return g.errorf(op, nil, "the graph has no gradients; call Backward first")
+	}
+	if err := guardError(f()); err != nil {
+		return g.errorf(op, nil, "%v", err)
+	}
+	return nil
+}
+
+// Grad finds the gradient of a tensor. C: ggml_graph_get_grad.
+func (g *Graph) Grad(t *Tensor) (*Tensor, bool) {
+	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad(g.g, p) })
+}
+
+// GradAcc finds the sum of the gradients of a tensor over several computes: there
+// is one of the loss, and of parameters whose gradients an optimizer adds up.
+// C: ggml_graph_get_grad_acc.
+func (g *Graph) GradAcc(t *Tensor) (*Tensor, bool) {
+	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad_acc(g.g, p) })
+}
+
+func (g *Graph) gradient(t *Tensor, get func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor) (*Tensor, bool) {
+	if g == nil || !g.grads || t.ptr() == nil {
+		return nil, false
+	}
+	release, err := retain(append(g.ctx.withDependencies(), t.ctx))
+	if err != nil {
+		return nil, false
+	}
+	defer release()
+	var p *C.struct_ggml_tensor
+	g.withRef(func() {
+		if g.backward { // before, a cleared graph still has those of others
+			p = get(t.t)
+		}
+	})
+	if p == nil {
+		return nil, false
+	}
+	return g.tensor(p), true
+}

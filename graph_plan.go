@@ -1,0 +1,110 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// A GraphPlan is a graph prepared for many computations on a backend: the CPU
+// has them, and saves the planning and the scratch memory of each computation.
+// It computes the nodes that the graph had when the plan was made, and no others.
+// It is safe for concurrent use. C: ggml_backend_graph_plan_t.
+type GraphPlan struct {
+	h       *handle
+	p       C.ggml_backend_graph_plan_t
+	backend *Backend
+	graph   *Graph
+	version graphVersion
+	pool    *ThreadPool // at the time; the plan has its address
+}
+
+// NewPlan prepares a graph, whose tensors are allocated. They may be allocated
+// anew, or closed, as long as the plan computes nothing.
+// C: ggml_backend_graph_plan_create, of the CPU ggml_graph_plan.
+func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
+	const op = "graph_plan_create"
+	release, err := g.check(op, []*Device{b.device}, checkReady)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	unlock, err := lockBackends([]*Backend{b})
+	if err != nil {
+		return nil, during(err, op, g.operand())
+	}
+	defer unlock()
+	r := C.goggml_plan_new(b.b, g.g)
+	if err := guardError(r.error); err != nil {
+		return nil, g.errorf(op, nil, "backend %s makes no plans (%v); call Compute", b.Name(), err)
+	}
+	if r.value == nil {
+		return nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a plan")
+	}
+	p := &GraphPlan{p: C.ggml_backend_graph_plan_t(r.value), backend: b, graph: g, version: g.version(), pool: b.pool.pool}
+	cb, plan := b.b, p.p
+	parents := []*handle{b.h, g.ctx.h}
+	if p.pool != nil {
+		parents = append(parents, p.pool.h)
+	}
+	p.h, err = newHandle("graph plan", func() { C.ggml_backend_graph_plan_free(cb, plan) }, parents...)
+	if err != nil {
+		return nil, err
+	}
+	closeOnCollect(p, p.h)
+	return p, nil
+}
+
+// Close frees the plan once it computes nothing any more. It never fails.
+// C: ggml_backend_graph_plan_free.
+func (p *GraphPlan) Close() error {
+	if p != nil {
+		p.h.close()
+	}
+	return nil
+}
+
+// Compute is [Backend.Compute] by the plan. It fails when the graph has other
+// nodes, or the backend another thread pool, than when the plan was made.
+// C: ggml_backend_graph_plan_compute, of the CPU ggml_graph_compute.
+func (p *GraphPlan) Compute(ctx context.Context) error {
+	const op = "graph_plan_compute"
+	if err := p.h.acquire(); err != nil {
+		return during(err, op, p.graph.operand())
+	}
+	defer p.h.release()
+	release, err := p.graph.check(op, []*Device{p.backend.device}, checkReady)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var stale error
+	err = p.graph.compute(ctx, op, &computation{backends: []*Backend{p.backend}}, func() (int64, error) {
+		if stale = p.stale(); stale != nil {
+			return C.GGML_STATUS_SUCCESS, nil
+		}
+		return runOn([]*Backend{p.backend}, C.goggml_plan_compute, unsafe.Pointer(p.backend.b), unsafe.Pointer(p.p))
+	})
+	if stale != nil {
+		return p.graph.errorf(op, nil, "%v; make another plan", stale)
+	}
+	return err
+}
+
+// stale reports why the plan cannot be used any more. Backend and graph are locked.
+func (p *GraphPlan) stale() error {
+	switch now := p.graph.version(); {
+	case now.replaced != p.version.replaced:
+		return errors.New("the graph was cleared, or became a copy, since it was planned")
+	case now != p.version:
+		return fmt.Errorf("the graph had %d nodes when it was planned, and has %d", p.version.nodes, now.nodes)
+	}
+	if p.backend.pool.pool != p.pool {
+		return fmt.Errorf("the backend has another thread pool than when it was planned")
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package ggml_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// What Go does not check reaches an assertion of ggml: the guard makes
+// it an error, and everything works on.
+func TestGuard(t *testing.T) {
+	b := newAddition(t)
+	for range 100 {
+		c := ggml.NewContext()
+		x, y := c.NewTensor(ggml.F32, 4, 2).SetParam(), c.NewTensor(ggml.F32, 4).SetParam()
+		g := c.NewTrainingGraph(c.Sum(c.Sub(x, y)).SetLoss())
+		err := g.Backward() // has no rule for a repeated operand
+		require.ErrorContains(t, err, "ggml: build_backward_expand(graph of ")
+		require.ErrorContains(t, err, "GGML_ASSERT(!src1_needs_grads || ggml_are_same_shape(src1, cgraph->grads[isrc1])) failed (at guard_test.go:")
+		require.Equal(t, err, c.Err())
+		c.Close()
+	}
+	// A scheduler that has no room for a graph.
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1}, b.backend)
+	require.NoError(t, err)
+	defer s.Close()
+	z := b.a
+	for range 100 {
+		z = b.c.Abs(z)
+	}
+	err = s.Alloc(b.c.NewGraph(z))
+	require.ErrorContains(t, err, "ggml: alloc_graph(graph of 100 nodes): with its leaves it has more than 1 tensors; make the scheduler with a larger GraphSize (at ")
+	b.works(t)
+}

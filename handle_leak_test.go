@@ -1,0 +1,229 @@
+package ggml_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+var cycleCount = flag.Int("cycles", 5000, "how often TestCycles makes, uses and closes each kind of object")
+
+// A cycler makes, uses and closes an object of each kind.
+type cycler struct {
+	t       *testing.T
+	backend *ggml.Backend
+	remote  *ggml.Device // with events, which the CPU has not
+	file    []byte
+	buffer  *ggml.Buffer
+	plain   *ggml.Graph
+	network *regressor
+}
+
+func newCycler(t *testing.T) *cycler {
+	list := optest.Devices(t)
+	y := &cycler{t: t, backend: optest.NewCPUBackend(t, 1), remote: list[len(list)-1].Device}
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
+	defer g.Close()
+	require.NoError(t, g.Set("a.key", "value"))
+	require.NoError(t, g.AddTensor(optest.Leaves(t, 1, 8)[0].SetName("w")))
+	var file bytes.Buffer
+	_, err = g.WriteTo(&file)
+	require.NoError(t, err)
+	y.file = file.Bytes()
+	y.buffer, err = ggml.CPUBufferType().NewBuffer(64)
+	require.NoError(t, err)
+	t.Cleanup(func() { y.buffer.Close() })
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	y.plain = c.NewGraph(c.Neg(optest.Leaves(t, 1, 4)[0]))
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(y.plain))
+	y.network = newRegressor(t, newRegression(8), 4, 1)
+	return y
+}
+
+func (y *cycler) compute(b *ggml.Backend) {
+	require.NoError(y.t, b.Compute(context.Background(), y.plain))
+}
+
+// cycles are by the kinds of [ggml.OpenObjects].
+var cycles = map[string]func(y *cycler){
+	"context": func(y *cycler) {
+		leaves, c := ggml.NewContext(), ggml.NewContext()
+		x := leaves.NewTensor(ggml.F32, 64).SetName("x").SetParam()
+		loss := c.Sum(c.Sqr(x)).SetLoss()
+		g := c.NewTrainingGraph(loss)
+		require.NoError(y.t, g.Backward())
+		buffers, err := leaves.Allocate(ggml.CPUBufferType())
+		require.NoError(y.t, err)
+		require.NoError(y.t, x.Memset(0))
+		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+		require.NoError(y.t, err)
+		require.NoError(y.t, a.Alloc(g))
+		require.NoError(y.t, g.Reset())
+		require.NoError(y.t, y.backend.Compute(context.Background(), g))
+		_, err = ggml.Read[float32](loss)
+		require.NoError(y.t, err)
+		c.Add(loss, nil)
+		require.Error(y.t, c.Err())
+		a.Close()
+		buffers.Close()
+		c.Close()
+		leaves.Close()
+	},
+	"buffer": func(y *cycler) {
+		b, err := y.backend.NewBuffer(64)
+		require.NoError(y.t, err)
+		c := ggml.NewContext()
+		for _, memory := range []*ggml.Buffer{b, y.buffer} { // the latter outlives the contexts it serves
+			a, err := ggml.NewTensorAllocator(memory)
+			require.NoError(y.t, err)
+			require.NoError(y.t, a.Alloc(c.NewTensor(ggml.F32, 4)))
+		}
+		b.Close()
+		c.Close()
+	},
+	"backend": func(y *cycler) {
+		b, err := ggml.NewCPUBackend(1)
+		require.NoError(y.t, err)
+		y.compute(b)
+		b.Close()
+	},
+	"event": func(y *cycler) {
+		e, err := y.remote.NewEvent()
+		require.NoError(y.t, err)
+		require.NoError(y.t, e.Synchronize())
+		e.Close()
+	},
+	"GGUF": func(y *cycler) {
+		g, err := ggml.ReadGGUF(bytes.NewReader(y.file), int64(len(y.file)))
+		require.NoError(y.t, err)
+		c := ggml.NewContext()
+		weights, err := g.Load(c, y.backend.Device(), ggml.LoadOptions{})
+		require.NoError(y.t, err)
+		require.NoError(y.t, g.Set("another", []int32{1, 2, 3}))
+		weights.Close()
+		c.Close()
+		g.Close()
+	},
+	"graph plan": func(y *cycler) {
+		p, err := y.backend.NewPlan(y.plain)
+		require.NoError(y.t, err)
+		require.NoError(y.t, p.Compute(context.Background()))
+		p.Close()
+	},
+	"graph allocator": func(y *cycler) {
+		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+		require.NoError(y.t, err)
+		c := ggml.NewContext()
+		require.NoError(y.t, a.Alloc(c.NewGraph(c.Sqr(c.NewTensor(ggml.F32, 64).SetInput()))))
+		a.Close()
+		c.Close()
+	},
+	"scheduler": func(y *cycler) {
+		s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, y.backend)
+		require.NoError(y.t, err)
+		c := ggml.NewContext()
+		g := c.NewGraph(c.Sqr(c.NewTensor(ggml.F32, 64).SetInput()))
+		require.NoError(y.t, s.Alloc(g))
+		require.NoError(y.t, s.Compute(context.Background(), g))
+		s.Close()
+		c.Close()
+	},
+	"thread pool": func(y *cycler) {
+		p, err := ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2})
+		require.NoError(y.t, err)
+		require.NoError(y.t, y.backend.SetThreadPool(p))
+		y.compute(y.backend)
+		require.NoError(y.t, y.backend.SetThreadPool(nil))
+		p.Close()
+	},
+	"dataset": func(y *cycler) {
+		d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: 4, SampleSize: 2, LabelSize: 1})
+		require.NoError(y.t, err)
+		require.NoError(y.t, d.Data().Memset(1))
+		d.Close()
+	},
+	"optimizer": func(y *cycler) { // with its graphs
+		c := ggml.NewContext()
+		o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+			Loss: ggml.LossMeanSquaredError, Inputs: y.network.x, Outputs: y.network.outputs(c, y.network.x),
+		}, y.network.backend)
+		require.NoError(y.t, err)
+		evaluate(y.t, y.network, o, true, 0, nil)
+		o.Close()
+		c.Close()
+	},
+	"optimizer result": func(y *cycler) {
+		r, err := ggml.NewOptResult()
+		require.NoError(y.t, err)
+		require.NoError(y.t, r.Reset())
+		r.Close()
+	},
+}
+
+// Nothing grows, however often objects come and go.
+func TestCycles(t *testing.T) {
+	y := newCycler(t)
+	n := *cycleCount
+	if testing.Short() {
+		n /= 10
+	}
+	for kind, cycle := range cycles {
+		t.Run(kind, func(t *testing.T) {
+			y.t = t
+			run := func(times int) int64 {
+				for range times {
+					cycle(y)
+				}
+				debug.FreeOSMemory()
+				return residentBytes(t)
+			}
+			if raceDetector || residentBytes(t) == 0 { // whose own memory grows
+				run(n / 10)
+				return
+			}
+			// The heaps breathe, and sometimes take a step; what leaks grows each time.
+			before, grown := run(n/2), int64(0)
+			for range 3 {
+				after := run(n)
+				grown = after - before
+				t.Logf("%d cycles: %+d KiB of %d", n, grown>>10, before>>10)
+				if before = after; grown < 6<<20 {
+					break
+				}
+			}
+			require.Less(t, grown, int64(6<<20))
+		})
+	}
+}
+
+// A new kind of object cannot be forgotten.
+func TestCycleOfEachKind(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	made := regexp.MustCompile(`(?:newHandle|contextFor)\("([^"]+)"`)
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range made.FindAllSubmatch(text, -1) {
+			kind := string(m[1])
+			seen++
+			if kind != "optimizer graph" { // an optimizer makes and closes it
+				require.Contains(t, cycles, kind)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, seen, len(cycles))
+}

@@ -1,0 +1,106 @@
+package ggml_test
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// What is dropped without Close is freed by the garbage collector, with a
+// warning; cycles through contexts, graphs and allocators too.
+func TestCollectedWithoutClose(t *testing.T) {
+	log := captureLog(t)
+	optest.Devices(t)
+	before := ggml.OpenObjects()
+	func() {
+		leaves, c := ggml.NewContext(), ggml.NewContext()
+		x := leaves.NewTensor(ggml.F32, 4)
+		_, err := leaves.Allocate(ggml.CPUBufferType())
+		require.NoError(t, err)
+		require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4}))
+		y := c.Neg(x)
+		leaves.Add(x, y) // now each context depends on the other
+		b, err := ggml.NewCPUBackend(1)
+		require.NoError(t, err)
+		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+		require.NoError(t, err)
+		g := c.NewGraph(y)
+		require.NoError(t, a.Alloc(g))
+		require.NoError(t, b.Compute(context.Background(), g))
+		s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, b)
+		require.NoError(t, err)
+		require.NoError(t, s.Alloc(c.NewGraph(c.Abs(x))))
+		require.NoError(t, s.SetTensorBackend(y, b))
+	}()
+	collected(t, before)
+	for _, kind := range []string{"context", "buffer", "backend", "\"graph allocator\"", "scheduler"} {
+		require.Contains(t, log.String(), `level=WARN msg="ggml: object was garbage collected without Close" kind=`+kind)
+	}
+}
+
+// collected waits until the garbage collector has closed what was opened since.
+func collected(t testing.TB, before map[string]int) {
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		for kind, n := range ggml.OpenObjects() {
+			if n > before[kind] {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, 10*time.Millisecond, "still open: %v", ggml.OpenObjects())
+}
+
+// A graph keeps the allocator of its memory, and tensors keep their buffer.
+func TestMemoryOutlivesItsVariables(t *testing.T) {
+	b := optest.NewCPUBackend(t, 1)
+	before := ggml.OpenObjects()
+	captureLog(t)
+	useDropped(t, b)
+	collected(t, before)
+}
+
+func useDropped(t *testing.T, b *ggml.Backend) {
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	x := leaves.NewTensor(ggml.F32, 2)
+	y := c.Neg(x)
+	g := c.NewGraph(y)
+	func() {
+		_, err := leaves.Allocate(ggml.CPUBufferType())
+		require.NoError(t, err)
+		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+		require.NoError(t, err)
+		require.NoError(t, a.Alloc(g))
+	}()
+	for range 3 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, ggml.Write(x, []float32{1, 2}))
+	require.NoError(t, b.Compute(context.Background(), g))
+	got, err := ggml.Read[float32](y)
+	require.NoError(t, err)
+	require.Equal(t, []float32{-1, -2}, got)
+}
+
+// residentBytes is the memory of the process, 0 where it cannot be told.
+func residentBytes(t testing.TB) int64 {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	require.NoError(t, err)
+	return pages * int64(os.Getpagesize())
+}

@@ -1,0 +1,246 @@
+package ggml_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// chain makes a graph of n products of square matrices, one after the other.
+func chain(t testing.TB, n int, size int64) (*ggml.Graph, *ggml.Tensor) {
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	m := leaves.NewTensor(ggml.F32, size, size)
+	buffers, err := leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	values := make([]float32, size*size)
+	for i := range size {
+		values[i*size+i] = 1
+	}
+	require.NoError(t, ggml.Write(m, values))
+	y := m
+	for range n {
+		y = c.MulMat(m, y)
+	}
+	t.Cleanup(func() {
+		buffers.Close()
+		c.Close()
+		leaves.Close()
+	})
+	return c.NewGraph(y), y
+}
+
+// steps is a graph of n steps, each of which adds 1 to x, and its result.
+func steps(t testing.TB, n int) (*ggml.Graph, *ggml.Tensor) {
+	x := optest.Leaves(t, 2, 4)
+	require.NoError(t, ggml.Write(x[1], []float32{1, 1, 1, 1}))
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	y := x[0]
+	for range n {
+		y = c.Add(y, x[1])
+	}
+	return c.NewGraph(y), y
+}
+
+// goroutines is a sync.WaitGroup with the Go method that it has from Go 1.25 on.
+type goroutines struct{ sync.WaitGroup }
+
+func (g *goroutines) Go(f func()) {
+	g.Add(1)
+	go func() {
+		defer g.Done()
+		f()
+	}()
+}
+
+// assertNoError is for goroutines of a test, which must not end it.
+func assertNoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// addition is the graph y = a + a with what is needed to compute it.
+type addition struct {
+	c       *ggml.Context
+	a, y    *ggml.Tensor
+	graph   *ggml.Graph
+	buffers *ggml.Buffers
+	alloc   *ggml.GraphAllocator
+	backend *ggml.Backend
+}
+
+func (b *addition) compute() error { return b.backend.Compute(context.Background(), b.graph) }
+
+func (b *addition) works(t testing.TB) {
+	t.Helper()
+	require.NoError(t, b.compute())
+	got, err := ggml.Read[float32](b.y)
+	require.NoError(t, err)
+	require.Equal(t, []float32{2, 4, 6, 8}, got)
+}
+
+// newAddition makes y = a + a, with a = [1 2 3 4] in a buffer and y allocated.
+func newAddition(t testing.TB) *addition {
+	leaves := ggml.NewContext()
+	b := &addition{c: ggml.NewContext(), a: leaves.NewTensor(ggml.F32, 4).SetName("a")}
+	b.y = b.c.Add(b.a, b.a).SetName("y")
+	b.graph = b.c.NewGraph(b.y)
+	var err error
+	b.buffers, err = leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	require.NoError(t, ggml.Write(b.a, []float32{1, 2, 3, 4}))
+	b.alloc, err = ggml.NewGraphAllocator(ggml.CPUBufferType())
+	require.NoError(t, err)
+	require.NoError(t, b.alloc.Alloc(b.graph))
+	b.backend, err = ggml.NewCPUBackend(1)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		b.backend.Close()
+		b.alloc.Close()
+		b.buffers.Close()
+		b.c.Close()
+		leaves.Close()
+	})
+	return b
+}
+
+// remote adds a server and gives its device, which is listed until the test ends.
+func remote(t testing.TB, s *optest.RPCServer) *ggml.Device {
+	r, err := ggml.AddRPCServer(s.Endpoint)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Unload()) })
+	require.Len(t, r.Devices(), 1)
+	return r.Devices()[0]
+}
+
+var placedBuffers = map[*ggml.Tensor]*ggml.Buffers{}
+
+// placed makes an F32 tensor in memory of a device.
+func placed(t testing.TB, d *ggml.Device, shape ...int64) *ggml.Tensor {
+	c := ggml.NewContext()
+	x := c.NewTensor(ggml.F32, shape...)
+	buffers, err := c.Allocate(d.BufferType())
+	require.NoError(t, err)
+	placedBuffers[x] = buffers
+	t.Cleanup(func() { closePlaced(x) })
+	return x
+}
+
+func closePlaced(x *ggml.Tensor) {
+	placedBuffers[x].Close()
+	x.Context().Close()
+	delete(placedBuffers, x)
+}
+
+// allDevices are those of this process, also of servers that a test has added.
+func allDevices(t testing.TB) []*ggml.Device {
+	devices, err := ggml.Devices()
+	require.NoError(t, err)
+	return devices
+}
+
+// A rig is several real devices: two RPC servers, BLAS where its plugin is, and
+// the CPU, which is the last.
+type rig struct {
+	devices  []*ggml.Device
+	backends []*ggml.Backend
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{devices: []*ggml.Device{remote(t, optest.StartRPCServer(t)), remote(t, optest.StartRPCServer(t))}}
+	if d, err := ggml.BLASDevice(); err == nil {
+		r.devices = append(r.devices, d)
+	} else {
+		require.ErrorIs(t, err, ggml.ErrNotLoaded)
+	}
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	require.NoError(t, err)
+	r.devices = append(r.devices, cpu)
+	for _, d := range r.devices {
+		b, err := d.NewBackend()
+		require.NoError(t, err)
+		t.Cleanup(func() { b.Close() })
+		if d.Description() == cpu.Description() || b.IsBLAS() {
+			require.NoError(t, b.SetThreads(1))
+		}
+		r.backends = append(r.backends, b)
+	}
+	return r
+}
+
+// requireNear demands |got − want| ≤ bound · max(1, |want|) of every element.
+func requireNear(t testing.TB, want []float64, got []float32, bound float64, message any) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i, w := range want {
+		require.LessOrEqual(t, math.Abs(float64(got[i])-w), bound*max(1, math.Abs(w)), "element %d: %v", i, message)
+	}
+}
+
+// lockedBuffer collects a log that several goroutines write.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// captureLog sends ggml's log to a buffer.
+func captureLog(t testing.TB) *lockedBuffer {
+	var b lockedBuffer
+	ggml.SetLogger(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	t.Cleanup(func() {
+		ggml.SetLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	})
+	return &b
+}
+
+// nodeNames are the names of a graph's nodes, in order.
+func nodeNames(g *ggml.Graph) []string {
+	var list []string
+	for t := range g.Nodes() {
+		list = append(list, t.Name())
+	}
+	return list
+}
+
+// bytesOf is the memory of a slice.
+func bytesOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+}
+
+// callerOf is file:line of a function literal: the calls in question stand on
+// the same line.
+func callerOf(f any) string {
+	file, n := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).FileLine(reflect.ValueOf(f).Pointer())
+	return fmt.Sprintf("%s:%d", filepath.Base(file), n)
+}
+
+// raceDetector reports whether the tests run under it.
+var raceDetector bool

@@ -1,0 +1,19 @@
+// The processors that the calling thread may run on (its affinity), with its scheduling policy and priority. A thread
+// pool of ggml changes those of the thread that computes with it.
+#ifndef GOGGML_AFFINITY_H
+#define GOGGML_AFFINITY_H
+
+#include <stdbool.h>
+
+typedef struct {
+	bool known;
+	int policy, priority;
+	unsigned char cpus[128]; // a cpu_set_t
+} goggml_affinity;
+
+// Nothing is known where the system is not Linux.
+goggml_affinity goggml_affinity_save(void);
+// Does nothing when nothing is known.
+void goggml_affinity_restore(const goggml_affinity *affinity);
+
+#endif

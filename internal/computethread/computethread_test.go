@@ -1,0 +1,69 @@
+package computethread
+
+import (
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/computethread/testjob"
+)
+
+// Jobs run one after the other on one thread, which is not the caller's, until one leaves it by a failure.
+func TestRun(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	Retain()
+	defer Release()
+	sum, one := int64(0), int64(1)
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	pinner.Pin(&sum)
+	pinner.Pin(&one)
+	job := Job{Func: testjob.Add, A: unsafe.Pointer(&sum), B: unsafe.Pointer(&one)}
+	run := func() int64 {
+		r, err := job.Run()
+		require.NoError(t, err)
+		require.Nil(t, r.Error)
+		return r.Value
+	}
+
+	before := Computed()
+	first := run()
+	require.Equal(t, first, run())
+	require.NotEqual(t, first, job.Call().Value)
+	require.EqualValues(t, 3, sum)
+	require.Greater(t, Computed(), before)
+
+	failed, err := Job{Func: testjob.Fail}.Run()
+	require.NoError(t, err)
+	require.EqualValues(t, -1, failed.Value)
+	require.Equal(t, "it failed", testjob.Message(failed.Error))
+	require.NotEqual(t, first, run())
+}
+
+// Of the threads that run jobs at once one is kept, as long as it is retained.
+func TestPool(t *testing.T) {
+	Retain()
+	defer Release()
+	seen := map[*thread]bool{}
+	for range 8 {
+		thread, err := get()
+		require.NoError(t, err)
+		seen[thread] = true
+	}
+	require.Len(t, seen, 8)
+	for thread := range seen {
+		put(thread)
+	}
+
+	kept, err := get()
+	require.NoError(t, err)
+	require.True(t, seen[kept])
+	put(kept)
+	again, err := get()
+	require.NoError(t, err)
+	require.Same(t, kept, again)
+	put(again)
+}

@@ -1,0 +1,154 @@
+package fuzz
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
+
+type ggmlContext = *ggml.Context
+
+// kernelFunctions are the ops of package kernels, with tensors in place of structs.
+var kernelFunctions = map[string]any{
+	"GEMM": func(c ggmlContext, acc ggml.Precision, x ...*tensor) *tensor {
+		return kernels.GEMM(c, acc, pairs(x)...)
+	},
+	"GEMMGradInput": func(c ggmlContext, acc ggml.Precision, x ...*tensor) *tensor {
+		return kernels.GEMMGradInput(c, acc, pairs(x)...)
+	},
+	"GEMMGradWeight":       kernels.GEMMGradWeight,
+	"AccumulateGradWeight": kernels.AccumulateGradWeight,
+	"GEMMLoRA": func(c ggmlContext, acc ggml.Precision, w, x *tensor, more ...*tensor) *tensor {
+		return kernels.GEMMLoRA(c, acc, kernels.Pair{W: w, X: x}, loraPairs(more)...)
+	},
+	"AddLoRA": func(c ggmlContext, y *tensor, more ...*tensor) *tensor {
+		return kernels.AddLoRA(c, y, loraPairs(more)...)
+	},
+	"GEMV": kernels.GEMV,
+	"CausalAttention": func(c ggmlContext, q, k, v *tensor, scale float32) *tensor {
+		return kernels.CausalAttention(c, kernels.Attention{Q: q, K: k, V: v, Scale: scale})
+	},
+	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v *tensor, scale float32) (dq, dk, dv *tensor) {
+		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, Scale: scale})
+	},
+	"CastBF16":          kernels.CastBF16,
+	"SwiGLUGradInPlace": kernels.SwiGLUGradInPlace,
+	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
+		return kernels.AdamWStep(c, kernels.AdamW{Param: param, Grad: grad, M: m, V: v}, settings)
+	},
+	"SumSquares": kernels.SumSquares,
+}
+
+// pairs takes operands two by two; the last one may be without another.
+func pairs(x []*tensor) (list []kernels.Pair) {
+	for ; len(x) > 1; x = x[2:] {
+		list = append(list, kernels.Pair{W: x[0], X: x[1]})
+	}
+	if len(x) == 1 {
+		list = append(list, kernels.Pair{W: x[0]})
+	}
+	return list
+}
+
+func loraPairs(x []*tensor) (list []kernels.LoRAPair) {
+	for _, p := range pairs(x) {
+		list = append(list, kernels.LoRAPair{B: p.W, H: p.X})
+	}
+	return list
+}
+
+func hasGEMMLibrary() bool {
+	name, err := kernels.GEMMLibrary()
+	return err == nil && name != ""
+}
+
+func accumulation(p *program) any {
+	return []ggml.Precision{ggml.PrecisionF32, ggml.PrecisionAny, ggml.PrecisionF16}[p.IntN(3)]
+}
+
+// few is a number of pairs or matrices: seldom more than one op takes.
+func (p *program) few() int {
+	if p.simple {
+		return 0
+	}
+	return []int{0, 0, 0, 1, 2, 3, 9}[p.IntN(7)]
+}
+
+func kernelOps() {
+	factors := f32
+	if kernels.HasBF16() {
+		factors = []ggml.Type{ggml.F32, ggml.BF16}
+	}
+	family(func(p *program) []any {
+		w, n := p.anyContiguous(weights), p.size(9)
+		args := list{accumulation(p), w, p.contiguous(factors, w.Dim(0), n, w.Dim(2), w.Dim(3))}
+		for range p.few() {
+			k := p.size(9)
+			args = append(args, p.contiguous(floats, k, w.Dim(1), w.Dim(2), w.Dim(3)), p.contiguous(factors, k, n, w.Dim(2), w.Dim(3)))
+		}
+		return args
+	}, "GEMM")
+	family(func(p *program) []any {
+		w, n := p.anyContiguous(weights), p.size(9)
+		args := list{accumulation(p), w, p.contiguous(factors, w.Dim(1), n, w.Dim(2), w.Dim(3))}
+		for range p.few() {
+			m := p.size(9)
+			args = append(args, p.contiguous(floats, w.Dim(0), m, w.Dim(2), w.Dim(3)), p.contiguous(factors, m, n, w.Dim(2), w.Dim(3)))
+		}
+		return args
+	}, "GEMMGradInput")
+	family(func(p *program) []any {
+		x := p.anyContiguous(factors)
+		return list{x, p.contiguous([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}
+	}, "GEMMGradWeight")
+	family(func(p *program) []any {
+		x, m := p.anyContiguous(factors), p.size(9)
+		dw := p.contiguous(f32, x.Dim(0), m, x.Dim(2), x.Dim(3))
+		return list{dw, x, p.contiguous([]ggml.Type{x.Type()}, m, x.Dim(1), x.Dim(2), x.Dim(3))}
+	}, "AccumulateGradWeight")
+	family(func(p *program) []any {
+		w := p.anyContiguous(weights)
+		args := list{p.contiguous(f32, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3)), w}
+		for range p.few() {
+			args = append(args, p.contiguous([]ggml.Type{w.Type(), ggml.F16}, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3)))
+		}
+		return args
+	}, "GEMV")
+	family(func(p *program) []any {
+		args, n := p.lowRank(p.size(9), f32)
+		return append(list{p.contiguous(f32, n, args[1].(*tensor).Dim(1))}, args...)
+	}, "AddLoRA")
+	family(func(p *program) []any {
+		n, types := p.size(9), []ggml.Type{p.oneOf(factors)}
+		args, m := p.lowRank(n, types)
+		w := p.contiguous(weights, p.size(p.width), m)
+		return append(list{accumulation(p), w, p.contiguous(types, w.Dim(0), n)}, args...)
+	}, "GEMMLoRA")
+	causal := func(p *program) list {
+		size, groups, n, batch := p.size(p.width), p.size(3), p.size(80), p.size(2)
+		keys := [4]int64{size, groups, n, batch}
+		q := p.shaped(f32, [4]int64{size, groups * p.size(3), n, batch})
+		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), scalar(p)}
+	}
+	family(func(p *program) []any { return causal(p) }, "CausalAttention")
+	family(func(p *program) []any {
+		args := causal(p)
+		return append(list{p.like(args[0].(*tensor), f32)}, args...)
+	}, "CausalAttentionGrad")
+	family(oneContiguous(f32), "CastBF16 SumSquares")
+	family(func(p *program) []any {
+		up := p.anyContiguous(f32)
+		ne := dims(up)
+		return list{up, p.contiguous(f32, ne[:]...), p.contiguous(f32, ne[:]...)}
+	}, "SwiGLUGradInPlace")
+	family(func(p *program) []any { return append(p.parameter(3), p.contiguous(f32, 8)) }, "AdamWStep")
+}
+
+// lowRank draws pairs of B and H with n columns, and counts their rows.
+func (p *program) lowRank(n int64, types []ggml.Type) (args []any, rows int64) {
+	for range 1 + p.few() {
+		m, rank := p.size(40), p.size(9)
+		args = append(args, p.contiguous(floats, m, rank), p.contiguous(types, rank, n))
+		rows += m
+	}
+	return args, rows
+}

@@ -1,0 +1,193 @@
+package optest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// A Device computes graphs, with the CPU behind it for what it does not compute.
+type Device struct {
+	*ggml.Device
+	Name      string
+	Backends  []*ggml.Backend // the device's, then the CPU's
+	scheduler *ggml.Scheduler
+	threads   int // of the CPU
+	share     int // it computes one in that many of the runs of a case, of those it can
+}
+
+var devices struct {
+	sync.Once
+	list   []*Device
+	server *RPCServer
+	err    error
+}
+
+// Devices gives the CPU with one thread, in which an assertion in a compute is an error of the test, with several, each
+// other device there is, and one of an RPC server. [Main] closes them.
+func Devices(t testing.TB) []*Device {
+	devices.Do(func() {
+		list := []*Device{{Device: CPU(t), threads: 1, share: 1}, {Device: CPU(t), threads: 3, share: 3}}
+		all, err := ggml.Devices()
+		require.NoError(t, err)
+		for _, d := range all {
+			others := d.Type() == ggml.MetaDevice || strings.HasPrefix(d.Registry().Name(), "RPC") // of tests that run now
+			if d.Type() != ggml.CPU && !others {
+				list = append(list, &Device{Device: d, threads: 1, share: 5})
+			}
+		}
+		list = append(list, &Device{Device: remote(t), threads: 1, share: 5})
+		for _, d := range list {
+			d.Name = d.Device.Name()
+			if d.threads > 1 {
+				d.Name += fmt.Sprintf("_%d_threads", d.threads)
+			}
+			if err := d.open(); err != nil {
+				devices.err = err
+				continue
+			}
+			devices.list = append(devices.list, d)
+		}
+	})
+	require.NoError(t, devices.err)
+	return devices.list
+}
+
+// remote starts a server and gives its device, which other tests do not see.
+func remote(t testing.TB) *ggml.Device {
+	devices.server = newRPCServer(t)
+	r, err := ggml.AddRPCServer(devices.server.Endpoint)
+	require.NoError(t, err)
+	device := r.Devices()[0]
+	require.NoError(t, r.Unload())
+	return device
+}
+
+func (d *Device) open() error {
+	d.Backends = nil
+	if d.Type() != ggml.CPU {
+		b, err := d.NewBackend()
+		if err != nil {
+			return err
+		}
+		d.Backends = append(d.Backends, b)
+	}
+	cpu, err := ggml.NewCPUBackend(d.threads)
+	if err != nil {
+		return err
+	}
+	d.Backends = append(d.Backends, cpu)
+	d.scheduler, err = ggml.NewScheduler(ggml.SchedulerOptions{}, d.Backends...)
+	return err
+}
+
+func (d *Device) close() {
+	d.scheduler.Close()
+	for _, b := range d.Backends {
+		b.Close()
+	}
+}
+
+func closeDevices() {
+	for _, d := range devices.list {
+		d.close()
+	}
+	if devices.server != nil {
+		devices.server.Kill()
+	}
+}
+
+// takes reports whether the device computes any of the graph.
+func (d *Device) takes(g *ggml.Graph) bool {
+	if d.Type() == ggml.CPU {
+		return true
+	}
+	for n := range g.Nodes() {
+		// RPC claims all ops, also those that are functions of this process.
+		if computed(n) && n.OpCode().String() != "custom" && d.SupportsOp(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// computed reports whether a node is more than a view of its operand.
+func computed(n *ggml.Tensor) bool {
+	switch n.Op() {
+	case "none", "reshape", "view", "permute", "transpose":
+		return false
+	}
+	return true
+}
+
+// A program is an op on operands that lie in a context of their own.
+type program struct {
+	leaves, c *ggml.Context
+	x         []*ggml.Tensor
+	y         *ggml.Tensor
+}
+
+func newProgram(operands []Operand, build func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) *program {
+	p := &program{leaves: ggml.NewContext(), c: ggml.NewContext()}
+	for _, o := range operands {
+		p.x = append(p.x, o.place(p.leaves))
+	}
+	p.y = build(p.c, p.x)
+	return p
+}
+
+func (p *program) close() {
+	p.c.Close()
+	p.leaves.Close()
+}
+
+// A Result is what an op has computed.
+type Result struct {
+	Values []float32
+	Shape  [4]int64
+	Type   ggml.Type
+}
+
+// Eval computes an op with its operands in the memory of the device; ok reports whether the device takes part in it.
+func (d *Device) Eval(t testing.TB, operands []Operand, build func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) (r Result, ok bool) {
+	p := newProgram(operands, build)
+	defer p.close()
+	require.NoError(t, p.leaves.Err())
+	require.NoError(t, p.c.Err(), describe(operands))
+	g := p.c.NewGraph(p.y)
+	if !d.takes(g) {
+		return r, false
+	}
+	buffers, err := p.leaves.Allocate(d.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	for i, o := range operands {
+		o.write(t, p.x[i])
+	}
+	d.Compute(t, g)
+	for i := range r.Shape {
+		r.Shape[i] = p.y.Dim(i)
+	}
+	r.Values, r.Type = Values(t, p.y), p.y.Type()
+	return r, true
+}
+
+// Compute allocates and computes a graph.
+func (d *Device) Compute(t testing.TB, g *ggml.Graph) {
+	t.Helper()
+	require.NoError(t, g.Context().Err())
+	require.NoError(t, d.scheduler.Alloc(g))
+	err := d.scheduler.Compute(context.Background(), g)
+	if errors.Is(err, ggml.ErrBroken) {
+		d.close() // one failure shall not make all other tests fail
+		require.NoError(t, d.open())
+	}
+	require.NoError(t, err)
+}

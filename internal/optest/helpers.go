@@ -1,0 +1,146 @@
+package optest
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// CPU is the CPU's device.
+func CPU(t testing.TB) *ggml.Device {
+	d, err := ggml.DeviceByType(ggml.CPU)
+	require.NoError(t, err)
+	return d
+}
+
+// NewCPUBackend is ggml's, closed when the test ends.
+func NewCPUBackend(t testing.TB, threads int) *ggml.Backend {
+	b, err := ggml.NewCPUBackend(threads)
+	require.NoError(t, err)
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// NewGraphAllocator is ggml's for memory of the CPU, closed when the test ends.
+func NewGraphAllocator(t testing.TB) *ggml.GraphAllocator {
+	a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// NewScheduler is ggml's, closed when the test ends.
+func NewScheduler(t testing.TB, backends ...*ggml.Backend) *ggml.Scheduler {
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backends...)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Leaves allocates n tensors of the shape; element i of tensor k is 100k+i.
+func Leaves(t testing.TB, n int, shape ...int64) []*ggml.Tensor {
+	c := ggml.NewContext()
+	var list []*ggml.Tensor
+	for range n {
+		list = append(list, c.NewTensor(ggml.F32, shape...))
+	}
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		buffers.Close()
+		c.Close()
+	})
+	for k, x := range list {
+		values := make([]float32, x.NumElements())
+		for i := range values {
+			values[i] = float32(100*k + i)
+		}
+		require.NoError(t, ggml.Write(x, values))
+	}
+	return list
+}
+
+// A Workbench is a context for ops, with leaves, and a backend with an allocator.
+type Workbench struct {
+	*ggml.Context
+	Leaves    *ggml.Context
+	Backend   *ggml.Backend
+	Allocator *ggml.GraphAllocator
+	t         *testing.T
+}
+
+// NewWorkbench makes one that is closed when the test ends.
+func NewWorkbench(t *testing.T) *Workbench {
+	w := &Workbench{Context: ggml.NewContext(), t: t, Leaves: ggml.NewContext()}
+	t.Cleanup(func() {
+		w.Close()
+		w.Leaves.Close()
+	})
+	w.Backend, w.Allocator = NewCPUBackend(t, 2), NewGraphAllocator(t)
+	return w
+}
+
+// Leaf makes an F32 vector with values.
+func (w *Workbench) Leaf(values ...float32) *ggml.Tensor {
+	x := w.Leaves.NewTensor(ggml.F32, int64(len(values)))
+	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { buffers.Close() })
+	require.NoError(w.t, ggml.Write(x, values))
+	return x
+}
+
+// Compute allocates and computes a graph.
+func (w *Workbench) Compute(g *ggml.Graph) {
+	w.t.Helper()
+	require.NoError(w.t, w.Allocator.Alloc(g))
+	require.NoError(w.t, w.Backend.Compute(context.Background(), g))
+}
+
+// RequireErrors builds each op in a context of its own, and demands the error that it is named after.
+func RequireErrors(t *testing.T, ops map[string]func(c *ggml.Context)) {
+	t.Helper()
+	for want, build := range ops {
+		c := ggml.NewContext()
+		build(c)
+		require.ErrorContains(t, c.Err(), want)
+		c.Close()
+	}
+}
+
+// Normal draws n normally distributed numbers, the same for each seed.
+func Normal(seed uint64, n int) []float32 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// Ones are n ones.
+func Ones(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}
+
+// Found is what a look-up finds; it panics where it finds nothing.
+func Found[T any](x T, ok bool) T {
+	if !ok {
+		panic("the look-up found nothing")
+	}
+	return x
+}
+
+// Finds is whether a look-up finds something.
+func Finds[T any](_ T, ok bool) bool { return ok }
+
+// Err is the error of a call that also gives a count, such as ReadAt.
+func Err(_ int, err error) error { return err }

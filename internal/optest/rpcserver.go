@@ -1,0 +1,118 @@
+package optest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
+)
+
+// serverEnv makes the test binary an RPC server: one that dies is a process of its own.
+const serverEnv = "GOGGML_TEST_RPC_SERVER"
+
+// Main runs the tests of a package that uses [Devices] or [StartRPCServer]: its TestMain.
+func Main(m *testing.M) {
+	serveIfAsked()
+	testutil.Main(tests{m})
+}
+
+// tests close what they share. After the end of a test the only thing that still closes what it left open is the
+// garbage collector, with a warning.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	code := t.M.Run()
+	closeDevices()
+	for range 3 {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+	return code
+}
+
+func serveIfAsked() {
+	endpoint := os.Getenv(serverEnv)
+	if endpoint == "" {
+		return
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin) // until the parent ends
+		os.Exit(0)
+	}()
+	ggml.SetLogger(nil)
+	fmt.Fprintln(os.Stderr, ggml.ServeRPC(context.Background(), endpoint, ggml.RPCServerOptions{Threads: 1}))
+	os.Exit(1)
+}
+
+// An RPCServer is a server in a process of its own.
+type RPCServer struct {
+	Endpoint string
+	process  *exec.Cmd
+	stdin    io.Closer
+}
+
+// StartRPCServer starts a server, which runs until the test ends.
+func StartRPCServer(t testing.TB) *RPCServer {
+	s := newRPCServer(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// newRPCServer starts a server on a free port, and adds it.
+func newRPCServer(t testing.TB) *RPCServer {
+	s := &RPCServer{}
+	for range 5 { // another program may take the port
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		require.NoError(t, err)
+		s.Endpoint = l.Addr().String()
+		require.NoError(t, l.Close())
+		s.Start(t)
+		if s.Answers(func() error { _, err := ggml.AddRPCServer(s.Endpoint); return err }) {
+			return s
+		}
+		s.Kill()
+	}
+	require.FailNow(t, "no server comes up")
+	return nil
+}
+
+// Start starts the process, again after Kill.
+func (s *RPCServer) Start(t testing.TB) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	s.process = exec.Command(self)
+	s.process.Env = append(os.Environ(), serverEnv+"="+s.Endpoint)
+	s.stdin, err = s.process.StdinPipe()
+	require.NoError(t, err)
+	s.process.Stderr = os.Stderr
+	require.NoError(t, s.process.Start())
+}
+
+// Answers tries until the server, which may be slow to start, answers.
+func (s *RPCServer) Answers(ask func() error) bool {
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
+		if ask() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Kill ends the process.
+func (s *RPCServer) Kill() {
+	if s.process != nil {
+		s.process.Process.Kill()
+		s.process.Wait()
+		s.process = nil
+	}
+}

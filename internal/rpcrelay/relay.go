@@ -1,0 +1,317 @@
+// Package rpcrelay stands between ggml's RPC client and a server.
+//
+// The client ends the process when a server is gone, cannot be reached, or
+// speaks another version of the protocol. So it connects to a relay on
+// loopback, which forwards requests and replies. After a failure the relay
+// synthesizes the replies, so that the client goes on, and keeps the error for
+// whoever uses a device of the server.
+package rpcrelay
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A Relay forwards connections on a loopback address to the endpoint of a server.
+type Relay struct {
+	Endpoint string // of the server
+	Address  string // of the relay
+
+	ggml     string // the version of ggml that speaks the protocol
+	listener net.Listener
+	failure  atomic.Pointer[error] // of the last connection
+
+	stallTimeout time.Duration // for tests; 0 for the usual one
+}
+
+// handshakeTimeout also ends the wait for a server that has another client: it
+// does not reply.
+const handshakeTimeout = 10 * time.Second
+
+var relays struct {
+	sync.Mutex
+	list  []*Relay
+	inUse atomic.Bool // there was one
+}
+
+// InUse reports whether there was any relay so far.
+func InUse() bool { return relays.inUse.Load() }
+
+// New starts a relay to the server at the endpoint, which should run that
+// version of ggml.
+func New(endpoint, ggml string) (*Relay, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{Endpoint: endpoint, Address: listener.Addr().String(), ggml: ggml, listener: listener}
+	relays.Lock()
+	relays.list = append(relays.list, r)
+	relays.Unlock()
+	relays.inUse.Store(true)
+	go r.accept()
+	return r, nil
+}
+
+// Close ends a relay of which ggml knows no device.
+func (r *Relay) Close() {
+	r.listener.Close()
+	relays.Lock()
+	defer relays.Unlock()
+	relays.list = slices.DeleteFunc(relays.list, func(x *Relay) bool { return x == r })
+}
+
+// Err returns why the server is gone, or nil: after a new handshake it is back.
+func (r *Relay) Err() error {
+	if p := r.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// ByAddress finds the relay at an address; ggml describes a device by it.
+func ByAddress(address string) *Relay {
+	relays.Lock()
+	defer relays.Unlock()
+	for _, r := range relays.list {
+		if r.Address == address {
+			return r
+		}
+	}
+	return nil
+}
+
+// DisplayName replaces the address of a relay in a name that ggml made, like
+// RPC0[127.0.0.1:40000], by the endpoint of its server.
+func DisplayName(name string) string {
+	if !InUse() {
+		return name
+	}
+	relays.Lock()
+	defer relays.Unlock()
+	for _, r := range relays.list {
+		if before, after, found := strings.Cut(name, r.Address); found && (after == "" || after[0] == ']') {
+			return before + r.Endpoint + after
+		}
+	}
+	return name
+}
+
+func (r *Relay) accept() {
+	for {
+		client, err := r.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		go r.serve(client)
+	}
+}
+
+// A connection is one of the client to the server.
+type connection struct {
+	relay  *Relay
+	client net.Conn
+	server net.Conn // nil after a failure
+	buffer []byte
+
+	computing bool // the server may be at a graph, for which it has any time
+}
+
+func (r *Relay) serve(client net.Conn) {
+	defer client.Close()
+	c := &connection{relay: r, client: client, buffer: make([]byte, 256<<10)}
+	server, err := net.DialTimeout("tcp", r.Endpoint, handshakeTimeout)
+	if err != nil {
+		c.fail(err)
+	} else {
+		c.server = server
+		defer server.Close()
+	}
+	for c.forwardRequest() == nil {
+	}
+}
+
+// fail ends the connection to the server.
+func (c *connection) fail(err error) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		err = errors.New("it has closed the connection")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("it has not answered for %v", orDefault(c.relay.stallTimeout, stallTimeout))
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err // without the addresses
+	}
+	c.relay.failure.Store(&err)
+	if c.server != nil {
+		c.server.Close()
+		c.server = nil
+	}
+}
+
+// forwardRequest forwards one request and its reply. It fails when the client ends.
+func (c *connection) forwardRequest() error {
+	var header [9]byte
+	if _, err := io.ReadFull(c.client, header[:]); err != nil {
+		return err
+	}
+	cmd, size := command(header[0]), int64(binary.LittleEndian.Uint64(header[1:]))
+	if cmd == hello {
+		return c.handshake(header[:], size)
+	}
+	c.computing = c.computing || cmd.computes()
+	c.send(header[:])
+	var first, last []byte // bytes of the request, which the reply depends on
+	for left := size; left > 0; {
+		chunk := c.buffer[:min(left, int64(len(c.buffer)))]
+		if _, err := io.ReadFull(c.client, chunk); err != nil {
+			return err
+		}
+		if first == nil {
+			first = append(first, chunk[:min(64, len(chunk))]...)
+		}
+		if left -= int64(len(chunk)); left == 0 {
+			last = append(last, chunk[max(0, len(chunk)-24):]...)
+		}
+		c.send(chunk)
+	}
+	n := cmd.replySize(last)
+	if n < 0 {
+		return nil
+	}
+	err := c.forwardReply(cmd, n, first)
+	c.computing = c.computing && !cmd.waitsForGraphs()
+	return err
+}
+
+// deadline is for the next piece of a message.
+func (c *connection) deadline() time.Time {
+	if c.computing {
+		return time.Time{}
+	}
+	return time.Now().Add(orDefault(c.relay.stallTimeout, stallTimeout))
+}
+
+func (c *connection) send(p []byte) {
+	if c.server == nil {
+		return
+	}
+	c.server.SetWriteDeadline(c.deadline())
+	if _, err := c.server.Write(p); err != nil {
+		c.fail(err)
+	}
+}
+
+var errUnknownReply = errors.New("it answers in a way that this package does not know")
+
+// forwardReply forwards the reply of n bytes, or synthesizes one.
+func (c *connection) forwardReply(cmd command, n int64, request []byte) error {
+	var header [8]byte
+	binary.LittleEndian.PutUint64(header[:], uint64(n))
+	if c.server != nil {
+		var got [8]byte
+		c.server.SetReadDeadline(c.deadline())
+		if _, err := io.ReadFull(c.server, got[:]); err != nil {
+			c.fail(err)
+		} else if got != header {
+			c.fail(errUnknownReply)
+		}
+	}
+	if _, err := c.client.Write(header[:]); err != nil {
+		return err
+	}
+	for left := n; left > 0; {
+		chunk := c.buffer[:min(left, int64(len(c.buffer)))]
+		if c.server != nil {
+			c.server.SetReadDeadline(c.deadline())
+			_, err := io.ReadFull(c.server, chunk)
+			if err == nil && !cmd.accepts(chunk) {
+				err = errUnknownReply
+			}
+			if err != nil {
+				c.fail(err)
+			}
+		}
+		if c.server == nil && left == n {
+			return c.synthesizeReply(cmd, n, request)
+		}
+		if c.server == nil {
+			clear(chunk)
+		}
+		if _, err := c.client.Write(chunk); err != nil {
+			return err
+		}
+		left -= int64(len(chunk))
+	}
+	return nil
+}
+
+// synthesizeReply replies for a server that is gone: a number, then zeros.
+func (c *connection) synthesizeReply(cmd command, n int64, request []byte) error {
+	var number [8]byte
+	binary.LittleEndian.PutUint64(number[:], cmd.synthesized(request))
+	chunk := c.buffer
+	clear(chunk)
+	copy(chunk, number[:])
+	for left := n; left > 0; left -= int64(len(chunk)) {
+		chunk = chunk[:min(left, int64(len(chunk)))]
+		if _, err := c.client.Write(chunk); err != nil {
+			return err
+		}
+		clear(chunk[:min(8, len(chunk))])
+	}
+	return nil
+}
+
+// handshake forwards the first request. The reply is always what the client
+// accepts: its own version, and no transport other than TCP, which would not
+// pass the relay.
+func (c *connection) handshake(header []byte, size int64) error {
+	if size != capabilitiesSize {
+		return fmt.Errorf("a handshake of %d bytes", size)
+	}
+	if _, err := io.ReadFull(c.client, make([]byte, size)); err != nil {
+		return err
+	}
+	if c.server != nil {
+		if err := c.serverHandshake(header); err != nil {
+			c.fail(err)
+		} else {
+			c.relay.failure.Store(nil)
+		}
+	}
+	reply := make([]byte, handshakeReplySize)
+	reply[0] = handshakeReplySize - 8
+	reply[8], reply[9] = Major, Minor
+	_, err := c.client.Write(reply)
+	return err
+}
+
+func (c *connection) serverHandshake(header []byte) error {
+	c.server.SetDeadline(time.Now().Add(handshakeTimeout))
+	defer c.server.SetDeadline(time.Time{})
+	if _, err := c.server.Write(append(header, make([]byte, capabilitiesSize)...)); err != nil {
+		return err
+	}
+	reply := make([]byte, handshakeReplySize)
+	if _, err := io.ReadFull(c.server, reply); errors.Is(err, os.ErrDeadlineExceeded) {
+		return errors.New("it does not answer: another program uses it, or it is no RPC server of ggml")
+	} else if err != nil {
+		return err
+	}
+	if n := binary.LittleEndian.Uint64(reply); n != handshakeReplySize-8 || reply[8] != Major || reply[9] > Minor {
+		return fmt.Errorf("it is no RPC server of ggml with protocol %d.%d; start it with ggml %s", Major, Minor, c.relay.ggml)
+	}
+	return nil
+}

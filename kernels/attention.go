@@ -1,0 +1,164 @@
+package kernels
+
+// #include "attention.h"
+// #include "softmax.h"
+import "C"
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+// Attention is the operands of [CausalAttention]: sequences that begin at position 0,
+// where heads/groups heads share the keys and values of a group. All are F32 with
+// contiguous rows.
+type Attention struct {
+	Q     *ggml.Tensor // [size, heads, n, batch]
+	K, V  *ggml.Tensor // [size, groups, n, batch]
+	Scale float32      // of Q·Kᵀ
+}
+
+var (
+	causalAttention = &ggml.NativeOp{
+		Name: "causal_attention", Func: unsafe.Pointer(C.kern_op_causal_attention),
+		FLOPs: func(_ shape, operands []shape) float64 { return 2 * causalFLOPs(operands[0]) },
+	}
+	causalAttentionGrad = &ggml.NativeOp{
+		Name: "causal_attention_grad", Func: unsafe.Pointer(C.kern_op_causal_attention_grad),
+		FLOPs: func(_ shape, operands []shape) float64 { return 5 * causalFLOPs(operands[1]) },
+	}
+	causalSoftMax = &ggml.NativeOp{Name: "causal_softmax", Func: unsafe.Pointer(C.kern_op_causal_softmax)}
+)
+
+// causalFLOPs are those of one of the products of each query with the keys that it sees.
+func causalFLOPs(q shape) float64 { return elements(q) * float64(q[2]+1) }
+
+// CausalAttention is the attention of each token to itself and those before it:
+//
+//	softmax(Scale · Q·Kᵀ)·V over the keys up to the query's position → [size, heads, n, batch]
+//
+// The scores of a block of queries exist at a time: memory grows with n and no faster.
+//
+// With a [GEMMLibrary] it is an op of the CPU backend, whose results do not depend on
+// the number of threads; otherwise it is made of MulMat and softmax. It has no backward
+// for [ggml.Graph.Backward]; the gradients are [CausalAttentionGrad].
+func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
+	q := a.Q
+	return c.BuildOp(causalAttention.Name, []*ggml.Tensor{a.Q, a.K, a.V}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		requireAttention(b, a)
+		switch {
+		case !b.OK():
+			return nil
+		case !hasLibrary():
+			return b.Compose(func() *ggml.Tensor { return attendInBlocks(c, a) })
+		}
+		p := params(C.struct_kern_attention_params{scale: C.float(a.Scale)})
+		return b.Native(causalAttention, p, ggml.F32, q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3))
+	})
+}
+
+// CausalAttentionGrad returns the gradients of Q, K and V in [CausalAttention], given
+// that of the result: dY [size, heads, n, batch], F32 with contiguous rows. The
+// gradients are contiguous, of the shapes of Q, K and V. They have no backward.
+func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk, dv *ggml.Tensor) {
+	q, k := a.Q, a.K
+	parts := int64(0)
+	all := c.BuildOp(causalAttentionGrad.Name, []*ggml.Tensor{dy, a.Q, a.K, a.V}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		requireAttention(b, a)
+		requireVectors(b, "dY", dy)
+		b.RequireSameShape(dy, q)
+		switch {
+		case !b.OK():
+			return nil
+		case !hasLibrary():
+			parts = 1
+			return b.Compose(func() *ggml.Tensor { return attendGradInBlocks(c, dy, a) })
+		}
+		parts = attentionParts(q, k)
+		p := params(C.struct_kern_attention_params{scale: C.float(a.Scale), parts: C.int32_t(parts)})
+		return b.Native(causalAttentionGrad, p, ggml.F32, q.NumElements()+2*parts*k.NumElements())
+	})
+	if parts == 0 {
+		return all, all, all
+	}
+	keys := q.NumElements()
+	values := keys + parts*k.NumElements()
+	return c.View(all, q.Shape(), nil, 0), addParts(c, all, k, keys, parts), addParts(c, all, a.V, values, parts)
+}
+
+// addParts adds up parts of x, each of the shape of like, that lie one after the other
+// from an element on.
+func addParts(c *ggml.Context, x, like *ggml.Tensor, from, parts int64) *ggml.Tensor {
+	part := func(i int64) *ggml.Tensor {
+		return c.View(x, like.Shape(), nil, (from+i*like.NumElements())*ggml.F32.Size())
+	}
+	sum := part(0)
+	for i := int64(1); i < parts; i++ {
+		sum = c.Add(sum, part(i))
+	}
+	return sum
+}
+
+// attentionParts is the number of parts into which the heads of a group are divided,
+// so that there is work for several threads.
+func attentionParts(q, k *ggml.Tensor) int64 {
+	const chunks = 16
+	each := q.Dim(1) / k.Dim(1)
+	for parts := int64(1); parts < each; parts++ {
+		if each%parts == 0 && parts*k.Dim(1)*q.Dim(3) >= chunks {
+			return parts
+		}
+	}
+	return each
+}
+
+func requireAttention(b *ggml.OpBuilder, a Attention) {
+	requireLibrary(b)
+	q, k := a.Q, a.K
+	requireVectors(b, "Q", q)
+	requireVectors(b, "K", k)
+	requireVectors(b, "V", a.V)
+	b.RequireSameShape(k, a.V)
+	b.Require(q.Dim(0) == k.Dim(0) && q.Dim(2) == k.Dim(2) && q.Dim(3) == k.Dim(3), "Q and K must be equal but in ne1")
+	b.Require(q.Dim(1)%k.Dim(1) == 0, "ne1 of Q must be a multiple of that of K: they are %d and %d", q.Dim(1), k.Dim(1))
+	b.Require(max(q.Dim(0)*q.Dim(1), q.Dim(2)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
+	const queries = 64 // of a block
+	requireChunks(b, float64(q.Dim(1))*float64(q.Dim(3))*(float64(q.Dim(2))/queries+1))
+	requireScale(b, a.Scale)
+}
+
+func requireScale(b *ggml.OpBuilder, scale float32) {
+	b.Require(scale > 0 && scale <= math.MaxFloat32, "the scale is %v; it must be above 0 and finite", scale)
+}
+
+// requireVectors demands contiguous rows, of which those of tokens do not overlap.
+func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
+	b.RequireType(what, x, ggml.F32)
+	b.RequireContiguousRows(what, x)
+	stride := x.Stride(2)
+	ok := x.Dim(2) == 1 || stride >= x.Type().RowSize(x.Dim(0)) && stride/ggml.F32.Size() <= math.MaxInt32
+	b.Require(ok, "tokens of %s are %d bytes apart, which is less than a row or too much", what, stride)
+}
+
+// causalSoftMaxInPlace makes the scores of causal attention weights, in place, and
+// returns a view of them: a [keys, queries, …], F32 and contiguous, where query i, at
+// position first + i, sees the keys up to that position:
+//
+//	softmax(scale · a) over the first first + i + 1 keys, 0 for the others
+//
+// It is [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace] in one,
+// several times as fast.
+func causalSoftMaxInPlace(c *ggml.Context, a *ggml.Tensor, scale float32, first int) *ggml.Tensor {
+	return c.BuildOp(causalSoftMax.Name, []*ggml.Tensor{a}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		b.RequireType("a", a, ggml.F32)
+		b.RequireContiguous("a", a)
+		requireScale(b, scale)
+		b.Require(first >= 0 && first <= math.MaxInt32, "the first query is at position %d; it must be 0 to %d", first, math.MaxInt32)
+		if !b.OK() {
+			return nil
+		}
+		return b.NativeInPlace(causalSoftMax, params(C.struct_kern_softmax_params{scale: C.float(scale), first: C.int32_t(first)}))
+	})
+}

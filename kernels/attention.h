@@ -1,0 +1,20 @@
+// Causal attention and its gradients, a block of queries of a head at a time: its scores stay in the cache, so that
+// memory grows with the number of tokens and no faster. What a block is depends on the shapes alone, and so do the
+// results, to the bit.
+#ifndef KERN_ATTENTION_H
+#define KERN_ATTENTION_H
+
+#include "kern.h"
+
+struct kern_attention_params {
+	float scale;
+	int32_t parts; // of the heads that share keys and values, for the gradients
+};
+
+// q [size, heads, n, batch], k and v [size, groups, n, batch] → [size, heads, n, batch]
+KERN_OP(causal_attention);
+// dy, q, k, v → the gradients: those of q, then those of k by each part, to be added up, then those of v like them. Each is
+// contiguous.
+KERN_OP(causal_attention_grad);
+
+#endif

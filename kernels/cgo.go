@@ -1,0 +1,32 @@
+package kernels
+
+// As in package ggml, whose own cgo.go gives the reasons.
+
+// #cgo linux CFLAGS: -I${SRCDIR}/../ggml/include
+// #cgo linux LDFLAGS: -L${SRCDIR}/../ggml/lib -Wl,-rpath,${SRCDIR}/../ggml/lib
+// #cgo linux LDFLAGS: -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined
+// #cgo linux LDFLAGS: -lggml-base -lm
+// #cgo darwin pkg-config: ggml
+// #cgo darwin LDFLAGS: -lggml-base
+// #include "chunks.h"
+// #include "scratch.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+// Parameters lie where kern.h has them.
+var _ = [1]struct{}{}[ggml.NativeParamsOffset-C.KERN_PARAMS_OFFSET]
+
+func init() {
+	C.kern_guard_chunks()
+	ggml.RegisterScratchMemory(func() int64 { return int64(C.kern_scratch_bytes()) })
+}
+
+// params gives the bytes of a C struct, the parameters of an op.
+func params[T any](p T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&p)), unsafe.Sizeof(p))
+}

@@ -1,0 +1,249 @@
+#include "dequantize.h"
+#include "blocks.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+
+#include <immintrin.h>
+#include <string.h>
+
+// Each conversion is compiled twice: to BF16, and to F32 without the instructions for BF16.
+#define KERN_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,f16c")))
+#define KERN_INLINE KERN_AVX512 __attribute__((always_inline)) static inline
+
+// All types come in groups of 32 elements: a block is one group, a super-block eight.
+enum { KERN_GROUP = 32, KERN_HALF_GROUP = KERN_GROUP / 2, KERN_SUPER_BLOCK = 256, KERN_GROUPS = KERN_SUPER_BLOCK / KERN_GROUP };
+
+KERN_INLINE __m512i kern_to_bf16(__m512 first, __m512 second) {
+	return (__m512i)_mm512_cvtne2ps_pbh(second, first);
+}
+
+// Stores a group, and returns where the next one goes.
+KERN_INLINE char *kern_store(char *to, bool bf16, __m512 first, __m512 second) {
+	if (bf16) {
+		_mm512_storeu_si512(to, kern_to_bf16(first, second));
+		return to + KERN_GROUP * sizeof(uint16_t);
+	}
+	_mm512_storeu_ps(to, first);
+	_mm512_storeu_ps(to + KERN_HALF_GROUP * sizeof(float), second);
+	return to + KERN_GROUP * sizeof(float);
+}
+
+KERN_INLINE __m512 kern_from_i8(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)); }
+KERN_INLINE __m128i kern_low_half(__m256i bytes) { return _mm256_castsi256_si128(bytes); }
+KERN_INLINE __m128i kern_high_half(__m256i bytes) { return _mm256_extracti128_si256(bytes, 1); }
+
+// Stores a group of which each half has its scale.
+KERN_INLINE char *kern_store_scaled(char *to, bool bf16, __m256i q, float first, float second) {
+	return kern_store(to, bf16,
+		_mm512_mul_ps(_mm512_set1_ps(first), kern_from_i8(kern_low_half(q))),
+		_mm512_mul_ps(_mm512_set1_ps(second), kern_from_i8(kern_high_half(q))));
+}
+
+KERN_INLINE __m256i kern_load_bytes(const void *group) { return _mm256_loadu_si256(group); }
+
+// count bits of each byte, from a bit on.
+KERN_INLINE __m256i kern_extract_bits(__m256i bytes, int from, int count) {
+	return _mm256_and_si256(_mm256_srli_epi16(bytes, from), _mm256_set1_epi8((char)((1 << count) - 1)));
+}
+
+// Types of few bits have few values in a group: each element is looked up in a table of those of q below 16, and one of
+// the others.
+KERN_INLINE char *kern_store_looked_up(char *to, bool bf16, __m512 lower, __m512 upper, __m256i q) {
+	if (bf16) {
+		_mm512_storeu_si512(to, _mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(q), kern_to_bf16(lower, upper)));
+		return to + KERN_GROUP * sizeof(uint16_t);
+	}
+	return kern_store(to, bf16,
+		_mm512_permutex2var_ps(lower, _mm512_cvtepu8_epi32(kern_low_half(q)), upper),
+		_mm512_permutex2var_ps(lower, _mm512_cvtepu8_epi32(kern_high_half(q)), upper));
+}
+
+KERN_INLINE __m512 kern_load_f16(const uint16_t *x) { return _mm512_cvtph_ps(kern_load_bytes(x)); }
+
+KERN_INLINE __m512 kern_load_bf16(const uint16_t *x) {
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(kern_load_bytes(x)), 16));
+}
+
+// Rows of 16-bit floats can end within a group.
+KERN_INLINE void kern_dequantize_16_bits(const uint16_t *x, char *to, int64_t n, bool bf16, __m512 (*load)(const uint16_t *)) {
+	for (; n >= KERN_GROUP; n -= KERN_GROUP, x += KERN_GROUP) {
+		to = kern_store(to, bf16, load(x), load(x + KERN_HALF_GROUP));
+	}
+	if (n > 0) {
+		uint16_t rest[KERN_GROUP] = {0};
+		char group[KERN_GROUP * sizeof(float)];
+		memcpy(rest, x, n * sizeof *x);
+		kern_store(group, bf16, load(rest), load(rest + KERN_HALF_GROUP));
+		memcpy(to, group, n * (bf16 ? sizeof(uint16_t) : sizeof(float)));
+	}
+}
+
+KERN_INLINE void kern_dequantize_f16(const void *from, char *to, int64_t n, bool bf16) {
+	kern_dequantize_16_bits(from, to, n, bf16, kern_load_f16);
+}
+
+KERN_INLINE void kern_dequantize_bf16(const void *from, char *to, int64_t n, bool bf16) {
+	kern_dequantize_16_bits(from, to, n, bf16, kern_load_bf16);
+}
+
+KERN_INLINE void kern_dequantize_q8_0(const void *from, char *to, int64_t n, bool bf16) {
+	const struct kern_q8_0 *b = from;
+	for (; n > 0; n -= KERN_GROUP, b++) {
+		float d = _cvtsh_ss(b->d);
+		to = kern_store_scaled(to, bf16, kern_load_bytes(b->q), d, d);
+	}
+}
+
+KERN_INLINE void kern_dequantize_q4(const void *from, char *to, int64_t n, bool bf16, __m128i values) {
+	const struct kern_q4 *b = from;
+	const __m512 floats = kern_from_i8(values);
+	for (; n > 0; n -= KERN_GROUP, b++) {
+		__m512 scaled = _mm512_mul_ps(_mm512_set1_ps(_cvtsh_ss(b->d)), floats);
+		__m128i q = _mm_loadu_si128((const void *)b->q);
+		to = kern_store_looked_up(to, bf16, scaled, scaled, kern_extract_bits(_mm256_set_m128i(_mm_srli_epi16(q, 4), q), 0, 4));
+	}
+}
+
+KERN_INLINE void kern_dequantize_q4_0(const void *from, char *to, int64_t n, bool bf16) {
+	kern_dequantize_q4(from, to, n, bf16, _mm_setr_epi8(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+KERN_INLINE void kern_dequantize_iq4_nl(const void *from, char *to, int64_t n, bool bf16) {
+	kern_dequantize_q4(from, to, n, bf16, _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
+}
+
+// What begins the blocks of Q4_K and Q5_K: a value is d · scale · q − min · minimum, with six bits for the scale and
+// the minimum of each group.
+struct kern_k_head {
+	uint16_t d, min;
+	uint8_t scales[12];
+};
+
+struct kern_q4_k {
+	struct kern_k_head head;
+	uint8_t q[KERN_SUPER_BLOCK / 2]; // two groups side by side
+};
+
+struct kern_q5_k {
+	struct kern_k_head head;
+	uint8_t high[KERN_GROUP]; // a bit of each group
+	uint8_t q[KERN_SUPER_BLOCK / 2];
+};
+
+struct kern_k_scales {
+	float d[KERN_GROUPS], min[KERN_GROUPS];
+};
+
+KERN_INLINE void kern_k_scale_group(float *to, uint32_t first, uint32_t second, uint16_t unit) {
+	__m128i bytes = _mm_set_epi32(0, 0, (int)second, (int)first);
+	_mm256_storeu_ps(to, _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(unit)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes))));
+}
+
+// Of the first four groups the bits are in one piece; those of the others are four, and two above the first's.
+KERN_INLINE struct kern_k_scales kern_k_scales(const struct kern_k_head *head) {
+	enum { SIX = 0x3f3f3f3f, UPPER = 0x30303030, LOWER = 0x0f0f0f0f };
+	struct kern_k_scales s;
+	uint32_t bits[3];
+	memcpy(bits, head->scales, sizeof bits);
+	kern_k_scale_group(s.d, bits[0] & SIX, (bits[0] >> 2 & UPPER) | (bits[2] & LOWER), head->d);
+	kern_k_scale_group(s.min, bits[1] & SIX, (bits[1] >> 2 & UPPER) | (bits[2] >> 4 & LOWER), head->min);
+	return s;
+}
+
+// The values of a group for q from first to first + 15.
+KERN_INLINE __m512 kern_k_values(const struct kern_k_scales *s, int group, float first) {
+	const __m512 steps = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+	__m512 q = _mm512_add_ps(_mm512_set1_ps(first), steps);
+	return _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(s->d[group]), q), _mm512_set1_ps(s->min[group]));
+}
+
+KERN_INLINE void kern_dequantize_q4_k(const void *from, char *to, int64_t n, bool bf16) {
+	const struct kern_q4_k *b = from;
+	for (; n > 0; n -= KERN_SUPER_BLOCK, b++) {
+		struct kern_k_scales s = kern_k_scales(&b->head);
+		for (int i = 0; i < KERN_GROUPS; i++) {
+			__m512 values = kern_k_values(&s, i, 0);
+			to = kern_store_looked_up(to, bf16, values, values, kern_extract_bits(kern_load_bytes(b->q + i / 2 * KERN_GROUP), i % 2 * 4, 4));
+		}
+	}
+}
+
+KERN_INLINE void kern_dequantize_q5_k(const void *from, char *to, int64_t n, bool bf16) {
+	const struct kern_q5_k *b = from;
+	for (; n > 0; n -= KERN_SUPER_BLOCK, b++) {
+		struct kern_k_scales s = kern_k_scales(&b->head);
+		__m256i high = kern_load_bytes(b->high);
+		for (int i = 0; i < KERN_GROUPS; i++) {
+			__m256i q = kern_extract_bits(kern_load_bytes(b->q + i / 2 * KERN_GROUP), i % 2 * 4, 4);
+			q = _mm256_or_si256(q, _mm256_slli_epi16(kern_extract_bits(high, i, 1), 4));
+			to = kern_store_looked_up(to, bf16, kern_k_values(&s, i, 0), kern_k_values(&s, i, 16), q);
+		}
+	}
+}
+
+// Each half of a group has its scale.
+struct kern_q6_k {
+	uint8_t low[KERN_SUPER_BLOCK / 2];  // four bits, of two groups side by side
+	uint8_t high[KERN_SUPER_BLOCK / 4]; // two bits, of four
+	int8_t scales[KERN_SUPER_BLOCK / KERN_HALF_GROUP];
+	uint16_t d;
+};
+
+KERN_INLINE void kern_dequantize_q6_k(const void *from, char *to, int64_t n, bool bf16) {
+	const struct kern_q6_k *b = from;
+	for (; n > 0; n -= KERN_SUPER_BLOCK, b++) {
+		float d[KERN_SUPER_BLOCK / KERN_HALF_GROUP];
+		__m512 scales = kern_from_i8(_mm_loadu_si128((const void *)b->scales));
+		_mm512_storeu_ps(d, _mm512_mul_ps(_mm512_set1_ps(_cvtsh_ss(b->d)), scales));
+		for (int i = 0; i < KERN_GROUPS; i++) {
+			int four = i / 4, j = i % 4;
+			__m256i low = kern_extract_bits(kern_load_bytes(b->low + (2 * four + j % 2) * KERN_GROUP), j / 2 * 4, 4);
+			__m256i high = kern_extract_bits(kern_load_bytes(b->high + four * KERN_GROUP), 2 * j, 2);
+			__m256i q = _mm256_sub_epi8(_mm256_or_si256(low, _mm256_slli_epi16(high, 4)), _mm256_set1_epi8(32));
+			to = kern_store_scaled(to, bf16, q, d[2 * i], d[2 * i + 1]);
+		}
+	}
+}
+
+#define KERN_EACH_TYPE(X) \
+	X(F16, f16) X(BF16, bf16) X(Q8_0, q8_0) X(Q4_0, q4_0) X(IQ4_NL, iq4_nl) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k)
+
+#define KERN_CONVERSIONS(TYPE, type) \
+	KERN_AVX512 static void kern_##type##_to_bf16(const void *from, uint16_t *to, int64_t n) { \
+		kern_dequantize_##type(from, (char *)to, n, true); \
+	} \
+	KERN_AVX512 static void kern_##type##_to_f32(const void *from, float *to, int64_t n) { \
+		kern_dequantize_##type(from, (char *)to, n, false); \
+	}
+KERN_EACH_TYPE(KERN_CONVERSIONS)
+
+kern_to_bf16_t kern_vector_to_bf16(enum ggml_type type) {
+	if (!__builtin_cpu_supports("avx512bf16")) {
+		return NULL;
+	}
+	switch (type) {
+#define KERN_CASE(TYPE, type) case GGML_TYPE_##TYPE: return kern_##type##_to_bf16;
+	KERN_EACH_TYPE(KERN_CASE)
+#undef KERN_CASE
+	default: return NULL;
+	}
+}
+
+ggml_to_float_t kern_vector_to_f32(enum ggml_type type) {
+	if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl")) {
+		return NULL;
+	}
+	switch (type) {
+#define KERN_CASE(TYPE, type) case GGML_TYPE_##TYPE: return kern_##type##_to_f32;
+	KERN_EACH_TYPE(KERN_CASE)
+#undef KERN_CASE
+	default: return NULL;
+	}
+}
+
+#else
+
+kern_to_bf16_t kern_vector_to_bf16(enum ggml_type type) { return NULL; }
+ggml_to_float_t kern_vector_to_f32(enum ggml_type type) { return NULL; }
+
+#endif

@@ -1,0 +1,36 @@
+// Package kernels has ops for the CPU in C beside those of ggml: blocked GEMM that
+// dequantises the weights as it goes, and its gradients ([GEMM], [GEMMGradInput],
+// [AccumulateGradWeight]), GEMV with software prefetch ([GEMV]), low-rank updates
+// ([AddLoRA], [GEMMLoRA]), causal attention with its gradients ([CausalAttention]),
+// and what training needs beside ([SwiGLUGradInPlace], [AdamWStep], [SumSquares]).
+//
+// They are ops like those of package ggml, made in a [ggml.Context] by its hook
+// [ggml.Context.BuildOp]: what is wrong with an operand becomes the context's error,
+// and [ggml.Tensor.Op], profiles and summaries show their names. Only CPU backends
+// compute them; a [ggml.Scheduler] puts them there.
+//
+// # When they are faster
+//
+// ggml multiplies a quantised matrix by quantising the other operand to 8 bits. That
+// is fast for few columns; with many, as in training and prefill, a GEMM library on
+// dequantised tiles is several times as fast, and rounds less. ggml has no fast
+// gradients of quantised products at all. In decoding, GEMV does what ggml does and
+// prefetches the weights.
+//
+// # Exactness
+//
+// Products are exact to F32, but for the operands that a caller casts to BF16 and the
+// sums that it allows to be in F16. No result depends on the number of threads, to the
+// bit: what a thread computes at a time depends on the shapes alone.
+//
+// # The GEMM library
+//
+// oneDNN, OpenBLAS, BLIS, oneMKL or Accelerate is loaded at run time, once; see
+// [GEMMLibrary]. Without one, GEMM, the gradients and causal attention are made of
+// ggml's own ops.
+//
+// # Memory
+//
+// Each thread that computes keeps scratch memory, up to some megabytes, which
+// [ggml.MemoryReport] counts.
+package kernels

@@ -1,0 +1,51 @@
+package kernels
+
+// #include "elementwise.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+var (
+	castBF16   = &ggml.NativeOp{Name: "cast_bf16", Func: unsafe.Pointer(C.kern_op_cast_bf16)}
+	swigluGrad = &ggml.NativeOp{Name: "swiglu_grad", Func: unsafe.Pointer(C.kern_op_swiglu_grad)}
+)
+
+// CastBF16 rounds a [k, n, p, q], F32 and contiguous, to BF16, to even. It is what
+// [ggml.Context.Cast] to BF16 returns, vectorised. It is an op of the CPU backend, and
+// has no backward for [ggml.Graph.Backward].
+func CastBF16(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
+	return c.BuildOp(castBF16.Name, []*ggml.Tensor{a}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		requireF32(b, "a", a)
+		return b.Native(castBF16, nil, ggml.BF16, a.Dim(0), a.Dim(1), a.Dim(2), a.Dim(3))
+	})
+}
+
+// SwiGLUGradInPlace replaces up by the gradient of gate in silu(gate) · up, which is
+// what [ggml.Context.GLUSplit] with [ggml.SwiGLU] computes, given that of the result,
+// and returns a view of it: all [k, n, p, q], F32 and contiguous.
+//
+//	σ = 1 / (1 + e^−gate)
+//	dgate = dy · up · σ · (1 + gate · (1 − σ))
+//
+// It is [ggml.Context.SiluBack] of dy · up in one, vectorised. It is an op of the CPU
+// backend, and has no backward for [ggml.Graph.Backward].
+func SwiGLUGradInPlace(c *ggml.Context, up, gate, dy *ggml.Tensor) *ggml.Tensor {
+	return c.BuildOp(swigluGrad.Name, []*ggml.Tensor{up, gate, dy}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		requireF32(b, "up", up)
+		requireF32(b, "gate", gate)
+		requireF32(b, "dy", dy)
+		b.RequireSameShape(up, gate)
+		b.RequireSameShape(up, dy)
+		return b.NativeInPlace(swigluGrad, nil)
+	})
+}
+
+// requireF32 demands a contiguous tensor in F32.
+func requireF32(b *ggml.OpBuilder, what string, t *ggml.Tensor) {
+	b.RequireType(what, t, ggml.F32)
+	b.RequireContiguous(what, t)
+}

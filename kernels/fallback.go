@@ -1,0 +1,105 @@
+package kernels
+
+import "github.com/goggml/ggml"
+
+// What the kernels are made of where there is no GEMM library: ggml's own ops.
+
+// fallback adds up products.
+func (g *gemm) fallback(c *ggml.Context, pairs []Pair) *ggml.Tensor {
+	sum := g.builtin(c, pairs[0].W, pairs[0].X)
+	for _, p := range pairs[1:] {
+		sum = c.Add(sum, g.builtin(c, p.W, p.X))
+	}
+	return sum
+}
+
+func toF32(c *ggml.Context, t *ggml.Tensor) *ggml.Tensor {
+	if t != nil && t.Type() == ggml.F32 {
+		return t
+	}
+	return c.Cast(t, ggml.F32)
+}
+
+// mulMats is GEMV of matrices of which one has no dot product.
+func mulMats(c *ggml.Context, x *ggml.Tensor, w []*ggml.Tensor) *ggml.Tensor {
+	y := c.MulMat(w[0], x)
+	for _, w := range w[1:] {
+		y = c.Concat(y, c.MulMat(w, x), 0)
+	}
+	return y
+}
+
+// Causal attention: blocks of queries, each of which sees the keys up to its end, one
+// after the other, so that the scores of one block exist at a time.
+
+const queryBlock = 128
+
+// An attentionBlock is the operands and weights of the queries [from, to). The queries
+// of the heads that share keys are rows of one matrix.
+type attentionBlock struct {
+	from, to int64
+	q        *ggml.Tensor // [size, rows, groups, batch]
+	k, v     *ggml.Tensor // [size, to, groups, batch]
+	weights  *ggml.Tensor // [to, rows, groups, batch]
+}
+
+// attentionBlocks calls f for each block, the last one first: it needs most memory,
+// where the others then fit.
+func attentionBlocks(c *ggml.Context, a Attention, f func(b *attentionBlock)) {
+	groups := a.K.Dim(1)
+	for to := a.Q.Dim(2); to > 0; {
+		from := (to - 1) / queryBlock * queryBlock
+		b := &attentionBlock{from: from, to: to, q: byGroup(c, a.Q, groups, from, to), k: byGroup(c, a.K, groups, 0, to), v: byGroup(c, a.V, groups, 0, to)}
+		scores := c.MulMat(b.k, b.q)
+		heads := c.Reshape(scores, to, to-from, a.Q.Dim(1), a.Q.Dim(3))
+		b.weights = c.Reshape(causalSoftMaxInPlace(c, heads, a.Scale, int(from)), scores.Shape()...)
+		f(b)
+		to = from
+	}
+}
+
+// byGroup rearranges the tokens [from, to) of x [size, heads, n, batch] to
+// [size, rows, groups, batch].
+func byGroup(c *ggml.Context, x *ggml.Tensor, groups, from, to int64) *ggml.Tensor {
+	ne := []int64{x.Dim(0), x.Dim(1), to - from, x.Dim(3)}
+	x = c.View(x, ne, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, from*x.Stride(2))
+	return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3}), ne[0], ne[1]/groups*ne[2], groups, ne[3])
+}
+
+// byToken is the inverse of byGroup.
+func byToken(c *ggml.Context, x *ggml.Tensor, heads int64) *ggml.Tensor {
+	size, batch := x.Dim(0), x.Dim(3)
+	x = c.Reshape(x, size, x.Dim(1)*x.Dim(2)/heads, heads, batch)
+	return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3}))
+}
+
+func attendInBlocks(c *ggml.Context, a Attention) *ggml.Tensor {
+	y := c.Fill(c.Cont(a.Q), 0)
+	attentionBlocks(c, a, func(b *attentionBlock) {
+		part := byToken(c, c.OutProd(b.v, c.Transpose(b.weights)), a.Q.Dim(1))
+		y = c.SetInPlace(y, part, [3]int64{y.Stride(1), y.Stride(2), y.Stride(3)}, b.from*y.Stride(2))
+	})
+	return y
+}
+
+// attendGradInBlocks returns the gradients of Q, K and V one after the other. Each
+// part is added to all of them, so that a block is done before the next one begins.
+func attendGradInBlocks(c *ggml.Context, dy *ggml.Tensor, a Attention) *ggml.Tensor {
+	zeros := func(x *ggml.Tensor) *ggml.Tensor { return c.Fill(c.Cont(x, x.NumElements()), 0) }
+	all := c.Concat(zeros(a.Q), c.Concat(zeros(a.K), zeros(a.V), 0), 0)
+	add := func(part *ggml.Tensor, like *ggml.Tensor, at, first int64) {
+		size := ggml.F32.Size()
+		row := like.Dim(0) * size
+		token := row * like.Dim(1)
+		all = c.AccInPlace(all, part, [3]int64{row, token, token * like.Dim(2)}, at*size+first*token)
+	}
+	heads, groups := a.Q.Dim(1), a.K.Dim(1)
+	attentionBlocks(c, a, func(b *attentionBlock) {
+		d := byGroup(c, dy, groups, b.from, b.to)
+		add(byToken(c, c.OutProd(d, b.weights), groups), a.V, a.Q.NumElements()+a.K.NumElements(), 0)
+		scores := c.SoftMaxBackInPlace(c.MulMat(b.v, d), b.weights, a.Scale)
+		add(byToken(c, c.OutProd(b.q, scores), groups), a.K, a.Q.NumElements(), 0)
+		add(byToken(c, c.OutProd(b.k, c.Transpose(scores)), heads), a.Q, 0, b.from)
+	})
+	return all
+}

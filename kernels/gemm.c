@@ -1,0 +1,264 @@
+#include "gemm.h"
+#include "chunks.h"
+#include "dequantize.h"
+#include "elementwise.h"
+#include "f16.h"
+#include "library.h"
+#include "scratch.h"
+#include "transpose.h"
+#include "vector.h"
+
+#include <string.h>
+
+// Sizes of the largest chunk of a result [m, n], and the depth of a tile, named as in BLIS.
+enum { KERN_MC = 256, KERN_NC = 512, KERN_KC = 512 };
+
+enum {
+	KERN_MC_MIN = 32,       // chunks are multiples of so many rows
+	KERN_MIN_CHUNKS = 8,    // for several threads to share
+	KERN_N_SKINNY = 64,     // columns up to which a result is skinny
+	KERN_PREFETCH_ROWS = 8, // distance of software prefetch in rows of a weight
+};
+
+// How a result of m × n elements and a number of matrices is divided into chunks.
+struct kern_partition {
+	int64_t m, mc, n, nc, count;
+};
+
+// Chunks are as large as they can be, at most mc × nc, for there to be KERN_MIN_CHUNKS of them. Their height is a multiple
+// of mc_min.
+static struct kern_partition kern_partition(int64_t m, int64_t n, int64_t matrices, int64_t mc_min, int64_t mc, int64_t nc) {
+	struct kern_partition p = {.m = m, .n = n, .mc = mc, .nc = nc};
+	int64_t tallest = kern_ceil_div(n, nc) * matrices; // chunks of all rows
+	if (tallest < KERN_MIN_CHUNKS) {
+		p.mc = kern_ceil_div(kern_ceil_div(m, kern_ceil_div(KERN_MIN_CHUNKS, tallest)), mc_min) * mc_min;
+		p.mc = kern_min(p.mc, kern_max(mc, mc_min));
+		int64_t parts = kern_ceil_div(KERN_MIN_CHUNKS, kern_ceil_div(m, p.mc) * matrices);
+		p.nc = kern_min(nc, kern_max(kern_ceil_div(n, parts), KERN_MC_MIN));
+	}
+	p.count = kern_ceil_div(m, p.mc) * kern_ceil_div(n, p.nc) * matrices;
+	return p;
+}
+
+static struct kern_chunk kern_chunk_at(const struct kern_partition *p, int64_t i) {
+	int64_t n_chunks = kern_ceil_div(p->n, p->nc), m_chunks = kern_ceil_div(p->m, p->mc);
+	int64_t n0 = i % n_chunks * p->nc, m0 = i / n_chunks % m_chunks * p->mc;
+	return (struct kern_chunk){
+		.m0 = m0, .m1 = kern_min(p->m, m0 + p->mc),
+		.n0 = n0, .n1 = kern_min(p->n, n0 + p->nc),
+		.matrix = i / n_chunks / m_chunks,
+	};
+}
+
+static ggml_to_float_t kern_to_f32(enum ggml_type type) {
+	ggml_to_float_t vector = kern_vector_to_f32(type);
+	if (vector != NULL) {
+		return vector;
+	}
+	return type == GGML_TYPE_F16 ? kern_f16_to_f32() : ggml_get_type_traits(type)->to_float;
+}
+
+static void kern_convert_from_f32(enum ggml_type type, const float *from, void *to, int64_t n) {
+	if (type == GGML_TYPE_BF16) {
+		kern_round_bf16(from, to, n);
+	} else {
+		kern_f32_to_f16()(from, to, n);
+	}
+}
+
+const void *kern_weight_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,
+		int64_t k0, int64_t k1, int64_t m0, int64_t m1, int64_t *ld) {
+	const char *first = (const char *)kern_matrix(w, matrix) + m0 * w->nb[1] + ggml_row_size(w->type, k0);
+	if (w->type == type) {
+		*ld = kern_ld(w);
+		return first;
+	}
+	int64_t k = k1 - k0, size = ggml_type_size(type);
+	*ld = k + KERN_LD_PADDING / size;
+	ggml_to_float_t to_f32 = kern_to_f32(w->type);
+	kern_to_bf16_t to_bf16 = type == GGML_TYPE_BF16 ? kern_vector_to_bf16(w->type) : NULL;
+	char *tile = kern_scratch(KERN_SCRATCH_TILE, *ld * (m1 - m0) * size);
+	float *row = type == GGML_TYPE_F32 ? NULL : kern_scratch(KERN_SCRATCH_ROW, k * sizeof *row);
+	size_t bytes = ggml_row_size(w->type, k);
+	for (int64_t m = 0; m < m1 - m0; m++) {
+		const void *from = first + m * w->nb[1];
+		void *to = tile + m * *ld * size;
+		// The hardware prefetcher does not follow from one row's part to the next row's.
+		kern_prefetch((const char *)from + KERN_PREFETCH_ROWS * w->nb[1], bytes);
+		if (type == GGML_TYPE_F32) {
+			to_f32(from, to, k);
+		} else if (to_bf16 != NULL) {
+			to_bf16(from, to, k);
+		} else if (w->type == GGML_TYPE_F32) {
+			kern_convert_from_f32(type, from, to, k);
+		} else {
+			to_f32(from, row, k);
+			kern_convert_from_f32(type, row, to, k);
+		}
+	}
+	return tile;
+}
+
+const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk *chunk, enum ggml_type type,
+		bool grad_input, int64_t k0, int64_t k1, int64_t *ld) {
+	return grad_input ?
+		kern_weight_tile(w, chunk->matrix, type, chunk->m0, chunk->m1, k0, k1, ld) :
+		kern_weight_tile(w, chunk->matrix, type, k0, k1, chunk->m0, chunk->m1, ld);
+}
+
+// kern_accumulate_f16 in the type of X.
+static void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
+		bool grad_input, const struct kern_chunk *chunk, bool accumulate) {
+	int64_t depth = grad_input ? w->ne[1] : w->ne[0], m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
+	int64_t kc = n <= KERN_N_SKINNY ? 2 * KERN_KC : KERN_KC; // each call of the GEMM library costs some time
+	size_t size = ggml_type_size(x->type);
+	const char *columns = (const char *)kern_matrix(x, chunk->matrix) + chunk->n0 * x->ne[0] * size;
+	for (int64_t k0 = 0; k0 < depth; k0 += kc, columns += kc * size) {
+		int64_t k1 = kern_min(depth, k0 + kc), ld;
+		const void *tile = kern_chunk_tile(w, chunk, x->type, grad_input, k0, k1, &ld);
+		struct kern_gemm g = {
+			.bf16 = x->type == GGML_TYPE_BF16, .trans_a = !grad_input, .accumulate = accumulate || k0 > 0,
+			.m = m, .n = n, .k = k1 - k0, .lda = ld, .ldb = x->ne[0], .ldc = acc->ldc,
+		};
+		if (acc->transposed) {
+			g.m = n, g.n = m, g.lda = x->ne[0], g.ldb = ld;
+		}
+		kern_library_gemm(&g, acc->transposed ? columns : tile, acc->transposed ? tile : columns, acc->c);
+	}
+}
+
+// oneDNN's BF16 GEMM repacks A, but B only when it is transposed. So the weight tile is passed as B, computing Yᵀ, which
+// is transposed back. Worth it when the result is skinny, or with KERN_MIN_CHUNKS large chunks and sums that are deep.
+static bool kern_uses_transposed_gemm(const struct ggml_tensor *dst) {
+	enum { K_DEEP = 2048 };
+	int64_t chunks = kern_ceil_div(dst->ne[0], KERN_MC) * kern_ceil_div(dst->ne[1], KERN_NC / 2) * dst->ne[2] * dst->ne[3];
+	return dst->src[1]->type == GGML_TYPE_BF16 &&
+		(dst->ne[1] <= KERN_N_SKINNY || chunks >= KERN_MIN_CHUNKS && dst->src[0]->ne[0] >= K_DEEP);
+}
+
+void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, const struct kern_accumulator *acc,
+		int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+	int64_t ldb, ldh = kern_ld(h);
+	const void *rows = kern_weight_tile(b, 0, h->type, m0, m1, 0, b->ne[1], &ldb);
+	const void *columns = (const char *)h->data + n0 * h->nb[1];
+	struct kern_gemm g = {
+		.bf16 = h->type == GGML_TYPE_BF16, .trans_a = acc->transposed, .trans_b = acc->transposed, .accumulate = true,
+		.m = m1 - m0, .n = n1 - n0, .k = b->ne[1], .lda = ldb, .ldb = ldh, .ldc = acc->ldc,
+	};
+	if (acc->transposed) {
+		g.m = n1 - n0, g.n = m1 - m0, g.lda = ldh, g.ldb = ldb;
+	}
+	kern_library_gemm(&g, acc->transposed ? columns : rows, acc->transposed ? rows : columns, acc->c);
+}
+
+// Adds to a chunk's accumulator what pairs of B and H have for its rows.
+static void kern_accumulate_lora(const struct ggml_tensor *dst, const struct kern_accumulator *acc, const struct kern_chunk *chunk) {
+	int64_t first = 0;
+	for (int i = 2; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		const struct ggml_tensor *b = dst->src[i];
+		int64_t m0 = kern_max(chunk->m0, first), m1 = kern_min(chunk->m1, first + b->ne[0]);
+		if (m0 < m1) {
+			struct kern_accumulator part = *acc;
+			part.c += (m0 - chunk->m0) * (acc->transposed ? acc->ldc : 1);
+			kern_accumulate_low_rank(b, dst->src[i + 1], &part, m0 - first, m1 - first, chunk->n0, chunk->n1);
+		}
+		first += b->ne[0];
+	}
+}
+
+static bool kern_acc_f16(const struct ggml_tensor *dst) {
+	return ((const struct kern_gemm_params *)kern_params(dst))->acc_f16;
+}
+
+// Weights in F32 have more bits than F16: most are trained.
+static bool kern_multiplies_f16(const struct ggml_tensor *dst, const struct ggml_tensor *w, const struct ggml_tensor *x) {
+	return w->type != GGML_TYPE_F32 && x->type == GGML_TYPE_F32 && kern_acc_f16(dst);
+}
+
+// What an op makes of its operands.
+enum kern_product { KERN_GEMM, KERN_GEMM_GRAD_INPUT, KERN_GEMM_LORA };
+
+static void kern_compute_chunk(struct ggml_tensor *dst, enum kern_product product, const struct kern_chunk *chunk, bool transposed) {
+	int64_t m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
+	float *result = (float *)kern_matrix(dst, chunk->matrix) + chunk->n0 * dst->ne[0] + chunk->m0;
+	struct kern_accumulator acc = {.c = result, .ldc = dst->ne[0], .transposed = transposed};
+	// In F16 the accumulator is read and written for every KERN_KC_F16 of the depth: it stays in the cache, which columns
+	// of the result are too far apart for.
+	bool separate = transposed || kern_acc_f16(dst);
+	if (separate) {
+		acc.c = kern_scratch(KERN_SCRATCH_ACCUMULATOR, m * n * sizeof *acc.c);
+		acc.ldc = transposed ? n : m;
+	}
+	int end = product == KERN_GEMM_LORA ? 2 : GGML_MAX_SRC;
+	for (int i = 0; i < end && dst->src[i] != NULL; i += 2) {
+		const struct ggml_tensor *w = dst->src[i], *x = dst->src[i + 1];
+		(kern_multiplies_f16(dst, w, x) ? kern_accumulate_f16 : kern_accumulate)(
+			w, x, &acc, product == KERN_GEMM_GRAD_INPUT, chunk, i > 0);
+	}
+	if (product == KERN_GEMM_LORA) {
+		kern_accumulate_lora(dst, &acc, chunk);
+	}
+	if (transposed) {
+		kern_transpose(acc.c, m, n, result, dst->ne[0]);
+	} else if (separate) {
+		for (int64_t i = 0; i < n; i++) {
+			memcpy(result + i * dst->ne[0], acc.c + i * m, m * sizeof *result);
+		}
+	}
+}
+
+static void kern_compute(struct ggml_tensor *dst, enum kern_product product, int nth) {
+	bool transposed = product != KERN_GEMM_GRAD_INPUT && kern_uses_transposed_gemm(dst);
+	int64_t mc_min = transposed && dst->ne[1] > KERN_N_SKINNY ? KERN_MC : KERN_MC_MIN;
+	for (int i = 0; product == KERN_GEMM_GRAD_INPUT && i < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
+		mc_min = kern_max(mc_min, ggml_blck_size(dst->src[i]->type));
+	}
+	bool f16 = kern_acc_f16(dst);
+	struct kern_partition p = kern_partition(dst->ne[0], dst->ne[1], dst->ne[2] * dst->ne[3], mc_min,
+		f16 ? KERN_MC_F16 : KERN_MC, f16 ? KERN_NC_F16 : KERN_NC);
+	for (int64_t i; (i = kern_next_chunk(dst, p.count, nth)) >= 0;) {
+		struct kern_chunk chunk = kern_chunk_at(&p, i);
+		kern_compute_chunk(dst, product, &chunk, transposed);
+	}
+}
+
+KERN_OP(gemm) {
+	(void)ith, (void)userdata;
+	kern_compute(dst, KERN_GEMM, nth);
+}
+
+KERN_OP(gemm_grad_input) {
+	(void)ith, (void)userdata;
+	kern_compute(dst, KERN_GEMM_GRAD_INPUT, nth);
+}
+
+KERN_OP(gemm_lora) {
+	(void)ith, (void)userdata;
+	kern_compute(dst, KERN_GEMM_LORA, nth);
+}
+
+// dW [k, m] = X [k, n] · dY [m, n]ᵀ, or added to it.
+static void kern_grad_weight(const struct ggml_tensor *x, const struct ggml_tensor *dy, struct ggml_tensor *dw, bool accumulate, int nth) {
+	int64_t k = x->ne[0], m = dy->ne[0];
+	size_t size = ggml_type_size(x->type);
+	struct kern_partition p = kern_partition(k, m, dw->ne[2] * dw->ne[3], KERN_MC_MIN, KERN_MC, KERN_NC);
+	for (int64_t i; (i = kern_next_chunk(dw, p.count, nth)) >= 0;) {
+		struct kern_chunk chunk = kern_chunk_at(&p, i);
+		struct kern_gemm g = {
+			.bf16 = x->type == GGML_TYPE_BF16, .trans_b = true, .accumulate = accumulate,
+			.m = chunk.m1 - chunk.m0, .n = chunk.n1 - chunk.n0, .k = x->ne[1], .lda = k, .ldb = m, .ldc = k,
+		};
+		kern_library_gemm(&g, (const char *)kern_matrix(x, chunk.matrix) + chunk.m0 * size,
+			(const char *)kern_matrix(dy, chunk.matrix) + chunk.n0 * size, (float *)kern_matrix(dw, chunk.matrix) + chunk.n0 * k + chunk.m0);
+	}
+}
+
+KERN_OP(gemm_grad_weight) {
+	(void)ith, (void)userdata;
+	kern_grad_weight(dst->src[0], dst->src[1], dst, false, nth);
+}
+
+KERN_OP(accumulate_grad_weight) {
+	(void)ith, (void)userdata;
+	kern_grad_weight(dst->src[1], dst->src[2], dst, true, nth);
+}

@@ -1,0 +1,60 @@
+// GEMM with weights of any type: a tile of the weight is dequantised into memory of the thread, to F32, BF16 or F16, and
+// the GEMM library multiplies it. The threads of the CPU backend take chunks of the result, so that no second pool of
+// threads is at work. What a chunk is depends on the shapes alone, and so do the results, to the bit.
+#ifndef KERN_GEMM_H
+#define KERN_GEMM_H
+
+#include "kern.h"
+
+// Of GEMM, the gradient of its input and GEMM with LoRA.
+struct kern_gemm_params {
+	int32_t acc_f16; // weights but those in F32 are multiplied, and added up, in F16
+};
+
+// Pairs W [k, m] of any type, X [k, n] → Σ Wᵀ·X [m, n].
+KERN_OP(gemm);
+// Pairs W [k, m] of any type, dY [m, n] → Σ W·dY [k, n].
+KERN_OP(gemm_grad_input);
+// X [k, n], dY [m, n] → X·dYᵀ [k, m].
+KERN_OP(gemm_grad_weight);
+// dW [k, m] += X·dYᵀ in place.
+KERN_OP(accumulate_grad_weight);
+// W [k, m] of any type, X [k, n], pairs B [mᵢ, r], H [r, n] → Wᵀ·X + B·H, where each pair is for the rows after those of
+// the pair before.
+KERN_OP(gemm_lora);
+
+// What the kernels share that multiply by tiles of weights.
+
+// Chunk of a result [m, n]: rows [m0, m1), columns [n0, n1) of one of its matrices.
+struct kern_chunk {
+	int64_t m0, m1, n0, n1, matrix;
+};
+
+// Where the products of a chunk add up: C [m, n] with a leading dimension, or its transpose.
+struct kern_accumulator {
+	float *c;
+	int64_t ldc;
+	bool transposed;
+};
+
+// Columns [m0, m1) of a weight, for depths [k0, k1), as a type; *ld is their leading dimension. They lie in the weight,
+// or in scratch memory until the next call.
+const void *kern_weight_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,
+	int64_t k0, int64_t k1, int64_t m0, int64_t m1, int64_t *ld);
+
+// The tile that a chunk multiplies for depths [k0, k1) of the sum: with grad_input the depths are columns of the weight.
+const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk *chunk, enum ggml_type type,
+	bool grad_input, int64_t k0, int64_t k1, int64_t *ld);
+
+// Adds a pair's product to an accumulator, or stores it there: with acc_f16, for X in F32.
+void kern_accumulate_f16(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
+	bool grad_input, const struct kern_chunk *chunk, bool accumulate);
+
+// Adds rows [m0, m1) of columns [n0, n1) of B·H to an accumulator, for B [m, r] and H [r, n].
+void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, const struct kern_accumulator *acc,
+	int64_t m0, int64_t m1, int64_t n0, int64_t n1);
+
+// Sizes of the largest chunk, and the depth of a tile, of a GEMM in F16.
+enum { KERN_MC_F16 = 512, KERN_NC_F16 = 256, KERN_KC_F16 = 256 };
+
+#endif

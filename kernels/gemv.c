@@ -1,0 +1,132 @@
+#include "gemv.h"
+#include "gemv_vnni.h"
+#include "scratch.h"
+#include "vector.h"
+
+// Distance of software prefetch, and about the size of the parts in which longer rows are multiplied, in bytes. The
+// hardware prefetcher stops at each page, and a dot product of ggml waits for it; and of one long prefetch the dot
+// product would wait for all.
+enum { KERN_PREFETCH_DISTANCE = 2048, KERN_PART_BYTES = 2048 };
+
+static const struct ggml_type_traits_cpu *(*kern_traits)(enum ggml_type type);
+
+void kern_gemv_open(const struct ggml_type_traits_cpu *(*traits)(enum ggml_type type)) { kern_traits = traits; }
+
+bool kern_gemv_takes(enum ggml_type type) {
+	if (kern_traits == NULL || kern_traits(type)->vec_dot == NULL) {
+		return false;
+	}
+	enum ggml_type other = kern_traits(type)->vec_dot_type;
+	return other == GGML_TYPE_F32 || kern_traits(other)->from_float != NULL;
+}
+
+bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_vnni_of(type) != NULL; }
+
+// Elements of a part of a row of k: parts are equal but for the last, and made of blocks of any type.
+static int64_t kern_part_size(enum ggml_type type, int64_t k) {
+	enum { BLOCK = 256 };
+	int64_t parts = kern_ceil_div((int64_t)ggml_row_size(type, k), KERN_PART_BYTES);
+	return kern_ceil_div(kern_ceil_div(k, BLOCK), kern_max(parts, 1)) * BLOCK;
+}
+
+// The columns of X as a thread has quantised them for one matrix: packed for our own kernel, or in the type that ggml's dot
+// product takes.
+struct kern_columns {
+	const struct ggml_tensor *x;
+	int64_t matrix;
+	const struct kern_vnni *vnni;
+	enum ggml_type type; // where vnni is NULL
+	const char *data;    // NULL before there are any
+	size_t stride;
+};
+
+static size_t kern_column_size(const struct kern_columns *c, int64_t k) {
+	return c->vnni != NULL ? c->vnni->column_size(k) : ggml_row_size(c->type, k);
+}
+
+// Quantises the columns of a matrix for weights of a type, if they are not yet.
+static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights, int64_t matrix) {
+	const struct kern_vnni *vnni = kern_vnni_of(weights);
+	enum ggml_type type = kern_traits(weights)->vec_dot_type;
+	if (c->data != NULL && c->vnni == vnni && c->type == type && c->matrix == matrix) {
+		return;
+	}
+	int64_t k = c->x->ne[0], n = c->x->ne[1];
+	const float *x = kern_matrix(c->x, matrix);
+	c->vnni = vnni;
+	c->type = type;
+	c->matrix = matrix;
+	c->stride = kern_column_size(c, k);
+	c->data = (const char *)x;
+	if (type == GGML_TYPE_F32) {
+		return;
+	}
+	char *columns = kern_scratch(KERN_SCRATCH_ROW, (size_t)n * c->stride);
+	c->data = columns;
+	for (; n > 0; n--, x += k, columns += c->stride) {
+		if (vnni != NULL) {
+			vnni->pack(x, columns, k);
+		} else {
+			kern_traits(type)->from_float(x, columns, k);
+		}
+	}
+}
+
+// Adds the products of a part of a row with that of each column to y[0], y[ldy], …
+static void kern_accumulate_dots(float *y, int64_t ldy, enum ggml_type type, const struct kern_columns *c, int64_t k, const char *row, const char *column) {
+	int64_t n = c->x->ne[1];
+	if (c->vnni != NULL) {
+		c->vnni->accumulate(y, ldy, k, row, column, c->stride, n);
+		return;
+	}
+	ggml_vec_dot_t dot = kern_traits(type)->vec_dot;
+	for (; n > 0; n--, y += ldy, column += c->stride) {
+		float sum;
+		dot((int)k, &sum, 0, row, 0, column, 0, 1);
+		*y += sum;
+	}
+}
+
+// Rows [from, to) of one matrix.
+static void kern_gemv_rows(const struct ggml_tensor *w, const struct kern_columns *c, float *y, int64_t ldy, int64_t from, int64_t to) {
+	int64_t k = w->ne[0], n = c->x->ne[1], size = kern_part_size(w->type, k);
+	size_t step = ggml_row_size(w->type, size), column_step = kern_column_size(c, size);
+	const char *row = (const char *)kern_matrix(w, c->matrix) + (size_t)from * w->nb[1];
+	kern_prefetch(row, KERN_PREFETCH_DISTANCE);
+	for (int64_t m = from; m < to; m++, row += w->nb[1]) {
+		const char *part = row, *column = c->data;
+		for (int64_t i = 0; i < n; i++) { y[i * ldy + m] = 0; }
+		for (int64_t rest = k; rest > 0; rest -= size, part += step, column += column_step) {
+			kern_prefetch(part + KERN_PREFETCH_DISTANCE, step);
+			kern_accumulate_dots(y + m, ldy, w->type, c, kern_min(rest, size), part, column);
+		}
+	}
+}
+
+static int64_t kern_row_bytes(const struct ggml_tensor *w) { return (int64_t)ggml_row_size(w->type, w->ne[0]); }
+
+// Threads divide the bytes of all weights, and each takes the rows that begin in its share.
+KERN_OP(gemv) {
+	(void)userdata;
+	int64_t bytes = 0, first = 0;
+	for (int i = 1; i < GGML_MAX_SRC && dst->src[i] != NULL; i++) {
+		bytes += ggml_nrows(dst->src[i]) * kern_row_bytes(dst->src[i]);
+	}
+	int64_t begin = bytes * ith / nth, end = bytes * (ith + 1) / nth;
+	struct kern_columns columns = {.x = dst->src[0]};
+	for (int i = 1; i < GGML_MAX_SRC && dst->src[i] != NULL; i++) {
+		const struct ggml_tensor *w = dst->src[i];
+		int64_t m = w->ne[1], size = kern_row_bytes(w), rows = ggml_nrows(w);
+		int64_t to = kern_min(rows, kern_ceil_div(kern_max(end, 0), size));
+		for (int64_t from = kern_ceil_div(kern_max(begin, 0), size), stop; from < to; from = stop) {
+			int64_t matrix = from / m;
+			stop = kern_min(to, (matrix + 1) * m);
+			kern_quantize_columns(&columns, w->type, matrix);
+			float *y = (float *)kern_matrix(dst, matrix) + first;
+			kern_gemv_rows(w, &columns, y, dst->ne[0], from - matrix * m, stop - matrix * m);
+		}
+		first += m;
+		begin -= rows * size;
+		end -= rows * size;
+	}
+}

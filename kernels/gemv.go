@@ -1,0 +1,96 @@
+package kernels
+
+// #include "gemv.h"
+import "C"
+
+import (
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+var gemv = &ggml.NativeOp{
+	Name: "gemv", Func: unsafe.Pointer(C.kern_op_gemv),
+	FLOPs: func(_ shape, operands []shape) float64 {
+		sum := 0.0
+		for _, w := range operands[1:] {
+			sum += 2 * elements(w) * float64(operands[0][1])
+		}
+		return sum
+	},
+}
+
+// GEMV multiplies matrices with few columns, as in decoding:
+//
+//	X [k, n, p, q], F32, W [k, mᵢ, p, q] → [Σ mᵢ, n, p, q], F32
+//
+// for matrices of any float or quantised types, whose products lie one after the
+// other in ne0: for small matrices one op takes less time than several. All operands
+// are contiguous.
+//
+// X is quantised to the type that W's dot product takes, exactly as in
+// [ggml.Context.MulMat]; the difference is software prefetch of W, up to three times
+// as fast where W is not in a cache. Use it for up to about eight columns; from there
+// on MulMat is faster. The sums are those of MulMat too, but for types of which
+// [GEMVBatched] is true, where they are in another order.
+//
+// It is one op of the CPU backend for every eight matrices, and its results do not depend
+// on the number of threads. Where the CPU plugin does not export its dot products it is
+// made of MulMat and Concat. It has no backward for [ggml.Graph.Backward].
+func GEMV(c *ggml.Context, x *ggml.Tensor, w ...*ggml.Tensor) *ggml.Tensor {
+	var y *ggml.Tensor
+	for part := range slices.Chunk(w, ggml.MaxOperands-1) {
+		z := buildGEMV(c, x, part)
+		if y != nil {
+			z = c.Concat(y, z, 0)
+		}
+		y = z
+	}
+	if y == nil {
+		return buildGEMV(c, x, nil)
+	}
+	return y
+}
+
+// GEMVBatched reports whether [GEMV] multiplies a row of the type by several columns
+// at once, so that up to four take little longer than one: Q8_0 and Q4_0 on processors
+// with AVX512-VNNI. Otherwise each column takes its time.
+func GEMVBatched(t ggml.Type) bool {
+	loadPlugin()
+	return bool(C.kern_gemv_batched(C.enum_ggml_type(t)))
+}
+
+func buildGEMV(c *ggml.Context, x *ggml.Tensor, w []*ggml.Tensor) *ggml.Tensor {
+	loadPlugin()
+	return c.BuildOp(gemv.Name, append([]*ggml.Tensor{x}, w...), func(b *ggml.OpBuilder) *ggml.Tensor {
+		b.Require(len(w) > 0, "there is no matrix to multiply")
+		b.RequireType("X", x, ggml.F32)
+		b.RequireContiguous("X", x)
+		rows := int64(0)
+		for _, w := range w {
+			requireGEMV(b, w, x)
+			rows += w.Dim(1)
+		}
+		switch {
+		case !b.OK():
+			return nil
+		case slices.ContainsFunc(w, hasNoDot):
+			return b.Compose(func() *ggml.Tensor { return mulMats(c, x, w) })
+		}
+		return b.Native(gemv, nil, ggml.F32, rows, x.Dim(1), x.Dim(2), x.Dim(3))
+	})
+}
+
+// requireGEMV checks one of the matrices that multiply X.
+func requireGEMV(b *ggml.OpBuilder, w, x *ggml.Tensor) {
+	b.Require(w.Type().IsNumeric(), "W has type %v, which is no float or quantised type", w.Type())
+	b.RequireContiguous("W", w)
+	b.Require(w.Dim(0) == x.Dim(0), "ne0 must be equal: W has %d, X has %d", w.Dim(0), x.Dim(0))
+	b.Require(w.Dim(2) == x.Dim(2) && w.Dim(3) == x.Dim(3), "ne2 and ne3 must be equal")
+	b.Require(w.Dim(0) <= math.MaxInt32, "ne0 is above %d", math.MaxInt32)
+}
+
+// hasNoDot reports whether the CPU plugin exports no dot product for a matrix.
+func hasNoDot(w *ggml.Tensor) bool { return !bool(C.kern_gemv_takes(C.enum_ggml_type(w.Type()))) }

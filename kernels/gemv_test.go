@@ -1,0 +1,209 @@
+package kernels_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/kernels"
+)
+
+func TestGEMV(t *testing.T) { optest.Run(t, gemvCases()) }
+
+func gemvCases() []opCase {
+	return []opCase{{
+		Name: "gemv", Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.MulMat,
+		Operands: func(d *draw) []operand {
+			k, p, q := d.K(), d.Size(2), d.Size(2)
+			return []operand{d.Normal(k, d.Size(300), p, q), d.F32(k, d.Size(9), p, q)}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMV(c, x[1], x[0]) },
+		Want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
+	}, {
+		// Rows of several pieces.
+		Name: "gemv_long", Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.MulMat, Runs: 2,
+		Operands: func(d *draw) []operand {
+			k := 256*d.Size(12) + d.Size(255)
+			k = max(k-k%d.Type.BlockSize(), d.Type.BlockSize())
+			return []operand{d.Normal(k, 30+d.Size(9)), d.F32(k, 1+d.Size(2))}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMV(c, x[1], x[0]) },
+		Want:  func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
+	}, {
+		// More matrices than one op takes.
+		Name: "gemv_many", Types: []ggml.Type{ggml.F32, ggml.Q8_0}, Layouts: optest.ContiguousOnly, Bound: optest.MulMat, Runs: 2,
+		Operands: func(d *draw) []operand {
+			k, n := d.K(), d.Size(4)
+			list := []operand{d.F32(k, n)}
+			for range 2*ggml.MaxOperands + 1 {
+				list = append(list, d.Normal(k, d.Size(9)))
+			}
+			return list
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMV(c, x[0], x[1:]...) },
+		Want: func(x refs) refmath.Tensor {
+			y := refmath.MulMat(x[1], x[0])
+			for _, w := range x[2:] {
+				y = refmath.Concat(y, refmath.MulMat(w, x[0]), 0)
+			}
+			return y
+		},
+	}, {
+		// Matrices of two types.
+		Name: "gemv_more", Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.MulMat, Runs: 3,
+		Operands: func(d *draw) []operand {
+			k, n, p, q := d.K(), d.Size(4), d.Size(2), d.Size(2)
+			return []operand{d.Normal(k, d.Size(50), p, q), d.F32(k, n, p, q), d.F32(k, d.Size(3), p, q), d.Normal(k, d.Size(200), p, q), d.Normal(k, d.Size(9), p, q)}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMV(c, x[1], append(tensors{x[0]}, x[2:]...)...) },
+		Want: func(x refs) refmath.Tensor {
+			y := refmath.MulMat(x[0], x[1])
+			for _, w := range x[2:] {
+				y = refmath.Concat(y, refmath.MulMat(w, x[1]), 0)
+			}
+			return y
+		},
+	}}
+}
+
+// Where rows are short the products with a column are the library's to the bit,
+// with any number of threads: only the memory is asked for earlier. Some are
+// multiplied by several columns at once, in another order.
+func TestGEMVIsMulMat(t *testing.T) {
+	for _, typ := range optest.WeightTypes() {
+		if typ.NeedsImportance() || kernels.GEMVBatched(typ) {
+			continue
+		}
+		leaves, c := ggml.NewContext(), ggml.NewContext()
+		defer leaves.Close()
+		defer c.Close()
+		const k, m = 512, 301
+		w, x := leaves.NewTensor(typ, k, m, 2), leaves.NewTensor(ggml.F32, k, 1, 2)
+		buffers, err := leaves.Allocate(ggml.CPUBufferType())
+		require.NoError(t, err)
+		defer buffers.Close()
+		for _, l := range []*ggml.Tensor{w, x} {
+			require.NoError(t, l.SetFloat32s(refmath.Normal(optest.RNG(3), 1, l.Shape()...).Float32()))
+		}
+		want, got := c.MulMat(w, x), kernels.GEMV(c, x, w)
+		twice := kernels.GEMV(c, x, w, w)
+		g := c.NewGraph(want, got, twice)
+		require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+		for _, threads := range []int{1, 2, 3} {
+			require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
+			a := optest.Values(t, want)
+			require.Equal(t, a, optest.Values(t, got), "%v, %d threads", typ, threads)
+			require.Equal(t, slices.Concat(a[:m], a[:m], a[m:], a[m:]), optest.Values(t, twice), "twice, %v, %d threads", typ, threads)
+		}
+	}
+}
+
+// Those differ from the library's in the order of the sum alone, whether or not rows
+// are of as many blocks as are multiplied at once, and they depend neither on the
+// number of threads nor on the other columns.
+func TestGEMVBatched(t *testing.T) {
+	info, err := ggml.ReadCPUInfo()
+	require.NoError(t, err)
+	for _, typ := range []ggml.Type{ggml.Q8_0, ggml.Q4_0} {
+		require.Equal(t, info.AVX512VNNI && runtime.GOOS == "linux", kernels.GEMVBatched(typ))
+		for _, k := range []int64{32, 96, 160, 224, 256, 288, 1024, 2048, 2816, 5632, 5664} {
+			for _, n := range []int64{1, 2, 3, 4, 7} {
+				t.Run(fmt.Sprintf("%v/%dx%d", typ, k, n), func(t *testing.T) { testGEMVBatched(t, typ, k, n) })
+			}
+		}
+	}
+}
+
+func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
+	const m = 37
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	w, x := leaves.NewTensor(typ, k, m), leaves.NewTensor(ggml.F32, k, n)
+	buffers, err := leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	draw := optest.RNG(uint64(k))
+	data := make([]byte, w.NumBytes())
+	for i := range data {
+		data[i] = byte(draw.IntN(256))
+	}
+	for block := range slices.Chunk(data, int(typ.Size())) {
+		block[1] = block[1]&0x83 | 0x28 // a scale of 2⁻⁵ to 2⁻⁴, of either sign
+	}
+	require.NoError(t, optest.Err(w.WriteAt(data, 0)))
+	columns := refmath.Normal(draw, 1, k, n).Float32()
+	if k > 32 {
+		clear(columns[:32])
+	}
+	require.NoError(t, x.SetFloat32s(columns))
+	want, got := c.MulMat(w, x), kernels.GEMV(c, x, w)
+	alone := kernels.GEMV(c, c.View(x, []int64{k, 1}, []int64{x.Stride(1)}, (n-1)*x.Stride(1)), w)
+	g := c.NewGraph(want, got, alone)
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	var first []float32
+	for _, threads := range []int{1, 2, 3} {
+		require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
+		values := optest.Values(t, got)
+		// A single element rounded otherwise would make some thousandths.
+		require.Less(t, refmath.MaxAbsDiff(values, optest.Values(t, want)), 1e-3)
+		if first == nil {
+			first = values
+		}
+		require.True(t, slices.Equal(first, values), "%d threads", threads)
+		require.True(t, slices.Equal(optest.Values(t, alone), values[(n-1)*m:]), "alone, %d threads", threads)
+	}
+}
+
+// The first op of a process finds the CPU plugin too: it is loaded for it.
+func TestGEMVFirst(t *testing.T) {
+	if os.Getenv("GOGGML_TEST_GEMV") == "" {
+		child := exec.Command(os.Args[0], "-test.run", "^TestGEMVFirst$")
+		child.Env = append(os.Environ(), "GOGGML_TEST_GEMV=yes")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	c := ggml.NewContext()
+	defer c.Close()
+	w, x := c.NewTensor(ggml.F32, 8, 3), c.NewTensor(ggml.F32, 8, 1)
+	y := kernels.GEMV(c, x, w)
+	if _, err := ggml.F32.CPUTraits(); err != nil {
+		t.Skip(err)
+	}
+	require.Equal(t, "gemv", y.Op())
+}
+
+func TestGEMVErrors(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	w := c.NewTensor(ggml.Q8_0, 32, 3).SetName("w")
+	x := c.NewTensor(ggml.F32, 32, 2).SetName("x")
+	for _, k := range []struct {
+		build func(c *ggml.Context)
+		want  string
+	}{
+		{func(c *ggml.Context) { kernels.GEMV(c, c.NewTensor(ggml.F32, 64, 1), w) }, "ne0 must be equal: W has 32, X has 64"},
+		{func(c *ggml.Context) { kernels.GEMV(c, c.NewTensor(ggml.F32, 32, 1, 2), w) }, "ne2 and ne3 must be equal"},
+		{func(c *ggml.Context) { kernels.GEMV(c, c.NewTensor(ggml.F16, 32, 1), w) }, "X has type f16; it must have f32"},
+		{func(c *ggml.Context) { kernels.GEMV(c, x, c.NewTensor(ggml.I32, 32, 1)) }, "W has type i32, which is no float or quantised type"},
+		{func(c *ggml.Context) { kernels.GEMV(c, x, c.Transpose(x)) }, "W must be contiguous; call Cont"},
+		{func(c *ggml.Context) { kernels.GEMV(c, nil, w) }, "gemv(nil, w q8_0[32, 3]): operand 0 is nil"},
+		{func(c *ggml.Context) { kernels.GEMV(c, x, w, w, c.NewTensor(ggml.F16, 64, 1)) }, "ne0 must be equal: W has 64, X has 32"},
+		{func(c *ggml.Context) { kernels.GEMV(c, x) }, "there is no matrix to multiply"},
+	} {
+		ops := ggml.NewContext()
+		k.build(ops)
+		require.ErrorContains(t, ops.Err(), k.want)
+		ops.Close()
+	}
+}

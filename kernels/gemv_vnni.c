@@ -1,0 +1,201 @@
+#include "gemv_vnni.h"
+#include "blocks.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+
+#include <immintrin.h>
+#include <string.h>
+
+#define KERN_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,f16c")))
+#define KERN_VNNI_INLINE KERN_VNNI static inline __attribute__((always_inline))
+
+// A part is eight blocks of a row, multiplied by up to four columns at once, whose sums are in registers.
+enum {
+	KERN_PART_BLOCKS = 8,
+	KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK,
+	KERN_REGISTER = 64,
+	KERN_LANES = KERN_REGISTER / 4,
+	KERN_COLUMNS = 4,
+};
+
+// The part of a packed column that meets a part of a row. vpdpbusd takes the row's elements unsigned: an offset, the zero
+// point, makes them so, and what it adds to the sum of each lane is corrected beforehand.
+struct kern_vnni_part {
+	_Alignas(KERN_REGISTER) int8_t q[KERN_PART / KERN_REGISTER][KERN_REGISTER];
+	int32_t correction[KERN_PART / KERN_REGISTER][KERN_LANES];
+	float d[KERN_PART_BLOCKS];
+};
+
+static size_t kern_vnni_size(int64_t k) { return (size_t)((k + KERN_PART - 1) / KERN_PART) * sizeof(struct kern_vnni_part); }
+
+KERN_VNNI_INLINE __m128i kern_quantize_half(__m512 x, float scale) {
+	return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(scale))));
+}
+
+// A block of a column, of 8 bits, and its scale.
+KERN_VNNI_INLINE __m256i kern_quantize_block(const float *x, float *d) {
+	__m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + KERN_BLOCK / 2);
+	float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
+	float scale = largest > 0 ? 127 / largest : 0;
+	*d = _cvtsh_ss(_cvtss_sh(largest / 127, _MM_FROUND_TO_NEAREST_INT));
+	return _mm256_set_m128i(kern_quantize_half(second, scale), kern_quantize_half(first, scale));
+}
+
+// What a zero point adds to the sums of four products each, negated.
+KERN_VNNI_INLINE __m256i kern_correction(__m256i q, int zero_point) {
+	__m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
+	return _mm256_mullo_epi32(sums, _mm256_set1_epi32(-zero_point));
+}
+
+// The scales of eight blocks, each in the lower or the upper half of four bytes in turn.
+KERN_VNNI_INLINE __m256 kern_scales(__m256i fours) {
+	const __m256i halves = _mm256_setr_epi32(0, 16, 0, 16, 0, 16, 0, 16);
+	return _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srlv_epi32(fours, halves)));
+}
+
+// Adds a register of products to sums, each lane scaled as its block is in the row and in the column.
+KERN_VNNI_INLINE __m512 kern_add_scaled(__m512 sums, __m512i products, __m512i blocks, __m256 scales, const float *d) {
+	__m512 scale = _mm512_castps256_ps512(_mm256_mul_ps(scales, _mm256_load_ps(d)));
+	return _mm512_fmadd_ps(_mm512_permutexvar_ps(blocks, scale), _mm512_cvtepi32_ps(products), sums);
+}
+
+// Q8_0: a register is two blocks.
+
+enum { KERN_ZERO_POINT_Q8_0 = 128 };
+
+KERN_VNNI static void kern_pack_q8_0(const float *x, void *column, int64_t k) {
+	struct kern_vnni_part *parts = column;
+	memset(parts, 0, kern_vnni_size(k));
+	for (int64_t i = 0; i < k / KERN_BLOCK; i++, x += KERN_BLOCK) {
+		struct kern_vnni_part *p = parts + i / KERN_PART_BLOCKS;
+		int block = (int)(i % KERN_PART_BLOCKS), r = block / 2, half = block % 2;
+		__m256i q = kern_quantize_block(x, &p->d[block]);
+		_mm256_storeu_si256((void *)(p->q[r] + half * KERN_BLOCK), q);
+		_mm256_storeu_si256((void *)(p->correction[r] + half * KERN_LANES / 2), kern_correction(q, KERN_ZERO_POINT_Q8_0));
+	}
+}
+
+KERN_VNNI_INLINE __m256 kern_scales_q8_0(const struct kern_q8_0 *w) {
+	const __m512i four = _mm512_setr_epi32(0, 8, 17, 25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+	const __m512i more = _mm512_setr_epi32(0, 0, 0, 0, 2, 10, 19, 27, 0, 0, 0, 0, 0, 0, 0, 0);
+	const char *bytes = (const char *)w;
+	__m512i low = _mm512_permutex2var_epi32(_mm512_loadu_si512(bytes), four, _mm512_loadu_si512(bytes + KERN_REGISTER));
+	__m512i high = _mm512_permutex2var_epi32(_mm512_loadu_si512(bytes + 2 * KERN_REGISTER), more, _mm512_loadu_si512(bytes + 3 * KERN_REGISTER));
+	return kern_scales(_mm256_blend_epi32(_mm512_castsi512_si256(low), _mm512_castsi512_si256(high), 0xf0));
+}
+
+KERN_VNNI_INLINE void kern_accumulate_part_q8_0(__m512 *sums, const struct kern_q8_0 *w, const char *columns, size_t stride, const int n) {
+	const __m512i pair = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+	__m256 scales = kern_scales_q8_0(w);
+#pragma GCC unroll 4
+	for (int i = 0; i < KERN_PART_BLOCKS / 2; i++, w += 2) {
+		__m256i first = _mm256_loadu_si256((const void *)w[0].q), second = _mm256_loadu_si256((const void *)w[1].q);
+		__m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+		__m512i q = _mm512_xor_si512(both, _mm512_set1_epi8((char)KERN_ZERO_POINT_Q8_0));
+		__m512i blocks = _mm512_add_epi32(pair, _mm512_set1_epi32(2 * i));
+#pragma GCC unroll 4
+		for (int j = 0; j < n; j++) {
+			const struct kern_vnni_part *x = (const void *)(columns + (size_t)j * stride);
+			__m512i products = _mm512_dpbusd_epi32(_mm512_load_si512(x->correction[i]), q, _mm512_load_si512(x->q[i]));
+			sums[j] = kern_add_scaled(sums[j], products, blocks, scales, x->d);
+		}
+	}
+}
+
+// Q4_0: a register is the first or the second halves of four blocks. Those of the same blocks have one sum.
+
+enum { KERN_ZERO_POINT_Q4_0 = 8 };
+
+KERN_VNNI static void kern_pack_q4_0(const float *x, void *column, int64_t k) {
+	struct kern_vnni_part *parts = column;
+	memset(parts, 0, kern_vnni_size(k));
+	for (int64_t i = 0; i < k / KERN_BLOCK; i++, x += KERN_BLOCK) {
+		struct kern_vnni_part *p = parts + i / KERN_PART_BLOCKS;
+		int block = (int)(i % KERN_PART_BLOCKS), r = block / 4 * 2, quarter = block % 4;
+		__m256i q = kern_quantize_block(x, &p->d[block]), correction = kern_correction(q, KERN_ZERO_POINT_Q4_0);
+		_mm_storeu_si128((void *)(p->q[r] + quarter * KERN_BLOCK / 2), _mm256_castsi256_si128(q));
+		_mm_storeu_si128((void *)(p->q[r + 1] + quarter * KERN_BLOCK / 2), _mm256_extracti128_si256(q, 1));
+		_mm_storeu_si128((void *)(p->correction[r] + quarter * KERN_LANES / 4), _mm_add_epi32(_mm256_castsi256_si128(correction), _mm256_extracti128_si256(correction, 1)));
+	}
+}
+
+KERN_VNNI_INLINE __m256 kern_scales_q4_0(const struct kern_q4 *w) {
+	const __m512i all = _mm512_setr_epi32(0, 4, 9, 13, 18, 22, 27, 31, 0, 0, 0, 0, 0, 0, 0, 0);
+	const char *bytes = (const char *)w;
+	return kern_scales(_mm512_castsi512_si256(_mm512_permutex2var_epi32(_mm512_loadu_si512(bytes), all, _mm512_loadu_si512(bytes + KERN_REGISTER))));
+}
+
+KERN_VNNI_INLINE __m128i kern_load_q4(const struct kern_q4 *w) { return _mm_loadu_si128((const void *)w->q); }
+
+KERN_VNNI_INLINE void kern_accumulate_part_q4_0(__m512 *sums, const struct kern_q4 *w, const char *columns, size_t stride, const int n) {
+	const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+	const __m512i bits = _mm512_set1_epi8(15);
+	__m256 scales = kern_scales_q4_0(w);
+#pragma GCC unroll 2
+	for (int i = 0; i < KERN_PART_BLOCKS / 4; i++, w += 4) {
+		__m512i q = _mm512_castsi128_si512(kern_load_q4(w));
+		q = _mm512_inserti32x4(q, kern_load_q4(w + 1), 1);
+		q = _mm512_inserti32x4(q, kern_load_q4(w + 2), 2);
+		q = _mm512_inserti32x4(q, kern_load_q4(w + 3), 3);
+		__m512i first = _mm512_and_si512(q, bits), second = _mm512_and_si512(_mm512_srli_epi16(q, 4), bits);
+		__m512i blocks = _mm512_add_epi32(four, _mm512_set1_epi32(4 * i));
+#pragma GCC unroll 4
+		for (int j = 0; j < n; j++) {
+			const struct kern_vnni_part *x = (const void *)(columns + (size_t)j * stride);
+			__m512i products = _mm512_dpbusd_epi32(_mm512_load_si512(x->correction[2 * i]), first, _mm512_load_si512(x->q[2 * i]));
+			products = _mm512_dpbusd_epi32(products, second, _mm512_load_si512(x->q[2 * i + 1]));
+			sums[j] = kern_add_scaled(sums[j], products, blocks, scales, x->d);
+		}
+	}
+}
+
+// The functions for both types differ in that of a part alone.
+#define KERN_VNNI_KERNEL(type, block) \
+	KERN_VNNI_INLINE void kern_accumulate_columns_##type(float *y, int64_t ldy, int64_t k, \
+			const struct block *w, const char *columns, size_t stride, const int n) { \
+		__m512 sums[KERN_COLUMNS] = {0}; \
+		int64_t blocks = k / KERN_BLOCK; \
+		for (; blocks >= KERN_PART_BLOCKS; blocks -= KERN_PART_BLOCKS, w += KERN_PART_BLOCKS, columns += sizeof(struct kern_vnni_part)) { \
+			kern_accumulate_part_##type(sums, w, columns, stride, n); \
+		} \
+		if (blocks > 0) { \
+			struct block rest[KERN_PART_BLOCKS] = {0}; \
+			memcpy(rest, w, (size_t)blocks * sizeof *w); \
+			kern_accumulate_part_##type(sums, rest, columns, stride, n); \
+		} \
+		_Pragma("GCC unroll 4") \
+		for (int j = 0; j < n; j++) { y[j * ldy] += _mm512_reduce_add_ps(sums[j]); } \
+	} \
+	KERN_VNNI static void kern_accumulate_##type(float *y, int64_t ldy, int64_t k, \
+			const void *row, const char *columns, size_t stride, int64_t n) { \
+		for (; n >= KERN_COLUMNS; n -= KERN_COLUMNS, y += KERN_COLUMNS * ldy, columns += KERN_COLUMNS * stride) { \
+			kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, KERN_COLUMNS); \
+		} \
+		switch (n) { \
+		case 3: kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, 3); break; \
+		case 2: kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, 2); break; \
+		case 1: kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, 1); break; \
+		} \
+	}
+
+KERN_VNNI_KERNEL(q8_0, kern_q8_0)
+KERN_VNNI_KERNEL(q4_0, kern_q4)
+
+const struct kern_vnni *kern_vnni_of(enum ggml_type type) {
+	static const struct kern_vnni q8_0 = {kern_vnni_size, kern_pack_q8_0, kern_accumulate_q8_0};
+	static const struct kern_vnni q4_0 = {kern_vnni_size, kern_pack_q4_0, kern_accumulate_q4_0};
+	if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) {
+		return NULL;
+	}
+	switch (type) {
+	case GGML_TYPE_Q8_0: return &q8_0;
+	case GGML_TYPE_Q4_0: return &q4_0;
+	default: return NULL;
+	}
+}
+
+#else
+
+const struct kern_vnni *kern_vnni_of(enum ggml_type type) { return NULL; }
+
+#endif

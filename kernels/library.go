@@ -1,0 +1,98 @@
+package kernels
+
+// #include <stdlib.h>
+// #include "f16.h"
+// #include "gemv.h"
+// #include "library.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+// loadPlugin loads ggml's plugins, and takes the routines of the CPU's. Whoever
+// needs a plugin reports why it cannot be loaded; without its routines the kernels
+// fall back to slower ones.
+var loadPlugin = sync.OnceFunc(func() {
+	symbol := func(string) unsafe.Pointer { return nil }
+	if r, err := ggml.CPURegistry(); err == nil {
+		symbol = r.Symbol
+	}
+	C.kern_f16_open(C.ggml_to_float_t(symbol("ggml_cpu_fp16_to_fp32")), C.ggml_from_float_t(symbol("ggml_cpu_fp32_to_fp16")))
+	C.kern_gemv_open((*[0]byte)(symbol("ggml_get_type_traits_cpu")))
+})
+
+// library loads the GEMM library. ggml's plugins come first: oneMKL interposes the
+// cblas_* symbols globally, and ggml's BLAS plugin, if it came after it, would bind
+// to it and run single-threaded.
+var library = sync.OnceValues(func() (name string, err error) {
+	loadPlugin()
+	switch path := os.Getenv("GOGGML_BLAS"); path {
+	case "none":
+	case "":
+		C.kern_library_find()
+	default:
+		err = load(path)
+	}
+	return C.GoString(C.kern_library_name()), err
+})
+
+func load(path string) error {
+	p := C.CString(path)
+	defer C.free(unsafe.Pointer(p))
+	var message [512]C.char
+	if bool(C.kern_library_load(p, &message[0], C.size_t(len(message)))) {
+		return nil
+	}
+	return fmt.Errorf("the GEMM library that GOGGML_BLAS names cannot be loaded: %s; name another file, or none, or unset it", C.GoString(&message[0]))
+}
+
+// GEMMLibrary describes the GEMM library in use: oneDNN on x86, else
+// OpenBLAS, BLIS or another one with the CBLAS interface, whose own threads are
+// turned off for all of the process. It is looked for once, when it is first needed,
+// and is "" when none is found: ops that use it are then made of ggml's own, several
+// times slower.
+//
+// The environment variable GOGGML_BLAS names the file of another library, or none.
+// A file that cannot be loaded is an error here and of every op that would use it.
+// With oneDNN, ONEDNN_MAX_CPU_ISA leaves instructions of the processor unused.
+func GEMMLibrary() (name string, err error) { return library() }
+
+// hasLibrary reports whether there is a GEMM library.
+func hasLibrary() bool {
+	name, _ := library()
+	return name != ""
+}
+
+// requireLibrary demands that the GEMM library that was asked for is there.
+func requireLibrary(b *ggml.OpBuilder) {
+	if _, err := library(); err != nil {
+		b.Require(false, "%s", err.Error())
+	}
+}
+
+// HasBF16 reports whether GEMM takes BF16: with oneDNN on a processor that has
+// instructions for it, AVX512-BF16 or AMX.
+func HasBF16() bool { return hasLibrary() && bool(C.kern_library_bf16()) }
+
+// HasF16Accumulation reports whether GEMM can add up in F16: with oneMKL, which
+// GOGGML_BLAS must name, on a processor with AVX512-FP16.
+func HasF16Accumulation() bool { return hasLibrary() && bool(C.kern_library_f16()) }
+
+// FastestType is the type in which GEMM is fastest: BF16 with oneDNN on a processor
+// with AMX, or with the AVX512-BF16 of AMD's; F16 where [HasF16Accumulation] is
+// true; else F32. With Intel's AVX512-BF16 alone, BF16 takes up to twice as long.
+func FastestType() ggml.Type {
+	switch {
+	case hasLibrary() && bool(C.kern_library_fast_bf16()):
+		return ggml.BF16
+	case HasF16Accumulation():
+		return ggml.F16
+	}
+	return ggml.F32
+}

@@ -1,0 +1,36 @@
+// The GEMM library, which is found at run time: oneDNN, or one with the CBLAS interface such as OpenBLAS, BLIS, oneMKL
+// and Accelerate. None is needed to build.
+#ifndef KERN_LIBRARY_H
+#define KERN_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A call of BLAS's GEMM in column-major order: C [m, n] = A · B, or C += A · B with accumulate. A is stored as [m, k], or
+// as [k, m] with trans_a; B as [k, n], or as [n, k] with trans_b. A and B are F32, or both BF16; C is F32.
+struct kern_gemm {
+	bool bf16, trans_a, trans_b, accumulate;
+	int64_t m, n, k, lda, ldb, ldc;
+};
+
+// Loads the best library that is installed; false when there is none.
+bool kern_library_find(void);
+// Loads the library of a file. On failure error says why.
+bool kern_library_load(const char *path, char *error, size_t size);
+// Describes the library in use; "" when there is none.
+const char *kern_library_name(void);
+
+// Reports whether BF16 is multiplied by instructions made for it.
+bool kern_library_bf16(void);
+// Reports whether that is faster than F32.
+bool kern_library_fast_bf16(void);
+// Reports whether F16 is multiplied, and added up, by instructions made for it.
+bool kern_library_f16(void);
+
+// Both compute on the calling thread alone, with a library that is loaded and, for BF16 and F16, can do it.
+void kern_library_gemm(const struct kern_gemm *g, const void *a, const void *b, float *c);
+// A, B, C and the sums are F16.
+void kern_library_gemm_f16(const struct kern_gemm *g, const uint16_t *a, const uint16_t *b, uint16_t *c);
+
+#endif

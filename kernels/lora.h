@@ -1,0 +1,15 @@
+// Low-rank updates, as of LoRA adapters: their sums are too short for ggml's own products.
+#ifndef KERN_LORA_H
+#define KERN_LORA_H
+
+#include "kern.h"
+
+struct kern_lora_params {
+	int64_t first; // row of Y where the first pair begins
+};
+
+// Y [m, n] += B·H, in place, for pairs of B [mᵢ, r] and H [r, n] with any leading dimensions. Each pair is for the rows of
+// Y after those of the pair before.
+KERN_OP(lora_update);
+
+#endif

@@ -1,0 +1,14 @@
+// oneDNN, by the part of its C interface that is used. Its types are opaque pointers, so its headers are not needed.
+#ifndef KERN_ONEDNN_H
+#define KERN_ONEDNN_H
+
+#include "library.h"
+
+// Takes the library that is loaded, if it is oneDNN 3.
+bool kern_onednn_open(void *library);
+void kern_onednn_describe(char *text, size_t size);
+bool kern_onednn_bf16(void);
+bool kern_onednn_fast_bf16(void);
+void kern_onednn_gemm(const struct kern_gemm *g, const void *a, const void *b, float *c);
+
+#endif

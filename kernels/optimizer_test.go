@@ -1,0 +1,116 @@
+package kernels_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/kernels"
+)
+
+func TestOptimizer(t *testing.T) { optest.Run(t, optimizerCases()) }
+
+func optimizerCases() []opCase {
+	const factor = 0.75
+	p := refmath.AdamWAt(3, 0.01, 0.9, 0.99, 1e-8, 0.1)
+	params := refmath.From(append(p.Tensor().Data, factor))
+	args := func(d *draw) []operand {
+		ne := []int64{d.Size(200), d.Size(9), d.Size(3), d.Size(3)}
+		m, v := refmath.Normal(d.Rand, 0.1, ne...), refmath.Uniform(d.Rand, 0.01, 0.1, ne...)
+		return []operand{d.Normal(ne...), d.Normal(ne...), {Values: m}, {Values: v}, {Values: params}}
+	}
+	step := func(c *ctx, x tensors) *ggml.Tensor { return kernels.AdamWStep(c, adamW(x[0], x[1], x[2], x[3]), x[4]) }
+	want := func(x refs) (w, m, v refmath.Tensor) {
+		return refmath.OptStepAdamW(x[0], refmath.Scale(x[1], factor), x[2], x[3], p)
+	}
+	return []opCase{
+		{
+			Name: "adamw_step", Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Runs: 20, Operands: args, Build: step, InPlace: true,
+			Want: func(x refs) refmath.Tensor {
+				w, _, _ := want(x)
+				return w
+			},
+		},
+		{
+			Name: "sum_squares", Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Runs: 20,
+			Operands: func(d *draw) []operand { return []operand{d.Normal(d.Size(300), d.Size(300), d.Size(2), d.Size(2))} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return kernels.SumSquares(c, x[0]) },
+			Want:     func(x refs) refmath.Tensor { return refmath.Sum(refmath.Sqr(x[0])) },
+		},
+	}
+}
+
+// A step moves both moments too, and clears the gradient.
+func TestAdamWMoments(t *testing.T) {
+	const n, factor = 1000, 0.75
+	p := refmath.AdamWAt(3, 0.01, 0.9, 0.99, 1e-8, 0.1)
+	d := optest.RNG(1)
+	values := []refmath.Tensor{refmath.Normal(d, 1, n), refmath.Normal(d, 1, n), refmath.Normal(d, 0.1, n), refmath.Uniform(d, 0.01, 0.1, n)}
+	w := optest.NewWorkbench(t)
+	var x []*ggml.Tensor
+	for _, v := range values {
+		x = append(x, w.Leaf(v.Float32()...))
+	}
+	params := w.Leaf(refmath.From(append(p.Tensor().Data, factor)).Float32()...)
+	w.Compute(w.NewGraph(kernels.AdamWStep(w.Context, adamW(x[0], x[1], x[2], x[3]), params)))
+	a, m, v := refmath.OptStepAdamW(values[0], refmath.Scale(values[1], factor), values[2], values[3], p)
+	for i, want := range []refmath.Tensor{a, refmath.New(n), m, v} {
+		got, err := ggml.Read[float32](x[i])
+		require.NoError(t, err)
+		require.InDeltaSlice(t, want.Float32(), got, 1e-6, "operand %d", i)
+	}
+}
+
+// Second moments from zero and the smallest normal number to the largest.
+func TestAdamWExtremes(t *testing.T) {
+	v := []float32{0, 0x1p-126, 1e-37, 1e-20, 1, 1e20, 3e38, float32(math.Inf(1)), float32(math.NaN()), -1}
+	w := optest.NewWorkbench(t)
+	same := func(x float32) *ggml.Tensor {
+		values := make([]float32, len(v))
+		for i := range values {
+			values[i] = x
+		}
+		return w.Leaf(values...)
+	}
+	// β are one: the moments stay as they are, and a becomes −1/(√v + ε).
+	const epsilon = 1e-30
+	params := w.Leaf(1, 1, 1, epsilon, 0, 1, 1, 1)
+	moved := kernels.AdamWStep(w.Context, adamW(same(0), same(0), same(1), w.Leaf(v...)), params).SetOutput()
+	w.Compute(w.NewGraph(moved))
+	got, err := ggml.Read[float32](moved)
+	require.NoError(t, err)
+	for i, x := range v[:7] {
+		require.InEpsilon(t, -1/(math.Sqrt(float64(x))+epsilon), got[i], 1e-6, "v %v", x)
+	}
+	for i, x := range got[7:] {
+		require.True(t, x != x, "v %v → %v", v[7+i], x)
+	}
+}
+
+func TestOptimizerErrors(t *testing.T) {
+	f32 := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
+	optest.RequireErrors(t, map[string]func(c *ggml.Context){
+		"a has type f16; it must have f32": func(c *ggml.Context) { kernels.SumSquares(c, c.NewTensor(ggml.F16, 4)) },
+		"a must be contiguous":             func(c *ggml.Context) { kernels.SumSquares(c, c.Transpose(f32(c, 4, 3))) },
+		"settings must have 8 elements, there are 7": func(c *ggml.Context) {
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 4)), f32(c, 7))
+		},
+		"settings must be contiguous": func(c *ggml.Context) {
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 4)), c.Transpose(f32(c, 4, 2)))
+		},
+		"an operand shares memory with the one that is changed": func(c *ggml.Context) {
+			x := f32(c, 8)
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), c.View(x, []int64{4}, nil, 0)), x)
+		},
+		"M has type f16; it must have f32": func(c *ggml.Context) {
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), c.NewTensor(ggml.F16, 4), f32(c, 4)), f32(c, 8))
+		},
+		"the shapes must be equal": func(c *ggml.Context) {
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 5)), f32(c, 8))
+		},
+	})
+}

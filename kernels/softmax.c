@@ -1,0 +1,78 @@
+#include "softmax.h"
+#include "scratch.h"
+#include "vector.h"
+
+#include <string.h>
+
+// The maximum of KERN_SOFTMAX_STEP elements, as kern_softmax_sum.
+__attribute__((always_inline)) static inline float kern_softmax_max(float *x) {
+	for (int i = 0; i < 16; i++) {
+		x[i] = x[i + 16] > x[i] ? x[i + 16] : x[i];
+	}
+	for (int i = 0; i < 8; i++) {
+		x[i] = x[i + 8] > x[i] ? x[i + 8] : x[i];
+	}
+	for (int i = 0; i < 4; i++) {
+		x[i] = x[i + 4] > x[i] ? x[i + 4] : x[i];
+	}
+	for (int i = 1; i < 4; i++) {
+		x[0] = x[i] > x[0] ? x[i] : x[0];
+	}
+	return x[0];
+}
+
+// softmax(scale · x) of n elements, with -Inf behind them up to a multiple of KERN_SOFTMAX_STEP.
+KERN_CLONES static void kern_softmax_padded(float *restrict x, int64_t n, float scale) {
+	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
+	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+		top[i] = -INFINITY;
+	}
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			top[i] = x[j + i] > top[i] ? x[j + i] : top[i];
+		}
+	}
+	float max = kern_softmax_max(top);
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			x[j + i] = kern_exp((x[j + i] - max) * scale);
+		}
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			sum[i] += x[j + i];
+		}
+	}
+	float factor = 1 / kern_softmax_sum(sum);
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			x[j + i] *= factor;
+		}
+	}
+}
+
+void kern_softmax(float *row, int64_t n, int64_t size, float scale) {
+	int64_t padded = kern_ceil_div(n, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP;
+	float *x = row;
+	if (padded > size) {
+		x = kern_scratch(KERN_SCRATCH_ROW, padded * sizeof *x);
+		memcpy(x, row, n * sizeof *x);
+	}
+	for (int64_t i = n; i < padded; i++) {
+		x[i] = -INFINITY;
+	}
+	kern_softmax_padded(x, n, scale);
+	if (x != row) {
+		memcpy(row, x, n * sizeof *x);
+	}
+	memset(row + n, 0, (size - n) * sizeof *row);
+}
+
+KERN_OP(causal_softmax) {
+	(void)userdata;
+	struct kern_softmax_params p;
+	memcpy(&p, kern_params(dst), sizeof p);
+	int64_t rows = ggml_nrows(dst);
+	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
+		int64_t n = p.first + r % dst->ne[1] + 1;
+		kern_softmax((float *)dst->data + r * dst->ne[0], kern_min(n, dst->ne[0]), dst->ne[0], p.scale);
+	}
+}

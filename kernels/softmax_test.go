@@ -1,0 +1,67 @@
+package kernels_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/kernels"
+)
+
+func TestCausalSoftMax(t *testing.T) { optest.Run(t, softMaxCases()) }
+
+func softMaxCases() []opCase {
+	var first int64
+	return []opCase{{
+		Name: "causal_softmax", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 20, InPlace: true,
+		Operands: func(d *draw) []operand {
+			first = d.Size(200) - 1
+			return []operand{d.Normal(d.Size(200), d.Size(40), d.Size(3), d.Size(3))}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.CausalSoftMaxInPlace(c, x[0], 3, int(first)) },
+		Want: func(x refs) refmath.Tensor {
+			return refmath.SoftMaxExt(refmath.DiagMaskInf(x[0], first), refmath.Tensor{}, refmath.Tensor{}, 3, 0)
+		},
+	}}
+}
+
+// Scores that are far apart, and those that are no numbers.
+func TestCausalSoftMaxExtremes(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	w := optest.NewWorkbench(t)
+	for _, k := range []struct{ scores, want []float32 }{
+		{[]float32{-1e30, 1e30, 5, 9}, []float32{0, 1, 0, 0}},
+		{[]float32{-inf, -inf, 2, 9}, []float32{0, 0, 1, 0}},
+		{[]float32{3e38, 3e38, -3e38, 9}, []float32{0.5, 0.5, 0, 0}},
+		{[]float32{1, nan, 2, 9}, []float32{nan, nan, nan, 0}},
+		{[]float32{1, inf, 2, 9}, []float32{nan, nan, nan, 0}},
+	} {
+		y := kernels.CausalSoftMaxInPlace(w.Context, w.Leaf(k.scores...), 1, 2).SetOutput()
+		w.Compute(w.NewGraph(y))
+		got, err := ggml.Read[float32](y)
+		require.NoError(t, err)
+		for i, want := range k.want {
+			if want != want {
+				require.True(t, got[i] != got[i], "%v → %v", k.scores, got)
+				continue
+			}
+			require.InDelta(t, want, got[i], 1e-6, "%v → %v", k.scores, got)
+		}
+	}
+}
+
+func TestCausalSoftMaxErrors(t *testing.T) {
+	optest.RequireErrors(t, map[string]func(c *ggml.Context){
+		"a has type f16; it must have f32":   func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F16, 4, 4), 1, 0) },
+		"must be contiguous":                 func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.Transpose(c.NewTensor(ggml.F32, 4, 3)), 1, 0) },
+		"the scale is 0; it must be above 0": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), 0, 0) },
+		"the scale is NaN": func(c *ggml.Context) {
+			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), float32(math.NaN()), 0)
+		},
+		"the first query is at position -1; it mu": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), 1, -1) },
+	})
+}

@@ -1,0 +1,61 @@
+// What loops need that the compiler vectorises.
+#ifndef KERN_VECTOR_H
+#define KERN_VECTOR_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Compiles a function for several kinds of processors, the fastest of which is chosen at start where the C library can
+// (ifunc). Loops of a fixed length become vector instructions.
+#if defined(__x86_64__) && defined(__GLIBC__)
+#define KERN_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define KERN_CLONES
+#endif
+
+// Prefetches memory that will soon be read. Always inlined: GCC would drop calls of a function that does nothing else, as
+// if it had no effect.
+__attribute__((always_inline)) static inline void kern_prefetch(const char *from, size_t size) {
+	enum { CACHE_LINE = 64 };
+	for (size_t i = 0; i < size; i += CACHE_LINE) {
+		__builtin_prefetch(from + i);
+	}
+}
+
+// The float of which bits are the upper half.
+static inline float kern_from_bf16(uint16_t bits) {
+	union { uint32_t bits; float f; } value = {(uint32_t)bits << 16};
+	return value.f;
+}
+
+// e^x for x ≤ 0: 2^n by the bits of a float, times 2^f for |f| ≤ 1/2 by a polynomial. Flushes to 2^-126; a NaN stays one.
+static inline float kern_exp(float x) {
+	float z = x * 1.44269504f;
+	z = z < -126.0f ? -126.0f : z;
+	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // whose lowest bits are the nearest integer
+	float f = z - (power.f - 12582912.0f);
+	power.bits = (power.bits + 127) << 23;
+	float p = 1.5403530e-4f;
+	p = p * f + 1.3333558e-3f;
+	p = p * f + 9.6181291e-3f;
+	p = p * f + 5.5504109e-2f;
+	p = p * f + 2.4022651e-1f;
+	p = p * f + 6.9314718e-1f;
+	p = p * f + 1.0f;
+	return p * power.f;
+}
+
+// √x, to two units in the last place where x is zero or at least 2^-126: Newton's method on 1/√x, from the bits of a
+// float. The compiler does not vectorise sqrtf, which may set errno. Negative and infinite numbers and NaN give NaN.
+static inline float kern_sqrt(float x) {
+	union { float f; uint32_t bits; } start = {x};
+	start.bits = 0x5f3759df - (start.bits >> 1);
+	float r = start.f, half = 0.5f * x;
+	r *= 1.5f - half * r * r;
+	r *= 1.5f - half * r * r;
+	r *= 1.5f - half * r * r;
+	return x >= 0 && x <= 3.4e38f ? x * r : NAN;
+}
+
+#endif

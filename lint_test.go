@@ -1,0 +1,152 @@
+package ggml_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The Go code of the README is the body of the example above.
+func TestREADMECode(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(readme), "```go\n")
+	require.True(t, found)
+	code, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	example, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	require.Contains(t, unindent(string(example)), unindent(code))
+}
+
+func unindent(code string) string {
+	var lines []string
+	for line := range strings.Lines(code) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+func readPackage(t *testing.T, folder string) (*doc.Package, []*ast.File) {
+	fset := token.NewFileSet()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	var files []*ast.File
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, ".go") && name != "nocgo.go" {
+			f, err := parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.ParseComments)
+			require.NoError(t, err)
+			files = append(files, f)
+		}
+	}
+	p, err := doc.NewFromFiles(fset, files, path.Join("github.com/goggml/ggml", folder), doc.PreserveAST)
+	require.NoError(t, err)
+	require.NotEmpty(t, p.Types)
+	return p, files
+}
+
+// What stands in brackets in a comment exists.
+func TestDocLinks(t *testing.T) {
+	p, files := readPackage(t, ".")
+	known := map[string]bool{} // in tests and in other packages
+	for name := range documented(p) {
+		known["ggml."+name] = true
+	}
+	inside := documented(p)
+	maps.Copy(inside, known)
+	requireLinks(t, files, inside)
+	p, files = readPackage(t, "kernels")
+	inside = documented(p)
+	maps.Copy(inside, known)
+	requireLinks(t, files, inside)
+}
+
+func requireLinks(t *testing.T, files []*ast.File, known map[string]bool) {
+	link := regexp.MustCompile(`\[\*?((?:ggml\.)?[A-Z]\w+(?:\.[A-Z]\w+)?)\]`)
+	for _, f := range files {
+		for _, group := range f.Comments {
+			for _, m := range link.FindAllStringSubmatch(group.Text(), -1) {
+				assert.True(t, known[m[1]], "[%s] in %q", m[1], strings.SplitN(group.Text(), "\n", 2)[0])
+			}
+		}
+	}
+}
+
+// documented are the names of a package that a comment can refer to.
+func documented(p *doc.Package) map[string]bool {
+	known := map[string]bool{}
+	for _, f := range p.Funcs {
+		known[f.Name] = true
+	}
+	values := append(p.Consts, p.Vars...)
+	for _, noun := range p.Types {
+		known[noun.Name] = true
+		values = append(values, append(noun.Consts, noun.Vars...)...)
+		for _, f := range noun.Funcs {
+			known[f.Name] = true
+		}
+		for _, f := range noun.Methods {
+			known[noun.Name+"."+f.Name] = true
+		}
+		for _, spec := range noun.Decl.Specs {
+			if s, ok := spec.(*ast.TypeSpec).Type.(*ast.StructType); ok {
+				for _, field := range s.Fields.List {
+					for _, name := range field.Names {
+						known[noun.Name+"."+name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	for _, v := range values {
+		for _, name := range v.Names {
+			known[name] = true
+		}
+	}
+	return known
+}
+
+// Every type that a function makes, or that is closed, or is an error, has a
+// runnable example.
+func TestEveryNounHasAnExample(t *testing.T) {
+	p, _ := readPackage(t, ".")
+	for _, noun := range p.Types {
+		examples := noun.Examples
+		for _, f := range append(noun.Funcs, noun.Methods...) {
+			examples = append(examples, f.Examples...)
+		}
+		if isEnum(noun) || len(noun.Funcs) == 0 && !hasMethod(noun, "Close") && !hasMethod(noun, "Error") {
+			continue
+		}
+		require.NotEmpty(t, examples, "type %s", noun.Name)
+		for _, e := range examples {
+			require.True(t, e.Output != "" || e.EmptyOutput, "example %s is not run: it has no output", e.Name)
+		}
+	}
+}
+
+// isEnum reports whether the type is a number: its constants say all.
+func isEnum(t *doc.Type) bool {
+	spec, ok := t.Decl.Specs[0].(*ast.TypeSpec)
+	if !ok {
+		return false
+	}
+	_, ok = spec.Type.(*ast.Ident)
+	return ok
+}
+
+func hasMethod(t *doc.Type, name string) bool {
+	return slices.ContainsFunc(t.Methods, func(f *doc.Func) bool { return f.Name == name })
+}

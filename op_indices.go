@@ -1,0 +1,83 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Row indices are data, and ggml ends the process at one that is out of range.
+// Those that the caller wrote are checked before each compute, in
+// csrc/row_index.c; those that the graph computes, during the compute, by a node
+// of their own.
+
+// inRange returns ids, or a checked copy of them where the graph computes them
+// and they can be other than 0 to rows−1.
+func (c *Context) inRange(ids *Tensor, rows int64) *Tensor {
+	if ids == nil || ids.t == nil || ids.typ != I32 && ids.typ != I64 || ids.known(rows) {
+		return ids
+	}
+	return c.MapCustom(checkRows(rows), 1, ids)
+}
+
+// known reports whether the indices can be checked before a compute, or are the
+// result of an op that counts no further than the rows. So are those that depend
+// on a closed context, which fails anyway.
+func (t *Tensor) known(rows int64) bool {
+	var refs references
+	defer refs.release()
+	for _, c := range t.ctx.withDependencies() {
+		if refs.add(c.h) != nil {
+			return true
+		}
+	}
+	for p := t.t; ; p = p.src[0] {
+		switch p.op {
+		case C.GGML_OP_NONE:
+			if p.src[0] == nil {
+				return true
+			}
+			// an alias
+		case C.GGML_OP_ARGMAX, C.GGML_OP_ARGSORT, C.GGML_OP_TOP_K:
+			return int64(p.src[0].ne[0]) <= rows
+		case C.GGML_OP_VIEW, C.GGML_OP_RESHAPE, C.GGML_OP_PERMUTE, C.GGML_OP_TRANSPOSE, C.GGML_OP_CONT:
+		default:
+			return false
+		}
+	}
+}
+
+// checkRows copies indices, and fails at one that is out of range; the copy has
+// only good ones, for threads that are on their way to the next op.
+func checkRows(rows int64) CustomFunc {
+	return func(_ Worker, dst CustomTensor, src ...CustomTensor) error {
+		if dst.Type == I64 {
+			return copyIndices(CustomSlice[int64](dst), src[0], rows)
+		}
+		return copyIndices(CustomSlice[int32](dst), src[0], rows)
+	}
+}
+
+func copyIndices[T int32 | int64](dst []T, src CustomTensor, rows int64) error {
+	for i := range dst {
+		id := *(*T)(src.at(int64(i)))
+		if id < 0 || int64(id) >= rows {
+			clear(dst)
+			return fmt.Errorf("row index %d is out of range: there are %d rows", id, rows)
+		}
+		dst[i] = id
+	}
+	return nil
+}
+
+// at is the address of element i, in any layout.
+func (t CustomTensor) at(i int64) unsafe.Pointer {
+	p := t.data
+	for d, n := range t.Shape {
+		p = unsafe.Add(p, i%n*t.Stride[d])
+		i /= n
+	}
+	return p
+}

@@ -1,0 +1,132 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "fmt"
+
+// A Precision bounds how coarsely a backend may represent numbers while it
+// computes an op. C: enum ggml_prec.
+type Precision int
+
+// The precisions, from the finest to the coarsest. A backend may always be more
+// precise than it must.
+const (
+	PrecisionAny  Precision = C.GGML_PREC_UNDEFINED // the backend's own choice. C: GGML_PREC_DEFAULT
+	PrecisionF32  Precision = C.GGML_PREC_F32
+	PrecisionBF16 Precision = C.GGML_PREC_BF16
+	PrecisionF16  Precision = C.GGML_PREC_F16
+	PrecisionQ8   Precision = C.GGML_PREC_Q8 // 8 bits, in blocks with a scale
+	PrecisionQ4   Precision = C.GGML_PREC_Q4 // 4 bits, in blocks with a scale
+)
+
+// String names the precision.
+func (p Precision) String() string {
+	switch p {
+	case PrecisionAny:
+		return "any"
+	case PrecisionF32:
+		return "f32"
+	case PrecisionBF16:
+		return "bf16"
+	case PrecisionF16:
+		return "f16"
+	case PrecisionQ8:
+		return "q8"
+	case PrecisionQ4:
+		return "q4"
+	}
+	return fmt.Sprintf("Precision(%d)", int(p))
+}
+
+func (p Precision) valid() bool {
+	switch p {
+	case PrecisionAny, PrecisionF32, PrecisionBF16, PrecisionF16, PrecisionQ8, PrecisionQ4:
+		return true
+	}
+	return false
+}
+
+// setOpParam changes a setting of the op that makes the tensor, and returns the
+// tensor. What fails is an error of its context, as of the op. f returns 0 when
+// the op has no such setting; ok is what the caller found out before.
+func (t *Tensor) setOpParam(name string, f func() C.goggml_int, ok bool, format string, args ...any) *Tensor {
+	if t == nil || t.t == nil {
+		return t
+	}
+	op := t.ctx.begin(name, t)
+	op.require(ok, format, args...)
+	if op.arena == nil {
+		return op.done(C.goggml_tensor{})
+	}
+	r := f()
+	if r.error == nil && r.value == 0 {
+		op.failed(nil, fmt.Sprintf("an op %v has no such setting", OpCode(t.t.op)))
+	}
+	return op.done(C.goggml_tensor{value: t.t, error: r.error})
+}
+
+// SetAccPrecision demands that the op which makes the tensor adds up in the
+// given precision or a finer one, and returns the tensor. The op is MulMat,
+// MulMatID or FlashAttention; the precision F32, BF16, F16 or Any. Call it before
+// the graph is computed. CPU backends add up in F32 anyway.
+//
+//	y := c.MulMat(w, x).SetAccPrecision(ggml.PrecisionF32)
+//
+// C: ggml_prec_set_acc.
+func (t *Tensor) SetAccPrecision(p Precision) *Tensor {
+	return t.setOpParam("prec_set_acc", func() C.goggml_int { return C.goggml_prec_set_acc(t.t, C.enum_ggml_prec(p)) },
+		p.valid() && p <= PrecisionF16, "the precision is %v; it must be any, f32, bf16 or f16", p.String())
+}
+
+// SetSourcePrecision bounds to what the op may convert its second operand
+// (source 1) before it computes, and returns the tensor. The op is MulMat or
+// MulMatID. Call it before the graph is computed. C: ggml_prec_set_src.
+func (t *Tensor) SetSourcePrecision(source int, p Precision) *Tensor {
+	ok := p.valid() && source == 1
+	return t.setOpParam("prec_set_src", func() C.goggml_int { return C.goggml_prec_set_src(t.t, C.enum_ggml_prec(p), C.int(source)) },
+		ok, "source %d, precision %v: only source 1, the second operand, has one", source, p.String())
+}
+
+// AccPrecision is what SetAccPrecision demanded of a FlashAttention; false when
+// the tensor comes from another op. C: ggml_flash_attn_ext_get_prec.
+func (t *Tensor) AccPrecision() (Precision, bool) {
+	p, is := PrecisionAny, false
+	t.withRef(func() {
+		r := C.goggml_flash_attn_get_prec(t.t)
+		is = guardError(r.error) == nil
+		p = Precision(r.value)
+	})
+	return p, is
+}
+
+// SetHadamard tells that the first operand of the MulMat which makes the tensor
+// is a Hadamard matrix [n, n] scaled to be orthogonal, n a power of two, and
+// the second one F32, and returns the tensor: a backend may then use a fast
+// transform instead of the matrix. With another matrix the result is wrong.
+// Plumbing: programs rarely need it.
+// C: ggml_mul_mat_set_hint with GGML_HINT_SRC0_IS_HADAMARD.
+func (t *Tensor) SetHadamard() *Tensor {
+	return t.setOpParam("mul_mat_set_hint", func() C.goggml_int { return C.goggml_mul_mat_set_hint(t.t, C.GGML_HINT_SRC0_IS_HADAMARD) },
+		t.maybeHadamard(), "the tensor must come from MulMat with a first operand [n, n], n a power of two, and an F32 second one")
+}
+
+func (t *Tensor) maybeHadamard() bool {
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool {
+		if t.op != C.GGML_OP_MUL_MAT {
+			return false
+		}
+		n := t.src[0].ne[0]
+		return C.bool(t.src[0].ne[1] == n && n&(n-1) == 0 && t.src[1]._type == C.GGML_TYPE_F32)
+	})
+}
+
+// SetMaxKeys tells that no row of the mask of the FlashAttention which makes
+// the tensor has more than n finite entries, and returns the tensor: a backend
+// may then skip the other keys, and go wrong if there are more. 0 means that
+// nothing is known. Plumbing: programs rarely need it.
+// C: ggml_flash_attn_ext_set_n_kv_max.
+func (t *Tensor) SetMaxKeys(n int) *Tensor {
+	return t.setOpParam("flash_attn_ext_set_n_kv_max", func() C.goggml_int { return C.goggml_flash_attn_set_n_kv_max(t.t, C.int32_t(n)) },
+		n >= 0 && n < 1<<31, "%d keys: the number must not be negative, nor above %d", n, 1<<31-1)
+}

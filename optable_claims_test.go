@@ -1,0 +1,249 @@
+package ggml_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// A claim is an op of ggml's own program test-backend-ops, with what the CPU
+// plugin answers when asked for it; see scripts/opsupport.
+type claim struct {
+	line     string
+	yes      bool
+	op       string
+	result   claimTensor
+	params   []int32
+	operands []*claimTensor // nil where there is none
+}
+
+type claimTensor struct {
+	typ     ggml.Type
+	ne      [4]int64
+	strides []int64 // in bytes, of four dimensions; nil when contiguous
+}
+
+func readClaims(t *testing.T) []claim {
+	file, err := os.Open("testdata/op-claims.txt")
+	require.NoError(t, err)
+	defer file.Close()
+	types := map[string]ggml.Type{}
+	for _, typ := range ggml.Types() {
+		types[typ.String()] = typ
+	}
+	var claims []claim
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if !strings.HasPrefix(lines.Text(), "#") {
+			claims = append(claims, parseClaim(t, lines.Text(), types))
+		}
+	}
+	return claims
+}
+
+func parseClaim(t *testing.T, line string, types map[string]ggml.Type) claim {
+	numbers := func(s string) (list []int64) {
+		for word := range strings.SplitSeq(s, ",") {
+			n, err := strconv.ParseInt(word, 10, 64)
+			require.NoError(t, err, line)
+			list = append(list, n)
+		}
+		return list
+	}
+	tensor := func(s string) *claimTensor {
+		if s == "-" {
+			return nil
+		}
+		parts := strings.Split(s, ":")
+		require.Contains(t, types, parts[0])
+		x := &claimTensor{typ: types[parts[0]], ne: [4]int64{1, 1, 1, 1}}
+		copy(x.ne[:], numbers(parts[1]))
+		if len(parts) > 2 {
+			x.strides = numbers(parts[2])
+		}
+		return x
+	}
+	words := strings.Fields(line)
+	k := claim{line: line, yes: words[0] == "yes", op: words[1], result: *tensor(words[2])}
+	if list := strings.Trim(words[3], "[]"); list != "" {
+		for _, n := range numbers(list) {
+			k.params = append(k.params, int32(n))
+		}
+	}
+	for _, word := range words[4:] {
+		k.operands = append(k.operands, tensor(word))
+	}
+	return k
+}
+
+// place makes a leaf, or a view of one, of the type, shape and strides.
+func (x *claimTensor) place(c *ctx) *ggml.Tensor {
+	if x.strides == nil {
+		return c.NewTensor(x.typ, x.ne[:]...)
+	}
+	// A view has adjacent elements in a row, and the other dimensions in any order.
+	order := []int{0, 1, 2, 3}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(x.strides[a], x.strides[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x.rank(a), x.rank(b)) })
+	size := x.typ.Size()
+	var ne, strides [4]int64
+	var axes [4]int
+	for to, from := range order {
+		ne[to], strides[to], axes[to] = x.ne[from], x.strides[from], from
+		size += (ne[to] - 1) * strides[to]
+	}
+	blocks := (size + x.typ.RowSize(ne[0]) + x.typ.Size() - 1) / x.typ.Size()
+	whole := c.NewTensor(x.typ, blocks*x.typ.BlockSize())
+	return c.Permute(c.View(whole, ne[:], strides[1:], 0), axes)
+}
+
+// rank is 0 for the dimension that the elements of a row lie in, else 1.
+func (x *claimTensor) rank(dim int) int {
+	row := slices.IndexFunc([]int{0, 1, 2, 3}, func(i int) bool { return x.strides[i] == x.typ.Size() && (x.ne[i] > 1 || x.strides[0] == x.typ.Size()) })
+	if dim == row {
+		return 0
+	}
+	return 1
+}
+
+// describes reports whether a tensor has the type, shape and strides; strides of
+// dimensions of size 1 do not matter.
+func (x *claimTensor) describes(y *ggml.Tensor) bool {
+	if y.Type() != x.typ {
+		return false
+	}
+	for i, n := range x.ne {
+		if y.Dim(i) != n || x.strides != nil && n > 1 && y.Stride(i) != x.strides[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// build makes the op in a context, nil when the binding has no way to say it,
+// and its operands.
+func (k *claim) build(t *testing.T, c *ctx) (y *ggml.Tensor, x []*ggml.Tensor) {
+	require.Contains(t, claimBuilders, k.op, "test-backend-ops has an op that the test does not know")
+	for _, o := range k.operands {
+		if o == nil {
+			x = append(x, nil)
+		} else {
+			x = append(x, o.place(c))
+		}
+	}
+	return claimBuilders[k.op](c, k, x), x
+}
+
+// requireSame demands that an op is the one of the claim.
+func (k *claim) requireSame(t *testing.T, y *ggml.Tensor, x []*ggml.Tensor) {
+	name, view := strings.CutSuffix(strings.ToLower(k.op), "*")
+	require.Equal(t, name, y.Op(), k.line)
+	require.Equal(t, view, y.IsView(), k.line)
+	require.True(t, k.result.describes(y), "%s: the result is %v", k.line, y)
+	sources := y.Sources()
+	for i, o := range k.operands {
+		if o == nil {
+			continue
+		}
+		require.True(t, o.describes(x[i]), "%s: an operand is %v", k.line, x[i])
+		require.NotEmpty(t, sources, k.line)
+		padded := sources[0].Op() == "pad" // what the binding does with the factors of a RoPE
+		require.True(t, padded || sources[0].Is(x[i]), "%s: an operand is %v", k.line, sources[0])
+		sources = sources[1:]
+	}
+	require.Empty(t, sources, k.line)
+}
+
+// An exclusion is of ops that the plugin claims and the binding does not build.
+type exclusion struct{ ops, err, why string }
+
+// exclusions are those in testdata, with the reason.
+var exclusions = []exclusion{
+	{"SET_ROWS|CONV_3D", "ne[0-3] is 0; it must be at least 1", "there are no empty tensors: see TestNoEmptyTensors"},
+	{"(GE|RE|SWI)GLU.*", "ne0 is 5; it must be even", "ggml leaves out the last element of an odd row"},
+	{"SUM", "must be contiguous", "the kernel adds up wrong elements of a transposed tensor"},
+	{"POOL_1D|POOL_2D", "padding less than the size", "windows of padding alone have no mean and no largest element"},
+	{"GET_ROWS_BACK", "a row for each index", "ggml does not read the rows beyond the indices"},
+	{"IM2COL_3D", "must be multiples of the 3 channels", "the result depends on the kernel's other sizes only, but this is no convolution"},
+	{"MUL_MAT", "b must be f32, or have the type of a", "the other way round is a product in F16 or BF16; Cast makes b F32"},
+	{"IM2COL_3D|CONV_2D|CONV_2D_DW|GATED_DELTA_NET", "must be contiguous; call Cont", "the layout of an operand; Cont makes the one that is taken"},
+}
+
+// exclusionsOfAll are more, those of "scripts/opsupport --all" that are not
+// among the ones kept in testdata.
+var exclusionsOfAll = []exclusion{
+	{"CONV_2D", "a kernel of .* does not fit", "a result without elements; see the first of exclusions"},
+	{"SSM_SCAN|GATED_DELTA_NET", "no such op", "the states that a scan returns are the last, or those after each token"},
+}
+
+var errNotInAPI = errors.New("the binding has no such op")
+
+// What the plugin claims is built, with the types, shapes and strides that it was
+// asked about, and supported by the device, or else it is in exclusions. What it
+// does not claim is an error when it is built, or before it is computed.
+func TestClaims(t *testing.T) {
+	used := make([]int, len(exclusions))
+	built, rejected, late := 0, 0, 0
+	for _, k := range readClaims(t) {
+		c := ggml.NewContext()
+		y, x := k.build(t, c)
+		err := c.Err()
+		if y == nil && err == nil {
+			err = errNotInAPI
+		}
+		switch {
+		case err == nil:
+			k.requireSame(t, y, x)
+			assert.Equal(t, k.yes, optest.CPU(t).SupportsOp(y), k.line)
+			if built++; !k.yes {
+				requireUnsupported(t, c, y)
+				late++
+			}
+		case k.yes:
+			i := slices.IndexFunc(exclusions, func(u exclusion) bool { return u.matches(&k, err) })
+			if i >= 0 {
+				used[i]++
+			}
+			elsewhere := slices.ContainsFunc(exclusionsOfAll, func(u exclusion) bool { return u.matches(&k, err) })
+			assert.True(t, i >= 0 || elsewhere, "the plugin claims %s, which the binding does not build: %v", k.line, err)
+		default:
+			rejected++
+		}
+		c.Close()
+	}
+	require.Greater(t, built, 1700)
+	require.Greater(t, rejected, 80)
+	require.Greater(t, late, 80)
+	require.NotContains(t, used, 0, "a reason is not needed any more: %v", used)
+}
+
+// requireUnsupported demands an error in place of a computation.
+func requireUnsupported(t *testing.T, c *ctx, y *ggml.Tensor) {
+	backend, err := ggml.NewCPUBackend(1)
+	require.NoError(t, err)
+	defer backend.Close()
+	graph := c.NewGraph(y)
+	buffers, err := c.Allocate(backend.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.NoError(t, buffers.Clear(0)) // row indices in range
+	require.ErrorContains(t, backend.Compute(context.Background(), graph), "support")
+}
+
+// matches reports whether it stands for the claim and the error that its op gives.
+func (u exclusion) matches(k *claim, failure error) bool {
+	op := regexp.MustCompile("^(" + u.ops + `)\*?$`)
+	return op.MatchString(k.op) && regexp.MustCompile(u.err).MatchString(failure.Error())
+}

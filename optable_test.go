@@ -1,0 +1,150 @@
+package ggml_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+// notOps make a tensor but compute nothing, or call functions of the program.
+var notOps = []string{"NewTensor", "NewTensorLike", "NewF32", "NewI32", "Alias", "BuildOp", "Custom", "CustomInPlace", "MapCustom", "MapCustomInPlace"}
+
+func TestEveryOpHasReference(t *testing.T) {
+	source := optest.ParseSource(t, "c")
+	require.Greater(t, len(source.Ops), 150)
+	for _, name := range notOps {
+		require.Contains(t, source.Ops, name)
+		delete(source.Ops, name)
+	}
+	tested := source.Tested("opCase")
+	for name := range source.Ops {
+		assert.True(t, tested[name], "no case compares Context.%s with its reference", name)
+	}
+	require.Empty(t, source.Unlisted("opCase", "opCases"))
+	require.Empty(t, source.Unlisted("gradCase", "allGradCases"))
+}
+
+// hasBackward is what the documentation of an op says: as long as it says nothing, and the op does not work in place,
+// it has one.
+func hasBackward(name, doc string) bool {
+	return !strings.HasSuffix(name, "InPlace") && !strings.Contains(doc, "no backward") && !strings.Contains(doc, "It stops gradients")
+}
+
+func TestEveryBackwardHasCentralDifferences(t *testing.T) {
+	source := optest.ParseSource(t, "c")
+	used := source.Used("gradCase")
+	documented := 0
+	for name, doc := range source.Ops {
+		if slices.Contains(notOps, name) || !hasBackward(name, doc) {
+			continue
+		}
+		documented++
+		assert.True(t, used[name], "no case compares the gradients of Context.%s with central differences", name)
+	}
+	require.Greater(t, documented, 40)
+}
+
+// No op takes operands of types with which no case compares it with its reference.
+func TestEveryTypeIsTested(t *testing.T) {
+	untested := optest.UntestedTypes(t, opCases(), castProbes())
+	for _, typ := range ggml.Types() { // what is copied bytewise: see TestCopySameType
+		delete(untested, fmt.Sprintf("cpy(%v, %v) %v", typ, typ, typ))
+		for _, op := range []string{"dup", "cont"} {
+			delete(untested, fmt.Sprintf("%s(%v) %v", op, typ, typ))
+		}
+	}
+	require.Empty(t, untested)
+}
+
+// castProbes are conversions between all types: the type of their result is an argument.
+func castProbes() []optest.Case {
+	var probes []optest.Case
+	for _, to := range ggml.Types() {
+		for _, from := range ggml.Types() {
+			operands := func(*draw) []operand {
+				return []operand{{Values: refmath.New(256, 2), Type: from}, {Values: refmath.New(256, 2), Type: ggml.F32}}
+			}
+			probes = append(probes,
+				opCase{Name: "cast", Operands: operands, Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Cast(x[0], to) }},
+				opCase{Name: "add_cast", Operands: operands, Build: func(c *ctx, x tensors) *ggml.Tensor { return c.AddCast(x[0], x[1], to) }})
+		}
+	}
+	return probes
+}
+
+// Each operand of an op in each layout: what is let through is computed right.
+func TestEveryLayout(t *testing.T) { optest.RunLayouts(t, opCases()) }
+
+// The rows of a quantised tensor are blocks, and so are no columns: transposed it
+// is nothing but a way to its memory.
+func TestTransposedBlockErrors(t *testing.T) {
+	ops := map[string]func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor{
+		"mul_mat":  (*ctx).MulMat,
+		"out_prod": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor { return c.OutProd(q, c.NewTensor(ggml.F32, 3, q.Dim(1))) },
+		"mul_mat_id": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
+			return c.MulMatID(q, x, c.Cast(c.Fill(c.NewTensor(ggml.F32, 1, 1), 0), ggml.I32))
+		},
+		"get_rows": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor { return c.GetRows(q, c.NewTensor(ggml.I32, 1)) },
+		"set_rows": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
+			return c.SetRows(q, c.NewTensor(ggml.F32, q.Dim(0)), c.NewTensor(ggml.I32, 1))
+		},
+		"keys": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
+			return c.FlashAttention(x, q, c.NewTensor(ggml.F32, 32, q.Dim(1)), ggml.AttentionOptions{})
+		},
+		"values": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
+			return c.FlashAttention(x, c.NewTensor(ggml.F32, x.Dim(0), q.Dim(1)), q, ggml.AttentionOptions{})
+		},
+		"copy": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
+			return c.Copy(q, c.NewTensor(ggml.F32, q.Dim(0), q.Dim(1)))
+		},
+		"copy_to": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
+			return c.Copy(c.NewTensor(ggml.F32, q.Dim(0), q.Dim(1)), q)
+		},
+		"copy_like": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor { return c.Copy(q, q) },
+		"cast":      func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor { return c.Cast(q, ggml.F32) },
+		"add_cast": func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor {
+			return c.AddCast(q, c.NewTensor(ggml.F32, q.Dim(0), q.Dim(1)), ggml.F32)
+		},
+	}
+	for name, op := range ops {
+		for _, shape := range [][2]int64{{32, 5}, {64, 32}} {
+			c := ggml.NewContext()
+			q := c.Transpose(c.NewTensor(ggml.Q4_0, shape[0], shape[1]))
+			op(c, q, c.NewTensor(ggml.F32, q.Dim(0), 1))
+			require.Error(t, c.Err(), "%s of %v", name, q)
+			require.Regexp(t, "contiguous|transposed|multiple of 32", c.Err().Error(), name)
+			c.Close()
+		}
+	}
+}
+
+// There are no empty tensors: what asks for one gives an error.
+func TestNoEmptyTensors(t *testing.T) {
+	for name, build := range map[string]func(c *ctx, x *ggml.Tensor) *ggml.Tensor{
+		"new":         func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.NewTensor(ggml.F32, 4, 0) },
+		"view":        func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.View(x, []int64{0}, nil, 0) },
+		"reshape":     func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Reshape(x, 0, 4) },
+		"cont":        func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Cont(x, 12, 0) },
+		"repeat":      func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Repeat(x, 4, 0) },
+		"interpolate": func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Interpolate(x, ggml.ScaleNearest, 0, 3) },
+		"win_unpart":  func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.WinUnpart(x, 0, 3) },
+		"top_k":       func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.TopK(x, 0) },
+		"timestep":    func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.TimestepEmbedding(x, 0, 9) },
+		"rel_pos":     func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.GetRelPos(c.Cast(x, ggml.F16), 0) },
+		"arange":      func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.Arange(1, 1, 1) },
+	} {
+		c := ggml.NewContext()
+		build(c, c.NewTensor(ggml.F32, 4, 3))
+		require.Error(t, c.Err(), name)
+		require.Regexp(t, "must be (at least )?1|must be 1 to|there must be 1|is empty", c.Err().Error(), name)
+		c.Close()
+	}
+}

@@ -1,0 +1,502 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"runtime"
+	"unsafe"
+
+	"github.com/goggml/ggml/internal/computethread"
+)
+
+// An Element is a Go type that holds one element of a tensor type: float32
+// for F32, Float16 for F16, BFloat16 for BF16, and so on.
+type Element interface {
+	float32 | float64 | int8 | int16 | int32 | int64 | Float16 | BFloat16
+}
+
+// elementType is the tensor type that T holds.
+func elementType[T Element]() Type {
+	var x T
+	switch any(x).(type) {
+	case float32:
+		return F32
+	case float64:
+		return F64
+	case int8:
+		return I8
+	case int16:
+		return I16
+	case int32:
+		return I32
+	case int64:
+		return I64
+	case Float16:
+		return F16
+	default:
+		return BF16
+	}
+}
+
+func asBytes[T Element](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+// Write fills a tensor: src holds all its elements in order, ne0 fastest. The
+// tensor has the type of T and is allocated; a view with gaps is written in
+// the order of its elements. C: ggml_backend_tensor_set.
+func Write[T Element](t *Tensor, src []T) error {
+	if err := checkElements[T]("set", t, len(src)); err != nil {
+		return err
+	}
+	return t.scatter(asBytes(src))
+}
+
+// Read returns all elements of a tensor in order, ne0 fastest; the tensor has
+// the type of T. See [ReadInto].
+func Read[T Element](t *Tensor) ([]T, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	dst := make([]T, t.NumElements())
+	if err := ReadInto(dst, t); err != nil {
+		return nil, err
+	}
+	return dst, nil
+}
+
+// ReadInto fills dst with all elements of a tensor in order, ne0 fastest; a
+// view with gaps or permutation too. The tensor has the type of T, is
+// allocated, and is not a graph's intermediate result: see [Tensor.SetOutput].
+// C: ggml_backend_tensor_get.
+func ReadInto[T Element](dst []T, t *Tensor) error {
+	if err := checkElements[T]("get", t, len(dst)); err != nil {
+		return err
+	}
+	return t.gather(asBytes(dst))
+}
+
+func checkElements[T Element](op string, t *Tensor, n int) error {
+	if err := t.missing(op); err != nil {
+		return err
+	}
+	if want := elementType[T](); t.typ != want {
+		return t.errorf(op, nil, "the tensor has type %v, the slice holds %v", t.typ, want)
+	}
+	return t.fits(op, n)
+}
+
+func (t *Tensor) fits(op string, n int) error {
+	if int64(n) != t.NumElements() {
+		return t.errorf(op, nil, "the tensor has %d elements, the slice %d", t.NumElements(), n)
+	}
+	return nil
+}
+
+// missing is the failure of an op on no tensor: nil, or one that stands for a
+// failed op, whose failure it tells.
+func (t *Tensor) missing(op string) error {
+	if t == nil {
+		return t.errorf(op, errNilTensor, "the tensor is nil")
+	}
+	if t.t == nil {
+		return t.failure()
+	}
+	return nil
+}
+
+// readable reports why the data cannot be read, before memory is taken for it.
+func (t *Tensor) readable() error {
+	if err := t.access("get", 0, 0, C.GGML_TENSOR_FLAG_OUTPUT, nil); err != nil {
+		return err
+	}
+	return t.compact("get")
+}
+
+// writable reports why the data cannot be written, before memory is taken for it.
+func (t *Tensor) writable() error {
+	if err := t.access("set", 0, 0, C.GGML_TENSOR_FLAG_INPUT, nil); err != nil {
+		return err
+	}
+	return t.compact("set")
+}
+
+// compact demands that a copy without gaps is not very much larger than the
+// tensor, as that of a view can be whose elements share memory: the Go runtime
+// ends the process when it has no memory.
+func (t *Tensor) compact(op string) error {
+	const much = 1 << 28
+	if n := t.packedSize(); n > much && n > t.NumBytes() {
+		return t.errorf(op, nil, "the elements of this view share memory, and take %d bytes as a copy; that is too much", n)
+	}
+	return nil
+}
+
+// Float32s returns all elements of a tensor of any type as float32, in order,
+// dequantising them.
+func (t *Tensor) Float32s() ([]float32, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	dst := make([]float32, t.NumElements())
+	if t.typ == F32 {
+		return dst, t.gather(asBytes(dst))
+	}
+	raw := make([]byte, t.packedSize())
+	if err := t.gather(raw); err != nil {
+		return nil, err
+	}
+	return dst, Dequantize(dst, t.typ, raw)
+}
+
+// SetNormal fills a tensor of any float or quantised type with random numbers of
+// a normal distribution, as the weights of a layer start.
+func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
+	if err := t.writable(); err != nil {
+		return err
+	}
+	if r == nil {
+		return t.errorf("set", nil, "the source of random numbers is nil")
+	}
+	values := make([]float32, t.NumElements())
+	for i := range values {
+		values[i] = float32(mean + deviation*r.NormFloat64())
+	}
+	return t.SetFloat32s(values)
+}
+
+// SetFloat32s fills a tensor of any float or quantised type from float32; a
+// quantised one takes finite values only, see [Quantize].
+func (t *Tensor) SetFloat32s(src []float32) error {
+	if err := t.missing("set"); err != nil {
+		return err
+	}
+	if err := t.fits("set", len(src)); err != nil {
+		return err
+	}
+	switch t.typ {
+	case F32:
+		return t.scatter(asBytes(src))
+	case F16:
+		return t.scatter(asBytes(converted(src, ToFloat16)))
+	case BF16:
+		return t.scatter(asBytes(converted(src, ToBFloat16)))
+	}
+	raw := make([]byte, t.packedSize())
+	if err := Quantize(raw, t.typ, src, QuantizeOptions{RowLen: int(t.ne[0])}); err != nil {
+		return err
+	}
+	return t.scatter(raw)
+}
+
+// converted is src in another type, infinities and all.
+func converted[T Element](src []float32, f func(float32) T) []T {
+	dst := make([]T, len(src))
+	for i, x := range src {
+		dst[i] = f(x)
+	}
+	return dst
+}
+
+// packedSize is the size of the elements in bytes, without gaps.
+func (t *Tensor) packedSize() int64 { return t.typ.RowSize(t.ne[0]) * t.NumRows() }
+
+// gather reads the elements, in order and without gaps.
+func (t *Tensor) gather(dst []byte) error {
+	if t.IsContiguous() {
+		return t.read(dst, 0)
+	}
+	if err := t.readable(); err != nil {
+		return err
+	}
+	if t.sparse() {
+		return t.eachRow(func(i, offset int64) error { return t.read(dst[i:i+t.typ.RowSize(t.ne[0])], offset) })
+	}
+	raw := make([]byte, t.NumBytes())
+	if err := t.read(raw, 0); err != nil {
+		return err
+	}
+	size := t.typ.Size()
+	t.eachBlock(func(i, offset int64) { copy(dst[i*size:(i+1)*size], raw[offset:]) })
+	return nil
+}
+
+// sparse reports whether the gaps between the rows are too large to be read too.
+func (t *Tensor) sparse() bool {
+	const much, far = 1 << 24, 1 << 16
+	n := t.NumBytes()
+	return n > much && n > 4*t.packedSize() && n > far*t.NumRows() && t.Stride(0) == t.typ.Size()
+}
+
+// eachRow gives the offset in bytes of each row, without gaps and with them, and
+// ends at the first error.
+func (t *Tensor) eachRow(f func(i, offset int64) error) error {
+	row := t.typ.RowSize(t.ne[0])
+	nb := [MaxDims]int64{row, t.Stride(1), t.Stride(2), t.Stride(3)}
+	for i := range t.NumRows() {
+		offset := i%t.ne[1]*nb[1] + i/t.ne[1]%t.ne[2]*nb[2] + i/t.ne[1]/t.ne[2]*nb[3]
+		if err := f(i*row, offset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scatter writes the elements, given in order and without gaps.
+func (t *Tensor) scatter(src []byte) error {
+	if t.IsContiguous() {
+		return t.write(src, 0)
+	}
+	if err := t.writable(); err != nil {
+		return err
+	}
+	if t.sparse() {
+		return t.eachRow(func(i, offset int64) error { return t.write(src[i:i+t.typ.RowSize(t.ne[0])], offset) })
+	}
+	// Keep what lies in the gaps.
+	raw := make([]byte, t.NumBytes())
+	if err := t.readFor("set", raw, 0, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+		return err
+	}
+	size := t.typ.Size()
+	t.eachBlock(func(i, offset int64) { copy(raw[offset:], src[i*size:(i+1)*size]) })
+	return t.write(raw, 0)
+}
+
+// eachBlock gives the offset in bytes of each block (or element, when the type
+// has none) in order.
+func (t *Tensor) eachBlock(f func(i, offset int64)) {
+	var nb [MaxDims]int64
+	for d := range nb {
+		nb[d] = t.Stride(d)
+	}
+	var i int64
+	for i3 := range t.ne[3] {
+		for i2 := range t.ne[2] {
+			for i1 := range t.ne[1] {
+				row := i1*nb[1] + i2*nb[2] + i3*nb[3]
+				for i0 := range t.ne[0] / t.typ.BlockSize() {
+					f(i, row+i0*nb[0])
+					i++
+				}
+			}
+		}
+	}
+}
+
+// WriteAt writes raw data at an offset in bytes from the tensor's start: all of p,
+// or nothing. The tensor is an [io.WriterAt]. C: ggml_backend_tensor_set.
+func (t *Tensor) WriteAt(p []byte, offset int64) (n int, err error) {
+	if err := t.write(p, offset); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (t *Tensor) write(p []byte, offset int64) error {
+	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+		if bool(C.goggml_is_repacked(t.t)) {
+			return t.writeRepacked(p, offset)
+		}
+		return C.goggml_tensor_set(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
+	})
+}
+
+// writeRepacked writes to memory that repacks the matrix, which may use OpenMP.
+func (t *Tensor) writeRepacked(p []byte, offset int64) *C.char {
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	piece := &C.goggml_piece{data: unsafe.Pointer(&p[0]), offset: C.size_t(offset), size: C.size_t(len(p))}
+	pinner.Pin(&p[0])
+	pinner.Pin(piece)
+	r, err := computethread.Job{Func: C.goggml_tensor_set_piece, A: unsafe.Pointer(t.t), B: unsafe.Pointer(piece)}.Run()
+	if err != nil {
+		return C.CString(err.Error())
+	}
+	return (*C.char)(r.Error)
+}
+
+// ReadAt reads raw data at an offset in bytes from the tensor's start: all of p,
+// or nothing. The tensor is an [io.ReaderAt], and so an [io.SectionReader] of its
+// [Tensor.NumBytes] gives the data as a stream. C: ggml_backend_tensor_get.
+func (t *Tensor) ReadAt(p []byte, offset int64) (n int, err error) {
+	if err := t.read(p, offset); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (t *Tensor) read(p []byte, offset int64) error {
+	return t.readFor("get", p, offset, C.GGML_TENSOR_FLAG_OUTPUT)
+}
+
+// readFor is read for an op that needs the flag.
+func (t *Tensor) readFor(op string, p []byte, offset int64, flag C.int32_t) error {
+	return t.access(op, len(p), offset, flag, func() *C.char {
+		return C.goggml_tensor_get(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
+	})
+}
+
+// Memset sets every byte of the elements; Memset(0) makes zeros of any type.
+// [Tensor.Fill] sets every element to a number.
+// C: ggml_backend_tensor_memset, ggml_set_zero.
+func (t *Tensor) Memset(value byte) error {
+	if err := t.missing("memset"); err != nil {
+		return err
+	}
+	if !t.IsContiguous() {
+		if err := t.writable(); err != nil {
+			return err
+		}
+		return t.scatter(bytes.Repeat([]byte{value}, int(t.packedSize())))
+	}
+	n := t.NumBytes()
+	return t.access("memset", int(n), 0, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+		return C.goggml_tensor_memset(t.t, C.uint8_t(value), 0, C.size_t(n))
+	})
+}
+
+// access runs f with the tensor's data retained, after the checks that
+// C leaves to an assertion or a crash. flag is the one that a tensor in a
+// graph's memory must have.
+func (t *Tensor) access(op string, n int, offset int64, flag C.int32_t, f func() *C.char) error {
+	if err := t.missing(op); err != nil {
+		return err
+	}
+	release, err := retainChecked(t.ctx.withDependencies())
+	if err != nil {
+		return during(err, op, t.operand())
+	}
+	defer release()
+	return t.accessRetained(op, n, offset, flag, f)
+}
+
+// accessRetained is access to a tensor that is retained already.
+func (t *Tensor) accessRetained(op string, n int, offset int64, flag C.int32_t, f func() *C.char) error {
+	if err := t.accessible(op, flag); err != nil {
+		return err
+	}
+	if size := int64(C.ggml_nbytes(t.t)); offset < 0 || offset > size || int64(n) > size-offset {
+		return t.errorf(op, nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
+	}
+	if err := t.checkRepacked(op, n, offset); err != nil || n == 0 {
+		return err // without bytes C would have no pointer to give to f
+	}
+	if err := guardError(f()); err != nil {
+		return t.errorf(op, nil, "%v", err)
+	}
+	return t.present(op)
+}
+
+// present reports why the data of a tensor, which is retained, is gone.
+func (t *Tensor) present(op string) error {
+	if err := deviceErr(t.memoryDevice()); err != nil {
+		return t.errorf(op, err, "%v", err)
+	}
+	return nil
+}
+
+// root is the tensor that has the memory: of a view, what it is a view of.
+func (t *Tensor) root() *C.struct_ggml_tensor {
+	if t.t.view_src != nil {
+		return t.t.view_src
+	}
+	return t.t
+}
+
+// memoryDevice is the device of the memory of a tensor, which is retained; nil
+// for system memory.
+func (t *Tensor) memoryDevice() C.ggml_backend_dev_t {
+	if b := t.root().buffer; b != nil {
+		return deviceOf(C.ggml_backend_buffer_get_type(b))
+	}
+	return nil
+}
+
+// accessible reports why the data cannot be used now. The context is retained.
+func (t *Tensor) accessible(op string, flag C.int32_t) error {
+	root := t.root()
+	if !bool(C.goggml_has_memory(t.t)) || root.buffer == nil {
+		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
+	}
+	if t.cutsBlocks() {
+		return t.errorf(op, nil, "the blocks of its type do not lie along its rows; use what it is a view of")
+	}
+	origin := C.goggml_origin(t.t)
+	if flag == C.GGML_TENSOR_FLAG_OUTPUT && origin.op != C.GGML_OP_NONE && origin.flags&C.GGML_TENSOR_FLAG_COMPUTE == 0 {
+		return t.errorf(op, nil, "no graph computes this tensor; add it by Expand, or choose its branch by Select")
+	}
+	// A graph allocator shares its memory among the results of the graph.
+	seen := flag == C.GGML_TENSOR_FLAG_OUTPUT && t.observed != nil && t.observed.Load()
+	if seen || root.flags&flag != 0 || C.ggml_backend_buffer_get_usage(root.buffer) != C.GGML_BACKEND_BUFFER_USAGE_COMPUTE {
+		return nil
+	}
+	if flag == C.GGML_TENSOR_FLAG_INPUT {
+		return t.errorf(op, nil, "the graph may overwrite this tensor before it is used; call SetInput on it before the graph is allocated")
+	}
+	return t.errorf(op, nil, "the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
+}
+
+// CopyTensor copies the data of src to dst, which has the same shape, type
+// and layout, and may lie on another device. Neither is a view with gaps.
+// C: ggml_backend_tensor_copy.
+func CopyTensor(dst, src *Tensor) error {
+	return copyTensor("tensor_copy", dst, src, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
+}
+
+// copyTensor runs f, which copies, with both tensors retained.
+func copyTensor(op string, dst, src *Tensor, f func() *C.char) error {
+	release, err := retainCopy(op, dst, src)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return copyRetained(op, dst, src, f)
+}
+
+func retainCopy(op string, dst, src *Tensor) (release func(), err error) {
+	if src == nil || dst == nil {
+		return nil, &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a tensor is nil", Caller: callerLine(), Err: errNilTensor}
+	}
+	for _, t := range []*Tensor{src, dst} {
+		if t.t == nil {
+			return nil, t.failure()
+		}
+	}
+	release, err = retainChecked(append(src.ctx.withDependencies(), dst.ctx.withDependencies()...))
+	return release, during(err, op, src.operand(), dst.operand())
+}
+
+func copyRetained(op string, dst, src *Tensor, f func() *C.char) error {
+	fail := func(reason string) error {
+		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: reason, Caller: callerLine()}
+	}
+	if src.typ != dst.typ || src.ne != dst.ne || !bool(C.ggml_are_same_stride(src.t, dst.t)) {
+		return fail("type, shape and layout must be equal")
+	}
+	if err := src.accessible(op, C.GGML_TENSOR_FLAG_OUTPUT); err != nil {
+		return err
+	}
+	if err := dst.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+		return err
+	}
+	if !bool(C.ggml_is_contiguously_allocated(src.t)) {
+		return fail("what lies between the elements of these views would be copied too; read and write them, or copy by the op Copy")
+	}
+	if src.isRepacked() || dst.isRepacked() {
+		return fail("repacked weights cannot be copied; write the tensor as a whole")
+	}
+	if err := guardError(f()); err != nil {
+		return fail(err.Error())
+	}
+	if err := src.present(op); err != nil {
+		return err
+	}
+	return dst.present(op)
+}

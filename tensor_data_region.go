@@ -1,0 +1,112 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "unsafe"
+
+// A Region2D is a rectangle of bytes, rows at equal distances, in a tensor and in
+// a slice: a few columns of a matrix, or every other row. All are in bytes.
+type Region2D struct {
+	Offset      int64 // of the first row, from the tensor's start
+	Width       int64 // of each row
+	Rows        int64 // the number of rows
+	Stride      int64 // from one row to the next in the tensor, at least Width
+	SliceStride int64 // from one row to the next in the slice, at least Width; 0 stands for Width
+}
+
+// check tells why the region does not fit into n bytes of a slice, and gives the
+// bytes that it spans in the tensor.
+func (r *Region2D) check(op string, t *Tensor, n int) (span int64, err error) {
+	if r.SliceStride == 0 {
+		r.SliceStride = r.Width
+	}
+	if r.Offset < 0 || r.Width < 0 || r.Rows < 0 {
+		return 0, t.errorf(op, nil, "the region has a negative offset, width or number of rows")
+	}
+	if r.Width == 0 || r.Rows == 0 {
+		return 0, nil
+	}
+	if r.Rows > 1 && (r.Stride < r.Width || r.SliceStride < r.Width) {
+		return 0, t.errorf(op, nil, "rows of %d bytes overlap at a distance of %d in the tensor and %d in the slice", r.Width, r.Stride, r.SliceStride)
+	}
+	if !r.fits(int64(n), r.SliceStride) {
+		return 0, t.errorf(op, nil, "%d rows of %d bytes at a distance of %d reach beyond the slice, which has %d", r.Rows, r.Width, r.SliceStride, n)
+	}
+	size := t.NumBytes()
+	if r.Offset > size || !r.fits(size-r.Offset, r.Stride) {
+		return 0, t.errorf(op, nil, "%d rows of %d bytes at a distance of %d from offset %d on reach beyond the tensor, which has %d", r.Rows, r.Width, r.Stride, r.Offset, size)
+	}
+	return (r.Rows-1)*r.Stride + r.Width, nil
+}
+
+// fits reports whether the rows lie in n bytes, without overflow.
+func (r *Region2D) fits(n, stride int64) bool {
+	return r.Width <= n && (r.Rows == 1 || r.Rows-1 <= (n-r.Width)/stride)
+}
+
+func (r *Region2D) c() C.goggml_region {
+	return C.goggml_region{
+		offset: C.size_t(r.Offset), width: C.size_t(r.Width), rows: C.size_t(r.Rows),
+		stride: C.size_t(r.Stride), memory_stride: C.size_t(r.SliceStride),
+	}
+}
+
+// WriteRegion writes the rows of data to a region of the tensor; see
+// [Tensor.WriteAt]. C: ggml_backend_tensor_set_2d.
+func (t *Tensor) WriteRegion(data []byte, r Region2D) error {
+	return t.region("set_2d", data, r, C.GGML_TENSOR_FLAG_INPUT, func(r C.goggml_region) *C.char {
+		return C.goggml_tensor_set_2d(nil, t.t, unsafe.Pointer(&data[0]), r)
+	})
+}
+
+// ReadRegion reads a region of the tensor into the rows of data; see
+// [Tensor.ReadAt]. C: ggml_backend_tensor_get_2d.
+func (t *Tensor) ReadRegion(data []byte, r Region2D) error {
+	return t.region("get_2d", data, r, C.GGML_TENSOR_FLAG_OUTPUT, func(r C.goggml_region) *C.char {
+		return C.goggml_tensor_get_2d(nil, t.t, unsafe.Pointer(&data[0]), r)
+	})
+}
+
+func (t *Tensor) region(op string, data []byte, r Region2D, flag C.int32_t, f func(C.goggml_region) *C.char) error {
+	span, err := t.checkRegion(op, data, &r)
+	if err != nil {
+		return err
+	}
+	return t.access(op, int(span), r.Offset, flag, func() *C.char { return f(r.c()) })
+}
+
+func (t *Tensor) checkRegion(op string, data []byte, r *Region2D) (span int64, err error) {
+	if err := t.missing(op); err != nil {
+		return 0, err
+	}
+	if err := t.ctx.h.acquire(); err != nil {
+		return 0, during(err, op, t.operand())
+	}
+	defer t.ctx.h.release()
+	return r.check(op, t, len(data))
+}
+
+// WriteRegionAsync is [Tensor.WriteRegion] in the order of the backend's work;
+// see [Backend.WriteAsync]. C: ggml_backend_tensor_set_2d_async.
+func (b *Backend) WriteRegionAsync(t *Tensor, data []byte, r Region2D) error {
+	return b.regionAsync("set_2d_async", t, data, r, C.GGML_TENSOR_FLAG_INPUT, func(r C.goggml_region) *C.char {
+		return C.goggml_tensor_set_2d(b.b, t.t, unsafe.Pointer(&data[0]), r)
+	})
+}
+
+// ReadRegionAsync is [Tensor.ReadRegion] in the order of the backend's work;
+// see [Backend.ReadAsync]. C: ggml_backend_tensor_get_2d_async.
+func (b *Backend) ReadRegionAsync(t *Tensor, data []byte, r Region2D) error {
+	return b.regionAsync("get_2d_async", t, data, r, C.GGML_TENSOR_FLAG_OUTPUT, func(r C.goggml_region) *C.char {
+		return C.goggml_tensor_get_2d(b.b, t.t, unsafe.Pointer(&data[0]), r)
+	})
+}
+
+func (b *Backend) regionAsync(op string, t *Tensor, data []byte, r Region2D, flag C.int32_t, f func(C.goggml_region) *C.char) error {
+	span, err := t.checkRegion(op, data, &r)
+	if err != nil {
+		return err
+	}
+	return b.copyAsync(op, t, data, span, r.Offset, flag, func() *C.char { return f(r.c()) })
+}

@@ -1,0 +1,148 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import "iter"
+
+// tensorAt finds the context of a C tensor among c and what it depends on. The
+// caller holds them.
+func (c *Context) tensorAt(p *C.struct_ggml_tensor) *Tensor {
+	for _, owner := range c.withDependencies() {
+		owner.mu.Lock()
+		owns := bool(C.goggml_arena_owns(owner.arena, p))
+		owner.mu.Unlock()
+		if owns {
+			return newTensor(owner, p)
+		}
+	}
+	return newTensor(c, p)
+}
+
+// withRefs is withRef with the contexts of the operands retained too.
+func (t *Tensor) withRefs(f func()) {
+	if t == nil || t.t == nil {
+		return
+	}
+	release, err := retain(t.ctx.withDependencies())
+	if err != nil {
+		return
+	}
+	defer release()
+	f()
+}
+
+// Sources lists the operands of the op that makes the tensor, in order and
+// without the optional ones that were not given; none for a leaf, and none when
+// a context that they belong to is closed. C: src of struct ggml_tensor.
+func (t *Tensor) Sources() []*Tensor {
+	var sources []*Tensor
+	t.withRefs(func() {
+		for _, p := range t.t.src {
+			if p != nil {
+				sources = append(sources, t.ctx.tensorAt(p))
+			}
+		}
+	})
+	return sources
+}
+
+// ViewSource returns the tensor whose data a view shares: the one at the end,
+// for a view of a view. It is nil when the tensor is no view, and when a context
+// it depends on is closed. C: view_src of struct ggml_tensor.
+func (t *Tensor) ViewSource() *Tensor {
+	var source *Tensor
+	t.withRefs(func() {
+		if p := t.t.view_src; p != nil {
+			source = t.ctx.tensorAt(p)
+		}
+	})
+	return source
+}
+
+// ViewOffset is the distance in bytes from the start of [Tensor.ViewSource] to
+// the start of a view, 0 when the tensor is none.
+// C: view_offs of struct ggml_tensor.
+func (t *Tensor) ViewOffset() int64 {
+	var n int64
+	t.withRef(func() { n = int64(t.t.view_offs) })
+	return n
+}
+
+// contents lists the tensors that the graph computes, and those that it reads:
+// both empty when a context they belong to is closed.
+func (g *Graph) contents() (nodes, leaves []*Tensor) {
+	if g == nil {
+		return nil, nil
+	}
+	release, err := retain(g.ctx.withDependencies())
+	if err != nil {
+		return nil, nil
+	}
+	defer release()
+	var list []*C.struct_ggml_tensor
+	seen := map[*C.struct_ggml_tensor]bool{}
+	add := func(p *C.struct_ggml_tensor) {
+		if p != nil && p.op == C.GGML_OP_NONE && !seen[p] {
+			seen[p] = true
+			leaves = append(leaves, g.ctx.tensorAt(p))
+		}
+	}
+	var expanded []*C.struct_ggml_tensor
+	g.withRef(func() {
+		for i := range int(C.ggml_graph_n_nodes(g.g)) {
+			list = append(list, C.ggml_graph_node(g.g, C.int(i)))
+		}
+		expanded = append(expanded, g.leaves...)
+	})
+	for _, p := range list {
+		if p.op != C.GGML_OP_NONE {
+			nodes = append(nodes, g.ctx.tensorAt(p))
+		}
+		for _, source := range p.src {
+			add(source)
+		}
+	}
+	// ggml counts parameters among the nodes.
+	for _, p := range append(list, expanded...) {
+		add(p)
+	}
+	return nodes, leaves
+}
+
+// Leaves iterates over the tensors that the graph reads and no op makes: the
+// inputs, parameters and constants, in the order of their first use; over none
+// when a context they belong to is closed.
+func (g *Graph) Leaves() iter.Seq[*Tensor] {
+	return func(yield func(*Tensor) bool) {
+		_, leaves := g.contents()
+		for _, t := range leaves {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Inputs iterates over the leaves that are marked by [Tensor.SetInput]: what
+// the caller writes before each compute.
+func (g *Graph) Inputs() iter.Seq[*Tensor] {
+	return func(yield func(*Tensor) bool) {
+		for t := range g.Leaves() {
+			if t.flagged(C.GGML_TENSOR_FLAG_INPUT) && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// flagged reports whether the tensor has the flag.
+func (t *Tensor) flagged(flag C.int32_t) bool {
+	var yes bool
+	t.withRef(func() {
+		t.ctx.mu.Lock()
+		defer t.ctx.mu.Unlock()
+		yes = t.t.flags&flag != 0
+	})
+	return yes
+}

@@ -1,0 +1,104 @@
+package ggml_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+func TestSourcesAndViews(t *testing.T) {
+	other, c := ggml.NewContext(), ggml.NewContext()
+	defer other.Close()
+	defer c.Close()
+	x := other.NewTensor(ggml.F32, 4, 4).SetName("x")
+	require.Empty(t, x.Sources())
+	require.Nil(t, x.ViewSource())
+	row := c.View(x, []int64{4}, nil, x.Stride(1))
+	part := c.View(row, []int64{2}, nil, 8)
+	require.True(t, part.ViewSource().Is(x), "a view of a view is one of the origin")
+	require.Same(t, other, part.ViewSource().Context())
+	require.EqualValues(t, 24, part.ViewOffset())
+	require.True(t, part.Sources()[0].Is(row))
+
+	mask := c.NewTensor(ggml.F32, 4, 4)
+	require.Len(t, c.SoftMaxExt(x, ggml.SoftMaxOptions{Mask: mask}).Sources(), 2)
+	require.Len(t, c.SoftMax(x).Sources(), 1)
+
+	var none *ggml.Tensor
+	require.Empty(t, none.Sources())
+	require.Nil(t, none.ViewSource())
+	require.Zero(t, none.ViewOffset())
+	other.Close()
+	require.Empty(t, part.Sources())
+	require.Nil(t, part.ViewSource())
+}
+
+// A leaf that no node uses, and parameters, are leaves too.
+func TestLeaves(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	p := c.NewTensor(ggml.F32, 3).SetParam()
+	lone := c.NewTensor(ggml.F32, 3)
+	loss := c.Sum(c.Sqr(p)).SetLoss()
+	g := c.NewTrainingGraph(loss, lone)
+	require.NoError(t, g.Backward())
+	var leaves []*ggml.Tensor
+	for x := range g.Leaves() {
+		leaves = append(leaves, x)
+	}
+	require.True(t, leaves[0].Is(p))
+	found := false
+	for _, x := range leaves {
+		require.Equal(t, "none", x.Op())
+		found = found || x.Is(lone)
+	}
+	require.True(t, found)
+	for range g.Leaves() {
+		break // no more is asked for
+	}
+	require.Empty(t, c.NewGraph().Summary().Ops)
+	c.Close()
+	require.Zero(t, g.Summary().Nodes)
+}
+
+// Inspecting while others allocate, compute and close is safe.
+func TestInspectConcurrently(t *testing.T) {
+	backend, err := ggml.NewCPUBackend(1)
+	require.NoError(t, err)
+	defer backend.Close()
+	alloc, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer alloc.Close()
+	c := ggml.NewContext()
+	x := c.NewTensor(ggml.F32, 64).SetInput()
+	g := c.NewGraph(c.SoftMax(c.Sqr(x)))
+	var wait sync.WaitGroup
+	for range 2 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for range 100 {
+				var out strings.Builder
+				_ = g.WriteDOT(&out)
+				_ = g.Summary().String()
+				_ = fmt.Sprintf("%+v", x)
+				_, err := ggml.MemoryReport()
+				assert.NoError(t, err)
+			}
+		}()
+	}
+	for range 50 {
+		require.NoError(t, alloc.Alloc(g))
+		require.NoError(t, backend.Compute(context.Background(), g))
+		g.Expand(c.Neg(x))
+	}
+	c.Close()
+	wait.Wait()
+}
