@@ -307,9 +307,9 @@ func ExampleGGUF() {
 
 	model := ggml.NewContext()
 	defer model.Close()
-	devices, err := ggml.Devices()
+	cpu, err := ggml.DeviceByType(ggml.CPU)
 	check(err)
-	weights, err := stored.Load(model, devices[len(devices)-1], ggml.LoadOptions{})
+	weights, err := stored.Load(model, cpu, ggml.LoadOptions{})
 	check(err)
 	defer weights.Close()
 	loaded, _ := model.Lookup("w")

@@ -169,12 +169,13 @@ func TestServeRPCStops(t *testing.T) {
 	endpoint := l.Addr().String()
 	require.NoError(t, l.Close())
 	cause := errors.New("enough")
+	var r *ggml.Registry
+	defer func() { require.NoError(t, r.Unload()) }() // other tests use all devices
 	for range 3 {
 		ctx, stop := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{Threads: 1}) }()
 		requireServerSurvives(t, endpoint)
-		var r *ggml.Registry
 		require.Eventually(t, func() bool {
 			r, err = ggml.AddRPCServer(endpoint)
 			return err == nil
