@@ -49,6 +49,15 @@ func goldenModel(t testing.TB, typ ggml.Type) *model.Model {
 	if typ == ggml.F32 {
 		return m
 	}
+	return converted(t, m, typ)
+}
+
+// dequantised is the model with the values of its matrices in F32.
+func dequantised(t testing.TB, m *model.Model) *model.Model { return converted(t, m, ggml.F32) }
+
+// converted is the model with its matrices in a type.
+func converted(t testing.TB, m *model.Model, typ ggml.Type) *model.Model {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), typ.String()+".gguf")
 	require.NoError(t, m.Save(path, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
 		if m.Weight(name).NumDims() < 2 {
@@ -56,10 +65,10 @@ func goldenModel(t testing.TB, typ ggml.Type) *model.Model {
 		}
 		return typ
 	}}))
-	converted, err := model.Load(path, model.LoadOptions{})
+	c, err := model.Load(path, model.LoadOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { converted.Close() })
-	return converted
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 func goldenTokens(t testing.TB) []int32 {

@@ -90,6 +90,7 @@ func TestSessionAgainstReference(t *testing.T) {
 // One token at a time gives what one batch gives, also past the point where
 // the graph attends to more of the cache.
 func TestSessionStepByStep(t *testing.T) {
+	const rounded = 0 // to 8 bits
 	for _, c := range []struct {
 		weights, cache ggml.Type
 		nmse           float64
@@ -99,12 +100,16 @@ func TestSessionStepByStep(t *testing.T) {
 		{ggml.F32, ggml.BF16, 1e-4},
 		{ggml.F32, ggml.Q8_0, 1e-4},
 		{ggml.F16, ggml.F16, 1e-5},
-		{ggml.Q8_0, ggml.F32, 1e-4},
+		{ggml.Q8_0, ggml.F32, rounded},
 	} {
 		t.Run(fmt.Sprintf("%v, cache %v", c.weights, c.cache), func(t *testing.T) {
 			m := goldenModel(t, c.weights)
 			tokens := randomTokens(1, 300, m.Vocab)
 			exact := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+			bound := c.nmse
+			if bound == rounded {
+				bound = 2 * roundingError(t, m) // of steps, and of what they are held against
+			}
 			s := newSession(t, m, model.SessionOptions{CacheType: c.cache})
 			var steps []float32
 			logits := make([]float32, m.Vocab)
@@ -113,11 +118,18 @@ func TestSessionStepByStep(t *testing.T) {
 				require.NoError(t, s.DecodeInto(context.Background(), logits, []int32{token}))
 				steps = append(steps, logits...)
 			}
-			require.LessOrEqual(t, refmath.NMSE(steps, exact), c.nmse)
+			require.LessOrEqual(t, refmath.NMSE(steps, exact), bound)
 			batches := flat(t, newSession(t, m, model.SessionOptions{CacheType: c.cache, Batch: 100}), tokens)
-			require.LessOrEqual(t, refmath.NMSE(batches, exact), c.nmse)
+			require.LessOrEqual(t, refmath.NMSE(batches, exact), bound)
 		})
 	}
+}
+
+// roundingError is what stock llama.cpp's rounding of x to 8 bits does to the logits
+// of a golden model in Q8_0.
+func roundingError(t testing.TB, m *model.Model) float64 {
+	exact := flat(t, newSession(t, dequantised(t, m), model.SessionOptions{}), goldenTokens(t))
+	return refmath.NMSE(goldenLogits(t, ggml.Q8_0.String()), exact)
 }
 
 // Any way to a sequence gives its logits.
