@@ -24,6 +24,8 @@ var layers = [][]string{
 	{"csrc", "internal/computethread", "internal/rpcrelay", "internal/rss", "internal/testhook"},
 	{"."},
 	{"kernels"},
+	{"llm/nn", "llm/tokenizer"},
+	{"llm/arch"},
 	{"llm"},
 	{"examples", "scripts"},
 }

@@ -18,6 +18,8 @@ type Attention struct {
 	Q     *ggml.Tensor // [size, heads, n, batch]
 	K, V  *ggml.Tensor // [size, groups, n, batch]
 	Scale float32      // of Q·Kᵀ
+	// FirstVisible I32 [n, batch] is the first key that each query sees; nil: all up to its own.
+	FirstVisible *ggml.Tensor
 }
 
 var (

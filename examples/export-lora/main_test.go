@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -117,7 +118,7 @@ func losses(path string, adapters []string) ([]float32, error) {
 		return nil, err
 	}
 	defer m.Close()
-	deltas := model.Deltas{}
+	deltas := model.Adapters{}
 	for ; len(adapters) > 0; adapters = adapters[2:] {
 		a, err := lora.Load(adapters[0], m)
 		if err != nil {
@@ -128,15 +129,15 @@ func losses(path string, adapters []string) ([]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		deltas = lora.Join(deltas, a.Deltas(float32(scale)))
+		deltas = lora.Join(deltas, a.Weights(float32(scale)))
 	}
 	const n = 16
-	graph, err := m.NewLossGraph(model.PassOptions{Length: n, Batch: 1, Deltas: deltas})
+	graph, err := m.NewLossGraph(model.TrainGraphOptions{Length: n, Batch: 1, Adapters: deltas})
 	if err != nil {
 		return nil, err
 	}
 	defer graph.Close()
-	engine, err := model.NewEngine(1)
+	engine, err := device.NewCPU(1)
 	if err != nil {
 		return nil, err
 	}

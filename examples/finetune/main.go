@@ -111,10 +111,10 @@ func (p *program) run(ctx context.Context) error {
 	}
 	defer adapter.Close()
 	options := p.Options(data)
-	if options.Products, err = p.products(); err != nil {
+	if options.ComputeType, err = p.products(); err != nil {
 		return err
 	}
-	t, err := train.New(m, parameters(adapter), adapter.Deltas(1), data, options)
+	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, data, options)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (p *program) run(ctx context.Context) error {
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
 		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, options.Schedule.Steps)
 	library, _ := kernels.GEMMLibrary()
-	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.Products, cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
+	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
 
 	r, err := p.newReport(m, t, adapter, valid)
 	if err != nil {
@@ -167,15 +167,6 @@ func (p *program) products() (ggml.Type, error) {
 		return ggml.F32, nil
 	}
 	return kernels.FastestType(), nil
-}
-
-// parameters are what is trained: A and B of each pair.
-func parameters(a *lora.Adapter) []*ggml.Tensor {
-	var list []*ggml.Tensor
-	for _, pair := range a.Pairs() {
-		list = append(list, pair.A, pair.B)
-	}
-	return list
 }
 
 // inputs are the files that are read, besides those of training.Flags.

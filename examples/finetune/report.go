@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
@@ -55,7 +56,7 @@ func (p *program) newReport(m *model.Model, t *train.Trainer, a *lora.Adapter, v
 // nothing yet, because B is zero; that of one that continues does: then the
 // first measurement leaves the adapter out.
 func (r *report) measure(ctx context.Context) error {
-	deltas := r.adapter.Deltas(1)
+	deltas := r.adapter.Weights(1)
 	before := len(r.samples) == 0
 	if before {
 		deltas = nil
@@ -73,11 +74,11 @@ func (r *report) measure(ctx context.Context) error {
 }
 
 // generate continues the prompt.
-func (r *report) generate(ctx context.Context, deltas model.Deltas) (string, error) {
+func (r *report) generate(ctx context.Context, deltas model.Adapters) (string, error) {
 	if r.p.Prompt == "" {
 		return "", nil
 	}
-	s, err := r.m.NewSession(model.SessionOptions{Context: r.context(), Deltas: deltas, Threads: r.p.Threads})
+	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: r.context(), Adapters: deltas, Threads: r.p.Threads})
 	if err != nil {
 		return "", err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
@@ -64,7 +65,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if err != nil {
 		return err
 	}
-	options := model.SessionOptions{Context: p.Ctx, Threads: p.Threads}
+	options := infer.SessionOptions{Context: p.Ctx, Threads: p.Threads}
 	if options.CacheType, err = ggml.ParseType(p.CacheType); err != nil {
 		return fmt.Errorf("--cache-type: %w", err)
 	}
@@ -86,7 +87,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 		return err
 	}
 	defer adapters.close()
-	options.Deltas = adapters.deltas
+	options.Adapters = adapters.weights
 	j := &job{program: p, model: m, options: options, out: out, log: log, began: began}
 	if texts == 1 {
 		return j.one(ctx, prompts[0])
@@ -106,7 +107,7 @@ func (p *program) sampler(i int) (*sample.Sampler, error) {
 type job struct {
 	*program
 	model    *model.Model
-	options  model.SessionOptions
+	options  infer.SessionOptions
 	out, log io.Writer
 	began    time.Time
 }
@@ -117,7 +118,7 @@ func (j *job) textOptions() generate.Options {
 
 // one writes the continuation of a text as it comes into being.
 func (j *job) one(ctx context.Context, prompt string) error {
-	session, err := j.model.NewSession(j.options)
+	session, err := infer.NewSession(j.model, j.options)
 	if err != nil {
 		return err
 	}
@@ -192,8 +193,8 @@ func trimmed(raw []byte) string { return strings.TrimSuffix(string(raw), "\n") }
 
 // adapters are the open adapter files.
 type adapters struct {
-	open   []*lora.Adapter
-	deltas model.Deltas
+	open    []*lora.Adapter
+	weights model.Adapters
 }
 
 func (a *adapters) close() {
@@ -216,7 +217,7 @@ func (p *program) loadAdapters(m *model.Model) (*adapters, error) {
 			return nil, err
 		}
 		all.open = append(all.open, adapter)
-		all.deltas = lora.Join(all.deltas, adapter.Deltas(scale))
+		all.weights = lora.Join(all.weights, adapter.Weights(scale))
 	}
 	return all, nil
 }

@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 
 // unzip writes a file of the model package's test data to path.
 func unzip(path, name string) error {
-	packed, err := os.Open(filepath.Join("..", "..", "llm", "model", "testdata", name+".gz"))
+	packed, err := os.Open(filepath.Join("..", "..", "internal", "llmtest", "testdata", name+".gz"))
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
 )
 
 // several continues texts, so many sequences at once, and writes each below a
 // heading when all have ended.
 func (j *job) several(ctx context.Context, prompts []string, sequences int) error {
 	total := len(prompts) * j.Samples
-	group, err := j.model.NewGroup(sequences, j.options)
+	group, err := infer.NewBatch(j.model, sequences, j.options)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -71,12 +72,8 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer m.Close()
-	var params []*ggml.Tensor
-	for _, s := range config.Tensors() {
-		params = append(params, m.Weight(s.Name))
-	}
 	options := p.Options(data)
-	t, err := train.New(m, params, nil, data, options)
+	t, err := train.New(m, train.Trainables{Weights: slices.Collect(m.Weights())}, data, options)
 	if err != nil {
 		return err
 	}

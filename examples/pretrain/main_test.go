@@ -60,13 +60,13 @@ func checkModel(ts *testscript.TestScript, _ bool, args []string) {
 	m, err := model.Load(ts.MkAbs(args[0]), model.LoadOptions{})
 	ts.Check(err)
 	defer m.Close()
-	for _, s := range m.Config.Tensors() {
+	for w := range m.Weights() {
 		want := "f32"
-		if len(s.Shape) > 1 {
+		if w.NumDims() > 1 {
 			want = args[1]
 		}
-		if got := m.Weight(s.Name).Type().String(); got != want {
-			ts.Fatalf("%s is %s", s.Name, got)
+		if got := w.Type().String(); got != want {
+			ts.Fatalf("%s is %s", w.Name(), got)
 		}
 	}
 	if strconv.Itoa(m.Vocab) != args[2] || strconv.Itoa(m.Context) != args[3] {

@@ -9,9 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -63,12 +63,15 @@ func Write(path string, c model.Config, t ggml.Type) error {
 	if err := c.WriteKeys(g); err != nil {
 		return err
 	}
-	for _, s := range c.Tensors() {
+	for _, s := range c.Weights() {
+		if s.Optional {
+			continue
+		}
 		typ, sigma := t, 0.02
 		if len(s.Shape) < 2 {
 			typ, sigma = ggml.F32, 0
 		}
-		if strings.Contains(s.Name, "attn_output") || strings.Contains(s.Name, "ffn_down") {
+		if s.Residual {
 			sigma /= math.Sqrt(float64(2 * c.Layers))
 		}
 		if err := add(g, s, typ, sigma); err != nil {
@@ -84,7 +87,7 @@ const poolRows = 256
 
 // add adds a tensor of random rows, written again and again. One with a
 // standard deviation of 0 is all ones.
-func add(g *ggml.GGUF, s model.TensorShape, t ggml.Type, sigma float64) error {
+func add(g *ggml.GGUF, s arch.Weight, t ggml.Type, sigma float64) error {
 	columns, rows := s.Shape[0], int64(1)
 	for _, n := range s.Shape[1:] {
 		rows *= n

@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -89,9 +90,9 @@ func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...str
 	return logits
 }
 
-func ourLogits(t *testing.T, m *model.Model, tokens []int32, deltas model.Deltas) [][]float32 {
+func ourLogits(t *testing.T, m *model.Model, tokens []int32, deltas model.Adapters) [][]float32 {
 	t.Helper()
-	s, err := m.NewSession(model.SessionOptions{CacheType: ggml.F32, Deltas: deltas, Threads: 1})
+	s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: deltas, Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	logits, err := s.DecodeAll(context.Background(), tokens)
@@ -140,12 +141,12 @@ func testLogits(t *testing.T, f files) {
 	base := ourLogits(t, m, tokens, nil)
 	check("base: ours, llama.cpp", base, stockLogits(t, f.base, tokens))
 	for _, scale := range []float32{1, 0.5} {
-		ours := ourLogits(t, m, tokens, a.Deltas(scale))
+		ours := ourLogits(t, m, tokens, a.Weights(scale))
 		theirs := stockLogits(t, f.base, tokens, f.adapter+"="+strconv.FormatFloat(float64(scale), 'g', -1, 32))
 		check(fmt.Sprintf("adapter at %v: ours, llama.cpp", scale), ours, theirs)
 		require.Greater(t, nmse(ours, base), 1e-4, "the adapter changes something")
 	}
-	adapted := ourLogits(t, m, tokens, a.Deltas(1))
+	adapted := ourLogits(t, m, tokens, a.Weights(1))
 	check("merged model, base + adapter: both ours", ourLogits(t, merged, tokens, nil), adapted)
 	check("merged model in llama.cpp, base + adapter: ours", stockLogits(t, f.merged, tokens), adapted)
 }

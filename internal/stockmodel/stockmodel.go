@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -19,7 +20,7 @@ type Graph struct {
 	Loss *ggml.Tensor // mean cross-entropy
 
 	m                         *model.Model
-	deltas                    model.Deltas
+	adapters                  model.Adapters
 	c                         *ggml.Context
 	n                         int64
 	tokens, positions, labels *ggml.Tensor
@@ -27,9 +28,9 @@ type Graph struct {
 
 // New builds the graph for sequences of n tokens, with the first pair of each
 // tensor. The matrices of the pairs become parameters.
-func New(m *model.Model, deltas model.Deltas, n int) (*Graph, error) {
+func New(m *model.Model, adapters model.Adapters, n int) (*Graph, error) {
 	c := ggml.NewContext()
-	s := &Graph{m: m, deltas: deltas, c: c, n: int64(n)}
+	s := &Graph{m: m, adapters: adapters, c: c, n: int64(n)}
 	s.tokens = c.NewTensor(ggml.I32, s.n).SetInput()
 	s.positions = c.NewTensor(ggml.I32, s.n).SetInput()
 	s.labels = c.NewTensor(ggml.F32, int64(m.Vocab), s.n).SetInput()
@@ -63,7 +64,7 @@ func (s *Graph) Close() error { return s.c.Close() }
 
 func (s *Graph) params() []*ggml.Tensor {
 	var list []*ggml.Tensor
-	for _, t := range s.m.Config.Tensors() {
+	for _, t := range s.m.Config.Weights() {
 		if d, ok := s.delta(t.Name); ok {
 			list = append(list, d.A, d.B)
 		}
@@ -71,15 +72,15 @@ func (s *Graph) params() []*ggml.Tensor {
 	return list
 }
 
-func (s *Graph) delta(name string) (model.Delta, bool) {
-	if list := s.deltas[name]; len(list) > 0 {
+func (s *Graph) delta(name string) (model.LoRAPair, bool) {
+	if list := s.adapters[name]; len(list) > 0 {
 		return list[0], true
 	}
-	return model.Delta{}, false
+	return model.LoRAPair{}, false
 }
 
 // Compute computes loss and gradients; the engine has allocated the graph.
-func (s *Graph) Compute(ctx context.Context, e *model.Engine, tokens, targets []int32) error {
+func (s *Graph) Compute(ctx context.Context, e *device.Engine, tokens, targets []int32) error {
 	positions := make([]int32, s.n)
 	oneHot := make([]float32, s.labels.NumElements())
 	for i, target := range targets {

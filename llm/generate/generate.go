@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -38,7 +39,7 @@ type Stats struct {
 // being, until the model ends the text, the limit is reached, or ctx is
 // cancelled. The session keeps what it has seen: its next text goes on from
 // there, without the last token if ctx is cancelled right after it. When it stops, for whatever reason, what there is has been written.
-func Text(ctx context.Context, w io.Writer, m *model.Model, s *model.Session, pick *sample.Sampler, prompt string, o Options) (Stats, error) {
+func Text(ctx context.Context, w io.Writer, m *model.Model, s *infer.Session, pick *sample.Sampler, prompt string, o Options) (Stats, error) {
 	if m.Tokenizer == nil {
 		return Stats{}, fmt.Errorf("%s has no vocabulary, so text means nothing to it", m.Path)
 	}
@@ -101,14 +102,14 @@ func (g *generation) end(err error) (Stats, error) {
 	return g.stats, err
 }
 
-func (g *generation) stream(ctx context.Context, s *model.Session, logits []float32) error {
+func (g *generation) stream(ctx context.Context, s *infer.Session, logits []float32) error {
 	for {
 		token, more, err := g.next(logits)
 		if err != nil {
 			return err
 		}
 		err = s.DecodeInto(ctx, logits, []int32{token}) // the last one too: the next text follows it
-		full := errors.Is(err, model.ErrContextFull)
+		full := errors.Is(err, infer.ErrContextFull)
 		switch {
 		case !more && (full || ctx.Err() != nil):
 			return nil // the text is complete
@@ -120,7 +121,7 @@ func (g *generation) stream(ctx context.Context, s *model.Session, logits []floa
 	}
 }
 
-// next writes the next token, but not one that ends the text, and tells whether
+// next writes the next token, but not one that ends the text, and reports whether
 // the text goes on after it.
 func (g *generation) next(logits []float32) (token int32, more bool, err error) {
 	if g.o.IgnoreEOG {

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -35,9 +36,9 @@ func randomModel(t *testing.T, context int) *model.Model {
 	return m
 }
 
-func open(t *testing.T, m *model.Model) (*model.Session, *sample.Sampler) {
+func open(t *testing.T, m *model.Model) (*infer.Session, *sample.Sampler) {
 	t.Helper()
-	s, err := m.NewSession(model.SessionOptions{Threads: 1})
+	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	pick, err := sample.New(sample.Options{Temperature: 1, Seed: 3})
@@ -96,7 +97,7 @@ func TestTextEnds(t *testing.T) {
 
 	s, pick = open(t, m)
 	_, err = generate.Text(context.Background(), &text, m, s, pick, strings.Repeat("x", 40), generate.Options{})
-	require.ErrorIs(t, err, model.ErrContextFull)
+	require.ErrorIs(t, err, infer.ErrContextFull)
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/sample"
 )
 
@@ -17,7 +17,7 @@ func BenchmarkOverhead(b *testing.B) {
 	s := settings(b)
 	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
 		b.Run("of=generation/model="+s.shape+"/base="+t.String(), func(b *testing.B) {
-			session := s.session(b, s.load(b, s.file(b, t)), model.SessionOptions{})
+			session := s.session(b, s.load(b, s.file(b, t)), infer.SessionOptions{})
 			pick, err := sample.New(sample.Options{TopK: 40, TopP: 0.95, Temperature: 0.8})
 			require.NoError(b, err)
 			session.decode(1)

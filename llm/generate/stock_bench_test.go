@@ -23,6 +23,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -207,7 +208,7 @@ type benchSession struct {
 	benchSettings
 	b     *testing.B
 	vocab int
-	s     *model.Session
+	s     *infer.Session
 	rng   *rand.Rand
 
 	logits []float32
@@ -224,10 +225,10 @@ func (s benchSettings) loadFor(b *testing.B, path string, sequences int) *model.
 	return m
 }
 
-func (s benchSettings) session(b *testing.B, m *model.Model, o model.SessionOptions) *benchSession {
+func (s benchSettings) session(b *testing.B, m *model.Model, o infer.SessionOptions) *benchSession {
 	b.Helper()
 	o.Context, o.Threads = 1024, s.threads
-	session, err := m.NewSession(o)
+	session, err := infer.NewSession(m, o)
 	require.NoError(b, err)
 	b.Cleanup(func() { session.Close() })
 	return &benchSession{s, b, m.Vocab, session, rand.New(rand.NewPCG(1, 1)), make([]float32, m.Vocab)}
@@ -289,7 +290,7 @@ func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
 	b.Run(fmt.Sprintf("%s/%v", s.shape, weights), func(b *testing.B) {
 		path := s.file(b, weights)
 		stock := stocks(b, s, path, "-k", cache.String())
-		ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: cache})
+		ours := s.session(b, s.load(b, path), infer.SessionOptions{CacheType: cache})
 		b.Run("prompt", func(b *testing.B) {
 			beside(b, promptSize, ours.prompt(promptSize), stock(b, "prompt %d", promptSize))
 		})
@@ -317,7 +318,7 @@ func BenchmarkLlamaBench(b *testing.B) {
 func (s benchSettings) besideLlamaBench(b *testing.B, t ggml.Type) {
 	b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
 		path := s.file(b, t)
-		ours := s.session(b, s.load(b, path), model.SessionOptions{CacheType: ggml.F16})
+		ours := s.session(b, s.load(b, path), infer.SessionOptions{CacheType: ggml.F16})
 		b.Run("prompt", func(b *testing.B) {
 			beside(b, promptSize, ours.prompt(promptSize), llamaBench(b, s, path, promptSize, 0))
 		})
@@ -369,8 +370,8 @@ func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string
 		adapter := filepath.Join(b.TempDir(), "adapter.gguf")
 		deltas := makeAdapter(b, m, adapter)
 		stock := stocks(b, s, path, "-a", adapter+"=1")
-		plain := s.session(b, m, model.SessionOptions{CacheType: ggml.F16})
-		adapted := s.session(b, m, model.SessionOptions{CacheType: ggml.F16, Deltas: deltas})
+		plain := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16})
+		adapted := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16, Adapters: deltas})
 		for _, phase := range phases {
 			b.Run(phase, func(b *testing.B) {
 				tokens, ours, without, theirs := promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), "prompt %d"
@@ -385,7 +386,7 @@ func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string
 }
 
 // makeAdapter writes an adapter that changes something.
-func makeAdapter(b *testing.B, m *model.Model, path string) model.Deltas {
+func makeAdapter(b *testing.B, m *model.Model, path string) model.Adapters {
 	b.Helper()
 	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 16})
 	require.NoError(b, err)
@@ -399,7 +400,7 @@ func makeAdapter(b *testing.B, m *model.Model, path string) model.Deltas {
 		require.NoError(b, ggml.Write(p.B, values))
 	}
 	require.NoError(b, a.Save(path, lora.SaveOptions{}))
-	return a.Deltas(1)
+	return a.Weights(1)
 }
 
 // The next tokens of several sequences at once.
@@ -410,7 +411,7 @@ func BenchmarkStockGroup(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/q8_0/sequences-%d", s.shape, n), func(b *testing.B) {
 			m := s.loadFor(b, path, n)
 			stock := stocks(b, s, path, "-s", strconv.Itoa(n))
-			g, err := m.NewGroup(n, model.SessionOptions{Context: 1024, Threads: s.threads, CacheType: ggml.F16})
+			g, err := infer.NewBatch(m, n, infer.SessionOptions{Context: 1024, Threads: s.threads, CacheType: ggml.F16})
 			require.NoError(b, err)
 			defer g.Close()
 			beside(b, n*steps, func() time.Duration { return s.generateGroup(b, g, n) }, stock(b, "generate %d %d", steps, n))
@@ -418,10 +419,10 @@ func BenchmarkStockGroup(b *testing.B) {
 	}
 }
 
-func (s benchSettings) generateGroup(b *testing.B, g *model.Group, sequences int) time.Duration {
+func (s benchSettings) generateGroup(b *testing.B, g *infer.Batch, sequences int) time.Duration {
 	b.Helper()
 	ctx := context.Background()
-	next := make([]model.Next, sequences)
+	next := make([]infer.StepInput, sequences)
 	for i := range next {
 		s, _, err := g.Start(ctx, []int32{int32(i)})
 		require.NoError(b, err)

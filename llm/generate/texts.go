@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 )
@@ -32,7 +33,7 @@ type Result struct {
 // the next of them begins when one ends. Together they take little more time
 // than one. The group has no other sequences meanwhile. Each text ends as one
 // of [Text] does, and by its own context; ctx ends all.
-func Texts(ctx context.Context, m *model.Model, g *model.Group, requests []Request) []Result {
+func Texts(ctx context.Context, m *model.Model, g *infer.Batch, requests []Request) []Result {
 	t := &texts{m: m, group: g, requests: requests, results: make([]Result, len(requests))}
 	for started := 0; started < len(requests) || len(t.open) > 0; {
 		// Also when there is no room for any, which is then an error.
@@ -47,7 +48,7 @@ func Texts(ctx context.Context, m *model.Model, g *model.Group, requests []Reque
 // texts are those that are being continued.
 type texts struct {
 	m        *model.Model
-	group    *model.Group
+	group    *infer.Batch
 	requests []Request
 	results  []Result
 	open     []*openText
@@ -57,7 +58,7 @@ type texts struct {
 type openText struct {
 	*generation
 	index    int // of the request
-	sequence *model.Sequence
+	sequence *infer.Sequence
 	token    int32
 }
 
@@ -120,9 +121,9 @@ func (t *texts) step(ctx context.Context) {
 	if len(t.open) == 0 {
 		return
 	}
-	var next []model.Next
+	var next []infer.StepInput
 	for _, x := range t.open {
-		next = append(next, model.Next{Sequence: x.sequence, Token: x.token})
+		next = append(next, infer.StepInput{Sequence: x.sequence, Token: x.token})
 	}
 	logits, err := t.group.Step(ctx, next)
 	for i, x := range t.all() {

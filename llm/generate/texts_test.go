@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 )
 
-func openGroup(t *testing.T, m *model.Model, sequences int) *model.Group {
+func openGroup(t *testing.T, m *model.Model, sequences int) *infer.Batch {
 	t.Helper()
-	g, err := m.NewGroup(sequences, model.SessionOptions{Threads: 1})
+	g, err := infer.NewBatch(m, sequences, infer.SessionOptions{Threads: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { g.Close() })
 	return g
@@ -102,7 +103,7 @@ func TestTextsFail(t *testing.T) {
 	require.ErrorContains(t, results[3].Err, "the prompt is empty")
 	require.ErrorIs(t, results[4].Err, cause)
 	require.Empty(t, texts[4].String())
-	require.ErrorIs(t, results[5].Err, model.ErrContextFull)
+	require.ErrorIs(t, results[5].Err, infer.ErrContextFull)
 	require.Equal(t, 3, g.Free())
 
 	// No room at all is a failure too, not a wait for ever.
@@ -115,7 +116,7 @@ func TestTextsFail(t *testing.T) {
 		defer s.Close()
 	}
 	for _, r := range generate.Texts(context.Background(), m, g, requests[:1]) {
-		require.ErrorIs(t, r.Err, model.ErrGroupFull)
+		require.ErrorIs(t, r.Err, infer.ErrBatchFull)
 	}
 }
 

@@ -5,7 +5,7 @@
 //
 // An adapter changes a matrix W [n_in, n_out] to W + s·alpha/r·B·A, with
 // A [n_in, r] and B [r, n_out] of a small rank r. W itself stays as it is:
-// [Adapter.Deltas] gives the pairs to the graph of the model.
+// [Adapter.Weights] gives the pairs to the graph of the model.
 package lora
 
 import (
@@ -155,25 +155,25 @@ func (a *Adapter) Close() error {
 	return nil
 }
 
-// Deltas gives the pairs to the graph of the model, each with the factor
+// Weights gives the pairs to the graph of the model, each with the factor
 // scale·alpha/r, or scale when alpha is 0, as llama.cpp has it.
-func (a *Adapter) Deltas(scale float32) model.Deltas {
-	deltas := make(model.Deltas, len(a.pairs))
+func (a *Adapter) Weights(scale float32) model.Adapters {
+	weights := make(model.Adapters, len(a.pairs))
 	for _, p := range a.pairs {
 		factor := scale
 		if a.Alpha != 0 {
 			factor = scale * a.Alpha / float32(p.Rank())
 		}
-		deltas[p.Base] = []model.Delta{{A: p.A, B: p.B, Scale: factor}}
+		weights[p.Base] = []model.LoRAPair{{A: p.A, B: p.B, Scale: factor}}
 	}
-	return deltas
+	return weights
 }
 
 // Join puts adapters together: their changes add up.
-func Join(list ...model.Deltas) model.Deltas {
-	joined := model.Deltas{}
-	for _, deltas := range list {
-		for base, pairs := range deltas {
+func Join(list ...model.Adapters) model.Adapters {
+	joined := model.Adapters{}
+	for _, weights := range list {
+		for base, pairs := range weights {
 			joined[base] = append(joined[base], pairs...)
 		}
 	}

@@ -130,31 +130,31 @@ func TestNewFaults(t *testing.T) {
 func TestDeltas(t *testing.T) {
 	m := tinyModel(t, false)
 	a := newAdapter(t, m, lora.Options{Rank: 4, Ranks: map[string]int{"attn_q": 8}, Alpha: 16})
-	deltas := a.Deltas(0.5)
+	deltas := a.Weights(0.5)
 	require.Len(t, deltas, 14)
 	require.Equal(t, float32(0.5*16/8), deltas["blk.1.attn_q.weight"][0].Scale)
 	require.Equal(t, float32(0.5*16/4), deltas["blk.1.attn_k.weight"][0].Scale)
 
 	plain := newAdapter(t, m, lora.Options{Rank: 4, Targets: []string{"attn_k"}})
-	require.Equal(t, float32(0.5), plain.Deltas(0.5)["blk.0.attn_k.weight"][0].Scale, "alpha 0 is a factor of 1")
+	require.Equal(t, float32(0.5), plain.Weights(0.5)["blk.0.attn_k.weight"][0].Scale, "alpha 0 is a factor of 1")
 
-	joined := lora.Join(deltas, plain.Deltas(2), nil)
+	joined := lora.Join(deltas, plain.Weights(2), nil)
 	require.Len(t, joined, 14)
 	require.Len(t, joined["blk.0.attn_q.weight"], 1)
 	scales := joined["blk.0.attn_k.weight"]
 	require.Equal(t, []float32{2, 2}, []float32{scales[0].Scale, scales[1].Scale})
 	require.Len(t, deltas["blk.0.attn_k.weight"], 1, "Join must not change what it joins")
-	require.Equal(t, model.Deltas{}, lora.Join())
+	require.Equal(t, model.Adapters{}, lora.Join())
 }
 
 // A new adapter does not change the model, nor does a trained one at scale 0.
 func TestNoEffect(t *testing.T) {
 	m := tinyModel(t, false)
 	want := losses(t, m, nil)
-	require.Equal(t, want, losses(t, m, newAdapter(t, m, lora.Options{Rank: 4, Alpha: 8}).Deltas(1)))
+	require.Equal(t, want, losses(t, m, newAdapter(t, m, lora.Options{Rank: 4, Alpha: 8}).Weights(1)))
 	a := trained(t, m, lora.Options{Rank: 4, Alpha: 8})
-	require.Equal(t, want, losses(t, m, a.Deltas(0)))
-	require.NotEqual(t, want, losses(t, m, a.Deltas(1)))
+	require.Equal(t, want, losses(t, m, a.Weights(0)))
+	require.NotEqual(t, want, losses(t, m, a.Weights(1)))
 }
 
 func TestCloseTwice(t *testing.T) {

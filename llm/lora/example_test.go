@@ -29,7 +29,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer fresh.Close()
-	// … train it: fresh.Deltas(1) goes to model.PassOptions …
+	// … train it: fresh.Weights(1) goes to model.TrainGraphOptions …
 	path := filepath.Join(folder, "adapter.gguf")
 	if err := fresh.Save(path, lora.SaveOptions{Name: "an example"}); err != nil {
 		log.Fatal(err)

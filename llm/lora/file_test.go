@@ -21,7 +21,7 @@ const golden = "testdata/tiny-spm-lora-f32.gguf"
 func TestSaveLoad(t *testing.T) {
 	m := tinyModel(t, false)
 	folder := t.TempDir()
-	targets := lora.Targets()
+	targets := lora.Targets(m.Config)
 	rapid.Check(t, func(t *rapid.T) {
 		o := lora.Options{
 			Ranks: rapid.MapOfN(rapid.SampledFrom(targets), rapid.IntRange(1, 9), 1, len(targets)).Draw(t, "ranks"),
@@ -68,7 +68,7 @@ func TestLoadGolden(t *testing.T) {
 	require.Len(t, a.Pairs(), 3*7)
 	require.Equal(t, "llama", a.Arch)
 	require.Positive(t, a.Alpha)
-	require.NotEqual(t, losses(t, m, nil), losses(t, m, a.Deltas(1)))
+	require.NotEqual(t, losses(t, m, nil), losses(t, m, a.Weights(1)))
 }
 
 func TestSaveInTypes(t *testing.T) {
@@ -257,7 +257,7 @@ func TestLoadConverts(t *testing.T) {
 		require.Equal(t, ggml.F32, p.A.Type())
 		require.InDelta(t, 0.5, floats(t, p.A)[63], 0.01, typ)
 		require.InDelta(t, 0.5, floats(t, p.B)[63], 0.01, typ)
-		require.Equal(t, float32(2), a.Deltas(2)[p.Base][0].Scale)
+		require.Equal(t, float32(2), a.Weights(2)[p.Base][0].Scale)
 		require.NoError(t, a.Close())
 	}
 }

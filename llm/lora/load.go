@@ -161,7 +161,7 @@ func (r *reader) readSpecs() []spec {
 		}
 	}
 	place := map[string]int{}
-	for i, t := range r.m.Config.Tensors() {
+	for i, t := range r.m.Config.Weights() {
 		place[t.Name] = i
 	}
 	slices.SortStableFunc(list, func(x, y spec) int { return place[x.base] - place[y.base] })
@@ -185,7 +185,7 @@ func baseFault(m *model.Model, base string) string {
 		return base + ": the model has no such tensor"
 	case strings.HasSuffix(base, "_norm.weight"):
 		return base + " is a norm, which has no low-rank change; llama.cpp would ignore it silently"
-	case targetOf(base) == "":
+	case targetOf(m.Config, base) == "":
 		return fmt.Sprintf("%s is no matrix that can be adapted", base)
 	}
 	return ""
@@ -281,5 +281,5 @@ func (a *Adapter) mismatch(m *model.Model) error {
 	return nil
 }
 
-// finite tells whether x is a number, and not infinite.
+// finite reports whether x is a number, and not infinite.
 func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -105,13 +106,13 @@ func floats(t require.TestingT, x *ggml.Tensor) []float32 {
 }
 
 // losses computes the loss of each of some tokens.
-func losses(t *testing.T, m *model.Model, deltas model.Deltas) []float32 {
+func losses(t *testing.T, m *model.Model, deltas model.Adapters) []float32 {
 	t.Helper()
 	const length = 24
-	graph, err := m.NewLossGraph(model.PassOptions{Length: length, Batch: 2, Deltas: deltas})
+	graph, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: 2, Adapters: deltas})
 	require.NoError(t, err)
 	defer graph.Close()
-	engine, err := model.NewEngine(2)
+	engine, err := device.NewCPU(2)
 	require.NoError(t, err)
 	defer engine.Close()
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -78,7 +78,7 @@ func sameFile(a, b string) bool {
 // the adapters must stay open until then, and ctx cancels it. Close it after
 // use.
 func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOptions) (*ggml.GGUF, error) {
-	deltas, err := activeDeltas(m, adapters)
+	active, err := activePairs(m, adapters)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 	if o.Threads < 0 {
 		return nil, fmt.Errorf("a merge on %d threads: it takes at least 1", o.Threads)
 	}
-	outputs := planOutputs(m, deltas, o)
+	outputs := planOutputs(m, active, o)
 	if err := checkOutputs(outputs); err != nil {
 		return nil, err
 	}
@@ -126,9 +126,9 @@ func fillMerged(ctx context.Context, g *ggml.GGUF, m *model.Model, outputs []out
 	return nil
 }
 
-// activeDeltas gives the pairs that change something.
-func activeDeltas(m *model.Model, adapters []Scaled) (model.Deltas, error) {
-	active := model.Deltas{}
+// activePairs gives the pairs that change something.
+func activePairs(m *model.Model, adapters []Scaled) (model.Adapters, error) {
+	active := model.Adapters{}
 	for i, s := range adapters {
 		if s.Adapter == nil {
 			return nil, fmt.Errorf("adapter %d to merge is nil", i)
@@ -139,7 +139,7 @@ func activeDeltas(m *model.Model, adapters []Scaled) (model.Deltas, error) {
 		if err := s.Adapter.mismatch(m); err != nil {
 			return nil, err
 		}
-		for base, pairs := range s.Adapter.Deltas(s.Scale) {
+		for base, pairs := range s.Adapter.Weights(s.Scale) {
 			for _, p := range pairs {
 				zero, err := isZero(p)
 				if err != nil {
@@ -154,12 +154,12 @@ func activeDeltas(m *model.Model, adapters []Scaled) (model.Deltas, error) {
 	return active, nil
 }
 
-// isZero tells whether a pair changes nothing, as one that was never trained.
-func isZero(d model.Delta) (bool, error) {
-	if d.Scale == 0 {
+// isZero reports whether a pair changes nothing, as one that was never trained.
+func isZero(p model.LoRAPair) (bool, error) {
+	if p.Scale == 0 {
 		return true, nil
 	}
-	values, err := d.B.Float32s()
+	values, err := p.B.Float32s()
 	return !slices.ContainsFunc(values, func(v float32) bool { return v != 0 }), err
 }
 
@@ -168,16 +168,16 @@ type output struct {
 	info  ggml.GGUFTensor
 	from  *ggml.Tensor
 	base  string // that the pairs change
-	pairs []model.Delta
+	pairs []model.LoRAPair
 }
 
-// unchanged tells whether the bytes stay as they are.
+// unchanged reports whether the bytes stay as they are.
 func (o *output) unchanged() bool { return len(o.pairs) == 0 && o.info.Type == o.from.Type() }
 
 // planOutputs lists the tensors of the merged model in the order of the base.
-func planOutputs(m *model.Model, deltas model.Deltas, o MergeOptions) []output {
+func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) []output {
 	var list []output
-	add := func(name string, from *ggml.Tensor, pairs []model.Delta) {
+	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) {
 		typ := from.Type()
 		if o.Type != nil && from.NumDims() > 1 {
 			typ = *o.Type
@@ -189,10 +189,10 @@ func planOutputs(m *model.Model, deltas model.Deltas, o MergeOptions) []output {
 		list = append(list, output{info: info, from: from, base: from.Name(), pairs: pairs})
 	}
 	embd := m.Weight(tokenEmbd)
-	for t := range embd.Context().Tensors() {
-		add(t.Name(), t, deltas[t.Name()])
+	for t := range m.Weights() {
+		add(t.Name(), t, active[t.Name()])
 	}
-	if m.Tied && len(deltas[tokenEmbd]) > 0 {
+	if m.Tied && len(active[tokenEmbd]) > 0 {
 		add(outputName, embd, nil)
 	}
 	return list

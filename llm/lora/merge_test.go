@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -36,16 +37,16 @@ func mergeTo(t *testing.T, m *model.Model, adapters []lora.Scaled, o lora.MergeO
 	return merged, path
 }
 
-func join(adapters []lora.Scaled) model.Deltas {
-	deltas := model.Deltas{}
+func join(adapters []lora.Scaled) model.Adapters {
+	deltas := model.Adapters{}
 	for _, s := range adapters {
-		deltas = lora.Join(deltas, s.Adapter.Deltas(s.Scale))
+		deltas = lora.Join(deltas, s.Adapter.Weights(s.Scale))
 	}
 	return deltas
 }
 
 // exactWeight is W + Σ scale·B·A in float64, by the definition.
-func exactWeight(t *testing.T, m *model.Model, base string, deltas []model.Delta) []float64 {
+func exactWeight(t *testing.T, m *model.Model, base string, deltas []model.LoRAPair) []float64 {
 	t.Helper()
 	w := m.Weight(base)
 	exact := make([]float64, w.NumElements())
@@ -88,7 +89,7 @@ func TestMergeEqualsAdapters(t *testing.T) {
 			// Losses of up to 11, whose sums are in another order here.
 			require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5, "%s, tied %v", name, tied)
 			require.Greater(t, refmath.MaxAbsDiff(base, want), 0.05, "the adapter must do something")
-			for _, s := range merged.Config.Tensors() {
+			for _, s := range llmtest.Declared(merged) {
 				from := s.Name
 				if m.Weight(from) == nil {
 					from = "token_embd.weight" // the output of a tied model
@@ -114,7 +115,7 @@ func TestMergeQuantised(t *testing.T) {
 	adapters := []lora.Scaled{{trained(t, m, everything(m, 4, 1)), 1}, {trained(t, m, everything(m, 2, 2)), 0.5}}
 	deltas := join(adapters)
 	merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{})
-	for _, s := range m.Config.Tensors() {
+	for _, s := range llmtest.Declared(m) {
 		w := merged.Weight(s.Name)
 		require.Equal(t, m.Weight(s.Name).Type(), w.Type())
 		if w.Type() != ggml.Q8_0 {
@@ -146,7 +147,7 @@ func TestMergeTypes(t *testing.T) {
 		deltas := join(adapters)
 		for to, bound := range types {
 			merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{Type: &to})
-			for _, s := range m.Config.Tensors() {
+			for _, s := range llmtest.Declared(m) {
 				w := merged.Weight(s.Name)
 				if len(s.Shape) == 1 {
 					require.Equal(t, ggml.F32, w.Type(), s.Name)
@@ -177,7 +178,7 @@ func TestMergeNothing(t *testing.T) {
 	}
 	m := fileModel(t, false, ggml.Q4_0)
 	merged, _ := mergeTo(t, m, []lora.Scaled{{trained(t, m, lora.Options{Rank: 2, Targets: []string{"attn_q"}}), 1}}, lora.MergeOptions{})
-	for _, s := range m.Config.Tensors() {
+	for _, s := range llmtest.Declared(m) {
 		want, got := make([]byte, m.Weight(s.Name).NumBytes()), make([]byte, merged.Weight(s.Name).NumBytes())
 		_, err := m.Weight(s.Name).ReadAt(want, 0)
 		require.NoError(t, err)
@@ -201,7 +202,7 @@ func TestMergeBlocks(t *testing.T) {
 	merged, path := mergeTo(t, m, []lora.Scaled{{a, 1}}, lora.MergeOptions{Progress: func(done, total int64) {
 		reports = append(reports, done, total)
 	}})
-	deltas := a.Deltas(1)
+	deltas := a.Weights(1)
 	for _, name := range []string{"token_embd.weight", "output.weight"} {
 		require.Less(t, refmath.MaxAbsDiff(floats(t, merged.Weight(name)), exactWeight(t, m, name, deltas[name])), 1e-6, name)
 	}

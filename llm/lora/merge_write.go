@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -56,12 +57,12 @@ func (w *mergeWriter) source(o output, done int64) func(io.Writer) error {
 type blocks struct {
 	w      *mergeWriter
 	o      *output
-	engine *model.Engine // nil when no pair has to be multiplied
-	rows   int64         // of a block
-	stored []byte        // a block as it is in the base
-	values []float32     // converted
-	delta  []float32     // to be added to values
-	merged []byte        // converted to the type of the result
+	engine *device.Engine // nil when no pair has to be multiplied
+	rows   int64          // of a block
+	stored []byte         // a block as it is in the base
+	values []float32      // converted
+	delta  []float32      // to be added to values
+	merged []byte         // converted to the type of the result
 }
 
 func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
@@ -78,7 +79,7 @@ func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
 	}
 	b.delta = make([]float32, rowLen*rows)
 	var err error
-	b.engine, err = model.NewEngine(w.options.Threads)
+	b.engine, err = device.NewCPU(w.options.Threads)
 	return b, err
 }
 
@@ -124,7 +125,7 @@ func (b *blocks) multiply(from, n int64) error {
 
 // product returns n rows of B·A, [n_in, n]. The rows belong to the factor that
 // the model multiplies last, or looks up.
-func product(c *ggml.Context, base string, p model.Delta, from, n int64) *ggml.Tensor {
+func product(c *ggml.Context, base string, p model.LoRAPair, from, n int64) *ggml.Tensor {
 	rows := func(t *ggml.Tensor) *ggml.Tensor {
 		rank := t.Dim(0)
 		return c.View(t, []int64{rank, n}, nil, from*rank*4)

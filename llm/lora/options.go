@@ -29,8 +29,8 @@ type Options struct {
 	Rank int
 	// Ranks gives the rank by target; 0 leaves the target out.
 	Ranks map[string]int
-	// Targets names the matrices to adapt: those of [model.Linears] in every
-	// layer, "token_embd" and "output". nil stands for all of model.Linears,
+	// Targets names the matrices to adapt: those of [arch.Config.Linears] in every
+	// layer, "token_embd" and "output". nil stands for all linear layers,
 	// and whatever else Ranks names.
 	//
 	// Where the output is the token embedding itself, an adapter of "token_embd"
@@ -49,12 +49,12 @@ const (
 	outputName = "output.weight"
 )
 
-// Targets lists what an adapter can change: [model.Linears], "token_embd" and
-// "output".
-func Targets() []string { return append(slices.Clone(model.Linears), "token_embd", "output") }
+// Targets lists what an adapter of a model can change: its linear layers, such as
+// "attn_q", "token_embd" and "output".
+func Targets(c model.Config) []string { return append(c.Linears(), "token_embd", "output") }
 
 // targetOf gives the target that a tensor belongs to, "" when it is none.
-func targetOf(tensor string) string {
+func targetOf(c model.Config, tensor string) string {
 	name, ok := strings.CutSuffix(tensor, ".weight")
 	if !ok {
 		return ""
@@ -63,7 +63,7 @@ func targetOf(tensor string) string {
 		return name
 	}
 	parts := strings.Split(name, ".")
-	if len(parts) == 3 && parts[0] == "blk" && slices.Contains(model.Linears, parts[2]) {
+	if len(parts) == 3 && parts[0] == "blk" && slices.Contains(c.Linears(), parts[2]) {
 		return parts[2]
 	}
 	return ""
@@ -79,7 +79,7 @@ func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 
 // specs lists the pairs to make. The error lists all that is wrong.
 func (o Options) specs(m *model.Model) ([]spec, error) {
-	ranks, faults := o.ranks()
+	ranks, faults := o.ranks(m.Config)
 	if ranks["output"] > 0 && m.Tied {
 		faults = append(faults, `the target "output" needs a matrix of its own, but this model's output is its token embedding`)
 	}
@@ -93,8 +93,8 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 		return nil, fmt.Errorf("a new adapter: %w", errors.New(strings.Join(faults, "; ")))
 	}
 	var list []spec
-	for _, t := range m.Config.Tensors() {
-		rank := ranks[targetOf(t.Name)]
+	for _, t := range m.Config.Weights() {
+		rank := ranks[targetOf(m.Config, t.Name)]
 		if rank == 0 {
 			continue
 		}
@@ -109,11 +109,11 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 }
 
 // ranks gives the rank of every target, 0 of those that stay as they are.
-func (o Options) ranks() (ranks map[string]int, faults []string) {
-	known := Targets()
+func (o Options) ranks(c model.Config) (ranks map[string]int, faults []string) {
+	known := Targets(c)
 	targets := o.Targets
 	if targets == nil {
-		targets = slices.Clone(model.Linears)
+		targets = c.Linears()
 		for _, name := range []string{"token_embd", "output"} {
 			if _, ok := o.Ranks[name]; ok {
 				targets = append(targets, name)

@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // Attention goes by blocks of queries: these sequences have several.
 func TestLongSequences(t *testing.T) {
-	m := tinyModel(t, tinyConfig(false), ggml.F32)
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	for _, checkpoint := range []bool{false, true} {
 		requireWeightGradients(t, m, 140, checkpoint)
 	}
@@ -20,16 +21,16 @@ func TestLongSequences(t *testing.T) {
 // With checkpoints, or without, memory grows with the number of tokens and no
 // faster.
 func TestMemoryIsLinear(t *testing.T) {
-	c := tinyConfig(false)
+	c := llmtest.TinyConfig(false)
 	c.Context = 16384
-	m := tinyModel(t, c, ggml.Q8_0)
-	e := testEngine(t)
+	m := llmtest.TinyModel(t, c, ggml.Q8_0)
+	e := llmtest.NewEngine(t)
 	for _, checkpoint := range []bool{false, true} {
 		memory := func(length int) float64 {
-			store := newArena(t)
+			store := llmtest.NewArena(t)
 			const name = "blk.0.attn_q.weight"
-			grad := store.tensor(name, make([]float32, c.Embd*c.Embd), int64(c.Embd), int64(c.Embd))
-			l, err := m.NewLossGraph(model.PassOptions{Length: length, Batch: 1, Trained: map[string]*ggml.Tensor{name: grad}, Checkpoint: checkpoint})
+			grad := store.Tensor(name, make([]float32, c.Embd*c.Embd), int64(c.Embd), int64(c.Embd))
+			l, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{m.Weight(name): grad}, Checkpoint: checkpoint})
 			require.NoError(t, err)
 			defer l.Close()
 			require.NoError(t, l.Allocate(e))

@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // A file that is no model of a known kind is refused in one line that names it.
 func TestLoadErrors(t *testing.T) {
-	made, err := model.New(tinyConfig(false), nil, 1)
+	made, err := model.New(llmtest.TinyConfig(false), nil, 1)
 	require.NoError(t, err)
 	defer made.Close()
 	for name, c := range map[string]struct {
@@ -26,13 +27,13 @@ func TestLoadErrors(t *testing.T) {
 		"no heads":      {"llama.attention.head_count", uint32(0), "llama.attention.head_count is 0"},
 		"KV heads":      {"llama.attention.head_count_kv", uint32(3), "4 heads cannot share 3 KV heads"},
 		"experts":       {"llama.expert_count", uint32(8), "mixture of 8 experts"},
-		"scaling":       {"llama.rope.scaling.type", "longrope", `RoPE scaling "longrope" is unsupported`},
+		"scaling":       {"llama.rope.scaling.type", "cubic", `RoPE scaling "cubic" is unsupported`},
 		"width":         {"llama.embedding_length", uint32(32), "token_embd.weight is [64 96], not [32 96]"},
 		"wrong type":    {"llama.block_count", "two", "llama.block_count"},
 		"more layers":   {"llama.block_count", uint32(3), "blk.2.attn_q.weight is missing"},
-		"many layers":   {"llama.block_count", uint32(1000), "; and 8972 more"},
-		"damaged":       {"llama.block_count", uint32(1<<31 - 1), "there are 2147483647 layers; 65536 are the most"},
-		"values differ": {"llama.attention.value_length", uint32(8), "keys of 16 and values of 8 elements"},
+		"many layers":   {"llama.block_count", uint32(500), "; and 4472 more"},
+		"damaged":       {"llama.block_count", uint32(1<<31 - 1), "there are 2147483647 layers; 512 are the most"},
+		"values differ": {"llama.attention.value_length", uint32(8), "llama.attention.value_length is 8, not 16 as everywhere else"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -53,7 +54,7 @@ func TestLoadErrors(t *testing.T) {
 
 // What a file has beyond the graph would change its results, and is refused.
 func TestUnknownTensors(t *testing.T) {
-	made, err := model.New(tinyConfig(false), nil, 1)
+	made, err := model.New(llmtest.TinyConfig(false), nil, 1)
 	require.NoError(t, err)
 	defer made.Close()
 	for name, c := range map[string]struct {
@@ -65,7 +66,8 @@ func TestUnknownTensors(t *testing.T) {
 		"blk.1.ffn_up.bias":        {[]int64{1}, "blk.1.ffn_up.bias is [1], not [96]"},
 		"rope_freqs.factors":       {[]int64{8}, `rope_freqs.factors has no place in a model of kind "llama"`},
 		"blk.0.attn_q_norm.weight": {[]int64{16}, "blk.0.attn_q_norm.weight has no place"},
-		"blk.0.attn_q.scale":       {[]int64{1}, "blk.0.attn_q.scale has no place"},
+		"blk.0.attn_q.scale":       {[]int64{1}, ""},
+		"blk.0.attn_norm.scale":    {[]int64{1}, "blk.0.attn_norm.scale has no place"},
 		"blk.2.attn_norm.weight":   {[]int64{64}, "blk.2.attn_norm.weight has no place"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +102,7 @@ func TestRoPEIsSaved(t *testing.T) {
 		"attention":   func(r *ggml.RoPE) { r.AttnFactor = 0.75 },
 		"yarn and it": func(r *ggml.RoPE) { r.FreqScale, r.ExtFactor, r.AttnFactor = 0.5, 1, 1.5 },
 	} {
-		c := tinyConfig(true)
+		c := llmtest.TinyConfig(true)
 		change(&c.RoPE)
 		m, err := model.New(c, nil, 1)
 		require.NoError(t, err, name)
@@ -117,7 +119,7 @@ func TestRoPEIsSaved(t *testing.T) {
 		"betas 16 and 1":                  func(r *ggml.RoPE) { r.ExtFactor, r.BetaFast = 1, 16 },
 		"which is another architecture's": func(r *ggml.RoPE) { r.Mode = ggml.RoPENeoX },
 	} {
-		c := tinyConfig(true)
+		c := llmtest.TinyConfig(true)
 		change(&c.RoPE)
 		_, err := model.New(c, nil, 1)
 		require.ErrorContains(t, err, want)
@@ -126,7 +128,7 @@ func TestRoPEIsSaved(t *testing.T) {
 
 // A file without a vocabulary says that it has none, and opens again.
 func TestNoVocabulary(t *testing.T) {
-	m, err := model.New(tinyConfig(false), nil, 1)
+	m, err := model.New(llmtest.TinyConfig(false), nil, 1)
 	require.NoError(t, err)
 	defer m.Close()
 	path := filepath.Join(t.TempDir(), "bare.gguf")

@@ -2,12 +2,14 @@ package model
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -18,11 +20,11 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
-	gguf    *ggml.GGUF
-	ctx     *ggml.Context
-	buffers *ggml.Buffers
-	weights map[string]*ggml.Tensor
-	packed  *packed // nil when sessions compute with the weights as they are
+	gguf     *ggml.GGUF
+	ctx      *ggml.Context
+	buffers  *ggml.Buffers
+	weights  map[string]*ggml.Tensor
+	repacked *repacked // nil when sessions compute with the weights as they are
 }
 
 // LoadOptions are the settings of [Load].
@@ -64,7 +66,7 @@ func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{Config: cfg, gguf: g, weights: map[string]*ggml.Tensor{}}
-	if kind, ok := g.Value(vocabularyKey); ok && kind != noVocabulary {
+	if kind, ok := g.Value(arch.VocabularyKey); ok && kind != arch.NoVocabulary {
 		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name(), err)
 		}
@@ -105,24 +107,17 @@ func (m *Model) index() {
 func checkTensors(g *ggml.GGUF, c Config) error {
 	var faults []string
 	known := map[string]bool{}
-	check := func(want TensorShape, optional bool) {
+	for _, want := range c.Weights() {
 		known[want.Name] = true
 		got, ok := g.Tensor(want.Name)
 		switch {
-		case !ok && optional:
+		case !ok && want.Optional:
 		case !ok:
 			faults = append(faults, want.Name+" is missing")
 		case !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
 		}
 	}
-	for _, want := range c.Tensors() {
-		check(want, false)
-		if len(want.Shape) == 2 && strings.HasPrefix(want.Name, "blk.") {
-			check(TensorShape{biasName(want.Name), want.Shape[1:]}, true)
-		}
-	}
-	check(TensorShape{ropeFactors, []int64{int64(c.RoPE.Dims / 2)}}, true)
 	for t := range g.Tensors() {
 		if !known[t.Name] {
 			faults = append(faults, fmt.Sprintf("%s has no place in a model of kind %q", t.Name, c.Arch))
@@ -156,8 +151,10 @@ func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), c.Vocab)
 	}
 	m := &Model{Config: c, Tokenizer: t, ctx: ggml.NewContext(), weights: map[string]*ggml.Tensor{}}
-	for _, s := range c.Tensors() {
-		m.ctx.NewTensor(ggml.F32, s.Shape...).SetName(s.Name)
+	for _, w := range c.Weights() {
+		if !w.Optional {
+			m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name)
+		}
 	}
 	var err error
 	if m.buffers, err = m.ctx.Allocate(ggml.CPUBufferType()); err != nil {
@@ -174,15 +171,18 @@ func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 
 func (m *Model) randomise(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, s := range m.Config.Tensors() {
-		w := m.weights[s.Name]
+	for _, declared := range m.Config.Weights() {
+		w := m.weights[declared.Name]
+		if w == nil {
+			continue
+		}
 		values := make([]float32, w.NumElements())
 		sigma := 0.02
-		if strings.Contains(s.Name, "attn_output") || strings.Contains(s.Name, "ffn_down") {
+		if declared.Residual {
 			sigma /= math.Sqrt(float64(2 * m.Layers))
 		}
 		for i := range values {
-			if strings.Contains(s.Name, "norm") {
+			if declared.Role == arch.Norm {
 				values[i] = 1
 			} else {
 				values[i] = float32(sigma * rng.NormFloat64())
@@ -195,22 +195,44 @@ func (m *Model) randomise(seed uint64) error {
 	return nil
 }
 
+// Weights iterates over the tensors of the model, in the order of its file.
+func (m *Model) Weights() iter.Seq[*ggml.Tensor] {
+	return func(yield func(*ggml.Tensor) bool) {
+		for t := range m.ctx.Tensors() {
+			if !yield(m.weights[t.Name()]) { // the one that Weight returns
+				return
+			}
+		}
+	}
+}
+
+// Trainable reports whether gradients flow to a weight: all but the factors of RoPE's
+// frequencies and of products.
+func (m *Model) Trainable(name string) bool {
+	return slices.ContainsFunc(m.Config.Weights(), func(w arch.Weight) bool {
+		return w.Name == name && w.Role != arch.RoPEFreqs && w.Role != arch.Scale
+	})
+}
+
+// Source gives the weights to a graph of the model.
+func (m *Model) Source(w arch.Weight) *ggml.Tensor { return m.weights[w.Name] }
+
 // Weight returns a tensor by its name in the file, nil when there is none.
 func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 
 // GGUF returns the metadata of the file, nil when the model was made by New.
 func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
 
-// Repacked tells whether sessions compute with copies of matrices, see
+// Repacked reports whether sessions compute with copies of matrices, see
 // LoadOptions.Repack.
-func (m *Model) Repacked() bool { return m.packed != nil }
+func (m *Model) Repacked() bool { return m.repacked != nil }
 
 // Size is the size of the weights in bytes.
 func (m *Model) Size() int64 { return m.buffers.Size() }
 
 // Close frees the weights once no computation uses them. It never fails.
 func (m *Model) Close() error {
-	m.packed.close()
+	m.repacked.close()
 	m.buffers.Close()
 	m.ctx.Close()
 	if m.gguf != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/internal/stockmodel"
@@ -30,48 +31,49 @@ func minimalConfig() model.Config {
 // has the same.
 type adaptedModel struct {
 	*model.Model
-	ref    *refmodel.Model
-	deltas model.Deltas
-	pairs  map[string]*ggml.Tensor // A and B by name
+	ref      *refmodel.Model
+	adapters model.Adapters
+	pairs    map[string]*ggml.Tensor // A and B by name
 }
 
 func newAdaptedModel(t *testing.T, typ ggml.Type, rank int, scale float32) *adaptedModel {
 	t.Helper()
-	m := &adaptedModel{Model: tinyModel(t, minimalConfig(), typ), deltas: model.Deltas{}, pairs: map[string]*ggml.Tensor{}}
-	m.ref = reference(t, m.Model)
-	store := newArena(t)
+	m := &adaptedModel{Model: llmtest.TinyModel(t, minimalConfig(), typ), adapters: model.Adapters{}, pairs: map[string]*ggml.Tensor{}}
+	m.ref = llmtest.Reference(t, m.Model)
+	store := llmtest.NewArena(t)
 	place := func(name string) *ggml.Tensor {
 		v, err := m.ref.Weight(name)
 		require.NoError(t, err)
-		m.pairs[name] = store.tensor(name, v.Float32(), v.Ne[0], v.Ne[1])
+		m.pairs[name] = store.Tensor(name, v.Float32(), v.Ne[0], v.Ne[1])
 		return m.pairs[name]
 	}
-	for _, s := range m.Config.Tensors() {
+	for _, s := range llmtest.Declared(m.Model) {
 		if len(s.Shape) == 2 {
 			require.NoError(t, m.ref.AddRandomLoRA(rank, float64(scale), 11, s.Name))
-			m.deltas[s.Name] = []model.Delta{{A: place(s.Name + ".lora_a"), B: place(s.Name + ".lora_b"), Scale: scale}}
+			m.adapters[s.Name] = []model.LoRAPair{{A: place(s.Name + ".lora_a"), B: place(s.Name + ".lora_b"), Scale: scale}}
 		}
 	}
-	require.Len(t, m.deltas, 2*7+2, "every target of every layer")
+	require.Len(t, m.adapters, 2*7+2, "every target of every layer")
 	return m
 }
 
 // gradients are those of the graph that trains, by name.
 func (m *adaptedModel) gradients(t *testing.T, length int, b model.Batch) map[string][]float32 {
 	t.Helper()
-	store := newArena(t)
-	trained := map[string]*ggml.Tensor{}
+	store := llmtest.NewArena(t)
+	trained, grad := map[*ggml.Tensor]*ggml.Tensor{}, map[string]*ggml.Tensor{}
 	for name, x := range m.pairs {
-		trained[name] = store.tensor(name+".grad", make([]float32, x.NumElements()), x.Shape()...)
+		grad[name] = store.Tensor(name+".grad", make([]float32, x.NumElements()), x.Shape()...)
+		trained[x] = grad[name]
 	}
 	rows := len(b.Tokens) / length
-	l, err := m.NewLossGraph(model.PassOptions{Length: length, Batch: rows, Deltas: m.deltas, Trained: trained})
+	l, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: rows, Adapters: m.adapters, Grads: trained})
 	require.NoError(t, err)
 	defer l.Close()
-	_, err = l.Compute(context.Background(), testEngine(t), b)
+	_, err = l.Compute(context.Background(), llmtest.NewEngine(t), b)
 	require.NoError(t, err)
 	grads := map[string][]float32{}
-	for name, x := range trained {
+	for name, x := range grad {
 		grads[name], err = ggml.Read[float32](x)
 		require.NoError(t, err)
 	}
@@ -94,7 +96,7 @@ func testCentralDifferences(t *testing.T, typ ggml.Type) {
 	const rank, length, scale = 2, 5, 1.25
 	const bound = 1e-5 // far below the 1e-2 that training would bear
 	m := newAdaptedModel(t, typ, rank, scale)
-	batch, sequences := testBatch(m.Vocab, length)
+	batch, sequences := llmtest.NewBatch(m.Vocab, length)
 	grads := m.gradients(t, length, batch)
 	rng := rand.New(rand.NewPCG(5, uint64(typ)))
 	for _, name := range slices.Sorted(maps.Keys(grads)) {
@@ -159,7 +161,7 @@ func dot[A, B ~float32 | ~float64](a []A, b []B) float64 {
 func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 	const rank, length, scale = 2, 10, 1.25
 	m := newAdaptedModel(t, ggml.F32, rank, scale)
-	batch, sequences := testBatch(m.Vocab, length)
+	batch, sequences := llmtest.NewBatch(m.Vocab, length)
 	batch = model.Batch{Tokens: batch.Tokens[:length], Targets: batch.Targets[:length]} // stock loss: no weights
 	sequences[0].Weights = nil
 	want, err := m.ref.Loss(sequences[0])
@@ -177,10 +179,10 @@ func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 // autograd computes loss and gradients of one sequence with stock ops.
 func autograd(t *testing.T, m *adaptedModel, b model.Batch) (float64, map[string][]float32) {
 	t.Helper()
-	g, err := stockmodel.New(m.Model, m.deltas, len(b.Tokens))
+	g, err := stockmodel.New(m.Model, m.adapters, len(b.Tokens))
 	require.NoError(t, err)
 	t.Cleanup(func() { g.Close() })
-	engine := testEngine(t)
+	engine := llmtest.NewEngine(t)
 	require.NoError(t, engine.Allocate(g.Graph))
 	require.NoError(t, g.Compute(context.Background(), engine, b.Tokens, b.Targets))
 	grads := map[string][]float32{}

@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // A model in several files is the same as in one.
 func TestSplitModel(t *testing.T) {
-	made, err := model.New(tinyConfig(false), nil, 1)
+	made, err := model.New(llmtest.TinyConfig(false), nil, 1)
 	require.NoError(t, err)
 	defer made.Close()
 	dir := t.TempDir()

@@ -202,16 +202,16 @@ func (t *Tokenizer) Unknown() ID { return t.cfg.Unknown }
 // Padding returns the padding token, or None.
 func (t *Tokenizer) Padding() ID { return t.cfg.Padding }
 
-// AddsBOS tells whether Encode with AddSpecial starts with BOS.
+// AddsBOS reports whether Encode with AddSpecial starts with BOS.
 func (t *Tokenizer) AddsBOS() bool { return t.cfg.AddBOS }
 
-// AddsEOS tells whether Encode with AddSpecial ends with EOS.
+// AddsEOS reports whether Encode with AddSpecial ends with EOS.
 func (t *Tokenizer) AddsEOS() bool { return t.cfg.AddEOS }
 
-// IsEOG tells whether id ends a generation: EOS, EOT and their like.
+// IsEOG reports whether id ends a generation: EOS, EOT and their like.
 func (t *Tokenizer) IsEOG(id ID) bool { return t.eog[id] }
 
-// IsSpecial tells whether id is a control or unknown token, one that decoding
+// IsSpecial reports whether id is a control or unknown token, one that decoding
 // leaves out unless asked.
 func (t *Tokenizer) IsSpecial(id ID) bool {
 	return t.has(id) && t.attrs[id]&attrHidden != 0

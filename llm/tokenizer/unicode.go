@@ -84,7 +84,7 @@ func decodeRune(s string) (rune, int) {
 	return utf8.DecodeRuneInString(s)
 }
 
-// isSurrogate tells whether s starts with one of U+D800 to U+DFFF, which has a
+// isSurrogate reports whether s starts with one of U+D800 to U+DFFF, which has a
 // form in UTF-8 that is not valid.
 func isSurrogate(s string) bool {
 	return len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80

@@ -29,8 +29,8 @@ type optimizer struct {
 
 	gradCtx, momentCtx, graphCtx *ggml.Context
 	grads, moments, inputs       *ggml.Buffers
-	first, second                []*ggml.Tensor // moments m and v
-	byName                       map[string]*ggml.Tensor
+	first, second                []*ggml.Tensor                // moments m and v
+	grad                         map[*ggml.Tensor]*ggml.Tensor // by parameter
 
 	adam    *ggml.Tensor // input: AdamW's numbers, and the factor of the gradient
 	norm    *ggml.Tensor // squared norm of the gradient
@@ -54,11 +54,11 @@ func newOptimizer(b *ggml.Backend, settings AdamW, params []*ggml.Tensor) (*opti
 	o := &optimizer{
 		settings: settings, backend: b, params: params,
 		gradCtx: ggml.NewContext(), momentCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
-		byName: map[string]*ggml.Tensor{},
+		grad: map[*ggml.Tensor]*ggml.Tensor{},
 	}
 	for _, p := range params {
 		p.SetParam()
-		o.byName[p.Name()] = o.gradCtx.NewTensor(ggml.F32, p.Shape()...)
+		o.grad[p] = o.gradCtx.NewTensor(ggml.F32, p.Shape()...)
 		o.first = append(o.first, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
 		o.second = append(o.second, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
 	}
@@ -88,7 +88,7 @@ func (o *optimizer) build() error {
 	}
 	var updates []*ggml.Tensor
 	for i, p := range o.params {
-		grad := o.byName[p.Name()]
+		grad := o.grad[p]
 		square := kernels.SumSquares(c, grad)
 		if o.norm == nil {
 			o.norm = square

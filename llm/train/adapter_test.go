@@ -35,7 +35,7 @@ func matrices(a *lora.Adapter) []*ggml.Tensor {
 
 func adapterTrainer(t *testing.T, m *model.Model, a *lora.Adapter, d *train.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, matrices(a), a.Deltas(1), d, o)
+	tr, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, d, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -85,7 +85,7 @@ func TestConcurrentTrainers(t *testing.T) {
 	run := func(i int, a *lora.Adapter) error {
 		o := options(25)
 		o.Seed, o.Threads = uint64(i), 1
-		tr, err := train.New(m, matrices(a), a.Deltas(1), pattern(16, 8+i), o)
+		tr, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, pattern(16, 8+i), o)
 		if err != nil {
 			return err
 		}
@@ -172,21 +172,18 @@ func TestParameterErrors(t *testing.T) {
 	m := tinyModel(t)
 	a, b := newAdapter(t, m, 1), newAdapter(t, m, 2)
 	d := pattern(4, 4)
-	query := a.Pairs()[1].A
 	c := ggml.NewContext()
 	defer c.Close()
 	stray := c.NewTensor(ggml.F32, 3).SetName("stray")
-	for want, try := range map[string]struct {
-		params []*ggml.Tensor
-		deltas model.Deltas
-	}{
-		"no parameters": {nil, a.Deltas(1)},
-		"neither a weight of the model nor part of an adapter in use":            {matrices(b), a.Deltas(1)},
-		"the parameter stray f32[3] is neither":                                  {[]*ggml.Tensor{stray}, a.Deltas(1)},
-		`"token_embd.weight.lora_a" names two matrices`:                          {matrices(a), lora.Join(a.Deltas(1), b.Deltas(1))},
-		`"blk.0.attn_q.weight.lora_a" names two matrices; a parameter needs a n`: {[]*ggml.Tensor{query, query}, a.Deltas(1)},
+	embedding := m.Weight("token_embd.weight")
+	for want, try := range map[string]train.Trainables{
+		"no parameters": {Frozen: a.Weights(1)},
+		"the parameter stray f32[3] is no weight of the model":               {Weights: []*ggml.Tensor{stray}},
+		`"token_embd.weight.lora_a" names two matrices`:                      {Adapters: lora.Join(a.Weights(1), b.Weights(1))},
+		`"token_embd.weight" names two matrices; a parameter needs a name o`: {Weights: []*ggml.Tensor{embedding, embedding}},
+		"the adapter of token_embd.weight cannot be trained: its scale is 0": {Adapters: a.Weights(0)},
 	} {
-		_, err := train.New(m, try.params, try.deltas, d, options(3))
+		_, err := train.New(m, try, d, options(3))
 		require.ErrorContains(t, err, want)
 	}
 	path := filepath.Join(t.TempDir(), "model.gguf")
@@ -194,6 +191,6 @@ func TestParameterErrors(t *testing.T) {
 	packed, err := model.Load(path, model.LoadOptions{Repack: true})
 	require.NoError(t, err)
 	defer packed.Close()
-	_, err = train.New(packed, weights(packed), nil, d, options(3))
+	_, err = train.New(packed, train.Trainables{Weights: weights(packed)}, d, options(3))
 	require.ErrorContains(t, err, "load the model without Repack")
 }

@@ -44,7 +44,7 @@ func (t *Trainer) describe() (map[string]string, error) {
 		return string(b)
 	}
 	scales := map[string][]float32{}
-	for name, list := range t.deltas {
+	for name, list := range t.adapters {
 		for _, d := range list {
 			scales[name] = append(scales[name], d.Scale)
 		}
@@ -59,7 +59,7 @@ func (t *Trainer) describe() (map[string]string, error) {
 		"batch":                 text(o.Batch),
 		"gradient accumulation": text(o.Accumulate),
 		"seed":                  text(o.Seed),
-		"products":              o.Products.String(),
+		"products":              o.ComputeType.String(),
 		"adapter scales":        text(scales),
 	}, nil
 }
@@ -69,15 +69,15 @@ func (t *Trainer) describe() (map[string]string, error) {
 func (t *Trainer) hashFrozen() (string, error) {
 	frozen := map[string][]*ggml.Tensor{}
 	add := func(x *ggml.Tensor) {
-		if _, trained := t.opt.byName[x.Name()]; !trained {
+		if _, trained := t.opt.grad[x]; !trained {
 			frozen[x.Name()] = append(frozen[x.Name()], x)
 		}
 	}
-	for w := range t.m.Weight("token_embd.weight").Context().Tensors() {
+	for w := range t.m.Weights() {
 		add(w)
 	}
-	for _, base := range slices.Sorted(maps.Keys(t.deltas)) {
-		for _, d := range t.deltas[base] {
+	for _, base := range slices.Sorted(maps.Keys(t.adapters)) {
+		for _, d := range t.adapters[base] {
 			add(d.A)
 			add(d.B)
 		}

@@ -31,12 +31,7 @@ func ExampleTrainer() {
 		log.Fatal(err)
 	}
 	defer adapter.Close()
-	var params []*ggml.Tensor
-	for _, p := range adapter.Pairs() {
-		params = append(params, p.A, p.B)
-	}
-
-	t, err := train.New(m, params, adapter.Deltas(1), data, train.Options{
+	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, data, train.Options{
 		Schedule: train.Schedule{Peak: 0.03, Warmup: 5, Steps: 60},
 		AdamW:    train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
 	})

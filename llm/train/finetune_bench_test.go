@@ -42,7 +42,7 @@ func BenchmarkBesideFinetune(b *testing.B) {
 	run := scalingRun{Model: path, Context: finetuneBatch, Batch: 1, Rank: 8, Threads: runtime.NumCPU()}
 	full, small := run, run
 	full.Full = true
-	small.Model, small.Products = quantised, kernels.FastestType()
+	small.Model, small.ComputeType = quantised, kernels.FastestType()
 	b.Run("program=goggml/trained=all/base=F32", func(b *testing.B) { benchmarkJob(b, full, shape) })
 	b.Run("program=goggml/trained=LoRA/base=F32", func(b *testing.B) { benchmarkJob(b, run, shape) })
 	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkJob(b, small, shape) })

@@ -27,7 +27,7 @@ func BenchmarkOverhead(b *testing.B) {
 			path, err := benchmodel.File(benchFolder, c.config.Name, c.config, c.base)
 			require.NoError(b, err)
 			r := c.run
-			r.Model, r.Rank, r.Threads, r.Products = path, 8, runtime.NumCPU(), kernels.FastestType()
+			r.Model, r.Rank, r.Threads, r.ComputeType = path, 8, runtime.NumCPU(), kernels.FastestType()
 			require.NoError(b, r.train(func(step func() error) error {
 				if err := step(); err != nil { // the first prepares
 					return err

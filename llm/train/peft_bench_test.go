@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,12 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
+// A peftTensor is a part of weights.bin.
+type peftTensor struct {
+	Name  string
+	Shape []int64
+}
+
 // A peftRun is a run of training that this package and PEFT both do.
 // scripts/bench-peft.py reads it.
 type peftRun struct {
@@ -33,14 +40,14 @@ type peftRun struct {
 	Vocab, Embd, FF, Layers, Heads, KVHeads, HeadSize, Context int
 	Eps, RoPEBase                                              float32
 	Tied                                                       bool
-	Tensors                                                    []model.TensorShape // of weights.bin
+	Tensors                                                    []peftTensor // of weights.bin
 
 	Length, Batch, Steps, Threads            int
 	Rank                                     int
 	Alpha                                    float32
 	Rate, Beta1, Beta2, Epsilon, Decay, Clip float64
 	Checkpointing                            bool
-	Products                                 ggml.Type
+	ComputeType                              ggml.Type
 }
 
 // A peftStep is what a step of either program tells.
@@ -166,7 +173,7 @@ func (r *peftRun) fill(b *testing.B, c model.Config) {
 	r.Eps, r.RoPEBase, r.Tied = c.RMSEps, c.RoPE.FreqBase, c.Tied
 	adam := train.DefaultAdamW()
 	r.Beta1, r.Beta2, r.Epsilon, r.Decay, r.Clip = adam.Beta1, adam.Beta2, adam.Epsilon, adam.Decay, adam.Clip
-	r.Threads, r.Rank, r.Alpha, r.Products = runtime.NumCPU(), 8, 16, kernels.FastestType()
+	r.Threads, r.Rank, r.Alpha, r.ComputeType = runtime.NumCPU(), 8, 16, kernels.FastestType()
 }
 
 func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {
@@ -207,10 +214,10 @@ var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve f
 		return err
 	}
 	defer a.Close()
-	t, err := train.New(m, allMatrices(a), a.Deltas(1), r.data(), train.Options{
+	t, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, r.data(), train.Options{
 		Schedule: train.Schedule{Peak: r.Rate, Floor: r.Rate, Steps: r.Steps},
 		AdamW:    train.AdamW{Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, Decay: r.Decay, Clip: r.Clip},
-		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, Products: r.Products,
+		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, ComputeType: r.ComputeType,
 	})
 	if err != nil {
 		return err
@@ -225,7 +232,7 @@ var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve f
 
 // writePEFT writes what PEFT reads: weights and adapter as float32, and the
 // batches in the order in which we take them. It returns the weights' shapes.
-var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []model.TensorShape, err error) {
+var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []peftTensor, err error) {
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {
 		return nil, err
@@ -253,7 +260,7 @@ var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []model.Te
 })
 
 func (r *peftRun) writeWeights(w io.Writer, m *model.Model, a *lora.Adapter) error {
-	list := allWeights(m)
+	list := slices.Collect(m.Weights())
 	for _, p := range a.Pairs() {
 		list = append(list, p.A)
 	}
@@ -265,7 +272,7 @@ func (r *peftRun) writeWeights(w io.Writer, m *model.Model, a *lora.Adapter) err
 		if err := binary.Write(w, binary.LittleEndian, values); err != nil {
 			return err
 		}
-		r.Tensors = append(r.Tensors, model.TensorShape{Name: t.Name(), Shape: t.Shape()})
+		r.Tensors = append(r.Tensors, peftTensor{Name: t.Name(), Shape: t.Shape()})
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ type scalingRun struct {
 	Rank, Threads  int
 	Checkpointing  bool
 	Full           bool // trains all weights, not an adapter
-	Products       ggml.Type
+	ComputeType    ggml.Type
 }
 
 // trainSteps measures the time of steps.
@@ -52,18 +53,18 @@ func (r scalingRun) train(f func(step func() error) error) error {
 		return err
 	}
 	defer m.Close()
-	params, deltas := allWeights(m), model.Deltas(nil)
+	trained := train.Trainables{Weights: slices.Collect(m.Weights())}
 	if !r.Full {
 		a, err := lora.New(m, lora.Options{Rank: r.Rank, Alpha: 16, Init: lora.InitKaiming})
 		if err != nil {
 			return err
 		}
 		defer a.Close()
-		params, deltas = allMatrices(a), a.Deltas(1)
+		trained = train.Trainables{Adapters: a.Weights(1)}
 	}
-	t, err := train.New(m, params, deltas, randomTokens(m.Vocab, r.Context, r.Batch), train.Options{
+	t, err := train.New(m, trained, randomTokens(m.Vocab, r.Context, r.Batch), train.Options{
 		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(),
-		Batch: r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, Products: r.Products,
+		Batch: r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, ComputeType: r.ComputeType,
 	})
 	if err != nil {
 		return err
@@ -73,22 +74,6 @@ func (r scalingRun) train(f func(step func() error) error) error {
 		_, err := t.Step(context.Background())
 		return err
 	})
-}
-
-func allWeights(m *model.Model) []*ggml.Tensor {
-	var list []*ggml.Tensor
-	for _, s := range m.Config.Tensors() {
-		list = append(list, m.Weight(s.Name))
-	}
-	return list
-}
-
-func allMatrices(a *lora.Adapter) []*ggml.Tensor {
-	var list []*ggml.Tensor
-	for _, p := range a.Pairs() {
-		list = append(list, p.A, p.B)
-	}
-	return list
 }
 
 func randomTokens(vocab, length, samples int) *train.Dataset {
@@ -143,7 +128,7 @@ func BenchmarkLongContext(b *testing.B) {
 		b.Skip("takes minutes")
 	}
 	for _, n := range []int{512, 1024, 2048, 4096} {
-		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, Products: kernels.FastestType()}
+		r := scalingRun{Context: n, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), Checkpointing: true, ComputeType: kernels.FastestType()}
 		b.Run(fmt.Sprintf("model=1.1B/base=Q4_K/context=%d", n), func(b *testing.B) { benchmarkSteps(b, benchmodel.Large(), ggml.Q4_K, r) })
 	}
 }
@@ -158,7 +143,7 @@ func threadCounts() []int {
 }
 
 func benchmarkScaling(b *testing.B, by string, n int, c model.Config, base ggml.Type, r scalingRun) {
-	r.Products = kernels.FastestType()
+	r.ComputeType = kernels.FastestType()
 	b.Run(fmt.Sprintf("by=%s/%s=%d", by, by, n), func(b *testing.B) { benchmarkSteps(b, c, base, r) })
 }
 

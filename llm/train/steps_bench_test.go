@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/stockmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -42,17 +43,17 @@ func benchmarkStep(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 	for _, products := range []ggml.Type{ggml.F32, ggml.BF16, ggml.F16} {
 		for _, checkpointing := range []string{"off", "on"} {
 			b.Run(fmt.Sprintf("model=%s/base=%v/products=%v/checkpointing=%s", c.Name, base, products, checkpointing), func(b *testing.B) {
-				needsProducts(b, products)
+				needsType(b, products)
 				r := r
-				r.Products, r.Checkpointing = products, checkpointing == "on"
+				r.ComputeType, r.Checkpointing = products, checkpointing == "on"
 				benchmarkBesideSgemm(b, r.on(b, c, base), c)
 			})
 		}
 	}
 }
 
-// needsProducts skips a benchmark of products in a type that cannot be multiplied.
-func needsProducts(b *testing.B, typ ggml.Type) {
+// needsType skips a benchmark of products in a type that cannot be multiplied.
+func needsType(b *testing.B, typ ggml.Type) {
 	b.Helper()
 	if typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
 		b.Skipf("the processor, or the library, multiplies no %v", typ)
@@ -102,7 +103,7 @@ func BenchmarkAutograd(b *testing.B) {
 func benchmarkAutograd(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
 	r = r.on(b, c, base)
 	ours := r
-	ours.Context, ours.Products = 512, kernels.FastestType()
+	ours.Context, ours.ComputeType = 512, kernels.FastestType()
 	_, budget := testutil.BenchTime(b)
 	testutil.Once(b, func() {
 		stock, ours := startSteps(b, autogradSteps, r), startSteps(b, trainSteps, ours)
@@ -125,12 +126,12 @@ var autogradSteps = testutil.NewSampler("autogradSteps", func(r scalingRun, serv
 		return err
 	}
 	defer a.Close()
-	g, err := stockmodel.New(m, a.Deltas(1), r.Context)
+	g, err := stockmodel.New(m, a.Weights(1), r.Context)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	engine, err := model.NewEngine(r.Threads)
+	engine, err := device.NewCPU(r.Threads)
 	if err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func sgemmProduct(b *testing.B, n int) *product {
 // tiledProduct is one in a type of the library of the tiled products.
 func tiledProduct(b *testing.B, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
 	b.Helper()
-	needsProducts(b, typ)
+	needsType(b, typ)
 	backend, err := ggml.NewCPUBackend(runtime.NumCPU())
 	require.NoError(b, err)
 	return newProduct(b, backend, typ, n, f)

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -27,10 +29,10 @@ type Options struct {
 	// Checkpointing recomputes each layer in the backward pass: about a third
 	// slower, in a fraction of the memory.
 	Checkpointing bool
-	// Products is the type of the products with frozen weights in the steps, see
-	// [model.PassOptions]: ggml.F32, the zero value, or ggml.BF16. Evaluations are
+	// ComputeType is the type of the products with frozen weights in the steps, see
+	// [model.TrainGraphOptions]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
 	// always in F32, and so comparable between machines.
-	Products ggml.Type
+	ComputeType ggml.Type
 }
 
 func (o *Options) validate() error {
@@ -53,7 +55,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// finite tells whether all are numbers below infinity.
+// finite reports whether all are numbers below infinity.
 func finite(list ...float64) bool {
 	return !slices.ContainsFunc(list, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
@@ -71,9 +73,9 @@ type Trainer struct {
 	m        *model.Model
 	data     *Dataset
 	options  Options
-	engine   *model.Engine
+	engine   *device.Engine
 	opt      *optimizer
-	deltas   model.Deltas
+	adapters model.Adapters
 	loss     *model.LossGraph
 	order    order
 	identity map[string]string // what decides the result, see describe
@@ -83,21 +85,54 @@ type Trainer struct {
 	Valid   []Point // of evaluations, as the caller records them
 }
 
-// New makes a trainer of the parameters: F32 tensors on the CPU, which are
-// weights of the model or matrices of the adapters in deltas, told apart by
-// their names.
-func New(m *model.Model, params []*ggml.Tensor, deltas model.Deltas, data *Dataset, o Options) (*Trainer, error) {
+// Trainables are what a run trains, and what takes part unchanged.
+type Trainables struct {
+	Adapters model.Adapters // of which A and B are trained, F32 tensors on the CPU
+	Frozen   model.Adapters // further adapters, which stay as they are
+	Weights  []*ggml.Tensor // of the model, F32
+}
+
+// params lists the tensors that are trained: those of adapters in the order of the
+// model's weights, then the weights.
+func (x Trainables) params(m *model.Model) ([]*ggml.Tensor, error) {
+	var list []*ggml.Tensor
+	for _, w := range m.Config.Weights() {
+		for _, p := range x.Adapters[w.Name] {
+			if p.Scale == 0 {
+				return nil, fmt.Errorf("the adapter of %s cannot be trained: its scale is 0", w.Name)
+			}
+			list = append(list, p.A, p.B)
+		}
+	}
+	for _, w := range x.Weights {
+		own := m.Weight(w.Name())
+		switch {
+		case own == nil || !w.Is(own):
+			return nil, fmt.Errorf("the parameter %v is no weight of the model", w)
+		case m.Repacked():
+			return nil, fmt.Errorf("the weight %v cannot be trained: sessions compute with copies of matrices; load the model without Repack", w)
+		case !m.Trainable(w.Name()):
+			return nil, fmt.Errorf("the weight %v cannot be trained: no gradient flows to it", w)
+		}
+		list = append(list, own)
+	}
+	return list, checkParams(list)
+}
+
+// New makes a trainer.
+func New(m *model.Model, trained Trainables, data *Dataset, o Options) (*Trainer, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if err := checkParams(m, params, deltas); err != nil {
+	params, err := trained.params(m)
+	if err != nil {
 		return nil, err
 	}
 	if err := data.check(m.Vocab); err != nil {
 		return nil, err
 	}
 	t := &Trainer{
-		m: m, data: data, options: o, deltas: deltas,
+		m: m, data: data, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
 		order: order{seed: o.Seed, n: len(data.Samples)},
 	}
 	if err := t.open(params); err != nil {
@@ -109,15 +144,15 @@ func New(m *model.Model, params []*ggml.Tensor, deltas model.Deltas, data *Datas
 
 func (t *Trainer) open(params []*ggml.Tensor) error {
 	var err error
-	if t.engine, err = model.NewEngine(t.options.Threads); err != nil {
+	if t.engine, err = device.NewCPU(t.options.Threads); err != nil {
 		return err
 	}
 	if t.opt, err = newOptimizer(t.engine.Backend, t.options.AdamW, params); err != nil {
 		return err
 	}
-	t.loss, err = t.m.NewLossGraph(model.PassOptions{
-		Length: t.data.Length, Batch: t.options.Batch, Deltas: t.deltas,
-		Trained: t.opt.byName, Checkpoint: t.options.Checkpointing, Products: t.options.Products,
+	t.loss, err = t.m.NewLossGraph(model.TrainGraphOptions{
+		Length: t.data.Length, Batch: t.options.Batch, Adapters: t.adapters,
+		Grads: t.opt.grad, Checkpoint: t.options.Checkpointing, ComputeType: t.options.ComputeType,
 	})
 	if err != nil {
 		return err
@@ -126,32 +161,17 @@ func (t *Trainer) open(params []*ggml.Tensor) error {
 	return err
 }
 
-// checkParams demands that each parameter takes part in what is computed, under
-// a name that no other tensor has: gradients are told apart by name.
-func checkParams(m *model.Model, params []*ggml.Tensor, deltas model.Deltas) error {
+// checkParams demands parameters in F32, under names of their own: a checkpoint tells
+// them apart by name.
+func checkParams(params []*ggml.Tensor) error {
 	if len(params) == 0 {
 		return errors.New("there are no parameters to train")
 	}
-	named := map[string][]*ggml.Tensor{}
-	for _, list := range deltas {
-		for _, d := range list {
-			named[d.A.Name()] = append(named[d.A.Name()], d.A)
-			named[d.B.Name()] = append(named[d.B.Name()], d.B)
-		}
-	}
 	seen := map[string]bool{}
 	for _, p := range params {
-		same := named[p.Name()]
-		if w := m.Weight(p.Name()); w != nil {
-			same = append(same[:len(same):len(same)], w)
-		}
 		switch {
-		case !slices.ContainsFunc(same, p.Is):
-			return fmt.Errorf("the parameter %v is neither a weight of the model nor part of an adapter in use", p)
-		case len(same) > 1 || seen[p.Name()]:
+		case seen[p.Name()]:
 			return fmt.Errorf("%q names two matrices; a parameter needs a name of its own", p.Name())
-		case m.Repacked() && p.Is(m.Weight(p.Name())):
-			return fmt.Errorf("the weight %v cannot be trained: sessions compute with copies of matrices; load the model without Repack", p)
 		case p.Type() != ggml.F32:
 			return fmt.Errorf("the parameter %v cannot be trained: only F32 can", p)
 		}
@@ -172,7 +192,7 @@ func (t *Trainer) Close() error {
 // Steps is the number of optimiser steps that are done.
 func (t *Trainer) Steps() int { return t.step }
 
-// Done tells whether the run is complete.
+// Done reports whether the run is complete.
 func (t *Trainer) Done() bool { return t.step >= t.options.Schedule.Steps }
 
 // StepTokens is the number of tokens that a step computes.
@@ -274,16 +294,16 @@ func makeBatch(samples []Sample, length int) model.Batch {
 // Evaluate gives the mean cross-entropy of a data set in nats a token, with
 // the adapters as they are.
 func (t *Trainer) Evaluate(ctx context.Context, d *Dataset) (float64, error) {
-	return t.EvaluateWith(ctx, t.deltas, d)
+	return t.EvaluateWith(ctx, t.adapters, d)
 }
 
 // EvaluateWith is Evaluate with other adapters, or none.
-func (t *Trainer) EvaluateWith(ctx context.Context, deltas model.Deltas, d *Dataset) (float64, error) {
+func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *Dataset) (float64, error) {
 	if err := d.check(t.m.Vocab); err != nil {
 		return 0, err
 	}
 	rows := min(t.options.Batch, len(d.Samples))
-	g, err := t.m.NewLossGraph(model.PassOptions{Length: d.Length, Batch: rows, Deltas: deltas})
+	g, err := t.m.NewLossGraph(model.TrainGraphOptions{Length: d.Length, Batch: rows, Adapters: adapters})
 	if err != nil {
 		return 0, err
 	}

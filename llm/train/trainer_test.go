@@ -30,8 +30,8 @@ func tinyModel(t *testing.T) *model.Model {
 
 func weights(m *model.Model) []*ggml.Tensor {
 	var list []*ggml.Tensor
-	for _, s := range m.Config.Tensors() {
-		list = append(list, m.Weight(s.Name))
+	for w := range m.Weights() {
+		list = append(list, w)
 	}
 	return list
 }
@@ -60,7 +60,7 @@ func options(steps int) train.Options {
 
 func newTrainer(t *testing.T, m *model.Model, d *train.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, weights(m), nil, d, o)
+	tr, err := train.New(m, train.Trainables{Weights: weights(m)}, d, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -251,13 +251,13 @@ func TestDatasetErrors(t *testing.T) {
 	} {
 		d := pattern(2, 4)
 		d.Samples = append(d.Samples, sample)
-		_, err := train.New(m, weights(m), nil, d, options(3))
+		_, err := train.New(m, train.Trainables{Weights: weights(m)}, d, options(3))
 		require.ErrorContains(t, err, want)
 		_, err = trained.Evaluate(context.Background(), d)
 		require.ErrorContains(t, err, want)
 	}
 	for _, d := range []*train.Dataset{nil, {Length: 4}} {
-		_, err := train.New(m, weights(m), nil, d, options(3))
+		_, err := train.New(m, train.Trainables{Weights: weights(m)}, d, options(3))
 		require.EqualError(t, err, "the data set has no samples")
 	}
 }
@@ -299,10 +299,10 @@ func TestOptionErrors(t *testing.T) {
 	} {
 		o := options(3)
 		change(&o)
-		_, err := train.New(m, weights(m), nil, pattern(2, 4), o)
+		_, err := train.New(m, train.Trainables{Weights: weights(m)}, pattern(2, 4), o)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := train.New(m, nil, nil, pattern(2, 4), options(3))
+	_, err := train.New(m, train.Trainables{}, pattern(2, 4), options(3))
 	require.ErrorContains(t, err, "no parameters")
 }
 

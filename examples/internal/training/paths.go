@@ -52,7 +52,7 @@ func check(out Path, others []Path) error {
 	return nil
 }
 
-// same tells whether two paths lead to one regular file, or would.
+// same reports whether two paths lead to one regular file, or would.
 func same(a, b string) bool {
 	if b == "" {
 		return false

@@ -129,7 +129,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 	defer m.Close()
 	data := &train.Dataset{Length: 4, Samples: []train.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
 	f := Flags{AdamAlpha: 0.01, AdamIter: 2, Batch: 1, GradAcc: 1, AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1, LossCurve: filepath.Join(t.TempDir(), "none", "curve")}
-	trainer, err := train.New(m, []*ggml.Tensor{m.Weight("token_embd.weight")}, nil, data, f.Options(data))
+	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, data, f.Options(data))
 	require.NoError(t, err)
 	defer trainer.Close()
 	saved := false

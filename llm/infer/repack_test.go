@@ -1,4 +1,4 @@
-package model_test
+package infer_test
 
 import (
 	"context"
@@ -9,23 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
-
-// packableConfig has matrices of which layouts of the processor take all.
-func packableConfig(tied bool) model.Config {
-	c := tinyConfig(tied)
-	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
-	return c
-}
-
-// largeBlockConfig has matrices of all quantised types.
-func largeBlockConfig(tied bool) model.Config {
-	c := tinyConfig(tied)
-	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 256, 512, 64, 64
-	return c
-}
 
 // A model with packed matrices is as near to the exact logits as without, and can
 // still be trained, read and saved.
@@ -36,19 +24,19 @@ func TestRepack(t *testing.T) {
 			sequences int
 		}{{false, 1}, {true, 1}, {false, 5}, {true, 5}} {
 			t.Run(fmt.Sprintf("%v/%d", typ, k.sequences), func(t *testing.T) {
-				m := tinyModel(t, largeBlockConfig(k.tied), typ)
+				m := llmtest.TinyModel(t, llmtest.LargeBlockConfig(k.tied), typ)
 				packed, err := model.Load(m.Path, model.LoadOptions{Repack: true, Sequences: k.sequences})
 				require.NoError(t, err)
 				defer packed.Close()
-				tokens := randomTokens(1, 40, m.Vocab)
-				want := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
-				got := flat(t, newSession(t, packed, model.SessionOptions{}), tokens)
+				tokens := llmtest.RandomTokens(1, 40, m.Vocab)
+				want := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
+				got := flat(t, newSession(t, packed, infer.SessionOptions{}), tokens)
 				// Tiles round x less.
-				tiled := typ.IsQuantized() && model.PromptsTiled(packed, "blk.0.ffn_up.weight")
+				tiled := typ.IsQuantized() && packed.Fused("blk.0.ffn_up.weight").RowMajor && model.GEMMIsFast()
 				if !tiled && typ.BlockSize() < 256 {
 					require.Less(t, refmath.NMSE(got, want), 1e-3)
 				}
-				rows, err := reference(t, m).Logits(tokens)
+				rows, err := llmtest.Reference(t, m).Logits(tokens)
 				require.NoError(t, err)
 				exact := slices.Concat(rows...)
 				// Sums in F32 differ by their order, so up to that they are alike.
@@ -57,7 +45,7 @@ func TestRepack(t *testing.T) {
 				if tiled {
 					require.Less(t, refmath.NMSE(got, exact), refmath.NMSE(want, exact))
 				}
-				s := newSession(t, packed, model.SessionOptions{})
+				s := newSession(t, packed, infer.SessionOptions{})
 				var last []float32
 				for _, token := range tokens {
 					last = decode(t, s, token)
@@ -69,13 +57,13 @@ func TestRepack(t *testing.T) {
 				unpacked, err := m.Weight("blk.0.ffn_up.weight").Float32s()
 				require.NoError(t, err)
 				require.Equal(t, unpacked, values)
-				batch, _ := testBatch(m.Vocab, 8)
+				batch, _ := llmtest.NewBatch(m.Vocab, 8)
 				var losses [2][]float32
 				for i, m := range []*model.Model{m, packed} {
-					l, err := m.NewLossGraph(model.PassOptions{Length: 8, Batch: 2})
+					l, err := m.NewLossGraph(model.TrainGraphOptions{Length: 8, Batch: 2})
 					require.NoError(t, err)
 					defer l.Close()
-					losses[i], err = l.Compute(context.Background(), testEngine(t), batch)
+					losses[i], err = l.Compute(context.Background(), llmtest.NewEngine(t), batch)
 					require.NoError(t, err)
 				}
 				require.Equal(t, losses[0], losses[1])

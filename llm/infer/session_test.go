@@ -1,13 +1,11 @@
-package model_test
+package infer_test
 
 import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -30,58 +29,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// randomTokens are ids below vocab.
-func randomTokens(seed uint64, n, vocab int) []int32 {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	tokens := make([]int32, n)
-	for i := range tokens {
-		tokens[i] = int32(rng.IntN(vocab))
-	}
-	return tokens
-}
-
-// decode gives the logits after the last token.
-func decode(t testing.TB, s *model.Session, tokens ...int32) []float32 {
-	t.Helper()
-	logits, err := s.Decode(context.Background(), tokens)
-	require.NoError(t, err)
-	return logits
-}
-
 // The logits of all positions agree with the float64 model, with adapters on
 // every matrix, whether the output is tied or not.
 func TestSessionAgainstReference(t *testing.T) {
 	for _, tied := range []bool{false, true} {
 		t.Run(fmt.Sprint("tied ", tied), func(t *testing.T) {
 			const scale = 0.75
-			m := tinyModel(t, tinyConfig(tied), ggml.F32)
-			ref := reference(t, m)
-			store := newArena(t)
-			deltas := model.Deltas{}
-			for _, s := range m.Config.Tensors() {
-				if len(s.Shape) == 2 {
-					require.NoError(t, ref.AddRandomLoRA(4, scale, 11, s.Name))
-				}
-			}
-			for _, name := range ref.LoRANames() {
-				values, err := ref.Weight(name)
-				require.NoError(t, err)
-				store.tensor(name, values.Float32(), values.Ne[0], values.Ne[1])
-			}
-			for _, name := range ref.LoRANames() {
-				base, ok := strings.CutSuffix(name, ".lora_a")
-				if ok {
-					deltas[base] = []model.Delta{{A: optest.Found(store.ctx.Lookup(name)), B: optest.Found(store.ctx.Lookup(base + ".lora_b")), Scale: scale}}
-				}
-			}
-			tokens := randomTokens(5, 40, m.Vocab)
-			rows, err := ref.Logits(tokens)
+			m := llmtest.TinyModel(t, llmtest.TinyConfig(tied), ggml.F32)
+			s := llmtest.NewLoRASetup(t, m, 4, scale)
+			tokens := llmtest.RandomTokens(5, 40, m.Vocab)
+			rows, err := s.Ref.Logits(tokens)
 			require.NoError(t, err)
 			var want []float64
 			for _, row := range rows {
 				want = append(want, row...)
 			}
-			got := flat(t, newSession(t, m, model.SessionOptions{Deltas: deltas, Batch: 16}), tokens)
+			got := flat(t, newSession(t, m, infer.SessionOptions{Adapters: s.Adapters, Batch: 16}), tokens)
 			require.Less(t, refmath.NMSE(got, want), 1e-11)
 		})
 	}
@@ -103,14 +66,14 @@ func TestSessionStepByStep(t *testing.T) {
 		{ggml.Q8_0, ggml.F32, rounded},
 	} {
 		t.Run(fmt.Sprintf("%v, cache %v", c.weights, c.cache), func(t *testing.T) {
-			m := goldenModel(t, c.weights)
-			tokens := randomTokens(1, 300, m.Vocab)
-			exact := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+			m := llmtest.GoldenModel(t, c.weights)
+			tokens := llmtest.RandomTokens(1, 300, m.Vocab)
+			exact := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
 			bound := c.nmse
 			if bound == rounded {
 				bound = 2 * roundingError(t, m) // of steps, and of what they are held against
 			}
-			s := newSession(t, m, model.SessionOptions{CacheType: c.cache})
+			s := newSession(t, m, infer.SessionOptions{CacheType: c.cache})
 			var steps []float32
 			logits := make([]float32, m.Vocab)
 			for i, token := range tokens {
@@ -119,7 +82,7 @@ func TestSessionStepByStep(t *testing.T) {
 				steps = append(steps, logits...)
 			}
 			require.LessOrEqual(t, refmath.NMSE(steps, exact), bound)
-			batches := flat(t, newSession(t, m, model.SessionOptions{CacheType: c.cache, Batch: 100}), tokens)
+			batches := flat(t, newSession(t, m, infer.SessionOptions{CacheType: c.cache, Batch: 100}), tokens)
 			require.LessOrEqual(t, refmath.NMSE(batches, exact), bound)
 		})
 	}
@@ -128,15 +91,15 @@ func TestSessionStepByStep(t *testing.T) {
 // roundingError is what stock llama.cpp's rounding of x to 8 bits does to the logits
 // of a golden model in Q8_0.
 func roundingError(t testing.TB, m *model.Model) float64 {
-	exact := flat(t, newSession(t, dequantised(t, m), model.SessionOptions{}), goldenTokens(t))
-	return refmath.NMSE(goldenLogits(t, ggml.Q8_0.String()), exact)
+	exact := flat(t, newSession(t, llmtest.Dequantised(t, m), infer.SessionOptions{}), llmtest.GoldenTokens(t))
+	return refmath.NMSE(llmtest.GoldenLogits(t, ggml.Q8_0.String()), exact)
 }
 
 // Any way to a sequence gives its logits.
 func TestSessionHistory(t *testing.T) {
-	m := tinyModel(t, tinyConfig(false), ggml.F32)
-	fresh := newSession(t, m, model.SessionOptions{Context: 300})
-	s := newSession(t, m, model.SessionOptions{Context: 300, Batch: 32})
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	fresh := newSession(t, m, infer.SessionOptions{Context: 300})
+	s := newSession(t, m, infer.SessionOptions{Context: 300, Batch: 32})
 	rapid.Check(t, func(r *rapid.T) {
 		require.NoError(r, s.Truncate(0))
 		var sequence []int32
@@ -147,7 +110,7 @@ func TestSessionHistory(t *testing.T) {
 				sequence = sequence[:keep]
 			}
 			n := rapid.IntRange(1, 50).Draw(r, "tokens")
-			more := randomTokens(rapid.Uint64().Draw(r, "seed"), n, m.Vocab)
+			more := llmtest.RandomTokens(rapid.Uint64().Draw(r, "seed"), n, m.Vocab)
 			sequence = append(sequence, more...)
 			got, err := s.Decode(context.Background(), more)
 			require.NoError(r, err)
@@ -161,34 +124,34 @@ func TestSessionHistory(t *testing.T) {
 }
 
 func TestSessionRepeats(t *testing.T) {
-	m := goldenModel(t, ggml.Q8_0)
-	tokens := goldenTokens(t)
-	plain := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+	m := llmtest.GoldenModel(t, ggml.Q8_0)
+	tokens := llmtest.GoldenTokens(t)
+	plain := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
 
 	t.Run("bit for bit", func(t *testing.T) {
-		s := newSession(t, m, model.SessionOptions{})
+		s := newSession(t, m, infer.SessionOptions{})
 		for range 5 {
 			require.Equal(t, plain, flat(t, s, tokens))
 			require.NoError(t, s.Truncate(0))
 		}
 	})
 	t.Run("an adapter of scale 0 changes no bit", func(t *testing.T) {
-		s := newSession(t, m, model.SessionOptions{Deltas: goldenDeltas(t, 0)})
+		s := newSession(t, m, infer.SessionOptions{Adapters: llmtest.GoldenAdapters(t, 0)})
 		require.Equal(t, plain, flat(t, s, tokens))
 	})
 	t.Run("an adapter of scale 1 does", func(t *testing.T) {
-		s := newSession(t, m, model.SessionOptions{Deltas: goldenDeltas(t, 1)})
+		s := newSession(t, m, infer.SessionOptions{Adapters: llmtest.GoldenAdapters(t, 1)})
 		require.NotEqual(t, plain, flat(t, s, tokens))
 	})
 	t.Run("the last token alone has the same logits", func(t *testing.T) {
-		s := newSession(t, m, model.SessionOptions{})
+		s := newSession(t, m, infer.SessionOptions{})
 		last := plain[len(plain)-m.Vocab:]
 		require.Less(t, refmath.NMSE(decode(t, s, tokens...), last), 1e-5)
 	})
 	t.Run("sessions share an engine", func(t *testing.T) {
-		e := testEngine(t)
-		a := newSession(t, m, model.SessionOptions{Engine: e})
-		b := newSession(t, m, model.SessionOptions{Engine: e})
+		e := llmtest.NewEngine(t)
+		a := newSession(t, m, infer.SessionOptions{Engine: e})
+		b := newSession(t, m, infer.SessionOptions{Engine: e})
 		for _, token := range tokens[:10] {
 			require.Equal(t, decode(t, a, token), decode(t, b, token))
 		}
@@ -196,13 +159,13 @@ func TestSessionRepeats(t *testing.T) {
 }
 
 func TestSessionErrors(t *testing.T) {
-	m := tinyModel(t, tinyConfig(false), ggml.F32)
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	ctx := context.Background()
-	s := newSession(t, m, model.SessionOptions{Context: 20})
+	s := newSession(t, m, infer.SessionOptions{Context: 20})
 	want := decode(t, s, 1, 2, 3)
 
 	_, err := s.Decode(ctx, make([]int32, 18))
-	require.ErrorIs(t, err, model.ErrContextFull)
+	require.ErrorIs(t, err, infer.ErrContextFull)
 	require.EqualError(t, err, "the context is full: 18 tokens after 3 do not fit into 20; use a larger context or a shorter text")
 	_, err = s.Decode(ctx, []int32{1, 96})
 	require.EqualError(t, err, "token 1 is 96; the vocabulary has 96")
@@ -228,25 +191,25 @@ func TestSessionErrors(t *testing.T) {
 }
 
 func TestNewSessionErrors(t *testing.T) {
-	m := tinyModel(t, tinyConfig(false), ggml.F32)
-	store := newArena(t)
-	a := store.tensor("a", make([]float32, 4*64), 64, 4)
-	b := store.tensor("b", make([]float32, 4*64), 4, 64)
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	store := llmtest.NewArena(t)
+	a := store.Tensor("a", make([]float32, 4*64), 64, 4)
+	b := store.Tensor("b", make([]float32, 4*64), 4, 64)
 	for _, c := range []struct {
 		name string
-		o    model.SessionOptions
+		o    infer.SessionOptions
 		err  string
 	}{
-		{"context", model.SessionOptions{Context: -1}, "a context of -1 tokens is impossible"},
-		{"block", model.SessionOptions{CacheType: ggml.Q8_0}, "a KV cache of type q8_0 needs heads of a multiple of 32 elements; those of this model have 16: use f16 or f32"},
-		{"type", model.SessionOptions{CacheType: ggml.I32}, "a KV cache cannot have type i32; f16, f32 and q8_0 are usual"},
-		{"threads", model.SessionOptions{Threads: -3}, "-3 threads"},
-		{"target", model.SessionOptions{Deltas: model.Deltas{"blk.7.attn_q.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter changes blk.7.attn_q.weight, which the model does not have; it was made for another model"},
-		{"shape", model.SessionOptions{Deltas: model.Deltas{"blk.1.attn_k.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter of blk.1.attn_k.weight has A [64 4] and B [4 64] instead of [64 4] and [4 32]; it was made for another model"},
-		{"nil", model.SessionOptions{Deltas: model.Deltas{"blk.1.attn_q.weight": {{A: a, Scale: 1}}}}, "an adapter of blk.1.attn_q.weight lacks A or B"},
+		{"context", infer.SessionOptions{Context: -1}, "a context of -1 tokens is impossible"},
+		{"block", infer.SessionOptions{CacheType: ggml.Q8_0}, "a KV cache of type q8_0 needs heads of a multiple of 32 elements; those of this model have 16: use f16 or f32"},
+		{"type", infer.SessionOptions{CacheType: ggml.I32}, "a KV cache cannot have type i32; f16, f32 and q8_0 are usual"},
+		{"threads", infer.SessionOptions{Threads: -3}, "-3 threads"},
+		{"target", infer.SessionOptions{Adapters: model.Adapters{"blk.7.attn_q.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter changes blk.7.attn_q.weight, which the model does not have; it was made for another model"},
+		{"shape", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_k.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter of blk.1.attn_k.weight has A [64 4] and B [4 64] instead of [64 4] and [4 32]; it was made for another model"},
+		{"nil", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_q.weight": {{A: a, Scale: 1}}}}, "an adapter of blk.1.attn_q.weight lacks A or B"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := m.NewSession(c.o)
+			_, err := infer.NewSession(m, c.o)
 			require.ErrorContains(t, err, c.err)
 		})
 	}
@@ -254,9 +217,9 @@ func TestNewSessionErrors(t *testing.T) {
 
 // A cancelled decode leaves the sequence as it was.
 func TestSessionCancel(t *testing.T) {
-	m := goldenModel(t, ggml.F32)
-	tokens := randomTokens(2, 500, m.Vocab)
-	s := newSession(t, m, model.SessionOptions{Batch: 100})
+	m := llmtest.GoldenModel(t, ggml.F32)
+	tokens := llmtest.RandomTokens(2, 500, m.Vocab)
+	s := newSession(t, m, infer.SessionOptions{Batch: 100})
 	decode(t, s, tokens[:5]...)
 	want := decode(t, s, tokens[5:]...)
 
@@ -282,7 +245,7 @@ func TestSessionCancel(t *testing.T) {
 // A token whose embedding is not a number spoils what follows it, and nothing
 // once it is dropped.
 func TestSessionForgetsNaN(t *testing.T) {
-	m, err := model.New(tinyConfig(false), nil, 1)
+	m, err := model.New(llmtest.TinyConfig(false), nil, 1)
 	require.NoError(t, err)
 	defer m.Close()
 	w := m.Weight("token_embd.weight")
@@ -292,7 +255,7 @@ func TestSessionForgetsNaN(t *testing.T) {
 		values[50*m.Embd+i] = float32(math.NaN())
 	}
 	require.NoError(t, ggml.Write(w, values))
-	s := newSession(t, m, model.SessionOptions{})
+	s := newSession(t, m, infer.SessionOptions{})
 	want := decode(t, s, 1, 2, 3)
 	require.NoError(t, s.Truncate(2))
 	require.True(t, math.IsNaN(float64(decode(t, s, 50, 50, 4)[0])))
@@ -303,14 +266,14 @@ func TestSessionForgetsNaN(t *testing.T) {
 
 // Sessions with engines of their own run at once.
 func TestSessionsInParallel(t *testing.T) {
-	m := goldenModel(t, ggml.Q4_0)
-	want := decode(t, newSession(t, m, model.SessionOptions{Threads: 1}), goldenTokens(t)...)
+	m := llmtest.GoldenModel(t, ggml.Q4_0)
+	want := decode(t, newSession(t, m, infer.SessionOptions{Threads: 1}), llmtest.GoldenTokens(t)...)
 	for i := range 4 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			s := newSession(t, m, model.SessionOptions{Threads: 1})
+			s := newSession(t, m, infer.SessionOptions{Threads: 1})
 			for range 3 {
-				require.Equal(t, want, decode(t, s, goldenTokens(t)...))
+				require.Equal(t, want, decode(t, s, llmtest.GoldenTokens(t)...))
 				require.NoError(t, s.Truncate(0))
 			}
 		})
@@ -344,7 +307,7 @@ func BenchmarkSession(b *testing.B) {
 		b.Run(typ.String(), func(b *testing.B) {
 			m := benchModel(b, typ)
 			for _, cache := range []ggml.Type{ggml.F32, ggml.F16} {
-				o := model.SessionOptions{CacheType: cache, Threads: 2}
+				o := infer.SessionOptions{CacheType: cache, Threads: 2}
 				b.Run("prompt512/cache"+cache.String(), func(b *testing.B) { benchDecode(b, m, o, 0, 512) })
 				b.Run("token/cache"+cache.String(), func(b *testing.B) { benchDecode(b, m, o, 256, 1) })
 			}
@@ -353,9 +316,9 @@ func BenchmarkSession(b *testing.B) {
 }
 
 // benchDecode decodes n tokens after past others.
-func benchDecode(b *testing.B, m *model.Model, o model.SessionOptions, past, n int) {
+func benchDecode(b *testing.B, m *model.Model, o infer.SessionOptions, past, n int) {
 	s := newSession(b, m, o)
-	tokens := randomTokens(1, max(past, n), m.Vocab)
+	tokens := llmtest.RandomTokens(1, max(past, n), m.Vocab)
 	if past > 0 {
 		decode(b, s, tokens[:past]...)
 	}

@@ -1,4 +1,4 @@
-package model_test
+package infer_test
 
 import (
 	"fmt"
@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -19,30 +21,30 @@ func TestSessionAdapters(t *testing.T) {
 	for typ, bound := range map[ggml.Type]float64{ggml.F32: 1e-11, ggml.F16: 1e-5, ggml.Q8_0: 1e-3} {
 		for _, some := range []string{"", "attn_k ffn_up output", "attn_v ffn_gate ffn_down", "attn_output"} {
 			t.Run(fmt.Sprintf("%v %s", typ, some), func(t *testing.T) {
-				s := newLoRASetup(t, tinyModel(t, packableConfig(false), typ), 5, 0.75)
-				packed, err := model.Load(s.m.Path, model.LoadOptions{Repack: true})
+				s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.PackableConfig(false), typ), 5, 0.75)
+				packed, err := model.Load(s.Model.Path, model.LoadOptions{Repack: true})
 				require.NoError(t, err)
 				defer packed.Close()
-				for name, list := range s.deltas {
+				for name, list := range s.Adapters {
 					d := list[0]
 					third, rest := d, d
 					third.Scale, rest.Scale = 0.25, 0.5
-					s.deltas[name] = []model.Delta{third, {A: d.A, B: d.B}, rest}
+					s.Adapters[name] = []model.LoRAPair{third, {A: d.A, B: d.B}, rest}
 					parts := strings.Split(name, ".")
 					if some != "" && !strings.Contains(some, parts[len(parts)-2]) {
-						delete(s.deltas, name)
+						delete(s.Adapters, name)
 						clear(mustWeight(t, s, name+".lora_b"))
 					}
 				}
-				tokens := randomTokens(5, 40, s.m.Vocab)
-				rows, err := s.ref.Logits(tokens)
+				tokens := llmtest.RandomTokens(5, 40, s.Model.Vocab)
+				rows, err := s.Ref.Logits(tokens)
 				require.NoError(t, err)
 				var want []float64
 				for _, row := range rows {
 					want = append(want, row...)
 				}
-				o := model.SessionOptions{Deltas: s.deltas, Threads: 2}
-				for m, bound := range map[*model.Model]float64{s.m: bound, packed: max(bound, 1e-4)} {
+				o := infer.SessionOptions{Adapters: s.Adapters, Threads: 2}
+				for m, bound := range map[*model.Model]float64{s.Model: bound, packed: max(bound, 1e-4)} {
 					require.Less(t, refmath.NMSE(flat(t, newSession(t, m, o), tokens), want), bound)
 					single := newSession(t, m, o)
 					var steps []float32
@@ -51,7 +53,7 @@ func TestSessionAdapters(t *testing.T) {
 					}
 					require.Less(t, refmath.NMSE(steps, want), bound)
 				}
-				plain := flat(t, newSession(t, s.m, model.SessionOptions{}), tokens)
+				plain := flat(t, newSession(t, s.Model, infer.SessionOptions{}), tokens)
 				require.Greater(t, refmath.NMSE(plain, want), 10*bound, "the adapter must do something")
 			})
 		}
@@ -59,18 +61,18 @@ func TestSessionAdapters(t *testing.T) {
 }
 
 // mustWeight is a tensor of the reference model, which can be changed.
-func mustWeight(t *testing.T, s *loraSetup, name string) []float64 {
+func mustWeight(t *testing.T, s *llmtest.LoRASetup, name string) []float64 {
 	t.Helper()
-	w, err := s.ref.Weight(name)
+	w, err := s.Ref.Weight(name)
 	require.NoError(t, err)
 	return w.Data
 }
 
 // Values that F16 could not hold act all the same: the factors are balanced.
 func TestSessionAdapterOfAnySize(t *testing.T) {
-	m := goldenModel(t, ggml.Q8_0)
-	store := newArena(t)
-	tokens := randomTokens(1, 20, m.Vocab)
+	m := llmtest.GoldenModel(t, ggml.Q8_0)
+	store := llmtest.NewArena(t)
+	tokens := llmtest.RandomTokens(1, 20, m.Vocab)
 	var logits [][]float32
 	for _, factor := range []float64{1, 1e-9, 1e9} {
 		a, b := make([]float32, m.Embd*4), make([]float32, m.Embd*4)
@@ -79,12 +81,12 @@ func TestSessionAdapterOfAnySize(t *testing.T) {
 			b[i] = float32(0.5 * math.Cos(float64(i)) / factor)
 		}
 		name := fmt.Sprint(factor)
-		deltas := model.Deltas{"blk.0.attn_q.weight": {{
-			A: store.tensor("a"+name, a, int64(m.Embd), 4), B: store.tensor("b"+name, b, 4, int64(m.Embd)), Scale: 1,
+		deltas := model.Adapters{"blk.0.attn_q.weight": {{
+			A: store.Tensor("a"+name, a, int64(m.Embd), 4), B: store.Tensor("b"+name, b, 4, int64(m.Embd)), Scale: 1,
 		}}}
-		logits = append(logits, flat(t, newSession(t, m, model.SessionOptions{Deltas: deltas}), tokens))
+		logits = append(logits, flat(t, newSession(t, m, infer.SessionOptions{Adapters: deltas}), tokens))
 	}
-	plain := flat(t, newSession(t, m, model.SessionOptions{}), tokens)
+	plain := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
 	require.Greater(t, refmath.NMSE(plain, logits[0]), 1e-2)
 	require.Less(t, refmath.NMSE(logits[1], logits[0]), 1e-3)
 	require.Less(t, refmath.NMSE(logits[2], logits[0]), 1e-3)

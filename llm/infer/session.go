@@ -1,4 +1,4 @@
-package model
+package infer
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
 )
 
 // ErrContextFull is a sequence that is longer than the context of its
@@ -21,23 +23,22 @@ type SessionOptions struct {
 	// CacheType is the type of the KV cache: F32, the zero value, is exact; F16
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
-	// Deltas are the adapters, as they are when the session is made. One of
-	// scale 0 is left out. On the CPU they are rounded to F16 where the matrix that
-	// they change is F16, and to BF16 where it is BF16 or quantised; the A of
-	// quantised matrices to Q8_0. Those of the token embedding are not copied: they
-	// stay open and unchanged as long as the session.
-	Deltas Deltas
+	// Adapters are as they are when the session is made. A pair of scale 0 is left
+	// out. On the CPU they are rounded to F16, but where the matrix that they change is
+	// F32. Those of the token embedding are not copied: they stay open and unchanged as
+	// long as the session.
+	Adapters model.Adapters
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int
 	// Engine computes; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.
-	Engine  *Engine
+	Engine  *device.Engine
 	Threads int
 }
 
 // A Session continues a sequence of tokens: it keeps the keys and values of
 // what it has seen, so that each further token costs one pass over one token.
-// A [Group] continues several at once.
+// A [Batch] continues several at once.
 //
 // It is not safe for concurrent use, nor is its engine; sessions with engines
 // of their own can share a model. Close it before the model.
@@ -48,8 +49,8 @@ type Session struct {
 
 // NewSession makes an empty sequence. It builds the graph of one token, and so
 // reports what is wrong with the adapters.
-func (m *Model) NewSession(o SessionOptions) (*Session, error) {
-	d, err := m.newDecoder(1, o)
+func NewSession(m *model.Model, o SessionOptions) (*Session, error) {
+	d, err := newDecoder(m, 1, o)
 	if err != nil {
 		return nil, err
 	}

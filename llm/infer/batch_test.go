@@ -1,4 +1,4 @@
-package model_test
+package infer_test
 
 import (
 	"context"
@@ -11,13 +11,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
 
-func newGroup(t testing.TB, m *model.Model, sequences int, o model.SessionOptions) *model.Group {
+func newBatch(t testing.TB, m *model.Model, sequences int, o infer.SessionOptions) *infer.Batch {
 	t.Helper()
-	g, err := m.NewGroup(sequences, o)
+	g, err := infer.NewBatch(m, sequences, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { g.Close() })
 	return g
@@ -36,17 +38,17 @@ func argmax(logits []float32) int32 {
 
 // Sequences that go on together take the same tokens as each alone, whatever
 // the cache holds, while others end and begin.
-func TestGroupGreedy(t *testing.T) {
+func TestBatchGreedy(t *testing.T) {
 	const steps = 40
 	for _, c := range []struct{ weights, cache ggml.Type }{
 		{ggml.F32, ggml.F32}, {ggml.F32, ggml.F16}, {ggml.F32, ggml.Q8_0}, {ggml.Q8_0, ggml.F16},
 	} {
 		t.Run(fmt.Sprintf("%v, cache %v", c.weights, c.cache), func(t *testing.T) {
-			m := goldenModel(t, c.weights)
-			o := model.SessionOptions{CacheType: c.cache, Context: 400, Batch: 64}
+			m := llmtest.GoldenModel(t, c.weights)
+			o := infer.SessionOptions{CacheType: c.cache, Context: 400, Batch: 64}
 			var want [][]int32
 			prompts := [][]int32{
-				randomTokens(1, 3, m.Vocab), randomTokens(2, 270, m.Vocab), randomTokens(3, 90, m.Vocab), randomTokens(4, 1, m.Vocab), randomTokens(5, 30, m.Vocab),
+				llmtest.RandomTokens(1, 3, m.Vocab), llmtest.RandomTokens(2, 270, m.Vocab), llmtest.RandomTokens(3, 90, m.Vocab), llmtest.RandomTokens(4, 1, m.Vocab), llmtest.RandomTokens(5, 30, m.Vocab),
 			}
 			for _, prompt := range prompts {
 				s := newSession(t, m, o)
@@ -57,9 +59,9 @@ func TestGroupGreedy(t *testing.T) {
 				want = append(want, tokens)
 			}
 
-			g := newGroup(t, m, 3, o)
+			g := newBatch(t, m, 3, o)
 			got := make([][]int32, len(prompts))
-			texts := map[*model.Sequence]int{}
+			texts := map[*infer.Sequence]int{}
 			for started := 0; started < len(prompts) || len(texts) > 0; {
 				for ; g.Free() > 0 && started < len(prompts); started++ {
 					s, logits, err := g.Start(context.Background(), prompts[started])
@@ -67,9 +69,9 @@ func TestGroupGreedy(t *testing.T) {
 					texts[s] = started
 					got[started] = append(got[started], argmax(logits))
 				}
-				var next []model.Next
+				var next []infer.StepInput
 				for s, i := range texts {
-					next = append(next, model.Next{Sequence: s, Token: got[i][len(got[i])-1]})
+					next = append(next, infer.StepInput{Sequence: s, Token: got[i][len(got[i])-1]})
 				}
 				logits, err := g.Step(context.Background(), next)
 				require.NoError(t, err)
@@ -90,19 +92,19 @@ func TestGroupGreedy(t *testing.T) {
 	}
 }
 
-// Any history of a group gives the logits of its sequences.
-func TestGroupHistory(t *testing.T) {
-	m := tinyModel(t, tinyConfig(false), ggml.F32)
-	fresh := newSession(t, m, model.SessionOptions{Context: 300})
-	check := func(r *rapid.T, s *model.Sequence, got []float32) {
+// Any history of a batch gives the logits of its sequences.
+func TestBatchHistory(t *testing.T) {
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	fresh := newSession(t, m, infer.SessionOptions{Context: 300})
+	check := func(r *rapid.T, s *infer.Sequence, got []float32) {
 		require.NoError(r, fresh.Truncate(0))
 		want, err := fresh.Decode(context.Background(), s.Tokens())
 		require.NoError(r, err)
 		require.Less(r, refmath.NMSE(got, want), 1e-11)
 	}
-	g := newGroup(t, m, 4, model.SessionOptions{Context: 300, Batch: 32})
+	g := newBatch(t, m, 4, infer.SessionOptions{Context: 300, Batch: 32})
 	rapid.Check(t, func(r *rapid.T) {
-		var open []*model.Sequence
+		var open []*infer.Sequence
 		defer func() {
 			for _, s := range open {
 				require.NoError(r, s.Close())
@@ -123,9 +125,9 @@ func TestGroupHistory(t *testing.T) {
 				require.NoError(r, open[i].Close())
 				open = slices.Delete(open, i, i+1)
 			case len(open) > 0:
-				var next []model.Next
+				var next []infer.StepInput
 				for _, s := range open {
-					next = append(next, model.Next{Sequence: s, Token: rapid.Int32Range(0, 1).Draw(r, "token")})
+					next = append(next, infer.StepInput{Sequence: s, Token: rapid.Int32Range(0, 1).Draw(r, "token")})
 				}
 				logits, err := g.Step(context.Background(), next)
 				require.NoError(r, err)
@@ -137,69 +139,69 @@ func TestGroupHistory(t *testing.T) {
 	})
 }
 
-func TestGroupErrors(t *testing.T) {
-	m := tinyModel(t, tinyConfig(false), ggml.F32)
+func TestBatchErrors(t *testing.T) {
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	ctx := context.Background()
-	_, err := m.NewGroup(0, model.SessionOptions{})
-	require.EqualError(t, err, "a group of 0 sequences is impossible")
-	g := newGroup(t, m, 2, model.SessionOptions{Context: 20})
+	_, err := infer.NewBatch(m, 0, infer.SessionOptions{})
+	require.EqualError(t, err, "a batch of 0 sequences is impossible; it can have 1 to 65536")
+	g := newBatch(t, m, 2, infer.SessionOptions{Context: 20})
 	require.Equal(t, 20, g.Context())
 
 	_, err = g.Step(ctx, nil)
-	require.EqualError(t, err, "the group has no sequences to continue")
+	require.EqualError(t, err, "the batch has no sequences to continue")
 	_, _, err = g.Start(ctx, nil)
 	require.EqualError(t, err, "there are no tokens to decode")
 	_, _, err = g.Start(ctx, make([]int32, 21))
-	require.ErrorIs(t, err, model.ErrContextFull)
+	require.ErrorIs(t, err, infer.ErrContextFull)
 	a, _, err := g.Start(ctx, []int32{1, 2, 3})
 	require.NoError(t, err)
 	b, _, err := g.Start(ctx, make([]int32, 20))
 	require.NoError(t, err)
 	_, _, err = g.Start(ctx, []int32{1})
-	require.ErrorIs(t, err, model.ErrGroupFull)
-	require.EqualError(t, err, "the group is full: it has 2 sequences; close one")
+	require.ErrorIs(t, err, infer.ErrBatchFull)
+	require.EqualError(t, err, "the batch is full: it has 2 sequences; close one")
 
-	_, err = g.Step(ctx, []model.Next{{Sequence: a, Token: 1}})
+	_, err = g.Step(ctx, []infer.StepInput{{Sequence: a, Token: 1}})
 	require.EqualError(t, err, "a step has 1 tokens for 2 sequences; it takes one for each")
-	_, err = g.Step(ctx, []model.Next{{Sequence: a, Token: 1}, {Sequence: a, Token: 1}})
-	require.EqualError(t, err, "sequence 1 of the step is closed, of another group, or there twice")
-	_, err = g.Step(ctx, []model.Next{{Sequence: a, Token: 1}, {Token: 1}})
-	require.EqualError(t, err, "sequence 1 of the step is closed, of another group, or there twice")
-	_, err = g.Step(ctx, []model.Next{{Sequence: a, Token: 1}, {Sequence: b, Token: 1}})
-	require.ErrorIs(t, err, model.ErrContextFull)
+	_, err = g.Step(ctx, []infer.StepInput{{Sequence: a, Token: 1}, {Sequence: a, Token: 1}})
+	require.EqualError(t, err, "sequence 1 of the step is closed, of another batch, or there twice")
+	_, err = g.Step(ctx, []infer.StepInput{{Sequence: a, Token: 1}, {Token: 1}})
+	require.EqualError(t, err, "sequence 1 of the step is closed, of another batch, or there twice")
+	_, err = g.Step(ctx, []infer.StepInput{{Sequence: a, Token: 1}, {Sequence: b, Token: 1}})
+	require.ErrorIs(t, err, infer.ErrContextFull)
 	require.NoError(t, b.Close())
 	require.NoError(t, b.Close())
-	_, err = g.Step(ctx, []model.Next{{Sequence: a, Token: 96}})
+	_, err = g.Step(ctx, []infer.StepInput{{Sequence: a, Token: 96}})
 	require.EqualError(t, err, "sequence 0: token 0 is 96; the vocabulary has 96")
 	require.Equal(t, []int32{1, 2, 3}, a.Tokens())
 
 	require.NoError(t, g.Close())
 	require.NoError(t, g.Close())
 	require.NoError(t, a.Close())
-	_, err = g.Step(ctx, []model.Next{{Sequence: a, Token: 1}})
+	_, err = g.Step(ctx, []infer.StepInput{{Sequence: a, Token: 1}})
 	require.ErrorIs(t, err, ggml.ErrClosed)
 	_, _, err = g.Start(ctx, []int32{1})
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-// A cancelled step or start leaves the group as it was.
-func TestGroupCancel(t *testing.T) {
-	m := goldenModel(t, ggml.F32)
-	g := newGroup(t, m, 2, model.SessionOptions{})
-	s, _, err := g.Start(context.Background(), goldenTokens(t))
+// A cancelled step or start leaves the batch as it was.
+func TestBatchCancel(t *testing.T) {
+	m := llmtest.GoldenModel(t, ggml.F32)
+	g := newBatch(t, m, 2, infer.SessionOptions{})
+	s, _, err := g.Start(context.Background(), llmtest.GoldenTokens(t))
 	require.NoError(t, err)
 
 	cause := errors.New("enough")
 	cancelled, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
-	_, err = g.Step(cancelled, []model.Next{{Sequence: s, Token: 7}})
+	_, err = g.Step(cancelled, []infer.StepInput{{Sequence: s, Token: 7}})
 	require.ErrorIs(t, err, cause)
 	_, _, err = g.Start(cancelled, []int32{1, 2, 3})
 	require.ErrorIs(t, err, cause)
 	require.Equal(t, 1, g.Free())
 
-	got, err := g.Step(context.Background(), []model.Next{{Sequence: s, Token: 8}})
+	got, err := g.Step(context.Background(), []infer.StepInput{{Sequence: s, Token: 8}})
 	require.NoError(t, err)
-	want := decode(t, newSession(t, m, model.SessionOptions{}), append(goldenTokens(t), 8)...)
+	want := decode(t, newSession(t, m, infer.SessionOptions{}), append(llmtest.GoldenTokens(t), 8)...)
 	require.Less(t, refmath.NMSE(got[0], want), 1e-11)
 }

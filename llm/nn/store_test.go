@@ -1,4 +1,4 @@
-package model_test
+package nn_test
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/nn"
 )
 
 // What a checkpoint keeps is as good as the products are, whatever the size of the
 // values and of their neighbours.
-func TestKeeper(t *testing.T) {
+func TestActivationStore(t *testing.T) {
 	const block, rows = 32, 5
 	for _, k := range []struct {
 		name     string
@@ -28,15 +29,15 @@ func TestKeeper(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			for _, size := range []float64{1e-6, 1e-3, 1, 1e3, 2e6} {
-				testKeeper(t, k.products, k.m, rows, size, k.bound)
+				testStore(t, k.products, k.m, rows, size, k.bound)
 			}
 		})
 	}
 }
 
-func testKeeper(t *testing.T, products ggml.Type, m, rows int64, size float64, bound func(x, largest float64) float64) {
+func testStore(t *testing.T, products ggml.Type, m, rows int64, size float64, bound func(x, largest float64) float64) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	store := newArena(t)
+	store := llmtest.NewArena(t)
 	var inputs []*ggml.Tensor
 	var values [][]float32
 	for range 2 {
@@ -44,17 +45,19 @@ func testKeeper(t *testing.T, products ggml.Type, m, rows int64, size float64, b
 		for i := range x {
 			x[i] = float32(size * math.Exp2(-12*rng.Float64()) * (2*rng.Float64() - 1))
 		}
-		values, inputs = append(values, x), append(inputs, store.tensor("x", x, m, rows))
+		values, inputs = append(values, x), append(inputs, store.Tensor("x", x, m, rows))
 	}
 	c := ggml.NewContext()
 	defer c.Close()
 	g := c.NewGraph()
-	restored := model.Kept(g, products, inputs...)
+	lowering, err := nn.CPU(products)
+	require.NoError(t, err)
+	restored := nn.Kept(g, lowering, inputs...)
 	for _, r := range restored {
 		g.Expand(r.SetOutput())
 	}
 	require.NoError(t, c.Err())
-	e := testEngine(t)
+	e := llmtest.NewEngine(t)
 	require.NoError(t, e.Allocator.Alloc(g))
 	require.NoError(t, e.Backend.Compute(context.Background(), g))
 	for i, r := range restored {

@@ -1,0 +1,122 @@
+package llmtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"encoding/binary"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/stretchr/testify/require"
+)
+
+//go:embed testdata
+var testdata embed.FS
+
+// unzip returns a file of testdata, see the README there.
+func unzip(t testing.TB, name string) []byte {
+	t.Helper()
+	raw, err := testdata.ReadFile("testdata/" + name + ".gz")
+	require.NoError(t, err)
+	zip, err := gzip.NewReader(bytes.NewReader(raw))
+	require.NoError(t, err)
+	data, err := io.ReadAll(zip)
+	require.NoError(t, err)
+	return data
+}
+
+func unzipTo(t testing.TB, name string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, unzip(t, name), 0o644))
+	return path
+}
+
+// GoldenModel loads the model of testdata with its matrices in a type.
+func GoldenModel(t testing.TB, typ ggml.Type) *model.Model {
+	t.Helper()
+	m, err := model.Load(unzipTo(t, "tiny.gguf"), model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	if typ == ggml.F32 {
+		return m
+	}
+	return converted(t, m, typ)
+}
+
+// Dequantised is the model with the values of its matrices in F32.
+func Dequantised(t testing.TB, m *model.Model) *model.Model { return converted(t, m, ggml.F32) }
+
+// converted is the model with its matrices in a type.
+func converted(t testing.TB, m *model.Model, typ ggml.Type) *model.Model {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), typ.String()+".gguf")
+	require.NoError(t, m.Save(path, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
+		if m.Weight(name).NumDims() < 2 {
+			return old
+		}
+		return typ
+	}}))
+	c, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func GoldenTokens(t testing.TB) []int32 {
+	t.Helper()
+	text, err := testdata.ReadFile("testdata/tokens.txt")
+	require.NoError(t, err)
+	var tokens []int32
+	for _, word := range strings.Fields(string(text)) {
+		id, err := strconv.ParseInt(word, 10, 32)
+		require.NoError(t, err)
+		tokens = append(tokens, int32(id))
+	}
+	require.Len(t, tokens, 128)
+	return tokens
+}
+
+func GoldenLogits(t testing.TB, name string) []float32 {
+	t.Helper()
+	raw := unzip(t, "logits-"+name)
+	logits := make([]float32, len(raw)/4)
+	require.NoError(t, binary.Read(bytes.NewReader(raw), binary.LittleEndian, logits))
+	return logits
+}
+
+// GoldenAdapters reads the adapter of testdata by hand.
+func GoldenAdapters(t testing.TB, scale float32) model.Adapters {
+	t.Helper()
+	g, err := ggml.OpenGGUF(unzipTo(t, "tiny-lora.gguf"))
+	require.NoError(t, err)
+	defer g.Close()
+	alpha, err := ggml.GGUFValue[float32](g, "adapter.lora.alpha")
+	require.NoError(t, err)
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	require.NoError(t, err)
+	ctx := ggml.NewContext()
+	t.Cleanup(func() { ctx.Close() })
+	buffers, err := g.Load(ctx, cpu, ggml.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { buffers.Close() })
+	deltas := model.Adapters{}
+	for a := range ctx.Tensors() {
+		name, ok := strings.CutSuffix(a.Name(), ".lora_a")
+		if !ok {
+			continue
+		}
+		b, ok := ctx.Lookup(name + ".lora_b")
+		require.True(t, ok, name)
+		deltas[name] = []model.LoRAPair{{A: a, B: b, Scale: scale * alpha / float32(b.Dim(0))}}
+	}
+	require.NotEmpty(t, deltas)
+	return deltas
+}

@@ -1,0 +1,177 @@
+package llmtest
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/stretchr/testify/require"
+)
+
+// TinyConfig is the smallest model with every feature: grouped heads, and rows
+// that hold whole blocks of every quantised type up to 32 elements.
+func TinyConfig(tied bool) model.Config {
+	return model.Config{
+		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16,
+		RMSEps: 1e-5, Tied: tied,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}
+}
+
+// TinyModel makes a random model whose matrices have the type. Its weights are
+// larger than those of a fresh model: every path must count.
+func TinyModel(t testing.TB, c model.Config, typ ggml.Type) *model.Model {
+	t.Helper()
+	return NoisyModel(t, c, typ, 0.1)
+}
+
+// NoisyModel adds noise to the weights of a fresh model.
+func NoisyModel(t testing.TB, c model.Config, typ ggml.Type, noise float64) *model.Model {
+	t.Helper()
+	made, err := model.New(c, nil, 7)
+	require.NoError(t, err)
+	defer made.Close()
+	path := filepath.Join(t.TempDir(), "tiny.gguf")
+	rng := rand.New(rand.NewPCG(1, 2))
+	err = made.Save(path, model.SaveOptions{
+		Type: func(name string, old ggml.Type) ggml.Type {
+			if made.Weight(name).NumDims() < 2 {
+				return old
+			}
+			return typ
+		},
+		Change: func(name string) func([]float32) error {
+			return func(v []float32) error {
+				for i := range v {
+					v[i] += float32(noise * rng.NormFloat64())
+				}
+				return nil
+			}
+		},
+	})
+	require.NoError(t, err)
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// Declared lists the weights that the model has, in the order of computation.
+func Declared(m *model.Model) []arch.Weight {
+	return slices.DeleteFunc(slices.Clone(m.Config.Weights()), func(w arch.Weight) bool { return m.Weight(w.Name) == nil })
+}
+
+// Reference makes the float64 model with the same (dequantised) weights.
+func Reference(t testing.TB, m *model.Model) *refmodel.Model {
+	t.Helper()
+	weights := map[string]refmodel.Tensor{}
+	for _, s := range Declared(m) {
+		values, err := m.Weight(s.Name).Float32s()
+		require.NoError(t, err)
+		weights[s.Name] = refmath.From(values, s.Shape...)
+	}
+	c := m.Config
+	rope := refmath.NewRoPE(c.RoPE.Dims, c.RoPE.Mode == ggml.RoPENeoX)
+	rope.FreqBase = float64(c.RoPE.FreqBase)
+	ref, err := refmodel.New(refmodel.Params{
+		Vocab: c.Vocab, Embd: c.Embd, FF: c.FF, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
+		HeadDim: c.HeadSize, RMSEps: float64(c.RMSEps), RoPE: rope,
+	}, weights)
+	require.NoError(t, err)
+	return ref
+}
+
+// Arena holds tensors that live as long as a test.
+type Arena struct {
+	t   testing.TB
+	ctx *ggml.Context
+}
+
+func NewArena(t testing.TB) *Arena {
+	a := &Arena{t: t, ctx: ggml.NewContext()}
+	t.Cleanup(func() { a.ctx.Close() })
+	return a
+}
+
+func (a *Arena) Tensor(name string, values []float32, shape ...int64) *ggml.Tensor {
+	a.t.Helper()
+	x := a.ctx.NewTensor(ggml.F32, shape...).SetName(name)
+	buffers, err := a.ctx.Allocate(ggml.CPUBufferType())
+	require.NoError(a.t, err)
+	a.t.Cleanup(func() { buffers.Close() })
+	require.NoError(a.t, ggml.Write(x, values))
+	return x
+}
+
+func NewEngine(t testing.TB) *device.Engine {
+	t.Helper()
+	e, err := device.NewCPU(2)
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// NewBatch is two sequences with some targets left out.
+func NewBatch(vocab, length int) (model.Batch, []refmodel.Sequence) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var b model.Batch
+	var total float32
+	for range 2 * length {
+		b.Tokens = append(b.Tokens, int32(rng.IntN(vocab)))
+		b.Targets = append(b.Targets, int32(rng.IntN(vocab)))
+		w := float32(rng.IntN(3))
+		b.Weights = append(b.Weights, w)
+		total += w
+	}
+	var sequences []refmodel.Sequence
+	for s := range 2 {
+		q := refmodel.Sequence{Inputs: b.Tokens[s*length : (s+1)*length], Targets: b.Targets[s*length : (s+1)*length]}
+		for _, w := range b.Weights[s*length : (s+1)*length] {
+			q.Weights = append(q.Weights, float64(w))
+		}
+		sequences = append(sequences, q)
+	}
+	for i := range b.Weights {
+		b.Weights[i] /= total
+	}
+	return b, sequences
+}
+
+func WeightedLoss(b model.Batch, losses []float32) float64 {
+	var sum float64
+	for i, l := range losses {
+		sum += float64(b.Weights[i]) * float64(l)
+	}
+	return sum
+}
+
+// PackableConfig has matrices of which layouts of the processor take all.
+func PackableConfig(tied bool) model.Config {
+	c := TinyConfig(tied)
+	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
+	return c
+}
+
+// LargeBlockConfig has matrices of all quantised types.
+func LargeBlockConfig(tied bool) model.Config {
+	c := TinyConfig(tied)
+	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 256, 512, 64, 64
+	return c
+}
+
+// RandomTokens are ids below vocab.
+func RandomTokens(seed uint64, n, vocab int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = int32(rng.IntN(vocab))
+	}
+	return tokens
+}

@@ -1,0 +1,225 @@
+package arch
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+// A Config is the hyper-parameters of a model. The zero value of what not every
+// model has stands for its absence.
+type Config struct {
+	Arch     string // general.architecture, one of [Architectures]
+	Name     string // general.name
+	Vocab    int    // tokens of the vocabulary
+	Context  int    // positions it was trained on
+	Embd     int    // width of the residual stream
+	FF       int    // width of the feed-forward layer
+	Layers   int
+	Heads    int
+	KVHeads  int // a divisor of Heads
+	HeadSize int
+	RMSEps   float32
+	RoPE     ggml.RoPE
+	Tied     bool // the output matrix is the token embedding
+	FusedQKV bool // queries, keys and values are one matrix
+
+	Window        int     // keys that a query of a local layer sees; 0: no layer is local
+	WindowPattern int     // each so many-th layer is global
+	LocalFreqBase float32 // of RoPE in local layers
+	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
+
+	EmbdScale     float32 // of embeddings
+	ResidualScale float32 // of what a layer adds to the residual stream
+	AttnScale     float32 // of q·k; 0 is 1/√HeadSize
+	LogitScale    float32 // that logits are divided by
+	LogitSoftcap  float32 // that logits are bent to
+
+	// Queries are scaled by 1 + AttnTempScale · log(1 + ⌊(position + AttnTempOffset) / AttnTempLength⌋).
+	AttnTempScale  float32
+	AttnTempLength int
+	AttnTempOffset float32
+	YaRNLogMul     float32 // of the magnitude of YaRN
+}
+
+// ErrUnsupported is a model of a kind that this package does not compute.
+var ErrUnsupported = errors.New("unsupported model")
+
+// A Layer is what layers of a model can differ in.
+type Layer struct {
+	RoPE   ggml.RoPE
+	NoRoPE bool
+	Window int // keys that a query sees; 0 is all
+}
+
+// Layer describes layer i.
+func (c *Config) Layer(i int) Layer {
+	l := Layer{RoPE: c.RoPE}
+	l.RoPE.AttnFactor *= yarnMagnitude(c.RoPE, c.YaRNLogMul)
+	if change := specs[c.Arch].layer; change != nil {
+		change(c, i, &l)
+	}
+	return l
+}
+
+// Windows lists the windows that layers have, 0 for those without, each once.
+func (c *Config) Windows() []int {
+	var list []int
+	seen := map[int]bool{}
+	for i := range c.Layers {
+		if w := c.Layer(i).Window; !seen[w] {
+			seen[w] = true
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// AttentionScale is the factor of q·k.
+func (c *Config) AttentionScale() float32 {
+	if c.AttnScale != 0 {
+		return c.AttnScale
+	}
+	return float32(1 / math.Sqrt(float64(c.HeadSize)))
+}
+
+// AttnTemp is the factor of the query at a position.
+func (c *Config) AttnTemp(position int) float32 {
+	if c.AttnTempScale == 0 {
+		return 1
+	}
+	times := math.Floor((float64(position) + float64(c.AttnTempOffset)) / float64(c.AttnTempLength))
+	return float32(math.Log(times+1)*float64(c.AttnTempScale) + 1)
+}
+
+// ReadConfig reads the hyper-parameters from a GGUF file. The error lists all
+// that is missing or wrong.
+func ReadConfig(g *ggml.GGUF) (Config, error) {
+	if kind, _ := ggml.GGUFValue[string](g, "general.type"); kind != "" && kind != "model" {
+		return Config{}, fmt.Errorf("%s: %w: the file is of type %q, not a model", g.Name(), ErrUnsupported, kind)
+	}
+	arch, err := ggml.GGUFValue[string](g, "general.architecture")
+	if err != nil {
+		return Config{}, err
+	}
+	s, ok := specs[arch]
+	if !ok {
+		return Config{}, fmt.Errorf("%s: %w: architecture %q; supported: %s", g.Name(), ErrUnsupported, arch, strings.Join(Architectures(), ", "))
+	}
+	c := Config{Arch: arch}
+	m := &metadata{g: g, arch: arch}
+	c.Name = value(m, "general.name", "", true)
+	m.readKeys(&c, s)
+	if t, ok := g.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 {
+		c.Vocab = int(t.Shape[1])
+	} else {
+		m.fault("tensor token_embd.weight is missing")
+	}
+	_, output := g.Tensor("output.weight")
+	c.Tied = !output && !s.untied
+	_, c.FusedQKV = g.Tensor("blk.0.attn_qkv.weight")
+	if s.complete != nil {
+		s.complete(&c)
+	}
+	if len(m.faults) == 0 {
+		m.faults = c.faults()
+	}
+	if len(m.faults) > 0 {
+		return Config{}, fmt.Errorf("%s: %w: %s", g.Name(), ErrUnsupported, strings.Join(m.faults, "; "))
+	}
+	return c, nil
+}
+
+// maxLayers is what stock llama.cpp allows: a list of their tensors is made before the
+// file is looked at.
+const maxLayers = 512
+
+// faults lists what contradicts itself.
+func (c *Config) faults() []string {
+	var faults []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"vocabulary", c.Vocab}, {"context", c.Context}, {"embedding", c.Embd}, {"feed-forward width", c.FF},
+		{"layers", c.Layers}, {"heads", c.Heads}, {"KV heads", c.KVHeads}, {"head size", c.HeadSize},
+	} {
+		check(n.value > 0 && n.value <= math.MaxInt32, "%s is %d", n.name, n.value)
+	}
+	check(c.Layers <= maxLayers, "there are %d layers; %d are the most", c.Layers, maxLayers)
+	if len(faults) > 0 {
+		return faults
+	}
+	check(c.Heads%c.KVHeads == 0, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
+	r := c.RoPE
+	check(r.Dims > 0 && r.Dims%2 == 0 && r.Dims <= c.HeadSize, "RoPE rotates %d of %d elements of a head", r.Dims, c.HeadSize)
+	check(positive(r.FreqBase) && positive(r.FreqScale), "RoPE has frequency base %v and scale %v", r.FreqBase, r.FreqScale)
+	check(finite(r.AttnFactor), "RoPE has the attention factor %v", r.AttnFactor)
+	check(r.Mode == specs[c.Arch].rope, "RoPE has mode %v, which is another architecture's", r.Mode)
+	check(r.ExtFactor == 0 || r.ExtFactor == yarnExtFactor, "YaRN has factor %v; files can have %v", r.ExtFactor, yarnExtFactor)
+	betas := positive(r.BetaFast) && positive(r.BetaSlow)
+	if !c.hasKey("rope.scaling.yarn_beta_fast") {
+		betas = r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
+	}
+	check(r.ExtFactor == 0 || betas, "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
+	check(positive(c.RMSEps), "the epsilon of the norm is %v", c.RMSEps)
+	check(c.Window >= 0 && c.Window <= math.MaxInt32 && c.WindowPattern >= 0, "windows of %d keys in all but each %d-th layer", c.Window, c.WindowPattern)
+	check(c.Window == 0 || c.WindowPattern > 0 && positive(c.LocalFreqBase), "local layers have pattern %d and frequency base %v", c.WindowPattern, c.LocalFreqBase)
+	check(c.AttnTempScale == 0 || c.AttnTempLength > 0, "the temperature of attention grows each %d tokens", c.AttnTempLength)
+	for _, f := range []struct {
+		name  string
+		value float32
+	}{
+		{"embeddings", c.EmbdScale}, {"residuals", c.ResidualScale}, {"attention", c.AttnScale}, {"logits", c.LogitScale},
+		{"the cap of logits", c.LogitSoftcap}, {"the temperature of attention", c.AttnTempScale}, {"YaRN's magnitude", c.YaRNLogMul},
+	} {
+		check(finite(f.value), "the scale of %s is %v", f.name, f.value)
+	}
+	check(c.AttnScale >= 0, "the scale of attention is %v", c.AttnScale)
+	return faults
+}
+
+// hasKey reports whether models of the architecture have a key of their own.
+func (c *Config) hasKey(name string) bool {
+	return slices.ContainsFunc(specs[c.Arch].keys, func(k key) bool { return k.name == name })
+}
+
+func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
+
+func positive(x float32) bool { return x > 0 && finite(x) }
+
+// Validate checks that the numbers fit together.
+func (c Config) Validate() error {
+	if _, ok := specs[c.Arch]; !ok {
+		return fmt.Errorf("%w: architecture %q; supported: %s", ErrUnsupported, c.Arch, strings.Join(Architectures(), ", "))
+	}
+	if faults := c.faults(); len(faults) > 0 {
+		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))
+	}
+	return nil
+}
+
+// NumParameters counts the weights.
+func (c Config) NumParameters() int64 {
+	var n int64
+	for _, w := range c.Weights() {
+		if w.Optional {
+			continue
+		}
+		size := int64(1)
+		for _, d := range w.Shape {
+			size *= d
+		}
+		n += size
+	}
+	return n
+}

@@ -1,0 +1,208 @@
+package arch
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/goggml/ggml"
+)
+
+// A key is a hyper-parameter in a GGUF file. Its name follows the architecture's and a
+// dot.
+type key struct {
+	name  string
+	read  func(m *metadata, name string, c *Config)
+	write func(c *Config) any // nil, or returning nil: it is not written
+}
+
+// metadata reads keys, and gathers what is wrong with them.
+type metadata struct {
+	g      *ggml.GGUF
+	arch   string
+	faults []string
+}
+
+func (m *metadata) fault(format string, args ...any) {
+	m.faults = append(m.faults, fmt.Sprintf(format, args...))
+}
+
+func value[T any](m *metadata, name string, fallback T, optional bool) T {
+	v, err := ggml.GGUFValue[T](m.g, name)
+	if err == nil {
+		return v
+	}
+	if !optional || !errors.Is(err, ggml.ErrKeyNotFound) {
+		m.fault("%v", err)
+	}
+	return fallback
+}
+
+// size reads a number, or an array that gives each layer the same.
+func (m *metadata) size(name string, fallback int, optional bool) int {
+	name = m.arch + "." + name
+	v, ok := m.g.Value(name)
+	if ok && reflect.ValueOf(v).Kind() == reflect.Slice {
+		return m.uniform(name, reflect.ValueOf(v))
+	}
+	return int(value(m, name, uint32(fallback), optional))
+}
+
+func (m *metadata) uniform(name string, list reflect.Value) int {
+	n := 0
+	for i := range list.Len() {
+		x := list.Index(i)
+		if !x.CanInt() && !x.CanUint() {
+			m.fault("%s is no list of whole numbers", name)
+			return 0
+		}
+		each := int(x.Convert(reflect.TypeFor[int64]()).Int())
+		if i > 0 && each != n {
+			m.fault("%s differs from layer to layer, which is unsupported", name)
+			return n
+		}
+		n = each
+	}
+	return n
+}
+
+func (m *metadata) readKeys(c *Config, s spec) {
+	for _, k := range append(commonKeys, s.keys...) {
+		k.read(m, k.name, c)
+	}
+	m.readRoPE(c, s)
+	m.refuse(c)
+}
+
+// refuse names keys of what is unsupported.
+func (m *metadata) refuse(c *Config) {
+	if n := m.size("expert_count", 0, true); n > 0 {
+		m.fault("it is a mixture of %d experts, which is unsupported", n)
+	}
+	if !value(m, m.arch+".attention.causal", true, true) {
+		m.fault("its attention is not causal, which is unsupported")
+	}
+	for name, n := range map[string]int{
+		"attention.value_length": c.HeadSize, "attention.key_length_swa": c.HeadSize, "attention.value_length_swa": c.HeadSize,
+		"rope.dimension_count_swa": c.RoPE.Dims,
+	} {
+		if got := m.size(name, n, true); got != n {
+			m.fault("%s.%s is %d, not %d as everywhere else, which is unsupported", m.arch, name, got, n)
+		}
+	}
+}
+
+// count is a number that each model of a kind has.
+func count(name string, field func(c *Config) *int) key {
+	return key{
+		name: name,
+		read: func(m *metadata, name string, c *Config) {
+			n := m.size(name, 0, false)
+			if n <= 0 || n > math.MaxInt32 {
+				m.fault("%s.%s is %d", m.arch, name, n)
+			}
+			*field(c) = n
+		},
+		write: func(c *Config) any { return uint32(*field(c)) },
+	}
+}
+
+// optional is a number that follows from others where a file lacks it, and is written
+// if it is not 0.
+func optional(name string, field func(c *Config) *int, fallback func(c *Config) int) key {
+	return key{
+		name: name,
+		read: func(m *metadata, name string, c *Config) { *field(c) = m.size(name, fallback(c), true) },
+		write: func(c *Config) any {
+			if *field(c) == 0 {
+				return nil
+			}
+			return uint32(*field(c))
+		},
+	}
+}
+
+// factor is a real number that has a fallback where a file lacks it, and is written
+// if it is not 0.
+func factor(name string, field func(c *Config) *float32, fallback float32, required bool) key {
+	return key{
+		name: name,
+		read: func(m *metadata, name string, c *Config) {
+			*field(c) = value(m, m.arch+"."+name, fallback, !required)
+		},
+		write: func(c *Config) any {
+			if *field(c) == 0 {
+				return nil
+			}
+			return *field(c)
+		},
+	}
+}
+
+// commonKeys are those of all architectures, in the order in which they depend on each
+// other.
+var commonKeys = []key{
+	{
+		name:  "vocab_size", // the embedding says it
+		read:  func(*metadata, string, *Config) {},
+		write: func(c *Config) any { return uint32(c.Vocab) },
+	},
+	count("context_length", func(c *Config) *int { return &c.Context }),
+	count("embedding_length", func(c *Config) *int { return &c.Embd }),
+	count("feed_forward_length", func(c *Config) *int { return &c.FF }),
+	count("block_count", func(c *Config) *int { return &c.Layers }),
+	count("attention.head_count", func(c *Config) *int { return &c.Heads }),
+	optional("attention.head_count_kv", func(c *Config) *int { return &c.KVHeads }, func(c *Config) int { return c.Heads }),
+	optional("attention.key_length", func(c *Config) *int { return &c.HeadSize }, func(c *Config) int { return c.Embd / max(1, c.Heads) }),
+	{
+		name:  "attention.value_length", // see refuse
+		read:  func(*metadata, string, *Config) {},
+		write: func(c *Config) any { return uint32(c.HeadSize) },
+	},
+	factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, true),
+	optional("rope.dimension_count", func(c *Config) *int { return &c.RoPE.Dims }, func(c *Config) int { return c.HeadSize }),
+	factor("rope.freq_base", func(c *Config) *float32 { return &c.RoPE.FreqBase }, 10000, false),
+}
+
+// A file without a vocabulary says so: llama.cpp demands the key.
+const (
+	VocabularyKey = "tokenizer.ggml.model"
+	NoVocabulary  = "no_vocab"
+)
+
+// WriteKeys sets the hyper-parameters in a GGUF file, as stock llama.cpp
+// reads them, and that it has no vocabulary.
+func (c Config) WriteKeys(g *ggml.GGUF) error {
+	for _, kv := range []keyValue{
+		{"general.architecture", c.Arch},
+		{"general.type", "model"},
+		{"general.name", c.Name},
+		{VocabularyKey, NoVocabulary},
+	} {
+		if err := g.Set(kv.key, kv.value); err != nil {
+			return err
+		}
+	}
+	for _, k := range append(commonKeys, specs[c.Arch].keys...) {
+		v := k.write(&c)
+		if v == nil {
+			continue
+		}
+		if err := g.Set(c.Arch+"."+k.name, v); err != nil {
+			return err
+		}
+	}
+	for _, kv := range c.scalingKeys() {
+		if err := g.Set(kv.key, kv.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A keyValue is a key of a file.
+type keyValue struct {
+	key   string
+	value any
+}

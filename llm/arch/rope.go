@@ -1,0 +1,76 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/goggml/ggml"
+)
+
+// What llama.cpp takes of YaRN (arXiv 2309.00071) where an architecture has no keys for
+// it.
+const yarnExtFactor, yarnBetaFast, yarnBetaSlow = 1, 32, 1
+
+// readRoPE reads how rotary position embedding reaches beyond the context of the
+// training, with the meaning and the defaults that llama.cpp gives the keys.
+func (m *metadata) readRoPE(c *Config, s spec) {
+	prefix := m.arch + ".rope.scaling."
+	r := &c.RoPE
+	r.Mode, r.FreqScale = s.rope, 1
+	r.TrainedCtx = m.size("rope.scaling.original_context_length", c.Context, true)
+	r.AttnFactor = value(m, prefix+"attn_factor", float32(1), true)
+	if r.BetaFast == 0 { // no key of the architecture
+		r.BetaFast, r.BetaSlow = yarnBetaFast, yarnBetaSlow
+	}
+	factor := value(m, prefix+"factor", value(m, m.arch+".rope.scale_linear", float32(0), true), true)
+	switch scaling := value(m, prefix+"type", "linear", true); scaling {
+	case "none":
+		factor = 0
+	case "linear", "longrope":
+	case "yarn":
+		r.ExtFactor = yarnExtFactor
+	default:
+		m.fault("RoPE scaling %q is unsupported", scaling)
+	}
+	if factor != 0 {
+		r.FreqScale = 1 / factor
+	}
+}
+
+// scalingKeys are those of a RoPE that reaches beyond the context of its training.
+func (c Config) scalingKeys() []keyValue {
+	r, prefix := c.RoPE, c.Arch+".rope.scaling."
+	kind := "linear"
+	switch {
+	case r.ExtFactor != 0:
+		kind = "yarn"
+	case r.FreqScale == 1 && r.AttnFactor == 1 && r.TrainedCtx == c.Context:
+		return nil
+	}
+	return []keyValue{
+		{prefix + "type", kind},
+		{prefix + "factor", 1 / r.FreqScale},
+		{prefix + "original_context_length", uint32(r.TrainedCtx)},
+		{prefix + "attn_factor", r.AttnFactor},
+	}
+}
+
+// yarnMagnitude is what the rotated vectors are multiplied by beside YaRN's own factor
+// 1 + 0.1·log(factor), which the op of RoPE applies: llama.cpp has it follow a
+// multiplier of the file.
+func yarnMagnitude(r ggml.RoPE, logMul float32) float32 {
+	if r.ExtFactor == 0 {
+		return 1
+	}
+	grown := float64(1 / r.FreqScale)
+	magnitude := func(multiplier float64) float64 {
+		if grown <= 1 {
+			return 1
+		}
+		return 0.1*multiplier*math.Log(grown) + 1
+	}
+	scale := magnitude(1)
+	if logMul != 0 {
+		scale /= magnitude(float64(logMul))
+	}
+	return float32(scale / (1 + 0.1*math.Log(grown)))
+}

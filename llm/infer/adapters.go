@@ -1,0 +1,200 @@
+package infer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/nn"
+)
+
+// Fused adapters are copies in the form in which the CPU multiplies fastest. The A of
+// all pairs that see the same input are one matrix; each B is transposed, and holds
+// the scale. Their types are loraType.
+type fusedAdapters struct {
+	ctx     *ggml.Context
+	buffers *ggml.Buffers
+	pairs   map[string]fusedPair // by name of the matrix
+	a       map[string]*ggml.Tensor
+}
+
+// A fusedPair changes one matrix W to W + b·a, with its rows of the group's A.
+type fusedPair struct {
+	group string
+	row   int64        // first row of h = A·x
+	b     *ggml.Tensor // [n_out, r]
+}
+
+// loraData is the values of a tensor before it has its place.
+type loraData struct {
+	tensor *ggml.Tensor
+	values []float32
+}
+
+// fuseAdapters copies the adapters of all matrices of products.
+func fuseAdapters(m *model.Model, adapters model.Adapters) (*fusedAdapters, error) {
+	f := &fusedAdapters{ctx: ggml.NewContext(), pairs: map[string]fusedPair{}, a: map[string]*ggml.Tensor{}}
+	var data []loraData
+	for _, names := range m.Inventory().Groups {
+		if m.Tied && names[0] == tokenEmbd {
+			continue // adapters of a tied embedding act on the lookup only
+		}
+		more, err := f.addGroup(m, names, adapters)
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		data = append(data, more...)
+	}
+	var err error
+	if f.buffers, err = f.ctx.Allocate(ggml.CPUBufferType()); err != nil {
+		f.close()
+		return nil, fmt.Errorf("adapters: %w", err)
+	}
+	for _, d := range data {
+		if err := d.tensor.SetFloat32s(d.values); err != nil {
+			f.close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+const tokenEmbd = "token_embd.weight"
+
+func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.Adapters) ([]loraData, error) {
+	var data []loraData
+	var rows []float32
+	width := m.Weight(names[0]).Dim(0)
+	typ := loraType(m, names)
+	for _, name := range names {
+		as, bs, err := stack(adapters[name], m.Weight(name))
+		if err != nil {
+			return nil, fmt.Errorf("an adapter of %s: %w", name, err)
+		}
+		if len(as) == 0 {
+			continue
+		}
+		balance(as, bs)
+		rank := int64(len(as)) / width
+		b := f.ctx.NewTensor(typ, m.Weight(name).Dim(1), rank).SetName(name + ".b")
+		f.pairs[name] = fusedPair{group: names[0], row: int64(len(rows)) / width, b: b}
+		data = append(data, loraData{b, bs})
+		rows = append(rows, as...)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
+	f.a[names[0]] = a
+	return append(data, loraData{a, rows}), nil
+}
+
+// loraType is the type of A and B of matrices that see the same input: F32 where one
+// of these is, else F16, which rounds both, and a single token's x, to 11 bits: far
+// less than any other base rounds.
+func loraType(m *model.Model, names []string) ggml.Type {
+	if slices.ContainsFunc(names, func(name string) bool { return m.Weight(name).Type() == ggml.F32 }) {
+		return ggml.F32
+	}
+	return ggml.F16
+}
+
+// stack puts the pairs of a matrix [n_in, n_out] together to one: the rows of
+// the A, and, transposed, those of the scaled B.
+func stack(list []model.LoRAPair, w *ggml.Tensor) (as, bs []float32, err error) {
+	out := int(w.Dim(1))
+	for _, p := range list {
+		if p.Scale == 0 {
+			continue
+		}
+		a, err := p.A.Float32s()
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := p.B.Float32s()
+		if err != nil {
+			return nil, nil, err
+		}
+		rank := len(b) / out
+		transposed := make([]float32, len(b))
+		for i, x := range b {
+			transposed[i%rank*out+i/rank] = p.Scale * x
+		}
+		as, bs = append(as, a...), append(bs, transposed...)
+	}
+	return as, bs, nil
+}
+
+// balance multiplies one factor by a power of two and divides the other, so that
+// neither loses digits in F16: their largest values become alike.
+func balance(as, bs []float32) {
+	a, b := largest(as), largest(bs)
+	if a == 0 || b == 0 {
+		return
+	}
+	shift := (math.Ilogb(b) - math.Ilogb(a)) / 2
+	for i, x := range as {
+		as[i] = float32(math.Ldexp(float64(x), shift))
+	}
+	for i, x := range bs {
+		bs[i] = float32(math.Ldexp(float64(x), -shift))
+	}
+}
+
+func largest(values []float32) float64 {
+	most := 0.0
+	for _, x := range values {
+		most = max(most, math.Abs(float64(x)))
+	}
+	return most
+}
+
+func (f *fusedAdapters) close() {
+	if f != nil {
+		f.buffers.Close()
+		f.ctx.Close()
+	}
+}
+
+// adapts reports whether adapters change all of the matrices.
+func (f *fusedAdapters) adapts(matrices ...nn.Matrix) bool {
+	return !slices.ContainsFunc(matrices, func(m nn.Matrix) bool { return m.NoLoRA || f.pairs[m.Name].b == nil })
+}
+
+// addLoRA adds what the adapters of matrices make of x to y, the products of
+// one after the other, which is in memory of its own.
+func (p *cpuProducts) addLoRA(t *nn.Tape, y, x *ggml.Tensor, matrices ...nn.Matrix) *ggml.Tensor {
+	if !p.fused.adapts(matrices...) {
+		return y
+	}
+	return kernels.AddLoRA(t.C, y, p.loraPairs(t, x, matrices)...)
+}
+
+// loraPairs returns the pairs of B and h = A·x of the adapters of matrices. They are
+// exact whatever type the products of the matrices have: an adapter of thousands of
+// small changes is not to be rounded more than its base.
+func (p *cpuProducts) loraPairs(t *nn.Tape, x *ggml.Tensor, matrices []nn.Matrix) []kernels.LoRAPair {
+	var pairs []kernels.LoRAPair
+	for _, m := range matrices {
+		pair := p.fused.pairs[m.Name]
+		if p.lowRank[pair.group] == nil {
+			p.lowRank[pair.group] = nn.Input(p.lowRankProduct(t, p.fused.a[pair.group], x))
+		}
+		h := p.lowRank[pair.group].T
+		rows := t.C.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Stride(1)}, pair.row*h.Stride(0))
+		pairs = append(pairs, kernels.LoRAPair{B: pair.b, H: rows})
+	}
+	return pairs
+}
+
+// lowRankProduct returns A·x. Of many tokens x is not rounded.
+func (p *cpuProducts) lowRankProduct(t *nn.Tape, a, x *ggml.Tensor) *ggml.Tensor {
+	if p.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
+		return kernels.GEMM(t.C, ggml.PrecisionF32, kernels.Pair{W: a, X: x})
+	}
+	return p.product(t, weight{w: a}, x)
+}

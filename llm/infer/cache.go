@@ -1,0 +1,134 @@
+package infer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/nn"
+)
+
+// cacheStep is what the number of keys that a graph attends to is a multiple
+// of, so that a graph serves many tokens.
+const cacheStep = 256
+
+// A cache holds the keys and values of sequences, each in a slot of its own: a
+// row [size·kv heads] for each position and layer.
+type cache struct {
+	typ     ggml.Type
+	length  int // positions of a slot
+	ctx     *ggml.Context
+	buffers *ggml.Buffers
+	k, v    []*ggml.Tensor // [size·kv heads, length·slots] of each layer
+
+	// Positions from the end of a slot's sequence up to here hold zeros. A
+	// masked position has no weight, but a NaN that lies there would still
+	// spread.
+	zeroed []int
+}
+
+func newCache(m *model.Model, typ ggml.Type, slots, length int, bt *ggml.BufferType) (*cache, error) {
+	if !typ.IsValid() || !typ.CanQuantize() {
+		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", typ)
+	}
+	if block := typ.BlockSize(); int64(m.HeadSize)%block != 0 {
+		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", typ, block, m.HeadSize)
+	}
+	c := &cache{typ: typ, length: length, ctx: ggml.NewContext(), zeroed: make([]int, slots)}
+	for range m.Layers {
+		for _, list := range []*[]*ggml.Tensor{&c.k, &c.v} {
+			*list = append(*list, c.ctx.NewTensor(typ, int64(m.HeadSize*m.KVHeads), int64(length)*int64(slots)))
+		}
+	}
+	var err error
+	if c.buffers, err = c.ctx.Allocate(bt); err != nil {
+		c.ctx.Close()
+		return nil, fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", length*slots, err)
+	}
+	return c, nil
+}
+
+func (c *cache) close() {
+	c.buffers.Close()
+	c.ctx.Close()
+}
+
+// attended is the number of positions that a graph attends to when n are in use.
+func (c *cache) attended(n int) int {
+	return min((n+cacheStep-1)/cacheStep*cacheStep, c.length)
+}
+
+// row is the row of a position.
+func (c *cache) row(slot, pos int) int64 { return int64(slot)*int64(c.length) + int64(pos) }
+
+// zero clears the positions of a slot from end up to one, as far as they are not
+// clear. It leaves memory alone that is not needed yet.
+func (c *cache) zero(slot, end, to int) error {
+	from := max(end, c.zeroed[slot])
+	if from >= to {
+		return nil
+	}
+	size := int64(c.k[0].Stride(1))
+	zeros := make([]byte, int64(to-from)*size)
+	for _, t := range c.tensors() {
+		if _, err := t.WriteAt(zeros, c.row(slot, from)*size); err != nil {
+			return err
+		}
+	}
+	c.zeroed[slot] = to
+	return nil
+}
+
+func (c *cache) tensors() []*ggml.Tensor { return slices.Concat(c.k, c.v) }
+
+// forget says that the sequence of a slot ends at n, and that anything may
+// follow.
+func (c *cache) forget(slot, n int) { c.zeroed[slot] = min(c.zeroed[slot], n) }
+
+// copy copies the first n positions of a slot to another.
+func (c *cache) copy(to, from, n int) error {
+	size := int64(c.k[0].Stride(1))
+	rows := make([]byte, int64(n)*size)
+	c.forget(to, 0)
+	for _, t := range c.tensors() {
+		if _, err := t.ReadAt(rows, c.row(from, 0)*size); err != nil {
+			return err
+		}
+		if _, err := t.WriteAt(rows, c.row(to, 0)*size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cachedAttention is attention over a cache, into which it writes the keys and values
+// of the tokens first. It has no gradients.
+type cachedAttention struct {
+	*cache
+	first, slots int64
+	attended     int64
+	rows         *ggml.Tensor         // [n·slots] rows that are written
+	masks        map[int]*ggml.Tensor // by window, [attended, n, 1, slots]: 0 where a key counts, −∞ where not
+}
+
+func (a *cachedAttention) Attend(t *nn.Tape, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
+	c, size, heads, n := t.C, q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
+	keys := a.store(c, a.k[o.Layer], k.T)
+	values := a.store(c, a.v[o.Layer], v.T)
+	queries := c.Reshape(q.T, size, heads, n/a.slots, a.slots)
+	queries = c.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
+	out := c.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: a.masks[o.Window], Scale: o.Scale})
+	return nn.Input(c.Reshape(out, size*heads, n))
+}
+
+// store writes x [size, kv heads, n·slots], whose heads are contiguous, into the
+// cache and returns what attention reads of it, [size, attended, kv heads, slots]: a
+// view of the write, so that it comes after it.
+func (a *cachedAttention) store(c *ggml.Context, dst, x *ggml.Tensor) *ggml.Tensor {
+	size, groups := x.Dim(0), x.Dim(1)
+	written := c.SetRows(dst, c.View(x, []int64{size * groups, x.Dim(2)}, []int64{x.Stride(2)}, 0), a.rows)
+	row := a.typ.RowSize(size * groups)
+	slot := row * int64(a.length)
+	return c.View(written, []int64{size, a.attended, groups, a.slots}, []int64{row, a.typ.RowSize(size), slot}, a.first*slot)
+}

@@ -1,0 +1,294 @@
+package infer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/nn"
+)
+
+// A decoder computes tokens that follow others, whose keys and values are in
+// the slots of its cache, one sequence each.
+type decoder struct {
+	m         *model.Model
+	adapters  model.Adapters
+	fused     *fusedAdapters // nil on other devices than the CPU
+	engine    *device.Engine
+	ownEngine bool
+	cache     *cache
+	batch     int
+	graphs    []*decodeGraph // the one used last is first
+	closed    bool
+}
+
+// maxGraphs is the number of graphs that are kept. A conversation uses a few
+// shapes again and again: one token, a whole batch, the attended length's next step.
+const maxGraphs = 8
+
+// maxSlots bounds the sequences of a batch.
+const maxSlots = 1 << 16
+
+func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
+	if o.Context == 0 {
+		o.Context = m.Context
+	}
+	if o.Context < 1 || o.Context > math.MaxInt32 {
+		return nil, fmt.Errorf("a context of %d tokens is impossible", o.Context)
+	}
+	if o.Batch <= 0 {
+		o.Batch = 512
+	}
+	if err := m.CheckAdapters(o.Adapters); err != nil {
+		return nil, err
+	}
+	d := &decoder{m: m, adapters: o.Adapters, engine: o.Engine, batch: o.Batch}
+	if err := d.open(slots, o); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *decoder) open(slots int, o SessionOptions) error {
+	var err error
+	if d.engine == nil {
+		if d.engine, err = device.NewCPU(o.Threads); err != nil {
+			return err
+		}
+		d.ownEngine = true
+	}
+	if d.cache, err = newCache(d.m, o.CacheType, slots, o.Context, d.engine.Backend.BufferType()); err != nil {
+		return err
+	}
+	if d.onCPU() {
+		if _, err := kernels.GEMMLibrary(); err != nil {
+			return err
+		}
+		if d.fused, err = fuseAdapters(d.m, o.Adapters); err != nil {
+			return err
+		}
+	}
+	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.cache.attended(1)})
+	return err
+}
+
+func (d *decoder) onCPU() bool { return d.engine.Backend.Device().Type() == ggml.CPU }
+
+func (d *decoder) close() {
+	d.closed = true
+	for _, g := range d.graphs {
+		g.ctx.Close()
+	}
+	d.graphs = nil
+	if d.cache != nil {
+		d.cache.close()
+	}
+	d.fused.close()
+	if d.ownEngine {
+		d.engine.Close()
+	}
+}
+
+// extend computes tokens that follow start others in a slot, and have been
+// checked, and writes the logits of the last one, or of all. When it fails they
+// are forgotten.
+func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, all bool, logits []float32) error {
+	pos := start
+	for chunk := range slices.Chunk(tokens, d.batch) {
+		part := logits
+		if all {
+			part, logits = logits[:len(chunk)*d.m.Vocab], logits[len(chunk)*d.m.Vocab:]
+		}
+		if err := d.pass(ctx, slot, []int{pos}, chunk, all, part); err != nil {
+			d.cache.forget(slot, start)
+			return err
+		}
+		pos += len(chunk)
+	}
+	return nil
+}
+
+func (d *decoder) check(start int, tokens []int32) error {
+	if d.closed {
+		return fmt.Errorf("session: %w", ggml.ErrClosed)
+	}
+	if len(tokens) == 0 {
+		return errors.New("there are no tokens to decode")
+	}
+	if len(tokens) > d.cache.length-start {
+		return fmt.Errorf("%w: %d tokens after %d do not fit into %d; use a larger context or a shorter text", ErrContextFull, len(tokens), start, d.cache.length)
+	}
+	for i, t := range tokens {
+		if t < 0 || int(t) >= d.m.Vocab {
+			return fmt.Errorf("token %d is %d; the vocabulary has %d", i, t, d.m.Vocab)
+		}
+	}
+	return nil
+}
+
+// pass computes as many tokens in each slot from first on, which follow
+// starts[i] others there. It writes the logits of the last token of each slot,
+// or of all.
+func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, all bool, logits []float32) error {
+	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), all: all}
+	shape.attended = d.cache.attended(slices.Max(starts) + shape.tokens)
+	for i, start := range starts {
+		if err := d.cache.zero(first+i, start, shape.attended); err != nil {
+			return err
+		}
+	}
+	g, err := d.graph(shape)
+	if err != nil {
+		return err
+	}
+	if err := d.engine.Allocate(g.Graph); err != nil {
+		return err
+	}
+	if err := g.write(tokens, starts); err != nil {
+		return err
+	}
+	if err := d.engine.Backend.Compute(ctx, g.Graph); err != nil {
+		return err
+	}
+	return ggml.ReadInto(logits, g.logits)
+}
+
+// graphShape is what graphs differ in.
+type graphShape struct {
+	first, slots int
+	tokens       int  // of a slot
+	attended     int  // positions of the cache that take part
+	all          bool // logits of all tokens, not only of the last one
+}
+
+// A decodeGraph computes tokens at the end of sequences.
+type decodeGraph struct {
+	*ggml.Graph
+	shape     graphShape
+	ctx       *ggml.Context
+	builder   *arch.Builder
+	attention *cachedAttention
+	logits    *ggml.Tensor // [vocab, slots or slots·tokens]
+}
+
+// graph finds or builds the graph of a shape.
+func (d *decoder) graph(shape graphShape) (*decodeGraph, error) {
+	i := slices.IndexFunc(d.graphs, func(g *decodeGraph) bool { return g.shape == shape })
+	if i >= 0 {
+		g := d.graphs[i]
+		copy(d.graphs[1:], d.graphs[:i])
+		d.graphs[0] = g
+		return g, nil
+	}
+	g := d.build(shape)
+	if err := g.ctx.Err(); err != nil {
+		g.ctx.Close()
+		return nil, err
+	}
+	if len(d.graphs) == maxGraphs {
+		d.graphs[maxGraphs-1].ctx.Close()
+		d.graphs = d.graphs[:maxGraphs-1]
+	}
+	d.graphs = slices.Insert(d.graphs, 0, g)
+	return g, nil
+}
+
+func (d *decoder) build(shape graphShape) *decodeGraph {
+	c := ggml.NewContext()
+	n := int64(shape.tokens * shape.slots)
+	input := func(name string, typ ggml.Type, shape ...int64) *ggml.Tensor {
+		return c.NewTensor(typ, shape...).SetName(name).SetInput()
+	}
+	g := &decodeGraph{Graph: c.NewGraph(), shape: shape, ctx: c}
+	g.attention = &cachedAttention{
+		cache: d.cache, first: int64(shape.first), slots: int64(shape.slots), attended: int64(shape.attended),
+		rows: input("rows", ggml.I64, n), masks: map[int]*ggml.Tensor{},
+	}
+	for _, window := range d.m.Windows() {
+		g.attention.masks[window] = input("mask", ggml.F16, int64(shape.attended), int64(shape.tokens), 1, int64(shape.slots))
+	}
+	t := &nn.Tape{C: c, Graph: g.Graph}
+	g.builder = &arch.Builder{
+		Config: &d.m.Config, Source: d.m.Source, Adapters: d.adapters, Attention: g.attention,
+		Tokens: input("tokens", ggml.I32, n), Positions: input("positions", ggml.I32, n), AttnTemp: input("attention temperature", ggml.F32, 1, 1, n),
+		Context: d.cache.length,
+	}
+	g.builder.Products, t.Lowering = d.products()
+	if !shape.all && shape.slots == 1 {
+		g.builder.Keep = 1
+	}
+	g.logits = g.builder.Logits(t, g.builder.Hidden(t, false)).T.SetOutput()
+	g.Expand(g.logits)
+	return g
+}
+
+// products are those of the device.
+func (d *decoder) products() (nn.Products, nn.Lowering) {
+	if !d.onCPU() {
+		return nn.Linears{Adapters: d.adapters}, nn.Stock()
+	}
+	lowering, err := nn.CPU(kernels.FastestType())
+	if err != nil {
+		panic(err) // it is one of the types
+	}
+	return newCPUProducts(d.m, d.fused), lowering
+}
+
+// write fills the inputs for tokens that follow starts[i] others in slot i.
+func (g *decodeGraph) write(tokens []int32, starts []int) error {
+	n := g.shape.tokens
+	positions, rows, temps := make([]int32, len(tokens)), make([]int64, len(tokens)), make([]float32, len(tokens))
+	for i := range tokens {
+		slot, pos := i/n, starts[i/n]+i%n
+		positions[i], rows[i] = int32(pos), g.attention.row(g.shape.first+slot, pos)
+		temps[i] = g.builder.Config.AttnTemp(pos)
+	}
+	err := errors.Join(
+		ggml.Write(g.builder.Tokens, tokens),
+		ggml.Write(g.attention.rows, rows),
+		writeUsed(g.builder.Positions, positions),
+		writeUsed(g.builder.AttnTemp, temps),
+	)
+	for window, mask := range g.attention.masks {
+		err = errors.Join(err, ggml.Write(mask, g.mask(positions, window)))
+	}
+	return err
+}
+
+// mask is −∞ for the keys that a query at a position does not see: those after it, and
+// those before its window.
+func (g *decodeGraph) mask(positions []int32, window int) []ggml.Float16 {
+	attended := g.shape.attended
+	mask := make([]ggml.Float16, len(positions)*attended) // zero: counts
+	for i, pos := range positions {
+		row := mask[i*attended:][:attended]
+		for j := int(pos) + 1; j < attended; j++ {
+			row[j] = f16MinusInf
+		}
+		if window > 0 {
+			for j := range max(0, int(pos)-window+1) {
+				row[j] = f16MinusInf
+			}
+		}
+	}
+	return mask
+}
+
+// f16MinusInf is −∞ in F16.
+const f16MinusInf ggml.Float16 = 0xFC00
+
+// writeUsed writes an input that not every model reads, and which has memory only then.
+func writeUsed[T ggml.Element](x *ggml.Tensor, values []T) error {
+	if !x.IsAllocated() {
+		return nil
+	}
+	return ggml.Write(x, values)
+}

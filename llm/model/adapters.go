@@ -1,0 +1,36 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// CheckAdapters demands that adapters fit to the model.
+func (m *Model) CheckAdapters(adapters Adapters) error {
+	const remedy = "it was made for another model"
+	for name, list := range adapters {
+		w := m.weights[name]
+		if w == nil {
+			return fmt.Errorf("an adapter changes %s, which the model does not have; %s", name, remedy)
+		}
+		in, out := w.Dim(0), w.Dim(1)
+		for _, p := range list {
+			if p.A == nil || p.B == nil {
+				return fmt.Errorf("an adapter of %s lacks A or B", name)
+			}
+			if s := float64(p.Scale); math.IsNaN(s) || math.IsInf(s, 0) {
+				return fmt.Errorf("an adapter of %s has the scale %v; it must be finite", name, p.Scale)
+			}
+			a, b, r := p.A.Shape(), p.B.Shape(), p.B.Dim(0)
+			wantA, wantB := []int64{in, r}, []int64{r, out}
+			if name == "token_embd.weight" {
+				wantA, wantB = []int64{r, out}, []int64{r, in}
+			}
+			if !slices.Equal(a, trimmed(wantA)) || !slices.Equal(b, trimmed(wantB)) {
+				return fmt.Errorf("an adapter of %s has A %v and B %v instead of %v and %v; %s", name, a, b, wantA, wantB, remedy)
+			}
+		}
+	}
+	return nil
+}

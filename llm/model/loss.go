@@ -1,0 +1,256 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/nn"
+)
+
+// TrainGraphOptions describe a [LossGraph].
+type TrainGraphOptions struct {
+	Length, Batch int // tokens of a sequence; sequences
+	Adapters      Adapters
+	// Grads has an accumulator for each tensor that is trained: the gradient is added
+	// to it. nil builds no backward pass.
+	Grads map[*ggml.Tensor]*ggml.Tensor
+	// Checkpoint recomputes each layer in the backward pass instead of keeping
+	// its intermediate results: a third slower, in a fraction of the memory. The
+	// inputs of the layers are kept in BF16 where ComputeType is; else to 18 bits, with
+	// which gradients differ by about as much as F32's rounding makes them.
+	Checkpoint bool
+	// ComputeType is the type of the products with weights that are not trained: F32,
+	// the zero value, is exact; BF16 rounds both operands, F16 sums too, and either is
+	// faster where it is the [kernels.FastestType]. Adapters are exact on the way forward in
+	// any case; their gradients are products in BF16 too, but in F32 with F16.
+	ComputeType ggml.Type
+	// LogitsChunk is the number of tokens whose logits exist at a time; 0 is 128
+	// with Checkpoint and 512 without: the fewer, the more often the matrix of the
+	// head is read. There are at most 2³¹ logits at a time.
+	LogitsChunk int
+	// FeedForwardChunk is the number of tokens that go through a feed-forward
+	// network at a time with Checkpoint; 0 is 176.
+	FeedForwardChunk int
+}
+
+// A LossGraph computes the loss of a batch, and adds its gradients to the
+// accumulators.
+type LossGraph struct {
+	Graph     *ggml.Graph
+	m         *Model
+	ctx       *ggml.Context
+	allocator *ggml.GraphAllocator
+	length    int
+	batch     int
+
+	builder      *arch.Builder
+	firstVisible map[int]*ggml.Tensor // by window
+	chunks       []*nn.LossChunk
+}
+
+// A Batch is the input of a [LossGraph]: sequences of equal length, one after
+// the other.
+type Batch struct {
+	Tokens  []int32   // what the model sees
+	Targets []int32   // the token that follows each
+	Weights []float32 // of each target in the loss; 0 leaves it out. nil: all 1/n
+}
+
+// NewLossGraph builds the graph. Nothing is allocated before the first Compute.
+func (m *Model) NewLossGraph(o TrainGraphOptions) (*LossGraph, error) {
+	if err := m.checkLossGraph(o); err != nil {
+		return nil, err
+	}
+	lowering, err := nn.CPU(o.ComputeType)
+	if err != nil {
+		return nil, err
+	}
+	c := ggml.NewContext()
+	l := &LossGraph{Graph: c.NewGraph(), m: m, ctx: c, length: o.Length, batch: o.Batch, firstVisible: map[int]*ggml.Tensor{}}
+	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowering, Grads: o.Grads}
+	l.build(t, o)
+	if err := c.Err(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (m *Model) checkLossGraph(o TrainGraphOptions) error {
+	if o.Length < 1 || o.Batch < 1 {
+		return fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
+	}
+	const most = 1 << 24 // tokens; far more than memory holds the activations of
+	if o.Length > most || o.Batch > most/o.Length {
+		return fmt.Errorf("a batch of %d sequences of %d tokens is too large; use smaller batches, and more of them in a step", o.Batch, o.Length)
+	}
+	return m.CheckAdapters(o.Adapters)
+}
+
+func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
+	n := int64(o.Length * o.Batch)
+	input := func(name string, typ ggml.Type, shape ...int64) *ggml.Tensor {
+		return t.C.NewTensor(typ, shape...).SetName(name).SetInput()
+	}
+	for _, window := range l.m.Windows() {
+		if window > 0 && window < o.Length {
+			l.firstVisible[window] = t.Lowering.FirstVisible(t.C, int64(o.Length), int64(o.Batch)).SetName("first visible").SetInput()
+		}
+	}
+	l.builder = &arch.Builder{
+		Config: &l.m.Config, Source: l.m.Source, Adapters: o.Adapters, Products: nn.Linears{Adapters: o.Adapters},
+		Attention: nn.SelfAttention{Batch: int64(o.Batch), FirstVisible: func(window int) *ggml.Tensor { return l.firstVisible[window] }},
+		Tokens:    input("tokens", ggml.I32, n),
+		Positions: input("positions", ggml.I32, n),
+		Negated:   input("negated positions", ggml.I32, n),
+		AttnTemp:  input("attention temperature", ggml.F32, 1, 1, n),
+		Context:   o.Length,
+	}
+	chunk := cmp.Or(o.LogitsChunk, 512)
+	if o.Checkpoint {
+		t.KeepInputs(l.m.Layers)
+		l.builder.Chunk = int64(cmp.Or(o.FeedForwardChunk, 176))
+		chunk = cmp.Or(o.LogitsChunk, 128)
+	}
+	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/l.m.Vocab))
+	l.chunks = t.CrossEntropy(l.builder.Hidden(t, o.Checkpoint), int64(chunk), l.builder.Logits)
+	t.Backward()
+}
+
+// Close frees the graph. It never fails.
+func (l *LossGraph) Close() error {
+	l.allocator.Close()
+	return l.ctx.Close()
+}
+
+// Compute runs the batch through the graph: it returns the loss of each token,
+// −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
+// accumulators when the graph has them.
+func (l *LossGraph) Compute(ctx context.Context, e *device.Engine, b Batch) ([]float32, error) {
+	if err := l.check(b); err != nil {
+		return nil, err
+	}
+	if err := l.Allocate(e); err != nil {
+		return nil, err
+	}
+	if err := l.write(b); err != nil {
+		return nil, err
+	}
+	if err := e.Backend.Compute(ctx, l.Graph); err != nil {
+		return nil, err
+	}
+	losses := make([]float32, 0, len(b.Tokens))
+	for _, chunk := range l.chunks {
+		var err error
+		if losses, err = chunk.Losses(losses); err != nil {
+			return nil, err
+		}
+	}
+	return losses, nil
+}
+
+// Allocate gives the graph memory of its own, if it has none yet; the first
+// Compute does so too.
+func (l *LossGraph) Allocate(e *device.Engine) error {
+	if l.allocator != nil {
+		return nil
+	}
+	a, err := ggml.NewGraphAllocator(e.Backend.BufferType())
+	if err != nil {
+		return err
+	}
+	if err := a.Alloc(l.Graph); err != nil {
+		a.Close()
+		return err
+	}
+	l.allocator = a
+	return nil
+}
+
+// Memory is the size in bytes of the graph's results, known once it has been
+// allocated.
+func (l *LossGraph) Memory() int64 {
+	if l.allocator == nil {
+		return 0
+	}
+	return l.allocator.Size()
+}
+
+func (l *LossGraph) check(b Batch) error {
+	n := l.length * l.batch
+	if len(b.Tokens) != n || len(b.Targets) != n || b.Weights != nil && len(b.Weights) != n {
+		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d of each", len(b.Tokens), len(b.Targets), len(b.Weights), n)
+	}
+	for i := range n {
+		if t := b.Tokens[i]; t < 0 || int(t) >= l.m.Vocab {
+			return fmt.Errorf("token %d of the batch is %d; the vocabulary has %d", i, t, l.m.Vocab)
+		}
+		if t := b.Targets[i]; t < 0 || int(t) >= l.m.Vocab {
+			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, l.m.Vocab)
+		}
+	}
+	return nil
+}
+
+// write fills the inputs. All of them: the graph reuses their memory.
+func (l *LossGraph) write(b Batch) error {
+	n := l.length * l.batch
+	positions, negated, temps := make([]int32, n), make([]int32, n), make([]float32, n)
+	for i := range positions {
+		p := i % l.length
+		positions[i], negated[i], temps[i] = int32(p), int32(-p), l.m.AttnTemp(p)
+	}
+	err := errors.Join(
+		ggml.Write(l.builder.Tokens, b.Tokens),
+		writeUsed(l.builder.Positions, positions),
+		writeUsed(l.builder.Negated, negated),
+		writeUsed(l.builder.AttnTemp, temps),
+	)
+	for window, x := range l.firstVisible {
+		first := make([]int32, n)
+		for i := range first {
+			first[i] = int32(max(0, i%l.length-window+1))
+		}
+		err = errors.Join(err, writeWhole(x, first))
+	}
+	weights := b.Weights
+	if weights == nil {
+		weights = make([]float32, n)
+		for i := range weights {
+			weights[i] = 1 / float32(n)
+		}
+	}
+	from := 0
+	for _, chunk := range l.chunks {
+		to := from + chunk.Tokens()
+		err = errors.Join(err, chunk.Write(b.Targets[from:to], weights[from:to]))
+		from = to
+	}
+	return err
+}
+
+// writeUsed writes an input that not every graph reads, and which has memory only then.
+func writeUsed[T ggml.Element](x *ggml.Tensor, values []T) error {
+	if !x.IsAllocated() {
+		return nil
+	}
+	return ggml.Write(x, values)
+}
+
+// writeWhole writes whole numbers in the type that the tensor has.
+func writeWhole(x *ggml.Tensor, values []int32) error {
+	if x.Type() == ggml.I32 {
+		return ggml.Write(x, values)
+	}
+	floats := make([]float32, len(values))
+	for i, v := range values {
+		floats[i] = float32(v)
+	}
+	return ggml.Write(x, floats)
+}

@@ -1,0 +1,176 @@
+package model
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
+
+// The repacked matrices of a model are there a second time, in memory and layouts
+// in which the processor multiplies fastest. The mapped ones take no memory until
+// something else uses them.
+type repacked struct {
+	contexts []*ggml.Context
+	buffers  []*ggml.Buffers
+	fused    map[string]*Fused // by the name of each part
+}
+
+// A Fused matrix is a copy of matrices that multiply the same input, one after the
+// other, so that it is read and rounded once.
+type Fused struct {
+	W        *ggml.Tensor // [n_in, Σ n_out]
+	RowMajor bool         // as in the file, in larger pages
+	parts    []string
+}
+
+// Fused is the copy of just these matrices, nil when there is none.
+func (m *Model) Fused(names ...string) *Fused {
+	if m.repacked == nil {
+		return nil
+	}
+	f := m.repacked.fused[names[0]]
+	if f == nil || !slices.Equal(f.parts, names) {
+		return nil
+	}
+	return f
+}
+
+// packs reports whether a layout of the processor's suits a matrix, for so many
+// sequences at once.
+func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
+	return max(1, sequences) > rowMajorTo(w.Type()) && bt.SupportsMulMat(w)
+}
+
+// GEMMIsFast reports whether many tokens are multiplied faster by the GEMM of kernels
+// than by the device's products of 8 bits: in BF16, and in F32 by vectors of 512 bits.
+var GEMMIsFast = sync.OnceValue(func() bool {
+	cpu, err := ggml.ReadCPUInfo()
+	library, _ := kernels.GEMMLibrary()
+	return kernels.FastestType() == ggml.BF16 || library != "" && err == nil && cpu.AVX512
+})
+
+// rowMajorTo is the number of sequences up to which a matrix is best as it is in the
+// file. Where the GEMM is fast, prefill is faster so than repacked, and single
+// tokens are read at least as fast; for a few tokens at once it depends on the type.
+func rowMajorTo(t ggml.Type) int {
+	const large, all = 256, math.MaxInt
+	switch bf16 := kernels.FastestType() == ggml.BF16; {
+	case !GEMMIsFast():
+		return 0
+	case !t.IsQuantized():
+		return all
+	case bf16 && t.BlockSize() == large:
+		return all // three or four tokens take up to a quarter longer
+	case bf16 && kernels.GEMVBatched(t):
+		return 4 // five to sixteen take up to half as long again
+	case bf16:
+		return 0
+	case kernels.GEMVBatched(t):
+		return all
+	}
+	return 2 // three to sixteen take up to twice as long
+}
+
+// repack reads each matrix of the file into the first of the processor's layouts
+// that suits it, and else as it is into memory with large pages.
+func (m *Model) repack(o LoadOptions) error {
+	if o.Device.Type() != ggml.CPU {
+		return nil
+	}
+	m.repacked = &repacked{fused: map[string]*Fused{}}
+	var data []byte
+	for _, bt := range append(o.Device.ExtraBufferTypes(), o.Device.BufferType()) {
+		c := ggml.NewContext()
+		m.repacked.contexts = append(m.repacked.contexts, c)
+		var copies []*Fused
+		for _, names := range m.Inventory().Groups {
+			for _, parts := range m.fusable(names, bt, o.Sequences) {
+				copies = append(copies, m.fuse(c, parts, bt.IsHost()))
+			}
+		}
+		buffers, err := c.Allocate(bt)
+		if err != nil {
+			return err
+		}
+		m.repacked.buffers = append(m.repacked.buffers, buffers)
+		buffers.SetUsage(ggml.UsageWeights)
+		for _, f := range copies {
+			if data, err = f.read(m.gguf, data[:0]); err != nil {
+				return err
+			}
+			if _, err := f.W.WriteAt(data, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fusable divides what a layout takes of the matrices of one input: those of
+// queries, keys and values in one, if they have the same type, else each by itself.
+// Of the feed-forward network's the results would lie so far apart that a prompt
+// took 8 % longer.
+func (m *Model) fusable(names []string, bt *ggml.BufferType, sequences int) [][]string {
+	var taken [][]string
+	together := strings.HasSuffix(names[0], ".attn_q.weight")
+	for _, name := range names {
+		w := m.weights[name]
+		together = together && w.Type() == m.weights[names[0]].Type()
+		if m.repacked.fused[name] == nil && (bt.IsHost() || packs(bt, w, sequences)) {
+			taken = append(taken, []string{name})
+		}
+	}
+	if together && len(taken) == len(names) {
+		return [][]string{names}
+	}
+	return taken
+}
+
+// fuse makes the copy of matrices, without values.
+func (m *Model) fuse(c *ggml.Context, parts []string, rowMajor bool) *Fused {
+	var rows int64
+	for _, name := range parts {
+		rows += m.weights[name].Dim(1)
+	}
+	first := m.weights[parts[0]]
+	f := &Fused{c.NewTensor(first.Type(), first.Dim(0), rows).SetName(parts[0]), rowMajor, parts}
+	for _, name := range parts {
+		m.repacked.fused[name] = f
+	}
+	return f
+}
+
+// read appends the parts' data to a slice, which grows at most once.
+func (f *Fused) read(g *ggml.GGUF, data []byte) ([]byte, error) {
+	data = slices.Grow(data, int(f.W.NumBytes()))
+	for _, name := range f.parts {
+		r, err := g.TensorData(name)
+		if err != nil {
+			return nil, err
+		}
+		n := len(data)
+		data = data[:n+int(r.Size())]
+		if _, err := io.ReadFull(r, data[n:]); err != nil {
+			return nil, fmt.Errorf("%s: tensor %s: %w", g.Name(), name, err)
+		}
+	}
+	return data, nil
+}
+
+func (r *repacked) close() {
+	if r == nil {
+		return
+	}
+	for _, b := range r.buffers {
+		b.Close()
+	}
+	for _, c := range r.contexts {
+		c.Close()
+	}
+}

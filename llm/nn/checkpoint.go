@@ -1,0 +1,106 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// KeepInputs makes room for the inputs of that many checkpoints.
+func (t *Tape) KeepInputs(number int) {
+	t.store = &activationStore{c: t.C, g: t.Graph, lowering: t.Lowering, inputs: int64(number)}
+}
+
+// Checkpoint computes f without keeping its intermediate results; the backward
+// pass computes them again from x (gradient checkpointing, arXiv 1604.06174). It
+// needs [Tape.KeepInputs].
+func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
+	if !t.Training() {
+		return f(t, x)
+	}
+	restore := t.store.keep(x.T)
+	y := t.forward(x, f)
+	// The graph is in order of use: the recomputation must not be pulled
+	// forward to where x is computed.
+	t.Graph.Expand(y.T)
+	t.record(y, func(dy *ggml.Tensor) {
+		t.Graph.Expand(dy) // before f is recomputed, and so at once below: what it needs is free then
+		from := &Value{T: restore(), needsGrad: x.needsGrad}
+		if dx := t.recompute(from, dy, f); dx != nil {
+			t.Graph.Expand(dx)
+			t.flow(x, func() *ggml.Tensor { return dx })
+		}
+	})
+	return y
+}
+
+// forward computes f without a record of it.
+func (t *Tape) forward(x *Value, f func(t *Tape, x *Value) *Value) *Value {
+	forward := t.fork()
+	forward.noGrad = true
+	y := f(forward, x)
+	return &Value{T: y.T, needsGrad: y.needsGrad}
+}
+
+// recompute computes f, and the gradient of x from that of its result; nil if there
+// is none.
+func (t *Tape) recompute(x *Value, dy *ggml.Tensor, f func(t *Tape, x *Value) *Value) *ggml.Tensor {
+	own := t.fork()
+	in := &Value{T: x.T, needsGrad: x.needsGrad}
+	f(own, in).grad = dy
+	own.Backward()
+	return own.gradient(in)
+}
+
+// Chunked computes an f that makes of each column of x [m, n] one of the result, on
+// so many at a time, and recomputes each chunk in the backward pass: f's intermediate
+// results exist for one chunk. The weights are converted once more for each, so
+// the forward pass, which keeps less, takes twice the chunk. A size of 0 is all.
+func (t *Tape) Chunked(x *Value, size int64, f func(t *Tape, x *Value) *Value) *Value {
+	n := x.T.Dim(1)
+	if size == 0 || n <= size {
+		return f(t, x)
+	}
+	y := &Value{}
+	for _, r := range chunks(n, 2*size) {
+		part := t.forward(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, f)
+		y.T, y.needsGrad = putColumns(t.C, y.T, part.T, x.T, r), part.needsGrad
+	}
+	t.record(y, func(dy *ggml.Tensor) {
+		dx := dy // which is of y alone: a chunk's gradient takes the place of what it was computed from
+		for _, r := range chunks(n, size) {
+			part := t.recompute(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, columns(t.C, dx, r), f)
+			if part != nil {
+				dx = putColumns(t.C, dx, part, x.T, r)
+				t.Graph.Expand(dx)
+			}
+		}
+		t.flow(x, func() *ggml.Tensor { return dx })
+	})
+	return y
+}
+
+// A columnRange is the columns from and up to, not including, to.
+type columnRange struct{ from, to int64 }
+
+// chunks divides n columns into ranges of a size.
+func chunks(n, size int64) []columnRange {
+	var list []columnRange
+	for from := int64(0); from < n; from += size {
+		list = append(list, columnRange{from, min(from+size, n)})
+	}
+	return list
+}
+
+// columns is a view of some columns of x [m, n].
+func columns(c *ggml.Context, x *ggml.Tensor, r columnRange) *ggml.Tensor {
+	return c.View(x, []int64{x.Dim(0), r.to - r.from}, nil, r.from*x.Stride(1))
+}
+
+// putColumns writes columns of x, in place; a nil x is made, of the shape of
+// like.
+func putColumns(c *ggml.Context, x, part, like *ggml.Tensor, r columnRange) *ggml.Tensor {
+	switch {
+	case r.from == 0 && r.to == like.Dim(1):
+		return part
+	case x == nil:
+		x = c.Fill(like, 0)
+	}
+	return c.SetInPlace(x, part, [3]int64{x.Stride(1), x.Stride(2), x.Stride(3)}, r.from*x.Stride(1))
+}

@@ -1,0 +1,150 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// RMSNorm returns x / rms(x) · w over ne0: x [m, …], w [m].
+func (t *Tape) RMSNorm(x *Value, w *ggml.Tensor, eps float32) *Value {
+	c := t.C
+	unit := c.RMSNorm(x.T, eps)
+	y := &Value{T: c.Mul(unit, w), needsGrad: x.needsGrad || t.Trains(w)}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.accumulate(w, func() *ggml.Tensor { return t.Lowering.SumColumns(c, c.Mul(dy, unit), w) })
+		t.flow(x, func() *ggml.Tensor { return t.Lowering.RMSNormGrad(c, c.Mul(dy, w), x.T, eps) })
+	})
+	return y
+}
+
+// Add returns x + y.
+func (t *Tape) Add(x, y *Value) *Value {
+	sum := &Value{T: t.C.Add(x.T, y.T), needsGrad: x.needsGrad || y.needsGrad}
+	t.record(sum, func(d *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return d })
+		t.flow(y, func() *ggml.Tensor { return d })
+	})
+	return sum
+}
+
+// Scale returns s·x; 0 and 1 stand for x itself.
+func (t *Tape) Scale(x *Value, s float32) *Value {
+	if s == 0 || s == 1 {
+		return x
+	}
+	y := &Value{T: t.C.Scale(x.T, s), needsGrad: x.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.C.Scale(dy, s) })
+	})
+	return y
+}
+
+// MulInput returns x · s for an input s that is repeated to x's shape.
+func (t *Tape) MulInput(x *Value, s *ggml.Tensor) *Value {
+	y := &Value{T: t.C.Mul(x.T, s), needsGrad: x.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.C.Mul(dy, s) })
+	})
+	return y
+}
+
+// Softcap limits x to ±limit: limit · tanh(x / limit); 0 stands for no limit.
+func (t *Tape) Softcap(x *Value, limit float32) *Value {
+	if limit == 0 {
+		return x
+	}
+	c := t.C
+	bent := c.Tanh(c.Scale(x.T, 1/limit))
+	y := &Value{T: c.Scale(bent, limit), needsGrad: x.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return c.Mul(dy, c.ScaleBias(c.Sqr(bent), -1, 1)) })
+	})
+	return y
+}
+
+// GLU returns act(gate) · up.
+func (t *Tape) GLU(act ggml.GLU, gate, up *Value) *Value {
+	c := t.C
+	y := &Value{T: t.Lowering.GLU(c, act, gate.T, up.T), needsGrad: gate.needsGrad || up.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		// Nothing reads up from here on, so its memory can take a gradient.
+		t.flow(gate, func() *ggml.Tensor { return t.Lowering.GLUGradGate(c, act, gate.T, up.T, dy) })
+		t.flow(up, func() *ggml.Tensor { return t.Lowering.GLUGradUp(c, act, gate.T, dy) })
+	})
+	return y
+}
+
+// Split divides the rows of x [Σ sizes, n] → [size, n] each, as views.
+func (t *Tape) Split(x *Value, sizes ...int64) []*Value {
+	var parts []*Value
+	from := int64(0)
+	for _, size := range sizes {
+		part := t.C.View(x.T, []int64{size, x.T.Dim(1)}, []int64{x.T.Stride(1)}, from*x.T.Stride(0))
+		parts = append(parts, &Value{T: part, needsGrad: x.needsGrad})
+		from += size
+	}
+	if t.Training() && x.needsGrad {
+		t.steps = append(t.steps, func() { t.flow(x, func() *ggml.Tensor { return t.joinGradients(parts) }) })
+	}
+	return parts
+}
+
+func (t *Tape) joinGradients(parts []*Value) *ggml.Tensor {
+	var all *ggml.Tensor
+	for _, p := range parts {
+		d := t.gradient(p)
+		if d == nil {
+			d = t.C.Fill(t.C.Cont(p.T), 0)
+		}
+		if all != nil {
+			d = t.C.Concat(all, d, 0)
+		}
+		all = d
+	}
+	return all
+}
+
+// Heads divides the rows of x [size·heads, n], which need not be contiguous, into
+// [size, heads, n].
+func (t *Tape) Heads(x *Value, heads int64) *Value {
+	size, n := x.T.Dim(0)/heads, x.T.Dim(1)
+	strides := []int64{size * x.T.Stride(0), x.T.Stride(1)}
+	return t.reshape(x, t.C.View(x.T, []int64{size, heads, n}, strides, 0))
+}
+
+// Sequences divides the tokens of x [size, heads, n·batch], which need not be
+// contiguous, into [size, heads, n, batch].
+func (t *Tape) Sequences(x *Value, batch int64) *Value {
+	n := x.T.Dim(2) / batch
+	strides := []int64{x.T.Stride(1), x.T.Stride(2), n * x.T.Stride(2)}
+	return t.reshape(x, t.C.View(x.T, []int64{x.T.Dim(0), x.T.Dim(1), n, batch}, strides, 0))
+}
+
+// reshape makes a value of a view of all of x.
+func (t *Tape) reshape(x *Value, view *ggml.Tensor) *Value {
+	y := &Value{T: view, needsGrad: x.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.C.Reshape(dy, x.T.Shape()...) })
+	})
+	return y
+}
+
+// A Rotation is what rotary position embedding takes beside the vectors.
+type Rotation struct {
+	RoPE      ggml.RoPE
+	Positions *ggml.Tensor // I32 [n]
+	Negated   *ggml.Tensor // I32 [n], −Positions, where the lowering turns back by it
+	Factors   *ggml.Tensor // of the frequencies [dims/2]; nil for none
+}
+
+// RoPE rotates x [size, heads, n] by position.
+func (t *Tape) RoPE(x *Value, r Rotation) *Value {
+	y := &Value{T: t.C.RoPE(x.T, r.Positions, r.Factors, r.RoPE), needsGrad: x.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.Lowering.RoPEGrad(t.C, dy, r) })
+	})
+	return y
+}
+
+// Last cuts x [m, n] to its last rows, without a gradient.
+func (t *Tape) Last(x *Value, rows int64) *Value {
+	skipped := (x.T.Dim(1) - rows) * x.T.Stride(1)
+	return &Value{T: t.C.View(x.T, []int64{x.T.Dim(0), rows}, []int64{x.T.Stride(1)}, skipped)}
+}

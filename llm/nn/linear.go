@@ -1,0 +1,151 @@
+package nn
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
+
+// A LoRAPair is the low-rank change (arXiv 2106.09685) of a matrix W [n_in, n_out]:
+// with A [n_in, r] and B [r, n_out], y = W·x + Scale · B·(A·x). On the token embedding
+// [n_embd, n_vocab] the sides are exchanged: A [r, n_vocab] is looked up, B is
+// [r, n_embd].
+type LoRAPair struct {
+	A, B  *ggml.Tensor
+	Scale float32
+}
+
+// Adapters are the pairs of all adapters in use, by the name of the matrix.
+type Adapters map[string][]LoRAPair
+
+// On lists the pairs on a matrix that change it.
+func (a Adapters) On(m Matrix) []LoRAPair {
+	var list []LoRAPair
+	for _, p := range a[m.Name] {
+		if p.Scale != 0 && !m.NoLoRA {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// A Matrix is the weight of a linear layer: y = Scale · (W·x) + Bias, with
+// W [n_in, n_out]. A model may have neither scale [1] nor bias [n_out].
+type Matrix struct {
+	Name           string // of W, by which adapters find it
+	W, Scale, Bias *ggml.Tensor
+	NoLoRA         bool // no adapter changes the product
+}
+
+// Products makes the products of matrices with the same x [n_in, n] → [n_out, n] each,
+// with bias and adapters.
+type Products interface {
+	Linear(t *Tape, x *Value, matrices ...Matrix) []*Value
+}
+
+// Linears are products with adapters as they are, and with gradients.
+type Linears struct{ Adapters Adapters }
+
+// Linear returns Scale · W·x + Bias + Σ s·B·(A·x) for each matrix.
+func (l Linears) Linear(t *Tape, x *Value, matrices ...Matrix) []*Value {
+	var list []*Value
+	for _, m := range matrices {
+		list = append(list, t.linear(x, m, l.Adapters.On(m)))
+	}
+	return list
+}
+
+func (t *Tape) linear(x *Value, m Matrix, adapters []LoRAPair) *Value {
+	y := &Value{needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
+	lowRank := make([]*Value, len(adapters)) // s·A·x
+	for i, p := range adapters {
+		// The factor goes to the low-rank result, which B and its gradient share.
+		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, kernels.Pair{W: p.A, X: x.T}), p.Scale)}
+		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
+	}
+	y.T = t.addBias(t.addProducts(x, m, adapters, lowRank), m.Bias)
+	t.record(y, func(grad *ggml.Tensor) {
+		t.accumulateBias(m.Bias, grad)
+		dy := &Value{T: grad}
+		own := dy
+		if m.Scale != nil {
+			own = &Value{T: t.C.Mul(grad, m.Scale)}
+		}
+		t.accumulateProduct(m.W, x.T, own.T)
+		t.flowProduct(x, m.W, t.operand(m.W, own))
+		for i, p := range adapters {
+			t.backLoRA(x, lowRank[i], dy, p)
+		}
+	})
+	return y
+}
+
+// addProducts returns Scale · W·x + Σ B·h. Without a scale one op adds all up.
+func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*Value) *ggml.Tensor {
+	pairs := []kernels.Pair{{W: m.W, X: t.operand(m.W, x)}}
+	var scaled *ggml.Tensor
+	if m.Scale != nil {
+		scaled, pairs = t.C.Mul(t.Lowering.MatMul(t.C, t.Trains(m.W), pairs...), m.Scale), nil
+	}
+	for i, p := range adapters {
+		pairs = append(pairs, kernels.Pair{W: p.B, X: lowRank[i].T})
+	}
+	switch {
+	case len(pairs) == 0:
+		return scaled
+	case scaled != nil:
+		return t.C.Add(scaled, t.Lowering.MatMul(t.C, true, pairs...))
+	}
+	return t.Lowering.MatMul(t.C, t.Trains(m.W), pairs...)
+}
+
+// backLoRA takes the gradient of h's product with B back to A, B and x. An
+// adapter is exact on the way forward, where the layers that follow enlarge an
+// error; of its gradients, all but that of the low-rank h can be rounded.
+func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) {
+	t.accumulateProduct(p.B, t.LowPrecision(h), t.LowPrecision(dy))
+	exact := t.Lowering.MatMulGradInput(t.C, true, kernels.Pair{W: p.B, X: dy.T})
+	dh := t.LowPrecision(&Value{T: t.C.Scale(exact, p.Scale)})
+	t.accumulateProduct(p.A, t.LowPrecision(x), dh)
+	t.flowProduct(x, p.A, dh)
+}
+
+func (t *Tape) addBias(y, bias *ggml.Tensor) *ggml.Tensor {
+	if bias == nil {
+		return y
+	}
+	return t.C.Add(y, bias)
+}
+
+func (t *Tape) accumulateBias(bias, dy *ggml.Tensor) {
+	if bias != nil {
+		t.accumulate(bias, func() *ggml.Tensor { return t.Lowering.SumColumns(t.C, dy, bias) })
+	}
+}
+
+// Embed looks up tokens [n] in the embedding w [n_embd, n_vocab] → [n_embd, n], with
+// the adapters of its name.
+func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix, adapters Adapters) *Value {
+	x := &Value{T: t.C.GetRows(m.W, tokens), needsGrad: t.Trains(m.W)}
+	t.record(x, func(dx *ggml.Tensor) {
+		t.accumulate(m.W, func() *ggml.Tensor { return t.Lowering.ScatterAdd(t.C, dx, tokens, m.W) })
+	})
+	for _, p := range adapters.On(m) {
+		x = t.embedLoRA(x, tokens, p)
+	}
+	return x
+}
+
+func (t *Tape) embedLoRA(x *Value, tokens *ggml.Tensor, p LoRAPair) *Value {
+	c := t.C
+	h := c.Scale(c.GetRows(p.A, tokens), p.Scale)
+	sum := &Value{T: c.Add(x.T, t.Lowering.MatMul(c, true, kernels.Pair{W: p.B, X: h})), needsGrad: x.needsGrad || t.Trains(p.A) || t.Trains(p.B)}
+	t.record(sum, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return dy })
+		t.accumulateProduct(p.B, h, dy)
+		t.accumulate(p.A, func() *ggml.Tensor {
+			dh := c.Scale(t.Lowering.MatMulGradInput(c, true, kernels.Pair{W: p.B, X: dy}), p.Scale)
+			return t.Lowering.ScatterAdd(c, dh, tokens, p.A)
+		})
+	})
+	return sum
+}

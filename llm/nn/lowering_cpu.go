@@ -1,0 +1,107 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
+
+// cpu computes with this project's own kernels.
+type cpu struct{ compute ggml.Type }
+
+// CPU is the lowering onto [github.com/goggml/ggml/kernels]. Products with frozen
+// weights are computed in the type: F32 is exact; BF16 rounds both operands, F16 sums
+// too, and either is faster where it is the [kernels.FastestType].
+func CPU(compute ggml.Type) (Lowering, error) {
+	switch compute {
+	case ggml.F32, ggml.BF16, ggml.F16:
+		return cpu{compute}, nil
+	}
+	return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
+}
+
+func (cpu) Name() string { return "cpu" }
+
+func (l cpu) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	if l.compute != ggml.BF16 {
+		return x
+	}
+	return kernels.CastBF16(c, x)
+}
+
+// accumulation is the precision in which products are added up.
+func (l cpu) accumulation(exact bool) ggml.Precision {
+	if l.compute == ggml.F16 && !exact {
+		return ggml.PrecisionF16
+	}
+	return ggml.PrecisionF32
+}
+
+func (l cpu) MatMul(c *ggml.Context, exact bool, pairs ...kernels.Pair) *ggml.Tensor {
+	return kernels.GEMM(c, l.accumulation(exact), pairs...)
+}
+
+func (l cpu) MatMulGradInput(c *ggml.Context, exact bool, pairs ...kernels.Pair) *ggml.Tensor {
+	return kernels.GEMMGradInput(c, l.accumulation(exact), pairs...)
+}
+
+func (cpu) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+	return kernels.AccumulateGradWeight(c, acc, x, dy)
+}
+
+func (cpu) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
+	return c.GetRowsBack(rows, ids, like)
+}
+
+func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
+	return c.RepeatBack(x, like)
+}
+
+func (cpu) Attention(c *ggml.Context, a kernels.Attention) *ggml.Tensor {
+	return kernels.CausalAttention(c, a)
+}
+
+func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a kernels.Attention) (dq, dk, dv *ggml.Tensor) {
+	return kernels.CausalAttentionGrad(c, dy, a)
+}
+
+func (cpu) FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor {
+	return c.NewTensor(ggml.I32, n, batch)
+}
+
+func (cpu) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
+	return c.GLUSplit(act, gate, up)
+}
+
+func (cpu) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
+	return kernels.SwiGLUGradInPlace(c, contiguous(c, up), contiguous(c, gate), dy)
+}
+
+func (cpu) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
+	return c.GLUSplit(act, gate, dy)
+}
+
+// contiguous is x, or a copy of it where it is a part of rows.
+func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	if x.IsContiguous() {
+		return x
+	}
+	return c.Cont(x)
+}
+
+func (cpu) RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
+	return c.RMSNormBack(dy, x, eps)
+}
+
+func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
+	return c.RoPEBack(dy, r.Positions, r.Factors, r.RoPE)
+}
+
+func (cpu) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return kernels.SumSquares(c, g) }
+
+func (cpu) AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor {
+	return []*ggml.Tensor{kernels.AdamWStep(c, s, numbers)}
+}
+
+func (l cpu) keepsBF16() bool { return l.compute == ggml.BF16 }

@@ -1,0 +1,152 @@
+package nn
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
+
+// stock computes with ops that every ggml device takes: no op of kernels, no OUT_PROD,
+// no *_BACK.
+type stock struct{ dequantise bool }
+
+// Stock is the lowering onto ops that every device of ggml takes, as stock llama.cpp
+// uses them: products with quantised weights round x to 8 bits.
+func Stock() Lowering { return stock{} }
+
+// StockTraining is [Stock] that dequantises weights before it multiplies: both ways go
+// through the same function.
+func StockTraining() Lowering { return stock{dequantise: true} }
+
+func (stock) Name() string { return "stock" }
+
+func (stock) Cast(_ *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return x }
+
+func (stock) keepsBF16() bool { return false }
+
+func (l stock) MatMul(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tensor {
+	return sum(c, pairs, func(w, x *ggml.Tensor) *ggml.Tensor {
+		if l.dequantise {
+			w = dequantised(c, w)
+		}
+		return c.MulMat(w, x)
+	})
+}
+
+func (stock) MatMulGradInput(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tensor {
+	return sum(c, pairs, func(w, dy *ggml.Tensor) *ggml.Tensor {
+		return c.MulMat(transposed(c, dequantised(c, w)), dy)
+	})
+}
+
+// sum adds up the products of pairs.
+func sum(c *ggml.Context, pairs []kernels.Pair, product func(w, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
+	var all *ggml.Tensor
+	for _, p := range pairs {
+		y := product(p.W, p.X)
+		if all != nil {
+			y = c.Add(all, y)
+		}
+		all = y
+	}
+	return all
+}
+
+// transposed is a contiguous copy of xᵀ.
+func transposed(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
+
+// dequantised is w in F32. A lookup of all rows is what devices have for all types.
+func dequantised(c *ggml.Context, w *ggml.Tensor) *ggml.Tensor {
+	if w.Type() == ggml.F32 {
+		return w
+	}
+	// Row numbers are exact in F32 up to 2²⁴; a vocabulary has fewer tokens.
+	rows := c.Cast(c.Arange(0, float32(w.Dim(1)), 1), ggml.I32)
+	return c.GetRows(w, rows)
+}
+
+func (stock) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+	return c.AddInPlace(acc, c.MulMat(transposed(c, x), transposed(c, dy)))
+}
+
+// scatterChunk bounds the elements of the one-hot matrices of a scatter.
+const scatterChunk = 1 << 24
+
+// ScatterAdd multiplies with one-hot vectors, some tokens at a time.
+func (stock) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
+	m := like.Dim(1)
+	var all *ggml.Tensor
+	for _, r := range chunks(rows.Dim(1), max(1, scatterChunk/m)) {
+		n := r.to - r.from
+		one := c.Reshape(c.ScaleBias(c.Arange(0, float32(n), 1), 0, 1), 1, 1, n)
+		zeros := c.Repeat(c.ScaleBias(one, 0, 0), 1, m, n)
+		some := c.View(ids, []int64{1, n}, []int64{ids.Stride(0)}, r.from*ids.Stride(0))
+		onehot := c.Reshape(c.SetRows(zeros, one, some), m, n)
+		part := c.MulMat(transposed(c, columns(c, rows, r)), transposed(c, onehot))
+		if all != nil {
+			part = c.Add(all, part)
+		}
+		all = part
+	}
+	return all
+}
+
+func (stock) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
+	m := x.Dim(0)
+	flat := c.Reshape(contiguous(c, x), m, x.NumElements()/m)
+	return c.Reshape(c.SumRows(transposed(c, flat)), like.Shape()...)
+}
+
+func (stock) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
+	return c.GLUSplit(act, gate, up)
+}
+
+func (stock) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
+	return c.GLUSplit(act, gate, dy)
+}
+
+func (stock) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
+	gate = contiguous(c, gate)
+	return c.Mul(c.Mul(dy, contiguous(c, up)), activationSlope(c, act, gate))
+}
+
+// activationSlope is the derivative of the activation of a GLU.
+func activationSlope(c *ggml.Context, act ggml.GLU, g *ggml.Tensor) *ggml.Tensor {
+	if act == ggml.SwiGLU { // σ·(1 + g·(1−σ))
+		s := c.Sigmoid(g)
+		return c.Mul(s, c.ScaleBias(c.Mul(g, c.ScaleBias(s, -1, 1)), 1, 1))
+	}
+	// ½(1+t) + ½g(1−t²)·u', with t = tanh(u), u = √(2/π)·(g + 0.044715 g³)
+	const root, cube = 0.7978845608028654, 0.044715
+	square := c.Sqr(g)
+	t := c.Tanh(c.Mul(g, c.ScaleBias(square, root*cube, root)))
+	inner := c.Mul(c.Mul(g, c.ScaleBias(c.Sqr(t), -0.5, 0.5)), c.ScaleBias(square, 3*root*cube, root))
+	return c.Add(c.ScaleBias(t, 0.5, 0.5), inner)
+}
+
+// RMSNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
+func (stock) RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
+	n := 1 / float32(x.Dim(0))
+	x = contiguous(c, x)
+	u := c.RMSNorm(x, eps)
+	rms := c.Sqrt(c.ScaleBias(c.SumRows(c.Sqr(x)), n, eps))
+	mean := c.Scale(c.SumRows(c.Mul(dy, u)), n)
+	return c.Div(c.Sub(dy, c.Mul(u, mean)), rms)
+}
+
+// RoPEGrad rotates back.
+func (stock) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
+	return c.RoPE(dy, r.Negated, r.Factors, r.RoPE)
+}
+
+func (stock) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return c.Sum(c.Sqr(g)) }
+
+// AdamWStep clips, updates, and clears the gradient. The numbers of ggml's op are the
+// first seven; the eighth is the factor of the gradient.
+func (stock) AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor {
+	size := numbers.Type().Size()
+	clip := c.View(numbers, []int64{1}, nil, 7*size)
+	update := c.OptStepAdamW(ggml.AdamWOperands{
+		Param: s.Param, Grad: c.Mul(s.Grad, clip), M: s.M, V: s.V, Settings: c.View(numbers, []int64{7}, nil, 0),
+	})
+	return []*ggml.Tensor{update, c.FillInPlace(s.Grad, 0)}
+}
