@@ -61,6 +61,9 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 // Logits returns the output [n_vocab, n] of x [n_embd, n].
 func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	c := b.Config
+	for _, w := range b.spec().unused {
+		b.Source(w)
+	}
 	z := b.Products.Linear(t, x, b.head())[0]
 	if c.LogitScale != 0 {
 		z = t.Scale(z, 1/c.LogitScale)
@@ -72,9 +75,12 @@ func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 func (b *Builder) head() nn.Matrix {
 	c := b.Config
 	if !c.Tied {
-		return b.matrix(output, int64(c.Embd), int64(c.Vocab))
+		m := b.matrix(output, int64(c.Embd), int64(c.Vocab))
+		m.Bias = b.outputBias()
+		return m
 	}
 	m := b.embedding()
+	m.Bias = b.outputBias()
 	m.NoLoRA = true // adapters of a tied embedding act on the lookup only
 	return m
 }
@@ -87,7 +93,8 @@ func (b *Builder) block(t *nn.Tape, i int, x *nn.Value) *nn.Value {
 	if b.Keep > 0 && i == c.Layers-1 {
 		x, out = t.Last(x, b.Keep), t.Last(out, b.Keep)
 	}
-	y := l.product(t, out, l.residual("attn_output", int64(c.Heads*c.HeadSize)))
+	gather := Weight{Name: l.prefix + "attn_output", Shape: []int64{int64(c.Heads * c.HeadSize), int64(c.Embd)}, Residual: true}
+	y := l.product(t, out, l.optionalBias(l.declare(gather)))
 	y = l.normIf(t, s.norms&normAfter, "post_attention_norm", y)
 	x = t.Add(x, t.Scale(y, c.ResidualScale))
 
@@ -148,20 +155,25 @@ func (l layerBuilder) feedForward(t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, ff := int64(c.Embd), int64(c.FF)
 	var parts []*nn.Value
 	if s.fusedGateUp {
-		parts = t.Split(l.product(t, x, l.matrix(l.prefix+"ffn_up", embd, 2*ff)), ff, ff)
+		parts = t.Split(l.product(t, x, l.ffn("ffn_up", embd, 2*ff, false)), ff, ff)
 	} else {
-		parts = l.Products.Linear(t, x, l.optionalBias(l.matrix(l.prefix+"ffn_gate", embd, ff)), l.optionalBias(l.matrix(l.prefix+"ffn_up", embd, ff)))
+		parts = l.Products.Linear(t, x, l.ffn("ffn_gate", embd, ff, false), l.ffn("ffn_up", embd, ff, false))
 	}
-	return l.product(t, t.GLU(s.act, parts[0], parts[1]), l.residual("ffn_down", ff))
+	return l.product(t, t.GLU(s.act, parts[0], parts[1]), l.ffn("ffn_down", ff, embd, true))
+}
+
+// ffn is a matrix of the feed-forward network.
+func (l layerBuilder) ffn(part string, in, out int64, residual bool) nn.Matrix {
+	m := l.optionalBias(l.declare(Weight{Name: l.prefix + part, Shape: []int64{in, out}, Residual: residual}))
+	m.OutScale, m.Scale = m.Scale, nil
+	if !l.spec().ffnScales {
+		m.OutScale = nil
+	}
+	return m
 }
 
 func (l layerBuilder) product(t *nn.Tape, x *nn.Value, m nn.Matrix) *nn.Value {
 	return l.Products.Linear(t, x, m)[0]
-}
-
-// residual is a matrix of what is added to the residual stream.
-func (l layerBuilder) residual(part string, in int64) nn.Matrix {
-	return l.optionalBias(l.declare(Weight{Name: l.prefix + part, Shape: []int64{in, int64(l.Config.Embd)}, Residual: true}))
 }
 
 // optionalBias adds a bias to a matrix where the architecture may have one.
@@ -210,6 +222,7 @@ func (b *Builder) matrix(name string, in, out int64) nn.Matrix {
 // declare asks for a matrix, whose name lacks ".weight", and for its optional scale.
 func (b *Builder) declare(w Weight) nn.Matrix {
 	scale := Weight{Name: w.Name + ".scale", Shape: []int64{1}, Role: Scale, Optional: true}
+	b.Source(Weight{Name: w.Name + ".input_scale", Shape: []int64{1}, Role: Unused, Optional: true})
 	w.Name += ".weight"
 	return nn.Matrix{Name: w.Name, W: b.Source(w), Scale: b.Source(scale)}
 }
@@ -218,6 +231,14 @@ func (b *Builder) declare(w Weight) nn.Matrix {
 func (b *Builder) biased(m nn.Matrix) nn.Matrix {
 	m.Bias = b.Source(Weight{Name: BiasName(m.Name), Shape: []int64{m.W.Dim(1)}, Role: Bias, Optional: true})
 	return m
+}
+
+// outputBias is that of logits, nil where a model has none.
+func (b *Builder) outputBias() *ggml.Tensor {
+	if !b.spec().outputBias {
+		return nil
+	}
+	return b.Source(Weight{Name: "output.bias", Shape: []int64{int64(b.Config.Vocab)}, Role: Bias, Optional: true})
 }
 
 func (b *Builder) embedding() nn.Matrix {

@@ -67,6 +67,29 @@ func (m *metadata) uniform(name string, list reflect.Value) int {
 	return n
 }
 
+// pattern reads that all but each so many-th layer are local: as a number, or for each
+// layer whether it is.
+func (m *metadata) pattern(name string, fallback int) int {
+	name = m.arch + "." + name
+	v, ok := m.g.Value(name)
+	list := reflect.ValueOf(v)
+	if !ok || list.Kind() != reflect.Slice {
+		return int(value(m, name, uint32(fallback), true))
+	}
+	isLocal := func(i int) bool { return !list.Index(i).IsZero() }
+	period := 1
+	for period <= list.Len() && isLocal(period-1) {
+		period++
+	}
+	for i := range list.Len() {
+		if isLocal(i) != ((i+1)%period != 0) {
+			m.fault("%s: the layers with windows do not repeat as a model's do, all but each so many-th", name)
+			break
+		}
+	}
+	return period
+}
+
 func (m *metadata) readKeys(c *Config, s spec) {
 	for _, k := range append(commonKeys, s.keys...) {
 		k.read(m, k.name, c)
@@ -140,6 +163,8 @@ func factor(name string, field func(c *Config) *float32, fallback float32, requi
 	}
 }
 
+func always(n int) func(*Config) int { return func(*Config) int { return n } }
+
 // commonKeys are those of all architectures, in the order in which they depend on each
 // other.
 var commonKeys = []key{
@@ -167,9 +192,16 @@ var commonKeys = []key{
 
 // A file without a vocabulary says so: llama.cpp demands the key.
 const (
-	VocabularyKey = "tokenizer.ggml.model"
-	NoVocabulary  = "no_vocab"
+	VocabularyKey  = "tokenizer.ggml.model"
+	NoVocabulary   = "no_vocab"
+	testVocabulary = "test" // of stock llama.cpp's random models: tokens without texts
 )
+
+// HasVocabulary reports whether a file has one.
+func HasVocabulary(g *ggml.GGUF) bool {
+	kind, ok := g.Value(VocabularyKey)
+	return ok && kind != NoVocabulary && kind != testVocabulary
+}
 
 // WriteKeys sets the hyper-parameters in a GGUF file, as stock llama.cpp
 // reads them, and that it has no vocabulary.

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -18,6 +19,9 @@ type spec struct {
 	// biases of attn_output and the feed-forward network; those of queries, keys and
 	// values may be in any model.
 	biases bool
+	// ffnScales are the factors of the feed-forward network's products with their
+	// biases. Stock llama.cpp ignores those of other models.
+	ffnScales bool
 	// keys are those that other kinds of models do not have, or mean otherwise.
 	keys []key
 	// ropeFactors may be in the file: one tensor, or one for short and one for long
@@ -28,6 +32,9 @@ type spec struct {
 	// complete derives what no key says, after the keys are read.
 	complete func(c *Config)
 	untied   bool // the output matrix is required
+	// outputBias may be in the file.
+	outputBias bool
+	unused     []Weight // what files may have besides
 }
 
 // norms says where the RMS norms of a layer stand, around attention and around the
@@ -49,8 +56,98 @@ const (
 )
 
 var specs = map[string]spec{
-	"llama": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true},
+	"llama":    {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true},
+	"qwen2":    {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: true},
+	"mistral3": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true, keys: mistral3Keys, complete: mistral3Temperature},
+	"smollm3":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, complete: smollm3Steps, layer: skipRoPE},
+	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE},
+	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4, 0), layer: localUnscaled},
+	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true},
 }
 
 // Architectures lists the values of general.architecture that are supported.
 func Architectures() []string { return slices.Sorted(maps.Keys(specs)) }
+
+// What is the way of one family.
+
+var mistral3Keys = []key{
+	factor("attention.temperature_scale", func(c *Config) *float32 { return &c.AttnTempScale }, 0, false),
+	factor("rope.scaling.yarn_beta_fast", func(c *Config) *float32 { return &c.RoPE.BetaFast }, yarnBetaFast, false),
+	factor("rope.scaling.yarn_beta_slow", func(c *Config) *float32 { return &c.RoPE.BetaSlow }, yarnBetaSlow, false),
+	factor("rope.scaling.yarn_log_multiplier", func(c *Config) *float32 { return &c.YaRNLogMul }, 0, false),
+}
+
+func mistral3Temperature(c *Config) {
+	if c.AttnTempScale != 0 {
+		c.AttnTempLength = c.RoPE.TrainedCtx
+	}
+}
+
+var graniteKeys = []key{
+	{
+		name: "rope.scaling.finetuned", // granite's way to say that there is RoPE at all
+		read: func(m *metadata, name string, c *Config) {
+			if !value(m, m.arch+"."+name, true, true) {
+				c.NoRoPEStep = 1
+			}
+		},
+		write: func(c *Config) any { return c.NoRoPEStep == 0 },
+	},
+	factor("logit_scale", func(c *Config) *float32 { return &c.LogitScale }, 0, true),
+	factor("residual_scale", func(c *Config) *float32 { return &c.ResidualScale }, 0, false),
+	factor("embedding_scale", func(c *Config) *float32 { return &c.EmbdScale }, 0, false),
+	factor("attention.scale", func(c *Config) *float32 { return &c.AttnScale }, 0, false),
+}
+
+// Every fourth layer of SmolLM3 has no position embedding (NoPE).
+func smollm3Steps(c *Config) { c.NoRoPEStep = 4 }
+
+func skipRoPE(c *Config, i int, l *Layer) {
+	l.NoRoPE = c.NoRoPEStep > 0 && (i+1)%c.NoRoPEStep == 0
+}
+
+// windowKeys are those of models in which all but each so many-th layer see a window,
+// with a frequency base of RoPE of their own; 0 is that of all.
+func windowKeys(pattern int, freqBase float32) []key {
+	return []key{
+		optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(0)),
+		{
+			name: "attention.sliding_window_pattern",
+			read: func(m *metadata, name string, c *Config) {
+				if c.Window > 0 {
+					c.WindowPattern = m.pattern(name, pattern)
+				}
+			},
+			write: func(c *Config) any {
+				if c.Window == 0 {
+					return nil
+				}
+				return uint32(c.WindowPattern)
+			},
+		},
+		{
+			name: "rope.freq_base_swa",
+			read: func(m *metadata, name string, c *Config) {
+				if c.Window > 0 {
+					c.LocalFreqBase = value(m, m.arch+"."+name, cmp.Or(freqBase, c.RoPE.FreqBase), true)
+				}
+			},
+			write: func(c *Config) any {
+				if c.Window == 0 {
+					return nil
+				}
+				return c.LocalFreqBase
+			},
+		},
+	}
+}
+
+// localUnscaled lets local layers see a window, with a RoPE of their own that does not
+// reach beyond the context of its training.
+func localUnscaled(c *Config, i int, l *Layer) {
+	if c.Window == 0 || (i+1)%c.WindowPattern == 0 {
+		return
+	}
+	l.Window = c.Window
+	l.RoPE.FreqBase, l.RoPE.FreqScale, l.RoPE.ExtFactor, l.RoPE.AttnFactor = c.LocalFreqBase, 1, 0, 1
+}

@@ -20,6 +20,7 @@ const (
 	Bias                  // what is added to a product [n_out]
 	Scale                 // the factor of a product [1]
 	RoPEFreqs             // what frequencies of RoPE are divided by [dims/2]
+	Unused                // a tensor of files that the text model does not compute with
 )
 
 // A Weight is a tensor that a model has.

@@ -66,7 +66,7 @@ func (p *cpuProducts) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*
 			if !o.adapted {
 				part = p.addLoRA(t, part, x.T, m)
 			}
-			list = append(list, nn.Input(addBias(t, part, m)))
+			list = append(list, nn.Input(m.Finish(t.C, part)))
 		}
 	}
 	return list
@@ -84,16 +84,9 @@ func (p *cpuProducts) scaled(t *nn.Tape, x *nn.Value, matrices []nn.Matrix) []*n
 		if m.Scale != nil {
 			y = t.C.Mul(y, m.Scale)
 		}
-		list = append(list, nn.Input(addBias(t, p.addLoRA(t, y, x.T, m), m)))
+		list = append(list, nn.Input(m.Finish(t.C, p.addLoRA(t, y, x.T, m))))
 	}
 	return list
-}
-
-func addBias(t *nn.Tape, y *ggml.Tensor, m nn.Matrix) *ggml.Tensor {
-	if m.Bias == nil {
-		return y
-	}
-	return t.C.Add(y, m.Bias)
 }
 
 // An output is what one op makes of some matrices: their products with an x

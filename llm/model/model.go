@@ -66,7 +66,7 @@ func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{Config: cfg, gguf: g, weights: map[string]*ggml.Tensor{}}
-	if kind, ok := g.Value(arch.VocabularyKey); ok && kind != arch.NoVocabulary {
+	if arch.HasVocabulary(g) {
 		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name(), err)
 		}
@@ -114,7 +114,7 @@ func checkTensors(g *ggml.GGUF, c Config) error {
 		case !ok && want.Optional:
 		case !ok:
 			faults = append(faults, want.Name+" is missing")
-		case !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
+		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
 		}
 	}
@@ -210,7 +210,7 @@ func (m *Model) Weights() iter.Seq[*ggml.Tensor] {
 // frequencies and of products.
 func (m *Model) Trainable(name string) bool {
 	return slices.ContainsFunc(m.Config.Weights(), func(w arch.Weight) bool {
-		return w.Name == name && w.Role != arch.RoPEFreqs && w.Role != arch.Scale
+		return w.Name == name && w.Role != arch.RoPEFreqs && w.Role != arch.Scale && w.Role != arch.Unused
 	})
 }
 

@@ -28,12 +28,13 @@ func (a Adapters) On(m Matrix) []LoRAPair {
 	return list
 }
 
-// A Matrix is the weight of a linear layer: y = Scale · (W·x) + Bias, with
-// W [n_in, n_out]. A model may have neither scale [1] nor bias [n_out].
+// A Matrix is the weight of a linear layer: y = OutScale · (Scale · W·x + Bias), with
+// W [n_in, n_out]. A model may have neither scales [1] nor bias [n_out]. Adapters add to
+// Scale · W·x.
 type Matrix struct {
-	Name           string // of W, by which adapters find it
-	W, Scale, Bias *ggml.Tensor
-	NoLoRA         bool // no adapter changes the product
+	Name                     string // of W, by which adapters find it
+	W, Scale, Bias, OutScale *ggml.Tensor
+	NoLoRA                   bool // no adapter changes the product
 }
 
 // Products makes the products of matrices with the same x [n_in, n] → [n_out, n] each,
@@ -62,13 +63,14 @@ func (t *Tape) linear(x *Value, m Matrix, adapters []LoRAPair) *Value {
 		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, kernels.Pair{W: p.A, X: x.T}), p.Scale)}
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
-	y.T = t.addBias(t.addProducts(x, m, adapters, lowRank), m.Bias)
+	y.T = m.Finish(t.C, t.addProducts(x, m, adapters, lowRank))
 	t.record(y, func(grad *ggml.Tensor) {
+		grad = mulScale(t.C, grad, m.OutScale)
 		t.accumulateBias(m.Bias, grad)
 		dy := &Value{T: grad}
 		own := dy
 		if m.Scale != nil {
-			own = &Value{T: t.C.Mul(grad, m.Scale)}
+			own = &Value{T: mulScale(t.C, grad, m.Scale)}
 		}
 		t.accumulateProduct(m.W, x.T, own.T)
 		t.flowProduct(x, m.W, t.operand(m.W, own))
@@ -109,11 +111,19 @@ func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) {
 	t.flowProduct(x, p.A, dh)
 }
 
-func (t *Tape) addBias(y, bias *ggml.Tensor) *ggml.Tensor {
-	if bias == nil {
+// Finish adds the bias to the product and its adapters, and scales all.
+func (m Matrix) Finish(c *ggml.Context, y *ggml.Tensor) *ggml.Tensor {
+	if m.Bias != nil {
+		y = c.Add(y, m.Bias)
+	}
+	return mulScale(c, y, m.OutScale)
+}
+
+func mulScale(c *ggml.Context, y, scale *ggml.Tensor) *ggml.Tensor {
+	if scale == nil {
 		return y
 	}
-	return t.C.Add(y, bias)
+	return c.Mul(y, scale)
 }
 
 func (t *Tape) accumulateBias(bias, dy *ggml.Tensor) {

@@ -1,0 +1,104 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// archs are the files of stock llama.cpp's random models that ours computes; all
+// others are refused.
+var archs = []string{"granite", "llama", "mistral3", "olmo2", "phi3", "qwen2", "smollm3"}
+
+// TestArchitectures holds the logits of stock's random models against stock's.
+func TestArchitectures(t *testing.T) {
+	require.Equal(t, archs, model.Architectures())
+	for _, seed := range []string{"1", "2"} {
+		dir := t.TempDir()
+		run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", seed)
+		files, err := filepath.Glob(filepath.Join(dir, "*.gguf"))
+		require.NoError(t, err)
+		require.Greater(t, len(files), 100)
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".gguf")
+			t.Run(name+" "+seed, func(t *testing.T) {
+				kind, dense := strings.CutSuffix(name, "-dense")
+				if !dense || !slices.Contains(archs, kind) {
+					_, err := model.Load(file, model.LoadOptions{})
+					require.ErrorIs(t, err, model.ErrUnsupported)
+					require.ErrorContains(t, err, file)
+					return
+				}
+				testArchitecture(t, file)
+			})
+		}
+	}
+}
+
+func testArchitecture(t *testing.T, file string) {
+	for _, c := range []struct {
+		typ  string
+		nmse float64
+	}{{"F32", 1e-8}, {"Q8_0", 1e-3}, {"Q4_K", 1e-3}} {
+		path := file
+		if c.typ != "F32" {
+			path = filepath.Join(t.TempDir(), c.typ+".gguf")
+			run(t, filepath.Join(stock, "run"), "llama-quantize", "--pure", file, path, c.typ)
+		}
+		m, err := model.Load(path, model.LoadOptions{})
+		require.NoError(t, err)
+		defer m.Close()
+		tokens := make([]int32, 96)
+		for i := range tokens {
+			tokens[i] = int32((7*i*i + 3*i + 1) % m.Vocab)
+		}
+		want := stockLogits(t, path, tokens)
+		for way, got := range map[string][][]float32{
+			"in one batch": ourLogits(t, m, tokens, nil), "token by token": stepByStep(t, m, tokens), "as second sequence": asSecond(t, m, tokens),
+		} {
+			n := nmse(got, want)
+			t.Logf("%s %s: NMSE %.2g", c.typ, way, n)
+			require.LessOrEqual(t, n, c.nmse, "%s %s", c.typ, way)
+		}
+	}
+}
+
+func stepByStep(t *testing.T, m *model.Model, tokens []int32) [][]float32 {
+	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256})
+	require.NoError(t, err)
+	defer s.Close()
+	var rows [][]float32
+	for _, token := range tokens {
+		logits, err := s.Decode(context.Background(), []int32{token})
+		require.NoError(t, err)
+		rows = append(rows, logits)
+	}
+	return rows
+}
+
+// asSecond decodes the tokens beside another sequence.
+func asSecond(t *testing.T, m *model.Model, tokens []int32) [][]float32 {
+	b, err := infer.NewBatch(m, 2, infer.SessionOptions{Context: 256})
+	require.NoError(t, err)
+	defer b.Close()
+	other, _, err := b.Start(context.Background(), []int32{5, 4, 3})
+	require.NoError(t, err)
+	s, first, err := b.Start(context.Background(), tokens[:1])
+	require.NoError(t, err)
+	rows := [][]float32{first}
+	for _, token := range tokens[1:] {
+		logits, err := b.Step(context.Background(), []infer.StepInput{{Sequence: other, Token: token / 2}, {Sequence: s, Token: token}})
+		require.NoError(t, err)
+		rows = append(rows, logits[1])
+	}
+	return rows
+}
