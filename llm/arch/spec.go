@@ -58,6 +58,7 @@ const (
 var specs = map[string]spec{
 	"llama":    {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true},
 	"qwen2":    {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: true},
+	"qwen3":    {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: perHead, ffnScales: true, unused: classifier},
 	"mistral3": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true, keys: mistral3Keys, complete: mistral3Temperature},
 	"smollm3":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, complete: smollm3Steps, layer: skipRoPE},
 	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE},
@@ -69,6 +70,9 @@ var specs = map[string]spec{
 func Architectures() []string { return slices.Sorted(maps.Keys(specs)) }
 
 // What is the way of one family.
+
+// classifier is the head of a reranker, which text models carry along.
+var classifier = []Weight{{Name: "cls.output.weight", Role: Unused, Optional: true}}
 
 var mistral3Keys = []key{
 	factor("attention.temperature_scale", func(c *Config) *float32 { return &c.AttnTempScale }, 0, false),
