@@ -17,7 +17,7 @@ import (
 
 // archs are the files of stock llama.cpp's random models that ours computes; all
 // others are refused.
-var archs = []string{"granite", "llama", "mistral3", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"}
+var archs = []string{"gemma3", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"}
 
 // TestArchitectures holds the logits of stock's random models against stock's.
 func TestArchitectures(t *testing.T) {

@@ -3,6 +3,7 @@ package arch
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -63,6 +64,7 @@ var specs = map[string]spec{
 	"smollm3":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, complete: smollm3Steps, layer: skipRoPE},
 	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE},
 	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4, 0), layer: localUnscaled},
+	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: localUnscaled},
 	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true},
 }
 
@@ -154,4 +156,18 @@ func localUnscaled(c *Config, i int, l *Layer) {
 	}
 	l.Window = c.Window
 	l.RoPE.FreqBase, l.RoPE.FreqScale, l.RoPE.ExtFactor, l.RoPE.AttnFactor = c.LocalFreqBase, 1, 0, 1
+}
+
+var gemma3Keys = append(windowKeys(6, 10000),
+	factor("final_logit_softcapping", func(c *Config) *float32 { return &c.LogitSoftcap }, 0, false),
+)
+
+// gemma3Scales are what the key of no file says: embeddings are scaled by the root of
+// their width, and the largest model, of 62 layers, attends by that of a head's share
+// of it.
+func gemma3Scales(c *Config) {
+	c.EmbdScale = float32(math.Sqrt(float64(c.Embd)))
+	if c.Layers == 62 && c.Heads > 0 {
+		c.AttnScale = float32(1 / math.Sqrt(float64(c.Embd)/float64(c.Heads)))
+	}
 }

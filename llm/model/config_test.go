@@ -23,7 +23,7 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 	}{
 		"adapter":       {"general.type", "adapter", `the file is of type "adapter", not a model`},
-		"architecture":  {"general.architecture", "mamba", `architecture "mamba"; supported: granite, llama, mistral3, olmo2, phi3, qwen2, qwen3, smollm3`},
+		"architecture":  {"general.architecture", "mamba", `architecture "mamba"; supported: gemma3, granite, llama, mistral3, olmo2, phi3, qwen2, qwen3, smollm3`},
 		"no heads":      {"llama.attention.head_count", uint32(0), "llama.attention.head_count is 0"},
 		"KV heads":      {"llama.attention.head_count_kv", uint32(3), "4 heads cannot share 3 KV heads"},
 		"experts":       {"llama.expert_count", uint32(8), "mixture of 8 experts"},
