@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"unicode"
 
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
@@ -33,11 +34,11 @@ type report struct {
 
 type heldOut struct {
 	path   string
-	data   *train.Dataset
+	data   *data.Dataset
 	losses []float64 // before, after
 }
 
-func (p *program) newReport(m *model.Model, t *train.Trainer, a *lora.Adapter, valid *train.Dataset) (*report, error) {
+func (p *program) newReport(m *model.Model, t *train.Trainer, a *lora.Adapter, valid *data.Dataset) (*report, error) {
 	r := &report{p: p, m: m, t: t, adapter: a}
 	if valid != nil {
 		r.texts = append(r.texts, heldOut{path: p.ValidData, data: valid})

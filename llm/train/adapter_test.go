@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -33,7 +34,7 @@ func matrices(a *lora.Adapter) []*ggml.Tensor {
 	return list
 }
 
-func adapterTrainer(t *testing.T, m *model.Model, a *lora.Adapter, d *train.Dataset, o train.Options) *train.Trainer {
+func adapterTrainer(t *testing.T, m *model.Model, a *lora.Adapter, d *data.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
 	tr, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, d, o)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -22,7 +23,7 @@ func ExampleTrainer() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	data, err := train.FromText(m.Tokenizer, text, train.TextOptions{Length: 16})
+	data, err := data.FromText(m.Tokenizer, text, data.TextOptions{Length: 16})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -182,13 +183,13 @@ func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {
 
 // data are the samples of all steps: text of a few words, of which some follow
 // each other more often, so that there is something to learn.
-func (r *peftRun) data() *train.Dataset {
+func (r *peftRun) data() *data.Dataset {
 	const words = 64
 	rng := rand.New(rand.NewPCG(1, 1))
 	common := rand.NewZipf(rng, 1.5, 1, words-1)
-	d := &train.Dataset{Length: r.Length}
+	d := &data.Dataset{Length: r.Length}
 	for range r.Steps * r.Batch {
-		s := train.Sample{Tokens: []int32{0}}
+		s := data.Sample{Tokens: []int32{0}}
 		for len(s.Tokens) <= r.Length {
 			word := int32(common.Uint64())
 			if rng.IntN(2) == 0 {
@@ -250,7 +251,7 @@ var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []peftTens
 	d := r.data()
 	return r.Tensors, writeWith(filepath.Join(r.Folder, "tokens.bin"), func(w io.Writer) error {
 		for i := range d.Samples {
-			sample := d.Samples[train.OrderAt(0, len(d.Samples), i)]
+			sample := d.Samples[(&data.Sampler{Seed: 0, N: len(d.Samples)}).At(i)]
 			if err := binary.Write(w, binary.LittleEndian, sample.Tokens); err != nil {
 				return err
 			}

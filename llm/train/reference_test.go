@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -33,7 +34,7 @@ func reference(t *testing.T, m *model.Model) *refmodel.Model {
 	return ref
 }
 
-func sequence(s train.Sample) refmodel.Sequence {
+func sequence(s data.Sample) refmodel.Sequence {
 	n := len(s.Tokens) - 1
 	q := refmodel.Sequence{Inputs: s.Tokens[:n], Targets: s.Tokens[1:]}
 	if s.Weights != nil {
@@ -44,7 +45,7 @@ func sequence(s train.Sample) refmodel.Sequence {
 	return q
 }
 
-func sequences(samples []train.Sample) []refmodel.Sequence {
+func sequences(samples []data.Sample) []refmodel.Sequence {
 	var list []refmodel.Sequence
 	for _, s := range samples {
 		list = append(list, sequence(s))
@@ -53,7 +54,7 @@ func sequences(samples []train.Sample) []refmodel.Sequence {
 }
 
 // ragged is a data set of samples of all lengths, some with weights.
-func ragged(samples, length int) *train.Dataset {
+func ragged(samples, length int) *data.Dataset {
 	rng := rand.New(rand.NewPCG(8, 1))
 	d := pattern(samples, length)
 	for i := range d.Samples {
@@ -96,7 +97,7 @@ func TestRunAgainstReference(t *testing.T) {
 
 		var batch []refmodel.Sequence
 		for i := range o.Batch * o.Accumulate {
-			at := train.OrderAt(o.Seed, len(d.Samples), (step-1)*o.Batch*o.Accumulate+i)
+			at := (&data.Sampler{Seed: o.Seed, N: len(d.Samples)}).At((step-1)*o.Batch*o.Accumulate + i)
 			batch = append(batch, sequence(d.Samples[at]))
 		}
 		loss, grads, err := ref.Gradient(batch, ref.WeightNames()...)
@@ -172,7 +173,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, want, got, 1e-6)
 
-	_, err = tr.Evaluate(context.Background(), &train.Dataset{Length: 4})
+	_, err = tr.Evaluate(context.Background(), &data.Dataset{Length: 4})
 	require.EqualError(t, err, "the data set has no samples")
 	unlearned := pattern(2, 4)
 	for i := range unlearned.Samples {
@@ -185,9 +186,9 @@ func TestEvaluateAgainstReference(t *testing.T) {
 // Weights are of tokens: a token of weight 0 may be anything, one of weight 2
 // counts as two.
 func TestWeightsOfTokens(t *testing.T) {
-	sample := train.Sample{Tokens: []int32{1, 2, 3, 4, 5}, Weights: []float32{1, 0, 2, 0.5}}
-	other := train.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, Weights: []float32{0, 0, 0, 0.25, 0, 0}}
-	d := &train.Dataset{Length: 6, Samples: []train.Sample{sample, other}}
+	sample := data.Sample{Tokens: []int32{1, 2, 3, 4, 5}, Weights: []float32{1, 0, 2, 0.5}}
+	other := data.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, Weights: []float32{0, 0, 0, 0.25, 0, 0}}
+	d := &data.Dataset{Length: 6, Samples: []data.Sample{sample, other}}
 	m := tinyModel(t)
 	ref := reference(t, m)
 	loss, grads, err := ref.Gradient(sequences(d.Samples), ref.WeightNames()...)

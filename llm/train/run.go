@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"errors"
+
+	"github.com/goggml/ggml/llm/data"
 )
 
 // RunOptions say what happens around the steps of a run.
@@ -10,7 +12,7 @@ type RunOptions struct {
 	Checkpoint string // file to write; "" writes none
 	SaveEvery  int    // steps between checkpoints; 0: only at the end, or when stopped
 
-	Valid      *Dataset // evaluated before the first step, every ValidEvery steps, and at the end; may be nil
+	Valid      *data.Dataset // evaluated before the first step, every ValidEvery steps, and at the end; may be nil
 	ValidEvery int
 
 	OnStep  func(Point) // after each step

@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -76,11 +77,11 @@ func (r scalingRun) train(f func(step func() error) error) error {
 	})
 }
 
-func randomTokens(vocab, length, samples int) *train.Dataset {
+func randomTokens(vocab, length, samples int) *data.Dataset {
 	rng := rand.New(rand.NewPCG(1, 1))
-	d := &train.Dataset{Length: length}
+	d := &data.Dataset{Length: length}
 	for range samples {
-		s := train.Sample{}
+		s := data.Sample{}
 		for range length + 1 {
 			s.Tokens = append(s.Tokens, int32(rng.IntN(vocab)))
 		}

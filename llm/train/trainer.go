@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -71,13 +72,13 @@ type Point struct {
 // A Trainer fits parameters to a data set. It is used by one goroutine.
 type Trainer struct {
 	m        *model.Model
-	data     *Dataset
+	data     *data.Dataset
 	options  Options
 	engine   *device.Engine
 	opt      *optimizer
 	adapters model.Adapters
 	loss     *model.LossGraph
-	order    order
+	order    data.Sampler
 	identity map[string]string // what decides the result, see describe
 
 	step    int     // optimiser steps that are done
@@ -120,7 +121,7 @@ func (x Trainables) params(m *model.Model) ([]*ggml.Tensor, error) {
 }
 
 // New makes a trainer.
-func New(m *model.Model, trained Trainables, data *Dataset, o Options) (*Trainer, error) {
+func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Trainer, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -128,12 +129,12 @@ func New(m *model.Model, trained Trainables, data *Dataset, o Options) (*Trainer
 	if err != nil {
 		return nil, err
 	}
-	if err := data.check(m.Vocab); err != nil {
+	if err := d.Check(m.Vocab); err != nil {
 		return nil, err
 	}
 	t := &Trainer{
-		m: m, data: data, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
-		order: order{seed: o.Seed, n: len(data.Samples)},
+		m: m, data: d, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
+		order: data.Sampler{Seed: o.Seed, N: len(d.Samples)},
 	}
 	if err := t.open(params); err != nil {
 		t.Close()
@@ -259,9 +260,9 @@ func (t *Trainer) nextBatches() ([]model.Batch, float64) {
 	var total float64
 	perStep := t.options.Batch * t.options.Accumulate
 	for a := range t.options.Accumulate {
-		var samples []Sample
+		var samples []data.Sample
 		for i := range t.options.Batch {
-			samples = append(samples, t.data.Samples[t.order.at(t.step*perStep+a*t.options.Batch+i)])
+			samples = append(samples, t.data.Samples[t.order.At(t.step*perStep+a*t.options.Batch+i)])
 		}
 		b := makeBatch(samples, t.data.Length)
 		for _, w := range b.Weights {
@@ -270,64 +271,4 @@ func (t *Trainer) nextBatches() ([]model.Batch, float64) {
 		batches = append(batches, b)
 	}
 	return batches, total
-}
-
-// makeBatch lays samples out in rows of length tokens. What is missing is
-// filled with token 0 and learned nothing from; it comes last, where causal
-// attention hides it from the rest.
-func makeBatch(samples []Sample, length int) model.Batch {
-	n := len(samples) * length
-	b := model.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), Weights: make([]float32, n)}
-	for row, s := range samples {
-		count := min(length, len(s.Tokens)-1)
-		for i := range max(0, count) {
-			at := row*length + i
-			b.Tokens[at], b.Targets[at], b.Weights[at] = s.Tokens[i], s.Tokens[i+1], 1
-			if s.Weights != nil {
-				b.Weights[at] = s.Weights[i]
-			}
-		}
-	}
-	return b
-}
-
-// Evaluate gives the mean cross-entropy of a data set in nats a token, with
-// the adapters as they are.
-func (t *Trainer) Evaluate(ctx context.Context, d *Dataset) (float64, error) {
-	return t.EvaluateWith(ctx, t.adapters, d)
-}
-
-// EvaluateWith is Evaluate with other adapters, or none.
-func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *Dataset) (float64, error) {
-	if err := d.check(t.m.Vocab); err != nil {
-		return 0, err
-	}
-	rows := min(t.options.Batch, len(d.Samples))
-	g, err := t.m.NewLossGraph(model.TrainGraphOptions{Length: d.Length, Batch: rows, Adapters: adapters})
-	if err != nil {
-		return 0, err
-	}
-	defer g.Close()
-	var sum, total float64
-	for from := 0; from < len(d.Samples); from += rows {
-		samples := append([]Sample(nil), d.Samples[from:min(len(d.Samples), from+rows)]...)
-		for len(samples) < rows {
-			samples = append(samples, Sample{})
-		}
-		b := makeBatch(samples, d.Length)
-		losses, err := g.Compute(ctx, t.engine, b)
-		if err != nil {
-			return 0, err
-		}
-		for i, l := range losses {
-			if w := float64(b.Weights[i]); w != 0 {
-				sum += w * float64(l)
-				total += w
-			}
-		}
-	}
-	if total == 0 {
-		return 0, errors.New("the data set has no token to learn")
-	}
-	return sum / total, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -37,12 +38,12 @@ func weights(m *model.Model) []*ggml.Tensor {
 }
 
 // pattern is a data set that can be learned: each token decides the next.
-func pattern(samples, length int) *train.Dataset {
+func pattern(samples, length int) *data.Dataset {
 	rng := rand.New(rand.NewPCG(9, 9))
 	next := rng.Perm(64)
-	d := &train.Dataset{Length: length}
+	d := &data.Dataset{Length: length}
 	for range samples {
-		s := train.Sample{Tokens: []int32{int32(rng.IntN(64))}}
+		s := data.Sample{Tokens: []int32{int32(rng.IntN(64))}}
 		for range length {
 			s.Tokens = append(s.Tokens, int32(next[s.Tokens[len(s.Tokens)-1]]))
 		}
@@ -58,7 +59,7 @@ func options(steps int) train.Options {
 	}
 }
 
-func newTrainer(t *testing.T, m *model.Model, d *train.Dataset, o train.Options) *train.Trainer {
+func newTrainer(t *testing.T, m *model.Model, d *data.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
 	tr, err := train.New(m, train.Trainables{Weights: weights(m)}, d, o)
 	require.NoError(t, err)
@@ -239,7 +240,7 @@ func TestDatasetErrors(t *testing.T) {
 	m := tinyModel(t)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	trained := newTrainer(t, m, pattern(2, 4), options(3))
-	for want, sample := range map[string]train.Sample{
+	for want, sample := range map[string]data.Sample{
 		"sample 2 of the data set: token 1 is 64; the vocabulary has 64": {Tokens: []int32{1, 64, 2}},
 		"token 0 is -1":                         {Tokens: []int32{-1, 2}},
 		"it has 6 tokens; at most 5 fit":        {Tokens: make([]int32, 6)},
@@ -256,7 +257,7 @@ func TestDatasetErrors(t *testing.T) {
 		_, err = trained.Evaluate(context.Background(), d)
 		require.ErrorContains(t, err, want)
 	}
-	for _, d := range []*train.Dataset{nil, {Length: 4}} {
+	for _, d := range []*data.Dataset{nil, {Length: 4}} {
 		_, err := train.New(m, train.Trainables{Weights: weights(m)}, d, options(3))
 		require.EqualError(t, err, "the data set has no samples")
 	}
@@ -265,7 +266,7 @@ func TestDatasetErrors(t *testing.T) {
 // A run that is interrupted when all its steps are done is complete.
 func TestInterruptAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.gguf")
-	for _, valid := range []*train.Dataset{nil, pattern(4, 8)} {
+	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {
 		tr := newTrainer(t, tinyModel(t), pattern(20, 12), options(3))
 		ctx, cancel := context.WithCancel(context.Background())
 		err := tr.Run(ctx, train.RunOptions{Checkpoint: path, Valid: valid, OnStep: func(p train.Point) {

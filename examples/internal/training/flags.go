@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -54,7 +55,7 @@ type Flags struct {
 }
 
 // Load reads the training data, and the held-out data if there is any.
-func (f *Flags) Load(t *tokenizer.Tokenizer) (data, valid *train.Dataset, err error) {
+func (f *Flags) Load(t *tokenizer.Tokenizer) (trained, valid *data.Dataset, err error) {
 	var text []byte
 	for _, path := range f.TrainData {
 		if len(text) > 0 && text[len(text)-1] != '\n' {
@@ -66,20 +67,20 @@ func (f *Flags) Load(t *tokenizer.Tokenizer) (data, valid *train.Dataset, err er
 		}
 		text = append(text, b...)
 	}
-	if data, err = f.Dataset(t, string(text)); err != nil {
+	if trained, err = f.Dataset(t, string(text)); err != nil {
 		return nil, nil, fmt.Errorf("--train-data %s: %w", strings.Join(f.TrainData, ", "), err)
 	}
 	if f.ValidData == "" {
-		return data, nil, nil
+		return trained, nil, nil
 	}
 	if valid, err = f.LoadValid(t, f.ValidData); err != nil {
 		return nil, nil, fmt.Errorf("--valid-data: %w", err)
 	}
-	return data, valid, nil
+	return trained, valid, nil
 }
 
 // LoadValid reads held-out text.
-func (f *Flags) LoadValid(t *tokenizer.Tokenizer, path string) (*train.Dataset, error) {
+func (f *Flags) LoadValid(t *tokenizer.Tokenizer, path string) (*data.Dataset, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (f *Flags) LoadValid(t *tokenizer.Tokenizer, path string) (*train.Dataset, 
 }
 
 // Dataset makes samples of text.
-func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*train.Dataset, error) {
+func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*data.Dataset, error) {
 	if f.Ctx < 1 {
 		return nil, fmt.Errorf("--ctx is %d; a sample has at least 1 token", f.Ctx)
 	}
@@ -100,7 +101,7 @@ func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*train.Dataset, er
 	if f.Escape {
 		start = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`, `\"`, `"`, `\'`, "'").Replace(start)
 	}
-	return train.FromText(t, text, train.TextOptions{
+	return data.FromText(t, text, data.TextOptions{
 		Length: f.Ctx, SampleStart: start, IncludeSampleStart: f.IncludeSampleStart,
 		Overlapping: f.Overlapping, FillWithNext: f.FillWithNext,
 		SeparateBOS: f.SeparateWithBOS, SeparateEOS: f.SeparateWithEOS,
@@ -108,9 +109,9 @@ func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*train.Dataset, er
 }
 
 // Options are the settings of the trainer for a data set.
-func (f *Flags) Options(data *train.Dataset) train.Options {
+func (f *Flags) Options(d *data.Dataset) train.Options {
 	return train.Options{
-		Schedule: train.Schedule{Peak: f.AdamAlpha, Floor: f.AdamMinAlpha, Warmup: f.Warmup, Steps: f.steps(len(data.Samples))},
+		Schedule: train.Schedule{Peak: f.AdamAlpha, Floor: f.AdamMinAlpha, Warmup: f.Warmup, Steps: f.steps(len(d.Samples))},
 		AdamW:    train.AdamW{Beta1: f.AdamBeta1, Beta2: f.AdamBeta2, Epsilon: 1e-8, Decay: f.AdamDecay, Clip: f.AdamClip},
 		Batch:    f.Batch, Accumulate: f.GradAcc, Seed: f.Seed, Threads: f.Threads, Checkpointing: f.Checkpointing,
 	}

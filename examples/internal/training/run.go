@@ -8,13 +8,14 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/progress"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // Run trains to the end, calls save for the result, and reports progress to w.
 // When it is interrupted it saves a checkpoint, and returns an
 // cli.ErrInterrupted that says how to go on.
-func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *train.Dataset, steps int, save func() error) error {
+func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *data.Dataset, steps int, save func() error) error {
 	// The bar is that of the steps of this process: those before a checkpoint say nothing about its speed.
 	tokens, perStep := int64(0), int64(t.StepTokens())
 	report := progress.New(w, int64(min(float64(steps-t.Steps())*float64(perStep), 1<<53)), "tok")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
@@ -127,7 +128,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 	m, err := model.New(config, nil, 1)
 	require.NoError(t, err)
 	defer m.Close()
-	data := &train.Dataset{Length: 4, Samples: []train.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
+	data := &data.Dataset{Length: 4, Samples: []data.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
 	f := Flags{AdamAlpha: 0.01, AdamIter: 2, Batch: 1, GradAcc: 1, AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1, LossCurve: filepath.Join(t.TempDir(), "none", "curve")}
 	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, data, f.Options(data))
 	require.NoError(t, err)

@@ -1,8 +1,7 @@
-package train
+package data
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -195,12 +194,12 @@ func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "samples")
 		seed := rapid.Uint64().Draw(t, "seed")
-		o := order{seed: seed, n: n}
+		o := Sampler{Seed: seed, N: n}
 		var whole []int
 		for epoch := range 3 {
 			var visited []int
 			for i := range n {
-				visited = append(visited, o.at(epoch*n+i))
+				visited = append(visited, o.At(epoch*n+i))
 			}
 			whole = append(whole, visited...)
 			slices.Sort(visited)
@@ -209,9 +208,9 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		// Another one is asked here and there.
-		other := order{seed: seed, n: n}
+		other := Sampler{Seed: seed, N: n}
 		for _, position := range rapid.SliceOfN(rapid.IntRange(0, 3*n-1), 1, 20).Draw(t, "positions") {
-			require.Equal(t, whole[position], other.at(position))
+			require.Equal(t, whole[position], other.At(position))
 		}
 	})
 }
@@ -219,60 +218,14 @@ func TestOrder(t *testing.T) {
 func TestOrdersDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(4) {
-		o := order{seed: seed, n: 50}
+		o := Sampler{Seed: seed, N: 50}
 		for epoch := range 4 {
 			var visited []int
 			for i := range 50 {
-				visited = append(visited, o.at(epoch*50+i))
+				visited = append(visited, o.At(epoch*50+i))
 			}
 			seen[fmt.Sprint(visited)] = true
 		}
 	}
 	require.Len(t, seen, 16)
-}
-
-// Rows of a batch end in padding that counts nothing.
-func TestMakeBatch(t *testing.T) {
-	b := makeBatch([]Sample{
-		{Tokens: []int32{1, 2, 3, 4}},
-		{Tokens: []int32{5, 6, 7}, Weights: []float32{0.5, 0}},
-		{},
-		{Tokens: []int32{8}},
-		{Tokens: []int32{1, 2, 3, 4, 5, 6}},
-	}, 3)
-	require.Equal(t, []int32{1, 2, 3, 5, 6, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}, b.Tokens)
-	require.Equal(t, []int32{2, 3, 4, 6, 7, 0, 0, 0, 0, 0, 0, 0, 2, 3, 4}, b.Targets)
-	require.Equal(t, []float32{1, 1, 1, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}, b.Weights)
-}
-
-// The rate rises, reaches its peak with the last step of the warm-up, falls
-// from then on, and never leaves its bounds.
-func TestScheduleShape(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := Schedule{
-			Peak: rapid.Float64Range(1e-6, 1).Draw(t, "peak"), Warmup: rapid.IntRange(0, 20).Draw(t, "warm-up"),
-			Steps: rapid.IntRange(1, 60).Draw(t, "steps"),
-		}
-		s.Floor = s.Peak * rapid.Float64Range(0, 1).Draw(t, "floor")
-		last := 0.0
-		for step := 1; step <= s.Steps; step++ {
-			rate := s.At(step)
-			require.Greater(t, rate, -1e-12)
-			require.LessOrEqual(t, rate, s.Peak*(1+1e-12))
-			switch {
-			case step <= s.Warmup:
-				require.Greater(t, rate, last)
-			case step > s.Warmup+1:
-				require.LessOrEqual(t, rate, last)
-			}
-			last = rate
-		}
-		switch {
-		case s.Steps == 1 && s.Warmup == 0:
-			require.Equal(t, s.Peak, last)
-		case s.Steps > s.Warmup:
-			require.InDelta(t, s.Floor, last, 1e-9)
-		}
-		require.False(t, math.IsNaN(last))
-	})
 }
