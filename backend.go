@@ -183,8 +183,8 @@ func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	})
 }
 
-// compute is run for an f that waits for the end, also of what the backends had
-// begun before.
+// compute is run for an f that waits until the backends have finished, also what
+// they had begun before.
 func (g *Graph) compute(ctx context.Context, op string, c *computation, f func() (int64, error)) error {
 	var releases []func()
 	err := g.run(ctx, op, c, func() (int64, error) {

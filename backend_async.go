@@ -51,7 +51,7 @@ func (b *Backend) copyAsync(op string, t *Tensor, memory []byte, n, offset int64
 		return during(err, op, t.operand())
 	}
 	defer b.h.release()
-	// Before the lock: pin may wait for a computation that waits for it.
+	// Before the lock: retaining may wait for a computation that waits for it.
 	contexts := t.ctx.withDependencies()
 	release, err := retainChecked(contexts)
 	if err != nil {

@@ -13,8 +13,8 @@ func BLASDevice() (*Device, error) {
 }
 
 // NewBLASBackend opens the BLAS library with that many threads; 0 stands for
-// [DefaultThreads]. Libraries with threads of their own, like OpenBLAS, have
-// one number of them for the whole program: that which was set last.
+// [DefaultThreads]. A library with threads of its own has one number of them
+// for the whole program: that which was set last.
 // C: ggml_backend_blas_init, ggml_backend_blas_set_n_threads.
 func NewBLASBackend(threads int) (*Backend, error) {
 	d, err := BLASDevice()

@@ -40,7 +40,7 @@ func (p *pendingWork) finish() (release func()) {
 	}
 }
 
-// addPending adds memory and contexts, which are pinned, to the pending work:
+// addPending adds memory and contexts, which are retained, to the pending work:
 // release is called when the backend has finished. The backend is locked.
 func (b *Backend) addPending(memory *byte, contexts []*Context, release func()) {
 	for _, c := range contexts {

@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// A pendingFile is on the disk, beside its path and under a temporary name. It is
-// locked as long: the lock ends with the process, however that ends, and so
-// tells the next write of the path what it may remove.
+// A pendingFile is on the disk, beside its path and under a temporary name. A file
+// lock marks it as in use: the lock ends with the process, however that ends, and
+// a file without one is what the next write of the path may remove.
 type pendingFile struct {
 	path, temporary string
 	file            *os.File

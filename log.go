@@ -99,8 +99,8 @@ func (r logRecord) write() {
 	logger().Log(context.Background(), r.level, r.text)
 }
 
-// heldLog keeps the messages while the list of backends is locked: a handler may
-// use this package, and would wait for what waits for it.
+// heldLog keeps the messages while the list of backends is locked. A handler that
+// uses this package would wait for that lock, whose holder waits for the handler.
 var heldLog logQueue
 
 type logQueue struct {

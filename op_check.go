@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// writable demands a tensor without elements that share memory: an op that
-// writes them would give what its threads happen to write last.
+// writable demands a tensor whose elements do not share memory: threads that
+// write the same place leave whichever value came last.
 func (op *opCall) writable(what string, t *Tensor) {
 	if op.arena != nil && t != nil {
 		op.require(!t.overlaps(), "elements of %s share memory, and cannot be written; call Cont", what)
@@ -17,7 +17,7 @@ func (op *opCall) writable(what string, t *Tensor) {
 }
 
 // noOverlap demands that an op which changes a in place does not also read it as
-// another operand: what its threads see of that would depend on which is first.
+// another operand: its threads would read old or new values by chance.
 func (op *opCall) noOverlap(a *Tensor, others ...*Tensor) {
 	for _, b := range others {
 		if op.arena == nil || b == nil || a.root() != b.root() {

@@ -103,8 +103,8 @@ const (
 	maxBackends = 16      // GGML_SCHED_MAX_BACKENDS of ggml-backend.cpp
 )
 
-// checkGraphSize looks whether there is memory for what ggml reserves for
-// so many nodes. It does not look itself.
+// checkGraphSize demands memory for what ggml reserves for so many nodes: ggml
+// asserts that it got it.
 func checkGraphSize(graphSize int, room C.size_t) error {
 	if bytes := C.goggml_sched_room(room); !bool(C.goggml_can_allocate(bytes)) {
 		return fmt.Errorf("a GraphSize of %d takes %s of address space: %w; use one no larger than the nodes and leaves of the largest graph", graphSize, byteCount(int64(bytes)), ErrOutOfMemory)

@@ -46,8 +46,8 @@ KERN_INLINE __m256i kern_extract_bits(__m256i bytes, int from, int count) {
 	return _mm256_and_si256(_mm256_srli_epi16(bytes, from), _mm256_set1_epi8((char)((1 << count) - 1)));
 }
 
-// Types of few bits have few values in a group: each element is looked up in a table of those of q below 16, and one of
-// the others.
+// Table look-up: a type of few bits has few values in a group. Each element is looked up in a table of the values of
+// q below 16, and in one of the others.
 KERN_INLINE char *kern_store_looked_up(char *to, bool bf16, __m512 lower, __m512 upper, __m256i q) {
 	if (bf16) {
 		_mm512_storeu_si512(to, _mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(q), kern_to_bf16(lower, upper)));
@@ -139,7 +139,8 @@ KERN_INLINE void kern_k_scale_group(float *to, uint32_t first, uint32_t second, 
 	_mm256_storeu_ps(to, _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(unit)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes))));
 }
 
-// Of the first four groups the bits are in one piece; those of the others are four, and two above the first's.
+// Scales of six bits: those of the first four groups lie in one byte each; those of the others are split into four bits
+// of their own, and two above the scale of an earlier group.
 KERN_INLINE struct kern_k_scales kern_k_scales(const struct kern_k_head *head) {
 	enum { SIX = 0x3f3f3f3f, UPPER = 0x30303030, LOWER = 0x0f0f0f0f };
 	struct kern_k_scales s;

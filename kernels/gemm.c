@@ -106,7 +106,7 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 		kern_weight_tile(w, chunk->matrix, type, k0, k1, chunk->m0, chunk->m1, ld);
 }
 
-// kern_accumulate_f16 in the type of X.
+// Accumulates in F32 the product of a chunk, whose operands are in the type of X.
 static void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 		bool grad_input, const struct kern_chunk *chunk, bool accumulate) {
 	int64_t depth = grad_input ? w->ne[1] : w->ne[0], m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
@@ -182,8 +182,8 @@ static void kern_compute_chunk(struct ggml_tensor *dst, enum kern_product produc
 	int64_t m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
 	float *result = (float *)kern_matrix(dst, chunk->matrix) + chunk->n0 * dst->ne[0] + chunk->m0;
 	struct kern_accumulator acc = {.c = result, .ldc = dst->ne[0], .transposed = transposed};
-	// In F16 the accumulator is read and written for every KERN_KC_F16 of the depth: it stays in the cache, which columns
-	// of the result are too far apart for.
+	// Separate accumulator: with F16 sums it is read and written for every KERN_KC_F16 of the depth, and stays in the
+	// cache because its columns lie side by side; those of the result are a whole column apart.
 	bool separate = transposed || kern_acc_f16(dst);
 	if (separate) {
 		acc.c = kern_scratch(KERN_SCRATCH_ACCUMULATOR, m * n * sizeof *acc.c);

@@ -4,8 +4,8 @@
 #include "vector.h"
 
 // Distance of software prefetch, and about the size of the parts in which longer rows are multiplied, in bytes. The
-// hardware prefetcher stops at each page, and a dot product of ggml waits for it; and of one long prefetch the dot
-// product would wait for all.
+// hardware prefetcher stops at each page. A row is multiplied in parts, since a dot product that starts right after a
+// long prefetch waits for all of it.
 enum { KERN_PREFETCH_DISTANCE = 2048, KERN_PART_BYTES = 2048 };
 
 static const struct ggml_type_traits_cpu *(*kern_traits)(enum ggml_type type);

@@ -75,9 +75,9 @@ func gemvCases() []opCase {
 	}}
 }
 
-// Where rows are short the products with a column are the library's to the bit,
-// with any number of threads: only the memory is asked for earlier. Some are
-// multiplied by several columns at once, in another order.
+// Where rows are short GEMV equals MulMat to the bit, with any number of threads:
+// it prefetches, and calls the same dot product. Types with a batched GEMV add up
+// in another order.
 func TestGEMVIsMulMat(t *testing.T) {
 	for _, typ := range optest.WeightTypes() {
 		if typ.NeedsImportance() || kernels.GEMVBatched(typ) {
@@ -107,9 +107,9 @@ func TestGEMVIsMulMat(t *testing.T) {
 	}
 }
 
-// Those differ from the library's in the order of the sum alone, whether or not rows
-// are of as many blocks as are multiplied at once, and they depend neither on the
-// number of threads nor on the other columns.
+// A batched GEMV differs from MulMat in the order of the sum alone, whether or not
+// rows are whole multiples of its blocks, and depends neither on the number of
+// threads nor on the other columns.
 func TestGEMVBatched(t *testing.T) {
 	info, err := ggml.ReadCPUInfo()
 	require.NoError(t, err)

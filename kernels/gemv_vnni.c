@@ -18,8 +18,9 @@ enum {
 	KERN_COLUMNS = 4,
 };
 
-// The part of a packed column that meets a part of a row. vpdpbusd takes the row's elements unsigned: an offset, the zero
-// point, makes them so, and what it adds to the sum of each lane is corrected beforehand.
+// Zero-point correction: vpdpbusd takes a row's elements unsigned, so an offset, the zero point, is added to them. What
+// it adds to the sum of each lane depends on the column alone, and is subtracted beforehand. This is the part of a packed
+// column that meets a part of a row.
 struct kern_vnni_part {
 	_Alignas(KERN_REGISTER) int8_t q[KERN_PART / KERN_REGISTER][KERN_REGISTER];
 	int32_t correction[KERN_PART / KERN_REGISTER][KERN_LANES];

@@ -14,11 +14,11 @@ struct kern_gemm {
 	int64_t m, n, k, lda, ldb, ldc;
 };
 
-// Loads the best library that is installed; false when there is none.
+// Loads the best GEMM library that is installed; false when there is none.
 bool kern_library_find(void);
-// Loads the library of a file. On failure error says why.
+// Loads the GEMM library of a file. On failure error says why.
 bool kern_library_load(const char *path, char *error, size_t size);
-// Describes the library in use; "" when there is none.
+// Describes the GEMM library in use; "" when there is none.
 const char *kern_library_name(void);
 
 // Reports whether BF16 is multiplied by instructions made for it.

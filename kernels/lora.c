@@ -9,7 +9,8 @@
 // the GEMM library's sums would differ in the last bit.
 enum { KERN_LORA_BLOCK = 256 };
 
-// Below so many columns the columns of B are scaled and added, and threads divide the rows of Y finer.
+// AXPY below so many columns, where a GEMM call costs more than it computes: the columns of B are scaled and added, and
+// threads divide the rows of Y finer.
 enum { KERN_FEW_COLUMNS = 8, KERN_LORA_STEP = 64 };
 
 // Adds rows [m0, m0+m) of B·H to Y, which starts at the pair's first row.

@@ -4,7 +4,7 @@
 
 #include "library.h"
 
-// Takes the library that is loaded, if it is oneDNN 3.
+// Takes the GEMM library that is loaded, if it is oneDNN 3.
 bool kern_onednn_open(void *library);
 void kern_onednn_describe(char *text, size_t size);
 bool kern_onednn_bf16(void);

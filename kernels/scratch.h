@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// One block for each use: what a kernel holds at the same time needs different ones.
+// One block for each use: blocks that a kernel needs at the same time are of different uses.
 enum kern_scratch_use {
 	KERN_SCRATCH_TILE,        // of weights, or scores
 	KERN_SCRATCH_ACCUMULATOR, // of a chunk, or gradients of scores
@@ -17,8 +17,8 @@ enum kern_scratch_use {
 	KERN_SCRATCH_USES,
 };
 
-// Memory of the calling thread: what the last call with the same use gave, if that was large enough. Aborts when there
-// is none.
+// Scratch memory of the calling thread for a use. It keeps its contents until the next call with the same use. Aborts
+// when memory is out.
 void *kern_scratch(enum kern_scratch_use use, size_t bytes);
 
 // The bytes that all threads hold.

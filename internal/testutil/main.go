@@ -43,7 +43,7 @@ func (c checked) Run() int {
 func printFacts() {
 	fmt.Println("ggml:", ggml.Version())
 	if name, err := kernels.GEMMLibrary(); err == nil && name != "" {
-		fmt.Println("products:", name)
+		fmt.Println("gemm-library:", name)
 	}
 	features, err := ggml.CPUFeatures()
 	if err != nil {

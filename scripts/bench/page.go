@@ -37,7 +37,7 @@ func (p page) write(folder string, s *resultSet) error {
 
 func (p page) introduce(b *strings.Builder, s *resultSet) {
 	title := p.title
-	if products := s.facts[keyProducts]; products != "" {
+	if products := s.facts[keyGEMMLibrary]; products != "" {
 		title += ": " + products // which decides about the speed more than anything else
 	}
 	fmt.Fprintf(b, "# %s\n\n%s\n\n", title, p.text)
@@ -48,7 +48,7 @@ func (p page) introduce(b *strings.Builder, s *resultSet) {
 	writeRow(b, []string{"---", "---"})
 	for _, f := range []fact{
 		{"processor", "processor"}, {"cores", keyCores}, {"memory", "memory"}, {"system", "system"}, {"Go", "go"},
-		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"library of the large products", keyProducts}, p.beside,
+		{"ggml", "ggml"}, {"its CPU plugin uses", "cpu-features"}, {"GEMM library", keyGEMMLibrary}, p.beside,
 		{"date", keyDate}, {"duration", keyTook},
 	} {
 		if v := s.facts[f.value]; v != "" {

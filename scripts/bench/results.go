@@ -39,8 +39,8 @@ const (
 	fullForm   = "full"      // value of keyForm
 )
 
-// keyProducts is of the GEMM library; the benchmarks write it.
-const keyProducts = "products"
+// keyGEMMLibrary names the GEMM library; the benchmarks write it.
+const keyGEMMLibrary = "gemm-library"
 
 func (s *resultSet) full() bool { return s.facts[keyForm] == fullForm }
 

@@ -131,9 +131,9 @@ var (
 	}
 
 	ceilingSection = section{
-		title: "Products of large matrices",
-		text: "What training could reach at most: a product of a 2048 × 2048 matrix with n columns, GFLOP/s on all cores. OpenBLAS is the " +
-			"ceiling of products in F32, oneDNN that of BF16 and oneMKL that of F16, where the processor multiplies it.",
+		title: "GEMM ceiling",
+		text: "What training could reach at most: the GEMM of a 2048 × 2048 matrix with n columns, GFLOP/s on all cores. OpenBLAS is the " +
+			"ceiling in F32, oneDNN that of BF16 and oneMKL that of F16, where the processor multiplies it.",
 		views: []view{
 			table{from: []string{"Ceiling"}, rows: []key{{"library", "library"}, {"type", "type"}, {"n", "n"}}, columns: []column{
 				{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},
@@ -145,8 +145,8 @@ var (
 		title: "Training steps by type of the base",
 		text: "LoRA of rank 8 on all seven linear layers of every block: the shape of 28 million parameters with 2 samples of 256 tokens, " +
 			"that of 1.1 billion with one of 512. Products with the base are in F32 or, where the processor and the GEMM library multiply it, in BF16 or F16. " +
-			"GFLOP/s count 4 operations for each parameter and token; sgemm is OpenBLAS's product of 512 columns, " +
-			"before each step. Stock autograd is ggml's own backward pass through a graph of its plain ops, without an optimiser, for 256 or 128 tokens; " +
+			"GFLOP/s count 4 operations for each parameter and token; sgemm is OpenBLAS's of 512 columns, " +
+			"before each step. Autograd is ggml's own backward pass through a graph of built-in ops, without an optimiser, for 256 or 128 tokens; " +
 			"steps of ours, of 512 tokens without checkpointing, are taken in turn with it. Ratios are the medians of those of each turn.",
 		views: []view{
 			table{
@@ -160,7 +160,7 @@ var (
 				},
 			},
 			table{
-				from: []string{"Autograd"}, rows: []key{{"model", "model"}, {"base", "base, stock autograd"}},
+				from: []string{"Autograd"}, rows: []key{{"model", "model"}, {"base", "base, ggml's autograd"}},
 				columns: []column{
 					{head: "tokens/s", unit: "tok/s", format: "%.1f"},
 					{head: "ours, tokens/s", unit: "ours-tok/s", format: "%.0f"},
@@ -174,7 +174,7 @@ var (
 
 	generationSection = section{
 		title: "Generation beside stock llama.cpp",
-		text: "Models of 0.3 and of 1.1 billion parameters; a prompt of 512 tokens, and 32 tokens after it one by one. Samples of both " +
+		text: "Models of 0.3 and of 1.1 billion parameters; prefill of 512 tokens, and decode of 32 after it. Samples of both " +
 			"programs are taken in turn; the ratio is ours to theirs, the median of those of each turn. The distribution of llama.cpp has a build " +
 			"of ggml's CPU plugin of its own: the second ratio is that to llama.cpp with the plugin that we use.",
 		views: []view{
