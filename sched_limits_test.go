@@ -36,8 +36,13 @@ func TestSchedulerLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := open()
-			if err == nil {
-				s.Close()
+			if err == nil { // as large as it is, it works
+				defer s.Close()
+				c := ggml.NewContext()
+				defer c.Close()
+				if scheduler, ok := s.(*ggml.Scheduler); ok {
+					require.NoError(t, scheduler.Alloc(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 2)))))
+				}
 				return
 			}
 			require.ErrorIs(t, err, ggml.ErrOutOfMemory)

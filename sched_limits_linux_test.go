@@ -1,0 +1,56 @@
+package ggml_test
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// A graph size of 2²⁰ takes 40 GB of address space. Where a process may not have them, opening says so; ggml would end
+// by an assertion at the first allocation. A child runs it, with 8 GB more than it has.
+func TestGraphSizeOfLimitedProcess(t *testing.T) {
+	const child = "GOGGML_TEST_LIMITED"
+	if os.Getenv(child) == "" {
+		self, err := os.Executable()
+		require.NoError(t, err)
+		p := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v")
+		p.Env = append(os.Environ(), child+"=1")
+		out, err := p.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS")
+		return
+	}
+	b := optest.NewCPUBackend(t, 1)
+	limitAddressSpace(t, 8<<30)
+	_, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1 << 20}, b)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	require.ErrorContains(t, err, "a GraphSize of 1048576 takes ")
+	require.ErrorContains(t, err, "use one no larger than the nodes and leaves of the largest graph")
+	_, err = ggml.NewOptimizer(ggml.OptimizerOptions{GraphSize: 1 << 20}, b)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1 << 10}, b)
+	require.NoError(t, err)
+	defer s.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	require.NoError(t, s.Alloc(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 2)))))
+}
+
+// limitAddressSpace lets the process have so many bytes more than it has.
+func limitAddressSpace(t *testing.T, more uint64) {
+	statm, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	pages, err := strconv.ParseUint(strings.Fields(string(statm))[0], 10, 64)
+	require.NoError(t, err)
+	limit := unix.Rlimit{Max: unix.RLIM_INFINITY, Cur: pages*uint64(os.Getpagesize()) + more}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &limit))
+}
