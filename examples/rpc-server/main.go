@@ -44,8 +44,8 @@ func run(ctx context.Context, args []string, usage io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if *threads < 0 {
-		return fmt.Errorf("--threads %d: it takes a number of threads, or 0 for the cores", *threads)
+	if err := cli.CheckThreads(*threads); err != nil {
+		return err
 	}
 	if address, err := netip.ParseAddrPort(*listen); err == nil && !address.Addr().IsLoopback() {
 		if !*public {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"os"
@@ -68,6 +69,13 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// An address that others reach is served with a warning; this one is no host's, so nothing listens.
+func TestPublicAddressWarns(t *testing.T) {
+	var out bytes.Buffer
+	require.Error(t, run(t.Context(), []string{"--listen", "192.0.2.1:1", "--any-address"}, &out))
+	require.Contains(t, out.String(), "rpc-server: every program that reaches 192.0.2.1:1 uses the devices and reads their memory")
+}
+
 func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"--devices", "Abacus"}, io.Discard), `device "Abacus"`)
 	require.ErrorContains(t, run(t.Context(), []string{"--listen", "0.0.0.0:1"}, io.Discard), "give --any-address too")
@@ -76,6 +84,7 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"--cache", "main.go"}, io.Discard), "main.go is no folder")
 	require.ErrorContains(t, run(t.Context(), []string{"--cache", "absent"}, io.Discard), "absent: no such file")
 	require.ErrorContains(t, run(t.Context(), []string{"--threads", "-1"}, io.Discard), "--threads -1")
+	require.EqualError(t, run(t.Context(), []string{"--threads", "999999999"}, io.Discard), "--threads 999999999: it takes 1 to 512, or 0 for a number that suits the machine")
 	require.NoError(t, run(t.Context(), []string{"-help"}, io.Discard))
 	devices, err := choose("")
 	require.NoError(t, err)
