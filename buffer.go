@@ -6,77 +6,69 @@ import "C"
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// AllocSize is the room in bytes that the tensors take in such memory, with the
-// padding between them; more than the sum of their sizes where a device
-// arranges the data in its own way. A view takes none.
-// C: ggml_backend_buft_get_alloc_size, ggml_backend_buft_get_alloc_size_n.
-func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
-	const op = "buft_get_alloc_size"
-	if bt.isZero() {
-		return 0, during(zeroError(), op)
-	}
-	list, release, err := retainTensors(op, tensors)
-	if err != nil || len(list) == 0 {
-		return 0, err
-	}
-	defer release()
-	r := C.goggml_buft_alloc_size(bt.b, &list[0], C.int(len(list)))
-	if err := guardError(r.error); err != nil {
-		return 0, tensors[0].errorf(op, nil, "%v", err)
-	}
-	return int64(r.value), nil
+// Usage tells the scheduler what a buffer is for.
+// C: enum ggml_backend_buffer_usage.
+type Usage int
+
+// The usages of a buffer.
+const (
+	UsageAny     Usage = C.GGML_BACKEND_BUFFER_USAGE_ANY
+	UsageWeights Usage = C.GGML_BACKEND_BUFFER_USAGE_WEIGHTS // ops run where their weights are
+	UsageCompute Usage = C.GGML_BACKEND_BUFFER_USAGE_COMPUTE
+)
+
+// A Buffer is memory of a device that holds the data of tensors. When it is
+// closed the tensors in it become unallocated. It is safe for concurrent use.
+// C: ggml_backend_buffer_t.
+type Buffer struct {
+	h        *handle
+	b        C.ggml_backend_buffer_t
+	attached *attachedContexts
+	freed    *atomic.Bool
 }
 
-// retainTensors keeps tensors, and what they depend on, until release.
-func retainTensors(op string, tensors []*Tensor) (list []*C.struct_ggml_tensor, release func(), err error) {
-	var contexts []*Context
-	for _, t := range tensors {
-		if err := t.missing(op); err != nil {
-			return nil, nil, err
+// attachedContexts lists the contexts that have tensors in a buffer.
+type attachedContexts struct {
+	mu   sync.Mutex
+	list []*contextCore
+}
+
+func (a *attachedContexts) add(c *contextCore) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.list, c) {
+		a.list = append(slices.DeleteFunc(a.list, func(c *contextCore) bool { return c.h.closed() }), c)
+	}
+}
+
+// newBuffer takes over b; after (may be nil) runs once b is freed.
+func newBuffer(b C.ggml_backend_buffer_t, after func(), parents ...*handle) (*Buffer, error) {
+	attached, freed := &attachedContexts{}, &atomic.Bool{}
+	h, err := newHandle("buffer", func() {
+		for _, c := range attached.list {
+			c.detach(b)
 		}
-		list = append(list, t.t)
-		for _, c := range t.ctx.withDependencies() {
-			if !containsContext(contexts, c) {
-				contexts = append(contexts, c)
-			}
+		freed.Store(true)
+		C.ggml_backend_buffer_free(b)
+		if after != nil {
+			after()
 		}
-	}
-	if release, err = retainChecked(contexts); err != nil {
-		return nil, nil, during(err, op)
-	}
-	return list, release, nil
-}
-
-// Device is the device of the memory; the CPU for ordinary memory.
-// C: ggml_backend_buft_get_device.
-func (bt *BufferType) Device() (*Device, error) {
-	if bt.isZero() {
-		return nil, zeroError()
-	}
-	if d := deviceOf(bt.b); d != nil {
-		return &Device{d}, nil
-	}
-	return DeviceByType(CPU)
-}
-
-// Allocate gives the tensors, which have no memory yet, memory of this type, as
-// [Context.Allocate] does for all of a context. C: ggml_backend_buft_alloc_buffer_n.
-func (bt *BufferType) Allocate(tensors ...*Tensor) (*Buffers, error) {
-	const op = "buft_alloc_buffer"
-	if bt.isZero() {
-		return nil, during(zeroError(), op)
-	}
-	_, release, err := retainTensors(op, tensors)
+	}, parents...)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	return allocateTensors(tensors, bt)
+	memory.track(h, func() []memoryUse { return []memoryUse{bufferUse(b)} })
+	buf := &Buffer{h: h, b: b, attached: attached, freed: freed}
+	closeOnCollect(buf, h)
+	return buf, nil
 }
 
 // NewBuffer allocates a buffer in the memory that the backend computes in.
@@ -104,6 +96,15 @@ func NewBufferFrom(memory []byte) (*Buffer, error) {
 	return newBuffer(C.ggml_backend_buffer_t(r.value), pinner.Unpin)
 }
 
+// Close frees the memory once no computation uses it any more, and makes the
+// tensors in it unallocated. It never fails. C: ggml_backend_buffer_free.
+func (b *Buffer) Close() error {
+	if b != nil {
+		b.h.close()
+	}
+	return nil
+}
+
 // withRef runs f while the buffer cannot be freed; not at all when it is closed.
 func (b *Buffer) withRef(f func()) {
 	if b == nil || b.h.acquire() != nil {
@@ -119,6 +120,25 @@ func (b *Buffer) Name() string {
 	var name string
 	b.withRef(func() { name = rpcrelay.DisplayName(C.GoString(C.ggml_backend_buffer_name(b.b))) })
 	return name
+}
+
+// Type returns the kind of memory, nil when closed.
+// C: ggml_backend_buffer_get_type.
+func (b *Buffer) Type() *BufferType {
+	if b.h.acquire() != nil {
+		return nil
+	}
+	defer b.h.release()
+	return &BufferType{C.ggml_backend_buffer_get_type(b.b)}
+}
+
+// Size is the size in bytes, 0 when closed. C: ggml_backend_buffer_get_size.
+func (b *Buffer) Size() int64 {
+	if b.h.acquire() != nil {
+		return 0
+	}
+	defer b.h.release()
+	return int64(C.ggml_backend_buffer_get_size(b.b))
 }
 
 // Alignment is the alignment of tensors in bytes, 0 when closed.
@@ -162,6 +182,28 @@ func (b *Buffer) Usage() Usage {
 	return usage
 }
 
+// SetUsage tells the scheduler what the buffer is for; nothing when closed.
+// C: ggml_backend_buffer_set_usage.
+func (b *Buffer) SetUsage(u Usage) {
+	if b.h.acquire() != nil {
+		return
+	}
+	defer b.h.release()
+	C.ggml_backend_buffer_set_usage(b.b, C.enum_ggml_backend_buffer_usage(u))
+}
+
+// Clear sets every byte. C: ggml_backend_buffer_clear.
+func (b *Buffer) Clear(value byte) error {
+	if err := b.h.acquire(); err != nil {
+		return err
+	}
+	defer b.h.release()
+	if err := guardError(C.goggml_buffer_clear(b.b, C.uint8_t(value))); err != nil {
+		return err
+	}
+	return wrapDeviceErr(deviceOf(C.ggml_backend_buffer_get_type(b.b)))
+}
+
 // Reset makes a buffer as good as new in which no tensor lies any more: where a
 // backend keeps notes on the tensors of a buffer, it drops them. Close the
 // contexts of its tensors before. C: ggml_backend_buffer_reset.
@@ -201,33 +243,50 @@ func (c *contextCore) tensorsIn(b C.ggml_backend_buffer_t) (n int) {
 	return n
 }
 
-// PlaceAt puts a tensor that has no memory at an offset in bytes from the start
-// of the buffer, a multiple of its Alignment. Tensors may overlap: what one of
-// them holds is what was written last. See [TensorAllocator] for tensors one
-// after the other. C: ggml_backend_tensor_alloc, ggml_backend_buffer_get_base.
-func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
-	const op = "tensor_alloc"
+// heldType and heldSize are Type and Size of a buffer that is retained, and may be
+// closed meanwhile.
+func (b *Buffer) heldType() *BufferType {
+	return &BufferType{C.ggml_backend_buffer_get_type(b.b)}
+}
+
+func (b *Buffer) heldSize() int64 { return int64(C.ggml_backend_buffer_get_size(b.b)) }
+
+// Buffers is what [Context.Allocate] made. It is safe for concurrent use.
+type Buffers struct{ list []*Buffer }
+
+// Close frees the memory of all of them, see [Buffer.Close].
+func (b *Buffers) Close() error {
 	if b == nil {
-		return t.errorf(op, nil, "the buffer is nil")
+		return nil
 	}
-	var refused error
-	err := b.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
-		need, err := b.heldType().room(t)
-		size, alignment := b.heldSize(), b.heldType().Alignment()
-		switch {
-		case err != nil:
-			refused = err
-		case offset < 0 || offset%alignment != 0:
-			refused = t.errorf(op, nil, "the offset %d is no multiple of %d", offset, alignment)
-		case offset > size || need > size-offset:
-			refused = t.errorf(op, ErrOutOfMemory, "%d bytes at offset %d reach beyond the buffer, which has %d", need, offset, size)
-		default:
-			return C.goggml_tensor_alloc(b.b, p, unsafe.Add(C.ggml_backend_buffer_get_base(b.b), offset))
+	for _, buf := range b.list {
+		buf.Close()
+	}
+	return nil
+}
+
+// Size is the sum of the sizes in bytes.
+func (b *Buffers) Size() int64 {
+	var n int64
+	for _, buf := range b.list {
+		n += buf.Size()
+	}
+	return n
+}
+
+// Clear sets every byte.
+func (b *Buffers) Clear(value byte) error {
+	for _, buf := range b.list {
+		if err := buf.Clear(value); err != nil {
+			return err
 		}
-		return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
-	})
-	if refused != nil {
-		return refused
 	}
-	return err
+	return nil
+}
+
+// SetUsage tells the scheduler what the memory is for.
+func (b *Buffers) SetUsage(u Usage) {
+	for _, buf := range b.list {
+		buf.SetUsage(u)
+	}
 }

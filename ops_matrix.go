@@ -28,17 +28,6 @@ func (c *Context) MulMat(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_mul_mat(op.arena, a.ptr(), b.ptr()))
 }
 
-// IsNumeric reports whether elements of the type stand for real numbers, as those
-// of weights do: floats, and quantised types other than those of intermediate
-// results (Q8_1, Q8_K).
-func (t Type) IsNumeric() bool {
-	switch t {
-	case F32, F16, BF16:
-		return true
-	}
-	return t.IsQuantized() && t != Q8_1 && t != Q8_K
-}
-
 func (op *opCall) notTransposed(what string, t *Tensor) {
 	if op.arena != nil {
 		op.require(!bool(C.ggml_is_transposed(t.t)), "%s must not be transposed; call Cont", what)

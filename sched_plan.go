@@ -4,34 +4,8 @@ package ggml
 import "C"
 
 import (
-	"slices"
 	"unsafe"
 )
-
-// Backends are the backends that the scheduler computes on, as given to
-// [NewScheduler]. C: ggml_backend_sched_get_n_backends, ggml_backend_sched_get_backend.
-func (s *Scheduler) Backends() []*Backend { return slices.Clone(s.backends) }
-
-// NumCopies is the number of copies of a graph's inputs that the scheduler has,
-// to compute with one while another is written: more than 1 only with the
-// option Parallel. C: ggml_backend_sched_get_n_copies.
-func (s *Scheduler) NumCopies() int {
-	if s.h.acquire() != nil {
-		return 0
-	}
-	defer s.h.release()
-	return int(C.ggml_backend_sched_get_n_copies(s.s))
-}
-
-// BufferType finds the memory in which the scheduler puts what one of its backends
-// computes. C: ggml_backend_sched_get_buffer_type.
-func (s *Scheduler) BufferType(b *Backend) (*BufferType, bool) {
-	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {
-		return nil, false
-	}
-	defer s.h.release()
-	return &BufferType{C.ggml_backend_sched_get_buffer_type(s.s, b.b)}, true
-}
 
 // Measure reports how much memory in bytes the graph would take on each backend,
 // in the order of Backends, and takes none; of backends with the same memory it

@@ -124,6 +124,17 @@ func (t Type) RowSize(n int64) int64 { return n / t.BlockSize() * t.Size() }
 // C: ggml_is_quantized.
 func (t Type) IsQuantized() bool { return t.info().quantized }
 
+// IsNumeric reports whether elements of the type stand for real numbers, as those
+// of weights do: floats, and quantised types other than those of intermediate
+// results (Q8_1, Q8_K).
+func (t Type) IsNumeric() bool {
+	switch t {
+	case F32, F16, BF16:
+		return true
+	}
+	return t.IsQuantized() && t != Q8_1 && t != Q8_K
+}
+
 // ParseType finds a type by its name, in any case.
 func ParseType(name string) (Type, error) {
 	for _, t := range Types() {

@@ -1,0 +1,125 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml/internal/rpcrelay"
+)
+
+// A BufferType is a kind of memory: of which device, and in which layout. It
+// is valid for the life of the process, and safe for concurrent use.
+// C: ggml_backend_buffer_type_t.
+type BufferType struct{ b C.ggml_backend_buffer_type_t }
+
+// isZero reports whether it is no buffer type: nil, or a zero value.
+func (bt *BufferType) isZero() bool { return bt == nil || bt.b == nil }
+
+// CPUBufferType is ordinary memory. C: ggml_backend_cpu_buffer_type.
+func CPUBufferType() *BufferType { return &BufferType{C.ggml_backend_cpu_buffer_type()} }
+
+// Name names the buffer type. C: ggml_backend_buft_name.
+func (bt *BufferType) Name() string {
+	if bt.isZero() {
+		return ""
+	}
+	return rpcrelay.DisplayName(C.GoString(C.ggml_backend_buft_name(bt.b)))
+}
+
+// Alignment is the alignment of tensors in bytes.
+// C: ggml_backend_buft_get_alignment.
+func (bt *BufferType) Alignment() int64 {
+	if bt.isZero() {
+		return 0
+	}
+	return int64(C.ggml_backend_buft_get_alignment(bt.b))
+}
+
+// MaxSize is the largest buffer in bytes. C: ggml_backend_buft_get_max_size.
+func (bt *BufferType) MaxSize() int64 {
+	if bt.isZero() {
+		return 0
+	}
+	n := uint64(C.ggml_backend_buft_get_max_size(bt.b))
+	return int64(min(n, maxBytes))
+}
+
+// IsHost reports whether the program can read the memory directly.
+// C: ggml_backend_buft_is_host.
+func (bt *BufferType) IsHost() bool { return !bt.isZero() && bool(C.ggml_backend_buft_is_host(bt.b)) }
+
+// Device is the device of the memory; the CPU for ordinary memory.
+// C: ggml_backend_buft_get_device.
+func (bt *BufferType) Device() (*Device, error) {
+	if bt.isZero() {
+		return nil, zeroError()
+	}
+	if d := deviceOf(bt.b); d != nil {
+		return &Device{d}, nil
+	}
+	return DeviceByType(CPU)
+}
+
+// NewBuffer allocates a buffer of that many bytes.
+// C: ggml_backend_buft_alloc_buffer.
+func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
+	if bt.isZero() {
+		return nil, zeroError()
+	}
+	if size < 0 || size > bt.MaxSize() {
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes: %s holds 0 to %d", size, bt.Name(), bt.MaxSize())
+	}
+	r := C.goggml_buft_alloc(bt.b, C.size_t(size))
+	if err := guardError(r.error); err != nil {
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w", size, bt.Name(), err)
+	}
+	if err := wrapDeviceErr(deviceOf(bt.b)); err != nil {
+		if r.value != nil {
+			C.ggml_backend_buffer_free(C.ggml_backend_buffer_t(r.value))
+		}
+		return nil, err
+	}
+	if r.value == nil {
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w; close something, or use a smaller model or batch", size, bt.Name(), ErrOutOfMemory)
+	}
+	return newBuffer(C.ggml_backend_buffer_t(r.value), nil)
+}
+
+// AllocSize is the room in bytes that the tensors take in such memory, with the
+// padding between them; more than the sum of their sizes where a device
+// arranges the data in its own way. A view takes none.
+// C: ggml_backend_buft_get_alloc_size, ggml_backend_buft_get_alloc_size_n.
+func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
+	const op = "buft_get_alloc_size"
+	if bt.isZero() {
+		return 0, during(zeroError(), op)
+	}
+	list, release, err := retainTensors(op, tensors)
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	defer release()
+	r := C.goggml_buft_alloc_size(bt.b, &list[0], C.int(len(list)))
+	if err := guardError(r.error); err != nil {
+		return 0, tensors[0].errorf(op, nil, "%v", err)
+	}
+	return int64(r.value), nil
+}
+
+// room is what a tensor takes, which the caller retains.
+func (bt *BufferType) room(t *Tensor) (int64, error) {
+	r := C.goggml_buft_alloc_size(bt.b, &t.t, 1)
+	if err := guardError(r.error); err != nil {
+		return 0, t.errorf("buft_get_alloc_size", nil, "%v", err)
+	}
+	return int64(r.value), nil
+}
+
+// paddedRoom is the room of a tensor that is followed by another.
+func (bt *BufferType) paddedRoom(t *Tensor) (int64, error) {
+	n, err := bt.room(t)
+	a := bt.Alignment()
+	return (n + a - 1) / a * a, err
+}
