@@ -131,31 +131,6 @@ func TestAllocateTensors(t *testing.T) {
 	require.ErrorContains(t, err, "the tensor is nil")
 }
 
-// withRegion puts the rows of data into a copy of before.
-func withRegion(before, data []byte, p ggml.Region2D) (after []byte, possible bool) {
-	if p.SliceStride == 0 {
-		p.SliceStride = p.Width
-	}
-	after = append([]byte{}, before...)
-	if p.Offset < 0 || p.Offset > int64(len(before)) || p.Width < 0 || p.Rows < 0 {
-		return nil, false
-	}
-	if p.Width == 0 || p.Rows == 0 {
-		return after, true
-	}
-	if p.Rows > 1 && (p.Stride < p.Width || p.SliceStride < p.Width || p.Stride > 1<<20 || p.SliceStride > 1<<20) {
-		return nil, false
-	}
-	for i := range p.Rows {
-		to, from := p.Offset+i*p.Stride, i*p.SliceStride
-		if to+p.Width > int64(len(after)) || from+p.Width > int64(len(data)) {
-			return nil, false
-		}
-		copy(after[to:to+p.Width], data[from:])
-	}
-	return after, true
-}
-
 func TestBufferErrors(t *testing.T) {
 	bt := ggml.CPUBufferType()
 	_, err := bt.NewBuffer(-1)

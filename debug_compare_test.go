@@ -13,26 +13,6 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 )
 
-// network is a graph of several ops with a view, and its named result.
-func network(t testing.TB) (*ggml.Graph, *ggml.Tensor) {
-	x := optest.Leaves(t, 2, 32, 32)
-	for i, w := range x {
-		values := make([]float32, 32*32)
-		for k := range values {
-			values[k] = float32((k*7+i*13)%31)/31 - 0.5
-		}
-		require.NoError(t, ggml.Write(w, values))
-	}
-	c := ggml.NewContext()
-	t.Cleanup(func() { c.Close() })
-	h := c.Silu(c.MulMat(x[0], x[1]))
-	h = c.Cont(c.Transpose(h))
-	y := c.SoftMax(c.Add(h, c.MulMat(x[1], h))).SetName("y")
-	g := c.NewGraph(y)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
-	return g, y
-}
-
 // A copy has the tensors and the data, computes by itself, and outlives the
 // original; its results can all be read.
 func TestGraphCopy(t *testing.T) {

@@ -3,6 +3,7 @@ package ggml_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/goggml/ggml"
 )
@@ -33,30 +34,36 @@ func ExampleThreadPool() {
 	// Output: 2 [1 4 9]
 }
 
-// The functions of SetEvalCallback look at the results on the way.
-func ExampleScheduler_SetEvalCallback() {
-	backend, err := ggml.NewCPUBackend(1)
+// What a plugin was built for says why a computation is slow on one machine and
+// fast on another.
+func ExampleCPUInfo() {
+	info, err := ggml.ReadCPUInfo()
 	check(err)
-	defer backend.Close()
-	scheduler, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
-	check(err)
-	defer scheduler.Close()
-	c := ggml.NewContext()
-	defer c.Close()
-	x := c.NewTensor(ggml.F32, 3).SetInput()
-	graph := c.NewGraph(c.Sum(c.Sqrt(c.Sqr(x))))
-	check(scheduler.Alloc(graph))
-	check(ggml.Write(x, []float32{1, -2, 3}))
+	fmt.Println(info.NEON && runtime.GOARCH == "amd64")
+	// Output: false
+}
 
-	check(scheduler.SetEvalCallback(
-		func(t *ggml.Tensor) bool { return t.Op() != "sqr" },
-		func(t *ggml.Tensor) error {
-			values, err := ggml.Read[float32](t)
-			fmt.Println(t.Op(), values)
-			return err
-		}))
-	check(scheduler.Compute(context.Background(), graph))
-	// Output:
-	// sqrt [1 2 3]
-	// sum [6]
+// The settings of a thread pool start from the defaults.
+func ExampleThreadPoolParams() {
+	params := ggml.DefaultThreadPoolParams(2)
+	params.Priority = ggml.PriorityLow
+	pool, err := ggml.NewThreadPool(params)
+	check(err)
+	defer pool.Close()
+	fmt.Println(pool.Threads())
+	// Output: 2
+}
+
+// What the CPU plugin was built for decides how fast it is.
+func ExampleFeature() {
+	features, err := ggml.CPUFeatures()
+	check(err)
+	for _, f := range features {
+		if f.Name == "AVX512_BF16" {
+			// The products of bfloat16 are fast here.
+			break
+		}
+	}
+	fmt.Println(len(features) > 0)
+	// Output: true
 }

@@ -1,6 +1,7 @@
 package ggml_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -80,4 +81,30 @@ func ExampleMemoryReport() {
 		}
 	}
 	// Output: CPU true true
+}
+
+// Which ops take the time?
+func ExampleProfile() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
+	check(err)
+	defer s.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.Arange(0, 1000, 1)
+	graph := c.NewGraph(c.Sum(c.Sqr(x)))
+	check(s.Alloc(graph))
+	profile, err := s.Profile(context.Background(), graph)
+	check(err)
+	for _, node := range profile {
+		fmt.Println(node.Op, node.Backend.Name(), node.Time > 0)
+	}
+	fmt.Println(profile.Total() >= profile.Slowest()[0].Time)
+	// Output:
+	// arange CPU true
+	// sqr CPU true
+	// sum CPU true
+	// true
 }

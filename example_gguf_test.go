@@ -47,3 +47,54 @@ func ExampleGGUF_WriteParts() {
 	// tiny-00002-of-00002.gguf
 	// renamed 3 cccc
 }
+
+// A file holds tensors and facts about them, and is read back without a copy.
+func ExampleGGUF() {
+	folder, err := os.MkdirTemp("", "example")
+	check(err)
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "model.gguf")
+
+	c := ggml.NewContext()
+	defer c.Close()
+	w := c.NewTensor(ggml.F32, 2, 2).SetName("w")
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	check(err)
+	defer buffers.Close()
+	check(ggml.Write(w, []float32{1, 2, 3, 4}))
+	file, err := ggml.NewGGUF()
+	check(err)
+	defer file.Close()
+	check(file.Set("general.name", "four numbers"))
+	check(file.Set("example.sizes", []uint32{2, 2}))
+	check(file.AddTensor(w))
+	check(file.WriteFile(path))
+
+	stored, err := ggml.OpenGGUF(path)
+	check(err)
+	defer stored.Close()
+	name, err := ggml.GGUFValue[string](stored, "general.name")
+	check(err)
+	sizes, err := ggml.GGUFValue[[]uint32](stored, "example.sizes")
+	check(err)
+	fmt.Println(name, sizes)
+	for t := range stored.Tensors() {
+		fmt.Println(t, t.Size, "bytes")
+	}
+
+	model := ggml.NewContext()
+	defer model.Close()
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	check(err)
+	weights, err := stored.Load(model, cpu, ggml.LoadOptions{})
+	check(err)
+	defer weights.Close()
+	loaded, _ := model.Lookup("w")
+	values, err := ggml.Read[float32](loaded)
+	check(err)
+	fmt.Println(values)
+	// Output:
+	// four numbers [2 2]
+	// w f32[2, 2] 16 bytes
+	// [1 2 3 4]
+}

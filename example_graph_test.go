@@ -3,19 +3,9 @@ package ggml_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 
 	"github.com/goggml/ggml"
 )
-
-// What a plugin was built for says why a computation is slow on one machine and
-// fast on another.
-func ExampleCPUInfo() {
-	info, err := ggml.ReadCPUInfo()
-	check(err)
-	fmt.Println(info.NEON && runtime.GOARCH == "amd64")
-	// Output: false
-}
 
 // A graph with branches keeps its nodes whichever is computed, so that an
 // allocator plans it once.
@@ -44,15 +34,96 @@ func ExampleGraph_Select() {
 	// 3 0
 }
 
-// A result that must be exact asks for it.
-func ExampleTensor_SetAccPrecision() {
+// A plan saves the preparation of each computation of the same graph.
+func ExampleGraphPlan() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
-	w, x := c.NewTensor(ggml.F16, 64, 4), c.NewTensor(ggml.F32, 64, 2)
-	y := c.MulMat(w, x).SetAccPrecision(ggml.PrecisionF32)
-	fmt.Println(y, c.Err())
-	fmt.Println(c.Add(x, x).SetAccPrecision(ggml.PrecisionF32) != nil, c.Err() != nil)
+	x := c.NewTensor(ggml.F32, 3)
+	y := c.Sqr(x)
+	buffers, err := c.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+	check(ggml.Write(x, []float32{1, 2, 3}))
+	plan, err := backend.NewPlan(c.NewGraph(y))
+	check(err)
+	defer plan.Close()
+	for range 2 {
+		check(plan.Compute(context.Background()))
+		fmt.Println(ggml.Read[float32](y))
+		check(ggml.CopyTensor(x, y))
+	}
 	// Output:
-	// mul_mat() f32[4, 2] <nil>
-	// true true
+	// [1 4 9] <nil>
+	// [1 16 81] <nil>
+}
+
+// Finds w with w · x = y by AdamW: a graph computes the loss, its gradient,
+// and the step.
+func ExampleGraph_Backward() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+
+	x, y := c.NewTensor(ggml.F32, 2, 3), c.NewTensor(ggml.F32, 1, 3)
+	w := c.NewTensor(ggml.F32, 2).SetParam()
+	loss := c.Sum(c.Sqr(c.Sub(c.MulMat(w, x), y))).SetLoss()
+	g := c.NewTrainingGraph(loss)
+	check(g.Backward())
+	grad, _ := g.Grad(w)
+	m, v := c.NewTensor(ggml.F32, 2), c.NewTensor(ggml.F32, 2)
+	params := c.NewTensor(ggml.F32, 7)
+	g.Expand(c.OptStepAdamW(ggml.AdamWOperands{Param: w, Grad: grad, M: m, V: v, Settings: params}))
+	buffers, err := c.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+
+	check(buffers.Clear(0))
+	check(ggml.Write(x, []float32{1, 0, 0, 1, 1, 1}))
+	check(ggml.Write(y, []float32{3, -2, 1}))
+	beta1, beta2 := float32(1), float32(1)
+	for range 400 {
+		beta1, beta2 = beta1*0.9, beta2*0.99
+		check(ggml.Write(params, []float32{0.1, 0.9, 0.99, 1e-8, 0, 1 / (1 - beta1), 1 / (1 - beta2)}))
+		check(g.Reset())
+		check(backend.Compute(context.Background(), g))
+	}
+	weights, err := ggml.Read[float32](w)
+	check(err)
+	fmt.Printf("%.3f\n", weights)
+	// Output: [3.000 -2.000]
+}
+
+// The results in between share memory: a hundred of them take the room of two.
+func ExampleGraphAllocator() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	alloc, err := ggml.NewGraphAllocator(backend.BufferType())
+	check(err)
+	defer alloc.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 1024, 1).SetInput()
+	y := x
+	for range 100 {
+		y = c.Repeat(c.SumRows(c.Sqr(y)), 1024, 1)
+		y = c.Scale(y, 1.0/1024)
+	}
+	g := c.NewGraph(y)
+	check(alloc.Alloc(g))
+	ones := make([]float32, 1024)
+	for i := range ones {
+		ones[i] = 1
+	}
+	check(ggml.Write(x, ones)) // an input is written before each compute
+	check(backend.Compute(context.Background(), g))
+	result, err := ggml.Read[float32](y)
+	check(err)
+	fmt.Println(result[0], g.NumNodes(), alloc.Size() <= 3*4*1024)
+	// Output: 1 400 true
 }

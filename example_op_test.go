@@ -132,3 +132,16 @@ func ExampleContext_BuildOp() {
 	// [5 25 61] sum_squares_of_rows
 	// true x has type i32; it must have f32
 }
+
+// A result that must be exact asks for it.
+func ExampleTensor_SetAccPrecision() {
+	c := ggml.NewContext()
+	defer c.Close()
+	w, x := c.NewTensor(ggml.F16, 64, 4), c.NewTensor(ggml.F32, 64, 2)
+	y := c.MulMat(w, x).SetAccPrecision(ggml.PrecisionF32)
+	fmt.Println(y, c.Err())
+	fmt.Println(c.Add(x, x).SetAccPrecision(ggml.PrecisionF32) != nil, c.Err() != nil)
+	// Output:
+	// mul_mat() f32[4, 2] <nil>
+	// true true
+}

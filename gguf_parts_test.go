@@ -16,31 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 )
 
-// tensorBytes are the data of a tensor in a file.
-func tensorBytes(t require.TestingT, g *ggml.GGUF, name string) []byte {
-	r, err := g.TensorData(name)
-	require.NoError(t, err)
-	data, err := io.ReadAll(r)
-	require.NoError(t, err)
-	return data
-}
-
-// requireFull demands what fullGGUF has, in whatever files.
-func requireFull(t *testing.T, g *ggml.GGUF) {
-	t.Helper()
-	require.Equal(t, someKeys, allKeys(g))
-	infos, data := someTensors()
-	require.Equal(t, len(infos), g.NumTensors())
-	i := 0
-	for info := range g.Tensors() {
-		require.Equal(t, infos[i].Name, info.Name)
-		require.Equal(t, infos[i].Type, info.Type)
-		require.Equal(t, data[i], tensorBytes(t, g, info.Name))
-		i++
-	}
-}
-
-func TestGGUFSplit(t *testing.T) {
+func TestGGUFParts(t *testing.T) {
 	folder := t.TempDir()
 	one := filepath.Join(folder, "one.gguf")
 	require.NoError(t, fullGGUF(t).WriteFile(one))
@@ -94,7 +70,7 @@ func TestGGUFSplit(t *testing.T) {
 	}
 }
 
-func TestGGUFSplitLoad(t *testing.T) {
+func TestGGUFPartsLoad(t *testing.T) {
 	paths, err := fullGGUF(t).WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2})
 	require.NoError(t, err)
 	infos, data := someTensors()
@@ -118,7 +94,7 @@ func TestGGUFSplitLoad(t *testing.T) {
 	}
 }
 
-func TestGGUFSplitAlignment(t *testing.T) {
+func TestGGUFPartsAlignment(t *testing.T) {
 	g := newGGUF(t, keyValue{"general.alignment", uint32(256)})
 	for _, name := range []string{"a", "b", "c"} {
 		addData(t, g, ggml.GGUFTensor{Name: name, Type: ggml.I8, Shape: []int64{3}}, []byte(name+name+name))
@@ -137,7 +113,7 @@ func TestGGUFSplitAlignment(t *testing.T) {
 	require.Equal(t, "ccc", string(tensorBytes(t, model, "c")))
 }
 
-func TestGGUFSplitDamage(t *testing.T) {
+func TestGGUFPartsDamage(t *testing.T) {
 	write := func(t *testing.T) []string {
 		paths, err := fullGGUF(t).WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2})
 		require.NoError(t, err)
@@ -188,7 +164,7 @@ func TestGGUFSplitDamage(t *testing.T) {
 	require.Equal(t, 2, openGGUF(t, paths[0]).NumTensors())
 }
 
-func TestWritePartsFails(t *testing.T) {
+func TestGGUFPartsWriteFails(t *testing.T) {
 	folder := t.TempDir()
 	g := fullGGUF(t)
 	cause := errors.New("no more data")
@@ -209,7 +185,7 @@ func TestWritePartsFails(t *testing.T) {
 }
 
 // Whatever the limits: nothing is lost, the order stays, and the limits hold.
-func TestSplitProperties(t *testing.T) {
+func TestGGUFPartsProperties(t *testing.T) {
 	folder := t.TempDir()
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -253,74 +229,4 @@ func TestSplitProperties(t *testing.T) {
 		}
 		require.Equal(t, len(sizes), i)
 	})
-}
-
-func TestGGUFEdit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "m.gguf")
-	require.NoError(t, fullGGUF(t).WriteFile(path))
-	require.NoError(t, ggml.EditGGUF(path, func(g *ggml.GGUF) error {
-		return errors.Join(g.Set("text", "new"), g.Remove("yes"), g.SetTensorData("odd", ggml.F16, func(w io.Writer) error {
-			_, err := w.Write([]byte{1, 2, 3, 4, 5, 6})
-			return err
-		}))
-	}))
-	g := openGGUF(t, path)
-	text, _ := g.Value("text")
-	require.Equal(t, "new", text)
-	_, there := g.Value("yes")
-	require.False(t, there)
-	odd, _ := g.Tensor("odd")
-	require.Equal(t, ggml.F16, odd.Type)
-	require.Equal(t, []byte{1, 2, 3, 4, 5, 6}, tensorBytes(t, g, "odd"))
-	infos, data := someTensors()
-	for i, info := range infos {
-		if info.Name != "odd" {
-			require.Equal(t, data[i], tensorBytes(t, g, info.Name))
-		}
-	}
-	cause := errors.New("stop")
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.ErrorIs(t, ggml.EditGGUF(path, func(g *ggml.GGUF) error { return errors.Join(g.Set("text", "newer"), cause) }), cause)
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-	require.ErrorIs(t, ggml.EditGGUF(path+"x", nil), os.ErrNotExist)
-
-	write := func(io.Writer) error { return nil }
-	for want, err := range map[string]error{
-		`has no tensor "none"`:                                    g.SetTensorData("none", ggml.F32, write),
-		`tensor "odd" has rows of 3 elements; rows of q8_0`:       g.SetTensorData("odd", ggml.Q8_0, write),
-		`tensor "odd" has the unknown type 5`:                     g.SetTensorData("odd", 5, write),
-		`tensor "odd": there is no function that writes its data`: g.SetTensorData("odd", ggml.F32, nil),
-		`tensor "new": there is no function that writes its data`: g.AddTensorFrom(ggml.GGUFTensor{Name: "new", Type: ggml.I8, Shape: []int64{1}}, nil),
-		`m.gguf: has no tensor "x"`:                               g.CopyTensor(g, "x"),
-		`m.gguf: has a tensor "odd" already`:                      g.CopyTensor(g, "odd"),
-	} {
-		require.ErrorContains(t, err, want)
-	}
-	require.NoError(t, g.SetTensorData("odd", ggml.F32, write))
-	_, err = g.TensorData("odd")
-	require.ErrorContains(t, err, `tensor "odd" was added and is not in the file yet`)
-	_, err = g.TensorData("none")
-	require.ErrorContains(t, err, `has no tensor "none"`)
-
-	// The header alone, and the types of keys.
-	header, err := g.Header()
-	require.NoError(t, err)
-	require.EqualValues(t, len(header), openGGUF(t, path).DataOffset()) // an F32 row takes no more room here
-	k, ok := g.KeyType("strings")
-	require.True(t, ok)
-	require.Equal(t, ggml.GGUFKey{Type: "arr", Elem: "str", Len: 4}, k)
-	k, ok = g.KeyType("u16")
-	require.True(t, ok)
-	require.Equal(t, ggml.GGUFKey{Type: "u16", Len: 1}, k)
-	_, ok = g.KeyType("missing")
-	require.False(t, ok)
-	g.Close()
-	_, ok = g.KeyType("u16")
-	require.False(t, ok)
-	_, err = g.TensorData("odd")
-	require.ErrorIs(t, err, ggml.ErrClosed)
-	require.ErrorIs(t, newGGUF(t).CopyTensor(g, "odd"), ggml.ErrClosed)
 }

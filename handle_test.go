@@ -2,10 +2,7 @@ package ggml_test
 
 import (
 	"context"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -92,15 +89,4 @@ func useDropped(t *testing.T, b *ggml.Backend) {
 	got, err := ggml.Read[float32](y)
 	require.NoError(t, err)
 	require.Equal(t, []float32{-1, -2}, got)
-}
-
-// residentBytes is the memory of the process, 0 where it cannot be told.
-func residentBytes(t testing.TB) int64 {
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
-	require.NoError(t, err)
-	return pages * int64(os.Getpagesize())
 }

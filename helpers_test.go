@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -244,3 +248,94 @@ func callerOf(f any) string {
 
 // raceDetector reports whether the tests run under it.
 var raceDetector bool
+
+func within(t *testing.T, limit time.Duration, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		require.FailNow(t, "it does not end")
+	}
+}
+
+// network is a graph of several ops with a view, and its named result.
+func network(t testing.TB) (*ggml.Graph, *ggml.Tensor) {
+	x := optest.Leaves(t, 2, 32, 32)
+	for i, w := range x {
+		values := make([]float32, 32*32)
+		for k := range values {
+			values[k] = float32((k*7+i*13)%31)/31 - 0.5
+		}
+		require.NoError(t, ggml.Write(w, values))
+	}
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	h := c.Silu(c.MulMat(x[0], x[1]))
+	h = c.Cont(c.Transpose(h))
+	y := c.SoftMax(c.Add(h, c.MulMat(x[1], h))).SetName("y")
+	g := c.NewGraph(y)
+	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	return g, y
+}
+
+// residentBytes is the memory of the process, 0 where it cannot be told.
+func residentBytes(t testing.TB) int64 {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	require.NoError(t, err)
+	return pages * int64(os.Getpagesize())
+}
+
+func quantized(t require.TestingT, typ ggml.Type, src []float32, rowLen int) []byte {
+	var importance []float32
+	if typ.NeedsImportance() {
+		importance = optest.Ones(rowLen)
+	}
+	dst := make([]byte, typ.RowSize(int64(len(src))))
+	require.NoError(t, ggml.Quantize(dst, typ, src, ggml.QuantizeOptions{RowLen: rowLen, Importance: importance}))
+	return dst
+}
+
+// withRegion puts the rows of data into a copy of before.
+func withRegion(before, data []byte, p ggml.Region2D) (after []byte, possible bool) {
+	if p.SliceStride == 0 {
+		p.SliceStride = p.Width
+	}
+	after = append([]byte{}, before...)
+	if p.Offset < 0 || p.Offset > int64(len(before)) || p.Width < 0 || p.Rows < 0 {
+		return nil, false
+	}
+	if p.Width == 0 || p.Rows == 0 {
+		return after, true
+	}
+	if p.Rows > 1 && (p.Stride < p.Width || p.SliceStride < p.Width || p.Stride > 1<<20 || p.SliceStride > 1<<20) {
+		return nil, false
+	}
+	for i := range p.Rows {
+		to, from := p.Offset+i*p.Stride, i*p.SliceStride
+		if to+p.Width > int64(len(after)) || from+p.Width > int64(len(data)) {
+			return nil, false
+		}
+		copy(after[to:to+p.Width], data[from:])
+	}
+	return after, true
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}

@@ -41,19 +41,6 @@ func logDevices(t *testing.T) (counts chan int) {
 	return h.counts
 }
 
-func within(t *testing.T, limit time.Duration, f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(limit):
-		require.FailNow(t, "it does not end")
-	}
-}
-
 // A handler may use the package while plugins are loaded, also for the first
 // time in the process.
 func TestLogHandlerUsesDevices(t *testing.T) {

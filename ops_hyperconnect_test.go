@@ -10,9 +10,9 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestDeepSeekOps(t *testing.T) { optest.Run(t, deepSeekCases()) }
+func TestHyperConnectOps(t *testing.T) { optest.Run(t, hyperConnectCases()) }
 
-func deepSeekCases() []opCase {
+func hyperConnectCases() []opCase {
 	return []opCase{
 		{
 			Name: "lightning_indexer", Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.Recurrence,
@@ -73,7 +73,7 @@ func deepSeekCases() []opCase {
 	}
 }
 
-func TestDeepSeekOpErrors(t *testing.T) {
+func TestHyperConnectErrors(t *testing.T) {
 	for want, build := range map[string]func(m *misuse){
 		"lightning_indexer(a f32[4, 3], a f32[4, 3], a f32[4, 3], a f32[4, 3]): mask has type f32; it must have f16": func(m *misuse) { m.c.LightningIndexer(m.a, m.a, m.a, m.a) },
 		"dsv4_hc_comb(a f32[4, 3], a f32[4, 3], a f32[4, 3]): there are 0 iterations; there must be 1 to 65536":      func(m *misuse) { m.c.HyperConnectComb(m.a, m.a, m.a, ggml.Sinkhorn{}) },

@@ -148,3 +148,17 @@ func TestNoEmptyTensors(t *testing.T) {
 		c.Close()
 	}
 }
+
+// Backward takes no op whose gradients are not compared with central differences.
+func TestEveryBackwardIsTested(t *testing.T) {
+	require.Greater(t, optest.CheckBackward(t, opCases(), allGradCases()), 50)
+}
+
+// Every device computes at least a product that is large enough for it.
+func TestEveryDeviceComputes(t *testing.T) {
+	d := optest.NewDraw(3, ggml.F32)
+	for _, dev := range optest.Devices(t) {
+		_, ok := dev.Eval(t, []operand{d.Normal(64, 64), d.Normal(64, 64)}, func(c *ctx, x tensors) *ggml.Tensor { return c.MulMat(x[0], x[1]) })
+		require.True(t, ok, dev.Name)
+	}
+}

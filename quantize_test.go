@@ -15,16 +15,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func quantized(t require.TestingT, typ ggml.Type, src []float32, rowLen int) []byte {
-	var importance []float32
-	if typ.NeedsImportance() {
-		importance = optest.Ones(rowLen)
-	}
-	dst := make([]byte, typ.RowSize(int64(len(src))))
-	require.NoError(t, ggml.Quantize(dst, typ, src, ggml.QuantizeOptions{RowLen: rowLen, Importance: importance}))
-	return dst
-}
-
 func TestQuantizeErrorPerType(t *testing.T) {
 	src := optest.Normal(1, 4*512)
 	tested := 0

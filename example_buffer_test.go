@@ -1,0 +1,66 @@
+package ggml_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// A context with many weights may need several buffers.
+func ExampleBuffers() {
+	c := ggml.NewContext()
+	defer c.Close()
+	a, b := c.NewTensor(ggml.F32, 1000), c.NewTensor(ggml.F16, 1000)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	check(err)
+	check(buffers.Clear(0))
+	fmt.Println(a.IsAllocated(), b.IsAllocated(), buffers.Size() >= 6000)
+	buffers.Close()
+	fmt.Println(a.IsAllocated(), b.IsAllocated())
+	// Output:
+	// true true true
+	// false false
+}
+
+// Closing a buffer makes the tensors in it unallocated.
+func ExampleBuffer() {
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 1000)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	check(err)
+	fmt.Println(buffers.Size(), x.IsAllocated())
+	check(buffers.Clear(0))
+	buffers.Close()
+	fmt.Println(x.IsAllocated(), errors.Is(ggml.Write(x, make([]float32, 1000)), ggml.ErrNotAllocated))
+	// Output:
+	// 4000 true
+	// false true
+}
+
+func ExampleBufferType() {
+	bt := ggml.CPUBufferType()
+	b, err := bt.NewBuffer(1 << 20)
+	check(err)
+	defer b.Close()
+	fmt.Println(bt.Name(), b.Size(), bt.IsHost())
+	// Output: CPU 1048576 true
+}
+
+// Tensors of a context in a buffer of one's own.
+func ExampleTensorAllocator() {
+	b, err := ggml.CPUBufferType().NewBuffer(4096)
+	check(err)
+	defer b.Close()
+	a, err := ggml.NewTensorAllocator(b)
+	check(err)
+	c := ggml.NewContext()
+	defer c.Close()
+	small, large := c.NewTensor(ggml.F32, 100), c.NewTensor(ggml.F32, 1000)
+	fmt.Println(a.Alloc(small), small.IsAllocated())
+	fmt.Println(errors.Is(a.Alloc(large), ggml.ErrOutOfMemory), large.IsAllocated())
+	// Output:
+	// <nil> true
+	// true false
+}

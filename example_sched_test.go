@@ -1,0 +1,66 @@
+package ggml_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// The functions of SetEvalCallback look at the results on the way.
+func ExampleScheduler_SetEvalCallback() {
+	backend, err := ggml.NewCPUBackend(1)
+	check(err)
+	defer backend.Close()
+	scheduler, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
+	check(err)
+	defer scheduler.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 3).SetInput()
+	graph := c.NewGraph(c.Sum(c.Sqrt(c.Sqr(x))))
+	check(scheduler.Alloc(graph))
+	check(ggml.Write(x, []float32{1, -2, 3}))
+
+	check(scheduler.SetEvalCallback(
+		func(t *ggml.Tensor) bool { return t.Op() != "sqr" },
+		func(t *ggml.Tensor) error {
+			values, err := ggml.Read[float32](t)
+			fmt.Println(t.Op(), values)
+			return err
+		}))
+	check(scheduler.Compute(context.Background(), graph))
+	// Output:
+	// sqrt [1 2 3]
+	// sum [6]
+}
+
+// The scheduler uses the first backend that suits an op; the CPU is last.
+func ExampleScheduler() {
+	var backends []*ggml.Backend
+	best, err := ggml.NewBestBackend()
+	check(err)
+	defer best.Close()
+	if best.Device().Type() != ggml.CPU {
+		backends = append(backends, best)
+	}
+	cpu, err := ggml.NewCPUBackend(0)
+	check(err)
+	defer cpu.Close()
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, append(backends, cpu)...)
+	check(err)
+	defer s.Close()
+
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 3).SetInput()
+	y := c.SoftMax(x)
+	g := c.NewGraph(y)
+	check(s.Alloc(g))
+	check(ggml.Write(x, []float32{0, 0, 0}))
+	check(s.Compute(context.Background(), g))
+	result, err := ggml.Read[float32](y)
+	check(err)
+	fmt.Printf("%.3f\n", result)
+	// Output: [0.333 0.333 0.333]
+}
