@@ -142,7 +142,7 @@ func (p *ThreadPool) Close() error {
 }
 
 // Threads is the number of threads. C: ggml_threadpool_get_n_threads.
-func (p *ThreadPool) Threads() int { return p.threads }
+func (p *ThreadPool) NumThreads() int { return p.threads }
 
 // Pause lets the threads sleep until Resume or the next compute, when they
 // would spin otherwise. C: ggml_threadpool_pause.

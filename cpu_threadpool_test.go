@@ -52,7 +52,7 @@ func TestThreadPool(t *testing.T) {
 		ggml.DefaultThreadPoolParams(2),
 	} {
 		pool := threadPool(t, p)
-		require.Equal(t, p.Threads, pool.Threads())
+		require.Equal(t, p.Threads, pool.NumThreads())
 		require.NoError(t, b.SetThreadPool(pool))
 		require.Equal(t, p.Threads, compute())
 		require.NoError(t, pool.Pause())

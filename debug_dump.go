@@ -110,7 +110,7 @@ func newDumper(t *Tensor, o DumpOptions) *dumper {
 	for i := range d.strides {
 		d.strides[i] = t.Stride(i)
 	}
-	d.block = make([]byte, t.typ.Size())
+	d.block = make([]byte, t.typ.BlockBytes())
 	return d
 }
 

@@ -144,7 +144,7 @@ func TestDumpKernelTypes(t *testing.T) {
 		buffers, err := c.Allocate(ggml.CPUBufferType())
 		require.NoError(t, err)
 		defer buffers.Close()
-		raw := make([]byte, typ.Size())
+		raw := make([]byte, typ.BlockBytes())
 		copy(raw, header)
 		var want []string
 		for i := range typ.BlockSize() {

@@ -9,28 +9,28 @@ import (
 	"sync/atomic"
 )
 
-// A SplitAxis says how a tensor is spread over the devices of a meta device.
+// A TensorSplitAxis says how a tensor is spread over the devices of a meta device.
 // C: enum ggml_backend_meta_split_axis.
-type SplitAxis int
+type TensorSplitAxis int
 
-// The ways to spread a tensor. SplitNone and SplitUnknown are plumbing: ggml
+// The ways to spread a tensor. TensorSplitNone and TensorSplitUnknown are plumbing: ggml
 // uses them itself.
 const (
-	SplitAxis0    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_0 // each device has a part of dimension 0
-	SplitAxis1    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_1
-	SplitAxis2    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_2
-	SplitAxis3    SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_3
-	SplitMirrored SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_MIRRORED // each device has all of it
-	SplitPartial  SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_PARTIAL  // the tensor is the sum of what the devices have
-	SplitNone     SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_NONE
-	SplitUnknown  SplitAxis = C.GGML_BACKEND_SPLIT_AXIS_UNKNOWN
+	TensorSplitAxis0    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_0 // each device has a part of dimension 0
+	TensorSplitAxis1    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_1
+	TensorSplitAxis2    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_2
+	TensorSplitAxis3    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_3
+	TensorSplitMirrored TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_MIRRORED // each device has all of it
+	TensorSplitPartial  TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_PARTIAL  // the tensor is the sum of what the devices have
+	TensorSplitNone     TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_NONE
+	TensorSplitUnknown  TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_UNKNOWN
 )
 
 // String names the way. C: ggml_backend_meta_split_axis_name.
-func (a SplitAxis) String() string {
+func (a TensorSplitAxis) String() string {
 	r := C.goggml_split_axis_name(C.int(a))
 	if guardError(r.error) != nil || r.value == nil {
-		return fmt.Sprintf("SplitAxis(%d)", int(a))
+		return fmt.Sprintf("TensorSplitAxis(%d)", int(a))
 	}
 	return C.GoString((*C.char)(r.value))
 }
@@ -38,26 +38,26 @@ func (a SplitAxis) String() string {
 // A TensorSplit says how a tensor is spread over the devices of a meta device.
 // C: struct ggml_backend_meta_split_state.
 type TensorSplit struct {
-	Axis     SplitAxis      // SplitAxis0 to SplitAxis3, or SplitMirrored
-	Segments []SplitSegment // with SplitAxis0 to SplitAxis3: they follow each other along the axis
+	Axis     TensorSplitAxis      // TensorSplitAxis0 to TensorSplitAxis3, or TensorSplitMirrored
+	Segments []TensorSplitSegment // with TensorSplitAxis0 to TensorSplitAxis3: they follow each other along the axis
 }
 
-// A SplitSegment is a part of a tensor that is spread over the devices by
+// A TensorSplitSegment is a part of a tensor that is spread over the devices by
 // itself; most tensors have one. One that holds several weights has a segment
 // for each.
-type SplitSegment struct {
+type TensorSplitSegment struct {
 	Sizes  []int64 // of each device's part along the axis
 	Repeat int     // how often it comes in a row; 0 stands for 1
 }
 
-// SplitEvenly spreads a tensor along one of its dimensions, in parts that are
+// SplitTensorEvenly spreads a tensor along one of its dimensions, in parts that are
 // multiples of unit elements and as equal as that allows. There are 1 to 16
 // devices; for others, or no tensor, there are no parts.
-func SplitEvenly(t *Tensor, axis SplitAxis, unit int64, devices int) TensorSplit {
+func SplitTensorEvenly(t *Tensor, axis TensorSplitAxis, unit int64, devices int) TensorSplit {
 	if t.ptr() == nil || devices < 1 || devices > C.GGML_BACKEND_META_MAX_DEVICES {
 		return TensorSplit{Axis: axis}
 	}
-	split := TensorSplit{Axis: axis, Segments: []SplitSegment{{}}}
+	split := TensorSplit{Axis: axis, Segments: []TensorSplitSegment{{}}}
 	units, last := t.Dim(int(axis))/max(1, unit), int64(0)
 	for i := range int64(devices) {
 		next := units * (i + 1) / int64(devices) * max(1, unit)
@@ -143,7 +143,7 @@ func goggmlSplit(id C.uintptr_t, t *C.struct_ggml_tensor, s *C.goggml_split) {
 	metaDevices.Lock()
 	m := metaDevices.list[id-1]
 	metaDevices.Unlock()
-	s.axis = C.enum_ggml_backend_meta_split_axis(SplitMirrored)
+	s.axis = C.enum_ggml_backend_meta_split_axis(TensorSplitMirrored)
 	s.n_segments, s.nr[0] = 1, 1
 	c := NewContext() // the tensor may be one that the package does not know
 	defer c.Close()
@@ -164,14 +164,14 @@ func goggmlSplit(id C.uintptr_t, t *C.struct_ggml_tensor, s *C.goggml_split) {
 
 // check reports why the split does not fit the tensor.
 func (s TensorSplit) check(t *Tensor, devices int) error {
-	if s.Axis == SplitMirrored && s.Segments == nil {
+	if s.Axis == TensorSplitMirrored && s.Segments == nil {
 		return nil
 	}
-	if s.Axis < SplitAxis0 || s.Axis > SplitAxis3 || len(s.Segments) == 0 || len(s.Segments) > C.GGML_BACKEND_META_MAX_DEVICES {
-		return fmt.Errorf("it takes one of the axes SplitAxis0 to SplitAxis3 with 1 to %d segments, or SplitMirrored without", C.GGML_BACKEND_META_MAX_DEVICES)
+	if s.Axis < TensorSplitAxis0 || s.Axis > TensorSplitAxis3 || len(s.Segments) == 0 || len(s.Segments) > C.GGML_BACKEND_META_MAX_DEVICES {
+		return fmt.Errorf("it takes one of the axes TensorSplitAxis0 to TensorSplitAxis3 with 1 to %d segments, or TensorSplitMirrored without", C.GGML_BACKEND_META_MAX_DEVICES)
 	}
 	unit := int64(1)
-	if s.Axis == SplitAxis0 {
+	if s.Axis == TensorSplitAxis0 {
 		unit = t.typ.BlockSize()
 	}
 	var sum int64
@@ -194,7 +194,7 @@ func (s TensorSplit) check(t *Tensor, devices int) error {
 
 func (s TensorSplit) fill(c *C.goggml_split, devices int) {
 	c.axis = C.enum_ggml_backend_meta_split_axis(s.Axis)
-	if s.Axis == SplitMirrored {
+	if s.Axis == TensorSplitMirrored {
 		return
 	}
 	c.n_segments = C.uint32_t(len(s.Segments))

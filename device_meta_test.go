@@ -24,11 +24,11 @@ func TestMetaDevice(t *testing.T) {
 			d, err := ggml.NewMetaDevice(func(w *ggml.Tensor) ggml.TensorSplit {
 				switch w.Name() {
 				case "up":
-					return ggml.SplitEvenly(w, ggml.SplitAxis1, 1, len(devices))
+					return ggml.SplitTensorEvenly(w, ggml.TensorSplitAxis1, 1, len(devices))
 				case "down":
-					return ggml.SplitEvenly(w, ggml.SplitAxis0, 1, len(devices))
+					return ggml.SplitTensorEvenly(w, ggml.TensorSplitAxis0, 1, len(devices))
 				}
-				return ggml.TensorSplit{Axis: ggml.SplitMirrored}
+				return ggml.TensorSplit{Axis: ggml.TensorSplitMirrored}
 			}, devices...)
 			require.NoError(t, err)
 			require.Equal(t, ggml.MetaDevice, d.Type())
@@ -84,14 +84,14 @@ func TestMetaMisuse(t *testing.T) {
 	for want, split := range map[string]func(*ggml.Tensor) ggml.TensorSplit{
 		"the function panicked: no": func(*ggml.Tensor) ggml.TensorSplit { panic("no") },
 		"add up to 3, the axis has 4": func(*ggml.Tensor) ggml.TensorSplit {
-			return ggml.TensorSplit{Axis: ggml.SplitAxis1, Segments: []ggml.SplitSegment{{Sizes: []int64{2, 1}}}}
+			return ggml.TensorSplit{Axis: ggml.TensorSplitAxis1, Segments: []ggml.TensorSplitSegment{{Sizes: []int64{2, 1}}}}
 		},
 		"1 sizes for 2 devices": func(*ggml.Tensor) ggml.TensorSplit {
-			return ggml.TensorSplit{Axis: ggml.SplitAxis1, Segments: []ggml.SplitSegment{{Sizes: []int64{4}}}}
+			return ggml.TensorSplit{Axis: ggml.TensorSplitAxis1, Segments: []ggml.TensorSplitSegment{{Sizes: []int64{4}}}}
 		},
-		"one of the axes SplitAxis0 to SplitAxis3": func(*ggml.Tensor) ggml.TensorSplit { return ggml.TensorSplit{Axis: ggml.SplitPartial} },
+		"one of the axes TensorSplitAxis0 to TensorSplitAxis3": func(*ggml.Tensor) ggml.TensorSplit { return ggml.TensorSplit{Axis: ggml.TensorSplitPartial} },
 		"a multiple of 32": func(w *ggml.Tensor) ggml.TensorSplit {
-			return ggml.TensorSplit{Axis: ggml.SplitAxis0, Segments: []ggml.SplitSegment{{Sizes: []int64{60, 4}}}}
+			return ggml.TensorSplit{Axis: ggml.TensorSplitAxis0, Segments: []ggml.TensorSplitSegment{{Sizes: []int64{60, 4}}}}
 		},
 	} {
 		d, err := ggml.NewMetaDevice(split, cpu, cpu)
@@ -102,13 +102,13 @@ func TestMetaMisuse(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		c.Close()
 	}
-	mirrored := func(*ggml.Tensor) ggml.TensorSplit { return ggml.TensorSplit{Axis: ggml.SplitMirrored} }
+	mirrored := func(*ggml.Tensor) ggml.TensorSplit { return ggml.TensorSplit{Axis: ggml.TensorSplitMirrored} }
 	_, err = ggml.NewMetaDevice(nil, cpu)
 	require.ErrorContains(t, err, "a function and 1 to 16 devices")
 	_, err = ggml.NewMetaDevice(mirrored)
 	require.ErrorContains(t, err, "a function and 1 to 16 devices")
 	_, err = ggml.NewMetaDevice(mirrored, cpu, nil)
 	require.ErrorContains(t, err, "no nil and no other meta device")
-	require.Equal(t, "MIRRORED", ggml.SplitMirrored.String())
-	require.Equal(t, "SplitAxis(55)", ggml.SplitAxis(55).String())
+	require.Equal(t, "MIRRORED", ggml.TensorSplitMirrored.String())
+	require.Equal(t, "TensorSplitAxis(55)", ggml.TensorSplitAxis(55).String())
 }

@@ -119,7 +119,7 @@
 // A [Scheduler] computes a graph on several backends, given in the order of
 // preference with the CPU last: each op runs where its weights are, if it is
 // supported there, else on the next backend that supports it. It splits the
-// graph accordingly ([Scheduler.NumSplits]), and copies what crosses from one
+// graph accordingly ([Scheduler.NumGraphSplits]), and copies what crosses from one
 // part to the next. So the usual way to divide a model is to load its layers
 // into buffers of different devices; [Scheduler.SetTensorBackend] moves a
 // single op. [Scheduler.TensorBackend] reports where an op went,
@@ -158,7 +158,7 @@
 // that finish. The use of a closed object is an [ErrClosed]; closing a buffer,
 // or the allocator of a graph, makes the tensors in it unallocated. A tensor
 // or graph of a closed context keeps nothing but its shape. What returns no error,
-// such as [Tensor.NumBytes] or [Scheduler.NumSplits], answers for a closed object
+// such as [Tensor.NumBytes] or [Scheduler.NumGraphSplits], answers for a closed object
 // with the zero value (0, false, "" or nil), and what sets something does nothing.
 //
 // The garbage collector closes what was dropped without Close, and logs a

@@ -30,7 +30,7 @@ func ExampleThreadPool() {
 	check(backend.Compute(context.Background(), graph))
 	values, err := ggml.Read[float32](y)
 	check(err)
-	fmt.Println(pool.Threads(), values)
+	fmt.Println(pool.NumThreads(), values)
 	// Output: 2 [1 4 9]
 }
 
@@ -50,7 +50,7 @@ func ExampleThreadPoolParams() {
 	pool, err := ggml.NewThreadPool(params)
 	check(err)
 	defer pool.Close()
-	fmt.Println(pool.Threads())
+	fmt.Println(pool.NumThreads())
 	// Output: 2
 }
 

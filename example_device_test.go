@@ -37,11 +37,11 @@ func ExampleRegistry() {
 }
 
 // Three devices, here all the same, share the columns of a weight.
-func ExampleSplitEvenly() {
+func ExampleSplitTensorEvenly() {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	check(err)
 	all, err := ggml.NewMetaDevice(func(w *ggml.Tensor) ggml.TensorSplit {
-		split := ggml.SplitEvenly(w, ggml.SplitAxis1, 1, 3)
+		split := ggml.SplitTensorEvenly(w, ggml.TensorSplitAxis1, 1, 3)
 		fmt.Println(w, split.Segments[0].Sizes)
 		return split
 	}, cpu, cpu, cpu)

@@ -226,9 +226,9 @@ func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err erro
 	return nodes, nil
 }
 
-// AllocationSize is how many bytes [Context.Allocate] would take.
+// AllocSize is how many bytes [Context.Allocate] would take.
 // C: ggml_backend_alloc_ctx_tensors_from_buft_size.
-func (c *Context) AllocationSize(bt *BufferType) (int64, error) {
+func (c *Context) AllocSize(bt *BufferType) (int64, error) {
 	own, _, release, err := c.unallocated(bt)
 	if err != nil {
 		return 0, err

@@ -75,23 +75,23 @@ func TestGraphAllocatorPlacement(t *testing.T) {
 	require.ErrorContains(t, err, "a buffer type is nil, or there is none")
 }
 
-func TestAllocationSize(t *testing.T) {
+func TestContextAllocSize(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
-	require.Zero(t, must(c.AllocationSize(ggml.CPUBufferType())))
+	require.Zero(t, must(c.AllocSize(ggml.CPUBufferType())))
 	a := c.NewTensor(ggml.F32, 100, 3)
 	c.Reshape(a, 300)
 	c.NewTensor(ggml.Q8_0, 32)
-	size := must(c.AllocationSize(ggml.CPUBufferType()))
+	size := must(c.AllocSize(ggml.CPUBufferType()))
 	require.GreaterOrEqual(t, size, int64(1200+34))
 	buffers := must(c.Allocate(ggml.CPUBufferType()))
 	require.Equal(t, size, buffers.Size())
-	require.Zero(t, must(c.AllocationSize(ggml.CPUBufferType())))
+	require.Zero(t, must(c.AllocSize(ggml.CPUBufferType())))
 	buffers.Close()
-	_, err := c.AllocationSize(nil)
+	_, err := c.AllocSize(nil)
 	require.ErrorContains(t, err, "the buffer type is nil")
 	c.Close()
-	_, err = c.AllocationSize(ggml.CPUBufferType())
+	_, err = c.AllocSize(ggml.CPUBufferType())
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 

@@ -233,7 +233,7 @@ func (op *opCall) checkShape(t Type, shape []int64) {
 		op.failed(nil, fmt.Sprintf("a shape has 1 to 4 dimensions, this one has %d", len(shape)))
 		return
 	}
-	bytes := float64(t.Size()) / float64(t.BlockSize())
+	bytes := float64(t.BlockBytes()) / float64(t.BlockSize())
 	for i, n := range shape {
 		op.require(n >= 1, "ne%d is %d; it must be at least 1", i, n)
 		bytes *= float64(n)

@@ -36,7 +36,7 @@ func (t *Tensor) overlaps() bool {
 	}
 	ne := t.ne
 	ne[0] /= t.typ.BlockSize()
-	return overlaps(ne, nb, t.typ.Size())
+	return overlaps(ne, nb, t.typ.BlockBytes())
 }
 
 // overlaps reports whether elements of a size share bytes, for sizes and strides

@@ -69,7 +69,7 @@ func (t CustomTensor) RowBytes(i int64) []byte {
 	if i < 0 || i >= t.NumRows() {
 		panic(fmt.Sprintf("row %d of a tensor of %d rows", i, t.NumRows()))
 	}
-	if t.Stride[0] != t.Type.Size() {
+	if t.Stride[0] != t.Type.BlockBytes() {
 		panic("the elements of a row are not adjacent; call Cont on the operand")
 	}
 	i1, i := i%t.Shape[1], i/t.Shape[1]
@@ -92,7 +92,7 @@ func CustomRow[T Element](t CustomTensor, i int64) []T {
 // elements; a panic is an error of the compute.
 func CustomSlice[T Element](t CustomTensor) []T {
 	t.mustHold(elementType[T]())
-	stride := t.Type.Size()
+	stride := t.Type.BlockBytes()
 	for d, n := range t.Shape {
 		if n > 1 && t.Stride[d] != stride {
 			panic("the elements are not contiguous; use CustomRow, or call Cont on the operand")

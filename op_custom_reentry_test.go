@@ -156,7 +156,7 @@ func TestCustomReentryScheduler(t *testing.T) {
 		})
 	}
 	r.call = func() error {
-		require.Zero(t, s.NumSplits())
+		require.Zero(t, s.NumGraphSplits())
 		require.Zero(t, s.BufferSize(r.backend))
 		require.False(t, optest.Finds(s.TensorBackend(y)))
 		return nil

@@ -41,5 +41,5 @@ func (op *opCall) canonicalStrides(what string, t *Tensor) {
 // lets a row of one element have any stride, but not all its kernels do. It is
 // written in Go as most ops demand it, and a call of C takes longer.
 func (t *Tensor) hasContiguousRows() bool {
-	return int64(t.t.nb[0]) == t.typ.Size() && t.ne[0]%t.typ.BlockSize() == 0
+	return int64(t.t.nb[0]) == t.typ.BlockBytes() && t.ne[0]%t.typ.BlockSize() == 0
 }

@@ -300,7 +300,7 @@ const convScratch = 16 << 20
 
 func (op *opCall) fitsScratch(kernel *Tensor, out int64) {
 	if op.arena != nil {
-		bytes := kernel.NumElements()/out*kernel.typ.Size() + 4*out
+		bytes := kernel.NumElements()/out*kernel.typ.BlockBytes() + 4*out
 		op.require(bytes < convScratch, "the kernel has %d bytes for each output; the limit is %d", bytes, convScratch)
 	}
 }

@@ -84,19 +84,19 @@ func (c *Context) View(a *Tensor, shape, strides []int64, offset int64) *Tensor 
 	op.require(!a.cutsBlocks(), "the blocks of a's type do not lie along its rows; make the view of what a is a view of")
 	op.require(len(strides) < MaxDims, "there are %d strides; at most 3 can be given", len(strides))
 	row := a.typ.RowSize(ne[0])
-	nb := [4]int64{a.typ.Size(), row, row * ne[1], row * ne[1] * ne[2]}
+	nb := [4]int64{a.typ.BlockBytes(), row, row * ne[1], row * ne[1] * ne[2]}
 	for i, s := range strides {
 		if i+1 >= MaxDims {
 			break
 		}
-		op.require(s >= 0 && s < maxBytes && s%a.typ.Size() == 0, "stride %d is %d; it must be a multiple of the block size %d", i+1, s, a.typ.Size())
+		op.require(s >= 0 && s < maxBytes && s%a.typ.BlockBytes() == 0, "stride %d is %d; it must be a multiple of the block size %d", i+1, s, a.typ.BlockBytes())
 		nb[i+1] = s
 		for j := i + 2; j < MaxDims; j++ {
 			nb[j] = nb[j-1] * ne[j-1]
 		}
 	}
 	size := int64(C.ggml_nbytes(a.t))
-	op.require(offset >= 0 && offset <= size && offset%a.typ.Size() == 0, "the offset is %d; it must be a multiple of the block size %d within the %d bytes of a", offset, a.typ.Size(), size)
+	op.require(offset >= 0 && offset <= size && offset%a.typ.BlockBytes() == 0, "the offset is %d; it must be a multiple of the block size %d within the %d bytes of a", offset, a.typ.BlockBytes(), size)
 	end := float64(offset) + float64(row)
 	for i := 1; i < MaxDims; i++ {
 		end += float64(ne[i]-1) * float64(nb[i])

@@ -114,9 +114,9 @@ func (o *DatasetOptions) check() error {
 		return datasetError("shards of %d samples do not divide %d samples evenly; 1 always does", o.Shard, o.Samples)
 	}
 	// ggml multiplies the size by the shard.
-	bytes := float64(o.DataType.Size()) / float64(o.DataType.BlockSize()) * float64(o.SampleSize)
+	bytes := float64(o.DataType.BlockBytes()) / float64(o.DataType.BlockSize()) * float64(o.SampleSize)
 	if hasLabels {
-		bytes += float64(o.LabelType.Size()) / float64(o.LabelType.BlockSize()) * float64(o.LabelSize)
+		bytes += float64(o.LabelType.BlockBytes()) / float64(o.LabelType.BlockSize()) * float64(o.LabelSize)
 	}
 	if bytes*float64(o.Samples)*float64(o.Shard) >= maxBytes {
 		return datasetError("the data set is too large")

@@ -56,9 +56,9 @@ func (o *Optimizer) Loss() *Tensor { return o.present().loss }
 // losses other than [LossCrossEntropy]. C: ggml_opt_pred.
 func (o *Optimizer) Pred() *Tensor { return o.present().pred }
 
-// NCorrect counts the predictions that are right, a single I64; nil for losses
+// NumCorrect counts the predictions that are right, a single I64; nil for losses
 // other than [LossCrossEntropy]. C: ggml_opt_ncorrect.
-func (o *Optimizer) NCorrect() *Tensor { return o.present().ncorrect }
+func (o *Optimizer) NumCorrect() *Tensor { return o.present().ncorrect }
 
 // GradAcc finds the tensor that accumulates the gradient of a parameter: a static
 // graph of period 1 accumulates nothing. For a dynamic graph ask between Alloc and

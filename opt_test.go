@@ -150,7 +150,7 @@ func TestOptimizerSumAndMean(t *testing.T) {
 		defer o.Close()
 		require.Nil(t, o.Labels())
 		require.Nil(t, o.Pred())
-		require.Nil(t, o.NCorrect())
+		require.Nil(t, o.NumCorrect())
 		clear(g.y) // the loss is then that of zeros
 		want, grad := g.grad(0, 4)
 		if loss == ggml.LossSum {
@@ -210,7 +210,7 @@ func TestOptimizerClassifies(t *testing.T) {
 	pred, err := ggml.Read[int32](o.Pred())
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1, 0, 1}, pred)
-	right, err := ggml.Read[int64](o.NCorrect())
+	right, err := ggml.Read[int64](o.NumCorrect())
 	require.NoError(t, err)
 	require.Equal(t, []int64{3}, right)
 	require.False(t, optest.Finds(o.GradAcc(w)))

@@ -97,21 +97,21 @@ func (x *claimTensor) place(c *ctx) *ggml.Tensor {
 	order := []int{0, 1, 2, 3}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(x.strides[a], x.strides[b]) })
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x.rank(a), x.rank(b)) })
-	size := x.typ.Size()
+	size := x.typ.BlockBytes()
 	var ne, strides [4]int64
 	var axes [4]int
 	for to, from := range order {
 		ne[to], strides[to], axes[to] = x.ne[from], x.strides[from], from
 		size += (ne[to] - 1) * strides[to]
 	}
-	blocks := (size + x.typ.RowSize(ne[0]) + x.typ.Size() - 1) / x.typ.Size()
+	blocks := (size + x.typ.RowSize(ne[0]) + x.typ.BlockBytes() - 1) / x.typ.BlockBytes()
 	whole := c.NewTensor(x.typ, blocks*x.typ.BlockSize())
 	return c.Permute(c.View(whole, ne[:], strides[1:], 0), axes)
 }
 
 // rank is 0 for the dimension that the elements of a row lie in, else 1.
 func (x *claimTensor) rank(dim int) int {
-	row := slices.IndexFunc([]int{0, 1, 2, 3}, func(i int) bool { return x.strides[i] == x.typ.Size() && (x.ne[i] > 1 || x.strides[0] == x.typ.Size()) })
+	row := slices.IndexFunc([]int{0, 1, 2, 3}, func(i int) bool { return x.strides[i] == x.typ.BlockBytes() && (x.ne[i] > 1 || x.strides[0] == x.typ.BlockBytes()) })
 	if dim == row {
 		return 0
 	}

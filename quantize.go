@@ -155,8 +155,8 @@ func ValidateRows(t Type, data []byte) error {
 	switch {
 	case !t.IsValid():
 		return fmt.Errorf("ggml: validate rows: there is no type %d", int32(t))
-	case int64(len(data))%t.Size() != 0:
-		return fmt.Errorf("ggml: validate rows: %d bytes are no whole blocks of %v, which have %d", len(data), t, t.Size())
+	case int64(len(data))%t.BlockBytes() != 0:
+		return fmt.Errorf("ggml: validate rows: %d bytes are no whole blocks of %v, which have %d", len(data), t, t.BlockBytes())
 	case len(data) == 0:
 		return nil
 	}
@@ -211,7 +211,7 @@ func Dequantize(dst []float32, t Type, src []byte) error {
 		return fmt.Errorf("ggml: dequantize from %v: there is no conversion from this type", t)
 	case n%t.BlockSize() != 0 || int64(len(src)) != t.RowSize(n):
 		return fmt.Errorf("ggml: dequantize from %v: %d bytes are not %d values; a block has %d bytes and %d values",
-			t, len(src), n, t.Size(), t.BlockSize())
+			t, len(src), n, t.BlockBytes(), t.BlockSize())
 	case n == 0:
 		return nil
 	case t == F32:

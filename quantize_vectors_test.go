@@ -104,7 +104,7 @@ func TestAgreesWithGGUFQuants(t *testing.T) {
 			if fields[0] == "quantize" {
 				return quantized(t, typ, vectorValues(label, k, int(typ.BlockSize())), int(typ.BlockSize()))
 			}
-			raw := stream(fmt.Sprintf("%s %d", label, k), int(typ.Size()))
+			raw := stream(fmt.Sprintf("%s %d", label, k), int(typ.BlockBytes()))
 			return littleEndian(dequantizedBlock(t, typ, raw))
 		}
 		if fields[0] == "quantize" {

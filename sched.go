@@ -346,9 +346,9 @@ func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	return nil
 }
 
-// NumSplits counts the parts into which the last graph was cut.
+// NumGraphSplits counts the parts into which the last graph was cut.
 // C: ggml_backend_sched_get_n_splits.
-func (s *Scheduler) NumSplits() int {
+func (s *Scheduler) NumGraphSplits() int {
 	if s.h.acquire() != nil {
 		return 0
 	}

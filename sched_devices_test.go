@@ -120,7 +120,7 @@ func TestSchedulerFollowsWeights(t *testing.T) {
 	for i, at := range []int{0, 1, 0} {
 		require.Equal(t, rig.backends[at], optest.Found(s.TensorBackend(n.products[i])))
 	}
-	require.GreaterOrEqual(t, s.NumSplits(), 3)
+	require.GreaterOrEqual(t, s.NumGraphSplits(), 3)
 	sizes, err := s.Measure(n.graph)
 	require.NoError(t, err)
 	require.Len(t, sizes, len(rig.backends))

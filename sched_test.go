@@ -46,5 +46,5 @@ func TestSchedulerErrors(t *testing.T) {
 	require.ErrorContains(t, s.Alloc(first), "ggml: alloc_graph(graph of 1 nodes): the scheduler is closed (at ")
 	require.ErrorContains(t, s.Compute(context.Background(), first), "the scheduler is closed")
 	require.ErrorIs(t, s.Reset(), ggml.ErrClosed)
-	require.Zero(t, s.NumSplits())
+	require.Zero(t, s.NumGraphSplits())
 }

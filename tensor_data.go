@@ -222,7 +222,7 @@ func (t *Tensor) gather(dst []byte) error {
 	if err := t.read(raw, 0); err != nil {
 		return err
 	}
-	size := t.typ.Size()
+	size := t.typ.BlockBytes()
 	t.eachBlock(func(i, offset int64) { copy(dst[i*size:(i+1)*size], raw[offset:]) })
 	return nil
 }
@@ -231,7 +231,7 @@ func (t *Tensor) gather(dst []byte) error {
 func (t *Tensor) sparse() bool {
 	const much, far = 1 << 24, 1 << 16
 	n := t.NumBytes()
-	return n > much && n > 4*t.packedSize() && n > far*t.NumRows() && t.Stride(0) == t.typ.Size()
+	return n > much && n > 4*t.packedSize() && n > far*t.NumRows() && t.Stride(0) == t.typ.BlockBytes()
 }
 
 // eachRow gives the offset in bytes of each row, without gaps and with them, and
@@ -264,7 +264,7 @@ func (t *Tensor) scatter(src []byte) error {
 	if err := t.readFor("set", raw, 0, C.GGML_TENSOR_FLAG_INPUT); err != nil {
 		return err
 	}
-	size := t.typ.Size()
+	size := t.typ.BlockBytes()
 	t.eachBlock(func(i, offset int64) { copy(raw[offset:], src[i*size:(i+1)*size]) })
 	return t.write(raw, 0)
 }

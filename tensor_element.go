@@ -135,7 +135,7 @@ func (t *Tensor) elementAt(i []int64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	p := make([]byte, t.typ.Size())
+	p := make([]byte, t.typ.BlockBytes())
 	if err := t.read(p, offset); err != nil {
 		return 0, err
 	}
@@ -175,7 +175,7 @@ func (t *Tensor) encoded(x float64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := make([]byte, t.typ.Size())
+	p := make([]byte, t.typ.BlockBytes())
 	if err := c.set(p, x); err != nil {
 		return nil, t.errorf("set", nil, "%v into %v", err, t.typ)
 	}

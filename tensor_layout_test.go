@@ -12,7 +12,7 @@ import (
 // gapless reports whether dimension d has no gap behind the ones before it.
 func gapless(t *ggml.Tensor, d int) bool {
 	if d == 0 {
-		return t.Stride(0) == t.Type().Size()
+		return t.Stride(0) == t.Type().BlockBytes()
 	}
 	return t.Dim(d) == 1 || t.Stride(d) == t.Stride(d-1)*t.Dim(d-1)
 }

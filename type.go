@@ -112,13 +112,13 @@ func (t Type) String() string {
 // C: ggml_blck_size.
 func (t Type) BlockSize() int64 { return t.info().blockSize }
 
-// Size is the size of a block, or of an element of a type without blocks, in
+// BlockBytes is the size of a block, or of an element of a type without blocks, in
 // bytes. C: ggml_type_size, ggml_element_size of a tensor of the type.
-func (t Type) Size() int64 { return t.info().size }
+func (t Type) BlockBytes() int64 { return t.info().size }
 
 // RowSize is the size in bytes of a row of n elements; n must be a multiple of
 // the block size. C: ggml_row_size.
-func (t Type) RowSize(n int64) int64 { return n / t.BlockSize() * t.Size() }
+func (t Type) RowSize(n int64) int64 { return n / t.BlockSize() * t.BlockBytes() }
 
 // IsQuantized reports whether elements are stored in blocks with shared scales.
 // C: ggml_is_quantized.

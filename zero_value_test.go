@@ -35,7 +35,7 @@ var zeroPlain = []any{
 // Functions, beside methods, that take objects.
 var zeroFunctions = map[string]any{
 	"CanRepeat": ggml.CanRepeat, "CopyTensor": ggml.CopyTensor, "CopyTensorAsync": ggml.CopyTensorAsync,
-	"SplitEvenly": ggml.SplitEvenly, "Fit": ggml.Fit, "GGUFValue": ggml.GGUFValue[string], "NewGraphAllocator": ggml.NewGraphAllocator,
+	"SplitTensorEvenly": ggml.SplitTensorEvenly, "Fit": ggml.Fit, "GGUFValue": ggml.GGUFValue[string], "NewGraphAllocator": ggml.NewGraphAllocator,
 	"NewMetaDevice": ggml.NewMetaDevice, "NewOptimizer": ggml.NewOptimizer, "NewScheduler": ggml.NewScheduler,
 	"ServeRPC": func(d *ggml.Device) error {
 		return ggml.ServeRPC(context.Background(), "127.0.0.1:50052", ggml.RPCServerOptions{}, d)

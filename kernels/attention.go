@@ -94,7 +94,7 @@ func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk,
 // from an element on.
 func addParts(c *ggml.Context, x, like *ggml.Tensor, from, parts int64) *ggml.Tensor {
 	part := func(i int64) *ggml.Tensor {
-		return c.View(x, like.Shape(), nil, (from+i*like.NumElements())*ggml.F32.Size())
+		return c.View(x, like.Shape(), nil, (from+i*like.NumElements())*ggml.F32.BlockBytes())
 	}
 	sum := part(0)
 	for i := int64(1); i < parts; i++ {
@@ -140,7 +140,7 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 	b.RequireType(what, x, ggml.F32)
 	b.RequireContiguousRows(what, x)
 	stride := x.Stride(2)
-	ok := x.Dim(2) == 1 || stride >= x.Type().RowSize(x.Dim(0)) && stride/ggml.F32.Size() <= math.MaxInt32
+	ok := x.Dim(2) == 1 || stride >= x.Type().RowSize(x.Dim(0)) && stride/ggml.F32.BlockBytes() <= math.MaxInt32
 	b.Require(ok, "tokens of %s are %d bytes apart, which is less than a row or too much", what, stride)
 }
 

@@ -88,7 +88,7 @@ func attendGradInBlocks(c *ggml.Context, dy *ggml.Tensor, a Attention) *ggml.Ten
 	zeros := func(x *ggml.Tensor) *ggml.Tensor { return c.Fill(c.Cont(x, x.NumElements()), 0) }
 	all := c.Concat(zeros(a.Q), c.Concat(zeros(a.K), zeros(a.V), 0), 0)
 	add := func(part *ggml.Tensor, like *ggml.Tensor, at, first int64) {
-		size := ggml.F32.Size()
+		size := ggml.F32.BlockBytes()
 		row := like.Dim(0) * size
 		token := row * like.Dim(1)
 		all = c.AccInPlace(all, part, [3]int64{row, token, token * like.Dim(2)}, at*size+first*token)

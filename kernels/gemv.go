@@ -34,7 +34,7 @@ var gemv = &ggml.NativeOp{
 // [ggml.Context.MulMat]; the difference is software prefetch of W, up to three times
 // as fast where W is not in a cache. Use it for up to about eight columns; from there
 // on MulMat is faster. The sums are those of MulMat too, but for types of which
-// [GEMVBatched] is true, where they are in another order.
+// [HasBatchedGEMV] is true, where they are in another order.
 //
 // It is one op of the CPU backend for every eight matrices, and its results do not depend
 // on the number of threads. Where the CPU plugin does not export its dot products it is
@@ -54,10 +54,10 @@ func GEMV(c *ggml.Context, x *ggml.Tensor, w ...*ggml.Tensor) *ggml.Tensor {
 	return y
 }
 
-// GEMVBatched reports whether [GEMV] multiplies a row of the type by several columns
+// HasBatchedGEMV reports whether [GEMV] multiplies a row of the type by several columns
 // at once, so that up to four take little longer than one: Q8_0 and Q4_0 on processors
 // with AVX512-VNNI. Otherwise each column takes its time.
-func GEMVBatched(t ggml.Type) bool {
+func HasBatchedGEMV(t ggml.Type) bool {
 	loadPlugin()
 	return bool(C.kern_gemv_batched(C.enum_ggml_type(t)))
 }

@@ -80,7 +80,7 @@ func gemvCases() []opCase {
 // in another order.
 func TestGEMVIsMulMat(t *testing.T) {
 	for _, typ := range optest.WeightTypes() {
-		if typ.NeedsImportance() || kernels.GEMVBatched(typ) {
+		if typ.NeedsImportance() || kernels.HasBatchedGEMV(typ) {
 			continue
 		}
 		leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -114,7 +114,7 @@ func TestGEMVBatched(t *testing.T) {
 	info, err := ggml.ReadCPUInfo()
 	require.NoError(t, err)
 	for _, typ := range []ggml.Type{ggml.Q8_0, ggml.Q4_0} {
-		require.Equal(t, info.AVX512VNNI && runtime.GOOS == "linux", kernels.GEMVBatched(typ))
+		require.Equal(t, info.AVX512VNNI && runtime.GOOS == "linux", kernels.HasBatchedGEMV(typ))
 		for _, k := range []int64{32, 96, 160, 224, 256, 288, 1024, 2048, 2816, 5632, 5664} {
 			for _, n := range []int64{1, 2, 3, 4, 7} {
 				t.Run(fmt.Sprintf("%v/%dx%d", typ, k, n), func(t *testing.T) { testGEMVBatched(t, typ, k, n) })
@@ -137,7 +137,7 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 	for i := range data {
 		data[i] = byte(draw.IntN(256))
 	}
-	for block := range slices.Chunk(data, int(typ.Size())) {
+	for block := range slices.Chunk(data, int(typ.BlockBytes())) {
 		block[1] = block[1]&0x83 | 0x28 // a scale of 2⁻⁵ to 2⁻⁴, of either sign
 	}
 	require.NoError(t, optest.Err(w.WriteAt(data, 0)))

@@ -191,5 +191,5 @@ func requireRows(b *ggml.OpBuilder, what string, rows, products int64) {
 func requireLeadingDimension(b *ggml.OpBuilder, t *ggml.Tensor) {
 	stride := t.Stride(1)
 	b.Require(t.Dim(1) == 1 || stride >= t.Type().RowSize(t.Dim(0)), "rows must not overlap")
-	b.Require(t.Dim(1) == 1 || stride/t.Type().Size() <= math.MaxInt32, "rows are %d bytes apart, which is too much", stride)
+	b.Require(t.Dim(1) == 1 || stride/t.Type().BlockBytes() <= math.MaxInt32, "rows are %d bytes apart, which is too much", stride)
 }

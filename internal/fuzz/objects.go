@@ -50,10 +50,10 @@ var functions = map[string]any{
 	"NewCUDABackend": ggml.NewCUDABackend, "NewVulkanBackend": ggml.NewVulkanBackend, "NewMetalBackend": ggml.NewMetalBackend,
 	"Version": ggml.Version, "Commit": ggml.Commit,
 	"Types": ggml.Types, "Unaries": ggml.Unaries, "OpCodes": ggml.OpCodes, "ToFloat16": ggml.ToFloat16, "ToBFloat16": ggml.ToBFloat16, "Logger": ggml.Logger,
-	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "SplitEvenly": ggml.SplitEvenly,
+	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "SplitTensorEvenly": ggml.SplitTensorEvenly,
 	"PinForCUDA":  ggml.PinForCUDA,
 	"GEMMLibrary": kernels.GEMMLibrary, "HasBF16": kernels.HasBF16, "HasF16Accumulation": kernels.HasF16Accumulation,
-	"FastestType": kernels.FastestType, "GEMVBatched": kernels.GEMVBatched,
+	"FastestType": kernels.FastestType, "HasBatchedGEMV": kernels.HasBatchedGEMV,
 }
 
 // Calls that are not made, and why.

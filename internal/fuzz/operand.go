@@ -198,17 +198,17 @@ func (p *program) placed(t ggml.Type, ne [4]int64, l layout) *ggml.Tensor {
 	switch l {
 	case spaced:
 		whole := p.newLeaf(t, ne[0]+2*block, ne[1], ne[2], ne[3])
-		return p.keep(c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, t.Size()))
+		return p.keep(c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, t.BlockBytes()))
 	case gapped:
 		whole := p.newLeaf(t, ne[0]+block, ne[1]+1, ne[2]+1, ne[3])
-		offset := whole.Stride(2) + whole.Stride(1) + t.Size()
+		offset := whole.Stride(2) + whole.Stride(1) + t.BlockBytes()
 		return p.keep(c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, offset))
 	case odd:
 		whole := p.newLeaf(t, ne[:]...)
 		strides := []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}
 		for i := range strides {
 			if ne[i+1] == 1 {
-				strides[i] = t.Size() * []int64{0, 1, 1000, 1 << 20}[p.IntN(4)]
+				strides[i] = t.BlockBytes() * []int64{0, 1, 1000, 1 << 20}[p.IntN(4)]
 			}
 		}
 		return p.keep(c.View(whole, ne[:], strides, 0))
@@ -335,7 +335,7 @@ func (p *program) blocks(t ggml.Type, data []byte) {
 		}
 		return
 	}
-	size := int(t.Size())
+	size := int(t.BlockBytes())
 	for i := 0; i < len(data); i += size {
 		block := p.IntN(len(valid) / size)
 		copy(data[i:i+size], valid[block*size:])
@@ -352,7 +352,7 @@ func quantisedRow(t ggml.Type) []byte {
 		return row.([]byte)
 	}
 	r := rand.New(rand.NewPCG(1, uint64(t)))
-	block, values := make([]byte, t.Size()), make([]float32, t.BlockSize())
+	block, values := make([]byte, t.BlockBytes()), make([]float32, t.BlockSize())
 	var row []byte
 	for tries := 0; tries < 1<<16 && len(row) < 16*len(block) && t.CanDequantize(); tries++ {
 		for i := range block {

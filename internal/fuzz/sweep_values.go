@@ -29,7 +29,7 @@ func blocks(t *ggml.Tensor) iter.Seq[int64] {
 
 // writeInOrder writes the elements of a tensor in any layout.
 func writeInOrder(t *ggml.Tensor, data []byte) error {
-	size := t.Type().Size()
+	size := t.Type().BlockBytes()
 	raw := make([]byte, t.NumBytes())
 	for offset := range blocks(t) {
 		copy(raw[offset:], data[:size])
@@ -48,9 +48,9 @@ func numbers(t *ggml.Tensor) ([]float32, error) {
 		return nil, errUnreadable
 	}
 	if !t.IsContiguous() {
-		packed := make([]byte, 0, t.NumElements()*t.Type().Size())
+		packed := make([]byte, 0, t.NumElements()*t.Type().BlockBytes())
 		for offset := range blocks(t) {
-			packed = append(packed, raw[offset:offset+t.Type().Size()]...)
+			packed = append(packed, raw[offset:offset+t.Type().BlockBytes()]...)
 		}
 		raw = packed
 	}
@@ -63,7 +63,7 @@ func numbers(t *ggml.Tensor) ([]float32, error) {
 
 // decode gives the numbers that data of a type stands for.
 func decode(t ggml.Type, data []byte) ([]float32, bool) {
-	n := int64(len(data)) / t.Size() * t.BlockSize()
+	n := int64(len(data)) / t.BlockBytes() * t.BlockSize()
 	v := make([]float32, n)
 	for i := range v {
 		switch t {

@@ -130,7 +130,7 @@ func (d *Draw) Operand(v refmath.Tensor) Operand {
 func (d *Draw) quantized(ne [4]int64) Operand {
 	pool := blocksOf(d.Type)
 	o := Operand{Values: refmath.New(ne[:]...), Type: d.Type, Layout: d.Layout()}
-	size, n := int(d.Type.Size()), int(d.Type.BlockSize())
+	size, n := int(d.Type.BlockBytes()), int(d.Type.BlockSize())
 	for i := 0; i < o.Values.Len(); i += n {
 		k := d.IntN(len(pool.bytes) / size)
 		o.blocks = append(o.blocks, pool.bytes[k*size:(k+1)*size]...)
@@ -212,10 +212,10 @@ func (o Operand) place(c *ggml.Context) *ggml.Tensor {
 		// ggml takes equal strides of single rows for unequal ones.
 	case o.Layout == RowPadded:
 		whole := c.NewTensor(o.Type, ne[0]+3*o.Type.BlockSize(), ne[1], ne[2], ne[3])
-		return c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, 2*o.Type.Size())
+		return c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, 2*o.Type.BlockBytes())
 	case o.Layout == Submatrix:
 		whole := c.NewTensor(o.Type, ne[0]+3*o.Type.BlockSize(), ne[1]+1, ne[2]+2, ne[3])
-		offset := whole.Stride(2) + whole.Stride(1) + o.Type.Size()
+		offset := whole.Stride(2) + whole.Stride(1) + o.Type.BlockBytes()
 		return c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, offset)
 	case o.Layout == Permuted:
 		return c.Permute(c.NewTensor(o.Type, ne[0], ne[3], ne[1], ne[2]), [4]int{0, 3, 1, 2})

@@ -176,9 +176,9 @@ func (p *cpuProducts) product(t *nn.Tape, w weight, x *ggml.Tensor) *ggml.Tensor
 // takes less time by GEMM than by GEMV.
 func gemmFrom(t ggml.Type) int64 {
 	switch bf16 := kernels.FastestType() == ggml.BF16; {
-	case kernels.GEMVBatched(t) && !bf16:
+	case kernels.HasBatchedGEMV(t) && !bf16:
 		return 40
-	case kernels.GEMVBatched(t), t.IsQuantized() && !bf16:
+	case kernels.HasBatchedGEMV(t), t.IsQuantized() && !bf16:
 		return 8
 	}
 	return 5
@@ -199,7 +199,7 @@ func (p *cpuProducts) byGEMM(w weight, x *ggml.Tensor) bool {
 // GEMV than by the device's own op.
 func (p *cpuProducts) byGEMV(w weight, x *ggml.Tensor) bool {
 	const few = 8
-	return w.rowMajor() && (x.Dim(1) < few || kernels.GEMVBatched(w.w.Type()))
+	return w.rowMajor() && (x.Dim(1) < few || kernels.HasBatchedGEMV(w.w.Type()))
 }
 
 // rounds reports whether the product is in the compute type. The device rounds x to

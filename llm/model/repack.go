@@ -67,11 +67,11 @@ func rowMajorTo(t ggml.Type) int {
 		return all
 	case bf16 && t.BlockSize() == large:
 		return all // three or four tokens take up to a quarter longer
-	case bf16 && kernels.GEMVBatched(t):
+	case bf16 && kernels.HasBatchedGEMV(t):
 		return 4 // five to sixteen take up to half as long again
 	case bf16:
 		return 0
-	case kernels.GEMVBatched(t):
+	case kernels.HasBatchedGEMV(t):
 		return all
 	}
 	return 2 // three to sixteen take up to twice as long

@@ -143,7 +143,7 @@ func (stock) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return c
 // AdamWStep clips, updates, and clears the gradient. The numbers of ggml's op are the
 // first seven; the eighth is the factor of the gradient.
 func (stock) AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor {
-	size := numbers.Type().Size()
+	size := numbers.Type().BlockBytes()
 	clip := c.View(numbers, []int64{1}, nil, 7*size)
 	update := c.OptStepAdamW(ggml.AdamWOperands{
 		Param: s.Param, Grad: c.Mul(s.Grad, clip), M: s.M, V: s.V, Settings: c.View(numbers, []int64{7}, nil, 0),
