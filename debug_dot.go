@@ -83,7 +83,7 @@ func (t *Tensor) dotColour() string {
 
 func (d *dotWriter) edges(t *Tensor) {
 	sources, id := t.Sources(), d.ids[t.t]
-	view := t.ViewSource()
+	view, isView := t.ViewSource()
 	for i, source := range sources {
 		if d.ids[source.t] == "" {
 			continue // the graph has grown meanwhile
@@ -93,11 +93,11 @@ func (d *dotWriter) edges(t *Tensor) {
 			label = fmt.Sprintf(" [label=%d]", i)
 		}
 		d.line("\t%s -> %s%s;", d.ids[source.t], id, label)
-		if view != nil && view.Is(source) {
-			view = nil
+		if isView && view.Is(source) {
+			isView = false
 		}
 	}
-	if view != nil && d.ids[view.t] != "" {
+	if isView && d.ids[view.t] != "" {
 		d.line("\t%s -> %s [style=dashed];", d.ids[view.t], id)
 	}
 }

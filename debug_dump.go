@@ -63,7 +63,7 @@ func (t *Tensor) dump(o DumpOptions) (string, error) {
 // headline is String with where a view lies.
 func (t *Tensor) headline() string {
 	s := t.String()
-	if source := t.ViewSource(); source != nil {
+	if source, found := t.ViewSource(); found {
 		s += fmt.Sprintf(", a view of %v at byte %d", source, t.ViewOffset())
 	}
 	if !t.IsContiguous() {

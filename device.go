@@ -139,16 +139,16 @@ func (d *Device) BufferType() *BufferType {
 	return &BufferType{C.ggml_backend_dev_buffer_type(d.d)}
 }
 
-// HostBufferType is system memory from which the device copies fast; nil when
-// it has none. C: ggml_backend_dev_host_buffer_type.
-func (d *Device) HostBufferType() *BufferType {
+// HostBufferType finds system memory from which the device copies fast; not
+// every device has some. C: ggml_backend_dev_host_buffer_type.
+func (d *Device) HostBufferType() (*BufferType, bool) {
 	if d.isZero() {
-		return nil
+		return nil, false
 	}
 	if b := C.ggml_backend_dev_host_buffer_type(d.d); b != nil {
-		return &BufferType{b}
+		return &BufferType{b}, true
 	}
-	return nil
+	return nil, false
 }
 
 // DeviceProperties describes a device. C: struct ggml_backend_dev_props.

@@ -47,17 +47,16 @@ func (t *Tensor) Sources() []*Tensor {
 	return sources
 }
 
-// ViewSource returns the tensor whose data a view shares: the one at the end,
-// for a view of a view. It is nil when the tensor is no view, and when a context
-// it depends on is closed. C: view_src of struct ggml_tensor.
-func (t *Tensor) ViewSource() *Tensor {
-	var source *Tensor
+// ViewSource finds the tensor whose data a view shares: the one at the end,
+// for a view of a view. There is none when the tensor is no view, and when a
+// context it depends on is closed. C: view_src of struct ggml_tensor.
+func (t *Tensor) ViewSource() (source *Tensor, found bool) {
 	t.withRefs(func() {
 		if p := t.t.view_src; p != nil {
-			source = t.ctx.tensorAt(p)
+			source, found = t.ctx.tensorAt(p), true
 		}
 	})
-	return source
+	return source, found
 }
 
 // ViewOffset is the distance in bytes from the start of [Tensor.ViewSource] to

@@ -19,11 +19,14 @@ func TestSourcesAndViews(t *testing.T) {
 	defer c.Close()
 	x := other.NewTensor(ggml.F32, 4, 4).SetName("x")
 	require.Empty(t, x.Sources())
-	require.Nil(t, x.ViewSource())
+	_, found := x.ViewSource()
+	require.False(t, found)
 	row := c.View(x, []int64{4}, nil, x.Stride(1))
 	part := c.View(row, []int64{2}, nil, 8)
-	require.True(t, part.ViewSource().Is(x), "a view of a view is one of the origin")
-	require.Same(t, other, part.ViewSource().Context())
+	source, found := part.ViewSource()
+	require.True(t, found)
+	require.True(t, source.Is(x), "a view of a view is one of the origin")
+	require.Same(t, other, source.Context())
 	require.EqualValues(t, 24, part.ViewOffset())
 	require.True(t, part.Sources()[0].Is(row))
 
@@ -33,11 +36,13 @@ func TestSourcesAndViews(t *testing.T) {
 
 	var none *ggml.Tensor
 	require.Empty(t, none.Sources())
-	require.Nil(t, none.ViewSource())
+	_, found = none.ViewSource()
+	require.False(t, found)
 	require.Zero(t, none.ViewOffset())
 	other.Close()
 	require.Empty(t, part.Sources())
-	require.Nil(t, part.ViewSource())
+	_, found = part.ViewSource()
+	require.False(t, found)
 }
 
 // A leaf that no node uses, and parameters, are leaves too.

@@ -274,8 +274,8 @@ func aliased(name string, args []reflect.Value) bool {
 // root is the tensor whose memory an operand has.
 func root(a reflect.Value) *ggml.Tensor {
 	t := tensorOf(a)
-	if t != nil && t.IsView() {
-		return t.ViewSource()
+	if source, found := t.ViewSource(); found {
+		return source
 	}
 	return t
 }

@@ -90,7 +90,8 @@ func (k *Case) check(t *testing.T, dev *Device, operands []Operand, typ ggml.Typ
 	view := false
 	got, ok := dev.Eval(t, operands, func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor {
 		y := k.Build(c, x)
-		view = y.ViewSource() != nil && y.ViewSource().Is(root(x[0]))
+		source, found := y.ViewSource()
+		view = found && source.Is(root(x[0]))
 		return y
 	})
 	if !ok {
@@ -121,7 +122,7 @@ func (k *Case) check(t *testing.T, dev *Device, operands []Operand, typ ggml.Typ
 
 // root is the tensor with the memory of a view.
 func root(x *ggml.Tensor) *ggml.Tensor {
-	if source := x.ViewSource(); source != nil {
+	if source, found := x.ViewSource(); found {
 		return source
 	}
 	return x
