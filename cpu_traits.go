@@ -10,8 +10,8 @@ import (
 )
 
 // CPUTraits are the routines of the CPU plugin for a type, as its matrix
-// products use them: for tests and benchmarks of them. They stay valid for the
-// life of the process, and are safe for concurrent use.
+// products use them. They stay valid for the life of the process, and are safe
+// for concurrent use. Plumbing, for authors of ops, who test theirs against them.
 // C: struct ggml_type_traits_cpu.
 type CPUTraits struct {
 	Type    Type
@@ -22,8 +22,8 @@ type CPUTraits struct {
 	traits       *C.struct_ggml_type_traits_cpu
 }
 
-// CPUTraits returns the routines for the type. Plumbing: programs rarely need
-// it. C: ggml_get_type_traits_cpu.
+// CPUTraits returns the routines for the type. Plumbing, for authors of ops.
+// C: ggml_get_type_traits_cpu.
 func (t Type) CPUTraits() (CPUTraits, error) {
 	if !t.IsValid() {
 		return CPUTraits{}, fmt.Errorf("ggml: there is no type %d", int32(t))

@@ -129,7 +129,8 @@ type memoryTable struct {
 
 // RegisterScratchMemory counts memory that the ops of another package keep
 // between computations, in bytes, as Compute of the CPU. bytes is called for each
-// report, and may be called from several goroutines at once.
+// report, and may be called from several goroutines at once. Plumbing, for
+// authors of ops, see [NativeOp].
 func RegisterScratchMemory(bytes func() int64) {
 	memory.mu.Lock()
 	defer memory.mu.Unlock()

@@ -38,7 +38,7 @@ type OptimizerOptions struct {
 	// and is the fastest. All its leaves have memory, see [Context.Allocate].
 	// Without them each evaluation takes another graph, see [Optimizer.Prepare].
 	//
-	// The library keeps static graphs of up to 2048 nodes, gradients and steps
+	// ggml keeps static graphs of up to 2048 nodes, gradients and steps
 	// included. A larger one is allocated anew for each evaluation: ask for
 	// Labels, Loss and the like after each Alloc, as for dynamic graphs.
 	Inputs, Outputs *Tensor
