@@ -17,18 +17,18 @@ type EpochProgress struct {
 // EpochOptions are the settings of [Optimizer.Epoch]. The zero value evaluates
 // all samples, and tells nobody.
 type EpochOptions struct {
-	// Split is how many of the first samples are trained on; the rest is
-	// evaluated. A negative one stands for all.
-	Split       int64
-	Train, Eval *OptResult          // what each part is added to; may be nil
-	Progress    func(EpochProgress) // called after each batch; may be nil
+	// TrainSamples is how many of the first samples are trained on; the rest is
+	// evaluated. A negative number stands for all.
+	TrainSamples int64
+	Train, Eval  *OptResult          // what each part is added to; may be nil
+	Progress     func(EpochProgress) // called after each batch; may be nil
 }
 
 // Epoch trains on the first samples of the data set, in their present order, and
 // then evaluates the rest. The graph is static.
 //
-// The size of a batch is that of the inputs. It divides Split and the number of
-// samples, and a period of batches divides Split. Cancelling ctx ends the epoch
+// The size of a batch is that of the inputs. It divides TrainSamples and the
+// number of samples, and a period of batches divides TrainSamples. Cancelling ctx ends the epoch
 // before the next batch, with the cause. C: ggml_opt_epoch.
 func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error {
 	const op = "opt_epoch"
@@ -45,16 +45,16 @@ func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error
 		return optError(op, nil, "the optimizer runs an epoch already")
 	}
 	defer o.epoch.Unlock()
-	if e.Split < 0 {
-		e.Split = d.NumSamples()
+	if e.TrainSamples < 0 {
+		e.TrainSamples = d.NumSamples()
 	}
-	batch, err := o.checkEpoch(op, d, e.Split)
+	batch, err := o.checkEpoch(op, d, e.TrainSamples)
 	if err != nil {
 		return err
 	}
 	parts := []epochPart{
-		{train: true, first: 0, last: e.Split / batch, result: e.Train},
-		{train: false, first: e.Split / batch, last: d.NumSamples() / batch, result: e.Eval},
+		{train: true, first: 0, last: e.TrainSamples / batch, result: e.Train},
+		{train: false, first: e.TrainSamples / batch, last: d.NumSamples() / batch, result: e.Eval},
 	}
 	for _, p := range parts {
 		if err := o.runPart(ctx, d, p, e.Progress); err != nil {
@@ -98,7 +98,7 @@ func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progre
 }
 
 // checkEpoch returns the size of a batch.
-func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64, err error) {
+func (o *Optimizer) checkEpoch(op string, d *Dataset, trained int64) (batch int64, err error) {
 	if !o.IsStatic() {
 		return 0, optError(op, nil, "the optimizer has dynamic graphs; give Inputs and Outputs to NewOptimizer")
 	}
@@ -126,12 +126,12 @@ func (o *Optimizer) checkEpoch(op string, d *Dataset, split int64) (batch int64,
 		return 0, optError(op, nil, "the batch takes %d samples; the data set has only %d: make ne1 of the inputs at most that", batch, n)
 	case n%batch != 0:
 		return 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the batch, %d: leave out %d samples, or make ne1 of the inputs a divisor", n, batch, n%batch)
-	case split > n:
-		return 0, optError(op, nil, "the split is at %d; the data set has only %d samples", split, n)
-	case split%(batch*period) != 0:
-		return 0, optError(op, nil, "the split is at %d; it must be a multiple of %d batches of %d samples", split, period, batch)
-	case split > 0 && o.options.Build != BuildOptimizer:
-		return 0, optError(op, nil, "the optimizer is only for evaluation: the split must be 0")
+	case trained > n:
+		return 0, optError(op, nil, "TrainSamples is %d; the data set has only %d samples", trained, n)
+	case trained%(batch*period) != 0:
+		return 0, optError(op, nil, "TrainSamples is %d; it must be a multiple of %d batches of %d samples", trained, period, batch)
+	case trained > 0 && o.options.Build != BuildOptimizer:
+		return 0, optError(op, nil, "the optimizer is only for evaluation: TrainSamples must be 0")
 	case batch%d.shard != 0:
 		return 0, optError(op, nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
 	}
@@ -199,7 +199,7 @@ func Fit(ctx context.Context, d *Dataset, options FitOptions, backends ...*Backe
 			return err
 		}
 	}
-	period, split, err := options.plan(op, d, options.Inputs.ne[1])
+	period, trained, err := options.plan(op, d, options.Inputs.ne[1])
 	if err != nil {
 		return err
 	}
@@ -225,15 +225,15 @@ func Fit(ctx context.Context, d *Dataset, options FitOptions, backends ...*Backe
 		return err
 	}
 	for ; epoch <= options.Epochs; epoch++ {
-		if err := o.fitEpoch(ctx, d, split, epoch, options); err != nil {
+		if err := o.fitEpoch(ctx, d, trained, epoch, options); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *Optimizer) fitEpoch(ctx context.Context, d *Dataset, split int64, epoch int, options FitOptions) error {
-	if err := d.Shuffle(o, split); err != nil {
+func (o *Optimizer) fitEpoch(ctx context.Context, d *Dataset, trained int64, epoch int, options FitOptions) error {
+	if err := d.Shuffle(o, trained); err != nil {
 		return err
 	}
 	train, err := NewOptResult()
@@ -250,12 +250,12 @@ func (o *Optimizer) fitEpoch(ctx context.Context, d *Dataset, split int64, epoch
 	if options.Progress != nil {
 		progress = func(p EpochProgress) { options.Progress(FitProgress{p, epoch, options.Epochs}) }
 	}
-	return o.Epoch(ctx, d, EpochOptions{Split: split, Train: train, Eval: eval, Progress: progress})
+	return o.Epoch(ctx, d, EpochOptions{TrainSamples: trained, Train: train, Eval: eval, Progress: progress})
 }
 
 // plan checks the numbers, and returns the batches of a step and the number of
 // samples to train on.
-func (f *FitOptions) plan(op string, d *Dataset, batch int64) (period int, split int64, err error) {
+func (f *FitOptions) plan(op string, d *Dataset, batch int64) (period int, trained int64, err error) {
 	n, logical := d.NumSamples(), f.LogicalBatch
 	if logical == 0 {
 		logical = batch

@@ -94,10 +94,10 @@ func TestOptimizerCallErrors(t *testing.T) {
 	require.NoError(t, r.dataset.CopyBatch(o.Inputs(), o.Labels(), 0))
 	require.NoError(t, o.Eval(nil))
 	require.ErrorContains(t, o.Alloc(false), "1 of 2 backward passes are done")
-	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{Split: 4}), "multiple of 2 batches")
+	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: 4}), "multiple of 2 batches")
 
-	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{Split: 9}), "has only 8")
-	require.ErrorContains(t, o.Epoch(t.Context(), nil, ggml.EpochOptions{Split: 8}), "nil")
+	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: 9}), "has only 8")
+	require.ErrorContains(t, o.Epoch(t.Context(), nil, ggml.EpochOptions{TrainSamples: 8}), "nil")
 	require.False(t, optest.Finds(o.GradAcc(nil)))
 
 	result := newResult(t)
@@ -118,7 +118,7 @@ func TestOptimizerCallErrors(t *testing.T) {
 	require.ErrorIs(t, other.Eval(nil), ggml.ErrClosed)
 	require.ErrorIs(t, other.Reset(true), ggml.ErrClosed)
 	require.ErrorIs(t, other.Prepare(nil, nil, nil), ggml.ErrClosed)
-	require.ErrorIs(t, other.Epoch(t.Context(), r.dataset, ggml.EpochOptions{Split: 8}), ggml.ErrClosed)
+	require.ErrorIs(t, other.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: 8}), ggml.ErrClosed)
 	require.ErrorIs(t, r.dataset.Shuffle(other, -1), ggml.ErrClosed)
 	require.False(t, optest.Finds(other.GradAcc(r.w)))
 }
@@ -144,7 +144,7 @@ func TestOptimizerDatasetErrors(t *testing.T) {
 			d, err := ggml.NewDataset(k.options)
 			require.NoError(t, err)
 			defer d.Close()
-			require.ErrorContains(t, o.Epoch(t.Context(), d, ggml.EpochOptions{Split: -1}), k.want)
+			require.ErrorContains(t, o.Epoch(t.Context(), d, ggml.EpochOptions{TrainSamples: -1}), k.want)
 		})
 	}
 	fit := func(f ggml.FitOptions) error {
@@ -222,7 +222,7 @@ func TestOptimizerDynamicMisuse(t *testing.T) {
 
 	z := c.Scale(y, 2)
 	require.ErrorContains(t, o.Prepare(c.NewGraph(z), x, z), "differs from the first")
-	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{Split: -1}), "dynamic graphs")
+	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: -1}), "dynamic graphs")
 
 	// Parameters that lose their memory before Eval.
 	require.NoError(t, o.Prepare(graph, x, y))
@@ -259,7 +259,7 @@ func TestOptimizerConcurrentClose(t *testing.T) {
 		go func() {
 			var err error
 			for i := 0; err == nil; i++ {
-				err = o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{Split: -1})
+				err = o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: -1})
 				if i == 0 {
 					close(started)
 				}

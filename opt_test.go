@@ -216,7 +216,7 @@ func TestOptimizerClassifies(t *testing.T) {
 	require.False(t, optest.Finds(o.GradAcc(w)))
 	require.ErrorContains(t, o.Alloc(true), "BuildOptimizer")
 	require.ErrorContains(t, o.Reset(true), "nothing to reset")
-	require.ErrorContains(t, o.Epoch(t.Context(), d, ggml.EpochOptions{Split: -1}), "the split must be 0")
+	require.ErrorContains(t, o.Epoch(t.Context(), d, ggml.EpochOptions{TrainSamples: -1}), "TrainSamples must be 0")
 }
 
 func TestOptimizersLeakNothing(t *testing.T) {
