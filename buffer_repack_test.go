@@ -207,7 +207,7 @@ func TestRepackedBesideServers(t *testing.T) {
 		defer all.Close()
 		product := all.NewGraph(all.MulMat(w, placed(t, rig.devices[3], 256, 1)))
 		require.NoError(t, optest.NewGraphAllocator(t).Alloc(product))
-		err = product.CompareBackends(context.Background(), rig.backends[3], optest.NewCPUBackend(t, 1), func(int, *ggml.Tensor, *ggml.Tensor) error { return nil })
+		err = product.CompareBackends(context.Background(), ggml.CompareOptions{First: rig.backends[3], Second: optest.NewCPUBackend(t, 1), Compare: func(int, *ggml.Tensor, *ggml.Tensor) error { return nil }})
 		require.ErrorContains(t, err, message)
 		require.ErrorContains(t, s.Alloc(all.NewGraph(all.Cast(w, ggml.F32))), "it can only be the first operand of mul_mat or mul_mat_id, on the CPU")
 	})

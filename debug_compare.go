@@ -132,21 +132,29 @@ func (g *Graph) copyCustoms(from *Graph) {
 	}
 }
 
+// CompareOptions say what [Graph.CompareBackends] compares.
+type CompareOptions struct {
+	First, Second *Backend // First computes the graph itself, Second a copy in its own memory
+
+	// Compare gets the number of a node and the results of both backends. An
+	// error, or a panic (as a [*PanicError]), ends the comparison and is
+	// returned; what holds for the functions of [Scheduler.SetEvalCallback] holds
+	// for it.
+	Compare func(node int, first, second *Tensor) error
+}
+
 // CompareBackends computes the graph, which is allocated and supported by both
-// devices, on two backends, and calls f with the number of each node and the
-// result of either. The first backend computes the graph itself, the second a
-// copy in its own memory.
+// devices, on two backends, and compares the results of the nodes.
 //
-// Without nodes they compute node by node, and f gets every node but views,
+// Without nodes they compute node by node, and Compare gets every node but views,
 // right after its computation; so the first difference shows the op that makes
-// it, and both tensors can be read until f returns. With nodes they compute
-// all, and then f gets these, which are marked by [Tensor.SetOutput]. An error
-// of f, or a panic (as a [*PanicError]), ends it and is returned; what holds
-// for the functions of [Scheduler.SetEvalCallback] holds for f.
+// it, and both tensors can be read until Compare returns. With nodes they compute
+// all, and then Compare gets these, which are marked by [Tensor.SetOutput].
 // C: ggml_backend_compare_graph_backend.
-func (g *Graph) CompareBackends(ctx context.Context, first, second *Backend, f func(node int, a, b *Tensor) error, nodes ...*Tensor) error {
+func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nodes ...*Tensor) error {
 	const op = "compare_graph_backend"
-	if first == nil || second == nil || f == nil || first == second {
+	first, second := options.First, options.Second
+	if first == nil || second == nil || options.Compare == nil || first == second {
 		return g.errorf(op, nil, "it takes two backends and a function")
 	}
 	release, err := g.check(op, []*Device{second.device}, checkBuilt)
@@ -171,7 +179,7 @@ func (g *Graph) CompareBackends(ctx context.Context, first, second *Backend, f f
 		}
 	}
 	both := []*Backend{first, second}
-	c := &comparison{ctx: ctx, graph: g, f: f, steps: len(nodes) == 0, run: &computation{backends: both, calls: true}}
+	c := &comparison{ctx: ctx, graph: g, f: options.Compare, steps: len(nodes) == 0, run: &computation{backends: both, calls: true}}
 	id := comparisons.add(c)
 	defer comparisons.remove(id)
 	what := &C.goggml_comparison{first: first.b, second: second.b, id: C.uintptr_t(id), nodes: unsafe.SliceData(list), n_nodes: C.int(len(list))}

@@ -111,7 +111,7 @@ func TestGraphCopyCustom(t *testing.T) {
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
 	bad = true
 	require.ErrorIs(t, b.Compute(context.Background(), copied), fail)
-	require.ErrorIs(t, g.CompareBackends(context.Background(), b, optest.NewCPUBackend(t, 2), func(int, *ggml.Tensor, *ggml.Tensor) error { return nil }), fail)
+	require.ErrorIs(t, g.CompareBackends(context.Background(), ggml.CompareOptions{First: b, Second: optest.NewCPUBackend(t, 2), Compare: func(int, *ggml.Tensor, *ggml.Tensor) error { return nil }}), fail)
 	c.Close()
 	require.ErrorIs(t, b.Compute(context.Background(), copied), ggml.ErrClosed)
 }
@@ -139,19 +139,19 @@ func TestCompareBackends(t *testing.T) {
 	ctx := context.Background()
 	var seen []int
 	var kept *ggml.Tensor
-	require.NoError(t, g.CompareBackends(ctx, a, b, func(i int, x, y *ggml.Tensor) error {
+	require.NoError(t, g.CompareBackends(ctx, ggml.CompareOptions{First: a, Second: b, Compare: func(i int, x, y *ggml.Tensor) error {
 		seen, kept = append(seen, i), y
 		return equal(i, x, y)
-	}))
+	}}))
 	require.Equal(t, []int{0, 1, 3, 4, 5, 6}, seen) // node 2 is a view
 	_, err := ggml.Read[float32](kept)
 	require.ErrorIs(t, err, ggml.ErrClosed)
 
 	seen = nil
-	require.NoError(t, g.CompareBackends(ctx, a, b, func(i int, x, y *ggml.Tensor) error {
+	require.NoError(t, g.CompareBackends(ctx, ggml.CompareOptions{First: a, Second: b, Compare: func(i int, x, y *ggml.Tensor) error {
 		seen = append(seen, i)
 		return equal(i, x, y)
-	}, y))
+	}}, y))
 	require.Equal(t, []int{6}, seen)
 
 	bad := errors.New("different")
@@ -160,14 +160,14 @@ func TestCompareBackends(t *testing.T) {
 		func(int, *ggml.Tensor, *ggml.Tensor) error { calls++; return bad },
 		func(int, *ggml.Tensor, *ggml.Tensor) error { calls++; panic(bad) },
 	} {
-		err := g.CompareBackends(ctx, a, b, f)
+		err := g.CompareBackends(ctx, ggml.CompareOptions{First: a, Second: b, Compare: f})
 		require.ErrorIs(t, err, bad)
 		require.ErrorContains(t, err, "ggml: mul_mat(mul_mat() f32[32, 32]): node 0: ")
 	}
 	require.Equal(t, 2, calls)
 	stop := errors.New("stop")
 	cancelled, cancel := context.WithCancelCause(ctx)
-	require.Equal(t, stop, g.CompareBackends(cancelled, a, b, func(int, *ggml.Tensor, *ggml.Tensor) error { cancel(stop); return nil }))
+	require.Equal(t, stop, g.CompareBackends(cancelled, ggml.CompareOptions{First: a, Second: b, Compare: func(int, *ggml.Tensor, *ggml.Tensor) error { cancel(stop); return nil }}))
 	require.NoError(t, a.Compute(ctx, g))
 }
 
@@ -176,17 +176,17 @@ func TestCompareBackendsMisuse(t *testing.T) {
 	a, b := optest.NewCPUBackend(t, 1), optest.NewCPUBackend(t, 1)
 	ctx := context.Background()
 	compare := func(a, b *ggml.Backend, nodes ...*ggml.Tensor) error {
-		return g.CompareBackends(ctx, a, b, equal, nodes...)
+		return g.CompareBackends(ctx, ggml.CompareOptions{First: a, Second: b, Compare: equal}, nodes...)
 	}
 	const wants = "it takes two backends and a function"
 	require.ErrorContains(t, compare(nil, b), wants)
 	require.ErrorContains(t, compare(a, nil), wants)
 	require.ErrorContains(t, compare(a, a), wants)
-	require.ErrorContains(t, g.CompareBackends(ctx, a, b, nil), wants)
+	require.ErrorContains(t, g.CompareBackends(ctx, ggml.CompareOptions{First: a, Second: b}), wants)
 	require.ErrorContains(t, compare(a, b, optest.Leaves(t, 1, 4)...), "the tensor is no node of the graph")
 	require.ErrorContains(t, compare(a, b, nil), "the tensor is nil")
 	var missing context.Context
-	require.ErrorContains(t, g.CompareBackends(missing, a, b, equal), "the context.Context is nil")
+	require.ErrorContains(t, g.CompareBackends(missing, ggml.CompareOptions{First: a, Second: b, Compare: equal}), "the context.Context is nil")
 	b.Close()
 	require.ErrorIs(t, compare(a, b), ggml.ErrClosed)
 	unallocated, _ := steps(t, 2)

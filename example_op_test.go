@@ -31,7 +31,7 @@ func ExampleContext_Custom() {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2, 3) // 3 rows of 2
-	y := c.Custom(logSumExp, 0, ggml.F32, []int64{x.Dim(1)}, x)
+	y := c.Custom(ggml.CustomOptions{Func: logSumExp, Type: ggml.F32, Shape: []int64{x.Dim(1)}}, x)
 	graph := c.NewGraph(y)
 	buffers, err := c.Allocate(backend.BufferType())
 	check(err)

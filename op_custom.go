@@ -152,12 +152,20 @@ func (c *Context) mapCustom(name string, inplace bool, f CustomFunc, threads int
 // maxCustom is the number of operands that fit into a tensor and its builder.
 const maxCustom = C.GGML_MAX_SRC - 1
 
-// Custom computes a tensor of the given type and shape [ne0, ne1, …] by a Go
-// function of up to nine operands, or of none. At most that many threads call
-// f, 0 for all that the backend has. The operands have any type, shape and
+// CustomOptions say what [Context.Custom] computes.
+type CustomOptions struct {
+	Func    CustomFunc
+	Threads int     // that call Func, at most; 0 for all that the backend has
+	Type    Type    // of the result
+	Shape   []int64 // of the result: [ne0, ne1, …]
+}
+
+// Custom computes a tensor of the type and shape of the options by a Go function
+// of up to nine operands, or of none. The operands have any type, shape and
 // layout; the result is contiguous. Only the CPU runs it, and a [Scheduler]
 // puts it there. It has no backward. C: ggml_custom_4d.
-func (c *Context) Custom(f CustomFunc, threads int, t Type, shape []int64, src ...*Tensor) *Tensor {
+func (c *Context) Custom(options CustomOptions, src ...*Tensor) *Tensor {
+	t, shape := options.Type, options.Shape
 	op := c.beginCustom("custom", src)
 	op.describe = []Operand{{Name: "result", Type: t, Shape: shape}}
 	op.checkShape(t, shape)
@@ -165,7 +173,7 @@ func (c *Context) Custom(f CustomFunc, threads int, t Type, shape []int64, src .
 	for i := range min(len(shape), 4) {
 		ne[i] = C.int64_t(shape[i])
 	}
-	return op.custom(f, threads, func(x **C.struct_ggml_tensor, n, tasks C.int, id C.uintptr_t) C.goggml_tensor {
+	return op.custom(options.Func, options.Threads, func(x **C.struct_ggml_tensor, n, tasks C.int, id C.uintptr_t) C.goggml_tensor {
 		return C.goggml_op_custom(op.arena, C.goggml_type(t), &ne[0], x, n, tasks, id)
 	})
 }

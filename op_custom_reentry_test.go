@@ -94,7 +94,7 @@ func TestCustomReentry(t *testing.T) {
 				return err
 			},
 			"CompareBackends": func() error {
-				return r.graph.CompareBackends(ctx, r.backend, optest.NewCPUBackend(t, 1), func(int, *ggml.Tensor, *ggml.Tensor) error { return nil })
+				return r.graph.CompareBackends(ctx, ggml.CompareOptions{First: r.backend, Second: optest.NewCPUBackend(t, 1), Compare: func(int, *ggml.Tensor, *ggml.Tensor) error { return nil }})
 			},
 		}
 		for name, call := range calls {
@@ -176,10 +176,11 @@ func TestCustomReentryScheduler(t *testing.T) {
 	}
 	require.NoError(t, s.SetEvalCallback(nil, nil))
 	within(t, 20*time.Second, func() {
-		require.NoError(t, g.CompareBackends(ctx, r.backend, optest.NewCPUBackend(t, 1), func(int, *ggml.Tensor, *ggml.Tensor) error {
+		compare := func(int, *ggml.Tensor, *ggml.Tensor) error {
 			require.ErrorIs(t, r.backend.SetThreads(1), ggml.ErrBusy)
 			return nil
-		}))
+		}
+		require.NoError(t, g.CompareBackends(ctx, ggml.CompareOptions{First: r.backend, Second: optest.NewCPUBackend(t, 1), Compare: compare}))
 	})
 }
 

@@ -54,7 +54,7 @@ var customForms = map[string]customOp{
 		return c.MapCustomInPlace(f, threads, x[0], x[1:]...)
 	},
 	"custom": func(c *ggml.Context, f ggml.CustomFunc, threads int, x []*ggml.Tensor) *ggml.Tensor {
-		return c.Custom(f, threads, ggml.F32, x[0].Shape(), x...)
+		return c.Custom(ggml.CustomOptions{Func: f, Threads: threads, Type: ggml.F32, Shape: x[0].Shape()}, x...)
 	},
 	"custom in place": func(c *ggml.Context, f ggml.CustomFunc, threads int, x []*ggml.Tensor) *ggml.Tensor {
 		return c.CustomInPlace(f, threads, x[0], x[1:]...)
@@ -110,11 +110,12 @@ func TestCustomTensor(t *testing.T) {
 		}
 		return nil
 	}
-	y := c.Custom(look, 1, ggml.I32, []int64{3}, rows, packed)
-	count := c.Custom(func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
+	y := c.Custom(ggml.CustomOptions{Func: look, Threads: 1, Type: ggml.I32, Shape: []int64{3}}, rows, packed)
+	tally := func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
 		ggml.CustomSlice[int64](dst)[0] = int64(10*len(src) + w.Count)
 		return nil
-	}, 1, ggml.I64, []int64{1})
+	}
+	count := c.Custom(ggml.CustomOptions{Func: tally, Threads: 1, Type: ggml.I64, Shape: []int64{1}})
 	g := c.NewGraph(y, count)
 	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
 	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
@@ -230,15 +231,19 @@ func TestCustomMisuse(t *testing.T) {
 	gone := closed.NewTensor(ggml.F32, 4)
 	closed.Close()
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"map_custom(leaf f32[4]): the function is nil":                                 func(c *ggml.Context) { c.MapCustom(nil, 0, x[0]) },
-		"map_custom(leaf f32[4]): -1 threads: it takes 1 or more, or 0 for all":        func(c *ggml.Context) { c.MapCustom(sum, -1, x[0]) },
-		"map_custom(nil): operand 0 is nil":                                            func(c *ggml.Context) { c.MapCustom(sum, 0, nil) },
-		"it takes 1 to 3 operands; Custom takes more":                                  func(c *ggml.Context) { c.MapCustomInPlace(sum, 0, x[0], x[1:4]...) },
-		"custom(result f32[4], leaf f32[4], nil): operand 1 is nil":                    func(c *ggml.Context) { c.Custom(sum, 0, ggml.F32, []int64{4}, x[0], nil) },
-		"it has 10 operands; at most 9 fit":                                            func(c *ggml.Context) { c.Custom(sum, 0, ggml.F32, []int64{4}, x[:10]...) },
+		"map_custom(leaf f32[4]): the function is nil":                          func(c *ggml.Context) { c.MapCustom(nil, 0, x[0]) },
+		"map_custom(leaf f32[4]): -1 threads: it takes 1 or more, or 0 for all": func(c *ggml.Context) { c.MapCustom(sum, -1, x[0]) },
+		"map_custom(nil): operand 0 is nil":                                     func(c *ggml.Context) { c.MapCustom(sum, 0, nil) },
+		"it takes 1 to 3 operands; Custom takes more":                           func(c *ggml.Context) { c.MapCustomInPlace(sum, 0, x[0], x[1:4]...) },
+		"custom(result f32[4], leaf f32[4], nil): operand 1 is nil": func(c *ggml.Context) {
+			c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.F32, Shape: []int64{4}}, x[0], nil)
+		},
+		"it has 10 operands; at most 9 fit": func(c *ggml.Context) {
+			c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.F32, Shape: []int64{4}}, x[:10]...)
+		},
 		"it has 12 operands; at most 9 fit":                                            func(c *ggml.Context) { c.CustomInPlace(sum, 0, x[0], x[1:]...) },
-		"custom(result q8_0[4]): ne0 is 4; a row of q8_0 is a multiple of 32 elements": func(c *ggml.Context) { c.Custom(sum, 0, ggml.Q8_0, []int64{4}) },
-		"custom(result f32[]): a shape has 1 to 4 dimensions, this one has 0":          func(c *ggml.Context) { c.Custom(sum, 0, ggml.F32, []int64{}) },
+		"custom(result q8_0[4]): ne0 is 4; a row of q8_0 is a multiple of 32 elements": func(c *ggml.Context) { c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.Q8_0, Shape: []int64{4}}) },
+		"custom(result f32[]): a shape has 1 to 4 dimensions, this one has 0":          func(c *ggml.Context) { c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.F32, Shape: []int64{}}) },
 		"custom_inplace((closed) f32[4]): the context of operand 0 is closed":          func(c *ggml.Context) { c.CustomInPlace(sum, 0, gone) },
 	})
 }
@@ -262,14 +267,14 @@ func TestCustomContexts(t *testing.T) {
 	}
 	c := ggml.NewContext()
 	defer c.Close()
-	y := c.Custom(sum, 0, ggml.F32, []int64{4}, x[:9]...)
+	y := c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.F32, Shape: []int64{4}}, x[:9]...)
 	g := c.NewGraph(y)
 	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
 	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
 	got, err := ggml.Read[float32](y)
 	require.NoError(t, err)
 	require.Equal(t, []float32{9, 18, 27, 36}, got)
-	c.Custom(sum, 0, ggml.F32, []int64{4}, x...)
+	c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.F32, Shape: []int64{4}}, x...)
 	require.ErrorContains(t, c.Err(), "at most 9 fit")
 }
 

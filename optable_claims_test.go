@@ -111,7 +111,9 @@ func (x *claimTensor) place(c *ctx) *ggml.Tensor {
 
 // rank is 0 for the dimension that the elements of a row lie in, else 1.
 func (x *claimTensor) rank(dim int) int {
-	row := slices.IndexFunc([]int{0, 1, 2, 3}, func(i int) bool { return x.strides[i] == x.typ.BlockBytes() && (x.ne[i] > 1 || x.strides[0] == x.typ.BlockBytes()) })
+	row := slices.IndexFunc([]int{0, 1, 2, 3}, func(i int) bool {
+		return x.strides[i] == x.typ.BlockBytes() && (x.ne[i] > 1 || x.strides[0] == x.typ.BlockBytes())
+	})
 	if dim == row {
 		return 0
 	}

@@ -220,11 +220,12 @@ func TestGraphsOnOtherDevices(t *testing.T) {
 			continue
 		}
 		seen := 0
-		require.NoError(t, n.graph.CompareBackends(context.Background(), rig.backends[len(rig.backends)-1], b, func(_ int, first, second *ggml.Tensor) error {
+		near := func(_ int, first, second *ggml.Tensor) error {
 			seen++
 			requireNear(t, refmath.From(optest.Values(t, first)).Data, optest.Values(t, second), 1e-4, first)
 			return nil
-		}))
+		}
+		require.NoError(t, n.graph.CompareBackends(context.Background(), ggml.CompareOptions{First: rig.backends[len(rig.backends)-1], Second: b, Compare: near}))
 		require.Equal(t, n.graph.NumNodes(), seen)
 	}
 }

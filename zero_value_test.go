@@ -72,7 +72,7 @@ func makeArguments(f reflect.Type, zero int, real map[reflect.Type]reflect.Value
 		if t.Kind() == reflect.Struct {
 			x = reflect.New(t).Elem()
 			for i := range t.NumField() {
-				if field := t.Field(i); field.IsExported() && isObject(field.Type) {
+				if field := t.Field(i); field.IsExported() && (isObject(field.Type) || field.Type.Kind() == reflect.Func) {
 					x.Field(i).Set(value(field.Type))
 				}
 			}

@@ -668,7 +668,7 @@ func customOps() {
 	}, "CustomInPlace")
 	family(func(p *program) []any {
 		ne := p.shape()
-		return append(list{p.customFunc(), p.IntN(4), p.oneOf(floats), ne[:]}, few(p, 9)...)
+		return append(list{ggml.CustomOptions{Func: p.customFunc(), Threads: p.IntN(4), Type: p.oneOf(floats), Shape: ne[:]}}, few(p, 9)...)
 	}, "Custom")
 }
 
