@@ -8,19 +8,6 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// reportOf is the CPU's entry of the report.
-func reportOf(t *testing.T) ggml.DeviceMemory {
-	report, err := ggml.MemoryReport()
-	require.NoError(t, err)
-	for _, m := range report {
-		if m.Device.Type() == ggml.CPU {
-			return m
-		}
-	}
-	require.Fail(t, "there is no CPU in the report")
-	return ggml.DeviceMemory{}
-}
-
 func TestMemoryReport(t *testing.T) {
 	before := reportOf(t)
 	require.Positive(t, before.Total)

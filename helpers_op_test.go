@@ -2,12 +2,58 @@ package ggml_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
 )
+
+// Short names for the tables of ops.
+type (
+	ctx     = ggml.Context
+	tensors = []*ggml.Tensor
+	refs    = []refmath.Tensor
+
+	opCase   = optest.Case
+	gradCase = optest.GradCase
+	draw     = optest.Draw
+	operand  = optest.Operand
+)
+
+// opCases lists all cases.
+func opCases() []opCase {
+	return slices.Concat(
+		binaryCases(), unaryCases(), scalarCases(), gluCases(), gatedCases(),
+		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(),
+		reductionCases(), normCases(), softMaxCases(), ropeCases(), numberedCases(), attentionCases(), backwardCases(), optimizerCases(),
+		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), hyperConnectCases(),
+		unaryInPlaceCases(), binaryInPlaceCases(), rowsInPlaceCases(),
+	)
+}
+
+// one draws a single operand of any shape.
+func one(d *draw) []operand { ne := d.Shape(); return []operand{d.Normal(ne[:]...)} }
+
+// pair draws two operands of one shape.
+func pair(d *draw) []operand {
+	ne := d.Shape()
+	return []operand{d.Normal(ne[:]...), d.Normal(ne[:]...)}
+}
+
+// pair32 is pair with a second operand of F32.
+func pair32(d *draw) []operand {
+	ne := d.Shape()
+	return []operand{d.Normal(ne[:]...), d.F32(ne[:]...)}
+}
+
+// float32 arithmetic on a small epsilon differs from float64's.
+const eps = 1e-5
+
+var eps64 = float64(float32(eps))
 
 // misuse are the operands of the tests of wrong calls.
 type misuse struct {
@@ -50,3 +96,53 @@ func requireOpErrors(t *testing.T, cases []opError) {
 		m.c.Close()
 	}
 }
+
+// storedTypes lists the quantised types to which the CPU converts.
+func storedTypes() []ggml.Type {
+	none := append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, optest.SlowTypes...)
+	return slices.DeleteFunc(quantizedTypes(), func(t ggml.Type) bool { return slices.Contains(none, t) })
+}
+
+func quantizedTypes() []ggml.Type {
+	return slices.DeleteFunc(optest.WeightTypes(), func(t ggml.Type) bool { return !t.IsQuantized() })
+}
+
+// repeated draws a shape that can be repeated to ne.
+func repeated(d *draw, ne [4]int64) [4]int64 {
+	for i, n := range ne {
+		switch d.IntN(3) {
+		case 0:
+			ne[i] = 1
+		case 1:
+			if n%2 == 0 {
+				ne[i] = n / 2
+			}
+		}
+	}
+	return ne
+}
+
+// rowsOf makes a function of rows of float32 a custom function.
+func rowsOf(f func(y []float32, x ...[]float32)) ggml.CustomFunc {
+	return func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
+		for i, to := w.Share(dst.NumRows()); i < to; i++ {
+			var x [][]float32
+			for _, s := range src {
+				x = append(x, ggml.CustomRow[float32](s, i))
+			}
+			f(ggml.CustomRow[float32](dst, i), x...)
+		}
+		return nil
+	}
+}
+
+// sum adds up its operands and their number.
+var sum = rowsOf(func(y []float32, x ...[]float32) {
+	for i := range y {
+		total := float32(len(x))
+		for _, v := range x {
+			total += v[i]
+		}
+		y[i] = total
+	}
+})

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"log"
 	"log/slog"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -338,4 +343,35 @@ func check(err error) {
 func must[T any](v T, err error) T {
 	check(err)
 	return v
+}
+
+// reportOf is the CPU's entry of the report.
+func reportOf(t *testing.T) ggml.DeviceMemory {
+	report, err := ggml.MemoryReport()
+	require.NoError(t, err)
+	for _, m := range report {
+		if m.Device.Type() == ggml.CPU {
+			return m
+		}
+	}
+	require.Fail(t, "there is no CPU in the report")
+	return ggml.DeviceMemory{}
+}
+
+func readPackage(t *testing.T, folder string) (*doc.Package, []*ast.File) {
+	fset := token.NewFileSet()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	var files []*ast.File
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, ".go") && name != "nocgo.go" {
+			f, err := parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.ParseComments)
+			require.NoError(t, err)
+			files = append(files, f)
+		}
+	}
+	p, err := doc.NewFromFiles(fset, files, path.Join("github.com/goggml/ggml", folder), doc.PreserveAST)
+	require.NoError(t, err)
+	require.NotEmpty(t, p.Types)
+	return p, files
 }

@@ -3,12 +3,8 @@ package ggml_test
 import (
 	"go/ast"
 	"go/doc"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,24 +33,6 @@ func unindent(code string) string {
 		lines = append(lines, strings.TrimSpace(line))
 	}
 	return strings.TrimSpace(strings.Join(lines, "\n"))
-}
-
-func readPackage(t *testing.T, folder string) (*doc.Package, []*ast.File) {
-	fset := token.NewFileSet()
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
-	var files []*ast.File
-	for _, e := range entries {
-		if name := e.Name(); strings.HasSuffix(name, ".go") && name != "nocgo.go" {
-			f, err := parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.ParseComments)
-			require.NoError(t, err)
-			files = append(files, f)
-		}
-	}
-	p, err := doc.NewFromFiles(fset, files, path.Join("github.com/goggml/ggml", folder), doc.PreserveAST)
-	require.NoError(t, err)
-	require.NotEmpty(t, p.Types)
-	return p, files
 }
 
 // What stands in brackets in a comment exists.

@@ -19,31 +19,6 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 )
 
-// rowsOf makes a function of rows of float32 a custom function.
-func rowsOf(f func(y []float32, x ...[]float32)) ggml.CustomFunc {
-	return func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
-		for i, to := w.Share(dst.NumRows()); i < to; i++ {
-			var x [][]float32
-			for _, s := range src {
-				x = append(x, ggml.CustomRow[float32](s, i))
-			}
-			f(ggml.CustomRow[float32](dst, i), x...)
-		}
-		return nil
-	}
-}
-
-// sum adds up its operands and their number.
-var sum = rowsOf(func(y []float32, x ...[]float32) {
-	for i := range y {
-		total := float32(len(x))
-		for _, v := range x {
-			total += v[i]
-		}
-		y[i] = total
-	}
-})
-
 type customOp func(c *ggml.Context, f ggml.CustomFunc, threads int, x []*ggml.Tensor) *ggml.Tensor
 
 var customForms = map[string]customOp{

@@ -8,21 +8,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// repeated draws a shape that can be repeated to ne.
-func repeated(d *draw, ne [4]int64) [4]int64 {
-	for i, n := range ne {
-		switch d.IntN(3) {
-		case 0:
-			ne[i] = 1
-		case 1:
-			if n%2 == 0 {
-				ne[i] = n / 2
-			}
-		}
-	}
-	return ne
-}
-
 func TestBinaryOps(t *testing.T) { optest.Run(t, binaryCases()) }
 
 func binaryCases() []opCase {

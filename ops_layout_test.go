@@ -2,7 +2,6 @@ package ggml_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,16 +17,6 @@ var movedTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
 
 // plainTypes are those of them that are converted to each other.
 var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
-
-// storedTypes lists the quantised types to which the CPU converts.
-func storedTypes() []ggml.Type {
-	none := append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, optest.SlowTypes...)
-	return slices.DeleteFunc(quantizedTypes(), func(t ggml.Type) bool { return slices.Contains(none, t) })
-}
-
-func quantizedTypes() []ggml.Type {
-	return slices.DeleteFunc(optest.WeightTypes(), func(t ggml.Type) bool { return !t.IsQuantized() })
-}
 
 func TestCopies(t *testing.T) { optest.Run(t, copyCases()) }
 
