@@ -30,6 +30,16 @@ func TestGEMMLibrary(t *testing.T) {
 	}
 }
 
+// The products of oneDNN's other code paths: each set of instructions has kernels, and faults, of its own. A processor
+// without them takes its own.
+func TestScanOtherInstructions(t *testing.T) {
+	for _, isa := range []string{"AVX2", "AVX512_CORE", "AVX512_CORE_BF16"} {
+		out, err := withLibrary("ONEDNN_MAX_CPU_ISA="+isa, "^TestScan$")
+		require.NoError(t, err, "%s: %s", isa, out)
+		require.Contains(t, out, "--- PASS: TestScan", isa)
+	}
+}
+
 // withLibrary runs tests in a process with an environment variable.
 func withLibrary(set, tests string) (string, error) {
 	c := exec.Command(os.Args[0], "-test.run", tests, "-test.v")
