@@ -25,57 +25,93 @@ static struct kern_head kern_head_of(const struct ggml_tensor *t, int64_t head, 
 
 static float *kern_vector(struct kern_head h, int64_t i) { return h.data + i * h.ld; }
 
-// A block: the queries [from, to) of a head, which see the keys up to to. Its scores are [to, to − from].
-struct kern_block {
-	int64_t size, from, to, ld_scores;
+static struct kern_head kern_head_from(struct kern_head h, int64_t i) { return (struct kern_head){kern_vector(h, i), h.ld}; }
+
+// The operands of an op, and of one of its heads.
+struct kern_operands {
+	const struct ggml_tensor *q, *k, *v, *first_visible; // the last one NULL where queries see all keys before them
 	float scale;
-	struct kern_head q, k, v;
+	int64_t head, sample;
 };
 
-static struct kern_block kern_block_of(const struct ggml_tensor *q, const struct ggml_tensor *k, const struct ggml_tensor *v,
-		float scale, int64_t head, int64_t sample, int64_t i) {
-	int64_t from = i * kern_block_size(q), to = kern_min(q->ne[2], from + kern_block_size(q)), group = head / (q->ne[1] / k->ne[1]);
+// A block: the queries [from, to) of a head, and the keys [low, to) that any of them sees. Its scores are
+// [to − low, to − from].
+struct kern_block {
+	int64_t size, from, to, low, ld_scores, sample;
+	float scale;
+	const struct ggml_tensor *first_visible;
+	struct kern_head q, k, v; // the queries and keys of the block
+};
+
+static int64_t kern_keys(const struct kern_block *b) { return b->to - b->low; }
+static int64_t kern_queries(const struct kern_block *b) { return b->to - b->from; }
+
+// The first key that any of the queries [from, to) sees: the keys before it cost nothing.
+static int64_t kern_lowest_visible(const struct kern_operands *o, int64_t from, int64_t to) {
+	int64_t low = from;
+	for (int64_t i = from; i < to; i++) {
+		low = kern_min(low, kern_first_visible(o->first_visible, i, o->sample));
+	}
+	return low;
+}
+
+static struct kern_block kern_block_of(const struct kern_operands *o, int64_t i) {
+	int64_t from = i * kern_block_size(o->q), to = kern_min(o->q->ne[2], from + kern_block_size(o->q));
+	int64_t low = kern_lowest_visible(o, from, to), group = o->head / (o->q->ne[1] / o->k->ne[1]);
 	return (struct kern_block){
-		.size = q->ne[0], .from = from, .to = to, .scale = scale,
-		.ld_scores = kern_ceil_div(to, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP + KERN_LD_PADDING / sizeof(float),
-		.q = kern_head_of(q, head, sample), .k = kern_head_of(k, group, sample), .v = kern_head_of(v, group, sample),
+		.size = o->q->ne[0], .from = from, .to = to, .low = low, .sample = o->sample,
+		.ld_scores = kern_ceil_div(to - low, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP + KERN_LD_PADDING / sizeof(float),
+		.scale = o->scale, .first_visible = o->first_visible,
+		.q = kern_head_from(kern_head_of(o->q, o->head, o->sample), from),
+		.k = kern_head_from(kern_head_of(o->k, group, o->sample), low),
+		.v = kern_head_from(kern_head_of(o->v, group, o->sample), low),
 	};
 }
 
 static float *kern_block_scratch(const struct kern_block *b, enum kern_scratch_use use) {
-	return kern_scratch(use, (b->to - b->from) * b->ld_scores * sizeof(float));
+	return kern_scratch(use, kern_queries(b) * b->ld_scores * sizeof(float));
 }
 
-// scores = Yᵀ·X, for the vectors of all keys in Y and those of the block's queries in X.
+// scores = Yᵀ·X, for the vectors of the block's keys in Y and those of its queries in X.
 static void kern_qk_scores(const struct kern_block *b, struct kern_head x, struct kern_head y, float *scores) {
 	struct kern_gemm g = {
-		.trans_a = true, .m = b->to, .n = b->to - b->from, .k = b->size, .lda = y.ld, .ldb = x.ld, .ldc = b->ld_scores,
+		.trans_a = true, .m = kern_keys(b), .n = kern_queries(b), .k = b->size, .lda = y.ld, .ldb = x.ld, .ldc = b->ld_scores,
 	};
-	kern_library_gemm(&g, y.data, kern_vector(x, b->from), scores);
+	kern_library_gemm(&g, y.data, x.data, scores);
 }
 
-// The block's queries of Y = X·scores, for the vectors of all keys in X.
+// Y = X·scores, for the vectors of the block's keys in X and those of its queries in Y.
 static void kern_gemm_nn(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
 	struct kern_gemm g = {
-		.m = b->size, .n = b->to - b->from, .k = b->to, .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
+		.m = b->size, .n = kern_queries(b), .k = kern_keys(b), .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
 	};
-	kern_library_gemm(&g, x.data, scores, kern_vector(y, b->from));
+	kern_library_gemm(&g, x.data, scores, y.data);
 }
 
-// All keys of Y += X·scoresᵀ, for the vectors of the block's queries in X.
+// Y += X·scoresᵀ, for the vectors of the block's queries in X and those of its keys in Y.
 static void kern_gemm_nt_accumulate(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
 	struct kern_gemm g = {
 		.trans_b = true, .accumulate = true,
-		.m = b->size, .n = b->to, .k = b->to - b->from, .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
+		.m = b->size, .n = kern_keys(b), .k = kern_queries(b), .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
 	};
-	kern_library_gemm(&g, kern_vector(x, b->from), scores, y.data);
+	kern_library_gemm(&g, x.data, scores, y.data);
+}
+
+// The scores [from, to) of a query, from the first of the block's keys on.
+struct kern_visible {
+	int64_t from, to;
+};
+
+static struct kern_visible kern_visible_to(const struct kern_block *b, int64_t query) {
+	return (struct kern_visible){kern_first_visible(b->first_visible, query, b->sample) - b->low, query + 1 - b->low};
 }
 
 static float *kern_softmax_qk(const struct kern_block *b) {
 	float *weights = kern_block_scratch(b, KERN_SCRATCH_TILE);
 	kern_qk_scores(b, b->q, b->k, weights);
 	for (int64_t i = b->from; i < b->to; i++) {
-		kern_softmax(weights + (i - b->from) * b->ld_scores, i + 1, b->ld_scores, b->scale);
+		struct kern_visible v = kern_visible_to(b, i);
+		kern_softmax(weights + (i - b->from) * b->ld_scores, v.from, v.to, b->ld_scores, b->scale);
 	}
 	return weights;
 }
@@ -99,9 +135,11 @@ KERN_CLONES static void kern_softmax_grad_row(float *restrict d, const float *re
 
 static void kern_softmax_grad(const struct kern_block *b, float *d, const float *weights) {
 	for (int64_t i = b->from; i < b->to; i++) {
-		float *row = d + (i - b->from) * b->ld_scores;
-		memset(row + i + 1, 0, (b->ld_scores - i - 1) * sizeof *row);
-		kern_softmax_grad_row(row, weights + (i - b->from) * b->ld_scores, i + 1, b->scale);
+		struct kern_visible v = kern_visible_to(b, i);
+		int64_t row = (i - b->from) * b->ld_scores, start = kern_softmax_start(v.from);
+		memset(d + row, 0, v.from * sizeof *d);
+		memset(d + row + v.to, 0, (b->ld_scores - v.to) * sizeof *d);
+		kern_softmax_grad_row(d + row + start, weights + row + start, v.to - start, b->scale);
 	}
 }
 
@@ -113,47 +151,49 @@ static struct kern_attention_params kern_attention_params(const struct ggml_tens
 
 KERN_OP(causal_attention) {
 	(void)ith, (void)userdata;
-	const struct ggml_tensor *q = dst->src[0];
-	float scale = kern_attention_params(dst).scale;
-	int64_t heads = q->ne[1], all = heads * q->ne[3], blocks = kern_ceil_div(q->ne[2], kern_block_size(q));
+	struct kern_operands o = {dst->src[0], dst->src[1], dst->src[2], dst->src[3], kern_attention_params(dst).scale};
+	int64_t heads = o.q->ne[1], all = heads * o.q->ne[3], blocks = kern_ceil_div(o.q->ne[2], kern_block_size(o.q));
 	for (int64_t j; (j = kern_next_chunk(dst, blocks * all, nth)) >= 0;) {
-		int64_t head = j % heads, sample = j % all / heads;
+		o.head = j % heads, o.sample = j % all / heads;
 		// Later blocks see more keys, and take longer: they come first.
-		struct kern_block b = kern_block_of(q, dst->src[1], dst->src[2], scale, head, sample, blocks - 1 - j / all);
-		kern_gemm_nn(&b, kern_softmax_qk(&b), b.v, kern_head_of(dst, head, sample));
+		struct kern_block b = kern_block_of(&o, blocks - 1 - j / all);
+		kern_gemm_nn(&b, kern_softmax_qk(&b), b.v, kern_head_from(kern_head_of(dst, o.head, o.sample), b.from));
 	}
 }
 
-// Adds a block's part to the gradients.
+// Adds a block's part to the gradients of a head.
 static void kern_block_grad(const struct kern_block *b, struct kern_head dy, struct kern_head dq, struct kern_head dk, struct kern_head dv) {
 	float *weights = kern_softmax_qk(b), *d = kern_block_scratch(b, KERN_SCRATCH_ACCUMULATOR);
-	kern_gemm_nt_accumulate(b, weights, dy, dv);
+	dy = kern_head_from(dy, b->from);
+	kern_gemm_nt_accumulate(b, weights, dy, kern_head_from(dv, b->low));
 	kern_qk_scores(b, dy, b->v, d);
 	kern_softmax_grad(b, d, weights);
-	kern_gemm_nn(b, d, b->k, dq);
-	kern_gemm_nt_accumulate(b, d, b->q, dk);
+	kern_gemm_nn(b, d, b->k, kern_head_from(dq, b->from));
+	kern_gemm_nt_accumulate(b, d, b->q, kern_head_from(dk, b->low));
 }
 
 // A chunk is the heads of a part, whose gradients of k and v add up.
 KERN_OP(causal_attention_grad) {
 	(void)ith, (void)userdata;
-	const struct ggml_tensor *dy = dst->src[0], *q = dst->src[1], *k = dst->src[2], *v = dst->src[3];
 	struct kern_attention_params p = kern_attention_params(dst);
-	int64_t size = q->ne[0], n = q->ne[2], heads = q->ne[1], groups = k->ne[1];
-	int64_t all = groups * p.parts, each = heads / all, keys = size * groups * n * q->ne[3];
-	for (int64_t j; (j = kern_next_chunk(dst, all * q->ne[3], nth)) >= 0;) {
-		int64_t sample = j / all, group = j % all / p.parts, part = j % p.parts, first = j % all * each;
-		float *dq = (float *)dst->data + sample * size * heads * n;
-		float *dk = (float *)dst->data + size * heads * n * q->ne[3] + part * keys + sample * size * groups * n + group * size;
+	const struct ggml_tensor *dy = dst->src[0];
+	struct kern_operands o = {dst->src[1], dst->src[2], dst->src[3], dst->src[4], p.scale};
+	int64_t size = o.q->ne[0], heads = o.q->ne[1], n = o.q->ne[2], batch = o.q->ne[3], groups = o.k->ne[1];
+	int64_t all = groups * p.parts, each = heads / all, keys = size * groups * n * batch;
+	for (int64_t j; (j = kern_next_chunk(dst, all * batch, nth)) >= 0;) {
+		o.sample = j / all;
+		int64_t group = j % all / p.parts, part = j % p.parts, first = j % all * each;
+		float *dq = (float *)dst->data + o.sample * size * heads * n;
+		float *dk = (float *)dst->data + size * heads * n * batch + part * keys + o.sample * size * groups * n + group * size;
 		struct kern_head dks = {dk, size * groups}, dvs = {dk + p.parts * keys, size * groups};
 		for (int64_t i = 0; i < n; i++) {
 			memset(kern_vector(dks, i), 0, size * sizeof *dk);
 			memset(kern_vector(dvs, i), 0, size * sizeof *dk);
 		}
-		for (int64_t i = 0; i < kern_ceil_div(n, kern_block_size(q)) * each; i++) {
-			int64_t head = first + i % each;
-			struct kern_block b = kern_block_of(q, k, v, p.scale, head, sample, i / each);
-			kern_block_grad(&b, kern_head_of(dy, head, sample), (struct kern_head){dq + head * size, size * heads}, dks, dvs);
+		for (int64_t i = 0; i < kern_ceil_div(n, kern_block_size(o.q)) * each; i++) {
+			o.head = first + i % each;
+			struct kern_block b = kern_block_of(&o, i / each);
+			kern_block_grad(&b, kern_head_of(dy, o.head, o.sample), (struct kern_head){dq + o.head * size, size * heads}, dks, dvs);
 		}
 	}
 }

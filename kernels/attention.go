@@ -18,8 +18,20 @@ type Attention struct {
 	Q     *ggml.Tensor // [size, heads, n, batch]
 	K, V  *ggml.Tensor // [size, groups, n, batch]
 	Scale float32      // of Q·Kᵀ
-	// FirstVisible I32 [n, batch] is the first key that each query sees; nil: all up to its own.
+	// FirstVisible I32 [n, batch], with contiguous rows, is the first key that each query
+	// sees: of a sliding window, or of a sample among others that share a sequence. A
+	// value below 0 stands for 0, and one above the query's position for that. nil is 0
+	// for all.
 	FirstVisible *ggml.Tensor
+}
+
+// operands are those that there are, after the given ones.
+func (a Attention) operands(first ...*ggml.Tensor) []*ggml.Tensor {
+	all := append(first, a.Q, a.K, a.V)
+	if a.FirstVisible != nil {
+		all = append(all, a.FirstVisible)
+	}
+	return all
 }
 
 var (
@@ -34,21 +46,23 @@ var (
 	causalSoftMax = &ggml.NativeOp{Name: "causal_softmax", Func: unsafe.Pointer(C.kern_op_causal_softmax)}
 )
 
-// causalFLOPs are those of one of the products of each query with the keys that it sees.
+// causalFLOPs are those of one of the products of each query with all keys up to its
+// own. With FirstVisible they are an upper bound: what queries see is data.
 func causalFLOPs(q shape) float64 { return elements(q) * float64(q[2]+1) }
 
 // CausalAttention is the attention of each token to itself and those before it:
 //
-//	softmax(Scale · Q·Kᵀ)·V over the keys up to the query's position → [size, heads, n, batch]
+//	softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position → [size, heads, n, batch]
 //
 // The scores of a block of queries exist at a time: memory grows with n and no faster.
+// Keys that no query of a block sees cost nothing.
 //
 // With a [GEMMLibrary] it is an op of the CPU backend, whose results do not depend on
 // the number of threads; otherwise it is made of MulMat and softmax. It has no backward
 // for [ggml.Graph.Backward]; the gradients are [CausalAttentionGrad].
 func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
 	q := a.Q
-	return c.BuildOp(causalAttention.Name, []*ggml.Tensor{a.Q, a.K, a.V}, func(b *ggml.OpBuilder) *ggml.Tensor {
+	return c.BuildOp(causalAttention.Name, a.operands(), func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireAttention(b, a)
 		switch {
 		case !b.OK():
@@ -67,7 +81,7 @@ func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
 func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk, dv *ggml.Tensor) {
 	q, k := a.Q, a.K
 	parts := int64(0)
-	all := c.BuildOp(causalAttentionGrad.Name, []*ggml.Tensor{dy, a.Q, a.K, a.V}, func(b *ggml.OpBuilder) *ggml.Tensor {
+	all := c.BuildOp(causalAttentionGrad.Name, a.operands(dy), func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireAttention(b, a)
 		requireVectors(b, "dY", dy)
 		b.RequireSameShape(dy, q)
@@ -129,6 +143,17 @@ func requireAttention(b *ggml.OpBuilder, a Attention) {
 	const queries = 64 // of a block
 	requireChunks(b, float64(q.Dim(1))*float64(q.Dim(3))*(float64(q.Dim(2))/queries+1))
 	requireScale(b, a.Scale)
+	if a.FirstVisible != nil {
+		requireFirstVisible(b, a.FirstVisible, q.Dim(2), q.Dim(3))
+	}
+}
+
+// requireFirstVisible demands a first key of each of n queries.
+func requireFirstVisible(b *ggml.OpBuilder, x *ggml.Tensor, n, batch int64) {
+	b.RequireType("FirstVisible", x, ggml.I32)
+	b.RequireContiguousRows("FirstVisible", x)
+	want := [4]int64{n, batch, 1, 1}
+	b.Require(shapeOf(x) == want, "FirstVisible must be [n, batch] of Q, %v", want)
 }
 
 func requireScale(b *ggml.OpBuilder, scale float32) {
@@ -145,22 +170,33 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 }
 
 // causalSoftMaxInPlace makes the scores of causal attention weights, in place, and
-// returns a view of them: a [keys, queries, …], F32 and contiguous, where query i, at
-// position first + i, sees the keys up to that position:
+// returns a view of them: a [keys, queries, heads, batch], F32 and contiguous, where
+// query i is at position + i, and sees the keys from its first visible one up to its
+// own:
 //
-//	softmax(scale · a) over the first first + i + 1 keys, 0 for the others
+//	softmax(scale · a) over the keys that a query sees, 0 for the others
 //
-// It is [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace] in one,
+// firstVisible is that of [Attention], of all positions. It is
+// [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace] in one,
 // several times as fast.
-func causalSoftMaxInPlace(c *ggml.Context, a *ggml.Tensor, scale float32, first int) *ggml.Tensor {
-	return c.BuildOp(causalSoftMax.Name, []*ggml.Tensor{a}, func(b *ggml.OpBuilder) *ggml.Tensor {
+func causalSoftMaxInPlace(c *ggml.Context, a, firstVisible *ggml.Tensor, scale float32, position int) *ggml.Tensor {
+	operands := []*ggml.Tensor{a}
+	if firstVisible != nil {
+		operands = append(operands, firstVisible)
+	}
+	return c.BuildOp(causalSoftMax.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
 		b.RequireType("a", a, ggml.F32)
 		b.RequireContiguous("a", a)
 		requireScale(b, scale)
-		b.Require(first >= 0 && first <= math.MaxInt32, "the first query is at position %d; it must be 0 to %d", first, math.MaxInt32)
+		b.Require(position >= 0 && position <= math.MaxInt32, "the first query is at position %d; it must be 0 to %d", position, math.MaxInt32)
+		if firstVisible != nil {
+			b.Require(firstVisible.Dim(0) >= int64(position)+a.Dim(1), "FirstVisible has %d queries, and the last one is at position %d", firstVisible.Dim(0), int64(position)+a.Dim(1)-1)
+			requireFirstVisible(b, firstVisible, firstVisible.Dim(0), a.Dim(3))
+		}
 		if !b.OK() {
 			return nil
 		}
-		return b.NativeInPlace(causalSoftMax, params(C.struct_kern_softmax_params{scale: C.float(scale), first: C.int32_t(first)}))
+		p := params(C.struct_kern_softmax_params{scale: C.float(scale), position: C.int32_t(position)})
+		return b.NativeInPlace(causalSoftMax, p)
 	})
 }

@@ -11,9 +11,10 @@ struct kern_attention_params {
 	int32_t parts; // of the heads that share keys and values, for the gradients
 };
 
-// q [size, heads, n, batch], k and v [size, groups, n, batch] → [size, heads, n, batch]
+// q [size, heads, n, batch], k and v [size, groups, n, batch] and, optionally, the first key that each query sees,
+// I32 [n, batch] → [size, heads, n, batch]
 KERN_OP(causal_attention);
-// dy, q, k, v → the gradients: those of q, then those of k by each part, to be added up, then those of v like them. Each is
+// dy, then the same → the gradients: those of q, then those of k by each part, to be added up, then those of v like them. Each is
 // contiguous.
 KERN_OP(causal_attention_grad);
 

@@ -52,7 +52,7 @@ func attentionBlocks(c *ggml.Context, a Attention, f func(b *attentionBlock)) {
 		b := &attentionBlock{from: from, to: to, q: byGroup(c, a.Q, groups, from, to), k: byGroup(c, a.K, groups, 0, to), v: byGroup(c, a.V, groups, 0, to)}
 		scores := c.MulMat(b.k, b.q)
 		heads := c.Reshape(scores, to, to-from, a.Q.Dim(1), a.Q.Dim(3))
-		b.weights = c.Reshape(causalSoftMaxInPlace(c, heads, a.Scale, int(from)), scores.Shape()...)
+		b.weights = c.Reshape(causalSoftMaxInPlace(c, heads, a.FirstVisible, a.Scale, int(from)), scores.Shape()...)
 		f(b)
 		to = from
 	}

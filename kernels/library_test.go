@@ -41,8 +41,8 @@ func TestScanOtherInstructions(t *testing.T) {
 }
 
 // withLibrary runs tests in a process with an environment variable.
-func withLibrary(set, tests string) (string, error) {
-	c := exec.Command(os.Args[0], "-test.run", tests, "-test.v")
+func withLibrary(set, tests string, flags ...string) (string, error) {
+	c := exec.Command(os.Args[0], append(flags, "-test.run", tests, "-test.v")...)
 	c.Env = append(os.Environ(), "GOGGML_TEST_LIBRARY=yes", set)
 	out, err := c.CombinedOutput()
 	return string(out), err

@@ -21,7 +21,7 @@ __attribute__((always_inline)) static inline float kern_softmax_max(float *x) {
 	return x[0];
 }
 
-// softmax(scale · x) of n elements, with -Inf behind them up to a multiple of KERN_SOFTMAX_STEP.
+// softmax(scale · x) of n elements, with -Inf around them up to multiples of KERN_SOFTMAX_STEP.
 KERN_CLONES static void kern_softmax_padded(float *restrict x, int64_t n, float scale) {
 	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
 	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
@@ -49,21 +49,27 @@ KERN_CLONES static void kern_softmax_padded(float *restrict x, int64_t n, float 
 	}
 }
 
-void kern_softmax(float *row, int64_t n, int64_t size, float scale) {
-	int64_t padded = kern_ceil_div(n, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP;
-	float *x = row;
-	if (padded > size) {
+static void kern_fill(float *x, int64_t from, int64_t to, float value) {
+	for (int64_t i = from; i < to; i++) {
+		x[i] = value;
+	}
+}
+
+void kern_softmax(float *row, int64_t from, int64_t to, int64_t size, float scale) {
+	int64_t start = kern_softmax_start(from), n = to - start, padded = kern_ceil_div(n, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP;
+	float *x = row + start;
+	if (start + padded > size) {
 		x = kern_scratch(KERN_SCRATCH_ROW, padded * sizeof *x);
-		memcpy(x, row, n * sizeof *x);
+		memcpy(x, row + start, n * sizeof *x);
 	}
-	for (int64_t i = n; i < padded; i++) {
-		x[i] = -INFINITY;
-	}
+	kern_fill(x, 0, from - start, -INFINITY);
+	kern_fill(x, n, padded, -INFINITY);
 	kern_softmax_padded(x, n, scale);
-	if (x != row) {
-		memcpy(row, x, n * sizeof *x);
+	if (x != row + start) {
+		memcpy(row + start, x, n * sizeof *x);
 	}
-	memset(row + n, 0, (size - n) * sizeof *row);
+	memset(row, 0, from * sizeof *row);
+	memset(row + to, 0, (size - to) * sizeof *row);
 }
 
 KERN_OP(causal_softmax) {
@@ -72,7 +78,8 @@ KERN_OP(causal_softmax) {
 	memcpy(&p, kern_params(dst), sizeof p);
 	int64_t rows = ggml_nrows(dst);
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
-		int64_t n = p.first + r % dst->ne[1] + 1;
-		kern_softmax((float *)dst->data + r * dst->ne[0], kern_min(n, dst->ne[0]), dst->ne[0], p.scale);
+		int64_t query = p.position + r % dst->ne[1], to = kern_min(query + 1, dst->ne[0]);
+		int64_t from = kern_first_visible(dst->src[1], query, r / (dst->ne[1] * dst->ne[2]));
+		kern_softmax((float *)dst->data + r * dst->ne[0], kern_min(from, to - 1), to, dst->ne[0], p.scale);
 	}
 }

@@ -15,18 +15,52 @@ import (
 func TestCausalSoftMax(t *testing.T) { optest.Run(t, softMaxCases()) }
 
 func softMaxCases() []opCase {
-	var first int64
-	return []opCase{{
-		Name: "causal_softmax", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 20, InPlace: true,
-		Operands: func(d *draw) []operand {
-			first = d.Size(200) - 1
-			return []operand{d.Normal(d.Size(200), d.Size(40), d.Size(3), d.Size(3))}
+	var position int64
+	return []opCase{
+		{
+			Name: "causal_softmax", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 20, InPlace: true,
+			Operands: func(d *draw) []operand {
+				position = d.Size(200) - 1
+				return []operand{d.Normal(d.Size(200), d.Size(40), d.Size(3), d.Size(3))}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return kernels.CausalSoftMaxInPlace(c, x[0], nil, 3, int(position))
+			},
+			Want: func(x refs) refmath.Tensor {
+				return refmath.SoftMaxExt(refmath.DiagMaskInf(x[0], position), refmath.Tensor{}, refmath.Tensor{}, 3, 0)
+			},
 		},
-		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.CausalSoftMaxInPlace(c, x[0], 3, int(first)) },
-		Want: func(x refs) refmath.Tensor {
-			return refmath.SoftMaxExt(refmath.DiagMaskInf(x[0], first), refmath.Tensor{}, refmath.Tensor{}, 3, 0)
+		{
+			Name: "causal_softmax_some", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 20, InPlace: true,
+			Operands: func(d *draw) []operand {
+				queries, batch := d.Size(40), d.Size(3)
+				position = d.Size(200) - 1
+				n := position + queries
+				first := operand{Type: ggml.I32, Values: refmath.New(n, batch)}
+				for sample := range batch {
+					copy(first.Values.Data[sample*n:], drawVisible(d, n))
+				}
+				return []operand{d.Normal(n, queries, d.Size(3), batch), first}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return kernels.CausalSoftMaxInPlace(c, x[0], x[1], 3, int(position))
+			},
+			Want: func(x refs) refmath.Tensor { return someSoftMax(x[0], x[1], position) },
 		},
-	}}
+	}
+}
+
+// someSoftMax is the softmax of 3 · x with hidden keys at −Inf.
+func someSoftMax(x, first refmath.Tensor, position int64) refmath.Tensor {
+	masked := refmath.DiagMaskInf(x, position)
+	for i := range masked.Data {
+		key, row := int64(i)%x.Ne[0], int64(i)/x.Ne[0]
+		query, sample := position+row%x.Ne[1], row/(x.Ne[1]*x.Ne[2])
+		if key < min(int64(first.Data[sample*first.Ne[0]+query]), query) {
+			masked.Data[i] = math.Inf(-1)
+		}
+	}
+	return refmath.SoftMaxExt(masked, refmath.Tensor{}, refmath.Tensor{}, 3, 0)
 }
 
 // Scores that are far apart, and those that are no numbers.
@@ -40,7 +74,7 @@ func TestCausalSoftMaxExtremes(t *testing.T) {
 		{[]float32{1, nan, 2, 9}, []float32{nan, nan, nan, 0}},
 		{[]float32{1, inf, 2, 9}, []float32{nan, nan, nan, 0}},
 	} {
-		y := kernels.CausalSoftMaxInPlace(w.Context, w.Leaf(k.scores...), 1, 2).SetOutput()
+		y := kernels.CausalSoftMaxInPlace(w.Context, w.Leaf(k.scores...), nil, 1, 2).SetOutput()
 		w.Compute(w.NewGraph(y))
 		got, err := ggml.Read[float32](y)
 		require.NoError(t, err)
@@ -56,12 +90,20 @@ func TestCausalSoftMaxExtremes(t *testing.T) {
 
 func TestCausalSoftMaxErrors(t *testing.T) {
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"a has type f16; it must have f32":   func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F16, 4, 4), 1, 0) },
-		"must be contiguous":                 func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.Transpose(c.NewTensor(ggml.F32, 4, 3)), 1, 0) },
-		"the scale is 0; it must be above 0": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), 0, 0) },
-		"the scale is NaN": func(c *ggml.Context) {
-			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), float32(math.NaN()), 0)
+		"a has type f16; it must have f32": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F16, 4, 4), nil, 1, 0) },
+		"must be contiguous": func(c *ggml.Context) {
+			kernels.CausalSoftMaxInPlace(c, c.Transpose(c.NewTensor(ggml.F32, 4, 3)), nil, 1, 0)
 		},
-		"the first query is at position -1; it mu": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), 1, -1) },
+		"the scale is 0; it must be above 0": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), nil, 0, 0) },
+		"FirstVisible has 5 queries, and the last one is at position 5": func(c *ggml.Context) {
+			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), c.NewTensor(ggml.I32, 5), 1, 2)
+		},
+		"FirstVisible must be [n, batch] of Q, [6 2 1 1]": func(c *ggml.Context) {
+			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4, 1, 2), c.NewTensor(ggml.I32, 6), 1, 2)
+		},
+		"the scale is NaN": func(c *ggml.Context) {
+			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), nil, float32(math.NaN()), 0)
+		},
+		"the first query is at position -1; it mu": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), nil, 1, -1) },
 	})
 }

@@ -24,11 +24,11 @@ var kernelFunctions = map[string]any{
 		return kernels.AddLoRA(c, y, loraPairs(more)...)
 	},
 	"GEMV": kernels.GEMV,
-	"CausalAttention": func(c ggmlContext, q, k, v *tensor, scale float32) *tensor {
-		return kernels.CausalAttention(c, kernels.Attention{Q: q, K: k, V: v, Scale: scale})
+	"CausalAttention": func(c ggmlContext, q, k, v, first *tensor, scale float32) *tensor {
+		return kernels.CausalAttention(c, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
 	},
-	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v *tensor, scale float32) (dq, dk, dv *tensor) {
-		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, Scale: scale})
+	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first *tensor, scale float32) (dq, dk, dv *tensor) {
+		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
 	},
 	"CastBF16":          kernels.CastBF16,
 	"SwiGLUGradInPlace": kernels.SwiGLUGradInPlace,
@@ -127,7 +127,8 @@ func kernelOps() {
 		size, groups, n, batch := p.size(p.width), p.size(3), p.size(80), p.size(2)
 		keys := [4]int64{size, groups, n, batch}
 		q := p.shaped(f32, [4]int64{size, groups * p.size(3), n, batch})
-		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), scalar(p)}
+		first := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, batch) })
+		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), first, scalar(p)}
 	}
 	family(func(p *program) []any { return causal(p) }, "CausalAttention")
 	family(func(p *program) []any {

@@ -180,15 +180,34 @@ func TestCausalAttentionAgainstCentralDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x := [3]Tensor{Normal(rng, 1, 5, 4, 3, 2), Normal(rng, 1, 5, 2, 3, 2), Normal(rng, 1, 5, 2, 3, 2)}
 	dy := Normal(rng, 1, 5, 4, 3, 2)
-	dq, dk, dv := CausalAttentionBack(dy, x[0], x[1], x[2], 0.7)
-	for i, got := range []Tensor{dq, dk, dv} {
-		want := NumericGradient(x[i], 1e-5, func(changed Tensor) float64 {
-			x := x
-			x[i] = changed
-			return dot(CausalAttention(x[0], x[1], x[2], 0.7).Data, dy.Data)
-		})
-		require.Less(t, RelativeError(got.Data, want.Data), 1e-8)
+	for name, first := range map[string]Tensor{"all": {}, "some": From([]int{0, 1, 1, 0, 0, 2}, 3, 2)} {
+		dq, dk, dv := CausalAttentionBack(dy, x[0], x[1], x[2], first, 0.7)
+		for i, got := range []Tensor{dq, dk, dv} {
+			want := NumericGradient(x[i], 1e-5, func(changed Tensor) float64 {
+				x := x
+				x[i] = changed
+				return dot(CausalAttention(x[0], x[1], x[2], first, 0.7).Data, dy.Data)
+			})
+			require.Less(t, RelativeError(got.Data, want.Data), 1e-8, name)
+		}
 	}
+}
+
+// A query that sees the keys of its window is one of a shorter sequence.
+func TestCausalAttentionWindow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	q, k, v := Normal(rng, 1, 3, 2, 4), Normal(rng, 1, 3, 1, 4), Normal(rng, 1, 3, 1, 4)
+	tokens := func(x Tensor, from, to int64) Tensor {
+		each := x.Ne[0] * x.Ne[1]
+		return From(x.Data[from*each:to*each], x.Ne[0], x.Ne[1], to-from)
+	}
+	got := CausalAttention(q, k, v, From([]int{0, -9, 2, 9}), 0.7) // clamped to 0 0 2 3
+	alone := func(from, to int64) Tensor {
+		return CausalAttention(tokens(q, from, to), tokens(k, from, to), tokens(v, from, to), Tensor{}, 0.7)
+	}
+	require.Equal(t, alone(0, 2).Data, tokens(got, 0, 2).Data)
+	require.Equal(t, alone(2, 3).Data, tokens(got, 2, 3).Data)
+	require.Equal(t, alone(3, 4).Data, tokens(got, 3, 4).Data)
 }
 
 func TestComparisons(t *testing.T) {
