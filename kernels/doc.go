@@ -2,7 +2,7 @@
 // dequantises the weights as it goes, and its gradients ([GEMM], [GEMMGradInput],
 // [AccumulateGradWeight]), GEMV with software prefetch ([GEMV]), low-rank updates
 // ([AddLoRA], [GEMMLoRA]), causal attention with its gradients ([CausalAttention]),
-// and what training needs beside ([SwiGLUGradInPlace], [AdamWStep], [SumSquares]).
+// and what training needs beside ([GLUGradInPlace], [AdamWStep], [SumSquares]).
 //
 // They are ops like those of package ggml, made in a [ggml.Context] by its hook
 // [ggml.Context.BuildOp]: what is wrong with an operand becomes the context's error,

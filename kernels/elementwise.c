@@ -39,31 +39,60 @@ KERN_OP(cast_bf16) {
 	kern_round_bf16((const float *)dst->src[0]->data + s.from, (uint16_t *)dst->data + s.from, s.to - s.from);
 }
 
-enum { KERN_SWIGLU_STEP = 32 };
+enum { KERN_GLU_STEP = 32 };
 
-static inline void kern_swiglu_grad_step(float *up, const float *gate, const float *dy) {
-	for (int i = 0; i < KERN_SWIGLU_STEP; i++) {
-		float x = gate[i], e = kern_exp(-fabsf(x)), more = 1 / (1 + e), less = e / (1 + e);
-		float s = x < 0 ? less : more, not_s = x < 0 ? more : less; // σ(x) and 1 − σ(x)
-		up[i] *= dy[i] * s * (1 + x * not_s);
+// The activations of gates are x·σ(z(x)), whose slope is σ(z)·(1 + x·z'·(1 − σ(z))).
+struct kern_gate {
+	float z, slope; // z(x), and x·z'(x)
+};
+typedef struct kern_gate kern_gate_of(float x);
+
+// silu: z = x.
+static inline struct kern_gate kern_silu(float x) { return (struct kern_gate){x, x}; }
+
+// gelu in its approximation by tanh: z = √(8/π)·(x + 0.044715·x³), as ½(1 + tanh(u)) is σ(2u). Beyond ±10, σ is 0 or 1 in
+// F32, while powers of x would overflow.
+static inline struct kern_gate kern_gelu(float x) {
+	const float root = 1.5957691216f, cube = 0.044715f;
+	x = x > 10 ? 10 : x;
+	x = x < -10 ? -10 : x;
+	float square = x * x;
+	return (struct kern_gate){root * x * (1 + cube * square), root * x * (1 + 3 * cube * square)};
+}
+
+__attribute__((always_inline)) static inline void kern_glu_grad_step(kern_gate_of gate_of, float *up, const float *gate, const float *dy) {
+	for (int i = 0; i < KERN_GLU_STEP; i++) {
+		struct kern_gate g = gate_of(gate[i]);
+		float e = kern_exp(-fabsf(g.z)), more = 1 / (1 + e), less = e / (1 + e);
+		float s = g.z < 0 ? less : more, not_s = g.z < 0 ? more : less; // σ(z) and 1 − σ(z)
+		up[i] *= dy[i] * s * (1 + g.slope * not_s);
 	}
 }
 
-KERN_CLONES static void kern_swiglu_grad(float *restrict up, const float *restrict gate, const float *restrict dy, int64_t n) {
-	for (; n >= KERN_SWIGLU_STEP; n -= KERN_SWIGLU_STEP, up += KERN_SWIGLU_STEP, gate += KERN_SWIGLU_STEP, dy += KERN_SWIGLU_STEP) {
-		kern_swiglu_grad_step(up, gate, dy);
+__attribute__((always_inline)) static inline void kern_glu_grad(kern_gate_of gate_of, float *restrict up, const float *restrict gate,
+		const float *restrict dy, int64_t n) {
+	for (; n >= KERN_GLU_STEP; n -= KERN_GLU_STEP, up += KERN_GLU_STEP, gate += KERN_GLU_STEP, dy += KERN_GLU_STEP) {
+		kern_glu_grad_step(gate_of, up, gate, dy);
 	}
-	float rest[3][KERN_SWIGLU_STEP] = {0};
+	float rest[3][KERN_GLU_STEP] = {0};
 	memcpy(rest[0], up, n * sizeof *up);
 	memcpy(rest[1], gate, n * sizeof *gate);
 	memcpy(rest[2], dy, n * sizeof *dy);
-	kern_swiglu_grad_step(rest[0], rest[1], rest[2]);
+	kern_glu_grad_step(gate_of, rest[0], rest[1], rest[2]);
 	memcpy(up, rest[0], n * sizeof *up);
 }
 
-KERN_OP(swiglu_grad) {
-	(void)userdata;
+// A compiler inlines the activation into each, and vectorises the loop.
+KERN_CLONES static void kern_swiglu_grad(float *up, const float *gate, const float *dy, int64_t n) { kern_glu_grad(kern_silu, up, gate, dy, n); }
+KERN_CLONES static void kern_geglu_grad(float *up, const float *gate, const float *dy, int64_t n) { kern_glu_grad(kern_gelu, up, gate, dy, n); }
+
+typedef void kern_grad(float *up, const float *gate, const float *dy, int64_t n);
+
+static void kern_glu_grad_share(struct ggml_tensor *dst, int ith, int nth, kern_grad grad) {
 	struct kern_share s = kern_share_of(ggml_nelements(dst), ith, nth);
 	const float *gate = dst->src[1]->data, *dy = dst->src[2]->data;
-	kern_swiglu_grad((float *)dst->data + s.from, gate + s.from, dy + s.from, s.to - s.from);
+	grad((float *)dst->data + s.from, gate + s.from, dy + s.from, s.to - s.from);
 }
+
+KERN_OP(swiglu_grad) { (void)userdata; kern_glu_grad_share(dst, ith, nth, kern_swiglu_grad); }
+KERN_OP(geglu_grad) { (void)userdata; kern_glu_grad_share(dst, ith, nth, kern_geglu_grad); }

@@ -10,8 +10,11 @@ import (
 )
 
 var (
-	castBF16   = &ggml.NativeOp{Name: "cast_bf16", Func: unsafe.Pointer(C.kern_op_cast_bf16)}
-	swigluGrad = &ggml.NativeOp{Name: "swiglu_grad", Func: unsafe.Pointer(C.kern_op_swiglu_grad)}
+	castBF16 = &ggml.NativeOp{Name: "cast_bf16", Func: unsafe.Pointer(C.kern_op_cast_bf16)}
+	gluGrads = map[ggml.GLU]*ggml.NativeOp{
+		ggml.SwiGLU: {Name: "swiglu_grad", Func: unsafe.Pointer(C.kern_op_swiglu_grad)},
+		ggml.GeGLU:  {Name: "geglu_grad", Func: unsafe.Pointer(C.kern_op_geglu_grad)},
+	}
 )
 
 // CastBF16 rounds a [k, n, p, q], F32 and contiguous, to BF16, to even. It is what
@@ -24,23 +27,28 @@ func CastBF16(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 	})
 }
 
-// SwiGLUGradInPlace replaces up by the gradient of gate in silu(gate) · up, which is
-// what [ggml.Context.GLUSplit] with [ggml.SwiGLU] computes, given that of the result,
-// and returns a view of it: all [k, n, p, q], F32 and contiguous.
+// GLUGradInPlace replaces up by the gradient of gate in act(gate) · up, which is what
+// [ggml.Context.GLUSplit] computes, given that of the result, and returns a view of it:
+// all [k, n, p, q], F32 and contiguous. act is [ggml.SwiGLU] or [ggml.GeGLU]:
 //
-//	σ = 1 / (1 + e^−gate)
-//	dgate = dy · up · σ · (1 + gate · (1 − σ))
+//	dgate = dy · up · σ(z) · (1 + gate · z' · (1 − σ(z)))
+//	z = gate for SwiGLU, √(8/π) · (gate + 0.044715 · gate³) for GeGLU
 //
-// It is [ggml.Context.SiluBack] of dy · up in one, vectorised. It is an op of the CPU
-// backend, and has no backward for [ggml.Graph.Backward].
-func SwiGLUGradInPlace(c *ggml.Context, up, gate, dy *ggml.Tensor) *ggml.Tensor {
-	return c.BuildOp(swigluGrad.Name, []*ggml.Tensor{up, gate, dy}, func(b *ggml.OpBuilder) *ggml.Tensor {
+// ggml's CPU backend looks GeGLU's activation up in a table of F16, whose steps have no
+// slope: the gradient is that of the smooth function.
+//
+// For SwiGLU it is [ggml.Context.SiluBack] of dy · up in one, vectorised. It is an op of
+// the CPU backend, and has no backward for [ggml.Graph.Backward].
+func GLUGradInPlace(c *ggml.Context, act ggml.GLU, up, gate, dy *ggml.Tensor) *ggml.Tensor {
+	return c.BuildOp("glu_grad", []*ggml.Tensor{up, gate, dy}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		op := gluGrads[act]
+		b.Require(op != nil, "there is no gradient of %v; there is of swiglu and geglu", act.String())
 		requireF32(b, "up", up)
 		requireF32(b, "gate", gate)
 		requireF32(b, "dy", dy)
 		b.RequireSameShape(up, gate)
 		b.RequireSameShape(up, dy)
-		return b.NativeInPlace(swigluGrad, nil)
+		return b.NativeInPlace(op, nil)
 	})
 }
 

@@ -6,8 +6,9 @@
 
 // A in F32 → A in BF16.
 KERN_OP(cast_bf16);
-// up, in place, becomes the gradient of gate in silu(gate) · up: up, gate, dy.
+// up, in place, becomes the gradient of gate in act(gate) · up, for silu and for gelu: up, gate, dy.
 KERN_OP(swiglu_grad);
+KERN_OP(geglu_grad);
 
 // Rounds n elements to even. A NaN stays one.
 void kern_round_bf16(const float *from, uint16_t *to, int64_t n);

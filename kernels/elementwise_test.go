@@ -17,40 +17,62 @@ func TestElementwise(t *testing.T) { optest.Run(t, elementwiseCases()) }
 func elementwiseCases() []opCase {
 	// Several shares of a worker, and ends of any length.
 	shape := func(d *draw) []int64 { return []int64{d.Size(200), d.Size(9), d.Size(3), d.Size(3)} }
-	return []opCase{
-		{
-			Name: "cast_bf16", Layouts: optest.ContiguousOnly, Bound: optest.Exact, Runs: 20,
-			Operands: func(d *draw) []operand { return []operand{d.Normal(shape(d)...)} },
-			Build:    func(c *ctx, x tensors) *ggml.Tensor { return kernels.CastBF16(c, x[0]) },
-			Want:     func(x refs) refmath.Tensor { return refmath.RoundBF16(x[0]) },
-		},
-		{
-			Name: "swiglu_grad", Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Runs: 20, InPlace: true,
+	cases := []opCase{{
+		Name: "cast_bf16", Layouts: optest.ContiguousOnly, Bound: optest.Exact, Runs: 20,
+		Operands: func(d *draw) []operand { return []operand{d.Normal(shape(d)...)} },
+		Build:    func(c *ctx, x tensors) *ggml.Tensor { return kernels.CastBF16(c, x[0]) },
+		Want:     func(x refs) refmath.Tensor { return refmath.RoundBF16(x[0]) },
+	}}
+	for act, unit := range map[ggml.GLU]refmath.GLU{ggml.SwiGLU: refmath.SwiGLU, ggml.GeGLU: refmath.GeGLU} {
+		cases = append(cases, opCase{
+			Name: act.String() + "_grad", Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Runs: 20, InPlace: true,
 			Operands: func(d *draw) []operand {
 				ne := shape(d)
 				return []operand{d.Normal(ne...), d.Normal(ne...), d.Normal(ne...)}
 			},
-			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.SwiGLUGradInPlace(c, x[0], x[1], x[2]) },
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GLUGradInPlace(c, act, x[0], x[1], x[2]) },
 			Want: func(x refs) refmath.Tensor {
-				dgate, _ := refmath.SwiGLUBack(x[2], x[1], x[0])
+				dgate, _ := refmath.GLUBack(unit, x[2], x[1], x[0])
 				return dgate
 			},
-		},
+		})
 	}
+	return cases
 }
 
 // Gates that are far from zero, and those that are no numbers.
-func TestSwiGLUGradExtremes(t *testing.T) {
+func TestGLUGradExtremes(t *testing.T) {
 	nan := float32(math.NaN())
-	gates := []float32{0, 100, -100, 1e30, -1e30, nan}
-	ones := []float32{1, 1, 1, 1, 1, 1}
+	gates := []float32{0, 20, -20, 100, -100, 1e30, -1e30, nan}
+	for _, act := range []ggml.GLU{ggml.SwiGLU, ggml.GeGLU} {
+		w := optest.NewWorkbench(t)
+		ones := optest.Ones(len(gates))
+		dgate := kernels.GLUGradInPlace(w.Context, act, w.Leaf(ones...), w.Leaf(gates...), w.Leaf(ones...)).SetOutput()
+		w.Compute(w.NewGraph(dgate))
+		got, err := ggml.Read[float32](dgate)
+		require.NoError(t, err)
+		require.InDeltaSlice(t, []float32{0.5, 1, 0, 1, 0, 1, 0}, got[:7], 1e-6, act)
+		require.True(t, got[7] != got[7], "NaN → %v", got[7])
+	}
+}
+
+// The gradient is the slope of what ggml computes, whose steps are finer than the
+// distance over which it is measured.
+func TestGLUGradIsSlopeOfForward(t *testing.T) {
+	const n, step = 2000, 0.25
 	w := optest.NewWorkbench(t)
-	dgate := kernels.SwiGLUGradInPlace(w.Context, w.Leaf(ones...), w.Leaf(gates...), w.Leaf(ones...)).SetOutput()
-	w.Compute(w.NewGraph(dgate))
-	got, err := ggml.Read[float32](dgate)
-	require.NoError(t, err)
-	require.InDeltaSlice(t, []float32{0.5, 1, 0, 1, 0}, got[:5], 1e-6)
-	require.True(t, got[5] != got[5], "NaN → %v", got[5])
+	gates, ones := make([]float32, n), optest.Ones(n)
+	for i := range gates {
+		gates[i] = 4 * (float32(i)/(n/2) - 1)
+	}
+	shifted := func(by float32) *ggml.Tensor { return w.ScaleBias(w.Leaf(gates...), 1, by) }
+	for act, bound := range map[ggml.GLU]float64{ggml.SwiGLU: 0.01, ggml.GeGLU: 0.02} {
+		rise := w.Sub(w.GLUSplit(act, shifted(step/2), w.Leaf(ones...)), w.GLUSplit(act, shifted(-step/2), w.Leaf(ones...)))
+		slope := w.Scale(rise, 1/step).SetOutput()
+		dgate := kernels.GLUGradInPlace(w.Context, act, w.Leaf(ones...), w.Leaf(gates...), w.Leaf(ones...)).SetOutput()
+		w.Compute(w.NewGraph(slope, dgate))
+		require.InDeltaSlice(t, optest.Values(t, slope), optest.Values(t, dgate), bound, act)
+	}
 }
 
 // Rounding keeps every number that is none.
@@ -75,12 +97,15 @@ func TestCastBF16NaN(t *testing.T) {
 func TestElementwiseErrors(t *testing.T) {
 	f32 := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"a has type f16; it must have f32":  func(c *ggml.Context) { kernels.CastBF16(c, c.NewTensor(ggml.F16, 4)) },
-		"a must be contiguous":              func(c *ggml.Context) { kernels.CastBF16(c, c.Transpose(f32(c, 4, 3))) },
-		"dy has type f16; it must have f32": func(c *ggml.Context) { kernels.SwiGLUGradInPlace(c, f32(c, 4), f32(c, 4), c.NewTensor(ggml.F16, 4)) },
-		"gate must be contiguous": func(c *ggml.Context) {
-			kernels.SwiGLUGradInPlace(c, f32(c, 3, 4), c.Transpose(f32(c, 4, 3)), f32(c, 3, 4))
+		"a has type f16; it must have f32": func(c *ggml.Context) { kernels.CastBF16(c, c.NewTensor(ggml.F16, 4)) },
+		"a must be contiguous":             func(c *ggml.Context) { kernels.CastBF16(c, c.Transpose(f32(c, 4, 3))) },
+		"dy has type f16; it must have f32": func(c *ggml.Context) {
+			kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 4), f32(c, 4), c.NewTensor(ggml.F16, 4))
 		},
-		"the shapes must be equal": func(c *ggml.Context) { kernels.SwiGLUGradInPlace(c, f32(c, 4), f32(c, 4), f32(c, 5)) },
+		"gate must be contiguous": func(c *ggml.Context) {
+			kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 3, 4), c.Transpose(f32(c, 4, 3)), f32(c, 3, 4))
+		},
+		"there is no gradient of reglu; there is of swiglu and geglu": func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.ReGLU, f32(c, 4), f32(c, 4), f32(c, 4)) },
+		"the shapes must be equal":                                    func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 4), f32(c, 4), f32(c, 5)) },
 	})
 }

@@ -30,8 +30,8 @@ var kernelFunctions = map[string]any{
 	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first *tensor, scale float32) (dq, dk, dv *tensor) {
 		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
 	},
-	"CastBF16":          kernels.CastBF16,
-	"SwiGLUGradInPlace": kernels.SwiGLUGradInPlace,
+	"CastBF16":       kernels.CastBF16,
+	"GLUGradInPlace": kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamW{Param: param, Grad: grad, M: m, V: v}, settings)
 	},
@@ -139,8 +139,9 @@ func kernelOps() {
 	family(func(p *program) []any {
 		up := p.anyContiguous(f32)
 		ne := dims(up)
-		return list{up, p.contiguous(f32, ne[:]...), p.contiguous(f32, ne[:]...)}
-	}, "SwiGLUGradInPlace")
+		act := []ggml.GLU{ggml.SwiGLU, ggml.GeGLU}[p.IntN(2)]
+		return list{act, up, p.contiguous(f32, ne[:]...), p.contiguous(f32, ne[:]...)}
+	}, "GLUGradInPlace")
 	family(func(p *program) []any { return append(p.parameter(3), p.contiguous(f32, 8)) }, "AdamWStep")
 }
 

@@ -51,6 +51,17 @@ func SiluBack(dy, x Tensor) Tensor {
 	})
 }
 
+// GeluBack returns dy·(½(1 + t) + ½x·(1 − t²)·u') with t = tanh(u) and u = √(2/π)·(x +
+// 0.044715·x³): the gradient of Gelu at x. All shapes are equal.
+func GeluBack(dy, x Tensor) Tensor {
+	sameShape("GeluBack", dy, x)
+	return zip("GeluBack", dy, x, func(g, x float64) float64 {
+		root := math.Sqrt(2 / math.Pi)
+		t := math.Tanh(root * (x + 0.044715*x*x*x))
+		return g * (0.5*(1+t) + 0.5*x*(1-t*t)*root*(1+3*0.044715*x*x))
+	})
+}
+
 // Softplus returns log(1 + eᵃ), and a itself above 20, as ggml does.
 func Softplus(a Tensor) Tensor { return Map(a, softplus) }
 
@@ -149,10 +160,12 @@ func SwiGLUClamp(x, g Tensor, limit float64) Tensor {
 	})
 }
 
-// SwiGLUBack returns the gradients of SwiGLU(x, g) = silu(x)·g with respect to
-// x and to g. All shapes are equal.
-func SwiGLUBack(dy, x, g Tensor) (dx, dg Tensor) {
-	return SiluBack(Mul(dy, g), x), Mul(dy, Silu(x))
+// GLUBack returns the gradients of act(x)·g with respect to x and to g, of SwiGLU or
+// GeGLU. All shapes are equal.
+func GLUBack(unit GLU, dy, x, g Tensor) (dx, dg Tensor) {
+	back, ok := map[GLU]func(dy, x Tensor) Tensor{GeGLU: GeluBack, SwiGLU: SiluBack}[unit]
+	check(ok, "GLUBack: unit %d has no gradient here", unit)
+	return back(Mul(dy, g), x), Mul(dy, Map(x, unit.activation()))
 }
 
 // halves splits each row of a into its first and second half.

@@ -75,7 +75,7 @@ func (cpu) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tenso
 }
 
 func (cpu) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
-	return kernels.SwiGLUGradInPlace(c, contiguous(c, up), contiguous(c, gate), dy)
+	return kernels.GLUGradInPlace(c, act, contiguous(c, up), contiguous(c, gate), dy)
 }
 
 func (cpu) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {

@@ -111,16 +111,23 @@ func (stock) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tenso
 
 // activationSlope is the derivative of the activation of a GLU.
 func activationSlope(c *ggml.Context, act ggml.GLU, g *ggml.Tensor) *ggml.Tensor {
-	if act == ggml.SwiGLU { // σ·(1 + g·(1−σ))
+	switch act {
+	case ggml.SwiGLU: // σ·(1 + g·(1−σ))
 		s := c.Sigmoid(g)
 		return c.Mul(s, c.ScaleBias(c.Mul(g, c.ScaleBias(s, -1, 1)), 1, 1))
+	case ggml.GeGLU:
+		// ½(1+t) + ½g(1−t²)·u', with t = tanh(u), u = √(2/π)·(g + 0.044715 g³): the
+		// slope of the smooth function, which some devices look up in a table
+		const root, cube = 0.7978845608028654, 0.044715
+		square := c.Sqr(g)
+		t := c.Tanh(c.Mul(g, c.ScaleBias(square, root*cube, root)))
+		inner := c.Mul(c.Mul(g, c.ScaleBias(c.Sqr(t), -0.5, 0.5)), c.ScaleBias(square, 3*root*cube, root))
+		return c.Add(c.ScaleBias(t, 0.5, 0.5), inner)
 	}
-	// ½(1+t) + ½g(1−t²)·u', with t = tanh(u), u = √(2/π)·(g + 0.044715 g³)
-	const root, cube = 0.7978845608028654, 0.044715
-	square := c.Sqr(g)
-	t := c.Tanh(c.Mul(g, c.ScaleBias(square, root*cube, root)))
-	inner := c.Mul(c.Mul(g, c.ScaleBias(c.Sqr(t), -0.5, 0.5)), c.ScaleBias(square, 3*root*cube, root))
-	return c.Add(c.ScaleBias(t, 0.5, 0.5), inner)
+	return c.BuildOp("glu_grad", []*ggml.Tensor{g}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		b.Require(false, "there is no gradient of %v; there is of swiglu and geglu", act.String())
+		return nil
+	})
 }
 
 // RMSNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
