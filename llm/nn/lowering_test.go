@@ -1,0 +1,137 @@
+package nn_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/nn"
+)
+
+// What the two lowerings compute in F32 differs by roundings.
+const loweringBound = 1e-5
+
+func lowerings(t *testing.T) []nn.Lowering {
+	cpu, err := nn.CPU(ggml.F32)
+	require.NoError(t, err)
+	return []nn.Lowering{cpu, nn.Stock()}
+}
+
+// requireSameLowerings compares tensors that each lowering builds from the same operands.
+func requireSameLowerings(t *testing.T, build func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor) {
+	t.Helper()
+	var want [][]float32
+	for _, l := range lowerings(t) {
+		w := optest.NewWorkbench(t)
+		results := build(w, l)
+		g := w.NewGraph()
+		for _, y := range results {
+			g.Expand(y.SetOutput())
+		}
+		w.Compute(g)
+		for i, y := range results {
+			got := optest.Values(t, y)
+			if l.Name() == "cpu" {
+				want = append(want, got)
+				continue
+			}
+			require.LessOrEqual(t, refmath.RelativeError(got, widened(want[i])), loweringBound, "result %d by %s", i, l.Name())
+		}
+	}
+}
+
+func widened(x []float32) []float64 { return refmath.From(x).Data }
+
+// Attention and its gradients, of heads with shared keys, over several blocks of
+// queries, where queries see all keys before them, a window, or their own sample.
+func TestLoweringsAttend(t *testing.T) {
+	for _, k := range []struct{ heads, groups, n, batch int64 }{{1, 1, 1, 1}, {4, 2, 7, 3}, {6, 1, 513, 1}, {2, 2, 1100, 2}} {
+		for name, first := range map[string]func(i, sample int64) int32{
+			"all":           nil,
+			"its own":       func(i, _ int64) int32 { return int32(i) },
+			"window":        func(i, _ int64) int32 { return int32(max(0, i-4)) },
+			"long window":   func(i, _ int64) int32 { return int32(max(0, i-600)) },
+			"packed":        func(i, sample int64) int32 { return int32(i / (300 + sample) * (300 + sample)) },
+			"packed window": func(i, sample int64) int32 { return int32(max(i-9, i/(20+sample)*(20+sample))) },
+		} {
+			t.Run(fmt.Sprint(k, " ", name), func(t *testing.T) {
+				requireSameLowerings(t, func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor {
+					const size = 8
+					var x []*ggml.Tensor
+					for i, vectors := range []int64{k.heads, k.groups, k.groups, k.heads} {
+						values := optest.Normal(uint64(i), int(size*vectors*k.n*k.batch))
+						x = append(x, w.Reshape(w.Leaf(values...), size, vectors, k.n, k.batch))
+					}
+					a := kernels.Attention{Q: x[0], K: x[1], V: x[2], Scale: 0.4}
+					if first != nil {
+						a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, first)
+					}
+					dq, dk, dv := l.AttentionGrad(w.Context, x[3], a)
+					return []*ggml.Tensor{l.Attention(w.Context, a), dq, dk, dv}
+				})
+			})
+		}
+	}
+}
+
+// firstVisible is the operand of that name in the lowering's type.
+func firstVisible(t *testing.T, w *optest.Workbench, l nn.Lowering, n, batch int64, first func(i, sample int64) int32) *ggml.Tensor {
+	x := l.FirstVisible(w.Leaves, n, batch)
+	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	t.Cleanup(func() { buffers.Close() })
+	var values []int32
+	var floats []float32
+	for sample := range batch {
+		for i := range n {
+			values = append(values, first(i, sample))
+			floats = append(floats, float32(first(i, sample)))
+		}
+	}
+	if x.Type() == ggml.I32 {
+		require.NoError(t, ggml.Write(x, values))
+	} else {
+		require.NoError(t, ggml.Write(x, floats))
+	}
+	return x
+}
+
+// The gradients of gated activations, also of parts of rows.
+func TestLoweringsGateGradients(t *testing.T) {
+	for _, act := range []ggml.GLU{ggml.SwiGLU, ggml.GeGLU} {
+		for _, parts := range []bool{false, true} {
+			t.Run(fmt.Sprint(act, parts), func(t *testing.T) {
+				requireSameLowerings(t, func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor {
+					const m, n = 37, 5
+					matrix := func(seed uint64) *ggml.Tensor { return w.Reshape(w.Leaf(optest.Normal(seed, m*n)...), m, n) }
+					gate, up, dy := matrix(1), matrix(2), matrix(3)
+					if parts {
+						both := w.Concat(gate, up, 0)
+						half := func(i int64) *ggml.Tensor {
+							return w.View(both, []int64{m, n}, []int64{both.Stride(1)}, i*m*both.Stride(0))
+						}
+						gate, up = half(0), half(1)
+					}
+					dgate := l.GLUGradGate(w.Context, act, gate, up, dy)
+					return []*ggml.Tensor{dgate, l.GLUGradUp(w.Context, act, gate, dy)}
+				})
+			})
+		}
+	}
+}
+
+func TestLoweringsRefuseOtherGates(t *testing.T) {
+	for _, l := range lowerings(t) {
+		optest.RequireErrors(t, map[string]func(c *ggml.Context){
+			"there is no gradient of geglu_erf; there is of swiglu and geglu": func(c *ggml.Context) {
+				x := c.NewTensor(ggml.F32, 4)
+				l.GLUGradGate(c, ggml.GeGLUErf, x, x, x)
+			},
+		})
+	}
+}
