@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
@@ -15,8 +16,11 @@ import (
 
 // TrainGraphOptions describe a [LossGraph].
 type TrainGraphOptions struct {
-	Length, Batch int // tokens of a sequence; sequences
-	Adapters      Adapters
+	Length, Batch int // tokens of a row; rows
+	// Packed lets rows hold several samples: a [Batch] may have Starts. RoPE has the
+	// factors of a context of Length.
+	Packed   bool
+	Adapters Adapters
 	// Grads has an accumulator for each tensor that is trained: the gradient is added
 	// to it. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
@@ -48,18 +52,22 @@ type LossGraph struct {
 	allocator *ggml.GraphAllocator
 	length    int
 	batch     int
+	packed    bool
 
 	builder      *arch.Builder
-	firstVisible map[int]*ggml.Tensor // by window
+	firstVisible map[int]*ggml.Tensor // by window, see hiding
 	chunks       []*nn.LossChunk
 }
 
-// A Batch is the input of a [LossGraph]: sequences of equal length, one after
-// the other.
+// A Batch is the input of a [LossGraph]: rows of equal length, one after the other.
 type Batch struct {
 	Tokens  []int32   // what the model sees
 	Targets []int32   // the token that follows each
 	Weights []float32 // of each target in the loss; 0 leaves it out. nil: all 1/n
+	// Starts is the index in its row of the first token of each token's sample. Samples
+	// that share a row do not see each other, and the positions of each begin at 0.
+	// nil: each row is one sample.
+	Starts []int32
 }
 
 // NewLossGraph builds the graph. Nothing is allocated before the first Compute.
@@ -71,8 +79,14 @@ func (m *Model) NewLossGraph(o TrainGraphOptions) (*LossGraph, error) {
 	if err != nil {
 		return nil, err
 	}
+	return m.newLossGraph(lowering, o)
+}
+
+func (m *Model) newLossGraph(lowering nn.Lowering, o TrainGraphOptions) (*LossGraph, error) {
 	c := ggml.NewContext()
-	l := &LossGraph{Graph: c.NewGraph(), m: m, ctx: c, length: o.Length, batch: o.Batch, firstVisible: map[int]*ggml.Tensor{}}
+	l := &LossGraph{
+		Graph: c.NewGraph(), m: m, ctx: c, length: o.Length, batch: o.Batch, packed: o.Packed, firstVisible: map[int]*ggml.Tensor{},
+	}
 	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowering, Grads: o.Grads}
 	l.build(t, o)
 	if err := c.Err(); err != nil {
@@ -99,13 +113,14 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 		return t.C.NewTensor(typ, shape...).SetName(name).SetInput()
 	}
 	for _, window := range l.m.Windows() {
-		if window > 0 && window < o.Length {
+		window = l.hiding(window)
+		if l.firstVisible[window] == nil && (window > 0 || o.Packed) {
 			l.firstVisible[window] = t.Lowering.FirstVisible(t.C, int64(o.Length), int64(o.Batch)).SetName("first visible").SetInput()
 		}
 	}
 	l.builder = &arch.Builder{
 		Config: &l.m.Config, Source: l.m.Source, Adapters: o.Adapters, Products: nn.Linears{Adapters: o.Adapters},
-		Attention: nn.SelfAttention{Batch: int64(o.Batch), FirstVisible: func(window int) *ggml.Tensor { return l.firstVisible[window] }},
+		Attention: nn.SelfAttention{Batch: int64(o.Batch), FirstVisible: func(window int) *ggml.Tensor { return l.firstVisible[l.hiding(window)] }},
 		Tokens:    input("tokens", ggml.I32, n),
 		Positions: input("positions", ggml.I32, n),
 		Negated:   input("negated positions", ggml.I32, n),
@@ -121,6 +136,14 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/l.m.Vocab))
 	l.chunks = t.CrossEntropy(l.builder.Hidden(t, o.Checkpoint), int64(chunk), l.builder.Logits)
 	t.Backward()
+}
+
+// hiding is a window that hides keys in rows of this length, 0 one that hides none.
+func (l *LossGraph) hiding(window int) int {
+	if window >= l.length {
+		return 0
+	}
+	return window
 }
 
 // Close frees the graph. It never fails.
@@ -195,16 +218,38 @@ func (l *LossGraph) check(b Batch) error {
 			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, l.m.Vocab)
 		}
 	}
+	return l.checkStarts(b.Starts)
+}
+
+func (l *LossGraph) checkStarts(starts []int32) error {
+	switch {
+	case starts == nil:
+		return nil
+	case !l.packed:
+		return errors.New("the batch has packed samples, and the graph takes one in a row; build it with Packed")
+	case len(starts) != l.length*l.batch:
+		return fmt.Errorf("the batch has %d starts of samples; the graph takes %d", len(starts), l.length*l.batch)
+	}
+	for i, start := range starts {
+		own := int32(i % l.length)
+		if start != own && (own == 0 || start != starts[i-1]) {
+			return fmt.Errorf("token %d of row %d belongs to a sample that starts at %d; a sample starts at %d, or where that of the token before does", own, i/l.length, start, own)
+		}
+	}
 	return nil
 }
 
 // write fills the inputs. All of them: the graph reuses their memory.
 func (l *LossGraph) write(b Batch) error {
 	n := l.length * l.batch
+	starts := b.Starts
+	if starts == nil {
+		starts = make([]int32, n)
+	}
 	positions, negated, temps := make([]int32, n), make([]int32, n), make([]float32, n)
 	for i := range positions {
-		p := i % l.length
-		positions[i], negated[i], temps[i] = int32(p), int32(-p), l.m.AttnTemp(p)
+		p := int32(i%l.length) - starts[i]
+		positions[i], negated[i], temps[i] = p, -p, l.m.AttnTemp(int(p))
 	}
 	err := errors.Join(
 		ggml.Write(l.builder.Tokens, b.Tokens),
@@ -213,9 +258,11 @@ func (l *LossGraph) write(b Batch) error {
 		writeUsed(l.builder.AttnTemp, temps),
 	)
 	for window, x := range l.firstVisible {
-		first := make([]int32, n)
+		first := slices.Clone(starts)
 		for i := range first {
-			first[i] = int32(max(0, i%l.length-window+1))
+			if window > 0 {
+				first[i] = max(first[i], int32(i%l.length-window+1))
+			}
 		}
 		err = errors.Join(err, writeWhole(x, first))
 	}
