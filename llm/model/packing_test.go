@@ -80,12 +80,13 @@ func TestPackedSamples(t *testing.T) {
 		for _, lowering := range []nn.Lowering{cpu, nn.Stock()} {
 			t.Run(name+" "+lowering.Name(), func(t *testing.T) {
 				packed, alone := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
-				packed.compute(b, packedLength, true)
+				packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
 				from := 0
 				for _, row := range packedRows() {
 					for _, n := range row {
 						to := from + n
-						alone.compute(model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], Weights: b.Weights[from:to]}, n, false)
+						sample := model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], Weights: b.Weights[from:to]}
+						alone.compute(sample, model.TrainGraphOptions{Length: n})
 						from = to
 					}
 				}
@@ -96,6 +97,10 @@ func TestPackedSamples(t *testing.T) {
 					bound = 1e-4
 				}
 				packed.requireNear(alone, bound)
+
+				again := newLossSum(t, m, lowering) // from inputs of layers to 18 bits
+				again.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true, Checkpoint: true})
+				again.requireNear(alone, 1e-4)
 			})
 		}
 	}
@@ -122,9 +127,10 @@ func newLossSum(t *testing.T, m *model.Model, lowering nn.Lowering) *lossSum {
 	return s
 }
 
-func (s *lossSum) compute(b model.Batch, length int, packed bool) {
+func (s *lossSum) compute(b model.Batch, o model.TrainGraphOptions) {
 	s.t.Helper()
-	l, err := s.m.NewLossGraphBy(s.lowering, model.TrainGraphOptions{Length: length, Batch: len(b.Tokens) / length, Packed: packed, Grads: s.grads})
+	o.Batch, o.Grads = len(b.Tokens)/o.Length, s.grads
+	l, err := s.m.NewLossGraphBy(s.lowering, o)
 	require.NoError(s.t, err)
 	defer l.Close()
 	losses, err := l.Compute(context.Background(), s.engine, b)
@@ -179,8 +185,8 @@ func TestPackedGraphTakesWholeRows(t *testing.T) {
 		packed, whole := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
 		b := packedBatch(m.Vocab)
 		b.Starts = nil
-		packed.compute(b, packedLength, true)
-		whole.compute(b, packedLength, false)
+		packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
+		whole.compute(b, model.TrainGraphOptions{Length: packedLength})
 		require.Equal(t, whole.losses, packed.losses, name)
 	}
 }

@@ -22,8 +22,8 @@ type Attention interface {
 // gradients.
 type SelfAttention struct {
 	Batch int64
-	// FirstVisible gives the first key that each query sees under a window,
-	// [n, batch]; nil where it sees all before it.
+	// FirstVisible gives the first key that each query sees under a window, and of its
+	// own sample, [n, batch]; nil where it sees all before it.
 	FirstVisible func(window int) *ggml.Tensor
 }
 
