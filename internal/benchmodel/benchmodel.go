@@ -30,10 +30,32 @@ func Large() model.Config {
 	return llama("1.1B", model.Config{Vocab: 32000, Embd: 2048, FF: 5632, Layers: 22, Heads: 32, KVHeads: 4, HeadSize: 64})
 }
 
+// Qwen3 has 1.0 billion parameters: the widths of Qwen3-1.7B with half of its layers.
+func Qwen3() model.Config {
+	return neox("qwen3-1B", model.Config{
+		Arch: "qwen3", Vocab: 151936, Embd: 2048, FF: 6144, Layers: 14, Heads: 16, KVHeads: 8, HeadSize: 128, Tied: true,
+	})
+}
+
+// Gemma3 has 1.0 billion parameters: the shape of Gemma3-1B.
+func Gemma3() model.Config {
+	return neox("gemma3-1B", model.Config{
+		Arch: "gemma3", Vocab: 262144, Embd: 1152, FF: 6912, Layers: 26, Heads: 4, KVHeads: 1, HeadSize: 256, Tied: true,
+		Window: 512, WindowPattern: 6, LocalFreqBase: 10000, EmbdScale: float32(math.Sqrt(1152)),
+	})
+}
+
 func llama(name string, c model.Config) model.Config {
-	c.Arch, c.Name, c.Context, c.RMSEps = "llama", name, 4096, 1e-5
+	c.Arch = "llama"
+	return withRoPE(name, c, ggml.RoPENorm)
+}
+
+func neox(name string, c model.Config) model.Config { return withRoPE(name, c, ggml.RoPENeoX) }
+
+func withRoPE(name string, c model.Config, mode ggml.RoPEMode) model.Config {
+	c.Name, c.Context, c.RMSEps = name, 4096, 1e-5
 	c.RoPE = ggml.RoPE{
-		Dims: c.HeadSize, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1,
+		Dims: c.HeadSize, Mode: mode, FreqBase: 10000, FreqScale: 1,
 		TrainedCtx: c.Context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1,
 	}
 	return c
