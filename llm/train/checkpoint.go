@@ -133,10 +133,7 @@ func (t *Trainer) SaveCheckpoint(path string) error {
 			return err
 		}
 	}
-	if err := writePoints(g, "training.history", t.History); err != nil {
-		return err
-	}
-	if err := writePoints(g, "training.validation", t.Valid); err != nil {
+	if err := t.writeHistory(g); err != nil {
 		return err
 	}
 	parts := t.parts()
@@ -180,18 +177,14 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	if err != nil {
 		return err
 	}
-	history, err := readPoints(g, "training.history")
-	if err != nil {
-		return err
-	}
-	valid, err := readPoints(g, "training.validation")
+	history, evaluations, err := readHistory(g)
 	if err != nil {
 		return err
 	}
 	if err := t.readParts(g); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	t.step, t.History, t.Valid = int(step), history, valid
+	t.step, t.History, t.Evaluations = int(step), history, evaluations
 	return nil
 }
 
@@ -256,43 +249,4 @@ func (t *Trainer) readParts(g *ggml.GGUF) error {
 		}
 	}
 	return nil
-}
-
-// History is stored as one array for each field.
-func writePoints(g *ggml.GGUF, key string, points []Point) error {
-	if len(points) == 0 {
-		return nil
-	}
-	steps := make([]uint32, len(points))
-	values := make([]float64, 0, 3*len(points))
-	for i, p := range points {
-		steps[i] = uint32(p.Step)
-		values = append(values, p.Loss, p.Rate, p.Norm)
-	}
-	if err := g.Set(key+".steps", steps); err != nil {
-		return err
-	}
-	return g.Set(key+".values", values)
-}
-
-func readPoints(g *ggml.GGUF, key string) ([]Point, error) {
-	if _, ok := g.Value(key + ".steps"); !ok {
-		return nil, nil
-	}
-	steps, err := ggml.GGUFValue[[]uint32](g, key+".steps")
-	if err != nil {
-		return nil, err
-	}
-	values, err := ggml.GGUFValue[[]float64](g, key+".values")
-	if err != nil {
-		return nil, err
-	}
-	if len(values) != 3*len(steps) {
-		return nil, fmt.Errorf("%s: key %s has %d values for %d steps", g.Name(), key, len(values), len(steps))
-	}
-	points := make([]Point, len(steps))
-	for i := range points {
-		points[i] = Point{Step: int(steps[i]), Loss: values[3*i], Rate: values[3*i+1], Norm: values[3*i+2]}
-	}
-	return points, nil
 }

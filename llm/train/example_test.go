@@ -46,7 +46,7 @@ func ExampleTrainer() {
 		log.Fatal(err)
 	}
 	err = t.Run(ctx, train.RunOptions{
-		OnStep: func(p train.Point) {
+		OnStep: func(p train.StepMetrics) {
 			if p.Step%20 == 0 {
 				fmt.Println("step", p.Step)
 			}

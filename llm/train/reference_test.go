@@ -104,8 +104,8 @@ func TestRunAgainstReference(t *testing.T) {
 		require.NoError(t, err)
 		norm := gradientNorm(grads)
 		require.InEpsilon(t, loss, got.Loss, 1e-5, "step %d", step)
-		require.InEpsilon(t, norm, got.Norm, 1e-4, "step %d", step)
-		require.InEpsilon(t, o.Schedule.At(step), got.Rate, 1e-12)
+		require.InEpsilon(t, norm, got.GradNorm, 1e-4, "step %d", step)
+		require.InEpsilon(t, o.Schedule.At(step), got.LearningRate, 1e-12)
 		factor := 1.0
 		if norm > o.AdamW.Clip {
 			factor = o.AdamW.Clip / norm
@@ -198,5 +198,5 @@ func TestWeightsOfTokens(t *testing.T) {
 	got, err := newTrainer(t, m, d, o).Step(context.Background())
 	require.NoError(t, err)
 	require.InEpsilon(t, loss, got.Loss, 1e-6)
-	require.InEpsilon(t, gradientNorm(grads), got.Norm, 1e-5)
+	require.InEpsilon(t, gradientNorm(grads), got.GradNorm, 1e-5)
 }

@@ -12,11 +12,11 @@ type RunOptions struct {
 	Checkpoint string // file to write; "" writes none
 	SaveEvery  int    // steps between checkpoints; 0: only at the end, or when stopped
 
-	Valid      *data.Dataset // evaluated before the first step, every ValidEvery steps, and at the end; may be nil
-	ValidEvery int
+	EvalData  *data.Dataset // evaluated before the first step, every EvalEvery steps, and at the end; may be nil
+	EvalEvery int
 
-	OnStep  func(Point) // after each step
-	OnValid func(Point) // after each evaluation
+	OnStep func(StepMetrics) // after each step
+	OnEval func(Evaluation)  // after each evaluation
 }
 
 // ErrStopped is a run that was cancelled before its last step. Its checkpoint, if it
@@ -48,20 +48,20 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 	for {
-		if t.validDue(o) {
-			if err := t.validate(ctx, o); err != nil {
+		if t.evalDue(o) {
+			if err := t.evaluate(ctx, o); err != nil {
 				return err
 			}
 		}
 		if t.Done() {
 			return nil
 		}
-		point, err := t.Step(ctx)
+		metrics, err := t.Step(ctx)
 		if err != nil {
 			return err
 		}
 		if o.OnStep != nil {
-			o.OnStep(point)
+			o.OnStep(metrics)
 		}
 		if o.Checkpoint != "" && o.SaveEvery > 0 && t.step%o.SaveEvery == 0 && !t.Done() {
 			if err := t.SaveCheckpoint(o.Checkpoint); err != nil {
@@ -71,25 +71,25 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 	}
 }
 
-func (t *Trainer) validDue(o RunOptions) bool {
-	if o.Valid == nil {
+func (t *Trainer) evalDue(o RunOptions) bool {
+	if o.EvalData == nil {
 		return false
 	}
-	if n := len(t.Valid); n > 0 && t.Valid[n-1].Step == t.step {
+	if n := len(t.Evaluations); n > 0 && t.Evaluations[n-1].Step == t.step {
 		return false // resumed right after it
 	}
-	return t.step == 0 || t.Done() || o.ValidEvery > 0 && t.step%o.ValidEvery == 0
+	return t.step == 0 || t.Done() || o.EvalEvery > 0 && t.step%o.EvalEvery == 0
 }
 
-func (t *Trainer) validate(ctx context.Context, o RunOptions) error {
-	loss, err := t.Evaluate(ctx, o.Valid)
+func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
+	loss, err := t.Evaluate(ctx, o.EvalData)
 	if err != nil {
 		return err
 	}
-	point := Point{Step: t.step, Loss: loss}
-	t.Valid = append(t.Valid, point)
-	if o.OnValid != nil {
-		o.OnValid(point)
+	e := Evaluation{Step: t.step, Loss: loss}
+	t.Evaluations = append(t.Evaluations, e)
+	if o.OnEval != nil {
+		o.OnEval(e)
 	}
 	return nil
 }

@@ -61,12 +61,18 @@ func finite(list ...float64) bool {
 	return !slices.ContainsFunc(list, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
-// A Point is what a step, or an evaluation, told.
-type Point struct {
+// StepMetrics are the figures of one optimiser step.
+type StepMetrics struct {
+	Step         int
+	Loss         float64 // mean cross-entropy of the tokens of the step, nats
+	LearningRate float64
+	GradNorm     float64 // global norm of the gradient, before it is clipped
+}
+
+// An Evaluation is the loss of held-out data after a step; step 0 is the start.
+type Evaluation struct {
 	Step int
-	Loss float64 // mean cross-entropy of the tokens of the step, nats
-	Rate float64 // learning rate
-	Norm float64 // of the gradient, before it is clipped
+	Loss float64 // mean cross-entropy of the tokens, nats
 }
 
 // A Trainer fits parameters to a data set. It is used by one goroutine.
@@ -81,9 +87,9 @@ type Trainer struct {
 	order    data.Sampler
 	identity map[string]string // what decides the result, see describe
 
-	step    int     // optimiser steps that are done
-	History []Point // of each step
-	Valid   []Point // of evaluations, as the caller records them
+	step        int           // optimiser steps that are done
+	History     []StepMetrics // of each step
+	Evaluations []Evaluation  // that Run made
 }
 
 // Trainables are what a run trains, and what takes part unchanged.
@@ -207,25 +213,25 @@ func (t *Trainer) Memory() int64 { return t.opt.memory() + t.loss.Memory() }
 
 // Step runs one optimiser step. When it fails, or is cancelled, the parameters
 // are those of the step before, and it can be called again.
-func (t *Trainer) Step(ctx context.Context) (Point, error) {
+func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	batches, total := t.nextBatches()
 	if total == 0 {
-		return Point{}, fmt.Errorf("step %d: no token of its samples is learned; check the data and its masks", t.step+1)
+		return StepMetrics{}, fmt.Errorf("step %d: no token of its samples is learned; check the data and its masks", t.step+1)
 	}
-	point := Point{Step: t.step + 1, Rate: t.options.Schedule.At(t.step + 1)}
-	err := t.accumulate(ctx, batches, total, &point)
+	metrics := StepMetrics{Step: t.step + 1, LearningRate: t.options.Schedule.At(t.step + 1)}
+	err := t.accumulate(ctx, batches, total, &metrics)
 	if err == nil {
-		err = t.apply(ctx, &point)
+		err = t.apply(ctx, &metrics)
 	}
 	if err != nil {
-		return Point{}, errors.Join(err, t.opt.grads.Clear(0))
+		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
 	}
 	t.step++
-	t.History = append(t.History, point)
-	return point, nil
+	t.History = append(t.History, metrics)
+	return metrics, nil
 }
 
-func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total float64, point *Point) error {
+func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total float64, metrics *StepMetrics) error {
 	for _, b := range batches {
 		for i := range b.Weights {
 			b.Weights[i] = float32(float64(b.Weights[i]) / total)
@@ -236,22 +242,22 @@ func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total f
 		}
 		for i, l := range losses {
 			if b.Weights[i] != 0 {
-				point.Loss += float64(b.Weights[i]) * float64(l)
+				metrics.Loss += float64(b.Weights[i]) * float64(l)
 			}
 		}
 	}
 	return nil
 }
 
-func (t *Trainer) apply(ctx context.Context, point *Point) error {
+func (t *Trainer) apply(ctx context.Context, metrics *StepMetrics) error {
 	var err error
-	if point.Norm, err = t.opt.gradientNorm(ctx); err != nil {
+	if metrics.GradNorm, err = t.opt.gradientNorm(ctx); err != nil {
 		return err
 	}
-	if x := point.Loss + point.Norm; math.IsNaN(x) || math.IsInf(x, 0) {
-		return fmt.Errorf("step %d: %w: the loss is %v, the norm of the gradient %v; lower the learning rate", point.Step, ErrDiverged, point.Loss, point.Norm)
+	if x := metrics.Loss + metrics.GradNorm; math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("step %d: %w: the loss is %v, the norm of the gradient %v; lower the learning rate", metrics.Step, ErrDiverged, metrics.Loss, metrics.GradNorm)
 	}
-	return t.opt.step(point.Step, point.Rate, point.Norm)
+	return t.opt.step(metrics.Step, metrics.LearningRate, metrics.GradNorm)
 }
 
 // nextBatches are the batches of the next step, and the sum of their weights.

@@ -98,7 +98,7 @@ func TestTrainingLearns(t *testing.T) {
 func TestAccumulation(t *testing.T) {
 	d := pattern(8, 12)
 	d.Samples[1].Tokens = d.Samples[1].Tokens[:5] // the mean is over tokens, not samples
-	var losses [][]train.Point
+	var losses [][]train.StepMetrics
 	for _, shape := range [][2]int{{8, 1}, {2, 4}} {
 		m := tinyModel(t)
 		o := options(3)
@@ -109,7 +109,7 @@ func TestAccumulation(t *testing.T) {
 	}
 	for i := range losses[0] {
 		require.InEpsilon(t, losses[0][i].Loss, losses[1][i].Loss, 1e-5)
-		require.InEpsilon(t, losses[0][i].Norm, losses[1][i].Norm, 1e-4)
+		require.InEpsilon(t, losses[0][i].GradNorm, losses[1][i].GradNorm, 1e-4)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestGradientCheckpointing(t *testing.T) {
 		o.Checkpointing = on
 		tr := newTrainer(t, tinyModel(t), d, o)
 		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
-		norms = append(norms, tr.History[1].Norm)
+		norms = append(norms, tr.History[1].GradNorm)
 		memory = append(memory, float64(tr.Memory()))
 	}
 	require.InEpsilon(t, norms[0], norms[1], 1e-6)
@@ -135,15 +135,15 @@ func TestResumeIsTheSameRun(t *testing.T) {
 	d := pattern(20, 12)
 	const steps = 9
 	whole := tinyModel(t)
-	require.NoError(t, newTrainer(t, whole, d, options(steps)).Run(context.Background(), train.RunOptions{Valid: d.Limit(3), ValidEvery: 4}))
+	require.NoError(t, newTrainer(t, whole, d, options(steps)).Run(context.Background(), train.RunOptions{EvalData: d.Limit(3), EvalEvery: 4}))
 	want := snapshot(t, whole)
 
 	path := filepath.Join(t.TempDir(), "run.gguf")
 	ctx, cancel := context.WithCancel(context.Background())
 	first := newTrainer(t, tinyModel(t), d, options(steps))
 	err := first.Run(ctx, train.RunOptions{
-		Checkpoint: path, SaveEvery: 2, Valid: d.Limit(3), ValidEvery: 4,
-		OnStep: func(p train.Point) {
+		Checkpoint: path, SaveEvery: 2, EvalData: d.Limit(3), EvalEvery: 4,
+		OnStep: func(p train.StepMetrics) {
 			if p.Step == 5 {
 				cancel()
 			}
@@ -155,10 +155,10 @@ func TestResumeIsTheSameRun(t *testing.T) {
 	second := newTrainer(t, m, d, options(steps))
 	require.NoError(t, second.LoadCheckpoint(path))
 	require.Equal(t, 5, second.Steps())
-	require.NoError(t, second.Run(context.Background(), train.RunOptions{Checkpoint: path, Valid: d.Limit(3), ValidEvery: 4}))
+	require.NoError(t, second.Run(context.Background(), train.RunOptions{Checkpoint: path, EvalData: d.Limit(3), EvalEvery: 4}))
 	require.True(t, bytes.Equal(want, snapshot(t, m)))
 	require.Len(t, second.History, steps)
-	require.Len(t, second.Valid, 4) // steps 0, 4, 8, 9
+	require.Len(t, second.Evaluations, 4) // steps 0, 4, 8, 9
 
 	// The same from the checkpoint of the end: nothing is left to do.
 	third := newTrainer(t, tinyModel(t), d, options(steps))
@@ -269,7 +269,7 @@ func TestInterruptAtTheEnd(t *testing.T) {
 	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {
 		tr := newTrainer(t, tinyModel(t), pattern(20, 12), options(3))
 		ctx, cancel := context.WithCancel(context.Background())
-		err := tr.Run(ctx, train.RunOptions{Checkpoint: path, Valid: valid, OnStep: func(p train.Point) {
+		err := tr.Run(ctx, train.RunOptions{Checkpoint: path, EvalData: valid, OnStep: func(p train.StepMetrics) {
 			if p.Step == 3 {
 				cancel()
 			}

@@ -20,7 +20,7 @@ import (
 // saveLossCurve draws the losses of training and of validation as name.svg and
 // name.png. The training loss is noisy from step to step: it is a faint line,
 // with its trend over it.
-func saveLossCurve(name string, training, validation []train.Point) error {
+func saveLossCurve(name string, training []train.StepMetrics, validation []train.Evaluation) error {
 	blue, vermilion := color.NRGBA{0x00, 0x72, 0xb2, 0xff}, color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
 	faint := blue
 	faint.A = 0x48
@@ -30,7 +30,7 @@ func saveLossCurve(name string, training, validation []train.Point) error {
 	p.X.Label.Text, p.Y.Label.Text = "step", "cross-entropy, nats a token"
 	p.Legend.Top = true // the curves fall
 	p.Add(plotter.NewGrid())
-	losses := coordinates(training)
+	losses := coordinates(training, stepLoss)
 	noisy, err1 := plotter.NewLine(reduce(losses, extremes))
 	smooth, err2 := plotter.NewLine(trend(losses))
 	if err := errors.Join(err1, err2); err != nil {
@@ -41,7 +41,7 @@ func saveLossCurve(name string, training, validation []train.Point) error {
 	p.Add(noisy, smooth)
 	p.Legend.Add("training", smooth)
 	if len(validation) > 0 {
-		line, points, err := plotter.NewLinePoints(coordinates(validation))
+		line, points, err := plotter.NewLinePoints(coordinates(validation, evalLoss))
 		if err != nil {
 			return fmt.Errorf("drawing %s: %w", name, err)
 		}
@@ -67,13 +67,17 @@ func savePlot(p *plot.Plot, name, format string) error {
 	return os.Rename(temp, name+format)
 }
 
-func coordinates(points []train.Point) plotter.XYs {
+func coordinates[T any](list []T, point func(T) plotter.XY) plotter.XYs {
 	var xys plotter.XYs
-	for _, p := range points {
-		xys = append(xys, plotter.XY{X: float64(p.Step), Y: p.Loss})
+	for _, x := range list {
+		xys = append(xys, point(x))
 	}
 	return xys
 }
+
+func stepLoss(m train.StepMetrics) plotter.XY { return plotter.XY{X: float64(m.Step), Y: m.Loss} }
+
+func evalLoss(e train.Evaluation) plotter.XY { return plotter.XY{X: float64(e.Step), Y: e.Loss} }
 
 // trend smooths a curve by local linear regression with Gaussian weights, which
 // leaves a straight line what it is up to both ends, where a moving average

@@ -23,11 +23,11 @@ import (
 )
 
 // noisyRun is a noisy falling curve of n steps.
-func noisyRun(n int) []train.Point {
+func noisyRun(n int) []train.StepMetrics {
 	rng := rand.New(rand.NewPCG(1, 1))
-	var points []train.Point
+	var points []train.StepMetrics
 	for i := range n {
-		points = append(points, train.Point{Step: i + 1, Loss: 2 + 3*math.Exp(-float64(i)/50) + 0.1*rng.NormFloat64()})
+		points = append(points, train.StepMetrics{Step: i + 1, Loss: 2 + 3*math.Exp(-float64(i)/50) + 0.1*rng.NormFloat64()})
 	}
 	return points
 }
@@ -35,7 +35,7 @@ func noisyRun(n int) []train.Point {
 func TestLossCurve(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, "loss")
-	validation := []train.Point{{Step: 0, Loss: 5}, {Step: 100, Loss: 3}, {Step: 300, Loss: 2.2}}
+	validation := []train.Evaluation{{Step: 0, Loss: 5}, {Step: 100, Loss: 3}, {Step: 300, Loss: 2.2}}
 	require.NoError(t, saveLossCurve(name, noisyRun(300), validation))
 	require.NoError(t, saveLossCurve(name, noisyRun(300), validation), "again, over the old")
 	entries, err := os.ReadDir(folder)
@@ -101,12 +101,12 @@ func TestLossCurveOfFewSteps(t *testing.T) {
 	for steps := 1; steps <= 3; steps++ {
 		require.NoError(t, saveLossCurve(name, noisyRun(steps), nil))
 	}
-	constant := []train.Point{{Step: 1, Loss: 3}, {Step: 2, Loss: 3}}
-	require.NoError(t, saveLossCurve(name, constant, constant[:1]))
+	constant := []train.StepMetrics{{Step: 1, Loss: 3}, {Step: 2, Loss: 3}}
+	require.NoError(t, saveLossCurve(name, constant, []train.Evaluation{{Step: 1, Loss: 3}}))
 
-	broken := []train.Point{{Step: 1, Loss: math.NaN()}}
+	broken := []train.StepMetrics{{Step: 1, Loss: math.NaN()}}
 	require.ErrorContains(t, saveLossCurve(name, broken, nil), "drawing "+name+": ")
-	require.ErrorContains(t, saveLossCurve(name, constant, broken), "drawing "+name+": ")
+	require.ErrorContains(t, saveLossCurve(name, constant, []train.Evaluation{{Step: 1, Loss: math.NaN()}}), "drawing "+name+": ")
 	require.ErrorIs(t, saveLossCurve(filepath.Join(name, "none"), constant, nil), fs.ErrNotExist)
 }
 
@@ -125,7 +125,7 @@ func TestTrendKeepsStraightLines(t *testing.T) {
 
 func TestTrendRemovesNoise(t *testing.T) {
 	worst := 0.0
-	for _, p := range trend(coordinates(noisyRun(1500))) {
+	for _, p := range trend(coordinates(noisyRun(1500), stepLoss)) {
 		if p.X > 300 {
 			worst = max(worst, math.Abs(p.Y-(2+3*math.Exp(-(p.X-1)/50))))
 		}

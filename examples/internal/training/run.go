@@ -23,12 +23,12 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		report.Printf("continuing from %s at step %d", f.CheckpointIn, t.Steps())
 	}
 	err := t.Run(ctx, train.RunOptions{
-		Checkpoint: f.CheckpointOut, SaveEvery: f.SaveEvery, Valid: valid, ValidEvery: f.ValidEvery,
-		OnStep: func(p train.Point) {
+		Checkpoint: f.CheckpointOut, SaveEvery: f.SaveEvery, EvalData: valid, EvalEvery: f.ValidEvery,
+		OnStep: func(m train.StepMetrics) {
 			tokens += perStep
-			report.Update(tokens, fmt.Sprintf("step %d/%d  loss %#.4g", p.Step, steps, p.Loss), fmt.Sprintf("lr %.1e", p.Rate))
+			report.Update(tokens, fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss), fmt.Sprintf("lr %.1e", m.LearningRate))
 		},
-		OnValid: func(p train.Point) { report.Printf("step %d: validation loss %.4f", p.Step, p.Loss) },
+		OnEval: func(e train.Evaluation) { report.Printf("step %d: validation loss %.4f", e.Step, e.Loss) },
 	})
 	stopped := err == train.ErrStopped // and nothing else went wrong, as errors.Is would allow
 	if stopped {
@@ -60,5 +60,5 @@ func (f *Flags) drawLossCurve(t *train.Trainer) error {
 	if f.LossCurve == "" || len(t.History) == 0 {
 		return nil
 	}
-	return saveLossCurve(f.LossCurve, t.History, t.Valid)
+	return saveLossCurve(f.LossCurve, t.History, t.Evaluations)
 }
