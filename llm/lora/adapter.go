@@ -15,6 +15,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/model"
@@ -41,6 +42,7 @@ type Adapter struct {
 	Keys map[string]any
 
 	path    string // of the file it was loaded from
+	closed  atomic.Bool
 	pairs   []Pair
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
@@ -50,6 +52,9 @@ type Adapter struct {
 // zero. The same options give the same values; those of a pair depend only on
 // the seed, the initialisation, and the name and rank of the pair.
 func New(m *model.Model, o Options) (*Adapter, error) {
+	if err := m.CheckOpen(); err != nil {
+		return nil, err
+	}
 	specs, err := o.specs(m)
 	if err != nil {
 		return nil, err
@@ -149,6 +154,7 @@ func (a *Adapter) NumParameters() int64 {
 // Close frees the tensors once no computation uses them. It never fails.
 func (a *Adapter) Close() error {
 	if a != nil {
+		a.closed.Store(true)
 		a.buffers.Close()
 		a.ctx.Close()
 	}

@@ -36,6 +36,9 @@ func (e *MismatchError) Error() string {
 // Load reads an adapter for the model from a GGUF file. Tensors of other types
 // are converted to F32. What does not fit the model is a [MismatchError].
 func Load(path string, m *model.Model) (*Adapter, error) {
+	if err := m.CheckOpen(); err != nil {
+		return nil, err
+	}
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
 		return nil, err

@@ -41,6 +41,9 @@ func (a *Adapter) Save(path string, o SaveOptions) error {
 }
 
 func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
+	if a.closed.Load() {
+		return nil, ggml.ErrClosed
+	}
 	if o.Type != ggml.F32 && o.Type != ggml.F16 {
 		return nil, fmt.Errorf("adapters are written in f32 or f16, not in %v", o.Type)
 	}

@@ -1,12 +1,14 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
@@ -20,6 +22,7 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
+	closed   atomic.Bool
 	gguf     *ggml.GGUF
 	ctx      *ggml.Context
 	buffers  *ggml.Buffers
@@ -227,11 +230,23 @@ func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
 // LoadOptions.Repack.
 func (m *Model) Repacked() bool { return m.repacked != nil }
 
+// CheckOpen says what is wrong with a model that is nil or closed.
+func (m *Model) CheckOpen() error {
+	switch {
+	case m == nil:
+		return errors.New("the model is nil")
+	case m.closed.Load():
+		return fmt.Errorf("model %s: %w", m.Path, ggml.ErrClosed)
+	}
+	return nil
+}
+
 // Size is the size of the weights in bytes.
 func (m *Model) Size() int64 { return m.buffers.Size() }
 
 // Close frees the weights once no computation uses them. It never fails.
 func (m *Model) Close() error {
+	m.closed.Store(true)
 	m.repacked.close()
 	m.buffers.Close()
 	m.ctx.Close()
