@@ -110,7 +110,7 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer adapter.Close()
-	options := p.Options(data)
+	options := p.Options()
 	if options.ComputeType, err = p.products(); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
-		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, options.Schedule.Steps)
+		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, t.TotalSteps())
 	library, _ := kernels.GEMMLibrary()
 	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
 
@@ -134,7 +134,7 @@ func (p *program) run(ctx context.Context) error {
 	if err := r.measure(ctx); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
-	err = p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps, func() error {
+	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), func() error {
 		if err := adapter.Save(p.LoRAOut, lora.SaveOptions{Name: m.Name + " adapter"}); err != nil {
 			return fmt.Errorf("--lora-out: %w", err)
 		}

@@ -72,7 +72,7 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer m.Close()
-	options := p.Options(data)
+	options := p.Options()
 	t, err := train.New(m, train.Trainables{Weights: slices.Collect(m.Weights())}, data, options)
 	if err != nil {
 		return err
@@ -82,8 +82,8 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
-		float64(config.NumParameters())/1e6, config.Vocab, len(data.Samples), data.Length, options.Schedule.Steps)
-	err = p.Run(ctx, os.Stderr, t, valid, options.Schedule.Steps, func() error {
+		float64(config.NumParameters())/1e6, config.Vocab, len(data.Samples), data.Length, t.TotalSteps())
+	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), func() error {
 		if err := m.Save(p.ModelOut, model.SaveOptions{Type: matrices(m, typ)}); err != nil {
 			return fmt.Errorf("--model-out: %w", err)
 		}

@@ -165,7 +165,7 @@ func TestCheckpointOfAnotherBase(t *testing.T) {
 	require.NoError(t, err)
 	defer other.Close()
 	tr = adapterTrainer(t, other, newAdapter(t, other, 1), d, options(3))
-	require.ErrorContains(t, tr.LoadCheckpoint(path), "is of another run: frozen weights was ")
+	require.ErrorContains(t, tr.LoadCheckpoint(path), "is of another run: other frozen weights; ")
 	require.Zero(t, tr.Steps())
 }
 

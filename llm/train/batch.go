@@ -1,6 +1,8 @@
 package train
 
 import (
+	"slices"
+
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -22,4 +24,9 @@ func makeBatch(samples []data.Sample, length int) model.Batch {
 		}
 	}
 	return b
+}
+
+// fill adds empty samples up to n.
+func fill(samples []data.Sample, n int) []data.Sample {
+	return append(slices.Clone(samples), make([]data.Sample, n-len(samples))...)
 }

@@ -3,133 +3,98 @@ package train
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/goggml/ggml"
 )
 
-// A checkpoint is a GGUF file with the parameters, the moments of the
-// optimiser, the step, the history, and a description of the run, which must
-// be the same when it resumes.
+// A checkpoint is a GGUF file with the parameters, the moments of the optimiser, the
+// step, the position in the data, the history, the settings of the run, and a checksum
+// of all that.
 const (
-	keyType    = "general.type"
-	keyFormat  = "training.file_version"
-	keyStep    = "training.iteration"
-	keyRun     = "training.run"
-	formatNow  = uint32(1)
-	typeMarker = "checkpoint"
+	keyType     = "general.type"
+	keyArch     = "general.architecture"
+	keyFormat   = "training.file_version"
+	keyStep     = "training.iteration"
+	keyEpoch    = "training.epoch"
+	keyPosition = "training.position"
+	keyChecksum = "training.checksum"
+	formatNow   = uint32(2)
+	typeMarker  = "checkpoint"
 )
 
-// describe lists what decides the result of the run.
-func (t *Trainer) describe() (map[string]string, error) {
-	o := t.options
-	hash := sha256.New()
-	for _, s := range t.data.Samples {
-		binary.Write(hash, binary.LittleEndian, s.Tokens)
-		binary.Write(hash, binary.LittleEndian, s.Weights)
-		binary.Write(hash, binary.LittleEndian, int64(-1))
-	}
-	frozen, err := t.hashFrozen()
-	if err != nil {
-		return nil, err
-	}
-	text := func(v any) string {
-		b, _ := json.Marshal(v)
-		return string(b)
-	}
-	scales := map[string][]float32{}
-	for name, list := range t.adapters {
-		for _, d := range list {
-			scales[name] = append(scales[name], d.Scale)
-		}
-	}
-	return map[string]string{
-		"frozen weights":        frozen,
-		"model":                 t.m.Arch + " " + text(t.m.Config),
-		"data":                  hex.EncodeToString(hash.Sum(nil)[:16]),
-		"context":               text(t.data.Length),
-		"schedule":              text(o.Schedule),
-		"optimiser":             text(o.AdamW),
-		"batch":                 text(o.Batch),
-		"gradient accumulation": text(o.Accumulate),
-		"seed":                  text(o.Seed),
-		"products":              o.ComputeType.String(),
-		"adapter scales":        text(scales),
-	}, nil
-}
+// The moments of a parameter have its name with these.
+const suffixM, suffixV = ".m", ".v"
 
-// hashFrozen tells what is not trained from others of the same shape. It looks
-// at the beginning of each tensor only: a large model is not read to its end.
-func (t *Trainer) hashFrozen() (string, error) {
-	frozen := map[string][]*ggml.Tensor{}
-	add := func(x *ggml.Tensor) {
-		if _, trained := t.opt.grad[x]; !trained {
-			frozen[x.Name()] = append(frozen[x.Name()], x)
-		}
-	}
-	for w := range t.m.Weights() {
-		add(w)
-	}
-	for _, base := range slices.Sorted(maps.Keys(t.adapters)) {
-		for _, d := range t.adapters[base] {
-			add(d.A)
-			add(d.B)
-		}
-	}
-	const most = 4096
-	hash := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(frozen)) {
-		for _, x := range frozen[name] {
-			fmt.Fprintf(hash, "%s %v ", name, x.Type())
-			if _, err := io.Copy(hash, io.NewSectionReader(x, 0, min(most, x.NumBytes()))); err != nil {
-				return "", err
-			}
-		}
-	}
-	return hex.EncodeToString(hash.Sum(nil)[:16]), nil
-}
+// remedy ends the errors of checkpoints that cannot be continued.
+const remedy = "take an older checkpoint, or start anew"
 
 // parts names the tensors of a checkpoint: each parameter and its moments.
 func (t *Trainer) parts() map[string]*ggml.Tensor {
 	parts := map[string]*ggml.Tensor{}
 	for i, p := range t.opt.params {
 		parts[p.Name()] = p
-		parts[p.Name()+".m"] = t.opt.first[i]
-		parts[p.Name()+".v"] = t.opt.second[i]
+		parts[p.Name()+suffixM] = t.opt.first[i]
+		parts[p.Name()+suffixV] = t.opt.second[i]
 	}
 	return parts
 }
 
 // SaveCheckpoint writes the state of the run: beside path, and renamed when it
-// is complete, so that there is always a whole one.
+// is complete, so that there is always a whole one. Parameters that are not finite are
+// an error that wraps [ErrDiverged].
 func (t *Trainer) SaveCheckpoint(path string) error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	if err := t.checkParameters(); err != nil {
+		return err
+	}
 	g, err := ggml.NewGGUF()
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	run, err := json.Marshal(t.identity)
-	if err != nil {
+	if err := t.writeState(g); err != nil {
 		return err
 	}
-	keys := []struct {
+	if err := g.WriteFile(path); err != nil {
+		return err
+	}
+	t.saved = savedCheckpoint{path, t.step}
+	return nil
+}
+
+func (t *Trainer) writeState(g *ggml.GGUF) error {
+	epoch, position := t.position/len(t.data.Samples), t.position%len(t.data.Samples)
+	for _, kv := range []struct {
 		key   string
 		value any
 	}{
 		{keyType, typeMarker},
-		{"general.architecture", t.m.Arch},
+		{keyArch, t.m.Arch},
 		{keyFormat, formatNow},
 		{keyStep, uint32(t.step)},
-		{keyRun, string(run)},
-	}
-	for _, kv := range keys {
+		{keyEpoch, uint64(epoch)},
+		{keyPosition, uint64(position)},
+	} {
 		if err := g.Set(kv.key, kv.value); err != nil {
+			return err
+		}
+	}
+	settings, err := t.settings()
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if err := g.Set(s.key(), s.value); err != nil {
 			return err
 		}
 	}
@@ -141,112 +106,271 @@ func (t *Trainer) SaveCheckpoint(path string) error {
 		p := parts[name]
 		info := ggml.GGUFTensor{Name: name, Type: ggml.F32, Shape: p.Shape()}
 		err := g.AddTensorFrom(info, func(w io.Writer) error {
-			_, err := io.Copy(w, io.NewSectionReader(p, 0, p.NumBytes()))
+			_, err := io.Copy(w, tensorData(p))
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return g.WriteFile(path)
+	sum, err := checksum(g, func(name string) (*io.SectionReader, error) { return tensorData(parts[name]), nil })
+	if err != nil {
+		return err
+	}
+	return g.Set(keyChecksum, sum)
 }
 
-// LoadCheckpoint continues the run that wrote the file: the same model, data
-// and options, or the error lists what differs. It goes on exactly where that
-// run was.
+// checksum covers all keys but its own, and all tensors.
+func checksum(g *ggml.GGUF, data func(name string) (*io.SectionReader, error)) (string, error) {
+	h := sha256.New()
+	for key, value := range g.Keys() {
+		if key == keyChecksum {
+			continue
+		}
+		fmt.Fprintf(h, "%q %T ", key, value)
+		switch value.(type) {
+		case string, []string:
+			fmt.Fprintf(h, "%q", value)
+		default: // numbers, or lists of them
+			if err := binary.Write(h, binary.LittleEndian, value); err != nil {
+				return "", err
+			}
+		}
+	}
+	for info := range g.Tensors() {
+		fmt.Fprintf(h, "%q %v %v\n", info.Name, info.Type, info.Shape)
+		r, err := data(info.Name)
+		if err != nil {
+			return "", err
+		}
+		if err := hashData(h, r); err != nil {
+			return "", err
+		}
+	}
+	return short(h), nil
+}
+
+// LoadCheckpoint continues the run that wrote the file, exactly where it was. What is
+// trained, the model, the data and the order of the samples have to be the same, or a
+// [MismatchError] lists what differs. The length of the run, the learning rate, the
+// optimiser's settings and the compute type may change, see [Trainer.Changes], and so
+// may the device.
+//
+// A damaged file changes nothing.
 func (t *Trainer) LoadCheckpoint(path string) error {
-	g, err := ggml.OpenGGUF(path)
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	g, err := openCheckpoint(path)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	if kind, _ := ggml.GGUFValue[string](g, keyType); kind != typeMarker {
-		return fmt.Errorf("%s is no checkpoint: its general.type is %q", path, kind)
-	}
-	format, err := ggml.GGUFValue[uint32](g, keyFormat)
+	fixed, free, err := t.compare(g)
 	if err != nil {
 		return err
 	}
-	if format != formatNow {
-		return fmt.Errorf("%s: checkpoint version %d; this program reads version %d", path, format, formatNow)
+	if fixed = append(fixed, t.compareTensors(g)...); len(fixed) > 0 {
+		return &MismatchError{path, fixed}
 	}
-	if err := t.sameRun(g); err != nil {
-		return err
-	}
-	step, err := ggml.GGUFValue[uint32](g, keyStep)
+	s, err := t.readState(g)
 	if err != nil {
+		return fmt.Errorf("%s: %w; %s", path, err, remedy)
+	}
+	if err := s.write(); err != nil {
 		return err
 	}
-	history, evaluations, err := readHistory(g)
-	if err != nil {
-		return err
-	}
-	if err := t.readParts(g); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	t.step, t.History, t.Evaluations = int(step), history, evaluations
+	t.step, t.position, t.History, t.Evaluations = s.step, s.position, s.history, s.evaluations
+	t.changes, t.saved = free, savedCheckpoint{path, s.step}
+	t.plan()
 	return nil
 }
 
-// sameRun reports all differences between this run and the file's.
-func (t *Trainer) sameRun(g *ggml.GGUF) error {
-	text, err := ggml.GGUFValue[string](g, keyRun)
+// Changes lists the settings in which the run goes on otherwise than the run of the
+// checkpoint that it continues.
+func (t *Trainer) Changes() []Difference { return slices.Clone(t.changes) }
+
+// openCheckpoint opens a file that is whole.
+func openCheckpoint(path string) (*ggml.GGUF, error) {
+	g, err := ggml.OpenGGUF(path)
 	if err != nil {
-		return err
-	}
-	theirs := map[string]string{}
-	if err := json.Unmarshal([]byte(text), &theirs); err != nil {
-		return fmt.Errorf("%s: key %s: %w", g.Name(), keyRun, err)
-	}
-	var faults []string
-	for _, what := range slices.Sorted(maps.Keys(t.identity)) {
-		if theirs[what] != t.identity[what] {
-			faults = append(faults, fmt.Sprintf("%s was %s, is %s", what, theirs[what], t.identity[what]))
+		var system *fs.PathError
+		if errors.As(err, &system) {
+			return nil, err
 		}
+		return nil, fmt.Errorf("%s is no checkpoint, or a damaged one; %s", path, remedy)
 	}
+	if err := checkFile(g); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("%s %w", path, err)
+	}
+	return g, nil
+}
+
+// checkFile says what is wrong with a file, after its name.
+func checkFile(g *ggml.GGUF) error {
+	if kind, _ := ggml.GGUFValue[string](g, keyType); kind != typeMarker {
+		return fmt.Errorf("is no checkpoint: its %s is %q", keyType, kind)
+	}
+	switch format, err := ggml.GGUFValue[uint32](g, keyFormat); {
+	case err != nil:
+		return fmt.Errorf("is a checkpoint without a version, and so damaged; %s", remedy)
+	case format < formatNow:
+		return fmt.Errorf("is a checkpoint of version %d, which has no checksum and no position in the data; end its run with the program that began it, or start anew", format)
+	case format > formatNow:
+		return fmt.Errorf("is a checkpoint of version %d, and this program reads version %d; use a newer program", format, formatNow)
+	}
+	want, _ := ggml.GGUFValue[string](g, keyChecksum)
+	got, err := checksum(g, g.TensorData)
+	if err != nil {
+		return fmt.Errorf("is a checkpoint that cannot be read: %w; %s", err, remedy)
+	}
+	if got != want {
+		return fmt.Errorf("is a damaged checkpoint: its checksum is %s instead of %s; %s", got, want, remedy)
+	}
+	return nil
+}
+
+// compareTensors lists what is trained here but not there, or the other way round.
+func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
+	var list []Difference
 	parts := t.parts()
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		got, ok := g.Tensor(name)
-		switch {
-		case !ok:
-			faults = append(faults, "tensor "+name+" is missing")
-		case got.Type != ggml.F32 || got.NumElements() != parts[name].NumElements():
-			faults = append(faults, fmt.Sprintf("tensor %v does not fit %v", got, parts[name]))
+		p := parts[name]
+		is := shapeOf(p.Type(), p.Shape())
+		was := "absent"
+		if info, ok := g.Tensor(name); ok {
+			was = shapeOf(info.Type, info.Shape)
+		}
+		if was != is {
+			list = append(list, Difference{"tensor " + name, was, is})
 		}
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("%s is of another run: %s; start anew, or use the same settings", g.Name(), strings.Join(faults, "; "))
+	for info := range g.Tensors() {
+		if parts[info.Name] == nil {
+			list = append(list, Difference{"tensor " + info.Name, shapeOf(info.Type, info.Shape), "absent"})
+		}
 	}
-	return nil
+	// The moments of a parameter say nothing new.
+	return slices.DeleteFunc(list, func(d Difference) bool {
+		return strings.HasSuffix(d.Setting, suffixM) || strings.HasSuffix(d.Setting, suffixV)
+	})
 }
 
-// readParts fills parameters and moments. All is read before anything is
-// written, so that a damaged file changes nothing.
-func (t *Trainer) readParts(g *ggml.GGUF) error {
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	if err != nil {
-		return err
+// shapeOf gives a type and shape as "f32[ne0, ne1]", without trailing ones, which files
+// do not have.
+func shapeOf(t ggml.Type, shape []int64) string {
+	for len(shape) > 1 && shape[len(shape)-1] == 1 {
+		shape = shape[:len(shape)-1]
 	}
-	c := ggml.NewContext()
-	defer c.Close()
-	buffers, err := g.Load(c, cpu, ggml.LoadOptions{NoMmap: true})
-	if err != nil {
-		return err
-	}
-	defer buffers.Close()
-	parts := t.parts()
-	for from := range c.Tensors() {
-		to := parts[from.Name()]
-		if to == nil {
-			continue
-		}
-		values, err := ggml.Read[float32](from)
-		if err != nil {
-			return err
-		}
+	return ggml.Operand{Type: t, Shape: shape}.String()[1:]
+}
+
+// A state is what a checkpoint holds, in memory.
+type state struct {
+	step, position int
+	history        []StepMetrics
+	evaluations    []Evaluation
+	values         map[*ggml.Tensor][]float32
+}
+
+// write fills parameters and moments.
+func (s *state) write() error {
+	for to, values := range s.values {
 		if err := ggml.Write(to, values); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readState reads all that a checkpoint holds, and refuses what contradicts itself.
+func (t *Trainer) readState(g *ggml.GGUF) (*state, error) {
+	step, err := ggml.GGUFValue[uint32](g, keyStep)
+	if err != nil {
+		return nil, err
+	}
+	epoch, err := ggml.GGUFValue[uint64](g, keyEpoch)
+	if err != nil {
+		return nil, err
+	}
+	position, err := ggml.GGUFValue[uint64](g, keyPosition)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{step: int(step)}
+	if s.history, s.evaluations, err = readHistory(g); err != nil {
+		return nil, err
+	}
+	if err := s.checkHistory(); err != nil {
+		return nil, err
+	}
+	if s.position, err = t.checkPosition(s.step, epoch, position); err != nil {
+		return nil, err
+	}
+	s.values, err = t.readParts(g)
+	return s, err
+}
+
+// checkHistory demands a history of each step up to the present one.
+func (s *state) checkHistory() error {
+	if len(s.history) != s.step {
+		return fmt.Errorf("it is of step %d, and has the history of %d steps", s.step, len(s.history))
+	}
+	for i, m := range s.history {
+		if m.Step != i+1 || !finite(m.Loss, m.LearningRate, m.GradNorm) {
+			return fmt.Errorf("row %d of its history is %+v", i+1, m)
+		}
+	}
+	before := -1
+	for i, e := range s.evaluations {
+		if e.Step <= before || e.Step > s.step || !finite(e.Loss) {
+			return fmt.Errorf("row %d of its evaluations is %+v", i+1, e)
+		}
+		before = e.Step
+	}
+	return nil
+}
+
+// checkPosition gives the number of samples that so many steps have seen: at least one
+// each, and at most all of a full step.
+func (t *Trainer) checkPosition(step int, epoch, position uint64) (int, error) {
+	n := uint64(len(t.data.Samples))
+	fault := fmt.Errorf("it is of step %d, but at sample %d of epoch %d", step, position, epoch)
+	if position >= n || epoch > math.MaxInt64/n-1 {
+		return 0, fault
+	}
+	seen := int(epoch*n + position)
+	if seen < step || step == 0 && seen > 0 || step > 0 && (seen-1)/step >= t.perStep() {
+		return 0, fault
+	}
+	return seen, nil
+}
+
+// readParts reads parameters and moments.
+func (t *Trainer) readParts(g *ggml.GGUF) (map[*ggml.Tensor][]float32, error) {
+	all := map[*ggml.Tensor][]float32{}
+	parts := t.parts()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		r, err := g.TensorData(name)
+		if err != nil {
+			return nil, err
+		}
+		values := make([]float32, parts[name].NumElements())
+		if err := binary.Read(r, binary.LittleEndian, values); err != nil {
+			return nil, err
+		}
+		if bad, ok := firstNonFinite(values); ok {
+			return nil, fmt.Errorf("its tensor %s holds %v", name, bad)
+		}
+		all[parts[name]] = values
+	}
+	for i, v := range t.opt.second {
+		for _, x := range all[v] {
+			if x < 0 {
+				return nil, fmt.Errorf("its tensor %s, a mean of squares, holds %v", t.opt.params[i].Name()+suffixV, x)
+			}
+		}
+	}
+	return all, nil
 }

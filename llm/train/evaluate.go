@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
@@ -16,23 +18,21 @@ func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (float64, error
 
 // EvaluateWith is Evaluate with other adapters, or none.
 func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *data.Dataset) (float64, error) {
+	if err := t.checkOpen(); err != nil {
+		return 0, err
+	}
 	if err := d.Check(t.m.Vocab); err != nil {
 		return 0, err
 	}
 	rows := min(t.options.Batch, len(d.Samples))
-	g, err := t.m.NewLossGraph(model.TrainGraphOptions{Length: d.Length, Batch: rows, Adapters: adapters})
+	graph, err := t.evalGraph(adapters, d.Length, rows)
 	if err != nil {
 		return 0, err
 	}
-	defer g.Close()
 	var sum, total float64
-	for from := 0; from < len(d.Samples); from += rows {
-		samples := append([]data.Sample(nil), d.Samples[from:min(len(d.Samples), from+rows)]...)
-		for len(samples) < rows {
-			samples = append(samples, data.Sample{})
-		}
-		b := makeBatch(samples, d.Length)
-		losses, err := g.Compute(ctx, t.engine, b)
+	for samples := range slices.Chunk(d.Samples, rows) {
+		b := makeBatch(fill(samples, rows), d.Length)
+		losses, err := graph.Compute(ctx, t.engine, b)
 		if err != nil {
 			return 0, err
 		}
@@ -47,4 +47,37 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 		return 0, errors.New("the data set has no token to learn")
 	}
 	return sum / total, nil
+}
+
+// An evalGraph computes losses without gradients. It is kept with its memory for the
+// next evaluation of its kind.
+type evalGraph struct {
+	adapters     model.Adapters
+	length, rows int
+	graph        *model.LossGraph
+}
+
+// maxEvalGraphs is the number of graphs that are kept: those of the held-out data with
+// and without the adapter, of what is saved, and one more.
+const maxEvalGraphs = 4
+
+func (t *Trainer) evalGraph(adapters model.Adapters, length, rows int) (*model.LossGraph, error) {
+	at := slices.IndexFunc(t.evals, func(e *evalGraph) bool {
+		return e.length == length && e.rows == rows && maps.EqualFunc(e.adapters, adapters, slices.Equal)
+	})
+	if at >= 0 {
+		e := t.evals[at]
+		t.evals = slices.Insert(slices.Delete(t.evals, at, at+1), 0, e)
+		return e.graph, nil
+	}
+	graph, err := t.m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: rows, Adapters: adapters})
+	if err != nil {
+		return nil, err
+	}
+	t.evals = slices.Insert(t.evals, 0, &evalGraph{maps.Clone(adapters), length, rows, graph})
+	if len(t.evals) > maxEvalGraphs {
+		t.evals[maxEvalGraphs].graph.Close()
+		t.evals = t.evals[:maxEvalGraphs]
+	}
+	return graph, nil
 }

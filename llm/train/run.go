@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/goggml/ggml/llm/data"
 )
@@ -23,10 +24,23 @@ type RunOptions struct {
 // writes one, holds the last complete step.
 var ErrStopped = errors.New("stopped before the end")
 
+// A savedCheckpoint is the last one that the run wrote or read.
+type savedCheckpoint struct {
+	path string
+	step int
+}
+
 // Run takes the run to its end, or until ctx is cancelled: then it writes a
 // checkpoint of the last complete step and returns [ErrStopped]. When all steps
 // are done by then it returns nil; at most the last evaluation is missing.
+//
+// A step that makes the parameters, or a loss that is computed with them, other than
+// finite ends the run with [ErrDiverged]. No checkpoint is written then, and what is
+// trained is of no use.
 func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
 	err := t.run(ctx, o)
 	switch {
 	case ctx.Err() == nil:
@@ -35,15 +49,26 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	default:
 		err = ErrStopped
 	}
-	if err != nil && !errors.Is(err, ErrStopped) {
-		return err // what the last checkpoint holds is better
-	}
-	if o.Checkpoint != "" {
-		if saveErr := t.SaveCheckpoint(o.Checkpoint); saveErr != nil {
-			return errors.Join(err, saveErr)
+	if err == nil || errors.Is(err, ErrStopped) {
+		if saveErr := t.save(context.WithoutCancel(ctx), o); saveErr != nil {
+			err = errors.Join(err, saveErr)
 		}
 	}
+	if errors.Is(err, ErrDiverged) && t.saved.path != "" {
+		return fmt.Errorf("%w; the last good checkpoint is %s, of step %d", err, t.saved.path, t.saved.step)
+	}
 	return err
+}
+
+// save checks the parameters, and writes the checkpoint if there is to be one.
+func (t *Trainer) save(ctx context.Context, o RunOptions) error {
+	if err := t.checkResult(ctx); err != nil {
+		return err
+	}
+	if o.Checkpoint == "" {
+		return nil
+	}
+	return t.SaveCheckpoint(o.Checkpoint)
 }
 
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {
@@ -64,7 +89,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 			o.OnStep(metrics)
 		}
 		if o.Checkpoint != "" && o.SaveEvery > 0 && t.step%o.SaveEvery == 0 && !t.Done() {
-			if err := t.SaveCheckpoint(o.Checkpoint); err != nil {
+			if err := t.save(ctx, o); err != nil {
 				return err
 			}
 		}
@@ -85,6 +110,9 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 	loss, err := t.Evaluate(ctx, o.EvalData)
 	if err != nil {
 		return err
+	}
+	if !finite(loss) {
+		return t.diverged(fmt.Sprintf("after step %d the loss of the evaluation is %v", t.step, loss))
 	}
 	e := Evaluation{Step: t.step, Loss: loss}
 	t.Evaluations = append(t.Evaluations, e)

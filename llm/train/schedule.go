@@ -8,7 +8,7 @@ type Schedule struct {
 	Peak   float64 // learning rate after the warm-up
 	Floor  float64 // learning rate of the last step
 	Warmup int     // steps
-	Steps  int     // of the whole run
+	Steps  int     // of the whole run; see Options.Epochs
 }
 
 // At gives the learning rate of step 1, 2, …

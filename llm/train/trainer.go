@@ -14,13 +14,14 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// ErrDiverged is a loss or gradient that is not a finite number.
-var ErrDiverged = errors.New("training diverged")
-
 // Options are the settings of a run. All but Threads decide its result;
 // Checkpointing does so by rounding alone.
 type Options struct {
-	Schedule   Schedule
+	Schedule Schedule
+	// Epochs ends the run once each sample has been seen that many times, in a step that
+	// is shorter where need be; 0 leaves that to Schedule.Steps. With both the run ends at
+	// what comes first.
+	Epochs     int
 	AdamW      AdamW
 	Batch      int // samples computed together
 	Accumulate int // batches of one optimiser step
@@ -42,24 +43,31 @@ func (o *Options) validate() error {
 		return fmt.Errorf("a step of %d batches of %d samples is empty", o.Accumulate, o.Batch)
 	case o.Batch > math.MaxInt32 || o.Accumulate > math.MaxInt32 || o.Schedule.Steps > math.MaxInt32:
 		return fmt.Errorf("a run of %d steps of %d batches of %d samples is too long; each can be at most %d", o.Schedule.Steps, o.Accumulate, o.Batch, math.MaxInt32)
-	case o.Schedule.Steps < 1:
-		return fmt.Errorf("a run of %d steps is empty", o.Schedule.Steps)
+	case o.Schedule.Steps < 0 || o.Epochs < 0 || o.Schedule.Steps == 0 && o.Epochs == 0:
+		return fmt.Errorf("a run of %d steps and %d epochs is empty", o.Schedule.Steps, o.Epochs)
 	case o.Schedule.Warmup < 0:
 		return fmt.Errorf("the warm-up is %d steps", o.Schedule.Warmup)
-	case !(o.Schedule.Peak > 0) || !(o.Schedule.Floor >= 0) || !finite(o.Schedule.Peak, o.Schedule.Floor):
+	case !positive(o.Schedule.Peak) || !(o.Schedule.Floor >= 0) || !finite(o.Schedule.Floor):
 		return fmt.Errorf("the learning rate goes from %v to %v; it must be positive and finite", o.Schedule.Peak, o.Schedule.Floor)
-	case !(o.AdamW.Beta1 >= 0 && o.AdamW.Beta1 < 1 && o.AdamW.Beta2 >= 0 && o.AdamW.Beta2 < 1):
-		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1)", o.AdamW.Beta1, o.AdamW.Beta2)
-	case !(o.AdamW.Epsilon > 0) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip):
+	case !belowOne(o.AdamW.Beta1) || !belowOne(o.AdamW.Beta2):
+		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), in single precision too: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
+	case !positive(o.AdamW.Epsilon) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Decay, o.AdamW.Clip):
 		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
 	}
 	return nil
 }
 
+// The optimiser computes in single precision: settings count as what they are there.
+
 // finite reports whether all are numbers below infinity.
 func finite(list ...float64) bool {
-	return !slices.ContainsFunc(list, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	return !slices.ContainsFunc(list, func(x float64) bool { return math.IsNaN(x) || math.IsInf(float64(float32(x)), 0) })
 }
+
+func positive(x float64) bool { return float32(x) > 0 && finite(x) }
+
+// belowOne reports whether a decay rate lets anything new in.
+func belowOne(beta float64) bool { return beta >= 0 && float32(beta) < 1 }
 
 // StepMetrics are the figures of one optimiser step.
 type StepMetrics struct {
@@ -84,10 +92,17 @@ type Trainer struct {
 	opt      *optimizer
 	adapters model.Adapters
 	loss     *model.LossGraph
+	evals    []*evalGraph // the one used last is first
 	order    data.Sampler
-	identity map[string]string // what decides the result, see describe
+	schedule Schedule // with the number of steps that there are, see plan
+	closed   bool
+
+	fixed   []setting // those that checkpoints compare, once they are needed
+	changes []Difference
+	saved   savedCheckpoint
 
 	step        int           // optimiser steps that are done
+	position    int           // samples that they have seen, counted on through the epochs
 	History     []StepMetrics // of each step
 	Evaluations []Evaluation  // that Run made
 }
@@ -131,6 +146,9 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	if err := m.CheckOpen(); err != nil {
+		return nil, err
+	}
 	params, err := trained.params(m)
 	if err != nil {
 		return nil, err
@@ -146,6 +164,7 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 		t.Close()
 		return nil, err
 	}
+	t.plan()
 	return t, nil
 }
 
@@ -161,11 +180,33 @@ func (t *Trainer) open(params []*ggml.Tensor) error {
 		Length: t.data.Length, Batch: t.options.Batch, Adapters: t.adapters,
 		Grads: t.opt.grad, Checkpoint: t.options.Checkpointing, ComputeType: t.options.ComputeType,
 	})
-	if err != nil {
-		return err
-	}
-	t.identity, err = t.describe()
 	return err
+}
+
+// plan counts the steps of the run from where it is.
+func (t *Trainer) plan() {
+	t.schedule = t.options.Schedule
+	if t.options.Epochs == 0 {
+		return
+	}
+	left := (float64(t.options.Epochs)*float64(len(t.data.Samples)) - float64(t.position)) / float64(t.perStep())
+	byEpochs := int(min(float64(t.step)+math.Ceil(max(0, left)), math.MaxInt32))
+	if t.schedule.Steps == 0 || byEpochs < t.schedule.Steps {
+		t.schedule.Steps = byEpochs
+	}
+}
+
+// perStep is the number of samples of a full step.
+func (t *Trainer) perStep() int { return t.options.Batch * t.options.Accumulate }
+
+// TotalSteps is the number of optimiser steps of the whole run.
+func (t *Trainer) TotalSteps() int { return t.schedule.Steps }
+
+func (t *Trainer) checkOpen() error {
+	if t.closed {
+		return fmt.Errorf("trainer: %w", ggml.ErrClosed)
+	}
+	return t.m.CheckOpen()
 }
 
 // checkParams demands parameters in F32, under names of their own: a checkpoint tells
@@ -189,9 +230,14 @@ func checkParams(params []*ggml.Tensor) error {
 
 // Close frees the trainer; model and adapters stay open. It never fails.
 func (t *Trainer) Close() error {
+	t.closed = true
 	if t.loss != nil {
 		t.loss.Close()
 	}
+	for _, e := range t.evals {
+		e.graph.Close()
+	}
+	t.evals = nil
 	t.opt.close()
 	return t.engine.Close()
 }
@@ -200,25 +246,36 @@ func (t *Trainer) Close() error {
 func (t *Trainer) Steps() int { return t.step }
 
 // Done reports whether the run is complete.
-func (t *Trainer) Done() bool { return t.step >= t.options.Schedule.Steps }
+func (t *Trainer) Done() bool { return t.step >= t.schedule.Steps }
 
-// StepTokens is the number of tokens that a step computes.
-func (t *Trainer) StepTokens() int {
-	return t.data.Length * t.options.Batch * t.options.Accumulate
+// StepTokens is the number of tokens that a full step computes.
+func (t *Trainer) StepTokens() int { return t.data.Length * t.perStep() }
+
+// Memory is the size in bytes of gradients, moments and the results of steps and
+// evaluations; known after the first of each.
+func (t *Trainer) Memory() int64 {
+	n := t.opt.memory() + t.loss.Memory()
+	for _, e := range t.evals {
+		n += e.graph.Memory()
+	}
+	return n
 }
-
-// Memory is the size in bytes of gradients, moments and results; known after
-// the first step.
-func (t *Trainer) Memory() int64 { return t.opt.memory() + t.loss.Memory() }
 
 // Step runs one optimiser step. When it fails, or is cancelled, the parameters
 // are those of the step before, and it can be called again.
 func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
-	batches, total := t.nextBatches()
+	if err := t.checkOpen(); err != nil {
+		return StepMetrics{}, err
+	}
+	samples := t.nextSamples()
+	if len(samples) == 0 {
+		return StepMetrics{}, fmt.Errorf("step %d: all samples have been seen as often as Epochs says", t.step+1)
+	}
+	batches, total := t.batches(samples)
 	if total == 0 {
 		return StepMetrics{}, fmt.Errorf("step %d: no token of its samples is learned; check the data and its masks", t.step+1)
 	}
-	metrics := StepMetrics{Step: t.step + 1, LearningRate: t.options.Schedule.At(t.step + 1)}
+	metrics := StepMetrics{Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1)}
 	err := t.accumulate(ctx, batches, total, &metrics)
 	if err == nil {
 		err = t.apply(ctx, &metrics)
@@ -227,6 +284,7 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
 	}
 	t.step++
+	t.position += len(samples)
 	t.History = append(t.History, metrics)
 	return metrics, nil
 }
@@ -255,22 +313,29 @@ func (t *Trainer) apply(ctx context.Context, metrics *StepMetrics) error {
 		return err
 	}
 	if x := metrics.Loss + metrics.GradNorm; math.IsNaN(x) || math.IsInf(x, 0) {
-		return fmt.Errorf("step %d: %w: the loss is %v, the norm of the gradient %v; lower the learning rate", metrics.Step, ErrDiverged, metrics.Loss, metrics.GradNorm)
+		return t.diverged(fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", metrics.Step, metrics.Loss, metrics.GradNorm))
 	}
 	return t.opt.step(metrics.Step, metrics.LearningRate, metrics.GradNorm)
 }
 
-// nextBatches are the batches of the next step, and the sum of their weights.
-func (t *Trainer) nextBatches() ([]model.Batch, float64) {
-	var batches []model.Batch
-	var total float64
-	perStep := t.options.Batch * t.options.Accumulate
-	for a := range t.options.Accumulate {
-		var samples []data.Sample
-		for i := range t.options.Batch {
-			samples = append(samples, t.data.Samples[t.order.At(t.step*perStep+a*t.options.Batch+i)])
-		}
-		b := makeBatch(samples, t.data.Length)
+// nextSamples are those of the next step: fewer than usual at the end of the last epoch.
+func (t *Trainer) nextSamples() []data.Sample {
+	n := t.perStep()
+	if e := t.options.Epochs; e > 0 {
+		n = int(min(float64(n), max(0, float64(e)*float64(len(t.data.Samples))-float64(t.position))))
+	}
+	samples := make([]data.Sample, n)
+	for i := range samples {
+		samples[i] = t.data.Samples[t.order.At(t.position+i)]
+	}
+	return samples
+}
+
+// batches lays samples out for the graph, and adds up the weights of their tokens.
+// Where the last batch is short, rows of it are empty.
+func (t *Trainer) batches(samples []data.Sample) (batches []model.Batch, total float64) {
+	for rows := range slices.Chunk(samples, t.options.Batch) {
+		b := makeBatch(fill(rows, t.options.Batch), t.data.Length)
 		for _, w := range b.Weights {
 			total += float64(w)
 		}

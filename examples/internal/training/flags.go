@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"strings"
 
@@ -108,30 +107,22 @@ func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*data.Dataset, err
 	})
 }
 
-// Options are the settings of the trainer for a data set.
-func (f *Flags) Options(d *data.Dataset) train.Options {
+// Options are the settings of the trainer.
+func (f *Flags) Options() train.Options {
 	return train.Options{
-		Schedule: train.Schedule{Peak: f.AdamAlpha, Floor: f.AdamMinAlpha, Warmup: f.Warmup, Steps: f.steps(len(d.Samples))},
+		Schedule: train.Schedule{Peak: f.AdamAlpha, Floor: f.AdamMinAlpha, Warmup: f.Warmup, Steps: max(0, f.AdamIter)},
+		Epochs:   f.epochs(),
 		AdamW:    train.AdamW{Beta1: f.AdamBeta1, Beta2: f.AdamBeta2, Epsilon: 1e-8, Decay: f.AdamDecay, Clip: f.AdamClip},
 		Batch:    f.Batch, Accumulate: f.GradAcc, Seed: f.Seed, Threads: f.Threads, Checkpointing: f.Checkpointing,
 	}
 }
 
-// steps is the smaller of what --adam-iter and --epochs ask.
-func (f *Flags) steps(samples int) int {
-	epochs := f.Epochs
-	if epochs <= 0 && f.AdamIter <= 0 {
-		epochs = 1
+// epochs is what --epochs asks: the data is seen once where nothing else ends the run.
+func (f *Flags) epochs() int {
+	if f.Epochs <= 0 && f.AdamIter <= 0 {
+		return 1
 	}
-	if epochs <= 0 {
-		return f.AdamIter
-	}
-	perStep := max(1, float64(f.Batch)*float64(f.GradAcc))
-	byEpochs := int(min(math.Ceil(float64(epochs)*float64(samples)/perStep), math.MaxInt32))
-	if f.AdamIter <= 0 {
-		return byEpochs
-	}
-	return min(f.AdamIter, byEpochs)
+	return max(0, f.Epochs)
 }
 
 // Resume continues from --checkpoint-in, when the file exists, and otherwise

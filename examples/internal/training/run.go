@@ -35,7 +35,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		err = fmt.Errorf("%w; %s", cli.ErrInterrupted, f.hint(t.Steps()))
 	}
 	// The result comes before all that can go wrong in showing it.
-	if t.Done() {
+	if t.Done() && !errors.Is(err, train.ErrDiverged) {
 		err = errors.Join(err, save())
 	}
 	shown := report.Close()

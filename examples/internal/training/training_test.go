@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,21 +23,17 @@ import (
 
 func TestMain(m *testing.M) { testutil.Main(m) }
 
-func TestSteps(t *testing.T) {
-	for _, c := range []struct{ epochs, iter, batch, acc, samples, want int }{
-		{0, 0, 4, 1, 10, 3}, // once, the last step with samples of the next epoch
-		{0, 0, 4, 2, 10, 2},
-		{2, 0, 4, 1, 10, 5},
-		{0, 7, 4, 1, 10, 7},
-		{2, 7, 4, 1, 10, 5}, // the smaller of both
-		{3, 7, 4, 1, 10, 7},
-		{0, 0, 16, 1, 3, 1},
-		{-1, -1, 4, 1, 8, 2},
-		{math.MaxInt, 0, 4, 1, 8, math.MaxInt32},
-		{1, 0, math.MaxInt, math.MaxInt, 8, 1},
+// Without a limit the data is seen once.
+func TestEpochs(t *testing.T) {
+	for _, c := range []struct{ epochs, iter, wantEpochs, wantSteps int }{
+		{0, 0, 1, 0},
+		{2, 0, 2, 0},
+		{0, 7, 0, 7},
+		{2, 7, 2, 7},
+		{-1, -1, 1, 0},
 	} {
-		f := Flags{Epochs: c.epochs, AdamIter: c.iter, Batch: c.batch, GradAcc: c.acc}
-		require.Equal(t, c.want, f.steps(c.samples), "%+v", c)
+		o := (&Flags{Epochs: c.epochs, AdamIter: c.iter}).Options()
+		require.Equal(t, []int{c.wantEpochs, c.wantSteps}, []int{o.Epochs, o.Schedule.Steps}, "%+v", c)
 	}
 }
 
@@ -130,7 +125,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 	defer m.Close()
 	data := &data.Dataset{Length: 4, Samples: []data.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
 	f := Flags{AdamAlpha: 0.01, AdamIter: 2, Batch: 1, GradAcc: 1, AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1, LossCurve: filepath.Join(t.TempDir(), "none", "curve")}
-	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, data, f.Options(data))
+	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, data, f.Options())
 	require.NoError(t, err)
 	defer trainer.Close()
 	saved := false

@@ -1,0 +1,365 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A loraRun is a trainer of an adapter, with what it is made of.
+type loraRun struct {
+	*Trainer
+	m *model.Model
+	a *lora.Adapter
+}
+
+func runOptions() Options {
+	return Options{Schedule: Schedule{Peak: 0.01, Warmup: 2, Steps: 6}, AdamW: DefaultAdamW(), Batch: 2, Accumulate: 2, Seed: 3, Threads: 1}
+}
+
+// randomSamples are n of which some are short.
+func randomSamples(n, length int) *data.Dataset {
+	d := &data.Dataset{Length: length}
+	for i := range n {
+		d.Samples = append(d.Samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), length+1-i%3, 96)})
+	}
+	return d
+}
+
+func newLoRARun(t *testing.T, m *model.Model, d *data.Dataset, o Options, lo lora.Options) *loraRun {
+	t.Helper()
+	a, err := lora.New(m, lo)
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	tr, err := New(m, Trainables{Adapters: a.Weights(1)}, d, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { tr.Close() })
+	return &loraRun{tr, m, a}
+}
+
+func usualRun(t *testing.T, m *model.Model) *loraRun {
+	return newLoRARun(t, m, randomSamples(7, 6), runOptions(), lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
+}
+
+func tinyLoRAModel(t *testing.T) *model.Model {
+	return llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.Q8_0)
+}
+
+// savedRun trains some steps and saves.
+func savedRun(t *testing.T, m *model.Model, steps int) (path string, r *loraRun) {
+	t.Helper()
+	r = usualRun(t, m)
+	for range steps {
+		_, err := r.Step(context.Background())
+		require.NoError(t, err)
+	}
+	r.Evaluations = []Evaluation{{Step: 0, Loss: 4}, {Step: steps, Loss: 3}}
+	path = filepath.Join(t.TempDir(), "run.gguf")
+	require.NoError(t, r.SaveCheckpoint(path))
+	return path, r
+}
+
+// stateOf is all that a checkpoint restores.
+func stateOf(t *testing.T, tr *Trainer) string {
+	t.Helper()
+	var all bytes.Buffer
+	fmt.Fprintln(&all, tr.step, tr.position, tr.History, tr.Evaluations)
+	for _, list := range [][]*ggml.Tensor{tr.opt.params, tr.opt.first, tr.opt.second} {
+		for _, x := range list {
+			_, err := io.Copy(&all, tensorData(x))
+			require.NoError(t, err)
+		}
+	}
+	return all.String()
+}
+
+// No mutation of a checkpoint goes unnoticed: it is refused, and changes nothing, or it
+// changes nothing that counts.
+func TestCheckpointMutations(t *testing.T) {
+	m := tinyLoRAModel(t)
+	path, saved := savedRun(t, m, 3)
+	want := stateOf(t, saved.Trainer)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	fresh := usualRun(t, m)
+	before := stateOf(t, fresh.Trainer)
+	require.NotEqual(t, before, want)
+
+	rng := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for i := range 500 {
+		data := slices.Clone(whole)
+		at := rng.IntN(len(data))
+		switch i % 5 {
+		case 0, 1:
+			data[at] ^= 1 << rng.IntN(8)
+		case 2: // in the keys, which are a small part of the file
+			data[rng.IntN(4096)] ^= 1 << rng.IntN(8)
+		case 3:
+			data[at] = byte(rng.Uint32())
+			copy(data[at/2:], data[at:min(at+16, len(data))])
+		case 4:
+			data = data[:at]
+		}
+		if bytes.Equal(data, whole) {
+			continue
+		}
+		damaged := filepath.Join(t.TempDir(), "damaged.gguf")
+		require.NoError(t, os.WriteFile(damaged, data, 0o600))
+		r := usualRun(t, m)
+		if err := r.LoadCheckpoint(damaged); err != nil {
+			refused++
+			require.ErrorContains(t, err, damaged)
+			require.NotContains(t, err.Error(), "download")
+			require.Equal(t, before, stateOf(t, r.Trainer), "mutation %d: %v", i, err)
+		} else {
+			require.Equal(t, want, stateOf(t, r.Trainer), "mutation %d", i)
+		}
+		require.NoError(t, r.Close())
+		require.NoError(t, r.a.Close())
+	}
+	require.Greater(t, refused, 400)
+}
+
+// rewrite changes a checkpoint, and gives it the checksum of what it is then.
+func rewrite(t *testing.T, path string, change func(g *ggml.GGUF)) string {
+	t.Helper()
+	sum, name := "", filepath.Join(t.TempDir(), "changed.gguf")
+	for range 2 { // the checksum is of a file that is there
+		from, err := ggml.OpenGGUF(path)
+		require.NoError(t, err)
+		g, err := ggml.NewGGUF()
+		require.NoError(t, err)
+		require.NoError(t, g.CopyKeys(from))
+		for info := range from.Tensors() {
+			require.NoError(t, g.CopyTensor(from, info.Name))
+		}
+		change(g)
+		require.NoError(t, g.Set(keyChecksum, sum))
+		require.NoError(t, g.WriteFile(name))
+		require.NoError(t, g.Close())
+		require.NoError(t, from.Close())
+		written, err := ggml.OpenGGUF(name)
+		require.NoError(t, err)
+		sum, err = checksum(written, written.TensorData)
+		require.NoError(t, err)
+		require.NoError(t, written.Close())
+	}
+	return name
+}
+
+func set(key string, value any) func(t *testing.T, g *ggml.GGUF) {
+	return func(t *testing.T, g *ggml.GGUF) { require.NoError(t, g.Set(key, value)) }
+}
+
+// poke replaces the second value of a tensor.
+func poke(name string, value float32) func(t *testing.T, g *ggml.GGUF) {
+	return func(t *testing.T, g *ggml.GGUF) {
+		info, ok := g.Tensor(name)
+		require.True(t, ok, name)
+		require.NoError(t, g.SetTensorData(name, ggml.F32, func(w io.Writer) error {
+			values := make([]float32, info.NumElements())
+			values[1] = value
+			return binary.Write(w, binary.LittleEndian, values)
+		}))
+	}
+}
+
+// A checkpoint that contradicts itself, or holds what training cannot go on from, is
+// refused by name, with a remedy, and changes nothing.
+func TestCheckpointContradictions(t *testing.T) {
+	m := tinyLoRAModel(t)
+	path, _ := savedRun(t, m, 3) // of 7 samples, 4 a step: sample 5 of epoch 1
+	const param = "blk.1.attn_q.weight.lora_b"
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for _, c := range []struct {
+		change func(t *testing.T, g *ggml.GGUF)
+		want   string
+	}{
+		{set(keyStep, uint32(0)), ": it is of step 0, and has the history of 3 steps; " + remedy},
+		{set(keyStep, uint32(1)), ": it is of step 1, and has the history of 3 steps; " + remedy},
+		{set(keyStep, uint32(6000)), ": it is of step 6000, and has the history of 3 steps; " + remedy},
+		{set(keyStep, uint64(1<<32)), ": ggml: "},
+		{set(keyPosition, uint64(7)), ": it is of step 3, but at sample 7 of epoch 1; " + remedy},
+		{set(keyPosition, uint64(6)), ": it is of step 3, but at sample 6 of epoch 1; " + remedy},
+		{set(keyEpoch, uint64(2)), ": it is of step 3, but at sample 5 of epoch 2; " + remedy},
+		{set(keyEpoch, uint64(math.MaxUint64)), ": it is of step 3, but at sample 5 of epoch 18446744073709551615; " + remedy},
+		{set("training.history.steps", []uint32{1, 3, 3}), ": row 2 of its history is {Step:3 "},
+		{set("training.history.values", make([]float64, 8)), "has 8 values for 3 steps"},
+		{set("training.validation.steps", []uint32{0, 4}), ": row 2 of its evaluations is {Step:4 Loss:3}; " + remedy},
+		{set("training.validation.values", []float64{math.Inf(1), 3}), ": row 1 of its evaluations is {Step:0 Loss:+Inf}; " + remedy},
+		{poke(param, nan), ": its tensor " + param + " holds NaN; " + remedy},
+		{poke(param+".m", inf), ": its tensor " + param + ".m holds -Inf; " + remedy},
+		{poke(param+".v", -1), ": its tensor " + param + ".v, a mean of squares, holds -1; " + remedy},
+		{set(keyFormat, uint32(1)), " is a checkpoint of version 1, which has no checksum and no position in the data; end its run with the program that began it, or start anew"},
+		{set(keyFormat, uint32(3)), " is a checkpoint of version 3, and this program reads version 2; use a newer program"},
+		{set(keyType, "model"), ` is no checkpoint: its general.type is "model"`},
+	} {
+		r := usualRun(t, m)
+		before := stateOf(t, r.Trainer)
+		name := rewrite(t, path, func(g *ggml.GGUF) { c.change(t, g) })
+		err := r.LoadCheckpoint(name)
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, err, name)
+		require.NotContains(t, err.Error(), "download")
+		require.Equal(t, before, stateOf(t, r.Trainer), c.want)
+	}
+	r := usualRun(t, m)
+	require.NoError(t, r.LoadCheckpoint(rewrite(t, path, func(*ggml.GGUF) {})), "nothing else is wrong with them")
+
+	text := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(text, []byte("not a checkpoint"), 0o600))
+	require.EqualError(t, r.LoadCheckpoint(text), text+" is no checkpoint, or a damaged one; "+remedy)
+}
+
+// Another value of a fixed setting is another run, and the error says which setting.
+func TestCheckpointFixedSettings(t *testing.T) {
+	m := tinyLoRAModel(t)
+	path, _ := savedRun(t, m, 2)
+	base := lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}}
+	longRoPE := llmtest.TinyConfig(false)
+	longRoPE.RoPE.FreqBase = 5000
+	for _, c := range []struct {
+		want string
+		open func(o *Options, lo *lora.Options, d *data.Dataset) *model.Model
+	}{
+		{"batch was 2, is 4; gradient accumulation was 2, is 1", func(o *Options, _ *lora.Options, _ *data.Dataset) *model.Model {
+			o.Batch, o.Accumulate = 4, 1
+			return m
+		}},
+		{"seed was 3, is 4", func(o *Options, _ *lora.Options, _ *data.Dataset) *model.Model {
+			o.Seed = 4
+			return m
+		}},
+		{"other data", func(_ *Options, _ *lora.Options, d *data.Dataset) *model.Model {
+			d.Samples[6].Tokens[1]++
+			return m
+		}},
+		{"sample length was 6, is 7", func(_ *Options, _ *lora.Options, d *data.Dataset) *model.Model {
+			d.Length = 7
+			return m
+		}},
+		{"adapter scale of blk.0.attn_q.weight was 2, is 4; adapter scale of blk.1.attn_q.weight was 2, is 4", func(_ *Options, lo *lora.Options, _ *data.Dataset) *model.Model {
+			lo.Alpha = 8
+			return m
+		}},
+		{"llama.rope.freq_base was 10000, is 5000", func(*Options, *lora.Options, *data.Dataset) *model.Model {
+			return llmtest.TinyModel(t, longRoPE, ggml.Q8_0)
+		}},
+		{"other frozen weights", func(*Options, *lora.Options, *data.Dataset) *model.Model {
+			return llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.Q4_0)
+		}},
+		{"tensor blk.0.attn_q.weight.lora_a was f32[64, 2], is f32[64, 3]; ", func(_ *Options, lo *lora.Options, _ *data.Dataset) *model.Model {
+			lo.Rank, lo.Alpha = 3, 6
+			return m
+		}},
+		{"tensor blk.0.attn_k.weight.lora_a was absent, is f32[64, 2]; ", func(_ *Options, lo *lora.Options, _ *data.Dataset) *model.Model {
+			lo.Targets = []string{"attn_q", "attn_k"}
+			return m
+		}},
+		{"tensor blk.0.attn_q.weight.lora_a was f32[64, 2], is absent; ", func(_ *Options, lo *lora.Options, _ *data.Dataset) *model.Model {
+			lo.Targets = []string{"attn_k"}
+			return m
+		}},
+	} {
+		o, lo, d := runOptions(), base, randomSamples(7, 6)
+		changed := c.open(&o, &lo, d)
+		r := newLoRARun(t, changed, d, o, lo)
+		err := r.LoadCheckpoint(path)
+		var mismatch *MismatchError
+		require.ErrorAs(t, err, &mismatch)
+		require.True(t, strings.HasPrefix(err.Error(), path+" is of another run: "), err)
+		require.ErrorContains(t, err, c.want)
+		require.True(t, strings.HasSuffix(err.Error(), "; use the settings of that run, or start anew"), err)
+		if !strings.HasSuffix(c.want, "; ") {
+			require.Equal(t, path+" is of another run: "+c.want+"; use the settings of that run, or start anew", err.Error())
+		}
+		require.Zero(t, r.Steps())
+	}
+}
+
+// Every byte of the base counts: the fingerprint of weights covers all of them.
+func TestCheckpointSeesEveryWeight(t *testing.T) {
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	path, _ := savedRun(t, m, 1)
+	changed := func(name string, at int) *model.Model {
+		file := filepath.Join(t.TempDir(), "other.gguf")
+		require.NoError(t, m.Save(file, model.SaveOptions{Change: func(of string) func([]float32) error {
+			if of != name {
+				return nil
+			}
+			return func(v []float32) error {
+				v[at] = math.Nextafter32(v[at], 1)
+				return nil
+			}
+		}}))
+		other, err := model.Load(file, model.LoadOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() { other.Close() })
+		return other
+	}
+	require.NoError(t, usualRun(t, changed("none", 0)).LoadCheckpoint(path))
+	for w := range m.Weights() {
+		last := int(w.NumElements()) - 1 // beyond 4,096 bytes in all matrices
+		err := usualRun(t, changed(w.Name(), last)).LoadCheckpoint(path)
+		require.ErrorContains(t, err, path+" is of another run: other frozen weights; ", w.Name())
+	}
+}
+
+// What may change is told, and the run goes on.
+func TestCheckpointFreeSettings(t *testing.T) {
+	m := tinyLoRAModel(t)
+	path, saved := savedRun(t, m, 3)
+	o := runOptions()
+	o.Schedule = Schedule{Peak: 0.02, Floor: 0.001, Warmup: 1, Steps: 9}
+	o.AdamW.Beta2, o.AdamW.Decay = 0.99, 0.1
+	o.Checkpointing, o.Threads = true, 2
+	r := newLoRARun(t, m, randomSamples(7, 6), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
+	require.NoError(t, r.LoadCheckpoint(path))
+	require.Equal(t, []Difference{
+		{"steps", "6", "9"}, {"learning rate", "0.01", "0.02"}, {"final learning rate", "0", "0.001"}, {"warm-up", "2", "1"},
+		{"β₂", "0.999", "0.99"}, {"weight decay", "0", "0.1"},
+	}, r.Changes())
+	require.Equal(t, "learning rate was 0.01, is 0.02", r.Changes()[1].String())
+	require.Equal(t, stateOf(t, saved.Trainer), stateOf(t, r.Trainer))
+	require.NoError(t, r.Run(context.Background(), RunOptions{}))
+	require.Equal(t, 9, r.Steps())
+	require.InDelta(t, 0.02*(1+0.05+0.95*math.Cos(math.Pi*3/8))/2, r.History[3].LearningRate, 1e-15)
+
+	same := usualRun(t, m)
+	require.NoError(t, same.LoadCheckpoint(path))
+	require.Empty(t, same.Changes())
+}
+
+// A checkpoint of a program that knows a setting which this one does not is refused; one
+// that lacks a setting is not, as one of before there was such a setting.
+func TestCheckpointOfOtherPrograms(t *testing.T) {
+	m := tinyLoRAModel(t)
+	path, _ := savedRun(t, m, 1)
+	older := rewrite(t, path, func(g *ggml.GGUF) {
+		require.NoError(t, g.Remove(keyFixed+"llama.rope.freq_base"))
+		require.NoError(t, g.Remove(keyFree+"weight decay"))
+	})
+	r := usualRun(t, m)
+	require.NoError(t, r.LoadCheckpoint(older))
+	require.Empty(t, r.Changes())
+	newer := rewrite(t, path, func(g *ggml.GGUF) { require.NoError(t, g.Set(keyFixed+"dropout", "0.1")) })
+	require.ErrorContains(t, usualRun(t, m).LoadCheckpoint(newer), " is of another run: dropout was 0.1, is absent; ")
+}

@@ -1,0 +1,124 @@
+package train_test
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+func TestTotalSteps(t *testing.T) {
+	m := tinyModel(t)
+	for _, c := range []struct{ epochs, steps, samples, want int }{
+		{1, 0, 10, 3},
+		{2, 0, 10, 5}, // the third step has samples of both epochs
+		{2, 0, 8, 4},
+		{2, 3, 10, 3},
+		{1, 7, 10, 3},
+		{0, 7, 10, 7},
+		{math.MaxInt, 0, 10, math.MaxInt32},
+	} {
+		o := options(c.steps)
+		o.Epochs, o.Batch, o.Accumulate = c.epochs, 2, 2
+		tr := newTrainer(t, m, pattern(c.samples, 4), o)
+		require.Equal(t, c.want, tr.TotalSteps(), "%+v", c)
+	}
+}
+
+// The last step of the last epoch has the samples that are left, with the weights of a
+// batch of them alone: no sample is seen once more than the epochs say.
+func TestLastStepOfAnEpoch(t *testing.T) {
+	const length = 8
+	d := pattern(10, length)
+	d.Samples[0].Tokens = d.Samples[0].Tokens[:3]
+	o := options(0)
+	o.Epochs, o.Batch, o.Accumulate = 1, 4, 2
+	m := tinyModel(t)
+	tr := newTrainer(t, m, d, o)
+	ctx := context.Background()
+	_, err := tr.Step(ctx)
+	require.NoError(t, err)
+	require.False(t, tr.Done())
+
+	order := data.Sampler{Seed: o.Seed, N: len(d.Samples)}
+	rest := &data.Dataset{Length: length, Samples: []data.Sample{d.Samples[order.At(8)], d.Samples[order.At(9)]}}
+	want, err := tr.Evaluate(ctx, rest)
+	require.NoError(t, err)
+	alone := options(1)
+	alone.Batch = 2
+	wantGrad, err := newTrainer(t, twin(t, m), rest, alone).Step(ctx)
+	require.NoError(t, err)
+	got, err := tr.Step(ctx)
+	require.NoError(t, err)
+	require.InEpsilon(t, want, got.Loss, 1e-6)
+	require.InEpsilon(t, wantGrad.GradNorm, got.GradNorm, 1e-5)
+	require.True(t, tr.Done())
+	_, err = tr.Step(ctx)
+	require.ErrorContains(t, err, "step 3: all samples have been seen as often as Epochs says")
+
+	// A second epoch begins with a full step.
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	require.NoError(t, tr.SaveCheckpoint(path))
+	o.Epochs = 2
+	longer := newTrainer(t, m, d, o)
+	require.NoError(t, longer.LoadCheckpoint(path))
+	require.Equal(t, 4, longer.TotalSteps(), "8 and 2 samples, as in the epoch before")
+	full := &data.Dataset{Length: length}
+	for i := range 8 {
+		full.Samples = append(full.Samples, d.Samples[order.At(10+i)])
+	}
+	want, err = longer.Evaluate(ctx, full)
+	require.NoError(t, err)
+	got, err = longer.Step(ctx)
+	require.NoError(t, err)
+	require.InEpsilon(t, want, got.Loss, 1e-6)
+}
+
+// twin is a model with the same weights.
+func twin(t *testing.T, m *model.Model) *model.Model {
+	t.Helper()
+	other := tinyModel(t)
+	for w := range m.Weights() {
+		values, err := ggml.Read[float32](w)
+		require.NoError(t, err)
+		require.NoError(t, ggml.Write(other.Weight(w.Name()), values))
+	}
+	return other
+}
+
+// A run that is made longer goes on in the order of a run that always was as long.
+func TestLongerRun(t *testing.T) {
+	d := pattern(10, 8)
+	run := func(o train.Options, path string) *train.Trainer {
+		tr := newTrainer(t, tinyModel(t), d, o)
+		if path != "" {
+			require.NoError(t, tr.LoadCheckpoint(path))
+		}
+		return tr
+	}
+	constant := func(steps int) train.Options {
+		o := options(steps)
+		o.Schedule = train.Schedule{Peak: 0.01, Floor: 0.01, Steps: steps}
+		return o
+	}
+	ctx := context.Background()
+	whole := run(constant(8), "")
+	require.NoError(t, whole.Run(ctx, train.RunOptions{}))
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	short := run(constant(3), "")
+	require.NoError(t, short.Run(ctx, train.RunOptions{Checkpoint: path}))
+	longer := run(constant(8), path)
+	require.Equal(t, []train.Difference{{Setting: "steps", Was: "3", Is: "8"}}, longer.Changes())
+	require.NoError(t, longer.Run(ctx, train.RunOptions{}))
+	require.Equal(t, whole.History, longer.History)
+
+	shorter := run(constant(2), path)
+	require.True(t, shorter.Done(), "three steps are done")
+}

@@ -1,0 +1,110 @@
+package train
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
+)
+
+// hashBlock is how much data one CRC covers.
+const hashBlock = 1 << 16
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// hashData adds the CRC-32C of each block of r to h. Every byte counts, and processors
+// compute it about as fast as memory is read: SHA-256 of all weights would take seconds
+// a gigabyte.
+func hashData(h hash.Hash, r io.Reader) error {
+	block := make([]byte, hashBlock)
+	for {
+		n, err := io.ReadFull(r, block)
+		if n > 0 {
+			h.Write(binary.LittleEndian.AppendUint32(nil, crc32.Checksum(block[:n], castagnoli)))
+		}
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// tensorData reads the data of a tensor, as bytes of its type.
+func tensorData(x *ggml.Tensor) *io.SectionReader {
+	return io.NewSectionReader(x, 0, x.NumBytes())
+}
+
+// hashTensors is a fingerprint of names, types, shapes and all data.
+func hashTensors(list []*ggml.Tensor) (string, error) {
+	sums := make([][]byte, len(list))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, x := range list {
+		group.Go(func() error {
+			h := sha256.New()
+			fmt.Fprintf(h, "%q %v %v\n", x.Name(), x.Type(), x.Shape())
+			err := hashData(h, tensorData(x))
+			sums[i] = h.Sum(nil)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	for _, sum := range sums {
+		h.Write(sum)
+	}
+	return short(h), nil
+}
+
+// hashSamples is a fingerprint of a data set.
+func hashSamples(d *data.Dataset) string {
+	h := sha256.New()
+	for _, s := range d.Samples {
+		binary.Write(h, binary.LittleEndian, [2]int64{int64(len(s.Tokens)), int64(len(s.Weights))})
+		binary.Write(h, binary.LittleEndian, s.Tokens)
+		binary.Write(h, binary.LittleEndian, s.Weights)
+	}
+	return short(h)
+}
+
+func short(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
+
+// frozen lists what takes part in the run and is not trained.
+func (t *Trainer) frozen() []*ggml.Tensor {
+	var list []*ggml.Tensor
+	add := func(x *ggml.Tensor) {
+		if _, trained := t.opt.grad[x]; !trained {
+			list = append(list, x)
+		}
+	}
+	weights := map[string]*ggml.Tensor{}
+	for w := range t.m.Weights() {
+		weights[w.Name()] = w
+	}
+	for _, name := range slices.Sorted(maps.Keys(weights)) {
+		add(weights[name])
+	}
+	for _, base := range slices.Sorted(maps.Keys(t.adapters)) {
+		for _, p := range t.adapters[base] {
+			add(p.A)
+			add(p.B)
+		}
+	}
+	return list
+}

@@ -1,0 +1,180 @@
+package train
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+// A setting is something that decides the result of a run, in words. A run that is
+// continued must have the fixed ones in common with the one before; it may change
+// the others.
+type setting struct {
+	name, value string
+	fixed       bool
+	opaque      bool // the value is a fingerprint, which tells nobody anything
+}
+
+// settings lists what decides the result of the run. The fingerprints are computed when
+// they are needed first: a run without checkpoints does without.
+func (t *Trainer) settings() ([]setting, error) {
+	if t.fixed == nil {
+		var err error
+		if t.fixed, err = t.fixedSettings(); err != nil {
+			return nil, err
+		}
+	}
+	o, s := t.options, t.schedule
+	list := slices.Clone(t.fixed)
+	for _, free := range []struct {
+		name  string
+		value any
+	}{
+		{"steps", s.Steps},
+		{"learning rate", s.Peak},
+		{"final learning rate", s.Floor},
+		{"warm-up", s.Warmup},
+		{"β₁", o.AdamW.Beta1},
+		{"β₂", o.AdamW.Beta2},
+		{"ε", o.AdamW.Epsilon},
+		{"weight decay", o.AdamW.Decay},
+		{"gradient clip", o.AdamW.Clip},
+		{"compute type", o.ComputeType},
+	} {
+		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value)})
+	}
+	return list, nil
+}
+
+// fixedSettings are what is computed, and the order of the samples.
+func (t *Trainer) fixedSettings() ([]setting, error) {
+	list, err := t.hyperParameters()
+	if err != nil {
+		return nil, err
+	}
+	weights, err := hashTensors(t.frozen())
+	if err != nil {
+		return nil, err
+	}
+	list = append(list,
+		setting{name: "frozen weights", value: weights, opaque: true},
+		setting{name: "data", value: hashSamples(t.data), opaque: true},
+		setting{name: "sample length", value: fmt.Sprint(t.data.Length)},
+		setting{name: "batch", value: fmt.Sprint(t.options.Batch)},
+		setting{name: "gradient accumulation", value: fmt.Sprint(t.options.Accumulate)},
+		setting{name: "seed", value: fmt.Sprint(t.options.Seed)},
+	)
+	for _, base := range slices.Sorted(maps.Keys(t.adapters)) {
+		var scales []string
+		for _, p := range t.adapters[base] {
+			scales = append(scales, fmt.Sprint(p.Scale))
+		}
+		list = append(list, setting{name: "adapter scale of " + base, value: strings.Join(scales, ", ")})
+	}
+	for i := range list {
+		list[i].fixed = true
+	}
+	return list, nil
+}
+
+// hyperParameters are those of the model as its file has them: a field that Config gets
+// later is no difference where a model does not have it.
+func (t *Trainer) hyperParameters() ([]setting, error) {
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	if err := t.m.Config.WriteKeys(g); err != nil {
+		return nil, err
+	}
+	var list []setting
+	for key, value := range g.Keys() {
+		if key == keyArch || strings.HasPrefix(key, t.m.Arch+".") {
+			list = append(list, setting{name: key, value: fmt.Sprint(value)})
+		}
+	}
+	return list, nil
+}
+
+// A Difference is a setting that is not what it was in the run of a checkpoint.
+type Difference struct {
+	Setting string // such as "batch" or "learning rate"
+	Was, Is string // empty for data and weights, of which only fingerprints are compared
+}
+
+// String tells the difference in words.
+func (d Difference) String() string {
+	if d.Was == "" && d.Is == "" {
+		return "other " + d.Setting
+	}
+	return fmt.Sprintf("%s was %s, is %s", d.Setting, d.Was, d.Is)
+}
+
+// A MismatchError is a checkpoint of another run: the model, the data, the order of the
+// samples, or what is trained is not the same.
+type MismatchError struct {
+	Path        string
+	Differences []Difference
+}
+
+// Error names the file and what differs.
+func (e *MismatchError) Error() string {
+	const shown = 10
+	var list []string
+	for _, d := range e.Differences[:min(shown, len(e.Differences))] {
+		list = append(list, d.String())
+	}
+	if more := len(e.Differences) - shown; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%s is of another run: %s; use the settings of that run, or start anew", e.Path, strings.Join(list, "; "))
+}
+
+// The settings of the run are keys of a checkpoint, after these.
+const (
+	keyFixed = "training.fixed."
+	keyFree  = "training.free."
+)
+
+func (s setting) key() string {
+	if s.fixed {
+		return keyFixed + s.name
+	}
+	return keyFree + s.name
+}
+
+// compare lists the settings that differ from those of a checkpoint. A setting that it
+// does not have, because the program of its run did not know it, is none.
+func (t *Trainer) compare(g *ggml.GGUF) (fixed, free []Difference, err error) {
+	settings, err := t.settings()
+	if err != nil {
+		return nil, nil, err
+	}
+	known := map[string]bool{}
+	for _, s := range settings {
+		known[s.key()] = true
+		was, err := ggml.GGUFValue[string](g, s.key())
+		if err != nil || was == s.value {
+			continue
+		}
+		d := Difference{Setting: s.name, Was: was, Is: s.value}
+		if s.opaque {
+			d.Was, d.Is = "", ""
+		}
+		if s.fixed {
+			fixed = append(fixed, d)
+		} else {
+			free = append(free, d)
+		}
+	}
+	for key, value := range g.Keys() {
+		if name, ok := strings.CutPrefix(key, keyFixed); ok && !known[key] {
+			fixed = append(fixed, Difference{Setting: name, Was: fmt.Sprint(value), Is: "absent"})
+		}
+	}
+	return fixed, free, nil
+}
