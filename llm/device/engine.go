@@ -2,7 +2,11 @@
 // results.
 package device
 
-import "github.com/goggml/ggml"
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
 
 // An Engine computes graphs: a backend, and the memory for their results.
 // Close it after use. It is used by one goroutine.
@@ -10,6 +14,15 @@ type Engine struct {
 	Backend   *ggml.Backend
 	Allocator *ggml.GraphAllocator
 	allocated *ggml.Graph
+	closed    bool
+}
+
+// CheckOpen says what is wrong with an engine that is closed.
+func (e *Engine) CheckOpen() error {
+	if e.closed {
+		return fmt.Errorf("engine: %w", ggml.ErrClosed)
+	}
+	return nil
 }
 
 // NewCPU opens a CPU engine with that many threads; 0 stands for
@@ -45,6 +58,7 @@ func (e *Engine) Close() error {
 	if e == nil {
 		return nil
 	}
+	e.closed = true
 	e.Allocator.Close()
 	return e.Backend.Close()
 }

@@ -40,8 +40,11 @@ type Stats struct {
 // cancelled. The session keeps what it has seen: its next text goes on from
 // there, without the last token if ctx is cancelled right after it. When it stops, for whatever reason, what there is has been written.
 func Text(ctx context.Context, w io.Writer, m *model.Model, s *infer.Session, pick *sample.Sampler, prompt string, o Options) (Stats, error) {
-	if m.Tokenizer == nil {
-		return Stats{}, fmt.Errorf("%s has no vocabulary, so text means nothing to it", m.Path)
+	if err := check(m, w, pick); err != nil {
+		return Stats{}, err
+	}
+	if s == nil {
+		return Stats{}, errors.New("the session is nil")
 	}
 	tokens, err := promptTokens(m.Tokenizer, prompt, s.Pos() == 0)
 	if err != nil {
@@ -56,6 +59,22 @@ func Text(ctx context.Context, w io.Writer, m *model.Model, s *infer.Session, pi
 	g.begin(tokens, time.Since(began))
 	err = g.stream(ctx, s, logits)
 	return g.end(err)
+}
+
+// check demands what a text is made of.
+func check(m *model.Model, w io.Writer, pick *sample.Sampler) error {
+	if err := m.CheckOpen(); err != nil {
+		return err
+	}
+	switch {
+	case m.Tokenizer == nil:
+		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", m.Path)
+	case w == nil:
+		return errors.New("the writer is nil; io.Discard takes a text that nobody needs")
+	case pick == nil:
+		return errors.New("the sampler is nil; sample.New makes one")
+	}
+	return nil
 }
 
 // promptTokens encodes the prompt, without the EOS that some models put behind

@@ -3,6 +3,7 @@ package generate_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -113,4 +114,44 @@ func TestTextEnds(t *testing.T) {
 	defer plain.Close()
 	_, err = generate.Text(context.Background(), &text, plain, s, pick, "x", generate.Options{})
 	require.ErrorContains(t, err, "no vocabulary")
+}
+
+// What is missing is an error, for one text and for each of several.
+func TestTextNeeds(t *testing.T) {
+	m := randomModel(t, 32)
+	s, pick := open(t, m)
+	batch := openGroup(t, m, 1)
+	closed := randomModel(t, 32)
+	require.NoError(t, closed.Close())
+	wordless, err := model.New(m.Config, nil, 1)
+	require.NoError(t, err)
+	defer wordless.Close()
+	ctx := context.Background()
+	for _, c := range []struct {
+		want  string
+		m     *model.Model
+		w     io.Writer
+		pick  *sample.Sampler
+		s     *infer.Session
+		batch *infer.Batch
+	}{
+		{"the model is nil", nil, io.Discard, pick, s, batch},
+		{"model : use of a closed object", closed, io.Discard, pick, s, batch},
+		{" has no vocabulary, so text means nothing to it", wordless, io.Discard, pick, s, batch},
+		{"the writer is nil; io.Discard takes a text that nobody needs", m, nil, pick, s, batch},
+		{"the sampler is nil; sample.New makes one", m, io.Discard, nil, s, batch},
+		{"the session is nil", m, io.Discard, pick, nil, batch},
+		{"the batch is nil", m, io.Discard, pick, s, nil},
+	} {
+		o := generate.Options{Limit: 1}
+		if c.batch != nil {
+			_, err := generate.Text(ctx, c.w, c.m, c.s, c.pick, "x", o)
+			require.EqualError(t, err, c.want)
+		}
+		if c.s != nil {
+			for _, r := range generate.Texts(ctx, c.m, c.batch, []generate.Request{{Prompt: "x", W: c.w, Sampler: c.pick, Options: o}}) {
+				require.EqualError(t, r.Err, c.want)
+			}
+		}
+	}
 }

@@ -35,6 +35,12 @@ type Result struct {
 // of [Text] does, and by its own context; ctx ends all.
 func Texts(ctx context.Context, m *model.Model, g *infer.Batch, requests []Request) []Result {
 	t := &texts{m: m, group: g, requests: requests, results: make([]Result, len(requests))}
+	if g == nil {
+		for i := range t.results {
+			t.results[i].Err = errors.New("the batch is nil")
+		}
+		return t.results
+	}
 	for started := 0; started < len(requests) || len(t.open) > 0; {
 		// Also when there is no room for any, which is then an error.
 		for ; started < len(requests) && (g.Free() > 0 || len(t.open) == 0); started++ {
@@ -70,8 +76,8 @@ func (t *texts) start(ctx context.Context, index int) {
 }
 
 func (t *texts) tryStart(ctx context.Context, r *Request, index int) error {
-	if t.m.Tokenizer == nil {
-		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", t.m.Path)
+	if err := check(t.m, r.W, r.Sampler); err != nil {
+		return err
 	}
 	tokens, err := promptTokens(t.m.Tokenizer, r.Prompt, true)
 	if err != nil {

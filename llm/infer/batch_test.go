@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -144,6 +145,10 @@ func TestBatchErrors(t *testing.T) {
 	ctx := context.Background()
 	_, err := infer.NewBatch(m, 0, infer.SessionOptions{})
 	require.EqualError(t, err, "a batch of 0 sequences is impossible; it can have 1 to 65536")
+	_, err = infer.NewBatch(m, math.MaxInt, infer.SessionOptions{})
+	require.EqualError(t, err, "a batch of 9223372036854775807 sequences is impossible; it can have 1 to 65536")
+	_, err = infer.NewBatch(m, 65536, infer.SessionOptions{Context: math.MaxInt32})
+	require.ErrorContains(t, err, "a KV cache of 140737488289792 positions, which a smaller context would not need: ")
 	g := newBatch(t, m, 2, infer.SessionOptions{Context: 20})
 	require.Equal(t, 20, g.Context())
 

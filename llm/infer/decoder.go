@@ -37,6 +37,9 @@ const maxGraphs = 8
 const maxSlots = 1 << 16
 
 func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
+	if err := m.CheckOpen(); err != nil {
+		return nil, err
+	}
 	if o.Context == 0 {
 		o.Context = m.Context
 	}
@@ -64,6 +67,9 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 			return err
 		}
 		d.ownEngine = true
+	}
+	if err := d.engine.CheckOpen(); err != nil {
+		return err
 	}
 	if d.cache, err = newCache(d.m, o.CacheType, slots, o.Context, d.engine.Backend.BufferType()); err != nil {
 		return err

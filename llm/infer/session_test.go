@@ -206,6 +206,8 @@ func TestNewSessionErrors(t *testing.T) {
 		{"threads", infer.SessionOptions{Threads: -3}, "-3 threads"},
 		{"target", infer.SessionOptions{Adapters: model.Adapters{"blk.7.attn_q.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter changes blk.7.attn_q.weight, which the model does not have; it was made for another model"},
 		{"shape", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_k.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter of blk.1.attn_k.weight has A [64 4] and B [4 64] instead of [64 4] and [4 32]; it was made for another model"},
+		{"scale NaN", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_q.weight": {{A: a, B: b, Scale: float32(math.NaN())}}}}, "an adapter of blk.1.attn_q.weight has the scale NaN; it must be finite"},
+		{"scale Inf", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_q.weight": {{A: a, B: b, Scale: float32(math.Inf(-1))}}}}, "an adapter of blk.1.attn_q.weight has the scale -Inf; it must be finite"},
 		{"nil", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_q.weight": {{A: a, Scale: 1}}}}, "an adapter of blk.1.attn_q.weight lacks A or B"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -331,4 +333,21 @@ func benchDecode(b *testing.B, m *model.Model, o infer.SessionOptions, past, n i
 		decode(b, s, tokens[:n]...)
 	}
 	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "tokens/s")
+}
+
+// A session of what is closed, or nil, is an error at once.
+func TestSessionOfClosedObjects(t *testing.T) {
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	e := llmtest.NewEngine(t)
+	require.NoError(t, e.Close())
+	_, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
+	require.EqualError(t, err, "engine: use of a closed object")
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	require.NoError(t, m.Close())
+	_, err = infer.NewSession(m, infer.SessionOptions{})
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	_, err = infer.NewBatch(m, 2, infer.SessionOptions{})
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	_, err = infer.NewSession(nil, infer.SessionOptions{})
+	require.EqualError(t, err, "the model is nil")
 }
