@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"io"
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -140,4 +141,24 @@ func TestNoVocabulary(t *testing.T) {
 	kind, err := ggml.GGUFValue[string](again.GGUF(), "tokenizer.ggml.model")
 	require.NoError(t, err)
 	require.Equal(t, "no_vocab", kind)
+}
+
+// Numbers that are not finite make no model.
+func TestConfigIsFinite(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for want, change := range map[string]func(c *model.Config){
+		"RoPE has the attention factor NaN":            func(c *model.Config) { c.RoPE.AttnFactor = nan },
+		"RoPE has the attention factor +Inf":           func(c *model.Config) { c.RoPE.AttnFactor = inf },
+		"the epsilon of the norm is NaN":               func(c *model.Config) { c.RMSEps = nan },
+		"the epsilon of the norm is +Inf":              func(c *model.Config) { c.RMSEps = inf },
+		"RoPE has frequency base NaN and scale 1":      func(c *model.Config) { c.RoPE.FreqBase = nan },
+		"RoPE has frequency base 10000 and scale +Inf": func(c *model.Config) { c.RoPE.FreqScale = inf },
+		"the scale of logits is NaN":                   func(c *model.Config) { c.LogitScale = nan },
+	} {
+		c := llmtest.TinyConfig(true)
+		change(&c)
+		_, err := model.New(c, nil, 1)
+		require.ErrorIs(t, err, model.ErrUnsupported)
+		require.ErrorContains(t, err, want)
+	}
 }

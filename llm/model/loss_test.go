@@ -1,0 +1,54 @@
+package model_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// The loss of a token is right however unlikely it is: beyond 103 nats its probability is
+// 0 in single precision, and from 87 on a denormal.
+func TestLossOfUnlikelyTokens(t *testing.T) {
+	const length = 16
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	w := m.Weight("output.weight")
+	values, err := ggml.Read[float32](w)
+	require.NoError(t, err)
+	for i := range values {
+		values[i] *= 80
+	}
+	require.NoError(t, ggml.Write(w, values))
+	b, sequences := llmtest.NewBatch(m.Vocab, length)
+	graph, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: len(sequences), LogitsChunk: 7})
+	require.NoError(t, err)
+	defer graph.Close()
+	losses, err := graph.Compute(context.Background(), llmtest.NewEngine(t), b)
+	require.NoError(t, err)
+
+	ref, largest, between := llmtest.Reference(t, m), 0.0, 0
+	for s := range sequences {
+		logits, err := ref.Logits(b.Tokens[s*length : (s+1)*length])
+		require.NoError(t, err)
+		for i, row := range logits {
+			label := row[b.Targets[s*length+i]]
+			sum := 0.0
+			for _, x := range row {
+				sum += math.Exp(x - label) // far below what float64 holds
+			}
+			want := math.Log(sum)
+			require.InDelta(t, want, losses[s*length+i], 1e-5*math.Max(1, want), "token %d", s*length+i)
+			largest = math.Max(largest, want)
+			if want > 87 && want < 103 {
+				between++
+			}
+		}
+	}
+	require.Greater(t, largest, 200.)
+	require.Positive(t, between)
+}
