@@ -156,6 +156,22 @@ func TestGGUFAbandoned(t *testing.T) {
 	}
 }
 
+// Each name that the file system takes can be written, as long as it is.
+func TestGGUFLongNames(t *testing.T) {
+	folder := t.TempDir()
+	for n := 236; n <= 256; n++ {
+		path := filepath.Join(folder, strings.Repeat("n", n))
+		err := small(t, smallFull).WriteFile(path)
+		if os.WriteFile(path, nil, 0o600) != nil {
+			require.ErrorContains(t, err, "cannot be written: file name too long", n)
+			continue
+		}
+		require.NoError(t, err, n)
+		require.NoError(t, os.Remove(path))
+	}
+	require.Empty(t, fileNames(t, folder))
+}
+
 // Several goroutines may write the same file: one of them is last.
 func TestGGUFWriteSameFile(t *testing.T) {
 	folder := t.TempDir()
