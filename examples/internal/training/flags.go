@@ -3,10 +3,7 @@
 package training
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -45,7 +42,7 @@ type Flags struct {
 	Checkpointing bool    `name:"use-checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory." group:"Optimiser"`
 
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued." group:"Run"`
-	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists; the flags of data, adapter and optimiser must be the same, but for --use-checkpointing." group:"Run"`
+	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change." group:"Run"`
 	SaveEvery     int    `name:"save-every" default:"50" help:"Steps between checkpoints; 0 for the end only." group:"Run"`
 	ValidEvery    int    `name:"valid-every" default:"50" help:"Steps between evaluations; 0 for the start and the end only." group:"Run"`
 	Seed          uint64 `name:"seed" short:"s" default:"42" help:"Decides all that is random." group:"Run"`
@@ -123,20 +120,4 @@ func (f *Flags) epochs() int {
 		return 1
 	}
 	return max(0, f.Epochs)
-}
-
-// Resume continues from --checkpoint-in, when the file exists, and otherwise
-// says so.
-func (f *Flags) Resume(w io.Writer, t *train.Trainer) error {
-	if f.CheckpointIn == "" {
-		return nil
-	}
-	if _, err := os.Stat(f.CheckpointIn); errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
-		return nil
-	}
-	if err := t.LoadCheckpoint(f.CheckpointIn); err != nil {
-		return fmt.Errorf("--checkpoint-in: %w", err)
-	}
-	return nil
 }

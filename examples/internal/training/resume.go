@@ -1,0 +1,68 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/goggml/ggml/llm/train"
+)
+
+// flagOf names the flags that decide settings of a run.
+var flagOf = map[string]string{
+	"data":                  "--train-data",
+	"sample length":         "--ctx",
+	"batch":                 "--batch",
+	"gradient accumulation": "--grad-acc",
+	"seed":                  "--seed",
+	"learning rate":         "--adam-alpha",
+	"final learning rate":   "--adam-min-alpha",
+	"warm-up":               "--warmup",
+	"β₁":                    "--adam-beta1",
+	"β₂":                    "--adam-beta2",
+	"weight decay":          "--adam-decay",
+	"gradient clip":         "--adam-gclip",
+}
+
+// byFlag names settings by their flags.
+func byFlag(list []train.Difference) []train.Difference {
+	var named []train.Difference
+	for _, d := range list {
+		if flag, ok := flagOf[d.Setting]; ok {
+			d.Setting = flag
+		}
+		named = append(named, d)
+	}
+	return named
+}
+
+// Resume continues from --checkpoint-in, when the file exists, and otherwise says so. It
+// tells which settings are others than before.
+func (f *Flags) Resume(w io.Writer, t *train.Trainer) error {
+	if f.CheckpointIn == "" {
+		return nil
+	}
+	if _, err := os.Stat(f.CheckpointIn); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
+		return nil
+	}
+	err := t.LoadCheckpoint(f.CheckpointIn)
+	var other *train.MismatchError
+	if errors.As(err, &other) {
+		err = &train.MismatchError{Path: other.Path, Differences: byFlag(other.Differences)}
+	}
+	if err != nil {
+		return fmt.Errorf("--checkpoint-in: %w", err)
+	}
+	var changes []string
+	for _, d := range byFlag(t.Changes()) {
+		changes = append(changes, d.String())
+	}
+	if len(changes) > 0 {
+		fmt.Fprintf(w, "the run goes on with other settings: %s\n", strings.Join(changes, "; "))
+	}
+	return nil
+}
