@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -89,11 +90,11 @@ func (t *Trainer) writeState(g *ggml.GGUF) error {
 			return err
 		}
 	}
-	settings, err := t.settings()
+	fixed, err := t.fixedSettings()
 	if err != nil {
 		return err
 	}
-	for _, s := range settings {
+	for _, s := range slices.Concat(fixed, t.freeSettings()) {
 		if err := g.Set(s.key(), s.value); err != nil {
 			return err
 		}
@@ -166,12 +167,12 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 		return err
 	}
 	defer g.Close()
-	fixed, free, err := t.compare(g)
+	differences, err := t.compareFixed(g)
 	if err != nil {
 		return err
 	}
-	if fixed = append(fixed, t.compareTensors(g)...); len(fixed) > 0 {
-		return &MismatchError{path, fixed}
+	if differences = append(differences, t.compareTensors(g)...); len(differences) > 0 {
+		return &MismatchError{path, differences}
 	}
 	s, err := t.readState(g)
 	if err != nil {
@@ -181,8 +182,9 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 		return err
 	}
 	t.step, t.position, t.History, t.Evaluations = s.step, s.position, s.history, s.evaluations
-	t.changes, t.saved = free, savedCheckpoint{path, s.step}
+	t.saved = savedCheckpoint{path, s.step}
 	t.plan()
+	t.changes = compare(g, t.freeSettings())
 	return nil
 }
 
@@ -195,8 +197,8 @@ func openCheckpoint(path string) (*ggml.GGUF, error) {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
 		var system *fs.PathError
-		if errors.As(err, &system) {
-			return nil, err
+		if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() || errors.As(err, &system) {
+			return nil, err // which says why it cannot be opened
 		}
 		return nil, fmt.Errorf("%s is no checkpoint, or a damaged one; %s", path, remedy)
 	}

@@ -224,7 +224,9 @@ func TestCheckpointContradictions(t *testing.T) {
 	r := usualRun(t, m)
 	require.NoError(t, r.LoadCheckpoint(rewrite(t, path, func(*ggml.GGUF) {})), "nothing else is wrong with them")
 
-	text := filepath.Join(t.TempDir(), "text")
+	folder := t.TempDir()
+	require.ErrorContains(t, r.LoadCheckpoint(folder), folder+": cannot be opened: it is a folder")
+	text := filepath.Join(folder, "text")
 	require.NoError(t, os.WriteFile(text, []byte("not a checkpoint"), 0o600))
 	require.EqualError(t, r.LoadCheckpoint(text), text+" is no checkpoint, or a damaged one; "+remedy)
 }

@@ -77,7 +77,7 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 // lastTokens are the first of a sample that the last step has seen, nil without one.
 func (t *Trainer) lastTokens() []int32 {
 	for back := 1; back <= min(t.perStep(), t.position); back++ {
-		tokens := t.data.Samples[t.order.At(t.position-back)].Tokens
+		tokens := t.data.Samples[t.sampler.At(t.position-back)].Tokens
 		if len(tokens) > 1 {
 			return tokens[:min(len(tokens), checkTokens+1)]
 		}

@@ -70,6 +70,7 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	longer := newTrainer(t, m, d, o)
 	require.NoError(t, longer.LoadCheckpoint(path))
 	require.Equal(t, 4, longer.TotalSteps(), "8 and 2 samples, as in the epoch before")
+	require.Equal(t, []train.Difference{{Setting: "steps", Was: "2", Is: "4"}}, longer.Changes())
 	full := &data.Dataset{Length: length}
 	for i := range 8 {
 		full.Samples = append(full.Samples, d.Samples[order.At(10+i)])

@@ -18,17 +18,10 @@ type setting struct {
 	opaque      bool // the value is a fingerprint, which tells nobody anything
 }
 
-// settings lists what decides the result of the run. The fingerprints are computed when
-// they are needed first: a run without checkpoints does without.
-func (t *Trainer) settings() ([]setting, error) {
-	if t.fixed == nil {
-		var err error
-		if t.fixed, err = t.fixedSettings(); err != nil {
-			return nil, err
-		}
-	}
+// freeSettings are how the parameters move, and how long.
+func (t *Trainer) freeSettings() []setting {
 	o, s := t.options, t.schedule
-	list := slices.Clone(t.fixed)
+	var list []setting
 	for _, free := range []struct {
 		name  string
 		value any
@@ -46,11 +39,15 @@ func (t *Trainer) settings() ([]setting, error) {
 	} {
 		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value)})
 	}
-	return list, nil
+	return list
 }
 
-// fixedSettings are what is computed, and the order of the samples.
+// fixedSettings are what is computed, and the order of the samples. They are found when
+// they are needed first: a run without checkpoints does without the fingerprints.
 func (t *Trainer) fixedSettings() ([]setting, error) {
+	if t.fixed != nil {
+		return t.fixed, nil
+	}
 	list, err := t.hyperParameters()
 	if err != nil {
 		return nil, err
@@ -77,6 +74,7 @@ func (t *Trainer) fixedSettings() ([]setting, error) {
 	for i := range list {
 		list[i].fixed = true
 	}
+	t.fixed = list
 	return list, nil
 }
 
@@ -149,14 +147,9 @@ func (s setting) key() string {
 
 // compare lists the settings that differ from those of a checkpoint. A setting that it
 // does not have, because the program of its run did not know it, is none.
-func (t *Trainer) compare(g *ggml.GGUF) (fixed, free []Difference, err error) {
-	settings, err := t.settings()
-	if err != nil {
-		return nil, nil, err
-	}
-	known := map[string]bool{}
+func compare(g *ggml.GGUF, settings []setting) []Difference {
+	var list []Difference
 	for _, s := range settings {
-		known[s.key()] = true
 		was, err := ggml.GGUFValue[string](g, s.key())
 		if err != nil || was == s.value {
 			continue
@@ -165,16 +158,24 @@ func (t *Trainer) compare(g *ggml.GGUF) (fixed, free []Difference, err error) {
 		if s.opaque {
 			d.Was, d.Is = "", ""
 		}
-		if s.fixed {
-			fixed = append(fixed, d)
-		} else {
-			free = append(free, d)
-		}
+		list = append(list, d)
 	}
+	return list
+}
+
+// compareFixed also lists the fixed settings of the checkpoint that this program does not
+// know: it would compute something else.
+func (t *Trainer) compareFixed(g *ggml.GGUF) ([]Difference, error) {
+	settings, err := t.fixedSettings()
+	if err != nil {
+		return nil, err
+	}
+	list := compare(g, settings)
 	for key, value := range g.Keys() {
-		if name, ok := strings.CutPrefix(key, keyFixed); ok && !known[key] {
-			fixed = append(fixed, Difference{Setting: name, Was: fmt.Sprint(value), Is: "absent"})
+		name, fixed := strings.CutPrefix(key, keyFixed)
+		if fixed && !slices.ContainsFunc(settings, func(s setting) bool { return s.name == name }) {
+			list = append(list, Difference{Setting: name, Was: fmt.Sprint(value), Is: "absent"})
 		}
 	}
-	return fixed, free, nil
+	return list, nil
 }

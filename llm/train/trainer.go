@@ -93,7 +93,7 @@ type Trainer struct {
 	adapters model.Adapters
 	loss     *model.LossGraph
 	evals    []*evalGraph // the one used last is first
-	order    data.Sampler
+	sampler  data.Sampler
 	schedule Schedule // with the number of steps that there are, see plan
 	closed   bool
 
@@ -158,7 +158,7 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 	}
 	t := &Trainer{
 		m: m, data: d, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
-		order: data.Sampler{Seed: o.Seed, N: len(d.Samples)},
+		sampler: data.Sampler{Seed: o.Seed, N: len(d.Samples)},
 	}
 	if err := t.open(params); err != nil {
 		t.Close()
@@ -326,7 +326,7 @@ func (t *Trainer) nextSamples() []data.Sample {
 	}
 	samples := make([]data.Sample, n)
 	for i := range samples {
-		samples[i] = t.data.Samples[t.order.At(t.position+i)]
+		samples[i] = t.data.Samples[t.sampler.At(t.position+i)]
 	}
 	return samples
 }
