@@ -2,7 +2,6 @@ package infer
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -13,7 +12,11 @@ import (
 
 // Fused adapters are copies in the form in which the CPU multiplies fastest. The A of
 // all pairs that see the same input are one matrix; each B is transposed, and holds
-// the scale. Their types are loraType.
+// the scale.
+//
+// They are F32, and so are their products: where the base rounds its input, to 8 bits
+// for example, a small error of the adapter's makes it round otherwise, which changes
+// logits far more than the error itself.
 type fusedAdapters struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
@@ -69,7 +72,6 @@ func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.
 	var data []loraData
 	var rows []float32
 	width := m.Weight(names[0]).Dim(0)
-	typ := loraType(m, names)
 	for _, name := range names {
 		as, bs, err := stack(adapters[name], m.Weight(name))
 		if err != nil {
@@ -78,9 +80,8 @@ func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.
 		if len(as) == 0 {
 			continue
 		}
-		balance(as, bs)
 		rank := int64(len(as)) / width
-		b := f.ctx.NewTensor(typ, m.Weight(name).Dim(1), rank).SetName(name + ".b")
+		b := f.ctx.NewTensor(ggml.F32, m.Weight(name).Dim(1), rank).SetName(name + ".b")
 		f.pairs[name] = fusedPair{group: names[0], row: int64(len(rows)) / width, b: b}
 		data = append(data, loraData{b, bs})
 		rows = append(rows, as...)
@@ -88,19 +89,9 @@ func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
+	a := f.ctx.NewTensor(ggml.F32, width, int64(len(rows))/width).SetName(names[0] + ".a")
 	f.a[names[0]] = a
 	return append(data, loraData{a, rows}), nil
-}
-
-// loraType is the type of A and B of matrices that see the same input: F32 where one
-// of these is, else F16, which rounds both, and a single token's x, to 11 bits: far
-// less than any other base rounds.
-func loraType(m *model.Model, names []string) ggml.Type {
-	if slices.ContainsFunc(names, func(name string) bool { return m.Weight(name).Type() == ggml.F32 }) {
-		return ggml.F32
-	}
-	return ggml.F16
 }
 
 // stack puts the pairs of a matrix [n_in, n_out] together to one: the rows of
@@ -129,30 +120,6 @@ func stack(list []model.LoRAPair, w *ggml.Tensor) (as, bs []float32, err error) 
 	return as, bs, nil
 }
 
-// balance multiplies one factor by a power of two and divides the other, so that
-// neither loses digits in F16: their largest values become alike.
-func balance(as, bs []float32) {
-	a, b := largest(as), largest(bs)
-	if a == 0 || b == 0 {
-		return
-	}
-	shift := (math.Ilogb(b) - math.Ilogb(a)) / 2
-	for i, x := range as {
-		as[i] = float32(math.Ldexp(float64(x), shift))
-	}
-	for i, x := range bs {
-		bs[i] = float32(math.Ldexp(float64(x), -shift))
-	}
-}
-
-func largest(values []float32) float64 {
-	most := 0.0
-	for _, x := range values {
-		most = max(most, math.Abs(float64(x)))
-	}
-	return most
-}
-
 func (f *fusedAdapters) close() {
 	if f != nil {
 		f.buffers.Close()
@@ -174,9 +141,7 @@ func (p *cpuProducts) addLoRA(t *nn.Tape, y, x *ggml.Tensor, matrices ...nn.Matr
 	return kernels.AddLoRA(t.C, y, p.loraPairs(t, x, matrices)...)
 }
 
-// loraPairs returns the pairs of B and h = A·x of the adapters of matrices. They are
-// exact whatever type the products of the matrices have: an adapter of thousands of
-// small changes is not to be rounded more than its base.
+// loraPairs returns the pairs of B and h = A·x of the adapters of matrices.
 func (p *cpuProducts) loraPairs(t *nn.Tape, x *ggml.Tensor, matrices []nn.Matrix) []kernels.LoRAPair {
 	var pairs []kernels.LoRAPair
 	for _, m := range matrices {
@@ -191,7 +156,7 @@ func (p *cpuProducts) loraPairs(t *nn.Tape, x *ggml.Tensor, matrices []nn.Matrix
 	return pairs
 }
 
-// lowRankProduct returns A·x. Of many tokens x is not rounded.
+// lowRankProduct returns A·x.
 func (p *cpuProducts) lowRankProduct(t *nn.Tape, a, x *ggml.Tensor) *ggml.Tensor {
 	if p.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
 		return kernels.GEMM(t.C, ggml.PrecisionF32, kernels.Pair{W: a, X: x})

@@ -68,7 +68,7 @@ func mustWeight(t *testing.T, s *llmtest.LoRASetup, name string) []float64 {
 	return w.Data
 }
 
-// Values that F16 could not hold act all the same: the factors are balanced.
+// Factors that F16 could not hold act all the same.
 func TestSessionAdapterOfAnySize(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.Q8_0)
 	store := llmtest.NewArena(t)

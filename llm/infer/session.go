@@ -24,9 +24,8 @@ type SessionOptions struct {
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
 	// Adapters are as they are when the session is made. A pair of scale 0 is left
-	// out. On the CPU they are rounded to F16, but where the matrix that they change is
-	// F32. Those of the token embedding are not copied: they stay open and unchanged as
-	// long as the session.
+	// out. They are computed in F32, whatever type the model has. Those of the token
+	// embedding are not copied: they stay open and unchanged as long as the session.
 	Adapters model.Adapters
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int
