@@ -63,7 +63,7 @@ func testArchitecture(t *testing.T, file string) {
 		}
 		want := stockLogits(t, path, tokens)
 		for way, got := range map[string][][]float32{
-			"in one batch": ourLogits(t, m, tokens, nil), "token by token": stepByStep(t, m, tokens), "as second sequence": asSecond(t, m, tokens),
+			"in one batch": ourLogits(t, m, tokens, nil), "token by token": stepByStep(t, m, tokens, nil), "as second sequence": asSecond(t, m, tokens, nil),
 		} {
 			n := nmse(got, want)
 			t.Logf("%s %s: NMSE %.2g", c.typ, way, n)
@@ -72,8 +72,8 @@ func testArchitecture(t *testing.T, file string) {
 	}
 }
 
-func stepByStep(t *testing.T, m *model.Model, tokens []int32) [][]float32 {
-	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256})
+func stepByStep(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
+	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, Adapters: adapters})
 	require.NoError(t, err)
 	defer s.Close()
 	var rows [][]float32
@@ -86,8 +86,8 @@ func stepByStep(t *testing.T, m *model.Model, tokens []int32) [][]float32 {
 }
 
 // asSecond decodes the tokens beside another sequence.
-func asSecond(t *testing.T, m *model.Model, tokens []int32) [][]float32 {
-	b, err := infer.NewBatch(m, 2, infer.SessionOptions{Context: 256})
+func asSecond(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
+	b, err := infer.NewBatch(m, 2, infer.SessionOptions{Context: 256, Adapters: adapters})
 	require.NoError(t, err)
 	defer b.Close()
 	other, _, err := b.Start(context.Background(), []int32{5, 4, 3})

@@ -90,9 +90,9 @@ func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...str
 	return logits
 }
 
-func ourLogits(t *testing.T, m *model.Model, tokens []int32, deltas model.Adapters) [][]float32 {
+func ourLogits(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: deltas, Threads: 1})
+	s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	logits, err := s.DecodeAll(context.Background(), tokens)

@@ -1,0 +1,193 @@
+//go:build interop
+
+package interop
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// adapterShare is what an adapter may add to the NMSE of its base alone.
+const adapterShare = 1e-6
+
+// An adapter is as exact as its base, whatever type the base has: in prefill, repacked or
+// not, token by token, and as one sequence of several.
+func TestInteropAdaptersOfTypes(t *testing.T) {
+	shape := llmtest.LargeBlockConfig(false)
+	shape.Context, shape.RoPE.TrainedCtx = 256, 256
+	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
+		t.Run(typ.String(), func(t *testing.T) {
+			m := modelOfType(t, shape, typ)
+			few := savedAdapter(t, m, lora.Options{Rank: 8, Alpha: 8, Ranks: everywhere(8), Seed: 1})
+			many := savedAdapter(t, m, lora.Options{Rank: 64, Alpha: 64, Ranks: everywhere(64), Seed: 2})
+			output := savedAdapter(t, m, lora.Options{Rank: 64, Alpha: 64, Targets: []string{"output"}, Seed: 3})
+			c := newComparison(t, m, llmtest.RandomTokens(3, 100, shape.Vocab))
+			for name, list := range map[string][]scaled{
+				"rank 8": {{few, 1}}, "rank 64": {{many, 1}}, "both": {{few, 0.75}, {many, -0.5}}, "output": {{output, 1}},
+			} {
+				for way, e := range c.errors(t, list, list) {
+					t.Logf("%s, %s: %v", name, way, e)
+					require.Greater(t, e.effect, 0.01, "%s: the adapter must matter", name)
+					require.True(t, e.withinRounding(), "%s, %s: %v", name, way, e)
+					if name == "output" || typ == ggml.F32 || typ == ggml.F16 {
+						require.LessOrEqual(t, e.adapted, e.base+adapterShare, "%s, %s: %v", name, way, e)
+					}
+				}
+			}
+			for way, e := range c.errors(t, []scaled{{few, 1}}, []scaled{{few, 1.05}}) {
+				require.False(t, e.withinRounding(), "%s: a wrong scale must show: %v", way, e)
+			}
+		})
+	}
+}
+
+// modelOfType is a random model whose embeddings outweigh what a layer adds to them, as in
+// trained models: otherwise each layer would enlarge the roundings of those before it.
+func modelOfType(t *testing.T, c model.Config, typ ggml.Type) *model.Model {
+	t.Helper()
+	made, err := model.New(c, nil, 1)
+	require.NoError(t, err)
+	defer made.Close()
+	path, rng := filepath.Join(t.TempDir(), "model.gguf"), rand.New(rand.NewPCG(4, 5))
+	require.NoError(t, made.Save(path, model.SaveOptions{
+		Type: func(name string, old ggml.Type) ggml.Type {
+			if made.Weight(name).NumDims() < 2 {
+				return old
+			}
+			return typ
+		},
+		Change: func(name string) func([]float32) error {
+			size := 0.05
+			if name == "token_embd.weight" {
+				size = 1
+			}
+			return func(values []float32) error {
+				for i := range values {
+					values[i] += float32(size * rng.NormFloat64())
+				}
+				return nil
+			}
+		},
+	}))
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// everywhere are the ranks of what is adapted only where it is named.
+func everywhere(rank int) map[string]int { return map[string]int{"token_embd": rank, "output": rank} }
+
+// savedAdapter is the file of an adapter with random factors.
+func savedAdapter(t *testing.T, m *model.Model, o lora.Options) string {
+	t.Helper()
+	a, err := lora.New(m, o)
+	require.NoError(t, err)
+	defer a.Close()
+	rng := rand.New(rand.NewPCG(o.Seed, 7))
+	for _, p := range a.Pairs() {
+		values := make([]float32, p.B.NumElements())
+		for i := range values {
+			values[i] = float32(0.03 * rng.NormFloat64())
+		}
+		require.NoError(t, ggml.Write(p.B, values))
+	}
+	path := filepath.Join(t.TempDir(), "adapter.gguf")
+	require.NoError(t, a.Save(path, lora.SaveOptions{}))
+	return path
+}
+
+// scaled is the file of an adapter, and its strength.
+type scaled struct {
+	path  string
+	scale float32
+}
+
+// A comparison holds a model with adapters against stock llama.cpp.
+type comparison struct {
+	path, exact string // the model, and one with the same values in F32
+	tokens      []int32
+	plain       [][]float32 // stock's logits without adapters
+	base        map[string]float64
+}
+
+func newComparison(t *testing.T, m *model.Model, tokens []int32) *comparison {
+	t.Helper()
+	c := &comparison{path: m.Path, exact: llmtest.Dequantised(t, m).Path, tokens: tokens, base: map[string]float64{}}
+	c.plain = c.stock(t, c.path, nil)
+	for way, got := range c.decoded(t, nil) {
+		c.base[way] = nmse(got, c.plain)
+	}
+	return c
+}
+
+// adapterErrors are NMSE of logits.
+type adapterErrors struct {
+	effect         float64 // of the adapter on stock's logits
+	base, adapted  float64 // of ours against stock's, without and with adapter
+	rounded, stock float64 // of ours and of stock's with adapter, against those of a base in F32
+}
+
+func (e adapterErrors) String() string {
+	return fmt.Sprintf("NMSE %.2g, without adapter %.2g; for the rounding of the base %.3g, stock's %.3g", e.adapted, e.base, e.rounded, e.stock)
+}
+
+// withinRounding reports whether ours are as exact as stock's. Both round the input of
+// products to the type of the base. Where it is next to the border between two values,
+// another order of sums makes it round otherwise, which is no less exact: so the errors
+// of ours and of stock's differ by up to 5 %, and ours from stock's by up to their sum.
+func (e adapterErrors) withinRounding() bool { return e.rounded <= 1.05*e.stock+adapterShare }
+
+// errors compares stock's logits with some adapters and ours, which has the same.
+func (c *comparison) errors(t *testing.T, stocks, ours []scaled) map[string]adapterErrors {
+	t.Helper()
+	want, exact := c.stock(t, c.path, stocks), c.stock(t, c.exact, stocks)
+	list := map[string]adapterErrors{}
+	for way, got := range c.decoded(t, ours) {
+		list[way] = adapterErrors{
+			effect: nmse(want, c.plain), base: c.base[way], adapted: nmse(got, want), rounded: nmse(got, exact), stock: nmse(want, exact),
+		}
+	}
+	return list
+}
+
+// stock are stock's logits of a model with adapters.
+func (c *comparison) stock(t *testing.T, path string, list []scaled) [][]float32 {
+	t.Helper()
+	var args []string
+	for _, s := range list {
+		args = append(args, fmt.Sprintf("%s=%v", s.path, s.scale))
+	}
+	return stockLogits(t, path, c.tokens, args...)
+}
+
+// decoded are the logits by each way in which tokens can be computed.
+func (c *comparison) decoded(t *testing.T, list []scaled) map[string][][]float32 {
+	t.Helper()
+	ways := map[string][][]float32{}
+	for way, o := range map[string]model.LoadOptions{"": {}, ", repacked": {Repack: true}} {
+		m, err := model.Load(c.path, o)
+		require.NoError(t, err)
+		defer m.Close()
+		adapters := model.Adapters{}
+		for _, s := range list {
+			a, err := lora.Load(s.path, m)
+			require.NoError(t, err)
+			defer a.Close()
+			adapters = lora.Join(adapters, a.Weights(s.scale))
+		}
+		ways["prefill"+way] = ourLogits(t, m, c.tokens, adapters)
+		ways["second of two sequences"+way] = asSecond(t, m, c.tokens, adapters)
+		ways["token by token"+way] = stepByStep(t, m, c.tokens, adapters)
+	}
+	return ways
+}
