@@ -94,7 +94,7 @@ func (b *Builder) block(t *nn.Tape, i int, x *nn.Value) *nn.Value {
 		x, out = t.Last(x, b.Keep), t.Last(out, b.Keep)
 	}
 	gather := Weight{Name: l.prefix + "attn_output", Shape: []int64{int64(c.Heads * c.HeadSize), int64(c.Embd)}, Residual: true}
-	y := l.product(t, out, l.optionalBias(l.declare(gather)))
+	y := l.product(t, out, l.optionalBias(l.declare(gather, Scale)))
 	y = l.normIf(t, s.norms&normAfter, "post_attention_norm", y)
 	x = t.Add(x, t.Scale(y, c.ResidualScale))
 
@@ -164,12 +164,11 @@ func (l layerBuilder) feedForward(t *nn.Tape, x *nn.Value) *nn.Value {
 
 // ffn is a matrix of the feed-forward network.
 func (l layerBuilder) ffn(part string, in, out int64, residual bool) nn.Matrix {
-	m := l.optionalBias(l.declare(Weight{Name: l.prefix + part, Shape: []int64{in, out}, Residual: residual}))
-	m.OutScale, m.Scale = m.Scale, nil
-	if !l.spec().ffnScales {
-		m.OutScale = nil
+	scale := Unused
+	if l.spec().ffnScales {
+		scale = OutScale
 	}
-	return m
+	return l.optionalBias(l.declare(Weight{Name: l.prefix + part, Shape: []int64{in, out}, Residual: residual}, scale))
 }
 
 func (l layerBuilder) product(t *nn.Tape, x *nn.Value, m nn.Matrix) *nn.Value {
@@ -216,15 +215,23 @@ func (b *Builder) norm(t *nn.Tape, name string, x *nn.Value) *nn.Value {
 }
 
 func (b *Builder) matrix(name string, in, out int64) nn.Matrix {
-	return b.declare(Weight{Name: name, Shape: []int64{in, out}})
+	return b.declare(Weight{Name: name, Shape: []int64{in, out}}, Scale)
 }
 
-// declare asks for a matrix, whose name lacks ".weight", and for its optional scale.
-func (b *Builder) declare(w Weight) nn.Matrix {
-	scale := Weight{Name: w.Name + ".scale", Shape: []int64{1}, Role: Scale, Optional: true}
+// declare asks for a matrix, whose name lacks ".weight", and for its optional scale,
+// which has the given role.
+func (b *Builder) declare(w Weight, scale Role) nn.Matrix {
+	factor := Weight{Name: w.Name + ".scale", Shape: []int64{1}, Role: scale, Optional: true}
 	b.Source(Weight{Name: w.Name + ".input_scale", Shape: []int64{1}, Role: Unused, Optional: true})
 	w.Name += ".weight"
-	return nn.Matrix{Name: w.Name, W: b.Source(w), Scale: b.Source(scale)}
+	m := nn.Matrix{Name: w.Name, W: b.Source(w)}
+	switch s := b.Source(factor); scale {
+	case Scale:
+		m.Scale = s
+	case OutScale:
+		m.OutScale = s
+	}
+	return m
 }
 
 // biased asks for the bias of a matrix, which is optional.

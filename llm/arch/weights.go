@@ -18,7 +18,8 @@ const (
 	Embedding             // a matrix whose rows are looked up; where it is tied, of products too
 	Norm                  // the factors of a norm
 	Bias                  // what is added to a product [n_out]
-	Scale                 // the factor of a product [1]
+	Scale                 // the factor of a product [1], to which adapters and bias are added
+	OutScale              // the factor of a product [1] with adapters and bias
 	RoPEFreqs             // what frequencies of RoPE are divided by [dims/2]
 	Unused                // a tensor of files that the text model does not compute with
 )
@@ -123,6 +124,9 @@ func (c Config) Linears() []string {
 	}
 	return list
 }
+
+// ScaleName is the factor that may belong to a matrix.
+func ScaleName(weight string) string { return strings.TrimSuffix(weight, ".weight") + ".scale" }
 
 // BiasName is the bias that may belong to a matrix.
 func BiasName(weight string) string { return strings.TrimSuffix(weight, ".weight") + ".bias" }

@@ -184,6 +184,8 @@ func baseFault(m *model.Model, base string) string {
 	switch w := m.Weight(base); {
 	case w == nil && base == outputName && m.Tied:
 		return base + ": the model has no such tensor, its output is the token embedding"
+	case w == nil && targetOf(m.Config, base) == "":
+		return base + ": the model has no such tensor; it can be adapted in " + strings.Join(Targets(m.Config), ", ")
 	case w == nil:
 		return base + ": the model has no such tensor"
 	case strings.HasSuffix(base, "_norm.weight"):

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -33,6 +34,9 @@ type MergeOptions struct {
 // W + Σ s·alpha/r·B·A, to a GGUF file. The sum is made in F32 and converted to
 // the type that W has, or to another. A tensor that nothing changes and whose
 // type stays is copied byte by byte, and the metadata is kept.
+//
+// Where the model multiplies W·x by a factor before an adapter is added, what is
+// merged is divided by the factor. It must not be 0.
 //
 // Where the output is the token embedding itself, and an adapter changes the
 // embedding, the file gets an output matrix of its own: such an adapter acts
@@ -139,19 +143,50 @@ func activePairs(m *model.Model, adapters []Scaled) (model.Adapters, error) {
 		if err := s.Adapter.mismatch(m); err != nil {
 			return nil, err
 		}
-		for base, pairs := range s.Adapter.Weights(s.Scale) {
-			for _, p := range pairs {
-				zero, err := isZero(p)
-				if err != nil {
-					return nil, err
-				}
-				if !zero {
-					active[base] = append(active[base], p)
-				}
-			}
+		if err := addActive(active, m, s.Adapter.Weights(s.Scale)); err != nil {
+			return nil, err
 		}
 	}
 	return active, nil
+}
+
+// addActive adds the pairs that change something, as changes of the matrices themselves.
+func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) error {
+	for base, pairs := range adapters {
+		factor, err := productScale(m, base)
+		if err != nil {
+			return err
+		}
+		for _, p := range pairs {
+			zero, err := isZero(p)
+			switch {
+			case err != nil:
+				return err
+			case zero:
+				continue
+			case factor == 0:
+				return fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s, which is 0, before it adds the adapter; leave this matrix out", base, arch.ScaleName(base))
+			}
+			p.Scale /= factor
+			active[base] = append(active[base], p)
+		}
+	}
+	return nil
+}
+
+// productScale is what the model multiplies W·x by before adapters are added.
+func productScale(m *model.Model, base string) (float32, error) {
+	name := arch.ScaleName(base)
+	w := m.Weight(name)
+	isScale := func(w arch.Weight) bool { return w.Name == name && w.Role == arch.Scale }
+	if w == nil || !slices.ContainsFunc(m.Config.Weights(), isScale) {
+		return 1, nil
+	}
+	values, err := w.Float32s()
+	if err != nil {
+		return 0, err
+	}
+	return values[0], nil
 }
 
 // isZero reports whether a pair changes nothing, as one that was never trained.

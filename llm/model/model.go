@@ -212,9 +212,8 @@ func (m *Model) Weights() iter.Seq[*ggml.Tensor] {
 // Trainable reports whether gradients flow to a weight: all but the factors of RoPE's
 // frequencies and of products.
 func (m *Model) Trainable(name string) bool {
-	return slices.ContainsFunc(m.Config.Weights(), func(w arch.Weight) bool {
-		return w.Name == name && w.Role != arch.RoPEFreqs && w.Role != arch.Scale && w.Role != arch.Unused
-	})
+	fixed := []arch.Role{arch.RoPEFreqs, arch.Scale, arch.OutScale, arch.Unused}
+	return slices.ContainsFunc(m.Config.Weights(), func(w arch.Weight) bool { return w.Name == name && !slices.Contains(fixed, w.Role) })
 }
 
 // Source gives the weights to a graph of the model.
