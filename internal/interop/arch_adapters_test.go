@@ -1,0 +1,227 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Adapters of every matrix of each architecture mean to stock llama.cpp what they mean
+// here, and so do the models that they are merged into.
+func TestInteropArchitectureAdapters(t *testing.T) {
+	dir := t.TempDir()
+	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
+	for _, name := range archs {
+		file := filepath.Join(dir, name+".gguf")
+		strengthen(t, filepath.Join(dir, name+"-dense.gguf"), file)
+		t.Run(name, func(t *testing.T) {
+			testArchitectureAdapters(t, file)
+			testQuantizedAdapters(t, file, "Q8_0")
+			testQuantizedAdapters(t, file, "Q4_K")
+		})
+		t.Run(name+" fused", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "fused.gguf")
+			fuseQKV(t, file, path)
+			testArchitectureAdapters(t, path)
+		})
+		if name == "olmo2" { // has an output matrix always
+			continue
+		}
+		t.Run(name+" tied", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "tied.gguf")
+			copyTensors(t, file, path, func(name string) bool { return name != "output.weight" }, nil)
+			testArchitectureAdapters(t, path)
+		})
+	}
+}
+
+func testArchitectureAdapters(t *testing.T, path string) {
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	tokens := llmtest.RandomTokens(3, 96, m.Vocab)
+	adapter := savedAdapter(t, m, everyMatrix(m))
+	want := stockLogits(t, path, tokens, adapter+"=0.75")
+	a, err := lora.Load(adapter, m)
+	require.NoError(t, err)
+	defer a.Close()
+	weights := a.Weights(0.75)
+	for way, got := range map[string][][]float32{
+		"in one batch": ourLogits(t, m, tokens, weights), "token by token": stepByStep(t, m, tokens, weights), "as second sequence": asSecond(t, m, tokens, weights),
+	} {
+		n := nmse(got, want)
+		t.Logf("%s: NMSE %.2g", way, n)
+		require.LessOrEqual(t, n, bound, way)
+	}
+	least := 1.0
+	for base := range weights {
+		without := maps.Clone(weights)
+		delete(without, base)
+		n := nmse(ourLogits(t, m, tokens, without), want)
+		least = min(least, n)
+		require.Greater(t, n, 1e-5, "%s must matter", base)
+	}
+	t.Logf("without one of %d matrices: at least %.2g", len(weights), least)
+	n := nmse(stockLogits(t, mergedModel(t, m, a, nil), tokens), want)
+	t.Logf("merged: NMSE %.2g", n)
+	require.LessOrEqual(t, n, bound, "merged")
+}
+
+// testQuantizedAdapters does so with a quantised base: adapters are as exact as it, merging
+// to F32 is exact, and merging to the type of the base rounds the sum.
+func testQuantizedAdapters(t *testing.T, file, typ string) {
+	path := filepath.Join(t.TempDir(), typ+".gguf")
+	run(t, filepath.Join(stock, "run"), "llama-quantize", "--pure", file, path, typ)
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	list := []scaled{{savedAdapter(t, m, everyMatrix(m)), 0.75}}
+	c := newComparison(t, m, llmtest.RandomTokens(3, 96, m.Vocab))
+	for way, e := range c.errors(t, list, list) {
+		t.Logf("%s %s: %v", typ, way, e)
+		require.True(t, e.withinRounding(), "%s %s: %v", typ, way, e)
+	}
+	a, err := lora.Load(list[0].path, m)
+	require.NoError(t, err)
+	defer a.Close()
+	exact, f32 := c.stock(t, c.exact, list), ggml.F32
+	n := nmse(stockLogits(t, mergedModel(t, m, a, &f32), c.tokens), exact)
+	t.Logf("%s merged to F32: NMSE %.2g", typ, n)
+	require.LessOrEqual(t, n, bound, "%s merged to F32", typ)
+	effect := nmse(c.plain, exact)
+	n = nmse(stockLogits(t, mergedModel(t, m, a, nil), c.tokens), exact)
+	t.Logf("%s merged: NMSE %.2g, without adapter %.2g", typ, n, effect)
+	require.LessOrEqual(t, n, effect/2, "%s merged", typ)
+}
+
+// mergedModel is the file of a model with an adapter merged, in a type or that of the base.
+func mergedModel(t *testing.T, m *model.Model, a *lora.Adapter, typ *ggml.Type) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "merged.gguf")
+	require.NoError(t, lora.MergeTo(context.Background(), path, m, []lora.Scaled{{Adapter: a, Scale: 0.75}}, lora.MergeOptions{Type: typ}))
+	return path
+}
+
+// everyMatrix adapts all that stock llama.cpp takes an adapter of: not a tied embedding.
+func everyMatrix(m *model.Model) lora.Options {
+	o := lora.Options{Rank: 8, Alpha: 16, Seed: 1}
+	if !m.Tied {
+		o.Ranks = everywhere(4)
+	}
+	return o
+}
+
+// strengthen gives norms and scales of stock's random models a size that lets the layers
+// matter: as they are, most outputs are next to nothing.
+func strengthen(t *testing.T, from, to string) {
+	t.Helper()
+	g, err := ggml.OpenGGUF(from)
+	require.NoError(t, err)
+	defer g.Close()
+	for info := range g.Tensors() {
+		var change func(v float32) float32
+		switch {
+		case strings.HasSuffix(info.Name, "_norm.weight"):
+			change = func(v float32) float32 { return 1 + v }
+		case strings.HasSuffix(info.Name, ".scale"):
+			change = func(v float32) float32 { return 0.5 + 4*v*v/(v*v+0.01) }
+		default:
+			continue
+		}
+		r, err := g.TensorData(info.Name)
+		require.NoError(t, err)
+		values := make([]float32, info.NumElements())
+		require.NoError(t, binary.Read(r, binary.LittleEndian, values))
+		for i, v := range values {
+			values[i] = change(v)
+		}
+		require.NoError(t, g.SetTensorData(info.Name, info.Type, func(w io.Writer) error {
+			return binary.Write(w, binary.LittleEndian, values)
+		}))
+	}
+	require.NoError(t, g.WriteFile(to))
+}
+
+// copyTensors writes those tensors of a file that are kept, and what else is added.
+func copyTensors(t *testing.T, from, to string, keep func(name string) bool, add func(g, old *ggml.GGUF)) {
+	t.Helper()
+	old, err := ggml.OpenGGUF(from)
+	require.NoError(t, err)
+	defer old.Close()
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
+	defer g.Close()
+	require.NoError(t, g.CopyKeys(old))
+	for info := range old.Tensors() {
+		if keep(info.Name) {
+			require.NoError(t, g.CopyTensor(old, info.Name))
+		}
+	}
+	if add != nil {
+		add(g, old)
+	}
+	require.NoError(t, g.WriteFile(to))
+}
+
+// fuseQKV writes queries, keys and values of a model as one matrix with one bias. Their
+// scales, which differ, are left out.
+func fuseQKV(t *testing.T, from, to string) {
+	parts := []string{"attn_q", "attn_k", "attn_v"}
+	isPart := func(name string) bool {
+		fields := strings.Split(name, ".")
+		return len(fields) == 4 && slices.Contains(parts, fields[2])
+	}
+	keep := func(name string) bool { return !isPart(name) }
+	copyTensors(t, from, to, keep, func(g, old *ggml.GGUF) {
+		for layer := 0; ; layer++ {
+			prefix := fmt.Sprintf("blk.%d.", layer)
+			if _, ok := old.Tensor(prefix + "attn_q.weight"); !ok {
+				return
+			}
+			for _, kind := range []string{".weight", ".bias"} {
+				concatenate(t, g, old, prefix+"attn_qkv"+kind, prefix+"attn_q"+kind, prefix+"attn_k"+kind, prefix+"attn_v"+kind)
+			}
+		}
+	})
+}
+
+// concatenate joins tensors of a file along their last dimension.
+func concatenate(t *testing.T, g, old *ggml.GGUF, name string, parts ...string) {
+	var joined ggml.GGUFTensor
+	var data []byte
+	for _, part := range parts {
+		info, ok := old.Tensor(part)
+		require.True(t, ok, part)
+		r, err := old.TensorData(part)
+		require.NoError(t, err)
+		values, err := io.ReadAll(r)
+		require.NoError(t, err)
+		data = append(data, values...)
+		last := len(info.Shape) - 1
+		if joined.Shape == nil {
+			joined = ggml.GGUFTensor{Name: name, Type: info.Type, Shape: slices.Clone(info.Shape)}
+		} else {
+			joined.Shape[last] += info.Shape[last]
+		}
+	}
+	require.NoError(t, g.AddTensorFrom(joined, func(w io.Writer) error {
+		_, err := bytes.NewReader(data).WriteTo(w)
+		return err
+	}))
+}
