@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -53,22 +54,32 @@ type ranks struct {
 	AttNorm int `name:"rank-att-norm" default:"0" hidden:""`
 	FFNNorm int `name:"rank-ffn-norm" default:"0" hidden:""`
 	OutNorm int `name:"rank-out-norm" default:"0" hidden:""`
+	WQKV    int `name:"rank-wqkv" default:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
 }
 
-// byTarget gives the rank of each target.
-func (r ranks) byTarget() (map[string]int, error) {
+// byTarget gives the rank of each target of a model.
+func (r ranks) byTarget(c model.Config) (map[string]int, error) {
 	if r.AttNorm > 0 || r.FFNNorm > 0 || r.OutNorm > 0 {
 		return nil, errors.New("--rank-att-norm, --rank-ffn-norm, --rank-out-norm: llama.cpp ignores adapters of norms; leave them out")
 	}
+	targets := lora.Targets(c)
 	ranks := map[string]int{"token_embd": r.TokEmbd, "output": r.Out}
-	for target, rank := range map[string]int{
-		"attn_q": r.WQ, "attn_k": r.WK, "attn_v": r.WV, "attn_output": r.WO,
-		"ffn_gate": r.FFNGate, "ffn_up": r.FFNUp, "ffn_down": r.FFNDown,
+	for _, f := range []struct {
+		flag, target string
+		rank         int
+	}{
+		{"--rank-wq", "attn_q", r.WQ}, {"--rank-wk", "attn_k", r.WK}, {"--rank-wv", "attn_v", r.WV},
+		{"--rank-wqkv", "attn_qkv", r.WQKV}, {"--rank-wo", "attn_output", r.WO},
+		{"--rank-ffn_gate", "ffn_gate", r.FFNGate}, {"--rank-ffn_up", "ffn_up", r.FFNUp}, {"--rank-ffn_down", "ffn_down", r.FFNDown},
 	} {
-		if rank < 0 {
-			rank = r.R
+		switch has := slices.Contains(targets, f.target); {
+		case has && f.rank < 0:
+			ranks[f.target] = r.R
+		case has:
+			ranks[f.target] = f.rank
+		case f.rank >= 0:
+			return nil, fmt.Errorf("%s: the model has no matrix %s; those of its layers are %s", f.flag, f.target, strings.Join(c.Linears(), ", "))
 		}
-		ranks[target] = rank
 	}
 	if !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(rank int) bool { return rank != 0 }) {
 		return nil, errors.New("all ranks are 0, so there is nothing to train; set --lora-r, or that of a matrix such as --rank-wq")
@@ -179,7 +190,7 @@ func (p *program) inputs() []training.Path {
 }
 
 func (p *program) newAdapter(m *model.Model) (*lora.Adapter, error) {
-	ranks, err := p.byTarget()
+	ranks, err := p.byTarget(m.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -233,7 +233,7 @@ func TestRunFreesAll(t *testing.T) {
 	require.NoError(t, writeFiles(folder))
 	in := func(name string) string { return filepath.Join(folder, name) }
 	p := &program{ModelBase: in("base.gguf"), LoRAOut: in("adapter.gguf"), LoRAInit: "kaiming"}
-	p.ranks = ranks{R: 4, WQ: -1, WK: 0, WV: -1, WO: 2, FFNGate: -1, FFNUp: -1, FFNDown: -1}
+	p.ranks = ranks{R: 4, WQ: -1, WK: 0, WV: -1, WQKV: -1, WO: 2, FFNGate: -1, FFNUp: -1, FFNDown: -1}
 	p.Flags = training.Flags{
 		TrainData: []string{in("text.txt")}, ValidData: in("held.txt"), ValidMax: 4, Ctx: 16, Batch: 2, GradAcc: 1, AdamIter: 3, AdamAlpha: 0.01,
 		AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1,
@@ -257,14 +257,31 @@ func TestRunFreesAll(t *testing.T) {
 }
 
 func TestRanks(t *testing.T) {
-	r := ranks{R: 8, WQ: -1, WK: 0, WV: 3, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: 5, TokEmbd: 2}
-	got, err := r.byTarget()
+	llama := model.Config{
+		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}
+	fused := llama
+	fused.Arch, fused.FusedQKV, fused.RoPE.Mode = "phi3", true, ggml.RoPENeoX
+
+	r := ranks{R: 8, WQ: -1, WK: 0, WV: 3, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: 5, TokEmbd: 2}
+	got, err := r.byTarget(llama)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{
 		"attn_q": 8, "attn_k": 0, "attn_v": 3, "attn_output": 8, "ffn_gate": 8, "ffn_up": 8, "ffn_down": 5, "token_embd": 2, "output": 0,
 	}, got)
+	_, err = r.byTarget(fused)
+	require.EqualError(t, err, "--rank-wk: the model has no matrix attn_k; those of its layers are attn_qkv, attn_output, ffn_up, ffn_down")
+
+	r.WK, r.WV, r.WQKV = -1, -1, 6
+	got, err = r.byTarget(fused)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"attn_qkv": 6, "attn_output": 8, "ffn_up": 8, "ffn_down": 5, "token_embd": 2, "output": 0}, got)
+	_, err = r.byTarget(llama)
+	require.ErrorContains(t, err, "--rank-wqkv: the model has no matrix attn_qkv")
+
 	for _, bad := range []ranks{{AttNorm: 1}, {FFNNorm: 1}, {OutNorm: 1}} {
-		_, err := bad.byTarget()
+		_, err := bad.byTarget(llama)
 		require.ErrorContains(t, err, "llama.cpp ignores adapters of norms")
 	}
 }
