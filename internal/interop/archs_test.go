@@ -19,8 +19,8 @@ import (
 // others are refused.
 var archs = []string{"gemma3", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"}
 
-// TestArchitectures holds the logits of stock's random models against stock's.
-func TestArchitectures(t *testing.T) {
+// TestInteropArchitectures holds the logits of stock's random models against stock's.
+func TestInteropArchitectures(t *testing.T) {
 	require.Equal(t, archs, model.Architectures())
 	for _, seed := range []string{"1", "2"} {
 		dir := t.TempDir()
