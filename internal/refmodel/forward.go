@@ -2,34 +2,18 @@ package refmodel
 
 import (
 	"fmt"
-	"math"
 	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/internal/refmath"
 )
 
-// rows is one vector per token.
-type rows = [][]float64
-
-// layerState is what the forward pass of a block leaves for its backward pass.
-type layerState struct {
-	in, attnIn rows // hidden state, and after attn_norm
-	q, k, v    rows // q and k rotated
-	probs      [][]rowTriangle
-	attnOut    rows // before attn_output
-	mid, ffnIn rows // hidden state after attention, and after ffn_norm
-	gate, up   rows
-	act        rows // silu(gate)·up
-}
-
-// rowTriangle holds the attention weights of one head and query over keys 0…t.
-type rowTriangle = []float64
-
-// trace is the forward pass of one sequence.
-type trace struct {
-	tokens []int32
-	layers []layerState
-	final  rows // after the last block
-	normed rows // after output_norm
-	logits rows
+// A forward computes one sequence. What an architecture computes beyond llama shows in
+// the weights that it has, and in its parameters.
+type forward struct {
+	*tape
+	*Model
+	vars map[string]*value // weights and adapters by name
 }
 
 // Logits returns the logits [len(tokens)][Vocab] at all positions of one causal
@@ -38,7 +22,8 @@ func (m *Model) Logits(tokens []int32) ([][]float64, error) {
 	if err := m.checkTokens("token", tokens); err != nil {
 		return nil, err
 	}
-	return m.forward(tokens).logits, nil
+	f := forward{&tape{}, m, m.vars}
+	return slices.Collect(slices.Chunk(f.logits(tokens).data, m.Vocab)), nil
 }
 
 func (m *Model) checkTokens(what string, tokens []int32) error {
@@ -50,197 +35,138 @@ func (m *Model) checkTokens(what string, tokens []int32) error {
 	return nil
 }
 
-func (m *Model) forward(tokens []int32) *trace {
-	tr := &trace{tokens: tokens, layers: make([]layerState, m.Layers)}
-	x := m.embed(tokens)
-	for l := range tr.layers {
-		x = m.forwardBlock(l, &tr.layers[l], x)
+func (f forward) logits(tokens []int32) *value {
+	x := f.scale(f.embed(tokens), f.EmbdScale)
+	for l := range f.Layers {
+		x = f.layer(fmt.Sprintf("blk.%d.", l), l, x)
 	}
-	tr.final = x
-	tr.normed = m.rmsNorm(outputNorm, x)
-	tr.logits = m.linear(m.outputName(), tr.normed)
-	return tr
-}
-
-func (m *Model) outputName() string {
-	if _, ok := m.weights[output]; ok {
-		return output
+	z := f.scale(f.head(f.norm(outputNorm, x)), 1/f.LogitDivisor)
+	if f.LogitSoftcap != 0 {
+		z = f.softcap(z, f.LogitSoftcap)
 	}
-	return tokenEmbd
-}
-
-func (m *Model) forwardBlock(l int, s *layerState, x rows) rows {
-	s.in = x
-	s.attnIn = m.rmsNorm(block(l, "attn_norm"), x)
-	s.q = m.linear(block(l, "attn_q"), s.attnIn)
-	s.k = m.linear(block(l, "attn_k"), s.attnIn)
-	s.v = m.linear(block(l, "attn_v"), s.attnIn)
-	m.rotate(s.q, 1)
-	m.rotate(s.k, 1)
-	m.attend(s)
-	s.mid = add(x, m.linear(block(l, "attn_output"), s.attnOut))
-
-	s.ffnIn = m.rmsNorm(block(l, "ffn_norm"), s.mid)
-	s.gate = m.linear(block(l, "ffn_gate"), s.ffnIn)
-	s.up = m.linear(block(l, "ffn_up"), s.ffnIn)
-	s.act = newRows(len(x), m.FF)
-	for t, out := range s.act {
-		for i, g := range s.gate[t] {
-			out[i] = g / (1 + math.Exp(-g)) * s.up[t][i]
-		}
-	}
-	return add(s.mid, m.linear(block(l, "ffn_down"), s.act))
+	return z
 }
 
 // embed looks up the tokens' rows, each with its adapter's part.
-func (m *Model) embed(tokens []int32) rows {
-	table := m.weights[tokenEmbd]
-	lora, adapted := m.loras[tokenEmbd]
-	x := make(rows, len(tokens))
-	for t, id := range tokens {
-		x[t] = slices.Clone(table.Row(int64(id)))
-		if adapted {
-			addScaled(x[t], lora.Scale, matVec(lora.B, lora.A.Row(int64(id))))
-		}
+func (f forward) embed(tokens []int32) *value {
+	x := f.lookup(f.vars[tokenEmbd], tokens)
+	if l, ok := f.loras[tokenEmbd]; ok {
+		h := f.lookup(f.vars[tokenEmbd+".lora_a"], tokens)
+		x = f.add(x, f.scale(f.multiply(f.vars[tokenEmbd+".lora_b"], h), l.Scale))
 	}
 	return x
 }
 
-// linear returns W·x + bias + Scale·B(A·x) for every token.
-func (m *Model) linear(name string, x rows) rows {
-	w := m.weights[name]
-	bias, biased := m.weights[biasOf(name)]
-	lora, adapted := m.loras[name]
-	adapted = adapted && name != tokenEmbd
-	y := make(rows, len(x))
-	for t, v := range x {
-		y[t] = matVec(w, v)
-		if biased {
-			addScaled(y[t], 1, bias.Data)
+// head multiplies by the output matrix, or by the embedding without its adapter.
+func (f forward) head(x *value) *value {
+	if f.vars[output] != nil {
+		return f.linear("output", x)
+	}
+	return f.biased("output", f.multiply(f.vars[tokenEmbd], x))
+}
+
+func (f forward) layer(prefix string, l int, x *value) *value {
+	y := f.attention(prefix, l, f.norm(prefix+"attn_norm.weight", x))
+	y = f.norm(prefix+"post_attention_norm.weight", y)
+	x = f.add(x, f.scale(y, f.ResidualScale))
+
+	y = f.feedForward(prefix, f.norm(prefix+"ffn_norm.weight", x))
+	y = f.norm(prefix+"post_ffw_norm.weight", y)
+	return f.add(x, f.scale(y, f.ResidualScale))
+}
+
+func (f forward) attention(prefix string, l int, x *value) *value {
+	q, k, v := f.queriesKeysValues(prefix, x)
+	q, k = f.norm(prefix+"attn_q_norm.weight", q), f.norm(prefix+"attn_k_norm.weight", k)
+	if r, ok := f.rope(l); ok {
+		q, k = f.rotate(q, f.HeadDim, r), f.rotate(k, f.HeadDim, r)
+	}
+	if f.Temperature != nil {
+		q = f.scaleRows(q, f.Temperature)
+	}
+	a := attention{headDim: f.HeadDim, heads: f.Heads, kvHeads: f.KVHeads, scale: f.AttnScale, window: of(f.Windows, l)}
+	return f.linear(prefix+"attn_output", f.attend(a, q, k, v))
+}
+
+func (f forward) queriesKeysValues(prefix string, x *value) (q, k, v *value) {
+	if f.vars[prefix+"attn_qkv.weight"] == nil {
+		return f.linear(prefix+"attn_q", x), f.linear(prefix+"attn_k", x), f.linear(prefix+"attn_v", x)
+	}
+	all := f.linear(prefix+"attn_qkv", x)
+	toK := f.HeadDim * f.Heads
+	toV := toK + f.HeadDim*f.KVHeads
+	return f.columns(all, 0, toK), f.columns(all, toK, toV), f.columns(all, toV, all.width)
+}
+
+// rope is the rotation of a layer, if it has one.
+func (f forward) rope(l int) (r refmath.RoPE, ok bool) {
+	r = f.RoPE
+	if of(f.Windows, l) > 0 {
+		r = f.LocalRoPE
+	}
+	factors := ropeShort
+	if f.LongRoPE {
+		factors = ropeLong
+	}
+	for _, name := range []string{ropeFreqs, factors} {
+		if w := f.vars[name]; w != nil {
+			r.Factors = w.data
 		}
-		if adapted {
-			addScaled(y[t], lora.Scale, matVec(lora.B, matVec(lora.A, v)))
-		}
+	}
+	return r, !of(f.NoRoPE, l)
+}
+
+// of is what a list says of layer l; an empty one says nothing of any.
+func of[T any](list []T, l int) (x T) {
+	if len(list) == 0 {
+		return x
+	}
+	return list[l]
+}
+
+func (f forward) feedForward(prefix string, x *value) *value {
+	act := silu
+	if f.Arch == "gemma3" {
+		act = gelu
+	}
+	gate, up := f.vars[prefix+"ffn_gate.weight"], f.linear(prefix+"ffn_up", x)
+	if gate == nil { // it is the first half of ffn_up
+		return f.linear(prefix+"ffn_down", f.gated(act, f.columns(up, 0, f.FF), f.columns(up, f.FF, 2*f.FF)))
+	}
+	return f.linear(prefix+"ffn_down", f.gated(act, f.linear(prefix+"ffn_gate", x), up))
+}
+
+// linear returns s·W·x + Scale·B(A·x) + bias for every token. The factor s of a matrix
+// of the feed-forward network multiplies all of it, as in llama.cpp.
+func (f forward) linear(name string, x *value) *value {
+	base := name + ".weight"
+	y, s := f.multiply(f.vars[base], x), f.vars[name+".scale"]
+	ofAll := strings.Contains(name, ".ffn_")
+	if s != nil && !ofAll {
+		y = f.scaleBy(y, s)
+	}
+	if l, ok := f.loras[base]; ok {
+		h := f.multiply(f.vars[base+".lora_a"], x)
+		y = f.add(y, f.scale(f.multiply(f.vars[base+".lora_b"], h), l.Scale))
+	}
+	y = f.biased(name, y)
+	if s != nil && ofAll {
+		y = f.scaleBy(y, s)
 	}
 	return y
 }
 
-// rmsNorm returns w·x/√(mean(x²) + eps) for every token.
-func (m *Model) rmsNorm(name string, x rows) rows {
-	w := m.weights[name].Data
-	y := newRows(len(x), m.Embd)
-	for t, v := range x {
-		r := m.rms(v)
-		for i := range v {
-			y[t][i] = v[i] * r * w[i]
-		}
+func (f forward) biased(name string, y *value) *value {
+	if b := f.vars[name+".bias"]; b != nil {
+		return f.addBias(y, b)
 	}
 	return y
 }
 
-// rms returns 1/√(mean(x²) + eps).
-func (m *Model) rms(x []float64) float64 {
-	return 1 / math.Sqrt(dot(x, x)/float64(len(x))+m.RMSEps)
-}
-
-// rotate applies RoPE in place to all heads; direction −1 undoes it, up to the
-// magnitude, which is its backward.
-func (m *Model) rotate(x rows, direction float64) {
-	for t, v := range x {
-		cos, sin := m.RoPE.Table(float64(t))
-		for i := range sin {
-			sin[i] *= direction
-		}
-		for h := 0; h < len(v); h += m.HeadDim {
-			m.RoPE.Rotate(v[h:h+m.HeadDim], cos, sin)
-		}
-	}
-}
-
-// attend fills probs and attnOut from q, k and v.
-func (m *Model) attend(s *layerState) {
-	n := len(s.q)
-	s.attnOut = newRows(n, m.Heads*m.HeadDim)
-	s.probs = make([][]rowTriangle, m.Heads)
-	for h := range m.Heads {
-		s.probs[h] = make([]rowTriangle, n)
-		for t := range n {
-			p := make(rowTriangle, t+1)
-			for u := range p {
-				p[u] = dot(m.head(s.q[t], h), m.kvHead(s.k[u], h)) * rsqrt(m.HeadDim)
-			}
-			softmax(p)
-			s.probs[h][t] = p
-			for u, weight := range p {
-				addScaled(m.head(s.attnOut[t], h), weight, m.kvHead(s.v[u], h))
-			}
-		}
-	}
-}
-
-// head returns query head h's part of a vector.
-func (m *Model) head(v []float64, h int) []float64 { return v[h*m.HeadDim : (h+1)*m.HeadDim] }
-
-// kvHead returns the part of a key or value vector that query head h uses.
-func (m *Model) kvHead(v []float64, h int) []float64 {
-	return m.head(v, h*m.KVHeads/m.Heads)
-}
-
-func softmax(x []float64) {
-	lse := logSumExp(x)
-	for i := range x {
-		x[i] = math.Exp(x[i] - lse)
-	}
-}
-
-func logSumExp(x []float64) float64 {
-	top := slices.Max(x)
-	total := 0.0
-	for _, v := range x {
-		total += math.Exp(v - top)
-	}
-	return top + math.Log(total)
-}
-
-// matVec returns W·x for W [len(x), out].
-func matVec(w Tensor, x []float64) []float64 {
-	y := make([]float64, w.Ne[1])
-	for o := range y {
-		y[o] = dot(w.Row(int64(o)), x)
-	}
-	return y
-}
-
-func newRows(n, width int) rows {
-	x := make(rows, n)
-	for t := range x {
-		x[t] = make([]float64, width)
+// norm is x itself where there is no such norm.
+func (f forward) norm(name string, x *value) *value {
+	if w := f.vars[name]; w != nil {
+		return f.rmsNorm(x, w, f.RMSEps)
 	}
 	return x
 }
-
-func add(a, b rows) rows {
-	sum := make(rows, len(a))
-	for t := range a {
-		sum[t] = slices.Clone(a[t])
-		addScaled(sum[t], 1, b[t])
-	}
-	return sum
-}
-
-// addScaled adds s·x to dst.
-func addScaled(dst []float64, s float64, x []float64) {
-	for i, v := range x {
-		dst[i] += s * v
-	}
-}
-
-func dot(a, b []float64) float64 {
-	s := 0.0
-	for i, v := range a {
-		s += v * b[i]
-	}
-	return s
-}
-
-func rsqrt[T int | int64](n T) float64 { return 1 / math.Sqrt(float64(n)) }

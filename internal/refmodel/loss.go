@@ -36,17 +36,8 @@ func (m *Model) Loss(batch ...Sequence) (float64, error) {
 func (m *Model) loss(batch []Sequence) float64 {
 	sum := 0.0
 	for _, s := range batch {
-		sum += sequenceLoss(s, m.forward(s.Inputs).logits)
-	}
-	return sum
-}
-
-func sequenceLoss(s Sequence, logits rows) float64 {
-	sum := 0.0
-	for t, row := range logits {
-		if w := s.weight(t); w != 0 {
-			sum += w * (logSumExp(row) - row[s.Targets[t]])
-		}
+		f := forward{&tape{}, m, m.vars}
+		sum += f.crossEntropy(f.logits(s.Inputs), s).data[0]
 	}
 	return sum
 }

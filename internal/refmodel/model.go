@@ -1,7 +1,7 @@
-// Package refmodel is a float64 llama-architecture transformer in plain loops:
-// logits, loss, and an analytic gradient with respect to any weight or LoRA
-// matrix. It shares no code with the graph builders, and so is the oracle for
-// their tests.
+// Package refmodel is a float64 transformer in plain loops: logits, loss, and exact
+// gradients with respect to any weight or LoRA matrix, by reverse-mode differentiation.
+// It computes the architectures of llm/arch, shares no code with what builds their
+// graphs, and so is the oracle of their tests.
 //
 // Matrices are in ggml's order: a weight [in, out] maps a vector x of length in
 // to y[o] = Σᵢ W[i + in·o]·x[i]. A Model is safe for concurrent use as long as
@@ -11,7 +11,9 @@ package refmodel
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,16 +23,31 @@ import (
 // Tensor is a dense float64 tensor.
 type Tensor = refmath.Tensor
 
-// Params are the hyper-parameters of a model.
+// Params are the hyper-parameters of a model. What lists say of each layer is that of
+// all where the list is empty.
 type Params struct {
+	Arch                    string // general.architecture; "" means llama
 	Vocab, Embd, FF, Layers int
 	Heads, KVHeads          int
 	HeadDim                 int     // 0 means Embd/Heads
 	RMSEps                  float64 // llama.attention.layer_norm_rms_epsilon
 	// RoPE: Dims 0 means HeadDim; FreqBase 0 means 1e4; FreqScale 0 and
 	// AttnFactor 0 mean 1. The weight rope_freqs.weight, when there is one,
-	// sets Factors.
-	RoPE refmath.RoPE
+	// sets Factors; of rope_factors_short and _long LongRoPE chooses.
+	RoPE     refmath.RoPE
+	LongRoPE bool
+	NoRoPE   []bool // of each layer
+	// Windows are the keys that a query of each layer sees, its own included; 0 is all.
+	// Layers with a window have LocalRoPE.
+	Windows   []int
+	LocalRoPE refmath.RoPE
+
+	EmbdScale, ResidualScale float64 // 0 means 1
+	AttnScale                float64 // of q·k; 0 means 1/√HeadDim
+	LogitDivisor             float64 // 0 means 1
+	LogitSoftcap             float64 // 0 means none
+	// Temperature scales the query at a position; nil means 1.
+	Temperature func(position int) float64
 }
 
 // LoRA is an adapter of one base weight W [in, out]: y += Scale·B(A·x) with
@@ -47,36 +64,36 @@ type Model struct {
 	Params
 	weights map[string]Tensor
 	loras   map[string]LoRA
+	vars    map[string]*value // of both, by the names that Weight takes
 }
 
-const (
-	tokenEmbd  = "token_embd.weight"
-	outputNorm = "output_norm.weight"
-	output     = "output.weight"
-	ropeFreqs  = "rope_freqs.weight"
-)
-
-// New returns a model over weights named as in a GGUF file: token_embd,
-// output_norm, output (left out: tied to token_embd), rope_freqs (optional)
-// and blk.N.{attn_norm, attn_q, attn_k, attn_v, attn_output, ffn_norm,
-// ffn_gate, ffn_up, ffn_down}, each with ".weight". The linear layers of a
-// block may have a ".bias" [out]. The weights are shared, not copied. The error
-// lists every missing, unknown and misshapen tensor.
+// New returns a model over weights named as in a GGUF file; [Shapes] has those that
+// there must be. output.weight may be left out: it is tied to the embedding. There may
+// be factors of RoPE, and of a matrix a ".bias" [out] and a ".scale" [1]. The weights
+// are shared, not copied. The error lists every missing, unknown and misshapen tensor.
 func New(p Params, weights map[string]Tensor) (*Model, error) {
 	p, err := p.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if f, ok := weights[ropeFreqs]; ok {
-		p.RoPE.Factors = f.Data
-	}
 	if err := checkWeights(p, weights); err != nil {
 		return nil, err
 	}
-	return &Model{Params: p, weights: weights, loras: map[string]LoRA{}}, nil
+	m := &Model{Params: p, weights: weights, loras: map[string]LoRA{}, vars: map[string]*value{}}
+	for name, w := range weights {
+		m.vars[name] = variable(w)
+	}
+	return m, nil
 }
 
+// variable shares the data of a parameter.
+func variable(w Tensor) *value { return &value{width: int(w.Ne[0]), data: w.Data} }
+
 func (p Params) withDefaults() (Params, error) {
+	setDefault(&p.Arch, "llama")
+	if layerWeights[p.Arch] == nil {
+		return p, fmt.Errorf("refmodel: unknown architecture %q", p.Arch)
+	}
 	sizes := []int{p.Vocab, p.Embd, p.FF, p.Layers, p.Heads, p.KVHeads}
 	if slices.Min(sizes) < 1 {
 		return p, fmt.Errorf("refmodel: vocabulary, embedding, FF, layers, heads, KV heads = %v, all must be positive", sizes)
@@ -85,13 +102,24 @@ func (p Params) withDefaults() (Params, error) {
 		return p, fmt.Errorf("refmodel: %d heads are not a multiple of %d KV heads", p.Heads, p.KVHeads)
 	}
 	setDefault(&p.HeadDim, p.Embd/p.Heads)
-	setDefault(&p.RoPE.Dims, p.HeadDim)
-	setDefault(&p.RoPE.FreqBase, 1e4)
-	setDefault(&p.RoPE.FreqScale, 1)
-	setDefault(&p.RoPE.AttnFactor, 1)
-	if p.RoPE.Dims%2 != 0 || p.RoPE.Dims > p.HeadDim {
-		return p, fmt.Errorf("refmodel: %d RoPE dimensions for heads of %d, want an even number up to that", p.RoPE.Dims, p.HeadDim)
+	for _, r := range []*refmath.RoPE{&p.RoPE, &p.LocalRoPE} {
+		setDefault(&r.Dims, p.HeadDim)
+		setDefault(&r.FreqBase, 1e4)
+		setDefault(&r.FreqScale, 1)
+		setDefault(&r.AttnFactor, 1)
+		if r.Dims%2 != 0 || r.Dims > p.HeadDim {
+			return p, fmt.Errorf("refmodel: %d RoPE dimensions for heads of %d, want an even number up to that", r.Dims, p.HeadDim)
+		}
 	}
+	for _, n := range []int{len(p.Windows), len(p.NoRoPE)} {
+		if n != 0 && n != p.Layers {
+			return p, fmt.Errorf("refmodel: a list for %d layers, there are %d", n, p.Layers)
+		}
+	}
+	for _, s := range []*float64{&p.EmbdScale, &p.ResidualScale, &p.LogitDivisor} {
+		setDefault(s, 1)
+	}
+	setDefault(&p.AttnScale, rsqrt(p.HeadDim))
 	return p, nil
 }
 
@@ -102,67 +130,7 @@ func setDefault[T comparable](v *T, otherwise T) {
 	}
 }
 
-// Shapes returns the names and shapes of the weights that a model with an
-// untied output must have.
-func Shapes(p Params) map[string][4]int64 {
-	head := p.HeadDim
-	setDefault(&head, p.Embd/max(p.Heads, 1))
-	matrix := func(in, out int) [4]int64 { return [4]int64{int64(in), int64(out), 1, 1} }
-	shapes := map[string][4]int64{
-		tokenEmbd:  matrix(p.Embd, p.Vocab),
-		outputNorm: matrix(p.Embd, 1),
-		output:     matrix(p.Embd, p.Vocab),
-	}
-	for l := range p.Layers {
-		shapes[block(l, "attn_norm")] = matrix(p.Embd, 1)
-		shapes[block(l, "attn_q")] = matrix(p.Embd, head*p.Heads)
-		shapes[block(l, "attn_k")] = matrix(p.Embd, head*p.KVHeads)
-		shapes[block(l, "attn_v")] = matrix(p.Embd, head*p.KVHeads)
-		shapes[block(l, "attn_output")] = matrix(head*p.Heads, p.Embd)
-		shapes[block(l, "ffn_norm")] = matrix(p.Embd, 1)
-		shapes[block(l, "ffn_gate")] = matrix(p.Embd, p.FF)
-		shapes[block(l, "ffn_up")] = matrix(p.Embd, p.FF)
-		shapes[block(l, "ffn_down")] = matrix(p.FF, p.Embd)
-	}
-	return shapes
-}
-
-func block(layer int, part string) string { return fmt.Sprintf("blk.%d.%s.weight", layer, part) }
-
-func biasOf(weight string) string { return strings.TrimSuffix(weight, ".weight") + ".bias" }
-
-func checkWeights(p Params, weights map[string]Tensor) error {
-	shapes := Shapes(p)
-	required := maps.Clone(shapes)
-	delete(required, output)
-	for l := range p.Layers {
-		for _, part := range []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"} {
-			w := block(l, part)
-			shapes[biasOf(w)] = [4]int64{shapes[w][1], 1, 1, 1}
-		}
-	}
-	shapes[ropeFreqs] = [4]int64{int64(p.RoPE.Dims / 2), 1, 1, 1}
-	var faults []string
-	for name := range required {
-		if _, ok := weights[name]; !ok {
-			faults = append(faults, name+" is missing")
-		}
-	}
-	for name, w := range weights {
-		want, ok := shapes[name]
-		switch {
-		case !ok:
-			faults = append(faults, name+" is unknown")
-		case w.Ne != want:
-			faults = append(faults, fmt.Sprintf("%s has shape %v, want %v", name, w.Ne, want))
-		}
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	slices.Sort(faults)
-	return fmt.Errorf("refmodel: weights: %s", strings.Join(faults, "; "))
-}
+func rsqrt[T int | int64](n T) float64 { return 1 / math.Sqrt(float64(n)) }
 
 // SetLoRA sets the adapter of a base weight; a zero Scale switches it off
 // without removing it.
@@ -183,6 +151,7 @@ func (m *Model) SetLoRA(base string, l LoRA) error {
 		return fmt.Errorf("refmodel: adapter for %s, which is not a matrix", base)
 	}
 	m.loras[base] = l
+	m.vars[base+".lora_a"], m.vars[base+".lora_b"] = variable(l.A), variable(l.B)
 	return nil
 }
 
@@ -220,26 +189,37 @@ func (m *Model) LoRANames() []string {
 // WeightNames returns the names of all base weights, sorted.
 func (m *Model) WeightNames() []string { return slices.Sorted(maps.Keys(m.weights)) }
 
-// RandomWeights returns weights for p, with or without a tied output: norms
-// around 1, matrices normal with deviation 1/√in, rounded to float32. Equal
-// seeds give equal weights.
-func RandomWeights(p Params, tied bool, seed uint64) map[string]Tensor {
+// RandomWeights returns weights for p, with or without a tied output: norms, scales and
+// factors around 1, matrices normal with deviation 1/√in, biases with 1/2, rounded to
+// float32. Equal seeds give equal weights. Optional ones are named as in OptionalShapes,
+// those of layers without their prefix, and are in each.
+func RandomWeights(p Params, tied bool, seed uint64, optional ...string) map[string]Tensor {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	shapes := Shapes(p)
 	if tied {
 		delete(shapes, output)
 	}
+	for name, ne := range OptionalShapes(p) {
+		if slices.Contains(optional, inLayer.ReplaceAllString(name, "")) {
+			shapes[name] = ne
+		}
+	}
 	weights := map[string]Tensor{}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		ne := shapes[name]
-		if ne[1] == 1 && strings.Contains(name, "norm") {
+		switch {
+		case strings.HasSuffix(name, ".bias"):
+			weights[name] = refmath.Normal(rng, 0.5, ne[:]...)
+		case ne[1] == 1:
 			weights[name] = refmath.Uniform(rng, 0.5, 1.5, ne[:]...)
-			continue
+		default:
+			weights[name] = refmath.Normal(rng, rsqrt(ne[0]), ne[:]...)
 		}
-		weights[name] = refmath.Normal(rng, rsqrt(ne[0]), ne[:]...)
 	}
 	return weights
 }
+
+var inLayer = regexp.MustCompile(`^blk\.\d+\.`)
 
 // AddRandomLoRA puts adapters of one rank and scale on the named base weights,
 // or with no names on all matrices of the blocks. Both A and B are random and

@@ -1,8 +1,11 @@
 package refmodel
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,7 +57,7 @@ func logitsByOps(m *Model, tokens []int32) Tensor {
 	n := int64(len(tokens))
 	linear := func(name string, x Tensor) Tensor {
 		y := refmath.MulMat(w(name), x)
-		if b, ok := m.weights[biasOf(name)]; ok {
+		if b, ok := m.weights[strings.TrimSuffix(name, ".weight")+".bias"]; ok {
 			y = refmath.Add(y, b)
 		}
 		if l, ok := m.loras[name]; ok && name != tokenEmbd {
@@ -65,11 +68,12 @@ func logitsByOps(m *Model, tokens []int32) Tensor {
 	norm := func(name string, x Tensor) Tensor {
 		return refmath.Mul(refmath.RMSNorm(x, m.RMSEps), w(name))
 	}
-	positions := refmath.Arange(0, float64(n), 1)
+	positions, rope := refmath.Arange(0, float64(n), 1), m.RoPE
+	rope.Factors = w("rope_freqs.weight").Data
 	heads := func(name string, x Tensor, count int, rotate bool) Tensor {
 		y := refmath.Reshape(linear(name, x), int64(m.HeadDim), int64(count), n)
 		if rotate {
-			y = refmath.RopeExt(y, positions, m.RoPE)
+			y = refmath.RopeExt(y, positions, rope)
 		}
 		return refmath.Permute(y, 0, 2, 1, 3)
 	}
@@ -78,18 +82,23 @@ func logitsByOps(m *Model, tokens []int32) Tensor {
 		x = refmath.Add(x, refmath.Scale(refmath.MulMat(l.B, refmath.GetRows(l.A, refmath.From(tokens))), l.Scale))
 	}
 	for b := range m.Layers {
-		h := norm(block(b, "attn_norm"), x)
+		block := func(part string) string { return fmt.Sprintf("blk.%d.%s.weight", b, part) }
+		h := norm(block("attn_norm"), x)
 		a := refmath.FlashAttnExt(
-			heads(block(b, "attn_q"), h, m.Heads, true),
-			heads(block(b, "attn_k"), h, m.KVHeads, true),
-			heads(block(b, "attn_v"), h, m.KVHeads, false),
+			heads(block("attn_q"), h, m.Heads, true),
+			heads(block("attn_k"), h, m.KVHeads, true),
+			heads(block("attn_v"), h, m.KVHeads, false),
 			refmath.CausalMask(n, n, 0), Tensor{}, 1/math.Sqrt(float64(m.HeadDim)), 0, 0)
-		x = refmath.Add(x, linear(block(b, "attn_output"), refmath.Reshape(a, int64(m.Heads*m.HeadDim), n)))
-		h = norm(block(b, "ffn_norm"), x)
-		gated := refmath.GateSplit(refmath.SwiGLU, linear(block(b, "ffn_gate"), h), linear(block(b, "ffn_up"), h))
-		x = refmath.Add(x, linear(block(b, "ffn_down"), gated))
+		x = refmath.Add(x, linear(block("attn_output"), refmath.Reshape(a, int64(m.Heads*m.HeadDim), n)))
+		h = norm(block("ffn_norm"), x)
+		gated := refmath.GateSplit(refmath.SwiGLU, linear(block("ffn_gate"), h), linear(block("ffn_up"), h))
+		x = refmath.Add(x, linear(block("ffn_down"), gated))
 	}
-	return linear(m.outputName(), norm(outputNorm, x))
+	head := output
+	if _, ok := m.weights[output]; !ok {
+		head = tokenEmbd
+	}
+	return linear(head, norm(outputNorm, x))
 }
 
 func flatten(logits [][]float64) []float64 {
@@ -178,31 +187,27 @@ func TestGradientAgainstCentralDifferences(t *testing.T) {
 		"tied, neox":   withEverything(t, true, true),
 	} {
 		t.Run(name, func(t *testing.T) {
-			names := append(m.LoRANames(), m.WeightNames()...)
-			names = remove(names, "rope_freqs.weight")
-			loss, grads, err := m.Gradient(tinyBatch(), names...)
-			require.NoError(t, err)
-			want, err := m.Loss(tinyBatch()...)
-			require.NoError(t, err)
-			require.InDelta(t, want, loss, 1e-12)
-			for _, p := range names {
-				numeric, err := m.NumericGradient(tinyBatch(), p, 1e-5)
-				require.NoError(t, err)
-				require.NotZero(t, refmath.Sum(refmath.Sqr(grads[p])).Data[0], p)
-				require.Less(t, refmath.RelativeError(grads[p].Data, numeric), 1e-6, p)
-			}
+			requireCentralDifferences(t, m, append(m.LoRANames(), m.WeightNames()...))
 		})
 	}
 }
 
-func remove(names []string, name string) []string {
-	var rest []string
-	for _, n := range names {
-		if n != name {
-			rest = append(rest, n)
-		}
+// requireCentralDifferences compares the gradient of each element of parameters. Those
+// of RoPE have none.
+func requireCentralDifferences(t *testing.T, m *Model, names []string) {
+	t.Helper()
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "rope_") })
+	loss, grads, err := m.Gradient(tinyBatch(), names...)
+	require.NoError(t, err)
+	want, err := m.Loss(tinyBatch()...)
+	require.NoError(t, err)
+	require.InDelta(t, want, loss, 1e-12)
+	for _, p := range names {
+		numeric, err := m.NumericGradient(tinyBatch(), p, 1e-5)
+		require.NoError(t, err)
+		require.NotZero(t, refmath.Sum(refmath.Sqr(grads[p])).Data[0], p)
+		require.Less(t, refmath.RelativeError(grads[p].Data, numeric), 1e-6, p)
 	}
-	return rest
 }
 
 func TestGradientNames(t *testing.T) {
