@@ -125,15 +125,22 @@ func of[T any](list []T, l int) (x T) {
 }
 
 func (f forward) feedForward(prefix string, x *value) *value {
-	act := silu
-	if f.Arch == "gemma3" {
-		act = gelu
-	}
+	act := f.activation()
 	gate, up := f.vars[prefix+"ffn_gate.weight"], f.linear(prefix+"ffn_up", x)
 	if gate == nil { // it is the first half of ffn_up
 		return f.linear(prefix+"ffn_down", f.gated(act, f.columns(up, 0, f.FF), f.columns(up, f.FF, 2*f.FF)))
 	}
 	return f.linear(prefix+"ffn_down", f.gated(act, f.linear(prefix+"ffn_gate", x), up))
+}
+
+func (f forward) activation() activation {
+	switch {
+	case f.Arch != "gemma3":
+		return silu
+	case f.F16GELU:
+		return geluF16
+	}
+	return gelu
 }
 
 // linear returns s·W·x + Scale·B(A·x) + bias for every token. The factor s of a matrix

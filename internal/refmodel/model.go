@@ -46,6 +46,7 @@ type Params struct {
 	AttnScale                float64 // of q·k; 0 means 1/√HeadDim
 	LogitDivisor             float64 // 0 means 1
 	LogitSoftcap             float64 // 0 means none
+	F16GELU                  bool    // looked up in a table of F16, as ggml's CPU backend does
 	// Temperature scales the query at a position; nil means 1.
 	Temperature func(position int) float64
 }

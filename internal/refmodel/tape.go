@@ -237,6 +237,14 @@ func gelu(x float64) (y, slope float64) {
 	return x * (1 + th) / 2, (1+th)/2 + x/2*(1-th*th)*a*(1+3*b*x*x)
 }
 
+// geluF16 rounds x and the result to F16.
+func geluF16(x float64) (y, slope float64) {
+	round := func(x float64) float64 { return float64(refmath.F16ToFloat32(refmath.Float32ToF16(float32(x)))) }
+	y, _ = gelu(round(x))
+	_, slope = gelu(x)
+	return round(y), slope
+}
+
 // gated returns f(gate)·up.
 func (t *tape) gated(f activation, gate, up *value) *value {
 	y := t.result(up.rows(), up.width, gate, up)
