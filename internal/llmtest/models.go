@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -66,26 +65,6 @@ func NoisyModel(t testing.TB, c model.Config, typ ggml.Type, noise float64) *mod
 // Declared lists the weights that the model has, in the order of computation.
 func Declared(m *model.Model) []arch.Weight {
 	return slices.DeleteFunc(slices.Clone(m.Config.Weights()), func(w arch.Weight) bool { return m.Weight(w.Name) == nil })
-}
-
-// Reference makes the float64 model with the same (dequantised) weights.
-func Reference(t testing.TB, m *model.Model) *refmodel.Model {
-	t.Helper()
-	weights := map[string]refmodel.Tensor{}
-	for _, s := range Declared(m) {
-		values, err := m.Weight(s.Name).Float32s()
-		require.NoError(t, err)
-		weights[s.Name] = refmath.From(values, s.Shape...)
-	}
-	c := m.Config
-	rope := refmath.NewRoPE(c.RoPE.Dims, c.RoPE.Mode == ggml.RoPENeoX)
-	rope.FreqBase = float64(c.RoPE.FreqBase)
-	ref, err := refmodel.New(refmodel.Params{
-		Vocab: c.Vocab, Embd: c.Embd, FF: c.FF, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
-		HeadDim: c.HeadSize, RMSEps: float64(c.RMSEps), RoPE: rope,
-	}, weights)
-	require.NoError(t, err)
-	return ref
 }
 
 // Arena holds tensors that live as long as a test.

@@ -9,30 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
-
-// reference is the float64 model with the weights that m has now.
-func reference(t *testing.T, m *model.Model) *refmodel.Model {
-	t.Helper()
-	values := map[string]refmodel.Tensor{}
-	for _, w := range weights(m) {
-		data, err := ggml.Read[float32](w)
-		require.NoError(t, err)
-		values[w.Name()] = refmath.From(data, w.Shape()...)
-	}
-	c := m.Config
-	ref, err := refmodel.New(refmodel.Params{
-		Vocab: c.Vocab, Embd: c.Embd, FF: c.FF, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
-		HeadDim: c.HeadSize, RMSEps: float64(c.RMSEps), RoPE: refmath.NewRoPE(c.RoPE.Dims, false),
-	}, values)
-	require.NoError(t, err)
-	return ref
-}
 
 func sequence(s data.Sample) refmodel.Sequence {
 	n := len(s.Tokens) - 1
@@ -81,7 +63,7 @@ func TestRunAgainstReference(t *testing.T) {
 		AdamW:    train.AdamW{Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-3, Decay: 0.1, Clip: 0.5},
 		Batch:    3, Accumulate: 2, Seed: 17, Threads: 2,
 	}
-	ref := reference(t, m)
+	ref := llmtest.Reference(t, m)
 	start := map[string]refmath.Tensor{}
 	first, second := map[string]refmath.Tensor{}, map[string]refmath.Tensor{}
 	for _, name := range ref.WeightNames() {
@@ -153,7 +135,7 @@ func gradientNorm(grads refmodel.Gradients) float64 {
 func TestEvaluateAgainstReference(t *testing.T) {
 	m := tinyModel(t)
 	d := ragged(10, 9)
-	want, err := reference(t, m).Loss(sequences(d.Samples)...)
+	want, err := llmtest.Reference(t, m).Loss(sequences(d.Samples)...)
 	require.NoError(t, err)
 	for _, batch := range []int{1, 4, 10, 16} {
 		o := options(1)
@@ -166,7 +148,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 
 	// A data set of another length than the run's.
 	long := pattern(3, 30)
-	want, err = reference(t, m).Loss(sequences(long.Samples)...)
+	want, err = llmtest.Reference(t, m).Loss(sequences(long.Samples)...)
 	require.NoError(t, err)
 	tr := newTrainer(t, m, d, options(1))
 	got, err := tr.Evaluate(context.Background(), long)
@@ -190,7 +172,7 @@ func TestWeightsOfTokens(t *testing.T) {
 	other := data.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, Weights: []float32{0, 0, 0, 0.25, 0, 0}}
 	d := &data.Dataset{Length: 6, Samples: []data.Sample{sample, other}}
 	m := tinyModel(t)
-	ref := reference(t, m)
+	ref := llmtest.Reference(t, m)
 	loss, grads, err := ref.Gradient(sequences(d.Samples), ref.WeightNames()...)
 	require.NoError(t, err)
 	o := options(1)
