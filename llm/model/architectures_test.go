@@ -1,0 +1,217 @@
+package model_test
+
+import (
+	"context"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// archLength is longer than the windows, and than the contexts from which YaRN, a
+// temperature and factors of RoPE reach out.
+const archLength = llmtest.LongContext + 3
+
+// forEachArchitecture runs a test on a tiny model of each, in types.
+func forEachArchitecture(t *testing.T, types []ggml.Type, test func(t *testing.T, m *model.Model)) {
+	require.Equal(t, model.Architectures(), llmtest.Architectures())
+	for _, arch := range llmtest.Architectures() {
+		for _, typ := range types {
+			t.Run(arch+" "+typ.String(), func(t *testing.T) {
+				t.Parallel()
+				test(t, llmtest.ArchModel(t, arch, typ))
+			})
+		}
+	}
+}
+
+// The loss, and the gradients of A and B of every matrix of every layer, of the
+// embedding and of the output, agree with the float64 model and with its central
+// differences along random directions.
+func TestArchitectureLoRAGradients(t *testing.T) {
+	forEachArchitecture(t, []ggml.Type{ggml.F32, ggml.Q8_0}, func(t *testing.T, m *model.Model) {
+		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
+		s.Ref.LongRoPE = true
+		requireAllAdapted(t, s)
+		batch, sequences := llmtest.NewBatch(m.Vocab, archLength)
+		s.Ref.F16GELU = true
+		loss, grads, err := s.Ref.Gradient(sequences)
+		require.NoError(t, err)
+		s.Ref.F16GELU = false // central differences would see its steps
+		directions := randomDirections(t, s.Ref, sequences, grads, 3)
+		for _, checkpoint := range []bool{false, true} {
+			got := s.Compute(t, llmtest.NewEngine(t), batch, model.TrainGraphOptions{
+				Length: archLength, Batch: 2, LogitsChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5,
+			})
+			require.InEpsilon(t, loss, got, 1e-5)
+			values := map[string][]float32{}
+			for name, acc := range s.Grads {
+				values[name], err = ggml.Read[float32](acc)
+				require.NoError(t, err)
+			}
+			requireGradients(t, grads, values, gradientBound(m, checkpoint))
+			for _, d := range directions {
+				slope := 0.0
+				for name, x := range d.x {
+					slope += dot(values[name], x)
+				}
+				require.InEpsilon(t, d.slope, slope, slopeBound(m), "checkpoint %v", checkpoint)
+			}
+		}
+	})
+}
+
+// slopeBound is the relative error of a slope. That of GELU is of the smooth function
+// where the table of F16 is computed.
+func slopeBound(m *model.Model) float64 {
+	if m.Arch == "gemma3" {
+		return 1e-3
+	}
+	return 1e-5
+}
+
+// requireAllAdapted demands a pair for each matrix that the float64 model multiplies by.
+func requireAllAdapted(t *testing.T, s *llmtest.LoRASetup) {
+	t.Helper()
+	var matrices []string
+	for _, name := range s.Ref.WeightNames() {
+		w, err := s.Ref.Weight(name)
+		require.NoError(t, err)
+		if w.Ne[1] > 1 {
+			matrices = append(matrices, name)
+		}
+	}
+	require.Equal(t, matrices, slices.Sorted(maps.Keys(s.Adapters)))
+}
+
+// gradientBound is the relative error of gradients. Checkpoints keep their inputs to 18
+// bits; the table of GELU takes an input in F16, which may be another than in float64.
+func gradientBound(m *model.Model, checkpoint bool) float64 {
+	switch {
+	case m.Arch == "gemma3":
+		return 5e-4
+	case checkpoint:
+		return 1e-4
+	}
+	return 2e-5
+}
+
+// requireGradients demands the gradients of the float64 model.
+func requireGradients(t *testing.T, want refmodel.Gradients, got map[string][]float32, bound float64) {
+	t.Helper()
+	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		require.Greater(t, refmath.Cosine(got[name], want[name].Data), 0.9999, name)
+		require.Less(t, refmath.RelativeError(got[name], want[name].Data), bound, name)
+	}
+}
+
+// A direction in the space of adapters, and the central difference of the loss along it.
+type direction struct {
+	x     map[string][]float64
+	slope float64
+}
+
+// randomDirections are such that the loss rises in each element, so that the slope does
+// not vanish beside an error of the gradient.
+func randomDirections(t *testing.T, ref *refmodel.Model, batch []refmodel.Sequence, grads refmodel.Gradients, n int) []direction {
+	t.Helper()
+	const h = 1e-5
+	rng := rand.New(rand.NewPCG(5, 6))
+	var list []direction
+	for range n {
+		d := direction{x: map[string][]float64{}}
+		for _, name := range ref.LoRANames() {
+			w, err := ref.Weight(name)
+			require.NoError(t, err)
+			x := make([]float64, len(w.Data))
+			for i := range x {
+				x[i] = math.Copysign(rng.NormFloat64(), grads[name].Data[i]) / math.Sqrt(float64(len(x)))
+			}
+			d.x[name] = x
+		}
+		loss := func(step float64) float64 {
+			for name, x := range d.x {
+				w, err := ref.Weight(name)
+				require.NoError(t, err)
+				for i := range x {
+					w.Data[i] += step * x[i]
+				}
+			}
+			l, err := ref.Loss(batch...)
+			require.NoError(t, err)
+			return l
+		}
+		d.slope = (loss(h) - loss(-2*h)) / (2 * h)
+		loss(h) // puts all back
+		list = append(list, d)
+	}
+	return list
+}
+
+// The gradients of all weights agree too: of matrices, norms and biases, with the
+// embedding's as lookup and as output.
+func TestArchitectureWeightGradients(t *testing.T) {
+	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
+		ref := llmtest.Reference(t, m)
+		ref.LongRoPE, ref.F16GELU = true, true
+		constants := func(name string) bool { return strings.HasPrefix(name, "rope_") || strings.HasSuffix(name, ".scale") }
+		names := slices.DeleteFunc(ref.WeightNames(), constants)
+		batch, sequences := llmtest.NewBatch(m.Vocab, archLength)
+		loss, grads, err := ref.Gradient(sequences, names...)
+		require.NoError(t, err)
+		for _, checkpoint := range []bool{false, true} {
+			got, values := trainAll(t, m, batch, checkpoint)
+			require.InEpsilon(t, loss, got, 1e-5)
+			requireGradients(t, grads, values, gradientBound(m, checkpoint))
+		}
+	})
+}
+
+// trainAll returns the loss, and the gradients of all weights that train.
+func trainAll(t *testing.T, m *model.Model, batch model.Batch, checkpoint bool) (float64, map[string][]float32) {
+	t.Helper()
+	store := llmtest.NewArena(t)
+	trained := map[*ggml.Tensor]*ggml.Tensor{}
+	for w := range m.Weights() {
+		if m.Trainable(w.Name()) {
+			trained[w] = store.Tensor(w.Name()+".grad", make([]float32, w.NumElements()), w.Shape()...)
+		}
+	}
+	l, err := m.NewLossGraph(model.TrainGraphOptions{Length: len(batch.Tokens) / 2, Batch: 2, Grads: trained, Checkpoint: checkpoint})
+	require.NoError(t, err)
+	defer l.Close()
+	losses, err := l.Compute(context.Background(), llmtest.NewEngine(t), batch)
+	require.NoError(t, err)
+	values := map[string][]float32{}
+	for w, grad := range trained {
+		values[w.Name()], err = ggml.Read[float32](grad)
+		require.NoError(t, err)
+	}
+	return llmtest.WeightedLoss(batch, losses), values
+}
+
+// Runs in short contexts have the RoPE factors for these.
+func TestShortContext(t *testing.T) {
+	m := llmtest.ArchModel(t, "phi3", ggml.F32)
+	ref := llmtest.Reference(t, m)
+	batch, sequences := llmtest.NewBatch(m.Vocab, llmtest.LongContext-1)
+	want, err := ref.Loss(sequences...)
+	require.NoError(t, err)
+	got, _ := trainAll(t, m, batch, false)
+	require.InEpsilon(t, want, got, 1e-5)
+	ref.LongRoPE = true
+	long, err := ref.Loss(sequences...)
+	require.NoError(t, err)
+	require.Greater(t, math.Abs(long-want), 1e-3)
+}
