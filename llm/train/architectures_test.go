@@ -1,0 +1,66 @@
+package train_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// Twenty steps lower the loss of each architecture, of adapters on a quantised base and
+// of all weights.
+func TestArchitecturesLearn(t *testing.T) {
+	const steps = 20
+	require.Equal(t, model.Architectures(), llmtest.Architectures())
+	for _, arch := range llmtest.Architectures() {
+		t.Run(arch, func(t *testing.T) {
+			t.Parallel()
+			quantised := llmtest.ArchModel(t, arch, ggml.Q8_0)
+			a, err := lora.New(quantised, lora.Options{Rank: 4, Alpha: 8, Seed: 1})
+			require.NoError(t, err)
+			defer a.Close()
+			requireLearns(t, quantised, train.Trainables{Adapters: a.Weights(1)}, steps)
+			m := llmtest.ArchModel(t, arch, ggml.F32)
+			requireLearns(t, m, train.Trainables{Weights: trainable(m)}, steps)
+		})
+	}
+}
+
+// trainable are the weights that gradients flow to.
+func trainable(m *model.Model) []*ggml.Tensor {
+	var list []*ggml.Tensor
+	for w := range m.Weights() {
+		if m.Trainable(w.Name()) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps int) {
+	t.Helper()
+	d := pattern(8, llmtest.LongContext+3)
+	for i := range d.Samples {
+		for j, token := range d.Samples[i].Tokens {
+			d.Samples[i].Tokens[j] = token % int32(m.Vocab)
+		}
+	}
+	o := options(steps)
+	o.Checkpointing = true
+	tr, err := train.New(m, trained, d, o)
+	require.NoError(t, err)
+	defer tr.Close()
+	before, err := tr.Evaluate(context.Background(), d)
+	require.NoError(t, err)
+	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
+	after, err := tr.Evaluate(context.Background(), d)
+	require.NoError(t, err)
+	t.Logf("%s: loss %.3f, then %.3f", m.Arch, before, after)
+	require.Less(t, after, 0.8*before)
+}
