@@ -33,13 +33,14 @@ func tinyBatch() []Sequence {
 // magnitude, and adapters on every matrix, the embedding's included.
 func withEverything(t *testing.T, tied, neox bool) *Model {
 	p := tiny
+	p.Embd, p.FF = 6, 8
 	p.RoPE = refmath.RoPE{Dims: 2, NeoX: neox, FreqBase: 50, FreqScale: 0.5, AttnFactor: 1.25}
 	weights := RandomWeights(p, tied, 3)
 	rng := rand.New(rand.NewPCG(4, 5))
 	weights["rope_freqs.weight"] = refmath.From([]float64{1.5})
 	weights["blk.0.attn_q.bias"] = refmath.Normal(rng, 0.5, 24)
 	weights["blk.1.attn_v.bias"] = refmath.Normal(rng, 0.5, 8)
-	weights["blk.1.ffn_down.bias"] = refmath.Normal(rng, 0.5, 12)
+	weights["blk.1.ffn_down.bias"] = refmath.Normal(rng, 0.5, 6)
 	m, err := New(p, weights)
 	require.NoError(t, err)
 	require.NoError(t, m.AddRandomLoRA(3, 0.5, 6))
