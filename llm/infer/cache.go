@@ -116,7 +116,7 @@ func (a *cachedAttention) Attend(t *nn.Tape, q, k, v *nn.Value, o nn.AttentionOp
 	c, size, heads, n := t.C, q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
 	keys := a.store(c, a.k[o.Layer], k.T)
 	values := a.store(c, a.v[o.Layer], v.T)
-	queries := c.Reshape(q.T, size, heads, n/a.slots, a.slots)
+	queries := t.Sequences(q, a.slots).T             // a part of fused products is not contiguous without RoPE
 	queries = c.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
 	out := c.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: a.masks[o.Window], Scale: o.Scale})
 	return nn.Input(c.Reshape(out, size*heads, n))
