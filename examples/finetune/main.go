@@ -27,7 +27,7 @@ type program struct {
 	ModelBase string `name:"model-base" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter"`
 	LoRAOut   string `name:"lora-out" required:"" placeholder:"FILE" help:"GGUF adapter to write." group:"Adapter"`
 	ranks
-	LoRAAlpha float32 `name:"lora-alpha" default:"0" help:"Strength: the change of a matrix counts alpha/rank times; 0 stands for twice --lora-r." group:"Adapter"`
+	LoRAAlpha float32 `name:"lora-alpha" default:"0" help:"Strength: the change of a matrix counts alpha/rank times; 0 stands for twice the rank of each matrix." group:"Adapter"`
 	LoRAInit  string  `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
 
 	training.Flags
@@ -197,9 +197,9 @@ func (p *program) newAdapter(m *model.Model) (*lora.Adapter, error) {
 	if m.Tied && ranks["token_embd"] > 0 {
 		return nil, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as output matrix too, and llama.cpp cannot load an adapter of such a one; leave it out", p.ModelBase)
 	}
-	alpha := p.LoRAAlpha
-	if alpha == 0 {
-		alpha = float32(2 * p.R)
+	o := lora.Options{Ranks: ranks, Alpha: p.LoRAAlpha, Init: lora.Init(p.LoRAInit), Seed: p.Seed}
+	if o.Alpha == 0 {
+		o.Factor = 2
 	}
-	return lora.New(m, lora.Options{Ranks: ranks, Alpha: alpha, Init: lora.Init(p.LoRAInit), Seed: p.Seed})
+	return lora.New(m, o)
 }

@@ -286,6 +286,35 @@ func TestRanks(t *testing.T) {
 	}
 }
 
+// The default strength of a matrix follows its own rank.
+func TestDefaultAlpha(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	m, err := model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, c := range []struct {
+		r, wq  int
+		alpha  float32
+		q, out float32 // factors of attn_q and ffn_up
+	}{
+		{8, -1, 0, 2, 2},
+		{8, 64, 0, 2, 2},
+		{0, 8, 0, 2, 0},
+		{8, 16, 32, 2, 4}, // an alpha that is given is that of all
+	} {
+		p := program{LoRAAlpha: c.alpha, LoRAInit: "kaiming", ranks: ranks{R: c.r, WQ: c.wq, WK: -1, WV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
+		a, err := p.newAdapter(m)
+		require.NoError(t, err)
+		defer a.Close()
+		weights := a.Weights(1)
+		require.Equal(t, c.q, weights["blk.0.attn_q.weight"][0].Scale, "%+v", c)
+		if c.out != 0 {
+			require.Equal(t, c.out, weights["blk.1.ffn_up.weight"][0].Scale, "%+v", c)
+		}
+	}
+}
+
 func TestShellQuote(t *testing.T) {
 	for _, s := range []string{"plain-1.0/x.gguf", "", "two words", "it's", "$HOME `id` \\ \"x\"", "line\nbreak", "*", "größer"} {
 		out, err := exec.Command("sh", "-c", "printf %s "+shellQuote(s)).Output()

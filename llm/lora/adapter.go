@@ -9,6 +9,7 @@
 package lora
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -27,6 +28,9 @@ type Pair struct {
 	// A [n_in, r] and B [r, n_out]; of the token embedding, whose rows are
 	// looked up, A [r, n_vocab] and B [r, n_embd]. Both are F32.
 	A, B *ggml.Tensor
+	// Alpha is that of this pair, where it is not the adapter's; 0 where it is. A file has
+	// one alpha for all of its pairs: Save writes a B that makes up for it.
+	Alpha float32
 }
 
 // Rank is r.
@@ -64,6 +68,9 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 		return nil, err
 	}
 	a.Arch, a.Alpha, a.Keys = m.Arch, o.Alpha, describeBase(m)
+	if o.Factor != 0 {
+		a.setFactor(o.Factor)
+	}
 	for _, p := range a.pairs {
 		if err := o.fill(p); err != nil {
 			a.Close()
@@ -166,13 +173,34 @@ func (a *Adapter) Close() error {
 func (a *Adapter) Weights(scale float32) model.Adapters {
 	weights := make(model.Adapters, len(a.pairs))
 	for _, p := range a.pairs {
-		factor := scale
-		if a.Alpha != 0 {
-			factor = scale * a.Alpha / float32(p.Rank())
-		}
-		weights[p.Base] = []model.LoRAPair{{A: p.A, B: p.B, Scale: factor}}
+		weights[p.Base] = []model.LoRAPair{{A: p.A, B: p.B, Scale: p.times(scale, cmp.Or(p.Alpha, a.Alpha))}}
 	}
 	return weights
+}
+
+// times is scale·alpha/r, or scale when alpha is 0.
+func (p Pair) times(scale, alpha float32) float32 {
+	if alpha == 0 {
+		return scale
+	}
+	return scale * alpha / float32(p.Rank())
+}
+
+// setFactor gives each pair the alpha that makes the factor with its rank. The
+// adapter's, which the file has, is the largest: what Save divides by does not grow.
+func (a *Adapter) setFactor(factor float32) {
+	a.Alpha = factor * float32(a.Rank())
+	for i := range a.pairs {
+		a.pairs[i].Alpha = factor * float32(a.pairs[i].Rank())
+	}
+}
+
+// inFile is by what B is multiplied in a file, where the pair has the adapter's alpha.
+func (a *Adapter) inFile(p Pair) float32 {
+	if p.Alpha == 0 {
+		return 1
+	}
+	return p.times(1, p.Alpha) / p.times(1, a.Alpha)
 }
 
 // Join puts adapters together: their changes add up.

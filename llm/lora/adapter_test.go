@@ -2,6 +2,7 @@ package lora_test
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -119,6 +120,10 @@ func TestNewFaults(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, part)
 	}
+	_, err = lora.New(tied, lora.Options{Rank: 4, Alpha: 8, Factor: 2})
+	require.EqualError(t, err, "a new adapter: there is an alpha, 8, and a factor, 2, which takes its place; leave one out")
+	_, err = lora.New(tied, lora.Options{Rank: 4, Factor: float32(math.Inf(1))})
+	require.EqualError(t, err, "a new adapter: the factor is +Inf; it must be a finite number of at least 0")
 	_, err = lora.New(tied, lora.Options{})
 	require.ErrorContains(t, err, "the adapter has no tensors; set Rank")
 	_, err = lora.New(tied, lora.Options{Rank: 4, Targets: []string{"attn_q"}, Ranks: map[string]int{"attn_k": 4}})
@@ -145,6 +150,43 @@ func TestDeltas(t *testing.T) {
 	require.Equal(t, []float32{2, 2}, []float32{scales[0].Scale, scales[1].Scale})
 	require.Len(t, deltas["blk.0.attn_k.weight"], 1, "Join must not change what it joins")
 	require.Equal(t, model.Adapters{}, lora.Join())
+}
+
+// With a factor the strength of a pair does not depend on its rank, in the graph as in
+// the file, where stock llama.cpp computes alpha/rank of each.
+func TestFactorOfAllRanks(t *testing.T) {
+	m := tinyModel(t, false)
+	ranks := map[string]int{"attn_q": 64, "attn_k": 8, "ffn_up": 3}
+	a := trained(t, m, lora.Options{Ranks: ranks, Factor: 2})
+	for base, pairs := range a.Weights(0.5) {
+		require.Equal(t, float32(0.5*2), pairs[0].Scale, base)
+	}
+	path := filepath.Join(t.TempDir(), "adapter.gguf")
+	require.NoError(t, a.Save(path, lora.SaveOptions{}))
+	file, err := ggml.OpenGGUF(path)
+	require.NoError(t, err)
+	defer file.Close()
+	alpha, err := ggml.GGUFValue[float32](file, "adapter.lora.alpha")
+	require.NoError(t, err)
+	b, err := lora.Load(path, m)
+	require.NoError(t, err)
+	defer b.Close()
+	require.Len(t, b.Pairs(), 6)
+	for i, p := range a.Pairs() {
+		q := b.Pairs()[i]
+		require.Equal(t, floats(t, p.A), floats(t, q.A))
+		inFile := floats(t, q.B)
+		for j, x := range floats(t, p.B) {
+			require.InEpsilon(t, 2*float64(x), float64(alpha)/float64(q.Rank())*float64(inFile[j]), 1e-6, p.Base)
+		}
+	}
+
+	// Of equal ranks the file is that of the alpha that makes the factor.
+	of := func(o lora.Options) []byte {
+		require.NoError(t, trained(t, m, o).Save(path, lora.SaveOptions{}))
+		return content(t, path)
+	}
+	require.Equal(t, of(lora.Options{Rank: 8, Alpha: 16}), of(lora.Options{Rank: 8, Factor: 2}))
 }
 
 // A new adapter does not change the model, nor does a trained one at scale 0.

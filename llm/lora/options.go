@@ -3,6 +3,7 @@ package lora
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -38,8 +39,11 @@ type Options struct {
 	// before it goes there.
 	Targets []string
 	Alpha   float32
-	Init    Init // "" is InitNormal
-	Seed    uint64
+	// Factor is by what the product of each pair counts, alpha/rank, whatever its rank:
+	// each then has an alpha of its own. It takes the place of Alpha.
+	Factor float32
+	Init   Init // "" is InitNormal
+	Seed   uint64
 }
 
 const (
@@ -85,6 +89,12 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 	}
 	if fault := validAlpha(o.Alpha); fault != "" {
 		faults = append(faults, fault)
+	}
+	if !(o.Factor >= 0) || math.IsInf(float64(o.Factor), 0) {
+		faults = append(faults, fmt.Sprintf("the factor is %v; it must be a finite number of at least 0", o.Factor))
+	}
+	if o.Factor != 0 && o.Alpha != 0 {
+		faults = append(faults, fmt.Sprintf("there is an alpha, %v, and a factor, %v, which takes its place; leave one out", o.Alpha, o.Factor))
 	}
 	if o.Init != "" && o.Init != InitNormal && o.Init != InitKaiming {
 		faults = append(faults, fmt.Sprintf("there is no initialisation %q; use %q or %q", o.Init, InitNormal, InitKaiming))

@@ -59,10 +59,11 @@ func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
 	}
 	err = a.setKeys(g, o)
 	for _, p := range a.pairs {
-		for _, t := range []*ggml.Tensor{p.A, p.B} {
-			if err == nil {
-				err = addTensor(g, t, o.Type)
-			}
+		if err == nil {
+			err = addTensor(g, p.A, o.Type, 1)
+		}
+		if err == nil {
+			err = addTensor(g, p.B, o.Type, a.inFile(p))
 		}
 	}
 	if err != nil {
@@ -98,13 +99,16 @@ func (a *Adapter) setKeys(g *ggml.GGUF, o SaveOptions) error {
 	return nil
 }
 
-// addTensor adds a tensor whose values are checked as they are written.
-func addTensor(g *ggml.GGUF, t *ggml.Tensor, typ ggml.Type) error {
+// addTensor adds a tensor, times a factor, whose values are checked as they are written.
+func addTensor(g *ggml.GGUF, t *ggml.Tensor, typ ggml.Type, factor float32) error {
 	info := ggml.GGUFTensor{Name: t.Name(), Type: typ, Shape: t.Shape()}
 	return g.AddTensorFrom(info, func(w io.Writer) error {
 		values, err := t.Float32s()
 		if err != nil {
 			return err
+		}
+		for i := range values {
+			values[i] *= factor
 		}
 		raw := make([]byte, typ.RowSize(int64(len(values))))
 		if err := encode(raw, typ, values, t.Dim(0)); err != nil {
