@@ -21,6 +21,8 @@ func TestGGUFOpenErrors(t *testing.T) {
 	require.EqualError(t, err, "ggml: "+filepath.Join(folder, "none.gguf")+": cannot be opened: no such file or directory")
 	_, err = ggml.OpenGGUF(folder)
 	require.ErrorContains(t, err, "it is a folder")
+	_, err = ggml.OpenGGUF(os.DevNull)
+	require.EqualError(t, err, "ggml: "+os.DevNull+": cannot be opened: it is a pipe or a device; name a regular file")
 	for content, want := range map[string]string{
 		"":                     `is not a GGUF file: it starts with "" instead of "GGUF"`,
 		"GGU":                  `is not a GGUF file`,
