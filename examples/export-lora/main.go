@@ -36,7 +36,7 @@ type options struct {
 	LoRA    []string `name:"lora" sep:"none" placeholder:"FILE" help:"Adapter to merge (GGUF); repeatable."`
 	Scaled  []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
 	Out     string   `name:"model-out" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
-	Threads int      `name:"threads" short:"t" placeholder:"N" help:"Threads to compute on; default: the machine's cores."`
+	Threads int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; default: the machine's cores."`
 	Type    string   `name:"type" placeholder:"TYPE" help:"Type of the matrices (f32, f16, bf16, q8_0, q4_0, q4_k, …); default: as in the base."`
 	Quiet   bool     `name:"quiet" short:"q" help:"Report errors only."`
 }
@@ -73,9 +73,6 @@ func (o *options) adapters() ([]adapterArg, error) {
 // mergeOptions parses the rest of the flags.
 func (o *options) mergeOptions() (lora.MergeOptions, error) {
 	merge := lora.MergeOptions{Threads: o.Threads}
-	if err := cli.CheckThreads(o.Threads); err != nil {
-		return merge, err
-	}
 	if o.Type == "" {
 		return merge, nil
 	}
@@ -100,9 +97,9 @@ func typeNames() []string {
 
 func main() {
 	var o options
-	kong.Parse(&o, kong.Name("export-lora"), kong.Description(description), kong.UsageOnError())
-	cli.Main("export-lora", func(ctx context.Context) error {
-		return cli.Interrupted(ctx, run(ctx, o, os.Stdout), "nothing was written")
+	cli.Parse("export-lora", &o, kong.Description(description), kong.UsageOnError())
+	cli.Main("export-lora", func(ctx context.Context, out io.Writer) error {
+		return cli.Interrupted(ctx, run(ctx, o, out), "nothing was written")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -27,7 +28,7 @@ type program struct {
 	ModelBase string `name:"model-base" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter"`
 	LoRAOut   string `name:"lora-out" required:"" placeholder:"FILE" help:"GGUF adapter to write." group:"Adapter"`
 	ranks
-	LoRAAlpha float32 `name:"lora-alpha" default:"0" help:"Strength: the change of a matrix counts alpha/rank times; 0 stands for twice the rank of each matrix." group:"Adapter"`
+	LoRAAlpha float32 `name:"lora-alpha" range:"[0,)" default:"0" help:"Strength: the change of a matrix counts alpha/rank times; 0 stands for twice the rank of each matrix." group:"Adapter"`
 	LoRAInit  string  `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
 
 	training.Flags
@@ -36,21 +37,21 @@ type program struct {
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after; may be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
-	Predict  int      `name:"sample-predict" default:"60" help:"Tokens of the sample." group:"Report"`
+	Predict  int      `name:"sample-predict" range:"[0,)" default:"60" help:"Tokens of the sample." group:"Report"`
 }
 
 // ranks are the ranks of the targets, by the names of upstream's finetune.
 type ranks struct {
-	R       int `name:"lora-r" default:"8" help:"Rank of the adapter's matrices." group:"Adapter"`
-	WQ      int `name:"rank-wq" default:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
-	WK      int `name:"rank-wk" default:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
-	WV      int `name:"rank-wv" default:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
-	WO      int `name:"rank-wo" default:"-1" placeholder:"R" help:"Likewise for the attention's output matrix." group:"Adapter"`
-	FFNGate int `name:"rank-ffn_gate" default:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
-	FFNUp   int `name:"rank-ffn_up" default:"-1" placeholder:"R" help:"Likewise for the feed-forward up matrix." group:"Adapter"`
-	FFNDown int `name:"rank-ffn_down" default:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
-	TokEmbd int `name:"rank-tok-embd" default:"0" placeholder:"R" help:"Rank for the token embedding; by default it is left out." group:"Adapter"`
-	Out     int `name:"rank-out" default:"0" placeholder:"R" help:"Rank for the matrix that makes logits; by default it is left out." group:"Adapter"`
+	R       int `name:"lora-r" range:"[0,65536]" default:"8" help:"Rank of the adapter's matrices." group:"Adapter"`
+	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
+	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
+	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
+	WO      int `name:"rank-wo" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the attention's output matrix." group:"Adapter"`
+	FFNGate int `name:"rank-ffn_gate" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
+	FFNUp   int `name:"rank-ffn_up" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward up matrix." group:"Adapter"`
+	FFNDown int `name:"rank-ffn_down" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
+	TokEmbd int `name:"rank-tok-embd" range:"[0,65536]" default:"0" placeholder:"R" help:"Rank for the token embedding; by default it is left out." group:"Adapter"`
+	Out     int `name:"rank-out" range:"[0,65536]" default:"0" placeholder:"R" help:"Rank for the matrix that makes logits; by default it is left out." group:"Adapter"`
 	AttNorm int `name:"rank-att-norm" default:"0" hidden:""`
 	FFNNorm int `name:"rank-ffn-norm" default:"0" hidden:""`
 	OutNorm int `name:"rank-out-norm" default:"0" hidden:""`
@@ -89,15 +90,15 @@ func (r ranks) byTarget(c model.Config) (map[string]int, error) {
 
 func main() {
 	var p program
-	kong.Parse(&p, kong.Name("finetune"), kong.Description(
+	cli.Parse("finetune", &p, kong.Description(
 		"Train a LoRA adapter for a GGUF language model on text.\n\n"+
 			"Example: finetune --model-base base.gguf --train-data text.txt --lora-out adapter.gguf --epochs 1"),
 		kong.ShortUsageOnError(), kong.Vars{"adam_alpha": "0.001"})
 	cli.Main("finetune", p.run)
 }
 
-func (p *program) run(ctx context.Context) error {
-	err := p.CheckOutputs(p.inputs(), []training.Path{{Flag: "--lora-out", Path: p.LoRAOut}})
+func (p *program) run(ctx context.Context, out io.Writer) error {
+	err := p.CheckOutputs(p.inputs(), []cli.File{{Flag: "--lora-out", Path: p.LoRAOut}})
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (p *program) run(ctx context.Context) error {
 	if err := r.measure(ctx); err != nil {
 		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.LoRAOut))
 	}
-	return r.print(os.Stdout)
+	return r.print(out)
 }
 
 // products is the type that --products stands for.
@@ -181,10 +182,10 @@ func (p *program) products() (ggml.Type, error) {
 }
 
 // inputs are the files that are read, besides those of training.Flags.
-func (p *program) inputs() []training.Path {
-	list := []training.Path{{Flag: "--model-base", Path: p.ModelBase}}
+func (p *program) inputs() []cli.File {
+	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}}
 	for _, path := range p.EvalData {
-		list = append(list, training.Path{Flag: "--eval-data", Path: path})
+		list = append(list, cli.File{Flag: "--eval-data", Path: path})
 	}
 	return list
 }
@@ -196,6 +197,9 @@ func (p *program) newAdapter(m *model.Model) (*lora.Adapter, error) {
 	}
 	if m.Tied && ranks["token_embd"] > 0 {
 		return nil, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as output matrix too, and llama.cpp cannot load an adapter of such a one; leave it out", p.ModelBase)
+	}
+	if m.Tied && ranks["output"] > 0 {
+		return nil, fmt.Errorf("--rank-out: %s has no output matrix of its own, but uses its token embedding; leave it out", p.ModelBase)
 	}
 	o := lora.Options{Ranks: ranks, Alpha: p.LoRAAlpha, Init: lora.Init(p.LoRAInit), Seed: p.Seed}
 	if o.Alpha == 0 {

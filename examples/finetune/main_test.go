@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -240,19 +241,19 @@ func TestRunFreesAll(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := p.run(ctx)
+	err := p.run(ctx, io.Discard)
 	require.ErrorIs(t, err, cli.ErrInterrupted)
 	require.EqualError(t, err, "interrupted; nothing was trained yet, and nothing is lost")
 	require.Empty(t, ggml.OpenObjects())
 
 	p.AdamAlpha = 1e30
-	err = p.run(context.Background())
+	err = p.run(context.Background(), io.Discard)
 	require.ErrorIs(t, err, train.ErrDiverged)
 	require.Empty(t, ggml.OpenObjects())
 	require.NoFileExists(t, p.LoRAOut)
 
 	p.AdamAlpha, p.EvalData = 0.01, []string{in("empty.txt")}
-	require.ErrorContains(t, p.run(context.Background()), "--eval-data: ")
+	require.ErrorContains(t, p.run(context.Background(), io.Discard), "--eval-data: ")
 	require.Empty(t, ggml.OpenObjects())
 }
 

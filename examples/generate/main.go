@@ -31,32 +31,32 @@ type program struct {
 
 	Prompt    []string `name:"prompt" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once." group:"Text"`
 	File      string   `name:"file" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
-	Samples   int      `name:"samples" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
-	NPredict  int      `name:"n-predict" short:"n" default:"128" help:"Most tokens to generate; 0 goes on until the context is full." group:"Text"`
+	Samples   int      `name:"samples" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
+	NPredict  int      `name:"n-predict" range:"[0,)" short:"n" default:"128" help:"Most tokens to generate; 0 goes on until the context is full." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
 
-	Temp          float32 `name:"temp" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
-	TopK          int     `name:"top-k" default:"40" help:"Draw from that many of the most likely tokens; 0 is off." group:"Sampling"`
-	TopP          float32 `name:"top-p" default:"0.95" help:"Draw from the most likely tokens that together have this probability; 1 is off." group:"Sampling"`
-	MinP          float32 `name:"min-p" default:"0.05" help:"Leave out tokens below this part of the probability of the most likely one; 0 is off." group:"Sampling"`
-	RepeatPenalty float32 `name:"repeat-penalty" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`
-	RepeatLastN   int     `name:"repeat-last-n" default:"64" help:"Tokens back to look for repetitions; -1 is all." group:"Sampling"`
+	Temp          float32 `name:"temp" range:"[0,)" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
+	TopK          int     `name:"top-k" range:"[0,)" default:"40" help:"Draw from that many of the most likely tokens; 0 is off." group:"Sampling"`
+	TopP          float32 `name:"top-p" range:"[0,1]" default:"0.95" help:"Draw from the most likely tokens that together have this probability; 1 is off." group:"Sampling"`
+	MinP          float32 `name:"min-p" range:"[0,1]" default:"0.05" help:"Leave out tokens below this part of the probability of the most likely one; 0 is off." group:"Sampling"`
+	RepeatPenalty float32 `name:"repeat-penalty" range:"[0,)" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`
+	RepeatLastN   int     `name:"repeat-last-n" range:"[-1,)" default:"64" help:"Tokens back to look for repetitions; -1 is all." group:"Sampling"`
 	Seed          uint64  `name:"seed" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
 
-	Ctx       int    `name:"ctx" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`
-	Threads   int    `name:"threads" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Computing"`
+	Ctx       int    `name:"ctx" range:"[0,2147483647]" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`
+	Threads   int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Computing"`
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
 	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
-	Parallel  int    `name:"parallel" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
+	Parallel  int    `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
 }
 
 func main() {
 	var p program
-	kong.Parse(&p, kong.Name("generate"), kong.Description(
+	cli.Parse("generate", &p, kong.Description(
 		"Continue a text with a language model.\n\n"+
 			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7"))
-	cli.Main("generate", func(ctx context.Context) error { return p.run(ctx, os.Stdin, os.Stdout, os.Stderr) })
+	cli.Main("generate", func(ctx context.Context, out io.Writer) error { return p.run(ctx, os.Stdin, out, os.Stderr) })
 }
 
 func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
@@ -69,14 +69,14 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if options.CacheType, err = ggml.ParseType(p.CacheType); err != nil {
 		return fmt.Errorf("--cache-type: %w", err)
 	}
-	if _, err := p.sampler(0); err != nil {
-		return err
+	if !options.CacheType.CanQuantize() {
+		return fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", p.CacheType)
 	}
 	texts := len(prompts) * p.Samples
 	sequences := min(texts, p.Parallel)
 	m, err := model.Load(p.Model, model.LoadOptions{Repack: !p.NoRepack, Sequences: sequences})
 	if err != nil {
-		return err
+		return fmt.Errorf("--model: %w", err)
 	}
 	defer m.Close()
 	if m.Tokenizer == nil {
@@ -162,13 +162,12 @@ func speed(tokens int, d time.Duration) string {
 
 // readPrompts gives the texts to continue, at least one.
 func (p *program) readPrompts(in io.Reader) ([]string, error) {
-	const most = 1 << 20
-	if p.Samples < 1 || p.Samples > most || p.Parallel < 1 {
-		return nil, fmt.Errorf("--samples %d, --parallel %d: both must be at least 1, and the samples at most %d", p.Samples, p.Parallel, most)
-	}
 	if p.File != "" {
-		raw, err := os.ReadFile(p.File)
-		return []string{trimmed(raw)}, err
+		text, err := cli.ReadText(p.File)
+		if err != nil {
+			return nil, fmt.Errorf("--file: %w", err)
+		}
+		return []string{trimmed(text)}, nil
 	}
 	if len(p.Prompt) == 0 {
 		return []string{""}, nil
@@ -182,14 +181,14 @@ func (p *program) readPrompts(in io.Reader) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		prompts[i] = trimmed(raw)
+		prompts[i] = trimmed(string(raw))
 	}
 	return prompts, nil
 }
 
 // trimmed leaves out the newline that ends a file: it is no part of a text to
 // go on with.
-func trimmed(raw []byte) string { return strings.TrimSuffix(string(raw), "\n") }
+func trimmed(text string) string { return strings.TrimSuffix(text, "\n") }
 
 // adapters are the open adapter files.
 type adapters struct {
@@ -214,7 +213,7 @@ func (p *program) loadAdapters(m *model.Model) (*adapters, error) {
 		adapter, err := lora.Load(path, m)
 		if err != nil {
 			all.close()
-			return nil, err
+			return nil, fmt.Errorf("--lora: %w", err)
 		}
 		all.open = append(all.open, adapter)
 		all.weights = lora.Join(all.weights, adapter.Weights(scale))

@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,8 +81,6 @@ func TestFullDisk(t *testing.T) {
 		err := p.run(context.Background(), nil, full{}, io.Discard)
 		require.ErrorIs(t, err, syscall.ENOSPC)
 	}
-	p := &program{Model: path, Samples: math.MaxInt, Parallel: 1, CacheType: "f16"}
-	require.ErrorContains(t, p.run(context.Background(), nil, io.Discard, io.Discard), "--samples")
 }
 
 type full struct{}

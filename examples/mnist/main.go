@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -18,35 +17,35 @@ import (
 
 type program struct {
 	Data      string `name:"data" placeholder:"DIR" help:"Folder with the MNIST files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte; without it digits are drawn." group:"Data"`
-	DrawTrain int    `name:"train" default:"6000" help:"Digits to draw for training." group:"Data"`
-	DrawTest  int    `name:"test" default:"2000" help:"Digits to draw for the test." group:"Data"`
+	DrawTrain int    `name:"train" range:"[0,1000000]" default:"6000" help:"Digits to draw for training." group:"Data"`
+	DrawTest  int    `name:"test" range:"[0,1000000]" default:"2000" help:"Digits to draw for the test." group:"Data"`
 
 	Network string `name:"network" enum:"${networks}" default:"mlp" help:"Kind of network: ${networks}." group:"Network"`
 	Load    string `name:"load" placeholder:"FILE" help:"GGUF file with the network to go on with." group:"Network"`
 	Save    string `name:"save" placeholder:"FILE" help:"GGUF file to write." group:"Network"`
 
-	Epochs  int     `name:"epochs" default:"6" help:"Times to go through the data; 0 only tests." group:"Training"`
-	Batch   int     `name:"batch" default:"50" help:"Digits a step." group:"Training"`
-	Rate    float32 `name:"rate" default:"0.003" help:"Learning rate of the first epoch; it falls to a tenth." group:"Training"`
+	Epochs  int     `name:"epochs" range:"[0,)" default:"6" help:"Times to go through the data; 0 only tests." group:"Training"`
+	Batch   int     `name:"batch" range:"[1,65536]" default:"50" help:"Digits a step." group:"Training"`
+	Rate    float32 `name:"rate" range:"(0,1]" default:"0.003" help:"Learning rate of the first epoch; it falls to a tenth." group:"Training"`
 	Seed    uint64  `name:"seed" default:"1" help:"Equal seeds give equal digits and networks." group:"Training"`
-	Threads int     `name:"threads" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Training"`
+	Threads int     `name:"threads" range:"[0,512]" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Training"`
 }
 
 func main() {
 	var p program
-	kong.Parse(&p, kong.Name("mnist"), kong.Description(
+	cli.Parse("mnist", &p, kong.Description(
 		"Train a network to read handwritten digits.\n\n"+
 			"Example: mnist --epochs 5 --save digits.gguf"),
 		kong.ShortUsageOnError(), networkNames())
-	cli.Main("mnist", func(ctx context.Context) error {
-		_, err := p.run(ctx, os.Stdout)
+	cli.Main("mnist", func(ctx context.Context, out io.Writer) error {
+		_, err := p.run(ctx, out)
 		return err
 	})
 }
 
 // run returns the part of the test digits that the network reads right.
 func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err error) {
-	if err := p.check(); err != nil {
+	if err := cli.CheckOutputs(nil, []cli.File{{Flag: "--save", Path: p.Save}}); err != nil {
 		return 0, err
 	}
 	train, test, err := p.sets()
@@ -88,29 +87,6 @@ func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err e
 	}
 	fmt.Fprintf(w, "wrote %s\n", p.Save)
 	return accuracy, nil
-}
-
-// maxDigits are 3 GB.
-const maxDigits = 1_000_000
-
-// check refuses flags before any work.
-func (p *program) check() error {
-	switch {
-	case p.Batch < 1 || p.Batch > 1<<16:
-		return fmt.Errorf("--batch %d: a batch has 1 to %d digits", p.Batch, 1<<16)
-	case p.Epochs < 0:
-		return fmt.Errorf("--epochs %d: it must not be negative", p.Epochs)
-	case p.DrawTrain < 0 || p.DrawTest < 0 || p.DrawTrain > maxDigits || p.DrawTest > maxDigits:
-		return fmt.Errorf("--train %d, --test %d: each takes 0 to %d digits", p.DrawTrain, p.DrawTest, maxDigits)
-	case !(p.Rate > 0 && p.Rate <= 1):
-		return fmt.Errorf("--rate %v: a learning rate is above 0, and at most 1", p.Rate)
-	}
-	if p.Save != "" {
-		if err := cli.CheckWritable(p.Save); err != nil {
-			return fmt.Errorf("--save %s cannot be written: %w", p.Save, err)
-		}
-	}
-	return cli.CheckThreads(p.Threads)
 }
 
 func (p *program) sets() (train, test *set, err error) {

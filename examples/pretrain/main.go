@@ -6,8 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
-	"math"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -25,13 +24,13 @@ import (
 type program struct {
 	ModelOut string `name:"model-out" required:"" placeholder:"FILE" help:"GGUF file to write." group:"Model"`
 	Name     string `name:"name" default:"goggml" help:"Name of the model." group:"Model"`
-	Vocab    int    `name:"vocab" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
-	Embd     int    `name:"embd" default:"256" help:"Width of the residual stream." group:"Model"`
-	FF       int    `name:"ff" default:"704" help:"Width of the feed-forward layers." group:"Model"`
-	Layers   int    `name:"layers" default:"4" help:"Number of layers." group:"Model"`
-	Heads    int    `name:"heads" default:"8" help:"Attention heads of a layer." group:"Model"`
-	KVHeads  int    `name:"kv-heads" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
-	Context  int    `name:"model-ctx" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
+	Vocab    int    `name:"vocab" range:"[257,2147483647]" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
+	Embd     int    `name:"embd" range:"[1,1048576]" default:"256" help:"Width of the residual stream." group:"Model"`
+	FF       int    `name:"ff" range:"[1,1048576]" default:"704" help:"Width of the feed-forward layers." group:"Model"`
+	Layers   int    `name:"layers" range:"[1,65536]" default:"4" help:"Number of layers." group:"Model"`
+	Heads    int    `name:"heads" range:"[1,1048576]" default:"8" help:"Attention heads of a layer." group:"Model"`
+	KVHeads  int    `name:"kv-heads" range:"[1,1048576]" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
+	Context  int    `name:"model-ctx" range:"[1,2147483647]" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
 	Tied     bool   `name:"tied" default:"true" negatable:"" help:"Use the token embedding as output matrix too." group:"Model"`
 	Type     string `name:"type" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
 
@@ -40,19 +39,22 @@ type program struct {
 
 func main() {
 	var p program
-	kong.Parse(&p, kong.Name("pretrain"), kong.Description(
+	cli.Parse("pretrain", &p, kong.Description(
 		"Train a vocabulary and a small llama model from text files.\n\n"+
 			"Example: pretrain --train-data prose.txt --model-out base.gguf --epochs 1"),
 		kong.ShortUsageOnError(), kong.Vars{"adam_alpha": "0.002"})
-	cli.Main("pretrain", p.run)
+	cli.Main("pretrain", func(ctx context.Context, _ io.Writer) error { return p.run(ctx) })
 }
 
 func (p *program) run(ctx context.Context) error {
+	if err := p.checkShape(); err != nil {
+		return err
+	}
 	typ, err := p.matrixType()
 	if err != nil {
 		return err
 	}
-	if err := p.CheckOutputs(nil, []training.Path{{Flag: "--model-out", Path: p.ModelOut}}); err != nil {
+	if err := p.CheckOutputs(nil, []cli.File{{Flag: "--model-out", Path: p.ModelOut}}); err != nil {
 		return err
 	}
 	vocabulary, err := p.vocabulary()
@@ -63,10 +65,7 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := p.config(vocabulary)
-	if err != nil {
-		return err
-	}
+	config := p.config(vocabulary)
 	m, err := model.New(config, vocabulary, p.Seed)
 	if err != nil {
 		return err
@@ -96,6 +95,19 @@ func (p *program) run(ctx context.Context) error {
 	return nil
 }
 
+// checkShape finds out what does not fit together, before anything is read.
+func (p *program) checkShape() error {
+	switch {
+	case p.Embd%p.Heads != 0:
+		return fmt.Errorf("--embd %d is no multiple of --heads %d", p.Embd, p.Heads)
+	case p.Heads%p.KVHeads != 0:
+		return fmt.Errorf("--kv-heads %d is no divisor of --heads %d", p.KVHeads, p.Heads)
+	case p.Context < p.Ctx:
+		return fmt.Errorf("--model-ctx is %d; it is at least --ctx, which is %d", p.Context, p.Ctx)
+	}
+	return nil
+}
+
 // matrixType is --type, after a try whether rows of the matrices can have it:
 // at the end of the run it is late to learn that they cannot.
 func (p *program) matrixType() (ggml.Type, error) {
@@ -104,9 +116,6 @@ func (p *program) matrixType() (ggml.Type, error) {
 		return typ, fmt.Errorf("--type: %w", err)
 	}
 	for _, width := range []int{p.Embd, p.FF} {
-		if width < 1 || width > math.MaxInt32 {
-			return typ, fmt.Errorf("--embd is %d and --ff %d; both must be positive", p.Embd, p.FF)
-		}
 		row := make([]float32, width)
 		if err := ggml.Quantize(make([]byte, typ.RowSize(int64(width))), typ, row, ggml.QuantizeOptions{}); err != nil {
 			return typ, fmt.Errorf("--type %v with rows of %d elements: %w", typ, width, err)
@@ -117,38 +126,30 @@ func (p *program) matrixType() (ggml.Type, error) {
 
 // vocabulary trains the vocabulary on the training data.
 func (p *program) vocabulary() (*tokenizer.Tokenizer, error) {
-	var texts []string
-	for _, path := range p.TrainData {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("--train-data: %w", err)
-		}
-		texts = append(texts, string(b))
-	}
-	var all iter.Seq[string] = func(yield func(string) bool) {
-		for _, text := range texts {
+	var failed error
+	texts := func(yield func(string) bool) {
+		for _, path := range p.TrainData {
+			text, err := cli.ReadText(path)
+			if err != nil {
+				failed = fmt.Errorf("--train-data: %w", err)
+				return
+			}
 			if !yield(text) {
 				return
 			}
 		}
 	}
-	if p.Vocab < 257 {
-		return nil, fmt.Errorf("--vocab %d: there are 256 bytes and at least a token for the end of a text", p.Vocab)
+	c, err := tokenizer.TrainBPE(texts, tokenizer.TrainOptions{VocabSize: p.Vocab, Pre: "gpt-2"})
+	if failed != nil {
+		return nil, failed
 	}
-	c, err := tokenizer.TrainBPE(all, tokenizer.TrainOptions{VocabSize: p.Vocab, Pre: "gpt-2"})
 	if err != nil {
-		return nil, fmt.Errorf("training the vocabulary on %s: %w", strings.Join(p.TrainData, ", "), err)
+		return nil, fmt.Errorf("--train-data %s: %w", strings.Join(p.TrainData, ", "), err)
 	}
 	return tokenizer.New(c)
 }
 
-func (p *program) config(t *tokenizer.Tokenizer) (model.Config, error) {
-	if p.Heads < 1 || p.Embd%p.Heads != 0 {
-		return model.Config{}, fmt.Errorf("--embd %d is no multiple of --heads %d", p.Embd, p.Heads)
-	}
-	if p.Context < p.Ctx || p.Context > math.MaxInt32 {
-		return model.Config{}, fmt.Errorf("--model-ctx is %d; it is at least --ctx, which is %d, and at most %d", p.Context, p.Ctx, math.MaxInt32)
-	}
+func (p *program) config(t *tokenizer.Tokenizer) model.Config {
 	head := p.Embd / p.Heads
 	return model.Config{
 		Arch: "llama", Name: p.Name, Vocab: t.NumTokens(), Context: p.Context, Embd: p.Embd, FF: p.FF,
@@ -157,7 +158,7 @@ func (p *program) config(t *tokenizer.Tokenizer) (model.Config, error) {
 			Dims: head, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: p.Context,
 			AttnFactor: 1, BetaFast: 32, BetaSlow: 1,
 		},
-	}, nil
+	}
 }
 
 // matrices writes matrices in the type; norms stay F32.

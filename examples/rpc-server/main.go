@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	cli.Main("rpc-server", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stderr) })
+	cli.Main("rpc-server", func(ctx context.Context, _ io.Writer) error { return run(ctx, os.Args[1:], os.Stderr) })
 }
 
 func run(ctx context.Context, args []string, usage io.Writer) error {

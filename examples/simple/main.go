@@ -56,7 +56,9 @@ func multiply(w io.Writer) error {
 		return err
 	}
 	for i := 0; i < len(values); i += 4 {
-		fmt.Fprintf(w, "%4.0f\n", values[i:i+4])
+		if _, err := fmt.Fprintf(w, "%4.0f\n", values[i:i+4]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,11 +1,12 @@
-// Package cli is what the programs do alike: they stop at signals, and end
-// with a status that says how.
+// Package cli is what the programs do alike: they read their flags, check files and
+// limits before they work, stop at signals, and end with a status that says how.
 package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,18 +25,48 @@ func Interrupted(ctx context.Context, err error, hint string) error {
 }
 
 // Main runs a program until it is done or a signal interrupts it, and ends the
-// process. When the reader of its output goes away, what it writes there fails,
-// but files that it writes are not lost.
-func Main(name string, run func(context.Context) error) {
+// process. What the program writes to out goes to standard output; a failure there is
+// one of the program, whether it looks at it or not. When the reader of its output goes
+// away, what it writes there fails, but files that it writes are not lost.
+func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := interruptible()
-	err := run(ctx)
-	stop()
+	err := checkOpenFiles()
+	if err == nil {
+		ctx, stop := interruptible()
+		out := &output{w: os.Stdout}
+		err = out.join(run(ctx, out))
+		stop()
+	}
 	status, silent := outcome(err)
 	if !silent {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}
 	os.Exit(status)
+}
+
+// An output remembers the first error of a writer.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.w.Write(p)
+	if err != nil {
+		o.err = fmt.Errorf("standard output cannot be written: %w", systemError(err))
+	}
+	return n, o.err
+}
+
+// join adds the error of the writer, unless it is in err.
+func (o *output) join(err error) error {
+	if o.err == nil || errors.Is(err, o.err) {
+		return err
+	}
+	return errors.Join(err, o.err)
 }
 
 // outcome is the exit status, with the numbers of shells for ends by a signal.

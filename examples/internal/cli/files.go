@@ -3,40 +3,129 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// maxThreads is what a CPU backend takes.
-const maxThreads = 512
+// A File is a file that a flag names; the path is "" when the flag is not given.
+type File struct{ Flag, Path string }
 
-// CheckThreads refuses a --threads that no backend takes; 0 stands for a number
-// that suits the machine.
-func CheckThreads(n int) error {
-	if n < 0 || n > maxThreads {
-		return fmt.Errorf("--threads %d: it takes 1 to %d, or 0 for a number that suits the machine", n, maxThreads)
+// CheckOutputs finds out before the work, not after it, that an output cannot be
+// written, or would replace an input or another output.
+func CheckOutputs(inputs, outputs []File) error {
+	others := inputs
+	for _, out := range outputs {
+		if out.Path == "" {
+			continue
+		}
+		for _, other := range others {
+			if other.Path != "" && SameFile(out.Path, other.Path) {
+				return fmt.Errorf("%s %s is the file of %s too; give it another name", out.Flag, out.Path, other.Flag)
+			}
+		}
+		if err := checkWritable(out.Path); err != nil {
+			return fmt.Errorf("%s %s cannot be written: %w", out.Flag, out.Path, err)
+		}
+		others = append(others[:len(others):len(others)], out)
 	}
 	return nil
 }
 
-// CheckWritable tries to make a file beside path, before the work whose result
-// goes there.
-func CheckWritable(path string) error {
+// IsReplaced reports whether writing a path replaces what it names, or makes it: a pipe
+// or a device is written to.
+func IsReplaced(path string) bool {
 	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
+	return err != nil || info.Mode().IsRegular()
+}
+
+// checkWritable does what writing the file will: it makes a file beside it, and one of
+// its name.
+func checkWritable(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return errors.New("it is a folder")
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe or a device
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".try-*")
+	if !IsReplaced(path) {
+		return nil
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	folder := filepath.Dir(path)
+	beside, err := os.CreateTemp(folder, ".try-*")
 	if err != nil {
-		var where *fs.PathError
-		if errors.As(err, &where) {
-			return fmt.Errorf("folder %s: %w", filepath.Dir(path), where.Err)
-		}
+		return fmt.Errorf("folder %s: %w", folder, systemError(err))
+	}
+	if err := errors.Join(beside.Close(), os.Remove(beside.Name())); err != nil {
 		return err
 	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
+	named, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return systemError(err)
+	}
+	return errors.Join(named.Close(), os.Remove(path))
+}
+
+// systemError leaves out the name of the file.
+func systemError(err error) error {
+	var where *fs.PathError
+	if errors.As(err, &where) {
+		return where.Err
+	}
+	return err
+}
+
+// SameFile reports whether two paths lead to one regular file, or would: what does not
+// exist yet is told by its folder and its name.
+func SameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX == nil || errY == nil {
+		return errX == nil && errY == nil && x.Mode().IsRegular() && os.SameFile(x, y)
+	}
+	x, errX = os.Stat(filepath.Dir(a))
+	y, errY = os.Stat(filepath.Dir(b))
+	return errX == nil && errY == nil && os.SameFile(x, y) && filepath.Base(a) == filepath.Base(b)
+}
+
+// ReadText reads regular files, one after the other, into one text: a device need not
+// end, and who opens a pipe waits for its writer.
+func ReadText(paths ...string) (string, error) {
+	var size int64
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", fmt.Errorf("open %s: %w", path, systemError(err))
+		}
+		if info.IsDir() {
+			return "", fmt.Errorf("%s is a folder; name the files in it", path)
+		}
+		if !info.Mode().IsRegular() {
+			return "", fmt.Errorf("%s is a pipe or a device; write its text into a file", path)
+		}
+		size += info.Size()
+	}
+	var text strings.Builder
+	text.Grow(int(size))
+	for _, path := range paths {
+		if err := appendFile(&text, path); err != nil {
+			return "", err
+		}
+	}
+	return text.String(), nil
+}
+
+func appendFile(w io.Writer, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.Copy(w, file)
+	return err
 }

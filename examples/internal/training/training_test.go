@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
@@ -60,25 +61,25 @@ func TestCheckOutputs(t *testing.T) {
 	require.NoError(t, os.WriteFile(in("text"), nil, 0o600))
 	require.NoError(t, os.Symlink(in("text"), in("link")))
 	require.NoError(t, os.WriteFile(in("old"), nil, 0o600))
-	check := func(f Flags, outputs ...Path) error {
+	check := func(f Flags, outputs ...cli.File) error {
 		f.TrainData = []string{in("text")}
-		return f.CheckOutputs([]Path{{"--base", in("base")}}, outputs)
+		return f.CheckOutputs([]cli.File{{Flag: "--base", Path: in("base")}}, outputs)
 	}
-	require.NoError(t, check(Flags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, Path{"--out", in("out")}))
-	require.NoError(t, check(Flags{}, Path{"--out", in("old")}))
-	require.NoError(t, check(Flags{CheckpointOut: os.DevNull}, Path{"--out", os.DevNull}))
+	require.NoError(t, check(Flags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, cli.File{Flag: "--out", Path: in("out")}))
+	require.NoError(t, check(Flags{}, cli.File{Flag: "--out", Path: in("old")}))
+	require.NoError(t, check(Flags{CheckpointOut: os.DevNull}, cli.File{Flag: "--out", Path: os.DevNull}))
 	require.NoError(t, check(Flags{CheckpointIn: in("old"), CheckpointOut: in("./old")}))
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, entries, 3, "the check leaves nothing behind")
 
-	require.EqualError(t, check(Flags{}, Path{"--out", in("link")}), "--out "+in("link")+" is the file of --train-data too; give it another name")
-	require.ErrorContains(t, check(Flags{}, Path{"--out", in("base")}), "is the file of --base too")
-	require.ErrorContains(t, check(Flags{CheckpointOut: in("./out")}, Path{"--out", in("out")}), "is the file of --out too")
-	require.ErrorContains(t, check(Flags{LossCurve: in("out")}, Path{"--out", in("out.png")}), "--loss-curve "+in("out.png")+" is the file of --out too")
-	require.ErrorContains(t, check(Flags{}, Path{"--out", in("none/out")}), "cannot be written: folder "+in("none")+": no such file or directory")
-	require.ErrorContains(t, check(Flags{}, Path{"--out", folder}), "it is a folder")
-	require.ErrorContains(t, check(Flags{}, Path{"--out", in("text/out")}), "cannot be written: folder "+in("text")+": not a directory")
+	require.EqualError(t, check(Flags{}, cli.File{Flag: "--out", Path: in("link")}), "--out "+in("link")+" is the file of --train-data too; give it another name")
+	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: in("base")}), "is the file of --base too")
+	require.ErrorContains(t, check(Flags{CheckpointOut: in("./out")}, cli.File{Flag: "--out", Path: in("out")}), "is the file of --out too")
+	require.ErrorContains(t, check(Flags{LossCurve: in("out")}, cli.File{Flag: "--out", Path: in("out.png")}), "--loss-curve "+in("out.png")+" is the file of --out too")
+	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: in("none/out")}), "cannot be written: folder "+in("none")+": no such file or directory")
+	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: folder}), "it is a folder")
+	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: in("text/out")}), "cannot be written: folder "+in("text")+": not a directory")
 }
 
 // Nothing replaces what --checkpoint-in continues but its own continuation.
@@ -91,10 +92,10 @@ func TestCheckpointIsKept(t *testing.T) {
 		require.EqualError(t, f.CheckOutputs(nil, nil), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
 	}
 	require.NoError(t, (&Flags{CheckpointIn: old, CheckpointOut: none}).CheckOutputs(nil, nil))
-	require.ErrorContains(t, (&Flags{CheckpointIn: old}).CheckOutputs(nil, []Path{{"--out", old}}), "--out "+old+" is the file of --checkpoint-in too")
+	require.ErrorContains(t, (&Flags{CheckpointIn: old}).CheckOutputs(nil, []cli.File{{Flag: "--out", Path: old}}), "--out "+old+" is the file of --checkpoint-in too")
 }
 
-// Files are one text, in which each begins with a line of its own.
+// Files are one text, byte for byte: nothing comes between two.
 func TestTrainDataOfSeveralFiles(t *testing.T) {
 	folder := t.TempDir()
 	f := Flags{Ctx: 64}
@@ -111,7 +112,7 @@ func TestTrainDataOfSeveralFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, valid)
 	require.Len(t, data.Samples, 1)
-	require.Equal(t, "one\ntwo\nthree", tok.Decode(data.Samples[0].Tokens, tokenizer.DecodeOptions{}))
+	require.Equal(t, "onetwo\nthree", tok.Decode(data.Samples[0].Tokens, tokenizer.DecodeOptions{}))
 }
 
 // What cannot be shown of a run does not cost its result.

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Parse reads the command line into the fields of flags, as package kong does, and ends
+// the program when it cannot. It refuses a flag of a file whose name is empty, as that
+// of an unset variable is, and knows one tag more: a number is in an interval, with
+// bounds that count in brackets, those that do not in parentheses, or without an upper
+// bound:
+//
+//	Decay float64 `name:"decay" range:"[0,1)"`
+func Parse(name string, flags any, options ...kong.Option) {
+	parsed := kong.Parse(flags, append(options, kong.Name(name))...)
+	for _, f := range parsed.Flags() {
+		if err := checkFlag(f); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			os.Exit(1)
+		}
+	}
+}
+
+func checkFlag(f *kong.Flag) error {
+	if f.Set && isFile(f) && hasEmpty(f.Target) {
+		return fmt.Errorf("--%s is empty; name a file", f.Name)
+	}
+	limits := f.Tag.Get("range")
+	if limits == "" {
+		return nil
+	}
+	return checkRange(f.Name, f.Target, limits)
+}
+
+// CheckThreads is the check of a --threads that is not read by Parse.
+func CheckThreads(n int) error { return checkRange("threads", reflect.ValueOf(n), "[0,512]") }
+
+func isFile(f *kong.Flag) bool {
+	return strings.HasPrefix(f.PlaceHolder, "FILE") || strings.HasPrefix(f.PlaceHolder, "DIR")
+}
+
+// hasEmpty reports whether a string, or one of several, is empty.
+func hasEmpty(v reflect.Value) bool {
+	switch value := v.Interface().(type) {
+	case string:
+		return value == ""
+	case []string:
+		for _, s := range value {
+			if s == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkRange demands a number in an interval such as [0,1).
+func checkRange(name string, v reflect.Value, interval string) error {
+	n := number(v)
+	low, high, _ := strings.Cut(interval[1:len(interval)-1], ",")
+	least := bound(low)
+	inside := n > least || n == least && interval[0] == '['
+	conditions := []string{"at least " + low}
+	if interval[0] == '(' {
+		conditions = []string{"above " + low}
+	}
+	if high != "" {
+		most := bound(high)
+		closed := strings.HasSuffix(interval, "]")
+		inside = inside && (n < most || n == most && closed)
+		if closed {
+			conditions = append(conditions, "at most "+high)
+		} else {
+			conditions = append(conditions, "below "+high)
+		}
+	}
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		inside, conditions = false, append([]string{"a finite number"}, conditions...)
+	}
+	if inside {
+		return nil
+	}
+	return fmt.Errorf("--%s %v: it must be %s", name, v.Interface(), strings.Join(conditions, " and "))
+}
+
+func number(v reflect.Value) float64 {
+	if v.CanInt() {
+		return float64(v.Int())
+	}
+	return v.Float()
+}
+
+func bound(text string) float64 {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic(err) // of the program's source
+	}
+	return x
+}
