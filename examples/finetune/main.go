@@ -98,7 +98,7 @@ func main() {
 }
 
 func (p *program) run(ctx context.Context, out io.Writer) error {
-	err := p.CheckOutputs(p.inputs(), []cli.File{{Flag: "--lora-out", Path: p.LoRAOut}})
+	err := p.CheckOutputs(p.inputs(), []cli.File{p.output()})
 	if err != nil {
 		return err
 	}
@@ -146,11 +146,9 @@ func (p *program) run(ctx context.Context, out io.Writer) error {
 	if err := r.measure(ctx); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
-	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), func() error {
-		if err := adapter.Save(p.LoRAOut, lora.SaveOptions{Name: m.Name + " adapter"}); err != nil {
-			return fmt.Errorf("--lora-out: %w", err)
-		}
-		return nil
+	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), training.Result{
+		File: p.output(),
+		Save: func(path string) error { return adapter.Save(path, lora.SaveOptions{Name: m.Name + " adapter"}) },
 	})
 	if err != nil {
 		return err
@@ -180,6 +178,8 @@ func (p *program) products() (ggml.Type, error) {
 	}
 	return kernels.FastestType(), nil
 }
+
+func (p *program) output() cli.File { return cli.File{Flag: "--lora-out", Path: p.LoRAOut} }
 
 // inputs are the files that are read, besides those of training.Flags.
 func (p *program) inputs() []cli.File {

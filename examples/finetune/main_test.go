@@ -177,9 +177,9 @@ func longRun(folder, adapter string, more ...string) *exec.Cmd {
 	return c
 }
 
-// A run that is stopped in the middle and continued writes the same bytes as
-// one that is not: after an interrupt, which saves the last step, and after a
-// kill, which leaves the last checkpoint.
+// A run that is stopped in the middle leaves the adapter of the step up to which it
+// came, after a kill that of the last checkpoint. Continued, it writes the same bytes as
+// one that is not stopped.
 func TestStoppedRunContinues(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -193,9 +193,14 @@ func TestStoppedRunContinues(t *testing.T) {
 			adapter, checkpoint := sig.String()+".gguf", sig.String()+".checkpoint"
 			args := []string{"--checkpoint-in", checkpoint, "--checkpoint-out", checkpoint, "--save-every", "7"}
 			log := clitest.Stop(t, longRun(folder, adapter, args...), sig, "step 20: validation loss")
-			require.NoFileExists(t, filepath.Join(folder, adapter))
+			values := tensors(t, filepath.Join(folder, adapter))
+			require.Len(t, values, 2*14)
 			if sig == syscall.SIGINT {
-				require.Regexp(t, `finetune: interrupted; step \d+ is saved in interrupt\.checkpoint: the same command with --checkpoint-in interrupt\.checkpoint continues the run`, log)
+				require.Regexp(t, `finetune: interrupted; interrupt\.gguf is the result of step \d+; the same command with --checkpoint-in interrupt\.checkpoint continues the run`, log)
+				state := tensors(t, filepath.Join(folder, checkpoint))
+				for name, x := range values {
+					require.True(t, bytes.Equal(x, state[name]), "%s is not that of the checkpoint", name)
+				}
 			}
 
 			out, err := longRun(folder, adapter, args...).CombinedOutput()
@@ -211,6 +216,21 @@ func TestStoppedRunContinues(t *testing.T) {
 			require.True(t, bytes.Equal(want, got), "continued at step %d", step)
 		})
 	}
+}
+
+// tensors reads the data of a file's tensors.
+func tensors(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	g, err := ggml.OpenGGUF(path)
+	require.NoError(t, err)
+	defer g.Close()
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	values := map[string][]byte{}
+	for info := range g.Tensors() {
+		values[info.Name] = file[g.DataOffset()+info.Offset:][:info.Size]
+	}
+	return values
 }
 
 // A reader of the output that goes away, such as head, does not cost the result.
@@ -245,6 +265,7 @@ func TestRunFreesAll(t *testing.T) {
 	require.ErrorIs(t, err, cli.ErrInterrupted)
 	require.EqualError(t, err, "interrupted; nothing was trained yet, and nothing is lost")
 	require.Empty(t, ggml.OpenObjects())
+	require.NoFileExists(t, p.LoRAOut)
 
 	p.AdamAlpha = 1e30
 	err = p.run(context.Background(), io.Discard)

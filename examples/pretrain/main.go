@@ -54,7 +54,7 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.CheckOutputs(nil, []cli.File{{Flag: "--model-out", Path: p.ModelOut}}); err != nil {
+	if err := p.CheckOutputs(nil, []cli.File{p.output()}); err != nil {
 		return err
 	}
 	vocabulary, err := p.vocabulary()
@@ -82,11 +82,9 @@ func (p *program) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
 		float64(config.NumParameters())/1e6, config.Vocab, len(data.Samples), data.Length, t.TotalSteps())
-	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), func() error {
-		if err := m.Save(p.ModelOut, model.SaveOptions{Type: matrices(m, typ)}); err != nil {
-			return fmt.Errorf("--model-out: %w", err)
-		}
-		return nil
+	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), training.Result{
+		File: p.output(),
+		Save: func(path string) error { return m.Save(path, model.SaveOptions{Type: matrices(m, typ)}) },
 	})
 	if err != nil {
 		return err
@@ -94,6 +92,8 @@ func (p *program) run(ctx context.Context) error {
 	fmt.Fprintf(os.Stderr, "wrote %s\n", p.ModelOut)
 	return nil
 }
+
+func (p *program) output() cli.File { return cli.File{Flag: "--model-out", Path: p.ModelOut} }
 
 // checkShape finds out what does not fit together, before anything is read.
 func (p *program) checkShape() error {

@@ -10,8 +10,9 @@ import (
 
 // RunOptions say what happens around the steps of a run.
 type RunOptions struct {
-	Checkpoint string // file to write; "" writes none
-	SaveEvery  int    // steps between checkpoints; 0: only at the end, or when stopped
+	Checkpoint string       // file to write; "" writes none
+	OnSave     func() error // saves what is trained, when a checkpoint is due, before it; may be nil
+	SaveEvery  int          // steps between both; 0: only at the end, or when stopped
 
 	EvalData  *data.Dataset // evaluated before the first step, every EvalEvery steps, and at the end; may be nil
 	EvalEvery int
@@ -30,12 +31,12 @@ type savedCheckpoint struct {
 	step int
 }
 
-// Run takes the run to its end, or until ctx is cancelled: then it writes a
-// checkpoint of the last complete step and returns [ErrStopped]. When all steps
-// are done by then it returns nil; at most the last evaluation is missing.
+// Run takes the run to its end, or until ctx is cancelled: then it saves the last
+// complete step and returns [ErrStopped]. When all steps are done by then it
+// returns nil; at most the last evaluation is missing.
 //
 // A step that makes the parameters, or a loss that is computed with them, other than
-// finite ends the run with [ErrDiverged]. No checkpoint is written then, and what is
+// finite ends the run with [ErrDiverged]. Nothing is saved then, and what is
 // trained is of no use.
 func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	if err := t.checkOpen(); err != nil {
@@ -49,7 +50,7 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	default:
 		err = ErrStopped
 	}
-	if err == nil || errors.Is(err, ErrStopped) {
+	if err == nil || errors.Is(err, ErrStopped) || t.Done() && !errors.Is(err, ErrDiverged) {
 		if saveErr := t.save(context.WithoutCancel(ctx), o); saveErr != nil {
 			err = errors.Join(err, saveErr)
 		}
@@ -60,15 +61,20 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	return err
 }
 
-// save checks the parameters, and writes the checkpoint if there is to be one.
+// save checks the parameters and saves them, and the state of the run, as far as they
+// are wanted.
 func (t *Trainer) save(ctx context.Context, o RunOptions) error {
 	if err := t.checkResult(ctx); err != nil {
 		return err
 	}
-	if o.Checkpoint == "" {
-		return nil
+	var err error
+	if o.OnSave != nil {
+		err = o.OnSave()
 	}
-	return t.SaveCheckpoint(o.Checkpoint)
+	if o.Checkpoint != "" {
+		err = errors.Join(err, t.SaveCheckpoint(o.Checkpoint))
+	}
+	return err
 }
 
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {
@@ -88,7 +94,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 		if o.OnStep != nil {
 			o.OnStep(metrics)
 		}
-		if o.Checkpoint != "" && o.SaveEvery > 0 && t.step%o.SaveEvery == 0 && !t.Done() {
+		if o.SaveEvery > 0 && t.step%o.SaveEvery == 0 && !t.Done() {
 			if err := t.save(ctx, o); err != nil {
 				return err
 			}

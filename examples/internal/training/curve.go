@@ -2,11 +2,13 @@ package training
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"image/color"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
@@ -59,7 +61,8 @@ func saveLossCurve(name string, training []train.StepMetrics, validation []train
 
 // savePlot writes a file that is complete or not there.
 func savePlot(p *plot.Plot, name, format string) error {
-	temp := name + ".tmp" + format
+	// A name of its own length: with more the one of the picture could be too long.
+	temp := filepath.Join(filepath.Dir(name), ".loss-curve-"+rand.Text()[:8]+format)
 	defer os.Remove(temp)
 	if err := p.Save(9*vg.Inch, 5*vg.Inch, temp); err != nil {
 		return err

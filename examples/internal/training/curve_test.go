@@ -104,6 +104,10 @@ func TestLossCurveOfFewSteps(t *testing.T) {
 	constant := []train.StepMetrics{{Step: 1, Loss: 3}, {Step: 2, Loss: 3}}
 	require.NoError(t, saveLossCurve(name, constant, []train.Evaluation{{Step: 1, Loss: 3}}))
 
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 255-len(".svg")))
+	require.NoError(t, saveLossCurve(long, constant, nil))
+	require.FileExists(t, long+".svg")
+
 	broken := []train.StepMetrics{{Step: 1, Loss: math.NaN()}}
 	require.ErrorContains(t, saveLossCurve(name, broken, nil), "drawing "+name+": ")
 	require.ErrorContains(t, saveLossCurve(name, constant, []train.Evaluation{{Step: 1, Loss: math.NaN()}}), "drawing "+name+": ")

@@ -4,7 +4,6 @@ package training
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/goggml/ggml/examples/internal/cli"

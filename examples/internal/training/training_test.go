@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -115,30 +116,95 @@ func TestTrainDataOfSeveralFiles(t *testing.T) {
 	require.Equal(t, "onetwo\nthree", tok.Decode(data.Samples[0].Tokens, tokenizer.DecodeOptions{}))
 }
 
-// What cannot be shown of a run does not cost its result.
-func TestResultIsSavedFirst(t *testing.T) {
+func oneSample() *data.Dataset {
+	return &data.Dataset{Length: 4, Samples: []data.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
+}
+
+// onLine calls a function when a line with a text is written.
+type onLine struct {
+	text string
+	do   func()
+}
+
+func (o onLine) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), o.text) {
+		o.do()
+	}
+	return len(p), nil
+}
+
+// newTrainer makes one of a run of some steps.
+func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
+	t.Helper()
 	config := model.Config{
 		Arch: "llama", Vocab: 16, Context: 8, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, TrainedCtx: 8, AttnFactor: 1},
 	}
 	m, err := model.New(config, nil, 1)
 	require.NoError(t, err)
-	defer m.Close()
-	data := &data.Dataset{Length: 4, Samples: []data.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
-	f := Flags{AdamAlpha: 0.01, AdamIter: 2, Batch: 1, GradAcc: 1, AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1, LossCurve: filepath.Join(t.TempDir(), "none", "curve")}
-	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, data, f.Options())
+	t.Cleanup(func() { m.Close() })
+	f.AdamAlpha, f.AdamIter, f.Batch, f.GradAcc, f.AdamBeta1, f.AdamBeta2, f.Threads = 0.01, steps, 1, 1, 0.9, 0.999, 1
+	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), f.Options())
 	require.NoError(t, err)
-	defer trainer.Close()
-	saved := false
-	err = f.Run(context.Background(), full{}, trainer, nil, 2, func() error { saved = true; return nil })
-	require.True(t, saved)
+	t.Cleanup(func() { trainer.Close() })
+	return trainer
+}
+
+// What cannot be shown of a run does not cost its result.
+func TestResultIsSavedFirst(t *testing.T) {
+	f := Flags{LossCurve: filepath.Join(t.TempDir(), "none", "curve")}
+	trainer := newTrainer(t, &f, 2)
+	saved := ""
+	result := Result{cli.File{Flag: "--out", Path: "result"}, func(path string) error { saved = path; return nil }}
+	err := f.Run(context.Background(), full{}, trainer, nil, 2, result)
+	require.Equal(t, "result", saved)
 	require.ErrorContains(t, err, "the run is complete and its result saved, but: ")
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
 	broken := errors.New("broken")
-	err = f.Run(context.Background(), io.Discard, trainer, nil, 2, func() error { return broken })
-	require.Equal(t, "broken", err.Error())
+	result.Save = func(string) error { return broken }
+	err = f.Run(context.Background(), io.Discard, trainer, nil, 2, result)
+	require.Equal(t, "--out: broken", err.Error())
+}
+
+// The result is saved every few steps, and when the run is stopped; to a device only
+// when it is complete.
+func TestResultIsSavedOnTheWay(t *testing.T) {
+	for path, want := range map[string]string{
+		"result":   "interrupted; result is the result of step 7; without --checkpoint-out the run cannot be continued",
+		os.DevNull: "interrupted; nothing was saved; without --checkpoint-out the run cannot be continued",
+	} {
+		f := Flags{SaveEvery: 3, ValidEvery: 7}
+		trainer := newTrainer(t, &f, 9)
+		var at []int
+		result := Result{cli.File{Flag: "--out", Path: path}, func(string) error { at = append(at, trainer.Steps()); return nil }}
+		ctx, cancel := context.WithCancel(context.Background())
+		err := f.Run(ctx, onLine{"step 7: validation", cancel}, trainer, oneSample(), 9, result)
+		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, cli.ErrInterrupted)
+		err = f.Run(context.Background(), io.Discard, trainer, nil, 9, result)
+		require.NoError(t, err)
+		if path == os.DevNull {
+			require.Equal(t, []int{9}, at)
+		} else {
+			require.Equal(t, []int{3, 6, 7, 9}, at)
+		}
+	}
+}
+
+// A failure on the way says what is left.
+func TestFailureSaysWhatIsLeft(t *testing.T) {
+	f := Flags{SaveEvery: 2}
+	trainer := newTrainer(t, &f, 9)
+	result := Result{cli.File{Flag: "--out", Path: "result"}, func(string) error {
+		if trainer.Steps() > 2 {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	err := f.Run(context.Background(), io.Discard, trainer, nil, 9, result)
+	require.EqualError(t, err, "--out: no space left on device; result is the result of step 2")
 }
 
 // A full disk.
