@@ -139,7 +139,7 @@ func (p *program) run(ctx context.Context, out io.Writer) error {
 	library, _ := kernels.GEMMLibrary()
 	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
 
-	r, err := p.newReport(m, t, adapter, valid)
+	r, err := p.newReport(m, adapter, valid)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,6 +24,8 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -276,6 +279,91 @@ func TestRunFreesAll(t *testing.T) {
 	p.AdamAlpha, p.EvalData = 0.01, []string{in("empty.txt")}
 	require.ErrorContains(t, p.run(context.Background(), io.Discard), "--eval-data: ")
 	require.Empty(t, ggml.OpenObjects())
+}
+
+// The losses of the report are those of the session that writes the samples, and in
+// F32, where nothing is rounded, those of the trainer.
+func TestReportMeasuresWhatItSamples(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	f32, err := model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{})
+	require.NoError(t, err)
+	defer f32.Close()
+	q8 := filepath.Join(folder, "q8_0.gguf")
+	require.NoError(t, f32.Save(q8, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
+		if f32.Weight(name).NumDims() < 2 {
+			return old
+		}
+		return ggml.Q8_0
+	}}))
+	rounded, err := model.Load(q8, model.LoadOptions{})
+	require.NoError(t, err)
+	defer rounded.Close()
+
+	p := &program{LoRAInit: "kaiming", Prompt: "if", Predict: 3, ranks: ranks{R: 4, WQ: -1, WK: -1, WV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
+	p.ValidData, p.Ctx, p.Threads = filepath.Join(folder, "held.txt"), 16, 1
+	for _, m := range []*model.Model{f32, rounded} {
+		adapter, err := p.newAdapter(m)
+		require.NoError(t, err)
+		defer adapter.Close()
+		for _, pair := range adapter.Pairs() {
+			values := make([]float32, pair.B.NumElements())
+			for i := range values {
+				values[i] = float32(i%7-3) / 50
+			}
+			require.NoError(t, ggml.Write(pair.B, values))
+		}
+		valid, err := p.LoadValid(m.Tokenizer, p.ValidData)
+		require.NoError(t, err)
+		weights := make([]float32, len(valid.Samples[0].Tokens)-1)
+		weights[3] = 2.5 // and no other token of this sample
+		valid.Samples[0].Weights = weights
+		r, err := p.newReport(m, adapter, valid)
+		require.NoError(t, err)
+		require.NoError(t, r.measure(t.Context()))
+		require.NoError(t, r.measure(t.Context()))
+
+		trainer, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, valid, train.Options{
+			Schedule: train.Schedule{Peak: 1, Steps: 1}, AdamW: train.AdamW{Epsilon: 1e-8}, Batch: 2, Accumulate: 1, Threads: 1,
+		})
+		require.NoError(t, err)
+		defer trainer.Close()
+		for i, adapters := range []model.Adapters{nil, adapter.Weights(1)} {
+			s, err := infer.NewSession(m, infer.SessionOptions{Context: 16, Adapters: adapters, Threads: 1})
+			require.NoError(t, err)
+			defer s.Close()
+			require.InDelta(t, sessionLoss(t, s, valid), r.texts[0].losses[i], 1e-9)
+			exact, err := trainer.EvaluateWith(t.Context(), adapters, valid)
+			require.NoError(t, err)
+			if m == f32 {
+				require.InDelta(t, exact, r.texts[0].losses[i], 1e-5)
+			}
+		}
+	}
+}
+
+// sessionLoss adds up the losses of what follows each token, by the softmax as it is
+// written.
+func sessionLoss(t *testing.T, s *infer.Session, d *data.Dataset) float64 {
+	t.Helper()
+	var sum, total float64
+	for _, sample := range d.Samples {
+		require.NoError(t, s.Truncate(0))
+		logits, err := s.DecodeAll(t.Context(), sample.Tokens[:len(sample.Tokens)-1])
+		require.NoError(t, err)
+		for i, l := range logits {
+			weight, all := 1.0, 0.0
+			if sample.Weights != nil {
+				weight = float64(sample.Weights[i])
+			}
+			for _, x := range l {
+				all += math.Exp(float64(x))
+			}
+			sum -= weight * math.Log(math.Exp(float64(l[sample.Tokens[i+1]]))/all)
+			total += weight
+		}
+	}
+	return sum / total
 }
 
 func TestRanks(t *testing.T) {

@@ -18,15 +18,13 @@ import (
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
-	"github.com/goggml/ggml/llm/train"
 )
 
-// A report compares the model before and after: the loss on held-out text, and
-// a sample.
+// A report compares the model before and after: the loss on held-out text, and a
+// sample. Both are of one session: what is measured is what writes the sample.
 type report struct {
 	p       *program
 	m       *model.Model
-	t       *train.Trainer
 	adapter *lora.Adapter
 	texts   []heldOut
 	samples []string // before, after
@@ -38,8 +36,8 @@ type heldOut struct {
 	losses []float64 // before, after
 }
 
-func (p *program) newReport(m *model.Model, t *train.Trainer, a *lora.Adapter, valid *data.Dataset) (*report, error) {
-	r := &report{p: p, m: m, t: t, adapter: a}
+func (p *program) newReport(m *model.Model, a *lora.Adapter, valid *data.Dataset) (*report, error) {
+	r := &report{p: p, m: m, adapter: a}
 	if valid != nil {
 		r.texts = append(r.texts, heldOut{path: p.ValidData, data: valid})
 	}
@@ -57,33 +55,32 @@ func (p *program) newReport(m *model.Model, t *train.Trainer, a *lora.Adapter, v
 // nothing yet, because B is zero; that of one that continues does: then the
 // first measurement leaves the adapter out.
 func (r *report) measure(ctx context.Context) error {
-	deltas := r.adapter.Weights(1)
-	before := len(r.samples) == 0
-	if before {
-		deltas = nil
+	weights := r.adapter.Weights(1)
+	if len(r.samples) == 0 {
+		weights = nil
 	}
+	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: r.context(), Adapters: weights, Threads: r.p.Threads})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	for i := range r.texts {
-		loss, err := r.t.EvaluateWith(ctx, deltas, r.texts[i].data)
+		loss, err := meanLoss(ctx, s, r.texts[i].data)
 		if err != nil {
 			return err
 		}
 		r.texts[i].losses = append(r.texts[i].losses, loss)
 	}
-	text, err := r.generate(ctx, deltas)
+	text, err := r.generate(ctx, s)
 	r.samples = append(r.samples, text)
 	return err
 }
 
 // generate continues the prompt.
-func (r *report) generate(ctx context.Context, deltas model.Adapters) (string, error) {
+func (r *report) generate(ctx context.Context, s *infer.Session) (string, error) {
 	if r.p.Prompt == "" {
 		return "", nil
 	}
-	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: r.context(), Adapters: deltas, Threads: r.p.Threads})
-	if err != nil {
-		return "", err
-	}
-	defer s.Close()
 	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: r.p.Seed})
 	if err != nil {
 		return "", err
@@ -96,14 +93,21 @@ func (r *report) generate(ctx context.Context, deltas model.Adapters) (string, e
 	return text.String(), err
 }
 
-// context is the number of tokens that prompt and sample take: a cache for all
-// that the model was trained on can be larger than the memory.
+// context is the number of tokens that a held-out sample, or prompt and text, take: a
+// cache for all that the model was trained on can be larger than the memory.
 func (r *report) context() int {
+	longest := 1
+	for _, t := range r.texts {
+		longest = max(longest, t.data.Length)
+	}
+	if r.p.Prompt == "" {
+		return longest
+	}
 	if r.p.Predict <= 0 {
 		return r.m.Context
 	}
 	prompt := r.m.Tokenizer.Encode(r.p.Prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
-	return min(r.m.Context, len(prompt)+r.p.Predict)
+	return min(r.m.Context, max(longest, len(prompt)+r.p.Predict))
 }
 
 func (r *report) print(w io.Writer) error {

@@ -44,7 +44,8 @@ func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 	os.Exit(status)
 }
 
-// An output remembers the first error of a writer.
+// An output remembers the first error of a writer, and fails once: what is written after
+// it is lost, too, and the error is told at the end.
 type output struct {
 	w   io.Writer
 	err error
@@ -52,7 +53,7 @@ type output struct {
 
 func (o *output) Write(p []byte) (int, error) {
 	if o.err != nil {
-		return 0, o.err
+		return len(p), nil
 	}
 	n, err := o.w.Write(p)
 	if err != nil {

@@ -57,6 +57,8 @@ func TestOutputRemembers(t *testing.T) {
 	require.NoError(t, o.join(nil))
 	_, err := fmt.Fprintln(o, "text")
 	require.EqualError(t, err, "standard output cannot be written: no space left on device")
+	_, again := fmt.Fprintln(o, "text")
+	require.NoError(t, again)
 	require.EqualError(t, o.join(nil), err.Error())
 	require.Equal(t, err, o.join(err), "it is told once")
 	require.EqualError(t, o.join(fmt.Errorf("bad")), "bad\nstandard output cannot be written: no space left on device")
