@@ -142,6 +142,9 @@ func (b *Backend) SetThreads(n int) error {
 	if n < 1 || n > C.GGML_MAX_N_THREADS {
 		return fmt.Errorf("ggml: %d threads: a backend takes 1 to %d", n, C.GGML_MAX_N_THREADS)
 	}
+	if err := computethread.CheckTeam(n); err != nil {
+		return fmt.Errorf("ggml: %d threads: %w", n, err)
+	}
 	if err := lock(&b.mu); err != nil {
 		return err
 	}

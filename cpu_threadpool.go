@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/computethread"
 )
 
 // A ThreadPriority says how the system schedules threads. What is above normal
@@ -110,6 +112,9 @@ func NewThreadPool(params ThreadPoolParams) (*ThreadPool, error) {
 	cp, err := params.c()
 	if err != nil {
 		return nil, err
+	}
+	if err := computethread.CheckTeam(int(cp.n_threads)); err != nil {
+		return nil, fmt.Errorf("ggml: thread pool: %d threads: %w", cp.n_threads, err)
 	}
 	d, err := DeviceByType(CPU)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goggml/ggml/internal/computethread"
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
@@ -79,6 +80,11 @@ func loadBackends() error {
 	if err := checkVersion(Version()); err != nil {
 		return err
 	}
+	// The BLAS plugin loads OpenBLAS.
+	if err := computethread.CheckAddressSpace(); err != nil {
+		return fmt.Errorf("ggml: plugins cannot be loaded: %w", err)
+	}
+	defer computethread.LimitOpenBLAS()()
 	folders := pluginFolders()
 	for _, folder := range folders {
 		if err := LoadBackendsFrom(folder); err != nil {

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/computethread"
 )
 
 // loadPlugin loads ggml's plugins, and takes the routines of the CPU's. Whoever
@@ -32,6 +33,7 @@ var loadPlugin = sync.OnceFunc(func() {
 // to it and run single-threaded.
 var library = sync.OnceValues(func() (name string, err error) {
 	loadPlugin()
+	defer computethread.LimitOpenBLAS()()
 	switch path := os.Getenv("GOGGML_BLAS"); path {
 	case "none":
 	case "":

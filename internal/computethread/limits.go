@@ -1,0 +1,91 @@
+package computethread
+
+// #include "limits.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// CheckTeam finds out whether OpenMP can have a team of n threads: libgomp ends the
+// process when it cannot start one, and threads with too small a stack end it later.
+func CheckTeam(n int) error {
+	if n < 2 {
+		return nil
+	}
+	if err := checkStack(); err != nil {
+		return err
+	}
+	if !C.goggml_can_start_threads(C.int(n)) {
+		return fmt.Errorf("the system does not start as many: use fewer, or raise the limit of processes (ulimit -u) or of memory (ulimit -v)")
+	}
+	return nil
+}
+
+// leastStack is what the kernels of ggml and of GEMM libraries find room in.
+const leastStack = 256 << 10
+
+// checkStack reads the size of OpenMP's stacks as libgomp does.
+func checkStack() error {
+	for _, name := range []string{"OMP_STACKSIZE", "GOMP_STACKSIZE"} {
+		text, set := os.LookupEnv(name)
+		size, ok := parseStackSize(text)
+		if !set || !ok {
+			continue
+		}
+		if size < leastStack {
+			return fmt.Errorf("%s is %s, which is too small a stack to compute on: make it at least %dk, or unset it", name, text, leastStack>>10)
+		}
+		return nil
+	}
+	return nil
+}
+
+// parseStackSize reads a number with one of the units B, K, M and G, by default K.
+func parseStackSize(text string) (size uint64, ok bool) {
+	text = strings.ToUpper(strings.TrimSpace(text))
+	shift := 10
+	if text != "" {
+		if i := strings.IndexByte("BKMG", text[len(text)-1]); i >= 0 {
+			text, shift = strings.TrimSpace(text[:len(text)-1]), 10*i
+		}
+	}
+	size, err := strconv.ParseUint(text, 10, 64-30)
+	return size << shift, err == nil
+}
+
+// The address space that OpenBLAS takes as it is loaded, and more for each thread that it
+// starts then: a buffer, the stack, and an arena of malloc.
+const (
+	openBLASSize      = 200 << 20
+	openBLASPerThread = 200 << 20
+)
+
+// CheckAddressSpace finds out whether OpenBLAS can be loaded: without memory for its
+// buffer it tries for ever.
+func CheckAddressSpace() error {
+	if !C.goggml_can_map(openBLASSize) {
+		return fmt.Errorf("fewer than %d MB of address space are left: raise the limit (ulimit -v)", openBLASSize>>20)
+	}
+	return nil
+}
+
+// LimitOpenBLAS is called before what may load OpenBLAS, and restore after it. As it is
+// loaded OpenBLAS starts a thread for each processor. Where it cannot have these it
+// raises SIGINT: there it is made to start none, unless the environment says how many.
+func LimitOpenBLAS() (restore func()) {
+	const variable = "OPENBLAS_NUM_THREADS"
+	n := runtime.NumCPU()
+	if _, set := os.LookupEnv(variable); set {
+		return func() {}
+	}
+	if C.goggml_can_map(C.size_t(openBLASSize+(n-1)*openBLASPerThread)) && C.goggml_can_start_threads(C.int(n)) {
+		return func() {}
+	}
+	os.Setenv(variable, "1")
+	return func() { os.Unsetenv(variable) }
+}

@@ -1,0 +1,73 @@
+package ggml_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// limitRoom leaves the process that many bytes of address space.
+func limitRoom(t *testing.T, room uint64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	var pages uint64
+	_, err = fmt.Sscan(string(text), &pages)
+	require.NoError(t, err)
+	limit := pages*uint64(os.Getpagesize()) + room
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: limit, Max: limit}))
+}
+
+// OpenBLAS, which the BLAS plugin loads, tries for ever when it has no memory for the
+// threads that it starts.
+func TestLoadInLittleAddressSpace(t *testing.T) {
+	const env = "GOGGML_TEST_ROOM"
+	for room, want := range map[string]string{
+		"100": "ggml: plugins cannot be loaded: fewer than 200 MB of address space are left: raise the limit (ulimit -v)",
+		"400": "loaded: <nil>",
+	} {
+		child, out := inChild(t, env+"="+room)
+		if !child {
+			require.Contains(t, out, want)
+			continue
+		}
+		megabytes, err := strconv.ParseUint(os.Getenv(env), 10, 64)
+		require.NoError(t, err)
+		limitRoom(t, megabytes<<20)
+		fmt.Println("loaded:", ggml.LoadBackends())
+		return
+	}
+}
+
+// libgomp ends the process when it cannot start a thread.
+func TestTooManyThreads(t *testing.T) {
+	child, out := inChild(t, "")
+	if !child {
+		require.Contains(t, out, "ggml: 500 threads: the system does not start as many: use fewer, or raise the limit of processes (ulimit -u) or of memory (ulimit -v)")
+		return
+	}
+	require.NoError(t, ggml.LoadBackends())
+	limitRoom(t, 1<<30)
+	b, err := ggml.NewCPUBackend(2)
+	require.NoError(t, err)
+	defer b.Close()
+	fmt.Println(b.SetThreads(500))
+	_, err = ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 500})
+	require.ErrorContains(t, err, "ggml: thread pool: 500 threads: the system does not start as many")
+}
+
+// A thread that has too small a stack overwrites what is beside it.
+func TestSmallStack(t *testing.T) {
+	t.Setenv("OMP_STACKSIZE", "16k")
+	_, err := ggml.NewCPUBackend(2)
+	require.EqualError(t, err, "ggml: 2 threads: OMP_STACKSIZE is 16k, which is too small a stack to compute on: make it at least 256k, or unset it")
+	b, err := ggml.NewCPUBackend(1)
+	require.NoError(t, err, "one thread is not OpenMP's")
+	require.NoError(t, b.Close())
+}
