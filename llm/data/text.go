@@ -81,6 +81,15 @@ func cut(text, marker string, keep bool) []string {
 // if any.
 type part struct{ bos, ids, eos []int32 }
 
+// tokens puts a part together; the one of a whole text without special tokens is large,
+// and not copied.
+func (p part) tokens() []int32 {
+	if len(p.bos) == 0 && len(p.eos) == 0 {
+		return p.ids
+	}
+	return slices.Concat(p.bos, p.ids, p.eos)
+}
+
 func special(id int32) []int32 {
 	if id < 0 {
 		return nil
@@ -90,7 +99,7 @@ func special(id int32) []int32 {
 
 // addPart makes the samples that begin in the first part.
 func (d *Dataset) addPart(parts []part, o TextOptions) {
-	own := slices.Concat(parts[0].bos, parts[0].ids, parts[0].eos)
+	own := parts[0].tokens()
 	all := own
 	// The last sample may take up to Length tokens more to be full.
 	need := len(own) + o.Length
