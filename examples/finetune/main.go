@@ -55,7 +55,7 @@ type ranks struct {
 	AttNorm int `name:"rank-att-norm" default:"0" hidden:""`
 	FFNNorm int `name:"rank-ffn-norm" default:"0" hidden:""`
 	OutNorm int `name:"rank-out-norm" default:"0" hidden:""`
-	WQKV    int `name:"rank-wqkv" default:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
+	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
 }
 
 // byTarget gives the rank of each target of a model.

@@ -300,7 +300,7 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 	require.NoError(t, err)
 	defer rounded.Close()
 
-	p := &program{LoRAInit: "kaiming", Prompt: "if", Predict: 3, ranks: ranks{R: 4, WQ: -1, WK: -1, WV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
+	p := &program{LoRAInit: "kaiming", Prompt: "if", Predict: 3, ranks: ranks{R: 4, WQ: -1, WK: -1, WV: -1, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
 	p.ValidData, p.Ctx, p.Threads = filepath.Join(folder, "held.txt"), 16, 1
 	for _, m := range []*model.Model{f32, rounded} {
 		adapter, err := p.newAdapter(m)
@@ -413,7 +413,7 @@ func TestDefaultAlpha(t *testing.T) {
 		{0, 8, 0, 2, 0},
 		{8, 16, 32, 2, 4}, // an alpha that is given is that of all
 	} {
-		p := program{LoRAAlpha: c.alpha, LoRAInit: "kaiming", ranks: ranks{R: c.r, WQ: c.wq, WK: -1, WV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
+		p := program{LoRAAlpha: c.alpha, LoRAInit: "kaiming", ranks: ranks{R: c.r, WQ: c.wq, WK: -1, WV: -1, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
 		a, err := p.newAdapter(m)
 		require.NoError(t, err)
 		defer a.Close()

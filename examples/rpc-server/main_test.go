@@ -84,7 +84,7 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"--cache", "main.go"}, io.Discard), "main.go is no folder")
 	require.ErrorContains(t, run(t.Context(), []string{"--cache", "absent"}, io.Discard), "absent: no such file")
 	require.ErrorContains(t, run(t.Context(), []string{"--threads", "-1"}, io.Discard), "--threads -1")
-	require.EqualError(t, run(t.Context(), []string{"--threads", "999999999"}, io.Discard), "--threads 999999999: it takes 1 to 512, or 0 for a number that suits the machine")
+	require.EqualError(t, run(t.Context(), []string{"--threads", "999999999"}, io.Discard), "--threads 999999999: it must be at least 0 and at most 512")
 	require.NoError(t, run(t.Context(), []string{"-help"}, io.Discard))
 	devices, err := choose("")
 	require.NoError(t, err)
