@@ -68,6 +68,18 @@ func (t *Tensor) ViewOffset() int64 {
 	return n
 }
 
+// BufferType is the memory in which the tensor lies, nil when it has none.
+// C: buffer of struct ggml_tensor.
+func (t *Tensor) BufferType() *BufferType {
+	var bt *BufferType
+	t.withRefs(func() {
+		if b := t.root().buffer; b != nil && bool(C.goggml_has_memory(t.t)) {
+			bt = &BufferType{C.ggml_backend_buffer_get_type(b)}
+		}
+	})
+	return bt
+}
+
 // contents lists the tensors that the graph computes, and those that it reads:
 // both empty when a context they belong to is closed.
 func (g *Graph) contents() (nodes, leaves []*Tensor) {

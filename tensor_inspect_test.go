@@ -45,6 +45,23 @@ func TestSourcesAndViews(t *testing.T) {
 	require.False(t, found)
 }
 
+func TestTensorBufferType(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 4, 4)
+	view := c.View(x, []int64{4}, nil, x.Stride(1))
+	require.Nil(t, x.BufferType())
+	require.Nil(t, view.BufferType())
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	for _, y := range []*ggml.Tensor{x, view} {
+		require.Equal(t, ggml.CPUBufferType().Name(), y.BufferType().Name())
+	}
+	buffers.Close()
+	require.Nil(t, x.BufferType())
+	require.Nil(t, (*ggml.Tensor)(nil).BufferType())
+}
+
 // A leaf that no node uses, and parameters, are leaves too.
 func TestLeaves(t *testing.T) {
 	c := ggml.NewContext()
