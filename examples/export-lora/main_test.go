@@ -132,21 +132,21 @@ func losses(path string, adapters []string) ([]float32, error) {
 		deltas = lora.Join(deltas, a.Weights(float32(scale)))
 	}
 	const n = 16
-	graph, err := m.NewLossGraph(model.TrainGraphOptions{Length: n, Batch: 1, Adapters: deltas})
-	if err != nil {
-		return nil, err
-	}
-	defer graph.Close()
 	engine, err := device.NewCPU(1)
 	if err != nil {
 		return nil, err
 	}
 	defer engine.Close()
+	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: n, Batch: 1, Adapters: deltas})
+	if err != nil {
+		return nil, err
+	}
+	defer graph.Close()
 	var b model.Batch
 	for i := range int32(n) {
 		b.Tokens, b.Targets = append(b.Tokens, i*7%90), append(b.Targets, i*11%90)
 	}
-	return graph.Compute(context.Background(), engine, b)
+	return graph.Compute(context.Background(), b)
 }
 
 // types: model.gguf type demands the type of every matrix.

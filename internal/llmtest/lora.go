@@ -62,10 +62,10 @@ func (s *LoRASetup) Compute(t testing.TB, e *device.Engine, b model.Batch, o mod
 	for name, acc := range s.Grads {
 		o.Grads[s.tensors[name]] = acc
 	}
-	l, err := s.Model.NewLossGraph(o)
+	l, err := s.Model.NewLossGraph(e, o)
 	require.NoError(t, err)
 	defer l.Close()
-	losses, err := l.Compute(context.Background(), e, b)
+	losses, err := l.Compute(context.Background(), b)
 	require.NoError(t, err)
 	return WeightedLoss(b, losses)
 }

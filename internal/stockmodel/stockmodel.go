@@ -99,7 +99,7 @@ func (s *Graph) Compute(ctx context.Context, e *device.Engine, tokens, targets [
 	if err := s.Reset(); err != nil {
 		return err
 	}
-	return e.Backend.Compute(ctx, s.Graph)
+	return e.Compute(ctx, s.Graph)
 }
 
 func (s *Graph) logits() *ggml.Tensor {

@@ -80,7 +80,7 @@ func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32
 	e := llmtest.NewEngine(t)
 	require.NoError(t, e.Allocate(tape.Graph))
 	require.NoError(t, ggml.Write(in, x))
-	require.NoError(t, e.Backend.Compute(context.Background(), tape.Graph))
+	require.NoError(t, e.Compute(context.Background(), tape.Graph))
 	var list [][]float32
 	for _, y := range results {
 		values, err := y.Float32s()

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
@@ -20,9 +19,10 @@ import (
 type decoder struct {
 	m         *model.Model
 	adapters  model.Adapters
-	fused     *fusedAdapters // nil on other devices than the CPU
+	fused     *fusedAdapters // of products by kernels
 	engine    *device.Engine
 	ownEngine bool
+	lowering  nn.Lowering
 	cache     *cache
 	batch     int
 	graphs    []*decodeGraph // the one used last is first
@@ -63,7 +63,7 @@ func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
 func (d *decoder) open(slots int, o SessionOptions) error {
 	var err error
 	if d.engine == nil {
-		if d.engine, err = device.NewCPU(o.Threads); err != nil {
+		if d.engine, err = device.New(device.Options{Device: d.m.Device(), Threads: o.Threads}); err != nil {
 			return err
 		}
 		d.ownEngine = true
@@ -71,13 +71,16 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	if err := d.engine.CheckOpen(); err != nil {
 		return err
 	}
-	if d.cache, err = newCache(d.m, o.CacheType, slots, o.Context, d.engine.Backend.BufferType()); err != nil {
+	if err := d.m.CheckEngine(d.engine, o.Adapters); err != nil {
 		return err
 	}
-	if d.onCPU() {
-		if _, err := kernels.GEMMLibrary(); err != nil {
-			return err
-		}
+	if d.lowering, err = d.engine.Decoding(); err != nil {
+		return err
+	}
+	if d.cache, err = newCache(d.m, o.CacheType, slots, o.Context, d.engine.BufferType()); err != nil {
+		return err
+	}
+	if d.engine.HasKernels() {
 		if d.fused, err = fuseAdapters(d.m, o.Adapters); err != nil {
 			return err
 		}
@@ -85,8 +88,6 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.cache.attended(1)})
 	return err
 }
-
-func (d *decoder) onCPU() bool { return d.engine.Backend.Device().Type() == ggml.CPU }
 
 func (d *decoder) close() {
 	d.closed = true
@@ -161,7 +162,7 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 	if err := g.write(tokens, starts); err != nil {
 		return err
 	}
-	if err := d.engine.Backend.Compute(ctx, g.Graph); err != nil {
+	if err := d.engine.Compute(ctx, g.Graph); err != nil {
 		return err
 	}
 	return ggml.ReadInto(logits, g.logits)
@@ -221,13 +222,12 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	for _, window := range d.m.Windows() {
 		g.attention.masks[window] = input("mask", ggml.F16, int64(shape.attended), int64(shape.tokens), 1, int64(shape.slots))
 	}
-	t := &nn.Tape{C: c, Graph: g.Graph}
+	t := &nn.Tape{C: c, Graph: g.Graph, Lowering: d.lowering}
 	g.builder = &arch.Builder{
-		Config: &d.m.Config, Source: d.m.Source, Adapters: d.adapters, Attention: g.attention,
+		Config: &d.m.Config, Source: d.m.Source, Adapters: d.adapters, Products: d.products(), Attention: g.attention,
 		Tokens: input("tokens", ggml.I32, n), Positions: input("positions", ggml.I32, n), AttnTemp: input("attention temperature", ggml.F32, 1, 1, n),
 		Context: d.cache.length,
 	}
-	g.builder.Products, t.Lowering = d.products()
 	if !shape.all && shape.slots == 1 {
 		g.builder.Keep = 1
 	}
@@ -236,16 +236,12 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	return g
 }
 
-// products are those of the device.
-func (d *decoder) products() (nn.Products, nn.Lowering) {
-	if !d.onCPU() {
-		return nn.Linears{Adapters: d.adapters}, nn.Stock()
+// products are those of a graph: by kernels where the engine has them, else by the lowering.
+func (d *decoder) products() nn.Products {
+	if d.fused != nil {
+		return newCPUProducts(d.m, d.fused)
 	}
-	lowering, err := nn.CPU(kernels.FastestType())
-	if err != nil {
-		panic(err) // it is one of the types
-	}
-	return newCPUProducts(d.m, d.fused), lowering
+	return nn.Linears{Adapters: d.adapters}
 }
 
 // write fills the inputs for tokens that follow starts[i] others in slot i.

@@ -60,10 +60,10 @@ func TestRepack(t *testing.T) {
 				batch, _ := llmtest.NewBatch(m.Vocab, 8)
 				var losses [2][]float32
 				for i, m := range []*model.Model{m, packed} {
-					l, err := m.NewLossGraph(model.TrainGraphOptions{Length: 8, Batch: 2})
+					l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: 8, Batch: 2})
 					require.NoError(t, err)
 					defer l.Close()
-					losses[i], err = l.Compute(context.Background(), llmtest.NewEngine(t), batch)
+					losses[i], err = l.Compute(context.Background(), batch)
 					require.NoError(t, err)
 				}
 				require.Equal(t, losses[0], losses[1])

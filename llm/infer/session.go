@@ -29,7 +29,7 @@ type SessionOptions struct {
 	Adapters model.Adapters
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int
-	// Engine computes; nil makes one of Threads threads (0 for
+	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int

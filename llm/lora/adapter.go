@@ -52,7 +52,7 @@ type Adapter struct {
 	buffers *ggml.Buffers
 }
 
-// New makes an adapter that does not change the model yet: A is random, B is
+// New makes an adapter, on the device of the model, that does not change the model yet: A is random, B is
 // zero. The same options give the same values; those of a pair depend only on
 // the seed, the initialisation, and the name and rank of the pair.
 func New(m *model.Model, o Options) (*Adapter, error) {
@@ -63,7 +63,7 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := allocate(specs)
+	a, err := allocate(m.Device(), specs)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ type spec struct {
 	a, b []int64 // shapes
 }
 
-// allocate makes the tensors of an adapter, in memory that is zero.
-func allocate(specs []spec) (*Adapter, error) {
+// allocate makes the tensors of an adapter, in memory of a device that is zero.
+func allocate(d *ggml.Device, specs []spec) (*Adapter, error) {
 	a := &Adapter{ctx: ggml.NewContext()}
 	for _, s := range specs {
 		a.pairs = append(a.pairs, Pair{
@@ -97,7 +97,7 @@ func allocate(specs []spec) (*Adapter, error) {
 		})
 	}
 	var err error
-	if a.buffers, err = a.ctx.Allocate(ggml.CPUBufferType()); err == nil {
+	if a.buffers, err = a.ctx.Allocate(d.BufferType()); err == nil {
 		err = a.buffers.Clear(0)
 	}
 	if err != nil {

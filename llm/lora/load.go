@@ -33,8 +33,8 @@ func (e *MismatchError) Error() string {
 	return what + "\n\t" + strings.Join(e.Faults, "\n\t")
 }
 
-// Load reads an adapter for the model from a GGUF file. Tensors of other types
-// are converted to F32. What does not fit the model is a [MismatchError].
+// Load reads an adapter for the model, to the device of its weights, from a GGUF file.
+// Tensors of other types are converted to F32. What does not fit the model is a [MismatchError].
 func Load(path string, m *model.Model) (*Adapter, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func Load(path string, m *model.Model) (*Adapter, error) {
 	if len(r.faults) > 0 {
 		return nil, &MismatchError{path, r.faults}
 	}
-	a, err := allocate(specs)
+	a, err := allocate(m.Device(), specs)
 	if err != nil {
 		return nil, err
 	}

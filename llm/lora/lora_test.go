@@ -109,19 +109,19 @@ func floats(t require.TestingT, x *ggml.Tensor) []float32 {
 func losses(t *testing.T, m *model.Model, deltas model.Adapters) []float32 {
 	t.Helper()
 	const length = 24
-	graph, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: 2, Adapters: deltas})
-	require.NoError(t, err)
-	defer graph.Close()
 	engine, err := device.NewCPU(2)
 	require.NoError(t, err)
 	defer engine.Close()
+	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: length, Batch: 2, Adapters: deltas})
+	require.NoError(t, err)
+	defer graph.Close()
 	rng := rand.New(rand.NewPCG(3, 4))
 	var batch model.Batch
 	for range 2 * length {
 		batch.Tokens = append(batch.Tokens, int32(rng.IntN(m.Vocab)))
 		batch.Targets = append(batch.Targets, int32(rng.IntN(m.Vocab)))
 	}
-	list, err := graph.Compute(context.Background(), engine, batch)
+	list, err := graph.Compute(context.Background(), batch)
 	require.NoError(t, err)
 	return list
 }

@@ -79,8 +79,16 @@ func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
 	}
 	b.delta = make([]float32, rowLen*rows)
 	var err error
-	b.engine, err = device.NewCPU(w.options.Threads)
-	return b, err
+	if b.engine, err = device.NewCPU(w.options.Threads); err != nil {
+		return nil, err
+	}
+	for _, p := range o.pairs {
+		if err := b.engine.Check(p.A, p.B); err != nil {
+			b.engine.Close()
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
 // next gives n rows of the result, valid until the next call.
@@ -117,7 +125,7 @@ func (b *blocks) multiply(from, n int64) error {
 	if err := b.engine.Allocate(g); err != nil {
 		return err
 	}
-	if err := b.engine.Backend.Compute(b.w.ctx, g); err != nil {
+	if err := b.engine.Compute(b.w.ctx, g); err != nil {
 		return err
 	}
 	return ggml.ReadInto(b.delta[:n*b.o.from.Dim(0)], sum)

@@ -4,7 +4,24 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/goggml/ggml/llm/device"
 )
+
+// CheckEngine demands that the weights and adapters lie where the engine computes.
+func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
+	if err := e.Check(slices.Collect(m.Weights())...); err != nil {
+		return err
+	}
+	for _, list := range adapters {
+		for _, p := range list {
+			if err := e.Check(p.A, p.B); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // CheckAdapters demands that adapters fit to the model.
 func (m *Model) CheckAdapters(adapters Adapters) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // archLength is longer than the windows, and than the contexts from which YaRN, a
@@ -197,13 +197,11 @@ func requireWeightGradientsOf(t *testing.T, m *model.Model, batch model.Batch, s
 	constants := func(name string) bool { return strings.HasPrefix(name, "rope_") || strings.HasSuffix(name, ".scale") }
 	want, grads, err := ref.Gradient(sequences, slices.DeleteFunc(ref.WeightNames(), constants)...)
 	require.NoError(t, err)
-	cpu, err := nn.CPU(ggml.F32)
-	require.NoError(t, err)
 	bound := tolerated(m, o.Checkpoint)
-	for _, lowering := range []nn.Lowering{cpu, nn.Stock()} {
+	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
 		got := newLossSum(t, m, lowering)
 		got.compute(batch, o)
-		require.InEpsilon(t, want, llmtest.WeightedLoss(batch, got.losses), bound.loss, lowering.Name())
+		require.InEpsilon(t, want, llmtest.WeightedLoss(batch, got.losses), bound.loss, lowering)
 		values := map[string][]float32{}
 		for w, grad := range got.grads {
 			values[w.Name()] = readValues(t, grad)

@@ -30,10 +30,10 @@ func TestMemoryIsLinear(t *testing.T) {
 			store := llmtest.NewArena(t)
 			const name = "blk.0.attn_q.weight"
 			grad := store.Tensor(name, make([]float32, c.Embd*c.Embd), int64(c.Embd), int64(c.Embd))
-			l, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{m.Weight(name): grad}, Checkpoint: checkpoint})
+			l, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: length, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{m.Weight(name): grad}, Checkpoint: checkpoint})
 			require.NoError(t, err)
 			defer l.Close()
-			require.NoError(t, l.Allocate(e))
+			require.NoError(t, l.Allocate())
 			return float64(l.Memory())
 		}
 		perToken := memory(2048) / 2048

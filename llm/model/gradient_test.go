@@ -68,11 +68,11 @@ func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint
 		trained[w] = store.Tensor(s.Name+".grad", make([]float32, w.NumElements()), s.Shape...)
 		names = append(names, s.Name)
 	}
-	l, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint})
+	l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint})
 	require.NoError(t, err)
 	defer l.Close()
 	batch, sequences := llmtest.NewBatch(m.Vocab, length)
-	losses, err := l.Compute(context.Background(), llmtest.NewEngine(t), batch)
+	losses, err := l.Compute(context.Background(), batch)
 	require.NoError(t, err)
 	loss, grads, err := ref.Gradient(sequences, names...)
 	require.NoError(t, err)

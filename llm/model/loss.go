@@ -49,7 +49,8 @@ type LossGraph struct {
 	Graph     *ggml.Graph
 	m         *Model
 	ctx       *ggml.Context
-	allocator *ggml.GraphAllocator
+	engine    *device.Engine
+	workspace *device.Workspace
 	length    int
 	batch     int
 	packed    bool
@@ -70,22 +71,22 @@ type Batch struct {
 	Starts []int32
 }
 
-// NewLossGraph builds the graph. Nothing is allocated before the first Compute.
-func (m *Model) NewLossGraph(o TrainGraphOptions) (*LossGraph, error) {
+// NewLossGraph builds the graph, for an engine that stays open as long. Nothing is
+// allocated before the first Compute.
+func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph, error) {
 	if err := m.checkLossGraph(o); err != nil {
 		return nil, err
 	}
-	lowering, err := nn.CPU(o.ComputeType)
+	if err := m.CheckEngine(e, o.Adapters); err != nil {
+		return nil, err
+	}
+	lowering, err := e.Training(o.ComputeType)
 	if err != nil {
 		return nil, err
 	}
-	return m.newLossGraph(lowering, o)
-}
-
-func (m *Model) newLossGraph(lowering nn.Lowering, o TrainGraphOptions) (*LossGraph, error) {
 	c := ggml.NewContext()
 	l := &LossGraph{
-		Graph: c.NewGraph(), m: m, ctx: c, length: o.Length, batch: o.Batch, packed: o.Packed, firstVisible: map[int]*ggml.Tensor{},
+		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed, firstVisible: map[int]*ggml.Tensor{},
 	}
 	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowering, Grads: o.Grads}
 	l.build(t, o)
@@ -148,24 +149,24 @@ func (l *LossGraph) hiding(window int) int {
 
 // Close frees the graph. It never fails.
 func (l *LossGraph) Close() error {
-	l.allocator.Close()
+	l.workspace.Close()
 	return l.ctx.Close()
 }
 
 // Compute runs the batch through the graph: it returns the loss of each token,
 // −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
 // accumulators when the graph has them.
-func (l *LossGraph) Compute(ctx context.Context, e *device.Engine, b Batch) ([]float32, error) {
+func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 	if err := l.check(b); err != nil {
 		return nil, err
 	}
-	if err := l.Allocate(e); err != nil {
+	if err := l.Allocate(); err != nil {
 		return nil, err
 	}
 	if err := l.write(b); err != nil {
 		return nil, err
 	}
-	if err := e.Backend.Compute(ctx, l.Graph); err != nil {
+	if err := l.workspace.Compute(ctx, l.Graph); err != nil {
 		return nil, err
 	}
 	losses := make([]float32, 0, len(b.Tokens))
@@ -180,30 +181,19 @@ func (l *LossGraph) Compute(ctx context.Context, e *device.Engine, b Batch) ([]f
 
 // Allocate gives the graph memory of its own, if it has none yet; the first
 // Compute does so too.
-func (l *LossGraph) Allocate(e *device.Engine) error {
-	if l.allocator != nil {
-		return nil
+func (l *LossGraph) Allocate() error {
+	if l.workspace == nil {
+		var err error
+		if l.workspace, err = l.engine.NewWorkspace(); err != nil {
+			return err
+		}
 	}
-	a, err := ggml.NewGraphAllocator(e.Backend.BufferType())
-	if err != nil {
-		return err
-	}
-	if err := a.Alloc(l.Graph); err != nil {
-		a.Close()
-		return err
-	}
-	l.allocator = a
-	return nil
+	return l.workspace.Allocate(l.Graph)
 }
 
 // Memory is the size in bytes of the graph's results, known once it has been
 // allocated.
-func (l *LossGraph) Memory() int64 {
-	if l.allocator == nil {
-		return 0
-	}
-	return l.allocator.Size()
-}
+func (l *LossGraph) Memory() int64 { return l.workspace.Size() }
 
 func (l *LossGraph) check(b Batch) error {
 	n := l.length * l.batch

@@ -25,10 +25,10 @@ func TestLossOfUnlikelyTokens(t *testing.T) {
 	}
 	require.NoError(t, ggml.Write(w, values))
 	b, sequences := llmtest.NewBatch(m.Vocab, length)
-	graph, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: len(sequences), LogitsChunk: 7})
+	graph, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: len(sequences), LogitsChunk: 7})
 	require.NoError(t, err)
 	defer graph.Close()
-	losses, err := graph.Compute(context.Background(), llmtest.NewEngine(t), b)
+	losses, err := graph.Compute(context.Background(), b)
 	require.NoError(t, err)
 
 	ref, largest, between := llmtest.Reference(t, m), 0.0, 0

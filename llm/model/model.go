@@ -24,6 +24,7 @@ type Model struct {
 
 	closed   atomic.Bool
 	gguf     *ggml.GGUF
+	device   *ggml.Device
 	ctx      *ggml.Context
 	buffers  *ggml.Buffers
 	weights  map[string]*ggml.Tensor
@@ -82,7 +83,7 @@ func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
 			return nil, err
 		}
 	}
-	m.ctx = ggml.NewContext()
+	m.ctx, m.device = ggml.NewContext(), o.Device
 	m.buffers, err = g.Load(m.ctx, o.Device, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress})
 	if err != nil {
 		m.ctx.Close()
@@ -153,14 +154,17 @@ func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if t != nil && t.NumTokens() != c.Vocab {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), c.Vocab)
 	}
-	m := &Model{Config: c, Tokenizer: t, ctx: ggml.NewContext(), weights: map[string]*ggml.Tensor{}}
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Config: c, Tokenizer: t, ctx: ggml.NewContext(), device: cpu, weights: map[string]*ggml.Tensor{}}
 	for _, w := range c.Weights() {
 		if !w.Optional {
 			m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name)
 		}
 	}
-	var err error
-	if m.buffers, err = m.ctx.Allocate(ggml.CPUBufferType()); err != nil {
+	if m.buffers, err = m.ctx.Allocate(cpu.BufferType()); err != nil {
 		m.ctx.Close()
 		return nil, err
 	}
@@ -224,6 +228,9 @@ func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 
 // GGUF returns the metadata of the file, nil when the model was made by New.
 func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
+
+// Device is where the weights are.
+func (m *Model) Device() *ggml.Device { return m.device }
 
 // Repacked reports whether sessions compute with copies of matrices, see
 // LoadOptions.Repack.

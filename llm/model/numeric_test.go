@@ -67,10 +67,10 @@ func (m *adaptedModel) gradients(t *testing.T, length int, b model.Batch) map[st
 		trained[x] = grad[name]
 	}
 	rows := len(b.Tokens) / length
-	l, err := m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: rows, Adapters: m.adapters, Grads: trained})
+	l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: rows, Adapters: m.adapters, Grads: trained})
 	require.NoError(t, err)
 	defer l.Close()
-	_, err = l.Compute(context.Background(), llmtest.NewEngine(t), b)
+	_, err = l.Compute(context.Background(), b)
 	require.NoError(t, err)
 	grads := map[string][]float32{}
 	for name, x := range grad {

@@ -12,7 +12,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 const (
@@ -69,16 +68,14 @@ func packedBatch(vocab int) model.Batch {
 
 // Samples that share rows have the losses and the gradients of the samples alone.
 func TestPackedSamples(t *testing.T) {
-	cpu, err := nn.CPU(ggml.F32)
-	require.NoError(t, err)
 	for name, config := range packableConfigs() {
 		m := llmtest.TinyModel(t, config, ggml.F32)
 		require.Equal(t, config.Window, m.Window)
 		require.Equal(t, config.AttnTempScale, m.AttnTempScale)
 		require.Equal(t, config.AttnTempLength, m.AttnTempLength)
 		b := packedBatch(m.Vocab)
-		for _, lowering := range []nn.Lowering{cpu, nn.Stock()} {
-			t.Run(name+" "+lowering.Name(), func(t *testing.T) {
+		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+			t.Run(name+" "+string(lowering), func(t *testing.T) {
 				packed, alone := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
 				packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
 				from := 0
@@ -108,16 +105,18 @@ func TestPackedSamples(t *testing.T) {
 
 // A lossSum adds up the gradients of all weights over batches.
 type lossSum struct {
-	t        *testing.T
-	m        *model.Model
-	engine   *device.Engine
-	lowering nn.Lowering
-	losses   []float32
-	grads    map[*ggml.Tensor]*ggml.Tensor
+	t      *testing.T
+	m      *model.Model
+	engine *device.Engine
+	losses []float32
+	grads  map[*ggml.Tensor]*ggml.Tensor
 }
 
-func newLossSum(t *testing.T, m *model.Model, lowering nn.Lowering) *lossSum {
-	s := &lossSum{t: t, m: m, engine: llmtest.NewEngine(t), lowering: lowering, grads: map[*ggml.Tensor]*ggml.Tensor{}}
+func newLossSum(t *testing.T, m *model.Model, lowering device.Lowering) *lossSum {
+	e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	s := &lossSum{t: t, m: m, engine: e, grads: map[*ggml.Tensor]*ggml.Tensor{}}
 	store := llmtest.NewArena(t)
 	for w := range m.Weights() {
 		if m.Trainable(w.Name()) {
@@ -130,10 +129,10 @@ func newLossSum(t *testing.T, m *model.Model, lowering nn.Lowering) *lossSum {
 func (s *lossSum) compute(b model.Batch, o model.TrainGraphOptions) {
 	s.t.Helper()
 	o.Batch, o.Grads = len(b.Tokens)/o.Length, s.grads
-	l, err := s.m.NewLossGraphBy(s.lowering, o)
+	l, err := s.m.NewLossGraph(s.engine, o)
 	require.NoError(s.t, err)
 	defer l.Close()
-	losses, err := l.Compute(context.Background(), s.engine, b)
+	losses, err := l.Compute(context.Background(), b)
 	require.NoError(s.t, err)
 	s.losses = append(s.losses, losses...)
 }
@@ -169,7 +168,7 @@ func TestFirstVisibleInputs(t *testing.T) {
 		{some, packedWindow, false, nil}, {some, packedWindow, true, []int{0}},
 		{some, packedWindow + 1, false, []int{packedWindow}}, {some, packedWindow + 1, true, []int{0, packedWindow}},
 	} {
-		l, err := k.m.NewLossGraph(model.TrainGraphOptions{Length: k.length, Batch: 2, Packed: k.packed})
+		l, err := k.m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: k.length, Batch: 2, Packed: k.packed})
 		require.NoError(t, err)
 		require.Equal(t, k.want, l.HidingWindows(), "%d tokens, packed %v", k.length, k.packed)
 		l.Close()
@@ -180,9 +179,7 @@ func TestFirstVisibleInputs(t *testing.T) {
 func TestPackedGraphTakesWholeRows(t *testing.T) {
 	for name, config := range packableConfigs() {
 		m := llmtest.TinyModel(t, config, ggml.F32)
-		lowering, err := nn.CPU(ggml.F32)
-		require.NoError(t, err)
-		packed, whole := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
+		packed, whole := newLossSum(t, m, device.Kernels), newLossSum(t, m, device.Kernels)
 		b := packedBatch(m.Vocab)
 		b.Starts = nil
 		packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
@@ -203,9 +200,9 @@ func TestPackedErrors(t *testing.T) {
 		"token 0 of row 1 belongs to a sample that starts at 1; a sample starts at 0, or where that of the token before does":  {[]int32{0, 1, 1, 1, 1, 1}, true},
 		"token 2 of row 0 belongs to a sample that starts at -1; a sample starts at 2, or where that of the token before does": {[]int32{0, 0, -1, 0, 0, 0}, true},
 	} {
-		l, err := m.NewLossGraph(model.TrainGraphOptions{Length: 3, Batch: 2, Packed: k.packed})
+		l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: 3, Batch: 2, Packed: k.packed})
 		require.NoError(t, err)
-		_, err = l.Compute(context.Background(), llmtest.NewEngine(t), model.Batch{Tokens: make([]int32, 6), Targets: make([]int32, 6), Starts: k.starts})
+		_, err = l.Compute(context.Background(), model.Batch{Tokens: make([]int32, 6), Targets: make([]int32, 6), Starts: k.starts})
 		require.EqualError(t, err, want)
 		l.Close()
 	}

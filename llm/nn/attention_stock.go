@@ -30,7 +30,7 @@ func scoreBlocks(c *ggml.Context, a kernels.Attention, f func(b *scoreBlock)) {
 	for to := a.Q.Dim(2); to > 0; {
 		from := (to - 1) / queryBlock * queryBlock
 		b := &scoreBlock{from: from, to: to, q: byHead(c, a.Q, from, to), k: byHead(c, a.K, 0, to), v: byHead(c, a.V, 0, to)}
-		scores := c.MulMat(b.k, b.q)
+		scores := mulMat(c, b.k, b.q)
 		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, from, to), Scale: a.Scale})
 		f(b)
 		to = from
@@ -69,7 +69,7 @@ func mask(c *ggml.Context, a kernels.Attention, from, to int64) *ggml.Tensor {
 func (stock) Attention(c *ggml.Context, a kernels.Attention) *ggml.Tensor {
 	var all *ggml.Tensor
 	scoreBlocks(c, a, func(b *scoreBlock) {
-		y := byToken(c, c.MulMat(transposed(c, b.v), b.weights))
+		y := byToken(c, mulMat(c, transposed(c, b.v), b.weights))
 		if all != nil {
 			y = c.Concat(y, all, 2)
 		}
@@ -85,11 +85,11 @@ func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a kernels.Attention
 	groups, n := a.K.Dim(1), a.K.Dim(2)
 	scoreBlocks(c, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)
-		dp := c.MulMat(b.v, d)
+		dp := mulMat(c, b.v, d)
 		ds := c.Mul(b.weights, c.Sub(dp, c.SumRows(c.Mul(b.weights, dp))))
 		ds = c.Scale(ds, a.Scale)
 
-		part := byToken(c, c.MulMat(transposed(c, b.k), ds))
+		part := byToken(c, mulMat(c, transposed(c, b.k), ds))
 		if dq != nil {
 			part = c.Concat(part, dq, 2)
 		}
@@ -106,7 +106,7 @@ func keysGrad(c *ggml.Context, x, s *ggml.Tensor, groups int64) *ggml.Tensor {
 	rows := func(t *ggml.Tensor) *ggml.Tensor {
 		return c.Reshape(t, t.Dim(0), t.Dim(1)*t.Dim(2)/groups, groups, t.Dim(3))
 	}
-	return byToken(c, c.MulMat(transposed(c, rows(x)), transposed(c, rows(s))))
+	return byToken(c, mulMat(c, transposed(c, rows(x)), transposed(c, rows(s))))
 }
 
 // addKeys adds the gradients of the first keys to those of all n; nil all begins with

@@ -6,7 +6,8 @@ import (
 )
 
 // A Lowering decides by which ops a device computes what layers are made of. It is
-// chosen once for a run, by [LoweringFor]; nothing else asks which device it is.
+// chosen once for a run, by the engine of package
+// [github.com/goggml/ggml/llm/device]; nothing else asks which device it is.
 // Shapes are those of ggml: a matrix W is [n_in, n_out], x is [n_in, n].
 type Lowering interface {
 	// Name is "cpu" or "stock".

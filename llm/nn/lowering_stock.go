@@ -1,41 +1,66 @@
 package nn
 
 import (
+	"fmt"
+
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
 )
 
 // stock computes with ops that every ggml device takes: no op of kernels, no OUT_PROD,
 // no *_BACK.
-type stock struct{ dequantise bool }
+type stock struct {
+	dequantise bool
+	compute    ggml.Type // of products with frozen weights
+}
 
 // Stock is the lowering onto ops that every device of ggml takes, as stock llama.cpp
 // uses them: products with quantised weights round x to 8 bits.
 func Stock() Lowering { return stock{} }
 
 // StockTraining is [Stock] that dequantises weights before it multiplies: both ways go
-// through the same function.
-func StockTraining() Lowering { return stock{dequantise: true} }
+// through the same function. Products with frozen weights are in F32, or round both
+// operands to BF16 and add up in F32.
+func StockTraining(compute ggml.Type) (Lowering, error) {
+	if compute != ggml.F32 && compute != ggml.BF16 {
+		return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
+	}
+	return stock{dequantise: true, compute: compute}, nil
+}
 
 func (stock) Name() string { return "stock" }
 
-func (stock) Cast(_ *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return x }
+func (l stock) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	if l.compute != ggml.BF16 {
+		return x
+	}
+	return c.Cast(x, ggml.BF16)
+}
 
-func (stock) keepsBF16() bool { return false }
+func (l stock) keepsBF16() bool { return l.compute == ggml.BF16 }
 
 func (l stock) MatMul(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tensor {
 	return sum(c, pairs, func(w, x *ggml.Tensor) *ggml.Tensor {
 		if l.dequantise {
-			w = dequantised(c, w)
+			w = dequantised(c, w, x.Type())
 		}
-		return c.MulMat(w, x)
+		return mulMat(c, w, x)
 	})
 }
 
 func (stock) MatMulGradInput(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tensor {
 	return sum(c, pairs, func(w, dy *ggml.Tensor) *ggml.Tensor {
-		return c.MulMat(transposed(c, dequantised(c, w)), dy)
+		return mulMat(c, transposed(c, dequantised(c, w, dy.Type())), dy)
 	})
+}
+
+// mulMat is W·x. What is F32 stays so: some devices would round it.
+func mulMat(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+	y := c.MulMat(w, x)
+	if w.Type() == ggml.F32 {
+		y.SetAccPrecision(ggml.PrecisionF32)
+	}
+	return y
 }
 
 // sum adds up the products of pairs.
@@ -54,18 +79,24 @@ func sum(c *ggml.Context, pairs []kernels.Pair, product func(w, x *ggml.Tensor) 
 // transposed is a contiguous copy of xᵀ.
 func transposed(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
 
-// dequantised is w in F32. A lookup of all rows is what devices have for all types.
-func dequantised(c *ggml.Context, w *ggml.Tensor) *ggml.Tensor {
-	if w.Type() == ggml.F32 {
+// dequantised is w in F32 or BF16. A lookup of all rows is what devices have for all types.
+func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
+	if w.Type() == typ {
 		return w
 	}
-	// Row numbers are exact in F32 up to 2²⁴; a vocabulary has fewer tokens.
-	rows := c.Cast(c.Arange(0, float32(w.Dim(1)), 1), ggml.I32)
-	return c.GetRows(w, rows)
+	if w.Type() != ggml.F32 {
+		// Row numbers are exact in F32 up to 2²⁴; a vocabulary has fewer tokens.
+		rows := c.Cast(c.Arange(0, float32(w.Dim(1)), 1), ggml.I32)
+		w = c.GetRows(w, rows)
+	}
+	if typ != ggml.F32 {
+		w = c.Cast(w, typ)
+	}
+	return w
 }
 
 func (stock) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
-	return c.AddInPlace(acc, c.MulMat(transposed(c, x), transposed(c, dy)))
+	return c.AddInPlace(acc, mulMat(c, transposed(c, x), transposed(c, dy)))
 }
 
 // scatterChunk bounds the elements of the one-hot matrices of a scatter.
@@ -81,7 +112,7 @@ func (stock) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Ten
 		zeros := c.Repeat(c.ScaleBias(one, 0, 0), 1, m, n)
 		some := c.View(ids, []int64{1, n}, []int64{ids.Stride(0)}, r.from*ids.Stride(0))
 		onehot := c.Reshape(c.SetRows(zeros, one, some), m, n)
-		part := c.MulMat(transposed(c, columns(c, rows, r)), transposed(c, onehot))
+		part := mulMat(c, transposed(c, columns(c, rows, r)), transposed(c, onehot))
 		if all != nil {
 			part = c.Add(all, part)
 		}

@@ -58,8 +58,8 @@ func testStore(t *testing.T, products ggml.Type, m, rows int64, size float64, bo
 	}
 	require.NoError(t, c.Err())
 	e := llmtest.NewEngine(t)
-	require.NoError(t, e.Allocator.Alloc(g))
-	require.NoError(t, e.Backend.Compute(context.Background(), g))
+	require.NoError(t, e.Allocate(g))
+	require.NoError(t, e.Compute(context.Background(), g))
 	for i, r := range restored {
 		got, err := ggml.Read[float32](r)
 		require.NoError(t, err)

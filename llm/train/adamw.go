@@ -6,6 +6,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/device"
 )
 
 // AdamW are the settings of the optimiser (arXiv 1711.05101).
@@ -24,7 +25,7 @@ func DefaultAdamW() AdamW { return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8
 // them.
 type optimizer struct {
 	settings AdamW
-	backend  *ggml.Backend
+	engine   *device.Engine
 	params   []*ggml.Tensor
 
 	gradCtx, momentCtx, graphCtx *ggml.Context
@@ -41,18 +42,20 @@ type optimizer struct {
 // A graph is one with its memory.
 type graph struct {
 	*ggml.Graph
-	allocator *ggml.GraphAllocator
+	workspace *device.Workspace
 }
+
+func (g *graph) compute(ctx context.Context) error { return g.workspace.Compute(ctx, g.Graph) }
 
 func (g *graph) close() {
 	if g != nil {
-		g.allocator.Close()
+		g.workspace.Close()
 	}
 }
 
-func newOptimizer(b *ggml.Backend, settings AdamW, params []*ggml.Tensor) (*optimizer, error) {
+func newOptimizer(e *device.Engine, settings AdamW, params []*ggml.Tensor) (*optimizer, error) {
 	o := &optimizer{
-		settings: settings, backend: b, params: params,
+		settings: settings, engine: e, params: params,
 		gradCtx: ggml.NewContext(), momentCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
 		grad: map[*ggml.Tensor]*ggml.Tensor{},
 	}
@@ -70,14 +73,20 @@ func newOptimizer(b *ggml.Backend, settings AdamW, params []*ggml.Tensor) (*opti
 }
 
 func (o *optimizer) build() error {
+	if err := o.engine.Check(o.params...); err != nil {
+		return err
+	}
+	lowering, err := o.engine.Training(ggml.F32)
+	if err != nil {
+		return err
+	}
 	c := o.graphCtx
 	o.adam = c.NewTensor(ggml.F32, 8).SetName("adamw")
-	bt := o.backend.BufferType()
 	for _, a := range []struct {
 		ctx *ggml.Context
 		to  **ggml.Buffers
 	}{{o.gradCtx, &o.grads}, {o.momentCtx, &o.moments}, {c, &o.inputs}} {
-		buffers, err := a.ctx.Allocate(bt)
+		buffers, err := a.ctx.Allocate(o.engine.BufferType())
 		if err != nil {
 			return err
 		}
@@ -89,16 +98,15 @@ func (o *optimizer) build() error {
 	var updates []*ggml.Tensor
 	for i, p := range o.params {
 		grad := o.grad[p]
-		square := kernels.SumSquares(c, grad)
+		square := lowering.SumSquares(c, grad)
 		if o.norm == nil {
 			o.norm = square
 		} else {
 			o.norm = c.Add(o.norm, square)
 		}
 		state := kernels.AdamW{Param: p, Grad: grad, M: o.first[i], V: o.second[i]}
-		updates = append(updates, kernels.AdamWStep(c, state, o.adam))
+		updates = append(updates, lowering.AdamWStep(c, state, o.adam)...)
 	}
-	var err error
 	if o.measure, err = o.graph(c.NewGraph(o.norm)); err != nil {
 		return err
 	}
@@ -107,20 +115,20 @@ func (o *optimizer) build() error {
 }
 
 func (o *optimizer) graph(g *ggml.Graph) (*graph, error) {
-	a, err := ggml.NewGraphAllocator(o.backend.BufferType())
+	w, err := o.engine.NewWorkspace()
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Alloc(g); err != nil {
-		a.Close()
+	if err := w.Allocate(g); err != nil {
+		w.Close()
 		return nil, err
 	}
-	return &graph{g, a}, nil
+	return &graph{g, w}, nil
 }
 
 // gradientNorm is the Euclidean norm over all parameters.
 func (o *optimizer) gradientNorm(ctx context.Context) (float64, error) {
-	if err := o.backend.Compute(ctx, o.measure.Graph); err != nil {
+	if err := o.measure.compute(ctx); err != nil {
 		return 0, err
 	}
 	square, err := ggml.Read[float32](o.norm)
@@ -146,7 +154,7 @@ func (o *optimizer) step(step int, rate, norm float64) error {
 	if err := ggml.Write(o.adam, numbers); err != nil {
 		return err
 	}
-	return o.backend.Compute(context.Background(), o.update.Graph)
+	return o.update.compute(context.Background())
 }
 
 func (o *optimizer) memory() int64 {

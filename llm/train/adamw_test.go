@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/device"
 )
 
 // single rounds as ggml does, which holds the settings as F32.
@@ -25,14 +26,16 @@ func TestOptimizerAgainstReference(t *testing.T) {
 		{Beta1: 0.5, Beta2: 0.9, Epsilon: 1e-3, Decay: 0.5},
 		{Epsilon: 0.1, Clip: 0.01},
 	} {
-		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) { testOptimizer(t, s) })
+		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+			t.Run(fmt.Sprintf("%s/%+v", lowering, s), func(t *testing.T) { testOptimizer(t, lowering, s) })
+		}
 	}
 }
 
-func testOptimizer(t *testing.T, s AdamW) {
-	b, err := ggml.NewCPUBackend(2)
+func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
+	e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
 	require.NoError(t, err)
-	defer b.Close()
+	defer e.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	shapes := [][]int64{{7, 5}, {33}, {4, 3, 2}}
@@ -43,9 +46,16 @@ func testOptimizer(t *testing.T, s AdamW) {
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
-	o, err := newOptimizer(b, s, params)
+	o, err := newOptimizer(e, s, params)
 	require.NoError(t, err)
 	defer o.close()
+	for _, g := range []*graph{o.measure, o.update} {
+		for node := range g.Nodes() {
+			if lowering == device.Stock {
+				require.Contains(t, []string{"none", "view", "mul", "sqr", "sum", "add", "fill", "opt_step_adamw"}, node.Op())
+			}
+		}
+	}
 
 	rng := rand.New(rand.NewPCG(1, 2))
 	var w, m, v []refmath.Tensor

@@ -32,7 +32,7 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	var sum, total float64
 	for samples := range slices.Chunk(d.Samples, rows) {
 		b := makeBatch(fill(samples, rows), d.Length)
-		losses, err := graph.Compute(ctx, t.engine, b)
+		losses, err := graph.Compute(ctx, b)
 		if err != nil {
 			return 0, err
 		}
@@ -70,7 +70,7 @@ func (t *Trainer) evalGraph(adapters model.Adapters, length, rows int) (*model.L
 		t.evals = slices.Insert(slices.Delete(t.evals, at, at+1), 0, e)
 		return e.graph, nil
 	}
-	graph, err := t.m.NewLossGraph(model.TrainGraphOptions{Length: length, Batch: rows, Adapters: adapters})
+	graph, err := t.m.NewLossGraph(t.engine, model.TrainGraphOptions{Length: length, Batch: rows, Adapters: adapters})
 	if err != nil {
 		return nil, err
 	}

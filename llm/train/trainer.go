@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Options are the settings of a run. All but Threads decide its result;
+// Options are the settings of a run. All but Engine and Threads decide its result;
 // Checkpointing does so by rounding alone.
 type Options struct {
 	Schedule Schedule
@@ -27,7 +27,10 @@ type Options struct {
 	Accumulate int // batches of one optimiser step
 	Seed       uint64
 
-	Threads int // of the CPU; 0 stands for ggml.DefaultThreads
+	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
+	// [ggml.DefaultThreads]), which Close closes.
+	Engine  *device.Engine
+	Threads int
 	// Checkpointing recomputes each layer in the backward pass: about a third
 	// slower, in a fraction of the memory.
 	Checkpointing bool
@@ -109,7 +112,7 @@ type Trainer struct {
 
 // Trainables are what a run trains, and what takes part unchanged.
 type Trainables struct {
-	Adapters model.Adapters // of which A and B are trained, F32 tensors on the CPU
+	Adapters model.Adapters // of which A and B are trained, F32 tensors on the model's device
 	Frozen   model.Adapters // further adapters, which stay as they are
 	Weights  []*ggml.Tensor // of the model, F32
 }
@@ -170,13 +173,15 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 
 func (t *Trainer) open(params []*ggml.Tensor) error {
 	var err error
-	if t.engine, err = device.NewCPU(t.options.Threads); err != nil {
+	if t.engine = t.options.Engine; t.engine == nil {
+		if t.engine, err = device.New(device.Options{Device: t.m.Device(), Threads: t.options.Threads}); err != nil {
+			return err
+		}
+	}
+	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params); err != nil {
 		return err
 	}
-	if t.opt, err = newOptimizer(t.engine.Backend, t.options.AdamW, params); err != nil {
-		return err
-	}
-	t.loss, err = t.m.NewLossGraph(model.TrainGraphOptions{
+	t.loss, err = t.m.NewLossGraph(t.engine, model.TrainGraphOptions{
 		Length: t.data.Length, Batch: t.options.Batch, Adapters: t.adapters,
 		Grads: t.opt.grad, Checkpoint: t.options.Checkpointing, ComputeType: t.options.ComputeType,
 	})
@@ -239,6 +244,9 @@ func (t *Trainer) Close() error {
 	}
 	t.evals = nil
 	t.opt.close()
+	if t.options.Engine != nil {
+		return nil
+	}
 	return t.engine.Close()
 }
 
@@ -294,7 +302,7 @@ func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total f
 		for i := range b.Weights {
 			b.Weights[i] = float32(float64(b.Weights[i]) / total)
 		}
-		losses, err := t.loss.Compute(ctx, t.engine, b)
+		losses, err := t.loss.Compute(ctx, b)
 		if err != nil {
 			return err
 		}

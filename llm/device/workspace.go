@@ -1,0 +1,98 @@
+package device
+
+import (
+	"context"
+	"slices"
+
+	"github.com/goggml/ggml"
+)
+
+// A Workspace is memory for the results of one graph at a time, and computes it. Close it
+// before its engine.
+type Workspace struct {
+	backends  []*ggml.Backend
+	allocator *ggml.GraphAllocator // of the CPU alone, which needs no scheduler
+	scheduler *ggml.Scheduler      // of a device and the CPU
+	size      int                  // the largest graph that the scheduler has room for
+	allocated *ggml.Graph
+}
+
+// NewWorkspace makes a workspace beside the one that graphs share.
+func (e *Engine) NewWorkspace() (*Workspace, error) {
+	w := &Workspace{backends: e.backends}
+	if len(e.backends) > 1 {
+		return w, nil
+	}
+	var err error
+	w.allocator, err = ggml.NewGraphAllocator(e.BufferType())
+	return w, err
+}
+
+// Allocate gives memory to the graph, if it was not the last one to get it.
+func (w *Workspace) Allocate(g *ggml.Graph) error {
+	if w.allocated == g {
+		return nil
+	}
+	w.allocated = nil
+	if err := w.allocate(g); err != nil {
+		return err
+	}
+	w.allocated = g
+	return nil
+}
+
+func (w *Workspace) allocate(g *ggml.Graph) error {
+	if w.allocator != nil {
+		return w.allocator.Alloc(g)
+	}
+	if err := w.makeRoom(g); err != nil {
+		return err
+	}
+	return w.scheduler.Alloc(g)
+}
+
+// makeRoom replaces the scheduler if the graph is larger than those that it takes.
+func (w *Workspace) makeRoom(g *ggml.Graph) error {
+	const usual = 8192
+	need := g.NumNodes() + len(slices.Collect(g.Leaves()))
+	if w.scheduler != nil && need <= w.size {
+		return nil
+	}
+	w.scheduler.Close()
+	w.size = max(usual, 2*w.size, need)
+	var err error
+	w.scheduler, err = ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: w.size}, w.backends...)
+	return err
+}
+
+// Compute runs the graph that was allocated last.
+func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
+	if w.scheduler != nil {
+		return w.scheduler.Compute(ctx, g)
+	}
+	return w.backends[0].Compute(ctx, g)
+}
+
+// Size is the size in bytes of the results, on the device and on the CPU.
+func (w *Workspace) Size() int64 {
+	if w == nil {
+		return 0
+	}
+	if w.allocator != nil {
+		return w.allocator.Size()
+	}
+	size := int64(0)
+	for _, b := range w.backends {
+		size += w.scheduler.BufferSize(b)
+	}
+	return size
+}
+
+// Close frees the memory. It never fails.
+func (w *Workspace) Close() error {
+	if w == nil {
+		return nil
+	}
+	w.allocator.Close()
+	return w.scheduler.Close()
+}
