@@ -5,22 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ggml_tensor **goggml_sources_save(struct ggml_cgraph *graph) {
+goggml_operands *goggml_sources_save(struct ggml_cgraph *graph) {
 	int n = ggml_graph_n_nodes(graph);
-	struct ggml_tensor **saved = malloc((size_t)(n + 1) * sizeof ggml_graph_node(graph, 0)->src);
+	goggml_operands *saved = malloc((size_t)(n + 1) * sizeof *saved);
 	for (int i = 0; saved != NULL && i < n; i++) {
-		memcpy(saved + (size_t)i * GGML_MAX_SRC, ggml_graph_node(graph, i)->src, sizeof ggml_graph_node(graph, i)->src);
+		saved[i].node = ggml_graph_node(graph, i);
+		memcpy(saved[i].src, saved[i].node->src, sizeof saved[i].src);
 	}
 	return saved;
 }
 
-bool goggml_sources_restore(goggml_sources *sources, struct ggml_cgraph *graph, struct ggml_tensor **saved) {
+bool goggml_sources_restore(goggml_sources *sources, struct ggml_cgraph *graph, goggml_operands *saved) {
 	goggml_sources_free(sources);
 	bool complete = true;
 	for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
-		struct ggml_tensor *node = ggml_graph_node(graph, i);
+		struct ggml_tensor *node = saved[i].node; // no longer the graph's i-th, where a backend has reordered it
 		for (int j = 0; j < GGML_MAX_SRC; j++) {
-			struct ggml_tensor *own = saved[(size_t)i * GGML_MAX_SRC + j];
+			struct ggml_tensor *own = saved[i].src[j];
 			if (node->src[j] == own) {
 				continue;
 			}

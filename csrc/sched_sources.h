@@ -15,11 +15,16 @@ typedef struct {
 	int n;
 } goggml_sources;
 
+// The operands of a node.
+typedef struct {
+	struct ggml_tensor *node, *src[GGML_MAX_SRC];
+} goggml_operands;
+
 // The operands of all nodes; NULL when there is no memory.
-struct ggml_tensor **goggml_sources_save(struct ggml_cgraph *graph);
+goggml_operands *goggml_sources_save(struct ggml_cgraph *graph);
 // Puts back what has changed since, and lists that. It frees saved, and what sources had before. false when there is
 // no memory for the list.
-bool goggml_sources_restore(goggml_sources *sources, struct ggml_cgraph *graph, struct ggml_tensor **saved);
+bool goggml_sources_restore(goggml_sources *sources, struct ggml_cgraph *graph, goggml_operands *saved);
 // Puts the copies or the own operands in place.
 void goggml_sources_set(const goggml_sources *sources, bool copies);
 void goggml_sources_free(goggml_sources *sources);
