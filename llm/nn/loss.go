@@ -44,10 +44,10 @@ func (t *Tape) chunkLoss(x *Value, logits func(t *Tape, x *Value) *Value) (l *Lo
 		t.Graph.Expand(x)
 		return x
 	}
-	// Softmax replaces the logits: what is read of them comes first.
+	// What is read of the logits comes first: softmax then takes their memory.
 	l.top = c.ArgMax(z.T).SetOutput()
 	l.labelLogit, l.topLogit = pick(z.T, l.labels), pick(z.T, l.top)
-	p := c.SoftMaxInPlace(z.T)
+	p := c.SoftMax(z.T)
 	l.topProb = pick(p, l.top)
 	if !t.Training() {
 		return l, nil

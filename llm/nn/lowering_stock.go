@@ -182,9 +182,11 @@ func (stock) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return c
 // first seven; the eighth is the factor of the gradient.
 func (stock) AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor {
 	size := numbers.Type().BlockBytes()
-	clip := c.View(numbers, []int64{1}, nil, 7*size)
+	clipped := c.Mul(s.Grad, c.View(numbers, []int64{1}, nil, 7*size))
 	update := c.OptStepAdamW(ggml.AdamWOperands{
-		Param: s.Param, Grad: c.Mul(s.Grad, clip), M: s.M, V: s.V, Settings: c.View(numbers, []int64{7}, nil, 0),
+		Param: s.Param, Grad: clipped, M: s.M, V: s.V, Settings: c.View(numbers, []int64{7}, nil, 0),
 	})
-	return []*ggml.Tensor{update, c.FillInPlace(s.Grad, 0)}
+	// The zeros are made of what the gradient was read for: devices reorder what does not
+	// depend on each other.
+	return []*ggml.Tensor{update, c.Copy(c.Fill(clipped, 0), s.Grad)}
 }

@@ -52,7 +52,7 @@ func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
 	for _, g := range []*graph{o.measure, o.update} {
 		for node := range g.Nodes() {
 			if lowering == device.Stock {
-				require.Contains(t, []string{"none", "view", "mul", "sqr", "sum", "add", "fill", "opt_step_adamw"}, node.Op())
+				require.Contains(t, []string{"none", "view", "mul", "sqr", "sum", "add", "fill", "cpy", "opt_step_adamw"}, node.Op())
 			}
 		}
 	}
