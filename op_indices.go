@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 )
 
@@ -42,11 +43,24 @@ func (t *Tensor) known(rows int64) bool {
 			// an alias
 		case C.GGML_OP_ARGMAX, C.GGML_OP_ARGSORT, C.GGML_OP_TOP_K:
 			return int64(p.src[0].ne[0]) <= rows
+		case C.GGML_OP_CPY: // Cast, but not Copy into another tensor
+			return p.view_src == nil && p.src[0].op == C.GGML_OP_ARANGE && countsWithin(p.src[0], rows)
 		case C.GGML_OP_VIEW, C.GGML_OP_RESHAPE, C.GGML_OP_PERMUTE, C.GGML_OP_TRANSPOSE, C.GGML_OP_CONT:
 		default:
 			return false
 		}
 	}
+}
+
+// countsWithin reports whether the numbers of an arange are all from 0 to rows−1. Whole
+// ones are exact up to 2²⁴.
+func countsWithin(arange *C.struct_ggml_tensor, rows int64) bool {
+	const exact = 1 << 24
+	params := (*[3]float32)(unsafe.Pointer(&arange.op_params))
+	start, step := float64(params[0]), float64(params[2])
+	last := start + step*float64(arange.ne[0]-1)
+	limit := float64(min(rows, exact))
+	return start == math.Trunc(start) && step == math.Trunc(step) && start >= 0 && last < limit
 }
 
 // checkRows copies indices, and fails at one that is out of range; the copy has

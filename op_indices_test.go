@@ -120,6 +120,15 @@ func TestBoundedRowIndices(t *testing.T) {
 		few := c.NewTensor(ggml.F32, 2, 7)
 		require.Equal(t, 1, countOps(c.NewGraph(c.GetRows(few, ids)), "map_custom1"))
 	}
+	for _, k := range []struct {
+		start, stop, step float32
+		checked           int
+	}{{0, 8, 1, 0}, {5, 9, 2, 0}, {0, 9, 1, 1}, {-1, 7, 1, 1}, {0, 8, 0.5, 1}, {0.5, 7.5, 1, 1}} {
+		ids := c.Cast(c.Arange(k.start, k.stop, k.step), ggml.I32)
+		require.Equal(t, k.checked, countOps(c.NewGraph(c.GetRows(m, ids)), "map_custom1"), k)
+	}
+	into := c.Copy(c.Arange(0, 8, 1), c.NewTensor(ggml.I32, 8))
+	require.Equal(t, 1, countOps(c.NewGraph(c.GetRows(m, into)), "map_custom1"))
 	require.NoError(t, c.Err())
 }
 
