@@ -3,6 +3,7 @@ package device_test
 import (
 	"context"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,8 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -21,7 +23,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-func TestMain(m *testing.M) { testutil.Main(m) }
+func TestMain(m *testing.M) { optest.Main(m) }
 
 func newEngine(t testing.TB, o device.Options) *device.Engine {
 	t.Helper()
@@ -58,7 +60,7 @@ func requirePortable(t *testing.T, g *ggml.Graph) {
 	}
 	require.NotEmpty(t, used)
 	for op := range used {
-		require.Contains(t, portable, op)
+		require.True(t, slices.Contains(portable, op), op)
 	}
 }
 
@@ -115,14 +117,20 @@ func newTrainer(t *testing.T, m *model.Model, e *device.Engine, compute ggml.Typ
 func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance float64) {
 	t.Helper()
 	require.Len(t, got, len(want))
+	worst := 0.0
 	for i, p := range want {
 		require.InEpsilon(t, p.Loss, got[i].Loss, tolerance, "step %d", p.Step)
+		worst = max(worst, math.Abs(p.Loss-got[i].Loss)/p.Loss)
 	}
+	t.Logf("losses from %.4f to %.4f differ by at most %.1e", want[0].Loss, want[len(want)-1].Loss, worst)
 }
 
 // Both lowerings train alike, and go on with each other's checkpoints.
 func TestLoweringsTrainAlike(t *testing.T) {
 	each(t, func(t *testing.T, m *model.Model) {
+		if testing.Short() && m.Arch != "gemma3" {
+			t.Skip("one will do")
+		}
 		ctx, engines := context.Background(), map[device.Lowering]*device.Engine{}
 		runs, checkpoints := map[device.Lowering][]train.StepMetrics{}, map[device.Lowering]string{}
 		for _, l := range []device.Lowering{device.Kernels, device.Stock} {
@@ -147,4 +155,89 @@ func TestLoweringsTrainAlike(t *testing.T) {
 			requireSameLosses(t, runs[to], tr.History, 1e-5)
 		}
 	})
+}
+
+// gradients are the loss of a batch, and the gradients of an adapter and of the weights
+// named, by both lowerings.
+func gradients(t *testing.T, m *model.Model, o model.TrainGraphOptions, weights ...string) (losses map[device.Lowering]float64, grads map[device.Lowering]map[string][]float32) {
+	t.Helper()
+	losses, grads = map[device.Lowering]float64{}, map[device.Lowering]map[string][]float32{}
+	a := trained(t, m)
+	var params []*ggml.Tensor
+	for _, p := range a.Pairs() {
+		params = append(params, p.A, p.B)
+	}
+	for _, name := range weights {
+		params = append(params, m.Weight(name))
+	}
+	batch, _ := llmtest.NewBatch(m.Vocab, o.Length)
+	o.Batch, o.Adapters = 2, a.Weights(1)
+	for _, l := range []device.Lowering{device.Kernels, device.Stock} {
+		store := llmtest.NewArena(t)
+		o.Grads, grads[l] = map[*ggml.Tensor]*ggml.Tensor{}, map[string][]float32{}
+		for _, p := range params {
+			o.Grads[p] = store.Tensor(p.Name(), make([]float32, p.NumElements()), p.Shape()...)
+		}
+		g, err := m.NewLossGraph(newEngine(t, device.Options{Lowering: l}), o)
+		require.NoError(t, err)
+		defer g.Close()
+		if l == device.Stock {
+			requirePortable(t, g.Graph)
+		}
+		list, err := g.Compute(context.Background(), batch)
+		require.NoError(t, err)
+		losses[l] = llmtest.WeightedLoss(batch, list)
+		for _, p := range params {
+			grads[l][p.Name()], err = ggml.Read[float32](o.Grads[p])
+			require.NoError(t, err)
+		}
+	}
+	return losses, grads
+}
+
+// The gradients of both lowerings are the same: of all kinds of weights, of sequences of
+// several blocks of queries, with chunks, and of bases of all types.
+func TestLoweringsHaveTheSameGradients(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		typ     ggml.Type
+		o       model.TrainGraphOptions
+		weights []string
+	}{
+		{"weights", ggml.F32, model.TrainGraphOptions{Length: 24}, []string{"token_embd.weight", "output.weight", "blk.0.attn_q_norm.weight", "blk.1.ffn_down.weight"}},
+		{"long", ggml.F32, model.TrainGraphOptions{Length: 700}, nil},
+		{"chunks", ggml.F32, model.TrainGraphOptions{Length: 24, Checkpoint: true, FeedForwardChunk: 10, LogitsChunk: 10}, []string{"blk.0.post_ffw_norm.weight"}},
+		{"F16", ggml.F16, model.TrainGraphOptions{Length: 24}, nil},
+		{"BF16", ggml.BF16, model.TrainGraphOptions{Length: 24}, nil},
+		{"Q8_0", ggml.Q8_0, model.TrainGraphOptions{Length: 24}, nil},
+		{"Q4_K", ggml.Q4_K, model.TrainGraphOptions{Length: 24, Checkpoint: true}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := llmtest.LargeBlockConfig(false)
+			config.Arch, config.Context, config.RoPE.Mode = "olmo2", 2048, ggml.RoPENeoX
+			config.Window, config.WindowPattern, config.LocalFreqBase = 400, 2, 10000
+			m := llmtest.NoisyModel(t, config, c.typ, 0.03)
+			losses, grads := gradients(t, m, c.o, c.weights...)
+			require.InEpsilon(t, losses[device.Kernels], losses[device.Stock], 1e-6)
+			for name, want := range grads[device.Kernels] {
+				require.Less(t, refmath.NMSE(grads[device.Stock][name], want), 1e-8, name)
+			}
+		})
+	}
+}
+
+// Products in BF16 round, and not more than those of kernels do.
+func TestStockBF16(t *testing.T) {
+	m := llmtest.NoisyModel(t, llmtest.LargeBlockConfig(false), ggml.Q8_0, 0.03)
+	exact, want := gradients(t, m, model.TrainGraphOptions{Length: 24})
+	for _, checkpoint := range []bool{false, true} {
+		rounded, got := gradients(t, m, model.TrainGraphOptions{Length: 24, ComputeType: ggml.BF16, Checkpoint: checkpoint})
+		require.NotEqual(t, exact[device.Stock], rounded[device.Stock])
+		require.InEpsilon(t, exact[device.Stock], rounded[device.Stock], 1e-3)
+		for name := range want[device.Stock] {
+			require.Less(t, refmath.NMSE(got[device.Stock][name], want[device.Stock][name]), 1e-3, name)
+		}
+	}
+	_, err := m.NewLossGraph(newEngine(t, device.Options{Lowering: device.Stock}), model.TrainGraphOptions{Length: 4, Batch: 1, ComputeType: ggml.F16})
+	require.EqualError(t, err, "there are no products of type f16 on this device; they are f32 or bf16")
 }

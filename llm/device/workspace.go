@@ -75,10 +75,10 @@ func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 
 // Size is the size in bytes of the results, on the device and on the CPU.
 func (w *Workspace) Size() int64 {
-	if w == nil {
+	switch {
+	case w == nil || w.allocator == nil && w.scheduler == nil:
 		return 0
-	}
-	if w.allocator != nil {
+	case w.allocator != nil:
 		return w.allocator.Size()
 	}
 	size := int64(0)

@@ -1,0 +1,171 @@
+package device_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// remote is a device with memory of its own that every machine has: the CPU behind an RPC
+// server.
+func remote(t *testing.T) *ggml.Device {
+	t.Helper()
+	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Unload()) })
+	return r.Devices()[0]
+}
+
+// vulkan is the first Vulkan device.
+func vulkan(t *testing.T) *ggml.Device {
+	t.Helper()
+	devices, err := ggml.VulkanDevices()
+	if err != nil || len(devices) == 0 {
+		t.Skip("there is no Vulkan device; make vulkan runs this test on the software driver")
+	}
+	return devices[0]
+}
+
+func loadOn(t *testing.T, m *model.Model, d *ggml.Device) *model.Model {
+	t.Helper()
+	on, err := model.Load(m.Path, model.LoadOptions{Device: d})
+	require.NoError(t, err)
+	t.Cleanup(func() { on.Close() })
+	return on
+}
+
+// trainsAlike demands that a device trains as the CPU does, and goes on with its
+// checkpoint.
+func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
+	t.Helper()
+	ctx, checkpoint := context.Background(), filepath.Join(t.TempDir(), "checkpoint.gguf")
+	cpu := newTrainer(t, m, newEngine(t, device.Options{}), ggml.F32)
+	for range steps / 2 {
+		_, err := cpu.Step(ctx)
+		require.NoError(t, err)
+	}
+	require.NoError(t, cpu.SaveCheckpoint(checkpoint))
+	require.NoError(t, cpu.Run(ctx, train.RunOptions{}))
+
+	on, e := loadOn(t, m, d), newEngine(t, device.Options{Device: d})
+	far := newTrainer(t, on, e, ggml.F32)
+	require.NoError(t, far.Run(ctx, train.RunOptions{}))
+	requireSameLosses(t, cpu.History, far.History, tolerance)
+
+	resumed := newTrainer(t, on, e, ggml.F32)
+	require.NoError(t, resumed.LoadCheckpoint(checkpoint))
+	require.NoError(t, resumed.Run(ctx, train.RunOptions{}))
+	requireSameLosses(t, cpu.History, resumed.History, tolerance)
+}
+
+// decodesAlike demands the logits of the CPU, with an adapter and without.
+func decodesAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
+	t.Helper()
+	on, cpu, e := loadOn(t, m, d), newEngine(t, device.Options{}), newEngine(t, device.Options{Device: d})
+	require.Less(t, refmath.NMSE(logits(t, on, e, nil), logits(t, m, cpu, nil)), tolerance)
+	want := logits(t, m, cpu, trained(t, m).Weights(1))
+	require.Less(t, refmath.NMSE(logits(t, on, e, trained(t, on).Weights(1)), want), tolerance)
+}
+
+func TestRemoteDevice(t *testing.T) {
+	m := llmtest.TinyModel(t, configs()["qwen3"], ggml.F32)
+	d := remote(t)
+	trainsAlike(t, m, d, 1e-5)
+	decodesAlike(t, m, d, 1e-10)
+}
+
+func TestVulkan(t *testing.T) {
+	d := vulkan(t)
+	for _, name := range []string{"llama", "gemma3", "phi3"} {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.TinyModel(t, configs()[name], ggml.F32)
+			decodesAlike(t, m, d, 1e-6)
+			trainsAlike(t, m, d, 1e-3)
+		})
+	}
+}
+
+// What lies elsewhere than the engine computes is an error that says so.
+func TestOtherDevice(t *testing.T) {
+	d := remote(t)
+	m := llmtest.TinyModel(t, configs()["llama"], ggml.F32)
+	on := loadOn(t, m, d)
+	e := newEngine(t, device.Options{Device: d})
+	const remedy = "load the model, and make its adapters, on the engine's device"
+
+	_, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
+	require.ErrorContains(t, err, "lies in memory of CPU")
+	require.ErrorContains(t, err, remedy)
+	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{})})
+	require.ErrorContains(t, err, ", and the engine computes on CPU; "+remedy)
+	_, err = infer.NewSession(on, infer.SessionOptions{Engine: e, Adapters: newAdapter(t, m).Weights(1)})
+	require.ErrorContains(t, err, "lora_a")
+	require.ErrorContains(t, err, remedy)
+
+	o := train.Options{Schedule: train.Schedule{Peak: 1, Steps: 1}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1, Engine: e}
+	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Vocab), o)
+	require.ErrorContains(t, err, remedy)
+	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Vocab), o)
+	require.ErrorContains(t, err, remedy)
+
+	// Without an engine, that of the model's device.
+	o.Engine = nil
+	tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Vocab), o)
+	require.NoError(t, err)
+	require.NoError(t, tr.Close())
+	s, err := infer.NewSession(on, infer.SessionOptions{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
+func TestLoweringOfDevice(t *testing.T) {
+	d := remote(t)
+	require.True(t, newEngine(t, device.Options{}).HasKernels())
+	require.False(t, newEngine(t, device.Options{Lowering: device.Stock}).HasKernels())
+	require.False(t, newEngine(t, device.Options{Device: d}).HasKernels())
+	for _, c := range []struct {
+		o    device.Options
+		says string
+	}{
+		{device.Options{Device: d, Lowering: device.Kernels}, `the lowering "cpu" is of the CPU, and not of ` + d.Name() + `; leave it out, or use "stock"`},
+		{device.Options{Lowering: "fast"}, `there is no lowering "fast"; they are "cpu" and "stock"`},
+	} {
+		_, err := device.New(c.o)
+		require.EqualError(t, err, c.says)
+	}
+}
+
+// A workspace takes a graph after the other, and larger ones than it was made for.
+func TestWorkspace(t *testing.T) {
+	e := newEngine(t, device.Options{Device: remote(t)})
+	w, err := e.NewWorkspace()
+	require.NoError(t, err)
+	defer w.Close()
+	require.Zero(t, w.Size())
+	for _, nodes := range []int{3, 20000, 5} {
+		c := ggml.NewContext()
+		y := c.Arange(0, 4, 1)
+		for range nodes {
+			y = c.ScaleBias(y, 1, 1)
+		}
+		g := c.NewGraph(y.SetOutput())
+		require.NoError(t, w.Allocate(g))
+		require.NoError(t, w.Compute(t.Context(), g))
+		got, err := ggml.Read[float32](y)
+		require.NoError(t, err)
+		require.Equal(t, float32(nodes+3), got[3])
+		require.Positive(t, w.Size())
+		c.Close()
+	}
+}

@@ -1,0 +1,91 @@
+package device_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// trained makes an adapter whose B is not zero.
+func trained(t *testing.T, m *model.Model) *lora.Adapter {
+	t.Helper()
+	a := newAdapter(t, m)
+	for i, p := range a.Pairs() {
+		values := make([]float32, p.B.NumElements())
+		for j := range values {
+			values[j] = 0.02 * float32((i+7*j)%11-5)
+		}
+		require.NoError(t, ggml.Write(p.B, values))
+	}
+	return a
+}
+
+// logits are those after each token: of most at once, and of the rest one by one.
+func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapters) []float32 {
+	t.Helper()
+	const prompt, all = 33, 40
+	ctx, tokens := context.Background(), llmtest.RandomTokens(5, all, m.Vocab)
+	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: adapters})
+	require.NoError(t, err)
+	defer s.Close()
+	rows, err := s.DecodeAll(ctx, tokens[:prompt])
+	require.NoError(t, err)
+	for _, token := range tokens[prompt:] {
+		row, err := s.Decode(ctx, []int32{token})
+		require.NoError(t, err)
+		rows = append(rows, row)
+	}
+	return slices.Concat(rows...)
+}
+
+func TestLoweringsDecodeAlike(t *testing.T) {
+	each(t, func(t *testing.T, m *model.Model) {
+		kernels, stock := newEngine(t, device.Options{}), newEngine(t, device.Options{Lowering: device.Stock})
+		plain := logits(t, m, kernels, nil)
+		require.Less(t, refmath.NMSE(logits(t, m, stock, nil), plain), 1e-10)
+
+		a := trained(t, m).Weights(1)
+		adapted := logits(t, m, kernels, a)
+		require.Greater(t, refmath.NMSE(adapted, plain), 1e-3)
+		require.Less(t, refmath.NMSE(logits(t, m, stock, a), adapted), 1e-10)
+	})
+}
+
+// A batch of sequences has the logits of each alone.
+func TestStockBatch(t *testing.T) {
+	ctx := context.Background()
+	m := llmtest.TinyModel(t, configs()["olmo2"], ggml.F32)
+	e := newEngine(t, device.Options{Lowering: device.Stock})
+	b, err := infer.NewBatch(m, 2, infer.SessionOptions{Engine: e})
+	require.NoError(t, err)
+	defer b.Close()
+	var next []infer.StepInput
+	var alone [][]float32
+	for i, length := range []int{5, 21} {
+		tokens := llmtest.RandomTokens(uint64(i), length, m.Vocab)
+		q, _, err := b.Start(ctx, tokens)
+		require.NoError(t, err)
+		next = append(next, infer.StepInput{Sequence: q, Token: 3})
+		s, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
+		require.NoError(t, err)
+		defer s.Close()
+		want, err := s.Decode(ctx, append(tokens, 3))
+		require.NoError(t, err)
+		alone = append(alone, want)
+	}
+	got, err := b.Step(ctx, next)
+	require.NoError(t, err)
+	for i := range got {
+		require.Less(t, refmath.NMSE(got[i], alone[i]), 1e-10)
+	}
+}
