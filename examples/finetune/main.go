@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -33,7 +34,8 @@ type program struct {
 
 	training.Flags
 
-	Products string `name:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type of the products with the weights of the model, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest." group:"Optimiser"`
+	Device   string `name:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Optimiser"`
+	Products string `name:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type of the products with the weights of the model, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Optimiser"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after; may be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
@@ -102,7 +104,12 @@ func (p *program) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := model.Load(p.ModelBase, model.LoadOptions{})
+	e, err := cli.NewEngine(p.Device, p.Threads)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	m, err := model.Load(p.ModelBase, model.LoadOptions{Device: e.Device()})
 	if err != nil {
 		return fmt.Errorf("--model-base: %w", err)
 	}
@@ -123,7 +130,8 @@ func (p *program) run(ctx context.Context, out io.Writer) error {
 	}
 	defer adapter.Close()
 	options := p.Options()
-	if options.ComputeType, err = p.products(); err != nil {
+	options.Engine = e
+	if options.ComputeType, err = p.products(e); err != nil {
 		return err
 	}
 	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, data, options)
@@ -136,8 +144,7 @@ func (p *program) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
 		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, t.TotalSteps())
-	library, _ := kernels.GEMMLibrary()
-	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"))
+	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, multiplier(e))
 
 	r, err := p.newReport(m, adapter, valid)
 	if err != nil {
@@ -159,8 +166,20 @@ func (p *program) run(ctx context.Context, out io.Writer) error {
 	return r.print(out)
 }
 
+// multiplier names what computes products.
+func multiplier(e *device.Engine) string {
+	if !e.HasKernels() {
+		return e.Device().Name()
+	}
+	library, _ := kernels.GEMMLibrary()
+	return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
+}
+
 // products is the type that --products stands for.
-func (p *program) products() (ggml.Type, error) {
+func (p *program) products(e *device.Engine) (ggml.Type, error) {
+	if !e.HasKernels() {
+		return p.portableProducts(e)
+	}
 	if _, err := kernels.GEMMLibrary(); err != nil {
 		return 0, err
 	}
@@ -177,6 +196,17 @@ func (p *program) products() (ggml.Type, error) {
 		return ggml.F32, nil
 	}
 	return kernels.FastestType(), nil
+}
+
+// portableProducts are those of devices without kernels of this project.
+func (p *program) portableProducts(e *device.Engine) (ggml.Type, error) {
+	switch p.Products {
+	case "bf16":
+		return ggml.BF16, nil
+	case "f16":
+		return 0, fmt.Errorf("--products f16: it is of the CPU, and not of %s; use f32 or bf16", e.Device().Name())
+	}
+	return ggml.F32, nil
 }
 
 func (p *program) output() cli.File { return cli.File{Flag: "--lora-out", Path: p.LoRAOut} }

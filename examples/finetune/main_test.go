@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:             "testdata/script",
+		Condition:       clitest.Condition,
 		ContinueOnError: true,
 		Setup:           func(e *testscript.Env) error { return writeFiles(e.WorkDir) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

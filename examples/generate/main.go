@@ -44,6 +44,7 @@ type program struct {
 	Seed          uint64  `name:"seed" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
 
 	Ctx       int    `name:"ctx" range:"[0,2147483647]" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`
+	Device    string `name:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
 	Threads   int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Computing"`
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
 	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
@@ -65,7 +66,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if err != nil {
 		return err
 	}
-	options := infer.SessionOptions{Context: p.Ctx, Threads: p.Threads}
+	options := infer.SessionOptions{Context: p.Ctx}
 	if options.CacheType, err = ggml.ParseType(p.CacheType); err != nil {
 		return fmt.Errorf("--cache-type: %w", err)
 	}
@@ -74,7 +75,11 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	}
 	texts := len(prompts) * p.Samples
 	sequences := min(texts, p.Parallel)
-	m, err := model.Load(p.Model, model.LoadOptions{Repack: !p.NoRepack, Sequences: sequences})
+	if options.Engine, err = cli.NewEngine(p.Device, p.Threads); err != nil {
+		return err
+	}
+	defer options.Engine.Close()
+	m, err := model.Load(p.Model, model.LoadOptions{Device: options.Engine.Device(), Repack: !p.NoRepack, Sequences: sequences})
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}

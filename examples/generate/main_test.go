@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 // The scripts find a tiny model and an adapter for it in their folder.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir:       "testdata/script",
+		Condition: clitest.Condition,
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"tiny.gguf", "tiny-lora.gguf"} {
 				if err := unzip(filepath.Join(e.WorkDir, name), name); err != nil {
