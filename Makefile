@@ -11,7 +11,7 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop clean distclean
+.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop vulkan clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -61,8 +61,12 @@ interop: vendor ## compare with stock llama.cpp, fetched from the distribution's
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop
 
+vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
+	@scripts/vulkan
+	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 30m -run Vulkan -v ./llm/device
+
 clean: ## remove what was built
 	@find build -mindepth 1 -maxdepth 1 ! -name README.md ! -name .gitignore -exec rm -rf {} +
 
 distclean: clean ## remove the fetched ggml too
-	@rm -rf ggml/include ggml/lib ggml/glibc ggml/UPSTREAM.installed ggml/.lock ggml/.work.*
+	@rm -rf ggml/include ggml/lib ggml/glibc ggml/vulkan ggml/UPSTREAM.installed ggml/.lock ggml/.work.*
