@@ -119,6 +119,7 @@ func (a *cachedAttention) Attend(t *nn.Tape, q, k, v *nn.Value, o nn.AttentionOp
 	queries := t.Sequences(q, a.slots).T             // a part of fused products is not contiguous without RoPE
 	queries = c.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
 	out := c.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: a.masks[o.Window], Scale: o.Scale})
+	out.SetAccPrecision(ggml.PrecisionF32)
 	return nn.Input(c.Reshape(out, size*heads, n))
 }
 
