@@ -46,11 +46,11 @@ func loadOn(t *testing.T, m *model.Model, d *ggml.Device) *model.Model {
 }
 
 // trainsAlike demands that a device trains as the CPU does, and goes on with its
-// checkpoint.
+// checkpoint, with gradient checkpointing too.
 func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
 	t.Helper()
 	ctx, checkpoint := context.Background(), filepath.Join(t.TempDir(), "checkpoint.gguf")
-	cpu := newTrainer(t, m, newEngine(t, device.Options{}), ggml.F32)
+	cpu := newTrainer(t, m, newEngine(t, device.Options{}), false)
 	for range steps / 2 {
 		_, err := cpu.Step(ctx)
 		require.NoError(t, err)
@@ -59,14 +59,18 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 	require.NoError(t, cpu.Run(ctx, train.RunOptions{}))
 
 	on, e := loadOn(t, m, d), newEngine(t, device.Options{Device: d})
-	far := newTrainer(t, on, e, ggml.F32)
+	far := newTrainer(t, on, e, false)
 	require.NoError(t, far.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, far.History, tolerance)
 
-	resumed := newTrainer(t, on, e, ggml.F32)
+	resumed := newTrainer(t, on, e, true)
 	require.NoError(t, resumed.LoadCheckpoint(checkpoint))
 	require.NoError(t, resumed.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, resumed.History, tolerance)
+
+	_, want := gradients(t, m, newEngine(t, device.Options{}), chunked)
+	_, got := gradients(t, on, e, chunked)
+	requireSameGradients(t, want, got, tolerance)
 }
 
 // decodesAlike demands the logits of the CPU, with an adapter and without.

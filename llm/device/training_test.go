@@ -103,11 +103,11 @@ func samples(vocab int) *data.Dataset {
 	return d
 }
 
-func newTrainer(t *testing.T, m *model.Model, e *device.Engine, compute ggml.Type) *train.Trainer {
+func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing bool) *train.Trainer {
 	t.Helper()
 	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Vocab), train.Options{
 		Schedule: train.Schedule{Peak: 0.003, Warmup: 5, Steps: steps}, AdamW: train.DefaultAdamW(),
-		Batch: 2, Accumulate: 2, Seed: 3, Engine: e, ComputeType: compute,
+		Batch: 2, Accumulate: 2, Seed: 3, Engine: e, Checkpointing: checkpointing,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
@@ -135,7 +135,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		runs, checkpoints := map[device.Lowering][]train.StepMetrics{}, map[device.Lowering]string{}
 		for _, l := range []device.Lowering{device.Kernels, device.Stock} {
 			engines[l] = newEngine(t, device.Options{Lowering: l})
-			tr := newTrainer(t, m, engines[l], ggml.F32)
+			tr := newTrainer(t, m, engines[l], false)
 			for range steps / 2 {
 				_, err := tr.Step(ctx)
 				require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		requireSameLosses(t, runs[device.Kernels], runs[device.Stock], 1e-5)
 
 		for from, to := range map[device.Lowering]device.Lowering{device.Kernels: device.Stock, device.Stock: device.Kernels} {
-			tr := newTrainer(t, m, engines[to], ggml.F32)
+			tr := newTrainer(t, m, engines[to], false)
 			require.NoError(t, tr.LoadCheckpoint(checkpoints[from]))
 			require.NoError(t, tr.Run(ctx, train.RunOptions{}))
 			requireSameLosses(t, runs[to], tr.History, 1e-5)
@@ -158,10 +158,9 @@ func TestLoweringsTrainAlike(t *testing.T) {
 }
 
 // gradients are the loss of a batch, and the gradients of an adapter and of the weights
-// named, by both lowerings.
-func gradients(t *testing.T, m *model.Model, o model.TrainGraphOptions, weights ...string) (losses map[device.Lowering]float64, grads map[device.Lowering]map[string][]float32) {
+// named.
+func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGraphOptions, weights ...string) (loss float64, grads map[string][]float32) {
 	t.Helper()
-	losses, grads = map[device.Lowering]float64{}, map[device.Lowering]map[string][]float32{}
 	a := trained(t, m)
 	var params []*ggml.Tensor
 	for _, p := range a.Pairs() {
@@ -170,30 +169,43 @@ func gradients(t *testing.T, m *model.Model, o model.TrainGraphOptions, weights 
 	for _, name := range weights {
 		params = append(params, m.Weight(name))
 	}
-	batch, _ := llmtest.NewBatch(m.Vocab, o.Length)
-	o.Batch, o.Adapters = 2, a.Weights(1)
-	for _, l := range []device.Lowering{device.Kernels, device.Stock} {
-		store := llmtest.NewArena(t)
-		o.Grads, grads[l] = map[*ggml.Tensor]*ggml.Tensor{}, map[string][]float32{}
-		for _, p := range params {
-			o.Grads[p] = store.Tensor(p.Name(), make([]float32, p.NumElements()), p.Shape()...)
-		}
-		g, err := m.NewLossGraph(newEngine(t, device.Options{Lowering: l}), o)
-		require.NoError(t, err)
-		defer g.Close()
-		if l == device.Stock {
-			requirePortable(t, g.Graph)
-		}
-		list, err := g.Compute(context.Background(), batch)
-		require.NoError(t, err)
-		losses[l] = llmtest.WeightedLoss(batch, list)
-		for _, p := range params {
-			grads[l][p.Name()], err = ggml.Read[float32](o.Grads[p])
-			require.NoError(t, err)
-		}
+	c := ggml.NewContext()
+	defer c.Close()
+	o.Batch, o.Adapters, o.Grads = 2, a.Weights(1), map[*ggml.Tensor]*ggml.Tensor{}
+	for _, p := range params {
+		o.Grads[p] = c.NewTensor(ggml.F32, p.Shape()...)
 	}
-	return losses, grads
+	buffers, err := c.Allocate(e.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.NoError(t, buffers.Clear(0))
+
+	g, err := m.NewLossGraph(e, o)
+	require.NoError(t, err)
+	defer g.Close()
+	if !e.HasKernels() {
+		requirePortable(t, g.Graph)
+	}
+	batch, _ := llmtest.NewBatch(m.Vocab, o.Length)
+	losses, err := g.Compute(context.Background(), batch)
+	require.NoError(t, err)
+	grads = map[string][]float32{}
+	for _, p := range params {
+		grads[p.Name()], err = ggml.Read[float32](o.Grads[p])
+		require.NoError(t, err)
+	}
+	return llmtest.WeightedLoss(batch, losses), grads
 }
+
+func requireSameGradients(t *testing.T, want, got map[string][]float32, tolerance float64) {
+	t.Helper()
+	for name := range want {
+		require.Less(t, refmath.NMSE(got[name], want[name]), tolerance, name)
+	}
+}
+
+// chunked divides all that can be.
+var chunked = model.TrainGraphOptions{Length: 24, Checkpoint: true, FeedForwardChunk: 10, LogitsChunk: 10}
 
 // The gradients of both lowerings are the same: of all kinds of weights, of sequences of
 // several blocks of queries, with chunks, and of bases of all types.
@@ -206,7 +218,7 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 	}{
 		{"weights", ggml.F32, model.TrainGraphOptions{Length: 24}, []string{"token_embd.weight", "output.weight", "blk.0.attn_q_norm.weight", "blk.1.ffn_down.weight"}},
 		{"long", ggml.F32, model.TrainGraphOptions{Length: 700}, nil},
-		{"chunks", ggml.F32, model.TrainGraphOptions{Length: 24, Checkpoint: true, FeedForwardChunk: 10, LogitsChunk: 10}, []string{"blk.0.post_ffw_norm.weight"}},
+		{"chunks", ggml.F32, chunked, []string{"blk.0.post_ffw_norm.weight"}},
 		{"F16", ggml.F16, model.TrainGraphOptions{Length: 24}, nil},
 		{"BF16", ggml.BF16, model.TrainGraphOptions{Length: 24}, nil},
 		{"Q8_0", ggml.Q8_0, model.TrainGraphOptions{Length: 24}, nil},
@@ -217,27 +229,25 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 			config.Arch, config.Context, config.RoPE.Mode = "olmo2", 2048, ggml.RoPENeoX
 			config.Window, config.WindowPattern, config.LocalFreqBase = 400, 2, 10000
 			m := llmtest.NoisyModel(t, config, c.typ, 0.03)
-			losses, grads := gradients(t, m, c.o, c.weights...)
-			require.InEpsilon(t, losses[device.Kernels], losses[device.Stock], 1e-6)
-			for name, want := range grads[device.Kernels] {
-				require.Less(t, refmath.NMSE(grads[device.Stock][name], want), 1e-8, name)
-			}
+			wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), c.o, c.weights...)
+			loss, got := gradients(t, m, newEngine(t, device.Options{Lowering: device.Stock}), c.o, c.weights...)
+			require.InEpsilon(t, wantLoss, loss, 1e-6)
+			requireSameGradients(t, want, got, 1e-8)
 		})
 	}
 }
 
-// Products in BF16 round, and not more than those of kernels do.
+// Products in BF16 round; those in F16 are the CPU's.
 func TestStockBF16(t *testing.T) {
 	m := llmtest.NoisyModel(t, llmtest.LargeBlockConfig(false), ggml.Q8_0, 0.03)
-	exact, want := gradients(t, m, model.TrainGraphOptions{Length: 24})
+	e := newEngine(t, device.Options{Lowering: device.Stock})
+	exact, want := gradients(t, m, e, model.TrainGraphOptions{Length: 24})
 	for _, checkpoint := range []bool{false, true} {
-		rounded, got := gradients(t, m, model.TrainGraphOptions{Length: 24, ComputeType: ggml.BF16, Checkpoint: checkpoint})
-		require.NotEqual(t, exact[device.Stock], rounded[device.Stock])
-		require.InEpsilon(t, exact[device.Stock], rounded[device.Stock], 1e-3)
-		for name := range want[device.Stock] {
-			require.Less(t, refmath.NMSE(got[device.Stock][name], want[device.Stock][name]), 1e-3, name)
-		}
+		rounded, got := gradients(t, m, e, model.TrainGraphOptions{Length: 24, ComputeType: ggml.BF16, Checkpoint: checkpoint})
+		require.NotEqual(t, exact, rounded)
+		require.InEpsilon(t, exact, rounded, 1e-3)
+		requireSameGradients(t, want, got, 1e-3)
 	}
-	_, err := m.NewLossGraph(newEngine(t, device.Options{Lowering: device.Stock}), model.TrainGraphOptions{Length: 4, Batch: 1, ComputeType: ggml.F16})
+	_, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 4, Batch: 1, ComputeType: ggml.F16})
 	require.EqualError(t, err, "there are no products of type f16 on this device; they are f32 or bf16")
 }

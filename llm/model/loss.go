@@ -26,7 +26,8 @@ type TrainGraphOptions struct {
 	Grads map[*ggml.Tensor]*ggml.Tensor
 	// Checkpoint recomputes each layer in the backward pass instead of keeping
 	// its intermediate results: a third slower, in a fraction of the memory. The
-	// inputs of the layers are kept in BF16 where ComputeType is; else to 18 bits, with
+	// inputs of the layers are kept in BF16 where ComputeType is; else as they are, or by
+	// the CPU's kernels to 18 bits, with
 	// which gradients differ by about as much as F32's rounding makes them.
 	Checkpoint bool
 	// ComputeType is the type of the products with weights that are not trained: F32,

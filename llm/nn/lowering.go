@@ -51,7 +51,6 @@ type Lowering interface {
 	// their order.
 	AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor
 
-	// keepsBF16 reports whether checkpoints keep their inputs in BF16, as products
-	// round them anyway.
-	keepsBF16() bool
+	// kept is the form in which checkpoints keep their inputs.
+	kept() form
 }

@@ -104,4 +104,9 @@ func (cpu) AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*
 	return []*ggml.Tensor{kernels.AdamWStep(c, s, numbers)}
 }
 
-func (l cpu) keepsBF16() bool { return l.compute == ggml.BF16 }
+func (l cpu) kept() form {
+	if l.compute == ggml.BF16 {
+		return roundedToBF16
+	}
+	return compressed
+}

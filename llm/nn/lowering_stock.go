@@ -37,7 +37,13 @@ func (l stock) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cast(x, ggml.BF16)
 }
 
-func (l stock) keepsBF16() bool { return l.compute == ggml.BF16 }
+// kept is not compressed: what that is written into would be the CPU's.
+func (l stock) kept() form {
+	if l.compute == ggml.BF16 {
+		return roundedToBF16
+	}
+	return unchanged
+}
 
 func (l stock) MatMul(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tensor {
 	return sum(c, pairs, func(w, x *ggml.Tensor) *ggml.Tensor {

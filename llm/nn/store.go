@@ -2,6 +2,15 @@ package nn
 
 import "github.com/goggml/ggml"
 
+// A form is one in which an input is kept.
+type form int
+
+const (
+	unchanged     form = iota
+	compressed         // to 18 bits, see keepCompressed
+	roundedToBF16      // as products round it anyway
+)
+
 // An activationStore keeps the inputs of checkpoints [m, n] until the backward pass.
 type activationStore struct {
 	c         *ggml.Context
@@ -12,15 +21,14 @@ type activationStore struct {
 	used      int64
 }
 
-// keep keeps x: rounded to BF16 where products round it anyway, else as good as it
-// is.
+// keep keeps x in the form of the lowering.
 func (s *activationStore) keep(x *ggml.Tensor) (restore func() *ggml.Tensor) {
-	switch {
-	case s.lowering.keepsBF16():
+	switch form := s.lowering.kept(); {
+	case form == roundedToBF16:
 		low := s.lowering.Cast(s.c, x)
 		s.g.Expand(low)
 		return func() *ggml.Tensor { return s.c.Cast(low, ggml.F32) }
-	case x.Dim(0)%ggml.Q8_0.BlockSize() == 0:
+	case form == compressed && x.Dim(0)%ggml.Q8_0.BlockSize() == 0:
 		return s.keepCompressed(x)
 	}
 	return func() *ggml.Tensor { return x }
