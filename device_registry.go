@@ -80,11 +80,11 @@ func loadBackends() error {
 	if err := checkVersion(Version()); err != nil {
 		return err
 	}
-	// The BLAS plugin loads OpenBLAS.
+	// ggml's BLAS backend loads a library that hangs without address space.
 	if err := computethread.CheckAddressSpace(); err != nil {
 		return fmt.Errorf("ggml: plugins cannot be loaded: %w", err)
 	}
-	defer computethread.LimitOpenBLAS()()
+	defer computethread.LimitBLASThreads()()
 	folders := pluginFolders()
 	for _, folder := range folders {
 		if err := LoadBackendsFrom(folder); err != nil {

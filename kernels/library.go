@@ -33,7 +33,7 @@ var loadPlugin = sync.OnceFunc(func() {
 // to it and run single-threaded.
 var library = sync.OnceValues(func() (name string, err error) {
 	loadPlugin()
-	defer computethread.LimitOpenBLAS()()
+	defer computethread.LimitBLASThreads()()
 	switch path := os.Getenv("GOGGML_BLAS"); path {
 	case "none":
 	case "":

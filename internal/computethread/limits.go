@@ -74,10 +74,10 @@ func CheckAddressSpace() error {
 	return nil
 }
 
-// LimitOpenBLAS is called before what may load OpenBLAS, and restore after it. As it is
+// LimitBLASThreads is called before what may load OpenBLAS, and restore after it. As it is
 // loaded OpenBLAS starts a thread for each processor. Where it cannot have these it
 // raises SIGINT: there it is made to start none, unless the environment says how many.
-func LimitOpenBLAS() (restore func()) {
+func LimitBLASThreads() (restore func()) {
 	const variable = "OPENBLAS_NUM_THREADS"
 	n := runtime.NumCPU()
 	if _, set := os.LookupEnv(variable); set {

@@ -32,18 +32,18 @@ func TestCheckTeam(t *testing.T) {
 }
 
 // Where there is room for OpenBLAS it starts what it wants.
-func TestLimitOpenBLAS(t *testing.T) {
+func TestLimitBLASThreads(t *testing.T) {
 	const variable = "OPENBLAS_NUM_THREADS"
 	if old, set := os.LookupEnv(variable); set {
 		require.NoError(t, os.Unsetenv(variable))
 		defer os.Setenv(variable, old)
 	}
 	require.NoError(t, CheckAddressSpace())
-	restore := LimitOpenBLAS()
+	restore := LimitBLASThreads()
 	_, set := os.LookupEnv(variable)
 	require.False(t, set)
 	restore()
 	t.Setenv(variable, "3")
-	LimitOpenBLAS()()
+	LimitBLASThreads()()
 	require.Equal(t, "3", os.Getenv(variable))
 }
