@@ -118,7 +118,7 @@ func losses(path string, adapters []string) ([]float32, error) {
 		return nil, err
 	}
 	defer m.Close()
-	deltas := model.Adapters{}
+	loaded := model.Adapters{}
 	for ; len(adapters) > 0; adapters = adapters[2:] {
 		a, err := lora.Load(adapters[0], m)
 		if err != nil {
@@ -129,7 +129,7 @@ func losses(path string, adapters []string) ([]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		deltas = lora.Join(deltas, a.Weights(float32(scale)))
+		loaded = lora.Join(loaded, a.Weights(float32(scale)))
 	}
 	const n = 16
 	engine, err := device.NewCPU(1)
@@ -137,7 +137,7 @@ func losses(path string, adapters []string) ([]float32, error) {
 		return nil, err
 	}
 	defer engine.Close()
-	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: n, Batch: 1, Adapters: deltas})
+	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: n, Batch: 1, Adapters: loaded})
 	if err != nil {
 		return nil, err
 	}

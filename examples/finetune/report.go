@@ -87,7 +87,7 @@ func (r *report) generate(ctx context.Context, s *infer.Session) (string, error)
 	}
 	var text strings.Builder
 	_, err = generate.Text(ctx, &text, r.m, s, pick, r.p.Prompt, generate.Options{Limit: r.p.Predict})
-	if errors.Is(err, generate.ErrCut) {
+	if errors.Is(err, generate.ErrTruncated) {
 		err = nil
 	}
 	return text.String(), err

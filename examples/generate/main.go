@@ -97,7 +97,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if texts == 1 {
 		return j.one(ctx, prompts[0])
 	}
-	return j.several(ctx, prompts, sequences)
+	return j.batch(ctx, prompts, sequences)
 }
 
 // sampler draws the tokens of the i-th continuation of a text.
@@ -143,7 +143,7 @@ func (j *job) one(ctx context.Context, prompt string) error {
 
 // cut makes a text that fills the context a warning.
 func (j *job) cut(err error) error {
-	if err == generate.ErrCut { // and nothing else went wrong, as errors.Is would allow
+	if err == generate.ErrTruncated { // and nothing else went wrong, as errors.Is would allow
 		fmt.Fprintf(j.log, "generate: %v; use a larger --ctx\n", err)
 		return nil
 	}

@@ -107,7 +107,7 @@ func GoldenAdapters(t testing.TB, scale float32) model.Adapters {
 	buffers, err := g.Load(ctx, cpu, ggml.LoadOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { buffers.Close() })
-	deltas := model.Adapters{}
+	adapters := model.Adapters{}
 	for a := range ctx.Tensors() {
 		name, ok := strings.CutSuffix(a.Name(), ".lora_a")
 		if !ok {
@@ -115,8 +115,8 @@ func GoldenAdapters(t testing.TB, scale float32) model.Adapters {
 		}
 		b, ok := ctx.Lookup(name + ".lora_b")
 		require.True(t, ok, name)
-		deltas[name] = []model.LoRAPair{{A: a, B: b, Scale: scale * alpha / float32(b.Dim(0))}}
+		adapters[name] = []model.LoRAPair{{A: a, B: b, Scale: scale * alpha / float32(b.Dim(0))}}
 	}
-	require.NotEmpty(t, deltas)
-	return deltas
+	require.NotEmpty(t, adapters)
+	return adapters
 }

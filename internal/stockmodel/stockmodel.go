@@ -1,5 +1,5 @@
 // Package stockmodel is the training graph of a llama-family model as one would
-// write it with ggml's plain operations, and ggml's own backward pass: an
+// write it with ggml's built-in ops, and ggml's own backward pass: an
 // independent check of llm/model's graph, and what it is measured against.
 package stockmodel
 
@@ -65,14 +65,14 @@ func (s *Graph) Close() error { return s.c.Close() }
 func (s *Graph) params() []*ggml.Tensor {
 	var list []*ggml.Tensor
 	for _, t := range s.m.Config.Weights() {
-		if d, ok := s.delta(t.Name); ok {
+		if d, ok := s.loraPair(t.Name); ok {
 			list = append(list, d.A, d.B)
 		}
 	}
 	return list
 }
 
-func (s *Graph) delta(name string) (model.LoRAPair, bool) {
+func (s *Graph) loraPair(name string) (model.LoRAPair, bool) {
 	if list := s.adapters[name]; len(list) > 0 {
 		return list[0], true
 	}
@@ -105,7 +105,7 @@ func (s *Graph) Compute(ctx context.Context, e *device.Engine, tokens, targets [
 func (s *Graph) logits() *ggml.Tensor {
 	c, embd := s.c, "token_embd.weight"
 	x := c.GetRows(s.m.Weight(embd), s.tokens)
-	if d, ok := s.delta(embd); ok {
+	if d, ok := s.loraPair(embd); ok {
 		x = c.Add(x, c.Scale(c.MulMat(d.B, c.GetRows(d.A, s.tokens)), d.Scale))
 	}
 	for layer := range s.m.Layers {
@@ -121,7 +121,7 @@ func (s *Graph) logits() *ggml.Tensor {
 func (s *Graph) linear(name string, x *ggml.Tensor) *ggml.Tensor {
 	c := s.c
 	y := c.MulMat(s.m.Weight(name), x)
-	if d, ok := s.delta(name); ok {
+	if d, ok := s.loraPair(name); ok {
 		y = c.Add(y, c.Scale(c.MulMat(d.B, c.MulMat(d.A, x)), d.Scale))
 	}
 	return y

@@ -15,9 +15,9 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// ErrCut is a text that ends because the context is full. What there is of it
+// ErrTruncated is a text that ends because the context is full. What there is of it
 // has been written.
-var ErrCut = errors.New("the text was cut: the context is full")
+var ErrTruncated = errors.New("the text was cut: the context is full")
 
 // Options are the settings of [Text].
 type Options struct {
@@ -133,7 +133,7 @@ func (g *generation) stream(ctx context.Context, s *infer.Session, logits []floa
 		case !more && (full || ctx.Err() != nil):
 			return nil // the text is complete
 		case full:
-			return ErrCut
+			return ErrTruncated
 		case err != nil || !more:
 			return err
 		}

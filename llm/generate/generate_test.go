@@ -92,7 +92,7 @@ func TestTextEnds(t *testing.T) {
 	s, pick := open(t, m)
 	var text strings.Builder
 	stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", generate.Options{IgnoreEOG: true})
-	require.ErrorIs(t, err, generate.ErrCut)
+	require.ErrorIs(t, err, generate.ErrTruncated)
 	require.Equal(t, 16, s.Pos())
 	require.Equal(t, 16-stats.Prompt+1, stats.Generated)
 
@@ -149,7 +149,7 @@ func TestTextNeeds(t *testing.T) {
 			require.EqualError(t, err, c.want)
 		}
 		if c.s != nil {
-			for _, r := range generate.Texts(ctx, c.m, c.batch, []generate.Request{{Prompt: "x", W: c.w, Sampler: c.pick, Options: o}}) {
+			for _, r := range generate.Batch(ctx, c.m, c.batch, []generate.Request{{Prompt: "x", W: c.w, Sampler: c.pick, Options: o}}) {
 				require.EqualError(t, r.Err, c.want)
 			}
 		}

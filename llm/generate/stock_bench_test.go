@@ -368,10 +368,10 @@ func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string
 		path := s.file(b, t)
 		m := s.load(b, path)
 		adapter := filepath.Join(b.TempDir(), "adapter.gguf")
-		deltas := makeAdapter(b, m, adapter)
+		adapters := makeAdapter(b, m, adapter)
 		stock := stocks(b, s, path, "-a", adapter+"=1")
 		plain := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16})
-		adapted := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16, Adapters: deltas})
+		adapted := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16, Adapters: adapters})
 		for _, phase := range phases {
 			b.Run(phase, func(b *testing.B) {
 				tokens, ours, without, theirs := promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), "prompt %d"

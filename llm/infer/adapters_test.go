@@ -81,10 +81,10 @@ func TestSessionAdapterOfAnySize(t *testing.T) {
 			b[i] = float32(0.5 * math.Cos(float64(i)) / factor)
 		}
 		name := fmt.Sprint(factor)
-		deltas := model.Adapters{"blk.0.attn_q.weight": {{
+		adapters := model.Adapters{"blk.0.attn_q.weight": {{
 			A: store.Tensor("a"+name, a, int64(m.Embd), 4), B: store.Tensor("b"+name, b, 4, int64(m.Embd)), Scale: 1,
 		}}}
-		logits = append(logits, flat(t, newSession(t, m, infer.SessionOptions{Adapters: deltas}), tokens))
+		logits = append(logits, flat(t, newSession(t, m, infer.SessionOptions{Adapters: adapters}), tokens))
 	}
 	plain := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
 	require.Greater(t, refmath.NMSE(plain, logits[0]), 1e-2)

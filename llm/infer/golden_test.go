@@ -60,8 +60,8 @@ func TestGoldenAdapter(t *testing.T) {
 		t.Run(scale, func(t *testing.T) {
 			s, err := strconv.ParseFloat(scale, 32)
 			require.NoError(t, err)
-			deltas := llmtest.GoldenAdapters(t, float32(s))
-			got := flat(t, newSession(t, m, infer.SessionOptions{Adapters: deltas}), llmtest.GoldenTokens(t))
+			adapters := llmtest.GoldenAdapters(t, float32(s))
+			got := flat(t, newSession(t, m, infer.SessionOptions{Adapters: adapters}), llmtest.GoldenTokens(t))
 			requireNear(t, llmtest.GoldenLogits(t, "f32-lora"+scale), got, 1e-9, 2e-4)
 		})
 	}

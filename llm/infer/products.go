@@ -80,7 +80,7 @@ func (p *cpuProducts) scaled(t *nn.Tape, x *nn.Value, matrices []nn.Matrix) []*n
 		if w == nil {
 			w = &weight{m.W, []nn.Matrix{m}, nil}
 		}
-		y := p.product(t, *w, p.operand(t, *w, x))
+		y := p.product(t, *w, p.castInput(t, *w, x))
 		if m.Scale != nil {
 			y = t.C.Mul(y, m.Scale)
 		}
@@ -115,7 +115,7 @@ func (p *cpuProducts) multiply(t *nn.Tape, x *nn.Value, matrices []nn.Matrix) []
 
 // multiplyBy returns the product of x with the matrix that some are together.
 func (p *cpuProducts) multiplyBy(t *nn.Tape, w weight, x *nn.Value) output {
-	in := p.operand(t, w, x)
+	in := p.castInput(t, w, x)
 	if p.byGEMM(w, in) && p.fused.adapts(w.matrices...) {
 		y := kernels.GEMMLoRA(t.C, p.accumulation(w, in), kernels.Pair{W: w.w, X: in}, p.loraPairs(t, x.T, w.matrices)...)
 		return output{y, w.matrices, true}
@@ -202,15 +202,15 @@ func (p *cpuProducts) byGEMV(w weight, x *ggml.Tensor) bool {
 	return w.rowMajor() && (x.Dim(1) < few || kernels.HasBatchedGEMV(w.w.Type()))
 }
 
-// rounds reports whether the product is in the compute type. The device rounds x to
+// usesLowPrecision reports whether the product is in the compute type. The device rounds x to
 // suit the type of w, as in llama.cpp; GEMM does, where w has no more bits than BF16.
-func (p *cpuProducts) rounds(w weight, x *ggml.Tensor) bool {
+func (p *cpuProducts) usesLowPrecision(w weight, x *ggml.Tensor) bool {
 	return p.byGEMM(w, x) && w.w.Type() != ggml.F32 && w.w.Type() != ggml.F16
 }
 
-// operand is x as the product takes it.
-func (p *cpuProducts) operand(t *nn.Tape, w weight, x *nn.Value) *ggml.Tensor {
-	if p.rounds(w, x.T) {
+// castInput is x as the product takes it.
+func (p *cpuProducts) castInput(t *nn.Tape, w weight, x *nn.Value) *ggml.Tensor {
+	if p.usesLowPrecision(w, x.T) {
 		return t.LowPrecision(x)
 	}
 	return x.T
@@ -218,7 +218,7 @@ func (p *cpuProducts) operand(t *nn.Tape, w weight, x *nn.Value) *ggml.Tensor {
 
 // accumulation is the precision in which a product by GEMM is added up.
 func (p *cpuProducts) accumulation(w weight, x *ggml.Tensor) ggml.Precision {
-	if p.rounds(w, x) && kernels.FastestType() == ggml.F16 {
+	if p.usesLowPrecision(w, x) && kernels.FastestType() == ggml.F16 {
 		return ggml.PrecisionF16
 	}
 	return ggml.PrecisionF32

@@ -132,23 +132,23 @@ func TestNewFaults(t *testing.T) {
 	require.ErrorContains(t, err, `"attn_q" has rank 1048576`)
 }
 
-func TestDeltas(t *testing.T) {
+func TestAdapterWeights(t *testing.T) {
 	m := tinyModel(t, false)
 	a := newAdapter(t, m, lora.Options{Rank: 4, Ranks: map[string]int{"attn_q": 8}, Alpha: 16})
-	deltas := a.Weights(0.5)
-	require.Len(t, deltas, 14)
-	require.Equal(t, float32(0.5*16/8), deltas["blk.1.attn_q.weight"][0].Scale)
-	require.Equal(t, float32(0.5*16/4), deltas["blk.1.attn_k.weight"][0].Scale)
+	weights := a.Weights(0.5)
+	require.Len(t, weights, 14)
+	require.Equal(t, float32(0.5*16/8), weights["blk.1.attn_q.weight"][0].Scale)
+	require.Equal(t, float32(0.5*16/4), weights["blk.1.attn_k.weight"][0].Scale)
 
 	plain := newAdapter(t, m, lora.Options{Rank: 4, Targets: []string{"attn_k"}})
 	require.Equal(t, float32(0.5), plain.Weights(0.5)["blk.0.attn_k.weight"][0].Scale, "alpha 0 is a factor of 1")
 
-	joined := lora.Join(deltas, plain.Weights(2), nil)
+	joined := lora.Join(weights, plain.Weights(2), nil)
 	require.Len(t, joined, 14)
 	require.Len(t, joined["blk.0.attn_q.weight"], 1)
 	scales := joined["blk.0.attn_k.weight"]
 	require.Equal(t, []float32{2, 2}, []float32{scales[0].Scale, scales[1].Scale})
-	require.Len(t, deltas["blk.0.attn_k.weight"], 1, "Join must not change what it joins")
+	require.Len(t, weights["blk.0.attn_k.weight"], 1, "Join must not change what it joins")
 	require.Equal(t, model.Adapters{}, lora.Join())
 }
 

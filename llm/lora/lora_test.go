@@ -106,13 +106,13 @@ func floats(t require.TestingT, x *ggml.Tensor) []float32 {
 }
 
 // losses computes the loss of each of some tokens.
-func losses(t *testing.T, m *model.Model, deltas model.Adapters) []float32 {
+func losses(t *testing.T, m *model.Model, adapters model.Adapters) []float32 {
 	t.Helper()
 	const length = 24
 	engine, err := device.NewCPU(2)
 	require.NoError(t, err)
 	defer engine.Close()
-	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: length, Batch: 2, Adapters: deltas})
+	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: length, Batch: 2, Adapters: adapters})
 	require.NoError(t, err)
 	defer graph.Close()
 	rng := rand.New(rand.NewPCG(3, 4))

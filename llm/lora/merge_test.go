@@ -38,15 +38,15 @@ func mergeTo(t *testing.T, m *model.Model, adapters []lora.Scaled, o lora.MergeO
 }
 
 func join(adapters []lora.Scaled) model.Adapters {
-	deltas := model.Adapters{}
+	joined := model.Adapters{}
 	for _, s := range adapters {
-		deltas = lora.Join(deltas, s.Adapter.Weights(s.Scale))
+		joined = lora.Join(joined, s.Adapter.Weights(s.Scale))
 	}
-	return deltas
+	return joined
 }
 
 // exactWeight is W + Σ scale·B·A in float64, by the definition.
-func exactWeight(t *testing.T, m *model.Model, base string, deltas []model.LoRAPair) []float64 {
+func exactWeight(t *testing.T, m *model.Model, base string, joined []model.LoRAPair) []float64 {
 	t.Helper()
 	w := m.Weight(base)
 	exact := make([]float64, w.NumElements())
@@ -54,7 +54,7 @@ func exactWeight(t *testing.T, m *model.Model, base string, deltas []model.LoRAP
 		exact[i] = float64(v)
 	}
 	in := int(w.Dim(0))
-	for _, d := range deltas {
+	for _, d := range joined {
 		a, b, rank := floats(t, d.A), floats(t, d.B), int(d.B.Dim(0))
 		for i := range exact {
 			row, column := i/in, i%in
@@ -84,8 +84,8 @@ func TestMergeEqualsAdapters(t *testing.T) {
 		} {
 			merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{Threads: 2})
 			require.Equal(t, false, merged.Tied, "an adapter of a tied embedding needs an output of its own")
-			deltas := join(adapters)
-			base, want := losses(t, m, nil), losses(t, m, deltas)
+			joined := join(adapters)
+			base, want := losses(t, m, nil), losses(t, m, joined)
 			// Losses of up to 11, whose sums are in another order here.
 			require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5, "%s, tied %v", name, tied)
 			require.Greater(t, refmath.MaxAbsDiff(base, want), 0.05, "the adapter must do something")
@@ -95,7 +95,7 @@ func TestMergeEqualsAdapters(t *testing.T) {
 					from = "token_embd.weight" // the output of a tied model
 				}
 				got := floats(t, merged.Weight(s.Name))
-				require.Less(t, refmath.MaxAbsDiff(got, exactWeight(t, m, from, deltas[s.Name])), 2e-6, s.Name)
+				require.Less(t, refmath.MaxAbsDiff(got, exactWeight(t, m, from, joined[s.Name])), 2e-6, s.Name)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func TestMergeKeepsTied(t *testing.T) {
 func TestMergeQuantised(t *testing.T) {
 	m := fileModel(t, false, ggml.Q8_0)
 	adapters := []lora.Scaled{{trained(t, m, everything(m, 4, 1)), 1}, {trained(t, m, everything(m, 2, 2)), 0.5}}
-	deltas := join(adapters)
+	joined := join(adapters)
 	merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{})
 	for _, s := range llmtest.Declared(m) {
 		w := merged.Weight(s.Name)
@@ -122,7 +122,7 @@ func TestMergeQuantised(t *testing.T) {
 			require.Equal(t, floats(t, m.Weight(s.Name)), floats(t, w))
 			continue
 		}
-		got, exact := floats(t, w), exactWeight(t, m, s.Name, deltas[s.Name])
+		got, exact := floats(t, w), exactWeight(t, m, s.Name, joined[s.Name])
 		for from := 0; from < len(exact); from += 32 {
 			var largest float64
 			for _, v := range exact[from : from+32] {
@@ -133,7 +133,7 @@ func TestMergeQuantised(t *testing.T) {
 			require.LessOrEqual(t, refmath.MaxAbsDiff(got[from:from+32], exact[from:from+32]), bound, s.Name)
 		}
 	}
-	want := losses(t, m, deltas)
+	want := losses(t, m, joined)
 	require.Less(t, refmath.RelativeError(losses(t, merged, nil), want), 0.04)
 	require.Greater(t, refmath.RelativeError(losses(t, m, nil), want), 0.2)
 }
@@ -144,7 +144,7 @@ func TestMergeTypes(t *testing.T) {
 	for from := range types {
 		m := fileModel(t, false, from)
 		adapters := []lora.Scaled{{trained(t, m, everything(m, 3, 1)), 1}}
-		deltas := join(adapters)
+		joined := join(adapters)
 		for to, bound := range types {
 			merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{Type: &to})
 			for _, s := range llmtest.Declared(m) {
@@ -154,7 +154,7 @@ func TestMergeTypes(t *testing.T) {
 					continue
 				}
 				require.Equal(t, to, w.Type(), s.Name)
-				require.Less(t, refmath.RelativeError(floats(t, w), exactWeight(t, m, s.Name, deltas[s.Name])), bound, "%s from %v to %v", s.Name, from, to)
+				require.Less(t, refmath.RelativeError(floats(t, w), exactWeight(t, m, s.Name, joined[s.Name])), bound, "%s from %v to %v", s.Name, from, to)
 			}
 		}
 	}
@@ -202,9 +202,9 @@ func TestMergeBlocks(t *testing.T) {
 	merged, path := mergeTo(t, m, []lora.Scaled{{a, 1}}, lora.MergeOptions{Progress: func(done, total int64) {
 		reports = append(reports, done, total)
 	}})
-	deltas := a.Weights(1)
+	joined := a.Weights(1)
 	for _, name := range []string{"token_embd.weight", "output.weight"} {
-		require.Less(t, refmath.MaxAbsDiff(floats(t, merged.Weight(name)), exactWeight(t, m, name, deltas[name])), 1e-6, name)
+		require.Less(t, refmath.MaxAbsDiff(floats(t, merged.Weight(name)), exactWeight(t, m, name, joined[name])), 1e-6, name)
 	}
 	for i := 2; i < len(reports); i += 2 {
 		require.Greater(t, reports[i], reports[i-2])

@@ -90,12 +90,12 @@ func TestGradientsWithoutBLAS(t *testing.T) {
 	c.Env = append(os.Environ(), "GOGGML_BLAS=none")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), `the library is ""`)
+	require.Contains(t, string(out), `the GEMM library is ""`)
 	require.Contains(t, string(out), "--- PASS: TestLoRAGradients")
 }
 
 func TestGEMMLibrary(t *testing.T) {
 	library, err := kernels.GEMMLibrary()
 	require.NoError(t, err)
-	t.Logf("the library is %q", library)
+	t.Logf("the GEMM library is %q", library)
 }

@@ -156,7 +156,7 @@ func dot[A, B ~float32 | ~float64](a []A, b []B) float64 {
 	return sum
 }
 
-// ggml's own backward pass through a graph of stock ops gives the same
+// ggml's own backward pass through a graph of built-in ops gives the same
 // gradients: another forward graph, and other rules.
 func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 	const rank, length, scale = 2, 10, 1.25
@@ -176,7 +176,7 @@ func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 	}
 }
 
-// autograd computes loss and gradients of one sequence with stock ops.
+// autograd computes loss and gradients of one sequence with built-in ops.
 func autograd(t *testing.T, m *adaptedModel, b model.Batch) (float64, map[string][]float32) {
 	t.Helper()
 	g, err := stockmodel.New(m.Model, m.adapters, len(b.Tokens))

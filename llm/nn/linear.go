@@ -73,7 +73,7 @@ func (t *Tape) linear(x *Value, m Matrix, adapters []LoRAPair) *Value {
 			own = &Value{T: mulScale(t.C, grad, m.Scale)}
 		}
 		t.accumulateProduct(m.W, x.T, own.T)
-		t.flowProduct(x, m.W, t.operand(m.W, own))
+		t.flowProduct(x, m.W, t.castInput(m.W, own))
 		for i, p := range adapters {
 			t.backLoRA(x, lowRank[i], dy, p)
 		}
@@ -83,7 +83,7 @@ func (t *Tape) linear(x *Value, m Matrix, adapters []LoRAPair) *Value {
 
 // addProducts returns Scale · W·x + Σ B·h. Without a scale one op adds all up.
 func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*Value) *ggml.Tensor {
-	pairs := []kernels.Pair{{W: m.W, X: t.operand(m.W, x)}}
+	pairs := []kernels.Pair{{W: m.W, X: t.castInput(m.W, x)}}
 	var scaled *ggml.Tensor
 	if m.Scale != nil {
 		scaled, pairs = t.C.Mul(t.Lowering.MatMul(t.C, t.Trains(m.W), pairs...), m.Scale), nil

@@ -15,10 +15,11 @@ type Lowering interface {
 
 	// Cast is x in the type in which products with frozen weights take it.
 	Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor
-	// MatMul returns Σ W·X. Exact products add up in F32 whatever the compute type.
-	MatMul(c *ggml.Context, exact bool, pairs ...kernels.Pair) *ggml.Tensor
+	// MatMul returns Σ W·X, with sums in F32 whatever the compute type where f32Sums
+	// demands it.
+	MatMul(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor
 	// MatMulGradInput returns Σ Wᵀ·X, for the gradients X of products with W.
-	MatMulGradInput(c *ggml.Context, exact bool, pairs ...kernels.Pair) *ggml.Tensor
+	MatMulGradInput(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor
 	// AccumulateGradWeight adds x ⊗ dy, the gradient of W in W·x, to acc in place.
 	AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor
 	// ScatterAdd returns the sum of rows [n0, n] by their ids [n], of the shape of like

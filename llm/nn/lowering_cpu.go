@@ -31,19 +31,19 @@ func (l cpu) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 }
 
 // accumulation is the precision in which products are added up.
-func (l cpu) accumulation(exact bool) ggml.Precision {
-	if l.compute == ggml.F16 && !exact {
+func (l cpu) accumulation(f32Sums bool) ggml.Precision {
+	if l.compute == ggml.F16 && !f32Sums {
 		return ggml.PrecisionF16
 	}
 	return ggml.PrecisionF32
 }
 
-func (l cpu) MatMul(c *ggml.Context, exact bool, pairs ...kernels.Pair) *ggml.Tensor {
-	return kernels.GEMM(c, l.accumulation(exact), pairs...)
+func (l cpu) MatMul(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor {
+	return kernels.GEMM(c, l.accumulation(f32Sums), pairs...)
 }
 
-func (l cpu) MatMulGradInput(c *ggml.Context, exact bool, pairs ...kernels.Pair) *ggml.Tensor {
-	return kernels.GEMMGradInput(c, l.accumulation(exact), pairs...)
+func (l cpu) MatMulGradInput(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor {
+	return kernels.GEMMGradInput(c, l.accumulation(f32Sums), pairs...)
 }
 
 func (cpu) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {

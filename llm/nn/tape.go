@@ -129,8 +129,8 @@ func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
 	return x.low
 }
 
-// operand is x as the product with w takes it: exact where w is trained.
-func (t *Tape) operand(w *ggml.Tensor, x *Value) *ggml.Tensor {
+// castInput is x as the product with w takes it: exact where w is trained.
+func (t *Tape) castInput(w *ggml.Tensor, x *Value) *ggml.Tensor {
 	if t.Trains(w) {
 		return x.T
 	}

@@ -77,7 +77,7 @@ func benchmarkBesideSgemm(b *testing.B, r scalingRun, c model.Config) {
 	})
 }
 
-// Steps by ggml's own backward pass through plain ops, without the optimiser, and
+// Steps by ggml's own backward pass through built-in ops, without the optimiser, and
 // ours of 512 tokens in turn. Theirs take few tokens, on which their speed hardly
 // depends, because they are slow.
 func BenchmarkAutograd(b *testing.B) {
@@ -154,12 +154,12 @@ func BenchmarkCeiling(b *testing.B) {
 			benchmarkProduct(b, sgemmProduct(b, n))
 		})
 		b.Run(fmt.Sprintf("library=oneDNN/type=BF16/n=%d", n), func(b *testing.B) {
-			benchmarkProduct(b, tiledProduct(b, ggml.BF16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+			benchmarkProduct(b, gemmProduct(b, ggml.BF16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 				return kernels.GEMM(c, ggml.PrecisionF32, kernels.Pair{W: w, X: c.Cast(x, ggml.BF16)})
 			}))
 		})
 		b.Run(fmt.Sprintf("library=oneMKL/type=F16/n=%d", n), func(b *testing.B) {
-			benchmarkProduct(b, tiledProduct(b, ggml.F16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+			benchmarkProduct(b, gemmProduct(b, ggml.F16, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 				return kernels.GEMM(c, ggml.PrecisionF16, kernels.Pair{W: w, X: x})
 			}))
 		})
@@ -198,8 +198,8 @@ func sgemmProduct(b *testing.B, n int) *product {
 	return newProduct(b, backend, ggml.F32, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return c.MulMat(w, x) })
 }
 
-// tiledProduct is one in a type of the library of the tiled products.
-func tiledProduct(b *testing.B, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
+// gemmProduct is one in a type of the GEMM library.
+func gemmProduct(b *testing.B, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
 	b.Helper()
 	needsType(b, typ)
 	backend, err := ggml.NewCPUBackend(runtime.NumCPU())

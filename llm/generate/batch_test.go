@@ -54,7 +54,7 @@ func TestTexts(t *testing.T) {
 			})
 		}
 		g := openGroup(t, m, room)
-		for i, r := range generate.Texts(context.Background(), m, g, requests) {
+		for i, r := range generate.Batch(context.Background(), m, g, requests) {
 			require.NoError(t, r.Err)
 			require.Equal(t, 5+4*i, r.Generated)
 			require.Positive(t, r.Prompt)
@@ -94,8 +94,8 @@ func TestTextsFail(t *testing.T) {
 		request(5, strings.Repeat("long", 20), io.Discard, nil),
 	}
 	g := openGroup(t, m, 3)
-	results := generate.Texts(context.Background(), m, g, requests)
-	require.ErrorIs(t, results[0].Err, generate.ErrCut)
+	results := generate.Batch(context.Background(), m, g, requests)
+	require.ErrorIs(t, results[0].Err, generate.ErrTruncated)
 	require.Equal(t, 32-results[0].Prompt+1, results[0].Generated)
 	require.ErrorIs(t, results[1].Err, cause)
 	require.Equal(t, 1, results[1].Generated)
@@ -115,7 +115,7 @@ func TestTextsFail(t *testing.T) {
 		require.NoError(t, err)
 		defer s.Close()
 	}
-	for _, r := range generate.Texts(context.Background(), m, g, requests[:1]) {
+	for _, r := range generate.Batch(context.Background(), m, g, requests[:1]) {
 		require.ErrorIs(t, r.Err, infer.ErrBatchFull)
 	}
 }
@@ -133,7 +133,7 @@ func TestTextsCancel(t *testing.T) {
 		})
 	}
 	g := openGroup(t, m, 2)
-	for _, r := range generate.Texts(ctx, m, g, requests) {
+	for _, r := range generate.Batch(ctx, m, g, requests) {
 		require.ErrorIs(t, r.Err, cause)
 	}
 	require.Equal(t, 2, g.Free())

@@ -13,10 +13,10 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// A Request is one of several texts that [Texts] continues.
+// A Request is one of the texts that [Batch] continues.
 type Request struct {
 	Prompt  string
-	W       io.Writer       // takes the continuation as it comes into being
+	W       io.Writer       // the continuation is streamed to it
 	Sampler *sample.Sampler // of this text alone
 	Options Options
 	Context context.Context // ends this text alone; nil never does
@@ -29,13 +29,13 @@ type Result struct {
 	Err error // as of [Text]
 }
 
-// Texts continues several texts at once, as many as the group has room for;
-// the next of them begins when one ends. Together they take little more time
-// than one. The group has no other sequences meanwhile. Each text ends as one
-// of [Text] does, and by its own context; ctx ends all.
-func Texts(ctx context.Context, m *model.Model, g *infer.Batch, requests []Request) []Result {
-	t := &texts{m: m, group: g, requests: requests, results: make([]Result, len(requests))}
-	if g == nil {
+// Batch continues several texts at once, as many as b has room for; the next of
+// them begins when one ends. Together they take little more time than one. b has
+// no other sequences meanwhile. Each text ends as one of [Text] does, and by its
+// own context; ctx ends all.
+func Batch(ctx context.Context, m *model.Model, b *infer.Batch, requests []Request) []Result {
+	t := &batch{m: m, sequences: b, requests: requests, results: make([]Result, len(requests))}
+	if b == nil {
 		for i := range t.results {
 			t.results[i].Err = errors.New("the batch is nil")
 		}
@@ -43,7 +43,7 @@ func Texts(ctx context.Context, m *model.Model, g *infer.Batch, requests []Reque
 	}
 	for started := 0; started < len(requests) || len(t.open) > 0; {
 		// Also when there is no room for any, which is then an error.
-		for ; started < len(requests) && (g.Free() > 0 || len(t.open) == 0); started++ {
+		for ; started < len(requests) && (b.Free() > 0 || len(t.open) == 0); started++ {
 			t.start(ctx, started)
 		}
 		t.step(ctx)
@@ -51,31 +51,31 @@ func Texts(ctx context.Context, m *model.Model, g *infer.Batch, requests []Reque
 	return t.results
 }
 
-// texts are those that are being continued.
-type texts struct {
-	m        *model.Model
-	group    *infer.Batch
-	requests []Request
-	results  []Result
-	open     []*openText
+// A batch is the texts that are being continued.
+type batch struct {
+	m         *model.Model
+	sequences *infer.Batch
+	requests  []Request
+	results   []Result
+	open      []*activeRequest
 }
 
-// An openText has a token that its sequence goes on with.
-type openText struct {
+// An activeRequest has a token that its sequence goes on with.
+type activeRequest struct {
 	*generation
 	index    int // of the request
 	sequence *infer.Sequence
 	token    int32
 }
 
-func (t *texts) start(ctx context.Context, index int) {
+func (t *batch) start(ctx context.Context, index int) {
 	r := &t.requests[index]
 	if err := t.tryStart(ctx, r, index); err != nil {
 		t.results[index].Err = err
 	}
 }
 
-func (t *texts) tryStart(ctx context.Context, r *Request, index int) error {
+func (t *batch) tryStart(ctx context.Context, r *Request, index int) error {
 	if err := check(t.m, r.W, r.Sampler); err != nil {
 		return err
 	}
@@ -86,11 +86,11 @@ func (t *texts) tryStart(ctx context.Context, r *Request, index int) error {
 	ctx, cancel := joined(ctx, r.Context)
 	defer cancel()
 	began := time.Now()
-	sequence, logits, err := t.group.Start(ctx, tokens)
+	sequence, logits, err := t.sequences.Start(ctx, tokens)
 	if err != nil {
 		return fmt.Errorf("the prompt: %w", err)
 	}
-	x := &openText{generation: newGeneration(t.m, r.W, r.Sampler, r.Options), index: index, sequence: sequence}
+	x := &activeRequest{generation: newGeneration(t.m, r.W, r.Sampler, r.Options), index: index, sequence: sequence}
 	x.begin(tokens, time.Since(began))
 	t.open = append(t.open, x)
 	t.advance(x, logits)
@@ -114,14 +114,14 @@ func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
 }
 
 // step computes a token of each open text.
-func (t *texts) step(ctx context.Context) {
+func (t *batch) step(ctx context.Context) {
 	for _, x := range t.all() {
 		own := t.requests[x.index].Context
 		switch {
 		case own != nil && own.Err() != nil:
 			t.end(x, context.Cause(own))
-		case x.sequence.Len() == t.group.Context():
-			t.end(x, ErrCut)
+		case x.sequence.Len() == t.sequences.Context():
+			t.end(x, ErrTruncated)
 		}
 	}
 	if len(t.open) == 0 {
@@ -131,7 +131,7 @@ func (t *texts) step(ctx context.Context) {
 	for _, x := range t.open {
 		next = append(next, infer.StepInput{Sequence: x.sequence, Token: x.token})
 	}
-	logits, err := t.group.Step(ctx, next)
+	logits, err := t.sequences.Step(ctx, next)
 	for i, x := range t.all() {
 		if err != nil {
 			t.end(x, err)
@@ -142,7 +142,7 @@ func (t *texts) step(ctx context.Context) {
 }
 
 // advance takes the next token of a text, or ends it.
-func (t *texts) advance(x *openText, logits []float32) {
+func (t *batch) advance(x *activeRequest, logits []float32) {
 	token, more, err := x.next(logits)
 	if err != nil || !more {
 		t.end(x, err)
@@ -152,13 +152,13 @@ func (t *texts) advance(x *openText, logits []float32) {
 }
 
 // all are the open texts, in a list that does not change when one ends.
-func (t *texts) all() []*openText { return slices.Clone(t.open) }
+func (t *batch) all() []*activeRequest { return slices.Clone(t.open) }
 
-func (t *texts) end(x *openText, err error) {
+func (t *batch) end(x *activeRequest, err error) {
 	stats, err := x.generation.end(err)
 	if closeErr := x.sequence.Close(); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
 	t.results[x.index] = Result{stats, err}
-	t.open = slices.DeleteFunc(t.open, func(o *openText) bool { return o == x })
+	t.open = slices.DeleteFunc(t.open, func(o *activeRequest) bool { return o == x })
 }

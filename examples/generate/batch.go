@@ -11,15 +11,15 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// several continues texts, so many sequences at once, and writes each below a
+// batch continues texts, so many sequences at once, and writes each below a
 // heading when all have ended.
-func (j *job) several(ctx context.Context, prompts []string, sequences int) error {
+func (j *job) batch(ctx context.Context, prompts []string, sequences int) error {
 	total := len(prompts) * j.Samples
-	group, err := infer.NewBatch(j.model, sequences, j.options)
+	batch, err := infer.NewBatch(j.model, sequences, j.options)
 	if err != nil {
 		return err
 	}
-	defer group.Close()
+	defer batch.Close()
 	texts := make([]strings.Builder, total)
 	requests := make([]generate.Request, total)
 	for i := range requests {
@@ -30,10 +30,10 @@ func (j *job) several(ctx context.Context, prompts []string, sequences int) erro
 		requests[i] = generate.Request{Prompt: prompts[i/j.Samples], W: &texts[i], Sampler: sampler, Options: j.textOptions()}
 	}
 	loaded := time.Now()
-	results := generate.Texts(ctx, j.model, group, requests)
+	results := generate.Batch(ctx, j.model, batch, requests)
 	took := time.Since(loaded)
 	var failed []error
-	generated, read := 0, 0
+	generated, prefilled := 0, 0
 	for i, r := range results {
 		if err := j.cut(r.Err); err != nil {
 			failed = append(failed, fmt.Errorf("text %d: %w", i+1, err))
@@ -41,10 +41,10 @@ func (j *job) several(ctx context.Context, prompts []string, sequences int) erro
 		if _, err := fmt.Fprintf(j.out, "--- %s\n%s\n", j.heading(i, requests[i].Prompt), texts[i].String()); err != nil {
 			return errors.Join(append(failed, err)...)
 		}
-		generated, read = generated+r.Generated, read+r.Prompt
+		generated, prefilled = generated+r.Generated, prefilled+r.Prompt
 	}
 	if j.Stats {
-		fmt.Fprintf(j.log, "loaded in %.2f s\n%d texts: %d tokens read, %s generated\n", loaded.Sub(j.began).Seconds(), total, read, speed(generated, took))
+		fmt.Fprintf(j.log, "loaded in %.2f s\n%d texts: %d tokens prefilled, %s generated\n", loaded.Sub(j.began).Seconds(), total, prefilled, speed(generated, took))
 	}
 	return errors.Join(failed...)
 }
