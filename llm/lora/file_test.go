@@ -196,7 +196,7 @@ func TestLoadFaults(t *testing.T) {
 		{"b without a", func(f *fileSpec) { f.tensors = f.tensors[1:] }, []string{"blk.0.attn_q.weight has .lora_b but not .lora_a"}},
 		{"unknown suffix", func(f *fileSpec) { f.tensors[0].Name = "blk.0.attn_q.weight.lora_c" },
 			[]string{"tensor blk.0.attn_q.weight.lora_c: the name ends in neither", "has .lora_b but not .lora_a"}},
-		{"a turned over", func(f *fileSpec) { f.tensors[0].Shape = []int64{4, 64} },
+		{"a transposed", func(f *fileSpec) { f.tensors[0].Shape = []int64{4, 64} },
 			[]string{"blk.0.attn_q.weight [64 64]: A is [4 64] and B [4 64]; they must be A [64, r] and B [r, 64]"}},
 		{"two ranks", func(f *fileSpec) { f.tensors[1].Shape = []int64{8, 64} }, []string{"A is [64 4] and B [8 64]"}},
 		{"three dimensions", func(f *fileSpec) { f.tensors[1].Shape = []int64{4, 64, 2} }, []string{"must be matrices"}},

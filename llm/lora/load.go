@@ -117,8 +117,8 @@ func (r *reader) expect(key, want, meaning string) {
 
 // readSpecs gives the pairs of the file in the order of the model's tensors.
 func (r *reader) readSpecs() []spec {
-	type halves struct{ a, b *ggml.GGUFTensor }
-	found := map[string]*halves{}
+	type tensors struct{ a, b *ggml.GGUFTensor }
+	found := map[string]*tensors{}
 	var bases []string
 	for t := range r.g.Tensors() {
 		base, isA := strings.CutSuffix(t.Name, suffixA)
@@ -130,7 +130,7 @@ func (r *reader) readSpecs() []spec {
 			}
 		}
 		if found[base] == nil {
-			found[base] = &halves{}
+			found[base] = &tensors{}
 			bases = append(bases, base)
 		}
 		if isA {
