@@ -29,7 +29,7 @@ func (m *metadata) readRoPE(c *Config, s spec) {
 	case "yarn":
 		r.ExtFactor = yarnExtFactor
 	default:
-		m.fault("RoPE scaling %q is unsupported", scaling)
+		m.fault("RoPE scaling %q is unsupported; supported: linear, longrope, none, yarn", scaling)
 	}
 	if factor != 0 {
 		r.FreqScale = 1 / factor

@@ -28,7 +28,7 @@ func TestLoadErrors(t *testing.T) {
 		"no heads":      {"llama.attention.head_count", uint32(0), "llama.attention.head_count is 0"},
 		"KV heads":      {"llama.attention.head_count_kv", uint32(3), "4 heads cannot share 3 KV heads"},
 		"experts":       {"llama.expert_count", uint32(8), "mixture of 8 experts"},
-		"scaling":       {"llama.rope.scaling.type", "cubic", `RoPE scaling "cubic" is unsupported`},
+		"scaling":       {"llama.rope.scaling.type", "cubic", `RoPE scaling "cubic" is unsupported; supported: linear, longrope, none, yarn`},
 		"width":         {"llama.embedding_length", uint32(32), "token_embd.weight is [64 96], not [32 96]"},
 		"wrong type":    {"llama.block_count", "two", "llama.block_count"},
 		"more layers":   {"llama.block_count", uint32(3), "blk.2.attn_q.weight is missing"},
