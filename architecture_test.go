@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"csrc", "internal/computethread", "internal/rpcrelay", "internal/rss", "internal/testhook"},
 	{"."},
 	{"kernels"},
-	{"llm/nn", "llm/tokenizer", "llm/data"},
+	{"llm/chat", "llm/nn", "llm/tokenizer", "llm/data"},
 	{"llm/arch"},
 	{"llm"},
 	{"examples", "scripts"},

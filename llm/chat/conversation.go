@@ -1,0 +1,238 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Conversation is what a template renders. Its JSON form is the one of data sets:
+//
+//	{"messages": [{"role": "user", "content": "…"}, …], "tools": […], "documents": […]}
+type Conversation struct {
+	Messages  []Message       `json:"messages"`
+	Tools     json.RawMessage `json:"tools,omitempty"`     // a list of schemas
+	Documents json.RawMessage `json:"documents,omitempty"` // a list of objects
+}
+
+// Message is one message. Its keys keep the order in which they were given.
+type Message struct {
+	// Weight is the weight of the message in training: 1 unless the keys "weight" or "train" say otherwise, 0 for
+	// "train": false. Templates do not see these keys.
+	Weight float64
+
+	fields *mapping
+}
+
+// NewMessage is a message with a role and a content.
+func NewMessage(role, content string) Message {
+	m := Message{Weight: 1, fields: newMapping()}
+	m.fields.setString("role", plain(role))
+	m.fields.setString("content", plain(content))
+	return m
+}
+
+// UnmarshalJSON reads a message. Null stands for a key that is not there, as in transformers.
+func (m *Message) UnmarshalJSON(data []byte) error {
+	v, err := decodeJSON(data)
+	if err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	object, ok := v.(*mapping)
+	if !ok {
+		return fmt.Errorf("message: an object is expected, got %s", typeName(v))
+	}
+	*m = Message{Weight: 1, fields: newMapping()}
+	for _, k := range object.keys {
+		v, _ := object.get(k)
+		if v == nil {
+			continue
+		}
+		switch k.(text).s {
+		case "weight":
+			if !isNumber(v) || toFloat(v) < 0 {
+				return fmt.Errorf("message: weight is %s, expected a number that is not negative", repr(v).s)
+			}
+			m.Weight = toFloat(v)
+		case "train":
+			train, ok := v.(bool)
+			if !ok {
+				return fmt.Errorf("message: train is %s, expected true or false", repr(v).s)
+			}
+			if !train {
+				m.Weight = 0
+			}
+		default:
+			m.fields.set(k, v)
+		}
+	}
+	return nil
+}
+
+// Set gives a key a value in JSON.
+func (m *Message) Set(key string, data []byte) error {
+	v, err := decodeJSON(data)
+	if err != nil {
+		return fmt.Errorf("message: %s: %w", key, err)
+	}
+	if m.fields == nil {
+		*m = Message{Weight: 1, fields: newMapping()}
+	}
+	m.fields.setString(key, v)
+	return nil
+}
+
+// Role is the message's role, or "" if it has none.
+func (m Message) Role() string { return m.text("role") }
+
+// Content is the message's content if it is a string, or "".
+func (m Message) Content() string { return m.text("content") }
+
+func (m Message) text(key string) string {
+	if m.fields == nil {
+		return ""
+	}
+	v, _ := m.fields.getString(key)
+	t, _ := v.(text)
+	return t.s
+}
+
+// isAssistant reports whether the message is the model's.
+func (m Message) isAssistant() bool {
+	role := m.Role()
+	return role == "assistant" || role == "model"
+}
+
+// reasoningKeys are the names of a message's reasoning, the standard one first.
+var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
+
+// partOf is the part that a message's key is.
+func partOf(key string) Part {
+	switch key {
+	case "role", "name":
+		return Role
+	case "content":
+		return Content
+	case "reasoning_content", "thinking", "reasoning":
+		return Reasoning
+	case "tool_calls":
+		return ToolCalls
+	}
+	return Field
+}
+
+// value is message number i, from 1, as a template sees it: its strings are marked, and its reasoning is found under
+// each name that templates use.
+func (m Message) value(i int32) *mapping {
+	fields := m.fields
+	if fields == nil {
+		fields = newMapping()
+	}
+	out := newMapping()
+	out.message = i
+	var reasoning value
+	for _, key := range reasoningKeys {
+		if v, ok := fields.getString(key); ok && reasoning == nil {
+			reasoning = v
+		}
+	}
+	mark := func(v value, part Part) value { return marks(v, origin{i, part}) }
+	if reasoning != nil {
+		out.setString("thinking", mark(reasoning, Reasoning))
+	}
+	for _, k := range fields.keys {
+		v, _ := fields.get(k)
+		out.set(k, mark(v, partOf(k.(text).s)))
+	}
+	if reasoning != nil {
+		out.setString("reasoning_content", mark(reasoning, Reasoning))
+	}
+	return out
+}
+
+// marks is a copy of v with an origin on all of its strings.
+func marks(v value, o origin) value {
+	switch v := v.(type) {
+	case text:
+		return marked(v.s, o)
+	case *sequence:
+		items := make([]value, len(v.items))
+		for i, item := range v.items {
+			items[i] = marks(item, o)
+		}
+		return &sequence{v.kind, items}
+	case *mapping:
+		out := newMapping()
+		for _, k := range v.keys {
+			item, _ := v.get(k)
+			out.set(marks(k, o), marks(item, o))
+		}
+		return out
+	}
+	return v
+}
+
+// listOf decodes the tools or the documents; None if there are none.
+func listOf(data json.RawMessage, name string, part Part) (value, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil
+	}
+	v, err := decodeJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	q, ok := v.(*sequence)
+	if !ok {
+		if v == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s: a list is expected, got %s", name, typeName(v))
+	}
+	for i, item := range q.items {
+		if !isType[*mapping](item) {
+			return nil, fmt.Errorf("%s: item %d: an object is expected, got %s", name, i, typeName(item))
+		}
+	}
+	return marks(v, origin{part: part}), nil
+}
+
+// variables are the values of a template's names.
+func (c *Conversation) variables(o *Options) (map[string]value, error) {
+	tools, err := listOf(c.Tools, "tools", Tools)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := listOf(c.Documents, "documents", Documents)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]value{}
+	for name, v := range o.Variables {
+		data, err := encode(v)
+		if err != nil {
+			return nil, fmt.Errorf("variable %s: %w", name, err)
+		}
+		decoded, err := decodeJSON(data)
+		if err != nil {
+			return nil, fmt.Errorf("variable %s: %w", name, err)
+		}
+		names[name] = marks(decoded, origin{part: Variable})
+	}
+	messages := make([]value, len(c.Messages))
+	for i, m := range c.Messages {
+		messages[i] = m.value(int32(i + 1))
+	}
+	names["messages"], names["tools"], names["documents"] = list(messages), tools, documents
+	names["add_generation_prompt"] = o.AddGenerationPrompt
+	return names, nil
+}
+
+func encode(v any) ([]byte, error) {
+	if raw, ok := v.(json.RawMessage); ok {
+		return raw, nil
+	}
+	return json.Marshal(v)
+}
+
+var errBothPrompts = errors.New("AddGenerationPrompt begins a message and ContinueFinalMessage continues one: give one of them")

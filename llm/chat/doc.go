@@ -1,0 +1,23 @@
+// Package chat renders conversations with the chat templates of models, and says which bytes of the text are whose.
+//
+// A chat template is a Jinja2 template that turns messages into the text that a model was trained on. Parse and
+// Template.Render give the text that apply_chat_template of transformers gives, byte for byte, or an error where it has
+// one. The language is Jinja's with the settings of transformers (trim_blocks, lstrip_blocks, break and continue, the
+// generation tag, raise_exception, strftime_now, its own tojson, the sandbox), over values of Python's: dictionaries
+// keep their order, strings are sequences of code points, numbers print as repr does. What a chat template has no use
+// for is refused with an error: include, import and extends, autoescape, bytes. A template that does not come to an end
+// is stopped.
+//
+// # Whose bytes
+//
+// Strings carry the origin of their bytes through everything that templates do with them: concatenation, slices,
+// split and join, replace, upper, tojson. So Rendered.Spans says of each byte of the text which message it is of, and
+// which part: its role, its content, a tool call, or mark-up that the template writes in its turn. Rendered.Trained
+// makes of this what a trainer needs, the text that the assistant writes with the end of its turns, for any template,
+// with {% generation %} or without.
+//
+// A token is trained if one of its bytes is. Where spans of two messages meet in one token, the tokenizer has to split
+// there: text of a user must not become a token of mark-up.
+//
+// The package is pure Go and imports nothing of this module.
+package chat

@@ -1,0 +1,34 @@
+package chat
+
+// Rendered is a rendered conversation, with the origin of each of its bytes.
+type Rendered struct {
+	Text string
+	// Spans cover Text without a gap.
+	Spans []Span
+
+	template     *Template
+	conversation *Conversation
+	options      *Options
+	generated    []byteRange // by generation tags
+}
+
+// Span is a piece of text of one origin: Text[From:To].
+type Span struct {
+	From, To int
+	// Message is the index of the message that the bytes are of; -1 if they are of none. Mark-up is of the message in
+	// whose turn the template writes it: in the body of a loop, the message that the loop is at.
+	Message int
+	Part    Part
+}
+
+func spans(t text) []Span {
+	var out []Span
+	t.eachRun(0, len(t.s), func(piece string, o origin) {
+		from := 0
+		if n := len(out); n > 0 {
+			from = out[n-1].To
+		}
+		out = append(out, Span{from, from + len(piece), int(o.message) - 1, o.part})
+	})
+	return out
+}
