@@ -1,0 +1,411 @@
+package chat
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Mode says which bytes of a conversation are trained.
+type Mode int
+
+// Modes.
+const (
+	// Assistant trains all that the assistant writes: its words, the mark-up of its reasoning and tool calls, and the
+	// end of its turns.
+	Assistant Mode = iota
+	// Last trains the last message of the assistant.
+	Last
+	// Completion trains everything that follows the last message that is not the assistant's.
+	Completion
+	// All trains every byte.
+	All
+)
+
+var modeNames = []string{"assistant", "last", "completion", "all"}
+
+func (m Mode) String() string {
+	if m >= 0 && int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("Mode(%d)", int(m))
+}
+
+// ParseMode is the mode of a name: assistant, last, completion or all.
+func ParseMode(name string) (Mode, error) {
+	if i := slices.Index(modeNames, name); i >= 0 {
+		return Mode(i), nil
+	}
+	return 0, fmt.Errorf("no mode %q: it is one of %s", name, strings.Join(modeNames, ", "))
+}
+
+// Range is a piece of text that is trained, Text[From:To], with its weight.
+type Range struct {
+	From, To int
+	Weight   float64
+}
+
+// Trained gives the bytes that a mode trains, in order. Messages of weight 0 have none.
+//
+// What the assistant writes is what is not in its prompt. Where the template has {% generation %}, that is the text of
+// these tags. Elsewhere a turn of the assistant is the text of its message with the mark-up around it, and
+//
+//   - it is trained from the end of its header: as much of the mark-up before its first word as the generation prompt
+//     has too. If the template has no generation prompt, the header is the mark-up that it puts before every answer;
+//     if that is white space or nothing, it is trained, because no prompt ends with it;
+//   - it is trained up to the first text of a token that ends turns (eos_token, Options.EndOfTurn) behind its last
+//     word; if there is none, up to the last mark-up of the turn that is no white space; and with the
+//     token that the template puts behind a last answer, if it follows the turn instead of ending it.
+//
+// A byte of another message, of tools or of documents is never in it.
+func (r *Rendered) Trained(mode Mode) []Range {
+	if mode == All {
+		return r.weighted([]byteRange{{0, len(r.Text)}})
+	}
+	messages := r.conversation.Messages
+	first := len(messages) // the first message that is trained
+	switch mode {
+	case Assistant:
+		first = 0
+	case Last:
+		for i, m := range messages {
+			if m.isAssistant() {
+				first = i
+			}
+		}
+	case Completion:
+		first = 0
+		for i, m := range messages {
+			if !m.isAssistant() {
+				first = i + 1
+			}
+		}
+	}
+	turns := r.turns(first)
+	if mode == Completion && len(turns) > 0 {
+		end := len(r.Text)
+		if r.options.AddGenerationPrompt {
+			end -= len(r.trailingPrompt(end))
+		}
+		last := &turns[len(turns)-1]
+		last.to = max(last.to, end)
+	}
+	return r.weighted(turns)
+}
+
+// weighted gives ranges the weights of the messages that they are of.
+func (r *Rendered) weighted(ranges []byteRange) []Range {
+	var out []Range
+	for _, piece := range ranges {
+		for _, span := range r.Spans {
+			from, to := max(piece.from, span.From), min(piece.to, span.To)
+			if from >= to {
+				continue
+			}
+			weight := 1.0
+			if span.Message >= 0 {
+				weight = r.conversation.Messages[span.Message].Weight
+			}
+			if weight == 0 {
+				continue
+			}
+			if n := len(out); n > 0 && out[n-1].To == from && out[n-1].Weight == weight {
+				out[n-1].To = to
+				continue
+			}
+			out = append(out, Range{from, to, weight})
+		}
+	}
+	return out
+}
+
+// turns are the trained bytes of the assistant's messages from a first one on.
+func (r *Rendered) turns(first int) []byteRange {
+	if r.template.hasTag {
+		return r.tagged(first)
+	}
+	var turns []byteRange
+	var marks *turnMarkup
+	for i := first; i < len(r.conversation.Messages); i++ {
+		if !r.conversation.Messages[i].isAssistant() {
+			continue
+		}
+		if marks == nil {
+			marks = r.turnMarkup()
+		}
+		turns = append(turns, r.turn(i, marks)...)
+	}
+	slices.SortFunc(turns, func(a, b byteRange) int { return a.from - b.from })
+	return turns
+}
+
+// tagged are the bytes of generation tags that are of messages from a first one on.
+func (r *Rendered) tagged(first int) []byteRange {
+	var out []byteRange
+	for _, g := range r.generated {
+		message := -1
+		for _, span := range r.Spans {
+			if span.Message >= 0 && span.To > g.from && span.From < g.to {
+				message = span.Message
+				break
+			}
+		}
+		if g.from < g.to && (message >= first || first == 0) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// isWord reports whether a span is of message i's own words.
+func (s Span) isWord(i int) bool { return s.Message == i && !s.Part.isFrame() }
+
+// pieces are the parts of the text without anything of another message in which message i's bytes lie, as ranges of
+// spans.
+func (r *Rendered) pieces(i int) [][]Span {
+	var pieces [][]Span
+	from, to := -1, -1 // of spans
+	flush := func() {
+		if from >= 0 {
+			pieces = append(pieces, r.Spans[from:to])
+		}
+		from = -1
+	}
+	for n, span := range r.Spans {
+		switch {
+		case span.Message == i:
+			if from < 0 {
+				from = n
+			}
+			to = n + 1
+		case span.Message >= 0 || !span.Part.isFrame():
+			flush()
+		}
+	}
+	flush()
+	return pieces
+}
+
+// prefer leaves the pieces that have such a span, if any has.
+func prefer(pieces [][]Span, has func(Span) bool) [][]Span {
+	var kept [][]Span
+	for _, p := range pieces {
+		if slices.ContainsFunc(p, has) {
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == 0 {
+		return pieces
+	}
+	return kept
+}
+
+// turn gives the trained bytes of message i.
+func (r *Rendered) turn(i int, marks *turnMarkup) []byteRange {
+	// Of several pieces, those count that have words, and mark-up around: others are quoted by another turn.
+	pieces := prefer(r.pieces(i), func(s Span) bool { return s.isWord(i) })
+	pieces = prefer(pieces, func(s Span) bool { return s.Message == i && s.Part == Markup })
+	var out []byteRange
+	for _, piece := range pieces {
+		begin, end := piece[0].From, piece[len(piece)-1].To
+		firstWord, lastWord := end, -1
+		for _, span := range piece {
+			if span.isWord(i) {
+				firstWord = min(firstWord, span.From)
+				lastWord = span.To
+			}
+		}
+		if !slices.ContainsFunc(piece, func(s Span) bool { return s.Part == Markup && s.Message == i }) {
+			begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
+		}
+		from := begin + headerLength(r.Text[begin:firstWord], marks.opening)
+		if begin < piece[0].From && from == begin {
+			from = firstWord
+		}
+		if lastWord < 0 {
+			lastWord = from
+		}
+		if to := r.endOfTurn(lastWord, end, marks); from < to {
+			out = append(out, byteRange{from, to})
+		}
+	}
+	return out
+}
+
+// headerLength is how much of the mark-up before the first word is the header of the turn, which its prompt holds.
+func headerLength(frame, opening string) int {
+	if opening == "" {
+		return 0
+	}
+	if i := strings.LastIndex(frame, opening); i >= 0 {
+		return i + len(opening)
+	}
+	space := len(frame) - len(strings.TrimLeftFunc(frame, isSpace))
+	opening = strings.TrimLeftFunc(opening, isSpace)
+	n := commonMarkup(frame[space:], opening)
+	if n == 0 {
+		return 0
+	}
+	return space + n
+}
+
+// commonMarkup is the length of what two pieces of mark-up begin with in common. They do not part inside of a token
+// such as <|user|> or [INST].
+func commonMarkup(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	for n < len(a) && n > 0 && !utf8.RuneStart(a[n]) {
+		n--
+	}
+	if n == len(a) {
+		return n
+	}
+	if i := strings.LastIndexAny(a[:n], "<["); i >= 0 && !strings.ContainsAny(a[i:n], ">]") {
+		return i
+	}
+	return n
+}
+
+// tokenPattern is what the text of a token of mark-up looks like.
+var tokenPattern = regexp.MustCompile(`^(?:<[^<>\s]+>|\[[^\[\]\s]+\])`)
+
+// endOfTurn is where a turn ends whose words end at lastWord and whose mark-up at end.
+func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
+	tail := r.Text[lastWord:end]
+	if n := r.endToken(tail); n > 0 {
+		return lastWord + n
+	}
+	if r.options.AddGenerationPrompt && end == len(r.Text) {
+		tail = strings.TrimSuffix(tail, marks.prompt)
+	}
+	to := lastWord + len(strings.TrimRightFunc(tail, isSpace))
+	tokens := []string{marks.closing}
+	if to == lastWord { // the template ends turns where the next begins
+		tokens = append(r.endTokens(), marks.closing)
+	}
+	rest := r.Text[end:r.nextWord(end)]
+	space := len(rest) - len(strings.TrimLeftFunc(rest, isSpace))
+	for _, token := range tokens {
+		if token != "" && strings.HasPrefix(rest[space:], token) && !strings.Contains(tail, token) {
+			return end + space + len(token)
+		}
+	}
+	return to
+}
+
+// wordsEnd is where the last words of somebody end that begin before a byte.
+func (r *Rendered) wordsEnd(at int) int {
+	end := 0
+	for _, span := range r.Spans {
+		if span.From < at && !span.Part.isFrame() {
+			end = span.To
+		}
+	}
+	return end
+}
+
+// nextWord is where the next words of somebody begin, from a byte on.
+func (r *Rendered) nextWord(at int) int {
+	for _, span := range r.Spans {
+		if span.From >= at && !span.Part.isFrame() {
+			return span.From
+		}
+	}
+	return len(r.Text)
+}
+
+// endTokens are the texts that end a turn.
+func (r *Rendered) endTokens() []string {
+	tokens := slices.Clone(r.options.EndOfTurn)
+	if eos, ok := r.options.Variables["eos_token"].(string); ok {
+		tokens = append(tokens, eos)
+	}
+	return slices.DeleteFunc(tokens, func(s string) bool { return s == "" })
+}
+
+// endToken is the length of a text up to and with the first token that ends a turn, or 0.
+func (r *Rendered) endToken(tail string) int {
+	first := 0
+	for _, token := range r.endTokens() {
+		if i := strings.Index(tail, token); i >= 0 && (first == 0 || i+len(token) < first) {
+			first = i + len(token)
+		}
+	}
+	return first
+}
+
+// trailingPrompt is the generation prompt, if the text up to end ends with it.
+func (r *Rendered) trailingPrompt(end int) string {
+	if prompt := r.prompt(); strings.HasSuffix(r.Text[:end], prompt) {
+		return prompt
+	}
+	return ""
+}
+
+// turnMarkup is the mark-up that a template puts around the assistant's words.
+type turnMarkup struct {
+	prompt  string // the generation prompt
+	opening string // the header of a turn
+	closing string // the first token behind the last turn
+}
+
+func (r *Rendered) turnMarkup() *turnMarkup {
+	m := &turnMarkup{prompt: r.prompt()}
+	m.opening = m.prompt
+	probe := &Conversation{[]Message{NewMessage("user", "Q"), NewMessage("assistant", "A")}, r.conversation.Tools, r.conversation.Documents}
+	rendered, err := r.template.Render(probe, &Options{Variables: r.options.Variables, Now: r.options.Now})
+	if err != nil {
+		return m
+	}
+	begin := -1
+	for _, span := range rendered.Spans {
+		if span.Message == 1 && begin < 0 {
+			begin = span.From
+		}
+		if !span.isWord(1) {
+			continue
+		}
+		if frame := rendered.Text[begin:span.From]; m.prompt == "" && strings.TrimFunc(frame, isSpace) != "" {
+			m.opening = frame
+		}
+		m.closing = strings.TrimFunc(rendered.Text[span.To:], isSpace)
+		if token := tokenPattern.FindString(m.closing); token != "" {
+			m.closing = token
+		}
+		break
+	}
+	return m
+}
+
+// prompt is the generation prompt: the end of the text that is rendered with it but not without, after the messages before the
+// assistant's first or, if the template refuses these alone, after one message of a user.
+func (r *Rendered) prompt() string {
+	messages := r.conversation.Messages
+	first := slices.IndexFunc(messages, Message.isAssistant)
+	if first > 0 {
+		if p, ok := r.promptAfter(messages[:first]); ok {
+			return p
+		}
+	}
+	p, _ := r.promptAfter([]Message{NewMessage("user", "Q")})
+	return p
+}
+
+func (r *Rendered) promptAfter(messages []Message) (string, bool) {
+	c := &Conversation{messages, r.conversation.Tools, r.conversation.Documents}
+	o := Options{Variables: r.options.Variables, Now: r.options.Now}
+	without, err := r.template.Render(c, &o)
+	if err != nil {
+		return "", false
+	}
+	o.AddGenerationPrompt = true
+	with, err := r.template.Render(c, &o)
+	if err != nil {
+		return "", false
+	}
+	return with.Text[commonMarkup(with.Text, without.Text):], true
+}
