@@ -57,9 +57,9 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 	@scripts/llamacpp || echo "make: without stock llama.cpp, what stands beside it is left out" >&2
 	@$(setup) && $(GO) run ./scripts/bench $(BENCH)
 
-interop: vendor ## compare with stock llama.cpp, fetched from the distribution's packages into build/
+interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop
+	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop ./llm/chat
 
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
 	@scripts/vulkan
