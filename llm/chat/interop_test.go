@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,10 +76,13 @@ func folder(t *testing.T) string {
 // references renders all templates by transformers.
 func references(t *testing.T) []reference {
 	root := folder(t)
+	if more := os.Getenv("GOGGML_CHAT_TEMPLATES"); more != "" { // of a folder of one's own
+		root = more
+	}
 	templates, err := filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja"))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(templates), 40)
-	python := exec.Command(filepath.Join(root, "venv", "bin", "python"), append([]string{"testdata/reference.py", "templates", "testdata/conversations.json"}, templates...)...)
+	require.NotEmpty(t, templates)
+	python := exec.Command(filepath.Join(folder(t), "venv", "bin", "python"), append([]string{"testdata/reference.py", "templates", "testdata/conversations.json"}, templates...)...)
 	var stderr bytes.Buffer
 	python.Stderr = &stderr
 	out, err := python.Output()
@@ -142,21 +146,20 @@ func TestInteropLanguage(t *testing.T) {
 // TestInteropTemplates compares texts, errors and the masks of generation tags with transformers', for real templates.
 func TestInteropTemplates(t *testing.T) {
 	all := conversations(t)
-	parsed := map[string]*chat.Template{}
-	equal, errors, masks, tags := 0, 0, 0, map[string]bool{}
+	equal, errors, masks := 0, 0, 0
+	names, tags := map[string]bool{}, map[string]bool{}
 	for _, want := range references(t) {
 		name := filepath.Base(filepath.Dir(want.Template)) + "/" + filepath.Base(want.Template)
-		template := parsed[name]
-		if template == nil {
-			source, err := os.ReadFile(want.Template)
-			require.NoError(t, err)
-			template, err = chat.Parse(name, string(source))
-			require.NoError(t, err)
-			parsed[name] = template
-		}
+		names[name] = true
 		c := all[want.Conversation]
-		where := name + ", " + c.Name + ", setting " + string(rune('0'+want.Setting))
-		got, err := template.Render(&c.Conversation, options(want.Setting))
+		where := fmt.Sprintf("%s, %s, setting %d", name, c.Name, want.Setting)
+		source, err := os.ReadFile(want.Template)
+		require.NoError(t, err)
+		var got *chat.Rendered
+		template, err := chat.Parse(name, string(source))
+		if err == nil {
+			got, err = template.Render(&c.Conversation, options(want.Setting))
+		}
 		if want.Error != "" {
 			errors++
 			assert.Error(t, err, "%s: transformers has the error %s", where, want.Error)
@@ -173,7 +176,7 @@ func TestInteropTemplates(t *testing.T) {
 		}
 		notTrained(t, where, got, &c.Conversation)
 	}
-	t.Logf("%d templates: %d texts and %d errors equal, %d masks of %d templates with generation tags", len(parsed), equal, errors, masks, len(tags))
+	t.Logf("%d templates: %d texts and %d errors equal, %d masks of %d templates with generation tags", len(names), equal, errors, masks, len(tags))
 }
 
 // notTrained checks that no byte of anybody but the assistant is trained, by the text itself: the words of the test's
@@ -191,5 +194,56 @@ func notTrained(t *testing.T, where string, r *chat.Rendered, c *chat.Conversati
 		}
 		words := otherWords.FindString(r.Text[x.From:x.To])
 		assert.Empty(t, words, "%s: %q is trained", where, r.Text[x.From:x.To])
+	}
+}
+
+// TestInteropTrainedWords has what the assistant writes in templates without generation tags, by hand.
+func TestInteropTrainedWords(t *testing.T) {
+	root := folder(t)
+	byName := map[string]*chat.Conversation{}
+	for _, c := range conversations(t) {
+		byName[c.Name] = &c.Conversation
+	}
+	const rome = `{"name": "get_weather", "arguments": {"city": "Rome", "unit": "celsius"}}`
+	for _, c := range []struct {
+		template, conversation string
+		want                   []string
+	}{
+		{"alpaca", "system and several turns", []string{"A1 eins</s>", "A2 zwei</s>"}},
+		{"aya", "several turns", []string{"A1 eins<|END_OF_TURN_TOKEN|>", "A2 zwei<|END_OF_TURN_TOKEN|>", "A3 drei<|END_OF_TURN_TOKEN|>"}},
+		{"chatml", "system and several turns", []string{"A1 eins<|im_end|>", "A2 zwei<|im_end|>"}},
+		{"chatml", "empty answer", []string{"<|im_end|>", "A2 much more<|im_end|>"}},
+		{"command_a", "one turn", []string{"A1 The sky.<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"}},
+		{"command_a_tool_use", "tool call with words", []string{
+			"<|START_THINKING|><|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\", \"unit\": \"celsius\"}}\n]<|END_ACTION|><|END_OF_TURN_TOKEN|>",
+			"A2 hot<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "A3 welcome<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"}},
+		{"deepseek_v2", "system and several turns", []string{"A1 eins</s>", "A2 zwei</s>"}},
+		{"deepseek_v3", "system and several turns", []string{"A1 eins<｜end▁of▁sentence｜>", "A2 zwei<｜end▁of▁sentence｜>"}},
+		{"exaone", "system and several turns", []string{"A1 eins[|endofturn|]", "A2 zwei[|endofturn|]"}},
+		{"exaone4", "tool call with words", []string{"A1 Let me look.\n<tool_call>" + rome + "</tool_call>[|endofturn|]", "A2 hot[|endofturn|]", "A3 welcome[|endofturn|]"}},
+		{"gemma3", "system and several turns", []string{"A1 eins<end_of_turn>", "A2 zwei<end_of_turn>"}},
+		{"gemma4", "tool call with words", []string{"<|tool_call>call:get_weather{city:<|\"|>Rome<|\"|>,unit:<|\"|>celsius<|\"|>}<tool_call|>",
+			"A1 Let me look.<turn|>", "A2 hot<turn|>", "A3 welcome<turn|>"}},
+		{"jamba", "system and several turns", []string{" A1 eins<|eom|>", " A2 zwei<|eom|>"}},
+		{"jamba", "tool call with words", []string{" A1 Let me look.<tool_calls>[\n    " + rome + "\n]</tool_calls><|eom|>", " A2 hot<|eom|>", " A3 welcome<|eom|>"}},
+		{"llama3", "not ASCII", []string{"A1 Straße — ß ŉ ﬁ İ Σας 日本語 😀<|eot_id|>"}},
+		{"llama3_2_vision", "tool call without content", []string{`{"name": "get_weather", "parameters": {"city": "Paris"}}<|eot_id|>`, "A2 sunny<|eot_id|>"}},
+		{"llama4", "system and several turns", []string{"A1 eins<|eot|>", "A2 zwei<|eot|>"}},
+		{"metharme", "system and several turns", []string{"A1 eins", "A2 zwei</s>"}},
+		{"mistral_v1", "system and several turns", []string{" A1 eins</s>", " A2 zwei</s>"}},
+		{"mistral_v3_tekken", "tool call with words", []string{
+			`[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Rome", "unit": "celsius"}, "id": "call00001"}]</s>`, "A2 hot</s>", "A3 welcome</s>"}},
+		{"phi_3", "system and several turns", []string{"A1 eins<|end|>", "A2 zwei<|end|>"}},
+		{"qwen_25", "tool call with words", []string{"A1 Let me look.\n<tool_call>\n" + rome + "\n</tool_call><|im_end|>", "A2 hot<|im_end|>", "A3 welcome<|im_end|>"}},
+		// The prompt of this one ends with "<think>\n\n".
+		{"qwen3", "mark-up in user text", []string{"A1 <b>bold</b> & \"quoted\" 'text' \\n<|im_end|>", "</think>\n\nA2 fine<|im_end|>"}},
+	} {
+		source, err := os.ReadFile(filepath.Join(root, "templates", "axolotl", c.template+".jinja"))
+		require.NoError(t, err)
+		template, err := chat.Parse(c.template, string(source))
+		require.NoError(t, err)
+		got, err := template.Render(byName[c.conversation], options(0))
+		require.NoError(t, err)
+		assert.Equal(t, c.want, trainedText(got, chat.Assistant), "%s, %s: %s", c.template, c.conversation, got.Text)
 	}
 }
