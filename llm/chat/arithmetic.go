@@ -254,7 +254,11 @@ func (s *state) number(op string, a, b value) value {
 		if f == 0 && g < 0 {
 			s.fail("zero cannot be raised to a negative power")
 		}
-		return math.Pow(f, g)
+		power := math.Pow(f, g)
+		if math.IsInf(power, 0) && !math.IsInf(f, 0) && !math.IsInf(g, 0) || math.IsNaN(power) && !math.IsNaN(f) && !math.IsNaN(g) {
+			s.fail("numerical result of ** out of range")
+		}
+		return power
 	}
 	if g == 0 {
 		s.fail("division by zero")

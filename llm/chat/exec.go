@@ -100,13 +100,10 @@ func (s *state) loop(n *forLoop, c *scope, over value, depth int) signal {
 	if n.filter != nil {
 		items = s.filterItems(n, c, items)
 	}
-	if len(items) == 0 {
-		return s.exec(n.none, &scope{parent: c})
-	}
 	state := &loopState{items: items, depth: depth, loop: n, scope: c}
 	turn, hasTurn := s.turn, s.hasTurn
+	completed := false // a body ran to its end: Jinja takes the else otherwise, after a break too
 	s.loops++
-	defer func() { s.turn, s.hasTurn = turn, hasTurn; s.loops-- }()
 	for i, item := range items {
 		s.charge(8) // what a scope and its names cost
 		state.index = i
@@ -115,9 +112,16 @@ func (s *state) loop(n *forLoop, c *scope, over value, depth int) signal {
 		inner := &scope{parent: c}
 		inner.set("loop", state)
 		s.assign(n.target, item, inner)
-		if s.exec(n.body, inner) == breakSignal {
+		sig := s.exec(n.body, inner)
+		if sig == breakSignal {
 			break
 		}
+		completed = completed || sig == noSignal
+	}
+	s.turn, s.hasTurn = turn, hasTurn
+	s.loops--
+	if !completed {
+		return s.exec(n.none, &scope{parent: c})
 	}
 	return noSignal
 }

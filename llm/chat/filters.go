@@ -266,9 +266,9 @@ func (s *state) round(v value, a *arguments) value {
 		f, _ := strconv.ParseFloat(strconv.FormatFloat(toFloat(v), 'f', min(precision, 400), 64), 64)
 		return f
 	case "ceil":
-		return math.Ceil(toFloat(v)*scale) / scale
+		return (math.Ceil(toFloat(v)*scale) + 0) / scale // -0 becomes 0, as an integer of Python's
 	case "floor":
-		return math.Floor(toFloat(v)*scale) / scale
+		return (math.Floor(toFloat(v)*scale) + 0) / scale
 	}
 	s.fail("method must be common, ceil or floor")
 	return nil
@@ -281,6 +281,9 @@ func (s *state) trim(v value, a *arguments) value {
 
 func (s *state) truncate(v value, a *arguments) value {
 	args := a.bind(s, "truncate", 0, "length", "killwords", "end", "leeway")
+	if _, missing := v.(*undefined); missing {
+		return v
+	}
 	t, end := s.needText(v), s.needText(or(args[2], plain("...")))
 	length, leeway := s.clampedInt(or(args[0], int64(255)), "a length"), 5
 	if l := or(args[3], nil); l != nil {

@@ -305,11 +305,7 @@ func (s *state) reverse(v value, _ *arguments) value {
 
 func (s *state) sort(v value, a *arguments) value {
 	args := a.bind(s, "sort", 0, "reverse", "case_sensitive", "attribute")
-	key := s.sortKey(absent{}, args[1])
-	if attribute := or(args[2], nil); attribute != nil {
-		key = s.sortKeys(attribute, args[1])
-	}
-	return list(s.sorted(s.iterate(v), key, truth(or(args[0], false))))
+	return list(s.sorted(s.iterate(v), s.sortKeys(or(args[2], nil), args[1]), truth(or(args[0], false))))
 }
 
 // sortKeys is the key of a sort by several attributes with commas between.

@@ -383,7 +383,7 @@ func (s *state) formatValue(v value, format string) text {
 	if p[9] != "" {
 		f.kind = p[9][0]
 	}
-	if isNumber(v) && !isType[bool](v) || isNumber(v) && f.kind != 0 && f.kind != 's' {
+	if isNumber(v) { // a bool is 0 or 1 here
 		if f.align == 0 {
 			f.align = '>'
 		}
@@ -393,11 +393,8 @@ func (s *state) formatValue(v value, format string) text {
 		return s.formatNumber(f, v)
 	}
 	t, ok := v.(text)
-	if !ok && !isType[bool](v) {
-		s.fail("unsupported format string passed to %s.__format__", typeName(v))
-	}
 	if !ok {
-		t = str(v)
+		s.fail("unsupported format string passed to %s.__format__", typeName(v))
 	}
 	if f.kind != 0 && f.kind != 's' || f.sign != 0 {
 		s.fail("invalid format specifier '%s' for a string", format)

@@ -63,6 +63,19 @@ func lower(t text) text {
 	return t.mapRunes(func(i int, r rune) string { return lowerRune(t.s, i, r) })
 }
 
+// fold is str.casefold.
+func fold(t text) text {
+	return t.mapRunes(func(_ int, r rune) string {
+		if u, ok := upperSpecial[r]; ok {
+			return strings.ToLower(u)
+		}
+		if r == 'ς' {
+			return "σ"
+		}
+		return lowerRune(string(r), 0, r)
+	})
+}
+
 func capitalize(t text) text {
 	return t.mapRunes(func(i int, r rune) string {
 		if i == 0 {
@@ -99,16 +112,16 @@ func swapCase(t text) text {
 
 // words is the filter title: what follows white space or an opening bracket is a title's.
 func words(t text) text {
-	first := true
+	first, rest := true, 0 // the letters of a word behind its first are lowered as a string of their own
 	return t.mapRunes(func(i int, r rune) string {
 		if isSpace(r) || strings.ContainsRune("-({[<", r) {
 			first = true
 			return string(r)
 		}
 		if first {
-			first = false
+			first, rest = false, i+len(string(r))
 			return upperRune(r)
 		}
-		return lowerRune(t.s, i, r)
+		return lowerRune(t.s[rest:], i-rest, r)
 	})
 }

@@ -197,11 +197,16 @@ func (l *lexer) comment() {
 			return
 		}
 	}
-	l.fail("missing end of comment tag")
+	if l.pos < len(l.source) { // Jinja takes a comment that begins at the very end
+		l.fail("missing end of comment tag")
+	}
 }
 
-var rawBegin = regexp.MustCompile(`^\s*raw\s*(?:-%\}\s*|%\})`)
-var rawEnd = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*(?:\+%\}|-%\}\s*|%\}\n?)`)
+// Python's \s in regular expressions, which is isSpace.
+const spaces = `[\t-\r\x1c- \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*`
+
+var rawBegin = regexp.MustCompile(`^` + spaces + `raw` + spaces + `(?:-%\}` + spaces + `|%\})`)
+var rawEnd = regexp.MustCompile(`\{%[-+]?` + spaces + `endraw` + spaces + `(?:\+%\}|-%\}` + spaces + `|%\}\n?)`)
 
 // raw lexes a raw block, whose begin tag has been entered; false if the tag is another.
 func (l *lexer) raw() bool {
@@ -211,6 +216,9 @@ func (l *lexer) raw() bool {
 	}
 	l.advance(len(m))
 	end := rawEnd.FindStringIndex(l.source[l.pos:])
+	if l.pos == len(l.source) {
+		return true
+	}
 	if end == nil {
 		l.fail("missing end of raw directive")
 	}

@@ -71,7 +71,11 @@ func (s *state) callMethod(m *method, a *arguments) value {
 	switch of := m.of.(type) {
 	case text:
 		s.charge(len(of.s) >> 6)
-		return stringMethods[m.name](s, of, a)
+		out := stringMethods[m.name](s, of, a)
+		if of.safe {
+			return markSafe(out)
+		}
+		return out
 	case *mapping:
 		return mappingMethods[m.name](s, of, a)
 	case *sequence:
@@ -79,6 +83,22 @@ func (s *state) callMethod(m *method, a *arguments) value {
 	}
 	s.fail("'%s' object has no method %q", typeName(m.of), m.name)
 	return nil
+}
+
+// markSafe marks the strings that a method of a safe one returns.
+func markSafe(v value) value {
+	switch v := v.(type) {
+	case text:
+		v.safe = true
+		return v
+	case *sequence:
+		items := make([]value, len(v.items))
+		for i, item := range v.items {
+			items[i] = markSafe(item)
+		}
+		return &sequence{v.kind, items}
+	}
+	return v
 }
 
 func (s *state) callSequence(q *sequence, name string, a *arguments) value {
@@ -129,7 +149,7 @@ func init() {
 		},
 	}
 	stringMethods = map[string]func(s *state, t text, a *arguments) value{
-		"capitalize": whole(capitalize), "casefold": whole(lower), "lower": whole(lower), "upper": whole(upper),
+		"capitalize": whole(capitalize), "casefold": whole(fold), "lower": whole(lower), "upper": whole(upper),
 		"title": whole(titleCase), "swapcase": whole(swapCase),
 		"strip": stripMethod(true, true), "lstrip": stripMethod(true, false), "rstrip": stripMethod(false, true),
 		"split":     splitMethod("split", text.split, text.splitSpace),

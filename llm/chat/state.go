@@ -120,6 +120,7 @@ func (s *state) iterate(v value) []value {
 	case text:
 		s.charge(len(v.s))
 		items := make([]value, 0, len(v.s))
+		v.safe = false
 		for i, r := range v.s {
 			items = append(items, v.slice(i, i+len(string(r))))
 		}

@@ -102,10 +102,15 @@ func hashKey(k value) (any, bool) {
 	case *big.Int:
 		return "\x00big:" + k.String(), true
 	case *sequence:
-		if k.kind != tupleKind {
+		if k.kind != tupleKind && k.kind != rangeKind {
 			return nil, false
 		}
-		return "\x00tuple:" + repr(k).s, true
+		for _, item := range k.items {
+			if _, ok := hashKey(item); !ok {
+				return nil, false
+			}
+		}
+		return "\x00" + repr(k).s, true
 	case *mapping, *generator:
 		return nil, false
 	}
