@@ -42,6 +42,18 @@ func toFloat(v value) float64 {
 
 // equal is == of Python's.
 func equal(a, b value) bool {
+	c := comparer{}
+	return c.equal(a, b, 0)
+}
+
+// comparer counts what it compares: a list can hold the same list twice, and that one another twice.
+type comparer struct{ compared int }
+
+func (c *comparer) equal(a, b value, depth int) bool {
+	c.compared++
+	if c.compared > maxSteps/10 || depth > maxDepth {
+		fail("", 0, "values of more than %d items, or nested more than %d deep, are compared", maxSteps/10, maxDepth)
+	}
 	if isNumber(a) && isNumber(b) {
 		return compareNumbers(a, b) == 0
 	}
@@ -50,34 +62,37 @@ func equal(a, b value) bool {
 		b, ok := b.(text)
 		return ok && a.s == b.s
 	case *undefined:
-		_, ok := b.(*undefined)
-		return ok
+		return isType[*undefined](b)
 	case *sequence:
 		b, ok := b.(*sequence)
 		if !ok || a.kind != b.kind || len(a.items) != len(b.items) {
 			return false
 		}
 		for i := range a.items {
-			if !equal(a.items[i], b.items[i]) {
+			if !c.equal(a.items[i], b.items[i], depth+1) {
 				return false
 			}
 		}
 		return true
 	case *mapping:
 		b, ok := b.(*mapping)
-		if !ok || len(a.keys) != len(b.keys) {
-			return false
-		}
-		for _, k := range a.keys {
-			x, _ := a.get(k)
-			y, ok := b.get(k)
-			if !ok || !equal(x, y) {
-				return false
-			}
-		}
-		return true
+		return ok && c.equalMappings(a, b, depth)
 	}
 	return a == b
+}
+
+func (c *comparer) equalMappings(a, b *mapping, depth int) bool {
+	if len(a.keys) != len(b.keys) {
+		return false
+	}
+	for _, k := range a.keys {
+		x, _ := a.get(k)
+		y, ok := b.get(k)
+		if !ok || !c.equal(x, y, depth+1) {
+			return false
+		}
+	}
+	return true
 }
 
 // compareNumbers is -1, 0 or 1; 2 if one of them is not a number.
@@ -340,6 +355,7 @@ func (s *state) negate(v value) value {
 func (s *state) contains(container, item value) bool {
 	switch c := container.(type) {
 	case text:
+		s.charge(len(c.s) >> 6)
 		t, ok := item.(text)
 		if !ok {
 			s.needDefined(item)

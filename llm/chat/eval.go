@@ -224,6 +224,7 @@ func (s *state) tryItem(of, index value) (value, bool) {
 		}
 		return of.items[i], true
 	case text:
+		s.charge(len(of.s) >> 6)
 		i, ok := position(index, of.length())
 		if !ok {
 			return nil, false
@@ -272,6 +273,7 @@ func (s *state) slice(of value, r *sliceRange, c *scope) value {
 	case *sequence:
 		if of.isIndexable() {
 			var items []value
+			s.charge(len(of.items) >> 3)
 			for _, i := range indices(from, to, by, len(of.items)) {
 				items = append(items, of.items[i])
 			}

@@ -65,6 +65,7 @@ func (s *state) slices(items []value, n int, fill value) []value {
 func (s *state) lengthFilter(v value, _ *arguments) value {
 	switch v := v.(type) {
 	case text:
+		s.charge(len(v.s) >> 6)
 		return int64(v.length())
 	case *sequence:
 		return int64(len(v.items))

@@ -25,7 +25,7 @@ func decodeJSON(data []byte) (value, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := decodeValue(d)
+	v, err := decodeValue(d, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,10 @@ func escapedUnit(data []byte, i int) (rune, bool) {
 	return rune(n), err == nil
 }
 
-func decodeValue(d *json.Decoder) (value, error) {
+func decodeValue(d *json.Decoder, depth int) (value, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("offset %d: nested more than %d deep", d.InputOffset(), maxDepth)
+	}
 	t, err := d.Token()
 	if err == io.EOF {
 		return nil, io.ErrUnexpectedEOF
@@ -82,9 +85,9 @@ func decodeValue(d *json.Decoder) (value, error) {
 		return decodeNumber(string(t))
 	case json.Delim:
 		if t == '[' {
-			return decodeList(d)
+			return decodeList(d, depth)
 		}
-		return decodeMapping(d)
+		return decodeMapping(d, depth)
 	}
 	return t, nil // null, true, false
 }
@@ -104,10 +107,10 @@ func decodeNumber(s string) (value, error) {
 	return f, nil
 }
 
-func decodeList(d *json.Decoder) (value, error) {
+func decodeList(d *json.Decoder, depth int) (value, error) {
 	items := []value{}
 	for d.More() {
-		v, err := decodeValue(d)
+		v, err := decodeValue(d, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -117,14 +120,14 @@ func decodeList(d *json.Decoder) (value, error) {
 	return list(items), err
 }
 
-func decodeMapping(d *json.Decoder) (value, error) {
+func decodeMapping(d *json.Decoder, depth int) (value, error) {
 	m := newMapping()
 	for d.More() {
 		k, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
-		v, err := decodeValue(d)
+		v, err := decodeValue(d, depth+1)
 		if err != nil {
 			return nil, err
 		}

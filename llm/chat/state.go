@@ -58,6 +58,13 @@ type byteRange struct{ from, to int }
 
 func (s *state) fail(format string, args ...any) { fail(s.template.name, s.line, format, args...) }
 
+// locate gives an error its place, if what found it did not know that.
+func (s *state) locate(err *error) {
+	if e, ok := (*err).(*Error); ok && e.Line == 0 {
+		e.Template, e.Line = s.template.name, s.line
+	}
+}
+
 // charge counts work against the limit.
 func (s *state) charge(n int) {
 	s.steps += n
@@ -112,10 +119,12 @@ func (s *state) needDefined(v value) {
 func (s *state) iterate(v value) []value {
 	switch v := v.(type) {
 	case *sequence:
+		s.charge(len(v.items) >> 3)
 		return v.items
 	case *generator:
 		return v.items()
 	case *mapping:
+		s.charge(len(v.keys) >> 3)
 		return v.keys
 	case text:
 		s.charge(len(v.s))
@@ -142,8 +151,8 @@ func messageOf(v value) int32 {
 			return 0
 		}
 		for _, item := range v.items {
-			if m := messageOf(item); m != 0 {
-				return m
+			if m, ok := item.(*mapping); ok && m.message != 0 {
+				return m.message
 			}
 		}
 	}

@@ -78,9 +78,10 @@ func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
 
 // run evaluates the template.
 func (t *Template) run(names map[string]value, o *Options) (out text, generated []byteRange, err error) {
-	defer catch(&err)
 	top := &textBuilder{}
 	s := &state{template: t, line: 1, now: o.Now, out: top, top: top}
+	defer s.locate(&err)
+	defer catch(&err)
 	if s.now.IsZero() {
 		s.now = time.Now()
 	}

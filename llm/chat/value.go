@@ -105,12 +105,9 @@ func hashKey(k value) (any, bool) {
 		if k.kind != tupleKind && k.kind != rangeKind {
 			return nil, false
 		}
-		for _, item := range k.items {
-			if _, ok := hashKey(item); !ok {
-				return nil, false
-			}
-		}
-		return "\x00" + repr(k).s, true
+		w := reprWriter{}
+		w.write(k)
+		return "\x00" + string(w.b.b), !w.unhashable
 	case *mapping, *generator:
 		return nil, false
 	}
@@ -261,72 +258,106 @@ func str(v value) text {
 
 // repr is repr() of Python's.
 func repr(v value) text {
-	switch v := v.(type) {
-	case nil:
-		return plain("None")
-	case bool:
-		if v {
-			return plain("True")
-		}
-		return plain("False")
-	case int64:
-		return plain(strconv.FormatInt(v, 10))
-	case *big.Int:
-		return plain(v.String())
-	case float64:
-		return plain(formatFloat(v))
-	case text:
-		if v.safe {
-			return concat(plain("Markup("), quote(v), plain(")"))
-		}
-		return quote(v)
-	case *undefined:
-		return plain("Undefined")
-	case *sequence:
-		return reprSequence(v)
-	case *mapping:
-		return reprMapping(v)
-	case *namespace:
-		return concat(plain("<Namespace "), reprMapping(v.attributes), plain(">"))
-	case *macro:
-		return plain("<Macro " + quote(plain(v.name)).s + ">")
-	case *loopState:
-		return plain("<LoopContext " + strconv.Itoa(v.index+1) + "/" + strconv.Itoa(len(v.items)) + ">")
-	case *generator:
-		return plain("<generator object>")
-	}
-	return plain("<function>")
+	w := reprWriter{}
+	w.write(v)
+	return w.b.text()
 }
 
-func reprSequence(q *sequence) text {
-	var b textBuilder
-	switch q.kind {
-	case rangeKind:
-		return reprRange(q)
-	case listKind:
-		b.addString("[")
-	case tupleKind:
-		b.addString("(")
-	default:
-		b.addString(sequenceNames[q.kind] + "([")
+// reprWriter writes what repr gives. A list can hold the same list twice, and that one another twice: what it writes is
+// bounded.
+type reprWriter struct {
+	b          textBuilder
+	depth      int
+	unhashable bool // a list or a mapping was met
+}
+
+func (w *reprWriter) write(v value) {
+	if len(w.b.b) > maxText || w.depth > maxDepth {
+		fail("", 0, "a value of more than %d MB, or nested more than %d deep", maxText>>20, maxDepth)
 	}
+	switch v := v.(type) {
+	case nil:
+		w.b.addString("None")
+	case bool:
+		if v {
+			w.b.addString("True")
+		} else {
+			w.b.addString("False")
+		}
+	case int64:
+		w.b.addString(strconv.FormatInt(v, 10))
+	case *big.Int:
+		w.b.addString(v.String())
+	case float64:
+		w.b.addString(formatFloat(v))
+	case text:
+		if v.safe {
+			w.b.add(concat(plain("Markup("), quote(v), plain(")")))
+		} else {
+			w.b.add(quote(v))
+		}
+	case *undefined:
+		w.b.addString("Undefined")
+	case *sequence:
+		w.unhashable = w.unhashable || v.kind == listKind
+		w.sequence(v)
+	case *mapping:
+		w.unhashable = true
+		w.mapping(v)
+	case *namespace:
+		w.b.addString("<Namespace ")
+		w.mapping(v.attributes)
+		w.b.addString(">")
+	case *macro:
+		w.b.addString("<Macro " + quote(plain(v.name)).s + ">")
+	case *loopState:
+		w.b.addString("<LoopContext " + strconv.Itoa(v.index+1) + "/" + strconv.Itoa(len(v.items)) + ">")
+	case *generator:
+		w.b.addString("<generator object>")
+	default:
+		w.b.addString("<function>")
+	}
+}
+
+func (w *reprWriter) sequence(q *sequence) {
+	open, end := sequenceNames[q.kind]+"([", "])"
+	switch {
+	case q.kind == rangeKind:
+		w.b.add(reprRange(q))
+		return
+	case q.kind == listKind:
+		open, end = "[", "]"
+	case q.kind == tupleKind && len(q.items) == 1:
+		open, end = "(", ",)"
+	case q.kind == tupleKind:
+		open, end = "(", ")"
+	}
+	w.b.addString(open)
+	w.depth++
 	for i, item := range q.items {
 		if i > 0 {
-			b.addString(", ")
+			w.b.addString(", ")
 		}
-		b.add(repr(item))
+		w.write(item)
 	}
-	switch {
-	case q.kind == listKind:
-		b.addString("]")
-	case q.kind == tupleKind && len(q.items) == 1:
-		b.addString(",)")
-	case q.kind == tupleKind:
-		b.addString(")")
-	default:
-		b.addString("])")
+	w.depth--
+	w.b.addString(end)
+}
+
+func (w *reprWriter) mapping(m *mapping) {
+	w.b.addString("{")
+	w.depth++
+	for i, k := range m.keys {
+		if i > 0 {
+			w.b.addString(", ")
+		}
+		v, _ := m.get(k)
+		w.write(k)
+		w.b.addString(": ")
+		w.write(v)
 	}
-	return b.text()
+	w.depth--
+	w.b.addString("}")
 }
 
 func reprRange(q *sequence) text {
@@ -342,22 +373,6 @@ func reprRange(q *sequence) text {
 		return plain("range(" + strconv.FormatInt(first, 10) + ", " + strconv.FormatInt(end, 10) + ")")
 	}
 	return plain("range(" + strconv.FormatInt(first, 10) + ", " + strconv.FormatInt(end, 10) + ", " + strconv.FormatInt(step, 10) + ")")
-}
-
-func reprMapping(m *mapping) text {
-	var b textBuilder
-	b.addString("{")
-	for i, k := range m.keys {
-		if i > 0 {
-			b.addString(", ")
-		}
-		v, _ := m.get(k)
-		b.add(repr(k))
-		b.addString(": ")
-		b.add(repr(v))
-	}
-	b.addString("}")
-	return b.text()
 }
 
 // quote is a string as Python writes it in code.
