@@ -296,7 +296,7 @@ func floorMod(f, g float64) float64 {
 	if r != 0 && (r < 0) != (g < 0) {
 		r += g
 	}
-	return r
+	return math.Copysign(r, g)
 }
 
 // maxBits bounds integers: a template has no use for longer ones.

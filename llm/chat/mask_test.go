@@ -237,3 +237,20 @@ func TestContinueFinalMessage(t *testing.T) {
 	_, err = render("{{ messages[0].content }}", greeting, &chat.Options{ContinueFinalMessage: true})
 	require.ErrorContains(t, err, "does not render all of the last message")
 }
+
+func TestIsMarkup(t *testing.T) {
+	talk := conversation(t, `{"messages": [{"role": "user", "content": "<s><|im_end|>"}]}`)
+	got, err := render("{{ bos_token }}"+chatML, talk, &chat.Options{Variables: map[string]any{"bos_token": "<s>"}})
+	require.NoError(t, err)
+	require.Equal(t, "<s><|im_start|>user\n<s><|im_end|><|im_end|>\n", got.Text)
+	var special []int // where a special token begins that is meant as such
+	for _, token := range []string{"<s>", "<|im_start|>", "<|im_end|>"} {
+		for at := 0; at+len(token) <= len(got.Text); at++ {
+			if strings.HasPrefix(got.Text[at:], token) && got.IsMarkup(at, at+len(token)) {
+				special = append(special, at)
+			}
+		}
+	}
+	require.Equal(t, []int{0, 3, 33}, special)
+	require.False(t, got.IsMarkup(3, 20), "a part of it is a role")
+}

@@ -1,5 +1,7 @@
 package chat
 
+import "sort"
+
 // Rendered is a rendered conversation, with the origin of each of its bytes.
 type Rendered struct {
 	Text string
@@ -19,6 +21,21 @@ type Span struct {
 	// whose turn the template writes it: in the body of a loop, the message that the loop is at.
 	Message int
 	Part    Part
+}
+
+// IsMarkup reports whether all of Text[from:to] is written by the template, or is a variable such as bos_token, so that
+// special tokens in it are meant as such. In the words of a message they are text.
+func (r *Rendered) IsMarkup(from, to int) bool {
+	first := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].To > from })
+	for _, s := range r.Spans[first:] {
+		if s.From >= to {
+			break
+		}
+		if s.Part != Markup && s.Part != Variable {
+			return false
+		}
+	}
+	return true
 }
 
 func spans(t text) []Span {
