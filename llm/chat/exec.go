@@ -165,6 +165,10 @@ func (s *state) setAttribute(n *namespace, name string, v value) {
 	if name[0] == '_' {
 		s.fail("a namespace's attribute cannot begin with an underscore: %q", name)
 	}
+	if t, ok := v.(text); ok && s.turn != 0 { // a text that is put together in turns
+		s.charge(len(t.runs))
+		v = t.inTurn(s.turn)
+	}
 	n.attributes.setString(name, v)
 }
 

@@ -261,7 +261,7 @@ func commonMarkup(a, b string) int {
 	for n < len(a) && n > 0 && !utf8.RuneStart(a[n]) {
 		n--
 	}
-	if n == len(a) {
+	if n == len(a) || n == len(b) {
 		return n
 	}
 	if i := strings.LastIndexAny(a[:n], "<["); i >= 0 && !strings.ContainsAny(a[i:n], ">]") {
@@ -350,35 +350,69 @@ func (r *Rendered) trailingPrompt(end int) string {
 type turnMarkup struct {
 	prompt  string // the generation prompt
 	opening string // the header of a turn
-	closing string // the first token behind the last turn
+	closing string // the token that ends a turn
 }
 
 func (r *Rendered) turnMarkup() *turnMarkup {
 	m := &turnMarkup{prompt: r.prompt()}
 	m.opening = m.prompt
-	probe := &Conversation{[]Message{NewMessage("user", "Q"), NewMessage("assistant", "A")}, r.conversation.Tools, r.conversation.Documents}
-	rendered, err := r.template.Render(probe, &Options{Variables: r.options.Variables, Now: r.options.Now})
-	if err != nil {
+	probe := r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"))
+	if before, after, ok := probe.around(1); ok {
+		if m.prompt == "" && strings.TrimFunc(before, isSpace) != "" {
+			m.opening = before
+		}
+		m.closing = firstToken(after)
+	}
+	if m.closing != "" {
 		return m
 	}
-	begin := -1
-	for _, span := range rendered.Spans {
-		if span.Message == 1 && begin < 0 {
-			begin = span.From
+	// A template that leaves the last turn open may end the others: with what is not the header of a user's turn.
+	probe = r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"), NewMessage("user", "Q"))
+	if _, between, ok := probe.around(1); ok {
+		between = between[:len(between)-len(probe.Text)+probe.nextWord(len(probe.Text)-len(between))]
+		header := probe.Text[:probe.nextWord(0)]
+		for between != "" && strings.HasSuffix(header, between[len(between)-1:]) {
+			header, between = header[:len(header)-1], between[:len(between)-1]
 		}
-		if !span.isWord(1) {
-			continue
-		}
-		if frame := rendered.Text[begin:span.From]; m.prompt == "" && strings.TrimFunc(frame, isSpace) != "" {
-			m.opening = frame
-		}
-		m.closing = strings.TrimFunc(rendered.Text[span.To:], isSpace)
-		if token := tokenPattern.FindString(m.closing); token != "" {
-			m.closing = token
-		}
-		break
+		m.closing = firstToken(strings.ToValidUTF8(between, ""))
 	}
 	return m
+}
+
+// probe renders other messages with the same options; nil if the template refuses them.
+func (r *Rendered) probe(messages ...Message) *Rendered {
+	c := &Conversation{messages, r.conversation.Tools, r.conversation.Documents}
+	rendered, err := r.template.Render(c, &Options{Variables: r.options.Variables, Now: r.options.Now})
+	if err != nil {
+		return nil
+	}
+	return rendered
+}
+
+// around is the mark-up before message i's words in its turn, and the text behind them.
+func (r *Rendered) around(i int) (before, after string, ok bool) {
+	if r == nil {
+		return "", "", false
+	}
+	begin := -1
+	for _, span := range r.Spans {
+		if span.Message == i && begin < 0 {
+			begin = span.From
+		}
+		if span.isWord(i) {
+			return r.Text[begin:span.From], r.Text[span.To:], true
+		}
+	}
+	return "", "", false
+}
+
+// firstToken is the token that mark-up begins with, or all of it.
+func firstToken(markup string) string {
+	markup = strings.TrimFunc(markup, isSpace)
+	if token := tokenPattern.FindString(markup); token != "" {
+		return token
+	}
+	return markup
 }
 
 // prompt is the generation prompt: the end of the text that is rendered with it but not without, after the messages before the

@@ -99,6 +99,26 @@ func (t text) slice(from, to int) text {
 	return out
 }
 
+// inTurn gives the mark-up in a text of messages to the turn that it is written in.
+func (t text) inTurn(turn int32) text {
+	if t.runs == nil {
+		return t
+	}
+	var b textBuilder
+	t.eachRun(0, len(t.s), func(piece string, o origin) { b.write(piece, o.inTurn(turn)) })
+	out := b.text()
+	out.safe = t.safe
+	return out
+}
+
+// inTurn gives the turn what is of no message: mark-up and variables.
+func (o origin) inTurn(turn int32) origin {
+	if o.message == 0 && o.part <= Variable {
+		o.message = turn
+	}
+	return o
+}
+
 // originAt is the origin of the byte at i.
 func (t text) originAt(i int) origin {
 	for _, r := range t.runs {
