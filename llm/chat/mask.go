@@ -370,11 +370,7 @@ func (r *Rendered) turnMarkup() *turnMarkup {
 	probe = r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"), NewMessage("user", "Q"))
 	if _, between, ok := probe.around(1); ok {
 		between = between[:len(between)-len(probe.Text)+probe.nextWord(len(probe.Text)-len(between))]
-		header := probe.Text[:probe.nextWord(0)]
-		for between != "" && strings.HasSuffix(header, between[len(between)-1:]) {
-			header, between = header[:len(header)-1], between[:len(between)-1]
-		}
-		m.closing = firstToken(strings.ToValidUTF8(between, ""))
+		m.closing = firstToken(withoutEnd(between, probe.Text[:probe.nextWord(0)]))
 	}
 	return m
 }
@@ -404,6 +400,18 @@ func (r *Rendered) around(i int) (before, after string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// withoutEnd is mark-up without what it has in common with the end of another; a token is not cut.
+func withoutEnd(markup, other string) string {
+	n := len(markup)
+	for k := len(other); n > 0 && k > 0 && markup[n-1] == other[k-1]; k-- {
+		n--
+	}
+	if i := strings.LastIndexAny(markup[:n], "<["); i >= 0 && !strings.ContainsAny(markup[i:n], ">]") {
+		n += strings.IndexAny(markup[n:], ">]") + 1
+	}
+	return strings.ToValidUTF8(markup[:n], "")
 }
 
 // firstToken is the token that mark-up begins with, or all of it.

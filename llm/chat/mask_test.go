@@ -66,9 +66,9 @@ func TestTrainedWords(t *testing.T) {
 		{"put together, with tokens without brackets", `{% set ns = namespace(out='') %}{% for i in range(messages | length) %}{% set m = messages[i] %}` +
 			`{% set ns.out = ns.out ~ m.role ~ ': ' ~ m.content %}{% set ns.out = ns.out ~ ' ##\n' %}{% endfor %}{{ ns.out }}` +
 			`{% if add_generation_prompt %}assistant:{% endif %}`, []string{" A1 ##", " A2 ##"}},
-		{"turns end where the next begins, the last stays open", `{% for m in messages %}{% if m.role == 'user' %}{% if not loop.first and messages[loop.index0 - 1].role == 'assistant' %}</a>{% endif %}<u>{% endif %}` +
+		{"turns end where the next begins, the last stays open", `{% for m in messages %}{% if m.role == 'user' %}{{ '<|assistant_end|>' if not loop.first and messages[loop.index0 - 1].role == 'assistant' else '<|system_end|>' }}<u>{% endif %}` +
 			`{% if m.role == 'assistant' %}<a>{% endif %}{{ m.content }}{% if m.role == 'user' %}</u>{% endif %}{% endfor %}` +
-			`{% if add_generation_prompt %}<a>{% endif %}`, []string{"A1</a>", "A2"}},
+			`{% if add_generation_prompt %}<a>{% endif %}`, []string{"A1<|assistant_end|>", "A2"}},
 		{"upper case, trimmed and split", `{% for m in messages %}<|{{ m.role }}|>{{ (m.content | upper).split('|')[0].strip() ~ '' }}<|end|>{% endfor %}` +
 			`{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
 		{"a text that is put together", `{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t + '<|' + m.role + '|>' + m.content + '<|end|>' %}{% endfor %}{{ ns.t }}` +
