@@ -120,7 +120,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)
 	d := pattern(16, 16)
-	const warm, steps = 220, 420 // the race detector's own tables take 8 MB in the first 200 steps
+	const warm, steps = 500, 1500 // the race detector's own tables grow by up to 16 MB before, and vary by 8 MB after
 	tr := adapterTrainer(t, m, a, d, options(steps))
 	path := filepath.Join(t.TempDir(), "run.gguf")
 	var heap, resident [2]uint64
