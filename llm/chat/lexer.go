@@ -91,10 +91,10 @@ func (l *lexer) emit(kind tokenKind, text string) {
 
 // advance moves behind n bytes.
 func (l *lexer) advance(n int) {
-	piece := l.source[l.pos : l.pos+n]
-	l.line += strings.Count(piece, "\n")
+	chunk := l.source[l.pos : l.pos+n]
+	l.line += strings.Count(chunk, "\n")
 	if n > 0 {
-		l.lineStart = piece[n-1] == '\n'
+		l.lineStart = chunk[n-1] == '\n'
 	}
 	l.pos += n
 }

@@ -41,7 +41,7 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("no mode %q: it is one of %s", name, strings.Join(modeNames, ", "))
 }
 
-// Range is a piece of text that is trained, Text[From:To], with its weight.
+// Range is a chunk of text that is trained, Text[From:To], with its weight.
 type Range struct {
 	From, To int
 	Weight   float64
@@ -98,9 +98,9 @@ func (r *Rendered) Trained(mode Mode) []Range {
 // weighted gives ranges the weights of the messages that they are of.
 func (r *Rendered) weighted(ranges []byteRange) []Range {
 	var out []Range
-	for _, piece := range ranges {
+	for _, chunk := range ranges {
 		for _, span := range r.Spans {
-			from, to := max(piece.from, span.From), min(piece.to, span.To)
+			from, to := max(chunk.from, span.From), min(chunk.to, span.To)
 			if from >= to {
 				continue
 			}
@@ -162,14 +162,14 @@ func (r *Rendered) tagged(first int) []byteRange {
 // isWord reports whether a span is of message i's own words.
 func (s Span) isWord(i int) bool { return s.Message == i && !s.Part.isFrame() }
 
-// pieces are the parts of the text without anything of another message in which message i's bytes lie, as ranges of
+// chunks are the parts of the text without anything of another message in which message i's bytes lie, as ranges of
 // spans.
-func (r *Rendered) pieces(i int) [][]Span {
-	var pieces [][]Span
+func (r *Rendered) chunks(i int) [][]Span {
+	var chunks [][]Span
 	from, to := -1, -1 // of spans
 	flush := func() {
 		if from >= 0 {
-			pieces = append(pieces, r.Spans[from:to])
+			chunks = append(chunks, r.Spans[from:to])
 		}
 		from = -1
 	}
@@ -185,43 +185,43 @@ func (r *Rendered) pieces(i int) [][]Span {
 		}
 	}
 	flush()
-	return pieces
+	return chunks
 }
 
-// prefer leaves the pieces that have such a span, if any has.
-func prefer(pieces [][]Span, has func(Span) bool) [][]Span {
+// prefer leaves the chunks that have such a span, if any has.
+func prefer(chunks [][]Span, has func(Span) bool) [][]Span {
 	var kept [][]Span
-	for _, p := range pieces {
+	for _, p := range chunks {
 		if slices.ContainsFunc(p, has) {
 			kept = append(kept, p)
 		}
 	}
 	if len(kept) == 0 {
-		return pieces
+		return chunks
 	}
 	return kept
 }
 
 // turn gives the trained bytes of message i.
 func (r *Rendered) turn(i int, marks *turnMarkup) []byteRange {
-	// Of several pieces, those count that have words, and mark-up around: others are quoted by another turn.
-	pieces := prefer(r.pieces(i), func(s Span) bool { return s.isWord(i) })
-	pieces = prefer(pieces, func(s Span) bool { return s.Message == i && s.Part == Markup })
+	// Of several chunks, those count that have words, and mark-up around: others are quoted by another turn.
+	chunks := prefer(r.chunks(i), func(s Span) bool { return s.isWord(i) })
+	chunks = prefer(chunks, func(s Span) bool { return s.Message == i && s.Part == Markup })
 	var out []byteRange
-	for _, piece := range pieces {
-		begin, end := piece[0].From, piece[len(piece)-1].To
+	for _, chunk := range chunks {
+		begin, end := chunk[0].From, chunk[len(chunk)-1].To
 		firstWord, lastWord := end, -1
-		for _, span := range piece {
+		for _, span := range chunk {
 			if span.isWord(i) {
 				firstWord = min(firstWord, span.From)
 				lastWord = span.To
 			}
 		}
-		if !slices.ContainsFunc(piece, func(s Span) bool { return s.Part == Markup && s.Message == i }) {
+		if !slices.ContainsFunc(chunk, func(s Span) bool { return s.Part == Markup && s.Message == i }) {
 			begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
 		}
 		from := begin + headerLength(r.Text[begin:firstWord], marks.opening)
-		if begin < piece[0].From && from == begin {
+		if begin < chunk[0].From && from == begin {
 			from = firstWord
 		}
 		if lastWord < 0 {
@@ -251,7 +251,7 @@ func headerLength(frame, opening string) int {
 	return space + n
 }
 
-// commonMarkup is the length of what two pieces of mark-up begin with in common. They do not part inside of a token
+// commonMarkup is the length of what two chunks of mark-up begin with in common. They do not part inside of a token
 // such as <|user|> or [INST].
 func commonMarkup(a, b string) int {
 	n := 0

@@ -14,7 +14,7 @@ type Rendered struct {
 	generated    []byteRange // by generation tags
 }
 
-// Span is a piece of text of one origin: Text[From:To].
+// Span is a chunk of text of one origin: Text[From:To].
 type Span struct {
 	From, To int
 	// Message is the index of the message that the bytes are of; -1 if they are of none. Mark-up is of the message in
@@ -40,12 +40,12 @@ func (r *Rendered) IsMarkup(from, to int) bool {
 
 func spans(t text) []Span {
 	var out []Span
-	t.eachRun(0, len(t.s), func(piece string, o origin) {
+	t.eachRun(0, len(t.s), func(chunk string, o origin) {
 		from := 0
 		if n := len(out); n > 0 {
 			from = out[n-1].To
 		}
-		out = append(out, Span{from, from + len(piece), int(o.message) - 1, o.part})
+		out = append(out, Span{from, from + len(chunk), int(o.message) - 1, o.part})
 	})
 	return out
 }

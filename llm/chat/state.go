@@ -87,7 +87,7 @@ func (s *state) emit(t text) {
 		s.chargeText(maxText + 1)
 	}
 	s.charge(len(t.s) >> 6)
-	t.eachRun(0, len(t.s), func(piece string, o origin) { s.out.write(piece, o.inTurn(s.turn)) })
+	t.eachRun(0, len(t.s), func(chunk string, o origin) { s.out.write(chunk, o.inTurn(s.turn)) })
 }
 
 // capture gives what f writes instead of writing it.

@@ -39,7 +39,7 @@ type origin struct {
 	part    Part
 }
 
-// run is a piece of text of one origin, which begins where the run before it ends.
+// run is a chunk of text of one origin, which begins where the run before it ends.
 type run struct {
 	end int
 	origin
@@ -61,8 +61,8 @@ func marked(s string, o origin) text {
 	return text{s: s, runs: []run{{len(s), o}}}
 }
 
-// eachRun calls f with the pieces of t[from:to] and their origins.
-func (t text) eachRun(from, to int, f func(piece string, o origin)) {
+// eachRun calls f with the chunks of t[from:to] and their origins.
+func (t text) eachRun(from, to int, f func(chunk string, o origin)) {
 	if from >= to {
 		return
 	}
@@ -92,8 +92,8 @@ func (t text) slice(from, to int) text {
 	}
 	out := text{s: t.s[from:to], safe: t.safe}
 	end := 0
-	t.eachRun(from, to, func(piece string, o origin) {
-		end += len(piece)
+	t.eachRun(from, to, func(chunk string, o origin) {
+		end += len(chunk)
 		out.runs = append(out.runs, run{end, o})
 	})
 	return out
@@ -105,7 +105,7 @@ func (t text) inTurn(turn int32) text {
 		return t
 	}
 	var b textBuilder
-	t.eachRun(0, len(t.s), func(piece string, o origin) { b.write(piece, o.inTurn(turn)) })
+	t.eachRun(0, len(t.s), func(chunk string, o origin) { b.write(chunk, o.inTurn(turn)) })
 	out := b.text()
 	out.safe = t.safe
 	return out
@@ -159,7 +159,7 @@ func (t text) mapRunes(f func(i int, r rune) string) text {
 	return b.text()
 }
 
-// textBuilder joins pieces, each with its origin.
+// textBuilder joins chunks, each with its origin.
 type textBuilder struct {
 	b    []byte
 	runs []run
@@ -331,11 +331,11 @@ func (t text) replace(old, by text, limit int) text {
 	if old.s == "" {
 		return t.interleave(by, limit)
 	}
-	for i, piece := range t.split(old.s, limit) {
+	for i, chunk := range t.split(old.s, limit) {
 		if i > 0 {
 			b.add(by)
 		}
-		b.add(piece)
+		b.add(chunk)
 	}
 	return b.text()
 }
