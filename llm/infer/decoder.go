@@ -256,8 +256,8 @@ func (g *decodeGraph) write(tokens []int32, starts []int) error {
 	err := errors.Join(
 		ggml.Write(g.builder.Tokens, tokens),
 		ggml.Write(g.attention.rows, rows),
-		writeUsed(g.builder.Positions, positions),
-		writeUsed(g.builder.AttnTemp, temps),
+		nn.WriteUsed(g.builder.Positions, positions),
+		nn.WriteUsed(g.builder.AttnTemp, temps),
 	)
 	for window, mask := range g.attention.masks {
 		err = errors.Join(err, ggml.Write(mask, g.mask(positions, window)))
@@ -286,11 +286,3 @@ func (g *decodeGraph) mask(positions []int32, window int) []ggml.Float16 {
 
 // f16MinusInf is −∞ in F16.
 const f16MinusInf ggml.Float16 = 0xFC00
-
-// writeUsed writes an input that not every model reads, and which has memory only then.
-func writeUsed[T ggml.Element](x *ggml.Tensor, values []T) error {
-	if !x.IsAllocated() {
-		return nil
-	}
-	return ggml.Write(x, values)
-}

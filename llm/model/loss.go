@@ -244,9 +244,9 @@ func (l *LossGraph) write(b Batch) error {
 	}
 	err := errors.Join(
 		ggml.Write(l.builder.Tokens, b.Tokens),
-		writeUsed(l.builder.Positions, positions),
-		writeUsed(l.builder.Negated, negated),
-		writeUsed(l.builder.AttnTemp, temps),
+		nn.WriteUsed(l.builder.Positions, positions),
+		nn.WriteUsed(l.builder.Negated, negated),
+		nn.WriteUsed(l.builder.AttnTemp, temps),
 	)
 	for window, x := range l.firstVisible {
 		first := slices.Clone(starts)
@@ -271,14 +271,6 @@ func (l *LossGraph) write(b Batch) error {
 		from = to
 	}
 	return err
-}
-
-// writeUsed writes an input that not every graph reads, and which has memory only then.
-func writeUsed[T ggml.Element](x *ggml.Tensor, values []T) error {
-	if !x.IsAllocated() {
-		return nil
-	}
-	return ggml.Write(x, values)
 }
 
 // writeWhole writes whole numbers in the type that the tensor has.

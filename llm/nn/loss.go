@@ -68,10 +68,7 @@ func (l *LossChunk) Write(labels []int32, weights []float32) error {
 	if err := ggml.Write(l.labels, labels); err != nil {
 		return err
 	}
-	if !l.weights.IsAllocated() {
-		return nil // without gradients nothing reads them
-	}
-	return ggml.Write(l.weights, weights)
+	return WriteUsed(l.weights, weights) // without gradients nothing reads them
 }
 
 // Losses appends −log p(label) of each token, in nats: log Σ exp(logit) less the
