@@ -36,6 +36,9 @@ type spec struct {
 	// outputBias may be in the file.
 	outputBias bool
 	unused     []Weight // what files may have besides
+	// fusedModules: transformers has queries, keys and values as one matrix, and gate and
+	// up too.
+	fusedModules bool
 }
 
 // norms says where the RMS norms of a layer stand, around attention and around the
@@ -65,7 +68,7 @@ var specs = map[string]spec{
 	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE},
 	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4, 0), layer: localUnscaled},
 	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: localUnscaled},
-	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true},
+	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, fusedModules: true},
 }
 
 // Architectures lists the values of general.architecture that are supported.
