@@ -68,8 +68,11 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 		return nil, err
 	}
 	a.Arch, a.Alpha, a.Keys = m.Arch, o.Alpha, describeBase(m)
-	if o.Factor != 0 {
-		a.setFactor(o.Factor)
+	switch alpha := float64(o.Alpha); {
+	case o.Factor != 0:
+		a.setAlphas(func(rank float64) float64 { return float64(o.Factor) * rank })
+	case o.RankStabilized:
+		a.setAlphas(func(rank float64) float64 { return alpha * math.Sqrt(rank) })
 	}
 	for _, p := range a.pairs {
 		if err := o.fill(p); err != nil {
@@ -186,12 +189,12 @@ func (p Pair) times(scale, alpha float32) float32 {
 	return scale * alpha / float32(p.Rank())
 }
 
-// setFactor gives each pair the alpha that makes the factor with its rank. The
-// adapter's, which the file has, is the largest: what Save divides by does not grow.
-func (a *Adapter) setFactor(factor float32) {
-	a.Alpha = factor * float32(a.Rank())
-	for i := range a.pairs {
-		a.pairs[i].Alpha = factor * float32(a.pairs[i].Rank())
+// setAlphas gives each pair an alpha by its rank. The adapter's, which the file has, is
+// the largest: what Save divides by does not grow.
+func (a *Adapter) setAlphas(of func(rank float64) float64) {
+	a.Alpha = float32(of(float64(a.Rank())))
+	for i, p := range a.pairs {
+		a.pairs[i].Alpha = float32(of(float64(p.Rank())))
 	}
 }
 

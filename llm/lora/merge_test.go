@@ -49,25 +49,32 @@ func join(adapters []lora.Scaled) model.Adapters {
 func exactWeight(t *testing.T, m *model.Model, base string, joined []model.LoRAPair) []float64 {
 	t.Helper()
 	w := m.Weight(base)
-	exact := make([]float64, w.NumElements())
-	for i, v := range floats(t, w) {
-		exact[i] = float64(v)
-	}
-	in := int(w.Dim(0))
+	exact := refmath.From(floats(t, w)).Data
 	for _, d := range joined {
-		a, b, rank := floats(t, d.A), floats(t, d.B), int(d.B.Dim(0))
-		for i := range exact {
-			row, column := i/in, i%in
-			for k := range rank {
-				if base == "token_embd.weight" {
-					exact[i] += float64(d.Scale) * float64(b[column*rank+k]) * float64(a[row*rank+k])
-				} else {
-					exact[i] += float64(d.Scale) * float64(b[row*rank+k]) * float64(a[k*in+column])
-				}
-			}
+		for i, v := range change(t, lora.Pair{Base: base, A: d.A, B: d.B}, w.Shape(), float64(d.Scale)) {
+			exact[i] += v
 		}
 	}
 	return exact
+}
+
+// change is what a pair adds to a matrix of a shape, scale·B·A, in float64.
+func change(t *testing.T, p lora.Pair, shape []int64, scale float64) []float64 {
+	t.Helper()
+	in, rank := int(shape[0]), p.Rank()
+	a, b := floats(t, p.A), floats(t, p.B)
+	values := make([]float64, shape[0]*shape[1])
+	for i := range values {
+		row, column := i/in, i%in
+		for k := range rank {
+			if p.Base == "token_embd.weight" {
+				values[i] += scale * float64(b[column*rank+k]) * float64(a[row*rank+k])
+			} else {
+				values[i] += scale * float64(b[row*rank+k]) * float64(a[k*in+column])
+			}
+		}
+	}
+	return values
 }
 
 // The merged model computes what base + adapters compute: several at once, of

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"sort"
 	"strings"
 
 	"github.com/goggml/ggml/llm/model"
@@ -25,20 +23,37 @@ const (
 )
 
 // Options describe a new adapter.
+//
+// Targets and Ranks name matrices by any of
+//
+//   - a target of [Targets], such as "attn_q", in every layer, "token_embd" or "output";
+//   - [AllLinear], the linear layers of all blocks;
+//   - the name of the module in transformers, as PEFT has it: "q_proj", "self_attn.q_proj"
+//     or "model.layers.0.self_attn.q_proj";
+//   - the name of the tensor, or a pattern of [path.Match] for it: "blk.[0-3].ffn_*";
+//     ".weight" at its end may be left out.
+//
+// A name that stands for nothing is an error.
 type Options struct {
 	// Rank is the rank of every target that Ranks does not name.
 	Rank int
-	// Ranks gives the rank by target; 0 leaves the target out.
+	// Ranks gives the rank by name; 0 leaves the matrix out. Where several names stand for a
+	// matrix, the most specific one counts, which is that of the fewest matrices.
 	Ranks map[string]int
-	// Targets names the matrices to adapt: those of [arch.Config.Linears] in every
-	// layer, "token_embd" and "output". nil stands for all linear layers,
-	// and whatever else Ranks names.
+	// Targets names the matrices to adapt. nil stands for all linear layers, and whatever
+	// else Ranks names.
 	//
 	// Where the output is the token embedding itself, an adapter of "token_embd"
 	// acts on the lookup only, and stock llama.cpp 0.7 aborts on it: merge it
 	// before it goes there.
 	Targets []string
-	Alpha   float32
+	// LastLayers is the number of layers at the end of the model whose matrices are
+	// adapted; 0 is all. "token_embd" and "output" are in none, and are not meant.
+	LastLayers int
+	Alpha      float32
+	// RankStabilized multiplies each pair by alpha/√r instead of alpha/r (rsLoRA,
+	// arXiv 2312.03732): the gradient keeps its size at high ranks.
+	RankStabilized bool
 	// Factor is by what the product of each pair counts, alpha/rank, whatever its rank:
 	// each then has an alpha of its own. It takes the place of Alpha.
 	Factor float32
@@ -53,26 +68,6 @@ const (
 	outputName = "output.weight"
 )
 
-// Targets lists what an adapter of a model can change: its linear layers, such as
-// "attn_q", "token_embd" and "output".
-func Targets(c model.Config) []string { return append(c.Linears(), "token_embd", "output") }
-
-// targetOf gives the target that a tensor belongs to, "" when it is none.
-func targetOf(c model.Config, tensor string) string {
-	name, ok := strings.CutSuffix(tensor, ".weight")
-	if !ok {
-		return ""
-	}
-	if tensor == tokenEmbd || tensor == outputName {
-		return name
-	}
-	parts := strings.Split(name, ".")
-	if len(parts) == 3 && parts[0] == "blk" && slices.Contains(c.Linears(), parts[2]) {
-		return parts[2]
-	}
-	return ""
-}
-
 // pairShapes gives the shapes of A and B for W [n_in, n_out].
 func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 	if base == tokenEmbd {
@@ -83,10 +78,36 @@ func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 
 // specs lists the pairs to make. The error lists all that is wrong.
 func (o Options) specs(m *model.Model) ([]spec, error) {
-	ranks, faults := o.ranks(m.Config)
-	if ranks["output"] > 0 && m.Tied {
-		faults = append(faults, `the target "output" needs a matrix of its own, but this model's output is its token embedding`)
+	s := newSelector(m.Config, o)
+	ranks := s.ranks()
+	faults := append(s.faults, o.scaleFaults()...)
+	if o.Init != "" && o.Init != InitNormal && o.Init != InitKaiming {
+		faults = append(faults, fmt.Sprintf("there is no initialisation %q; use %q or %q", o.Init, InitNormal, InitKaiming))
 	}
+	var list []spec
+	for i, t := range s.all {
+		switch {
+		case ranks[i] == 0:
+		case t.tensor == "":
+			faults = append(faults, `the target "output" needs a matrix of its own, but this model's output is its token embedding`)
+		default:
+			pair := spec{base: t.tensor}
+			pair.a, pair.b = pairShapes(t.tensor, t.shape, int64(ranks[i]))
+			list = append(list, pair)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("a new adapter: %w", errors.New(strings.Join(faults, "; ")))
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("a new adapter: %w; set Rank, or a rank of at least one target", errNoPairs)
+	}
+	return list, nil
+}
+
+// scaleFaults says what is wrong with the strength.
+func (o Options) scaleFaults() []string {
+	var faults []string
 	if fault := validAlpha(o.Alpha); fault != "" {
 		faults = append(faults, fault)
 	}
@@ -96,66 +117,8 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 	if o.Factor != 0 && o.Alpha != 0 {
 		faults = append(faults, fmt.Sprintf("there is an alpha, %v, and a factor, %v, which takes its place; leave one out", o.Alpha, o.Factor))
 	}
-	if o.Init != "" && o.Init != InitNormal && o.Init != InitKaiming {
-		faults = append(faults, fmt.Sprintf("there is no initialisation %q; use %q or %q", o.Init, InitNormal, InitKaiming))
+	if o.RankStabilized && o.Alpha == 0 {
+		faults = append(faults, "a rank-stabilized adapter needs an alpha; set it, such as to the rank")
 	}
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("a new adapter: %w", errors.New(strings.Join(faults, "; ")))
-	}
-	var list []spec
-	for _, t := range m.Config.Weights() {
-		rank := ranks[targetOf(m.Config, t.Name)]
-		if rank == 0 {
-			continue
-		}
-		s := spec{base: t.Name}
-		s.a, s.b = pairShapes(t.Name, t.Shape, int64(rank))
-		list = append(list, s)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("a new adapter: %w; set Rank, or a rank of at least one target", errNoPairs)
-	}
-	return list, nil
-}
-
-// ranks gives the rank of every target, 0 of those that stay as they are.
-func (o Options) ranks(c model.Config) (ranks map[string]int, faults []string) {
-	known := Targets(c)
-	targets := o.Targets
-	if targets == nil {
-		targets = c.Linears()
-		for _, name := range []string{"token_embd", "output"} {
-			if _, ok := o.Ranks[name]; ok {
-				targets = append(targets, name)
-			}
-		}
-	}
-	var named []string
-	for name := range o.Ranks {
-		named = append(named, name)
-	}
-	sort.Strings(named)
-	for _, name := range append(slices.Clone(targets), named...) {
-		if !slices.Contains(known, name) {
-			faults = append(faults, fmt.Sprintf("there is no target %q; the targets are %s", name, strings.Join(known, ", ")))
-		}
-	}
-	ranks = map[string]int{}
-	for _, name := range targets {
-		ranks[name] = o.Rank
-	}
-	for _, name := range named {
-		if _, ok := ranks[name]; ok || o.Ranks[name] == 0 {
-			ranks[name] = o.Ranks[name]
-		} else if slices.Contains(known, name) {
-			faults = append(faults, fmt.Sprintf("%q has a rank, but is not among the targets", name))
-		}
-	}
-	const most = 1 << 16
-	for _, name := range known {
-		if r := ranks[name]; r < 0 || r > most {
-			faults = append(faults, fmt.Sprintf("%q has rank %d; it must be 0 to %d", name, r, most))
-		}
-	}
-	return ranks, faults
+	return faults
 }
