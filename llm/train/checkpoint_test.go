@@ -330,20 +330,21 @@ func TestCheckpointFreeSettings(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, saved := savedRun(t, m, 3)
 	o := runOptions()
-	o.Schedule = Schedule{Peak: 0.02, Floor: 0.001, Warmup: 1, Steps: 9}
+	o.Schedule = Schedule{Shape: Linear, Peak: 0.02, Floor: 0.001, Warmup: 1, Steps: 9, Period: 2, PeriodGrowth: 2, Restart: true}
 	o.AdamW.Beta2, o.AdamW.Decay = 0.99, 0.1
 	o.Checkpointing, o.Threads = true, 2
 	r := newLoRARun(t, m, randomSamples(7, 6), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 	require.NoError(t, r.LoadCheckpoint(path))
 	require.Equal(t, []Difference{
 		{"steps", "6", "9"}, {"learning rate", "0.01", "0.02"}, {"final learning rate", "0", "0.001"}, {"warm-up", "2", "1"},
+		{"schedule", "cosine", "linear"}, {"period of the schedule", "0", "2"}, {"growth of the period", "1", "2"}, {"restarts", "false", "true"},
 		{"β₂", "0.999", "0.99"}, {"weight decay", "0", "0.1"},
 	}, r.Changes())
 	require.Equal(t, "learning rate was 0.01, is 0.02", r.Changes()[1].String())
 	require.Equal(t, stateOf(t, saved.Trainer), stateOf(t, r.Trainer))
 	require.NoError(t, r.Run(context.Background(), RunOptions{}))
 	require.Equal(t, 9, r.Steps())
-	require.InDelta(t, 0.02*(1+0.05+0.95*math.Cos(math.Pi*3/8))/2, r.History[3].LearningRate, 1e-15)
+	require.InDelta(t, 0.001+0.019*3/4, r.History[3].LearningRate, 1e-15, "step 4 is the first of a cycle of four")
 
 	same := usualRun(t, m)
 	require.NoError(t, same.LoadCheckpoint(path))

@@ -1,14 +1,59 @@
 package train
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
-// A Schedule gives the learning rate of each step: a linear warm-up, then a
-// cosine from Peak to Floor at the last step. A run of one step has Peak.
+// A Shape is how the learning rate moves after the warm-up.
+type Shape int
+
+// The shapes; the zero value is Cosine.
+const (
+	Cosine   Shape = iota // half a cosine from Peak to Floor
+	Linear                // a straight line from Peak to Floor
+	Constant              // Peak, whatever Floor is
+)
+
+var shapeNames = []string{"cosine", "linear", "constant"}
+
+// String is the shape in lower case, such as "cosine".
+func (s Shape) String() string {
+	if s < 0 || int(s) >= len(shapeNames) {
+		return fmt.Sprintf("Shape(%d)", int(s))
+	}
+	return shapeNames[s]
+}
+
+// ParseShape reads what String gives.
+func ParseShape(name string) (Shape, error) {
+	for i, known := range shapeNames {
+		if name == known {
+			return Shape(i), nil
+		}
+	}
+	return 0, fmt.Errorf("there is no schedule %q; it is cosine, linear or constant", name)
+}
+
+// A Schedule gives the learning rate of each step: a linear warm-up to Peak, then its
+// Shape, which reaches Floor with the last step. A run of one step has Peak.
+//
+// It is that of transformers' get_*_schedule_with_warmup one step later: no step has a
+// rate of 0 at the start, where nothing would move.
 type Schedule struct {
+	Shape  Shape
 	Peak   float64 // learning rate after the warm-up
 	Floor  float64 // learning rate of the last step
 	Warmup int     // steps
 	Steps  int     // of the whole run; see Options.Epochs
+
+	// Period is the number of steps after the warm-up in which the rate falls to Floor;
+	// 0 stands for all that are left. From then on it stays there or, with Restart, falls
+	// from Peak again (SGDR, arXiv 1608.03983), in cycles of which each is PeriodGrowth
+	// times as long as the one before; 0 stands for 1. Cycles end with whole steps.
+	Period       int
+	PeriodGrowth float64
+	Restart      bool
 }
 
 // At gives the learning rate of step 1, 2, …
@@ -16,9 +61,79 @@ func (s Schedule) At(step int) float64 {
 	if step <= s.Warmup {
 		return s.Peak * float64(step) / float64(s.Warmup)
 	}
-	if s.Steps <= max(1, s.Warmup) {
+	done, length := step-s.Warmup, s.Steps-s.Warmup
+	switch {
+	case s.Shape == Constant:
+		return s.Peak
+	case s.Period > 0 && s.Restart:
+		done, length = s.cycle(done)
+	case s.Period > 0:
+		length = s.Period
+	case s.Steps <= max(1, s.Warmup):
 		return s.Peak
 	}
-	done := math.Min(1, float64(step-s.Warmup)/float64(s.Steps-s.Warmup))
-	return s.Floor + (s.Peak-s.Floor)*(1+math.Cos(math.Pi*done))/2
+	fallen := math.Min(1, float64(done)/float64(length))
+	left := (1 + math.Cos(math.Pi*fallen)) / 2
+	if s.Shape == Linear {
+		left = 1 - fallen
+	}
+	return s.Floor + (s.Peak-s.Floor)*left
+}
+
+// cycle finds the cycle of a step, counted from 1 after the warm-up: the place of the
+// step in it, and its length.
+func (s Schedule) cycle(step int) (place, length int) {
+	k := s.cycleOf(float64(step - 1))
+	for s.cycleEnd(k) >= step {
+		k--
+	}
+	for s.cycleEnd(k+1) < step {
+		k++
+	}
+	begin := s.cycleEnd(k)
+	return step - begin, s.cycleEnd(k+1) - begin
+}
+
+// cycleOf is about the number of cycles that are over after so many steps.
+func (s Schedule) cycleOf(steps float64) int {
+	cycles := steps / float64(s.Period)
+	if more := s.growth() - 1; more > 0 {
+		cycles = math.Log1p(cycles*more) / math.Log1p(more)
+	}
+	return int(cycles)
+}
+
+// cycleEnd is the last step of the kth cycle: Period·(1 + g + … + gᵏ⁻¹).
+func (s Schedule) cycleEnd(k int) int {
+	lengths := float64(k)
+	if more := s.growth() - 1; more > 0 {
+		lengths = math.Expm1(float64(k)*math.Log1p(more)) / more
+	}
+	const never = 1 << 62 // farther than any run goes
+	return int(math.Min(math.Round(float64(s.Period)*lengths), never))
+}
+
+func (s Schedule) growth() float64 {
+	if s.PeriodGrowth == 0 {
+		return 1
+	}
+	return s.PeriodGrowth
+}
+
+func (s Schedule) validate() error {
+	switch {
+	case s.Shape < 0 || int(s.Shape) >= len(shapeNames):
+		return fmt.Errorf("the shape of the schedule is %d; it is Cosine, Linear or Constant", int(s.Shape))
+	case s.Warmup < 0:
+		return fmt.Errorf("the warm-up is %d steps", s.Warmup)
+	case !positive(s.Peak) || !(s.Floor >= 0) || !finite(s.Floor):
+		return fmt.Errorf("the learning rate goes from %v to %v; it must be positive and finite", s.Peak, s.Floor)
+	case s.Period < 0 || s.Period > math.MaxInt32:
+		return fmt.Errorf("the learning rate falls within %d steps; it can be 0, for all of the run, to %d", s.Period, math.MaxInt32)
+	case s.PeriodGrowth != 0 && (!(s.PeriodGrowth >= 1) || !finite(s.PeriodGrowth)):
+		return fmt.Errorf("each cycle of the learning rate is %v times as long as the one before; it must be at least 1, or 0 for 1", s.PeriodGrowth)
+	case s.Restart && s.Period == 0:
+		return fmt.Errorf("a learning rate that restarts needs a Period, the steps of its first cycle")
+	}
+	return nil
 }

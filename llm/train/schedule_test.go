@@ -8,15 +8,123 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The rate rises, reaches its peak with the last step of the warm-up, falls
-// from then on, and never leaves its bounds.
-func TestScheduleShape(t *testing.T) {
+// rates are those of steps 1, 2, … up to n.
+func rates(s Schedule, n int) []float64 {
+	list := make([]float64, n)
+	for i := range list {
+		list[i] = s.At(i + 1)
+	}
+	return list
+}
+
+// What transformers' schedules gave a PyTorch optimiser with a rate of 1 (version 5.24),
+// without the 0 of its first step.
+func TestScheduleOfTransformers(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    Schedule
+		want []float64
+	}{
+		"get_linear_schedule_with_warmup(3, 11)": {Schedule{Shape: Linear, Peak: 1, Warmup: 3, Steps: 11}, []float64{
+			0.333333333, 0.666666667, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0,
+		}},
+		"get_cosine_schedule_with_warmup(3, 11)": {Schedule{Peak: 1, Warmup: 3, Steps: 11}, []float64{
+			0.333333333, 0.666666667, 1.0, 0.961939766, 0.853553391, 0.691341716, 0.5, 0.308658284, 0.146446609, 0.038060234, 0.0,
+		}},
+		"get_constant_schedule_with_warmup(3)": {Schedule{Shape: Constant, Peak: 1, Floor: 0.5, Warmup: 3, Steps: 11}, []float64{
+			0.333333333, 0.666666667, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
+		}},
+		// Its rate restarts in the step whose rate is Floor here: 1 instead of the fifth 0.
+		"get_cosine_with_hard_restarts_schedule_with_warmup(2, 10, 2)": {Schedule{Peak: 1, Warmup: 2, Steps: 10, Period: 4, Restart: true}, []float64{
+			0.5, 1.0, 0.853553391, 0.5, 0.146446609, 0.0, 0.853553391, 0.5, 0.146446609, 0.0,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.InDeltaSlice(t, c.want, rates(c.s, len(c.want)), 1e-9)
+		})
+	}
+	// cosine_with_min_lr with min_lr=0.1 has the warm-up from 0, as here.
+	s := Schedule{Peak: 1, Floor: 0.1, Warmup: 3, Steps: 11}
+	require.InDeltaSlice(t, []float64{
+		0.333333333, 0.666666667, 1.0, 0.96574579, 0.868198052, 0.722207545, 0.55, 0.377792455, 0.231801948, 0.13425421, 0.1,
+	}, rates(s, 11), 1e-9)
+}
+
+// oldFinetune is the cosine of upstream's program, which counted cycles in a loop.
+func oldFinetune(step, period int, growth float64, restart bool) float64 {
+	for restart && step > period {
+		step -= period
+		period = int(growth * float64(period))
+	}
+	return (1 + math.Cos(math.Pi*float64(min(step, period))/float64(period))) / 2
+}
+
+func TestScheduleOfOldFinetune(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Schedule{
-			Peak: rapid.Float64Range(1e-6, 1).Draw(t, "peak"), Warmup: rapid.IntRange(0, 20).Draw(t, "warm-up"),
+			Peak: 1, Warmup: rapid.IntRange(0, 5).Draw(t, "warm-up"), Steps: 5000,
+			Period: rapid.IntRange(1, 300).Draw(t, "period"), Restart: rapid.Bool().Draw(t, "restart"),
+			PeriodGrowth: float64(rapid.IntRange(1, 3).Draw(t, "growth")), // whole: the old program cut off the rest
+		}
+		step := rapid.IntRange(s.Warmup+1, s.Steps).Draw(t, "step")
+		require.InDelta(t, oldFinetune(step-s.Warmup, s.Period, s.PeriodGrowth, s.Restart), s.At(step), 1e-9)
+	})
+}
+
+// Cycles follow each other without a gap, each about PeriodGrowth times as long as the one
+// before, however many there are.
+func TestScheduleCycles(t *testing.T) {
+	s := Schedule{Period: 10, PeriodGrowth: 1.1, Restart: true}
+	ends, length, sum := []int{}, 10.0, 0.0
+	for range 8 {
+		sum += length
+		ends, length = append(ends, int(math.Round(sum))), length*1.1
+	}
+	require.Equal(t, []int{10, 21, 33, 46, 61, 77, 95, 114}, ends)
+	for i, end := range ends {
+		require.Equal(t, end, s.cycleEnd(i+1))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := Schedule{
+			Period:       rapid.IntRange(1, 1000).Draw(t, "period"),
+			PeriodGrowth: rapid.OneOf(rapid.SampledFrom([]float64{0, 1, 1 + 1e-12, 1 + 1e-7, 1.1, 2, 1e30}), rapid.Float64Range(1, 3)).Draw(t, "growth"),
+		}
+		step := rapid.IntRange(1, math.MaxInt32).Draw(t, "step")
+		place, length := s.cycle(step)
+		require.GreaterOrEqual(t, place, 1)
+		require.LessOrEqual(t, place, length)
+		require.GreaterOrEqual(t, length, s.Period)
+		next, nextLength := s.cycle(step + 1)
+		if place < length {
+			require.Equal(t, []int{place + 1, length}, []int{next, nextLength})
+			return
+		}
+		require.Equal(t, 1, next)
+		if nextLength < 1<<50 {
+			require.InEpsilon(t, float64(length)*s.growth(), nextLength, 4/float64(length)+1e-6)
+		}
+	})
+}
+
+// The rate rises, reaches its peak with the last step of the warm-up, moves towards the
+// floor, jumps only where a cycle begins, and never leaves its bounds.
+func TestScheduleBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Schedule{
+			Shape: rapid.SampledFrom([]Shape{Cosine, Linear, Constant}).Draw(t, "shape"),
+			Peak:  rapid.Float64Range(1e-6, 1).Draw(t, "peak"), Warmup: rapid.IntRange(0, 20).Draw(t, "warm-up"),
 			Steps: rapid.IntRange(1, 60).Draw(t, "steps"),
 		}
 		s.Floor = s.Peak * rapid.Float64Range(0, 1).Draw(t, "floor")
+		if rapid.Bool().Draw(t, "periodic") {
+			s.Period = rapid.IntRange(1, 20).Draw(t, "period")
+			s.Restart = rapid.Bool().Draw(t, "restart")
+			s.PeriodGrowth = rapid.Float64Range(1, 2).Draw(t, "growth")
+		}
+		require.NoError(t, s.validate())
+		length := s.Steps - s.Warmup
+		if s.Period > 0 {
+			length = s.Period
+		}
 		last := 0.0
 		for step := 1; step <= s.Steps; step++ {
 			rate := s.At(step)
@@ -24,18 +132,49 @@ func TestScheduleShape(t *testing.T) {
 			require.LessOrEqual(t, rate, s.Peak*(1+1e-12))
 			switch {
 			case step <= s.Warmup:
-				require.Greater(t, rate, last)
+				require.InDelta(t, s.Peak/float64(s.Warmup), rate-last, 1e-12)
+			case rate > last && step > s.Warmup+1:
+				require.True(t, s.Restart)
+				require.InDelta(t, s.Floor, last, 1e-9, "a cycle ends at the floor")
 			case step > s.Warmup+1:
-				require.LessOrEqual(t, rate, last)
+				require.LessOrEqual(t, last-rate, (s.Peak-s.Floor)*math.Pi/2/float64(length)+1e-12, "the steepest slope of a cosine")
 			}
 			last = rate
 		}
 		switch {
-		case s.Steps == 1 && s.Warmup == 0:
+		case s.Shape == Constant && s.Steps > s.Warmup, s.Steps == 1 && s.Warmup == 0 && s.Period == 0:
 			require.Equal(t, s.Peak, last)
-		case s.Steps > s.Warmup:
+		case s.Steps > s.Warmup && !s.Restart && s.Steps >= s.Warmup+s.Period:
 			require.InDelta(t, s.Floor, last, 1e-9)
 		}
-		require.False(t, math.IsNaN(last))
 	})
+}
+
+func TestScheduleErrors(t *testing.T) {
+	good := Schedule{Peak: 1e-3, Steps: 10, Period: 4, PeriodGrowth: 1.1, Restart: true}
+	require.NoError(t, good.validate())
+	for want, change := range map[string]func(s *Schedule){
+		"the shape of the schedule is 3; it is Cosine, Linear or Constant": func(s *Schedule) { s.Shape = 3 },
+		"the warm-up is -1 steps": func(s *Schedule) { s.Warmup = -1 },
+		"the learning rate goes from 0 to 0; it must be positive and finite":                                          func(s *Schedule) { s.Peak = 0 },
+		"the learning rate falls within -1 steps; it can be 0, for all of the run, to 2147483647":                     func(s *Schedule) { s.Period = -1 },
+		"each cycle of the learning rate is 0.5 times as long as the one before; it must be at least 1, or 0 for 1":   func(s *Schedule) { s.PeriodGrowth = 0.5 },
+		"each cycle of the learning rate is 1e+39 times as long as the one before; it must be at least 1, or 0 for 1": func(s *Schedule) { s.PeriodGrowth = 1e39 },
+		"a learning rate that restarts needs a Period, the steps of its first cycle":                                  func(s *Schedule) { s.Period = 0 },
+	} {
+		s := good
+		change(&s)
+		require.EqualError(t, s.validate(), want)
+	}
+}
+
+func TestParseShape(t *testing.T) {
+	for _, s := range []Shape{Cosine, Linear, Constant} {
+		got, err := ParseShape(s.String())
+		require.NoError(t, err)
+		require.Equal(t, s, got)
+	}
+	_, err := ParseShape("square")
+	require.EqualError(t, err, `there is no schedule "square"; it is cosine, linear or constant`)
+	require.Equal(t, "Shape(3)", Shape(3).String())
 }

@@ -48,16 +48,12 @@ func (o *Options) validate() error {
 		return fmt.Errorf("a run of %d steps of %d batches of %d samples is too long; each can be at most %d", o.Schedule.Steps, o.Accumulate, o.Batch, math.MaxInt32)
 	case o.Schedule.Steps < 0 || o.Epochs < 0 || o.Schedule.Steps == 0 && o.Epochs == 0:
 		return fmt.Errorf("a run of %d steps and %d epochs is empty", o.Schedule.Steps, o.Epochs)
-	case o.Schedule.Warmup < 0:
-		return fmt.Errorf("the warm-up is %d steps", o.Schedule.Warmup)
-	case !positive(o.Schedule.Peak) || !(o.Schedule.Floor >= 0) || !finite(o.Schedule.Floor):
-		return fmt.Errorf("the learning rate goes from %v to %v; it must be positive and finite", o.Schedule.Peak, o.Schedule.Floor)
 	case !belowOne(o.AdamW.Beta1) || !belowOne(o.AdamW.Beta2):
 		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), in single precision too: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
 	case !positive(o.AdamW.Epsilon) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Decay, o.AdamW.Clip):
 		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
 	}
-	return nil
+	return o.Schedule.validate()
 }
 
 // The optimiser computes in single precision: settings count as what they are there.
