@@ -17,32 +17,48 @@ const lossChunk = 128
 // a session samples from.
 func meanLoss(ctx context.Context, s *infer.Session, d *data.Dataset) (float64, error) {
 	var sum, total float64
-	for _, sample := range d.Samples {
-		if err := s.Truncate(0); err != nil {
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		if err != nil {
 			return 0, err
 		}
-		for inputs := range slices.Chunk(sample.Tokens[:max(0, len(sample.Tokens)-1)], lossChunk) {
-			from := s.Pos()
-			logits, err := s.DecodeAll(ctx, inputs)
+		for _, sample := range row {
+			ofSample, weight, err := sampleLoss(ctx, s, sample)
 			if err != nil {
 				return 0, err
 			}
-			for i, l := range logits {
-				weight := 1.0
-				if sample.Weights != nil {
-					weight = float64(sample.Weights[from+i])
-				}
-				if weight != 0 {
-					sum += weight * crossEntropy(l, sample.Tokens[from+i+1])
-					total += weight
-				}
-			}
+			sum, total = sum+ofSample, total+weight
 		}
 	}
 	if total == 0 {
 		return 0, errors.New("the data set has no token to learn")
 	}
 	return sum / total, s.Truncate(0)
+}
+
+// sampleLoss adds up the weighted cross-entropies of a sample, and their weights.
+func sampleLoss(ctx context.Context, s *infer.Session, sample data.Sample) (sum, total float64, err error) {
+	if err := s.Truncate(0); err != nil {
+		return 0, 0, err
+	}
+	for inputs := range slices.Chunk(sample.Tokens[:sample.Predicted()], lossChunk) {
+		from := s.Pos()
+		logits, err := s.DecodeAll(ctx, inputs)
+		if err != nil {
+			return 0, 0, err
+		}
+		for i, l := range logits {
+			weight := 1.0
+			if sample.Weights != nil {
+				weight = float64(sample.Weights[from+i])
+			}
+			if weight != 0 {
+				sum += weight * crossEntropy(l, sample.Tokens[from+i+1])
+				total += weight
+			}
+		}
+	}
+	return sum, total, nil
 }
 
 // crossEntropy is −log of the probability of a token.

@@ -143,7 +143,7 @@ func (p *program) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
-		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), len(data.Samples), data.Length, t.TotalSteps())
+		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), data.NumSamples(), data.Length, t.TotalSteps())
 	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, multiplier(e))
 
 	r, err := p.newReport(m, adapter, valid)

@@ -316,9 +316,17 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 		}
 		valid, err := p.LoadValid(m.Tokenizer, p.ValidData)
 		require.NoError(t, err)
-		weights := make([]float32, len(valid.Samples[0].Tokens)-1)
+		row, err := valid.Row(0)
+		require.NoError(t, err)
+		weights := make([]float32, row.Predicted())
 		weights[3] = 2.5 // and no other token of this sample
-		valid.Samples[0].Weights = weights
+		samples := []data.Sample{{Tokens: row[0].Tokens, Weights: weights}}
+		for i := 1; i < valid.Len(); i++ {
+			row, err := valid.Row(i)
+			require.NoError(t, err)
+			samples = append(samples, row...)
+		}
+		valid = data.New(valid.Length, samples)
 		r, err := p.newReport(m, adapter, valid)
 		require.NoError(t, err)
 		require.NoError(t, r.measure(t.Context()))
@@ -348,7 +356,11 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 func sessionLoss(t *testing.T, s *infer.Session, d *data.Dataset) float64 {
 	t.Helper()
 	var sum, total float64
-	for _, sample := range d.Samples {
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		require.NoError(t, err)
+		require.Len(t, row, 1)
+		sample := row[0]
 		require.NoError(t, s.Truncate(0))
 		logits, err := s.DecodeAll(t.Context(), sample.Tokens[:len(sample.Tokens)-1])
 		require.NoError(t, err)

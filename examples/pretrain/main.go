@@ -81,7 +81,7 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
-		float64(config.NumParameters())/1e6, config.Vocab, len(data.Samples), data.Length, t.TotalSteps())
+		float64(config.NumParameters())/1e6, config.Vocab, data.NumSamples(), data.Length, t.TotalSteps())
 	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), training.Result{
 		File: p.output(),
 		Save: func(path string) error { return m.Save(path, model.SaveOptions{Type: matrices(m, typ)}) },

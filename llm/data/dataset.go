@@ -1,8 +1,11 @@
 package data
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"math"
 )
 
@@ -13,10 +16,13 @@ type Sample struct {
 	Weights []float32 // of predicting Tokens[1:]; nil: 1 each
 }
 
-// Targets counts the tokens that are learned.
+// Predicted counts the tokens that are predicted: all but the first.
+func (s Sample) Predicted() int { return max(0, len(s.Tokens)-1) }
+
+// Targets counts the tokens that are learned: those predicted with a weight.
 func (s Sample) Targets() int {
 	if s.Weights == nil {
-		return max(0, len(s.Tokens)-1)
+		return s.Predicted()
 	}
 	n := 0
 	for _, w := range s.Weights {
@@ -27,32 +33,132 @@ func (s Sample) Targets() int {
 	return n
 }
 
-// A Dataset is a list of samples of at most Length+1 tokens. It does not
-// change, and is safe for concurrent use.
-type Dataset struct {
-	Length  int // predicted tokens of a full sample
-	Samples []Sample
+// A Row is what shares a row of a batch: one sample, or several that are packed in it,
+// which do not see each other.
+type Row []Sample
+
+// Predicted counts the tokens that are predicted.
+func (r Row) Predicted() int {
+	n := 0
+	for _, s := range r {
+		n += s.Predicted()
+	}
+	return n
 }
 
-// Check demands samples that a model with a vocabulary of that size can learn.
-func (d *Dataset) Check(vocab int) error {
-	if d == nil || len(d.Samples) == 0 {
-		return errors.New("the data set has no samples")
+// A Dataset is rows of at most Length predicted tokens. The samples are in memory or in
+// a file, of which [Dataset.Row] reads what it gives. A Dataset does not change, and is
+// safe for concurrent use.
+type Dataset struct {
+	Length int // predicted tokens of a full row
+
+	samples samples
+	order   []uint32 // numbers of the samples, row by row; nil: all as they come
+	starts  []uint32 // of each row in order, and the end of the last; nil: one sample a row
+}
+
+// samples are where those of a Dataset are kept.
+type samples interface {
+	len() int
+	tokens(i int) int // length of sample i
+	sample(i int) (Sample, error)
+	check(length, vocab int) error
+	fingerprint() string
+}
+
+// New makes a data set of one sample a row. The samples stay the caller's, who does not
+// change them any more.
+func New(length int, samples []Sample) *Dataset {
+	return &Dataset{Length: length, samples: memory(samples)}
+}
+
+// Len is the number of rows.
+func (d *Dataset) Len() int {
+	switch {
+	case d == nil || d.samples == nil:
+		return 0
+	case d.starts != nil:
+		return len(d.starts) - 1
+	case d.order != nil:
+		return len(d.order)
 	}
-	for i, s := range d.Samples {
-		if err := s.check(d.Length, vocab); err != nil {
-			return fmt.Errorf("sample %d of the data set: %w", i, err)
+	return d.samples.len()
+}
+
+// NumSamples is the number of samples in all rows.
+func (d *Dataset) NumSamples() int {
+	if d.IsPacked() {
+		return len(d.order)
+	}
+	return d.Len()
+}
+
+// IsPacked reports whether rows may have several samples.
+func (d *Dataset) IsPacked() bool { return d != nil && d.starts != nil }
+
+// Row reads row i, from 0. What it gives is not to be written to. The error is that of
+// a file that cannot be read.
+func (d *Dataset) Row(i int) (Row, error) {
+	from, to := d.span(i)
+	row := make(Row, to-from)
+	for k := range row {
+		n := d.number(from + k)
+		var err error
+		if row[k], err = d.samples.sample(n); err != nil {
+			return nil, fmt.Errorf("sample %d of the data set: %w", n, err)
 		}
 	}
-	return nil
+	return row, nil
+}
+
+// Predicted counts the predicted tokens of row i, without reading it.
+func (d *Dataset) Predicted(i int) int {
+	n := 0
+	for k, to := d.span(i); k < to; k++ {
+		n += max(0, d.samples.tokens(d.number(k))-1)
+	}
+	return n
+}
+
+// span is where in the order of samples those of a row are.
+func (d *Dataset) span(row int) (from, to int) {
+	if d.starts == nil {
+		return row, row + 1
+	}
+	return int(d.starts[row]), int(d.starts[row+1])
+}
+
+// number is that of a sample by its place in the order of rows.
+func (d *Dataset) number(place int) int {
+	if d.order == nil {
+		return place
+	}
+	return int(d.order[place])
+}
+
+// Longest counts the predicted tokens of the longest sample.
+func (d *Dataset) Longest() int {
+	n := 0
+	for place := range d.NumSamples() {
+		n = max(n, d.samples.tokens(d.number(place))-1)
+	}
+	return n
+}
+
+// Check demands rows that a model with a vocabulary of that size can learn.
+func (d *Dataset) Check(vocab int) error {
+	if d.Len() == 0 {
+		return errors.New("the data set has no samples")
+	}
+	return d.samples.check(d.Length, vocab)
 }
 
 func (s Sample) check(length, vocab int) error {
 	if len(s.Tokens) > length+1 {
 		return fmt.Errorf("it has %d tokens; at most %d fit", len(s.Tokens), length+1)
 	}
-	if s.Weights != nil && len(s.Weights) != max(0, len(s.Tokens)-1) {
-		return fmt.Errorf("it has %d weights for %d predicted tokens", len(s.Weights), max(0, len(s.Tokens)-1))
+	if s.Weights != nil && len(s.Weights) != s.Predicted() {
+		return fmt.Errorf("it has %d weights for %d predicted tokens", len(s.Weights), s.Predicted())
 	}
 	for i, token := range s.Tokens {
 		if token < 0 || int(token) >= vocab {
@@ -67,23 +173,54 @@ func (s Sample) check(length, vocab int) error {
 	return nil
 }
 
-// Tokens counts the tokens that are learned in one epoch.
-func (d *Dataset) Tokens() int {
+// Tokens counts the tokens that are learned in one epoch. It reads all rows.
+func (d *Dataset) Tokens() (int, error) {
 	n := 0
-	for _, s := range d.Samples {
-		n += s.Targets()
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		if err != nil {
+			return 0, err
+		}
+		for _, s := range row {
+			n += s.Targets()
+		}
 	}
-	return n
+	return n, nil
 }
 
-// Limit returns a data set of at most n samples, spread evenly.
+// Limit returns a data set of at most n rows, spread evenly.
 func (d *Dataset) Limit(n int) *Dataset {
-	if n <= 0 || len(d.Samples) <= n {
+	rows := d.Len()
+	if n <= 0 || rows <= n {
 		return d
 	}
-	few := &Dataset{Length: d.Length}
+	few := &Dataset{Length: d.Length, samples: d.samples}
+	if d.IsPacked() {
+		few.starts = []uint32{0}
+	}
 	for i := range n {
-		few.Samples = append(few.Samples, d.Samples[i*len(d.Samples)/n])
+		for place, to := d.span(i * rows / n); place < to; place++ {
+			few.order = append(few.order, uint32(d.number(place)))
+		}
+		if d.IsPacked() {
+			few.starts = append(few.starts, uint32(len(few.order)))
+		}
 	}
 	return few
 }
+
+// Fingerprint is a hash of all samples and of their order, the same whether they are in
+// memory or in a file.
+func (d *Dataset) Fingerprint() string {
+	all := d.samples.fingerprint()
+	if d.order == nil && d.starts == nil {
+		return all
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %d %d\n", all, len(d.order), len(d.starts))
+	binary.Write(h, binary.LittleEndian, d.order)
+	binary.Write(h, binary.LittleEndian, d.starts)
+	return shortHash(h)
+}
+
+func shortHash(h hash.Hash) string { return fmt.Sprintf("%x", h.Sum(nil)[:16]) }

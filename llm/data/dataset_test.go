@@ -24,10 +24,21 @@ func byteTokenizer(t require.TestingT, addBOS bool) *tokenizer.Tokenizer {
 	return tok
 }
 
+// samplesOf lists the samples of all rows.
+func samplesOf(t require.TestingT, d *Dataset) []Sample {
+	var list []Sample
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		require.NoError(t, err)
+		list = append(list, row...)
+	}
+	return list
+}
+
 // texts shows samples as text, with BOS and EOS as a dot.
 func texts(t require.TestingT, tok *tokenizer.Tokenizer, d *Dataset) []string {
 	var list []string
-	for _, s := range d.Samples {
+	for _, s := range samplesOf(t, d) {
 		require.Greater(t, len(s.Tokens), 1)
 		require.LessOrEqual(t, len(s.Tokens), d.Length+1)
 		var b strings.Builder
@@ -85,9 +96,15 @@ func TestFromText(t *testing.T) {
 			for _, s := range c.want {
 				targets += len(s) - 1
 			}
-			require.Equal(t, targets, d.Tokens())
+			requireTokens(t, targets, d)
 		})
 	}
+}
+
+func requireTokens(t require.TestingT, want int, d *Dataset) {
+	got, err := d.Tokens()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 func TestFromTextErrors(t *testing.T) {
@@ -120,12 +137,12 @@ func TestEachTokenIsATargetOnce(t *testing.T) {
 		for i, s := range texts(t, tok, d) {
 			require.Equal(t, again[len(again)-1], s[0], "a sample begins with the last target of the one before")
 			again += s[1:]
-			if i < len(d.Samples)-1 {
+			if i < d.Len()-1 {
 				require.Len(t, s, length+1, "only the last sample is short")
 			}
 		}
 		require.Equal(t, text, again)
-		require.Equal(t, len(text)-1, d.Tokens())
+		requireTokens(t, len(text)-1, d)
 	})
 }
 
@@ -156,11 +173,11 @@ func TestCutsLoseNothing(t *testing.T) {
 }
 
 func numbered(n int) *Dataset {
-	d := &Dataset{Length: 1}
+	var list []Sample
 	for i := range n {
-		d.Samples = append(d.Samples, Sample{Tokens: []int32{int32(i), 0}})
+		list = append(list, Sample{Tokens: []int32{int32(i), 0}})
 	}
-	return d
+	return New(1, list)
 }
 
 func TestLimit(t *testing.T) {
@@ -170,7 +187,7 @@ func TestLimit(t *testing.T) {
 	} {
 		var got []int32
 		few := d.Limit(n)
-		for _, s := range few.Samples {
+		for _, s := range samplesOf(t, few) {
 			got = append(got, s.Tokens[0])
 		}
 		require.Equal(t, want, got, n)

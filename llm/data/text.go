@@ -50,14 +50,14 @@ func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, err
 		}
 		parts = append(parts, p)
 	}
-	d := &Dataset{Length: o.Length}
+	var samples []Sample
 	for i := range parts {
-		d.addPart(parts[i:], o)
+		samples = appendPart(samples, parts[i:], o)
 	}
-	if len(d.Samples) == 0 {
+	if len(samples) == 0 {
 		return nil, fmt.Errorf("the text has no sample of at least 2 tokens")
 	}
-	return d, nil
+	return New(o.Length, samples), nil
 }
 
 // cut splits text where the marker begins; text before the first is dropped.
@@ -97,8 +97,8 @@ func special(id int32) []int32 {
 	return []int32{id}
 }
 
-// addPart makes the samples that begin in the first part.
-func (d *Dataset) addPart(parts []part, o TextOptions) {
+// appendPart makes the samples that begin in the first part.
+func appendPart(samples []Sample, parts []part, o TextOptions) []Sample {
 	own := parts[0].tokens()
 	all := own
 	// The last sample may take up to Length tokens more to be full.
@@ -113,7 +113,8 @@ func (d *Dataset) addPart(parts []part, o TextOptions) {
 	}
 	for from := 0; from < max(1, len(own)-1); from += o.Length {
 		if tokens := all[from:min(len(all), from+o.Length+1)]; len(tokens) > 1 {
-			d.Samples = append(d.Samples, Sample{Tokens: tokens})
+			samples = append(samples, Sample{Tokens: tokens})
 		}
 	}
+	return samples
 }

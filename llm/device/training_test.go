@@ -91,16 +91,18 @@ const steps = 50
 
 // samples are sequences in which each token decides the next.
 func samples(vocab int) *data.Dataset {
+	const length = 24
 	rng := rand.New(rand.NewPCG(9, 9))
-	d, next := &data.Dataset{Length: 24}, rng.Perm(vocab)
+	next := rng.Perm(vocab)
+	var list []data.Sample
 	for range 16 {
 		s := data.Sample{Tokens: []int32{int32(rng.IntN(vocab))}}
-		for range d.Length {
+		for range length {
 			s.Tokens = append(s.Tokens, int32(next[s.Tokens[len(s.Tokens)-1]]))
 		}
-		d.Samples = append(d.Samples, s)
+		list = append(list, s)
 	}
-	return d
+	return data.New(length, list)
 }
 
 func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing bool) *train.Trainer {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -45,12 +46,14 @@ func trainable(m *model.Model) []*ggml.Tensor {
 
 func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps int) {
 	t.Helper()
-	d := pattern(8, llmtest.LongContext+3)
-	for i := range d.Samples {
-		for j, token := range d.Samples[i].Tokens {
-			d.Samples[i].Tokens[j] = token % int32(m.Vocab)
+	const length = llmtest.LongContext + 3
+	samples := patternSamples(8, length)
+	for _, s := range samples {
+		for j, token := range s.Tokens {
+			s.Tokens[j] = token % int32(m.Vocab)
 		}
 	}
+	d := data.New(length, samples)
 	o := options(steps)
 	o.Checkpointing = true
 	tr, err := train.New(m, trained, d, o)

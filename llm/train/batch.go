@@ -1,32 +1,54 @@
 package train
 
 import (
-	"slices"
-
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// makeBatch lays samples out in rows of length tokens. What is missing is
-// filled with token 0 and learned nothing from; it comes last, where causal
-// attention hides it from the rest.
-func makeBatch(samples []data.Sample, length int) model.Batch {
-	n := len(samples) * length
+// makeBatch lays rows out in as many of length tokens. What is missing is filled with
+// token 0 and learned nothing from; it comes last, where causal attention hides it from
+// the rest. Packed samples have Starts, and each token of the filling is a sample of its
+// own, which costs the least.
+func makeBatch(rows []data.Row, count, length int, packed bool) model.Batch {
+	n := count * length
 	b := model.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), Weights: make([]float32, n)}
-	for row, s := range samples {
-		count := min(length, len(s.Tokens)-1)
-		for i := range max(0, count) {
-			at := row*length + i
-			b.Tokens[at], b.Targets[at], b.Weights[at] = s.Tokens[i], s.Tokens[i+1], 1
-			if s.Weights != nil {
-				b.Weights[at] = s.Weights[i]
-			}
+	if packed {
+		b.Starts = make([]int32, n)
+		for i := range b.Starts {
+			b.Starts[i] = int32(i % length)
+		}
+	}
+	for i, row := range rows {
+		start := 0
+		for _, s := range row {
+			layOut(b, s, i*length+start, start)
+			start += s.Predicted()
 		}
 	}
 	return b
 }
 
-// fill adds empty samples up to n.
-func fill(samples []data.Sample, n int) []data.Sample {
-	return append(slices.Clone(samples), make([]data.Sample, n-len(samples))...)
+// layOut writes a sample from a token of the batch on, which is one of its row.
+func layOut(b model.Batch, s data.Sample, at, inRow int) {
+	for i := range s.Predicted() {
+		b.Tokens[at+i], b.Targets[at+i], b.Weights[at+i] = s.Tokens[i], s.Tokens[i+1], 1
+		if s.Weights != nil {
+			b.Weights[at+i] = s.Weights[i]
+		}
+		if b.Starts != nil {
+			b.Starts[at+i] = int32(inRow)
+		}
+	}
+}
+
+// readRows reads n rows of a data set, of which number tells those of each.
+func readRows(d *data.Dataset, n int, number func(i int) int) ([]data.Row, error) {
+	rows := make([]data.Row, n)
+	for i := range rows {
+		var err error
+		if rows[i], err = d.Row(number(i)); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
 }

@@ -74,7 +74,7 @@ func (t *Trainer) SaveCheckpoint(path string) error {
 }
 
 func (t *Trainer) writeState(g *ggml.GGUF) error {
-	epoch, position := t.position/len(t.data.Samples), t.position%len(t.data.Samples)
+	epoch, position := t.position/t.data.Len(), t.position%t.data.Len()
 	for _, kv := range []struct {
 		key   string
 		value any
@@ -334,10 +334,10 @@ func (s *state) checkHistory() error {
 	return nil
 }
 
-// checkPosition gives the number of samples that so many steps have seen: at least one
+// checkPosition gives the number of rows that so many steps have seen: at least one
 // each, and at most all of a full step.
 func (t *Trainer) checkPosition(step int, epoch, position uint64) (int, error) {
-	n := uint64(len(t.data.Samples))
+	n := uint64(t.data.Len())
 	fault := fmt.Errorf("it is of step %d, but at sample %d of epoch %d", step, position, epoch)
 	if position >= n || epoch > math.MaxInt64/n-1 {
 		return 0, fault

@@ -35,12 +35,12 @@ func runOptions() Options {
 }
 
 // randomSamples are n of which some are short.
-func randomSamples(n, length int) *data.Dataset {
-	d := &data.Dataset{Length: length}
+func randomSamples(n, length int) []data.Sample {
+	var list []data.Sample
 	for i := range n {
-		d.Samples = append(d.Samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), length+1-i%3, 96)})
+		list = append(list, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), length+1-i%3, 96)})
 	}
-	return d
+	return list
 }
 
 func newLoRARun(t *testing.T, m *model.Model, d *data.Dataset, o Options, lo lora.Options) *loraRun {
@@ -55,7 +55,7 @@ func newLoRARun(t *testing.T, m *model.Model, d *data.Dataset, o Options, lo lor
 }
 
 func usualRun(t *testing.T, m *model.Model) *loraRun {
-	return newLoRARun(t, m, randomSamples(7, 6), runOptions(), lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
+	return newLoRARun(t, m, data.New(6, randomSamples(7, 6)), runOptions(), lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 }
 
 func tinyLoRAModel(t *testing.T) *model.Model {
@@ -251,7 +251,9 @@ func TestCheckpointFixedSettings(t *testing.T) {
 			return m
 		}},
 		{"other data", func(_ *Options, _ *lora.Options, d *data.Dataset) *model.Model {
-			d.Samples[6].Tokens[1]++
+			row, err := d.Row(6)
+			require.NoError(t, err)
+			row[0].Tokens[1]++
 			return m
 		}},
 		{"sample length was 6, is 7", func(_ *Options, _ *lora.Options, d *data.Dataset) *model.Model {
@@ -281,7 +283,7 @@ func TestCheckpointFixedSettings(t *testing.T) {
 			return m
 		}},
 	} {
-		o, lo, d := runOptions(), base, randomSamples(7, 6)
+		o, lo, d := runOptions(), base, data.New(6, randomSamples(7, 6))
 		changed := c.open(&o, &lo, d)
 		r := newLoRARun(t, changed, d, o, lo)
 		err := r.LoadCheckpoint(path)
@@ -333,7 +335,7 @@ func TestCheckpointFreeSettings(t *testing.T) {
 	o.Schedule = Schedule{Shape: Linear, Peak: 0.02, Floor: 0.001, Warmup: 1, Steps: 9, Period: 2, PeriodGrowth: 2, Restart: true}
 	o.AdamW.Beta2, o.AdamW.Decay = 0.99, 0.1
 	o.Checkpointing, o.Threads = true, 2
-	r := newLoRARun(t, m, randomSamples(7, 6), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
+	r := newLoRARun(t, m, data.New(6, randomSamples(7, 6)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 	require.NoError(t, r.LoadCheckpoint(path))
 	require.Equal(t, []Difference{
 		{"steps", "6", "9"}, {"learning rate", "0.01", "0.02"}, {"final learning rate", "0", "0.001"}, {"warm-up", "2", "1"},

@@ -62,12 +62,11 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 	if err := t.checkParameters(); err != nil {
 		return err
 	}
-	tokens := t.lastTokens()
+	tokens, err := t.lastTokens()
 	if tokens == nil {
-		return nil
+		return err
 	}
-	d := &data.Dataset{Length: checkTokens, Samples: []data.Sample{{Tokens: tokens}}}
-	loss, err := t.Evaluate(ctx, d)
+	loss, err := t.Evaluate(ctx, data.New(checkTokens, []data.Sample{{Tokens: tokens}}))
 	if err == nil && !finite(loss) {
 		err = t.diverged(fmt.Sprintf("after step %d the loss is %v", t.step, loss))
 	}
@@ -75,14 +74,19 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 }
 
 // lastTokens are the first of a sample that the last step has seen, nil without one.
-func (t *Trainer) lastTokens() []int32 {
+func (t *Trainer) lastTokens() ([]int32, error) {
 	for back := 1; back <= min(t.perStep(), t.position); back++ {
-		tokens := t.data.Samples[t.sampler.At(t.position-back)].Tokens
-		if len(tokens) > 1 {
-			return tokens[:min(len(tokens), checkTokens+1)]
+		row, err := t.data.Row(t.sampler.At(t.position - back))
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range row {
+			if s.Predicted() > 0 {
+				return s.Tokens[:min(len(s.Tokens), checkTokens+1)], nil
+			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // nonFinite finds a value of a tensor that is NaN or infinite. It reads some rows at a

@@ -1,7 +1,7 @@
 // Package train fits the parameters of a language model — a LoRA adapter's
 // matrices, or all weights of a small model — to text.
 //
-// A [Dataset] gives samples of tokens, a [Trainer] runs optimiser steps over
+// A [data.Dataset] gives rows of tokens, a [Trainer] runs optimiser steps over
 // them and evaluates. Everything is a function of the options, the seed and
 // the step: a run that stops and resumes from a checkpoint is the same run.
 package train

@@ -36,8 +36,9 @@ func TestTotalSteps(t *testing.T) {
 // batch of them alone: no sample is seen once more than the epochs say.
 func TestLastStepOfAnEpoch(t *testing.T) {
 	const length = 8
-	d := pattern(10, length)
-	d.Samples[0].Tokens = d.Samples[0].Tokens[:3]
+	samples := patternSamples(10, length)
+	samples[0].Tokens = samples[0].Tokens[:3]
+	d := data.New(length, samples)
 	o := options(0)
 	o.Epochs, o.Batch, o.Accumulate = 1, 4, 2
 	m := tinyModel(t)
@@ -47,8 +48,8 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, tr.Done())
 
-	order := data.Sampler{Seed: o.Seed, N: len(d.Samples)}
-	rest := &data.Dataset{Length: length, Samples: []data.Sample{d.Samples[order.At(8)], d.Samples[order.At(9)]}}
+	order := data.Sampler{Seed: o.Seed, N: d.Len()}
+	rest := data.New(length, []data.Sample{samples[order.At(8)], samples[order.At(9)]})
 	want, err := tr.Evaluate(ctx, rest)
 	require.NoError(t, err)
 	alone := options(1)
@@ -71,11 +72,11 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	require.NoError(t, longer.LoadCheckpoint(path))
 	require.Equal(t, 4, longer.TotalSteps(), "8 and 2 samples, as in the epoch before")
 	require.Equal(t, []train.Difference{{Setting: "steps", Was: "2", Is: "4"}}, longer.Changes())
-	full := &data.Dataset{Length: length}
+	var full []data.Sample
 	for i := range 8 {
-		full.Samples = append(full.Samples, d.Samples[order.At(10+i)])
+		full = append(full, samples[order.At(10+i)])
 	}
-	want, err = longer.Evaluate(ctx, full)
+	want, err = longer.Evaluate(ctx, data.New(length, full))
 	require.NoError(t, err)
 	got, err = longer.Step(ctx)
 	require.NoError(t, err)

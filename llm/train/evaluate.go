@@ -24,14 +24,18 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	if err := d.Check(t.m.Vocab); err != nil {
 		return 0, err
 	}
-	rows := min(t.options.Batch, len(d.Samples))
-	graph, err := t.evalGraph(adapters, d.Length, rows)
+	count := min(t.options.Batch, d.Len())
+	graph, err := t.evalGraph(adapters, d, count)
 	if err != nil {
 		return 0, err
 	}
 	var sum, total float64
-	for samples := range slices.Chunk(d.Samples, rows) {
-		b := makeBatch(fill(samples, rows), d.Length)
+	for from := 0; from < d.Len(); from += count {
+		rows, err := readRows(d, min(count, d.Len()-from), func(i int) int { return from + i })
+		if err != nil {
+			return 0, err
+		}
+		b := makeBatch(rows, count, d.Length, d.IsPacked())
 		losses, err := graph.Compute(ctx, b)
 		if err != nil {
 			return 0, err
@@ -54,6 +58,7 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 type evalGraph struct {
 	adapters     model.Adapters
 	length, rows int
+	packed       bool
 	graph        *model.LossGraph
 }
 
@@ -61,20 +66,20 @@ type evalGraph struct {
 // and without the adapter, of what is saved, and one more.
 const maxEvalGraphs = 4
 
-func (t *Trainer) evalGraph(adapters model.Adapters, length, rows int) (*model.LossGraph, error) {
+func (t *Trainer) evalGraph(adapters model.Adapters, d *data.Dataset, rows int) (*model.LossGraph, error) {
 	at := slices.IndexFunc(t.evals, func(e *evalGraph) bool {
-		return e.length == length && e.rows == rows && maps.EqualFunc(e.adapters, adapters, slices.Equal)
+		return e.length == d.Length && e.rows == rows && e.packed == d.IsPacked() && maps.EqualFunc(e.adapters, adapters, slices.Equal)
 	})
 	if at >= 0 {
 		e := t.evals[at]
 		t.evals = slices.Insert(slices.Delete(t.evals, at, at+1), 0, e)
 		return e.graph, nil
 	}
-	graph, err := t.m.NewLossGraph(t.engine, model.TrainGraphOptions{Length: length, Batch: rows, Adapters: adapters})
+	graph, err := t.m.NewLossGraph(t.engine, model.TrainGraphOptions{Length: d.Length, Batch: rows, Packed: d.IsPacked(), Adapters: adapters})
 	if err != nil {
 		return nil, err
 	}
-	t.evals = slices.Insert(t.evals, 0, &evalGraph{maps.Clone(adapters), length, rows, graph})
+	t.evals = slices.Insert(t.evals, 0, &evalGraph{maps.Clone(adapters), d.Length, rows, d.IsPacked(), graph})
 	if len(t.evals) > maxEvalGraphs {
 		t.evals[maxEvalGraphs].graph.Close()
 		t.evals = t.evals[:maxEvalGraphs]

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/data"
 )
 
 // hashBlock is how much data one CRC covers.
@@ -70,17 +69,6 @@ func hashTensors(list []*ggml.Tensor) (string, error) {
 		h.Write(sum)
 	}
 	return short(h), nil
-}
-
-// hashSamples is a fingerprint of a data set.
-func hashSamples(d *data.Dataset) string {
-	h := sha256.New()
-	for _, s := range d.Samples {
-		binary.Write(h, binary.LittleEndian, [2]int64{int64(len(s.Tokens)), int64(len(s.Weights))})
-		binary.Write(h, binary.LittleEndian, s.Tokens)
-		binary.Write(h, binary.LittleEndian, s.Weights)
-	}
-	return short(h)
 }
 
 func short(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }

@@ -181,13 +181,13 @@ func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {
 	return lora.New(m, lora.Options{Rank: r.Rank, Alpha: r.Alpha, Init: lora.InitKaiming, Seed: 1})
 }
 
-// data are the samples of all steps: text of a few words, of which some follow
+// samples are those of all steps: text of a few words, of which some follow
 // each other more often, so that there is something to learn.
-func (r *peftRun) data() *data.Dataset {
+func (r *peftRun) samples() []data.Sample {
 	const words = 64
 	rng := rand.New(rand.NewPCG(1, 1))
 	common := rand.NewZipf(rng, 1.5, 1, words-1)
-	d := &data.Dataset{Length: r.Length}
+	var list []data.Sample
 	for range r.Steps * r.Batch {
 		s := data.Sample{Tokens: []int32{0}}
 		for len(s.Tokens) <= r.Length {
@@ -197,9 +197,9 @@ func (r *peftRun) data() *data.Dataset {
 			}
 			s.Tokens = append(s.Tokens, word)
 		}
-		d.Samples = append(d.Samples, s)
+		list = append(list, s)
 	}
-	return d
+	return list
 }
 
 // trainLikePEFT is our run.
@@ -215,7 +215,7 @@ var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve f
 		return err
 	}
 	defer a.Close()
-	t, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, r.data(), train.Options{
+	t, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, data.New(r.Length, r.samples()), train.Options{
 		Schedule: train.Schedule{Peak: r.Rate, Floor: r.Rate, Steps: r.Steps},
 		AdamW:    train.AdamW{Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, Decay: r.Decay, Clip: r.Clip},
 		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, ComputeType: r.ComputeType,
@@ -248,10 +248,11 @@ var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []peftTens
 	if err != nil {
 		return nil, err
 	}
-	d := r.data()
+	samples := r.samples()
 	return r.Tensors, writeWith(filepath.Join(r.Folder, "tokens.bin"), func(w io.Writer) error {
-		for i := range d.Samples {
-			sample := d.Samples[(&data.Sampler{Seed: 0, N: len(d.Samples)}).At(i)]
+		order := data.Sampler{Seed: 0, N: len(samples)}
+		for i := range samples {
+			sample := samples[order.At(i)]
 			if err := binary.Write(w, binary.LittleEndian, sample.Tokens); err != nil {
 				return err
 			}

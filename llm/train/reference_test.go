@@ -38,9 +38,9 @@ func sequences(samples []data.Sample) []refmodel.Sequence {
 // ragged is a data set of samples of all lengths, some with weights.
 func ragged(samples, length int) *data.Dataset {
 	rng := rand.New(rand.NewPCG(8, 1))
-	d := pattern(samples, length)
-	for i := range d.Samples {
-		s := &d.Samples[i]
+	list := patternSamples(samples, length)
+	for i := range list {
+		s := &list[i]
 		s.Tokens = s.Tokens[:2+rng.IntN(length)]
 		if i%3 == 0 {
 			s.Weights = make([]float32, len(s.Tokens)-1)
@@ -49,7 +49,19 @@ func ragged(samples, length int) *data.Dataset {
 			}
 		}
 	}
-	return d
+	return data.New(length, list)
+}
+
+// samplesOf lists the samples of all rows.
+func samplesOf(t *testing.T, d *data.Dataset) []data.Sample {
+	t.Helper()
+	var list []data.Sample
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		require.NoError(t, err)
+		list = append(list, row...)
+	}
+	return list
 }
 
 // A whole run agrees with one in float64: batches, accumulation, masks,
@@ -78,9 +90,10 @@ func TestRunAgainstReference(t *testing.T) {
 		require.NoError(t, err)
 
 		var batch []refmodel.Sequence
+		samples := samplesOf(t, d)
 		for i := range o.Batch * o.Accumulate {
-			at := (&data.Sampler{Seed: o.Seed, N: len(d.Samples)}).At((step-1)*o.Batch*o.Accumulate + i)
-			batch = append(batch, sequence(d.Samples[at]))
+			at := (&data.Sampler{Seed: o.Seed, N: d.Len()}).At((step-1)*o.Batch*o.Accumulate + i)
+			batch = append(batch, sequence(samples[at]))
 		}
 		loss, grads, err := ref.Gradient(batch, ref.WeightNames()...)
 		require.NoError(t, err)
@@ -135,7 +148,7 @@ func gradientNorm(grads refmodel.Gradients) float64 {
 func TestEvaluateAgainstReference(t *testing.T) {
 	m := tinyModel(t)
 	d := ragged(10, 9)
-	want, err := llmtest.Reference(t, m).Loss(sequences(d.Samples)...)
+	want, err := llmtest.Reference(t, m).Loss(sequences(samplesOf(t, d))...)
 	require.NoError(t, err)
 	for _, batch := range []int{1, 4, 10, 16} {
 		o := options(1)
@@ -148,7 +161,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 
 	// A data set of another length than the run's.
 	long := pattern(3, 30)
-	want, err = llmtest.Reference(t, m).Loss(sequences(long.Samples)...)
+	want, err = llmtest.Reference(t, m).Loss(sequences(samplesOf(t, long))...)
 	require.NoError(t, err)
 	tr := newTrainer(t, m, d, options(1))
 	got, err := tr.Evaluate(context.Background(), long)
@@ -157,11 +170,11 @@ func TestEvaluateAgainstReference(t *testing.T) {
 
 	_, err = tr.Evaluate(context.Background(), &data.Dataset{Length: 4})
 	require.EqualError(t, err, "the data set has no samples")
-	unlearned := pattern(2, 4)
-	for i := range unlearned.Samples {
-		unlearned.Samples[i].Weights = make([]float32, 4)
+	unlearned := patternSamples(2, 4)
+	for i := range unlearned {
+		unlearned[i].Weights = make([]float32, 4)
 	}
-	_, err = tr.Evaluate(context.Background(), unlearned)
+	_, err = tr.Evaluate(context.Background(), data.New(4, unlearned))
 	require.EqualError(t, err, "the data set has no token to learn")
 }
 
@@ -170,10 +183,10 @@ func TestEvaluateAgainstReference(t *testing.T) {
 func TestWeightsOfTokens(t *testing.T) {
 	sample := data.Sample{Tokens: []int32{1, 2, 3, 4, 5}, Weights: []float32{1, 0, 2, 0.5}}
 	other := data.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, Weights: []float32{0, 0, 0, 0.25, 0, 0}}
-	d := &data.Dataset{Length: 6, Samples: []data.Sample{sample, other}}
+	d := data.New(6, []data.Sample{sample, other})
 	m := tinyModel(t)
 	ref := llmtest.Reference(t, m)
-	loss, grads, err := ref.Gradient(sequences(d.Samples), ref.WeightNames()...)
+	loss, grads, err := ref.Gradient(sequences(samplesOf(t, d)), ref.WeightNames()...)
 	require.NoError(t, err)
 	o := options(1)
 	o.Batch = 2

@@ -77,17 +77,17 @@ func (r scalingRun) train(f func(step func() error) error) error {
 	})
 }
 
-func randomTokens(vocab, length, samples int) *data.Dataset {
+func randomTokens(vocab, length, n int) *data.Dataset {
 	rng := rand.New(rand.NewPCG(1, 1))
-	d := &data.Dataset{Length: length}
-	for range samples {
+	var samples []data.Sample
+	for range n {
 		s := data.Sample{}
 		for range length + 1 {
 			s.Tokens = append(s.Tokens, int32(rng.IntN(vocab)))
 		}
-		d.Samples = append(d.Samples, s)
+		samples = append(samples, s)
 	}
-	return d
+	return data.New(length, samples)
 }
 
 // How time and memory of a training step grow with each of its sizes. Where

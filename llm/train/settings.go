@@ -62,7 +62,7 @@ func (t *Trainer) fixedSettings() ([]setting, error) {
 	}
 	list = append(list,
 		setting{name: "frozen weights", value: weights, opaque: true},
-		setting{name: "data", value: hashSamples(t.data), opaque: true},
+		setting{name: "data", value: t.data.Fingerprint(), opaque: true},
 		setting{name: "sample length", value: fmt.Sprint(t.data.Length)},
 		setting{name: "batch", value: fmt.Sprint(t.options.Batch)},
 		setting{name: "gradient accumulation", value: fmt.Sprint(t.options.Accumulate)},

@@ -139,7 +139,11 @@ var autogradSteps = testutil.NewSampler("autogradSteps", func(r scalingRun, serv
 	if err := engine.Allocate(g.Graph); err != nil {
 		return err
 	}
-	tokens := randomTokens(m.Vocab, r.Context, 1).Samples[0].Tokens
+	row, err := randomTokens(m.Vocab, r.Context, 1).Row(0)
+	if err != nil {
+		return err
+	}
+	tokens := row[0].Tokens
 	return serve(timed(func() error {
 		return g.Compute(context.Background(), engine, tokens[:r.Context], tokens[1:])
 	}))

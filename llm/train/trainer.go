@@ -23,7 +23,7 @@ type Options struct {
 	// what comes first.
 	Epochs     int
 	AdamW      AdamW
-	Batch      int // samples computed together
+	Batch      int // rows of the data set computed together
 	Accumulate int // batches of one optimiser step
 	Seed       uint64
 
@@ -101,7 +101,7 @@ type Trainer struct {
 	saved   savedCheckpoint
 
 	step        int           // optimiser steps that are done
-	position    int           // samples that they have seen, counted on through the epochs
+	position    int           // rows that they have seen, counted on through the epochs
 	History     []StepMetrics // of each step
 	Evaluations []Evaluation  // that Run made
 }
@@ -157,7 +157,7 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 	}
 	t := &Trainer{
 		m: m, data: d, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
-		sampler: data.Sampler{Seed: o.Seed, N: len(d.Samples)},
+		sampler: data.Sampler{Seed: o.Seed, N: d.Len()},
 	}
 	if err := t.open(params); err != nil {
 		t.Close()
@@ -178,7 +178,7 @@ func (t *Trainer) open(params []*ggml.Tensor) error {
 		return err
 	}
 	t.loss, err = t.m.NewLossGraph(t.engine, model.TrainGraphOptions{
-		Length: t.data.Length, Batch: t.options.Batch, Adapters: t.adapters,
+		Length: t.data.Length, Batch: t.options.Batch, Packed: t.data.IsPacked(), Adapters: t.adapters,
 		Grads: t.opt.grad, Checkpoint: t.options.Checkpointing, ComputeType: t.options.ComputeType,
 	})
 	return err
@@ -190,14 +190,14 @@ func (t *Trainer) plan() {
 	if t.options.Epochs == 0 {
 		return
 	}
-	left := (float64(t.options.Epochs)*float64(len(t.data.Samples)) - float64(t.position)) / float64(t.perStep())
+	left := (float64(t.options.Epochs)*float64(t.data.Len()) - float64(t.position)) / float64(t.perStep())
 	byEpochs := int(min(float64(t.step)+math.Ceil(max(0, left)), math.MaxInt32))
 	if t.schedule.Steps == 0 || byEpochs < t.schedule.Steps {
 		t.schedule.Steps = byEpochs
 	}
 }
 
-// perStep is the number of samples of a full step.
+// perStep is the number of rows of a full step.
 func (t *Trainer) perStep() int { return t.options.Batch * t.options.Accumulate }
 
 // TotalSteps is the number of optimiser steps of the whole run.
@@ -271,16 +271,19 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if err := t.checkOpen(); err != nil {
 		return StepMetrics{}, err
 	}
-	samples := t.nextSamples()
-	if len(samples) == 0 {
+	rows, err := t.nextRows()
+	if err != nil {
+		return StepMetrics{}, err
+	}
+	if len(rows) == 0 {
 		return StepMetrics{}, fmt.Errorf("step %d: all samples have been seen as often as Epochs says", t.step+1)
 	}
-	batches, total := t.batches(samples)
+	batches, total := t.batches(rows)
 	if total == 0 {
 		return StepMetrics{}, fmt.Errorf("step %d: no token of its samples is learned; check the data and its masks", t.step+1)
 	}
 	metrics := StepMetrics{Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1)}
-	err := t.accumulate(ctx, batches, total, &metrics)
+	err = t.accumulate(ctx, batches, total, &metrics)
 	if err == nil {
 		err = t.apply(ctx, &metrics)
 	}
@@ -288,7 +291,7 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
 	}
 	t.step++
-	t.position += len(samples)
+	t.position += len(rows)
 	t.History = append(t.History, metrics)
 	return metrics, nil
 }
@@ -322,24 +325,20 @@ func (t *Trainer) apply(ctx context.Context, metrics *StepMetrics) error {
 	return t.opt.step(metrics.Step, metrics.LearningRate, metrics.GradNorm)
 }
 
-// nextSamples are those of the next step: fewer than usual at the end of the last epoch.
-func (t *Trainer) nextSamples() []data.Sample {
+// nextRows are those of the next step: fewer than usual at the end of the last epoch.
+func (t *Trainer) nextRows() ([]data.Row, error) {
 	n := t.perStep()
 	if e := t.options.Epochs; e > 0 {
-		n = int(min(float64(n), max(0, float64(e)*float64(len(t.data.Samples))-float64(t.position))))
+		n = int(min(float64(n), max(0, float64(e)*float64(t.data.Len())-float64(t.position))))
 	}
-	samples := make([]data.Sample, n)
-	for i := range samples {
-		samples[i] = t.data.Samples[t.sampler.At(t.position+i)]
-	}
-	return samples
+	return readRows(t.data, n, func(i int) int { return t.sampler.At(t.position + i) })
 }
 
-// batches lays samples out for the graph, and adds up the weights of their tokens.
+// batches lays rows out for the graph, and adds up the weights of their tokens.
 // Where the last batch is short, rows of it are empty.
-func (t *Trainer) batches(samples []data.Sample) (batches []model.Batch, total float64) {
-	for rows := range slices.Chunk(samples, t.options.Batch) {
-		b := makeBatch(fill(rows, t.options.Batch), t.data.Length)
+func (t *Trainer) batches(rows []data.Row) (batches []model.Batch, total float64) {
+	for few := range slices.Chunk(rows, t.options.Batch) {
+		b := makeBatch(few, t.options.Batch, t.data.Length, t.data.IsPacked())
 		for _, w := range b.Weights {
 			total += float64(w)
 		}

@@ -39,17 +39,21 @@ func weights(m *model.Model) []*ggml.Tensor {
 
 // pattern is a data set that can be learned: each token decides the next.
 func pattern(samples, length int) *data.Dataset {
+	return data.New(length, patternSamples(samples, length))
+}
+
+func patternSamples(n, length int) []data.Sample {
 	rng := rand.New(rand.NewPCG(9, 9))
 	next := rng.Perm(64)
-	d := &data.Dataset{Length: length}
-	for range samples {
+	var list []data.Sample
+	for range n {
 		s := data.Sample{Tokens: []int32{int32(rng.IntN(64))}}
 		for range length {
 			s.Tokens = append(s.Tokens, int32(next[s.Tokens[len(s.Tokens)-1]]))
 		}
-		d.Samples = append(d.Samples, s)
+		list = append(list, s)
 	}
-	return d
+	return list
 }
 
 func options(steps int) train.Options {
@@ -96,8 +100,9 @@ func TestTrainingLearns(t *testing.T) {
 
 // A step of several batches is the step of one batch of all their samples.
 func TestAccumulation(t *testing.T) {
-	d := pattern(8, 12)
-	d.Samples[1].Tokens = d.Samples[1].Tokens[:5] // the mean is over tokens, not samples
+	samples := patternSamples(8, 12)
+	samples[1].Tokens = samples[1].Tokens[:5] // the mean is over tokens, not samples
+	d := data.New(12, samples)
 	var losses [][]train.StepMetrics
 	for _, shape := range [][2]int{{8, 1}, {2, 4}} {
 		m := tinyModel(t)
@@ -225,11 +230,11 @@ func TestDivergence(t *testing.T) {
 }
 
 func TestNothingToLearn(t *testing.T) {
-	d := pattern(4, 8)
-	for i := range d.Samples {
-		d.Samples[i].Weights = make([]float32, 8)
+	samples := patternSamples(4, 8)
+	for i := range samples {
+		samples[i].Weights = make([]float32, 8)
 	}
-	tr := newTrainer(t, tinyModel(t), d, options(5))
+	tr := newTrainer(t, tinyModel(t), data.New(8, samples), options(5))
 	_, err := tr.Step(context.Background())
 	require.ErrorContains(t, err, "no token of its samples is learned")
 }
@@ -249,8 +254,7 @@ func TestDatasetErrors(t *testing.T) {
 		"weight 0 is +Inf":                      {Tokens: []int32{1, 2}, Weights: []float32{inf}},
 		"weight 0 is -1; it must be finite and": {Tokens: []int32{1, 2}, Weights: []float32{-1}},
 	} {
-		d := pattern(2, 4)
-		d.Samples = append(d.Samples, sample)
+		d := data.New(4, append(patternSamples(2, 4), sample))
 		_, err := train.New(m, train.Trainables{Weights: weights(m)}, d, options(3))
 		require.ErrorContains(t, err, want)
 		_, err = trained.Evaluate(context.Background(), d)

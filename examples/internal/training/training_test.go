@@ -48,7 +48,7 @@ func TestEscape(t *testing.T) {
 		f := Flags{Ctx: 64, SampleStart: start, Escape: escape}
 		d, err := f.Dataset(tok, "one\n\ttwo\n\tthree\\four\\five\\six")
 		require.NoError(t, err)
-		return len(d.Samples)
+		return d.Len()
 	}
 	require.Equal(t, 2, samples(`\n\t`, true))
 	require.Equal(t, 3, samples(`\\`, true))
@@ -112,12 +112,14 @@ func TestTrainDataOfSeveralFiles(t *testing.T) {
 	data, valid, err := f.Load(tok)
 	require.NoError(t, err)
 	require.Nil(t, valid)
-	require.Len(t, data.Samples, 1)
-	require.Equal(t, "onetwo\nthree", tok.Decode(data.Samples[0].Tokens, tokenizer.DecodeOptions{}))
+	require.Equal(t, 1, data.Len())
+	row, err := data.Row(0)
+	require.NoError(t, err)
+	require.Equal(t, "onetwo\nthree", tok.Decode(row[0].Tokens, tokenizer.DecodeOptions{}))
 }
 
 func oneSample() *data.Dataset {
-	return &data.Dataset{Length: 4, Samples: []data.Sample{{Tokens: []int32{1, 2, 3, 4}}}}
+	return data.New(4, []data.Sample{{Tokens: []int32{1, 2, 3, 4}}})
 }
 
 // onLine calls a function when a line with a text is written.
