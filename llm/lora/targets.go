@@ -36,8 +36,8 @@ func targetOf(c model.Config, tensor string) string {
 
 // An adaptable is a matrix that an adapter can change.
 type adaptable struct {
-	tensor string // "" of an output that is the token embedding
-	target string
+	tensor  string // "" of an output that is the token embedding
+	target  string
 	modules []string // that hold its rows in transformers
 	layer   int      // -1 outside of the layers
 	shape   []int64

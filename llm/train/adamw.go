@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
@@ -12,28 +13,47 @@ import (
 // AdamW are the settings of the optimiser (arXiv 1711.05101).
 type AdamW struct {
 	Beta1, Beta2 float64
-	Epsilon      float64
-	Decay        float64 // weight decay
+	Epsilon      float64 // added to the root of the second moment
+	Decay        float64 // weight decay: the share that a parameter loses in a step, over the rate
+	// DecayMinDims is the number of dimensions from which on a parameter decays: 2 leaves
+	// out norms and biases, 0 nothing. The matrices of an adapter have 2, whatever its rank.
+	DecayMinDims int
 	Clip         float64 // largest norm of the gradient of all parameters; 0 for any
 }
 
-// DefaultAdamW are the usual settings: β 0.9 and 0.999, ε 1e-8, no decay, a
-// gradient of at most 1.
-func DefaultAdamW() AdamW { return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Clip: 1} }
+// DefaultAdamW are the usual settings: β 0.9 and 0.999, ε 1e-8, no decay (of matrices
+// alone, where it is set), a gradient of at most 1.
+func DefaultAdamW() AdamW {
+	return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, DecayMinDims: 2, Clip: 1}
+}
+
+// A parameter is a tensor that is trained.
+type parameter struct {
+	*ggml.Tensor
+	dims int     // by which its decay is decided
+	rate float64 // factor of the learning rate
+}
+
+// A paramGroup are the parameters that move with the same numbers.
+type paramGroup struct {
+	rate    float64 // factor of the learning rate
+	decays  bool
+	numbers *ggml.Tensor // input: those of the lowering's AdamWStep
+}
 
 // An optimizer updates parameters from the gradients that accumulate beside
 // them.
 type optimizer struct {
 	settings AdamW
 	engine   *device.Engine
-	params   []*ggml.Tensor
+	params   []parameter
+	groups   []*paramGroup
 
 	gradCtx, momentCtx, graphCtx *ggml.Context
 	grads, moments, inputs       *ggml.Buffers
 	first, second                []*ggml.Tensor                // moments m and v
 	grad                         map[*ggml.Tensor]*ggml.Tensor // by parameter
 
-	adam    *ggml.Tensor // input: AdamW's numbers, and the factor of the gradient
 	norm    *ggml.Tensor // squared norm of the gradient
 	measure *graph
 	update  *graph
@@ -53,7 +73,7 @@ func (g *graph) close() {
 	}
 }
 
-func newOptimizer(e *device.Engine, settings AdamW, params []*ggml.Tensor) (*optimizer, error) {
+func newOptimizer(e *device.Engine, settings AdamW, params []parameter) (*optimizer, error) {
 	o := &optimizer{
 		settings: settings, engine: e, params: params,
 		gradCtx: ggml.NewContext(), momentCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
@@ -61,7 +81,7 @@ func newOptimizer(e *device.Engine, settings AdamW, params []*ggml.Tensor) (*opt
 	}
 	for _, p := range params {
 		p.SetParam()
-		o.grad[p] = o.gradCtx.NewTensor(ggml.F32, p.Shape()...)
+		o.grad[p.Tensor] = o.gradCtx.NewTensor(ggml.F32, p.Shape()...)
 		o.first = append(o.first, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
 		o.second = append(o.second, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
 	}
@@ -73,15 +93,17 @@ func newOptimizer(e *device.Engine, settings AdamW, params []*ggml.Tensor) (*opt
 }
 
 func (o *optimizer) build() error {
-	if err := o.engine.Check(o.params...); err != nil {
-		return err
+	for _, p := range o.params {
+		if err := o.engine.Check(p.Tensor); err != nil {
+			return err
+		}
 	}
 	lowering, err := o.engine.Training(ggml.F32)
 	if err != nil {
 		return err
 	}
 	c := o.graphCtx
-	o.adam = c.NewTensor(ggml.F32, 8).SetName("adamw")
+	groups := o.groupParams()
 	for _, a := range []struct {
 		ctx *ggml.Context
 		to  **ggml.Buffers
@@ -97,21 +119,37 @@ func (o *optimizer) build() error {
 	}
 	var updates []*ggml.Tensor
 	for i, p := range o.params {
-		grad := o.grad[p]
+		grad := o.grad[p.Tensor]
 		square := lowering.SumSquares(c, grad)
 		if o.norm == nil {
 			o.norm = square
 		} else {
 			o.norm = c.Add(o.norm, square)
 		}
-		state := kernels.AdamW{Param: p, Grad: grad, M: o.first[i], V: o.second[i]}
-		updates = append(updates, lowering.AdamWStep(c, state, o.adam)...)
+		state := kernels.AdamW{Param: p.Tensor, Grad: grad, M: o.first[i], V: o.second[i]}
+		updates = append(updates, lowering.AdamWStep(c, state, groups[i].numbers)...)
 	}
 	if o.measure, err = o.graph(c.NewGraph(o.norm)); err != nil {
 		return err
 	}
 	o.update, err = o.graph(c.NewGraph().Expand(updates...))
 	return err
+}
+
+// groupParams gives the group of each parameter.
+func (o *optimizer) groupParams() []*paramGroup {
+	list := make([]*paramGroup, len(o.params))
+	for i, p := range o.params {
+		decays := p.dims >= o.settings.DecayMinDims
+		at := slices.IndexFunc(o.groups, func(g *paramGroup) bool { return g.rate == p.rate && g.decays == decays })
+		if at < 0 {
+			at = len(o.groups)
+			numbers := o.graphCtx.NewTensor(ggml.F32, 8).SetName("adamw")
+			o.groups = append(o.groups, &paramGroup{rate: p.rate, decays: decays, numbers: numbers})
+		}
+		list[i] = o.groups[at]
+	}
+	return list
 }
 
 func (o *optimizer) graph(g *ggml.Graph) (*graph, error) {
@@ -145,16 +183,25 @@ func (o *optimizer) step(step int, rate, norm float64) error {
 	if o.settings.Clip > 0 && norm > o.settings.Clip {
 		scale = o.settings.Clip / norm
 	}
-	s := o.settings
-	numbers := []float32{
-		float32(rate), float32(s.Beta1), float32(s.Beta2), float32(s.Epsilon), float32(s.Decay),
+	for _, g := range o.groups {
+		if err := ggml.Write(g.numbers, o.numbers(g, step, rate, scale)); err != nil {
+			return err
+		}
+	}
+	return o.update.compute(context.Background())
+}
+
+// numbers are those of a group, as [kernels.AdamWStep] has them.
+func (o *optimizer) numbers(g *paramGroup, step int, rate, scale float64) []float32 {
+	s, decay := o.settings, 0.0
+	if g.decays {
+		decay = s.Decay
+	}
+	return []float32{
+		float32(rate * g.rate), float32(s.Beta1), float32(s.Beta2), float32(s.Epsilon), float32(decay),
 		float32(1 / (1 - math.Pow(s.Beta1, float64(step)))), float32(1 / (1 - math.Pow(s.Beta2, float64(step)))),
 		float32(scale),
 	}
-	if err := ggml.Write(o.adam, numbers); err != nil {
-		return err
-	}
-	return o.update.compute(context.Background())
 }
 
 func (o *optimizer) memory() int64 {

@@ -10,19 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
 )
 
 // single rounds as ggml does, which holds the settings as F32.
 func single(x float64) float64 { return float64(float32(x)) }
 
 // The optimiser agrees with a float64 one over several steps, whether the
-// gradient is clipped or not, with and without decay, when the rate changes.
+// gradient is clipped or not, with decay of all, some or no parameters, when the rate
+// changes and is not the same for all.
 func TestOptimizerAgainstReference(t *testing.T) {
 	for _, s := range []AdamW{
 		DefaultAdamW(),
 		{Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-6, Decay: 0.1, Clip: 3},
+		{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.3, DecayMinDims: 2},
+		{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.3, DecayMinDims: 4},
 		{Beta1: 0.5, Beta2: 0.9, Epsilon: 1e-3, Decay: 0.5},
 		{Epsilon: 0.1, Clip: 0.01},
 	} {
@@ -38,10 +44,11 @@ func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
 	defer e.Close()
 	c := ggml.NewContext()
 	defer c.Close()
-	shapes := [][]int64{{7, 5}, {33}, {4, 3, 2}}
-	var params []*ggml.Tensor
+	shapes := [][]int64{{7, 5}, {33}, {4, 3, 2}, {5, 9}}
+	factors := []float64{1, 1, 16, 0.25} // of the rate
+	var params []parameter
 	for i, shape := range shapes {
-		params = append(params, c.NewTensor(ggml.F32, shape...).SetName(fmt.Sprint("p", i)))
+		params = append(params, parameter{c.NewTensor(ggml.F32, shape...).SetName(fmt.Sprint("p", i)), len(shape), factors[i]})
 	}
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
@@ -63,7 +70,7 @@ func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
 		w = append(w, refmath.Normal(rng, 1, shape...))
 		m = append(m, refmath.New(shape...))
 		v = append(v, refmath.New(shape...))
-		require.NoError(t, ggml.Write(params[i], w[i].Float32()))
+		require.NoError(t, ggml.Write(params[i].Tensor, w[i].Float32()))
 	}
 	clipped := 0
 	for step := 1; step <= 8; step++ {
@@ -77,7 +84,7 @@ func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
 				norm += x * x
 			}
 			grads = append(grads, g)
-			require.NoError(t, ggml.Write(o.grad[params[i]], g.Float32()))
+			require.NoError(t, ggml.Write(o.grad[params[i].Tensor], g.Float32()))
 		}
 		norm = math.Sqrt(norm)
 		got, err := o.gradientNorm(context.Background())
@@ -94,15 +101,63 @@ func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
 			for j := range grads[i].Data {
 				grads[i].Data[j] *= factor
 			}
-			w[i], m[i], v[i] = refmath.OptStepAdamW(w[i], grads[i], m[i], v[i], refmath.AdamWAt(step, single(rate), single(s.Beta1), single(s.Beta2), single(s.Epsilon), single(s.Decay)))
-			near(t, w[i], params[i], "weights", step)
+			decay := s.Decay
+			if len(shapes[i]) < s.DecayMinDims {
+				decay = 0
+			}
+			w[i], m[i], v[i] = refmath.OptStepAdamW(w[i], grads[i], m[i], v[i], refmath.AdamWAt(step, single(factors[i]*rate), single(s.Beta1), single(s.Beta2), single(s.Epsilon), single(decay)))
+			near(t, w[i], params[i].Tensor, "weights", step)
 			near(t, m[i], o.first[i], "first moment", step)
 			near(t, v[i], o.second[i], "second moment", step)
-			near(t, refmath.New(shapes[i]...), o.grad[params[i]], "gradient after the step", step)
+			near(t, refmath.New(shapes[i]...), o.grad[params[i].Tensor], "gradient after the step", step)
 		}
 	}
 	if s.Clip > 0 {
 		require.Positive(t, clipped)
+	}
+}
+
+// The first step of AdamW moves each parameter by the rate, against the sign of its
+// gradient: B by LoRAPlus times that of A and of weights. A has no gradient yet, so that
+// it decays alone.
+func TestRatesAndDecayOfTrainables(t *testing.T) {
+	const rate, ratio, decay = 1e-3, 16, 0.5
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	a, err := lora.New(m, lora.Options{Rank: 1, Alpha: 1, Targets: []string{"attn_q"}})
+	require.NoError(t, err)
+	defer a.Close()
+	norm, matrix := m.Weight("blk.0.attn_norm.weight"), m.Weight("blk.1.ffn_down.weight")
+	o := runOptions()
+	o.Schedule = Schedule{Shape: Constant, Peak: rate, Steps: 1}
+	o.AdamW.Decay, o.AdamW.Epsilon, o.LoRAPlus = decay, 1e-30, ratio
+	tr, err := New(m, Trainables{Adapters: a.Weights(1), Weights: []*ggml.Tensor{norm, matrix}}, data.New(6, randomSamples(7, 6)), o)
+	require.NoError(t, err)
+	defer tr.Close()
+
+	before := map[*ggml.Tensor][]float32{}
+	for _, p := range tr.opt.params {
+		before[p.Tensor], err = ggml.Read[float32](p.Tensor)
+		require.NoError(t, err)
+	}
+	_, err = tr.Step(context.Background())
+	require.NoError(t, err)
+	moved := func(x *ggml.Tensor, rate, decay float64) {
+		t.Helper()
+		after, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		for i, old := range before[x] {
+			change := float64(after[i]) - float64(old)*(1-rate*decay)
+			require.InDelta(t, rate, math.Abs(change), 1e-6, "%v, element %d", x, i)
+		}
+	}
+	pair := a.Pairs()[0]
+	moved(pair.B, ratio*rate, decay)
+	moved(matrix, rate, decay)
+	moved(norm, rate, 0)
+	after, err := ggml.Read[float32](pair.A)
+	require.NoError(t, err)
+	for i, old := range before[pair.A] {
+		require.InDelta(t, float64(old)*(1-rate*decay), after[i], 1e-7)
 	}
 }
 

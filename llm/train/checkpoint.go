@@ -41,7 +41,7 @@ const remedy = "take an older checkpoint, or start anew"
 func (t *Trainer) parts() map[string]*ggml.Tensor {
 	parts := map[string]*ggml.Tensor{}
 	for i, p := range t.opt.params {
-		parts[p.Name()] = p
+		parts[p.Name()] = p.Tensor
 		parts[p.Name()+suffixM] = t.opt.first[i]
 		parts[p.Name()+suffixV] = t.opt.second[i]
 	}

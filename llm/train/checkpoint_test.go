@@ -81,8 +81,8 @@ func stateOf(t *testing.T, tr *Trainer) string {
 	t.Helper()
 	var all bytes.Buffer
 	fmt.Fprintln(&all, tr.step, tr.position, tr.History, tr.Evaluations)
-	for _, list := range [][]*ggml.Tensor{tr.opt.params, tr.opt.first, tr.opt.second} {
-		for _, x := range list {
+	for i, p := range tr.opt.params {
+		for _, x := range []*ggml.Tensor{p.Tensor, tr.opt.first[i], tr.opt.second[i]} {
 			_, err := io.Copy(&all, tensorData(x))
 			require.NoError(t, err)
 		}
@@ -333,14 +333,17 @@ func TestCheckpointFreeSettings(t *testing.T) {
 	path, saved := savedRun(t, m, 3)
 	o := runOptions()
 	o.Schedule = Schedule{Shape: Linear, Peak: 0.02, Floor: 0.001, Warmup: 1, Steps: 9, Period: 2, PeriodGrowth: 2, Restart: true}
-	o.AdamW.Beta2, o.AdamW.Decay = 0.99, 0.1
+	o.AdamW = AdamW{Beta1: 0.8, Beta2: 0.99, Epsilon: 1e-6, Decay: 0.1, DecayMinDims: 1, Clip: 2}
+	o.LoRAPlus = 16
 	o.Checkpointing, o.Threads = true, 2
 	r := newLoRARun(t, m, data.New(6, randomSamples(7, 6)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 	require.NoError(t, r.LoadCheckpoint(path))
 	require.Equal(t, []Difference{
 		{"steps", "6", "9"}, {"learning rate", "0.01", "0.02"}, {"final learning rate", "0", "0.001"}, {"warm-up", "2", "1"},
 		{"schedule", "cosine", "linear"}, {"period of the schedule", "0", "2"}, {"growth of the period", "1", "2"}, {"restarts", "false", "true"},
-		{"β₂", "0.999", "0.99"}, {"weight decay", "0", "0.1"},
+		{"β₁", "0.9", "0.8"}, {"β₂", "0.999", "0.99"}, {"ε", "1e-08", "1e-06"}, {"weight decay", "0", "0.1"},
+		{"dimensions from which on weights decay", "2", "1"}, {"gradient clip", "1", "2"},
+		{"learning rate of B over that of A", "1", "16"},
 	}, r.Changes())
 	require.Equal(t, "learning rate was 0.01, is 0.02", r.Changes()[1].String())
 	require.Equal(t, stateOf(t, saved.Trainer), stateOf(t, r.Trainer))

@@ -17,7 +17,9 @@ var ErrDiverged = errors.New("training diverged")
 func (t *Trainer) diverged(what string) error {
 	suspects := t.frozen()
 	if t.step == 0 { // nothing has changed the parameters yet
-		suspects = append(suspects, t.opt.params...)
+		for _, p := range t.opt.params {
+			suspects = append(suspects, p.Tensor)
+		}
 	}
 	for _, x := range suspects {
 		bad, found, err := nonFinite(x)
@@ -40,7 +42,7 @@ func (t *Trainer) diverged(what string) error {
 // checkParameters demands that what is trained is finite.
 func (t *Trainer) checkParameters() error {
 	for _, p := range t.opt.params {
-		bad, found, err := nonFinite(p)
+		bad, found, err := nonFinite(p.Tensor)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,7 +39,9 @@ func (t *Trainer) freeSettings() []setting {
 		{"β₂", o.AdamW.Beta2},
 		{"ε", o.AdamW.Epsilon},
 		{"weight decay", o.AdamW.Decay},
+		{"dimensions from which on weights decay", o.AdamW.DecayMinDims},
 		{"gradient clip", o.AdamW.Clip},
+		{"learning rate of B over that of A", cmp.Or(o.LoRAPlus, 1)},
 		{"compute type", o.ComputeType},
 	} {
 		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value)})

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,11 @@ type Options struct {
 	// Epochs ends the run once each sample has been seen that many times, in a step that
 	// is shorter where need be; 0 leaves that to Schedule.Steps. With both the run ends at
 	// what comes first.
-	Epochs     int
-	AdamW      AdamW
+	Epochs int
+	AdamW  AdamW
+	// LoRAPlus is the learning rate of the B matrices of adapters over that of all else
+	// (LoRA+, arXiv 2402.12354, which advises 16); 0 stands for 1.
+	LoRAPlus   float64
 	Batch      int // rows of the data set computed together
 	Accumulate int // batches of one optimiser step
 	Seed       uint64
@@ -52,6 +56,10 @@ func (o *Options) validate() error {
 		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), in single precision too: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
 	case !positive(o.AdamW.Epsilon) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Decay, o.AdamW.Clip):
 		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
+	case o.AdamW.DecayMinDims < 0:
+		return fmt.Errorf("parameters decay from %d dimensions on; it must be 0, for all, or more", o.AdamW.DecayMinDims)
+	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
+		return fmt.Errorf("the learning rate of B is %v times that of A; it must be positive and finite, or 0 for 1", o.LoRAPlus)
 	}
 	return o.Schedule.validate()
 }
@@ -115,14 +123,15 @@ type Trainables struct {
 
 // params lists the tensors that are trained: those of adapters in the order of the
 // model's weights, then the weights.
-func (x Trainables) params(m *model.Model) ([]*ggml.Tensor, error) {
-	var list []*ggml.Tensor
+func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error) {
+	var list []parameter
+	const matrix = 2 // dimensions, which a rank of 1 hides
 	for _, w := range m.Config.Weights() {
 		for _, p := range x.Adapters[w.Name] {
 			if p.Scale == 0 {
 				return nil, fmt.Errorf("the adapter of %s cannot be trained: its scale is 0", w.Name)
 			}
-			list = append(list, p.A, p.B)
+			list = append(list, parameter{p.A, matrix, 1}, parameter{p.B, matrix, cmp.Or(loraPlus, 1)})
 		}
 	}
 	for _, w := range x.Weights {
@@ -135,7 +144,7 @@ func (x Trainables) params(m *model.Model) ([]*ggml.Tensor, error) {
 		case !m.Trainable(w.Name()):
 			return nil, fmt.Errorf("the weight %v cannot be trained: no gradient flows to it", w)
 		}
-		list = append(list, own)
+		list = append(list, parameter{own, own.NumDims(), 1})
 	}
 	return list, checkParams(list)
 }
@@ -148,7 +157,7 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
 	}
-	params, err := trained.params(m)
+	params, err := trained.params(m, o.LoRAPlus)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +176,7 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 	return t, nil
 }
 
-func (t *Trainer) open(params []*ggml.Tensor) error {
+func (t *Trainer) open(params []parameter) error {
 	var err error
 	if t.engine = t.options.Engine; t.engine == nil {
 		if t.engine, err = device.New(device.Options{Device: t.m.Device(), Threads: t.options.Threads}); err != nil {
@@ -212,7 +221,7 @@ func (t *Trainer) checkOpen() error {
 
 // checkParams demands parameters in F32, under names of their own: a checkpoint tells
 // them apart by name.
-func checkParams(params []*ggml.Tensor) error {
+func checkParams(params []parameter) error {
 	if len(params) == 0 {
 		return errors.New("there are no parameters to train")
 	}
@@ -222,7 +231,7 @@ func checkParams(params []*ggml.Tensor) error {
 		case seen[p.Name()]:
 			return fmt.Errorf("%q names two matrices; a parameter needs a name of its own", p.Name())
 		case p.Type() != ggml.F32:
-			return fmt.Errorf("the parameter %v cannot be trained: only F32 can", p)
+			return fmt.Errorf("the parameter %v cannot be trained: only F32 can", p.Tensor)
 		}
 		seen[p.Name()] = true
 	}
