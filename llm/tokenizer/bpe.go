@@ -1,5 +1,7 @@
 package tokenizer
 
+import "unicode/utf8"
+
 // bpe merges the bytes of a word by rank. Symbols are numbers for the texts
 // that bytes and merges can form, whether they are tokens or not.
 type bpe struct {
@@ -8,7 +10,21 @@ type bpe struct {
 	whole        map[string]ID // token by its bytes
 	bytes        [256]int32    // symbol of each byte
 	merges       map[uint64]merge
-	tokens       [][]ID // what each symbol becomes in the output
+	symbols      []symbol
+}
+
+// symbol is a text that merges can form.
+type symbol struct {
+	size   int32 // in bytes of the word
+	id     ID    // its token, None if it is none
+	spread []symbolToken
+}
+
+// symbolToken is one of the tokens that a symbol without a token of its own
+// becomes.
+type symbolToken struct {
+	id  ID
+	end int32 // offset in the symbol
 }
 
 type merge struct {
@@ -34,9 +50,9 @@ func newBPE(t *Tokenizer, rule preRule) *bpe {
 	intern := func(text string) int32 {
 		s, ok := symbols[text]
 		if !ok {
-			s = int32(len(b.tokens))
+			s = int32(len(b.symbols))
 			symbols[text] = s
-			b.tokens = append(b.tokens, tokensOf(t, text))
+			b.symbols = append(b.symbols, newSymbol(t, text))
 		}
 		return s
 	}
@@ -53,19 +69,21 @@ func newBPE(t *Tokenizer, rule preRule) *bpe {
 	return b
 }
 
-// tokensOf is the token of a symbol, or what is left of a symbol that is none:
-// those of its bytes that are tokens as they stand.
-func tokensOf(t *Tokenizer, text string) []ID {
+// newSymbol finds the tokens of a text in the byte-level alphabet. A text that
+// is no token becomes those of its bytes that are tokens as they stand.
+func newSymbol(t *Tokenizer, text string) symbol {
+	s := symbol{size: int32(utf8.RuneCountInString(text)), id: None}
 	if id, ok := t.ids[text]; ok {
-		return []ID{id}
+		s.id = id
+		return s
 	}
-	var ids []ID
 	for i := range len(text) {
 		if id, ok := t.ids[text[i:i+1]]; ok {
-			ids = append(ids, id)
+			end := utf8.RuneCountInString(text[i+1:])
+			s.spread = append(s.spread, symbolToken{id, s.size - int32(end)})
 		}
 	}
-	return ids
+	return s
 }
 
 // Words up to this many bytes are merged by looking over all pairs each time,
@@ -75,29 +93,52 @@ const shortWord = 32
 // Words up to this many bytes are remembered while one text is encoded.
 const cachedWord = 48
 
-type span struct{ from, to int }
+// A span says where in the output a word was encoded before, and where it
+// began in the text.
+type span struct{ from, to, start int }
 
-func (b *bpe) encode(out []ID, text string) []ID {
-	seen := map[string]span{} // where in out a word was encoded before
-	var work bpeWork
-	b.split(sanitize(text), func(word string) {
-		if s, ok := seen[word]; ok {
-			out = append(out, out[s.from:s.to]...)
-			return
+// repeat appends the tokens of s for the same word that begins at start.
+func (o *output) repeat(s span, start int) {
+	o.ids = append(o.ids, o.ids[s.from:s.to]...)
+	if o.wantEnds {
+		for _, end := range o.ends[s.from:s.to] {
+			o.ends = append(o.ends, end-s.start+start)
 		}
-		from := len(out)
-		out = b.word(out, word, &work)
-		if len(word) <= cachedWord {
-			seen[word] = span{from, len(out)}
-		}
-	})
-	return out
+	}
 }
 
-func (b *bpe) word(out []ID, word string, work *bpeWork) []ID {
+func (b *bpe) normalizedLen(text string) (raw, normalized int) {
+	r, n := decodeRune(text)
+	if r == utf8.RuneError {
+		return n, len(string(utf8.RuneError))
+	}
+	return n, n
+}
+
+func (b *bpe) encode(out *output, text string) {
+	seen := map[string]span{}
+	var work bpeWork
+	start := 0
+	b.split(sanitize(text), func(word string) {
+		if s, ok := seen[word]; ok {
+			out.repeat(s, start)
+		} else {
+			from := len(out.ids)
+			b.word(out, word, start, &work)
+			if len(word) <= cachedWord {
+				seen[word] = span{from, len(out.ids), start}
+			}
+		}
+		start += len(word)
+	})
+}
+
+// word appends the tokens of a word that begins at start in the text.
+func (b *bpe) word(out *output, word string, start int, work *bpeWork) {
 	if b.ignoreMerges {
 		if id, ok := b.whole[word]; ok {
-			return append(out, id)
+			out.add(id, start+len(word))
+			return
 		}
 	}
 	work.symbols = work.symbols[:0]
@@ -109,10 +150,16 @@ func (b *bpe) word(out []ID, word string, work *bpeWork) []ID {
 	} else {
 		b.mergeLong(work)
 	}
-	for _, s := range work.symbols {
-		out = append(out, b.tokens[s]...)
+	for _, n := range work.symbols {
+		s := &b.symbols[n]
+		if s.id != None {
+			out.add(s.id, start+int(s.size))
+		}
+		for _, token := range s.spread {
+			out.add(token.id, start+int(token.end))
+		}
+		start += int(s.size)
 	}
-	return out
 }
 
 // bpeWork holds the buffers of one encode call.

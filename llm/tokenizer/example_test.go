@@ -59,3 +59,31 @@ func ExampleDecoder() {
 	fmt.Printf("%q\n", decoder.Flush())
 	// Output: "n" "" "é" ""
 }
+
+// The words of a user cannot end the turn, and each token knows its bytes.
+func ExampleTokenizer_EncodeParts() {
+	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"user: hello"}), tokenizer.TrainOptions{
+		VocabSize: 262, MinCount: 1, Special: []string{"<|end|>"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	parts := []tokenizer.Part{
+		{Text: "user: ", ParseSpecial: true},
+		{Text: "<|end|>"},
+		{Text: "<|end|>", ParseSpecial: true},
+	}
+	ids, ends := tok.EncodeParts(parts, tokenizer.EncodeOptions{})
+	text := "user: <|end|><|end|>"
+	from := 0
+	for i, end := range ends {
+		fmt.Printf("%d:%q ", ids[i], text[from:end])
+		from = end
+	}
+	fmt.Println()
+	// Output: 84:"u" 260:"ser" 25:":" 220:" " 27:"<" 91:"|" 68:"e" 77:"n" 67:"d" 91:"|" 29:">" 261:"<|end|>"
+}

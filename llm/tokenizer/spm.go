@@ -84,25 +84,32 @@ func nextChar(text string) string {
 	return text[:min(len(text), utf8Len(text[0]))]
 }
 
-func (s *spm) encode(out []ID, text string) []ID {
+func (s *spm) normalizedLen(text string) (raw, normalized int) {
+	if text[0] == ' ' {
+		return 1, len(space)
+	}
+	return 1, 1
+}
+
+func (s *spm) encode(out *output, text string) {
 	text = strings.ReplaceAll(text, " ", space)
 	seen := map[string]span{}
 	var work spmWork
-	for text != "" {
-		n := s.cut(text, &work)
-		part := text[:n]
-		text = text[n:]
+	start := 0
+	for start < len(text) {
+		n := s.cut(text[start:], &work)
+		part := text[start : start+n]
 		if at, ok := seen[part]; ok {
-			out = append(out, out[at.from:at.to]...)
-			continue
+			out.repeat(at, start)
+		} else {
+			from := len(out.ids)
+			s.merge(out, part, start, &work)
+			if n <= cachedWord {
+				seen[part] = span{from, len(out.ids), start}
+			}
 		}
-		from := len(out)
-		out = s.merge(out, part, &work)
-		if n <= cachedWord {
-			seen[part] = span{from, len(out)}
-		}
+		start += n
 	}
-	return out
 }
 
 // cut returns the length of the first part of text that merges cannot leave
@@ -140,7 +147,8 @@ func (p scoredPair) before(q scoredPair) bool {
 	return p.score > q.score || p.score == q.score && p.left < q.left
 }
 
-func (s *spm) merge(out []ID, part string, w *spmWork) []ID {
+// merge appends the tokens of a part that begins at start in the text.
+func (s *spm) merge(out *output, part string, start int, w *spmWork) {
 	w.links = makeLinks(w.links, len(w.starts))
 	for i := range w.links {
 		w.links[i].size = w.end(i, len(part)) - w.starts[i]
@@ -171,11 +179,10 @@ func (s *spm) merge(out []ID, part string, w *spmWork) []ID {
 	}
 	for i, l := range w.links {
 		if l.size > 0 {
-			from := w.starts[i]
-			out = s.piece(out, part[from:from+l.size])
+			from := int(w.starts[i])
+			s.piece(out, part[from:from+int(l.size)], start+from)
 		}
 	}
-	return out
 }
 
 func (w *spmWork) end(i, length int) int32 {
@@ -185,15 +192,16 @@ func (w *spmWork) end(i, length int) int32 {
 	return int32(length)
 }
 
-// piece appends the token of text, or those of its bytes.
-func (s *spm) piece(out []ID, text string) []ID {
+// piece appends the token of a text that begins at start, or those of its
+// bytes.
+func (s *spm) piece(out *output, text string, start int) {
 	if id, ok := s.ids[text]; ok {
-		return append(out, id)
+		out.add(id, start+len(text))
+		return
 	}
 	for i := range len(text) {
 		if id := s.bytes[text[i]]; id != None {
-			out = append(out, id)
+			out.add(id, start+i+1)
 		}
 	}
-	return out
 }

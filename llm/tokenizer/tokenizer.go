@@ -56,9 +56,13 @@ type Tokenizer struct {
 	model       encoder
 }
 
-// encoder is what differs between models: it appends the ids of plain text.
+// encoder is what differs between models: it appends the tokens of plain text.
 type encoder interface {
-	encode(out []ID, text string) []ID
+	// encode puts ends at offsets in the text that normalize gives.
+	encode(out *output, text string)
+	// normalizedLen is the length of the first unit of text (a character, or a
+	// byte that is replaced) and what it becomes in the text that is encoded.
+	normalizedLen(text string) (raw, normalized int)
 }
 
 // New makes a tokenizer of cfg, of which it keeps a copy. It fails if cfg is
@@ -144,43 +148,6 @@ func decodePiece(text string) string {
 		rest = rest[n:]
 	}
 	return b.String()
-}
-
-// EncodeOptions says where special tokens come from. The zero value encodes
-// plain text.
-type EncodeOptions struct {
-	// AddSpecial puts BOS in front and EOS behind where the model wants them
-	// (Config.AddBOS and Config.AddEOS).
-	AddSpecial bool
-	// ParseSpecial reads the texts of control tokens in the text as those
-	// tokens. User-defined tokens are always read.
-	ParseSpecial bool
-}
-
-// Encode returns the ids of text. Any text is accepted, in time linear in its
-// length but for a factor log n in a single word of length n.
-func (t *Tokenizer) Encode(text string, opts EncodeOptions) []ID {
-	out := make([]ID, 0, len(text)/3+2)
-	if opts.AddSpecial && t.cfg.AddBOS {
-		out = append(out, t.cfg.BOS)
-	}
-	afterSpecial := true
-	for _, f := range t.partition(text, opts.ParseSpecial) {
-		if f.id != None {
-			out = append(out, f.id)
-			afterSpecial = true
-			continue
-		}
-		if afterSpecial && t.cfg.AddSpacePrefix && t.cfg.Model == ModelSPM {
-			f.text = " " + f.text
-		}
-		out = t.model.encode(out, f.text)
-		afterSpecial = false
-	}
-	if opts.AddSpecial && t.cfg.AddEOS {
-		out = append(out, t.cfg.EOS)
-	}
-	return out
 }
 
 // NumTokens is the size of the vocabulary; ids run from 0 to NumTokens()-1.
