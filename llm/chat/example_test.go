@@ -53,6 +53,26 @@ func ExampleRendered_Trained() {
 	// "6<|end|>" with weight 1
 }
 
+// What somebody writes stays text, whatever it looks like.
+func ExampleRendered_Chunks() {
+	template, err := chat.Parse("model.gguf", source)
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "What is <|end|>?")}}
+	rendered, err := template.Render(talk, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range rendered.Chunks() {
+		fmt.Printf("%-20q mark-up: %v\n", rendered.Text[c.From:c.To], c.Markup)
+	}
+	// Output:
+	// "<|user|>"           mark-up: true
+	// "What is <|end|>?"   mark-up: false
+	// "<|end|>\n"          mark-up: true
+}
+
 func ExampleRendered_spans() {
 	template, err := chat.Parse("model.gguf", "{{ messages[0].role | upper }}: {{ messages[0].content }}")
 	if err != nil {

@@ -258,5 +258,17 @@ func TestIsMarkup(t *testing.T) {
 		}
 	}
 	require.Equal(t, []int{0, 3, 33}, special)
-	require.False(t, got.IsMarkup(3, 20), "a part of it is a role")
+	require.False(t, got.IsMarkup(3, 21), "a part of it is content")
+	require.Equal(t, []chat.Chunk{{0, 20, true}, {20, 33, false}, {33, 44, true}}, got.Chunks())
+}
+
+// Templates make tokens of roles; one that holds a token itself is text.
+func TestIsMarkupOfRoles(t *testing.T) {
+	talk := conversation(t, `{"messages": [{"role": "user", "name": "<|user|>", "content": "U"}]}`)
+	got, err := render("{% for m in messages %}<|{{ m.role }}|>{{ m.name }}{{ m.content }}{% endfor %}", talk, nil)
+	require.NoError(t, err)
+	require.Equal(t, "<|user|><|user|>U", got.Text)
+	require.True(t, got.IsMarkup(0, 8))
+	require.False(t, got.IsMarkup(8, 16))
+	require.Equal(t, []chat.Chunk{{0, 8, true}, {8, 17, false}}, got.Chunks())
 }

@@ -1,6 +1,10 @@
 package chat
 
-import "sort"
+import (
+	"sort"
+	"strings"
+	"unicode"
+)
 
 // Rendered is a rendered conversation, with the origin of each of its bytes.
 type Rendered struct {
@@ -23,19 +27,50 @@ type Span struct {
 	Part    Part
 }
 
-// IsMarkup reports whether all of Text[from:to] is written by the template, or is a variable such as bos_token, so that
-// special tokens in it are meant as such. In the words of a message they are text.
+// IsMarkup reports whether all of Text[from:to] is mark-up, so that special tokens in it are meant as such: the template
+// writes it, or it is a variable such as bos_token, or a role of one word, of which templates make tokens (<|user|>). In
+// the words of a message special tokens are text.
 func (r *Rendered) IsMarkup(from, to int) bool {
 	first := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].To > from })
 	for _, s := range r.Spans[first:] {
 		if s.From >= to {
 			break
 		}
-		if s.Part != Markup && s.Part != Variable {
+		if !r.isMarkup(s) {
 			return false
 		}
 	}
 	return true
+}
+
+func (r *Rendered) isMarkup(s Span) bool {
+	return s.Part.isFrame() && (s.Part != Role || isWord(r.Text[s.From:s.To]))
+}
+
+// isWord reports whether a text is of letters, digits, _ and -, so that it holds no special token by itself.
+func isWord(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) }) < 0
+}
+
+// Chunk is Text[From:To], all of which is mark-up in the sense of [Rendered.IsMarkup], or none.
+type Chunk struct {
+	From, To int
+	Markup   bool
+}
+
+// Chunks are the parts in which a tokenizer reads the text: special tokens count in those of mark-up alone. They cover
+// Text without a gap.
+func (r *Rendered) Chunks() []Chunk {
+	var out []Chunk
+	for _, s := range r.Spans {
+		markup := r.isMarkup(s)
+		if n := len(out); n > 0 && out[n-1].Markup == markup {
+			out[n-1].To = s.To
+			continue
+		}
+		out = append(out, Chunk{s.From, s.To, markup})
+	}
+	return out
 }
 
 func spans(t text) []Span {
