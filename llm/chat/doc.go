@@ -17,7 +17,8 @@
 // with {% generation %} or without.
 //
 // What a tokenizer has to know: a special token is one only where Rendered.IsMarkup holds for its bytes, which is in
-// some of Rendered.Chunks, so that what somebody writes never becomes mark-up; and a token is trained if one of its bytes is, as in transformers.
+// some of Rendered.Chunks, so that what somebody writes never becomes mark-up; and a token is trained if one of its
+// bytes is, as in transformers.
 //
 // The package is pure Go and imports nothing of this module.
 package chat
