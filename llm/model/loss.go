@@ -180,6 +180,19 @@ func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 	return losses, nil
 }
 
+// Predictions are the most probable next tokens of the batch that was computed last, one
+// for each of its tokens.
+func (l *LossGraph) Predictions() ([]int32, error) {
+	tokens := make([]int32, 0, l.length*l.batch)
+	for _, chunk := range l.chunks {
+		var err error
+		if tokens, err = chunk.Likeliest(tokens); err != nil {
+			return nil, err
+		}
+	}
+	return tokens, nil
+}
+
 // Allocate gives the graph memory of its own, if it has none yet; the first
 // Compute does so too.
 func (l *LossGraph) Allocate() error {

@@ -88,3 +88,9 @@ func (l *LossChunk) Losses(losses []float32) ([]float32, error) {
 	}
 	return losses, nil
 }
+
+// Likeliest appends the most probable next token of each token.
+func (l *LossChunk) Likeliest(tokens []int32) ([]int32, error) {
+	top, err := ggml.Read[int32](l.top)
+	return append(tokens, top...), err
+}

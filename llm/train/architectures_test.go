@@ -64,6 +64,6 @@ func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 	after, err := tr.Evaluate(context.Background(), d)
 	require.NoError(t, err)
-	t.Logf("%s: loss %.3f, then %.3f", m.Arch, before, after)
-	require.Less(t, after, 0.8*before)
+	t.Logf("%s: loss %.3f, then %.3f", m.Arch, before.Loss, after.Loss)
+	require.Less(t, after.Loss, 0.8*before.Loss)
 }

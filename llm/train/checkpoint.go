@@ -320,13 +320,13 @@ func (s *state) checkHistory() error {
 		return fmt.Errorf("it is of step %d, and has the history of %d steps", s.step, len(s.history))
 	}
 	for i, m := range s.history {
-		if m.Step != i+1 || !finite(m.Loss, m.LearningRate, m.GradNorm) {
+		if m.Step != i+1 || !finite(m.Loss, m.LearningRate, m.GradNorm) || m.Tokens < 0 {
 			return fmt.Errorf("row %d of its history is %+v", i+1, m)
 		}
 	}
 	before := -1
 	for i, e := range s.evaluations {
-		if e.Step <= before || e.Step > s.step || !finite(e.Loss) {
+		if e.Step <= before || e.Step > s.step || !finite(e.Loss) || !(e.Accuracy >= 0 && e.Accuracy <= 1) || e.Tokens < 0 {
 			return fmt.Errorf("row %d of its evaluations is %+v", i+1, e)
 		}
 		before = e.Step

@@ -70,7 +70,7 @@ func savedRun(t *testing.T, m *model.Model, steps int) (path string, r *loraRun)
 		_, err := r.Step(context.Background())
 		require.NoError(t, err)
 	}
-	r.Evaluations = []Evaluation{{Step: 0, Loss: 4}, {Step: steps, Loss: 3}}
+	r.Evaluations = []Evaluation{{Step: 0, Loss: 4, Accuracy: 0.1, Tokens: 30}, {Step: steps, Loss: 3, Accuracy: 0.3, Tokens: 30}}
 	path = filepath.Join(t.TempDir(), "run.gguf")
 	require.NoError(t, r.SaveCheckpoint(path))
 	return path, r
@@ -203,8 +203,12 @@ func TestCheckpointContradictions(t *testing.T) {
 		{set(keyEpoch, uint64(math.MaxUint64)), ": it is of step 3, but at sample 5 of epoch 18446744073709551615; " + remedy},
 		{set("training.history.steps", []uint32{1, 3, 3}), ": row 2 of its history is {Step:3 "},
 		{set("training.history.values", make([]float64, 8)), "has 8 values for 3 steps"},
-		{set("training.validation.steps", []uint32{0, 4}), ": row 2 of its evaluations is {Step:4 Loss:3}; " + remedy},
-		{set("training.validation.values", []float64{math.Inf(1), 3}), ": row 1 of its evaluations is {Step:0 Loss:+Inf}; " + remedy},
+		{set("training.history.values", []float64{1, 1, 1, 5, 1, 1, 1, 2.5, 1, 1, 1, 5}), ": row 2 of its history is {Step:2 Loss:1 LearningRate:1 GradNorm:1 Tokens:-1}; " + remedy},
+		{set("training.validation.steps", []uint32{0, 4}), ": row 2 of its evaluations is {Step:4 Loss:3 Accuracy:0.3 Tokens:30}; " + remedy},
+		{set("training.validation.values", []float64{math.Inf(1), 0, 1, 3, 0, 1}), ": row 1 of its evaluations is {Step:0 Loss:+Inf "},
+		{set("training.validation.values", []float64{1, 0, 1, 3, 1.5, 1}), ": row 2 of its evaluations is {Step:3 Loss:3 Accuracy:1.5 "},
+		{set("training.validation.values", []float64{1, math.NaN(), 1, 3, 1, 1}), ": row 1 of its evaluations is {Step:0 Loss:1 Accuracy:NaN "},
+		{set("training.validation.values", []float64{1, 0, 1, 3, 1, 1e300}), ": row 2 of its evaluations is {Step:3 Loss:3 Accuracy:1 Tokens:-1}"},
 		{poke(param, nan), ": its tensor " + param + " holds NaN; " + remedy},
 		{poke(param+".m", inf), ": its tensor " + param + ".m holds -Inf; " + remedy},
 		{poke(param+".v", -1), ": its tensor " + param + ".v, a mean of squares, holds -1; " + remedy},
@@ -354,6 +358,28 @@ func TestCheckpointFreeSettings(t *testing.T) {
 	same := usualRun(t, m)
 	require.NoError(t, same.LoadCheckpoint(path))
 	require.Empty(t, same.Changes())
+}
+
+// A checkpoint of before steps had numbers of tokens, and evaluations an accuracy, goes on.
+func TestCheckpointOfFewerColumns(t *testing.T) {
+	m := tinyLoRAModel(t)
+	path, saved := savedRun(t, m, 2)
+	var history []float64
+	for _, x := range saved.History {
+		history = append(history, x.Loss, x.LearningRate, x.GradNorm)
+	}
+	older := rewrite(t, path, func(g *ggml.GGUF) {
+		require.NoError(t, g.Set("training.history.values", history))
+		require.NoError(t, g.Set("training.validation.values", []float64{4, 3}))
+	})
+	r := usualRun(t, m)
+	require.NoError(t, r.LoadCheckpoint(older))
+	for i := range saved.History {
+		require.Positive(t, saved.History[i].Tokens)
+		saved.History[i].Tokens = 0
+	}
+	require.Equal(t, saved.History, r.History)
+	require.Equal(t, []Evaluation{{Step: 0, Loss: 4}, {Step: 2, Loss: 3}}, r.Evaluations)
 }
 
 // A checkpoint of a program that knows a setting which this one does not is refused; one

@@ -68,9 +68,9 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 	if tokens == nil {
 		return err
 	}
-	loss, err := t.Evaluate(ctx, data.New(checkTokens, []data.Sample{{Tokens: tokens}}))
-	if err == nil && !finite(loss) {
-		err = t.diverged(fmt.Sprintf("after step %d the loss is %v", t.step, loss))
+	e, err := t.Evaluate(ctx, data.New(checkTokens, []data.Sample{{Tokens: tokens}}))
+	if err == nil && !finite(e.Loss) {
+		err = t.diverged(fmt.Sprintf("after step %d the loss is %v", t.step, e.Loss))
 	}
 	return err
 }

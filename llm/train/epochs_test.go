@@ -58,7 +58,7 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	require.NoError(t, err)
 	got, err := tr.Step(ctx)
 	require.NoError(t, err)
-	require.InEpsilon(t, want, got.Loss, 1e-6)
+	require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
 	require.InEpsilon(t, wantGrad.GradNorm, got.GradNorm, 1e-5)
 	require.True(t, tr.Done())
 	_, err = tr.Step(ctx)
@@ -80,7 +80,7 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	require.NoError(t, err)
 	got, err = longer.Step(ctx)
 	require.NoError(t, err)
-	require.InEpsilon(t, want, got.Loss, 1e-6)
+	require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
 }
 
 // twin is a model with the same weights.

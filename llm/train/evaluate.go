@@ -4,53 +4,102 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Evaluate gives the mean cross-entropy of a data set in nats a token, with
-// the adapters as they are.
-func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (float64, error) {
+// An Evaluation is how well held-out data is predicted after a step; step 0 is the start.
+type Evaluation struct {
+	Step     int
+	Loss     float64 // mean cross-entropy of the tokens, nats
+	Accuracy float64 // share of the tokens that are the model's most probable ones
+	Tokens   int     // whose weight is not 0; 0 in checkpoints of before there was an Accuracy
+}
+
+// Perplexity is e to the Loss.
+func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
+
+// Evaluate computes the loss and the accuracy of a data set, with the adapters as they are.
+// The weights of tokens count in the loss; in the accuracy they decide which tokens do.
+func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, error) {
 	return t.EvaluateWith(ctx, t.adapters, d)
 }
 
 // EvaluateWith is Evaluate with other adapters, or none.
-func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *data.Dataset) (float64, error) {
+func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
 	if err := t.checkOpen(); err != nil {
-		return 0, err
+		return Evaluation{}, err
 	}
 	if err := d.Check(t.m.Vocab); err != nil {
-		return 0, err
+		return Evaluation{}, err
 	}
 	count := min(t.options.Batch, d.Len())
 	graph, err := t.evalGraph(adapters, d, count)
 	if err != nil {
-		return 0, err
+		return Evaluation{}, err
 	}
-	var sum, total float64
+	var sums evalSums
 	for from := 0; from < d.Len(); from += count {
 		rows, err := readRows(d, min(count, d.Len()-from), func(i int) int { return from + i })
-		if err != nil {
-			return 0, err
+		if err == nil {
+			err = sums.add(ctx, graph, makeBatch(rows, count, d.Length, d.IsPacked()))
 		}
-		b := makeBatch(rows, count, d.Length, d.IsPacked())
-		losses, err := graph.Compute(ctx, b)
 		if err != nil {
-			return 0, err
+			return Evaluation{}, err
 		}
-		for i, l := range losses {
-			if w := float64(b.Weights[i]); w != 0 {
-				sum += w * float64(l)
-				total += w
+	}
+	if sums.tokens == 0 {
+		return Evaluation{}, errors.New("the data set has no token to learn")
+	}
+	return Evaluation{
+		Step: t.step, Loss: sums.loss / sums.weight, Accuracy: float64(sums.correct) / float64(sums.tokens), Tokens: sums.tokens,
+	}, nil
+}
+
+// evalSums are sums over the tokens of an evaluation whose weight is not 0.
+type evalSums struct {
+	loss, weight    float64 // of weight times loss; of weights
+	correct, tokens int
+}
+
+func (s *evalSums) add(ctx context.Context, g *model.LossGraph, b model.Batch) error {
+	losses, err := g.Compute(ctx, b)
+	if err != nil {
+		return err
+	}
+	predictions, err := g.Predictions()
+	if err != nil {
+		return err
+	}
+	for i, l := range losses {
+		w := float64(b.Weights[i])
+		if w == 0 {
+			continue
+		}
+		s.loss += w * float64(l)
+		s.weight += w
+		if predictions[i] == b.Targets[i] {
+			s.correct++
+		}
+	}
+	s.tokens += learned(b)
+	return nil
+}
+
+// learned counts the tokens whose weight is not 0.
+func learned(batches ...model.Batch) int {
+	n := 0
+	for _, b := range batches {
+		for _, w := range b.Weights {
+			if w != 0 {
+				n++
 			}
 		}
 	}
-	if total == 0 {
-		return 0, errors.New("the data set has no token to learn")
-	}
-	return sum / total, nil
+	return n
 }
 
 // An evalGraph computes losses without gradients. It is kept with its memory for the

@@ -2,12 +2,14 @@ package train_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -49,13 +51,79 @@ func TestEvaluationMemory(t *testing.T) {
 	require.Equal(t, first, again)
 	plain, err := tr.EvaluateWith(ctx, nil, valid)
 	require.NoError(t, err)
-	require.NotEqual(t, first, plain)
+	require.NotEqual(t, first.Loss, plain.Loss)
 	half, err := tr.EvaluateWith(ctx, a.Weights(0.5), valid)
 	require.NoError(t, err)
-	require.NotContains(t, []float64{first, plain}, half)
+	require.NotContains(t, []float64{first.Loss, plain.Loss}, half.Loss)
 	again, err = tr.Evaluate(ctx, valid)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
+}
+
+// Loss and accuracy are those of the logits of a session: of each token whose weight is
+// not 0, weighted in the loss alone.
+func TestEvaluationOfSession(t *testing.T) {
+	m := tinyModel(t)
+	samples := patternSamples(7, 12)
+	samples[1].Tokens = samples[1].Tokens[:5]
+	for i := range samples {
+		weights := make([]float32, samples[i].Predicted())
+		for j := range weights {
+			weights[j] = float32((i + j) % 3)
+		}
+		samples[i].Weights = weights
+	}
+	d := data.New(12, samples)
+	a := newAdapter(t, m, 1)
+	tr := adapterTrainer(t, m, a, pattern(32, 12), options(40))
+	ctx := context.Background()
+	require.NoError(t, tr.Run(ctx, train.RunOptions{}))
+	got, err := tr.Evaluate(ctx, d)
+	require.NoError(t, err)
+
+	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: a.Weights(1), Threads: 1})
+	require.NoError(t, err)
+	defer s.Close()
+	var loss, weight float64
+	tokens, correct := 0, 0
+	for _, sample := range samples {
+		require.NoError(t, s.Truncate(0))
+		logits, err := s.DecodeAll(ctx, sample.Tokens[:len(sample.Tokens)-1])
+		require.NoError(t, err)
+		for i, row := range logits {
+			w, next := float64(sample.Weights[i]), sample.Tokens[i+1]
+			if w == 0 {
+				continue
+			}
+			sum, best := 0.0, true
+			for _, x := range row {
+				sum += math.Exp(float64(x) - float64(row[next]))
+				best = best && x <= row[next]
+			}
+			loss, weight, tokens = loss+w*math.Log(sum), weight+w, tokens+1
+			if best {
+				correct++
+			}
+		}
+	}
+	require.Greater(t, correct, tokens/5)
+	require.Less(t, correct, tokens)
+	require.Equal(t, train.Evaluation{Step: 40, Loss: got.Loss, Accuracy: float64(correct) / float64(tokens), Tokens: tokens}, got)
+	require.InEpsilon(t, loss/weight, got.Loss, 1e-5)
+	require.InEpsilon(t, math.Exp(loss/weight), got.Perplexity(), 1e-4)
+}
+
+// The tokens of a step are those that it learned from.
+func TestTokensOfSteps(t *testing.T) {
+	samples := patternSamples(4, 8)
+	samples[2].Weights = []float32{0, 0, 1, 2, 0, 0.5, 0, 0}
+	samples[3].Tokens = samples[3].Tokens[:4]
+	d := data.New(8, samples)
+	o := options(2)
+	o.Batch, o.Accumulate = 2, 2
+	tr := newTrainer(t, tinyModel(t), d, o)
+	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
+	require.Equal(t, []int{8 + 8 + 3 + 3, 8 + 8 + 3 + 3}, []int{tr.History[0].Tokens, tr.History[1].Tokens})
 }
 
 // A graph that is kept computes with the parameters as they are.
@@ -68,7 +136,7 @@ func TestEvaluationSeesTraining(t *testing.T) {
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 	after, err := tr.Evaluate(context.Background(), d)
 	require.NoError(t, err)
-	require.Less(t, after, before)
+	require.Less(t, after.Loss, before.Loss)
 }
 
 // What is closed says so, and what is nil too.

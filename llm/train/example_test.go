@@ -59,7 +59,7 @@ func ExampleTrainer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("the loss fell:", after < before-0.2)
+	fmt.Println("the loss fell:", after.Loss < before.Loss-0.2)
 	// Output:
 	// step 20
 	// step 40

@@ -2,6 +2,8 @@ package train
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -12,13 +14,19 @@ const (
 	keyEvaluations = "training.validation"
 )
 
+// A checkpoint of before some column existed has rows of fewer values.
+const (
+	historyColumns, oldHistoryColumns       = 4, 3
+	evaluationColumns, oldEvaluationColumns = 3, 1
+)
+
 func (t *Trainer) writeHistory(g *ggml.GGUF) error {
 	var history, evaluations table
 	for _, m := range t.History {
-		history.add(m.Step, m.Loss, m.LearningRate, m.GradNorm)
+		history.add(m.Step, m.Loss, m.LearningRate, m.GradNorm, float64(m.Tokens))
 	}
 	for _, e := range t.Evaluations {
-		evaluations.add(e.Step, e.Loss)
+		evaluations.add(e.Step, e.Loss, e.Accuracy, float64(e.Tokens))
 	}
 	if err := history.write(g, keyHistory); err != nil {
 		return err
@@ -27,21 +35,31 @@ func (t *Trainer) writeHistory(g *ggml.GGUF) error {
 }
 
 func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation, err error) {
-	rows, err := readTable(g, keyHistory, 3)
+	rows, err := readTable(g, keyHistory, historyColumns, oldHistoryColumns)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i, step := range rows.steps {
-		v := rows.values[3*i:]
-		history = append(history, StepMetrics{Step: int(step), Loss: v[0], LearningRate: v[1], GradNorm: v[2]})
+		v := rows.row(i, historyColumns)
+		history = append(history, StepMetrics{Step: int(step), Loss: v[0], LearningRate: v[1], GradNorm: v[2], Tokens: count(v[3])})
 	}
-	if rows, err = readTable(g, keyEvaluations, 1); err != nil {
+	if rows, err = readTable(g, keyEvaluations, evaluationColumns, oldEvaluationColumns); err != nil {
 		return nil, nil, err
 	}
 	for i, step := range rows.steps {
-		evaluations = append(evaluations, Evaluation{Step: int(step), Loss: rows.values[i]})
+		v := rows.row(i, evaluationColumns)
+		evaluations = append(evaluations, Evaluation{Step: int(step), Loss: v[0], Accuracy: v[1], Tokens: count(v[2])})
 	}
 	return history, evaluations, nil
+}
+
+// count is a number of things, −1 for what is none.
+func count(x float64) int {
+	const most = 1 << 53 // to which float64 counts
+	if x >= 0 && x <= most && x == math.Trunc(x) {
+		return int(x)
+	}
+	return -1
 }
 
 // A table has a row of values for each of some steps.
@@ -65,7 +83,14 @@ func (x *table) write(g *ggml.GGUF, key string) error {
 	return g.Set(key+".values", x.values)
 }
 
-func readTable(g *ggml.GGUF, key string, columns int) (x table, err error) {
+// row is that of the ith step; columns that the table does not have are 0.
+func (x *table) row(i, columns int) []float64 {
+	own := len(x.values) / len(x.steps)
+	return append(slices.Clone(x.values[i*own:(i+1)*own]), make([]float64, columns-own)...)
+}
+
+// readTable reads a table that has one of several numbers of columns.
+func readTable(g *ggml.GGUF, key string, columns ...int) (x table, err error) {
 	if _, ok := g.Value(key + ".steps"); !ok {
 		return table{}, nil
 	}
@@ -75,7 +100,7 @@ func readTable(g *ggml.GGUF, key string, columns int) (x table, err error) {
 	if x.values, err = ggml.GGUFValue[[]float64](g, key+".values"); err != nil {
 		return table{}, err
 	}
-	if len(x.values) != columns*len(x.steps) {
+	if !slices.ContainsFunc(columns, func(n int) bool { return len(x.values) == n*len(x.steps) }) {
 		return table{}, fmt.Errorf("%s: key %s has %d values for %d steps", g.Name(), key, len(x.values), len(x.steps))
 	}
 	return x, nil

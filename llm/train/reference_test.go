@@ -156,7 +156,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 		tr := newTrainer(t, m, d, o)
 		got, err := tr.Evaluate(context.Background(), d)
 		require.NoError(t, err)
-		require.InEpsilon(t, want, got, 1e-6, "batch of %d", batch)
+		require.InEpsilon(t, want, got.Loss, 1e-6, "batch of %d", batch)
 	}
 
 	// A data set of another length than the run's.
@@ -166,7 +166,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 	tr := newTrainer(t, m, d, options(1))
 	got, err := tr.Evaluate(context.Background(), long)
 	require.NoError(t, err)
-	require.InEpsilon(t, want, got, 1e-6)
+	require.InEpsilon(t, want, got.Loss, 1e-6)
 
 	_, err = tr.Evaluate(context.Background(), &data.Dataset{Length: 4})
 	require.EqualError(t, err, "the data set has no samples")

@@ -113,14 +113,13 @@ func (t *Trainer) evalDue(o RunOptions) bool {
 }
 
 func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
-	loss, err := t.Evaluate(ctx, o.EvalData)
+	e, err := t.Evaluate(ctx, o.EvalData)
 	if err != nil {
 		return err
 	}
-	if !finite(loss) {
-		return t.diverged(fmt.Sprintf("after step %d the loss of the evaluation is %v", t.step, loss))
+	if !finite(e.Loss) {
+		return t.diverged(fmt.Sprintf("after step %d the loss of the evaluation is %v", t.step, e.Loss))
 	}
-	e := Evaluation{Step: t.step, Loss: loss}
 	t.Evaluations = append(t.Evaluations, e)
 	if o.OnEval != nil {
 		o.OnEval(e)

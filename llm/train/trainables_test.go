@@ -66,7 +66,7 @@ func TestBiasesAreTrained(t *testing.T) {
 			require.NoError(t, ggml.Write(w, changed))
 			l, err := tr.Evaluate(ctx, d)
 			require.NoError(t, err)
-			return l
+			return l.Loss
 		}
 		const h = 0.03
 		square := 0.0

@@ -82,12 +82,7 @@ type StepMetrics struct {
 	Loss         float64 // mean cross-entropy of the tokens of the step, nats
 	LearningRate float64
 	GradNorm     float64 // global norm of the gradient, before it is clipped
-}
-
-// An Evaluation is the loss of held-out data after a step; step 0 is the start.
-type Evaluation struct {
-	Step int
-	Loss float64 // mean cross-entropy of the tokens, nats
+	Tokens       int     // that were learned: those whose weight is not 0
 }
 
 // A Trainer fits parameters to a data set. It is used by one goroutine.
@@ -291,7 +286,7 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if total == 0 {
 		return StepMetrics{}, fmt.Errorf("step %d: no token of its samples is learned; check the data and its masks", t.step+1)
 	}
-	metrics := StepMetrics{Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1)}
+	metrics := StepMetrics{Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1), Tokens: learned(batches...)}
 	err = t.accumulate(ctx, batches, total, &metrics)
 	if err == nil {
 		err = t.apply(ctx, &metrics)
