@@ -1,0 +1,162 @@
+package safetensors
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/goggml/ggml"
+)
+
+// A Data is a tensor to be written.
+type Data struct {
+	Name   string
+	Type   Type    // F32, F16 or BF16
+	Shape  []int64 // the last is the fastest
+	Values []float32
+}
+
+// Encode writes a file with the tensors in their order. The same arguments give the same
+// bytes. A value that is not finite, or too large for F16, is an error.
+func Encode(w io.Writer, tensors []Data, metadata map[string]string) error {
+	header, err := encodeHeader(tensors, metadata)
+	if err != nil {
+		return err
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint64(len(header))); err != nil {
+		return err
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		if err := t.encode(w); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+func encodeHeader(tensors []Data, metadata map[string]string) ([]byte, error) {
+	var b bytes.Buffer
+	comma := byte('{')
+	add := func(key string, value any) error {
+		name, err := json.Marshal(key)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		b.WriteByte(comma)
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(text)
+		comma = ','
+		return nil
+	}
+	if len(metadata) > 0 {
+		if err := add(metadataKey, metadata); err != nil {
+			return nil, err
+		}
+	}
+	seen := map[string]bool{metadataKey: true}
+	offset := int64(0)
+	for _, t := range tensors {
+		info := Tensor{Name: t.Name, Type: t.Type, Shape: t.Shape}
+		size, ok := info.size()
+		_, known := ggmlTypes[t.Type]
+		switch {
+		case seen[t.Name]:
+			return nil, fmt.Errorf("tensor %q: the name is taken", t.Name)
+		case !known:
+			return nil, fmt.Errorf("tensor %q: type %q cannot be written; use F32, F16 or BF16", t.Name, t.Type)
+		case !ok || info.NumElements() != int64(len(t.Values)):
+			return nil, fmt.Errorf("tensor %q: %d values for the shape %v", t.Name, len(t.Values), t.Shape)
+		}
+		seen[t.Name] = true
+		shape := append([]int64{}, t.Shape...) // a nil one would be null
+		if err := add(t.Name, tensorInfo{&t.Type, &shape, []int64{offset, offset + size}}); err != nil {
+			return nil, err
+		}
+		offset += size
+	}
+	if comma == '{' {
+		b.WriteByte('{')
+	}
+	b.WriteByte('}')
+	for b.Len()%8 != 0 { // aligns the data
+		b.WriteByte(' ')
+	}
+	if b.Len() > maxHeader {
+		return nil, fmt.Errorf("the header of %d tensors has %d bytes, and %d are the most", len(tensors), b.Len(), maxHeader)
+	}
+	return b.Bytes(), nil
+}
+
+// largestF16 is the largest value of F16.
+const largestF16 = 65504
+
+func (t Data) encode(w io.Writer) error {
+	if len(t.Values) == 0 {
+		return nil
+	}
+	if t.Type == F16 {
+		for _, v := range t.Values {
+			if math.Abs(float64(v)) > largestF16 {
+				return fmt.Errorf("the value %v is too large for F16, which ends at %d; use F32 or BF16", v, largestF16)
+			}
+		}
+	}
+	raw := make([]byte, bits[t.Type]/8*int64(len(t.Values)))
+	rowLen := 1
+	if n := len(t.Shape); n > 0 {
+		rowLen = int(t.Shape[n-1])
+	}
+	err := ggml.Quantize(raw, ggmlTypes[t.Type], t.Values, ggml.QuantizeOptions{RowLen: rowLen})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(raw)
+	return err
+}
+
+// WriteFile is [Encode] to a file, which is written beside path and renamed when it is
+// complete.
+func WriteFile(path string, tensors []Data, metadata map[string]string) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			os.Remove(file.Name())
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}()
+	buffered := bufio.NewWriterSize(file, 1<<20)
+	if err := Encode(buffered, tensors, metadata); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
