@@ -153,9 +153,9 @@ func checksum(g *ggml.GGUF, data func(name string) (*io.SectionReader, error)) (
 
 // LoadCheckpoint continues the run that wrote the file, exactly where it was. What is
 // trained, the model, the data and the order of the samples have to be the same, or a
-// [MismatchError] lists what differs. The length of the run, the learning rate, the
-// optimiser's settings and the compute type may change, see [Trainer.Changes], and so
-// may the device.
+// [MismatchError] lists what differs. The length of the run, the learning rate and its
+// schedule, the optimiser's settings, what ends the run early, and the compute type may
+// change, see [Trainer.Changes], and so may the device.
 //
 // A damaged file changes nothing.
 func (t *Trainer) LoadCheckpoint(path string) error {
@@ -181,7 +181,11 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	if err := s.write(); err != nil {
 		return err
 	}
-	t.step, t.position, t.History, t.Evaluations = s.step, s.position, s.history, s.evaluations
+	t.step, t.position, t.Evaluations = s.step, s.position, s.evaluations
+	t.History, t.tokens, t.lowest, t.limit = nil, 0, 0, ""
+	for _, m := range s.history {
+		t.record(m)
+	}
 	t.saved = savedCheckpoint{path, s.step}
 	t.plan()
 	t.changes = compare(g, t.freeSettings())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/goggml/ggml/llm/data"
 )
@@ -17,8 +19,18 @@ type RunOptions struct {
 	EvalData  *data.Dataset // evaluated before the first step, every EvalEvery steps, and at the end; may be nil
 	EvalEvery int
 
+	// MaxTokens and MaxDuration end the run before its last step: the tokens that it has
+	// learned, with those of before it was resumed, and the time since this Run began. Both
+	// are looked at between steps; 0 is no limit.
+	MaxTokens   int
+	MaxDuration time.Duration
+
 	OnStep func(StepMetrics) // after each step
 	OnEval func(Evaluation)  // after each evaluation
+	// OnBest saves what is trained when an evaluation has the lowest loss so far, the first
+	// one too; see [Trainer.Best]. An evaluation is in no checkpoint before it has returned
+	// nil: a run that was killed meanwhile evaluates again when it is resumed.
+	OnBest func(Evaluation) error
 }
 
 // ErrStopped is a run that was cancelled before its last step. Its checkpoint, if it
@@ -31,9 +43,9 @@ type savedCheckpoint struct {
 	step int
 }
 
-// Run takes the run to its end, or until ctx is cancelled: then it saves the last
-// complete step and returns [ErrStopped]. When all steps are done by then it
-// returns nil; at most the last evaluation is missing.
+// Run takes the run to its end, of which [Trainer.Ended] tells what it was, or until ctx
+// is cancelled: then it saves the last complete step and returns [ErrStopped]. When the
+// end is reached by then it returns nil; at most the last evaluation is missing.
 //
 // A step that makes the parameters, or a loss that is computed with them, other than
 // finite ends the run with [ErrDiverged]. Nothing is saved then, and what is
@@ -78,7 +90,9 @@ func (t *Trainer) save(ctx context.Context, o RunOptions) error {
 }
 
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {
+	first, begin := t.step, time.Now()
 	for {
+		t.limit = t.limitReached(o, time.Since(begin))
 		if t.evalDue(o) {
 			if err := t.evaluate(ctx, o); err != nil {
 				return err
@@ -87,6 +101,12 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 		if t.Done() {
 			return nil
 		}
+		// After the evaluation, which the checkpoint then holds.
+		if o.SaveEvery > 0 && t.step > first && t.step%o.SaveEvery == 0 {
+			if err := t.save(ctx, o); err != nil {
+				return err
+			}
+		}
 		metrics, err := t.Step(ctx)
 		if err != nil {
 			return err
@@ -94,12 +114,30 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 		if o.OnStep != nil {
 			o.OnStep(metrics)
 		}
-		if o.SaveEvery > 0 && t.step%o.SaveEvery == 0 && !t.Done() {
-			if err := t.save(ctx, o); err != nil {
-				return err
-			}
-		}
 	}
+}
+
+// limitReached names the limit that the run has reached, or gives "".
+func (t *Trainer) limitReached(o RunOptions, passed time.Duration) string {
+	switch {
+	case o.MaxTokens > 0 && t.tokens >= o.MaxTokens:
+		return fmt.Sprintf("the limit of %s is reached", plural(o.MaxTokens, "token"))
+	case o.MaxDuration > 0 && passed >= o.MaxDuration:
+		return fmt.Sprintf("the limit of %s is reached", shortDuration(o.MaxDuration))
+	}
+	return ""
+}
+
+// shortDuration leaves out what is zero: 2h instead of 2h0m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 func (t *Trainer) evalDue(o RunOptions) bool {
@@ -120,9 +158,19 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 	if !finite(e.Loss) {
 		return t.diverged(fmt.Sprintf("after step %d the loss of the evaluation is %v", t.step, e.Loss))
 	}
+	best, had := t.Best()
 	t.Evaluations = append(t.Evaluations, e)
 	if o.OnEval != nil {
 		o.OnEval(e)
 	}
-	return nil
+	if o.OnBest == nil || had && e.Loss >= best.Loss {
+		return nil
+	}
+	if err = t.checkParameters(); err == nil {
+		err = o.OnBest(e)
+	}
+	if err != nil {
+		t.Evaluations = t.Evaluations[:len(t.Evaluations)-1]
+	}
+	return err
 }

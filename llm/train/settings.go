@@ -42,6 +42,12 @@ func (t *Trainer) freeSettings() []setting {
 		{"dimensions from which on weights decay", o.AdamW.DecayMinDims},
 		{"gradient clip", o.AdamW.Clip},
 		{"learning rate of B over that of A", cmp.Or(o.LoRAPlus, 1)},
+		{"patience", o.Convergence.Patience},
+		{"least improvement of an evaluation", o.Convergence.MinDelta},
+		{"steps between losses that are compared", o.Convergence.Past},
+		{"least change of the loss between them", o.Convergence.Delta},
+		{"least change of the loss in a step", o.Convergence.Epsilon},
+		{"steps without a new lowest loss", o.Convergence.MaxNoImprovement},
 		{"compute type", o.ComputeType},
 	} {
 		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value)})

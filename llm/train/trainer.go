@@ -26,10 +26,12 @@ type Options struct {
 	AdamW  AdamW
 	// LoRAPlus is the learning rate of the B matrices of adapters over that of all else
 	// (LoRA+, arXiv 2402.12354, which advises 16); 0 stands for 1.
-	LoRAPlus   float64
-	Batch      int // rows of the data set computed together
-	Accumulate int // batches of one optimiser step
-	Seed       uint64
+	LoRAPlus float64
+	// Convergence ends the run before its last step.
+	Convergence Convergence
+	Batch       int // rows of the data set computed together
+	Accumulate  int // batches of one optimiser step
+	Seed        uint64
 
 	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.
@@ -61,7 +63,7 @@ func (o *Options) validate() error {
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
 		return fmt.Errorf("the learning rate of B is %v times that of A; it must be positive and finite, or 0 for 1", o.LoRAPlus)
 	}
-	return o.Schedule.validate()
+	return errors.Join(o.Schedule.validate(), o.Convergence.validate())
 }
 
 // The optimiser computes in single precision: settings count as what they are there.
@@ -102,9 +104,12 @@ type Trainer struct {
 	fixed   []setting // those that checkpoints compare, once they are needed
 	changes []Difference
 	saved   savedCheckpoint
+	limit   string // of RunOptions that has been reached, in words
 
 	step        int           // optimiser steps that are done
 	position    int           // rows that they have seen, counted on through the epochs
+	tokens      int           // that they learned
+	lowest      int           // index in History of the lowest loss
 	History     []StepMetrics // of each step
 	Evaluations []Evaluation  // that Run made
 }
@@ -253,9 +258,6 @@ func (t *Trainer) Close() error {
 // Steps is the number of optimiser steps that are done.
 func (t *Trainer) Steps() int { return t.step }
 
-// Done reports whether the run is complete.
-func (t *Trainer) Done() bool { return t.step >= t.schedule.Steps }
-
 // StepTokens is the number of tokens that a full step computes.
 func (t *Trainer) StepTokens() int { return t.data.Length * t.perStep() }
 
@@ -296,8 +298,17 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	}
 	t.step++
 	t.position += len(rows)
-	t.History = append(t.History, metrics)
+	t.record(metrics)
 	return metrics, nil
+}
+
+// record adds to the history.
+func (t *Trainer) record(m StepMetrics) {
+	t.History = append(t.History, m)
+	t.tokens += m.Tokens
+	if m.Loss < t.History[t.lowest].Loss {
+		t.lowest = len(t.History) - 1
+	}
 }
 
 func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total float64, metrics *StepMetrics) error {

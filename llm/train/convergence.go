@@ -1,0 +1,117 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Convergence says when a run ends before its last step, since more of them gain nothing;
+// the zero value does not end it. The history of the run decides, which checkpoints hold:
+// a run that has ended ends at once when it is resumed, unless it gets other settings.
+//
+// Past, Delta, Epsilon and MaxNoImprovement are those of ggml's former optimiser.
+type Convergence struct {
+	// Patience ends the run after that many evaluations in a row of which none improved the
+	// loss (early stopping): by MinDelta nats at least over the last one that did.
+	Patience int
+	MinDelta float64
+
+	// Past ends the run where the loss of a step differs from that of Past steps before by
+	// less than Delta times itself.
+	Past  int
+	Delta float64
+	// Epsilon is the same of the step before.
+	Epsilon float64
+	// MaxNoImprovement ends the run after that many steps in a row without a new lowest
+	// loss.
+	MaxNoImprovement int
+}
+
+func (c Convergence) validate() error {
+	switch {
+	case c.Patience < 0 || c.Past < 0 || c.MaxNoImprovement < 0:
+		return fmt.Errorf("the patience is %d evaluations, the loss is compared with that of %d steps before, and has to reach a new low within %d; none may be negative, and 0 stands for never", c.Patience, c.Past, c.MaxNoImprovement)
+	case !(c.MinDelta >= 0 && c.Delta >= 0 && c.Epsilon >= 0) || !finite(c.MinDelta, c.Delta, c.Epsilon):
+		return fmt.Errorf("an evaluation improves by at least %v, a loss changes by %v within several steps and %v in one; none may be negative or infinite", c.MinDelta, c.Delta, c.Epsilon)
+	case c.Past > 0 && c.Delta == 0:
+		return errors.New("a loss that is compared with that of some steps before needs a Delta, below which it has not changed")
+	}
+	return nil
+}
+
+// evaluated says why the run ends after these evaluations, or "".
+func (c Convergence) evaluated(list []Evaluation) string {
+	best, since := math.Inf(1), 0
+	for _, e := range list {
+		if e.Loss < best && e.Loss <= best-c.MinDelta {
+			best, since = e.Loss, 0
+		} else {
+			since++
+		}
+	}
+	if c.Patience == 0 || since < c.Patience {
+		return ""
+	}
+	by := ""
+	if c.MinDelta > 0 {
+		by = fmt.Sprintf(" by %v", c.MinDelta)
+	}
+	return fmt.Sprintf("the validation loss has not improved%s for %s", by, plural(since, "evaluation"))
+}
+
+// trained says why the run ends after these steps, of which the one with the lowest loss is
+// given, or "".
+func (c Convergence) trained(history []StepMetrics, lowest int) string {
+	now := len(history) - 1
+	unchanged := func(steps int, delta float64) bool {
+		return now >= steps && math.Abs(history[now-steps].Loss-history[now].Loss) < delta*math.Abs(history[now].Loss)
+	}
+	switch {
+	case now < 0:
+	case c.MaxNoImprovement > 0 && now-lowest >= c.MaxNoImprovement:
+		return fmt.Sprintf("the training loss has reached no new low for %s", plural(now-lowest, "step"))
+	case c.Past > 0 && unchanged(c.Past, c.Delta):
+		return fmt.Sprintf("the training loss has changed by less than %v of itself within %s", c.Delta, plural(c.Past, "step"))
+	case c.Epsilon > 0 && unchanged(1, c.Epsilon):
+		return fmt.Sprintf("the training loss has changed by less than %v of itself in a step", c.Epsilon)
+	}
+	return ""
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Ended says in words why the run has come to its end, as in "all 120 steps are done", "the
+// validation loss has not improved for 3 evaluations" or "the limit of 2h is reached"; ""
+// where it has not. A limit of [RunOptions] holds until the next Run.
+func (t *Trainer) Ended() string {
+	if t.step >= t.schedule.Steps {
+		return fmt.Sprintf("all %s are done", plural(t.schedule.Steps, "step"))
+	}
+	if why := t.options.Convergence.evaluated(t.Evaluations); why != "" {
+		return why
+	}
+	if why := t.options.Convergence.trained(t.History, t.lowest); why != "" {
+		return why
+	}
+	return t.limit
+}
+
+// Done reports whether the run has come to its end, see [Trainer.Ended].
+func (t *Trainer) Done() bool { return t.Ended() != "" }
+
+// Best is the evaluation with the lowest loss, the first of several; false where there is
+// none.
+func (t *Trainer) Best() (best Evaluation, ok bool) {
+	for i, e := range t.Evaluations {
+		if i == 0 || e.Loss < best.Loss {
+			best = e
+		}
+	}
+	return best, len(t.Evaluations) > 0
+}

@@ -1,0 +1,133 @@
+package train
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// Early stopping, evaluation by evaluation.
+func TestPatience(t *testing.T) {
+	const one, three = "the validation loss has not improved for 1 evaluation", "the validation loss has not improved for 3 evaluations"
+	for name, c := range map[string]struct {
+		c      Convergence
+		losses []float64
+		at     int // number of the evaluation that ends the run, 0 for none
+		why    string
+	}{
+		"off":                    {Convergence{}, []float64{1, 2, 3, 4, 5}, 0, ""},
+		"falls":                  {Convergence{Patience: 1}, []float64{5, 4, 3, 2, 1}, 0, ""},
+		"first rise":             {Convergence{Patience: 1}, []float64{5, 4, 4.5}, 3, one},
+		"equal is none better":   {Convergence{Patience: 1}, []float64{5, 5}, 2, one},
+		"three in a row":         {Convergence{Patience: 3}, []float64{5, 6, 6, 4.9, 5, 5, 4.95, 1}, 7, three},
+		"only two in a row":      {Convergence{Patience: 3}, []float64{5, 6, 6, 4, 5, 5, 3, 4, 4}, 0, ""},
+		"worse than the start":   {Convergence{Patience: 3}, []float64{5, 6, 7, 8}, 4, three},
+		"falls by too little":    {Convergence{Patience: 2, MinDelta: 0.5}, []float64{5, 4, 3.75, 3.625}, 4, "the validation loss has not improved by 0.5 for 2 evaluations"},
+		"falls little by little": {Convergence{Patience: 2, MinDelta: 0.5}, []float64{5, 4, 3.75, 3.5, 3.25, 3}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []Evaluation
+			for i, loss := range c.losses {
+				list = append(list, Evaluation{Step: 10 * i, Loss: loss})
+				why := c.c.evaluated(list)
+				if len(list) == c.at {
+					require.Equal(t, c.why, why)
+					return
+				}
+				require.Empty(t, why, "evaluation %d", i)
+			}
+			require.Zero(t, c.at)
+		})
+	}
+}
+
+// oldOptimizer is how ggml's former Adam decided to end: the index of the loss at which it
+// did, or −1.
+func oldOptimizer(losses []float64, c Convergence) int {
+	best, noImprovement, past := losses[0], 0, map[int]float64{}
+	for t, fx := range losses {
+		if t > 0 && math.Abs(fx-losses[t-1])/fx < c.Epsilon {
+			return t
+		}
+		if c.Past > 0 {
+			if c.Past <= t && math.Abs((past[t%c.Past]-fx)/fx) < c.Delta {
+				return t
+			}
+			past[t%c.Past] = fx
+		}
+		if c.MaxNoImprovement > 0 && t > 0 {
+			if best > fx {
+				best, noImprovement = fx, 0
+			} else if noImprovement++; noImprovement >= c.MaxNoImprovement {
+				return t
+			}
+		}
+	}
+	return -1
+}
+
+func TestConvergenceOfOldOptimizer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Convergence
+		if rapid.Bool().Draw(t, "past") {
+			c.Past, c.Delta = rapid.IntRange(1, 8).Draw(t, "steps"), rapid.Float64Range(1e-6, 0.05).Draw(t, "delta")
+		}
+		if rapid.Bool().Draw(t, "one step") {
+			c.Epsilon = rapid.Float64Range(0, 0.02).Draw(t, "epsilon")
+		}
+		c.MaxNoImprovement = rapid.IntRange(0, 8).Draw(t, "no improvement")
+		require.NoError(t, c.validate())
+		losses := rapid.SliceOfN(rapid.Map(rapid.IntRange(100, 160), func(n int) float64 { return float64(n) / 50 }), 1, 40).Draw(t, "losses")
+		want := oldOptimizer(losses, c)
+
+		tr := &Trainer{}
+		for i, loss := range losses {
+			tr.record(StepMetrics{Step: i + 1, Loss: loss})
+			why := c.trained(tr.History, tr.lowest)
+			require.Equal(t, i == want, why != "", "step %d: %q", i+1, why)
+			if why != "" {
+				return
+			}
+		}
+	})
+}
+
+func TestConvergenceInWords(t *testing.T) {
+	for want, c := range map[string]Convergence{
+		"the training loss has reached no new low for 2 steps":                     {MaxNoImprovement: 2},
+		"the training loss has changed by less than 0.5 of itself within 2 steps":  {Past: 2, Delta: 0.5},
+		"the training loss has changed by less than 0.5 of itself within 1 step":   {Past: 1, Delta: 0.5},
+		"the training loss has changed by less than 0.01 of itself in a step":      {Epsilon: 0.01},
+		"the training loss has changed by less than 0.25 of itself within 2 steps": {Past: 2, Delta: 0.25, Epsilon: 0.01},
+		"": {MaxNoImprovement: 3, Past: 1, Delta: 1e-5, Epsilon: 1e-5},
+	} {
+		require.Equal(t, want, c.trained([]StepMetrics{{Loss: 2}, {Loss: 2.25}, {Loss: 2.25 + 1e-4}}, 0))
+	}
+	require.Empty(t, Convergence{MaxNoImprovement: 1, Past: 1, Delta: 1, Epsilon: 1}.trained(nil, 0))
+}
+
+func TestConvergenceErrors(t *testing.T) {
+	for want, c := range map[string]Convergence{
+		"the patience is -1 evaluations, the loss is compared with that of 0 steps before, and has to reach a new low within 0; none may be negative, and 0 stands for never": {Patience: -1},
+		"the patience is 0 evaluations, the loss is compared with that of -2 steps before, and has to reach a new low within 0; none may be negative, and 0 stands for never": {Past: -2},
+		"the patience is 0 evaluations, the loss is compared with that of 0 steps before, and has to reach a new low within -3; none may be negative, and 0 stands for never": {MaxNoImprovement: -3},
+		"an evaluation improves by at least -1, a loss changes by 0 within several steps and 0 in one; none may be negative or infinite":                                      {MinDelta: -1},
+		"an evaluation improves by at least 0, a loss changes by NaN within several steps and 0 in one; none may be negative or infinite":                                     {Delta: math.NaN()},
+		"an evaluation improves by at least 0, a loss changes by 0 within several steps and +Inf in one; none may be negative or infinite":                                    {Epsilon: math.Inf(1)},
+		"a loss that is compared with that of some steps before needs a Delta, below which it has not changed":                                                                {Past: 3},
+	} {
+		require.EqualError(t, c.validate(), want)
+	}
+}
+
+func TestShortDuration(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"2h": 2 * time.Hour, "1h30m": 90 * time.Minute, "10m": 10 * time.Minute, "40s": 40 * time.Second,
+		"1h0m5s": time.Hour + 5*time.Second, "1.5s": 1500 * time.Millisecond, "20h": 20 * time.Hour,
+	} {
+		require.Equal(t, want, shortDuration(d))
+	}
+}
