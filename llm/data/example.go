@@ -1,0 +1,336 @@
+package data
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// Format is the form of a record, which its keys say.
+type Format string
+
+// Formats, with their keys.
+const (
+	Messages     Format = "messages"      // messages with role and content; tools, documents
+	ShareGPT     Format = "conversations" // conversations with from and value; system, tools
+	Completion   Format = "prompt"        // prompt and completion, both texts or both lists of messages; tools
+	Instructions Format = "instruction"   // Alpaca: instruction, input (may be missing) and output; system
+	Text         Format = "text"          // text
+)
+
+// formats are in the order in which they are looked for: further keys of a record do not matter.
+var formats = []struct {
+	format Format
+	keys   []string
+}{
+	{Messages, []string{"messages"}},
+	{ShareGPT, []string{"conversations"}},
+	{Completion, []string{"prompt", "completion"}},
+	{Instructions, []string{"instruction", "output"}},
+	{Text, []string{"text"}},
+}
+
+// otherKeys are further keys that a record can have.
+var otherKeys = []string{"input", "system", "tools", "documents", "role", "content", "from", "value"}
+
+// Example is one record of a data set. It is a text, a prompt with its completion, a conversation, or, with
+// Instructions, the last two at once: which of them is used depends on whether there is a chat template.
+type Example struct {
+	File   string
+	Line   int // from 1; the row of a Parquet file
+	Format Format
+
+	Text               string
+	Prompt, Completion string
+
+	chat.Conversation
+	PromptMessages int // how many messages, from the first, are of a prompt and not trained
+}
+
+// A parser makes examples of the records of one file.
+type parser struct {
+	names  map[string]string // the data's names of keys that have other ones
+	known  map[string]string // the reverse
+	roles  map[string]string
+	format *firstRecord // of the file so far
+}
+
+// firstRecord is what the first record of a file has settled.
+type firstRecord struct {
+	format Format
+	line   int
+}
+
+func newParser(keys, roles map[string]string) (*parser, error) {
+	p := &parser{names: map[string]string{}, known: map[string]string{}, roles: maps.Clone(knownRoles)}
+	var all []string
+	for _, f := range formats {
+		all = append(all, f.keys...)
+	}
+	all = append(all, otherKeys...)
+	for key, name := range keys {
+		if !slices.Contains(all, key) {
+			return nil, &Error{Kind: MissingKey, Reason: fmt.Sprintf("no key %q can have another name (it is given %q)", key, name),
+				Remedy: "it is one of " + strings.Join(all, ", ")}
+		}
+		if other, ok := p.known[name]; ok || name == "" {
+			return nil, &Error{Kind: MissingKey, Reason: fmt.Sprintf("the key %q is given to %s and %s", name, min(key, other), max(key, other)), Remedy: "give each key a name of its own"}
+		}
+		p.names[key], p.known[name] = name, key
+	}
+	maps.Copy(p.roles, roles)
+	return p, nil
+}
+
+// name is what the data calls a key.
+func (p *parser) name(key string) string {
+	if name, ok := p.names[key]; ok {
+		return name
+	}
+	return key
+}
+
+// A record is a JSON object's members with the parser's names of keys.
+type record struct {
+	p       *parser
+	members []member
+}
+
+func (r *record) get(key string) ([]byte, bool) {
+	name := r.p.name(key)
+	for _, m := range r.members {
+		if m.key == name {
+			return m.value, true
+		}
+	}
+	return nil, false
+}
+
+// text is the value of a key that has to be a string; "" if the record does not have it.
+func (r *record) text(key string) (string, *fault) {
+	value, ok := r.get(key)
+	if !ok {
+		return "", nil
+	}
+	if value[0] != '"' {
+		return "", faultf(WrongType, "write it in quotes", "%q is %s where a string is expected", r.p.name(key), typeOf(value))
+	}
+	return stringOf(value), nil
+}
+
+// parse makes an example of a JSON object.
+func (p *parser) parse(data []byte, line int) (Example, *fault) {
+	members, f := scanObject(data)
+	if f != nil {
+		return Example{}, f
+	}
+	r := &record{p, members}
+	format, f := r.format()
+	if f != nil {
+		return Example{}, f
+	}
+	if p.format == nil {
+		p.format = &firstRecord{format, line}
+	} else if p.format.format != format {
+		return Example{}, faultf(MixedFormats, "give each format a file of its own", "this record has %q, that of line %d has %q: they are of different formats",
+			p.name(string(format)), p.format.line, p.name(string(p.format.format)))
+	}
+	x := Example{Format: format}
+	switch format {
+	case Messages, ShareGPT:
+		f = r.conversation(&x, string(format))
+	case Completion:
+		f = r.completion(&x)
+	case Instructions:
+		f = r.instructions(&x)
+	case Text:
+		if x.Text, f = r.text("text"); f == nil && x.Text == "" {
+			f = faultf(Empty, "remove the record", "%q is empty", p.name("text"))
+		}
+	}
+	return x, f
+}
+
+// format finds the format of a record by its keys.
+func (r *record) format() (Format, *fault) {
+	for _, candidate := range formats {
+		var has, missing []string
+		for _, key := range candidate.keys {
+			if _, ok := r.get(key); ok {
+				has = append(has, r.p.name(key))
+			} else {
+				missing = append(missing, r.p.name(key))
+			}
+		}
+		switch {
+		case len(missing) == 0:
+			return candidate.format, nil
+		case len(has) > 0:
+			return "", faultf(MissingKey, "add it, or say how the data calls it", "the record has %q, but %q is missing", has[0], missing[0])
+		}
+	}
+	if len(r.members) == 0 {
+		return "", faultf(Empty, "remove the record", "the record has no keys")
+	}
+	var wanted, found []string
+	for _, candidate := range formats {
+		wanted = append(wanted, r.p.name(candidate.keys[0]))
+	}
+	for _, m := range r.members {
+		found = append(found, fmt.Sprintf("%q", m.key))
+	}
+	if len(found) > 8 {
+		found = append(found[:8], "…")
+	}
+	return "", faultf(MissingKey, "say how the data calls it", "the record has none of the keys %s; it has %s", strings.Join(wanted, ", "), strings.Join(found, ", "))
+}
+
+// conversation reads a list of messages.
+func (r *record) conversation(x *Example, key string) (f *fault) {
+	value, _ := r.get(key)
+	if x.Messages, f = r.p.messages(r.p.name(key), value); f != nil {
+		return f
+	}
+	if f := r.system(x); f != nil {
+		return f
+	}
+	return r.context(x)
+}
+
+// system puts a message of the system, which has a key of its own beside the conversation, before the others.
+func (r *record) system(x *Example) *fault {
+	if x.Format == Messages {
+		return nil
+	}
+	system, f := r.text("system")
+	if f == nil && system != "" && x.Messages[0].Role() != "system" {
+		x.Messages = slices.Insert(x.Messages, 0, chat.NewMessage("system", system))
+	}
+	return f
+}
+
+// context reads what a conversation has beside its messages. Tables, which have one type for a column, hold it as a text
+// in JSON.
+func (r *record) context(x *Example) (f *fault) {
+	for key, list := range map[string]*json.RawMessage{"tools": &x.Tools, "documents": &x.Documents} {
+		value, ok := r.get(key)
+		if ok && value[0] == '"' {
+			value = bytes.TrimSpace([]byte(stringOf(value)))
+			ok = len(value) > 0
+		}
+		if !ok {
+			continue
+		}
+		if *list, f = listOfObjects(r.p.name(key), value); f != nil {
+			return f
+		}
+	}
+	if x.Format == ShareGPT && x.Tools != nil {
+		x.Tools = functionTools(x.Tools)
+	}
+	return nil
+}
+
+func listOfObjects(name string, value []byte) (json.RawMessage, *fault) {
+	if value[0] != '[' {
+		return nil, faultf(WrongType, "", "%q is %s where a list of objects is expected", name, typeOf(value))
+	}
+	items, f := scanList(value)
+	if f != nil {
+		return nil, faultf(f.kind, f.remedy, "%q: %s", name, f.reason)
+	}
+	for i, item := range items {
+		if item[0] != '{' {
+			return nil, faultf(WrongType, "", "%s[%d] is %s where an object is expected", name, i, typeOf(item))
+		}
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	return slices.Clone(value), nil
+}
+
+// functionTools wraps bare functions, as data in ShareGPT's format has them, as templates expect them.
+func functionTools(tools json.RawMessage) json.RawMessage {
+	items, _ := scanList(tools) // it was checked
+	var b bytes.Buffer
+	for i, item := range items {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		members, _ := scanObject(item)
+		if slices.ContainsFunc(members, func(m member) bool { return m.key == "function" }) {
+			b.Write(item)
+		} else {
+			fmt.Fprintf(&b, `{"type": "function", "function": %s}`, item)
+		}
+	}
+	return json.RawMessage("[" + b.String() + "]")
+}
+
+// completion reads a prompt and its completion.
+func (r *record) completion(x *Example) (f *fault) {
+	prompt, _ := r.get("prompt")
+	completion, _ := r.get("completion")
+	if prompt[0] != '[' && completion[0] != '[' {
+		if x.Prompt, f = r.text("prompt"); f != nil {
+			return f
+		}
+		x.Completion, f = r.text("completion")
+		return f
+	}
+	if prompt[0] != '[' || completion[0] != '[' {
+		return faultf(WrongType, "write both as texts, or both as lists of messages", "%q is %s, but %q is %s",
+			r.p.name("prompt"), typeOf(prompt), r.p.name("completion"), typeOf(completion))
+	}
+	if x.Messages, f = r.p.messages(r.p.name("prompt"), prompt); f != nil {
+		return f
+	}
+	x.PromptMessages = len(x.Messages)
+	answer, f := r.p.messages(r.p.name("completion"), completion)
+	if f != nil {
+		return f
+	}
+	x.Messages = append(x.Messages, answer...)
+	return r.context(x)
+}
+
+// The prompts of Alpaca (github.com/tatsu-lab/stanford_alpaca), with a line end before the answer as most programs have it.
+const (
+	alpacaPrompt = "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n" +
+		"### Instruction:\n%s\n\n### Response:\n"
+	alpacaInputPrompt = "Below is an instruction that describes a task, paired with an input that provides further context. " +
+		"Write a response that appropriately completes the request.\n\n### Instruction:\n%s\n\n### Input:\n%s\n\n### Response:\n"
+)
+
+// instructions reads a record of Alpaca, as a prompt and as a conversation.
+func (r *record) instructions(x *Example) *fault {
+	instruction, f := r.text("instruction")
+	if f != nil {
+		return f
+	}
+	input, f := r.text("input")
+	if f != nil {
+		return f
+	}
+	if x.Completion, f = r.text("output"); f != nil {
+		return f
+	}
+	question := instruction
+	switch {
+	case instruction == "" && input == "":
+		return faultf(Empty, "remove the record", "%q is empty", r.p.name("instruction"))
+	case input == "":
+		x.Prompt = fmt.Sprintf(alpacaPrompt, instruction)
+	default:
+		x.Prompt = fmt.Sprintf(alpacaInputPrompt, instruction, input)
+		question = strings.TrimPrefix(instruction+"\n\n"+input, "\n\n")
+	}
+	x.Messages = []chat.Message{chat.NewMessage("user", question), chat.NewMessage("assistant", x.Completion)}
+	return r.system(x)
+}

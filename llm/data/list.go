@@ -1,0 +1,147 @@
+package data
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// list reads a file that is one list of objects.
+func (r *reader) list(f *file) error {
+	s := &listSplitter{r: f.r, line: 1, max: r.o.MaxRecordBytes}
+	for {
+		err := s.next()
+		switch {
+		case err == nil:
+			err = r.record(f.name, s.begin, s.item)
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, errTooLong):
+			err = r.tooLong(f, s.begin)
+		case errors.Is(err, errCutOff):
+			err = r.cutOff(f, s)
+		case errors.Is(err, errNoList):
+			err = &Error{File: f.name, Line: s.line, Kind: Unreadable, Reason: err.Error(),
+				Remedy: "the file has to be one list [{…}, {…}], or to have an object in each line"}
+		default:
+			err = f.broken(s.line, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// cutOff says why a list does not end: of a fault in its last item, such as a quote that is missing, or of the file.
+func (r *reader) cutOff(f *file, s *listSplitter) error {
+	if len(s.item) > 0 {
+		if _, fault := scanObject(s.item); fault != nil && fault.kind != Truncated {
+			return fault.in(f.name, s.begin, s.item)
+		}
+	}
+	return &Error{File: f.name, Line: s.line, Kind: Unreadable, Reason: "the file ends before the ] of its list",
+		Remedy: "it was cut off: fetch or write it again"}
+}
+
+var (
+	errCutOff = errors.New("the file ends within its list")
+	errNoList = errors.New("a comma or the ] of the list is expected")
+)
+
+// A listSplitter finds the items of a JSON list by their brackets and quotes. Whether they are JSON is not its matter.
+type listSplitter struct {
+	r     *bufio.Reader
+	max   int
+	line  int    // that it is at
+	item  []byte // the last item
+	begin int    // its first line
+	items int
+	open  bool // the [ was read
+}
+
+// next reads an item; io.EOF stands for the end of the list.
+func (s *listSplitter) next() error {
+	c, err := s.skipSpace()
+	if err == nil && !s.open {
+		s.open = true // the reader has seen that it is a [
+		c, err = s.skipSpace()
+	} else if err == nil && c == ',' && s.items > 0 {
+		c, err = s.skipSpace()
+	} else if err == nil && c != ']' {
+		return errNoList
+	}
+	if err != nil {
+		return s.ended(err)
+	}
+	if c == ']' {
+		if _, err := s.skipSpace(); err != io.EOF {
+			return errors.Join(errNoList, err)
+		}
+		return io.EOF
+	}
+	s.items++
+	return s.ended(s.rest(c))
+}
+
+// ended turns the end of the file within the list into an error.
+func (s *listSplitter) ended(err error) error {
+	if err == io.EOF {
+		return errCutOff
+	}
+	return err
+}
+
+// skipSpace reads the next byte that is no white space.
+func (s *listSplitter) skipSpace() (byte, error) {
+	s.item = s.item[:0]
+	for {
+		c, err := s.r.ReadByte()
+		switch c {
+		case '\n':
+			s.line++
+		case ' ', '\t', '\r':
+		default:
+			return c, err
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// rest reads an item that begins with c.
+func (s *listSplitter) rest(c byte) error {
+	s.begin = s.line
+	depth, inText, escaped := 0, false, false
+	for {
+		if len(s.item) >= s.max {
+			return errTooLong
+		}
+		s.item = append(s.item, c)
+		switch {
+		case c == '\n':
+			s.line++
+		case escaped:
+			escaped = false
+		case inText:
+			escaped, inText = c == '\\', c != '"'
+		case c == '"':
+			inText = true
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+		if depth == 0 && !inText && (c == '}' || c == ']') {
+			return nil
+		}
+		next, err := s.r.ReadByte()
+		if err != nil {
+			return err
+		}
+		if depth == 0 && !inText && (next == ',' || next == ']') { // behind a text or a number
+			return s.r.UnreadByte()
+		}
+		c = next
+	}
+}

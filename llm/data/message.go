@@ -1,0 +1,299 @@
+package data
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// knownRoles are the roles of messages with the role that templates know.
+var knownRoles = map[string]string{
+	"system": "system", "developer": "developer",
+	"user": "user", "human": "user", "prompter": "user",
+	"assistant": "assistant", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "bard": "assistant", "bing": "assistant", "model": "assistant",
+	"tool": "tool", "observation": "tool", "tool_response": "tool", "function_response": "tool",
+	"function": "function", "ipython": "ipython",
+	"function_call": toolCall, "tool_call": toolCall,
+}
+
+// toolCall is not a role: such a message is the assistant's, and its content a tool call in JSON.
+const toolCall = "tool call"
+
+// messages reads a list of messages; name is its key, for errors.
+func (p *parser) messages(name string, value []byte) ([]chat.Message, *fault) {
+	if value[0] != '[' {
+		return nil, faultf(WrongType, "", "%q is %s where a list of messages is expected", name, typeOf(value))
+	}
+	items, _ := scanList(value) // the record was checked
+	if len(items) == 0 {
+		return nil, faultf(Empty, "remove the record", "%q has no message", name)
+	}
+	messages := make([]chat.Message, len(items))
+	for i, item := range items {
+		m := &messageParser{p: p, name: fmt.Sprintf("%s[%d]", name, i)}
+		if item[0] != '{' {
+			return nil, faultf(WrongType, "", "%s is %s where a message is expected", m.name, typeOf(item))
+		}
+		if f := m.parse(item); f != nil {
+			return nil, f
+		}
+		messages[i] = m.message
+	}
+	return messages, nil
+}
+
+// A messageParser reads one message.
+type messageParser struct {
+	p       *parser
+	name    string // for errors
+	message chat.Message
+	role    string // as templates know it, or toolCall
+	content []byte
+	calls   bool // it has tool calls
+}
+
+// sharedNames are the keys of ShareGPT with those of messages.
+var sharedNames = map[string]string{"from": "role", "value": "content"}
+
+func (m *messageParser) parse(data []byte) *fault {
+	members, _ := scanObject(data) // the record was checked
+	m.message.Weight = 1
+	for i, member := range members {
+		members[i].key = m.key(member.key)
+		if members[i].key == "role" {
+			if f := m.setRole(member.value); f != nil {
+				return f
+			}
+		}
+	}
+	if m.role == "" {
+		return m.fault(MissingKey, "add it, or say how the data calls it", "has no %q", m.p.name("role"))
+	}
+	for _, member := range members {
+		if f := m.set(member); f != nil {
+			return f
+		}
+	}
+	if m.content == nil && !m.calls {
+		return m.fault(MissingKey, "add it, or say how the data calls it", "has no %q", m.p.name("content"))
+	}
+	return nil
+}
+
+// key is the key of a message that a name of the data stands for.
+func (m *messageParser) key(name string) string {
+	if key, ok := m.p.known[name]; ok && slices.Contains([]string{"role", "content", "from", "value"}, key) {
+		name = key
+	}
+	if key, ok := sharedNames[name]; ok {
+		return key
+	}
+	return name
+}
+
+func (m *messageParser) fault(kind Kind, remedy, format string, args ...any) *fault {
+	return faultf(kind, remedy, "%s "+format, append([]any{m.name}, args...)...)
+}
+
+func (m *messageParser) setRole(value []byte) *fault {
+	if value[0] != '"' {
+		return m.fault(WrongType, "write it in quotes", "has a role that is %s where a string is expected", typeOf(value))
+	}
+	given := stringOf(value)
+	role, ok := m.p.roles[given]
+	if !ok {
+		roles := slices.Sorted(maps.Keys(m.p.roles))
+		return m.fault(WrongRole, "it is one of "+strings.Join(roles, ", ")+"; say which of them another name stands for", "has the role %q", given)
+	}
+	m.role = role
+	return nil
+}
+
+func (m *messageParser) set(member member) *fault {
+	value := member.value
+	switch member.key {
+	case "role":
+		role := m.role
+		if role == toolCall {
+			role = "assistant"
+		}
+		value = quote(role)
+	case "content":
+		m.content = value
+		if m.role == toolCall {
+			return m.contentCalls()
+		}
+		if f := m.checkContent(); f != nil {
+			return f
+		}
+	case "tool_calls":
+		items, f := m.checkCalls(value)
+		if f != nil {
+			return f
+		}
+		m.calls = len(items) > 0
+	case "weight":
+		weight, err := strconv.ParseFloat(string(value), 64)
+		if err != nil || weight < 0 {
+			return m.fault(BadWeight, "it is a number from 0", "has the weight %s", value)
+		}
+		m.message.Weight *= weight
+		return nil
+	case "train":
+		if string(value) != "true" && string(value) != "false" {
+			return m.fault(BadWeight, "it is true or false", "has %s for train", value)
+		}
+		if string(value) == "false" {
+			m.message.Weight = 0
+		}
+		return nil
+	}
+	return m.store(member.key, value)
+}
+
+// store gives the message a key. The value was checked.
+func (m *messageParser) store(key string, value []byte) *fault {
+	weight := m.message.Weight
+	if err := m.message.Set(key, value); err != nil {
+		return m.fault(WrongType, "", "has a value that is refused: %v", err)
+	}
+	m.message.Weight = weight
+	return nil
+}
+
+// checkContent wants a text, or a list of parts that are texts. What a tool gives may be an object.
+func (m *messageParser) checkContent() *fault {
+	switch m.content[0] {
+	case '"':
+		return nil
+	case '[':
+		items, _ := scanList(m.content)
+		for i, item := range items {
+			if f := m.checkPart(i, item); f != nil {
+				return f
+			}
+		}
+		return nil
+	case '{':
+		if m.role == "tool" || m.role == "function" || m.role == "ipython" {
+			return nil
+		}
+	}
+	return m.fault(WrongType, "write it in quotes", "has a content that is %s where a string is expected", typeOf(m.content))
+}
+
+func (m *messageParser) checkPart(i int, item []byte) *fault {
+	if item[0] != '{' {
+		return m.fault(WrongType, `a part is {"type": "text", "text": "…"}`, "has the part %d of its content as %s", i, typeOf(item))
+	}
+	members, _ := scanObject(item)
+	kind, text := "", false
+	for _, member := range members {
+		switch {
+		case member.key == "type" && member.value[0] == '"':
+			kind = stringOf(member.value)
+		case member.key == "text" && member.value[0] == '"':
+			text = true
+		}
+	}
+	if kind != "text" || !text {
+		return m.fault(WrongType, `only text is trained: a part is {"type": "text", "text": "…"}`, "has the part %d of its content with the type %q", i, kind)
+	}
+	return nil
+}
+
+// contentCalls turns a content that is a tool call, or a list of them, into tool_calls.
+func (m *messageParser) contentCalls() *fault {
+	calls := m.content
+	if calls[0] == '"' {
+		calls = bytes.TrimSpace([]byte(stringOf(calls)))
+		s := &jsonScanner{data: calls}
+		_, f := s.value()
+		if s.space(); f == nil && s.at < len(calls) {
+			f = s.unexpected("nothing more")
+		}
+		if f != nil {
+			return m.fault(BadToolCall, `it is {"name": "…", "arguments": {…}}`, "has a tool call that is not JSON: %s", f.reason)
+		}
+	}
+	if calls[0] != '[' {
+		calls = slices.Concat([]byte("["), calls, []byte("]"))
+	}
+	items, f := m.checkCalls(calls)
+	if f != nil {
+		return f
+	}
+	var b bytes.Buffer
+	for i, item := range items {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, `{"type": "function", "function": %s}`, item)
+	}
+	m.calls = true
+	if f := m.store("content", quote("")); f != nil {
+		return f
+	}
+	return m.store("tool_calls", []byte("["+b.String()+"]"))
+}
+
+// checkCalls wants a list of tool calls: {"function": {"name": …, "arguments": …}} or what is in it alone.
+func (m *messageParser) checkCalls(value []byte) ([][]byte, *fault) {
+	if value[0] != '[' {
+		return nil, m.fault(BadToolCall, "", "has tool_calls as %s where a list is expected", typeOf(value))
+	}
+	items, _ := scanList(value)
+	for i, item := range items {
+		if f := m.checkCall(i, item); f != nil {
+			return nil, f
+		}
+	}
+	return items, nil
+}
+
+func (m *messageParser) checkCall(i int, call []byte) *fault {
+	const form = `it is {"function": {"name": "…", "arguments": {…}}}`
+	fail := func(format string, args ...any) *fault {
+		return m.fault(BadToolCall, form, "has the tool call %d %s", i, fmt.Sprintf(format, args...))
+	}
+	function := call
+	var name, arguments []byte
+	for function != nil {
+		if function[0] != '{' {
+			return fail("as %s", typeOf(function))
+		}
+		members, _ := scanObject(function)
+		function = nil
+		for _, member := range members {
+			switch member.key {
+			case "function":
+				function = member.value
+			case "name":
+				name = member.value
+			case "arguments":
+				arguments = member.value
+			}
+		}
+	}
+	switch {
+	case name == nil || name[0] != '"' || stringOf(name) == "":
+		return fail("without a name")
+	case arguments == nil || arguments[0] == '{':
+		return nil
+	case arguments[0] != '"':
+		return fail("with arguments that are %s", typeOf(arguments))
+	}
+	text := strings.TrimSpace(stringOf(arguments))
+	if text == "" {
+		return nil
+	}
+	if _, f := scanObject([]byte(text)); f != nil {
+		return fail("with arguments that are not JSON: %s", f.reason)
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+)
+
+// ReadOptions say how Read reads.
+type ReadOptions struct {
+	// Keys are names that the data has for the keys that are looked for: {"messages": "dialog", "prompt": "question"}.
+	// The keys are messages, conversations, prompt, completion, instruction, input, output, text, system, tools and
+	// documents, and role, content, from and value of a message.
+	Keys map[string]string
+	// Roles are further roles of messages with the role that the template sees: {"agent": "assistant"}.
+	Roles map[string]string
+	// Readers read files of further formats by their extension, such as ".parquet".
+	Readers map[string]RecordReader
+	// MaxRecordBytes bounds the memory for one record; 512 MB if 0.
+	MaxRecordBytes int
+	// SkipBroken counts records with a fault, which are left out. If it is nil, the first of them ends the reading.
+	SkipBroken *Broken
+	// Stdin is what "-" reads; os.Stdin if nil.
+	Stdin io.Reader
+}
+
+// A RecordReader reads the records of a file, each as a JSON object. It ends after an error. The objects are only used
+// until the next one is asked for.
+type RecordReader func(path string) iter.Seq2[[]byte, error]
+
+const defaultMaxRecord = 512 << 20
+
+// Read reads the examples of sources, one after the other, without keeping them: files, folders, patterns (see Expand)
+// or "-" for the standard input. JSON is found by the extension .jsonl, .ndjson or .json, on the standard input by its
+// first character, and is either an object in each line or one list of objects; .gz is unpacked. Any other file is text, and
+// one example. An error is the last that is given: an *Error, or why
+// ctx has ended. It is an error if there is no example at all.
+func Read(ctx context.Context, sources []string, o ReadOptions) iter.Seq2[Example, error] {
+	return func(yield func(Example, error) bool) {
+		r := &reader{ctx: ctx, o: o, yield: yield}
+		if err := r.read(sources); err != nil && !errors.Is(err, errStopped) {
+			yield(Example{}, err)
+		}
+	}
+}
+
+// errStopped ends the reading when nobody wants more.
+var errStopped = errors.New("stopped")
+
+// reader is one call of Read.
+type reader struct {
+	ctx      context.Context
+	o        ReadOptions
+	yield    func(Example, error) bool
+	parser   *parser
+	byLine   bool // the file has an object in each line
+	examples int
+}
+
+func (r *reader) read(sources []string) error {
+	if r.o.MaxRecordBytes == 0 {
+		r.o.MaxRecordBytes = defaultMaxRecord
+	}
+	if r.o.Stdin == nil {
+		r.o.Stdin = os.Stdin
+	}
+	var err error
+	if r.parser, err = newParser(r.o.Keys, r.o.Roles); err != nil {
+		return err
+	}
+	files, err := Expand(sources)
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		r.parser.format, r.byLine = nil, false // each file has its own
+		if err := r.file(path); err != nil {
+			return err
+		}
+	}
+	if r.examples == 0 {
+		return r.none(files)
+	}
+	return nil
+}
+
+func (r *reader) none(files []string) error {
+	e := &Error{Kind: NoExamples, Reason: "there is no example"}
+	if len(files) == 1 {
+		e.File = displayName(files[0])
+	}
+	if n := r.o.SkipBroken.Total(); n > 0 {
+		e.Reason = fmt.Sprintf("there is no example: all %d records are broken, the first: %v", n, r.o.SkipBroken.Counts()[0].First)
+	}
+	return e
+}
+
+func (r *reader) file(path string) error {
+	ext := extension(path)
+	if read, ok := r.o.Readers[ext]; ok && path != Stdin {
+		return r.records(path, read)
+	}
+	if ext == ".parquet" {
+		return &Error{File: path, Kind: Unreadable, Reason: "this program has no reader for Parquet", Remedy: "convert the file to JSONL"}
+	}
+	f, err := open(path, r.o.Stdin)
+	if err != nil {
+		return err
+	}
+	defer f.closer.Close()
+	first := f.firstByte()
+	switch {
+	case first == '[' && !IsPlainText(path):
+		return r.list(f)
+	case path == Stdin && first != '{' || IsPlainText(path):
+		return r.text(f)
+	}
+	return r.lines(f)
+}
+
+// give hands on an example, or the fault of its record.
+func (r *reader) give(x Example, err error) error {
+	if err != nil {
+		if r.o.SkipBroken.Skip(err) {
+			return nil
+		}
+		return err
+	}
+	r.examples++
+	if !r.yield(x, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// record reads one JSON object that begins at a line.
+func (r *reader) record(name string, line int, data []byte) error {
+	if err := context.Cause(r.ctx); err != nil {
+		return err
+	}
+	x, fault := r.parser.parse(data, line)
+	if fault != nil {
+		if r.byLine && fault.at >= 0 {
+			fault.remedy = remedyOfLine(fault, line)
+		}
+		return r.give(Example{}, fault.in(name, line, data))
+	}
+	x.File, x.Line = name, line
+	return r.give(x, nil)
+}
+
+// in is a fault as an error of a file, where a record begins at a line.
+func (f *fault) in(name string, line int, data []byte) *Error {
+	e := &Error{File: name, Line: line, Kind: f.kind, Reason: f.reason, Remedy: f.remedy}
+	if f.at >= 0 {
+		before := data[:min(f.at, len(data))]
+		e.Line += bytes.Count(before, []byte("\n"))
+		before = before[bytes.LastIndexByte(before, '\n')+1:]
+		e.Column = len([]rune(string(before))) + 1
+	}
+	return e
+}
+
+func (r *reader) records(path string, read RecordReader) error {
+	line := 0
+	for data, err := range read(path) {
+		line++
+		if err != nil {
+			return &Error{File: path, Kind: Unreadable, Reason: err.Error(), Err: err}
+		}
+		if err := r.record(path, line, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) lines(f *file) error {
+	r.byLine = true
+	var line []byte
+	for n := 1; ; n++ {
+		var err error
+		line, err = r.line(f, line[:0])
+		switch {
+		case errors.Is(err, errTooLong):
+			if err := r.give(Example{}, r.tooLong(f, n)); err != nil {
+				return err
+			}
+			continue
+		case err != nil && err != io.EOF:
+			return f.broken(n, err)
+		}
+		if data := bytes.TrimSpace(line); len(data) > 0 {
+			// White space before the object counts for the column.
+			if err := r.record(f.name, n, bytes.TrimRight(line, "\r\n")); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// remedyOfLine says what to do about a line that is no object: the file is something else, or was cut off.
+func remedyOfLine(f *fault, line int) string {
+	switch {
+	case f.remedy != "":
+		return f.remedy
+	case f.kind == Truncated && line == 1:
+		return "write each object in one line (JSONL), or all of them as one list in a .json file"
+	case f.kind == Truncated:
+		return "the file was cut off, or has a line end within an object: write each object in one line"
+	case f.kind == BadJSON && line == 1:
+		return "each line has to be one JSON object; a file of plain text is called .txt"
+	}
+	return ""
+}
+
+func (r *reader) tooLong(f *file, line int) *Error {
+	return &Error{File: f.name, Line: line, Kind: TooLong, Reason: fmt.Sprintf("the record has more than %d MB", r.o.MaxRecordBytes>>20),
+		Remedy: "split it into shorter ones"}
+}
+
+var errTooLong = errors.New("too long")
+
+// line appends a line to a buffer; with errTooLong it was left out.
+func (r *reader) line(f *file, buffer []byte) ([]byte, error) {
+	for tooLong := false; ; {
+		chunk, err := f.r.ReadSlice('\n')
+		if tooLong = tooLong || len(buffer)+len(chunk) > r.o.MaxRecordBytes; !tooLong {
+			buffer = append(buffer, chunk...)
+		}
+		switch {
+		case err == nil && tooLong, err == io.EOF && tooLong:
+			return buffer, errTooLong
+		case err == bufio.ErrBufferFull:
+			continue
+		}
+		return buffer, err
+	}
+}
+
+// text reads the whole file as one example.
+func (r *reader) text(f *file) error {
+	data, err := io.ReadAll(io.LimitReader(f.r, int64(r.o.MaxRecordBytes)+1))
+	switch {
+	case err != nil:
+		return f.broken(0, err)
+	case len(data) > r.o.MaxRecordBytes:
+		return r.give(Example{}, r.tooLong(f, 1))
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil
+	}
+	return r.give(Example{File: f.name, Line: 1, Format: Text, Text: string(data)}, nil)
+}
