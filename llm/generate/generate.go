@@ -1,4 +1,4 @@
-// Package generate continues text with a language model.
+// Package generate continues text with a language model, and answers conversations.
 package generate
 
 import (
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/goggml/ggml/llm/infer"
@@ -97,6 +98,7 @@ type generation struct {
 	pick    *sample.Sampler
 	o       Options
 	decoder *tokenizer.Decoder
+	ends    []int32   // tokens that end the text, beside those that end every text
 	first   time.Time // when the prompt had been computed
 	stats   Stats
 }
@@ -147,13 +149,17 @@ func (g *generation) next(logits []float32) (token int32, more bool, err error) 
 		g.excludeEOG(logits)
 	}
 	token, err = g.pick.Sample(logits)
-	if err != nil || g.m.Tokenizer.IsEOG(token) {
+	if err != nil || g.isEnd(token) {
 		return token, false, err
 	}
 	g.stats.Generated++
 	g.stats.GeneratedFor = time.Since(g.first)
 	_, err = io.WriteString(g.w, g.decoder.Push(token))
 	return token, err == nil && g.stats.Generated != g.o.Limit, err
+}
+
+func (g *generation) isEnd(token int32) bool {
+	return g.m.Tokenizer.IsEOG(token) || slices.Contains(g.ends, token)
 }
 
 func (g *generation) excludeEOG(logits []float32) {

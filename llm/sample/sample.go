@@ -83,6 +83,10 @@ func (s *Sampler) Accept(tokens ...int32) {
 	}
 }
 
+// Forget drops the tokens that the penalties take into account, so that another text can
+// begin. What is drawn by chance goes on.
+func (s *Sampler) Forget() { s.history = s.history[:0] }
+
 func (s *Sampler) penalises() bool {
 	return s.o.RepeatPenalty != 1 || s.o.FrequencyPenalty != 0 || s.o.PresencePenalty != 0
 }

@@ -258,3 +258,18 @@ func BenchmarkSample(b *testing.B) {
 		})
 	}
 }
+
+// After Forget the penalties begin anew.
+func TestForget(t *testing.T) {
+	s := newSampler(t, Options{RepeatPenalty: 2})
+	logits := []float32{1, 1.5}
+	for _, want := range []int32{1, 0} {
+		got, err := s.Sample(logits)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	s.Forget()
+	got, err := s.Sample(logits)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, got)
+}

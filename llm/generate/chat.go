@@ -1,0 +1,252 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// ChatOptions are the settings of a [Chat]. The zero value goes by the model.
+type ChatOptions struct {
+	// Template renders conversations; nil is the one of the model's file.
+	Template *chat.Template
+	// Variables are further names of the template, such as enable_thinking. They go before
+	// [model.Model.ChatVariables].
+	Variables map[string]any
+	// Stop are texts that end a reply, which does not contain them. The model's tokens
+	// that end a generation always do, and so does what the template puts behind an
+	// answer.
+	Stop []string
+	// Limit is the most tokens of a reply; 0 goes on until the context is full.
+	Limit int
+	// ShowSpecial writes control tokens of a reply as their texts: some models begin
+	// tool calls with one.
+	ShowSpecial bool
+}
+
+// A Chat lets a model answer conversations. They are rendered as the model was trained:
+// by its chat template, with special tokens where the template means them, and nowhere
+// else.
+//
+// It holds no conversation, only the tokens whose keys and values are in the cache of its
+// session. Of the next conversation those are computed that differ from them, up to the
+// end. So the turns of a dialogue are computed once, whatever else becomes of it: turns
+// may be taken back or changed, and templates may drop the reasoning of earlier ones.
+//
+// It is not safe for concurrent use. The session belongs to it alone.
+type Chat struct {
+	m         *model.Model
+	session   *infer.Session
+	pick      *sample.Sampler
+	template  *chat.Template
+	options   ChatOptions
+	variables map[string]any
+	ends      replyEnds
+	tokens    []int32 // in the session
+}
+
+// Finish is why a [Reply] ended.
+type Finish string
+
+// Finishes have the names of OpenAI's API.
+const (
+	FinishStop   Finish = "stop"   // by the model, or a text of ChatOptions.Stop
+	FinishLength Finish = "length" // by ChatOptions.Limit, or because the context is full
+)
+
+// A Reply is an answer of the model.
+type Reply struct {
+	// Content is the text, without what ended it. Reasoning and tool calls are in it as
+	// the model writes them. It is valid UTF-8: U+FFFD stands for bytes that are not.
+	Content string
+	Finish  Finish // "" where an error ended it
+	Cached  int    // tokens of the prompt that were in the cache
+	Stats          // PromptFor is the time of the others
+}
+
+// NewChat makes a chat with an empty session of the model. It fails if the model has no
+// template, with [model.ErrNoChatTemplate], and none is given.
+func NewChat(m *model.Model, s *infer.Session, pick *sample.Sampler, o ChatOptions) (*Chat, error) {
+	if err := check(m, io.Discard, pick); err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return nil, errors.New("the session is nil")
+	}
+	c := &Chat{m: m, session: s, pick: pick, template: o.Template, options: o, variables: m.ChatVariables()}
+	maps.Copy(c.variables, o.Variables)
+	if c.template == nil {
+		var err error
+		if c.template, err = m.ChatTemplate(); err != nil {
+			return nil, err
+		}
+	}
+	c.ends = newReplyEnds(c)
+	return c, nil
+}
+
+// Tokens are the ids of a conversation as Reply computes it: rendered for the
+// assistant to answer, or to continue its message where that is the last one, with BOS
+// where the model wants it.
+func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
+	n := len(talk.Messages)
+	continued := n > 0 && talk.Messages[n-1].Role() == "assistant"
+	rendered, err := c.template.Render(talk, &chat.Options{
+		AddGenerationPrompt: !continued, ContinueFinalMessage: continued, Variables: c.variables,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ids := c.encode(rendered)
+	if len(ids) == 0 {
+		return nil, errors.New("the chat template makes no text of the conversation")
+	}
+	return ids, nil
+}
+
+// encode reads special tokens in mark-up alone. Whether the template writes BOS or not,
+// there is one if the model wants it.
+func (c *Chat) encode(r *chat.Rendered) []int32 {
+	var parts []tokenizer.Part
+	for _, chunk := range r.Chunks() {
+		parts = append(parts, tokenizer.Part{Text: r.Text[chunk.From:chunk.To], ParseSpecial: chunk.Markup})
+	}
+	t := c.m.Tokenizer
+	ids, _ := t.EncodeParts(parts, tokenizer.EncodeOptions{})
+	if t.AddsBOS() && (len(ids) == 0 || ids[0] != t.BOS()) {
+		ids = slices.Insert(ids, 0, t.BOS())
+	}
+	return ids
+}
+
+// Reply writes the model's answer to a conversation to w as it comes into being, in whole
+// characters. For the next turn append it to the conversation, as a message of the
+// assistant, and then that of the user. If the last message is the assistant's, the reply
+// continues it.
+//
+// A conversation that does not fit is [infer.ErrContextFull]. If an error ends the answer,
+// such as ctx being cancelled, Content is what there is of it.
+func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (Reply, error) {
+	if err := check(c.m, w, c.pick); err != nil {
+		return Reply{}, err
+	}
+	ids, err := c.Tokens(talk)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(ids) > c.session.Context() {
+		return Reply{}, fmt.Errorf("%w: the conversation has %d tokens, the context has room for %d", infer.ErrContextFull, len(ids), c.session.Context())
+	}
+	began := time.Now()
+	logits, cached, err := c.prefill(ctx, ids)
+	if err != nil {
+		return Reply{}, err
+	}
+	c.pick.Forget()
+	out := &replyWriter{w: w, stop: c.ends.texts}
+	g := newGeneration(c.m, out, c.pick, Options{Limit: c.options.Limit})
+	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
+	g.begin(ids, time.Since(began))
+	finish, err := c.generate(ctx, g, logits)
+	if rest := out.finish(g.decoder.Flush()); err == nil {
+		err = rest
+	}
+	if err == errStopText {
+		finish, err = FinishStop, nil
+	}
+	return Reply{Content: out.content.String(), Finish: finish, Cached: cached, Stats: g.stats}, err
+}
+
+// prefill computes the tokens that differ from those in the session, at least the last
+// one, whose logits it gives.
+func (c *Chat) prefill(ctx context.Context, ids []int32) (logits []float32, cached int, err error) {
+	if c.session.Pos() != len(c.tokens) {
+		return nil, 0, fmt.Errorf("the session has %d tokens, %d of them the chat's: it must be used by nothing else", c.session.Pos(), len(c.tokens))
+	}
+	for cached < min(len(c.tokens), len(ids)-1) && c.tokens[cached] == ids[cached] {
+		cached++
+	}
+	if err := c.session.Truncate(cached); err != nil {
+		return nil, 0, err
+	}
+	c.tokens = c.tokens[:cached]
+	if logits, err = c.session.Decode(ctx, ids[cached:]); err != nil {
+		return nil, 0, err
+	}
+	c.tokens = append(c.tokens, ids[cached:]...)
+	return logits, cached, nil
+}
+
+// generate draws tokens until the reply ends. The last one is not computed: as a rule
+// the template says what follows it.
+func (c *Chat) generate(ctx context.Context, g *generation, logits []float32) (Finish, error) {
+	g.ends = c.ends.tokens
+	for {
+		token, more, err := g.next(logits)
+		switch {
+		case err != nil:
+			return "", err
+		case g.isEnd(token):
+			return FinishStop, nil
+		case !more || len(c.tokens) == c.session.Context():
+			return FinishLength, nil
+		}
+		if err := c.session.DecodeInto(ctx, logits, []int32{token}); err != nil {
+			return "", err
+		}
+		c.tokens = append(c.tokens, token)
+	}
+}
+
+// replyEnds are what ends a reply, beside the tokens that end every generation.
+type replyEnds struct {
+	tokens []int32
+	texts  []string
+}
+
+func newReplyEnds(c *Chat) replyEnds {
+	ends := replyEnds{texts: slices.DeleteFunc(slices.Clone(c.options.Stop), func(s string) bool { return s == "" })}
+	closing := endOfTurn(c.template, c.variables)
+	if closing == "" {
+		return ends
+	}
+	ids := c.m.Tokenizer.Encode(closing, tokenizer.EncodeOptions{ParseSpecial: true})
+	if len(ids) > 0 && c.m.Tokenizer.IsSpecial(ids[0]) {
+		ends.tokens = []int32{ids[0]}
+	} else {
+		ends.texts = append(ends.texts, closing)
+	}
+	return ends
+}
+
+// endOfTurn is the text that a template puts behind an answer, and that a model is
+// trained to end its turn with; "" if there is none.
+func endOfTurn(template *chat.Template, variables map[string]any) string {
+	const answer = "A"
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Q"), chat.NewMessage("assistant", answer)}}
+	rendered, err := template.Render(talk, &chat.Options{Variables: variables})
+	if err != nil {
+		return "" // a template that wants more of a conversation
+	}
+	trained := rendered.Trained(chat.Last)
+	if len(trained) == 0 {
+		return ""
+	}
+	for _, s := range slices.Backward(rendered.Spans) {
+		if s.Part == chat.Content && s.Message == 1 {
+			return strings.TrimSpace(rendered.Text[s.To:max(s.To, trained[len(trained)-1].To)])
+		}
+	}
+	return ""
+}
