@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,20 +13,41 @@ import (
 )
 
 // Parse reads the command line into the fields of flags, as package kong does, and ends
-// the program when it cannot. It refuses a flag of a file whose name is empty, as that
-// of an unset variable is, and knows one tag more: a number is in an interval, with
-// bounds that count in brackets, those that do not in parentheses, or without an upper
-// bound:
+// the program when it cannot. In the names of flags an underscore stands for a dash. It
+// refuses a flag of a file whose name is empty, as that of an unset variable is, and
+// knows one tag more: a number is in an interval, with bounds that count in brackets,
+// those that do not in parentheses, or without an upper bound:
 //
 //	Decay float64 `name:"decay" range:"[0,1)"`
-func Parse(name string, flags any, options ...kong.Option) {
-	parsed := kong.Parse(flags, append(options, kong.Name(name))...)
+func Parse(name string, flags any, options ...kong.Option) *kong.Context {
+	parser := kong.Must(flags, append(options, kong.Name(name))...)
+	parsed, err := parser.Parse(withDashes(os.Args[1:]))
+	parser.FatalIfErrorf(err)
 	for _, f := range parsed.Flags() {
 		if err := checkFlag(f); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 			os.Exit(1)
 		}
 	}
+	return parsed
+}
+
+// withDashes replaces the underscores in the names of flags, up to an argument --, after
+// which there are none.
+func withDashes(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if name, value, given := strings.Cut(arg, "="); strings.HasPrefix(name, "--") {
+			args[i] = flagName(name)
+			if given {
+				args[i] += "=" + value
+			}
+		}
+	}
+	return args
 }
 
 func checkFlag(f *kong.Flag) error {

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// A ConfigFile is the value of a flag that names a YAML file of flags: their names
+// without dashes in front, and their values. Flags of the command line overrule it.
+type ConfigFile string
+
+// BeforeResolve reads the file for the flags that the command line does not have. Kong
+// calls it.
+func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
+	path := string(ctx.FlagValue(trace.Flag).(ConfigFile))
+	config, err := readConfig(path)
+	if err == nil {
+		err = config.check(ctx.Flags())
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %w", trace.Flag.Name, err)
+	}
+	ctx.AddResolver(config)
+	return nil
+}
+
+// A config is the mapping in a YAML file.
+type config struct {
+	path   string
+	keys   []*yaml.Node
+	values map[string]*yaml.Node // by the name of the flag
+}
+
+func readConfig(path string) (*config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, systemError(err))
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	c := &config{path: path, values: map[string]*yaml.Node{}}
+	if len(document.Content) == 0 { // an empty file
+		return c, nil
+	}
+	mapping := document.Content[0]
+	if mapping.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: a mapping of flags is expected, such as\n\tlora-r: 16", path, mapping.Line)
+	}
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		key, name := pair[0], flagName(pair[0].Value)
+		if first := c.values[name]; first != nil {
+			return nil, fmt.Errorf("%s:%d: %s is there twice; the first is in line %d", path, key.Line, key.Value, first.Line)
+		}
+		c.keys, c.values[name] = append(c.keys, key), pair[1]
+	}
+	return c, nil
+}
+
+// flagName is the name of a flag, in which underscores stand for dashes.
+func flagName(s string) string { return strings.ReplaceAll(s, "_", "-") }
+
+// Validate has nothing to add to check, which knows the selected command.
+func (c *config) Validate(*kong.Application) error { return nil }
+
+// check demands that each key is one of the flags.
+func (c *config) check(flags []*kong.Flag) error {
+	for _, key := range c.keys {
+		known := func(f *kong.Flag) bool {
+			return f.Name == flagName(key.Value) || slices.Contains(f.Aliases, flagName(key.Value))
+		}
+		if !slices.ContainsFunc(flags, known) {
+			return fmt.Errorf("%s:%d: there is no flag --%s; --help lists all", c.path, key.Line, flagName(key.Value))
+		}
+	}
+	return nil
+}
+
+// Resolve gives the value of a flag, nil where the file has none.
+func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range append([]string{flag.Name}, flag.Aliases...) {
+		if value := c.values[name]; value != nil {
+			return c.value(name, value)
+		}
+	}
+	return nil, nil
+}
+
+// value is a scalar as the command line would have it, or a list of such.
+func (c *config) value(name string, n *yaml.Node) (any, error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return n.Value, nil
+	case yaml.SequenceNode:
+		var list []any
+		for _, item := range n.Content {
+			if item.Kind != yaml.ScalarNode {
+				return nil, fmt.Errorf("%s:%d: %s is a list of single values", c.path, item.Line, name)
+			}
+			list = append(list, item.Value)
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("%s:%d: %s is a single value or a list of such", c.path, n.Line, name)
+}
+
+// WriteConfig writes flags and their values as a file that a [ConfigFile] can name, with
+// a comment for each group. It leaves out what is empty, and the flags of that type.
+func WriteConfig(w io.Writer, flags []*kong.Flag) error {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	group := ""
+	for _, f := range flags {
+		value := f.Target.Interface()
+		if _, config := value.(ConfigFile); config || f.Name == "help" || isEmpty(f.Target) {
+			continue
+		}
+		key, node := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Name}, &yaml.Node{}
+		if f.Group != nil && f.Group.Title != group {
+			group = f.Group.Title
+			key.HeadComment = group
+		}
+		if err := node.Encode(value); err != nil {
+			return fmt.Errorf("--%s: %w", f.Name, err)
+		}
+		root.Content = append(root.Content, key, node)
+	}
+	encoder := yaml.NewEncoder(w)
+	return errors.Join(encoder.Encode(root), encoder.Close())
+}
+
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String, reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	}
+	return false
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+)
+
+type configFlags struct {
+	Config ConfigFile `name:"config" placeholder:"FILE"`
+	Rank   int        `name:"lora-r" default:"8" group:"Adapter"`
+	Rate   float64    `name:"adam-alpha" aliases:"learning-rate" default:"0.1" group:"Optimiser"`
+	Data   []string   `name:"train-data" sep:"none" required:"" group:"Data"`
+	Start  string     `name:"sample-start" group:"Data"`
+	Escape bool       `name:"escape" default:"true" negatable:"" group:"Data"`
+}
+
+func parseConfig(t *testing.T, text string, args ...string) (configFlags, *kong.Context, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	var command struct {
+		Train configFlags `cmd:"" default:"withargs"`
+		Other struct{}    `cmd:""`
+	}
+	parser, err := kong.New(&command, kong.Exit(func(int) { t.Fatal("exit") }))
+	require.NoError(t, err)
+	parsed, err := parser.Parse(append([]string{"--config", path}, args...))
+	return command.Train, parsed, err
+}
+
+func TestConfigFile(t *testing.T) {
+	got, parsed, err := parseConfig(t, "# a run\nlora_r: 16\nlearning-rate: 2e-4\ntrain-data: [a b.txt, \"c,d\"]\nsample-start: \"<\\n>: \"\nescape: false\n", "--lora-r", "32")
+	require.NoError(t, err)
+	require.Equal(t, configFlags{Config: got.Config, Rank: 32, Rate: 2e-4, Data: []string{"a b.txt", "c,d"}, Start: "<\n>: "}, got)
+
+	var written bytes.Buffer
+	require.NoError(t, WriteConfig(&written, parsed.Flags()))
+	require.Equal(t, "# Adapter\nlora-r: 32\n# Optimiser\nadam-alpha: 0.0002\n# Data\ntrain-data:\n    - a b.txt\n    - c,d\nsample-start: \"<\\n>: \"\nescape: false\n", written.String())
+	again, _, err := parseConfig(t, written.String())
+	require.NoError(t, err)
+	again.Config = got.Config
+	require.Equal(t, got, again, "what is written is read")
+
+	one, _, err := parseConfig(t, "train-data: text.txt")
+	require.NoError(t, err)
+	require.Equal(t, []string{"text.txt"}, one.Data)
+	_, _, err = parseConfig(t, "", "--train-data=x")
+	require.NoError(t, err)
+}
+
+func TestConfigFileFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"lora-r: 4\nlora-rank: 16":       "run.yaml:2: there is no flag --lora-rank; --help lists all",
+		"lora-r: 4\nlora_r: 16":          "run.yaml:2: lora_r is there twice; the first is in line 1",
+		"lora-r: many":                   `--lora-r: expected a valid 64 bit int but got "many"`,
+		"lora-r: {a: 1}":                 "run.yaml:1: lora-r is a single value or a list of such",
+		"train-data: [[a]]":              "run.yaml:1: train-data is a list of single values",
+		"- lora-r":                       "run.yaml:1: a mapping of flags is expected, such as\n\tlora-r: 16",
+		"lora-r: [1\n":                   "run.yaml: yaml: line 1",
+		"escape: maybe\ntrain-data: [a]": "escape",
+		"lora-r: 3":                      "missing flags: --train-data",
+	} {
+		_, _, err := parseConfig(t, text)
+		require.ErrorContains(t, err, want, text)
+	}
+	var command struct {
+		Train configFlags `cmd:"" default:"withargs"`
+	}
+	parser, err := kong.New(&command)
+	require.NoError(t, err)
+	_, err = parser.Parse([]string{"--config", "none.yaml"})
+	require.EqualError(t, err, "--config: none.yaml: no such file or directory")
+}
+
+func TestUnderscoresAreDashes(t *testing.T) {
+	require.Equal(t, []string{"--rank-ffn-up=a_b", "--lora-r", "x_y", "-m_x", "--", "--keep_me"},
+		withDashes([]string{"--rank_ffn_up=a_b", "--lora_r", "x_y", "-m_x", "--", "--keep_me"}))
+}
