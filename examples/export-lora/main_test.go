@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
@@ -162,17 +161,5 @@ func types(ts *testscript.TestScript, neg bool, args []string) {
 		if (t.Type.String() != want) != neg {
 			ts.Fatalf("%s has type %v", t.Name, t.Type)
 		}
-	}
-}
-
-func TestAdapterArgs(t *testing.T) {
-	o := options{LoRA: []string{"a,b.gguf"}, Scaled: []string{"c=d.gguf=-0.5", "e.gguf=2"}}
-	list, err := o.adapters()
-	require.NoError(t, err)
-	require.Equal(t, []adapterArg{{"a,b.gguf", 1}, {"c=d.gguf", -0.5}, {"e.gguf", 2}}, list)
-	for _, bad := range []string{"a.gguf", "=1", "a.gguf=", "a.gguf=x", "a.gguf=inf", "a.gguf=nan", "a.gguf=1e99"} {
-		o := options{Scaled: []string{bad}}
-		_, err := o.adapters()
-		require.ErrorContains(t, err, "--lora-scaled "+bad, bad)
 	}
 }

@@ -1,0 +1,81 @@
+// Package adapters reads the adapters that flags of programs name.
+package adapters
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// An Arg is an adapter as a flag gives it.
+type Arg struct {
+	Flag, Path string
+	Scale      float32
+}
+
+// Parse takes FILE[=SCALE] apart. What follows the last = belongs to the name when it is
+// no number.
+func Parse(flag, arg string) (Arg, error) {
+	at := strings.LastIndexByte(arg, '=')
+	if at < 1 {
+		return Arg{flag, arg, 1}, nil
+	}
+	scale, err := strconv.ParseFloat(arg[at+1:], 32)
+	switch {
+	case err != nil:
+		return Arg{flag, arg, 1}, nil
+	case math.IsNaN(scale) || math.IsInf(scale, 0):
+		return Arg{}, fmt.Errorf("%s %s: the scale must be finite", flag, arg)
+	}
+	return Arg{flag, arg[:at], float32(scale)}, nil
+}
+
+// ParseAll is Parse of several.
+func ParseAll(flag string, args []string) ([]Arg, error) {
+	var list []Arg
+	for _, arg := range args {
+		a, err := Parse(flag, arg)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// Set is adapters that are open.
+type Set []lora.Scaled
+
+// Load opens adapters for a model: all, or none.
+func Load(args []Arg, m *model.Model) (Set, error) {
+	var set Set
+	for _, arg := range args {
+		a, err := lora.Load(arg.Path, m)
+		if err != nil {
+			set.Close()
+			return nil, fmt.Errorf("%s: %w", arg.Flag, err)
+		}
+		set = append(set, lora.Scaled{Adapter: a, Scale: arg.Scale})
+	}
+	return set, nil
+}
+
+// Weights are the pairs of all.
+func (s Set) Weights() model.Adapters {
+	var weights model.Adapters
+	for _, a := range s {
+		weights = lora.Join(weights, a.Adapter.Weights(a.Scale))
+	}
+	return weights
+}
+
+// Close closes all.
+func (s Set) Close() {
+	for _, a := range s {
+		a.Adapter.Close()
+	}
+}
