@@ -1,0 +1,136 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+)
+
+// A SavedFile is a file that a run writes at each save. Its name may hold a word for the
+// step (ITERATION): then each save has a file of its own, and Latest stands for the word
+// in the name of the last one. The names of kept files without such a word get the step
+// before their extension.
+type SavedFile struct {
+	cli.File
+	Iteration, Latest string // words of the name
+	// Keep is how many files of earlier saves stay: the newest; -1 stands for all where the
+	// name holds the word, and none else.
+	Keep int
+}
+
+// numbered reports whether saves have files of their own.
+func (f SavedFile) numbered() bool {
+	return cli.IsReplaced(f.LatestPath()) && (f.Keep > 0 || f.Keep < 0 && f.hasWord())
+}
+
+func (f SavedFile) hasWord() bool {
+	return f.Iteration != "" && strings.Contains(filepath.Base(f.Path), f.Iteration)
+}
+
+// with puts a text in the place of the word, or before the extension.
+func (f SavedFile) with(text string) string {
+	folder, name := filepath.Split(f.Path)
+	if f.hasWord() {
+		return folder + strings.ReplaceAll(name, f.Iteration, text)
+	}
+	ext := filepath.Ext(name)
+	return folder + strings.TrimSuffix(name, ext) + "-" + text + ext
+}
+
+// LatestPath is the file of the last save.
+func (f SavedFile) LatestPath() string {
+	if f.hasWord() {
+		return f.with(f.Latest)
+	}
+	return f.Path
+}
+
+// BestPath is the file of the best evaluation.
+func (f SavedFile) BestPath() string { return f.with("best") }
+
+// LatestFile is the file under its last name.
+func (f SavedFile) LatestFile() cli.File { return cli.File{Flag: f.Flag, Path: f.LatestPath()} }
+
+// Save writes the file of a step, and removes those that are too many.
+func (f SavedFile) Save(step int, write func(path string) error) error {
+	if !f.numbered() {
+		return f.named(write(f.LatestPath()))
+	}
+	own := f.with(fmt.Sprint(step))
+	if err := write(own); err != nil {
+		return f.named(err)
+	}
+	if err := replaceByLink(own, f.LatestPath()); err != nil {
+		// Some file systems have no links.
+		if err := write(f.LatestPath()); err != nil {
+			return f.named(err)
+		}
+	}
+	return f.named(f.prune(step))
+}
+
+func (f SavedFile) named(err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Flag, err)
+	}
+	return nil
+}
+
+// replaceByLink makes path another name of a file, at once.
+func replaceByLink(file, path string) error {
+	beside := path + ".link"
+	if err := os.Remove(beside); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Link(file, beside); err != nil {
+		return err
+	}
+	if err := os.Rename(beside, path); err != nil {
+		return errors.Join(err, os.Remove(beside))
+	}
+	return os.RemoveAll(beside) // it is still there if both were one file already
+}
+
+// prune removes the files of the oldest saves up to a step.
+func (f SavedFile) prune(step int) error {
+	if f.Keep < 0 {
+		return nil
+	}
+	steps, err := f.savedSteps()
+	if err != nil {
+		return err
+	}
+	steps = slices.DeleteFunc(steps, func(s int) bool { return s > step }) // of another run
+	for _, old := range steps[:max(0, len(steps)-f.Keep)] {
+		if err := os.Remove(f.with(fmt.Sprint(old))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// savedSteps lists the steps of which there are files, in their order.
+func (f SavedFile) savedSteps() ([]int, error) {
+	const mark = "\x00"
+	before, after, _ := strings.Cut(filepath.Base(f.with(mark)), mark)
+	entries, err := os.ReadDir(filepath.Dir(f.Path))
+	if err != nil {
+		return nil, err
+	}
+	var steps []int
+	for _, e := range entries {
+		var step int
+		middle, ok := strings.CutPrefix(e.Name(), before)
+		middle, end := strings.CutSuffix(middle, after)
+		if _, err := fmt.Sscanf(middle, "%d", &step); ok && end && err == nil && fmt.Sprint(step) == middle {
+			steps = append(steps, step)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
