@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 )
@@ -15,7 +16,7 @@ import (
 // heading when all have ended.
 func (j *job) batch(ctx context.Context, prompts []string, sequences int) error {
 	total := len(prompts) * j.Samples
-	batch, err := infer.NewBatch(j.model, sequences, j.options)
+	batch, err := infer.NewBatch(j.model.Model, sequences, j.model.Options)
 	if err != nil {
 		return err
 	}
@@ -23,15 +24,15 @@ func (j *job) batch(ctx context.Context, prompts []string, sequences int) error 
 	texts := make([]strings.Builder, total)
 	requests := make([]generate.Request, total)
 	for i := range requests {
-		sampler, err := j.sampler(i % j.Samples)
+		sampler, err := j.Sampler(i % j.Samples)
 		if err != nil {
 			return err
 		}
 		requests[i] = generate.Request{Prompt: prompts[i/j.Samples], W: &texts[i], Sampler: sampler, Options: j.textOptions()}
 	}
-	loaded := time.Now()
-	results := generate.Batch(ctx, j.model, batch, requests)
-	took := time.Since(loaded)
+	began := time.Now()
+	results := generate.Batch(ctx, j.model.Model, batch, requests)
+	took := time.Since(began)
 	var failed []error
 	generated, prefilled := 0, 0
 	for i, r := range results {
@@ -44,7 +45,7 @@ func (j *job) batch(ctx context.Context, prompts []string, sequences int) error 
 		generated, prefilled = generated+r.Generated, prefilled+r.Prompt
 	}
 	if j.Stats {
-		fmt.Fprintf(j.log, "loaded in %.2f s\n%d texts: %d tokens prefilled, %s generated\n", loaded.Sub(j.began).Seconds(), total, prefilled, speed(generated, took))
+		fmt.Fprintf(j.log, "loaded in %.2f s\n%d texts: %d tokens prefilled, %s generated\n", j.model.Loading.Seconds(), total, prefilled, inference.Speed(generated, took))
 	}
 	return errors.Join(failed...)
 }

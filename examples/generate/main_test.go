@@ -15,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/examples/internal/inference"
 )
 
 func TestMain(m *testing.M) {
@@ -65,7 +66,10 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var out, log strings.Builder
-	p := &program{Model: path, Prompt: []string{"-"}, Samples: 1, Parallel: 1, Temp: 1, CacheType: "q8_0", Threads: 1, Ctx: 100_000, IgnoreEOS: true, Stats: true}
+	p := &program{
+		Flags:  inference.Flags{Model: path, CacheType: "q8_0", Threads: 1, Ctx: 100_000, Stats: true},
+		Prompt: []string{"-"}, Samples: 1, Parallel: 1, IgnoreEOS: true, Sampling: inference.Sampling{Temp: 1},
+	}
 	err := p.run(ctx, strings.NewReader("Once"), &stopper{&out, cancel, 20}, &log)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, strings.HasSuffix(out.String(), "\n"), out.String())
@@ -78,7 +82,10 @@ func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
 	require.NoError(t, unzip(path, "tiny.gguf"))
 	for samples := 1; samples <= 2; samples++ {
-		p := &program{Model: path, Prompt: []string{"Once"}, Samples: samples, Parallel: 2, NPredict: 4, CacheType: "f16", Threads: 1, Ctx: 64}
+		p := &program{
+			Flags:  inference.Flags{Model: path, CacheType: "f16", Threads: 1, Ctx: 64},
+			Prompt: []string{"Once"}, Samples: samples, Parallel: 2, NPredict: 4,
+		}
 		err := p.run(context.Background(), nil, full{}, io.Discard)
 		require.ErrorIs(t, err, syscall.ENOSPC)
 	}
@@ -100,24 +107,4 @@ func (s *stopper) Write(b []byte) (int, error) {
 		s.stop()
 	}
 	return s.Writer.Write(b)
-}
-
-func TestSplitScale(t *testing.T) {
-	for _, c := range []struct {
-		arg, path string
-		scale     float32
-	}{
-		{"a.gguf", "a.gguf", 1},
-		{"a.gguf=0.5", "a.gguf", 0.5},
-		{"a.gguf=-2", "a.gguf", -2},
-		{"lr=3/a.gguf", "lr=3/a.gguf", 1},
-		{"lr=3/a.gguf=0", "lr=3/a.gguf", 0},
-	} {
-		path, scale, err := splitScale(c.arg)
-		require.NoError(t, err)
-		require.Equal(t, c.path, path)
-		require.Equal(t, c.scale, scale)
-	}
-	_, _, err := splitScale("a.gguf=NaN")
-	require.EqualError(t, err, "--lora a.gguf=NaN: the scale must be finite")
 }

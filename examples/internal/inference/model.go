@@ -1,0 +1,94 @@
+// Package inference is what the programs that generate share: the flags of a model with
+// its adapters, of computing and of sampling, and what they stand for.
+package inference
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/adapters"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Flags name a model and say how it is computed, for kong.
+type Flags struct {
+	Model string   `name:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
+	LoRA  []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"Adapter, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
+
+	Ctx       int    `name:"ctx" range:"[0,2147483647]" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`
+	Device    string `name:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
+	Threads   int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Computing"`
+	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
+	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
+	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
+}
+
+// A Model is loaded, with the settings of its sessions.
+type Model struct {
+	*model.Model
+	Options infer.SessionOptions
+
+	Loading time.Duration
+
+	adapters adapters.Set
+}
+
+// Load opens the model for so many sequences at once.
+func (f *Flags) Load(sequences int) (*Model, error) {
+	began := time.Now()
+	m := &Model{Options: infer.SessionOptions{Context: f.Ctx}}
+	if err := f.load(m, sequences); err != nil {
+		m.Close()
+		return nil, err
+	}
+	m.Loading = time.Since(began)
+	return m, nil
+}
+
+func (f *Flags) load(m *Model, sequences int) (err error) {
+	o := &m.Options
+	if o.CacheType, err = ggml.ParseType(f.CacheType); err != nil {
+		return fmt.Errorf("--cache-type: %w", err)
+	}
+	if !o.CacheType.CanQuantize() {
+		return fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", f.CacheType)
+	}
+	args, err := adapters.ParseAll("--lora", f.LoRA)
+	if err != nil {
+		return err
+	}
+	if o.Engine, err = cli.NewEngine(f.Device, f.Threads); err != nil {
+		return err
+	}
+	m.Model, err = model.Load(f.Model, model.LoadOptions{Device: o.Engine.Device(), Repack: !f.NoRepack, Sequences: sequences})
+	if err != nil {
+		return fmt.Errorf("--model: %w", err)
+	}
+	if m.Tokenizer == nil {
+		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)
+	}
+	if m.adapters, err = adapters.Load(args, m.Model); err != nil {
+		return err
+	}
+	o.Adapters = m.adapters.Weights()
+	return nil
+}
+
+// Close frees the model, its adapters and its engine.
+func (m *Model) Close() {
+	m.adapters.Close()
+	if m.Model != nil {
+		m.Model.Close()
+	}
+	if m.Options.Engine != nil {
+		m.Options.Engine.Close()
+	}
+}
+
+// Speed writes a number of tokens with their rate.
+func Speed(tokens int, d time.Duration) string {
+	return fmt.Sprintf("%d tokens in %.3f s, %.1f tokens/s", tokens, d.Seconds(), float64(tokens)/d.Seconds())
+}
