@@ -46,6 +46,7 @@ type Adapter struct {
 	Keys map[string]any
 
 	path    string // of the file it was loaded from
+	config  model.Config
 	closed  atomic.Bool
 	pairs   []Pair
 	ctx     *ggml.Context
@@ -67,7 +68,7 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Arch, a.Alpha, a.Keys = m.Arch, o.Alpha, describeBase(m)
+	a.Arch, a.config, a.Alpha, a.Keys = m.Arch, m.Config, o.Alpha, describeBase(m)
 	switch alpha := float64(o.Alpha); {
 	case o.Factor != 0:
 		a.setAlphas(func(rank float64) float64 { return float64(o.Factor) * rank })

@@ -33,12 +33,26 @@ func (e *MismatchError) Error() string {
 	return what + "\n\t" + strings.Join(e.Faults, "\n\t")
 }
 
-// Load reads an adapter for the model, to the device of its weights, from a GGUF file.
-// Tensors of other types are converted to F32. What does not fit the model is a [MismatchError].
+// Load reads an adapter for the model, to the device of its weights, from a GGUF file, or as
+// PEFT saves it: from the folder, or one of the files, adapter_config.json and
+// adapter_model.safetensors. Tensors of other types are converted to F32. What does not fit
+// the model is a [MismatchError]: so are adapters of PEFT that are more than pairs of
+// matrices, such as DoRA's.
 func Load(path string, m *model.Model) (*Adapter, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
 	}
+	files, isPEFT, err := findPEFT(path)
+	if err != nil {
+		return nil, err
+	}
+	if isPEFT {
+		return loadPEFT(path, files, m)
+	}
+	return loadGGUF(path, m)
+}
+
+func loadGGUF(path string, m *model.Model) (*Adapter, error) {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
 		return nil, err
@@ -54,7 +68,7 @@ func Load(path string, m *model.Model) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.path, a.Arch, a.Alpha, a.Keys = absolute(path), m.Arch, alpha, r.furtherKeys()
+	a.path, a.Arch, a.config, a.Alpha, a.Keys = absolute(path), m.Arch, m.Config, alpha, r.furtherKeys()
 	if err := r.readValues(a); err != nil {
 		a.Close()
 		return nil, err

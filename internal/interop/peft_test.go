@@ -1,0 +1,304 @@
+//go:build interop
+
+package interop
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/safetensors"
+)
+
+// logitBound is how far logits of PyTorch may be from ours.
+const logitBound = 1e-4
+
+// arguments are those of a function or a configuration of Python.
+type arguments = map[string]any
+
+// A peftSession is a process of Python with transformers and PEFT.
+type peftSession struct {
+	sync.Mutex
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// python starts the process that all tests share; it ends with this one.
+var python = sync.OnceValues(func() (*peftSession, error) {
+	program := filepath.Join("..", "..", "build", "peft", "venv", "bin", "python")
+	if _, err := os.Stat(program); err != nil {
+		return nil, err
+	}
+	c := testutil.Command(program, "reference.py")
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &peftSession{in: in, out: bufio.NewReader(out)}, c.Start()
+})
+
+// ask has a function of reference.py called.
+func ask[T any](t *testing.T, function string, args arguments) (result T) {
+	t.Helper()
+	p, err := python()
+	require.NoError(t, err)
+	p.Lock()
+	defer p.Unlock()
+	args = maps.Clone(args)
+	args["Do"] = function
+	line, err := json.Marshal(args)
+	require.NoError(t, err)
+	_, err = p.in.Write(append(line, '\n'))
+	require.NoError(t, err)
+	line, err = p.out.ReadBytes('\n')
+	require.NoError(t, err, "reference.py has ended")
+	var answer struct {
+		Result T
+		Error  string
+	}
+	require.NoError(t, json.Unmarshal(line, &answer))
+	require.Empty(t, answer.Error, function)
+	return answer.Result
+}
+
+func needPEFT(t *testing.T) {
+	t.Helper()
+	if _, err := python(); os.IsNotExist(err) {
+		t.Skip("there is no PyTorch and PEFT: run make peft")
+	}
+}
+
+// A peftModel is a tiny model of an architecture, and what transformers needs to make it.
+type peftModel struct {
+	config        model.Config
+	class, python string
+	arguments     arguments // beside those that follow from the config
+}
+
+func peftModels() map[string]peftModel {
+	with := func(name string, change func(c *model.Config)) model.Config {
+		c := llmtest.TinyConfig(false)
+		c.Arch, c.Name = name, "tiny"
+		if !slices.Contains([]string{"llama", "mistral3", "granite", "smollm3"}, name) {
+			c.RoPE.Mode = ggml.RoPENeoX
+		}
+		if change != nil {
+			change(&c)
+		}
+		return c
+	}
+	rope := func(kind string, theta float64, more arguments) arguments {
+		r := arguments{"rope_type": kind, "rope_theta": theta}
+		maps.Copy(r, more)
+		return r
+	}
+	plain := arguments{"rope_parameters": rope("default", 10000, nil)}
+	return map[string]peftModel{
+		"llama": {with("llama", func(c *model.Config) { c.RoPE.FreqScale = 0.5 }), "LlamaForCausalLM", "LlamaConfig",
+			arguments{"rope_parameters": rope("linear", 10000, arguments{"factor": 2.0})}},
+		"qwen2": {with("qwen2", func(c *model.Config) { c.Tied = true }), "Qwen2ForCausalLM", "Qwen2Config", plain},
+		"qwen3": {with("qwen3", func(c *model.Config) { c.HeadSize, c.RoPE.Dims = 32, 32 }), "Qwen3ForCausalLM", "Qwen3Config", plain},
+		"smollm3": {with("smollm3", func(c *model.Config) { c.Layers, c.NoRoPEStep, c.Tied = 4, 4, true }), "SmolLM3ForCausalLM", "SmolLM3Config",
+			arguments{"rope_parameters": plain["rope_parameters"], "no_rope_layer_interval": 4, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0}},
+		"granite": {with("granite", func(c *model.Config) {
+			c.EmbdScale, c.ResidualScale, c.AttnScale, c.LogitScale = 3, 0.25, 0.125, 0.5
+		}), "GraniteForCausalLM", "GraniteConfig", arguments{
+			"rope_parameters": plain["rope_parameters"], "embedding_multiplier": 3.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 0.5,
+		}},
+		"olmo2": {with("olmo2", nil), "Olmo2ForCausalLM", "Olmo2Config", plain},
+		"gemma3": {with("gemma3", func(c *model.Config) {
+			c.Layers, c.Tied, c.Window, c.WindowPattern, c.LocalFreqBase, c.RoPE.FreqBase = 6, true, 5, 6, 10000, 1e6
+			c.EmbdScale, c.LogitSoftcap = 8, 2.5
+		}), "Gemma3ForCausalLM", "Gemma3TextConfig", arguments{
+			"rope_parameters":       arguments{"full_attention": rope("default", 1e6, nil), "sliding_attention": rope("default", 1e4, nil)},
+			"query_pre_attn_scalar": 16, "sliding_window": 5, "final_logit_softcapping": 2.5, "hidden_activation": "gelu_pytorch_tanh",
+			"layer_types": append(slices.Repeat([]string{"sliding_attention"}, 5), "full_attention"),
+		}},
+		"phi3": {with("phi3", func(c *model.Config) { c.FusedQKV = true }), "Phi3ForCausalLM", "Phi3Config",
+			arguments{"rope_parameters": plain["rope_parameters"], "pad_token_id": 0, "original_max_position_embeddings": 64}},
+		"mistral3": {with("mistral3", func(c *model.Config) {
+			c.AttnTempScale, c.AttnTempLength = 0.3, 8
+			c.RoPE.FreqScale, c.RoPE.ExtFactor, c.RoPE.TrainedCtx, c.YaRNLogMul = 0.25, 1, 8, 1
+		}), "Ministral3ForCausalLM", "Ministral3Config", arguments{"rope_parameters": rope("yarn", 10000, arguments{
+			"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "beta_fast": 32.0, "beta_slow": 1.0,
+			"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3,
+		})}},
+	}
+}
+
+// load makes the model here and there, with random weights.
+func (p peftModel) load(t *testing.T) *model.Model {
+	t.Helper()
+	m := llmtest.NoisyModel(t, p.config, ggml.F32, 0.1)
+	c := p.config
+	args := arguments{
+		"vocab_size": c.Vocab, "hidden_size": c.Embd, "intermediate_size": c.FF, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads,
+		"num_key_value_heads": c.KVHeads, "head_dim": c.HeadSize, "max_position_embeddings": c.Context, "rms_norm_eps": c.RMSEps, "tie_word_embeddings": c.Tied,
+	}
+	maps.Copy(args, p.arguments)
+	names := ask[[]string](t, "load", arguments{
+		"Arch": c.Arch, "Class": p.class, "Config": p.python, "Arguments": args, "Weights": writeWeights(t, m),
+	})
+	var want []string
+	for _, module := range c.Modules() {
+		want = append(want, peftPath(module.Path))
+	}
+	if c.Tied {
+		want = append(want, "lm_head") // of which we have no matrix
+	}
+	require.ElementsMatch(t, names, want, "the modules of transformers")
+	return m
+}
+
+func peftPath(module string) string {
+	if module == "lm_head" {
+		return module
+	}
+	return "model." + module
+}
+
+// writeWeights writes the tensors of a model for Python, as they are in the GGUF file.
+func writeWeights(t *testing.T, m *model.Model) string {
+	t.Helper()
+	var tensors []safetensors.Data
+	for w := range m.Weights() {
+		values, err := w.Float32s()
+		require.NoError(t, err)
+		shape := slices.Clone(w.Shape())
+		slices.Reverse(shape)
+		tensors = append(tensors, safetensors.Data{Name: w.Name(), Type: safetensors.F32, Shape: shape, Values: values})
+	}
+	path := filepath.Join(t.TempDir(), "weights.safetensors")
+	require.NoError(t, safetensors.WriteFile(path, tensors, nil))
+	return path
+}
+
+// peftLogits are those of transformers with an adapter of PEFT.
+func peftLogits(t *testing.T, folder string, tokens []int32) [][]float32 {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "logits.safetensors")
+	ask[any](t, "logits", arguments{"Adapter": folder, "Tokens": tokens, "Out": path})
+	f, err := safetensors.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	values, err := f.Float32s(f.Tensors()[0])
+	require.NoError(t, err)
+	return slices.Collect(slices.Chunk(values, len(values)/len(tokens)))
+}
+
+// maxDifference is that of logits.
+func maxDifference(x, y [][]float32) float64 {
+	largest := 0.0
+	for i := range x {
+		largest = max(largest, refmath.MaxAbsDiff(x[i], y[i]))
+	}
+	return largest
+}
+
+// randomAdapter has factors of other ranks and strengths for each target.
+func randomAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
+	t.Helper()
+	o.Seed = 3
+	a, err := lora.New(m, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	rng := rand.New(rand.NewPCG(3, 7))
+	for _, p := range a.Pairs() {
+		values := make([]float32, p.B.NumElements())
+		for i := range values {
+			values[i] = float32(0.03 * rng.NormFloat64())
+		}
+		require.NoError(t, ggml.Write(p.B, values))
+	}
+	return a
+}
+
+// everyTarget gives each target a rank of its own.
+func everyTarget(m *model.Model) map[string]int {
+	ranks := map[string]int{}
+	for i, target := range lora.Targets(m.Config) {
+		if target != "output" || !m.Tied {
+			ranks[target] = 2 + i
+		}
+	}
+	return ranks
+}
+
+// An adapter that is written for PEFT means there what it means here, and is the same when
+// it is read again, also after PEFT has written it.
+func TestInteropPEFTExport(t *testing.T) {
+	needPEFT(t)
+	models := peftModels()
+	require.Equal(t, slices.Sorted(maps.Keys(models)), model.Architectures())
+	for _, name := range model.Architectures() {
+		t.Run(name, func(t *testing.T) {
+			m := models[name].load(t)
+			tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+			base := ourLogits(t, m, tokens, nil)
+			d := maxDifference(base, peftLogits(t, "", tokens))
+			t.Logf("base: logits differ by %.2g", d)
+			require.LessOrEqual(t, d, logitBound, "the base model")
+			for kind, o := range map[string]lora.Options{
+				"alpha":  {Ranks: everyTarget(m), Alpha: 16, Targets: slices.Sorted(maps.Keys(everyTarget(m)))},
+				"factor": {Ranks: everyTarget(m), Factor: 1.5, Targets: slices.Sorted(maps.Keys(everyTarget(m)))},
+				"rank 4": {Rank: 4, Alpha: 8},
+			} {
+				a := randomAdapter(t, m, o)
+				folder, again := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "again")
+				require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
+				ours := ourLogits(t, m, tokens, a.Weights(1))
+				d := maxDifference(ours, peftLogits(t, folder, tokens))
+				t.Logf("%s: logits differ by %.2g, by the adapter %.2g", kind, d, maxDifference(ours, base))
+				require.LessOrEqual(t, d, logitBound, kind)
+				require.Greater(t, maxDifference(ours, base), 100*logitBound, "%s: the adapter must matter", kind)
+				ask[any](t, "resave", arguments{"Adapter": folder, "Out": again})
+				for _, path := range []string{folder, again} {
+					requireSame(t, a, path, m)
+				}
+			}
+		})
+	}
+}
+
+// requireSame demands that a folder of PEFT is read as the adapter.
+func requireSame(t *testing.T, a *lora.Adapter, folder string, m *model.Model) {
+	t.Helper()
+	b, err := lora.Load(folder, m)
+	require.NoError(t, err)
+	defer b.Close()
+	require.Equal(t, len(a.Pairs()), len(b.Pairs()))
+	for i, p := range a.Pairs() {
+		q := b.Pairs()[i]
+		require.Equal(t, p.Base, q.Base)
+		require.Equal(t, a.Weights(1)[p.Base][0].Scale, b.Weights(1)[p.Base][0].Scale, p.Base)
+		for _, pair := range [][2]*ggml.Tensor{{p.A, q.A}, {p.B, q.B}} {
+			want, err := pair[0].Float32s()
+			require.NoError(t, err)
+			got, err := pair[1].Float32s()
+			require.NoError(t, err)
+			require.Equal(t, pair[0].Shape(), pair[1].Shape())
+			require.True(t, slices.EqualFunc(want, got, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }), pair[0].Name())
+		}
+	}
+}

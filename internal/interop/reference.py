@@ -1,0 +1,164 @@
+"""What transformers and PEFT compute, for the tests of adapters in this folder.
+
+    python reference.py
+
+Each line of standard input is a command in JSON, and is answered with a line: {"Result": …} or {"Error": …}. The model
+is that of the last "load": a class of transformers, the arguments of its configuration, and a safetensors file with the
+tensors of a GGUF file by their names there.
+"""
+
+import json
+import math
+import re
+import sys
+import traceback
+import warnings
+
+import torch
+import transformers
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+
+# GGUF's names of a layer's tensors, and those of transformers.
+LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_qkv": "self_attn.qkv_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+# What is special about an architecture.
+SPECIAL = {"gemma3": {"ffn_norm": "pre_feedforward_layernorm"}, "phi3": {"ffn_up": "mlp.gate_up_proj"}}
+INTERLEAVED = {"llama", "mistral3", "granite", "smollm3"}  # GGUF rotates neighbours, transformers halves
+
+
+def name_of(arch, tensor):
+    """transformers' name of a GGUF tensor."""
+    name, kind = tensor.rsplit(".", 1)
+    if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
+        return f"model.layers.{found[1]}.{(LAYER | SPECIAL.get(arch, {}))[found[2]]}.{kind}"
+    return f"{OTHER[name]}.{kind}"
+
+
+def halves(rows, heads):
+    """Rows for pairs of halves, of those for pairs of neighbours."""
+    size = rows.shape[0] // heads
+    return rows.reshape(heads, size // 2, 2, -1).transpose(1, 2).reshape(rows.shape)
+
+
+def values_of(arch, tensor, values, config):
+    """The values of a GGUF tensor as transformers has them."""
+    if arch == "gemma3" and "norm" in tensor:
+        return values - 1  # transformers adds it
+    if arch in INTERLEAVED and ".attn_q." in tensor:
+        return halves(values, config.num_attention_heads)
+    if arch in INTERLEAVED and ".attn_k." in tensor:
+        return halves(values, config.num_key_value_heads)
+    return values
+
+
+class Session:
+    def load(self, Arch, Class, Config, Arguments, Weights):
+        torch.manual_seed(0)
+        config = getattr(transformers, Config)(**Arguments, use_cache=False, attn_implementation="eager")
+        self.make = lambda: self.filled(getattr(transformers, Class)(config), Arch, Weights, config)
+        self.base = self.make()
+        return [name for name, module in self.base.named_modules() if isinstance(module, (torch.nn.Linear, torch.nn.Embedding))]
+
+    @staticmethod
+    def filled(model, arch, weights, config):
+        parameters = dict(model.named_parameters())
+        with torch.no_grad():
+            for tensor, values in load_file(weights).items():
+                parameters.pop(name_of(arch, tensor)).copy_(values_of(arch, tensor, values, config))
+            for name in list(parameters):
+                if name.endswith(".bias"):  # which the GGUF file may lack
+                    parameters.pop(name).zero_()
+        if parameters:
+            raise ValueError(f"the file has no values for {sorted(parameters)}")
+        return model.eval()
+
+    def adapted(self, folder):
+        return PeftModel.from_pretrained(self.make(), folder, is_trainable=True)
+
+    def logits(self, Adapter, Tokens, Out):
+        model = self.adapted(Adapter).eval() if Adapter else self.base
+        with torch.no_grad():
+            save_file({"logits": model(input_ids=torch.tensor([Tokens])).logits[0].float().contiguous()}, Out)
+
+    def names(self, Adapter):
+        """The trained tensors of an adapter as PEFT has it in memory, with their sums of squares."""
+        model = self.adapted(Adapter)
+        return {n: p.square().sum().item() for n, p in model.named_parameters() if ".lora_" in n}
+
+    def create(self, Adapter, Arguments, Seed, Type):
+        """An adapter of PEFT's own with random factors."""
+        torch.manual_seed(Seed)
+        model = get_peft_model(self.make(), LoraConfig(task_type="CAUSAL_LM", **Arguments))
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if ".lora_" in name:
+                    p.copy_(torch.randn_like(p) * 0.1)
+                    p.data = p.data.to(getattr(torch, Type))
+        model.save_pretrained(Adapter)
+
+    def resave(self, Adapter, Out):
+        self.adapted(Adapter).save_pretrained(Out)
+
+    def generate(self, Adapter, Prompts, Length):
+        """The likeliest tokens after each prompt."""
+        model, answers = self.adapted(Adapter).eval(), []
+        with torch.no_grad():
+            for prompt in Prompts:
+                tokens = list(prompt)
+                for _ in range(Length):
+                    tokens.append(model(input_ids=torch.tensor([tokens])).logits[0, -1].argmax().item())
+                answers.append(tokens[len(prompt):])
+        return answers
+
+    def train(self, Adapter, Out, Batches, Peak, Floor, Beta1, Beta2, Epsilon, Decay, Clip):
+        model = self.adapted(Adapter)
+        model.train()
+        trained = [p for p in model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(trained, lr=Peak, betas=(Beta1, Beta2), eps=Epsilon, weight_decay=Decay)
+        losses = []
+        for step, batch in enumerate(Batches, 1):
+            for group in optimizer.param_groups:
+                group["lr"] = Floor + (Peak - Floor) * (1 + math.cos(math.pi * step / len(Batches))) / 2
+            tokens = torch.tensor(batch)
+            logits = model(input_ids=tokens[:, :-1]).logits
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained, Clip)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            losses.append(loss.item())
+        model.save_pretrained(Out)
+        return losses
+
+
+def main():
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(2)
+    session = Session()
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            answer = {"Result": getattr(session, command.pop("Do"))(**command)}
+        except Exception:
+            answer = {"Error": traceback.format_exc()}
+        print(json.dumps(answer), flush=True)
+
+
+main()

@@ -1,0 +1,240 @@
+package lora
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A factors is the change B·A of rows of a matrix in memory: A [rank][in], B [rows][rank]. B
+// has the rows of the parts, one below the other, in the order that transformers has. Of the
+// embedding, which is transposed, A is [rank][vocabulary] and B [n_embd][rank].
+type factors struct {
+	name  string // of the module, or of the matrix of the model
+	parts []arch.Part
+	rank  int
+	a, b  []float32
+	alpha float32 // not 0: the strength is alpha/rank
+}
+
+func (f *factors) strength() float64 { return float64(f.alpha) / float64(f.rank) }
+
+// isEmbedding reports whether the rows are looked up.
+func (f *factors) isEmbedding() bool { return f.parts[0].Name+".weight" == tokenEmbd }
+
+// partOf finds the factors of each part.
+func partOf(list []factors) map[string]*factors {
+	of := map[string]*factors{}
+	for i := range list {
+		for _, p := range list[i].parts {
+			of[p.Name] = &list[i]
+		}
+	}
+	return of
+}
+
+// regroup makes the factors of rows that one side has in one matrix and the other in
+// several: nil if nothing changes them. Factors with the same A stay of their rank, others
+// are put together as blocks: A one below the other, B beside each other with zeros.
+func regroup(of map[string]*factors, name string, parts []arch.Part) *factors {
+	var blocks []*factors // those of different A
+	block := map[string]int{}
+	for _, p := range parts {
+		f := of[p.Name]
+		if f == nil {
+			continue
+		}
+		i := slices.IndexFunc(blocks, f.sharesA)
+		if i < 0 {
+			i = len(blocks)
+			blocks = append(blocks, f)
+		}
+		block[p.Name] = i
+	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	joined := &factors{name: name, parts: parts, alpha: blocks[0].alpha}
+	strongest, begin := blocks[0], make([]int, len(blocks))
+	for i, f := range blocks {
+		begin[i] = joined.rank
+		joined.rank += f.rank
+		joined.a = append(joined.a, f.a...)
+		if f.strength() > strongest.strength() {
+			strongest = f
+		}
+	}
+	if joined.isEmbedding() {
+		joined.b = blocks[0].b
+		return joined
+	}
+	if len(blocks) > 1 {
+		joined.alpha = float32(strongest.strength() * float64(joined.rank))
+	}
+	for _, p := range parts {
+		rows := make([]float32, int(p.Rows)*joined.rank)
+		if i, ok := block[p.Name]; ok {
+			of[p.Name].copyRows(rows, joined.rank, begin[i], p, of[p.Name].strength()/strongest.strength())
+		}
+		joined.b = append(joined.b, rows...)
+	}
+	return joined
+}
+
+// sharesA reports whether two factors differ in their rows only.
+func (f *factors) sharesA(g *factors) bool {
+	return f == g || f.rank == g.rank && f.alpha == g.alpha && slices.Equal(f.a, g.a)
+}
+
+// copyRows writes the rows of a part, times a factor, to columns of wider ones.
+func (f *factors) copyRows(dst []float32, width, column int, part arch.Part, factor float64) {
+	from := 0
+	for _, p := range f.parts {
+		if p.Name == part.Name {
+			break
+		}
+		from += int(p.Rows)
+	}
+	for row := range int(part.Rows) {
+		source := f.b[(from+row)*f.rank:][:f.rank]
+		target := dst[row*width+column:][:f.rank]
+		copy(target, source)
+		if factor != 1 {
+			for i := range target {
+				target[i] = float32(float64(target[i]) * factor)
+			}
+		}
+	}
+}
+
+// eachRotated calls f with B's rows of each head, where a GGUF file has them in another order
+// than transformers.
+func (f *factors) eachRotated(reorder func(rows []float32, rank int)) {
+	begin := 0
+	for _, p := range f.parts {
+		end := begin + int(p.Rows)*f.rank
+		for i := range p.PermutedHeads {
+			size := (end - begin) / p.PermutedHeads
+			reorder(f.b[begin+i*size:][:size], f.rank)
+		}
+		begin = end
+	}
+}
+
+// interleave puts the second half of the rows between those of the first: neighbours in a
+// GGUF file are half a head apart in transformers.
+func interleave(rows []float32, rank int) {
+	half := len(rows) / rank / 2
+	old := slices.Clone(rows)
+	for i := range half {
+		copy(rows[2*i*rank:], old[i*rank:][:rank])
+		copy(rows[(2*i+1)*rank:], old[(half+i)*rank:][:rank])
+	}
+}
+
+// separate undoes interleave.
+func separate(rows []float32, rank int) {
+	half := len(rows) / rank / 2
+	old := slices.Clone(rows)
+	for i := range half {
+		copy(rows[i*rank:], old[2*i*rank:][:rank])
+		copy(rows[(half+i)*rank:], old[(2*i+1)*rank:][:rank])
+	}
+}
+
+// transpose makes [columns][rows] of [rows][columns].
+func transpose(values []float32, rows, columns int) []float32 {
+	transposed := make([]float32, len(values))
+	for i := range rows {
+		for j := range columns {
+			transposed[j*rows+i] = values[i*columns+j]
+		}
+	}
+	return transposed
+}
+
+// readFactors reads the pairs of an adapter.
+func (a *Adapter) readFactors() ([]factors, error) {
+	var list []factors
+	for _, p := range a.pairs {
+		f := factors{name: p.Base, parts: a.config.MatrixParts(p.Base), rank: p.Rank(), alpha: a.alphaOf(p)}
+		var err error
+		if f.a, err = p.A.Float32s(); err != nil {
+			return nil, err
+		}
+		if f.b, err = p.B.Float32s(); err != nil {
+			return nil, err
+		}
+		if f.isEmbedding() {
+			f.a = transpose(f.a, len(f.a)/f.rank, f.rank)
+		}
+		f.eachRotated(separate)
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// alphaOf is the alpha of a pair; the rank stands for a factor of 1.
+func (a *Adapter) alphaOf(p Pair) float32 {
+	switch {
+	case p.Alpha != 0:
+		return p.Alpha
+	case a.Alpha != 0:
+		return a.Alpha
+	}
+	return float32(p.Rank())
+}
+
+// modules gives the factors of transformers' modules, in their order.
+func modules(c model.Config, list []factors) []factors {
+	of := partOf(list)
+	var found []factors
+	for _, m := range c.Modules() {
+		if f := regroup(of, m.Path, m.Parts); f != nil {
+			found = append(found, *f)
+		}
+	}
+	return found
+}
+
+// matrices gives the factors of the model's matrices, in their order.
+func matrices(c model.Config, list []factors) []factors {
+	of := partOf(list)
+	var found []factors
+	for _, w := range c.Weights() {
+		if w.Role != arch.Linear && w.Role != arch.Embedding {
+			continue
+		}
+		if f := regroup(of, w.Name, c.MatrixParts(w.Name)); f != nil {
+			found = append(found, *f)
+		}
+	}
+	return found
+}
+
+// spec is that of the pair of a matrix [n_in, n_out].
+func (f *factors) spec() spec {
+	s := spec{base: f.name}
+	rank := int64(f.rank)
+	w := []int64{int64(len(f.a)) / rank, int64(len(f.b)) / rank}
+	if f.isEmbedding() {
+		slices.Reverse(w)
+	}
+	s.a, s.b = pairShapes(f.name, w, rank)
+	return s
+}
+
+// write fills a pair.
+func (f *factors) write(p Pair) error {
+	a := f.a
+	if f.isEmbedding() {
+		a = transpose(a, f.rank, len(a)/f.rank)
+	}
+	f.eachRotated(interleave)
+	if err := ggml.Write(p.A, a); err != nil {
+		return err
+	}
+	return ggml.Write(p.B, f.b)
+}

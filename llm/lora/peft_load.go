@@ -1,0 +1,299 @@
+package lora
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/safetensors"
+)
+
+// loadPEFT reads an adapter of PEFT for the model.
+func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
+	config, faults, err := readPEFTConfig(files.config)
+	if err != nil {
+		return nil, err
+	}
+	for i := range faults {
+		faults[i] = peftConfigName + ": " + faults[i]
+	}
+	f, err := safetensors.Open(files.tensors)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := &peftReader{m: m, config: config, file: f, faults: faults, found: map[string]*peftPair{}}
+	r.sort()
+	list, err := r.readModules()
+	if err != nil {
+		return nil, err
+	}
+	if len(r.faults) > 0 {
+		return nil, &MismatchError{path, r.faults}
+	}
+	a, err := r.adapter(matrices(m.Config, list))
+	if err != nil {
+		return nil, err
+	}
+	a.path = absolute(files.tensors)
+	return a, nil
+}
+
+// A peftReader reads an adapter of PEFT, and gathers what is wrong with it.
+type peftReader struct {
+	m      *model.Model
+	config *peftConfig
+	file   *safetensors.File
+	found  map[string]*peftPair // by the path of the module from the text model
+	faults []string
+}
+
+// A peftPair is the tensors of a module.
+type peftPair struct {
+	path string // from the model
+	a, b *safetensors.Tensor
+}
+
+func (r *peftReader) fault(format string, args ...any) {
+	r.faults = append(r.faults, fmt.Sprintf(format, args...))
+}
+
+// sort finds the pairs among the tensors.
+func (r *peftReader) sort() {
+	tensors := r.file.Tensors()
+	if len(tensors) == 0 {
+		r.fault("%v", errNoPairs)
+	}
+	known := map[string]bool{}
+	for _, m := range r.m.Config.Modules() {
+		known[m.Path] = true
+	}
+	slices.SortFunc(tensors, func(x, y safetensors.Tensor) int { return strings.Compare(x.Name, y.Name) })
+	for i := range tensors {
+		t := &tensors[i]
+		path, isA, isFactor := factorOf(t.Name)
+		switch {
+		case !isFactor:
+			r.other(t)
+		case !known[modulePath(path)]:
+			r.fault("tensor %s: %s", t.Name, r.noModule(modulePath(path)))
+		default:
+			r.add(t, path, isA)
+		}
+	}
+}
+
+// factorOf is the path of the module that a tensor is a factor of.
+func factorOf(tensor string) (path string, isA, ok bool) {
+	path, ok = strings.CutPrefix(tensor, peftPrefix)
+	if !ok {
+		return "", false, false
+	}
+	for _, suffix := range []string{peftA, peftB, peftEmbeddingA, peftEmbeddingB} {
+		if module, ok := strings.CutSuffix(path, suffix); ok {
+			return module, suffix == peftA || suffix == peftEmbeddingA, true
+		}
+	}
+	return "", false, false
+}
+
+func (r *peftReader) add(t *safetensors.Tensor, path string, isA bool) {
+	p := r.found[modulePath(path)]
+	if p == nil {
+		p = &peftPair{path: path}
+		r.found[modulePath(path)] = p
+	}
+	place := &p.b
+	if isA {
+		place = &p.a
+	}
+	if *place != nil || p.path != path {
+		r.fault("tensor %s: there is another one for the same matrix", t.Name)
+		return
+	}
+	*place = t
+}
+
+// noModule says why the model has no such module.
+func (r *peftReader) noModule(path string) string {
+	if path == "lm_head" {
+		return baseFault(r.m, outputName)
+	}
+	return "the model has no such module; it can be adapted in " + strings.Join(moduleNames(r.m.Config), ", ")
+}
+
+func moduleNames(c model.Config) []string {
+	var names []string
+	for _, m := range c.Modules() {
+		if !slices.Contains(names, m.Name()) {
+			names = append(names, m.Name())
+		}
+	}
+	return names
+}
+
+// other deals with a tensor that is no factor.
+func (r *peftReader) other(t *safetensors.Tensor) {
+	for _, u := range unsupported {
+		if u.tensor == "" || !strings.Contains(t.Name, u.tensor) {
+			continue
+		}
+		isTold := slices.ContainsFunc(r.faults, func(f string) bool { return strings.Contains(f, u.field) })
+		if !isTold {
+			r.fault("tensor %s belongs to %s: %s; %s", t.Name, u.field, u.meaning, mergeRemedy)
+		}
+		return
+	}
+	module, ok := strings.CutSuffix(t.Name, ".weight")
+	module = modulePath(strings.TrimSuffix(strings.TrimPrefix(module, peftPrefix), ".base_layer"))
+	switch embeddings := []int64{int64(r.m.Config.Vocab), int64(r.m.Config.Embd)}; {
+	case !ok || module != "embed_tokens" && module != "lm_head":
+		r.fault("tensor %s: is no factor of LoRA", t.Name)
+	case !slices.Equal(t.Shape, embeddings):
+		// PEFT saves the embeddings as they are in the base, unless tokens were added.
+		r.fault("tensor %s has the shape %v, and the model's is %v: its vocabulary is another; %s", t.Name, t.Shape, embeddings, mergeRemedy)
+	}
+}
+
+// readModules reads the pairs in the order of the modules.
+func (r *peftReader) readModules() ([]factors, error) {
+	inputs := r.inputs()
+	var list []factors
+	for _, m := range r.m.Config.Modules() {
+		p := r.found[m.Path]
+		if p == nil || !r.checkShapes(m, p, inputs[m.Parts[0].Name]) {
+			continue
+		}
+		f := factors{name: m.Path, parts: m.Parts, rank: int(rankOf(m, p))}
+		f.alpha = r.config.alpha(p.path, f.rank)
+		if fault := validAlpha(f.alpha); fault != "" || f.alpha == 0 {
+			r.fault("%s: alpha is %v; it must be a finite number above 0", p.path, f.alpha)
+		}
+		var err error
+		if f.a, err = r.values(p.a); err != nil {
+			return nil, err
+		}
+		if f.b, err = r.values(p.b); err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// inputs are the lengths of the rows of matrices, by their parts.
+func (r *peftReader) inputs() map[string]int64 {
+	of := map[string]int64{}
+	for _, w := range r.m.Config.Weights() {
+		if w.Role != arch.Linear && w.Role != arch.Embedding {
+			continue
+		}
+		for _, p := range r.m.Config.MatrixParts(w.Name) {
+			of[p.Name] = w.Shape[0]
+		}
+	}
+	return of
+}
+
+// rankOf is the number of rows of A.
+func rankOf(m arch.Module, p *peftPair) int64 {
+	if len(p.a.Shape) == 0 {
+		return 0
+	}
+	return p.a.Shape[0]
+}
+
+// checkShapes demands A [r, in] and B [out, r], of the embedding A [r, out] and B [in, r], with
+// the rank of the configuration, as PEFT does.
+func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
+	if p.a == nil || p.b == nil {
+		there, missing := p.a, "B"
+		if there == nil {
+			there, missing = p.b, "A"
+		}
+		r.fault("tensor %s: its %s is missing", there.Name, missing)
+		return false
+	}
+	var out int64
+	for _, part := range m.Parts {
+		out += part.Rows
+	}
+	isEmbedding := m.Path == "embed_tokens"
+	if isEmbedding {
+		in, out = out, in
+	}
+	if isEmbedding != strings.HasSuffix(p.a.Name, peftEmbeddingA) || isEmbedding != strings.HasSuffix(p.b.Name, peftEmbeddingB) {
+		r.fault("tensors %s and %s: the factors of embed_tokens, and of nothing else, are named lora_embedding_A and lora_embedding_B", p.a.Name, p.b.Name)
+		return false
+	}
+	rank := rankOf(m, p)
+	if rank < 1 || !slices.Equal(p.a.Shape, []int64{rank, in}) || !slices.Equal(p.b.Shape, []int64{out, rank}) {
+		r.fault("%s: A is %v and B %v; they must be A [r, %d] and B [%d, r]", p.path, p.a.Shape, p.b.Shape, in, out)
+		return false
+	}
+	if want := r.config.rank(p.path); rank != int64(want) {
+		r.fault("%s: its rank is %d, and %d by %s", p.path, rank, want, peftConfigName)
+		return false
+	}
+	return true
+}
+
+// values reads a tensor, whose type is checked too.
+func (r *peftReader) values(t *safetensors.Tensor) ([]float32, error) {
+	if !t.Type.IsReal() {
+		r.fault("tensor %s has type %s; F32, F16 and BF16 are supported", t.Name, t.Type)
+		return nil, nil
+	}
+	values, err := r.file.Float32s(*t)
+	if slices.ContainsFunc(values, func(v float32) bool { return v-v != 0 }) {
+		r.fault("tensor %s holds values that are not finite", t.Name)
+	}
+	return values, err
+}
+
+// adapter puts the factors of the model's matrices on its device.
+func (r *peftReader) adapter(list []factors) (*Adapter, error) {
+	var specs []spec
+	strongest := list[0].alpha
+	for i := range list {
+		specs = append(specs, list[i].spec())
+		strongest = max(strongest, list[i].alpha)
+	}
+	a, err := allocate(r.m.Device(), specs)
+	if err != nil {
+		return nil, err
+	}
+	a.Arch, a.config, a.Alpha, a.Keys = r.m.Arch, r.m.Config, strongest, r.keys()
+	for i := range list {
+		if list[i].alpha != strongest {
+			a.pairs[i].Alpha = list[i].alpha
+		}
+		if err := list[i].write(a.pairs[i]); err != nil {
+			a.Close()
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// keyRepository is the address of the base model in the file of an adapter.
+const (
+	keyRepository  = "general.base_model.0.repo_url"
+	huggingFaceURL = "https://huggingface.co/"
+)
+
+var repositoryName = regexp.MustCompile(`^[\w.-]+/[\w.-]+$`)
+
+// keys are those of an adapter for the model, with the repository of the base.
+func (r *peftReader) keys() map[string]any {
+	keys := describeBase(r.m)
+	if base := r.config.BaseModel; base != nil && repositoryName.MatchString(*base) && !filepath.IsAbs(*base) {
+		keys[keyRepository] = huggingFaceURL + *base
+		keys["general.base_model.count"] = uint32(1)
+	}
+	return keys
+}

@@ -1,0 +1,291 @@
+package lora
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/safetensors"
+)
+
+// SavePEFT writes the adapter to a folder that PEFT loads: adapter_config.json and
+// adapter_model.safetensors (https://huggingface.co/docs/peft/developer_guides/checkpoint),
+// with the names of transformers' modules, the rows of queries and keys in their order, and
+// fused matrices as transformers has them. The folder is made if there is none; other files
+// in it stay. The same adapter and options give the same bytes.
+//
+// Both files are written beside the old ones before either is renamed: whenever the process
+// ends, [Load] finds the old pair or the new one. No two processes may write to a folder at
+// the same time.
+//
+// Strengths that differ become patterns, and alpha·√rank becomes use_rslora where that takes
+// fewer of them, or makes alpha a whole number.
+func (a *Adapter) SavePEFT(folder string, o PEFTOptions) error {
+	config, tensors, err := a.peft(o)
+	if err != nil {
+		return fmt.Errorf("adapter %s: %w", folder, err)
+	}
+	return writePair(folder, map[string]func(io.Writer) error{
+		peftConfigName: func(w io.Writer) error {
+			_, err := w.Write(config)
+			return err
+		},
+		peftTensorsName: func(w io.Writer) error {
+			return safetensors.Encode(w, tensors, map[string]string{"format": "pt"})
+		},
+	})
+}
+
+// peftTypes are the types that tensors are written in.
+var peftTypes = map[ggml.Type]safetensors.Type{ggml.F32: safetensors.F32, ggml.F16: safetensors.F16, ggml.BF16: safetensors.BF16}
+
+// peft makes the contents of the files.
+func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data, err error) {
+	typ, ok := peftTypes[o.Type]
+	switch {
+	case a.closed.Load():
+		return nil, nil, ggml.ErrClosed
+	case !ok:
+		return nil, nil, fmt.Errorf("adapters of PEFT are written in f32, f16 or bf16, not in %v", o.Type)
+	case !(o.Dropout >= 0 && o.Dropout < 1):
+		return nil, nil, fmt.Errorf("the dropout is %v; it must be from 0 to below 1", o.Dropout)
+	case len(a.pairs) == 0:
+		return nil, nil, errNoPairs
+	}
+	if fault := validAlpha(a.Alpha); fault != "" {
+		return nil, nil, errors.New(fault)
+	}
+	list, err := a.readFactors()
+	if err != nil {
+		return nil, nil, err
+	}
+	list = modules(a.config, list)
+	paths := map[string]string{}
+	for _, m := range a.config.Modules() {
+		paths[m.Path] = o.path(m)
+	}
+	for _, f := range list {
+		tensors = append(tensors, f.tensors(peftPrefix+paths[f.name], typ)...)
+	}
+	c := a.describe(o, list, paths)
+	if config, err = json.MarshalIndent(c, "", "  "); err != nil {
+		return nil, nil, err
+	}
+	return append(config, '\n'), tensors, nil
+}
+
+// tensors are the factors of a module.
+func (f *factors) tensors(path string, typ safetensors.Type) []safetensors.Data {
+	nameA, nameB := path+peftA, path+peftB
+	if f.isEmbedding() {
+		nameA, nameB = path+peftEmbeddingA, path+peftEmbeddingB
+	}
+	rank := int64(f.rank)
+	return []safetensors.Data{
+		{Name: nameA, Type: typ, Shape: []int64{rank, int64(len(f.a)) / rank}, Values: f.a},
+		{Name: nameB, Type: typ, Shape: []int64{int64(len(f.b)) / rank, rank}, Values: f.b},
+	}
+}
+
+// describe makes the configuration of the factors of modules.
+func (a *Adapter) describe(o PEFTOptions, list []factors, paths map[string]string) peftConfig {
+	c := peftConfig{PEFTType: "LORA", TaskType: "CAUSAL_LM", Dropout: o.Dropout, Bias: "none", Init: true, Inference: true}
+	if base := a.repository(); o.BaseModel != "" {
+		c.BaseModel = &o.BaseModel
+	} else if base != "" {
+		c.BaseModel = &base
+	}
+	ranks, alphas := map[string]float32{}, map[string]float32{}
+	for _, f := range list {
+		ranks[f.name], alphas[f.name] = float32(f.rank), f.alpha
+	}
+	if stabilized := stabilizedAlphas(list); isSimpler(stabilized, alphas) {
+		c.RSLoRA, alphas = true, stabilized
+	}
+	rank, rankPattern := pattern(ranks, paths)
+	c.Rank, c.RankPattern = int(rank), rankPattern
+	c.Alpha, c.AlphaPattern = pattern(alphas, paths)
+	c.Targets, c.Layers = targetModules(a.config.Modules(), a.config.Layers, ranks, paths, o.Root != "")
+	return c
+}
+
+// repository is the base model's repository of Hugging Face, if the adapter has one.
+func (a *Adapter) repository() string {
+	address, _ := a.Keys[keyRepository].(string)
+	name, ok := strings.CutPrefix(address, huggingFaceURL)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// stabilizedAlphas are alpha/√rank, nil if a product with √rank would not give alpha again.
+func stabilizedAlphas(list []factors) map[string]float32 {
+	alphas := map[string]float32{}
+	for _, f := range list {
+		root := math.Sqrt(float64(f.rank))
+		alpha := float32(float64(f.alpha) / root)
+		if nearest := float32(math.Round(float64(alpha))); float32(float64(nearest)*root) == f.alpha {
+			alpha = nearest
+		}
+		if float32(float64(alpha)*root) != f.alpha {
+			return nil
+		}
+		alphas[f.name] = alpha
+	}
+	return alphas
+}
+
+// isSimpler reports whether x has fewer values than y, or as many, but whole ones.
+func isSimpler(x, y map[string]float32) bool {
+	if x == nil {
+		return false
+	}
+	count := func(of map[string]float32) (different, broken int) {
+		values := map[float32]bool{}
+		for _, v := range of {
+			if !values[v] && v != float32(math.Trunc(float64(v))) {
+				broken++
+			}
+			values[v] = true
+		}
+		return len(values), broken
+	}
+	differentX, brokenX := count(x)
+	differentY, brokenY := count(y)
+	return differentX < differentY || differentX == differentY && brokenX < brokenY
+}
+
+// pattern is the number that most modules have, and rules for the others: by the name of the
+// module where all of that name have the same, else by its path.
+func pattern(numbers map[string]float32, paths map[string]string) (most float32, rules peftPattern) {
+	count, byName := map[float32]int{}, map[string][]float32{}
+	for _, path := range slices.Sorted(maps.Keys(numbers)) {
+		v := numbers[path]
+		count[v]++
+		if count[v] > count[most] || count[v] == count[most] && v > most {
+			most = v
+		}
+		name := arch.Module{Path: path}.Name()
+		if !slices.Contains(byName[name], v) {
+			byName[name] = append(byName[name], v)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if values := byName[name]; len(values) == 1 && values[0] != most {
+			rules = append(rules, peftRule{key: name, value: values[0]})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(numbers)) {
+		if v := numbers[path]; len(byName[arch.Module{Path: path}.Name()]) > 1 && v != most {
+			rules = append(rules, peftRule{key: paths[path], value: v})
+		}
+	}
+	return most, rules
+}
+
+// targetModules names the modules that have factors: by the last part of their paths where
+// all layers have the same ones, by the layers where those that have any have the same, else
+// by whole paths. Only those are safe where the model is more than the text model.
+func targetModules(all []arch.Module, layers int, adapted map[string]float32, paths map[string]string, whole bool) (targets []string, of []int) {
+	byLayer := map[int][]string{}
+	for _, m := range all {
+		if _, ok := adapted[m.Path]; ok {
+			byLayer[m.Layer] = append(byLayer[m.Layer], m.Name())
+			targets = append(targets, paths[m.Path])
+		}
+	}
+	outside := byLayer[-1]
+	delete(byLayer, -1)
+	used := slices.Sorted(maps.Keys(byLayer))
+	same := !slices.ContainsFunc(used, func(i int) bool { return !slices.Equal(byLayer[i], byLayer[used[0]]) })
+	switch {
+	case whole || !same:
+		return targets, nil
+	case len(used) == 0:
+		return outside, nil
+	case len(used) == layers:
+		return slices.Concat(byLayer[0], outside), nil
+	case len(outside) == 0:
+		return byLayer[used[0]], used
+	}
+	return targets, nil
+}
+
+// writePair puts files into a folder, all or none. They are made in a folder inside it, whose
+// renaming makes them count: from then on [Load] takes those that have yet to be moved.
+func writePair(folder string, files map[string]func(io.Writer) error) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	if err := movePair(folder); err != nil { // which another process has left
+		return err
+	}
+	pending := filepath.Join(folder, ".adapter.tmp")
+	if err := os.RemoveAll(pending); err != nil {
+		return err
+	}
+	if err := os.Mkdir(pending, 0o777); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := writeSynced(filepath.Join(pending, name), files[name]); err != nil {
+			os.RemoveAll(pending)
+			return fmt.Errorf("adapter %s: %w", filepath.Join(folder, name), err)
+		}
+	}
+	if err := os.Rename(pending, filepath.Join(folder, committedName)); err != nil {
+		os.RemoveAll(pending)
+		return err
+	}
+	return movePair(folder)
+}
+
+// movePair moves the files of a complete new pair to their places, if there is one.
+func movePair(folder string) error {
+	committed := filepath.Join(folder, committedName)
+	entries, err := os.ReadDir(committed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if err == nil {
+			err = os.Rename(filepath.Join(committed, e.Name()), filepath.Join(folder, e.Name()))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(committed)
+}
+
+// writeSynced writes a file that is on the disk when it returns.
+func writeSynced(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	buffered := bufio.NewWriterSize(file, 1<<20)
+	if err := write(buffered); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	return file.Close()
+}
