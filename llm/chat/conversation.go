@@ -70,6 +70,24 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// MarshalJSON writes the keys of the message in their order, and its weight unless that is 1.
+func (m Message) MarshalJSON() (data []byte, err error) {
+	defer catch(&err)
+	fields := newMapping()
+	if m.fields != nil {
+		for _, k := range m.fields.keys {
+			v, _ := m.fields.get(k)
+			fields.set(k, v)
+		}
+		if m.Weight != 1 {
+			fields.setString("weight", m.Weight)
+		}
+	}
+	w := &jsonWriter{s: &state{template: &Template{name: "message"}, line: 1}, item: ",", keyword: ":"}
+	w.write(fields, 0)
+	return []byte(w.b.text().s), nil
+}
+
 // Set gives a key a value in JSON.
 func (m *Message) Set(key string, data []byte) error {
 	v, err := decodeJSON(data)
