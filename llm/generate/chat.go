@@ -106,14 +106,23 @@ func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
 		AddGenerationPrompt: !continued, ContinueFinalMessage: continued, Variables: c.variables,
 	})
 	if err != nil {
-		return nil, err
+		return nil, &RenderError{err}
 	}
 	ids := c.encode(rendered)
 	if len(ids) == 0 {
-		return nil, errors.New("the chat template makes no text of the conversation")
+		return nil, &RenderError{errors.New("the chat template makes no text of the conversation")}
 	}
 	return ids, nil
 }
+
+// A RenderError is a conversation of which the template makes no text; others can be
+// answered.
+type RenderError struct{ Err error }
+
+func (e *RenderError) Error() string { return e.Err.Error() }
+
+// Unwrap gives what the template says, a [chat.Error] as a rule.
+func (e *RenderError) Unwrap() error { return e.Err }
 
 // encode reads special tokens in mark-up alone. Whether the template writes BOS or not,
 // there is one if the model wants it.
