@@ -84,16 +84,3 @@ func outcome(err error) (status int, silent bool) {
 	}
 	return 1, false
 }
-
-// interruptible makes a context that is cancelled by an interrupt, a termination
-// signal, or the end of the terminal, which nohup makes a program ignore. A
-// second signal ends the process at once.
-func interruptible() (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// An interruption is what the signals that stop a program do to its context.
+type interruption struct {
+	mu      sync.Mutex
+	instead func() // for the next interrupt
+}
+
+type interruptionKey struct{}
+
+// OnInterrupt has the next interrupt call f instead of ending ctx, which is that of
+// [Main], unless stop is called before it.
+func OnInterrupt(ctx context.Context, f func()) (stop func()) {
+	i, ok := ctx.Value(interruptionKey{}).(*interruption)
+	if !ok {
+		return func() {}
+	}
+	i.set(f)
+	return func() { i.set(nil) }
+}
+
+func (i *interruption) set(f func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.instead = f
+}
+
+// handled reports whether something else than the program was interrupted.
+func (i *interruption) handled(s os.Signal) bool {
+	if s != os.Interrupt {
+		return false
+	}
+	i.mu.Lock()
+	f := i.instead
+	i.instead = nil
+	i.mu.Unlock()
+	if f == nil {
+		return false
+	}
+	f()
+	return true
+}
+
+// interruptible makes a context that is cancelled by an interrupt, a termination
+// signal, or the end of the terminal, which nohup makes a program ignore. A
+// second signal ends the process at once.
+func interruptible() (context.Context, context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, signals...)
+	i := &interruption{}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), interruptionKey{}, i))
+	go func() {
+		defer signal.Stop(received)
+		defer cancel()
+		for {
+			select {
+			case s := <-received:
+				if !i.handled(s) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
+}
