@@ -1,5 +1,5 @@
 // Generate continues a text with a language model from a GGUF file, with LoRA
-// adapters if there are any.
+// adapters if there are any, or chats with it.
 package main
 
 import (
@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/goggml/ggml/examples/internal/chatting"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/llm/generate"
@@ -21,23 +21,26 @@ import (
 )
 
 type program struct {
-	inference.Flags
+	inference.ModelFlags
 
-	Prompt    []string `name:"prompt" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once." group:"Text"`
+	Prompt    []string `name:"prompt" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation." group:"Text"`
 	File      string   `name:"file" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
 	Samples   int      `name:"samples" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
-	NPredict  int      `name:"n-predict" range:"[0,)" short:"n" default:"128" help:"Most tokens to generate; 0 goes on until the context is full." group:"Text"`
+	NPredict  int      `name:"n-predict" range:"[-1,)" short:"n" default:"-1" help:"Most tokens to generate; 0 goes on until the context is full; -1 stands for 128, or with --chat for 0." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
+	Chat      bool     `name:"chat" help:"Answer as the model was trained to, by its chat template: in a dialogue, or --prompt." group:"Chat"`
 	Parallel  int      `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
 
+	chatting.Flags
 	inference.Sampling
 }
 
 func main() {
 	var p program
 	cli.Parse("generate", &p, kong.Description(
-		"Continue a text with a language model.\n\n"+
-			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7"))
+		"Continue a text with a language model, or chat with it.\n\n"+
+			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7\n\n"+
+			"With --chat: "+chatting.Help))
 	cli.Main("generate", func(ctx context.Context, out io.Writer) error { return p.run(ctx, os.Stdin, out, os.Stderr) })
 }
 
@@ -45,6 +48,15 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	prompts, err := p.readPrompts(in)
 	if err != nil {
 		return err
+	}
+	if err := p.checkChat(); err != nil {
+		return err
+	}
+	if p.Chat {
+		return p.chat(ctx, prompts, in, out, log)
+	}
+	if len(prompts) == 0 {
+		prompts = []string{""}
 	}
 	texts := len(prompts) * p.Samples
 	sequences := min(texts, p.Parallel)
@@ -60,6 +72,31 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	return j.batch(ctx, prompts, sequences)
 }
 
+// checkChat demands flags that belong together.
+func (p *program) checkChat() error {
+	switch flag := p.Given(); {
+	case !p.Chat && flag != "":
+		return fmt.Errorf("%s is for --chat alone; add that, or leave it out", flag)
+	case p.Chat && p.Samples > 1:
+		return errors.New("--samples: a chat has one reply; leave it or --chat out")
+	case p.Chat && p.IgnoreEOS:
+		return errors.New("--ignore-eos: the model has to end its replies; leave it or --chat out")
+	}
+	return nil
+}
+
+func (p *program) chat(ctx context.Context, prompts []string, in io.Reader, out, log io.Writer) error {
+	m, err := p.Load(1)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return chatting.Run(ctx, chatting.Settings{
+		Flags: p.Flags, Sampling: p.Sampling, Model: m, Prompts: prompts, Limit: max(0, p.NPredict), Stats: p.Stats,
+		In: in, Out: out, Log: log,
+	})
+}
+
 // A job is a program whose model is loaded.
 type job struct {
 	*program
@@ -68,7 +105,11 @@ type job struct {
 }
 
 func (j *job) textOptions() generate.Options {
-	return generate.Options{Limit: j.NPredict, IgnoreEOG: j.IgnoreEOS}
+	limit := j.NPredict
+	if limit < 0 {
+		limit = 128
+	}
+	return generate.Options{Limit: limit, IgnoreEOG: j.IgnoreEOS}
 }
 
 // one writes the continuation of a text as it comes into being.
@@ -110,7 +151,7 @@ func printStats(w io.Writer, loading time.Duration, s generate.Stats) {
 	}
 }
 
-// readPrompts gives the texts to continue, at least one.
+// readPrompts gives the texts to continue, or the questions.
 func (p *program) readPrompts(in io.Reader) ([]string, error) {
 	if p.File != "" {
 		text, err := cli.ReadText(p.File)
@@ -119,21 +160,7 @@ func (p *program) readPrompts(in io.Reader) ([]string, error) {
 		}
 		return []string{trimmed(text)}, nil
 	}
-	if len(p.Prompt) == 0 {
-		return []string{""}, nil
-	}
-	prompts := slices.Clone(p.Prompt)
-	for i, prompt := range prompts {
-		if prompt != "-" {
-			continue
-		}
-		raw, err := io.ReadAll(in)
-		if err != nil {
-			return nil, err
-		}
-		prompts[i] = trimmed(string(raw))
-	}
-	return prompts, nil
+	return inference.ReadPrompts(p.Prompt, in)
 }
 
 // trimmed leaves out the newline that ends a file: it is no part of a text to

@@ -22,18 +22,20 @@ func TestMain(m *testing.M) {
 	clitest.Main(m, map[string]func(){"generate": main})
 }
 
-// The scripts find a tiny model and an adapter for it in their folder.
+// The scripts find a tiny model, one with a chat template, and an adapter for them in
+// their folder.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata/script",
 		Condition: clitest.Condition,
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"contents": contents},
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"tiny.gguf", "tiny-lora.gguf"} {
 				if err := unzip(filepath.Join(e.WorkDir, name), name); err != nil {
 					return err
 				}
 			}
-			return nil
+			return addTemplate(filepath.Join(e.WorkDir, "chat.gguf"), filepath.Join(e.WorkDir, "tiny.gguf"))
 		},
 	})
 }
@@ -67,8 +69,8 @@ func TestInterrupt(t *testing.T) {
 	defer cancel()
 	var out, log strings.Builder
 	p := &program{
-		Flags:  inference.Flags{Model: path, CacheType: "q8_0", Threads: 1, Ctx: 100_000, Stats: true},
-		Prompt: []string{"-"}, Samples: 1, Parallel: 1, IgnoreEOS: true, Sampling: inference.Sampling{Temp: 1},
+		ModelFlags: inference.ModelFlags{Model: path, CacheType: "q8_0", Threads: 1, Ctx: 100_000, Stats: true},
+		Prompt:     []string{"-"}, Samples: 1, Parallel: 1, IgnoreEOS: true, Sampling: inference.Sampling{Temp: 1},
 	}
 	err := p.run(ctx, strings.NewReader("Once"), &stopper{&out, cancel, 20}, &log)
 	require.ErrorIs(t, err, context.Canceled)
@@ -83,8 +85,8 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, unzip(path, "tiny.gguf"))
 	for samples := 1; samples <= 2; samples++ {
 		p := &program{
-			Flags:  inference.Flags{Model: path, CacheType: "f16", Threads: 1, Ctx: 64},
-			Prompt: []string{"Once"}, Samples: samples, Parallel: 2, NPredict: 4,
+			ModelFlags: inference.ModelFlags{Model: path, CacheType: "f16", Threads: 1, Ctx: 64},
+			Prompt:     []string{"Once"}, Samples: samples, Parallel: 2, NPredict: 4,
 		}
 		err := p.run(context.Background(), nil, full{}, io.Discard)
 		require.ErrorIs(t, err, syscall.ENOSPC)

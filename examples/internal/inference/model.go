@@ -4,6 +4,9 @@ package inference
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/goggml/ggml"
@@ -13,8 +16,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Flags name a model and say how it is computed, for kong.
-type Flags struct {
+// ModelFlags name a model and say how it is computed, for kong.
+type ModelFlags struct {
 	Model string   `name:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
 	LoRA  []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"Adapter, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 
@@ -37,7 +40,7 @@ type Model struct {
 }
 
 // Load opens the model for so many sequences at once.
-func (f *Flags) Load(sequences int) (*Model, error) {
+func (f *ModelFlags) Load(sequences int) (*Model, error) {
 	began := time.Now()
 	m := &Model{Options: infer.SessionOptions{Context: f.Ctx}}
 	if err := f.load(m, sequences); err != nil {
@@ -48,7 +51,7 @@ func (f *Flags) Load(sequences int) (*Model, error) {
 	return m, nil
 }
 
-func (f *Flags) load(m *Model, sequences int) (err error) {
+func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 	o := &m.Options
 	if o.CacheType, err = ggml.ParseType(f.CacheType); err != nil {
 		return fmt.Errorf("--cache-type: %w", err)
@@ -86,6 +89,23 @@ func (m *Model) Close() {
 	if m.Options.Engine != nil {
 		m.Options.Engine.Close()
 	}
+}
+
+// ReadPrompts gives the prompts of a flag, of which - stands for what comes in. A newline
+// at its end is none of its text.
+func ReadPrompts(prompts []string, in io.Reader) ([]string, error) {
+	prompts = slices.Clone(prompts)
+	for i, prompt := range prompts {
+		if prompt != "-" {
+			continue
+		}
+		text, err := io.ReadAll(in)
+		if err != nil {
+			return nil, err
+		}
+		prompts[i] = strings.TrimSuffix(string(text), "\n")
+	}
+	return prompts, nil
 }
 
 // Speed writes a number of tokens with their rate.

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+const template = `{% if tools %}{{ raise_exception("no tools here") }}{% endif %}` +
+	`{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}`
+
+// addTemplate writes a model with a chat template.
+func addTemplate(path, base string) error {
+	g, err := ggml.OpenGGUF(base)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if err := g.Set("tokenizer.chat_template", template); err != nil {
+		return err
+	}
+	return g.WriteFile(path)
+}
+
+// contents writes the contents of replies in JSON as lines: contents FROM TO.
+func contents(ts *testscript.TestScript, neg bool, args []string) {
+	var text strings.Builder
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var reply struct{ Content *string }
+		ts.Check(json.Unmarshal([]byte(line), &reply))
+		if reply.Content == nil {
+			ts.Fatalf("%s: no content", line)
+		}
+		text.WriteString(*reply.Content + "\n")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text.String()), 0o600))
+}
+
+// chatModel is a model with a chat template that goes on and on.
+func chatModel(t *testing.T) string {
+	t.Helper()
+	base, path := filepath.Join(t.TempDir(), "tiny.gguf"), filepath.Join(t.TempDir(), "chat.gguf")
+	require.NoError(t, unzip(base, "tiny.gguf"))
+	require.NoError(t, addTemplate(path, base))
+	return path
+}
+
+// A dialogueProcess is a program in a dialogue.
+type dialogueProcess struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	log strings.Builder
+}
+
+func startDialogue(t *testing.T) *dialogueProcess {
+	t.Helper()
+	p := &dialogueProcess{Cmd: exec.Command("generate", "-m", chatModel(t), "--chat", "--temp", "0", "--ctx", "60000", "-t", "1")}
+	var err error
+	p.in, err = p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	p.out = bufio.NewReader(out)
+	p.Stderr = &p.log
+	require.NoError(t, p.Start())
+	return p
+}
+
+// begin sends a message, and waits for the beginning of the reply.
+func (p *dialogueProcess) begin(t *testing.T, message string) {
+	t.Helper()
+	_, err := io.WriteString(p.in, message+"\n")
+	require.NoError(t, err)
+	_, err = p.out.ReadByte()
+	require.NoError(t, err)
+}
+
+// restOfLine reads the reply up to its end.
+func (p *dialogueProcess) restOfLine(t *testing.T) {
+	t.Helper()
+	_, err := p.out.ReadString('\n')
+	require.NoError(t, err)
+}
+
+func (p *dialogueProcess) requireExit(t *testing.T, code int) {
+	t.Helper()
+	_, err := io.Copy(io.Discard, p.out)
+	require.NoError(t, err)
+	p.Wait()
+	require.Equal(t, code, p.ProcessState.ExitCode(), p.log.String())
+}
+
+// An interrupt stops a reply, after which the dialogue goes on, with what there is of it.
+func TestInterruptOfReply(t *testing.T) {
+	p := startDialogue(t)
+	for _, message := range []string{"hello", "again"} {
+		p.begin(t, message)
+		require.NoError(t, p.Process.Signal(os.Interrupt))
+		p.restOfLine(t)
+	}
+	saved := filepath.Join(t.TempDir(), "saved.jsonl")
+	_, err := io.WriteString(p.in, "/save "+saved+"\n")
+	require.NoError(t, err)
+	require.NoError(t, p.in.Close())
+	p.requireExit(t, 0)
+	text, err := os.ReadFile(saved)
+	require.NoError(t, err)
+	require.Regexp(t, `^{"messages":\[{"role":"user","content":"hello"},{"role":"assistant","content":".+"},{"role":"user","content":"again"},{"role":"assistant","content":".+"}\]}\n$`, string(text))
+}
+
+// Between replies it ends the dialogue, and so does a termination signal in a reply.
+func TestSignalsEndDialogue(t *testing.T) {
+	p := startDialogue(t)
+	p.begin(t, "hello")
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	p.restOfLine(t)
+	_, err := io.WriteString(p.in, "/nothing\n")
+	require.NoError(t, err)
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	p.requireExit(t, 130)
+
+	p = startDialogue(t)
+	p.begin(t, "hello")
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	p.requireExit(t, 130)
+}
+
+// A reader that goes away ends the program as a pipe ends one.
+func TestChatInBrokenPipe(t *testing.T) {
+	c := exec.Command("generate", "-m", chatModel(t), "--chat", "-p", "hello", "--temp", "0", "--ctx", "60000", "-t", "1")
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	_, err = out.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	c.Wait()
+	require.Equal(t, 128+int(syscall.SIGPIPE), c.ProcessState.ExitCode())
+}

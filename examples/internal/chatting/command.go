@@ -1,0 +1,65 @@
+package chatting
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// command does what a line asks for that is not for the model.
+func (d *dialogue) command(line string) error {
+	name, argument, _ := strings.Cut(line, " ")
+	argument = strings.TrimSpace(argument)
+	switch name {
+	case "/reset":
+		d.reset()
+	case "/undo":
+		return d.undo()
+	case "/system":
+		d.setSystem(argument)
+	case "/save":
+		return d.save(argument)
+	case "/help":
+		fmt.Fprint(d.Log, commands)
+	default:
+		return fmt.Errorf("%s is no command; /help lists them, and a message that begins with / is written with two", name)
+	}
+	return nil
+}
+
+const commands = `/reset        begin anew; the system prompt stays
+/undo         take the last message back, with its reply
+/system TEXT  change the system prompt; without a text there is none
+/save FILE    append the conversation to a file, as a line of JSON
+/help         list the commands
+\             at the end of a line: the message goes on in the next
+`
+
+// undo takes back all from the user's last message on.
+func (d *dialogue) undo() error {
+	for i := len(d.Messages) - 1; i >= 0; i-- {
+		if d.Messages[i].Role() == "user" {
+			d.Messages = d.Messages[:i]
+			return nil
+		}
+	}
+	return errors.New("/undo: there is no message yet")
+}
+
+func (d *dialogue) save(path string) error {
+	if path == "" {
+		return errors.New("/save: name a file")
+	}
+	if len(d.Messages) == 0 {
+		return errors.New("/save: there is no message yet")
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return fmt.Errorf("/save: %w", err)
+	}
+	if err := errors.Join(writeJSON(file, d.Conversation), file.Close()); err != nil {
+		return fmt.Errorf("/save %s: %w", path, err)
+	}
+	return nil
+}

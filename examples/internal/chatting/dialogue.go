@@ -1,0 +1,115 @@
+package chatting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+)
+
+// A dialogue is a conversation in lines of text. On a terminal it shows a prompt.
+type dialogue struct {
+	*talk
+	isTerminal bool
+	failed     int // lines
+}
+
+func newDialogue(t *talk) *dialogue {
+	file, ok := t.In.(*os.File)
+	return &dialogue{talk: t, isTerminal: ok && term.IsTerminal(int(file.Fd()))}
+}
+
+func (d *dialogue) run(ctx context.Context) error {
+	d.show("/help lists commands; Ctrl-D ends.\n")
+	input := readLines(ctx, d.In)
+	for {
+		text, err := d.message(ctx, input)
+		if err == nil {
+			err = d.take(ctx, text)
+		}
+		if err == nil {
+			continue
+		}
+		d.show("\n")
+		if err != io.EOF {
+			return err
+		}
+		if d.failed > 0 && !d.isTerminal {
+			return fmt.Errorf("%d of the lines could not be answered", d.failed)
+		}
+		return nil
+	}
+}
+
+// show writes what is for a terminal alone.
+func (d *dialogue) show(text string) {
+	if d.isTerminal {
+		fmt.Fprint(d.Log, text)
+	}
+}
+
+// message reads lines up to the first without a backslash at its end.
+func (d *dialogue) message(ctx context.Context, input *lines) (string, error) {
+	var all []string
+	for {
+		d.show("> ")
+		line, err := input.next(ctx)
+		if err == io.EOF && len(all) > 0 {
+			return strings.Join(all, "\n"), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		line, goesOn := strings.CutSuffix(line, `\`)
+		all = append(all, line)
+		if !goesOn {
+			return strings.Join(all, "\n"), nil
+		}
+	}
+}
+
+// take does what a message asks for. Its error ends the dialogue.
+func (d *dialogue) take(ctx context.Context, text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return nil
+	case strings.HasPrefix(text, "//"):
+		return d.reply(ctx, text[1:])
+	case strings.HasPrefix(text, "/"):
+		if err := d.command(text); err != nil {
+			d.fail(err)
+		}
+		return nil
+	}
+	return d.reply(ctx, text)
+}
+
+// fail tells of a line that was in vain.
+func (d *dialogue) fail(err error) {
+	d.failed++
+	fmt.Fprintln(d.Log, err)
+}
+
+// reply answers a message. An interrupt stops the reply, and no more.
+func (d *dialogue) reply(ctx context.Context, text string) error {
+	replying, stop := context.WithCancel(ctx)
+	defer stop()
+	defer cli.OnInterrupt(ctx, stop)()
+	err := d.askInText(replying, text)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case isRefusal(err):
+		d.fail(err)
+		return nil
+	case replying.Err() != nil && errors.Is(err, context.Canceled):
+		return nil
+	}
+	return err
+}

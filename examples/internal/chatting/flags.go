@@ -1,0 +1,110 @@
+// Package chatting lets a user or a program talk with a model: in a dialogue, by questions
+// on the command line, or in lines of JSON.
+package chatting
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/inference"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+)
+
+// Flags are those of a conversation, for kong.
+type Flags struct {
+	System       string   `name:"system" placeholder:"TEXT" help:"System prompt." group:"Chat"`
+	ChatTemplate string   `name:"chat-template" placeholder:"FILE" help:"Chat template (Jinja), by default the one in the model's file." group:"Chat"`
+	TemplateVar  []string `name:"template-var" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, in JSON or else as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
+	Stop         []string `name:"stop" sep:"none" placeholder:"TEXT" help:"Text that ends a reply and is left out, besides what the model ends it with. Can be given several times." group:"Chat"`
+	Special      bool     `name:"special" help:"Show control tokens in replies: some models begin tool calls with one." group:"Chat"`
+	JSON         bool     `name:"json" help:"Read conversations and messages as lines of JSON from standard input, and write each reply as one." group:"Chat"`
+}
+
+// Given names a flag that is given, "" if none is.
+func (f *Flags) Given() string {
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{
+		{"--system", f.System != ""}, {"--chat-template", f.ChatTemplate != ""}, {"--template-var", len(f.TemplateVar) > 0},
+		{"--stop", len(f.Stop) > 0}, {"--special", f.Special}, {"--json", f.JSON},
+	} {
+		if flag.given {
+			return flag.name
+		}
+	}
+	return ""
+}
+
+// options are what the flags say of replies.
+func (f *Flags) options() (generate.ChatOptions, error) {
+	o := generate.ChatOptions{Variables: map[string]any{}, Stop: f.Stop, ShowSpecial: f.Special}
+	for _, arg := range f.TemplateVar {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return o, fmt.Errorf("--template-var %s: give it as KEY=VALUE, for example enable_thinking=false", arg)
+		}
+		if json.Valid([]byte(value)) {
+			o.Variables[key] = json.RawMessage(value)
+		} else {
+			o.Variables[key] = value
+		}
+	}
+	for _, text := range f.Stop {
+		if text == "" {
+			return o, errors.New("--stop is empty; give a text")
+		}
+	}
+	if f.ChatTemplate == "" {
+		return o, nil
+	}
+	source, err := cli.ReadText(f.ChatTemplate)
+	if err != nil {
+		return o, fmt.Errorf("--chat-template: %w", err)
+	}
+	if o.Template, err = chat.Parse(f.ChatTemplate, source); err != nil {
+		return o, fmt.Errorf("--chat-template: %w", err)
+	}
+	return o, nil
+}
+
+// Command is the flags of a program that chats, for kong.
+type Command struct {
+	inference.ModelFlags
+	Prompt   []string `name:"prompt" short:"p" sep:"none" placeholder:"TEXT" help:"Question to answer instead of a dialogue; - reads it from standard input. Several are turns of one conversation." group:"Chat"`
+	NPredict int      `name:"n-predict" range:"[0,2147483647]" short:"n" default:"0" help:"Most tokens of a reply; 0 goes on until the model ends it or the context is full." group:"Chat"`
+	Flags
+	inference.Sampling
+}
+
+// Help is what kong adds to the help of the command.
+func (c *Command) Help() string { return Help }
+
+// Help explains what is read from standard input.
+const Help = `Without a prompt a dialogue begins: each line is a message, which goes on in the next line after a backslash at its end; /help lists commands. Ctrl-C stops a reply or, at the prompt, the program; Ctrl-D ends it.
+
+With --json each line of standard input is a conversation, {"messages": [{"role": "user", "content": "…"}, …], "tools": […]}, or a further message of the one before, {"role": "user", "content": "…"}. Conversations, and messages of the roles user and tool, are answered by a line {"content", "finish_reason": "stop" or "length", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds"}. A line that cannot be answered counts as not sent: {"line", "error"} says why, and the exit status will be 1. Reasoning and tool calls are in the content as the model writes them.`
+
+// Run loads the model, and chats until the input ends.
+func (c *Command) Run(ctx context.Context, out io.Writer) error {
+	prompts, err := inference.ReadPrompts(c.Prompt, os.Stdin)
+	if err != nil {
+		return err
+	}
+	m, err := c.Load(1)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return Run(ctx, Settings{
+		Flags: c.Flags, Sampling: c.Sampling, Model: m, Prompts: prompts, Limit: c.NPredict, Stats: c.Stats,
+		In: os.Stdin, Out: out, Log: os.Stderr,
+	})
+}

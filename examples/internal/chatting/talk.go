@@ -1,0 +1,170 @@
+package chatting
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/goggml/ggml/examples/internal/inference"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Settings are what [Run] needs.
+type Settings struct {
+	Flags
+	inference.Sampling
+	Model    *inference.Model
+	Prompts  []string // questions to answer instead of reading In
+	Limit    int      // most tokens of a reply; 0 for any number
+	Stats    bool
+	In       io.Reader
+	Out, Log io.Writer
+}
+
+// Run answers the prompts or, if there are none, what comes in, until it ends.
+func Run(ctx context.Context, s Settings) error {
+	options, err := s.options()
+	if err != nil {
+		return err
+	}
+	options.Limit = s.Limit
+	sampler, err := s.Sampler(0)
+	if err != nil {
+		return err
+	}
+	session, err := infer.NewSession(s.Model.Model, s.Model.Options)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	c, err := generate.NewChat(s.Model.Model, session, sampler, options)
+	if errors.Is(err, model.ErrNoChatTemplate) {
+		err = fmt.Errorf("%w; name a file with one by --chat-template", err)
+	}
+	if err != nil {
+		return err
+	}
+	t := &talk{Settings: s, chat: c, session: session}
+	t.reset()
+	switch {
+	case len(s.Prompts) > 0:
+		return t.answerPrompts(ctx)
+	case s.JSON:
+		return t.answerJSON(ctx)
+	}
+	return newDialogue(t).run(ctx)
+}
+
+// A talk is a conversation with a model.
+type talk struct {
+	Settings
+	chat.Conversation
+	chat    *generate.Chat
+	session *infer.Session
+}
+
+// reset begins a conversation anew, with the system prompt alone.
+func (t *talk) reset() {
+	t.Conversation = chat.Conversation{}
+	t.setSystem(t.System)
+}
+
+// setSystem gives the conversation another system prompt; "" takes it away.
+func (t *talk) setSystem(text string) {
+	t.System = text
+	if t.hasSystem() {
+		t.Messages = t.Messages[1:]
+	}
+	if text != "" {
+		t.Messages = slices.Insert(slices.Clone(t.Messages), 0, chat.NewMessage("system", text))
+	}
+}
+
+func (t *talk) hasSystem() bool { return len(t.Messages) > 0 && t.Messages[0].Role() == "system" }
+
+// add appends a message.
+func (t *talk) add(m chat.Message) { t.Messages = append(slices.Clip(t.Messages), m) }
+
+// ask adds a message, answers it, and adds the answer. If there is none, the message is
+// taken back.
+func (t *talk) ask(ctx context.Context, w io.Writer, m chat.Message) (generate.Reply, error) {
+	before := t.Messages
+	t.add(m)
+	reply, err := t.answer(ctx, w)
+	if err != nil && reply.Content == "" {
+		t.Messages = before
+	}
+	return reply, err
+}
+
+// answer writes the model's answer, and adds what there is of it to the conversation.
+func (t *talk) answer(ctx context.Context, w io.Writer) (generate.Reply, error) {
+	reply, err := t.chat.Reply(ctx, w, &t.Conversation)
+	if err == nil || reply.Content != "" {
+		t.add(chat.NewMessage("assistant", reply.Content))
+	}
+	if errors.Is(err, infer.ErrContextFull) {
+		err = fmt.Errorf("%w; use a larger --ctx or a shorter conversation", err)
+	}
+	return reply, err
+}
+
+// isRefusal reports whether an error is due to the conversation: another one can be
+// answered.
+func isRefusal(err error) bool {
+	var refused *generate.RenderError
+	return errors.Is(err, infer.ErrContextFull) || errors.As(err, &refused)
+}
+
+// askInText writes the answer to a question as a line.
+func (t *talk) askInText(ctx context.Context, question string) error {
+	reply, err := t.ask(ctx, t.Out, chat.NewMessage("user", question))
+	if reply.Prompt == 0 {
+		return err
+	}
+	if _, written := fmt.Fprintln(t.Out); err == nil {
+		err = written
+	}
+	if reply.Finish == generate.FinishLength && t.session.Pos() == t.session.Context() {
+		fmt.Fprintln(t.Log, "the reply was cut: the context is full; use a larger --ctx")
+	}
+	t.printStats(reply)
+	return err
+}
+
+func (t *talk) printStats(r generate.Reply) {
+	if !t.Stats {
+		return
+	}
+	fmt.Fprintf(t.Log, "prompt: %s, %d more from the cache\n", inference.Speed(r.Prompt-r.Cached, r.PromptFor), r.Cached)
+	if r.Generated > 1 {
+		fmt.Fprintf(t.Log, "generated: %s\n", inference.Speed(r.Generated-1, r.GeneratedFor))
+	}
+}
+
+// answerPrompts answers the prompts in turn.
+func (t *talk) answerPrompts(ctx context.Context) error {
+	for _, prompt := range t.Prompts {
+		ask := t.askInText
+		if t.JSON {
+			ask = t.askInJSON
+		}
+		if err := ask(ctx, prompt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeJSON writes a value as a line.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
