@@ -1,0 +1,185 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// A greedy chat gives the replies of llama-server, by templates with BOS and without, of models that add it
+// and that do not.
+func TestInteropChat(t *testing.T) {
+	for _, c := range []struct {
+		name, template string
+		addBOS         bool
+	}{
+		{"ChatML", `{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`, false},
+		{"BOS of the template and the model", `{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] | trim + eos_token + '\n' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`, true},
+		{"BOS of the model", `{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] | trim + '<|im_end|>' + '\n' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`, true},
+	} {
+		t.Run(c.name, func(t *testing.T) { testChat(t, chatModel(t, c.template, c.addBOS)) })
+	}
+}
+
+type stockReply struct {
+	Choices []struct {
+		Message      struct{ Content string }
+		FinishReason string `json:"finish_reason"`
+	}
+	Usage struct {
+		Prompt    int `json:"prompt_tokens"`
+		Generated int `json:"completion_tokens"`
+	}
+}
+
+func testChat(t *testing.T, path string) {
+	const limit = 24
+	server := startServer(t, path)
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	session, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Threads: 1})
+	require.NoError(t, err)
+	defer session.Close()
+	sampler, err := sample.New(sample.Options{})
+	require.NoError(t, err)
+	ours, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Limit: limit})
+	require.NoError(t, err)
+
+	var talk chat.Conversation
+	for turn, message := range []chat.Message{chat.NewMessage("system", "You are kind."), chat.NewMessage("user", "Who are you? "), chat.NewMessage("user", "Say more.")} {
+		talk.Messages = append(talk.Messages, message)
+		if turn == 0 {
+			continue
+		}
+		var theirs stockReply
+		server(map[string]any{"messages": talk.Messages, "temperature": 0, "max_tokens": limit}, &theirs)
+		reply, err := ours.Reply(context.Background(), io.Discard, &talk)
+		require.NoError(t, err)
+		require.NotEmpty(t, reply.Content)
+		require.Equal(t, theirs.Choices[0].Message.Content, reply.Content)
+		require.Equal(t, theirs.Choices[0].FinishReason, string(reply.Finish))
+		require.Equal(t, theirs.Usage.Prompt, reply.Prompt)
+		require.Equal(t, turn > 1, reply.Cached > 0)
+		t.Logf("%d tokens, %d of them in the cache: %q (%s)", reply.Prompt, reply.Cached, reply.Content, reply.Finish)
+		talk.Messages = append(talk.Messages, chat.NewMessage("assistant", reply.Content))
+	}
+}
+
+// chatModel writes a random model whose vocabulary has ASCII alone, so that its texts are
+// valid UTF-8.
+func chatModel(t *testing.T, template string, addBOS bool) string {
+	t.Helper()
+	v := asciiVocabulary(t, addBOS)
+	c := llmtest.TinyConfig(false)
+	c.Vocab, c.Context, c.RoPE.TrainedCtx = v.NumTokens(), 256, 256
+	made, err := model.New(c, v, 7)
+	require.NoError(t, err)
+	defer made.Close()
+	folder, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	plain, path := filepath.Join(folder, "plain.gguf"), filepath.Join(folder, "chat.gguf")
+	require.NoError(t, made.Save(plain, model.SaveOptions{Change: func(string) func([]float32) error {
+		return func(values []float32) error {
+			for i := range values {
+				values[i] += float32(0.1 * rng.NormFloat64())
+			}
+			return nil
+		}
+	}}))
+	g, err := ggml.OpenGGUF(plain)
+	require.NoError(t, err)
+	defer g.Close()
+	require.NoError(t, g.Set("tokenizer.chat_template", template))
+	require.NoError(t, g.WriteFile(path))
+	return path
+}
+
+func asciiVocabulary(t *testing.T, addBOS bool) *tokenizer.Tokenizer {
+	t.Helper()
+	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gpt-2")
+	require.NoError(t, err)
+	for b := '!'; b <= '~'; b++ {
+		c.Tokens = append(c.Tokens, string(b))
+	}
+	c.Tokens = append(c.Tokens, "Ġ", "Ċ", "Ġa", "er", "ou")
+	c.Merges = []string{"Ġ a", "e r", "o u"}
+	c.Types = slices.Repeat([]tokenizer.TokenType{tokenizer.Normal}, len(c.Tokens))
+	for _, special := range []string{"<|begin|>", "<|finish|>", "<|im_start|>", "<|im_end|>", "<|user|>", "<|system|>", "<|assistant|>"} {
+		c.Tokens, c.Types = append(c.Tokens, special), append(c.Types, tokenizer.Control)
+	}
+	c.BOS = tokenizer.ID(slices.Index(c.Tokens, "<|begin|>"))
+	c.EOS = tokenizer.ID(slices.Index(c.Tokens, "<|finish|>"))
+	c.AddBOS = addBOS
+	v, err := tokenizer.New(c)
+	require.NoError(t, err)
+	return v
+}
+
+// startServer starts llama-server, and gives a function that asks it for a completion of a
+// chat.
+func startServer(t *testing.T, path string) func(request, reply any) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().(*net.TCPAddr)
+	require.NoError(t, listener.Close())
+	var log bytes.Buffer
+	c := testutil.Command(filepath.Join(stock, "run"), "llama-server", "-m", path, "--host", "127.0.0.1", "--port", fmt.Sprint(address.Port),
+		"--jinja", "-c", "256", "-np", "1", "-t", "1", "-ctk", "f32", "-ctv", "f32", "--no-warmup")
+	c.Stdout, c.Stderr = &log, &log
+	require.NoError(t, c.Start())
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	url := fmt.Sprintf("http://%s", address)
+	require.Eventually(t, func() bool {
+		r, err := http.Get(url + "/health")
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		return r.StatusCode == http.StatusOK
+	}, time.Minute, 50*time.Millisecond)
+	return func(request, reply any) {
+		t.Helper()
+		body, err := json.Marshal(request)
+		require.NoError(t, err)
+		r, err := http.Post(url+"/v1/chat/completions", "application/json", bytes.NewReader(body))
+		require.NoError(t, err)
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, r.StatusCode, "%s", text)
+		require.NoError(t, json.Unmarshal(text, reply))
+	}
+}
