@@ -14,6 +14,7 @@ type forward struct {
 	*tape
 	*Model
 	vars map[string]*value // weights and adapters by name
+	s    Sequence
 }
 
 // Logits returns the logits [len(tokens)][Vocab] at all positions of one causal
@@ -22,8 +23,8 @@ func (m *Model) Logits(tokens []int32) ([][]float64, error) {
 	if err := m.checkTokens("token", tokens); err != nil {
 		return nil, err
 	}
-	f := forward{&tape{}, m, m.vars}
-	return slices.Collect(slices.Chunk(f.logits(tokens).data, m.Vocab)), nil
+	f := forward{&tape{}, m, m.vars, Sequence{Inputs: tokens}}
+	return slices.Collect(slices.Chunk(f.logits().data, m.Vocab)), nil
 }
 
 func (m *Model) checkTokens(what string, tokens []int32) error {
@@ -35,8 +36,11 @@ func (m *Model) checkTokens(what string, tokens []int32) error {
 	return nil
 }
 
-func (f forward) logits(tokens []int32) *value {
-	x := f.scale(f.embed(tokens), f.EmbdScale)
+func (f forward) logits() *value {
+	x := f.scale(f.embed(f.s.Inputs), f.EmbdScale)
+	if f.s.Noise != nil {
+		x = f.add(x, &value{width: f.Embd, data: slices.Concat(f.s.Noise...)})
+	}
 	for l := range f.Layers {
 		x = f.layer(fmt.Sprintf("blk.%d.", l), l, x)
 	}
@@ -153,7 +157,11 @@ func (f forward) linear(name string, x *value) *value {
 		y = f.scaleBy(y, s)
 	}
 	if l, ok := f.loras[base]; ok {
-		h := f.multiply(f.vars[base+".lora_a"], x)
+		seen := x
+		if factors := f.s.Dropout[base]; factors != nil {
+			seen = f.multiplyEach(x, factors)
+		}
+		h := f.multiply(f.vars[base+".lora_a"], seen)
 		y = f.add(y, f.scale(f.multiply(f.vars[base+".lora_b"], h), l.Scale))
 	}
 	y = f.biased(name, y)

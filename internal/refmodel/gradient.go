@@ -34,8 +34,8 @@ func (m *Model) Gradient(batch []Sequence, names ...string) (float64, Gradients,
 	}
 	sum := 0.0
 	for _, s := range batch {
-		f := forward{&tape{}, m, vars}
-		loss := f.crossEntropy(f.logits(s.Inputs), s)
+		f := forward{&tape{}, m, vars, s}
+		loss := f.crossEntropy(f.logits(), s)
 		sum += loss.data[0]
 		if loss.grad != nil {
 			loss.grad[0] = 1 / total

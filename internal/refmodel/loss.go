@@ -12,6 +12,11 @@ import (
 type Sequence struct {
 	Inputs, Targets []int32
 	Weights         []float64
+	// Noise [len(Inputs)][Embd] is added to the scaled embeddings; nil means 0.
+	Noise [][]float64
+	// Dropout has the factors [len(Inputs)][in] by which the adapter of a base weight
+	// multiplies what it sees; a weight that is not named has none.
+	Dropout map[string][][]float64
 }
 
 func (s Sequence) weight(t int) float64 {
@@ -36,8 +41,8 @@ func (m *Model) Loss(batch ...Sequence) (float64, error) {
 func (m *Model) loss(batch []Sequence) float64 {
 	sum := 0.0
 	for _, s := range batch {
-		f := forward{&tape{}, m, m.vars}
-		sum += f.crossEntropy(f.logits(s.Inputs), s).data[0]
+		f := forward{&tape{}, m, m.vars, s}
+		sum += f.crossEntropy(f.logits(), s).data[0]
 	}
 	return sum
 }

@@ -82,6 +82,26 @@ func (t *tape) scaleRows(x *value, factor func(row int) float64) *value {
 	return y
 }
 
+// multiplyEach multiplies each element by a constant of its own.
+func (t *tape) multiplyEach(x *value, factors [][]float64) *value {
+	y := t.result(x.rows(), x.width, x)
+	for i, row := range factors {
+		for j, factor := range row {
+			y.row(i)[j] = factor * x.row(i)[j]
+		}
+	}
+	t.record(y, func() {
+		for i, row := range factors {
+			for j, factor := range row {
+				if x.grad != nil {
+					x.gradRow(i)[j] += factor * y.gradRow(i)[j]
+				}
+			}
+		}
+	})
+	return y
+}
+
 // scale multiplies by a constant.
 func (t *tape) scale(x *value, factor float64) *value {
 	if factor == 1 {

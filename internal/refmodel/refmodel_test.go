@@ -197,18 +197,64 @@ func TestGradientAgainstCentralDifferences(t *testing.T) {
 // of RoPE have none.
 func requireCentralDifferences(t *testing.T, m *Model, names []string) {
 	t.Helper()
+	requireCentralDifferencesOf(t, m, tinyBatch(), names)
+}
+
+func requireCentralDifferencesOf(t *testing.T, m *Model, batch []Sequence, names []string) {
+	t.Helper()
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "rope_") })
-	loss, grads, err := m.Gradient(tinyBatch(), names...)
+	loss, grads, err := m.Gradient(batch, names...)
 	require.NoError(t, err)
-	want, err := m.Loss(tinyBatch()...)
+	want, err := m.Loss(batch...)
 	require.NoError(t, err)
 	require.InDelta(t, want, loss, 1e-12)
 	for _, p := range names {
-		numeric, err := m.NumericGradient(tinyBatch(), p, 1e-5)
+		numeric, err := m.NumericGradient(batch, p, 1e-5)
 		require.NoError(t, err)
 		require.NotZero(t, refmath.Sum(refmath.Sqr(grads[p])).Data[0], p)
 		require.Less(t, refmath.RelativeError(grads[p].Data, numeric), 1e-6, p)
 	}
+}
+
+// With noise on the embeddings, and adapters that do not see all of their input.
+func TestNoiseAgainstCentralDifferences(t *testing.T) {
+	m := withEverything(t, false, false)
+	without, err := m.Loss(tinyBatch()...)
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 8))
+	draw := func(rows, width int, value func() float64) [][]float64 {
+		list := make([][]float64, rows)
+		for i := range list {
+			for range width {
+				list[i] = append(list[i], value())
+			}
+		}
+		return list
+	}
+	batch := tinyBatch()
+	for i := range batch {
+		s := &batch[i]
+		s.Noise, s.Dropout = draw(len(s.Inputs), m.Embd, rng.NormFloat64), map[string][][]float64{}
+		for _, base := range []string{"blk.0.attn_q.weight", "blk.0.attn_v.weight", "blk.1.ffn_down.weight", "output.weight"} {
+			w, err := m.Weight(base)
+			require.NoError(t, err)
+			s.Dropout[base] = draw(len(s.Inputs), int(w.Ne[0]), func() float64 { return float64(rng.IntN(3)) / 2 })
+		}
+	}
+	requireCentralDifferencesOf(t, m, batch, append(m.LoRANames(), m.WeightNames()...))
+	loss := func(change func(s *Sequence)) float64 {
+		changed := slices.Clone(batch)
+		for i := range changed {
+			change(&changed[i])
+		}
+		l, err := m.Loss(changed...)
+		require.NoError(t, err)
+		return l
+	}
+	with := loss(func(*Sequence) {})
+	require.Greater(t, math.Abs(with-loss(func(s *Sequence) { s.Noise = nil })), 1e-6)
+	require.Greater(t, math.Abs(with-loss(func(s *Sequence) { s.Dropout = nil })), 1e-6)
+	require.Equal(t, without, loss(func(s *Sequence) { s.Noise, s.Dropout = nil, nil }))
 }
 
 func TestGradientNames(t *testing.T) {
