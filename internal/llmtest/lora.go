@@ -55,16 +55,28 @@ func NewLoRASetup(t testing.TB, m *model.Model, rank int, scale float32) *LoRASe
 // Compute returns the loss, and leaves the gradients in Grads.
 func (s *LoRASetup) Compute(t testing.TB, e *device.Engine, b model.Batch, o model.TrainGraphOptions) float64 {
 	t.Helper()
-	for _, acc := range s.Grads {
-		require.NoError(t, ggml.Write(acc, make([]float32, acc.NumElements())))
-	}
+	return s.ComputeGraph(t, s.NewGraph(t, e, o), b)
+}
+
+// NewGraph adds the gradients of a batch to Grads.
+func (s *LoRASetup) NewGraph(t testing.TB, e *device.Engine, o model.TrainGraphOptions) *model.LossGraph {
+	t.Helper()
 	o.Adapters, o.Grads = s.Adapters, map[*ggml.Tensor]*ggml.Tensor{}
 	for name, acc := range s.Grads {
 		o.Grads[s.tensors[name]] = acc
 	}
 	l, err := s.Model.NewLossGraph(e, o)
 	require.NoError(t, err)
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// ComputeGraph is Compute by a graph of the setup.
+func (s *LoRASetup) ComputeGraph(t testing.TB, l *model.LossGraph, b model.Batch) float64 {
+	t.Helper()
+	for _, acc := range s.Grads {
+		require.NoError(t, ggml.Write(acc, make([]float32, acc.NumElements())))
+	}
 	losses, err := l.Compute(context.Background(), b)
 	require.NoError(t, err)
 	return WeightedLoss(b, losses)

@@ -21,6 +21,7 @@ type Builder struct {
 	Positions *ggml.Tensor // I32 [n]
 	Negated   *ggml.Tensor // I32 [n], the positions negated; where the lowering needs it
 	AttnTemp  *ggml.Tensor // F32 [1, 1, n], [Config.AttnTemp] of each token
+	EmbdNoise *ggml.Tensor // F32 [n_embd, n], added to the scaled embeddings; nil for none
 	// Context is the most positions of a sequence in the run: RoPE has factors for
 	// short and for long ones.
 	Context int
@@ -47,6 +48,9 @@ func (b *Builder) spec() *spec {
 // Hidden computes the normalised residual stream [n_embd, n] after all layers.
 func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	x := t.Scale(t.Embed(b.Tokens, b.embedding(), b.Adapters), b.Config.EmbdScale)
+	if b.EmbdNoise != nil {
+		x = t.AddInput(x, b.EmbdNoise)
+	}
 	for i := range b.Config.Layers {
 		block := func(t *nn.Tape, x *nn.Value) *nn.Value { return b.block(t, i, x) }
 		if checkpoint {

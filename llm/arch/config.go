@@ -79,6 +79,15 @@ func (c *Config) Windows() []int {
 	return list
 }
 
+// EmbdNoiseScale is the factor by which noise on embeddings as transformers' module gives
+// them counts in the residual stream: most modules scale what they look up themselves.
+func (c *Config) EmbdNoiseScale() float32 {
+	if specs[c.Arch].scaledLater && c.EmbdScale != 0 {
+		return c.EmbdScale
+	}
+	return 1
+}
+
 // AttentionScale is the factor of q·k.
 func (c *Config) AttentionScale() float32 {
 	if c.AttnScale != 0 {

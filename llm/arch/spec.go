@@ -33,6 +33,8 @@ type spec struct {
 	// complete derives what no key says, after the keys are read.
 	complete func(c *Config)
 	untied   bool // the output matrix is required
+	// scaledLater says that transformers scales embeddings after their module.
+	scaledLater bool
 	// outputBias may be in the file.
 	outputBias bool
 	unused     []Weight // what files may have besides
@@ -65,7 +67,7 @@ var specs = map[string]spec{
 	"qwen3":    {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: perHead, ffnScales: true, unused: classifier},
 	"mistral3": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true, keys: mistral3Keys, complete: mistral3Temperature},
 	"smollm3":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, complete: smollm3Steps, layer: skipRoPE},
-	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE},
+	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE, scaledLater: true},
 	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4, 0), layer: localUnscaled},
 	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: localUnscaled},
 	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, fusedModules: true},

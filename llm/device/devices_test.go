@@ -68,9 +68,13 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 	require.NoError(t, resumed.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, resumed.History, tolerance)
 
-	_, want := gradients(t, m, newEngine(t, device.Options{}), chunked)
-	_, got := gradients(t, on, e, chunked)
-	requireSameGradients(t, want, got, tolerance)
+	noisy := chunked
+	noisy.Dropout, noisy.NEFTune = 0.2, 5
+	for _, o := range []model.TrainGraphOptions{chunked, noisy} {
+		_, want := gradients(t, m, newEngine(t, device.Options{}), o)
+		_, got := gradients(t, on, e, o)
+		requireSameGradients(t, want, got, tolerance)
+	}
 }
 
 // decodesAlike demands the logits of the CPU, with an adapter and without.

@@ -79,10 +79,14 @@ func TestStockTrainingGraph(t *testing.T) {
 			}
 		}
 		for _, checkpoint := range []bool{false, true} {
-			g, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 24, Batch: 2, Adapters: a.Weights(1), Grads: grads, Checkpoint: checkpoint})
-			require.NoError(t, err)
-			defer g.Close()
-			requirePortable(t, g.Graph)
+			for _, noise := range []float32{0, 0.1} {
+				g, err := m.NewLossGraph(e, model.TrainGraphOptions{
+					Length: 24, Batch: 2, Adapters: a.Weights(1), Grads: grads, Checkpoint: checkpoint, Dropout: noise, NEFTune: noise,
+				})
+				require.NoError(t, err)
+				defer g.Close()
+				requirePortable(t, g.Graph)
+			}
 		}
 	})
 }
@@ -220,6 +224,7 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 	}{
 		{"weights", ggml.F32, model.TrainGraphOptions{Length: 24}, []string{"token_embd.weight", "output.weight", "blk.0.attn_q_norm.weight", "blk.1.ffn_down.weight"}},
 		{"long", ggml.F32, model.TrainGraphOptions{Length: 700}, nil},
+		{"noise", ggml.Q8_0, model.TrainGraphOptions{Length: 24, Dropout: 0.2, NEFTune: 5}, nil},
 		{"chunks", ggml.F32, chunked, []string{"blk.0.post_ffw_norm.weight"}},
 		{"F16", ggml.F16, model.TrainGraphOptions{Length: 24}, nil},
 		{"BF16", ggml.BF16, model.TrainGraphOptions{Length: 24}, nil},

@@ -8,6 +8,8 @@ import (
 	"github.com/goggml/ggml/llm/device"
 )
 
+const tokenEmbd = "token_embd.weight"
+
 // CheckEngine demands that the weights and adapters lie where the engine computes.
 func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
 	if err := e.Check(slices.Collect(m.Weights())...); err != nil {
@@ -41,7 +43,7 @@ func (m *Model) CheckAdapters(adapters Adapters) error {
 			}
 			a, b, r := p.A.Shape(), p.B.Shape(), p.B.Dim(0)
 			wantA, wantB := []int64{in, r}, []int64{r, out}
-			if name == "token_embd.weight" {
+			if name == tokenEmbd {
 				wantA, wantB = []int64{r, out}, []int64{r, in}
 			}
 			if !slices.Equal(a, trimmed(wantA)) || !slices.Equal(b, trimmed(wantB)) {

@@ -169,23 +169,28 @@ func TestArchitectureWeightGradients(t *testing.T) {
 // Samples that share rows are sequences of their own.
 func TestArchitecturePackedSamples(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
-		batch := packedBatch(m.Vocab)
-		var sequences []refmodel.Sequence
-		from, total := 0, float32(0)
-		for _, n := range slices.Concat(packedRows()...) {
-			q := refmodel.Sequence{Inputs: batch.Tokens[from : from+n], Targets: batch.Targets[from : from+n]}
-			for _, w := range batch.Weights[from : from+n] {
-				q.Weights = append(q.Weights, float64(w))
-				total += w
-			}
-			sequences = append(sequences, q)
-			from += n
-		}
-		for i := range batch.Weights {
-			batch.Weights[i] /= total
-		}
+		batch, sequences := packedSequences(m.Vocab)
 		requireWeightGradientsOf(t, m, batch, sequences, model.TrainGraphOptions{Length: packedLength, Packed: true})
 	})
+}
+
+// packedSequences is a batch of packed samples, and these.
+func packedSequences(vocab int) (batch model.Batch, sequences []refmodel.Sequence) {
+	batch = packedBatch(vocab)
+	from, total := 0, float32(0)
+	for _, n := range slices.Concat(packedRows()...) {
+		q := refmodel.Sequence{Inputs: batch.Tokens[from : from+n], Targets: batch.Targets[from : from+n]}
+		for _, w := range batch.Weights[from : from+n] {
+			q.Weights = append(q.Weights, float64(w))
+			total += w
+		}
+		sequences = append(sequences, q)
+		from += n
+	}
+	for i := range batch.Weights {
+		batch.Weights[i] /= total
+	}
+	return batch, sequences
 }
 
 // requireWeightGradientsOf compares the loss and the gradients of a batch by both

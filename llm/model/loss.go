@@ -35,6 +35,14 @@ type TrainGraphOptions struct {
 	// faster where it is the [kernels.FastestType]. Adapters are exact on the way forward in
 	// any case; their gradients are products in BF16 too, but in F32 with F16.
 	ComputeType ggml.Type
+	// Dropout is the probability by which each input of a trained adapter's A is dropped;
+	// the others count 1/(1−Dropout) times. Adapters of the token embedding have none, as
+	// in PEFT. 0 is none; it needs Grads.
+	Dropout float32
+	// NEFTune is the alpha of noise on the embeddings (arXiv 2310.05914): uniform in
+	// ±alpha/√(L·d), for a sample of L tokens and embeddings of width d. 0 is none; it
+	// needs Grads.
+	NEFTune float32
 	// LogitsChunk is the number of tokens whose logits exist at a time; 0 is 128
 	// with Checkpoint and 512 without: the fewer, the more often the matrix of the
 	// head is read. There are at most 2³¹ logits at a time.
@@ -59,6 +67,9 @@ type LossGraph struct {
 	builder      *arch.Builder
 	firstVisible map[int]*ggml.Tensor // by window, see hiding
 	chunks       []*nn.LossChunk
+
+	dropoutRate, neftune float32
+	dropout              *nn.Dropout // nil without
 }
 
 // A Batch is the input of a [LossGraph]: rows of equal length, one after the other.
@@ -70,6 +81,8 @@ type Batch struct {
 	// that share a row do not see each other, and the positions of each begin at 0.
 	// nil: each row is one sample.
 	Starts []int32
+	// Noise seeds dropout and NEFTune where the graph has them.
+	Noise Noise
 }
 
 // NewLossGraph builds the graph, for an engine that stays open as long. Nothing is
@@ -106,7 +119,10 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	if o.Length > most || o.Batch > most/o.Length {
 		return fmt.Errorf("a batch of %d sequences of %d tokens is too large; use smaller batches, and more of them in a step", o.Batch, o.Length)
 	}
-	return m.CheckAdapters(o.Adapters)
+	if err := m.CheckAdapters(o.Adapters); err != nil {
+		return err
+	}
+	return o.checkNoise()
 }
 
 func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
@@ -121,7 +137,7 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 		}
 	}
 	l.builder = &arch.Builder{
-		Config: &l.m.Config, Source: l.m.Source, Adapters: o.Adapters, Products: nn.Linears{Adapters: o.Adapters},
+		Config: &l.m.Config, Source: l.m.Source, Adapters: o.Adapters,
 		Attention: nn.SelfAttention{Batch: int64(o.Batch), FirstVisible: func(window int) *ggml.Tensor { return l.firstVisible[l.hiding(window)] }},
 		Tokens:    input("tokens", ggml.I32, n),
 		Positions: input("positions", ggml.I32, n),
@@ -129,6 +145,8 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 		AttnTemp:  input("attention temperature", ggml.F32, 1, 1, n),
 		Context:   o.Length,
 	}
+	l.addNoise(t, o)
+	l.builder.Products = nn.Linears{Adapters: o.Adapters, Dropout: l.dropout}
 	chunk := cmp.Or(o.LogitsChunk, 512)
 	if o.Checkpoint {
 		t.KeepInputs(l.m.Layers)
@@ -270,6 +288,7 @@ func (l *LossGraph) write(b Batch) error {
 		}
 		err = errors.Join(err, writeWhole(x, first))
 	}
+	err = errors.Join(err, l.writeNoise(b))
 	weights := b.Weights
 	if weights == nil {
 		weights = make([]float32, n)

@@ -59,13 +59,13 @@ func (t *Tape) Chunked(x *Value, size int64, f func(t *Tape, x *Value) *Value) *
 	}
 	y := &Value{}
 	for _, r := range chunks(n, 2*size) {
-		part := t.forward(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, f)
+		part := t.at(r).forward(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, f)
 		y.T, y.needsGrad = putColumns(t.C, y.T, part.T, x.T, r), part.needsGrad
 	}
 	t.record(y, func(dy *ggml.Tensor) {
 		dx := dy // which is of y alone: a chunk's gradient takes the place of what it was computed from
 		for _, r := range chunks(n, size) {
-			part := t.recompute(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, columns(t.C, dx, r), f)
+			part := t.at(r).recompute(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, columns(t.C, dx, r), f)
 			if part != nil {
 				dx = putColumns(t.C, dx, part, x.T, r)
 				t.Graph.Expand(dx)

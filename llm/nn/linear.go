@@ -44,23 +44,28 @@ type Products interface {
 }
 
 // Linears are products with adapters as they are, and with gradients.
-type Linears struct{ Adapters Adapters }
+type Linears struct {
+	Adapters Adapters
+	Dropout  *Dropout // nil for none
+}
 
 // Linear returns Scale · W·x + Bias + Σ s·B·(A·x) for each matrix.
 func (l Linears) Linear(t *Tape, x *Value, matrices ...Matrix) []*Value {
 	var list []*Value
 	for _, m := range matrices {
-		list = append(list, t.linear(x, m, l.Adapters.On(m)))
+		list = append(list, l.linear(t, x, m))
 	}
 	return list
 }
 
-func (t *Tape) linear(x *Value, m Matrix, adapters []LoRAPair) *Value {
+func (l Linears) linear(t *Tape, x *Value, m Matrix) *Value {
+	adapters := l.Adapters.On(m)
 	y := &Value{needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
 	lowRank := make([]*Value, len(adapters)) // s·A·x
 	for i, p := range adapters {
+		dropped, _ := l.Dropout.drop(t, x, p)
 		// The factor goes to the low-rank result, which B and its gradient share.
-		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, kernels.Pair{W: p.A, X: x.T}), p.Scale)}
+		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, kernels.Pair{W: p.A, X: dropped.T}), p.Scale)}
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
 	y.T = m.Finish(t.C, t.addProducts(x, m, adapters, lowRank))
@@ -75,7 +80,11 @@ func (t *Tape) linear(x *Value, m Matrix, adapters []LoRAPair) *Value {
 		t.accumulateProduct(m.W, x.T, own.T)
 		t.flowProduct(x, m.W, t.castInput(m.W, own))
 		for i, p := range adapters {
-			t.backLoRA(x, lowRank[i], dy, p)
+			dropped, mask := l.Dropout.drop(t, x, p) // once more, instead of keeping it
+			t.backLoRA(dropped, lowRank[i], dy, p)
+			if mask != nil {
+				t.flow(x, func() *ggml.Tensor { return t.C.Mul(t.gradient(dropped), mask) })
+			}
 		}
 	})
 	return y

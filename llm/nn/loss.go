@@ -20,7 +20,7 @@ func (t *Tape) CrossEntropy(x *Value, size int64, logits func(t *Tape, x *Value)
 	var list []*LossChunk
 	for _, r := range chunks(x.T.Dim(1), size) {
 		part := &Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}
-		chunk, dx := t.chunkLoss(part, logits)
+		chunk, dx := t.at(r).chunkLoss(part, logits)
 		list = append(list, chunk)
 		if dx != nil {
 			x.grad = putColumns(t.C, x.grad, dx, x.T, r)

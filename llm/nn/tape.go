@@ -32,6 +32,7 @@ type Tape struct {
 
 	steps  []func()
 	noGrad bool
+	column int64            // in the batch, of the first token of a chunk
 	store  *activationStore // of checkpoints
 }
 
@@ -52,6 +53,13 @@ func (t *Tape) fork() *Tape {
 	f := *t
 	f.steps = nil
 	return &f
+}
+
+// at is a tape of a chunk of the batch's tokens.
+func (t *Tape) at(r columnRange) *Tape {
+	part := t.fork()
+	part.column += r.from
+	return part
 }
 
 // record adds a backward step; y is its result.

@@ -1,0 +1,240 @@
+package model_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+var noise = model.Noise{Seed: 5, Step: 2, Row: 1}
+
+// noisy adds what a graph draws for a batch to the sequences that it consists of.
+func noisy(t *testing.T, s *llmtest.LoRASetup, l *model.LossGraph, b model.Batch, sequences []refmodel.Sequence) []refmodel.Sequence {
+	t.Helper()
+	embeddings := l.EmbdNoise(b)
+	masks := map[string][][]float32{}
+	for base, pairs := range s.Adapters {
+		if base != "token_embd.weight" {
+			masks[base] = l.Mask(pairs[0].A, b.Noise)
+		}
+	}
+	var list []refmodel.Sequence
+	from := 0
+	for _, q := range sequences {
+		to := from + len(q.Inputs)
+		q.Noise, q.Dropout = float64s(embeddings[from:to]), map[string][][]float64{}
+		for base, mask := range masks {
+			q.Dropout[base] = float64s(mask[from:to])
+		}
+		list, from = append(list, q), to
+	}
+	require.Len(t, b.Tokens, from)
+	return list
+}
+
+func float64s(rows [][]float32) (list [][]float64) {
+	for _, row := range rows {
+		list = append(list, refmath.From(row).Data)
+	}
+	return list
+}
+
+// With dropout and NEFTune the loss and the gradients are those of the float64 model with
+// the same masks and noise, by both lowerings, with checkpoints and chunks, and packed.
+func TestNoiseGradients(t *testing.T) {
+	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
+		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
+		batch, sequences := llmtest.NewBatch(m.Vocab, archLength)
+		batch.Noise = noise
+		options := model.TrainGraphOptions{Length: archLength, Batch: 2, Dropout: 0.3, NEFTune: 5}
+		requireNoisy(t, s, batch, sequences, options)
+		options.Checkpoint, options.LogitsChunk, options.FeedForwardChunk = true, 7, 5
+		requireNoisy(t, s, batch, sequences, options)
+
+		packed, parts := packedSequences(m.Vocab)
+		packed.Noise = noise
+		requireNoisy(t, s, packed, parts, model.TrainGraphOptions{Length: packedLength, Batch: len(packedRows()), Packed: true, Dropout: 0.3, NEFTune: 5})
+	})
+}
+
+func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b model.Batch, sequences []refmodel.Sequence, o model.TrainGraphOptions) {
+	t.Helper()
+	s.Ref.LongRoPE, s.Ref.F16GELU = o.Length >= llmtest.LongContext, true
+	var want float64
+	var grads refmodel.Gradients
+	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+		e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		l := s.NewGraph(t, e, o)
+		if grads == nil {
+			want, grads, err = s.Ref.Gradient(noisy(t, s, l, b, sequences))
+			require.NoError(t, err)
+			_, quiet, err := s.Ref.Gradient(sequences)
+			require.NoError(t, err)
+			for name := range grads {
+				require.Greater(t, refmath.RelativeError(quiet[name].Data, grads[name].Data), 0.05, "the noise must matter to %s", name)
+			}
+		}
+		bound := tolerated(s.Model, o.Checkpoint)
+		require.InEpsilon(t, want, s.ComputeGraph(t, l, b), bound.loss)
+		values := map[string][]float32{}
+		for name, acc := range s.Grads {
+			values[name] = readValues(t, acc)
+		}
+		requireGradients(t, grads, values, bound.gradient)
+	}
+}
+
+// noiseGraph is one of rows of 40 tokens with an adapter of each matrix.
+func noiseGraph(t *testing.T, s *llmtest.LoRASetup, batch int) *model.LossGraph {
+	t.Helper()
+	return s.NewGraph(t, llmtest.NewEngine(t), model.TrainGraphOptions{Length: 40, Batch: batch, Packed: true, Dropout: 0.25, NEFTune: 3})
+}
+
+// correlation is that of values about 1.
+func correlation(x, y []float32) float64 {
+	var xy, xx, yy float64
+	for i := range x {
+		a, b := float64(x[i])-1, float64(y[i])-1
+		xy, xx, yy = xy+a*b, xx+a*a, yy+b*b
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// Factors are 0 with the probability of dropout, otherwise such that the mean is 1; those
+// of other tokens, pairs, rows, steps and seeds are independent. Each bound is five
+// standard deviations.
+func TestDropoutMasks(t *testing.T) {
+	const rows, tokens = 6, 6 * 40
+	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
+	l := noiseGraph(t, s, rows)
+	var list [][]float32
+	for base, pairs := range s.Adapters {
+		if base == "token_embd.weight" {
+			continue
+		}
+		mask, width := l.Mask(pairs[0].A, noise), int(pairs[0].A.Dim(0))
+		require.Len(t, mask, tokens)
+		flat := slices.Concat(mask...)
+		var sum float64
+		for _, f := range flat {
+			require.Contains(t, []float32{0, 4.0 / 3}, f)
+			sum += float64(f)
+		}
+		n := float64(len(flat))
+		require.InDelta(t, 1, sum/n, 5*math.Sqrt(1.0/3/n), base)
+		require.Less(t, math.Abs(correlation(flat[width:], flat[:len(flat)-width])), 5/math.Sqrt(n), "tokens of %s", base)
+		require.Less(t, math.Abs(correlation(flat[1:], flat[:len(flat)-1])), 5/math.Sqrt(n), "inputs of %s", base)
+		half := len(flat) / 2
+		require.Less(t, math.Abs(correlation(flat[half:], flat[:half])), 5/math.Sqrt(n/2), "rows of %s", base)
+		for _, other := range []model.Noise{{Seed: 6, Step: 2, Row: 1}, {Seed: 5, Step: 3, Row: 1}, {Seed: 5, Step: 2, Row: 7}} {
+			require.Less(t, math.Abs(correlation(flat, slices.Concat(l.Mask(pairs[0].A, other)...))), 5/math.Sqrt(n), "%v of %s", other, base)
+		}
+		require.True(t, slices.EqualFunc(mask, l.Mask(pairs[0].A, noise), slices.Equal))
+		if width == s.Model.Embd {
+			list = append(list, flat)
+		}
+	}
+	require.Equal(t, 2*6+1, len(list))
+	for i, x := range list {
+		for _, y := range list[:i] {
+			require.Less(t, math.Abs(correlation(x, y)), 5/math.Sqrt(float64(len(x))), "pairs")
+		}
+	}
+}
+
+// The rows of a step draw the same however they are divided into batches.
+func TestNoiseOfRows(t *testing.T) {
+	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
+	whole, part := noiseGraph(t, s, 3), noiseGraph(t, s, 1)
+	a := s.Adapters["blk.1.ffn_down.weight"][0].A
+	batch := func(row, rows int) model.Batch {
+		return model.Batch{Tokens: make([]int32, 40*rows), Noise: model.Noise{Seed: 1, Step: 2, Row: row}}
+	}
+	masks, embeddings := whole.Mask(a, batch(0, 3).Noise), whole.EmbdNoise(batch(0, 3))
+	for row := range 3 {
+		require.Equal(t, masks[40*row:40*(row+1)], part.Mask(a, batch(row, 1).Noise))
+		require.Equal(t, embeddings[40*row:40*(row+1)], part.EmbdNoise(batch(row, 1)))
+	}
+}
+
+// The noise of NEFTune is uniform in ±alpha/√(L·d), for the L tokens of each sample up to
+// the last one that is learned. What the embeddings are multiplied by after transformers'
+// module of them, in granite alone, scales it too.
+func TestNEFTuneNoise(t *testing.T) {
+	for _, arch := range []string{"llama", "granite", "gemma3"} {
+		s := llmtest.NewLoRASetup(t, llmtest.ArchModel(t, arch, ggml.F32), 2, 1)
+		scale := 1.0
+		if arch == "granite" {
+			scale = float64(s.Model.EmbdScale)
+		}
+		require.Equal(t, arch != "llama", s.Model.EmbdScale > 1)
+		// One sample, one whose last 15 tokens are not learned, and two in a row.
+		b := model.Batch{Tokens: make([]int32, 120), Weights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise}
+		for i := range b.Weights {
+			b.Weights[i] = 1
+			if i < 10 || i >= 65 && i < 80 {
+				b.Weights[i] = 0
+			}
+			if i >= 110 {
+				b.Starts[i] = 30
+			}
+		}
+		values := noiseGraph(t, s, 3).EmbdNoise(b)
+		for _, sample := range []struct{ from, to, length int }{{0, 40, 40}, {40, 80, 25}, {80, 110, 30}, {110, 120, 10}} {
+			limit := 3 * scale / math.Sqrt(float64(sample.length*s.Model.Embd))
+			var sum, squares, largest float64
+			for _, v := range slices.Concat(values[sample.from:sample.to]...) {
+				sum, squares, largest = sum+float64(v), squares+float64(v)*float64(v), max(largest, math.Abs(float64(v)))
+			}
+			n := float64(s.Model.Embd * (sample.to - sample.from))
+			require.LessOrEqual(t, largest, limit*1.000001)
+			require.Greater(t, largest, limit*0.97)
+			require.InDelta(t, 0, sum/n, 5*limit/math.Sqrt(3*n))
+			require.InEpsilon(t, limit*limit/3, squares/n, 5*math.Sqrt(0.8/n))
+		}
+	}
+}
+
+// A graph without dropout and NEFTune draws nothing.
+func TestWithoutNoise(t *testing.T) {
+	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
+	batch, _ := llmtest.NewBatch(s.Model.Vocab, 12)
+	options := model.TrainGraphOptions{Length: 12, Batch: 2}
+	e := llmtest.NewEngine(t)
+	quiet := s.Compute(t, e, batch, options)
+	batch.Noise = noise
+	require.Equal(t, quiet, s.Compute(t, e, batch, options))
+	options.Dropout = 0.5
+	require.NotEqual(t, quiet, s.Compute(t, e, batch, options))
+}
+
+func TestNoiseErrors(t *testing.T) {
+	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
+	embedding := s.Adapters["token_embd.weight"]
+	grads := map[*ggml.Tensor]*ggml.Tensor{embedding[0].A: s.Grads["token_embd.weight.lora_a"]}
+	nan := float32(math.NaN())
+	for want, o := range map[string]model.TrainGraphOptions{
+		"the dropout is 1; it must be at least 0 and below 1":                          {Dropout: 1, Grads: grads},
+		"the dropout is -0.5; it must be at least 0 and below 1":                       {Dropout: -0.5, Grads: grads},
+		"the dropout is NaN; it must be at least 0 and below 1":                        {Dropout: nan, Grads: grads},
+		"the NEFTune alpha is -1; it must be a finite number of at least 0":            {NEFTune: -1, Grads: grads},
+		"the NEFTune alpha is +Inf; it must be a finite number of at least 0":          {NEFTune: float32(math.Inf(1)), Grads: grads},
+		"dropout and NEFTune are of training; leave them out of a graph without Grads": {NEFTune: 5},
+		"dropout acts on adapters of linear layers, and none is trained; leave it out": {Dropout: 0.1, Grads: grads},
+	} {
+		o.Length, o.Batch, o.Adapters = 4, 1, s.Adapters
+		_, err := s.Model.NewLossGraph(llmtest.NewEngine(t), o)
+		require.EqualError(t, err, want)
+	}
+}
