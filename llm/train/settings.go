@@ -48,6 +48,8 @@ func (t *Trainer) freeSettings() []setting {
 		{"least change of the loss between them", o.Convergence.Delta},
 		{"least change of the loss in a step", o.Convergence.Epsilon},
 		{"steps without a new lowest loss", o.Convergence.MaxNoImprovement},
+		{"dropout", o.Dropout},
+		{"alpha of NEFTune", o.NEFTune},
 		{"compute type", o.ComputeType},
 	} {
 		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value)})

@@ -33,6 +33,11 @@ type Options struct {
 	Accumulate  int // batches of one optimiser step
 	Seed        uint64
 
+	// Dropout and NEFTune make the steps noisy, and evaluations not, see
+	// [model.TrainGraphOptions]; 0 is none. They draw by Seed and step: a run that is
+	// continued draws the same.
+	Dropout, NEFTune float32
+
 	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
@@ -189,6 +194,7 @@ func (t *Trainer) open(params []parameter) error {
 	t.loss, err = t.m.NewLossGraph(t.engine, model.TrainGraphOptions{
 		Length: t.data.Length, Batch: t.options.Batch, Packed: t.data.IsPacked(), Adapters: t.adapters,
 		Grads: t.opt.grad, Checkpoint: t.options.Checkpointing, ComputeType: t.options.ComputeType,
+		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
 	})
 	return err
 }
@@ -312,7 +318,8 @@ func (t *Trainer) record(m StepMetrics) {
 }
 
 func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total float64, metrics *StepMetrics) error {
-	for _, b := range batches {
+	for n, b := range batches {
+		b.Noise = model.Noise{Seed: t.options.Seed, Step: metrics.Step, Row: n * t.options.Batch}
 		for i := range b.Weights {
 			b.Weights[i] = float32(float64(b.Weights[i]) / total)
 		}
