@@ -39,16 +39,15 @@ func (n Noise) source(draw uint64, row, pair int) *rand.ChaCha8 {
 
 // pool draws the factors of dropout: 0 with probability p, otherwise 1/(1−p).
 func (n Noise) pool(values []float32, p float32) {
-	source, dropped, kept := n.source(drawPool, 0, 0), uint64(math.Round(float64(p)*(1<<32))), float32(1/(1-float64(p)))
+	source, dropped := n.source(drawPool, 0, 0), int64(math.Round(float64(p)*(1<<32)))
+	kept := math.Float32bits(float32(1 / (1 - float64(p))))
 	var bits uint64
 	for i := range values {
 		if i%2 == 0 {
 			bits = source.Uint64()
 		}
-		values[i] = 0
-		if bits&math.MaxUint32 >= dropped {
-			values[i] = kept
-		}
+		below := (int64(bits&math.MaxUint32) - dropped) >> 63 // −1 or 0: no branch to mispredict
+		values[i] = math.Float32frombits(kept &^ uint32(below))
 		bits >>= 32
 	}
 }
