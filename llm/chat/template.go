@@ -24,6 +24,12 @@ func Parse(name, source string) (t *Template, err error) {
 // HasGenerationTag reports whether the template itself says, by {% generation %}, what the assistant writes.
 func (t *Template) HasGenerationTag() bool { return t.hasTag }
 
+// Source is what the template was parsed from.
+func (t *Template) Source() string { return t.source }
+
+// UsesTime reports whether the text may depend on the time, which the template asks for by strftime_now.
+func (t *Template) UsesTime() bool { return strings.Contains(t.source, "strftime_now") }
+
 // Options are what a rendering needs beside the conversation. The zero value renders the conversation alone.
 type Options struct {
 	// AddGenerationPrompt appends what begins the assistant's answer.

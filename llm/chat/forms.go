@@ -1,0 +1,179 @@
+package chat
+
+import "strings"
+
+// Forms are the forms of a conversation that a template takes. Data sets and APIs have two of some parts: the arguments
+// of a tool call are an object or the text of one in JSON, a content is a text or a list of parts. A template that knows
+// one of them refuses the other, or writes something else for it.
+type Forms struct {
+	ObjectArguments, TextArguments bool
+	TextContent, PartContent       bool
+}
+
+// What is looked for in the text of a trial.
+const (
+	trialQuestion = "the question of a trial"
+	trialAnswer   = "the answer of a trial"
+	trialKey      = "trial_key"
+	trialValue    = "value of a trial"
+)
+
+// Forms finds which forms the template takes, by rendering conversations that have them with the variables of o.
+func (t *Template) Forms(o *Options) Forms {
+	parts := func(text string) string { return `[{"type": "text", "text": "` + text + `"}]` }
+	words := func(text string) string { return `"` + text + `"` }
+	const arguments = `{"` + trialKey + `": "` + trialValue + `"}`
+	object := t.tryCall(o, arguments)
+	text := t.tryCall(o, `"`+strings.ReplaceAll(arguments, `"`, `\"`)+`"`)
+	return Forms{
+		TextContent: t.tryContent(o, words(trialQuestion), words(trialAnswer)),
+		PartContent: t.tryContent(o, parts(trialQuestion), parts(trialAnswer)),
+		// Not the object as Python writes it.
+		ObjectArguments: strings.Contains(object, trialKey) && strings.Contains(object, trialValue) && !strings.Contains(object, "{'"+trialKey),
+		TextArguments:   strings.Contains(text, arguments),
+	}
+}
+
+// try renders messages; "" if the template refuses them.
+func (t *Template) try(o *Options, messages ...Message) string {
+	if o == nil {
+		o = &Options{}
+	}
+	r, err := t.Render(&Conversation{Messages: messages}, &Options{Variables: o.Variables, Now: o.Now})
+	if err != nil {
+		return ""
+	}
+	return r.Text
+}
+
+func (t *Template) tryContent(o *Options, question, answer string) bool {
+	user, assistant := NewMessage("user", ""), NewMessage("assistant", "")
+	if user.Set("content", []byte(question)) != nil || assistant.Set("content", []byte(answer)) != nil {
+		return false
+	}
+	text := t.try(o, user, assistant)
+	return strings.Contains(text, trialQuestion) && strings.Contains(text, trialAnswer) && !strings.Contains(text, "'type'") && !strings.Contains(text, `"type"`)
+}
+
+// tryCall renders a tool call with arguments. Templates differ in what they want around it.
+func (t *Template) tryCall(o *Options, arguments string) string {
+	assistant, tool := NewMessage("assistant", ""), NewMessage("tool", "the result of a trial")
+	call := `[{"id": "call00001", "type": "function", "function": {"name": "trial", "arguments": ` + arguments + `}}]`
+	if assistant.Set("tool_calls", []byte(call)) != nil || tool.Set("tool_call_id", []byte(`"call00001"`)) != nil || tool.Set("name", []byte(`"trial"`)) != nil {
+		return ""
+	}
+	user := NewMessage("user", trialQuestion)
+	if text := t.try(o, user, assistant, tool, NewMessage("assistant", trialAnswer)); text != "" {
+		return text
+	}
+	return t.try(o, user, assistant)
+}
+
+// Convert gives a conversation in forms that the template takes. What it takes, and what it takes in no form, stays as it
+// is.
+func (f Forms) Convert(c *Conversation) *Conversation {
+	out := &Conversation{Messages: make([]Message, len(c.Messages)), Tools: c.Tools, Documents: c.Documents}
+	for i, m := range c.Messages {
+		out.Messages[i] = f.convert(m)
+	}
+	return out
+}
+
+func (f Forms) convert(m Message) Message {
+	if m.fields == nil {
+		return m
+	}
+	fields := newMapping()
+	for _, k := range m.fields.keys {
+		v, _ := m.fields.get(k)
+		switch k.(text).s {
+		case "content":
+			v = f.content(v)
+		case "tool_calls":
+			if f.ObjectArguments != f.TextArguments {
+				v = f.calls(v)
+			}
+		}
+		fields.set(k, v)
+	}
+	return Message{m.Weight, fields}
+}
+
+// content joins the texts of parts by line ends, as inference servers do, or makes a part of a text.
+func (f Forms) content(v value) value {
+	switch content := v.(type) {
+	case text:
+		if f.PartContent && !f.TextContent {
+			part := newMapping()
+			part.setString("type", plain("text"))
+			part.setString("text", content)
+			return list([]value{part})
+		}
+	case *sequence:
+		if f.PartContent || !f.TextContent {
+			return v
+		}
+		var texts []string
+		for _, item := range content.items {
+			part, ok := item.(*mapping)
+			if !ok {
+				return v
+			}
+			words, _ := part.getString("text")
+			if !isType[text](words) {
+				return v // an image: the template has to say what it thinks of it
+			}
+			texts = append(texts, words.(text).s)
+		}
+		return plain(strings.Join(texts, "\n"))
+	}
+	return v
+}
+
+// calls is a copy of tool calls with the arguments in the other form.
+func (f Forms) calls(v value) value {
+	switch v := v.(type) {
+	case *sequence:
+		items := make([]value, len(v.items))
+		for i, item := range v.items {
+			items[i] = f.calls(item)
+		}
+		return &sequence{v.kind, items}
+	case *mapping:
+		out := newMapping()
+		for _, k := range v.keys {
+			item, _ := v.get(k)
+			switch key, _ := k.(text); key.s {
+			case "function":
+				item = f.calls(item)
+			case "arguments":
+				item = f.arguments(item)
+			}
+			out.set(k, item)
+		}
+		return out
+	}
+	return v
+}
+
+func (f Forms) arguments(v value) value {
+	switch arguments := v.(type) {
+	case text:
+		if !f.ObjectArguments {
+			return v
+		}
+		if strings.TrimSpace(arguments.s) == "" {
+			return newMapping()
+		}
+		if object, err := decodeJSON([]byte(arguments.s)); err == nil && isType[*mapping](object) {
+			return object
+		}
+	case *mapping:
+		if f.TextArguments {
+			w := &jsonWriter{s: &state{template: &Template{}}, item: ", ", keyword: ": "}
+			w.write(arguments, 0)
+			return plain(w.b.text().s)
+		}
+	}
+	return v
+}
