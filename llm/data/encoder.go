@@ -1,0 +1,250 @@
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// EncoderOptions say how an Encoder makes tokens of examples.
+type EncoderOptions struct {
+	// Template renders conversations. Without one, they are an error, and examples of instructions are prompts of Alpaca.
+	Template *chat.Template
+	// TrainOn says which bytes of a conversation are trained. Of a prompt with a completion, chat.All trains both, and the
+	// other modes the completion alone. A text is trained as a whole.
+	TrainOn chat.Mode
+	// Variables are further names of the template, such as enable_thinking. The tokens of the vocabulary, bos_token,
+	// eos_token, unk_token and pad_token, need not be given.
+	Variables map[string]any
+	// Now is the time that the template sees; if zero, the day of NewEncoder, so that all examples of a run and of the
+	// next one on the same day are equal.
+	Now time.Time
+	// SkipBroken counts examples with a fault, of which Encode makes a sample without tokens. If it is nil, they are errors.
+	SkipBroken *Broken
+}
+
+// An Encoder makes samples of examples. It is safe for concurrent use.
+type Encoder struct {
+	t     *tokenizer.Tokenizer
+	o     EncoderOptions
+	forms chat.Forms
+	chat  chat.Options
+}
+
+// NewEncoder makes an encoder for a model's vocabulary.
+func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
+	if t == nil {
+		return nil, errors.New("the model has no vocabulary, without which text has no tokens")
+	}
+	if o.Now.IsZero() {
+		year, month, day := time.Now().Date()
+		o.Now = time.Date(year, month, day, 0, 0, 0, 0, time.Local)
+	}
+	e := &Encoder{t: t, o: o}
+	e.chat = chat.Options{Variables: map[string]any{}, Now: o.Now}
+	for name, id := range map[string]tokenizer.ID{"bos_token": t.BOS(), "eos_token": t.EOS(), "unk_token": t.Unknown(), "pad_token": t.Padding()} {
+		if id != tokenizer.None {
+			e.chat.Variables[name] = t.TokenText(id)
+		}
+	}
+	maps.Copy(e.chat.Variables, o.Variables)
+	for id := range tokenizer.ID(t.NumTokens()) {
+		if t.IsEOG(id) {
+			e.chat.EndOfTurn = append(e.chat.EndOfTurn, t.TokenText(id))
+		}
+	}
+	if o.Template != nil {
+		e.forms = o.Template.Forms(&e.chat)
+	}
+	return e, nil
+}
+
+// ModelTemplate is the chat template in the metadata of a model's file, tokenizer.chat_template. Name is that of the file,
+// for errors.
+func ModelTemplate(name string, m tokenizer.Metadata) (*chat.Template, error) {
+	const key = "tokenizer.chat_template"
+	value, ok := m.Value(key)
+	source, isText := value.(string)
+	if !ok || !isText || source == "" {
+		return nil, &Error{File: name, Kind: TemplateFailed, Reason: "the model has no chat template (" + key + ")", Remedy: "give one in a file"}
+	}
+	return chat.Parse(name, source)
+}
+
+// Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once. A token
+// is trained if one of its bytes is, with the largest weight of its bytes. Special tokens are read in the mark-up of the
+// template, and in examples that are texts or completions, whose mark-up is their own; never in the words of messages and instructions. A text and
+// a completion end with EOS. An example in which nothing is trained is an *Error.
+func (e *Encoder) Encode(x Example) (Sample, error) {
+	s, err := e.encode(x)
+	if err == nil && s.Targets() == 0 {
+		err = &Error{Kind: NothingTrained, Reason: "no token is trained: " + e.whyNothing(x, s), Remedy: "remove the record, or train on more"}
+	}
+	if err == nil {
+		return s, nil
+	}
+	var at *Error
+	if !errors.As(err, &at) {
+		at = &Error{Kind: TemplateFailed, Reason: err.Error(), Err: err}
+	}
+	at.File, at.Line = x.File, x.Line
+	if e.o.SkipBroken.Skip(at) {
+		return Sample{}, nil
+	}
+	return Sample{}, at
+}
+
+func (e *Encoder) encode(x Example) (Sample, error) {
+	switch {
+	case e.isChat(x):
+		return e.conversation(x)
+	case x.Format == Text:
+		return e.text(x), nil
+	}
+	return e.completion(x), nil
+}
+
+// isChat reports whether an example is rendered by the template. One of instructions need not be.
+func (e *Encoder) isChat(x Example) bool {
+	return len(x.Messages) > 0 && (e.o.Template != nil || x.Format != Instructions)
+}
+
+// Render renders the conversation of an example as Encode does.
+func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
+	if e.o.Template == nil {
+		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (tokenizer.chat_template)",
+			Remedy: "give one in a file, or train on texts or completions"}
+	}
+	c := e.forms.Convert(&x.Conversation)
+	if e.o.TrainOn != chat.All {
+		for i := range c.Messages[:x.PromptMessages] {
+			c.Messages[i].Weight = 0
+		}
+	}
+	return e.o.Template.Render(c, &e.chat)
+}
+
+func (e *Encoder) conversation(x Example) (Sample, error) {
+	r, err := e.Render(x)
+	if err != nil {
+		return Sample{}, err
+	}
+	var parts []tokenizer.Part
+	for _, c := range r.Chunks() {
+		parts = append(parts, tokenizer.Part{Text: r.Text[c.From:c.To], ParseSpecial: c.Markup})
+	}
+	return e.sample(parts, r.Trained(e.o.TrainOn), false), nil
+}
+
+// text is trained as a whole.
+func (e *Encoder) text(x Example) Sample {
+	s := e.sample([]tokenizer.Part{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, true)
+	s.Weights = nil
+	return s
+}
+
+func (e *Encoder) completion(x Example) Sample {
+	own := x.Format == Completion // the mark-up is the data's own
+	trained := chat.Range{From: len(x.Prompt), To: len(x.Prompt) + len(x.Completion), Weight: 1}
+	if e.o.TrainOn == chat.All {
+		trained.From = 0
+	}
+	return e.sample([]tokenizer.Part{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}, []chat.Range{trained}, true)
+}
+
+// sample encodes a text in parts of which ranges are trained.
+func (e *Encoder) sample(parts []tokenizer.Part, trained []chat.Range, addEOS bool) Sample {
+	ids, ends := e.t.EncodeParts(parts, tokenizer.EncodeOptions{})
+	weights := make([]float32, len(ids))
+	from := 0
+	for i, end := range ends {
+		to := end
+		if e.t.IsSpecial(ids[i]) { // without the white space behind it that some have
+			to = min(end, from+len(e.t.Piece(ids[i])))
+		}
+		for len(trained) > 0 && trained[0].To <= from {
+			trained = trained[1:]
+		}
+		weights[i] = weightOf(trained, from, to)
+		from = end
+	}
+	s := Sample{Tokens: ids, Weights: weights}
+	if e.t.AddsBOS() && (len(ids) == 0 || ids[0] != e.t.BOS()) {
+		s.Tokens = append([]int32{e.t.BOS()}, s.Tokens...)
+		s.Weights = append([]float32{0}, s.Weights...)
+	}
+	if n := len(s.Tokens); addEOS && e.t.EOS() != tokenizer.None && (n == 0 || !e.t.IsEOG(s.Tokens[n-1])) {
+		s.Tokens = append(s.Tokens, e.t.EOS())
+		s.Weights = append(s.Weights, 1)
+	}
+	s.Weights = s.Weights[min(1, len(s.Weights)):] // the first token is not predicted
+	return s
+}
+
+// weightOf is the weight of a token with the bytes from:to: the largest of the ranges that they meet. A token without
+// bytes, such as the space that a vocabulary puts in front of words, counts as the byte that follows it.
+func weightOf(trained []chat.Range, from, to int) float32 {
+	weight := 0.0
+	for _, r := range trained {
+		if r.From >= max(to, from+1) {
+			break
+		}
+		weight = max(weight, r.Weight)
+	}
+	return float32(weight)
+}
+
+// whyNothing says why no token of an example is trained.
+func (e *Encoder) whyNothing(x Example, s Sample) string {
+	if !e.isChat(x) {
+		return fmt.Sprintf("the record has %d tokens", len(s.Tokens))
+	}
+	assistant := false
+	for _, m := range x.Messages[x.PromptMessages:] {
+		if m.Role() == "assistant" {
+			assistant = true
+			if m.Weight > 0 {
+				return "the template writes nothing of what the assistant says"
+			}
+		}
+	}
+	switch {
+	case assistant:
+		return "all messages of the assistant have the weight 0"
+	case x.PromptMessages > 0:
+		return "the completion has no message of the assistant"
+	}
+	return "the conversation has no message of the assistant"
+}
+
+// Hash is of all that decides what Encode makes of an example: vocabulary, template and options. What was encoded with the
+// same hash need not be encoded again. The time is in it where the template asks for it.
+func (e *Encoder) Hash() [sha256.Size]byte {
+	h := sha256.New()
+	write := func(name string, v any) {
+		data, err := json.Marshal(v)
+		if err != nil {
+			data = fmt.Append(nil, v)
+		}
+		fmt.Fprintf(h, "%s %d %s\n", name, len(data), data)
+	}
+	for _, kv := range e.t.KeyValues() {
+		write(kv.Key, kv.Value)
+	}
+	write("strip right", e.t.Config().StripRight)
+	if e.o.Template != nil {
+		write("template", e.o.Template.Source())
+		write("variables", e.chat.Variables)
+		if e.o.Template.UsesTime() {
+			write("now", e.chat.Now.Unix())
+		}
+	}
+	write("train on", e.o.TrainOn.String())
+	return [sha256.Size]byte(h.Sum(nil))
+}

@@ -1,0 +1,213 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+func parse(t require.TestingT, source string) *chat.Template {
+	template, err := chat.Parse("model.gguf", source)
+	require.NoError(t, err)
+	return template
+}
+
+// example reads a line.
+func example(t testing.TB, line string) Example {
+	all, err := readAll([]string{write(t, "a.jsonl", line)}, ReadOptions{})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// withBOS is ChatML behind bos_token.
+const withBOS = "{{ bos_token }}" + chatML
+
+func TestEncode(t *testing.T) {
+	const turns = `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B"}]}`
+	const chatted = "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n"
+	for _, c := range []struct {
+		name, line, template string
+		mode                 chat.Mode
+		addBOS               bool
+		want                 string
+	}{
+		{"assistant", turns, chatML, chat.Assistant, false, chatted + "«A<|im_end|>»\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n«B<|im_end|>»\n"},
+		{"last", turns, chatML, chat.Last, false, chatted + "A<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n«B<|im_end|>»\n"},
+		{"completion", turns, chatML, chat.Completion, false, chatted + "A<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n«B<|im_end|>\n»"},
+		{"all", greeting, withBOS, chat.All, false, "<s>«" + chatted + "A<|im_end|>\n»"},
+		{"BOS of the template", greeting, withBOS, chat.Assistant, false, "<s>" + chatted + "«A<|im_end|>»\n"},
+		{"BOS of the model", greeting, chatML, chat.Assistant, true, "<s>" + chatted + "«A<|im_end|>»\n"},
+		{"BOS of both", greeting, withBOS, chat.Assistant, true, "<s>" + chatted + "«A<|im_end|>»\n"},
+		{"prompt of messages", `{"prompt": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}], "completion": [{"role": "assistant", "content": "B"}]}`,
+			chatML, chat.Assistant, false, chatted + "A<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n«B<|im_end|>»\n"},
+		{"prompt of messages, all", `{"prompt": [{"role": "user", "content": "U"}], "completion": [{"role": "assistant", "content": "A"}]}`, withBOS, chat.All, false, "<s>«" + chatted + "A<|im_end|>\n»"},
+		{"instructions", `{"instruction": "U", "output": "A"}`, chatML, chat.Assistant, false, chatted + "«A<|im_end|>»\n"},
+		{"instructions without a template", `{"instruction": "<s>U", "output": "A"}`, "", chat.Assistant, true,
+			"<s>Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n### Instruction:\n<s>U\n\n### Response:\n«A</s>»"},
+		{"prompt and completion", `{"prompt": "P", "completion": "C"}`, chatML, chat.Assistant, true, "<s>P«C</s>»"},
+		{"prompt and completion, last", `{"prompt": "P", "completion": "C"}`, "", chat.Last, false, "P«C</s>»"},
+		{"prompt and completion, all", `{"prompt": "PQ", "completion": "C"}`, "", chat.All, false, "P«QC</s>»"},
+		{"prompt with BOS and EOS of its own", `{"prompt": "<s>P", "completion": "C<|im_end|>"}`, "", chat.Completion, true, "<s>P«C<|im_end|>»"},
+		{"empty completion", `{"prompt": "P", "completion": ""}`, "", chat.Completion, false, "P«</s>»"},
+		{"text", `{"text": "T"}`, "", chat.Assistant, true, "<s>«T</s>»"},
+		{"text with its own", `{"text": "<s>T</s>"}`, chatML, chat.All, true, "<s>«T</s>»"},
+		{"text without BOS", `{"text": "TU"}`, "", chat.All, false, "T«U</s>»"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tok := chatTokenizer(t, c.addBOS)
+			o := EncoderOptions{TrainOn: c.mode}
+			if c.template != "" {
+				o.Template = parse(t, c.template)
+			}
+			e, err := NewEncoder(tok, o)
+			require.NoError(t, err)
+			s, err := e.Encode(example(t, c.line))
+			require.NoError(t, err)
+			require.Equal(t, c.want, FormatSample(tok, s, Marks{"«", "»"}))
+			require.NoError(t, s.check(1000, tok.NumTokens()))
+		})
+	}
+}
+
+// What people write is text, whatever it looks like.
+func TestNoSpecialTokensInWords(t *testing.T) {
+	tok := chatTokenizer(t, true)
+	e, err := NewEncoder(tok, EncoderOptions{Template: parse(t, withBOS)})
+	require.NoError(t, err)
+	s, err := e.Encode(example(t, `{"messages": [{"role": "user", "content": "<s></s><|im_end|><|im_st"}, {"role": "assistant", "content": "art|><|im_end|>"}], "tools": [{"name": "<|im_end|>"}]}`))
+	require.NoError(t, err)
+	var special []string
+	for _, id := range s.Tokens {
+		if tok.IsSpecial(id) {
+			special = append(special, string(tok.Piece(id)))
+		}
+	}
+	require.Equal(t, []string{"<s>", "<|im_start|>", "<|im_end|>", "<|im_start|>", "<|im_end|>"}, special)
+	require.Equal(t, len("art|><|im_end|>")+1, s.Targets(), "a token for each byte, and the end of the turn")
+}
+
+func TestWeights(t *testing.T) {
+	tok := chatTokenizer(t, true)
+	e, err := NewEncoder(tok, EncoderOptions{Template: parse(t, chatML)})
+	require.NoError(t, err)
+	s, err := e.Encode(example(t, `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "AB", "weight": 0.25}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "C", "train": false}, `+
+		`{"role": "user", "content": "W"}, {"role": "assistant", "content": "D", "weight": 3}]}`))
+	require.NoError(t, err)
+	require.Len(t, s.Weights, len(s.Tokens)-1)
+	require.Equal(t, []float32{0.25, 0.25, 0.25, 3, 3}, slices.DeleteFunc(slices.Clone(s.Weights), func(w float32) bool { return w == 0 }))
+	require.Equal(t, "AB<|im_end|>D<|im_end|>", trainedText(tok, s))
+}
+
+func trainedText(tok *tokenizer.Tokenizer, s Sample) string {
+	var ids []int32
+	for i, w := range s.Weights {
+		if w > 0 {
+			ids = append(ids, s.Tokens[i+1])
+		}
+	}
+	return tok.Decode(ids, tokenizer.DecodeOptions{ShowSpecial: true, KeepSpaces: true})
+}
+
+// Texts of ranges are trained token by token: each that has a byte of them, with the largest weight of its bytes, and the
+// space in front of the first word with the word.
+func TestTokensOfRanges(t *testing.T) {
+	c, err := tokenizer.DefaultConfig(tokenizer.ModelSPM, "")
+	require.NoError(t, err)
+	c.Tokens = []string{"<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁a", "1", "<0x0A>", "bab"}
+	c.Scores = []float32{0, 0, 0, -9, -9, -9, -1, -2, -9, -9, 0}
+	c.Types = []tokenizer.TokenType{2, 3, 3, 1, 1, 1, 1, 1, 1, 6, 1}
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	e := &Encoder{t: tok}
+	for _, c := range []struct {
+		parts   []tokenizer.Part
+		trained []chat.Range
+		want    string
+	}{
+		{[]tokenizer.Part{{Text: "ab"}}, []chat.Range{{From: 1, To: 2, Weight: 1}}, "<s> 0, ▁ 0, ab 1"},
+		{[]tokenizer.Part{{Text: "ab"}}, []chat.Range{{From: 0, To: 1, Weight: 0.5}, {From: 1, To: 2, Weight: 2}}, "<s> 0, ▁ 0.5, ab 2"},
+		{[]tokenizer.Part{{Text: "<s>", ParseSpecial: true}, {Text: "1"}}, []chat.Range{{From: 3, To: 4, Weight: 1}}, "<s> 0, ▁ 1, 1 1"},
+		{[]tokenizer.Part{{Text: "1"}, {Text: "</s>", ParseSpecial: true}, {Text: "1"}}, []chat.Range{{From: 0, To: 5, Weight: 1}}, "<s> 0, ▁ 1, 1 1, </s> 1, ▁ 0, 1 0"},
+		{[]tokenizer.Part{{Text: "1b"}, {Text: "ab"}, {Text: "b"}}, []chat.Range{{From: 2, To: 4, Weight: 1}}, "<s> 0, ▁ 0, 1 0, bab 1, b 0"},
+	} {
+		s := e.sample(c.parts, c.trained, false)
+		got := ""
+		for i, id := range s.Tokens {
+			if i > 0 {
+				got += fmt.Sprintf(", %s %v", tok.TokenText(id), s.Weights[i-1])
+			} else {
+				got += tok.TokenText(id) + " 0"
+			}
+		}
+		require.Equal(t, c.want, got)
+	}
+}
+
+// For any ranges, what is trained of a vocabulary of bytes is what the ranges say.
+func TestByteWeights(t *testing.T) {
+	tok := chatTokenizer(t, false)
+	rapid.Check(t, func(t *rapid.T) {
+		var parts []tokenizer.Part
+		var want []float32
+		var ranges []chat.Range
+		at := 0
+		for range rapid.IntRange(1, 6).Draw(t, "parts") {
+			text := rapid.StringMatching(`[a-zé]{0,4}`).Draw(t, "text")
+			weight := float64(rapid.IntRange(0, 3).Draw(t, "weight"))
+			parts = append(parts, tokenizer.Part{Text: text})
+			if weight > 0 && text != "" {
+				ranges = append(ranges, chat.Range{From: at, To: at + len(text), Weight: weight})
+			}
+			want = append(want, slices.Repeat([]float32{float32(weight)}, len(text))...)
+			at += len(text)
+		}
+		s := (&Encoder{t: tok}).sample(parts, ranges, false)
+		require.Len(t, s.Tokens, len(want))
+		require.Equal(t, append([]float32{0}, want...)[1+min(1, len(want)):], append([]float32{}, s.Weights...))
+	})
+}
+
+// The hash tells what decides the tokens, and nothing else.
+func TestHash(t *testing.T) {
+	const timed = chatML + "{{ strftime_now('%d') }}"
+	day := time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)
+	seen := map[string]string{}
+	for name, o := range map[string]EncoderOptions{
+		"none": {}, "template": {Template: parse(t, chatML)}, "other template": {Template: parse(t, withBOS)},
+		"mode": {Template: parse(t, chatML), TrainOn: chat.Last}, "variables": {Template: parse(t, chatML), Variables: map[string]any{"x": 1}},
+		"timed": {Template: parse(t, timed), Now: day}, "later": {Template: parse(t, timed), Now: day.Add(time.Hour)},
+	} {
+		for _, addBOS := range []bool{false, true} {
+			name := fmt.Sprint(name, addBOS)
+			e, err := NewEncoder(chatTokenizer(t, addBOS), o)
+			require.NoError(t, err)
+			h := fmt.Sprintf("%x", e.Hash())
+			require.Empty(t, seen[h], name)
+			seen[h] = name
+			o := o
+			o.SkipBroken = &Broken{}
+			if name[0] != 't' && name[0] != 'l' {
+				o.Now = day
+			}
+			same, err := NewEncoder(chatTokenizer(t, addBOS), o)
+			require.NoError(t, err)
+			require.Equal(t, e.Hash(), same.Hash(), name)
+		}
+	}
+}
+
+func TestModelTemplate(t *testing.T) {
+	template, err := ModelTemplate("model.gguf", tokenizer.KeyValues{{Key: "tokenizer.chat_template", Value: chatML}})
+	require.NoError(t, err)
+	require.Equal(t, chatML, template.Source())
+	_, err = ModelTemplate("model.gguf", tokenizer.KeyValues{{Key: "tokenizer.chat_template", Value: "\n{% if %}"}})
+	require.ErrorContains(t, err, "model.gguf:2: ")
+}

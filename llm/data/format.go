@@ -1,0 +1,32 @@
+package data
+
+import (
+	"strings"
+
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// Marks are what FormatSample puts around the text that is trained: colours of a terminal, or brackets.
+type Marks struct{ Begin, End string }
+
+// FormatSample gives a sample as text for people to look at, with the special tokens by name and marks around each
+// chunk of tokens that is trained.
+func FormatSample(t *tokenizer.Tokenizer, s Sample, marks Marks) string {
+	var b strings.Builder
+	open := false
+	for i, id := range s.Tokens {
+		trained := i > 0 && (s.Weights == nil || s.Weights[i-1] > 0)
+		switch {
+		case trained && !open:
+			b.WriteString(marks.Begin)
+		case open && !trained:
+			b.WriteString(marks.End)
+		}
+		open = trained
+		b.Write(t.Piece(id))
+	}
+	if open {
+		b.WriteString(marks.End)
+	}
+	return strings.ToValidUTF8(b.String(), "\ufffd") // a sample may be cut within a character
+}
