@@ -59,7 +59,7 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 
 interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop ./llm/chat
+	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop ./llm/chat ./llm/data
 
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
 	@scripts/vulkan

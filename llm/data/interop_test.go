@@ -1,0 +1,218 @@
+//go:build interop
+
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+const chatTests = "../chat/testdata"
+
+// templates are the real templates that scripts/chattemplates has fetched, and the Python that renders them.
+func templates(t *testing.T) (paths []string, python string) {
+	out, err := exec.Command("../../scripts/chattemplates").Output()
+	require.NoError(t, err, "scripts/chattemplates")
+	root := strings.TrimSpace(string(out))
+	paths, err = filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja"))
+	require.NoError(t, err)
+	require.Greater(t, len(paths), 40)
+	return paths, filepath.Join(root, "venv", "bin", "python")
+}
+
+type namedConversation struct {
+	Name string
+	chat.Conversation
+}
+
+func conversations(t *testing.T) (all []namedConversation) {
+	source, err := os.ReadFile(chatTests + "/conversations.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(source, &all))
+	return all
+}
+
+var markupToken = regexp.MustCompile(`<\|[^<>|\n]+\|>|<｜[^<>\n]+｜>|\[/?[A-Z_]+\]|<(?:start|end)_of_turn>|\[\|[a-z]+\|\]|</?think>`)
+
+// templateTokenizer has the tokens that a template writes, and merges pairs of letters as models do.
+func templateTokenizer(t *testing.T, source string, conversations []namedConversation) *tokenizer.Tokenizer {
+	special := []string{"<s>", "</s>", "<unk>", "<pad>"}
+	for _, token := range markupToken.FindAllString(source, -1) {
+		if !slices.Contains(special, token) {
+			special = append(special, token)
+		}
+	}
+	texts := []string{source}
+	for _, c := range conversations {
+		for _, m := range c.Messages {
+			texts = append(texts, m.Content())
+		}
+	}
+	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 400 + len(special), Special: special, BOS: "<s>", EOS: "</s>", Pre: "qwen2", MinCount: 2})
+	require.NoError(t, err)
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	return tok
+}
+
+func readTemplate(t *testing.T, path string) *chat.Template {
+	source, err := os.ReadFile(path)
+	require.NoError(t, err)
+	template, err := chat.Parse(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), string(source))
+	require.NoError(t, err)
+	return template
+}
+
+// interopEncoder has the variables of testdata/reference.py.
+func interopEncoder(t *testing.T, template *chat.Template, all []namedConversation) *Encoder {
+	e, err := NewEncoder(templateTokenizer(t, template.Source(), all), EncoderOptions{Template: template, Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
+		Variables: map[string]any{"unk_token": "<unk>", "pad_token": "<pad>"}})
+	require.NoError(t, err)
+	return e
+}
+
+// tokenRanges are the bytes of each token of a sample that is not of a BOS in front; the vocabulary is one of bytes.
+func tokenRanges(tok *tokenizer.Tokenizer, s Sample) [][2]int {
+	var ranges [][2]int
+	at := 0
+	for _, id := range s.Tokens {
+		from := at
+		at += len(tok.Piece(id))
+		ranges = append(ranges, [2]int{from, at})
+	}
+	return ranges
+}
+
+var otherWords = regexp.MustCompile(`\b[USTDC][0-9] `)
+
+// TestInteropMasks checks of all templates that no token with a byte of anybody but the assistant is trained, and that
+// something is.
+func TestInteropMasks(t *testing.T) {
+	all := conversations(t)
+	paths, _ := templates(t)
+	encoded, tokens, trained := 0, 0, 0
+	for _, path := range paths {
+		template := readTemplate(t, path)
+		e := interopEncoder(t, template, all)
+		for _, c := range all {
+			x := Example{Format: Messages, Conversation: c.Conversation}
+			r, err := e.Render(x)
+			if err != nil {
+				continue // the template refuses the conversation, as llm/chat's tests check
+			}
+			where := filepath.Base(path) + ", " + c.Name
+			s, err := e.Encode(x)
+			hasAssistant := slices.ContainsFunc(c.Messages, func(m chat.Message) bool { return m.Role() == "assistant" })
+			if err != nil {
+				require.ErrorContains(t, err, "no token is trained", where)
+				assert.False(t, hasAssistant && len(r.Trained(chat.Assistant)) > 0, "%s: %v", where, err)
+				continue
+			}
+			require.True(t, hasAssistant, where)
+			encoded++
+			tokens += len(s.Tokens)
+			trained += s.Targets()
+			ranges := tokenRanges(e.t, s)
+			require.Equal(t, len(r.Text), ranges[len(ranges)-1][1], where)
+			chunk := ""
+			for i, at := range ranges {
+				if i == 0 || s.Weights[i-1] == 0 {
+					chunk = ""
+					continue
+				}
+				chunk += r.Text[at[0]:at[1]]
+				assert.Empty(t, otherWords.FindString(chunk), "%s: %q is trained", where, chunk)
+				for _, span := range r.Spans {
+					if span.Part == chat.Content && span.Message >= 0 && span.From < at[1] && span.To > at[0] {
+						assert.Equal(t, "assistant", c.Messages[span.Message].Role(), "%s: %q is trained", where, r.Text[at[0]:at[1]])
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, encoded, 600)
+	t.Logf("%d templates, %d samples: %d of %d tokens are trained", len(paths), encoded, trained, tokens)
+}
+
+// reference is a line of ../chat/testdata/reference.py.
+type reference struct {
+	Template     string
+	Conversation int
+	Setting      int
+	Text         string
+	Error        string
+	Generated    [][2]int // in code points
+}
+
+// TestInteropGenerationTags compares the trained tokens with those of transformers where templates say by tags what the
+// assistant writes: a token is trained if one of its bytes is.
+func TestInteropGenerationTags(t *testing.T) {
+	all := conversations(t)
+	paths, python := templates(t)
+	encoders := map[string]*Encoder{}
+	args := []string{chatTests + "/reference.py", "templates", chatTests + "/conversations.json"}
+	for _, path := range paths {
+		if template := readTemplate(t, path); template.HasGenerationTag() {
+			encoders[path] = interopEncoder(t, template, all)
+			args = append(args, path)
+		}
+	}
+	var stderr bytes.Buffer
+	command := exec.Command(python, args...)
+	command.Stderr = &stderr
+	out, err := command.Output()
+	require.NoError(t, err, stderr.String())
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<24)
+	equal, converted := 0, map[string]int{}
+	for lines.Scan() {
+		var want reference
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &want))
+		if want.Setting != 0 || want.Error != "" {
+			continue
+		}
+		e := encoders[want.Template]
+		c := all[want.Conversation]
+		where := fmt.Sprintf("%s, %s", filepath.Base(want.Template), c.Name)
+		x := Example{Format: Messages, Conversation: c.Conversation}
+		if r, err := e.Render(x); err == nil && r.Text != want.Text {
+			converted[c.Name]++ // to another form of contents or of arguments
+			continue
+		}
+		s, err := e.encode(x)
+		require.NoError(t, err, where)
+		offsets := []int{}
+		for i := range want.Text {
+			offsets = append(offsets, i)
+		}
+		offsets = append(offsets, len(want.Text))
+		var got, expected []bool
+		for i, at := range tokenRanges(e.t, s) {
+			marked := slices.ContainsFunc(want.Generated, func(g [2]int) bool { return offsets[g[0]] < at[1] && offsets[g[1]] > at[0] })
+			expected = append(expected, marked && i > 0)
+			got = append(got, i > 0 && s.Weights[i-1] > 0)
+		}
+		require.Equal(t, len(want.Text), tokenRanges(e.t, s)[len(got)-1][1], where)
+		assert.Equal(t, expected, got, where)
+		equal++
+	}
+	require.Greater(t, len(encoders), 10)
+	require.Greater(t, equal, 200)
+	t.Logf("%d templates with generation tags, %d samples; converted: %v", len(encoders), equal, converted)
+}
