@@ -3,24 +3,17 @@
 package interop
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -60,7 +53,7 @@ type stockReply struct {
 
 func testChat(t *testing.T, path string) {
 	const limit = 24
-	server := startServer(t, path)
+	server := startServer(t, path, "-c", "256", "-ctk", "f32", "-ctv", "f32")
 	m, err := model.Load(path, model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()
@@ -79,7 +72,7 @@ func testChat(t *testing.T, path string) {
 			continue
 		}
 		var theirs stockReply
-		server(map[string]any{"messages": talk.Messages, "temperature": 0, "max_tokens": limit}, &theirs)
+		require.True(t, server.post(t, "/v1/chat/completions", map[string]any{"messages": talk.Messages, "temperature": 0, "max_tokens": limit}, &theirs))
 		reply, err := ours.Reply(context.Background(), io.Discard, &talk)
 		require.NoError(t, err)
 		require.NotEmpty(t, reply.Content)
@@ -139,47 +132,4 @@ func asciiVocabulary(t *testing.T, addBOS bool) *tokenizer.Tokenizer {
 	v, err := tokenizer.New(c)
 	require.NoError(t, err)
 	return v
-}
-
-// startServer starts llama-server, and gives a function that asks it for a completion of a
-// chat.
-func startServer(t *testing.T, path string) func(request, reply any) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().(*net.TCPAddr)
-	require.NoError(t, listener.Close())
-	var log bytes.Buffer
-	c := testutil.Command(filepath.Join(stock, "run"), "llama-server", "-m", path, "--host", "127.0.0.1", "--port", fmt.Sprint(address.Port),
-		"--jinja", "-c", "256", "-np", "1", "-t", "1", "-ctk", "f32", "-ctv", "f32", "--no-warmup")
-	c.Stdout, c.Stderr = &log, &log
-	require.NoError(t, c.Start())
-	t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	url := fmt.Sprintf("http://%s", address)
-	require.Eventually(t, func() bool {
-		r, err := http.Get(url + "/health")
-		if err != nil {
-			return false
-		}
-		r.Body.Close()
-		return r.StatusCode == http.StatusOK
-	}, time.Minute, 50*time.Millisecond)
-	return func(request, reply any) {
-		t.Helper()
-		body, err := json.Marshal(request)
-		require.NoError(t, err)
-		r, err := http.Post(url+"/v1/chat/completions", "application/json", bytes.NewReader(body))
-		require.NoError(t, err)
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, r.StatusCode, "%s", text)
-		require.NoError(t, json.Unmarshal(text, reply))
-	}
 }

@@ -1,0 +1,163 @@
+//go:build interop
+
+package interop
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// TestInteropChatTokens compares what is trained with the tokens that stock llama-server makes of a conversation, on a model with
+// the same template, wherever it renders the same text.
+func TestInteropChatTokens(t *testing.T) {
+	out, err := exec.Command("../../scripts/chattemplates").Output()
+	require.NoError(t, err, "scripts/chattemplates")
+	templates, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "templates", "*", "*.jinja"))
+	require.NoError(t, err)
+	talks := chatConversations(t)
+	texts, equal, withEqual := 0, 0, 0
+	for i, path := range templates {
+		source, err := os.ReadFile(path)
+		require.NoError(t, err)
+		file := templateModel(t, string(source), talks, i%2 == 0)
+		server := startServer(t, file, "--no-prefill-assistant", "-c", "64")
+		n, same := compareTokens(t, file, server, talks)
+		server.stop(t)
+		t.Logf("%-40s %d of %d texts are the server's own, and their tokens equal", filepath.Base(path), same, n)
+		texts, equal, withEqual = texts+n, equal+same, withEqual+min(same, 1)
+	}
+	t.Logf("%d templates, %d of them with equal texts: %d of %d", len(templates), withEqual, equal, texts)
+	require.Greater(t, len(templates), 40)
+	require.Greater(t, withEqual, 40)
+}
+
+// compareTokens gives how many conversations the template takes, and of how many the server has the same text and, then,
+// the same tokens.
+func compareTokens(t *testing.T, file string, server *stockServer, talks []chatConversation) (texts, same int) {
+	g, err := ggml.OpenGGUF(file)
+	require.NoError(t, err)
+	defer g.Close()
+	tok, err := tokenizer.FromMetadata(g)
+	require.NoError(t, err)
+	template, err := data.ModelTemplate(file, g)
+	require.NoError(t, err)
+	encoder, err := data.NewEncoder(tok, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All})
+	require.NoError(t, err)
+	bos := tok.TokenText(tok.BOS())
+	for _, talk := range talks {
+		x := data.Example{Format: data.Messages, Conversation: talk.Conversation}
+		ours, err := encoder.Render(x)
+		if err != nil {
+			continue
+		}
+		texts++
+		theirs, ok := server.applyTemplate(t, talk.source)
+		// The server leaves a BOS in front to the tokenizer if that adds one.
+		if !ok || ours.Text != theirs && !(tok.AddsBOS() && ours.Text == bos+theirs) {
+			continue
+		}
+		s, err := encoder.Encode(x)
+		require.NoError(t, err)
+		want := server.tokenize(t, theirs, !strings.HasPrefix(theirs, bos))
+		require.Equal(t, want, s.Tokens, "%s, %s: %s", file, talk.Name, ours.Text)
+		same++
+	}
+	return texts, same
+}
+
+type chatConversation struct {
+	Name   string
+	source map[string]json.RawMessage // as it is sent
+	chat.Conversation
+}
+
+// chatConversations are those of llm/chat's tests without special tokens in people's words: the server reads those as
+// tokens.
+func chatConversations(t *testing.T) []chatConversation {
+	content, err := os.ReadFile("../../llm/chat/testdata/conversations.json")
+	require.NoError(t, err)
+	var sources []map[string]json.RawMessage
+	var talks []chatConversation
+	require.NoError(t, json.Unmarshal(content, &sources))
+	require.NoError(t, json.Unmarshal(content, &talks))
+	for i := range talks {
+		talks[i].source = sources[i]
+	}
+	return slices.DeleteFunc(talks, func(c chatConversation) bool { return c.Name == "mark-up in user text" })
+}
+
+var markupToken = regexp.MustCompile(`<\|[^<>|\n]+\|>|<｜[^<>\n]+｜>|\[/?[A-Z_]+\]|<(?:start|end)_of_turn>|</?think>`)
+
+// chatModel writes a tiny model with a template and the tokens that it writes.
+func templateModel(t *testing.T, template string, talks []chatConversation, addBOS bool) string {
+	special := []string{"<s>", "</s>"}
+	for _, token := range markupToken.FindAllString(template, -1) {
+		if !slices.Contains(special, token) {
+			special = append(special, token)
+		}
+	}
+	texts := []string{template}
+	for _, talk := range talks {
+		for _, m := range talk.Messages {
+			texts = append(texts, m.Content())
+		}
+	}
+	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 400 + len(special), Special: special, BOS: "<s>", EOS: "</s>", Pre: "qwen2", AddBOS: addBOS})
+	require.NoError(t, err)
+	for i, token := range c.Tokens {
+		if token == "<think>" || token == "</think>" { // which people may write too, in the models that have them
+			c.Types[i] = tokenizer.UserDefined
+		}
+	}
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	config := llmtest.TinyConfig(true)
+	config.Vocab = tok.NumTokens()
+	m, err := model.New(config, tok, 1)
+	require.NoError(t, err)
+	defer m.Close()
+	plain := filepath.Join(t.TempDir(), "plain.gguf")
+	require.NoError(t, m.Save(plain, model.SaveOptions{}))
+	g, err := ggml.OpenGGUF(plain)
+	require.NoError(t, err)
+	defer g.Close()
+	require.NoError(t, g.Set("tokenizer.chat_template", template))
+	path := filepath.Join(filepath.Dir(plain), "chat.gguf")
+	require.NoError(t, g.WriteFile(path))
+	return path
+}
+
+func (s *stockServer) applyTemplate(t *testing.T, talk map[string]json.RawMessage) (string, bool) {
+	// Reasoning is on by default in the server, and nothing of it is in transformers.
+	request := map[string]any{"add_generation_prompt": false, "chat_template_kwargs": map[string]any{"enable_thinking": false}}
+	for _, key := range []string{"messages", "tools"} {
+		if v, ok := talk[key]; ok {
+			request[key] = v
+		}
+	}
+	var answer struct{ Prompt string }
+	ok := s.post(t, "/apply-template", request, &answer)
+	return answer.Prompt, ok
+}
+
+func (s *stockServer) tokenize(t *testing.T, text string, addSpecial bool) []int32 {
+	var answer struct{ Tokens []int32 }
+	require.True(t, s.post(t, "/tokenize", map[string]any{"content": text, "add_special": addSpecial, "parse_special": true}, &answer))
+	return answer.Tokens
+}

@@ -1,0 +1,75 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A stockServer is a llama-server.
+type stockServer struct {
+	url     string
+	command *exec.Cmd
+	log     *bytes.Buffer
+}
+
+// startServer starts a server with further flags, and waits until it answers.
+func startServer(t *testing.T, model string, flags ...string) *stockServer {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().(*net.TCPAddr)
+	require.NoError(t, listener.Close())
+	s := &stockServer{url: "http://" + address.String(), log: &bytes.Buffer{}}
+	s.command = exec.Command(filepath.Join(stock, "run"), append([]string{
+		"llama-server", "-m", model, "--host", "127.0.0.1", "--port", fmt.Sprint(address.Port), "--jinja", "--no-warmup", "-t", "1", "-np", "1",
+	}, flags...)...)
+	s.command.Stdout, s.command.Stderr = s.log, s.log
+	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, s.command.Start())
+	t.Cleanup(func() { s.stop(t) })
+	require.Eventually(t, func() bool {
+		answer, err := http.Get(s.url + "/health")
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	}, time.Minute, 20*time.Millisecond, "llama-server does not answer:\n%s", s.log)
+	return s
+}
+
+func (s *stockServer) stop(t *testing.T) {
+	if s.command.ProcessState != nil {
+		return
+	}
+	require.NoError(t, s.command.Process.Kill())
+	_ = s.command.Wait() // it was killed
+}
+
+// post sends JSON; false if the server refuses it.
+func (s *stockServer) post(t *testing.T, path string, request, answer any) bool {
+	body, err := json.Marshal(request)
+	require.NoError(t, err)
+	response, err := http.Post(s.url+path, "application/json", bytes.NewReader(body))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	if response.StatusCode != http.StatusOK {
+		return false
+	}
+	require.NoError(t, json.Unmarshal(content, answer))
+	return true
+}
