@@ -11,8 +11,3 @@ import (
 func mapFile(*os.File, int64, int64) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmapFile([]byte) {}
-
-var errLocked = errors.New("the file is locked")
-
-// lockFile fails, and so nothing is taken for abandoned.
-func lockFile(*os.File) error { return errors.ErrUnsupported }

@@ -17,11 +17,3 @@ func mapFile(file *os.File, offset, size int64) ([]byte, error) {
 }
 
 func unmapFile(memory []byte) { _ = unix.Munmap(memory) }
-
-// errLocked is the refusal of a lock that another open file has, in this process
-// or another.
-var errLocked error = unix.EWOULDBLOCK
-
-// lockFile locks the file until it is closed, or fails at once. Some file systems
-// have no locks.
-func lockFile(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/goggml/ggml/internal/filelock"
 )
 
 // A pendingFile is on the disk, beside its path and under a temporary name. A file
@@ -58,7 +60,7 @@ func createPending(path string) (*pendingFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		if lockFile(file) != errLocked && names(name, file) {
+		if filelock.Lock(file) != filelock.ErrLocked && names(name, file) {
 			return &pendingFile{path: path, temporary: name, file: file}, nil
 		}
 		file.Close()
@@ -130,7 +132,7 @@ func (f *pendingFile) keepOld() error {
 	}
 	if info.Mode().IsRegular() {
 		if f.old.file, err = os.Open(f.old.temporary); err == nil {
-			_ = lockFile(f.old.file) // if that fails it is locked by who else has it open
+			_ = filelock.Lock(f.old.file) // if that fails it is locked by who else has it open
 		}
 	}
 	return nil
@@ -184,7 +186,7 @@ func removeAbandoned(path string) {
 			continue
 		}
 		if file, err := os.OpenFile(folder+e.Name(), os.O_RDWR, 0); err == nil {
-			if lockFile(file) == nil {
+			if filelock.Lock(file) == nil {
 				os.Remove(file.Name())
 			}
 			file.Close()

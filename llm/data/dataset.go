@@ -64,12 +64,22 @@ type samples interface {
 	sample(i int) (Sample, error)
 	check(length, vocab int) error
 	fingerprint() string
+	close() error
 }
 
 // New makes a data set of one sample a row. The samples stay the caller's, who does not
 // change them any more.
 func New(length int, samples []Sample) *Dataset {
 	return &Dataset{Length: length, samples: memory(samples)}
+}
+
+// Close closes the file of samples that are in one. All data sets of the same samples
+// are closed with it, and give errors of [os.ErrClosed]. It can be called again.
+func (d *Dataset) Close() error {
+	if d == nil || d.samples == nil {
+		return nil
+	}
+	return d.samples.close()
 }
 
 // Len is the number of rows.

@@ -13,6 +13,7 @@ type memory []Sample
 func (m memory) len() int                     { return len(m) }
 func (m memory) tokens(i int) int             { return len(m[i].Tokens) }
 func (m memory) sample(i int) (Sample, error) { return m[i], nil }
+func (m memory) close() error                 { return nil }
 
 func (m memory) check(length, vocab int) error {
 	for i, s := range m {

@@ -1,0 +1,119 @@
+package mapped
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/rss"
+)
+
+func open(t require.TestingT, path string) *File {
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	f, err := New(file)
+	require.NoError(t, err)
+	return f
+}
+
+func write(t *testing.T, size int) (path string, content []byte) {
+	path, content = filepath.Join(t.TempDir(), "file"), make([]byte, size)
+	rng := rand.New(rand.NewPCG(1, uint64(size)))
+	for i := range content {
+		content[i] = byte(rng.Uint32())
+	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path, content
+}
+
+// Reads are those of the file, mapped or not, from several goroutines.
+func TestReadAt(t *testing.T) {
+	for _, size := range []int{0, 1, 4096, 100_000} {
+		path, content := write(t, size)
+		direct, err := os.Open(path)
+		require.NoError(t, err)
+		defer direct.Close()
+		f := open(t, path)
+		defer f.Close()
+		require.EqualValues(t, size, f.Size())
+		rapid.Check(t, func(t *rapid.T) {
+			at, n := rapid.IntRange(-1, size+10).Draw(t, "offset"), rapid.IntRange(1, size+10).Draw(t, "bytes")
+			got, want := make([]byte, n), make([]byte, n)
+			gotN, gotErr := f.ReadAt(got, int64(at))
+			wantN, wantErr := direct.ReadAt(want, int64(at))
+			require.Equal(t, wantN, gotN)
+			require.Equal(t, wantErr == nil, gotErr == nil)
+			require.Equal(t, errors.Is(wantErr, io.EOF), errors.Is(gotErr, io.EOF))
+			require.Equal(t, want, got)
+		})
+		var group sync.WaitGroup
+		for range 4 {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				all, err := io.ReadAll(io.NewSectionReader(f, 0, int64(size)))
+				if err != nil || string(all) != string(content) {
+					t.Errorf("%d bytes of %d, %v", len(all), size, err)
+				}
+			}()
+		}
+		group.Wait()
+	}
+}
+
+func TestClosed(t *testing.T) {
+	path, _ := write(t, 10)
+	f := open(t, path)
+	require.NoError(t, f.Close())
+	require.NoError(t, f.Close())
+	_, err := f.ReadAt(make([]byte, 1), 0)
+	require.ErrorIs(t, err, os.ErrClosed)
+}
+
+// A file that loses its end under the mapping gives an error, and the process lives.
+func TestTruncatedUnderneath(t *testing.T) {
+	path, _ := write(t, 1<<20)
+	f := open(t, path)
+	defer f.Close()
+	require.NoError(t, os.Truncate(path, 10))
+	_, err := f.ReadAt(make([]byte, 100), 1<<19)
+	require.Error(t, err)
+	require.ErrorContains(t, err, "EOF")
+}
+
+// What has been read does not stay resident.
+func TestResidentMemory(t *testing.T) {
+	const size = 96 << 20
+	path := filepath.Join(t.TempDir(), "file")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	block := make([]byte, 1<<20)
+	for i := range block {
+		block[i] = byte(i)
+	}
+	for range size / len(block) {
+		_, err := file.Write(block)
+		require.NoError(t, err)
+	}
+	require.NoError(t, file.Close())
+	f := open(t, path)
+	defer f.Close()
+	before := rss.Now()
+	if before == 0 {
+		t.Skip("the memory of the process is unknown here")
+	}
+	most := uint64(0)
+	for at := int64(0); at < size; at += 1 << 16 {
+		_, err := f.ReadAt(block[:1<<12], at)
+		require.NoError(t, err)
+		most = max(most, rss.Now())
+	}
+	require.Less(t, int64(most)-int64(before), int64(4*maxResident)) // the race detector takes its share
+}

@@ -1,0 +1,192 @@
+package data
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml/internal/filelock"
+)
+
+// The file of a key is whole, or has pendingSuffix and is locked while it is written. One
+// that is not locked was left by a process that is no more.
+const (
+	tokenSuffix   = ".tokens"
+	pendingSuffix = ".pending"
+	pollLock      = 100 * time.Millisecond
+)
+
+// preparedFile is a token file, and what is known of its examples.
+type preparedFile struct {
+	*tokenFile
+	stats Stats
+}
+
+// tokenFile opens the file of the cache, or has it filled.
+func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
+	if o.Cache == "" {
+		return unnamedFile(fill)
+	}
+	if err := os.MkdirAll(o.Cache, 0o777); err != nil {
+		return preparedFile{}, fmt.Errorf("the token cache cannot be written: %w", err)
+	}
+	removeAbandoned(o.Cache)
+	path := filepath.Join(o.Cache, o.cacheKey()+tokenSuffix)
+	for {
+		if f, found := o.cached(path); found {
+			return f, nil
+		}
+		pending, err := o.lockPending(ctx, path+pendingSuffix)
+		if err != nil {
+			return preparedFile{}, err
+		}
+		if !isAt(pending.Name(), pending) {
+			pending.Close() // another process has finished it meanwhile
+			continue
+		}
+		return fillPending(pending, path, fill)
+	}
+}
+
+// cacheKey is the name of the file of the key: a hash of it, of the options, and of the
+// version of the format.
+func (o PrepareOptions) cacheKey() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %d %s %q", tokenFileVersion, o.Length, o.TooLong, o.Key)
+	return shortHash(h)
+}
+
+// cached opens the file at the path, if there is a whole one.
+func (o PrepareOptions) cached(path string) (preparedFile, bool) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return preparedFile{}, false
+	}
+	if err == nil {
+		var f *tokenFile
+		if f, err = readTokenFile(file); err == nil {
+			return preparedFile{f, f.head.Stats.stats()}, true
+		}
+	}
+	o.Warn(fmt.Sprintf("the token cache %s is of no use: %v; it is made again", path, err))
+	return preparedFile{}, false
+}
+
+// lockPending opens the file and waits until it is locked. Where there are no locks each
+// process writes a file of its own, and one that is killed leaves it.
+func (o PrepareOptions) lockPending(ctx context.Context, path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("the token cache cannot be written: %w", err)
+	}
+	for tries := 0; ; tries++ {
+		err := filelock.Lock(file)
+		if err == nil {
+			return file, nil
+		}
+		if err != filelock.ErrLocked {
+			file.Close()
+			return os.CreateTemp(filepath.Dir(path), "*."+filepath.Base(path))
+		}
+		if tries == 1 {
+			o.Warn(fmt.Sprintf("waiting for another process, which prepares the same data: it writes %s", path))
+		}
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, context.Cause(ctx)
+		case <-time.After(pollLock):
+		}
+	}
+}
+
+// fillPending writes the file and puts it at the path. What a power failure makes of it
+// later its checksums find.
+func fillPending(pending *os.File, path string, fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
+	stats, err := fillFile(pending, fill)
+	if err == nil {
+		err = os.Rename(pending.Name(), path)
+	}
+	if err != nil {
+		os.Remove(pending.Name())
+		pending.Close()
+		return preparedFile{}, err
+	}
+	file, err := os.Open(path)
+	pending.Close() // which unlocks it
+	return openFilled(file, err, stats)
+}
+
+func fillFile(file *os.File, fill func(*tokenWriter) (Stats, error)) (Stats, error) {
+	if err := file.Truncate(0); err != nil {
+		return Stats{}, err
+	}
+	w, err := newTokenWriter(file)
+	if err != nil {
+		return Stats{}, err
+	}
+	stats, err := fill(w)
+	if err != nil {
+		return Stats{}, err
+	}
+	return stats, w.finish(stats)
+}
+
+func openFilled(file *os.File, err error, stats Stats) (preparedFile, error) {
+	if err != nil {
+		return preparedFile{}, err
+	}
+	f, err := readTokenFile(file)
+	if err != nil {
+		return preparedFile{}, fmt.Errorf("%s: what was just written is damaged: %w", file.Name(), err)
+	}
+	return preparedFile{f, stats}, nil
+}
+
+// unnamedFile is a file in the system's temporary folder, gone when it is closed.
+func unnamedFile(fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
+	file, err := os.CreateTemp("", "tokens-*")
+	if err != nil {
+		return preparedFile{}, fmt.Errorf("the tokens need a temporary file: %w; set TMPDIR, or name a folder for the token cache", err)
+	}
+	removed := os.Remove(file.Name()) == nil // where an open file can be
+	stats, err := fillFile(file, fill)
+	if err != nil {
+		file.Close()
+		if !removed {
+			os.Remove(file.Name())
+		}
+		return preparedFile{}, err
+	}
+	return openFilled(file, nil, stats)
+}
+
+// isAt reports whether the path is that of the open file.
+func isAt(path string, file *os.File) bool {
+	at, err := os.Stat(path)
+	info, err2 := file.Stat()
+	return err == nil && err2 == nil && os.SameFile(at, info)
+}
+
+// removeAbandoned removes the files of a folder that processes left which are no more.
+func removeAbandoned(folder string) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), tokenSuffix+pendingSuffix) || !e.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(folder, e.Name())
+		if file, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+			if filelock.Lock(file) == nil && isAt(path, file) {
+				os.Remove(path)
+			}
+			file.Close()
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package data
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// LongSamples says what becomes of a sample of more than Length predicted tokens.
+type LongSamples string
+
+const (
+	CutLong   LongSamples = "cut"   // it ends there; the zero value is this one, too
+	SplitLong LongSamples = "split" // it becomes several, each of which begins with the last token of the one before
+	DropLong  LongSamples = "drop"  // it is left out
+)
+
+// PrepareOptions say how examples become a data set.
+type PrepareOptions struct {
+	Length  int // predicted tokens of a row
+	TooLong LongSamples
+
+	// Cache is a folder, made when it is needed, that keeps the tokens for the next time.
+	// "" keeps them in a file without a name, which is gone with the data set.
+	Cache string
+	// Key names what the samples are made of in the cache: it changes with every byte of
+	// the sources ([HashFiles]), the tokenizer, the template and all options of
+	// encode. Those of PrepareOptions take part in any case.
+	Key string
+
+	Progress func(Stats)          // called after each example by the goroutine of Prepare; may be nil
+	Warn     func(message string) // of a cache that is of no use, or that one waits for; may be nil
+}
+
+// Stats count what became of examples.
+type Stats struct {
+	Examples int // that were read
+	Samples  int // of the data set
+	Tokens   int // predicted tokens of them
+	Targets  int // those that are learned
+
+	// Examples of more than Length predicted tokens, by what became of them.
+	Cut, Split, Dropped int
+	// Empty counts examples, and parts of split ones, that are left out because no token
+	// of them is learned.
+	Empty int
+
+	FromCache bool // nothing was encoded; the counts are of when it was
+}
+
+// storedStats are those of a file.
+type storedStats struct{ Examples, Samples, Tokens, Targets, Cut, Split, Dropped, Empty uint64 }
+
+func (s Stats) stored() storedStats {
+	return storedStats{
+		uint64(s.Examples), uint64(s.Samples), uint64(s.Tokens), uint64(s.Targets),
+		uint64(s.Cut), uint64(s.Split), uint64(s.Dropped), uint64(s.Empty),
+	}
+}
+
+func (s storedStats) stats() Stats {
+	return Stats{
+		Examples: int(s.Examples), Samples: int(s.Samples), Tokens: int(s.Tokens), Targets: int(s.Targets),
+		Cut: int(s.Cut), Split: int(s.Split), Dropped: int(s.Dropped), Empty: int(s.Empty), FromCache: true,
+	}
+}
+
+// Prepare encodes examples on all processors, and keeps the samples, in the order of the
+// examples, in a file that is mapped: memory holds a few bytes of each. With a Cache
+// whose file has the same key already, examples are not read at all.
+//
+// The first error of examples or encode ends it, and is returned as it is. encode runs in
+// several goroutines at once. Processes, or goroutines, that prepare the same at the same
+// time wait for the first, and a process that is killed leaves nothing but a file that
+// the next one removes. Close the data set when it is no longer used.
+func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), o PrepareOptions) (*Dataset, Stats, error) {
+	if err := o.complete(); err != nil {
+		return nil, Stats{}, err
+	}
+	file, err := o.tokenFile(ctx, func(w *tokenWriter) (Stats, error) {
+		b := builder{w: w, options: o}
+		err := encodeAll(ctx, examples, encode, b.add)
+		return b.stats, err
+	})
+	if err != nil {
+		return nil, Stats{}, err
+	}
+	stats := file.stats
+	if stats.Samples == 0 {
+		file.close()
+		return nil, stats, fmt.Errorf("of %d examples no token is learned; check the data, its masks, and what is done with long ones", stats.Examples)
+	}
+	return &Dataset{Length: o.Length, samples: file.tokenFile}, stats, nil
+}
+
+func (o *PrepareOptions) complete() error {
+	o.TooLong = cmp.Or(o.TooLong, CutLong)
+	switch {
+	case o.Length < 1:
+		return fmt.Errorf("samples of %d tokens are empty", o.Length)
+	case o.TooLong != CutLong && o.TooLong != SplitLong && o.TooLong != DropLong:
+		return fmt.Errorf("what is too long cannot be %q; it can be cut, split or dropped", o.TooLong)
+	case o.Cache != "" && o.Key == "":
+		return errors.New("a cache needs a key of what the samples are made of")
+	}
+	if o.Progress == nil {
+		o.Progress = func(Stats) {}
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	return nil
+}
+
+// A builder makes samples of at most Length predicted tokens, and counts.
+type builder struct {
+	w       *tokenWriter
+	options PrepareOptions
+	stats   Stats
+}
+
+// add takes the sample of the next example.
+func (b *builder) add(s Sample) error {
+	b.stats.Examples++
+	defer func() { b.options.Progress(b.stats) }()
+	length := b.options.Length
+	if s.Predicted() <= length {
+		return b.write(s)
+	}
+	switch b.options.TooLong {
+	case DropLong:
+		b.stats.Dropped++
+		return nil
+	case CutLong:
+		b.stats.Cut++
+		return b.write(s.part(0, length))
+	}
+	b.stats.Split++
+	for from := 0; from < s.Predicted(); from += length {
+		if err := b.write(s.part(from, length)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is the sample of some predicted tokens.
+func (s Sample) part(from, length int) Sample {
+	to := min(from+length, s.Predicted())
+	p := Sample{Tokens: s.Tokens[from : to+1]}
+	if s.Weights != nil {
+		p.Weights = s.Weights[from:to]
+	}
+	return p
+}
+
+func (b *builder) write(s Sample) error {
+	targets := s.Targets()
+	if targets == 0 {
+		b.stats.Empty++
+		return nil
+	}
+	b.stats.Samples++
+	b.stats.Tokens += s.Predicted()
+	b.stats.Targets += targets
+	return b.w.add(s)
+}
+
+// An encoding is an example on its way through encodeAll.
+type encoding[T any] struct {
+	example T
+	sample  Sample
+	err     error
+	done    chan struct{} // closed when sample, or err, is there
+}
+
+// encodeAll gives the samples of all examples to add, in their order.
+func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), add func(Sample) error) error {
+	workers := runtime.GOMAXPROCS(0)
+	// What is under way is in memory: a few examples for each worker.
+	work, inOrder := make(chan *encoding[T]), make(chan *encoding[T], 4*workers)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(work)
+		defer close(inOrder)
+		for example, err := range examples {
+			e := &encoding[T]{example: example, err: err, done: make(chan struct{})}
+			if !send(ctx, inOrder, e) {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				close(e.done)
+				return nil // it is returned after the errors of the examples before it
+			}
+			if !send(ctx, work, e) {
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	for range workers {
+		group.Go(func() error {
+			for e := range work {
+				if e.sample, e.err = encode(e.example); e.err == nil {
+					e.err = e.sample.check(len(e.sample.Tokens), 1<<31-1)
+				}
+				close(e.done)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error { return addInOrder(ctx, inOrder, add) })
+	return group.Wait()
+}
+
+func addInOrder[T any](ctx context.Context, inOrder <-chan *encoding[T], add func(Sample) error) error {
+	for e := range inOrder {
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if e.err != nil {
+			return e.err
+		}
+		if err := add(e.sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send reports whether the value was sent before ctx ended.
+func send[T any](ctx context.Context, to chan<- T, value T) bool {
+	select {
+	case to <- value:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

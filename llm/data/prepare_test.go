@@ -1,0 +1,387 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/testutil"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }
+
+// A numberedSample is an example: a number, and the sample that it becomes.
+type numberedSample struct {
+	n      int
+	sample Sample
+}
+
+func examplesOf(samples []Sample) iter.Seq2[numberedSample, error] {
+	return func(yield func(numberedSample, error) bool) {
+		for i, s := range samples {
+			if !yield(numberedSample{i, s}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func sampleOf(x numberedSample) (Sample, error) { return x.sample, nil }
+
+// noExamples fail the test when they are read.
+func noExamples(t require.TestingT) iter.Seq2[numberedSample, error] {
+	return func(func(numberedSample, error) bool) { require.Fail(t, "examples are read") }
+}
+
+func drawSample(t *rapid.T) Sample {
+	s := Sample{Tokens: rapid.SliceOfN(rapid.Int32Range(0, 1<<20), 0, 30).Draw(t, "tokens")}
+	weight := rapid.SampledFrom([]float32{0, 0, 1, 1, 0.25, 3e-20})
+	if s.Predicted() > 0 && rapid.Bool().Draw(t, "weighted") {
+		s.Weights = rapid.SliceOfN(weight, s.Predicted(), s.Predicted()).Draw(t, "weights")
+	}
+	return s
+}
+
+// expected is what becomes of samples, one after the other.
+func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample, stats Stats) {
+	keep := func(s Sample) {
+		if s.Targets() == 0 {
+			stats.Empty++
+			return
+		}
+		kept = append(kept, s)
+		stats.Samples++
+		stats.Tokens += len(s.Tokens) - 1
+		stats.Targets += s.Targets()
+	}
+	for _, s := range samples {
+		stats.Examples++
+		switch n := len(s.Tokens) - 1; {
+		case n <= length:
+			keep(s)
+		case tooLong == DropLong:
+			stats.Dropped++
+		case tooLong == SplitLong:
+			stats.Split++
+			for from := 0; from < n; from += length {
+				part := Sample{Tokens: s.Tokens[from : min(n, from+length)+1]}
+				if s.Weights != nil {
+					part.Weights = s.Weights[from:min(n, from+length)]
+				}
+				keep(part)
+			}
+		default:
+			stats.Cut++
+			s.Tokens = s.Tokens[:length+1]
+			if s.Weights != nil {
+				s.Weights = s.Weights[:length]
+			}
+			keep(s)
+		}
+	}
+	return kept, stats
+}
+
+// requireSamples compares weights by what they mean.
+func requireSamples(t require.TestingT, want []Sample, d *Dataset) {
+	got := samplesOf(t, d)
+	require.Len(t, got, len(want))
+	for i, s := range want {
+		require.Equal(t, s.Tokens, got[i].Tokens)
+		if allOne(s.Weights) {
+			require.Nil(t, got[i].Weights)
+		} else {
+			require.Equal(t, s.Weights, got[i].Weights)
+		}
+	}
+}
+
+// A file gives back what became of the examples, and so does the cache.
+func TestPrepare(t *testing.T) {
+	folder := t.TempDir()
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		samples := rapid.SliceOfN(rapid.Custom(drawSample), 0, 30).Draw(t, "samples")
+		o := PrepareOptions{
+			Length: rapid.IntRange(1, 12).Draw(t, "length"), TooLong: rapid.SampledFrom([]LongSamples{"", "cut", "split", "drop"}).Draw(t, "too long"),
+			Cache: rapid.SampledFrom([]string{"", folder}).Draw(t, "folder"), Key: fmt.Sprint(runs),
+		}
+		want, wantStats := expected(samples, o.Length, o.TooLong)
+		last := Stats{}
+		o.Progress = func(s Stats) { last = s }
+		d, stats, err := Prepare(context.Background(), examplesOf(samples), sampleOf, o)
+		require.Equal(t, wantStats, stats)
+		require.Equal(t, wantStats, last)
+		if len(want) == 0 {
+			require.EqualError(t, err, fmt.Sprintf("of %d examples no token is learned; check the data, its masks, and what is done with long ones", len(samples)))
+			return
+		}
+		require.NoError(t, err)
+		defer d.Close()
+		requireSamples(t, want, d)
+		memory := New(o.Length, want)
+		require.Equal(t, memory.Fingerprint(), d.Fingerprint())
+		require.Equal(t, memory.Longest(), d.Longest())
+		require.NoError(t, d.Check(1<<20+1))
+		tokens, err := d.Tokens()
+		require.NoError(t, err)
+		require.Equal(t, wantStats.Targets, tokens)
+
+		if o.Cache != "" {
+			again, stats, err := Prepare(context.Background(), noExamples(t), sampleOf, o)
+			require.NoError(t, err)
+			defer again.Close()
+			wantStats.FromCache = true
+			require.Equal(t, wantStats, stats)
+			requireSamples(t, want, again)
+			require.Equal(t, d.Fingerprint(), again.Fingerprint())
+		}
+	})
+}
+
+func threeSamples() []Sample {
+	return []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 500}, Weights: []float32{0.5}}, {Tokens: []int32{6, 7, 70000, 9}}}
+}
+
+// prepareThree fails on messages.
+func prepareThree(t *testing.T, o PrepareOptions) (*Dataset, Stats) {
+	t.Helper()
+	if o.Warn == nil {
+		o.Warn = func(message string) { t.Error(message) }
+	}
+	d, stats, err := Prepare(context.Background(), examplesOf(threeSamples()), sampleOf, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d, stats
+}
+
+// What decides the samples decides whether the cache has them.
+func TestCacheKey(t *testing.T) {
+	o := PrepareOptions{Length: 5, Cache: filepath.Join(t.TempDir(), "made", "when needed"), Key: "a"}
+	_, stats := prepareThree(t, o)
+	require.False(t, stats.FromCache)
+	_, stats = prepareThree(t, o)
+	require.True(t, stats.FromCache)
+	for _, change := range []func(o *PrepareOptions){
+		func(o *PrepareOptions) { o.Key = "b" },
+		func(o *PrepareOptions) { o.Length = 6 },
+		func(o *PrepareOptions) { o.TooLong = DropLong },
+	} {
+		other := o
+		change(&other)
+		_, stats := prepareThree(t, other)
+		require.False(t, stats.FromCache, other)
+	}
+}
+
+func cacheFiles(t require.TestingT, folder string) []string {
+	files, err := filepath.Glob(filepath.Join(folder, "*"))
+	require.NoError(t, err)
+	return files
+}
+
+// A file of which any bit is wrong, or of which the end is missing, is made again, and
+// a message says why.
+func TestDamagedCache(t *testing.T) {
+	folder := t.TempDir()
+	message := ""
+	o := PrepareOptions{Length: 5, Cache: folder, Key: "a", Warn: func(m string) { message = m }}
+	prepareThree(t, o)
+	files := cacheFiles(t, folder)
+	require.Len(t, files, 1)
+	whole, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.Empty(t, message)
+	rapid.Check(t, func(rt *rapid.T) {
+		damaged := append([]byte(nil), whole...)
+		if rapid.Bool().Draw(rt, "cut") {
+			damaged = damaged[:rapid.IntRange(0, len(whole)-1).Draw(rt, "size")]
+		} else {
+			damaged[rapid.IntRange(0, len(whole)-1).Draw(rt, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
+		}
+		require.NoError(rt, os.WriteFile(files[0], damaged, 0o600))
+		message = ""
+		d, stats := prepareThree(t, o)
+		require.False(rt, stats.FromCache)
+		require.Contains(rt, message, "the token cache "+files[0]+" is of no use: ")
+		require.Contains(rt, message, "; it is made again")
+		requireSamples(rt, threeSamples(), d)
+		now, err := os.ReadFile(files[0])
+		require.NoError(rt, err)
+		require.Equal(rt, whole, now)
+	})
+	require.Equal(t, files, cacheFiles(t, folder))
+}
+
+// The first error, in the order of the examples, ends everything, and nothing is left.
+func TestPrepareErrors(t *testing.T) {
+	folder, broken := t.TempDir(), errors.New("line 7 is broken")
+	samples := make([]Sample, 200)
+	for i := range samples {
+		samples[i] = Sample{Tokens: []int32{1, 2}}
+	}
+	failAt := func(n int) func(numberedSample) (Sample, error) {
+		return func(x numberedSample) (Sample, error) {
+			if x.n >= n {
+				return Sample{}, fmt.Errorf("example %d", x.n)
+			}
+			return x.sample, nil
+		}
+	}
+	endAt := func(n int) iter.Seq2[numberedSample, error] {
+		return func(yield func(numberedSample, error) bool) {
+			for x := range examplesOf(samples[:n]) {
+				if !yield(x, nil) {
+					return
+				}
+			}
+			if yield(numberedSample{}, broken) {
+				t.Error("examples go on after their error")
+			}
+		}
+	}
+	nan := Sample{Tokens: []int32{1, 2}, Weights: []float32{float32(math.NaN())}}
+	for _, c := range []struct {
+		want     string
+		examples iter.Seq2[numberedSample, error]
+		encode   func(numberedSample) (Sample, error)
+	}{
+		{"example 50", examplesOf(samples), failAt(50)},
+		{"example 0", endAt(1), failAt(0)},
+		{"line 7 is broken", endAt(20), failAt(20)},
+		{"line 7 is broken", endAt(0), sampleOf},
+		{"weight 0 is NaN; it must be finite and not negative", examplesOf([]Sample{nan}), sampleOf},
+	} {
+		for _, cache := range []string{"", folder} {
+			_, _, err := Prepare(context.Background(), c.examples, c.encode, PrepareOptions{Length: 3, Cache: cache, Key: "a"})
+			require.EqualError(t, err, c.want)
+		}
+	}
+	require.Empty(t, cacheFiles(t, folder))
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stopped := errors.New("stopped")
+	_, _, err := Prepare(ctx, examplesOf(samples), func(x numberedSample) (Sample, error) {
+		if x.n == 30 {
+			cancel(stopped)
+		}
+		return x.sample, nil
+	}, PrepareOptions{Length: 3, Cache: folder, Key: "a"})
+	require.ErrorIs(t, err, stopped)
+	require.Empty(t, cacheFiles(t, folder))
+
+	for want, o := range map[string]PrepareOptions{
+		"samples of 0 tokens are empty":                                         {},
+		`what is too long cannot be "shorten"; it can be cut, split or dropped`: {Length: 1, TooLong: "shorten"},
+		"a cache needs a key of what the samples are made of":                   {Length: 1, Cache: folder},
+		"the token cache cannot be written: mkdir /dev/null: not a directory":   {Length: 1, Cache: os.DevNull, Key: "a"},
+	} {
+		_, _, err := Prepare(context.Background(), noExamples(t), sampleOf, o)
+		require.EqualError(t, err, want)
+	}
+}
+
+// Whoever prepares the same at the same time waits for the first.
+func TestConcurrentPrepare(t *testing.T) {
+	folder := t.TempDir()
+	samples := make([]Sample, 500)
+	for i := range samples {
+		samples[i] = Sample{Tokens: []int32{int32(i), 1, 2}}
+	}
+	var encoded, fromCache atomic.Int64
+	var group sync.WaitGroup
+	for range 4 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			d, stats, err := Prepare(context.Background(), examplesOf(samples), func(x numberedSample) (Sample, error) {
+				encoded.Add(1)
+				return x.sample, nil
+			}, PrepareOptions{Length: 4, Cache: folder, Key: "a"})
+			if err != nil || d.Len() != len(samples) {
+				t.Errorf("%d samples, %v", d.Len(), err)
+			}
+			if stats.FromCache {
+				fromCache.Add(1)
+			}
+			d.Close()
+		}()
+	}
+	group.Wait()
+	require.EqualValues(t, len(samples), encoded.Load())
+	require.EqualValues(t, 3, fromCache.Load())
+	require.Len(t, cacheFiles(t, folder), 1)
+}
+
+// A data set says what a model cannot learn of it.
+func TestCheckOfFile(t *testing.T) {
+	d, _ := prepareThree(t, PrepareOptions{Length: 5})
+	require.NoError(t, d.Check(70001))
+	require.EqualError(t, d.Check(70000), "the data set has token 70000; the vocabulary has 70000")
+	d.Length = 2
+	require.EqualError(t, d.Check(70001), "the data set has a sample of 4 tokens; at most 3 fit")
+	few := d.Limit(1)
+	require.NoError(t, d.Close())
+	require.NoError(t, d.Close())
+	_, err := few.Row(0)
+	require.ErrorIs(t, err, os.ErrClosed)
+}
+
+func FuzzDecodeSample(f *testing.F) {
+	for _, s := range threeSamples() {
+		f.Add(encodeSample(nil, s), len(s.Tokens))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, tokens int) {
+		if tokens < 0 {
+			return
+		}
+		if s, err := decodeSample(raw, tokens); err == nil {
+			again, err := decodeSample(encodeSample(nil, s), tokens)
+			require.NoError(t, err)
+			require.Equal(t, s.Tokens, again.Tokens)
+		}
+	})
+}
+
+// Contents and their order count, nothing else.
+func TestHashFiles(t *testing.T) {
+	folder := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	hash := func(paths ...string) string {
+		h, err := HashFiles(paths...)
+		require.NoError(t, err)
+		return h
+	}
+	long := make([]byte, 2*hashPart+5)
+	a, b, copied := file("a", "one"), file("b", "two"), file("c", "one")
+	big := file("big", string(long))
+	seen := map[string]bool{}
+	for _, paths := range [][]string{{}, {a}, {b}, {a, b}, {b, a}, {file("ab", "onetwo")}, {file("empty", "")}, {big}} {
+		seen[hash(paths...)] = true
+	}
+	require.Len(t, seen, 8)
+	require.Equal(t, hash(a, b), hash(copied, b))
+	before := hash(big)
+	long[hashPart] = 1
+	file("big", string(long))
+	require.NotEqual(t, before, hash(big))
+	_, err := HashFiles(filepath.Join(folder, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = HashFiles(os.DevNull)
+	require.EqualError(t, err, "/dev/null is no regular file: its contents can be read once only")
+}

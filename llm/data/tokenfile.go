@@ -1,0 +1,253 @@
+package data
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/goggml/ggml/internal/mapped"
+)
+
+// A token file holds samples. After a header come, little-endian:
+//
+//	records  of each sample: the tokens as varints; unless all weights are 1,
+//	         runs of equal weights, each a varint of its length and a float32
+//	ends     uint64 of each sample: where its record ends, from the first
+//	lengths  uint32 of each sample: its tokens
+//	sums     uint32 of each MiB of all that: its CRC-32C
+type header struct {
+	Magic   [8]byte
+	Version uint32
+	Sum     uint32 // CRC-32C of the header, with 0 here
+
+	Records     uint64 // bytes
+	Samples     uint64
+	MaxToken    int32
+	Longest     uint32 // tokens
+	Fingerprint [16]byte
+	Stats       storedStats
+}
+
+const (
+	tokenFileVersion = 1
+	sumBlock         = 1 << 20
+)
+
+var (
+	tokenFileMagic = [8]byte{'g', 'o', 'g', 'g', 'm', 'l', 't', 'k'}
+	headerSize     = binary.Size(header{})
+	castagnoli     = crc32.MakeTable(crc32.Castagnoli)
+)
+
+func (h header) encode() []byte {
+	var b bytes.Buffer
+	binary.Write(&b, binary.LittleEndian, h)
+	return b.Bytes()
+}
+
+// sum is the checksum that belongs into the header.
+func (h header) sum() uint32 {
+	h.Sum = 0
+	return crc32.Checksum(h.encode(), castagnoli)
+}
+
+// body is the size of records, ends and lengths.
+func (h header) body() int64 { return int64(h.Records + 12*h.Samples) }
+
+// check demands a header of a file of that size.
+func (h header) check(size int64) error {
+	const most = 1 << 50 // bytes, and samples, so that sums of them are exact
+	switch {
+	case h.Magic != tokenFileMagic:
+		return errors.New("it is no token file")
+	case h.Version != tokenFileVersion:
+		return fmt.Errorf("it is of version %d, not %d", h.Version, tokenFileVersion)
+	case h.Sum != h.sum():
+		return errors.New("its header is damaged")
+	case h.Records > most || h.Samples > math.MaxUint32:
+		return errors.New("its header is wrong")
+	}
+	blocks := (h.body() + sumBlock - 1) / sumBlock
+	if want := int64(headerSize) + h.body() + 4*blocks; size != want {
+		return fmt.Errorf("it has %d bytes instead of %d", size, want)
+	}
+	return nil
+}
+
+// tokenFile is the samples of a token file. Only their lengths are in memory.
+type tokenFile struct {
+	file    *mapped.File
+	head    header
+	lengths []uint32
+}
+
+// readTokenFile takes the file over, and closes it when it is no whole token file.
+func readTokenFile(file *os.File) (_ *tokenFile, err error) {
+	m, err := mapped.New(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	f := &tokenFile{file: m}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	if err := binary.Read(io.NewSectionReader(file, 0, int64(headerSize)), binary.LittleEndian, &f.head); err != nil {
+		return nil, fmt.Errorf("its header is cut off: %w", err)
+	}
+	if err := f.head.check(m.Size()); err != nil {
+		return nil, err
+	}
+	if err := f.verify(file); err != nil {
+		return nil, err
+	}
+	f.lengths = make([]uint32, f.head.Samples)
+	at := int64(headerSize) + f.head.body() - 4*int64(f.head.Samples)
+	if err := binary.Read(io.NewSectionReader(file, at, math.MaxInt64-at), binary.LittleEndian, f.lengths); err != nil {
+		return nil, err
+	}
+	// An unmapped file that nobody closed is closed with the last data set over it.
+	runtime.AddCleanup(f, func(m *mapped.File) { m.Close() }, m)
+	return f, nil
+}
+
+// verify compares all checksums. It reads the file, and does not map it: what is mapped
+// and touched counts as the memory of the process.
+func (f *tokenFile) verify(file *os.File) error {
+	body := f.head.body()
+	sums := make([]uint32, (body+sumBlock-1)/sumBlock)
+	at := int64(headerSize) + body
+	if err := binary.Read(io.NewSectionReader(file, at, math.MaxInt64-at), binary.LittleEndian, sums); err != nil {
+		return err
+	}
+	workers := runtime.GOMAXPROCS(0)
+	var group errgroup.Group
+	for worker := range workers {
+		group.Go(func() error {
+			block := make([]byte, sumBlock)
+			for i := worker; i < len(sums); i += workers {
+				from := int64(i) * sumBlock
+				part := block[:min(sumBlock, body-from)]
+				if _, err := file.ReadAt(part, int64(headerSize)+from); err != nil {
+					return err
+				}
+				if crc32.Checksum(part, castagnoli) != sums[i] {
+					return fmt.Errorf("its block %d is damaged", i)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (f *tokenFile) len() int            { return len(f.lengths) }
+func (f *tokenFile) tokens(i int) int    { return int(f.lengths[i]) }
+func (f *tokenFile) fingerprint() string { return fmt.Sprintf("%x", f.head.Fingerprint[:]) }
+func (f *tokenFile) close() error        { return f.file.Close() }
+
+func (f *tokenFile) check(length, vocab int) error {
+	switch h := f.head; {
+	case int(h.MaxToken) >= vocab:
+		return fmt.Errorf("the data set has token %d; the vocabulary has %d", h.MaxToken, vocab)
+	case int(h.Longest) > length+1:
+		return fmt.Errorf("the data set has a sample of %d tokens; at most %d fit", h.Longest, length+1)
+	}
+	return nil
+}
+
+func (f *tokenFile) sample(i int) (Sample, error) {
+	defer runtime.KeepAlive(f)
+	from, to, err := f.record(i)
+	if err != nil {
+		return Sample{}, err
+	}
+	raw := make([]byte, to-from)
+	if _, err := f.file.ReadAt(raw, int64(headerSize)+from); err != nil && err != io.EOF {
+		return Sample{}, err
+	}
+	return decodeSample(raw, int(f.lengths[i]))
+}
+
+// record is where that of a sample is.
+func (f *tokenFile) record(i int) (from, to int64, err error) {
+	ends := make([]byte, 16) // of the sample before, and of this one
+	first := max(0, i-1)
+	own := ends[:8*(i-first+1)]
+	if _, err := f.file.ReadAt(own, int64(headerSize)+int64(f.head.Records)+8*int64(first)); err != nil && err != io.EOF {
+		return 0, 0, err
+	}
+	if i > 0 {
+		from, own = int64(binary.LittleEndian.Uint64(own)), own[8:]
+	}
+	to = int64(binary.LittleEndian.Uint64(own))
+	if from < 0 || to < from || to > int64(f.head.Records) {
+		return 0, 0, errDamaged
+	}
+	return from, to, nil
+}
+
+var errDamaged = errors.New("its record is damaged")
+
+// encodeSample appends a record.
+func encodeSample(raw []byte, s Sample) []byte {
+	for _, token := range s.Tokens {
+		raw = binary.AppendUvarint(raw, uint64(uint32(token)))
+	}
+	if allOne(s.Weights) {
+		return raw
+	}
+	for rest := s.Weights; len(rest) > 0; {
+		run := 1
+		for run < len(rest) && rest[run] == rest[0] {
+			run++
+		}
+		raw = binary.AppendUvarint(raw, uint64(run))
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(rest[0]))
+		rest = rest[run:]
+	}
+	return raw
+}
+
+// decodeSample reads a record of so many tokens.
+func decodeSample(raw []byte, tokens int) (Sample, error) {
+	if tokens > len(raw) { // each has a byte at least
+		return Sample{}, errDamaged
+	}
+	s := Sample{Tokens: make([]int32, tokens)}
+	for i := range s.Tokens {
+		token, n := binary.Uvarint(raw)
+		if n <= 0 || token > math.MaxInt32 {
+			return Sample{}, errDamaged
+		}
+		s.Tokens[i], raw = int32(token), raw[n:]
+	}
+	if len(raw) == 0 {
+		return s, nil
+	}
+	s.Weights = make([]float32, 0, s.Predicted())
+	for len(raw) > 0 {
+		run, n := binary.Uvarint(raw)
+		if n <= 0 || len(raw) < n+4 || run > uint64(s.Predicted()-len(s.Weights)) {
+			return Sample{}, errDamaged
+		}
+		weight := math.Float32frombits(binary.LittleEndian.Uint32(raw[n:]))
+		s.Weights = append(s.Weights, slices.Repeat([]float32{weight}, int(run))...)
+		raw = raw[n+4:]
+	}
+	if len(s.Weights) != s.Predicted() {
+		return Sample{}, errDamaged
+	}
+	return s, nil
+}

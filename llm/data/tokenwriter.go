@@ -1,0 +1,108 @@
+package data
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+)
+
+// A tokenWriter writes a token file as samples come. It keeps eight bytes of each in
+// memory.
+type tokenWriter struct {
+	file   *os.File
+	sums   *summingWriter
+	w      *bufio.Writer
+	head   header
+	hash   hash.Hash
+	record []byte // reused
+
+	sizes, lengths []uint32
+}
+
+// newTokenWriter begins a token file in an empty file.
+func newTokenWriter(file *os.File) (*tokenWriter, error) {
+	if _, err := file.Seek(int64(headerSize), io.SeekStart); err != nil {
+		return nil, err
+	}
+	sums := &summingWriter{w: file}
+	return &tokenWriter{
+		file: file, sums: sums, w: bufio.NewWriterSize(sums, 1<<18), hash: sha256.New(),
+		head: header{Magic: tokenFileMagic, Version: tokenFileVersion, MaxToken: -1},
+	}, nil
+}
+
+// add writes a sample, which is one that [Sample.check] accepts.
+func (w *tokenWriter) add(s Sample) error {
+	if len(w.lengths) == math.MaxUint32 {
+		return errors.New("there are more than 2³² samples; make several data sets of them")
+	}
+	for _, token := range s.Tokens {
+		w.head.MaxToken = max(w.head.MaxToken, token)
+	}
+	w.head.Longest = max(w.head.Longest, uint32(len(s.Tokens)))
+	s.hash(w.hash)
+	w.record = encodeSample(w.record[:0], s)
+	w.head.Records += uint64(len(w.record))
+	w.sizes, w.lengths = append(w.sizes, uint32(len(w.record))), append(w.lengths, uint32(len(s.Tokens)))
+	_, err := w.w.Write(w.record)
+	return err
+}
+
+// finish writes what follows the records, and the header: without it the file is none.
+func (w *tokenWriter) finish(stats Stats) error {
+	w.head.Samples, w.head.Stats = uint64(len(w.lengths)), stats.stored()
+	copy(w.head.Fingerprint[:], w.hash.Sum(nil))
+	end := uint64(0)
+	for _, size := range w.sizes {
+		end += uint64(size)
+		if err := binary.Write(w.w, binary.LittleEndian, end); err != nil {
+			return err
+		}
+	}
+	w.sizes = nil
+	if err := binary.Write(w.w, binary.LittleEndian, w.lengths); err != nil {
+		return err
+	}
+	if err := w.w.Flush(); err != nil {
+		return err
+	}
+	if err := binary.Write(w.file, binary.LittleEndian, w.sums.finish()); err != nil {
+		return err
+	}
+	w.head.Sum = w.head.sum()
+	_, err := w.file.WriteAt(w.head.encode(), 0)
+	return err
+}
+
+// A summingWriter keeps the checksum of each block that it passes on.
+type summingWriter struct {
+	w    io.Writer
+	sums []uint32
+	sum  uint32 // of the block that is not full yet
+	n    int    // bytes of it
+}
+
+func (s *summingWriter) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), sumBlock-s.n)
+		s.sum, s.n = crc32.Update(s.sum, castagnoli, rest[:n]), s.n+n
+		if rest = rest[n:]; s.n == sumBlock {
+			s.sums, s.sum, s.n = append(s.sums, s.sum), 0, 0
+		}
+	}
+	return s.w.Write(p)
+}
+
+// finish gives the sums of all blocks, also of a last one that is not full.
+func (s *summingWriter) finish() []uint32 {
+	if s.n > 0 {
+		s.sums, s.sum, s.n = append(s.sums, s.sum), 0, 0
+	}
+	return s.sums
+}
