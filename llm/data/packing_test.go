@@ -1,0 +1,185 @@
+package data
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// ofLengths are samples that predict so many tokens each; the first token is the number.
+func ofLengths(length int, lengths ...int) *Dataset {
+	var samples []Sample
+	for i, n := range lengths {
+		tokens := make([]int32, n+1)
+		tokens[0] = int32(i)
+		samples = append(samples, Sample{Tokens: tokens})
+	}
+	return New(length, samples)
+}
+
+func rowLengths(t require.TestingT, d *Dataset) [][]int {
+	var rows [][]int
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		require.NoError(t, err)
+		require.Equal(t, row.Predicted(), d.Predicted(i))
+		var lengths []int
+		for _, s := range row {
+			lengths = append(lengths, s.Predicted())
+		}
+		rows = append(rows, lengths)
+	}
+	return rows
+}
+
+// naiveBestFit looks at all rows for each sample.
+func naiveBestFit(length int, lengths []int) (rows int) {
+	slices.SortFunc(lengths, func(a, b int) int { return cmp.Compare(b, a) })
+	var spaces []int
+	for _, n := range lengths {
+		best := -1
+		for i, space := range spaces {
+			if space >= n && (best < 0 || space < spaces[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			best, spaces = len(spaces), append(spaces, length)
+		}
+		spaces[best] -= n
+	}
+	return len(spaces)
+}
+
+func TestPacked(t *testing.T) {
+	d, err := ofLengths(10, 3, 7, 10, 2, 5, 4, 1, 0).Packed(1)
+	require.NoError(t, err)
+	require.Equal(t, [][]int{{10}, {7, 3}, {5, 4, 1}, {2}}, rowLengths(t, d))
+	require.True(t, d.IsPacked())
+	require.Equal(t, 7, d.NumSamples())
+	require.Equal(t, [][]int{{10}, {5, 4, 1}}, rowLengths(t, d.Limit(2)))
+	require.Equal(t, 4, d.Limit(2).NumSamples())
+}
+
+// Each sample is in one row, no row is too long, and there are as few rows as by the
+// slow way.
+func TestPackedRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.IntRange(1, 5000).Draw(t, "length")
+		lengths := rapid.SliceOfN(rapid.IntRange(1, min(length, rapid.IntRange(1, 5000).Draw(t, "longest"))), 1, 60).Draw(t, "lengths")
+		d := ofLengths(length, lengths...)
+		seed := rapid.Uint64().Draw(t, "seed")
+		p, err := d.Packed(seed)
+		require.NoError(t, err)
+		require.NoError(t, p.Check(len(lengths)))
+		var numbers []int
+		for i := range p.Len() {
+			row, err := p.Row(i)
+			require.NoError(t, err)
+			require.LessOrEqual(t, row.Predicted(), length)
+			for _, s := range row {
+				require.Equal(t, lengths[s.Tokens[0]], s.Predicted())
+				numbers = append(numbers, int(s.Tokens[0]))
+			}
+		}
+		slices.Sort(numbers)
+		for i, n := range numbers {
+			require.Equal(t, i, n)
+		}
+		require.Len(t, numbers, len(lengths))
+		require.Equal(t, naiveBestFit(length, slices.Clone(lengths)), p.Len())
+
+		again, err := d.Packed(seed)
+		require.NoError(t, err)
+		require.Equal(t, rowLengths(t, p), rowLengths(t, again))
+		require.Equal(t, p.Fingerprint(), again.Fingerprint())
+	})
+}
+
+// The seed decides who shares a row with whom, and the fingerprint tells.
+func TestPackingSeeds(t *testing.T) {
+	lengths := make([]int, 60)
+	for i := range lengths {
+		lengths[i] = 1 + i%3
+	}
+	d := ofLengths(6, lengths...)
+	seen := map[string]bool{d.Fingerprint(): true}
+	for seed := range uint64(4) {
+		p, err := d.Packed(seed)
+		require.NoError(t, err)
+		seen[p.Fingerprint()] = true
+	}
+	require.Len(t, seen, 5)
+}
+
+func TestPackedErrors(t *testing.T) {
+	packed, err := ofLengths(4, 1, 2).Packed(0)
+	require.NoError(t, err)
+	_, err = packed.Packed(0)
+	require.EqualError(t, err, "the data set is packed already")
+	for _, d := range []*Dataset{nil, {Length: 4}, ofLengths(4, 0, 0)} {
+		_, err = d.Packed(0)
+		require.EqualError(t, err, "the data set has no samples to pack")
+	}
+	_, err = ofLengths(4, 1, 5).Packed(0)
+	require.EqualError(t, err, "sample 1 of the data set: it has 6 tokens; at most 5 fit")
+}
+
+func TestNumberSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SampledFrom([]int{1, 2, 63, 64, 65, 4096, 4097, 300_000}).Draw(t, "size")
+		s, plain := newNumberSet(size), map[int]bool{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			n := rapid.IntRange(0, size-1).Draw(t, "number")
+			if rapid.Bool().Draw(t, "add") {
+				s.add(n)
+				plain[n] = true
+			} else {
+				s.remove(n)
+				delete(plain, n)
+			}
+			require.Equal(t, plain[n], s.has(n))
+			from := rapid.IntRange(0, size-1).Draw(t, "from")
+			want := -1
+			for m := range plain {
+				if m >= from && (want < 0 || m < want) {
+					want = m
+				}
+			}
+			got, found := s.next(from)
+			require.Equal(t, want >= 0, found)
+			if found {
+				require.Equal(t, want, got)
+			}
+		}
+	})
+}
+
+// A million samples take moments, whatever their lengths.
+func TestPackingManySamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million samples")
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	tokens := make([]int32, 1025)
+	samples := make([]Sample, 1_000_000)
+	all := 0
+	for i := range samples {
+		n := 1 + int(1023*rng.Float64()*rng.Float64())
+		samples[i] = Sample{Tokens: tokens[:n+1]}
+		all += n
+	}
+	start := time.Now()
+	p, err := New(1024, samples).Packed(1)
+	require.NoError(t, err)
+	took := time.Since(start)
+	fill := float64(all) / float64(p.Len()*1024)
+	t.Logf("%v, rows are full to %.2f %%", took, 100*fill)
+	require.Greater(t, fill, 0.999)
+	require.Less(t, took, 20*time.Second)
+}
