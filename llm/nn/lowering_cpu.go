@@ -82,9 +82,10 @@ func (cpu) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml
 	return c.GLUSplit(act, gate, dy)
 }
 
-// contiguous is x, or a copy of it where it is a part of rows.
+// contiguous is x, or a copy of it where it is a part of rows. A single row may be one,
+// and counts as contiguous.
 func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
-	if x.IsContiguous() {
+	if x.IsContiguous() && x.NumRows() > 1 {
 		return x
 	}
 	return c.Cont(x)
