@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -166,39 +167,12 @@ func TestArchitectureWeightGradients(t *testing.T) {
 	})
 }
 
-// Samples that share rows are sequences of their own.
-func TestArchitecturePackedSamples(t *testing.T) {
-	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
-		batch, sequences := packedSequences(m.Vocab)
-		requireWeightGradientsOf(t, m, batch, sequences, model.TrainGraphOptions{Length: packedLength, Packed: true})
-	})
-}
-
-// packedSequences is a batch of packed samples, and these.
-func packedSequences(vocab int) (batch model.Batch, sequences []refmodel.Sequence) {
-	batch = packedBatch(vocab)
-	from, total := 0, float32(0)
-	for _, n := range slices.Concat(packedRows()...) {
-		q := refmodel.Sequence{Inputs: batch.Tokens[from : from+n], Targets: batch.Targets[from : from+n]}
-		for _, w := range batch.Weights[from : from+n] {
-			q.Weights = append(q.Weights, float64(w))
-			total += w
-		}
-		sequences = append(sequences, q)
-		from += n
-	}
-	for i := range batch.Weights {
-		batch.Weights[i] /= total
-	}
-	return batch, sequences
-}
-
 // requireWeightGradientsOf compares the loss and the gradients of a batch by both
 // lowerings with those of the float64 model for its sequences.
 func requireWeightGradientsOf(t *testing.T, m *model.Model, batch model.Batch, sequences []refmodel.Sequence, o model.TrainGraphOptions) {
 	t.Helper()
 	ref := llmtest.Reference(t, m)
-	ref.LongRoPE, ref.F16GELU = o.Length >= llmtest.LongContext, true
+	ref.LongRoPE, ref.F16GELU = cmp.Or(o.Context, o.Length) >= llmtest.LongContext, true
 	constants := func(name string) bool { return strings.HasPrefix(name, "rope_") || strings.HasSuffix(name, ".scale") }
 	want, grads, err := ref.Gradient(sequences, slices.DeleteFunc(ref.WeightNames(), constants)...)
 	require.NoError(t, err)
@@ -215,10 +189,34 @@ func requireWeightGradientsOf(t *testing.T, m *model.Model, batch model.Batch, s
 	}
 }
 
-// Runs in short contexts have the RoPE factors for these.
+// Runs in short contexts have the RoPE factors for these, and so have short samples that
+// share long rows.
 func TestShortContext(t *testing.T) {
 	const length = llmtest.LongContext - 1
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)
 	batch, sequences := llmtest.NewBatch(m.Vocab, length)
 	requireWeightGradientsOf(t, m, batch, sequences, model.TrainGraphOptions{Length: length})
+
+	batch, sequences = packedSequences(m.Vocab, [][]int{{length, 8}, {1, 9, 14}})
+	requireWeightGradientsOf(t, m, batch, sequences, model.TrainGraphOptions{Length: packedLength, Packed: true, Context: length})
+}
+
+// packedSequences are a batch of packed samples, of which the weights add up to 1, and these.
+func packedSequences(vocab int, rows [][]int) (model.Batch, []refmodel.Sequence) {
+	batch := packedBatch(vocab, rows)
+	var sequences []refmodel.Sequence
+	from, total := 0, float32(0)
+	for _, n := range slices.Concat(rows...) {
+		q := refmodel.Sequence{Inputs: batch.Tokens[from : from+n], Targets: batch.Targets[from : from+n]}
+		for _, w := range batch.Weights[from : from+n] {
+			q.Weights = append(q.Weights, float64(w))
+			total += w
+		}
+		sequences = append(sequences, q)
+		from += n
+	}
+	for i := range batch.Weights {
+		batch.Weights[i] /= total
+	}
+	return batch, sequences
 }

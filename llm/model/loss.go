@@ -17,10 +17,16 @@ import (
 // TrainGraphOptions describe a [LossGraph].
 type TrainGraphOptions struct {
 	Length, Batch int // tokens of a row; rows
-	// Packed lets rows hold several samples: a [Batch] may have Starts. RoPE has the
-	// factors of a context of Length.
-	Packed   bool
+	// Packed lets rows hold several samples: a [Batch] may have Starts.
+	Packed bool
+	// Context is the length of the samples for which RoPE has its factors, where a model
+	// has some for long contexts; 0 stands for Length. Rows, and graphs, of other lengths
+	// compute the same samples alike if it is the same.
+	Context  int
 	Adapters Adapters
+	// Workspace is memory that graphs share, one after the other; it stays open as
+	// long as they. nil makes one of the graph's own.
+	Workspace *device.Workspace
 	// Grads has an accumulator for each tensor that is trained: the gradient is added
 	// to it. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
@@ -60,6 +66,7 @@ type LossGraph struct {
 	ctx       *ggml.Context
 	engine    *device.Engine
 	workspace *device.Workspace
+	shared    bool // the workspace is of TrainGraphOptions
 	length    int
 	batch     int
 	packed    bool
@@ -100,7 +107,8 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	}
 	c := ggml.NewContext()
 	l := &LossGraph{
-		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed, firstVisible: map[int]*ggml.Tensor{},
+		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed,
+		workspace: o.Workspace, shared: o.Workspace != nil, firstVisible: map[int]*ggml.Tensor{},
 	}
 	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowering, Grads: o.Grads}
 	l.build(t, o)
@@ -143,7 +151,7 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 		Positions: input("positions", ggml.I32, n),
 		Negated:   input("negated positions", ggml.I32, n),
 		AttnTemp:  input("attention temperature", ggml.F32, 1, 1, n),
-		Context:   o.Length,
+		Context:   cmp.Or(o.Context, o.Length),
 	}
 	l.addNoise(t, o)
 	l.builder.Products = nn.Linears{Adapters: o.Adapters, Dropout: l.dropout}
@@ -168,7 +176,9 @@ func (l *LossGraph) hiding(window int) int {
 
 // Close frees the graph. It never fails.
 func (l *LossGraph) Close() error {
-	l.workspace.Close()
+	if !l.shared {
+		l.workspace.Close()
+	}
 	return l.ctx.Close()
 }
 
@@ -211,8 +221,8 @@ func (l *LossGraph) Predictions() ([]int32, error) {
 	return tokens, nil
 }
 
-// Allocate gives the graph memory of its own, if it has none yet; the first
-// Compute does so too.
+// Allocate gives the graph memory, if it has none: of its own, or that of the graph before
+// in its workspace. Compute does so too.
 func (l *LossGraph) Allocate() error {
 	if l.workspace == nil {
 		var err error
@@ -223,8 +233,7 @@ func (l *LossGraph) Allocate() error {
 	return l.workspace.Allocate(l.Graph)
 }
 
-// Memory is the size in bytes of the graph's results, known once it has been
-// allocated.
+// Memory is the size in bytes of the workspace, known once the graph has been allocated.
 func (l *LossGraph) Memory() int64 { return l.workspace.Size() }
 
 func (l *LossGraph) check(b Batch) error {

@@ -60,7 +60,7 @@ func TestNoiseGradients(t *testing.T) {
 		options.Checkpoint, options.LogitsChunk, options.FeedForwardChunk = true, 7, 5
 		requireNoisy(t, s, batch, sequences, options)
 
-		packed, parts := packedSequences(m.Vocab)
+		packed, parts := packedSequences(m.Vocab, packedRows())
 		packed.Noise = noise
 		requireNoisy(t, s, packed, parts, model.TrainGraphOptions{Length: packedLength, Batch: len(packedRows()), Packed: true, Dropout: 0.3, NEFTune: 5})
 	})

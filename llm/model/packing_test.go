@@ -3,6 +3,7 @@ package model_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,44 +15,16 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-const (
-	packedLength = 24
-	packedWindow = 5
-)
-
-// packableConfigs are of models whose layers see all before a token, or a window in
-// some layers, or scale queries by the position.
-func packableConfigs() map[string]model.Config {
-	of := func(arch string, change func(c *model.Config)) model.Config {
-		c := llmtest.TinyConfig(false)
-		c.Arch = arch
-		change(&c)
-		return c
-	}
-	neox := func(c *model.Config) { c.RoPE.Mode = ggml.RoPENeoX }
-	return map[string]model.Config{
-		"llama": llmtest.TinyConfig(false),
-		"olmo2": of("olmo2", func(c *model.Config) {
-			neox(c)
-			c.Layers, c.Window, c.WindowPattern, c.LocalFreqBase = 4, packedWindow, 4, c.RoPE.FreqBase
-		}),
-		"gemma3": of("gemma3", func(c *model.Config) {
-			neox(c)
-			c.Layers, c.Window, c.WindowPattern, c.LocalFreqBase, c.Tied = 3, packedWindow, 3, 100, true
-			c.EmbdScale = 8
-		}),
-		"mistral3": of("mistral3", func(c *model.Config) { c.AttnTempScale, c.AttnTempLength, c.RoPE.TrainedCtx = 0.3, 4, 4 }),
-	}
-}
+const packedLength = 24
 
 // packedRows are samples that fill rows.
 func packedRows() (lengths [][]int) { return [][]int{{1, 9, 14}, {packedLength}, {5, 19}} }
 
 // packedBatch is one of random tokens.
-func packedBatch(vocab int) model.Batch {
+func packedBatch(vocab int, rows [][]int) model.Batch {
 	rng := rand.New(rand.NewPCG(8, 9))
 	var b model.Batch
-	for _, row := range packedRows() {
+	for _, row := range rows {
 		start := int32(0)
 		for _, n := range row {
 			for range n {
@@ -66,41 +39,34 @@ func packedBatch(vocab int) model.Batch {
 	return b
 }
 
-// Samples that share rows have the losses and the gradients of the samples alone.
+// Samples that share rows have the losses and the gradients of the samples alone, of each
+// architecture, with windows and without.
 func TestPackedSamples(t *testing.T) {
-	for name, config := range packableConfigs() {
-		m := llmtest.TinyModel(t, config, ggml.F32)
-		require.Equal(t, config.Window, m.Window)
-		require.Equal(t, config.AttnTempScale, m.AttnTempScale)
-		require.Equal(t, config.AttnTempLength, m.AttnTempLength)
-		b := packedBatch(m.Vocab)
+	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
+		b := packedBatch(m.Vocab, packedRows())
 		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
-			t.Run(name+" "+string(lowering), func(t *testing.T) {
-				packed, alone := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
-				packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
-				from := 0
-				for _, row := range packedRows() {
-					for _, n := range row {
-						to := from + n
-						sample := model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], Weights: b.Weights[from:to]}
-						alone.compute(sample, model.TrainGraphOptions{Length: n})
-						from = to
-					}
-				}
-				bound := 1e-5
-				if name == "gemma3" {
-					// ggml looks gelu up in a table of F16: what differs in F32 by a
-					// rounding can be one of F16 apart behind it.
-					bound = 1e-4
-				}
-				packed.requireNear(alone, bound)
+			packed, alone := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
+			packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
+			from := 0
+			for _, n := range slices.Concat(packedRows()...) {
+				to := from + n
+				sample := model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], Weights: b.Weights[from:to]}
+				alone.compute(sample, model.TrainGraphOptions{Length: n, Context: packedLength})
+				from = to
+			}
+			bound := 1e-5
+			if m.Arch == "gemma3" {
+				// ggml looks gelu up in a table of F16: what differs in F32 by a
+				// rounding can be one of F16 apart behind it.
+				bound = 1e-4
+			}
+			packed.requireNear(alone, bound)
 
-				again := newLossSum(t, m, lowering) // from inputs of layers to 18 bits
-				again.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true, Checkpoint: true})
-				again.requireNear(alone, 1e-4)
-			})
+			again := newLossSum(t, m, lowering) // from inputs of layers to 18 bits
+			again.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true, Checkpoint: true})
+			again.requireNear(alone, 1e-4)
 		}
-	}
+	})
 }
 
 // A lossSum adds up the gradients of all weights over batches.
@@ -157,7 +123,8 @@ func readValues(t *testing.T, x *ggml.Tensor) []float32 {
 // A graph has one input for each window that hides keys in its rows, and one for layers
 // without only if samples share rows.
 func TestFirstVisibleInputs(t *testing.T) {
-	all, some := llmtest.TinyModel(t, packableConfigs()["llama"], ggml.F32), llmtest.TinyModel(t, packableConfigs()["olmo2"], ggml.F32)
+	const window = 5 // of three layers of olmo2
+	all, some := llmtest.ArchModel(t, "llama", ggml.F32), llmtest.ArchModel(t, "olmo2", ggml.F32)
 	for _, k := range []struct {
 		m      *model.Model
 		length int
@@ -165,8 +132,8 @@ func TestFirstVisibleInputs(t *testing.T) {
 		want   []int
 	}{
 		{all, packedLength, false, nil}, {all, packedLength, true, []int{0}},
-		{some, packedWindow, false, nil}, {some, packedWindow, true, []int{0}},
-		{some, packedWindow + 1, false, []int{packedWindow}}, {some, packedWindow + 1, true, []int{0, packedWindow}},
+		{some, window, false, nil}, {some, window, true, []int{0}},
+		{some, window + 1, false, []int{window}}, {some, window + 1, true, []int{0, window}},
 	} {
 		l, err := k.m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: k.length, Batch: 2, Packed: k.packed})
 		require.NoError(t, err)
@@ -177,15 +144,14 @@ func TestFirstVisibleInputs(t *testing.T) {
 
 // A graph of packed samples takes rows of one sample each, too.
 func TestPackedGraphTakesWholeRows(t *testing.T) {
-	for name, config := range packableConfigs() {
-		m := llmtest.TinyModel(t, config, ggml.F32)
+	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		packed, whole := newLossSum(t, m, device.Kernels), newLossSum(t, m, device.Kernels)
-		b := packedBatch(m.Vocab)
+		b := packedBatch(m.Vocab, packedRows())
 		b.Starts = nil
 		packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
 		whole.compute(b, model.TrainGraphOptions{Length: packedLength})
-		require.Equal(t, whole.losses, packed.losses, name)
-	}
+		require.Equal(t, whole.losses, packed.losses)
+	})
 }
 
 func TestPackedErrors(t *testing.T) {
