@@ -216,6 +216,19 @@ func maxDifference(x, y [][]float32) float64 {
 	return largest
 }
 
+// requireSameLogits holds ours against PyTorch's. Of gemma3 the mean counts: ggml looks GELU up
+// in a table of F16, where an input next to the border between two values is rounded to the
+// one or the other.
+func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [][]float32) {
+	t.Helper()
+	d, n := maxDifference(ours, theirs), nmse(ours, theirs)
+	t.Logf("%s: logits differ by %.2g, NMSE %.2g", what, d, n)
+	require.LessOrEqual(t, n, bound, what)
+	if m.Arch != "gemma3" {
+		require.LessOrEqual(t, d, logitBound, what)
+	}
+}
+
 // randomAdapter has factors of other ranks and strengths for each target.
 func randomAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
 	t.Helper()
@@ -256,9 +269,7 @@ func TestInteropPEFTExport(t *testing.T) {
 			m := models[name].load(t)
 			tokens := llmtest.RandomTokens(3, 40, m.Vocab)
 			base := ourLogits(t, m, tokens, nil)
-			d := maxDifference(base, peftLogits(t, "", tokens))
-			t.Logf("base: logits differ by %.2g", d)
-			require.LessOrEqual(t, d, logitBound, "the base model")
+			requireSameLogits(t, m, "base", base, peftLogits(t, "", tokens))
 			for kind, o := range map[string]lora.Options{
 				"alpha":  {Ranks: everyTarget(m), Alpha: 16, Targets: slices.Sorted(maps.Keys(everyTarget(m)))},
 				"factor": {Ranks: everyTarget(m), Factor: 1.5, Targets: slices.Sorted(maps.Keys(everyTarget(m)))},
@@ -268,10 +279,8 @@ func TestInteropPEFTExport(t *testing.T) {
 				folder, again := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "again")
 				require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
 				ours := ourLogits(t, m, tokens, a.Weights(1))
-				d := maxDifference(ours, peftLogits(t, folder, tokens))
-				t.Logf("%s: logits differ by %.2g, by the adapter %.2g", kind, d, maxDifference(ours, base))
-				require.LessOrEqual(t, d, logitBound, kind)
-				require.Greater(t, maxDifference(ours, base), 100*logitBound, "%s: the adapter must matter", kind)
+				requireSameLogits(t, m, kind, ours, peftLogits(t, folder, tokens))
+				require.Greater(t, maxDifference(ours, base), 0.5, "%s: the adapter must matter", kind)
 				ask[any](t, "resave", arguments{"Adapter": folder, "Out": again})
 				for _, path := range []string{folder, again} {
 					requireSame(t, a, path, m)

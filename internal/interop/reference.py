@@ -67,6 +67,14 @@ def values_of(arch, tensor, values, config):
     return values
 
 
+class TableGELU(torch.nn.Module):
+    """GELU as ggml's CPU backend looks it up: a table of F16 by F16."""
+
+    def forward(self, x):
+        y = torch.nn.functional.gelu(x.half().float(), approximate="tanh").half().float()
+        return torch.where(x <= -10, torch.zeros_like(x), torch.where(x >= 10, x, y))
+
+
 class Session:
     def load(self, Arch, Class, Config, Arguments, Weights):
         torch.manual_seed(0)
@@ -86,6 +94,9 @@ class Session:
                     parameters.pop(name).zero_()
         if parameters:
             raise ValueError(f"the file has no values for {sorted(parameters)}")
+        if arch == "gemma3":
+            for layer in model.model.layers:
+                layer.mlp.act_fn = TableGELU()
         return model.eval()
 
     def adapted(self, folder):
