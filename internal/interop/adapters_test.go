@@ -50,6 +50,21 @@ func TestInteropAdaptersOfTypes(t *testing.T) {
 	}
 }
 
+// Stock llama.cpp counts a rank-stabilized adapter of mixed ranks as the graph of its
+// training does.
+func TestInteropRankStabilized(t *testing.T) {
+	m := modelOfType(t, llmtest.PackableConfig(false), ggml.F32)
+	a := randomAdapter(t, m, lora.Options{
+		Alpha: 8, RankStabilized: true, Seed: 1, Ranks: map[string]int{"all-linear": 8, "attn_v": 0, "q_proj": 64, "blk.1.ffn_*": 3},
+	})
+	path, tokens := filepath.Join(t.TempDir(), "adapter.gguf"), llmtest.RandomTokens(3, 40, m.Vocab)
+	require.NoError(t, a.Save(path, lora.SaveOptions{}))
+	plain, want := stockLogits(t, m.Path, tokens), stockLogits(t, m.Path, tokens, path+"=1")
+	require.Greater(t, nmse(want, plain), 0.01, "the adapter must matter")
+	require.Less(t, nmse(ourLogits(t, m, tokens, a.Weights(1)), want), 1e-6)
+	require.Greater(t, nmse(ourLogits(t, m, tokens, a.Weights(1.05)), want), 1e-5, "a wrong scale must show")
+}
+
 // modelOfType is a random model whose embeddings outweigh what a layer adds to them, as in
 // trained models: otherwise each layer would enlarge the roundings of those before it.
 func modelOfType(t *testing.T, c model.Config, typ ggml.Type) *model.Model {
@@ -90,9 +105,16 @@ func everywhere(rank int) map[string]int { return map[string]int{"token_embd": r
 // savedAdapter is the file of an adapter with random factors.
 func savedAdapter(t *testing.T, m *model.Model, o lora.Options) string {
 	t.Helper()
+	path := filepath.Join(t.TempDir(), "adapter.gguf")
+	require.NoError(t, randomAdapter(t, m, o).Save(path, lora.SaveOptions{}))
+	return path
+}
+
+func randomAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
+	t.Helper()
 	a, err := lora.New(m, o)
 	require.NoError(t, err)
-	defer a.Close()
+	t.Cleanup(func() { a.Close() })
 	rng := rand.New(rand.NewPCG(o.Seed, 7))
 	for _, p := range a.Pairs() {
 		values := make([]float32, p.B.NumElements())
@@ -101,9 +123,7 @@ func savedAdapter(t *testing.T, m *model.Model, o lora.Options) string {
 		}
 		require.NoError(t, ggml.Write(p.B, values))
 	}
-	path := filepath.Join(t.TempDir(), "adapter.gguf")
-	require.NoError(t, a.Save(path, lora.SaveOptions{}))
-	return path
+	return a
 }
 
 // scaled is the file of an adapter, and its strength.

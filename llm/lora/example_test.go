@@ -48,3 +48,29 @@ func Example() {
 	}
 	// Output: an example has 14 pairs and 13568 parameters
 }
+
+// Name what is adapted by PEFT's modules, patterns and layers.
+func ExampleOptions() {
+	m, err := model.New(tinyConfig(false), nil, 1) // of two layers
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	a, err := lora.New(m, lora.Options{
+		Rank: 8, Alpha: 8, RankStabilized: true,
+		Targets:    []string{"q_proj", "v_proj", "blk.*.ffn_down.weight"},
+		Ranks:      map[string]int{"v_proj": 32},
+		LastLayers: 1,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	for _, p := range a.Pairs() {
+		fmt.Printf("%s: rank %d, counts %.3f times\n", p.Base, p.Rank(), a.Weights(1)[p.Base][0].Scale)
+	}
+	// Output:
+	// blk.1.attn_q.weight: rank 8, counts 2.828 times
+	// blk.1.attn_v.weight: rank 32, counts 1.414 times
+	// blk.1.ffn_down.weight: rank 8, counts 2.828 times
+}
