@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -21,17 +19,10 @@ import (
 
 func TestMain(m *testing.M) { testutil.Main(m) }
 
-// randomModel has random weights and a vocabulary of single bytes.
+// randomModel is tinyModel for a test.
 func randomModel(t *testing.T, context int) *model.Model {
 	t.Helper()
-	c, err := tokenizer.TrainBPE(slices.Values([]string{"a b"}), tokenizer.TrainOptions{VocabSize: 257, Pre: "gpt-2"})
-	require.NoError(t, err)
-	v, err := tokenizer.New(c)
-	require.NoError(t, err)
-	m, err := model.New(model.Config{
-		Arch: "llama", Vocab: v.NumTokens(), Context: context, Embd: 32, FF: 48, Layers: 1, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
-		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, v, 1)
+	m, err := tinyModel(context)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m

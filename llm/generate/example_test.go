@@ -1,0 +1,77 @@
+package generate_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+const source = `{% for m in messages %}
+{{ m.role }}: {{ m.content }}
+{% endfor %}
+{% if add_generation_prompt %}assistant: {% endif %}`
+
+// Two turns of a dialogue, of which the second computes what is new.
+func ExampleChat() {
+	m, err := tinyModel(256) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	template, err := chat.Parse("tiny.jinja", source) // or none: the model's own
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, err := infer.NewSession(m, infer.SessionOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	sampler, err := sample.New(sample.Options{Temperature: 0.8, TopK: 40})
+	if err != nil {
+		log.Fatal(err)
+	}
+	assistant, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Template: template, Limit: 8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var talk chat.Conversation
+	for _, question := range []string{"Is the sky blue?", "Why?"} {
+		talk.Messages = append(talk.Messages, chat.NewMessage("user", question))
+		reply, err := assistant.Reply(context.Background(), io.Discard, &talk) // or os.Stdout
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%q: part of the prompt was in the cache: %v\n", question, reply.Cached > 0)
+		talk.Messages = append(talk.Messages, chat.NewMessage("assistant", reply.Content))
+	}
+	// Output:
+	// "Is the sky blue?": part of the prompt was in the cache: false
+	// "Why?": part of the prompt was in the cache: true
+}
+
+// tinyModel has random weights and a vocabulary of single bytes.
+func tinyModel(context int) (*model.Model, error) {
+	c, err := tokenizer.TrainBPE(slices.Values([]string{"a b"}), tokenizer.TrainOptions{VocabSize: 257, Pre: "gpt-2"})
+	if err != nil {
+		return nil, err
+	}
+	v, err := tokenizer.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return model.New(model.Config{
+		Arch: "llama", Vocab: v.NumTokens(), Context: context, Embd: 32, FF: 48, Layers: 1, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, v, 1)
+}
