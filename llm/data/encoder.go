@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/goggml/ggml/llm/chat"
@@ -46,35 +45,12 @@ func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 		year, month, day := time.Now().Date()
 		o.Now = time.Date(year, month, day, 0, 0, 0, 0, time.Local)
 	}
-	e := &Encoder{t: t, o: o}
-	e.chat = chat.Options{Variables: map[string]any{}, Now: o.Now}
-	for name, id := range map[string]tokenizer.ID{"bos_token": t.BOS(), "eos_token": t.EOS(), "unk_token": t.Unknown(), "pad_token": t.Padding()} {
-		if id != tokenizer.None {
-			e.chat.Variables[name] = t.TokenText(id)
-		}
-	}
-	maps.Copy(e.chat.Variables, o.Variables)
-	for id := range tokenizer.ID(t.NumTokens()) {
-		if t.IsEOG(id) {
-			e.chat.EndOfTurn = append(e.chat.EndOfTurn, t.TokenText(id))
-		}
-	}
+	e := &Encoder{t: t, o: o, chat: RenderOptions(t, o.Variables)}
+	e.chat.Now = o.Now
 	if o.Template != nil {
 		e.forms = o.Template.Forms(&e.chat)
 	}
 	return e, nil
-}
-
-// ModelTemplate is the chat template in the metadata of a model's file, tokenizer.chat_template. Name is that of the file,
-// for errors.
-func ModelTemplate(name string, m tokenizer.Metadata) (*chat.Template, error) {
-	const key = "tokenizer.chat_template"
-	value, ok := m.Value(key)
-	source, isText := value.(string)
-	if !ok || !isText || source == "" {
-		return nil, &Error{File: name, Kind: TemplateFailed, Reason: "the model has no chat template (" + key + ")", Remedy: "give one in a file"}
-	}
-	return chat.Parse(name, source)
 }
 
 // Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once. A token
@@ -135,11 +111,7 @@ func (e *Encoder) conversation(x Example) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	var parts []tokenizer.Part
-	for _, c := range r.Chunks() {
-		parts = append(parts, tokenizer.Part{Text: r.Text[c.From:c.To], ParseSpecial: c.Markup})
-	}
-	return e.sample(parts, r.Trained(e.o.TrainOn), false), nil
+	return e.sample(renderedParts(r), r.Trained(e.o.TrainOn), false), nil
 }
 
 // text is trained as a whole.
@@ -160,7 +132,7 @@ func (e *Encoder) completion(x Example) Sample {
 
 // sample encodes a text in parts of which ranges are trained.
 func (e *Encoder) sample(parts []tokenizer.Part, trained []chat.Range, addEOS bool) Sample {
-	ids, ends := e.t.EncodeParts(parts, tokenizer.EncodeOptions{})
+	ids, ends := encodeWithBOS(e.t, parts)
 	weights := make([]float32, len(ids))
 	from := 0
 	for i, end := range ends {
@@ -175,10 +147,6 @@ func (e *Encoder) sample(parts []tokenizer.Part, trained []chat.Range, addEOS bo
 		from = end
 	}
 	s := Sample{Tokens: ids, Weights: weights}
-	if e.t.AddsBOS() && (len(ids) == 0 || ids[0] != e.t.BOS()) {
-		s.Tokens = append([]int32{e.t.BOS()}, s.Tokens...)
-		s.Weights = append([]float32{0}, s.Weights...)
-	}
 	if n := len(s.Tokens); addEOS && e.t.EOS() != tokenizer.None && (n == 0 || !e.t.IsEOG(s.Tokens[n-1])) {
 		s.Tokens = append(s.Tokens, e.t.EOS())
 		s.Weights = append(s.Weights, 1)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
@@ -21,8 +21,8 @@ import (
 type ChatOptions struct {
 	// Template renders conversations; nil is the one of the model's file.
 	Template *chat.Template
-	// Variables are further names of the template, such as enable_thinking. They go before
-	// [model.Model.ChatVariables].
+	// Variables are further names of the template, such as enable_thinking. Those of
+	// [data.RenderOptions] need not be given.
 	Variables map[string]any
 	// Stop are texts that end a reply, which does not contain them. The model's tokens
 	// that end a generation always do, and so does what the template puts behind an
@@ -51,7 +51,8 @@ type Chat struct {
 	pick      *sample.Sampler
 	template  *chat.Template
 	options   ChatOptions
-	variables map[string]any
+	rendering chat.Options
+	forms     chat.Forms
 	ends      replyEnds
 	tokens    []int32 // in the session
 }
@@ -76,7 +77,7 @@ type Reply struct {
 }
 
 // NewChat makes a chat with an empty session of the model. It fails if the model has no
-// template, with [model.ErrNoChatTemplate], and none is given.
+// template, by a [data.Error], and none is given.
 func NewChat(m *model.Model, s *infer.Session, pick *sample.Sampler, o ChatOptions) (*Chat, error) {
 	if err := check(m, io.Discard, pick); err != nil {
 		return nil, err
@@ -84,31 +85,36 @@ func NewChat(m *model.Model, s *infer.Session, pick *sample.Sampler, o ChatOptio
 	if s == nil {
 		return nil, errors.New("the session is nil")
 	}
-	c := &Chat{m: m, session: s, pick: pick, template: o.Template, options: o, variables: m.ChatVariables()}
-	maps.Copy(c.variables, o.Variables)
+	c := &Chat{m: m, session: s, pick: pick, template: o.Template, options: o, rendering: data.RenderOptions(m.Tokenizer, o.Variables)}
 	if c.template == nil {
 		var err error
-		if c.template, err = m.ChatTemplate(); err != nil {
+		if c.template, err = modelTemplate(m); err != nil {
 			return nil, err
 		}
 	}
+	c.forms = c.template.Forms(&c.rendering)
 	c.ends = newReplyEnds(c)
 	return c, nil
 }
 
-// Tokens are the ids of a conversation as Reply computes it: rendered for the
-// assistant to answer, or to continue its message where that is the last one, with BOS
-// where the model wants it.
+func modelTemplate(m *model.Model) (*chat.Template, error) {
+	if m.GGUF() == nil { // made in memory
+		return data.ModelTemplate(m.Path, tokenizer.KeyValues{})
+	}
+	return data.ModelTemplate(m.Path, m.GGUF())
+}
+
+// Tokens are the ids of a conversation as Reply computes it: rendered and encoded as in
+// training, for the assistant to answer or, if the last message is its own, to continue it.
 func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
-	n := len(talk.Messages)
-	continued := n > 0 && talk.Messages[n-1].Role() == "assistant"
-	rendered, err := c.template.Render(talk, &chat.Options{
-		AddGenerationPrompt: !continued, ContinueFinalMessage: continued, Variables: c.variables,
-	})
+	o, n := c.rendering, len(talk.Messages)
+	o.ContinueFinalMessage = n > 0 && talk.Messages[n-1].Role() == "assistant"
+	o.AddGenerationPrompt = !o.ContinueFinalMessage
+	rendered, err := c.template.Render(c.forms.Convert(talk), &o)
 	if err != nil {
 		return nil, &RenderError{err}
 	}
-	ids := c.encode(rendered)
+	ids := data.EncodeRendered(c.m.Tokenizer, rendered)
 	if len(ids) == 0 {
 		return nil, &RenderError{errors.New("the chat template makes no text of the conversation")}
 	}
@@ -123,21 +129,6 @@ func (e *RenderError) Error() string { return e.Err.Error() }
 
 // Unwrap gives what the template says, a [chat.Error] as a rule.
 func (e *RenderError) Unwrap() error { return e.Err }
-
-// encode reads special tokens in mark-up alone. Whether the template writes BOS or not,
-// there is one if the model wants it.
-func (c *Chat) encode(r *chat.Rendered) []int32 {
-	var parts []tokenizer.Part
-	for _, chunk := range r.Chunks() {
-		parts = append(parts, tokenizer.Part{Text: r.Text[chunk.From:chunk.To], ParseSpecial: chunk.Markup})
-	}
-	t := c.m.Tokenizer
-	ids, _ := t.EncodeParts(parts, tokenizer.EncodeOptions{})
-	if t.AddsBOS() && (len(ids) == 0 || ids[0] != t.BOS()) {
-		ids = slices.Insert(ids, 0, t.BOS())
-	}
-	return ids
-}
 
 // Reply writes the model's answer to a conversation to w as it comes into being, in whole
 // characters. For the next turn append it to the conversation, as a message of the
@@ -226,7 +217,7 @@ type replyEnds struct {
 
 func newReplyEnds(c *Chat) replyEnds {
 	ends := replyEnds{texts: slices.DeleteFunc(slices.Clone(c.options.Stop), func(s string) bool { return s == "" })}
-	closing := endOfTurn(c.template, c.variables)
+	closing := endOfTurn(c.template, c.rendering)
 	if closing == "" {
 		return ends
 	}
@@ -241,10 +232,10 @@ func newReplyEnds(c *Chat) replyEnds {
 
 // endOfTurn is the text that a template puts behind an answer, and that a model is
 // trained to end its turn with; "" if there is none.
-func endOfTurn(template *chat.Template, variables map[string]any) string {
+func endOfTurn(template *chat.Template, o chat.Options) string {
 	const answer = "A"
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Q"), chat.NewMessage("assistant", answer)}}
-	rendered, err := template.Render(talk, &chat.Options{Variables: variables})
+	rendered, err := template.Render(talk, &o)
 	if err != nil {
 		return "" // a template that wants more of a conversation
 	}

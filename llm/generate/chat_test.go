@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -269,6 +270,34 @@ func TestChatTokensOfForgedMarkup(t *testing.T) {
 	require.Equal(t, 1, count(plain, 1), "BOS is there once")
 }
 
+// A prompt has the tokens that a model was trained on: those of the whole conversation up
+// to the answer, of which the end of turn alone ends replies. Contents may be in parts.
+func TestChatEncodesAsTraining(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	for _, addBOS := range []bool{false, true} {
+		m.Tokenizer = letters(t, func(c *tokenizer.Config) { c.AddBOS = addBOS })
+		for _, name := range []string{"appends", "has BOS"} {
+			template := parseTemplate(t, chatTemplates[name])
+			encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template})
+			require.NoError(t, err)
+			trained, err := encoder.Encode(data.Example{Format: data.Messages, Conversation: *dialogue("who<s> is it?", "an answer")})
+			require.NoError(t, err)
+			c, _ := newChat(t, m, generate.ChatOptions{Template: template})
+			prompt, err := c.Tokens(dialogue("who<s> is it?"))
+			require.NoError(t, err)
+			require.Equal(t, trained.Tokens[:len(prompt)], prompt, name)
+			require.Zero(t, trained.Weights[len(prompt)-2], "the last token of the prompt is not trained")
+			require.EqualValues(t, 1, trained.Weights[len(prompt)-1], "what follows it is")
+
+			parts := dialogue("")
+			require.NoError(t, parts.Messages[0].Set("content", []byte(`[{"type": "text", "text": "who<s> is it?"}]`)))
+			again, err := c.Tokens(parts)
+			require.NoError(t, err)
+			require.Equal(t, prompt, again)
+		}
+	}
+}
+
 // What is written is whole characters, and all of the content.
 func TestChatStreams(t *testing.T) {
 	m := randomModel(t, 512) // of single bytes, most of them no character
@@ -326,7 +355,9 @@ func TestChatErrors(t *testing.T) {
 	s, pick := open(t, m)
 	template := parseTemplate(t, chatML)
 	_, err := generate.NewChat(m, s, pick, generate.ChatOptions{})
-	require.ErrorIs(t, err, model.ErrNoChatTemplate)
+	var missing *data.Error
+	require.ErrorAs(t, err, &missing)
+	require.EqualError(t, err, "the model has no chat template (tokenizer.chat_template); give one in a file")
 	_, err = generate.NewChat(m, nil, pick, generate.ChatOptions{Template: template})
 	require.EqualError(t, err, "the session is nil")
 	_, err = generate.NewChat(m, s, nil, generate.ChatOptions{Template: template})

@@ -10,9 +10,9 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
-	"github.com/goggml/ggml/llm/model"
 )
 
 // Settings are what [Run] needs.
@@ -44,11 +44,8 @@ func Run(ctx context.Context, s Settings) error {
 	}
 	defer session.Close()
 	c, err := generate.NewChat(s.Model.Model, session, sampler, options)
-	if errors.Is(err, model.ErrNoChatTemplate) {
-		err = fmt.Errorf("%w; name a file with one by --chat-template", err)
-	}
 	if err != nil {
-		return err
+		return withFlag(err)
 	}
 	t := &talk{Settings: s, chat: c, session: session}
 	t.reset()
@@ -59,6 +56,15 @@ func Run(ctx context.Context, s Settings) error {
 		return t.answerJSON(ctx)
 	}
 	return newDialogue(t).run(ctx)
+}
+
+// withFlag names the flag that gives a template to a model without one.
+func withFlag(err error) error {
+	var missing *data.Error
+	if errors.As(err, &missing) {
+		return fmt.Errorf("%s: %s; name a file with one by --chat-template", missing.File, missing.Reason)
+	}
+	return err
 }
 
 // A talk is a conversation with a model.

@@ -1,0 +1,63 @@
+package data
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// ModelTemplate is the chat template in the metadata of a model's file, tokenizer.chat_template. Name is that of the file,
+// for errors. That there is none is an *Error.
+func ModelTemplate(name string, m tokenizer.Metadata) (*chat.Template, error) {
+	const key = "tokenizer.chat_template"
+	value, ok := m.Value(key)
+	source, isText := value.(string)
+	if !ok || !isText || source == "" {
+		return nil, &Error{File: name, Kind: TemplateFailed, Reason: "the model has no chat template (" + key + ")", Remedy: "give one in a file"}
+	}
+	return chat.Parse(name, source)
+}
+
+// RenderOptions are what a template is given for a vocabulary: the variables bos_token, eos_token, unk_token and
+// pad_token, as far as there are such tokens, with further ones that go before them, and the tokens that end a turn.
+func RenderOptions(t *tokenizer.Tokenizer, variables map[string]any) chat.Options {
+	o := chat.Options{Variables: map[string]any{}}
+	for name, id := range map[string]tokenizer.ID{"bos_token": t.BOS(), "eos_token": t.EOS(), "unk_token": t.Unknown(), "pad_token": t.Padding()} {
+		if id != tokenizer.None {
+			o.Variables[name] = t.TokenText(id)
+		}
+	}
+	maps.Copy(o.Variables, variables)
+	for id := range tokenizer.ID(t.NumTokens()) {
+		if t.IsEOG(id) {
+			o.EndOfTurn = append(o.EndOfTurn, t.TokenText(id))
+		}
+	}
+	return o
+}
+
+// EncodeRendered gives the tokens of a rendered conversation, in training as in generation: special tokens in mark-up
+// alone, and BOS in front, once, where the model wants it or the template writes it.
+func EncodeRendered(t *tokenizer.Tokenizer, r *chat.Rendered) []int32 {
+	ids, _ := encodeWithBOS(t, renderedParts(r))
+	return ids
+}
+
+func renderedParts(r *chat.Rendered) []tokenizer.Part {
+	var parts []tokenizer.Part
+	for _, c := range r.Chunks() {
+		parts = append(parts, tokenizer.Part{Text: r.Text[c.From:c.To], ParseSpecial: c.Markup})
+	}
+	return parts
+}
+
+// encodeWithBOS puts BOS in front where the model wants it and the text has none. It has no bytes.
+func encodeWithBOS(t *tokenizer.Tokenizer, parts []tokenizer.Part) (ids []int32, ends []int) {
+	ids, ends = t.EncodeParts(parts, tokenizer.EncodeOptions{})
+	if t.AddsBOS() && (len(ids) == 0 || ids[0] != t.BOS()) {
+		return slices.Insert(ids, 0, t.BOS()), slices.Insert(ends, 0, 0)
+	}
+	return ids, ends
+}
