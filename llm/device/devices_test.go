@@ -50,7 +50,7 @@ func loadOn(t *testing.T, m *model.Model, d *ggml.Device) *model.Model {
 func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
 	t.Helper()
 	ctx, checkpoint := context.Background(), filepath.Join(t.TempDir(), "checkpoint.gguf")
-	cpu := newTrainer(t, m, newEngine(t, device.Options{}), false)
+	cpu := newTrainer(t, m, newEngine(t, device.Options{}), train.CheckpointingOff)
 	for range steps / 2 {
 		_, err := cpu.Step(ctx)
 		require.NoError(t, err)
@@ -59,11 +59,15 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 	require.NoError(t, cpu.Run(ctx, train.RunOptions{}))
 
 	on, e := loadOn(t, m, d), newEngine(t, device.Options{Device: d})
-	far := newTrainer(t, on, e, false)
+	far := newTrainer(t, on, e, train.CheckpointingOff)
 	require.NoError(t, far.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, far.History, tolerance)
 
-	resumed := newTrainer(t, on, e, true)
+	estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(on.Vocab), trainOptions(e, train.CheckpointingOff))
+	require.NoError(t, err)
+	require.Equal(t, far.Memory(), estimate.Total())
+
+	resumed := newTrainer(t, on, e, train.CheckpointingOn)
 	require.NoError(t, resumed.LoadCheckpoint(checkpoint))
 	require.NoError(t, resumed.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, resumed.History, tolerance)

@@ -109,12 +109,16 @@ func samples(vocab int) *data.Dataset {
 	return data.New(length, list)
 }
 
-func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing bool) *train.Trainer {
-	t.Helper()
-	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Vocab), train.Options{
+func trainOptions(e *device.Engine, checkpointing train.Checkpointing) train.Options {
+	return train.Options{
 		Schedule: train.Schedule{Peak: 0.003, Warmup: 5, Steps: steps}, AdamW: train.DefaultAdamW(),
 		Batch: 2, Accumulate: 2, Seed: 3, Engine: e, Checkpointing: checkpointing,
-	})
+	}
+}
+
+func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing train.Checkpointing) *train.Trainer {
+	t.Helper()
+	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Vocab), trainOptions(e, checkpointing))
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -141,7 +145,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		runs, checkpoints := map[device.Lowering][]train.StepMetrics{}, map[device.Lowering]string{}
 		for _, l := range []device.Lowering{device.Kernels, device.Stock} {
 			engines[l] = newEngine(t, device.Options{Lowering: l})
-			tr := newTrainer(t, m, engines[l], false)
+			tr := newTrainer(t, m, engines[l], train.CheckpointingOff)
 			for range steps / 2 {
 				_, err := tr.Step(ctx)
 				require.NoError(t, err)
@@ -155,7 +159,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		requireSameLosses(t, runs[device.Kernels], runs[device.Stock], 1e-5)
 
 		for from, to := range map[device.Lowering]device.Lowering{device.Kernels: device.Stock, device.Stock: device.Kernels} {
-			tr := newTrainer(t, m, engines[to], false)
+			tr := newTrainer(t, m, engines[to], train.CheckpointingOff)
 			require.NoError(t, tr.LoadCheckpoint(checkpoints[from]))
 			require.NoError(t, tr.Run(ctx, train.RunOptions{}))
 			requireSameLosses(t, runs[to], tr.History, 1e-5)

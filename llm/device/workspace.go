@@ -51,6 +51,34 @@ func (w *Workspace) allocate(g *ggml.Graph) error {
 	return w.scheduler.Alloc(g)
 }
 
+// A MemorySize is memory in bytes: of the engine's device, and of the CPU where that is
+// another one.
+type MemorySize struct{ Device, Host int64 }
+
+// Total is the sum.
+func (s MemorySize) Total() int64 { return s.Device + s.Host }
+
+// Measure is the Size that Allocate would give the workspace, of which it takes nothing. The
+// graph before is not allocated any more.
+func (w *Workspace) Measure(g *ggml.Graph) (MemorySize, error) {
+	w.allocated = nil
+	if w.allocator != nil {
+		sizes, err := w.allocator.SizesFor(g, ggml.Placement{})
+		if err != nil {
+			return MemorySize{}, err
+		}
+		return MemorySize{Device: sizes[0]}, nil
+	}
+	if err := w.makeRoom(g); err != nil {
+		return MemorySize{}, err
+	}
+	sizes, err := w.scheduler.Measure(g)
+	if err != nil {
+		return MemorySize{}, err
+	}
+	return MemorySize{Device: sizes[0], Host: sizes[len(sizes)-1]}, nil
+}
+
 // makeRoom replaces the scheduler if the graph is larger than those that it takes.
 func (w *Workspace) makeRoom(g *ggml.Graph) error {
 	const usual = 8192

@@ -233,6 +233,17 @@ func (l *LossGraph) Allocate() error {
 	return l.workspace.Allocate(l.Graph)
 }
 
+// Measure is the memory that Allocate takes, without taking any. Tensors of which the graph
+// only computes have theirs already: weights, adapters, and accumulators of gradients.
+func (l *LossGraph) Measure() (device.MemorySize, error) {
+	w, err := l.engine.NewWorkspace()
+	if err != nil {
+		return device.MemorySize{}, err
+	}
+	defer w.Close()
+	return w.Measure(l.Graph)
+}
+
 // Memory is the size in bytes of the workspace, known once the graph has been allocated.
 func (l *LossGraph) Memory() int64 { return l.workspace.Size() }
 

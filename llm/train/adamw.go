@@ -73,6 +73,7 @@ func (g *graph) close() {
 	}
 }
 
+// newOptimizer makes an optimizer whose moments and gradients are yet to be cleared.
 func newOptimizer(e *device.Engine, settings AdamW, params []parameter) (*optimizer, error) {
 	o := &optimizer{
 		settings: settings, engine: e, params: params,
@@ -113,9 +114,6 @@ func (o *optimizer) build() error {
 			return err
 		}
 		*a.to = buffers
-		if err := buffers.Clear(0); err != nil {
-			return err
-		}
 	}
 	var updates []*ggml.Tensor
 	for i, p := range o.params {
@@ -134,6 +132,16 @@ func (o *optimizer) build() error {
 	}
 	o.update, err = o.graph(c.NewGraph().Expand(updates...))
 	return err
+}
+
+// clear sets gradients and moments to zero, as they are before the first step.
+func (o *optimizer) clear() error {
+	for _, b := range []*ggml.Buffers{o.grads, o.moments, o.inputs} {
+		if err := b.Clear(0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // groupParams gives the group of each parameter.
@@ -205,7 +213,7 @@ func (o *optimizer) numbers(g *paramGroup, step int, rate, scale float64) []floa
 }
 
 func (o *optimizer) memory() int64 {
-	return o.grads.Size() + o.moments.Size() + o.inputs.Size()
+	return o.grads.Size() + o.moments.Size() + o.inputs.Size() + o.measure.workspace.Size() + o.update.workspace.Size()
 }
 
 func (o *optimizer) close() {

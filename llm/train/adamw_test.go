@@ -56,6 +56,7 @@ func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
 	o, err := newOptimizer(e, s, params)
 	require.NoError(t, err)
 	defer o.close()
+	require.NoError(t, o.clear())
 	for _, g := range []*graph{o.measure, o.update} {
 		for node := range g.Nodes() {
 			if lowering == device.Stock {

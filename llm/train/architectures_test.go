@@ -55,7 +55,7 @@ func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps
 	}
 	d := data.New(length, samples)
 	o := options(steps)
-	o.Checkpointing = true
+	o.Checkpointing = train.CheckpointingOn
 	tr, err := train.New(m, trained, d, o)
 	require.NoError(t, err)
 	defer tr.Close()

@@ -178,6 +178,9 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w; %s", path, err, remedy)
 	}
+	if err := t.resumeCheckpointing(g); err != nil {
+		return err
+	}
 	if err := s.write(); err != nil {
 		return err
 	}

@@ -339,7 +339,8 @@ func TestCheckpointFreeSettings(t *testing.T) {
 	o.Schedule = Schedule{Shape: Linear, Peak: 0.02, Floor: 0.001, Warmup: 1, Steps: 9, Period: 2, PeriodGrowth: 2, Restart: true}
 	o.AdamW = AdamW{Beta1: 0.8, Beta2: 0.99, Epsilon: 1e-6, Decay: 0.1, DecayMinDims: 1, Clip: 2}
 	o.LoRAPlus = 16
-	o.Checkpointing, o.Threads = true, 2
+	o.Convergence = Convergence{Patience: 3, MinDelta: 0.1, Past: 5, Delta: 1e-5, Epsilon: 1e-6, MaxNoImprovement: 50}
+	o.Checkpointing, o.Threads = CheckpointingOn, 2
 	r := newLoRARun(t, m, data.New(6, randomSamples(7, 6)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 	require.NoError(t, r.LoadCheckpoint(path))
 	require.Equal(t, []Difference{
@@ -348,6 +349,10 @@ func TestCheckpointFreeSettings(t *testing.T) {
 		{"β₁", "0.9", "0.8"}, {"β₂", "0.999", "0.99"}, {"ε", "1e-08", "1e-06"}, {"weight decay", "0", "0.1"},
 		{"dimensions from which on weights decay", "2", "1"}, {"gradient clip", "1", "2"},
 		{"learning rate of B over that of A", "1", "16"},
+		{"patience", "0", "3"}, {"least improvement of an evaluation", "0", "0.1"},
+		{"steps between losses that are compared", "0", "5"}, {"least change of the loss between them", "0", "1e-05"},
+		{"least change of the loss in a step", "0", "1e-06"}, {"steps without a new lowest loss", "0", "50"},
+		{"gradient checkpointing", "off", "on"},
 	}, r.Changes())
 	require.Equal(t, "learning rate was 0.01, is 0.02", r.Changes()[1].String())
 	require.Equal(t, stateOf(t, saved.Trainer), stateOf(t, r.Trainer))

@@ -78,7 +78,7 @@ func TestNoiseOfAccumulation(t *testing.T) {
 	for _, change := range []func(o *Options){
 		func(o *Options) { o.Batch, o.Accumulate = 4, 1 },
 		func(o *Options) { o.Batch, o.Accumulate = 1, 4 },
-		func(o *Options) { o.Batch, o.Accumulate, o.Checkpointing = 2, 2, true },
+		func(o *Options) { o.Batch, o.Accumulate, o.Checkpointing = 2, 2, CheckpointingOn },
 	} {
 		r := noisyRun(t, m, change)
 		trainSteps(t, r.Trainer, 3)

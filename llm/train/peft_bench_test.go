@@ -218,7 +218,7 @@ var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve f
 	t, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, data.New(r.Length, r.samples()), train.Options{
 		Schedule: train.Schedule{Peak: r.Rate, Floor: r.Rate, Steps: r.Steps},
 		AdamW:    train.AdamW{Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, Decay: r.Decay, Clip: r.Clip},
-		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: r.Checkpointing, ComputeType: r.ComputeType,
+		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType,
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ type setting struct {
 	opaque      bool // the value is a fingerprint, which tells nobody anything
 }
 
+const settingCheckpointing = "gradient checkpointing"
+
 // freeSettings are how the parameters move, and how long.
 func (t *Trainer) freeSettings() []setting {
 	o, s := t.options, t.schedule
@@ -51,6 +53,7 @@ func (t *Trainer) freeSettings() []setting {
 		{"dropout", o.Dropout},
 		{"alpha of NEFTune", o.NEFTune},
 		{"compute type", o.ComputeType},
+		{settingCheckpointing, resolved(t.checkpointing)},
 	} {
 		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value)})
 	}

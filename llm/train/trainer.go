@@ -42,9 +42,8 @@ type Options struct {
 	// [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int
-	// Checkpointing recomputes each layer in the backward pass: about a third
-	// slower, in a fraction of the memory.
-	Checkpointing bool
+	// Checkpointing trades time for memory; by default where there is too little of it.
+	Checkpointing Checkpointing
 	// ComputeType is the type of the products with frozen weights in the steps, see
 	// [model.TrainGraphOptions]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
 	// always in F32, and so comparable between machines.
@@ -63,6 +62,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), in single precision too: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
 	case !positive(o.AdamW.Epsilon) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Decay, o.AdamW.Clip):
 		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
+	case o.Checkpointing < CheckpointingAuto || o.Checkpointing > CheckpointingOff:
+		return fmt.Errorf("the checkpointing is %d; it is CheckpointingAuto, CheckpointingOn or CheckpointingOff", int(o.Checkpointing))
 	case o.AdamW.DecayMinDims < 0:
 		return fmt.Errorf("parameters decay from %d dimensions on; it must be 0, for all, or more", o.AdamW.DecayMinDims)
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
@@ -101,10 +102,12 @@ type Trainer struct {
 	opt      *optimizer
 	adapters model.Adapters
 	loss     *model.LossGraph
-	evals    []*evalGraph // the one used last is first
-	sampler  data.Sampler
-	schedule Schedule // with the number of steps that there are, see plan
-	closed   bool
+	// checkpointing is whether loss recomputes each layer
+	checkpointing bool
+	evals         []*evalGraph // the one used last is first
+	sampler       data.Sampler
+	schedule      Schedule // with the number of steps that there are, see plan
+	closed        bool
 
 	fixed   []setting // those that checkpoints compare, once they are needed
 	changes []Difference
@@ -156,6 +159,20 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 
 // New makes a trainer.
 func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Trainer, error) {
+	t, err := prepare(m, trained, d, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.opt.clear(); err != nil {
+		t.Close()
+		return nil, err
+	}
+	t.plan()
+	return t, nil
+}
+
+// prepare makes a trainer up to what takes memory.
+func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Trainer, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -177,7 +194,6 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 		t.Close()
 		return nil, err
 	}
-	t.plan()
 	return t, nil
 }
 
@@ -191,12 +207,7 @@ func (t *Trainer) open(params []parameter) error {
 	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params); err != nil {
 		return err
 	}
-	t.loss, err = t.m.NewLossGraph(t.engine, model.TrainGraphOptions{
-		Length: t.data.Length, Batch: t.options.Batch, Packed: t.data.IsPacked(), Adapters: t.adapters,
-		Grads: t.opt.grad, Checkpoint: t.options.Checkpointing, ComputeType: t.options.ComputeType,
-		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
-	})
-	return err
+	return t.choose()
 }
 
 // plan counts the steps of the run from where it is.
@@ -268,7 +279,7 @@ func (t *Trainer) Steps() int { return t.step }
 func (t *Trainer) StepTokens() int { return t.data.Length * t.perStep() }
 
 // Memory is the size in bytes of gradients, moments and the results of steps and
-// evaluations; known after the first of each.
+// evaluations; known after the first of each, and before by [EstimateMemory].
 func (t *Trainer) Memory() int64 {
 	n := t.opt.memory() + t.loss.Memory()
 	for _, e := range t.evals {

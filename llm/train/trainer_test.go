@@ -118,13 +118,20 @@ func TestAccumulation(t *testing.T) {
 	}
 }
 
+func checkpointing(on bool) train.Checkpointing {
+	if on {
+		return train.CheckpointingOn
+	}
+	return train.CheckpointingOff
+}
+
 // Checkpointing in the graph changes memory, not numbers.
 func TestGradientCheckpointing(t *testing.T) {
 	d := pattern(8, 16)
 	var norms, memory []float64
 	for _, on := range []bool{false, true} {
 		o := options(2)
-		o.Checkpointing = on
+		o.Checkpointing = checkpointing(on)
 		tr := newTrainer(t, tinyModel(t), d, o)
 		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 		norms = append(norms, tr.History[1].GradNorm)
@@ -308,6 +315,8 @@ func TestOptionErrors(t *testing.T) {
 		"the learning rate of B is -1":  func(o *train.Options) { o.LoRAPlus = -1 },
 		"B is 1e+38 times that of A":    func(o *train.Options) { o.Schedule.Peak, o.LoRAPlus = 100, 1e38 },
 		"decay from -1 dimensions":      func(o *train.Options) { o.AdamW.DecayMinDims = -1 },
+		"the checkpointing is 3":        func(o *train.Options) { o.Checkpointing = 3 },
+		"none may be negative":          func(o *train.Options) { o.Convergence.Patience = -1 },
 		"clip +Inf":                     func(o *train.Options) { o.AdamW.Clip = math.Inf(1) },
 		"is too long":                   func(o *train.Options) { o.Accumulate = math.MaxInt },
 		"too large; use":                func(o *train.Options) { o.Batch = math.MaxInt32 },

@@ -100,8 +100,16 @@ func (f *Flags) Options() train.Options {
 		Schedule: train.Schedule{Peak: f.AdamAlpha, Floor: f.AdamMinAlpha, Warmup: f.Warmup, Steps: max(0, f.AdamIter)},
 		Epochs:   f.epochs(),
 		AdamW:    train.AdamW{Beta1: f.AdamBeta1, Beta2: f.AdamBeta2, Epsilon: 1e-8, Decay: f.AdamDecay, Clip: f.AdamClip},
-		Batch:    f.Batch, Accumulate: f.GradAcc, Seed: f.Seed, Threads: f.Threads, Checkpointing: f.Checkpointing,
+		Batch:    f.Batch, Accumulate: f.GradAcc, Seed: f.Seed, Threads: f.Threads, Checkpointing: f.checkpointing(),
 	}
+}
+
+// checkpointing is on where --use-checkpointing asks for it, and else where the memory does.
+func (f *Flags) checkpointing() train.Checkpointing {
+	if f.Checkpointing {
+		return train.CheckpointingOn
+	}
+	return train.CheckpointingAuto
 }
 
 // epochs is what --epochs asks: the data is seen once where nothing else ends the run.

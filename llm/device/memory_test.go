@@ -1,0 +1,51 @@
+package device
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLinuxAvailable(t *testing.T) {
+	const meminfo = "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:    8000 kB\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"machine":              {nil, 8000 << 10},
+		"no limit":             {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "max\n", "sys/fs/cgroup/memory.current": "5"}, 8000 << 10},
+		"container":            {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "400\n"}, 600},
+		"with a cache":         {map[string]string{"sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "400\n", "sys/fs/cgroup/memory.stat": "anon 90\nfile 300\nshmem 50\nfile_mapped 7\n"}, 850},
+		"more than its limit":  {map[string]string{"sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "1100\n"}, 0},
+		"groups within groups": {map[string]string{"proc/self/cgroup": "1:cpu:/old\n0::/a/b\n", "sys/fs/cgroup/a/memory.max": "1000", "sys/fs/cgroup/a/memory.current": "900", "sys/fs/cgroup/a/b/memory.max": "500", "sys/fs/cgroup/a/b/memory.current": "100"}, 100},
+		"the innermost":        {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": "1000", "sys/fs/cgroup/a/memory.current": "100", "sys/fs/cgroup/a/b/memory.max": "500", "sys/fs/cgroup/a/b/memory.current": "200"}, 300},
+		"group of a host":      {map[string]string{"proc/self/cgroup": "0::/../x\n"}, 8000 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := fstest.MapFS{"proc/meminfo": {Data: []byte(meminfo)}}
+			for path, text := range c.files {
+				root[path] = &fstest.MapFile{Data: []byte(text)}
+			}
+			got, ok := linuxAvailable(root)
+			require.True(t, ok)
+			require.Equal(t, c.want, got)
+		})
+	}
+	_, ok := linuxAvailable(fstest.MapFS{})
+	require.False(t, ok)
+}
+
+func TestAvailableMemory(t *testing.T) {
+	e, err := NewCPU(1)
+	require.NoError(t, err)
+	defer e.Close()
+	require.Greater(t, e.AvailableMemory(), int64(1<<20))
+	total := e.Device().Properties().MemoryTotal
+	require.Less(t, e.AvailableMemory(), total+1)
+	if _, err := os.Stat("/proc/meminfo"); err == nil && runtime.GOOS == "linux" {
+		require.Less(t, e.AvailableMemory(), total, "some of it is in use")
+	}
+}

@@ -1,0 +1,175 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Checkpointing says whether steps recompute each layer in the backward pass, from its
+// input (gradient checkpointing, arXiv 1604.06174): about a third slower, in a fraction of
+// the memory. It changes results by no more than rounding does.
+type Checkpointing int
+
+// CheckpointingAuto recomputes where a step that keeps all results would not fit into four
+// fifths of the memory that is available. A run that is resumed computes as before, if that
+// fits.
+const (
+	CheckpointingAuto Checkpointing = iota
+	CheckpointingOn
+	CheckpointingOff
+)
+
+// String is "auto", "on" or "off".
+func (c Checkpointing) String() string {
+	names := []string{"auto", "on", "off"}
+	if c < 0 || int(c) >= len(names) {
+		return fmt.Sprintf("Checkpointing(%d)", int(c))
+	}
+	return names[c]
+}
+
+// resolved is a choice that has been made.
+func resolved(on bool) Checkpointing {
+	if on {
+		return CheckpointingOn
+	}
+	return CheckpointingOff
+}
+
+// A MemoryEstimate is how many bytes of memory a run takes beside the model and what is
+// trained: what [Trainer.Memory] reports once all of it is in use.
+type MemoryEstimate struct {
+	Optimizer   int64 // gradients and moments, and results of their update
+	Step        int64 // results of a step
+	Evaluations int64 // results of evaluations, and of the check of what is saved
+	// Checkpointing is whether steps recompute each layer: what the option says, or for
+	// CheckpointingAuto what suits the memory that is available now.
+	Checkpointing bool
+}
+
+// Total is the sum.
+func (e MemoryEstimate) Total() int64 { return e.Optimizer + e.Step + e.Evaluations }
+
+// EstimateMemory says how much memory a run takes that [New] would begin, with evaluations
+// of these data sets and without. It computes nothing. Gradients and moments are allocated
+// meanwhile: on the CPU as addresses that nothing is written to, and which so take no
+// memory.
+func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
+	t, err := prepare(m, trained, d, o)
+	if err != nil {
+		return MemoryEstimate{}, err
+	}
+	defer t.Close()
+	step, err := t.loss.Measure()
+	if err != nil {
+		return MemoryEstimate{}, err
+	}
+	e := MemoryEstimate{Optimizer: t.opt.memory(), Step: step.Total(), Checkpointing: t.checkpointing}
+	check := data.New(checkTokens, []data.Sample{{Tokens: make([]int32, checkTokens+1)}})
+	for _, d := range append([]*data.Dataset{check}, evaluated...) {
+		if err := d.Check(m.Vocab); err != nil {
+			return MemoryEstimate{}, err
+		}
+		if _, err := t.evalGraph(t.adapters, d, min(o.Batch, d.Len())); err != nil {
+			return MemoryEstimate{}, err
+		}
+	}
+	for _, graph := range t.evals { // of several data sets of one shape there is one
+		size, err := graph.graph.Measure()
+		if err != nil {
+			return MemoryEstimate{}, err
+		}
+		e.Evaluations += size.Total()
+	}
+	return e, nil
+}
+
+// choose builds the graph of a step as Options.Checkpointing says.
+func (t *Trainer) choose() error {
+	if t.options.Checkpointing != CheckpointingAuto {
+		return t.build(t.options.Checkpointing == CheckpointingOn)
+	}
+	if err := t.build(false); err != nil {
+		return err
+	}
+	fits, err := t.fits()
+	if err != nil || fits {
+		return err
+	}
+	return t.build(true)
+}
+
+// build makes the graph of a step, in place of the one before.
+func (t *Trainer) build(checkpointing bool) error {
+	graph, err := t.m.NewLossGraph(t.engine, model.TrainGraphOptions{
+		Length: t.data.Length, Batch: t.options.Batch, Packed: t.data.IsPacked(), Adapters: t.adapters,
+		Grads: t.opt.grad, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
+		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
+	})
+	if err != nil {
+		return err
+	}
+	if t.loss != nil {
+		t.loss.Close()
+	}
+	t.loss, t.checkpointing = graph, checkpointing
+	return nil
+}
+
+// availableMemory is replaced by tests.
+var availableMemory = systemMemory
+
+func systemMemory(e *device.Engine) (onDevice, host int64) {
+	return e.AvailableMemory(), device.AvailableHostMemory()
+}
+
+// fits reports whether the graph of a step fits into four fifths of the memory: the rest is
+// for evaluations, the tokens, and other programs.
+func (t *Trainer) fits() (bool, error) {
+	need, err := t.loss.Measure()
+	if err != nil {
+		return false, err
+	}
+	if t.engine.Device().Type() == ggml.CPU {
+		need.Device += t.uncounted()
+	}
+	onDevice, host := availableMemory(t.engine)
+	return fitsInto(onDevice, need.Device) && fitsInto(host, need.Host), nil
+}
+
+func fitsInto(available, need int64) bool { return need <= available/5*4 }
+
+// uncounted is memory of the run that the system calls available although it is not: that
+// of the optimizer, which is allocated and not written to yet, and of weights that are mapped
+// from a file.
+func (t *Trainer) uncounted() int64 {
+	own := t.m.Device().BufferType().Name()
+	for w := range t.m.Weights() {
+		if w.BufferType().Name() != own { // memory of a file
+			return t.opt.memory() + t.m.Size()
+		}
+	}
+	return t.opt.memory()
+}
+
+// HasCheckpointing reports whether steps recompute each layer, see [Checkpointing].
+func (t *Trainer) HasCheckpointing() bool { return t.checkpointing }
+
+// resumeCheckpointing chooses what the run of a checkpoint had, where that is left to the
+// trainer and the memory allows it: rounding is the same then.
+func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
+	was, err := ggml.GGUFValue[string](g, keyFree+settingCheckpointing)
+	if t.options.Checkpointing != CheckpointingAuto || err != nil || was == resolved(t.checkpointing).String() {
+		return nil
+	}
+	switch was {
+	case CheckpointingOn.String():
+		return t.build(true)
+	default: // it does not fit here
+		return nil
+	}
+}

@@ -1,0 +1,201 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// withAvailable lets the memory of device and host be so many bytes.
+func withAvailable(t *testing.T, onDevice, host int64) {
+	t.Helper()
+	availableMemory = func(*device.Engine) (int64, int64) { return onDevice, host }
+	t.Cleanup(func() { availableMemory = systemMemory })
+}
+
+const plenty = math.MaxInt64
+
+// The estimate is what a trainer has taken after a step, and after a run that evaluates.
+func TestEstimateMemory(t *testing.T) {
+	ctx := context.Background()
+	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+		for _, checkpointing := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
+			for _, what := range []string{"adapter", "weights"} {
+				t.Run(fmt.Sprintf("%s/%v/%s", lowering, checkpointing, what), func(t *testing.T) {
+					m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+					e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+					require.NoError(t, err)
+					defer e.Close()
+					a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
+					require.NoError(t, err)
+					defer a.Close()
+					trained := Trainables{Adapters: a.Weights(1)}
+					if what == "weights" {
+						trained = Trainables{}
+						for w := range m.Weights() {
+							trained.Weights = append(trained.Weights, w)
+						}
+					}
+					o := runOptions()
+					o.Engine, o.Checkpointing = e, checkpointing
+					d, valid := data.New(40, randomSamples(7, 40)), data.New(70, randomSamples(3, 70))
+
+					objects := ggml.OpenObjects()
+					step, err := EstimateMemory(m, trained, d, o)
+					require.NoError(t, err)
+					run, err := EstimateMemory(m, trained, d, o, valid)
+					require.NoError(t, err)
+					require.Equal(t, objects, ggml.OpenObjects())
+
+					tr, err := New(m, trained, d, o)
+					require.NoError(t, err)
+					defer tr.Close()
+					_, err = tr.Step(ctx)
+					require.NoError(t, err)
+					require.Equal(t, tr.Memory(), step.Optimizer+step.Step)
+					require.NoError(t, tr.Run(ctx, RunOptions{EvalData: valid}))
+					require.Equal(t, tr.Memory(), run.Total())
+					require.Equal(t, checkpointing == CheckpointingOn, run.Checkpointing)
+					require.Less(t, step.Evaluations, run.Evaluations, "the check of what is saved alone")
+				})
+			}
+		}
+	}
+	m := tinyLoRAModel(t)
+	_, err := EstimateMemory(m, Trainables{}, data.New(6, randomSamples(7, 6)), runOptions())
+	require.EqualError(t, err, "there are no parameters to train")
+}
+
+func autoRun(t *testing.T, m *model.Model, o Options) *loraRun {
+	return newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
+}
+
+// Layers are recomputed where the results of a step, what is trained and a mapped model do
+// not fit into four fifths of the memory.
+func TestCheckpointingByMemory(t *testing.T) {
+	m := tinyLoRAModel(t)
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, m.Save(path, model.SaveOptions{}))
+	mapped, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	defer mapped.Close()
+	read, err := model.Load(path, model.LoadOptions{NoMmap: true})
+	require.NoError(t, err)
+	defer read.Close()
+
+	plain := runOptions()
+	plain.Checkpointing = CheckpointingOff
+	for name, c := range map[string]struct {
+		m       *model.Model
+		weights int64
+	}{"mapped": {mapped, mapped.Size()}, "read": {read, 0}} {
+		t.Run(name, func(t *testing.T) {
+			off := autoRun(t, c.m, plain)
+			size, err := off.loss.Measure()
+			require.NoError(t, err)
+			need := off.opt.memory() + size.Total() + c.weights
+			for _, choice := range []struct {
+				available int64
+				want      bool
+			}{{plenty, false}, {need * 5 / 4, false}, {need*5/4 - 5, true}, {1 << 10, true}, {0, true}} {
+				withAvailable(t, choice.available, plenty)
+				require.Equal(t, choice.want, autoRun(t, c.m, runOptions()).HasCheckpointing(), "%d bytes for %d", choice.available, need)
+				require.False(t, autoRun(t, c.m, plain).HasCheckpointing())
+				plain.Checkpointing = CheckpointingOn
+				require.True(t, autoRun(t, c.m, plain).HasCheckpointing())
+				plain.Checkpointing = CheckpointingOff
+			}
+		})
+	}
+}
+
+// A run that is resumed computes as it did before, whatever memory there is now, and so ends
+// in the same bytes; where it cannot, it says so, and rounds otherwise.
+func TestCheckpointingOfResumedRuns(t *testing.T) {
+	m, ctx := tinyLoRAModel(t), context.Background()
+	run := func(available int64, path string) *loraRun {
+		withAvailable(t, available, plenty)
+		r := autoRun(t, m, runOptions())
+		if path != "" {
+			require.NoError(t, r.LoadCheckpoint(path))
+		}
+		return r
+	}
+	whole := map[bool]string{}
+	for _, little := range []bool{false, true} {
+		available := int64(plenty)
+		if little {
+			available = 1
+		}
+		r := run(available, "")
+		require.NoError(t, r.Run(ctx, RunOptions{}))
+		require.Equal(t, little, r.HasCheckpointing())
+		whole[little] = stateOf(t, r.Trainer)
+
+		half := run(available, "")
+		for range 3 {
+			_, err := half.Step(ctx)
+			require.NoError(t, err)
+		}
+		path := filepath.Join(t.TempDir(), "run.gguf")
+		require.NoError(t, half.SaveCheckpoint(path))
+
+		same := run(plenty, path)
+		require.Empty(t, same.Changes())
+		require.NoError(t, same.Run(ctx, RunOptions{}))
+		require.Equal(t, whole[little], stateOf(t, same.Trainer))
+		if little {
+			continue
+		}
+		other := run(1, path)
+		require.Equal(t, []Difference{{"gradient checkpointing", "off", "on"}}, other.Changes())
+		require.NoError(t, other.Run(ctx, RunOptions{}))
+		for i, want := range r.History {
+			require.InEpsilon(t, want.Loss, other.History[i].Loss, 1e-4)
+			require.InEpsilon(t, want.GradNorm, other.History[i].GradNorm, 1e-3)
+		}
+	}
+	require.NotEqual(t, whole[false], whole[true])
+}
+
+func TestCheckpointingInWords(t *testing.T) {
+	require.Equal(t, "auto on off Checkpointing(3)", fmt.Sprint(CheckpointingAuto, CheckpointingOn, CheckpointingOff, Checkpointing(3)))
+}
+
+// Gradients and moments are not written to for an estimate, and so take no memory.
+func TestEstimateTakesNoMemory(t *testing.T) {
+	c := llmtest.TinyConfig(false)
+	c.FF = 20_000
+	m := llmtest.TinyModel(t, c, ggml.F32)
+	trained := Trainables{}
+	for w := range m.Weights() {
+		trained.Weights = append(trained.Weights, w)
+	}
+	var during uint64
+	availableMemory = func(*device.Engine) (int64, int64) {
+		during = rss.Now()
+		return plenty, plenty
+	}
+	t.Cleanup(func() { availableMemory = systemMemory })
+	before := rss.Now()
+	if before == 0 {
+		t.Skip("the system does not tell how much memory is resident")
+	}
+	e, err := EstimateMemory(m, trained, data.New(6, randomSamples(4, 6)), runOptions())
+	require.NoError(t, err)
+	const most = 25 << 20
+	require.Greater(t, e.Optimizer, int64(3*most))
+	require.Less(t, int64(during)-int64(before), int64(most))
+}
