@@ -54,8 +54,10 @@ func newLoRARun(t *testing.T, m *model.Model, d *data.Dataset, o Options, lo lor
 	return &loraRun{tr, m, a}
 }
 
-func usualRun(t *testing.T, m *model.Model) *loraRun {
-	return newLoRARun(t, m, data.New(6, randomSamples(7, 6)), runOptions(), lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
+func usualRun(t *testing.T, m *model.Model) *loraRun { return usualRunWith(t, m, runOptions()) }
+
+func usualRunWith(t *testing.T, m *model.Model, o Options) *loraRun {
+	return newLoRARun(t, m, data.New(6, randomSamples(7, 6)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 }
 
 func tinyLoRAModel(t *testing.T) *model.Model {

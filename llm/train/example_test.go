@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -81,4 +82,91 @@ func tinyModelFor(text string) (*model.Model, error) {
 		Arch: "llama", Vocab: t.NumTokens(), Context: 32, Embd: 32, FF: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}, t, 1)
+}
+
+// A rate that falls within four steps after a warm-up of two, then starts again, in cycles
+// of which each is twice as long as the one before.
+func ExampleSchedule() {
+	s := train.Schedule{Peak: 1, Floor: 0.1, Warmup: 2, Steps: 14, Period: 4, PeriodGrowth: 2, Restart: true}
+	for step := 1; step <= s.Steps; step++ {
+		fmt.Printf("%.2f ", s.At(step))
+	}
+	// Output:
+	// 0.50 1.00 0.87 0.55 0.23 0.10 0.97 0.87 0.72 0.55 0.38 0.23 0.13 0.10
+}
+
+// Stop when the loss of held-out text falls no more, and keep what was best.
+func ExampleConvergence() {
+	m, adapter, text, err := smallAdapter()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	defer adapter.Close()
+	held, err := data.FromText(m.Tokenizer, "She sells sea shells, and he sees the shore. ", data.TextOptions{Length: 8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, text, train.Options{
+		Schedule: train.Schedule{Peak: 0.1, Steps: 1000}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
+		Convergence: train.Convergence{Patience: 3},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Close()
+	err = t.Run(context.Background(), train.RunOptions{
+		EvalData: held, EvalEvery: 5,
+		OnBest: func(train.Evaluation) error { return nil }, // adapter.Save
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	best, _ := t.Best()
+	last := t.Evaluations[len(t.Evaluations)-1]
+	fmt.Println(t.Ended())
+	fmt.Println("three evaluations after the best:", last.Step == best.Step+15, last.Perplexity() >= best.Perplexity())
+	// Output:
+	// the validation loss has not improved for 3 evaluations
+	// three evaluations after the best: true true
+}
+
+// See whether a run fits into the memory, and what gradient checkpointing makes of it.
+func ExampleEstimateMemory() {
+	m, adapter, text, err := smallAdapter()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	defer adapter.Close()
+	var steps []int64
+	for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
+		e, err := train.EstimateMemory(m, train.Trainables{Adapters: adapter.Weights(1)}, text, train.Options{
+			Schedule: train.Schedule{Peak: 1e-3, Steps: 10}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Checkpointing: c,
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		steps = append(steps, e.Step)
+	}
+	fmt.Println("checkpointing takes less:", steps[1] < steps[0])
+	fmt.Println("a step fits:", steps[0] < device.AvailableHostMemory())
+	// Output:
+	// checkpointing takes less: true
+	// a step fits: true
+}
+
+// smallAdapter is an adapter on a small model, and text to train it on.
+func smallAdapter() (*model.Model, *lora.Adapter, *data.Dataset, error) {
+	text := strings.Repeat("She sells sea shells by the sea shore. ", 20)
+	m, err := tinyModelFor(text)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	d, err := data.FromText(m.Tokenizer, text, data.TextOptions{Length: 16})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16})
+	return m, a, d, err
 }
