@@ -98,7 +98,7 @@ func (r *report) generate(ctx context.Context, s *infer.Session) (string, error)
 func (r *report) context() int {
 	longest := 1
 	for _, t := range r.texts {
-		longest = max(longest, t.data.Length)
+		longest = max(longest, t.data.Longest())
 	}
 	if r.p.Prompt == "" {
 		return longest

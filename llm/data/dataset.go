@@ -155,6 +155,27 @@ func (d *Dataset) Longest() int {
 	return n
 }
 
+// LongestRow counts the predicted tokens of the longest row.
+func (d *Dataset) LongestRow() int {
+	if !d.IsPacked() {
+		return d.Longest()
+	}
+	n := 0
+	for row := range d.Len() {
+		n = max(n, d.Predicted(row))
+	}
+	return n
+}
+
+// Fill is the share of the rows that samples take; the rest is padding.
+func (d *Dataset) Fill() float64 {
+	tokens := 0
+	for row := range d.Len() {
+		tokens += d.Predicted(row)
+	}
+	return float64(tokens) / float64(d.Len()) / float64(d.Length)
+}
+
 // Check demands rows that a model with a vocabulary of that size can learn.
 func (d *Dataset) Check(vocab int) error {
 	if d.Len() == 0 {

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -203,46 +202,4 @@ func TestTargets(t *testing.T) {
 	require.Equal(t, 0, Sample{Tokens: []int32{1}}.Targets())
 	require.Equal(t, 2, Sample{Tokens: []int32{1, 2, 3}}.Targets())
 	require.Equal(t, 1, Sample{Tokens: []int32{1, 2, 3}, Weights: []float32{0, 0.5}}.Targets())
-}
-
-// Each epoch visits every sample once. Its order depends on the seed and the
-// epoch, not on what was asked before.
-func TestOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 40).Draw(t, "samples")
-		seed := rapid.Uint64().Draw(t, "seed")
-		o := Sampler{Seed: seed, N: n}
-		var whole []int
-		for epoch := range 3 {
-			var visited []int
-			for i := range n {
-				visited = append(visited, o.At(epoch*n+i))
-			}
-			whole = append(whole, visited...)
-			slices.Sort(visited)
-			for i, v := range visited {
-				require.Equal(t, i, v)
-			}
-		}
-		// Another one is asked here and there.
-		other := Sampler{Seed: seed, N: n}
-		for _, position := range rapid.SliceOfN(rapid.IntRange(0, 3*n-1), 1, 20).Draw(t, "positions") {
-			require.Equal(t, whole[position], other.At(position))
-		}
-	})
-}
-
-func TestOrdersDiffer(t *testing.T) {
-	seen := map[string]bool{}
-	for seed := range uint64(4) {
-		o := Sampler{Seed: seed, N: 50}
-		for epoch := range 4 {
-			var visited []int
-			for i := range 50 {
-				visited = append(visited, o.At(epoch*50+i))
-			}
-			seen[fmt.Sprint(visited)] = true
-		}
-	}
-	require.Len(t, seen, 16)
 }

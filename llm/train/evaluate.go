@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -42,10 +43,10 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 		return Evaluation{}, err
 	}
 	var sums evalSums
-	for from := 0; from < d.Len(); from += count {
-		rows, err := readRows(d, min(count, d.Len()-from), func(i int) int { return from + i })
+	for numbers := range slices.Chunk(longestFirst(d), count) {
+		rows, err := readRows(d, len(numbers), func(i int) int { return numbers[i] })
 		if err == nil {
-			err = sums.add(ctx, graph, makeBatch(rows, count, d.Length, d.IsPacked()))
+			err = sums.add(ctx, graph, graph.batches(rows)[0])
 		}
 		if err != nil {
 			return Evaluation{}, err
@@ -59,13 +60,24 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	}, nil
 }
 
+// longestFirst lists the rows of a data set by falling length, so that batches have rows of
+// similar ones.
+func longestFirst(d *data.Dataset) []int {
+	rows := make([]int, d.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(d.Predicted(b), d.Predicted(a)) })
+	return rows
+}
+
 // evalSums are sums over the tokens of an evaluation whose weight is not 0.
 type evalSums struct {
 	loss, weight    float64 // of weight times loss; of weights
 	correct, tokens int
 }
 
-func (s *evalSums) add(ctx context.Context, g *model.LossGraph, b model.Batch) error {
+func (s *evalSums) add(ctx context.Context, g *bucketGraphs, b model.Batch) error {
 	losses, err := g.Compute(ctx, b)
 	if err != nil {
 		return err
@@ -105,30 +117,30 @@ func learned(batches ...model.Batch) int {
 // An evalGraph computes losses without gradients. It is kept with its memory for the
 // next evaluation of its kind.
 type evalGraph struct {
-	adapters     model.Adapters
-	length, rows int
-	packed       bool
-	graph        *model.LossGraph
+	adapters model.Adapters
+	shape    batchShape
+	graph    *bucketGraphs
 }
 
 // maxEvalGraphs is the number of graphs that are kept: those of the held-out data with
 // and without the adapter, of what is saved, and one more.
 const maxEvalGraphs = 4
 
-func (t *Trainer) evalGraph(adapters model.Adapters, d *data.Dataset, rows int) (*model.LossGraph, error) {
+func (t *Trainer) evalGraph(adapters model.Adapters, d *data.Dataset, rows int) (*bucketGraphs, error) {
+	shape := shapeOfBatches(d, rows)
 	at := slices.IndexFunc(t.evals, func(e *evalGraph) bool {
-		return e.length == d.Length && e.rows == rows && e.packed == d.IsPacked() && maps.EqualFunc(e.adapters, adapters, slices.Equal)
+		return e.shape == shape && maps.EqualFunc(e.adapters, adapters, slices.Equal)
 	})
 	if at >= 0 {
 		e := t.evals[at]
 		t.evals = slices.Insert(slices.Delete(t.evals, at, at+1), 0, e)
 		return e.graph, nil
 	}
-	graph, err := t.m.NewLossGraph(t.engine, model.TrainGraphOptions{Length: d.Length, Batch: rows, Packed: d.IsPacked(), Adapters: adapters})
+	graph, err := newBucketGraphs(t.m, t.engine, shape, model.TrainGraphOptions{Adapters: adapters})
 	if err != nil {
 		return nil, err
 	}
-	t.evals = slices.Insert(t.evals, 0, &evalGraph{maps.Clone(adapters), d.Length, rows, d.IsPacked(), graph})
+	t.evals = slices.Insert(t.evals, 0, &evalGraph{maps.Clone(adapters), shape, graph})
 	if len(t.evals) > maxEvalGraphs {
 		t.evals[maxEvalGraphs].graph.Close()
 		t.evals = t.evals[:maxEvalGraphs]

@@ -105,9 +105,8 @@ func (t *Trainer) choose() error {
 
 // build makes the graph of a step, in place of the one before.
 func (t *Trainer) build(checkpointing bool) error {
-	graph, err := t.m.NewLossGraph(t.engine, model.TrainGraphOptions{
-		Length: t.data.Length, Batch: t.options.Batch, Packed: t.data.IsPacked(), Adapters: t.adapters,
-		Grads: t.opt.grad, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
+	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.options.Batch), model.TrainGraphOptions{
+		Adapters: t.adapters, Grads: t.opt.grad, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
 	})
 	if err != nil {
@@ -116,7 +115,7 @@ func (t *Trainer) build(checkpointing bool) error {
 	if t.loss != nil {
 		t.loss.Close()
 	}
-	t.loss, t.checkpointing = graph, checkpointing
+	t.loss, t.checkpointing = graphs, checkpointing
 	return nil
 }
 

@@ -81,6 +81,7 @@ func (t *Trainer) fixedSettings() ([]setting, error) {
 		setting{name: "batch", value: fmt.Sprint(t.options.Batch)},
 		setting{name: "gradient accumulation", value: fmt.Sprint(t.options.Accumulate)},
 		setting{name: "seed", value: fmt.Sprint(t.options.Seed)},
+		setting{name: "rows grouped by length", value: fmt.Sprint(t.options.GroupByLength)},
 	)
 	for _, base := range slices.Sorted(maps.Keys(t.adapters)) {
 		var scales []string

@@ -32,6 +32,11 @@ type Options struct {
 	Batch       int // rows of the data set computed together
 	Accumulate  int // batches of one optimiser step
 	Seed        uint64
+	// GroupByLength puts rows of similar length into a batch, which is then as short as they
+	// are: random rows of a bucket of lengths, in batches of random order. Steps of one
+	// batch then see short rows alone, or long ones. Rows of a step are sorted into its
+	// batches in any case, which changes nothing.
+	GroupByLength bool
 
 	// Dropout and NEFTune make the steps noisy, and evaluations not, see
 	// [model.TrainGraphOptions]; 0 is none. They draw by Seed and step: a run that is
@@ -101,7 +106,7 @@ type Trainer struct {
 	engine   *device.Engine
 	opt      *optimizer
 	adapters model.Adapters
-	loss     *model.LossGraph
+	loss     *bucketGraphs
 	// checkpointing is whether loss recomputes each layer
 	checkpointing bool
 	evals         []*evalGraph // the one used last is first
@@ -117,6 +122,8 @@ type Trainer struct {
 	step        int           // optimiser steps that are done
 	position    int           // rows that they have seen, counted on through the epochs
 	tokens      int           // that they learned
+	computed    int           // tokens with padding, by this trainer
+	laidOut     int           // tokens of as many full rows
 	lowest      int           // index in History of the lowest loss
 	History     []StepMetrics // of each step
 	Evaluations []Evaluation  // that Run made
@@ -193,6 +200,10 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 	if err := t.open(params); err != nil {
 		t.Close()
 		return nil, err
+	}
+	if o.GroupByLength {
+		t.sampler.Group = o.Batch
+		t.sampler.Bucket = func(row int) int { return t.loss.bucket(d.Predicted(row)) }
 	}
 	return t, nil
 }
@@ -275,8 +286,17 @@ func (t *Trainer) Close() error {
 // Steps is the number of optimiser steps that are done.
 func (t *Trainer) Steps() int { return t.step }
 
-// StepTokens is the number of tokens that a full step computes.
+// StepTokens is the number of tokens in the rows of a full step, which it computes at most.
 func (t *Trainer) StepTokens() int { return t.data.Length * t.perStep() }
+
+// PaddingSaved is the share of the tokens of all steps, of [Trainer.StepTokens] each, that
+// this trainer did not compute because batches were shorter than full rows.
+func (t *Trainer) PaddingSaved() float64 {
+	if t.laidOut == 0 {
+		return 0
+	}
+	return 1 - float64(t.computed)/float64(t.laidOut)
+}
 
 // Memory is the size in bytes of gradients, moments and the results of steps and
 // evaluations; known after the first of each, and before by [EstimateMemory].
@@ -301,7 +321,8 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if len(rows) == 0 {
 		return StepMetrics{}, fmt.Errorf("step %d: all samples have been seen as often as Epochs says", t.step+1)
 	}
-	batches, total := t.batches(rows)
+	batches := t.loss.batches(rows)
+	total := weightOf(batches)
 	if total == 0 {
 		return StepMetrics{}, fmt.Errorf("step %d: no token of its samples is learned; check the data and its masks", t.step+1)
 	}
@@ -338,6 +359,8 @@ func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total f
 		if err != nil {
 			return err
 		}
+		t.computed += len(b.Tokens)
+		t.laidOut += t.options.Batch * t.data.Length
 		for i, l := range losses {
 			if b.Weights[i] != 0 {
 				metrics.Loss += float64(b.Weights[i]) * float64(l)
@@ -367,15 +390,13 @@ func (t *Trainer) nextRows() ([]data.Row, error) {
 	return readRows(t.data, n, func(i int) int { return t.sampler.At(t.position + i) })
 }
 
-// batches lays rows out for the graph, and adds up the weights of their tokens.
-// Where the last batch is short, rows of it are empty.
-func (t *Trainer) batches(rows []data.Row) (batches []model.Batch, total float64) {
-	for few := range slices.Chunk(rows, t.options.Batch) {
-		b := makeBatch(few, t.options.Batch, t.data.Length, t.data.IsPacked())
+// weightOf adds up the weights of all tokens.
+func weightOf(batches []model.Batch) float64 {
+	total := 0.0
+	for _, b := range batches {
 		for _, w := range b.Weights {
 			total += float64(w)
 		}
-		batches = append(batches, b)
 	}
-	return batches, total
+	return total
 }

@@ -1,0 +1,139 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A batchShape is what the graphs for the rows of a data set depend on.
+type batchShape struct {
+	rows       int // of a batch
+	length     int // of a row at most
+	longestRow int // that there is
+	longest    int // sample
+	packed     bool
+}
+
+func shapeOfBatches(d *data.Dataset, rows int) batchShape {
+	return batchShape{rows: rows, length: d.Length, longestRow: d.LongestRow(), longest: d.Longest(), packed: d.IsPacked()}
+}
+
+// bucketGraphs are graphs of a few lengths, which share the memory of one: a batch of
+// short rows is computed by one that is short, and gives the same.
+type bucketGraphs struct {
+	m         *model.Model
+	engine    *device.Engine
+	options   model.TrainGraphOptions
+	lengths   []int // of the graphs, from the longest down
+	graphs    []*model.LossGraph
+	workspace *device.Workspace
+	last      *model.LossGraph
+}
+
+// newBucketGraphs builds the longest one. Others are built when they are needed.
+func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o model.TrainGraphOptions) (*bucketGraphs, error) {
+	o.Batch, o.Packed, o.Context = s.rows, s.packed, max(1, s.longest)
+	g := &bucketGraphs{m: m, engine: e, options: o, lengths: bucketLengths(s.length, s.longestRow)}
+	g.graphs = make([]*model.LossGraph, len(g.lengths))
+	var err error
+	if g.workspace, err = e.NewWorkspace(); err != nil {
+		return nil, err
+	}
+	g.options.Workspace = g.workspace
+	if _, err := g.graph(0); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// bucketLengths are a ladder of two steps an octave, down to an eighth: a graph has at
+// most half as many tokens again as a row of its bucket, and there are few of them.
+func bucketLengths(length, longest int) []int {
+	const least, multiple = 32, 8
+	var list []int
+	top := roundUp(max(1, longest), multiple)
+	for _, sixteenths := range []int{16, 12, 8, 6, 4, 3, 2} {
+		n := min(length, max(least, roundUp((top*sixteenths+15)/16, multiple)))
+		if len(list) == 0 || n < list[len(list)-1] {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
+
+// bucket is the index of the shortest graph for rows of so many tokens.
+func (g *bucketGraphs) bucket(tokens int) int {
+	i, found := slices.BinarySearchFunc(g.lengths, tokens, func(length, tokens int) int { return cmp.Compare(tokens, length) })
+	if found {
+		return i
+	}
+	return max(0, i-1)
+}
+
+func (g *bucketGraphs) graph(i int) (*model.LossGraph, error) {
+	if g.graphs[i] == nil {
+		o := g.options
+		o.Length = g.lengths[i]
+		graph, err := g.m.NewLossGraph(g.engine, o)
+		if err != nil {
+			return nil, err
+		}
+		g.graphs[i] = graph
+	}
+	return g.graphs[i], nil
+}
+
+// batches lays rows out, similar ones together, for the shortest graph that takes each
+// batch. Where the last batch is short, rows of it are empty.
+func (g *bucketGraphs) batches(rows []data.Row) []model.Batch {
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b data.Row) int { return cmp.Compare(b.Predicted(), a.Predicted()) })
+	var list []model.Batch
+	for few := range slices.Chunk(rows, g.options.Batch) {
+		length := g.lengths[g.bucket(few[0].Predicted())]
+		list = append(list, makeBatch(few, g.options.Batch, length, g.options.Packed))
+	}
+	return list
+}
+
+// Compute is that of [model.LossGraph].
+func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, error) {
+	if g.last == nil { // the memory does not grow later
+		if err := g.graphs[0].Allocate(); err != nil {
+			return nil, err
+		}
+	}
+	graph, err := g.graph(g.bucket(len(b.Tokens) / g.options.Batch))
+	if err != nil {
+		return nil, err
+	}
+	g.last = graph
+	return graph.Compute(ctx, b)
+}
+
+// Predictions are those of the batch that was computed last.
+func (g *bucketGraphs) Predictions() ([]int32, error) { return g.last.Predictions() }
+
+// Measure is the memory that they take, without taking any: that of the longest.
+func (g *bucketGraphs) Measure() (device.MemorySize, error) { return g.graphs[0].Measure() }
+
+// Memory is the size in bytes of the results that the graphs share.
+func (g *bucketGraphs) Memory() int64 { return g.workspace.Size() }
+
+// Close frees the graphs. It never fails.
+func (g *bucketGraphs) Close() error {
+	for _, graph := range g.graphs {
+		if graph != nil {
+			graph.Close()
+		}
+	}
+	return g.workspace.Close()
+}
