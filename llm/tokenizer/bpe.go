@@ -5,12 +5,13 @@ import "unicode/utf8"
 // bpe merges the bytes of a word by rank. Symbols are numbers for the texts
 // that bytes and merges can form, whether they are tokens or not.
 type bpe struct {
-	split        splitter
+	pattern      splitter
 	ignoreMerges bool
-	whole        map[string]ID // token by its bytes
-	bytes        [256]int32    // symbol of each byte
+	whole        map[string]int32 // symbol of each token by its bytes
+	bytes        [256]int32       // symbol of each byte
 	merges       map[uint64]merge
 	symbols      []symbol
+	maxSize      int // of a symbol that merges can form
 }
 
 // symbol is a text that merges can form.
@@ -36,15 +37,10 @@ func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint6
 
 func newBPE(t *Tokenizer, rule preRule) *bpe {
 	b := &bpe{
-		split:        rule.split,
+		pattern:      rule.split,
 		ignoreMerges: rule.ignoreMerges,
-		whole:        make(map[string]ID, len(t.texts)),
 		merges:       make(map[uint64]merge, len(t.cfg.Merges)),
-	}
-	for id, text := range t.texts {
-		if raw, ok := decodeBytes(text); ok {
-			b.whole[raw] = ID(id)
-		}
+		maxSize:      1,
 	}
 	symbols := make(map[string]int32, 256+2*len(t.cfg.Merges))
 	intern := func(text string) int32 {
@@ -63,7 +59,18 @@ func newBPE(t *Tokenizer, rule preRule) *bpe {
 		left, right, _ := splitMerge(m)
 		key := pairKey(intern(left), intern(right))
 		if _, ok := b.merges[key]; !ok {
-			b.merges[key] = merge{int32(rank), intern(left + right)}
+			merged := intern(left + right)
+			b.merges[key] = merge{int32(rank), merged}
+			b.maxSize = max(b.maxSize, int(b.symbols[merged].size))
+		}
+	}
+	if !b.ignoreMerges {
+		return b
+	}
+	b.whole = make(map[string]int32, len(t.texts))
+	for _, text := range t.texts {
+		if raw, ok := decodeBytes(text); ok {
+			b.whole[raw] = intern(text)
 		}
 	}
 	return b
@@ -90,84 +97,76 @@ func newSymbol(t *Tokenizer, text string) symbol {
 // longer ones with a queue.
 const shortWord = 32
 
-// Words up to this many bytes are remembered while one text is encoded.
-const cachedWord = 48
-
-// A span says where in the output a word was encoded before, and where it
-// began in the text.
-type span struct{ from, to, start int }
-
-// repeat appends the tokens of s for the same word that begins at start.
-func (o *output) repeat(s span, start int) {
-	o.ids = append(o.ids, o.ids[s.from:s.to]...)
-	if o.wantEnds {
-		for _, end := range o.ends[s.from:s.to] {
-			o.ends = append(o.ends, end-s.start+start)
-		}
+// normalize replaces invalid bytes. It waits for the end of a character that
+// may be valid.
+func (b *bpe) normalize(raw string, last bool) (text string, n int) {
+	n = len(raw)
+	if !last {
+		n -= cutCharLen(raw)
 	}
+	return sanitize(raw[:n]), n
 }
 
-func (b *bpe) normalizedLen(text string) (raw, normalized int) {
-	r, n := decodeRune(text)
+func (b *bpe) normalizedLen(raw string) (n, normalized int) {
+	r, n := decodeRune(raw)
 	if r == utf8.RuneError {
 		return n, len(string(utf8.RuneError))
 	}
 	return n, n
 }
 
-func (b *bpe) encode(out *output, text string) {
-	seen := map[string]span{}
-	var work bpeWork
-	start := 0
-	b.split(sanitize(text), func(word string) {
-		if s, ok := seen[word]; ok {
-			out.repeat(s, start)
-		} else {
-			from := len(out.ids)
-			b.word(out, word, start, &work)
-			if len(word) <= cachedWord {
-				seen[word] = span{from, len(out.ids), start}
-			}
-		}
-		start += len(word)
-	})
+func (b *bpe) split(text string, yield func(word string)) { b.pattern(text, yield) }
+
+func (b *bpe) newMerger() merger { return &bpeMerger{bpe: b} }
+
+// bpeMerger has the buffers for merging one word.
+type bpeMerger struct {
+	*bpe
+	sequence []int32 // symbols of the word
+	found    []merge // merge of each symbol with the next, rank -1 for none
+	links    []link
+	queue    queue[rankedPair]
+	segments []segment
 }
 
-// word appends the tokens of a word that begins at start in the text.
-func (b *bpe) word(out *output, word string, start int, work *bpeWork) {
+func (b *bpeMerger) word(word string) []segment {
 	if b.ignoreMerges {
-		if id, ok := b.whole[word]; ok {
-			out.add(id, start+len(word))
-			return
+		if s, ok := b.whole[word]; ok {
+			return append(b.segments[:0], segment{int32(len(word)), s})
 		}
 	}
-	work.symbols = work.symbols[:0]
-	for i := range len(word) {
-		work.symbols = append(work.symbols, b.bytes[word[i]])
-	}
-	if len(word) <= shortWord {
-		b.mergeShort(work)
-	} else {
-		b.mergeLong(work)
-	}
-	for _, n := range work.symbols {
-		s := &b.symbols[n]
-		if s.id != None {
-			out.add(s.id, start+int(s.size))
-		}
-		for _, token := range s.spread {
-			out.add(token.id, start+int(token.end))
-		}
-		start += int(s.size)
-	}
+	return b.merge(word)
 }
 
-// bpeWork holds the buffers of one encode call.
-type bpeWork struct {
-	symbols []int32
-	found   []merge // merge of each symbol with the next, rank -1 for none
-	links   []link
-	queue   queue[rankedPair]
+func (b *bpeMerger) merge(text string) []segment {
+	b.sequence = b.sequence[:0]
+	for i := range len(text) {
+		b.sequence = append(b.sequence, b.bytes[text[i]])
+	}
+	if len(text) <= shortWord {
+		b.mergeShort()
+	} else {
+		b.mergeLong()
+	}
+	b.segments = b.segments[:0]
+	for _, s := range b.sequence {
+		b.segments = append(b.segments, segment{b.symbols[s].size, s})
+	}
+	return b.segments
+}
+
+func (b *bpeMerger) longest() int { return b.maxSize }
+
+func (b *bpeMerger) chars(text []byte, n int) int { return min(n, len(text)) }
+
+func (b *bpeMerger) emit(out *output, _ string, s segment, start int) {
+	symbol := &b.symbols[s.symbol]
+	if symbol.id != None {
+		out.add(symbol.id, start+int(symbol.size))
+	}
+	for _, token := range symbol.spread {
+		out.add(token.id, start+int(token.end))
+	}
 }
 
 func (b *bpe) find(left, right int32) merge {
@@ -178,29 +177,29 @@ func (b *bpe) find(left, right int32) merge {
 }
 
 // mergeShort replaces the best pair, leftmost first, until there is none.
-func (b *bpe) mergeShort(w *bpeWork) {
-	w.found = w.found[:0]
-	for i := 1; i < len(w.symbols); i++ {
-		w.found = append(w.found, b.find(w.symbols[i-1], w.symbols[i]))
+func (b *bpeMerger) mergeShort() {
+	b.found = b.found[:0]
+	for i := 1; i < len(b.sequence); i++ {
+		b.found = append(b.found, b.find(b.sequence[i-1], b.sequence[i]))
 	}
 	for {
 		best := -1
-		for i, m := range w.found {
-			if m.rank >= 0 && (best < 0 || m.rank < w.found[best].rank) {
+		for i, m := range b.found {
+			if m.rank >= 0 && (best < 0 || m.rank < b.found[best].rank) {
 				best = i
 			}
 		}
 		if best < 0 {
 			return
 		}
-		w.symbols[best] = w.found[best].symbol
-		w.symbols = append(w.symbols[:best+1], w.symbols[best+2:]...)
-		w.found = append(w.found[:best], w.found[best+1:]...)
+		b.sequence[best] = b.found[best].symbol
+		b.sequence = append(b.sequence[:best+1], b.sequence[best+2:]...)
+		b.found = append(b.found[:best], b.found[best+1:]...)
 		if best > 0 {
-			w.found[best-1] = b.find(w.symbols[best-1], w.symbols[best])
+			b.found[best-1] = b.find(b.sequence[best-1], b.sequence[best])
 		}
-		if best < len(w.found) {
-			w.found[best] = b.find(w.symbols[best], w.symbols[best+1])
+		if best < len(b.found) {
+			b.found[best] = b.find(b.sequence[best], b.sequence[best+1])
 		}
 	}
 }
@@ -243,36 +242,36 @@ func (p rankedPair) before(q rankedPair) bool {
 }
 
 // mergeLong does the same as mergeShort in time n·log n.
-func (b *bpe) mergeLong(w *bpeWork) {
-	w.links = makeLinks(w.links, len(w.symbols))
-	w.queue = w.queue[:0]
+func (b *bpeMerger) mergeLong() {
+	b.links = makeLinks(b.links, len(b.sequence))
+	b.queue = b.queue[:0]
 	offer := func(left, right int32) {
 		if left < 0 || right < 0 {
 			return
 		}
-		if m := b.find(w.symbols[left], w.symbols[right]); m.rank >= 0 {
-			w.queue.push(rankedPair{left, right, w.links[left].size + w.links[right].size, m})
+		if m := b.find(b.sequence[left], b.sequence[right]); m.rank >= 0 {
+			b.queue.push(rankedPair{left, right, b.links[left].size + b.links[right].size, m})
 		}
 	}
-	for i := 1; i < len(w.symbols); i++ {
+	for i := 1; i < len(b.sequence); i++ {
 		offer(int32(i-1), int32(i))
 	}
-	for len(w.queue) > 0 {
-		p := w.queue.pop()
-		left, right := w.links[p.left].size, w.links[p.right].size
+	for len(b.queue) > 0 {
+		p := b.queue.pop()
+		left, right := b.links[p.left].size, b.links[p.right].size
 		if left == 0 || right == 0 || left+right != p.size {
 			continue
 		}
-		join(w.links, p.left, p.right)
-		w.symbols[p.left] = p.symbol
-		offer(w.links[p.left].prev, p.left)
-		offer(p.left, w.links[p.left].next)
+		join(b.links, p.left, p.right)
+		b.sequence[p.left] = p.symbol
+		offer(b.links[p.left].prev, p.left)
+		offer(p.left, b.links[p.left].next)
 	}
-	kept := w.symbols[:0]
-	for i, l := range w.links {
+	kept := b.sequence[:0]
+	for i, l := range b.links {
 		if l.size > 0 {
-			kept = append(kept, w.symbols[i])
+			kept = append(kept, b.sequence[i])
 		}
 	}
-	w.symbols = kept
+	b.sequence = kept
 }

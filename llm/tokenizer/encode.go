@@ -1,6 +1,10 @@
 package tokenizer
 
-import "strings"
+import (
+	"io"
+	"iter"
+	"strings"
+)
 
 // EncodeOptions says where special tokens come from. The zero value encodes
 // plain text.
@@ -16,13 +20,21 @@ type EncodeOptions struct {
 // Encode returns the ids of text. Any text is accepted, in time linear in its
 // length but for a factor log n in a single word of length n.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []ID {
-	var parse []byteRange
-	if o.ParseSpecial {
-		parse = []byteRange{{0, len(text)}}
-	}
-	out := output{ids: make([]ID, 0, len(text)/3+2)}
-	t.encode(&out, text, parse, o.AddSpecial)
-	return out.ids
+	s := t.newStream(o)
+	s.out.ids = make([]ID, 0, len(text)/3+2)
+	s.encode(text)
+	return s.out.ids
+}
+
+// EncodeReader yields the ids that Encode gives for the whole text of r, a
+// slice at a time, which is valid until the next. An error of r ends them.
+//
+// It holds some megabytes in memory, however long the text is and its words
+// are, except that it has to see white space to its end, and a place without
+// special tokens that overlap; and a vocabulary may be such that a long word has
+// no two tokens which do not depend on what is far away from them.
+func (t *Tokenizer) EncodeReader(r io.Reader, o EncodeOptions) iter.Seq2[[]ID, error] {
+	return func(yield func([]ID, error) bool) { t.newStream(o).read(r, yield) }
 }
 
 // Part is a part of a text that comes from one source.
@@ -61,60 +73,18 @@ func (t *Tokenizer) EncodeParts(parts []Part, o EncodeOptions) (ids []ID, ends [
 			parse = append(parse, byteRange{from, text.Len()})
 		}
 	}
+	s := t.newStream(o)
+	s.parse, s.whole = parse, text.String()
 	n := text.Len()/3 + 2
-	out := output{ids: make([]ID, 0, n), ends: make([]int, 0, n), wantEnds: true}
-	t.encode(&out, text.String(), parse, o.AddSpecial)
-	return out.ids, out.ends
-}
-
-// encode appends the tokens of text. Control tokens are matched in the ranges
-// parse.
-func (t *Tokenizer) encode(out *output, text string, parse []byteRange, addSpecial bool) {
-	if addSpecial && t.cfg.AddBOS {
-		out.add(t.cfg.BOS, 0)
-	}
-	afterSpecial := true
-	for _, f := range t.partition(text, parse) {
-		if f.id != None {
-			out.add(f.id, f.to)
-			afterSpecial = true
-			continue
-		}
-		t.encodePlain(out, text, f.byteRange, afterSpecial)
-		afterSpecial = false
-	}
-	if addSpecial && t.cfg.AddEOS {
-		out.add(t.cfg.EOS, len(text))
-	}
-}
-
-// encodePlain appends the tokens of a range of text without special tokens.
-func (t *Tokenizer) encodePlain(out *output, text string, r byteRange, afterSpecial bool) {
-	first := len(out.ids)
-	raw := text[r.from:r.to]
-	prefix := ""
-	if afterSpecial && t.cfg.AddSpacePrefix && t.cfg.Model == ModelSPM {
-		prefix = " "
-	}
-	t.model.encode(out, prefix+raw)
-	if !out.wantEnds {
-		return
-	}
-	at := offsets{model: t.model, raw: raw, pos: r.from}
-	if prefix != "" {
-		_, at.ahead = t.model.normalizedLen(prefix)
-	}
-	for i, end := range out.ends[first:] {
-		out.ends[first+i] = at.of(end)
-	}
+	s.out = output{ids: make([]ID, 0, n), ends: make([]int, 0, n), wantEnds: true}
+	s.encode(s.whole)
+	return s.out.ids, s.out.ends
 }
 
 // output collects tokens.
 type output struct {
-	ids []ID
-	// ends has where each token ends in the text, if wanted. A model's encoder
-	// counts in the text of one call as it normalizes it.
-	ends     []int
+	ids      []ID
+	ends     []int // where each token ends in the text
 	wantEnds bool
 }
 
@@ -128,7 +98,7 @@ func (o *output) add(id ID, end int) {
 // offsets maps offsets in normalized text, in increasing order, to offsets in
 // the text itself.
 type offsets struct {
-	model encoder
+	model model
 	raw   string // what is not passed yet
 	pos   int    // offset of raw in the text
 	ahead int    // its offset in the normalized text

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -86,4 +87,25 @@ func ExampleTokenizer_EncodeParts() {
 	}
 	fmt.Println()
 	// Output: 84:"u" 260:"ser" 25:":" 220:" " 27:"<" 91:"|" 68:"e" 77:"n" 67:"d" 91:"|" 29:">" 261:"<|end|>"
+}
+
+// Count the tokens of a text that need not fit in memory.
+func ExampleTokenizer_EncodeReader() {
+	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	n := 0
+	for ids, err := range tok.EncodeReader(strings.NewReader("a long text"), tokenizer.EncodeOptions{}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		n += len(ids)
+	}
+	fmt.Println(n, "tokens")
+	// Output: 11 tokens
 }

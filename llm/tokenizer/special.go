@@ -1,10 +1,6 @@
 package tokenizer
 
-import (
-	"slices"
-	"sort"
-	"strings"
-)
+import "slices"
 
 // attr is a set of token attributes. A token has the one of its type, and
 // known end-of-turn and fill-in-the-middle tokens count as control tokens even
@@ -152,85 +148,5 @@ func (t *Tokenizer) collectSpecial() {
 	slices.SortStableFunc(t.special, func(a, b ID) int {
 		return len(t.texts[b]) - len(t.texts[a])
 	})
-}
-
-// fragment is a token matched in the text, or text still to be split. A token
-// that strips the white space behind it has that in its range.
-type fragment struct {
-	byteRange
-	id ID // None for text
-}
-
-type byteRange struct{ from, to int }
-
-// matcher cuts text at its special tokens.
-type matcher struct {
-	t    *Tokenizer
-	text string
-	// parse has where control tokens are matched, in order and with gaps
-	// between; user-defined ones are matched everywhere.
-	parse []byteRange
-	out   []fragment
-}
-
-func (t *Tokenizer) partition(text string, parse []byteRange) []fragment {
-	m := matcher{t: t, text: text, parse: parse}
-	var present []ID // a large vocabulary has thousands, a text a handful
-	for _, id := range t.special {
-		if m.find(id, 0, len(text)) >= 0 {
-			present = append(present, id)
-		}
-	}
-	m.cut(0, len(text), present)
-	return m.out
-}
-
-// find returns where the token is first matched in text[from:to], -1 for
-// nowhere.
-func (m *matcher) find(id ID, from, to int) int {
-	token := m.t.texts[id]
-	everywhere := m.t.attrs[id]&attrHidden == 0
-	if !everywhere && len(m.parse) == 0 {
-		return -1
-	}
-	for {
-		at := strings.Index(m.text[from:to], token)
-		if at < 0 {
-			return -1
-		}
-		at += from
-		if everywhere || m.parses(at, at+len(token)) {
-			return at
-		}
-		from = at + 1
-	}
-}
-
-// parses reports whether control tokens are matched in all of text[from:to].
-func (m *matcher) parses(from, to int) bool {
-	i := sort.Search(len(m.parse), func(i int) bool { return m.parse[i].to >= to })
-	return i < len(m.parse) && m.parse[i].from <= from
-}
-
-// cut appends the fragments of text[from:to]. All occurrences of a longer
-// token are cut out before a shorter one is looked for, so "<a><b>" cannot
-// lose to "<b>".
-func (m *matcher) cut(from, to int, present []ID) {
-	for len(present) > 0 && from < to {
-		id := present[0]
-		at := m.find(id, from, to)
-		if at < 0 {
-			present = present[1:]
-			continue
-		}
-		m.cut(from, at, present[1:])
-		from = at + len(m.t.texts[id])
-		if m.t.stripRight[id] {
-			from = to - len(strings.TrimLeft(m.text[from:to], " \t\n\v\f\r"))
-		}
-		m.out = append(m.out, fragment{byteRange{at, from}, id})
-	}
-	if from < to {
-		m.out = append(m.out, fragment{byteRange{from, to}, None})
-	}
+	t.starts = newSpecialStarts(t)
 }

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // splitter cuts text into words and yields them in order; together they are
@@ -87,6 +88,37 @@ func lookupPre(pre string) (preRule, error) {
 	}
 	return rule, nil
 }
+
+// Patterns look at most this many bytes beyond a word, and at the white space
+// after it.
+const lookahead = 8
+
+func (b *bpe) settled(text string) int {
+	end := max(0, len(text)-lookahead)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return len(strings.TrimRightFunc(text[:end], isSpace))
+}
+
+// contextChars are as many characters of a run (of letters, numbers or others)
+// as it takes for patterns to go on with the run: two may start a word of their
+// own, such as "'s", and three digits be isolated.
+const contextChars = 16
+
+func (b *bpe) inside(text string) int {
+	end := len(text)
+	for range contextChars {
+		r, n := utf8.DecodeLastRuneInString(text[:end])
+		if n == 0 || isSpace(r) {
+			return 0 // white space is looked through to its end
+		}
+		end -= n
+	}
+	return end
+}
+
+func isSpace(r rune) bool { return classOf(r) == classSpace }
 
 // words makes a splitter of a function that gives the length of the first word.
 func words(length func(text string) int) splitter {

@@ -142,13 +142,13 @@ func TestMergeShortIsMergeLong(t *testing.T) {
 	b := tok.model.(*bpe)
 	rapid.Check(t, func(rt *rapid.T) {
 		word := rapid.StringMatching(`[abrcdn ]{0,60}`).Draw(rt, "word")
-		var short, long bpeWork
+		short, long := bpeMerger{bpe: b}, bpeMerger{bpe: b}
 		for i := range len(word) {
-			short.symbols = append(short.symbols, b.bytes[word[i]])
-			long.symbols = append(long.symbols, b.bytes[word[i]])
+			short.sequence = append(short.sequence, b.bytes[word[i]])
+			long.sequence = append(long.sequence, b.bytes[word[i]])
 		}
-		b.mergeShort(&short)
-		b.mergeLong(&long)
-		require.Equal(rt, short.symbols, long.symbols)
+		short.mergeShort()
+		long.mergeLong()
+		require.Equal(rt, short.sequence, long.sequence)
 	})
 }

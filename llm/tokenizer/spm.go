@@ -15,6 +15,8 @@ type spm struct {
 	scores []float32
 	bytes  [256]ID // what a byte of a character without a piece becomes
 	pairs  charPairs
+	// maxSize is the size of the longest token, or of a character without one.
+	maxSize int
 }
 
 func newSPM(t *Tokenizer) *spm {
@@ -32,8 +34,10 @@ func newSPM(t *Tokenizer) *spm {
 		}
 	}
 	s.pairs.rare = map[uint64]struct{}{}
+	s.maxSize = maxCharLen
 	for _, text := range t.texts {
 		s.pairs.add(text)
+		s.maxSize = max(s.maxSize, len(text))
 	}
 	return s
 }
@@ -84,38 +88,27 @@ func nextChar(text string) string {
 	return text[:min(len(text), utf8Len(text[0]))]
 }
 
-func (s *spm) normalizedLen(text string) (raw, normalized int) {
-	if text[0] == ' ' {
+func (s *spm) normalize(raw string, _ bool) (text string, n int) {
+	return strings.ReplaceAll(raw, " ", space), len(raw)
+}
+
+func (s *spm) normalizedLen(raw string) (n, normalized int) {
+	if raw[0] == ' ' {
 		return 1, len(space)
 	}
 	return 1, 1
 }
 
-func (s *spm) encode(out *output, text string) {
-	text = strings.ReplaceAll(text, " ", space)
-	seen := map[string]span{}
-	var work spmWork
-	start := 0
-	for start < len(text) {
-		n := s.cut(text[start:], &work)
-		part := text[start : start+n]
-		if at, ok := seen[part]; ok {
-			out.repeat(at, start)
-		} else {
-			from := len(out.ids)
-			s.merge(out, part, start, &work)
-			if n <= cachedWord {
-				seen[part] = span{from, len(out.ids), start}
-			}
-		}
-		start += n
+// split cuts text between characters that no token has side by side.
+func (s *spm) split(text string, yield func(word string)) {
+	for text != "" {
+		n := s.wordLen(text)
+		yield(text[:n])
+		text = text[n:]
 	}
 }
 
-// cut returns the length of the first part of text that merges cannot leave
-// and lists the offsets of its characters.
-func (s *spm) cut(text string, w *spmWork) int {
-	w.starts = append(w.starts[:0], 0)
+func (s *spm) wordLen(text string) int {
 	char := nextChar(text)
 	end := len(char)
 	for end < len(text) {
@@ -123,18 +116,41 @@ func (s *spm) cut(text string, w *spmWork) int {
 		if !s.pairs.has(char, next) {
 			break
 		}
-		w.starts = append(w.starts, int32(end))
 		char = next
 		end += len(next)
 	}
 	return end
 }
 
-// spmWork holds the buffers of one encode call.
-type spmWork struct {
-	starts []int32 // offset of each character in the part
-	links  []link
-	queue  queue[scoredPair]
+// settled asks for the whole character after a word.
+func (s *spm) settled(text string) int { return len(text) - maxCharLen }
+
+// inside keeps the last two characters, at least.
+func (s *spm) inside(text string) int {
+	return charsLen(text, len(text)-2*maxCharLen)
+}
+
+// maxCharLen is the longest character by its first byte.
+const maxCharLen = 4
+
+// charsLen is the length of the whole characters in text[:n].
+func charsLen[T string | []byte](text T, n int) int {
+	end := 0
+	for end < n && end+utf8Len(text[end]) <= n {
+		end += utf8Len(text[end])
+	}
+	return end
+}
+
+func (s *spm) newMerger() merger { return &spmMerger{spm: s} }
+
+// spmMerger has the buffers for merging one word.
+type spmMerger struct {
+	*spm
+	starts   []int32 // offset of each character in the word
+	links    []link
+	queue    queue[scoredPair]
+	segments []segment
 }
 
 // scoredPair is a possible merge; it is stale when its parts have changed.
@@ -147,54 +163,70 @@ func (p scoredPair) before(q scoredPair) bool {
 	return p.score > q.score || p.score == q.score && p.left < q.left
 }
 
-// merge appends the tokens of a part that begins at start in the text.
-func (s *spm) merge(out *output, part string, start int, w *spmWork) {
-	w.links = makeLinks(w.links, len(w.starts))
-	for i := range w.links {
-		w.links[i].size = w.end(i, len(part)) - w.starts[i]
-	}
-	w.queue = w.queue[:0]
+func (s *spmMerger) word(word string) []segment { return s.merge(word) }
+
+func (s *spmMerger) merge(text string) []segment {
+	s.link(text)
+	s.queue = s.queue[:0]
 	offer := func(left, right int32) {
 		if left < 0 || right < 0 {
 			return
 		}
-		size := w.links[left].size + w.links[right].size
-		from := w.starts[left]
-		if id, ok := s.ids[part[from:from+size]]; ok {
-			w.queue.push(scoredPair{left, right, size, s.scores[id]})
+		size := s.links[left].size + s.links[right].size
+		from := s.starts[left]
+		if id, ok := s.ids[text[from:from+size]]; ok {
+			s.queue.push(scoredPair{left, right, size, s.scores[id]})
 		}
 	}
-	for i := 1; i < len(w.links); i++ {
+	for i := 1; i < len(s.links); i++ {
 		offer(int32(i-1), int32(i))
 	}
-	for len(w.queue) > 0 {
-		p := w.queue.pop()
-		left, right := w.links[p.left].size, w.links[p.right].size
+	for len(s.queue) > 0 {
+		p := s.queue.pop()
+		left, right := s.links[p.left].size, s.links[p.right].size
 		if left == 0 || right == 0 || left+right != p.size {
 			continue
 		}
-		join(w.links, p.left, p.right)
-		offer(w.links[p.left].prev, p.left)
-		offer(p.left, w.links[p.left].next)
+		join(s.links, p.left, p.right)
+		offer(s.links[p.left].prev, p.left)
+		offer(p.left, s.links[p.left].next)
 	}
-	for i, l := range w.links {
+	s.segments = s.segments[:0]
+	for _, l := range s.links {
 		if l.size > 0 {
-			from := int(w.starts[i])
-			s.piece(out, part[from:from+int(l.size)], start+from)
+			s.segments = append(s.segments, segment{size: l.size})
 		}
 	}
+	return s.segments
 }
 
-func (w *spmWork) end(i, length int) int32 {
-	if i+1 < len(w.starts) {
-		return w.starts[i+1]
+// link makes a list of the characters of text.
+func (s *spmMerger) link(text string) {
+	s.starts = s.starts[:0]
+	for from := 0; from < len(text); from += len(nextChar(text[from:])) {
+		s.starts = append(s.starts, int32(from))
 	}
-	return int32(length)
+	s.links = makeLinks(s.links, len(s.starts))
+	for i := range s.links {
+		end := int32(len(text))
+		if i+1 < len(s.starts) {
+			end = s.starts[i+1]
+		}
+		s.links[i].size = end - s.starts[i]
+	}
 }
 
-// piece appends the token of a text that begins at start, or those of its
-// bytes.
-func (s *spm) piece(out *output, text string, start int) {
+func (s *spmMerger) longest() int { return s.maxSize }
+
+func (s *spmMerger) chars(text []byte, n int) int {
+	if n >= len(text) {
+		return len(text)
+	}
+	return charsLen(text, n)
+}
+
+// emit adds the token of a segment, or those of its bytes.
+func (s *spmMerger) emit(out *output, text string, _ segment, start int) {
 	if id, ok := s.ids[text]; ok {
 		out.add(id, start+len(text))
 		return

@@ -50,19 +50,33 @@ type Tokenizer struct {
 	eot        ID
 	eog        map[ID]bool
 	special    []ID // tokens to match in text, longest first
+	starts     *specialStarts
 	stripRight map[ID]bool
 
 	cleanSpaces bool
-	model       encoder
+	model       model
+	sizes       sizes
 }
 
-// encoder is what differs between models: it appends the tokens of plain text.
-type encoder interface {
-	// encode puts ends at offsets in the text that normalize gives.
-	encode(out *output, text string)
-	// normalizedLen is the length of the first unit of text (a character, or a
-	// byte that is replaced) and what it becomes in the text that is encoded.
-	normalizedLen(text string) (raw, normalized int)
+// model is what differs between models: how text becomes tokens.
+type model interface {
+	// normalize returns the text that is split, of the first n bytes of raw.
+	// What comes later does not change it; last says that nothing does.
+	normalize(raw string, last bool) (text string, n int)
+	// normalizedLen is the length of the first unit of raw (a character, or a
+	// byte that is replaced) and what it becomes.
+	normalizedLen(raw string) (n, normalized int)
+	// split yields the words of text in order; together they are the text. No
+	// token reaches across two words.
+	split(text string, yield func(word string))
+	// settled returns an offset: words that end before it are words however
+	// text goes on.
+	settled(text string) int
+	// inside returns an offset in a word that has no end in text, 0 if there is
+	// none: the word that follows from there on ends where the word does.
+	inside(text string) int
+	// newMerger makes what one goroutine needs to turn words into tokens.
+	newMerger() merger
 }
 
 // New makes a tokenizer of cfg, of which it keeps a copy. It fails if cfg is
@@ -71,14 +85,14 @@ func New(cfg Config) (*Tokenizer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{cfg: cfg.clone(), stripRight: map[ID]bool{}}
+	t := &Tokenizer{cfg: cfg.clone(), stripRight: map[ID]bool{}, sizes: defaultSizes}
 	if err := t.index(); err != nil {
 		return nil, err
 	}
-	t.findSpecial()
 	for _, id := range t.cfg.StripRight {
 		t.stripRight[id] = true
 	}
+	t.findSpecial()
 	if t.cfg.Model == ModelSPM {
 		t.model = newSPM(t)
 	} else {

@@ -90,6 +90,20 @@ func isSurrogate(s string) bool {
 	return len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80
 }
 
+// cutCharLen is the length of the start of a character at the end of s, whose
+// other bytes may follow.
+func cutCharLen(s string) int {
+	for n := 1; n <= min(len(s), utf8.UTFMax-1); n++ {
+		if b := s[len(s)-n]; b >= 0xC0 {
+			if utf8Len(b) > n {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
 // utf8Len is the length of a character that starts with b, 1 for bytes that
 // cannot start one.
 func utf8Len(b byte) int {

@@ -1,0 +1,164 @@
+package tokenizer
+
+import (
+	"io"
+	"math"
+)
+
+// stream encodes text that comes in windows.
+type stream struct {
+	t     *Tokenizer
+	o     EncodeOptions
+	parse []byteRange // where control tokens are matched
+	whole string      // the text, if ends are wanted
+	out   output
+
+	offset int // of the next window in the text
+
+	text         *textStream
+	afterSpecial bool
+	inText       bool
+	textFrom     int // where the text since the last special token begins
+	textFirst    int // its first token in out
+}
+
+func (t *Tokenizer) newStream(o EncodeOptions) *stream {
+	s := &stream{t: t, o: o, afterSpecial: true, text: newTextStream(t.model, t.sizes)}
+	if o.ParseSpecial {
+		s.parse = []byteRange{{0, math.MaxInt}}
+	}
+	return s
+}
+
+// encode encodes a whole text.
+func (s *stream) encode(text string) {
+	s.begin()
+	size := s.t.sizes.window
+	for s.offset < len(text) {
+		window := text[s.offset:min(len(text), s.offset+size)]
+		n := s.write(window, s.offset+len(window) == len(text))
+		size = s.nextSize(size, n)
+	}
+	s.end()
+}
+
+// read encodes the text of a reader and calls yield with the tokens of each
+// window.
+func (s *stream) read(r io.Reader, yield func([]ID, error) bool) {
+	s.begin()
+	size := s.t.sizes.window
+	var buf []byte
+	for last := false; !last; {
+		have := len(buf)
+		buf = append(buf, make([]byte, size-have)...)
+		n, err := io.ReadFull(r, buf[have:])
+		buf = buf[:have+n]
+		last = err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !last {
+			yield(nil, err)
+			return
+		}
+		n = s.write(string(buf), last)
+		if last {
+			s.end()
+		}
+		if len(s.out.ids) > 0 && !yield(s.out.ids, nil) {
+			return
+		}
+		s.out.ids = s.out.ids[:0]
+		buf = append(buf[:0], buf[n:]...)
+		size = max(s.nextSize(size, n), 2*len(buf))
+	}
+}
+
+// nextSize is the size of the next window, after one of which n bytes were
+// encoded: twice as much where special tokens overlap for so long that the text
+// can hardly be cut.
+func (s *stream) nextSize(size, n int) int {
+	if 2*n <= size {
+		return 2 * size
+	}
+	return s.t.sizes.window
+}
+
+func (s *stream) begin() {
+	if s.o.AddSpecial && s.t.cfg.AddBOS {
+		s.out.add(s.t.cfg.BOS, 0)
+	}
+}
+
+func (s *stream) end() {
+	if s.o.AddSpecial && s.t.cfg.AddEOS {
+		s.out.add(s.t.cfg.EOS, s.offset)
+	}
+}
+
+// write encodes a window and returns how much of it is done; the next window
+// begins there.
+func (s *stream) write(window string, last bool) int {
+	m := s.t.newMatcher(window, s.parse, s.offset)
+	to := len(window)
+	if !last {
+		to = m.boundary()
+	}
+	for _, f := range m.fragments(to) {
+		if f.id == None {
+			s.plain(window[f.from:f.to], s.offset+f.from, last || f.to < to)
+			continue
+		}
+		s.endText(s.offset + f.from)
+		s.out.add(f.id, s.offset+f.to)
+		s.afterSpecial = true
+	}
+	s.offset += to
+	if last {
+		s.endText(s.offset)
+	}
+	return to
+}
+
+// plain encodes text without special tokens; final says that a special token, or
+// nothing, follows.
+func (s *stream) plain(text string, from int, final bool) {
+	if !s.inText {
+		s.inText = true
+		s.textFrom, s.textFirst = from, len(s.out.ids)
+		s.text.write(&s.out, s.prefix(), false)
+	}
+	s.text.write(&s.out, text, final)
+	if final {
+		s.closeText(from + len(text))
+	}
+}
+
+// prefix is what is added in front of text.
+func (s *stream) prefix() string {
+	if s.afterSpecial && s.t.cfg.AddSpacePrefix && s.t.cfg.Model == ModelSPM {
+		return " "
+	}
+	return ""
+}
+
+func (s *stream) endText(at int) {
+	if s.inText {
+		s.text.write(&s.out, "", true)
+		s.closeText(at)
+	}
+}
+
+// closeText ends the text that was open, and makes offsets in the text of the
+// ends in normalized text.
+func (s *stream) closeText(to int) {
+	at := offsets{model: s.t.model, pos: s.textFrom}
+	if prefix := s.prefix(); prefix != "" {
+		_, at.ahead = s.t.model.normalizedLen(prefix)
+	}
+	s.inText, s.afterSpecial = false, false
+	if !s.out.wantEnds {
+		return
+	}
+	at.raw = s.whole[s.textFrom:to]
+	for i, end := range s.out.ends[s.textFirst:] {
+		s.out.ends[s.textFirst+i] = at.of(end)
+	}
+}

@@ -1,0 +1,276 @@
+package tokenizer
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// sized is t with other sizes of what is in memory.
+func (t *Tokenizer) sized(s sizes) *Tokenizer {
+	u := *t
+	u.sizes = s
+	return &u
+}
+
+// atOnce holds all text in memory, and merges words as a whole.
+var atOnce = sizes{window: math.MaxInt32, longWord: math.MaxInt32, wordWindow: math.MaxInt32, cache: math.MaxInt32}
+
+// small holds as little as it can.
+func small() *rapid.Generator[sizes] {
+	return rapid.Custom(func(t *rapid.T) sizes {
+		return sizes{
+			window:     rapid.IntRange(1, 40).Draw(t, "window"),
+			longWord:   rapid.IntRange(1, 40).Draw(t, "longWord"),
+			wordWindow: rapid.IntRange(1, 40).Draw(t, "wordWindow"),
+			cache:      rapid.IntRange(1, 4).Draw(t, "cache"),
+		}
+	})
+}
+
+// runs generates strings with long runs of what patterns and special tokens are
+// made of.
+func runs() *rapid.Generator[string] {
+	bit := rapid.OneOf(
+		rapid.SampledFrom([]string{" ", "\n", "\r\n", "\t", "\u3000", "\u0085", "'", "'s", "'LL", "a", "the", "Zé", "1", "123", "٣", "٣12",
+			".", "!", "$", "`", "\u0301", "\u200d", "日", "😀", "\x00", "\xff", "\xe2\x96", "\xed\xa0\x80", "▁",
+			"<s>", "</s>", "<|im_end|>", "<|im_", "<", "<0x41>"}),
+		rapid.StringN(1, 3, 8))
+	run := rapid.Custom(func(t *rapid.T) string {
+		return strings.Repeat(bit.Draw(t, "bit"), rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 60)).Draw(t, "times"))
+	})
+	return rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(run, 0, 12).Draw(t, "runs"), "")
+	})
+}
+
+func encodeReader(t require.TestingT, tok *Tokenizer, r io.Reader, o EncodeOptions) []ID {
+	ids := []ID{}
+	for some, err := range tok.EncodeReader(r, o) {
+		require.NoError(t, err)
+		ids = append(ids, some...)
+	}
+	return ids
+}
+
+func vocabulary(t testing.TB, name, pre string) *Tokenizer {
+	f, err := os.Open("testdata/vocab-" + name + ".json.gz")
+	require.NoError(t, err)
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	var file struct {
+		Model  string      `json:"tokenizer.ggml.model"`
+		Tokens []string    `json:"tokenizer.ggml.tokens"`
+		Scores []float32   `json:"tokenizer.ggml.scores"`
+		Types  []TokenType `json:"tokenizer.ggml.token_type"`
+		Merges []string    `json:"tokenizer.ggml.merges"`
+	}
+	require.NoError(t, json.NewDecoder(zip).Decode(&file))
+	cfg, err := DefaultConfig(file.Model, pre)
+	require.NoError(t, err)
+	cfg.Tokens, cfg.Scores, cfg.Types, cfg.Merges = file.Tokens, file.Scores, file.Types, file.Merges
+	cfg.BOS, cfg.EOS = 1, 2
+	tok, err := New(cfg)
+	require.NoError(t, err)
+	return tok
+}
+
+// userDefined is a vocabulary whose special tokens overlap with each other and
+// with white space, which one of them strips.
+func userDefined(t testing.TB) *Tokenizer {
+	cfg := vocabulary(t, "spm", "").Config()
+	for i, text := range []string{"aa", "aaa", "ab", "\n\n", " <s>", "\t\t\t\t"} {
+		cfg.Tokens[300+i] = text
+		cfg.Types[300+i] = UserDefined
+	}
+	cfg.StripRight = []ID{1, 302}
+	tok, err := New(cfg)
+	require.NoError(t, err)
+	return tok
+}
+
+func TestWindowsAreTheText(t *testing.T) {
+	all := map[string]*Tokenizer{"spm": vocabulary(t, "spm", ""), "spm2": vocabulary(t, "spm2", ""), "user-defined": userDefined(t)}
+	for _, pre := range []string{"gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "falcon", "default"} {
+		all[pre] = vocabulary(t, "bpe", pre)
+	}
+	for name, tok := range all {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				text := runs().Draw(rt, "text")
+				o := EncodeOptions{AddSpecial: rapid.Bool().Draw(rt, "AddSpecial"), ParseSpecial: rapid.Bool().Draw(rt, "ParseSpecial")}
+				little := tok.sized(small().Draw(rt, "sizes"))
+				want := tok.sized(atOnce).Encode(text, o)
+				require.Equal(rt, want, little.Encode(text, o), "%q", text)
+				require.Equal(rt, want, encodeReader(rt, little, iotest.HalfReader(strings.NewReader(text)), o), "%q", text)
+
+				parts := []Part{{text[:len(text)/2], o.ParseSpecial}, {text[len(text)/2:], !o.ParseSpecial}}
+				ids, ends := tok.sized(atOnce).EncodeParts(parts, o)
+				littleIDs, littleEnds := little.EncodeParts(parts, o)
+				require.Equal(rt, ids, littleIDs)
+				require.Equal(rt, ends, littleEnds)
+			})
+		})
+	}
+}
+
+// A word is a word wherever splitting starts, and however the text goes on.
+func TestSplitIsLocal(t *testing.T) {
+	for _, pre := range []string{"gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "falcon", "default"} {
+		t.Run(pre, func(t *testing.T) {
+			b := &bpe{pattern: preRules[pre].split}
+			split := func(text string) (words []string) {
+				b.split(text, func(word string) { words = append(words, word) })
+				return words
+			}
+			rapid.Check(t, func(rt *rapid.T) {
+				text := sanitize(runs().Draw(rt, "text"))
+				words := split(text)
+				from := 0
+				for i := range words {
+					require.Equal(rt, words[i:], split(text[from:]))
+					from += len(words[i])
+				}
+				cut := rapid.IntRange(0, len(text)).Draw(rt, "cut")
+				cut -= cutCharLen(text[:cut])
+				settled := b.settled(text[:cut])
+				end := 0
+				for i, word := range split(text[:cut]) {
+					if end += len(word); end >= settled {
+						break
+					}
+					require.Equal(rt, words[i], word)
+				}
+			})
+		})
+	}
+}
+
+// mergeRules generates BPE vocabularies of two or three letters, in which tokens
+// have many ways to be merged, in an order that need not make sense.
+func mergeRules() *rapid.Generator[Config] {
+	return rapid.Custom(func(t *rapid.T) Config {
+		cfg, err := DefaultConfig(ModelBPE, "gpt-2")
+		if err != nil {
+			panic(err)
+		}
+		cfg.BOS, cfg.EOS = None, None
+		cfg.Tokens = []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "letters")]
+		for range rapid.IntRange(1, 14).Draw(t, "merges") {
+			pick := rapid.SampledFrom(cfg.Tokens)
+			left, right := pick.Draw(t, "left"), pick.Draw(t, "right")
+			cfg.Merges = append(cfg.Merges, left+" "+right)
+			if !slices.Contains(cfg.Tokens, left+right) {
+				cfg.Tokens = append(cfg.Tokens, left+right)
+			}
+		}
+		cfg.Merges = rapid.Permutation(cfg.Merges).Draw(t, "order")
+		return cfg
+	})
+}
+
+// pieces generates SPM vocabularies of the same kind, with equal scores.
+func pieces() *rapid.Generator[Config] {
+	piece := rapid.StringMatching(`[ab▁]{1,6}|é?[ab]{1,3}é?`)
+	return rapid.Custom(func(t *rapid.T) Config {
+		cfg, err := DefaultConfig(ModelSPM, "")
+		if err != nil {
+			panic(err)
+		}
+		cfg.Tokens = append([]string{"<unk>", "<s>", "</s>"}, rapid.SliceOfNDistinct(piece, 1, 20, rapid.ID).Draw(t, "pieces")...)
+		for range cfg.Tokens {
+			cfg.Scores = append(cfg.Scores, rapid.SampledFrom([]float32{0, 0, -1, -2, -3}).Draw(t, "score"))
+		}
+		return cfg
+	})
+}
+
+func TestLongWords(t *testing.T) {
+	for name, configs := range map[string]*rapid.Generator[Config]{"bpe": mergeRules(), "spm": pieces()} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				tok, err := New(configs.Draw(rt, "config"))
+				require.NoError(rt, err)
+				letters := rapid.StringOfN(rapid.RuneFrom([]rune("abcé")), 0, 40, -1)
+				text := strings.Repeat(letters.Draw(rt, "often"), rapid.IntRange(1, 12).Draw(rt, "times")) + letters.Draw(rt, "end")
+				o := EncodeOptions{}
+				want := tok.sized(atOnce).Encode(text, o)
+				little := tok.sized(small().Draw(rt, "sizes"))
+				require.Equal(rt, want, little.Encode(text, o), "%q", text)
+			})
+		})
+	}
+}
+
+// What the windows of long words rest on.
+func TestPairsDecide(t *testing.T) {
+	for name, configs := range map[string]*rapid.Generator[Config]{"bpe": mergeRules(), "spm": pieces()} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				tok, err := New(configs.Draw(rt, "config"))
+				require.NoError(rt, err)
+				m := tok.model.newMerger()
+				merge := func(text string) (parts []string) {
+					for _, s := range m.merge(text) {
+						parts = append(parts, text[:s.size])
+						text = text[s.size:]
+					}
+					return parts
+				}
+				letters := rapid.StringOfN(rapid.RuneFrom([]rune("abcé")), 1, 40, -1)
+				x, y := merge(letters.Draw(rt, "x")), merge(letters.Draw(rt, "y"))
+				pair := []string{x[len(x)-1], y[0]}
+				apart := slices.Equal(merge(strings.Join(pair, "")), pair)
+				together := slices.Equal(merge(strings.Join(slices.Concat(x, y), "")), slices.Concat(x, y))
+				require.Equal(rt, apart, together, "%q %q", x, y)
+			})
+		})
+	}
+}
+
+func TestEncodeReaderErrors(t *testing.T) {
+	tok := vocabulary(t, "bpe", "gpt-2").sized(sizes{window: 8, longWord: 8, wordWindow: 8, cache: 8})
+	broken := errors.New("broken disk")
+	text := strings.Repeat("some words ", 9)
+	var got []ID
+	var failed error
+	for ids, err := range tok.EncodeReader(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), EncodeOptions{}) {
+		got = append(got, ids...)
+		failed = err
+	}
+	require.ErrorIs(t, failed, broken)
+	require.NotEmpty(t, got)
+	require.Equal(t, tok.Encode(text, EncodeOptions{})[:len(got)], got)
+
+	for range tok.EncodeReader(strings.NewReader(text), EncodeOptions{}) {
+		break // who has seen enough may leave
+	}
+	require.Empty(t, encodeReader(t, tok, strings.NewReader(""), EncodeOptions{}))
+}
+
+func FuzzWindows(f *testing.F) {
+	f.Add("aaaa  \n\n'sé<s> \xff1234", uint8(3), uint8(5), uint8(7))
+	all := []*Tokenizer{userDefined(f)}
+	for _, pre := range []string{"llama-bpe", "falcon", "default", "qwen35"} {
+		all = append(all, vocabulary(f, "bpe", pre))
+	}
+	f.Fuzz(func(t *testing.T, text string, window, long, word uint8) {
+		text = strings.Repeat(text, 1+int(window)%7)
+		o := EncodeOptions{AddSpecial: true, ParseSpecial: long%2 == 0}
+		for _, tok := range all {
+			little := tok.sized(sizes{window: 1 + int(window), longWord: 1 + int(long), wordWindow: 1 + int(word), cache: 2})
+			require.Equal(t, tok.sized(atOnce).Encode(text, o), encodeReader(t, little, strings.NewReader(text), o))
+		}
+	})
+}

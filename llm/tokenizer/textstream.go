@@ -1,0 +1,163 @@
+package tokenizer
+
+import "strings"
+
+// sizes are how much is held in memory: results do not depend on them.
+type sizes struct {
+	window     int // of text
+	longWord   int // longer words are merged in windows
+	wordWindow int
+	cache      int // words that are remembered
+}
+
+var defaultSizes = sizes{window: 1 << 16, longWord: 1 << 16, wordWindow: 1 << 16, cache: 1 << 16}
+
+// Words up to this many bytes are remembered.
+const cachedWord = 48
+
+// textStream encodes text without special tokens that comes in chunks. Ends of
+// tokens are offsets in the normalized text.
+type textStream struct {
+	model  model
+	sizes  sizes
+	merger merger
+	long   longWord
+	cache  wordCache
+
+	raw   []byte // not normalized yet
+	text  string // normalized, but without tokens yet
+	start int    // offset of text
+	need  int    // bytes of raw that are waited for
+	open  bool   // text begins inside a word; long has what comes before
+}
+
+func newTextStream(m model, s sizes) *textStream {
+	merger := m.newMerger()
+	return &textStream{model: m, sizes: s, merger: merger,
+		long: longWord{merger: merger, size: s.wordWindow}}
+}
+
+// write takes a chunk and adds the tokens that are certain; those of the whole
+// text if it is the last chunk. The stream is then as new.
+func (t *textStream) write(out *output, chunk string, last bool) {
+	if len(t.raw) > 0 || !last && len(chunk) < t.need {
+		t.raw = append(t.raw, chunk...)
+		if !last && len(t.raw) < t.need {
+			return
+		}
+		chunk = string(t.raw)
+		t.raw = t.raw[:0]
+	}
+	text, n := t.model.normalize(chunk, last)
+	t.raw = append(t.raw, chunk[n:]...)
+	t.text += text
+	t.words(out, last)
+	if last {
+		t.start, t.need = 0, 0
+		return
+	}
+	if len(t.text) >= t.sizes.longWord {
+		t.openWord(out)
+	}
+	// Text that waits for its end is looked at again when it has doubled, so
+	// that the time is linear.
+	t.need = 0
+	if len(t.text) >= t.sizes.longWord {
+		t.need = len(t.text)
+	}
+}
+
+// words encodes the words that are certain.
+func (t *textStream) words(out *output, last bool) {
+	settled := t.model.settled(t.text)
+	done, stopped := 0, false
+	t.model.split(t.text, func(word string) {
+		if stopped = stopped || !last && done+len(word) >= settled; stopped {
+			return
+		}
+		t.word(out, word, t.start+done)
+		done += len(word)
+	})
+	t.text = t.text[done:]
+	t.start += done
+}
+
+func (t *textStream) word(out *output, word string, start int) {
+	if t.open {
+		t.open = false
+		t.long.write(out, word, true)
+		return
+	}
+	if len(word) > t.sizes.longWord {
+		t.long.start = start
+		t.long.write(out, word, true)
+		return
+	}
+	if t.cache.add(out, word, start) {
+		return
+	}
+	first := len(out.ids)
+	from := 0
+	for _, s := range t.merger.word(word) {
+		to := from + int(s.size)
+		t.merger.emit(out, word[from:to], s, start+from)
+		from = to
+	}
+	if len(word) <= cachedWord {
+		t.cache.remember(out, word, start, first, t.sizes.cache)
+	}
+}
+
+// openWord takes the word that text begins with as far as it is certain.
+func (t *textStream) openWord(out *output) {
+	n := t.model.inside(t.text)
+	if n == 0 {
+		return
+	}
+	if !t.open {
+		t.open = true
+		t.long.start = t.start
+	}
+	t.long.write(out, t.text[:n], false)
+	t.text = t.text[n:]
+	t.start += n
+}
+
+// wordCache has the tokens of words that were encoded before.
+type wordCache struct {
+	words map[string]byteRange // in ids and ends
+	ids   []ID
+	ends  []int // from the start of the word
+}
+
+// add adds the tokens of a word that begins at start, if it is remembered.
+func (c *wordCache) add(out *output, word string, start int) bool {
+	r, ok := c.words[word]
+	if !ok {
+		return false
+	}
+	out.ids = append(out.ids, c.ids[r.from:r.to]...)
+	if out.wantEnds {
+		for _, end := range c.ends[r.from:r.to] {
+			out.ends = append(out.ends, start+end)
+		}
+	}
+	return true
+}
+
+// remember takes the tokens of a word from those of out that begin at first. It
+// forgets all other words when they are too many.
+func (c *wordCache) remember(out *output, word string, start, first, limit int) {
+	if len(c.words) >= limit || c.words == nil {
+		*c = wordCache{words: map[string]byteRange{}, ids: c.ids[:0], ends: c.ends[:0]}
+	}
+	from := len(c.ids)
+	c.ids = append(c.ids, out.ids[first:]...)
+	if out.wantEnds {
+		for _, end := range out.ends[first:] {
+			c.ends = append(c.ends, end-start)
+		}
+	}
+	// A part of the text would keep all of it in memory.
+	c.words[strings.Clone(word)] = byteRange{from, len(c.ids)}
+}
