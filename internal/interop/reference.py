@@ -161,7 +161,7 @@ class Session:
 def main():
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     session = Session()
     for line in sys.stdin:
         command = json.loads(line)

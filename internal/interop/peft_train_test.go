@@ -1,0 +1,239 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// Adapters that PEFT makes mean the same here, and are trained on as PEFT trains them on.
+func TestInteropPEFTImport(t *testing.T) {
+	needPEFT(t)
+	all := []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "embed_tokens", "lm_head"}
+	fused := []string{"qkv_proj", "o_proj", "gate_up_proj", "down_proj"}
+	for _, test := range []struct {
+		name, arch, typ string
+		config          arguments
+	}{
+		{"plain", "llama", "float32", arguments{"r": 8, "lora_alpha": 16, "target_modules": all[:7]}},
+		{"all-linear", "qwen3", "bfloat16", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}},
+		{"regular expression", "mistral3", "float16", arguments{"r": 4, "lora_alpha": 8, "target_modules": `.*\.(q|v)_proj`}},
+		{"rsLoRA", "llama", "float32", arguments{"r": 9, "lora_alpha": 7, "use_rslora": true, "target_modules": all}},
+		{"patterns", "llama", "float32", arguments{
+			"r": 4, "lora_alpha": 16, "target_modules": all, "layers_to_transform": nil,
+			"rank_pattern":  arguments{"down_proj": 3, `model.layers.1.self_attn.(q|k)_proj`: 7, "self_attn.q_proj": 5, "embed_tokens": 2},
+			"alpha_pattern": arguments{`^model.layers.0.*_proj`: 5, `.*\.o_proj`: 1.5, "lm_head": 32},
+		}},
+		{"patterns and rsLoRA", "qwen3", "float32", arguments{
+			"r": 4, "lora_alpha": 3, "use_rslora": true, "target_modules": all[:7],
+			"rank_pattern": arguments{"down_proj": 16}, "alpha_pattern": arguments{`layers\.1\..*`: 2},
+		}},
+		{"some layers", "smollm3", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": all[:2], "layers_to_transform": []int{1, 3}}},
+		{"fused", "phi3", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": fused, "rank_pattern": arguments{"qkv_proj": 6}}},
+		{"embedding", "gemma3", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": append(all[:1:1], "embed_tokens")}},
+		{"embedding scaled", "granite", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": []string{"embed_tokens", "lm_head"}}},
+		{"dropout", "qwen2", "float32", arguments{"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": all[:7], "init_lora_weights": "orthogonal"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := peftModels()[test.arch].load(t)
+			folder := filepath.Join(t.TempDir(), "adapter")
+			ask[any](t, "create", arguments{"Adapter": folder, "Arguments": test.config, "Seed": 1, "Type": test.typ})
+			a, err := lora.Load(folder, m)
+			require.NoError(t, err)
+			defer a.Close()
+			tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+			ours := ourLogits(t, m, tokens, a.Weights(1))
+			requireSameLogits(t, m, test.name, ours, peftLogits(t, folder, tokens))
+			require.Greater(t, maxDifference(ours, ourLogits(t, m, tokens, nil)), 0.1, "the adapter must matter")
+			for _, file := range []string{"adapter_config.json", "adapter_model.safetensors"} {
+				b, err := lora.Load(filepath.Join(folder, file), m)
+				require.NoError(t, err)
+				require.Equal(t, ours, ourLogits(t, m, tokens, b.Weights(1)), file)
+				require.NoError(t, b.Close())
+			}
+		})
+	}
+}
+
+// Both train the same: each loss is within 1 %, and so is what the adapters compute after.
+func TestInteropPEFTTraining(t *testing.T) {
+	needPEFT(t)
+	for _, test := range []struct {
+		name, arch  string
+		adapter     arguments // of PEFT
+		peak, floor float64
+	}{
+		{"rank 8, constant", "llama", arguments{"r": 8, "lora_alpha": 16}, 2e-3, 2e-3},
+		{"rank 8, cosine", "qwen3", arguments{"r": 8, "lora_alpha": 16}, 5e-3, 5e-4},
+		{"rsLoRA 64, constant", "llama", arguments{"r": 64, "lora_alpha": 16, "use_rslora": true}, 5e-4, 5e-4},
+		{"rsLoRA 64, cosine", "llama", arguments{"r": 64, "lora_alpha": 16, "use_rslora": true}, 1e-3, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := peftModels()[test.arch].load(t)
+			folder, out := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "trained")
+			test.adapter["target_modules"] = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+			ask[any](t, "create", arguments{"Adapter": folder, "Arguments": test.adapter, "Seed": 1, "Type": "float32"})
+			const steps, batch = 100, 4
+			samples := learnable(m.Vocab, steps*batch, 24)
+			adam := train.AdamW{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.01, Clip: 1}
+			a, err := lora.Load(folder, m)
+			require.NoError(t, err)
+			defer a.Close()
+			trainer, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, samples, train.Options{
+				Schedule: train.Schedule{Peak: test.peak, Floor: test.floor, Steps: steps}, AdamW: adam, Batch: batch, Accumulate: 1, Threads: 1,
+			})
+			require.NoError(t, err)
+			defer trainer.Close()
+			var batches [][][]int32
+			order := data.Sampler{N: len(samples.Samples)}
+			for step := range steps {
+				var tokens [][]int32
+				for i := range batch {
+					tokens = append(tokens, samples.Samples[order.At(step*batch+i)].Tokens)
+				}
+				batches = append(batches, tokens)
+			}
+			theirs := ask[[]float64](t, "train", arguments{
+				"Adapter": folder, "Out": out, "Batches": batches, "Peak": test.peak, "Floor": test.floor,
+				"Beta1": adam.Beta1, "Beta2": adam.Beta2, "Epsilon": adam.Epsilon, "Decay": adam.Decay, "Clip": adam.Clip,
+			})
+			worst := 0.0
+			for step, loss := range theirs {
+				point, err := trainer.Step(context.Background())
+				require.NoError(t, err)
+				worst = max(worst, math.Abs(point.Loss-loss)/loss)
+				require.InEpsilon(t, loss, point.Loss, 0.01, "step %d", step+1)
+			}
+			t.Logf("losses from %.3f to %.3f, at most %.2g %% apart", theirs[0], theirs[steps-1], 100*worst)
+			require.Less(t, theirs[steps-1], 0.8*theirs[0], "there must be something to learn")
+			b, err := lora.Load(out, m)
+			require.NoError(t, err)
+			defer b.Close()
+			tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+			n := nmse(ourLogits(t, m, tokens, a.Weights(1)), ourLogits(t, m, tokens, b.Weights(1)))
+			t.Logf("trained here and by PEFT: NMSE %.2g", n)
+			require.LessOrEqual(t, n, 1e-4)
+		})
+	}
+}
+
+// learnable are samples in which each token follows from the one before it, mostly.
+func learnable(vocab, n, length int) *data.Dataset {
+	d := &data.Dataset{Length: length}
+	for i := range n {
+		noise := llmtest.RandomTokens(uint64(i), length+1, vocab)
+		tokens := noise[:1:1]
+		for _, random := range noise[1:] {
+			next := (tokens[len(tokens)-1]*5 + 3) % 32
+			if random%4 == 0 {
+				next = random
+			}
+			tokens = append(tokens, next)
+		}
+		d.Samples = append(d.Samples, data.Sample{Tokens: tokens})
+	}
+	return d
+}
+
+// The likeliest text after 20 prompts is the same by PEFT, here from PEFT's adapter, and by
+// stock llama.cpp from the GGUF file that is written of it.
+func TestInteropPEFTText(t *testing.T) {
+	needPEFT(t)
+	const length = 16
+	f := makeFiles(t)
+	m, err := model.Load(f.base, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	made, err := lora.Load(f.adapter, m)
+	require.NoError(t, err)
+	defer made.Close()
+	folder, file := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "adapter.gguf")
+	require.NoError(t, made.SavePEFT(folder, lora.PEFTOptions{}))
+	a, err := lora.Load(folder, m)
+	require.NoError(t, err)
+	defer a.Close()
+	require.NoError(t, a.Save(file, lora.SaveOptions{}))
+	loadTrained(t, m)
+
+	text, err := os.ReadFile(f.text)
+	require.NoError(t, err)
+	var prompts []string
+	for i := 0; len(prompts) < 20; i += 997 {
+		prompt := strings.ToValidUTF8(string(text[i:i+80]), "")
+		prompts = append(prompts, strings.TrimSpace(prompt))
+	}
+	var tokens [][]int32
+	for _, p := range prompts {
+		tokens = append(tokens, m.Tokenizer.Encode(p, tokenizer.EncodeOptions{AddSpecial: true}))
+	}
+	theirs := ask[[][]int32](t, "generate", arguments{"Adapter": folder, "Prompts": tokens, "Length": length})
+	different := map[string]bool{}
+	for i, prompt := range tokens {
+		ours := greedy(t, m, a.Weights(1), prompt, length)
+		require.Equal(t, ours, theirs[i], "PEFT: %q", prompts[i])
+		want := m.Tokenizer.Decode(ours, tokenizer.DecodeOptions{Continuation: true})
+		out := run(t, filepath.Join(stock, "run"), "llama-completion", "-m", f.base, "--lora", file, "-p", prompts[i], "-n", fmt.Sprint(length),
+			"--temp", "0", "-no-cnv", "--no-display-prompt", "--simple-io", "-ctk", "f32", "-ctv", "f32", "-c", "256", "-t", "2", "--ignore-eos", "-lv", "0")
+		require.Contains(t, out, want, "llama.cpp: %q", prompts[i])
+		if fmt.Sprint(ours) != fmt.Sprint(greedy(t, m, nil, prompt, length)) {
+			different[prompts[i]] = true
+		}
+	}
+	t.Logf("the adapter changes %d of %d texts", len(different), len(prompts))
+	require.Greater(t, len(different), 10, "the adapter must matter")
+}
+
+// loadTrained makes a model of the programs in Python.
+func loadTrained(t *testing.T, m *model.Model) {
+	t.Helper()
+	c := m.Config
+	ask[any](t, "load", arguments{"Arch": c.Arch, "Class": "LlamaForCausalLM", "Config": "LlamaConfig", "Weights": writeWeights(t, m), "Arguments": arguments{
+		"vocab_size": c.Vocab, "hidden_size": c.Embd, "intermediate_size": c.FF, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads,
+		"num_key_value_heads": c.KVHeads, "head_dim": c.HeadSize, "max_position_embeddings": c.Context, "rms_norm_eps": c.RMSEps, "tie_word_embeddings": c.Tied,
+		"rope_parameters": arguments{"rope_type": "default", "rope_theta": c.RoPE.FreqBase},
+	}})
+}
+
+// greedy are the likeliest tokens after a prompt.
+func greedy(t *testing.T, m *model.Model, adapters model.Adapters, prompt []int32, length int) []int32 {
+	t.Helper()
+	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, CacheType: ggml.F32, Adapters: adapters, Threads: 2})
+	require.NoError(t, err)
+	defer s.Close()
+	logits, err := s.Decode(context.Background(), prompt)
+	require.NoError(t, err)
+	var answer []int32
+	for range length {
+		answer = append(answer, likeliest(logits))
+		logits, err = s.Decode(context.Background(), answer[len(answer)-1:])
+		require.NoError(t, err)
+	}
+	return answer
+}
+
+func likeliest(logits []float32) int32 {
+	best := 0
+	for i, l := range logits {
+		if l > logits[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}
