@@ -25,7 +25,7 @@ type File struct {
 const (
 	// maxResident is how much of a mapping is resident before it is given back. The
 	// pages stay in the system's cache.
-	maxResident = 16 << 20
+	maxResident = 8 << 20
 	// faultAround is how much Linux maps around a page that is touched.
 	faultAround = 64 << 10
 )

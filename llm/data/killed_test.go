@@ -1,0 +1,77 @@
+package data
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/testutil"
+)
+
+// endlessFolder tells the test program to prepare endless examples there.
+const endlessFolder = "GOGGML_TEST_ENDLESS"
+
+// A process that is killed while it fills the cache loses nothing: what it leaves is
+// removed by the next one, of whatever data, and the cache is filled anew.
+func TestKilledPreparation(t *testing.T) {
+	if folder := os.Getenv(endlessFolder); folder != "" {
+		prepareEndlessly(t, folder)
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, key := range []string{"a", "other"} {
+		folder := t.TempDir()
+		c := testutil.Command(self, "-test.run", "^TestKilledPreparation$")
+		c.Env = append(os.Environ(), endlessFolder+"="+folder)
+		require.NoError(t, c.Start())
+		pending := func() []string {
+			files, err := filepath.Glob(filepath.Join(folder, "*"+pendingSuffix))
+			require.NoError(t, err)
+			return files
+		}
+		require.Eventually(t, func() bool {
+			files := pending()
+			if len(files) == 0 {
+				return false
+			}
+			info, err := os.Stat(files[0])
+			return err == nil && info.Size() > 0
+		}, time.Minute, 10*time.Millisecond)
+
+		// It is locked: preparing other data leaves it alone.
+		prepareThree(t, PrepareOptions{Length: 5, Cache: folder, Key: "third"})
+		require.Len(t, pending(), 1)
+		require.NoError(t, c.Process.Kill())
+		require.Error(t, c.Wait())
+		require.Len(t, pending(), 1)
+
+		d, stats := prepareThree(t, PrepareOptions{Length: 5, Cache: folder, Key: key})
+		require.False(t, stats.FromCache)
+		requireSamples(t, threeSamples(), d)
+		require.Empty(t, pending())
+		files := cacheFiles(t, folder)
+		require.Len(t, files, 2)
+		for _, file := range files {
+			require.True(t, strings.HasSuffix(file, tokenSuffix), file)
+		}
+	}
+}
+
+// prepareEndlessly never returns.
+func prepareEndlessly(t *testing.T, folder string) {
+	_, _, err := Prepare(context.Background(), func(yield func(int, error) bool) {
+		for n := 0; yield(n, nil); n++ {
+		}
+	}, func(n int) (Sample, error) {
+		if n > 100_000 { // enough was written
+			time.Sleep(time.Millisecond)
+		}
+		return Sample{Tokens: []int32{1, 2, 3, 4, 5}}, nil
+	}, PrepareOptions{Length: 5, Cache: folder, Key: "a"})
+	t.Fatal(err)
+}
