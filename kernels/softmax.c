@@ -4,23 +4,6 @@
 
 #include <string.h>
 
-// The maximum of KERN_SOFTMAX_STEP elements, as kern_softmax_sum.
-__attribute__((always_inline)) static inline float kern_softmax_max(float *x) {
-	for (int i = 0; i < 16; i++) {
-		x[i] = x[i + 16] > x[i] ? x[i + 16] : x[i];
-	}
-	for (int i = 0; i < 8; i++) {
-		x[i] = x[i + 8] > x[i] ? x[i + 8] : x[i];
-	}
-	for (int i = 0; i < 4; i++) {
-		x[i] = x[i + 4] > x[i] ? x[i + 4] : x[i];
-	}
-	for (int i = 1; i < 4; i++) {
-		x[0] = x[i] > x[0] ? x[i] : x[0];
-	}
-	return x[0];
-}
-
 // softmax(scale · x) of n elements, with -Inf around them up to multiples of KERN_SOFTMAX_STEP.
 KERN_CLONES static void kern_softmax_padded(float *restrict x, int64_t n, float scale) {
 	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};

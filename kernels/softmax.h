@@ -47,4 +47,21 @@ __attribute__((always_inline)) static inline float kern_softmax_sum(float *x) {
 	return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
+// The maximum of KERN_SOFTMAX_STEP elements, as kern_softmax_sum.
+__attribute__((always_inline)) static inline float kern_softmax_max(float *x) {
+	for (int i = 0; i < 16; i++) {
+		x[i] = x[i + 16] > x[i] ? x[i + 16] : x[i];
+	}
+	for (int i = 0; i < 8; i++) {
+		x[i] = x[i + 8] > x[i] ? x[i + 8] : x[i];
+	}
+	for (int i = 0; i < 4; i++) {
+		x[i] = x[i + 4] > x[i] ? x[i + 4] : x[i];
+	}
+	for (int i = 1; i < 4; i++) {
+		x[0] = x[i] > x[0] ? x[i] : x[0];
+	}
+	return x[0];
+}
+
 #endif

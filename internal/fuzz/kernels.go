@@ -30,8 +30,10 @@ var kernelFunctions = map[string]any{
 	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first *tensor, scale float32) (dq, dk, dv *tensor) {
 		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
 	},
-	"CastBF16":       kernels.CastBF16,
-	"GLUGradInPlace": kernels.GLUGradInPlace,
+	"CrossEntropy":            kernels.CrossEntropy,
+	"CrossEntropyGradInPlace": kernels.CrossEntropyGradInPlace,
+	"CastBF16":                kernels.CastBF16,
+	"GLUGradInPlace":          kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamW{Param: param, Grad: grad, M: m, V: v}, settings)
 	},
@@ -135,6 +137,19 @@ func kernelOps() {
 		args := causal(p)
 		return append(list{p.like(args[0].(*tensor), f32)}, args...)
 	}, "CausalAttentionGrad")
+	labelled := func(p *program) (args list, rows int64) {
+		logits := p.anyContiguous(f32)
+		rows = logits.NumElements() / logits.Dim(0)
+		return list{logits, p.ids(logits.Dim(0), ggml.I32, rows)}, rows
+	}
+	family(func(p *program) []any {
+		args, _ := labelled(p)
+		return args
+	}, "CrossEntropy")
+	family(func(p *program) []any {
+		args, rows := labelled(p)
+		return append(args, p.contiguous(f32, rows), p.contiguous(f32, rows, 2))
+	}, "CrossEntropyGradInPlace")
 	family(oneContiguous(f32), "CastBF16 SumSquares")
 	family(func(p *program) []any {
 		up := p.anyContiguous(f32)

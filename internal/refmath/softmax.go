@@ -1,6 +1,9 @@
 package refmath
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // SoftMax returns e^a / Σe^a along each row.
 func SoftMax(a Tensor) Tensor { return SoftMaxExt(a, Tensor{}, Tensor{}, 1, 0) }
@@ -120,6 +123,34 @@ func CrossEntropyLossBack(grad, logits, labels Tensor) Tensor {
 	sameShape("CrossEntropyLossBack", logits, labels)
 	check(len(grad.Data) == 1, "CrossEntropyLossBack: gradient %v is not a scalar", grad.Ne)
 	return Scale(Sub(SoftMax(logits), labels), grad.Data[0]/float64(logits.Rows()))
+}
+
+// CrossEntropy returns −log softmax(logits)[label] of each row of logits by its label, a
+// whole number, and beside it the maximum and Σ exp(logits − max) of each row: [rows, 3].
+func CrossEntropy(logits, labels Tensor) Tensor {
+	n := logits.Rows()
+	all := New(n, 3)
+	for r := range n {
+		row := logits.Row(r)
+		top := slices.Max(row)
+		lse := LogSumExp(row)
+		all.Data[r] = lse - row[int(labels.Data[r])]
+		all.Data[n+r], all.Data[2*n+r] = top, math.Exp(lse-top)
+	}
+	return all
+}
+
+// CrossEntropyBack returns weight·(softmax(logits) − onehot(label)) of each row.
+func CrossEntropyBack(logits, labels, weights Tensor) Tensor {
+	d := SoftMax(logits)
+	for r := range d.Rows() {
+		row := d.Row(r)
+		row[int(labels.Data[r])]--
+		for i := range row {
+			row[i] *= weights.Data[r]
+		}
+	}
+	return d
 }
 
 // FlashAttnExt returns attention softmax(s)·v for q [k, n, heads, batch],

@@ -48,7 +48,7 @@ func newAdapter(t testing.TB, m *model.Model) *lora.Adapter {
 // OUT_PROD, no *_BACK.
 var portable = []string{
 	"none", "view", "reshape", "permute", "transpose", "cont", "cpy", "repeat", "concat", "set", "acc", "fill", "arange",
-	"mul_mat", "get_rows", "set_rows", "add", "sub", "mul", "div", "scale", "sqr", "sqrt", "clamp", "sum_rows", "argmax",
+	"mul_mat", "get_rows", "set_rows", "add", "sub", "mul", "div", "scale", "sqr", "sqrt", "log", "clamp", "sum_rows", "argmax",
 	"rms_norm", "soft_max", "rope", "swiglu", "geglu", "sigmoid", "tanh",
 }
 

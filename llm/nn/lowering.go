@@ -40,6 +40,11 @@ type Lowering interface {
 	GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor
 	GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor
 
+	// CrossEntropy returns the losses −log softmax(z)[label] [n] of logits z [vocab, n] by
+	// their labels, I32 [1, n], and what makes the gradient of Σ weights · losses, given
+	// the weights [1, n]; it may overwrite z.
+	CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor)
+
 	// RMSNormGrad is the gradient of x in x/rms(x), given that of the result.
 	RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor
 	// RoPEGrad is the gradient of x in RoPE(x), given that of the result.

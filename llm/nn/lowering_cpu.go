@@ -91,6 +91,13 @@ func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cont(x)
 }
 
+func (cpu) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor) {
+	losses, normalisers := kernels.CrossEntropy(c, z, labels)
+	return losses, func(weights *ggml.Tensor) *ggml.Tensor {
+		return kernels.CrossEntropyGradInPlace(c, z, labels, weights, normalisers)
+	}
+}
+
 func (cpu) RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
 	return c.RMSNormBack(dy, x, eps)
 }

@@ -167,6 +167,22 @@ func activationSlope(c *ggml.Context, act ggml.GLU, g *ggml.Tensor) *ggml.Tensor
 	})
 }
 
+// CrossEntropy is log Σ exp(logit) less the label's logit, which stays exact however small
+// the label's probability is: the former is found by the likeliest token, whose
+// probability has a logarithm.
+func (stock) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor) {
+	vocab, n := z.Dim(0), z.Dim(1)
+	entries := func(z *ggml.Tensor) *ggml.Tensor { return c.Reshape(z, 1, vocab, n) } // as rows, for look-ups
+	top := c.Reshape(c.ArgMax(z), 1, n)
+	above := c.Sub(c.GetRows(entries(z), top), c.GetRows(entries(z), labels))
+	p := c.SoftMax(z)
+	losses = c.Reshape(c.Sub(above, c.Log(c.GetRows(entries(p), top))), n)
+	return losses, func(weights *ggml.Tensor) *ggml.Tensor {
+		less := c.SetRows(entries(p), c.ScaleBias(c.GetRows(entries(p), labels), 1, -1), labels)
+		return c.MulInPlace(c.Reshape(less, vocab, n), weights)
+	}
+}
+
 // RMSNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
 func (stock) RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
 	n := 1 / float32(x.Dim(0))
