@@ -209,7 +209,7 @@ func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 }
 
 // Predictions are the most probable next tokens of the batch that was computed last, one
-// for each of its tokens.
+// for each of its tokens, by a graph without gradients.
 func (l *LossGraph) Predictions() ([]int32, error) {
 	tokens := make([]int32, 0, l.length*l.batch)
 	for _, chunk := range l.chunks {

@@ -1,11 +1,16 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"errors"
+
+	"github.com/goggml/ggml"
+)
 
 // A LossChunk is the cross-entropy of n tokens whose logits exist at a time.
 type LossChunk struct {
 	labels, weights *ggml.Tensor // inputs: I32 [1, n], F32 [1, n]
 	losses          *ggml.Tensor // F32 [n]
+	likeliest       *ggml.Tensor // I32 [n]; nil with gradients, for which nobody asks
 }
 
 // CrossEntropy computes the loss of x [n_embd, n] chunk by chunk, each with its
@@ -33,6 +38,10 @@ func (t *Tape) chunkLoss(x *Value, logits func(t *Tape, x *Value) *Value) (l *Lo
 	l = &LossChunk{
 		labels:  c.NewTensor(ggml.I32, 1, n).SetName("labels").SetInput(),
 		weights: c.NewTensor(ggml.F32, 1, n).SetName("weights").SetInput(),
+	}
+	if !t.Training() {
+		l.likeliest = c.ArgMax(z.T).SetOutput()
+		t.Graph.Expand(l.likeliest)
 	}
 	losses, grad := t.Lowering.CrossEntropy(c, z.T, l.labels)
 	l.losses = losses.SetOutput()
@@ -62,8 +71,12 @@ func (l *LossChunk) Losses(losses []float32) ([]float32, error) {
 	return append(losses, values...), err
 }
 
-// Likeliest appends the most probable next token of each token.
+// Likeliest appends the most probable next token of each token, in a graph without
+// gradients.
 func (l *LossChunk) Likeliest(tokens []int32) ([]int32, error) {
-	top, err := ggml.Read[int32](l.top)
-	return append(tokens, top...), err
+	if l.likeliest == nil {
+		return nil, errors.New("a graph with gradients has no likeliest tokens")
+	}
+	values, err := ggml.Read[int32](l.likeliest)
+	return append(tokens, values...), err
 }
