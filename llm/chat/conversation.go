@@ -94,11 +94,18 @@ func (m *Message) Set(key string, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("message: %s: %w", key, err)
 	}
+	m.set(key, v)
+	return nil
+}
+
+// SetText gives a key a text, which has to be UTF-8.
+func (m *Message) SetText(key, text string) { m.set(key, plain(text)) }
+
+func (m *Message) set(key string, v value) {
 	if m.fields == nil {
 		*m = Message{Weight: 1, fields: newMapping()}
 	}
 	m.fields.setString(key, v)
-	return nil
 }
 
 // Role is the message's role, or "" if it has none.

@@ -2,7 +2,6 @@ package data
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -191,17 +190,11 @@ func (e *Encoder) whyNothing(x Example, s Sample) string {
 	return "the conversation has no message of the assistant"
 }
 
-// Hash is of all that decides what Encode makes of an example: vocabulary, template and options. What was encoded with the
-// same hash need not be encoded again. The time is in it where the template asks for it.
-func (e *Encoder) Hash() [sha256.Size]byte {
+// Key names all that decides what Encode makes of an example: vocabulary, template and options. The time is in it where
+// the template asks for it. It is a part of PrepareOptions.Key.
+func (e *Encoder) Key() string {
 	h := sha256.New()
-	write := func(name string, v any) {
-		data, err := json.Marshal(v)
-		if err != nil {
-			data = fmt.Append(nil, v)
-		}
-		fmt.Fprintf(h, "%s %d %s\n", name, len(data), data)
-	}
+	write := func(name string, v any) { fmt.Fprintf(h, "%s %#v\n", name, v) }
 	for _, kv := range e.t.KeyValues() {
 		write(kv.Key, kv.Value)
 	}
@@ -213,6 +206,7 @@ func (e *Encoder) Hash() [sha256.Size]byte {
 			write("now", e.chat.Now.Unix())
 		}
 	}
-	write("train on", e.o.TrainOn.String())
-	return [sha256.Size]byte(h.Sum(nil))
+	write("train on", e.o.TrainOn)
+	write("skip broken", e.o.SkipBroken != nil)
+	return shortHash(h)
 }

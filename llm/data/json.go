@@ -397,15 +397,6 @@ func stringOf(quoted []byte) string {
 	return text
 }
 
-// quote is a text as a JSON string, with nothing escaped that needs no escape.
-func quote(text string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // any string can be encoded
-	return bytes.TrimSpace(b.Bytes())
-}
-
 // typeOf names the type of a JSON value.
 func typeOf(value []byte) string {
 	switch value[0] {

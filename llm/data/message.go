@@ -55,6 +55,7 @@ type messageParser struct {
 	role    string // as templates know it, or toolCall
 	content []byte
 	calls   bool // it has tool calls
+	weight  float64
 }
 
 // sharedNames are the keys of ShareGPT with those of messages.
@@ -62,7 +63,7 @@ var sharedNames = map[string]string{"from": "role", "value": "content"}
 
 func (m *messageParser) parse(data []byte) *fault {
 	members, _ := scanObject(data) // the record was checked
-	m.message.Weight = 1
+	m.weight = 1
 	for i, member := range members {
 		members[i].key = m.key(member.key)
 		if members[i].key == "role" {
@@ -82,6 +83,7 @@ func (m *messageParser) parse(data []byte) *fault {
 	if m.content == nil && !m.calls {
 		return m.fault(MissingKey, "add it, or say how the data calls it", "has no %q", m.p.name("content"))
 	}
+	m.message.Weight = m.weight
 	return nil
 }
 
@@ -122,7 +124,8 @@ func (m *messageParser) set(member member) *fault {
 		if role == toolCall {
 			role = "assistant"
 		}
-		value = quote(role)
+		m.message.SetText("role", role)
+		return nil
 	case "content":
 		m.content = value
 		if m.role == toolCall {
@@ -142,14 +145,14 @@ func (m *messageParser) set(member member) *fault {
 		if err != nil || weight < 0 {
 			return m.fault(BadWeight, "it is a number from 0", "has the weight %s", value)
 		}
-		m.message.Weight *= weight
+		m.weight *= weight
 		return nil
 	case "train":
 		if string(value) != "true" && string(value) != "false" {
 			return m.fault(BadWeight, "it is true or false", "has %s for train", value)
 		}
 		if string(value) == "false" {
-			m.message.Weight = 0
+			m.weight = 0
 		}
 		return nil
 	}
@@ -158,11 +161,11 @@ func (m *messageParser) set(member member) *fault {
 
 // store gives the message a key. The value was checked.
 func (m *messageParser) store(key string, value []byte) *fault {
-	weight := m.message.Weight
-	if err := m.message.Set(key, value); err != nil {
+	if value[0] == '"' {
+		m.message.SetText(key, stringOf(value))
+	} else if err := m.message.Set(key, value); err != nil {
 		return m.fault(WrongType, "", "has a value that is refused: %v", err)
 	}
-	m.message.Weight = weight
 	return nil
 }
 
@@ -236,9 +239,7 @@ func (m *messageParser) contentCalls() *fault {
 		fmt.Fprintf(&b, `{"type": "function", "function": %s}`, item)
 	}
 	m.calls = true
-	if f := m.store("content", quote("")); f != nil {
-		return f
-	}
+	m.message.SetText("content", "")
 	return m.store("tool_calls", []byte("["+b.String()+"]"))
 }
 

@@ -29,6 +29,11 @@ type ReadOptions struct {
 	Stdin io.Reader
 }
 
+// Key names all that decides what Read makes of the same files. It is a part of PrepareOptions.Key.
+func (o ReadOptions) Key() string {
+	return fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed in the order of their keys
+}
+
 // A RecordReader reads the records of a file, each as a JSON object. It ends after an error. The objects are only used
 // until the next one is asked for.
 type RecordReader func(path string) iter.Seq2[[]byte, error]

@@ -94,7 +94,7 @@ func TestReadFormats(t *testing.T) {
 			[]string{`[{"role": "user", "content": "U", "x": {"b": [1.0, null]}}]`}},
 		{"parts", "a.jsonl", `{"messages": [{"role": "user", "content": [{"type": "text", "text": "U"}]}]}`, ReadOptions{},
 			[]string{`[{"role": "user", "content": [{"type": "text", "text": "U"}]}]`}},
-		{"weights", "a.jsonl", `{"messages": [{"role": "user", "content": "U", "train": true}, {"role": "assistant", "content": "A", "weight": 0.5}, {"role": "assistant", "content": "B", "train": false, "weight": 2}]}`, ReadOptions{},
+		{"weights", "a.jsonl", `{"messages": [{"role": "user", "content": "U", "train": true}, {"weight": 0.5, "role": "assistant", "content": "A"}, {"role": "assistant", "content": "B", "train": false, "weight": 2}]}`, ReadOptions{},
 			[]string{`[{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"}] weight of assistant 0.5 weight of assistant 0`}},
 		{"tools", "a.jsonl", `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": 2}"}}]}, {"role": "tool", "content": {"deg": 3}}], "tools": [{"type": "function", "function": {"name": "f"}}], "documents": []}`, ReadOptions{},
 			[]string{`[{"role": "user", "content": "U"}, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": 2}"}}]}, {"role": "tool", "content": {"deg": 3}}] tools [{"type": "function", "function": {"name": "f"}}]`}},
@@ -226,4 +226,13 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, in("train.jsonl", "test.json"), []string{all[0].File, all[1].File})
+}
+
+func TestReadKey(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range []ReadOptions{{}, {Keys: map[string]string{"messages": "a"}}, {Keys: map[string]string{"messages": "b"}}, {Roles: map[string]string{"messages": "a"}},
+		{MaxRecordBytes: 1}, {SkipBroken: &Broken{}}} {
+		require.False(t, seen[o.Key()], o.Key())
+		seen[o.Key()] = true
+	}
 }
