@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 )
 
 // ReadOptions say how Read reads.
@@ -21,7 +22,7 @@ type ReadOptions struct {
 	Roles map[string]string
 	// Readers read files of further formats by their extension, such as ".parquet".
 	Readers map[string]RecordReader
-	// MaxRecordBytes bounds the memory for one record; 512 MB if 0.
+	// MaxRecordBytes bounds the memory for one record; 256 MB if 0.
 	MaxRecordBytes int
 	// SkipBroken counts records with a fault, which are left out. If it is nil, the first of them ends the reading.
 	SkipBroken *Broken
@@ -38,7 +39,7 @@ func (o ReadOptions) Key() string {
 // until the next one is asked for.
 type RecordReader func(path string) iter.Seq2[[]byte, error]
 
-const defaultMaxRecord = 512 << 20
+const defaultMaxRecord = 256 << 20
 
 // Read reads the examples of sources, one after the other, without keeping them: files, folders, patterns (see Expand)
 // or "-" for the standard input. JSON is found by the extension .jsonl, .ndjson or .json, on the standard input by its
@@ -187,10 +188,8 @@ func (r *reader) records(path string, read RecordReader) error {
 
 func (r *reader) lines(f *file) error {
 	r.byLine = true
-	var line []byte
 	for n := 1; ; n++ {
-		var err error
-		line, err = r.line(f, line[:0])
+		line, err := r.line(f)
 		switch {
 		case errors.Is(err, errTooLong):
 			if err := r.give(Example{}, r.tooLong(f, n)); err != nil {
@@ -234,21 +233,28 @@ func (r *reader) tooLong(f *file, line int) *Error {
 
 var errTooLong = errors.New("too long")
 
-// line appends a line to a buffer; with errTooLong it was left out.
-func (r *reader) line(f *file, buffer []byte) ([]byte, error) {
-	for tooLong := false; ; {
-		chunk, err := f.r.ReadSlice('\n')
-		if tooLong = tooLong || len(buffer)+len(chunk) > r.o.MaxRecordBytes; !tooLong {
-			buffer = append(buffer, chunk...)
+// line reads a line, which is valid until the next one; with errTooLong it was left out. The end of the file comes with
+// the last line.
+func (r *reader) line(f *file) ([]byte, error) {
+	line, err := f.r.ReadSlice('\n')
+	n := len(line)
+	var parts [][]byte // of a line that is longer than the buffer
+	for err == bufio.ErrBufferFull {
+		if n <= r.o.MaxRecordBytes {
+			parts = append(parts, slices.Clone(line))
+		} else {
+			parts = nil
 		}
-		switch {
-		case err == nil && tooLong, err == io.EOF && tooLong:
-			return buffer, errTooLong
-		case err == bufio.ErrBufferFull:
-			continue
-		}
-		return buffer, err
+		line, err = f.r.ReadSlice('\n')
+		n += len(line)
 	}
+	switch {
+	case n > r.o.MaxRecordBytes && (err == nil || err == io.EOF):
+		return nil, errTooLong
+	case parts != nil:
+		line = slices.Concat(append(parts, line)...)
+	}
+	return line, err
 }
 
 // text reads the whole file as one example.

@@ -236,3 +236,22 @@ func TestReadKey(t *testing.T) {
 		seen[o.Key()] = true
 	}
 }
+
+// Lines may be longer than what is read at once.
+func TestLongLines(t *testing.T) {
+	var content strings.Builder
+	var lengths []int
+	for _, n := range []int{-1, 0, 1, 2 * readBuffer, -2} { // beside the length of the buffer
+		n += readBuffer - len(`{"text": ""}`)
+		lengths = append(lengths, n)
+		fmt.Fprintf(&content, `{"text": "%s"}`+"\n", strings.Repeat("x", n))
+	}
+	all, err := readAll([]string{write(t, "a.jsonl", strings.TrimSpace(content.String()))}, ReadOptions{})
+	require.NoError(t, err)
+	var got []int
+	for i, x := range all {
+		require.Equal(t, i+1, x.Line)
+		got = append(got, len(x.Text))
+	}
+	require.Equal(t, lengths, got)
+}
