@@ -55,7 +55,7 @@ func scanObject(data []byte) ([]member, *fault) {
 	}
 	s.space()
 	if s.at < len(data) {
-		return nil, s.unexpected("nothing more after the object")
+		return nil, s.trailing()
 	}
 	return members, nil
 }
@@ -70,10 +70,12 @@ func scanList(data []byte) ([][]byte, *fault) {
 	}
 	s.space()
 	if s.at < len(data) {
-		return nil, s.unexpected("nothing more after the list")
+		return nil, s.trailing()
 	}
 	return items, nil
 }
+
+func (s *jsonScanner) trailing() *fault { return s.fault(BadJSON, "", "more follows after the value") }
 
 func isNull(value []byte) bool { return string(value) == "null" }
 

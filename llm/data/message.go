@@ -218,7 +218,7 @@ func (m *messageParser) contentCalls() *fault {
 		s := &jsonScanner{data: calls}
 		_, f := s.value()
 		if s.space(); f == nil && s.at < len(calls) {
-			f = s.unexpected("nothing more")
+			f = s.trailing()
 		}
 		if f != nil {
 			return m.fault(BadToolCall, `it is {"name": "…", "arguments": {…}}`, "has a tool call that is not JSON: %s", f.reason)

@@ -3,6 +3,7 @@ package data
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,9 +161,12 @@ func (r *reader) record(name string, line int, data []byte) error {
 	return r.give(x, nil)
 }
 
+// mendRecord is what to do about a fault that itself says what is wrong.
+const mendRecord = "mend the record, or have broken ones skipped"
+
 // in is a fault as an error of a file, where a record begins at a line.
 func (f *fault) in(name string, line int, data []byte) *Error {
-	e := &Error{File: name, Line: line, Kind: f.kind, Reason: f.reason, Remedy: f.remedy}
+	e := &Error{File: name, Line: line, Kind: f.kind, Reason: f.reason, Remedy: cmp.Or(f.remedy, mendRecord)}
 	if f.at >= 0 {
 		before := data[:min(f.at, len(data))]
 		e.Line += bytes.Count(before, []byte("\n"))
