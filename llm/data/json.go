@@ -2,7 +2,6 @@ package data
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"unicode/utf16"
@@ -391,12 +390,36 @@ func (k *keySet) add(quoted []byte) bool {
 
 // stringOf is the text of a string that was scanned.
 func stringOf(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
+	rest := quoted[1 : len(quoted)-1]
+	at := bytes.IndexByte(rest, '\\')
+	if at < 0 {
+		return string(rest)
 	}
-	var text string
-	_ = json.Unmarshal(quoted, &text) // it was checked
-	return text
+	text := make([]byte, 0, len(rest))
+	for ; at >= 0; at = bytes.IndexByte(rest, '\\') {
+		text = append(text, rest[:at]...)
+		if rest = rest[at+1:]; rest[0] != 'u' {
+			text = append(text, unescaped[rest[0]])
+			rest = rest[1:]
+			continue
+		}
+		r := hexadecimal(rest[1:5])
+		rest = rest[5:]
+		if utf16.IsSurrogate(r) {
+			r = utf16.DecodeRune(r, hexadecimal(rest[2:6]))
+			rest = rest[6:]
+		}
+		text = utf8.AppendRune(text, r)
+	}
+	return string(append(text, rest...))
+}
+
+// unescaped is what an escape of one character stands for.
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+func hexadecimal(digits []byte) rune {
+	n, _ := strconv.ParseUint(string(digits), 16, 16) // they were checked
+	return rune(n)
 }
 
 // typeOf names the type of a JSON value.

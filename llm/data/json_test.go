@@ -44,6 +44,11 @@ func FuzzScan(f *testing.F) {
 		require.True(t, utf8.Valid(data))
 		for _, m := range members {
 			require.Equal(t, string(want[m.key]), string(m.value))
+			if m.value[0] == '"' {
+				var text string
+				require.NoError(t, json.Unmarshal(m.value, &text))
+				require.Equal(t, text, stringOf(m.value))
+			}
 			delete(want, m.key)
 		}
 		for key, value := range want {
