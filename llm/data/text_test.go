@@ -1,0 +1,300 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// wholeText makes the samples of a text that is in memory, with all of its parts
+// and tokens.
+func wholeText(t *tokenizer.Tokenizer, text string, o TextOptions) []Sample {
+	texts := []string{text}
+	if o.SampleStart != "" {
+		texts = cut(text, o.SampleStart, o.IncludeSampleStart)
+	}
+	var parts []part
+	for i, text := range texts {
+		p := part{ids: t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})}
+		if o.SampleStart != "" && o.SeparateBOS || i == 0 && t.AddsBOS() {
+			p.bos = special(t.BOS())
+		}
+		if o.SampleStart != "" && o.SeparateEOS {
+			p.eos = special(t.EOS())
+		}
+		parts = append(parts, p)
+	}
+	var samples []Sample
+	for i := range parts {
+		samples = appendPart(samples, parts[i:], o)
+	}
+	return samples
+}
+
+// cut splits text where the marker begins; text before the first is dropped.
+func cut(text, marker string, keep bool) []string {
+	var texts []string
+	for i, text := range strings.Split(text, marker) {
+		if i == 0 {
+			continue
+		}
+		if keep {
+			text = marker + text
+		}
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// A part is the tokens between two cuts, and the special tokens around them,
+// if any.
+type part struct{ bos, ids, eos []int32 }
+
+// tokens puts a part together.
+func (p part) tokens() []int32 {
+	return slices.Concat(p.bos, p.ids, p.eos)
+}
+
+func special(id int32) []int32 {
+	if id < 0 {
+		return nil
+	}
+	return []int32{id}
+}
+
+// appendPart makes the samples that begin in the first part.
+func appendPart(samples []Sample, parts []part, o TextOptions) []Sample {
+	own := parts[0].tokens()
+	all := own
+	// The last sample may take up to Length tokens more to be full.
+	need := len(own) + o.Length
+	for i := 1; (o.Overlapping || o.FillWithNext) && i < len(parts) && len(all) < need; i++ {
+		switch next := parts[i]; {
+		case o.Overlapping:
+			all = slices.Concat(all[:len(all)-len(parts[i-1].eos)], next.ids, next.eos)
+		case o.FillWithNext:
+			all = slices.Concat(all, next.bos, next.ids, next.eos)
+		}
+	}
+	for from := 0; from < max(1, len(own)-1); from += o.Length {
+		if tokens := all[from:min(len(all), from+o.Length+1)]; len(tokens) > 1 {
+			samples = append(samples, Sample{Tokens: tokens})
+		}
+	}
+	return samples
+}
+
+func textOptions() *rapid.Generator[TextOptions] {
+	return rapid.Custom(func(t *rapid.T) TextOptions {
+		fill := rapid.IntRange(0, 2).Draw(t, "fill")
+		return TextOptions{
+			Length:      rapid.IntRange(1, 12).Draw(t, "Length"),
+			SampleStart: rapid.SampledFrom([]string{"", "#", "##", "#a#"}).Draw(t, "SampleStart"),
+			Overlapping: fill == 1, FillWithNext: fill == 2,
+			IncludeSampleStart: rapid.Bool().Draw(t, "IncludeSampleStart"),
+			SeparateBOS:        rapid.Bool().Draw(t, "SeparateBOS"),
+			SeparateEOS:        rapid.Bool().Draw(t, "SeparateEOS"),
+		}
+	})
+}
+
+// streamed reads a text in small pieces.
+func streamed(t *rapid.T, tok *tokenizer.Tokenizer, text string, o TextOptions) ([]Sample, error) {
+	var samples []Sample
+	s := textSampler{t: tok, o: o, random: rand.New(rand.NewPCG(o.Seed, 0)), yield: func(s Sample, _ error) bool {
+		samples = append(samples, s)
+		return true
+	}}
+	reader := rapid.SampledFrom([]func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader}).Draw(t, "reader")
+	size := rapid.IntRange(1, 40).Draw(t, "size")
+	err := s.read(&textCuts{r: reader(strings.NewReader(text)), marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: size})
+	return samples, err
+}
+
+func TestStreamedTextHasTheSamplesOfTheWhole(t *testing.T) {
+	for _, addBOS := range []bool{false, true} {
+		tok := byteTokenizer(t, addBOS)
+		rapid.Check(t, func(t *rapid.T) {
+			text := rapid.StringMatching(`(#{0,3}[a-c]{0,30}){0,6}`).Draw(t, "text")
+			o := textOptions().Draw(t, "options")
+			want := wholeText(tok, text, o)
+			got, err := streamed(t, tok, text, o)
+			if len(want) == 0 {
+				require.Error(t, err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// Each sample begins within the stretch of its part that it would have had
+// without the offset, and goes on as the text does.
+func TestRandomOffsets(t *testing.T) {
+	tok := byteTokenizer(t, false)
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`([a-z]{1,40}#){1,5}`).Draw(t, "text")
+		o := textOptions().Draw(t, "options")
+		o.Seed = rapid.Uint64().Draw(t, "seed")
+		even, err := streamed(t, tok, text, o)
+		o.RandomOffsets = true
+		got, err2 := streamed(t, tok, text, o)
+		if err != nil {
+			require.EqualError(t, err2, err.Error())
+			return
+		}
+		require.NoError(t, err2)
+		again, err := streamed(t, tok, text, o)
+		require.NoError(t, err)
+		require.Equal(t, got, again, "offsets depend on the seed alone")
+		require.Len(t, got, len(even), "a sample for each")
+		for i, s := range got {
+			require.LessOrEqual(t, len(s.Tokens), o.Length+1)
+			require.Greater(t, len(s.Tokens), 1)
+			both := even[i].Tokens
+			at := slices.IndexFunc(both, func(id int32) bool { return id == s.Tokens[0] })
+			require.GreaterOrEqual(t, at, 0, "begins in %v: %v", both, s.Tokens)
+		}
+	})
+}
+
+func TestRandomOffsetsAreUniform(t *testing.T) {
+	tok := byteTokenizer(t, false)
+	const length, n = 8, 4000
+	text := strings.Repeat("abcdefgh", n) + "a"
+	d, err := FromText(tok, text, TextOptions{Length: length, RandomOffsets: true, Seed: 3})
+	require.NoError(t, err)
+	counts := map[int32]int{}
+	samples := samplesOf(t, d)
+	for _, s := range samples[:n-1] {
+		require.Len(t, s.Tokens, length+1)
+		counts[s.Tokens[0]]++
+	}
+	require.Len(t, counts, length)
+	for _, count := range counts {
+		require.InDelta(t, n/length, count, 5*22) // five standard deviations of a binomial
+	}
+	other, err := FromText(tok, text, TextOptions{Length: length, RandomOffsets: true, Seed: 4})
+	require.NoError(t, err)
+	require.NotEqual(t, samples, samplesOf(t, other))
+}
+
+func TestTextSamplesErrors(t *testing.T) {
+	tok := byteTokenizer(t, false)
+	broken := errors.New("broken disk")
+	for _, start := range []string{"", "#"} {
+		r := io.MultiReader(strings.NewReader("#abcdefgh#abc"), iotest.ErrReader(broken))
+		var failed error
+		for _, err := range TextSamples(tok, r, TextOptions{Length: 2, SampleStart: start}) {
+			failed = err
+		}
+		require.ErrorIs(t, failed, broken, "%q", start)
+	}
+	for range TextSamples(tok, strings.NewReader("abcdefgh"), TextOptions{Length: 2}) {
+		break
+	}
+}
+
+func TestTextFiles(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one.txt"), filepath.Join(dir, "two.txt")
+	require.NoError(t, os.WriteFile(one, []byte("\ufeffab"), 0o600))
+	require.NoError(t, os.WriteFile(two, []byte("cd"), 0o600))
+	text, err := io.ReadAll(TextFiles(one, two, one))
+	require.NoError(t, err)
+	require.Equal(t, "abcdab", string(text))
+	_, err = io.ReadAll(TextFiles(one, filepath.Join(dir, "none.txt")))
+	require.EqualError(t, err, filepath.Join(dir, "none.txt")+": no such file or directory")
+}
+
+// TestTextSamplesMemory reads texts that are larger than the memory that they
+// may take.
+func TestTextSamplesMemory(t *testing.T) {
+	if rss.Now() == 0 {
+		t.Skip("the memory of a process is not known on " + runtime.GOOS)
+	}
+	tok := byteTokenizer(t, false)
+	line := "#The quick brown fox jumps over the lazy dog, and nobody knows why.\n"
+	for name, c := range map[string]struct {
+		text string
+		o    TextOptions
+		size int
+	}{
+		"through the text": {line, TextOptions{Length: 512}, 4 << 20},
+		"cuts":             {line, TextOptions{Length: 512, SampleStart: "#", FillWithNext: true}, 1 << 19},
+		"without a space":  {strings.ReplaceAll(line, " ", ""), TextOptions{Length: 512}, 2 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer debug.SetGCPercent(debug.SetGCPercent(20)) // memory, not garbage
+			runtime.GC()
+			before, most, n := rss.Now(), uint64(0), 0
+			text := io.LimitReader(iterated(c.text), int64(c.size))
+			for s, err := range TextSamples(tok, text, c.o) {
+				require.NoError(t, err)
+				n++
+				if n%100 == 0 {
+					most = max(most, rss.Now())
+				}
+				require.NotEmpty(t, s.Tokens)
+			}
+			require.Greater(t, n, c.size/513)
+			const limit = 16 << 20
+			require.Less(t, int64(most)-int64(before), int64(limit))
+		})
+	}
+}
+
+// iterated reads a text over and over.
+func iterated(text string) io.Reader { return &iteration{text: text} }
+
+type iteration struct {
+	text string
+	at   int
+}
+
+func (r *iteration) Read(p []byte) (int, error) {
+	n := copy(p, r.text[r.at:])
+	r.at = (r.at + n) % len(r.text)
+	return n, nil
+}
+
+// Samples of a text that need not fit in memory.
+func ExampleTextSamples() {
+	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for s, err := range TextSamples(tok, strings.NewReader("a long text"), TextOptions{Length: 4}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%q\n", tok.Decode(s.Tokens, tokenizer.DecodeOptions{}))
+	}
+	// Output:
+	// "a lon"
+	// "ng te"
+	// "ext"
+}
