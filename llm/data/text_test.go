@@ -239,12 +239,12 @@ func TestTextSamplesMemory(t *testing.T) {
 		o    TextOptions
 		size int
 	}{
-		"through the text": {line, TextOptions{Length: 512}, 4 << 20},
-		"cuts":             {line, TextOptions{Length: 512, SampleStart: "#", FillWithNext: true}, 1 << 19},
-		"without a space":  {strings.ReplaceAll(line, " ", ""), TextOptions{Length: 512}, 2 << 20},
+		"through the text": {line, TextOptions{Length: 512}, 3 << 20},
+		"cuts":             {line, TextOptions{Length: 512, SampleStart: "#", FillWithNext: true}, 1 << 18},
+		"without a space":  {strings.ReplaceAll(line, " ", ""), TextOptions{Length: 512}, 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer debug.SetGCPercent(debug.SetGCPercent(20)) // memory, not garbage
+			defer debug.SetGCPercent(debug.SetGCPercent(10)) // memory, not garbage
 			runtime.GC()
 			before, most, n := rss.Now(), uint64(0), 0
 			text := io.LimitReader(iterated(c.text), int64(c.size))

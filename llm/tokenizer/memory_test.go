@@ -38,9 +38,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		name, text string
 		size       int64
 	}{
-		{"prose", prose, 16 << 20},
-		{"without a space", strings.ReplaceAll(strings.ReplaceAll(prose, " ", ""), "\n", "x"), 3 << 20},
-		{"one word", "abracadabra", 3 << 20},
+		{"prose", prose, 8 << 20},
+		{"without a space", strings.ReplaceAll(strings.ReplaceAll(prose, " ", ""), "\n", "x"), 2 << 20},
+		{"one word", "abracadabra", 2 << 20},
 	} {
 		for name, tok := range map[string]*Tokenizer{"bpe": vocabulary(t, "bpe", "llama-bpe"), "spm": vocabulary(t, "spm", "")} {
 			t.Run(c.name+" "+name, func(t *testing.T) {
