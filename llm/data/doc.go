@@ -16,6 +16,11 @@
 // assistant writes is trained, unless [EncoderOptions] say otherwise. A message may have a "weight", or "train": false.
 // [FormatSample] shows what is trained. [FromText] makes samples of plain text by its length.
 //
+// # From samples to rows
+//
+// [Prepare] encodes all examples, on all processors, into a [Dataset] that is a mapped file, and which a cache keeps. Its
+// rows are one sample each, or several by [Dataset.Packed]; a [Sampler] gives their order.
+//
 // # Broken data
 //
 // What is wrong with a record is an [*Error] with file, line and remedy, which ends the reading. With a [Broken] it is

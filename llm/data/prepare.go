@@ -26,7 +26,8 @@ type PrepareOptions struct {
 	TooLong LongSamples
 
 	// Cache is a folder, made when it is needed, that keeps the tokens for the next time.
-	// "" keeps them in a file without a name, which is gone with the data set.
+	// "" keeps them in a file without a name, which is gone with the data set. Files of
+	// other keys stay in the folder until somebody removes them.
 	Cache string
 	// Key names what the samples are made of in the cache: it changes with every byte of
 	// the sources ([HashFiles]), the tokenizer, the template and all options of
@@ -72,7 +73,8 @@ func (s storedStats) stats() Stats {
 
 // Prepare encodes examples on all processors, and keeps the samples, in the order of the
 // examples, in a file that is mapped: memory holds a few bytes of each. With a Cache
-// whose file has the same key already, examples are not read at all.
+// whose file has the same key already, examples are not read at all. encode leaves an
+// example out by a sample without tokens.
 //
 // The first error of examples or encode ends it, and is returned as it is. encode runs in
 // several goroutines at once. Processes, or goroutines, that prepare the same at the same
