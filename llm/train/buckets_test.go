@@ -110,7 +110,7 @@ func requireSameStep(t *testing.T, want, got *Trainer) {
 }
 
 // unbucketed computes all rows at full length.
-func unbucketed(t *testing.T, tr *Trainer) *Trainer {
+func unbucketed(t testing.TB, tr *Trainer) *Trainer {
 	t.Helper()
 	o := tr.loss.options
 	o.Length, o.Workspace = tr.data.Length, nil
@@ -244,6 +244,22 @@ func TestResumedRows(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+}
+
+// Data that cannot be read any more ends a step, which can be made again with data that can.
+func TestStepOfUnreadableData(t *testing.T) {
+	m := tinyLoRAModel(t)
+	one := func(yield func(data.Sample, error) bool) { yield(raggedSamples(1, 96)[0], nil) }
+	d, _, err := data.Prepare(context.Background(), one, func(s data.Sample) (data.Sample, error) { return s, nil }, data.PrepareOptions{Length: raggedLength})
+	require.NoError(t, err)
+	r := newLoRARun(t, m, d, runOptions(), lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
+	_, err = r.Step(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	_, err = r.Step(context.Background())
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.ErrorContains(t, err, "sample 0 of the data set: ")
+	require.Equal(t, 1, r.Steps())
 }
 
 func repacked(t *testing.T, d *data.Dataset) *data.Dataset {

@@ -1,0 +1,80 @@
+package train
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// chatLike are samples as long as chats are: most are short, some fill a row.
+func chatLike(n, length, vocab int) []data.Sample {
+	rng := rand.New(rand.NewPCG(6, 6))
+	var list []data.Sample
+	for i := range n {
+		tokens := min(length, 16+int(rng.ExpFloat64()*float64(length)/5))
+		list = append(list, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), tokens+1, vocab)})
+	}
+	return list
+}
+
+// Tokens of ragged samples that are learned in a second, by what rows they are in. An
+// iteration is an epoch.
+func BenchmarkRaggedRows(b *testing.B) {
+	const length, samples, batch = 512, 64, 4
+	config := benchmodel.Small()
+	path, err := benchmodel.File(b.TempDir(), config.Name, config, ggml.Q8_0)
+	require.NoError(b, err)
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(b, err)
+	defer m.Close()
+	single := data.New(length, chatLike(samples, length, m.Vocab))
+	packed, err := single.Packed(1)
+	require.NoError(b, err)
+	for _, c := range []struct {
+		name  string
+		d     *data.Dataset
+		group bool
+		short bool
+	}{
+		{"padded", single, false, false},
+		{"short", single, false, true},
+		{"grouped", single, true, true},
+		{"packed", packed, false, true},
+	} {
+		b.Run("rows="+c.name, func(b *testing.B) {
+			a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming})
+			require.NoError(b, err)
+			defer a.Close()
+			tr, err := New(m, Trainables{Adapters: a.Weights(1)}, c.d, Options{
+				Schedule: Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: DefaultAdamW(), Batch: batch, Accumulate: 1,
+				GroupByLength: c.group, ComputeType: kernels.FastestType(),
+			})
+			require.NoError(b, err)
+			defer tr.Close()
+			if !c.short {
+				unbucketed(b, tr)
+			}
+			learned := 0
+			for b.Loop() {
+				for range (c.d.Len() + batch - 1) / batch {
+					metrics, err := tr.Step(context.Background())
+					require.NoError(b, err)
+					learned += metrics.Tokens
+				}
+			}
+			b.ReportMetric(float64(learned)/b.Elapsed().Seconds(), "tok/s")
+			b.ReportMetric(100*c.d.Fill(), "full-%")
+			b.ReportMetric(100*tr.PaddingSaved(), "saved-%")
+		})
+	}
+}
