@@ -27,7 +27,7 @@ func TestBucketLengths(t *testing.T) {
 	require.Equal(t, []int{12}, bucketLengths(12, 12))
 	require.Equal(t, []int{32}, bucketLengths(1024, 0))
 	rapid.Check(t, func(t *rapid.T) {
-		length := rapid.IntRange(1, 5000).Draw(t, "length")
+		length := rapid.IntRange(1, 2000).Draw(t, "length")
 		longest := rapid.IntRange(0, length).Draw(t, "longest")
 		g := bucketGraphs{lengths: bucketLengths(length, longest)}
 		require.LessOrEqual(t, len(g.lengths), 7)
@@ -124,9 +124,10 @@ func unbucketed(t testing.TB, tr *Trainer) *Trainer {
 }
 
 // Short graphs, and packed rows, have the losses and the gradients of samples in full rows,
-// of each architecture, by both lowerings.
+// by both lowerings: of models with windows, with scales by the position, and with RoPE
+// factors for long contexts.
 func TestRowsComputeAlike(t *testing.T) {
-	for _, arch := range llmtest.Architectures() {
+	for _, arch := range []string{"llama", "gemma3", "mistral3", "olmo2", "phi3"} {
 		t.Run(arch, func(t *testing.T) {
 			if testing.Short() && arch != "olmo2" {
 				t.Skip("one will do")
