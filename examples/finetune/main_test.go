@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -200,7 +199,7 @@ func TestStoppedRunContinues(t *testing.T) {
 			values := tensors(t, filepath.Join(folder, adapter))
 			require.Len(t, values, 2*14)
 			if sig == syscall.SIGINT {
-				require.Regexp(t, `finetune: interrupted; interrupt\.gguf is the result of step \d+; the same command with --checkpoint-in interrupt\.checkpoint continues the run`, log)
+				require.Regexp(t, `finetune: interrupted; interrupt\.gguf is the result of step \d+; the same command continues the run`, log)
 				state := tensors(t, filepath.Join(folder, checkpoint))
 				for name, x := range values {
 					require.True(t, bytes.Equal(x, state[name]), "%s is not that of the checkpoint", name)
@@ -257,28 +256,27 @@ func TestRunFreesAll(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	in := func(name string) string { return filepath.Join(folder, name) }
-	p := &program{ModelBase: in("base.gguf"), LoRAOut: in("adapter.gguf"), LoRAInit: "kaiming"}
-	p.ranks = ranks{R: 4, WQ: -1, WK: 0, WV: -1, WQKV: -1, WO: 2, FFNGate: -1, FFNUp: -1, FFNDown: -1}
-	p.Flags = training.Flags{
-		TrainData: []string{in("text.txt")}, ValidData: in("held.txt"), ValidMax: 4, Ctx: 16, Batch: 2, GradAcc: 1, AdamIter: 3, AdamAlpha: 0.01,
-		AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1,
-	}
+	p := &trainCommand{ModelBase: in("base.gguf"), LoRAOut: in("adapter.gguf"), adapterFlags: noRanks}
+	p.R, p.WK, p.WO, p.FFNDown = 4, 0, 2, -1
+	p.DataFlags = training.DataFlags{TrainData: []string{in("text.txt")}, ValidData: in("held.txt"), ValidMax: 4, Ctx: 16}
+	p.OptimizerFlags = training.OptimizerFlags{Batch: 2, GradAcc: 1, Iter: 3, Rate: 0.01, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Schedule: "cosine"}
+	p.Threads = 1
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := p.run(ctx, io.Discard)
+	err := p.Run(ctx, io.Discard)
 	require.ErrorIs(t, err, cli.ErrInterrupted)
 	require.EqualError(t, err, "interrupted; nothing was trained yet, and nothing is lost")
 	require.Empty(t, ggml.OpenObjects())
 	require.NoFileExists(t, p.LoRAOut)
 
-	p.AdamAlpha = 1e30
-	err = p.run(context.Background(), io.Discard)
+	p.Rate = 1e30
+	err = p.Run(context.Background(), io.Discard)
 	require.ErrorIs(t, err, train.ErrDiverged)
 	require.Empty(t, ggml.OpenObjects())
 	require.NoFileExists(t, p.LoRAOut)
 
-	p.AdamAlpha, p.EvalData = 0.01, []string{in("empty.txt")}
-	require.ErrorContains(t, p.run(context.Background(), io.Discard), "--eval-data: ")
+	p.Rate, p.EvalData = 0.01, []string{in("empty.txt")}
+	require.ErrorContains(t, p.Run(context.Background(), io.Discard), "--eval-data: ")
 	require.Empty(t, ggml.OpenObjects())
 }
 
@@ -301,10 +299,10 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 	require.NoError(t, err)
 	defer rounded.Close()
 
-	p := &program{LoRAInit: "kaiming", Prompt: "if", Predict: 3, ranks: ranks{R: 4, WQ: -1, WK: -1, WV: -1, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
+	p := &trainCommand{Prompt: "if", Predict: 3, adapterFlags: noRanks}
 	p.ValidData, p.Ctx, p.Threads = filepath.Join(folder, "held.txt"), 16, 1
 	for _, m := range []*model.Model{f32, rounded} {
-		adapter, err := p.newAdapter(m)
+		adapter, err := p.adapter(m, 1)
 		require.NoError(t, err)
 		defer adapter.Close()
 		for _, pair := range adapter.Pairs() {
@@ -314,7 +312,7 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 			}
 			require.NoError(t, ggml.Write(pair.B, values))
 		}
-		valid, err := p.LoadValid(m.Tokenizer, p.ValidData)
+		valid, err := p.LoadHeldOut(t.Context(), source(m), "--valid-data", p.ValidData)
 		require.NoError(t, err)
 		row, err := valid.Row(0)
 		require.NoError(t, err)
@@ -327,7 +325,7 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 			samples = append(samples, row...)
 		}
 		valid = data.New(valid.Length, samples)
-		r, err := p.newReport(m, adapter, valid)
+		r, err := p.newReport(t.Context(), m, adapter, &training.Sets{Valid: valid})
 		require.NoError(t, err)
 		require.NoError(t, r.measure(t.Context()))
 		require.NoError(t, r.measure(t.Context()))
@@ -341,11 +339,11 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 			s, err := infer.NewSession(m, infer.SessionOptions{Context: 16, Adapters: adapters, Threads: 1})
 			require.NoError(t, err)
 			defer s.Close()
-			require.InDelta(t, sessionLoss(t, s, valid), r.texts[0].losses[i], 1e-9)
+			require.InDelta(t, sessionLoss(t, s, valid), []float64{r.texts[0].before.Loss, r.texts[0].after.Loss}[i], 1e-9)
 			exact, err := trainer.EvaluateWith(t.Context(), adapters, valid)
 			require.NoError(t, err)
 			if m == f32 {
-				require.InDelta(t, exact.Loss, r.texts[0].losses[i], 1e-5)
+				require.InDelta(t, exact.Loss, []float64{r.texts[0].before.Loss, r.texts[0].after.Loss}[i], 1e-5)
 			}
 		}
 	}
@@ -377,75 +375,4 @@ func sessionLoss(t *testing.T, s *infer.Session, d *data.Dataset) float64 {
 		}
 	}
 	return sum / total
-}
-
-func TestRanks(t *testing.T) {
-	llama := model.Config{
-		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,
-		RoPE: ggml.RoPE{Dims: 16, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}
-	fused := llama
-	fused.Arch, fused.FusedQKV, fused.RoPE.Mode = "phi3", true, ggml.RoPENeoX
-
-	r := ranks{R: 8, WQ: -1, WK: 0, WV: 3, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: 5, TokEmbd: 2}
-	got, err := r.byTarget(llama)
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{
-		"attn_q": 8, "attn_k": 0, "attn_v": 3, "attn_output": 8, "ffn_gate": 8, "ffn_up": 8, "ffn_down": 5, "token_embd": 2, "output": 0,
-	}, got)
-	_, err = r.byTarget(fused)
-	require.EqualError(t, err, "--rank-wk: the model has no matrix attn_k; those of its layers are attn_qkv, attn_output, ffn_up, ffn_down")
-
-	r.WK, r.WV, r.WQKV = -1, -1, 6
-	got, err = r.byTarget(fused)
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{"attn_qkv": 6, "attn_output": 8, "ffn_up": 8, "ffn_down": 5, "token_embd": 2, "output": 0}, got)
-	_, err = r.byTarget(llama)
-	require.ErrorContains(t, err, "--rank-wqkv: the model has no matrix attn_qkv")
-
-	for _, bad := range []ranks{{AttNorm: 1}, {FFNNorm: 1}, {OutNorm: 1}} {
-		_, err := bad.byTarget(llama)
-		require.ErrorContains(t, err, "llama.cpp ignores adapters of norms")
-	}
-}
-
-// The default strength of a matrix follows its own rank.
-func TestDefaultAlpha(t *testing.T) {
-	folder := t.TempDir()
-	require.NoError(t, writeFiles(folder))
-	m, err := model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{})
-	require.NoError(t, err)
-	defer m.Close()
-	for _, c := range []struct {
-		r, wq  int
-		alpha  float32
-		q, out float32 // factors of attn_q and ffn_up
-	}{
-		{8, -1, 0, 2, 2},
-		{8, 64, 0, 2, 2},
-		{0, 8, 0, 2, 0},
-		{8, 16, 32, 2, 4}, // an alpha that is given is that of all
-	} {
-		p := program{LoRAAlpha: c.alpha, LoRAInit: "kaiming", ranks: ranks{R: c.r, WQ: c.wq, WK: -1, WV: -1, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1}}
-		a, err := p.newAdapter(m)
-		require.NoError(t, err)
-		defer a.Close()
-		weights := a.Weights(1)
-		require.Equal(t, c.q, weights["blk.0.attn_q.weight"][0].Scale, "%+v", c)
-		if c.out != 0 {
-			require.Equal(t, c.out, weights["blk.1.ffn_up.weight"][0].Scale, "%+v", c)
-		}
-	}
-}
-
-func TestShellQuote(t *testing.T) {
-	for _, s := range []string{"plain-1.0/x.gguf", "", "two words", "it's", "$HOME `id` \\ \"x\"", "line\nbreak", "*", "größer"} {
-		out, err := exec.Command("sh", "-c", "printf %s "+shellQuote(s)).Output()
-		if errors.Is(err, exec.ErrNotFound) {
-			t.Skip("there is no shell")
-		}
-		require.NoError(t, err)
-		require.Equal(t, s, string(out))
-	}
-	require.Equal(t, "plain-1.0/x.gguf", shellQuote("plain-1.0/x.gguf"))
 }

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/evaluation"
+	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -18,33 +20,35 @@ import (
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
 )
 
 // A report compares the model before and after: the loss on held-out text, and a
 // sample. Both are of one session: what is measured is what writes the sample.
 type report struct {
-	p       *program
+	p       *trainCommand
 	m       *model.Model
 	adapter *lora.Adapter
 	texts   []heldOut
-	samples []string // before, after
+	samples []string          // before, after
+	best    *train.Evaluation // of the run, where it is that of an earlier step than the last
 }
 
 type heldOut struct {
-	path   string
-	data   *data.Dataset
-	losses []float64 // before, after
+	path          string
+	data          *data.Dataset
+	before, after train.Evaluation
 }
 
-func (p *program) newReport(m *model.Model, a *lora.Adapter, valid *data.Dataset) (*report, error) {
+func (p *trainCommand) newReport(ctx context.Context, m *model.Model, a *lora.Adapter, sets *training.Sets) (*report, error) {
 	r := &report{p: p, m: m, adapter: a}
-	if valid != nil {
-		r.texts = append(r.texts, heldOut{path: p.ValidData, data: valid})
+	if sets.Valid != nil {
+		r.texts = append(r.texts, heldOut{path: sets.ValidName, data: sets.Valid})
 	}
 	for _, path := range p.EvalData {
-		data, err := p.LoadValid(m.Tokenizer, path)
+		data, err := p.LoadHeldOut(ctx, source(m), "--eval-data", path)
 		if err != nil {
-			return nil, fmt.Errorf("--eval-data: %w", err)
+			return nil, err
 		}
 		r.texts = append(r.texts, heldOut{path: path, data: data})
 	}
@@ -55,8 +59,9 @@ func (p *program) newReport(m *model.Model, a *lora.Adapter, valid *data.Dataset
 // nothing yet, because B is zero; that of one that continues does: then the
 // first measurement leaves the adapter out.
 func (r *report) measure(ctx context.Context) error {
+	first := len(r.samples) == 0
 	weights := r.adapter.Weights(1)
-	if len(r.samples) == 0 {
+	if first {
 		weights = nil
 	}
 	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: r.context(), Adapters: weights, Threads: r.p.Threads})
@@ -65,11 +70,15 @@ func (r *report) measure(ctx context.Context) error {
 	}
 	defer s.Close()
 	for i := range r.texts {
-		loss, err := meanLoss(ctx, s, r.texts[i].data)
+		e, err := evaluation.Session(ctx, s, r.texts[i].data)
 		if err != nil {
 			return err
 		}
-		r.texts[i].losses = append(r.texts[i].losses, loss)
+		if first {
+			r.texts[i].before = e
+		} else {
+			r.texts[i].after = e
+		}
 	}
 	text, err := r.generate(ctx, s)
 	r.samples = append(r.samples, text)
@@ -81,7 +90,7 @@ func (r *report) generate(ctx context.Context, s *infer.Session) (string, error)
 	if r.p.Prompt == "" {
 		return "", nil
 	}
-	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: r.p.Seed})
+	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: r.p.RandomSeed()})
 	if err != nil {
 		return "", err
 	}
@@ -114,10 +123,10 @@ func (r *report) print(w io.Writer) error {
 	if len(r.texts) > 0 {
 		fmt.Fprintln(w)
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(table, "held-out text\tloss before\tafter\tchange\t")
+		fmt.Fprintln(table, "held-out text\tloss before\tafter\tchange\taccuracy before\tafter\t")
 		for _, t := range r.texts {
-			before, after := t.losses[0], t.losses[1]
-			fmt.Fprintf(table, "%s\t%.4f\t%.4f\t%+.1f %%\t\n", filepath.Base(t.path), before, after, 100*(after/before-1))
+			fmt.Fprintf(table, "%s\t%.4f\t%.4f\t%+.1f %%\t%.1f %%\t%.1f %%\t\n", filepath.Base(t.path),
+				t.before.Loss, t.after.Loss, 100*(t.after.Loss/t.before.Loss-1), 100*t.before.Accuracy, 100*t.after.Accuracy)
 		}
 		table.Flush()
 	}
@@ -126,7 +135,10 @@ func (r *report) print(w io.Writer) error {
 			fmt.Fprintf(w, "\n--- %s ---\n%s%s\n", title, r.p.Prompt, r.samples[i])
 		}
 	}
-	fmt.Fprintf(w, "\nadapter: %s\n", r.p.LoRAOut)
+	fmt.Fprintf(w, "\nadapter: %s\n", r.p.result().LatestPath())
+	if r.best != nil {
+		fmt.Fprintf(w, "best on validation: %s, of step %d with loss %.4f\n", r.p.result().BestPath(), r.best.Step, r.best.Loss)
+	}
 	if r.p.LossCurve != "" {
 		fmt.Fprintf(w, "loss curve: %[1]s.svg, %[1]s.png\n", r.p.LossCurve)
 	}
@@ -134,21 +146,18 @@ func (r *report) print(w io.Writer) error {
 	if prompt == "" {
 		prompt = "Once upon a time"
 	}
-	base, adapter, prompt := shellQuote(r.p.ModelBase), shellQuote(r.p.LoRAOut), shellQuote(prompt)
+	base, adapter, prompt := cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(r.adapterPath()), cli.ShellQuote(prompt)
 	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s --prompt %s\n", generateProgram(), base, adapter, prompt)
-	_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-completion -m %s --lora %s -p %s -no-cnv\n", base, adapter, prompt)
+	_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-completion -m %s --lora %s -p %s -no-cnv%s\n", base, adapter, prompt, r.p.llamaFlags())
 	return err
 }
 
-// shellQuote makes s one word of a shell's command line.
-func shellQuote(s string) string {
-	plain := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./+:,@%=", r)
+// adapterPath is the adapter to use: the best on validation, where that is not the last.
+func (r *report) adapterPath() string {
+	if r.best != nil {
+		return r.p.result().BestPath()
 	}
-	if s != "" && strings.TrimFunc(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return r.p.result().LatestPath()
 }
 
 // generateProgram is the command that generates: the program beside this one,

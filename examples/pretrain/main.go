@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,12 +38,15 @@ type program struct {
 	training.Flags
 }
 
+// defaults suit a model that learns within minutes.
+var defaults = training.Defaults{Ctx: "128", Batch: "8", GradAcc: "1", Warmup: "10", AdamAlpha: "0.002"}
+
 func main() {
 	var p program
 	cli.Parse("pretrain", &p, kong.Description(
 		"Train a vocabulary and a small llama model from text files.\n\n"+
 			"Example: pretrain --train-data prose.txt --model-out base.gguf --epochs 1"),
-		kong.ShortUsageOnError(), kong.Vars{"adam_alpha": "0.002"})
+		kong.ShortUsageOnError(), defaults.Vars())
 	cli.Main("pretrain", func(ctx context.Context, _ io.Writer) error { return p.run(ctx) })
 }
 
@@ -54,24 +58,33 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.CheckOutputs(nil, []cli.File{p.output()}); err != nil {
+	if len(p.TrainData) == 0 {
+		return errors.New("missing flags: --train-data=FILE")
+	}
+	p.Prepare(os.Stderr)
+	if err := p.CheckOutputs(nil, []cli.File{p.result().LatestFile()}); err != nil {
 		return err
 	}
 	vocabulary, err := p.vocabulary()
 	if err != nil {
 		return err
 	}
-	data, valid, err := p.Load(vocabulary)
+	sets, err := p.Load(ctx, training.Source{Tokenizer: vocabulary, Metadata: noMetadata{}})
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
+	defer sets.Close()
+	data := sets.Train
 	config := p.config(vocabulary)
-	m, err := model.New(config, vocabulary, p.Seed)
+	m, err := model.New(config, vocabulary, p.RandomSeed())
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	options := p.Options()
+	options, err := p.Options(data.Len())
+	if err != nil {
+		return err
+	}
 	t, err := train.New(m, train.Trainables{Weights: slices.Collect(m.Weights())}, data, options)
 	if err != nil {
 		return err
@@ -82,9 +95,9 @@ func (p *program) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
 		float64(config.NumParameters())/1e6, config.Vocab, data.NumSamples(), data.Length, t.TotalSteps())
-	err = p.Run(ctx, os.Stderr, t, valid, t.TotalSteps(), training.Result{
-		File: p.output(),
-		Save: func(path string) error { return m.Save(path, model.SaveOptions{Type: matrices(m, typ)}) },
+	err = p.Run(ctx, os.Stderr, t, sets.Valid, training.Result{
+		SavedFile: p.result(),
+		Write:     func(path string) error { return m.Save(path, model.SaveOptions{Type: matrices(m, typ)}) },
 	})
 	if err != nil {
 		return err
@@ -93,7 +106,12 @@ func (p *program) run(ctx context.Context) error {
 	return nil
 }
 
-func (p *program) output() cli.File { return cli.File{Flag: "--model-out", Path: p.ModelOut} }
+func (p *program) result() training.SavedFile { return p.Result("--model-out", p.ModelOut) }
+
+// noMetadata is that of a model that has no file yet.
+type noMetadata struct{}
+
+func (noMetadata) Value(string) (any, bool) { return nil, false }
 
 // checkShape finds out what does not fit together, before anything is read.
 func (p *program) checkShape() error {

@@ -95,7 +95,7 @@ func TestInterruptedRunContinues(t *testing.T) {
 	require.NoError(t, err, string(out))
 
 	log := clitest.Stop(t, command("parts"), syscall.SIGINT, "step 20:")
-	require.Regexp(t, `pretrain: interrupted; parts\.gguf is the result of step \d+; the same command with --checkpoint-in parts\.run continues the run`, log)
+	require.Regexp(t, `pretrain: interrupted; parts\.gguf is the result of step \d+; the same command continues the run`, log)
 	m, err := model.Load(filepath.Join(folder, "parts.gguf"), model.LoadOptions{})
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
@@ -118,15 +118,16 @@ func TestRunFreesAll(t *testing.T) {
 	p := &program{
 		ModelOut: in("model.gguf"), Name: "x", Vocab: 280, Embd: 16, FF: 32, Layers: 1, Heads: 2, KVHeads: 1, Context: 16, Type: "f32", Tied: true,
 		Flags: training.Flags{
-			TrainData: []string{in("text.txt")}, Ctx: 16, Batch: 2, GradAcc: 1, AdamIter: 3, AdamAlpha: 0.01,
-			AdamBeta1: 0.9, AdamBeta2: 0.999, Threads: 1,
+			DataFlags:      training.DataFlags{TrainData: []string{in("text.txt")}, Ctx: 16},
+			OptimizerFlags: training.OptimizerFlags{Batch: 2, GradAcc: 1, Iter: 3, Rate: 0.01, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Schedule: "cosine"},
+			RunFlags:       training.RunFlags{Threads: 1},
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := p.run(ctx)
 	require.ErrorIs(t, err, cli.ErrInterrupted)
-	require.EqualError(t, err, "interrupted; nothing was trained yet; without --checkpoint-out the run cannot be continued")
+	require.EqualError(t, err, "interrupted; nothing was trained yet, and nothing is lost")
 	require.Empty(t, ggml.OpenObjects())
 	require.NoFileExists(t, p.ModelOut)
 	require.NoError(t, p.run(context.Background()))

@@ -230,7 +230,7 @@ func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [
 }
 
 // randomAdapter has factors of other ranks and strengths for each target.
-func randomAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
+func randomPEFTAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
 	t.Helper()
 	o.Seed = 3
 	a, err := lora.New(m, o)
@@ -275,7 +275,7 @@ func TestInteropPEFTExport(t *testing.T) {
 				"factor": {Ranks: everyTarget(m), Factor: 1.5, Targets: slices.Sorted(maps.Keys(everyTarget(m)))},
 				"rank 4": {Rank: 4, Alpha: 8},
 			} {
-				a := randomAdapter(t, m, o)
+				a := randomPEFTAdapter(t, m, o)
 				folder, again := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "again")
 				require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
 				ours := ourLogits(t, m, tokens, a.Weights(1))

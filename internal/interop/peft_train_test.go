@@ -102,11 +102,13 @@ func TestInteropPEFTTraining(t *testing.T) {
 			require.NoError(t, err)
 			defer trainer.Close()
 			var batches [][][]int32
-			order := data.Sampler{N: len(samples.Samples)}
+			order := data.Sampler{N: samples.Len()}
 			for step := range steps {
 				var tokens [][]int32
 				for i := range batch {
-					tokens = append(tokens, samples.Samples[order.At(step*batch+i)].Tokens)
+					row, err := samples.Row(order.At(step*batch + i))
+					require.NoError(t, err)
+					tokens = append(tokens, row[0].Tokens)
 				}
 				batches = append(batches, tokens)
 			}
@@ -136,7 +138,7 @@ func TestInteropPEFTTraining(t *testing.T) {
 
 // learnable are samples in which each token follows from the one before it, mostly.
 func learnable(vocab, n, length int) *data.Dataset {
-	d := &data.Dataset{Length: length}
+	var list []data.Sample
 	for i := range n {
 		noise := llmtest.RandomTokens(uint64(i), length+1, vocab)
 		tokens := noise[:1:1]
@@ -147,9 +149,9 @@ func learnable(vocab, n, length int) *data.Dataset {
 			}
 			tokens = append(tokens, next)
 		}
-		d.Samples = append(d.Samples, data.Sample{Tokens: tokens})
+		list = append(list, data.Sample{Tokens: tokens})
 	}
-	return d
+	return data.New(length, list)
 }
 
 // The likeliest text after 20 prompts is the same by PEFT, here from PEFT's adapter, and by

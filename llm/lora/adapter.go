@@ -239,8 +239,8 @@ func describeBase(m *model.Model) map[string]any {
 	return keys
 }
 
-// errNoPairs is an adapter that would do nothing.
-var errNoPairs = errors.New("the adapter has no tensors")
+// ErrNoPairs is in the error of an adapter that would do nothing.
+var ErrNoPairs = errors.New("the adapter has no tensors")
 
 // validAlpha says what is wrong with a value of alpha, "" if nothing is.
 func validAlpha(alpha float32) string {

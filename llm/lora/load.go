@@ -157,7 +157,7 @@ func (r *reader) readSpecs() []spec {
 		}
 	}
 	if r.g.NumTensors() == 0 {
-		r.fault("%v", errNoPairs)
+		r.fault("%v", ErrNoPairs)
 	}
 	var list []spec
 	for _, base := range bases {

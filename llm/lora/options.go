@@ -100,7 +100,7 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 		return nil, fmt.Errorf("a new adapter: %w", errors.New(strings.Join(faults, "; ")))
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("a new adapter: %w; set Rank, or a rank of at least one target", errNoPairs)
+		return nil, fmt.Errorf("a new adapter: %w; set Rank, or a rank of at least one target", ErrNoPairs)
 	}
 	return list, nil
 }

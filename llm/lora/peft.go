@@ -79,7 +79,7 @@ const committedName = ".adapter.next"
 func findPEFT(path string) (peftFiles, bool, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return peftFiles{}, false, err
+		return peftFiles{}, false, nil // reading it as a GGUF file tells
 	}
 	folder, base := filepath.Dir(path), filepath.Base(path)
 	switch {

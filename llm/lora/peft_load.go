@@ -66,7 +66,7 @@ func (r *peftReader) fault(format string, args ...any) {
 func (r *peftReader) sort() {
 	tensors := r.file.Tensors()
 	if len(tensors) == 0 {
-		r.fault("%v", errNoPairs)
+		r.fault("%v", ErrNoPairs)
 	}
 	known := map[string]bool{}
 	for _, m := range r.m.Config.Modules() {

@@ -61,7 +61,7 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	case !(o.Dropout >= 0 && o.Dropout < 1):
 		return nil, nil, fmt.Errorf("the dropout is %v; it must be from 0 to below 1", o.Dropout)
 	case len(a.pairs) == 0:
-		return nil, nil, errNoPairs
+		return nil, nil, ErrNoPairs
 	}
 	if fault := validAlpha(a.Alpha); fault != "" {
 		return nil, nil, errors.New(fault)

@@ -48,7 +48,7 @@ func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
 		return nil, fmt.Errorf("adapters are written in f32 or f16, not in %v", o.Type)
 	}
 	if len(a.pairs) == 0 {
-		return nil, errNoPairs
+		return nil, ErrNoPairs
 	}
 	if fault := validAlpha(a.Alpha); fault != "" {
 		return nil, fmt.Errorf("%s", fault)

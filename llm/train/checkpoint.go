@@ -361,16 +361,9 @@ func (t *Trainer) readParts(g *ggml.GGUF) (map[*ggml.Tensor][]float32, error) {
 	all := map[*ggml.Tensor][]float32{}
 	parts := t.parts()
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		r, err := g.TensorData(name)
+		values, err := readValues(g, name, parts[name].NumElements())
 		if err != nil {
 			return nil, err
-		}
-		values := make([]float32, parts[name].NumElements())
-		if err := binary.Read(r, binary.LittleEndian, values); err != nil {
-			return nil, err
-		}
-		if bad, ok := firstNonFinite(values); ok {
-			return nil, fmt.Errorf("its tensor %s holds %v", name, bad)
 		}
 		all[parts[name]] = values
 	}

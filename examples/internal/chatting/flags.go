@@ -4,12 +4,10 @@ package chatting
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
@@ -45,17 +43,10 @@ func (f *Flags) Given() string {
 
 // options are what the flags say of replies.
 func (f *Flags) options() (generate.ChatOptions, error) {
-	o := generate.ChatOptions{Variables: map[string]any{}, Stop: f.Stop, ShowSpecial: f.Special}
-	for _, arg := range f.TemplateVar {
-		key, value, ok := strings.Cut(arg, "=")
-		if !ok || key == "" {
-			return o, fmt.Errorf("--template-var %s: give it as KEY=VALUE, for example enable_thinking=false", arg)
-		}
-		if json.Valid([]byte(value)) {
-			o.Variables[key] = json.RawMessage(value)
-		} else {
-			o.Variables[key] = value
-		}
+	o := generate.ChatOptions{Stop: f.Stop, ShowSpecial: f.Special}
+	var err error
+	if o.Variables, err = cli.Variables("--template-var", f.TemplateVar); err != nil {
+		return o, err
 	}
 	for _, text := range f.Stop {
 		if text == "" {

@@ -114,13 +114,14 @@ func (c *config) value(name string, n *yaml.Node) (any, error) {
 }
 
 // WriteConfig writes flags and their values as a file that a [ConfigFile] can name, with
-// a comment for each group. It leaves out what is empty, and the flags of that type.
+// a comment for each group. It leaves out what is empty or not switched on, and the
+// flags of that type.
 func WriteConfig(w io.Writer, flags []*kong.Flag) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	group := ""
 	for _, f := range flags {
 		value := f.Target.Interface()
-		if _, config := value.(ConfigFile); config || f.Name == "help" || isEmpty(f.Target) {
+		if _, config := value.(ConfigFile); config || f.Name == "help" || isEmpty(f) {
 			continue
 		}
 		key, node := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Name}, &yaml.Node{}
@@ -137,10 +138,12 @@ func WriteConfig(w io.Writer, flags []*kong.Flag) error {
 	return errors.Join(encoder.Encode(root), encoder.Close())
 }
 
-func isEmpty(v reflect.Value) bool {
-	switch v.Kind() {
+func isEmpty(f *kong.Flag) bool {
+	switch v := f.Target; v.Kind() {
 	case reflect.String, reflect.Slice, reflect.Map:
 		return v.Len() == 0
+	case reflect.Bool:
+		return !v.Bool() && f.Tag.Negatable == ""
 	}
 	return false
 }

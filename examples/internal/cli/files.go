@@ -98,15 +98,9 @@ func SameFile(a, b string) bool {
 func ReadText(paths ...string) (string, error) {
 	var size int64
 	for _, path := range paths {
-		info, err := os.Stat(path)
+		info, err := regular(path)
 		if err != nil {
-			return "", fmt.Errorf("open %s: %w", path, systemError(err))
-		}
-		if info.IsDir() {
-			return "", fmt.Errorf("%s is a folder; name the files in it", path)
-		}
-		if !info.Mode().IsRegular() {
-			return "", fmt.Errorf("%s is a pipe or a device; write its text into a file", path)
+			return "", err
 		}
 		size += info.Size()
 	}
@@ -118,6 +112,25 @@ func ReadText(paths ...string) (string, error) {
 		}
 	}
 	return text.String(), nil
+}
+
+// CheckRegular demands a file that ends.
+func CheckRegular(path string) error {
+	_, err := regular(path)
+	return err
+}
+
+func regular(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open %s: %w", path, systemError(err))
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder; name the files in it", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is a pipe or a device; write its text into a file", path)
+	}
+	return info, nil
 }
 
 func appendFile(w io.Writer, path string) error {

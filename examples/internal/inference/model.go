@@ -18,7 +18,7 @@ import (
 
 // ModelFlags name a model and say how it is computed, for kong.
 type ModelFlags struct {
-	Model string   `name:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
+	Model string   `name:"model" aliases:"model-base" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
 	LoRA  []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"Adapter, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 
 	Ctx       int    `name:"ctx" range:"[0,2147483647]" short:"c" default:"0" help:"Most tokens of prompt and answer; 0 is what the model was trained on." group:"Computing"`

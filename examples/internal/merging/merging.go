@@ -29,7 +29,7 @@ otherwise, and what no adapter changes is copied as it is.`
 
 // Flags are the command, for kong.
 type Flags struct {
-	Base    string   `name:"model-base" short:"m" required:"" placeholder:"FILE" help:"Model to merge into (GGUF)."`
+	Base    string   `name:"model-base" aliases:"model" short:"m" required:"" placeholder:"FILE" help:"Model to merge into (GGUF)."`
 	LoRA    []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, or a folder of PEFT; and how strongly, 1 when left out. Repeatable."`
 	Scaled  []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
 	Out     string   `name:"model-out" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`

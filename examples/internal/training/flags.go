@@ -1,121 +1,185 @@
-// Package training is what the programs that train share: flags, progress and
-// reports.
+// Package training is what the programs that train share: flags, the files of a run, its
+// progress and reports.
 package training
 
 import (
+	"errors"
 	"fmt"
-	"strings"
+	"io"
+	"math"
+	"math/rand/v2"
+	"time"
 
-	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/alecthomas/kong"
+
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Flags are the command-line flags of a training run, for kong. Those that
-// upstream's finetune program had keep its names.
+// Flags are the command-line flags of a training run, for kong. Those that upstream's
+// finetune program had keep its names. Defaults that programs choose are variables of
+// kong: see [Defaults].
 type Flags struct {
-	TrainData []string `name:"train-data" required:"" sep:"none" placeholder:"FILE" help:"Text to train on; may be given several times: the files one after the other are the text." group:"Data"`
-	ValidData string   `name:"valid-data" placeholder:"FILE" help:"Held-out text; its loss is reported during the run." group:"Data"`
-	ValidMax  int      `name:"valid-samples" range:"[0,)" default:"64" help:"Largest number of samples of held-out text that are evaluated; 0 for all." group:"Data"`
+	DataFlags
+	OptimizerFlags
+	RunFlags
+}
 
-	Ctx                int    `name:"ctx" range:"[1,2147483647]" short:"c" default:"128" help:"Tokens of a training sample." group:"Data"`
-	SampleStart        string `name:"sample-start" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Data"`
-	IncludeSampleStart bool   `name:"include-sample-start" help:"Keep the --sample-start string in the samples." group:"Data"`
-	Escape             bool   `name:"escape" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Data"`
-	Overlapping        bool   `name:"overlapping-samples" help:"Let a sample that is shorter than --ctx go on beyond the start of the next." group:"Data"`
-	FillWithNext       bool   `name:"fill-with-next-samples" help:"Append to a sample that is shorter than --ctx those that follow." group:"Data"`
-	SeparateWithBOS    bool   `name:"separate-with-bos" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Data"`
-	SeparateWithEOS    bool   `name:"separate-with-eos" default:"true" negatable:"" help:"End each such sample with the EOS token." group:"Data"`
+// Defaults are what programs choose themselves.
+type Defaults struct {
+	Ctx, Batch, GradAcc, Warmup, AdamAlpha string
+	// What is said of each after its value.
+	CtxWhy, BatchWhy, WarmupWhy, AdamAlphaWhy string
+}
 
-	Batch         int     `name:"batch" range:"[1,65536]" short:"b" default:"8" help:"Samples computed at a time." group:"Optimiser"`
-	GradAcc       int     `name:"grad-acc" range:"[1,2147483647]" default:"1" help:"Batches of one optimiser step." group:"Optimiser"`
-	Epochs        int     `name:"epochs" range:"[0,)" default:"0" help:"Times that the data is seen, at most; 0 for as often as --adam-iter needs, or once." group:"Optimiser"`
-	AdamIter      int     `name:"adam-iter" range:"[0,2147483647]" default:"0" help:"Optimiser steps, at most; 0 for as many as --epochs takes." group:"Optimiser"`
-	AdamAlpha     float64 `name:"adam-alpha" range:"(0,)" default:"${adam_alpha}" help:"Learning rate." group:"Optimiser"`
-	AdamMinAlpha  float64 `name:"adam-min-alpha" range:"[0,)" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
-	AdamDecay     float64 `name:"adam-decay" range:"[0,)" default:"0" help:"Weight decay." group:"Optimiser"`
-	AdamBeta1     float64 `name:"adam-beta1" range:"[0,1)" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
-	AdamBeta2     float64 `name:"adam-beta2" range:"[0,1)" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
-	AdamClip      float64 `name:"adam-gclip" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
-	Warmup        int     `name:"warmup" range:"[0,2147483647]" default:"10" help:"Steps in which the learning rate rises from 0." group:"Optimiser"`
-	Checkpointing bool    `name:"use-checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory." group:"Optimiser"`
+// Vars are the defaults as kong takes them.
+func (d Defaults) Vars() kong.Vars {
+	return kong.Vars{
+		"ctx": d.Ctx, "batch": d.Batch, "grad_acc": d.GradAcc, "warmup": d.Warmup, "adam_alpha": d.AdamAlpha,
+		"ctx_why": d.CtxWhy, "batch_why": d.BatchWhy, "warmup_why": d.WarmupWhy, "adam_alpha_why": d.AdamAlphaWhy,
+	}
+}
 
+// OptimizerFlags are how the parameters move, and how long.
+type OptimizerFlags struct {
+	Batch   int `name:"batch" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser"`
+	GradAcc int `name:"grad-acc" aliases:"gradient-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step learns --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser"`
+	Epochs  int `name:"epochs" range:"[-1,)" default:"0" help:"Times that the data is seen, at most; 0 or -1 for as often as --adam-iter needs, or once." group:"Optimiser"`
+	Iter    int `name:"adam-iter" aliases:"iters,max-steps" range:"[-1,2147483647]" default:"0" help:"Optimiser steps, at most; 0 or -1 for as many as --epochs takes." group:"Optimiser"`
+
+	Rate            float64 `name:"adam-alpha" aliases:"learning-rate" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser"`
+	MinRate         float64 `name:"adam-min-alpha" range:"[0,)" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
+	Schedule        string  `name:"schedule" aliases:"lr-scheduler-type" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear or constant (not at all)." group:"Optimiser"`
+	Warmup          int     `name:"warmup" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0${warmup_why}." group:"Optimiser"`
+	CosDecaySteps   int     `name:"cos-decay-steps" range:"[0,2147483647]" default:"0" help:"Steps after the warm-up in which the learning rate falls; 0 for all of the run." group:"Optimiser"`
+	CosDecayMin     float64 `name:"cos-decay-min" range:"[0,1]" default:"0" help:"Lowest learning rate as a part of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
+	EnableRestart   bool    `name:"enable-restart" xor:"restart" help:"Begin again at --adam-alpha after each --cos-decay-steps." group:"Optimiser"`
+	DisableRestart  bool    `name:"disable-restart" xor:"restart" help:"Stay at the lowest rate after --cos-decay-steps (default)." group:"Optimiser"`
+	CosDecayRestart float64 `name:"cos-decay-restart" range:"[1,)" default:"1.1" help:"By how much each cycle is longer than the one before, with --enable-restart." group:"Optimiser"`
+
+	Decay        float64 `name:"adam-decay" aliases:"weight-decay" range:"[0,)" default:"0" help:"Weight decay a step, times the learning rate." group:"Optimiser"`
+	DecayMinNDim int     `name:"adam-decay-min-ndim" range:"[0,4]" default:"2" help:"Fewest dimensions of tensors that decay: 2 leaves out vectors such as norms." group:"Optimiser"`
+	Beta1        float64 `name:"adam-beta1" range:"[0,1)" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
+	Beta2        float64 `name:"adam-beta2" range:"[0,1)" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
+	Epsilon      float64 `name:"adam-eps" range:"(0,)" default:"1e-8" help:"What is added to the root of the second moment." group:"Optimiser"`
+	Clip         float64 `name:"adam-gclip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
+
+	Patience         int           `name:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End"`
+	MinDelta         float64       `name:"min-delta" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
+	OptPast          int           `name:"opt-past" range:"[-1,)" default:"0" help:"End the run where the training loss is within --opt-delta of that of so many steps before; 0 or -1 for never." group:"End"`
+	OptDelta         float64       `name:"opt-delta" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
+	OptNoImprovement int           `name:"opt-max-no-improvement" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
+	EpsF             float64       `name:"adam-epsf" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
+	MaxTokens        int           `name:"max-tokens" range:"[0,)" default:"0" help:"End the run after so many trained tokens, with those before a checkpoint; 0 for no limit." group:"End"`
+	MaxTime          time.Duration `name:"max-time" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation." group:"End"`
+
+	UseFlash      bool `name:"use-flash" xor:"flash" help:"Compute attention in blocks, without a matrix of all pairs of tokens: it always is." group:"Computing"`
+	NoFlash       bool `name:"no-flash" xor:"flash" help:"Of upstream's program; here attention is always computed in blocks, with equal results." group:"Computing"`
+	Checkpointing bool `name:"use-checkpointing" aliases:"grad-checkpoint" xor:"checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory. By default where the run would not fit into memory otherwise." group:"Computing"`
+	NoCheckpoint  bool `name:"no-checkpointing" xor:"checkpointing" help:"Keep all results for the backward pass, whatever memory they take." group:"Computing"`
+}
+
+// RunFlags are what happens around the steps.
+type RunFlags struct {
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued." group:"Run"`
 	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change." group:"Run"`
-	SaveEvery     int    `name:"save-every" range:"[0,)" default:"50" help:"Steps between checkpoints; 0 for the end only." group:"Run"`
-	ValidEvery    int    `name:"valid-every" range:"[0,)" default:"50" help:"Steps between evaluations; 0 for the start and the end only." group:"Run"`
-	Seed          uint64 `name:"seed" short:"s" default:"42" help:"Decides all that is random." group:"Run"`
-	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Run"`
-	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png." group:"Run"`
+	PatternFnIt   string `name:"pattern-fn-it" default:"ITERATION" help:"Word in the names of outputs for the step: each save has a file of its own then." group:"Run"`
+	FnLatest      string `name:"fn-latest" default:"LATEST" help:"What stands in its place for the last save." group:"Run"`
+	SaveEvery     int    `name:"save-every" aliases:"save-steps" range:"[-1,)" default:"50" help:"Steps between saves of result and checkpoint; 0 or -1 for the end only." group:"Run"`
+	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for all where the name of an output has --pattern-fn-it in it, and none else." group:"Run"`
+	ValidEvery    int    `name:"valid-every" aliases:"eval-steps,steps-per-eval" range:"[0,)" default:"50" help:"Steps between evaluations of --valid-data; 0 for the start and the end only." group:"Run"`
+	Seed          int64  `name:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run"`
+	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png." group:"Report"`
+	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON." group:"Report"`
 }
 
-// Load reads the training data, and the held-out data if there is any.
-func (f *Flags) Load(t *tokenizer.Tokenizer) (trained, valid *data.Dataset, err error) {
-	text, err := cli.ReadText(f.TrainData...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--train-data: %w", err)
+// Prepare draws the seed where it is to be drawn, and says so, and what flags of upstream's
+// program change nothing here.
+func (f *Flags) Prepare(w io.Writer) {
+	if f.Seed < 0 {
+		f.Seed = rand.Int64()
+		fmt.Fprintf(w, "--seed %d\n", f.Seed)
 	}
-	if trained, err = f.Dataset(t, text); err != nil {
-		return nil, nil, fmt.Errorf("--train-data %s: %w", strings.Join(f.TrainData, ", "), err)
-	}
-	if f.ValidData == "" {
-		return trained, nil, nil
-	}
-	if valid, err = f.LoadValid(t, f.ValidData); err != nil {
-		return nil, nil, fmt.Errorf("--valid-data: %w", err)
-	}
-	return trained, valid, nil
-}
-
-// LoadValid reads held-out text.
-func (f *Flags) LoadValid(t *tokenizer.Tokenizer, path string) (*data.Dataset, error) {
-	text, err := cli.ReadText(path)
-	if err != nil {
-		return nil, err
-	}
-	d, err := f.Dataset(t, text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return d.Limit(f.ValidMax), nil
-}
-
-// Dataset makes samples of text.
-func (f *Flags) Dataset(t *tokenizer.Tokenizer, text string) (*data.Dataset, error) {
-	start := f.SampleStart
-	if f.Escape {
-		start = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`, `\"`, `"`, `\'`, "'").Replace(start)
-	}
-	return data.FromText(t, text, data.TextOptions{
-		Length: f.Ctx, SampleStart: start, IncludeSampleStart: f.IncludeSampleStart,
-		Overlapping: f.Overlapping, FillWithNext: f.FillWithNext,
-		SeparateBOS: f.SeparateWithBOS, SeparateEOS: f.SeparateWithEOS,
-	})
-}
-
-// Options are the settings of the trainer.
-func (f *Flags) Options() train.Options {
-	return train.Options{
-		Schedule: train.Schedule{Peak: f.AdamAlpha, Floor: f.AdamMinAlpha, Warmup: f.Warmup, Steps: max(0, f.AdamIter)},
-		Epochs:   f.epochs(),
-		AdamW:    train.AdamW{Beta1: f.AdamBeta1, Beta2: f.AdamBeta2, Epsilon: 1e-8, Decay: f.AdamDecay, Clip: f.AdamClip},
-		Batch:    f.Batch, Accumulate: f.GradAcc, Seed: f.Seed, Threads: f.Threads, Checkpointing: f.checkpointing(),
+	if f.NoFlash {
+		fmt.Fprintln(w, "--no-flash changes nothing: attention is always computed in blocks, with equal results; leave it out")
 	}
 }
 
-// checkpointing is on where --use-checkpointing asks for it, and else where the memory does.
-func (f *Flags) checkpointing() train.Checkpointing {
-	if f.Checkpointing {
+// RandomSeed is --seed.
+func (f *RunFlags) RandomSeed() uint64 { return uint64(f.Seed) }
+
+// Options are the settings of the trainer, for data of so many rows.
+func (f *Flags) Options(rows int) (train.Options, error) {
+	o := train.Options{
+		Epochs: f.epochs(),
+		Convergence: train.Convergence{
+			Patience: f.Patience, MinDelta: f.MinDelta,
+			Past: f.past(), Delta: f.OptDelta, MaxNoImprovement: max(0, f.OptNoImprovement), Epsilon: f.EpsF,
+		},
+		AdamW: train.AdamW{Beta1: f.Beta1, Beta2: f.Beta2, Epsilon: f.Epsilon, Decay: f.Decay, DecayMinDims: f.DecayMinNDim, Clip: f.Clip},
+		Batch: f.Batch, Accumulate: f.GradAcc, Seed: f.RandomSeed(), Threads: f.Threads, Checkpointing: f.checkpointing(),
+	}
+	if f.Patience > 0 && f.ValidData == "" {
+		return o, errors.New("--patience needs --valid-data, whose loss it watches")
+	}
+	var err error
+	o.Schedule, err = f.schedule(rows)
+	return o, err
+}
+
+func (f *OptimizerFlags) schedule(rows int) (train.Schedule, error) {
+	s := train.Schedule{
+		Peak: f.Rate, Floor: max(f.MinRate, f.CosDecayMin*f.Rate), Warmup: f.warmup(rows), Steps: max(0, f.Iter),
+		Period: f.CosDecaySteps, Restart: f.EnableRestart, PeriodGrowth: f.CosDecayRestart,
+	}
+	var err error
+	switch s.Shape, err = train.ParseShape(f.Schedule); {
+	case err != nil:
+		return s, fmt.Errorf("--schedule: %w", err)
+	case f.EnableRestart && f.CosDecaySteps == 0:
+		return s, fmt.Errorf("--enable-restart needs --cos-decay-steps, the steps of the first cycle")
+	}
+	return s, nil
+}
+
+// checkpointing is what the memory asks for, unless a flag says it.
+func (f *OptimizerFlags) checkpointing() train.Checkpointing {
+	switch {
+	case f.Checkpointing:
 		return train.CheckpointingOn
+	case f.NoCheckpoint:
+		return train.CheckpointingOff
 	}
 	return train.CheckpointingAuto
 }
 
+// past is --opt-past, 0 where --opt-delta leaves nothing to compare.
+func (f *OptimizerFlags) past() int {
+	if f.OptDelta == 0 {
+		return 0
+	}
+	return max(0, f.OptPast)
+}
+
 // epochs is what --epochs asks: the data is seen once where nothing else ends the run.
-func (f *Flags) epochs() int {
-	if f.Epochs <= 0 && f.AdamIter <= 0 {
+func (f *OptimizerFlags) epochs() int {
+	if f.Epochs <= 0 && f.Iter <= 0 {
 		return 1
 	}
 	return max(0, f.Epochs)
+}
+
+// warmup is --warmup; -1 stands for 3 % of the steps that rows of data make.
+func (f *OptimizerFlags) warmup(rows int) int {
+	if f.Warmup >= 0 {
+		return f.Warmup
+	}
+	steps := math.Inf(1)
+	if epochs := f.epochs(); epochs > 0 {
+		steps = math.Ceil(float64(epochs) * float64(rows) / float64(f.Batch*f.GradAcc))
+	}
+	if f.Iter > 0 {
+		steps = min(steps, float64(f.Iter))
+	}
+	return int(math.Ceil(0.03 * steps))
 }

@@ -7,14 +7,23 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
+// saved is a file that the run writes at each save.
+func (f *RunFlags) saved(flag, path string) SavedFile {
+	return SavedFile{cli.File{Flag: flag, Path: path}, f.PatternFnIt, f.FnLatest, f.KeepLast}
+}
+
+// Checkpoint is --checkpoint-out.
+func (f *RunFlags) Checkpoint() SavedFile { return f.saved("--checkpoint-out", f.CheckpointOut) }
+
+// Result is the file of a run's result, by its flag and path.
+func (f *RunFlags) Result(flag, path string) SavedFile { return f.saved(flag, path) }
+
 // CheckOutputs finds out before the work, not after it, that an output cannot
 // be written, or would replace an input, another output, or the checkpoint of
 // a run that is not continued. The files of Flags are taken into account.
 func (f *Flags) CheckOutputs(inputs, outputs []cli.File) error {
-	for _, path := range f.TrainData {
-		inputs = append(inputs, cli.File{Flag: "--train-data", Path: path})
-	}
-	inputs = append(inputs, cli.File{Flag: "--valid-data", Path: f.ValidData})
+	inputs = append(inputs, f.files()...)
+	outputs = append(outputs, cli.File{Flag: "--metrics", Path: f.Metrics})
 	if f.LossCurve != "" {
 		outputs = append(outputs, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".svg"}, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".png"})
 	}
@@ -23,11 +32,12 @@ func (f *Flags) CheckOutputs(inputs, outputs []cli.File) error {
 		return err
 	}
 	// Only the checkpoint may be the file of the one that it continues.
-	if err := cli.CheckOutputs(append(inputs, outputs...), []cli.File{{Flag: "--checkpoint-out", Path: f.CheckpointOut}}); err != nil {
+	checkpoint := f.Checkpoint().LatestFile()
+	if err := cli.CheckOutputs(append(inputs, outputs...), []cli.File{checkpoint}); err != nil {
 		return err
 	}
-	if info, err := os.Stat(f.CheckpointOut); err == nil && info.Mode().IsRegular() && !cli.SameFile(f.CheckpointOut, f.CheckpointIn) {
-		return fmt.Errorf("--checkpoint-out %[1]s would replace another run, which --checkpoint-in %[1]s continues; if you do not need it, delete the file", f.CheckpointOut)
+	if info, err := os.Stat(checkpoint.Path); err == nil && info.Mode().IsRegular() && !cli.SameFile(checkpoint.Path, f.CheckpointIn) {
+		return fmt.Errorf("--checkpoint-out %[1]s would replace another run, which --checkpoint-in %[1]s continues; if you do not need it, delete the file", checkpoint.Path)
 	}
 	return nil
 }

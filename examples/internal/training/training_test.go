@@ -3,6 +3,7 @@ package training
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -34,7 +35,9 @@ func TestEpochs(t *testing.T) {
 		{2, 7, 2, 7},
 		{-1, -1, 1, 0},
 	} {
-		o := (&Flags{Epochs: c.epochs, AdamIter: c.iter}).Options()
+		f := Flags{OptimizerFlags: OptimizerFlags{Epochs: c.epochs, Iter: c.iter, Schedule: "cosine"}}
+		o, err := f.Options(8)
+		require.NoError(t, err)
 		require.Equal(t, []int{c.wantEpochs, c.wantSteps}, []int{o.Epochs, o.Schedule.Steps}, "%+v", c)
 	}
 }
@@ -44,10 +47,13 @@ func TestEscape(t *testing.T) {
 	require.NoError(t, err)
 	tok, err := tokenizer.New(c)
 	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(path, []byte("one\n\ttwo\n\tthree\\four\\five\\six"), 0o600))
 	samples := func(start string, escape bool) int {
-		f := Flags{Ctx: 64, SampleStart: start, Escape: escape}
-		d, err := f.Dataset(tok, "one\n\ttwo\n\tthree\\four\\five\\six")
+		f := DataFlags{Ctx: 64, TextFlags: TextFlags{SampleStart: start, Escape: escape}}
+		d, err := f.LoadHeldOut(t.Context(), Source{Tokenizer: tok}, "--data", path)
 		require.NoError(t, err)
+		defer d.Close()
 		return d.Len()
 	}
 	require.Equal(t, 2, samples(`\n\t`, true))
@@ -62,25 +68,26 @@ func TestCheckOutputs(t *testing.T) {
 	require.NoError(t, os.WriteFile(in("text"), nil, 0o600))
 	require.NoError(t, os.Symlink(in("text"), in("link")))
 	require.NoError(t, os.WriteFile(in("old"), nil, 0o600))
-	check := func(f Flags, outputs ...cli.File) error {
+	check := func(r RunFlags, outputs ...cli.File) error {
+		f := Flags{RunFlags: r}
 		f.TrainData = []string{in("text")}
 		return f.CheckOutputs([]cli.File{{Flag: "--base", Path: in("base")}}, outputs)
 	}
-	require.NoError(t, check(Flags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, cli.File{Flag: "--out", Path: in("out")}))
-	require.NoError(t, check(Flags{}, cli.File{Flag: "--out", Path: in("old")}))
-	require.NoError(t, check(Flags{CheckpointOut: os.DevNull}, cli.File{Flag: "--out", Path: os.DevNull}))
-	require.NoError(t, check(Flags{CheckpointIn: in("old"), CheckpointOut: in("./old")}))
+	require.NoError(t, check(RunFlags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, cli.File{Flag: "--out", Path: in("out")}))
+	require.NoError(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("old")}))
+	require.NoError(t, check(RunFlags{CheckpointOut: os.DevNull}, cli.File{Flag: "--out", Path: os.DevNull}))
+	require.NoError(t, check(RunFlags{CheckpointIn: in("old"), CheckpointOut: in("./old")}))
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, entries, 3, "the check leaves nothing behind")
 
-	require.EqualError(t, check(Flags{}, cli.File{Flag: "--out", Path: in("link")}), "--out "+in("link")+" is the file of --train-data too; give it another name")
-	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: in("base")}), "is the file of --base too")
-	require.ErrorContains(t, check(Flags{CheckpointOut: in("./out")}, cli.File{Flag: "--out", Path: in("out")}), "is the file of --out too")
-	require.ErrorContains(t, check(Flags{LossCurve: in("out")}, cli.File{Flag: "--out", Path: in("out.png")}), "--loss-curve "+in("out.png")+" is the file of --out too")
-	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: in("none/out")}), "cannot be written: folder "+in("none")+": no such file or directory")
-	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: folder}), "it is a folder")
-	require.ErrorContains(t, check(Flags{}, cli.File{Flag: "--out", Path: in("text/out")}), "cannot be written: folder "+in("text")+": not a directory")
+	require.EqualError(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("link")}), "--out "+in("link")+" is the file of --train-data too; give it another name")
+	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("base")}), "is the file of --base too")
+	require.ErrorContains(t, check(RunFlags{CheckpointOut: in("./out")}, cli.File{Flag: "--out", Path: in("out")}), "is the file of --out too")
+	require.ErrorContains(t, check(RunFlags{LossCurve: in("out")}, cli.File{Flag: "--out", Path: in("out.png")}), "--loss-curve "+in("out.png")+" is the file of --out too")
+	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("none/out")}), "cannot be written: folder "+in("none")+": no such file or directory")
+	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: folder}), "it is a folder")
+	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("text/out")}), "cannot be written: folder "+in("text")+": not a directory")
 }
 
 // Nothing replaces what --checkpoint-in continues but its own continuation.
@@ -89,17 +96,18 @@ func TestCheckpointIsKept(t *testing.T) {
 	old := filepath.Join(folder, "old")
 	require.NoError(t, os.WriteFile(old, nil, 0o600))
 	none := filepath.Join(folder, "none")
-	for _, f := range []Flags{{CheckpointOut: old}, {CheckpointIn: none, CheckpointOut: old}} {
-		require.EqualError(t, f.CheckOutputs(nil, nil), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
+	check := func(r RunFlags, outputs ...cli.File) error { return (&Flags{RunFlags: r}).CheckOutputs(nil, outputs) }
+	for _, r := range []RunFlags{{CheckpointOut: old}, {CheckpointIn: none, CheckpointOut: old}} {
+		require.EqualError(t, check(r), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
 	}
-	require.NoError(t, (&Flags{CheckpointIn: old, CheckpointOut: none}).CheckOutputs(nil, nil))
-	require.ErrorContains(t, (&Flags{CheckpointIn: old}).CheckOutputs(nil, []cli.File{{Flag: "--out", Path: old}}), "--out "+old+" is the file of --checkpoint-in too")
+	require.NoError(t, check(RunFlags{CheckpointIn: old, CheckpointOut: none}))
+	require.ErrorContains(t, check(RunFlags{CheckpointIn: old}, cli.File{Flag: "--out", Path: old}), "--out "+old+" is the file of --checkpoint-in too")
 }
 
 // Files are one text, byte for byte: nothing comes between two.
 func TestTrainDataOfSeveralFiles(t *testing.T) {
 	folder := t.TempDir()
-	f := Flags{Ctx: 64}
+	f := DataFlags{Ctx: 64}
 	for i, text := range []string{"one", "two\n", "", "three"} {
 		path := filepath.Join(folder, string(rune('a'+i)))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -109,9 +117,11 @@ func TestTrainDataOfSeveralFiles(t *testing.T) {
 	require.NoError(t, err)
 	tok, err := tokenizer.New(c)
 	require.NoError(t, err)
-	data, valid, err := f.Load(tok)
+	sets, err := f.Load(t.Context(), Source{Tokenizer: tok})
 	require.NoError(t, err)
-	require.Nil(t, valid)
+	defer sets.Close()
+	require.Nil(t, sets.Valid)
+	data := sets.Train
 	require.Equal(t, 1, data.Len())
 	row, err := data.Row(0)
 	require.NoError(t, err)
@@ -145,8 +155,11 @@ func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
 	m, err := model.New(config, nil, 1)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
-	f.AdamAlpha, f.AdamIter, f.Batch, f.GradAcc, f.AdamBeta1, f.AdamBeta2, f.Threads = 0.01, steps, 1, 1, 0.9, 0.999, 1
-	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), f.Options())
+	f.OptimizerFlags = OptimizerFlags{Rate: 0.01, Schedule: "cosine", Iter: steps, Batch: 1, GradAcc: 1, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+	f.Threads = 1
+	o, err := f.Options(1)
+	require.NoError(t, err)
+	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { trainer.Close() })
 	return trainer
@@ -154,19 +167,19 @@ func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
 
 // What cannot be shown of a run does not cost its result.
 func TestResultIsSavedFirst(t *testing.T) {
-	f := Flags{LossCurve: filepath.Join(t.TempDir(), "none", "curve")}
+	f := Flags{RunFlags: RunFlags{LossCurve: filepath.Join(t.TempDir(), "none", "curve")}}
 	trainer := newTrainer(t, &f, 2)
 	saved := ""
-	result := Result{cli.File{Flag: "--out", Path: "result"}, func(path string) error { saved = path; return nil }}
-	err := f.Run(context.Background(), full{}, trainer, nil, 2, result)
+	result := Result{f.Result("--out", "result"), func(path string) error { saved = path; return nil }}
+	err := f.Run(context.Background(), full{}, trainer, nil, result)
 	require.Equal(t, "result", saved)
 	require.ErrorContains(t, err, "the run is complete and its result saved, but: ")
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
 	broken := errors.New("broken")
-	result.Save = func(string) error { return broken }
-	err = f.Run(context.Background(), io.Discard, trainer, nil, 2, result)
+	result.Write = func(string) error { return broken }
+	err = f.Run(context.Background(), io.Discard, trainer, nil, result)
 	require.Equal(t, "--out: broken", err.Error())
 }
 
@@ -177,35 +190,38 @@ func TestResultIsSavedOnTheWay(t *testing.T) {
 		"result":   "interrupted; result is the result of step 7; without --checkpoint-out the run cannot be continued",
 		os.DevNull: "interrupted; nothing was saved; without --checkpoint-out the run cannot be continued",
 	} {
-		f := Flags{SaveEvery: 3, ValidEvery: 7}
+		f := Flags{RunFlags: RunFlags{SaveEvery: 3, ValidEvery: 7}}
 		trainer := newTrainer(t, &f, 9)
-		var at []int
-		result := Result{cli.File{Flag: "--out", Path: path}, func(string) error { at = append(at, trainer.Steps()); return nil }}
+		var at []string
+		result := Result{f.Result("--out", path), func(path string) error {
+			at = append(at, fmt.Sprintf("%s %d", path, trainer.Steps()))
+			return nil
+		}}
 		ctx, cancel := context.WithCancel(context.Background())
-		err := f.Run(ctx, onLine{"step 7: validation", cancel}, trainer, oneSample(), 9, result)
+		err := f.Run(ctx, onLine{"step 7: validation", cancel}, trainer, oneSample(), result)
 		require.EqualError(t, err, want)
 		require.ErrorIs(t, err, cli.ErrInterrupted)
-		err = f.Run(context.Background(), io.Discard, trainer, nil, 9, result)
+		err = f.Run(context.Background(), io.Discard, trainer, nil, result)
 		require.NoError(t, err)
 		if path == os.DevNull {
-			require.Equal(t, []int{9}, at)
+			require.Equal(t, []string{os.DevNull + " 9"}, at)
 		} else {
-			require.Equal(t, []int{3, 6, 7, 9}, at)
+			require.Equal(t, []string{"result 3", "result 6", "result-best 7", "result 7", "result 9"}, at)
 		}
 	}
 }
 
 // A failure on the way says what is left.
 func TestFailureSaysWhatIsLeft(t *testing.T) {
-	f := Flags{SaveEvery: 2}
+	f := Flags{RunFlags: RunFlags{SaveEvery: 2}}
 	trainer := newTrainer(t, &f, 9)
-	result := Result{cli.File{Flag: "--out", Path: "result"}, func(string) error {
+	result := Result{f.Result("--out", "result"), func(string) error {
 		if trainer.Steps() > 2 {
 			return syscall.ENOSPC
 		}
 		return nil
 	}}
-	err := f.Run(context.Background(), io.Discard, trainer, nil, 9, result)
+	err := f.Run(context.Background(), io.Discard, trainer, nil, result)
 	require.EqualError(t, err, "--out: no space left on device; result is the result of step 2")
 }
 

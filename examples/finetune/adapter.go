@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// adapterFlags are the adapter to train. Ranks have the names of upstream's finetune.
+type adapterFlags struct {
+	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file" placeholder:"FILE" help:"Adapter to go on from: a GGUF file, or a folder of PEFT. Its ranks and strength stay." group:"Adapter"`
+	R          int      `name:"lora-r" aliases:"rank,lora-rank" range:"[0,65536]" default:"16" help:"Rank of the adapter's matrices: the higher, the more it can learn, and the larger it is." group:"Adapter"`
+	Alpha      float32  `name:"lora-alpha" range:"[0,)" default:"0" help:"Strength: the change of a matrix counts alpha/rank times, with --rslora alpha/√rank times; 0 stands for twice the rank of each matrix, with --rslora for 16." group:"Adapter"`
+	RSLoRA     bool     `name:"rslora" aliases:"use-rslora" help:"Divide by the root of the rank, so that high ranks learn as fast as low ones (arXiv 2312.03732)." group:"Adapter"`
+	Init       string   `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
+	Targets    []string `name:"targets" aliases:"target-modules,lora-modules" placeholder:"NAME" help:"Matrices to adapt, separated by commas: all-linear (the default: attention alone learns less at equal size), names such as attn_q, q_proj or token_embd, or patterns of tensors such as blk.1?.ffn_*." group:"Adapter"`
+	LastLayers int      `name:"last-layers" aliases:"num-layers" range:"[0,)" default:"0" help:"Adapt that many layers at the end of the model only; 0 is all." group:"Adapter"`
+	Ranks      []string `name:"rank-of" placeholder:"NAME=R" help:"Rank of matrices, named as in --targets; 0 leaves them out. Can be given several times; the name of the fewest matrices counts." group:"Adapter"`
+	LoRAPlus   float64  `name:"lora-plus" aliases:"loraplus-lr-ratio" range:"[0,)" default:"0" help:"Learning rate of B over that of A (arXiv 2402.12354, which advises 16); 0 stands for 1." group:"Adapter"`
+	Dropout    float32  `name:"lora-dropout" range:"[0,1)" default:"0" help:"Part of the inputs of A that each step leaves out, so that it relies on none." group:"Adapter"`
+	NEFTune    float32  `name:"neftune-alpha" range:"[0,)" default:"0" help:"Noise that steps add to embeddings (NEFTune, arXiv 2310.05914, which advises 5): more varied answers to chats; 0 is none." group:"Adapter"`
+
+	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
+	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
+	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
+	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
+	WO      int `name:"rank-wo" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the attention's output matrix." group:"Adapter"`
+	FFNGate int `name:"rank-ffn-gate" aliases:"rank-w1" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
+	FFNDown int `name:"rank-ffn-down" aliases:"rank-w2" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
+	FFNUp   int `name:"rank-ffn-up" aliases:"rank-w3" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward up matrix." group:"Adapter"`
+	TokEmbd int `name:"rank-tok-embd" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Rank for the token embedding; by default it is left out." group:"Adapter"`
+	Out     int `name:"rank-out" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Rank for the matrix that makes logits; by default it is left out." group:"Adapter"`
+	AttNorm int `name:"rank-att-norm" default:"0" hidden:""`
+	FFNNorm int `name:"rank-ffn-norm" default:"0" hidden:""`
+	OutNorm int `name:"rank-out-norm" default:"0" hidden:""`
+}
+
+// targetRanks are the flags of ranks by target.
+func (f *adapterFlags) targetRanks() []targetRank {
+	return []targetRank{
+		{"--rank-wq", "attn_q", f.WQ}, {"--rank-wk", "attn_k", f.WK}, {"--rank-wv", "attn_v", f.WV},
+		{"--rank-wqkv", "attn_qkv", f.WQKV}, {"--rank-wo", "attn_output", f.WO},
+		{"--rank-ffn-gate", "ffn_gate", f.FFNGate}, {"--rank-ffn-down", "ffn_down", f.FFNDown}, {"--rank-ffn-up", "ffn_up", f.FFNUp},
+		{"--rank-tok-embd", "token_embd", f.TokEmbd}, {"--rank-out", "output", f.Out},
+	}
+}
+
+type targetRank struct {
+	flag, target string
+	rank         int // -1 where it is not given
+}
+
+// ranks gives the ranks that differ from --lora-r, by name.
+func (f *adapterFlags) ranks(c model.Config) (map[string]int, error) {
+	if f.AttNorm > 0 || f.FFNNorm > 0 || f.OutNorm > 0 {
+		return nil, errors.New("--rank-att-norm, --rank-ffn-norm, --rank-out-norm: llama.cpp ignores adapters of norms; leave them out")
+	}
+	ranks := map[string]int{}
+	for _, arg := range f.Ranks {
+		name, number, _ := strings.Cut(arg, "=")
+		r, err := strconv.Atoi(number)
+		if err != nil || r < 0 {
+			return nil, fmt.Errorf("--rank-of %s: give it as NAME=R, for example ffn_down=32; R is a number of at least 0", arg)
+		}
+		ranks[name] = r
+	}
+	known := lora.Targets(c)
+	for _, t := range f.targetRanks() {
+		if t.rank < 0 {
+			continue
+		}
+		if !slices.Contains(known, t.target) {
+			return nil, fmt.Errorf("%s: the model has no matrix %s; those of its layers are %s", t.flag, t.target, strings.Join(c.Linears(), ", "))
+		}
+		ranks[t.target] = t.rank
+	}
+	return ranks, nil
+}
+
+// options describe a new adapter.
+func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error) {
+	ranks, err := f.ranks(m.Config)
+	if err != nil {
+		return lora.Options{}, err
+	}
+	switch {
+	case m.Tied && ranks["token_embd"] > 0:
+		return lora.Options{}, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as output matrix too, and llama.cpp cannot load an adapter of such a one; leave it out", m.Path)
+	case m.Tied && ranks["output"] > 0:
+		return lora.Options{}, fmt.Errorf("--rank-out: %s has no output matrix of its own, but uses its token embedding; leave it out", m.Path)
+	}
+	o := lora.Options{
+		Rank: f.R, Ranks: ranks, Targets: f.Targets, LastLayers: f.LastLayers,
+		Alpha: f.Alpha, RankStabilized: f.RSLoRA, Init: lora.Init(f.Init), Seed: seed,
+	}
+	switch {
+	case f.Alpha > 0:
+	case f.RSLoRA:
+		o.Alpha = 16
+	default:
+		o.Factor = 2
+	}
+	return o, nil
+}
+
+// adapter makes the adapter that is trained, or loads the one that it goes on from.
+func (f *adapterFlags) adapter(m *model.Model, seed uint64) (*lora.Adapter, error) {
+	if f.LoRAIn != "" {
+		a, err := lora.Load(f.LoRAIn, m)
+		if err != nil {
+			return nil, fmt.Errorf("--lora-in: %w", err)
+		}
+		return a, nil
+	}
+	o, err := f.options(m, seed)
+	if err != nil {
+		return nil, err
+	}
+	a, err := lora.New(m, o)
+	if errors.Is(err, lora.ErrNoPairs) {
+		return nil, errors.New("all ranks are 0, so there is nothing to train; set --lora-r, or that of a matrix such as --rank-wq")
+	}
+	return a, err
+}
+
+// newAdapterOnly are the flags that describe a new adapter.
+var newAdapterOnly = []string{
+	"lora-r", "lora-alpha", "rslora", "lora-init", "targets", "last-layers", "rank-of",
+	"rank-wq", "rank-wk", "rank-wv", "rank-wqkv", "rank-wo", "rank-ffn-gate", "rank-ffn-down", "rank-ffn-up", "rank-tok-embd", "rank-out",
+}
+
+// check demands that what is given has an effect.
+func (f *adapterFlags) check(given func(flag string) bool) error {
+	if f.LoRAIn == "" {
+		return nil
+	}
+	for _, name := range newAdapterOnly {
+		if given(name) {
+			return fmt.Errorf("--%s describes a new adapter, and --lora-in goes on from %s as it is; leave one out", name, f.LoRAIn)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// exportCommand converts adapters.
+type exportCommand struct {
+	ModelBase string `name:"model-base" aliases:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model that the adapter is of: its shapes say which rows PEFT has in another order."`
+	LoRA      string `name:"lora" required:"" placeholder:"FILE" help:"Adapter to convert: a GGUF file, or a folder of PEFT."`
+	PEFTOut   string `name:"peft-out" xor:"out" placeholder:"DIR" help:"Folder to write for PEFT: adapter_config.json and adapter_model.safetensors."`
+	LoRAOut   string `name:"lora-out" xor:"out" placeholder:"FILE" help:"GGUF file to write, for llama.cpp and for finetune."`
+	Type      string `name:"type" default:"f32" help:"Type of the tensors: f32, f16, or for PEFT bf16."`
+	BaseName  string `name:"base-name" placeholder:"NAME" help:"base_model_name_or_path for PEFT: the folder or the repository of the model; by default what the adapter knows of it."`
+	Root      string `name:"peft-root" placeholder:"MODULE" help:"Module of transformers that has the layers; model by default, model.language_model in a model for images and text."`
+}
+
+// Run converts.
+func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
+	if c.PEFTOut == "" && c.LoRAOut == "" {
+		return errors.New("missing flags: --peft-out=DIR or --lora-out=FILE")
+	}
+	inputs := []cli.File{{Flag: "--model-base", Path: c.ModelBase}, {Flag: "--lora", Path: c.LoRA}}
+	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--lora-out", Path: c.LoRAOut}}); err != nil {
+		return err
+	}
+	typ, err := c.tensorType()
+	if err != nil {
+		return err
+	}
+	m, err := model.Load(c.ModelBase, model.LoadOptions{})
+	if err != nil {
+		return fmt.Errorf("--model-base: %w", err)
+	}
+	defer m.Close()
+	a, err := lora.Load(c.LoRA, m)
+	if err != nil {
+		return fmt.Errorf("--lora: %w", err)
+	}
+	defer a.Close()
+	path := c.LoRAOut
+	if c.PEFTOut != "" {
+		path = c.PEFTOut
+		err = a.SavePEFT(path, lora.PEFTOptions{Type: typ, BaseModel: c.BaseName, Root: c.Root})
+	} else {
+		err = a.Save(path, lora.SaveOptions{Type: typ})
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "wrote %s: rank %d, %d matrices\n", path, a.Rank(), len(a.Pairs()))
+	return err
+}
+
+func (c *exportCommand) tensorType() (ggml.Type, error) {
+	typ, err := ggml.ParseType(c.Type)
+	switch {
+	case err == nil && (typ == ggml.F32 || typ == ggml.F16):
+		return typ, nil
+	case err == nil && typ == ggml.BF16 && c.PEFTOut != "":
+		return typ, nil
+	}
+	return 0, fmt.Errorf("--type %s: it can be f32 or f16, and for PEFT bf16", c.Type)
+}

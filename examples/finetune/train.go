@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// defaultContext is the length of samples where neither --ctx nor the model say less.
+const defaultContext = 2048
+
+type trainCommand struct {
+	ModelBase string `name:"model-base" aliases:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter"`
+	LoRAOut   string `name:"lora-out" placeholder:"FILE" help:"GGUF adapter to write, after each --save-every and at the end; by default adapter.gguf in --run-dir. The best on --valid-data is kept beside it, with -best in its name." group:"Adapter"`
+	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter that --checkpoint-in holds, and train nothing. Flags of the adapter have to be those of its run." group:"Adapter"`
+	adapterFlags
+
+	training.Flags
+	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run"`
+	RunDir string         `name:"run-dir" aliases:"output-dir" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and what was run on what. The same command continues the run in it." group:"Run"`
+
+	modelFlags
+	Products string `name:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type of the products with the weights of the model, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Computing"`
+
+	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after; may be given several times." group:"Report"`
+	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
+	Predict  int      `name:"sample-predict" range:"[0,)" default:"60" help:"Tokens of the sample." group:"Report"`
+
+	given []*kong.Flag // all flags of the command, with what is set
+}
+
+// isGiven reports whether a flag is on the command line or in the file of --config.
+func (p *trainCommand) isGiven(name string) bool {
+	return slices.ContainsFunc(p.given, func(f *kong.Flag) bool { return f.Name == name && f.Set })
+}
+
+// Run trains.
+func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
+	folder := training.RunFolder{Path: p.RunDir}
+	if err := folder.Place(&p.Flags, &p.LoRAOut); err != nil {
+		return err
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	p.Prepare(os.Stderr)
+	e, err := p.engine(p.Threads)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	m, err := p.load(p.ModelBase, e)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	adapter, err := p.adapter(m, p.RandomSeed())
+	if err != nil {
+		return err
+	}
+	defer adapter.Close()
+	if p.OnlyWrite {
+		return p.onlyWrite(adapter, out)
+	}
+	if err := folder.Describe(&p.Flags, p.flagsInEffect(), p.inputs()); err != nil {
+		return err
+	}
+	return p.train(ctx, out, e, m, adapter)
+}
+
+// check finds out what is missing or contradicts itself before anything is read.
+func (p *trainCommand) check() error {
+	switch {
+	case p.LoRAOut == "":
+		return errors.New("missing flags: --lora-out=FILE, or --run-dir=DIR, which has a place for it")
+	case p.OnlyWrite && p.CheckpointIn == "":
+		return errors.New("--only-write-lora needs --checkpoint-in, which holds the adapter")
+	case !p.OnlyWrite && len(p.TrainData) == 0:
+		return errors.New("missing flags: --train-data=FILE")
+	}
+	if err := p.adapterFlags.check(p.isGiven); err != nil {
+		return err
+	}
+	return p.CheckOutputs(p.inputs(), []cli.File{p.result().LatestFile()})
+}
+
+// result is the adapter that is written.
+func (p *trainCommand) result() training.SavedFile { return p.Result("--lora-out", p.LoRAOut) }
+
+// inputs are the files that are read, besides those of training.Flags.
+func (p *trainCommand) inputs() []cli.File {
+	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}}
+	for _, path := range p.EvalData {
+		list = append(list, cli.File{Flag: "--eval-data", Path: path})
+	}
+	return list
+}
+
+// flagsInEffect are the flags without those that the others leave without effect.
+func (p *trainCommand) flagsInEffect() []*kong.Flag {
+	return slices.DeleteFunc(slices.Clone(p.given), func(f *kong.Flag) bool {
+		return p.LoRAIn != "" && slices.Contains(newAdapterOnly, f.Name)
+	})
+}
+
+// onlyWrite writes the adapter of a checkpoint.
+func (p *trainCommand) onlyWrite(a *lora.Adapter, out io.Writer) error {
+	var params []*ggml.Tensor
+	for _, pair := range a.Pairs() {
+		params = append(params, pair.A, pair.B)
+	}
+	if err := train.LoadParameters(p.CheckpointIn, params); err != nil {
+		return fmt.Errorf("--checkpoint-in: %w", err)
+	}
+	path := p.result().LatestPath()
+	if err := p.save(a)(path); err != nil {
+		return fmt.Errorf("--lora-out: %w", err)
+	}
+	_, err := fmt.Fprintf(out, "adapter: %s\n", path)
+	return err
+}
+
+func (p *trainCommand) save(a *lora.Adapter) func(path string) error {
+	return func(path string) error { return a.Save(path, lora.SaveOptions{}) }
+}
+
+func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engine, m *model.Model, adapter *lora.Adapter) error {
+	sets, err := p.loadData(ctx, m)
+	if err != nil {
+		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
+	}
+	defer sets.Close()
+	trained, valid := sets.Train, sets.Valid
+	options, err := p.Options(trained.Len())
+	if err != nil {
+		return err
+	}
+	options.Engine, options.LoRAPlus, options.Dropout, options.NEFTune = e, p.LoRAPlus, p.Dropout, p.NEFTune
+	if options.ComputeType, err = p.products(e); err != nil {
+		return err
+	}
+	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, trained, options)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := p.Resume(os.Stderr, t); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",
+		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), trained.NumSamples(), trained.Length, t.TotalSteps())
+	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, multiplier(e))
+
+	r, err := p.newReport(ctx, m, adapter, sets)
+	if err != nil {
+		return err
+	}
+	if err := r.measure(ctx); err != nil {
+		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
+	}
+	if err := p.Flags.Run(ctx, os.Stderr, t, valid, training.Result{SavedFile: p.result(), Write: p.save(adapter)}); err != nil {
+		return err
+	}
+	if err := r.measure(ctx); err != nil {
+		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.result().LatestPath()))
+	}
+	if best, ok := t.Best(); ok && best.Step > 0 && best.Step < t.Steps() {
+		r.best = &best
+	}
+	return r.print(out)
+}
+
+// loadData reads the data, in samples that the model takes.
+func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (*training.Sets, error) {
+	if m.Tokenizer == nil {
+		return nil, fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", p.ModelBase)
+	}
+	if p.Ctx == 0 {
+		p.Ctx = min(defaultContext, m.Context)
+	}
+	if p.Ctx > m.Context {
+		return nil, fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", p.Ctx, m.Context, p.ModelBase)
+	}
+	return p.Load(ctx, source(m))
+}
+
+// source is what data is read for.
+func source(m *model.Model) training.Source {
+	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF()}
+}
+
+// multiplier names what computes products.
+func multiplier(e *device.Engine) string {
+	if !e.HasKernels() {
+		return e.Device().Name()
+	}
+	library, _ := kernels.GEMMLibrary()
+	return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
+}
+
+// products is the type that --products stands for.
+func (p *trainCommand) products(e *device.Engine) (ggml.Type, error) {
+	if !e.HasKernels() {
+		return p.portableProducts(e)
+	}
+	if _, err := kernels.GEMMLibrary(); err != nil {
+		return 0, err
+	}
+	switch {
+	case p.Products == "bf16" && !kernels.HasBF16():
+		return 0, errors.New("--products bf16: it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
+	case p.Products == "bf16":
+		return ggml.BF16, nil
+	case p.Products == "f16" && !kernels.HasF16Accumulation():
+		return 0, errors.New("--products f16: it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
+	case p.Products == "f16":
+		return ggml.F16, nil
+	case p.Products == "f32":
+		return ggml.F32, nil
+	}
+	return kernels.FastestType(), nil
+}
+
+// portableProducts are those of devices without kernels of this project.
+func (p *trainCommand) portableProducts(e *device.Engine) (ggml.Type, error) {
+	switch p.Products {
+	case "bf16":
+		return ggml.BF16, nil
+	case "f16":
+		return 0, fmt.Errorf("--products f16: it is of the CPU, and not of %s; use f32 or bf16", e.Device().Name())
+	}
+	return ggml.F32, nil
+}

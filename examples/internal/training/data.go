@@ -1,0 +1,359 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/parquet"
+	"github.com/goggml/ggml/examples/internal/progress"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// DataFlags are what is trained on.
+type DataFlags struct {
+	TrainData  []string `name:"train-data" aliases:"data" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines or Parquet (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data"`
+	ValidData  string   `name:"valid-data" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data"`
+	ValidSplit float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05." group:"Data"`
+	ValidMax   int      `name:"valid-samples" range:"[0,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; 0 for all." group:"Data"`
+	Ctx        int      `name:"ctx" aliases:"max-seq-length,max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data"`
+	TextFlags
+	RecordFlags
+	CacheDir string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of records for the next start; by default that of --run-dir, else none." group:"Data"`
+}
+
+// TextFlags say how text becomes samples.
+type TextFlags struct {
+	SampleStart        string `name:"sample-start" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Text"`
+	IncludeSampleStart bool   `name:"include-sample-start" help:"Keep the --sample-start string in the samples." group:"Text"`
+	Escape             bool   `name:"escape" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Text"`
+	Overlapping        bool   `name:"overlapping-samples" help:"Let a sample that is shorter than --ctx go on beyond the start of the next." group:"Text"`
+	RandomOffsets      bool   `name:"sample-random-offsets" help:"Begin samples at random offsets, which --seed decides; with --fill-with-next-samples for text without an end." group:"Text"`
+	FillWithNext       bool   `name:"fill-with-next-samples" help:"Append to a sample that is shorter than --ctx those that follow." group:"Text"`
+	SeparateWithBOS    bool   `name:"separate-with-bos" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Text"`
+	SeparateWithEOS    bool   `name:"separate-with-eos" default:"true" negatable:"" help:"End each such sample with the EOS token." group:"Text"`
+}
+
+// RecordFlags say how records become samples.
+type RecordFlags struct {
+	TrainOn      string   `name:"train-on" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
+	ChatTemplate string   `name:"chat-template" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
+	TemplateVar  []string `name:"template-var" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
+	Keys         []string `name:"key" sep:"none" placeholder:"KEY=NAME" help:"Name that the records have for a key: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
+	Roles        []string `name:"role" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
+	TooLong      string   `name:"too-long" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
+	SkipBroken   bool     `name:"skip-broken" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
+	Packing      bool     `name:"packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat"`
+	GroupByLen   bool     `name:"group-by-length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
+}
+
+// A Source is what data is read for.
+type Source struct {
+	Path      string // of the model
+	Tokenizer *tokenizer.Tokenizer
+	Metadata  tokenizer.Metadata // of the model's file, with its chat template
+}
+
+// Sets are the data of a run.
+type Sets struct {
+	Train, Valid *data.Dataset // Valid is nil where there is none
+	ValidName    string
+	closers      []*data.Dataset
+}
+
+// Close closes the files of the data.
+func (s *Sets) Close() {
+	for _, d := range s.closers {
+		d.Close()
+	}
+}
+
+// Load reads the training data, and the held-out data if there is any.
+func (f *DataFlags) Load(ctx context.Context, s Source) (*Sets, error) {
+	sets := &Sets{ValidName: f.ValidData}
+	if err := f.load(ctx, s, sets); err != nil {
+		sets.Close()
+		return nil, err
+	}
+	return sets, nil
+}
+
+func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) (err error) {
+	if sets.Train, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
+		return err
+	}
+	sets.closers = append(sets.closers, sets.Train)
+	if err := f.hold(ctx, s, sets); err != nil {
+		return err
+	}
+	if sets.Valid != nil {
+		sets.Valid = sets.Valid.Limit(f.ValidMax)
+	}
+	if f.Packing {
+		if sets.Train, err = sets.Train.Packed(0); err != nil {
+			return fmt.Errorf("--packing: %w", err)
+		}
+	}
+	return nil
+}
+
+// hold takes the held-out data from a file, from a split of a folder, or out of what is
+// trained.
+func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) {
+	valid := []string{f.ValidData}
+	switch {
+	case f.ValidData != "" && f.ValidSplit > 0:
+		return errors.New("--valid-data and --valid-split: one of them says what is held out; leave the other out")
+	case f.ValidSplit > 0:
+		sets.ValidName = "held out"
+		sets.Train, sets.Valid, err = sets.Train.Split(f.ValidSplit)
+		if err != nil {
+			return fmt.Errorf("--valid-split %v: %w", f.ValidSplit, err)
+		}
+		return nil
+	case f.ValidData == "":
+		if valid = f.validSplits(); len(valid) == 0 {
+			return nil
+		}
+		sets.ValidName = valid[0]
+	}
+	if sets.Valid, err = f.read(ctx, s, "--valid-data", valid); err != nil {
+		return err
+	}
+	sets.closers = append(sets.closers, sets.Valid)
+	return nil
+}
+
+// validSplits are those of folders of training data.
+func (f *DataFlags) validSplits() []string {
+	var list []string
+	for _, source := range f.TrainData {
+		if info, err := os.Stat(source); err != nil || !info.IsDir() {
+			continue
+		}
+		if splits, err := data.Folder(source); err == nil {
+			list = append(list, splits.Valid...)
+		}
+	}
+	return list
+}
+
+// LoadHeldOut reads further held-out data, of a flag.
+func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string) (*data.Dataset, error) {
+	d, err := f.read(ctx, s, flag, []string{path})
+	if err != nil {
+		return nil, err
+	}
+	return d.Limit(f.ValidMax), nil
+}
+
+// read makes a data set of sources.
+func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []string) (*data.Dataset, error) {
+	files, err := data.Expand(sources)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	text := slices.IndexFunc(files, data.IsPlainText)
+	record := slices.IndexFunc(files, func(file string) bool { return !data.IsPlainText(file) })
+	var d *data.Dataset
+	switch {
+	case text >= 0 && record >= 0:
+		return nil, fmt.Errorf("%s: %s is text and %s has records; train on one kind", flag, files[text], files[record])
+	case text >= 0:
+		d, err = f.readText(ctx, s, files)
+	default:
+		d, err = f.readRecords(ctx, s, flag, files)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return d, nil
+}
+
+// readText makes samples of the texts in files, one after the other.
+func (f *DataFlags) readText(ctx context.Context, s Source, files []string) (*data.Dataset, error) {
+	for _, file := range files {
+		if err := cli.CheckRegular(file); err != nil {
+			return nil, err
+		}
+	}
+	o := f.textOptions()
+	text := data.TextFiles(files...)
+	samples := data.TextSamples(s.Tokenizer, text, o)
+	same := func(s data.Sample) (data.Sample, error) { return s, nil }
+	prepare, err := f.prepareOptions(s, files, fmt.Sprintf("%+v", o))
+	if err != nil {
+		return nil, err
+	}
+	d, _, err := data.Prepare(ctx, samples, same, prepare)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(files, ", "), err)
+	}
+	return d, nil
+}
+
+func (f *DataFlags) textOptions() data.TextOptions {
+	start := f.SampleStart
+	if f.Escape {
+		start = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`, `\"`, `"`, `\'`, "'").Replace(start)
+	}
+	return data.TextOptions{
+		Length: f.Ctx, SampleStart: start, IncludeSampleStart: f.IncludeSampleStart,
+		Overlapping: f.Overlapping, FillWithNext: f.FillWithNext, RandomOffsets: f.RandomOffsets,
+		SeparateBOS: f.SeparateWithBOS, SeparateEOS: f.SeparateWithEOS,
+	}
+}
+
+// prepareOptions keep what is prepared in the cache, if there is one, by the hash of all
+// that it is made of: the files, the vocabulary, and how that is described.
+func (f *DataFlags) prepareOptions(s Source, files []string, how string) (data.PrepareOptions, error) {
+	o := data.PrepareOptions{
+		Length: f.Ctx, TooLong: data.LongSamples(f.TooLong),
+		Warn: func(message string) { fmt.Fprintln(os.Stderr, message) },
+	}
+	// Standard input cannot be compared with that of the time before.
+	if f.CacheDir == "" || slices.Contains(files, data.Stdin) {
+		return o, nil
+	}
+	sum, err := data.HashFiles(files...)
+	if err != nil {
+		return o, err
+	}
+	vocabulary, err := data.NewEncoder(s.Tokenizer, data.EncoderOptions{})
+	if err != nil {
+		return o, err
+	}
+	o.Cache, o.Key = f.CacheDir, fmt.Sprintf("%s %s %s", sum, vocabulary.Key(), how)
+	return o, nil
+}
+
+// readRecords makes samples of records, and reports what became of them.
+func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, files []string) (*data.Dataset, error) {
+	read, err := f.readOptions()
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := f.encoder(s, read.SkipBroken)
+	if err != nil {
+		return nil, err
+	}
+	options, err := f.prepareOptions(s, files, fmt.Sprintf("%s %s %v", encoder.Key(), read.Key(), f.SkipBroken))
+	if err != nil {
+		return nil, err
+	}
+	line := progress.New(os.Stderr, size(files), "B")
+	options.Progress = func(now data.Stats) { line.Update(0, fmt.Sprintf("%d examples, %d tokens", now.Examples, now.Tokens)) }
+	d, stats, err := data.Prepare(ctx, data.Read(ctx, files, read), encoder.Encode, options)
+	if err := errors.Join(err, line.Close()); err != nil {
+		return nil, err
+	}
+	describe(flag, stats, read.SkipBroken)
+	return d, nil
+}
+
+// size adds up files that have one.
+func size(files []string) int64 {
+	var total int64
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+	}
+	return total
+}
+
+// describe tells what became of examples.
+func describe(flag string, s data.Stats, broken *data.Broken) {
+	text := fmt.Sprintf("%s: %d examples, %d samples, %d tokens, %d of them trained", flag, s.Examples, s.Samples, s.Tokens, s.Targets)
+	for _, count := range []struct {
+		n    int
+		what string
+	}{
+		{s.Cut, "too long and cut"}, {s.Split, "too long and split"}, {s.Dropped, "too long and dropped"}, {s.Empty, "without a trained token"},
+	} {
+		if count.n > 0 {
+			text += fmt.Sprintf("; %d %s", count.n, count.what)
+		}
+	}
+	if s.FromCache {
+		text += "; from the cache"
+	}
+	fmt.Fprintln(os.Stderr, text)
+	if report := broken.String(); report != "" {
+		fmt.Fprintln(os.Stderr, report)
+	}
+}
+
+func (f *RecordFlags) readOptions() (data.ReadOptions, error) {
+	o := data.ReadOptions{Readers: map[string]data.RecordReader{".parquet": parquet.Records}}
+	var err error
+	if o.Keys, err = pairs("--key", f.Keys); err != nil {
+		return o, err
+	}
+	if o.Roles, err = pairs("--role", f.Roles); err != nil {
+		return o, err
+	}
+	if f.SkipBroken {
+		o.SkipBroken = &data.Broken{}
+	}
+	return o, nil
+}
+
+// pairs takes KEY=VALUE apart.
+func pairs(flag string, args []string) (map[string]string, error) {
+	m := map[string]string{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" || value == "" {
+			return nil, fmt.Errorf("%s %s: give it as two names with = between them", flag, arg)
+		}
+		m[key] = value
+	}
+	return m, nil
+}
+
+func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, error) {
+	o := data.EncoderOptions{SkipBroken: broken}
+	var err error
+	if o.TrainOn, err = chat.ParseMode(f.TrainOn); err != nil {
+		return nil, fmt.Errorf("--train-on: %w", err)
+	}
+	if o.Variables, err = cli.Variables("--template-var", f.TemplateVar); err != nil {
+		return nil, err
+	}
+	if f.ChatTemplate != "" {
+		source, err := cli.ReadText(f.ChatTemplate)
+		if err == nil {
+			o.Template, err = chat.Parse(f.ChatTemplate, source)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--chat-template: %w", err)
+		}
+	} else if _, has := s.Metadata.Value("tokenizer.chat_template"); has {
+		if o.Template, err = data.ModelTemplate(s.Path, s.Metadata); err != nil {
+			return nil, err
+		}
+	}
+	return data.NewEncoder(s.Tokenizer, o)
+}
+
+// files are the inputs with their flags.
+func (f *DataFlags) files() []cli.File {
+	var list []cli.File
+	for _, source := range f.TrainData {
+		files, err := data.Expand([]string{source})
+		if err != nil {
+			files = []string{source} // which reading it tells
+		}
+		for _, file := range files {
+			list = append(list, cli.File{Flag: "--train-data", Path: file})
+		}
+	}
+	return append(list, cli.File{Flag: "--valid-data", Path: f.ValidData}, cli.File{Flag: "--chat-template", Path: f.ChatTemplate})
+}

@@ -1,0 +1,45 @@
+package data_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/llm/data"
+)
+
+// Each row is in one of both, in its order, and as many are held out as were asked for.
+func TestSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.IntRange(2, 90).Draw(t, "rows")
+		part := rapid.Float64Range(0.001, 0.98).Draw(t, "part")
+		var list []data.Sample
+		for i := range rows {
+			list = append(list, data.Sample{Tokens: []int32{int32(i), int32(i)}})
+		}
+		d := data.New(1, list)
+		rest, held, err := d.Split(part)
+		if err != nil {
+			require.GreaterOrEqual(t, int(part*float64(rows)+0.5), rows)
+			return
+		}
+		require.Equal(t, max(1, int(part*float64(rows)+0.5)), held.Len())
+		seen := map[int32]int{}
+		for _, d := range []*data.Dataset{rest, held} {
+			last := int32(-1)
+			for i := range d.Len() {
+				row, err := d.Row(i)
+				require.NoError(t, err)
+				token := row[0].Tokens[0]
+				require.Greater(t, token, last)
+				seen[token]++
+				last = token
+			}
+		}
+		require.Len(t, seen, rows)
+		require.Equal(t, rows, rest.Len()+held.Len())
+	})
+	_, _, err := data.New(1, []data.Sample{{Tokens: []int32{1, 2}}}).Split(0.5)
+	require.EqualError(t, err, "0.5 of 1 rows cannot be held out: some have to be, and some to be left")
+}

@@ -1,0 +1,53 @@
+package train
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// LoadParameters reads what was trained out of a checkpoint, without the rest of its run:
+// F32 tensors, which it finds by their names. They are all written, or none is.
+func LoadParameters(path string, params []*ggml.Tensor) error {
+	g, err := openCheckpoint(path)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	s := &state{values: map[*ggml.Tensor][]float32{}}
+	var differences []Difference
+	for _, p := range params {
+		is, was := shapeOf(p.Type(), p.Shape()), "absent"
+		if info, ok := g.Tensor(p.Name()); ok {
+			was = shapeOf(info.Type, info.Shape)
+		}
+		if was != is {
+			differences = append(differences, Difference{"tensor " + p.Name(), was, is})
+			continue
+		}
+		if s.values[p], err = readValues(g, p.Name(), p.NumElements()); err != nil {
+			return fmt.Errorf("%s: %w; %s", path, err, remedy)
+		}
+	}
+	if len(differences) > 0 {
+		return &MismatchError{path, differences}
+	}
+	return s.write()
+}
+
+// readValues reads the values of a tensor, which have to be finite.
+func readValues(g *ggml.GGUF, name string, n int64) ([]float32, error) {
+	r, err := g.TensorData(name)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float32, n)
+	if err := binary.Read(r, binary.LittleEndian, values); err != nil {
+		return nil, err
+	}
+	if bad, ok := firstNonFinite(values); ok {
+		return nil, fmt.Errorf("its tensor %s holds %v", name, bad)
+	}
+	return values, nil
+}
