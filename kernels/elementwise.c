@@ -52,12 +52,63 @@ static inline struct kern_gate kern_silu(float x) { return (struct kern_gate){x,
 
 // gelu in its approximation by tanh: z = √(8/π)·(x + 0.044715·x³), as ½(1 + tanh(u)) is σ(2u). Beyond ±10, σ is 0 or 1 in
 // F32, while powers of x would overflow.
+static const float kern_gelu_root = 1.5957691216f, kern_gelu_cube = 0.044715f;
+
+static inline float kern_gelu_exponent(float x, float square) { return kern_gelu_root * x * (1 + kern_gelu_cube * square); }
+
 static inline struct kern_gate kern_gelu(float x) {
-	const float root = 1.5957691216f, cube = 0.044715f;
 	x = x > 10 ? 10 : x;
 	x = x < -10 ? -10 : x;
 	float square = x * x;
-	return (struct kern_gate){root * x * (1 + cube * square), root * x * (1 + 3 * cube * square)};
+	return (struct kern_gate){kern_gelu_exponent(x, square), kern_gelu_root * x * (1 + 3 * kern_gelu_cube * square)};
+}
+
+__attribute__((always_inline)) static inline float kern_sigmoid(float z) {
+	float e = kern_exp(-fabsf(z)), numerator = z < 0 ? e : 1;
+	return numerator / (1 + e);
+}
+
+// Rounds to the 11 bits of F16, to even.
+static inline float kern_round_11_bits(float x) {
+	union { float f; uint32_t bits; } value = {x};
+	value.bits = (value.bits + 0xfff + (value.bits >> 13 & 1)) & ~(uint32_t)0x1fff;
+	return value.f;
+}
+
+// gelu as ggml's CPU backend looks it up: of numbers in F16, and rounded to F16, but 0 and x itself beyond ±10. Below 2^-14
+// the numbers of F16 are multiples of 2^-24.
+__attribute__((always_inline)) static inline float kern_gelu_f16(float x) {
+	float near = x < 10 ? x : 10;
+	near = near > -10 ? near : -10;
+	near = kern_round_11_bits(near);
+	float y = near * kern_sigmoid(kern_gelu_exponent(near, near * near));
+	float small = (y + 0.75f) - 0.75f, large = kern_round_11_bits(y);
+	y = fabsf(y) < 0x1p-14f ? small : large;
+	return x < 10 ? y : x; // a NaN stays one
+}
+
+__attribute__((always_inline)) static inline void kern_geglu_step(float *restrict y, const float *restrict gate, const float *restrict up) {
+	for (int i = 0; i < KERN_GLU_STEP; i++) {
+		y[i] = kern_gelu_f16(gate[i]) * up[i];
+	}
+}
+
+KERN_CLONES static void kern_geglu(float *restrict y, const float *restrict gate, const float *restrict up, int64_t n) {
+	for (; n >= KERN_GLU_STEP; n -= KERN_GLU_STEP, y += KERN_GLU_STEP, gate += KERN_GLU_STEP, up += KERN_GLU_STEP) {
+		kern_geglu_step(y, gate, up);
+	}
+	float rest[3][KERN_GLU_STEP] = {0};
+	memcpy(rest[1], gate, n * sizeof *gate);
+	memcpy(rest[2], up, n * sizeof *up);
+	kern_geglu_step(rest[0], rest[1], rest[2]);
+	memcpy(y, rest[0], n * sizeof *y);
+}
+
+KERN_OP(geglu) {
+	(void)userdata;
+	struct kern_share s = kern_share_of(ggml_nelements(dst), ith, nth);
+	const float *gate = dst->src[0]->data, *up = dst->src[1]->data;
+	kern_geglu((float *)dst->data + s.from, gate + s.from, up + s.from, s.to - s.from);
 }
 
 __attribute__((always_inline)) static inline void kern_glu_grad_step(kern_gate_of gate_of, float *up, const float *gate, const float *dy) {

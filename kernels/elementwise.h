@@ -6,6 +6,8 @@
 
 // A in F32 → A in BF16.
 KERN_OP(cast_bf16);
+// gelu(gate) · up, with gelu of and in F16.
+KERN_OP(geglu);
 // up, in place, becomes the gradient of gate in act(gate) · up, for silu and for gelu: up, gate, dy.
 KERN_OP(swiglu_grad);
 KERN_OP(geglu_grad);

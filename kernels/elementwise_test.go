@@ -22,6 +22,14 @@ func elementwiseCases() []opCase {
 		Operands: func(d *draw) []operand { return []operand{d.Normal(shape(d)...)} },
 		Build:    func(c *ctx, x tensors) *ggml.Tensor { return kernels.CastBF16(c, x[0]) },
 		Want:     func(x refs) refmath.Tensor { return refmath.RoundBF16(x[0]) },
+	}, {
+		Name: "vector_geglu", Layouts: optest.ContiguousOnly, Bound: optest.F16Table, Runs: 20,
+		Operands: func(d *draw) []operand {
+			ne := shape(d)
+			return []operand{d.Uniform(-12, 12, ne...), d.Uniform(-1, 1, ne...)}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GeGLU(c, x[0], x[1]) },
+		Want:  func(x refs) refmath.Tensor { return refmath.GateSplit(refmath.GeGLU, x[0], x[1]) },
 	}}
 	for act, unit := range map[ggml.GLU]refmath.GLU{ggml.SwiGLU: refmath.SwiGLU, ggml.GeGLU: refmath.GeGLU} {
 		cases = append(cases, opCase{
@@ -53,6 +61,51 @@ func TestGLUGradExtremes(t *testing.T) {
 		require.NoError(t, err)
 		require.InDeltaSlice(t, []float32{0.5, 1, 0, 1, 0, 1, 0}, got[:7], 1e-6, act)
 		require.True(t, got[7] != got[7], "NaN → %v", got[7])
+	}
+}
+
+// Over all numbers of F16, and those next to them and between, it is what ggml looks up.
+func TestGeGLUIsTable(t *testing.T) {
+	var gates []float32
+	for bits := range 1 << 16 {
+		half := bits & 0x7fff
+		if half > 0x7c00 {
+			continue // NaN
+		}
+		x := math.Ldexp(float64(half&0x3ff), -24)
+		if half >= 0x400 {
+			x = math.Ldexp(1+float64(half&0x3ff)/1024, half>>10-15)
+		}
+		if bits != half {
+			x = -x
+		}
+		y := float32(x)
+		gates = append(gates, y, math.Nextafter32(y, 0), math.Nextafter32(y, y+1), y+y/2048, y+y/4096)
+	}
+	inf := float32(math.Inf(1))
+	gates = append(gates, 3e38, -3e38, inf, -inf)
+	w := optest.NewWorkbench(t)
+	gate, ones := w.Leaf(gates...), w.Leaf(optest.Ones(len(gates))...)
+	y, table := kernels.GeGLU(w.Context, gate, ones).SetOutput(), w.GLUSplit(ggml.GeGLU, gate, ones).SetOutput()
+	w.Compute(w.NewGraph(y, table))
+	got, want, others := optest.Values(t, y), optest.Values(t, table), 0
+	for i, x := range gates {
+		if got[i] == want[i] {
+			continue
+		}
+		others++
+		unit := math.Max(math.Abs(float64(want[i]))/1024, 0x1p-22) // ggml's 1 + tanh cancels near −5
+		require.InDelta(t, want[i], got[i], unit, "gelu(%v)", x)
+	}
+	require.Less(t, others, len(gates)/100)
+}
+
+func TestGeGLUOfNaN(t *testing.T) {
+	w := optest.NewWorkbench(t)
+	y := kernels.GeGLU(w.Context, w.Leaf(float32(math.NaN()), 1), w.Leaf(1, float32(math.NaN()))).SetOutput()
+	w.Compute(w.NewGraph(y))
+	for _, v := range optest.Values(t, y) {
+		require.True(t, v != v)
 	}
 }
 
@@ -105,6 +158,7 @@ func TestElementwiseErrors(t *testing.T) {
 		"gate must be contiguous": func(c *ggml.Context) {
 			kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 3, 4), c.Transpose(f32(c, 4, 3)), f32(c, 3, 4))
 		},
+		"up has type f16; it must have f32":                           func(c *ggml.Context) { kernels.GeGLU(c, f32(c, 4), c.NewTensor(ggml.F16, 4)) },
 		"there is no gradient of reglu; there is of swiglu and geglu": func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.ReGLU, f32(c, 4), f32(c, 4), f32(c, 4)) },
 		"the shapes must be equal":                                    func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 4), f32(c, 4), f32(c, 5)) },
 	})

@@ -33,6 +33,7 @@ var kernelFunctions = map[string]any{
 	"CrossEntropy":            kernels.CrossEntropy,
 	"CrossEntropyGradInPlace": kernels.CrossEntropyGradInPlace,
 	"CastBF16":                kernels.CastBF16,
+	"GeGLU":                   kernels.GeGLU,
 	"GLUGradInPlace":          kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamW{Param: param, Grad: grad, M: m, V: v}, settings)
@@ -151,6 +152,11 @@ func kernelOps() {
 		return append(args, p.contiguous(f32, rows), p.contiguous(f32, rows, 2))
 	}, "CrossEntropyGradInPlace")
 	family(oneContiguous(f32), "CastBF16 SumSquares")
+	family(func(p *program) []any {
+		gate := p.anyContiguous(f32)
+		ne := dims(gate)
+		return list{gate, p.contiguous(f32, ne[:]...)}
+	}, "GeGLU")
 	family(func(p *program) []any {
 		up := p.anyContiguous(f32)
 		ne := dims(up)

@@ -70,7 +70,11 @@ func (cpu) FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor {
 	return c.NewTensor(ggml.I32, n, batch)
 }
 
+// GLU leaves to ggml what it has vectorised.
 func (cpu) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
+	if act == ggml.GeGLU {
+		return kernels.GeGLU(c, contiguous(c, gate), contiguous(c, up))
+	}
 	return c.GLUSplit(act, gate, up)
 }
 
@@ -78,17 +82,21 @@ func (cpu) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor)
 	return kernels.GLUGradInPlace(c, act, contiguous(c, up), contiguous(c, gate), dy)
 }
 
-func (cpu) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
-	return c.GLUSplit(act, gate, dy)
+func (l cpu) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
+	return l.GLU(c, act, gate, dy)
 }
 
-// contiguous is x, or a copy of it where it is a part of rows. A single row may be one,
-// and counts as contiguous.
+// contiguous is x, or a copy of it where it is a part of rows. A part of a single row needs
+// none, but the strides of a whole one, which kernels go by.
 func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
-	if x.IsContiguous() && x.NumRows() > 1 {
-		return x
+	_, view := x.ViewSource()
+	switch {
+	case !x.IsContiguous():
+		return c.Cont(x)
+	case view:
+		return c.Reshape(x, x.Shape()...)
 	}
-	return c.Cont(x)
+	return x
 }
 
 func (cpu) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor) {
