@@ -57,7 +57,7 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 	@scripts/llamacpp || echo "make: without stock llama.cpp, what stands beside it is left out" >&2
 	@$(setup) && $(GO) run ./scripts/bench $(BENCH)
 
-interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/
+interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/ (GOGGML_INTEROP_SEEDS="3 4" for random models of other seeds than 1 and 2)
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop ./llm/chat ./llm/data
 

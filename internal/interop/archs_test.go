@@ -4,6 +4,7 @@ package interop
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,10 +20,18 @@ import (
 // others are refused.
 var archs = []string{"gemma3", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"}
 
+// seeds are those of stock's random models: GOGGML_INTEROP_SEEDS, such as "3 4 5".
+func seeds() []string {
+	if list := strings.Fields(os.Getenv("GOGGML_INTEROP_SEEDS")); len(list) > 0 {
+		return list
+	}
+	return []string{"1", "2"}
+}
+
 // TestInteropArchitectures holds the logits of stock's random models against stock's.
 func TestInteropArchitectures(t *testing.T) {
 	require.Equal(t, archs, model.Architectures())
-	for _, seed := range []string{"1", "2"} {
+	for _, seed := range seeds() {
 		dir := t.TempDir()
 		run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", seed)
 		files, err := filepath.Glob(filepath.Join(dir, "*.gguf"))
@@ -48,7 +57,7 @@ func testArchitecture(t *testing.T, file string) {
 	for _, c := range []struct {
 		typ  string
 		nmse float64
-	}{{"F32", 1e-8}, {"Q8_0", 1e-3}, {"Q4_K", 1e-3}} {
+	}{{"F32", 1e-8}, {"Q8_0", 1e-4}, {"Q4_K", 1e-4}} {
 		path := file
 		if c.typ != "F32" {
 			path = filepath.Join(t.TempDir(), c.typ+".gguf")
