@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,21 +65,35 @@ func makeFiles(t *testing.T) files {
 // positions.
 func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...string) [][]float32 {
 	t.Helper()
-	dir := t.TempDir()
+	logits, err := logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), modelPath, tokens, adapters...)
+	require.NoError(t, err)
+	return logits
+}
+
+// logitsBy runs stock's program for logits by a command that starts programs.
+func logitsBy(start []string, dir, modelPath string, tokens []int32, adapters ...string) ([][]float32, error) {
 	ids, out := filepath.Join(dir, "ids"), filepath.Join(dir, "logits")
 	var text strings.Builder
 	for _, id := range tokens {
 		fmt.Fprintln(&text, id)
 	}
-	require.NoError(t, os.WriteFile(ids, []byte(text.String()), 0o600))
-	args := []string{filepath.Join(stock, "logits"), "-c", "256"}
+	if err := os.WriteFile(ids, []byte(text.String()), 0o600); err != nil {
+		return nil, err
+	}
+	args := append(slices.Clone(start[1:]), filepath.Join(stock, "logits"), "-c", "256")
 	for _, a := range adapters {
 		args = append(args, "-a", a)
 	}
-	run(t, filepath.Join(stock, "run"), append(args, modelPath, ids, out)...)
+	if message, err := exec.Command(start[0], append(args, modelPath, ids, out)...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s", start[0], strings.Join(args, " "), err, message)
+	}
 	raw, err := os.ReadFile(out)
-	require.NoError(t, err)
-	require.Zero(t, len(raw)%(4*len(tokens)))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw)%(4*len(tokens)) != 0 {
+		return nil, fmt.Errorf("there are %d bytes of logits of %d tokens", len(raw), len(tokens))
+	}
 	vocab := len(raw) / 4 / len(tokens)
 	logits := make([][]float32, len(tokens))
 	for i := range logits {
@@ -87,7 +102,7 @@ func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...str
 			logits[i][j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*(i*vocab+j):]))
 		}
 	}
-	return logits
+	return logits, nil
 }
 
 func ourLogits(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
