@@ -107,10 +107,11 @@ class Session:
         with torch.no_grad():
             save_file({"logits": model(input_ids=torch.tensor([Tokens])).logits[0].float().contiguous()}, Out)
 
-    def names(self, Adapter):
-        """The trained tensors of an adapter as PEFT has it in memory, with their sums of squares."""
-        model = self.adapted(Adapter)
-        return {n: p.square().sum().item() for n, p in model.named_parameters() if ".lora_" in n}
+    def trained(self, Class, Config, Arguments, Adapter):
+        """The sums of squares of an adapter's tensors by their names, in a model that PEFT puts it on."""
+        model = getattr(transformers, Class)(getattr(transformers, Config)(**Arguments))
+        model = PeftModel.from_pretrained(model, Adapter, is_trainable=True)
+        return {name: p.square().sum().item() for name, p in model.named_parameters() if p.requires_grad}
 
     def create(self, Adapter, Arguments, Seed, Type):
         """An adapter of PEFT's own with random factors."""
