@@ -11,7 +11,7 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop vulkan clean distclean
+.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop peft vulkan clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,11 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/ (GOGGML_INTEROP_SEEDS="3 4" for random models of other seeds than 1 and 2)
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop ./llm/chat ./llm/data
+
+peft: vendor ## compare adapters and training with PyTorch and PEFT, installed by pip into build/ (some gigabytes)
+	@scripts/peft
+	@scripts/llamacpp
+	@$(setup) && $(GO) test -tags interop -count=1 -run InteropPEFT -v ./internal/interop
 
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
 	@scripts/vulkan
