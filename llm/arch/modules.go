@@ -114,26 +114,3 @@ func (c Config) parts(prefix string, matrices []string) []Part {
 	}
 	return list
 }
-
-// ModuleTargets gives, by transformers' names such as "q_proj", the matrices of a GGUF file
-// that hold their rows, such as "attn_q": where the file fuses what transformers does not,
-// several names have the same, and where it does not fuse what transformers does, a name
-// has several.
-func (c Config) ModuleTargets() map[string][]string {
-	holder := map[string]string{}
-	for _, matrix := range append(c.Linears(), tokenEmbd, output) {
-		for _, p := range c.fusedIn(matrix) {
-			holder[p] = matrix
-		}
-	}
-	targets := map[string][]string{"embed_tokens": {tokenEmbd}, "lm_head": {output}}
-	for _, m := range specs[c.Arch].modules() {
-		name := m.path[strings.LastIndexByte(m.path, '.')+1:]
-		for _, part := range m.matrices {
-			if matrix := holder[part]; len(targets[name]) == 0 || targets[name][len(targets[name])-1] != matrix {
-				targets[name] = append(targets[name], matrix)
-			}
-		}
-	}
-	return targets
-}

@@ -45,47 +45,45 @@ func numRows(parts []arch.Part) (n int64) {
 	return n
 }
 
-// As transformers 5 has them.
+// The modules of a layer as transformers 5 has them, and whose rows the converters of
+// llama.cpp permute (LlamaModel.modify_tensors).
 func TestModuleNames(t *testing.T) {
 	separate := map[string][]string{
-		"embed_tokens": {"token_embd"}, "lm_head": {"output"},
-		"q_proj": {"attn_q"}, "k_proj": {"attn_k"}, "v_proj": {"attn_v"}, "o_proj": {"attn_output"},
-		"gate_proj": {"ffn_gate"}, "up_proj": {"ffn_up"}, "down_proj": {"ffn_down"},
+		"self_attn.q_proj": {"attn_q"}, "self_attn.k_proj": {"attn_k"}, "self_attn.v_proj": {"attn_v"}, "self_attn.o_proj": {"attn_output"},
+		"mlp.gate_proj": {"ffn_gate"}, "mlp.up_proj": {"ffn_up"}, "mlp.down_proj": {"ffn_down"},
 	}
-	fusedFile := map[string][]string{
-		"embed_tokens": {"token_embd"}, "lm_head": {"output"},
-		"q_proj": {"attn_qkv"}, "k_proj": {"attn_qkv"}, "v_proj": {"attn_qkv"}, "o_proj": {"attn_output"},
-		"gate_proj": {"ffn_gate"}, "up_proj": {"ffn_up"}, "down_proj": {"ffn_down"},
+	fused := map[string][]string{
+		"self_attn.qkv_proj": {"attn_q", "attn_k", "attn_v"}, "self_attn.o_proj": {"attn_output"},
+		"mlp.gate_up_proj": {"ffn_gate", "ffn_up"}, "mlp.down_proj": {"ffn_down"},
 	}
-	fusedModules := map[string][]string{
-		"embed_tokens": {"token_embd"}, "lm_head": {"output"},
-		"qkv_proj": {"attn_q", "attn_k", "attn_v"}, "o_proj": {"attn_output"}, "gate_up_proj": {"ffn_up"}, "down_proj": {"ffn_down"},
-	}
-	bothFused := map[string][]string{
-		"embed_tokens": {"token_embd"}, "lm_head": {"output"},
-		"qkv_proj": {"attn_qkv"}, "o_proj": {"attn_output"}, "gate_up_proj": {"ffn_up"}, "down_proj": {"ffn_down"},
-	}
-	permuted := []string{"granite", "llama", "mistral3", "smollm3"} // by LlamaModel.modify_tensors of llama.cpp's converters
+	permuted := []string{"granite", "llama", "mistral3", "smollm3"}
 	for _, name := range arch.Architectures() {
 		c := llmtest.ArchModel(t, name, ggml.F32).Config
-		want, wantFused := separate, fusedFile
+		want := separate
 		if name == "phi3" {
-			want, wantFused = fusedModules, bothFused
+			want = fused
 		}
-		c.FusedQKV = false
-		require.Equal(t, want, c.ModuleTargets(), name)
-		c.FusedQKV = true
-		require.Equal(t, wantFused, c.ModuleTargets(), name)
+		got := map[string][]string{}
 		for _, m := range c.Modules() {
+			require.True(t, strings.HasSuffix("."+m.Path, "."+m.Name()))
+			path, inLayer := strings.CutPrefix(m.Path, "layers.1.")
+			require.Equal(t, inLayer, m.Layer == 1, m.Path)
+			if !inLayer {
+				continue
+			}
 			for _, p := range m.Parts {
+				part := strings.TrimPrefix(p.Name, "blk.1.")
+				got[path] = append(got[path], part)
 				heads := 0
 				if slices.Contains(permuted, name) {
-					heads = map[string]int{"attn_q": c.Heads, "attn_k": c.KVHeads}[p.Name[strings.LastIndexByte(p.Name, '.')+1:]]
+					heads = map[string]int{"attn_q": c.Heads, "attn_k": c.KVHeads}[part]
 				}
 				require.Equal(t, heads, p.PermutedHeads, "%s: %s of %s", name, p.Name, m.Path)
 			}
-			require.True(t, strings.HasSuffix("."+m.Path, "."+m.Name()))
-			require.Contains(t, want, m.Name())
 		}
+		require.Equal(t, want, got, name)
+		paths := c.Modules()
+		require.Equal(t, "embed_tokens", paths[0].Path)
+		require.Equal(t, !c.Tied, paths[len(paths)-1].Path == "lm_head", name)
 	}
 }
