@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -131,32 +132,30 @@ func (t Data) encode(w io.Writer) error {
 // WriteFile is [Encode] to a file, which is written beside path and renamed when it is
 // complete.
 func WriteFile(path string, tensors []Data, metadata map[string]string) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
 	defer func() {
 		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}()
+	beside := filepath.Join(filepath.Dir(path), fmt.Sprintf(".safetensors-%016x.tmp", rand.Uint64()))
+	file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
 	buffered := bufio.NewWriterSize(file, 1<<20)
-	if err := Encode(buffered, tensors, metadata); err != nil {
-		return err
+	err = Encode(buffered, tensors, metadata)
+	if err == nil {
+		err = buffered.Flush()
 	}
-	if err := buffered.Flush(); err != nil {
-		return err
+	if err == nil {
+		err = file.Sync()
 	}
-	if err := file.Chmod(0o644); err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(beside, path)
 	}
-	if err := file.Sync(); err != nil {
-		return err
+	if err != nil {
+		os.Remove(beside)
 	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return err
 }
