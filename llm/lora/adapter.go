@@ -1,7 +1,7 @@
 // Package lora holds low-rank adapters (LoRA, arXiv 2106.09685) of the models
 // of [github.com/goggml/ggml/llm/model]: it makes new ones to be trained, reads
-// and writes them as GGUF files that stock llama.cpp takes, and merges them
-// into the weights.
+// and writes them as GGUF files that stock llama.cpp takes and as PEFT has them
+// (docs/peft.md), and merges them into the weights.
 //
 // An adapter changes a matrix W [n_in, n_out] to W + s·alpha/r·B·A, with
 // A [n_in, r] and B [r, n_out] of a small rank r. W itself stays as it is:

@@ -2,7 +2,6 @@ package lora
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,17 +76,15 @@ const committedName = ".adapter.next"
 
 // findPEFT reports whether a path is an adapter of PEFT: its folder, or one of its files.
 func findPEFT(path string) (peftFiles, bool, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return peftFiles{}, false, nil // reading it as a GGUF file tells
-	}
 	folder, base := filepath.Dir(path), filepath.Base(path)
+	info, err := os.Stat(path)
 	switch {
-	case info.IsDir():
+	case err == nil && info.IsDir():
 		folder = path
-	case strings.HasSuffix(base, ".safetensors") && base != peftTensorsName:
+	case base == peftConfigName || base == peftTensorsName:
+	case strings.HasSuffix(base, ".safetensors"):
 		return peftFiles{pairFile(folder, peftConfigName), path}, true, nil
-	case base != peftConfigName && base != peftTensorsName:
+	default:
 		return peftFiles{}, false, nil
 	}
 	f := peftFiles{pairFile(folder, peftConfigName), pairFile(folder, peftTensorsName)}
@@ -111,13 +108,13 @@ func exists(path string) bool {
 func (f peftFiles) check(folder string) error {
 	switch config, tensors := exists(f.config), exists(f.tensors); {
 	case !config && !tensors:
-		return fmt.Errorf("%s: is no adapter of PEFT: it has neither %s nor %s: %w", folder, peftConfigName, peftTensorsName, fs.ErrNotExist)
+		return fmt.Errorf("%s: is no adapter of PEFT: it has neither %s nor %s", folder, peftConfigName, peftTensorsName)
 	case !config:
-		return fmt.Errorf("%s: %s is missing, which tells the strength of the adapter: %w", folder, peftConfigName, fs.ErrNotExist)
+		return fmt.Errorf("%s: %s is missing, which tells the strength of the adapter", folder, peftConfigName)
 	case !tensors && exists(filepath.Join(folder, "adapter_model.bin")):
-		return fmt.Errorf("%s: adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as %s with PEFT 0.6 or newer (save_pretrained): %w", folder, peftTensorsName, fs.ErrNotExist)
+		return fmt.Errorf("%s: adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as %s with PEFT 0.6 or newer (save_pretrained)", folder, peftTensorsName)
 	case !tensors:
-		return fmt.Errorf("%s: %s is missing: %w", folder, peftTensorsName, fs.ErrNotExist)
+		return fmt.Errorf("%s: %s is missing", folder, peftTensorsName)
 	}
 	return nil
 }

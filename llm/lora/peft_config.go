@@ -63,7 +63,7 @@ func (p *peftPattern) UnmarshalJSON(raw []byte) error {
 		}
 		// As PEFT has it (get_pattern_key). Go's expressions lack a few of Python's.
 		if rule.match, err = regexp.Compile(`^(?:.*\.)?(?:` + rule.key + `)$`); err != nil {
-			return fmt.Errorf("the key %q is no regular expression that Go has: %w", rule.key, err)
+			return fmt.Errorf("the key %q is no regular expression without look-around, such as Go has: %w", rule.key, err)
 		}
 		*p = append(*p, rule)
 	}

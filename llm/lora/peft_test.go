@@ -45,7 +45,7 @@ func testPEFTRoundTrip(t *testing.T, m *model.Model) {
 	targets := slices.DeleteFunc(lora.Targets(m.Config), func(name string) bool { return name == "output" && m.Tied })
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
-		if runs++; runs > 20 {
+		if runs++; runs > 8 {
 			return
 		}
 		o := lora.Options{Ranks: rapid.MapOfN(rapid.SampledFrom(targets), rapid.IntRange(1, 9), 1, len(targets)).Draw(t, "ranks"), Seed: uint64(runs)}
@@ -121,6 +121,47 @@ func readConfig(t *testing.T, folder string) (config map[string]any) {
 	return config
 }
 
+// Factors of modules whose rows a file has in one matrix become blocks: the product is that
+// of the modules, and 0 where there are none.
+func TestPEFTIntoFused(t *testing.T) {
+	c := tinyConfig(false)
+	c.FusedQKV, c.Layers, c.RoPE.Mode, c.Arch = true, 1, ggml.RoPENeoX, "qwen2" // whose rows are not permuted
+	m := newModel(t, c, t.Cleanup)
+	p := newPEFT(t.TempDir())
+	p.config["rank_pattern"], p.config["alpha_pattern"] = map[string]int{"v_proj": 3}, map[string]int{"v_proj": 10}
+	p.add(peftLayer+"self_attn.q_proj.lora_A.weight", 2, 64)
+	p.add(peftLayer+"self_attn.q_proj.lora_B.weight", 64, 2)
+	p.add(peftLayer+"self_attn.v_proj.lora_A.weight", 3, 64)
+	p.add(peftLayer+"self_attn.v_proj.lora_B.weight", 32, 3)
+	p.write(t)
+	a, err := lora.Load(p.folder, m)
+	require.NoError(t, err)
+	defer a.Close()
+	require.Len(t, a.Pairs(), 1)
+	pair := a.Weights(1)["blk.0.attn_qkv.weight"][0]
+	want := slices.Concat(product(p.tensors[1], p.tensors[0], 4./2), make([]float64, 32*64), product(p.tensors[3], p.tensors[2], 10./3))
+	got := product(
+		safetensors.Data{Shape: []int64{128, 5}, Values: floats(t, pair.B)}, safetensors.Data{Shape: []int64{5, 64}, Values: floats(t, pair.A)}, float64(pair.Scale))
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.InDelta(t, want[i], got[i], 1e-6*(1+want[i]))
+	}
+}
+
+// product is factor·B·A, of matrices whose rows follow each other.
+func product(b, a safetensors.Data, factor float64) []float64 {
+	rows, rank, columns := int(b.Shape[0]), int(b.Shape[1]), int(a.Shape[1])
+	sum := make([]float64, rows*columns)
+	for i := range rows {
+		for r := range rank {
+			for j := range columns {
+				sum[i*columns+j] += factor * float64(b.Values[i*rank+r]) * float64(a.Values[r*columns+j])
+			}
+		}
+	}
+	return sum
+}
+
 // What the configuration says of different adapters.
 func TestPEFTConfig(t *testing.T) {
 	m := newModel(t, func() model.Config {
@@ -144,7 +185,9 @@ func TestPEFTConfig(t *testing.T) {
 		{"base and dropout", lora.Options{Rank: 4, Alpha: 8}, lora.PEFTOptions{BaseModel: "org/base", Dropout: 0.25},
 			map[string]any{"base_model_name_or_path": "org/base", "lora_dropout": 0.25}},
 		{"no alpha", lora.Options{Rank: 4}, lora.PEFTOptions{}, map[string]any{"lora_alpha": 4.0}},
-		{"rank stabilised", lora.Options{Rank: 8, Alpha: 22.627417}, lora.PEFTOptions{}, map[string]any{"r": 8.0, "use_rslora": true, "lora_alpha": 8.0}},
+		{"rank-stabilized by its alpha", lora.Options{Rank: 8, Alpha: 22.627417}, lora.PEFTOptions{}, map[string]any{"r": 8.0, "use_rslora": true, "lora_alpha": 8.0}},
+		{"rank-stabilized, of several ranks", lora.Options{Rank: 4, Alpha: 3, RankStabilized: true, Ranks: map[string]int{"ffn_down": 7}}, lora.PEFTOptions{},
+			map[string]any{"use_rslora": true, "lora_alpha": 3.0, "rank_pattern": map[string]any{"down_proj": 7.0}}},
 		{"a broken alpha", lora.Options{Rank: 4, Alpha: 8.5}, lora.PEFTOptions{}, map[string]any{"lora_alpha": 8.5}},
 		{"ranks", lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"ffn_down": 2, "attn_q": 3}}, lora.PEFTOptions{},
 			map[string]any{"rank_pattern": map[string]any{"q_proj": 3.0, "down_proj": 2.0}}},
@@ -424,17 +467,17 @@ func TestPEFTFiles(t *testing.T) {
 	tensors := string(content(t, filepath.Join(good.folder, "adapter_model.safetensors")))
 	const config = `{"peft_type":"LORA","r":2}`
 	for want, files := range map[string]map[string]string{
-		"is no adapter of PEFT: it has neither adapter_config.json nor adapter_model.safetensors": {},
-		"adapter_config.json is missing, which tells the strength":                                {"adapter_model.safetensors": tensors},
-		": adapter_model.safetensors is missing":                                                  {"adapter_config.json": config},
-		"adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as":     {"adapter_config.json": config, "adapter_model.bin": ""},
-		"adapter_config.json: unexpected end of JSON input":                                       {"adapter_config.json": "", "adapter_model.safetensors": tensors},
-		"adapter_config.json: json: cannot unmarshal array":                                       {"adapter_config.json": "[]", "adapter_model.safetensors": tensors},
-		"adapter_config.json: r: json: cannot unmarshal string":                                   {"adapter_config.json": `{"r":"8"}`, "adapter_model.safetensors": tensors},
-		"adapter_config.json: rank_pattern: it must be an object":                                 {"adapter_config.json": `{"rank_pattern":[1]}`, "adapter_model.safetensors": tensors},
-		`alpha_pattern: the key "(?=a)" is no regular expression that Go has`:                     {"adapter_config.json": `{"alpha_pattern":{"(?=a)":1}}`, "adapter_model.safetensors": tensors},
-		"adapter_model.safetensors: is cut short":                                                 {"adapter_config.json": config, "adapter_model.safetensors": tensors[:len(tensors)-1]},
-		"adapter_model.safetensors: is no safetensors file":                                       {"adapter_config.json": config, "adapter_model.safetensors": "{}"},
+		"is no adapter of PEFT: it has neither adapter_config.json nor adapter_model.safetensors":     {},
+		"adapter_config.json is missing, which tells the strength":                                    {"adapter_model.safetensors": tensors},
+		": adapter_model.safetensors is missing":                                                      {"adapter_config.json": config},
+		"adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as":         {"adapter_config.json": config, "adapter_model.bin": ""},
+		"adapter_config.json: unexpected end of JSON input":                                           {"adapter_config.json": "", "adapter_model.safetensors": tensors},
+		"adapter_config.json: json: cannot unmarshal array":                                           {"adapter_config.json": "[]", "adapter_model.safetensors": tensors},
+		"adapter_config.json: r: json: cannot unmarshal string":                                       {"adapter_config.json": `{"r":"8"}`, "adapter_model.safetensors": tensors},
+		"adapter_config.json: rank_pattern: it must be an object":                                     {"adapter_config.json": `{"rank_pattern":[1]}`, "adapter_model.safetensors": tensors},
+		`alpha_pattern: the key "(?=a)" is no regular expression without look-around, such as Go has`: {"adapter_config.json": `{"alpha_pattern":{"(?=a)":1}}`, "adapter_model.safetensors": tensors},
+		"adapter_model.safetensors: is cut short":                                                     {"adapter_config.json": config, "adapter_model.safetensors": tensors[:len(tensors)-1]},
+		"adapter_model.safetensors: is no safetensors file":                                           {"adapter_config.json": config, "adapter_model.safetensors": "{}"},
 	} {
 		folder := write(files)
 		_, err := lora.Load(folder, m)
@@ -458,6 +501,37 @@ func TestPEFTFiles(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		var mismatch *lora.MismatchError
 		require.ErrorAs(t, err, &mismatch)
+	}
+}
+
+// Damaged files give an error or an adapter, never a crash, nor a leak.
+func TestPEFTDamaged(t *testing.T) {
+	m := tinyModel(t, false)
+	a := trained(t, m, lora.Options{Rank: 2, Factor: 2, Targets: []string{"attn_q", "ffn_up"}, Ranks: map[string]int{"ffn_up": 3}})
+	folder := t.TempDir()
+	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
+	for _, name := range []string{"adapter_config.json", "adapter_model.safetensors"} {
+		path := filepath.Join(folder, name)
+		raw := content(t, path)
+		header := min(len(raw), 900)
+		refused := 0
+		load := func(data []byte) {
+			require.NoError(t, os.WriteFile(path, data, 0o600))
+			b, err := lora.Load(folder, m)
+			if err != nil {
+				require.ErrorContains(t, err, folder)
+				refused++
+			}
+			require.NoError(t, b.Close())
+		}
+		for i := 0; i < header; i += 3 {
+			load(raw[:i])
+			broken := slices.Clone(raw)
+			broken[i] ^= byte(1 + i%255)
+			load(broken)
+		}
+		require.Greater(t, refused, header/3, name)
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
 	}
 }
 
