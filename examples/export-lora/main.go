@@ -4,6 +4,7 @@
 //
 //	export-lora -m base.gguf --lora adapter.gguf -o merged.gguf
 //	export-lora -m base.gguf --lora a.gguf --lora-scaled b.gguf=0.5 --type q8_0 -o merged.gguf
+//	export-lora -m base.gguf --lora peft-folder -o merged.gguf
 package main
 
 import (

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -41,7 +42,7 @@ func tinyConfig() model.Config {
 	}
 }
 
-// writeFiles makes a model in two types, and adapters of two ranks.
+// writeFiles makes a model in two types, and adapters of two ranks, also as PEFT has them.
 func writeFiles(folder string) error {
 	m, err := model.New(tinyConfig(), nil, 7)
 	if err != nil {
@@ -92,6 +93,9 @@ func writeAdapter(m *model.Model, rank int, path string) error {
 		if err := ggml.Write(p.B, values); err != nil {
 			return err
 		}
+	}
+	if err := a.SavePEFT(strings.TrimSuffix(path, ".gguf")+"-peft", lora.PEFTOptions{}); err != nil {
+		return err
 	}
 	return a.Save(path, lora.SaveOptions{})
 }
