@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,11 +143,18 @@ func (r *report) print(w io.Writer) error {
 	if r.p.LossCurve != "" {
 		fmt.Fprintf(w, "loss curve: %[1]s.svg, %[1]s.png\n", r.p.LossCurve)
 	}
-	prompt := r.p.Prompt
-	if prompt == "" {
-		prompt = "Once upon a time"
+	return r.printUse(w)
+}
+
+// printUse tells how the model is run with its adapter.
+func (r *report) printUse(w io.Writer) error {
+	base, adapter := cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(r.adapterPath())
+	if r.p.IsChat() {
+		fmt.Fprintf(w, "use it:\n  %s chat --model %s --lora %s\n", cli.ShellQuote(os.Args[0]), base, adapter)
+		_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s%s\n", base, adapter, r.p.llamaFlags())
+		return err
 	}
-	base, adapter, prompt := cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(r.adapterPath()), cli.ShellQuote(prompt)
+	prompt := cli.ShellQuote(cmp.Or(r.p.Prompt, "Once upon a time"))
 	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s --prompt %s\n", generateProgram(), base, adapter, prompt)
 	_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-completion -m %s --lora %s -p %s -no-cnv%s\n", base, adapter, prompt, r.p.llamaFlags())
 	return err

@@ -343,6 +343,12 @@ func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, err
 	return data.NewEncoder(s.Tokenizer, o)
 }
 
+// IsChat reports whether what is trained on are records, and not text.
+func (f *DataFlags) IsChat() bool {
+	files, err := data.Expand(f.TrainData)
+	return err == nil && len(files) > 0 && !data.IsPlainText(files[0])
+}
+
 // files are the inputs with their flags.
 func (f *DataFlags) files() []cli.File {
 	var list []cli.File
