@@ -90,6 +90,9 @@ func (t *Trainer) writeState(g *ggml.GGUF) error {
 			return err
 		}
 	}
+	if err := t.shuffle.write(g); err != nil {
+		return err
+	}
 	fixed, err := t.fixedSettings()
 	if err != nil {
 		return err
@@ -185,6 +188,7 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 		return err
 	}
 	t.step, t.position, t.Evaluations = s.step, s.position, s.evaluations
+	t.setShuffle(s.shuffle)
 	t.History, t.tokens, t.lowest, t.limit = nil, 0, 0, ""
 	for _, m := range s.history {
 		t.record(m)
@@ -278,6 +282,7 @@ func shapeOf(t ggml.Type, shape []int64) string {
 // A state is what a checkpoint holds, in memory.
 type state struct {
 	step, position int
+	shuffle        shuffle
 	history        []StepMetrics
 	evaluations    []Evaluation
 	values         map[*ggml.Tensor][]float32
@@ -315,6 +320,9 @@ func (t *Trainer) readState(g *ggml.GGUF) (*state, error) {
 		return nil, err
 	}
 	if s.position, err = t.checkPosition(s.step, epoch, position); err != nil {
+		return nil, err
+	}
+	if s.shuffle, err = t.readShuffle(g, s.position); err != nil {
 		return nil, err
 	}
 	s.values, err = t.readParts(g)

@@ -75,10 +75,11 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 	return err
 }
 
-// lastTokens are the first of a sample that the last step has seen, nil without one.
+// lastTokens are the first of a sample that the last step has seen, nil without one, and
+// where the order has been drawn anew since.
 func (t *Trainer) lastTokens() ([]int32, error) {
-	for back := 1; back <= min(t.perStep(), t.position); back++ {
-		row, err := t.data.Row(t.sampler.At(t.position - back))
+	for back := 1; back <= min(t.perStep(), t.position-t.shuffle.first); back++ {
+		row, err := t.data.Row(t.row(t.position - back))
 		if err != nil {
 			return nil, err
 		}

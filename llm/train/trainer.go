@@ -111,6 +111,7 @@ type Trainer struct {
 	checkpointing bool
 	evals         []*evalGraph // the one used last is first
 	sampler       data.Sampler
+	shuffle       shuffle
 	schedule      Schedule // with the number of steps that there are, see plan
 	closed        bool
 
@@ -195,7 +196,7 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 	}
 	t := &Trainer{
 		m: m, data: d, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
-		sampler: data.Sampler{Seed: o.Seed, N: d.Len()},
+		sampler: data.Sampler{Seed: o.Seed, N: d.Len()}, shuffle: shuffle{seed: o.Seed},
 	}
 	if err := t.open(params); err != nil {
 		t.Close()
@@ -387,7 +388,7 @@ func (t *Trainer) nextRows() ([]data.Row, error) {
 	if e := t.options.Epochs; e > 0 {
 		n = int(min(float64(n), max(0, float64(e)*float64(t.data.Len())-float64(t.position))))
 	}
-	return readRows(t.data, n, func(i int) int { return t.sampler.At(t.position + i) })
+	return readRows(t.data, n, func(i int) int { return t.row(t.position + i) })
 }
 
 // weightOf adds up the weights of all tokens.

@@ -82,6 +82,7 @@ type OptimizerFlags struct {
 type RunFlags struct {
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued." group:"Run"`
 	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change." group:"Run"`
+	Reshuffle     bool   `name:"force-reshuffle" help:"Draw the order of the samples anew where --checkpoint-in goes on, instead of going on in that of the run." group:"Run"`
 	PatternFnIt   string `name:"pattern-fn-it" default:"ITERATION" help:"Word in the names of outputs for the step: each save has a file of its own then." group:"Run"`
 	FnLatest      string `name:"fn-latest" default:"LATEST" help:"What stands in its place for the last save." group:"Run"`
 	SaveEvery     int    `name:"save-every" aliases:"save-steps" range:"[-1,)" default:"50" help:"Steps between saves of result and checkpoint; 0 or -1 for the end only." group:"Run"`

@@ -71,6 +71,10 @@ func (f *Flags) Resume(w io.Writer, t *train.Trainer) error {
 	if err != nil {
 		return fmt.Errorf("--checkpoint-in: %w", err)
 	}
+	if f.Reshuffle {
+		t.Reshuffle()
+		fmt.Fprintf(w, "--force-reshuffle: from step %d on the samples come in a new order\n", t.Steps())
+	}
 	var changes []string
 	for _, d := range byFlag(t.Changes()) {
 		changes = append(changes, d.String())
