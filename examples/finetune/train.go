@@ -51,7 +51,11 @@ func (p *trainCommand) isGiven(name string) bool {
 
 // Run trains.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
-	folder := training.RunFolder{Path: p.RunDir}
+	folder, err := training.OpenRunFolder(p.RunDir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
 	if err := folder.Place(&p.Flags, &p.LoRAOut); err != nil {
 		return err
 	}
@@ -77,10 +81,10 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 	if p.OnlyWrite {
 		return p.onlyWrite(adapter, out)
 	}
-	if err := folder.Describe(&p.Flags, p.flagsInEffect(), p.inputs()); err != nil {
+	if err := folder.Check(&p.Flags, p.inputs()); err != nil {
 		return err
 	}
-	return p.train(ctx, out, e, m, adapter)
+	return p.train(ctx, out, e, m, adapter, folder)
 }
 
 // check finds out what is missing or contradicts itself before anything is read.
@@ -139,7 +143,7 @@ func (p *trainCommand) save(a *lora.Adapter) func(path string) error {
 	return func(path string) error { return a.Save(path, lora.SaveOptions{}) }
 }
 
-func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engine, m *model.Model, adapter *lora.Adapter) error {
+func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engine, m *model.Model, adapter *lora.Adapter, folder *training.RunFolder) error {
 	sets, err := p.loadData(ctx, m)
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
@@ -160,6 +164,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	}
 	defer t.Close()
 	if err := p.Resume(os.Stderr, t); err != nil {
+		return err
+	}
+	if err := folder.Describe(p.flagsInEffect()); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %d samples of %d tokens, %d steps\n",

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -41,7 +42,7 @@ func IsReplaced(path string) bool {
 	return err != nil || info.Mode().IsRegular()
 }
 
-// checkWritable does what writing the file will: it makes a file beside it, and one of
+// checkWritable does what writing the file will: it makes a file beside it, and looks up
 // its name.
 func checkWritable(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -53,22 +54,20 @@ func checkWritable(path string) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	folder := filepath.Dir(path)
-	beside, err := os.CreateTemp(folder, ".try-*")
+	// What a killed process left is replaced and removed by the next.
+	folder, name := filepath.Dir(path), filepath.Base(path)
+	beside, err := os.Create(filepath.Join(folder, fmt.Sprintf(".try-%08x", crc32.ChecksumIEEE([]byte(name)))))
 	if err != nil {
 		return fmt.Errorf("folder %s: %w", folder, systemError(err))
 	}
-	if err := errors.Join(beside.Close(), os.Remove(beside.Name())); err != nil {
+	if err := errors.Join(beside.Close(), os.RemoveAll(beside.Name())); err != nil {
 		return err
 	}
-	named, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
+	// A file of the name itself would be an empty output, if the process were killed now.
+	if _, err := os.Lstat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return systemError(err)
 	}
-	return errors.Join(named.Close(), os.Remove(path))
+	return nil
 }
 
 // systemError leaves out the name of the file.

@@ -2,9 +2,9 @@ package training
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"image/color"
 	"math"
 	"os"
@@ -61,8 +61,10 @@ func saveLossCurve(name string, training []train.StepMetrics, validation []train
 
 // savePlot writes a file that is complete or not there.
 func savePlot(p *plot.Plot, name, format string) error {
-	// A name of its own length: with more the one of the picture could be too long.
-	temp := filepath.Join(filepath.Dir(name), ".loss-curve-"+rand.Text()[:8]+format)
+	// A name of its own length: with more the one of the picture could be too long. What a
+	// killed process left is replaced by the next.
+	folder, file := filepath.Split(name)
+	temp := fmt.Sprintf("%s.loss-curve-%08x%s", folder, crc32.ChecksumIEEE([]byte(file)), format)
 	defer os.Remove(temp)
 	if err := p.Save(9*vg.Inch, 5*vg.Inch, temp); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/parquet"
@@ -44,6 +45,7 @@ type TextFlags struct {
 type RecordFlags struct {
 	TrainOn      string   `name:"train-on" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
 	ChatTemplate string   `name:"chat-template" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
+	TemplateDate string   `name:"template-date" placeholder:"YYYY-MM-DD" help:"Day that chat templates see which ask for the date; by default today, and in a run that --run-dir continues the day it began." group:"Chat"`
 	TemplateVar  []string `name:"template-var" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
 	Keys         []string `name:"key" sep:"none" placeholder:"KEY=NAME" help:"Name that the records have for a key: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
 	Roles        []string `name:"role" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
@@ -142,6 +144,11 @@ func (f *DataFlags) validSplits() []string {
 		}
 	}
 	return list
+}
+
+// hasValid reports whether there is held-out data.
+func (f *DataFlags) hasValid() bool {
+	return f.ValidData != "" || f.ValidSplit > 0 || len(f.validSplits()) > 0
 }
 
 // LoadHeldOut reads further held-out data, of a flag.
@@ -321,6 +328,11 @@ func pairs(flag string, args []string) (map[string]string, error) {
 func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, error) {
 	o := data.EncoderOptions{SkipBroken: broken}
 	var err error
+	if f.TemplateDate != "" {
+		if o.Now, err = time.ParseInLocation(time.DateOnly, f.TemplateDate, time.Local); err != nil {
+			return nil, fmt.Errorf("--template-date %s: give a day as YYYY-MM-DD, such as 2026-03-31", f.TemplateDate)
+		}
+	}
 	if o.TrainOn, err = chat.ParseMode(f.TrainOn); err != nil {
 		return nil, fmt.Errorf("--train-on: %w", err)
 	}

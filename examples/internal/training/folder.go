@@ -2,6 +2,7 @@ package training
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,11 +22,54 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/filelock"
 )
 
 // A RunFolder has all that a run writes, and what tells what it was: the flags that were
 // in effect, each command line that began or continued it, and the hashes of what was read.
-type RunFolder struct{ Path string } // "" for none
+// One process at a time has it.
+type RunFolder struct {
+	Path   string // "" for none
+	lock   *os.File
+	placed []string // flags whose files the folder has a place for
+	now    *manifest
+}
+
+// OpenRunFolder makes the folder, if need be, and takes it for this process.
+func OpenRunFolder(path string) (*RunFolder, error) {
+	r := &RunFolder{Path: path}
+	if path == "" {
+		return r, nil
+	}
+	if err := r.open(); err != nil {
+		return nil, fmt.Errorf("--run-dir: %w", err)
+	}
+	return r, nil
+}
+
+func (r *RunFolder) open() error {
+	if err := os.MkdirAll(r.Path, 0o777); err != nil {
+		return err
+	}
+	var err error
+	if r.lock, err = os.OpenFile(filepath.Join(r.Path, folderLock), os.O_CREATE|os.O_RDWR, 0o666); err != nil {
+		return err
+	}
+	// The lock ends with the process, however that ends. Some file systems have none.
+	if err := filelock.Lock(r.lock); errors.Is(err, filelock.ErrLocked) {
+		r.lock.Close()
+		return fmt.Errorf("another process is writing the run in %s; wait for its end, or name another folder", r.Path)
+	}
+	return nil
+}
+
+// Close lets other processes have the folder.
+func (r *RunFolder) Close() error {
+	if r.lock == nil {
+		return nil
+	}
+	return r.lock.Close()
+}
 
 // Files of the folder.
 const (
@@ -35,33 +80,44 @@ const (
 	folderConfig     = "config.yaml"
 	folderCommands   = "commands.txt"
 	folderManifest   = "manifest.json"
+	folderCache      = "cache"
+	folderLock       = ".lock"
 )
 
 // keptInFolder is how many of the newest saves stay in a folder.
 const keptInFolder = 3
 
-// Place makes the folder, and gives the outputs that no flag names their place in it.
-func (r RunFolder) Place(f *Flags, result *string) error {
+// Place gives the outputs that no flag names their place in the folder. A run that goes on
+// has the seed and the date of its beginning, where the flags leave them open.
+func (r *RunFolder) Place(f *Flags, result *string) error {
 	if r.Path == "" {
 		return nil
 	}
-	if err := os.MkdirAll(r.Path, 0o777); err != nil {
-		return fmt.Errorf("--run-dir: %w", err)
-	}
 	for _, output := range []struct {
+		flag string
 		path *string
 		name string
 	}{
-		{result, folderResult}, {&f.CheckpointOut, folderCheckpoint}, {&f.CheckpointIn, folderCheckpoint},
-		{&f.Metrics, folderMetrics}, {&f.LossCurve, folderLoss},
+		{"lora-out", result, folderResult}, {"checkpoint-out", &f.CheckpointOut, folderCheckpoint},
+		{"checkpoint-in", &f.CheckpointIn, folderCheckpoint}, {"metrics", &f.Metrics, folderMetrics},
+		{"loss-curve", &f.LossCurve, folderLoss}, {"cache-dir", &f.CacheDir, folderCache},
 	} {
 		if *output.path == "" {
 			*output.path = filepath.Join(r.Path, output.name)
+			r.placed = append(r.placed, output.flag)
 		}
 	}
 	if f.KeepLast < 0 {
 		f.KeepLast = keptInFolder
 	}
+	before, err := r.readManifest(f)
+	if err != nil {
+		return fmt.Errorf("--run-dir: %w", err)
+	}
+	if f.Seed < 0 && before.Seed != nil {
+		f.Seed = *before.Seed
+	}
+	f.TemplateDate = cmp.Or(f.TemplateDate, before.Date, time.Now().Format(time.DateOnly))
 	return nil
 }
 
@@ -69,6 +125,8 @@ func (r RunFolder) Place(f *Flags, result *string) error {
 type manifest struct {
 	Program string         `json:"program"`
 	GGML    string         `json:"ggml"`
+	Date    string         `json:"date"` // that chat templates see
+	Seed    *int64         `json:"seed"`
 	Files   []manifestFile `json:"files"`
 }
 
@@ -79,24 +137,45 @@ type manifestFile struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Describe writes what the run is, or adds its continuation. A file that is not what it was
-// when the run began is an error.
-func (r RunFolder) Describe(f *Flags, flags []*kong.Flag, inputs []cli.File) error {
+// Check demands that no file has changed since the run of the folder began.
+func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 	if r.Path == "" {
 		return nil
 	}
-	now, err := newManifest(append(inputs, f.files()...))
+	var err error
+	if r.now, err = newManifest(append(inputs, f.files()...)); err != nil {
+		return err
+	}
+	r.now.Date, r.now.Seed = f.TemplateDate, &f.Seed
+	before, err := r.readManifest(f)
 	if err != nil {
-		return err
+		return fmt.Errorf("--run-dir: %w", err)
 	}
-	if err := r.compare(f, now); err != nil {
-		return err
+	was := map[string]string{}
+	for _, file := range before.Files {
+		was[file.Flag+" "+file.Path] = file.SHA256
 	}
-	text, err := json.MarshalIndent(now, "", "  ")
+	for _, file := range r.now.Files {
+		if sum, known := was[file.Flag+" "+file.Path]; known && sum != file.SHA256 {
+			return fmt.Errorf("%s %s is not the file that the run in %s began with: its SHA-256 is %s, and was %s; restore it, or begin a run in another folder", file.Flag, file.Path, r.Path, file.SHA256, sum)
+		}
+	}
+	return nil
+}
+
+// Describe writes what the run is that begins or goes on now, after Check. Flags whose
+// files have their place in the folder are left out: a run in another folder by the same
+// configuration has its own.
+func (r *RunFolder) Describe(flags []*kong.Flag) error {
+	if r.Path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r.now, "", "  ")
 	if err != nil {
 		return err
 	}
 	var config bytes.Buffer
+	flags = slices.DeleteFunc(slices.Clone(flags), func(f *kong.Flag) bool { return slices.Contains(r.placed, f.Name) })
 	if err := cli.WriteConfig(&config, flags); err != nil {
 		return err
 	}
@@ -111,33 +190,24 @@ func (r RunFolder) Describe(f *Flags, flags []*kong.Flag, inputs []cli.File) err
 	return nil
 }
 
-// compare demands the files of the run that the folder has a checkpoint of.
-func (r RunFolder) compare(f *Flags, now *manifest) error {
+// readManifest reads that of the run which the flags continue; it is empty where there is
+// none.
+func (r *RunFolder) readManifest(f *Flags) (before manifest, err error) {
 	if _, err := os.Stat(f.CheckpointIn); err != nil {
-		return nil // a new run
+		return manifest{}, nil // a new run
 	}
 	path := filepath.Join(r.Path, folderManifest)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return manifest{}, nil
 	}
-	var before manifest
 	if err == nil {
 		err = json.Unmarshal(text, &before)
 	}
 	if err != nil {
-		return fmt.Errorf("--run-dir: %s: %w", path, err)
+		return manifest{}, fmt.Errorf("%s: %w", path, err)
 	}
-	was := map[string]string{}
-	for _, file := range before.Files {
-		was[file.Flag+" "+file.Path] = file.SHA256
-	}
-	for _, file := range now.Files {
-		if sum, known := was[file.Flag+" "+file.Path]; known && sum != file.SHA256 {
-			return fmt.Errorf("%s %s is not the file that the run in %s began with: its SHA-256 is %s, and was %s; restore it, or begin a run in another folder", file.Flag, file.Path, r.Path, file.SHA256, sum)
-		}
-	}
-	return nil
+	return before, nil
 }
 
 func newManifest(inputs []cli.File) (*manifest, error) {
@@ -186,7 +256,7 @@ func moduleVersion() string {
 }
 
 // replace writes a file of the folder beside, and renames it.
-func (r RunFolder) replace(name string, text []byte) error {
+func (r *RunFolder) replace(name string, text []byte) error {
 	path := filepath.Join(r.Path, name)
 	beside := path + ".new"
 	if err := os.WriteFile(beside, text, 0o666); err != nil {
@@ -196,7 +266,7 @@ func (r RunFolder) replace(name string, text []byte) error {
 }
 
 // appendCommand adds the command line of this process.
-func (r RunFolder) appendCommand() error {
+func (r *RunFolder) appendCommand() error {
 	file, err := os.OpenFile(filepath.Join(r.Path, folderCommands), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err

@@ -1,13 +1,14 @@
 package training
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"math"
 	"os"
+	"path/filepath"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -28,8 +29,11 @@ func stepLine(m train.StepMetrics) metricsLine {
 }
 
 func evalLine(e train.Evaluation) metricsLine {
-	perplexity := e.Perplexity()
-	return metricsLine{Step: e.Step, EvalLoss: &e.Loss, Perplexity: &perplexity, Accuracy: &e.Accuracy, Tokens: e.Tokens}
+	line := metricsLine{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens}
+	if p := e.Perplexity(); !math.IsInf(p, 1) { // which JSON does not have
+		line.Perplexity = &p
+	}
+	return line
 }
 
 // A metricsFile gets a line for each step and evaluation as they come.
@@ -39,48 +43,52 @@ type metricsFile struct {
 	err  error // the first
 }
 
-// openMetrics continues the file from a step on: what is there of later ones was of steps
-// that are taken again. "" opens none.
-func openMetrics(path string, step int) (*metricsFile, error) {
+// openMetrics begins the file with the steps and evaluations that a run has from its
+// checkpoint: what was there of later ones is of steps that are taken again. The file
+// replaces that of before at once; a pipe or a device gets what is new. "" opens none.
+func openMetrics(path string, t *train.Trainer) (*metricsFile, error) {
 	if path == "" {
 		return &metricsFile{}, nil
 	}
-	var kept []byte
-	if step > 0 {
-		var err error
-		if kept, err = linesUpTo(path, step); err != nil {
-			return nil, fmt.Errorf("--metrics: %w", err)
-		}
-	}
-	file, err := os.Create(path)
-	if err != nil {
+	m := &metricsFile{path: path}
+	if err := m.open(t); err != nil {
 		return nil, fmt.Errorf("--metrics: %w", err)
 	}
-	m := &metricsFile{path: path, file: file}
-	_, m.err = file.Write(kept)
 	return m, nil
 }
 
-// linesUpTo are those of the steps up to one. A file that is not there has none.
-func linesUpTo(path string, step int) ([]byte, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func (m *metricsFile) open(t *train.Trainer) (err error) {
+	if !cli.IsReplaced(m.path) {
+		m.file, err = os.OpenFile(m.path, os.O_WRONLY, 0)
+		return err
 	}
-	if err != nil {
-		return nil, err
+	target := m.path
+	if real, err := filepath.EvalSymlinks(target); err == nil {
+		target = real
 	}
-	defer file.Close()
-	var kept []byte
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		var line metricsLine
-		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Step > step {
-			break // a kill can leave a part of the last line
+	if m.file, err = os.Create(target + ".new"); err != nil {
+		return err
+	}
+	m.addHistory(t.History, t.Evaluations)
+	if err = errors.Join(m.err, os.Rename(m.file.Name(), target)); err != nil {
+		return errors.Join(err, m.file.Close(), os.Remove(m.file.Name()))
+	}
+	return nil
+}
+
+// addHistory adds steps, each with the evaluation after it.
+func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.Evaluation) {
+	evaluated := func(step int) {
+		for len(evaluations) > 0 && evaluations[0].Step <= step {
+			m.add(evalLine(evaluations[0]))
+			evaluations = evaluations[1:]
 		}
-		kept = append(append(kept, lines.Bytes()...), '\n')
 	}
-	return kept, lines.Err()
+	evaluated(0)
+	for _, s := range steps {
+		m.add(stepLine(s))
+		evaluated(s.Step)
+	}
 }
 
 func (m *metricsFile) add(line metricsLine) {
@@ -94,7 +102,7 @@ func (m *metricsFile) add(line metricsLine) {
 	m.err = err
 }
 
-// close tells whether all lines were written.
+// close reports whether all lines were written.
 func (m *metricsFile) close() error {
 	if m.file == nil {
 		return nil

@@ -35,7 +35,7 @@ type runner struct {
 // used, and that of the best evaluation beside it. After an interrupt the error is a
 // cli.ErrInterrupted that says how to go on.
 func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *data.Dataset, result Result) error {
-	metrics, err := openMetrics(f.Metrics, t.Steps())
+	metrics, err := openMetrics(f.Metrics, t)
 	if err != nil {
 		return err
 	}

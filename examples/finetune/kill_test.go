@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// folderRun is a run in a folder, with a save every few steps.
+func folderRun(files, folder string, more ...string) *exec.Cmd {
+	c := exec.Command("finetune", append([]string{
+		"--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "3", "--valid-every", "4",
+		"--run-dir", folder, "--ctx", "16", "--batch", "2", "--grad-acc", "1", "--lora-r", "4", "--adam-iter", "36", "--adam-alpha", "0.02",
+		"--save-every", "3", "--keep-last", "2", "--threads", "1", "--products", "f32",
+	}, more...)...)
+	c.Dir = files
+	return c
+}
+
+// A moment is when a process is killed: after a time, or when it writes a file for the nth
+// time, which is in its folder under a temporary name then.
+type moment struct {
+	after time.Duration
+	write int
+}
+
+// kill ends a process at a moment, and reports whether it was still running.
+func (m moment) kill(t *testing.T, c *exec.Cmd, folder string) bool {
+	t.Helper()
+	require.NoError(t, c.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	began, writes, last := time.Now(), 0, ""
+	for {
+		if m.write > 0 {
+			if name := temporaryIn(folder); name != "" && name != last {
+				writes, last = writes+1, name
+			}
+		}
+		if m.write > 0 && writes == m.write || m.write == 0 && time.Since(began) >= m.after {
+			break
+		}
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+			return false
+		case <-time.After(50 * time.Microsecond):
+		}
+	}
+	_ = c.Process.Signal(syscall.SIGKILL) // it may have ended by itself
+	return (<-ended) != nil
+}
+
+// temporaryIn finds a file that is being written.
+func temporaryIn(folder string) string {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".tmp") || strings.HasSuffix(e.Name(), ".new") || strings.HasSuffix(e.Name(), ".link") {
+			return e.Name()
+		}
+	}
+	return ""
+}
+
+// contents are the files of a folder but those that name the command line or an end of it.
+func contents(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, e := range entries {
+		if e.IsDir() || slices.Contains([]string{"commands.txt", "config.yaml"}, e.Name()) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		require.NoError(t, err)
+		files[e.Name()] = string(text)
+	}
+	return files
+}
+
+// A run that is killed at any moment, also while it saves, and is then continued by the
+// same command ends in the files of a run that is not: adapters, the best one among them,
+// checkpoints, metrics and loss curve, byte for byte, and no others.
+func TestKilledRunEndsAsAnother(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	began := time.Now()
+	out, err := folderRun(files, "whole").CombinedOutput()
+	require.NoError(t, err, string(out))
+	took := time.Since(began)
+	want := contents(t, filepath.Join(files, "whole"))
+	for _, name := range []string{"adapter.gguf", "adapter-best.gguf", "adapter-36.gguf", "adapter-33.gguf", "checkpoint.gguf", "metrics.jsonl", "loss.svg"} {
+		require.Contains(t, want, name)
+	}
+	require.Equal(t, 36+10, strings.Count(want["metrics.jsonl"], "\n"), "a line for each step and evaluation")
+
+	kills := 20
+	if testing.Short() {
+		kills = 2
+	}
+	rng := rand.New(rand.NewPCG(uint64(began.UnixNano()), 1))
+	for try := 0; kills > 0; try++ {
+		require.Less(t, try, 20, "most runs end before they are killed")
+		name := fmt.Sprint("killed", try)
+		folder := filepath.Join(files, name)
+		var moments []moment
+		for range min(3, kills) {
+			m := moment{after: time.Duration(rng.Float64() * float64(took))}
+			if rng.IntN(2) == 0 {
+				m = moment{write: 1 + rng.IntN(30)}
+			}
+			moments = append(moments, m)
+			if !m.kill(t, folderRun(files, name), folder) {
+				break
+			}
+			kills--
+		}
+		out, err := folderRun(files, name).CombinedOutput()
+		require.NoError(t, err, "%+v\n%s", moments, out)
+		got := contents(t, folder)
+		require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)), "%+v", moments)
+		for file := range want {
+			require.True(t, want[file] == got[file], "%+v: %s differs\n%s", moments, file, out)
+		}
+	}
+}
