@@ -19,7 +19,7 @@ type exportCommand struct {
 	PEFTOut   string `name:"peft-out" xor:"out" placeholder:"DIR" help:"Folder to write for PEFT: adapter_config.json and adapter_model.safetensors."`
 	LoRAOut   string `name:"lora-out" xor:"out" placeholder:"FILE" help:"GGUF file to write, for llama.cpp and for finetune."`
 	Type      string `name:"type" default:"f32" help:"Type of the tensors: f32, f16, or for PEFT bf16."`
-	BaseName  string `name:"base-name" placeholder:"NAME" help:"base_model_name_or_path for PEFT: the folder or the repository of the model; by default what the adapter knows of it."`
+	BaseName  string `name:"base-name" placeholder:"NAME" help:"Entry base_model_name_or_path for PEFT: the folder or the repository of the model; by default what the adapter knows of it."`
 	Root      string `name:"peft-root" placeholder:"MODULE" help:"Module of transformers that has the layers; model by default, model.language_model in a model for images and text."`
 }
 

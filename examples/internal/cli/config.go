@@ -88,11 +88,39 @@ func (c *config) check(flags []*kong.Flag) error {
 // Resolve gives the value of a flag, nil where the file has none.
 func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range append([]string{flag.Name}, flag.Aliases...) {
-		if value := c.values[name]; value != nil {
-			return c.value(name, value)
+		node := c.values[name]
+		if node == nil {
+			continue
 		}
+		value, err := c.value(name, node)
+		if err != nil {
+			return nil, err
+		}
+		if err := tryValue(flag, value); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", c.path, node.Line, err)
+		}
+		return value, nil
 	}
 	return nil, nil
+}
+
+// tryValue says what is wrong with the value of a flag: of the command line kong and
+// [CheckFlags] say it, but they do not know the line of a file.
+func tryValue(f *kong.Flag, value any) error {
+	target := reflect.New(f.Target.Type()).Elem()
+	scan := kong.Scan().PushTyped(value, kong.FlagValueToken)
+	if err := f.Mapper.Decode(&kong.DecodeContext{Value: f.Value, Scan: scan}, target); err != nil {
+		return err
+	}
+	if f.Enum != "" && !f.EnumMap()[fmt.Sprint(target)] {
+		return fmt.Errorf("%v: it must be one of %s", target, strings.Join(f.EnumSlice(), ", "))
+	}
+	if limits := f.Tag.Get("range"); limits != "" {
+		if allowed, inside := inRange(target, limits); !inside {
+			return fmt.Errorf("%v: it must be %s", target, allowed)
+		}
+	}
+	return nil
 }
 
 // value is a scalar as the command line would have it, or a list of such.
@@ -114,8 +142,8 @@ func (c *config) value(name string, n *yaml.Node) (any, error) {
 }
 
 // WriteConfig writes flags and their values as a file that a [ConfigFile] can name, with
-// a comment for each group. It leaves out what is empty or not switched on, and the
-// flags of that type.
+// a comment for each group. It leaves out what is empty, not switched on, or zero without
+// a default that says so, and the flags of that type.
 func WriteConfig(w io.Writer, flags []*kong.Flag) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	group := ""
@@ -145,5 +173,5 @@ func isEmpty(f *kong.Flag) bool {
 	case reflect.Bool:
 		return !v.Bool() && f.Tag.Negatable == ""
 	}
-	return false
+	return !f.HasDefault && f.Target.IsZero()
 }

@@ -16,6 +16,8 @@ type configFlags struct {
 	Rate   float64    `name:"adam-alpha" aliases:"learning-rate" default:"0.1" group:"Optimiser"`
 	Data   []string   `name:"train-data" sep:"none" required:"" group:"Data"`
 	Start  string     `name:"sample-start" group:"Data"`
+	Shape  string     `name:"schedule" enum:"cosine,linear" default:"cosine"`
+	Beta   float64    `name:"beta" range:"[0,1)" default:"0.5"`
 	Escape bool       `name:"escape" default:"true" negatable:"" group:"Data"`
 }
 
@@ -36,11 +38,11 @@ func parseConfig(t *testing.T, text string, args ...string) (configFlags, *kong.
 func TestConfigFile(t *testing.T) {
 	got, parsed, err := parseConfig(t, "# a run\nlora_r: 16\nlearning-rate: 2e-4\ntrain-data: [a b.txt, \"c,d\"]\nsample-start: \"<\\n>: \"\nescape: false\n", "--lora-r", "32")
 	require.NoError(t, err)
-	require.Equal(t, configFlags{Config: got.Config, Rank: 32, Rate: 2e-4, Data: []string{"a b.txt", "c,d"}, Start: "<\n>: "}, got)
+	require.Equal(t, configFlags{Config: got.Config, Rank: 32, Rate: 2e-4, Data: []string{"a b.txt", "c,d"}, Start: "<\n>: ", Shape: "cosine", Beta: 0.5}, got)
 
 	var written bytes.Buffer
 	require.NoError(t, WriteConfig(&written, parsed.Flags()))
-	require.Equal(t, "# Adapter\nlora-r: 32\n# Optimiser\nadam-alpha: 0.0002\n# Data\ntrain-data:\n    - a b.txt\n    - c,d\nsample-start: \"<\\n>: \"\nescape: false\n", written.String())
+	require.Equal(t, "# Adapter\nlora-r: 32\n# Optimiser\nadam-alpha: 0.0002\n# Data\ntrain-data:\n    - a b.txt\n    - c,d\nsample-start: \"<\\n>: \"\nschedule: cosine\nbeta: 0.5\nescape: false\n", written.String())
 	again, _, err := parseConfig(t, written.String())
 	require.NoError(t, err)
 	again.Config = got.Config
@@ -57,12 +59,14 @@ func TestConfigFileFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"lora-r: 4\nlora-rank: 16":       "run.yaml:2: there is no flag --lora-rank; --help lists all",
 		"lora-r: 4\nlora_r: 16":          "run.yaml:2: lora_r is there twice; the first is in line 1",
-		"lora-r: many":                   `--lora-r: expected a valid 64 bit int but got "many"`,
+		"\nlora-r: many":                 `run.yaml:2: expected a valid 64 bit int but got "many"`,
+		"lora-r: 1\nbeta: 1":             "run.yaml:2: 1: it must be at least 0 and below 1",
+		"lora-r: 1\nschedule: rising":    "run.yaml:2: rising: it must be one of cosine, linear",
 		"lora-r: {a: 1}":                 "run.yaml:1: lora-r is a single value or a list of such",
 		"train-data: [[a]]":              "run.yaml:1: train-data is a list of single values",
 		"- lora-r":                       "run.yaml:1: a mapping of flags is expected, such as\n\tlora-r: 16",
 		"lora-r: [1\n":                   "run.yaml: yaml: line 1",
-		"escape: maybe\ntrain-data: [a]": "escape",
+		"escape: maybe\ntrain-data: [a]": `run.yaml:1: bool value must be true, 1, yes, false, 0 or no but got "maybe"`,
 		"lora-r: 3":                      "missing flags: --train-data",
 	} {
 		_, _, err := parseConfig(t, text)

@@ -23,13 +23,21 @@ func Parse(name string, flags any, options ...kong.Option) *kong.Context {
 	parser := kong.Must(flags, append(options, kong.Name(name))...)
 	parsed, err := parser.Parse(withDashes(os.Args[1:]))
 	parser.FatalIfErrorf(err)
-	for _, f := range parsed.Flags() {
-		if err := checkFlag(f); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-			os.Exit(1)
-		}
+	if err := CheckFlags(parsed.Flags()); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
 	}
 	return parsed
+}
+
+// CheckFlags demands of flags what Parse does beyond package kong.
+func CheckFlags(flags []*kong.Flag) error {
+	for _, f := range flags {
+		if err := checkFlag(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withDashes replaces the underscores in the names of flags, up to an argument --, after
@@ -52,7 +60,11 @@ func withDashes(args []string) []string {
 
 func checkFlag(f *kong.Flag) error {
 	if f.Set && isFile(f) && hasEmpty(f.Target) {
-		return fmt.Errorf("--%s is empty; name a file", f.Name)
+		what := "file"
+		if isFolder(f) {
+			what = "folder"
+		}
+		return fmt.Errorf("--%s is empty; name a %s", f.Name, what)
 	}
 	limits := f.Tag.Get("range")
 	if limits == "" {
@@ -65,8 +77,10 @@ func checkFlag(f *kong.Flag) error {
 func CheckThreads(n int) error { return checkRange("threads", reflect.ValueOf(n), "[0,512]") }
 
 func isFile(f *kong.Flag) bool {
-	return strings.HasPrefix(f.PlaceHolder, "FILE") || strings.HasPrefix(f.PlaceHolder, "DIR")
+	return strings.HasPrefix(f.PlaceHolder, "FILE") || isFolder(f)
 }
+
+func isFolder(f *kong.Flag) bool { return strings.HasPrefix(f.PlaceHolder, "DIR") }
 
 // hasEmpty reports whether a string, or one of several, is empty.
 func hasEmpty(v reflect.Value) bool {
@@ -85,10 +99,18 @@ func hasEmpty(v reflect.Value) bool {
 
 // checkRange demands a number in an interval such as [0,1).
 func checkRange(name string, v reflect.Value, interval string) error {
+	if allowed, inside := inRange(v, interval); !inside {
+		return fmt.Errorf("--%s %v: it must be %s", name, v.Interface(), allowed)
+	}
+	return nil
+}
+
+// inRange reports whether a number is in an interval, and says in words what is.
+func inRange(v reflect.Value, interval string) (allowed string, inside bool) {
 	n := number(v)
 	low, high, _ := strings.Cut(interval[1:len(interval)-1], ",")
 	least := bound(low)
-	inside := n > least || n == least && interval[0] == '['
+	inside = n > least || n == least && interval[0] == '['
 	conditions := []string{"at least " + low}
 	if interval[0] == '(' {
 		conditions = []string{"above " + low}
@@ -106,10 +128,7 @@ func checkRange(name string, v reflect.Value, interval string) error {
 	if math.IsNaN(n) || math.IsInf(n, 0) {
 		inside, conditions = false, append([]string{"a finite number"}, conditions...)
 	}
-	if inside {
-		return nil
-	}
-	return fmt.Errorf("--%s %v: it must be %s", name, v.Interface(), strings.Join(conditions, " and "))
+	return strings.Join(conditions, " and "), inside
 }
 
 func number(v reflect.Value) float64 {

@@ -70,7 +70,7 @@ type OptimizerFlags struct {
 	OptNoImprovement int           `name:"opt-max-no-improvement" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
 	EpsF             float64       `name:"adam-epsf" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
 	MaxTokens        int           `name:"max-tokens" range:"[0,)" default:"0" help:"End the run after so many trained tokens, with those before a checkpoint; 0 for no limit." group:"End"`
-	MaxTime          time.Duration `name:"max-time" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation." group:"End"`
+	MaxTime          time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation." group:"End"`
 
 	UseFlash      bool `name:"use-flash" xor:"flash" help:"Compute attention in blocks, without a matrix of all pairs of tokens: it always is." group:"Computing"`
 	NoFlash       bool `name:"no-flash" xor:"flash" help:"Of upstream's program; here attention is always computed in blocks, with equal results." group:"Computing"`

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+)
+
+// A commandLine reads arguments as main does, again and again: making it takes longer.
+type commandLine struct {
+	program *program
+	parser  *kong.Kong
+}
+
+func newCommandLine(t *testing.T) *commandLine {
+	t.Helper()
+	p := new(program)
+	parser, err := kong.New(p, defaults.Vars(), kong.Name("finetune"), kong.Exit(func(int) { t.Fatal("exit") }))
+	require.NoError(t, err)
+	return &commandLine{p, parser}
+}
+
+func (c *commandLine) parse(args ...string) ([]*kong.Flag, error) {
+	for _, n := range c.parser.Model.Leaves(false) {
+		for _, f := range n.Flags {
+			f.Set = false // as it is in a new process
+		}
+	}
+	parsed, err := c.parser.Parse(args)
+	if err != nil {
+		return nil, err
+	}
+	return parsed.Flags(), cli.CheckFlags(parsed.Flags())
+}
+
+// commands are those of the program, each with the flags that it demands.
+func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
+	t.Helper()
+	list := map[*kong.Node][]string{}
+	for _, n := range c.parser.Model.Leaves(false) {
+		args := []string{n.Name}
+		for _, f := range n.Flags {
+			if f.Required {
+				args = append(args, "--"+f.Name+"=x")
+			}
+		}
+		list[n] = args
+	}
+	require.Len(t, list, 5)
+	return list
+}
+
+// wrongValues are values that a flag must refuse, with what the error says besides its name.
+// Texts that name files, devices and tensors, and those with a form of their own, are
+// refused by who reads them: see the scripts.
+func wrongValues(f *kong.Flag) map[string]string {
+	if f.Enum != "" {
+		return map[string]string{"no-such-value": "must be one of"}
+	}
+	switch kind := f.Target.Kind(); {
+	case f.IsBool():
+		return map[string]string{"maybe": "true, 1, yes, false, 0 or no"}
+	case f.Target.Type().String() == "time.Duration":
+		return map[string]string{"soon": "duration", "-1m": "it must be at least 0"}
+	case kind == reflect.Int, kind == reflect.Int64, kind == reflect.Uint64:
+		return withOutside(f, map[string]string{"many": "expected a valid", "1.5": "expected a valid"})
+	case kind == reflect.Float32, kind == reflect.Float64:
+		return withOutside(f, map[string]string{"many": "expected a float", "NaN": "it must be a finite number", "Inf": "it must be a finite number"})
+	}
+	return nil
+}
+
+// withOutside adds numbers that are just outside of what a flag allows.
+func withOutside(f *kong.Flag, wrong map[string]string) map[string]string {
+	interval := f.Tag.Get("range")
+	if interval == "" {
+		return wrong
+	}
+	low, high, _ := strings.Cut(interval[1:len(interval)-1], ",")
+	outside := func(bound, open string, by float64) string {
+		x, _ := strconv.ParseFloat(bound, 64)
+		if !strings.Contains(interval, open) {
+			x += by
+		}
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	wrong[outside(low, "(", -1)] = "it must be " + map[bool]string{true: "above ", false: "at least "}[interval[0] == '('] + low
+	if high != "" {
+		wrong[outside(high, ")", 1)] = map[bool]string{true: "below ", false: "at most "}[strings.HasSuffix(interval, ")")] + high
+	}
+	return wrong
+}
+
+// A wrong value of any flag of any command names the flag, the value and what is allowed.
+func TestWrongValuesOfAllFlags(t *testing.T) {
+	count, line := 0, newCommandLine(t)
+	for c, required := range line.commands(t) {
+		for _, f := range c.Flags {
+			for value, want := range wrongValues(f) {
+				args := slices.DeleteFunc(slices.Clone(required), func(arg string) bool { return arg == "--"+f.Name+"=x" })
+				_, err := line.parse(append(args, "--"+f.Name+"="+value)...)
+				require.Error(t, err, "%s --%s=%s", c.Name, f.Name, value)
+				require.Contains(t, err.Error(), "--"+f.Name)
+				require.Contains(t, err.Error(), want, err.Error())
+				require.Contains(t, strings.ToLower(err.Error()), strings.ToLower(strings.TrimSuffix(value, "m")), "%s %s", c.Name, err)
+				count++
+			}
+		}
+	}
+	require.Greater(t, count, 200)
+}
+
+// unbounded are numbers without limits: each value of the type means something.
+var unbounded = []string{"chat --seed"}
+
+// Each flag has help that says what is allowed and what it is by default.
+func TestHelpOfAllFlags(t *testing.T) {
+	for c := range newCommandLine(t).commands(t) {
+		for _, f := range c.Flags {
+			name := c.Name + " --" + f.Name
+			if f.Hidden {
+				require.True(t, strings.HasPrefix(f.Name, "rank-") && strings.HasSuffix(f.Name, "-norm"), name)
+				continue
+			}
+			require.Regexp(t, `^[A-Z].*[.…]$`, f.Help, name)
+			for _, value := range f.EnumSlice() {
+				if f.Enum != "" {
+					require.Contains(t, f.Help, value, name)
+				}
+			}
+			kind := f.Target.Kind()
+			number := kind == reflect.Int || kind == reflect.Int64 || kind == reflect.Uint64 || kind == reflect.Float32 || kind == reflect.Float64
+			if number {
+				require.True(t, f.Tag.Get("range") != "" || slices.Contains(unbounded, name), "%s has no range", name)
+			}
+			// The default is in place of the value, or the help says what it is.
+			if f.HasDefault && !f.IsBool() && f.Tag.PlaceHolder != "" && !strings.HasPrefix(f.Help, "Likewise ") {
+				require.Contains(t, f.Help, "default", name)
+			}
+		}
+	}
+}
+
+// What config.yaml holds of any flag of train is read as the same value.
+func TestConfigurationOfAllFlags(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	line := newCommandLine(t)
+	flags, err := line.parse("train", "--model-base=x")
+	require.NoError(t, err)
+	for _, f := range flags {
+		if f.Name == "config" || f.Name == "help" || f.Hidden {
+			continue
+		}
+		for _, value := range goodValues(t, f) {
+			args := []string{"train", "--model-base=x", "--" + f.Name + "=" + value}
+			if f.Name == "model-base" {
+				args = args[:2]
+			}
+			flags, err := line.parse(args...)
+			require.NoError(t, err, args)
+			want := line.program.Train
+			var text bytes.Buffer
+			require.NoError(t, cli.WriteConfig(&text, flags))
+			require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
+			_, err = line.parse("train", "--config", path)
+			require.NoError(t, err, "%v\n%s", args, text.String())
+			got := line.program.Train
+			got.Config = ""
+			require.Equal(t, want, got, args)
+		}
+	}
+}
+
+// goodValues are values of a flag, others than its default among them.
+func goodValues(t *testing.T, f *kong.Flag) []string {
+	t.Helper()
+	interval := f.Tag.Get("range")
+	switch {
+	case f.Enum != "":
+		return f.EnumSlice()
+	case f.IsBool():
+		return []string{"true", "false"}
+	case f.Target.Type().String() == "time.Duration":
+		return []string{"1h30m"}
+	case interval != "" && f.Target.CanInt():
+		return []string{"2", strings.Split(interval[1:], ",")[0]}
+	case strings.HasPrefix(interval, "[1,"):
+		return []string{"1.25"}
+	case interval != "":
+		return []string{"0.25", "1e-7"}
+	case f.Target.Kind() == reflect.Slice:
+		return []string{"a, b: \"c\"=d"}
+	}
+	require.Equal(t, reflect.String, f.Target.Kind(), f.Name)
+	return []string{`text with: "signs" # and \n`, "007", "true", "2026-11-25"}
+}
+
+// The command line counts more than the file, and a file may name flags by their aliases.
+func TestConfigurationIsOverruled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("model: base.gguf\nlearning_rate: 3e-4\nepochs: 2\ntrain-data: [a, b]\ntargets: [attn_q, v_proj]\n"), 0o600))
+	line := newCommandLine(t)
+	_, err := line.parse("train", "--config", path, "--adam-alpha", "1e-3", "--train-data", "c")
+	require.NoError(t, err)
+	p := line.program
+	require.Equal(t, "base.gguf 0.001 2 [c] [attn_q v_proj] 0.9", fmt.Sprint(p.Train.ModelBase, " ", p.Train.Rate, " ", p.Train.Epochs, " ", p.Train.TrainData, " ", p.Train.Targets, " ", p.Train.Beta1))
+	for text, want := range map[string]string{
+		"adam-beta1: 1":                      path + ":2: 1: it must be at least 0 and below 1",
+		"warmup: few":                        path + `:2: expected a valid 64 bit int but got "few"`,
+		"schedule: rising":                   path + ":2: rising: it must be one of cosine, linear, constant",
+		"max-time: soon":                     path + `:2: expected duration but got "soon"`,
+		"packing: maybe":                     path + `:2: bool value must be true, 1, yes, false, 0 or no but got "maybe"`,
+		"iteration: 3":                       path + ":2: there is no flag --iteration; --help lists all",
+		"epochs: 3\nepochs: 4":               path + ":3: epochs is there twice; the first is in line 2",
+		"targets: {attn_q: 3}":               path + ":2: targets is a single value or a list of such",
+		"rank-of: [attn_q=3, {ffn_down: 4}]": path + ":2: rank-of is a list of single values",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte("model: base.gguf\n"+text+"\n"), 0o600))
+		_, err := line.parse("train", "--config", path)
+		require.ErrorContains(t, err, want, text)
+	}
+}
