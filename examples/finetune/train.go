@@ -41,13 +41,22 @@ type trainCommand struct {
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after." group:"Report"`
 	Predict  int      `name:"sample-predict" range:"[0,)" default:"60" help:"Tokens of the sample." group:"Report"`
 
-	given []*kong.Flag // all flags of the command, with what is set
+	flags []*kong.Flag // all of the command
+	given []string     // names of those on the command line or in the file of --config
 }
 
-// isGiven reports whether a flag is on the command line or in the file of --config.
-func (p *trainCommand) isGiven(name string) bool {
-	return slices.ContainsFunc(p.given, func(f *kong.Flag) bool { return f.Name == name && f.Set })
+// remember keeps what the command line has been parsed to. (Flag.Set of kong holds for
+// defaults too.)
+func (p *trainCommand) remember(parsed *kong.Context) {
+	p.flags = parsed.Flags()
+	for _, step := range parsed.Path {
+		if step.Flag != nil {
+			p.given = append(p.given, step.Flag.Name)
+		}
+	}
 }
+
+func (p *trainCommand) isGiven(flag string) bool { return slices.Contains(p.given, flag) }
 
 // Run trains.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
@@ -117,7 +126,7 @@ func (p *trainCommand) inputs() []cli.File {
 
 // flagsInEffect are the flags without those that the others leave without effect.
 func (p *trainCommand) flagsInEffect() []*kong.Flag {
-	return slices.DeleteFunc(slices.Clone(p.given), func(f *kong.Flag) bool {
+	return slices.DeleteFunc(slices.Clone(p.flags), func(f *kong.Flag) bool {
 		return p.LoRAIn != "" && slices.Contains(newAdapterOnly, f.Name)
 	})
 }
