@@ -119,6 +119,7 @@ func (f *Flags) Options(rows int) (train.Options, error) {
 		},
 		AdamW: train.AdamW{Beta1: f.Beta1, Beta2: f.Beta2, Epsilon: f.Epsilon, Decay: f.Decay, DecayMinDims: f.DecayMinNDim, Clip: f.Clip},
 		Batch: f.Batch, Accumulate: f.GradAcc, Seed: f.RandomSeed(), Threads: f.Threads, Checkpointing: f.checkpointing(),
+		GroupByLength: f.GroupByLen,
 	}
 	if f.Patience > 0 && !f.hasValid() {
 		return o, errors.New("--patience needs --valid-data or --valid-split, whose loss it watches")

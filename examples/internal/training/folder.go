@@ -77,10 +77,10 @@ const (
 	folderCheckpoint = "checkpoint.gguf"
 	folderMetrics    = "metrics.jsonl"
 	folderLoss       = "loss"
+	folderCache      = "cache"
 	folderConfig     = "config.yaml"
 	folderCommands   = "commands.txt"
 	folderManifest   = "manifest.json"
-	folderCache      = "cache"
 	folderLock       = ".lock"
 )
 
