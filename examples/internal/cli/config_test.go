@@ -81,7 +81,26 @@ func TestConfigFileFaults(t *testing.T) {
 	require.EqualError(t, err, "--config: none.yaml: no such file or directory")
 }
 
-func TestUnderscoresAreDashes(t *testing.T) {
-	require.Equal(t, []string{"--rank-ffn-up=a_b", "--lora-r", "x_y", "-m_x", "--", "--keep_me"},
-		withDashes([]string{"--rank_ffn_up=a_b", "--lora_r", "x_y", "-m_x", "--", "--keep_me"}))
+func TestNormalize(t *testing.T) {
+	for _, c := range []struct{ given, want []string }{
+		{[]string{"--rank_ffn_up=a_b", "--lora_r", "x_y", "-m_x", "--", "--keep_me", "-1"}, []string{"--rank-ffn-up=a_b", "--lora-r", "x_y", "-m_x", "--", "--keep_me", "-1"}},
+		{[]string{"--epochs", "-1", "-s", "-2", "--prompt", "-.5"}, []string{"--epochs=-1", "-s-2", "--prompt=-.5"}},
+		{[]string{"--prompt=x", "-1", "-1", "--data", "-", "-m", "-inf"}, []string{"--prompt=x", "-1", "-1", "--data", "-", "-m", "-inf"}},
+		{nil, nil},
+	} {
+		require.Equal(t, c.want, normalize(c.given))
+	}
+}
+
+// A negative number is the value of the flag before it.
+func TestNegativeNumbers(t *testing.T) {
+	var flags struct {
+		Seed   int `short:"s"`
+		Epochs int
+	}
+	parser, err := kong.New(&flags)
+	require.NoError(t, err)
+	_, err = parser.Parse(normalize([]string{"-s", "-2", "--epochs", "-1"}))
+	require.NoError(t, err)
+	require.Equal(t, [2]int{-2, -1}, [2]int{flags.Seed, flags.Epochs})
 }

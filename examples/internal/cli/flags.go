@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,15 +12,16 @@ import (
 )
 
 // Parse reads the command line into the fields of flags, as package kong does, and ends
-// the program when it cannot. In the names of flags an underscore stands for a dash. It
-// refuses a flag of a file whose name is empty, as that of an unset variable is, and
-// knows one tag more: a number is in an interval, with bounds that count in brackets,
-// those that do not in parentheses, or without an upper bound:
+// the program when it cannot. In the names of flags an underscore stands for a dash, and a
+// negative number is a value, as in --seed -1. It refuses a flag of a file whose name is
+// empty, as that of an unset variable is, and knows one tag more: a number is in an
+// interval, with bounds that count in brackets, those that do not in parentheses, or
+// without an upper bound:
 //
 //	Decay float64 `name:"decay" range:"[0,1)"`
 func Parse(name string, flags any, options ...kong.Option) *kong.Context {
 	parser := kong.Must(flags, append(options, kong.Name(name))...)
-	parsed, err := parser.Parse(withDashes(os.Args[1:]))
+	parsed, err := parser.Parse(normalize(os.Args[1:]))
 	parser.FatalIfErrorf(err)
 	if err := CheckFlags(parsed.Flags()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -40,22 +40,35 @@ func CheckFlags(flags []*kong.Flag) error {
 	return nil
 }
 
-// withDashes replaces the underscores in the names of flags, up to an argument --, after
-// which there are none.
-func withDashes(args []string) []string {
-	args = slices.Clone(args)
+// normalize replaces the underscores in the names of flags, and joins flags with negative
+// numbers behind them, which kong takes for flags; up to an argument --, after which there
+// are no flags.
+func normalize(args []string) []string {
+	var list []string
 	for i, arg := range args {
-		if arg == "--" {
-			break
-		}
-		if name, value, given := strings.Cut(arg, "="); strings.HasPrefix(name, "--") {
-			args[i] = flagName(name)
-			if given {
-				args[i] += "=" + value
-			}
+		name, value, given := strings.Cut(arg, "=")
+		switch last := len(list) - 1; {
+		case arg == "--":
+			return append(list, args[i:]...)
+		case isNegative(arg) && last >= 0 && strings.HasPrefix(list[last], "--") && !strings.Contains(list[last], "="):
+			list[last] += "=" + arg
+		case isNegative(arg) && last >= 0 && len(list[last]) == 2 && list[last][0] == '-' && !isNegative(list[last]):
+			list[last] += arg
+		case strings.HasPrefix(name, "--") && given:
+			list = append(list, flagName(name)+"="+value)
+		case strings.HasPrefix(name, "--"):
+			list = append(list, flagName(name))
+		default:
+			list = append(list, arg)
 		}
 	}
-	return args
+	return list
+}
+
+// isNegative reports whether an argument is a number below 0.
+func isNegative(arg string) bool {
+	_, err := strconv.ParseFloat(arg, 64)
+	return err == nil && len(arg) > 1 && arg[0] == '-' && (arg[1] == '.' || arg[1] >= '0' && arg[1] <= '9')
 }
 
 func checkFlag(f *kong.Flag) error {
