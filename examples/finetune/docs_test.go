@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+)
+
+// checkDocument says which command of this program a Markdown text shows that does not
+// parse, or which flag it names that no command has.
+func checkDocument(text string, commands flagTable) error {
+	inBlock := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			inBlock = !inBlock
+			continue
+		}
+		if !inBlock {
+			if err := checkSpans(line, commands); err != nil {
+				return err
+			}
+			continue
+		}
+		args, ok := strings.CutPrefix(line, "finetune ")
+		if !ok {
+			args, ok = strings.CutPrefix(line, "go run ./examples/finetune ")
+		}
+		if ok {
+			if err := parses(args); err != nil {
+				return fmt.Errorf("%s: %w", line, err)
+			}
+		}
+	}
+	return nil
+}
+
+// parses reads a command line without quotes, up to a comment.
+func parses(line string) error {
+	line, _, _ = strings.Cut(line, " #")
+	parser, err := kong.New(&program{}, defaults.Vars())
+	if err != nil {
+		return err
+	}
+	_, err = parser.Parse(strings.Fields(line))
+	return err
+}
+
+// checkSpans demands that spans of code that begin with a flag are flags of a command.
+func checkSpans(line string, commands flagTable) error {
+	for _, m := range span.FindAllStringSubmatch(line, -1) {
+		if !strings.HasPrefix(m[1], "--") {
+			continue
+		}
+		for _, flag := range flagIn.FindAllString(m[1], -1) {
+			if !commands.has(flag[2:]) {
+				return fmt.Errorf("no command has the flag %s", flag)
+			}
+		}
+	}
+	return nil
+}
+
+func (t flagTable) has(flag string) bool {
+	for _, names := range t {
+		if names[flag] {
+			return true
+		}
+	}
+	return false
+}
+
+// The commands and flags of the documentation are those of the program.
+func TestDocumentedCommands(t *testing.T) {
+	commands := newFlagTable(t)
+	text, err := os.ReadFile(filepath.Join(root, "docs", "finetune.md"))
+	require.NoError(t, err)
+	require.NoError(t, checkDocument(string(text), commands))
+	text, err = os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "## Fine-tune your own model")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	require.Contains(t, section, "go run ./examples/finetune ")
+	require.NoError(t, checkDocument(section, commands))
+
+	for text, want := range map[string]string{
+		"with `--no-such 3`":                            "no command has the flag --no-such",
+		"```sh\nfinetune eval --model m.gguf\n```":      "missing flags: --data=FILE",
+		"```sh\nfinetune --model-base m --batch x\n```": "--batch",
+	} {
+		require.ErrorContains(t, checkDocument(text, commands), want)
+	}
+}
