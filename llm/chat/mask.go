@@ -26,6 +26,7 @@ const (
 
 var modeNames = []string{"assistant", "last", "completion", "all"}
 
+// String is the name of the mode, as ParseMode takes it.
 func (m Mode) String() string {
 	if m >= 0 && int(m) < len(modeNames) {
 		return modeNames[m]
@@ -43,8 +44,8 @@ func ParseMode(name string) (Mode, error) {
 
 // Range is a chunk of text that is trained, Text[From:To], with its weight.
 type Range struct {
-	From, To int
-	Weight   float64
+	From, To int     // bytes of the text
+	Weight   float64 // of its tokens in the loss; above 0
 }
 
 // Trained gives the bytes that a mode trains, in order. Messages of weight 0 have none.

@@ -23,6 +23,7 @@ const (
 
 var partNames = [...]string{"markup", "variable", "role", "content", "reasoning", "tool_calls", "field", "tools", "documents"}
 
+// String is the name of the part in lower case, such as "content".
 func (p Part) String() string {
 	if int(p) < len(partNames) {
 		return partNames[p]

@@ -42,6 +42,7 @@ type Error struct {
 	Err    error  // the cause, if there is one
 }
 
+// Error gives file, line, reason and remedy: "data.jsonl:3: …; remove the record".
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" {

@@ -125,6 +125,7 @@ func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
 // answered.
 type RenderError struct{ Err error }
 
+// Error is what the template says.
 func (e *RenderError) Error() string { return e.Err.Error() }
 
 // Unwrap gives what the template says, a [chat.Error] as a rule.

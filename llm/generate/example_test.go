@@ -1,6 +1,7 @@
 package generate_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -74,4 +75,57 @@ func tinyModel(context int) (*model.Model, error) {
 		Arch: "llama", Vocab: v.NumTokens(), Context: context, Embd: 32, FF: 48, Layers: 1, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}, v, 1)
+}
+
+// Continue a prompt, greedily.
+func ExampleText() {
+	m, err := tinyModel(64) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	session, err := infer.NewSession(m, infer.SessionOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	greedy, err := sample.New(sample.Options{}) // of temperature 0
+	if err != nil {
+		log.Fatal(err)
+	}
+	var text bytes.Buffer // or os.Stdout, to see it come
+	stats, err := generate.Text(context.Background(), &text, m, session, greedy, "Once upon a time", generate.Options{Limit: 8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(stats.Prompt, "tokens of the prompt,", stats.Generated, "new ones:", text.Len() > 0)
+	// Output: 16 tokens of the prompt, 8 new ones: true
+}
+
+// Continue two prompts at once, each with a sampler and a writer of its own.
+func ExampleBatch() {
+	m, err := tinyModel(64) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	batch, err := infer.NewBatch(m, 2, infer.SessionOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer batch.Close()
+	var requests []generate.Request
+	for i, prompt := range []string{"a b", "b a b a"} {
+		sampler, err := sample.New(sample.Options{Temperature: 0.8, Seed: uint64(i)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		requests = append(requests, generate.Request{Prompt: prompt, W: io.Discard, Sampler: sampler, Options: generate.Options{Limit: 4, IgnoreEOG: true}})
+	}
+	for i, r := range generate.Batch(context.Background(), m, batch, requests) {
+		fmt.Printf("%q: %d tokens and %d new ones, %v\n", requests[i].Prompt, r.Prompt, r.Generated, r.Err)
+	}
+	// Output:
+	// "a b": 3 tokens and 4 new ones, <nil>
+	// "b a b a": 7 tokens and 4 new ones, <nil>
 }

@@ -1,4 +1,22 @@
 // Package generate continues text with a language model, and answers conversations.
+//
+// # Text
+//
+// [Text] continues a prompt with an [infer.Session], and streams what comes to a writer;
+// [Batch] continues several at once with an [infer.Batch]. A [sample.Sampler] chooses the
+// tokens. Samplers with equal seeds give equal text.
+//
+// # Conversations
+//
+// A [Chat] answers the last message of a [chat.Conversation], by the chat template of the
+// model. It computes of each conversation what the KV cache of its session does not have,
+// reads special tokens in the mark-up of the template alone, and ends where the model ends
+// its turn.
+//
+// # Concurrency
+//
+// Sessions, batches, samplers and chats are used by one goroutine at a time. A model serves
+// any number of them.
 package generate
 
 import (

@@ -1,11 +1,26 @@
-// Package lora holds low-rank adapters (LoRA, arXiv 2106.09685) of the models
-// of [github.com/goggml/ggml/llm/model]: it makes new ones to be trained, reads
-// and writes them as GGUF files that stock llama.cpp takes and as PEFT has them
-// (docs/peft.md), and merges them into the weights.
+// Package lora holds low-rank adapters (LoRA, arXiv 2106.09685) of the models of
+// [github.com/goggml/ggml/llm/model].
 //
 // An adapter changes a matrix W [n_in, n_out] to W + s·alpha/r·B·A, with
 // A [n_in, r] and B [r, n_out] of a small rank r. W itself stays as it is:
 // [Adapter.Weights] gives the pairs to the graph of the model.
+//
+// # New adapters
+//
+// [New] makes an adapter that changes nothing yet, since B is zero. [Options] say which
+// matrices it is of, by the names of GGUF files or of transformers or by patterns, their
+// ranks, and how strongly they count: alpha/r, or alpha/√r (rsLoRA).
+//
+// # Files
+//
+// [Adapter.Save] writes a GGUF file that stock llama.cpp loads, [Adapter.SavePEFT] the folder
+// of PEFT; [Load] reads either. docs/peft.md says what is converted, and what cannot be. An
+// adapter of another model is a [*MismatchError] that lists all that does not fit.
+//
+// # Merging
+//
+// [Merge] and [MergeTo] add adapters to the weights of a model, which may be quantised, into
+// one that needs no adapter. [Join] lets several act at once without that.
 package lora
 
 import (

@@ -14,7 +14,7 @@ import (
 
 // An Evaluation is how well held-out data is predicted after a step; step 0 is the start.
 type Evaluation struct {
-	Step     int
+	Step     int     // after which it was made
 	Loss     float64 // mean cross-entropy of the tokens, nats
 	Accuracy float64 // share of the tokens that are the model's most probable ones
 	Tokens   int     // whose weight is not 0; 0 in checkpoints of before there was an Accuracy

@@ -2,8 +2,11 @@ package train_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -169,4 +172,101 @@ func smallAdapter() (*model.Model, *lora.Adapter, *data.Dataset, error) {
 	}
 	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16})
 	return m, a, d, err
+}
+
+// Compare a model with its adapter and without, on held-out text.
+func ExampleEvaluation() {
+	m, adapter, text, err := smallAdapter()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	defer adapter.Close()
+	rest, held, err := text.Split(0.2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, rest, train.Options{
+		Schedule: train.Schedule{Peak: 0.05, Steps: 40}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Close()
+	ctx := context.Background()
+	if err := t.Run(ctx, train.RunOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	base, err := t.EvaluateWith(ctx, nil, held)
+	if err != nil {
+		log.Fatal(err)
+	}
+	adapted, err := t.Evaluate(ctx, held)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("of", adapted.Tokens, "tokens each:", base.Tokens == adapted.Tokens)
+	fmt.Println("better:", adapted.Loss < base.Loss, adapted.Perplexity() < base.Perplexity(), adapted.Accuracy > base.Accuracy)
+	// Output:
+	// of 32 tokens each: true
+	// better: true true true
+}
+
+// A run that is stopped goes on from its checkpoint, with another learning rate if it shall;
+// as another run it is refused.
+func ExampleTrainer_LoadCheckpoint() {
+	m, adapter, text, err := smallAdapter()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	defer adapter.Close()
+	folder, err := os.MkdirTemp("", "train")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "checkpoint.gguf")
+	options := train.Options{
+		Schedule: train.Schedule{Peak: 0.01, Steps: 4}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
+	}
+	begin := func() *train.Trainer {
+		t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, text, options)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return t
+	}
+	first := begin()
+	defer first.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	err = first.Run(ctx, train.RunOptions{
+		OnStep: func(m train.StepMetrics) {
+			if m.Step == 3 {
+				stop()
+			}
+		},
+		OnSave: func() error { return first.SaveCheckpoint(path) },
+	})
+	fmt.Println(err)
+
+	options.Schedule.Peak = 0.005
+	second := begin()
+	defer second.Close()
+	if err := second.LoadCheckpoint(path); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("at step", second.Steps(), "with other settings:", second.Changes())
+	fmt.Println(second.Run(context.Background(), train.RunOptions{}), second.Done())
+
+	options.Batch = 4
+	third := begin()
+	defer third.Close()
+	var other *train.MismatchError
+	fmt.Println(errors.As(third.LoadCheckpoint(path), &other), other.Differences)
+	// Output:
+	// stopped before the end
+	// at step 3 with other settings: [learning rate was 0.01, is 0.005]
+	// <nil> true
+	// true [batch was 8, is 4]
 }

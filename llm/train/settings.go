@@ -134,8 +134,8 @@ func (d Difference) String() string {
 // A MismatchError is a checkpoint of another run: the model, the data, the order of the
 // samples, or what is trained is not the same.
 type MismatchError struct {
-	Path        string
-	Differences []Difference
+	Path        string       // of the checkpoint
+	Differences []Difference // all that there are
 }
 
 // Error names the file and what differs.

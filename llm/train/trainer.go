@@ -91,14 +91,15 @@ func belowOne(beta float64) bool { return beta >= 0 && float32(beta) < 1 }
 
 // StepMetrics are the figures of one optimiser step.
 type StepMetrics struct {
-	Step         int
+	Step         int     // from 1
 	Loss         float64 // mean cross-entropy of the tokens of the step, nats
 	LearningRate float64
 	GradNorm     float64 // global norm of the gradient, before it is clipped
 	Tokens       int     // that were learned: those whose weight is not 0
 }
 
-// A Trainer fits parameters to a data set. It is used by one goroutine.
+// A Trainer fits parameters to a data set. It is used by one goroutine. Close it before the
+// model, the adapters and the data.
 type Trainer struct {
 	m        *model.Model
 	data     *data.Dataset
