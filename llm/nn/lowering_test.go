@@ -125,6 +125,21 @@ func TestLoweringsGateGradients(t *testing.T) {
 	}
 }
 
+// Losses and their gradients, also of labels whose probability is 0 in single precision.
+func TestLoweringsCrossEntropy(t *testing.T) {
+	const vocab, n = 301, 7
+	labels, weights := []int32{0, 300, 5, 17, 250, 33, 100}, optest.Normal(2, n)
+	logits := optest.Normal(1, vocab*n)
+	logits[3*vocab+17], logits[4*vocab+250] = -90, -500
+	requireSameLowerings(t, func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor {
+		z, ids := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, 1, n)
+		by := w.Reshape(w.Leaf(weights...), 1, n) // which allocates the labels too
+		require.NoError(t, ggml.Write(ids, labels))
+		losses, grad := l.CrossEntropy(w.Context, w.Cont(z), ids)
+		return []*ggml.Tensor{losses, grad(by)}
+	})
+}
+
 func TestLoweringsRefuseOtherGates(t *testing.T) {
 	for _, l := range lowerings(t) {
 		optest.RequireErrors(t, map[string]func(c *ggml.Context){
