@@ -60,7 +60,7 @@ func adamW(param, grad, m, v *ggml.Tensor) kernels.AdamW {
 // opCases lists all cases.
 func opCases() []opCase {
 	return slices.Concat(gemmCases(), pairCases(), gemvCases(), loraCases(), gemmLoRACases(),
-		attentionCases(), softMaxCases(), crossEntropyCases(), elementwiseCases(), optimizerCases())
+		attentionCases(), softMaxCases(), crossEntropyCases(), normCases(), elementwiseCases(), optimizerCases())
 }
 
 func TestEveryOpHasReference(t *testing.T) {

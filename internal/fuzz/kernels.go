@@ -30,6 +30,8 @@ var kernelFunctions = map[string]any{
 	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first *tensor, scale float32) (dq, dk, dv *tensor) {
 		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
 	},
+	"WeightedRMSNorm":         kernels.WeightedRMSNorm,
+	"WeightedRMSNormGrad":     kernels.WeightedRMSNormGrad,
 	"CrossEntropy":            kernels.CrossEntropy,
 	"CrossEntropyGradInPlace": kernels.CrossEntropyGradInPlace,
 	"CastBF16":                kernels.CastBF16,
@@ -151,6 +153,14 @@ func kernelOps() {
 		args, rows := labelled(p)
 		return append(args, p.contiguous(f32, rows), p.contiguous(f32, rows, 2))
 	}, "CrossEntropyGradInPlace")
+	family(func(p *program) []any {
+		x := p.any(f32)
+		return list{x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
+	}, "WeightedRMSNorm")
+	family(func(p *program) []any {
+		x := p.any(f32)
+		return list{p.like(x, f32), x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
+	}, "WeightedRMSNormGrad")
 	family(oneContiguous(f32), "CastBF16 SumSquares")
 	family(func(p *program) []any {
 		gate := p.anyContiguous(f32)

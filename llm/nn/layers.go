@@ -5,11 +5,10 @@ import "github.com/goggml/ggml"
 // RMSNorm returns x / rms(x) · w over ne0: x [m, …], w [m].
 func (t *Tape) RMSNorm(x *Value, w *ggml.Tensor, eps float32) *Value {
 	c := t.C
-	unit := c.RMSNorm(x.T, eps)
-	y := &Value{T: c.Mul(unit, w), needsGrad: x.needsGrad || t.Trains(w)}
+	y := &Value{T: t.Lowering.RMSNorm(c, x.T, w, eps), needsGrad: x.needsGrad || t.Trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return t.Lowering.SumColumns(c, c.Mul(dy, unit), w) })
-		t.flow(x, func() *ggml.Tensor { return t.Lowering.RMSNormGrad(c, c.Mul(dy, w), x.T, eps) })
+		t.accumulate(w, func() *ggml.Tensor { return t.Lowering.SumColumns(c, c.Mul(dy, c.RMSNorm(x.T, eps)), w) })
+		t.flow(x, func() *ggml.Tensor { return t.Lowering.RMSNormGrad(c, dy, x.T, w, eps) })
 	})
 	return y
 }

@@ -45,8 +45,10 @@ type Lowering interface {
 	// the weights [1, n]; it may overwrite z.
 	CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor)
 
-	// RMSNormGrad is the gradient of x in x/rms(x), given that of the result.
-	RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor
+	// RMSNorm returns w · x/rms(x), and RMSNormGrad the gradient of x, given that of the
+	// result.
+	RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor
+	RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor
 	// RoPEGrad is the gradient of x in RoPE(x), given that of the result.
 	RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
 

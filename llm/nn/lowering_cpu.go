@@ -106,8 +106,12 @@ func (cpu) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.T
 	}
 }
 
-func (cpu) RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
-	return c.RMSNormBack(dy, x, eps)
+func (cpu) RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
+	return kernels.WeightedRMSNorm(c, x, w, eps)
+}
+
+func (cpu) RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
+	return kernels.WeightedRMSNormGrad(c, dy, x, w, eps)
 }
 
 func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {

@@ -183,8 +183,13 @@ func (stock) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml
 	}
 }
 
-// RMSNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
-func (stock) RMSNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
+func (stock) RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
+	return c.Mul(c.RMSNorm(x, eps), w)
+}
+
+// RMSNormGrad is (g − u·mean(g⊙u)) / rms, with u = x/rms and g = dy⊙w.
+func (stock) RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
+	dy = c.Mul(dy, w)
 	n := 1 / float32(x.Dim(0))
 	x = contiguous(c, x)
 	u := c.RMSNorm(x, eps)
