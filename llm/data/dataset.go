@@ -6,32 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"math"
 )
-
-// A Sample is a sequence of tokens of which each is to be predicted from those
-// before it.
-type Sample struct {
-	Tokens  []int32   // the first token is not predicted
-	Weights []float32 // of predicting Tokens[1:]; nil: 1 each
-}
-
-// Predicted counts the tokens that are predicted: all but the first.
-func (s Sample) Predicted() int { return max(0, len(s.Tokens)-1) }
-
-// Targets counts the tokens that are learned: those predicted with a weight.
-func (s Sample) Targets() int {
-	if s.Weights == nil {
-		return s.Predicted()
-	}
-	n := 0
-	for _, w := range s.Weights {
-		if w != 0 {
-			n++
-		}
-	}
-	return n
-}
 
 // A Row is what shares a row of a batch: one sample, or several that are packed in it,
 // which do not see each other.
@@ -182,26 +157,6 @@ func (d *Dataset) Check(vocab int) error {
 		return errors.New("the data set has no samples")
 	}
 	return d.samples.check(d.Length, vocab)
-}
-
-func (s Sample) check(length, vocab int) error {
-	if len(s.Tokens) > length+1 {
-		return fmt.Errorf("it has %d tokens; at most %d fit", len(s.Tokens), length+1)
-	}
-	if s.Weights != nil && len(s.Weights) != s.Predicted() {
-		return fmt.Errorf("it has %d weights for %d predicted tokens", len(s.Weights), s.Predicted())
-	}
-	for i, token := range s.Tokens {
-		if token < 0 || int(token) >= vocab {
-			return fmt.Errorf("token %d is %d; the vocabulary has %d", i, token, vocab)
-		}
-	}
-	for i, w := range s.Weights {
-		if !(w >= 0) || math.IsInf(float64(w), 0) {
-			return fmt.Errorf("weight %d is %v; it must be finite and not negative", i, w)
-		}
-	}
-	return nil
 }
 
 // Tokens counts the tokens that are learned in one epoch. It reads all rows.

@@ -2,9 +2,7 @@ package data
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"hash"
 )
 
 // memory is samples that are in memory.
@@ -30,24 +28,4 @@ func (m memory) fingerprint() string {
 		s.hash(h)
 	}
 	return shortHash(h)
-}
-
-// hash adds the sample to a fingerprint. Weights that are all 1 are as good as none.
-func (s Sample) hash(h hash.Hash) {
-	weights := s.Weights
-	if allOne(weights) {
-		weights = nil
-	}
-	binary.Write(h, binary.LittleEndian, [2]int64{int64(len(s.Tokens)), int64(len(weights))})
-	binary.Write(h, binary.LittleEndian, s.Tokens)
-	binary.Write(h, binary.LittleEndian, weights)
-}
-
-func allOne(weights []float32) bool {
-	for _, w := range weights {
-		if w != 1 {
-			return false
-		}
-	}
-	return true
 }

@@ -151,16 +151,6 @@ func (b *builder) add(s Sample) error {
 	return nil
 }
 
-// part is the sample of some predicted tokens.
-func (s Sample) part(from, length int) Sample {
-	to := min(from+length, s.Predicted())
-	p := Sample{Tokens: s.Tokens[from : to+1]}
-	if s.Weights != nil {
-		p.Weights = s.Weights[from:to]
-	}
-	return p
-}
-
 func (b *builder) write(s Sample) error {
 	targets := s.Targets()
 	if targets == 0 {

@@ -3,7 +3,6 @@ package data
 import (
 	"bytes"
 	"io"
-	"strings"
 )
 
 // textCuts reads a text part by part: a part begins at each occurrence of a
@@ -119,39 +118,4 @@ func (c *textCuts) Read(p []byte) (int, error) {
 	n := copy(p, c.buf[:end])
 	c.buf = c.buf[n:]
 	return n, nil
-}
-
-// TextFiles reads files one after the other as one text, each open only while it
-// is read, without its compression (gzip) and its byte order mark.
-func TextFiles(paths ...string) io.Reader {
-	return &textFiles{paths: paths}
-}
-
-type textFiles struct {
-	paths []string
-	file  *file
-}
-
-func (t *textFiles) Read(p []byte) (int, error) {
-	for {
-		if t.file == nil {
-			if len(t.paths) == 0 {
-				return 0, io.EOF
-			}
-			f, err := open(t.paths[0], strings.NewReader(""))
-			if err != nil {
-				return 0, err
-			}
-			t.file, t.paths = f, t.paths[1:]
-		}
-		n, err := t.file.r.Read(p)
-		if err == nil || n > 0 {
-			return n, nil
-		}
-		t.file.closer.Close()
-		if err != io.EOF {
-			return 0, t.file.broken(0, err)
-		}
-		t.file = nil
-	}
 }

@@ -1,0 +1,85 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Broken counts the broken records that a run skips. Its zero value is ready for use, and it is safe for concurrent use.
+type Broken struct {
+	mu     sync.Mutex
+	counts []BrokenCount
+}
+
+// BrokenCount is how many records have a kind of fault.
+type BrokenCount struct {
+	Kind  Kind
+	N     int
+	First *Error
+}
+
+// Skip counts the fault of a record and reports true. It reports false for any other error, and if b is nil: nothing is
+// skipped then.
+func (b *Broken) Skip(err error) bool {
+	var e *Error
+	if b == nil || !errors.As(err, &e) || e.Kind == Unreadable || e.Kind == NoExamples {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.counts, func(c BrokenCount) bool { return c.Kind == e.Kind })
+	if i < 0 {
+		i = len(b.counts)
+		b.counts = append(b.counts, BrokenCount{Kind: e.Kind, First: e})
+	}
+	c := &b.counts[i]
+	c.N++
+	// Records are encoded in no order, and a report should not depend on it.
+	if e.File < c.First.File || e.File == c.First.File && e.Line < c.First.Line {
+		c.First = e
+	}
+	return true
+}
+
+// Counts are the kinds of faults that were skipped, the most frequent first.
+func (b *Broken) Counts() []BrokenCount {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	counts := slices.Clone(b.counts)
+	slices.SortFunc(counts, func(x, y BrokenCount) int {
+		if x.N != y.N {
+			return y.N - x.N
+		}
+		return strings.Compare(string(x.Kind), string(y.Kind))
+	})
+	return counts
+}
+
+// Total is the number of records that were skipped.
+func (b *Broken) Total() int {
+	n := 0
+	for _, c := range b.Counts() {
+		n += c.N
+	}
+	return n
+}
+
+// String is a report of several lines, "" if nothing was skipped.
+func (b *Broken) String() string {
+	total := b.Total()
+	if total == 0 {
+		return ""
+	}
+	var s strings.Builder
+	fmt.Fprintf(&s, "%d broken records are skipped:", total)
+	for _, c := range b.Counts() {
+		fmt.Fprintf(&s, "\n%6d with %s, first %v", c.N, c.Kind, c.First)
+	}
+	return s.String()
+}

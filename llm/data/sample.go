@@ -1,0 +1,82 @@
+package data
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"math"
+)
+
+// A Sample is a sequence of tokens of which each is to be predicted from those
+// before it.
+type Sample struct {
+	Tokens  []int32   // the first token is not predicted
+	Weights []float32 // of predicting Tokens[1:]; nil: 1 each
+}
+
+// Predicted counts the tokens that are predicted: all but the first.
+func (s Sample) Predicted() int { return max(0, len(s.Tokens)-1) }
+
+// Targets counts the tokens that are learned: those predicted with a weight.
+func (s Sample) Targets() int {
+	if s.Weights == nil {
+		return s.Predicted()
+	}
+	n := 0
+	for _, w := range s.Weights {
+		if w != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (s Sample) check(length, vocab int) error {
+	if len(s.Tokens) > length+1 {
+		return fmt.Errorf("it has %d tokens; at most %d fit", len(s.Tokens), length+1)
+	}
+	if s.Weights != nil && len(s.Weights) != s.Predicted() {
+		return fmt.Errorf("it has %d weights for %d predicted tokens", len(s.Weights), s.Predicted())
+	}
+	for i, token := range s.Tokens {
+		if token < 0 || int(token) >= vocab {
+			return fmt.Errorf("token %d is %d; the vocabulary has %d", i, token, vocab)
+		}
+	}
+	for i, w := range s.Weights {
+		if !(w >= 0) || math.IsInf(float64(w), 0) {
+			return fmt.Errorf("weight %d is %v; it must be finite and not negative", i, w)
+		}
+	}
+	return nil
+}
+
+// part is the sample of some predicted tokens.
+func (s Sample) part(from, length int) Sample {
+	to := min(from+length, s.Predicted())
+	p := Sample{Tokens: s.Tokens[from : to+1]}
+	if s.Weights != nil {
+		p.Weights = s.Weights[from:to]
+	}
+	return p
+}
+
+// hash adds the sample to a fingerprint. Weights that are all 1 are as good as none.
+func (s Sample) hash(h hash.Hash) {
+	weights := s.Weights
+	if allOne(weights) {
+		weights = nil
+	}
+	binary.Write(h, binary.LittleEndian, [2]int64{int64(len(s.Tokens)), int64(len(weights))})
+	binary.Write(h, binary.LittleEndian, s.Tokens)
+	binary.Write(h, binary.LittleEndian, weights)
+}
+
+func allOne(weights []float32) bool {
+	for _, w := range weights {
+		if w != 1 {
+			return false
+		}
+	}
+	return true
+}
