@@ -27,13 +27,13 @@ func (r Row) Predicted() int {
 type Dataset struct {
 	Length int // predicted tokens of a full row
 
-	samples samples
+	samples sampleStore
 	order   []uint32 // numbers of the samples, row by row; nil: all as they come
 	starts  []uint32 // of each row in order, and the end of the last; nil: one sample a row
 }
 
-// samples are where those of a Dataset are kept.
-type samples interface {
+// A sampleStore keeps the samples of a Dataset.
+type sampleStore interface {
 	len() int
 	tokens(i int) int // length of sample i
 	sample(i int) (Sample, error)
@@ -45,7 +45,7 @@ type samples interface {
 // New makes a data set of one sample a row. The samples stay the caller's, who does not
 // change them any more.
 func New(length int, samples []Sample) *Dataset {
-	return &Dataset{Length: length, samples: memory(samples)}
+	return &Dataset{Length: length, samples: inMemory(samples)}
 }
 
 // Close closes the file of samples that are in one. All data sets of the same samples
@@ -84,7 +84,7 @@ func (d *Dataset) IsPacked() bool { return d != nil && d.starts != nil }
 // Row reads row i, from 0. What it gives is not to be written to. The error is that of
 // a file that cannot be read.
 func (d *Dataset) Row(i int) (Row, error) {
-	from, to := d.span(i)
+	from, to := d.places(i)
 	row := make(Row, to-from)
 	for k := range row {
 		n := d.number(from + k)
@@ -99,14 +99,14 @@ func (d *Dataset) Row(i int) (Row, error) {
 // Predicted counts the predicted tokens of row i, without reading it.
 func (d *Dataset) Predicted(i int) int {
 	n := 0
-	for k, to := d.span(i); k < to; k++ {
+	for k, to := d.places(i); k < to; k++ {
 		n += max(0, d.samples.tokens(d.number(k))-1)
 	}
 	return n
 }
 
-// span is where in the order of samples those of a row are.
-func (d *Dataset) span(row int) (from, to int) {
+// places are those of the samples of a row in the order of rows.
+func (d *Dataset) places(row int) (from, to int) {
 	if d.starts == nil {
 		return row, row + 1
 	}
@@ -151,48 +151,12 @@ func (d *Dataset) Fill() float64 {
 	return float64(tokens) / float64(d.Len()) / float64(d.Length)
 }
 
-// Check demands rows that a model with a vocabulary of that size can learn.
+// Check demands samples that fit into a row, with tokens of a vocabulary of that size.
 func (d *Dataset) Check(vocab int) error {
 	if d.Len() == 0 {
 		return errors.New("the data set has no samples")
 	}
 	return d.samples.check(d.Length, vocab)
-}
-
-// Tokens counts the tokens that are learned in one epoch. It reads all rows.
-func (d *Dataset) Tokens() (int, error) {
-	n := 0
-	for i := range d.Len() {
-		row, err := d.Row(i)
-		if err != nil {
-			return 0, err
-		}
-		for _, s := range row {
-			n += s.Targets()
-		}
-	}
-	return n, nil
-}
-
-// Limit returns a data set of at most n rows, spread evenly.
-func (d *Dataset) Limit(n int) *Dataset {
-	rows := d.Len()
-	if n <= 0 || rows <= n {
-		return d
-	}
-	few := &Dataset{Length: d.Length, samples: d.samples}
-	if d.IsPacked() {
-		few.starts = []uint32{0}
-	}
-	for i := range n {
-		for place, to := d.span(i * rows / n); place < to; place++ {
-			few.order = append(few.order, uint32(d.number(place)))
-		}
-		if d.IsPacked() {
-			few.starts = append(few.starts, uint32(len(few.order)))
-		}
-	}
-	return few
 }
 
 // Fingerprint is a hash of all samples and of their order, the same whether they are in

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// memory is samples that are in memory.
-type memory []Sample
+// inMemory is a sampleStore of samples in memory.
+type inMemory []Sample
 
-func (m memory) len() int                     { return len(m) }
-func (m memory) tokens(i int) int             { return len(m[i].Tokens) }
-func (m memory) sample(i int) (Sample, error) { return m[i], nil }
-func (m memory) close() error                 { return nil }
+func (m inMemory) len() int                     { return len(m) }
+func (m inMemory) tokens(i int) int             { return len(m[i].Tokens) }
+func (m inMemory) sample(i int) (Sample, error) { return m[i], nil }
+func (m inMemory) close() error                 { return nil }
 
-func (m memory) check(length, vocab int) error {
+func (m inMemory) check(length, vocab int) error {
 	for i, s := range m {
 		if err := s.check(length, vocab); err != nil {
 			return fmt.Errorf("sample %d of the data set: %w", i, err)
@@ -22,7 +22,7 @@ func (m memory) check(length, vocab int) error {
 	return nil
 }
 
-func (m memory) fingerprint() string {
+func (m inMemory) fingerprint() string {
 	h := sha256.New()
 	for _, s := range m {
 		s.hash(h)

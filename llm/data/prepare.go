@@ -43,12 +43,12 @@ type Stats struct {
 	Examples int // that were read
 	Samples  int // of the data set
 	Tokens   int // predicted tokens of them
-	Targets  int // those that are learned
+	Targets  int // those that are trained
 
 	// Examples of more than Length predicted tokens, by what became of them.
 	Cut, Split, Dropped int
 	// Empty counts examples, and parts of split ones, that are left out because no token
-	// of them is learned.
+	// of them is trained.
 	Empty int
 
 	FromCache bool // nothing was encoded; the counts are of when it was
@@ -95,7 +95,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 	stats := file.stats
 	if stats.Samples == 0 {
 		file.close()
-		return nil, stats, fmt.Errorf("of %d examples no token is learned; check the data, its masks, and what is done with long ones", stats.Examples)
+		return nil, stats, fmt.Errorf("of %d examples no token is trained; check the data, its masks, and what is done with long ones", stats.Examples)
 	}
 	return &Dataset{Length: o.Length, samples: file.tokenFile}, stats, nil
 }

@@ -124,7 +124,7 @@ func TestPrepare(t *testing.T) {
 		require.Equal(t, wantStats, stats)
 		require.Equal(t, wantStats, last)
 		if len(want) == 0 {
-			require.EqualError(t, err, fmt.Sprintf("of %d examples no token is learned; check the data, its masks, and what is done with long ones", len(samples)))
+			require.EqualError(t, err, fmt.Sprintf("of %d examples no token is trained; check the data, its masks, and what is done with long ones", len(samples)))
 			return
 		}
 		require.NoError(t, err)
@@ -134,9 +134,7 @@ func TestPrepare(t *testing.T) {
 		require.Equal(t, memory.Fingerprint(), d.Fingerprint())
 		require.Equal(t, memory.Longest(), d.Longest())
 		require.NoError(t, d.Check(1<<20+1))
-		tokens, err := d.Tokens()
-		require.NoError(t, err)
-		require.Equal(t, wantStats.Targets, tokens)
+		requireTargets(t, wantStats.Targets, d)
 
 		if o.Cache != "" {
 			again, stats, err := Prepare(context.Background(), noExamples(t), sampleOf, o)
@@ -367,7 +365,7 @@ func TestHashFiles(t *testing.T) {
 		require.NoError(t, err)
 		return h
 	}
-	long := make([]byte, 2*hashPart+5)
+	long := make([]byte, 2*hashBlock+5)
 	a, b, copied := file("a", "one"), file("b", "two"), file("c", "one")
 	big := file("big", string(long))
 	seen := map[string]bool{}
@@ -377,7 +375,7 @@ func TestHashFiles(t *testing.T) {
 	require.Len(t, seen, 8)
 	require.Equal(t, hash(a, b), hash(copied, b))
 	before := hash(big)
-	long[hashPart] = 1
+	long[hashBlock] = 1
 	file("big", string(long))
 	require.NotEqual(t, before, hash(big))
 	_, err := HashFiles(filepath.Join(folder, "none"))

@@ -17,7 +17,7 @@ type Sample struct {
 // Predicted counts the tokens that are predicted: all but the first.
 func (s Sample) Predicted() int { return max(0, len(s.Tokens)-1) }
 
-// Targets counts the tokens that are learned: those predicted with a weight.
+// Targets counts the tokens that are trained: those predicted with a weight other than 0.
 func (s Sample) Targets() int {
 	if s.Weights == nil {
 		return s.Predicted()

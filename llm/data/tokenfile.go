@@ -12,16 +12,14 @@ import (
 	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/goggml/ggml/internal/mapped"
 )
 
 // A token file holds samples. After a header come, little-endian:
 //
-//	records  of each sample: the tokens as varints; unless all weights are 1,
-//	         runs of equal weights, each a varint of its length and a float32
-//	ends     uint64 of each sample: where its record ends, from the first
+//	samples  of each: the tokens as varints; unless all weights are 1, runs of
+//	         equal weights, each a varint of its length and a float32
+//	ends     uint64 of each sample: where it ends, from the begin of the first
 //	lengths  uint32 of each sample: its tokens
 //	sums     uint32 of each MiB of all that: its CRC-32C
 type header struct {
@@ -29,7 +27,7 @@ type header struct {
 	Version uint32
 	Sum     uint32 // CRC-32C of the header, with 0 here
 
-	Records     uint64 // bytes
+	SampleBytes uint64 // of all samples
 	Samples     uint64
 	MaxToken    int32
 	Longest     uint32 // tokens
@@ -60,8 +58,8 @@ func (h header) sum() uint32 {
 	return crc32.Checksum(h.encode(), castagnoli)
 }
 
-// body is the size of records, ends and lengths.
-func (h header) body() int64 { return int64(h.Records + 12*h.Samples) }
+// body is the size of samples, ends and lengths.
+func (h header) body() int64 { return int64(h.SampleBytes + 12*h.Samples) }
 
 // check demands a header of a file of that size.
 func (h header) check(size int64) error {
@@ -73,7 +71,7 @@ func (h header) check(size int64) error {
 		return fmt.Errorf("it is of version %d, not %d", h.Version, tokenFileVersion)
 	case h.Sum != h.sum():
 		return errors.New("its header is damaged")
-	case h.Records > most || h.Samples > math.MaxUint32:
+	case h.SampleBytes > most || h.Samples > math.MaxUint32:
 		return errors.New("its header is wrong")
 	}
 	blocks := (h.body() + sumBlock - 1) / sumBlock
@@ -131,25 +129,12 @@ func (f *tokenFile) verify(file *os.File) error {
 	if err := binary.Read(io.NewSectionReader(file, at, math.MaxInt64-at), binary.LittleEndian, sums); err != nil {
 		return err
 	}
-	workers := runtime.GOMAXPROCS(0)
-	var group errgroup.Group
-	for worker := range workers {
-		group.Go(func() error {
-			block := make([]byte, sumBlock)
-			for i := worker; i < len(sums); i += workers {
-				from := int64(i) * sumBlock
-				part := block[:min(sumBlock, body-from)]
-				if _, err := file.ReadAt(part, int64(headerSize)+from); err != nil {
-					return err
-				}
-				if crc32.Checksum(part, castagnoli) != sums[i] {
-					return fmt.Errorf("its block %d is damaged", i)
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+	return eachBlock(file, int64(headerSize), body, sumBlock, func(i int, block []byte) error {
+		if crc32.Checksum(block, castagnoli) != sums[i] {
+			return fmt.Errorf("its block %d is damaged", i)
+		}
+		return nil
+	})
 }
 
 func (f *tokenFile) len() int            { return len(f.lengths) }
@@ -169,7 +154,7 @@ func (f *tokenFile) check(length, vocab int) error {
 
 func (f *tokenFile) sample(i int) (Sample, error) {
 	defer runtime.KeepAlive(f)
-	from, to, err := f.record(i)
+	from, to, err := f.bounds(i)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -180,27 +165,27 @@ func (f *tokenFile) sample(i int) (Sample, error) {
 	return decodeSample(raw, int(f.lengths[i]))
 }
 
-// record is where that of a sample is.
-func (f *tokenFile) record(i int) (from, to int64, err error) {
+// bounds are where a sample begins and ends, from the begin of the first.
+func (f *tokenFile) bounds(i int) (from, to int64, err error) {
 	ends := make([]byte, 16) // of the sample before, and of this one
 	first := max(0, i-1)
 	own := ends[:8*(i-first+1)]
-	if _, err := f.file.ReadAt(own, int64(headerSize)+int64(f.head.Records)+8*int64(first)); err != nil && err != io.EOF {
+	if _, err := f.file.ReadAt(own, int64(headerSize)+int64(f.head.SampleBytes)+8*int64(first)); err != nil && err != io.EOF {
 		return 0, 0, err
 	}
 	if i > 0 {
 		from, own = int64(binary.LittleEndian.Uint64(own)), own[8:]
 	}
 	to = int64(binary.LittleEndian.Uint64(own))
-	if from < 0 || to < from || to > int64(f.head.Records) {
+	if from < 0 || to < from || to > int64(f.head.SampleBytes) {
 		return 0, 0, errDamaged
 	}
 	return from, to, nil
 }
 
-var errDamaged = errors.New("its record is damaged")
+var errDamaged = errors.New("it is damaged")
 
-// encodeSample appends a record.
+// encodeSample appends a sample as a token file has it.
 func encodeSample(raw []byte, s Sample) []byte {
 	for _, token := range s.Tokens {
 		raw = binary.AppendUvarint(raw, uint64(uint32(token)))
@@ -220,7 +205,7 @@ func encodeSample(raw []byte, s Sample) []byte {
 	return raw
 }
 
-// decodeSample reads a record of so many tokens.
+// decodeSample reads a sample of so many tokens.
 func decodeSample(raw []byte, tokens int) (Sample, error) {
 	if tokens > len(raw) { // each has a byte at least
 		return Sample{}, errDamaged

@@ -15,12 +15,12 @@ import (
 // A tokenWriter writes a token file as samples come. It keeps eight bytes of each in
 // memory.
 type tokenWriter struct {
-	file   *os.File
-	sums   *summingWriter
-	w      *bufio.Writer
-	head   header
-	hash   hash.Hash
-	record []byte // reused
+	file *os.File
+	sums *summingWriter
+	w    *bufio.Writer
+	head header
+	hash hash.Hash
+	raw  []byte // of a sample, reused
 
 	sizes, lengths []uint32
 }
@@ -47,14 +47,14 @@ func (w *tokenWriter) add(s Sample) error {
 	}
 	w.head.Longest = max(w.head.Longest, uint32(len(s.Tokens)))
 	s.hash(w.hash)
-	w.record = encodeSample(w.record[:0], s)
-	w.head.Records += uint64(len(w.record))
-	w.sizes, w.lengths = append(w.sizes, uint32(len(w.record))), append(w.lengths, uint32(len(s.Tokens)))
-	_, err := w.w.Write(w.record)
+	w.raw = encodeSample(w.raw[:0], s)
+	w.head.SampleBytes += uint64(len(w.raw))
+	w.sizes, w.lengths = append(w.sizes, uint32(len(w.raw))), append(w.lengths, uint32(len(s.Tokens)))
+	_, err := w.w.Write(w.raw)
 	return err
 }
 
-// finish writes what follows the records, and the header: without it the file is none.
+// finish writes what follows the samples, and the header: without it the file is none.
 func (w *tokenWriter) finish(stats Stats) error {
 	w.head.Samples, w.head.Stats = uint64(len(w.lengths)), stats.stored()
 	copy(w.head.Fingerprint[:], w.hash.Sum(nil))

@@ -1,0 +1,32 @@
+package data
+
+import (
+	"io"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// eachBlock reads size bytes of a file from an offset on, in blocks, and calls do with each,
+// on all processors. The last block may be shorter.
+func eachBlock(file io.ReaderAt, offset, size, blockSize int64, do func(i int, block []byte) error) error {
+	workers := runtime.GOMAXPROCS(0)
+	var group errgroup.Group
+	for worker := range workers {
+		group.Go(func() error {
+			block := make([]byte, min(size, blockSize))
+			for i := worker; int64(i)*blockSize < size; i += workers {
+				from := int64(i) * blockSize
+				part := block[:min(blockSize, size-from)]
+				if _, err := file.ReadAt(part, offset+from); err != nil {
+					return err
+				}
+				if err := do(i, part); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
