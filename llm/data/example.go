@@ -231,7 +231,7 @@ func (r *record) context(x *Example) (f *fault) {
 		}
 	}
 	if x.Format == ShareGPT && x.Tools != nil {
-		x.Tools = functionTools(x.Tools)
+		x.Tools = wrapFunctions(x.Tools)
 	}
 	return nil
 }
@@ -253,24 +253,6 @@ func listOfObjects(name string, value []byte) (json.RawMessage, *fault) {
 		return nil, nil
 	}
 	return slices.Clone(value), nil
-}
-
-// functionTools wraps bare functions, as data in ShareGPT's format has them, as templates expect them.
-func functionTools(tools json.RawMessage) json.RawMessage {
-	items, _ := scanList(tools) // it was checked
-	var b bytes.Buffer
-	for i, item := range items {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		members, _ := scanObject(item)
-		if slices.ContainsFunc(members, func(m member) bool { return m.key == "function" }) {
-			b.Write(item)
-		} else {
-			fmt.Fprintf(&b, `{"type": "function", "function": %s}`, item)
-		}
-	}
-	return json.RawMessage("[" + b.String() + "]")
 }
 
 // completion reads a prompt and its completion.

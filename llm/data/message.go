@@ -227,20 +227,33 @@ func (m *messageParser) contentCalls() *fault {
 	if calls[0] != '[' {
 		calls = slices.Concat([]byte("["), calls, []byte("]"))
 	}
-	items, f := m.checkCalls(calls)
-	if f != nil {
+	if _, f := m.checkCalls(calls); f != nil {
 		return f
 	}
+	m.calls = true
+	m.message.SetText("content", "")
+	return m.store("tool_calls", wrapFunctions(calls))
+}
+
+// wrapFunctions wraps bare functions of a list, of tools or of tool calls, as templates expect them: data in ShareGPT's
+// format has them alone. The list was checked.
+func wrapFunctions(list []byte) []byte {
+	items, _ := scanList(list)
 	var b bytes.Buffer
+	b.WriteByte('[')
 	for i, item := range items {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, `{"type": "function", "function": %s}`, item)
+		members, _ := scanObject(item)
+		if slices.ContainsFunc(members, func(m member) bool { return m.key == "function" }) {
+			b.Write(item)
+		} else {
+			fmt.Fprintf(&b, `{"type": "function", "function": %s}`, item)
+		}
 	}
-	m.calls = true
-	m.message.SetText("content", "")
-	return m.store("tool_calls", []byte("["+b.String()+"]"))
+	b.WriteByte(']')
+	return b.Bytes()
 }
 
 // checkCalls wants a list of tool calls: {"function": {"name": …, "arguments": …}} or what is in it alone.
