@@ -14,22 +14,22 @@ import (
 // TextOptions say how text becomes samples.
 type TextOptions struct {
 	Length int // predicted tokens of a sample
-	// SampleStart cuts the text where it occurs, and a sample begins at each
-	// cut; what comes before the first is left out. A part of more than Length
-	// tokens becomes several samples. Without SampleStart they follow each other
-	// through the whole text.
+	// SampleStart divides the text into documents, each of which begins a sample: one
+	// begins where it occurs, and what comes before the first is left out. A document of
+	// more than Length tokens becomes several samples. Without SampleStart the whole
+	// text is one.
 	SampleStart        string
 	IncludeSampleStart bool // keep the string itself in the samples
-	// Overlapping lets a sample that is too short go on in the text beyond the
-	// next cuts.
+	// Overlapping lets a sample that is too short go on in the text of the next
+	// documents.
 	Overlapping bool
 	// FillWithNext appends the samples that follow, with their BOS and EOS, to
 	// one that is too short.
 	FillWithNext bool
-	SeparateBOS  bool // put BOS before each sample that begins at a cut
+	SeparateBOS  bool // put BOS before each document
 	SeparateEOS  bool // put EOS after each
 	// RandomOffsets moves the beginning of each sample by a random number of
-	// tokens, fewer than Length and than its part has left, so that samples begin
+	// tokens, fewer than Length and than its document has left, so that samples begin
 	// anywhere. The offsets depend on Seed alone.
 	RandomOffsets bool
 	Seed          uint64
@@ -52,9 +52,9 @@ func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, err
 // that there are no samples.
 func TextSamples(t *tokenizer.Tokenizer, r io.Reader, o TextOptions) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
-		cuts := textCuts{r: r, marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: readSize}
+		documents := documentReader{text: r, marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: readSize}
 		s := textSampler{t: t, o: o, yield: yield, random: rand.New(rand.NewPCG(o.Seed, 0))}
-		if err := s.read(&cuts); err != nil && err != errStopped {
+		if err := s.read(&documents); err != nil && err != errStopped {
 			yield(Sample{}, err)
 		}
 	}
@@ -67,15 +67,15 @@ type textSampler struct {
 	random *rand.Rand
 	yield  func(Sample, error) bool
 
-	// parts are those whose samples are not all made, and what is known of those
+	// documents are those whose samples are not all made, and what is known of those
 	// behind, which samples may go on into.
-	parts   []*textPart
-	ended   bool // there are no more parts
-	samples int
+	documents []*document
+	ended     bool // there are no more documents
+	samples   int
 }
 
-// A textPart is the tokens between two cuts.
-type textPart struct {
+// A document is the text from one SampleStart to the next, or all of it, as tokens.
+type document struct {
 	tokens   []int32 // with BOS and EOS, but without those of samples that are made
 	bos, eos int     // how many are BOS, at the start, and EOS, at the end
 	complete bool
@@ -83,19 +83,19 @@ type textPart struct {
 	offset   int  // of the next sample in tokens; -1 as long as it is not known
 }
 
-func (s *textSampler) read(cuts *textCuts) error {
+func (s *textSampler) read(r *documentReader) error {
 	if s.o.Length < 1 {
 		return fmt.Errorf("samples of %d tokens are empty", s.o.Length)
 	}
 	found := false
-	for cuts.next() {
-		if err := s.readPart(cuts, !found); err != nil {
+	for r.next() {
+		if err := s.readDocument(r, !found); err != nil {
 			return err
 		}
 		found = true
 	}
-	if cuts.err != io.EOF {
-		return cuts.err
+	if r.err != io.EOF {
+		return r.err
 	}
 	if !found {
 		return fmt.Errorf("the text does not contain %q, where a sample would start", s.o.SampleStart)
@@ -110,106 +110,106 @@ func (s *textSampler) read(cuts *textCuts) error {
 	return nil
 }
 
-// readPart makes the samples that are certain after another part.
-func (s *textSampler) readPart(cuts *textCuts, first bool) error {
-	p := &textPart{offset: -1}
-	s.parts = append(s.parts, p)
+// readDocument makes the samples that are certain after another document.
+func (s *textSampler) readDocument(r *documentReader, first bool) error {
+	d := &document{offset: -1}
+	s.documents = append(s.documents, d)
 	atCut := s.o.SampleStart != ""
 	if atCut && s.o.SeparateBOS || first && s.t.AddsBOS() {
-		p.bos = p.add(s.t.BOS())
+		d.bos = d.add(s.t.BOS())
 	}
 	o := tokenizer.EncodeOptions{ParseSpecial: true}
-	if text, ok := cuts.short(); ok {
-		p.tokens = append(p.tokens, s.t.Encode(text, o)...)
+	if text, ok := r.short(); ok {
+		d.tokens = append(d.tokens, s.t.Encode(text, o)...)
 	} else {
-		for ids, err := range s.t.EncodeReader(cuts, o) {
+		for ids, err := range s.t.EncodeReader(r, o) {
 			if err != nil {
 				return err
 			}
-			p.tokens = append(p.tokens, ids...)
+			d.tokens = append(d.tokens, ids...)
 			if err := s.makeSamples(); err != nil {
 				return err
 			}
 		}
 	}
 	if atCut && s.o.SeparateEOS {
-		p.eos = p.add(s.t.EOS())
+		d.eos = d.add(s.t.EOS())
 	}
-	p.complete = true
+	d.complete = true
 	return s.makeSamples()
 }
 
 // add appends a special token, if the vocabulary has it, and returns how many
 // it appended.
-func (p *textPart) add(id int32) int {
+func (d *document) add(id int32) int {
 	if id == tokenizer.None {
 		return 0
 	}
-	p.tokens = append(p.tokens, id)
+	d.tokens = append(d.tokens, id)
 	return 1
 }
 
 // makeSamples makes the samples that do not depend on what is still to come.
 func (s *textSampler) makeSamples() error {
-	for len(s.parts) > 0 {
-		p := s.parts[0]
-		if p.complete && p.begun && len(p.tokens) < 2 {
-			s.parts = s.parts[1:]
+	for len(s.documents) > 0 {
+		d := s.documents[0]
+		if d.complete && d.begun && len(d.tokens) < 2 {
+			s.documents = s.documents[1:]
 			continue
 		}
-		if !s.chooseOffset(p) {
+		if !s.chooseOffset(d) {
 			return nil
 		}
-		tokens, ok := s.collect(p.offset + s.o.Length + 1)
+		tokens, ok := s.collect(d.offset + s.o.Length + 1)
 		if !ok {
 			return nil
 		}
-		if tokens = tokens[min(p.offset, len(tokens)):]; len(tokens) > 1 {
+		if tokens = tokens[min(d.offset, len(tokens)):]; len(tokens) > 1 {
 			s.samples++
 			if !s.yield(Sample{Tokens: tokens}, nil) {
 				return errStopped
 			}
 		}
-		p.tokens = p.tokens[min(s.o.Length, len(p.tokens)):]
-		p.begun, p.offset = true, -1
+		d.tokens = d.tokens[min(s.o.Length, len(d.tokens)):]
+		d.begun, d.offset = true, -1
 	}
 	return nil
 }
 
 // chooseOffset reports false where the offset of the next sample depends on what
 // is still to come.
-func (s *textSampler) chooseOffset(p *textPart) bool {
+func (s *textSampler) chooseOffset(d *document) bool {
 	switch {
-	case p.offset >= 0:
+	case d.offset >= 0:
 		return true
 	case !s.o.RandomOffsets:
-		p.offset = 0
+		d.offset = 0
 		return true
-	case !p.complete && len(p.tokens) <= s.o.Length:
+	case !d.complete && len(d.tokens) <= s.o.Length:
 		return false
 	}
-	p.offset = s.random.IntN(max(1, min(s.o.Length, len(p.tokens)-1)))
+	d.offset = s.random.IntN(max(1, min(s.o.Length, len(d.tokens)-1)))
 	return true
 }
 
-// collect gives the first n tokens from the first part on, fewer where the text
+// collect gives the first n tokens from the first document on, fewer where the text
 // has no more. It reports false where that depends on what is still to come.
 func (s *textSampler) collect(n int) (tokens []int32, ok bool) {
 	tokens = make([]int32, 0, n)
-	last := s.parts[0]
-	for i, p := range s.parts {
-		own := p.tokens
+	last := s.documents[0]
+	for i, d := range s.documents {
+		own := d.tokens
 		if i > 0 && s.o.Overlapping {
-			own = own[p.bos:]
+			own = own[d.bos:]
 		}
 		if s.o.Overlapping {
-			own = own[:len(own)-p.eos]
+			own = own[:len(own)-d.eos]
 		}
 		tokens = append(tokens, own[:min(len(own), n-len(tokens))]...)
 		if len(tokens) == n {
 			return tokens, true
 		}
-		if last = p; !p.complete {
+		if last = d; !d.complete {
 			return nil, false
 		}
 		if !s.o.Overlapping && !s.o.FillWithNext {

@@ -22,33 +22,33 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// wholeText makes the samples of a text that is in memory, with all of its parts
+// wholeText makes the samples of a text that is in memory, with all of its documents
 // and tokens.
 func wholeText(t *tokenizer.Tokenizer, text string, o TextOptions) []Sample {
 	texts := []string{text}
 	if o.SampleStart != "" {
-		texts = cut(text, o.SampleStart, o.IncludeSampleStart)
+		texts = divide(text, o.SampleStart, o.IncludeSampleStart)
 	}
-	var parts []part
+	var documents []tokenised
 	for i, text := range texts {
-		p := part{ids: t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})}
+		d := tokenised{ids: t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})}
 		if o.SampleStart != "" && o.SeparateBOS || i == 0 && t.AddsBOS() {
-			p.bos = special(t.BOS())
+			d.bos = special(t.BOS())
 		}
 		if o.SampleStart != "" && o.SeparateEOS {
-			p.eos = special(t.EOS())
+			d.eos = special(t.EOS())
 		}
-		parts = append(parts, p)
+		documents = append(documents, d)
 	}
 	var samples []Sample
-	for i := range parts {
-		samples = appendPart(samples, parts[i:], o)
+	for i := range documents {
+		samples = appendDocument(samples, documents[i:], o)
 	}
 	return samples
 }
 
-// cut splits text where the marker begins; text before the first is dropped.
-func cut(text, marker string, keep bool) []string {
+// divide splits text where the marker begins; text before the first is dropped.
+func divide(text, marker string, keep bool) []string {
 	var texts []string
 	for i, text := range strings.Split(text, marker) {
 		if i == 0 {
@@ -64,12 +64,12 @@ func cut(text, marker string, keep bool) []string {
 	return texts
 }
 
-// A part is the tokens between two cuts, and the special tokens around them,
+// tokenised is the tokens of a document, and the special tokens around them,
 // if any.
-type part struct{ bos, ids, eos []int32 }
+type tokenised struct{ bos, ids, eos []int32 }
 
-// tokens puts a part together.
-func (p part) tokens() []int32 {
+// tokens puts them together.
+func (p tokenised) tokens() []int32 {
 	return slices.Concat(p.bos, p.ids, p.eos)
 }
 
@@ -80,16 +80,16 @@ func special(id int32) []int32 {
 	return []int32{id}
 }
 
-// appendPart makes the samples that begin in the first part.
-func appendPart(samples []Sample, parts []part, o TextOptions) []Sample {
-	own := parts[0].tokens()
+// appendDocument makes the samples that begin in the first document.
+func appendDocument(samples []Sample, documents []tokenised, o TextOptions) []Sample {
+	own := documents[0].tokens()
 	all := own
 	// The last sample may take up to Length tokens more to be full.
 	need := len(own) + o.Length
-	for i := 1; (o.Overlapping || o.FillWithNext) && i < len(parts) && len(all) < need; i++ {
-		switch next := parts[i]; {
+	for i := 1; (o.Overlapping || o.FillWithNext) && i < len(documents) && len(all) < need; i++ {
+		switch next := documents[i]; {
 		case o.Overlapping:
-			all = slices.Concat(all[:len(all)-len(parts[i-1].eos)], next.ids, next.eos)
+			all = slices.Concat(all[:len(all)-len(documents[i-1].eos)], next.ids, next.eos)
 		case o.FillWithNext:
 			all = slices.Concat(all, next.bos, next.ids, next.eos)
 		}
@@ -125,7 +125,7 @@ func streamed(t *rapid.T, tok *tokenizer.Tokenizer, text string, o TextOptions) 
 	}}
 	reader := rapid.SampledFrom([]func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader}).Draw(t, "reader")
 	size := rapid.IntRange(1, 40).Draw(t, "size")
-	err := s.read(&textCuts{r: reader(strings.NewReader(text)), marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: size})
+	err := s.read(&documentReader{text: reader(strings.NewReader(text)), marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: size})
 	return samples, err
 }
 
@@ -147,7 +147,7 @@ func TestStreamedTextHasTheSamplesOfTheWhole(t *testing.T) {
 	}
 }
 
-// Each sample begins within the stretch of its part that it would have had
+// Each sample begins within the stretch of its document that it would have had
 // without the offset, and goes on as the text does.
 func TestRandomOffsets(t *testing.T) {
 	tok := byteTokenizer(t, false)

@@ -1,0 +1,121 @@
+package data
+
+import (
+	"bytes"
+	"io"
+)
+
+// documentReader reads a text document by document: one begins at each occurrence of a
+// marker, and what comes before the first is left out. Without a marker the
+// whole text is one. Empty documents are left out, too.
+type documentReader struct {
+	text   io.Reader
+	marker []byte
+	keep   bool // documents begin with the marker
+	size   int  // of what is read at a time; shorter documents are given as one
+
+	buf   []byte // read, but not given
+	err   error  // of text
+	begun bool
+	head  string // of the document, to be given before buf
+}
+
+const readSize = 1 << 16
+
+// next goes to the next document. It reports false at the end of the text, where err
+// is io.EOF, and where the text cannot be read.
+func (r *documentReader) next() bool {
+	if len(r.marker) == 0 {
+		first := !r.begun
+		r.begun = true
+		return first
+	}
+	for r.skipDocument() {
+		if r.keep {
+			r.head = string(r.marker)
+			return true
+		}
+		if r.fill(len(r.marker)); len(r.buf) > 0 && !bytes.HasPrefix(r.buf, r.marker) {
+			return true
+		}
+	}
+	return false
+}
+
+// skipDocument goes behind the next marker.
+func (r *documentReader) skipDocument() bool {
+	for {
+		if at := bytes.Index(r.buf, r.marker); at >= 0 {
+			r.buf = r.buf[at+len(r.marker):]
+			return true
+		}
+		if r.err != nil {
+			return false
+		}
+		r.buf = r.buf[max(0, len(r.buf)-(len(r.marker)-1)):] // the start of one, maybe
+		r.fill(len(r.buf) + r.size)
+	}
+}
+
+// fill reads until buf has n bytes, or the text ends.
+func (r *documentReader) fill(n int) {
+	for len(r.buf) < n && r.err == nil {
+		have := len(r.buf)
+		buf := make([]byte, max(n, r.size)+have)
+		copy(buf, r.buf)
+		var more int
+		more, r.err = r.text.Read(buf[have:])
+		r.buf = buf[:have+more]
+	}
+}
+
+// short gives the rest of the document if that is short.
+func (r *documentReader) short() (string, bool) {
+	end := r.endOf(r.buf)
+	if end < 0 {
+		r.fill(r.size)
+		end = r.endOf(r.buf)
+	}
+	if end < 0 {
+		if r.err != io.EOF || len(r.buf) > r.size {
+			return "", false
+		}
+		end = len(r.buf)
+	}
+	text := r.head + string(r.buf[:end])
+	r.head, r.buf = "", r.buf[end:]
+	return text, true
+}
+
+// endOf is where the document ends in text, -1 if it does not.
+func (r *documentReader) endOf(text []byte) int {
+	if len(r.marker) == 0 {
+		return -1
+	}
+	return bytes.Index(text, r.marker)
+}
+
+// Read reads the rest of the document.
+func (r *documentReader) Read(p []byte) (int, error) {
+	if r.head != "" {
+		n := copy(p, r.head)
+		r.head = r.head[n:]
+		return n, nil
+	}
+	r.fill(max(1, 2*len(r.marker)))
+	end := r.endOf(r.buf)
+	switch {
+	case end == 0, len(r.buf) == 0 && r.err == io.EOF:
+		return 0, io.EOF
+	case end < 0:
+		if end = len(r.buf); r.err == nil {
+			end -= max(0, len(r.marker)-1) // what may be the start of a marker
+		}
+	}
+	if end == 0 {
+		return 0, r.err
+	}
+	n := copy(p, r.buf[:end])
+	r.buf = r.buf[n:]
+	return n, nil
+}
