@@ -1,6 +1,13 @@
 // Package data makes samples for training of files: lists of tokens, with the weight that predicting each has in the
 // loss, and the order in which they are visited.
 //
+// # Words
+//
+// A source names files; a file has records. A record is what the data has, such as an object of JSON; an [Example] is what
+// it means: a text, a prompt with its completion, or a conversation. Plain text is divided into documents. A [Sample] is
+// the tokens of an example, or of a part of it that fits, with what is trained of them. A [Row] of a batch holds a sample,
+// or several that are packed; a [Dataset] is rows, and a split of one is for training, validation or tests.
+//
 // # From files to samples
 //
 // [Read] streams the [Example]s of files: JSONL, lists of JSON, plain text, and what a [RecordReader] reads. What a record

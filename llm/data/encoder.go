@@ -52,10 +52,10 @@ func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 	return e, nil
 }
 
-// Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once. A token
-// is trained if one of its bytes is, with the largest weight of its bytes. Special tokens are read in the mark-up of the
-// template, and in examples that are texts or completions, whose mark-up is their own; never in the words of messages and instructions. A text and
-// a completion end with EOS. An example in which nothing is trained is an *Error.
+// Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once; a text
+// and a completion end with EOS. A token is trained if one of its bytes is, with the largest weight of its bytes. Special
+// tokens are read in the mark-up of the template, and in examples that are texts or completions, whose mark-up is their
+// own; never in the words of messages and instructions. An example in which nothing is trained is an *Error.
 func (e *Encoder) Encode(x Example) (Sample, error) {
 	s, err := e.encode(x)
 	if err == nil && s.Targets() == 0 {

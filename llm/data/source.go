@@ -63,7 +63,11 @@ func Folder(path string) (Splits, error) {
 	return s, nil
 }
 
-var dataExtensions = []string{".jsonl", ".ndjson", ".json", ".parquet", ".txt"}
+// Extensions of files of records, and of all files that a folder of data has.
+var (
+	recordExtensions = []string{".jsonl", ".ndjson", ".json", ".parquet"}
+	dataExtensions   = append(slices.Clone(recordExtensions), ".txt")
+)
 
 // extension is the lower-case extension of a file without .gz.
 func extension(path string) string {
@@ -73,7 +77,7 @@ func extension(path string) string {
 // IsPlainText reports whether a source is read as plain text, one example for each file: whether it has neither an
 // extension of JSON or Parquet nor is the standard input.
 func IsPlainText(source string) bool {
-	return source != Stdin && !slices.Contains([]string{".jsonl", ".ndjson", ".json", ".parquet"}, extension(source))
+	return source != Stdin && !slices.Contains(recordExtensions, extension(source))
 }
 
 // Expand gives the files of sources: a file is itself, a folder its train split, a pattern such as data/*.jsonl the

@@ -13,18 +13,18 @@ import (
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.IntRange(2, 90).Draw(t, "rows")
-		part := rapid.Float64Range(0.001, 0.98).Draw(t, "part")
+		fraction := rapid.Float64Range(0.001, 0.98).Draw(t, "fraction")
 		var list []data.Sample
 		for i := range rows {
 			list = append(list, data.Sample{Tokens: []int32{int32(i), int32(i)}})
 		}
 		d := data.New(1, list)
-		rest, held, err := d.Split(part)
+		rest, held, err := d.Split(fraction)
 		if err != nil {
-			require.GreaterOrEqual(t, int(part*float64(rows)+0.5), rows)
+			require.GreaterOrEqual(t, int(fraction*float64(rows)+0.5), rows)
 			return
 		}
-		require.Equal(t, max(1, int(part*float64(rows)+0.5)), held.Len())
+		require.Equal(t, max(1, int(fraction*float64(rows)+0.5)), held.Len())
 		seen := map[int32]int{}
 		for _, d := range []*data.Dataset{rest, held} {
 			last := int32(-1)
@@ -42,4 +42,27 @@ func TestSplit(t *testing.T) {
 	})
 	_, _, err := data.New(1, []data.Sample{{Tokens: []int32{1, 2}}}).Split(0.5)
 	require.EqualError(t, err, "0.5 of 1 rows cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
+}
+
+// Packed rows stay whole.
+func TestSplitPacked(t *testing.T) {
+	var list []data.Sample
+	for i := range 20 {
+		list = append(list, data.Sample{Tokens: []int32{int32(i), int32(i)}})
+	}
+	packed, err := data.New(2, list).Packed(1)
+	require.NoError(t, err)
+	rest, held, err := packed.Split(0.3)
+	require.NoError(t, err)
+	require.Equal(t, []int{7, 3, 14, 6}, []int{rest.Len(), held.Len(), rest.NumSamples(), held.NumSamples()})
+	tokens := func(d *data.Dataset) (rows [][2]int32) {
+		for i := range d.Len() {
+			row, err := d.Row(i)
+			require.NoError(t, err)
+			require.Len(t, row, 2)
+			rows = append(rows, [2]int32{row[0].Tokens[0], row[1].Tokens[0]})
+		}
+		return rows
+	}
+	require.ElementsMatch(t, tokens(packed), append(tokens(rest), tokens(held)...))
 }
