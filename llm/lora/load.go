@@ -268,7 +268,7 @@ func (r *reader) readValues(a *Adapter) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(values, func(v float32) bool { return v-v != 0 }) {
+		if !allFinite(values) {
 			r.fault("tensor %s holds values that are not finite", from.Name())
 		}
 		if err := ggml.Write(ours[from.Name()], values); err != nil {
@@ -279,6 +279,10 @@ func (r *reader) readValues(a *Adapter) error {
 		return &MismatchError{r.g.Name(), r.faults}
 	}
 	return nil
+}
+
+func allFinite(values []float32) bool {
+	return !slices.ContainsFunc(values, func(v float32) bool { return v-v != 0 })
 }
 
 // mismatch checks an adapter in memory against a model.

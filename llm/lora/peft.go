@@ -1,9 +1,7 @@
 package lora
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
+	"cmp"
 	"strings"
 
 	"github.com/goggml/ggml"
@@ -28,9 +26,6 @@ const (
 	peftEmbeddingB = ".lora_embedding_B"
 )
 
-// textRoot is where a text model of transformers has its layers.
-const textRoot = "model"
-
 // PEFTOptions describe an adapter of PEFT.
 type PEFTOptions struct {
 	Type ggml.Type // of the tensors: ggml.F32 (the zero value), ggml.F16 or ggml.BF16
@@ -49,10 +44,7 @@ func (o PEFTOptions) path(m arch.Module) string {
 	if m.Path == "lm_head" {
 		return m.Path
 	}
-	if o.Root == "" {
-		return textRoot + "." + m.Path
-	}
-	return o.Root + "." + m.Path
+	return cmp.Or(o.Root, "model") + "." + m.Path
 }
 
 // modulePath is the path of a module from the text model, wherever a model has that.
@@ -65,56 +57,4 @@ func modulePath(path string) string {
 		}
 		path = rest
 	}
-}
-
-// A peftFiles is where the files of an adapter are.
-type peftFiles struct{ config, tensors string }
-
-// committedName is a folder inside the adapter's, with those files of a complete new pair that
-// have yet to be moved.
-const committedName = ".adapter.next"
-
-// findPEFT reports whether a path is an adapter of PEFT: its folder, or one of its files.
-func findPEFT(path string) (peftFiles, bool, error) {
-	folder, base := filepath.Dir(path), filepath.Base(path)
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		folder = path
-	case base == peftConfigName || base == peftTensorsName:
-	case strings.HasSuffix(base, ".safetensors"):
-		return peftFiles{pairFile(folder, peftConfigName), path}, true, nil
-	default:
-		return peftFiles{}, false, nil
-	}
-	f := peftFiles{pairFile(folder, peftConfigName), pairFile(folder, peftTensorsName)}
-	return f, true, f.check(folder)
-}
-
-// pairFile is where a file of a folder is: a newer one may have yet to be moved there.
-func pairFile(folder, name string) string {
-	if path := filepath.Join(folder, committedName, name); exists(path) {
-		return path
-	}
-	return filepath.Join(folder, name)
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// check names what a folder lacks.
-func (f peftFiles) check(folder string) error {
-	switch config, tensors := exists(f.config), exists(f.tensors); {
-	case !config && !tensors:
-		return fmt.Errorf("%s: is no adapter of PEFT: it has neither %s nor %s", folder, peftConfigName, peftTensorsName)
-	case !config:
-		return fmt.Errorf("%s: %s is missing, which tells the strength of the adapter", folder, peftConfigName)
-	case !tensors && exists(filepath.Join(folder, "adapter_model.bin")):
-		return fmt.Errorf("%s: adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as %s with PEFT 0.6 or newer (save_pretrained)", folder, peftTensorsName)
-	case !tensors:
-		return fmt.Errorf("%s: %s is missing", folder, peftTensorsName)
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -146,39 +147,52 @@ func readPEFTConfig(path string) (c *peftConfig, faults []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &peftConfig{Rank: 8, Alpha: 8} // PEFT's defaults
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
+	c = &peftConfig{Rank: 8, Alpha: 8} // PEFT's defaults
+	if err := c.set(fields); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if c.PEFTType != "LORA" {
+		faults = append(faults, fmt.Sprintf("peft_type is %q; only LORA is supported", c.PEFTType))
+	}
+	return c, append(faults, unsupportedFields(fields)...), nil
+}
+
+// set takes the fields that say what the tensors mean. Others may have any form.
+func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 	for name, target := range map[string]any{
 		"peft_type": &c.PEFTType, "base_model_name_or_path": &c.BaseModel, "r": &c.Rank, "lora_alpha": &c.Alpha,
 		"use_rslora": &c.RSLoRA, "rank_pattern": &c.RankPattern, "alpha_pattern": &c.AlphaPattern,
 	} {
-		if value, ok := fields[name]; ok {
-			if err := json.Unmarshal(value, target); err != nil {
-				return nil, nil, fmt.Errorf("%s: %s: %w", path, name, err)
-			}
+		value, ok := fields[name]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(value, target); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if c.PEFTType != "LORA" {
-		fault("peft_type is %q; only LORA is supported", c.PEFTType)
-	}
+	return nil
+}
+
+// unsupportedFields says what is wrong with each.
+func unsupportedFields(fields map[string]json.RawMessage) (faults []string) {
 	for _, u := range unsupported {
-		if isSet(fields[u.field]) {
-			fault("%s is %s: %s; %s", u.field, short(fields[u.field]), u.meaning, mergeRemedy)
+		if value := fields[u.field]; isSet(value) {
+			faults = append(faults, fmt.Sprintf("%s is %s: %s; %s", u.field, short(value), u.meaning, mergeRemedy))
 		}
 	}
 	var init string
-	if json.Unmarshal(fields["init_lora_weights"], &init) == nil {
-		for _, kind := range changesBase {
-			if strings.HasPrefix(strings.ToLower(init), kind) {
-				fault("init_lora_weights is %q, which changed the weights of the base; save the adapter with PEFT's path_initial_model_for_weight_conversion, or %s", init, mergeRemedy)
-			}
-		}
+	if json.Unmarshal(fields["init_lora_weights"], &init) != nil {
+		return faults // a truth value
 	}
-	return c, faults, nil
+	if slices.ContainsFunc(changesBase, func(kind string) bool { return strings.HasPrefix(strings.ToLower(init), kind) }) {
+		faults = append(faults, fmt.Sprintf("init_lora_weights is %q, which changed the weights of the base; save the adapter with PEFT's path_initial_model_for_weight_conversion, or %s", init, mergeRemedy))
+	}
+	return faults
 }
 
 // readLimited reads a file that should be small.

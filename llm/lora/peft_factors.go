@@ -24,8 +24,8 @@ func (f *factors) strength() float64 { return float64(f.alpha) / float64(f.rank)
 // isEmbedding reports whether the rows are looked up.
 func (f *factors) isEmbedding() bool { return f.parts[0].Name+".weight" == tokenEmbd }
 
-// partOf finds the factors of each part.
-func partOf(list []factors) map[string]*factors {
+// factorsByPart finds the factors of each part.
+func factorsByPart(list []factors) map[string]*factors {
 	of := map[string]*factors{}
 	for i := range list {
 		for _, p := range list[i].parts {
@@ -187,9 +187,9 @@ func (a *Adapter) alphaOf(p Pair) float32 {
 	return float32(p.Rank())
 }
 
-// modules gives the factors of transformers' modules, in their order.
-func modules(c model.Config, list []factors) []factors {
-	of := partOf(list)
+// moduleFactors gives the factors of transformers' modules, in their order.
+func moduleFactors(c model.Config, list []factors) []factors {
+	of := factorsByPart(list)
 	var found []factors
 	for _, m := range c.Modules() {
 		if f := regroup(of, m.Path, m.Parts); f != nil {
@@ -199,9 +199,9 @@ func modules(c model.Config, list []factors) []factors {
 	return found
 }
 
-// matrices gives the factors of the model's matrices, in their order.
-func matrices(c model.Config, list []factors) []factors {
-	of := partOf(list)
+// matrixFactors gives the factors of the model's matrices, in their order.
+func matrixFactors(c model.Config, list []factors) []factors {
+	of := factorsByPart(list)
 	var found []factors
 	for _, w := range c.Weights() {
 		if w.Role != arch.Linear && w.Role != arch.Embedding {

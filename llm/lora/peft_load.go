@@ -35,7 +35,7 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	if len(r.faults) > 0 {
 		return nil, &MismatchError{path, r.faults}
 	}
-	a, err := r.adapter(matrices(m.Config, list))
+	a, err := r.adapter(matrixFactors(m.Config, list))
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (r *peftReader) values(t *safetensors.Tensor) ([]float32, error) {
 		return nil, nil
 	}
 	values, err := r.file.Float32s(*t)
-	if slices.ContainsFunc(values, func(v float32) bool { return v-v != 0 }) {
+	if !allFinite(values) {
 		r.fault("tensor %s holds values that are not finite", t.Name)
 	}
 	return values, err

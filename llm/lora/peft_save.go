@@ -1,16 +1,12 @@
 package lora
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -70,7 +66,7 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	if err != nil {
 		return nil, nil, err
 	}
-	list = modules(a.config, list)
+	list = moduleFactors(a.config, list)
 	paths := map[string]string{}
 	for _, m := range a.config.Modules() {
 		paths[m.Path] = o.path(m)
@@ -221,71 +217,4 @@ func targetModules(all []arch.Module, layers int, adapted map[string]float32, pa
 		return byLayer[used[0]], used
 	}
 	return targets, nil
-}
-
-// writePair puts files into a folder, all or none. They are made in a folder inside it, whose
-// renaming makes them count: from then on [Load] takes those that have yet to be moved.
-func writePair(folder string, files map[string]func(io.Writer) error) error {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return err
-	}
-	if err := movePair(folder); err != nil { // which another process has left
-		return err
-	}
-	pending := filepath.Join(folder, ".adapter.tmp")
-	if err := os.RemoveAll(pending); err != nil {
-		return err
-	}
-	if err := os.Mkdir(pending, 0o777); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := writeSynced(filepath.Join(pending, name), files[name]); err != nil {
-			os.RemoveAll(pending)
-			return fmt.Errorf("adapter %s: %w", filepath.Join(folder, name), err)
-		}
-	}
-	if err := os.Rename(pending, filepath.Join(folder, committedName)); err != nil {
-		os.RemoveAll(pending)
-		return err
-	}
-	return movePair(folder)
-}
-
-// movePair moves the files of a complete new pair to their places, if there is one.
-func movePair(folder string) error {
-	committed := filepath.Join(folder, committedName)
-	entries, err := os.ReadDir(committed)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
-		if err == nil {
-			err = os.Rename(filepath.Join(committed, e.Name()), filepath.Join(folder, e.Name()))
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return os.Remove(committed)
-}
-
-// writeSynced writes a file that is on the disk when it returns.
-func writeSynced(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	buffered := bufio.NewWriterSize(file, 1<<20)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	return file.Close()
 }

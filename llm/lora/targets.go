@@ -72,13 +72,10 @@ func adaptables(c model.Config) []adaptable {
 // modulesByPart gives the path of the module of transformers' causal language model that
 // holds each part of a matrix.
 func modulesByPart(c model.Config) map[string]string {
-	modules := map[string]string{}
+	modules, inTextModel := map[string]string{}, PEFTOptions{}
 	for _, m := range c.Modules() {
 		for _, part := range m.Parts {
-			modules[part.Name] = "model." + m.Path
-			if m.Path == "lm_head" {
-				modules[part.Name] = m.Path
-			}
+			modules[part.Name] = inTextModel.path(m)
 		}
 	}
 	return modules

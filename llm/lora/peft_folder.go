@@ -1,0 +1,133 @@
+package lora
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A peftFiles is where the files of an adapter are.
+type peftFiles struct{ config, tensors string }
+
+// committedName is a folder inside the adapter's, with those files of a complete new pair that
+// have yet to be moved.
+const committedName = ".adapter.next"
+
+// findPEFT reports whether a path is an adapter of PEFT: its folder, or one of its files.
+func findPEFT(path string) (peftFiles, bool, error) {
+	folder, base := filepath.Dir(path), filepath.Base(path)
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		folder = path
+	case base == peftConfigName || base == peftTensorsName:
+	case strings.HasSuffix(base, ".safetensors"):
+		return peftFiles{pairFile(folder, peftConfigName), path}, true, nil
+	default:
+		return peftFiles{}, false, nil
+	}
+	f := peftFiles{pairFile(folder, peftConfigName), pairFile(folder, peftTensorsName)}
+	return f, true, f.check(folder)
+}
+
+// pairFile is where a file of a folder is: a newer one may have yet to be moved there.
+func pairFile(folder, name string) string {
+	if path := filepath.Join(folder, committedName, name); exists(path) {
+		return path
+	}
+	return filepath.Join(folder, name)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// check names what a folder lacks.
+func (f peftFiles) check(folder string) error {
+	switch config, tensors := exists(f.config), exists(f.tensors); {
+	case !config && !tensors:
+		return fmt.Errorf("%s: is no adapter of PEFT: it has neither %s nor %s", folder, peftConfigName, peftTensorsName)
+	case !config:
+		return fmt.Errorf("%s: %s is missing, which tells the strength of the adapter", folder, peftConfigName)
+	case !tensors && exists(filepath.Join(folder, "adapter_model.bin")):
+		return fmt.Errorf("%s: adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as %s with PEFT 0.6 or newer (save_pretrained)", folder, peftTensorsName)
+	case !tensors:
+		return fmt.Errorf("%s: %s is missing", folder, peftTensorsName)
+	}
+	return nil
+}
+
+// writePair puts files into a folder, all or none. They are made in a folder inside it, whose
+// renaming makes them count: from then on [Load] takes those that have yet to be moved.
+func writePair(folder string, files map[string]func(io.Writer) error) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	if err := movePair(folder); err != nil { // which another process has left
+		return err
+	}
+	pending := filepath.Join(folder, ".adapter.tmp")
+	if err := os.RemoveAll(pending); err != nil {
+		return err
+	}
+	if err := os.Mkdir(pending, 0o777); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := writeSynced(filepath.Join(pending, name), files[name]); err != nil {
+			os.RemoveAll(pending)
+			return fmt.Errorf("adapter %s: %w", filepath.Join(folder, name), err)
+		}
+	}
+	if err := os.Rename(pending, filepath.Join(folder, committedName)); err != nil {
+		os.RemoveAll(pending)
+		return err
+	}
+	return movePair(folder)
+}
+
+// movePair moves the files of a complete new pair to their places, if there is one.
+func movePair(folder string) error {
+	committed := filepath.Join(folder, committedName)
+	entries, err := os.ReadDir(committed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if err == nil {
+			err = os.Rename(filepath.Join(committed, e.Name()), filepath.Join(folder, e.Name()))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(committed)
+}
+
+// writeSynced writes a file that is on the disk when it returns.
+func writeSynced(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	buffered := bufio.NewWriterSize(file, 1<<20)
+	if err := write(buffered); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	return file.Close()
+}
