@@ -155,7 +155,7 @@ func checksum(g *ggml.GGUF, data func(name string) (*io.SectionReader, error)) (
 }
 
 // LoadCheckpoint continues the run that wrote the file, exactly where it was. What is
-// trained, the model, the data and the order of the samples have to be the same, or a
+// trained, the model, the data and the order of the rows have to be the same, or a
 // [MismatchError] lists what differs. The length of the run, the learning rate and its
 // schedule, the optimiser's settings, what ends the run early, and the compute type may
 // change, see [Trainer.Changes], and so may the device.
@@ -249,14 +249,8 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 	var list []Difference
 	parts := t.parts()
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		p := parts[name]
-		is := shapeOf(p.Type(), p.Shape())
-		was := "absent"
-		if info, ok := g.Tensor(name); ok {
-			was = shapeOf(info.Type, info.Shape)
-		}
-		if was != is {
-			list = append(list, Difference{"tensor " + name, was, is})
+		if d, differs := compareTensor(g, name, parts[name]); differs {
+			list = append(list, d)
 		}
 	}
 	for info := range g.Tensors() {
@@ -268,6 +262,15 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 	return slices.DeleteFunc(list, func(d Difference) bool {
 		return strings.HasSuffix(d.Setting, suffixM) || strings.HasSuffix(d.Setting, suffixV)
 	})
+}
+
+// compareTensor compares the type and shape of a tensor with that of the name in a checkpoint.
+func compareTensor(g *ggml.GGUF, name string, x *ggml.Tensor) (d Difference, differs bool) {
+	is, was := shapeOf(x.Type(), x.Shape()), "absent"
+	if info, ok := g.Tensor(name); ok {
+		was = shapeOf(info.Type, info.Shape)
+	}
+	return Difference{"tensor " + name, was, is}, was != is
 }
 
 // shapeOf gives a type and shape as "f32[ne0, ne1]", without trailing ones, which files

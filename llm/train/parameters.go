@@ -18,12 +18,8 @@ func LoadParameters(path string, params []*ggml.Tensor) error {
 	s := &state{values: map[*ggml.Tensor][]float32{}}
 	var differences []Difference
 	for _, p := range params {
-		is, was := shapeOf(p.Type(), p.Shape()), "absent"
-		if info, ok := g.Tensor(p.Name()); ok {
-			was = shapeOf(info.Type, info.Shape)
-		}
-		if was != is {
-			differences = append(differences, Difference{"tensor " + p.Name(), was, is})
+		if d, differs := compareTensor(g, p.Name(), p); differs {
+			differences = append(differences, d)
 			continue
 		}
 		if s.values[p], err = readValues(g, p.Name(), p.NumElements()); err != nil {
