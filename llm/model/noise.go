@@ -159,7 +159,7 @@ func (l *LossGraph) drawEmbdNoise(b Batch) []float32 {
 }
 
 // scaleNoise multiplies the noise of each token by alpha/√(L·d) (arXiv 2310.05914). L is
-// the length of its sample, up to the last token that is learned: no loss depends on
+// the length of its sample, up to the last token that is trained: no loss depends on
 // those behind, which may be padding.
 func (l *LossGraph) scaleNoise(values []float32, b Batch) {
 	lengths := make([]int, len(b.Tokens)) // at the first token of each sample

@@ -169,7 +169,7 @@ func TestNoiseOfRows(t *testing.T) {
 }
 
 // The noise of NEFTune is uniform in ±alpha/√(L·d), for the L tokens of each sample up to
-// the last one that is learned. What the embeddings are multiplied by after transformers'
+// the last one that is trained. What the embeddings are multiplied by after transformers'
 // module of them, in granite alone, scales it too.
 func TestNEFTuneNoise(t *testing.T) {
 	for _, arch := range []string{"llama", "granite", "gemma3"} {

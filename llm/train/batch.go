@@ -6,7 +6,7 @@ import (
 )
 
 // makeBatch lays rows out in as many of length tokens. What is missing is filled with
-// token 0 and learned nothing from; it comes last, where causal attention hides it from
+// token 0, of weight 0; it comes last, where causal attention hides it from
 // the rest. Packed samples have Starts, and each token of the filling is a sample of its
 // own, which costs the least.
 func makeBatch(rows []data.Row, count, length int, packed bool) model.Batch {

@@ -59,7 +59,7 @@ const checkTokens = 32
 
 // checkResult demands that what is going to be saved computes. No loss has been seen of
 // what the last step made of the parameters: it is that of the beginning of a sample
-// that the step learned.
+// that the step trained on.
 func (t *Trainer) checkResult(ctx context.Context) error {
 	if err := t.checkParameters(); err != nil {
 		return err

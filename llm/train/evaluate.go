@@ -97,12 +97,12 @@ func (s *evalSums) add(ctx context.Context, g *bucketGraphs, b model.Batch) erro
 			s.correct++
 		}
 	}
-	s.tokens += learned(b)
+	s.tokens += numTrained(b)
 	return nil
 }
 
-// learned counts the tokens whose weight is not 0.
-func learned(batches ...model.Batch) int {
+// numTrained counts the tokens whose weight is not 0.
+func numTrained(batches ...model.Batch) int {
 	n := 0
 	for _, b := range batches {
 		for _, w := range b.Weights {

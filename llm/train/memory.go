@@ -88,23 +88,23 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 	return e, nil
 }
 
-// choose builds the graph of a step as Options.Checkpointing says.
-func (t *Trainer) choose() error {
+// buildStep builds the graph of a step as Options.Checkpointing says.
+func (t *Trainer) buildStep() error {
 	if t.options.Checkpointing != CheckpointingAuto {
-		return t.build(t.options.Checkpointing == CheckpointingOn)
+		return t.buildGraphs(t.options.Checkpointing == CheckpointingOn)
 	}
-	if err := t.build(false); err != nil {
+	if err := t.buildGraphs(false); err != nil {
 		return err
 	}
 	fits, err := t.fits()
 	if err != nil || fits {
 		return err
 	}
-	return t.build(true)
+	return t.buildGraphs(true)
 }
 
-// build makes the graph of a step, in place of the one before.
-func (t *Trainer) build(checkpointing bool) error {
+// buildGraphs makes the graphs of a step, in place of those before.
+func (t *Trainer) buildGraphs(checkpointing bool) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.options.Batch), model.TrainGraphOptions{
 		Adapters: t.adapters, Grads: t.opt.grad, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
@@ -167,7 +167,7 @@ func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
 	}
 	switch was {
 	case CheckpointingOn.String():
-		return t.build(true)
+		return t.buildGraphs(true)
 	default: // it does not fit here
 		return nil
 	}

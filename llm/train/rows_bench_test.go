@@ -27,7 +27,7 @@ func chatLike(n, length, vocab int) []data.Sample {
 	return list
 }
 
-// Tokens of ragged samples that are learned in a second, by what rows they are in. An
+// Tokens of ragged samples that are trained in a second, by what rows they are in. An
 // iteration is an epoch.
 func BenchmarkRaggedRows(b *testing.B) {
 	const length, samples, batch = 512, 64, 4

@@ -20,7 +20,7 @@ type RunOptions struct {
 	EvalEvery int
 
 	// MaxTokens and MaxDuration end the run before its last step: the tokens that it has
-	// learned, with those of before it was resumed, and the time since this Run began. Both
+	// trained, with those of before it was resumed, and the time since this Run began. Both
 	// are looked at between steps; 0 is no limit.
 	MaxTokens   int
 	MaxDuration time.Duration

@@ -60,7 +60,7 @@ func (t *Trainer) freeSettings() []setting {
 	return list
 }
 
-// fixedSettings are what is computed, and the order of the samples. They are found when
+// fixedSettings are what is computed, and the order of the rows. They are found when
 // they are needed first: a run without checkpoints does without the fingerprints.
 func (t *Trainer) fixedSettings() ([]setting, error) {
 	if t.fixed != nil {
@@ -132,7 +132,7 @@ func (d Difference) String() string {
 }
 
 // A MismatchError is a checkpoint of another run: the model, the data, the order of the
-// samples, or what is trained is not the same.
+// rows, or what is trained is not the same.
 type MismatchError struct {
 	Path        string       // of the checkpoint
 	Differences []Difference // all that there are

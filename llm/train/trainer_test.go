@@ -243,7 +243,7 @@ func TestNothingToLearn(t *testing.T) {
 	}
 	tr := newTrainer(t, tinyModel(t), data.New(8, samples), options(5))
 	_, err := tr.Step(context.Background())
-	require.ErrorContains(t, err, "no token of its samples is learned")
+	require.ErrorContains(t, err, "no token of its rows is trained")
 }
 
 // What is wrong with a data set is found before the run, not in its midst.

@@ -1,0 +1,84 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/device"
+)
+
+// Options are the settings of a run. All but Engine and Threads decide its result;
+// Checkpointing does so by rounding alone.
+type Options struct {
+	Schedule Schedule
+	// Epochs ends the run once each row has been seen that many times, in a step that
+	// is shorter where need be; 0 leaves that to Schedule.Steps. With both the run ends at
+	// what comes first.
+	Epochs int
+	AdamW  AdamW
+	// LoRAPlus is the learning rate of the B matrices of adapters over that of all else
+	// (LoRA+, arXiv 2402.12354, which advises 16); 0 stands for 1.
+	LoRAPlus float64
+	// Convergence ends the run before its last step.
+	Convergence Convergence
+	Batch       int // rows of the data set computed together
+	Accumulate  int // batches of one optimiser step
+	Seed        uint64
+	// GroupByLength puts rows of similar length into a batch, which is then as short as they
+	// are: random rows of a bucket of lengths, in batches of random order. Steps of one
+	// batch then see short rows alone, or long ones. Rows of a step are sorted into its
+	// batches in any case, which changes nothing.
+	GroupByLength bool
+
+	// Dropout and NEFTune make the steps noisy, and evaluations not, see
+	// [model.TrainGraphOptions]; 0 is none. They draw by Seed and step: a run that is
+	// continued draws the same.
+	Dropout, NEFTune float32
+
+	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
+	// [ggml.DefaultThreads]), which Close closes.
+	Engine  *device.Engine
+	Threads int
+	// Checkpointing trades time for memory; by default where there is too little of it.
+	Checkpointing Checkpointing
+	// ComputeType is the type of the products with frozen weights in the steps, see
+	// [model.TrainGraphOptions]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
+	// always in F32, and so comparable between machines.
+	ComputeType ggml.Type
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Batch < 1 || o.Accumulate < 1:
+		return fmt.Errorf("a step of %d batches of %d rows is empty", o.Accumulate, o.Batch)
+	case o.Batch > math.MaxInt32 || o.Accumulate > math.MaxInt32 || o.Schedule.Steps > math.MaxInt32:
+		return fmt.Errorf("a run of %d steps of %d batches of %d rows is too long; each can be at most %d", o.Schedule.Steps, o.Accumulate, o.Batch, math.MaxInt32)
+	case o.Schedule.Steps < 0 || o.Epochs < 0 || o.Schedule.Steps == 0 && o.Epochs == 0:
+		return fmt.Errorf("a run of %d steps and %d epochs is empty", o.Schedule.Steps, o.Epochs)
+	case !belowOne(o.AdamW.Beta1) || !belowOne(o.AdamW.Beta2):
+		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), in single precision too: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
+	case !positive(o.AdamW.Epsilon) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Decay, o.AdamW.Clip):
+		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
+	case o.Checkpointing < CheckpointingAuto || o.Checkpointing > CheckpointingOff:
+		return fmt.Errorf("the checkpointing is %d; it is CheckpointingAuto, CheckpointingOn or CheckpointingOff", int(o.Checkpointing))
+	case o.AdamW.DecayMinDims < 0:
+		return fmt.Errorf("parameters decay from %d dimensions on; it must be 0, for all, or more", o.AdamW.DecayMinDims)
+	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
+		return fmt.Errorf("the learning rate of B is %v times that of A; it must be positive and finite, or 0 for 1", o.LoRAPlus)
+	}
+	return errors.Join(o.Schedule.validate(), o.Convergence.validate())
+}
+
+// finite reports whether all are numbers below infinity in single precision, in which the
+// optimiser computes.
+func finite(list ...float64) bool {
+	return !slices.ContainsFunc(list, func(x float64) bool { return math.IsNaN(x) || math.IsInf(float64(float32(x)), 0) })
+}
+
+func positive(x float64) bool { return float32(x) > 0 && finite(x) }
+
+// belowOne reports whether a decay rate lets anything new in.
+func belowOne(beta float64) bool { return beta >= 0 && float32(beta) < 1 }

@@ -1,0 +1,64 @@
+package train
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Trainables are what a run trains, and what takes part unchanged.
+type Trainables struct {
+	Adapters model.Adapters // of which A and B are trained, F32 tensors on the model's device
+	Frozen   model.Adapters // further adapters, which stay as they are
+	Weights  []*ggml.Tensor // of the model, F32
+}
+
+// params lists the tensors that are trained: those of adapters in the order of the
+// model's weights, then the weights.
+func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error) {
+	var list []parameter
+	const matrix = 2 // dimensions, which a rank of 1 hides
+	for _, w := range m.Config.Weights() {
+		for _, p := range x.Adapters[w.Name] {
+			if p.Scale == 0 {
+				return nil, fmt.Errorf("the adapter of %s cannot be trained: its scale is 0", w.Name)
+			}
+			list = append(list, parameter{p.A, matrix, 1}, parameter{p.B, matrix, cmp.Or(loraPlus, 1)})
+		}
+	}
+	for _, w := range x.Weights {
+		own := m.Weight(w.Name())
+		switch {
+		case own == nil || !w.Is(own):
+			return nil, fmt.Errorf("the parameter %v is no weight of the model", w)
+		case m.Repacked():
+			return nil, fmt.Errorf("the weight %v cannot be trained: sessions compute with copies of matrices; load the model without Repack", w)
+		case !m.Trainable(w.Name()):
+			return nil, fmt.Errorf("the weight %v cannot be trained: no gradient flows to it", w)
+		}
+		list = append(list, parameter{own, own.NumDims(), 1})
+	}
+	return list, checkParams(list)
+}
+
+// checkParams demands parameters in F32, under names of their own: a checkpoint tells
+// them apart by name.
+func checkParams(params []parameter) error {
+	if len(params) == 0 {
+		return errors.New("there are no parameters to train")
+	}
+	seen := map[string]bool{}
+	for _, p := range params {
+		switch {
+		case seen[p.Name()]:
+			return fmt.Errorf("%q names two matrices; a parameter needs a name of its own", p.Name())
+		case p.Type() != ggml.F32:
+			return fmt.Errorf("the parameter %v cannot be trained: only F32 can", p.Tensor)
+		}
+		seen[p.Name()] = true
+	}
+	return nil
+}
