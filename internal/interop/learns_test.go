@@ -1,0 +1,89 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/instructtest"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+// An adapter of bases of several types makes them answer instructions that they have not
+// seen and could not answer, here and in stock llama.cpp, which renders the chat template.
+func TestInteropInstructions(t *testing.T) {
+	const trained, held = 1500, 200
+	words := instructtest.Words(1, trained+held)
+	types := []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K}
+	for i, path := range instructtest.Base(t, 256, 120, types...) {
+		t.Run(types[i].String(), func(t *testing.T) {
+			m, err := model.Load(path, model.LoadOptions{})
+			require.NoError(t, err)
+			defer m.Close()
+			require.Equal(t, types[i], m.Weight("blk.0.ffn_down.weight").Type())
+			require.Equal(t, types[i], m.Weight("output.weight").Type())
+			require.Zero(t, countRight(words[trained:], ourAnswers(t, m, nil)))
+			require.Zero(t, countRight(words[trained:], stockAnswers(t, path)))
+
+			a := instructtest.Adapter(t, m, words[:trained])
+			file := filepath.Join(t.TempDir(), "adapter.gguf")
+			require.NoError(t, a.Save(file, lora.SaveOptions{}))
+			ours := countRight(words[trained:], ourAnswers(t, m, a.Weights(1)))
+			theirs := countRight(words[trained:], stockAnswers(t, path, "--lora", file))
+			t.Logf("right answers to %d prompts: %d here, %d by llama-server", held, ours, theirs)
+			require.GreaterOrEqual(t, ours, held*99/100)
+			require.GreaterOrEqual(t, theirs, held*99/100)
+		})
+	}
+}
+
+// countRight counts the words of which the answer is right, and ended by the model.
+func countRight(words []string, answer func(word string) (string, bool)) (right int) {
+	for _, word := range words {
+		if text, ended := answer(word); ended && text == instructtest.Answer(word) {
+			right++
+		}
+	}
+	return right
+}
+
+const answerLimit = 8
+
+// ourAnswers are those of a greedy chat.
+func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word string) (string, bool) {
+	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	greedy, err := sample.New(sample.Options{})
+	require.NoError(t, err)
+	c, err := generate.NewChat(m, s, greedy, generate.ChatOptions{Limit: answerLimit})
+	require.NoError(t, err)
+	return func(word string) (string, bool) {
+		reply, err := c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", word)}})
+		require.NoError(t, err)
+		return reply.Content, reply.Finish == generate.FinishStop
+	}
+}
+
+// stockAnswers are those of a llama-server.
+func stockAnswers(t *testing.T, path string, flags ...string) func(word string) (string, bool) {
+	server := startServer(t, path, append(flags, "-c", "128")...)
+	return func(word string) (string, bool) {
+		var answer stockReply
+		require.True(t, server.post(t, "/v1/chat/completions", map[string]any{
+			"messages": []chat.Message{chat.NewMessage("user", word)}, "temperature": 0, "max_tokens": answerLimit,
+		}, &answer))
+		return answer.Choices[0].Message.Content, answer.Choices[0].FinishReason == "stop"
+	}
+}

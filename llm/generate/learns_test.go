@@ -1,0 +1,47 @@
+package generate_test
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/instructtest"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+// A model that was trained on the answers of conversations gives them to prompts that it
+// has not seen, and ends them; before, it gives none.
+func TestChatAnswersAsTrained(t *testing.T) {
+	const trained, held = 1500, 100
+	words := instructtest.Words(1, trained+held)
+	m, err := model.Load(instructtest.Base(t, 64, 200, ggml.F32)[0], model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	require.Zero(t, answered(t, m, nil, words[trained:]))
+	a := instructtest.Adapter(t, m, words[:trained])
+	require.GreaterOrEqual(t, answered(t, m, a.Weights(1), words[trained:]), held*99/100)
+}
+
+// answered counts the words to which a greedy chat gives the right answer.
+func answered(t *testing.T, m *model.Model, adapters model.Adapters, words []string) (right int) {
+	t.Helper()
+	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
+	require.NoError(t, err)
+	defer s.Close()
+	c, err := generate.NewChat(m, s, sampler(t, sample.Options{}), generate.ChatOptions{Limit: 8})
+	require.NoError(t, err)
+	for _, word := range words {
+		reply, err := c.Reply(context.Background(), io.Discard, dialogue(word))
+		require.NoError(t, err)
+		if reply.Content == instructtest.Answer(word) && reply.Finish == generate.FinishStop {
+			right++
+		}
+	}
+	return right
+}
