@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/examples/internal/clitest"
+)
+
+// finetune runs a command of finetune in a folder.
+func finetune(t *testing.T, folder string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	c := exec.Command("finetune", args...)
+	c.Dir = folder
+	var out, log strings.Builder
+	c.Stdout, c.Stderr = &out, &log
+	require.NoError(t, c.Run(), log.String())
+	return out.String(), log.String()
+}
+
+// A process has the folder of its run for itself as long as it lives, however it ends.
+func TestTwoProcessesInOneFolder(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	second := func() (string, error) {
+		out, err := folderRun(files, "run", "--adam-iter", "5000").CombinedOutput()
+		return string(out), err
+	}
+	first := folderRun(files, "run", "--adam-iter", "5000", "--max-time", "1m")
+	log, err := first.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, first.Start())
+	lines := bufio.NewScanner(log)
+	for lines.Scan() && !strings.Contains(lines.Text(), "step 8: validation") {
+	}
+	out, err := second()
+	require.EqualError(t, err, "exit status 1")
+	require.Equal(t, "finetune: --run-dir: another process is writing the run in run; wait for its end, or name another folder\n", out)
+	require.NoError(t, first.Process.Kill())
+	for lines.Scan() {
+	}
+	require.Error(t, first.Wait())
+	after, err := folderRun(files, "run", "--adam-iter", "12").CombinedOutput()
+	require.NoError(t, err, string(after))
+	require.Contains(t, string(after), "the run goes on with other settings: steps was 5000, is 12")
+}
+
+// A figure of metrics.jsonl or of finetune eval --json.
+type figure struct {
+	Step     int
+	EvalLoss *float64 `json:"eval_loss"`
+	Adapters bool
+	Loss     float64
+}
+
+func figures(t *testing.T, lines string) (list []figure) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		var f figure
+		require.NoError(t, json.Unmarshal([]byte(line), &f), line)
+		list = append(list, f)
+	}
+	return list
+}
+
+// A run that learns its few samples by heart becomes worse on others: it ends early, and the
+// best adapter is that of the step whose evaluation was lowest, by any measure.
+func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "few.txt"), []byte(story(7, 4, code)), 0o600))
+	const every, patience = 3, 3
+	out, log := finetune(t, folder, "--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "0",
+		"--valid-every", fmt.Sprint(every), "--patience", fmt.Sprint(patience), "--lora-out", "a-ITERATION.gguf", "--metrics", "metrics.jsonl",
+		"--checkpoint-out", "c.gguf", "--save-every", fmt.Sprint(every), "--ctx", "16", "--batch", "4", "--grad-acc", "1", "--adam-iter", "600",
+		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--products", "f32")
+
+	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
+	require.NoError(t, err)
+	best, last := figure{}, 0
+	for _, f := range figures(t, string(text)) {
+		last = f.Step
+		if f.EvalLoss != nil && (best.EvalLoss == nil || *f.EvalLoss < *best.EvalLoss) {
+			best = f
+		}
+	}
+	require.Positive(t, best.Step)
+	require.Equal(t, best.Step+patience*every, last, "the evaluations after the best ended the run")
+	require.Contains(t, log, fmt.Sprintf("ended after step %d: the validation loss has not improved for %d evaluations", last, patience))
+	require.Contains(t, out, fmt.Sprintf("best on validation: a-best.gguf, of step %d with loss %.4f\n", best.Step, *best.EvalLoss))
+	require.Contains(t, out, "--lora a-best.gguf ", "what is advised to use")
+
+	same := func(name string) []byte {
+		file, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err)
+		return file
+	}
+	require.Equal(t, same(fmt.Sprintf("a-%d.gguf", best.Step)), same("a-best.gguf"))
+	require.Equal(t, same(fmt.Sprintf("a-%d.gguf", last)), same("a-LATEST.gguf"))
+	measure := func(adapter string) float64 {
+		out, _ := finetune(t, folder, "eval", "--model", "base.gguf", "--lora", adapter, "--data", "held.txt", "--ctx", "16", "--json", "--cache-type", "f32", "--threads", "1")
+		list := figures(t, out)
+		require.Len(t, list, 2)
+		require.True(t, list[1].Adapters)
+		return list[1].Loss
+	}
+	lowest := measure("a-best.gguf")
+	require.InDelta(t, *best.EvalLoss, lowest, 1e-4)
+	for _, step := range []int{best.Step - every, best.Step + every, last} {
+		if step > 0 {
+			require.Greater(t, measure(fmt.Sprintf("a-%d.gguf", step)), lowest)
+		}
+	}
+
+	// Continued by the same flags the run has nothing to do; with more patience it goes on.
+	again := []string{"--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "0",
+		"--valid-every", fmt.Sprint(every), "--lora-out", "b.gguf", "--checkpoint-in", "c.gguf", "--ctx", "16", "--batch", "4", "--grad-acc", "1",
+		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--products", "f32"}
+	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience), "--adam-iter", "600")...)
+	require.Contains(t, log, fmt.Sprintf("ended after step %d: ", last))
+	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience+1), "--adam-iter", "600")...)
+	require.Regexp(t, regexp.MustCompile(`the run goes on with other settings: --patience was 3, is 4\n`), log)
+	require.Contains(t, log, fmt.Sprintf("ended after step %d: ", last+every))
+}
+
+// Each signal that asks the program to end leaves the result of the last step.
+func TestSignalsEndOrderly(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		if signal.Ignored(sig) { // nohup started the test
+			continue
+		}
+		folder := t.TempDir()
+		require.NoError(t, writeFiles(folder))
+		log := clitest.Stop(t, folderRun(folder, "run", "--adam-iter", "5000"), sig, "step 4: validation loss")
+		require.Regexp(t, `finetune: interrupted; run/adapter\.gguf is the result of step \d+; the same command continues the run`, log)
+		adapter, state := tensors(t, filepath.Join(folder, "run/adapter.gguf")), tensors(t, filepath.Join(folder, "run/checkpoint.gguf"))
+		for name, x := range adapter {
+			require.Equal(t, x, state[name], "%s is not that of the checkpoint", name)
+		}
+	}
+}
