@@ -21,12 +21,13 @@ import (
 type DataFlags struct {
 	TrainData  []string `name:"train-data" aliases:"data" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines or Parquet (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data"`
 	ValidData  string   `name:"valid-data" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data"`
-	ValidSplit float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05." group:"Data"`
+	ValidSplit float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none." group:"Data"`
 	ValidMax   int      `name:"valid-samples" range:"[0,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; 0 for all." group:"Data"`
 	Ctx        int      `name:"ctx" aliases:"max-seq-length,max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data"`
 	TextFlags
 	RecordFlags
-	CacheDir string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of records for the next start; by default that of --run-dir, else none." group:"Data"`
+	RowFlags
+	CacheDir string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
 }
 
 // TextFlags say how text becomes samples.
@@ -51,8 +52,12 @@ type RecordFlags struct {
 	Roles        []string `name:"role" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
 	TooLong      string   `name:"too-long" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
 	SkipBroken   bool     `name:"skip-broken" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
-	Packing      bool     `name:"packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat"`
-	GroupByLen   bool     `name:"group-by-length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
+}
+
+// RowFlags say how samples share the rows of batches. Evaluations have one sample a row.
+type RowFlags struct {
+	Packing    bool `name:"packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat"`
+	GroupByLen bool `name:"group-by-length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
 }
 
 // A Source is what data is read for.

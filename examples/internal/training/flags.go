@@ -48,7 +48,7 @@ type OptimizerFlags struct {
 
 	Rate            float64 `name:"adam-alpha" aliases:"learning-rate" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser"`
 	MinRate         float64 `name:"adam-min-alpha" range:"[0,)" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
-	Schedule        string  `name:"schedule" aliases:"lr-scheduler-type" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear or constant (not at all)." group:"Optimiser"`
+	Schedule        string  `name:"schedule" aliases:"lr-scheduler-type" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall." group:"Optimiser"`
 	Warmup          int     `name:"warmup" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0${warmup_why}." group:"Optimiser"`
 	CosDecaySteps   int     `name:"cos-decay-steps" range:"[0,2147483647]" default:"0" help:"Steps after the warm-up in which the learning rate falls; 0 for all of the run." group:"Optimiser"`
 	CosDecayMin     float64 `name:"cos-decay-min" range:"[0,1]" default:"0" help:"Lowest learning rate as a part of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
@@ -70,7 +70,7 @@ type OptimizerFlags struct {
 	OptNoImprovement int           `name:"opt-max-no-improvement" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
 	EpsF             float64       `name:"adam-epsf" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
 	MaxTokens        int           `name:"max-tokens" range:"[0,)" default:"0" help:"End the run after so many trained tokens, with those before a checkpoint; 0 for no limit." group:"End"`
-	MaxTime          time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation." group:"End"`
+	MaxTime          time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation; by default never." group:"End"`
 
 	UseFlash      bool `name:"use-flash" xor:"flash" help:"Compute attention in blocks, without a matrix of all pairs of tokens: it always is." group:"Computing"`
 	NoFlash       bool `name:"no-flash" xor:"flash" help:"Of upstream's program; here attention is always computed in blocks, with equal results." group:"Computing"`
@@ -80,18 +80,18 @@ type OptimizerFlags struct {
 
 // RunFlags are what happens around the steps.
 type RunFlags struct {
-	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued." group:"Run"`
-	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change." group:"Run"`
+	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued; by default checkpoint.gguf in --run-dir, else nowhere." group:"Run"`
+	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change. By default the one in --run-dir." group:"Run"`
 	Reshuffle     bool   `name:"force-reshuffle" help:"Draw the order of the samples anew where --checkpoint-in goes on, instead of going on in that of the run." group:"Run"`
 	PatternFnIt   string `name:"pattern-fn-it" default:"ITERATION" help:"Word in the names of outputs for the step: each save has a file of its own then." group:"Run"`
 	FnLatest      string `name:"fn-latest" default:"LATEST" help:"What stands in its place for the last save." group:"Run"`
 	SaveEvery     int    `name:"save-every" aliases:"save-steps" range:"[-1,)" default:"50" help:"Steps between saves of result and checkpoint; 0 or -1 for the end only." group:"Run"`
-	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for all where the name of an output has --pattern-fn-it in it, and none else." group:"Run"`
+	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for 3 with --run-dir, else all where the name of an output has --pattern-fn-it in it, and none where it has not." group:"Run"`
 	ValidEvery    int    `name:"valid-every" aliases:"eval-steps,steps-per-eval" range:"[0,)" default:"50" help:"Steps between evaluations of --valid-data; 0 for the start and the end only." group:"Run"`
 	Seed          int64  `name:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run"`
 	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
-	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png." group:"Report"`
-	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON." group:"Report"`
+	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png; by default loss in --run-dir, else not." group:"Report"`
+	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
 }
 
 // Prepare draws the seed where it is to be drawn, and says so, and what flags of upstream's
