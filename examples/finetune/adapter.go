@@ -135,12 +135,12 @@ var newAdapterOnly = []string{
 }
 
 // check demands that what is given has an effect.
-func (f *adapterFlags) check(given func(flag string) bool) error {
+func (f *adapterFlags) check(given map[string]bool) error {
 	if f.LoRAIn == "" {
 		return nil
 	}
 	for _, name := range newAdapterOnly {
-		if given(name) {
+		if given[name] {
 			return fmt.Errorf("--%s describes a new adapter, and --lora-in goes on from %s as it is; leave one out", name, f.LoRAIn)
 		}
 	}

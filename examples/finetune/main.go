@@ -48,6 +48,6 @@ type command interface {
 func main() {
 	var p program
 	parsed := cli.Parse("finetune", &p, kong.Description(description), kong.ShortUsageOnError(), defaults.Vars())
-	p.Train.remember(parsed)
+	p.Train.flags, p.Train.given = parsed.Flags(), cli.Given(parsed)
 	cli.Main("finetune", parsed.Selected().Target.Addr().Interface().(command).Run)
 }

@@ -41,22 +41,9 @@ type trainCommand struct {
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after; by default nothing is shown." group:"Report"`
 	Predict  int      `name:"sample-predict" range:"[0,)" default:"60" help:"Tokens of the sample." group:"Report"`
 
-	flags []*kong.Flag // all of the command
-	given []string     // names of those on the command line or in the file of --config
+	flags []*kong.Flag    // all of the command
+	given map[string]bool // those on the command line or in the file of --config
 }
-
-// remember keeps what the command line has been parsed to. (Flag.Set of kong holds for
-// defaults too.)
-func (p *trainCommand) remember(parsed *kong.Context) {
-	p.flags = parsed.Flags()
-	for _, step := range parsed.Path {
-		if step.Flag != nil {
-			p.given = append(p.given, step.Flag.Name)
-		}
-	}
-}
-
-func (p *trainCommand) isGiven(flag string) bool { return slices.Contains(p.given, flag) }
 
 // Run trains.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
@@ -106,7 +93,7 @@ func (p *trainCommand) check() error {
 	case !p.OnlyWrite && len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	}
-	if err := p.adapterFlags.check(p.isGiven); err != nil {
+	if err := p.adapterFlags.check(p.given); err != nil {
 		return err
 	}
 	return p.CheckOutputs(p.inputs(), []cli.File{p.result().LatestFile()})

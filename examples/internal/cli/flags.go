@@ -30,6 +30,18 @@ func Parse(name string, flags any, options ...kong.Option) *kong.Context {
 	return parsed
 }
 
+// Given are the names of the flags that the command line or a [ConfigFile] has: Set of
+// package kong is true for defaults too.
+func Given(parsed *kong.Context) map[string]bool {
+	given := map[string]bool{}
+	for _, p := range parsed.Path {
+		if p.Flag != nil {
+			given[p.Flag.Name] = true
+		}
+	}
+	return given
+}
+
 // CheckFlags demands of flags what Parse does beyond package kong.
 func CheckFlags(flags []*kong.Flag) error {
 	for _, f := range flags {

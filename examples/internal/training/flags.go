@@ -101,6 +101,9 @@ func (f *Flags) Prepare(w io.Writer) {
 		f.Seed = rand.Int64()
 		fmt.Fprintf(w, "--seed %d\n", f.Seed)
 	}
+	if f.UseFlash {
+		fmt.Fprintln(w, "--use-flash changes nothing: attention is always computed in blocks; leave it out")
+	}
 	if f.NoFlash {
 		fmt.Fprintln(w, "--no-flash changes nothing: attention is always computed in blocks, with equal results; leave it out")
 	}

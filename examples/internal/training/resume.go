@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,10 @@ import (
 // flagOf names the flags that decide settings of a run.
 var flagOf = map[string]string{
 	"data":                                   "--train-data",
+	"frozen weights":                         "--model-base",
+	"rows grouped by length":                 "--group-by-length",
+	"dropout":                                "--lora-dropout",
+	"alpha of NEFTune":                       "--neftune-alpha",
 	"sample length":                          "--ctx",
 	"batch":                                  "--batch",
 	"gradient accumulation":                  "--grad-acc",
@@ -21,9 +26,6 @@ var flagOf = map[string]string{
 	"learning rate":                          "--adam-alpha",
 	"final learning rate":                    "--adam-min-alpha",
 	"warm-up":                                "--warmup",
-	"rows grouped by length":                 "--group-by-length",
-	"dropout":                                "--lora-dropout",
-	"alpha of NEFTune":                       "--neftune-alpha",
 	"schedule":                               "--schedule",
 	"period of the schedule":                 "--cos-decay-steps",
 	"growth of the period":                   "--cos-decay-restart",
@@ -44,12 +46,52 @@ var flagOf = map[string]string{
 	"steps without a new lowest loss":        "--opt-max-no-improvement",
 }
 
-// byFlag names settings by their flags.
+// flagOfKey names the flags that decide hyper-parameters of the model, by the ends of their
+// keys.
+var flagOfKey = map[string]string{
+	".rope.freq_base":                   "--rope-freq-base",
+	".rope.scaling.factor":              "--rope-freq-scale",
+	".attention.layer_norm_rms_epsilon": "--norm-rms-eps",
+}
+
+// Flags that decide the matrices of an adapter and their scales, which differ together.
+const (
+	shapeFlags = "--lora-r, --rank-of or --targets"
+	scaleFlags = "--lora-alpha, --rslora or --lora-r"
+)
+
+// settingFlag is the flag that decides a setting, "" where none does alone.
+func settingFlag(setting string) string {
+	if flag, ok := flagOf[setting]; ok {
+		return flag
+	}
+	for end, flag := range flagOfKey {
+		if strings.HasSuffix(setting, end) {
+			return flag
+		}
+	}
+	return ""
+}
+
+// byFlag names settings by their flags. Of the matrices of an adapter it names the first.
 func byFlag(list []train.Difference) []train.Difference {
 	var named []train.Difference
+	seen := map[string]bool{}
 	for _, d := range list {
-		if flag, ok := flagOf[d.Setting]; ok {
-			d.Setting = flag
+		group := ""
+		switch {
+		case strings.HasPrefix(d.Setting, "adapter scale of "):
+			group = scaleFlags
+		case strings.HasSuffix(d.Setting, ".lora_a"), strings.HasSuffix(d.Setting, ".lora_b"):
+			group = shapeFlags
+		}
+		if group == "" {
+			d.Setting = cmp.Or(settingFlag(d.Setting), d.Setting)
+		} else if seen[group] {
+			continue
+		} else {
+			seen[group] = true
+			d.Setting = fmt.Sprintf("%s (%s)", group, d.Setting)
 		}
 		named = append(named, d)
 	}
