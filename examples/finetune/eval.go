@@ -49,6 +49,9 @@ func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 	if c.Ctx == 0 {
 		c.Ctx = min(defaultContext, m.Context)
 	}
+	if c.Ctx > m.Context {
+		return fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", c.Ctx, m.Context, c.Model)
+	}
 	var sets []*data.Dataset
 	read := training.DataFlags{Ctx: c.Ctx, TextFlags: c.TextFlags, RecordFlags: c.RecordFlags, ValidMax: c.Max}
 	for _, path := range c.Data {

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -44,6 +46,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"pairs": pairs,
 			"cut":   cut,
+
+			"same-losses":  sameLosses,
+			"same-tensors": sameTensors,
 		},
 	})
 }
@@ -131,6 +136,40 @@ func pairs(ts *testscript.TestScript, neg bool, args []string) {
 		if !slices.ContainsFunc(values, func(v float32) bool { return v != 0 }) {
 			ts.Fatalf("%s of %s was not trained", p.B, args[1])
 		}
+	}
+}
+
+// sameLosses: file… demands that the last lines of eval --json in the files have losses
+// which are all the same but for rounding; of one file, its two lines.
+func sameLosses(ts *testscript.TestScript, neg bool, args []string) {
+	var losses []float64
+	for _, name := range args {
+		lines := strings.Split(strings.TrimSpace(ts.ReadFile(name)), "\n")
+		if len(args) > 1 {
+			lines = lines[len(lines)-1:]
+		}
+		for _, line := range lines {
+			var r result
+			ts.Check(json.Unmarshal([]byte(line), &r))
+			losses = append(losses, r.Loss)
+		}
+	}
+	if len(losses) != 2 {
+		ts.Fatalf("%d losses", len(losses))
+	}
+	if (math.Abs(losses[0]-losses[1]) < 1e-4) == neg {
+		ts.Fatalf("the losses are %v", losses)
+	}
+}
+
+// sameTensors: a.gguf b.gguf demands tensors of the same names and bytes.
+func sameTensors(ts *testscript.TestScript, neg bool, args []string) {
+	a, err := readTensors(ts.MkAbs(args[0]))
+	ts.Check(err)
+	b, err := readTensors(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if (len(a) > 0 && maps.EqualFunc(a, b, bytes.Equal)) == neg {
+		ts.Fatalf("%s and %s: %d and %d tensors", args[0], args[1], len(a), len(b))
 	}
 }
 
@@ -224,16 +263,23 @@ func TestStoppedRunContinues(t *testing.T) {
 // tensors reads the data of a file's tensors.
 func tensors(t *testing.T, path string) map[string][]byte {
 	t.Helper()
-	g, err := ggml.OpenGGUF(path)
+	values, err := readTensors(path)
 	require.NoError(t, err)
+	return values
+}
+
+func readTensors(path string) (map[string][]byte, error) {
+	g, err := ggml.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
 	defer g.Close()
 	file, err := os.ReadFile(path)
-	require.NoError(t, err)
 	values := map[string][]byte{}
 	for info := range g.Tensors() {
 		values[info.Name] = file[g.DataOffset()+info.Offset:][:info.Size]
 	}
-	return values
+	return values, err
 }
 
 // A reader of the output that goes away, such as head, does not cost the result.

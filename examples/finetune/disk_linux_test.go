@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A run whose disk is full ends with an error that says what there is, and its folder keeps a
+// whole checkpoint: with more room the same command ends in the files of an undisturbed run.
+func TestFullDiskLosesNothing(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	disk := filepath.Join(files, "disk")
+	require.NoError(t, os.Mkdir(disk, 0o700))
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("a small file system cannot be mounted here: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	out, err := folderRun(files, "whole").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	// Room for the first saves, and not for those that keep the one before.
+	var room int64
+	for name, text := range contents(t, filepath.Join(files, "whole")) {
+		if name == "adapter.gguf" || name == "checkpoint.gguf" {
+			room += int64(len(text))
+		}
+	}
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Fallocate(int(filler.Fd()), 0, 0, 1<<20-room-128<<10))
+	require.NoError(t, filler.Close())
+	out, err = folderRun(files, "disk/run").CombinedOutput()
+	require.Error(t, err, string(out))
+	require.Regexp(t, `finetune: (--lora-out|--checkpoint-out): .*: no space left on device; disk/run/adapter\.gguf is the result of step \d+\n`, string(out))
+	for name := range contents(t, filepath.Join(files, "disk/run")) {
+		require.NotRegexp(t, `\.tmp$`, name)
+	}
+
+	require.NoError(t, os.Remove(filler.Name()))
+	out, err = folderRun(files, "disk/run").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "continuing from disk/run/checkpoint.gguf at step ")
+	want, got := contents(t, filepath.Join(files, "whole")), contents(t, filepath.Join(files, "disk/run"))
+	for name := range want {
+		require.True(t, want[name] == got[name], "%s differs", name)
+	}
+	require.Len(t, got, len(want))
+}
