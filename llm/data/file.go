@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // otherFormats are files that would be read as text by their extension, and are none.
@@ -27,8 +28,20 @@ type file struct {
 
 const readBuffer = 1 << 20
 
-// open opens a source, without its compression and its byte order mark.
-func open(path string, stdin io.Reader) (*file, error) {
+// A countingReader adds what is read to a count.
+type countingReader struct {
+	io.Reader
+	count *atomic.Int64
+}
+
+func (c countingReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.count.Add(int64(n))
+	return n, err
+}
+
+// open opens a source, without its compression and its byte order mark, and counts the bytes that are read of it.
+func open(path string, stdin io.Reader, count *atomic.Int64) (*file, error) {
 	f := &file{name: displayName(path), closer: io.NopCloser(nil)}
 	raw := stdin
 	if path != Stdin {
@@ -42,7 +55,7 @@ func open(path string, stdin io.Reader) (*file, error) {
 		}
 		raw, f.closer = opened, opened
 	}
-	f.r = bufio.NewReaderSize(raw, readBuffer)
+	f.r = bufio.NewReaderSize(countingReader{raw, count}, readBuffer)
 	if magic, _ := f.r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(f.r)
 		if err != nil {

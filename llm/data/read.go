@@ -11,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sync/atomic"
 )
 
 // ReadOptions say how Read reads.
@@ -29,6 +30,9 @@ type ReadOptions struct {
 	SkipBroken *Broken
 	// Stdin is what "-" reads; os.Stdin if nil.
 	Stdin io.Reader
+	// BytesRead counts the bytes of the files that were read, before they are unpacked, for a display of progress; it may
+	// be nil. That of a format of Readers is counted when it was read.
+	BytesRead *atomic.Int64
 }
 
 // Key names all that decides what Read makes of the same files. It is a part of PrepareOptions.Key.
@@ -76,6 +80,9 @@ func (r *reader) read(sources []string) error {
 	if r.o.Stdin == nil {
 		r.o.Stdin = os.Stdin
 	}
+	if r.o.BytesRead == nil {
+		r.o.BytesRead = new(atomic.Int64)
+	}
 	var err error
 	if r.parser, err = newParser(r.o.Keys, r.o.Roles); err != nil {
 		return err
@@ -110,12 +117,16 @@ func (r *reader) none(files []string) error {
 func (r *reader) file(path string) error {
 	ext := extension(path)
 	if read, ok := r.o.Readers[ext]; ok && path != Stdin {
-		return r.records(path, read)
+		err := r.records(path, read)
+		if info, statErr := os.Stat(path); statErr == nil {
+			r.o.BytesRead.Add(info.Size())
+		}
+		return err
 	}
 	if ext == ".parquet" {
 		return &Error{File: path, Kind: Unreadable, Reason: "this program has no reader for Parquet", Remedy: "convert the file to JSONL"}
 	}
-	f, err := open(path, r.o.Stdin)
+	f, err := open(path, r.o.Stdin, r.o.BytesRead)
 	if err != nil {
 		return err
 	}

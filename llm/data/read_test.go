@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -256,4 +257,35 @@ func TestLongLines(t *testing.T) {
 		got = append(got, len(x.Text))
 	}
 	require.Equal(t, lengths, got)
+}
+
+// The bytes of files are counted as they are on the disk.
+func TestReadCountsBytes(t *testing.T) {
+	folder := t.TempDir()
+	path, size := filepath.Join(folder, "a.parquet"), int64(0)
+	require.NoError(t, os.WriteFile(path, []byte("ten bytes!"), 0o600))
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for range 100 {
+		_, err := z.Write([]byte(`{"text": "a text that is compressed"}` + "\n"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "b.jsonl.gz"), packed.Bytes(), 0o600))
+	for _, name := range []string{path, filepath.Join(folder, "b.jsonl.gz")} {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		size += info.Size()
+	}
+	var count atomic.Int64
+	o := ReadOptions{BytesRead: &count, Readers: map[string]RecordReader{".parquet": func(string) iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) { yield([]byte(`{"text": "a"}`), nil) }
+	}}}
+	examples := 0
+	for _, err := range Read(context.Background(), []string{path, filepath.Join(folder, "b.jsonl.gz")}, o) {
+		require.NoError(t, err)
+		examples++
+	}
+	require.Equal(t, 101, examples)
+	require.Equal(t, size, count.Load())
 }

@@ -3,6 +3,7 @@ package data
 import (
 	"io"
 	"strings"
+	"sync/atomic"
 )
 
 // TextFiles reads files one after the other as one text, each open only while it
@@ -22,7 +23,7 @@ func (t *textFiles) Read(p []byte) (int, error) {
 			if len(t.paths) == 0 {
 				return 0, io.EOF
 			}
-			f, err := open(t.paths[0], strings.NewReader(""))
+			f, err := open(t.paths[0], strings.NewReader(""), new(atomic.Int64))
 			if err != nil {
 				return 0, err
 			}
