@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"math"
@@ -42,13 +43,17 @@ func TestScripts(t *testing.T) {
 		Dir:             "testdata/script",
 		Condition:       clitest.Condition,
 		ContinueOnError: true,
-		Setup:           func(e *testscript.Env) error { return writeFiles(e.WorkDir) },
+		Setup: func(e *testscript.Env) error {
+			return errors.Join(writeFiles(e.WorkDir), writeChatFiles(t, e.WorkDir))
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"pairs": pairs,
 			"cut":   cut,
 
 			"same-losses":  sameLosses,
 			"same-tensors": sameTensors,
+			"parquet":      writeParquet,
+			"close-losses": closeLosses,
 		},
 	})
 }

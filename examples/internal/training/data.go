@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
@@ -27,7 +28,8 @@ type DataFlags struct {
 	TextFlags
 	RecordFlags
 	RowFlags
-	CacheDir string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
+	ShowSample bool   `name:"show-sample" default:"true" negatable:"" help:"Show the first sample of records, with what is trained of it marked." group:"Data"`
+	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
 }
 
 // TextFlags say how text becomes samples.
@@ -96,6 +98,11 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) (err error) 
 		return err
 	}
 	sets.closers = append(sets.closers, sets.Train)
+	if f.ShowSample && f.IsChat() {
+		if err := showFirst(os.Stderr, s.Tokenizer, sets.Train); err != nil {
+			return fmt.Errorf("--train-data: %w", err)
+		}
+	}
 	if err := f.hold(ctx, s, sets); err != nil {
 		return err
 	}
@@ -259,9 +266,17 @@ func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, file
 	if err != nil {
 		return nil, err
 	}
-	line := progress.New(os.Stderr, size(files), "B")
-	options.Progress = func(now data.Stats) { line.Update(0, fmt.Sprintf("%d examples, %d tokens", now.Examples, now.Tokens)) }
+	total := size(files)
+	line := progress.New(os.Stderr, total, "B")
+	show := func(bytes int64, now data.Stats) {
+		line.Update(bytes, fmt.Sprintf("%d examples, %d tokens", now.Examples, now.Tokens))
+	}
+	read.BytesRead = new(atomic.Int64)
+	options.Progress = func(now data.Stats) { show(max(0, min(read.BytesRead.Load(), total-1)), now) } // what is read is not all done
 	d, stats, err := data.Prepare(ctx, data.Read(ctx, files, read), encoder.Encode, options)
+	if err == nil && !stats.FromCache {
+		show(max(total, 1), stats)
+	}
 	if err := errors.Join(err, line.Close()); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/instructtest"
+)
+
+// writeChatFiles writes conversations, and a random model with a chat template.
+func writeChatFiles(t *testing.T, folder string) error {
+	words := instructtest.Records(t, instructtest.Words(1, 20))
+	v, path, plain := instructtest.Vocabulary(t), filepath.Join(folder, "chat.gguf"), filepath.Join(folder, "plain.gguf")
+	if err := os.WriteFile(filepath.Join(folder, "words.jsonl"), []byte(words), 0o600); err != nil {
+		return err
+	}
+	if err := writeModel(plain, v, v.NumTokens(), 3, true); err != nil {
+		return err
+	}
+	defer os.Remove(plain)
+	g, err := ggml.OpenGGUF(plain)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if err := g.Set("tokenizer.chat_template", instructtest.Template); err != nil {
+		return err
+	}
+	return g.WriteFile(path)
+}
+
+// parquet: FROM.jsonl TO.parquet writes messages as a table.
+func writeParquet(ts *testscript.TestScript, _ bool, args []string) {
+	type message struct {
+		Role    string `json:"role" parquet:"role"`
+		Content string `json:"content" parquet:"content"`
+	}
+	type conversation struct {
+		Messages []message `json:"messages" parquet:"messages,list"`
+	}
+	var rows []conversation
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var row conversation
+		ts.Check(json.Unmarshal([]byte(line), &row))
+		rows = append(rows, row)
+	}
+	ts.Check(parquet.WriteFile(ts.MkAbs(args[1]), rows))
+}
+
+// close-losses: A B TOLERANCE compares the losses of the steps in two files of --metrics.
+func closeLosses(ts *testscript.TestScript, neg bool, args []string) {
+	read := func(path string) (losses []float64) {
+		for line := range strings.Lines(ts.ReadFile(path)) {
+			var step struct{ Loss *float64 }
+			ts.Check(json.Unmarshal([]byte(line), &step))
+			if step.Loss != nil {
+				losses = append(losses, *step.Loss)
+			}
+		}
+		return losses
+	}
+	a, b := read(args[0]), read(args[1])
+	tolerance, err := strconv.ParseFloat(args[2], 64)
+	ts.Check(err)
+	same := len(a) > 0 && len(a) == len(b)
+	for i := range min(len(a), len(b)) {
+		same = same && math.Abs(a[i]-b[i]) <= tolerance*a[i]
+	}
+	if same == neg {
+		ts.Fatalf("losses of %s: %v\nof %s: %v", args[0], a, args[1], b)
+	}
+}
+
+// A run that is killed while it fills the token cache loses nothing: the next one trains on
+// the same.
+func TestKilledWhileCaching(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeChatFiles(t, folder))
+	records := instructtest.Records(t, instructtest.Words(1, 1000))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "words.jsonl"), []byte(strings.Repeat(records, 16)), 0o600))
+	start := func(cache, adapter string) *exec.Cmd {
+		c := exec.Command("finetune", "train", "--model-base", "chat.gguf", "--train-data", "words.jsonl", "--ctx", "48",
+			"--cache-dir", cache, "--lora-out", adapter, "--adam-iter", "1", "--threads", "1")
+		c.Dir = folder
+		return c
+	}
+	killed := start("cache", "killed.gguf")
+	require.NoError(t, killed.Start())
+	files := func(suffix string) []string {
+		found, err := filepath.Glob(filepath.Join(folder, "cache", "*"+suffix))
+		require.NoError(t, err)
+		return found
+	}
+	require.Eventually(t, func() bool {
+		for _, path := range files(".pending") {
+			if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+				return true
+			}
+		}
+		return false
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, killed.Process.Kill())
+	require.Error(t, killed.Wait())
+	require.Len(t, files(".pending"), 1, "it was killed too late")
+	require.Empty(t, files(".tokens"))
+
+	for _, want := range []struct{ cache, adapter, report string }{
+		{"cache", "after.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained\n"},
+		{"cache", "again.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained; from the cache\n"},
+		{"other", "other.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained\n"},
+	} {
+		out, err := start(want.cache, want.adapter).CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Contains(t, string(out), "--train-data: "+want.report)
+	}
+	require.Empty(t, files(".pending"))
+	require.Len(t, files(".tokens"), 1)
+	first, err := os.ReadFile(filepath.Join(folder, "after.gguf"))
+	require.NoError(t, err)
+	for _, name := range []string{"again.gguf", "other.gguf"} {
+		got, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err)
+		require.Equal(t, first, got, name)
+	}
+}
