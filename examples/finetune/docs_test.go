@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,6 +41,28 @@ func checkDocument(text string, commands flagTable) error {
 	}
 	return nil
 }
+
+// testsOf are the names of all tests of the tree.
+func testsOf(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, folder := range []string{"llm", "kernels", "internal", "examples"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
+				names[m[1]] = true
+			}
+			return err
+		})
+		require.NoError(t, err)
+	}
+	return names
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 // parses reads a command line without quotes, up to a comment.
 func parses(line string) error {
@@ -81,6 +105,11 @@ func TestDocumentedCommands(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "finetune.md"))
 	require.NoError(t, err)
 	require.NoError(t, checkDocument(string(text), commands))
+	tests := testsOf(t)
+	require.False(t, tests["TestOfNothing"])
+	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(text), -1) {
+		require.True(t, tests[m[1]], "there is no %s", m[1])
+	}
 	text, err = os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "## Fine-tune your own model")
