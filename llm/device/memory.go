@@ -27,6 +27,11 @@ func (e *Engine) AvailableMemory() int64 {
 	return p.MemoryFree
 }
 
+// HasLazyMemory reports whether memory of the engine's device is taken as it is written to, as
+// the system's is: [Engine.AvailableMemory] still has what is allocated, but not written, and
+// what is mapped from a file.
+func (e *Engine) HasLazyMemory() bool { return e.device.Type() == ggml.CPU }
+
 // AvailableHostMemory is how many bytes the system can still give programs. On Linux it is
 // MemAvailable, which counts what is only cached from files, mapped models too; and no more
 // than the control groups of the process leave, as those of a container. Elsewhere it is

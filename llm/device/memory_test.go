@@ -43,6 +43,7 @@ func TestAvailableMemory(t *testing.T) {
 	require.NoError(t, err)
 	defer e.Close()
 	require.Greater(t, e.AvailableMemory(), int64(1<<20))
+	require.True(t, e.HasLazyMemory(), "the system gives memory as it is written to")
 	total := e.Device().Properties().MemoryTotal
 	require.Less(t, e.AvailableMemory(), total+1)
 	if _, err := os.Stat("/proc/meminfo"); err == nil && runtime.GOOS == "linux" {

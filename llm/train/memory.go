@@ -133,7 +133,7 @@ func (t *Trainer) fits() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if t.engine.Device().Type() == ggml.CPU {
+	if t.engine.HasLazyMemory() {
 		need.Device += t.uncounted()
 	}
 	onDevice, host := availableMemory(t.engine)
