@@ -74,3 +74,33 @@ func ExampleOptions() {
 	// blk.1.attn_v.weight: rank 32, counts 1.414 times
 	// blk.1.ffn_down.weight: rank 8, counts 2.828 times
 }
+
+// Write an adapter for PEFT, and read one that PEFT has trained.
+func ExampleAdapter_SavePEFT() {
+	folder, err := os.MkdirTemp("", "peft")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	m, err := model.New(tinyConfig(false), nil, 1) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.SavePEFT(folder, lora.PEFTOptions{BaseModel: "org/tiny"}); err != nil {
+		log.Fatal(err)
+	}
+	// … PeftModel.from_pretrained(base, folder) …
+	b, err := lora.Load(folder, m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer b.Close()
+	fmt.Println("rank", b.Rank(), "alpha", b.Alpha, "base", b.Keys["general.base_model.0.repo_url"])
+	// Output: rank 8 alpha 16 base https://huggingface.co/org/tiny
+}

@@ -3,7 +3,6 @@ package lora_test
 import (
 	"encoding/json"
 	"fmt"
-	"log"
 	"maps"
 	"math"
 	"os"
@@ -568,34 +567,4 @@ func TestSavePEFTFaults(t *testing.T) {
 	require.NoError(t, a.Close())
 	require.ErrorIs(t, a.SavePEFT(folder, lora.PEFTOptions{}), ggml.ErrClosed)
 	require.ErrorContains(t, trained(t, m, lora.Options{Rank: 1}).SavePEFT(note, lora.PEFTOptions{}), "not a directory")
-}
-
-// Write an adapter for PEFT, and read one that PEFT has trained.
-func ExampleAdapter_SavePEFT() {
-	folder, err := os.MkdirTemp("", "peft")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	m, err := model.New(tinyConfig(false), nil, 1) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer m.Close()
-	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer a.Close()
-	if err := a.SavePEFT(folder, lora.PEFTOptions{BaseModel: "org/tiny"}); err != nil {
-		log.Fatal(err)
-	}
-	// … PeftModel.from_pretrained(base, folder) …
-	b, err := lora.Load(folder, m)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer b.Close()
-	fmt.Println("rank", b.Rank(), "alpha", b.Alpha, "base", b.Keys["general.base_model.0.repo_url"])
-	// Output: rank 8 alpha 16 base https://huggingface.co/org/tiny
 }
