@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,16 +101,9 @@ func chatConversations(t *testing.T) []chatConversation {
 	return slices.DeleteFunc(talks, func(c chatConversation) bool { return c.Name == "mark-up in user text" })
 }
 
-var markupToken = regexp.MustCompile(`<\|[^<>|\n]+\|>|<｜[^<>\n]+｜>|\[/?[A-Z_]+\]|<(?:start|end)_of_turn>|</?think>`)
-
-// chatModel writes a tiny model with a template and the tokens that it writes.
+// templateModel writes a tiny model with a template and the tokens that it writes.
 func templateModel(t *testing.T, template string, talks []chatConversation, addBOS bool) string {
-	special := []string{"<s>", "</s>"}
-	for _, token := range markupToken.FindAllString(template, -1) {
-		if !slices.Contains(special, token) {
-			special = append(special, token)
-		}
-	}
+	special := llmtest.MarkupTokens(template, "<s>", "</s>")
 	texts := []string{template}
 	for _, talk := range talks {
 		for _, m := range talk.Messages {

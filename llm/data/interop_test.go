@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -48,16 +49,9 @@ func conversations(t *testing.T) (all []namedConversation) {
 	return all
 }
 
-var markupToken = regexp.MustCompile(`<\|[^<>|\n]+\|>|<｜[^<>\n]+｜>|\[/?[A-Z_]+\]|<(?:start|end)_of_turn>|\[\|[a-z]+\|\]|</?think>`)
-
 // templateTokenizer has the tokens that a template writes, and merges pairs of letters as models do.
 func templateTokenizer(t *testing.T, source string, conversations []namedConversation) *tokenizer.Tokenizer {
-	special := []string{"<s>", "</s>", "<unk>", "<pad>"}
-	for _, token := range markupToken.FindAllString(source, -1) {
-		if !slices.Contains(special, token) {
-			special = append(special, token)
-		}
-	}
+	special := llmtest.MarkupTokens(source, "<s>", "</s>", "<unk>", "<pad>")
 	texts := []string{source}
 	for _, c := range conversations {
 		for _, m := range c.Messages {
