@@ -102,7 +102,10 @@ func (t flagTable) has(flag string) bool {
 // The commands and flags of the documentation are those of the program.
 func TestDocumentedCommands(t *testing.T) {
 	commands := newFlagTable(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "finetune.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "peft.md"))
+	require.NoError(t, err)
+	require.NoError(t, checkDocument(string(text), commands))
+	text, err = os.ReadFile(filepath.Join(root, "docs", "finetune.md"))
 	require.NoError(t, err)
 	require.NoError(t, checkDocument(string(text), commands))
 	tests := testsOf(t)
