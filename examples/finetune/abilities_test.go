@@ -79,7 +79,7 @@ func newFlagTable(t *testing.T) flagTable {
 var (
 	span    = regexp.MustCompile("`([^`]+)`")
 	flagIn  = regexp.MustCompile(`--[a-z][a-z0-9_-]*`)
-	testRef = regexp.MustCompile("^`([a-z/-]+) (Test[A-Za-z0-9_]+|[a-z]+\\.txtar)`$")
+	testRef = regexp.MustCompile("^`([a-z/-]+) (Test[A-Za-z0-9_]+|[a-z-]+\\.txtar)`$")
 )
 
 // flagsOf lists the flags that a cell names, with their commands: "" for other programs.
