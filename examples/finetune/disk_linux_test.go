@@ -14,12 +14,7 @@ import (
 func TestFullDiskLosesNothing(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
-	disk := filepath.Join(files, "disk")
-	require.NoError(t, os.Mkdir(disk, 0o700))
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skip("a small file system cannot be mounted here: ", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	disk := smallDisk(t, filepath.Join(files, "disk"))
 	out, err := folderRun(files, "whole").CombinedOutput()
 	require.NoError(t, err, string(out))
 
@@ -50,4 +45,37 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		require.True(t, want[name] == got[name], "%s differs", name)
 	}
 	require.Len(t, got, len(want))
+}
+
+// A folder that cannot be written, also one with a run, is an error before anything is read.
+func TestReadOnlyFolder(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	disk := smallDisk(t, filepath.Join(files, "disk"))
+	out, err := folderRun(files, "disk/run", "--adam-iter", "3").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.NoError(t, syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	for folder, want := range map[string]string{
+		"disk/run": "finetune: --run-dir: open disk/run/.lock: read-only file system\n",
+		"disk/new": "finetune: --run-dir: mkdir disk/new: read-only file system\n",
+	} {
+		out, err := folderRun(files, folder, "--adam-iter", "6").CombinedOutput()
+		require.EqualError(t, err, "exit status 1")
+		require.Equal(t, want, string(out))
+	}
+	// What is there can be used.
+	out, err = folderRun(files, "other", "--adam-iter", "6", "--checkpoint-in", "disk/run/checkpoint.gguf").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "continuing from disk/run/checkpoint.gguf at step 3")
+}
+
+// smallDisk mounts a file system of 1 MiB, which ends with the test.
+func smallDisk(t *testing.T, path string) string {
+	t.Helper()
+	require.NoError(t, os.Mkdir(path, 0o700))
+	if err := syscall.Mount("tmpfs", path, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("a small file system cannot be mounted here: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(path, syscall.MNT_DETACH)) })
+	return path
 }
