@@ -79,11 +79,15 @@ func TestInteropPEFTTraining(t *testing.T) {
 		adapter     arguments // of PEFT
 		shape       train.Shape
 		peak, floor float64
+		chats       bool // samples of various lengths, of which parts are trained
+		packed      bool // here; there each is a row
 	}{
-		{"rank 8, constant", "llama", arguments{"r": 8, "lora_alpha": 16}, train.Constant, 2e-3, 2e-3},
-		{"rank 8, cosine", "qwen3", arguments{"r": 8, "lora_alpha": 16}, train.Cosine, 5e-3, 5e-4},
-		{"rsLoRA 64, constant", "llama", arguments{"r": 64, "lora_alpha": 16, "use_rslora": true}, train.Constant, 5e-4, 5e-4},
-		{"rsLoRA 64, cosine", "llama", arguments{"r": 64, "lora_alpha": 16, "use_rslora": true}, train.Cosine, 1e-3, 0},
+		{"rank 8, constant", "llama", arguments{"r": 8, "lora_alpha": 16}, train.Constant, 2e-3, 2e-3, false, false},
+		{"rank 8, cosine", "qwen3", arguments{"r": 8, "lora_alpha": 16}, train.Cosine, 5e-3, 5e-4, false, false},
+		{"rsLoRA 64, constant", "llama", arguments{"r": 64, "lora_alpha": 16, "use_rslora": true}, train.Constant, 5e-4, 5e-4, false, false},
+		{"rsLoRA 64, cosine", "llama", arguments{"r": 64, "lora_alpha": 16, "use_rslora": true}, train.Cosine, 1e-3, 0, false, false},
+		{"masked", "llama", arguments{"r": 8, "lora_alpha": 16}, train.Cosine, 3e-3, 0, true, false},
+		{"masked and packed", "qwen3", arguments{"r": 8, "lora_alpha": 16}, train.Constant, 2e-3, 2e-3, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := peftModels()[test.arch].load(t)
@@ -92,26 +96,35 @@ func TestInteropPEFTTraining(t *testing.T) {
 			ask[any](t, "create", arguments{"Adapter": folder, "Arguments": test.adapter, "Seed": 1, "Type": "float32"})
 			const steps, batch, length = 100, 4, 24
 			samples := learnable(m.Vocab, steps*batch, length)
+			if test.chats {
+				samples = masked(samples)
+			}
+			rows := data.New(length, samples)
+			if test.packed {
+				samples = masked(learnable(m.Vocab, 4*steps*batch, length))
+				var err error
+				rows, err = data.New(m.Context, samples).Packed(1)
+				require.NoError(t, err)
+				require.Greater(t, rows.Len(), steps*batch)
+				require.Greater(t, rows.NumSamples(), 3*rows.Len())
+			}
 			adam := train.AdamW{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.01, Clip: 1}
 			a, err := lora.Load(folder, m)
 			require.NoError(t, err)
 			defer a.Close()
-			trainer, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, data.New(length, samples), train.Options{
+			trainer, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, rows, train.Options{
 				Schedule: train.Schedule{Shape: test.shape, Peak: test.peak, Floor: test.floor, Steps: steps}, AdamW: adam, Batch: batch, Accumulate: 1, Threads: 1,
 			})
 			require.NoError(t, err)
 			defer trainer.Close()
-			var batches [][][]int32
-			order := data.Sampler{N: len(samples)}
+			var inputs, labels [][][]int32
+			order := data.Sampler{N: rows.Len()}
 			for step := range steps {
-				var tokens [][]int32
-				for i := range batch {
-					tokens = append(tokens, samples[order.At(step*batch+i)].Tokens)
-				}
-				batches = append(batches, tokens)
+				in, of := padded(t, rows, batch, func(i int) int { return order.At(step*batch + i) })
+				inputs, labels = append(inputs, in), append(labels, of)
 			}
 			theirs := ask[[]float64](t, "train", arguments{
-				"Adapter": folder, "Out": out, "Batches": batches, "Peak": test.peak, "Floor": test.floor,
+				"Adapter": folder, "Out": out, "Batches": inputs, "Labels": labels, "Peak": test.peak, "Floor": test.floor,
 				"Beta1": adam.Beta1, "Beta2": adam.Beta2, "Epsilon": adam.Epsilon, "Decay": adam.Decay, "Clip": adam.Clip,
 			})
 			worst := 0.0
@@ -149,6 +162,47 @@ func learnable(vocab, n, length int) (samples []data.Sample) {
 		samples = append(samples, data.Sample{Tokens: tokens})
 	}
 	return samples
+}
+
+// masked cuts samples to various lengths, and trains turns of them alone.
+func masked(samples []data.Sample) (list []data.Sample) {
+	for i, s := range samples {
+		random := llmtest.RandomTokens(uint64(i), len(s.Tokens), 12)
+		s.Tokens = s.Tokens[:len(s.Tokens)-int(random[0])]
+		s.Weights = make([]float32, s.Predicted())
+		trained := float32(0)
+		for j := range s.Weights {
+			if random[j+1] < 3 { // the turn ends
+				trained = 1 - trained
+			}
+			s.Weights[j] = trained
+		}
+		s.Weights[len(s.Weights)-1] = 1
+		list = append(list, s)
+	}
+	return list
+}
+
+// padded are the samples of rows as PEFT takes them: inputs and labels of one length, where
+// what is not trained, and the padding, has the label -100.
+func padded(t *testing.T, d *data.Dataset, batch int, at func(i int) int) (inputs, labels [][]int32) {
+	t.Helper()
+	for i := range batch {
+		row, err := d.Row(at(i))
+		require.NoError(t, err)
+		for _, s := range row {
+			n := s.Predicted()
+			in, of := slices.Repeat([]int32{0}, d.Length), slices.Repeat([]int32{-100}, d.Length)
+			copy(in, s.Tokens[:n])
+			for j := range n {
+				if s.Weights == nil || s.Weights[j] > 0 {
+					of[j] = s.Tokens[j+1]
+				}
+			}
+			inputs, labels = append(inputs, in), append(labels, of)
+		}
+	}
+	return inputs, labels
 }
 
 // The likeliest text after 20 prompts is the same by PEFT, here with PEFT's adapter, and by

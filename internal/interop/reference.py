@@ -138,18 +138,18 @@ class Session:
                 answers.append(tokens[len(prompt):])
         return answers
 
-    def train(self, Adapter, Out, Batches, Peak, Floor, Beta1, Beta2, Epsilon, Decay, Clip):
+    def train(self, Adapter, Out, Batches, Labels, Peak, Floor, Beta1, Beta2, Epsilon, Decay, Clip):
+        """The losses of batches of inputs and labels of one length; a label of -100 is not trained."""
         model = self.adapted(Adapter)
         model.train()
         trained = [p for p in model.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=Peak, betas=(Beta1, Beta2), eps=Epsilon, weight_decay=Decay)
         losses = []
-        for step, batch in enumerate(Batches, 1):
+        for step, (batch, labels) in enumerate(zip(Batches, Labels), 1):
             for group in optimizer.param_groups:
                 group["lr"] = Floor + (Peak - Floor) * (1 + math.cos(math.pi * step / len(Batches))) / 2
-            tokens = torch.tensor(batch)
-            logits = model(input_ids=tokens[:, :-1]).logits
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+            logits = model(input_ids=torch.tensor(batch)).logits
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), torch.tensor(labels).flatten(), ignore_index=-100)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(trained, Clip)
             optimizer.step()
