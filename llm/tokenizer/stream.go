@@ -23,7 +23,7 @@ type stream struct {
 }
 
 func (t *Tokenizer) newStream(o EncodeOptions) *stream {
-	s := &stream{t: t, o: o, afterSpecial: true, text: newTextStream(t.model, t.sizes)}
+	s := &stream{t: t, o: o, afterSpecial: true}
 	if o.ParseSpecial {
 		s.parse = []byteRange{{0, math.MaxInt}}
 	}
@@ -32,6 +32,7 @@ func (t *Tokenizer) newStream(o EncodeOptions) *stream {
 
 // encode encodes a whole text.
 func (s *stream) encode(text string) {
+	s.text = s.t.idle.take(s.t, s.out.wantEnds)
 	s.begin()
 	size := s.t.sizes.window
 	for s.offset < len(text) {
@@ -40,11 +41,13 @@ func (s *stream) encode(text string) {
 		size = s.nextSize(size, n)
 	}
 	s.end()
+	s.t.idle.give(s.text, s.out.wantEnds)
 }
 
 // read encodes the text of a reader and calls yield with the tokens of each
 // window.
 func (s *stream) read(r io.Reader, yield func([]ID, error) bool) {
+	s.text = newTextStream(s.t.model, s.t.sizes)
 	s.begin()
 	size := s.t.sizes.window
 	var buf []byte

@@ -19,7 +19,7 @@ import (
 // sized is t with other sizes of what is in memory.
 func (t *Tokenizer) sized(s sizes) *Tokenizer {
 	u := *t
-	u.sizes = s
+	u.sizes, u.idle = s, &idleStreams{}
 	return &u
 }
 
@@ -273,4 +273,23 @@ func FuzzWindows(f *testing.F) {
 			require.Equal(t, tok.sized(atOnce).Encode(text, o), encodeReader(t, little, strings.NewReader(text), o))
 		}
 	})
+}
+
+// What was encoded before does not change a text's tokens, nor their ends.
+func TestEncodingRemembersWordsAlone(t *testing.T) {
+	for name, tok := range map[string]*Tokenizer{"bpe": vocabulary(t, "bpe", "llama-bpe"), "spm": vocabulary(t, "spm", "")} {
+		t.Run(name, func(t *testing.T) {
+			texts := []string{"one two\xff", "two one", " one", "", "<s>one two</s> ", strings.Repeat("one two ", 20000), "\xe6\x97", "one"}
+			for i := range 3 * len(texts) {
+				text := texts[i*i%len(texts)]
+				fresh := tok.sized(defaultSizes)
+				require.Equal(t, fresh.Encode(text, EncodeOptions{ParseSpecial: true}), tok.Encode(text, EncodeOptions{ParseSpecial: true}), "%.20q", text)
+				parts := []Part{{Text: text, ParseSpecial: true}, {Text: text}}
+				wantIDs, wantEnds := tok.sized(defaultSizes).EncodeParts(parts, EncodeOptions{})
+				ids, ends := tok.EncodeParts(parts, EncodeOptions{})
+				require.Equal(t, wantIDs, ids, "%.20q", text)
+				require.Equal(t, wantEnds, ends, "%.20q", text)
+			}
+		})
+	}
 }

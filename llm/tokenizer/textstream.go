@@ -1,6 +1,9 @@
 package tokenizer
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // sizes are how much is held in memory: results do not depend on them.
 type sizes struct {
@@ -36,6 +39,28 @@ func newTextStream(m model, s sizes) *textStream {
 	return &textStream{model: m, sizes: s, merger: merger,
 		long: longWord{merger: merger, size: s.wordWindow}}
 }
+
+// idleStreams are text streams between two texts: many texts are short, and what one
+// remembers of words serves the next. Those that remember ends are apart from others.
+type idleStreams struct{ withoutEnds, withEnds sync.Pool }
+
+func (i *idleStreams) pool(wantEnds bool) *sync.Pool {
+	if wantEnds {
+		return &i.withEnds
+	}
+	return &i.withoutEnds
+}
+
+// take gives a stream to a text.
+func (i *idleStreams) take(t *Tokenizer, wantEnds bool) *textStream {
+	if s, ok := i.pool(wantEnds).Get().(*textStream); ok {
+		return s
+	}
+	return newTextStream(t.model, t.sizes)
+}
+
+// give takes back a stream whose text has ended.
+func (i *idleStreams) give(s *textStream, wantEnds bool) { i.pool(wantEnds).Put(s) }
 
 // write takes a chunk and adds the tokens that are certain; those of the whole
 // text if it is the last chunk. The stream is then as new.

@@ -56,6 +56,7 @@ type Tokenizer struct {
 	cleanSpaces bool
 	model       model
 	sizes       sizes
+	idle        *idleStreams
 }
 
 // model is what differs between models: how text becomes tokens.
@@ -85,7 +86,7 @@ func New(cfg Config) (*Tokenizer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{cfg: cfg.clone(), stripRight: map[ID]bool{}, sizes: defaultSizes}
+	t := &Tokenizer{cfg: cfg.clone(), stripRight: map[ID]bool{}, sizes: defaultSizes, idle: &idleStreams{}}
 	if err := t.index(); err != nil {
 		return nil, err
 	}
