@@ -46,8 +46,8 @@ func loadOn(t *testing.T, m *model.Model, d *ggml.Device) *model.Model {
 }
 
 // trainsAlike demands that a device trains as the CPU does, and goes on with its
-// checkpoint, with gradient checkpointing too.
-func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
+// checkpoint, with gradient checkpointing too, in the memory that was estimated.
+func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance, memoryTolerance float64) {
 	t.Helper()
 	ctx, checkpoint := context.Background(), filepath.Join(t.TempDir(), "checkpoint.gguf")
 	cpu := newTrainer(t, m, newEngine(t, device.Options{}), train.CheckpointingOff)
@@ -65,7 +65,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 
 	estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(on.Vocab), trainOptions(e, train.CheckpointingOff))
 	require.NoError(t, err)
-	require.Equal(t, far.Memory(), estimate.Total())
+	require.InEpsilon(t, far.Memory(), estimate.Total(), memoryTolerance)
 
 	resumed := newTrainer(t, on, e, train.CheckpointingOn)
 	require.NoError(t, resumed.LoadCheckpoint(checkpoint))
@@ -93,7 +93,7 @@ func decodesAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float6
 func TestRemoteDevice(t *testing.T) {
 	m := llmtest.TinyModel(t, configs()["qwen3"], ggml.F32)
 	d := remote(t)
-	trainsAlike(t, m, d, 1e-5)
+	trainsAlike(t, m, d, 1e-5, 0)
 	decodesAlike(t, m, d, 1e-10)
 }
 
@@ -103,7 +103,7 @@ func TestVulkan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.TinyModel(t, configs()[name], ggml.F32)
 			decodesAlike(t, m, d, 1e-5) // its flash attention rounds to F16
-			trainsAlike(t, m, d, 1e-3)
+			trainsAlike(t, m, d, 1e-3, 0.1) // its plugin reorders nodes before it allocates
 		})
 	}
 }

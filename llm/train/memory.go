@@ -41,7 +41,8 @@ func resolved(on bool) Checkpointing {
 }
 
 // A MemoryEstimate is how many bytes of memory a run takes beside the model and what is
-// trained: what [Trainer.Memory] reports once all of it is in use.
+// trained: what [Trainer.Memory] reports once all of it is in use. Where a device reorders
+// the nodes of a graph, as Vulkan does, results are up to a tenth off.
 type MemoryEstimate struct {
 	Optimizer   int64 // gradients and moments, and results of their update
 	Step        int64 // results of a step
