@@ -29,13 +29,19 @@ type Convergence struct {
 }
 
 func (c Convergence) validate() error {
-	switch {
-	case c.Patience < 0 || c.Past < 0 || c.MaxNoImprovement < 0:
-		return fmt.Errorf("the patience is %d evaluations, the loss is compared with that of %d steps before, and has to reach a new low within %d; none may be negative, and 0 stands for never", c.Patience, c.Past, c.MaxNoImprovement)
-	case !(c.MinDelta >= 0 && c.Delta >= 0 && c.Epsilon >= 0) || !finite(c.MinDelta, c.Delta, c.Epsilon):
-		return fmt.Errorf("an evaluation improves by at least %v, a loss changes by %v within several steps and %v in one; none may be negative or infinite", c.MinDelta, c.Delta, c.Epsilon)
-	case c.Past > 0 && c.Delta == 0:
-		return errors.New("a loss that is compared with that of some steps before needs a Delta, below which it has not changed")
+	for _, setting := range []struct {
+		name  string
+		value float64
+	}{
+		{"Patience", float64(c.Patience)}, {"MinDelta", c.MinDelta}, {"Past", float64(c.Past)}, {"Delta", c.Delta},
+		{"Epsilon", c.Epsilon}, {"MaxNoImprovement", float64(c.MaxNoImprovement)},
+	} {
+		if !(setting.value >= 0) || !finite(setting.value) {
+			return fmt.Errorf("the convergence has %s %v; it must be finite, and positive or 0, which is for none", setting.name, setting.value)
+		}
+	}
+	if c.Past > 0 && c.Delta == 0 {
+		return errors.New("a loss that is compared with that of Past steps before needs a Delta, below which it has not changed")
 	}
 	return nil
 }

@@ -111,13 +111,13 @@ func TestConvergenceInWords(t *testing.T) {
 
 func TestConvergenceErrors(t *testing.T) {
 	for want, c := range map[string]Convergence{
-		"the patience is -1 evaluations, the loss is compared with that of 0 steps before, and has to reach a new low within 0; none may be negative, and 0 stands for never": {Patience: -1},
-		"the patience is 0 evaluations, the loss is compared with that of -2 steps before, and has to reach a new low within 0; none may be negative, and 0 stands for never": {Past: -2},
-		"the patience is 0 evaluations, the loss is compared with that of 0 steps before, and has to reach a new low within -3; none may be negative, and 0 stands for never": {MaxNoImprovement: -3},
-		"an evaluation improves by at least -1, a loss changes by 0 within several steps and 0 in one; none may be negative or infinite":                                      {MinDelta: -1},
-		"an evaluation improves by at least 0, a loss changes by NaN within several steps and 0 in one; none may be negative or infinite":                                     {Delta: math.NaN()},
-		"an evaluation improves by at least 0, a loss changes by 0 within several steps and +Inf in one; none may be negative or infinite":                                    {Epsilon: math.Inf(1)},
-		"a loss that is compared with that of some steps before needs a Delta, below which it has not changed":                                                                {Past: 3},
+		"the convergence has Patience -1; it must be finite, and positive or 0, which is for none":             {Patience: -1},
+		"the convergence has Past -2; it must be finite, and positive or 0, which is for none":                 {Past: -2},
+		"the convergence has MaxNoImprovement -3; it must be finite, and positive or 0, which is for none":     {MaxNoImprovement: -3},
+		"the convergence has MinDelta -1; it must be finite, and positive or 0, which is for none":             {MinDelta: -1},
+		"the convergence has Delta NaN; it must be finite, and positive or 0, which is for none":               {Delta: math.NaN()},
+		"the convergence has Epsilon +Inf; it must be finite, and positive or 0, which is for none":            {Epsilon: math.Inf(1)},
+		"a loss that is compared with that of Past steps before needs a Delta, below which it has not changed": {Past: 3},
 	} {
 		require.EqualError(t, c.validate(), want)
 	}
