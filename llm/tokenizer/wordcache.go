@@ -1,0 +1,45 @@
+package tokenizer
+
+import "strings"
+
+// Words up to this many bytes are remembered.
+const cachedWord = 48
+
+// wordCache has the tokens of words that were encoded before.
+type wordCache struct {
+	words map[string]byteRange // in ids and ends
+	ids   []ID
+	ends  []int // from the start of the word
+}
+
+// add adds the tokens of a word that begins at start, if it is remembered.
+func (c *wordCache) add(out *output, word string, start int) bool {
+	r, ok := c.words[word]
+	if !ok {
+		return false
+	}
+	out.ids = append(out.ids, c.ids[r.from:r.to]...)
+	if out.wantEnds {
+		for _, end := range c.ends[r.from:r.to] {
+			out.ends = append(out.ends, start+end)
+		}
+	}
+	return true
+}
+
+// remember takes the tokens of a word from those of out that begin at first. It
+// forgets all other words when they are too many.
+func (c *wordCache) remember(out *output, word string, start, first, limit int) {
+	if len(c.words) >= limit || c.words == nil {
+		*c = wordCache{words: map[string]byteRange{}, ids: c.ids[:0], ends: c.ends[:0]}
+	}
+	from := len(c.ids)
+	c.ids = append(c.ids, out.ids[first:]...)
+	if out.wantEnds {
+		for _, end := range out.ends[first:] {
+			c.ends = append(c.ends, end-start)
+		}
+	}
+	// A part of the text would keep all of it in memory.
+	c.words[strings.Clone(word)] = byteRange{from, len(c.ids)}
+}
