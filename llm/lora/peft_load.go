@@ -244,7 +244,7 @@ func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
 
 // values reads a tensor, whose type is checked too.
 func (r *peftReader) values(t *safetensors.Tensor) ([]float32, error) {
-	if !t.Type.IsReal() {
+	if !t.Type.IsSupported() {
 		r.fault("tensor %s has type %s; F32, F16 and BF16 are supported", t.Name, t.Type)
 		return nil, nil
 	}

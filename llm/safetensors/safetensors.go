@@ -40,8 +40,11 @@ var bits = map[Type]int64{
 // ggmlTypes are the types of ggml with the same bytes.
 var ggmlTypes = map[Type]ggml.Type{F32: ggml.F32, F16: ggml.F16, BF16: ggml.BF16}
 
-// IsReal reports whether values of the type are read and written.
-func (t Type) IsReal() bool { return t == F32 || t == F16 || t == BF16 }
+// IsSupported reports whether values of the type are read and written.
+func (t Type) IsSupported() bool {
+	_, ok := ggmlTypes[t]
+	return ok
+}
 
 // A Tensor describes a tensor of a file.
 type Tensor struct {

@@ -71,18 +71,14 @@ func encodeHeader(tensors []Data, metadata map[string]string) ([]byte, error) {
 	seen := map[string]bool{metadataKey: true}
 	offset := int64(0)
 	for _, t := range tensors {
-		info := Tensor{Name: t.Name, Type: t.Type, Shape: t.Shape}
-		size, ok := info.size()
-		_, known := ggmlTypes[t.Type]
-		switch {
-		case seen[t.Name]:
+		if seen[t.Name] {
 			return nil, fmt.Errorf("tensor %q: the name is taken", t.Name)
-		case !known:
-			return nil, fmt.Errorf("tensor %q: type %q cannot be written; use F32, F16 or BF16", t.Name, t.Type)
-		case !ok || info.NumElements() != int64(len(t.Values)):
-			return nil, fmt.Errorf("tensor %q: %d values for the shape %v", t.Name, len(t.Values), t.Shape)
 		}
 		seen[t.Name] = true
+		size, err := t.size()
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
 		shape := append([]int64{}, t.Shape...) // a nil one would be null
 		if err := add(t.Name, tensorInfo{&t.Type, &shape, []int64{offset, offset + size}}); err != nil {
 			return nil, err
@@ -100,6 +96,19 @@ func encodeHeader(tensors []Data, metadata map[string]string) ([]byte, error) {
 		return nil, fmt.Errorf("the header of %d tensors has %d bytes, and %d are the most", len(tensors), b.Len(), maxHeader)
 	}
 	return b.Bytes(), nil
+}
+
+// size checks what is to be written, and gives its size in bytes.
+func (t Data) size() (int64, error) {
+	info := Tensor{Type: t.Type, Shape: t.Shape}
+	size, ok := info.size()
+	if !t.Type.IsSupported() {
+		return 0, fmt.Errorf("type %q cannot be written; use F32, F16 or BF16", t.Type)
+	}
+	if !ok || info.NumElements() != int64(len(t.Values)) {
+		return 0, fmt.Errorf("%d values for the shape %v", len(t.Values), t.Shape)
+	}
+	return size, nil
 }
 
 // largestF16 is the largest value of F16.
