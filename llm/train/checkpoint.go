@@ -356,7 +356,7 @@ func (s *state) checkHistory() error {
 // each, and at most all of a full step.
 func (t *Trainer) checkPosition(step int, epoch, position uint64) (int, error) {
 	n := uint64(t.data.Len())
-	fault := fmt.Errorf("it is of step %d, but at sample %d of epoch %d", step, position, epoch)
+	fault := fmt.Errorf("it is of step %d, but at row %d of epoch %d", step, position, epoch)
 	if position >= n || epoch > math.MaxInt64/n-1 {
 		return 0, fault
 	}
