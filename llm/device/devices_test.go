@@ -102,7 +102,7 @@ func TestVulkan(t *testing.T) {
 	for _, name := range []string{"llama", "gemma3", "phi3"} {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.TinyModel(t, configs()[name], ggml.F32)
-			decodesAlike(t, m, d, 1e-5) // its flash attention rounds to F16
+			decodesAlike(t, m, d, 1e-5)     // its flash attention rounds to F16
 			trainsAlike(t, m, d, 1e-3, 0.1) // its plugin reorders nodes before it allocates
 		})
 	}
