@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
@@ -48,20 +49,12 @@ func Base(t testing.TB, width, steps int, types ...ggml.Type) []string {
 // save writes the model with its matrices in a type, and the chat template.
 func save(t testing.TB, m *model.Model, typ ggml.Type) string {
 	t.Helper()
-	folder := t.TempDir()
-	plain, path := filepath.Join(folder, "plain.gguf"), filepath.Join(folder, "base.gguf")
-	require.NoError(t, m.Save(plain, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
+	return llmtest.SaveChat(t, m, Template, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
 		if m.Weight(name).NumDims() < 2 {
 			return old
 		}
 		return typ
-	}}))
-	g, err := ggml.OpenGGUF(plain)
-	require.NoError(t, err)
-	defer g.Close()
-	require.NoError(t, g.Set("tokenizer.chat_template", Template))
-	require.NoError(t, g.WriteFile(path))
-	return path
+	}})
 }
 
 // run trains to the end, and shows the loss of every 20th step.

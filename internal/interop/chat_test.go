@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -95,22 +94,15 @@ func chatModel(t *testing.T, template string, addBOS bool) string {
 	made, err := model.New(c, v, 7)
 	require.NoError(t, err)
 	defer made.Close()
-	folder, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
-	plain, path := filepath.Join(folder, "plain.gguf"), filepath.Join(folder, "chat.gguf")
-	require.NoError(t, made.Save(plain, model.SaveOptions{Change: func(string) func([]float32) error {
+	rng := rand.New(rand.NewPCG(1, 2))
+	return llmtest.SaveChat(t, made, template, model.SaveOptions{Change: func(string) func([]float32) error {
 		return func(values []float32) error {
 			for i := range values {
 				values[i] += float32(0.1 * rng.NormFloat64())
 			}
 			return nil
 		}
-	}}))
-	g, err := ggml.OpenGGUF(plain)
-	require.NoError(t, err)
-	defer g.Close()
-	require.NoError(t, g.Set("tokenizer.chat_template", template))
-	require.NoError(t, g.WriteFile(path))
-	return path
+	}})
 }
 
 func asciiVocabulary(t *testing.T, addBOS bool) *tokenizer.Tokenizer {

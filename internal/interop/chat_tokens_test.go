@@ -124,15 +124,7 @@ func templateModel(t *testing.T, template string, talks []chatConversation, addB
 	m, err := model.New(config, tok, 1)
 	require.NoError(t, err)
 	defer m.Close()
-	plain := filepath.Join(t.TempDir(), "plain.gguf")
-	require.NoError(t, m.Save(plain, model.SaveOptions{}))
-	g, err := ggml.OpenGGUF(plain)
-	require.NoError(t, err)
-	defer g.Close()
-	require.NoError(t, g.Set("tokenizer.chat_template", template))
-	path := filepath.Join(filepath.Dir(plain), "chat.gguf")
-	require.NoError(t, g.WriteFile(path))
-	return path
+	return llmtest.SaveChat(t, m, template, model.SaveOptions{})
 }
 
 func (s *stockServer) applyTemplate(t *testing.T, talk map[string]json.RawMessage) (string, bool) {
