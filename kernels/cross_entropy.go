@@ -17,7 +17,7 @@ var (
 	crossEntropyGrad = &ggml.NativeOp{Name: "cross_entropy_grad", Func: unsafe.Pointer(C.kern_op_cross_entropy_grad)}
 )
 
-// CrossEntropy returns the loss of each row of logits [vocab, n], F32 and contiguous, by
+// SoftmaxCrossEntropy returns the loss of each row of logits [vocab, n], F32 and contiguous, by
 // its label, I32 of n elements, and what the gradient needs of the softmax, [n, 2]:
 //
 //	losses[i] = max + log Σ exp(logits − max) − logits[label]
@@ -29,8 +29,8 @@ var (
 // In place of [ggml.Context.SoftMax] and a lookup of the label's probability it reads the
 // logits once, and needs no memory of their size. Rows are shared between threads, and the
 // result does not depend on their number. It is an op of the CPU backend, and has no
-// backward for [ggml.Graph.Backward]; the gradient is [CrossEntropyGradInPlace].
-func CrossEntropy(c *ggml.Context, logits, labels *ggml.Tensor) (losses, normalisers *ggml.Tensor) {
+// backward for [ggml.Graph.Backward]; the gradient is [SoftmaxCrossEntropyGradInPlace].
+func SoftmaxCrossEntropy(c *ggml.Context, logits, labels *ggml.Tensor) (losses, normalisers *ggml.Tensor) {
 	n := int64(0)
 	all := c.BuildOp(crossEntropy.Name, []*ggml.Tensor{logits, labels}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireLogits(b, logits, labels)
@@ -45,14 +45,14 @@ func CrossEntropy(c *ggml.Context, logits, labels *ggml.Tensor) (losses, normali
 	return c.View(all, []int64{n}, nil, 0), c.View(all, []int64{n, 2}, nil, all.Stride(1))
 }
 
-// CrossEntropyGradInPlace replaces logits [vocab, n] by the gradient of Σ weights · losses,
-// and returns a view of it. Labels and normalisers are those of [CrossEntropy]; weights,
+// SoftmaxCrossEntropyGradInPlace replaces logits [vocab, n] by the gradient of Σ weights · losses,
+// and returns a view of it. Labels and normalisers are those of [SoftmaxCrossEntropy]; weights,
 // F32 of n elements, are those of the losses:
 //
 //	dlogits = weight · (softmax(logits) − onehot(label))
 //
 // It is an op of the CPU backend, and has no backward.
-func CrossEntropyGradInPlace(c *ggml.Context, logits, labels, weights, normalisers *ggml.Tensor) *ggml.Tensor {
+func SoftmaxCrossEntropyGradInPlace(c *ggml.Context, logits, labels, weights, normalisers *ggml.Tensor) *ggml.Tensor {
 	operands := []*ggml.Tensor{logits, labels, weights, normalisers}
 	return c.BuildOp(crossEntropyGrad.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireLogits(b, logits, labels)

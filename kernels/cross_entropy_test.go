@@ -26,7 +26,7 @@ func crossEntropyCases() []opCase {
 		n := all.Ne[0]
 		return refmath.From(all.Data[from*n:(from+columns)*n], n, columns)
 	}
-	build := kernels.CrossEntropy
+	build := kernels.SoftmaxCrossEntropy
 	return []opCase{{
 		Name: "cross_entropy", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 30, Operands: labelled,
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
@@ -50,7 +50,7 @@ func crossEntropyCases() []opCase {
 			return append(args, d.F32(rows), normalisers)
 		},
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
-			return kernels.CrossEntropyGradInPlace(c, x[0], x[1], x[2], x[3])
+			return kernels.SoftmaxCrossEntropyGradInPlace(c, x[0], x[1], x[2], x[3])
 		},
 		Want: func(x refs) refmath.Tensor { return refmath.CrossEntropyBack(x[0], x[1], x[2]) },
 	}}
@@ -67,8 +67,8 @@ func lossesAndGradients(t *testing.T, threads int, rows [][]float32, labels ...i
 	z, ids := w.Reshape(w.Leaf(values...), int64(len(rows[0])), n), w.Leaves.NewTensor(ggml.I32, n)
 	weights := w.Leaf(optest.Ones(len(rows))...)
 	require.NoError(t, ggml.Write(ids, labels))
-	loss, normalisers := kernels.CrossEntropy(w.Context, z, ids)
-	g := w.NewGraph(loss.SetOutput(), kernels.CrossEntropyGradInPlace(w.Context, w.Cont(z), ids, weights, normalisers).SetOutput())
+	loss, normalisers := kernels.SoftmaxCrossEntropy(w.Context, z, ids)
+	g := w.NewGraph(loss.SetOutput(), kernels.SoftmaxCrossEntropyGradInPlace(w.Context, w.Cont(z), ids, weights, normalisers).SetOutput())
 	require.NoError(t, w.Allocator.Alloc(g))
 	require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
 	nodes := []*ggml.Tensor{}
@@ -171,20 +171,20 @@ func TestCrossEntropyErrors(t *testing.T) {
 	x := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
 	ids := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.I32, ne...) }
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"logits has type f16; it must have f32": func(c *ggml.Context) { kernels.CrossEntropy(c, c.NewTensor(ggml.F16, 4, 3), ids(c, 3)) },
-		"logits must be contiguous":             func(c *ggml.Context) { kernels.CrossEntropy(c, c.Transpose(x(c, 3, 4)), ids(c, 3)) },
-		"labels has type f32; it must have i32": func(c *ggml.Context) { kernels.CrossEntropy(c, x(c, 4, 3), x(c, 3)) },
+		"logits has type f16; it must have f32": func(c *ggml.Context) { kernels.SoftmaxCrossEntropy(c, c.NewTensor(ggml.F16, 4, 3), ids(c, 3)) },
+		"logits must be contiguous":             func(c *ggml.Context) { kernels.SoftmaxCrossEntropy(c, c.Transpose(x(c, 3, 4)), ids(c, 3)) },
+		"labels has type f32; it must have i32": func(c *ggml.Context) { kernels.SoftmaxCrossEntropy(c, x(c, 4, 3), x(c, 3)) },
 		"labels must have 3 elements, one for each row of logits; there are 4": func(c *ggml.Context) {
-			kernels.CrossEntropy(c, x(c, 4, 3), ids(c, 4))
+			kernels.SoftmaxCrossEntropy(c, x(c, 4, 3), ids(c, 4))
 		},
 		"weights must have 3 elements, one for each row of logits; there are 1": func(c *ggml.Context) {
-			kernels.CrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), x(c, 1), x(c, 3, 2))
+			kernels.SoftmaxCrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), x(c, 1), x(c, 3, 2))
 		},
 		"normalisers must have 6 elements, two for each row of logits; there are 3": func(c *ggml.Context) {
-			kernels.CrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), x(c, 3), x(c, 3))
+			kernels.SoftmaxCrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), x(c, 3), x(c, 3))
 		},
 		"weights has type bf16": func(c *ggml.Context) {
-			kernels.CrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), c.NewTensor(ggml.BF16, 3), x(c, 3, 2))
+			kernels.SoftmaxCrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), c.NewTensor(ggml.BF16, 3), x(c, 3, 2))
 		},
 	})
 }

@@ -28,7 +28,7 @@ func CastBF16(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 	})
 }
 
-// GeGLU returns gelu(gate) · up, all [k, n, p, q], F32 and contiguous, with the
+// GateGELU returns gelu(gate) · up, all [k, n, p, q], F32 and contiguous, with the
 // approximation of gelu by tanh (arXiv 2002.05202, 1606.08415):
 //
 //	gate · σ(√(8/π) · (gate + 0.044715 · gate³)) · up
@@ -38,7 +38,7 @@ func CastBF16(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 // differ by at most a unit in the last place of F16, seldom. It is an op of the CPU
 // backend, and has no backward for [ggml.Graph.Backward]; the gradient is
 // [GLUGradInPlace].
-func GeGLU(c *ggml.Context, gate, up *ggml.Tensor) *ggml.Tensor {
+func GateGELU(c *ggml.Context, gate, up *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp(geGLU.Name, []*ggml.Tensor{gate, up}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireF32(b, "gate", gate)
 		requireF32(b, "up", up)

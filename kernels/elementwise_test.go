@@ -28,7 +28,7 @@ func elementwiseCases() []opCase {
 			ne := shape(d)
 			return []operand{d.Uniform(-12, 12, ne...), d.Uniform(-1, 1, ne...)}
 		},
-		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GeGLU(c, x[0], x[1]) },
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GateGELU(c, x[0], x[1]) },
 		Want:  func(x refs) refmath.Tensor { return refmath.GateSplit(refmath.GeGLU, x[0], x[1]) },
 	}}
 	for act, unit := range map[ggml.GLU]refmath.GLU{ggml.SwiGLU: refmath.SwiGLU, ggml.GeGLU: refmath.GeGLU} {
@@ -86,7 +86,7 @@ func TestGeGLUIsTable(t *testing.T) {
 	gates = append(gates, 3e38, -3e38, inf, -inf)
 	w := optest.NewWorkbench(t)
 	gate, ones := w.Leaf(gates...), w.Leaf(optest.Ones(len(gates))...)
-	y, table := kernels.GeGLU(w.Context, gate, ones).SetOutput(), w.GLUSplit(ggml.GeGLU, gate, ones).SetOutput()
+	y, table := kernels.GateGELU(w.Context, gate, ones).SetOutput(), w.GLUSplit(ggml.GeGLU, gate, ones).SetOutput()
 	w.Compute(w.NewGraph(y, table))
 	got, want, others := optest.Values(t, y), optest.Values(t, table), 0
 	for i, x := range gates {
@@ -102,7 +102,7 @@ func TestGeGLUIsTable(t *testing.T) {
 
 func TestGeGLUOfNaN(t *testing.T) {
 	w := optest.NewWorkbench(t)
-	y := kernels.GeGLU(w.Context, w.Leaf(float32(math.NaN()), 1), w.Leaf(1, float32(math.NaN()))).SetOutput()
+	y := kernels.GateGELU(w.Context, w.Leaf(float32(math.NaN()), 1), w.Leaf(1, float32(math.NaN()))).SetOutput()
 	w.Compute(w.NewGraph(y))
 	for _, v := range optest.Values(t, y) {
 		require.True(t, v != v)
@@ -158,7 +158,7 @@ func TestElementwiseErrors(t *testing.T) {
 		"gate must be contiguous": func(c *ggml.Context) {
 			kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 3, 4), c.Transpose(f32(c, 4, 3)), f32(c, 3, 4))
 		},
-		"up has type f16; it must have f32":                           func(c *ggml.Context) { kernels.GeGLU(c, f32(c, 4), c.NewTensor(ggml.F16, 4)) },
+		"up has type f16; it must have f32":                           func(c *ggml.Context) { kernels.GateGELU(c, f32(c, 4), c.NewTensor(ggml.F16, 4)) },
 		"there is no gradient of reglu; there is of swiglu and geglu": func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.ReGLU, f32(c, 4), f32(c, 4), f32(c, 4)) },
 		"the shapes must be equal":                                    func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 4), f32(c, 4), f32(c, 5)) },
 	})

@@ -32,10 +32,10 @@ var kernelFunctions = map[string]any{
 	},
 	"WeightedRMSNorm":         kernels.WeightedRMSNorm,
 	"WeightedRMSNormGrad":     kernels.WeightedRMSNormGrad,
-	"CrossEntropy":            kernels.CrossEntropy,
-	"CrossEntropyGradInPlace": kernels.CrossEntropyGradInPlace,
+	"CrossEntropy":            kernels.SoftmaxCrossEntropy,
+	"CrossEntropyGradInPlace": kernels.SoftmaxCrossEntropyGradInPlace,
 	"CastBF16":                kernels.CastBF16,
-	"GeGLU":                   kernels.GeGLU,
+	"GeGLU":                   kernels.GateGELU,
 	"GLUGradInPlace":          kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamW{Param: param, Grad: grad, M: m, V: v}, settings)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,9 @@ func (p preparation) encoder() (func(Example) (Sample, error), error) {
 // run prepares the file, opens it again as a second start does, and reads packed rows in
 // random order.
 func (p preparation) run() (prepared, error) {
+	if !p.Tokenizer {
+		debug.SetGCPercent(20) // what waits for its collection is no memory of the data
+	}
 	path := filepath.Join(p.Folder, "chats.jsonl")
 	ctx, result := context.Background(), prepared{}
 	encode, err := p.encoder()

@@ -73,7 +73,7 @@ func (cpu) FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor {
 // GLU leaves to ggml what it has vectorised.
 func (cpu) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
 	if act == ggml.GeGLU {
-		return kernels.GeGLU(c, contiguous(c, gate), contiguous(c, up))
+		return kernels.GateGELU(c, contiguous(c, gate), contiguous(c, up))
 	}
 	return c.GLUSplit(act, gate, up)
 }
@@ -100,9 +100,9 @@ func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 }
 
 func (cpu) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor) {
-	losses, normalisers := kernels.CrossEntropy(c, z, labels)
+	losses, normalisers := kernels.SoftmaxCrossEntropy(c, z, labels)
 	return losses, func(weights *ggml.Tensor) *ggml.Tensor {
-		return kernels.CrossEntropyGradInPlace(c, z, labels, weights, normalisers)
+		return kernels.SoftmaxCrossEntropyGradInPlace(c, z, labels, weights, normalisers)
 	}
 }
 

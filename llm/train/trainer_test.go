@@ -316,11 +316,11 @@ func TestOptionErrors(t *testing.T) {
 		"B is 1e+38 times that of A":    func(o *train.Options) { o.Schedule.Peak, o.LoRAPlus = 100, 1e38 },
 		"decay from -1 dimensions":      func(o *train.Options) { o.AdamW.DecayMinDims = -1 },
 		"the checkpointing is 3":        func(o *train.Options) { o.Checkpointing = 3 },
-		"none may be negative":          func(o *train.Options) { o.Convergence.Patience = -1 },
-		"clip +Inf":                     func(o *train.Options) { o.AdamW.Clip = math.Inf(1) },
-		"is too long":                   func(o *train.Options) { o.Accumulate = math.MaxInt },
-		"too large; use":                func(o *train.Options) { o.Batch = math.MaxInt32 },
-		"threads":                       func(o *train.Options) { o.Threads = -1 },
+		"the convergence has Patience -1; it must be finite, and positive or 0": func(o *train.Options) { o.Convergence.Patience = -1 },
+		"clip +Inf":      func(o *train.Options) { o.AdamW.Clip = math.Inf(1) },
+		"is too long":    func(o *train.Options) { o.Accumulate = math.MaxInt },
+		"too large; use": func(o *train.Options) { o.Batch = math.MaxInt32 },
+		"threads":        func(o *train.Options) { o.Threads = -1 },
 	} {
 		o := options(3)
 		change(&o)
