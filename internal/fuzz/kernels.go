@@ -30,13 +30,13 @@ var kernelFunctions = map[string]any{
 	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first *tensor, scale float32) (dq, dk, dv *tensor) {
 		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
 	},
-	"WeightedRMSNorm":         kernels.WeightedRMSNorm,
-	"WeightedRMSNormGrad":     kernels.WeightedRMSNormGrad,
-	"CrossEntropy":            kernels.SoftmaxCrossEntropy,
-	"CrossEntropyGradInPlace": kernels.SoftmaxCrossEntropyGradInPlace,
-	"CastBF16":                kernels.CastBF16,
-	"GeGLU":                   kernels.GateGELU,
-	"GLUGradInPlace":          kernels.GLUGradInPlace,
+	"WeightedRMSNorm":                kernels.WeightedRMSNorm,
+	"WeightedRMSNormGrad":            kernels.WeightedRMSNormGrad,
+	"SoftmaxCrossEntropy":            kernels.SoftmaxCrossEntropy,
+	"SoftmaxCrossEntropyGradInPlace": kernels.SoftmaxCrossEntropyGradInPlace,
+	"CastBF16":                       kernels.CastBF16,
+	"GateGELU":                       kernels.GateGELU,
+	"GLUGradInPlace":                 kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamW{Param: param, Grad: grad, M: m, V: v}, settings)
 	},
@@ -148,11 +148,11 @@ func kernelOps() {
 	family(func(p *program) []any {
 		args, _ := labelled(p)
 		return args
-	}, "CrossEntropy")
+	}, "SoftmaxCrossEntropy")
 	family(func(p *program) []any {
 		args, rows := labelled(p)
 		return append(args, p.contiguous(f32, rows), p.contiguous(f32, rows, 2))
-	}, "CrossEntropyGradInPlace")
+	}, "SoftmaxCrossEntropyGradInPlace")
 	family(func(p *program) []any {
 		x := p.any(f32)
 		return list{x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
@@ -166,7 +166,7 @@ func kernelOps() {
 		gate := p.anyContiguous(f32)
 		ne := dims(gate)
 		return list{gate, p.contiguous(f32, ne[:]...)}
-	}, "GeGLU")
+	}, "GateGELU")
 	family(func(p *program) []any {
 		up := p.anyContiguous(f32)
 		ne := dims(up)

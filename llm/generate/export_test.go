@@ -11,6 +11,9 @@ func NewReplyWriter(w io.Writer, stop ...string) (_ io.Writer, finish func() (co
 	r := &replyWriter{w: w, stop: stop}
 	return r, func() (string, bool, error) {
 		err := r.finish("")
+		if err == errStopText {
+			err = nil
+		}
 		return r.content.String(), r.err == errStopText, err
 	}
 }

@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -42,18 +43,19 @@ func (r *replyWriter) Write(p []byte) (int, error) {
 func (r *replyWriter) end(text string) (at int, found bool) {
 	for at := range len(text) {
 		rest := text[at:]
-		for _, stop := range r.stop {
-			if strings.HasPrefix(rest, stop) {
-				return at, true
-			}
-		}
-		for _, stop := range r.stop {
-			if strings.HasPrefix(stop, rest) {
-				return at, false
-			}
+		switch {
+		case r.begins(rest):
+			return at, true
+		case slices.ContainsFunc(r.stop, func(stop string) bool { return strings.HasPrefix(stop, rest) }):
+			return at, false
 		}
 	}
 	return len(text), false
+}
+
+// begins reports whether a text begins with one that ends the reply.
+func (r *replyWriter) begins(text string) bool {
+	return slices.ContainsFunc(r.stop, func(stop string) bool { return strings.HasPrefix(text, stop) })
 }
 
 func (r *replyWriter) pass(text string) error {
@@ -66,12 +68,22 @@ func (r *replyWriter) pass(text string) error {
 }
 
 // finish writes the rest of the reply with what was held back, unless a Write has failed.
+// What was held back for a longer stop text may have a whole one in it: then it is
+// errStopText.
 func (r *replyWriter) finish(rest string) error {
 	if r.err != nil {
 		return nil
 	}
 	if _, err := io.WriteString(r, rest); err != nil {
 		return err
+	}
+	for at := range r.held {
+		if r.begins(r.held[at:]) {
+			if r.err = r.pass(r.held[:at]); r.err == nil {
+				r.err = errStopText
+			}
+			return r.err
+		}
 	}
 	return r.pass(r.held)
 }
