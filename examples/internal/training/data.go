@@ -30,6 +30,8 @@ type DataFlags struct {
 	RowFlags
 	ShowSample bool   `name:"show-sample" default:"true" negatable:"" help:"Show the first sample of records, with what is trained of it marked." group:"Data"`
 	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
+
+	offsetSeed uint64 // of --sample-random-offsets, see Flags.Prepare
 }
 
 // TextFlags say how text becomes samples.
@@ -224,7 +226,7 @@ func (f *DataFlags) textOptions() data.TextOptions {
 	}
 	return data.TextOptions{
 		Length: f.Ctx, SampleStart: start, IncludeSampleStart: f.IncludeSampleStart,
-		Overlapping: f.Overlapping, FillWithNext: f.FillWithNext, RandomOffsets: f.RandomOffsets,
+		Overlapping: f.Overlapping, FillWithNext: f.FillWithNext, RandomOffsets: f.RandomOffsets, Seed: f.offsetSeed,
 		SeparateBOS: f.SeparateWithBOS, SeparateEOS: f.SeparateWithEOS,
 	}
 }

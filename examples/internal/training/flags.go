@@ -101,6 +101,7 @@ func (f *Flags) Prepare(w io.Writer) {
 		f.Seed = rand.Int64()
 		fmt.Fprintf(w, "--seed %d\n", f.Seed)
 	}
+	f.offsetSeed = f.RandomSeed()
 	if f.UseFlash {
 		fmt.Fprintln(w, "--use-flash changes nothing: attention is always computed in blocks; leave it out")
 	}

@@ -229,3 +229,13 @@ func TestFailureSaysWhatIsLeft(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// The seed of a run decides where its samples begin.
+func TestOffsetsFollowTheSeed(t *testing.T) {
+	f := Flags{DataFlags: DataFlags{TextFlags: TextFlags{RandomOffsets: true}}, RunFlags: RunFlags{Seed: 7}}
+	f.Prepare(io.Discard)
+	require.Equal(t, uint64(7), f.textOptions().Seed)
+	f.Seed = -1
+	f.Prepare(io.Discard)
+	require.Equal(t, f.RandomSeed(), f.textOptions().Seed)
+}
