@@ -166,10 +166,8 @@ func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
 	if t.options.Checkpointing != CheckpointingAuto || err != nil || was == resolved(t.checkpointing).String() {
 		return nil
 	}
-	switch was {
-	case CheckpointingOn.String():
-		return t.buildGraphs(true)
-	default: // it does not fit here
-		return nil
+	if was != CheckpointingOn.String() {
+		return nil // it does not fit here
 	}
+	return t.buildGraphs(true)
 }
