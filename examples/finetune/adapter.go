@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,10 +129,10 @@ func (f *adapterFlags) adapter(m *model.Model, seed uint64) (*lora.Adapter, erro
 	return a, err
 }
 
-// newAdapterOnly are the flags that describe a new adapter.
-var newAdapterOnly = []string{
-	"lora-r", "lora-alpha", "rslora", "lora-init", "targets", "last-layers", "rank-of",
-	"rank-wq", "rank-wk", "rank-wv", "rank-wqkv", "rank-wo", "rank-ffn-gate", "rank-ffn-down", "rank-ffn-up", "rank-tok-embd", "rank-out",
+// describesNew reports whether a flag describes a new adapter.
+func (f *adapterFlags) describesNew(flag string) bool {
+	return slices.Contains([]string{"lora-r", "lora-alpha", "rslora", "lora-init", "targets", "last-layers", "rank-of"}, flag) ||
+		slices.ContainsFunc(f.targetRanks(), func(t targetRank) bool { return t.flag == "--"+flag })
 }
 
 // check demands that what is given has an effect.
@@ -139,8 +140,8 @@ func (f *adapterFlags) check(given map[string]bool) error {
 	if f.LoRAIn == "" {
 		return nil
 	}
-	for _, name := range newAdapterOnly {
-		if given[name] {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if given[name] && f.describesNew(name) {
 			return fmt.Errorf("--%s describes a new adapter, and --lora-in goes on from %s as it is; leave one out", name, f.LoRAIn)
 		}
 	}

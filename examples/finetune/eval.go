@@ -46,11 +46,8 @@ func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer m.Close()
-	if c.Ctx == 0 {
-		c.Ctx = min(defaultContext, m.Context)
-	}
-	if c.Ctx > m.Context {
-		return fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", c.Ctx, m.Context, c.Model)
+	if c.Ctx, err = sampleLength(c.Ctx, m.Model); err != nil {
+		return err
 	}
 	var sets []*data.Dataset
 	read := training.DataFlags{Ctx: c.Ctx, TextFlags: c.TextFlags, RecordFlags: c.RecordFlags, ValidMax: c.Max}

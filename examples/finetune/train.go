@@ -115,7 +115,7 @@ func (p *trainCommand) inputs() []cli.File {
 // flagsInEffect are the flags without those that the others leave without effect.
 func (p *trainCommand) flagsInEffect() []*kong.Flag {
 	return slices.DeleteFunc(slices.Clone(p.flags), func(f *kong.Flag) bool {
-		return p.LoRAIn != "" && slices.Contains(newAdapterOnly, f.Name)
+		return p.LoRAIn != "" && p.describesNew(f.Name)
 	})
 }
 
@@ -199,17 +199,25 @@ func describeRows(d *data.Dataset) string {
 }
 
 // loadData reads the data, in samples that the model takes.
-func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (*training.Sets, error) {
+func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (_ *training.Sets, err error) {
 	if m.Tokenizer == nil {
 		return nil, fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", p.ModelBase)
 	}
-	if p.Ctx == 0 {
-		p.Ctx = min(defaultContext, m.Context)
-	}
-	if p.Ctx > m.Context {
-		return nil, fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", p.Ctx, m.Context, p.ModelBase)
+	if p.Ctx, err = sampleLength(p.Ctx, m); err != nil {
+		return nil, err
 	}
 	return p.Load(ctx, source(m))
+}
+
+// sampleLength is what --ctx stands for with a model.
+func sampleLength(ctx int, m *model.Model) (int, error) {
+	switch {
+	case ctx == 0:
+		return min(defaultContext, m.Context), nil
+	case ctx > m.Context:
+		return 0, fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", ctx, m.Context, m.Path)
+	}
+	return ctx, nil
 }
 
 // source is what data is read for.

@@ -5,13 +5,11 @@ package chatting
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
-	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 )
 
@@ -56,14 +54,8 @@ func (f *Flags) options() (generate.ChatOptions, error) {
 	if f.ChatTemplate == "" {
 		return o, nil
 	}
-	source, err := cli.ReadText(f.ChatTemplate)
-	if err != nil {
-		return o, fmt.Errorf("--chat-template: %w", err)
-	}
-	if o.Template, err = chat.Parse(f.ChatTemplate, source); err != nil {
-		return o, fmt.Errorf("--chat-template: %w", err)
-	}
-	return o, nil
+	o.Template, err = cli.ReadTemplate("--chat-template", f.ChatTemplate)
+	return o, err
 }
 
 // Command is the flags of a program that chats, for kong.

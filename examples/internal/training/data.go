@@ -208,7 +208,11 @@ func (f *DataFlags) readText(ctx context.Context, s Source, files []string) (*da
 	text := data.TextFiles(files...)
 	samples := data.TextSamples(s.Tokenizer, text, o)
 	same := func(s data.Sample) (data.Sample, error) { return s, nil }
-	prepare, err := f.prepareOptions(s, files, fmt.Sprintf("%+v", o))
+	vocabulary, err := data.NewEncoder(s.Tokenizer, data.EncoderOptions{})
+	if err != nil {
+		return nil, err
+	}
+	prepare, err := f.prepareOptions(files, fmt.Sprintf("%s %+v", vocabulary.Key(), o))
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +236,8 @@ func (f *DataFlags) textOptions() data.TextOptions {
 }
 
 // prepareOptions keep what is prepared in the cache, if there is one, by the hash of all
-// that it is made of: the files, the vocabulary, and how that is described.
-func (f *DataFlags) prepareOptions(s Source, files []string, how string) (data.PrepareOptions, error) {
+// that it is made of: the files, and the key of what encodes them and how.
+func (f *DataFlags) prepareOptions(files []string, key string) (data.PrepareOptions, error) {
 	o := data.PrepareOptions{
 		Length: f.Ctx, TooLong: data.LongSamples(f.TooLong),
 		Warn: func(message string) { fmt.Fprintln(os.Stderr, message) },
@@ -246,11 +250,7 @@ func (f *DataFlags) prepareOptions(s Source, files []string, how string) (data.P
 	if err != nil {
 		return o, err
 	}
-	vocabulary, err := data.NewEncoder(s.Tokenizer, data.EncoderOptions{})
-	if err != nil {
-		return o, err
-	}
-	o.Cache, o.Key = f.CacheDir, fmt.Sprintf("%s %s %s", sum, vocabulary.Key(), how)
+	o.Cache, o.Key = f.CacheDir, sum+" "+key
 	return o, nil
 }
 
@@ -264,7 +264,7 @@ func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, file
 	if err != nil {
 		return nil, err
 	}
-	options, err := f.prepareOptions(s, files, fmt.Sprintf("%s %s %v", encoder.Key(), read.Key(), f.SkipBroken))
+	options, err := f.prepareOptions(files, fmt.Sprintf("%s %s %v", encoder.Key(), read.Key(), f.SkipBroken))
 	if err != nil {
 		return nil, err
 	}
@@ -362,12 +362,8 @@ func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, err
 		return nil, err
 	}
 	if f.ChatTemplate != "" {
-		source, err := cli.ReadText(f.ChatTemplate)
-		if err == nil {
-			o.Template, err = chat.Parse(f.ChatTemplate, source)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--chat-template: %w", err)
+		if o.Template, err = cli.ReadTemplate("--chat-template", f.ChatTemplate); err != nil {
+			return nil, err
 		}
 	} else if _, has := s.Metadata.Value("tokenizer.chat_template"); has {
 		if o.Template, err = data.ModelTemplate(s.Path, s.Metadata); err != nil {

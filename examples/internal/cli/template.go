@@ -4,7 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
 )
+
+// ReadTemplate parses the chat template in the file that a flag names.
+func ReadTemplate(flag, path string) (*chat.Template, error) {
+	source, err := ReadText(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	template, err := chat.Parse(path, source)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return template, nil
+}
 
 // Variables are those of a chat template, KEY=VALUE, as a flag gives them: a value in JSON
 // is what it says, any other is text.
