@@ -16,6 +16,7 @@ enum { KERN_MC = 256, KERN_NC = 512, KERN_KC = 512 };
 enum {
 	KERN_MC_MIN = 32,       // chunks are multiples of so many rows
 	KERN_MIN_CHUNKS = 8,    // for several threads to share
+	KERN_MAX_PADDING = 32,  // the last chunk lacks at most such a part of all rows
 	KERN_N_SKINNY = 64,     // columns up to which a result is skinny
 	KERN_PREFETCH_ROWS = 8, // distance of software prefetch in rows of a weight
 };
@@ -25,15 +26,29 @@ struct kern_partition {
 	int64_t m, mc, n, nc, count;
 };
 
+// The number of parts of equal height, at least so many, into which rows of units divide with little padding. It is even:
+// of an odd number, or of a short last part, one of two threads would get less.
+static int64_t kern_even_parts(int64_t units, int64_t least) {
+	int64_t parts = least + least % 2, best = parts, best_padding = units;
+	for (; parts <= 2 * least && best_padding > units / KERN_MAX_PADDING; parts += 2) {
+		int64_t padding = kern_ceil_div(units, parts) * parts - units;
+		if (padding < best_padding) {
+			best = parts;
+			best_padding = padding;
+		}
+	}
+	return best;
+}
+
 // Chunks are as large as they can be, at most mc × nc, for there to be KERN_MIN_CHUNKS of them. Their height is a multiple
-// of mc_min.
+// of mc_min. The number of threads does not matter, or the GEMM library's sums would differ in the last bit.
 static struct kern_partition kern_partition(int64_t m, int64_t n, int64_t matrices, int64_t mc_min, int64_t mc, int64_t nc) {
 	struct kern_partition p = {.m = m, .n = n, .mc = mc, .nc = nc};
 	int64_t tallest = kern_ceil_div(n, nc) * matrices; // chunks of all rows
 	if (tallest < KERN_MIN_CHUNKS) {
-		p.mc = kern_ceil_div(kern_ceil_div(m, kern_ceil_div(KERN_MIN_CHUNKS, tallest)), mc_min) * mc_min;
-		p.mc = kern_min(p.mc, kern_max(mc, mc_min));
-		int64_t parts = kern_ceil_div(KERN_MIN_CHUNKS, kern_ceil_div(m, p.mc) * matrices);
+		int64_t units = kern_ceil_div(m, mc_min), parts = kern_max(kern_ceil_div(KERN_MIN_CHUNKS, tallest), kern_ceil_div(m, mc));
+		p.mc = kern_ceil_div(units, tallest % 2 == 1 ? kern_even_parts(units, parts) : parts) * mc_min;
+		parts = kern_ceil_div(KERN_MIN_CHUNKS, kern_ceil_div(m, p.mc) * matrices);
 		p.nc = kern_min(nc, kern_max(kern_ceil_div(n, parts), KERN_MC_MIN));
 	}
 	p.count = kern_ceil_div(m, p.mc) * kern_ceil_div(n, p.nc) * matrices;
@@ -110,7 +125,9 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 static void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 		bool grad_input, const struct kern_chunk *chunk, bool accumulate) {
 	int64_t depth = grad_input ? w->ne[1] : w->ne[0], m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
-	int64_t kc = n <= KERN_N_SKINNY ? 2 * KERN_KC : KERN_KC; // each call of the GEMM library costs some time
+	int64_t most = n <= KERN_N_SKINNY ? 2 * KERN_KC : KERN_KC; // each call of the GEMM library costs some time
+	int64_t unit = kern_max(KERN_MC_MIN, ggml_blck_size(w->type));
+	int64_t kc = kern_ceil_div(kern_ceil_div(depth, kern_ceil_div(depth, most)), unit) * unit; // equal parts
 	size_t size = ggml_type_size(x->type);
 	const char *columns = (const char *)kern_matrix(x, chunk->matrix) + chunk->n0 * x->ne[0] * size;
 	for (int64_t k0 = 0; k0 < depth; k0 += kc, columns += kc * size) {
