@@ -138,12 +138,12 @@ func (p preparation) run() (prepared, error) {
 	}
 	prepare := func() (*Dataset, Stats, float64, error) {
 		start := time.Now()
-		hash, err := HashFiles(path)
+		hashes, err := HashFiles(path)
 		if err != nil {
 			return nil, Stats{}, 0, err
 		}
 		d, stats, err := Prepare(ctx, Read(ctx, []string{path}, ReadOptions{}), encode, PrepareOptions{
-			Length: 1024, TooLong: SplitLong, Cache: filepath.Join(p.Folder, "cache"), Key: hash,
+			Length: 1024, TooLong: SplitLong, Cache: filepath.Join(p.Folder, "cache"), Key: hashes[0],
 		})
 		return d, stats, time.Since(start).Seconds(), err
 	}

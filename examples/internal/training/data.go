@@ -32,6 +32,7 @@ type DataFlags struct {
 	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
 
 	offsetSeed uint64 // of --sample-random-offsets, see Flags.Prepare
+	hashes     fileHashes
 }
 
 // TextFlags say how text becomes samples.
@@ -246,11 +247,11 @@ func (f *DataFlags) prepareOptions(files []string, key string) (data.PrepareOpti
 	if f.CacheDir == "" || slices.Contains(files, data.Stdin) {
 		return o, nil
 	}
-	sum, err := data.HashFiles(files...)
+	sums, err := f.hashes.of(files...)
 	if err != nil {
 		return o, err
 	}
-	o.Cache, o.Key = f.CacheDir, sum+" "+key
+	o.Cache, o.Key = f.CacheDir, strings.Join(sums, " ")+" "+key
 	return o, nil
 }
 

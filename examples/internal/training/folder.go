@@ -3,12 +3,9 @@ package training
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +15,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
@@ -143,7 +139,7 @@ func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 		return nil
 	}
 	var err error
-	if r.now, err = newManifest(append(inputs, f.files()...)); err != nil {
+	if r.now, err = newManifest(append(inputs, f.files()...), &f.hashes); err != nil {
 		return err
 	}
 	r.now.Date, r.now.Seed = f.TemplateDate, &f.Seed
@@ -210,34 +206,23 @@ func (r *RunFolder) readManifest(f *Flags) (before manifest, err error) {
 	return before, nil
 }
 
-func newManifest(inputs []cli.File) (*manifest, error) {
+func newManifest(inputs []cli.File, hashes *fileHashes) (*manifest, error) {
 	m := &manifest{Program: moduleVersion(), GGML: ggml.Version()}
+	var paths []string
 	for _, in := range inputs {
 		if info, err := os.Stat(in.Path); err == nil && info.Mode().IsRegular() {
 			m.Files = append(m.Files, manifestFile{Flag: in.Flag, Path: in.Path, Bytes: info.Size()})
+			paths = append(paths, in.Path)
 		}
 	}
-	var group errgroup.Group
-	for i := range m.Files {
-		group.Go(func() (err error) {
-			m.Files[i].SHA256, err = hashFile(m.Files[i].Path)
-			return err
-		})
-	}
-	return m, group.Wait()
-}
-
-func hashFile(path string) (string, error) {
-	file, err := os.Open(path)
+	sums, err := hashes.of(paths...)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer file.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, file); err != nil {
-		return "", err
+	for i, sum := range sums {
+		m.Files[i].SHA256 = sum
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return m, nil
 }
 
 // moduleVersion is the version of this module that the program was built from.
