@@ -46,7 +46,7 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 		if err != nil {
 			return preparedFile{}, err
 		}
-		if !isAt(pending.Name(), pending) {
+		if !filelock.IsAt(pending.Name(), pending) {
 			pending.Close() // another process has finished it meanwhile
 			continue
 		}
@@ -167,13 +167,6 @@ func unnamedFile(fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
 	return openFilled(file, nil, stats)
 }
 
-// isAt reports whether the path is that of the open file.
-func isAt(path string, file *os.File) bool {
-	at, err := os.Stat(path)
-	info, err2 := file.Stat()
-	return err == nil && err2 == nil && os.SameFile(at, info)
-}
-
 // removeAbandoned removes the files of a folder that processes left which are no more.
 func removeAbandoned(folder string) {
 	entries, _ := os.ReadDir(folder)
@@ -183,7 +176,7 @@ func removeAbandoned(folder string) {
 		}
 		path := filepath.Join(folder, e.Name())
 		if file, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
-			if filelock.Lock(file) == nil && isAt(path, file) {
+			if filelock.Lock(file) == nil && filelock.IsAt(path, file) {
 				os.Remove(path)
 			}
 			file.Close()
