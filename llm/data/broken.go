@@ -1,8 +1,11 @@
 package data
 
 import (
+	"bytes"
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -30,18 +33,35 @@ func (b *Broken) Skip(err error) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.IndexFunc(b.counts, func(c BrokenCount) bool { return c.Kind == e.Kind })
+	b.add(BrokenCount{Kind: e.Kind, N: 1, First: e})
+	return true
+}
+
+// add counts faults of a kind, with the lock held.
+func (b *Broken) add(more BrokenCount) {
+	i := slices.IndexFunc(b.counts, func(c BrokenCount) bool { return c.Kind == more.Kind })
 	if i < 0 {
-		i = len(b.counts)
-		b.counts = append(b.counts, BrokenCount{Kind: e.Kind, First: e})
+		b.counts = append(b.counts, more)
+		return
 	}
 	c := &b.counts[i]
-	c.N++
+	c.N += more.N
 	// Records are encoded in no order, and a report should not depend on it.
-	if e.File < c.First.File || e.File == c.First.File && e.Line < c.First.Line {
+	if e := more.First; e.File < c.First.File || e.File == c.First.File && e.Line < c.First.Line {
 		c.First = e
 	}
-	return true
+}
+
+// restore adds what was counted when records were read.
+func (b *Broken) restore(counts []BrokenCount) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range counts {
+		b.add(c)
+	}
 }
 
 // Counts are the kinds of faults that were skipped, the most frequent first.
@@ -82,4 +102,31 @@ func (b *Broken) String() string {
 		fmt.Fprintf(&s, "\n%6d with %s, first %v", c.N, c.Kind, c.First)
 	}
 	return s.String()
+}
+
+// encodeBroken writes counts as a token file has them: in gob, because texts may be of any
+// bytes, as names of files are. The causes of errors are left out; their texts are in the
+// reasons.
+func encodeBroken(counts []BrokenCount) ([]byte, error) {
+	if len(counts) == 0 {
+		return nil, nil
+	}
+	list := slices.Clone(counts)
+	for i, c := range list {
+		first := *c.First
+		first.Err = nil
+		list[i].First = &first
+	}
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(list)
+	return b.Bytes(), err
+}
+
+// decodeBroken reads what encodeBroken wrote.
+func decodeBroken(r io.Reader) (counts []BrokenCount, err error) {
+	err = gob.NewDecoder(r).Decode(&counts)
+	if err != nil && err != io.EOF { // of no bytes, where nothing was skipped
+		return nil, fmt.Errorf("its skipped records cannot be read: %w", err)
+	}
+	return counts, nil
 }

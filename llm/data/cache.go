@@ -71,6 +71,7 @@ func (o PrepareOptions) cached(path string) (preparedFile, bool) {
 	if err == nil {
 		var f *tokenFile
 		if f, err = readTokenFile(file); err == nil {
+			o.SkipBroken.restore(f.skipped)
 			return preparedFile{f, f.head.Stats.stats()}, true
 		}
 	}

@@ -32,7 +32,13 @@ type PrepareOptions struct {
 	// Key names what the samples are made of in the cache: it changes with every byte of
 	// the sources ([HashFiles]), the tokenizer, the template and all options of
 	// encode. Those of PrepareOptions take part in any case.
+	// With SkipBroken it has the names of the sources too, which the first faults are told by.
 	Key string
+	// SkipBroken counts the broken records of these examples alone, as reading and encoding
+	// them does ([ReadOptions], [EncoderOptions]). The cache keeps its counts, and Prepare adds
+	// them where it reads no example; of each first fault it keeps all but the cause. It may be
+	// nil.
+	SkipBroken *Broken
 
 	Progress func(Stats)          // called after each example by the goroutine of Prepare; may be nil
 	Warn     func(message string) // of a cache that is of no use, or that one waits for; may be nil
@@ -87,6 +93,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 	file, err := o.tokenFile(ctx, func(w *tokenWriter) (Stats, error) {
 		b := builder{w: w, options: o}
 		err := encodeAll(ctx, examples, encode, b.add)
+		w.skipped = o.SkipBroken.Counts()
 		return b.stats, err
 	})
 	if err != nil {

@@ -150,6 +150,56 @@ func TestPrepare(t *testing.T) {
 	})
 }
 
+// What is skipped is told from the cache as when it was: kinds, counts and the first of each,
+// whatever bytes their texts are of. Only the cause is not kept.
+func TestSkippedRecordsFromCache(t *testing.T) {
+	folder := t.TempDir()
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		anyText := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "bytes")) })
+		kind := rapid.SampledFrom([]Kind{BadJSON, TemplateFailed, Empty})
+		faults := make([]*Error, rapid.IntRange(0, 20).Draw(t, "faults"))
+		samples := make([]Sample, len(faults)+1) // the last is sound
+		for i := range samples {
+			samples[i] = Sample{Tokens: []int32{1, 2}}
+		}
+		for i := range faults {
+			faults[i] = &Error{File: anyText.Draw(t, "file"), Line: 1 + i, Column: rapid.IntRange(0, 9).Draw(t, "column"),
+				Kind: kind.Draw(t, "kind"), Reason: anyText.Draw(t, "reason"), Remedy: anyText.Draw(t, "remedy"), Err: os.ErrInvalid}
+		}
+		o := PrepareOptions{Length: 3, Cache: folder, Key: fmt.Sprint(runs), SkipBroken: &Broken{}}
+		d, stats, err := Prepare(context.Background(), examplesOf(samples), func(x numberedSample) (Sample, error) {
+			if x.n < len(faults) && o.SkipBroken.Skip(faults[x.n]) {
+				return Sample{}, nil
+			}
+			return x.sample, nil
+		}, o)
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		require.Equal(t, 1, stats.Samples)
+		require.Equal(t, len(faults), o.SkipBroken.Total())
+
+		first := o.SkipBroken
+		o.SkipBroken = &Broken{}
+		d, stats, err = Prepare(context.Background(), noExamples(t), sampleOf, o)
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		require.True(t, stats.FromCache)
+		require.Equal(t, first.String(), o.SkipBroken.String())
+		want := first.Counts()
+		for _, c := range want {
+			c.First.Err = nil
+		}
+		require.Equal(t, want, o.SkipBroken.Counts())
+
+		o.SkipBroken = nil // nobody asks
+		d, _, err = Prepare(context.Background(), noExamples(t), sampleOf, o)
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+	})
+}
+
 func threeSamples() []Sample {
 	return []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 500}, Weights: []float32{0.5}}, {Tokens: []int32{6, 7, 70000, 9}}}
 }
@@ -196,7 +246,8 @@ func cacheFiles(t require.TestingT, folder string) []string {
 func TestDamagedCache(t *testing.T) {
 	folder := t.TempDir()
 	message := ""
-	o := PrepareOptions{Length: 5, Cache: folder, Key: "a", Warn: func(m string) { message = m }}
+	o := PrepareOptions{Length: 5, Cache: folder, Key: "a", Warn: func(m string) { message = m }, SkipBroken: &Broken{}}
+	o.SkipBroken.Skip(&Error{File: "a.jsonl", Line: 3, Kind: BadJSON, Reason: "more follows"})
 	prepareThree(t, o)
 	files := cacheFiles(t, folder)
 	require.Len(t, files, 1)

@@ -21,6 +21,7 @@ import (
 //	         equal weights, each a varint of its length and a float32
 //	ends     uint64 of each sample: where it ends, from the begin of the first
 //	lengths  uint32 of each sample: its tokens
+//	broken   the records that were skipped, see encodeBroken
 //	sums     uint32 of each MiB of all that: its CRC-32C
 type header struct {
 	Magic   [8]byte
@@ -29,6 +30,7 @@ type header struct {
 
 	SampleBytes uint64 // of all samples
 	Samples     uint64
+	BrokenBytes uint64
 	MaxToken    int32
 	Longest     uint32 // tokens
 	Fingerprint [16]byte
@@ -36,7 +38,7 @@ type header struct {
 }
 
 const (
-	tokenFileVersion = 1
+	tokenFileVersion = 2
 	sumBlock         = 1 << 20
 )
 
@@ -58,8 +60,12 @@ func (h header) sum() uint32 {
 	return crc32.Checksum(h.encode(), castagnoli)
 }
 
-// body is the size of samples, ends and lengths.
-func (h header) body() int64 { return int64(h.SampleBytes + 12*h.Samples) }
+// lengthsAt is where the lengths begin in the file, brokenAt where they end.
+func (h header) lengthsAt() int64 { return int64(headerSize) + int64(h.SampleBytes+8*h.Samples) }
+func (h header) brokenAt() int64  { return h.lengthsAt() + 4*int64(h.Samples) }
+
+// body is the size of all that has checksums.
+func (h header) body() int64 { return h.brokenAt() + int64(h.BrokenBytes) - int64(headerSize) }
 
 // check demands a header of a file of that size.
 func (h header) check(size int64) error {
@@ -71,7 +77,7 @@ func (h header) check(size int64) error {
 		return fmt.Errorf("it is of version %d, not %d", h.Version, tokenFileVersion)
 	case h.Sum != h.sum():
 		return errors.New("its header is damaged")
-	case h.SampleBytes > most || h.Samples > math.MaxUint32:
+	case h.SampleBytes > most || h.Samples > math.MaxUint32 || h.BrokenBytes > most:
 		return errors.New("its header is wrong")
 	}
 	blocks := (h.body() + sumBlock - 1) / sumBlock
@@ -86,6 +92,7 @@ type tokenFile struct {
 	file    *mapped.File
 	head    header
 	lengths []uint32
+	skipped []BrokenCount
 }
 
 // readTokenFile takes the file over, and closes it when it is no whole token file.
@@ -111,8 +118,11 @@ func readTokenFile(file *os.File) (_ *tokenFile, err error) {
 		return nil, err
 	}
 	f.lengths = make([]uint32, f.head.Samples)
-	at := int64(headerSize) + f.head.body() - 4*int64(f.head.Samples)
+	at := f.head.lengthsAt()
 	if err := binary.Read(io.NewSectionReader(file, at, math.MaxInt64-at), binary.LittleEndian, f.lengths); err != nil {
+		return nil, err
+	}
+	if f.skipped, err = decodeBroken(io.NewSectionReader(file, f.head.brokenAt(), int64(f.head.BrokenBytes))); err != nil {
 		return nil, err
 	}
 	// An unmapped file that nobody closed is closed with the last data set over it.

@@ -23,6 +23,7 @@ type tokenWriter struct {
 	raw  []byte // of a sample, reused
 
 	sizes, lengths []uint32
+	skipped        []BrokenCount // set before finish
 }
 
 // newTokenWriter begins a token file in an empty file.
@@ -56,6 +57,11 @@ func (w *tokenWriter) add(s Sample) error {
 
 // finish writes what follows the samples, and the header: without it the file is none.
 func (w *tokenWriter) finish(stats Stats) error {
+	broken, err := encodeBroken(w.skipped)
+	if err != nil {
+		return err
+	}
+	w.head.BrokenBytes = uint64(len(broken))
 	w.head.Samples, w.head.Stats = uint64(len(w.lengths)), stats.stored()
 	copy(w.head.Fingerprint[:], w.hash.Sum(nil))
 	end := uint64(0)
@@ -69,6 +75,9 @@ func (w *tokenWriter) finish(stats Stats) error {
 	if err := binary.Write(w.w, binary.LittleEndian, w.lengths); err != nil {
 		return err
 	}
+	if _, err := w.w.Write(broken); err != nil {
+		return err
+	}
 	if err := w.w.Flush(); err != nil {
 		return err
 	}
@@ -76,7 +85,7 @@ func (w *tokenWriter) finish(stats Stats) error {
 		return err
 	}
 	w.head.Sum = w.head.sum()
-	_, err := w.file.WriteAt(w.head.encode(), 0)
+	_, err = w.file.WriteAt(w.head.encode(), 0)
 	return err
 }
 

@@ -265,10 +265,15 @@ func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, file
 	if err != nil {
 		return nil, err
 	}
-	options, err := f.prepareOptions(files, fmt.Sprintf("%s %s %v", encoder.Key(), read.Key(), f.SkipBroken))
+	key := encoder.Key() + " " + read.Key()
+	if f.SkipBroken {
+		key += fmt.Sprintf(" %q", files) // which the report of what is skipped names
+	}
+	options, err := f.prepareOptions(files, key)
 	if err != nil {
 		return nil, err
 	}
+	options.SkipBroken = read.SkipBroken
 	total := size(files)
 	line := progress.New(os.Stderr, total, "B")
 	show := func(bytes int64, now data.Stats) {
