@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"time"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/clitest"
@@ -57,6 +58,48 @@ func TestTwoProcessesInOneFolder(t *testing.T) {
 }
 
 // A figure of metrics.jsonl or of finetune eval --json.
+// Without a folder a process has each of its outputs for itself, under any of its names.
+func TestTwoProcessesWithOneOutput(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	require.NoError(t, os.Symlink(files, filepath.Join(files, "here")))
+	run := func(adapter, checkpoint string, more ...string) *exec.Cmd {
+		c := exec.Command("finetune", append([]string{
+			"--model-base", "base.gguf", "--train-data", "text.txt", "--ctx", "16", "--batch", "2", "--grad-acc", "1", "--lora-r", "4", "--save-every", "3",
+			"--threads", "1", "--products", "f32", "--lora-out", adapter, "--checkpoint-out", checkpoint, "--checkpoint-in", checkpoint,
+		}, more...)...)
+		c.Dir = files
+		return c
+	}
+	first := run("a.gguf", "c-ITERATION.gguf", "--checkpoint-in", "c-LATEST.gguf", "--keep-last", "0", "--adam-iter", "5000", "--max-time", "1m")
+	require.NoError(t, first.Start())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(files, "c-LATEST.gguf"))
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	for _, c := range []struct{ adapter, checkpoint, want string }{
+		{"a.gguf", "other.gguf", "--lora-out a.gguf"},
+		{"here/a.gguf", "other.gguf", "--lora-out here/a.gguf"},
+		{"other.gguf", "c-LATEST.gguf", "--checkpoint-out c-LATEST.gguf"},
+	} {
+		out, err := run(c.adapter, c.checkpoint, "--adam-iter", "5000").CombinedOutput()
+		require.EqualError(t, err, "exit status 1")
+		require.Equal(t, "finetune: "+c.want+": another process is writing this file; wait for its end, or give another name\n", string(out))
+	}
+	locks := func() []string {
+		found, err := filepath.Glob(filepath.Join(files, ".*"))
+		require.NoError(t, err)
+		return found
+	}
+	require.Len(t, locks(), 2, "of the first process")
+	require.NoError(t, first.Process.Kill())
+	require.Error(t, first.Wait())
+	out, err := run("a.gguf", "c-LATEST.gguf", "--adam-iter", "12").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "the run goes on with other settings: steps was 5000, is 12")
+	require.Empty(t, locks(), "the next one removes what a killed one left")
+}
+
 type figure struct {
 	Step     int
 	EvalLoss *float64 `json:"eval_loss"`

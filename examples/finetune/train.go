@@ -59,6 +59,11 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+	locks, err := p.TakeOutputs(p.inputs(), []cli.File{p.result().LatestFile()})
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
 	p.Prepare(os.Stderr)
 	e, err := p.engine(p.Threads)
 	if err != nil {
@@ -94,10 +99,7 @@ func (p *trainCommand) check() error {
 	case !p.OnlyWrite && len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	}
-	if err := p.adapterFlags.check(p.given); err != nil {
-		return err
-	}
-	return p.CheckOutputs(p.inputs(), []cli.File{p.result().LatestFile()})
+	return p.adapterFlags.check(p.given)
 }
 
 // result is the adapter that is written.

@@ -62,9 +62,11 @@ func (p *program) run(ctx context.Context) error {
 		return errors.New("missing flags: --train-data=FILE")
 	}
 	p.Prepare(os.Stderr)
-	if err := p.CheckOutputs(nil, []cli.File{p.result().LatestFile()}); err != nil {
+	locks, err := p.TakeOutputs(nil, []cli.File{p.result().LatestFile()})
+	if err != nil {
 		return err
 	}
+	defer locks.Close()
 	vocabulary, err := p.vocabulary()
 	if err != nil {
 		return err

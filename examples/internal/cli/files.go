@@ -51,9 +51,7 @@ func checkWritable(path string) error {
 	if !IsReplaced(path) {
 		return nil
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
+	path = resolved(path)
 	// What a killed process left is replaced and removed by the next.
 	folder, name := filepath.Dir(path), filepath.Base(path)
 	beside, err := os.Create(filepath.Join(folder, fmt.Sprintf(".try-%08x", crc32.ChecksumIEEE([]byte(name)))))
@@ -68,6 +66,14 @@ func checkWritable(path string) error {
 		return systemError(err)
 	}
 	return nil
+}
+
+// resolved is the path of the file that a link leads to.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // systemError leaves out the name of the file.

@@ -18,10 +18,11 @@ func (f *RunFlags) Checkpoint() SavedFile { return f.saved("--checkpoint-out", f
 // Result is the file of a run's result, by its flag and path.
 func (f *RunFlags) Result(flag, path string) SavedFile { return f.saved(flag, path) }
 
-// CheckOutputs finds out before the work, not after it, that an output cannot
-// be written, or would replace an input, another output, or the checkpoint of
-// a run that is not continued. The files of Flags are taken into account.
-func (f *Flags) CheckOutputs(inputs, outputs []cli.File) error {
+// TakeOutputs finds out before the work, not after it, that an output cannot be written,
+// would replace an input, another output, or the checkpoint of a run that is not continued,
+// or that another process is writing it. The files of Flags are taken into account. Other
+// processes have the outputs once the locks are closed.
+func (f *Flags) TakeOutputs(inputs, outputs []cli.File) (*cli.OutputLocks, error) {
 	inputs = append(inputs, f.files()...)
 	outputs = append(outputs, cli.File{Flag: "--metrics", Path: f.Metrics})
 	if f.LossCurve != "" {
@@ -29,15 +30,20 @@ func (f *Flags) CheckOutputs(inputs, outputs []cli.File) error {
 	}
 	old := cli.File{Flag: "--checkpoint-in", Path: f.CheckpointIn}
 	if err := cli.CheckOutputs(append(inputs[:len(inputs):len(inputs)], old), outputs); err != nil {
-		return err
+		return nil, err
 	}
 	// Only the checkpoint may be the file of the one that it continues.
 	checkpoint := f.Checkpoint().LatestFile()
 	if err := cli.CheckOutputs(append(inputs, outputs...), []cli.File{checkpoint}); err != nil {
-		return err
+		return nil, err
+	}
+	locks, err := cli.LockOutputs(append(outputs, checkpoint))
+	if err != nil {
+		return nil, err
 	}
 	if info, err := os.Stat(checkpoint.Path); err == nil && info.Mode().IsRegular() && !cli.SameFile(checkpoint.Path, f.CheckpointIn) {
-		return fmt.Errorf("--checkpoint-out %[1]s would replace another run, which --checkpoint-in %[1]s continues; if you do not need it, delete the file", checkpoint.Path)
+		locks.Close()
+		return nil, fmt.Errorf("--checkpoint-out %[1]s would replace another run, which --checkpoint-in %[1]s continues; if you do not need it, delete the file", checkpoint.Path)
 	}
-	return nil
+	return locks, nil
 }

@@ -71,7 +71,11 @@ func TestCheckOutputs(t *testing.T) {
 	check := func(r RunFlags, outputs ...cli.File) error {
 		f := Flags{RunFlags: r}
 		f.TrainData = []string{in("text")}
-		return f.CheckOutputs([]cli.File{{Flag: "--base", Path: in("base")}}, outputs)
+		locks, err := f.TakeOutputs([]cli.File{{Flag: "--base", Path: in("base")}}, outputs)
+		if err == nil {
+			err = locks.Close()
+		}
+		return err
 	}
 	require.NoError(t, check(RunFlags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, cli.File{Flag: "--out", Path: in("out")}))
 	require.NoError(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("old")}))
@@ -96,7 +100,13 @@ func TestCheckpointIsKept(t *testing.T) {
 	old := filepath.Join(folder, "old")
 	require.NoError(t, os.WriteFile(old, nil, 0o600))
 	none := filepath.Join(folder, "none")
-	check := func(r RunFlags, outputs ...cli.File) error { return (&Flags{RunFlags: r}).CheckOutputs(nil, outputs) }
+	check := func(r RunFlags, outputs ...cli.File) error {
+		locks, err := (&Flags{RunFlags: r}).TakeOutputs(nil, outputs)
+		if err == nil {
+			err = locks.Close()
+		}
+		return err
+	}
 	for _, r := range []RunFlags{{CheckpointOut: old}, {CheckpointIn: none, CheckpointOut: old}} {
 		require.EqualError(t, check(r), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
 	}

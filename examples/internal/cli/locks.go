@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/goggml/ggml/internal/filelock"
+)
+
+// OutputLocks keep the outputs of a process from others that would write them too.
+type OutputLocks struct{ files []*os.File }
+
+// LockOutputs takes outputs until Close, or the end of the process, however that ends. An
+// output is replaced at each save, so what is locked is a file beside it.
+func LockOutputs(outputs []File) (*OutputLocks, error) {
+	l := &OutputLocks{}
+	for _, out := range outputs {
+		if out.Path == "" || !IsReplaced(out.Path) {
+			continue
+		}
+		file, err := filelock.Create(lockPath(out.Path))
+		if errors.Is(err, filelock.ErrLocked) {
+			err = errors.New("another process is writing this file; wait for its end, or give another name")
+		}
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("%s %s: %w", out.Flag, out.Path, systemError(err))
+		}
+		l.files = append(l.files, file)
+	}
+	return l, nil
+}
+
+// lockPath is the file that stands for an output: a hidden one beside it.
+func lockPath(path string) string {
+	folder, name := filepath.Split(resolved(path))
+	const longest = 255 - len("..lock") // of most file systems
+	if len(name) > longest {
+		name = fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
+	}
+	return filepath.Join(folder, "."+name+".lock")
+}
+
+// Close lets other processes write the outputs.
+func (l *OutputLocks) Close() error {
+	var errs []error
+	for _, file := range l.files {
+		errs = append(errs, filelock.Remove(file))
+	}
+	l.files = nil
+	return errors.Join(errs...)
+}
