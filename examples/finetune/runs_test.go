@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -12,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
 	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/clitest"
@@ -57,7 +58,6 @@ func TestTwoProcessesInOneFolder(t *testing.T) {
 	require.Contains(t, string(after), "the run goes on with other settings: steps was 5000, is 12")
 }
 
-// A figure of metrics.jsonl or of finetune eval --json.
 // Without a folder a process has each of its outputs for itself, under any of its names.
 func TestTwoProcessesWithOneOutput(t *testing.T) {
 	files := t.TempDir()
@@ -100,6 +100,7 @@ func TestTwoProcessesWithOneOutput(t *testing.T) {
 	require.Empty(t, locks(), "the next one removes what a killed one left")
 }
 
+// A figure of metrics.jsonl or of finetune eval --json.
 type figure struct {
 	Step     int
 	EvalLoss *float64 `json:"eval_loss"`
@@ -175,6 +176,30 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience+1), "--adam-iter", "600")...)
 	require.Regexp(t, regexp.MustCompile(`the run goes on with other settings: --patience was 3, is 4\n`), log)
 	require.Contains(t, log, fmt.Sprintf("ended after step %d: ", last+every))
+}
+
+// What flags change of the model in training they change in its use: the loss is that of the
+// run's last evaluation, and another one without them.
+func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeFiles(folder))
+	for _, flags := range [][]string{{"--norm-rms-eps", "0.1"}, {"--rope-freq-base", "5"}, {"--rope-freq-scale", "0.1"}} {
+		out, _ := finetune(t, folder, append(flags, "--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "0",
+			"--lora-out", "a.gguf", "--metrics", "metrics.jsonl", "--ctx", "16", "--adam-iter", "20", "--adam-alpha", "0.02", "--threads", "1", "--products", "f32")...)
+		require.Contains(t, out, " --lora a.gguf "+strings.Join(flags, " ")+" --prompt ")
+		text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
+		require.NoError(t, err)
+		lines := figures(t, string(text))
+		trained := lines[len(lines)-1]
+		require.NotNil(t, trained.EvalLoss)
+		measure := func(flags ...string) float64 {
+			out, _ := finetune(t, folder, append([]string{"eval", "--model", "base.gguf", "--lora", "a.gguf", "--data", "held.txt", "--ctx", "16", "--json", "--cache-type", "f32", "--threads", "1"}, flags...)...)
+			return figures(t, out)[1].Loss
+		}
+		require.InDelta(t, *trained.EvalLoss, measure(flags...), 1e-4, flags)
+		require.Greater(t, math.Abs(*trained.EvalLoss-measure()), 5e-4, flags)
+		require.NoError(t, os.Remove(filepath.Join(folder, "metrics.jsonl")))
+	}
 }
 
 // Each signal that asks the program to end leaves the result of the last step.

@@ -20,6 +20,7 @@ import (
 type ModelFlags struct {
 	Model string   `name:"model" aliases:"model-base" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
 	LoRA  []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"Adapter, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
+	Overrides
 
 	Ctx       int    `name:"ctx" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
 	Device    string `name:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
@@ -70,6 +71,7 @@ func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}
+	f.Apply(m.Model)
 	if m.Tokenizer == nil {
 		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)
 	}

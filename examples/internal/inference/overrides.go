@@ -1,0 +1,50 @@
+package inference
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Overrides are hyper-parameters that flags change of a model, for kong. An adapter goes
+// with those that it was trained with, so all programs name them alike.
+type Overrides struct {
+	NormRMSEps float32 `name:"norm-rms-eps" range:"[0,)" default:"0" help:"What the RMS norms add to the mean square; 0 is what the model says." group:"Model"`
+	FreqBase   float32 `name:"rope-freq-base" range:"[0,)" default:"0" help:"Base of RoPE's frequencies; 0 is what the model says. An adapter goes with the one that it was trained with." group:"Model"`
+	FreqScale  float32 `name:"rope-freq-scale" range:"[0,)" default:"0" help:"Factor of RoPE's frequencies; 0 is what the model says." group:"Model"`
+}
+
+// Apply changes a model from which no graph was made yet.
+func (o *Overrides) Apply(m *model.Model) {
+	if o.NormRMSEps > 0 {
+		m.RMSEps = o.NormRMSEps
+	}
+	if o.FreqBase > 0 {
+		m.RoPE.FreqBase = o.FreqBase
+	}
+	if o.FreqScale > 0 {
+		m.RoPE.FreqScale = o.FreqScale
+	}
+}
+
+// Args are the flags by which these programs run the model in the same way, to be appended to
+// a command.
+func (o *Overrides) Args() string {
+	flags := ""
+	if o.NormRMSEps > 0 {
+		flags = fmt.Sprintf(" --norm-rms-eps %v", o.NormRMSEps)
+	}
+	return flags + o.LlamaArgs()
+}
+
+// LlamaArgs are those by which llama.cpp does, which has none for the norms.
+func (o *Overrides) LlamaArgs() string {
+	flags := ""
+	if o.FreqBase > 0 {
+		flags += fmt.Sprintf(" --rope-freq-base %v", o.FreqBase)
+	}
+	if o.FreqScale > 0 {
+		flags += fmt.Sprintf(" --rope-freq-scale %v", o.FreqScale)
+	}
+	return flags
+}

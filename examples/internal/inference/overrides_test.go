@@ -1,0 +1,77 @@
+package inference
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }
+
+// writeModel writes a random model with a vocabulary.
+func writeModel(t *testing.T, path string) {
+	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
+	require.NoError(t, err)
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	m, err := model.New(model.Config{
+		Arch: "llama", Vocab: 257, Context: 16, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,
+		RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, TrainedCtx: 16, AttnFactor: 1},
+	}, tok, 1)
+	require.NoError(t, err)
+	defer m.Close()
+	require.NoError(t, m.Save(path, model.SaveOptions{}))
+}
+
+// Flags make of a model what the same numbers in its file do.
+func TestOverridesAreKeysOfTheFile(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "a.gguf")
+	writeModel(t, path)
+	for i, c := range []struct {
+		flags Overrides
+		keys  map[string]any
+		args  string
+		llama string
+	}{
+		{},
+		{Overrides{NormRMSEps: 1e-3}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(1e-3)}, " --norm-rms-eps 0.001", ""},
+		{Overrides{FreqBase: 500}, map[string]any{"llama.rope.freq_base": float32(500)}, " --rope-freq-base 500", " --rope-freq-base 500"},
+		{
+			Overrides{FreqScale: 0.25}, map[string]any{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(4)},
+			" --rope-freq-scale 0.25", " --rope-freq-scale 0.25",
+		},
+		{
+			Overrides{NormRMSEps: 2, FreqBase: 3, FreqScale: 1}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(2), "llama.rope.freq_base": float32(3)},
+			" --norm-rms-eps 2 --rope-freq-base 3 --rope-freq-scale 1", " --rope-freq-base 3 --rope-freq-scale 1",
+		},
+	} {
+		g, err := ggml.OpenGGUF(path)
+		require.NoError(t, err)
+		for key, value := range c.keys {
+			require.NoError(t, g.Set(key, value))
+		}
+		edited := filepath.Join(folder, fmt.Sprintf("edited-%d.gguf", i))
+		require.NoError(t, g.WriteFile(edited))
+		require.NoError(t, g.Close())
+
+		load := func(path string, o Overrides) model.Config {
+			f := ModelFlags{Model: path, Overrides: o, CacheType: "f16", Threads: 1}
+			m, err := f.Load(1)
+			require.NoError(t, err)
+			defer m.Close()
+			return m.Config
+		}
+		require.Equal(t, load(edited, Overrides{}), load(path, c.flags), "%+v", c.flags)
+		require.Equal(t, c.args, c.flags.Args())
+		require.Equal(t, c.llama, c.flags.LlamaArgs())
+	}
+}
