@@ -375,7 +375,7 @@ func TestConcurrentPrepare(t *testing.T) {
 	require.Len(t, cacheFiles(t, folder), 1)
 }
 
-// A data set says what a model cannot learn of it.
+// A data set says what of it a model cannot be trained on.
 func TestCheckOfFile(t *testing.T) {
 	d, _ := prepareThree(t, PrepareOptions{Length: 5})
 	require.NoError(t, d.Check(70001))

@@ -179,7 +179,7 @@ func TestNEFTuneNoise(t *testing.T) {
 			scale = float64(s.Model.EmbdScale)
 		}
 		require.Equal(t, arch != "llama", s.Model.EmbdScale > 1)
-		// One sample, one whose last 15 tokens are not learned, and two in a row.
+		// One sample, one whose last 15 tokens are not trained, and two in a row.
 		b := model.Batch{Tokens: make([]int32, 120), Weights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise}
 		for i := range b.Weights {
 			b.Weights[i] = 1

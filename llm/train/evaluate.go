@@ -53,7 +53,7 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 		}
 	}
 	if sums.tokens == 0 {
-		return Evaluation{}, errors.New("the data set has no token to learn")
+		return Evaluation{}, errors.New("no token of the data set is trained")
 	}
 	return Evaluation{
 		Step: t.step, Loss: sums.loss / sums.weight, Accuracy: float64(sums.correct) / float64(sums.tokens), Tokens: sums.tokens,

@@ -113,7 +113,7 @@ func TestEvaluationOfSession(t *testing.T) {
 	require.InEpsilon(t, math.Exp(loss/weight), got.Perplexity(), 1e-4)
 }
 
-// The tokens of a step are those that it learned from.
+// The tokens of a step are those that it trained.
 func TestTokensOfSteps(t *testing.T) {
 	samples := patternSamples(4, 8)
 	samples[2].Weights = []float32{0, 0, 1, 2, 0, 0.5, 0, 0}

@@ -170,12 +170,12 @@ func TestEvaluateAgainstReference(t *testing.T) {
 
 	_, err = tr.Evaluate(context.Background(), &data.Dataset{Length: 4})
 	require.EqualError(t, err, "the data set has no samples")
-	unlearned := patternSamples(2, 4)
-	for i := range unlearned {
-		unlearned[i].Weights = make([]float32, 4)
+	untrained := patternSamples(2, 4)
+	for i := range untrained {
+		untrained[i].Weights = make([]float32, 4)
 	}
-	_, err = tr.Evaluate(context.Background(), data.New(4, unlearned))
-	require.EqualError(t, err, "the data set has no token to learn")
+	_, err = tr.Evaluate(context.Background(), data.New(4, untrained))
+	require.EqualError(t, err, "no token of the data set is trained")
 }
 
 // Weights are of tokens: a token of weight 0 may be anything, one of weight 2

@@ -64,15 +64,15 @@ func BenchmarkRaggedRows(b *testing.B) {
 			if !c.short {
 				unbucketed(b, tr)
 			}
-			learned := 0
+			trained := 0
 			for b.Loop() {
 				for range (c.d.Len() + batch - 1) / batch {
 					metrics, err := tr.Step(context.Background())
 					require.NoError(b, err)
-					learned += metrics.Tokens
+					trained += metrics.Tokens
 				}
 			}
-			b.ReportMetric(float64(learned)/b.Elapsed().Seconds(), "tok/s")
+			b.ReportMetric(float64(trained)/b.Elapsed().Seconds(), "tok/s")
 			b.ReportMetric(100*c.d.Fill(), "full-%")
 			b.ReportMetric(100*tr.PaddingSaved(), "saved-%")
 		})

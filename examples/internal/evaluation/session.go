@@ -30,7 +30,7 @@ func Session(ctx context.Context, s *infer.Session, d *data.Dataset) (train.Eval
 		}
 	}
 	if m.tokens == 0 {
-		return train.Evaluation{}, errors.New("the data set has no token to learn")
+		return train.Evaluation{}, errors.New("no token of the data set is trained")
 	}
 	return train.Evaluation{
 		Loss: m.loss / m.weight, Accuracy: float64(m.correct) / float64(m.tokens), Tokens: m.tokens,

@@ -42,7 +42,7 @@ func (d Defaults) Vars() kong.Vars {
 // OptimizerFlags are how the parameters move, and how long.
 type OptimizerFlags struct {
 	Batch   int `name:"batch" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser"`
-	GradAcc int `name:"grad-acc" aliases:"gradient-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step learns --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser"`
+	GradAcc int `name:"grad-acc" aliases:"gradient-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser"`
 	Epochs  int `name:"epochs" range:"[-1,)" default:"0" help:"Times that the data is seen, at most; 0 or -1 for as often as --adam-iter needs, or once." group:"Optimiser"`
 	Iter    int `name:"adam-iter" aliases:"iters,max-steps" range:"[-1,2147483647]" default:"0" help:"Optimiser steps, at most; 0 or -1 for as many as --epochs takes." group:"Optimiser"`
 

@@ -21,7 +21,7 @@ type metricsLine struct {
 	EvalLoss     *float64 `json:"eval_loss,omitempty"`
 	Perplexity   *float64 `json:"eval_perplexity,omitempty"`
 	Accuracy     *float64 `json:"eval_accuracy,omitempty"`
-	Tokens       int      `json:"tokens,omitempty"` // learned in the step, or evaluated
+	Tokens       int      `json:"tokens,omitempty"` // trained in the step, or evaluated
 }
 
 func stepLine(m train.StepMetrics) metricsLine {
