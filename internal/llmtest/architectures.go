@@ -84,10 +84,14 @@ var tinyArchs = map[string]tinyArch{
 		},
 	},
 	"gemma3": {
-		keys: map[string]any{"attention.sliding_window": uint32(5), "rope.freq_base": float32(1e6), "final_logit_softcapping": float32(2)},
+		keys: map[string]any{
+			"attention.sliding_window": uint32(5), "rope.freq_base": float32(1e6), "rope.scaling.attn_factor": float32(0.8),
+			"final_logit_softcapping": float32(2),
+		},
 		params: refmodel.Params{
 			Layers: 6, HeadDim: 16, Windows: []int{5, 5, 5, 5, 5, 0},
-			RoPE: refmath.RoPE{NeoX: true, FreqBase: 1e6}, LocalRoPE: refmath.RoPE{NeoX: true, FreqBase: 1e4},
+			RoPE:      refmath.RoPE{NeoX: true, FreqBase: 1e6, AttnFactor: 0.8},
+			LocalRoPE: refmath.RoPE{NeoX: true, FreqBase: 1e4, AttnFactor: 0.8},
 			EmbdScale: math.Sqrt(32), LogitSoftcap: 2,
 		},
 		tied: true,

@@ -69,7 +69,7 @@ var specs = map[string]spec{
 	"smollm3":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, complete: smollm3Steps, layer: skipRoPE},
 	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE, scaledLater: true},
 	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4, 0), layer: localUnscaled},
-	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: localUnscaled},
+	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: local},
 	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, fusedModules: true},
 }
 
@@ -153,14 +153,22 @@ func windowKeys(pattern int, freqBase float32) []key {
 	}
 }
 
-// localUnscaled lets local layers see a window, with a RoPE of their own that does not
-// reach beyond the context of its training.
-func localUnscaled(c *Config, i int, l *Layer) {
+// local lets local layers see a window, with a RoPE of their own that does not reach
+// beyond the context of its training.
+func local(c *Config, i int, l *Layer) {
 	if c.Window == 0 || (i+1)%c.WindowPattern == 0 {
 		return
 	}
 	l.Window = c.Window
-	l.RoPE.FreqBase, l.RoPE.FreqScale, l.RoPE.ExtFactor, l.RoPE.AttnFactor = c.LocalFreqBase, 1, 0, 1
+	l.RoPE.FreqBase, l.RoPE.FreqScale = c.LocalFreqBase, 1
+}
+
+// localUnscaled does so where the vectors that RoPE rotates keep their magnitude too.
+func localUnscaled(c *Config, i int, l *Layer) {
+	local(c, i, l)
+	if l.Window > 0 {
+		l.RoPE.ExtFactor, l.RoPE.AttnFactor = 0, 1
+	}
 }
 
 var gemma3Keys = append(windowKeys(6, 10000),
