@@ -24,6 +24,18 @@ const (
 	Unused                // a tensor of files that the text model does not compute with
 )
 
+// CanHave reports whether a weight of the role can be of a type: rows of a matrix are
+// converted from any float or quantised type, and all else is F32.
+func (r Role) CanHave(t ggml.Type) bool {
+	switch r {
+	case Unused:
+		return true
+	case Linear, Embedding:
+		return t.CanDequantize()
+	}
+	return t == ggml.F32
+}
+
 // A Weight is a tensor that a model has.
 type Weight struct {
 	Name     string

@@ -106,7 +106,7 @@ func (m *Model) index() {
 	}
 }
 
-// checkTensors reports tensors that are missing, have a wrong shape, or have no
+// checkTensors reports tensors that are missing, have a wrong shape or type, or have no
 // place in what is computed: without them it would be another function.
 func checkTensors(g *ggml.GGUF, c Config) error {
 	var faults []string
@@ -120,6 +120,8 @@ func checkTensors(g *ggml.GGUF, c Config) error {
 			faults = append(faults, want.Name+" is missing")
 		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
+		case !want.Role.CanHave(got.Type):
+			faults = append(faults, fmt.Sprintf("%s cannot have the type %v", want.Name, got.Type))
 		}
 	}
 	for t := range g.Tensors() {
