@@ -123,11 +123,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	m := &metadata{g: g, arch: arch}
 	c.Name = value(m, "general.name", "", true)
 	m.readKeys(&c, s)
-	if t, ok := g.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 {
-		c.Vocab = int(t.Shape[1])
-	} else {
-		m.fault("tensor token_embd.weight is missing")
-	}
+	m.readVocabulary(&c)
 	_, output := g.Tensor("output.weight")
 	c.Tied = !output && !s.untied
 	_, c.FusedQKV = g.Tensor("blk.0.attn_qkv.weight")
@@ -143,11 +139,32 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	return c, nil
 }
 
+// readVocabulary takes the number of tokens from the embedding. The key counts where
+// there is no vocabulary, as for llama.cpp: others are compared with that.
+func (m *metadata) readVocabulary(c *Config) {
+	t, ok := m.g.Tensor("token_embd.weight")
+	if !ok || len(t.Shape) < 2 {
+		m.fault("tensor token_embd.weight is missing, or no matrix")
+		return
+	}
+	c.Vocab = int(t.Shape[1])
+	if HasVocabulary(m.g) {
+		return
+	}
+	if n := m.size("vocab_size", c.Vocab, true); n != c.Vocab {
+		m.fault("%s.vocab_size is %d, and token_embd.weight has %d rows", m.arch, n, c.Vocab)
+	}
+}
+
 // maxLayers is what stock llama.cpp allows: a list of their tensors is made before the
 // file is looked at.
 const maxLayers = 512
 
-// faults lists what contradicts itself.
+// maxWidth is more than models have. Up to it F32 numbers rows exactly, and the sizes of
+// matrices do not overflow.
+const maxWidth = 1 << 24
+
+// faults lists what contradicts itself, by the keys of files.
 func (c *Config) faults() []string {
 	var faults []string
 	check := func(ok bool, format string, args ...any) {
@@ -155,24 +172,30 @@ func (c *Config) faults() []string {
 			faults = append(faults, fmt.Sprintf(format, args...))
 		}
 	}
+	key := func(name string) string { return c.Arch + "." + name }
 	for _, n := range []struct {
 		name  string
 		value int
 	}{
-		{"vocabulary", c.Vocab}, {"context", c.Context}, {"embedding", c.Embd}, {"feed-forward width", c.FF},
-		{"layers", c.Layers}, {"heads", c.Heads}, {"KV heads", c.KVHeads}, {"head size", c.HeadSize},
+		{"vocab_size", c.Vocab}, {"context_length", c.Context}, {"embedding_length", c.Embd}, {"feed_forward_length", c.FF},
+		{"block_count", c.Layers}, {"attention.head_count", c.Heads}, {"attention.head_count_kv", c.KVHeads}, {"attention.key_length", c.HeadSize},
 	} {
-		check(n.value > 0 && n.value <= math.MaxInt32, "%s is %d", n.name, n.value)
+		check(n.value > 0 && n.value <= math.MaxInt32, "%s is %d", key(n.name), n.value)
 	}
 	check(c.Layers <= maxLayers, "there are %d layers; %d are the most", c.Layers, maxLayers)
 	if len(faults) > 0 {
 		return faults
 	}
-	check(c.Heads%c.KVHeads == 0, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
+	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.Heads * c.HeadSize, c.KVHeads * c.HeadSize} {
+		check(width <= maxWidth, "a matrix has rows or columns of %d elements; %d are the most", width, maxWidth)
+	}
+	check(c.Heads%c.KVHeads == 0, "%s: %d heads cannot share %d KV heads", key("attention.head_count_kv"), c.Heads, c.KVHeads)
 	r := c.RoPE
-	check(r.Dims > 0 && r.Dims%2 == 0 && r.Dims <= c.HeadSize, "RoPE rotates %d of %d elements of a head", r.Dims, c.HeadSize)
-	check(positive(r.FreqBase) && positive(r.FreqScale), "RoPE has frequency base %v and scale %v", r.FreqBase, r.FreqScale)
-	check(finite(r.AttnFactor), "RoPE has the attention factor %v", r.AttnFactor)
+	check(r.Dims > 0 && r.Dims%2 == 0 && r.Dims <= c.HeadSize, "%s: RoPE rotates %d of %d elements of a head", key("rope.dimension_count"), r.Dims, c.HeadSize)
+	check(positive(r.FreqBase), "%s is %v", key("rope.freq_base"), r.FreqBase)
+	check(positive(r.FreqScale), "%s is %v", key("rope.scaling.factor"), 1/r.FreqScale)
+	check(r.TrainedCtx >= 0 && r.TrainedCtx <= math.MaxInt32, "%s is %d", key("rope.scaling.original_context_length"), r.TrainedCtx)
+	check(finite(r.AttnFactor), "%s is %v", key("rope.scaling.attn_factor"), r.AttnFactor)
 	check(r.Mode == specs[c.Arch].rope, "RoPE has mode %v, which is another architecture's", r.Mode)
 	check(r.ExtFactor == 0 || r.ExtFactor == yarnExtFactor, "YaRN has factor %v; files can have %v", r.ExtFactor, yarnExtFactor)
 	betas := positive(r.BetaFast) && positive(r.BetaSlow)
@@ -180,20 +203,22 @@ func (c *Config) faults() []string {
 		betas = r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
 	}
 	check(r.ExtFactor == 0 || betas, "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
-	check(positive(c.RMSEps), "the epsilon of the norm is %v", c.RMSEps)
-	check(c.Window >= 0 && c.Window <= math.MaxInt32 && c.WindowPattern >= 0, "windows of %d keys in all but each %d-th layer", c.Window, c.WindowPattern)
-	check(c.Window == 0 || c.WindowPattern > 0 && positive(c.LocalFreqBase), "local layers have pattern %d and frequency base %v", c.WindowPattern, c.LocalFreqBase)
-	check(c.AttnTempScale == 0 || c.AttnTempLength > 0, "the temperature of attention grows each %d tokens", c.AttnTempLength)
+	check(positive(c.RMSEps), "%s is %v", key("attention.layer_norm_rms_epsilon"), c.RMSEps)
+	check(c.Window >= 0 && c.Window <= math.MaxInt32, "%s is %d", key("attention.sliding_window"), c.Window)
+	check(c.Window == 0 || c.WindowPattern > 0, "%s is %d", key("attention.sliding_window_pattern"), c.WindowPattern)
+	check(c.Window == 0 || positive(c.LocalFreqBase), "%s is %v", key("rope.freq_base_swa"), c.LocalFreqBase)
+	check(c.AttnTempScale == 0 || c.AttnTempLength > 0, "%s is %d, and attention has a temperature that grows with it", key("rope.scaling.original_context_length"), c.AttnTempLength)
 	for _, f := range []struct {
 		name  string
 		value float32
 	}{
-		{"embeddings", c.EmbdScale}, {"residuals", c.ResidualScale}, {"attention", c.AttnScale}, {"logits", c.LogitScale},
-		{"the cap of logits", c.LogitSoftcap}, {"the temperature of attention", c.AttnTempScale}, {"YaRN's magnitude", c.YaRNLogMul},
+		{"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale},
+		{"final_logit_softcapping", c.LogitSoftcap}, {"attention.temperature_scale", c.AttnTempScale}, {"rope.scaling.yarn_log_multiplier", c.YaRNLogMul},
 	} {
-		check(finite(f.value), "the scale of %s is %v", f.name, f.value)
+		check(finite(f.value), "%s is %v", key(f.name), f.value)
 	}
-	check(c.AttnScale >= 0, "the scale of attention is %v", c.AttnScale)
+	check(c.LogitScale != 0 || !c.hasKey("logit_scale"), "%s is 0", key("logit_scale"))
+	check(c.AttnScale >= 0, "%s is %v", key("attention.scale"), c.AttnScale)
 	return faults
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -39,17 +40,34 @@ func value[T any](m *metadata, name string, fallback T, optional bool) T {
 	return fallback
 }
 
-// size reads a number, or an array that gives each layer the same.
+// perLayer are the sizes that files may list for each layer.
+var perLayer = []string{"feed_forward_length", "attention.head_count", "attention.head_count_kv"}
+
+// size reads a number, or where there may be one a list that gives each layer the same.
 func (m *metadata) size(name string, fallback int, optional bool) int {
-	name = m.arch + "." + name
-	v, ok := m.g.Value(name)
-	if ok && reflect.ValueOf(v).Kind() == reflect.Slice {
-		return m.uniform(name, reflect.ValueOf(v))
+	key := m.arch + "." + name
+	if list, ok := m.list(key); ok && slices.Contains(perLayer, name) {
+		return m.uniform(key, list)
 	}
-	return int(value(m, name, uint32(fallback), optional))
+	return int(value(m, key, uint32(fallback), optional))
+}
+
+// list is a value that is one of several.
+func (m *metadata) list(name string) (list reflect.Value, ok bool) {
+	v, _ := m.g.Value(name)
+	list = reflect.ValueOf(v)
+	return list, list.Kind() == reflect.Slice
+}
+
+// checkLength compares the length of a list with the number of layers.
+func (m *metadata) checkLength(name string, list reflect.Value) {
+	if layers, err := ggml.GGUFValue[uint32](m.g, m.arch+".block_count"); err == nil && list.Len() != int(layers) {
+		m.fault("%s has %d values for %d layers", name, list.Len(), layers)
+	}
 }
 
 func (m *metadata) uniform(name string, list reflect.Value) int {
+	m.checkLength(name, list)
 	n := 0
 	for i := range list.Len() {
 		x := list.Index(i)
@@ -71,10 +89,14 @@ func (m *metadata) uniform(name string, list reflect.Value) int {
 // layer whether it is.
 func (m *metadata) pattern(name string, fallback int) int {
 	name = m.arch + "." + name
-	v, ok := m.g.Value(name)
-	list := reflect.ValueOf(v)
-	if !ok || list.Kind() != reflect.Slice {
+	list, ok := m.list(name)
+	if !ok {
 		return int(value(m, name, uint32(fallback), true))
+	}
+	m.checkLength(name, list)
+	if each := reflect.New(list.Type().Elem()).Elem(); each.Kind() != reflect.Bool && !each.CanInt() && !each.CanUint() {
+		m.fault("%s is no list of truth values", name)
+		return fallback
 	}
 	isLocal := func(i int) bool { return !list.Index(i).IsZero() }
 	period := 1
@@ -106,12 +128,15 @@ func (m *metadata) refuse(c *Config) {
 	if !value(m, m.arch+".attention.causal", true, true) {
 		m.fault("its attention is not causal, which is unsupported")
 	}
-	for name, n := range map[string]int{
-		"attention.value_length": c.HeadSize, "attention.key_length_swa": c.HeadSize, "attention.value_length_swa": c.HeadSize,
-		"rope.dimension_count_swa": c.RoPE.Dims,
+	for _, same := range []struct {
+		name  string
+		value int
+	}{
+		{"attention.value_length", c.HeadSize}, {"attention.key_length_swa", c.HeadSize}, {"attention.value_length_swa", c.HeadSize},
+		{"rope.dimension_count_swa", c.RoPE.Dims},
 	} {
-		if got := m.size(name, n, true); got != n {
-			m.fault("%s.%s is %d, not %d as everywhere else, which is unsupported", m.arch, name, got, n)
+		if got := m.size(same.name, same.value, true); got != same.value {
+			m.fault("%s.%s is %d, not %d as everywhere else, which is unsupported", m.arch, same.name, got, same.value)
 		}
 	}
 }
@@ -121,8 +146,9 @@ func count(name string, field func(c *Config) *int) key {
 	return key{
 		name: name,
 		read: func(m *metadata, name string, c *Config) {
+			before := len(m.faults)
 			n := m.size(name, 0, false)
-			if n <= 0 || n > math.MaxInt32 {
+			if len(m.faults) == before && (n <= 0 || n > math.MaxInt32) {
 				m.fault("%s.%s is %d", m.arch, name, n)
 			}
 			*field(c) = n
@@ -169,7 +195,7 @@ func always(n int) func(*Config) int { return func(*Config) int { return n } }
 // other.
 var commonKeys = []key{
 	{
-		name:  "vocab_size", // the embedding says it
+		name:  "vocab_size", // see readVocabulary
 		read:  func(*metadata, string, *Config) {},
 		write: func(c *Config) any { return uint32(c.Vocab) },
 	},

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"path/filepath"
@@ -34,6 +35,17 @@ func TestLoadErrors(t *testing.T) {
 		"more layers":   {"llama.block_count", uint32(3), "blk.2.attn_q.weight is missing"},
 		"many layers":   {"llama.block_count", uint32(500), "; and 4472 more"},
 		"damaged":       {"llama.block_count", uint32(1<<31 - 1), "there are 2147483647 layers; 512 are the most"},
+		"no KV heads":   {"llama.attention.head_count_kv", uint32(0), ": unsupported model: llama.attention.head_count_kv is 0"},
+		"missing":       {"llama.context_length", nil, `key not found`},
+		"list":          {"llama.context_length", []uint32{64, 64}, `key "llama.context_length": the file has a value of type []uint32`},
+		"short list":    {"llama.feed_forward_length", []uint32{96}, "llama.feed_forward_length has 1 values for 2 layers"},
+		"long list":     {"llama.attention.head_count", []int32{4, 4, 4}, "llama.attention.head_count has 3 values for 2 layers"},
+		"texts":         {"llama.attention.head_count_kv", []string{"2", "2"}, "llama.attention.head_count_kv is no list of whole numbers"},
+		"unequal":       {"llama.feed_forward_length", []uint32{96, 64}, "llama.feed_forward_length differs from layer to layer"},
+		"vocabulary":    {"llama.vocab_size", uint32(97), "llama.vocab_size is 97, and token_embd.weight has 96 rows"},
+		"wide":          {"llama.feed_forward_length", uint32(1<<31 - 1), "a matrix has rows or columns of 4294967294 elements; 16777216 are the most"},
+		"first context": {"llama.rope.scaling.original_context_length", uint32(1 << 31), "llama.rope.scaling.original_context_length is 2147483648"},
+		"not causal":    {"llama.attention.causal", false, "its attention is not causal"},
 		"values differ": {"llama.attention.value_length", uint32(8), "llama.attention.value_length is 8, not 16 as everywhere else"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,13 +55,84 @@ func TestLoadErrors(t *testing.T) {
 			g, err := ggml.OpenGGUF(path)
 			require.NoError(t, err)
 			defer g.Close()
-			require.NoError(t, g.Set(c.key, c.value))
+			setKey(t, g, c.key, c.value)
 			changed := filepath.Join(dir, "changed.gguf")
 			require.NoError(t, g.WriteFile(changed))
 			_, err = model.Load(changed, model.LoadOptions{})
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, changed)
 		})
+	}
+}
+
+// setKey changes a key, or removes it for nil.
+func setKey(t *testing.T, g *ggml.GGUF, key string, value any) {
+	t.Helper()
+	if value == nil {
+		require.NoError(t, g.Remove(key))
+		return
+	}
+	require.NoError(t, g.Set(key, value))
+}
+
+// Keys of one architecture mean what they say, or are refused by name.
+func TestKeysOfArchitectures(t *testing.T) {
+	const pattern = "gemma3.attention.sliding_window_pattern"
+	for name, c := range map[string]struct {
+		arch, key string
+		value     any
+		want      string
+	}{
+		"pattern":          {"gemma3", pattern, uint32(6), ""},
+		"list":             {"gemma3", pattern, []bool{true, true, true, true, true, false}, ""},
+		"list of numbers":  {"gemma3", pattern, []uint32{1, 1, 0, 1, 1, 0}, ""},
+		"no pattern":       {"gemma3", pattern, uint32(0), pattern + " is 0"},
+		"short list":       {"gemma3", pattern, []bool{true, false}, pattern + " has 2 values for 6 layers"},
+		"texts":            {"gemma3", pattern, make([]string, 6), pattern + " is no list of truth values"},
+		"irregular":        {"gemma3", pattern, []bool{true, false, true, true, true, false}, "do not repeat"},
+		"endless window":   {"gemma3", "gemma3.attention.sliding_window", uint32(1 << 31), "gemma3.attention.sliding_window is 2147483648"},
+		"heads of windows": {"gemma3", "gemma3.attention.key_length_swa", uint32(8), "gemma3.attention.key_length_swa is 8, not 16"},
+		"cap":              {"gemma3", "gemma3.final_logit_softcapping", float32(math.NaN()), "gemma3.final_logit_softcapping is NaN"},
+		"no logits":        {"granite", "granite.logit_scale", float32(0), "granite.logit_scale is 0"},
+		"no scale":         {"granite", "granite.logit_scale", nil, `key "granite.logit_scale": key not found`},
+		"negative":         {"granite", "granite.attention.scale", float32(-1), "granite.attention.scale is -1"},
+		"temperature":      {"mistral3", "mistral3.rope.scaling.original_context_length", uint32(0), "mistral3.rope.scaling.original_context_length is 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := ggml.OpenGGUF(llmtest.ArchFile(t, c.arch, ggml.F32))
+			require.NoError(t, err)
+			defer g.Close()
+			setKey(t, g, c.key, c.value)
+			_, err = model.ReadConfig(g)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, model.ErrUnsupported)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// A weight of a type that nothing computes with is refused by name as the file is opened.
+func TestTypesOfWeights(t *testing.T) {
+	for name, typ := range map[string]ggml.Type{
+		"token_embd.weight": ggml.I32, "blk.1.ffn_down.weight": ggml.I8, "output_norm.weight": ggml.F16, "blk.0.attn_q.bias": ggml.BF16,
+		"blk.1.attn_k.scale": ggml.F16, "rope_freqs.weight": ggml.F64,
+	} {
+		g, err := ggml.OpenGGUF(llmtest.ArchFile(t, "llama", ggml.F32))
+		require.NoError(t, err)
+		defer g.Close()
+		info, ok := g.Tensor(name)
+		require.True(t, ok, name)
+		require.NoError(t, g.SetTensorData(name, typ, func(w io.Writer) error {
+			_, err := w.Write(make([]byte, typ.RowSize(info.NumElements())))
+			return err
+		}))
+		path := filepath.Join(t.TempDir(), "model.gguf")
+		require.NoError(t, g.WriteFile(path))
+		_, err = model.Load(path, model.LoadOptions{})
+		require.EqualError(t, err, fmt.Sprintf("%s: unsupported model: %s cannot have the type %v", path, name, typ))
 	}
 }
 
@@ -143,17 +226,18 @@ func TestNoVocabulary(t *testing.T) {
 	require.Equal(t, "no_vocab", kind)
 }
 
-// Numbers that are not finite make no model.
+// Numbers that are not finite, or too large, make no model.
 func TestConfigIsFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for want, change := range map[string]func(c *model.Config){
-		"RoPE has the attention factor NaN":            func(c *model.Config) { c.RoPE.AttnFactor = nan },
-		"RoPE has the attention factor +Inf":           func(c *model.Config) { c.RoPE.AttnFactor = inf },
-		"the epsilon of the norm is NaN":               func(c *model.Config) { c.RMSEps = nan },
-		"the epsilon of the norm is +Inf":              func(c *model.Config) { c.RMSEps = inf },
-		"RoPE has frequency base NaN and scale 1":      func(c *model.Config) { c.RoPE.FreqBase = nan },
-		"RoPE has frequency base 10000 and scale +Inf": func(c *model.Config) { c.RoPE.FreqScale = inf },
-		"the scale of logits is NaN":                   func(c *model.Config) { c.LogitScale = nan },
+		"llama.rope.scaling.attn_factor is NaN":          func(c *model.Config) { c.RoPE.AttnFactor = nan },
+		"llama.rope.scaling.attn_factor is +Inf":         func(c *model.Config) { c.RoPE.AttnFactor = inf },
+		"llama.attention.layer_norm_rms_epsilon is NaN":  func(c *model.Config) { c.RMSEps = nan },
+		"llama.attention.layer_norm_rms_epsilon is +Inf": func(c *model.Config) { c.RMSEps = inf },
+		"llama.rope.freq_base is NaN":                    func(c *model.Config) { c.RoPE.FreqBase = nan },
+		"llama.rope.scaling.factor is 0":                 func(c *model.Config) { c.RoPE.FreqScale = inf },
+		"llama.logit_scale is NaN":                       func(c *model.Config) { c.LogitScale = nan },
+		"4294967294 elements; 16777216 are the most":     func(c *model.Config) { c.Embd, c.FF = math.MaxInt32, math.MaxInt32 },
 	} {
 		c := llmtest.TinyConfig(true)
 		change(&c)
