@@ -75,8 +75,8 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"olmo2": {
 		keys: map[string]any{
-			"attention.sliding_window": uint32(5),
-			"rope.scaling.type":        "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
+			"attention.sliding_window": uint32(5), "rope.freq_base_swa": float32(500), // which counts nowhere
+			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
 		},
 		params: refmodel.Params{
 			Layers: 4, Windows: []int{5, 5, 5, 0}, LocalRoPE: refmath.RoPE{NeoX: true},
@@ -85,13 +85,13 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"gemma3": {
 		keys: map[string]any{
-			"attention.sliding_window": uint32(5), "rope.freq_base": float32(1e6), "rope.scaling.attn_factor": float32(0.8),
+			"attention.sliding_window": uint32(5), "rope.freq_base": float32(1e6), "rope.scaling.attn_factor": float32(0.9),
 			"final_logit_softcapping": float32(2),
 		},
 		params: refmodel.Params{
 			Layers: 6, HeadDim: 16, Windows: []int{5, 5, 5, 5, 5, 0},
-			RoPE:      refmath.RoPE{NeoX: true, FreqBase: 1e6, AttnFactor: 0.8},
-			LocalRoPE: refmath.RoPE{NeoX: true, FreqBase: 1e4, AttnFactor: 0.8},
+			RoPE:      refmath.RoPE{NeoX: true, FreqBase: 1e6, AttnFactor: 0.9},
+			LocalRoPE: refmath.RoPE{NeoX: true, FreqBase: 1e4, AttnFactor: 0.9},
 			EmbdScale: math.Sqrt(32), LogitSoftcap: 2,
 		},
 		tied: true,

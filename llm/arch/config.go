@@ -30,7 +30,7 @@ type Config struct {
 
 	Window        int     // keys that a query of a local layer sees; 0: no layer is local
 	WindowPattern int     // each so many-th layer is global
-	LocalFreqBase float32 // of RoPE in local layers
+	LocalFreqBase float32 // of RoPE in local layers, where it has another
 	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
 
 	EmbdScale     float32 // of embeddings
@@ -206,7 +206,11 @@ func (c *Config) faults() []string {
 	check(positive(c.RMSEps), "%s is %v", key("attention.layer_norm_rms_epsilon"), c.RMSEps)
 	check(c.Window >= 0 && c.Window <= math.MaxInt32, "%s is %d", key("attention.sliding_window"), c.Window)
 	check(c.Window == 0 || c.WindowPattern > 0, "%s is %d", key("attention.sliding_window_pattern"), c.WindowPattern)
-	check(c.Window == 0 || positive(c.LocalFreqBase), "%s is %v", key("rope.freq_base_swa"), c.LocalFreqBase)
+	if c.hasKey(localFreqBase) {
+		check(c.Window == 0 || positive(c.LocalFreqBase), "%s is %v", key(localFreqBase), c.LocalFreqBase)
+	} else {
+		check(c.LocalFreqBase == 0 || c.LocalFreqBase == r.FreqBase, "%s is %v, and the base of all layers %v", key(localFreqBase), c.LocalFreqBase, r.FreqBase)
+	}
 	check(c.AttnTempScale == 0 || c.AttnTempLength > 0, "%s is %d, and attention has a temperature that grows with it", key("rope.scaling.original_context_length"), c.AttnTempLength)
 	for _, f := range []struct {
 		name  string

@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -68,8 +67,8 @@ var specs = map[string]spec{
 	"mistral3": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true, keys: mistral3Keys, complete: mistral3Temperature},
 	"smollm3":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, complete: smollm3Steps, layer: skipRoPE},
 	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE, scaledLater: true},
-	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4, 0), layer: localUnscaled},
-	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: local},
+	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4), layer: olmo2Layer},
+	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: gemma3Layer},
 	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, fusedModules: true},
 }
 
@@ -117,9 +116,8 @@ func skipRoPE(c *Config, i int, l *Layer) {
 	l.NoRoPE = c.NoRoPEStep > 0 && (i+1)%c.NoRoPEStep == 0
 }
 
-// windowKeys are those of models in which all but each so many-th layer see a window,
-// with a frequency base of RoPE of their own; 0 is that of all.
-func windowKeys(pattern int, freqBase float32) []key {
+// windowKeys are those of models in which all but each so many-th layer see a window.
+func windowKeys(pattern int) []key {
 	return []key{
 		optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(0)),
 		{
@@ -136,44 +134,51 @@ func windowKeys(pattern int, freqBase float32) []key {
 				return uint32(c.WindowPattern)
 			},
 		},
-		{
-			name: "rope.freq_base_swa",
-			read: func(m *metadata, name string, c *Config) {
-				if c.Window > 0 {
-					c.LocalFreqBase = value(m, m.arch+"."+name, cmp.Or(freqBase, c.RoPE.FreqBase), true)
-				}
-			},
-			write: func(c *Config) any {
-				if c.Window == 0 {
-					return nil
-				}
-				return c.LocalFreqBase
-			},
+	}
+}
+
+// local lets local layers see a window, and reports whether the layer is one.
+func local(c *Config, i int, l *Layer) bool {
+	if c.Window > 0 && (i+1)%c.WindowPattern != 0 {
+		l.Window = c.Window
+	}
+	return l.Window > 0
+}
+
+// olmo2Layer has local layers with a RoPE that does not reach beyond the context of its
+// training. As in stock llama.cpp it has the base of all: rope.freq_base_swa says nothing.
+func olmo2Layer(c *Config, i int, l *Layer) {
+	if local(c, i, l) {
+		l.RoPE.FreqScale, l.RoPE.ExtFactor, l.RoPE.AttnFactor = 1, 0, 1
+	}
+}
+
+var gemma3Keys = append(windowKeys(6),
+	key{
+		name: localFreqBase,
+		read: func(m *metadata, name string, c *Config) {
+			if c.Window > 0 {
+				c.LocalFreqBase = value(m, m.arch+"."+name, float32(10000), true)
+			}
 		},
-	}
-}
-
-// local lets local layers see a window, with a RoPE of their own that does not reach
-// beyond the context of its training.
-func local(c *Config, i int, l *Layer) {
-	if c.Window == 0 || (i+1)%c.WindowPattern == 0 {
-		return
-	}
-	l.Window = c.Window
-	l.RoPE.FreqBase, l.RoPE.FreqScale = c.LocalFreqBase, 1
-}
-
-// localUnscaled does so where the vectors that RoPE rotates keep their magnitude too.
-func localUnscaled(c *Config, i int, l *Layer) {
-	local(c, i, l)
-	if l.Window > 0 {
-		l.RoPE.ExtFactor, l.RoPE.AttnFactor = 0, 1
-	}
-}
-
-var gemma3Keys = append(windowKeys(6, 10000),
+		write: func(c *Config) any {
+			if c.Window == 0 {
+				return nil
+			}
+			return c.LocalFreqBase
+		},
+	},
 	factor("final_logit_softcapping", func(c *Config) *float32 { return &c.LogitSoftcap }, 0, false),
 )
+
+const localFreqBase = "rope.freq_base_swa"
+
+// gemma3Layer has local layers with a base of their own, which are not stretched.
+func gemma3Layer(c *Config, i int, l *Layer) {
+	if local(c, i, l) {
+		l.RoPE.FreqBase, l.RoPE.FreqScale = c.LocalFreqBase, 1
+	}
+}
 
 // gemma3Scales are what the key of no file says: embeddings are scaled by the root of
 // their width, and the largest model, of 62 layers, attends by that of a head's share
