@@ -198,11 +198,11 @@ func (c *Config) faults() []string {
 	check(finite(r.AttnFactor), "%s is %v", key("rope.scaling.attn_factor"), r.AttnFactor)
 	check(r.Mode == specs[c.Arch].rope, "RoPE has mode %v, which is another architecture's", r.Mode)
 	check(r.ExtFactor == 0 || r.ExtFactor == yarnExtFactor, "YaRN has factor %v; files can have %v", r.ExtFactor, yarnExtFactor)
-	betas := positive(r.BetaFast) && positive(r.BetaSlow)
-	if !c.hasKey("rope.scaling.yarn_beta_fast") {
-		betas = r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
+	betas := r.ExtFactor == 0 || r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
+	if c.hasKey("rope.scaling.yarn_beta_fast") {
+		betas = r.ExtFactor == 0 || positive(r.BetaFast) && positive(r.BetaSlow)
 	}
-	check(r.ExtFactor == 0 || betas, "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
+	check(finite(r.BetaFast) && finite(r.BetaSlow) && betas, "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
 	check(positive(c.RMSEps), "%s is %v", key("attention.layer_norm_rms_epsilon"), c.RMSEps)
 	check(c.Window >= 0 && c.Window <= math.MaxInt32, "%s is %d", key("attention.sliding_window"), c.Window)
 	check(c.Window == 0 || c.WindowPattern > 0, "%s is %d", key("attention.sliding_window_pattern"), c.WindowPattern)

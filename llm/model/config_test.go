@@ -237,6 +237,7 @@ func TestConfigIsFinite(t *testing.T) {
 		"llama.rope.freq_base is NaN":                    func(c *model.Config) { c.RoPE.FreqBase = nan },
 		"llama.rope.scaling.factor is 0":                 func(c *model.Config) { c.RoPE.FreqScale = inf },
 		"llama.logit_scale is NaN":                       func(c *model.Config) { c.LogitScale = nan },
+		"YaRN has betas NaN and 1":                       func(c *model.Config) { c.RoPE.BetaFast = nan },
 		"4294967294 elements; 16777216 are the most":     func(c *model.Config) { c.Embd, c.FF = math.MaxInt32, math.MaxInt32 },
 	} {
 		c := llmtest.TinyConfig(true)
