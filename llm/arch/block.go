@@ -127,8 +127,9 @@ func (l layerBuilder) attention(t *nn.Tape, i int, x *nn.Value) *nn.Value {
 	if l.spec().qkNorm == perHead {
 		q, k = l.norm(t, l.prefix+"attn_q_norm", q), l.norm(t, l.prefix+"attn_k_norm", k)
 	}
+	factors := l.ropeFactors() // files may have them without RoPE, too
 	if !l.NoRoPE {
-		r := nn.Rotation{RoPE: l.RoPE, Positions: l.Positions, Negated: l.Negated, Factors: l.ropeFactors()}
+		r := nn.Rotation{RoPE: l.RoPE, Positions: l.Positions, Negated: l.Negated, Factors: factors}
 		q, k = t.RoPE(q, r), t.RoPE(k, r)
 	}
 	if c.AttnTempScale != 0 {

@@ -114,6 +114,23 @@ func TestKeysOfArchitectures(t *testing.T) {
 	}
 }
 
+// Factors of RoPE may be in a file that says that there is no RoPE.
+func TestFactorsWithoutRoPE(t *testing.T) {
+	g, err := ggml.OpenGGUF(llmtest.ArchFile(t, "granite", ggml.F32))
+	require.NoError(t, err)
+	defer g.Close()
+	require.NoError(t, g.Set("granite.rope.scaling.finetuned", false))
+	require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: "rope_freqs.weight", Type: ggml.F32, Shape: []int64{4}}, func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 16))
+		return err
+	}))
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, g.WriteFile(path))
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	m.Close()
+}
+
 // A weight of a type that nothing computes with is refused by name as the file is opened.
 func TestTypesOfWeights(t *testing.T) {
 	for name, typ := range map[string]ggml.Type{
