@@ -1,0 +1,76 @@
+//go:build interop
+
+package interop
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// keys are those of a file, without the architecture's name.
+type keys map[string]any
+
+// settings are keys that some architectures have, and others may.
+var settings = map[string]keys{
+	"base":            {"rope.freq_base": float32(500)},
+	"linear":          {"rope.scaling.type": "linear", "rope.scaling.factor": float32(4), "rope.scaling.attn_factor": float32(0.7)},
+	"shrunk":          {"rope.scaling.type": "yarn", "rope.scaling.factor": float32(0.5), "rope.scaling.attn_factor": float32(0.7)},
+	"YaRN":            {"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(16), "rope.scaling.attn_factor": float32(0.7)},
+	"none":            {"rope.scaling.type": "none", "rope.scaling.factor": float32(4)},
+	"window":          {"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(2)},
+	"narrow window":   {"attention.sliding_window": uint32(1), "attention.sliding_window_pattern": uint32(3)},
+	"base of windows": {"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(2), "rope.freq_base_swa": float32(500)},
+	"windows, YaRN": {
+		"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(2), "rope.freq_base_swa": float32(500),
+		"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(16), "rope.scaling.attn_factor": float32(0.7),
+	},
+	"scales": {
+		"embedding_scale": float32(3), "residual_scale": float32(0.4), "attention.scale": float32(0.3), "logit_scale": float32(2.5),
+		"final_logit_softcapping": float32(1.5), "attn_logit_softcapping": float32(2), "attention.clamp_kqv": float32(0.1),
+	},
+	"temperature": {
+		"attention.temperature_scale": float32(0.4), "rope.scaling.original_context_length": uint32(8),
+		"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.yarn_log_multiplier": float32(0.7),
+		"rope.scaling.yarn_beta_fast": float32(16), "rope.scaling.yarn_beta_slow": float32(2), "rope.scaling.yarn_ext_factor": float32(0.5),
+	},
+	"without RoPE": {"rope.scaling.finetuned": false},
+	"epsilon":      {"attention.layer_norm_rms_epsilon": float32(0.5)},
+}
+
+// Keys mean to each architecture what they mean to stock llama.cpp: also those that mean
+// nothing to it.
+func TestInteropSettings(t *testing.T) {
+	dir := t.TempDir()
+	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
+	for _, arch := range archs {
+		base := filepath.Join(dir, arch+".gguf")
+		strengthen(t, filepath.Join(dir, arch+"-dense.gguf"), base)
+		for _, name := range slices.Sorted(maps.Keys(settings)) {
+			t.Run(arch+" "+name, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "changed.gguf")
+				g, err := ggml.OpenGGUF(base)
+				require.NoError(t, err)
+				defer g.Close()
+				for key, value := range settings[name] {
+					require.NoError(t, g.Set(arch+"."+key, value))
+				}
+				require.NoError(t, g.WriteFile(path))
+				m, err := model.Load(path, model.LoadOptions{})
+				require.NoError(t, err)
+				defer m.Close()
+				tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+				n := nmse(ourLogits(t, m, tokens, nil), stockLogits(t, path, tokens))
+				t.Logf("NMSE %.2g", n)
+				require.LessOrEqual(t, n, bound)
+			})
+		}
+	}
+}
