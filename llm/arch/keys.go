@@ -125,6 +125,9 @@ func (m *metadata) refuse(c *Config) {
 	if n := m.size("expert_count", 0, true); n > 0 {
 		m.fault("it is a mixture of %d experts, which is unsupported", n)
 	}
+	if n := m.size("nextn_predict_layers", 0, true); n > 0 {
+		m.fault("the last %d of its layers predict tokens after the next, which is unsupported", n)
+	}
 	if !value(m, m.arch+".attention.causal", true, true) {
 		m.fault("its attention is not causal, which is unsupported")
 	}

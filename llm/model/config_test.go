@@ -45,6 +45,7 @@ func TestLoadErrors(t *testing.T) {
 		"vocabulary":    {"llama.vocab_size", uint32(97), "llama.vocab_size is 97, and token_embd.weight has 96 rows"},
 		"wide":          {"llama.feed_forward_length", uint32(1<<31 - 1), "a matrix has rows or columns of 4294967294 elements; 16777216 are the most"},
 		"first context": {"llama.rope.scaling.original_context_length", uint32(1 << 31), "llama.rope.scaling.original_context_length is 2147483648"},
+		"predictors":    {"llama.nextn_predict_layers", uint32(1), "the last 1 of its layers predict tokens after the next"},
 		"not causal":    {"llama.attention.causal", false, "its attention is not causal"},
 		"values differ": {"llama.attention.value_length", uint32(8), "llama.attention.value_length is 8, not 16 as everywhere else"},
 	} {
