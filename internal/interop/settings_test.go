@@ -74,3 +74,24 @@ func TestInteropSettings(t *testing.T) {
 		}
 	}
 }
+
+// The largest gemma3, which is known by its number of layers, has a scale of attention of
+// its own.
+func TestInteropLargestGemma3(t *testing.T) {
+	made, err := model.New(model.Config{
+		Arch: "gemma3", Vocab: 40, Context: 64, Embd: 36, FF: 48, Layers: 62, Heads: 8, KVHeads: 4, HeadSize: 8, RMSEps: 1e-6, Tied: true,
+		RoPE:   ggml.RoPE{Dims: 8, Mode: ggml.RoPENeoX, FreqBase: 1e6, FreqScale: 1, AttnFactor: 1, TrainedCtx: 64},
+		Window: 5, WindowPattern: 6, LocalFreqBase: 1e4, EmbdScale: 6,
+	}, nil, 1)
+	require.NoError(t, err)
+	defer made.Close()
+	path := filepath.Join(t.TempDir(), "large.gguf")
+	require.NoError(t, made.Save(path, model.SaveOptions{}))
+	m, err := model.Load(path, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+	want := stockLogits(t, path, tokens)
+	require.LessOrEqual(t, nmse(ourLogits(t, m, tokens, nil), want), bound)
+	require.Greater(t, nmse(ourLogits(t, made, tokens, nil), want), 10*bound, "the scale must matter")
+}

@@ -182,10 +182,10 @@ func gemma3Layer(c *Config, i int, l *Layer) {
 
 // gemma3Scales are what the key of no file says: embeddings are scaled by the root of
 // their width, and the largest model, of 62 layers, attends by that of a head's share
-// of it.
+// of it: a whole number, as in stock llama.cpp.
 func gemma3Scales(c *Config) {
 	c.EmbdScale = float32(math.Sqrt(float64(c.Embd)))
-	if c.Layers == 62 && c.Heads > 0 {
-		c.AttnScale = float32(1 / math.Sqrt(float64(c.Embd)/float64(c.Heads)))
+	if c.Layers == 62 && c.Heads > 0 && c.Embd >= c.Heads {
+		c.AttnScale = float32(1 / math.Sqrt(float64(c.Embd/c.Heads)))
 	}
 }
