@@ -27,7 +27,7 @@ type Sequence struct {
 }
 
 // NewBatch makes room for that many sequences of the options' context each.
-// [LoadOptions] take their number too, which decides how matrices are repacked.
+// [model.LoadOptions] take their number too, which decides how matrices are repacked.
 func NewBatch(m *model.Model, sequences int, o SessionOptions) (*Batch, error) {
 	if sequences < 1 || sequences > maxSlots {
 		return nil, fmt.Errorf("a batch of %d sequences is impossible; it can have 1 to %d", sequences, maxSlots)

@@ -1,7 +1,7 @@
-// Package model holds transformer language models of the llama family: their
-// hyper-parameters and weights, read from GGUF files, and the graph that
-// computes them, for training and for generation.
+// Package model holds transformer language models of several architectures: their
+// hyper-parameters and weights, read from GGUF files and written to them, and the graph
+// of training.
 //
-// A [Model] is the weights. A [Pass] builds the forward graph of a batch, and,
-// in training, its gradients. A [Session] generates with a KV cache.
+// A [Model] is the weights. A [LossGraph] computes the loss of a [Batch], and the
+// gradients of what is trained. Package infer computes the tokens that follow others.
 package model

@@ -40,7 +40,7 @@ type LoadOptions struct {
 	// the processor multiplies fastest: tokens one by one take half to four fifths of
 	// the time without. Without it nothing is read before it is used.
 	Repack bool
-	// Sequences is how many are going to be computed at once, as by a [Group]; 0 is
+	// Sequences is how many are going to be computed at once, as by a batch; 0 is
 	// one. Repack goes by it: the layouts that suit several are not the best for one.
 	Sequences int
 }
