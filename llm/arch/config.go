@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -235,12 +236,50 @@ func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(floa
 
 func positive(x float32) bool { return x > 0 && finite(x) }
 
-// Validate checks that the numbers fit together.
+// elsewhere are fields that tensors decide, or that faults compares with what files hold.
+var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "RoPE", "LocalFreqBase"}
+
+// unsaid lists the fields that the keys of the architecture do not say: a model with them
+// would be another once it is written and read.
+func (c Config) unsaid() ([]string, error) {
+	g, err := ggml.NewGGUF()
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	if err := c.WriteKeys(g); err != nil {
+		return nil, err
+	}
+	s, said := specs[c.Arch], Config{Arch: c.Arch}
+	m := &metadata{g: g, arch: c.Arch}
+	m.readKeys(&said, s)
+	if s.complete != nil {
+		s.complete(&said)
+	}
+	faults := m.faults
+	is, written := reflect.ValueOf(c), reflect.ValueOf(said)
+	for i := range is.NumField() {
+		name := is.Type().Field(i).Name
+		if a, b := is.Field(i), written.Field(i); !slices.Contains(elsewhere, name) && !a.Equal(b) {
+			faults = append(faults, fmt.Sprintf("%s is %v, and files of this architecture make it %v", name, a, b))
+		}
+	}
+	return faults, nil
+}
+
+// Validate checks that the numbers fit together, and that a file can hold them.
 func (c Config) Validate() error {
 	if _, ok := specs[c.Arch]; !ok {
 		return fmt.Errorf("%w: architecture %q; supported: %s", ErrUnsupported, c.Arch, strings.Join(Architectures(), ", "))
 	}
-	if faults := c.faults(); len(faults) > 0 {
+	faults := c.faults()
+	if len(faults) == 0 {
+		var err error
+		if faults, err = c.unsaid(); err != nil {
+			return err
+		}
+	}
+	if len(faults) > 0 {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -261,6 +262,31 @@ func TestConfigIsFinite(t *testing.T) {
 		c := llmtest.TinyConfig(true)
 		change(&c)
 		_, err := model.New(c, nil, 1)
+		require.ErrorIs(t, err, model.ErrUnsupported)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// A model that its file would not describe is none: read again, it would be another.
+func TestConfigFitsIntoFile(t *testing.T) {
+	for want, c := range map[string]struct {
+		arch   string
+		change func(c *model.Config)
+	}{
+		"EmbdScale is 3, and files of this architecture make it 0":          {"llama", func(c *model.Config) { c.EmbdScale = 3 }},
+		"NoRoPEStep is 2, and files of this architecture make it 0":         {"qwen3", func(c *model.Config) { c.NoRoPEStep = 2 }},
+		"NoRoPEStep is 0, and files of this architecture make it 4":         {"smollm3", func(*model.Config) {}},
+		"EmbdScale is 0, and files of this architecture make it 8":          {"gemma3", func(*model.Config) {}},
+		"Window is 5, and files of this architecture make it 0":             {"phi3", func(c *model.Config) { c.Window, c.WindowPattern = 5, 2 }},
+		"olmo2.rope.freq_base_swa is 500, and the base of all layers 10000": {"olmo2", func(c *model.Config) { c.LocalFreqBase = 500 }},
+	} {
+		config := llmtest.TinyConfig(true)
+		config.Arch = c.arch
+		if !slices.Contains([]string{"llama", "smollm3"}, c.arch) {
+			config.RoPE.Mode = ggml.RoPENeoX
+		}
+		c.change(&config)
+		_, err := model.New(config, nil, 1)
 		require.ErrorIs(t, err, model.ErrUnsupported)
 		require.ErrorContains(t, err, want)
 	}
