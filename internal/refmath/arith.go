@@ -5,12 +5,25 @@ import "math"
 // zip applies f element by element; b is repeated to a's shape.
 func zip(op string, a, b Tensor, f func(x, y float64) float64) Tensor {
 	check(repeats(b.Ne, a.Ne), "%s: shape %v does not repeat to %v", op, b.Ne, a.Ne)
-	return generate(a.Ne, func(i0, i1, i2, i3 int64) float64 {
-		return f(a.At(i0, i1, i2, i3), b.At(i0%b.Ne[0], i1%b.Ne[1], i2%b.Ne[2], i3%b.Ne[3]))
+	out := New(a.Ne[:]...)
+	eachRow(a.Ne, func(i1, i2, i3 int64) {
+		zipRow(out.row(i1, i2, i3), a.row(i1, i2, i3), b.row(i1%b.Ne[1], i2%b.Ne[2], i3%b.Ne[3]), f)
 	})
+	return out
+}
+
+// zipRow repeats ys to the length of xs.
+//
+//go:norace
+func zipRow(dst, xs, ys []float64, f func(x, y float64) float64) {
+	for i, x := range xs {
+		dst[i] = f(x, ys[i%len(ys)])
+	}
 }
 
 // Map applies f to every element.
+//
+//go:norace
 func Map(a Tensor, f func(x float64) float64) Tensor {
 	out := Tensor{Ne: a.Ne, Data: make([]float64, len(a.Data))}
 	for i, v := range a.Data {

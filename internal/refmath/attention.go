@@ -50,6 +50,8 @@ func CausalAttentionBack(dy, q, k, v, firstVisible Tensor, scale float64) (dq, d
 }
 
 // add adds factor · x to y.
+//
+//go:norace
 func add(y []float64, factor float64, x []float64) {
 	for i := range y {
 		y[i] += factor * x[i]

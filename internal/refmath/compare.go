@@ -4,6 +4,8 @@ import "math"
 
 // MaxAbsDiff returns the largest |got − want|; NaN in either is reported as
 // +Inf, equal infinities as no difference.
+//
+//go:norace
 func MaxAbsDiff[A, B ~float32 | ~float64](got []A, want []B) float64 {
 	check(len(got) == len(want), "MaxAbsDiff: %d and %d values", len(got), len(want))
 	worst := 0.0
@@ -26,6 +28,8 @@ func distance(g, w float64) float64 {
 
 // NMSE returns the normalised mean squared error Σ(got−want)² / Σ want², or
 // Σ(got−want)² when want is all zero.
+//
+//go:norace
 func NMSE[A, B ~float32 | ~float64](got []A, want []B) float64 {
 	check(len(got) == len(want), "NMSE: %d and %d values", len(got), len(want))
 	var diff, norm float64
@@ -47,6 +51,8 @@ func RelativeError[A, B ~float32 | ~float64](got []A, want []B) float64 {
 
 // Cosine returns the cosine of the angle between two vectors, 0 when one is
 // all zero.
+//
+//go:norace
 func Cosine[A, B ~float32 | ~float64](a []A, b []B) float64 {
 	check(len(a) == len(b), "Cosine: %d and %d values", len(a), len(b))
 	var ab, aa, bb float64

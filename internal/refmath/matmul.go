@@ -44,10 +44,7 @@ func OutProd(a, b Tensor) Tensor {
 	eachRow(out.Ne, func(j, i2, i3 int64) {
 		dst := out.row(j, i2, i3)
 		for k := range a.Ne[1] {
-			y := b.At(j, k, i2, i3)
-			for i, x := range a.row(k, i2/share2, i3/share3) {
-				dst[i] += x * y
-			}
+			add(dst, b.At(j, k, i2, i3), a.row(k, i2/share2, i3/share3))
 		}
 	})
 	return out

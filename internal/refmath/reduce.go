@@ -99,6 +99,7 @@ func TopK(a Tensor, k int64) Tensor {
 	return out
 }
 
+//go:norace
 func sum(v []float64) float64 {
 	s := 0.0
 	for _, x := range v {
@@ -107,6 +108,7 @@ func sum(v []float64) float64 {
 	return s
 }
 
+//go:norace
 func dot(a, b []float64) float64 {
 	s := 0.0
 	for i, x := range a {

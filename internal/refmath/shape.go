@@ -55,17 +55,29 @@ func viewIndex(op string, a Tensor, ne [4]int64, stride [3]int64, offset int64) 
 // and makes the result contiguous.
 func Permute(a Tensor, axis0, axis1, axis2, axis3 int) Tensor {
 	axis := [4]int{axis0, axis1, axis2, axis3}
-	var ne [4]int64
+	var ne, stride [4]int64
 	var seen [4]bool
+	step := int64(1)
 	for i, to := range axis {
 		check(to >= 0 && to < 4 && !seen[to], "Permute: axes %v are not a permutation", axis)
 		seen[to] = true
-		ne[to] = a.Ne[i]
+		ne[to], stride[to] = a.Ne[i], step
+		step *= a.Ne[i]
 	}
-	return generate(ne, func(i0, i1, i2, i3 int64) float64 {
-		at := [4]int64{i0, i1, i2, i3}
-		return a.At(at[axis[0]], at[axis[1]], at[axis[2]], at[axis[3]])
+	out := New(ne[:]...)
+	eachRow(ne, func(i1, i2, i3 int64) {
+		gather(out.row(i1, i2, i3), a.Data, i1*stride[1]+i2*stride[2]+i3*stride[3], stride[0])
 	})
+	return out
+}
+
+// gather copies the elements at first, first + step, ….
+//
+//go:norace
+func gather(dst, src []float64, first, step int64) {
+	for i := range dst {
+		dst[i] = src[first+int64(i)*step]
+	}
 }
 
 // Transpose exchanges the first two dimensions, contiguously.
@@ -101,15 +113,15 @@ func Concat(a, b Tensor, dim int) Tensor {
 	for i := range ne {
 		check(i == dim || a.Ne[i] == b.Ne[i], "Concat: shapes %v and %v along dimension %d", a.Ne, b.Ne, dim)
 	}
-	return generate(ne, func(i0, i1, i2, i3 int64) float64 {
-		at := [4]int64{i0, i1, i2, i3}
-		src := a
-		if at[dim] >= a.Ne[dim] {
-			src = b
-			at[dim] -= a.Ne[dim]
-		}
-		return src.At(at[0], at[1], at[2], at[3])
-	})
+	out := New(ne[:]...)
+	var at [4]int64
+	for _, src := range []Tensor{a, b} {
+		eachRow(src.Ne, func(i1, i2, i3 int64) {
+			copy(out.row(at[1]+i1, at[2]+i2, at[3]+i3)[at[0]:], src.row(i1, i2, i3))
+		})
+		at[dim] += src.Ne[dim]
+	}
+	return out
 }
 
 // Pad appends p[i] zeros along each dimension i.

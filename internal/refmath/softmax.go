@@ -33,6 +33,7 @@ func SoftMaxExt(a, mask, sinks Tensor, scale, maxBias float64) Tensor {
 	return out
 }
 
+//go:norace
 func addMask(row, mask []float64, slope float64) {
 	for i, m := range mask {
 		row[i] += slope * m
@@ -40,6 +41,8 @@ func addMask(row, mask []float64, slope float64) {
 }
 
 // softmax replaces row by its softmax; sink is one more logit without output.
+//
+//go:norace
 func softmax(row []float64, sink float64) {
 	top := sink
 	for _, v := range row {
@@ -88,6 +91,8 @@ func SoftMaxExtBack(dy, y Tensor, scale float64) Tensor {
 }
 
 // LogSumExp returns log Σeˣ without overflow.
+//
+//go:norace
 func LogSumExp(x []float64) float64 {
 	top := math.Inf(-1)
 	for _, v := range x {

@@ -15,6 +15,10 @@
 //
 // Functions do not change their operands, and are safe to call from several
 // goroutines at once. Some (Reshape, Cont) may share data with their operand.
+//
+// Most loops over elements are marked go:norace: they read operands and write
+// what no other goroutine has yet, so the race detector has nothing to find in
+// them, and it would make them, and the tests, several times slower.
 package refmath
 
 import (
@@ -49,10 +53,15 @@ func From[T Number](data []T, ne ...int64) Tensor {
 	}
 	t := New(ne...)
 	check(len(data) == len(t.Data), "From: %d values for shape %v, want %d", len(data), t.Ne, len(t.Data))
-	for i, v := range data {
-		t.Data[i] = float64(v)
-	}
+	convert(t.Data, data)
 	return t
+}
+
+//go:norace
+func convert[A, B Number](dst []A, src []B) {
+	for i, v := range src {
+		dst[i] = A(v)
+	}
 }
 
 // Uniform returns a tensor of random values in [lo, hi), each rounded to
@@ -97,27 +106,21 @@ func (t Tensor) Clone() Tensor {
 // Float32 returns the elements rounded to float32, as ggml stores them.
 func (t Tensor) Float32() []float32 {
 	out := make([]float32, len(t.Data))
-	for i, v := range t.Data {
-		out[i] = float32(v)
-	}
+	convert(out, t.Data)
 	return out
 }
 
 // Int32 returns the elements as int32, discarding fractions.
 func (t Tensor) Int32() []int32 {
 	out := make([]int32, len(t.Data))
-	for i, v := range t.Data {
-		out[i] = int32(v)
-	}
+	convert(out, t.Data)
 	return out
 }
 
 // Int64 returns the elements as int64, discarding fractions.
 func (t Tensor) Int64() []int64 {
 	out := make([]int64, len(t.Data))
-	for i, v := range t.Data {
-		out[i] = int64(v)
-	}
+	convert(out, t.Data)
 	return out
 }
 
