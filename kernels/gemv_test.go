@@ -91,9 +91,9 @@ func TestGEMVIsMulMat(t *testing.T) {
 		buffers, err := leaves.Allocate(ggml.CPUBufferType())
 		require.NoError(t, err)
 		defer buffers.Close()
-		for _, l := range []*ggml.Tensor{w, x} {
-			require.NoError(t, l.SetFloat32s(refmath.Normal(optest.RNG(3), 1, l.Shape()...).Float32()))
-		}
+		d := optest.NewDraw(3, typ)
+		d.Normal(w.Shape()...).Write(t, w)
+		d.F32(x.Shape()...).Write(t, x)
 		want, got := c.MulMat(w, x), kernels.GEMV(c, x, w)
 		twice := kernels.GEMV(c, x, w, w)
 		g := c.NewGraph(want, got, twice)

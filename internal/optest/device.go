@@ -169,7 +169,7 @@ func (d *Device) Eval(t testing.TB, operands []Operand, build func(c *ggml.Conte
 	require.NoError(t, err)
 	defer buffers.Close()
 	for i, o := range operands {
-		o.write(t, p.x[i])
+		o.Write(t, p.x[i])
 	}
 	d.Compute(t, g)
 	for i := range r.Shape {

@@ -86,7 +86,7 @@ func (k *GradCase) gradients(t *testing.T, dev *Device, operands []Operand, weig
 	require.NoError(t, err)
 	defer buffers.Close()
 	for i, o := range operands {
-		o.write(t, p.x[i])
+		o.Write(t, p.x[i])
 	}
 	require.NoError(t, ggml.Write(p.x[len(operands)], weights.Float32()))
 	require.NoError(t, dev.scheduler.Alloc(g))

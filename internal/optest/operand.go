@@ -155,31 +155,6 @@ func (d *Draw) Indices(n int64, ne ...int64) Operand {
 	return Operand{Values: v, Type: ggml.I32}
 }
 
-// blocks are some of a quantised type, and their values.
-type blocks struct {
-	bytes  []byte
-	values []float32
-}
-
-var blockPools = map[ggml.Type]blocks{}
-
-// blocksOf gives blocks of normally distributed values. They are made once: for some types it takes long.
-func blocksOf(t ggml.Type) blocks {
-	pool, ok := blockPools[t]
-	if !ok {
-		n := 32 * int(t.BlockSize())
-		pool = blocks{make([]byte, t.RowSize(int64(n))), make([]float32, n)}
-		if err := ggml.Quantize(pool.bytes, t, Normal(uint64(t), n), ggml.QuantizeOptions{Importance: Ones(n)}); err != nil {
-			panic(err)
-		}
-		if err := ggml.Dequantize(pool.values, t, pool.bytes); err != nil {
-			panic(err)
-		}
-		blockPools[t] = pool
-	}
-	return pool
-}
-
 // integer reports whether the type is one of integers.
 func integer(t ggml.Type) bool {
 	return t == ggml.I8 || t == ggml.I16 || t == ggml.I32 || t == ggml.I64
@@ -225,7 +200,8 @@ func (o Operand) place(c *ggml.Context) *ggml.Tensor {
 	return c.NewTensor(o.Type, ne[:]...)
 }
 
-func (o Operand) write(t testing.TB, x *ggml.Tensor) {
+// Write puts the values into a tensor of the same type and shape, whatever its layout.
+func (o Operand) Write(t testing.TB, x *ggml.Tensor) {
 	v := o.Values
 	switch {
 	case o.blocks != nil:
