@@ -195,7 +195,7 @@ func (k *Case) runLayoutsOf(t *testing.T, operands []Operand, typ ggml.Type) {
 		}
 		most = max(most, len(taken[i]))
 	}
-	dev := Devices(t)[0]
+	dev, want := Devices(t)[0], k.reference(operands)
 	for round := range most {
 		laid := slices.Clone(operands)
 		for i, layouts := range taken {
@@ -204,12 +204,12 @@ func (k *Case) runLayoutsOf(t *testing.T, operands []Operand, typ ggml.Type) {
 			}
 		}
 		if k.takes(t, laid) {
-			k.check(t, dev, laid, typ)
+			k.check(t, dev, laid, want, typ)
 			continue
 		}
 		for i := range operands {
 			if one := laidOut(operands, i, laid[i].Layout); len(taken[i]) > 0 {
-				k.check(t, dev, one, typ)
+				k.check(t, dev, one, want, typ)
 			}
 		}
 	}
