@@ -27,8 +27,9 @@ finetune: vendor ## train a small model, fine-tune it with LoRA and show what ch
 check: vendor lint ## the quick tier, a minute or two: lint, then the short tests
 	@$(setup) && $(GO) test -short $(packages)
 
+# A process under the race detector waits a second before it ends, and the tests start hundreds.
 test: vendor lint ## check everything: lint, then all tests under the race detector
-	@$(setup) && $(GO) test -race -timeout 40m $(packages)
+	@$(setup) && GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -race -timeout 40m $(packages)
 
 fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others, FIRST=SEED for others than the commit's) and the whole table of types and layouts (STEP=N for a part), which takes minutes; the tests run a few hundred
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	clitest.RunScripts(t, testscript.Params{
 		Dir:   "testdata",
 		Setup: func(env *testscript.Env) error { return writeFiles(env.WorkDir) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

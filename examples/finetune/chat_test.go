@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +21,22 @@ import (
 	"github.com/goggml/ggml/internal/instructtest"
 )
 
+// chatFiles are those of writeChatFiles, made once for all tests.
+var chatFiles struct {
+	sync.Once
+	files map[string][]byte
+	err   error
+}
+
 // writeChatFiles writes conversations, and a random model with a chat template.
 func writeChatFiles(t *testing.T, folder string) error {
+	chatFiles.Do(func() {
+		chatFiles.files, chatFiles.err = contentsOf(func(folder string) error { return makeChatFiles(t, folder) })
+	})
+	return errors.Join(chatFiles.err, writeAll(folder, chatFiles.files))
+}
+
+func makeChatFiles(t *testing.T, folder string) error {
 	words := instructtest.Records(t, instructtest.Words(1, 20))
 	v, path, plain := instructtest.Vocabulary(t), filepath.Join(folder, "chat.gguf"), filepath.Join(folder, "plain.gguf")
 	if err := os.WriteFile(filepath.Join(folder, "words.jsonl"), []byte(words), 0o600); err != nil {

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	clitest.RunScripts(t, testscript.Params{
 		Dir:             "testdata/script",
 		Condition:       clitest.Condition,
 		ContinueOnError: true,
@@ -80,8 +81,44 @@ const (
 	code = "x := y + 1 if err != nil { return } for i range n func main ( ) var s string"
 )
 
-// writeFiles makes texts of two domains and a random model for them.
+// writeFiles puts texts of two domains and random models for them into a folder.
 func writeFiles(folder string) error {
+	files, err := madeFiles()
+	return errors.Join(err, writeAll(folder, files))
+}
+
+func writeAll(folder string, files map[string][]byte) error {
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// madeFiles are those of writeFiles, made once for all tests.
+var madeFiles = sync.OnceValues(func() (map[string][]byte, error) { return contentsOf(makeFiles) })
+
+// contentsOf reads what a function makes in a folder.
+func contentsOf(makeIn func(folder string) error) (map[string][]byte, error) {
+	folder, err := os.MkdirTemp("", "finetune")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	if err := makeIn(folder); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(folder)
+	files := map[string][]byte{}
+	for _, e := range entries {
+		content, readErr := os.ReadFile(filepath.Join(folder, e.Name()))
+		files[e.Name()], err = content, errors.Join(err, readErr)
+	}
+	return files, err
+}
+
+func makeFiles(folder string) error {
 	texts := map[string]string{
 		"text.txt": story(1, 150, code), "held.txt": story(2, 25, code), "other.txt": story(3, 25, farm),
 		"empty.txt": "", "broken.gguf": "GGUF, but not for long",

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // The scripts find a tiny model, one with a chat template, and an adapter for them in
 // their folder.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	clitest.RunScripts(t, testscript.Params{
 		Dir:       "testdata/script",
 		Condition: clitest.Condition,
 		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"contents": contents},

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", ContinueOnError: true})
+	clitest.RunScripts(t, testscript.Params{Dir: "testdata/script", ContinueOnError: true})
 }
 
 func small(network string) program {

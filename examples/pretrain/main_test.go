@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	clitest.RunScripts(t, testscript.Params{
 		Dir:             "testdata/script",
 		ContinueOnError: true,
 		Setup:           func(e *testscript.Env) error { return writeTexts(e.WorkDir) },

@@ -3,6 +3,7 @@ package clitest
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -17,6 +18,19 @@ import (
 // Main is [testutil.Main] for tests that start programs: each name is a command
 // of testscript and of package os/exec.
 func Main(m *testing.M, programs map[string]func()) { testscript.Main(testutil.Checked(m), programs) }
+
+// RunScripts is testscript.Run, whose scripts have an environment of their own, with the settings of the race detector.
+func RunScripts(t *testing.T, p testscript.Params) {
+	prepare := p.Setup
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("GORACE", os.Getenv("GORACE"))
+		if prepare == nil {
+			return nil
+		}
+		return prepare(e)
+	}
+	testscript.Run(t, p)
+}
 
 // Stop runs a program, sends it a signal once it has printed a line with a text
 // to its standard error, demands that it ends by the signal (an interrupt: with
