@@ -81,6 +81,8 @@ func (p RoPE) CorrDims() (low, high float64) {
 // AttnFactor; with ExtFactor ≠ 0 the angle is a mix,
 // ramp = ExtFactor·(1 − clamp((i − low)/max(0.001, high − low), 0, 1)) of
 // extrapolation, and the magnitude AttnFactor·(1 − 0.1·ln FreqScale).
+//
+//go:norace
 func (p RoPE) Table(pos ...float64) (cos, sin []float64) {
 	cos, sin = make([]float64, p.pairs()), make([]float64, p.pairs())
 	magnitude := p.AttnFactor
@@ -107,6 +109,8 @@ func (p RoPE) Table(pos ...float64) (cos, sin []float64) {
 
 // Rotate replaces the pairs (x, y) of one head by (x·cos − y·sin, x·sin + y·cos),
 // with cos and sin from Table.
+//
+//go:norace
 func (p RoPE) Rotate(head, cos, sin []float64) {
 	first, distance := func(i int) int { return 2 * i }, 1
 	if p.NeoX || p.multi() {

@@ -76,6 +76,7 @@ func (a attention) head(v []float64, h int) []float64 {
 // kvHead is the part of a key or value that query head h uses.
 func (a attention) kvHead(v []float64, h int) []float64 { return a.head(v, h*a.kvHeads/a.heads) }
 
+//go:norace
 func softmax(x []float64) {
 	lse := refmath.LogSumExp(x)
 	for i := range x {

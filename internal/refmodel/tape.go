@@ -46,7 +46,10 @@ func (t *tape) record(y *value, product func()) {
 	}
 }
 
-// addScaled adds s·x to dst, if there is one.
+// addScaled adds s·x to dst, if there is one. The inner loops are marked go:norace: a model is one goroutine's, and the
+// race detector would make them several times slower.
+//
+//go:norace
 func addScaled(dst []float64, s float64, x []float64) {
 	if dst == nil {
 		return
@@ -58,6 +61,8 @@ func addScaled(dst []float64, s float64, x []float64) {
 }
 
 // dot adds up in four parts, which do not wait for each other.
+//
+//go:norace
 func dot(a, b []float64) float64 {
 	var s0, s1, s2, s3 float64
 	b = b[:len(a)]
