@@ -10,14 +10,18 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// blocks gives the offset of each block of a tensor in any layout.
+// blocks gives the offset of each block of a tensor in any layout. Strides are asked for once: each call is guarded.
 func blocks(t *ggml.Tensor) iter.Seq[int64] {
+	var stride [4]int64
+	for i := range stride {
+		stride[i] = t.Stride(i)
+	}
 	return func(yield func(int64) bool) {
 		for i3 := range t.Dim(3) {
 			for i2 := range t.Dim(2) {
 				for i1 := range t.Dim(1) {
 					for i0 := range t.Dim(0) / t.Type().BlockSize() {
-						if !yield(i0*t.Stride(0) + i1*t.Stride(1) + i2*t.Stride(2) + i3*t.Stride(3)) {
+						if !yield(i0*stride[0] + i1*stride[1] + i2*stride[2] + i3*stride[3]) {
 							return
 						}
 					}
