@@ -21,7 +21,7 @@ func folderRun(files, folder string, more ...string) *exec.Cmd {
 	c := exec.Command("finetune", append([]string{
 		"--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "3", "--valid-every", "4",
 		"--run-dir", folder, "--ctx", "16", "--batch", "2", "--grad-acc", "1", "--lora-r", "4", "--adam-iter", "36", "--adam-alpha", "0.02",
-		"--save-every", "3", "--keep-last", "2", "--threads", "1", "--products", "f32",
+		"--save-every", "3", "--keep-last", "2", "--threads", "1", "--compute-type", "f32",
 	}, more...)...)
 	c.Dir = files
 	return c

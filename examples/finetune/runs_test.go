@@ -66,7 +66,7 @@ func TestTwoProcessesWithOneOutput(t *testing.T) {
 	run := func(adapter, checkpoint string, more ...string) *exec.Cmd {
 		c := exec.Command("finetune", append([]string{
 			"--model-base", "base.gguf", "--train-data", "text.txt", "--ctx", "16", "--batch", "2", "--grad-acc", "1", "--lora-r", "4", "--save-every", "3",
-			"--threads", "1", "--products", "f32", "--lora-out", adapter, "--checkpoint-out", checkpoint, "--checkpoint-in", checkpoint,
+			"--threads", "1", "--compute-type", "f32", "--lora-out", adapter, "--checkpoint-out", checkpoint, "--checkpoint-in", checkpoint,
 		}, more...)...)
 		c.Dir = files
 		return c
@@ -128,7 +128,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	out, log := finetune(t, folder, "--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "0",
 		"--valid-every", fmt.Sprint(every), "--patience", fmt.Sprint(patience), "--lora-out", "a-ITERATION.gguf", "--metrics", "metrics.jsonl",
 		"--checkpoint-out", "c.gguf", "--save-every", fmt.Sprint(every), "--ctx", "16", "--batch", "4", "--grad-acc", "1", "--adam-iter", "600",
-		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--products", "f32")
+		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32")
 
 	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	// Continued by the same flags the run has nothing to do; with more patience it goes on.
 	again := []string{"--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "0",
 		"--valid-every", fmt.Sprint(every), "--lora-out", "b.gguf", "--checkpoint-in", "c.gguf", "--ctx", "16", "--batch", "4", "--grad-acc", "1",
-		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--products", "f32"}
+		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32"}
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience), "--adam-iter", "600")...)
 	require.Contains(t, log, fmt.Sprintf("ended after step %d: ", last))
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience+1), "--adam-iter", "600")...)
@@ -185,7 +185,7 @@ func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 	require.NoError(t, writeFiles(folder))
 	for _, flags := range [][]string{{"--norm-rms-eps", "0.1"}, {"--rope-freq-base", "5"}, {"--rope-freq-scale", "0.1"}} {
 		out, _ := finetune(t, folder, append(flags, "--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "0",
-			"--lora-out", "a.gguf", "--metrics", "metrics.jsonl", "--ctx", "16", "--adam-iter", "20", "--adam-alpha", "0.02", "--threads", "1", "--products", "f32")...)
+			"--lora-out", "a.gguf", "--metrics", "metrics.jsonl", "--ctx", "16", "--adam-iter", "20", "--adam-alpha", "0.02", "--threads", "1", "--compute-type", "f32")...)
 		require.Contains(t, out, " --lora a.gguf "+strings.Join(flags, " ")+" --prompt ")
 		text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
 		require.NoError(t, err)

@@ -36,7 +36,7 @@ type trainCommand struct {
 	RunDir string         `name:"run-dir" aliases:"output-dir" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and what was run on what. The same command continues the run in it." group:"Run"`
 
 	modelFlags
-	Products string `name:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type of the products with the weights of the model, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Computing"`
+	ComputeType string `name:"compute-type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Computing"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show what the model makes of this prompt before and after; by default nothing is shown." group:"Report"`
@@ -154,7 +154,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 		return err
 	}
 	options.Engine, options.LoRAPlus, options.Dropout, options.NEFTune = e, p.LoRAPlus, p.Dropout, p.NEFTune
-	if options.ComputeType, err = p.products(e); err != nil {
+	if options.ComputeType, err = p.computeType(e); err != nil {
 		return err
 	}
 	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, trained, options)
@@ -170,7 +170,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s, %d steps\n",
 		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), describeRows(trained), t.TotalSteps())
-	fmt.Fprintf(os.Stderr, "products: %v by %s\n", options.ComputeType, multiplier(e))
+	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier(e))
 
 	r, err := p.newReport(ctx, m, adapter, sets)
 	if err != nil {
@@ -227,7 +227,7 @@ func source(m *model.Model) training.Source {
 	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF()}
 }
 
-// multiplier names what computes products.
+// multiplier names what computes GEMM.
 func multiplier(e *device.Engine) string {
 	if !e.HasKernels() {
 		return e.Device().Name()
@@ -236,36 +236,36 @@ func multiplier(e *device.Engine) string {
 	return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
 }
 
-// products is the type that --products stands for.
-func (p *trainCommand) products(e *device.Engine) (ggml.Type, error) {
+// computeType is the type that --compute-type stands for.
+func (p *trainCommand) computeType(e *device.Engine) (ggml.Type, error) {
 	if !e.HasKernels() {
-		return p.portableProducts(e)
+		return p.portableComputeType(e)
 	}
 	if _, err := kernels.GEMMLibrary(); err != nil {
 		return 0, err
 	}
 	switch {
-	case p.Products == "bf16" && !kernels.HasBF16():
-		return 0, errors.New("--products bf16: it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
-	case p.Products == "bf16":
+	case p.ComputeType == "bf16" && !kernels.HasBF16():
+		return 0, errors.New("--compute-type bf16: it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
+	case p.ComputeType == "bf16":
 		return ggml.BF16, nil
-	case p.Products == "f16" && !kernels.HasF16Accumulation():
-		return 0, errors.New("--products f16: it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
-	case p.Products == "f16":
+	case p.ComputeType == "f16" && !kernels.HasF16Accumulation():
+		return 0, errors.New("--compute-type f16: it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
+	case p.ComputeType == "f16":
 		return ggml.F16, nil
-	case p.Products == "f32":
+	case p.ComputeType == "f32":
 		return ggml.F32, nil
 	}
 	return kernels.FastestType(), nil
 }
 
-// portableProducts are those of devices without kernels of this project.
-func (p *trainCommand) portableProducts(e *device.Engine) (ggml.Type, error) {
-	switch p.Products {
+// portableComputeType is that of devices without kernels of this project.
+func (p *trainCommand) portableComputeType(e *device.Engine) (ggml.Type, error) {
+	switch p.ComputeType {
 	case "bf16":
 		return ggml.BF16, nil
 	case "f16":
-		return 0, fmt.Errorf("--products f16: it is of the CPU, and not of %s; use f32 or bf16", e.Device().Name())
+		return 0, fmt.Errorf("--compute-type f16: it is of the CPU, and not of %s; use f32 or bf16", e.Device().Name())
 	}
 	return ggml.F32, nil
 }

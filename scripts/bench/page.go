@@ -37,8 +37,8 @@ func (p page) write(folder string, s *resultSet) error {
 
 func (p page) introduce(b *strings.Builder, s *resultSet) {
 	title := p.title
-	if products := s.facts[keyGEMMLibrary]; products != "" {
-		title += ": " + products // which decides about the speed more than anything else
+	if library := s.facts[keyGEMMLibrary]; library != "" {
+		title += ": " + library // which decides about the speed more than anything else
 	}
 	fmt.Fprintf(b, "# %s\n\n%s\n\n", title, p.text)
 	if !s.full() {

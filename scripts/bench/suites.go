@@ -150,7 +150,7 @@ var (
 			"steps of ours, of 512 tokens without checkpointing, are taken in turn with it. Ratios are the medians of those of each turn.",
 		views: []view{
 			table{
-				from: []string{"Step"}, rows: []key{{"model", "model"}, {"base", "base"}, {"products", "products"}, {"checkpointing", "checkpointing"}},
+				from: []string{"Step"}, rows: []key{{"model", "model"}, {"base", "base"}, {"products", "compute type"}, {"checkpointing", "checkpointing"}},
 				columns: []column{
 					{head: "tokens/s", unit: "tok/s", format: "%.0f"},
 					{head: "GFLOP/s", unit: "GFLOP/s", format: "%.0f"},

@@ -35,7 +35,7 @@ var flagOf = map[string]string{
 	"ε":                                      "--adam-eps",
 	"weight decay":                           "--adam-decay",
 	"gradient clip":                          "--adam-gclip",
-	"compute type":                           "--products",
+	"compute type":                           "--compute-type",
 	"dimensions from which on weights decay": "--adam-decay-min-ndim",
 	"learning rate of B over that of A":      "--lora-plus",
 	"patience":                               "--patience",
