@@ -151,12 +151,12 @@ func (r *report) printUse(w io.Writer) error {
 	base, adapter := cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(r.adapterPath())
 	if r.p.IsChat() {
 		fmt.Fprintf(w, "use it:\n  %s chat --model %s --lora %s%s\n", cli.ShellQuote(os.Args[0]), base, adapter, r.p.Args())
-		_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s%s\n", base, adapter, r.p.LlamaArgs())
+		_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s%s\n", base, adapter, r.p.LlamaArgs(r.m.Arch))
 		return err
 	}
 	prompt := cli.ShellQuote(cmp.Or(r.p.Prompt, "Once upon a time"))
 	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s%s --prompt %s\n", generateProgram(), base, adapter, r.p.Args(), prompt)
-	_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-completion -m %s --lora %s -p %s -no-cnv%s\n", base, adapter, prompt, r.p.LlamaArgs())
+	_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-completion -m %s --lora %s -p %s -no-cnv%s\n", base, adapter, prompt, r.p.LlamaArgs(r.m.Arch))
 	return err
 }
 

@@ -34,11 +34,21 @@ func (o *Overrides) Args() string {
 	if o.NormRMSEps > 0 {
 		flags = fmt.Sprintf(" --norm-rms-eps %v", o.NormRMSEps)
 	}
-	return flags + o.LlamaArgs()
+	return flags + o.ropeArgs()
 }
 
-// LlamaArgs are those by which llama.cpp does, which has none for the norms.
-func (o *Overrides) LlamaArgs() string {
+// LlamaArgs are those by which llama.cpp runs a model of an architecture in the same way. It
+// has no flag for the norms, but one that overrides any key of the file.
+func (o *Overrides) LlamaArgs(arch string) string {
+	flags := ""
+	if o.NormRMSEps > 0 {
+		flags = fmt.Sprintf(" --override-kv %s.attention.layer_norm_rms_epsilon=float:%v", arch, o.NormRMSEps)
+	}
+	return flags + o.ropeArgs()
+}
+
+// ropeArgs are the flags of RoPE, which have the same names in llama.cpp.
+func (o *Overrides) ropeArgs() string {
 	flags := ""
 	if o.FreqBase > 0 {
 		flags += fmt.Sprintf(" --rope-freq-base %v", o.FreqBase)

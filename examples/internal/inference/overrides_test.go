@@ -43,7 +43,7 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 		llama string
 	}{
 		{},
-		{Overrides{NormRMSEps: 1e-3}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(1e-3)}, " --norm-rms-eps 0.001", ""},
+		{Overrides{NormRMSEps: 1e-3}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(1e-3)}, " --norm-rms-eps 0.001", " --override-kv llama.attention.layer_norm_rms_epsilon=float:0.001"},
 		{Overrides{FreqBase: 500}, map[string]any{"llama.rope.freq_base": float32(500)}, " --rope-freq-base 500", " --rope-freq-base 500"},
 		{
 			Overrides{FreqScale: 0.25}, map[string]any{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(4)},
@@ -51,7 +51,8 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 		},
 		{
 			Overrides{NormRMSEps: 2, FreqBase: 3, FreqScale: 1}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(2), "llama.rope.freq_base": float32(3)},
-			" --norm-rms-eps 2 --rope-freq-base 3 --rope-freq-scale 1", " --rope-freq-base 3 --rope-freq-scale 1",
+			" --norm-rms-eps 2 --rope-freq-base 3 --rope-freq-scale 1",
+			" --override-kv llama.attention.layer_norm_rms_epsilon=float:2 --rope-freq-base 3 --rope-freq-scale 1",
 		},
 	} {
 		g, err := ggml.OpenGGUF(path)
@@ -72,6 +73,6 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 		}
 		require.Equal(t, load(edited, Overrides{}), load(path, c.flags), "%+v", c.flags)
 		require.Equal(t, c.args, c.flags.Args())
-		require.Equal(t, c.llama, c.flags.LlamaArgs())
+		require.Equal(t, c.llama, c.flags.LlamaArgs("llama"))
 	}
 }
