@@ -59,6 +59,7 @@ type RPCServer struct {
 	Endpoint string
 	process  *exec.Cmd
 	stdin    io.Closer
+	ended    chan struct{} // closed when the process has ended
 }
 
 // StartRPCServer starts a server, which runs until the test ends.
@@ -96,13 +97,25 @@ func (s *RPCServer) Start(t testing.TB) {
 	require.NoError(t, err)
 	s.process.Stderr = os.Stderr
 	require.NoError(t, s.process.Start())
+	process, ended := s.process, make(chan struct{})
+	s.ended = ended
+	go func() {
+		process.Wait()
+		close(ended)
+	}()
 }
 
-// Answers tries until the server, which may be slow to start, answers.
+// Answers tries until the server, which may be slow to start, answers; or until it has
+// ended, as where its port is taken.
 func (s *RPCServer) Answers(ask func() error) bool {
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; {
 		if ask() == nil {
 			return true
+		}
+		select {
+		case <-s.ended:
+			return false
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	return false
@@ -112,7 +125,7 @@ func (s *RPCServer) Answers(ask func() error) bool {
 func (s *RPCServer) Kill() {
 	if s.process != nil {
 		s.process.Process.Kill()
-		s.process.Wait()
+		<-s.ended
 		s.process = nil
 	}
 }
