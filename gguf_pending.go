@@ -60,18 +60,11 @@ func createPending(path string) (*pendingFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		if filelock.Lock(file) != filelock.ErrLocked && names(name, file) {
+		if filelock.Lock(file) != filelock.ErrLocked && filelock.IsAt(name, file) {
 			return &pendingFile{path: path, temporary: name, file: file}, nil
 		}
 		file.Close()
 	}
-}
-
-// names reports whether the path is that of the open file.
-func names(path string, file *os.File) bool {
-	at, err := os.Lstat(path)
-	info, err2 := file.Stat()
-	return err == nil && err2 == nil && os.SameFile(at, info)
 }
 
 // commit puts the file in place of what has its path.
