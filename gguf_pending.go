@@ -178,12 +178,7 @@ func removeAbandoned(path string) {
 		if !found || !temporaryEnd.MatchString(end) || !e.Type().IsRegular() {
 			continue
 		}
-		if file, err := os.OpenFile(folder+e.Name(), os.O_RDWR, 0); err == nil {
-			if filelock.Lock(file) == nil {
-				os.Remove(file.Name())
-			}
-			file.Close()
-		}
+		filelock.RemoveAbandoned(folder + e.Name())
 	}
 }
 

@@ -32,6 +32,18 @@ func Remove(file *os.File) error {
 	return errors.Join(os.Remove(file.Name()), file.Close())
 }
 
+// RemoveAbandoned removes a file that nobody has locked: who had has ended without it.
+func RemoveAbandoned(path string) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	if Lock(file) == nil && IsAt(path, file) {
+		os.Remove(path)
+	}
+	file.Close()
+}
+
 // IsAt reports whether the path is that of the open file.
 func IsAt(path string, file *os.File) bool {
 	at, err := os.Stat(path)

@@ -175,12 +175,6 @@ func removeAbandoned(folder string) {
 		if !strings.HasSuffix(e.Name(), tokenSuffix+pendingSuffix) || !e.Type().IsRegular() {
 			continue
 		}
-		path := filepath.Join(folder, e.Name())
-		if file, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
-			if filelock.Lock(file) == nil && filelock.IsAt(path, file) {
-				os.Remove(path)
-			}
-			file.Close()
-		}
+		filelock.RemoveAbandoned(filepath.Join(folder, e.Name()))
 	}
 }
