@@ -128,9 +128,6 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	_, output := g.Tensor("output.weight")
 	c.Tied = !output && !s.untied
 	_, c.FusedQKV = g.Tensor("blk.0.attn_qkv.weight")
-	if s.complete != nil {
-		s.complete(&c)
-	}
 	if len(m.faults) == 0 {
 		m.faults = c.faults()
 	}
@@ -199,11 +196,11 @@ func (c *Config) faults() []string {
 	check(finite(r.AttnFactor), "%s is %v", key("rope.scaling.attn_factor"), r.AttnFactor)
 	check(r.Mode == specs[c.Arch].rope, "RoPE has mode %v, which is another architecture's", r.Mode)
 	check(r.ExtFactor == 0 || r.ExtFactor == yarnExtFactor, "YaRN has factor %v; files can have %v", r.ExtFactor, yarnExtFactor)
-	betas := r.ExtFactor == 0 || r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
+	betas := r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
 	if c.hasKey("rope.scaling.yarn_beta_fast") {
-		betas = r.ExtFactor == 0 || positive(r.BetaFast) && positive(r.BetaSlow)
+		betas = positive(r.BetaFast) && positive(r.BetaSlow)
 	}
-	check(finite(r.BetaFast) && finite(r.BetaSlow) && betas, "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
+	check(finite(r.BetaFast) && finite(r.BetaSlow) && (r.ExtFactor == 0 || betas), "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
 	check(positive(c.RMSEps), "%s is %v", key("attention.layer_norm_rms_epsilon"), c.RMSEps)
 	check(c.Window >= 0 && c.Window <= math.MaxInt32, "%s is %d", key("attention.sliding_window"), c.Window)
 	check(c.Window == 0 || c.WindowPattern > 0, "%s is %d", key("attention.sliding_window_pattern"), c.WindowPattern)
@@ -250,12 +247,8 @@ func (c Config) unsaid() ([]string, error) {
 	if err := c.WriteKeys(g); err != nil {
 		return nil, err
 	}
-	s, said := specs[c.Arch], Config{Arch: c.Arch}
-	m := &metadata{g: g, arch: c.Arch}
-	m.readKeys(&said, s)
-	if s.complete != nil {
-		s.complete(&said)
-	}
+	said, m := Config{Arch: c.Arch}, &metadata{g: g, arch: c.Arch}
+	m.readKeys(&said, specs[c.Arch])
 	faults := m.faults
 	is, written := reflect.ValueOf(c), reflect.ValueOf(said)
 	for i := range is.NumField() {

@@ -112,12 +112,16 @@ func (m *metadata) pattern(name string, fallback int) int {
 	return period
 }
 
+// readKeys fills in what keys say, and what follows from them.
 func (m *metadata) readKeys(c *Config, s spec) {
 	for _, k := range append(commonKeys, s.keys...) {
 		k.read(m, k.name, c)
 	}
 	m.readRoPE(c, s)
 	m.refuse(c)
+	if s.complete != nil {
+		s.complete(c)
+	}
 }
 
 // refuse names keys of what is unsupported.

@@ -120,19 +120,28 @@ func skipRoPE(c *Config, i int, l *Layer) {
 func windowKeys(pattern int) []key {
 	return []key{
 		optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(0)),
-		{
-			name: "attention.sliding_window_pattern",
-			read: func(m *metadata, name string, c *Config) {
-				if c.Window > 0 {
-					c.WindowPattern = m.pattern(name, pattern)
-				}
-			},
-			write: func(c *Config) any {
-				if c.Window == 0 {
-					return nil
-				}
-				return uint32(c.WindowPattern)
-			},
+		withWindow(key{
+			name:  "attention.sliding_window_pattern",
+			read:  func(m *metadata, name string, c *Config) { c.WindowPattern = m.pattern(name, pattern) },
+			write: func(c *Config) any { return uint32(c.WindowPattern) },
+		}),
+	}
+}
+
+// withWindow is a key that counts only where there is a window.
+func withWindow(k key) key {
+	return key{
+		name: k.name,
+		read: func(m *metadata, name string, c *Config) {
+			if c.Window > 0 {
+				k.read(m, name, c)
+			}
+		},
+		write: func(c *Config) any {
+			if c.Window == 0 {
+				return nil
+			}
+			return k.write(c)
 		},
 	}
 }
@@ -154,20 +163,7 @@ func olmo2Layer(c *Config, i int, l *Layer) {
 }
 
 var gemma3Keys = append(windowKeys(6),
-	key{
-		name: localFreqBase,
-		read: func(m *metadata, name string, c *Config) {
-			if c.Window > 0 {
-				c.LocalFreqBase = value(m, m.arch+"."+name, float32(10000), true)
-			}
-		},
-		write: func(c *Config) any {
-			if c.Window == 0 {
-				return nil
-			}
-			return c.LocalFreqBase
-		},
-	},
+	withWindow(factor(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, 10000, false)),
 	factor("final_logit_softcapping", func(c *Config) *float32 { return &c.LogitSoftcap }, 0, false),
 )
 
