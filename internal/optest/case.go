@@ -92,13 +92,7 @@ func (k *Case) run(t *testing.T, typ ggml.Type, devices []*Device) {
 
 // reference is what the op shall give, computed when it is first asked for.
 func (k *Case) reference(operands []Operand) func() refmath.Tensor {
-	return sync.OnceValue(func() refmath.Tensor {
-		var x []refmath.Tensor
-		for _, o := range operands {
-			x = append(x, o.Values)
-		}
-		return k.Want(x)
-	})
+	return sync.OnceValue(func() refmath.Tensor { return k.Want(valuesOf(operands)) })
 }
 
 // check compares the op with its reference, if the device computes it.

@@ -38,10 +38,7 @@ func (k *GradCase) draw() *Draw {
 func (k *GradCase) run(t *testing.T, devices []*Device) {
 	d := k.draw()
 	operands := k.Operands(d)
-	var x []refmath.Tensor
-	for _, o := range operands {
-		x = append(x, o.Values)
-	}
+	x := valuesOf(operands)
 	y := k.Want(x)
 	weights := refmath.Uniform(d.Rand, 0.5, 1.5, y.Ne[:]...)
 	want := k.numericGradients(x, weights)

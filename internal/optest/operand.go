@@ -200,6 +200,14 @@ func (o Operand) place(c *ggml.Context) *ggml.Tensor {
 	return c.NewTensor(o.Type, ne[:]...)
 }
 
+func valuesOf(operands []Operand) []refmath.Tensor {
+	values := make([]refmath.Tensor, len(operands))
+	for i, o := range operands {
+		values[i] = o.Values
+	}
+	return values
+}
+
 // Write puts the values into a tensor of the same type and shape, whatever its layout.
 func (o Operand) Write(t testing.TB, x *ggml.Tensor) {
 	v := o.Values
