@@ -50,14 +50,18 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 
 func TestLoweringsDecodeAlike(t *testing.T) {
 	each(t, func(t *testing.T, m *model.Model) {
+		bound := 1e-10
+		if m.Arch == "gemma3" { // GELU rounds its input to F16, and sums in another order may round otherwise
+			bound = 1e-8
+		}
 		kernels, stock := newEngine(t, device.Options{}), newEngine(t, device.Options{Lowering: device.Stock})
 		plain := logits(t, m, kernels, nil)
-		require.Less(t, refmath.NMSE(logits(t, m, stock, nil), plain), 1e-10)
+		require.Less(t, refmath.NMSE(logits(t, m, stock, nil), plain), bound)
 
 		a := trained(t, m).Weights(1)
 		adapted := logits(t, m, kernels, a)
 		require.Greater(t, refmath.NMSE(adapted, plain), 1e-3)
-		require.Less(t, refmath.NMSE(logits(t, m, stock, a), adapted), 1e-10)
+		require.Less(t, refmath.NMSE(logits(t, m, stock, a), adapted), bound)
 	})
 }
 
