@@ -196,8 +196,9 @@ func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 			out, _ := finetune(t, folder, append([]string{"eval", "--model", "base.gguf", "--lora", "a.gguf", "--data", "held.txt", "--ctx", "16", "--json", "--cache-type", "f32", "--threads", "1"}, flags...)...)
 			return figures(t, out)[1].Loss
 		}
-		require.InDelta(t, *trained.EvalLoss, measure(flags...), 1e-4, flags)
-		require.Greater(t, math.Abs(*trained.EvalLoss-measure()), 5e-4, flags)
+		// By chance the losses of two models can be close; those of one are closer.
+		require.InDelta(t, *trained.EvalLoss, measure(flags...), 2e-7, flags)
+		require.Greater(t, math.Abs(*trained.EvalLoss-measure()), 1e-6, flags)
 		require.NoError(t, os.Remove(filepath.Join(folder, "metrics.jsonl")))
 	}
 }
