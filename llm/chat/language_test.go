@@ -99,9 +99,7 @@ func TestLimits(t *testing.T) {
 		{"{{ " + strings.Repeat("[", 100000), "nested more than"},
 		{"{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}", "deep"},
 	} {
-		start := time.Now()
 		_, err := render(c.source, greeting, nil)
 		require.ErrorContains(t, err, c.message, "%.80s", c.source)
-		require.Less(t, time.Since(start), 10*time.Second, "%.80s", c.source)
 	}
 }
