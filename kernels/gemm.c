@@ -153,11 +153,28 @@ static bool kern_uses_transposed_gemm(const struct ggml_tensor *dst) {
 		(dst->ne[1] <= KERN_N_SKINNY || chunks >= KERN_MIN_CHUNKS && dst->src[0]->ne[0] >= K_DEEP);
 }
 
-void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, const struct kern_accumulator *acc,
-		int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
-	int64_t ldb, ldh = kern_ld(h);
+const void *kern_round_columns(const struct ggml_tensor *h, enum ggml_type type, int64_t n0, int64_t n1, int64_t *ld) {
+	const char *from = (const char *)h->data + n0 * h->nb[1];
+	if (type == GGML_TYPE_F32) {
+		*ld = kern_ld(h);
+		return from;
+	}
+	int64_t r = h->ne[0], n = n1 - n0;
+	float *columns = kern_scratch(KERN_SCRATCH_FACTORS, r * n * sizeof *columns);
+	uint16_t *rounded = kern_scratch(KERN_SCRATCH_ROW, r * sizeof *rounded);
+	for (int64_t i = 0; i < n; i++) {
+		kern_convert_from_f32(type, (const float *)(from + i * h->nb[1]), rounded, r);
+		kern_to_f32(type)(rounded, columns + i * r, r);
+	}
+	*ld = r;
+	return columns;
+}
+
+void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, enum ggml_type h_type,
+		const struct kern_accumulator *acc, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+	int64_t ldb, ldh;
 	const void *rows = kern_weight_tile(b, 0, h->type, m0, m1, 0, b->ne[1], &ldb);
-	const void *columns = (const char *)h->data + n0 * h->nb[1];
+	const void *columns = kern_round_columns(h, h_type, n0, n1, &ldh);
 	struct kern_gemm g = {
 		.bf16 = h->type == GGML_TYPE_BF16, .trans_a = acc->transposed, .trans_b = acc->transposed, .accumulate = true,
 		.m = m1 - m0, .n = n1 - n0, .k = b->ne[1], .lda = ldb, .ldb = ldh, .ldc = acc->ldc,
@@ -170,6 +187,7 @@ void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_ten
 
 // Adds to a chunk's accumulator what pairs of B and H have for its rows.
 static void kern_accumulate_lora(const struct ggml_tensor *dst, const struct kern_accumulator *acc, const struct kern_chunk *chunk) {
+	enum ggml_type h_type = ((const struct kern_gemm_params *)kern_params(dst))->h_type;
 	int64_t first = 0;
 	for (int i = 2; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		const struct ggml_tensor *b = dst->src[i];
@@ -177,7 +195,7 @@ static void kern_accumulate_lora(const struct ggml_tensor *dst, const struct ker
 		if (m0 < m1) {
 			struct kern_accumulator part = *acc;
 			part.c += (m0 - chunk->m0) * (acc->transposed ? acc->ldc : 1);
-			kern_accumulate_low_rank(b, dst->src[i + 1], &part, m0 - first, m1 - first, chunk->n0, chunk->n1);
+			kern_accumulate_low_rank(b, dst->src[i + 1], h_type, &part, m0 - first, m1 - first, chunk->n0, chunk->n1);
 		}
 		first += b->ne[0];
 	}

@@ -137,8 +137,11 @@ func (g *gemm) buildOp(c *ggml.Context, acc ggml.Precision, pairs []Pair, first 
 	})
 }
 
-func gemmParams(acc ggml.Precision) []byte {
-	var p C.struct_kern_gemm_params
+func gemmParams(acc ggml.Precision) []byte { return gemmLoRAParams(acc, ggml.F32) }
+
+// gemmLoRAParams are those of products with pairs, whose H is rounded to a type.
+func gemmLoRAParams(acc ggml.Precision, hType ggml.Type) []byte {
+	p := C.struct_kern_gemm_params{h_type: C.int32_t(hType)}
 	if acc == ggml.PrecisionF16 && HasF16Accumulation() {
 		p.acc_f16 = 1
 	}

@@ -9,6 +9,7 @@
 // Of GEMM, the gradient of its input and GEMM with LoRA.
 struct kern_gemm_params {
 	int32_t acc_f16; // weights but those in F32 are multiplied, and added up, in F16
+	int32_t h_type;  // of GEMM with LoRA: H is rounded to it; F32 leaves H as it is
 };
 
 // Pairs W [k, m] of any type, X [k, n] → Σ Wᵀ·X [m, n].
@@ -50,9 +51,13 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 void kern_accumulate_f16(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 	bool grad_input, const struct kern_chunk *chunk, bool accumulate);
 
-// Adds rows [m0, m1) of columns [n0, n1) of B·H to an accumulator, for B [m, r] and H [r, n].
-void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, const struct kern_accumulator *acc,
-	int64_t m0, int64_t m1, int64_t n0, int64_t n1);
+// Columns [n0, n1) of H [r, n], rounded to a type, which for F32 is none; *ld is their leading dimension. They lie in H, or
+// in scratch memory until the next call.
+const void *kern_round_columns(const struct ggml_tensor *h, enum ggml_type type, int64_t n0, int64_t n1, int64_t *ld);
+
+// Adds rows [m0, m1) of columns [n0, n1) of B·H to an accumulator, for B [m, r] and H [r, n], rounded to a type.
+void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, enum ggml_type h_type,
+	const struct kern_accumulator *acc, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
 
 // Sizes of the largest chunk, and the depth of a tile, of a GEMM in F16.
 enum { KERN_MC_F16 = 512, KERN_NC_F16 = 256, KERN_KC_F16 = 256 };

@@ -14,18 +14,19 @@ enum { KERN_LORA_BLOCK = 256 };
 enum { KERN_FEW_COLUMNS = 8, KERN_LORA_STEP = 64 };
 
 // Adds rows [m0, m0+m) of B·H to Y, which starts at the pair's first row.
-static void kern_add_rows(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h, int64_t m0, int64_t m) {
-	int64_t n = dst->ne[1], ld;
+static void kern_add_rows(const struct ggml_tensor *dst, float *y, const struct ggml_tensor *b, const struct ggml_tensor *h,
+		enum ggml_type h_type, int64_t m0, int64_t m) {
+	int64_t n = dst->ne[1], ld, ldh;
 	y += m0;
 	if (n >= KERN_FEW_COLUMNS && kern_library_name()[0] != '\0') {
 		struct kern_accumulator acc = {.c = y, .ldc = dst->nb[1] / sizeof *y};
-		kern_accumulate_low_rank(b, h, &acc, m0, m0 + m, 0, n);
+		kern_accumulate_low_rank(b, h, h_type, &acc, m0, m0 + m, 0, n);
 		return;
 	}
 	enum ggml_type type = kern_axpy_takes(b->type) ? b->type : GGML_TYPE_F32;
 	const void *columns = kern_weight_tile(b, 0, type, m0, m0 + m, 0, b->ne[1], &ld);
-	for (int64_t i = 0; i < n; i++) {
-		const float *factors = (const float *)((const char *)h->data + i * h->nb[1]);
+	const float *factors = kern_round_columns(h, h_type, 0, n, &ldh);
+	for (int64_t i = 0; i < n; i++, factors += ldh) {
 		kern_axpy_rows((float *)((char *)y + i * dst->nb[1]), type, columns, ld * ggml_type_size(type), factors, b->ne[1], m);
 	}
 }
@@ -45,7 +46,7 @@ KERN_OP(lora_update) {
 		const struct ggml_tensor *b = dst->src[i];
 		int64_t end = kern_min(b->ne[0], to * unit);
 		for (int64_t m0 = kern_max(from, 0) * unit; m0 < end; m0 += KERN_LORA_BLOCK) {
-			kern_add_rows(dst, y, b, dst->src[i + 1], m0, kern_min(KERN_LORA_BLOCK, end - m0));
+			kern_add_rows(dst, y, b, dst->src[i + 1], p.h_type, m0, kern_min(KERN_LORA_BLOCK, end - m0));
 		}
 		units = kern_ceil_div(b->ne[0], unit);
 		from -= units;

@@ -15,7 +15,14 @@ import (
 // A LoRAPair is the second half of a low-rank adapter (arXiv 2106.09685): its factor B
 // [m, r], in F32, F16 or BF16, and what the first half makes of the input, H = A·X
 // [r, n]. Their rows are contiguous, and may be any distance apart.
-type LoRAPair struct{ B, H *ggml.Tensor }
+//
+// HType is the type that an H in F32 is rounded to first: F32, the zero value, leaves it
+// as it is; with F16 or BF16 the product is that of [ggml.Context.MulMat] with a B of the
+// type. The pairs of one product have the same.
+type LoRAPair struct {
+	B, H  *ggml.Tensor
+	HType ggml.Type
+}
 
 // MaxOperands of an op hold so many pairs beside Y, or W and X.
 const (
@@ -77,7 +84,7 @@ func addLoRA(c *ggml.Context, y *ggml.Tensor, pairs []LoRAPair, first int64) *gg
 		if !b.OK() {
 			return nil
 		}
-		return b.NativeInPlace(loraUpdate, params(C.struct_kern_lora_params{first: C.int64_t(first)}))
+		return b.NativeInPlace(loraUpdate, params(C.struct_kern_lora_params{first: C.int64_t(first), h_type: C.int32_t(pairs[0].HType)}))
 	})
 	if rest := pairs[len(part):]; len(rest) > 0 {
 		return addLoRA(c, y, rest, first+loraRows(part))
@@ -114,7 +121,7 @@ func GEMMLoRA(c *ggml.Context, acc ggml.Precision, product Pair, pairs ...LoRAPa
 		case !hasLibrary():
 			return b.Compose(func() *ggml.Tensor { return AddLoRA(c, GEMM(c, acc, product), pairs...) })
 		}
-		return b.Native(gemmLoRA, gemmParams(acc), ggml.F32, w.Dim(1), x.Dim(1))
+		return b.Native(gemmLoRA, gemmLoRAParams(acc, pairs[0].HType), ggml.F32, w.Dim(1), x.Dim(1))
 	})
 }
 
@@ -172,6 +179,7 @@ func requireLoRA(b *ggml.OpBuilder, pairs []LoRAPair, columns int64) {
 	for _, p := range pairs {
 		b.RequireType("B", p.B, ggml.F32, ggml.F16, ggml.BF16)
 		requireFactor(b, "H", p.H)
+		requireHType(b, p, pairs[0].HType)
 		b.RequireContiguousRows("B", p.B)
 		b.RequireContiguousRows("H", p.H)
 		b.Require(p.B.NumDims() <= 2 && p.H.NumDims() <= 2, "B and H must be matrices")
@@ -180,6 +188,18 @@ func requireLoRA(b *ggml.OpBuilder, pairs []LoRAPair, columns int64) {
 		requireLeadingDimension(b, p.B)
 		requireLeadingDimension(b, p.H)
 	}
+}
+
+// requireHType checks what H is rounded to.
+func requireHType(b *ggml.OpBuilder, p LoRAPair, first ggml.Type) {
+	switch p.HType {
+	case ggml.F32:
+	case ggml.F16, ggml.BF16:
+		b.RequireType("H", p.H, ggml.F32)
+	default:
+		b.Require(false, "HType is %v; it must be f32, f16 or bf16", p.HType)
+	}
+	b.Require(p.HType == first, "HType must be the same for all pairs: it is %v and %v", first, p.HType)
 }
 
 func requireRows(b *ggml.OpBuilder, what string, rows, products int64) {

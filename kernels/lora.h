@@ -5,7 +5,8 @@
 #include "kern.h"
 
 struct kern_lora_params {
-	int64_t first; // row of Y where the first pair begins
+	int64_t first;  // row of Y where the first pair begins
+	int32_t h_type; // H is rounded to it; F32 leaves H as it is
 };
 
 // Y [m, n] += B·H, in place, for pairs of B [mᵢ, r] and H [r, n] with any leading dimensions. Each pair is for the rows of

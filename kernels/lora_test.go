@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,9 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestLoRA(t *testing.T) { optest.Run(t, append(loraCases(), gemmLoRACases()...)) }
+func TestLoRA(t *testing.T) {
+	optest.Run(t, slices.Concat(loraCases(), roundedLoRACases(), gemmLoRACases()))
+}
 
 func loraCases() []opCase {
 	return []opCase{{
@@ -48,6 +51,47 @@ func loraCases() []opCase {
 			return refmath.Add(x[0], lowRank(x[1:], ggml.F32))
 		},
 	}}
+}
+
+// roundedLoRACases are of pairs that round H first.
+func roundedLoRACases() []opCase {
+	var cases []opCase
+	for _, typ := range []ggml.Type{ggml.F16, ggml.BF16} {
+		roundedPairs := func(x ...*ggml.Tensor) []kernels.LoRAPair {
+			pairs := loraPairs(x...)
+			for i := range pairs {
+				pairs[i].HType = typ
+			}
+			return pairs
+		}
+		cases = append(cases, opCase{
+			Name: fmt.Sprintf("lora_update_h_%v", typ), Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.GEMM, Runs: 12, InPlace: true,
+			Operands: func(d *draw) []operand {
+				m, n, r := d.Size(1500), d.Size(20), d.Size(40)
+				h := d.F32(r, n)
+				h.Layout = d.Layout()
+				return []operand{d.F32(m, n), d.Normal(m, r), h}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.AddLoRA(c, x[0], roundedPairs(x[1:]...)...) },
+			Want: func(x refs) refmath.Tensor {
+				return refmath.Add(x[0], refmath.OutProd(x[1], refmath.Transpose(optest.Rounded(x[2], typ))))
+			},
+		}, opCase{
+			Name: fmt.Sprintf("gemm_lora_h_%v", typ), Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.GEMM, Runs: 2,
+			Operands: func(d *draw) []operand {
+				k, m, n, r := d.K(), d.Size(50), d.Size(20), d.Size(9)
+				return []operand{d.Normal(k, m), d.F32(k, n), d.F32(m, r), d.F32(r, n)}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return kernels.GEMMLoRA(c, exact, pair(x[0], x[1]), roundedPairs(x[2:]...)...)
+			},
+			Want: func(x refs) refmath.Tensor {
+				rounded := refs{x[2], optest.Rounded(x[3], typ)}
+				return refmath.Add(refmath.MulMat(x[0], x[1]), lowRank(rounded, ggml.F32))
+			},
+		})
+	}
+	return cases
 }
 
 // lowRank is the products of pairs, one after the other, with B rounded to a type.
@@ -167,6 +211,13 @@ func TestLoRAErrors(t *testing.T) {
 		},
 		"H has type f16; it must have f32": func(c *ggml.Context) {
 			kernels.GEMMLoRA(c, exact, pair(c.NewTensor(ggml.Q8_0, 32, 4), c.NewTensor(ggml.F32, 32, 2)), loraPairs(c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F16, 3, 2))...)
+		},
+		"HType is q8_0; it must be f32, f16 or bf16": func(c *ggml.Context) {
+			kernels.AddLoRA(c, c.NewTensor(ggml.F32, 4, 2), kernels.LoRAPair{B: c.NewTensor(ggml.F32, 4, 3), H: c.NewTensor(ggml.F32, 3, 2), HType: ggml.Q8_0})
+		},
+		"HType must be the same for all pairs: it is f16 and f32": func(c *ggml.Context) {
+			b, h := c.NewTensor(ggml.F32, 2, 3), c.NewTensor(ggml.F32, 3, 2)
+			kernels.AddLoRA(c, c.NewTensor(ggml.F32, 4, 2), kernels.LoRAPair{B: b, H: h, HType: ggml.F16}, kernels.LoRAPair{B: b, H: h})
 		},
 		"W and X must be matrices": func(c *ggml.Context) {
 			kernels.GEMMLoRA(c, exact, pair(c.NewTensor(ggml.Q8_0, 32, 4, 2), c.NewTensor(ggml.F32, 32, 2, 2)), loraPairs(c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 3, 2))...)

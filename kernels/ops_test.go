@@ -59,7 +59,7 @@ func adamW(param, grad, m, v *ggml.Tensor) kernels.AdamW {
 
 // opCases lists all cases.
 func opCases() []opCase {
-	return slices.Concat(gemmCases(), pairCases(), gemvCases(), loraCases(), gemmLoRACases(),
+	return slices.Concat(gemmCases(), pairCases(), gemvCases(), loraCases(), roundedLoRACases(), gemmLoRACases(),
 		attentionCases(), softMaxCases(), crossEntropyCases(), normCases(), elementwiseCases(), optimizerCases())
 }
 

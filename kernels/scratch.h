@@ -14,6 +14,7 @@ enum kern_scratch_use {
 	KERN_SCRATCH_COLUMNS,     // in F16
 	KERN_SCRATCH_SCALES,      // of those columns
 	KERN_SCRATCH_PRODUCT,     // in F16
+	KERN_SCRATCH_FACTORS,     // of a low-rank update, rounded
 	KERN_SCRATCH_USES,
 };
 

@@ -18,7 +18,7 @@ type exportCommand struct {
 	LoRA      string `name:"lora" required:"" placeholder:"FILE" help:"Adapter to convert: a GGUF file, or a folder of PEFT."`
 	PEFTOut   string `name:"peft-out" xor:"out" placeholder:"DIR" help:"Folder to write for PEFT: adapter_config.json and adapter_model.safetensors."`
 	LoRAOut   string `name:"lora-out" xor:"out" placeholder:"FILE" help:"GGUF file to write, for llama.cpp and for finetune."`
-	Type      string `name:"type" default:"f32" help:"Type of the tensors: f32, f16, or for PEFT bf16."`
+	Type      string `name:"type" default:"f32" help:"Type of the tensors: f32, f16 or bf16."`
 	BaseName  string `name:"base-name" placeholder:"NAME" help:"Entry base_model_name_or_path for PEFT: the folder or the repository of the model; by default what the adapter knows of it."`
 	Root      string `name:"peft-root" placeholder:"MODULE" help:"Module of transformers that has the layers; model by default, model.language_model in a model for images and text."`
 }
@@ -62,11 +62,8 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 
 func (c *exportCommand) tensorType() (ggml.Type, error) {
 	typ, err := ggml.ParseType(c.Type)
-	switch {
-	case err == nil && (typ == ggml.F32 || typ == ggml.F16):
-		return typ, nil
-	case err == nil && typ == ggml.BF16 && c.PEFTOut != "":
-		return typ, nil
+	if err != nil || typ != ggml.F32 && typ != ggml.F16 && typ != ggml.BF16 {
+		return 0, fmt.Errorf("--type %s: it can be f32, f16 or bf16", c.Type)
 	}
-	return 0, fmt.Errorf("--type %s: it can be f32 or f16, and for PEFT bf16", c.Type)
+	return typ, nil
 }

@@ -62,6 +62,11 @@ func newAdaptedBase(t *testing.T, typ ggml.Type) *adaptedBase {
 	b := &adaptedBase{newComparison(t, m, llmtest.RandomTokens(3, 100, shape.Vocab)), typ, few, map[string][]scaled{
 		"rank 8": {{few, 1}}, "rank 64": {{many, 1}}, "both": {{few, 0.75}, {many, -0.5}}, "output": {{output, 1}},
 	}}
+	for _, typ := range []ggml.Type{ggml.F16, ggml.BF16} {
+		few := savedAdapterIn(t, m, lora.Options{Rank: 8, Alpha: 8, Ranks: everywhere(8), Seed: 1}, typ)
+		many := savedAdapterIn(t, m, lora.Options{Rank: 64, Alpha: 64, Ranks: everywhere(64), Seed: 2}, typ)
+		b.lists["both in "+typ.String()] = []scaled{{few, 0.75}, {many, -0.5}}
+	}
 	b.measureVariants(t)
 	return b
 }
@@ -71,9 +76,11 @@ func (b *adaptedBase) check(t *testing.T) {
 		for way, e := range b.errors(t, list, list) {
 			t.Logf("%s, %s: %v", name, way, e)
 			require.Greater(t, e.effect, 0.01, "%s: the adapter must matter", name)
-			require.True(t, e.withinRounding(), "%s, %s: %v", name, way, e)
 			require.True(t, e.withinVariants(), "%s, %s: %v", name, way, e)
-			if name == "output" || b.typ == ggml.F32 || b.typ == ggml.F16 {
+			// Adapters in BF16 round so coarsely that another order of sums shows, in stock's plugins too.
+			exact := name != "both in bf16"
+			require.True(t, !exact || e.withinRounding(), "%s, %s: %v", name, way, e)
+			if name == "output" || exact && (b.typ == ggml.F32 || b.typ == ggml.F16) {
 				require.LessOrEqual(t, e.adapted, e.base+adapterShare, "%s, %s: %v", name, way, e)
 			}
 		}
@@ -139,8 +146,13 @@ func everywhere(rank int) map[string]int { return map[string]int{"token_embd": r
 // savedAdapter is the file of an adapter with random factors.
 func savedAdapter(t *testing.T, m *model.Model, o lora.Options) string {
 	t.Helper()
+	return savedAdapterIn(t, m, o, ggml.F32)
+}
+
+func savedAdapterIn(t *testing.T, m *model.Model, o lora.Options, typ ggml.Type) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "adapter.gguf")
-	require.NoError(t, randomAdapter(t, m, o).Save(path, lora.SaveOptions{}))
+	require.NoError(t, randomAdapter(t, m, o).Save(path, lora.SaveOptions{Type: typ}))
 	return path
 }
 

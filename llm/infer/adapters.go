@@ -14,9 +14,10 @@ import (
 // all pairs that see the same input are one matrix; each B is transposed, and holds
 // the scale.
 //
-// They are F32, and so are their products: where the base rounds its input, to 8 bits
-// for example, a small error of the adapter's makes it round otherwise, which changes
-// logits far more than the error itself.
+// They are as exact as in their file: where the base rounds its input, to 8 bits for
+// example, a small error of the adapter's makes it round otherwise, which changes logits
+// far more than the error itself. So pairs in F32 stay F32, and those in F16 or BF16
+// round what they multiply to it, as in stock llama.cpp.
 type fusedAdapters struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
@@ -68,56 +69,92 @@ func fuseAdapters(m *model.Model, adapters model.Adapters) (*fusedAdapters, erro
 
 const tokenEmbd = "token_embd.weight"
 
+// addGroup makes the tensors of the matrices that share an input.
 func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.Adapters) ([]loraData, error) {
-	var data []loraData
-	var rows []float32
-	width := m.Weight(names[0]).Dim(0)
+	var stacks []stackedPairs
 	for _, name := range names {
-		as, bs, err := stack(adapters[name], m.Weight(name))
+		s, err := stack(name, adapters[name], m.Weight(name))
 		if err != nil {
 			return nil, fmt.Errorf("an adapter of %s: %w", name, err)
 		}
-		if len(as) == 0 {
-			continue
+		if len(s.as) > 0 {
+			stacks = append(stacks, s)
 		}
-		rank := int64(len(as)) / width
-		b := f.ctx.NewTensor(ggml.F32, m.Weight(name).Dim(1), rank).SetName(name + ".b")
-		f.pairs[name] = fusedPair{group: names[0], row: int64(len(rows)) / width, b: b}
-		data = append(data, loraData{b, bs})
-		rows = append(rows, as...)
 	}
-	if len(rows) == 0 {
+	if len(stacks) == 0 {
 		return nil, nil
 	}
-	a := f.ctx.NewTensor(ggml.F32, width, int64(len(rows))/width).SetName(names[0] + ".a")
+	typ := stacks[0].typ
+	if slices.ContainsFunc(stacks, func(s stackedPairs) bool { return s.typ != typ }) {
+		typ = ggml.F32
+	}
+	var data []loraData
+	var rows []float32
+	width := m.Weight(names[0]).Dim(0)
+	for _, s := range stacks {
+		bType := typ
+		if !holds(bType, s.bs) { // not with the scale
+			bType = ggml.F32
+		}
+		b := f.ctx.NewTensor(bType, m.Weight(s.name).Dim(1), int64(len(s.as))/width).SetName(s.name + ".b")
+		f.pairs[s.name] = fusedPair{group: names[0], row: int64(len(rows)) / width, b: b}
+		data = append(data, loraData{b, s.bs})
+		rows = append(rows, s.as...)
+	}
+	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
 	f.a[names[0]] = a
 	return append(data, loraData{a, rows}), nil
 }
 
-// stack puts the pairs of a matrix [n_in, n_out] together to one: the rows of
+// stackedPairs are the pairs of a matrix [n_in, n_out] put together to one: the rows of
 // the A, and, transposed, those of the scaled B.
-func stack(list []model.LoRAPair, w *ggml.Tensor) (as, bs []float32, err error) {
-	out := int(w.Dim(1))
+type stackedPairs struct {
+	name   string
+	as, bs []float32
+	typ    ggml.Type // in which all are as they are in their files; F32 if in no smaller one
+}
+
+func stack(name string, list []model.LoRAPair, w *ggml.Tensor) (stackedPairs, error) {
+	s, out := stackedPairs{name: name}, int(w.Dim(1))
 	for _, p := range list {
 		if p.Scale == 0 {
 			continue
 		}
 		a, err := p.A.Float32s()
 		if err != nil {
-			return nil, nil, err
+			return s, err
 		}
 		b, err := p.B.Float32s()
 		if err != nil {
-			return nil, nil, err
+			return s, err
 		}
+		typ := p.Type
+		if len(s.as) > 0 && typ != s.typ || !holds(typ, a) || !holds(typ, b) { // trained on since
+			typ = ggml.F32
+		}
+		s.typ = typ
 		rank := len(b) / out
 		transposed := make([]float32, len(b))
 		for i, x := range b {
 			transposed[i%rank*out+i/rank] = p.Scale * x
 		}
-		as, bs = append(as, a...), append(bs, transposed...)
+		s.as, s.bs = append(s.as, a...), append(s.bs, transposed...)
 	}
-	return as, bs, nil
+	return s, nil
+}
+
+// holds reports whether a type has all of the values.
+func holds(typ ggml.Type, values []float32) bool {
+	var lost func(float32) bool
+	switch typ {
+	case ggml.F16:
+		lost = func(x float32) bool { return ggml.ToFloat16(x).Float32() != x }
+	case ggml.BF16:
+		lost = func(x float32) bool { return ggml.ToBFloat16(x).Float32() != x }
+	default:
+		return typ == ggml.F32
+	}
+	return !slices.ContainsFunc(values, lost)
 }
 
 func (f *fusedAdapters) close() {
@@ -151,15 +188,19 @@ func (p *cpuProducts) loraPairs(t *nn.Tape, x *ggml.Tensor, matrices []nn.Matrix
 		}
 		h := p.lowRank[pair.group].T
 		rows := t.C.View(h, []int64{pair.b.Dim(1), x.Dim(1)}, []int64{h.Stride(1)}, pair.row*h.Stride(0))
-		pairs = append(pairs, kernels.LoRAPair{B: pair.b, H: rows})
+		pairs = append(pairs, kernels.LoRAPair{B: pair.b, H: rows, HType: p.fused.a[pair.group].Type()})
 	}
 	return pairs
 }
 
-// lowRankProduct returns A·x.
+// lowRankProduct returns A·x: exact where A is F32, else with x rounded as by the device.
 func (p *cpuProducts) lowRankProduct(t *nn.Tape, a, x *ggml.Tensor) *ggml.Tensor {
-	if p.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
+	w := weight{w: a}
+	switch {
+	case a.Type() == ggml.F32 && p.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()):
 		return kernels.GEMM(t.C, ggml.PrecisionF32, kernels.Pair{W: a, X: x})
+	case p.byGEMV(w, x):
+		return kernels.GEMV(t.C, x, a)
 	}
-	return p.product(t, weight{w: a}, x)
+	return t.C.MulMat(a, x)
 }

@@ -116,3 +116,118 @@ func lowRankChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 	}
 	return y
 }
+
+// roundedAdapters are those whose values are in a type.
+func roundedAdapters(t *testing.T, adapters model.Adapters, typ ggml.Type) model.Adapters {
+	t.Helper()
+	rounded := model.Adapters{}
+	for name, list := range adapters {
+		p := list[0]
+		p.Type = typ
+		for _, x := range []*ggml.Tensor{p.A, p.B} {
+			values, err := x.Float32s()
+			require.NoError(t, err)
+			require.NoError(t, ggml.Write(x, roundedTo(typ, values)))
+		}
+		rounded[name] = []model.LoRAPair{p}
+	}
+	return rounded
+}
+
+func roundedTo(typ ggml.Type, values []float32) []float32 {
+	list := make([]float32, len(values))
+	for i, x := range values {
+		if typ == ggml.F16 {
+			list[i] = ggml.ToFloat16(x).Float32()
+		} else {
+			list[i] = ggml.ToBFloat16(x).Float32()
+		}
+	}
+	return list
+}
+
+// Adapters of 16 bits round what they multiply to their type, as MulMat does, however
+// the base is multiplied, and whether or not B with its scale has 16 bits too.
+func TestAdapterProductsOf16Bits(t *testing.T) {
+	c := llmtest.LargeBlockConfig(false)
+	group := []string{"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"}
+	// Where h is next to a border of its type, another order of sums rounds it otherwise.
+	for typ, bound := range map[ggml.Type]float64{ggml.F16: 2e-9, ggml.BF16: 1e-7} {
+		for _, base := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q4_0} {
+			for _, scale := range []float32{2, 0.7} {
+				s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, c, base), 8, scale)
+				adapters := roundedAdapters(t, s.Adapters, typ)
+				for _, tokens := range []int64{1, 7, 96} {
+					name := fmt.Sprintf("%v on %v, scale %v, %d tokens", typ, base, scale, tokens)
+					x := randomInput(s.Model.Weight(group[0]).Dim(0), tokens)
+					with, without := products(t, s.Model, adapters, x, group), products(t, s.Model, nil, x, group)
+					for i, matrix := range group {
+						for j := range with[i] {
+							with[i][j] -= without[i][j]
+						}
+						want := roundedChange(t, adapters[matrix][0], x)
+						require.Less(t, refmath.NMSE(with[i], want), bound, name)
+						unrounded := lowRankChange(t, adapters[matrix][0], x)
+						require.Greater(t, refmath.NMSE(with[i], unrounded), 2*bound, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// roundedChange is s·B·h in float64, for h = A·x, both rounded to the type of the pair.
+func roundedChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
+	t.Helper()
+	rank, in := p.B.Dim(0), p.A.Dim(0)
+	unit := make([]float32, rank*rank) // B of a pair whose change is h
+	for i := range rank {
+		unit[i*rank+i] = 1
+	}
+	arena := llmtest.NewArena(t)
+	h := lowRankChange(t, model.LoRAPair{A: p.A, B: arena.Tensor("unit", unit, rank, rank), Scale: 1}, roundedTo(p.Type, x))
+	narrow := make([]float32, len(h))
+	for i, v := range h {
+		narrow[i] = float32(v)
+	}
+	identity := arena.Tensor("identity", unit, rank, rank)
+	require.EqualValues(t, len(x)/int(in), len(h)/int(rank))
+	return lowRankChange(t, model.LoRAPair{A: identity, B: p.B, Scale: p.Scale}, roundedTo(p.Type, narrow))
+}
+
+// Adapters stay in the type of their file as far as they have its values: not after more
+// training, nor beside pairs of another type.
+func TestAdaptersKeepTheirType(t *testing.T) {
+	const name = "blk.0.ffn_down.weight"
+	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 4, 2)
+	other := s.Adapters[name][0]
+	p := roundedAdapters(t, model.Adapters{name: s.Adapters["blk.1.ffn_down.weight"]}, ggml.F16)[name][0]
+	types := func(pairs ...model.LoRAPair) []ggml.Type {
+		f, err := fuseAdapters(s.Model, model.Adapters{name: pairs})
+		require.NoError(t, err)
+		defer f.close()
+		return []ggml.Type{f.a[name].Type(), f.pairs[name].b.Type()}
+	}
+	scaled := func(scale float32) model.LoRAPair {
+		p := p
+		p.Scale = scale
+		return p
+	}
+	require.Equal(t, []ggml.Type{ggml.F16, ggml.F16}, types(p))
+	require.Equal(t, []ggml.Type{ggml.F16, ggml.F16}, types(p, scaled(0.5)))
+	require.Equal(t, []ggml.Type{ggml.F16, ggml.F32}, types(scaled(0.7)))
+	require.Equal(t, []ggml.Type{ggml.F16, ggml.F16}, types(p, scaled(0), scaled(-4)))
+	require.Equal(t, []ggml.Type{ggml.F32, ggml.F32}, types(p, other))
+	require.Equal(t, []ggml.Type{ggml.F32, ggml.F32}, types(other, p, p))
+	for _, x := range []*ggml.Tensor{p.A, p.B} {
+		values, err := x.Float32s()
+		require.NoError(t, err)
+		old := values[3]
+		values[3] += 1e-6
+		require.NoError(t, ggml.Write(x, values))
+		require.Equal(t, []ggml.Type{ggml.F32, ggml.F32}, types(p))
+		values[3] = old
+		require.NoError(t, ggml.Write(x, values))
+	}
+	require.Equal(t, []ggml.Type{ggml.F16, ggml.F16}, types(p))
+}

@@ -24,7 +24,8 @@ type SessionOptions struct {
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
 	// Adapters are as they are when the session is made. A pair of scale 0 is left
-	// out. They are computed in F32, whatever type the model has. Those of the token
+	// out. They are computed in the type of their file, F32 or 16 bits, whatever type the
+	// model has; in F32, if pairs of one input are of several types. Those of the token
 	// embedding are not copied: they stay open and unchanged as long as the session.
 	Adapters model.Adapters
 	// Batch is the most tokens that are computed at once, 0 for 512.

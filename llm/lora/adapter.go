@@ -43,6 +43,9 @@ type Pair struct {
 	// A [n_in, r] and B [r, n_out]; of the token embedding, whose rows are
 	// looked up, A [r, n_vocab] and B [r, n_embd]. Both are F32.
 	A, B *ggml.Tensor
+	// Type is that of both in the GGUF file they were loaded from: F32, F16 or BF16; F32
+	// for any other.
+	Type ggml.Type
 	// Alpha is that of this pair, where it is not the adapter's; 0 where it is. A file has
 	// one alpha for all of its pairs: Save writes a B that makes up for it.
 	Alpha float32
@@ -102,7 +105,8 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 // A spec is a pair to be made.
 type spec struct {
 	base string
-	a, b []int64 // shapes
+	a, b []int64   // shapes
+	typ  ggml.Type // see [Pair]
 }
 
 // allocate makes the tensors of an adapter, in memory of a device that is zero.
@@ -110,9 +114,9 @@ func allocate(d *ggml.Device, specs []spec) (*Adapter, error) {
 	a := &Adapter{ctx: ggml.NewContext()}
 	for _, s := range specs {
 		a.pairs = append(a.pairs, Pair{
-			Base: s.base,
-			A:    a.ctx.NewTensor(ggml.F32, s.a...).SetName(s.base + suffixA).SetParam(),
-			B:    a.ctx.NewTensor(ggml.F32, s.b...).SetName(s.base + suffixB).SetParam(),
+			Base: s.base, Type: s.typ,
+			A: a.ctx.NewTensor(ggml.F32, s.a...).SetName(s.base + suffixA).SetParam(),
+			B: a.ctx.NewTensor(ggml.F32, s.b...).SetName(s.base + suffixB).SetParam(),
 		})
 	}
 	var err error
@@ -192,7 +196,7 @@ func (a *Adapter) Close() error {
 func (a *Adapter) Weights(scale float32) model.Adapters {
 	weights := make(model.Adapters, len(a.pairs))
 	for _, p := range a.pairs {
-		weights[p.Base] = []model.LoRAPair{{A: p.A, B: p.B, Scale: p.times(scale, cmp.Or(p.Alpha, a.Alpha))}}
+		weights[p.Base] = []model.LoRAPair{{A: p.A, B: p.B, Scale: p.times(scale, cmp.Or(p.Alpha, a.Alpha)), Type: p.Type}}
 	}
 	return weights
 }

@@ -74,13 +74,14 @@ func TestLoadGolden(t *testing.T) {
 func TestSaveInTypes(t *testing.T) {
 	m := tinyModel(t, false)
 	a := trained(t, m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2}})
-	for _, typ := range []ggml.Type{ggml.F32, ggml.F16} {
+	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.BF16} {
 		path := filepath.Join(t.TempDir(), "adapter.gguf")
 		require.NoError(t, a.Save(path, lora.SaveOptions{Type: typ}))
 		b, err := lora.Load(path, m)
 		require.NoError(t, err)
 		for i, p := range b.Pairs() {
-			require.InDeltaSlice(t, floats(t, a.Pairs()[i].A), floats(t, p.A), 2e-3) // half a unit of F16 at 4
+			require.InDeltaSlice(t, floats(t, a.Pairs()[i].A), floats(t, p.A), 1.6e-2) // half a unit of BF16 at 4
+			require.Equal(t, typ, p.Type)
 		}
 		require.NoError(t, b.Close())
 	}
@@ -91,7 +92,7 @@ func TestSaveFaults(t *testing.T) {
 	a := trained(t, m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{"attn_q"}})
 	folder := t.TempDir()
 	path := filepath.Join(folder, "adapter.gguf")
-	require.ErrorContains(t, a.Save(path, lora.SaveOptions{Type: ggml.Q8_0}), "adapters are written in f32 or f16, not in q8_0")
+	require.ErrorContains(t, a.Save(path, lora.SaveOptions{Type: ggml.Q8_0}), "adapters are written in f32, f16 or bf16, not in q8_0")
 	require.ErrorContains(t, a.Save(path, lora.SaveOptions{Keys: map[string]any{"adapter.type": "x"}}), `key "adapter.type"`)
 	require.ErrorContains(t, a.Save(filepath.Join(folder, "none", "a.gguf"), lora.SaveOptions{}), "no such file")
 	b := a.Pairs()[1].B

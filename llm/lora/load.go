@@ -35,9 +35,9 @@ func (e *MismatchError) Error() string {
 
 // Load reads an adapter for the model, to the device of its weights, from a GGUF file, or as
 // PEFT saves it: from the folder, or one of the files, adapter_config.json and
-// adapter_model.safetensors. Tensors of other types are converted to F32. What does not fit
-// the model is a [MismatchError]: so are adapters of PEFT that are more than pairs of
-// matrices, such as DoRA's.
+// adapter_model.safetensors. Tensors of other types are converted to F32;
+// [Pair] tells the type. What does not fit the model is a [MismatchError]: so are adapters
+// of PEFT that are more than pairs of matrices, such as DoRA's.
 func Load(path string, m *model.Model) (*Adapter, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
@@ -168,7 +168,10 @@ func (r *reader) readSpecs() []spec {
 		case h.b == nil:
 			r.fault("%s has %s but not %s", base, suffixA, suffixB)
 		default:
-			s := spec{base, matrix(h.a.Shape), matrix(h.b.Shape)}
+			s := spec{base: base, a: matrix(h.a.Shape), b: matrix(h.b.Shape)}
+			if h.a.Type == h.b.Type && (h.a.Type == ggml.F16 || h.a.Type == ggml.BF16) {
+				s.typ = h.a.Type
+			}
 			r.faults = append(r.faults, s.faults(r.m)...)
 			list = append(list, s)
 			continue
@@ -295,7 +298,7 @@ func (a *Adapter) mismatch(m *model.Model) error {
 		faults = append(faults, fault)
 	}
 	for _, p := range a.pairs {
-		s := spec{p.Base, []int64{p.A.Dim(0), p.A.Dim(1)}, []int64{p.B.Dim(0), p.B.Dim(1)}}
+		s := spec{base: p.Base, a: []int64{p.A.Dim(0), p.A.Dim(1)}, b: []int64{p.B.Dim(0), p.B.Dim(1)}}
 		faults = append(faults, s.faults(m)...)
 	}
 	if len(faults) > 0 {

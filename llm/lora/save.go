@@ -12,7 +12,7 @@ import (
 
 // SaveOptions describe the file of an adapter.
 type SaveOptions struct {
-	Type ggml.Type      // of the tensors: ggml.F32 (the zero value) or ggml.F16
+	Type ggml.Type      // of the tensors: ggml.F32 (the zero value), ggml.F16 or ggml.BF16
 	Name string         // general.name; "" keeps that of the adapter's Keys
 	Keys map[string]any // further keys, which go before the adapter's own
 }
@@ -44,8 +44,8 @@ func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
 	if a.closed.Load() {
 		return nil, ggml.ErrClosed
 	}
-	if o.Type != ggml.F32 && o.Type != ggml.F16 {
-		return nil, fmt.Errorf("adapters are written in f32 or f16, not in %v", o.Type)
+	if o.Type != ggml.F32 && o.Type != ggml.F16 && o.Type != ggml.BF16 {
+		return nil, fmt.Errorf("adapters are written in f32, f16 or bf16, not in %v", o.Type)
 	}
 	if len(a.pairs) == 0 {
 		return nil, ErrNoPairs
