@@ -1,9 +1,8 @@
 #include "axpy.h"
 #include "vector.h"
 
-// Sums side by side, which stay in registers, and the distance of software prefetch in bytes: rows are too short for the
-// hardware prefetcher to catch on.
-enum { KERN_AXPY_STEP = 64, KERN_AXPY_PREFETCH = 256 };
+// Sums side by side, which stay in registers.
+enum { KERN_AXPY_STEP = 64 };
 
 bool kern_axpy_takes(enum ggml_type type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_BF16; }
 
@@ -16,7 +15,6 @@ bool kern_axpy_takes(enum ggml_type type) { return type == GGML_TYPE_F32 || type
 			for (int i = 0; i < KERN_AXPY_STEP; i++) { sums[i] = y[i]; } \
 			for (int64_t j = 0; j < count; j++) { \
 				const element *row = rows + j * stride; \
-				kern_prefetch((const char *)row + KERN_AXPY_PREFETCH, KERN_AXPY_STEP * sizeof *row); \
 				for (int i = 0; i < KERN_AXPY_STEP; i++) { sums[i] += factors[j] * to_float(row[i]); } \
 			} \
 			for (int i = 0; i < KERN_AXPY_STEP; i++) { y[i] = sums[i]; } \

@@ -4,6 +4,7 @@
 #include "elementwise.h"
 #include "f16.h"
 #include "library.h"
+#include "low_rank.h"
 #include "scratch.h"
 #include "transpose.h"
 #include "vector.h"
@@ -65,7 +66,7 @@ static struct kern_chunk kern_chunk_at(const struct kern_partition *p, int64_t i
 	};
 }
 
-static ggml_to_float_t kern_to_f32(enum ggml_type type) {
+ggml_to_float_t kern_to_f32(enum ggml_type type) {
 	ggml_to_float_t vector = kern_vector_to_f32(type);
 	if (vector != NULL) {
 		return vector;
@@ -73,7 +74,7 @@ static ggml_to_float_t kern_to_f32(enum ggml_type type) {
 	return type == GGML_TYPE_F16 ? kern_f16_to_f32() : ggml_get_type_traits(type)->to_float;
 }
 
-static void kern_convert_from_f32(enum ggml_type type, const float *from, void *to, int64_t n) {
+void kern_convert_from_f32(enum ggml_type type, const float *from, void *to, int64_t n) {
 	if (type == GGML_TYPE_BF16) {
 		kern_round_bf16(from, to, n);
 	} else {
@@ -151,38 +152,6 @@ static bool kern_uses_transposed_gemm(const struct ggml_tensor *dst) {
 	int64_t chunks = kern_ceil_div(dst->ne[0], KERN_MC) * kern_ceil_div(dst->ne[1], KERN_NC / 2) * dst->ne[2] * dst->ne[3];
 	return dst->src[1]->type == GGML_TYPE_BF16 &&
 		(dst->ne[1] <= KERN_N_SKINNY || chunks >= KERN_MIN_CHUNKS && dst->src[0]->ne[0] >= K_DEEP);
-}
-
-const void *kern_round_columns(const struct ggml_tensor *h, enum ggml_type type, int64_t n0, int64_t n1, int64_t *ld) {
-	const char *from = (const char *)h->data + n0 * h->nb[1];
-	if (type == GGML_TYPE_F32) {
-		*ld = kern_ld(h);
-		return from;
-	}
-	int64_t r = h->ne[0], n = n1 - n0;
-	float *columns = kern_scratch(KERN_SCRATCH_FACTORS, r * n * sizeof *columns);
-	uint16_t *rounded = kern_scratch(KERN_SCRATCH_ROW, r * sizeof *rounded);
-	for (int64_t i = 0; i < n; i++) {
-		kern_convert_from_f32(type, (const float *)(from + i * h->nb[1]), rounded, r);
-		kern_to_f32(type)(rounded, columns + i * r, r);
-	}
-	*ld = r;
-	return columns;
-}
-
-void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, enum ggml_type h_type,
-		const struct kern_accumulator *acc, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
-	int64_t ldb, ldh;
-	const void *rows = kern_weight_tile(b, 0, h->type, m0, m1, 0, b->ne[1], &ldb);
-	const void *columns = kern_round_columns(h, h_type, n0, n1, &ldh);
-	struct kern_gemm g = {
-		.bf16 = h->type == GGML_TYPE_BF16, .trans_a = acc->transposed, .trans_b = acc->transposed, .accumulate = true,
-		.m = m1 - m0, .n = n1 - n0, .k = b->ne[1], .lda = ldb, .ldb = ldh, .ldc = acc->ldc,
-	};
-	if (acc->transposed) {
-		g.m = n1 - n0, g.n = m1 - m0, g.lda = ldh, g.ldb = ldb;
-	}
-	kern_library_gemm(&g, acc->transposed ? columns : rows, acc->transposed ? rows : columns, acc->c);
 }
 
 // Adds to a chunk's accumulator what pairs of B and H have for its rows.

@@ -20,8 +20,8 @@ KERN_OP(gemm_grad_input);
 KERN_OP(gemm_grad_weight);
 // dW [k, m] += X·dYᵀ in place.
 KERN_OP(accumulate_grad_weight);
-// W [k, m] of any type, X [k, n], pairs B [mᵢ, r], H [r, n] → Wᵀ·X + B·H, where each pair is for the rows after those of
-// the pair before.
+// W [k, m] of any type, X [k, n], pairs B [mᵢ, r], packed as in low_rank.h, H [r, n] → Wᵀ·X + B·H, where each pair is for
+// the rows after those of the pair before.
 KERN_OP(gemm_lora);
 
 // What the kernels share that multiply by tiles of weights.
@@ -51,13 +51,9 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 void kern_accumulate_f16(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 	bool grad_input, const struct kern_chunk *chunk, bool accumulate);
 
-// Columns [n0, n1) of H [r, n], rounded to a type, which for F32 is none; *ld is their leading dimension. They lie in H, or
-// in scratch memory until the next call.
-const void *kern_round_columns(const struct ggml_tensor *h, enum ggml_type type, int64_t n0, int64_t n1, int64_t *ld);
-
-// Adds rows [m0, m1) of columns [n0, n1) of B·H to an accumulator, for B [m, r] and H [r, n], rounded to a type.
-void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, enum ggml_type h_type,
-	const struct kern_accumulator *acc, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
+// The conversion of a type to F32, and that from F32 to F16 or BF16.
+ggml_to_float_t kern_to_f32(enum ggml_type type);
+void kern_convert_from_f32(enum ggml_type type, const float *from, void *to, int64_t n);
 
 // Sizes of the largest chunk, and the depth of a tile, of a GEMM in F16.
 enum { KERN_MC_F16 = 512, KERN_NC_F16 = 256, KERN_KC_F16 = 256 };

@@ -2,6 +2,7 @@ package kernels
 
 // #include "gemm.h"
 // #include "lora.h"
+// #include "low_rank.h"
 import "C"
 
 import (
@@ -13,8 +14,9 @@ import (
 )
 
 // A LoRAPair is the second half of a low-rank adapter (arXiv 2106.09685): its factor B
-// [m, r], in F32, F16 or BF16, and what the first half makes of the input, H = A·X
-// [r, n]. Their rows are contiguous, and may be any distance apart.
+// [m, r], in F32, F16 or BF16, contiguous and with its elements in the order of [PackLoRA],
+// and what the first half makes of the input, H = A·X [r, n], whose rows are contiguous, and
+// may be any distance apart.
 //
 // HType is the type that an H in F32 is rounded to first: F32, the zero value, leaves it
 // as it is; with F16 or BF16 the product is that of [ggml.Context.MulMat] with a B of the
@@ -42,6 +44,23 @@ var (
 		},
 	}
 )
+
+// PackLoRA puts the elements of a factor B [m, r] into the order in which they are
+// multiplied: in panels of 64 rows, in which the columns lie one after the other. The last
+// panel has the rows that are left. A column at the end that is not whole is left out.
+func PackLoRA(b []float32, m int) []float32 {
+	if m < 1 {
+		return nil
+	}
+	b = b[:len(b)/m*m]
+	packed := make([]float32, 0, len(b))
+	for first := 0; first < m; first += C.KERN_PANEL {
+		for column := range slices.Chunk(b, m) {
+			packed = append(packed, column[first:min(first+C.KERN_PANEL, m)]...)
+		}
+	}
+	return packed
+}
 
 func loraFLOPs(pairs []shape) float64 {
 	sum := 0.0
@@ -180,12 +199,11 @@ func requireLoRA(b *ggml.OpBuilder, pairs []LoRAPair, columns int64) {
 		b.RequireType("B", p.B, ggml.F32, ggml.F16, ggml.BF16)
 		requireFactor(b, "H", p.H)
 		requireHType(b, p, pairs[0].HType)
-		b.RequireContiguousRows("B", p.B)
+		b.RequireContiguous("B", p.B)
 		b.RequireContiguousRows("H", p.H)
 		b.Require(p.B.NumDims() <= 2 && p.H.NumDims() <= 2, "B and H must be matrices")
 		b.Require(p.H.Dim(0) == p.B.Dim(1), "ne0 of H must be ne1 of B: they are %d and %d", p.H.Dim(0), p.B.Dim(1))
 		b.Require(p.H.Dim(1) == columns, "H must have %d columns, it has %d", columns, p.H.Dim(1))
-		requireLeadingDimension(b, p.B)
 		requireLeadingDimension(b, p.H)
 	}
 }

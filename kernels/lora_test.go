@@ -24,13 +24,13 @@ func loraCases() []opCase {
 		Name: "lora_update", Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.GEMM, Runs: 12, InPlace: true,
 		Operands: func(d *draw) []operand {
 			m, n, r := d.Size(1500), d.Size(20), d.Size(40)
-			y, b, h := d.F32(m, n), d.Normal(m, r), d.F32(r, n)
+			y, b, h := d.F32(m, n), factor(d, m, r), d.F32(r, n)
 			y.Layout, h.Layout = d.Layout(), d.Layout()
 			return []operand{y, b, h}
 		},
 		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.AddLoRA(c, x[0], loraPairs(x[1], x[2])...) },
 		Want: func(x refs) refmath.Tensor {
-			return refmath.Add(x[0], refmath.OutProd(x[1], refmath.Transpose(x[2])))
+			return refmath.Add(x[0], lowRank(x[1:], ggml.F32))
 		},
 	}, {
 		Name: "lora_update_pairs", Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.GEMM, Runs: 12, InPlace: true,
@@ -40,7 +40,7 @@ func loraCases() []opCase {
 			for range 1 + d.Size(9) { // an op takes four
 				m, r := d.Size(700), d.Size(40)
 				rows += m
-				args = append(args, d.Normal(m, r), d.F32(r, n))
+				args = append(args, factor(d, m, r), d.F32(r, n))
 			}
 			args[0] = d.F32(rows, n)
 			args[0].Layout = d.Layout()
@@ -70,11 +70,11 @@ func roundedLoRACases() []opCase {
 				m, n, r := d.Size(1500), d.Size(20), d.Size(40)
 				h := d.F32(r, n)
 				h.Layout = d.Layout()
-				return []operand{d.F32(m, n), d.Normal(m, r), h}
+				return []operand{d.F32(m, n), factor(d, m, r), h}
 			},
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.AddLoRA(c, x[0], roundedPairs(x[1:]...)...) },
 			Want: func(x refs) refmath.Tensor {
-				return refmath.Add(x[0], refmath.OutProd(x[1], refmath.Transpose(optest.Rounded(x[2], typ))))
+				return refmath.Add(x[0], lowRank(refs{x[1], optest.Rounded(x[2], typ)}, ggml.F32))
 			},
 		}, opCase{
 			Name: fmt.Sprintf("gemm_lora_h_%v", typ), Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.GEMM, Runs: 2,
@@ -97,13 +97,46 @@ func roundedLoRACases() []opCase {
 // lowRank is the products of pairs, one after the other, with B rounded to a type.
 func lowRank(pairs refs, typ ggml.Type) refmath.Tensor {
 	product := func(i int) refmath.Tensor {
-		return refmath.OutProd(optest.Rounded(pairs[i], typ), refmath.Transpose(pairs[i+1]))
+		return refmath.OutProd(optest.Rounded(unpacked(pairs[i]), typ), refmath.Transpose(pairs[i+1]))
 	}
 	products := product(0)
 	for i := 2; i < len(pairs); i += 2 {
 		products = refmath.Concat(products, product(i), 0)
 	}
 	return products
+}
+
+// factor draws a B of the run's type.
+func factor(d *draw, m, r int64) operand {
+	b := d.Normal(m, r)
+	b.Layout = optest.Contiguous
+	return b
+}
+
+// unpacked is a B whose elements are in the order of a matrix again.
+func unpacked(b refmath.Tensor) refmath.Tensor {
+	const panel = 64
+	m, r := b.Ne[0], b.Ne[1]
+	matrix := refmath.New(m, r)
+	for i := range m {
+		first := i / panel * panel
+		rows := min(panel, m-first)
+		for j := range r {
+			matrix.Data[j*m+i] = b.Data[first*r+j*rows+i-first]
+		}
+	}
+	return matrix
+}
+
+func TestPackLoRA(t *testing.T) {
+	for _, m := range []int64{1, 63, 64, 65, 128, 300} {
+		b := refmath.Normal(optest.RNG(3), 1, m, 5)
+		packed := refmath.From(kernels.PackLoRA(b.Float32(), int(m)), m, 5)
+		require.Equal(t, b.Float32(), unpacked(packed).Float32())
+	}
+	require.Empty(t, kernels.PackLoRA(nil, 7))
+	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, 0))
+	require.Equal(t, []float32{1, 2}, kernels.PackLoRA([]float32{1, 2, 3}, 2))
 }
 
 // gemmLoRACases are of few columns and many, as wide as several tiles, with pairs
@@ -199,7 +232,11 @@ func TestLoRAErrors(t *testing.T) {
 	require.ErrorContains(t, c.Err(), "rows must not overlap")
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
 		"rows are 17179869184 bytes apart, which is too much": func(c *ggml.Context) {
-			b := c.View(c.NewTensor(ggml.F32, 1<<33), []int64{8, 2}, []int64{1 << 34}, 0)
+			h := c.View(c.NewTensor(ggml.F32, 1<<33), []int64{2, 2}, []int64{1 << 34}, 0)
+			kernels.AddLoRA(c, c.NewTensor(ggml.F32, 8, 2), loraPairs(c.NewTensor(ggml.F32, 8, 2), h)...)
+		},
+		"B must be contiguous; call Cont": func(c *ggml.Context) {
+			b := c.View(c.NewTensor(ggml.F32, 100), []int64{8, 2}, []int64{40}, 0)
 			kernels.AddLoRA(c, c.NewTensor(ggml.F32, 8, 3), loraPairs(b, c.NewTensor(ggml.F32, 2, 3))...)
 		},
 		"an operand shares memory with the one that is changed": func(c *ggml.Context) {

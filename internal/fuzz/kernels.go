@@ -17,11 +17,11 @@ var kernelFunctions = map[string]any{
 	},
 	"GEMMGradWeight":       kernels.GEMMGradWeight,
 	"AccumulateGradWeight": kernels.AccumulateGradWeight,
-	"GEMMLoRA": func(c ggmlContext, acc ggml.Precision, w, x *tensor, more ...*tensor) *tensor {
-		return kernels.GEMMLoRA(c, acc, kernels.Pair{W: w, X: x}, loraPairs(more)...)
+	"GEMMLoRA": func(c ggmlContext, acc ggml.Precision, hType ggml.Type, w, x *tensor, more ...*tensor) *tensor {
+		return kernels.GEMMLoRA(c, acc, kernels.Pair{W: w, X: x}, loraPairs(hType, more)...)
 	},
-	"AddLoRA": func(c ggmlContext, y *tensor, more ...*tensor) *tensor {
-		return kernels.AddLoRA(c, y, loraPairs(more)...)
+	"AddLoRA": func(c ggmlContext, hType ggml.Type, y *tensor, more ...*tensor) *tensor {
+		return kernels.AddLoRA(c, y, loraPairs(hType, more)...)
 	},
 	"GEMV": kernels.GEMV,
 	"CausalAttention": func(c ggmlContext, q, k, v, first *tensor, scale float32) *tensor {
@@ -54,9 +54,9 @@ func pairs(x []*tensor) (list []kernels.Pair) {
 	return list
 }
 
-func loraPairs(x []*tensor) (list []kernels.LoRAPair) {
+func loraPairs(hType ggml.Type, x []*tensor) (list []kernels.LoRAPair) {
 	for _, p := range pairs(x) {
-		list = append(list, kernels.LoRAPair{B: p.W, H: p.X})
+		list = append(list, kernels.LoRAPair{B: p.W, H: p.X, HType: hType})
 	}
 	return list
 }
@@ -120,13 +120,13 @@ func kernelOps() {
 	}, "GEMV")
 	family(func(p *program) []any {
 		args, n := p.lowRank(p.size(9), f32)
-		return append(list{p.contiguous(f32, n, args[1].(*tensor).Dim(1))}, args...)
+		return append(list{p.oneOf(hTypes), p.contiguous(f32, n, args[1].(*tensor).Dim(1))}, args...)
 	}, "AddLoRA")
 	family(func(p *program) []any {
 		n, types := p.size(9), []ggml.Type{p.oneOf(factors)}
 		args, m := p.lowRank(n, types)
 		w := p.contiguous(weights, p.size(p.width), m)
-		return append(list{accumulation(p), w, p.contiguous(types, w.Dim(0), n)}, args...)
+		return append(list{accumulation(p), p.oneOf(hTypes), w, p.contiguous(types, w.Dim(0), n)}, args...)
 	}, "GEMMLoRA")
 	causal := func(p *program) list {
 		size, groups, n, batch := p.size(p.width), p.size(3), p.size(80), p.size(2)
@@ -175,6 +175,9 @@ func kernelOps() {
 	}, "GLUGradInPlace")
 	family(func(p *program) []any { return append(p.parameter(3), p.contiguous(f32, 8)) }, "AdamWStep")
 }
+
+// hTypes are what pairs round H to, seldom one that there is not.
+var hTypes = []ggml.Type{ggml.F32, ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0}
 
 // lowRank draws pairs of B and H with n columns, and counts their rows.
 func (p *program) lowRank(n int64, types []ggml.Type) (args []any, rows int64) {

@@ -60,6 +60,7 @@ var functions = map[string]any{
 var leftOut = map[string]string{
 	"CustomRow":        "panics as documented, where an op calls it",
 	"CustomSlice":      "panics as documented, where an op calls it",
+	"PackLoRA":         "it makes no tensor",
 	"EditGGUF":         "it edits files: see the programs of files",
 	"OpenGGUF":         "see the programs of files",
 	"OpenGGUFPart":     "see the programs of files",

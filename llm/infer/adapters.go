@@ -11,8 +11,8 @@ import (
 )
 
 // Fused adapters are copies in the form in which the CPU multiplies fastest. The A of
-// all pairs that see the same input are one matrix; each B is transposed, and holds
-// the scale.
+// all pairs that see the same input are one matrix; each B is transposed and packed, and
+// holds the scale.
 //
 // They are as exact as in their file: where the base rounds its input, to 8 bits for
 // example, a small error of the adapter's makes it round otherwise, which changes logits
@@ -98,7 +98,7 @@ func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.
 		}
 		b := f.ctx.NewTensor(bType, m.Weight(s.name).Dim(1), int64(len(s.as))/width).SetName(s.name + ".b")
 		f.pairs[s.name] = fusedPair{group: names[0], row: int64(len(rows)) / width, b: b}
-		data = append(data, loraData{b, s.bs})
+		data = append(data, loraData{b, kernels.PackLoRA(s.bs, int(b.Dim(0)))})
 		rows = append(rows, s.as...)
 	}
 	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(names[0] + ".a")
