@@ -349,8 +349,8 @@ func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int
 	return samplers
 }
 
-// An adapter of rank 16 on all matrices of the layers, beside the same without
-// it, and beside stock llama.cpp with it.
+// An adapter of rank 16 on all matrices of the layers, in F32 and in F16, beside the same
+// without it, and beside stock llama.cpp with it.
 func BenchmarkStockAdapter(b *testing.B) {
 	s := settings(b)
 	for _, t := range stockTypes {
@@ -367,26 +367,30 @@ func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string
 	b.Run(fmt.Sprintf("%s/%v", s.shape, t), func(b *testing.B) {
 		path := s.file(b, t)
 		m := s.load(b, path)
-		adapter := filepath.Join(b.TempDir(), "adapter.gguf")
-		adapters := makeAdapter(b, m, adapter)
-		stock := stocks(b, s, path, "-a", adapter+"=1")
 		plain := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16})
-		adapted := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16, Adapters: adapters})
-		for _, phase := range phases {
-			b.Run(phase, func(b *testing.B) {
-				tokens, ours, without, theirs := promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), "prompt %d"
-				if phase == "generate" {
-					tokens, ours, without, theirs = steps, adapted.generate(steps), plain.generate(steps), "generate %d 1"
+		for _, typ := range []ggml.Type{ggml.F32, ggml.F16} {
+			b.Run(typ.String(), func(b *testing.B) {
+				adapter := filepath.Join(b.TempDir(), "adapter.gguf")
+				adapters := makeAdapter(b, m, adapter, typ)
+				stock := stocks(b, s, path, "-a", adapter+"=1")
+				adapted := s.session(b, m, infer.SessionOptions{CacheType: ggml.F16, Adapters: adapters})
+				for _, phase := range phases {
+					b.Run(phase, func(b *testing.B) {
+						tokens, ours, without, theirs := promptSize, adapted.prompt(promptSize), plain.prompt(promptSize), "prompt %d"
+						if phase == "generate" {
+							tokens, ours, without, theirs = steps, adapted.generate(steps), plain.generate(steps), "generate %d 1"
+						}
+						turns := beside(b, tokens, ours, stock(b, theirs, tokens), without)
+						b.ReportMetric(turns.Ratio(1, 0), "of-plain")
+					})
 				}
-				turns := beside(b, tokens, ours, stock(b, theirs, tokens), without)
-				b.ReportMetric(turns.Ratio(1, 0), "of-plain")
 			})
 		}
 	})
 }
 
-// makeAdapter writes an adapter that changes something.
-func makeAdapter(b *testing.B, m *model.Model, path string) model.Adapters {
+// makeAdapter writes an adapter that changes something, and reads it.
+func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model.Adapters {
 	b.Helper()
 	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 16})
 	require.NoError(b, err)
@@ -399,8 +403,11 @@ func makeAdapter(b *testing.B, m *model.Model, path string) model.Adapters {
 		}
 		require.NoError(b, ggml.Write(p.B, values))
 	}
-	require.NoError(b, a.Save(path, lora.SaveOptions{}))
-	return a.Weights(1)
+	require.NoError(b, a.Save(path, lora.SaveOptions{Type: typ}))
+	loaded, err := lora.Load(path, m)
+	require.NoError(b, err)
+	b.Cleanup(func() { loaded.Close() })
+	return loaded.Weights(1)
 }
 
 // The next tokens of several sequences at once.

@@ -181,7 +181,7 @@ var (
 			stockTable("Stock", key{"1", "model"}, key{"2", "weights, KV cache in F16"}, key{"3", ""}),
 			stockTable("StockCache", key{"1", "model"}, key{"2", "weights, KV cache in Q8_0"}, key{"3", ""}),
 			stockTable("LlamaBench", key{"1", "model"}, key{"2", "weights, beside llama-bench"}, key{"3", ""}),
-			stockTable("StockAdapter", key{"1", "model"}, key{"2", "weights, with an adapter of rank 16"}, key{"3", ""}),
+			stockTable("StockAdapter", key{"1", "model"}, key{"2", "weights, with an adapter of rank 16"}, key{"3", "its type"}, key{"4", ""}),
 			stockTable("StockGroup", key{"1", "model"}, key{"2", "weights, several sequences"}, key{"3", ""}),
 		},
 	}
