@@ -4,12 +4,7 @@
 
 #include <string.h>
 
-// Rows of Y that are computed at a time: their part of B stays in the cache. The number of threads does not matter, or
-// the GEMM library's sums would differ in the last bit.
-enum { KERN_LORA_BLOCK = 256 };
-
-// AXPY below so many columns, where a GEMM call costs more than it computes: the columns of B are scaled and added, and
-// threads divide the rows of Y finer.
+// AXPY below so many columns, where a GEMM call costs more than it computes: the columns of B are scaled and added.
 enum { KERN_FEW_COLUMNS = 8 };
 
 // Adds rows [m0, m1) of B·H to Y, which starts at the pair's first row.
@@ -29,21 +24,21 @@ KERN_OP(lora_update) {
 	struct kern_lora_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
 	float *y = (float *)dst->data + p.first;
-	int64_t unit = dst->ne[1] < KERN_FEW_COLUMNS ? KERN_PANEL : KERN_LORA_BLOCK, units = 0;
+	int64_t panels = 0;
 	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
-		units += kern_ceil_div(dst->src[i]->ne[0], unit);
+		panels += kern_ceil_div(dst->src[i]->ne[0], KERN_PANEL);
 	}
 	// Neighbours, as in the GEMM or GEMV that made Y: it is in the caches of its threads.
-	int64_t from = units * ith / nth, to = units * (ith + 1) / nth;
+	int64_t from = panels * ith / nth, to = panels * (ith + 1) / nth;
 	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		const struct ggml_tensor *b = dst->src[i];
-		int64_t end = kern_min(b->ne[0], to * unit);
-		for (int64_t m0 = kern_max(from, 0) * unit; m0 < end; m0 += KERN_LORA_BLOCK) {
-			kern_add_rows(dst, y, b, dst->src[i + 1], p.h_type, m0, kern_min(m0 + KERN_LORA_BLOCK, end));
+		int64_t m0 = kern_max(from, 0) * KERN_PANEL, m1 = kern_min(to * KERN_PANEL, b->ne[0]);
+		if (m0 < m1) {
+			kern_add_rows(dst, y, b, dst->src[i + 1], p.h_type, m0, m1);
 		}
-		units = kern_ceil_div(b->ne[0], unit);
-		from -= units;
-		to -= units;
+		panels = kern_ceil_div(b->ne[0], KERN_PANEL);
+		from -= panels;
+		to -= panels;
 		y += b->ne[0];
 	}
 }

@@ -85,8 +85,8 @@ func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.
 		return nil, nil
 	}
 	typ := stacks[0].typ
-	if slices.ContainsFunc(stacks, func(s stackedPairs) bool { return s.typ != typ }) {
-		typ = ggml.F32
+	for _, s := range stacks {
+		typ = common(typ, s.typ)
 	}
 	var data []loraData
 	var rows []float32
@@ -111,7 +111,7 @@ func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.
 type stackedPairs struct {
 	name   string
 	as, bs []float32
-	typ    ggml.Type // in which all are as they are in their files; F32 if in no smaller one
+	typ    ggml.Type
 }
 
 func stack(name string, list []model.LoRAPair, w *ggml.Tensor) (stackedPairs, error) {
@@ -128,9 +128,12 @@ func stack(name string, list []model.LoRAPair, w *ggml.Tensor) (stackedPairs, er
 		if err != nil {
 			return s, err
 		}
-		typ := p.Type
-		if len(s.as) > 0 && typ != s.typ || !holds(typ, a) || !holds(typ, b) { // trained on since
-			typ = ggml.F32
+		typ := ggml.F32
+		if holds(p.Type, a) && holds(p.Type, b) { // not trained on since
+			typ = p.Type
+		}
+		if len(s.as) > 0 {
+			typ = common(typ, s.typ)
 		}
 		s.typ = typ
 		rank := len(b) / out
@@ -141,6 +144,14 @@ func stack(name string, list []model.LoRAPair, w *ggml.Tensor) (stackedPairs, er
 		s.as, s.bs = append(s.as, a...), append(s.bs, transposed...)
 	}
 	return s, nil
+}
+
+// common is the type of both, or F32.
+func common(x, y ggml.Type) ggml.Type {
+	if x == y {
+		return x
+	}
+	return ggml.F32
 }
 
 // holds reports whether a type has all of the values.
@@ -193,14 +204,10 @@ func (p *cpuProducts) loraPairs(t *nn.Tape, x *ggml.Tensor, matrices []nn.Matrix
 	return pairs
 }
 
-// lowRankProduct returns A·x: exact where A is F32, else with x rounded as by the device.
+// lowRankProduct returns A·x: exact where A is F32, else with x rounded to its type.
 func (p *cpuProducts) lowRankProduct(t *nn.Tape, a, x *ggml.Tensor) *ggml.Tensor {
-	w := weight{w: a}
-	switch {
-	case a.Type() == ggml.F32 && p.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()):
+	if a.Type() == ggml.F32 && p.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
 		return kernels.GEMM(t.C, ggml.PrecisionF32, kernels.Pair{W: a, X: x})
-	case p.byGEMV(w, x):
-		return kernels.GEMV(t.C, x, a)
 	}
-	return t.C.MulMat(a, x)
+	return p.roundedProduct(t, weight{w: a}, x)
 }

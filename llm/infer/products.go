@@ -163,10 +163,15 @@ func (p *cpuProducts) gemvTogether(t *nn.Tape, x *ggml.Tensor, matrices []nn.Mat
 
 // product is W·x by the op that is fastest for it.
 func (p *cpuProducts) product(t *nn.Tape, w weight, x *ggml.Tensor) *ggml.Tensor {
-	switch {
-	case p.byGEMM(w, x):
+	if p.byGEMM(w, x) {
 		return kernels.GEMM(t.C, p.accumulation(w, x), kernels.Pair{W: w.w, X: x})
-	case p.byGEMV(w, x):
+	}
+	return p.roundedProduct(t, w, x)
+}
+
+// roundedProduct is W·x with x rounded to suit the type of W, as by the device.
+func (p *cpuProducts) roundedProduct(t *nn.Tape, w weight, x *ggml.Tensor) *ggml.Tensor {
+	if p.byGEMV(w, x) {
 		return kernels.GEMV(t.C, x, w.w)
 	}
 	return t.C.MulMat(w.w, x)
