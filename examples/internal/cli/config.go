@@ -23,7 +23,7 @@ func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	path := string(ctx.FlagValue(trace.Flag).(ConfigFile))
 	config, err := readConfig(path)
 	if err == nil {
-		err = config.check(ctx.Flags())
+		err = config.bind(ctx.Flags())
 	}
 	if err != nil {
 		return fmt.Errorf("--%s: %w", trace.Flag.Name, err)
@@ -34,10 +34,13 @@ func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 
 // A config is the mapping in a YAML file.
 type config struct {
-	path   string
-	keys   []*yaml.Node
-	values map[string]*yaml.Node // by the name of the flag
+	path     string
+	settings []setting
+	bound    map[*kong.Flag]setting
 }
+
+// A setting is a key, which is a name or an alias of a flag, and its value.
+type setting struct{ key, value *yaml.Node }
 
 func readConfig(path string) (*config, error) {
 	text, err := os.ReadFile(path)
@@ -48,7 +51,7 @@ func readConfig(path string) (*config, error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	c := &config{path: path, values: map[string]*yaml.Node{}}
+	c := &config{path: path, bound: map[*kong.Flag]setting{}}
 	if len(document.Content) == 0 { // an empty file
 		return c, nil
 	}
@@ -57,11 +60,7 @@ func readConfig(path string) (*config, error) {
 		return nil, fmt.Errorf("%s:%d: a mapping of flags is expected, such as\n\tlora-r: 16", path, mapping.Line)
 	}
 	for pair := range slices.Chunk(mapping.Content, 2) {
-		key, name := pair[0], flagName(pair[0].Value)
-		if first := c.values[name]; first != nil {
-			return nil, fmt.Errorf("%s:%d: %s is there twice; the first is in line %d", path, key.Line, key.Value, first.Line)
-		}
-		c.keys, c.values[name] = append(c.keys, key), pair[1]
+		c.settings = append(c.settings, setting{pair[0], pair[1]})
 	}
 	return c, nil
 }
@@ -69,39 +68,39 @@ func readConfig(path string) (*config, error) {
 // flagName is the name of a flag, in which underscores stand for dashes.
 func flagName(s string) string { return strings.ReplaceAll(s, "_", "-") }
 
-// Validate has nothing to add to check, which knows the selected command.
+// Validate has nothing to add to bind, which knows the selected command.
 func (c *config) Validate(*kong.Application) error { return nil }
 
-// check demands that each key is one of the flags.
-func (c *config) check(flags []*kong.Flag) error {
-	for _, key := range c.keys {
-		known := func(f *kong.Flag) bool {
-			return f.Name == flagName(key.Value) || slices.Contains(f.Aliases, flagName(key.Value))
+// bind finds the flag of each setting. No two settings are of the same.
+func (c *config) bind(flags []*kong.Flag) error {
+	for _, s := range c.settings {
+		name := flagName(s.key.Value)
+		i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
+		if i < 0 {
+			return fmt.Errorf("%s:%d: there is no flag --%s; --help lists all", c.path, s.key.Line, name)
 		}
-		if !slices.ContainsFunc(flags, known) {
-			return fmt.Errorf("%s:%d: there is no flag --%s; --help lists all", c.path, key.Line, flagName(key.Value))
+		if first, twice := c.bound[flags[i]]; twice {
+			return fmt.Errorf("%s:%d: %s sets --%s again, after line %d", c.path, s.key.Line, s.key.Value, flags[i].Name, first.key.Line)
 		}
+		c.bound[flags[i]] = s
 	}
 	return nil
 }
 
 // Resolve gives the value of a flag, nil where the file has none.
 func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	for _, name := range append([]string{flag.Name}, flag.Aliases...) {
-		node := c.values[name]
-		if node == nil {
-			continue
-		}
-		value, err := c.value(name, node)
-		if err != nil {
-			return nil, err
-		}
-		if err := tryValue(flag, value); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", c.path, node.Line, err)
-		}
-		return value, nil
+	s, ok := c.bound[flag]
+	if !ok {
+		return nil, nil
 	}
-	return nil, nil
+	value, err := c.value(flagName(s.key.Value), s.value)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryValue(flag, value); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", c.path, s.value.Line, err)
+	}
+	return value, nil
 }
 
 // tryValue says what is wrong with the value of a flag: of the command line kong and

@@ -57,17 +57,18 @@ func TestConfigFile(t *testing.T) {
 
 func TestConfigFileFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"lora-r: 4\nlora-rank: 16":       "run.yaml:2: there is no flag --lora-rank; --help lists all",
-		"lora-r: 4\nlora_r: 16":          "run.yaml:2: lora_r is there twice; the first is in line 1",
-		"\nlora-r: many":                 `run.yaml:2: expected a valid 64 bit int but got "many"`,
-		"lora-r: 1\nbeta: 1":             "run.yaml:2: 1: it must be at least 0 and below 1",
-		"lora-r: 1\nschedule: rising":    "run.yaml:2: rising: it must be one of cosine, linear",
-		"lora-r: {a: 1}":                 "run.yaml:1: lora-r is a single value or a list of such",
-		"train-data: [[a]]":              "run.yaml:1: train-data is a list of single values",
-		"- lora-r":                       "run.yaml:1: a mapping of flags is expected, such as\n\tlora-r: 16",
-		"lora-r: [1\n":                   "run.yaml: yaml: line 1",
-		"escape: maybe\ntrain-data: [a]": `run.yaml:1: bool value must be true, 1, yes, false, 0 or no but got "maybe"`,
-		"lora-r: 3":                      "missing flags: --train-data",
+		"lora-r: 4\nlora-rank: 16":        "run.yaml:2: there is no flag --lora-rank; --help lists all",
+		"lora-r: 4\nlora_r: 16":           "run.yaml:2: lora_r sets --lora-r again, after line 1",
+		"adam_alpha: 1\nlearning_rate: 2": "run.yaml:2: learning_rate sets --adam-alpha again, after line 1",
+		"\nlora-r: many":                  `run.yaml:2: expected a valid 64 bit int but got "many"`,
+		"lora-r: 1\nbeta: 1":              "run.yaml:2: 1: it must be at least 0 and below 1",
+		"lora-r: 1\nschedule: rising":     "run.yaml:2: rising: it must be one of cosine, linear",
+		"lora-r: {a: 1}":                  "run.yaml:1: lora-r is a single value or a list of such",
+		"train-data: [[a]]":               "run.yaml:1: train-data is a list of single values",
+		"- lora-r":                        "run.yaml:1: a mapping of flags is expected, such as\n\tlora-r: 16",
+		"lora-r: [1\n":                    "run.yaml: yaml: line 1",
+		"escape: maybe\ntrain-data: [a]":  `run.yaml:1: bool value must be true, 1, yes, false, 0 or no but got "maybe"`,
+		"lora-r: 3":                       "missing flags: --train-data",
 	} {
 		_, _, err := parseConfig(t, text)
 		require.ErrorContains(t, err, want, text)
