@@ -24,7 +24,7 @@ vendor: ## make ggml available: the system's, or fetched into ggml/
 finetune: vendor ## train a small model, fine-tune it with LoRA and show what changed
 	@$(setup) && scripts/finetune
 
-check: vendor lint ## the quick tier, a minute or two: lint, then the short tests
+check: vendor lint ## the quick tier, two or three minutes: lint, then the short tests
 	@$(setup) && $(GO) test -short $(packages)
 
 # A process under the race detector waits a second before it ends, and the tests start hundreds.
