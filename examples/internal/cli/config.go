@@ -21,10 +21,7 @@ type ConfigFile string
 // calls it.
 func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	path := string(ctx.FlagValue(trace.Flag).(ConfigFile))
-	config, err := readConfig(path)
-	if err == nil {
-		err = config.bind(ctx.Flags())
-	}
+	config, err := readConfig(path, ctx.Flags())
 	if err != nil {
 		return fmt.Errorf("--%s: %w", trace.Flag.Name, err)
 	}
@@ -35,14 +32,14 @@ func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 // A config is the mapping in a YAML file.
 type config struct {
 	path     string
-	settings []setting
-	bound    map[*kong.Flag]setting
+	settings map[*kong.Flag]setting
 }
 
 // A setting is a key, which is a name or an alias of a flag, and its value.
 type setting struct{ key, value *yaml.Node }
 
-func readConfig(path string) (*config, error) {
+// readConfig demands that each key is one of the flags.
+func readConfig(path string, flags []*kong.Flag) (*config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, systemError(err))
@@ -51,7 +48,7 @@ func readConfig(path string) (*config, error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	c := &config{path: path, bound: map[*kong.Flag]setting{}}
+	c := &config{path: path, settings: map[*kong.Flag]setting{}}
 	if len(document.Content) == 0 { // an empty file
 		return c, nil
 	}
@@ -60,36 +57,36 @@ func readConfig(path string) (*config, error) {
 		return nil, fmt.Errorf("%s:%d: a mapping of flags is expected, such as\n\tlora-r: 16", path, mapping.Line)
 	}
 	for pair := range slices.Chunk(mapping.Content, 2) {
-		c.settings = append(c.settings, setting{pair[0], pair[1]})
+		if err := c.add(setting{pair[0], pair[1]}, flags); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
+}
+
+// add keeps a setting by its flag, which no other may set.
+func (c *config) add(s setting, flags []*kong.Flag) error {
+	name := flagName(s.key.Value)
+	i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
+	if i < 0 {
+		return fmt.Errorf("%s:%d: there is no flag --%s; --help lists all", c.path, s.key.Line, name)
+	}
+	if first, twice := c.settings[flags[i]]; twice {
+		return fmt.Errorf("%s:%d: %s is there twice; the first is in line %d, as %s", c.path, s.key.Line, s.key.Value, first.key.Line, first.key.Value)
+	}
+	c.settings[flags[i]] = s
+	return nil
 }
 
 // flagName is the name of a flag, in which underscores stand for dashes.
 func flagName(s string) string { return strings.ReplaceAll(s, "_", "-") }
 
-// Validate has nothing to add to bind, which knows the selected command.
+// Validate has nothing to add to readConfig, which knows the selected command.
 func (c *config) Validate(*kong.Application) error { return nil }
-
-// bind finds the flag of each setting. No two settings are of the same.
-func (c *config) bind(flags []*kong.Flag) error {
-	for _, s := range c.settings {
-		name := flagName(s.key.Value)
-		i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
-		if i < 0 {
-			return fmt.Errorf("%s:%d: there is no flag --%s; --help lists all", c.path, s.key.Line, name)
-		}
-		if first, twice := c.bound[flags[i]]; twice {
-			return fmt.Errorf("%s:%d: %s sets --%s again, after line %d", c.path, s.key.Line, s.key.Value, flags[i].Name, first.key.Line)
-		}
-		c.bound[flags[i]] = s
-	}
-	return nil
-}
 
 // Resolve gives the value of a flag, nil where the file has none.
 func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	s, ok := c.bound[flag]
+	s, ok := c.settings[flag]
 	if !ok {
 		return nil, nil
 	}
