@@ -4,7 +4,7 @@
 #ifndef KERN_GEMM_H
 #define KERN_GEMM_H
 
-#include "kern.h"
+#include "tile.h"
 
 // Of GEMM, the gradient of its input and GEMM with LoRA.
 struct kern_gemm_params {
@@ -24,24 +24,12 @@ KERN_OP(accumulate_grad_weight);
 // the rows after those of the pair before.
 KERN_OP(gemm_lora);
 
-// What the kernels share that multiply by tiles of weights.
+// What GEMM shares with its form in F16.
 
 // Chunk of a result [m, n]: rows [m0, m1), columns [n0, n1) of one of its matrices.
 struct kern_chunk {
 	int64_t m0, m1, n0, n1, matrix;
 };
-
-// Where the products of a chunk add up: C [m, n] with a leading dimension, or its transpose.
-struct kern_accumulator {
-	float *c;
-	int64_t ldc;
-	bool transposed;
-};
-
-// Columns [m0, m1) of a weight, for depths [k0, k1), as a type; *ld is their leading dimension. They lie in the weight,
-// or in scratch memory until the next call.
-const void *kern_weight_tile(const struct ggml_tensor *w, int64_t matrix, enum ggml_type type,
-	int64_t k0, int64_t k1, int64_t m0, int64_t m1, int64_t *ld);
 
 // The tile that a chunk multiplies for depths [k0, k1) of the sum: with grad_input the depths are columns of the weight.
 const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk *chunk, enum ggml_type type,
@@ -50,10 +38,6 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 // Adds a pair's product to an accumulator, or stores it there: with acc_f16, for X in F32.
 void kern_accumulate_f16(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 	bool grad_input, const struct kern_chunk *chunk, bool accumulate);
-
-// The conversion of a type to F32, and that from F32 to F16 or BF16.
-ggml_to_float_t kern_to_f32(enum ggml_type type);
-void kern_convert_from_f32(enum ggml_type type, const float *from, void *to, int64_t n);
 
 // Sizes of the largest chunk, and the depth of a tile, of a GEMM in F16.
 enum { KERN_MC_F16 = 512, KERN_NC_F16 = 256, KERN_KC_F16 = 256 };

@@ -6,7 +6,7 @@
 #ifndef KERN_LOW_RANK_H
 #define KERN_LOW_RANK_H
 
-#include "gemm.h"
+#include "tile.h"
 
 enum { KERN_PANEL = 64 };
 
