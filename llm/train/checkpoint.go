@@ -97,7 +97,7 @@ func (t *Trainer) writeState(g *ggml.GGUF) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range slices.Concat(fixed, t.freeSettings()) {
+	for _, s := range slices.Concat(fixed, t.freeSettings(), t.originSettings()) {
 		if err := g.Set(s.key(), s.value); err != nil {
 			return err
 		}

@@ -305,6 +305,35 @@ func TestCheckpointFixedSettings(t *testing.T) {
 	}
 }
 
+// Other data is named by what differs of its origin, where a program tells that; what makes
+// the same data all the same is no difference.
+func TestCheckpointNamesTheOriginOfData(t *testing.T) {
+	m, path := tinyLoRAModel(t), filepath.Join(t.TempDir(), "run.gguf")
+	lo := lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}}
+	run := func(origin map[string]string, n, length int) *Trainer {
+		o := runOptions()
+		o.DataOrigin = origin
+		return newLoRARun(t, m, data.New(length, randomSamples(n, length)), o, lo).Trainer
+	}
+	mismatch := func(t1 *Trainer) string {
+		var other *MismatchError
+		require.ErrorAs(t, t1.LoadCheckpoint(path), &other)
+		var list []string
+		for _, d := range other.Differences {
+			list = append(list, d.String())
+		}
+		return strings.Join(list, "; ")
+	}
+	was := map[string]string{"--template": "a.jinja", "--words": "last"}
+	require.NoError(t, run(was, 7, 6).SaveCheckpoint(path))
+	require.Equal(t, "--template was a.jinja, is b.jinja", mismatch(run(map[string]string{"--template": "b.jinja", "--words": "last", "--new": "x"}, 8, 6)))
+	require.Equal(t, "--template was a.jinja, is b.jinja; --words was last, is all", mismatch(run(map[string]string{"--template": "b.jinja", "--words": "all"}, 8, 6)))
+	require.Equal(t, "other data", mismatch(run(was, 8, 6)))
+	require.Equal(t, "sample length was 6, is 5", mismatch(run(was, 8, 5)))
+	require.Equal(t, "other data; sample length was 6, is 5", mismatch(run(nil, 8, 5)))
+	require.NoError(t, run(map[string]string{"--template": "copy.jinja"}, 7, 6).LoadCheckpoint(path))
+}
+
 // Every byte of the base counts: the fingerprint of weights covers all of them.
 func TestCheckpointSeesEveryWeight(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
@@ -395,12 +424,14 @@ func TestCheckpointOfOtherPrograms(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, _ := savedRun(t, m, 1)
 	older := rewrite(t, path, func(g *ggml.GGUF) {
-		require.NoError(t, g.Remove(keyFixed+"llama.rope.freq_base"))
-		require.NoError(t, g.Remove(keyFree+"weight decay"))
+		require.NoError(t, g.Remove(setting{name: "llama.rope.freq_base", kind: fixedSetting}.key()))
+		require.NoError(t, g.Remove(setting{name: "weight decay", kind: freeSetting}.key()))
 	})
 	r := usualRun(t, m)
 	require.NoError(t, r.LoadCheckpoint(older))
 	require.Empty(t, r.Changes())
-	newer := rewrite(t, path, func(g *ggml.GGUF) { require.NoError(t, g.Set(keyFixed+"dropout", "0.1")) })
+	newer := rewrite(t, path, func(g *ggml.GGUF) {
+		require.NoError(t, g.Set(setting{name: "dropout", kind: fixedSetting}.key(), "0.1"))
+	})
 	require.ErrorContains(t, usualRun(t, m).LoadCheckpoint(newer), " is of another run: dropout was 0.1, is absent; ")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 )
 
-// Options are the settings of a run. All but Engine and Threads decide its result;
+// Options are the settings of a run. All but DataOrigin, Engine and Threads decide its result;
 // Checkpointing does so by rounding alone.
 type Options struct {
 	Schedule Schedule
@@ -37,6 +37,11 @@ type Options struct {
 	// [model.TrainGraphOptions]; 0 is none. They draw by Seed and step: a run that is
 	// continued draws the same.
 	Dropout, NEFTune float32
+
+	// DataOrigin says what the data was made of and how, by the names under which the users
+	// of a program know it, such as its flags. It decides nothing: where a checkpoint is of
+	// other data, a [MismatchError] names what differs of it.
+	DataOrigin map[string]string
 
 	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.

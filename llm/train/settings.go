@@ -15,9 +15,23 @@ import (
 // the others.
 type setting struct {
 	name, value string
-	fixed       bool
+	kind        settingKind
 	opaque      bool // the value is a fingerprint, which tells nobody anything
 }
+
+// A settingKind is what keys of settings begin with in a checkpoint.
+type settingKind string
+
+const (
+	fixedSetting  settingKind = "training.fixed."
+	freeSetting   settingKind = "training.free."
+	originSetting settingKind = "training.data." // of the data, whose fingerprint is a fixed setting
+)
+
+func (s setting) key() string { return string(s.kind) + s.name }
+
+// settingData is the fingerprint of the data, settingLength what each sample is cut to.
+const settingData, settingLength = "data", "sample length"
 
 const settingCheckpointing = "gradient checkpointing"
 
@@ -55,7 +69,7 @@ func (t *Trainer) freeSettings() []setting {
 		{"compute type", o.ComputeType},
 		{settingCheckpointing, resolved(t.checkpointing)},
 	} {
-		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value)})
+		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value), kind: freeSetting})
 	}
 	return list
 }
@@ -76,8 +90,8 @@ func (t *Trainer) fixedSettings() ([]setting, error) {
 	}
 	list = append(list,
 		setting{name: "frozen weights", value: weights, opaque: true},
-		setting{name: "data", value: t.data.Fingerprint(), opaque: true},
-		setting{name: "sample length", value: fmt.Sprint(t.data.Length)},
+		setting{name: settingData, value: t.data.Fingerprint(), opaque: true},
+		setting{name: settingLength, value: fmt.Sprint(t.data.Length)},
 		setting{name: "batch", value: fmt.Sprint(t.options.Batch)},
 		setting{name: "gradient accumulation", value: fmt.Sprint(t.options.Accumulate)},
 		setting{name: "seed", value: fmt.Sprint(t.options.Seed)},
@@ -91,10 +105,34 @@ func (t *Trainer) fixedSettings() ([]setting, error) {
 		list = append(list, setting{name: "adapter scale of " + base, value: strings.Join(scales, ", ")})
 	}
 	for i := range list {
-		list[i].fixed = true
+		list[i].kind = fixedSetting
 	}
 	t.fixed = list
 	return list, nil
+}
+
+// originSettings are what the caller says of the data.
+func (t *Trainer) originSettings() []setting {
+	var list []setting
+	for _, name := range slices.Sorted(maps.Keys(t.options.DataOrigin)) {
+		list = append(list, setting{name: name, value: t.options.DataOrigin[name], kind: originSetting})
+	}
+	return list
+}
+
+// explainData replaces other data by what differs in its origin, where that or the length of
+// samples explains it.
+func (t *Trainer) explainData(g *ggml.GGUF, list []Difference) []Difference {
+	at := slices.IndexFunc(list, func(d Difference) bool { return d.Setting == settingData })
+	if at < 0 {
+		return list
+	}
+	reasons := compare(g, t.originSettings())
+	length := slices.ContainsFunc(list, func(d Difference) bool { return d.Setting == settingLength })
+	if len(reasons) > 0 || length && len(t.options.DataOrigin) > 0 {
+		return slices.Replace(list, at, at+1, reasons...)
+	}
+	return list
 }
 
 // hyperParameters are those of the model as its file has them: a field that Config gets
@@ -151,19 +189,6 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s is of another run: %s; use the settings of that run, or start anew", e.Path, strings.Join(list, "; "))
 }
 
-// The settings of the run are keys of a checkpoint, after these.
-const (
-	keyFixed = "training.fixed."
-	keyFree  = "training.free."
-)
-
-func (s setting) key() string {
-	if s.fixed {
-		return keyFixed + s.name
-	}
-	return keyFree + s.name
-}
-
 // compare lists the settings that differ from those of a checkpoint. A setting that it
 // does not have, because the program of its run did not know it, is none.
 func compare(g *ggml.GGUF, settings []setting) []Difference {
@@ -189,9 +214,9 @@ func (t *Trainer) compareFixed(g *ggml.GGUF) ([]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := compare(g, settings)
+	list := t.explainData(g, compare(g, settings))
 	for key, value := range g.Keys() {
-		name, fixed := strings.CutPrefix(key, keyFixed)
+		name, fixed := strings.CutPrefix(key, string(fixedSetting))
 		if fixed && !slices.ContainsFunc(settings, func(s setting) bool { return s.name == name }) {
 			list = append(list, Difference{Setting: name, Was: fmt.Sprint(value), Is: "absent"})
 		}

@@ -57,6 +57,8 @@ type RecordFlags struct {
 	Roles        []string `name:"role" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
 	TooLong      string   `name:"too-long" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
 	SkipBroken   bool     `name:"skip-broken" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
+
+	seesDate bool // whether the template does, once it is read
 }
 
 // RowFlags say how samples share the rows of batches. Evaluations have one sample a row.
@@ -376,6 +378,7 @@ func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, err
 			return nil, err
 		}
 	}
+	f.seesDate = o.Template != nil && o.Template.UsesTime()
 	return data.NewEncoder(s.Tokenizer, o)
 }
 

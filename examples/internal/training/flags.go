@@ -113,7 +113,7 @@ func (f *Flags) Prepare(w io.Writer) {
 // RandomSeed is --seed.
 func (f *RunFlags) RandomSeed() uint64 { return uint64(f.Seed) }
 
-// Options are the settings of the trainer, for data of so many rows.
+// Options are the settings of the trainer, for data of so many rows, which is loaded.
 func (f *Flags) Options(rows int) (train.Options, error) {
 	o := train.Options{
 		Epochs: f.epochs(),
@@ -129,7 +129,12 @@ func (f *Flags) Options(rows int) (train.Options, error) {
 		return o, errors.New("--patience needs --valid-data or --valid-split, whose loss it watches")
 	}
 	var err error
-	o.Schedule, err = f.schedule(rows)
+	if o.Schedule, err = f.schedule(rows); err != nil {
+		return o, err
+	}
+	if f.CheckpointIn != "" || f.CheckpointOut != "" {
+		o.DataOrigin, err = f.origin()
+	}
 	return o, err
 }
 

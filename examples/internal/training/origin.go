@@ -1,0 +1,81 @@
+package training
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/data"
+)
+
+// origin says by flags what the training data was made of and how, once it is read: a
+// checkpoint of other data tells what differs.
+func (f *DataFlags) origin() (map[string]string, error) {
+	files, err := data.Expand(f.TrainData)
+	if err != nil {
+		return nil, err
+	}
+	origin := map[string]string{"--packing": fmt.Sprint(f.Packing), "--valid-split": fmt.Sprint(f.ValidSplit)}
+	addFlags(origin, reflect.ValueOf(f.TextFlags))
+	addFlags(origin, reflect.ValueOf(f.RecordFlags))
+	if origin["--train-data"], err = f.contents(files...); err != nil {
+		return nil, err
+	}
+	if f.ChatTemplate != "" {
+		if origin["--chat-template"], err = f.contents(f.ChatTemplate); err != nil {
+			return nil, err
+		}
+	}
+	if f.TemplateDate == "" {
+		origin["--template-date"] = time.Now().Format(time.DateOnly)
+	}
+	if !f.seesDate {
+		delete(origin, "--template-date")
+	}
+	return origin, nil
+}
+
+// addFlags adds the values of a struct of flags.
+func addFlags(origin map[string]string, flags reflect.Value) {
+	for i := range flags.NumField() {
+		name, ok := flags.Type().Field(i).Tag.Lookup("name")
+		if !ok {
+			continue
+		}
+		text := "not given"
+		switch value := flags.Field(i).Interface().(type) {
+		case string:
+			if value != "" {
+				text = cli.ShellQuote(value)
+			}
+		case []string:
+			if len(value) > 0 {
+				text = strings.Join(value, ", ")
+			}
+		default:
+			text = fmt.Sprint(value)
+		}
+		origin["--"+name] = text
+	}
+}
+
+// contents names files, or says how many there are, with the beginning of their hash.
+func (f *DataFlags) contents(files ...string) (string, error) {
+	if slices.Contains(files, data.Stdin) {
+		return "standard input", nil // which cannot be read twice
+	}
+	sums, err := f.hashes.of(files...)
+	if err != nil {
+		return "", err
+	}
+	if len(files) == 1 {
+		return fmt.Sprintf("%s (SHA-256 %.8s…)", filepath.Base(files[0]), sums[0]), nil
+	}
+	all := sha256.Sum256([]byte(strings.Join(sums, "\n")))
+	return fmt.Sprintf("%d files (SHA-256 %.4x…)", len(files), all), nil
+}
