@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -26,19 +27,19 @@ type adapterFlags struct {
 	Dropout    float32  `name:"lora-dropout" range:"[0,1)" default:"0" help:"Part of the inputs of A that each step leaves out, so that it relies on none: 0.05 to 0.1 for small data that is seen several times; 0 for none." group:"Adapter"`
 	NEFTune    float32  `name:"neftune-alpha" range:"[0,)" default:"0" help:"Noise that steps add to embeddings (NEFTune, arXiv 2310.05914, which advises 5): more varied answers to chats; 0 is none." group:"Adapter"`
 
-	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
-	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
-	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
-	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
-	WO      int `name:"rank-wo" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the attention's output matrix." group:"Adapter"`
-	FFNGate int `name:"rank-ffn-gate" aliases:"rank-w1" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
-	FFNDown int `name:"rank-ffn-down" aliases:"rank-w2" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
-	FFNUp   int `name:"rank-ffn-up" aliases:"rank-w3" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Likewise for the feed-forward up matrix." group:"Adapter"`
-	TokEmbd int `name:"rank-tok-embd" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Rank for the token embedding; by default it is left out." group:"Adapter"`
-	Out     int `name:"rank-out" range:"[-1,65536]" default:"-1" placeholder:"R" help:"Rank for the matrix that makes logits; by default it is left out." group:"Adapter"`
-	AttNorm int `name:"rank-att-norm" default:"0" hidden:""`
-	FFNNorm int `name:"rank-ffn-norm" default:"0" hidden:""`
-	OutNorm int `name:"rank-out-norm" default:"0" hidden:""`
+	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
+	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
+	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
+	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
+	WO      int `name:"rank-wo" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the attention's output matrix." group:"Adapter"`
+	FFNGate int `name:"rank-ffn-gate" aliases:"rank-w1" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
+	FFNDown int `name:"rank-ffn-down" aliases:"rank-w2" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
+	FFNUp   int `name:"rank-ffn-up" aliases:"rank-w3" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward up matrix." group:"Adapter"`
+	TokEmbd int `name:"rank-tok-embd" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the token embedding; by default it is left out." group:"Adapter"`
+	Out     int `name:"rank-out" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the matrix that makes logits; by default it is left out." group:"Adapter"`
+	AttNorm int `name:"rank-att-norm" default:"0" unset:"0" hidden:""`
+	FFNNorm int `name:"rank-ffn-norm" default:"0" unset:"0" hidden:""`
+	OutNorm int `name:"rank-out-norm" default:"0" unset:"0" hidden:""`
 }
 
 // targetRanks are the flags of ranks by target.
@@ -99,14 +100,44 @@ func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error
 		Rank: f.R, Ranks: ranks, Targets: f.Targets, LastLayers: f.LastLayers,
 		Alpha: f.Alpha, RankStabilized: f.RSLoRA, Init: lora.Init(f.Init), Seed: seed,
 	}
-	switch {
-	case f.Alpha > 0:
-	case f.RSLoRA:
-		o.Alpha = 16
-	default:
+	if o.Alpha = f.alpha(); o.Alpha == 0 {
 		o.Factor = 2
 	}
 	return o, nil
+}
+
+// alpha is --lora-alpha, 0 where it is twice the rank of each matrix.
+func (f *adapterFlags) alpha() float32 {
+	if f.Alpha == 0 && f.RSLoRA {
+		return 16
+	}
+	return f.Alpha
+}
+
+// resolved says what the flags stand for that leave something open.
+func (f *adapterFlags) resolved() map[string]cli.Resolved {
+	resolved := map[string]cli.Resolved{"lora-alpha": {Value: f.alpha()}}
+	if f.alpha() == 0 {
+		resolved["lora-alpha"] = cli.Resolved{Value: 2 * f.R}
+		if f.hasOtherRanks() {
+			resolved["lora-alpha"] = cli.Resolved{Value: 0, Note: "twice the rank of each matrix"}
+		}
+	}
+	if len(f.Targets) == 0 {
+		resolved["targets"] = cli.Resolved{Value: []string{"all-linear"}}
+	}
+	if f.LastLayers == 0 {
+		resolved["last-layers"] = cli.Resolved{} // all
+	}
+	if f.LoRAPlus == 0 {
+		resolved["lora-plus"] = cli.Resolved{Value: 1}
+	}
+	return resolved
+}
+
+// hasOtherRanks reports whether matrices have another rank than --lora-r.
+func (f *adapterFlags) hasOtherRanks() bool {
+	return len(f.Ranks) > 0 || slices.ContainsFunc(f.targetRanks(), func(t targetRank) bool { return t.rank > 0 && t.rank != f.R })
 }
 
 // adapter makes the adapter that is trained, or loads the one that it goes on from.

@@ -171,7 +171,7 @@ func TestConfigurationOfAllFlags(t *testing.T) {
 			require.NoError(t, err, args)
 			want := line.program.Train
 			var text bytes.Buffer
-			require.NoError(t, cli.WriteConfig(&text, flags))
+			require.NoError(t, cli.WriteConfig(&text, flags, cli.ConfigOptions{}))
 			require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
 			_, err = line.parse("train", "--config", path)
 			require.NoError(t, err, "%v\n%s", args, text.String())

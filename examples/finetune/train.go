@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -121,6 +123,14 @@ func (p *trainCommand) flagsInEffect() []*kong.Flag {
 	})
 }
 
+// resolved says of the flags that leave something to the run what became of it.
+func (p *trainCommand) resolved(rows, steps int, computeType ggml.Type) map[string]cli.Resolved {
+	resolved := p.Flags.Resolved(rows, steps)
+	maps.Copy(resolved, p.adapterFlags.resolved())
+	resolved["compute-type"] = cli.Resolved{Value: strings.ToLower(computeType.String())}
+	return resolved
+}
+
 // onlyWrite writes the adapter of a checkpoint.
 func (p *trainCommand) onlyWrite(a *lora.Adapter, out io.Writer) error {
 	var params []*ggml.Tensor
@@ -165,7 +175,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	if err := p.Resume(os.Stderr, t); err != nil {
 		return err
 	}
-	if err := folder.Describe(p.flagsInEffect()); err != nil {
+	if err := folder.Describe(p.flagsInEffect(), p.resolved(trained.Len(), t.TotalSteps(), options.ComputeType)); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s, %d steps\n",

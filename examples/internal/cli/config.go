@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ import (
 
 // A ConfigFile is the value of a flag that names a YAML file of flags: their names
 // without dashes in front, and their values. Flags of the command line overrule it.
+//
+// Relative paths begin in the working directory. In a file that says of itself that it is
+// of the run in its own folder (run-dir: .) they begin in that folder, wherever it is moved.
 type ConfigFile string
 
 // BeforeResolve reads the file for the flags that the command line does not have. Kong
@@ -32,6 +36,7 @@ func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 // A config is the mapping in a YAML file.
 type config struct {
 	path     string
+	folder   string // in which relative paths begin; "" for the working directory
 	settings map[*kong.Flag]setting
 }
 
@@ -61,8 +66,16 @@ func readConfig(path string, flags []*kong.Flag) (*config, error) {
 			return nil, err
 		}
 	}
+	for f, s := range c.settings {
+		if f.Name == runFolder && s.value.Value == ownFolder {
+			c.folder = filepath.Dir(path)
+		}
+	}
 	return c, nil
 }
+
+// runFolder is the flag of the folder of a run, which is ownFolder in the file in it.
+const runFolder, ownFolder = "run-dir", "."
 
 // add keeps a setting by its flag, which no other may set.
 func (c *config) add(s setting, flags []*kong.Flag) error {
@@ -93,6 +106,9 @@ func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	value, err := c.value(flagName(s.key.Value), s.value)
 	if err != nil {
 		return nil, err
+	}
+	if c.folder != "" && isFile(flag) {
+		value = eachPath(value, func(path string) string { return FromFolder(c.folder, path) })
 	}
 	if err := tryValue(flag, value); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", c.path, s.value.Line, err)
@@ -137,32 +153,79 @@ func (c *config) value(name string, n *yaml.Node) (any, error) {
 	return nil, fmt.Errorf("%s:%d: %s is a single value or a list of such", c.path, n.Line, name)
 }
 
-// WriteConfig writes flags and their values as a file that a [ConfigFile] can name, with
-// a comment for each group. It leaves out what is empty, not switched on, or zero without
-// a default that says so, and the flags of that type.
-func WriteConfig(w io.Writer, flags []*kong.Flag) error {
+// ConfigOptions say what [WriteConfig] makes of the values of flags.
+type ConfigOptions struct {
+	// Folder is that of a run, whose file is written: paths are relative in it, and absolute
+	// outside of it.
+	Folder string
+	// Resolved are values that flags stand for, by their names.
+	Resolved map[string]Resolved
+}
+
+// Resolved is what a flag stands for.
+type Resolved struct {
+	Value any    // nil where the flag is to be left out
+	Note  string // a comment behind the value
+}
+
+// WriteConfig writes flags and their values as a file that a [ConfigFile] can name, in
+// sections by group. It leaves out what is empty, not switched on, zero without a default
+// that says so, or the value that the tag unset of a flag names, and the flags of that type.
+func WriteConfig(w io.Writer, flags []*kong.Flag, o ConfigOptions) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	group := ""
-	for _, f := range flags {
-		value := f.Target.Interface()
-		if _, config := value.(ConfigFile); config || f.Name == "help" || isEmpty(f) {
+	for _, f := range bySection(flags) {
+		value, note := f.Target.Interface(), ""
+		r, resolved := o.Resolved[f.Name]
+		switch _, config := value.(ConfigFile); {
+		case resolved && r.Value == nil, config, f.Name == "help", !resolved && isEmpty(f):
 			continue
+		case resolved:
+			value, note = r.Value, r.Note
+		}
+		if o.Folder != "" && isFile(f) {
+			value = eachPath(value, func(path string) string { return ToFolder(o.Folder, path) })
 		}
 		key, node := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Name}, &yaml.Node{}
-		if f.Group != nil && f.Group.Title != group {
-			group = f.Group.Title
+		if title := section(f); title != group {
+			group = title
 			key.HeadComment = group
 		}
 		if err := node.Encode(value); err != nil {
 			return fmt.Errorf("--%s: %w", f.Name, err)
 		}
+		node.LineComment = note
 		root.Content = append(root.Content, key, node)
 	}
 	encoder := yaml.NewEncoder(w)
 	return errors.Join(encoder.Encode(root), encoder.Close())
 }
 
+// section is the title of the group of a flag.
+func section(f *kong.Flag) string {
+	if f.Group == nil {
+		return ""
+	}
+	return f.Group.Title
+}
+
+// bySection puts the flags of a group beside each other, where its first one is.
+func bySection(flags []*kong.Flag) []*kong.Flag {
+	first := map[string]int{}
+	for i, f := range flags {
+		if _, known := first[section(f)]; !known {
+			first[section(f)] = i
+		}
+	}
+	flags = slices.Clone(flags)
+	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return first[section(a)] - first[section(b)] })
+	return flags
+}
+
 func isEmpty(f *kong.Flag) bool {
+	if f.Tag.Has("unset") && fmt.Sprint(f.Target) == f.Tag.Get("unset") {
+		return true
+	}
 	switch v := f.Target; v.Kind() {
 	case reflect.String, reflect.Slice, reflect.Map:
 		return v.Len() == 0

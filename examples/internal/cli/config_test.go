@@ -16,9 +16,13 @@ type configFlags struct {
 	Rate   float64    `name:"adam-alpha" aliases:"learning-rate" default:"0.1" group:"Optimiser"`
 	Data   []string   `name:"train-data" sep:"none" required:"" group:"Data"`
 	Start  string     `name:"sample-start" group:"Data"`
-	Shape  string     `name:"schedule" enum:"cosine,linear" default:"cosine"`
-	Beta   float64    `name:"beta" range:"[0,1)" default:"0.5"`
+	Shape  string     `name:"schedule" enum:"cosine,linear" default:"cosine" group:"Run"`
+	Beta   float64    `name:"beta" range:"[0,1)" default:"0.5" group:"Optimiser"`
 	Escape bool       `name:"escape" default:"true" negatable:"" group:"Data"`
+	RunDir string     `name:"run-dir" aliases:"output-dir" placeholder:"DIR" group:"Run"`
+	Files  []string   `name:"files" sep:"none" placeholder:"FILE" group:"Run"`
+	Out    string     `name:"out" placeholder:"FILE" group:"Run"`
+	Key    int        `name:"rank-of-key" default:"-1" unset:"-1" group:"Adapter"`
 }
 
 func parseConfig(t *testing.T, text string, args ...string) (configFlags, *kong.Context, error) {
@@ -38,11 +42,11 @@ func parseConfig(t *testing.T, text string, args ...string) (configFlags, *kong.
 func TestConfigFile(t *testing.T) {
 	got, parsed, err := parseConfig(t, "# a run\nlora_r: 16\nlearning-rate: 2e-4\ntrain-data: [a b.txt, \"c,d\"]\nsample-start: \"<\\n>: \"\nescape: false\n", "--lora-r", "32")
 	require.NoError(t, err)
-	require.Equal(t, configFlags{Config: got.Config, Rank: 32, Rate: 2e-4, Data: []string{"a b.txt", "c,d"}, Start: "<\n>: ", Shape: "cosine", Beta: 0.5}, got)
+	require.Equal(t, configFlags{Config: got.Config, Rank: 32, Rate: 2e-4, Data: []string{"a b.txt", "c,d"}, Start: "<\n>: ", Shape: "cosine", Beta: 0.5, Key: -1}, got)
 
 	var written bytes.Buffer
-	require.NoError(t, WriteConfig(&written, parsed.Flags()))
-	require.Equal(t, "# Adapter\nlora-r: 32\n# Optimiser\nadam-alpha: 0.0002\n# Data\ntrain-data:\n    - a b.txt\n    - c,d\nsample-start: \"<\\n>: \"\nschedule: cosine\nbeta: 0.5\nescape: false\n", written.String())
+	require.NoError(t, WriteConfig(&written, parsed.Flags(), ConfigOptions{}))
+	require.Equal(t, "# Adapter\nlora-r: 32\n# Optimiser\nadam-alpha: 0.0002\nbeta: 0.5\n# Data\ntrain-data:\n    - a b.txt\n    - c,d\nsample-start: \"<\\n>: \"\nescape: false\n# Run\nschedule: cosine\n", written.String())
 	again, _, err := parseConfig(t, written.String())
 	require.NoError(t, err)
 	again.Config = got.Config
@@ -53,6 +57,39 @@ func TestConfigFile(t *testing.T) {
 	require.Equal(t, []string{"text.txt"}, one.Data)
 	_, _, err = parseConfig(t, "", "--train-data=x")
 	require.NoError(t, err)
+}
+
+// The file of a run folder has what flags stand for, and finds its paths wherever the folder
+// is moved and from wherever it is used: those in the folder with it, all others where they were.
+func TestConfigOfFolder(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	run := filepath.Join(root, "run")
+	require.NoError(t, os.Mkdir(run, 0o700))
+	_, parsed, err := parseConfig(t, "train-data: a\nrun-dir: run\nout: run/x/../out\nfiles: [run/in, ../up, -, /abs, run.txt, \"*.json\"]\nrank-of-key: 3")
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, WriteConfig(&text, parsed.Flags(), ConfigOptions{Folder: "run", Resolved: map[string]Resolved{
+		"lora-r": {Value: 7, Note: "why"}, "schedule": {}, "rank-of-key": {Value: -1},
+	}}))
+	up := filepath.Join(filepath.Dir(root), "up")
+	require.Equal(t, "# Adapter\nlora-r: 7 # why\nrank-of-key: -1\n# Optimiser\nadam-alpha: 0.1\nbeta: 0.5\n# Data\ntrain-data:\n    - a\nescape: true\n"+
+		"# Run\nrun-dir: .\nfiles:\n    - in\n    - "+up+"\n    - '-'\n    - /abs\n    - "+root+"/run.txt\n    - "+root+"/*.json\nout: out\n", text.String())
+
+	require.NoError(t, os.WriteFile(filepath.Join(run, "config.yaml"), text.Bytes(), 0o600))
+	require.NoError(t, os.Mkdir("sub", 0o700))
+	require.NoError(t, os.Rename("run", "sub/moved"))
+	read := func(config string) []string {
+		var flags configFlags
+		parser, err := kong.New(&flags)
+		require.NoError(t, err)
+		_, err = parser.Parse([]string{"--config", config})
+		require.NoError(t, err)
+		return append([]string{flags.RunDir, flags.Out}, flags.Files...)
+	}
+	require.Equal(t, []string{"sub/moved", "sub/moved/out", "sub/moved/in", up, "-", "/abs", root + "/run.txt", root + "/*.json"}, read("sub/moved/config.yaml"))
+	t.Chdir("sub/moved")
+	require.Equal(t, []string{".", "out", "in", up, "-", "/abs", root + "/run.txt", root + "/*.json"}, read("config.yaml"))
 }
 
 func TestConfigFileFaults(t *testing.T) {

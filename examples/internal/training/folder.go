@@ -151,8 +151,9 @@ func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 	for _, file := range before.Files {
 		was[file.Flag+" "+file.Path] = file.SHA256
 	}
-	for _, file := range r.now.Files {
-		if sum, known := was[file.Flag+" "+file.Path]; known && sum != file.SHA256 {
+	for i, file := range r.now.Files {
+		r.now.Files[i].Path = cli.ToFolder(r.Path, file.Path)
+		if sum, known := was[file.Flag+" "+r.now.Files[i].Path]; known && sum != file.SHA256 {
 			return fmt.Errorf("%s %s is not the file that the run in %s began with: its SHA-256 is %s, and was %s; restore it, or begin a run in another folder", file.Flag, file.Path, r.Path, file.SHA256, sum)
 		}
 	}
@@ -162,7 +163,9 @@ func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 // Describe writes what the run is that begins or goes on now, after Check. Flags whose
 // files have their place in the folder are left out: a run in another folder by the same
 // configuration has its own.
-func (r *RunFolder) Describe(flags []*kong.Flag) error {
+//
+// What flags leave to the run is written as it turned out.
+func (r *RunFolder) Describe(flags []*kong.Flag, resolved map[string]cli.Resolved) error {
 	if r.Path == "" {
 		return nil
 	}
@@ -172,7 +175,7 @@ func (r *RunFolder) Describe(flags []*kong.Flag) error {
 	}
 	var config bytes.Buffer
 	flags = slices.DeleteFunc(slices.Clone(flags), func(f *kong.Flag) bool { return slices.Contains(r.placed, f.Name) })
-	if err := cli.WriteConfig(&config, flags); err != nil {
+	if err := cli.WriteConfig(&config, flags, cli.ConfigOptions{Folder: r.Path, Resolved: resolved}); err != nil {
 		return err
 	}
 	err = errors.Join(
