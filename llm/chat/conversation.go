@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Conversation is what a template renders. Its JSON form is the one of data sets:
@@ -149,31 +150,57 @@ func partOf(key string) Part {
 
 // value is message number i, from 1, as a template sees it: its strings are marked, and its reasoning is found under
 // each name that templates use.
-func (m Message) value(i int32) *mapping {
+func (m Message) value(i int32, given *units) *mapping {
 	fields := m.fields
 	if fields == nil {
 		fields = newMapping()
 	}
 	out := newMapping()
 	out.message = i
-	var reasoning value
-	for _, key := range reasoningKeys {
-		if v, ok := fields.getString(key); ok && reasoning == nil {
-			reasoning = v
-		}
-	}
-	mark := func(v value, part Part) value { return marks(v, origin{i, part}) }
-	if reasoning != nil {
-		out.setString("thinking", mark(reasoning, Reasoning))
+	var reasoning value // marked
+	key := m.reasoningKey()
+	if key != "" {
+		v, _ := fields.getString(key)
+		reasoning = given.mark(v, i, key)
+		out.setString("thinking", reasoning)
 	}
 	for _, k := range fields.keys {
 		v, _ := fields.get(k)
-		out.set(k, mark(v, partOf(k.(text).s)))
+		switch name := k.(text).s; {
+		case name == key:
+			v = reasoning
+		case m.refers(name):
+			v = marks(v, origin{message: i, part: partOf(name)})
+		default:
+			v = given.mark(v, i, name)
+		}
+		out.set(k, v)
 	}
-	if reasoning != nil {
-		out.setString("reasoning_content", mark(reasoning, Reasoning))
+	if key != "" {
+		out.setString("reasoning_content", reasoning)
 	}
 	return out
+}
+
+// refers reports whether a key says whose words the message has, or the answer of which tool call: templates write that
+// in mark-up of their own, or by the order of messages.
+func (m Message) refers(key string) bool {
+	return key == "role" || key == "tool_call_id" || key == "name" && slices.Contains(toolRoles, m.Role())
+}
+
+// toolRoles are those of messages with the answer of a tool.
+var toolRoles = []string{"tool", "function", "ipython"}
+
+// reasoningKey is the key of the message's reasoning, or "" if it has none.
+func (m Message) reasoningKey() string {
+	if m.fields != nil {
+		for _, key := range reasoningKeys {
+			if v, ok := m.fields.getString(key); ok && v != nil {
+				return key
+			}
+		}
+	}
+	return ""
 }
 
 // marks is a copy of v with an origin on all of its strings.
@@ -199,7 +226,7 @@ func marks(v value, o origin) value {
 }
 
 // listOf decodes the tools or the documents; None if there are none.
-func listOf(data json.RawMessage, name string, part Part) (value, error) {
+func (u *units) listOf(data json.RawMessage, name string, part Part) (value, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
@@ -219,38 +246,39 @@ func listOf(data json.RawMessage, name string, part Part) (value, error) {
 			return nil, fmt.Errorf("%s: item %d: an object is expected, got %s", name, i, typeName(item))
 		}
 	}
-	return marks(v, origin{part: part}), nil
+	return u.markList(q, name, part), nil
 }
 
-// variables are the values of a template's names.
-func (c *Conversation) variables(o *Options) (map[string]value, error) {
-	tools, err := listOf(c.Tools, "tools", Tools)
+// variables are the values of a template's names, with what of them is the conversation's.
+func (c *Conversation) variables(o *Options) (names map[string]value, given *units, err error) {
+	given = &units{}
+	tools, err := given.listOf(c.Tools, "tools", Tools)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	documents, err := listOf(c.Documents, "documents", Documents)
+	documents, err := given.listOf(c.Documents, "documents", Documents)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	names := map[string]value{}
+	names = map[string]value{}
 	for name, v := range o.Variables {
 		data, err := encode(v)
 		if err != nil {
-			return nil, fmt.Errorf("variable %s: %w", name, err)
+			return nil, nil, fmt.Errorf("variable %s: %w", name, err)
 		}
 		decoded, err := decodeJSON(data)
 		if err != nil {
-			return nil, fmt.Errorf("variable %s: %w", name, err)
+			return nil, nil, fmt.Errorf("variable %s: %w", name, err)
 		}
 		names[name] = marks(decoded, origin{part: Variable})
 	}
 	messages := make([]value, len(c.Messages))
 	for i, m := range c.Messages {
-		messages[i] = m.value(int32(i + 1))
+		messages[i] = m.value(int32(i+1), given)
 	}
 	names["messages"], names["tools"], names["documents"] = list(messages), tools, documents
 	names["add_generation_prompt"] = o.AddGenerationPrompt
-	return names, nil
+	return names, given, nil
 }
 
 func encode(v any) ([]byte, error) {

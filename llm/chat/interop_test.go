@@ -175,6 +175,9 @@ func TestInteropTemplates(t *testing.T) {
 			assert.Equal(t, marks(len(got.Text), bytesOf(want.Text, want.Generated)), marks(len(got.Text), trained(got, chat.Assistant)), "%s: mask", where)
 		}
 		notTrained(t, where, got, &c.Conversation)
+		if want.Setting != 3 {
+			unrendered(t, where, got, &c.Conversation)
+		}
 	}
 	t.Logf("%d templates: %d texts and %d errors equal, %d masks of %d templates with generation tags", len(names), equal, errors, masks, len(tags))
 }
@@ -194,6 +197,19 @@ func notTrained(t *testing.T, where string, r *chat.Rendered, c *chat.Conversati
 		}
 		words := otherWords.FindString(r.Text[x.From:x.To])
 		assert.Empty(t, words, "%s: %q is trained", where, r.Text[x.From:x.To])
+	}
+}
+
+// unrendered checks what no byte comes from by the text itself: the words that are not in it, and no others.
+func unrendered(t *testing.T, where string, r *chat.Rendered, c *chat.Conversation) {
+	missing := map[string]bool{}
+	for _, g := range r.Unrendered() {
+		missing[fmt.Sprint(g.Message, g.Path)] = true
+	}
+	for i, m := range c.Messages {
+		if words := strings.Fields(m.Content()); len(words) > 0 && !strings.Contains(m.Content(), "<think>") {
+			assert.Equal(t, !strings.Contains(r.Text, words[0]), missing[fmt.Sprint(i, "content")], "%s: content of message %d", where, i)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ type Rendered struct {
 	template     *Template
 	conversation *Conversation
 	options      *Options
+	given        []unit
 	generated    []byteRange // by generation tags
 }
 
@@ -76,11 +77,16 @@ func (r *Rendered) Chunks() []Chunk {
 func spans(t text) []Span {
 	var out []Span
 	t.eachRun(0, len(t.s), func(chunk string, o origin) {
-		from := 0
+		span := Span{0, len(chunk), int(o.message) - 1, o.part}
 		if n := len(out); n > 0 {
-			from = out[n-1].To
+			last := &out[n-1]
+			if last.Message == span.Message && last.Part == span.Part {
+				last.To += len(chunk)
+				return
+			}
+			span.From, span.To = last.To, last.To+len(chunk)
 		}
-		out = append(out, Span{from, from + len(chunk), int(o.message) - 1, o.part})
+		out = append(out, span)
 	})
 	return out
 }

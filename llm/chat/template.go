@@ -56,7 +56,7 @@ func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
 	if len(c.Messages) == 0 {
 		return nil, fmt.Errorf("%s: the conversation has no message", t.name)
 	}
-	names, err := c.variables(o)
+	names, given, err := c.variables(o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.name, err)
 	}
@@ -75,7 +75,8 @@ func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
-	r := &Rendered{Text: out.s, Spans: spans(out), template: t, conversation: c, options: o}
+	given.see(out)
+	r := &Rendered{Text: out.s, Spans: spans(out), template: t, conversation: c, options: o, given: given.list}
 	for _, g := range generated {
 		r.generated = append(r.generated, byteRange{min(g.from, len(out.s)), min(g.to, len(out.s))})
 	}

@@ -37,6 +37,7 @@ func (p Part) isFrame() bool { return p == Markup || p == Variable || p == Role 
 // origin is where bytes come from. The zero value is the template, outside of every message.
 type origin struct {
 	message int32 // of the conversation, from 1; 0 for none
+	unit    int32 // of what was given, from 1; 0 for none: see units
 	part    Part
 }
 

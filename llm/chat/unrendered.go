@@ -1,0 +1,149 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Given is something of a conversation that a template is given: a content or a part of it, a reasoning, the name or the
+// arguments of a tool call, another key of a message, a tool or a document.
+type Given struct {
+	Message int // index of the message; -1 for tools and documents
+	Part    Part
+	Path    string // in the message or the conversation: content, tool_calls[0].function.arguments, tools[2]
+	Index   int    // of a tool, a document, a tool call or a part of a content in its list; 0 for what is in none
+}
+
+// A unit is what was given, of which either some byte is in the text or none is.
+type unit struct {
+	Given
+	words bool // it has a text that is not white space
+	seen  bool // a byte of the text comes from it
+}
+
+// units are what a conversation gives to a template. A number in them, from 1, is a part of the origin of bytes.
+type units struct{ list []unit }
+
+// origin begins a unit, which has the words of v, and gives the origin of its bytes.
+func (u *units) origin(g Given, v value) origin {
+	u.list = append(u.list, unit{Given: g, words: hasWords(v)})
+	return origin{int32(g.Message + 1), int32(len(u.list)), g.Part}
+}
+
+// hasWords reports whether a text in v, or a key of a mapping, is more than white space.
+func hasWords(v value) bool {
+	switch v := v.(type) {
+	case text:
+		return strings.TrimFunc(v.s, isSpace) != ""
+	case *sequence:
+		for _, item := range v.items {
+			if hasWords(item) {
+				return true
+			}
+		}
+	case *mapping:
+		return len(v.keys) > 0
+	}
+	return false
+}
+
+// mark is a copy of the value of a message's key with origins on its strings.
+func (u *units) mark(v value, message int32, key string) value {
+	g := Given{Message: int(message) - 1, Part: partOf(key), Path: key}
+	frame := origin{message: message, part: g.Part} // of what is nobody's words
+	list, isList := v.(*sequence)
+	switch {
+	case isList && (key == "content" || key == "tool_calls"):
+		items := make([]value, len(list.items))
+		for i, item := range list.items {
+			g.Index, g.Path = i, fmt.Sprintf("%s[%d]", key, i)
+			items[i] = u.markFields(item, g, frame)
+		}
+		return &sequence{list.kind, items}
+	}
+	return marks(v, u.origin(g, v))
+}
+
+// markFields marks a part of a content, whose words are its text, or a tool call, whose words are a name and arguments.
+func (u *units) markFields(v value, g Given, frame origin) value {
+	object, ok := v.(*mapping)
+	if !ok {
+		return marks(v, u.origin(g, v))
+	}
+	out := newMapping()
+	for _, k := range object.keys {
+		item, _ := object.get(k)
+		key, _ := k.(text)
+		field := g
+		field.Path += "." + key.s
+		switch {
+		case g.Part == ToolCalls && key.s == "function":
+			item = u.markFields(item, field, frame)
+		case g.Part == ToolCalls && (key.s == "name" || key.s == "arguments"), g.Part == Content && key.s == "text":
+			item = marks(item, u.origin(field, item))
+		default:
+			item = marks(item, frame)
+		}
+		out.set(marks(k, frame), item)
+	}
+	return out
+}
+
+// markList marks tools or documents.
+func (u *units) markList(v *sequence, name string, part Part) value {
+	items := make([]value, len(v.items))
+	for i, item := range v.items {
+		items[i] = marks(item, u.origin(Given{-1, part, fmt.Sprintf("%s[%d]", name, i), i}, item))
+	}
+	return &sequence{v.kind, items}
+}
+
+// see notes which units bytes of a text come from.
+func (u *units) see(t text) {
+	for _, r := range t.runs {
+		if r.unit > 0 {
+			u.list[r.unit-1].seen = true
+		}
+	}
+}
+
+// Unrendered is what the conversation has and no byte of the text comes from: tools, documents and messages in their
+// order, then further keys of messages. White space does not count,
+// nor does a key that changes the text without being in it.
+func (r *Rendered) Unrendered() []Given {
+	var out, keys []Given
+	for _, u := range r.given {
+		switch {
+		case u.seen:
+		case u.isKey():
+			keys = append(keys, u.Given)
+		case u.words:
+			out = append(out, u.Given)
+		}
+	}
+	if len(keys) == 0 || r.isSameWithout(keys...) {
+		return append(out, keys...)
+	}
+	for _, key := range keys {
+		if r.isSameWithout(key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// isKey reports whether the unit is a key that templates may ask for without writing it, and that need not be a text.
+func (u *unit) isKey() bool { return u.Message >= 0 && (u.Part == Field || u.Part == Role) }
+
+// isSameWithout reports whether the text is the same without keys of messages.
+func (r *Rendered) isSameWithout(keys ...Given) bool {
+	c := *r.conversation
+	c.Messages = append([]Message(nil), c.Messages...)
+	for _, key := range keys {
+		m := &c.Messages[key.Message]
+		m.fields = m.fields.clone()
+		m.fields.remove(key.Path)
+	}
+	without, err := r.template.Render(&c, r.options)
+	return err == nil && without.Text == r.Text
+}
