@@ -8,12 +8,14 @@ import "strings"
 type Forms struct {
 	ObjectArguments, TextArguments bool
 	TextContent, PartContent       bool
+	Reasoning                      bool // of an answer, be it the last one alone
 }
 
 // What is looked for in the text of a trial.
 const (
 	trialQuestion = "the question of a trial"
 	trialAnswer   = "the answer of a trial"
+	trialReason   = "the reasoning of a trial"
 	trialKey      = "trial_key"
 	trialValue    = "value of a trial"
 )
@@ -31,6 +33,7 @@ func (t *Template) Forms(o *Options) Forms {
 		// Not the object as Python writes it.
 		ObjectArguments: strings.Contains(object, trialKey) && strings.Contains(object, trialValue) && !strings.Contains(object, "{'"+trialKey),
 		TextArguments:   strings.Contains(text, arguments),
+		Reasoning:       t.tryReasoning(o),
 	}
 }
 
@@ -55,6 +58,12 @@ func (t *Template) tryContent(o *Options, question, answer string) bool {
 	return strings.Contains(text, trialQuestion) && strings.Contains(text, trialAnswer) && !strings.Contains(text, "'type'") && !strings.Contains(text, `"type"`)
 }
 
+func (t *Template) tryReasoning(o *Options) bool {
+	assistant := NewMessage("assistant", trialAnswer)
+	assistant.SetText(reasoningKeys[0], trialReason)
+	return strings.Contains(t.try(o, NewMessage("user", trialQuestion), assistant), trialReason)
+}
+
 // tryCall renders a tool call with arguments. Templates differ in what they want around it.
 func (t *Template) tryCall(o *Options, arguments string) string {
 	assistant, tool := NewMessage("assistant", ""), NewMessage("tool", "the result of a trial")
@@ -70,7 +79,7 @@ func (t *Template) tryCall(o *Options, arguments string) string {
 }
 
 // Convert gives a conversation in forms that the template takes. What it takes, and what it takes in no form, stays as it
-// is.
+// is. A content that is missing, beside tool calls, becomes an empty one: templates that take none, or null, take that too.
 func (f Forms) Convert(c *Conversation) *Conversation {
 	out := &Conversation{Messages: make([]Message, len(c.Messages)), Tools: c.Tools, Documents: c.Documents}
 	for i, m := range c.Messages {
@@ -95,6 +104,9 @@ func (f Forms) convert(m Message) Message {
 			}
 		}
 		fields.set(k, v)
+	}
+	if content, _ := fields.getString("content"); content == nil {
+		fields.setString("content", f.content(plain("")))
 	}
 	return Message{m.Weight, fields}
 }

@@ -21,6 +21,7 @@ func TestForms(t *testing.T) {
 		asText     = `{"messages": [{"role": "user", "content": "A"}]}`
 		textCall   = `{"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{\"z\":1}"}}]}]}`
 		objectCall = `{"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"z":1}}}]}]}`
+		nullCall   = `{"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}`
 		emptyCall  = `{"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": ""}}]}]}`
 	)
 	for _, c := range []struct{ template, conversation, plain, converted string }{
@@ -39,6 +40,8 @@ func TestForms(t *testing.T) {
 		{calls + "{{ ':' + c.function.arguments }}" + endOfCalls, objectCall, "", `f:{"z": 1}`},
 		{calls + "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}" + endOfCalls, textCall, `f{"z":1}`, `f{"z":1}`},
 		{calls + endOfCalls, textCall, "f", "f"},
+		{`{% for m in messages %}<{{ m.role + '>' + m.content }}{% endfor %}`, nullCall, "", "<user><assistant>"},
+		{`{% for m in messages %}<{{ m.role }}>{% for p in m.content if p.type == 'text' %}[{{ p.text }}]{% endfor %}{% endfor %}`, nullCall, "<user><assistant>", "<user>[]<assistant>[]"},
 	} {
 		template, err := chat.Parse("test", c.template)
 		require.NoError(t, err)
