@@ -63,7 +63,7 @@ type Range struct {
 // A byte of another message, of tools or of documents is never in it.
 func (r *Rendered) Trained(mode Mode) []Range {
 	if mode == All {
-		return r.weighted([]byteRange{{0, len(r.Text)}})
+		return r.weighted(r.withEmptyReasoning([]byteRange{{0, len(r.Text)}}, 0))
 	}
 	messages := r.conversation.Messages
 	first := len(messages) // the first message that is trained
@@ -84,7 +84,7 @@ func (r *Rendered) Trained(mode Mode) []Range {
 			}
 		}
 	}
-	turns := r.turns(first)
+	turns := r.withEmptyReasoning(r.turns(first), first)
 	if mode == Completion && len(turns) > 0 {
 		end := len(r.Text)
 		if r.options.AddGenerationPrompt {
@@ -203,24 +203,35 @@ func prefer(chunks [][]Span, has func(Span) bool) [][]Span {
 	return kept
 }
 
+// turnChunks are the chunks of message i that are its turn: of several, those that have words, and mark-up around. Others
+// are quoted by another turn.
+func (r *Rendered) turnChunks(i int) [][]Span {
+	chunks := prefer(r.chunks(i), func(s Span) bool { return s.isWord(i) })
+	return prefer(chunks, func(s Span) bool { return s.Message == i && s.Part == Markup })
+}
+
+// edges are where the mark-up before the first word of a chunk begins and ends, and where its last word ends; that is -1
+// if it has none.
+func (r *Rendered) edges(i int, chunk []Span) (begin, firstWord, lastWord int) {
+	begin, firstWord, lastWord = chunk[0].From, chunk[len(chunk)-1].To, -1
+	for _, span := range chunk {
+		if span.isWord(i) {
+			firstWord = min(firstWord, span.From)
+			lastWord = span.To
+		}
+	}
+	if !slices.ContainsFunc(chunk, func(s Span) bool { return s.Part == Markup && s.Message == i }) {
+		begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
+	}
+	return begin, firstWord, lastWord
+}
+
 // turn gives the trained bytes of message i.
 func (r *Rendered) turn(i int, marks *turnMarkup) []byteRange {
-	// Of several chunks, those count that have words, and mark-up around: others are quoted by another turn.
-	chunks := prefer(r.chunks(i), func(s Span) bool { return s.isWord(i) })
-	chunks = prefer(chunks, func(s Span) bool { return s.Message == i && s.Part == Markup })
 	var out []byteRange
-	for _, chunk := range chunks {
-		begin, end := chunk[0].From, chunk[len(chunk)-1].To
-		firstWord, lastWord := end, -1
-		for _, span := range chunk {
-			if span.isWord(i) {
-				firstWord = min(firstWord, span.From)
-				lastWord = span.To
-			}
-		}
-		if !slices.ContainsFunc(chunk, func(s Span) bool { return s.Part == Markup && s.Message == i }) {
-			begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
-		}
+	for _, chunk := range r.turnChunks(i) {
+		begin, firstWord, lastWord := r.edges(i, chunk)
+		end := chunk[len(chunk)-1].To
 		from := begin + headerLength(r.Text[begin:firstWord], marks.opening)
 		if begin < chunk[0].From && from == begin {
 			from = firstWord

@@ -41,6 +41,8 @@ type Options struct {
 	Variables map[string]any
 	// EndOfTurn are texts of tokens that end a turn, beside the variable eos_token.
 	EndOfTurn []string
+	// EmptyReasoning says whether the empty blocks of reasoning are trained that the template writes.
+	EmptyReasoning EmptyReasoning
 	// Now is the time that strftime_now gives; if zero, the time of the rendering.
 	Now time.Time
 }

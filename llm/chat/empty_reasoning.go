@@ -1,0 +1,138 @@
+package chat
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// EmptyReasoning says whether the empty block of reasoning is trained that some templates write into answers that have
+// no reasoning. A model that is trained to write it learns not to reason; one that is not writes what it wrote before.
+type EmptyReasoning int
+
+// What can be done with empty blocks.
+const (
+	// AsPrompted trains them as far as the generation prompt does not have them: what it has, the model never writes.
+	AsPrompted EmptyReasoning = iota
+	// TrainEmpty trains them.
+	TrainEmpty
+	// MaskEmpty leaves them in the text, and does not train them.
+	MaskEmpty
+)
+
+var emptyReasoningNames = []string{"prompt", "train", "mask"}
+
+// String is the name, as ParseEmptyReasoning takes it.
+func (e EmptyReasoning) String() string {
+	if e >= 0 && int(e) < len(emptyReasoningNames) {
+		return emptyReasoningNames[e]
+	}
+	return fmt.Sprintf("EmptyReasoning(%d)", int(e))
+}
+
+// ParseEmptyReasoning is what a name stands for: prompt, train or mask.
+func ParseEmptyReasoning(name string) (EmptyReasoning, error) {
+	if i := slices.Index(emptyReasoningNames, name); i >= 0 {
+		return EmptyReasoning(i), nil
+	}
+	return 0, fmt.Errorf("no treatment %q of empty reasoning: it is one of %s", name, strings.Join(emptyReasoningNames, ", "))
+}
+
+// EmptyReasoning are the empty blocks of reasoning in answers without reasoning: the mark-up that the template writes
+// around a reasoning, with nothing in it, before the first word of the answer.
+func (r *Rendered) EmptyReasoning() []Span {
+	pattern := r.emptyReasoningPattern()
+	if pattern == nil {
+		return nil
+	}
+	var out []Span
+	for i, m := range r.conversation.Messages {
+		if !m.isAssistant() || hasWords(m.reasoning()) {
+			continue
+		}
+		for _, chunk := range r.turnChunks(i) {
+			begin, word, _ := r.edges(i, chunk)
+			if at := pattern.FindAllStringIndex(r.Text[begin:word], -1); at != nil {
+				last := at[len(at)-1]
+				out = append(out, Span{begin + last[0], begin + last[1], i, Markup})
+			}
+		}
+	}
+	return out
+}
+
+// reasoning is the message's reasoning, or nil.
+func (m Message) reasoning() value {
+	if key := m.reasoningKey(); key != "" {
+		v, _ := m.fields.getString(key)
+		return v
+	}
+	return nil
+}
+
+// What mark-up ends with: a token, as firstToken knows them, or a word.
+var (
+	lastToken = regexp.MustCompile(`(?:<[^<>\s]+>|\[[^\[\]\s]+\])$`)
+	lastWord  = regexp.MustCompile(`\S+$`)
+)
+
+// emptyReasoningPattern matches the mark-up around a reasoning without a word in it, and the white space behind it, as an
+// answer with a reasoning has it; nil if the template has no such mark-up.
+func (r *Rendered) emptyReasoningPattern() *regexp.Regexp {
+	if !slices.ContainsFunc(reasoningKeys, func(key string) bool { return strings.Contains(r.template.source, key) }) {
+		return nil
+	}
+	answer := NewMessage("assistant", "A")
+	answer.SetText(reasoningKeys[0], "R")
+	probe := r.probe(NewMessage("user", "Q"), answer)
+	if probe == nil {
+		return nil
+	}
+	at := slices.IndexFunc(probe.Spans, func(s Span) bool { return s.Message == 1 && s.Part == Reasoning })
+	if at < 0 {
+		return nil
+	}
+	words := probe.Spans[at]
+	before := strings.TrimRightFunc(probe.Text[probe.wordsEnd(words.From):words.From], isSpace)
+	opening := cmp.Or(lastToken.FindString(before), lastWord.FindString(before))
+	closing := firstToken(probe.Text[words.To:probe.nextWord(words.To)])
+	if opening == "" || closing == "" {
+		return nil
+	}
+	return regexp.MustCompile(regexp.QuoteMeta(opening) + `\s*` + regexp.QuoteMeta(closing) + `\s*`)
+}
+
+// withEmptyReasoning applies Options.EmptyReasoning to the turns from a first message on.
+func (r *Rendered) withEmptyReasoning(turns []byteRange, first int) []byteRange {
+	if r.options.EmptyReasoning == AsPrompted {
+		return turns
+	}
+	for _, block := range r.EmptyReasoning() {
+		if block.Message < first {
+			continue
+		}
+		if r.options.EmptyReasoning == TrainEmpty {
+			turns = append(without(turns, byteRange{block.From, block.To}), byteRange{block.From, block.To})
+			continue
+		}
+		before := strings.TrimRightFunc(r.Text[:block.From], isSpace) // what separates the block goes with it
+		turns = without(turns, byteRange{len(before), block.To})
+	}
+	slices.SortFunc(turns, func(a, b byteRange) int { return a.from - b.from })
+	return turns
+}
+
+// without gives ranges without the bytes of another.
+func without(ranges []byteRange, hole byteRange) []byteRange {
+	var out []byteRange
+	for _, x := range ranges {
+		for _, part := range []byteRange{{x.from, min(x.to, hole.from)}, {max(x.from, hole.to), x.to}} {
+			if part.from < part.to {
+				out = append(out, part)
+			}
+		}
+	}
+	return out
+}

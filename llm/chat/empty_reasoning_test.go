@@ -1,0 +1,81 @@
+package chat_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+const (
+	// As Qwen3: an empty block in the last turn, and the prompt has it where thinking is off.
+	lastThinks = `{% for m in messages %}<|{{ m.role }}|>
+{% if m.role == 'assistant' and (loop.last or m.reasoning_content) %}<think>
+{{ m.reasoning_content }}
+</think>
+
+{% endif %}{{ m.content }}{% for c in m.tool_calls %}<call>{{ c.function.name }}</call>{% endfor %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% if enable_thinking is false %}<think>
+
+</think>
+
+{% endif %}{% endif %}`
+	// As Nemotron: the prompt begins the block.
+	promptThinks = `{% for m in messages %}<|{{ m.role }}|>
+{% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+<think>
+{% endif %}`
+	// As GLM: the separator goes with the block.
+	separated = `{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{{ '\n<think>' }}{{ m.thinking }}{{ '</think>\n' }}{% endif %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	tagged    = `{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}[THINK]{{ m.thinking }}[/THINK]{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}`
+	// As gpt-oss: a reasoning has a turn of its own, which is left out where there is none.
+	channels = `{% for m in messages %}{% if m.role == 'assistant' and m.thinking %}<a>analysis<m>{{ m.thinking }}<e>{% endif %}<a>{{ m.role }}<m>{{ m.content }}<e>{% endfor %}{% if add_generation_prompt %}<a>{% endif %}`
+)
+
+// An empty block of reasoning that the template writes is found by the block of an answer that has one.
+func TestEmptyReasoning(t *testing.T) {
+	const talk = `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "reasoning_content": "R"}, {"role": "user", "content": "<think></think>"}, {"role": "assistant", "content": "B", "tool_calls": [{"function": {"name": "f"}}]}]}`
+	for _, c := range []struct {
+		name, template, variable string
+		blocks                   []string
+		prompt, train, mask      string // the last turn
+	}{
+		{"trained", lastThinks, "", []string{"<think>\n\n</think>\n\n"},
+			"<think>\n\n</think>\n\nB<call>f</call><|end|>", "<think>\n\n</think>\n\nB<call>f</call><|end|>", "B<call>f</call><|end|>"},
+		{"in the prompt", lastThinks, "enable_thinking", []string{"<think>\n\n</think>\n\n"},
+			"B<call>f</call><|end|>", "<think>\n\n</think>\n\nB<call>f</call><|end|>", "B<call>f</call><|end|>"},
+		{"begun by the prompt", promptThinks, "", []string{"<think></think>"}, "</think>B<|end|>", "<think></think>B<|end|>", "B<|end|>"},
+		{"behind a separator", separated, "", []string{"<think></think>\n"}, "\n<think></think>\nB", "\n<think></think>\nB", "B"},
+		{"generation tags", tagged, "", []string{"[THINK][/THINK]"}, "[THINK][/THINK]B<|end|>", "[THINK][/THINK]B<|end|>", "B<|end|>"},
+		{"a turn of its own", channels, "", nil, "assistant<m>B<e>", "assistant<m>B<e>", "assistant<m>B<e>"},
+		{"no reasoning", llama, "", nil, "B<|eot_id|>", "B<|eot_id|>", "B<|eot_id|>"},
+	} {
+		for mode, want := range map[chat.EmptyReasoning]string{chat.AsPrompted: c.prompt, chat.TrainEmpty: c.train, chat.MaskEmpty: c.mask} {
+			o := &chat.Options{EmptyReasoning: mode, Variables: map[string]any{"eos_token": "</s>"}}
+			if c.variable != "" {
+				o.Variables[c.variable] = false
+			}
+			r, err := render(c.template, conversation(t, talk), o)
+			require.NoError(t, err, c.name)
+			var blocks []string
+			for _, b := range r.EmptyReasoning() {
+				require.Equal(t, 3, b.Message, c.name)
+				blocks = append(blocks, r.Text[b.From:b.To])
+			}
+			require.Equal(t, c.blocks, blocks, "%s: %s", c.name, r.Text)
+			last := ""
+			for _, x := range r.Trained(chat.Last) {
+				last += r.Text[x.From:x.To]
+			}
+			require.Equal(t, want, last, "%s, %v: %s", c.name, mode, r.Text)
+			parsed, err := chat.ParseEmptyReasoning(mode.String())
+			require.NoError(t, err)
+			require.Equal(t, mode, parsed)
+		}
+	}
+	_, err := chat.ParseEmptyReasoning("no")
+	require.EqualError(t, err, `no treatment "no" of empty reasoning: it is one of prompt, train, mask`)
+}
