@@ -3,7 +3,10 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-import "iter"
+import (
+	"iter"
+	"math"
+)
 
 // tensorAt finds the context of a C tensor among c and what it depends on. The
 // caller holds them.
@@ -45,6 +48,33 @@ func (t *Tensor) Sources() []*Tensor {
 		}
 	})
 	return sources
+}
+
+// A TensorKey is the identity of a tensor, for maps; see [Tensor.Key].
+type TensorKey struct{ t *C.struct_ggml_tensor }
+
+// Key identifies the tensor as long as its context is open: those of two *Tensor are
+// equal where [Tensor.Is] says that they stand for the same one.
+func (t *Tensor) Key() TensorKey { return TensorKey{t.ptr()} }
+
+// OpParams are the numbers beside the operands of an op, as ggml keeps them: strides,
+// an ε, a mode. What each of them means is the op's own affair.
+// C: op_params of struct ggml_tensor.
+type OpParams [C.GGML_MAX_OP_PARAMS / 4]int32
+
+// Float32 is number i where that is a float.
+func (p OpParams) Float32(i int) float32 { return math.Float32frombits(uint32(p[i])) }
+
+// OpParams returns the numbers that the op has beside its operands, all 0 for a leaf and
+// where a context is closed.
+func (t *Tensor) OpParams() OpParams {
+	var p OpParams
+	t.withRef(func() {
+		for i := range p {
+			p[i] = int32(t.t.op_params[i])
+		}
+	})
+	return p
 }
 
 // ViewSource finds the tensor whose data a view shares: the one at the end,

@@ -1,0 +1,123 @@
+package oracle
+
+import (
+	"math"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+// A formula computes a node from the values of its operands, which stay as they are.
+type formula func(n *node, x []refmath.Tensor) refmath.Tensor
+
+// isView has the ops that only look at their operand in another way.
+var isView = map[string]bool{"view": true, "reshape": true, "permute": true, "transpose": true}
+
+var formulas = map[string]formula{
+	"add": binary(refmath.Add), "sub": binary(refmath.Sub), "mul": binary(refmath.Mul), "div": binary(refmath.Div),
+	"sqr": unary(refmath.Sqr), "sqrt": unary(refmath.Sqrt), "log": unary(refmath.Log), "exp": unary(refmath.Exp), "abs": unary(refmath.Abs),
+	"neg": unary(refmath.Neg), "sin": unary(refmath.Sin), "cos": unary(refmath.Cos), "tanh": unary(refmath.Tanh), "sigmoid": unary(refmath.Sigmoid),
+	"silu": unary(refmath.Silu), "gelu": unary(refmath.Gelu), "relu": unary(refmath.Relu), "softplus": unary(refmath.Softplus),
+	"sum": unary(refmath.Sum), "sum_rows": unary(refmath.SumRows), "mean": unary(refmath.Mean), "argmax": unary(refmath.ArgMax), "cumsum": unary(refmath.CumSum),
+	"mul_mat": binary(refmath.MulMat), "out_prod": binary(refmath.OutProd), "get_rows": binary(refmath.GetRows),
+	"mul_mat_id": func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.MulMatID(x[0], x[1], x[2]) },
+	"set_rows":   func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.SetRows(x[2], x[0], x[1]) },
+	"swiglu":     glu(refmath.SwiGLU), "geglu": glu(refmath.GeGLU), "reglu": glu(refmath.ReGLU),
+	"cont": copied, "cpy": copied, "dup": copied,
+
+	"scale": func(n *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.ScaleBias(x[0], n.float(0), n.float(1))
+	},
+	"clamp": func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Clamp(x[0], n.float(0), n.float(1)) },
+	"fill":  func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Fill(x[0], n.float(0)) },
+	"arange": func(n *node, _ []refmath.Tensor) refmath.Tensor {
+		return refmath.Arange(n.float(0), n.float(1), n.float(2))
+	},
+	"repeat":   func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Repeat(x[0], n.ne[:]...) },
+	"concat":   func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Concat(x[0], x[1], int(n.params[0])) },
+	"rms_norm": func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.RMSNorm(x[0], n.float(0)) },
+	"norm":     func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Norm(x[0], n.float(0)) },
+	"l2_norm":  func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.L2Norm(x[0], n.float(0)) },
+	"soft_max": softMax, "rope": rope, "pad": pad,
+	"set": into(refmath.Set), "acc": into(refmath.Acc),
+}
+
+// float is number i of the parameters where that is a float.
+func (n *node) float(i int) float64 { return float64(n.params.Float32(i)) }
+
+func unary(f func(a refmath.Tensor) refmath.Tensor) formula {
+	return func(_ *node, x []refmath.Tensor) refmath.Tensor { return f(x[0]) }
+}
+
+func binary(f func(a, b refmath.Tensor) refmath.Tensor) formula {
+	return func(_ *node, x []refmath.Tensor) refmath.Tensor { return f(x[0], x[1]) }
+}
+
+// copied is a copy or a cast: types of fewer bits round nothing here.
+func copied(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Reshape(x[0], n.ne[:]...) }
+
+// glu is of two operands, or of the halves of one.
+func glu(unit refmath.GLU) formula {
+	return func(n *node, x []refmath.Tensor) refmath.Tensor {
+		if len(x) == 2 {
+			return refmath.GateSplit(unit, x[0], x[1])
+		}
+		return refmath.Gate(unit, x[0], n.params[1] != 0)
+	}
+}
+
+func softMax(n *node, x []refmath.Tensor) refmath.Tensor {
+	var mask refmath.Tensor
+	if len(x) > 1 {
+		mask = x[1]
+	}
+	var sinks refmath.Tensor
+	if len(x) > 2 {
+		sinks = x[2]
+	}
+	return refmath.SoftMaxExt(x[0], mask, sinks, n.float(0), n.float(1))
+}
+
+// pad has a number before and one behind for each dimension.
+func pad(n *node, x []refmath.Tensor) refmath.Tensor {
+	var before, behind [4]int64
+	for k := range before {
+		before[k], behind[k] = int64(n.params[2*k]), int64(n.params[2*k+1])
+	}
+	return refmath.PadExt(x[0], before, behind)
+}
+
+// into writes or adds the second operand to a part of the first.
+func into(f func(a, b refmath.Tensor, stride [3]int64, offset int64) refmath.Tensor) formula {
+	const size = 4 // bytes of F32 and I32
+	return func(n *node, x []refmath.Tensor) refmath.Tensor {
+		stride := [3]int64{int64(n.params[0]) / size, int64(n.params[1]) / size, int64(n.params[2]) / size}
+		return f(x[0], x[1], stride, int64(n.params[3])/size)
+	}
+}
+
+func rope(n *node, x []refmath.Tensor) refmath.Tensor {
+	r := refmath.RoPE{
+		Dims: int(n.params[1]), NeoX: ggml.RoPEMode(n.params[2]) == ggml.RoPENeoX, CtxOrig: int(n.params[4]),
+		FreqBase: n.float(5), FreqScale: n.float(6), ExtFactor: n.float(7), AttnFactor: n.float(8), BetaFast: n.float(9), BetaSlow: n.float(10),
+	}
+	if mode := ggml.RoPEMode(n.params[2]); mode != ggml.RoPENorm && mode != ggml.RoPENeoX {
+		r.Sections = [4]int{int(n.params[11]), int(n.params[12]), int(n.params[13]), int(n.params[14])}
+		r.Interleaved, r.Vision = mode == ggml.RoPEInterleaved, mode == ggml.RoPEVision
+		r.NeoX = true
+	}
+	if len(x) > 2 {
+		r.Factors = x[2].Data
+	}
+	return refmath.RopeExt(x[0], x[1], r)
+}
+
+// RoundGELU is the formula of gated GELU as ggml's CPU backend computes it: by a table of
+// F16, for inputs and results within it.
+func RoundGELU(x float64) float64 {
+	if x <= -10 || x >= 10 {
+		return math.Max(x, 0)
+	}
+	half := func(x float64) float64 { return float64(refmath.F16ToFloat32(refmath.Float32ToF16(float32(x)))) }
+	return half(refmath.Gelu(refmath.From([]float64{half(x)})).Data[0])
+}
