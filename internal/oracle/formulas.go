@@ -112,12 +112,13 @@ func rope(n *node, x []refmath.Tensor) refmath.Tensor {
 	return refmath.RopeExt(x[0], x[1], r)
 }
 
-// RoundGELU is the formula of gated GELU as ggml's CPU backend computes it: by a table of
-// F16, for inputs and results within it.
-func RoundGELU(x float64) float64 {
-	if x <= -10 || x >= 10 {
-		return math.Max(x, 0)
-	}
-	half := func(x float64) float64 { return float64(refmath.F16ToFloat32(refmath.Float32ToF16(float32(x)))) }
-	return half(refmath.Gelu(refmath.From([]float64{half(x)})).Data[0])
+// geglu16 looks GELU up in a table of F16, for inputs that it has.
+func geglu16(n *node, x []refmath.Tensor) refmath.Tensor {
+	return refmath.Mul(refmath.Map(x[0], func(x float64) float64 {
+		if x <= -10 || x >= 10 {
+			return math.Max(x, 0)
+		}
+		exact := refmath.Gelu(refmath.RoundF16(refmath.From([]float64{x})))
+		return refmath.RoundF16(exact).Data[0]
+	}), x[1])
 }

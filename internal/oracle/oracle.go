@@ -19,6 +19,10 @@ type Program struct {
 	steps []step
 	index map[ggml.TensorKey]int // of roots
 	views map[ggml.TensorKey]view
+	named map[string][]view // nodes, in the order of the graph
+
+	// RoundGELU computes GELU as ggml's CPU backend does, by a table of F16.
+	RoundGELU bool
 }
 
 // A root is a tensor with data of its own, no view.
@@ -47,7 +51,7 @@ type Inputs map[string][]float64
 
 // Compile reads a graph of ops that have a formula, and the values of its leaves.
 func Compile(g *ggml.Graph, inputs Inputs) (*Program, error) {
-	p := &Program{index: map[ggml.TensorKey]int{}, views: map[ggml.TensorKey]view{}}
+	p := &Program{index: map[ggml.TensorKey]int{}, views: map[ggml.TensorKey]view{}, named: map[string][]view{}}
 	for leaf := range g.Leaves() {
 		if err := p.addLeaf(leaf, inputs); err != nil {
 			return nil, err
@@ -113,6 +117,9 @@ func (p *Program) addNode(t *ggml.Tensor) error {
 	if err != nil {
 		return err
 	}
+	if name := t.Name(); name != "" {
+		p.named[name] = append(p.named[name], result)
+	}
 	if isView[op] {
 		return nil
 	}
@@ -165,7 +172,11 @@ func (p *Program) Run() Values {
 		for _, v := range s.operands {
 			x = append(x, v.gather(data))
 		}
-		s.result.scatter(data, formulas[s.op](&s.node, x))
+		compute := formulas[s.op]
+		if p.RoundGELU && s.op == "geglu" {
+			compute = geglu16
+		}
+		s.result.scatter(data, compute(&s.node, x))
 	}
 	return Values{p, data}
 }
@@ -181,6 +192,15 @@ func (v Values) Of(t *ggml.Tensor) (refmath.Tensor, error) {
 		return refmath.Tensor{Ne: shapeOf(t), Data: v.data[i]}, nil
 	}
 	return of.gather(v.data), nil
+}
+
+// Named gives the values of all nodes of a name, one after the other.
+func (v Values) Named(name string) []float64 {
+	var list []float64
+	for _, of := range v.p.named[name] {
+		list = append(list, of.gather(v.data).Data...)
+	}
+	return list
 }
 
 func shapeOf(t *ggml.Tensor) [4]int64 { return [4]int64{t.Dim(0), t.Dim(1), t.Dim(2), t.Dim(3)} }

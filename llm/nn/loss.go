@@ -44,7 +44,7 @@ func (t *Tape) chunkLoss(x *Value, logits func(t *Tape, x *Value) *Value) (l *Lo
 		t.Graph.Expand(l.likeliest)
 	}
 	losses, grad := t.Lowering.CrossEntropy(c, z.T, l.labels)
-	l.losses = losses.SetOutput()
+	l.losses = losses.SetName("losses").SetOutput()
 	t.Graph.Expand(l.losses)
 	if !t.Training() {
 		return l, nil

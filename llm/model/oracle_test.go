@@ -1,0 +1,201 @@
+package model_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/oracle"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/nn"
+)
+
+// exactProgram is a graph of the stock lowering with the inputs of a batch, in float64.
+func exactProgram(t *testing.T, m *model.Model, b model.Batch, o model.TrainGraphOptions) *oracle.Program {
+	t.Helper()
+	e, err := device.New(device.Options{Threads: 1, Lowering: device.Stock})
+	require.NoError(t, err)
+	defer e.Close()
+	o.Batch = len(b.Tokens) / o.Length
+	l, err := m.NewLossGraph(e, o)
+	require.NoError(t, err)
+	defer l.Close()
+	require.NoError(t, l.Fill(b))
+	p, err := oracle.Compile(l.Graph, nil)
+	require.NoError(t, err)
+	return p
+}
+
+// exactGradients are the gradients of all weights that can be trained.
+func exactGradients(t *testing.T, m *model.Model, b model.Batch, o model.TrainGraphOptions, roundGELU bool) map[*ggml.Tensor][]float64 {
+	t.Helper()
+	o.Grads = newLossSum(t, m, device.Stock).grads
+	p := exactProgram(t, m, b, o)
+	p.RoundGELU = roundGELU
+	values, exact := p.Run(), map[*ggml.Tensor][]float64{}
+	for w, acc := range o.Grads {
+		grad, err := values.Of(acc)
+		require.NoError(t, err)
+		exact[w] = grad.Data
+	}
+	return exact
+}
+
+// The gradients that the graph of each architecture has in float64 are the central
+// differences of its loss, which are exact to nine digits, for each weight.
+func TestExactGradients(t *testing.T) {
+	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
+		batch, _ := llmtest.NewBatch(m.Vocab, archLength)
+		o := model.TrainGraphOptions{Length: archLength}
+		grads := exactGradients(t, m, batch, o, false)
+		loss := exactProgram(t, m, batch, o)
+		rng := rand.New(rand.NewPCG(5, 6))
+		for w, grad := range grads {
+			require.NotZero(t, dot(grad, grad), w.Name())
+			// Along the gradient the slope does not vanish; a random part sees all elements.
+			direction, norm := make([]float64, len(grad)), math.Sqrt(dot(grad, grad))
+			for i, g := range grad {
+				direction[i] = g/norm + rng.NormFloat64()/math.Sqrt(float64(len(grad)))
+			}
+			require.InDelta(t, slope(loss, loss.Leaf(w), direction, batch), dot(grad, direction), 1e-7*norm+1e-9, w.Name())
+		}
+	})
+}
+
+// slope is the central difference of the loss along a direction.
+func slope(p *oracle.Program, leaf, direction []float64, b model.Batch) float64 {
+	const h = 1e-6
+	old := slices.Clone(leaf)
+	defer copy(leaf, old)
+	at := func(step float64) float64 {
+		for i, d := range direction {
+			leaf[i] = old[i] + step*d
+		}
+		return dot(b.Weights, p.Run().Named("losses"))
+	}
+	return (at(h) - at(-h)) / (2 * h)
+}
+
+// faulty is a lowering with an error in one of its gradients.
+type faulty struct {
+	nn.Lowering
+	gradient string
+}
+
+// wrong scales the gradient that is at fault.
+func (f faulty) wrong(c *ggml.Context, gradient string, x *ggml.Tensor) *ggml.Tensor {
+	if f.gradient != gradient {
+		return x
+	}
+	return c.Scale(x, 1.001)
+}
+
+func (f faulty) MatMulGradInput(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor {
+	return f.wrong(c, "input of a product", f.Lowering.MatMulGradInput(c, f32Sums, pairs...))
+}
+
+func (f faulty) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+	return f.Lowering.AccumulateGradWeight(c, acc, x, f.wrong(c, "weight of a product", dy))
+}
+
+func (f faulty) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
+	return f.wrong(c, "rows of a lookup", f.Lowering.ScatterAdd(c, rows, ids, like))
+}
+
+func (f faulty) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
+	return f.wrong(c, "columns", f.Lowering.SumColumns(c, x, like))
+}
+
+func (f faulty) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a kernels.Attention) (dq, dk, dv *ggml.Tensor) {
+	dq, dk, dv = f.Lowering.AttentionGrad(c, dy, a)
+	return f.wrong(c, "queries", dq), f.wrong(c, "keys", dk), f.wrong(c, "values", dv)
+}
+
+func (f faulty) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
+	return f.wrong(c, "gate", f.Lowering.GLUGradGate(c, act, gate, up, dy))
+}
+
+func (f faulty) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
+	return f.wrong(c, "up", f.Lowering.GLUGradUp(c, act, gate, dy))
+}
+
+func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Tensor, func(*ggml.Tensor) *ggml.Tensor) {
+	losses, grad := f.Lowering.CrossEntropy(c, z, labels)
+	return losses, func(weights *ggml.Tensor) *ggml.Tensor { return f.wrong(c, "loss", grad(weights)) }
+}
+
+func (f faulty) RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
+	return f.wrong(c, "norm", f.Lowering.RMSNormGrad(c, dy, x, w, eps))
+}
+
+func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.Tensor {
+	return f.wrong(c, "RoPE", f.Lowering.RoPEGrad(c, dy, r))
+}
+
+// An error of a thousandth in any gradient of either lowering is found.
+func TestOracleFindsWrongGradients(t *testing.T) {
+	m := llmtest.ArchModel(t, "qwen2", ggml.F32) // with biases
+	batch, _ := llmtest.NewBatch(m.Vocab, archLength)
+	exact := exactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength}, false)
+	bound := tolerated(m, false).gradient
+	cpu, err := nn.CPU(ggml.F32)
+	require.NoError(t, err)
+	stock, err := nn.StockTraining(ggml.F32)
+	require.NoError(t, err)
+	for _, lowering := range []nn.Lowering{cpu, stock} {
+		require.Less(t, worstGradient(t, m, lowering, batch, exact), bound, lowering.Name())
+		for _, gradient := range []string{
+			"input of a product", "weight of a product", "rows of a lookup", "columns", "queries", "keys", "values", "gate", "up", "loss", "norm", "RoPE",
+		} {
+			require.Greater(t, worstGradient(t, m, faulty{lowering, gradient}, batch, exact), bound, "%s of %s", gradient, lowering.Name())
+		}
+	}
+}
+
+// worstGradient is the largest relative error of the gradients of all weights by a lowering.
+func worstGradient(t *testing.T, m *model.Model, lowering nn.Lowering, b model.Batch, exact map[*ggml.Tensor][]float64) (worst float64) {
+	t.Helper()
+	c := ggml.NewContext()
+	defer c.Close()
+	grads := newLossSum(t, m, device.Stock).grads
+	n := int64(len(b.Tokens))
+	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Grads: grads}
+	builder := &arch.Builder{
+		Config: &m.Config, Source: m.Source, Context: archLength, Products: nn.Linears{},
+		Attention: nn.SelfAttention{Batch: n / archLength, FirstVisible: func(int) *ggml.Tensor { return nil }},
+		Tokens:    c.NewTensor(ggml.I32, n), Positions: c.NewTensor(ggml.I32, n), Negated: c.NewTensor(ggml.I32, n),
+	}
+	chunk := tape.CrossEntropy(builder.Hidden(tape, false), n, builder.Logits)[0]
+	tape.Backward()
+	require.NoError(t, c.Err())
+	backend, err := ggml.NewCPUBackend(2)
+	require.NoError(t, err)
+	defer backend.Close()
+	buffers, err := c.Allocate(backend.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	positions, negated := make([]int32, n), make([]int32, n)
+	for i := range positions {
+		positions[i] = int32(i % archLength)
+		negated[i] = -positions[i]
+	}
+	require.NoError(t, ggml.Write(builder.Tokens, b.Tokens))
+	require.NoError(t, ggml.Write(builder.Positions, positions))
+	require.NoError(t, ggml.Write(builder.Negated, negated))
+	require.NoError(t, chunk.Write(b.Targets, b.Weights))
+	require.NoError(t, backend.Compute(context.Background(), tape.Graph))
+	for w, want := range exact {
+		worst = max(worst, refmath.RelativeError(readValues(t, grads[w]), want))
+	}
+	return worst
+}
