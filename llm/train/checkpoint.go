@@ -338,7 +338,7 @@ func (s *state) checkHistory() error {
 		return fmt.Errorf("it is of step %d, and has the history of %d steps", s.step, len(s.history))
 	}
 	for i, m := range s.history {
-		if m.Step != i+1 || !finite(m.Loss, m.LearningRate, m.GradNorm) || m.Tokens < 0 {
+		if m.Step != i+1 || !finite(m.Loss, m.LearningRate, m.GradNorm, m.Epoch) || m.Tokens < 0 || m.RowTokens < 0 || m.Epoch < 0 {
 			return fmt.Errorf("row %d of its history is %+v", i+1, m)
 		}
 	}

@@ -205,7 +205,9 @@ func TestCheckpointContradictions(t *testing.T) {
 		{set(keyEpoch, uint64(math.MaxUint64)), ": it is of step 3, but at row 5 of epoch 18446744073709551615; " + remedy},
 		{set("training.history.steps", []uint32{1, 3, 3}), ": row 2 of its history is {Step:3 "},
 		{set("training.history.values", make([]float64, 8)), "has 8 values for 3 steps"},
-		{set("training.history.values", []float64{1, 1, 1, 5, 1, 1, 1, 2.5, 1, 1, 1, 5}), ": row 2 of its history is {Step:2 Loss:1 LearningRate:1 GradNorm:1 Tokens:-1}; " + remedy},
+		{set("training.history.values", []float64{1, 1, 1, 5, 1, 1, 1, 2.5, 1, 1, 1, 5}), ": row 2 of its history is {Step:2 Loss:1 LearningRate:1 GradNorm:1 Tokens:-1 RowTokens:0 Epoch:0}; " + remedy},
+		{set("training.history.values", slices.Repeat([]float64{1, 1, 1, 5, 5, -1}, 3)), ": row 1 of its history is {Step:1 Loss:1 LearningRate:1 GradNorm:1 Tokens:5 RowTokens:5 Epoch:-1}; " + remedy},
+		{set("training.history.values", slices.Repeat([]float64{1, 1, 1, 5, 0.5, 1}, 3)), ": row 1 of its history is {Step:1 Loss:1 LearningRate:1 GradNorm:1 Tokens:5 RowTokens:-1 Epoch:1}; " + remedy},
 		{set("training.validation.steps", []uint32{0, 4}), ": row 2 of its evaluations is {Step:4 Loss:3 Accuracy:0.3 Tokens:30}; " + remedy},
 		{set("training.validation.values", []float64{math.Inf(1), 0, 1, 3, 0, 1}), ": row 1 of its evaluations is {Step:0 Loss:+Inf "},
 		{set("training.validation.values", []float64{1, 0, 1, 3, 1.5, 1}), ": row 2 of its evaluations is {Step:3 Loss:3 Accuracy:1.5 "},
@@ -400,20 +402,31 @@ func TestCheckpointFreeSettings(t *testing.T) {
 func TestCheckpointOfFewerColumns(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, saved := savedRun(t, m, 2)
-	var history []float64
+	var three, four []float64
 	for _, x := range saved.History {
-		history = append(history, x.Loss, x.LearningRate, x.GradNorm)
+		three = append(three, x.Loss, x.LearningRate, x.GradNorm)
+		four = append(four, x.Loss, x.LearningRate, x.GradNorm, float64(x.Tokens))
 	}
-	older := rewrite(t, path, func(g *ggml.GGUF) {
-		require.NoError(t, g.Set("training.history.values", history))
-		require.NoError(t, g.Set("training.validation.values", []float64{4, 3}))
-	})
-	r := usualRun(t, m)
-	require.NoError(t, r.LoadCheckpoint(older))
+	load := func(history, evaluations []float64) *Trainer {
+		older := rewrite(t, path, func(g *ggml.GGUF) {
+			require.NoError(t, g.Set("training.history.values", history))
+			require.NoError(t, g.Set("training.validation.values", evaluations))
+		})
+		r := usualRun(t, m)
+		require.NoError(t, r.LoadCheckpoint(older))
+		return r.Trainer
+	}
+	for i := range saved.History {
+		require.Positive(t, saved.History[i].RowTokens)
+		require.Positive(t, saved.History[i].Epoch)
+		saved.History[i].RowTokens, saved.History[i].Epoch = 0, 0
+	}
+	require.Equal(t, saved.History, load(four, []float64{4, 0, 3, 3, 0, 3}).History)
 	for i := range saved.History {
 		require.Positive(t, saved.History[i].Tokens)
 		saved.History[i].Tokens = 0
 	}
+	r := load(three, []float64{4, 3})
 	require.Equal(t, saved.History, r.History)
 	require.Equal(t, []Evaluation{{Step: 0, Loss: 4}, {Step: 2, Loss: 3}}, r.Evaluations)
 }

@@ -113,7 +113,7 @@ func TestEvaluationOfSession(t *testing.T) {
 	require.InEpsilon(t, math.Exp(loss/weight), got.Perplexity(), 1e-4)
 }
 
-// The tokens of a step are those that it trained.
+// The tokens of a step are those that it trained; those of its rows are all but padding.
 func TestTokensOfSteps(t *testing.T) {
 	samples := patternSamples(4, 8)
 	samples[2].Weights = []float32{0, 0, 1, 2, 0, 0.5, 0, 0}
@@ -123,7 +123,11 @@ func TestTokensOfSteps(t *testing.T) {
 	o.Batch, o.Accumulate = 2, 2
 	tr := newTrainer(t, tinyModel(t), d, o)
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
-	require.Equal(t, []int{8 + 8 + 3 + 3, 8 + 8 + 3 + 3}, []int{tr.History[0].Tokens, tr.History[1].Tokens})
+	for i, m := range tr.History {
+		require.Equal(t, 8+8+3+3, m.Tokens)
+		require.Equal(t, 8+8+8+3, m.RowTokens)
+		require.Equal(t, float64(i+1), m.Epoch)
+	}
 }
 
 // A graph that is kept computes with the parameters as they are.

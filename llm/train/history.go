@@ -14,16 +14,16 @@ const (
 	keyEvaluations = "training.validation"
 )
 
-// A checkpoint of before some column existed has rows of fewer values.
-const (
-	historyColumns, oldHistoryColumns       = 4, 3
-	evaluationColumns, oldEvaluationColumns = 3, 1
+// Numbers of columns: those of today, and of checkpoints of before some column existed.
+var (
+	historyColumns    = []int{6, 4, 3}
+	evaluationColumns = []int{3, 1}
 )
 
 func (t *Trainer) writeHistory(g *ggml.GGUF) error {
 	var history, evaluations table
 	for _, m := range t.History {
-		history.add(m.Step, m.Loss, m.LearningRate, m.GradNorm, float64(m.Tokens))
+		history.add(m.Step, m.Loss, m.LearningRate, m.GradNorm, float64(m.Tokens), float64(m.RowTokens), m.Epoch)
 	}
 	for _, e := range t.Evaluations {
 		evaluations.add(e.Step, e.Loss, e.Accuracy, float64(e.Tokens))
@@ -35,19 +35,21 @@ func (t *Trainer) writeHistory(g *ggml.GGUF) error {
 }
 
 func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation, err error) {
-	rows, err := readTable(g, keyHistory, historyColumns, oldHistoryColumns)
+	rows, err := readTable(g, keyHistory, historyColumns)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i, step := range rows.steps {
-		v := rows.row(i, historyColumns)
-		history = append(history, StepMetrics{Step: int(step), Loss: v[0], LearningRate: v[1], GradNorm: v[2], Tokens: count(v[3])})
+		v := rows.row(i, historyColumns[0])
+		history = append(history, StepMetrics{
+			Step: int(step), Loss: v[0], LearningRate: v[1], GradNorm: v[2], Tokens: count(v[3]), RowTokens: count(v[4]), Epoch: v[5],
+		})
 	}
-	if rows, err = readTable(g, keyEvaluations, evaluationColumns, oldEvaluationColumns); err != nil {
+	if rows, err = readTable(g, keyEvaluations, evaluationColumns); err != nil {
 		return nil, nil, err
 	}
 	for i, step := range rows.steps {
-		v := rows.row(i, evaluationColumns)
+		v := rows.row(i, evaluationColumns[0])
 		evaluations = append(evaluations, Evaluation{Step: int(step), Loss: v[0], Accuracy: v[1], Tokens: count(v[2])})
 	}
 	return history, evaluations, nil
@@ -90,7 +92,7 @@ func (x *table) row(i, columns int) []float64 {
 }
 
 // readTable reads a table that has one of several numbers of columns.
-func readTable(g *ggml.GGUF, key string, columns ...int) (x table, err error) {
+func readTable(g *ggml.GGUF, key string, columns []int) (x table, err error) {
 	if _, ok := g.Value(key + ".steps"); !ok {
 		return table{}, nil
 	}

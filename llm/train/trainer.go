@@ -20,6 +20,8 @@ type StepMetrics struct {
 	LearningRate float64
 	GradNorm     float64 // global norm of the gradient, before it is clipped
 	Tokens       int     // that were trained: those whose weight is not 0
+	RowTokens    int     // of its rows, without padding; 0 in checkpoints of before there was an Epoch
+	Epoch        float64 // how often the data has been seen after it, such as 0.25
 }
 
 // A Trainer fits parameters to a data set. It is used by one goroutine. Close it before the
@@ -158,11 +160,8 @@ func (t *Trainer) Close() error {
 // Steps is the number of optimiser steps that are done.
 func (t *Trainer) Steps() int { return t.step }
 
-// StepTokens is the number of tokens in the rows of a full step, which it computes at most.
-func (t *Trainer) StepTokens() int { return t.data.Length * t.perStep() }
-
-// PaddingSaved is the share of the tokens of all steps, of [Trainer.StepTokens] each, that
-// this trainer did not compute because batches were shorter than full rows.
+// PaddingSaved is the share of the tokens of all steps, in full rows, that this trainer did
+// not compute because batches were shorter.
 func (t *Trainer) PaddingSaved() float64 {
 	if t.laidOut == 0 {
 		return 0
@@ -198,7 +197,10 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if total == 0 {
 		return StepMetrics{}, fmt.Errorf("step %d: no token of its rows is trained; check the data and its masks", t.step+1)
 	}
-	metrics := StepMetrics{Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1), Tokens: numTrained(batches...)}
+	metrics := StepMetrics{
+		Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1), Tokens: numTrained(batches...), RowTokens: numPredicted(rows),
+		Epoch: float64(t.position+len(rows)) / float64(t.data.Len()),
+	}
 	err = t.accumulate(ctx, batches, total, &metrics)
 	if err == nil {
 		err = t.apply(ctx, &metrics)
@@ -260,6 +262,15 @@ func (t *Trainer) nextRows() ([]data.Row, error) {
 		n = int(min(float64(n), max(0, float64(e)*float64(t.data.Len())-float64(t.position))))
 	}
 	return readRows(t.data, n, func(i int) int { return t.row(t.position + i) })
+}
+
+// numPredicted counts the predicted tokens of rows.
+func numPredicted(rows []data.Row) int {
+	n := 0
+	for _, row := range rows {
+		n += row.Predicted()
+	}
+	return n
 }
 
 // weightOf adds up the weights of all tokens.
