@@ -151,3 +151,20 @@ func TestKilledWhileCaching(t *testing.T) {
 		require.Equal(t, first, got, name)
 	}
 }
+
+// same-metrics: A B compares files of --metrics, but for clockFields, which each line has.
+func sameMetrics(ts *testscript.TestScript, neg bool, args []string) {
+	read := func(path string) string {
+		text := ts.ReadFile(path)
+		for line := range strings.Lines(text) {
+			evaluation := strings.Contains(line, `"eval_loss"`)
+			if found := len(clockFields.FindAllString(line, -1)); found != 3 && !(evaluation && found == 2) {
+				ts.Fatalf("%s: %d fields of the clock in %s", path, found, line)
+			}
+		}
+		return clockFields.ReplaceAllString(text, "")
+	}
+	if a, b := read(args[0]), read(args[1]); (a == b) == neg {
+		ts.Fatalf("%s\n%s", a, b)
+	}
+}

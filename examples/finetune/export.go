@@ -56,7 +56,7 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "wrote %s: rank %d, %d matrices\n", path, a.Rank(), len(a.Pairs()))
+	_, err = fmt.Fprintf(out, "wrote %s: rank %d, %s\n", path, a.Rank(), cli.Count(len(a.Pairs()), "matrix"))
 	return err
 }
 

@@ -141,7 +141,8 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	}
 	require.Positive(t, best.Step)
 	require.Equal(t, best.Step+patience*every, last, "the evaluations after the best ended the run")
-	require.Contains(t, log, fmt.Sprintf("ended after step %d: the validation loss has not improved for %d evaluations", last, patience))
+	require.Regexp(t, fmt.Sprintf(`\nstep %d/600  loss \S+  peak RSS \d+ MiB  lr \S+ 100%%  \(\d+ tok/s\) \[\d+s\]\nended after`, last), log)
+	require.Contains(t, log, fmt.Sprintf("ended after step %d of 600: the validation loss has not improved for %d evaluations", last, patience))
 	require.Contains(t, out, fmt.Sprintf("best on validation: a-best.gguf, of step %d with loss %.4f\n", best.Step, *best.EvalLoss))
 	require.Contains(t, out, "--lora a-best.gguf ", "what is advised to use")
 
@@ -172,10 +173,11 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 		"--valid-every", fmt.Sprint(every), "--lora-out", "b.gguf", "--checkpoint-in", "c.gguf", "--ctx", "16", "--batch", "4", "--grad-acc", "1",
 		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32"}
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience), "--adam-iter", "600")...)
-	require.Contains(t, log, fmt.Sprintf("ended after step %d: ", last))
+	require.Contains(t, log, fmt.Sprintf("already complete (%d of 600 steps): the validation loss has not improved for %d evaluations, and nothing is left to do; without --patience the run goes on\n", last, patience))
+	require.NotContains(t, log, "continuing")
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience+1), "--adam-iter", "600")...)
 	require.Regexp(t, regexp.MustCompile(`the run goes on with other settings: --patience was 3, is 4\n`), log)
-	require.Contains(t, log, fmt.Sprintf("ended after step %d: ", last+every))
+	require.Contains(t, log, fmt.Sprintf("ended after step %d of 600: ", last+every))
 }
 
 // What flags change of the model in training they change in its use: the loss is that of the

@@ -17,7 +17,6 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/kernels"
-	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -178,8 +177,8 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	if err := folder.Describe(p.flagsInEffect(), p.resolved(trained.Len(), t.TotalSteps(), options.ComputeType)); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s, %d steps\n",
-		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), describeRows(trained), t.TotalSteps())
+	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
+		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
 	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier(e))
 
 	r, err := p.newReport(ctx, m, adapter, sets)
@@ -199,15 +198,6 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 		r.best = &best
 	}
 	return r.print(out)
-}
-
-// describeRows says how many samples there are, and in which rows if these have several.
-func describeRows(d *data.Dataset) string {
-	text := fmt.Sprintf("%d samples of %d tokens", d.NumSamples(), d.Length)
-	if d.IsPacked() {
-		text += fmt.Sprintf(" in %d rows, %.0f %% full", d.Len(), 100*d.Fill())
-	}
-	return text
 }
 
 // loadData reads the data, in samples that the model takes.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -45,7 +46,7 @@ func (j *job) batch(ctx context.Context, prompts []string, sequences int) error 
 		generated, prefilled = generated+r.Generated, prefilled+r.Prompt
 	}
 	if j.Stats {
-		fmt.Fprintf(j.log, "loaded in %.2f s\n%d texts: %d tokens prefilled, %s generated\n", j.model.Loading.Seconds(), total, prefilled, inference.Speed(generated, took))
+		fmt.Fprintf(j.log, "loaded in %.2f s\n%s: %s prefilled, %s generated\n", j.model.Loading.Seconds(), cli.Count(total, "text"), cli.Count(prefilled, "token"), inference.Speed(generated, took))
 	}
 	return errors.Join(failed...)
 }

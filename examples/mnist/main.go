@@ -54,7 +54,7 @@ func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err e
 	}
 	for _, s := range []*set{train, test} {
 		if dropped := s.cut(p.Batch); dropped > 0 {
-			fmt.Fprintf(w, "left out %d digits, which do not fill a batch of %d\n", dropped, p.Batch)
+			fmt.Fprintf(w, "left out %s, which do not fill a batch of %d\n", cli.Count(dropped, "digit"), p.Batch)
 		}
 		if s.len() == 0 {
 			return 0, fmt.Errorf("there are fewer digits than --batch %d", p.Batch)
@@ -78,7 +78,7 @@ func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err e
 	if accuracy, err = n.test(ctx, test, p.Batch); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(w, "right on %.2f %% of %d digits that it has not seen\n", 100*accuracy, test.len())
+	fmt.Fprintf(w, "right on %.2f %% of %s that it has not seen\n", 100*accuracy, cli.Count(test.len(), "digit"))
 	if p.Save == "" {
 		return accuracy, nil
 	}

@@ -95,8 +95,8 @@ func (p *program) run(ctx context.Context) error {
 	if err := p.Resume(os.Stderr, t); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %d samples of %d tokens, %d steps\n",
-		float64(config.NumParameters())/1e6, config.Vocab, data.NumSamples(), data.Length, t.TotalSteps())
+	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %s; %s\n",
+		float64(config.NumParameters())/1e6, config.Vocab, training.DescribeRows(data), cli.Count(t.TotalSteps(), "step"))
 	err = p.Run(ctx, os.Stderr, t, sets.Valid, training.Result{
 		SavedFile: p.result(),
 		Write:     func(path string) error { return m.Save(path, model.SaveOptions{Type: matrices(m, typ)}) },

@@ -142,13 +142,18 @@ func (d *Dataset) LongestRow() int {
 	return n
 }
 
+// NumTokens counts the predicted tokens of all rows.
+func (d *Dataset) NumTokens() int {
+	n := 0
+	for row := range d.Len() {
+		n += d.Predicted(row)
+	}
+	return n
+}
+
 // Fill is the share of the rows that samples take; the rest is padding.
 func (d *Dataset) Fill() float64 {
-	tokens := 0
-	for row := range d.Len() {
-		tokens += d.Predicted(row)
-	}
-	return float64(tokens) / float64(d.Len()) / float64(d.Length)
+	return float64(d.NumTokens()) / float64(d.Len()) / float64(d.Length)
 }
 
 // Check demands samples that fit into a row, with tokens of a vocabulary of that size.

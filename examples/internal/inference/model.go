@@ -112,5 +112,5 @@ func ReadPrompts(prompts []string, in io.Reader) ([]string, error) {
 
 // Speed writes a number of tokens with their rate.
 func Speed(tokens int, d time.Duration) string {
-	return fmt.Sprintf("%d tokens in %.3f s, %.1f tokens/s", tokens, d.Seconds(), float64(tokens)/d.Seconds())
+	return fmt.Sprintf("%s in %.3f s, %.1f tokens/s", cli.Count(tokens, "token"), d.Seconds(), float64(tokens)/d.Seconds())
 }

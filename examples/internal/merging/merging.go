@@ -66,8 +66,8 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	}
 	defer set.Close()
 	for i, s := range set {
-		fmt.Fprintf(out, "%s: rank %d, alpha %g, %d matrices, scale %g\n",
-			filepath.Base(args[i].Path), s.Adapter.Rank(), s.Adapter.Alpha, len(s.Adapter.Pairs()), s.Scale)
+		fmt.Fprintf(out, "%s: rank %d, alpha %g, %s, scale %g\n",
+			filepath.Base(args[i].Path), s.Adapter.Rank(), s.Adapter.Alpha, cli.Count(len(s.Adapter.Pairs()), "matrix"), s.Scale)
 	}
 	started := time.Now()
 	closeBar := showProgress(&merge, f.Quiet)
@@ -144,7 +144,7 @@ func showProgress(merge *lora.MergeOptions, quiet bool) (end func()) {
 	var line *progress.Line
 	merge.Progress = func(done, total int64) {
 		if line == nil {
-			line = progress.New(os.Stderr, total, "B")
+			line = progress.New(os.Stderr, progress.Options{Total: total, Unit: "B", Brief: true})
 		}
 		line.Update(done, "merging")
 	}

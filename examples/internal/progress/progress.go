@@ -1,12 +1,10 @@
 // Package progress shows how far long work has come: on a terminal a live line
-// with a bar, elsewhere a plain line every few seconds. Bar, rate, the time
-// taken and the time left are those of package progressbar.
+// with a bar, elsewhere a plain line every few seconds.
 //
-//	p := progress.New(os.Stderr, steps*tokensPerStep, "tok")
+//	p := progress.New(os.Stderr, progress.Options{Total: size, Unit: "B"})
 //	defer p.Close()
-//	for step := range steps {
-//		...
-//		p.Update((step+1)*tokensPerStep, fmt.Sprintf("step %d  loss %.3f", step+1, loss))
+//	for ... {
+//		p.Update(done, fmt.Sprintf("%d examples", n))
 //	}
 package progress
 
@@ -14,12 +12,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/goggml/ggml/internal/rss"
@@ -31,30 +29,43 @@ const (
 	eraseToEnd    = "\x1b[K"
 )
 
+// Options describe the work.
+type Options struct {
+	Total, Done int64  // parts of the work, and how many of them were done before New
+	Unit        string // of the rate: "B" for bytes, of which the number is shown too, or any other word
+	// Rate is how many units a second are done; nil stands for the parts done since New.
+	Rate func() float64
+	// Brief work has no plain line of its end where it had none before: it is told
+	// otherwise.
+	Brief bool
+}
+
 // A Line shows the progress of some work. Several goroutines may use it.
 type Line struct {
 	mu       sync.Mutex
 	w        io.Writer
 	columns  func() int // width of the terminal; nil where lines are plain
 	interval time.Duration
-	bar      *progressbar.ProgressBar
+	o        Options
 
-	done    int64    // as of the last Update
-	fields  []string // as of the last Update
-	shown   time.Time
+	done    int64            // as of the last Update
+	fields  []string         // as of the last Update
+	now     func() time.Time // replaced by tests
+	began   time.Time
+	shown   time.Time // the last frame
+	frames  int
 	updated bool
 	ended   bool
 	err     error // the first of the writer's
 }
 
-// New starts the clock of work that is done at a total of a unit: "B" for
-// bytes, or any other word. Nothing is written before the first Update.
-func New(w io.Writer, total int64, unit string) *Line {
+// New starts the clock. Nothing is written before the first Update.
+func New(w io.Writer, o Options) *Line {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
-		return newLine(w, total, unit, nil)
+		return newLine(w, o, nil)
 	}
-	return newLine(w, total, unit, func() int {
+	return newLine(w, o, func() int {
 		columns, _, err := term.GetSize(int(f.Fd()))
 		if err != nil || columns <= 0 {
 			return 80
@@ -63,26 +74,13 @@ func New(w io.Writer, total int64, unit string) *Line {
 	})
 }
 
-func newLine(w io.Writer, total int64, unit string, columns func() int) *Line {
-	l := &Line{w: w, columns: columns, interval: plainInterval}
-	options := []progressbar.Option{
-		progressbar.OptionSetWriter(io.Discard), // a frame is what String returns
-		progressbar.OptionShowElapsedTimeOnFinish(),
+func newLine(w io.Writer, o Options, columns func() int) *Line {
+	o.Total = max(o.Total, 1)
+	l := &Line{w: w, o: o, columns: columns, interval: plainInterval, now: time.Now, began: time.Now(), done: o.Done}
+	l.shown = l.began // the first plain line is not one of 0 seconds
+	if columns != nil {
+		l.interval, l.shown = liveInterval, time.Time{}
 	}
-	if unit == "B" {
-		options = append(options, progressbar.OptionShowCount(), progressbar.OptionShowBytes(true))
-	} else {
-		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit))
-	}
-	if columns == nil {
-		options = append(options, progressbar.OptionSetWidth(0), progressbar.OptionSetTheme(progressbar.Theme{}))
-	} else {
-		l.interval = liveInterval
-		const text = 90 // columns of all but the bar
-		options = append(options, progressbar.OptionSetWidth(min(max(columns()-text, 6), 30)), progressbar.OptionShowDescriptionAtLineEnd())
-	}
-	l.bar = progressbar.NewOptions64(max(total, 1), options...)
-	l.bar.StartWithoutRender()
 	return l
 }
 
@@ -92,8 +90,8 @@ func newLine(w io.Writer, total int64, unit string, columns func() int) *Line {
 func (l *Line) Update(done int64, text string, more ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.done, l.fields, l.updated = done, append([]string{text, ""}, more...), true
-	if complete := done >= l.bar.GetMax64(); complete || time.Since(l.shown) >= l.interval {
+	l.done, l.fields, l.updated = min(done, l.o.Total), append([]string{text, ""}, more...), true
+	if complete := l.done == l.o.Total; complete || l.now().Sub(l.shown) >= l.interval {
 		l.show(complete)
 	}
 }
@@ -109,6 +107,15 @@ func (l *Line) Printf(format string, args ...any) {
 	}
 	l.write("\r" + eraseToEnd + text)
 	l.show(false)
+}
+
+// Complete ends the line: nothing of the work is left, whatever its total was.
+func (l *Line) Complete() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done = l.o.Total; l.updated {
+		l.show(true)
+	}
 }
 
 // Close ends the live line of work that was not completed. It returns the first
@@ -128,14 +135,16 @@ func (l *Line) show(last bool) {
 	if l.ended {
 		return
 	}
-	l.shown, l.ended = time.Now(), last
-	l.fields[1] = fmt.Sprintf("mem %d MiB", cmp.Or(rss.Now(), rss.Peak())>>20) // macOS tells the peak only
-	if last {
-		l.fields[1] = fmt.Sprintf("peak mem %d MiB", rss.Peak()>>20)
+	l.shown, l.ended = l.now(), last
+	if last && l.o.Brief && l.columns == nil && l.frames == 0 {
+		return
 	}
-	l.bar.Describe(strings.Join(l.fields, "  "))
-	_ = l.bar.Set64(min(l.done, l.bar.GetMax64())) // fails beyond the total only
-	frame := strings.TrimRight(strings.TrimLeft(l.bar.String(), "\r"), " ")
+	l.frames++
+	l.fields[1] = "RSS " + mebibytes(cmp.Or(rss.Now(), rss.Peak())) // macOS tells the peak only
+	if last {
+		l.fields[1] = "peak RSS " + mebibytes(rss.Peak())
+	}
+	frame := l.frame(last)
 	if l.columns != nil {
 		frame = "\r" + fit(frame, l.columns()-1) + eraseToEnd
 	}
@@ -143,6 +152,62 @@ func (l *Line) show(last bool) {
 		frame += "\n"
 	}
 	l.write(frame)
+}
+
+// mebibytes writes the resident set size of the process.
+func mebibytes(bytes uint64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
+
+// frame is the text of a line.
+func (l *Line) frame(last bool) string {
+	fields := strings.Join(l.fields, "  ")
+	share := float64(l.done) / float64(l.o.Total)
+	percent := int(100 * share)
+	if l.columns == nil {
+		return fmt.Sprintf("%s %3d%%  (%s) %s", fields, percent, l.rate(), l.times(last))
+	}
+	const text = 90 // columns of all but the bar
+	width := min(max(l.columns()-text, 6), 30)
+	full := int(share * float64(width))
+	bar := strings.Repeat("█", full) + strings.Repeat(" ", width-full)
+	return fmt.Sprintf("%4d%% |%s| (%s) %s %s", percent, bar, l.rate(), l.times(last), fields)
+}
+
+// rate says how fast the work goes, and how many bytes of it are done.
+func (l *Line) rate() string {
+	rate := float64(l.done-l.o.Done) / max(l.now().Sub(l.began).Seconds(), 1e-9)
+	if l.o.Rate != nil {
+		rate = l.o.Rate()
+	}
+	if l.o.Unit != "B" {
+		return fmt.Sprintf("%.0f %s/s", rate, l.o.Unit)
+	}
+	number, unit := scaled(float64(l.o.Total))
+	perSecond, rateUnit := scaled(rate)
+	return fmt.Sprintf("%.1f/%.1f %s, %.1f %s/s", float64(l.done)*number/float64(l.o.Total), number, unit, perSecond, rateUnit)
+}
+
+// scaled is a number of bytes in a unit that suits it.
+func scaled(bytes float64) (float64, string) {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	i := 0
+	for ; bytes >= 1000 && i < len(units)-1; i++ {
+		bytes /= 1000
+	}
+	return bytes, units[i]
+}
+
+// times are the time taken, and the time left.
+func (l *Line) times(last bool) string {
+	taken := l.now().Sub(l.began)
+	if last {
+		return fmt.Sprintf("[%v]", taken.Truncate(time.Second))
+	}
+	left := "?"
+	if done := l.done - l.o.Done; done > 0 {
+		seconds := taken.Seconds() * float64(l.o.Total-l.done) / float64(done)
+		left = time.Duration(min(seconds, math.MaxInt64/2e9) * 1e9).Truncate(time.Second).String()
+	}
+	return fmt.Sprintf("[%v:%s]", taken.Truncate(time.Second), left)
 }
 
 // fit leaves out the last fields of a line that is too long for a window.

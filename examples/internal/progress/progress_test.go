@@ -18,7 +18,7 @@ import (
 
 // live makes a line on a terminal of a width.
 func live(buf *bytes.Buffer, total int64, width int) *Line {
-	return newLine(buf, total, "tok", func() int { return width })
+	return newLine(buf, Options{Total: total, Unit: "tok"}, func() int { return width })
 }
 
 // screen interprets what a terminal of endless width would show: carriage
@@ -59,7 +59,7 @@ func screen(output string) []string {
 
 func TestPlainLines(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, 4000, "tok")
+	p := New(&buf, Options{Total: 4000, Unit: "tok"})
 	for step := int64(1); step <= 40; step++ {
 		p.Update(100*step, fmt.Sprintf("step %d/40  loss 3.5", step), "lr 1.0e-03")
 		time.Sleep(time.Millisecond)
@@ -67,10 +67,9 @@ func TestPlainLines(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())
 	lines := strings.Split(buf.String(), "\n")
-	require.Len(t, lines, 3, "the first, the last, and nothing after it within 5 s")
-	require.Regexp(t, `^step 1/40  loss 3\.5  mem \d+ MiB  lr 1\.0e-03   2%  \(\d+ tok/s\) \[0s:\d+s\]$`, lines[0])
-	require.Regexp(t, `^step 40/40  loss 3\.5  peak mem \d+ MiB  lr 1\.0e-03 100%  \(\d+ tok/s\) \[0s\]$`, lines[1])
-	require.Empty(t, lines[2])
+	require.Len(t, lines, 2, "the last, and none of 0 seconds")
+	require.Regexp(t, `^step 40/40  loss 3\.5  peak RSS \d+ MiB  lr 1\.0e-03 100%  \(\d+ tok/s\) \[0s\]$`, lines[0])
+	require.Empty(t, lines[1])
 
 	p.Update(4001, "too much")
 	p.Printf("after %s", "the end")
@@ -79,7 +78,7 @@ func TestPlainLines(t *testing.T) {
 
 func TestPlainLinesFollowTheInterval(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, 1000, "tok")
+	p := New(&buf, Options{Total: 1000, Unit: "tok"})
 	p.interval = 20 * time.Millisecond
 	begun := time.Now()
 	for done := int64(1); strings.Count(buf.String(), "\n") < 3; done++ {
@@ -91,30 +90,81 @@ func TestPlainLinesFollowTheInterval(t *testing.T) {
 
 func TestSilentAndInterrupted(t *testing.T) {
 	var buf bytes.Buffer
-	require.NoError(t, New(&buf, 10, "tok").Close())
-	require.NoError(t, New(&buf, 0, "tok").Close())
+	require.NoError(t, New(&buf, Options{Total: 10, Unit: "tok"}).Close())
+	require.NoError(t, New(&buf, Options{Total: 0, Unit: "tok"}).Close())
 	require.Empty(t, buf.String(), "no Update, no line")
 
-	p := New(&buf, 10, "tok")
+	p := New(&buf, Options{Total: 10, Unit: "tok"})
+	p.interval = 0
 	p.Update(5, "step 1")
-	p.Update(6, "step 2") // within the interval
+	p.interval = time.Hour
+	p.Update(6, "step 2")
 	require.NoError(t, p.Close())
-	require.Regexp(t, `^step 1  mem \d+ MiB  50%  .*\nstep 2  peak mem \d+ MiB  60%  .*\n$`, buf.String())
+	require.Regexp(t, `^step 1  RSS \d+ MiB  50%  .*\nstep 2  peak RSS \d+ MiB  60%  .*\n$`, buf.String())
+}
+
+// Brief work that is over before a plain line is due has none; on a terminal it has a bar.
+func TestBrief(t *testing.T) {
+	var buf bytes.Buffer
+	p := New(&buf, Options{Total: 10, Unit: "B", Brief: true})
+	p.Update(5, "reading")
+	p.Update(10, "reading")
+	require.NoError(t, p.Close())
+	require.Empty(t, buf.String())
+
+	p = New(&buf, Options{Total: 10, Unit: "B", Brief: true})
+	p.interval = 0
+	p.Update(5, "reading")
+	p.Update(10, "reading")
+	require.NoError(t, p.Close())
+	require.Regexp(t, `^reading  RSS .*  50%  .*\nreading  peak RSS .* 100%  .*\n$`, buf.String())
+
+	p = newLine(&buf, Options{Total: 10, Unit: "B", Brief: true}, func() int { return 120 })
+	p.Update(10, "reading")
+	require.NoError(t, p.Close())
+	require.Contains(t, buf.String(), " 100% |██████")
+}
+
+// Work that goes on begins where it is; its rate and the time left are those of what is
+// done now.
+func TestWorkThatGoesOn(t *testing.T) {
+	var buf bytes.Buffer
+	p := New(&buf, Options{Total: 112, Done: 87, Unit: "part"})
+	p.now = func() time.Time { return p.began.Add(10 * time.Second) }
+	p.Update(107, "step 107/112")
+	require.Regexp(t, `^step 107/112  RSS \d+ MiB  95%  \(2 part/s\) \[10s:2s\]\n$`, buf.String())
+
+	buf.Reset()
+	p = New(&buf, Options{Total: 112, Done: 87, Unit: "tok", Rate: func() float64 { return 1600 }})
+	p.interval = 0
+	p.Update(87, "step 87/112")
+	p.Complete()
+	p.Printf("ended after step 87 of 112")
+	require.NoError(t, p.Close())
+	require.Regexp(t, `^step 87/112  RSS \d+ MiB  77%  \(1600 tok/s\) \[0s:\?\]\nstep 87/112  peak RSS \d+ MiB 100%  \(1600 tok/s\) \[0s\]\nended after step 87 of 112\n$`, buf.String())
+
+	buf.Reset()
+	p = New(&buf, Options{Total: 112, Done: 112, Unit: "tok"})
+	p.Complete()
+	require.NoError(t, p.Close())
+	require.Empty(t, buf.String())
 }
 
 func TestBytes(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, 3_000_000, "B")
+	p := New(&buf, Options{Total: 3_000_000, Unit: "B"})
+	p.interval = 0
 	p.Update(1_500_000, "merging")
-	require.Regexp(t, `^merging  mem \d+ MiB  50%  \(1\.5/3\.0 MB, [0-9.]+ .B/s\) \[0s:0s\]\n$`, buf.String())
+	require.Regexp(t, `^merging  RSS \d+ MiB  50%  \(1\.5/3\.0 MB, [0-9.]+ .?B/s\) \[0s:0s\]\n$`, buf.String())
 }
 
 // The rate and the time left are those of the unit.
 func TestRate(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, 1_000_000, "tok")
+	p := New(&buf, Options{Total: 1_000_000, Unit: "tok"})
 	begun := time.Now()
 	time.Sleep(50 * time.Millisecond)
+	p.interval = 0
 	p.Update(1000, "")
 	rate := 1000 / time.Since(begun).Seconds()
 	match := regexp.MustCompile(`\((\d+) tok/s\) \[0s:(\S+)\]`).FindStringSubmatch(buf.String())
@@ -132,7 +182,7 @@ func TestLiveLine(t *testing.T) {
 	var buf bytes.Buffer
 	p := live(&buf, 200, 120)
 	p.Update(1, "step 1/200  loss 5.000", "lr 1.0e-04")
-	require.Regexp(t, `^   0% \| {30}\| \(\d+ tok/s\) \[0s:\S+s\] step 1/200  loss 5\.000  mem \d+ MiB  lr 1\.0e-04$`, screen(buf.String())[0])
+	require.Regexp(t, `^   0% \| {30}\| \(\d+ tok/s\) \[0s:\S+s\] step 1/200  loss 5\.000  RSS \d+ MiB  lr 1\.0e-04$`, screen(buf.String())[0])
 
 	before := buf.Len()
 	p.Update(2, "step 2/200")
@@ -145,11 +195,11 @@ func TestLiveLine(t *testing.T) {
 	lines := screen(buf.String())
 	require.Equal(t, []string{"validation loss 3.50", "saved"}, lines[:2])
 	require.Len(t, lines, 3)
-	require.Regexp(t, `^  50% \|█{15} {15}\| .* step 100/200  loss 4\.000  mem \d+ MiB$`, lines[2], "the live line is below")
+	require.Regexp(t, `^  50% \|█{15} {15}\| .* step 100/200  loss 4\.000  RSS \d+ MiB$`, lines[2], "the live line is below")
 
 	require.NoError(t, p.Close())
 	lines = screen(buf.String())
-	require.Regexp(t, `^  50% .* step 100/200  loss 4\.000  peak mem \d+ MiB$`, lines[2])
+	require.Regexp(t, `^  50% .* step 100/200  loss 4\.000  peak RSS \d+ MiB$`, lines[2])
 	require.Equal(t, "", lines[3], "what follows begins a line")
 	require.Len(t, lines, 4)
 }
@@ -164,7 +214,7 @@ func TestLiveLineOfCompleteWork(t *testing.T) {
 	lines := screen(buf.String())
 	require.Len(t, lines, 4)
 	require.Equal(t, "before", lines[0])
-	require.Regexp(t, `^ 100% \|█{6}\| \(\d+ tok/s\) \[0s\] step 1/1  peak mem \d+ MiB$`, lines[1])
+	require.Regexp(t, `^ 100% \|█{6}\| \(\d+ tok/s\) \[0s\] step 1/1  peak RSS \d+ MiB$`, lines[1])
 	require.Equal(t, []string{"after", ""}, lines[2:])
 }
 
@@ -194,7 +244,7 @@ type brokenWriter struct{}
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("pipe is closed") }
 
 func TestWriterErrors(t *testing.T) {
-	p := New(brokenWriter{}, 1, "tok")
+	p := New(brokenWriter{}, Options{Total: 1, Unit: "tok"})
 	p.Update(1, "")
 	require.EqualError(t, p.Close(), "showing progress: pipe is closed")
 }

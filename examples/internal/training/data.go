@@ -114,10 +114,12 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) (err error) 
 	if sets.Valid != nil {
 		sets.Valid = sets.Valid.Limit(f.ValidMax)
 	}
-	if f.Packing {
-		if sets.Train, err = sets.Train.Packed(0); err != nil {
-			return fmt.Errorf("--packing: %w", err)
-		}
+	if !f.Packing {
+		suggestPacking(os.Stderr, sets.Train)
+		return nil
+	}
+	if sets.Train, err = sets.Train.Packed(0); err != nil {
+		return fmt.Errorf("--packing: %w", err)
 	}
 	return nil
 }
@@ -277,9 +279,9 @@ func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, file
 	}
 	options.SkipBroken = read.SkipBroken
 	total := size(files)
-	line := progress.New(os.Stderr, total, "B")
+	line := progress.New(os.Stderr, progress.Options{Total: total, Unit: "B", Brief: true})
 	show := func(bytes int64, now data.Stats) {
-		line.Update(bytes, fmt.Sprintf("%d examples, %d tokens", now.Examples, now.Tokens))
+		line.Update(bytes, cli.Count(now.Examples, "example")+", "+cli.Count(now.Tokens, "token"))
 	}
 	read.BytesRead = new(atomic.Int64)
 	options.Progress = func(now data.Stats) { show(max(0, min(read.BytesRead.Load(), total-1)), now) } // what is read is not all done
@@ -307,7 +309,8 @@ func size(files []string) int64 {
 
 // describe tells what became of examples.
 func describe(flag string, s data.Stats, broken *data.Broken) {
-	text := fmt.Sprintf("%s: %d examples, %d samples, %d tokens, %d of them trained", flag, s.Examples, s.Samples, s.Tokens, s.Targets)
+	text := fmt.Sprintf("%s: %s, %s, %s, %d of them trained", flag,
+		cli.Count(s.Examples, "example"), cli.Count(s.Samples, "sample"), cli.Count(s.Tokens, "token"), s.Targets)
 	for _, count := range []struct {
 		n    int
 		what string

@@ -22,6 +22,8 @@ type Flags struct {
 	DataFlags
 	OptimizerFlags
 	RunFlags
+
+	hasFolder bool // where --checkpoint-in is, see RunFolder.Place
 }
 
 // Defaults are what programs choose themselves.

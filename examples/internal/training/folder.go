@@ -103,6 +103,7 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 			r.placed = append(r.placed, output.flag)
 		}
 	}
+	f.hasFolder = slices.Contains(r.placed, "checkpoint-in")
 	if f.KeepLast < 0 {
 		f.KeepLast = keptInFolder
 	}

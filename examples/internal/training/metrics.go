@@ -1,20 +1,24 @@
 package training
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // A metricsLine is a line of --metrics: of a step or of an evaluation.
 type metricsLine struct {
 	Step         int      `json:"step"`
+	Epoch        float64  `json:"epoch"`
 	Loss         *float64 `json:"loss,omitempty"`
 	LearningRate *float64 `json:"learning_rate,omitempty"`
 	GradNorm     *float64 `json:"grad_norm,omitempty"`
@@ -22,14 +26,29 @@ type metricsLine struct {
 	Perplexity   *float64 `json:"eval_perplexity,omitempty"`
 	Accuracy     *float64 `json:"eval_accuracy,omitempty"`
 	Tokens       int      `json:"tokens,omitempty"` // trained in the step, or evaluated
+	measured
+}
+
+// What is measured of a line is different in each run, and in no checkpoint.
+type measured struct {
+	Time            string  `json:"time,omitempty"` // when the step or the evaluation was done, UTC
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
+	Memory          uint64  `json:"memory,omitempty"` // resident set size of the process, bytes
 }
 
 func stepLine(m train.StepMetrics) metricsLine {
-	return metricsLine{Step: m.Step, Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
+	return metricsLine{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
 }
 
-func evalLine(e train.Evaluation) metricsLine {
+// shortEpoch leaves out the digits that tell nobody anything.
+func shortEpoch(m train.StepMetrics) float64 { return math.Round(1e5*m.Epoch) / 1e5 }
+
+// evalLine is that of an evaluation after steps.
+func evalLine(e train.Evaluation, steps []train.StepMetrics) metricsLine {
 	line := metricsLine{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens}
+	if e.Step > 0 {
+		line.Epoch = shortEpoch(steps[e.Step-1])
+	}
 	if p := e.Perplexity(); !math.IsInf(p, 1) { // which JSON does not have
 		line.Perplexity = &p
 	}
@@ -45,7 +64,8 @@ type metricsFile struct {
 
 // openMetrics begins the file with the steps and evaluations that a run has from its
 // checkpoint: what was there of later ones is of steps that are taken again. The file
-// replaces that of before at once; a pipe or a device gets what is new. "" opens none.
+// replaces that of before at once, and keeps what was measured; a pipe or a device gets
+// what is new. "" opens none.
 func openMetrics(path string, t *train.Trainer) (*metricsFile, error) {
 	if path == "" {
 		return &metricsFile{}, nil
@@ -66,29 +86,76 @@ func (m *metricsFile) open(t *train.Trainer) (err error) {
 	if real, err := filepath.EvalSymlinks(target); err == nil {
 		target = real
 	}
+	before := readMeasured(target)
 	if m.file, err = os.Create(target + ".new"); err != nil {
 		return err
 	}
-	m.addHistory(t.History, t.Evaluations)
+	m.addHistory(t.History, t.Evaluations, before)
 	if err = errors.Join(m.err, os.Rename(m.file.Name(), target)); err != nil {
 		return errors.Join(err, m.file.Close(), os.Remove(m.file.Name()))
 	}
 	return nil
 }
 
-// addHistory adds steps, each with the evaluation after it.
-func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.Evaluation) {
+// A lineKey tells the lines of a run apart.
+type lineKey struct {
+	step       int
+	evaluation bool
+	loss       float64
+}
+
+func (l metricsLine) key() lineKey {
+	if l.EvalLoss != nil {
+		return lineKey{l.Step, true, *l.EvalLoss}
+	}
+	return lineKey{l.Step, false, *l.Loss}
+}
+
+// readMeasured reads what was measured of the lines of a file, as far as there are any.
+func readMeasured(path string) map[lineKey]measured {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	found := map[lineKey]measured{}
+	for line := range bytes.Lines(text) {
+		var l metricsLine
+		if json.Unmarshal(line, &l) == nil && (l.Loss != nil || l.EvalLoss != nil) {
+			found[l.key()] = l.measured
+		}
+	}
+	return found
+}
+
+// addHistory adds steps, each with the evaluation after it, and what was measured of them.
+func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.Evaluation, before map[lineKey]measured) {
+	add := func(line metricsLine) {
+		line.measured = before[line.key()]
+		m.add(line)
+	}
 	evaluated := func(step int) {
 		for len(evaluations) > 0 && evaluations[0].Step <= step {
-			m.add(evalLine(evaluations[0]))
+			add(evalLine(evaluations[0], steps))
 			evaluations = evaluations[1:]
 		}
 	}
 	evaluated(0)
 	for _, s := range steps {
-		m.add(stepLine(s))
+		add(stepLine(s))
 		evaluated(s.Step)
 	}
+}
+
+// addNow adds a line of what has just been done.
+func (m *metricsFile) addNow(line metricsLine, tokensPerSecond float64) {
+	if m.file == nil {
+		return
+	}
+	line.measured = measured{
+		Time:            time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+		TokensPerSecond: math.Round(10*tokensPerSecond) / 10, Memory: rss.Now(),
+	}
+	m.add(line)
 }
 
 func (m *metricsFile) add(line metricsLine) {

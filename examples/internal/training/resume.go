@@ -98,14 +98,16 @@ func byFlag(list []train.Difference) []train.Difference {
 	return named
 }
 
-// Resume continues from --checkpoint-in, when the file exists, and otherwise says so. It
-// tells which settings are others than before.
+// Resume continues from --checkpoint-in, when the file exists. Where the user has named
+// another file it says so. It tells which settings are others than before.
 func (f *Flags) Resume(w io.Writer, t *train.Trainer) error {
 	if f.CheckpointIn == "" {
 		return nil
 	}
 	if _, err := os.Stat(f.CheckpointIn); errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
+		if !f.hasFolder {
+			fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
+		}
 		return nil
 	}
 	err := t.LoadCheckpoint(f.CheckpointIn)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/progress"
@@ -23,11 +25,12 @@ type runner struct {
 	*Flags
 	trainer *train.Trainer
 	result  Result
-	steps   int // of the whole run
+	wasDone bool // before it began
+	steps   int  // of the whole run
 	line    *progress.Line
 	metrics *metricsFile
-	tokens  int64 // computed by this process
-	saved   int   // steps of the result that is in the file
+	speed   speed
+	saved   int // steps of the result that is in the file
 }
 
 // Run trains to the end and reports progress to w. The result is saved there and with
@@ -39,12 +42,12 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	if err != nil {
 		return err
 	}
-	r := &runner{Flags: f, trainer: t, result: result, steps: t.TotalSteps(), metrics: metrics}
-	// The bar is that of the steps of this process: those before a checkpoint say nothing about its speed.
-	r.line = progress.New(w, int64(min(float64(r.steps-t.Steps())*float64(t.StepTokens()), 1<<53)), "tok")
-	if t.Steps() > 0 {
+	r := &runner{Flags: f, trainer: t, result: result, wasDone: t.Done(), steps: t.TotalSteps(), metrics: metrics}
+	r.line = progress.New(w, progress.Options{Total: int64(r.steps), Done: int64(t.Steps()), Unit: "tok", Rate: func() float64 { return r.speed.mean() }})
+	if t.Steps() > 0 && !r.wasDone {
 		r.line.Printf("continuing from %s at step %d", f.CheckpointIn, t.Steps())
 	}
+	r.speed.start()
 	err = t.Run(ctx, train.RunOptions{
 		SaveEvery: f.SaveEvery, EvalData: valid, EvalEvery: f.ValidEvery,
 		OnSave: r.save, OnStep: r.step, OnEval: r.evaluated, OnBest: r.saveBest,
@@ -54,19 +57,43 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 }
 
 func (r *runner) step(m train.StepMetrics) {
-	r.tokens += int64(r.trainer.StepTokens())
-	r.metrics.add(stepLine(m))
-	r.line.Update(r.tokens, fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, r.steps, m.Loss), fmt.Sprintf("lr %.1e", m.LearningRate))
+	defer r.speed.start()
+	rate := r.speed.add(m.RowTokens)
+	r.metrics.addNow(stepLine(m), rate)
+	r.line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, r.steps, m.Loss), fmt.Sprintf("lr %.1e", m.LearningRate))
 }
 
 func (r *runner) evaluated(e train.Evaluation) {
-	r.metrics.add(evalLine(e))
+	defer r.speed.start()
+	r.metrics.addNow(evalLine(e, r.trainer.History), 0)
 	r.line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
 }
+
+// A speed is that of the steps of this process, without evaluations and saves between
+// them.
+type speed struct {
+	tokens int // without padding
+	took   time.Duration
+	began  time.Time // of the step
+}
+
+func (s *speed) start() { s.began = time.Now() }
+
+// add counts the tokens of a step that ends now, and gives those of a second.
+func (s *speed) add(tokens int) float64 {
+	took := time.Since(s.began)
+	s.tokens, s.took = s.tokens+tokens, s.took+took
+	return perSecond(tokens, took)
+}
+
+func (s *speed) mean() float64 { return perSecond(s.tokens, s.took) }
+
+func perSecond(n int, d time.Duration) float64 { return float64(n) / max(d, 1).Seconds() }
 
 // save writes the result, and then the checkpoint: one that is older than the result is
 // harmless.
 func (r *runner) save() error {
+	defer r.speed.start()
 	// A pipe takes one result.
 	if r.trainer.Steps() > 0 && (r.trainer.Done() || cli.IsReplaced(r.result.LatestPath())) {
 		if err := r.result.Save(r.trainer.Steps(), r.result.Write); err != nil {
@@ -82,6 +109,7 @@ func (r *runner) save() error {
 
 // saveBest writes what is the best so far; the start is no result.
 func (r *runner) saveBest(e train.Evaluation) error {
+	defer r.speed.start()
 	if e.Step == 0 || !cli.IsReplaced(r.result.LatestPath()) {
 		return nil
 	}
@@ -96,8 +124,8 @@ func (r *runner) finish(err error) error {
 		err = fmt.Errorf("%w; %s", cli.ErrInterrupted, r.hint())
 	case err != nil && r.saved > 0:
 		err = fmt.Errorf("%w; %s is the result of step %d", err, r.result.LatestPath(), r.saved)
-	case err == nil && r.trainer.Steps() < r.steps:
-		r.line.Printf("ended after step %d: %s", r.trainer.Steps(), r.trainer.Ended())
+	case err == nil:
+		r.ended()
 	}
 	shown := errors.Join(r.line.Close(), r.metrics.close())
 	if err == nil || stopped {
@@ -107,6 +135,50 @@ func (r *runner) finish(err error) error {
 		return fmt.Errorf("the run is complete and its result saved, but: %w", shown)
 	}
 	return errors.Join(err, shown)
+}
+
+// ended says that the run is complete, where its last step does not.
+func (r *runner) ended() {
+	r.line.Complete()
+	done, why := r.trainer.Steps(), r.trainer.Ended()
+	early, steps := done < r.steps, cli.Count(r.steps, "step")
+	switch {
+	case r.wasDone && early:
+		r.line.Printf("already complete (%d of %s): %s, and nothing is left to do; without %s the run goes on", done, steps, why, r.endFlags())
+	case r.wasDone:
+		r.line.Printf("already complete (%d of %s): nothing is left to do; %s goes on", done, steps, r.longer(done))
+	case early:
+		r.line.Printf("ended after step %d of %d: %s", done, r.steps, why)
+	}
+}
+
+// longer are the flags that lengthen a run that has done its steps.
+func (f *OptimizerFlags) longer(steps int) string {
+	var flags []string
+	if f.epochs() > 0 {
+		flags = append(flags, fmt.Sprintf("--epochs %d", f.epochs()+1))
+	}
+	if f.Iter > 0 && f.Iter <= steps {
+		flags = append(flags, fmt.Sprintf("--adam-iter %d", 2*f.Iter))
+	}
+	return strings.Join(flags, " with ")
+}
+
+// endFlags are the flags by which a run has converged before its last step.
+func (f *OptimizerFlags) endFlags() string {
+	var flags []string
+	for _, end := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--patience", f.Patience > 0}, {"--opt-past", f.past() > 0}, {"--opt-max-no-improvement", f.OptNoImprovement > 0},
+		{"--adam-epsf", f.EpsF > 0},
+	} {
+		if end.given {
+			flags = append(flags, end.flag)
+		}
+	}
+	return strings.Join(flags, ", ")
 }
 
 // hint tells what a run that was interrupted has left, and how to continue it.

@@ -221,6 +221,21 @@ func TestResultIsSavedOnTheWay(t *testing.T) {
 	}
 }
 
+// A run that is complete says how it goes on.
+func TestFlagsThatGoOn(t *testing.T) {
+	for want, f := range map[string]OptimizerFlags{
+		"--epochs 2":                      {},
+		"--epochs 4":                      {Epochs: 3},
+		"--adam-iter 224":                 {Iter: 112},
+		"--epochs 4 with --adam-iter 224": {Epochs: 3, Iter: 112},
+		"--epochs 5":                      {Epochs: 4, Iter: 500},
+	} {
+		require.Equal(t, want, f.longer(112))
+	}
+	require.Equal(t, "--patience, --opt-past", (&OptimizerFlags{Patience: 1, OptPast: 2, OptDelta: 1}).endFlags())
+	require.Equal(t, "--opt-max-no-improvement, --adam-epsf", (&OptimizerFlags{OptNoImprovement: 1, OptPast: 2, EpsF: 1}).endFlags())
+}
+
 // A failure on the way says what is left.
 func TestFailureSaysWhatIsLeft(t *testing.T) {
 	f := Flags{RunFlags: RunFlags{SaveEvery: 2}}

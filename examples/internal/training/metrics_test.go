@@ -1,0 +1,75 @@
+package training
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/rss"
+)
+
+// Lines have what is measured, and a run that goes on keeps it of the steps before; steps
+// of which nothing was measured, because the file is gone, have none.
+func TestMetricsAreMeasured(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	f := Flags{RunFlags: RunFlags{Metrics: path, ValidEvery: 2}}
+	trainer := newTrainer(t, &f, 4)
+	result := Result{f.Result("--out", os.DevNull), func(string) error { return nil }}
+	began := time.Now().Add(-time.Second)
+	run := func() []string {
+		require.NoError(t, f.Run(t.Context(), io.Discard, trainer, oneSample(), result))
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	lines := run()
+	require.Len(t, lines, 4+3)
+	for i, text := range lines {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &line))
+		require.Equal(t, line["step"], line["epoch"], "one row is an epoch")
+		at, err := time.Parse(time.RFC3339, line["time"].(string))
+		require.NoError(t, err)
+		require.WithinRange(t, at, began, time.Now().Add(time.Second))
+		if rss.Now() > 0 { // the system tells it
+			require.Greater(t, line["memory"], 1e6)
+		}
+		if line["loss"] != nil {
+			require.Positive(t, line["tokens_per_second"], "%d %s", i, text)
+		} else {
+			require.NotContains(t, line, "tokens_per_second")
+		}
+	}
+	require.Equal(t, lines, run(), "nothing is left to do, and the lines are those of before")
+
+	require.NoError(t, os.Remove(path))
+	again := run()
+	require.Len(t, again, len(lines))
+	for i, line := range lines {
+		require.Equal(t, line[:strings.Index(line, `,"time"`)]+"}", again[i])
+	}
+	require.NoError(t, os.WriteFile(path, []byte("no JSON\n{}\n"), 0o600))
+	require.Equal(t, again, run(), "what is no line of metrics says nothing")
+}
+
+// The speed is that of the tokens of rows, without padding: 3 of 4 here.
+func TestSpeedIsOfTheData(t *testing.T) {
+	var s speed
+	s.start()
+	s.began = s.began.Add(-time.Hour)
+	require.InDelta(t, 2., s.add(7200), 0.01)
+	s.start()
+	s.began = s.began.Add(-time.Hour)
+	s.add(0)
+	require.InDelta(t, 1., s.mean(), 0.01)
+	f := Flags{}
+	trainer := newTrainer(t, &f, 2)
+	require.NoError(t, f.Run(t.Context(), io.Discard, trainer, nil, Result{f.Result("--out", os.DevNull), func(string) error { return nil }}))
+	require.Equal(t, 3, trainer.History[1].RowTokens)
+}
