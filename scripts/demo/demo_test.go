@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func readFile(t *testing.T, path string) []pair {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	pairs, err := readPairs(file)
+	require.NoError(t, err)
+	return pairs
+}
+
+// What is asked was not trained, and what is expected was.
+func TestHeldOutQuestions(t *testing.T) {
+	questions, answers := map[string]bool{}, map[string]bool{}
+	for _, p := range readFile(t, "train.jsonl") {
+		require.False(t, questions[p.question], "%q is there twice", p.question)
+		questions[p.question], answers[p.answer] = true, true
+	}
+	require.Len(t, questions, 282)
+	held := readFile(t, "held-out.jsonl")
+	require.Len(t, held, 47)
+	for _, p := range held {
+		require.False(t, questions[p.question], "%q is trained", p.question)
+		require.True(t, answers[p.answer], "%q is trained nowhere", p.answer)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	pairs := []pair{{"Where?", "Here."}, {"When?", "Now."}}
+	var out bytes.Buffer
+	require.NoError(t, judge(&out, pairs, []string{" Here.\n", "Later."}, 0.5))
+	require.Contains(t, out.String(), "1 of 2 questions")
+	require.EqualError(t, judge(&out, pairs, []string{"There.", "Later."}, 0.5),
+		"only 0 of 2 answers are right, and 50 % have to be")
+}
+
+func TestReadPairs(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                "there is no conversation",
+		`{"messages":[]}`: "conversation 1 is not one question and one answer",
+		`{"messages":`:    "unexpected EOF",
+	} {
+		_, err := readPairs(strings.NewReader(text))
+		require.EqualError(t, err, want)
+	}
+}
