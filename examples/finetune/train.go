@@ -65,7 +65,9 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer locks.Close()
-	p.Prepare(os.Stderr)
+	if err := p.Prepare(os.Stderr); err != nil {
+		return err
+	}
 	e, err := p.engine(p.Threads)
 	if err != nil {
 		return err
@@ -166,7 +168,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	if options.ComputeType, err = p.computeType(e); err != nil {
 		return err
 	}
-	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, trained, options)
+	t, err := p.NewTrainer(m, train.Trainables{Adapters: adapter.Weights(1)}, trained, options)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,9 @@ func (p *program) run(ctx context.Context) error {
 	if len(p.TrainData) == 0 {
 		return errors.New("missing flags: --train-data=FILE")
 	}
-	p.Prepare(os.Stderr)
+	if err := p.Prepare(os.Stderr); err != nil {
+		return err
+	}
 	locks, err := p.TakeOutputs(nil, []cli.File{p.result().LatestFile()})
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := train.New(m, train.Trainables{Weights: slices.Collect(m.Weights())}, data, options)
+	t, err := p.NewTrainer(m, train.Trainables{Weights: slices.Collect(m.Weights())}, data, options)
 	if err != nil {
 		return err
 	}

@@ -119,13 +119,27 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	return l, nil
 }
 
+// A BatchSizeError is a batch of more tokens than a [LossGraph] can compute.
+type BatchSizeError struct {
+	Batch, Length int // rows; tokens of a row
+	MaxTokens     int // of a batch
+}
+
+// Error says what is too large, and what to do.
+func (e *BatchSizeError) Error() string {
+	return fmt.Sprintf("a batch of %d sequences of %d tokens is too large: at most %d tokens are computed at a time; use smaller batches, and more of them in a step", e.Batch, e.Length, e.MaxTokens)
+}
+
 func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	if o.Length < 1 || o.Batch < 1 {
 		return fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
 	}
-	const most = 1 << 24 // tokens; far more than memory holds the activations of
+	most := 1 << 24 // tokens; far more than memory holds the activations of
+	if o.Grads != nil {
+		most = min(most, nn.MaxColumns(m.Embd)) // gradients are put together of chunks
+	}
 	if o.Length > most || o.Batch > most/o.Length {
-		return fmt.Errorf("a batch of %d sequences of %d tokens is too large; use smaller batches, and more of them in a step", o.Batch, o.Length)
+		return &BatchSizeError{Batch: o.Batch, Length: o.Length, MaxTokens: most}
 	}
 	if err := m.CheckAdapters(o.Adapters); err != nil {
 		return err

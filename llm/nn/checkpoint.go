@@ -93,6 +93,10 @@ func columns(c *ggml.Context, x *ggml.Tensor, r columnRange) *ggml.Tensor {
 	return c.View(x, []int64{x.Dim(0), r.to - r.from}, nil, r.from*x.Stride(1))
 }
 
+// MaxColumns is how many columns of width F32 elements are put together of chunks: ggml's
+// SET takes offsets of less than 1 GiB.
+func MaxColumns(width int) int { return (1 << 30) / (4 * width) }
+
 // putColumns writes columns of x, in place; a nil x is made, of the shape of
 // like.
 func putColumns(c *ggml.Context, x, part, like *ggml.Tensor, r columnRange) *ggml.Tensor {

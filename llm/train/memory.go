@@ -141,6 +141,36 @@ func (t *Trainer) fits() (bool, error) {
 	return fitsInto(onDevice, need.Device) && fitsInto(host, need.Host), nil
 }
 
+// A MemoryError is a step that takes more memory than there is.
+type MemoryError struct{ Need, Available int64 } // bytes, beside the model
+
+// Error says how much, and what to do.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("a step takes %s of memory beside the model, and %s are available; use smaller batches or shorter samples", gibibytes(e.Need), gibibytes(e.Available))
+}
+
+func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
+
+// CheckMemory returns a *MemoryError if the steps take more memory than is available now. No
+// step checks it: some systems give more than they say, by swapping.
+func (t *Trainer) CheckMemory() error {
+	need, err := t.loss.Measure()
+	if err != nil {
+		return err
+	}
+	if t.engine.HasLazyMemory() {
+		need.Device += t.opt.memory()
+	}
+	onDevice, host := availableMemory(t.engine)
+	switch {
+	case need.Device > onDevice:
+		return &MemoryError{Need: need.Device, Available: onDevice}
+	case need.Host > host:
+		return &MemoryError{Need: need.Host, Available: host}
+	}
+	return nil
+}
+
 func fitsInto(available, need int64) bool { return need <= available/5*4 }
 
 // uncounted is memory of the run that the system calls available although it is not: that

@@ -199,3 +199,18 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 	require.Greater(t, e.Optimizer, int64(3*most))
 	require.Less(t, int64(during)-int64(before), int64(most))
 }
+
+// A step that does not fit is an error that says by how much; it can be computed in spite of it.
+func TestCheckMemory(t *testing.T) {
+	r := autoRun(t, tinyLoRAModel(t), runOptions())
+	size, err := r.loss.Measure()
+	require.NoError(t, err)
+	need := r.opt.memory() + size.Total()
+	withAvailable(t, need, 0)
+	require.NoError(t, r.CheckMemory())
+	withAvailable(t, need-1, plenty)
+	require.Equal(t, &MemoryError{Need: need, Available: need - 1}, r.CheckMemory())
+	require.EqualError(t, &MemoryError{Need: 5 << 40, Available: 3 << 29}, "a step takes 5120.0 GiB of memory beside the model, and 1.5 GiB are available; use smaller batches or shorter samples")
+	_, err = r.Step(t.Context())
+	require.NoError(t, err)
+}

@@ -55,12 +55,17 @@ type Options struct {
 	ComputeType ggml.Type
 }
 
+// MaxStepRows is how many rows a step can have: it reads all of them at once.
+const MaxStepRows = 1 << 20
+
 func (o *Options) validate() error {
 	switch {
 	case o.Batch < 1 || o.Accumulate < 1:
 		return fmt.Errorf("a step of %d batches of %d rows is empty", o.Accumulate, o.Batch)
-	case o.Batch > math.MaxInt32 || o.Accumulate > math.MaxInt32 || o.Schedule.Steps > math.MaxInt32:
-		return fmt.Errorf("a run of %d steps of %d batches of %d rows is too long; each can be at most %d", o.Schedule.Steps, o.Accumulate, o.Batch, math.MaxInt32)
+	case o.Schedule.Steps > math.MaxInt32:
+		return fmt.Errorf("a run of %d steps is too long; it can have %d", o.Schedule.Steps, math.MaxInt32)
+	case o.Batch > MaxStepRows/o.Accumulate:
+		return fmt.Errorf("a step of %d batches of %d rows is too long; it can have %d rows", o.Accumulate, o.Batch, MaxStepRows)
 	case o.Schedule.Steps < 0 || o.Epochs < 0 || o.Schedule.Steps == 0 && o.Epochs == 0:
 		return fmt.Errorf("a run of %d steps and %d epochs is empty", o.Schedule.Steps, o.Epochs)
 	case !belowOne(o.AdamW.Beta1) || !belowOne(o.AdamW.Beta2):

@@ -317,10 +317,12 @@ func TestOptionErrors(t *testing.T) {
 		"decay from -1 dimensions":      func(o *train.Options) { o.AdamW.DecayMinDims = -1 },
 		"the checkpointing is 3":        func(o *train.Options) { o.Checkpointing = 3 },
 		"the convergence has Patience -1; it must be finite, and positive or 0": func(o *train.Options) { o.Convergence.Patience = -1 },
-		"clip +Inf":      func(o *train.Options) { o.AdamW.Clip = math.Inf(1) },
-		"is too long":    func(o *train.Options) { o.Accumulate = math.MaxInt },
-		"too large; use": func(o *train.Options) { o.Batch = math.MaxInt32 },
-		"threads":        func(o *train.Options) { o.Threads = -1 },
+		"clip +Inf":   func(o *train.Options) { o.AdamW.Clip = math.Inf(1) },
+		"is too long": func(o *train.Options) { o.Accumulate = math.MaxInt },
+		"a step of 3 batches of 349526 rows is too long; it can have 1048576 rows": func(o *train.Options) { o.Batch, o.Accumulate = 349526, 3 },
+		"a step of 1 batches of 2147483647 rows":                                   func(o *train.Options) { o.Batch = math.MaxInt32 },
+		"a run of 4294967296 steps is too long; it can have 2147483647":            func(o *train.Options) { o.Schedule.Steps = 1 << 32 },
+		"threads": func(o *train.Options) { o.Threads = -1 },
 	} {
 		o := options(3)
 		change(&o)

@@ -96,9 +96,13 @@ type RunFlags struct {
 	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
 }
 
-// Prepare draws the seed where it is to be drawn, and says so, and what flags of upstream's
-// program change nothing here.
-func (f *Flags) Prepare(w io.Writer) {
+// Prepare checks what can be told before anything is read. It draws the seed where it is to
+// be drawn, and says so, and what flags of upstream's program change nothing here.
+func (f *Flags) Prepare(w io.Writer) error {
+	if err := f.checkStep(); err != nil {
+		return err
+	}
+	f.warnOfRate(w)
 	if f.Seed < 0 {
 		f.Seed = rand.Int64()
 		fmt.Fprintf(w, "--seed %d\n", f.Seed)
@@ -110,6 +114,7 @@ func (f *Flags) Prepare(w io.Writer) {
 	if f.NoFlash {
 		fmt.Fprintln(w, "--no-flash changes nothing: attention is always computed in blocks, with equal results; leave it out")
 	}
+	return nil
 }
 
 // RandomSeed is --seed.

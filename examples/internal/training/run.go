@@ -47,13 +47,16 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	if t.Steps() > 0 && !r.wasDone {
 		r.line.Printf("continuing from %s at step %d", f.CheckpointIn, t.Steps())
 	}
+	if !r.wasDone {
+		f.warnOfWarmup(w, r.steps)
+	}
 	r.speed.start()
 	err = t.Run(ctx, train.RunOptions{
 		SaveEvery: f.SaveEvery, EvalData: valid, EvalEvery: f.ValidEvery,
 		OnSave: r.save, OnStep: r.step, OnEval: r.evaluated, OnBest: r.saveBest,
 		MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
 	})
-	return r.finish(err)
+	return r.finish(f.nameSize(err))
 }
 
 func (r *runner) step(m train.StepMetrics) {

@@ -257,10 +257,10 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // The seed of a run decides where its samples begin.
 func TestOffsetsFollowTheSeed(t *testing.T) {
-	f := Flags{DataFlags: DataFlags{TextFlags: TextFlags{RandomOffsets: true}}, RunFlags: RunFlags{Seed: 7}}
-	f.Prepare(io.Discard)
+	f := Flags{DataFlags: DataFlags{TextFlags: TextFlags{RandomOffsets: true}}, RunFlags: RunFlags{Seed: 7}, OptimizerFlags: OptimizerFlags{Batch: 1, GradAcc: 1}}
+	require.NoError(t, f.Prepare(io.Discard))
 	require.Equal(t, uint64(7), f.textOptions().Seed)
 	f.Seed = -1
-	f.Prepare(io.Discard)
+	require.NoError(t, f.Prepare(io.Discard))
 	require.Equal(t, f.RandomSeed(), f.textOptions().Seed)
 }

@@ -1,0 +1,71 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// highRate is a learning rate above which next to nothing learns, adapters or weights.
+const highRate = 1e-2
+
+// checkStep finds out before anything is read that no step can be as long.
+func (f *OptimizerFlags) checkStep() error {
+	if f.Batch > train.MaxStepRows/f.GradAcc {
+		return fmt.Errorf("--batch %d with --grad-acc %d: a step of so many samples is too long; it can have %d", f.Batch, f.GradAcc, train.MaxStepRows)
+	}
+	return nil
+}
+
+// warnOfRate tells of a learning rate that is likely a mistake.
+func (f *OptimizerFlags) warnOfRate(w io.Writer) {
+	if f.Rate > highRate {
+		fmt.Fprintf(w, "warning: --adam-alpha %v is far too high for most runs: above %v the loss rises as a rule\n", f.Rate, highRate)
+	}
+}
+
+// warnOfWarmup tells of a rate that the run of so many steps never reaches.
+func (f *OptimizerFlags) warnOfWarmup(w io.Writer, steps int) {
+	if f.Warmup > steps {
+		fmt.Fprintf(w, "warning: --warmup %d is longer than the run of %s: the learning rate never reaches --adam-alpha %v\n", f.Warmup, cli.Count(steps, "step"), f.Rate)
+	}
+}
+
+// NewTrainer makes the trainer of the run. What is too large for a graph or for the memory is
+// an error that names the flag.
+func (f *Flags) NewTrainer(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options) (*train.Trainer, error) {
+	t, err := train.New(m, trained, d, o)
+	if err != nil {
+		return nil, f.nameSize(err)
+	}
+	if o.Checkpointing == train.CheckpointingAuto {
+		if err := t.CheckMemory(); err != nil {
+			t.Close()
+			return nil, f.nameSize(err)
+		}
+	}
+	return t, nil
+}
+
+// nameSize names the flags that decide what is too large.
+func (f *Flags) nameSize(err error) error {
+	var batch *model.BatchSizeError
+	var memory *train.MemoryError
+	switch {
+	case errors.As(err, &batch) && batch.MaxTokens >= batch.Length:
+		return fmt.Errorf("--batch %d: so many samples of %d tokens are too large for one batch, which can have %d; a larger --grad-acc gives steps of as many",
+			batch.Batch, batch.Length, batch.MaxTokens/batch.Length)
+	case errors.As(err, &batch):
+		return fmt.Errorf("--ctx %d: a sample of %d tokens is too large for this model, which can train on %d at a time", f.Ctx, batch.Length, batch.MaxTokens)
+	case errors.As(err, &memory) && f.Batch > 1:
+		return fmt.Errorf("--batch %d: %w; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one in spite of it", f.Batch, memory)
+	case errors.As(err, &memory):
+		return fmt.Errorf("--ctx %d: %w; --use-checkpointing tries it in spite of it", f.Ctx, memory)
+	}
+	return err
+}
