@@ -99,31 +99,44 @@ func (t flagTable) has(flag string) bool {
 	return false
 }
 
+// makeRuns makes the run folders that a text names, in a new working directory.
+func makeRuns(t *testing.T, text string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for _, folder := range regexp.MustCompile(`\bruns/[\w-]+`).FindAllString(text, -1) {
+		require.NoError(t, os.MkdirAll(folder, 0o700))
+		for name, content := range map[string]string{"manifest.json": "{}", "config.yaml": "model-base: " + folder, "adapter.gguf": ""} {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
+		}
+	}
+}
+
 // The commands and flags of the documentation are those of the program.
 func TestDocumentedCommands(t *testing.T) {
-	commands := newFlagTable(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "peft.md"))
-	require.NoError(t, err)
-	require.NoError(t, checkDocument(string(text), commands))
-	text, err = os.ReadFile(filepath.Join(root, "docs", "finetune.md"))
-	require.NoError(t, err)
-	require.NoError(t, checkDocument(string(text), commands))
-	tests := testsOf(t)
+	commands, tests := newFlagTable(t), testsOf(t)
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	peft, manual := read("docs/peft.md"), read("docs/finetune.md")
+	_, readme, found := strings.Cut(read("README.md"), "## Fine-tune your own model")
+	require.True(t, found)
+	readme, _, _ = strings.Cut(readme, "\n## ")
+	require.Contains(t, readme, "go run ./examples/finetune ")
 	require.False(t, tests["TestOfNothing"])
-	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(manual, -1) {
 		require.True(t, tests[m[1]], "there is no %s", m[1])
 	}
-	text, err = os.ReadFile(filepath.Join(root, "README.md"))
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "## Fine-tune your own model")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-	require.Contains(t, section, "go run ./examples/finetune ")
-	require.NoError(t, checkDocument(section, commands))
+	makeRuns(t, peft+manual+readme)
+	for _, text := range []string{peft, manual, readme} {
+		require.NoError(t, checkDocument(text, commands))
+	}
 
 	for text, want := range map[string]string{
 		"with `--no-such 3`":                            "no command has the flag --no-such",
 		"```sh\nfinetune eval --model m.gguf\n```":      "missing flags: --data=FILE",
+		"```sh\nfinetune chat none\n```":                "there is no run none",
 		"```sh\nfinetune --model-base m --batch x\n```": "--batch",
 	} {
 		require.ErrorContains(t, checkDocument(text, commands), want)

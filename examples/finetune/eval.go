@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/goggml/ggml/examples/internal/cli"
@@ -14,13 +17,14 @@ import (
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // evalCommand measures a model, without and with adapters, by the arithmetic of generation.
 type evalCommand struct {
 	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Data"`
-	Data   []string       `name:"data" aliases:"valid-data,eval-data" required:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them. Can be given several times, and each is measured." group:"Data"`
+	Data   []string       `name:"data" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default that of the run. Can be given several times, and each is measured." group:"Data"`
 	Max    int            `name:"samples" aliases:"valid-samples" range:"[0,)" default:"0" help:"Largest number of samples of each that are measured, spread evenly; 0 for all." group:"Data"`
 	training.TextFlags
 	training.RecordFlags
@@ -46,18 +50,15 @@ func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer m.Close()
-	if c.Ctx, err = sampleLength(c.Ctx, m.Model); err != nil {
+	if err := c.takeLength(m.Model); err != nil {
 		return err
 	}
-	var sets []*data.Dataset
-	read := training.DataFlags{Ctx: c.Ctx, TextFlags: c.TextFlags, RecordFlags: c.RecordFlags, ValidMax: c.Max}
-	for _, path := range c.Data {
-		d, err := read.LoadHeldOut(ctx, source(m.Model), "--data", path)
-		if err != nil {
-			return cli.Interrupted(ctx, err, "nothing is lost")
-		}
+	sets, err := c.load(ctx, m.Model)
+	for _, d := range sets {
 		defer d.Close()
-		sets = append(sets, d)
+	}
+	if err != nil {
+		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
 	var results []result
 	options := m.Options
@@ -80,6 +81,57 @@ func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	return c.print(out, results)
+}
+
+// takeLength finds the length of samples: that of the run, if there is one.
+func (c *evalCommand) takeLength(m *model.Model) (err error) {
+	if run := c.Opened(); run != nil && c.Ctx == 0 {
+		if c.Ctx, err = strconv.Atoi(cmp.Or(run.Value("ctx"), "0")); err != nil {
+			return fmt.Errorf("%s: ctx: %w", run.Path, err)
+		}
+	}
+	c.Ctx, err = sampleLength(c.Ctx, m)
+	return err
+}
+
+// load reads the held-out data: what is named, or what the run held out.
+func (c *evalCommand) load(ctx context.Context, m *model.Model) (sets []*data.Dataset, err error) {
+	read := training.DataFlags{Ctx: c.Ctx, TextFlags: c.TextFlags, RecordFlags: c.RecordFlags, ValidMax: c.Max}
+	if len(c.Data) == 0 {
+		c.Data = c.Opened().Paths("valid-data")
+	}
+	if len(c.Data) == 0 {
+		d, err := c.loadSplit(ctx, m, read)
+		return []*data.Dataset{d}, err
+	}
+	for _, path := range c.Data {
+		d, err := read.LoadHeldOut(ctx, source(m), "--data", path)
+		if err != nil {
+			return sets, err
+		}
+		sets = append(sets, d)
+	}
+	return sets, nil
+}
+
+// loadSplit reads what the run held out of its training data.
+func (c *evalCommand) loadSplit(ctx context.Context, m *model.Model, read training.DataFlags) (*data.Dataset, error) {
+	run := c.Opened()
+	split, err1 := strconv.ParseFloat(cmp.Or(run.Value("valid-split"), "0"), 64)
+	seed, err2 := strconv.ParseInt(cmp.Or(run.Value("seed"), "0"), 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("%s: %w", run.Path, err)
+	}
+	read.TrainData, read.ValidSplit = run.Paths("train-data"), split
+	d, name, err := read.HeldOut(ctx, source(m), uint64(seed))
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, fmt.Errorf("the run in %s has no held-out data; name some by --data", run.Path)
+	}
+	c.Data = []string{name}
+	return d, nil
 }
 
 func (c *evalCommand) measure(ctx context.Context, m *inference.Model, o infer.SessionOptions, sets []*data.Dataset) ([]train.Evaluation, error) {

@@ -7,15 +7,18 @@ import (
 	"io"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // exportCommand converts adapters.
 type exportCommand struct {
-	ModelBase string `name:"model-base" aliases:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model that the adapter is of: its shapes say which rows PEFT has in another order."`
-	LoRA      string `name:"lora" required:"" placeholder:"FILE" help:"Adapter to convert: a GGUF file, or a folder of PEFT."`
+	runs.Source
+	ModelBase string `name:"model-base" aliases:"model" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model that the adapter is of: its shapes say which rows PEFT has in another order."`
+	LoRA      string `name:"lora" needed:"" run:"adapter" placeholder:"FILE" help:"Adapter to convert: a GGUF file, a folder of PEFT, or that of a run."`
 	PEFTOut   string `name:"peft-out" xor:"out" placeholder:"DIR" help:"Folder to write for PEFT: adapter_config.json and adapter_model.safetensors."`
 	LoRAOut   string `name:"lora-out" xor:"out" placeholder:"FILE" help:"GGUF file to write, for llama.cpp and for finetune."`
 	Type      string `name:"type" default:"f32" help:"Type of the tensors: f32, f16 or bf16."`
@@ -41,11 +44,12 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 		return fmt.Errorf("--model-base: %w", err)
 	}
 	defer m.Close()
-	a, err := lora.Load(c.LoRA, m)
+	set, err := adapters.Load([]adapters.Arg{{Flag: "--lora", Path: c.LoRA, Scale: 1}}, m)
 	if err != nil {
-		return fmt.Errorf("--lora: %w", err)
+		return err
 	}
-	defer a.Close()
+	defer set.Close()
+	a := set[0].Adapter
 	path := c.LoRAOut
 	if c.PEFTOut != "" {
 		path = c.PEFTOut

@@ -22,12 +22,14 @@ type program struct {
 	Export exportCommand `cmd:"" help:"Convert an adapter: a GGUF file to the files of PEFT, or these to GGUF."`
 
 	Chat chatting.Command `cmd:"" help:"Chat with a model and its adapters."`
+	Ls   lsCommand        `cmd:"" name:"ls" help:"List runs: model, data, steps, loss, date, adapter."`
 }
 
 const description = `Train a LoRA adapter for a GGUF language model, and use it.
 
 Example:  finetune --model-base base.gguf --train-data text.txt --run-dir runs/first
-          finetune eval --model-base base.gguf --lora runs/first/adapter.gguf --data held-out.txt
+          finetune eval runs/first --data held-out.txt
+          finetune ls runs
 
 Flags can be in a YAML file, by the same names, that --config reads.`
 

@@ -176,7 +176,11 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	if err := p.Resume(os.Stderr, t); err != nil {
 		return err
 	}
-	if err := folder.Describe(p.flagsInEffect(), p.resolved(trained.Len(), t.TotalSteps(), options.ComputeType)); err != nil {
+	err = folder.Describe(training.Description{
+		Flags: p.flagsInEffect(), Resolved: p.resolved(trained.Len(), t.TotalSteps(), options.ComputeType),
+		Steps: t.TotalSteps(), Result: p.result(), Metrics: p.Metrics,
+	})
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -50,11 +51,16 @@ func ParseAll(flag string, args []string) ([]Arg, error) {
 // Set is adapters that are open.
 type Set []lora.Scaled
 
-// Load opens adapters for a model: all, or none.
+// Load opens adapters for a model: all, or none. Of the folder of a run it is its best.
 func Load(args []Arg, m *model.Model) (Set, error) {
 	var set Set
 	for _, arg := range args {
-		a, err := lora.Load(arg.Path, m)
+		path, err := runs.AdapterIn(arg.Path)
+		if err != nil {
+			set.Close()
+			return nil, fmt.Errorf("%s: %w", arg.Flag, err)
+		}
+		a, err := lora.Load(path, m)
 		if err != nil {
 			set.Close()
 			return nil, fmt.Errorf("%s: %w", arg.Flag, err)

@@ -31,7 +31,7 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, 5, c.NPredict)
 	require.Zero(t, c.Temp)
 	require.Equal(t, 40, c.TopK)
-	_, err = parser.Parse([]string{"chat", "--help"})
+	_, err = parser.Parse([]string{"chat", "--help", "-m", "x"})
 	require.NoError(t, err)
 	require.Contains(t, help.String(), "/help lists commands")
 }

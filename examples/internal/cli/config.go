@@ -45,6 +45,26 @@ type setting struct{ key, value *yaml.Node }
 
 // readConfig demands that each key is one of the flags.
 func readConfig(path string, flags []*kong.Flag) (*config, error) {
+	c := &config{path: path, settings: map[*kong.Flag]setting{}}
+	mapping, err := readMapping(path)
+	if err != nil {
+		return nil, err
+	}
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		if err := c.add(setting{pair[0], pair[1]}, flags); err != nil {
+			return nil, err
+		}
+	}
+	for f, s := range c.settings {
+		if f.Name == runFolder {
+			c.folder = folderOf(path, s.value.Value)
+		}
+	}
+	return c, nil
+}
+
+// readMapping reads the mapping of a file, which is empty in an empty one.
+func readMapping(path string) (*yaml.Node, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, systemError(err))
@@ -53,29 +73,27 @@ func readConfig(path string, flags []*kong.Flag) (*config, error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	c := &config{path: path, settings: map[*kong.Flag]setting{}}
 	if len(document.Content) == 0 { // an empty file
-		return c, nil
+		return &yaml.Node{Kind: yaml.MappingNode}, nil
 	}
 	mapping := document.Content[0]
 	if mapping.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: a mapping of flags is expected, such as\n\tlora-r: 16", path, mapping.Line)
 	}
-	for pair := range slices.Chunk(mapping.Content, 2) {
-		if err := c.add(setting{pair[0], pair[1]}, flags); err != nil {
-			return nil, err
-		}
-	}
-	for f, s := range c.settings {
-		if f.Name == runFolder && s.value.Value == ownFolder {
-			c.folder = filepath.Dir(path)
-		}
-	}
-	return c, nil
+	return mapping, nil
 }
 
 // runFolder is the flag of the folder of a run, which is ownFolder in the file in it.
 const runFolder, ownFolder = "run-dir", "."
+
+// folderOf is the folder in which the relative paths of a file begin that says which the
+// folder of the run is, "" for the working directory.
+func folderOf(path, run string) string {
+	if run != ownFolder {
+		return ""
+	}
+	return filepath.Dir(path)
+}
 
 // add keeps a setting by its flag, which no other may set.
 func (c *config) add(s setting, flags []*kong.Flag) error {

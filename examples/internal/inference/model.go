@@ -12,14 +12,16 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // ModelFlags name a model and say how it is computed, for kong.
 type ModelFlags struct {
-	Model string   `name:"model" aliases:"model-base" short:"m" required:"" placeholder:"FILE" help:"GGUF model." group:"Model"`
-	LoRA  []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"Adapter, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
+	runs.Source
+	Model string   `name:"model" aliases:"model-base" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
+	LoRA  []string `name:"lora" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 	Overrides
 
 	Ctx       int    `name:"ctx" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`

@@ -9,9 +9,9 @@ import (
 // Overrides are hyper-parameters that flags change of a model, for kong. An adapter goes
 // with those that it was trained with, so all programs name them alike.
 type Overrides struct {
-	NormRMSEps float32 `name:"norm-rms-eps" range:"[0,)" default:"0" unset:"0" help:"What the RMS norms add to the mean square; 0 is what the model says." group:"Model"`
-	FreqBase   float32 `name:"rope-freq-base" range:"[0,)" default:"0" unset:"0" help:"Base of RoPE's frequencies; 0 is what the model says. An adapter goes with the one that it was trained with." group:"Model"`
-	FreqScale  float32 `name:"rope-freq-scale" range:"[0,)" default:"0" unset:"0" help:"Factor of RoPE's frequencies; 0 is what the model says." group:"Model"`
+	NormRMSEps float32 `name:"norm-rms-eps" range:"[0,)" default:"0" unset:"0" run:"" help:"What the RMS norms add to the mean square; 0 is what the model says." group:"Model"`
+	FreqBase   float32 `name:"rope-freq-base" range:"[0,)" default:"0" unset:"0" run:"" help:"Base of RoPE's frequencies; 0 is what the model says. An adapter goes with the one that it was trained with." group:"Model"`
+	FreqScale  float32 `name:"rope-freq-scale" range:"[0,)" default:"0" unset:"0" run:"" help:"Factor of RoPE's frequencies; 0 is what the model says." group:"Model"`
 }
 
 // Apply changes a model from which no graph was made yet.

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/progress"
+	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -29,8 +30,9 @@ otherwise, and what no adapter changes is copied as it is.`
 
 // Flags are the command, for kong.
 type Flags struct {
-	Base    string   `name:"model-base" aliases:"model" short:"m" required:"" placeholder:"FILE" help:"Model to merge into (GGUF)."`
-	LoRA    []string `name:"lora" sep:"none" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, or a folder of PEFT; and how strongly, 1 when left out. Repeatable."`
+	runs.Source
+	Base    string   `name:"model-base" aliases:"model" short:"m" needed:"" run:"model" placeholder:"FILE" help:"Model to merge into (GGUF)."`
+	LoRA    []string `name:"lora" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, a folder of PEFT, or that of a run; and how strongly, 1 when left out. Repeatable."`
 	Scaled  []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
 	Out     string   `name:"model-out" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
 	Threads int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; default: the machine's cores."`

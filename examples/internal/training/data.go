@@ -37,26 +37,26 @@ type DataFlags struct {
 
 // TextFlags say how text becomes samples.
 type TextFlags struct {
-	SampleStart        string `name:"sample-start" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Text"`
-	IncludeSampleStart bool   `name:"include-sample-start" help:"Keep the --sample-start string in the samples." group:"Text"`
-	Escape             bool   `name:"escape" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Text"`
-	Overlapping        bool   `name:"overlapping-samples" help:"Let a sample that is shorter than --ctx go on beyond the start of the next." group:"Text"`
-	RandomOffsets      bool   `name:"sample-random-offsets" help:"Begin samples at random offsets, which --seed decides; with --fill-with-next-samples for text without an end." group:"Text"`
-	FillWithNext       bool   `name:"fill-with-next-samples" help:"Append to a sample that is shorter than --ctx those that follow." group:"Text"`
-	SeparateWithBOS    bool   `name:"separate-with-bos" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Text"`
-	SeparateWithEOS    bool   `name:"separate-with-eos" default:"true" negatable:"" help:"End each such sample with the EOS token." group:"Text"`
+	SampleStart        string `name:"sample-start" run:"" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Text"`
+	IncludeSampleStart bool   `name:"include-sample-start" run:"" help:"Keep the --sample-start string in the samples." group:"Text"`
+	Escape             bool   `name:"escape" run:"" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Text"`
+	Overlapping        bool   `name:"overlapping-samples" run:"" help:"Let a sample that is shorter than --ctx go on beyond the start of the next." group:"Text"`
+	RandomOffsets      bool   `name:"sample-random-offsets" run:"" help:"Begin samples at random offsets, which --seed decides; with --fill-with-next-samples for text without an end." group:"Text"`
+	FillWithNext       bool   `name:"fill-with-next-samples" run:"" help:"Append to a sample that is shorter than --ctx those that follow." group:"Text"`
+	SeparateWithBOS    bool   `name:"separate-with-bos" run:"" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Text"`
+	SeparateWithEOS    bool   `name:"separate-with-eos" run:"" default:"true" negatable:"" help:"End each such sample with the EOS token." group:"Text"`
 }
 
 // RecordFlags say how records become samples.
 type RecordFlags struct {
-	TrainOn      string   `name:"train-on" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
-	ChatTemplate string   `name:"chat-template" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
-	TemplateDate string   `name:"template-date" placeholder:"YYYY-MM-DD" help:"Day that chat templates see which ask for the date; by default today, and in a run that --run-dir continues the day it began." group:"Chat"`
-	TemplateVar  []string `name:"template-var" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
-	Keys         []string `name:"key" sep:"none" placeholder:"KEY=NAME" help:"Name that the records have for a key: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
-	Roles        []string `name:"role" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
-	TooLong      string   `name:"too-long" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
-	SkipBroken   bool     `name:"skip-broken" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
+	TrainOn      string   `name:"train-on" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
+	ChatTemplate string   `name:"chat-template" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
+	TemplateDate string   `name:"template-date" run:"" placeholder:"YYYY-MM-DD" help:"Day that chat templates see which ask for the date; by default today, and in a run that --run-dir continues the day it began." group:"Chat"`
+	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
+	Keys         []string `name:"key" run:"" sep:"none" placeholder:"KEY=NAME" help:"Name that the records have for a key: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
+	Roles        []string `name:"role" run:"" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
+	TooLong      string   `name:"too-long" run:"" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
+	SkipBroken   bool     `name:"skip-broken" run:"" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
 
 	seesDate bool // whether the template does, once it is read
 }
@@ -168,6 +168,26 @@ func (f *DataFlags) validSplits() []string {
 // hasValid reports whether there is held-out data.
 func (f *DataFlags) hasValid() bool {
 	return f.ValidData != "" || f.ValidSplit > 0 || len(f.validSplits()) > 0
+}
+
+// HeldOut reads what a run of a seed holds out, nil if nothing is, and names it.
+func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64) (_ *data.Dataset, name string, err error) {
+	f.offsetSeed = seed
+	sets := &Sets{ValidName: f.ValidData}
+	if f.ValidSplit > 0 {
+		if sets.Train, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
+			return nil, "", err
+		}
+	}
+	all := sets.Train
+	if err := f.hold(ctx, s, sets); err != nil {
+		all.Close()
+		return nil, "", err
+	}
+	if sets.Valid == nil {
+		return nil, "", nil
+	}
+	return sets.Valid.Limit(f.ValidMax), sets.ValidName, nil
 }
 
 // LoadHeldOut reads further held-out data, of a flag.

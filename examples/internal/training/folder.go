@@ -3,10 +3,8 @@ package training
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/internal/filelock"
 )
 
@@ -28,7 +27,7 @@ type RunFolder struct {
 	Path   string // "" for none
 	lock   *os.File
 	placed []string // flags whose files the folder has a place for
-	now    *manifest
+	now    *runs.Manifest
 }
 
 // OpenRunFolder makes the folder, if need be, and takes it for this process.
@@ -48,7 +47,7 @@ func (r *RunFolder) open() error {
 		return err
 	}
 	var err error
-	if r.lock, err = os.OpenFile(filepath.Join(r.Path, folderLock), os.O_CREATE|os.O_RDWR, 0o666); err != nil {
+	if r.lock, err = os.OpenFile(filepath.Join(r.Path, runs.Lock), os.O_CREATE|os.O_RDWR, 0o666); err != nil {
 		return err
 	}
 	// The lock ends with the process, however that ends. Some file systems have none.
@@ -67,19 +66,6 @@ func (r *RunFolder) Close() error {
 	return r.lock.Close()
 }
 
-// Files of the folder.
-const (
-	folderResult     = "adapter.gguf"
-	folderCheckpoint = "checkpoint.gguf"
-	folderMetrics    = "metrics.jsonl"
-	folderLoss       = "loss"
-	folderCache      = "cache"
-	folderConfig     = "config.yaml"
-	folderCommands   = "commands.txt"
-	folderManifest   = "manifest.json"
-	folderLock       = ".lock"
-)
-
 // keptInFolder is how many of the newest saves stay in a folder.
 const keptInFolder = 3
 
@@ -94,9 +80,9 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 		path *string
 		name string
 	}{
-		{"lora-out", result, folderResult}, {"checkpoint-out", &f.CheckpointOut, folderCheckpoint},
-		{"checkpoint-in", &f.CheckpointIn, folderCheckpoint}, {"metrics", &f.Metrics, folderMetrics},
-		{"loss-curve", &f.LossCurve, folderLoss}, {"cache-dir", &f.CacheDir, folderCache},
+		{"lora-out", result, runs.Adapter}, {"checkpoint-out", &f.CheckpointOut, runs.Checkpoint},
+		{"checkpoint-in", &f.CheckpointIn, runs.Checkpoint}, {"metrics", &f.Metrics, runs.Metrics},
+		{"loss-curve", &f.LossCurve, runs.Loss}, {"cache-dir", &f.CacheDir, runs.Cache},
 	} {
 		if *output.path == "" {
 			*output.path = filepath.Join(r.Path, output.name)
@@ -116,22 +102,6 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 	}
 	f.TemplateDate = cmp.Or(f.TemplateDate, before.Date, time.Now().Format(time.DateOnly))
 	return nil
-}
-
-// A manifest tells what a run computed with, and on what.
-type manifest struct {
-	Program string         `json:"program"`
-	GGML    string         `json:"ggml"`
-	Date    string         `json:"date"` // that chat templates see
-	Seed    *int64         `json:"seed"`
-	Files   []manifestFile `json:"files"`
-}
-
-type manifestFile struct {
-	Flag   string `json:"flag"`
-	Path   string `json:"path"`
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"`
 }
 
 // Check demands that no file has changed since the run of the folder began.
@@ -161,27 +131,32 @@ func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 	return nil
 }
 
+// A Description is what a run is.
+type Description struct {
+	Flags    []*kong.Flag            // in effect
+	Resolved map[string]cli.Resolved // what became of flags that leave something to the run
+	Steps    int
+	Result   SavedFile
+	Metrics  string
+}
+
 // Describe writes what the run is that begins or goes on now, after Check. Flags whose
 // files have their place in the folder are left out: a run in another folder by the same
 // configuration has its own.
-//
-// What flags leave to the run is written as it turned out.
-func (r *RunFolder) Describe(flags []*kong.Flag, resolved map[string]cli.Resolved) error {
+func (r *RunFolder) Describe(d Description) error {
 	if r.Path == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(r.now, "", "  ")
-	if err != nil {
-		return err
-	}
+	r.now.Steps, r.now.Metrics = d.Steps, cli.ToFolder(r.Path, d.Metrics)
+	r.now.Adapter, r.now.Best = cli.ToFolder(r.Path, d.Result.LatestPath()), cli.ToFolder(r.Path, d.Result.BestPath())
 	var config bytes.Buffer
-	flags = slices.DeleteFunc(slices.Clone(flags), func(f *kong.Flag) bool { return slices.Contains(r.placed, f.Name) })
-	if err := cli.WriteConfig(&config, flags, cli.ConfigOptions{Folder: r.Path, Resolved: resolved}); err != nil {
+	flags := slices.DeleteFunc(slices.Clone(d.Flags), func(f *kong.Flag) bool { return slices.Contains(r.placed, f.Name) })
+	if err := cli.WriteConfig(&config, flags, cli.ConfigOptions{Folder: r.Path, Resolved: d.Resolved}); err != nil {
 		return err
 	}
-	err = errors.Join(
-		r.replace(folderManifest, append(text, '\n')),
-		r.replace(folderConfig, config.Bytes()),
+	err := errors.Join(
+		r.now.Write(r.Path),
+		runs.Replace(filepath.Join(r.Path, runs.Config), config.Bytes()),
 		r.appendCommand(),
 	)
 	if err != nil {
@@ -192,30 +167,20 @@ func (r *RunFolder) Describe(flags []*kong.Flag, resolved map[string]cli.Resolve
 
 // readManifest reads that of the run which the flags continue; it is empty where there is
 // none.
-func (r *RunFolder) readManifest(f *Flags) (before manifest, err error) {
+func (r *RunFolder) readManifest(f *Flags) (runs.Manifest, error) {
 	if _, err := os.Stat(f.CheckpointIn); err != nil {
-		return manifest{}, nil // a new run
+		return runs.Manifest{}, nil // a new run
 	}
-	path := filepath.Join(r.Path, folderManifest)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return manifest{}, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &before)
-	}
-	if err != nil {
-		return manifest{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return before, nil
+	before, _, err := runs.ReadManifest(r.Path)
+	return before, err
 }
 
-func newManifest(inputs []cli.File, hashes *fileHashes) (*manifest, error) {
-	m := &manifest{Program: moduleVersion(), GGML: ggml.Version()}
+func newManifest(inputs []cli.File, hashes *fileHashes) (*runs.Manifest, error) {
+	m := &runs.Manifest{Program: moduleVersion(), GGML: ggml.Version()}
 	var paths []string
 	for _, in := range inputs {
 		if info, err := os.Stat(in.Path); err == nil && info.Mode().IsRegular() {
-			m.Files = append(m.Files, manifestFile{Flag: in.Flag, Path: in.Path, Bytes: info.Size()})
+			m.Files = append(m.Files, runs.Input{Flag: in.Flag, Path: in.Path, Bytes: info.Size()})
 			paths = append(paths, in.Path)
 		}
 	}
@@ -244,19 +209,9 @@ func moduleVersion() string {
 	return version
 }
 
-// replace writes a file of the folder beside, and renames it.
-func (r *RunFolder) replace(name string, text []byte) error {
-	path := filepath.Join(r.Path, name)
-	beside := path + ".new"
-	if err := os.WriteFile(beside, text, 0o666); err != nil {
-		return errors.Join(err, os.Remove(beside))
-	}
-	return os.Rename(beside, path)
-}
-
 // appendCommand adds the command line of this process.
 func (r *RunFolder) appendCommand() error {
-	file, err := os.OpenFile(filepath.Join(r.Path, folderCommands), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	file, err := os.OpenFile(filepath.Join(r.Path, runs.Commands), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}

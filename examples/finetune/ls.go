@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/goggml/ggml/examples/internal/runs"
+)
+
+// lsCommand lists runs.
+type lsCommand struct {
+	Folder string `arg:"" optional:"" name:"folder" default:"." help:"Where to look for runs: in this folder and two below it; by default the working directory."`
+	JSON   bool   `name:"json" help:"Write a line of JSON for each run instead of a table."`
+}
+
+// Run lists.
+func (c *lsCommand) Run(_ context.Context, out io.Writer) error {
+	list, fault := runs.List(c.Folder)
+	if len(list) == 0 && fault == nil {
+		fmt.Fprintf(os.Stderr, "there is no run in %s and the folders below it; finetune --run-dir makes one\n", c.Folder)
+	}
+	var summaries []runs.Summary
+	for _, r := range list {
+		summaries = append(summaries, r.Summary())
+	}
+	if err := c.print(out, summaries); err != nil {
+		return err
+	}
+	return fault
+}
+
+func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
+	if c.JSON {
+		lines := json.NewEncoder(out)
+		for _, s := range list {
+			if err := lines.Encode(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "run\tmodel\tdata\tsteps\tbest loss\tdate (UTC)\tadapter")
+	for _, s := range list {
+		var data []string
+		for _, path := range s.Data {
+			data = append(data, filepath.Base(path))
+		}
+		adapter := "none yet"
+		if s.Adapter != "" {
+			adapter = filepath.Base(s.Adapter)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\n", s.Run, filepath.Base(s.Model), strings.Join(data, ", "),
+			s.Step, s.Steps, s.BestText(), cmp.Or(s.Time, "–"), adapter)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// Settings are what a file that [WriteConfig] wrote says, for programs that have other flags.
+type Settings struct {
+	Folder string // in which relative paths begin, "" for the working directory
+	values map[string][]string
+}
+
+// ReadSettings reads a file.
+func ReadSettings(path string) (*Settings, error) {
+	mapping, err := readMapping(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Settings{values: map[string][]string{}}
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		name, value := flagName(pair[0].Value), pair[1]
+		switch value.Kind {
+		case yaml.ScalarNode:
+			s.values[name] = []string{value.Value}
+		case yaml.SequenceNode:
+			for _, item := range value.Content {
+				s.values[name] = append(s.values[name], item.Value)
+			}
+		default:
+			return nil, fmt.Errorf("%s:%d: %s is a single value or a list of such", path, value.Line, name)
+		}
+	}
+	if run := s.values[runFolder]; len(run) == 1 {
+		s.Folder = folderOf(path, run[0])
+	}
+	return s, nil
+}
+
+// Values are those of a flag, none where the file does not have it.
+func (s *Settings) Values(flag string) []string { return s.values[flag] }
+
+// NamesFile reports whether the values of a flag are paths.
+func NamesFile(f *kong.Flag) bool { return isFile(f) }

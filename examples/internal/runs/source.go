@@ -1,0 +1,159 @@
+package runs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+)
+
+// A Source is the run that a command takes from what the command line does not say, for
+// kong: the values of all flags with the tag run. It is "model" or "adapter" for those of the
+// files that the run is about; all others have the run's value of the same name.
+// Without a run, those with the tag needed have to be given.
+type Source struct {
+	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: model, best adapter and chat template are those of the run, where no flag gives others."`
+	RunDir    string `name:"run-dir" placeholder:"DIR" help:"The folder of a run, as a flag." group:"Model"`
+
+	run *Run
+}
+
+// Opened is the run that is given, nil for none.
+func (s *Source) Opened() *Run { return s.run }
+
+// BeforeResolve opens the run. Kong calls it.
+func (s *Source) BeforeResolve(ctx *kong.Context) error {
+	given := map[string]bool{}
+	var folders []string
+	for _, p := range ctx.Path {
+		if p.Positional != nil && p.Positional.Name == "run" || p.Flag != nil && p.Flag.Name == "run-dir" {
+			folders = append(folders, ctx.Value(p).String())
+		}
+		if p.Flag != nil {
+			given[p.Flag.Name] = true
+		}
+	}
+	switch {
+	case len(folders) == 0:
+		folders = runsOfAdapters(ctx)
+	case len(folders) > 1:
+		return fmt.Errorf("%s and %s are two runs; name one, and the adapter of another by --lora", folders[0], folders[1])
+	}
+	all := resolver{}
+	for _, folder := range folders {
+		run, err := Open(folder)
+		if err != nil {
+			return err
+		}
+		values, err := run.valuesOf(ctx.Flags(), given)
+		if err != nil {
+			return err
+		}
+		for _, f := range ctx.Flags() {
+			if s.run != nil && !slices.Equal(all[f], values[f]) {
+				return fmt.Errorf("the runs in %s and %s differ in --%s; say by the flag which one counts", s.run.Path, folder, f.Name)
+			}
+		}
+		all = values
+		s.run = run
+	}
+	ctx.AddResolver(all)
+	return nil
+}
+
+// Validate demands the flags with the tag needed where there is no run. Kong calls it, and
+// would not tell what else is missing.
+func (s *Source) Validate(ctx *kong.Context) error {
+	var needed, required []string
+	for _, f := range ctx.Flags() {
+		switch {
+		case s.run == nil && f.Tag.Has("needed") && f.Target.IsZero():
+			needed = append(needed, f.Summary())
+		case f.Required && !f.Set:
+			required = append(required, f.Summary())
+		}
+	}
+	if len(needed) == 0 {
+		return nil
+	}
+	needed[len(needed)-1] += " (or the folder of a run)"
+	return fmt.Errorf("missing flags: %s", strings.Join(append(needed, required...), ", "))
+}
+
+// runsOfAdapters are the runs whose adapters the command line names.
+func runsOfAdapters(ctx *kong.Context) (folders []string) {
+	for _, p := range ctx.Path {
+		if p.Flag == nil || p.Flag.Tag.Get("run") != "adapter" {
+			continue
+		}
+		list, ok := ctx.FlagValue(p.Flag).([]string)
+		if !ok {
+			list = []string{fmt.Sprint(ctx.FlagValue(p.Flag))}
+		}
+		for _, path := range list {
+			if at := strings.LastIndexByte(path, '='); at > 0 && !Is(path) {
+				path = path[:at] // and behind it the scale
+			}
+			if Is(path) && !slices.Contains(folders, path) {
+				folders = append(folders, path)
+			}
+		}
+	}
+	return folders
+}
+
+// resolver has values of flags.
+type resolver map[*kong.Flag][]string
+
+// Validate has nothing to add. Kong calls it.
+func (resolver) Validate(*kong.Application) error { return nil }
+
+// Resolve gives the value of a flag, nil where there is none.
+func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	values := r[flag]
+	switch {
+	case len(values) == 0:
+		return nil, nil
+	case flag.IsSlice():
+		list := make([]any, len(values))
+		for i, value := range values {
+			list[i] = value
+		}
+		return list, nil
+	}
+	return values[0], nil
+}
+
+// valuesOf are those that flags take from the run.
+func (r *Run) valuesOf(flags []*kong.Flag, given map[string]bool) (resolver, error) {
+	values := resolver{}
+	for _, f := range flags {
+		if !f.Tag.Has("run") || given[f.Name] {
+			continue
+		}
+		var list []string
+		switch name := f.Tag.Get("run"); {
+		case name == "model":
+			path, err := r.Model()
+			if err != nil {
+				return nil, err
+			}
+			list = []string{path}
+		case name == "adapter":
+			path, err := r.AdapterPath()
+			if err != nil {
+				return nil, err
+			}
+			list = []string{path}
+		case cli.NamesFile(f):
+			list = r.Paths(f.Name)
+		default:
+			list = r.Values(f.Name)
+		}
+		values[f] = list
+	}
+	return values, nil
+}
