@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"os"
+
+	"github.com/goggml/ggml"
 )
 
 // A Row is what shares a row of a batch: one sample, or several that are packed in it,
@@ -45,11 +48,12 @@ type sampleStore interface {
 // New makes a data set of one sample a row. The samples stay the caller's, who does not
 // change them any more.
 func New(length int, samples []Sample) *Dataset {
-	return &Dataset{Length: length, samples: inMemory(samples)}
+	return &Dataset{Length: length, samples: &inMemory{samples: samples}}
 }
 
-// Close closes the file of samples that are in one. All data sets of the same samples
-// are closed with it, and give errors of [os.ErrClosed]. It can be called again.
+// Close closes the file of samples that are in one, once rows that are being read are there.
+// All data sets of the same samples are closed with it: their rows are errors of
+// [ggml.ErrClosed], and of [os.ErrClosed]. It can be called again.
 func (d *Dataset) Close() error {
 	if d == nil || d.samples == nil {
 		return nil
@@ -82,21 +86,29 @@ func (d *Dataset) NumSamples() int {
 func (d *Dataset) IsPacked() bool { return d != nil && d.starts != nil }
 
 // Row reads row i, from 0. What it gives is not to be written to. The error is that of
-// a file that cannot be read.
+// a file that cannot be read, or of a row that there is not.
 func (d *Dataset) Row(i int) (Row, error) {
+	if n := d.Len(); i < 0 || i >= n {
+		return nil, fmt.Errorf("there is no row %d: the data set has %d", i, n)
+	}
 	from, to := d.places(i)
 	row := make(Row, to-from)
 	for k := range row {
 		n := d.number(from + k)
 		var err error
-		if row[k], err = d.samples.sample(n); err != nil {
+		row[k], err = d.samples.sample(n)
+		switch {
+		case errors.Is(err, os.ErrClosed):
+			return nil, fmt.Errorf("the data set is closed: %w (%w)", ggml.ErrClosed, err)
+		case err != nil:
 			return nil, fmt.Errorf("sample %d of the data set: %w", n, err)
 		}
 	}
 	return row, nil
 }
 
-// Predicted counts the predicted tokens of row i, without reading it.
+// Predicted counts the predicted tokens of row i, without reading it. It panics as an index
+// of a slice does where there is no such row.
 func (d *Dataset) Predicted(i int) int {
 	n := 0
 	for k, to := d.places(i); k < to; k++ {
@@ -151,8 +163,11 @@ func (d *Dataset) NumTokens() int {
 	return n
 }
 
-// Fill is the share of the rows that samples take; the rest is padding.
+// Fill is the share of the rows that samples take; the rest is padding. It is 0 without rows.
 func (d *Dataset) Fill() float64 {
+	if d.Len() == 0 {
+		return 0
+	}
 	return float64(d.NumTokens()) / float64(d.Len()) / float64(d.Length)
 }
 
@@ -167,6 +182,9 @@ func (d *Dataset) Check(vocab int) error {
 // Fingerprint is a hash of all samples and of their order, the same whether they are in
 // memory or in a file.
 func (d *Dataset) Fingerprint() string {
+	if d.Len() == 0 {
+		return shortHash(sha256.New())
+	}
 	all := d.samples.fingerprint()
 	if d.order == nil && d.starts == nil {
 		return all

@@ -1,6 +1,9 @@
 package data
 
 import (
+	"fmt"
+	"iter"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -208,4 +212,56 @@ func TestTargets(t *testing.T) {
 	require.Equal(t, 0, Sample{Tokens: []int32{1}}.Targets())
 	require.Equal(t, 2, Sample{Tokens: []int32{1, 2, 3}}.Targets())
 	require.Equal(t, 1, Sample{Tokens: []int32{1, 2, 3}, Weights: []float32{0, 0.5}}.Targets())
+}
+
+// The rows of a closed data set, of which others have the samples too, are errors, and so are
+// rows that there are not.
+func TestRowErrors(t *testing.T) {
+	samples := []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 5}}}
+	prepared, _, err := Prepare(t.Context(), sequenceOf(samples), func(s Sample) (Sample, error) { return s, nil }, PrepareOptions{Length: 4})
+	require.NoError(t, err)
+	for _, d := range []*Dataset{New(4, samples), prepared} {
+		packed, err := d.Packed(1)
+		require.NoError(t, err)
+		for _, row := range []int{-1, 2, 1 << 40} {
+			_, err := d.Row(row)
+			require.EqualError(t, err, fmt.Sprintf("there is no row %d: the data set has 2", row))
+		}
+		require.NoError(t, d.Close())
+		for _, closed := range []*Dataset{d, packed} {
+			_, err := closed.Row(0)
+			require.ErrorIs(t, err, ggml.ErrClosed)
+			require.ErrorIs(t, err, os.ErrClosed)
+		}
+	}
+	for _, d := range []*Dataset{nil, {}, New(3, nil)} {
+		_, err := d.Row(0)
+		require.EqualError(t, err, "there is no row 0: the data set has 0")
+		require.Zero(t, d.Fill())
+		require.Zero(t, d.NumTokens())
+		require.EqualError(t, d.Check(1), "the data set has no samples")
+		require.NotEmpty(t, d.Fingerprint())
+	}
+}
+
+// Rows that are longer than all tokens take no more memory than the tokens, and are filled
+// the same.
+func TestPackedIntoVeryLongRows(t *testing.T) {
+	samples := []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 5}}, {Tokens: []int32{6, 7, 8}}}
+	want, err := New(5, samples).Packed(1)
+	require.NoError(t, err)
+	got, err := New(1<<40, samples).Packed(1)
+	require.NoError(t, err)
+	require.Equal(t, 1, got.Len())
+	require.Equal(t, samplesOf(t, want), samplesOf(t, got))
+}
+
+func sequenceOf[T any](list []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, x := range list {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
 }

@@ -42,12 +42,13 @@ func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 // longestFirst are the rows that predict something, by falling length. Those of one length
 // are shuffled.
 func (d *Dataset) longestFirst(seed uint64) []uint32 {
-	next := make([]uint32, d.Length+2) // where the next one of a length goes
+	longest := d.Longest()
+	next := make([]uint32, longest+1) // where the next one of a length goes
 	for row := range d.Len() {
 		next[d.Predicted(row)]++
 	}
 	empty, at := next[0], uint32(0)
-	for length := d.Length; length >= 0; length-- {
+	for length := longest; length >= 0; length-- {
 		next[length], at = at, at+next[length]
 	}
 	order := make([]uint32, d.Len())
@@ -65,11 +66,13 @@ const packingStream = 1 << 63
 // bestFit gives each of the samples, the longest first, a row.
 func (d *Dataset) bestFit(order []uint32) (rowOf []uint32, rows int) {
 	const none = ^uint32(0)
+	// No row can have more than all tokens, however long it may be.
+	full := min(d.Length, d.NumTokens())
 	rowOf = make([]uint32, len(order))
 	// Rows with the same space left are a stack: the last one by the space, and for each
 	// row the one below.
-	last, below := make([]uint32, d.Length+1), []uint32{}
-	spaces := newNumberSet(d.Length + 1)
+	last, below := make([]uint32, full+1), []uint32{}
+	spaces := newNumberSet(full + 1)
 	for i, sample := range order {
 		length := d.Predicted(int(sample))
 		space, found := spaces.next(length)
@@ -80,7 +83,7 @@ func (d *Dataset) bestFit(order []uint32) (rowOf []uint32, rows int) {
 				spaces.remove(space)
 			}
 		} else {
-			space = d.Length
+			space = full
 			below = append(below, none)
 			rows++
 		}

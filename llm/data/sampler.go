@@ -19,7 +19,8 @@ type Sampler struct {
 	perm  []uint32
 }
 
-// At gives the row at a position that counts on through the epochs.
+// At gives the row at a position, from 0, that counts on through the epochs. It panics where
+// there are no rows.
 func (s *Sampler) At(position int) int {
 	epoch := position / s.N
 	if s.perm == nil || epoch != s.epoch {
