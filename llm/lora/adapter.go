@@ -31,9 +31,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/lifetime"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -65,7 +65,7 @@ type Adapter struct {
 
 	path    string // of the file it was loaded from
 	config  model.Config
-	closed  atomic.Bool
+	life    lifetime.Lifetime
 	pairs   []Pair
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
@@ -75,9 +75,11 @@ type Adapter struct {
 // zero. The same options give the same values; those of a pair depend only on
 // the seed, the initialisation, and the name and rank of the pair.
 func New(m *model.Model, o Options) (*Adapter, error) {
-	if err := m.CheckOpen(); err != nil {
+	release, err := m.Retain()
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	specs, err := o.specs(m)
 	if err != nil {
 		return nil, err
@@ -181,14 +183,29 @@ func (a *Adapter) NumParameters() int64 {
 	return n
 }
 
-// Close frees the tensors once no computation uses them. It never fails.
+// Close frees the tensors once no computation uses them, and nothing writes them. It never
+// fails.
 func (a *Adapter) Close() error {
 	if a != nil {
-		a.closed.Store(true)
-		a.buffers.Close()
-		a.ctx.Close()
+		a.life.Close(func() {
+			a.buffers.Close()
+			a.ctx.Close()
+		})
 	}
 	return nil
+}
+
+// retain keeps the tensors from being freed until release is called.
+func (a *Adapter) retain() (release func(), err error) {
+	switch {
+	case a == nil:
+		return nil, errors.New("is nil")
+	case a.ctx == nil:
+		return nil, fmt.Errorf("is a zero value; Load or New makes one: %w", ggml.ErrZeroValue)
+	case !a.life.Retain():
+		return nil, fmt.Errorf("is closed: %w", ggml.ErrClosed)
+	}
+	return a.life.Release, nil
 }
 
 // Weights gives the pairs to the graph of the model, each with the factor

@@ -39,9 +39,11 @@ func (e *MismatchError) Error() string {
 // [Pair] tells the type. What does not fit the model is a [MismatchError]: so are adapters
 // of PEFT that are more than pairs of matrices, such as DoRA's.
 func Load(path string, m *model.Model) (*Adapter, error) {
-	if err := m.CheckOpen(); err != nil {
+	release, err := m.Retain()
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	files, isPEFT, err := findPEFT(path)
 	if err != nil {
 		return nil, err

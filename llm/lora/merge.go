@@ -43,8 +43,14 @@ type MergeOptions struct {
 // on the lookup only.
 //
 // The file is written beside path and renamed when it is complete. It cannot
-// be the model's own, nor one of an adapter. Cancelling ctx stops the writing.
+// be the model's own, nor one of an adapter. Cancelling ctx stops the writing. The model and
+// the adapters can be closed meanwhile.
 func MergeTo(ctx context.Context, path string, m *model.Model, adapters []Scaled, o MergeOptions) error {
+	release, err := retainAll(m, adapters)
+	if err != nil {
+		return err
+	}
+	defer release()
 	base := []string{m.Path}
 	if m.GGUF() != nil {
 		base = m.GGUF().Paths()
@@ -53,7 +59,7 @@ func MergeTo(ctx context.Context, path string, m *model.Model, adapters []Scaled
 		return fmt.Errorf("%s: is the base model itself; give the merged model another name", path)
 	}
 	for _, s := range adapters {
-		if s.Adapter != nil && sameFile(path, s.Adapter.path) {
+		if sameFile(path, s.Adapter.path) {
 			return fmt.Errorf("%s: is an adapter to be merged; give the merged model another name", path)
 		}
 	}
@@ -63,6 +69,29 @@ func MergeTo(ctx context.Context, path string, m *model.Model, adapters []Scaled
 	}
 	defer g.Close()
 	return g.WriteFile(path)
+}
+
+// retainAll keeps what is merged from being freed until release is called.
+func retainAll(m *model.Model, adapters []Scaled) (release func(), err error) {
+	releaseModel, err := m.Retain()
+	if err != nil {
+		return nil, err
+	}
+	retained := []func(){releaseModel}
+	release = func() {
+		for _, r := range retained {
+			r()
+		}
+	}
+	for i, s := range adapters {
+		r, err := s.Adapter.retain()
+		if err != nil {
+			release()
+			return nil, fmt.Errorf("adapter %d to merge %w", i, err)
+		}
+		retained = append(retained, r)
+	}
+	return release, nil
 }
 
 func sameFile(a, b string) bool {
@@ -82,6 +111,11 @@ func sameFile(a, b string) bool {
 // the adapters must stay open until then, and ctx cancels it. Close it after
 // use.
 func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOptions) (*ggml.GGUF, error) {
+	release, err := retainAll(m, adapters)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	active, err := activePairs(m, adapters)
 	if err != nil {
 		return nil, err
@@ -134,9 +168,6 @@ func fillMerged(ctx context.Context, g *ggml.GGUF, m *model.Model, outputs []out
 func activePairs(m *model.Model, adapters []Scaled) (model.Adapters, error) {
 	active := model.Adapters{}
 	for i, s := range adapters {
-		if s.Adapter == nil {
-			return nil, fmt.Errorf("adapter %d to merge is nil", i)
-		}
 		if !finite(s.Scale) {
 			return nil, fmt.Errorf("adapter %d to merge has the scale %v; it must be finite", i, s.Scale)
 		}

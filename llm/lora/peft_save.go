@@ -28,6 +28,11 @@ import (
 // Strengths that differ become patterns, and alpha·√rank becomes use_rslora where that takes
 // fewer of them, or makes alpha a whole number.
 func (a *Adapter) SavePEFT(folder string, o PEFTOptions) error {
+	release, err := a.retain()
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: the adapter %w", folder, err)
+	}
+	defer release()
 	config, tensors, err := a.peft(o)
 	if err != nil {
 		return fmt.Errorf("adapter %s: %w", folder, err)
@@ -50,8 +55,6 @@ var peftTypes = map[ggml.Type]safetensors.Type{ggml.F32: safetensors.F32, ggml.F
 func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data, err error) {
 	typ, ok := peftTypes[o.Type]
 	switch {
-	case a.closed.Load():
-		return nil, nil, ggml.ErrClosed
 	case !ok:
 		return nil, nil, fmt.Errorf("adapters of PEFT are written in f32, f16 or bf16, not in %v", o.Type)
 	case !(o.Dropout >= 0 && o.Dropout < 1):

@@ -30,8 +30,14 @@ var ownKeys = []string{keyType, keyArch, keyAdapterType, keyAlpha}
 
 // Save writes the adapter to a GGUF file, which stock llama.cpp reads. The
 // same adapter and options give the same bytes. The file is written beside
-// path and renamed when it is complete.
+// path and renamed when it is complete. The adapter can be closed meanwhile; of a closed one
+// it is an error, and what is at path stays.
 func (a *Adapter) Save(path string, o SaveOptions) error {
+	release, err := a.retain()
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: the adapter %w", path, err)
+	}
+	defer release()
 	g, err := a.gguf(o)
 	if err != nil {
 		return fmt.Errorf("adapter %s: %w", path, err)
@@ -41,9 +47,6 @@ func (a *Adapter) Save(path string, o SaveOptions) error {
 }
 
 func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
-	if a.closed.Load() {
-		return nil, ggml.ErrClosed
-	}
 	if o.Type != ggml.F32 && o.Type != ggml.F16 && o.Type != ggml.BF16 {
 		return nil, fmt.Errorf("adapters are written in f32, f16 or bf16, not in %v", o.Type)
 	}

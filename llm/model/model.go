@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/lifetime"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -22,11 +22,12 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
-	closed   atomic.Bool
+	life     lifetime.Lifetime
 	gguf     *ggml.GGUF
 	device   *ggml.Device
 	ctx      *ggml.Context
 	buffers  *ggml.Buffers
+	list     []*ggml.Tensor // in the order of the file
 	weights  map[string]*ggml.Tensor
 	repacked *repacked // nil when sessions compute with the weights as they are
 }
@@ -99,9 +100,10 @@ func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
 	return m, nil
 }
 
-// index lists the tensors of the context by name.
+// index lists the tensors of the context, and by name.
 func (m *Model) index() {
-	for t := range m.ctx.Tensors() {
+	m.list = slices.Collect(m.ctx.Tensors())
+	for _, t := range m.list {
 		m.weights[t.Name()] = t
 	}
 }
@@ -205,15 +207,7 @@ func (m *Model) randomise(seed uint64) error {
 }
 
 // Weights iterates over the tensors of the model, in the order of its file.
-func (m *Model) Weights() iter.Seq[*ggml.Tensor] {
-	return func(yield func(*ggml.Tensor) bool) {
-		for t := range m.ctx.Tensors() {
-			if !yield(m.weights[t.Name()]) { // the one that Weight returns
-				return
-			}
-		}
-	}
-}
+func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) }
 
 // Trainable reports whether gradients flow to a weight: all but the factors of RoPE's
 // frequencies and of products.
@@ -238,28 +232,44 @@ func (m *Model) Device() *ggml.Device { return m.device }
 // LoadOptions.Repack.
 func (m *Model) Repacked() bool { return m.repacked != nil }
 
-// CheckOpen says what is wrong with a model that is nil or closed.
+// CheckOpen says what is wrong with a model that is nil, a zero value or closed.
 func (m *Model) CheckOpen() error {
+	release, err := m.Retain()
+	if err == nil {
+		release()
+	}
+	return err
+}
+
+// Retain keeps the model from being freed until release is called, whoever closes it
+// meanwhile. It fails as CheckOpen does.
+func (m *Model) Retain() (release func(), err error) {
 	switch {
 	case m == nil:
-		return errors.New("the model is nil")
-	case m.closed.Load():
-		return fmt.Errorf("model %s: %w", m.Path, ggml.ErrClosed)
+		return nil, errors.New("the model is nil")
+	case m.ctx == nil:
+		return nil, fmt.Errorf("the model is a zero value; Load or New makes one: %w", ggml.ErrZeroValue)
+	case !m.life.Retain():
+		return nil, fmt.Errorf("model %s: %w", m.Path, ggml.ErrClosed)
 	}
-	return nil
+	return m.life.Release, nil
 }
 
 // Size is the size of the weights in bytes.
 func (m *Model) Size() int64 { return m.buffers.Size() }
 
-// Close frees the weights once no computation uses them. It never fails.
+// Close frees the weights once no computation uses them, and nothing writes them. It never
+// fails.
 func (m *Model) Close() error {
-	m.closed.Store(true)
+	if m != nil {
+		m.life.Close(m.free)
+	}
+	return nil
+}
+
+func (m *Model) free() {
 	m.repacked.close()
 	m.buffers.Close()
 	m.ctx.Close()
-	if m.gguf != nil {
-		m.gguf.Close()
-	}
-	return nil
+	m.gguf.Close()
 }

@@ -19,8 +19,14 @@ type SaveOptions struct {
 
 // Save writes the model to a GGUF file, which stock llama.cpp reads. A tensor
 // that nothing changes is copied byte by byte. The file is written beside path
-// and renamed when it is complete.
+// and renamed when it is complete. The model can be closed meanwhile; of a closed one it
+// is an error, and what is at path stays.
 func (m *Model) Save(path string, o SaveOptions) error {
+	release, err := m.Retain()
+	if err != nil {
+		return err
+	}
+	defer release()
 	g, err := ggml.NewGGUF()
 	if err != nil {
 		return err
@@ -29,7 +35,7 @@ func (m *Model) Save(path string, o SaveOptions) error {
 	if err := m.WriteKeys(g); err != nil {
 		return err
 	}
-	for t := range m.ctx.Tensors() {
+	for t := range m.Weights() {
 		if err := addTensor(g, t, o); err != nil {
 			return err
 		}
@@ -40,6 +46,11 @@ func (m *Model) Save(path string, o SaveOptions) error {
 // WriteKeys sets the metadata of the model in a GGUF file: that of the file it
 // was loaded from, or its hyper-parameters and vocabulary.
 func (m *Model) WriteKeys(g *ggml.GGUF) error {
+	release, err := m.Retain()
+	if err != nil {
+		return err
+	}
+	defer release()
 	if m.gguf != nil {
 		return g.CopyKeys(m.gguf)
 	}
