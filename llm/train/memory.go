@@ -104,9 +104,18 @@ func (t *Trainer) buildStep() error {
 	return t.buildGraphs(true)
 }
 
+// batchRows is how many rows a batch has at most: fewer than Options.Batch where the whole
+// run sees fewer, of which the rest would be empty.
+func (t *Trainer) batchRows() int {
+	if t.options.Epochs == 0 || t.options.Batch/t.options.Epochs < t.data.Len() {
+		return t.options.Batch
+	}
+	return t.options.Epochs * t.data.Len()
+}
+
 // buildGraphs makes the graphs of a step, in place of those before.
 func (t *Trainer) buildGraphs(checkpointing bool) error {
-	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.options.Batch), model.TrainGraphOptions{
+	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), model.TrainGraphOptions{
 		Adapters: t.adapters, Grads: t.opt.grad, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
 	})

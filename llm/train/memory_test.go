@@ -214,3 +214,22 @@ func TestCheckMemory(t *testing.T) {
 	_, err = r.Step(t.Context())
 	require.NoError(t, err)
 }
+
+// A batch has no rows that no step fills: they would take memory and time.
+func TestBatchOfMoreThanAllRows(t *testing.T) {
+	m := tinyLoRAModel(t)
+	for _, epochs := range []int{1, 2} {
+		o := runOptions()
+		o.Epochs, o.Schedule.Steps, o.Accumulate = epochs, 0, 1
+		run := func(batch int) *loraRun {
+			o.Batch = batch
+			r := autoRun(t, m, o)
+			require.NoError(t, r.Run(t.Context(), RunOptions{}))
+			require.Equal(t, 1, r.Steps())
+			return r
+		}
+		exact, large := run(7*epochs), run(1000)
+		require.Equal(t, exact.Memory(), large.Memory())
+		require.Equal(t, exact.History, large.History)
+	}
+}
