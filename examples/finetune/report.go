@@ -3,24 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/evaluation"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/sample"
-	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -30,6 +25,7 @@ type report struct {
 	p       *trainCommand
 	m       *model.Model
 	adapter *lora.Adapter
+	sampler *sampler
 	texts   []heldOut
 	samples []string          // before, after
 	best    *train.Evaluation // of the run, where it is that of an earlier step than the last
@@ -42,7 +38,11 @@ type heldOut struct {
 }
 
 func (p *trainCommand) newReport(ctx context.Context, m *model.Model, a *lora.Adapter, sets *training.Sets) (*report, error) {
-	r := &report{p: p, m: m, adapter: a}
+	sampler, err := p.newSampler(m)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{p: p, m: m, adapter: a, sampler: sampler}
 	if sets.Valid != nil {
 		r.texts = append(r.texts, heldOut{path: sets.ValidName, data: sets.Valid})
 	}
@@ -65,7 +65,11 @@ func (r *report) measure(ctx context.Context) error {
 	if first {
 		weights = nil
 	}
-	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: r.context(), Adapters: weights, Threads: r.p.Threads})
+	n, err := r.context()
+	if err != nil {
+		return err
+	}
+	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: n, Adapters: weights, Threads: r.p.Threads})
 	if err != nil {
 		return err
 	}
@@ -81,43 +85,26 @@ func (r *report) measure(ctx context.Context) error {
 			r.texts[i].after = e
 		}
 	}
-	text, err := r.generate(ctx, s)
+	text := ""
+	if r.p.Prompt != "" {
+		text, err = r.sampler.sample(ctx, s)
+	}
 	r.samples = append(r.samples, text)
 	return err
 }
 
-// generate continues the prompt.
-func (r *report) generate(ctx context.Context, s *infer.Session) (string, error) {
-	if r.p.Prompt == "" {
-		return "", nil
-	}
-	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: r.p.RandomSeed()})
-	if err != nil {
-		return "", err
-	}
-	var text strings.Builder
-	_, err = generate.Text(ctx, &text, r.m, s, pick, r.p.Prompt, generate.Options{Limit: r.p.Predict})
-	if errors.Is(err, generate.ErrTruncated) {
-		err = nil
-	}
-	return text.String(), err
-}
-
 // context is the number of tokens that a held-out sample, or prompt and text, take: a
 // cache for all that the model was trained on can be larger than the memory.
-func (r *report) context() int {
+func (r *report) context() (int, error) {
 	longest := 1
 	for _, t := range r.texts {
 		longest = max(longest, t.data.Longest())
 	}
 	if r.p.Prompt == "" {
-		return longest
+		return longest, nil
 	}
-	if r.p.Predict <= 0 {
-		return r.m.Context
-	}
-	prompt := r.m.Tokenizer.Encode(r.p.Prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
-	return min(r.m.Context, max(longest, len(prompt)+r.p.Predict))
+	n, err := r.sampler.context()
+	return max(longest, n), err
 }
 
 func (r *report) print(w io.Writer) error {
@@ -133,7 +120,7 @@ func (r *report) print(w io.Writer) error {
 	}
 	if r.p.Prompt != "" {
 		for i, title := range []string{"before", "after"} {
-			fmt.Fprintf(w, "\n--- %s ---\n%s%s\n", title, r.p.Prompt, r.samples[i])
+			fmt.Fprintf(w, "\n--- %s ---\n%s\n", title, r.sampler.show(r.samples[i]))
 		}
 	}
 	fmt.Fprintf(w, "\nadapter: %s\n", r.p.result().LatestPath())
@@ -149,7 +136,7 @@ func (r *report) print(w io.Writer) error {
 // printUse tells how the model is run with its adapter.
 func (r *report) printUse(w io.Writer) error {
 	base, adapter := cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(r.adapterPath())
-	if r.p.IsChat() {
+	if r.p.isChat(r.m) {
 		fmt.Fprintf(w, "use it:\n  %s chat --model %s --lora %s%s\n", cli.ShellQuote(os.Args[0]), base, adapter, r.p.Args())
 		_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s%s\n", base, adapter, r.p.LlamaArgs(r.m.Arch))
 		return err

@@ -24,6 +24,8 @@ type ChatOptions struct {
 	// Variables are further names of the template, such as enable_thinking. Those of
 	// [data.RenderOptions] need not be given.
 	Variables map[string]any
+	// Now is the time that the template sees; if zero, that of each rendering.
+	Now time.Time
 	// Stop are texts that end a reply, which does not contain them. The model's tokens
 	// that end a generation always do, and so does what the template puts behind an
 	// answer.
@@ -92,6 +94,7 @@ func NewChat(m *model.Model, s *infer.Session, pick *sample.Sampler, o ChatOptio
 			return nil, err
 		}
 	}
+	c.rendering.Now = o.Now
 	c.forms = c.template.Forms(&c.rendering)
 	c.ends = newReplyEnds(c)
 	return c, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -153,6 +154,19 @@ func requireSameLogits(t *testing.T, a, b *infer.Session) {
 		require.NoError(t, s.Truncate(n))
 	}
 	require.Less(t, refmath.NMSE(logits[0], logits[1]), 1e-8)
+}
+
+// A template sees the time of the options, as in training.
+func TestChatSeesTheTime(t *testing.T) {
+	m := randomModel(t, 256)
+	options := generate.ChatOptions{
+		Template: parseTemplate(t, `{{ strftime_now('%d %B %Y') }}{% for m in messages %}{{ m.content }}{% endfor %}`),
+		Now:      time.Date(2026, 3, 31, 0, 0, 0, 0, time.Local),
+	}
+	c, _ := newChat(t, m, options)
+	ids, err := c.Tokens(dialogue("x"))
+	require.NoError(t, err)
+	require.Contains(t, m.Tokenizer.Decode(ids, tokenizer.DecodeOptions{}), "31 March 2026")
 }
 
 // Whatever becomes of a conversation, the answer is that of a new chat.

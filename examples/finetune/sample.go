@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// A sampler shows what the model makes of --sample-prompt: the answer to it where
+// conversations are trained, by the template of the run, else the text that follows.
+type sampler struct {
+	m       *model.Model
+	prompt  string
+	predict int // tokens; 0 for as many as the context has
+	seed    uint64
+	chat    *generate.ChatOptions // nil for text
+}
+
+func (p *trainCommand) newSampler(m *model.Model) (*sampler, error) {
+	s := &sampler{m: m, prompt: p.Prompt, predict: p.Predict, seed: p.RandomSeed()}
+	if p.Prompt == "" || !p.isChat(m) {
+		return s, nil
+	}
+	o := generate.ChatOptions{Limit: p.Predict}
+	var err error
+	if o.Variables, err = cli.Variables("--template-var", p.TemplateVar); err != nil {
+		return nil, err
+	}
+	if p.TemplateDate != "" {
+		if o.Now, err = time.ParseInLocation(time.DateOnly, p.TemplateDate, time.Local); err != nil {
+			return nil, err
+		}
+	}
+	if p.ChatTemplate != "" {
+		o.Template, err = cli.ReadTemplate("--chat-template", p.ChatTemplate)
+	} else {
+		o.Template, err = data.ModelTemplate(m.Path, m.GGUF())
+	}
+	s.chat = &o
+	return s, err
+}
+
+// isChat reports whether conversations are trained, which the template of the run renders.
+func (p *trainCommand) isChat(m *model.Model) bool {
+	_, hasTemplate := m.GGUF().Value("tokenizer.chat_template")
+	return p.IsChat() && (hasTemplate || p.ChatTemplate != "")
+}
+
+func (s *sampler) talk() *chat.Conversation {
+	return &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", s.prompt)}}
+}
+
+// context is how many tokens prompt and text take.
+func (s *sampler) context() (int, error) {
+	if s.predict <= 0 {
+		return s.m.Context, nil
+	}
+	if s.chat == nil {
+		ids := s.m.Tokenizer.Encode(s.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		return min(s.m.Context, len(ids)+s.predict), nil
+	}
+	o := data.RenderOptions(s.m.Tokenizer, s.chat.Variables)
+	o.AddGenerationPrompt, o.Now = true, s.chat.Now
+	rendered, err := s.chat.Template.Render(s.talk(), &o)
+	if err != nil {
+		return 0, fmt.Errorf("--sample-prompt: %w", err)
+	}
+	return min(s.m.Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
+}
+
+// sample gives the text of a session that is empty.
+func (s *sampler) sample(ctx context.Context, session *infer.Session) (string, error) {
+	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: s.seed})
+	if err != nil {
+		return "", err
+	}
+	if s.chat != nil {
+		c, err := generate.NewChat(s.m, session, pick, *s.chat)
+		if err != nil {
+			return "", err
+		}
+		reply, err := c.Reply(ctx, io.Discard, s.talk())
+		return reply.Content, err
+	}
+	var text strings.Builder
+	_, err = generate.Text(ctx, &text, s.m, session, pick, s.prompt, generate.Options{Limit: s.predict})
+	if errors.Is(err, generate.ErrTruncated) {
+		err = nil
+	}
+	return text.String(), err
+}
+
+// show is the prompt with what the model made of it.
+func (s *sampler) show(text string) string {
+	if s.chat != nil {
+		return "> " + s.prompt + "\n" + text
+	}
+	return s.prompt + text
+}
