@@ -115,6 +115,9 @@ func (m Message) Role() string { return m.text("role") }
 // Content is the message's content if it is a string, or "".
 func (m Message) Content() string { return m.text("content") }
 
+// Reasoning is the message's reasoning if it is a string, or "".
+func (m Message) Reasoning() string { return m.text(m.reasoningKey()) }
+
 func (m Message) text(key string) string {
 	if m.fields == nil {
 		return ""
@@ -180,6 +183,54 @@ func (m Message) value(i int32, given *units) *mapping {
 		out.setString("reasoning_content", reasoning)
 	}
 	return out
+}
+
+// IsEmpty reports whether the message says nothing: it has no content but white space, no reasoning and no tool call.
+func (m Message) IsEmpty() bool {
+	if m.fields == nil {
+		return true
+	}
+	content, _ := m.fields.getString("content")
+	if parts, ok := content.(*sequence); ok {
+		content = list(textsOf(parts))
+	}
+	return !hasWords(content) && !hasWords(m.reasoning()) && len(m.Calls()) == 0
+}
+
+// textsOf are the texts of the parts of a content.
+func textsOf(parts *sequence) []value {
+	var texts []value
+	for _, item := range parts.items {
+		if part, ok := item.(*mapping); ok {
+			text, _ := part.getString("text")
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// Calls are the names of the tools that the message calls.
+func (m Message) Calls() []string {
+	if m.fields == nil {
+		return nil
+	}
+	v, _ := m.fields.getString("tool_calls")
+	calls, ok := v.(*sequence)
+	if !ok {
+		return nil
+	}
+	names := make([]string, len(calls.items))
+	for i, item := range calls.items {
+		call, _ := item.(*mapping)
+		if call != nil {
+			if function, ok := call.values["function"].(*mapping); ok {
+				call = function
+			}
+			name, _ := call.values["name"].(text)
+			names[i] = name.s
+		}
+	}
+	return names
 }
 
 // refers reports whether a key says whose words the message has, or the answer of which tool call: templates write that

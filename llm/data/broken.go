@@ -1,11 +1,8 @@
 package data
 
 import (
-	"bytes"
-	"encoding/gob"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -102,31 +99,4 @@ func (b *Broken) String() string {
 		fmt.Fprintf(&s, "\n%6d with %s, first %v", c.N, c.Kind, c.First)
 	}
 	return s.String()
-}
-
-// encodeBroken writes counts as a token file has them: in gob, because texts may be of any
-// bytes, as names of files are. The causes of errors are left out; their texts are in the
-// reasons.
-func encodeBroken(counts []BrokenCount) ([]byte, error) {
-	if len(counts) == 0 {
-		return nil, nil
-	}
-	list := slices.Clone(counts)
-	for i, c := range list {
-		first := *c.First
-		first.Err = nil
-		list[i].First = &first
-	}
-	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(list)
-	return b.Bytes(), err
-}
-
-// decodeBroken reads what encodeBroken wrote.
-func decodeBroken(r io.Reader) (counts []BrokenCount, err error) {
-	err = gob.NewDecoder(r).Decode(&counts)
-	if err != nil && err != io.EOF { // of no bytes, where nothing was skipped
-		return nil, fmt.Errorf("its skipped records cannot be read: %w", err)
-	}
-	return counts, nil
 }

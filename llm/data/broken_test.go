@@ -108,6 +108,9 @@ var brokenRecords = []struct {
 	{BadWeight, inMessages(`{"role": "assistant", "content": "A", "weight": -0.5}`), `2: messages[1] has the weight -0.5; it is a number from 0`},
 	{BadWeight, inMessages(`{"role": "assistant", "content": "A", "weight": "1"}`), `2: messages[1] has the weight "1"; it is a number from 0`},
 	{BadWeight, inMessages(`{"role": "assistant", "content": "A", "train": 1}`), `2: messages[1] has 1 for train; it is true or false`},
+	{Contradiction, `{"system": "S", "messages": [{"role": "system", "content": "T"}, ` + question + `]}`, `2: "system" says something else than the system's message with which the conversation begins; leave one of them out`},
+	{Unrendered, inMessages(`{"role": "assistant", "content": "A", "reasoning_content": "R"}`), `2: the chat template has no place for the reasoning of the assistant (messages[1].reasoning_content): no byte of the text comes from there; ` +
+		`give a template that has one (--chat-template), or take it out of the record`},
 	{TemplateFailed, inMessages(`{"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"}`), `2: model.gguf:1: Roles must alternate; mend the record, or have broken ones skipped`},
 	{NothingTrained, `{"messages": [` + question + `]}`, `2: no token is trained: the conversation has no message of the assistant; remove the record, or train on more`},
 	{NothingTrained, inMessages(`{"role": "assistant", "content": "A", "train": false}`), `2: no token is trained: all messages of the assistant have the weight 0; remove the record, or train on more`},
@@ -217,7 +220,7 @@ func TestBrokenOptions(t *testing.T) {
 		keys map[string]string
 		want string
 	}{
-		{map[string]string{"dialog": "messages"}, `no key "dialog" can have another name (it is given "messages"); it is one of messages, conversations, prompt, completion, instruction, output, text, input, system, tools, documents, role, content, from, value`},
+		{map[string]string{"dialog": "messages"}, `no key "dialog" can have another name (it is given "messages"); it is one of messages, conversations, prompt, completion, instruction, output, text, input, system, tools, documents, reasoning_content, role, content, from, value`},
 		{map[string]string{"prompt": "q", "completion": "q"}, `the key "q" is given to completion and prompt; give each key a name of its own`},
 		{map[string]string{"messages": "dialog"}, path + `:1: the record has none of the keys dialog, conversations, prompt, instruction, text; it has "messages"; say how the data calls it`},
 	} {

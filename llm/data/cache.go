@@ -71,8 +71,10 @@ func (o PrepareOptions) cached(path string) (preparedFile, bool) {
 	if err == nil {
 		var f *tokenFile
 		if f, err = readTokenFile(file); err == nil {
-			o.SkipBroken.restore(f.skipped)
-			return preparedFile{f, f.head.Stats.stats()}, true
+			o.SkipBroken.restore(f.report.Skipped)
+			stats := f.head.Stats.stats()
+			stats.Notes = f.report.Notes
+			return preparedFile{f, stats}, true
 		}
 	}
 	o.Warn(fmt.Sprintf("the token cache %s is of no use: %v; it is made again", path, err))

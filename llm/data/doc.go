@@ -13,14 +13,15 @@
 // [Read] streams the [Example]s of files: JSONL, lists of JSON, plain text, and what a [RecordReader] reads. What a record
 // is, its keys say:
 //
-//	{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}], "tools": […]}
+//	{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}], "system": "…", "tools": […]}
 //	{"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}], "system": "…"}
 //	{"instruction": "…", "input": "…", "output": "…"}
-//	{"prompt": "…", "completion": "…"}
+//	{"prompt": "…", "completion": "…", "system": "…"}
 //	{"text": "…"}
 //
-// An [Encoder] makes a [Sample] of an example, by the chat template of the model where it is a conversation: only what the
-// assistant writes is trained, unless [EncoderOptions] say otherwise. A message may have a "weight", or "train": false.
+// An [Encoder] makes a [Sample] of an example, by the chat template of the model where it is a conversation, or a prompt
+// with its completion: only what the assistant writes is trained, unless [EncoderOptions] say otherwise. An example of whose
+// answers the template leaves something out is broken; what else is left out is a [Note]. A message may have a "weight", or "train": false.
 // [FormatSample] shows what is trained. [FromText] makes samples of plain text by its length.
 //
 // # From samples to rows

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/goggml/ggml/llm/chat"
@@ -12,8 +13,13 @@ import (
 
 // EncoderOptions say how an Encoder makes tokens of examples.
 type EncoderOptions struct {
-	// Template renders conversations. Without one, they are an error, and examples of instructions are prompts of Alpaca.
+	// Template renders conversations, and prompts with completions as a turn of the user and one of the assistant. Without
+	// one, conversations are an error, prompts with completions are texts, and those of instructions are Alpaca's.
 	Template *chat.Template
+	// RawPrompts leaves prompts with completions the texts that they are without a template.
+	RawPrompts bool
+	// EmptyReasoning says whether the empty blocks of reasoning are trained that the template writes.
+	EmptyReasoning chat.EmptyReasoning
 	// TrainOn says which bytes of a conversation are trained. Of a prompt with a completion, chat.All trains both, and the
 	// other modes the completion alone. A text is trained as a whole.
 	TrainOn chat.Mode
@@ -45,7 +51,7 @@ func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 		o.Now = time.Date(year, month, day, 0, 0, 0, 0, time.Local)
 	}
 	e := &Encoder{t: t, o: o, chat: RenderOptions(t, o.Variables)}
-	e.chat.Now = o.Now
+	e.chat.Now, e.chat.EmptyReasoning = o.Now, o.EmptyReasoning
 	if o.Template != nil {
 		e.forms = o.Template.Forms(&e.chat)
 	}
@@ -62,6 +68,7 @@ func (e *Encoder) Encode(x Example) (Sample, error) {
 		err = &Error{Kind: NothingTrained, Reason: "no token is trained: " + e.whyNothing(x, s), Remedy: "remove the record, or train on more"}
 	}
 	if err == nil {
+		s.Notes = notesAt(s.Notes, x)
 		return s, nil
 	}
 	var at *Error
@@ -82,12 +89,12 @@ func (e *Encoder) encode(x Example) (Sample, error) {
 	case x.Format == Text:
 		return e.text(x), nil
 	}
-	return e.completion(x), nil
+	return e.completion(x)
 }
 
-// isChat reports whether an example is rendered by the template. One of instructions need not be.
+// isChat reports whether an example is rendered by the template.
 func (e *Encoder) isChat(x Example) bool {
-	return len(x.Messages) > 0 && (e.o.Template != nil || x.Format != Instructions)
+	return len(x.Messages) > 0 && (!x.HasText() || e.o.Template != nil && !e.o.RawPrompts)
 }
 
 // Render renders the conversation of an example as Encode does.
@@ -110,7 +117,14 @@ func (e *Encoder) conversation(x Example) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	return e.sample(renderedParts(r), r.Trained(e.o.TrainOn), false), nil
+	notes, err := e.lost(&x, r)
+	if err != nil {
+		return Sample{}, err
+	}
+	trained := r.Trained(e.o.TrainOn)
+	s := e.sample(renderedParts(r), trained, false)
+	s.Notes = append(notes, notesOnAnswers(r, &x, trained)...)
+	return s, nil
 }
 
 // text is trained as a whole.
@@ -120,13 +134,21 @@ func (e *Encoder) text(x Example) Sample {
 	return s
 }
 
-func (e *Encoder) completion(x Example) Sample {
+func (e *Encoder) completion(x Example) (Sample, error) {
+	notes, err := lostOfTexts(&x)
+	if err != nil {
+		return Sample{}, err
+	}
 	own := x.Format == Completion // the mark-up is the data's own
 	trained := chat.Range{From: len(x.Prompt), To: len(x.Prompt) + len(x.Completion), Weight: 1}
 	if e.o.TrainOn == chat.All {
 		trained.From = 0
 	}
-	return e.sample([]tokenizer.Part{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}, []chat.Range{trained}, true)
+	s := e.sample([]tokenizer.Part{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}, []chat.Range{trained}, true)
+	if s.Notes = notes; strings.TrimSpace(x.Completion) == "" {
+		s.Notes = append(s.Notes, Note{Kind: EmptyAnswer})
+	}
+	return s, nil
 }
 
 // sample encodes a text in parts of which ranges are trained.
@@ -207,6 +229,8 @@ func (e *Encoder) Key() string {
 		}
 	}
 	write("train on", e.o.TrainOn)
+	write("raw prompts", e.o.RawPrompts)
+	write("empty reasoning", e.o.EmptyReasoning)
 	write("skip broken", e.o.SkipBroken != nil)
 	return shortHash(h)
 }

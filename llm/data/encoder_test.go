@@ -52,7 +52,7 @@ func TestEncode(t *testing.T) {
 		{"instructions", `{"instruction": "U", "output": "A"}`, chatML, chat.Assistant, false, chatted + "«A<|im_end|>»\n"},
 		{"instructions without a template", `{"instruction": "<s>U", "output": "A"}`, "", chat.Assistant, true,
 			"<s>Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n### Instruction:\n<s>U\n\n### Response:\n«A</s>»"},
-		{"prompt and completion", `{"prompt": "P", "completion": "C"}`, chatML, chat.Assistant, true, "<s>P«C</s>»"},
+		{"prompt and completion", `{"prompt": "P", "completion": "C"}`, "", chat.Assistant, true, "<s>P«C</s>»"},
 		{"prompt and completion, last", `{"prompt": "P", "completion": "C"}`, "", chat.Last, false, "P«C</s>»"},
 		{"prompt and completion, all", `{"prompt": "PQ", "completion": "C"}`, "", chat.All, false, "P«QC</s>»"},
 		{"prompt with BOS and EOS of its own", `{"prompt": "<s>P", "completion": "C<|im_end|>"}`, "", chat.Completion, true, "<s>P«C<|im_end|>»"},

@@ -22,6 +22,8 @@ const (
 	Empty          Kind = "empty"
 	BadToolCall    Kind = "bad tool call"
 	BadWeight      Kind = "bad weight"
+	Contradiction  Kind = "contradiction"
+	Unrendered     Kind = "words that the chat template leaves out"
 	TemplateFailed Kind = "chat template"
 	NothingTrained Kind = "nothing trained"
 	Unreadable     Kind = "unreadable" // a file or the rest of it

@@ -16,9 +16,9 @@ type Format string
 
 // Formats, with their keys.
 const (
-	Messages     Format = "messages"      // messages with role and content; tools, documents
+	Messages     Format = "messages"      // messages with role and content; system, tools, documents
 	ShareGPT     Format = "conversations" // conversations with from and value; system, tools
-	Completion   Format = "prompt"        // prompt and completion, both texts or both lists of messages; tools
+	Completion   Format = "prompt"        // prompt and completion, both texts or both lists of messages; system, tools
 	Instructions Format = "instruction"   // Alpaca: instruction, input (may be missing) and output; system
 	Text         Format = "text"          // text
 )
@@ -36,10 +36,10 @@ var formats = []struct {
 }
 
 // otherKeys are further keys that a record can have.
-var otherKeys = []string{"input", "system", "tools", "documents", "role", "content", "from", "value"}
+var otherKeys = []string{"input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
 
-// Example is one record of a data set. It is a text, a prompt with its completion, a conversation, or, with
-// Instructions, the last two at once: which of them is used depends on whether there is a chat template.
+// Example is one record of a data set. It is a text, a conversation, or a prompt with its completion that is a
+// conversation at once: which of the two is used depends on whether there is a chat template.
 type Example struct {
 	File   string
 	Line   int // from 1; the row of a Parquet file
@@ -50,6 +50,15 @@ type Example struct {
 
 	chat.Conversation
 	PromptMessages int // how many messages, from the first, are of a prompt and not trained
+
+	unused    []string // keys of the record of which nothing is made
+	ownSystem bool     // the first message is that of the key "system"
+	p         *parser  // what the data calls the keys; may be nil
+}
+
+// HasText reports whether the example is a text, or a prompt with its completion as texts, which need no chat template.
+func (x *Example) HasText() bool {
+	return x.Format == Text || x.Format == Instructions || x.Format == Completion && x.PromptMessages == 0
 }
 
 // A parser makes examples of the records of one file.
@@ -140,7 +149,7 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 		return Example{}, faultf(MixedFormats, "give each format a file of its own", "this record has %q, that of line %d has %q: they are of different formats",
 			p.name(string(format)), p.format.line, p.name(string(p.format.format)))
 	}
-	x := Example{Format: format}
+	x := Example{Format: format, p: p, unused: r.unused(format)}
 	switch format {
 	case Messages, ShareGPT:
 		f = r.conversation(&x, string(format))
@@ -154,6 +163,32 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 		}
 	}
 	return x, f
+}
+
+// usedKeys are those that a format has, besides its own.
+var usedKeys = map[Format][]string{
+	Messages:     {"system", "tools", "documents"},
+	ShareGPT:     {"system", "tools", "documents"},
+	Completion:   {"system", "tools", "documents", "reasoning_content"},
+	Instructions: {"input", "system", "tools", "documents", "reasoning_content"},
+}
+
+// unused are the names of keys of which the format makes nothing. An empty value loses nothing.
+func (r *record) unused(format Format) []string {
+	used := usedKeys[format]
+	for _, f := range formats {
+		if f.format == format {
+			used = slices.Concat(used, f.keys)
+		}
+	}
+	var names []string
+	for _, m := range r.members {
+		isUsed := slices.ContainsFunc(used, func(key string) bool { return r.p.name(key) == m.key })
+		if !isUsed && !slices.Contains([]string{`""`, "[]", "{}"}, string(m.value)) {
+			names = append(names, m.key)
+		}
+	}
+	return names
 }
 
 // format finds the format of a record by its keys.
@@ -204,14 +239,21 @@ func (r *record) conversation(x *Example, key string) (f *fault) {
 
 // system puts a message of the system, which has a key of its own beside the conversation, before the others.
 func (r *record) system(x *Example) *fault {
-	if x.Format == Messages {
-		return nil
-	}
 	system, f := r.text("system")
-	if f == nil && system != "" && x.Messages[0].Role() != "system" {
-		x.Messages = slices.Insert(x.Messages, 0, chat.NewMessage("system", system))
+	if f != nil || strings.TrimSpace(system) == "" {
+		return f
 	}
-	return f
+	if first := x.Messages[0]; first.Role() == "system" || first.Role() == "developer" {
+		if first.Content() == system {
+			return nil
+		}
+		return faultf(Contradiction, "leave one of them out", "%q says something else than the system's message with which the conversation begins", r.p.name("system"))
+	}
+	x.Messages, x.ownSystem = slices.Insert(x.Messages, 0, chat.NewMessage("system", system)), true
+	if x.PromptMessages > 0 {
+		x.PromptMessages++
+	}
+	return nil
 }
 
 // context reads what a conversation has beside its messages. Tables, which have one type for a column, hold it as a text
@@ -263,8 +305,10 @@ func (r *record) completion(x *Example) (f *fault) {
 		if x.Prompt, f = r.text("prompt"); f != nil {
 			return f
 		}
-		x.Completion, f = r.text("completion")
-		return f
+		if x.Completion, f = r.text("completion"); f != nil {
+			return f
+		}
+		return r.answer(x, x.Prompt)
 	}
 	if prompt[0] != '[' || completion[0] != '[' {
 		return faultf(WrongType, "write both as texts, or both as lists of messages", "%q is %s, but %q is %s",
@@ -279,6 +323,24 @@ func (r *record) completion(x *Example) (f *fault) {
 		return f
 	}
 	x.Messages = append(x.Messages, answer...)
+	if f := r.system(x); f != nil {
+		return f
+	}
+	return r.context(x)
+}
+
+// answer makes a conversation of a question and the completion.
+func (r *record) answer(x *Example, question string) *fault {
+	answer := chat.NewMessage("assistant", x.Completion)
+	if reasoning, f := r.text("reasoning_content"); f != nil {
+		return f
+	} else if reasoning != "" {
+		answer.SetText("reasoning_content", reasoning)
+	}
+	x.Messages = []chat.Message{chat.NewMessage("user", question), answer}
+	if f := r.system(x); f != nil {
+		return f
+	}
 	return r.context(x)
 }
 
@@ -313,6 +375,5 @@ func (r *record) instructions(x *Example) *fault {
 		x.Prompt = fmt.Sprintf(alpacaInputPrompt, instruction, input)
 		question = strings.TrimPrefix(instruction+"\n\n"+input, "\n\n")
 	}
-	x.Messages = []chat.Message{chat.NewMessage("user", question), chat.NewMessage("assistant", x.Completion)}
-	return r.system(x)
+	return r.answer(x, question)
 }

@@ -53,27 +53,31 @@ type Stats struct {
 
 	// Examples of more than Length predicted tokens, by what became of them.
 	Cut, Split, Dropped int
+	Lost                int // those that were cut and have lost more than half of what is trained of them
+	Longest             int // predicted tokens of the longest example
 	// Empty counts examples, and parts of split ones, that are left out because no token
 	// of them is trained.
 	Empty int
 
+	Notes []NoteCount // on the examples, in the order of the first of each
+
 	FromCache bool // nothing was encoded; the counts are of when it was
 }
 
-// storedStats are those of a file.
-type storedStats struct{ Examples, Samples, Tokens, Targets, Cut, Split, Dropped, Empty uint64 }
+// storedStats are the numbers of a file.
+type storedStats struct{ Examples, Samples, Tokens, Targets, Cut, Split, Dropped, Lost, Longest, Empty uint64 }
 
 func (s Stats) stored() storedStats {
 	return storedStats{
 		uint64(s.Examples), uint64(s.Samples), uint64(s.Tokens), uint64(s.Targets),
-		uint64(s.Cut), uint64(s.Split), uint64(s.Dropped), uint64(s.Empty),
+		uint64(s.Cut), uint64(s.Split), uint64(s.Dropped), uint64(s.Lost), uint64(s.Longest), uint64(s.Empty),
 	}
 }
 
 func (s storedStats) stats() Stats {
 	return Stats{
 		Examples: int(s.Examples), Samples: int(s.Samples), Tokens: int(s.Tokens), Targets: int(s.Targets),
-		Cut: int(s.Cut), Split: int(s.Split), Dropped: int(s.Dropped), Empty: int(s.Empty), FromCache: true,
+		Cut: int(s.Cut), Split: int(s.Split), Dropped: int(s.Dropped), Lost: int(s.Lost), Longest: int(s.Longest), Empty: int(s.Empty), FromCache: true,
 	}
 }
 
@@ -93,7 +97,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 	file, err := o.tokenFile(ctx, func(w *tokenWriter) (Stats, error) {
 		b := builder{w: w, options: o}
 		err := encodeAll(ctx, examples, encode, b.add)
-		w.skipped = o.SkipBroken.Counts()
+		w.report = report{o.SkipBroken.Counts(), b.stats.Notes}
 		return b.stats, err
 	})
 	if err != nil {
@@ -136,6 +140,8 @@ type builder struct {
 // add takes the sample of the next example.
 func (b *builder) add(s Sample) error {
 	b.stats.Examples++
+	b.stats.Longest = max(b.stats.Longest, s.Predicted())
+	b.stats.Notes = addNotes(b.stats.Notes, s.Notes)
 	defer func() { b.options.Progress(b.stats) }()
 	length := b.options.Length
 	if s.Predicted() <= length {
@@ -147,7 +153,11 @@ func (b *builder) add(s Sample) error {
 		return nil
 	case CutLong:
 		b.stats.Cut++
-		return b.write(s.part(0, length))
+		kept := s.part(0, length)
+		if 2*kept.Targets() < s.Targets() {
+			b.stats.Lost++
+		}
+		return b.write(kept)
 	}
 	b.stats.Split++
 	for from := 0; from < s.Predicted(); from += length {

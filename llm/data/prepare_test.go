@@ -68,6 +68,7 @@ func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample,
 	}
 	for _, s := range samples {
 		stats.Examples++
+		stats.Longest = max(stats.Longest, len(s.Tokens)-1)
 		switch n := len(s.Tokens) - 1; {
 		case n <= length:
 			keep(s)
@@ -84,9 +85,13 @@ func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample,
 			}
 		default:
 			stats.Cut++
+			all := s.Targets()
 			s.Tokens = s.Tokens[:length+1]
 			if s.Weights != nil {
 				s.Weights = s.Weights[:length]
+			}
+			if s.Targets()*2 < all {
+				stats.Lost++
 			}
 			keep(s)
 		}

@@ -17,8 +17,8 @@ import (
 // ReadOptions say how Read reads.
 type ReadOptions struct {
 	// Keys are names that the data has for the keys that are looked for: {"messages": "dialog", "prompt": "question"}.
-	// The keys are messages, conversations, prompt, completion, instruction, input, output, text, system, tools and
-	// documents, and role, content, from and value of a message.
+	// The keys are messages, conversations, prompt, completion, instruction, input, output, text, system, tools, documents
+	// and reasoning_content, and role, content, from and value of a message.
 	Keys map[string]string
 	// Roles are further roles of messages with the role that the template sees: {"agent": "assistant"}.
 	Roles map[string]string

@@ -12,6 +12,7 @@ import (
 type Sample struct {
 	Tokens  []int32   // the first token is not predicted
 	Weights []float32 // of predicting Tokens[1:]; nil: 1 each
+	Notes   []Note    // on the example that it is made of; Prepare counts them, and a data set does not keep them
 }
 
 // Predicted counts the tokens that are predicted: all but the first.

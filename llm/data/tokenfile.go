@@ -21,7 +21,7 @@ import (
 //	         equal weights, each a varint of its length and a float32
 //	ends     uint64 of each sample: where it ends, from the begin of the first
 //	lengths  uint32 of each sample: its tokens
-//	broken   the records that were skipped, see encodeBroken
+//	report   of records that were skipped or have notes, see report
 //	sums     uint32 of each MiB of all that: its CRC-32C
 type header struct {
 	Magic   [8]byte
@@ -30,7 +30,7 @@ type header struct {
 
 	SampleBytes uint64 // of all samples
 	Samples     uint64
-	BrokenBytes uint64
+	ReportBytes uint64
 	MaxToken    int32
 	Longest     uint32 // tokens
 	Fingerprint [16]byte
@@ -38,7 +38,7 @@ type header struct {
 }
 
 const (
-	tokenFileVersion = 2
+	tokenFileVersion = 3
 	sumBlock         = 1 << 20
 )
 
@@ -60,12 +60,12 @@ func (h header) sum() uint32 {
 	return crc32.Checksum(h.encode(), castagnoli)
 }
 
-// lengthsAt is where the lengths begin in the file, brokenAt where they end.
+// lengthsAt is where the lengths begin in the file, reportAt where they end.
 func (h header) lengthsAt() int64 { return int64(headerSize) + int64(h.SampleBytes+8*h.Samples) }
-func (h header) brokenAt() int64  { return h.lengthsAt() + 4*int64(h.Samples) }
+func (h header) reportAt() int64  { return h.lengthsAt() + 4*int64(h.Samples) }
 
 // body is the size of all that has checksums.
-func (h header) body() int64 { return h.brokenAt() + int64(h.BrokenBytes) - int64(headerSize) }
+func (h header) body() int64 { return h.reportAt() + int64(h.ReportBytes) - int64(headerSize) }
 
 // check demands a header of a file of that size.
 func (h header) check(size int64) error {
@@ -77,7 +77,7 @@ func (h header) check(size int64) error {
 		return fmt.Errorf("it is of version %d, not %d", h.Version, tokenFileVersion)
 	case h.Sum != h.sum():
 		return errors.New("its header is damaged")
-	case h.SampleBytes > most || h.Samples > math.MaxUint32 || h.BrokenBytes > most:
+	case h.SampleBytes > most || h.Samples > math.MaxUint32 || h.ReportBytes > most:
 		return errors.New("its header is wrong")
 	}
 	blocks := (h.body() + sumBlock - 1) / sumBlock
@@ -92,7 +92,7 @@ type tokenFile struct {
 	file    *mapped.File
 	head    header
 	lengths []uint32
-	skipped []BrokenCount
+	report  report
 }
 
 // readTokenFile takes the file over, and closes it when it is no whole token file.
@@ -122,7 +122,7 @@ func readTokenFile(file *os.File) (_ *tokenFile, err error) {
 	if err := binary.Read(io.NewSectionReader(file, at, math.MaxInt64-at), binary.LittleEndian, f.lengths); err != nil {
 		return nil, err
 	}
-	if f.skipped, err = decodeBroken(io.NewSectionReader(file, f.head.brokenAt(), int64(f.head.BrokenBytes))); err != nil {
+	if f.report, err = decodeReport(io.NewSectionReader(file, f.head.reportAt(), int64(f.head.ReportBytes))); err != nil {
 		return nil, err
 	}
 	// An unmapped file that nobody closed is closed with the last data set over it.

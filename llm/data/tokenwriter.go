@@ -23,7 +23,7 @@ type tokenWriter struct {
 	raw  []byte // of a sample, reused
 
 	sizes, lengths []uint32
-	skipped        []BrokenCount // set before finish
+	report         report // set before finish
 }
 
 // newTokenWriter begins a token file in an empty file.
@@ -57,11 +57,11 @@ func (w *tokenWriter) add(s Sample) error {
 
 // finish writes what follows the samples, and the header: without it the file is none.
 func (w *tokenWriter) finish(stats Stats) error {
-	broken, err := encodeBroken(w.skipped)
+	report, err := w.report.encode()
 	if err != nil {
 		return err
 	}
-	w.head.BrokenBytes = uint64(len(broken))
+	w.head.ReportBytes = uint64(len(report))
 	w.head.Samples, w.head.Stats = uint64(len(w.lengths)), stats.stored()
 	copy(w.head.Fingerprint[:], w.hash.Sum(nil))
 	end := uint64(0)
@@ -75,7 +75,7 @@ func (w *tokenWriter) finish(stats Stats) error {
 	if err := binary.Write(w.w, binary.LittleEndian, w.lengths); err != nil {
 		return err
 	}
-	if _, err := w.w.Write(broken); err != nil {
+	if _, err := w.w.Write(report); err != nil {
 		return err
 	}
 	if err := w.w.Flush(); err != nil {

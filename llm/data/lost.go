@@ -1,0 +1,156 @@
+package data
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// What a template leaves out of a conversation, as notes and errors say it.
+const (
+	calledTools      = "the tools that the assistant calls"
+	toolCalls        = "the tool calls of the assistant"
+	answerWords      = "the words of the assistant"
+	answerReasoning  = "the reasoning of the assistant"
+	earlierReasoning = "the reasoning of answers before the last"
+	otherTools       = "tools that are not called"
+	documents        = "documents"
+	systemMessages   = "messages of the system"
+	messagesOf       = "messages of the role "
+)
+
+// lost finds what of a conversation no byte of its text comes from. Where that is the assistant's, or a tool that it calls,
+// the example is refused: what it should teach is not in it. Of the rest there are notes.
+func (e *Encoder) lost(x *Example, r *chat.Rendered) ([]Note, error) {
+	l := &losses{x: x}
+	for _, g := range r.Unrendered() {
+		l.add(g, e.forms.Reasoning)
+	}
+	if len(l.refused) == 0 {
+		return l.notes, nil
+	}
+	return nil, &Error{Kind: Unrendered, Reason: "the chat template has no place for " + strings.Join(l.refused, ", nor for ") + ": no byte of the text comes from there",
+		Remedy: "give a template that has one (--chat-template), or take it out of the record"}
+}
+
+// losses sorts what is lost of an example.
+type losses struct {
+	x       *Example
+	refused []string // with where each is
+	notes   []Note
+}
+
+func (l *losses) refuse(what, path string) {
+	if !slices.ContainsFunc(l.refused, func(s string) bool { return strings.HasPrefix(s, what+" (") }) {
+		l.refused = append(l.refused, fmt.Sprintf("%s (%s)", what, path))
+	}
+}
+
+func (l *losses) add(g chat.Given, hasReasoning bool) {
+	note := func(kind NoteKind, what string) { l.notes = append(l.notes, Note{Kind: kind, What: what}) }
+	switch g.Part {
+	case chat.Tools:
+		if l.calls(g.Index) {
+			l.refuse(calledTools, l.x.key("tools")+strings.TrimPrefix(g.Path, "tools"))
+		} else {
+			note(LeftOut, otherTools)
+		}
+		return
+	case chat.Documents:
+		note(LeftOut, documents)
+		return
+	case chat.Field, chat.Role:
+		note(UnusedKey, "messages[]."+g.Path)
+		return
+	}
+	role := l.x.Messages[g.Message].Role()
+	path := l.x.path(g.Message, g.Path)
+	switch isAnswer := role == "assistant"; {
+	case isAnswer && g.Part == chat.ToolCalls:
+		l.refuse(toolCalls, path[:strings.LastIndexByte(path, ']')+1])
+	case isAnswer && g.Part == chat.Content:
+		l.refuse(answerWords, strings.TrimSuffix(path, ".text"))
+	case isAnswer && hasReasoning && g.Message < len(l.x.Messages)-1: // by design: earlier reasoning is in no prompt either
+		note(LeftOut, earlierReasoning)
+	case isAnswer:
+		l.refuse(answerReasoning, path)
+	case role == "system":
+		note(LeftOut, systemMessages)
+	default:
+		note(LeftOut, messagesOf+role)
+	}
+}
+
+// calls reports whether the assistant calls tool i.
+func (l *losses) calls(i int) bool {
+	var tools []struct {
+		Name     string
+		Function struct{ Name string }
+	}
+	if json.Unmarshal(l.x.Tools, &tools) != nil || i >= len(tools) {
+		return false
+	}
+	for _, m := range l.x.Messages {
+		for _, name := range m.Calls() {
+			if name == tools[i].Name || name == tools[i].Function.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// key is what the data calls a key.
+func (x *Example) key(key string) string {
+	if x.p == nil {
+		return key
+	}
+	return x.p.name(key)
+}
+
+// path says where something of message i is in the record.
+func (x *Example) path(i int, path string) string {
+	if x.HasText() {
+		if strings.HasPrefix(path, "content") {
+			return x.key(map[Format]string{Completion: "completion", Instructions: "output"}[x.Format])
+		}
+		return x.key(path)
+	}
+	if x.ownSystem {
+		i--
+	}
+	list := string(x.Format)
+	if n := x.PromptMessages; n > 0 {
+		if x.ownSystem {
+			n--
+		}
+		if i >= n {
+			list, i = "completion", i-n
+		}
+	}
+	return fmt.Sprintf("%s[%d].%s", x.key(list), i, path)
+}
+
+// lostOfTexts is what is lost of a prompt with its completion where they are texts: what only a template has a place for.
+func lostOfTexts(x *Example) ([]Note, error) {
+	var notes []Note
+	for i, m := range x.Messages {
+		switch {
+		case m.Role() == "assistant" && m.Reasoning() != "":
+			return nil, &Error{Kind: Unrendered, Reason: fmt.Sprintf("a prompt with its completion as texts has no place for %s (%s)", answerReasoning, x.path(i, "reasoning_content")),
+				Remedy: "have it rendered by a chat template, which the model has or --chat-template gives, without --raw-prompts; or take it out of the record"}
+		case m.Role() == "system":
+			notes = append(notes, Note{Kind: LeftOut, What: systemMessages})
+		}
+	}
+	if x.Tools != nil {
+		notes = append(notes, Note{Kind: LeftOut, What: otherTools})
+	}
+	if x.Documents != nil {
+		notes = append(notes, Note{Kind: LeftOut, What: documents})
+	}
+	return notes, nil
+}

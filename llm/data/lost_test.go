@@ -1,0 +1,169 @@
+package data
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// Templates that leave something out: tools and reasoning; all reasoning but the last; the system's message.
+const (
+	plainML    = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+	lastThinks = "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and loop.last %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}" +
+		"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+	callsOnly = "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content if not m.tool_calls }}{% for c in m.tool_calls %}<call>{{ c.function.name }}({{ c.function.arguments | tojson }})</call>{% endfor %}<|im_end|>\n{% endfor %}"
+)
+
+const call = `"tool_calls": [{"id": "1", "type": "function", "function": {"name": "price", "arguments": "{\"item\": \"tea\"}"}}]`
+
+func firstLine(t *testing.T, path string) string {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	line, _, _ := strings.Cut(string(b), "\n")
+	return line
+}
+
+// What of a record is in no byte of its text ends the reading where it is the assistant's, and is a note elsewhere.
+func TestNothingVanishes(t *testing.T) {
+	const remedy = ": no byte of the text comes from there; give a template that has one (--chat-template), or take it out of the record"
+	for _, c := range []struct {
+		name, line, template string
+		want                 string // an error
+		notes                []string
+	}{
+		{name: "tools and tool calls", line: firstLine(t, "testdata/tools.jsonl"), template: plainML,
+			want: "the chat template has no place for the tools that the assistant calls (tools[0]), nor for the tool calls of the assistant (messages[1].tool_calls[0])" + remedy},
+		{name: "tool calls under another key", line: `{"conversations": [{"from": "human", "value": "U"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}]}`, template: plainML,
+			want: "the chat template has no place for the tool calls of the assistant (conversations[1].tool_calls[0])" + remedy},
+		{name: "content null", line: inMessages(`{"role": "assistant", "content": null, ` + call + `}, {"role": "tool", "tool_call_id": "1", "content": "3"}, {"role": "assistant", "content": "A"}`), template: chatML,
+			want: "the chat template has no place for the tool calls of the assistant (messages[1].tool_calls[0])" + remedy},
+		{name: "content null, with a place for calls", line: inMessages(`{"role": "assistant", "content": null, ` + call + `}, {"role": "tool", "tool_call_id": "1", "name": "price", "content": "3"}, {"role": "assistant", "content": "A"}`),
+			template: strings.Replace(callsOnly, "if not m.tool_calls", "+ ''", 1), notes: []string{"rendered"}},
+		{name: "words beside a call", line: inMessages(`{"role": "assistant", "content": "W", ` + call + `}`), template: callsOnly,
+			want: "the chat template has no place for the words of the assistant (messages[1].content)" + remedy},
+		{name: "reasoning", line: inMessages(`{"role": "assistant", "reasoning_content": "two and two make four", "content": "4"}`), template: plainML,
+			want: "the chat template has no place for the reasoning of the assistant (messages[1].reasoning_content)" + remedy},
+		{name: "reasoning of a completion", line: `{"system": "S", "prompt": [` + question + `], "completion": [{"role": "assistant", "thinking": "R", "content": "A"}]}`, template: plainML,
+			want: "the chat template has no place for the reasoning of the assistant (completion[0].thinking)" + remedy},
+		{name: "reasoning beside texts", line: `{"prompt": "U", "completion": "A", "reasoning_content": "R"}`, template: plainML,
+			want: "the chat template has no place for the reasoning of the assistant (reasoning_content)" + remedy},
+		{name: "reasoning beside raw texts", line: `{"prompt": "U", "completion": "A", "reasoning_content": "R"}`,
+			want: "a prompt with its completion as texts has no place for the reasoning of the assistant (reasoning_content); have it rendered by a chat template, which the model has or --chat-template gives, without --raw-prompts; or take it out of the record"},
+		{name: "reasoning of earlier answers", line: inMessages(`{"role": "assistant", "reasoning_content": "R", "content": "A"}, ` + question + `, {"role": "assistant", "reasoning_content": "S", "content": "B"}`), template: lastThinks,
+			notes: []string{"left out the reasoning of answers before the last", "rendered"}},
+		{name: "system", line: `{"system": "Be brief.", "prompt": "2+2?", "completion": "4"}`, template: callsOnly, notes: []string{"left out messages of the system", "rendered"}},
+		{name: "system of raw texts", line: `{"system": "Be brief.", "instruction": "2+2?", "output": "4", "tools": [{"name": "f"}]}`, notes: []string{"left out messages of the system", "left out tools that are not called"}},
+		{name: "tools that are not called", line: `{"messages": [` + question + `, {"role": "assistant", "content": "A"}], "tools": [{"name": "f"}, {"name": "g"}], "documents": [{"text": "D"}]}`, template: plainML,
+			notes: []string{"left out tools that are not called", "left out tools that are not called", "left out documents", "rendered"}},
+		{name: "keys", line: `{"id": 3, "messages": [{"role": "user", "content": "U", "name": "Ann"}, {"role": "assistant", "content": "A", "lang": "en"}], "source": "web", "score": null, "extra": []}`, template: plainML,
+			notes: []string{"unused key messages[].name", "unused key messages[].lang", "rendered", "unused key id", "unused key source"}},
+		{name: "keys of a text", line: `{"text": "T", "system": "S"}`, notes: []string{"unused key system"}},
+		{name: "empty answers", line: inMessages(`{"role": "assistant", "content": " "}, ` + question + `, {"role": "assistant", "content": "", "train": false}`), template: plainML, notes: []string{"rendered", "empty answer"}},
+		{name: "an empty completion", line: `{"prompt": "U", "completion": ""}`, notes: []string{"empty answer"}},
+		{name: "empty reasoning", line: inMessages(`{"role": "assistant", "content": "A"}`), template: lastThinks, notes: []string{"rendered", "empty reasoning <think>\n\n</think>"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := EncoderOptions{}
+			if c.template != "" {
+				o.Template = parse(t, c.template)
+			}
+			path := write(t, "a.jsonl", c.line)
+			samples, err := prepare(t, []string{path}, ReadOptions{}, o)
+			if c.want != "" {
+				require.EqualError(t, err, path+":1: "+c.want)
+				return
+			}
+			require.NoError(t, err)
+			var notes []string
+			for _, n := range samples[0].Notes {
+				require.Equal(t, path, n.File)
+				require.Equal(t, 1, n.Line)
+				notes = append(notes, strings.TrimSpace(fmt.Sprint(n.Kind, " ", n.What)))
+			}
+			require.Equal(t, c.notes, notes)
+		})
+	}
+}
+
+// A prompt with its completion is the user's turn and the assistant's, byte for byte, unless it is raw.
+func TestPromptAsMessages(t *testing.T) {
+	as := func(source string, raw bool) []Sample {
+		samples, err := prepare(t, []string{"testdata/" + source}, ReadOptions{}, EncoderOptions{Template: parse(t, chatML), RawPrompts: raw})
+		require.NoError(t, err)
+		require.Len(t, samples, 6)
+		for i := range samples {
+			samples[i].Notes = nil
+		}
+		return samples
+	}
+	require.Equal(t, as("prompt-completion-as-messages.jsonl", false), as("prompt-completion.jsonl", false))
+	raw := FormatSample(chatTokenizer(t, true), as("prompt-completion.jsonl", true)[2], Marks{"«", "»"})
+	require.Equal(t, "<s>Hi, I am Paul.«Hello Paul, how can I help you today?</s>»", raw)
+	raw = FormatSample(chatTokenizer(t, true), as("prompt-completion-as-messages.jsonl", true)[2], Marks{"«", "»"})
+	require.Contains(t, raw, "<|im_start|>user\nHi, I am Paul.<|im_end|>", "messages have no raw text")
+}
+
+// A key of the system beside the conversation is its first message.
+func TestSystemKey(t *testing.T) {
+	const want = "<s><|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n«4<|im_end|>»\n"
+	for _, line := range []string{
+		`{"system":"Be brief.","messages":[{"role":"user","content":"2+2?"},{"role":"assistant","content":"4"}]}`,
+		`{"system":"Be brief.","prompt":"2+2?","completion":"4"}`,
+		`{"system":"Be brief.","prompt":[{"role":"user","content":"2+2?"}],"completion":[{"role":"assistant","content":"4"}]}`,
+		`{"system":"Be brief.","conversations":[{"from":"human","value":"2+2?"},{"from":"gpt","value":"4"}]}`,
+		`{"system":"Be brief.","instruction":"2+2?","output":"4"}`,
+	} {
+		samples, err := prepare(t, []string{write(t, "a.jsonl", line)}, ReadOptions{}, EncoderOptions{Template: parse(t, chatML)})
+		require.NoError(t, err)
+		require.Equal(t, want, FormatSample(chatTokenizer(t, true), samples[0], Marks{"«", "»"}))
+	}
+}
+
+// The treatment of empty reasoning decides tokens, and so the cache.
+func TestEmptyReasoningOfSamples(t *testing.T) {
+	keys := map[string]bool{}
+	for mode, want := range map[chat.EmptyReasoning]string{
+		chat.AsPrompted: "«<think>\n\n</think>\nA<|im_end|>»\n", chat.TrainEmpty: "«<think>\n\n</think>\nA<|im_end|>»\n", chat.MaskEmpty: "<think>\n\n</think>\n«A<|im_end|>»\n",
+	} {
+		tok := chatTokenizer(t, true)
+		e, err := NewEncoder(tok, EncoderOptions{Template: parse(t, lastThinks), EmptyReasoning: mode})
+		require.NoError(t, err)
+		keys[e.Key()] = true
+		s, err := e.Encode(example(t, greeting))
+		require.NoError(t, err)
+		require.Equal(t, "<s><|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n"+want, FormatSample(tok, s, Marks{"«", "»"}))
+	}
+	require.Len(t, keys, 3)
+}
+
+// Notes are counted for each example once, in bounded memory, and the cache keeps them.
+func TestNotes(t *testing.T) {
+	var lines strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&lines, `{"text": "T%d", "id": %d, "key %d": 1}`+"\n", i, i, i)
+	}
+	path := write(t, "a.jsonl", lines.String())
+	e, err := NewEncoder(chatTokenizer(t, true), EncoderOptions{})
+	require.NoError(t, err)
+	o := PrepareOptions{Length: 100, Cache: t.TempDir(), Key: "x"}
+	var before []NoteCount
+	for _, fromCache := range []bool{false, true} {
+		d, stats, err := Prepare(t.Context(), Read(t.Context(), []string{path}, ReadOptions{}), e.Encode, o)
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		require.Equal(t, fromCache, stats.FromCache)
+		if !fromCache {
+			before = stats.Notes
+		}
+		require.Equal(t, before, stats.Notes)
+	}
+	require.Len(t, before, 101)
+	require.Equal(t, NoteCount{Note{UnusedKey, "id", path, 1}, 150}, before[0])
+	require.Equal(t, NoteCount{Note{UnusedKey, "key 98", path, 99}, 1}, before[99])
+	require.Equal(t, NoteCount{Note{UnusedKey, "…", path, 100}, 51}, before[100])
+}

@@ -1,0 +1,98 @@
+package data
+
+import (
+	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// A Note is something about an example that is no fault, and that one should know before one trains on it.
+type Note struct {
+	Kind NoteKind
+	What string // of the kind
+	File string
+	Line int // as those of an Example
+}
+
+// NoteKind is a kind of note.
+type NoteKind string
+
+// Kinds of notes, with what What is of them.
+const (
+	Rendered       NoteKind = "rendered"        // the template makes the text
+	LeftOut        NoteKind = "left out"        // no byte of the text comes from What, which is somebody's words
+	UnusedKey      NoteKind = "unused key"      // nor from the key What, of the record or of a message
+	EmptyAnswer    NoteKind = "empty answer"    // an answer without a word, a reasoning or a tool call is trained
+	EmptyReasoning NoteKind = "empty reasoning" // the empty block of reasoning What, of the template, is trained
+)
+
+// NoteCount is how many examples have a note; File and Line are those of the first.
+type NoteCount struct {
+	Note
+	N int
+}
+
+// maxNotes bounds the counts of notes: keys of records can be as many as the records. What is beyond is counted as one.
+const (
+	maxNotes    = 100
+	furtherKeys = "…"
+)
+
+// addNotes counts the notes on one more example.
+func addNotes(counts []NoteCount, notes []Note) []NoteCount {
+	for i, note := range notes {
+		isSame := func(n Note) bool { return n.Kind == note.Kind && n.What == note.What }
+		if indexOf(notes[:i], isSame) >= 0 {
+			continue // it is counted once for each example
+		}
+		at := indexOf(counts, func(c NoteCount) bool { return isSame(c.Note) })
+		if at < 0 && len(counts) >= maxNotes {
+			note.What = furtherKeys
+			at = indexOf(counts, func(c NoteCount) bool { return isSame(c.Note) })
+		}
+		if at < 0 {
+			counts = append(counts, NoteCount{Note: note})
+			at = len(counts) - 1
+		}
+		counts[at].N++
+	}
+	return counts
+}
+
+func indexOf[T any](list []T, is func(T) bool) int {
+	for i, x := range list {
+		if is(x) {
+			return i
+		}
+	}
+	return -1
+}
+
+// notesAt gives notes the place of their example, and adds one for each key of which nothing is made.
+func notesAt(notes []Note, x Example) []Note {
+	for _, key := range x.unused {
+		notes = append(notes, Note{Kind: UnusedKey, What: key})
+	}
+	for i := range notes {
+		notes[i].File, notes[i].Line = x.File, x.Line
+	}
+	return notes
+}
+
+// notesOnAnswers are those on what is trained of a conversation.
+func notesOnAnswers(r *chat.Rendered, x *Example, trained []chat.Range) []Note {
+	notes := []Note{{Kind: Rendered}}
+	for _, m := range x.Messages[x.PromptMessages:] {
+		if m.Role() == "assistant" && m.Weight > 0 && m.IsEmpty() {
+			notes = append(notes, Note{Kind: EmptyAnswer})
+		}
+	}
+	for _, block := range r.EmptyReasoning() {
+		for _, t := range trained {
+			if t.From < block.To && t.To > block.From {
+				notes = append(notes, Note{Kind: EmptyReasoning, What: strings.TrimSpace(r.Text[block.From:block.To])})
+			}
+		}
+	}
+	return notes
+}
