@@ -32,7 +32,7 @@ type PrepareOptions struct {
 	// Key names what the samples are made of in the cache: it changes with every byte of
 	// the sources ([HashFiles]), the tokenizer, the template and all options of
 	// encode. Those of PrepareOptions take part in any case.
-	// With SkipBroken it has the names of the sources too, which the first faults are told by.
+	// It has the names of the sources too where their first faults and notes are told.
 	Key string
 	// SkipBroken counts the broken records of these examples alone, as reading and encoding
 	// them does ([ReadOptions], [EncoderOptions]). The cache keeps its counts, and Prepare adds
@@ -106,9 +106,21 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 	stats := file.stats
 	if stats.Samples == 0 {
 		file.close()
-		return nil, stats, fmt.Errorf("of %d examples no token is trained; check the data, its masks, and what is done with long ones", stats.Examples)
+		return nil, stats, o.nothing(stats)
 	}
 	return &Dataset{Length: o.Length, samples: file.tokenFile}, stats, nil
+}
+
+// nothing is the error of no sample at all.
+func (o *PrepareOptions) nothing(s Stats) error {
+	examples := fmt.Sprintf("%d examples", s.Examples)
+	if s.Examples == 1 {
+		examples = "1 example"
+	}
+	if n := o.SkipBroken.Total(); n > 0 {
+		return fmt.Errorf("no token is trained of %s; %d broken records are skipped, the first: %w", examples, n, o.SkipBroken.Counts()[0].First)
+	}
+	return fmt.Errorf("no token is trained of %s; check the data, its masks, and what is done with long ones", examples)
 }
 
 func (o *PrepareOptions) complete() error {

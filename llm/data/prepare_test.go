@@ -131,7 +131,8 @@ func TestPrepare(t *testing.T) {
 		require.Equal(t, wantStats, stats)
 		require.Equal(t, wantStats, last)
 		if len(want) == 0 {
-			require.EqualError(t, err, fmt.Sprintf("of %d examples no token is trained; check the data, its masks, and what is done with long ones", len(samples)))
+			count := strings.TrimSuffix(fmt.Sprintf("%d examples", len(samples)), map[bool]string{true: "s"}[len(samples) == 1])
+			require.EqualError(t, err, fmt.Sprintf("no token is trained of %s; check the data, its masks, and what is done with long ones", count))
 			return
 		}
 		require.NoError(t, err)
