@@ -28,6 +28,7 @@ type report struct {
 	sampler *sampler
 	texts   []heldOut
 	samples []string          // before, after
+	isChat  bool              // what is trained went through a chat template
 	best    *train.Evaluation // of the run, where it is that of an earlier step than the last
 }
 
@@ -38,11 +39,11 @@ type heldOut struct {
 }
 
 func (p *trainCommand) newReport(ctx context.Context, m *model.Model, a *lora.Adapter, sets *training.Sets) (*report, error) {
-	sampler, err := p.newSampler(m)
+	sampler, err := p.newSampler(m, sets.IsChat)
 	if err != nil {
 		return nil, err
 	}
-	r := &report{p: p, m: m, adapter: a, sampler: sampler}
+	r := &report{p: p, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat}
 	if sets.Valid != nil {
 		r.texts = append(r.texts, heldOut{path: sets.ValidName, data: sets.Valid})
 	}
@@ -136,7 +137,7 @@ func (r *report) print(w io.Writer) error {
 // printUse tells how the model is run with its adapter.
 func (r *report) printUse(w io.Writer) error {
 	base, adapter := cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(r.adapterPath())
-	if r.p.isChat(r.m) {
+	if r.isChat {
 		fmt.Fprintf(w, "use it:\n  %s chat --model %s --lora %s%s\n", cli.ShellQuote(os.Args[0]), base, adapter, r.p.Args())
 		_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s%s\n", base, adapter, r.p.LlamaArgs(r.m.Arch))
 		return err

@@ -28,9 +28,10 @@ type sampler struct {
 	chat    *generate.ChatOptions // nil for text
 }
 
-func (p *trainCommand) newSampler(m *model.Model) (*sampler, error) {
+// newSampler makes a sampler for what is trained, which went through a template or did not.
+func (p *trainCommand) newSampler(m *model.Model, isChat bool) (*sampler, error) {
 	s := &sampler{m: m, prompt: p.Prompt, predict: p.Predict, seed: p.RandomSeed()}
-	if p.Prompt == "" || !p.isChat(m) {
+	if p.Prompt == "" || !isChat {
 		return s, nil
 	}
 	o := generate.ChatOptions{Limit: p.Predict}
@@ -50,12 +51,6 @@ func (p *trainCommand) newSampler(m *model.Model) (*sampler, error) {
 	}
 	s.chat = &o
 	return s, err
-}
-
-// isChat reports whether conversations are trained, which the template of the run renders.
-func (p *trainCommand) isChat(m *model.Model) bool {
-	_, hasTemplate := m.GGUF().Value("tokenizer.chat_template")
-	return p.IsChat() && (hasTemplate || p.ChatTemplate != "")
 }
 
 func (s *sampler) talk() *chat.Conversation {

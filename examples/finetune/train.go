@@ -230,7 +230,7 @@ func sampleLength(ctx int, m *model.Model) (int, error) {
 
 // source is what data is read for.
 func source(m *model.Model) training.Source {
-	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF()}
+	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF(), Context: m.Context}
 }
 
 // multiplier names what computes GEMM.

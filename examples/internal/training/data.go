@@ -50,6 +50,8 @@ type TextFlags struct {
 // RecordFlags say how records become samples.
 type RecordFlags struct {
 	TrainOn      string   `name:"train-on" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
+	RawPrompts   bool     `name:"raw-prompts" run:"" help:"Train prompts with completions, and instructions, as the texts that they are, and not as turns of a chat by the template." group:"Chat"`
+	EmptyBlocks  string   `name:"empty-reasoning" run:"" enum:"prompt,train,mask" default:"prompt" help:"Whether the empty block of reasoning is trained that some templates write into answers without reasoning: prompt trains what the generation prompt does not have of it, train all of it, mask nothing." group:"Chat"`
 	ChatTemplate string   `name:"chat-template" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
 	TemplateDate string   `name:"template-date" run:"" placeholder:"YYYY-MM-DD" help:"Day that chat templates see which ask for the date; by default today, and in a run that --run-dir continues the day it began." group:"Chat"`
 	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
@@ -72,12 +74,14 @@ type Source struct {
 	Path      string // of the model
 	Tokenizer *tokenizer.Tokenizer
 	Metadata  tokenizer.Metadata // of the model's file, with its chat template
+	Context   int                // positions that the model was trained on; 0 if any --ctx will do
 }
 
 // Sets are the data of a run.
 type Sets struct {
 	Train, Valid *data.Dataset // Valid is nil where there is none
 	ValidName    string
+	IsChat       bool // what is trained went through a chat template
 	closers      []*data.Dataset
 }
 
@@ -99,11 +103,13 @@ func (f *DataFlags) Load(ctx context.Context, s Source) (*Sets, error) {
 }
 
 func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) (err error) {
-	if sets.Train, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
+	var stats data.Stats
+	if sets.Train, stats, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
 		return err
 	}
 	sets.closers = append(sets.closers, sets.Train)
-	if f.ShowSample && f.IsChat() {
+	sets.IsChat = notesOf(stats, data.Rendered) != nil
+	if f.ShowSample && f.hasRecords() {
 		if err := showFirst(os.Stderr, s.Tokenizer, sets.Train); err != nil {
 			return fmt.Errorf("--train-data: %w", err)
 		}
@@ -144,7 +150,7 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 		}
 		sets.ValidName = valid[0]
 	}
-	if sets.Valid, err = f.read(ctx, s, "--valid-data", valid); err != nil {
+	if sets.Valid, _, err = f.read(ctx, s, "--valid-data", valid); err != nil {
 		return err
 	}
 	sets.closers = append(sets.closers, sets.Valid)
@@ -175,7 +181,7 @@ func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64) (_ *data
 	f.offsetSeed = seed
 	sets := &Sets{ValidName: f.ValidData}
 	if f.ValidSplit > 0 {
-		if sets.Train, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
+		if sets.Train, _, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
 			return nil, "", err
 		}
 	}
@@ -192,7 +198,7 @@ func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64) (_ *data
 
 // LoadHeldOut reads further held-out data, of a flag.
 func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string) (*data.Dataset, error) {
-	d, err := f.read(ctx, s, flag, []string{path})
+	d, _, err := f.read(ctx, s, flag, []string{path})
 	if err != nil {
 		return nil, err
 	}
@@ -200,33 +206,32 @@ func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string
 }
 
 // read makes a data set of sources.
-func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []string) (*data.Dataset, error) {
+func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []string) (d *data.Dataset, stats data.Stats, err error) {
 	files, err := data.Expand(sources)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, stats, fmt.Errorf("%s: %w", flag, err)
 	}
 	text := slices.IndexFunc(files, data.IsPlainText)
 	record := slices.IndexFunc(files, func(file string) bool { return !data.IsPlainText(file) })
-	var d *data.Dataset
 	switch {
 	case text >= 0 && record >= 0:
-		return nil, fmt.Errorf("%s: %s is text and %s has records; train on one kind", flag, files[text], files[record])
+		return nil, stats, fmt.Errorf("%s: %s is text and %s has records; train on one kind", flag, files[text], files[record])
 	case text >= 0:
-		d, err = f.readText(ctx, s, files)
+		d, stats, err = f.readText(ctx, s, files)
 	default:
-		d, err = f.readRecords(ctx, s, flag, files)
+		d, stats, err = f.readRecords(ctx, s, flag, files)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, stats, fmt.Errorf("%s: %w", flag, err)
 	}
-	return d, nil
+	return d, stats, nil
 }
 
 // readText makes samples of the texts in files, one after the other.
-func (f *DataFlags) readText(ctx context.Context, s Source, files []string) (*data.Dataset, error) {
+func (f *DataFlags) readText(ctx context.Context, s Source, files []string) (d *data.Dataset, stats data.Stats, err error) {
 	for _, file := range files {
 		if err := cli.CheckRegular(file); err != nil {
-			return nil, err
+			return nil, stats, err
 		}
 	}
 	o := f.textOptions()
@@ -235,17 +240,17 @@ func (f *DataFlags) readText(ctx context.Context, s Source, files []string) (*da
 	same := func(s data.Sample) (data.Sample, error) { return s, nil }
 	vocabulary, err := data.NewEncoder(s.Tokenizer, data.EncoderOptions{})
 	if err != nil {
-		return nil, err
+		return nil, stats, err
 	}
 	prepare, err := f.prepareOptions(files, fmt.Sprintf("%s %+v", vocabulary.Key(), o))
 	if err != nil {
-		return nil, err
+		return nil, stats, err
 	}
-	d, _, err := data.Prepare(ctx, samples, same, prepare)
+	d, stats, err = data.Prepare(ctx, samples, same, prepare)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", strings.Join(files, ", "), err)
+		return nil, stats, fmt.Errorf("%s: %w", strings.Join(files, ", "), err)
 	}
-	return d, nil
+	return d, stats, nil
 }
 
 func (f *DataFlags) textOptions() data.TextOptions {
@@ -280,22 +285,19 @@ func (f *DataFlags) prepareOptions(files []string, key string) (data.PrepareOpti
 }
 
 // readRecords makes samples of records, and reports what became of them.
-func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, files []string) (*data.Dataset, error) {
+func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, files []string) (d *data.Dataset, stats data.Stats, err error) {
 	read, err := f.readOptions()
 	if err != nil {
-		return nil, err
+		return nil, stats, err
 	}
 	encoder, err := f.encoder(s, read.SkipBroken)
 	if err != nil {
-		return nil, err
+		return nil, stats, err
 	}
-	key := encoder.Key() + " " + read.Key()
-	if f.SkipBroken {
-		key += fmt.Sprintf(" %q", files) // which the report of what is skipped names
-	}
+	key := encoder.Key() + " " + read.Key() + fmt.Sprintf(" %q", files) // which warnings name
 	options, err := f.prepareOptions(files, key)
 	if err != nil {
-		return nil, err
+		return nil, stats, err
 	}
 	options.SkipBroken = read.SkipBroken
 	total := size(files)
@@ -305,15 +307,20 @@ func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, file
 	}
 	read.BytesRead = new(atomic.Int64)
 	options.Progress = func(now data.Stats) { show(max(0, min(read.BytesRead.Load(), total-1)), now) } // what is read is not all done
-	d, stats, err := data.Prepare(ctx, data.Read(ctx, files, read), encoder.Encode, options)
+	d, stats, err = data.Prepare(ctx, data.Read(ctx, files, read), encoder.Encode, options)
 	if err == nil && !stats.FromCache {
 		show(max(total, 1), stats)
 	}
+	if cut := f.checkCut(s, stats); cut != nil {
+		d.Close()
+		err = cut
+	}
 	if err := errors.Join(err, line.Close()); err != nil {
-		return nil, err
+		return nil, stats, err
 	}
 	describe(flag, stats, read.SkipBroken)
-	return d, nil
+	f.warn(os.Stderr, s, flag, stats)
+	return d, stats, nil
 }
 
 // size adds up files that have one.
@@ -389,6 +396,10 @@ func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, err
 	if o.TrainOn, err = chat.ParseMode(f.TrainOn); err != nil {
 		return nil, fmt.Errorf("--train-on: %w", err)
 	}
+	o.RawPrompts = f.RawPrompts
+	if o.EmptyReasoning, err = chat.ParseEmptyReasoning(f.EmptyBlocks); err != nil {
+		return nil, fmt.Errorf("--empty-reasoning: %w", err)
+	}
 	if o.Variables, err = cli.Variables("--template-var", f.TemplateVar); err != nil {
 		return nil, err
 	}
@@ -405,8 +416,8 @@ func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, err
 	return data.NewEncoder(s.Tokenizer, o)
 }
 
-// IsChat reports whether what is trained on are records, and not text.
-func (f *DataFlags) IsChat() bool {
+// hasRecords reports whether what is trained on are records, and not text.
+func (f *DataFlags) hasRecords() bool {
 	files, err := data.Expand(f.TrainData)
 	return err == nil && len(files) > 0 && !data.IsPlainText(files[0])
 }
