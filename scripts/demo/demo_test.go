@@ -54,3 +54,9 @@ func TestReadPairs(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+func TestEvenly(t *testing.T) {
+	require.Equal(t, []int{4, 14, 23, 32, 42}, evenly(5, 47))
+	require.Equal(t, []int{0, 1}, evenly(3, 2))
+	require.Empty(t, evenly(0, 2))
+}

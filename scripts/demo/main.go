@@ -3,8 +3,8 @@
 //
 //	demo -finetune PROGRAM -model FILE -adapter FILE -data FILE [-show N] [-demand SHARE]
 //
-// The first questions are shown with the answers before and after. It fails where less
-// than a share of all answers is that of the data, word for word.
+// Some questions, evenly chosen, are shown with the answers before and after. It fails
+// where less than a share of all answers is that of the data, word for word.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	flag.StringVar(&d.model, "model", "", "the model, a GGUF file")
 	flag.StringVar(&d.adapter, "adapter", "", "its adapter")
 	data := flag.String("data", "", "conversations of one question and one answer, JSONL")
-	show := flag.Int("show", 3, "how many questions are shown with the answers before and after")
+	show := flag.Int("show", 5, "how many questions are shown with the answers before and after")
 	demand := flag.Float64("demand", 0.5, "the share of answers that has to be that of the data")
 	flag.Parse()
 	if err := d.run(os.Stdout, *data, *show, *demand); err != nil {
@@ -47,8 +47,12 @@ func (d *demonstration) run(out io.Writer, path string, show int, demand float64
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	shown := pairs[:min(show, len(pairs))]
-	before, err := d.answers(shown)
+	shown := evenly(show, len(pairs))
+	var asked []pair
+	for _, i := range shown {
+		asked = append(asked, pairs[i])
+	}
+	before, err := d.answers(asked)
 	if err != nil {
 		return err
 	}
@@ -56,11 +60,21 @@ func (d *demonstration) run(out io.Writer, path string, show int, demand float64
 	if err != nil {
 		return err
 	}
-	for i, p := range shown {
-		fmt.Fprintf(out, "\n%s\n  before: %s\n  after:  %s\n", p.question, oneLine(before[i]), oneLine(after[i]))
+	for n, i := range shown {
+		fmt.Fprintf(out, "\n%s\n  before: %s\n  after:  %s\n", pairs[i].question, oneLine(before[n]), oneLine(after[i]))
 	}
 	fmt.Fprintln(out)
 	return judge(out, pairs, after, demand)
+}
+
+// evenly chooses n of the numbers below count.
+func evenly(n, count int) []int {
+	n = min(n, count)
+	var chosen []int
+	for i := range n {
+		chosen = append(chosen, (2*i+1)*count/(2*n))
+	}
+	return chosen
 }
 
 // judge counts the answers that are those of the data.
