@@ -17,7 +17,7 @@ import (
 // parse, or which flag it names that no command has.
 func checkDocument(text string, commands flagTable) error {
 	inBlock := false
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) { // a backslash goes on in the next line
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "```") {
 			inBlock = !inBlock
@@ -119,17 +119,19 @@ func TestDocumentedCommands(t *testing.T) {
 		require.NoError(t, err)
 		return string(text)
 	}
-	peft, manual := read("docs/peft.md"), read("docs/finetune.md")
-	_, readme, found := strings.Cut(read("README.md"), "## Fine-tune your own model")
-	require.True(t, found)
-	readme, _, _ = strings.Cut(readme, "\n## ")
-	require.Contains(t, readme, "go run ./examples/finetune ")
+	manual := read("docs/finetune.md")
+	pages := []string{manual}
+	for _, name := range []string{
+		"README.md", "docs/deploy.md", "docs/peft.md", "docs/performance.md", "docs/troubleshooting.md", "examples/finetune/README.md",
+	} {
+		pages = append(pages, read(name))
+	}
 	require.False(t, tests["TestOfNothing"])
 	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(manual, -1) {
 		require.True(t, tests[m[1]], "there is no %s", m[1])
 	}
-	makeRuns(t, peft+manual+readme)
-	for _, text := range []string{peft, manual, readme} {
+	makeRuns(t, strings.Join(pages, ""))
+	for _, text := range pages {
 		require.NoError(t, checkDocument(text, commands))
 	}
 

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/instructtest"
+)
+
+// The README's commands run as they stand there, one after the other. What fetches things and what is another
+// program's has a stand-in; the model and its data are small.
+func TestREADMECommands(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	_, block, found := strings.Cut(string(text), "## Fine-tune\n\n```sh\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "```")
+	for _, part := range []string{"git clone ", "scripts/realmodel", "go run ./examples/finetune --model-base", "go run ./examples/finetune chat", "llama-cli -m"} {
+		require.Contains(t, block, part)
+	}
+
+	folder := t.TempDir()
+	require.NoError(t, writeChatFiles(t, folder))
+	program := func(path, script string) {
+		path = filepath.Join(folder, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\nset -eu\n"+script+"\n"), 0o700))
+	}
+	program("bin/git", `[ "$1" = clone ] && mv "$HERE/clone" ggml`)
+	program("bin/go", `[ "$1 $2" = "run ./examples/finetune" ] && shift 2 && exec finetune "$@"`)
+	program("bin/llama-cli", `[ "$1 $3" = "-m --lora" ] && [ -s "$2" ] && [ -s "$4" ] && echo "stock llama.cpp was started"`)
+	program("clone/scripts/vendor", "")
+	program("clone/scripts/env", "echo export GOGGML_TEST_ENV=set")
+	program("clone/scripts/realmodel", `echo "$HERE/chat.gguf"`)
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "clone/scripts/demo"), 0o700))
+	for seed, name := range []string{"train", "held-out"} {
+		records := instructtest.Records(t, instructtest.Words(uint64(1+seed), 60))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "clone/scripts/demo", name+".jsonl"), []byte(records), 0o600))
+	}
+
+	c := exec.Command("sh", "-eu", "-c", block+`echo "the environment is $GOGGML_TEST_ENV"`)
+	c.Dir = folder
+	c.Env = append(os.Environ(), "HERE="+folder, "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"))
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "stock llama.cpp was started\nthe environment is set\n")
+	require.FileExists(t, filepath.Join(folder, "ggml/runs/desk/adapter-best.gguf"))
+}
+
+// Each file of docs/recipes trains, with data of its kind.
+func TestRecipes(t *testing.T) {
+	recipes, err := filepath.Glob(filepath.Join(root, "docs", "recipes", "*.yaml"))
+	require.NoError(t, err)
+	folder := t.TempDir()
+	require.NoError(t, writeChatFiles(t, folder))
+	words := instructtest.Words(1, 120)
+	var tools, labels, text strings.Builder
+	for _, w := range words {
+		tools.WriteString(`{"messages": [{"role": "user", "content": "` + w + `"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "next", "arguments": {"word": "` + w + `"}}}]}, {"role": "tool", "content": "` + instructtest.Answer(w) + `"}, {"role": "assistant", "content": "` + instructtest.Answer(w) + `"}], "tools": [{"type": "function", "function": {"name": "next"}}]}` + "\n")
+		labels.WriteString(`{"prompt": "` + w + `", "completion": "` + instructtest.Answer(w)[:1] + `"}` + "\n")
+		text.WriteString(w + " ")
+	}
+	files := map[string]string{
+		"chats.jsonl": instructtest.Records(t, words), "tools.jsonl": tools.String(), "labels.jsonl": labels.String(), "book.txt": text.String(),
+		"tools.jinja": `{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ 'user' if m.role == 'tool' else m.role }}|>
+{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}`,
+	}
+	for name, content := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
+	}
+	g, err := ggml.OpenGGUF(filepath.Join(folder, "chat.gguf"))
+	require.NoError(t, err)
+	defer g.Close()
+	require.NoError(t, g.Set("llama.context_length", uint32(256))) // room for a list of tools
+	require.NoError(t, g.WriteFile(filepath.Join(folder, "model.gguf")))
+	var names []string
+	for _, path := range recipes {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		names = append(names, name)
+		recipe, err := filepath.Abs(path)
+		require.NoError(t, err)
+		args := []string{"--config", recipe, "--adam-iter", "3", "--ctx", "200", "--threads", "1"}
+		if name == "tools" {
+			args = append(args, "--chat-template", "tools.jinja")
+		}
+		c := exec.Command("finetune", args...)
+		c.Dir = folder
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s: %s", name, out)
+		require.FileExists(t, filepath.Join(folder, "runs", name, "adapter-best.gguf"))
+	}
+	slices.Sort(names)
+	require.Equal(t, []string{"chat", "classify", "style", "tools"}, names)
+}

@@ -1,0 +1,119 @@
+package docscheck
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write docs/benchmarks/summary.md anew")
+
+// A table has the cells of its rows by the names of columns.
+type table []map[string]string
+
+// tables reads all tables of a page under docs/benchmarks.
+func tables(t *testing.T, page string) table {
+	t.Helper()
+	var rows table
+	var names []string
+	for line := range strings.Lines(read(t, filepath.Join(root, "docs", "benchmarks", page))) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			names = nil
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		row := map[string]string{}
+		for i, cell := range cells {
+			cells[i] = strings.TrimSpace(cell)
+			if i < len(names) {
+				row[names[i]] = cells[i]
+			}
+		}
+		if names == nil {
+			names = cells
+		} else {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// number is the value of a column in the only row that has these cells.
+func (rows table) number(t *testing.T, column string, cells map[string]string) float64 {
+	t.Helper()
+	var found []string
+	for _, row := range rows {
+		fits := row[column] != ""
+		for name, want := range cells {
+			fits = fits && row[name] == want
+		}
+		if fits {
+			found = append(found, row[column])
+		}
+	}
+	require.Len(t, found, 1, "%s of %v", column, cells)
+	value, err := strconv.ParseFloat(found[0], 64)
+	require.NoError(t, err)
+	return value
+}
+
+// conversations is how many tokens the table of minutes is about.
+const conversations = 2000 * 250
+
+// summary computes the figures of the front page from the tables of measurements.
+func summary(t *testing.T) string {
+	t.Helper()
+	amx, avx := tables(t, "README.md"), tables(t, "avx512/README.md")
+	peft, peftAVX := tables(t, "peft.md"), tables(t, "avx512/peft.md")
+	ours := map[string]string{"model": "1.1B", "program": "goggml", "checkpointing": "off"}
+	theirs := map[string]string{"model": "1.1B", "program": "PEFT", "weights": "BF16", "checkpointing": "off"}
+	adapter := map[string]string{"model": "1.1B", "weights, with an adapter of rank 16": "q8_0", "": "generate"}
+	speed, memory := "tokens/s", "peak MB"
+
+	var b strings.Builder
+	b.WriteString(`# The figures of the front page
+
+Computed from the tables of measurements by ` + "`go test ./scripts/docscheck -update`" + `; all are of the shape of 1.1 billion parameters, LoRA of rank 8 on all linear layers, on two cores. Absolute times belong to these machines.
+
+| figure | is |
+|---|---|
+`)
+	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
+	line("| %.1f times | tokens/s of training, Q8_0, beside PyTorch with PEFT in BF16, with AMX: [PEFT](peft.md) |",
+		peft.number(t, speed, ours)/peft.number(t, speed, theirs))
+	line("| %.1f GB and %.1f GB | memory of the same two |", peft.number(t, memory, ours)/1000, peft.number(t, memory, theirs)/1000)
+	line("| %.1f times | tokens/s of training beside the faster of PEFT in F32 and BF16, without AMX: [PEFT](avx512/peft.md) |",
+		peftAVX.number(t, "tokens/s × the faster PEFT's", ours))
+	line("| %.1f times | decode with an adapter, Q8_0, beside stock llama.cpp with the same build of ggml: [generation](README.md#generation-beside-stock-llamacpp) |",
+		amx.number(t, "ratio, same plugin", adapter))
+	b.WriteString("\n## 2,000 conversations of 250 tokens\n\nOne epoch, 500,000 tokens, at the speed of the tables of [AMX](README.md#training-steps-by-type-of-the-base) and [AVX-512](avx512/README.md#training-steps-by-type-of-the-base); the larger memory of both.\n\n")
+	b.WriteString("| base | memory | 2 cores, AMX | 2 cores, AVX-512 |\n|---|---:|---:|---:|\n")
+	for _, r := range []struct{ name, base, checkpointing string }{
+		{"1.1B, Q4_K", "q4_K", "off"}, {"1.1B, Q4_K, checkpointing", "q4_K", "on"}, {"1.1B, Q8_0", "q8_0", "off"},
+	} {
+		row := func(compute string) map[string]string {
+			return map[string]string{"model": "1.1B", "base": r.base, "compute type": compute, "checkpointing": r.checkpointing}
+		}
+		minutes := func(rows table, compute string) string {
+			return fmt.Sprintf("%.0f min", conversations/rows.number(t, speed, row(compute))/60)
+		}
+		most := max(amx.number(t, memory, row("bf16")), avx.number(t, memory, row("f32")))
+		line("| %s | %.1f GB | %s | %s |", r.name, most/1000, minutes(amx, "bf16"), minutes(avx, "f32"))
+	}
+	return b.String()
+}
+
+func TestSummary(t *testing.T) {
+	path, want := filepath.Join(root, "docs", "benchmarks", "summary.md"), summary(t)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+	}
+	require.Equal(t, want, read(t, path))
+}
