@@ -1,6 +1,6 @@
 // Package rss reports the resident set size of this process: the physical
-// memory that it occupies, in bytes. All functions are safe for use by several
-// goroutines.
+// memory that it occupies, in bytes; and for tests, what is reachable of the
+// heap. All functions are safe for use by several goroutines.
 package rss
 
 import (

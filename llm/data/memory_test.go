@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -27,6 +27,8 @@ type preparation struct {
 	Folder    string
 	Bytes     int64
 	Tokenizer bool // a real one and a chat template; else bytes are tokens
+
+	look func() // called at each example and row, if not nil
 }
 
 // A prepared is what came of it.
@@ -127,14 +129,15 @@ func (p preparation) encoder() (func(Example) (Sample, error), error) {
 // run prepares the file, opens it again as a second start does, and reads packed rows in
 // random order.
 func (p preparation) run() (prepared, error) {
-	if !p.Tokenizer {
-		debug.SetGCPercent(20) // what waits for its collection is no memory of the data
-	}
 	path := filepath.Join(p.Folder, "chats.jsonl")
 	ctx, result := context.Background(), prepared{}
 	encode, err := p.encoder()
 	if err != nil {
 		return result, err
+	}
+	look := p.look
+	if look == nil {
+		look = func() {}
 	}
 	prepare := func() (*Dataset, Stats, float64, error) {
 		start := time.Now()
@@ -142,7 +145,10 @@ func (p preparation) run() (prepared, error) {
 		if err != nil {
 			return nil, Stats{}, 0, err
 		}
-		d, stats, err := Prepare(ctx, Read(ctx, []string{path}, ReadOptions{}), encode, PrepareOptions{
+		d, stats, err := Prepare(ctx, Read(ctx, []string{path}, ReadOptions{}), func(x Example) (Sample, error) {
+			look()
+			return encode(x)
+		}, PrepareOptions{
 			Length: 1024, TooLong: SplitLong, Cache: filepath.Join(p.Folder, "cache"), Key: hashes[0],
 		})
 		return d, stats, time.Since(start).Seconds(), err
@@ -170,6 +176,7 @@ func (p preparation) run() (prepared, error) {
 		if _, err := packed.Row(order.At(i)); err != nil {
 			return result, err
 		}
+		look()
 	}
 	result.RowsPerSecond = float64(packed.Len()) / time.Since(start).Seconds()
 	return result, nil
@@ -193,14 +200,15 @@ func TestPrepareMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 11 MB")
 	}
-	_, small := prepareBytes(t, 1<<20, false)
-	if small == 0 {
-		t.Skip("the memory of processes is unknown here")
-	}
-	result, large := prepareBytes(t, 10<<20, false)
-	t.Logf("%d samples; peak of %.1f MB, of %.1f MB for a tenth", result.Stats.Samples, float64(large)/1e6, float64(small)/1e6)
+	const size = 10 << 20
+	heap := rss.WatchHeap(200)
+	p := preparation{Folder: t.TempDir(), Bytes: size, look: heap.Look}
+	require.NoError(t, writeChats(filepath.Join(p.Folder, "chats.jsonl"), size))
+	result, err := p.run()
+	require.NoError(t, err)
+	t.Logf("%d samples: %.1f MB", result.Stats.Samples, float64(heap.Growth())/1e6)
 	require.Greater(t, result.Stats.Tokens, 9<<20)
-	require.Less(t, int64(large)-int64(small), int64(32<<20))
+	require.Less(t, heap.Growth(), int64(8<<20))
 }
 
 // GOGGML_TEST_DATA_MB=1000 prepares so many MB of conversations with a tokenizer and a chat template, and
