@@ -30,7 +30,7 @@ import (
 )
 
 // chain makes a graph of n products of square matrices, one after the other.
-func chain(t testing.TB, n int, size int64) (*ggml.Graph, *ggml.Tensor) {
+func chain(t testing.TB, n int, size int64, after ...ggml.CustomFunc) (*ggml.Graph, *ggml.Tensor) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	m := leaves.NewTensor(ggml.F32, size, size)
 	buffers, err := leaves.Allocate(ggml.CPUBufferType())
@@ -43,6 +43,9 @@ func chain(t testing.TB, n int, size int64) (*ggml.Graph, *ggml.Tensor) {
 	y := m
 	for range n {
 		y = c.MulMat(m, y)
+		for _, f := range after {
+			y = c.MapCustomInPlace(f, 1, y)
+		}
 	}
 	t.Cleanup(func() {
 		buffers.Close()

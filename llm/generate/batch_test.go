@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,11 +124,12 @@ func TestTextsCancel(t *testing.T) {
 	m := randomModel(t, 4096)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
-	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+	defer cancel(nil)
 	var requests []generate.Request
 	for range 4 {
 		requests = append(requests, generate.Request{
-			Prompt: "x", W: io.Discard, Sampler: sampler(t, sample.Options{Temperature: 1}), Options: generate.Options{IgnoreEOG: true},
+			Prompt: "x", W: writer(func() error { cancel(cause); return nil }), Sampler: sampler(t, sample.Options{Temperature: 1}),
+			Options: generate.Options{IgnoreEOG: true},
 		})
 	}
 	g := openGroup(t, m, 2)
