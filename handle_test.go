@@ -54,7 +54,7 @@ func collected(t testing.TB, before map[string]int) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond, "still open: %v", ggml.OpenObjects())
+	}, time.Minute, 10*time.Millisecond, "still open: %v", ggml.OpenObjects())
 }
 
 // A graph keeps the allocator of its memory, and tensors keep their buffer.

@@ -109,7 +109,7 @@ func TestGateRefusesSizes(t *testing.T) {
 }
 
 func TestGateSilentClient(t *testing.T) {
-	s := startGate(t, &Gate{handshakeTimeout: 50 * time.Millisecond, stallTimeout: 50 * time.Millisecond})
+	s := startGate(t, &Gate{handshakeTimeout: 500 * time.Millisecond, stallTimeout: 500 * time.Millisecond})
 	silent, err := net.Dial("tcp", s.address)
 	require.NoError(t, err)
 	defer silent.Close()
@@ -119,7 +119,7 @@ func TestGateSilentClient(t *testing.T) {
 	require.NoError(t, err)
 	c = s.greet(t)
 	require.ErrorContains(t, <-s.refused, "a message ends early")
-	time.Sleep(200 * time.Millisecond) // between messages a client may take its time
+	time.Sleep(600 * time.Millisecond) // between messages a client may take its time
 	_, err = c.Write(append([]byte{byte(deviceCount)}, message(nil)...))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {

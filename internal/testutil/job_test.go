@@ -13,13 +13,15 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
+const page = 4096 // or a multiple of it: what is touched is resident
+
 var fill = NewJob("fill", func(bytes int) (int, error) {
 	if bytes < 0 {
 		return 0, errors.New("less than nothing")
 	}
 	data := make([]byte, bytes)
 	sum := 0
-	for i := range data {
+	for i := 0; i < bytes; i += page {
 		data[i] = 1
 		sum += int(data[i])
 	}
@@ -34,7 +36,7 @@ func TestJob(t *testing.T) {
 	require.NoError(t, err)
 	sum, much, err := fill.Run(size)
 	require.NoError(t, err)
-	require.Equal(t, size, sum)
+	require.Equal(t, size/page, sum)
 	if much > 0 { // known on this system
 		require.Greater(t, much, uint64(size))
 		require.Less(t, little, uint64(size))

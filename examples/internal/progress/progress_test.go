@@ -60,9 +60,9 @@ func screen(output string) []string {
 func TestPlainLines(t *testing.T) {
 	var buf bytes.Buffer
 	p := New(&buf, Options{Total: 4000, Unit: "tok"})
+	p.now = func() time.Time { return p.began.Add(400 * time.Millisecond) }
 	for step := int64(1); step <= 40; step++ {
 		p.Update(100*step, fmt.Sprintf("step %d/40  loss 3.5", step), "lr 1.0e-03")
-		time.Sleep(time.Millisecond)
 	}
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())
