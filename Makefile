@@ -25,11 +25,17 @@ finetune: vendor ## train a small model, fine-tune it with LoRA and show what ch
 	@$(setup) && scripts/finetune
 
 check: vendor lint ## the quick tier, two or three minutes: lint, then the short tests
-	@$(setup) && $(GO) test -short $(packages)
+	@$(setup) && $(GO) test -vet=off -short $(packages)
 
-# A process under the race detector waits a second before it ends, and the tests start hundreds.
-test: vendor lint ## check everything: lint, then all tests under the race detector
-	@$(setup) && GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -race -timeout 40m $(packages)
+# What scripts/sequential lists, as one pattern of `go test`, and the packages that have tests of these names.
+sequential = sed -n '/^Test/s,[^/][^/]*,^&$$,gp' scripts/sequential | paste -sd '|' -
+homes = sed -n 's,^\(Test[^/]*\).*,^func \1(,p' scripts/sequential | \
+	grep -rl -f - --include='*_test.go' --exclude-dir=build . | sed 's,/[^/]*$$,,' | sort -u
+
+# Lint has vetted all. A process under the race detector waits a second before it ends, and the tests start hundreds.
+test: vendor lint ## check everything: lint, then all tests, under the race detector but for scripts/sequential
+	@$(setup) && sequential=$$($(sequential)) && $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) && \
+		GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $(packages)
 
 fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others, FIRST=SEED for others than the commit's) and the whole table of types and layouts (STEP=N for a part), which takes minutes; the tests run a few hundred
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \

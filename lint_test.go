@@ -3,8 +3,10 @@ package ggml_test
 import (
 	"go/ast"
 	"go/doc"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -127,4 +129,34 @@ func isEnum(t *doc.Type) bool {
 
 func hasMethod(t *doc.Type, name string) bool {
 	return slices.ContainsFunc(t.Methods, func(f *doc.Func) bool { return f.Name == name })
+}
+
+// Each name of scripts/sequential is that of a test or of a script: one that is misspelt would run under the race detector.
+func TestSequentialNames(t *testing.T) {
+	list, err := os.ReadFile("scripts/sequential")
+	require.NoError(t, err)
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
+	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(path string, _ fs.DirEntry, err error) error {
+		switch {
+		case path == "build":
+			return fs.SkipDir
+		case err != nil:
+			return err
+		case strings.HasSuffix(path, ".txtar"):
+			tests["TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
+		case strings.HasSuffix(path, "_test.go"):
+			text, err := os.ReadFile(path)
+			for _, m := range declared.FindAllSubmatch(text, -1) {
+				tests[string(m[1])] = true
+			}
+			return err
+		}
+		return nil
+	}))
+	for name := range strings.Lines(string(list)) {
+		if name = strings.TrimSpace(name); name != "" && name[0] != '#' {
+			assert.True(t, tests[name], "scripts/sequential: there is no %s", name)
+		}
+	}
 }
