@@ -57,13 +57,16 @@ func arrange(events []event) ([]row, float64) {
 	for i, e := range events {
 		clock += min(e.At-before, longest)
 		before = e.At
-		if i > 0 && strings.HasPrefix(events[i-1].Line, prompt) {
+		if i > 0 && isCommand(events[i-1].Line) {
 			clock += typing
 		}
 		parts := wrap(e.Line)
 		if isProgress(e.Line) && len(rows) > 0 && isProgress(rows[len(rows)-1].text) {
 			rows[len(rows)-1].to = clock
 			next--
+		}
+		if i > 0 && isCommand(e.Line) && !isComment(events[i-1].Line) {
+			next++ // an empty line
 		}
 		for _, part := range parts {
 			rows = append(rows, row{text: part, number: next, from: clock})
@@ -78,6 +81,9 @@ func arrange(events []event) ([]row, float64) {
 	}
 	return rows, duration
 }
+
+func isComment(line string) bool { return strings.HasPrefix(line, "#") }
+func isCommand(line string) bool { return strings.HasPrefix(line, prompt) || isComment(line) }
 
 func isProgress(line string) bool {
 	return strings.HasPrefix(line, "step ") && !strings.Contains(line, "validation")
@@ -162,9 +168,9 @@ func class(rows []row, i int) string {
 		command--
 	}
 	switch text := rows[command].text; {
-	case strings.HasPrefix(text, prompt+"#"):
+	case isComment(text):
 		return "text faint"
-	case strings.HasPrefix(text, prompt) && rows[command].from == rows[i].from:
+	case isCommand(text) && rows[command].from == rows[i].from:
 		return "text command"
 	case isProgress(rows[i].text):
 		return "text faint"

@@ -16,7 +16,7 @@ func TestRecording(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(cast.String()), "\n")
 	require.Len(t, lines, 6)
 	require.Equal(t, `{"version":2,"width":110,"height":30}`, lines[0])
-	require.Contains(t, lines[1], `"$ # what it does\r\n"`)
+	require.Contains(t, lines[1], `"# what it does\r\n"`)
 	require.Contains(t, lines[2], `"$ shown\r\n"`)
 
 	require.NoError(t, draw(bytes.NewReader(cast.Bytes()), &svg))

@@ -69,11 +69,14 @@ func record(commands io.Reader, out io.Writer) error {
 		if !other {
 			shown = command
 		}
+		if isComment(command) {
+			if err := show(command); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := show(prompt + shown); err != nil {
 			return err
-		}
-		if strings.HasPrefix(command, "#") {
-			continue
 		}
 		if err := run(command, show); err != nil {
 			return fmt.Errorf("%s: %w", command, err)
