@@ -2,10 +2,14 @@ package llmtest
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/stretchr/testify/require"
@@ -20,36 +24,54 @@ func BlockConfig() model.Config {
 }
 
 // LoRASetup gives a model adapters with random values, accumulators for their
-// gradients, and a float64 reference of it all.
+// gradients, and a llama a float64 reference of it all.
 type LoRASetup struct {
 	Model    *model.Model
-	Ref      *refmodel.Model
+	Ref      *refmodel.Model // nil for other architectures
 	Adapters model.Adapters
 	Grads    map[string]*ggml.Tensor // by the name of what is trained
 	tensors  map[string]*ggml.Tensor
 }
 
-func NewLoRASetup(t testing.TB, m *model.Model, rank int, scale float32) *LoRASetup {
+func NewLoRASetup(t testing.TB, m *model.Model, rank int64, scale float32) *LoRASetup {
 	t.Helper()
-	s := &LoRASetup{Model: m, Ref: Reference(t, m), Adapters: model.Adapters{}, Grads: map[string]*ggml.Tensor{}, tensors: map[string]*ggml.Tensor{}}
+	s := &LoRASetup{Model: m, Adapters: model.Adapters{}, Grads: map[string]*ggml.Tensor{}, tensors: map[string]*ggml.Tensor{}}
+	if m.Arch == "llama" {
+		s.Ref = Reference(t, m)
+	}
 	store := NewArena(t)
+	rng := rand.New(rand.NewPCG(11, 2))
+	factor := func(name string, shape [2]int64) (refmath.Tensor, *ggml.Tensor) {
+		values := refmath.Normal(rng, 1/math.Sqrt(float64(shape[0])), shape[:]...)
+		s.tensors[name] = store.Tensor(name, values.Float32(), shape[:]...)
+		s.Grads[name] = store.Tensor(name+".grad", make([]float32, len(values.Data)), shape[:]...)
+		return values, s.tensors[name]
+	}
 	for _, w := range Declared(m) {
-		if len(w.Shape) == 2 {
-			require.NoError(t, s.Ref.AddRandomLoRA(rank, float64(scale), 11, w.Name))
+		if len(w.Shape) != 2 {
+			continue
 		}
-	}
-	for _, name := range s.Ref.LoRANames() {
-		values, err := s.Ref.Weight(name)
-		require.NoError(t, err)
-		s.tensors[name] = store.Tensor(name, values.Float32(), values.Ne[0], values.Ne[1])
-		s.Grads[name] = store.Tensor(name+".grad", make([]float32, len(values.Data)), values.Ne[0], values.Ne[1])
-	}
-	for _, w := range Declared(m) {
-		if a := s.tensors[w.Name+".lora_a"]; a != nil {
-			s.Adapters[w.Name] = []model.LoRAPair{{A: a, B: s.tensors[w.Name+".lora_b"], Scale: scale}}
+		a, b := [2]int64{w.Shape[0], rank}, [2]int64{rank, w.Shape[1]}
+		if w.Role == arch.Embedding { // A is looked up
+			a, b = [2]int64{rank, w.Shape[1]}, [2]int64{rank, w.Shape[0]}
+		}
+		valuesA, pairA := factor(w.Name+".lora_a", a)
+		valuesB, pairB := factor(w.Name+".lora_b", b)
+		s.Adapters[w.Name] = []model.LoRAPair{{A: pairA, B: pairB, Scale: scale}}
+		if s.Ref != nil {
+			require.NoError(t, s.Ref.SetLoRA(w.Name, refmodel.LoRA{A: valuesA, B: valuesB, Scale: float64(scale)}))
 		}
 	}
 	return s
+}
+
+// Trained has the accumulator of each matrix of the adapters.
+func (s *LoRASetup) Trained() map[*ggml.Tensor]*ggml.Tensor {
+	trained := map[*ggml.Tensor]*ggml.Tensor{}
+	for name, acc := range s.Grads {
+		trained[s.tensors[name]] = acc
+	}
+	return trained
 }
 
 // Compute returns the loss, and leaves the gradients in Grads.
@@ -61,10 +83,7 @@ func (s *LoRASetup) Compute(t testing.TB, e *device.Engine, b model.Batch, o mod
 // NewGraph adds the gradients of a batch to Grads.
 func (s *LoRASetup) NewGraph(t testing.TB, e *device.Engine, o model.TrainGraphOptions) *model.LossGraph {
 	t.Helper()
-	o.Adapters, o.Grads = s.Adapters, map[*ggml.Tensor]*ggml.Tensor{}
-	for name, acc := range s.Grads {
-		o.Grads[s.tensors[name]] = acc
-	}
+	o.Adapters, o.Grads = s.Adapters, s.Trained()
 	l, err := s.Model.NewLossGraph(e, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })

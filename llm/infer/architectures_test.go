@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// All architectures, with adapters on every matrix, agree with the float64 model in
+// All architectures, with adapters on every matrix, agree with their graph in float64 in
 // prefill, token by token, and as second sequence of a batch: with windows shorter than
 // the sequence, and beyond the contexts from which YaRN, a temperature and factors of
 // RoPE reach out. Repacked matrices of one input are multiplied in one op.
@@ -41,10 +41,8 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(func() { m.Close() })
 				s := llmtest.NewLoRASetup(t, m, 3, 0.75)
-				s.Ref.LongRoPE, s.Ref.F16GELU = true, true
 				tokens := llmtest.RandomTokens(5, length, m.Vocab)
-				want, err := s.Ref.Logits(tokens)
-				require.NoError(t, err)
+				want := llmtest.ExactLogits(t, m, s.Adapters, tokens, length+5)
 				o := infer.SessionOptions{Adapters: s.Adapters, Batch: 16, Context: length + 5}
 
 				rows, err := newSession(t, m, o).DecodeAll(context.Background(), tokens)
@@ -91,10 +89,7 @@ func TestShortContext(t *testing.T) {
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)
 	tokens := llmtest.RandomTokens(5, 10, m.Vocab)
 	for _, context := range []int{llmtest.LongContext - 1, llmtest.LongContext} {
-		ref := llmtest.Reference(t, m)
-		ref.LongRoPE = context == llmtest.LongContext
-		want, err := ref.Logits(tokens)
-		require.NoError(t, err)
+		want := llmtest.ExactLogits(t, m, nil, tokens, context)
 		got := decode(t, newSession(t, m, infer.SessionOptions{Context: context}), tokens...)
 		require.Less(t, refmath.NMSE(got, want[9]), 1e-11)
 	}

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,38 +37,51 @@ func exactProgram(t *testing.T, m *model.Model, b model.Batch, o model.TrainGrap
 	return p
 }
 
-// exactGradients are the gradients of all weights that can be trained.
-func exactGradients(t *testing.T, m *model.Model, b model.Batch, o model.TrainGraphOptions, roundGELU bool) map[*ggml.Tensor][]float64 {
+// Whether GELU is computed as the CPU backend does, by a table.
+const (
+	smoothGELU  = false
+	roundedGELU = true
+)
+
+// exactGradients are the loss of a batch, and the gradients of what is trained.
+func exactGradients(t *testing.T, m *model.Model, b model.Batch, o model.TrainGraphOptions, roundGELU bool) (loss float64, grads map[*ggml.Tensor][]float64) {
 	t.Helper()
-	o.Grads = newLossSum(t, m, device.Stock).grads
 	p := exactProgram(t, m, b, o)
 	p.RoundGELU = roundGELU
-	values, exact := p.Run(), map[*ggml.Tensor][]float64{}
-	for w, acc := range o.Grads {
+	for _, acc := range o.Grads {
+		clear(p.Leaf(acc)) // of gradients that are there
+	}
+	values := p.Run()
+	grads = map[*ggml.Tensor][]float64{}
+	for x, acc := range o.Grads {
 		grad, err := values.Of(acc)
 		require.NoError(t, err)
-		exact[w] = grad.Data
+		grads[x] = grad.Data
 	}
-	return exact
+	return dot(b.Weights, values.Named("losses")), grads
 }
 
 // The gradients that the graph of each architecture has in float64 are the central
-// differences of its loss, which are exact to nine digits, for each weight.
+// differences of its loss, which are exact to nine digits, for each weight and each matrix
+// of adapters.
 func TestExactGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
+		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		batch, _ := llmtest.NewBatch(m.Vocab, archLength)
-		o := model.TrainGraphOptions{Length: archLength}
-		grads := exactGradients(t, m, batch, o, false)
+		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
+		maps.Copy(o.Grads, newLossSum(t, m, device.Stock).grads)
+		_, grads := exactGradients(t, m, batch, o, smoothGELU)
+		o.Grads = nil
 		loss := exactProgram(t, m, batch, o)
 		rng := rand.New(rand.NewPCG(5, 6))
-		for w, grad := range grads {
-			require.NotZero(t, dot(grad, grad), w.Name())
+		for x, grad := range grads {
+			require.NotZero(t, dot(grad, grad), x.Name())
 			// Along the gradient the slope does not vanish; a random part sees all elements.
 			direction, norm := make([]float64, len(grad)), math.Sqrt(dot(grad, grad))
 			for i, g := range grad {
 				direction[i] = g/norm + rng.NormFloat64()/math.Sqrt(float64(len(grad)))
 			}
-			require.InDelta(t, slope(loss, loss.Leaf(w), direction, batch), dot(grad, direction), 1e-7*norm+1e-9, w.Name())
+			require.InDelta(t, slope(loss, loss.Leaf(x), direction, batch), dot(grad, direction), 1e-7*norm+1e-9, x.Name())
 		}
 	})
 }
@@ -146,7 +160,7 @@ func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.
 func TestOracleFindsWrongGradients(t *testing.T) {
 	m := llmtest.ArchModel(t, "qwen2", ggml.F32) // with biases
 	batch, _ := llmtest.NewBatch(m.Vocab, archLength)
-	exact := exactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength}, false)
+	_, exact := exactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: newLossSum(t, m, device.Stock).grads}, smoothGELU)
 	bound := tolerated(m, false).gradient
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
