@@ -31,6 +31,7 @@ type tinyArch struct {
 	fusedQKV bool
 	tied     bool
 	optional []string // weights, in each layer
+	notStock []string // of these, those that stock llama.cpp 0.7.0 does not read
 }
 
 // LongContext is the context from which on a model with two kinds of RoPE factors has
@@ -42,6 +43,7 @@ var tinyArchs = map[string]tinyArch{
 		keys: map[string]any{"rope.scaling.type": "linear", "rope.scaling.factor": float32(2)},
 		optional: slices.Concat(biases("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"),
 			scales("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output"), []string{"rope_freqs.weight"}),
+		notStock: scales("output"),
 	},
 	"qwen2": {
 		tied:     true,
@@ -81,9 +83,9 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"phi3": {
 		keys: map[string]any{
-			"rope.scaling.original_context_length": uint32(LongContext - 1), "rope.scaling.attn_factor": float32(1.25), "rope.dimension_count": uint32(12),
+			"rope.scaling.original_context_length": uint32(LongContext - 1), "rope.scaling.attn_factor": float32(1.25), "rope.dimension_count": uint32(6),
 		},
-		headSize: 16, fusedQKV: true,
+		fusedQKV: true,
 		optional: slices.Concat(biases("attn_qkv"), scales("attn_qkv", "attn_output"), []string{"rope_factors_short.weight", "rope_factors_long.weight"}),
 	},
 }
@@ -111,11 +113,26 @@ func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
 	return m
 }
 
+// ArchTokens are those of which testdata has the logits of stock llama.cpp, for contexts beyond [LongContext].
+func ArchTokens() []int32 { return RandomTokens(9, LongContext+3, tinyVocab) }
+
 // ArchFile writes the file of [ArchModel]. Rows hold whole blocks of types of up to 32 elements.
 func ArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
-	a, ok := tinyArchs[name]
-	require.True(t, ok, name)
+	require.Contains(t, tinyArchs, name)
+	return tinyArchs[name].write(t, name, typ)
+}
+
+// StockArchFile is ArchFile in F32 with no weight that stock llama.cpp does not read.
+func StockArchFile(t testing.TB, name string) (path string) {
+	t.Helper()
+	a := tinyArchs[name]
+	a.optional = slices.DeleteFunc(slices.Clone(a.optional), func(w string) bool { return slices.Contains(a.notStock, w) })
+	return a.write(t, name, ggml.F32)
+}
+
+func (a tinyArch) write(t testing.TB, name string, typ ggml.Type) (path string) {
+	t.Helper()
 	g := a.describe(t, name)
 	defer g.Close()
 	for _, w := range a.weights(t, name) {
@@ -135,7 +152,7 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 	require.NoError(t, err)
 	head := uint32(cmp.Or(a.headSize, 8))
 	keys := map[string]any{
-		"context_length": uint32(64), "embedding_length": uint32(tinyEmbd), "feed_forward_length": uint32(64), "block_count": uint32(cmp.Or(a.layers, 2)),
+		"context_length": uint32(64), "vocab_size": uint32(tinyVocab), "embedding_length": uint32(tinyEmbd), "feed_forward_length": uint32(64), "block_count": uint32(cmp.Or(a.layers, 2)),
 		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(2), "attention.key_length": head, "attention.value_length": head,
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}

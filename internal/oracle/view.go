@@ -58,7 +58,7 @@ func (v view) gather(data [][]float64) refmath.Tensor {
 		return refmath.Tensor{Ne: v.ne, Data: from}
 	}
 	x := refmath.New(v.ne[:]...)
-	v.each(func(i, at int64) { x.Data[i] = from[at] })
+	v.eachRow(func(row int, at int64) { gatherRow(x.Row(int64(row)), from[at:], v.stride[0]) })
 	return x
 }
 
@@ -69,22 +69,34 @@ func (v view) scatter(data [][]float64, x refmath.Tensor) {
 		copy(to, x.Data)
 		return
 	}
-	v.each(func(i, at int64) { to[at] = x.Data[i] })
+	v.eachRow(func(row int, at int64) { scatterRow(to[at:], x.Row(int64(row)), v.stride[0]) })
 }
 
-// each calls f for each element with its number and its place in the root.
-func (v view) each(f func(i, at int64)) {
-	i := int64(0)
+// eachRow calls f for each row with its number and its place in the root.
+func (v view) eachRow(f func(row int, at int64)) {
+	row := 0
 	for i3 := range v.ne[3] {
 		for i2 := range v.ne[2] {
 			for i1 := range v.ne[1] {
-				at := v.offset + i1*v.stride[1] + i2*v.stride[2] + i3*v.stride[3]
-				for range v.ne[0] {
-					f(i, at)
-					i++
-					at += v.stride[0]
-				}
+				f(row, v.offset+i1*v.stride[1]+i2*v.stride[2]+i3*v.stride[3])
+				row++
 			}
 		}
+	}
+}
+
+// The loops over elements are marked go:norace: a program is one goroutine's.
+//
+//go:norace
+func gatherRow(to, from []float64, stride int64) {
+	for i := range to {
+		to[i] = from[int64(i)*stride]
+	}
+}
+
+//go:norace
+func scatterRow(to, from []float64, stride int64) {
+	for i, x := range from {
+		to[int64(i)*stride] = x
 	}
 }

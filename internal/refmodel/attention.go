@@ -6,28 +6,26 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// attention is softmax(scale·q·kᵀ)·v of each head, causal and within a window.
+// attention is softmax(scale·q·kᵀ)·v of each head, causal.
 type attention struct {
 	headDim, heads, kvHeads int
 	scale                   float64
-	window                  int // keys that a query sees, its own included; 0 is all
 }
 
 // attend computes it for the rows of q, k and v.
 func (t *tape) attend(a attention, q, k, v *value) *value {
 	n := q.rows()
 	y := t.result(n, q.width, q, k, v)
-	probs := make([][]float64, a.heads*n) // from the first visible key on
+	probs := make([][]float64, a.heads*n)
 	for h := range a.heads {
 		for i := range n {
-			from := a.firstVisible(i)
-			p := make([]float64, i+1-from)
+			p := make([]float64, i+1)
 			for j := range p {
-				p[j] = a.scale * dot(a.head(q.row(i), h), a.kvHead(k.row(from+j), h))
+				p[j] = a.scale * dot(a.head(q.row(i), h), a.kvHead(k.row(j), h))
 			}
 			softmax(p)
 			for j, weight := range p {
-				addScaled(a.head(y.row(i), h), weight, a.kvHead(v.row(from+j), h))
+				addScaled(a.head(y.row(i), h), weight, a.kvHead(v.row(j), h))
 			}
 			probs[h*n+i] = p
 		}
@@ -44,25 +42,17 @@ func (t *tape) attend(a attention, q, k, v *value) *value {
 
 // back takes the gradient of what head h gathers for query i to q, k and v.
 func (a attention) back(h, i int, p []float64, q, k, v *value, d []float64) {
-	from := a.firstVisible(i)
 	dp := make([]float64, len(p))
 	for j, weight := range p {
-		dp[j] = dot(d, a.kvHead(v.row(from+j), h))
-		addScaled(a.kvHead(v.gradRow(from+j), h), weight, d)
+		dp[j] = dot(d, a.kvHead(v.row(j), h))
+		addScaled(a.kvHead(v.gradRow(j), h), weight, d)
 	}
 	along := dot(p, dp)
 	for j, weight := range p {
 		ds := a.scale * weight * (dp[j] - along)
-		addScaled(a.head(q.gradRow(i), h), ds, a.kvHead(k.row(from+j), h))
-		addScaled(a.kvHead(k.gradRow(from+j), h), ds, a.head(q.row(i), h))
+		addScaled(a.head(q.gradRow(i), h), ds, a.kvHead(k.row(j), h))
+		addScaled(a.kvHead(k.gradRow(j), h), ds, a.head(q.row(i), h))
 	}
-}
-
-func (a attention) firstVisible(i int) int {
-	if a.window == 0 {
-		return 0
-	}
-	return max(0, i-a.window+1)
 }
 
 // head is the part of a vector that query head h has, nil of none.

@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/goggml/ggml/internal/refmath"
 )
 
-// A forward computes one sequence. What an architecture computes beyond llama shows in
-// the weights that it has, and in its parameters.
+// A forward computes one sequence.
 type forward struct {
 	*tape
 	*Model
@@ -37,18 +34,14 @@ func (m *Model) checkTokens(what string, tokens []int32) error {
 }
 
 func (f forward) logits() *value {
-	x := f.scale(f.embed(f.s.Inputs), f.EmbdScale)
+	x := f.embed(f.s.Inputs)
 	if f.s.Noise != nil {
 		x = f.add(x, &value{width: f.Embd, data: slices.Concat(f.s.Noise...)})
 	}
 	for l := range f.Layers {
-		x = f.layer(fmt.Sprintf("blk.%d.", l), l, x)
+		x = f.layer(fmt.Sprintf("blk.%d.", l), x)
 	}
-	z := f.scale(f.head(f.norm(outputNorm, x)), 1/f.LogitDivisor)
-	if f.LogitSoftcap != 0 {
-		z = f.softcap(z, f.LogitSoftcap)
-	}
-	return z
+	return f.head(f.norm(outputNorm, x))
 }
 
 // embed looks up the tokens' rows, each with its adapter's part.
@@ -69,82 +62,24 @@ func (f forward) head(x *value) *value {
 	return f.biased("output", f.multiply(f.vars[tokenEmbd], x))
 }
 
-func (f forward) layer(prefix string, l int, x *value) *value {
-	y := f.attention(prefix, l, f.norm(prefix+"attn_norm.weight", x))
-	y = f.norm(prefix+"post_attention_norm.weight", y)
-	x = f.add(x, f.scale(y, f.ResidualScale))
-
-	y = f.feedForward(prefix, f.norm(prefix+"ffn_norm.weight", x))
-	y = f.norm(prefix+"post_ffw_norm.weight", y)
-	return f.add(x, f.scale(y, f.ResidualScale))
+func (f forward) layer(prefix string, x *value) *value {
+	x = f.add(x, f.attention(prefix, f.norm(prefix+"attn_norm.weight", x)))
+	return f.add(x, f.feedForward(prefix, f.norm(prefix+"ffn_norm.weight", x)))
 }
 
-func (f forward) attention(prefix string, l int, x *value) *value {
-	q, k, v := f.queriesKeysValues(prefix, x)
-	q, k = f.norm(prefix+"attn_q_norm.weight", q), f.norm(prefix+"attn_k_norm.weight", k)
-	if r, ok := f.rope(l); ok {
-		q, k = f.rotate(q, f.HeadDim, r), f.rotate(k, f.HeadDim, r)
+func (f forward) attention(prefix string, x *value) *value {
+	q, k, v := f.linear(prefix+"attn_q", x), f.linear(prefix+"attn_k", x), f.linear(prefix+"attn_v", x)
+	r := f.RoPE
+	if w := f.vars[ropeFreqs]; w != nil {
+		r.Factors = w.data
 	}
-	if f.Temperature != nil {
-		q = f.scaleRows(q, f.Temperature)
-	}
-	a := attention{headDim: f.HeadDim, heads: f.Heads, kvHeads: f.KVHeads, scale: f.AttnScale, window: of(f.Windows, l)}
+	q, k = f.rotate(q, f.HeadDim, r), f.rotate(k, f.HeadDim, r)
+	a := attention{headDim: f.HeadDim, heads: f.Heads, kvHeads: f.KVHeads, scale: rsqrt(f.HeadDim)}
 	return f.linear(prefix+"attn_output", f.attend(a, q, k, v))
 }
 
-func (f forward) queriesKeysValues(prefix string, x *value) (q, k, v *value) {
-	if f.vars[prefix+"attn_qkv.weight"] == nil {
-		return f.linear(prefix+"attn_q", x), f.linear(prefix+"attn_k", x), f.linear(prefix+"attn_v", x)
-	}
-	all := f.linear(prefix+"attn_qkv", x)
-	toK := f.HeadDim * f.Heads
-	toV := toK + f.HeadDim*f.KVHeads
-	return f.columns(all, 0, toK), f.columns(all, toK, toV), f.columns(all, toV, all.width)
-}
-
-// rope is the rotation of a layer, if it has one.
-func (f forward) rope(l int) (r refmath.RoPE, ok bool) {
-	r = f.RoPE
-	if of(f.Windows, l) > 0 {
-		r = f.LocalRoPE
-	}
-	factors := ropeShort
-	if f.LongRoPE {
-		factors = ropeLong
-	}
-	for _, name := range []string{ropeFreqs, factors} {
-		if w := f.vars[name]; w != nil {
-			r.Factors = w.data
-		}
-	}
-	return r, !of(f.NoRoPE, l)
-}
-
-// of is what a list says of layer l; an empty one says nothing of any.
-func of[T any](list []T, l int) (x T) {
-	if len(list) == 0 {
-		return x
-	}
-	return list[l]
-}
-
 func (f forward) feedForward(prefix string, x *value) *value {
-	act := f.activation()
-	gate, up := f.vars[prefix+"ffn_gate.weight"], f.linear(prefix+"ffn_up", x)
-	if gate == nil { // it is the first half of ffn_up
-		return f.linear(prefix+"ffn_down", f.gated(act, f.columns(up, 0, f.FF), f.columns(up, f.FF, 2*f.FF)))
-	}
-	return f.linear(prefix+"ffn_down", f.gated(act, f.linear(prefix+"ffn_gate", x), up))
-}
-
-func (f forward) activation() activation {
-	switch {
-	case f.Arch != "gemma3":
-		return silu
-	case f.F16GELU:
-		return geluF16
-	}
-	return gelu
+	return f.linear(prefix+"ffn_down", f.swiGLU(f.linear(prefix+"ffn_gate", x), f.linear(prefix+"ffn_up", x)))
 }
 
 // linear returns s·W·x + Scale·B(A·x) + bias for every token. The factor s of a matrix
@@ -178,10 +113,4 @@ func (f forward) biased(name string, y *value) *value {
 	return y
 }
 
-// norm is x itself where there is no such norm.
-func (f forward) norm(name string, x *value) *value {
-	if w := f.vars[name]; w != nil {
-		return f.rmsNorm(x, w, f.RMSEps)
-	}
-	return x
-}
+func (f forward) norm(name string, x *value) *value { return f.rmsNorm(x, f.vars[name], f.RMSEps) }

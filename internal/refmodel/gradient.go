@@ -21,7 +21,7 @@ func (m *Model) Gradient(batch []Sequence, names ...string) (float64, Gradients,
 	}
 	vars, grads := maps.Clone(m.vars), Gradients{}
 	for _, name := range names {
-		if name == ropeFreqs || name == ropeShort || name == ropeLong {
+		if name == ropeFreqs {
 			return 0, nil, fmt.Errorf("refmodel: no gradient with respect to %s; NumericGradient gives one", name)
 		}
 		w, err := m.Weight(name)

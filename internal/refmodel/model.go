@@ -1,7 +1,7 @@
-// Package refmodel is a float64 transformer in plain loops: logits, loss, and exact
+// Package refmodel is a float64 llama in plain loops: logits, loss, and exact
 // gradients with respect to any weight or LoRA matrix, by reverse-mode differentiation.
-// It computes the architectures of llm/arch, shares no code with what builds their
-// graphs, and so is the oracle of their tests.
+// It shares no code with what builds graphs, and so checks them and their float64
+// interpreter, package oracle, which all other architectures are held to.
 //
 // Matrices are in ggml's order: a weight [in, out] maps a vector x of length in
 // to y[o] = Σᵢ W[i + in·o]·x[i]. A Model is safe for concurrent use as long as
@@ -23,32 +23,16 @@ import (
 // Tensor is a dense float64 tensor.
 type Tensor = refmath.Tensor
 
-// Params are the hyper-parameters of a model. What lists say of each layer is that of
-// all where the list is empty.
+// Params are the hyper-parameters of a model.
 type Params struct {
-	Arch                    string // general.architecture; "" means llama
 	Vocab, Embd, FF, Layers int
 	Heads, KVHeads          int
 	HeadDim                 int     // 0 means Embd/Heads
 	RMSEps                  float64 // llama.attention.layer_norm_rms_epsilon
 	// RoPE: Dims 0 means HeadDim; FreqBase 0 means 1e4; FreqScale 0 and
 	// AttnFactor 0 mean 1. The weight rope_freqs.weight, when there is one,
-	// sets Factors; of rope_factors_short and _long LongRoPE chooses.
-	RoPE     refmath.RoPE
-	LongRoPE bool
-	NoRoPE   []bool // of each layer
-	// Windows are the keys that a query of each layer sees, its own included; 0 is all.
-	// Layers with a window have LocalRoPE.
-	Windows   []int
-	LocalRoPE refmath.RoPE
-
-	EmbdScale, ResidualScale float64 // 0 means 1
-	AttnScale                float64 // of q·k; 0 means 1/√HeadDim
-	LogitDivisor             float64 // 0 means 1
-	LogitSoftcap             float64 // 0 means none
-	F16GELU                  bool    // looked up in a table of F16, as ggml's CPU backend does
-	// Temperature scales the query at a position; nil means 1.
-	Temperature func(position int) float64
+	// sets Factors.
+	RoPE refmath.RoPE
 }
 
 // LoRA is an adapter of one base weight W [in, out]: y += Scale·B(A·x) with
@@ -91,10 +75,6 @@ func New(p Params, weights map[string]Tensor) (*Model, error) {
 func variable(w Tensor) *value { return &value{width: int(w.Ne[0]), data: w.Data} }
 
 func (p Params) withDefaults() (Params, error) {
-	setDefault(&p.Arch, "llama")
-	if layerWeights[p.Arch] == nil {
-		return p, fmt.Errorf("refmodel: unknown architecture %q", p.Arch)
-	}
 	sizes := []int{p.Vocab, p.Embd, p.FF, p.Layers, p.Heads, p.KVHeads}
 	if slices.Min(sizes) < 1 {
 		return p, fmt.Errorf("refmodel: vocabulary, embedding, FF, layers, heads, KV heads = %v, all must be positive", sizes)
@@ -103,24 +83,14 @@ func (p Params) withDefaults() (Params, error) {
 		return p, fmt.Errorf("refmodel: %d heads are not a multiple of %d KV heads", p.Heads, p.KVHeads)
 	}
 	setDefault(&p.HeadDim, p.Embd/p.Heads)
-	for _, r := range []*refmath.RoPE{&p.RoPE, &p.LocalRoPE} {
-		setDefault(&r.Dims, p.HeadDim)
-		setDefault(&r.FreqBase, 1e4)
-		setDefault(&r.FreqScale, 1)
-		setDefault(&r.AttnFactor, 1)
-		if r.Dims%2 != 0 || r.Dims > p.HeadDim {
-			return p, fmt.Errorf("refmodel: %d RoPE dimensions for heads of %d, want an even number up to that", r.Dims, p.HeadDim)
-		}
+	r := &p.RoPE
+	setDefault(&r.Dims, p.HeadDim)
+	setDefault(&r.FreqBase, 1e4)
+	setDefault(&r.FreqScale, 1)
+	setDefault(&r.AttnFactor, 1)
+	if r.Dims%2 != 0 || r.Dims > p.HeadDim {
+		return p, fmt.Errorf("refmodel: %d RoPE dimensions for heads of %d, want an even number up to that", r.Dims, p.HeadDim)
 	}
-	for _, n := range []int{len(p.Windows), len(p.NoRoPE)} {
-		if n != 0 && n != p.Layers {
-			return p, fmt.Errorf("refmodel: a list for %d layers, there are %d", n, p.Layers)
-		}
-	}
-	for _, s := range []*float64{&p.EmbdScale, &p.ResidualScale, &p.LogitDivisor} {
-		setDefault(s, 1)
-	}
-	setDefault(&p.AttnScale, rsqrt(p.HeadDim))
 	return p, nil
 }
 

@@ -68,20 +68,6 @@ func (t *tape) addBias(x, b *value) *value {
 	return y
 }
 
-// scaleRows multiplies each row by a constant of its own.
-func (t *tape) scaleRows(x *value, factor func(row int) float64) *value {
-	y := t.result(x.rows(), x.width, x)
-	for i := range x.rows() {
-		addScaled(y.row(i), factor(i), x.row(i))
-	}
-	t.record(y, func() {
-		for i := range x.rows() {
-			addScaled(x.gradRow(i), factor(i), y.gradRow(i))
-		}
-	})
-	return y
-}
-
 // multiplyEach multiplies each element by a constant of its own.
 func (t *tape) multiplyEach(x *value, factors [][]float64) *value {
 	y := t.result(x.rows(), x.width, x)
@@ -104,10 +90,10 @@ func (t *tape) multiplyEach(x *value, factors [][]float64) *value {
 
 // scale multiplies by a constant.
 func (t *tape) scale(x *value, factor float64) *value {
-	if factor == 1 {
-		return x
-	}
-	return t.scaleRows(x, func(int) float64 { return factor })
+	y := t.result(x.rows(), x.width, x)
+	addScaled(y.data, factor, x.data)
+	t.record(y, func() { addScaled(x.grad, factor, y.grad) })
+	return y
 }
 
 // scaleBy multiplies by the only element of s.
@@ -123,21 +109,7 @@ func (t *tape) scaleBy(x, s *value) *value {
 	return y
 }
 
-// columns are those from one up to, not including, another.
-func (t *tape) columns(x *value, from, to int) *value {
-	y := t.result(x.rows(), to-from, x)
-	for i := range x.rows() {
-		copy(y.row(i), x.row(i)[from:to])
-	}
-	t.record(y, func() {
-		for i := range x.rows() {
-			addScaled(x.gradRow(i)[from:to], 1, y.gradRow(i))
-		}
-	})
-	return y
-}
-
-// rmsNorm returns w·x/√(mean(x²) + eps), over parts of the rows as long as w.
+// rmsNorm returns w·x/√(mean(x²) + eps) of each row.
 func (t *tape) rmsNorm(x, w *value, eps float64) *value {
 	n := len(w.data)
 	y := t.result(x.rows(), x.width, x, w)
@@ -197,59 +169,27 @@ func (t *tape) rotate(x *value, headDim int, r refmath.RoPE) *value {
 	return y
 }
 
-// An activation returns f(x) and f'(x).
-type activation func(x float64) (y, slope float64)
-
 func silu(x float64) (y, slope float64) {
 	s := 1 / (1 + math.Exp(-x))
 	return x * s, s * (1 + x*(1-s))
 }
 
-// gelu is the approximation by tanh.
-func gelu(x float64) (y, slope float64) {
-	const a, b = 0.7978845608028654, 0.044715 // √(2/π)
-	th := math.Tanh(a * (x + b*x*x*x))
-	return x * (1 + th) / 2, (1+th)/2 + x/2*(1-th*th)*a*(1+3*b*x*x)
-}
-
-// geluF16 rounds x and the result to F16.
-func geluF16(x float64) (y, slope float64) {
-	round := func(x float64) float64 { return float64(refmath.F16ToFloat32(refmath.Float32ToF16(float32(x)))) }
-	y, _ = gelu(round(x))
-	_, slope = gelu(x)
-	return round(y), slope
-}
-
-// gated returns f(gate)·up.
-func (t *tape) gated(f activation, gate, up *value) *value {
+// swiGLU returns silu(gate)·up.
+func (t *tape) swiGLU(gate, up *value) *value {
 	y := t.result(up.rows(), up.width, gate, up)
 	for i, g := range gate.data {
-		a, _ := f(g)
+		a, _ := silu(g)
 		y.data[i] = a * up.data[i]
 	}
 	t.record(y, func() {
 		for i, g := range gate.data {
-			a, slope := f(g)
+			a, slope := silu(g)
 			if gate.grad != nil {
 				gate.grad[i] += y.grad[i] * up.data[i] * slope
 			}
 			if up.grad != nil {
 				up.grad[i] += y.grad[i] * a
 			}
-		}
-	})
-	return y
-}
-
-// softcap returns limit·tanh(x/limit).
-func (t *tape) softcap(x *value, limit float64) *value {
-	y := t.result(x.rows(), x.width, x)
-	for i, v := range x.data {
-		y.data[i] = limit * math.Tanh(v/limit)
-	}
-	t.record(y, func() {
-		for i, v := range y.data {
-			x.grad[i] += y.grad[i] * (1 - v*v/(limit*limit))
 		}
 	})
 	return y

@@ -61,6 +61,25 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 	}
 }
 
+// The logits of each architecture are stock llama.cpp's, and so is its graph in float64: what keys and weights mean is
+// not ours to say.
+func TestArchitecturesAgainstStock(t *testing.T) {
+	for _, arch := range llmtest.Architectures() {
+		m, err := model.Load(llmtest.StockArchFile(t, arch), model.LoadOptions{})
+		require.NoError(t, err)
+		defer m.Close()
+		tokens := llmtest.ArchTokens()
+		bound := 1e-11
+		if arch == "gemma3" { // the table again
+			bound = 1e-7
+		}
+		want := refmath.From(llmtest.GoldenLogits(t, "arch-"+arch)).Data
+		exact := llmtest.ExactLogits(t, m, nil, tokens, len(tokens))
+		require.Less(t, refmath.NMSE(slices.Concat(exact...), want), bound, arch)
+		require.Less(t, refmath.NMSE(flat(t, newSession(t, m, infer.SessionOptions{Context: len(tokens)}), tokens), want), bound, arch)
+	}
+}
+
 func requireLogits(t *testing.T, got [][]float32, want [][]float64, nmse float64) {
 	t.Helper()
 	require.Less(t, refmath.NMSE(slices.Concat(got...), slices.Concat(want...)), nmse)
