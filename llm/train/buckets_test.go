@@ -259,7 +259,7 @@ func TestStepOfUnreadableData(t *testing.T) {
 	require.NoError(t, d.Close())
 	_, err = r.Step(context.Background())
 	require.ErrorIs(t, err, os.ErrClosed)
-	require.ErrorContains(t, err, "sample 0 of the data set: ")
+	require.ErrorContains(t, err, "the data set is closed: ")
 	require.Equal(t, 1, r.Steps())
 }
 
