@@ -199,7 +199,7 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 		if w.Optional && !slices.Contains(a.optional, inLayer.ReplaceAllString(w.Name, "")) {
 			continue
 		}
-		values := refmath.Tensor{}
+		var values refmath.Tensor
 		switch {
 		case w.Role == arch.Bias:
 			values = refmath.Normal(rng, 0.5, w.Shape...)
