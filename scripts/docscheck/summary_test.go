@@ -70,7 +70,7 @@ const conversations = 2000 * 250
 // summary computes the figures of the front page from the tables of measurements.
 func summary(t *testing.T) string {
 	t.Helper()
-	amx, avx := tables(t, "README.md"), tables(t, "avx512/README.md")
+	amx, avx, fp16 := tables(t, "README.md"), tables(t, "avx512/README.md"), tables(t, "avx512-fp16/README.md")
 	peft, peftAVX := tables(t, "peft.md"), tables(t, "avx512/peft.md")
 	ours := map[string]string{"model": "1.1B", "program": "goggml", "checkpointing": "off"}
 	theirs := map[string]string{"model": "1.1B", "program": "PEFT", "weights": "BF16", "checkpointing": "off"}
@@ -93,8 +93,8 @@ Computed from the tables of measurements by ` + "`go test ./scripts/docscheck -u
 		peftAVX.number(t, "tokens/s × the faster PEFT's", ours))
 	line("| %.1f times | decode with an adapter, Q8_0, beside stock llama.cpp with the same build of ggml: [generation](README.md#generation-beside-stock-llamacpp) |",
 		amx.number(t, "ratio, same plugin", adapter))
-	b.WriteString("\n## 2,000 conversations of 250 tokens\n\nOne epoch, 500,000 tokens, at the speed of the tables of [AMX](README.md#training-steps-by-type-of-the-base) and [AVX-512](avx512/README.md#training-steps-by-type-of-the-base); the larger memory of both.\n\n")
-	b.WriteString("| base | memory | 2 cores, AMX | 2 cores, AVX-512 |\n|---|---:|---:|---:|\n")
+	b.WriteString("\n## 2,000 conversations of 250 tokens\n\nOne epoch, 500,000 tokens, at the speed of the tables of [AMX](README.md#training-steps-by-type-of-the-base), [AVX512-FP16 with oneMKL](avx512-fp16/README.md#training-steps-by-type-of-the-base) and [AVX-512](avx512/README.md#training-steps-by-type-of-the-base); the largest memory of the three.\n\n")
+	b.WriteString("| base | memory | AMX | AVX512-FP16 | AVX-512 |\n|---|---:|---:|---:|---:|\n")
 	for _, r := range []struct{ name, base, checkpointing string }{
 		{"1.1B, Q4_K", "q4_K", "off"}, {"1.1B, Q4_K, checkpointing", "q4_K", "on"}, {"1.1B, Q8_0", "q8_0", "off"},
 	} {
@@ -104,8 +104,8 @@ Computed from the tables of measurements by ` + "`go test ./scripts/docscheck -u
 		minutes := func(rows table, compute string) string {
 			return fmt.Sprintf("%.0f min", conversations/rows.number(t, speed, row(compute))/60)
 		}
-		most := max(amx.number(t, memory, row("bf16")), avx.number(t, memory, row("f32")))
-		line("| %s | %.1f GB | %s | %s |", r.name, most/1000, minutes(amx, "bf16"), minutes(avx, "f32"))
+		most := max(amx.number(t, memory, row("bf16")), fp16.number(t, memory, row("f16")), avx.number(t, memory, row("f32")))
+		line("| %s | %.1f GB | %s | %s | %s |", r.name, most/1000, minutes(amx, "bf16"), minutes(fp16, "f16"), minutes(avx, "f32"))
 	}
 	return b.String()
 }
