@@ -19,19 +19,21 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
+// Colours of the curves: blue and vermilion, which people with any colour vision tell apart.
+var (
+	blue      = color.NRGBA{0x00, 0x72, 0xb2, 0xff}
+	vermilion = color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
+)
+
 // saveLossCurve draws the losses of training and of validation as name.svg and
 // name.png. The training loss is noisy from step to step: it is a faint line,
 // with its trend over it.
 func saveLossCurve(name string, training []train.StepMetrics, validation []train.Evaluation) error {
-	blue, vermilion := color.NRGBA{0x00, 0x72, 0xb2, 0xff}, color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
 	faint := blue
 	faint.A = 0x48
 
-	p := plot.New()
-	p.Title.Text = "Loss"
-	p.X.Label.Text, p.Y.Label.Text = "step", "cross-entropy, nats a token"
-	p.Legend.Top = true // the curves fall
-	p.Add(plotter.NewGrid())
+	p := newPlot()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = "Loss", "step", "cross-entropy, nats a token"
 	losses := coordinates(training, stepLoss)
 	noisy, err1 := plotter.NewLine(reduce(losses, extremes))
 	smooth, err2 := plotter.NewLine(trend(losses))
@@ -52,21 +54,25 @@ func saveLossCurve(name string, training []train.StepMetrics, validation []train
 		p.Legend.Add("validation", line, points)
 	}
 	for _, format := range []string{".svg", ".png"} {
-		if err := savePlot(p, name, format); err != nil {
+		if err := savePicture(p, name, format); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// savePlot writes a file that is complete or not there.
-func savePlot(p *plot.Plot, name, format string) error {
+// savePicture writes a file that is complete or not there.
+func savePicture(p *plot.Plot, name, format string) error {
 	// A name of its own length: with more the one of the picture could be too long. What a
 	// killed process left is replaced by the next.
 	folder, file := filepath.Split(name)
 	temp := fmt.Sprintf("%s.loss-curve-%08x%s", folder, crc32.ChecksumIEEE([]byte(file)), format)
 	defer os.Remove(temp)
-	if err := p.Save(9*vg.Inch, 5*vg.Inch, temp); err != nil {
+	picture, err := drawPlot(p, format[1:])
+	if err == nil {
+		err = os.WriteFile(temp, picture, 0o666)
+	}
+	if err != nil {
 		return err
 	}
 	return os.Rename(temp, name+format)
