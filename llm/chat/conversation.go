@@ -170,7 +170,7 @@ func (m Message) value(i int32, given *units) *mapping {
 	for _, k := range fields.keys {
 		v, _ := fields.get(k)
 		switch name := k.(text).s; {
-		case name == key:
+		case name == key, partOf(name) == Reasoning && isSameText(v, reasoning): // servers give it under two names
 			v = reasoning
 		case m.refers(name):
 			v = marks(v, origin{message: i, part: partOf(name)})
@@ -231,6 +231,12 @@ func (m Message) Calls() []string {
 		}
 	}
 	return names
+}
+
+func isSameText(a, b value) bool {
+	s, isText := a.(text)
+	t, isToo := b.(text)
+	return isText && isToo && s.s == t.s
 }
 
 // refers reports whether a key says whose words the message has, or the answer of which tool call: templates write that

@@ -12,27 +12,49 @@ type Given struct {
 	Part    Part
 	Path    string // in the message or the conversation: content, tool_calls[0].function.arguments, tools[2]
 	Index   int    // of a tool, a document, a tool call or a part of a content in its list; 0 for what is in none
+	Cut     bool   // some of a content is in the text, and a part is not
 }
 
-// A unit is what was given, of which either some byte is in the text or none is.
+// A unit is what was given, of which bytes are in the text or none are.
 type unit struct {
 	Given
-	words bool // it has a text that is not white space
-	seen  bool // a byte of the text comes from it
+	words bool // it has a value, or a text that is not white space
+	size  int  // characters of its texts that are not white space
+	seen  int  // those of the text that come from it
 }
+
+// A template that takes a reasoning out of a content writes its tags anew: the characters of tags are no loss.
+const maxTags = 24
 
 // units are what a conversation gives to a template. A number in them, from 1, is a part of the origin of bytes.
 type units struct{ list []unit }
 
 // origin begins a unit, which has the words of v, and gives the origin of its bytes.
 func (u *units) origin(g Given, v value) origin {
-	u.list = append(u.list, unit{Given: g, words: hasWords(v)})
+	size := 0
+	if t, ok := v.(text); ok {
+		size = countWords(t.s)
+	}
+	u.list = append(u.list, unit{Given: g, words: hasWords(v), size: size})
 	return origin{int32(g.Message + 1), int32(len(u.list)), g.Part}
 }
 
-// hasWords reports whether a text in v, or a key of a mapping, is more than white space.
+// countWords counts the characters that are not white space.
+func countWords(s string) int {
+	n := 0
+	for _, r := range s {
+		if !isSpace(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// hasWords reports whether v is a number or a truth, a text with more than white space, or has such a value or a key.
 func hasWords(v value) bool {
 	switch v := v.(type) {
+	case nil:
+		return false
 	case text:
 		return strings.TrimFunc(v.s, isSpace) != ""
 	case *sequence:
@@ -43,6 +65,8 @@ func hasWords(v value) bool {
 		}
 	case *mapping:
 		return len(v.keys) > 0
+	default:
+		return true
 	}
 	return false
 }
@@ -93,31 +117,37 @@ func (u *units) markFields(v value, g Given, frame origin) value {
 func (u *units) markList(v *sequence, name string, part Part) value {
 	items := make([]value, len(v.items))
 	for i, item := range v.items {
-		items[i] = marks(item, u.origin(Given{-1, part, fmt.Sprintf("%s[%d]", name, i), i}, item))
+		items[i] = marks(item, u.origin(Given{Message: -1, Part: part, Path: fmt.Sprintf("%s[%d]", name, i), Index: i}, item))
 	}
 	return &sequence{v.kind, items}
 }
 
 // see notes which units bytes of a text come from.
 func (u *units) see(t text) {
+	from := 0
 	for _, r := range t.runs {
 		if r.unit > 0 {
-			u.list[r.unit-1].seen = true
+			u.list[r.unit-1].seen += countWords(t.s[from:r.end])
 		}
+		from = r.end
 	}
 }
 
 // Unrendered is what the conversation has and no byte of the text comes from: tools, documents and messages in their
-// order, then further keys of messages. White space does not count,
+// order, then further keys of messages; and contents of which a part is missing. White space does not count,
 // nor does a key that changes the text without being in it.
 func (r *Rendered) Unrendered() []Given {
 	var out, keys []Given
 	for _, u := range r.given {
 		switch {
-		case u.seen:
+		case !u.words:
+		case u.seen > 0:
+			if u.Cut = u.Part == Content && u.seen+maxTags < u.size; u.Cut {
+				out = append(out, u.Given)
+			}
 		case u.isKey():
 			keys = append(keys, u.Given)
-		case u.words:
+		default:
 			out = append(out, u.Given)
 		}
 	}

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,21 @@ import (
 
 // What a template has no place for is known, whatever else of the message it writes.
 func TestUnrendered(t *testing.T) {
+	long := strings.Repeat("ab ", 20)
+	for template, want := range map[string]int{"{{ messages[0].content[:-8] }}": 0, "{{ messages[0].content[30:] }}": 0, "{{ messages[0].content[40:] }}": 1, "{{ messages[0].content.split('b')[0] }}": 1} {
+		r, err := render(template, conversation(t, `{"messages": [{"role": "user", "content": "`+long+`", "name": ""}]}`), nil)
+		require.NoError(t, err)
+		got := r.Unrendered()
+		require.Len(t, got, want, template)
+		if want > 0 {
+			require.True(t, got[0].Cut)
+		}
+	}
+	same := conversation(t, `{"messages": [{"role": "assistant", "content": "A", "reasoning": "R", "reasoning_content": "R"}]}`)
+	r, err := render("{{ messages[0].reasoning_content }}{{ messages[0].content }}", same, nil)
+	require.NoError(t, err)
+	require.Empty(t, r.Unrendered(), "one reasoning under two names")
+
 	const all = `{"messages": [{"role": "system", "content": "S"}, {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "U"}, {"type": "text", "text": "V"}]},
 		{"role": "assistant", "content": "A", "reasoning": "R", "id": 7, "flag": true, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": "y"}}}, {"function": {"name": "g", "arguments": {}}}]},
 		{"role": "tool", "tool_call_id": "1", "name": "f", "content": {"t": 1}}, {"role": "assistant", "content": " \n"}],

@@ -167,10 +167,10 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 
 // usedKeys are those that a format has, besides its own.
 var usedKeys = map[Format][]string{
-	Messages:     {"system", "tools", "documents"},
-	ShareGPT:     {"system", "tools", "documents"},
-	Completion:   {"system", "tools", "documents", "reasoning_content"},
-	Instructions: {"input", "system", "tools", "documents", "reasoning_content"},
+	Messages:     {"system", "tools", "documents", "functions"},
+	ShareGPT:     {"system", "tools", "documents", "functions"},
+	Completion:   {"system", "tools", "documents", "functions", "reasoning_content"},
+	Instructions: {"input", "system", "tools", "documents", "functions", "reasoning_content"},
 }
 
 // unused are the names of keys of which the format makes nothing. An empty value loses nothing.
@@ -272,7 +272,13 @@ func (r *record) context(x *Example) (f *fault) {
 			return f
 		}
 	}
-	if x.Format == ShareGPT && x.Tools != nil {
+	value, isOld := r.get("functions") // as OpenAI's API had tools before
+	if isOld = isOld && x.Tools == nil; isOld {
+		if x.Tools, f = listOfObjects("functions", value); f != nil {
+			return f
+		}
+	}
+	if (x.Format == ShareGPT || isOld) && x.Tools != nil {
 		x.Tools = wrapFunctions(x.Tools)
 	}
 	return nil

@@ -14,6 +14,9 @@ const (
 	calledTools      = "the tools that the assistant calls"
 	toolCalls        = "the tool calls of the assistant"
 	answerWords      = "the words of the assistant"
+	answerPart       = "a part of the words of the assistant, such as its reasoning"
+	earlierParts     = "a part of answers before the last, such as their reasoning"
+	partsOf          = "a part of messages of the role "
 	answerReasoning  = "the reasoning of the assistant"
 	earlierReasoning = "the reasoning of answers before the last"
 	otherTools       = "tools that are not called"
@@ -68,15 +71,22 @@ func (l *losses) add(g chat.Given, hasReasoning bool) {
 	}
 	role := l.x.Messages[g.Message].Role()
 	path := l.x.path(g.Message, g.Path)
+	isLast := g.Message == len(l.x.Messages)-1
 	switch isAnswer := role == "assistant"; {
 	case isAnswer && g.Part == chat.ToolCalls:
 		l.refuse(toolCalls, path[:strings.LastIndexByte(path, ']')+1])
+	case isAnswer && g.Cut && !isLast: // as of the reasoning in it
+		note(LeftOut, earlierParts)
+	case isAnswer && g.Cut:
+		l.refuse(answerPart, strings.TrimSuffix(path, ".text"))
 	case isAnswer && g.Part == chat.Content:
 		l.refuse(answerWords, strings.TrimSuffix(path, ".text"))
-	case isAnswer && hasReasoning && g.Message < len(l.x.Messages)-1: // by design: earlier reasoning is in no prompt either
+	case isAnswer && hasReasoning && !isLast: // by design: earlier reasoning is in no prompt either
 		note(LeftOut, earlierReasoning)
 	case isAnswer:
 		l.refuse(answerReasoning, path)
+	case g.Cut:
+		note(LeftOut, partsOf+role)
 	case role == "system":
 		note(LeftOut, systemMessages)
 	default:

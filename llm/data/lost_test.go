@@ -16,6 +16,7 @@ const (
 	plainML    = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 	lastThinks = "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and loop.last %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}" +
 		"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+	distilled = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 	callsOnly = "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content if not m.tool_calls }}{% for c in m.tool_calls %}<call>{{ c.function.name }}({{ c.function.arguments | tojson }})</call>{% endfor %}<|im_end|>\n{% endfor %}"
 )
 
@@ -56,6 +57,10 @@ func TestNothingVanishes(t *testing.T) {
 			want: "a prompt with its completion as texts has no place for the reasoning of the assistant (reasoning_content); have it rendered by a chat template, which the model has or --chat-template gives, without --raw-prompts; or take it out of the record"},
 		{name: "reasoning of earlier answers", line: inMessages(`{"role": "assistant", "reasoning_content": "R", "content": "A"}, ` + question + `, {"role": "assistant", "reasoning_content": "S", "content": "B"}`), template: lastThinks,
 			notes: []string{"left out the reasoning of answers before the last", "rendered"}},
+		{name: "reasoning in a content", line: inMessages(`{"role": "assistant", "content": "<think>two and two make four, as everybody knows</think>4"}`), template: distilled,
+			want: "the chat template has no place for a part of the words of the assistant, such as its reasoning (messages[1].content)" + remedy},
+		{name: "reasoning in an earlier content", line: inMessages(`{"role": "assistant", "content": "<think>two and two make four, as everybody knows</think>4"}, ` + question + `, {"role": "assistant", "content": "B"}`), template: distilled,
+			notes: []string{"left out a part of answers before the last, such as their reasoning", "rendered"}},
 		{name: "system", line: `{"system": "Be brief.", "prompt": "2+2?", "completion": "4"}`, template: callsOnly, notes: []string{"left out messages of the system", "rendered"}},
 		{name: "system of raw texts", line: `{"system": "Be brief.", "instruction": "2+2?", "output": "4", "tools": [{"name": "f"}]}`, notes: []string{"left out messages of the system", "left out tools that are not called"}},
 		{name: "tools that are not called", line: `{"messages": [` + question + `, {"role": "assistant", "content": "A"}], "tools": [{"name": "f"}, {"name": "g"}], "documents": [{"text": "D"}]}`, template: plainML,

@@ -140,6 +140,16 @@ func (m *messageParser) set(member member) *fault {
 			return f
 		}
 		m.calls = len(items) > 0
+	case "function_call": // as OpenAI's API had it before tool_calls
+		if m.role != "assistant" || m.calls {
+			break
+		}
+		calls := slices.Concat([]byte("["), value, []byte("]"))
+		if _, f := m.checkCalls(calls); f != nil {
+			return f
+		}
+		m.calls = true
+		return m.store("tool_calls", wrapFunctions(calls))
 	case "weight":
 		weight, err := strconv.ParseFloat(string(value), 64)
 		if err != nil || weight < 0 {
