@@ -4,6 +4,7 @@ package interop
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,6 +73,9 @@ func compareTokens(t *testing.T, file string, server *stockServer, talks []chatC
 			continue
 		}
 		s, err := encoder.Encode(x)
+		if at := (*data.Error)(nil); errors.As(err, &at) && at.Kind == data.Unrendered { // a part of it is in no text
+			s, err = data.Sample{Tokens: data.EncodeRendered(tok, ours)}, nil
+		}
 		require.NoError(t, err)
 		want := server.tokenize(t, theirs, !strings.HasPrefix(theirs, bos))
 		require.Equal(t, want, s.Tokens, "%s, %s: %s", file, talk.Name, ours.Text)

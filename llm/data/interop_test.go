@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -95,12 +96,16 @@ func tokenRanges(tok *tokenizer.Tokenizer, s Sample) [][2]int {
 
 var otherWords = regexp.MustCompile(`\b[USTDC][0-9] `)
 
+// demanding are the conversations for parts of whose answers many templates have no place; no other is refused.
+var demanding = []string{"tool call", "tool call without content", "tool call with words", "tool call as text", "two tool calls", "null content", "reasoning", "reasoning in content"}
+
 // TestInteropMasks checks of all templates that no token with a byte of anybody but the assistant is trained, and that
 // something is.
 func TestInteropMasks(t *testing.T) {
 	all := conversations(t)
 	paths, _ := templates(t)
 	encoded, tokens, trained := 0, 0, 0
+	refused := map[string]int{}
 	for _, path := range paths {
 		template := readTemplate(t, path)
 		e := interopEncoder(t, template, all)
@@ -113,6 +118,11 @@ func TestInteropMasks(t *testing.T) {
 			where := filepath.Base(path) + ", " + c.Name
 			s, err := e.Encode(x)
 			hasAssistant := slices.ContainsFunc(c.Messages, func(m chat.Message) bool { return m.Role() == "assistant" })
+			if at := (*Error)(nil); errors.As(err, &at) && at.Kind == Unrendered {
+				refused[c.Name]++
+				assert.Contains(t, demanding, c.Name, "%s: %v", where, err)
+				s, err = e.sample(renderedParts(r), r.Trained(chat.Assistant), false), nil
+			}
 			if err != nil {
 				require.ErrorContains(t, err, "no token is trained", where)
 				assert.False(t, hasAssistant && len(r.Trained(chat.Assistant)) > 0, "%s: %v", where, err)
@@ -141,7 +151,7 @@ func TestInteropMasks(t *testing.T) {
 		}
 	}
 	require.Greater(t, encoded, 600)
-	t.Logf("%d templates, %d samples: %d of %d tokens are trained", len(paths), encoded, trained, tokens)
+	t.Logf("%d templates, %d samples: %d of %d tokens are trained; refused are %v", len(paths), encoded, trained, tokens, refused)
 }
 
 // reference is a line of ../chat/testdata/reference.py.
@@ -185,12 +195,13 @@ func TestInteropGenerationTags(t *testing.T) {
 		c := all[want.Conversation]
 		where := fmt.Sprintf("%s, %s", filepath.Base(want.Template), c.Name)
 		x := Example{Format: Messages, Conversation: c.Conversation}
-		if r, err := e.Render(x); err == nil && r.Text != want.Text {
+		r, err := e.Render(x)
+		require.NoError(t, err, where)
+		if r.Text != want.Text {
 			converted[c.Name]++ // to another form of contents or of arguments
 			continue
 		}
-		s, err := e.encode(x)
-		require.NoError(t, err, where)
+		s := e.sample(renderedParts(r), r.Trained(chat.Assistant), false)
 		offsets := []int{}
 		for i := range want.Text {
 			offsets = append(offsets, i)
