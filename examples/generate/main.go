@@ -23,12 +23,12 @@ import (
 type program struct {
 	inference.ModelFlags
 
-	Prompt    []string `name:"prompt" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation." group:"Text"`
-	File      string   `name:"file" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
-	Samples   int      `name:"samples" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
-	NPredict  int      `name:"n-predict" range:"[-1,)" short:"n" default:"-1" help:"Most tokens to generate; 0 goes on until the context is full; -1 stands for 128, or with --chat for 0." group:"Text"`
+	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation." group:"Text"`
+	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
+	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
+	NPredict  int      `name:"n-predict" basic:"" range:"[-1,)" short:"n" default:"-1" help:"Most tokens to generate; 0 goes on until the context is full; -1 stands for 128, or with --chat for 0." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
-	Chat      bool     `name:"chat" help:"Answer as the model was trained to, by its chat template: in a dialogue, or --prompt." group:"Chat"`
+	Chat      bool     `name:"chat" basic:"" help:"Answer as the model was trained to, by its chat template: in a dialogue, or --prompt." group:"Chat"`
 	Parallel  int      `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
 
 	chatting.Flags

@@ -23,17 +23,17 @@ import (
 )
 
 type program struct {
-	ModelOut string `name:"model-out" required:"" placeholder:"FILE" help:"GGUF file to write." group:"Model"`
-	Name     string `name:"name" default:"goggml" help:"Name of the model." group:"Model"`
-	Vocab    int    `name:"vocab" range:"[257,2147483647]" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
-	Embd     int    `name:"embd" range:"[1,1048576]" default:"256" help:"Width of the residual stream." group:"Model"`
-	FF       int    `name:"ff" range:"[1,1048576]" default:"704" help:"Width of the feed-forward layers." group:"Model"`
-	Layers   int    `name:"layers" range:"[1,65536]" default:"4" help:"Number of layers." group:"Model"`
-	Heads    int    `name:"heads" range:"[1,1048576]" default:"8" help:"Attention heads of a layer." group:"Model"`
-	KVHeads  int    `name:"kv-heads" range:"[1,1048576]" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
-	Context  int    `name:"model-ctx" range:"[1,2147483647]" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
+	ModelOut string `name:"model-out" basic:"" required:"" placeholder:"FILE" help:"GGUF file to write." group:"Model"`
+	Name     string `name:"name" basic:"" default:"goggml" help:"Name of the model." group:"Model"`
+	Vocab    int    `name:"vocab" basic:"" range:"[257,2147483647]" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
+	Embd     int    `name:"embd" basic:"" range:"[1,1048576]" default:"256" help:"Width of the residual stream." group:"Model"`
+	FF       int    `name:"ff" basic:"" range:"[1,1048576]" default:"704" help:"Width of the feed-forward layers." group:"Model"`
+	Layers   int    `name:"layers" basic:"" range:"[1,65536]" default:"4" help:"Number of layers." group:"Model"`
+	Heads    int    `name:"heads" basic:"" range:"[1,1048576]" default:"8" help:"Attention heads of a layer." group:"Model"`
+	KVHeads  int    `name:"kv-heads" basic:"" range:"[1,1048576]" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
+	Context  int    `name:"model-ctx" basic:"" range:"[1,2147483647]" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
 	Tied     bool   `name:"tied" default:"true" negatable:"" help:"Use the token embedding as output matrix too." group:"Model"`
-	Type     string `name:"type" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
+	Type     string `name:"type" basic:"" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
 
 	training.Flags
 }

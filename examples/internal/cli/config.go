@@ -19,15 +19,26 @@ import (
 //
 // Relative paths begin in the working directory. In a file that says of itself that it is
 // of the run in its own folder (run-dir: .) they begin in that folder, wherever it is moved.
+//
+// The keys of other programs are read where the command knows them, see [Foreign].
 type ConfigFile string
 
 // BeforeResolve reads the file for the flags that the command line does not have. Kong
 // calls it.
 func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	path := string(ctx.FlagValue(trace.Flag).(ConfigFile))
-	config, err := readConfig(path, ctx.Flags())
+	words := vocabulary{flags: ctx.Flags()}
+	for _, p := range ctx.Path {
+		if node := p.Node(); node != nil {
+			words.foreign = foreignFlags(node) // of the last, with those before it
+		}
+	}
+	config, err := readConfig(path, words)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", trace.Flag.Name, err)
+	}
+	for _, note := range config.notes {
+		fmt.Fprintln(ctx.Stderr, note)
 	}
 	ctx.AddResolver(config)
 	return nil
@@ -35,32 +46,45 @@ func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 
 // A config is the mapping in a YAML file.
 type config struct {
+	vocabulary
 	path     string
 	folder   string // in which relative paths begin; "" for the working directory
-	settings map[*kong.Flag]setting
+	settings map[*kong.Flag]*setting
+	order    []*kong.Flag // of the file
+	notes    []string
+	faults   []error
 }
 
-// A setting is a key, which is a name or an alias of a flag, and its value.
-type setting struct{ key, value *yaml.Node }
+// A setting is a key of the file, and the values of the flag that it stands for.
+type setting struct {
+	key   *yaml.Node
+	line  int // of the value
+	value any // a text, or a list of such
+}
 
-// readConfig demands that each key is one of the flags.
-func readConfig(path string, flags []*kong.Flag) (*config, error) {
-	c := &config{path: path, settings: map[*kong.Flag]setting{}}
+// readConfig demands that each key stands for a flag.
+func readConfig(path string, words vocabulary) (*config, error) {
 	mapping, err := readMapping(path)
 	if err != nil {
 		return nil, err
 	}
-	for pair := range slices.Chunk(mapping.Content, 2) {
-		if err := c.add(setting{pair[0], pair[1]}, flags); err != nil {
-			return nil, err
-		}
-	}
+	c := &config{vocabulary: words, path: path, settings: map[*kong.Flag]*setting{}}
+	c.mapping("", mapping)
 	for f, s := range c.settings {
-		if f.Name == runFolder {
-			c.folder = folderOf(path, s.value.Value)
+		if run, single := s.value.(string); single && f.Name == runFolder {
+			c.folder = folderOf(path, run)
 		}
 	}
-	return c, nil
+	for _, f := range c.order {
+		s := c.settings[f]
+		if c.folder != "" && isFile(f) {
+			s.value = eachPath(s.value, func(path string) string { return FromFolder(c.folder, path) })
+		}
+		if err := tryValue(f, s.value); err != nil {
+			c.fault(s.line, "%w", err)
+		}
+	}
+	return c, joinFaults("keys are", c.faults)
 }
 
 // readMapping reads the mapping of a file, which is empty in an empty one.
@@ -95,18 +119,113 @@ func folderOf(path, run string) string {
 	return filepath.Dir(path)
 }
 
-// add keeps a setting by its flag, which no other may set.
-func (c *config) add(s setting, flags []*kong.Flag) error {
-	name := flagName(s.key.Value)
-	i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
-	if i < 0 {
-		return fmt.Errorf("%s:%d: there is no flag --%s; --help lists all", c.path, s.key.Line, name)
+func (c *config) fault(line int, format string, args ...any) {
+	c.faults = append(c.faults, fmt.Errorf("%s:%d: "+format, append([]any{c.path, line}, args...)...))
+}
+
+// mapping reads the keys of a mapping, whose names begin with a prefix.
+func (c *config) mapping(prefix string, mapping *yaml.Node) {
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		key, value := pair[0], pair[1]
+		name := prefix + flagName(key.Value)
+		switch foreign := c.foreignFlag(name); {
+		case value.Tag == "!!null": // not set
+		case foreign != nil:
+			c.translate(foreign, key, value)
+		case value.Kind == yaml.MappingNode && c.hasSection(name+"."):
+			c.mapping(name+".", value)
+		case value.Kind == yaml.MappingNode && slices.Contains(sections, name):
+			c.mapping("", value)
+		case c.flag(name) == nil:
+			c.faults = append(c.faults, c.unknown(fmt.Sprintf("%s:%d: there is no flag ", c.path, key.Line), name))
+		default:
+			if values, ok := c.values(key.Value, value); ok {
+				c.set(c.flag(name), &setting{key, value.Line, values})
+			}
+		}
 	}
-	if first, twice := c.settings[flags[i]]; twice {
-		return fmt.Errorf("%s:%d: %s is there twice; the first is in line %d, as %s", c.path, s.key.Line, s.key.Value, first.key.Line, first.key.Value)
+}
+
+// sections are mappings in files of other programs whose keys are flags all the same.
+var sections = []string{"model", "data", "training", "lora", "logging"}
+
+// hasSection reports whether foreign flags are keys of a mapping.
+func (c *config) hasSection(prefix string) bool {
+	return slices.ContainsFunc(c.foreign, func(f Foreign) bool {
+		return slices.ContainsFunc(f.Names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+	})
+}
+
+// translate reads a key that is a flag of another program.
+func (c *config) translate(f *Foreign, key, node *yaml.Node) {
+	v := Value{List: scalars(node)}
+	if node.Kind == yaml.MappingNode {
+		v.Map = map[string][]string{}
+		for pair := range slices.Chunk(node.Content, 2) {
+			v.Map[flagName(pair[0].Value)] = scalars(pair[1])
+		}
 	}
-	c.settings[flags[i]] = s
-	return nil
+	meaning, err := f.Read(v)
+	if err != nil {
+		c.fault(key.Line, "%s: %w", strings.TrimSpace(key.Value+" "+v.String()), err)
+	}
+	if meaning.Note != "" {
+		c.notes = append(c.notes, fmt.Sprintf("%s:%d: %s %v: %s", c.path, key.Line, key.Value, v, meaning.Note))
+	}
+	for _, s := range meaning.Settings {
+		flag := c.flag(s.Flag)
+		set := &setting{key: key, line: node.Line, value: s.Values[0]}
+		if flag.IsSlice() {
+			set.value = list(s.Values)
+		}
+		c.set(flag, set)
+	}
+}
+
+// scalars are the single values of a node.
+func scalars(n *yaml.Node) (list []string) {
+	if n.Kind == yaml.ScalarNode {
+		return []string{n.Value}
+	}
+	for _, item := range n.Content {
+		if item.Kind == yaml.ScalarNode && n.Kind == yaml.SequenceNode {
+			list = append(list, item.Value)
+		}
+	}
+	return list
+}
+
+// texts is a value as a list of texts.
+func texts(value any) []string {
+	if text, single := value.(string); single {
+		return []string{text}
+	}
+	var l []string
+	for _, item := range value.([]any) {
+		l = append(l, item.(string))
+	}
+	return l
+}
+
+func list(texts []string) (l []any) {
+	for _, text := range texts {
+		l = append(l, text)
+	}
+	return l
+}
+
+// set keeps a setting by its flag, which no other may set.
+func (c *config) set(f *kong.Flag, s *setting) {
+	first, twice := c.settings[f]
+	switch {
+	case !twice:
+		c.settings[f] = s
+		c.order = append(c.order, f)
+	case f.Tag.Sep == -1 && flagName(first.key.Value) != flagName(s.key.Value): // keys that are items of one list
+		first.value = append(list(texts(first.value)), list(texts(s.value))...)
+	case first.key.Value == s.key.Value || !reflect.DeepEqual(first.value, s.value):
+		c.fault(s.key.Line, "%s is there twice; the first is in line %d, as %s", s.key.Value, first.key.Line, first.key.Value)
+	}
 }
 
 // flagName is the name of a flag, in which underscores stand for dashes.
@@ -117,21 +236,10 @@ func (c *config) Validate(*kong.Application) error { return nil }
 
 // Resolve gives the value of a flag, nil where the file has none.
 func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	s, ok := c.settings[flag]
-	if !ok {
-		return nil, nil
+	if s, ok := c.settings[flag]; ok {
+		return s.value, nil
 	}
-	value, err := c.value(flagName(s.key.Value), s.value)
-	if err != nil {
-		return nil, err
-	}
-	if c.folder != "" && isFile(flag) {
-		value = eachPath(value, func(path string) string { return FromFolder(c.folder, path) })
-	}
-	if err := tryValue(flag, value); err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", c.path, s.value.Line, err)
-	}
-	return value, nil
+	return nil, nil
 }
 
 // tryValue says what is wrong with the value of a flag: of the command line kong and
@@ -153,22 +261,24 @@ func tryValue(f *kong.Flag, value any) error {
 	return nil
 }
 
-// value is a scalar as the command line would have it, or a list of such.
-func (c *config) value(name string, n *yaml.Node) (any, error) {
+// values is a scalar as the command line would have it, or a list of such.
+func (c *config) values(name string, n *yaml.Node) (value any, ok bool) {
 	switch n.Kind {
 	case yaml.ScalarNode:
-		return n.Value, nil
+		return n.Value, true
 	case yaml.SequenceNode:
-		var list []any
+		list := []any{}
 		for _, item := range n.Content {
 			if item.Kind != yaml.ScalarNode {
-				return nil, fmt.Errorf("%s:%d: %s is a list of single values", c.path, item.Line, name)
+				c.fault(item.Line, "%s is a list of single values", name)
+				return nil, false
 			}
 			list = append(list, item.Value)
 		}
-		return list, nil
+		return list, true
 	}
-	return nil, fmt.Errorf("%s:%d: %s is a single value or a list of such", c.path, n.Line, name)
+	c.fault(n.Line, "%s is a single value or a list of such", name)
+	return nil, false
 }
 
 // ConfigOptions say what [WriteConfig] makes of the values of flags.

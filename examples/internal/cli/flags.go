@@ -3,32 +3,12 @@ package cli
 import (
 	"fmt"
 	"math"
-	"os"
 	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
-
-// Parse reads the command line into the fields of flags, as package kong does, and ends
-// the program when it cannot. In the names of flags an underscore stands for a dash, and a
-// negative number is a value, as in --seed -1. It refuses a flag of a file whose name is
-// empty, as that of an unset variable is, and knows one tag more: a number is in an
-// interval, with bounds that count in brackets, those that do not in parentheses, or
-// without an upper bound:
-//
-//	Decay float64 `name:"decay" range:"[0,1)"`
-func Parse(name string, flags any, options ...kong.Option) *kong.Context {
-	parser := kong.Must(flags, append(options, kong.Name(name))...)
-	parsed, err := parser.Parse(normalize(os.Args[1:]))
-	parser.FatalIfErrorf(err)
-	if err := CheckFlags(parsed.Flags()); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		os.Exit(1)
-	}
-	return parsed
-}
 
 // Given are the names of the flags that the command line or a [ConfigFile] has: Set of
 // package kong is true for defaults too.

@@ -20,13 +20,13 @@ import (
 // ModelFlags name a model and say how it is computed, for kong.
 type ModelFlags struct {
 	runs.Source
-	Model string   `name:"model" aliases:"model-base" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
-	LoRA  []string `name:"lora" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
+	Model string   `name:"model" basic:"" aliases:"model-base" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
+	LoRA  []string `name:"lora" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 	Overrides
 
-	Ctx       int    `name:"ctx" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
-	Device    string `name:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
-	Threads   int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	Ctx       int    `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
+	Device    string `name:"device" basic:"" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
+	Threads   int    `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
 	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`

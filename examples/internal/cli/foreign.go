@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// A Foreign is a flag of other programs, or a key of their files, that is not simply another
+// name of a flag: its values are given otherwise, or it has no counterpart.
+type Foreign struct {
+	Names []string // a key of a mapping within a file is "lora-parameters.rank"
+	Flag  string   // what it stands for here; "" for nothing, or several flags
+	Help  string
+	Bool  bool // it needs no value; without one it is true
+	Read  func(v Value) (Meaning, error)
+}
+
+// A Value is what a foreign flag is given.
+type Value struct {
+	List []string            // one, or several
+	Map  map[string][]string // of a mapping in a file
+}
+
+// String is the value as the command line has it.
+func (v Value) String() string { return strings.Join(v.List, " ") }
+
+// A Meaning is what a value of a foreign flag stands for.
+type Meaning struct {
+	Settings []Setting
+	Note     string // that the user is told, such as that it changes nothing
+}
+
+// A Setting is a flag of the program with its values.
+type Setting struct {
+	Flag   string
+	Values []string
+}
+
+// A translated command knows flags of other programs.
+type translated interface{ Foreign() []Foreign }
+
+// foreignFlags are those that the commands on a path know.
+func foreignFlags(node *kong.Node) (list []Foreign) {
+	for ; node != nil; node = node.Parent {
+		if !node.Target.IsValid() || !node.Target.CanAddr() {
+			continue
+		}
+		if command, ok := node.Target.Addr().Interface().(translated); ok {
+			list = append(list, command.Foreign()...)
+		}
+	}
+	return list
+}
+
+// A vocabulary has the flags of a command and those of other programs that it knows.
+type vocabulary struct {
+	flags   []*kong.Flag
+	foreign []Foreign
+}
+
+// flag finds a flag by its name or an alias.
+func (v *vocabulary) flag(name string) *kong.Flag {
+	for _, f := range v.flags {
+		if f.Name == name || slices.Contains(f.Aliases, name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// negation reports whether a name switches a flag off.
+func (v *vocabulary) negation(name string) bool {
+	f := v.flag(strings.TrimPrefix(name, "no-"))
+	return f != nil && f.Tag.Negatable != "" && "no-"+f.Name == name
+}
+
+func (v *vocabulary) foreignFlag(name string) *Foreign {
+	for i, f := range v.foreign {
+		if slices.Contains(f.Names, name) {
+			return &v.foreign[i]
+		}
+	}
+	return nil
+}
+
+// unknown is the error of a name that is no flag.
+func (v *vocabulary) unknown(prefix, name string) error {
+	text := fmt.Sprintf("%s--%s", prefix, name)
+	if list := v.suggest(name); len(list) > 0 {
+		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(list, " or "))
+	}
+	return fmt.Errorf("%s; --help-all lists all", text)
+}
+
+// A commandLine is read from the arguments of a command.
+type commandLine struct {
+	vocabulary
+	args   []string // that are left
+	out    []string // for kong
+	notes  []string
+	faults []error
+	given  map[*kong.Flag][2]string // name and value of single-valued flags
+}
+
+// translate gives the arguments in the flags of the command, and all faults at once.
+func (c *commandLine) translate() error {
+	c.given = map[*kong.Flag][2]string{}
+	for len(c.args) > 0 {
+		arg := c.args[0]
+		c.args = c.args[1:]
+		switch {
+		case arg == "--":
+			c.out, c.args = append(append(c.out, arg), c.args...), nil
+		case strings.HasPrefix(arg, "--"):
+			c.long(arg[2:])
+		default:
+			c.out = append(c.out, arg)
+		}
+	}
+	return joinFaults("flags are", c.faults)
+}
+
+// joinFaults makes one error of several, with a line for each.
+func joinFaults(what string, faults []error) error {
+	if len(faults) < 2 {
+		return errors.Join(faults...)
+	}
+	text := fmt.Sprintf("%d %s wrong:", len(faults), what)
+	for _, err := range faults {
+		text += "\n  " + err.Error()
+	}
+	return errors.New(text)
+}
+
+// long reads a flag with two dashes, which it comes without.
+func (c *commandLine) long(arg string) {
+	name, value, hasValue := strings.Cut(arg, "=")
+	if f := c.flag(name); f != nil {
+		if !hasValue {
+			value, hasValue = c.value(f)
+		}
+		if hasValue {
+			arg = name + "=" + value
+		}
+		c.out = append(c.out, "--"+arg)
+		if hasValue || f.IsBool() {
+			c.note(f, name, value)
+		} else if len(c.args) > 0 {
+			c.note(f, name, c.args[0])
+		}
+		return
+	}
+	if c.negation(name) {
+		c.out = append(c.out, "--"+arg)
+		return
+	}
+	f := c.foreignFlag(name)
+	if f == nil {
+		c.faults = append(c.faults, c.unknown("unknown flag ", name))
+		return
+	}
+	v := Value{List: []string{value}}
+	if !hasValue {
+		v.List = c.foreignValues(f)
+	}
+	if len(v.List) == 0 {
+		c.faults = append(c.faults, fmt.Errorf("--%s: its value is missing", name))
+		return
+	}
+	meaning, err := f.Read(v)
+	if err != nil {
+		c.faults = append(c.faults, fmt.Errorf("--%s %v: %w", name, v, err))
+		return
+	}
+	if meaning.Note != "" {
+		c.notes = append(c.notes, fmt.Sprintf("--%s %v: %s", name, v, meaning.Note))
+	}
+	for _, s := range meaning.Settings {
+		flag := c.flag(s.Flag)
+		if flag == nil {
+			panic("there is no flag --" + s.Flag + ", which --" + name + " stands for") // of the program's source
+		}
+		for _, value := range s.Values {
+			c.out = append(c.out, "--"+s.Flag+"="+value)
+		}
+		c.note(flag, name, strings.Join(s.Values, " "))
+	}
+}
+
+// value takes the value of a flag from the arguments where other programs put it, and kong
+// does not look: that of a switch, and the items of a list.
+func (c *commandLine) value(f *kong.Flag) (string, bool) {
+	switch {
+	case f.IsBool():
+		if len(c.args) > 0 && isBoolWord(c.args[0]) {
+			word := strings.ToLower(c.args[0])
+			c.args = c.args[1:]
+			return word, true
+		}
+	case f.IsSlice() && f.Tag.Sep == ',':
+		if list := c.words(); len(list) > 0 {
+			return strings.Join(list, ","), true
+		}
+	}
+	return "", false
+}
+
+// foreignValues takes the values of a foreign flag from the arguments.
+func (c *commandLine) foreignValues(f *Foreign) []string {
+	if !f.Bool {
+		return c.words()
+	}
+	word := "true"
+	if len(c.args) > 0 && isBoolWord(c.args[0]) {
+		word, c.args = strings.ToLower(c.args[0]), c.args[1:]
+	}
+	return []string{word}
+}
+
+// words takes the arguments up to the next flag.
+func (c *commandLine) words() []string {
+	n := 0
+	for n < len(c.args) && (!strings.HasPrefix(c.args[n], "-") || isNegative(c.args[n]) || c.args[n] == "-") {
+		n++
+	}
+	list := c.args[:n]
+	c.args = c.args[n:]
+	return list
+}
+
+func isBoolWord(s string) bool { return strings.EqualFold(s, "true") || strings.EqualFold(s, "false") }
+
+// note refuses two names of one flag with two values. Of one name the last counts, as usual.
+func (c *commandLine) note(f *kong.Flag, name, value string) {
+	if f.IsSlice() {
+		return
+	}
+	if first, twice := c.given[f]; twice && first[0] != name && first[1] != value {
+		c.faults = append(c.faults, fmt.Errorf("--%s %s and --%s %s are one flag, --%s; leave one out", first[0], first[1], name, value, f.Name))
+	}
+	c.given[f] = [2]string{name, value}
+}

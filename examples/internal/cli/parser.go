@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// A Parser reads command lines of a program.
+type Parser struct {
+	*kong.Kong
+	all bool // the help shows all flags
+}
+
+// New makes the parser of a program with these flags.
+func New(name string, flags any, options ...kong.Option) *Parser {
+	p := &Parser{}
+	p.Kong = kong.Must(flags, append(options, kong.Name(name), kong.Help(p.help))...)
+	return p
+}
+
+// Parse reads the command line into the fields of flags, as package kong does, and ends
+// the program when it cannot. In the names of flags an underscore stands for a dash, and a
+// negative number is a value, as in --seed -1. It refuses a flag of a file whose name is
+// empty, as that of an unset variable is, and knows two tags more. A flag that is basic is
+// in the short help, and a number is in an interval, with bounds that count in brackets,
+// those that do not in parentheses, or without an upper bound:
+//
+//	Decay float64 `name:"decay" range:"[0,1)" basic:""`
+//
+// Every program has --help-all and --version, and a program of commands help and version.
+// A command with a method Foreign knows flags of other programs.
+func Parse(name string, flags any, options ...kong.Option) *kong.Context {
+	p := New(name, flags, options...)
+	parsed, err := p.Parse(os.Args[1:])
+	if _, ofKong := err.(*kong.ParseError); ofKong {
+		p.FatalIfErrorf(err)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		if parsed != nil {
+			os.Exit(1)
+		}
+		os.Exit(notParsed)
+	}
+	return parsed
+}
+
+// notParsed is the exit status for a command line that is none, as package kong has it.
+const notParsed = 80
+
+// Parse reads a command line. Where it is one, but a value is refused, the context comes
+// with the error.
+func (p *Parser) Parse(args []string) (*kong.Context, error) {
+	args, done := p.standard(args)
+	if done {
+		p.Exit(0)
+	}
+	args = normalize(args)
+	node, err := p.selected(args)
+	if err != nil {
+		return nil, err
+	}
+	c := &commandLine{vocabulary: vocabularyOf(node), args: args}
+	if err := c.translate(); err != nil {
+		return nil, err
+	}
+	parsed, err := p.Kong.Parse(c.out)
+	if err != nil {
+		return nil, withRemedy(err)
+	}
+	for _, note := range c.notes {
+		fmt.Fprintln(p.Stderr, note)
+	}
+	return parsed, CheckFlags(parsed.Flags())
+}
+
+// standard does what all programs can. It is done where nothing is left to do.
+func (p *Parser) standard(args []string) (rest []string, done bool) {
+	if len(args) > 0 && args[0] == "help" {
+		args = append(args[1:len(args):len(args)], "--help")
+	}
+	if len(args) > 0 && args[0] == "version" {
+		args = []string{"--version"}
+	}
+	p.all = false
+	for i, arg := range args {
+		switch arg {
+		case "--":
+			return append(rest, args[i:]...), false
+		case "--version":
+			printVersion(p.Stdout, p.Model.Name)
+			return nil, true
+		case "--help-all", "--help_all":
+			p.all = true
+			arg = "--help"
+		}
+		rest = append(rest, arg)
+	}
+	return rest, false
+}
+
+// selected is the command that arguments name, the default one, or the program.
+func (p *Parser) selected(args []string) (*kong.Node, error) {
+	node := p.Model.Node
+	if len(node.Children) == 0 {
+		return node, nil
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		for _, child := range node.Children {
+			if child.Name == args[0] {
+				return child, nil
+			}
+		}
+		return nil, unknownCommand(args[0], node)
+	}
+	if node.DefaultCmd != nil {
+		return node.DefaultCmd, nil
+	}
+	return node, nil
+}
+
+// vocabularyOf has the flags of a command, with those of the program.
+func vocabularyOf(node *kong.Node) vocabulary {
+	v := vocabulary{foreign: foreignFlags(node)}
+	for ; node != nil; node = node.Parent {
+		v.flags = append(v.flags, node.Flags...)
+	}
+	return v
+}
+
+// withRemedy adds to an error of kong what it does not know.
+func withRemedy(err error) error {
+	file, unexpected := strings.CutPrefix(err.Error(), "unexpected argument ")
+	if unexpected && (strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml")) {
+		return fmt.Errorf("%w; a file of flags is given by --config %s", err, file)
+	}
+	return err
+}
