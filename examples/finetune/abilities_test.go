@@ -12,6 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 // root is the folder of the repository.
@@ -58,8 +60,7 @@ type flagTable map[string]map[string]bool
 
 func newFlagTable(t *testing.T) flagTable {
 	t.Helper()
-	parser, err := kong.New(&program{}, defaults.Vars())
-	require.NoError(t, err)
+	parser := newCommandLine(t).parser
 	table := flagTable{}
 	for _, command := range parser.Model.Children {
 		names := map[string]bool{}
@@ -71,9 +72,22 @@ func newFlagTable(t *testing.T) flagTable {
 				}
 			}
 		}
+		for _, foreign := range foreignOf(command) {
+			for _, name := range foreign.Names {
+				names[name] = true
+			}
+		}
 		table[command.Name] = names
 	}
 	return table
+}
+
+// foreignOf are flags of other programs that a command knows.
+func foreignOf(command *kong.Node) []cli.Foreign {
+	if c, ok := command.Target.Addr().Interface().(interface{ Foreign() []cli.Foreign }); ok {
+		return c.Foreign()
+	}
+	return nil
 }
 
 var (

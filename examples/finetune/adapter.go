@@ -15,17 +15,18 @@ import (
 
 // adapterFlags are the adapter to train. Ranks have the names of upstream's finetune.
 type adapterFlags struct {
-	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file" placeholder:"FILE" help:"Adapter to go on from: a GGUF file, or a folder of PEFT. Its ranks and strength stay." group:"Adapter"`
-	R          int      `name:"lora-r" aliases:"rank,lora-rank" range:"[0,65536]" default:"16" help:"Rank of the adapter's matrices: the higher, the more it can learn, and the larger it is." group:"Adapter"`
-	Alpha      float32  `name:"lora-alpha" range:"[0,)" default:"0" help:"Strength: the change of a matrix counts alpha/rank times, with --rslora alpha/√rank times; 0 stands for twice the rank of each matrix, with --rslora for 16." group:"Adapter"`
+	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file,adapter-name-or-path" placeholder:"FILE" help:"Adapter to go on from: a GGUF file, or a folder of PEFT. Its ranks and strength stay." group:"Adapter"`
+	R          int      `name:"lora-r" aliases:"rank,lora-rank" range:"[0,65536]" default:"16" help:"Rank of the adapter's matrices: the higher, the more it can learn, and the larger it is." group:"Adapter" basic:""`
+	Alpha      float32  `name:"lora-alpha" aliases:"alpha" range:"[0,)" default:"0" help:"Strength: the change of a matrix counts alpha/rank times, with --rslora alpha/√rank times; 0 stands for twice the rank of each matrix, with --rslora for 16." group:"Adapter" basic:""`
+	Scale      float32  `name:"lora-scale" range:"[0,)" default:"0" unset:"0" help:"Strength as the factor itself, whatever the rank (mlx-lm's scale), instead of --lora-alpha; 0 for that." group:"Adapter"`
 	RSLoRA     bool     `name:"rslora" aliases:"use-rslora" help:"Divide by the root of the rank, so that high ranks learn as fast as low ones (arXiv 2312.03732)." group:"Adapter"`
 	Init       string   `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
-	Targets    []string `name:"targets" aliases:"target-modules,lora-modules" placeholder:"NAME" help:"Matrices to adapt, separated by commas: all-linear (the default: attention alone learns less at equal size), names such as attn_q, q_proj or token_embd, or patterns of tensors such as blk.1?.ffn_*." group:"Adapter"`
-	LastLayers int      `name:"last-layers" aliases:"num-layers" range:"[0,)" default:"0" help:"Adapt that many layers at the end of the model only; 0 is all." group:"Adapter"`
+	Targets    []string `name:"targets" aliases:"target-modules,lora-modules" placeholder:"NAME" help:"Matrices to adapt, separated by commas: all-linear (the default: attention alone learns less at equal size), names such as attn_q, q_proj or token_embd, or patterns of tensors such as blk.1?.ffn_*." group:"Adapter" basic:""`
+	LastLayers int      `name:"last-layers" aliases:"num-layers" range:"[-1,)" default:"0" help:"Adapt that many layers at the end of the model only; 0 or -1 is all." group:"Adapter"`
 	Ranks      []string `name:"rank-of" placeholder:"NAME=R" help:"Rank of matrices, named as in --targets; 0 leaves them out. Can be given several times; the name of the fewest matrices counts." group:"Adapter"`
 	LoRAPlus   float64  `name:"lora-plus" aliases:"loraplus-lr-ratio" range:"[0,)" default:"0" help:"Learning rate of B over that of A (arXiv 2402.12354, which advises 16); 0 stands for 1." group:"Adapter"`
 	Dropout    float32  `name:"lora-dropout" range:"[0,1)" default:"0" help:"Part of the inputs of A that each step leaves out, so that it relies on none: 0.05 to 0.1 for small data that is seen several times; 0 for none." group:"Adapter"`
-	NEFTune    float32  `name:"neftune-alpha" range:"[0,)" default:"0" help:"Noise that steps add to embeddings (NEFTune, arXiv 2310.05914, which advises 5): more varied answers to chats; 0 is none." group:"Adapter"`
+	NEFTune    float32  `name:"neftune-alpha" aliases:"neftune-noise-alpha" range:"[0,)" default:"0" help:"Noise that steps add to embeddings (NEFTune, arXiv 2310.05914, which advises 5): more varied answers to chats; 0 is none." group:"Adapter"`
 
 	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
 	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
@@ -97,10 +98,15 @@ func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error
 		return lora.Options{}, fmt.Errorf("--rank-out: %s has no output matrix of its own, but uses its token embedding; leave it out", m.Path)
 	}
 	o := lora.Options{
-		Rank: f.R, Ranks: ranks, Targets: f.Targets, LastLayers: f.LastLayers,
+		Rank: f.R, Ranks: ranks, Targets: f.Targets, LastLayers: max(0, f.LastLayers),
 		Alpha: f.Alpha, RankStabilized: f.RSLoRA, Init: lora.Init(f.Init), Seed: seed,
 	}
-	if o.Alpha = f.alpha(); o.Alpha == 0 {
+	switch o.Alpha = f.alpha(); {
+	case f.Scale > 0 && (f.Alpha > 0 || f.RSLoRA):
+		return o, errors.New("--lora-scale is the whole factor, which --lora-alpha and --rslora would make, too; leave it or them out")
+	case f.Scale > 0:
+		o.Factor = f.Scale
+	case o.Alpha == 0:
 		o.Factor = 2
 	}
 	return o, nil
@@ -117,7 +123,10 @@ func (f *adapterFlags) alpha() float32 {
 // resolved says what the flags stand for that leave something open.
 func (f *adapterFlags) resolved() map[string]cli.Resolved {
 	resolved := map[string]cli.Resolved{"lora-alpha": {Value: f.alpha()}}
-	if f.alpha() == 0 {
+	switch {
+	case f.Scale > 0:
+		resolved["lora-alpha"] = cli.Resolved{} // --lora-scale is in its place
+	case f.alpha() == 0:
 		resolved["lora-alpha"] = cli.Resolved{Value: 2 * f.R}
 		if f.hasOtherRanks() {
 			resolved["lora-alpha"] = cli.Resolved{Value: 0, Note: "twice the rank of each matrix"}
@@ -126,7 +135,7 @@ func (f *adapterFlags) resolved() map[string]cli.Resolved {
 	if len(f.Targets) == 0 {
 		resolved["targets"] = cli.Resolved{Value: []string{"all-linear"}}
 	}
-	if f.LastLayers == 0 {
+	if f.LastLayers <= 0 {
 		resolved["last-layers"] = cli.Resolved{} // all
 	}
 	if f.LoRAPlus == 0 {
@@ -162,7 +171,7 @@ func (f *adapterFlags) adapter(m *model.Model, seed uint64) (*lora.Adapter, erro
 
 // describesNew reports whether a flag describes a new adapter.
 func (f *adapterFlags) describesNew(flag string) bool {
-	return slices.Contains([]string{"lora-r", "lora-alpha", "rslora", "lora-init", "targets", "last-layers", "rank-of"}, flag) ||
+	return slices.Contains([]string{"lora-r", "lora-alpha", "lora-scale", "rslora", "lora-init", "targets", "last-layers", "rank-of"}, flag) ||
 		slices.ContainsFunc(f.targetRanks(), func(t targetRank) bool { return t.flag == "--"+flag })
 }
 

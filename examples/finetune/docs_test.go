@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 // checkDocument says which command of this program a Markdown text shows that does not
@@ -67,11 +70,8 @@ var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 // parses reads a command line without quotes, up to a comment.
 func parses(line string) error {
 	line, _, _ = strings.Cut(line, " #")
-	parser, err := kong.New(&program{}, defaults.Vars())
-	if err != nil {
-		return err
-	}
-	_, err = parser.Parse(strings.Fields(line))
+	parser := cli.New("finetune", &program{}, defaults.Vars(), kong.Writers(io.Discard, io.Discard))
+	_, err := parser.Parse(strings.Fields(line))
 	return err
 }
 

@@ -23,14 +23,14 @@ import (
 
 // evalCommand measures a model, without and with adapters, by the arithmetic of generation.
 type evalCommand struct {
-	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Data"`
-	Data   []string       `name:"data" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default that of the run. Can be given several times, and each is measured." group:"Data"`
-	Max    int            `name:"samples" aliases:"valid-samples" range:"[0,)" default:"0" help:"Largest number of samples of each that are measured, spread evenly; 0 for all." group:"Data"`
+	Config cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Data"`
+	Data   []string       `name:"data" basic:"" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default that of the run. Can be given several times, and each is measured." group:"Data"`
+	Max    int            `name:"samples" basic:"" aliases:"valid-samples" range:"[0,)" default:"0" help:"Largest number of samples of each that are measured, spread evenly; 0 for all." group:"Data"`
 	training.TextFlags
 	training.RecordFlags
 
 	inference.ModelFlags `set:"ctx_help=Tokens of a sample, at most; 0 stands for 2048, or what the model was trained on if that is less."`
-	JSON                 bool `name:"json" help:"Write a line of JSON for each measurement instead of a table." group:"Report"`
+	JSON                 bool `name:"json" basic:"" help:"Write a line of JSON for each measurement instead of a table." group:"Report"`
 }
 
 // A result is a line of the report.

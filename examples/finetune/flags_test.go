@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,15 +21,13 @@ import (
 // A commandLine reads arguments as main does, again and again: making it takes longer.
 type commandLine struct {
 	program *program
-	parser  *kong.Kong
+	parser  *cli.Parser
 }
 
 func newCommandLine(t *testing.T) *commandLine {
 	t.Helper()
 	p := new(program)
-	parser, err := kong.New(p, defaults.Vars(), kong.Name("finetune"), kong.Exit(func(int) { t.Fatal("exit") }))
-	require.NoError(t, err)
-	return &commandLine{p, parser}
+	return &commandLine{p, cli.New("finetune", p, defaults.Vars(), kong.Exit(func(int) { t.Fatal("exit") }), kong.Writers(io.Discard, io.Discard))}
 }
 
 func (c *commandLine) parse(args ...string) ([]*kong.Flag, error) {
@@ -41,7 +40,7 @@ func (c *commandLine) parse(args ...string) ([]*kong.Flag, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parsed.Flags(), cli.CheckFlags(parsed.Flags())
+	return parsed.Flags(), nil
 }
 
 // commands are those of the program, each with the flags that it demands.
@@ -221,7 +220,7 @@ func TestConfigurationIsOverruled(t *testing.T) {
 		"schedule: rising":                   path + ":2: rising: it must be one of cosine, linear, constant",
 		"max-time: soon":                     path + `:2: expected duration but got "soon"`,
 		"packing: maybe":                     path + `:2: bool value must be true, 1, yes, false, 0 or no but got "maybe"`,
-		"iteration: 3":                       path + ":2: there is no flag --iteration; --help lists all",
+		"iteration: 3":                       path + ":2: there is no flag --iteration; did you mean --adam-iter?",
 		"epochs: 3\nepochs: 4":               path + ":3: epochs is there twice; the first is in line 2",
 		"targets: {attn_q: 3}":               path + ":2: targets is a single value or a list of such",
 		"rank-of: [attn_q=3, {ffn_down: 4}]": path + ":2: rank-of is a list of single values",

@@ -15,7 +15,7 @@ import (
 
 // modelFlags are where the model is computed, and what is changed of it.
 type modelFlags struct {
-	Device    string `name:"device" xor:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
+	Device    string `name:"device" xor:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing" basic:""`
 	GPULayers int    `name:"n-gpu-layers" aliases:"gpu-layers,ngl" xor:"device" range:"[0,)" placeholder:"N" help:"More than 0 computes the whole model on the first GPU, whatever the number: --device says the same by name." group:"Computing"`
 
 	inference.Overrides

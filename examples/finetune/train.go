@@ -27,20 +27,22 @@ import (
 const defaultContext = 2048
 
 type trainCommand struct {
-	ModelBase string `name:"model-base" aliases:"model" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter"`
+	ModelBase string `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter" basic:""`
 	LoRAOut   string `name:"lora-out" placeholder:"FILE" help:"GGUF adapter to write, after each --save-every and at the end; by default adapter.gguf in --run-dir. The best on --valid-data is kept beside it, with -best in its name." group:"Adapter"`
 	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter that --checkpoint-in holds, and train nothing. Flags of the adapter have to be those of its run." group:"Adapter"`
 	adapterFlags
 
 	training.Flags
-	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run"`
-	RunDir string         `name:"run-dir" aliases:"output-dir" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and what was run on what. The same command continues the run in it." group:"Run"`
+	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run" basic:""`
+	RunDir string         `name:"run-dir" aliases:"output-dir,adapter-path" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and what was run on what. The same command continues the run in it." group:"Run" basic:""`
+
+	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds one, which would go on, is refused." group:"Run"`
 
 	modelFlags
 	ComputeType string `name:"compute-type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Computing"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
-	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report"`
+	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`
 	Predict  int      `name:"sample-predict" range:"[0,)" default:"60" help:"Tokens of the sample." group:"Report"`
 
 	flags []*kong.Flag    // all of the command
@@ -99,10 +101,17 @@ func (p *trainCommand) check() error {
 		return errors.New("missing flags: --lora-out=FILE, or --run-dir=DIR, which has a place for it")
 	case p.OnlyWrite && p.CheckpointIn == "":
 		return errors.New("--only-write-lora needs --checkpoint-in, which holds the adapter")
+	case p.Overwrite && isFile(p.CheckpointIn):
+		return fmt.Errorf("--overwrite-output-dir: %s holds a run, which would go on; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
 	case !p.OnlyWrite && len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	}
 	return p.adapterFlags.check(p.given)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // result is the adapter that is written.

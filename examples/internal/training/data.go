@@ -20,11 +20,13 @@ import (
 
 // DataFlags are what is trained on.
 type DataFlags struct {
-	TrainData  []string `name:"train-data" aliases:"data" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines or Parquet (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data"`
-	ValidData  string   `name:"valid-data" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data"`
-	ValidSplit float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none." group:"Data"`
-	ValidMax   int      `name:"valid-samples" range:"[0,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; 0 for all." group:"Data"`
-	Ctx        int      `name:"ctx" aliases:"max-seq-length,max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data"`
+	TrainData    []string `name:"train-data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines or Parquet (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
+	ValidData    string   `name:"valid-data" aliases:"eval-dataset" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data" basic:""`
+	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none." group:"Data" basic:""`
+	ValidMax     int      `name:"valid-samples" range:"[0,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; 0 for all." group:"Data"`
+	ValidBatches int      `name:"valid-batches" aliases:"val-batches" range:"[-1,65536]" default:"0" unset:"0" help:"Likewise in batches of --batch samples, instead of --valid-samples; -1 for all, 0 for that." group:"Data"`
+	MaxSamples   int      `name:"max-samples" range:"[0,)" default:"0" unset:"0" help:"Train on so many records, the first ones; 0 for all." group:"Data"`
+	Ctx          int      `name:"ctx" aliases:"max-seq-length,max-length,cutoff-len,model-max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data" basic:""`
 	TextFlags
 	RecordFlags
 	RowFlags
@@ -49,23 +51,24 @@ type TextFlags struct {
 
 // RecordFlags say how records become samples.
 type RecordFlags struct {
-	TrainOn      string   `name:"train-on" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
+	TrainOn      string   `name:"train-on" basic:"" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
 	RawPrompts   bool     `name:"raw-prompts" run:"" help:"Train prompts with completions, and instructions, as the texts that they are, and not as turns of a chat by the template." group:"Chat"`
 	EmptyBlocks  string   `name:"empty-reasoning" run:"" enum:"prompt,train,mask" default:"prompt" help:"Whether the empty block of reasoning is trained that some templates write into answers without reasoning: prompt trains what the generation prompt does not have of it, train all of it, mask nothing." group:"Chat"`
-	ChatTemplate string   `name:"chat-template" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
+	ChatTemplate string   `name:"chat-template" basic:"" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
 	TemplateDate string   `name:"template-date" run:"" placeholder:"YYYY-MM-DD" help:"Day that chat templates see which ask for the date; by default today, and in a run that --run-dir continues the day it began." group:"Chat"`
 	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
-	Keys         []string `name:"key" run:"" sep:"none" placeholder:"KEY=NAME" help:"Name that the records have for a key: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
+	Keys         []string `name:"key" basic:"" run:"" sep:"none" placeholder:"KEY=NAME" help:"Name that the records have for a key: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
 	Roles        []string `name:"role" run:"" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
+	Template     string   `name:"template" placeholder:"NAME" help:"Name that LLaMA-Factory has for the chat template, such as llama3 or qwen: the model's has to be of this kind." group:"Chat"`
 	TooLong      string   `name:"too-long" run:"" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
-	SkipBroken   bool     `name:"skip-broken" run:"" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
+	SkipBroken   bool     `name:"skip-broken" basic:"" run:"" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
 
 	seesDate bool // whether the template does, once it is read
 }
 
 // RowFlags say how samples share the rows of batches. Evaluations have one sample a row.
 type RowFlags struct {
-	Packing    bool `name:"packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat"`
+	Packing    bool `name:"packing" aliases:"neat-packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat" basic:""`
 	GroupByLen bool `name:"group-by-length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
 }
 
@@ -104,7 +107,7 @@ func (f *DataFlags) Load(ctx context.Context, s Source) (*Sets, error) {
 
 func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) (err error) {
 	var stats data.Stats
-	if sets.Train, stats, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
+	if sets.Train, stats, err = f.read(ctx, s, trainFlag, f.TrainData); err != nil {
 		return err
 	}
 	sets.closers = append(sets.closers, sets.Train)
@@ -234,6 +237,9 @@ func (f *DataFlags) readText(ctx context.Context, s Source, files []string) (d *
 			return nil, stats, err
 		}
 	}
+	if f.MaxSamples > 0 {
+		return nil, stats, errors.New("--max-samples counts records, and this is text; leave it out")
+	}
 	o := f.textOptions()
 	text := data.TextFiles(files...)
 	samples := data.TextSamples(s.Tokenizer, text, o)
@@ -295,6 +301,10 @@ func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, file
 		return nil, stats, err
 	}
 	key := encoder.Key() + " " + read.Key() + fmt.Sprintf(" %q", files) // which warnings name
+	isLimited := flag == trainFlag && f.MaxSamples > 0
+	if isLimited {
+		key += fmt.Sprintf(" first %d", f.MaxSamples)
+	}
 	options, err := f.prepareOptions(files, key)
 	if err != nil {
 		return nil, stats, err
@@ -307,7 +317,11 @@ func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, file
 	}
 	read.BytesRead = new(atomic.Int64)
 	options.Progress = func(now data.Stats) { show(max(0, min(read.BytesRead.Load(), total-1)), now) } // what is read is not all done
-	d, stats, err = data.Prepare(ctx, data.Read(ctx, files, read), encoder.Encode, options)
+	examples := data.Read(ctx, files, read)
+	if isLimited {
+		examples = first(f.MaxSamples, examples)
+	}
+	d, stats, err = data.Prepare(ctx, examples, encoder.Encode, options)
 	if err == nil && !stats.FromCache {
 		show(max(total, 1), stats)
 	}
@@ -387,7 +401,10 @@ func pairs(flag string, args []string) (map[string]string, error) {
 
 func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, error) {
 	o := data.EncoderOptions{SkipBroken: broken}
-	var err error
+	err := f.checkTemplateName(s)
+	if err != nil {
+		return nil, err
+	}
 	if f.TemplateDate != "" {
 		if o.Now, err = time.ParseInLocation(time.DateOnly, f.TemplateDate, time.Local); err != nil {
 			return nil, fmt.Errorf("--template-date %s: give a day as YYYY-MM-DD, such as 2026-03-31", f.TemplateDate)

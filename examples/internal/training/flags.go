@@ -43,15 +43,16 @@ func (d Defaults) Vars() kong.Vars {
 
 // OptimizerFlags are how the parameters move, and how long.
 type OptimizerFlags struct {
-	Batch   int `name:"batch" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser"`
-	GradAcc int `name:"grad-acc" aliases:"gradient-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser"`
-	Epochs  int `name:"epochs" range:"[-1,)" default:"0" help:"Times that the data is seen, at most; 0 or -1 for as often as --adam-iter needs, or once." group:"Optimiser"`
-	Iter    int `name:"adam-iter" aliases:"iters,max-steps" range:"[-1,2147483647]" default:"0" help:"Optimiser steps, at most; 0 or -1 for as many as --epochs takes." group:"Optimiser"`
+	Batch   int `name:"batch" aliases:"batch-size,per-device-train-batch-size" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser" basic:""`
+	GradAcc int `name:"grad-acc" aliases:"gradient-accumulation-steps,grad-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser" basic:""`
+	Epochs  int `name:"epochs" range:"[-1,)" default:"0" help:"Times that the data is seen, at most; 0 or -1 for as often as --adam-iter needs, or once." group:"Optimiser" basic:""`
+	Iter    int `name:"adam-iter" aliases:"iters,max-steps" range:"[-1,2147483647]" default:"0" help:"Optimiser steps, at most; 0 or -1 for as many as --epochs takes." group:"Optimiser" basic:""`
 
-	Rate            float64 `name:"adam-alpha" aliases:"learning-rate" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser"`
+	Rate            float64 `name:"adam-alpha" aliases:"learning-rate,lr" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser" basic:""`
 	MinRate         float64 `name:"adam-min-alpha" range:"[0,)" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
-	Schedule        string  `name:"schedule" aliases:"lr-scheduler-type" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall." group:"Optimiser"`
+	Schedule        string  `name:"schedule" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall." group:"Optimiser"`
 	Warmup          int     `name:"warmup" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0${warmup_why}." group:"Optimiser"`
+	WarmupRatio     float64 `name:"warmup-ratio" range:"[-1,1]" default:"-1" unset:"-1" help:"Part of the run in which the learning rate rises, instead of --warmup; -1 for that." group:"Optimiser"`
 	CosDecaySteps   int     `name:"cos-decay-steps" range:"[0,2147483647]" default:"0" help:"Steps after the warm-up in which the learning rate falls; 0 for all of the run." group:"Optimiser"`
 	CosDecayMin     float64 `name:"cos-decay-min" range:"[0,1]" default:"0" help:"Lowest learning rate as a part of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
 	EnableRestart   bool    `name:"enable-restart" xor:"restart" help:"Begin again at --adam-alpha after each --cos-decay-steps." group:"Optimiser"`
@@ -62,10 +63,10 @@ type OptimizerFlags struct {
 	DecayMinNDim int     `name:"adam-decay-min-ndim" range:"[0,4]" default:"2" help:"Fewest dimensions of tensors that decay: 2 leaves out vectors such as norms." group:"Optimiser"`
 	Beta1        float64 `name:"adam-beta1" range:"[0,1)" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
 	Beta2        float64 `name:"adam-beta2" range:"[0,1)" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
-	Epsilon      float64 `name:"adam-eps" range:"(0,)" default:"1e-8" help:"What is added to the root of the second moment." group:"Optimiser"`
+	Epsilon      float64 `name:"adam-eps" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"What is added to the root of the second moment." group:"Optimiser"`
 	Clip         float64 `name:"adam-gclip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
 
-	Patience         int           `name:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End"`
+	Patience         int           `name:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End" basic:""`
 	MinDelta         float64       `name:"min-delta" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
 	OptPast          int           `name:"opt-past" range:"[-1,)" default:"0" help:"End the run where the training loss is within --opt-delta of that of so many steps before; 0 or -1 for never." group:"End"`
 	OptDelta         float64       `name:"opt-delta" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
@@ -76,7 +77,7 @@ type OptimizerFlags struct {
 
 	UseFlash      bool `name:"use-flash" xor:"flash" help:"Compute attention in blocks, without a matrix of all pairs of tokens: it always is." group:"Computing"`
 	NoFlash       bool `name:"no-flash" xor:"flash" help:"Of upstream's program; here attention is always computed in blocks, with equal results." group:"Computing"`
-	Checkpointing bool `name:"use-checkpointing" aliases:"grad-checkpoint" xor:"checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory. By default where the run would not fit into memory otherwise." group:"Computing"`
+	Checkpointing bool `name:"use-checkpointing" aliases:"grad-checkpoint,gradient-checkpointing" xor:"checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory. By default where the run would not fit into memory otherwise." group:"Computing" basic:""`
 	NoCheckpoint  bool `name:"no-checkpointing" xor:"checkpointing" help:"Keep all results for the backward pass, whatever memory they take." group:"Computing"`
 }
 
@@ -90,8 +91,8 @@ type RunFlags struct {
 	SaveEvery     int    `name:"save-every" aliases:"save-steps" range:"[-1,)" default:"50" help:"Steps between saves of result and checkpoint; 0 or -1 for the end only." group:"Run"`
 	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for 3 with --run-dir, else all where the name of an output has --pattern-fn-it in it, and none where it has not." group:"Run"`
 	ValidEvery    int    `name:"valid-every" aliases:"eval-steps,steps-per-eval" range:"[0,)" default:"50" help:"Steps between evaluations of --valid-data; 0 for the start and the end only." group:"Run"`
-	Seed          int64  `name:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run"`
-	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	Seed          int64  `name:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run" basic:""`
+	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing" basic:""`
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png; by default loss in --run-dir, else not." group:"Report"`
 	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
 }
@@ -108,6 +109,9 @@ func (f *Flags) Prepare(w io.Writer) error {
 		fmt.Fprintf(w, "--seed %d\n", f.Seed)
 	}
 	f.offsetSeed = f.RandomSeed()
+	if f.ValidBatches != 0 {
+		f.ValidMax = max(0, f.ValidBatches) * f.Batch
+	}
 	if f.UseFlash {
 		fmt.Fprintln(w, "--use-flash changes nothing: attention is always computed in blocks; leave it out")
 	}
@@ -187,9 +191,14 @@ func (f *OptimizerFlags) epochs() int {
 	return max(0, f.Epochs)
 }
 
-// warmup is --warmup; -1 stands for 3 % of the steps that rows of data make.
+// warmup is --warmup, or the part --warmup-ratio of the steps that rows of data make: where
+// neither says it, 3 %.
 func (f *OptimizerFlags) warmup(rows int) int {
-	if f.Warmup >= 0 {
+	ratio := 0.03
+	switch {
+	case f.WarmupRatio >= 0:
+		ratio = f.WarmupRatio
+	case f.Warmup >= 0:
 		return f.Warmup
 	}
 	steps := math.Inf(1)
@@ -199,5 +208,5 @@ func (f *OptimizerFlags) warmup(rows int) int {
 	if f.Iter > 0 {
 		steps = min(steps, float64(f.Iter))
 	}
-	return int(math.Ceil(0.03 * steps))
+	return int(math.Ceil(ratio * steps))
 }

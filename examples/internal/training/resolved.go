@@ -19,8 +19,14 @@ func (f *Flags) Resolved(rows, steps int) map[string]cli.Resolved {
 	if f.Iter <= 0 {
 		resolved["adam-iter"] = cli.Resolved{} // as many as --epochs takes
 	}
-	if f.Warmup < 0 {
+	switch {
+	case f.WarmupRatio >= 0:
+		resolved["warmup"] = cli.Resolved{} // as --warmup-ratio has it
+	case f.Warmup < 0:
 		resolved["warmup"] = cli.Resolved{Value: f.warmup(rows), Note: "3 % of the run, for which -1 stands"}
+	}
+	if f.ValidBatches != 0 {
+		resolved["valid-batches"] = cli.Resolved{} // as --valid-samples has it
 	}
 	if f.CosDecaySteps == 0 {
 		resolved["cos-decay-steps"] = cli.Resolved{} // all of the run

@@ -1,0 +1,37 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// templateMarks are what chat templates have in them, by the names of LLaMA-Factory. There a
+// name chooses a template; here the model has its own, which has to be of that kind.
+var templateMarks = map[string]string{
+	"llama3": "<|start_header_id|>", "llama4": "<|header_start|>", "llama2": "[INST]", "mistral": "[INST]", "mistral_small": "[INST]", "ministral": "[INST]",
+	"qwen": "<|im_start|>", "qwen2": "<|im_start|>", "qwen3": "<|im_start|>", "qwen3_nothink": "<|im_start|>", "qwen2_vl": "<|im_start|>", "chatml": "<|im_start|>", "yi": "<|im_start|>", "smollm": "<|im_start|>", "hermes": "<|im_start|>",
+	"gemma": "<start_of_turn>", "gemma2": "<start_of_turn>", "gemma3": "<start_of_turn>", "phi": "<|user|>", "phi_small": "<|user|>", "phi4_mini": "<|user|>", "phi4": "<|im_sep|>",
+	"zephyr": "<|user|>", "glm4": "<|user|>", "glm4_moe": "<|user|>", "glm4_7": "<|user|>", "granite3": "<|start_of_role|>", "deepseek3": "<｜User｜>", "deepseekr1": "<｜User｜>", "cohere": "<|START_OF_TURN_TOKEN|>",
+}
+
+// checkTemplateName demands that the template of the model is of the kind that --template names.
+func (f *RecordFlags) checkTemplateName(s Source) error {
+	if f.Template == "" {
+		return nil
+	}
+	if f.ChatTemplate != "" {
+		return errors.New("--template and --chat-template: the second gives the template; leave the first out")
+	}
+	mark, known := templateMarks[f.Template]
+	if !known {
+		return fmt.Errorf("--template %s: it is not known; leave it out for the template of the model, or give one by --chat-template FILE. Known are %s", f.Template, strings.Join(slices.Sorted(maps.Keys(templateMarks)), ", "))
+	}
+	value, has := s.Metadata.Value("tokenizer.chat_template")
+	if text, _ := value.(string); !has || !strings.Contains(text, mark) {
+		return fmt.Errorf("--template %s: the chat template of %s has no %s, as that one has; leave it out for the template of the model, or give one by --chat-template FILE", f.Template, s.Path, mark)
+	}
+	return nil
+}
