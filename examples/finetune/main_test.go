@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"same-tensors": sameTensors,
 			"parquet":      writeParquet,
 			"close-losses": closeLosses,
+			"advised":      advised,
 			"same-metrics": sameMetrics,
 		},
 	})

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/evaluation"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
@@ -134,36 +131,10 @@ func (r *report) print(w io.Writer) error {
 	return r.printUse(w)
 }
 
-// printUse tells how the model is run with its adapter.
-func (r *report) printUse(w io.Writer) error {
-	base, adapter := cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(r.adapterPath())
-	if r.isChat {
-		fmt.Fprintf(w, "use it:\n  %s chat --model %s --lora %s%s\n", cli.ShellQuote(os.Args[0]), base, adapter, r.p.Args())
-		_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-cli -m %s --lora %s%s\n", base, adapter, r.p.LlamaArgs(r.m.Arch))
-		return err
-	}
-	prompt := cli.ShellQuote(cmp.Or(r.p.Prompt, "Once upon a time"))
-	fmt.Fprintf(w, "use it:\n  %s --model %s --lora %s%s --prompt %s\n", generateProgram(), base, adapter, r.p.Args(), prompt)
-	_, err := fmt.Fprintf(w, "or with llama.cpp:\n  llama-completion -m %s --lora %s -p %s -no-cnv%s\n", base, adapter, prompt, r.p.LlamaArgs(r.m.Arch))
-	return err
-}
-
 // adapterPath is the adapter to use: the best on validation, where that is not the last.
 func (r *report) adapterPath() string {
 	if r.best != nil {
 		return r.p.result().BestPath()
 	}
 	return r.p.result().LatestPath()
-}
-
-// generateProgram is the command that generates: the program beside this one,
-// if it is there.
-func generateProgram() string {
-	if exe, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(exe), "generate")
-		if _, err := os.Stat(beside); err == nil {
-			return beside
-		}
-	}
-	return "go run github.com/goggml/ggml/examples/generate@latest"
 }
