@@ -42,7 +42,7 @@ func (g *GGUF) join() error {
 	prefix, ok := strings.CutSuffix(g.name, splitSuffix(no, count))
 	switch {
 	case !ok:
-		return &FileError{Path: g.name, Reason: fmt.Sprintf("is part %d of %d of a model, and its name must end in %q for the others to be found; rename it, or open it by OpenGGUFPart", no+1, count, splitSuffix(no, count))}
+		return &FileError{Path: g.name, Reason: fmt.Sprintf("is part %d of %d of a model, and its name must end in %q for the others to be found; rename it", no+1, count, splitSuffix(no, count))}
 	case no != 0:
 		return &FileError{Path: g.name, Reason: fmt.Sprintf("is part %d of %d of a model; open the first, %s", no+1, count, filepath.Base(prefix+splitSuffix(0, count)))}
 	}
