@@ -16,6 +16,9 @@
 // makes of this what a trainer needs, the text that the assistant writes with the end of its turns, for any template,
 // with {% generation %} or without.
 //
+// What no byte comes from is known, too: Rendered.Unrendered lists the contents, reasoning, tool calls, keys, tools and
+// documents that the template has left out. Rendered.EmptyReasoning finds the empty block of reasoning that it has put in.
+//
 // What a tokenizer has to know: a special token is one only where Rendered.IsMarkup holds for its bytes, which is in
 // some of Rendered.Chunks, so that what somebody writes never becomes mark-up; and a token is trained if one of its
 // bytes is, as in transformers.

@@ -87,6 +87,14 @@ func (b *Broken) Total() int {
 	return n
 }
 
+// skipped says how many broken records are left out.
+func skipped(n int) string {
+	if n == 1 {
+		return "1 broken record is skipped"
+	}
+	return fmt.Sprintf("%d broken records are skipped", n)
+}
+
 // String is a report of several lines, "" if nothing was skipped.
 func (b *Broken) String() string {
 	total := b.Total()
@@ -94,7 +102,7 @@ func (b *Broken) String() string {
 		return ""
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "%d broken records are skipped:", total)
+	s.WriteString(skipped(total) + ":")
 	for _, c := range b.Counts() {
 		fmt.Fprintf(&s, "\n%6d with %s, first %v", c.N, c.Kind, c.First)
 	}

@@ -169,8 +169,8 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 var usedKeys = map[Format][]string{
 	Messages:     {"system", "tools", "documents", "functions"},
 	ShareGPT:     {"system", "tools", "documents", "functions"},
-	Completion:   {"system", "tools", "documents", "functions", "reasoning_content"},
-	Instructions: {"input", "system", "tools", "documents", "functions", "reasoning_content"},
+	Completion:   slices.Concat([]string{"system", "tools", "documents", "functions"}, reasoningKeys),
+	Instructions: slices.Concat([]string{"input", "system", "tools", "documents", "functions"}, reasoningKeys),
 }
 
 // unused are the names of keys of which the format makes nothing. An empty value loses nothing.
@@ -335,13 +335,19 @@ func (r *record) completion(x *Example) (f *fault) {
 	return r.context(x)
 }
 
+// reasoningKeys are the names that a record, as a message, can have for a reasoning.
+var reasoningKeys = []string{"reasoning_content", "reasoning", "thinking"}
+
 // answer makes a conversation of a question and the completion.
 func (r *record) answer(x *Example, question string) *fault {
 	answer := chat.NewMessage("assistant", x.Completion)
-	if reasoning, f := r.text("reasoning_content"); f != nil {
-		return f
-	} else if reasoning != "" {
-		answer.SetText("reasoning_content", reasoning)
+	for _, key := range reasoningKeys {
+		value, ok := r.get(key)
+		if ok && value[0] == '"' {
+			answer.SetText(key, stringOf(value))
+		} else if ok {
+			x.unused = append(x.unused, r.p.name(key))
+		}
 	}
 	x.Messages = []chat.Message{chat.NewMessage("user", question), answer}
 	if f := r.system(x); f != nil {

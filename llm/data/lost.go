@@ -147,10 +147,10 @@ func (x *Example) path(i int, path string) string {
 // lostOfTexts is what is lost of a prompt with its completion where they are texts: what only a template has a place for.
 func lostOfTexts(x *Example) ([]Note, error) {
 	var notes []Note
-	for i, m := range x.Messages {
+	for _, m := range x.Messages {
 		switch {
-		case m.Role() == "assistant" && m.Reasoning() != "":
-			return nil, &Error{Kind: Unrendered, Reason: fmt.Sprintf("a prompt with its completion as texts has no place for %s (%s)", answerReasoning, x.path(i, "reasoning_content")),
+		case m.Role() == "assistant" && strings.TrimSpace(m.Reasoning()) != "":
+			return nil, &Error{Kind: Unrendered, Reason: "a prompt with its completion as texts has no place for " + answerReasoning,
 				Remedy: "have it rendered by a chat template, which the model has or --chat-template gives, without --raw-prompts; or take it out of the record"}
 		case m.Role() == "system":
 			notes = append(notes, Note{Kind: LeftOut, What: systemMessages})

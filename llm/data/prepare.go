@@ -118,7 +118,7 @@ func (o *PrepareOptions) nothing(s Stats) error {
 		examples = "1 example"
 	}
 	if n := o.SkipBroken.Total(); n > 0 {
-		return fmt.Errorf("no token is trained of %s; %d broken records are skipped, the first: %w", examples, n, o.SkipBroken.Counts()[0].First)
+		return fmt.Errorf("no token is trained of %s; %s, the first: %w", examples, skipped(n), o.SkipBroken.Counts()[0].First)
 	}
 	return fmt.Errorf("no token is trained of %s; check the data, its masks, and what is done with long ones", examples)
 }

@@ -38,7 +38,7 @@ func (f *DataFlags) warn(w io.Writer, s Source, flag string, stats data.Stats) {
 		line("in no sample, because the chat template, or a text, has no place for it: %s", listNotes(list, "%s"))
 	}
 	if list := notesOf(stats, data.UnusedKey); list != nil {
-		line("keys of which nothing is made: %s", listNotes(list, "%q"))
+		line("keys of which nothing is made: %s; --key KEY=NAME gives a key another name", listNotes(list, "%q"))
 	}
 	for _, n := range notesOf(stats, data.EmptyAnswer) {
 		line("empty answers, of which the end of the turn alone is trained: %s, first %s", cli.Count(n.N, "record"), place(n))
