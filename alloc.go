@@ -33,6 +33,7 @@ func NewTensorAllocator(b *Buffer) (*TensorAllocator, error) {
 // the buffer is too small, and when the tensor has memory.
 // C: ggml_tallocr_alloc.
 func (a *TensorAllocator) Alloc(t *Tensor) error {
+	a = made(a)
 	if a.buffer == nil {
 		return zeroError()
 	}

@@ -104,7 +104,10 @@ func (b *Backend) Close() error {
 }
 
 // Name names the backend. C: ggml_backend_name.
-func (b *Backend) Name() string { return b.device.Name() }
+func (b *Backend) Name() string {
+	b = made(b)
+	return b.device.Name()
+}
 
 // isOf reports whether the backend is of the plugin with that name.
 func (b *Backend) isOf(registry string) bool {
@@ -115,6 +118,7 @@ func (b *Backend) isOf(registry string) bool {
 // zero when closed; two are compared by ==. Plumbing: programs rarely need it.
 // C: ggml_backend_guid, ggml_guid_matches.
 func (b *Backend) GUID() (guid [16]byte) {
+	b = made(b)
 	if b.h.acquire() != nil {
 		return guid
 	}
@@ -124,17 +128,24 @@ func (b *Backend) GUID() (guid [16]byte) {
 }
 
 // Device returns the device. C: ggml_backend_get_device.
-func (b *Backend) Device() *Device { return b.device }
+func (b *Backend) Device() *Device {
+	b = made(b)
+	return b.device
+}
 
 // BufferType is the memory that the backend computes in, with its alignment
 // and the size of its largest buffer. C: ggml_backend_get_default_buffer_type,
 // ggml_backend_get_alignment, ggml_backend_get_max_size.
-func (b *Backend) BufferType() *BufferType { return b.device.BufferType() }
+func (b *Backend) BufferType() *BufferType {
+	b = made(b)
+	return b.device.BufferType()
+}
 
 // SetThreads sets the number of threads of a backend that computes on the
 // processor. C: ggml_backend_set_n_threads of its plugin, which of the CPU is
 // ggml_backend_cpu_set_n_threads.
 func (b *Backend) SetThreads(n int) error {
+	b = made(b)
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
@@ -175,6 +186,7 @@ func (b *Backend) setThreads(n int) bool {
 // C: ggml_backend_graph_compute; of the CPU ggml_graph_compute_with_ctx,
 // ggml_backend_cpu_set_abort_callback.
 func (b *Backend) Compute(ctx context.Context, g *Graph) error {
+	b = made(b)
 	const op = "graph_compute"
 	release, err := g.check(op, []*Device{b.device}, checkReady)
 	if err != nil {
@@ -342,6 +354,7 @@ func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, stat
 // Synchronize waits until all computations and copies are done.
 // C: ggml_backend_synchronize.
 func (b *Backend) Synchronize() error {
+	b = made(b)
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
@@ -349,10 +362,11 @@ func (b *Backend) Synchronize() error {
 	if err := lock(&b.mu); err != nil {
 		return err
 	}
+	release := func() {}
+	defer func() { release() }() // after the lock
+	defer b.mu.Unlock()
 	err := guardError(C.goggml_backend_synchronize(b.b))
-	release := b.pending.finish()
-	b.mu.Unlock()
-	release()
+	release = b.pending.finish()
 	if err == nil {
 		err = wrapDeviceErr(b.device.d)
 	}

@@ -18,6 +18,7 @@ import (
 // ctx ends only what runs before ComputeAsync returns.
 // C: ggml_backend_graph_compute_async.
 func (b *Backend) ComputeAsync(ctx context.Context, g *Graph) error {
+	b = made(b)
 	const op = "graph_compute_async"
 	release, err := g.lock(op, []*Device{b.device}, checkReady)
 	if err != nil {
@@ -55,6 +56,7 @@ func (g *Graph) begin(ctx context.Context, op string, c *computation, release fu
 // asynchronously; see [Backend.ComputeAsync]. The results are there after
 // [Scheduler.Synchronize]. C: ggml_backend_sched_graph_compute_async.
 func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
+	s = made(s)
 	const op = "sched_graph_compute_async"
 	return s.with(op, g, func() error {
 		release, err := g.lock(op, nil, checkReady)
@@ -90,6 +92,7 @@ func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 // Synchronize waits until all the scheduler's backends have done what they
 // began. C: ggml_backend_sched_synchronize.
 func (s *Scheduler) Synchronize() error {
+	s = made(s)
 	if err := s.h.acquire(); err != nil {
 		return err
 	}

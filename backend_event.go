@@ -89,6 +89,7 @@ func (e *Event) Close() error {
 // Record sets the event to the end of what the backend, one of the same
 // device, has begun. C: ggml_backend_event_record.
 func (e *Event) Record(b *Backend) error {
+	e = made(e)
 	return e.withBackend(b, func() *C.char { return C.goggml_event_record(e.e, b.b) })
 }
 
@@ -96,6 +97,7 @@ func (e *Event) Record(b *Backend) error {
 // until the event is reached; it does not wait itself.
 // C: ggml_backend_event_wait.
 func (e *Event) Wait(b *Backend) error {
+	e = made(e)
 	return e.withBackend(b, func() *C.char { return C.goggml_event_wait(b.b, e.e) })
 }
 
@@ -127,6 +129,7 @@ func (e *Event) withBackend(b *Backend, f func() *C.char) error {
 // Synchronize waits until the event is reached.
 // C: ggml_backend_event_synchronize.
 func (e *Event) Synchronize() error {
+	e = made(e)
 	if err := e.h.acquire(); err != nil {
 		return err
 	}

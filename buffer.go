@@ -73,7 +73,10 @@ func newBuffer(b C.ggml_backend_buffer_t, after func(), parents ...*handle) (*Bu
 
 // NewBuffer allocates a buffer in the memory that the backend computes in.
 // C: ggml_backend_alloc_buffer.
-func (b *Backend) NewBuffer(size int64) (*Buffer, error) { return b.BufferType().NewBuffer(size) }
+func (b *Backend) NewBuffer(size int64) (*Buffer, error) {
+	b = made(b)
+	return b.BufferType().NewBuffer(size)
+}
 
 // NewBufferFrom makes a buffer of memory of the program, in which the CPU
 // computes in place. The memory begins at a multiple of 32 bytes, as slices of
@@ -125,6 +128,7 @@ func (b *Buffer) Name() string {
 // Type returns the kind of memory, nil when closed.
 // C: ggml_backend_buffer_get_type.
 func (b *Buffer) Type() *BufferType {
+	b = made(b)
 	if b.h.acquire() != nil {
 		return nil
 	}
@@ -134,6 +138,7 @@ func (b *Buffer) Type() *BufferType {
 
 // Size is the size in bytes, 0 when closed. C: ggml_backend_buffer_get_size.
 func (b *Buffer) Size() int64 {
+	b = made(b)
 	if b.h.acquire() != nil {
 		return 0
 	}
@@ -160,6 +165,7 @@ func (b *Buffer) MaxSize() int64 {
 // AllocSize is the room in bytes that the tensor would take in the buffer.
 // C: ggml_backend_buffer_get_alloc_size.
 func (b *Buffer) AllocSize(t *Tensor) (int64, error) {
+	b = made(b)
 	bt := b.Type()
 	if bt == nil {
 		return 0, b.h.acquire()
@@ -185,6 +191,7 @@ func (b *Buffer) Usage() Usage {
 // SetUsage tells the scheduler what the buffer is for; nothing when closed.
 // C: ggml_backend_buffer_set_usage.
 func (b *Buffer) SetUsage(u Usage) {
+	b = made(b)
 	if b.h.acquire() != nil {
 		return
 	}
@@ -194,6 +201,7 @@ func (b *Buffer) SetUsage(u Usage) {
 
 // Clear sets every byte. C: ggml_backend_buffer_clear.
 func (b *Buffer) Clear(value byte) error {
+	b = made(b)
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
@@ -208,6 +216,7 @@ func (b *Buffer) Clear(value byte) error {
 // backend keeps notes on the tensors of a buffer, it drops them. Close the
 // contexts of its tensors before. C: ggml_backend_buffer_reset.
 func (b *Buffer) Reset() error {
+	b = made(b)
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
@@ -267,6 +276,7 @@ func (b *Buffers) Close() error {
 
 // Size is the sum of the sizes in bytes.
 func (b *Buffers) Size() int64 {
+	b = made(b)
 	var n int64
 	for _, buf := range b.list {
 		n += buf.Size()
@@ -276,6 +286,7 @@ func (b *Buffers) Size() int64 {
 
 // Clear sets every byte.
 func (b *Buffers) Clear(value byte) error {
+	b = made(b)
 	for _, buf := range b.list {
 		if err := buf.Clear(value); err != nil {
 			return err
@@ -286,6 +297,7 @@ func (b *Buffers) Clear(value byte) error {
 
 // SetUsage tells the scheduler what the memory is for.
 func (b *Buffers) SetUsage(u Usage) {
+	b = made(b)
 	for _, buf := range b.list {
 		buf.SetUsage(u)
 	}

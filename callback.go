@@ -44,10 +44,14 @@ type PanicError struct {
 }
 
 // Error tells the value of the panic.
-func (e *PanicError) Error() string { return fmt.Sprintf("the function panicked: %v", e.Value) }
+func (e *PanicError) Error() string {
+	e = made(e)
+	return fmt.Sprintf("the function panicked: %v", e.Value)
+}
 
 // Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {
+	e = made(e)
 	err, _ := e.Value.(error)
 	return err
 }

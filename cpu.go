@@ -131,6 +131,7 @@ func CPUFeatures() ([]Feature, error) {
 // that for the processor's instructions; slowly, for comparisons. Plumbing:
 // programs rarely need it. C: ggml_backend_cpu_set_use_ref.
 func (b *Backend) SetUseRef(yes bool) error {
+	b = made(b)
 	if err := b.h.acquire(); err != nil {
 		return err
 	}

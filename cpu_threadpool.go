@@ -147,14 +147,23 @@ func (p *ThreadPool) Close() error {
 }
 
 // Threads is the number of threads. C: ggml_threadpool_get_n_threads.
-func (p *ThreadPool) NumThreads() int { return p.threads }
+func (p *ThreadPool) NumThreads() int {
+	p = made(p)
+	return p.threads
+}
 
 // Pause lets the threads sleep until Resume or the next compute, when they
 // would spin otherwise. C: ggml_threadpool_pause.
-func (p *ThreadPool) Pause() error { return p.pause(true) }
+func (p *ThreadPool) Pause() error {
+	p = made(p)
+	return p.pause(true)
+}
 
 // Resume undoes Pause. C: ggml_threadpool_resume.
-func (p *ThreadPool) Resume() error { return p.pause(false) }
+func (p *ThreadPool) Resume() error {
+	p = made(p)
+	return p.pause(false)
+}
 
 func (p *ThreadPool) pause(yes bool) error {
 	if err := p.h.acquire(); err != nil {
@@ -187,6 +196,7 @@ func (b *backendPool) set(p *ThreadPool) {
 // backend keeps a pool that is closed meanwhile.
 // C: ggml_backend_cpu_set_threadpool.
 func (b *Backend) SetThreadPool(p *ThreadPool) error {
+	b = made(b)
 	if err := b.h.acquire(); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 // sake. C: ggml_backend_graph_copy; Context.Close and
 // Buffer.Close stand for ggml_backend_graph_copy_free.
 func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
+	g = made(g)
 	const op = "graph_copy"
 	release, err := g.check(op, nil, checkAllocated)
 	if err != nil {
@@ -152,6 +153,7 @@ type CompareOptions struct {
 // all, and then Compare gets these, which are marked by [Tensor.SetOutput].
 // C: ggml_backend_compare_graph_backend.
 func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nodes ...*Tensor) error {
+	g = made(g)
 	const op = "compare_graph_backend"
 	first, second := options.First, options.Second
 	if first == nil || second == nil || options.Compare == nil || first == second {

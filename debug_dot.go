@@ -16,6 +16,10 @@ import (
 // Parameters, inputs, outputs and the loss are filled with colours of their
 // own. The text depends on the graph only. C: ggml_graph_dump_dot.
 func (g *Graph) WriteDOT(w io.Writer) error {
+	g = made(g)
+	if w == nil {
+		return g.errorf("graph_dump_dot", nil, "the writer is nil")
+	}
 	nodes, leaves := g.contents()
 	if len(nodes)+len(leaves) == 0 {
 		return g.unreadable("graph_dump_dot")

@@ -29,7 +29,7 @@ func TestDOT(t *testing.T) {
 	require.ErrorIs(t, g.WriteDOT(failingWriter{broken}), broken)
 	require.ErrorContains(t, c.NewGraph().WriteDOT(&first), "the graph is empty; add tensors by Expand")
 	var none *ggml.Graph
-	require.ErrorContains(t, none.WriteDOT(&first), "the graph is nil")
+	require.ErrorIs(t, none.WriteDOT(&first), ggml.ErrZeroValue)
 	c.Close()
 	require.ErrorIs(t, g.WriteDOT(&first), ggml.ErrClosed)
 }

@@ -13,6 +13,9 @@ import (
 // [Tensor.String] does, %+v with the values as [Tensor.Dump] does. Where these
 // cannot be read, %+v says why instead.
 func (t *Tensor) Format(f fmt.State, verb rune) {
+	if f == nil {
+		return
+	}
 	if verb != 'v' || !f.Flag('+') {
 		fmt.Fprintf(f, fmt.FormatString(f, verb), t.String())
 		return
@@ -36,6 +39,10 @@ type DumpOptions struct {
 // of a large tensor is left out. Only what is shown is read. The tensor is
 // allocated, and is not a graph's intermediate result: see [Tensor.SetOutput].
 func (t *Tensor) Dump(w io.Writer, o DumpOptions) error {
+	t = made(t)
+	if w == nil {
+		return t.errorf("dump", nil, "the writer is nil")
+	}
 	text, err := t.dump(o)
 	if err != nil {
 		return err

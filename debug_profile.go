@@ -29,6 +29,7 @@ type Profile []NodeTime
 // suspends the functions of SetEvalCallback.
 // C: ggml_backend_sched_set_eval_callback.
 func (s *Scheduler) Profile(ctx context.Context, g *Graph) (Profile, error) {
+	s = made(s)
 	var p Profile
 	var start time.Time
 	err := s.compute(ctx, "profile", g, func(c *schedCallbacks) (restore func()) {

@@ -13,9 +13,9 @@ import (
 var (
 	// ErrClosed is the use of an object after its Close.
 	ErrClosed = errors.New("use of a closed object")
-	// ErrZeroValue is the use of a zero value, like &Device{}, of a type whose
+	// ErrZeroValue is the use of nil, or of a zero value, like &Device{}, of a type whose
 	// values this package makes.
-	ErrZeroValue = errors.New("use of a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them")
+	ErrZeroValue = errors.New("use of nil or a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them")
 	// ErrBusy is the use, inside a [CustomFunc] or a callback of a computation, of
 	// something that the computation needs until its end.
 	ErrBusy = errors.New("a computation needs this until its end, and would wait for the function that calls: use it after the computation")
@@ -71,6 +71,7 @@ type OpError struct {
 
 // Error names the op, its operands, the reason and the caller's line.
 func (e *OpError) Error() string {
+	e = made(e)
 	var b strings.Builder
 	fmt.Fprintf(&b, "ggml: %s", e.Op)
 	for i, o := range e.Operands {
@@ -93,7 +94,10 @@ func (e *OpError) Error() string {
 }
 
 // Unwrap returns the cause.
-func (e *OpError) Unwrap() error { return e.Err }
+func (e *OpError) Unwrap() error {
+	e = made(e)
+	return e.Err
+}
 
 // A useError is the use of an object that is closed, was never made, or computes.
 type useError struct {
@@ -110,6 +114,15 @@ func (e *useError) Error() string {
 }
 
 func (e *useError) Unwrap() error { return e.err }
+
+// made is an object whose method is called, or a zero value in place of nil: nobody has made
+// either, and their methods give the same.
+func made[T any](x *T) *T {
+	if x == nil {
+		return new(T)
+	}
+	return x
+}
 
 // zeroError is the use of a nil pointer or a zero value where an object is wanted.
 func zeroError() error { return &useError{caller: callerLine(), err: ErrZeroValue} }

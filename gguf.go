@@ -28,10 +28,16 @@ type FileError struct {
 }
 
 // Error names the file and the reason.
-func (e *FileError) Error() string { return "ggml: " + e.Path + ": " + e.Reason }
+func (e *FileError) Error() string {
+	e = made(e)
+	return "ggml: " + e.Path + ": " + e.Reason
+}
 
 // Unwrap returns the cause.
-func (e *FileError) Unwrap() error { return e.Err }
+func (e *FileError) Unwrap() error {
+	e = made(e)
+	return e.Err
+}
 
 // fileError describes what happened to a file. Of the system's errors only the
 // cause is told, for they name the file again.
@@ -174,6 +180,9 @@ func openRegular(path string) (*os.File, os.FileInfo, error) {
 // C: gguf_init_from_callback, gguf_init_from_buffer.
 func ReadGGUF(r io.ReaderAt, size int64) (*GGUF, error) {
 	name := "GGUF data"
+	if r == nil {
+		return nil, &FileError{Path: name, Reason: "there is no reader: it is nil"}
+	}
 	if named, ok := r.(interface{ Name() string }); ok {
 		name = named.Name()
 	}
@@ -212,7 +221,10 @@ func (g *GGUF) Close() error {
 }
 
 // Name is the path of the file, as it was opened.
-func (g *GGUF) Name() string { return g.name }
+func (g *GGUF) Name() string {
+	g = made(g)
+	return g.name
+}
 
 // with runs f with the C object, alone.
 func (g *GGUF) with(f func(ctx *C.struct_gguf_context) error) error {
@@ -238,6 +250,7 @@ func (g *GGUF) number(f func(ctx *C.struct_gguf_context) int64) int64 {
 // Version is the version of the format; files are written with version 3.
 // C: gguf_get_version.
 func (g *GGUF) Version() int {
+	g = made(g)
 	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_version(ctx)) }))
 }
 
@@ -245,6 +258,7 @@ func (g *GGUF) Version() int {
 // it by the key "general.alignment" before adding tensors.
 // C: gguf_get_alignment.
 func (g *GGUF) Alignment() int64 {
+	g = made(g)
 	return g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_alignment(ctx)) })
 }
 
@@ -252,6 +266,7 @@ func (g *GGUF) Alignment() int64 {
 // file: the file that was opened, or of a new GGUF and of a split model the file
 // to be written. C: gguf_get_data_offset, gguf_get_meta_size.
 func (g *GGUF) DataOffset() int64 {
+	g = made(g)
 	return g.number(func(ctx *C.struct_gguf_context) int64 {
 		if len(g.parts) == 1 {
 			return g.parts[0].start
@@ -349,6 +364,7 @@ func ggufTensors(ctx *C.struct_gguf_context) ([]GGUFTensor, error) {
 
 // NumTensors counts the tensors. C: gguf_get_n_tensors.
 func (g *GGUF) NumTensors() int {
+	g = made(g)
 	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_n_tensors(ctx)) }))
 }
 
@@ -356,6 +372,7 @@ func (g *GGUF) NumTensors() int {
 // once the GGUF is closed. C: gguf_get_tensor_name, gguf_get_tensor_type,
 // gguf_get_tensor_ne, gguf_get_tensor_offset, gguf_get_tensor_size.
 func (g *GGUF) Tensors() iter.Seq[GGUFTensor] {
+	g = made(g)
 	return func(yield func(GGUFTensor) bool) {
 		list, _ := g.tensorList()
 		for _, t := range list {
@@ -376,6 +393,7 @@ func (g *GGUF) tensorList() (list []GGUFTensor, err error) {
 
 // Tensor finds a tensor by its name. C: gguf_find_tensor.
 func (g *GGUF) Tensor(name string) (GGUFTensor, bool) {
+	g = made(g)
 	var t GGUFTensor
 	found := false
 	_ = g.with(func(ctx *C.struct_gguf_context) error {

@@ -43,6 +43,9 @@ func EditGGUF(path string, edit func(g *GGUF) error) error {
 		return err
 	}
 	defer g.Close()
+	if edit == nil {
+		return &FileError{Path: path, Reason: "there is no function that edits it: it is nil"}
+	}
 	if err := edit(g); err != nil {
 		return err
 	}
@@ -54,6 +57,7 @@ func EditGGUF(path string, edit func(g *GGUF) error) error {
 // [GGUF.AddTensorFrom]. The tensor keeps its place among the others, its name
 // and its shape. C: gguf_set_tensor_type, gguf_set_tensor_data.
 func (g *GGUF) SetTensorData(name string, t Type, write func(w io.Writer) error) error {
+	g = made(g)
 	if err := g.checkWriter(name, write); err != nil {
 		return err
 	}
@@ -84,6 +88,7 @@ func (g *GGUF) SetTensorData(name string, t Type, write func(w io.Writer) error)
 // used until Close of the GGUF. What was added and is not in the file yet is an
 // error.
 func (g *GGUF) TensorData(name string) (*io.SectionReader, error) {
+	g = made(g)
 	info, found := g.Tensor(name)
 	if err := g.h.acquire(); err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ type LoadOptions struct {
 // C: ggml_backend_dev_buffer_from_host_ptr, ggml_backend_tensor_alloc,
 // ggml_backend_tensor_set.
 func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
+	g = made(g)
 	if err := g.h.acquire(); err != nil {
 		return nil, err
 	}

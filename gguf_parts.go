@@ -22,10 +22,14 @@ func splitSuffix(no, count int) string { return fmt.Sprintf("-%05d-of-%05d.gguf"
 
 // NumParts counts the files that the tensors lie in: 1 for a file that is not
 // split, 0 for a new GGUF.
-func (g *GGUF) NumParts() int { return len(g.parts) }
+func (g *GGUF) NumParts() int {
+	g = made(g)
+	return len(g.parts)
+}
 
 // Paths names these files, the first part first.
 func (g *GGUF) Paths() []string {
+	g = made(g)
 	var paths []string
 	for _, p := range g.parts {
 		paths = append(paths, p.name)
@@ -129,6 +133,7 @@ type PartOptions struct {
 // error nothing is left of them, and the files of an older model of these names
 // are as they were.
 func (g *GGUF) WriteParts(prefix string, o PartOptions) ([]string, error) {
+	g = made(g)
 	if o.MaxBytes < 0 || o.MaxTensors < 0 {
 		return nil, &FileError{Path: prefix, Reason: fmt.Sprintf("cannot be written: at most %d bytes and %d tensors in a file; neither may be negative", o.MaxBytes, o.MaxTensors)}
 	}

@@ -42,6 +42,7 @@ var ggufTypes = map[reflect.Kind]C.enum_gguf_type{
 // C: gguf_find_key, gguf_get_val_data, gguf_get_val_str, gguf_get_arr_data,
 // gguf_get_arr_str.
 func (g *GGUF) Value(key string) (any, bool) {
+	g = made(g)
 	v, err := g.lookup(key)
 	return v, err == nil
 }
@@ -167,6 +168,7 @@ type GGUFKey struct {
 // key, and when the GGUF is closed. It copies no values: arrays may be large.
 // C: gguf_get_kv_type, gguf_get_arr_type, gguf_get_arr_n, gguf_type_name.
 func (g *GGUF) KeyType(key string) (GGUFKey, bool) {
+	g = made(g)
 	var k GGUFKey
 	found := false
 	_ = g.with(func(ctx *C.struct_gguf_context) error {
@@ -253,6 +255,7 @@ func ggufConvert(dst, src reflect.Value) error {
 // the key moves to the end. An int is refused: say int32 or uint32.
 // C: gguf_set_val_u8 to gguf_set_val_str, gguf_set_arr_data, gguf_set_arr_str.
 func (g *GGUF) Set(key string, value any) error {
+	g = made(g)
 	return g.with(func(ctx *C.struct_gguf_context) error {
 		if key == "" || hasNUL(key) {
 			return g.keyError(key, nil, "a key is not empty and holds no NUL byte")
@@ -353,6 +356,7 @@ func (g *GGUF) realign(alignment int64, change func() error) error {
 // Remove takes a key away. It is no error when there is none.
 // C: gguf_remove_key.
 func (g *GGUF) Remove(key string) error {
+	g = made(g)
 	return g.with(func(ctx *C.struct_gguf_context) error {
 		if hasNUL(key) {
 			return nil
@@ -370,6 +374,7 @@ func (g *GGUF) Remove(key string) error {
 
 // CopyKeys sets all keys that another GGUF has. C: gguf_set_kv.
 func (g *GGUF) CopyKeys(from *GGUF) error {
+	g = made(g)
 	if from == nil {
 		return errNilGGUF
 	}
@@ -426,6 +431,7 @@ func ggufParse(ctx *C.struct_gguf_context) (*C.struct_gguf_context, error) {
 
 // NumKeys counts the keys. C: gguf_get_n_kv.
 func (g *GGUF) NumKeys() int {
+	g = made(g)
 	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_n_kv(ctx)) }))
 }
 
@@ -433,6 +439,7 @@ func (g *GGUF) NumKeys() int {
 // the types of [GGUF.Value]; there are none once the GGUF is closed.
 // C: gguf_get_key.
 func (g *GGUF) Keys() iter.Seq2[string, any] {
+	g = made(g)
 	return func(yield func(string, any) bool) {
 		for id := range g.NumKeys() {
 			var key string

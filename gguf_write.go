@@ -23,10 +23,16 @@ const chunkSize = 1 << 20
 // contiguous and has memory; its data is read when the file is written, so
 // neither its context nor its buffer may be closed before. C: gguf_add_tensor.
 func (g *GGUF) AddTensor(t *Tensor) error {
+	g = made(g)
 	const op = "gguf_add_tensor"
 	if t.ptr() == nil {
 		return t.errorf(op, t.missing(op), "there is no tensor: it is nil, a zero value, or comes from an op that failed")
 	}
+	release, err := retainChecked(t.ctx.withDependencies())
+	if err != nil {
+		return during(err, op, t.operand())
+	}
+	defer release()
 	if !t.IsAllocated() {
 		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context first")
 	}
@@ -45,6 +51,7 @@ func (g *GGUF) AddTensor(t *Tensor) error {
 // written: exactly as many bytes as the type and shape take. Of info the name,
 // type and shape count. C: gguf_add_tensor.
 func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) error {
+	g = made(g)
 	if err := g.h.acquire(); err != nil {
 		return err
 	}
@@ -101,6 +108,7 @@ func ggufMeta(ctx *C.struct_gguf_context) ([]byte, error) {
 // tensors, up to the data of the first. C: gguf_get_meta_size,
 // gguf_get_meta_data, gguf_write_to_file with only_meta.
 func (g *GGUF) Header() (header []byte, err error) {
+	g = made(g)
 	err = g.with(func(ctx *C.struct_gguf_context) error {
 		header, err = ggufMeta(ctx)
 		return err
@@ -113,6 +121,10 @@ func (g *GGUF) Header() (header []byte, err error) {
 // and tensors always give the same bytes. It returns the number of bytes
 // written. C: gguf_get_meta_data.
 func (g *GGUF) WriteTo(w io.Writer) (int64, error) {
+	g = made(g)
+	if w == nil {
+		return 0, &FileError{Path: g.name, Reason: "there is no writer: it is nil"}
+	}
 	if err := g.h.acquire(); err != nil {
 		return 0, err
 	}
@@ -219,6 +231,7 @@ func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) erro
 // path that is no regular file, a pipe for example, is written directly.
 // C: gguf_write_to_file.
 func (g *GGUF) WriteFile(path string) error {
+	g = made(g)
 	if err := g.h.acquire(); err != nil {
 		return err
 	}

@@ -71,12 +71,16 @@ func (c *Context) newGraph(grads bool, outputs []*Tensor) *Graph {
 }
 
 // Context returns the owner.
-func (g *Graph) Context() *Context { return g.ctx }
+func (g *Graph) Context() *Context {
+	g = made(g)
+	return g.ctx
+}
 
 // Expand adds tensors and all that they depend on, in this order, as far as
 // they are not in the graph yet. It returns the graph.
 // C: ggml_build_forward_expand.
 func (g *Graph) Expand(tensors ...*Tensor) *Graph {
+	g = made(g)
 	for _, t := range tensors {
 		g.insert("build_forward_expand", t, true, nil)
 	}
@@ -170,6 +174,7 @@ func (g *Graph) withRef(f func()) {
 
 // NumNodes counts the tensors that are computed. C: ggml_graph_n_nodes.
 func (g *Graph) NumNodes() int {
+	g = made(g)
 	var n int
 	g.withRef(func() { n = int(C.ggml_graph_n_nodes(g.g)) })
 	return n
@@ -178,6 +183,7 @@ func (g *Graph) NumNodes() int {
 // Nodes iterates over the tensors in the order of computation; over none when
 // a context they belong to is closed. C: ggml_graph_node, ggml_graph_nodes.
 func (g *Graph) Nodes() iter.Seq[*Tensor] {
+	g = made(g)
 	return func(yield func(*Tensor) bool) {
 		for i := range g.NumNodes() {
 			t := g.node(i)
@@ -238,17 +244,17 @@ func (g *Graph) lock(op string, devices []*Device, level checkLevel) (release fu
 	if err := lock(&g.busy); err != nil {
 		return nil, during(err, op, g.operand())
 	}
-	release, err = retainChecked(g.ctx.withDependencies())
-	if err == nil {
-		if err = g.findFault(op, devices, level); err != nil {
-			release()
-		}
+	var undo cleanup
+	defer undo.run()
+	undo.add(g.busy.Unlock)
+	if release, err = retainChecked(g.ctx.withDependencies()); err == nil {
+		undo.add(release)
+		err = g.findFault(op, devices, level)
 	}
 	if err != nil {
-		err = during(err, op, g.operand())
-		g.busy.Unlock()
-		return nil, err
+		return nil, during(err, op, g.operand())
 	}
+	undo.keep()
 	return release, nil
 }
 

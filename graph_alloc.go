@@ -75,6 +75,7 @@ func (a *GraphAllocator) Close() error {
 // Reserve makes room for a graph without allocating it: do so for the largest
 // one, and no later Alloc takes more memory. C: ggml_gallocr_reserve.
 func (a *GraphAllocator) Reserve(g *Graph) error {
+	a = made(a)
 	return a.with(g, reserveOnly, func() C.goggml_int {
 		a.current.plan = 0 // which may be one with a placement
 		return a.reserve(g)
@@ -84,6 +85,7 @@ func (a *GraphAllocator) Reserve(g *Graph) error {
 // Alloc gives memory to the graph's tensors that have none. With several buffer
 // types a graph like it has been reserved. C: ggml_gallocr_alloc_graph.
 func (a *GraphAllocator) Alloc(g *Graph) error {
+	a = made(a)
 	return a.with(g, forCompute, func() C.goggml_int {
 		if len(a.types) > 1 && a.current.plan != a.current.next {
 			return a.current.refuse(errNotReserved)
@@ -112,6 +114,7 @@ func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error 
 // Size is the size of the memory in bytes, of all buffer types.
 // C: ggml_gallocr_get_buffer_size.
 func (a *GraphAllocator) Size() int64 {
+	a = made(a)
 	var n int64
 	for _, size := range a.Sizes() {
 		n += size
@@ -132,6 +135,7 @@ type Placement struct {
 // computes can use. Plumbing: programs rarely need it.
 // C: ggml_gallocr_reserve_n.
 func (a *GraphAllocator) ReserveIn(g *Graph, p Placement) error {
+	a = made(a)
 	return a.placed(g, p, func(nodes, leaves *C.int) C.goggml_int {
 		return a.current.replan(func() C.goggml_int { return C.goggml_gallocr_reserve_n(a.a, g.g, nodes, leaves) })
 	})
@@ -142,6 +146,7 @@ func (a *GraphAllocator) ReserveIn(g *Graph, p Placement) error {
 // away, as Reserve does. Plumbing: programs rarely need it.
 // C: ggml_gallocr_reserve_n_size.
 func (a *GraphAllocator) SizesFor(g *Graph, p Placement) ([]int64, error) {
+	a = made(a)
 	sizes := make([]C.size_t, len(a.types))
 	err := a.placed(g, p, func(nodes, leaves *C.int) C.goggml_int {
 		return C.goggml_gallocr_sizes(a.a, g.g, nodes, leaves, &sizes[0])
@@ -168,6 +173,7 @@ func asInt64s(sizes []C.size_t) []int64 {
 // Sizes are the sizes of the memory in bytes, of each buffer type; a type that
 // is given twice counts once.
 func (a *GraphAllocator) Sizes() []int64 {
+	a = made(a)
 	sizes := make([]C.size_t, len(a.types))
 	if a.h.acquire() == nil {
 		defer a.h.release()

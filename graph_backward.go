@@ -13,6 +13,7 @@ import (
 // [Tensor.SetParam]). Grad finds them. Ops without a backward are an error.
 // C: ggml_build_backward_expand.
 func (g *Graph) Backward() error {
+	g = made(g)
 	const op = "build_backward_expand"
 	release, err := g.check(op, nil, checkBuilt)
 	if err != nil {
@@ -135,12 +136,14 @@ func gradientless(node *C.struct_ggml_tensor, s int) string {
 // allocated. A compute may overwrite the gradient of the loss: call Reset
 // before each. See [Graph.ResetAll] for the moments.
 func (g *Graph) Reset() error {
+	g = made(g)
 	return g.reset(func() *C.char { return C.goggml_graph_reset(g.g) })
 }
 
 // ResetAll is Reset, and sets the moments of the AdamW steps of the graph to 0
 // too, so that an optimization starts anew. C: ggml_graph_reset.
 func (g *Graph) ResetAll() error {
+	g = made(g)
 	return g.reset(func() *C.char { return C.goggml_graph_reset_all(g.g) })
 }
 

@@ -3,12 +3,16 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Order adds tensors and all that they depend on, like Expand, but none of them
 // is computed until a tensor that needs it is added by Expand: it fixes only
 // their order. It returns the graph. C: ggml_build_forward_order.
 func (g *Graph) Order(tensors ...*Tensor) *Graph {
+	g = made(g)
 	for _, t := range tensors {
 		g.insert("build_forward_order", t, false, nil)
 	}
@@ -22,6 +26,7 @@ func (g *Graph) Order(tensors ...*Tensor) *Graph {
 // stays marked: make the ops anew to choose another branch. See
 // [Tensor.IsComputed]. C: ggml_build_forward_select.
 func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
+	g = made(g)
 	const op = "build_forward_select"
 	if i < 0 || i >= len(branches) {
 		return g.ctx.failed(g.errorf(op, nil, "there is no branch %d: there are %d", i, len(branches)))
@@ -49,6 +54,7 @@ func (t *Tensor) IsComputed() bool {
 // it depends on must be in the graph, or be leaves: Expand would add that too.
 // It returns the graph. C: ggml_graph_add_node.
 func (g *Graph) AddNode(t *Tensor) *Graph {
+	g = made(g)
 	const op = "graph_add_node"
 	g.insert(op, t, true, func() error {
 		switch at := C.goggml_graph_can_append(g.g, t.t); at {
@@ -66,6 +72,7 @@ func (g *Graph) AddNode(t *Tensor) *Graph {
 // Capacity is the number of nodes that the graph has room for; it grows when
 // more are added. C: ggml_graph_size.
 func (g *Graph) Capacity() int {
+	g = made(g)
 	var n int
 	g.withRef(func() { n = int(C.ggml_graph_size(g.g)) })
 	return n
@@ -74,6 +81,7 @@ func (g *Graph) Capacity() int {
 // Lookup finds a node or leaf by name; none when a context that the graph depends
 // on is closed. C: ggml_graph_get_tensor.
 func (g *Graph) Lookup(name string) (*Tensor, bool) {
+	g = made(g)
 	if hasNUL(name) {
 		return nil, false
 	}
@@ -95,6 +103,7 @@ func (g *Graph) Lookup(name string) (*Tensor, bool) {
 // Clear takes all tensors out of the graph; it keeps its room for nodes. The
 // tensors stay in their contexts. C: ggml_graph_clear.
 func (g *Graph) Clear() {
+	g = made(g)
 	if err := lock(&g.busy); err != nil {
 		g.ctx.fail(during(err, "graph_clear", g.operand()))
 		return
@@ -111,6 +120,7 @@ func (g *Graph) Clear() {
 // context, with room for gradients if asked, or if the graph has it. Gradients
 // that Backward made are shared. C: ggml_graph_dup.
 func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
+	g = made(g)
 	if c == nil {
 		return nil, g.errorf("graph_dup", nil, "the context is nil")
 	}
@@ -125,6 +135,7 @@ func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
 // forgotten. It needs room for gradients if the other has it.
 // C: ggml_graph_cpy.
 func (g *Graph) CopyFrom(from *Graph) error {
+	g = made(g)
 	const op = "graph_cpy"
 	if from == nil {
 		return g.errorf(op, nil, "the other graph is nil")
@@ -141,31 +152,14 @@ func (g *Graph) CopyFrom(from *Graph) error {
 // take copies another graph. Of the two only the other is locked while it is
 // copied, so that two graphs can be copied to each other at once.
 func (g *Graph) take(op string, from *Graph) error {
-	if err := lock(&from.busy); err != nil {
-		return during(err, op, from.operand())
-	}
 	release, err := retainChecked(append(g.ctx.withDependencies(), from.ctx.withDependencies()...))
 	if err != nil {
-		from.busy.Unlock()
 		return during(err, op, from.operand())
 	}
 	defer release()
-	if g.ctx != from.ctx {
-		g.ctx.mu.Lock()
-		g.ctx.addDep(from.ctx)
-		g.ctx.mu.Unlock()
-	}
-	if from.g == nil {
-		from.busy.Unlock()
-		return from.errorf(op, nil, "the graph is empty; add tensors by Expand")
-	}
-	g.ctx.mu.Lock()
-	r := C.goggml_graph_grow(g.ctx.graphs, from.g, C.size_t(C.ggml_graph_size(from.g)), C.bool(g.grads))
-	g.ctx.mu.Unlock()
-	leaves, backward := slices.Clone(from.leaves), from.backward
-	from.busy.Unlock()
-	if err := guardError(r.error); err != nil {
-		return from.errorf(op, nil, "%v", err)
+	copied, leaves, backward, err := g.copyOf(op, from)
+	if err != nil {
+		return err
 	}
 	if err := lock(&g.busy); err != nil {
 		return during(err, op, g.operand())
@@ -173,7 +167,28 @@ func (g *Graph) take(op string, from *Graph) error {
 	defer g.busy.Unlock()
 	g.ctx.mu.Lock()
 	defer g.ctx.mu.Unlock()
-	g.g, g.leaves, g.backward = (*C.struct_ggml_cgraph)(r.value), leaves, backward
+	g.g, g.leaves, g.backward = copied, leaves, backward
 	g.forget()
 	return nil
+}
+
+// copyOf makes a copy of another graph in the context of this one. Both are retained.
+func (g *Graph) copyOf(op string, from *Graph) (copied *C.struct_ggml_cgraph, leaves []*C.struct_ggml_tensor, backward bool, err error) {
+	if err := lock(&from.busy); err != nil {
+		return nil, nil, false, during(err, op, from.operand())
+	}
+	defer from.busy.Unlock()
+	g.ctx.mu.Lock()
+	defer g.ctx.mu.Unlock()
+	if g.ctx != from.ctx {
+		g.ctx.addDep(from.ctx)
+	}
+	if from.g == nil {
+		return nil, nil, false, &OpError{Op: op, Operands: []Operand{{Name: "graph of 0 nodes"}}, Reason: "the graph is empty; add tensors by Expand", Caller: callerLine()}
+	}
+	r := C.goggml_graph_grow(g.ctx.graphs, from.g, C.size_t(C.ggml_graph_size(from.g)), C.bool(g.grads))
+	if err := guardError(r.error); err != nil {
+		return nil, nil, false, &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", int(C.ggml_graph_n_nodes(from.g)))}}, Reason: err.Error(), Caller: callerLine()}
+	}
+	return (*C.struct_ggml_cgraph)(r.value), slices.Clone(from.leaves), from.backward, nil
 }

@@ -27,6 +27,7 @@ type GraphPlan struct {
 // anew, or closed, as long as the plan computes nothing.
 // C: ggml_backend_graph_plan_create, of the CPU ggml_graph_plan.
 func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
+	b = made(b)
 	const op = "graph_plan_create"
 	release, err := g.check(op, []*Device{b.device}, checkReady)
 	if err != nil {
@@ -72,6 +73,7 @@ func (p *GraphPlan) Close() error {
 // nodes, or the backend another thread pool, than when the plan was made.
 // C: ggml_backend_graph_plan_compute, of the CPU ggml_graph_compute.
 func (p *GraphPlan) Compute(ctx context.Context) error {
+	p = made(p)
 	const op = "graph_plan_compute"
 	if err := p.h.acquire(); err != nil {
 		return during(err, op, p.graph.operand())

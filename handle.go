@@ -90,6 +90,19 @@ func (h *handle) close() bool {
 	}
 }
 
+// A cleanup undoes what has been done so far, the last first, unless it is kept: after an
+// error, and after a panic.
+type cleanup []func()
+
+func (c *cleanup) add(f func()) { *c = append(*c, f) }
+func (c *cleanup) keep()        { *c = nil }
+
+func (c *cleanup) run() {
+	for i := len(*c) - 1; i >= 0; i-- {
+		(*c)[i]()
+	}
+}
+
 // closeOnCollect is the backstop for an object that is dropped without Close:
 // it closes the handle when the garbage collector finds owner unreachable.
 func closeOnCollect[T any](owner *T, h *handle) {

@@ -22,6 +22,7 @@ func (b *Backend) IsMetal() bool { return b.isOf("MTL") }
 // features, by the numbers of Apple's Metal feature set tables: 7 stands for
 // Apple7. C: ggml_backend_metal_supports_family.
 func (b *Backend) MetalFamily(family int) (bool, error) {
+	b = made(b)
 	yes := false
 	err := b.metal("metal_supports_family", func(reg C.ggml_backend_reg_t) bool {
 		r := C.goggml_metal_supports_family(reg, b.b, C.int(family))
@@ -34,6 +35,7 @@ func (b *Backend) MetalFamily(family int) (bool, error) {
 // CaptureMetal makes the backend record the work of its next computation for
 // Xcode's debugger of GPUs. C: ggml_backend_metal_capture_next_compute.
 func (b *Backend) CaptureMetal() error {
+	b = made(b)
 	return b.metal("metal_capture_next_compute", func(reg C.ggml_backend_reg_t) bool {
 		return bool(C.goggml_metal_capture_next_compute(reg, b.b))
 	})

@@ -135,7 +135,7 @@ func (b *OpBuilder) end(f func(op *opCall) *Tensor) *Tensor {
 }
 
 // OK reports whether no check has failed so far.
-func (b *OpBuilder) OK() bool { return b.op != nil && b.op.arena != nil }
+func (b *OpBuilder) OK() bool { return b != nil && b.op != nil && b.op.arena != nil }
 
 // Require demands a condition; the message, as by fmt.Sprintf, says what is wanted.
 func (b *OpBuilder) Require(ok bool, format string, args ...any) {
@@ -184,6 +184,7 @@ func (b *OpBuilder) RequireNoOverlap(written *Tensor, read ...*Tensor) {
 // from the operands, at most [MaxOperands]. It is contiguous. params, at most
 // [MaxNativeParams] bytes, are copied. C: ggml_custom_4d.
 func (b *OpBuilder) Native(op *NativeOp, params []byte, t Type, shape ...int64) *Tensor {
+	b = made(b)
 	return b.end(func(call *opCall) *Tensor {
 		call.checkShape(t, shape)
 		ne := [MaxDims]C.int64_t{1, 1, 1, 1}
@@ -198,6 +199,7 @@ func (b *OpBuilder) Native(op *NativeOp, params []byte, t Type, shape ...int64) 
 // operand, which the op writes, so that no elements of it may share memory.
 // C: ggml_custom_inplace.
 func (b *OpBuilder) NativeInPlace(op *NativeOp, params []byte) *Tensor {
+	b = made(b)
 	return b.end(func(call *opCall) *Tensor {
 		call.require(len(call.operands) > 0, "an op in place needs an operand")
 		if call.arena != nil {
@@ -210,6 +212,7 @@ func (b *OpBuilder) NativeInPlace(op *NativeOp, params []byte) *Tensor {
 // Compose makes the op of others, which f builds once the checks have held. f may
 // use the context.
 func (b *OpBuilder) Compose(f func() *Tensor) *Tensor {
+	b = made(b)
 	return b.end(func(call *opCall) *Tensor { return call.composed(f) })
 }
 

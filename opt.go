@@ -291,16 +291,23 @@ func (o *Optimizer) Close() error {
 }
 
 // IsStatic reports whether the graph is static. C: ggml_opt_static_graphs.
-func (o *Optimizer) IsStatic() bool { return o.options.Outputs != nil }
+func (o *Optimizer) IsStatic() bool {
+	o = made(o)
+	return o.options.Outputs != nil
+}
 
 // kept reports whether ggml keeps the graph, which is static.
 func (o *Optimizer) kept() bool { return o.IsStatic() && !o.large }
 
 // Type returns the kind of optimizer. C: ggml_opt_context_optimizer_type.
-func (o *Optimizer) Type() OptimizerType { return o.options.Optimizer }
+func (o *Optimizer) Type() OptimizerType {
+	o = made(o)
+	return o.options.Optimizer
+}
 
 // Iteration counts the steps of the optimizer so far.
 func (o *Optimizer) Iteration() int64 {
+	o = made(o)
 	if lock(&o.mu) != nil {
 		return 0
 	}

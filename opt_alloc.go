@@ -13,6 +13,7 @@ import "slices"
 // Leaves that are marked by [Tensor.SetInput] get memory from Alloc; others, the
 // parameters among them, have it already. C: ggml_opt_prepare_alloc.
 func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
+	o = made(o)
 	const op = "opt_prepare_alloc"
 	leave, err := o.enter(op)
 	if err != nil {
@@ -80,6 +81,7 @@ func paramsOf(g *Graph) []optParam {
 // The gradients of a period of backward passes belong together, so that no
 // forward pass can come between them. C: ggml_opt_alloc.
 func (o *Optimizer) Alloc(backward bool) error {
+	o = made(o)
 	const op = "opt_alloc"
 	leave, err := o.enter(op)
 	if err != nil {

@@ -144,6 +144,7 @@ func (d *Dataset) Close() error {
 
 // NumSamples is the number of samples. C: ggml_opt_dataset_ndata.
 func (d *Dataset) NumSamples() int64 {
+	d = made(d)
 	if d.data == nil { // of a zero value
 		return 0
 	}
@@ -152,17 +153,24 @@ func (d *Dataset) NumSamples() int64 {
 
 // Data is the tensor of the samples, [SampleSize, Samples], in system memory.
 // C: ggml_opt_dataset_data.
-func (d *Dataset) Data() *Tensor { return d.data }
+func (d *Dataset) Data() *Tensor {
+	d = made(d)
+	return d.data
+}
 
 // Labels is the tensor of the labels, [LabelSize, Samples], in system memory; nil
 // for a data set without labels. C: ggml_opt_dataset_labels.
-func (d *Dataset) Labels() *Tensor { return d.labels }
+func (d *Dataset) Labels() *Tensor {
+	d = made(d)
+	return d.labels
+}
 
 // Shuffle reorders the shards of the first n samples, or all when n is
 // negative, by the random numbers of the optimizer, which are the same in each
 // run. It changes what CopyBatch finds, not the tensors.
 // C: ggml_opt_dataset_shuffle.
 func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
+	d = made(d)
 	const op = "opt_dataset_shuffle"
 	if d == nil || o == nil {
 		return optError(op, nil, "the data set or the optimizer is nil")
@@ -191,6 +199,7 @@ func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
 // the samples from i·k on, in their present order.
 // C: ggml_opt_dataset_get_batch.
 func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
+	d = made(d)
 	const op = "opt_dataset_get_batch"
 	if d == nil {
 		return optError(op, nil, "the data set is nil")
@@ -278,6 +287,7 @@ func (d *Dataset) inRange(op string, samples, i int64) error {
 // ReadBatch is CopyBatch to memory of the program, as raw bytes.
 // C: ggml_opt_dataset_get_batch_host.
 func (d *Dataset) ReadBatch(data, labels []byte, i int64) error {
+	d = made(d)
 	const op = "opt_dataset_get_batch_host"
 	if d == nil {
 		return optError(op, nil, "the data set is nil")

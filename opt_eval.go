@@ -17,6 +17,7 @@ import (
 // backward passes, changes the parameters. It cannot be cancelled: a step is
 // done as a whole or not at all. C: ggml_opt_eval.
 func (o *Optimizer) Eval(result *OptResult) error {
+	o = made(o)
 	const op = "opt_eval"
 	if err := o.h.acquire(); err != nil {
 		return during(err, op)

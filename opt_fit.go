@@ -31,6 +31,7 @@ type EpochOptions struct {
 // number of samples, and a period of batches divides TrainSamples. Cancelling ctx ends the epoch
 // before the next batch, with the cause. C: ggml_opt_epoch.
 func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error {
+	o = made(o)
 	const op = "opt_epoch"
 	if o == nil || d == nil || ctx == nil {
 		return optError(op, nil, "the optimizer, the data set or the context.Context is nil")

@@ -8,6 +8,7 @@ import "C"
 // by themselves, and with a period above 1 the moments cannot be.
 // C: ggml_opt_reset.
 func (o *Optimizer) Reset(optimizer bool) error {
+	o = made(o)
 	const op = "opt_reset"
 	leave, err := o.enter(op)
 	if err != nil {

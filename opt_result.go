@@ -68,6 +68,7 @@ func (r *OptResult) with(f func()) error {
 
 // Reset forgets all evaluations. C: ggml_opt_result_reset.
 func (r *OptResult) Reset() error {
+	r = made(r)
 	return r.with(func() {
 		C.ggml_opt_result_reset(r.r)
 		r.n = 0

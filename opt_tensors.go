@@ -37,33 +37,52 @@ func (o *Optimizer) present() optTensors {
 // dynamic graphs before the first Alloc, which replaces them all; so are those of
 // a large static graph (see [OptimizerOptions]), but for inputs and outputs.
 // C: ggml_opt_inputs.
-func (o *Optimizer) Inputs() *Tensor { return o.present().inputs }
+func (o *Optimizer) Inputs() *Tensor {
+	o = made(o)
+	return o.present().inputs
+}
 
 // Outputs is the result of the graph. That of a static graph cannot be read
 // unless it was allocated like the leaves. C: ggml_opt_outputs.
-func (o *Optimizer) Outputs() *Tensor { return o.present().outputs }
+func (o *Optimizer) Outputs() *Tensor {
+	o = made(o)
+	return o.present().outputs
+}
 
 // Labels is the tensor of the labels, of the outputs' shape and F32; nil for
 // losses without labels. C: ggml_opt_labels.
-func (o *Optimizer) Labels() *Tensor { return o.present().labels }
+func (o *Optimizer) Labels() *Tensor {
+	o = made(o)
+	return o.present().labels
+}
 
 // Loss is the loss of the last evaluation, a single F32. With a period above 1
 // it is divided by that, except for [LossSum]: [OptResult.Loss] is not.
 // C: ggml_opt_loss.
-func (o *Optimizer) Loss() *Tensor { return o.present().loss }
+func (o *Optimizer) Loss() *Tensor {
+	o = made(o)
+	return o.present().loss
+}
 
 // Pred is the index of the largest output for each sample, I32 [k]; nil for
 // losses other than [LossCrossEntropy]. C: ggml_opt_pred.
-func (o *Optimizer) Pred() *Tensor { return o.present().pred }
+func (o *Optimizer) Pred() *Tensor {
+	o = made(o)
+	return o.present().pred
+}
 
 // NumCorrect counts the predictions that are right, a single I64; nil for losses
 // other than [LossCrossEntropy]. C: ggml_opt_ncorrect.
-func (o *Optimizer) NumCorrect() *Tensor { return o.present().ncorrect }
+func (o *Optimizer) NumCorrect() *Tensor {
+	o = made(o)
+	return o.present().ncorrect
+}
 
 // GradAcc finds the tensor that accumulates the gradient of a parameter: a static
 // graph of period 1 accumulates nothing. For a dynamic graph ask between Alloc and
 // the Eval that makes a step. C: ggml_opt_grad_acc.
 func (o *Optimizer) GradAcc(node *Tensor) (*Tensor, bool) {
+	o = made(o)
 	if node.ptr() == nil || o.h.acquire() != nil {
 		return nil, false
 	}

@@ -147,12 +147,14 @@ func (s *Scheduler) Close() error {
 // Reserve makes room for a graph without allocating it: do so for the largest
 // one, and no later Alloc takes more memory. C: ggml_backend_sched_reserve.
 func (s *Scheduler) Reserve(g *Graph) error {
+	s = made(s)
 	return s.allocate(g, reserveOnly, func() C.goggml_int { return s.reserve(g) })
 }
 
 // Alloc gives memory to the graph's tensors that have none, in place of the
 // graph before. C: ggml_backend_sched_reset, ggml_backend_sched_alloc_graph.
 func (s *Scheduler) Alloc(g *Graph) error {
+	s = made(s)
 	return s.allocate(g, forCompute, func() C.goggml_int {
 		before := s.current.measure()
 		if r := s.reserve(g); r.error != nil || r.value == 0 {
@@ -226,6 +228,7 @@ func (s *Scheduler) devices() []*Device {
 // SetTensorBackend.
 // C: ggml_backend_sched_reset.
 func (s *Scheduler) Reset() error {
+	s = made(s)
 	if err := s.h.acquire(); err != nil {
 		return err
 	}
@@ -242,6 +245,7 @@ func (s *Scheduler) Reset() error {
 // Compute runs the graph, which Alloc has allocated, and waits for the end. It
 // is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
 func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
+	s = made(s)
 	return s.compute(ctx, "sched_graph_compute", g, nil)
 }
 
@@ -325,6 +329,7 @@ type assignment struct {
 // that compute in the same memory, as BLAS and the CPU do, the first one gets it.
 // C: ggml_backend_sched_set_tensor_backend.
 func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
+	s = made(s)
 	if err := t.missing("sched_set_tensor_backend"); err != nil {
 		return err
 	}
@@ -349,6 +354,7 @@ func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 // NumGraphSplits counts the parts into which the last graph was cut.
 // C: ggml_backend_sched_get_n_splits.
 func (s *Scheduler) NumGraphSplits() int {
+	s = made(s)
 	if s.h.acquire() != nil {
 		return 0
 	}
@@ -363,6 +369,7 @@ func (s *Scheduler) NumGraphSplits() int {
 // BufferSize is the size in bytes of the memory for a backend; 0 when it is
 // not one of the scheduler's. C: ggml_backend_sched_get_buffer_size.
 func (s *Scheduler) BufferSize(b *Backend) int64 {
+	s = made(s)
 	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {
 		return 0
 	}
@@ -376,12 +383,16 @@ func (s *Scheduler) BufferSize(b *Backend) int64 {
 
 // Backends are the backends that the scheduler computes on, as given to
 // [NewScheduler]. C: ggml_backend_sched_get_n_backends, ggml_backend_sched_get_backend.
-func (s *Scheduler) Backends() []*Backend { return slices.Clone(s.backends) }
+func (s *Scheduler) Backends() []*Backend {
+	s = made(s)
+	return slices.Clone(s.backends)
+}
 
 // NumCopies is the number of copies of a graph's inputs that the scheduler has,
 // to compute with one while another is written: more than 1 only with the
 // option Parallel. C: ggml_backend_sched_get_n_copies.
 func (s *Scheduler) NumCopies() int {
+	s = made(s)
 	if s.h.acquire() != nil {
 		return 0
 	}
@@ -392,6 +403,7 @@ func (s *Scheduler) NumCopies() int {
 // BufferType finds the memory in which the scheduler puts what one of its backends
 // computes. C: ggml_backend_sched_get_buffer_type.
 func (s *Scheduler) BufferType(b *Backend) (*BufferType, bool) {
+	s = made(s)
 	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {
 		return nil, false
 	}

@@ -40,6 +40,7 @@ var schedCallbackTable callbackTable[schedCallbacks]
 // computed together, all others one by one.
 // C: ggml_backend_sched_set_eval_callback.
 func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tensor) error) error {
+	s = made(s)
 	return s.setCallbacks(func(c *schedCallbacks) {
 		c.want, c.seen = want, seen
 		s.enableEval(seen != nil)
@@ -52,6 +53,7 @@ func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tens
 // avoids that. f must not use the scheduler; a panic is the error of Alloc. Nil
 // ends it. C: ggml_backend_sched_set_realloc_callback.
 func (s *Scheduler) SetReallocCallback(f func(backendsChanged, sizeChanged bool)) error {
+	s = made(s)
 	return s.setCallbacks(func(c *schedCallbacks) { c.realloc = f })
 }
 
@@ -79,6 +81,7 @@ func (s *Scheduler) enableEval(on bool) {
 // TensorBackend finds the backend on which a tensor of the allocated graph lies
 // or is computed. C: ggml_backend_sched_get_tensor_backend.
 func (s *Scheduler) TensorBackend(t *Tensor) (*Backend, bool) {
+	s = made(s)
 	if t.ptr() == nil || s.h.acquire() != nil {
 		return nil, false
 	}

@@ -35,6 +35,7 @@ var errCopyOver = errors.New("ggml: the copy of a weight is over: it lasts as lo
 // Nodes lists what the backend computes next, in order: the ops that use the
 // weight are among them, with the copy as operand.
 func (w *WeightCopy) Nodes() []*Tensor {
+	w = made(w)
 	var nodes []*Tensor
 	if w.over() {
 		return nil
@@ -49,6 +50,7 @@ func (w *WeightCopy) Nodes() []*Tensor {
 // before can be read: the ids of [Context.MulMatID], which tell the parts of
 // the weight that are needed.
 func (w *WeightCopy) Operands(node *Tensor) ([]*Tensor, error) {
+	w = made(w)
 	if w.over() {
 		return nil, errCopyOver
 	}
@@ -66,6 +68,7 @@ func (w *WeightCopy) Operands(node *Tensor) ([]*Tensor, error) {
 
 // Copy copies a part of the weight, in bytes.
 func (w *WeightCopy) Copy(offset, size int64) error {
+	w = made(w)
 	if w.over() {
 		return errCopyOver
 	}
@@ -86,6 +89,7 @@ func (w *WeightCopy) Copy(offset, size int64) error {
 // [Scheduler.SetEvalCallback] holds for f. Nil ends it.
 // C: ggml_backend_sched_set_copy_callback.
 func (s *Scheduler) SetCopyCallback(f func(w *WeightCopy) (done bool, err error)) error {
+	s = made(s)
 	return s.setCallbacks(func(c *schedCallbacks) {
 		c.copy = f
 		id := C.uintptr_t(c.id)

@@ -12,6 +12,7 @@ import (
 // counts for the first. As in Reserve, the graph before is
 // not allocated any more. C: ggml_backend_sched_reserve_size.
 func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
+	s = made(s)
 	sizes, list := make([]C.size_t, len(s.backends)), make([]C.ggml_backend_t, len(s.backends))
 	for i, b := range s.backends {
 		list[i] = b.b
@@ -53,6 +54,7 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 // afterwards TensorBackend and NumGraphSplits tell what it chose. As in Reserve, the
 // graph before is not allocated any more. C: ggml_backend_sched_split_graph.
 func (s *Scheduler) SplitGraph(g *Graph) error {
+	s = made(s)
 	return s.allocate(g, reserveOnly, func() C.goggml_int {
 		return s.sources.keep(g, func() C.goggml_int { return C.goggml_int{value: 1, error: C.goggml_sched_split(s.s, g.g)} })
 	})

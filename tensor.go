@@ -62,10 +62,16 @@ func (t *Tensor) ptr() *C.struct_ggml_tensor {
 }
 
 // Context returns the owner.
-func (t *Tensor) Context() *Context { return t.ctx }
+func (t *Tensor) Context() *Context {
+	t = made(t)
+	return t.ctx
+}
 
 // Type returns the type of the elements.
-func (t *Tensor) Type() Type { return t.typ }
+func (t *Tensor) Type() Type {
+	t = made(t)
+	return t.typ
+}
 
 // Dim returns the size of dimension i (0 is the fastest), 1 beyond the last.
 func (t *Tensor) Dim(i int) int64 {
@@ -76,11 +82,15 @@ func (t *Tensor) Dim(i int) int64 {
 }
 
 // Shape returns [ne0, ne1, …] without trailing ones, at least one dimension.
-func (t *Tensor) Shape() []int64 { return append([]int64(nil), t.ne[:t.NumDims()]...) }
+func (t *Tensor) Shape() []int64 {
+	t = made(t)
+	return append([]int64(nil), t.ne[:t.NumDims()]...)
+}
 
 // NumDims counts the dimensions without trailing ones, at least 1.
 // C: ggml_n_dims.
 func (t *Tensor) NumDims() int {
+	t = made(t)
 	for i := MaxDims - 1; i > 0; i-- {
 		if t.ne[i] != 1 {
 			return i + 1
@@ -90,10 +100,16 @@ func (t *Tensor) NumDims() int {
 }
 
 // NumElements is the product of the sizes. C: ggml_nelements.
-func (t *Tensor) NumElements() int64 { return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3] }
+func (t *Tensor) NumElements() int64 {
+	t = made(t)
+	return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3]
+}
 
 // NumRows is the number of rows of ne0 elements. C: ggml_nrows.
-func (t *Tensor) NumRows() int64 { return t.ne[1] * t.ne[2] * t.ne[3] }
+func (t *Tensor) NumRows() int64 {
+	t = made(t)
+	return t.ne[1] * t.ne[2] * t.ne[3]
+}
 
 // NumBytes is the size of the data in bytes, from the first byte to the last;
 // for a view with gaps that includes the gaps. C: ggml_nbytes.

@@ -141,6 +141,7 @@ func (t *Tensor) compact(op string) error {
 // Float32s returns all elements of a tensor of any type as float32, in order,
 // dequantising them.
 func (t *Tensor) Float32s() ([]float32, error) {
+	t = made(t)
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
@@ -158,6 +159,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 // SetNormal fills a tensor of any float or quantised type with random numbers of
 // a normal distribution, as the weights of a layer start.
 func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
+	t = made(t)
 	if err := t.writable(); err != nil {
 		return err
 	}
@@ -174,6 +176,7 @@ func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
 // SetFloat32s fills a tensor of any float or quantised type from float32; a
 // quantised one takes finite values only, see [Quantize].
 func (t *Tensor) SetFloat32s(src []float32) error {
+	t = made(t)
 	if err := t.missing("set"); err != nil {
 		return err
 	}
@@ -293,6 +296,7 @@ func (t *Tensor) eachBlock(f func(i, offset int64)) {
 // WriteAt writes raw data at an offset in bytes from the tensor's start: all of p,
 // or nothing. The tensor is an [io.WriterAt]. C: ggml_backend_tensor_set.
 func (t *Tensor) WriteAt(p []byte, offset int64) (n int, err error) {
+	t = made(t)
 	if err := t.write(p, offset); err != nil {
 		return 0, err
 	}
@@ -326,6 +330,7 @@ func (t *Tensor) writeRepacked(p []byte, offset int64) *C.char {
 // or nothing. The tensor is an [io.ReaderAt], and so an [io.SectionReader] of its
 // [Tensor.NumBytes] gives the data as a stream. C: ggml_backend_tensor_get.
 func (t *Tensor) ReadAt(p []byte, offset int64) (n int, err error) {
+	t = made(t)
 	if err := t.read(p, offset); err != nil {
 		return 0, err
 	}
@@ -347,6 +352,7 @@ func (t *Tensor) readFor(op string, p []byte, offset int64, flag C.int32_t) erro
 // [Tensor.Fill] sets every element to a number.
 // C: ggml_backend_tensor_memset, ggml_set_zero.
 func (t *Tensor) Memset(value byte) error {
+	t = made(t)
 	if err := t.missing("memset"); err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ func (r *Region2D) c() C.goggml_region {
 // WriteRegion writes the rows of data to a region of the tensor; see
 // [Tensor.WriteAt]. C: ggml_backend_tensor_set_2d.
 func (t *Tensor) WriteRegion(data []byte, r Region2D) error {
+	t = made(t)
 	return t.region("set_2d", data, r, C.GGML_TENSOR_FLAG_INPUT, func(r C.goggml_region) *C.char {
 		return C.goggml_tensor_set_2d(nil, t.t, unsafe.Pointer(&data[0]), r)
 	})
@@ -63,6 +64,7 @@ func (t *Tensor) WriteRegion(data []byte, r Region2D) error {
 // ReadRegion reads a region of the tensor into the rows of data; see
 // [Tensor.ReadAt]. C: ggml_backend_tensor_get_2d.
 func (t *Tensor) ReadRegion(data []byte, r Region2D) error {
+	t = made(t)
 	return t.region("get_2d", data, r, C.GGML_TENSOR_FLAG_OUTPUT, func(r C.goggml_region) *C.char {
 		return C.goggml_tensor_get_2d(nil, t.t, unsafe.Pointer(&data[0]), r)
 	})

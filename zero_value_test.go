@@ -169,16 +169,26 @@ var zeroOtherwise = map[string]string{
 // A zero value ends nothing and passes for nothing: its methods give an error
 // that says so, or nothing.
 func TestZeroReceivers(t *testing.T) {
+	require.Contains(t, fmt.Sprint(&ggml.Tensor{}), "zero value")
+	testReceivers(t, func(object reflect.Type) reflect.Value { return reflect.New(object.Elem()) })
+}
+
+// So does nil.
+func TestNilReceivers(t *testing.T) {
+	require.Equal(t, "nil", fmt.Sprint((*ggml.Tensor)(nil)))
+	testReceivers(t, reflect.Zero)
+}
+
+func testReceivers(t *testing.T, receiver func(object reflect.Type) reflect.Value) {
 	real := realObjects(t)
 	for _, x := range zeroObjects {
 		for i := range reflect.TypeOf(x).NumMethod() {
 			name := typeName(x) + "." + reflect.TypeOf(x).Method(i).Name
+			if name == "Tensor.Format" {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
-				if name == "Tensor.Format" {
-					require.Contains(t, fmt.Sprint(x), "zero value")
-					return
-				}
-				method := reflect.New(reflect.TypeOf(x).Elem()).Method(i)
+				method := receiver(reflect.TypeOf(x)).Method(i)
 				err, gives := call(t, method, arguments(method.Type(), -1, nil))
 				if says, otherwise := zeroOtherwise[name]; otherwise {
 					require.ErrorContains(t, err, says)
@@ -195,10 +205,15 @@ func TestZeroReceivers(t *testing.T) {
 		for i := range reflect.TypeOf(x).NumMethod() {
 			name := typeName(x) + "." + reflect.TypeOf(x).Method(i).Name
 			t.Run(name, func(t *testing.T) {
-				if name != "CustomTensor.RowBytes" { // it panics, as documented, for rows that do not exist
-					method := reflect.ValueOf(x).Method(i)
-					call(t, method, arguments(method.Type(), -1, real))
+				if name == "CustomTensor.RowBytes" { // it panics, as documented, for rows that do not exist
+					return
 				}
+				of := reflect.ValueOf(x)
+				if of.Kind() == reflect.Pointer {
+					of = receiver(of.Type())
+				}
+				method := of.Method(i)
+				call(t, method, arguments(method.Type(), -1, real))
 			})
 		}
 	}

@@ -1,0 +1,60 @@
+package ggml_test
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// A failed copy, of a graph to nobody or of one that is empty, leaves no lock behind.
+func TestCopyToNobody(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 2)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	g := c.NewGraph(c.Neg(x))
+	require.ErrorIs(t, (*ggml.Graph)(nil).CopyFrom(g), ggml.ErrZeroValue)
+	_, err = g.Clone(nil, false)
+	require.Error(t, err)
+	empty := c.NewGraph()
+	require.ErrorContains(t, c.NewGraph().CopyFrom(empty), "graph_cpy(graph of 0 nodes): the graph is empty; add tensors by Expand")
+	alloc := optest.NewGraphAllocator(t)
+	require.NoError(t, alloc.Alloc(g))
+	require.NoError(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g))
+	require.NoError(t, empty.CopyFrom(g))
+}
+
+func TestNilReadersAndWriters(t *testing.T) {
+	_, err := ggml.ReadGGUF(nil, 100)
+	require.EqualError(t, err, "ggml: GGUF data: there is no reader: it is nil")
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
+	defer g.Close()
+	path := filepath.Join(t.TempDir(), "x.gguf")
+	require.NoError(t, g.WriteFile(path))
+	require.EqualError(t, ggml.EditGGUF(path, nil), "ggml: "+path+": there is no function that edits it: it is nil")
+	_, err = g.WriteTo(nil)
+	require.ErrorContains(t, err, "there is no writer: it is nil")
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 2)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.ErrorContains(t, x.Dump(nil, ggml.DumpOptions{}), "the writer is nil")
+	require.ErrorContains(t, c.NewGraph(x).WriteDOT(nil), "the writer is nil")
+	x.Format(nil, 'v')
+	// A closed tensor is not one without memory.
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, g.AddTensor(x), ggml.ErrClosed)
+	_, err = g.WriteTo(&bytes.Buffer{})
+	require.NoError(t, err)
+}
