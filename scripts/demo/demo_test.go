@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,4 +61,29 @@ func TestEvenly(t *testing.T) {
 	require.Equal(t, []int{4, 14, 23, 32, 42}, evenly(5, 47))
 	require.Equal(t, []int{0, 1}, evenly(3, 2))
 	require.Empty(t, evenly(0, 2))
+}
+
+// Where the model cannot be fetched, the demonstration says why and takes the generated one.
+func TestWithoutModel(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "scripts")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	for _, name := range []string{"lib.sh", "realmodel", "finetune"} {
+		script, err := os.ReadFile(filepath.Join("..", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), script, 0o700))
+	}
+	generated := "#!/bin/sh\necho the generated model\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "finetune-generated"), []byte(generated), 0o700))
+	noPip := "#!/bin/sh\nexit 1\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "python3"), []byte(noPip), 0o700))
+
+	c := exec.Command(filepath.Join(folder, "finetune"))
+	c.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, `realmodel: there is no pip, which fetches the model
+realmodel:   install it: apt-get install python3-pip
+finetune: warning: the model could not be fetched (see above): what follows is done with a small generated model instead
+the generated model
+`, string(out))
 }
