@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/goggml/ggml/internal/computethread"
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // A Backend is a stream of computations on a [Device]. It is safe for
@@ -57,7 +58,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 		return nil, fmt.Errorf("ggml: device %s cannot be opened: its driver refuses it, or it is out of memory", d.Name())
 	}
 	cb := C.ggml_backend_t(r.value)
-	b := &Backend{b: cb, device: d, abort: newAbortFlag(), openMP: d.Type() == CPU, pool: &backendPool{}, pending: &pendingWork{}, async: d.Properties().Async}
+	b := &Backend{b: cb, device: d, abort: newAbortFlag(), openMP: d.Type() == CPU, pool: &backendPool{}, pending: &pendingWork{}, async: d.Properties().Async || testhook.Async}
 	flag, pool, pending := b.abort, b.pool, b.pending
 	computethread.Retain()
 	C.goggml_backend_set_abort_flag(cb, flag.cPtr())

@@ -160,3 +160,14 @@ func TestSequentialNames(t *testing.T) {
 		}
 	}
 }
+
+// The tests are outside of the package: one inside would have it, and all between it and the tests, compiled twice.
+func TestTestsAreOutside(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NotRegexp(t, `(?m)^package ggml$`, string(text), file)
+	}
+}

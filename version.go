@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // upstream holds ggml/UPSTREAM and the note of scripts/vendor about the installed ggml
@@ -17,6 +19,10 @@ import (
 //
 //go:embed ggml/UPSTREAM*
 var upstream embed.FS
+
+func init() {
+	testhook.CheckVersion, testhook.MinimumVersion = checkVersion, minimumVersion
+}
 
 // Version is the version of the C library. C: ggml_version.
 func Version() string { return C.GoString(C.ggml_version()) }

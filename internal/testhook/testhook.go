@@ -1,7 +1,20 @@
-// Package testhook lets tests see what the checks of package ggml keep from
-// happening.
+// Package testhook lets the tests of package ggml, which are all outside of it,
+// see what it keeps from happening: a test inside would have it, and all that
+// imports it, compiled once more.
 package testhook
 
 // Unchecked makes ops pass on what they would refuse. The process may not
 // survive it: set it in a subprocess, and in one goroutine.
 var Unchecked bool
+
+// Async makes new backends ones that work asynchronously, as some devices do.
+var Async bool
+
+// NoMemory leaves new contexts without memory.
+var NoMemory bool
+
+// CheckVersion and MinimumVersion are functions of package ggml.
+var (
+	CheckVersion   func(version string) error
+	MinimumVersion func() (string, error)
+)
