@@ -113,7 +113,7 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) (err error) 
 	sets.closers = append(sets.closers, sets.Train)
 	sets.IsChat = notesOf(stats, data.Rendered) != nil
 	if f.ShowSample && f.hasRecords() {
-		if err := showFirst(os.Stderr, s.Tokenizer, sets.Train); err != nil {
+		if err := f.showFirst(ctx, os.Stderr, s, sets.Train); err != nil {
 			return fmt.Errorf("--train-data: %w", err)
 		}
 	}

@@ -1,55 +1,134 @@
 package training
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// trainedMarks are around what is trained in a sample that is shown.
-var trainedMarks = data.Marks{Begin: "«", End: "»"}
-
-// What is shown of a sample, in characters: of each stretch of text that is trained or not
-// its ends, and of the whole its beginning.
+// What is shown of a sample, in characters: of the words of a message their ends, all
+// mark-up, and of the whole the beginning.
 const (
-	shownOfStretch = 160
-	shownOfSample  = 800
+	shownOfWords  = 160
+	shownOfSample = 1200
 )
 
 // showFirst writes the first sample of records: a wrong template or mask is seen in it.
-func showFirst(w io.Writer, t *tokenizer.Tokenizer, d *data.Dataset) error {
+func (f *DataFlags) showFirst(ctx context.Context, w io.Writer, s Source, d *data.Dataset) error {
 	row, err := d.Row(0)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "the first sample, trained where it is in «»:\n%s\n", preview(t, row[0]))
+	_, err = fmt.Fprintf(w, "the first sample, trained where it is in «»:\n%s\n", preview(s.Tokenizer, row[0], f.firstWords(ctx, s, row[0])))
 	return err
 }
 
-// stretch matches text between marks, with the mark before it.
-var stretch = regexp.MustCompile(`[«»]?[^«»]*`)
+// firstWords reports of each token of a sample whether it is of the words of its record,
+// which is the first of those that become a sample. Of standard input, which is read once,
+// nothing is known: nil.
+func (f *DataFlags) firstWords(ctx context.Context, s Source, first data.Sample) []bool {
+	files, err := data.Expand(f.TrainData)
+	if err != nil || slices.Contains(files, data.Stdin) {
+		return nil
+	}
+	read, err := f.readOptions()
+	if err != nil {
+		return nil
+	}
+	encoder, err := f.encoder(s, read.SkipBroken)
+	if err != nil {
+		return nil
+	}
+	for x, err := range data.Read(ctx, files, read) {
+		if err != nil {
+			return nil
+		}
+		sample, err := encoder.Encode(x)
+		if err != nil {
+			return nil
+		}
+		if n := len(first.Tokens); len(sample.Tokens) < n || !slices.Equal(sample.Tokens[:n], first.Tokens) {
+			continue // it was left out
+		}
+		words, err := encoder.Words(x)
+		if err != nil {
+			return nil
+		}
+		return words
+	}
+	return nil
+}
 
-// preview is the text of a sample with marks, shortened.
-func preview(t *tokenizer.Tokenizer, s data.Sample) string {
+// preview is the text of a sample with marks around what is trained. Long words are
+// shortened, and never what is between them; where words is nil, all that is between
+// special tokens.
+func preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 	var b strings.Builder
-	shown := 0
-	for _, part := range stretch.FindAllString(printable(data.FormatSample(t, s, trainedMarks)), -1) {
-		characters := []rune(part)
-		if half := shownOfStretch / 2; len(characters) > shownOfStretch {
-			part = string(characters[:half]) + "…" + string(characters[len(characters)-half:])
+	shown, open := 0, false
+	for from := 0; from < len(s.Tokens); {
+		trained, isWords, to := isTrained(s, from), isWord(t, s, words, from), from+1
+		for to < len(s.Tokens) && isTrained(s, to) == trained && isWord(t, s, words, to) == isWords {
+			to++
 		}
-		if shown += min(len(characters), shownOfStretch); shown > shownOfSample {
-			b.WriteString("…")
-			break
+		text := []rune(printable(decode(t, s.Tokens[from:to])))
+		isLast := shown >= shownOfSample
+		if open && (isLast || !trained) {
+			b.WriteString("»")
+		} else if trained && !open && !isLast {
+			b.WriteString("«")
 		}
-		b.WriteString(part)
+		if isLast {
+			fmt.Fprintf(&b, "… (%s left out)", cli.Count(len(s.Tokens)-from, "token"))
+			return b.String()
+		}
+		if isWords {
+			text = shorten(text)
+		}
+		b.WriteString(string(text))
+		shown, open, from = shown+len(text), trained, to
+	}
+	if open {
+		b.WriteString("»")
 	}
 	return strings.TrimRight(b.String(), "\n")
+}
+
+func isTrained(s data.Sample, i int) bool {
+	return i > 0 && (s.Weights == nil || s.Weights[i-1] > 0)
+}
+
+// isWord reports whether a token is of the words of a record.
+func isWord(t *tokenizer.Tokenizer, s data.Sample, words []bool, i int) bool {
+	if words == nil {
+		return !t.IsSpecial(s.Tokens[i])
+	}
+	return i < len(words) && words[i]
+}
+
+// decode is the text of tokens, with special ones by name.
+func decode(t *tokenizer.Tokenizer, ids []int32) string {
+	var b strings.Builder
+	for _, id := range ids {
+		b.Write(t.Piece(id))
+	}
+	return strings.ToValidUTF8(b.String(), "\ufffd") // a sample may be cut within a character
+}
+
+// shorten leaves out the middle of a text, and says how much that is.
+func shorten(text []rune) []rune {
+	const half = shownOfWords / 2
+	left := len(text) - 2*half
+	if left <= half/2 { // the words that say so are no shorter
+		return text
+	}
+	return slices.Concat(text[:half], []rune(fmt.Sprintf("… (%d characters left out) …", left)), text[len(text)-half:])
 }
 
 // printable replaces control characters, which move the cursor of a terminal.

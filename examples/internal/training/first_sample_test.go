@@ -1,6 +1,8 @@
 package training
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,9 +13,49 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Of long stretches the ends are shown, of long samples the beginning, and nothing of the
-// data moves the cursor.
-func TestFirstSample(t *testing.T) {
+// Of long words the ends are shown, and all of the mark-up between them, whether it is of
+// special tokens or not.
+func TestFirstSampleKeepsMarkup(t *testing.T) {
+	v := instructtest.Vocabulary(t)
+	a, b, c := strings.Repeat("a", 257), strings.Repeat("b", 500), strings.Repeat("c", 160)
+	folder := t.TempDir()
+	in := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	const template = `{% for m in messages %}[[a header of more than a hundred and sixty characters, which is mark-up of the template and so is never shortened, whatever else becomes of the sample: it is where faults are seen]] {{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}`
+	long := `{"messages": [{"role": "user", "content": "` + strings.Repeat("x", 3000) + `"}, {"role": "assistant", "content": "y"}]}` + "\n"
+	record := `{"messages": [{"role": "system", "content": "` + a + `"}, {"role": "user", "content": "` + c + `"}, {"role": "assistant", "content": "` + b + `"}]}` + "\n"
+	f := DataFlags{
+		Ctx: 2000, ShowSample: true, TrainData: []string{in("chat.jsonl", long+record)},
+		RecordFlags: RecordFlags{TrainOn: "assistant", TooLong: "drop", EmptyBlocks: "prompt", ChatTemplate: in("own.jinja", template)},
+	}
+	s := Source{Tokenizer: v, Metadata: tokenizer.KeyValues{}}
+	sets, err := f.Load(t.Context(), s)
+	require.NoError(t, err)
+	defer sets.Close()
+	var out strings.Builder
+	require.NoError(t, f.showFirst(t.Context(), &out, s, sets.Train))
+	header := template[strings.Index(template, "[["):strings.Index(template, "{{ m.role")]
+	half := func(c string) string { return strings.Repeat(c, 80) }
+	require.Equal(t, "the first sample, trained where it is in «»:\n"+
+		header+"system: "+half("a")+"… (97 characters left out) …"+half("a")+"<|end|>"+
+		header+"user: "+c+"<|end|>"+
+		header+"assistant: «"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»\n", out.String())
+
+	// What comes in once is not read again: special tokens are the mark-up that is known.
+	row, err := sets.Train.Row(0)
+	require.NoError(t, err)
+	f.TrainData = []string{data.Stdin}
+	require.Nil(t, f.firstWords(t.Context(), s, row[0]))
+	text := preview(v, row[0], nil)
+	require.Equal(t, 3, strings.Count(text, "<|end|>"))
+	require.Contains(t, text, "«"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»")
+}
+
+// Of many turns the beginning is shown, and nothing of the data moves the cursor.
+func TestFirstSampleIsBounded(t *testing.T) {
 	v := instructtest.Vocabulary(t)
 	show := func(turns ...string) string {
 		var s data.Sample
@@ -25,21 +67,16 @@ func TestFirstSample(t *testing.T) {
 			}
 		}
 		s.Weights = s.Weights[1:]
-		var out strings.Builder
-		require.NoError(t, showFirst(&out, v, data.New(len(s.Tokens), []data.Sample{s})))
-		text, ok := strings.CutPrefix(out.String(), "the first sample, trained where it is in «»:\n")
-		require.True(t, ok, out.String())
-		return text
+		return preview(v, s, nil)
 	}
-	require.Equal(t, "ab«cd»ef«gh»\n", show("ab", "cd", "ef", "gh"))
-	long := show(strings.Repeat("a", 500), strings.Repeat("b", 500), "c")
-	require.Equal(t, strings.Repeat("a", 80)+"…"+strings.Repeat("a", 80)+"«"+strings.Repeat("b", 79)+"…"+strings.Repeat("b", 80)+"»c\n", long)
+	require.Equal(t, "ab«cd»ef«gh»", show("ab", "cd", "ef", "gh"))
 	var turns []string
 	for range 400 {
 		turns = append(turns, "user", "model")
 	}
 	many := show(turns...)
-	require.LessOrEqual(t, len([]rune(many)), shownOfSample+10)
-	require.True(t, strings.HasPrefix(many, "user«model»user«model»") && strings.HasSuffix(many, "…\n"), many)
+	require.LessOrEqual(t, len([]rune(many)), 2*shownOfSample)
+	require.True(t, strings.HasPrefix(many, "user«model»user«model»"), many)
+	require.Regexp(t, `(user|«model»)… \(\d+ tokens left out\)$`, many)
 	require.Equal(t, "a\ufffd[2Jb\n\tc", printable("a\x1b[2Jb\n\tc"))
 }

@@ -1,0 +1,41 @@
+package data
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Words are what records say, without the mark-up of template and special tokens.
+func TestWords(t *testing.T) {
+	const turns = `{"messages": [{"role": "user", "content": "U V"}, {"role": "assistant", "content": "A"}]}`
+	for _, c := range []struct{ line, template, want string }{
+		{turns, chatML, "U VA"},
+		{turns, "A system prompt of the template. {% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", "U VA"},
+		{`{"prompt": "P", "completion": "C<|im_end|>"}`, "", "PC"},
+		{`{"instruction": "<s>U", "output": "A"}`, chatML, "<s>UA"},
+		{`{"text": "<s>T</s>"}`, "", "T"},
+	} {
+		tok := chatTokenizer(t, true)
+		o := EncoderOptions{}
+		if c.template != "" {
+			o.Template = parse(t, c.template)
+		}
+		e, err := NewEncoder(tok, o)
+		require.NoError(t, err)
+		x := example(t, c.line)
+		s, err := e.Encode(x)
+		require.NoError(t, err)
+		words, err := e.Words(x)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(words), len(s.Tokens)-1, "all but an EOS that Encode adds")
+		var b strings.Builder
+		for i, isWord := range words {
+			if isWord {
+				b.Write(tok.Piece(s.Tokens[i]))
+			}
+		}
+		require.Equal(t, c.want, b.String(), c.line)
+	}
+}
