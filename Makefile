@@ -24,7 +24,7 @@ vendor: ## make ggml available: the system's, or fetched into ggml/
 finetune: vendor ## fine-tune a real chat model with LoRA and show what it answers before and after (without pip or a network, a generated model)
 	@$(setup) && scripts/finetune
 
-check: vendor lint ## the quick tier, two or three minutes: lint, then the short tests
+check: vendor lint ## the quick tier, one or two minutes: lint, then the short tests
 	@$(setup) && $(GO) test -vet=off -short $(packages)
 
 # What scripts/sequential lists, as one pattern of `go test`, and the packages that have tests of these names.

@@ -14,6 +14,9 @@ import (
 
 // The signals of a CPU profile corrupt no memory, on whatever thread they arrive.
 func TestGEMMWhileProfiled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two seconds of signals")
+	}
 	if library(t) == "" {
 		t.Skip("there is no GEMM library")
 	}

@@ -102,6 +102,9 @@ func closeLosses(ts *testscript.TestScript, neg bool, args []string) {
 // A run that is killed while it fills the token cache loses nothing: the next one trains on
 // the same.
 func TestKilledWhileCaching(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
 	folder := t.TempDir()
 	require.NoError(t, writeChatFiles(t, folder))
 	records := instructtest.Records(t, instructtest.Words(1, 1000))

@@ -228,6 +228,9 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 // The model that pretrain makes is what finetune changes: the loss on the new
 // domain falls.
 func TestPretrainedBase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("pretrains a model")
+	}
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	pretrain := filepath.Join(folder, "pretrain")
@@ -267,6 +270,9 @@ func longRun(folder, adapter string, more ...string) *exec.Cmd {
 // came, after a kill that of the last checkpoint. Continued, it writes the same bytes as
 // one that is not stopped.
 func TestStoppedRunContinues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	out, err := longRun(folder, "whole.gguf").CombinedOutput()

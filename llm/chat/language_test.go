@@ -75,6 +75,9 @@ func TestErrorsHaveALine(t *testing.T) {
 
 // A template is a program from somewhere else: it ends, with an error, whatever it does.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("goes to limits of time")
+	}
 	for _, c := range []struct{ source, message string }{
 		{"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "does not come to an end"},
 		{"{{ 'a' * 1000000000000 }}", "a text of more than"},

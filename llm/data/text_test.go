@@ -227,6 +227,9 @@ func TestTextFiles(t *testing.T) {
 // TestTextSamplesMemory reads texts that are larger than the memory that they
 // may take.
 func TestTextSamplesMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads megabytes")
+	}
 	tok := byteTokenizer(t, false)
 	line := "#The quick brown fox jumps over the lazy dog, and nobody knows why.\n"
 	for name, c := range map[string]struct {

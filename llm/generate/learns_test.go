@@ -18,6 +18,9 @@ import (
 // A model that was trained on the answers of conversations gives them to prompts that it
 // has not seen, and ends them; before, it gives none.
 func TestChatAnswersAsTrained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains a model")
+	}
 	const trained, held = 1500, 100
 	words := instructtest.Words(1, trained+held)
 	m, err := model.Load(instructtest.Base(t, 64, 200, ggml.F32)[0], model.LoadOptions{})

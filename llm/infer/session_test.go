@@ -53,6 +53,9 @@ func TestSessionAgainstReference(t *testing.T) {
 // One token at a time gives what one batch gives, also past the point where
 // the graph attends to more of the cache.
 func TestSessionStepByStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each length of a sequence")
+	}
 	const rounded = 0 // to 8 bits
 	for _, c := range []struct {
 		weights, cache ggml.Type

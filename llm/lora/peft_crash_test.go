@@ -27,6 +27,9 @@ const savingFolder = "GOGGML_TEST_SAVE_PEFT" // where TestSavePEFTKilled has ano
 // Whenever a process is killed that saves, there is the one pair or the other, and the next
 // save works.
 func TestSavePEFTKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills 20 processes")
+	}
 	m := tinyModel(t, false)
 	adapters := twoAdapters(t, m)
 	if folder := os.Getenv(savingFolder); folder != "" {

@@ -29,6 +29,9 @@ func (r *repeater) Read(p []byte) (int, error) {
 // TestMemoryIsBounded encodes texts that are larger than the memory that they
 // may take.
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("encodes megabytes")
+	}
 	prose := strings.Repeat("Call me Ishmael. Some years ago (never mind how long) I had 25 dollars.\n", 7)
 	for _, c := range []struct {
 		name, text string

@@ -119,6 +119,9 @@ func TestConcurrentTrainers(t *testing.T) {
 
 // Steps, evaluations and checkpoints leave no memory behind, neither Go's nor C's.
 func TestMemoryDoesNotGrow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("1,500 steps")
+	}
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)
 	d := pattern(16, 16)

@@ -95,6 +95,9 @@ func stateOf(t *testing.T, tr *Trainer) string {
 // No mutation of a checkpoint goes unnoticed: it is refused, and changes nothing, or it
 // changes nothing that counts.
 func TestCheckpointMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of mutations")
+	}
 	m := tinyLoRAModel(t)
 	path, saved := savedRun(t, m, 3)
 	want := stateOf(t, saved.Trainer)
