@@ -13,6 +13,9 @@ import (
 
 // What a program is linked with is what docs/deploy.md says.
 func TestLinkedLibraries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a program")
+	}
 	program := filepath.Join(t.TempDir(), "simple")
 	out, err := exec.Command("go", "build", "-o", program, filepath.Join(root, "examples", "simple")).CombinedOutput()
 	require.NoError(t, err, string(out))

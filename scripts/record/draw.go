@@ -43,6 +43,9 @@ func draw(cast io.Reader, out io.Writer) error {
 		}
 		events = append(events, e)
 	}
+	for len(events) > 0 && strings.TrimSpace(events[len(events)-1].Line) == "" {
+		events = events[:len(events)-1]
+	}
 	if h.Version != 2 || len(events) == 0 {
 		return fmt.Errorf("no asciicast of version 2 with lines")
 	}
