@@ -40,8 +40,8 @@ func ParseEmptyReasoning(name string) (EmptyReasoning, error) {
 	return 0, fmt.Errorf("no treatment %q of empty reasoning: it is one of %s", name, strings.Join(emptyReasoningNames, ", "))
 }
 
-// EmptyReasoning are the empty blocks of reasoning in answers without reasoning: the mark-up that the template writes
-// around a reasoning, with nothing in it, before the first word of the answer.
+// EmptyReasoning are the empty blocks of reasoning in answers that have none, or whose reasoning the template leaves out:
+// the mark-up that it writes around a reasoning, with nothing in it, before the first word of the answer.
 func (r *Rendered) EmptyReasoning() []Span {
 	pattern := r.emptyReasoningPattern()
 	if pattern == nil {
@@ -49,7 +49,7 @@ func (r *Rendered) EmptyReasoning() []Span {
 	}
 	var out []Span
 	for i, m := range r.conversation.Messages {
-		if !m.isAssistant() || hasWords(m.reasoning()) {
+		if !m.isAssistant() {
 			continue
 		}
 		for _, chunk := range r.turnChunks(i) {

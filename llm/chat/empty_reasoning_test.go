@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,4 +79,14 @@ func TestEmptyReasoning(t *testing.T) {
 	}
 	_, err := chat.ParseEmptyReasoning("no")
 	require.EqualError(t, err, `no treatment "no" of empty reasoning: it is one of prompt, train, mask`)
+}
+
+// A reasoning that the template leaves out leaves an empty block.
+func TestEmptyReasoningThatWasLeftOut(t *testing.T) {
+	const talk = `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "thinking": "R"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B", "thinking": "S"}]}`
+	r, err := render(strings.Replace(promptThinks, "m.reasoning_content", "m.reasoning_content if loop.last", 1), conversation(t, talk), &chat.Options{EmptyReasoning: chat.MaskEmpty})
+	require.NoError(t, err)
+	require.Len(t, r.EmptyReasoning(), 1)
+	require.Equal(t, 1, r.EmptyReasoning()[0].Message)
+	require.Equal(t, []string{"A<|end|>", "S</think>B<|end|>"}, trainedText(r, chat.Assistant), r.Text)
 }
