@@ -1,6 +1,7 @@
 package data
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/goggml/ggml/llm/chat"
@@ -32,7 +33,7 @@ type NoteCount struct {
 	N int
 }
 
-// maxNotes bounds the counts of notes: keys of records can be as many as the records. What is beyond is counted as one.
+// maxNotes bounds the counts of notes, because keys can be as many as records: those beyond are counted as one.
 const (
 	maxNotes    = 100
 	furtherKeys = "…"
@@ -42,13 +43,14 @@ const (
 func addNotes(counts []NoteCount, notes []Note) []NoteCount {
 	for i, note := range notes {
 		isSame := func(n Note) bool { return n.Kind == note.Kind && n.What == note.What }
-		if indexOf(notes[:i], isSame) >= 0 {
+		if slices.ContainsFunc(notes[:i], isSame) {
 			continue // it is counted once for each example
 		}
-		at := indexOf(counts, func(c NoteCount) bool { return isSame(c.Note) })
-		if at < 0 && len(counts) >= maxNotes {
+		find := func() int { return slices.IndexFunc(counts, func(c NoteCount) bool { return isSame(c.Note) }) }
+		at := find()
+		if at < 0 && note.Kind == UnusedKey && len(counts) >= maxNotes {
 			note.What = furtherKeys
-			at = indexOf(counts, func(c NoteCount) bool { return isSame(c.Note) })
+			at = find()
 		}
 		if at < 0 {
 			counts = append(counts, NoteCount{Note: note})
@@ -57,15 +59,6 @@ func addNotes(counts []NoteCount, notes []Note) []NoteCount {
 		counts[at].N++
 	}
 	return counts
-}
-
-func indexOf[T any](list []T, is func(T) bool) int {
-	for i, x := range list {
-		if is(x) {
-			return i
-		}
-	}
-	return -1
 }
 
 // notesAt gives notes the place of their example, and adds one for each key of which nothing is made.
