@@ -80,7 +80,7 @@ var brokenRecords = []struct {
 	{DuplicateKey, `{"text": "x", "te\u0078t": "y"}`, `2:15: key "te\u0078t" is given twice; remove one of them`},
 	{DuplicateKey, inMessages(`{"role": "user", "role": "assistant", "content": ""}`), `2:66: key "role" is given twice; remove one of them`},
 	{TooLong, `{"messages": "` + strings.Repeat("x", 1<<20) + `"}`, "2: the record has more than 1 MB; split it into shorter ones"},
-	{MissingKey, `{"question": "x", "answer": "y"}`, `2: the record has none of the keys messages, conversations, prompt, instruction, text; it has "question", "answer"; say how the data calls it`},
+	{MissingKey, `{"puzzle": "x", "reply": "y"}`, `2: the record has none of the keys messages, conversations, prompt, instruction, text; it has "puzzle", "reply"; say how the data calls it`},
 	{MissingKey, `{"prompt": "x", "chosen": "y"}`, `2: the record has "prompt", but "completion" is missing; add it, or say how the data calls it`},
 	{MissingKey, inMessages(`{"content": "A"}`), `2: messages[1] has no "role"; add it, or say how the data calls it`},
 	{MissingKey, inMessages(`{"role": "assistant", "content": null}`), `2: messages[1] has no "content"; add it, or say how the data calls it`},
@@ -170,7 +170,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"bad.jsonl.gz", good[:10] + "\x07", "bad.jsonl.gz: the gzip file is damaged: flate: corrupt input before offset 1; fetch or compress it again"},
 		{"sum.jsonl.gz", good[:len(good)-8] + "12345678", "sum.jsonl.gz:1001: the gzip file is damaged: gzip: invalid checksum; fetch or compress it again"},
 		{"head.jsonl.gz", "\x1f\x8b\x00\x00\x00\x00\x00\x00\x00\x00", "head.jsonl.gz: the gzip file is damaged: gzip: invalid header; fetch or compress it again"},
-		{"a.csv", "text\nx\n", "a.csv: a file of CSV is not read; convert it to JSONL: one object in each line, with the keys messages, prompt and completion, or text"},
+		{"a.xlsx", "text\nx\n", "a.xlsx: a file of Excel is not read; convert it to JSONL: one object in each line, with the keys messages, prompt and completion, or text"},
 		{"a.parquet", "PAR1", "a.parquet: this program has no reader for Parquet; convert the file to JSONL"},
 		{"cut.json", "[" + greeting + ",\n", "cut.json:2: the file ends before the ] of its list; it was cut off: fetch or write it again"},
 		{"quote.json", "[" + greeting + ",\n{\"text\": \"x},\n" + greeting + "]", `quote.json:2:14: a control character '\n' in a string; write line ends as \n and tabs as \t`},
@@ -191,7 +191,7 @@ func TestBrokenFiles(t *testing.T) {
 		{filepath.Join(folder, "none.jsonl"), filepath.Join(folder, "none.jsonl") + ": no such file or directory"},
 		{filepath.Join(folder, "*.none"), filepath.Join(folder, "*.none") + ": no file matches the pattern; quote it, so that the shell leaves it alone, and check the folder"},
 		{filepath.Join(folder, "[.none"), filepath.Join(folder, "[.none") + ": the pattern is wrong: syntax error in pattern"},
-		{folder, folder + ": the folder has no train file: it has a.csv, a.parquet, bad.jsonl.gz, blank.jsonl, comma.json; call the file train.jsonl or train.parquet, or name it instead of the folder"},
+		{folder, folder + ": the folder has no train file: it has a.parquet, a.xlsx, bad.jsonl.gz, blank.jsonl, comma.json; call the file train.jsonl or train.parquet, or name it instead of the folder"},
 	} {
 		_, err := readAll([]string{c.source}, ReadOptions{SkipBroken: &Broken{}})
 		require.EqualError(t, err, c.want)

@@ -73,7 +73,7 @@ func (e *Encoder) Encode(x Example) (Sample, error) {
 	}
 	var at *Error
 	if !errors.As(err, &at) {
-		at = &Error{Kind: TemplateFailed, Reason: err.Error(), Remedy: mendRecord, Err: err}
+		at = &Error{Kind: TemplateFailed, Reason: err.Error(), Remedy: mendRecord, Option: skipBroken, Err: err}
 	}
 	at.File, at.Line = x.File, x.Line
 	if e.o.SkipBroken.Skip(at) {

@@ -17,6 +17,8 @@ const (
 	TooLong        Kind = "too long"
 	MissingKey     Kind = "missing key"
 	MixedFormats   Kind = "mixed formats"
+	Preferences    Kind = "preference data"
+	BadTable       Kind = "bad table"
 	WrongType      Kind = "value of the wrong type"
 	WrongRole      Kind = "wrong role"
 	Empty          Kind = "empty"
@@ -38,8 +40,13 @@ type Error struct {
 	Kind   Kind
 	Reason string
 	Remedy string // may be ""
+	Option Option // of reading, by which the remedy is done; its Name is "" where none is
 	Err    error  // the cause, if there is one
 }
+
+// An Option is a field of [ReadOptions] with what it should hold, so that a program can name
+// its flag for it: Keys or Roles with a key and its value, or SkipBroken.
+type Option struct{ Name, Key, Value string }
 
 // Error gives file, line, reason and remedy: "data.jsonl:3: …; remove the record".
 func (e *Error) Error() string {

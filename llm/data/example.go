@@ -72,6 +72,7 @@ type parser struct {
 // firstRecord is what the first record of a file has settled.
 type firstRecord struct {
 	format Format
+	name   string // of its first key
 	line   int
 }
 
@@ -104,7 +105,7 @@ func (p *parser) name(key string) string {
 	return key
 }
 
-// A record is a JSON object's members with the parser's names of keys.
+// A record is a JSON object's members with the parser's names of keys, and those that it has itself.
 type record struct {
 	p       *parser
 	members []member
@@ -144,12 +145,12 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 		return Example{}, f
 	}
 	if p.format == nil {
-		p.format = &firstRecord{format, line}
+		p.format = &firstRecord{format, r.p.name(string(format)), line}
 	} else if p.format.format != format {
 		return Example{}, faultf(MixedFormats, "give each format a file of its own", "this record has %q, that of line %d has %q: they are of different formats",
-			p.name(string(format)), p.format.line, p.name(string(p.format.format)))
+			r.p.name(string(format)), p.format.line, p.format.name)
 	}
-	x := Example{Format: format, p: p, unused: r.unused(format)}
+	x := Example{Format: format, p: r.p, unused: r.unused(format)}
 	switch format {
 	case Messages, ShareGPT:
 		f = r.conversation(&x, string(format))
@@ -159,7 +160,7 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 		f = r.instructions(&x)
 	case Text:
 		if x.Text, f = r.text("text"); f == nil && x.Text == "" {
-			f = faultf(Empty, "remove the record", "%q is empty", p.name("text"))
+			f = faultf(Empty, "remove the record", "%q is empty", r.p.name("text"))
 		}
 	}
 	return x, f
@@ -189,40 +190,6 @@ func (r *record) unused(format Format) []string {
 		}
 	}
 	return names
-}
-
-// format finds the format of a record by its keys.
-func (r *record) format() (Format, *fault) {
-	for _, candidate := range formats {
-		var has, missing []string
-		for _, key := range candidate.keys {
-			if _, ok := r.get(key); ok {
-				has = append(has, r.p.name(key))
-			} else {
-				missing = append(missing, r.p.name(key))
-			}
-		}
-		switch {
-		case len(missing) == 0:
-			return candidate.format, nil
-		case len(has) > 0:
-			return "", faultf(MissingKey, "add it, or say how the data calls it", "the record has %q, but %q is missing", has[0], missing[0])
-		}
-	}
-	if len(r.members) == 0 {
-		return "", faultf(Empty, "remove the record", "the record has no keys")
-	}
-	var wanted, found []string
-	for _, candidate := range formats {
-		wanted = append(wanted, r.p.name(candidate.keys[0]))
-	}
-	for _, m := range r.members {
-		found = append(found, fmt.Sprintf("%q", m.key))
-	}
-	if len(found) > 8 {
-		found = append(found[:8], "…")
-	}
-	return "", faultf(MissingKey, "say how the data calls it", "the record has none of the keys %s; it has %s", strings.Join(wanted, ", "), strings.Join(found, ", "))
 }
 
 // conversation reads a list of messages.

@@ -15,7 +15,7 @@ import (
 
 // otherFormats are files that would be read as text by their extension, and are none.
 var otherFormats = map[string]string{
-	".csv": "CSV", ".tsv": "TSV", ".arrow": "Arrow", ".feather": "Arrow", ".zst": "Zstandard", ".xz": "XZ", ".bz2": "bzip2",
+	".arrow": "Arrow", ".feather": "Arrow", ".zst": "Zstandard", ".xz": "XZ", ".bz2": "bzip2",
 	".zip": "ZIP", ".tar": "tar", ".tgz": "tar", ".xlsx": "Excel", ".yaml": "YAML", ".yml": "YAML", ".pkl": "pickle", ".gguf": "GGUF",
 }
 

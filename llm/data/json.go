@@ -14,10 +14,17 @@ type fault struct {
 	kind   Kind
 	reason string
 	remedy string
+	option Option
 }
 
 func faultf(kind Kind, remedy, format string, args ...any) *fault {
-	return &fault{-1, kind, fmt.Sprintf(format, args...), remedy}
+	return &fault{at: -1, kind: kind, reason: fmt.Sprintf(format, args...), remedy: remedy}
+}
+
+// by names the option that does what the remedy says.
+func (f *fault) by(name, key, value string) *fault {
+	f.option = Option{name, key, value}
+	return f
 }
 
 // member is a key of a JSON object with its value.
@@ -97,7 +104,7 @@ func (s *jsonScanner) space() {
 }
 
 func (s *jsonScanner) fault(kind Kind, remedy, format string, args ...any) *fault {
-	return &fault{s.at, kind, fmt.Sprintf(format, args...), remedy}
+	return &fault{at: s.at, kind: kind, reason: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
 func (s *jsonScanner) unexpected(want string) *fault {

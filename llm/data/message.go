@@ -73,7 +73,7 @@ func (m *messageParser) parse(data []byte) *fault {
 		}
 	}
 	if m.role == "" {
-		return m.fault(MissingKey, "add it, or say how the data calls it", "has no %q", m.p.name("role"))
+		return m.fault(MissingKey, sayName, "has no %q", m.p.name("role")).by("Keys", "role", m.unknownKey(members))
 	}
 	for _, member := range members {
 		if f := m.set(member); f != nil {
@@ -81,10 +81,25 @@ func (m *messageParser) parse(data []byte) *fault {
 		}
 	}
 	if m.content == nil && !m.calls {
-		return m.fault(MissingKey, "add it, or say how the data calls it", "has no %q", m.p.name("content"))
+		return m.fault(MissingKey, sayName, "has no %q", m.p.name("content")).by("Keys", "content", m.unknownKey(members))
 	}
 	m.message.Weight = m.weight
 	return nil
+}
+
+// unknownKey is the one key of a message that means nothing here, if there is just one.
+func (m *messageParser) unknownKey(members []member) string {
+	known := []string{"role", "content", "name", "tool_calls", "tool_call_id", "weight", "train", "reasoning_content"}
+	var unknown []string
+	for _, member := range members {
+		if !slices.Contains(known, member.key) {
+			unknown = append(unknown, member.key)
+		}
+	}
+	if len(unknown) == 1 {
+		return unknown[0]
+	}
+	return ""
 }
 
 // key is the key of a message that a name of the data stands for.
@@ -110,7 +125,7 @@ func (m *messageParser) setRole(value []byte) *fault {
 	role, ok := m.p.roles[given]
 	if !ok {
 		roles := slices.Sorted(maps.Keys(m.p.roles))
-		return m.fault(WrongRole, "it is one of "+strings.Join(roles, ", ")+"; say which of them another name stands for", "has the role %q", given)
+		return m.fault(WrongRole, "it is one of "+strings.Join(roles, ", ")+"; say which of them another name stands for", "has the role %q", given).by("Roles", given, "assistant")
 	}
 	m.role = role
 	return nil

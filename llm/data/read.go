@@ -3,7 +3,6 @@ package data
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +47,8 @@ const defaultMaxRecord = 256 << 20
 
 // Read reads the examples of sources, one after the other, without keeping them: files, folders, patterns (see Expand)
 // or "-" for the standard input. JSON is found by the extension .jsonl, .ndjson or .json, on the standard input by its
-// first character, and is either an object in each line or one list of objects; .gz is unpacked. Any other file is text,
-// and one example. An error is the last that is given: an *Error, or why ctx has ended. It is an error if there is no
+// first character, and is either an object in each line or one list of objects. Tables of texts have the extension .csv
+// or .tsv, and names of keys in their first row. .gz is unpacked. Any other file is text, and one example. An error is the last that is given: an *Error, or why ctx has ended. It is an error if there is no
 // example at all.
 func Read(ctx context.Context, sources []string, o ReadOptions) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
@@ -132,7 +131,9 @@ func (r *reader) file(path string) error {
 	}
 	defer f.closer.Close()
 	first := f.firstByte()
-	switch {
+	switch separator, isTable := separators[ext]; {
+	case isTable && path != Stdin:
+		return r.table(f, separator)
 	case first == '[' && !IsPlainText(path):
 		return r.list(f)
 	case path == Stdin && first != '{' || IsPlainText(path):
@@ -175,9 +176,15 @@ func (r *reader) record(name string, line int, data []byte) error {
 // mendRecord is what to do about a fault that itself says what is wrong.
 const mendRecord = "mend the record, or have broken ones skipped"
 
+// skipBroken is the option of mendRecord.
+var skipBroken = Option{Name: "SkipBroken"}
+
 // in is a fault as an error of a file, where a record begins at a line.
 func (f *fault) in(name string, line int, data []byte) *Error {
-	e := &Error{File: name, Line: line, Kind: f.kind, Reason: f.reason, Remedy: cmp.Or(f.remedy, mendRecord)}
+	e := &Error{File: name, Line: line, Kind: f.kind, Reason: f.reason, Remedy: f.remedy, Option: f.option}
+	if e.Remedy == "" {
+		e.Remedy, e.Option = mendRecord, skipBroken
+	}
 	if f.at >= 0 {
 		before := data[:min(f.at, len(data))]
 		e.Line += bytes.Count(before, []byte("\n"))

@@ -216,9 +216,9 @@ func TestFolder(t *testing.T) {
 	}
 	_, err := Folder(folder)
 	require.EqualError(t, err, folder+": the folder has no train file: it is empty; call the file train.jsonl or train.parquet, or name it instead of the folder")
-	add("README.md", "trainer.jsonl", "train.csv")
+	add("README.md", "trainer.jsonl", "train.arrow")
 	_, err = Folder(folder)
-	require.ErrorContains(t, err, "the folder has no train file: it has README.md, train.csv, trainer.jsonl; call")
+	require.ErrorContains(t, err, "the folder has no train file: it has README.md, train.arrow, trainer.jsonl; call")
 	add("train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "Validation.jsonl.gz", "test.json")
 	s, err := Folder(folder)
 	require.NoError(t, err)

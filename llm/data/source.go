@@ -20,7 +20,7 @@ type Splits struct{ Train, Valid, Test []string }
 var splitName = regexp.MustCompile(`(?i)^(train|training|valid|validation|val|dev|test)([-_.].*)?$`)
 
 // Folder finds the files of the splits of a folder: train, valid (or validation, val, dev) and test, each with the
-// extension .jsonl, .json, .ndjson, .parquet or .txt, or .gz behind it. A split may be of several files, such as
+// extension .jsonl, .json, .ndjson, .parquet, .csv, .tsv or .txt, or .gz behind it. A split may be of several files, such as
 // train-00000-of-00002.parquet, of one extension. The folder has to have a train split.
 func Folder(path string) (Splits, error) {
 	entries, err := os.ReadDir(path)
@@ -65,7 +65,7 @@ func Folder(path string) (Splits, error) {
 
 // Extensions of files of records, and of all files that a folder of data has.
 var (
-	recordExtensions = []string{".jsonl", ".ndjson", ".json", ".parquet"}
+	recordExtensions = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv"}
 	dataExtensions   = append(slices.Clone(recordExtensions), ".txt")
 )
 
@@ -75,7 +75,7 @@ func extension(path string) string {
 }
 
 // IsPlainText reports whether a source is read as plain text, one example for each file: whether it has neither an
-// extension of JSON or Parquet nor is the standard input.
+// extension of JSON, Parquet or a table nor is the standard input.
 func IsPlainText(source string) bool {
 	return source != Stdin && !slices.Contains(recordExtensions, extension(source))
 }

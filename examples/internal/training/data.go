@@ -20,7 +20,7 @@ import (
 
 // DataFlags are what is trained on.
 type DataFlags struct {
-	TrainData    []string `name:"train-data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines or Parquet (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
+	TrainData    []string `name:"train-data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines, Parquet or CSV (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
 	ValidData    string   `name:"valid-data" aliases:"eval-dataset" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data" basic:""`
 	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none." group:"Data" basic:""`
 	ValidMax     int      `name:"valid-samples" range:"[0,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; 0 for all." group:"Data"`
@@ -212,7 +212,7 @@ func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string
 func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []string) (d *data.Dataset, stats data.Stats, err error) {
 	files, err := data.Expand(sources)
 	if err != nil {
-		return nil, stats, fmt.Errorf("%s: %w", flag, err)
+		return nil, stats, cli.DataError(flag, strings.Join(sources, " "), err)
 	}
 	text := slices.IndexFunc(files, data.IsPlainText)
 	record := slices.IndexFunc(files, func(file string) bool { return !data.IsPlainText(file) })
@@ -225,7 +225,7 @@ func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []s
 		d, stats, err = f.readRecords(ctx, s, flag, files)
 	}
 	if err != nil {
-		return nil, stats, fmt.Errorf("%s: %w", flag, err)
+		return nil, stats, fmt.Errorf("%s: %w", flag, withFlag(err))
 	}
 	return d, stats, nil
 }

@@ -1,0 +1,163 @@
+package data
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// synonyms are names that much data has for the keys of a format. The key itself is the first.
+var synonyms = []struct {
+	format Format
+	names  map[string][]string
+	more   map[string][]string // of keys that may be missing
+}{
+	{Instructions, map[string][]string{"instruction": {"instruction"}, "output": {"output", "response", "answer", "completion"}}, map[string][]string{"input": {"input", "context"}}},
+	{Completion, map[string][]string{"prompt": {"prompt", "question", "query", "input"}, "completion": {"completion", "response", "answer", "output"}}, nil},
+	{ShareGPT, map[string][]string{"conversations": {"conversations", "conversation"}}, nil},
+}
+
+// sayName is what to do about a key that is not found.
+const sayName = "add it, or say how the data calls it"
+
+// format finds the format of a record by its keys: those that it is asked for, or else synonyms.
+func (r *record) format() (Format, *fault) {
+	if f := r.preferences(); f != nil {
+		return "", f
+	}
+	for _, candidate := range formats {
+		if r.missing(candidate.keys) == "" {
+			return candidate.format, nil
+		}
+	}
+	for _, s := range synonyms {
+		p, f := r.renamed(s.names, s.more)
+		if f != nil {
+			return "", f
+		}
+		if p != nil {
+			r.p = p
+			return s.format, nil
+		}
+	}
+	return "", r.unknownFormat()
+}
+
+// missing is the first of the keys that the record does not have, "" for none.
+func (r *record) missing(keys []string) string {
+	for _, key := range keys {
+		if _, ok := r.get(key); !ok {
+			return key
+		}
+	}
+	return ""
+}
+
+// renamed is the parser with the names that the record has for keys, nil where one is missing.
+func (r *record) renamed(names, more map[string][]string) (*parser, *fault) {
+	p := *r.p
+	p.names, p.known = maps.Clone(p.names), maps.Clone(p.known)
+	for _, key := range slices.Sorted(maps.Keys(names)) {
+		name, f := r.find(key, names[key])
+		if f != nil || name == "" {
+			return nil, f
+		}
+		p.names[key], p.known[name] = name, key
+	}
+	for _, key := range slices.Sorted(maps.Keys(more)) {
+		name, f := r.find(key, more[key])
+		if f != nil {
+			return nil, f
+		}
+		if name != "" {
+			p.names[key], p.known[name] = name, key
+		}
+	}
+	return &p, nil
+}
+
+// find is the name that the record has for a key, "" if it has none.
+func (r *record) find(key string, names []string) (string, *fault) {
+	if _, ok := r.get(key); ok {
+		return r.p.name(key), nil
+	}
+	if r.p.name(key) != key { // which the caller has said
+		return "", nil
+	}
+	var found []string
+	for _, m := range r.members {
+		if slices.Contains(names, m.key) && r.p.known[m.key] == "" {
+			found = append(found, m.key)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	}
+	return "", faultf(Contradiction, "say which", "%q and %q can both be the %s", found[0], found[1], key).by("Keys", key, found[0])
+}
+
+// preferences refuses data of which one answer is better than another, unless it is said what is trained of it.
+func (r *record) preferences() *fault {
+	var chosen []byte
+	rejected := false
+	for _, m := range r.members {
+		switch {
+		case r.p.known[m.key] != "": // it is said
+		case m.key == "chosen":
+			chosen = m.value
+		case m.key == "rejected":
+			rejected = true
+		}
+	}
+	if chosen == nil || !rejected {
+		return nil
+	}
+	key := "completion"
+	if chosen[0] == '[' {
+		key = "messages"
+	}
+	return faultf(Preferences, "say how the data calls what to train on", "preference data (\"chosen\", \"rejected\") is not trained yet").by("Keys", key, "chosen")
+}
+
+// unknownFormat says which keys are missing.
+func (r *record) unknownFormat() *fault {
+	if len(r.members) == 0 {
+		return faultf(Empty, "remove the record", "the record has no keys")
+	}
+	var wanted, found []string
+	for _, candidate := range formats {
+		wanted = append(wanted, r.p.name(candidate.keys[0]))
+		missing := r.missing(candidate.keys)
+		for _, key := range candidate.keys {
+			if _, has := r.get(key); has {
+				return faultf(MissingKey, sayName, "the record has %q, but %q is missing", r.p.name(key), r.p.name(missing)).by("Keys", missing, r.other(candidate.keys))
+			}
+		}
+	}
+	for _, m := range r.members {
+		found = append(found, fmt.Sprintf("%q", m.key))
+	}
+	if len(found) > 8 {
+		found = append(found[:8], "…")
+	}
+	return faultf(MissingKey, "say how the data calls it", "the record has none of the keys %s; it has %s", strings.Join(wanted, ", "), strings.Join(found, ", ")).by("Keys", "", "")
+}
+
+// other is the one text of the record with another key, "" where there is not just one.
+func (r *record) other(keys []string) string {
+	var names []string
+	for _, m := range r.members {
+		isKey := slices.ContainsFunc(keys, func(key string) bool { return r.p.name(key) == m.key })
+		if m.value[0] == '"' && !isKey && r.p.known[m.key] == "" {
+			names = append(names, m.key)
+		}
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return ""
+}

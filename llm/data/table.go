@@ -1,0 +1,111 @@
+package data
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"unicode/utf8"
+)
+
+// separators are those of tables by their extension.
+var separators = map[string]rune{".csv": ',', ".tsv": '\t'}
+
+// quoteFields is what to do about a row that cannot be taken apart.
+const quoteFields = "put fields with quotes, line ends or separators in quotes, and double the quotes in them"
+
+// table reads a file of comma-separated values (RFC 4180), whose first row has the keys. All values are texts.
+func (r *reader) table(f *file, separator rune) error {
+	limit := &rowLimit{r: f.r}
+	rows := csv.NewReader(limit)
+	rows.Comma, rows.FieldsPerRecord, rows.ReuseRecord = separator, -1, true
+	limit.left = r.o.MaxRecordBytes
+	header, err := rows.Read()
+	if err == io.EOF {
+		return nil
+	}
+	if err != nil {
+		return r.badRow(f, err)
+	}
+	keys := slices.Clone(header)
+	for i, key := range keys {
+		if slices.Contains(keys[:i], key) && key != "" {
+			return &Error{File: f.name, Line: 1, Kind: Unreadable, Reason: "the first row, which names the keys, has " + quoted(key) + " twice", Remedy: "give each column a name of its own"}
+		}
+	}
+	for {
+		limit.left = r.o.MaxRecordBytes
+		row, err := rows.Read()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			if err = r.badRow(f, err); err != nil {
+				return err
+			}
+			continue
+		}
+		line, _ := rows.FieldPos(0)
+		if err := r.row(f, line, keys, row); err != nil {
+			return err
+		}
+	}
+}
+
+// row reads a row as the object that its keys make it.
+func (r *reader) row(f *file, line int, keys, row []string) error {
+	if len(row) != len(keys) {
+		return r.give(Example{}, faultf(BadTable, quoteFields, "the row has %d fields, the first one %d", len(row), len(keys)).in(f.name, line, nil))
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, text := range row {
+		if !utf8.ValidString(text) || !utf8.ValidString(keys[i]) {
+			return r.give(Example{}, faultf(BadEncoding, "convert the file to UTF-8", "%q is not valid UTF-8", keys[i]).in(f.name, line, nil))
+		}
+		if keys[i] == "" { // the numbers of rows, as pandas writes them
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		b.WriteString(quoted(keys[i]) + ":" + quoted(text))
+	}
+	b.WriteByte('}')
+	return r.record(f.name, line, b.Bytes())
+}
+
+// quoted is a text in JSON.
+func quoted(text string) string {
+	b, _ := json.Marshal(text) // which takes any text
+	return string(b)
+}
+
+// badRow is the error of a row that cannot be taken apart; others can.
+func (r *reader) badRow(f *file, err error) error {
+	var fault *csv.ParseError
+	switch {
+	case errors.Is(err, errTooLong):
+		return &Error{File: f.name, Kind: Unreadable, Reason: r.tooLong(f, 0).Reason, Remedy: "a quote that is not closed makes the rest of the file one field; " + quoteFields}
+	case !errors.As(err, &fault):
+		return f.broken(0, err)
+	}
+	return r.give(Example{}, &Error{File: f.name, Line: fault.Line, Column: fault.Column, Kind: BadTable, Reason: fault.Err.Error(), Remedy: quoteFields})
+}
+
+// A rowLimit ends a row that does not end.
+type rowLimit struct {
+	r    io.Reader
+	left int
+}
+
+func (l *rowLimit) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := l.r.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
