@@ -41,7 +41,7 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 	}
 	m, err := model.Load(c.ModelBase, model.LoadOptions{})
 	if err != nil {
-		return fmt.Errorf("--model-base: %w", err)
+		return cli.ModelError("--model-base", c.ModelBase, err)
 	}
 	defer m.Close()
 	set, err := adapters.Load([]adapters.Arg{{Flag: "--lora", Path: c.LoRA, Scale: 1}}, m)

@@ -42,7 +42,7 @@ func (f *modelFlags) engine(threads int) (*device.Engine, error) {
 func (f *modelFlags) load(path string, e *device.Engine) (*model.Model, error) {
 	m, err := model.Load(path, model.LoadOptions{Device: e.Device()})
 	if err != nil {
-		return nil, fmt.Errorf("--model-base: %w", err)
+		return nil, cli.ModelError("--model-base", path, err)
 	}
 	f.Apply(m)
 	return m, nil

@@ -71,7 +71,7 @@ func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 	}
 	m.Model, err = model.Load(f.Model, model.LoadOptions{Device: o.Engine.Device(), Repack: !f.NoRepack, Sequences: sequences})
 	if err != nil {
-		return fmt.Errorf("--model: %w", err)
+		return cli.ModelError("--model", f.Model, err)
 	}
 	f.Apply(m.Model)
 	if m.Tokenizer == nil {

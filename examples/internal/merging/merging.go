@@ -59,7 +59,7 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	}
 	m, err := model.Load(f.Base, model.LoadOptions{})
 	if err != nil {
-		return fmt.Errorf("--model-base: %w", err)
+		return cli.ModelError("--model-base", f.Base, err)
 	}
 	defer m.Close()
 	set, err := adapters.Load(args, m)

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// repositoryName matches names that other trainers fetch.
+var repositoryName = regexp.MustCompile(`^[\w.-]+/[\w.-]+$`)
+
+// isRepository reports whether a path that does not exist looks like the name of a repository.
+func isRepository(path string) bool {
+	if !repositoryName.MatchString(path) {
+		return false
+	}
+	_, err := os.Stat(filepath.Dir(path))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// ModelError is the error of a model that is not loaded, with the remedy where the name is
+// of what other trainers take.
+func ModelError(flag, path string, err error) error {
+	switch info, statErr := os.Stat(path); {
+	case errors.Is(statErr, fs.ErrNotExist) && isRepository(path):
+		return fmt.Errorf("%s: %s: no such file; nothing is downloaded: fetch a GGUF file of this model, and name it", flag, path)
+	case statErr == nil && info.IsDir() && isTransformers(path), filepath.Ext(path) == ".safetensors":
+		return fmt.Errorf("%s: %s is a transformers model: take its GGUF, which is often beside it, or which llama.cpp's convert_hf_to_gguf.py makes of it", flag, path)
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
+// DataError is the error of data that is not read, with the remedy where the name is of what
+// other trainers fetch.
+func DataError(flag, path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) && isRepository(path) {
+		return fmt.Errorf("%s: %s: no such file; nothing is downloaded: fetch the Parquet or JSONL files of this data set, and name them", flag, path)
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
+// isTransformers reports whether a folder has the files of a model of transformers.
+func isTransformers(folder string) bool {
+	for _, pattern := range []string{"config.json", "*.safetensors", "pytorch_model*.bin"} {
+		if files, err := filepath.Glob(filepath.Join(folder, pattern)); err == nil && len(files) > 0 {
+			return true
+		}
+	}
+	return false
+}
