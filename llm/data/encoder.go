@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,8 +61,8 @@ func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 
 // Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once; a text
 // and a completion end with EOS. A token is trained if one of its bytes is, with the largest weight of its bytes. Special
-// tokens are read in the mark-up of the template, and in examples that are texts or completions, whose mark-up is their
-// own; never in the words of messages and instructions. An example in which nothing is trained is an *Error.
+// tokens are read in the mark-up of the template, and in examples that are texts, or prompts with completions that no
+// template renders, whose mark-up is their own; never in the words of messages and instructions. An example in which nothing is trained is an *Error.
 func (e *Encoder) Encode(x Example) (Sample, error) {
 	s, err := e.encode(x)
 	if err == nil && s.Targets() == 0 {
@@ -124,7 +125,15 @@ func (e *Encoder) conversation(x Example) (Sample, error) {
 	trained := r.Trained(e.o.TrainOn)
 	s := e.sample(renderedParts(r), trained, false)
 	s.Notes = append(notes, notesOnAnswers(r, &x, trained)...)
+	if x.Format == Completion && x.HasText() && (e.hasMarkup(x.Prompt) || e.hasMarkup(x.Completion)) {
+		s.Notes = append(s.Notes, Note{Kind: MarkedUp})
+	}
 	return s, nil
+}
+
+// hasMarkup reports whether a text has special tokens.
+func (e *Encoder) hasMarkup(text string) bool {
+	return strings.ContainsAny(text, "<[|") && slices.ContainsFunc(e.t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true}), e.t.IsSpecial)
 }
 
 // text is trained as a whole.

@@ -76,6 +76,9 @@ func TestNothingVanishes(t *testing.T) {
 		{name: "keys of a text", line: `{"text": "T", "system": "S"}`, notes: []string{"unused key system"}},
 		{name: "empty answers", line: inMessages(`{"role": "assistant", "content": " "}, ` + question + `, {"role": "assistant", "content": "", "train": false}`), template: plainML, notes: []string{"rendered", "empty answer"}},
 		{name: "an empty completion", line: `{"prompt": "U", "completion": ""}`, notes: []string{"empty answer"}},
+		{name: "a prompt with mark-up of its own", line: `{"prompt": "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n", "completion": "A"}`, template: plainML, notes: []string{"rendered", "marked up"}},
+		{name: "a raw prompt with mark-up", line: `{"prompt": "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n", "completion": "A"}`},
+		{name: "a prompt with brackets", line: `{"prompt": "a <b> [c] |d|", "completion": "A"}`, template: plainML, notes: []string{"rendered"}},
 		{name: "empty reasoning", line: inMessages(`{"role": "assistant", "content": "A"}`), template: lastThinks, notes: []string{"rendered", "empty reasoning <think>\n\n</think>"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

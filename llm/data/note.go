@@ -24,6 +24,7 @@ const (
 	LeftOut        NoteKind = "left out"        // no byte of the text comes from What, which is somebody's words
 	UnusedKey      NoteKind = "unused key"      // nor from the key What, of the record or of a message
 	EmptyAnswer    NoteKind = "empty answer"    // an answer without a word, a reasoning or a tool call is trained
+	MarkedUp       NoteKind = "marked up"       // special tokens of a prompt or its completion are text, because the template makes the turns
 	EmptyReasoning NoteKind = "empty reasoning" // the empty block of reasoning What, of the template, is trained
 )
 

@@ -43,6 +43,10 @@ func (f *DataFlags) warn(w io.Writer, s Source, flag string, stats data.Stats) {
 	for _, n := range notesOf(stats, data.EmptyAnswer) {
 		line("empty answers, of which the end of the turn alone is trained: %s, first %s", cli.Count(n.N, "record"), place(n))
 	}
+	for _, n := range notesOf(stats, data.MarkedUp) {
+		line("prompts or completions have special tokens, which are text in a turn that the chat template makes: %s, first %s; --raw-prompts trains texts with mark-up of their own",
+			cli.Count(n.N, "record"), place(n))
+	}
 	for _, n := range notesOf(stats, data.EmptyReasoning) {
 		f.warnOfReasoning(line, n)
 	}
