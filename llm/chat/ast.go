@@ -1,5 +1,7 @@
 package chat
 
+import "slices"
+
 // Expressions and statements. Each has its line, for errors.
 
 type node interface{ at() int }
@@ -89,6 +91,43 @@ type argumentNodes struct {
 	keywords []node
 	star     node // *args
 	stars    node // **kwargs
+}
+
+// operands are the expressions in an expression; some may be nil.
+func operands(n node) []node {
+	switch n := n.(type) {
+	case *collection:
+		return n.items
+	case *dictionary:
+		return slices.Concat(n.keys, n.values)
+	case *attribute:
+		return []node{n.of}
+	case *subscript:
+		return []node{n.of, n.index}
+	case *sliceRange:
+		return []node{n.from, n.to, n.step}
+	case *call:
+		return append(n.args.all(), n.of)
+	case *filter:
+		return append(n.args.all(), n.of)
+	case *test:
+		return append(n.args.all(), n.of)
+	case *unary:
+		return []node{n.of}
+	case *binary:
+		return []node{n.a, n.b}
+	case *comparison:
+		return append(slices.Clone(n.rest), n.first)
+	case *concatenation:
+		return n.parts
+	case *conditional:
+		return []node{n.test, n.yes, n.no}
+	}
+	return nil
+}
+
+func (a argumentNodes) all() []node {
+	return append(slices.Concat(a.args, a.keywords), a.star, a.stars)
 }
 
 type (

@@ -94,7 +94,10 @@ func decodeValue(d *json.Decoder, depth int) (value, error) {
 
 func decodeNumber(s string) (value, error) {
 	if !strings.ContainsAny(s, ".eE") {
-		i, ok := new(big.Int).SetString(s, 10)
+		i, ok := new(big.Int), false
+		if len(s) <= maxBits { // a longer one takes its time
+			i, ok = i.SetString(s, 10)
+		}
 		if !ok || i.BitLen() > maxBits {
 			return nil, fmt.Errorf("a number of more than %d bits", maxBits)
 		}

@@ -86,7 +86,14 @@ func lex(name, source string) []token {
 func (l *lexer) fail(format string, args ...any) { fail(l.name, l.line, format, args...) }
 
 func (l *lexer) emit(kind tokenKind, text string) {
-	l.tokens = append(l.tokens, token{kind: kind, line: l.line, text: text})
+	l.add(token{kind: kind, line: l.line, text: text})
+}
+
+func (l *lexer) add(t token) {
+	if len(l.tokens) == maxTokens {
+		l.fail("a template of more than %d names, numbers, operators and other parts", maxTokens)
+	}
+	l.tokens = append(l.tokens, t)
 }
 
 // advance moves behind n bytes.
@@ -283,17 +290,26 @@ func (l *lexer) number(rest string) {
 	}
 	var n value
 	if m != "" {
+		if len(m) > maxBits {
+			l.fail("a number of more than %d digits", maxBits)
+		}
 		f, _ := strconv.ParseFloat(strings.ReplaceAll(m, "_", ""), 64)
 		n = f
 	} else {
 		m = integerPattern.FindString(rest)
+		if len(m) > maxBits+len("0b") {
+			l.fail("a number of more than %d bits", maxBits)
+		}
 		i, ok := new(big.Int).SetString(strings.ReplaceAll(m, "_", ""), 0)
 		if !ok {
 			i = new(big.Int) // a row of zeros
 		}
+		if i.BitLen() > maxBits {
+			l.fail("a number of more than %d bits", maxBits)
+		}
 		n = integer(i)
 	}
-	l.tokens = append(l.tokens, token{kind: numberToken, line: l.line, number: n})
+	l.add(token{kind: numberToken, line: l.line, number: n})
 	l.advance(len(m))
 }
 

@@ -5,8 +5,14 @@ import (
 	"slices"
 )
 
-// maxNesting bounds how deeply tags and expressions are nested.
-const maxNesting = 200
+// What a template may be. One from the network must not end the process by its size, nor by the depth in which it is
+// parsed and evaluated: a stack of Go's that is full cannot be recovered from.
+const (
+	maxSource  = 1 << 20 // bytes
+	maxTokens  = 200_000
+	maxNesting = 200 // tags and expressions in one another
+	maxChain   = 500 // nodes of an expression that are evaluated in one another: operators, attributes and calls in a row, too
+)
 
 // parser is a recursive descent over the tokens, with the grammar of jinja2.parser.
 type parser struct {
@@ -18,6 +24,7 @@ type parser struct {
 	loops   int             // open ones: break and continue need one
 	hasTag  bool            // a generation tag was seen
 	used    map[string]bool // names that were read
+	depth   map[node]int    // of expressions: how many nodes are evaluated in one another; 1 if it is not there
 }
 
 func (p *parser) current() token { return p.tokens[p.pos] }
@@ -43,6 +50,21 @@ func (p *parser) enter() {
 }
 
 func (p *parser) leave() { p.nesting-- }
+
+// made bounds the depth in which an expression is evaluated. It is called for each that has others in it.
+func (p *parser) made(n node) node {
+	depth := 0
+	for _, operand := range operands(n) {
+		if operand != nil {
+			depth = max(depth, p.depth[operand], 1)
+		}
+	}
+	if depth++; depth > maxChain {
+		p.fail(n.at(), "an expression of more than %d operators, attributes, calls or brackets in one another or in a row", maxChain)
+	}
+	p.depth[n] = depth
+	return n
+}
 
 func (t token) isName(name string) bool   { return t.kind == nameToken && t.text == name }
 func (t token) isOperator(op string) bool { return t.kind == operatorToken && t.text == op }

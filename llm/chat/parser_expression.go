@@ -1,6 +1,9 @@
 package chat
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // The words that are constants.
 var constants = map[string]value{
@@ -46,7 +49,7 @@ func (p *parser) tupleOf(conditionals, parentheses bool, end string) node {
 			p.fail(int(at), "an expression expected, got %q", p.current().describe())
 		}
 	}
-	return &collection{at, tupleKind, items}
+	return p.made(&collection{at, tupleKind, items})
 }
 
 func (p *parser) expression(conditionals bool) node {
@@ -60,7 +63,7 @@ func (p *parser) expression(conditionals bool) node {
 		if p.skipName("else") {
 			no = p.expression(true)
 		}
-		n = &conditional{at, test, n, no}
+		n = p.made(&conditional{at, test, n, no})
 	}
 	return n
 }
@@ -69,7 +72,7 @@ func (p *parser) or() node {
 	n := p.and()
 	for p.current().isName("or") {
 		at := line(p.next().line)
-		n = &binary{at, "or", n, p.and()}
+		n = p.made(&binary{at, "or", n, p.and()})
 	}
 	return n
 }
@@ -78,7 +81,7 @@ func (p *parser) and() node {
 	n := p.not()
 	for p.current().isName("and") {
 		at := line(p.next().line)
-		n = &binary{at, "and", n, p.not()}
+		n = p.made(&binary{at, "and", n, p.not()})
 	}
 	return n
 }
@@ -88,7 +91,7 @@ func (p *parser) not() node {
 		p.enter()
 		defer p.leave()
 		p.next()
-		return &unary{line(t.line), "not", p.not()}
+		return p.made(&unary{line(t.line), "not", p.not()})
 	}
 	return p.comparison()
 }
@@ -113,7 +116,7 @@ func (p *parser) comparison() node {
 		case len(n.ops) == 0:
 			return n.first
 		default:
-			return n
+			return p.made(n)
 		}
 		n.rest = append(n.rest, p.sum())
 	}
@@ -128,7 +131,7 @@ func (p *parser) leftToRight(operand func() node, ops ...string) node {
 			return n
 		}
 		p.next()
-		n = &binary{line(t.line), t.text, n, operand()}
+		n = p.made(&binary{line(t.line), t.text, n, operand()})
 	}
 }
 
@@ -142,7 +145,7 @@ func (p *parser) concatenation() node {
 	if len(n.parts) == 1 {
 		return n.parts[0]
 	}
-	return n
+	return p.made(n)
 }
 
 func (p *parser) product() node { return p.leftToRight(p.power, "*", "/", "//", "%") }
@@ -159,7 +162,7 @@ func (p *parser) unary(filters bool) node {
 	switch {
 	case t.isOperator("-") || t.isOperator("+"):
 		p.next()
-		n = &unary{line(t.line), t.text, p.unary(false)}
+		n = p.made(&unary{line(t.line), t.text, p.unary(false)})
 	default:
 		n = p.primary()
 	}
@@ -181,11 +184,11 @@ func (p *parser) primary() node {
 		p.used[t.text] = true
 		return &variable{at, t.text}
 	case stringToken:
-		s := t.text
+		parts := []string{t.text}
 		for p.current().kind == stringToken {
-			s += p.next().text
+			parts = append(parts, p.next().text)
 		}
-		return &constant{at, plain(s)}
+		return &constant{at, plain(strings.Join(parts, ""))}
 	case numberToken:
 		return &constant{at, t.number}
 	case operatorToken:
@@ -195,7 +198,7 @@ func (p *parser) primary() node {
 			p.expectOperator(")")
 			return n
 		case "[":
-			return &collection{at, listKind, p.items("]")}
+			return p.made(&collection{at, listKind, p.items("]")})
 		case "{":
 			return p.dictionary(at)
 		}
@@ -234,7 +237,7 @@ func (p *parser) dictionary(at line) node {
 		n.values = append(n.values, p.expression(true))
 	}
 	p.next()
-	return n
+	return p.made(n)
 }
 
 func (p *parser) postfix(n node) node {
@@ -243,7 +246,7 @@ func (p *parser) postfix(n node) node {
 		case t.isOperator("."), t.isOperator("["):
 			n = p.subscript(n)
 		case t.isOperator("("):
-			n = &call{line(t.line), n, p.arguments()}
+			n = p.made(&call{line(t.line), n, p.arguments()})
 		default:
 			return n
 		}
@@ -258,7 +261,7 @@ func (p *parser) filtersAndTests(n node) node {
 		case t.isName("is"):
 			n = p.test(n)
 		case t.isOperator("("):
-			n = &call{line(t.line), n, p.arguments()}
+			n = p.made(&call{line(t.line), n, p.arguments()})
 		default:
 			return n
 		}
@@ -272,9 +275,9 @@ func (p *parser) subscript(of node) node {
 		name := p.next()
 		switch name.kind {
 		case nameToken:
-			return &attribute{at, of, name.text}
+			return p.made(&attribute{at, of, name.text})
 		case numberToken:
-			return &subscript{at, of, &constant{at, name.number}}
+			return p.made(&subscript{at, of, &constant{at, name.number}})
 		}
 		p.fail(name.line, "a name or a number expected, got %q", name.describe())
 	}
@@ -287,9 +290,9 @@ func (p *parser) subscript(of node) node {
 	}
 	p.next()
 	if len(indices) == 1 {
-		return &subscript{at, of, indices[0]}
+		return p.made(&subscript{at, of, indices[0]})
 	}
-	return &subscript{at, of, &collection{at, tupleKind, indices}}
+	return p.made(&subscript{at, of, p.made(&collection{at, tupleKind, indices})})
 }
 
 // index parses an expression, or a slice from:to:step.
@@ -307,7 +310,7 @@ func (p *parser) index() node {
 	if p.skipOperator(":") {
 		n.step = p.sliceBound()
 	}
-	return n
+	return p.made(n)
 }
 
 func (p *parser) sliceBound() node {
@@ -364,9 +367,11 @@ func (p *parser) filters(n node) node {
 
 func (p *parser) dottedName() token {
 	t := p.expectKind(nameToken)
+	parts := []string{t.text}
 	for p.skipOperator(".") {
-		t.text += "." + p.expectKind(nameToken).text
+		parts = append(parts, p.expectKind(nameToken).text)
 	}
+	t.text = strings.Join(parts, ".")
 	return t
 }
 
@@ -376,7 +381,7 @@ func (p *parser) oneFilter(of node) node {
 	if p.current().isOperator("(") {
 		n.args = p.arguments()
 	}
-	return n
+	return p.made(n)
 }
 
 func (p *parser) test(of node) node {
@@ -396,7 +401,7 @@ func (p *parser) test(of node) node {
 		p.leave()
 	}
 	if negated {
-		return &unary{at, "not", n}
+		return p.made(&unary{at, "not", p.made(n)})
 	}
-	return n
+	return p.made(n)
 }

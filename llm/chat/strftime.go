@@ -12,8 +12,14 @@ var timeLayouts = map[byte]string{
 	'x': "01/02/06", 'X': "15:04:05", 'T': "15:04:05", 'R': "15:04", 'r': "03:04:05 PM", 'F': "2006-01-02",
 }
 
+// maxTimeFormat bounds a format in bytes.
+const maxTimeFormat = 1 << 10
+
 // strftime formats the time of the rendering. A number without its zero is %-d, as the C library has it.
 func (s *state) strftime(format string) string {
+	if len(format) > maxTimeFormat {
+		s.fail("a format of the time of more than %d bytes", maxTimeFormat)
+	}
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' || i == len(format)-1 {

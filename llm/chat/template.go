@@ -17,7 +17,10 @@ type Template struct {
 // Parse parses a template. Errors begin with the name, which is that of its file or model, and the line.
 func Parse(name, source string) (t *Template, err error) {
 	defer catch(&err)
-	p := &parser{name: name, tokens: lex(name, source), used: map[string]bool{}}
+	if len(source) > maxSource {
+		fail(name, 1, "a template of %d bytes, and %d are the most", len(source), maxSource)
+	}
+	p := &parser{name: name, tokens: lex(name, source), used: map[string]bool{}, depth: map[node]int{}}
 	return &Template{name, source, p.template(), p.hasTag}, nil
 }
 
