@@ -88,13 +88,19 @@ func (o PrepareOptions) lockPending(ctx context.Context, path string) (*os.File,
 	if err != nil {
 		return nil, fmt.Errorf("the token cache cannot be written: %w", err)
 	}
+	locked := false
+	defer func() {
+		if !locked {
+			file.Close()
+		}
+	}()
 	for tries := 0; ; tries++ {
 		err := filelock.Lock(file)
 		if err == nil {
+			locked = true
 			return file, nil
 		}
 		if err != filelock.ErrLocked {
-			file.Close()
 			return os.CreateTemp(filepath.Dir(path), "*."+filepath.Base(path))
 		}
 		if tries == 1 {
@@ -102,7 +108,6 @@ func (o PrepareOptions) lockPending(ctx context.Context, path string) (*os.File,
 		}
 		select {
 		case <-ctx.Done():
-			file.Close()
 			return nil, context.Cause(ctx)
 		case <-time.After(pollLock):
 		}
@@ -112,17 +117,22 @@ func (o PrepareOptions) lockPending(ctx context.Context, path string) (*os.File,
 // fillPending writes the file and puts it at the path. What a power failure makes of it
 // later its checksums find.
 func fillPending(pending *os.File, path string, fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
+	defer pending.Close() // which unlocks it
+	renamed := false
+	defer func() {
+		if !renamed { // also when a function of the caller's panics
+			os.Remove(pending.Name())
+		}
+	}()
 	stats, err := fillFile(pending, fill)
 	if err == nil {
 		err = os.Rename(pending.Name(), path)
 	}
 	if err != nil {
-		os.Remove(pending.Name())
-		pending.Close()
 		return preparedFile{}, err
 	}
+	renamed = true
 	file, err := os.Open(path)
-	pending.Close() // which unlocks it
 	return openFilled(file, err, stats)
 }
 
@@ -159,14 +169,21 @@ func unnamedFile(fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
 		return preparedFile{}, fmt.Errorf("the tokens need a temporary file: %w; set TMPDIR, or name a folder for the token cache", err)
 	}
 	removed := os.Remove(file.Name()) == nil // where an open file can be
-	stats, err := fillFile(file, fill)
-	if err != nil {
+	filled := false
+	defer func() {
+		if filled {
+			return
+		}
 		file.Close()
 		if !removed {
 			os.Remove(file.Name())
 		}
+	}()
+	stats, err := fillFile(file, fill)
+	if err != nil {
 		return preparedFile{}, err
 	}
+	filled = true
 	return openFilled(file, nil, stats)
 }
 

@@ -100,6 +100,9 @@ func (e *Encoder) isChat(x Example) bool {
 
 // Render renders the conversation of an example as Encode does.
 func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
+	if x.PromptMessages < 0 || x.PromptMessages > len(x.Messages) {
+		return nil, fmt.Errorf("the prompt has %d messages, and all together are %d", x.PromptMessages, len(x.Messages))
+	}
 	if e.o.Template == nil {
 		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (tokenizer.chat_template)",
 			Remedy: "give one in a file, or train on texts or completions"}

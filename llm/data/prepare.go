@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/goggml/ggml"
 )
 
 // LongSamples says what becomes of a sample of more than Length predicted tokens.
@@ -86,13 +89,17 @@ func (s storedStats) stats() Stats {
 // whose file has the same key already, examples are not read at all. encode leaves an
 // example out by a sample without tokens.
 //
-// The first error of examples or encode ends it, and is returned as it is. encode runs in
+// The first error of examples or encode ends it, and is returned as it is; where one of them
+// panics, or ends its goroutine by [runtime.Goexit], the error says so. encode runs in
 // several goroutines at once. Processes, or goroutines, that prepare the same at the same
 // time wait for the first, and a process that is killed leaves nothing but a file that
 // the next one removes. Close the data set when it is no longer used.
 func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), o PrepareOptions) (*Dataset, Stats, error) {
 	if err := o.complete(); err != nil {
 		return nil, Stats{}, err
+	}
+	if examples == nil || encode == nil {
+		return nil, Stats{}, errors.New("there are no examples, or there is no function that encodes them: it is nil")
 	}
 	file, err := o.tokenFile(ctx, func(w *tokenWriter) (Stats, error) {
 		b := builder{w: w, options: o}
@@ -200,43 +207,69 @@ type encoding[T any] struct {
 	done    chan struct{} // closed when sample, or err, is there
 }
 
-// encodeAll gives the samples of all examples to add, in their order.
+// encodeAll gives the samples of all examples to add, in their order. add is called by the
+// goroutine of the caller.
 func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), add func(Sample) error) error {
 	workers := runtime.GOMAXPROCS(0)
 	// What is under way is in memory: a few examples for each worker.
 	work, inOrder := make(chan *encoding[T]), make(chan *encoding[T], 4*workers)
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
+	defer group.Wait() // without an error: those of attempt are in order
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // also when add panics
 	group.Go(func() error {
-		defer close(work)
-		defer close(inOrder)
-		for example, err := range examples {
-			e := &encoding[T]{example: example, err: err, done: make(chan struct{})}
-			if !send(ctx, inOrder, e) {
-				return context.Cause(ctx)
+		attempt("the sequence of examples", func() error {
+			for example, err := range examples {
+				if err != nil {
+					return err
+				}
+				e := &encoding[T]{example: example, done: make(chan struct{})}
+				if !send(ctx, inOrder, e) || !send(ctx, work, e) {
+					return nil
+				}
 			}
-			if err != nil {
-				close(e.done)
-				return nil // it is returned after the errors of the examples before it
+			return nil
+		}, func(err error) {
+			if err != nil { // it is returned after the errors of the examples before it
+				last := &encoding[T]{err: err, done: make(chan struct{})}
+				close(last.done)
+				send(ctx, inOrder, last)
 			}
-			if !send(ctx, work, e) {
-				return context.Cause(ctx)
-			}
-		}
+			close(work)
+			close(inOrder)
+		})
 		return nil
 	})
 	for range workers {
 		group.Go(func() error {
 			for e := range work {
-				if e.sample, e.err = encode(e.example); e.err == nil {
-					e.err = e.sample.check(len(e.sample.Tokens), 1<<31-1)
-				}
-				close(e.done)
+				attempt("the function that encodes an example", func() (err error) {
+					if e.sample, err = encode(e.example); err == nil {
+						err = e.sample.check(len(e.sample.Tokens), 1<<31-1)
+					}
+					return err
+				}, func(err error) {
+					e.err = err
+					close(e.done)
+				})
 			}
 			return nil
 		})
 	}
-	group.Go(func() error { return addInOrder(ctx, inOrder, add) })
-	return group.Wait()
+	return addInOrder(ctx, inOrder, add)
+}
+
+// attempt runs a function of the caller's in a goroutine of ours, and gives its error to end.
+// A panic is one too, which nobody else could recover, and so is the end of the goroutine.
+func attempt(what string, f func() error, end func(error)) {
+	err := fmt.Errorf("%s ended its goroutine", what) // unless f returns
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: %w", what, &ggml.PanicError{Value: p, Stack: debug.Stack()})
+		}
+		end(err)
+	}()
+	err = f()
 }
 
 func addInOrder[T any](ctx context.Context, inOrder <-chan *encoding[T], add func(Sample) error) error {
@@ -253,7 +286,7 @@ func addInOrder[T any](ctx context.Context, inOrder <-chan *encoding[T], add fun
 			return err
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // send reports whether the value was sent before ctx ended.

@@ -41,6 +41,11 @@ func Batch(ctx context.Context, m *model.Model, b *infer.Batch, requests []Reque
 		}
 		return t.results
 	}
+	defer func() { // when a writer or a sampler panics
+		for _, x := range t.open {
+			_ = x.sequence.Close()
+		}
+	}()
 	for started := 0; started < len(requests) || len(t.open) > 0; {
 		// Also when there is no room for any, which is then an error.
 		for ; started < len(requests) && (b.Free() > 0 || len(t.open) == 0); started++ {

@@ -148,3 +148,24 @@ func (w writer) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// A writer that panics does so in the goroutine of the caller, and leaves no sequence.
+func TestBatchAfterPanic(t *testing.T) {
+	m := randomModel(t, 64)
+	b := openGroup(t, m, 3)
+	request := func(w io.Writer) generate.Request {
+		return generate.Request{Prompt: "a", W: w, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: 3, IgnoreEOG: true}}
+	}
+	require.PanicsWithValue(t, "enough", func() {
+		generate.Batch(context.Background(), m, b, []generate.Request{request(io.Discard), request(panickingWriter{}), request(io.Discard)})
+	})
+	require.Equal(t, 3, b.Free())
+	for _, r := range generate.Batch(context.Background(), m, b, []generate.Request{request(io.Discard)}) {
+		require.NoError(t, r.Err)
+		require.Equal(t, 3, r.Generated)
+	}
+}
+
+type panickingWriter struct{}
+
+func (panickingWriter) Write([]byte) (int, error) { panic("enough") }

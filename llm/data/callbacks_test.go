@@ -1,0 +1,97 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// Functions of the caller's run in goroutines of ours: what they do wrong is an error of
+// Prepare, and leaves no file.
+func TestPrepareCallbacks(t *testing.T) {
+	samples := []Sample{{Tokens: []int32{1, 2}}, {Tokens: []int32{3, 4}}, {Tokens: []int32{5, 6}}}
+	cause := errors.New("a fault")
+	encode := func(s Sample) (Sample, error) { return s, nil }
+	failingAt := func(token int32, fail func()) func(Sample) (Sample, error) {
+		return func(s Sample) (Sample, error) {
+			if s.Tokens[0] == token {
+				fail()
+			}
+			return s, nil
+		}
+	}
+	sequence := func(fail func()) iter.Seq2[Sample, error] {
+		return func(yield func(Sample, error) bool) {
+			yield(samples[0], nil)
+			fail()
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		examples iter.Seq2[Sample, error]
+		encode   func(Sample) (Sample, error)
+		message  string
+	}{
+		{"encode panics", sequenceOf(samples), failingAt(3, func() { panic(cause) }), "the function that encodes an example: the function panicked: a fault"},
+		{"encode ends its goroutine", sequenceOf(samples), failingAt(1, runtime.Goexit), "the function that encodes an example ended its goroutine"},
+		{"the sequence panics", sequence(func() { panic(cause) }), encode, "the sequence of examples: the function panicked: a fault"},
+		{"the sequence ends its goroutine", sequence(runtime.Goexit), encode, "the sequence of examples ended its goroutine"},
+		{"no sequence", nil, encode, "there are no examples, or there is no function that encodes them: it is nil"},
+		{"no encode", sequenceOf(samples), nil, "there are no examples, or there is no function that encodes them: it is nil"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cache := t.TempDir()
+			_, _, err := Prepare(context.Background(), c.examples, c.encode, PrepareOptions{Length: 4, Cache: cache, Key: "k"})
+			require.EqualError(t, err, c.message)
+			var panicked *ggml.PanicError
+			if errors.As(err, &panicked) {
+				require.ErrorIs(t, err, cause)
+				require.Contains(t, string(panicked.Stack), "callbacks_test.go")
+			}
+			left, err := os.ReadDir(cache)
+			require.NoError(t, err)
+			require.Empty(t, left)
+			// Nothing is locked: the same is prepared now.
+			d, _, err := Prepare(context.Background(), sequenceOf(samples), encode, PrepareOptions{Length: 4, Cache: cache, Key: "k"})
+			require.NoError(t, err)
+			require.NoError(t, d.Close())
+		})
+	}
+	t.Run("progress panics", func(t *testing.T) { // in the goroutine of the caller, as all that is called there
+		cache := t.TempDir()
+		for range 3 {
+			require.PanicsWithValue(t, "enough", func() {
+				_, _, _ = Prepare(context.Background(), sequenceOf(samples), encode, PrepareOptions{Length: 4, Cache: cache, Key: "k", Progress: func(Stats) { panic("enough") }})
+			})
+			left, err := os.ReadDir(cache)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		}
+	})
+}
+
+// The number of the messages of a prompt is the caller's, too.
+func TestEncodePromptMessages(t *testing.T) {
+	template, err := chat.Parse("t", "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}")
+	require.NoError(t, err)
+	for _, mode := range []chat.Mode{chat.All, chat.Last} {
+		e, err := NewEncoder(byteTokenizer(t, false), EncoderOptions{Template: template, TrainOn: mode})
+		require.NoError(t, err)
+		for _, n := range []int{-1, 3} {
+			x := Example{PromptMessages: n}
+			x.Messages = []chat.Message{chat.NewMessage("assistant", "a")}
+			_, err = e.Encode(x)
+			require.ErrorContains(t, err, "messages, and all together are 1")
+			_, err = e.Render(x)
+			require.ErrorContains(t, err, "messages, and all together are 1")
+		}
+	}
+}
