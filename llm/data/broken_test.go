@@ -110,7 +110,7 @@ var brokenRecords = []struct {
 	{BadWeight, inMessages(`{"role": "assistant", "content": "A", "train": 1}`), `2: messages[1] has 1 for train; it is true or false`},
 	{Contradiction, `{"system": "S", "messages": [{"role": "system", "content": "T"}, ` + question + `]}`, `2: "system" says something else than the system's message with which the conversation begins; leave one of them out`},
 	{Unrendered, inMessages(`{"role": "assistant", "content": "A", "reasoning_content": "R"}`), `2: the chat template has no place for the reasoning of the assistant (messages[1].reasoning_content): no byte of the text comes from there; ` +
-		`give a template that has one (--chat-template), or take it out of the record`},
+		`take it out of the record, or give a template that has one`},
 	{TemplateFailed, inMessages(`{"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"}`), `2: model.gguf:1: Roles must alternate; mend the record, or have broken ones skipped`},
 	{NothingTrained, `{"messages": [` + question + `]}`, `2: no token is trained: the conversation has no message of the assistant; remove the record, or train on more`},
 	{NothingTrained, inMessages(`{"role": "assistant", "content": "A", "train": false}`), `2: no token is trained: all messages of the assistant have the weight 0; remove the record, or train on more`},
@@ -232,5 +232,5 @@ func TestBrokenOptions(t *testing.T) {
 	_, err = ModelTemplate("model.gguf", tokenizer.KeyValues{})
 	require.EqualError(t, err, "model.gguf: the model has no chat template (tokenizer.chat_template); give one in a file")
 	_, err = prepare(t, []string{path}, ReadOptions{}, EncoderOptions{})
-	require.EqualError(t, err, path+":1: a conversation needs a chat template, and the model has none (tokenizer.chat_template); give one in a file, or train on texts or completions")
+	require.EqualError(t, err, path+":1: a conversation needs a chat template, and the model has none (tokenizer.chat_template); train on texts or completions, or give one in a file")
 }

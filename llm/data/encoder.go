@@ -62,7 +62,8 @@ func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 // Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once; a text
 // and a completion end with EOS. A token is trained if one of its bytes is, with the largest weight of its bytes. Special
 // tokens are read in the mark-up of the template, and in examples that are texts, or prompts with completions that no
-// template renders, whose mark-up is their own; never in the words of messages and instructions. An example in which nothing is trained is an *Error.
+// template renders, whose mark-up is their own; never in the words of messages and instructions. An example in which
+// nothing is trained is an *Error.
 func (e *Encoder) Encode(x Example) (Sample, error) {
 	s, err := e.encode(x)
 	if err == nil && s.Targets() == 0 {
@@ -105,7 +106,7 @@ func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
 	}
 	if e.o.Template == nil {
 		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (tokenizer.chat_template)",
-			Remedy: "give one in a file, or train on texts or completions"}
+			Remedy: "train on texts or completions, or give one in a file", Option: otherTemplate}
 	}
 	c := e.forms.Convert(&x.Conversation)
 	if e.o.TrainOn != chat.All {

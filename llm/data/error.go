@@ -40,12 +40,12 @@ type Error struct {
 	Kind   Kind
 	Reason string
 	Remedy string // may be ""
-	Option Option // of reading, by which the remedy is done; its Name is "" where none is
+	Option Option // of reading or encoding, by which the remedy is done; its Name is "" where none is
 	Err    error  // the cause, if there is one
 }
 
-// An Option is a field of [ReadOptions] with what it should hold, so that a program can name
-// its flag for it: Keys or Roles with a key and its value, or SkipBroken.
+// An Option is a field of [ReadOptions] or [EncoderOptions] with what it should hold, so that a program can name
+// its flag for it: Keys or Roles with a key and its value, SkipBroken, or Template.
 type Option struct{ Name, Key, Value string }
 
 // Error gives file, line, reason and remedy: "data.jsonl:3: …; remove the record".

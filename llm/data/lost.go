@@ -36,8 +36,11 @@ func (e *Encoder) lost(x *Example, r *chat.Rendered) ([]Note, error) {
 		return l.notes, nil
 	}
 	return nil, &Error{Kind: Unrendered, Reason: "the chat template has no place for " + strings.Join(l.refused, ", nor for ") + ": no byte of the text comes from there",
-		Remedy: "give a template that has one (--chat-template), or take it out of the record"}
+		Remedy: "take it out of the record, or give a template that has one", Option: otherTemplate}
 }
+
+// otherTemplate is the option that gives a template.
+var otherTemplate = Option{Name: "Template"}
 
 // losses sorts what is lost of an example.
 type losses struct {
@@ -151,7 +154,7 @@ func lostOfTexts(x *Example) ([]Note, error) {
 		switch {
 		case m.Role() == "assistant" && strings.TrimSpace(m.Reasoning()) != "":
 			return nil, &Error{Kind: Unrendered, Reason: "a prompt with its completion as texts has no place for " + answerReasoning,
-				Remedy: "have it rendered by a chat template, which the model has or --chat-template gives, without --raw-prompts; or take it out of the record"}
+				Remedy: "take it out of the record, or have it rendered by a template", Option: otherTemplate}
 		case m.Role() == "system":
 			notes = append(notes, Note{Kind: LeftOut, What: systemMessages})
 		}

@@ -22,6 +22,8 @@ func withFlag(err error) error {
 		flag = fmt.Sprintf("--role %s=%s", o.Key, o.Value)
 	case "SkipBroken":
 		flag = "--skip-broken"
+	case "Template":
+		flag = "--chat-template FILE"
 	default:
 		return err
 	}
