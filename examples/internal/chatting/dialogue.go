@@ -13,12 +13,16 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
-// A dialogue is a conversation in lines of text. On a terminal it shows a prompt.
+// A dialogue is a conversation in lines of text. On a terminal it shows a prompt, and lines
+// can be edited.
 type dialogue struct {
 	*talk
 	isTerminal bool
 	failed     int // lines
 }
+
+// prompt is before what is typed.
+const prompt = "> "
 
 func newDialogue(t *talk) *dialogue {
 	file, ok := t.In.(*os.File)
@@ -27,9 +31,9 @@ func newDialogue(t *talk) *dialogue {
 
 func (d *dialogue) run(ctx context.Context) error {
 	d.show("/help lists commands; Ctrl-D ends.\n")
-	input := readLines(ctx, d.In)
+	next := d.messages(ctx)
 	for {
-		text, err := d.message(ctx, input)
+		text, err := next(ctx)
 		if err == nil {
 			err = d.take(ctx, text)
 		}
@@ -54,11 +58,20 @@ func (d *dialogue) show(text string) {
 	}
 }
 
+// messages gives what reads one message after the other.
+func (d *dialogue) messages(ctx context.Context) (next func(ctx context.Context) (string, error)) {
+	if e := newEditor(d.In, d.Log); e != nil {
+		return e.next
+	}
+	input := readLines(ctx, d.In)
+	return func(ctx context.Context) (string, error) { return d.message(ctx, input) }
+}
+
 // message reads lines up to the first without a backslash at its end.
 func (d *dialogue) message(ctx context.Context, input *lines) (string, error) {
 	var all []string
 	for {
-		d.show("> ")
+		d.show(prompt)
 		line, err := input.next(ctx)
 		if err == io.EOF && len(all) > 0 {
 			return strings.Join(all, "\n"), nil

@@ -1,0 +1,214 @@
+package chatting
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// An editor reads messages at a terminal: lines that can be edited, with a history by the
+// arrows. Lines that are pasted together are one message.
+type editor struct {
+	keys *keyboard
+	line *term.Terminal
+}
+
+// newEditor edits at a terminal that is both ends, nil where there is none that can.
+func newEditor(in io.Reader, out io.Writer) *editor {
+	from, ok := in.(*os.File)
+	to, ok2 := out.(*os.File)
+	if !ok || !ok2 || !term.IsTerminal(int(from.Fd())) || !term.IsTerminal(int(to.Fd())) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	e := &editor{keys: &keyboard{in: from, out: to}}
+	e.line = term.NewTerminal(e.keys, prompt)
+	e.line.History = new(history)
+	e.keys.redraw = func() { e.line.Write(nil) }
+	return e
+}
+
+// next is the next message, io.EOF after Ctrl-D, or the cause for which ctx ends: Ctrl-C
+// interrupts the program as it does elsewhere.
+func (e *editor) next(ctx context.Context) (string, error) {
+	if err := e.keys.open(); err != nil {
+		return "", err
+	}
+	defer e.keys.close()
+	if width, height, err := term.GetSize(int(e.keys.in.Fd())); err == nil && width > 0 {
+		if err := e.line.SetSize(width, height); err != nil {
+			return "", err
+		}
+	}
+	e.line.SetBracketedPasteMode(true)
+	defer e.line.SetBracketedPasteMode(false)
+	type result struct {
+		text string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		text, err := e.message()
+		read <- result{text, err}
+	}()
+	select {
+	case r := <-read:
+		if errors.Is(r.err, errInterrupted) {
+			e.keys.close()
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				return "", err
+			}
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}
+		return r.text, r.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// message reads lines up to the first that neither ends in a backslash nor is pasted before
+// others.
+func (e *editor) message() (string, error) {
+	var all []string
+	pasted := false
+	for {
+		line, err := e.line.ReadLine()
+		if err == io.EOF && len(all) > 0 {
+			return strings.Join(all, "\n"), nil
+		}
+		if err != nil && !errors.Is(err, term.ErrPasteIndicator) {
+			return "", err
+		}
+		if e.keys.pasting {
+			pasted = true
+			all = append(all, line)
+			continue
+		}
+		line, goesOn := strings.CutSuffix(line, `\`)
+		// Behind a paste that ended with its last line nothing is left to send it.
+		if all = append(all, line); pasted && line == "" {
+			all = all[:len(all)-1]
+		}
+		if !goesOn {
+			return strings.Join(all, "\n"), nil
+		}
+	}
+}
+
+// A history has the lines that were sent in this dialogue, but no line twice in a row.
+type history []string
+
+func (h *history) Add(line string) {
+	if strings.TrimSpace(line) != "" && (len(*h) == 0 || (*h)[len(*h)-1] != line) {
+		*h = append(*h, line)
+	}
+}
+
+func (h *history) Len() int { return len(*h) }
+
+// At counts from the newest.
+func (h *history) At(i int) string { return (*h)[len(*h)-1-i] }
+
+// A keyboard gives the keys of a terminal in raw mode, a line at a time, and acts on those
+// that stop programs.
+type keyboard struct {
+	in, out *os.File
+	redraw  func()
+	cooked  *term.State // nil while the terminal is not in raw mode
+	typed   []byte      // and not taken yet
+	last    []byte      // of what is taken: a mark of a paste may come in pieces
+	pasting bool        // whether what is taken ends within a paste
+}
+
+// Keys that a terminal acts on unless it is in raw mode, and what is around pasted text.
+const (
+	ctrlC      = 3
+	ctrlZ      = 26
+	pasteBegin = "\x1b[200~"
+	pasteEnd   = "\x1b[201~"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+func (k *keyboard) open() (err error) {
+	if k.cooked == nil {
+		k.cooked, err = term.MakeRaw(int(k.in.Fd()))
+	}
+	return err
+}
+
+func (k *keyboard) close() {
+	if k.cooked != nil {
+		term.Restore(int(k.in.Fd()), k.cooked)
+		k.cooked = nil
+	}
+}
+
+func (k *keyboard) Write(p []byte) (int, error) { return k.out.Write(p) }
+
+// Read takes keys up to the end of a line, so that what is pasted is known of each.
+func (k *keyboard) Read(p []byte) (int, error) {
+	for len(k.typed) == 0 {
+		buffer := make([]byte, 4096)
+		n, err := k.in.Read(buffer)
+		if err != nil {
+			return 0, err
+		}
+		k.typed = buffer[:n]
+	}
+	n := 0
+	for n < len(k.typed) && n < len(p) {
+		key := k.typed[n]
+		if !k.pasting && (key == ctrlC || key == ctrlZ) {
+			if n > 0 {
+				break // after what was typed before it
+			}
+			k.typed = k.typed[1:]
+			return k.stop(key)
+		}
+		n++
+		k.follow(key)
+		if key == '\r' || key == '\n' {
+			break
+		}
+	}
+	copy(p, k.typed[:n])
+	k.typed = k.typed[n:]
+	return n, nil
+}
+
+// follow finds the marks of pastes.
+func (k *keyboard) follow(key byte) {
+	k.last = append(k.last, key)
+	if len(k.last) > len(pasteBegin) {
+		k.last = k.last[1:]
+	}
+	switch {
+	case bytes.Equal(k.last, []byte(pasteBegin)):
+		k.pasting = true
+	case bytes.Equal(k.last, []byte(pasteEnd)):
+		k.pasting = false
+	}
+}
+
+// stop acts on a key as the terminal does elsewhere.
+func (k *keyboard) stop(key byte) (int, error) {
+	if key == ctrlC {
+		return 0, errInterrupted
+	}
+	k.close()
+	if err := syscall.Kill(0, syscall.SIGTSTP); err != nil {
+		return 0, err
+	}
+	if err := k.open(); err != nil {
+		return 0, err
+	}
+	k.redraw()
+	return 0, nil
+}
