@@ -78,6 +78,9 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if run := f.Opened(); run != nil && run.Overrides() != "" {
+		fmt.Fprintf(os.Stderr, "the run was made with %[1]s, which the merged model does not know: give %[1]s to what runs it\n", run.Overrides())
+	}
 	return report(out, f.Out, time.Since(started))
 }
 

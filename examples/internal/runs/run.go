@@ -87,6 +87,18 @@ func (r *Run) Model() (string, error) {
 	return paths[0], nil
 }
 
+// Overrides are the flags by which the run changed hyper-parameters of the model, and its
+// adapter goes with them: no file that is made of both has them.
+func (r *Run) Overrides() string {
+	var list []string
+	for _, flag := range []string{"norm-rms-eps", "rope-freq-base", "rope-freq-scale"} {
+		if value := r.Value(flag); value != "" {
+			list = append(list, "--"+flag+" "+value)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
 // AdapterPath is the best adapter on held-out data, or else the last one.
 func (r *Run) AdapterPath() (string, error) {
 	best, last := r.file(r.Manifest.Best), r.file(r.Manifest.Adapter)
