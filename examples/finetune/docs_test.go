@@ -91,6 +91,9 @@ func checkSpans(line string, commands flagTable) error {
 }
 
 func (t flagTable) has(flag string) bool {
+	if flag == "help-all" || flag == "version" { // of all programs
+		return true
+	}
 	for _, names := range t {
 		if names[flag] {
 			return true

@@ -85,8 +85,9 @@ var foreignOptimizer = []cli.Foreign{
 	{Names: words("lr-schedule"), Read: lrSchedule},
 	{Names: words("random-state random-seed data-seed"), Flag: "seed", Read: renamedAll("seed")},
 	{Names: words("use-gradient-checkpointing"), Flag: "use-checkpointing", Read: renamed("use-checkpointing", map[string]string{"unsloth": "true", "true": "true", "false": "false"})},
-	{Names: words("clear-cache-threshold activation-offloading use-liger-kernel enable-liger-kernel torch-compile ddp-timeout tf32 full-determinism"), Help: "They change nothing here.",
+	{Names: words("clear-cache-threshold activation-offloading use-liger-kernel enable-liger-kernel torch-compile tf32 full-determinism"), Help: "They change nothing here.",
 		Read: changesNothing("graphs are static and kernels fused")},
+	{Names: words("ddp-timeout"), Help: "One process trains.", Read: changesNothing("one process trains")},
 	{Names: words("per-device-eval-batch-size eval-accumulation-steps"), Help: "Held-out samples are evaluated in batches of --batch.", Read: changesNothing("held-out samples are evaluated in batches of --batch, which changes no figure")},
 }
 
@@ -116,17 +117,19 @@ var foreignRun = []cli.Foreign{
 	{Names: words("resume-from-checkpoint"), Help: "False or None; the same command goes on by itself.",
 		Read: only("the same command goes on with the run in its --run-dir; --checkpoint-in names another checkpoint", "false", "none")},
 	{Names: words("report-to"), Help: "none only: --metrics and --loss-curve write files.", Read: only("no service is written to; --run-dir has metrics.jsonl and the loss curve, --metrics and --loss-curve write them elsewhere", "none")},
+	{Names: words("enable-wandb enable-tensorboard"), Bool: true, Help: "False only: --metrics and --loss-curve write files.", Read: only("no service is written to; --run-dir has metrics.jsonl and the loss curve", "false")},
 	{Names: words("push-to-hub push-model push-gguf"), Bool: true, Help: "False only: nothing is uploaded.", Read: only("nothing is uploaded; leave it out", "false")},
 	{Names: words("save-gguf"), Bool: true, Help: "False only: the adapter is GGUF; finetune merge makes whole models.", Read: only("the adapter is a GGUF file as it is; finetune merge makes one model of it and the base", "false")},
 }
 
 // Flags that have no counterpart, with what does their work.
 var foreignRefused = []cli.Foreign{
-	{Names: words("wandb wandb-project project-name run-name enable-wandb enable-tensorboard"), Help: "Not written to: --metrics and --loss-curve write files.", Read: refused("no service is written to; --run-dir has metrics.jsonl and the loss curve")},
+	{Names: words("wandb wandb-project project-name run-name"), Help: "Not written to: --metrics and --loss-curve write files.", Read: refused("no service is written to; --run-dir has metrics.jsonl and the loss curve")},
 	{Names: words("hub-path hub-token hub-model-id hf-token"), Help: "Nothing is up- or downloaded.", Read: refused("nothing is up- or downloaded; leave it out")},
 	{Names: words("save-path quantization"), Help: "finetune merge makes whole models.", Read: refused("the adapter is in --run-dir; finetune merge --model-out FILE --type TYPE makes one model of it and the base")},
 	{Names: words("num-processes accelerate-config deepspeed fsdp use-ray"), Help: "One process trains, on one device.", Read: refused("one process trains, on one device; leave it out")},
 	{Names: words("beta dpo-loss-type pref-beta pref-loss pref-ftx reference-model-path"), Help: "Preferences are not trained yet.", Read: refused("preferences (DPO and its kin) are not trained yet")},
+	{Names: words("dry-run"), Bool: true, Help: "There is none: data and memory are told before the first step.", Read: refused("there is none; data and memory are told before the first step, where Ctrl-C loses nothing")},
 	{Names: words("test-batches"), Help: "finetune eval measures, by its --samples.", Read: changesNothing("finetune eval --data FILE measures, by its --samples")},
 	{Names: words("lora-r-pattern exclude-modules modules-to-save additional-target"), Help: "--rank-of leaves matrices out; whole ones are not saved.", Read: refused("--rank-of NAME=0 leaves matrices out; an adapter of llama.cpp holds no whole matrices")},
 }

@@ -99,11 +99,12 @@ func (v *vocabulary) unknown(prefix, name string) error {
 // A commandLine is read from the arguments of a command.
 type commandLine struct {
 	vocabulary
-	args   []string // that are left
-	out    []string // for kong
-	notes  []string
-	faults []error
-	given  map[*kong.Flag][2]string // name and value of single-valued flags
+	takesFile bool     // a file of flags is given by its name alone, as LLaMA-Factory has it
+	args      []string // that are left
+	out       []string // for kong
+	notes     []string
+	faults    []error
+	given     map[*kong.Flag][2]string // name and value of single-valued flags
 }
 
 // translate gives the arguments in the flags of the command, and all faults at once.
@@ -117,6 +118,11 @@ func (c *commandLine) translate() error {
 			c.out, c.args = append(append(c.out, arg), c.args...), nil
 		case strings.HasPrefix(arg, "--"):
 			c.long(arg[2:])
+		case c.takesValue(arg):
+			c.out = append(c.out, arg)
+			c.pass()
+		case isYAML(arg) && c.takesFile:
+			c.out = append(c.out, "--config="+arg)
 		default:
 			c.out = append(c.out, arg)
 		}
@@ -151,6 +157,7 @@ func (c *commandLine) long(arg string) {
 			c.note(f, name, value)
 		} else if len(c.args) > 0 {
 			c.note(f, name, c.args[0])
+			c.pass()
 		}
 		return
 	}
@@ -173,6 +180,9 @@ func (c *commandLine) long(arg string) {
 	}
 	meaning, err := f.Read(v)
 	if err != nil {
+		if strings.HasSuffix(name, "token") { // a secret, perhaps
+			v.List = []string{"…"}
+		}
 		c.faults = append(c.faults, fmt.Errorf("--%s %v: %w", name, v, err))
 		return
 	}
@@ -189,6 +199,18 @@ func (c *commandLine) long(arg string) {
 		}
 		c.note(flag, name, strings.Join(s.Values, " "))
 	}
+}
+
+// pass hands an argument on as it is, which is the value of the flag before it.
+func (c *commandLine) pass() {
+	if len(c.args) > 0 && !strings.HasPrefix(c.args[0], "--") {
+		c.out, c.args = append(c.out, c.args[0]), c.args[1:]
+	}
+}
+
+// takesValue reports whether an argument is a short flag whose value is the next one.
+func (c *commandLine) takesValue(arg string) bool {
+	return len(arg) == 2 && arg[0] == '-' && slices.ContainsFunc(c.flags, func(f *kong.Flag) bool { return f.Short == rune(arg[1]) && !f.IsBool() })
 }
 
 // value takes the value of a flag from the arguments where other programs put it, and kong

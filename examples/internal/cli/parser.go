@@ -64,12 +64,13 @@ func (p *Parser) Parse(args []string) (*kong.Context, error) {
 		return nil, err
 	}
 	c := &commandLine{vocabulary: vocabularyOf(node), args: args}
+	c.takesFile = len(node.Positional) == 0 && c.flag("config") != nil
 	if err := c.translate(); err != nil {
 		return nil, err
 	}
 	parsed, err := p.Kong.Parse(c.out)
 	if err != nil {
-		return nil, withRemedy(err)
+		return nil, err
 	}
 	for _, note := range c.notes {
 		fmt.Fprintln(p.Stderr, note)
@@ -114,7 +115,9 @@ func (p *Parser) selected(args []string) (*kong.Node, error) {
 				return child, nil
 			}
 		}
-		return nil, unknownCommand(args[0], node)
+		if node.DefaultCmd == nil || !isYAML(args[0]) {
+			return nil, unknownCommand(args[0], node)
+		}
 	}
 	if node.DefaultCmd != nil {
 		return node.DefaultCmd, nil
@@ -131,11 +134,7 @@ func vocabularyOf(node *kong.Node) vocabulary {
 	return v
 }
 
-// withRemedy adds to an error of kong what it does not know.
-func withRemedy(err error) error {
-	file, unexpected := strings.CutPrefix(err.Error(), "unexpected argument ")
-	if unexpected && (strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml")) {
-		return fmt.Errorf("%w; a file of flags is given by --config %s", err, file)
-	}
-	return err
+// isYAML reports whether an argument names a file of flags.
+func isYAML(arg string) bool {
+	return strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
 }

@@ -171,9 +171,6 @@ func unknownCommand(name string, app *kong.Node) error {
 		}
 	}
 	text := fmt.Sprintf("there is no command %s", name)
-	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		return fmt.Errorf("%s; a file of flags is given by --config %s", text, name)
-	}
 	if other := otherCommands[name]; slices.Contains(commands, other) {
 		return fmt.Errorf("%s; did you mean %s?", text, other)
 	}

@@ -20,8 +20,8 @@ import (
 // ModelFlags name a model and say how it is computed, for kong.
 type ModelFlags struct {
 	runs.Source
-	Model string   `name:"model" basic:"" aliases:"model-base" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
-	LoRA  []string `name:"lora" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
+	Model string   `name:"model" basic:"" aliases:"model-base,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
+	LoRA  []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 	Overrides
 
 	Ctx       int    `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`

@@ -31,10 +31,10 @@ otherwise, and what no adapter changes is copied as it is.`
 // Flags are the command, for kong.
 type Flags struct {
 	runs.Source
-	Base    string   `name:"model-base" aliases:"model" short:"m" needed:"" run:"model" placeholder:"FILE" help:"Model to merge into (GGUF)."`
-	LoRA    []string `name:"lora" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, a folder of PEFT, or that of a run; and how strongly, 1 when left out. Repeatable."`
+	Base    string   `name:"model-base" aliases:"model,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"Model to merge into (GGUF)."`
+	LoRA    []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, a folder of PEFT, or that of a run; and how strongly, 1 when left out. Repeatable."`
 	Scaled  []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
-	Out     string   `name:"model-out" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
+	Out     string   `name:"model-out" aliases:"gguf-path" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
 	Threads int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; default: the machine's cores."`
 	Type    string   `name:"type" placeholder:"TYPE" help:"Type of the matrices (f32, f16, bf16, q8_0, q4_0, q4_k, …); default: as in the base."`
 	Quiet   bool     `name:"quiet" short:"q" help:"Report errors only."`
