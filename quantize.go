@@ -95,7 +95,8 @@ type QuantizeOptions struct {
 }
 
 // Quantize converts rows to a float or quantised type. src holds whole rows of
-// finite values; dst takes exactly their [Type.RowSize] each.
+// finite values; dst takes exactly their [Type.RowSize] each. Values that do not
+// read back finite are an error: a float, or the scale of a block, has an end.
 //
 // It is safe for concurrent use on different dst. C: ggml_quantize_chunk.
 func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
@@ -116,7 +117,49 @@ func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 	if int(r.value) != len(dst) {
 		return fmt.Errorf("ggml: quantize to %v: it wrote %d bytes instead of %d", t, int64(r.value), len(dst))
 	}
+	if err := checkReadsBack(dst, t, src, o.RowLen); err != nil {
+		return fmt.Errorf("ggml: quantize to %v: %w", t, err)
+	}
 	return nil
+}
+
+// checkReadsBack demands finite values of what was quantised.
+func checkReadsBack(data []byte, t Type, src []float32, rowLen int) error {
+	if t == F32 {
+		return nil
+	}
+	chunk := max(1, 1<<14/int(t.BlockSize())) * int(t.BlockSize())
+	values := make([]float32, min(chunk, len(src)))
+	for at := 0; at < len(src); at += chunk {
+		n := min(chunk, len(src)-at)
+		size := t.RowSize(int64(n))
+		if err := Dequantize(values[:n], t, data[:size]); err != nil {
+			return err
+		}
+		data = data[size:]
+		for i, x := range values[:n] {
+			if !finite(x) {
+				return beyondRange(t, src, rowLen, at+i)
+			}
+		}
+	}
+	return nil
+}
+
+// beyondRange names the largest value of the row of value i: blocks may be rounded by what
+// is in the whole row.
+func beyondRange(t Type, src []float32, rowLen, i int) error {
+	first := i / rowLen * rowLen
+	for k, x := range src[first : first+rowLen] {
+		if math.Abs(float64(x)) > math.Abs(float64(src[i])) {
+			i = first + k
+		}
+	}
+	remedy := "f32 or bf16"
+	if t == BF16 {
+		remedy = "f32"
+	}
+	return fmt.Errorf("value %d of row %d is %v, which is too large for %v; use %s", i%rowLen, i/rowLen, src[i], t, remedy)
 }
 
 // quantizeTables are those that ggml makes for some types, and keeps:

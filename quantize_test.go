@@ -174,13 +174,13 @@ func TestQuantizeAnyFiniteValues(t *testing.T) {
 		ggml.IQ4NL, ggml.IQ4XS, ggml.IQ3S, ggml.IQ3XXS, ggml.TQ1_0, ggml.TQ2_0, ggml.MXFP4, ggml.NVFP4, ggml.Q1_0, ggml.Q2_0}
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(types).Draw(t, "type")
-		scale := rapid.SampledFrom([]float32{0, 1e-45, 1e-38, 1e-20, 1, 7e4, 1e20, 3e38}).Draw(t, "scale")
+		scale := rapid.SampledFrom([]float32{0, 1e-45, 1e-38, 1e-20, 1, 6e4, 7e4, 1e20, 3e38}).Draw(t, "scale")
 		src := rapid.SliceOfN(rapid.Float32Range(-1, 1), 256, 256).Draw(t, "src")
 		for i := range src {
 			src[i] *= scale
 		}
 		err := ggml.Quantize(make([]byte, typ.RowSize(256)), typ, src, ggml.QuantizeOptions{RowLen: 256, Importance: optest.Ones(256)})
-		if scale <= 7e4 {
+		if scale <= 6e4 { // F16, which scales have, ends at 65504
 			require.NoError(t, err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -114,23 +113,10 @@ func addTensor(g *ggml.GGUF, t *ggml.Tensor, typ ggml.Type, factor float32) erro
 			values[i] *= factor
 		}
 		raw := make([]byte, typ.RowSize(int64(len(values))))
-		if err := encode(raw, typ, values, t.Dim(0)); err != nil {
+		if err := ggml.Quantize(raw, typ, values, ggml.QuantizeOptions{RowLen: int(t.Dim(0))}); err != nil {
 			return err
 		}
 		_, err = w.Write(raw)
 		return err
 	})
-}
-
-// encode is [ggml.Quantize] that refuses to turn large values into infinity.
-func encode(dst []byte, typ ggml.Type, values []float32, rowLen int64) error {
-	const largest = 65504 // of F16
-	if typ == ggml.F16 {
-		for _, v := range values {
-			if math.Abs(float64(v)) > largest {
-				return fmt.Errorf("the value %v is too large for f16, which ends at %d; use f32 or bf16", v, largest)
-			}
-		}
-	}
-	return ggml.Quantize(dst, typ, values, ggml.QuantizeOptions{RowLen: int(rowLen)})
 }

@@ -198,12 +198,12 @@ func TestWriteFaults(t *testing.T) {
 		return safetensors.Data{Name: "a", Type: typ, Shape: []int64{1, int64(len(v))}, Values: v}
 	}
 	for want, tensors := range map[string][]safetensors.Data{
-		`tensor "a": the name is taken`:                               {one(safetensors.F32, 1), one(safetensors.F32, 1)},
-		`tensor "__metadata__": the name is taken`:                    {{Name: "__metadata__", Type: safetensors.F32, Values: []float32{1}}},
-		`tensor "a": type "I8" cannot be written`:                     {one("I8", 1)},
-		`tensor "a": 1 values for the shape [2]`:                      {{Name: "a", Type: safetensors.F32, Shape: []int64{2}, Values: []float32{1}}},
-		`tensor "a": the value 70000 is too large for F16`:            {one(safetensors.F16, 1, 70000)},
-		`tensor "a": ` + "ggml: quantize to f32: value 1 of row 0 is": {one(safetensors.F32, 1, float32(math.NaN()))},
+		`tensor "a": the name is taken`:            {one(safetensors.F32, 1), one(safetensors.F32, 1)},
+		`tensor "__metadata__": the name is taken`: {{Name: "__metadata__", Type: safetensors.F32, Values: []float32{1}}},
+		`tensor "a": type "I8" cannot be written`:  {one("I8", 1)},
+		`tensor "a": 1 values for the shape [2]`:   {{Name: "a", Type: safetensors.F32, Shape: []int64{2}, Values: []float32{1}}},
+		`tensor "a": ggml: quantize to f16: value 1 of row 0 is 70000, which is too large for f16; use f32 or bf16`: {one(safetensors.F16, 1, 70000)},
+		`tensor "a": ` + "ggml: quantize to f32: value 1 of row 0 is":                                               {one(safetensors.F32, 1, float32(math.NaN()))},
 	} {
 		err := safetensors.WriteFile(path, tensors, nil)
 		require.ErrorContains(t, err, want)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -111,19 +110,9 @@ func (t Data) size() (int64, error) {
 	return size, nil
 }
 
-// largestF16 is the largest value of F16.
-const largestF16 = 65504
-
 func (t Data) encode(w io.Writer) error {
 	if len(t.Values) == 0 {
 		return nil
-	}
-	if t.Type == F16 {
-		for _, v := range t.Values {
-			if math.Abs(float64(v)) > largestF16 {
-				return fmt.Errorf("the value %v is too large for F16, which ends at %d; use F32 or BF16", v, largestF16)
-			}
-		}
 	}
 	raw := make([]byte, bits[t.Type]/8*int64(len(t.Values)))
 	rowLen := 1

@@ -1,0 +1,54 @@
+package ggml_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// What Quantize accepts reads back finite; a float or a scale that cannot hold a value is
+// an error that names it.
+func TestQuantizeReadsBackFinite(t *testing.T) {
+	for _, typ := range ggml.Types() {
+		if !typ.CanQuantize() || typ == ggml.F32 {
+			continue
+		}
+		n := 2 * int(max(typ.BlockSize(), 256))
+		importance := make([]float32, n/2)
+		for i := range importance {
+			importance[i] = 1
+		}
+		refused := 0
+		for _, size := range []float64{1, 6e4, 7e4, 1e7, 1e10, 1e20, math.MaxFloat32} {
+			values := make([]float32, n)
+			for i := range values {
+				values[i] = float32(i%7) - 3
+			}
+			values[n-2] = float32(-size)
+			raw, back := make([]byte, typ.RowSize(int64(n))), make([]float32, n)
+			err := ggml.Quantize(raw, typ, values, ggml.QuantizeOptions{RowLen: n / 2, Importance: importance})
+			if err != nil {
+				if !strings.Contains(err.Error(), "GGML_ASSERT") { // of iq2_xs and the like
+					require.ErrorContains(t, err, fmt.Sprintf("quantize to %v: value %d of row 1 is %v, which is too large for %v; use f32", typ, n/2-2, float32(-size), typ))
+				}
+				refused++
+				continue
+			}
+			require.NoError(t, ggml.Dequantize(back, typ, raw))
+			for i, x := range back {
+				require.Zero(t, x-x, "%v: value %d of up to %g is %v", typ, i, size, x)
+			}
+		}
+		t.Logf("%v: %d of 7 refused", typ, refused)
+		require.Less(t, refused, 7, "%v", typ)
+	}
+	err := ggml.Quantize(make([]byte, 34), ggml.Q8_0, append(make([]float32, 31), 1e10), ggml.QuantizeOptions{})
+	require.EqualError(t, err, "ggml: quantize to q8_0: value 31 of row 0 is 1e+10, which is too large for q8_0; use f32 or bf16")
+	err = ggml.Quantize(make([]byte, 2), ggml.BF16, []float32{math.MaxFloat32}, ggml.QuantizeOptions{})
+	require.EqualError(t, err, "ggml: quantize to bf16: value 0 of row 0 is 3.4028235e+38, which is too large for bf16; use f32")
+}
