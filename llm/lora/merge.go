@@ -24,6 +24,12 @@ type MergeOptions struct {
 	// Type is the type of the matrices in the result; nil keeps each one's.
 	// Vectors, such as norms, always keep theirs.
 	Type *ggml.Type
+	// Mixture, if not nil, gives the matrices types by what they do, as llama-quantize
+	// does; Type has to be nil then.
+	Mixture *model.Mixture
+	// Importance says which columns to be precise in where a matrix gets another type; nil
+	// counts all the same.
+	Importance model.Importance
 	// Threads computes on that many; 0 stands for [ggml.DefaultThreads].
 	Threads int
 	// Progress, if not nil, is called as bytes of tensors are written.
@@ -126,8 +132,11 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 	if o.Threads < 0 {
 		return nil, fmt.Errorf("a merge on %d threads: it takes at least 1", o.Threads)
 	}
+	if o.Type != nil && o.Mixture != nil {
+		return nil, fmt.Errorf("a merge has both the type %v and the mixture %s; it takes one of them", *o.Type, o.Mixture.Name)
+	}
 	outputs := planOutputs(m, active, o)
-	if err := checkOutputs(outputs); err != nil {
+	if err := checkOutputs(outputs, o); err != nil {
 		return nil, err
 	}
 	g, err := ggml.NewGGUF()
@@ -145,10 +154,8 @@ func fillMerged(ctx context.Context, g *ggml.GGUF, m *model.Model, outputs []out
 	if err := m.WriteKeys(g); err != nil {
 		return err
 	}
-	if o.Type != nil {
-		if err := setFileType(g, *o.Type); err != nil {
-			return err
-		}
+	if err := setFileType(g, o); err != nil {
+		return err
 	}
 	w := &mergeWriter{ctx: ctx, options: o}
 	for _, out := range outputs {
@@ -235,6 +242,8 @@ type output struct {
 	from  *ggml.Tensor
 	base  string // that the pairs change
 	pairs []model.LoRAPair
+
+	importance []float32 // of its columns; nil for none
 }
 
 // unchanged reports whether the bytes stay as they are.
@@ -242,34 +251,59 @@ func (o *output) unchanged() bool { return len(o.pairs) == 0 && o.info.Type == o
 
 // planOutputs lists the tensors of the merged model in the order of the base.
 func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) []output {
+	config := m.Config
+	isSplit := m.Tied && len(active[tokenEmbd]) > 0
+	if isSplit {
+		config.Tied = false
+	}
 	var list []output
 	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) {
-		typ := from.Type()
-		if o.Type != nil && from.NumDims() > 1 {
-			typ = *o.Type
-		}
+		typ := o.typeOf(config, name, from)
 		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: from.Shape()}
 		if typ.IsValid() {
 			info.Size = typ.RowSize(from.NumElements())
 		}
-		list = append(list, output{info: info, from: from, base: from.Name(), pairs: pairs})
+		out := output{info: info, from: from, base: from.Name(), pairs: pairs}
+		if typ.IsQuantized() {
+			out.importance = o.Importance[name]
+		}
+		list = append(list, out)
 	}
-	embd := m.Weight(tokenEmbd)
 	for t := range m.Weights() {
 		add(t.Name(), t, active[t.Name()])
 	}
-	if m.Tied && len(active[tokenEmbd]) > 0 {
-		add(outputName, embd, nil)
+	if isSplit {
+		add(outputName, m.Weight(tokenEmbd), nil)
 	}
 	return list
 }
 
+// typeOf is the type of a tensor in the merged model.
+func (o *MergeOptions) typeOf(c model.Config, name string, from *ggml.Tensor) ggml.Type {
+	typ := from.Type()
+	switch {
+	case from.NumDims() < 2:
+	case o.Type != nil:
+		typ = *o.Type
+	case o.Mixture != nil:
+		typ, _ = o.Mixture.TypeOf(c, name, from.Dim(0), o.Importance)
+	}
+	return typ
+}
+
 // checkOutputs reports all tensors that cannot be converted.
-func checkOutputs(outputs []output) error {
+func checkOutputs(outputs []output, o MergeOptions) error {
 	var faults []string
-	for _, o := range outputs {
-		if fault := o.fault(); fault != "" && !o.unchanged() {
-			faults = append(faults, fmt.Sprintf("%s %v: %s", o.info.Name, o.info.Shape, fault))
+	for _, out := range outputs {
+		if out.unchanged() {
+			continue
+		}
+		fault := out.fault()
+		if fault == "" && o.Importance != nil {
+			fault = out.importanceFault()
+		}
+		if fault != "" {
+			faults = append(faults, fmt.Sprintf("%s %v: %s", out.info.Name, out.info.Shape, fault))
 		}
 	}
 	if len(faults) == 0 {
@@ -289,10 +323,24 @@ func (o *output) fault() string {
 		return fmt.Sprintf("there is no conversion from %v", from)
 	case !to.CanQuantize():
 		return fmt.Sprintf("there is no conversion to %v", to)
-	case to.NeedsImportance():
+	case to.NeedsImportance() && o.importance == nil:
 		return fmt.Sprintf("%v needs an importance matrix", to)
 	case o.from.Dim(0)%to.BlockSize() != 0:
 		return fmt.Sprintf("rows of %v are multiples of %d", to, to.BlockSize())
+	}
+	return ""
+}
+
+// importanceFault says what is wrong with the importance of the columns. llama-imatrix does
+// not watch the embedding, and the output only if asked to.
+func (o *output) importanceFault() string {
+	isLayers := o.info.Name != tokenEmbd && o.info.Name != outputName
+	switch n := int64(len(o.importance)); {
+	case !o.info.Type.IsQuantized():
+	case o.importance == nil && isLayers:
+		return "the importance matrix has no entry for it: it is another model's"
+	case o.importance != nil && n != o.from.Dim(0):
+		return fmt.Sprintf("the importance matrix has %d columns for it: it is another model's", n)
 	}
 	return ""
 }
@@ -305,8 +353,20 @@ var fileTypes = map[ggml.Type]uint32{
 }
 
 // setFileType corrects the keys that describe the types of the tensors.
-func setFileType(g *ggml.GGUF, t ggml.Type) error {
-	if number, ok := fileTypes[t]; ok {
+func setFileType(g *ggml.GGUF, o MergeOptions) error {
+	var t ggml.Type
+	var number uint32
+	known := true
+	switch {
+	case o.Mixture != nil:
+		t, number = o.Mixture.Type, o.Mixture.FileType
+	case o.Type != nil:
+		t = *o.Type
+		number, known = fileTypes[t]
+	default:
+		return nil
+	}
+	if known {
 		if err := g.Set("general.file_type", number); err != nil {
 			return err
 		}

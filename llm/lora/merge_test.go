@@ -3,6 +3,7 @@ package lora_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -283,9 +284,17 @@ func TestMergeFaults(t *testing.T) {
 		require.ErrorContains(t, err, "token_embd.weight [64 96]")
 		require.ErrorContains(t, err, "and 6 more")
 	}
-	half := ggml.F16
-	require.ErrorContains(t, merge(path, lora.MergeOptions{Type: &half}, lora.Scaled{Adapter: a, Scale: 1e6}), "too large for f16")
-	require.NoFileExists(t, path)
+	// Nothing is written that does not read back finite, and the file that was there stays.
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q5_1, ggml.IQ4NL} {
+		err := merge(path, lora.MergeOptions{Type: &typ}, lora.Scaled{Adapter: a, Scale: 1e10})
+		require.ErrorContains(t, err, fmt.Sprintf("too large for %v; use f32 or bf16", typ))
+		require.Equal(t, "old", string(content(t, path)))
+	}
+	require.NoError(t, os.Remove(path))
+	wide := ggml.BF16
+	require.NoError(t, merge(path, lora.MergeOptions{Type: &wide}, lora.Scaled{Adapter: a, Scale: 1e10}))
+	require.NoError(t, os.Remove(path))
 	if _, err := os.Stat("/dev/full"); err == nil {
 		require.ErrorContains(t, merge("/dev/full", lora.MergeOptions{}), "no space left on device")
 	}

@@ -170,5 +170,5 @@ func (b *blocks) convertRows(from, to int64) error {
 		}
 	}
 	merged := b.merged[from*target.RowSize(rowLen) : to*target.RowSize(rowLen)]
-	return encode(merged, target, values, rowLen)
+	return ggml.Quantize(merged, target, values, ggml.QuantizeOptions{RowLen: int(rowLen), Importance: b.o.importance})
 }

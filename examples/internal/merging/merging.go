@@ -2,12 +2,15 @@
 package merging
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +29,10 @@ const Description = `Merge LoRA adapters into a GGUF model.
 
 Every adapter adds scale · alpha/rank · B·A to the matrices it was trained on. Both --lora and --lora-scaled may be
 given several times. The sum is made in F32; matrices keep the type they have in the base unless --type says
-otherwise, and what no adapter changes is copied as it is.`
+otherwise, and what no adapter changes is copied as it is.
+
+The types of --type are llama-quantize's, and so is its choice: with q4_k_m, for one, the output and the matrices that
+suffer most get six bits. --pure gives all matrices the same type.`
 
 // Flags are the command, for kong.
 type Flags struct {
@@ -36,7 +42,9 @@ type Flags struct {
 	Scaled  []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
 	Out     string   `name:"model-out" aliases:"gguf-path" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
 	Threads int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; default: the machine's cores."`
-	Type    string   `name:"type" placeholder:"TYPE" help:"Type of the matrices (f32, f16, bf16, q8_0, q4_0, q4_k, …); default: as in the base."`
+	Type    string   `name:"type" placeholder:"TYPE" help:"Types of the matrices, as llama-quantize names and chooses them: iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq2_m, iq3_xxs, iq3_xs, iq3_s, iq3_m, q2_k_s, q2_k, q3_k_s, q3_k_m, q3_k_l, iq4_xs, iq4_nl, q4_0, q4_1, q4_k_s, q4_k_m, q5_0, q5_1, q5_k_s, q5_k_m, q6_k, q8_0, f16, bf16, f32, tq1_0, tq2_0, q1_0, q2_0, mxfp4, nvfp4; default: as in the base."`
+	Pure    bool     `name:"pure" help:"Give all matrices the type that --type gives most of them."`
+	IMatrix string   `name:"imatrix" placeholder:"FILE" help:"Importance matrix of llama-imatrix, which says where --type has to be precise; types of less than three bits need one."`
 	Quiet   bool     `name:"quiet" short:"q" help:"Report errors only."`
 }
 
@@ -71,6 +79,7 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "%s: rank %d, alpha %g, %s, scale %g\n",
 			filepath.Base(args[i].Path), s.Adapter.Rank(), s.Adapter.Alpha, cli.Count(len(s.Adapter.Pairs()), "matrix"), s.Scale)
 	}
+	reportFallbacks(out, m, merge)
 	started := time.Now()
 	closeBar := showProgress(&merge, f.Quiet)
 	err = lora.MergeTo(ctx, f.Out, m, set, merge)
@@ -111,25 +120,75 @@ func (f *Flags) adapters() ([]adapters.Arg, error) {
 func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 	merge := lora.MergeOptions{Threads: f.Threads}
 	if f.Type == "" {
+		switch {
+		case f.Pure:
+			return merge, errors.New("--pure: it says how --type is applied; give a --type")
+		case f.IMatrix != "":
+			return merge, errors.New("--imatrix: it says where --type has to be precise; give a --type")
+		}
 		return merge, nil
 	}
-	t, err := ggml.ParseType(f.Type)
-	if err != nil || !t.CanQuantize() || t.NeedsImportance() {
-		return merge, fmt.Errorf("--type %s: use one of %s", f.Type, strings.Join(typeNames(), ", "))
+	mixture, isMixture := model.FindMixture(f.Type)
+	t, err := ggml.ParseType(f.Type) // q4_k is a type, and short for a mixture
+	switch {
+	case err != nil && isMixture:
+		t = mixture.Type
+	case err != nil || !t.CanQuantize():
+		return merge, fmt.Errorf("--type %s: use one of %s", f.Type, TypeNames())
 	}
-	merge.Type = &t
+	needs := t.NeedsImportance()
+	if f.Pure || !isMixture {
+		merge.Type = &t
+	} else {
+		merge.Mixture, needs = &mixture, mixture.NeedsImportance()
+	}
+	if needs && f.IMatrix == "" {
+		return merge, fmt.Errorf("--type %s: it needs an importance matrix, or what is written is garbage; make one with llama-imatrix, and give it with --imatrix FILE", f.Type)
+	}
+	if f.IMatrix != "" {
+		if merge.Importance, err = model.ReadImportance(f.IMatrix); err != nil {
+			return merge, fmt.Errorf("--imatrix: %w", err)
+		}
+	}
 	return merge, nil
 }
 
-// typeNames lists the types that matrices can be written in.
-func typeNames() []string {
+// TypeNames lists what --type takes: the mixtures of llama-quantize, and types that it has
+// no mixture of.
+func TypeNames() string {
 	var names []string
+	for _, x := range model.Mixtures() {
+		names = append(names, x.Name)
+	}
 	for _, t := range ggml.Types() {
-		if t.CanQuantize() && !t.NeedsImportance() {
-			names = append(names, strings.ToLower(t.String()))
+		name := strings.ToLower(t.String())
+		if _, isMixture := model.FindMixture(name); t.CanQuantize() && !isMixture {
+			names = append(names, name)
 		}
 	}
-	return names
+	return strings.Join(names, ", ")
+}
+
+// reportFallbacks says which matrices cannot have the type that the mixture has for them.
+func reportFallbacks(out io.Writer, m *model.Model, o lora.MergeOptions) {
+	if o.Mixture == nil {
+		return
+	}
+	count, first := 0, ""
+	for t := range m.Weights() {
+		if t.NumDims() < 2 {
+			continue
+		}
+		if typ, isFallback := o.Mixture.TypeOf(m.Config, t.Name(), t.Dim(0), o.Importance); isFallback {
+			if count++; count == 1 {
+				first = fmt.Sprintf("%s becomes %v", t.Name(), typ)
+			}
+		}
+	}
+	if count > 0 {
+		fmt.Fprintf(out, "%s: rows that are no multiple of its blocks get another type in %s, as by llama-quantize (%s, for one)\n",
+			o.Mixture.Name, cli.Count(count, "matrix"), first)
+	}
 }
 
 func report(out io.Writer, path string, took time.Duration) error {
@@ -137,8 +196,31 @@ func report(out io.Writer, path string, took time.Duration) error {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		size = fmt.Sprintf(", %.1f MB", float64(info.Size())/1e6)
 	}
-	_, err := fmt.Fprintf(out, "wrote %s%s in %.1f s\n", path, size, took.Seconds())
+	_, err := fmt.Fprintf(out, "wrote %s%s in %.1f s%s\n", path, size, took.Seconds(), types(path))
 	return err
+}
+
+// types counts the types of the matrices of a file.
+func types(path string) string {
+	g, err := ggml.OpenGGUF(path)
+	if err != nil {
+		return "" // no regular file
+	}
+	defer g.Close()
+	counts := map[ggml.Type]int{}
+	for t := range g.Tensors() {
+		if len(t.Shape) > 1 {
+			counts[t.Type]++
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(counts), func(a, b ggml.Type) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	var list []string
+	for _, t := range order {
+		list = append(list, fmt.Sprintf("%d of %v", counts[t], t))
+	}
+	return "; matrices: " + strings.Join(list, ", ")
 }
 
 // showProgress makes the merge report how much it has written.
