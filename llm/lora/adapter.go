@@ -63,6 +63,7 @@ type Adapter struct {
 	// known of the base model, and whatever else a loaded file had.
 	Keys map[string]any
 
+	notices []string
 	path    string // of the file it was loaded from
 	config  model.Config
 	life    lifetime.Lifetime
@@ -70,6 +71,9 @@ type Adapter struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
 }
+
+// Notices says what of the files of PEFT means something else here, or nothing.
+func (a *Adapter) Notices() []string { return a.notices }
 
 // New makes an adapter, on the device of the model, that does not change the model yet: A is random, B is
 // zero. The same options give the same values; those of a pair depend only on

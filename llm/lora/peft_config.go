@@ -31,6 +31,8 @@ type peftConfig struct {
 	FanInFanOut  bool        `json:"fan_in_fan_out"`
 	Init         bool        `json:"init_lora_weights"`
 	Inference    bool        `json:"inference_mode"`
+
+	targets peftTargets // as they were read
 }
 
 // A peftPattern gives modules another number than all have, in the order of the file: the
@@ -126,7 +128,6 @@ var unsupported = []struct{ field, tensor, meaning string }{
 	{"use_dora", ".lora_magnitude_vector", "DoRA scales the columns of weights too"},
 	{"lora_bias", ".lora_B.bias", "it has biases of B"},
 	{"bias", ".bias", "it has biases of the base"},
-	{"modules_to_save", "", "it has whole weights beside the pairs"},
 	{"trainable_token_indices", ".trainable_tokens_", "it has rows of the embedding"},
 	{"target_parameters", "", "it changes parameters that are no modules"},
 	{"layer_replication", "", "it repeats layers of its base"},
@@ -175,6 +176,7 @@ func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	c.targets = peftTargets{fields["target_modules"], fields["exclude_modules"], fields["layers_to_transform"]}
 	return nil
 }
 

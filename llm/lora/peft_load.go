@@ -28,6 +28,7 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	defer f.Close()
 	r := &peftReader{m: m, config: config, file: f, faults: faults, found: map[string]*peftPair{}}
 	r.sort()
+	r.checkWhole()
 	list, err := r.readModules()
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.path = absolute(files.tensors)
+	a.path, a.notices = absolute(files.tensors), append(r.notices, r.untargeted()...)
 	return a, nil
 }
 
@@ -49,7 +50,10 @@ type peftReader struct {
 	config *peftConfig
 	file   *safetensors.File
 	found  map[string]*peftPair // by the path of the module from the text model
+	wholes []wholeTensor
 	faults []string
+
+	notices []string
 }
 
 // A peftPair is the tensors of a module.
@@ -148,15 +152,7 @@ func (r *peftReader) other(t *safetensors.Tensor) {
 		}
 		return
 	}
-	module, ok := strings.CutSuffix(t.Name, ".weight")
-	module = modulePath(strings.TrimSuffix(strings.TrimPrefix(module, peftPrefix), ".base_layer"))
-	switch embeddings := []int64{int64(r.m.Config.Vocab), int64(r.m.Config.Embd)}; {
-	case !ok || module != "embed_tokens" && module != "lm_head":
-		r.fault("tensor %s: is no factor of LoRA", t.Name)
-	case !slices.Equal(t.Shape, embeddings):
-		// PEFT saves the embeddings as they are in the base, unless tokens were added.
-		r.fault("tensor %s has the shape %v, and the model's is %v: its vocabulary is another; %s", t.Name, t.Shape, embeddings, mergeRemedy)
-	}
+	r.whole(t)
 }
 
 // readModules reads the pairs in the order of the modules.

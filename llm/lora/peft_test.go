@@ -339,6 +339,9 @@ func TestPEFTNames(t *testing.T) {
 		// What PEFT saves along, because it may have been enlarged.
 		p.add("base_model.model."+root+"embed_tokens.base_layer.weight", 96, 64)
 		p.add("base_model.model.lm_head.weight", 96, 64)
+		for i, base := range []string{"token_embd.weight", "output.weight"} {
+			p.tensors[2+i].Values = floats(t, m.Weight(base))
+		}
 		p.write(t)
 		a, err := lora.Load(p.folder, m)
 		require.NoError(t, err, root)
@@ -378,7 +381,7 @@ func TestPEFTFaults(t *testing.T) {
 			p.config["modules_to_save"] = []string{"lm_head", "norm"}
 			p.add("base_model.model.lm_head.weight", 96, 64)
 			p.add("base_model.model.model.norm.weight", 64)
-		}, []string{`modules_to_save is ["lm_head","norm"]: it has whole weights beside the pairs; ` + merge, "tensor base_model.model.model.norm.weight: is no factor of LoRA"}},
+		}, []string{"tensor base_model.model.model.norm.weight: is no factor of LoRA; " + merge, "tensor base_model.model.lm_head.weight is trained: its row 0 is not that of output.weight in the model, and an adapter has no whole tensors; " + merge}},
 		{"tokens", func(p *peftFolder) {
 			p.config["trainable_token_indices"] = []int{1}
 			p.add("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta", 1, 64)
@@ -545,7 +548,7 @@ func TestSavePEFTFaults(t *testing.T) {
 	values := floats(t, b)
 	values[9] = 70000
 	require.NoError(t, ggml.Write(b, values))
-	require.ErrorContains(t, a.SavePEFT(folder, lora.PEFTOptions{Type: ggml.F16}), "the value 70000 is too large for F16")
+	require.ErrorContains(t, a.SavePEFT(folder, lora.PEFTOptions{Type: ggml.F16}), "is 70000, which is too large for f16; use f32 or bf16")
 	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{Type: ggml.BF16}))
 	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
 	before := content(t, filepath.Join(folder, "adapter_model.safetensors"))

@@ -4,6 +4,7 @@ package adapters
 import (
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 
@@ -65,9 +66,17 @@ func Load(args []Arg, m *model.Model) (Set, error) {
 			set.Close()
 			return nil, fmt.Errorf("%s: %w", arg.Flag, err)
 		}
+		PrintNotices(arg.Flag, a)
 		set = append(set, lora.Scaled{Adapter: a, Scale: arg.Scale})
 	}
 	return set, nil
+}
+
+// PrintNotices says to standard error what of an adapter means something else here.
+func PrintNotices(flag string, a *lora.Adapter) {
+	for _, notice := range a.Notices() {
+		fmt.Fprintf(os.Stderr, "notice: %s: %s\n", flag, notice)
+	}
 }
 
 // Weights are the pairs of all.

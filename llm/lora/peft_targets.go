@@ -1,0 +1,89 @@
+package lora
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// peftTargets are the settings by which PEFT chooses modules as it loads an adapter: of
+// others it leaves the tensors out.
+type peftTargets struct {
+	Modules json.RawMessage `json:"target_modules"` // names, or a regular expression of whole paths
+	Exclude json.RawMessage `json:"exclude_modules"`
+	Layers  json.RawMessage `json:"layers_to_transform"` // numbers, or one
+}
+
+// untargeted tells of modules whose tensors PEFT leaves out, where we apply them.
+func (r *peftReader) untargeted() []string {
+	var left []string
+	for _, p := range r.found {
+		if !r.config.targets.has(p.path) {
+			left = append(left, p.path)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	slices.Sort(left)
+	return []string{fmt.Sprintf("%d modules have tensors but are none of target_modules in %s, such as %s: PEFT would leave them out, here they count", len(left), peftConfigName, left[0])}
+}
+
+// has reports whether PEFT puts an adapter on a module; also where that cannot be said.
+func (t *peftTargets) has(path string) bool {
+	if t.Modules == nil || string(t.Modules) == "null" { // it goes by the architecture
+		return true
+	}
+	if t.Exclude != nil && string(t.Exclude) != "null" {
+		if in, known := matchesModules(t.Exclude, path); known && in {
+			return false
+		}
+	}
+	if in, known := matchesModules(t.Modules, path); known && !in {
+		return false
+	}
+	return t.hasLayer(path)
+}
+
+var layerOf = regexp.MustCompile(`\.layers\.(\d+)\.`)
+
+// hasLayer reports whether the layer of a module is one of layers_to_transform.
+func (t *peftTargets) hasLayer(path string) bool {
+	var layers []int
+	var one int
+	if json.Unmarshal(t.Layers, &one) == nil && string(t.Layers) != "null" {
+		layers = []int{one}
+	} else if json.Unmarshal(t.Layers, &layers) != nil || layers == nil {
+		return true
+	}
+	found := layerOf.FindStringSubmatch("." + path)
+	if found == nil {
+		return true
+	}
+	layer, err := strconv.Atoi(found[1])
+	return err != nil || slices.Contains(layers, layer)
+}
+
+// matchesModules reports whether a module is one of those that a setting names; known is
+// false where the setting is none that we understand.
+func matchesModules(setting json.RawMessage, path string) (in, known bool) {
+	var list []string
+	if json.Unmarshal(setting, &list) == nil {
+		return slices.ContainsFunc(list, func(name string) bool { return path == name || strings.HasSuffix(path, "."+name) }), true
+	}
+	var pattern string
+	if json.Unmarshal(setting, &pattern) != nil {
+		return false, false
+	}
+	if pattern == "all-linear" { // all but the output
+		return path != "lm_head" && !strings.HasSuffix(path, "embed_tokens"), true
+	}
+	expression, err := regexp.Compile(`^(?:` + pattern + `)$`)
+	if err != nil { // Go's expressions lack a few of Python's
+		return false, false
+	}
+	return expression.MatchString(path), true
+}

@@ -1,0 +1,107 @@
+package lora
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/safetensors"
+)
+
+// A wholeTensor is one beside the pairs: PEFT saves the embeddings by itself when the
+// vocabulary was resized, and what modules_to_save names.
+type wholeTensor struct {
+	*safetensors.Tensor
+	base string // the model's tensor of the same values, if nothing has trained it
+}
+
+// whole finds what a tensor that belongs to no pair is of.
+func (r *peftReader) whole(t *safetensors.Tensor) {
+	module, ok := strings.CutSuffix(t.Name, ".weight")
+	module = strings.TrimSuffix(strings.TrimPrefix(module, peftPrefix), ".base_layer")
+	base := map[string]string{"embed_tokens": tokenEmbd, "lm_head": outputName}[modulePath(module)]
+	if base == outputName && r.m.Tied {
+		base = tokenEmbd
+	}
+	embeddings := []int64{int64(r.m.Config.Vocab), int64(r.m.Config.Embd)}
+	switch {
+	case !ok || base == "":
+		r.fault("tensor %s: is no factor of LoRA; %s", t.Name, mergeRemedy)
+	case !slices.Equal(t.Shape, embeddings):
+		r.fault("tensor %s has the shape %v, and the model's is %v: its vocabulary is another; %s", t.Name, t.Shape, embeddings, mergeRemedy)
+	default:
+		r.wholes = append(r.wholes, wholeTensor{t, base})
+	}
+}
+
+// checkWhole compares whole tensors with the model's: an adapter of llama.cpp has none, so
+// they have to be the same.
+func (r *peftReader) checkWhole() {
+	for _, w := range r.wholes {
+		row, err := r.otherRow(w)
+		switch {
+		case err != nil:
+			r.fault("tensor %s: %v", w.Name, err)
+		case row >= 0:
+			r.fault("tensor %s is trained: its row %d is not that of %s in the model, and an adapter has no whole tensors; %s", w.Name, row, w.base, mergeRemedy)
+		default:
+			r.notices = append(r.notices, fmt.Sprintf("tensor %s is left out: it is %s of the model, unchanged", w.Name, w.base))
+		}
+	}
+}
+
+// wholeTolerance is how much farther than by rounding a row may be from the model's: other
+// versions of the programs that quantise round a little otherwise.
+const wholeTolerance = 1.1
+
+// otherRow is the first row that is not the model's, and -1 where all are. The model's may
+// be rounded to its type, and the tensor's own: a row is the same where the one is not
+// farther from the other than rounding moves it.
+func (r *peftReader) otherRow(w wholeTensor) (int64, error) {
+	if !w.Type.IsSupported() {
+		return 0, fmt.Errorf("it has type %s; F32, F16 and BF16 are supported", w.Type)
+	}
+	values, err := r.file.Float32s(*w.Tensor)
+	if err != nil {
+		return 0, err
+	}
+	base := r.m.Weight(w.base)
+	typ, rowLen, rows := base.Type(), base.Dim(0), base.NumRows()
+	if !typ.CanQuantize() || typ.NeedsImportance() {
+		return 0, fmt.Errorf("it cannot be compared with %s, which has the type %v", w.base, typ)
+	}
+	ours, rounded, raw := make([]float32, rowLen), make([]float32, rowLen), make([]byte, typ.RowSize(rowLen))
+	precision := map[safetensors.Type]float64{safetensors.F16: 1.0 / (1 << 11), safetensors.BF16: 1.0 / (1 << 8)}[w.Type]
+	for i := range rows {
+		theirs := values[i*rowLen:][:rowLen]
+		if err := ggml.Quantize(raw, typ, theirs, ggml.QuantizeOptions{}); err != nil {
+			return 0, err
+		}
+		if err := ggml.Dequantize(rounded, typ, raw); err != nil {
+			return 0, err
+		}
+		if _, err := base.ReadAt(raw, i*int64(len(raw))); err != nil {
+			return 0, err
+		}
+		if err := ggml.Dequantize(ours, typ, raw); err != nil {
+			return 0, err
+		}
+		if distance(ours, theirs) > wholeTolerance*distance(rounded, theirs)+precision*norm(theirs) {
+			return i, nil
+		}
+	}
+	return -1, nil
+}
+
+func distance(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		d := float64(a[i]) - float64(b[i])
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
+func norm(a []float32) float64 { return distance(a, make([]float32, len(a))) }

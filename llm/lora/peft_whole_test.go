@@ -1,0 +1,93 @@
+package lora_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/safetensors"
+)
+
+// Embeddings that PEFT has saved beside the pairs are left out with a notice where they are
+// the model's, rounded to its type or to theirs; one trained row is a mismatch.
+func TestPEFTWholeTensors(t *testing.T) {
+	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
+		original := fileModel(t, false, ggml.F32)
+		m := original
+		if typ != ggml.F32 {
+			m, _ = mergeTo(t, original, nil, lora.MergeOptions{Type: &typ})
+		}
+		for _, saved := range []safetensors.Type{safetensors.F32, safetensors.BF16} {
+			for _, tensor := range []struct{ base, name string }{
+				{"token_embd.weight", "base_model.model.model.embed_tokens.weight"}, {"output.weight", "base_model.model.lm_head.weight"},
+			} {
+				values := floats(t, original.Weight(tensor.base))
+				load := func(values []float32) (*lora.Adapter, error) {
+					p := newPEFT(t.TempDir())
+					p.add(peftLayer+"mlp.up_proj.lora_A.weight", 2, 64)
+					p.add(peftLayer+"mlp.up_proj.lora_B.weight", 96, 2)
+					p.config["modules_to_save"] = []string{"embed_tokens"}
+					p.tensors = append(p.tensors, safetensors.Data{Name: tensor.name, Type: saved, Shape: []int64{96, 64}, Values: values})
+					p.write(t)
+					return lora.Load(p.folder, m)
+				}
+				a, err := load(values)
+				require.NoError(t, err, "%v, %v", typ, saved)
+				require.Equal(t, []string{"tensor " + tensor.name + " is left out: it is " + tensor.base + " of the model, unchanged"}, a.Notices())
+				require.Len(t, a.Pairs(), 1)
+				require.NoError(t, a.Close())
+
+				trained := slices.Clone(values)
+				for i := 40 * 64; i < 41*64; i++ {
+					trained[i] *= 1.2
+				}
+				_, err = load(trained)
+				require.ErrorContains(t, err, "tensor "+tensor.name+" is trained: its row 40 is not that of "+tensor.base+" in the model", "%v, %v", typ, saved)
+			}
+		}
+	}
+}
+
+// PEFT leaves out the tensors of modules that are none of target_modules; we apply them, and
+// say so.
+func TestPEFTTargetsNotice(t *testing.T) {
+	m := fileModel(t, false, ggml.F32)
+	const notice = "1 modules have tensors but are none of target_modules in adapter_config.json, such as model.layers.0.mlp.up_proj: PEFT would leave them out, here they count"
+	for _, c := range []struct {
+		config map[string]any
+		told   bool
+	}{
+		{map[string]any{"target_modules": nil}, false},
+		{map[string]any{"target_modules": []string{"up_proj"}}, false},
+		{map[string]any{"target_modules": []string{"model.layers.0.mlp.up_proj"}}, false},
+		{map[string]any{"target_modules": []string{"q_proj", "p_proj"}}, true},
+		{map[string]any{"target_modules": `.*\.(up|down)_proj`}, false},
+		{map[string]any{"target_modules": `.*\.(q|v)_proj`}, true},
+		{map[string]any{"target_modules": `.*(?!q)_proj`}, false}, // Go has no such expression
+		{map[string]any{"target_modules": "all-linear"}, false},
+		{map[string]any{"target_modules": []string{"up_proj"}, "exclude_modules": []string{"up_proj"}}, true},
+		{map[string]any{"target_modules": []string{"up_proj"}, "layers_to_transform": []int{1}}, true},
+		{map[string]any{"target_modules": []string{"up_proj"}, "layers_to_transform": 0}, false},
+		{map[string]any{"target_modules": []string{"up_proj"}, "layers_to_transform": nil}, false},
+	} {
+		p := newPEFT(t.TempDir())
+		p.add(peftLayer+"mlp.up_proj.lora_A.weight", 2, 64)
+		p.add(peftLayer+"mlp.up_proj.lora_B.weight", 96, 2)
+		for key, value := range c.config {
+			p.config[key] = value
+		}
+		p.write(t)
+		a, err := lora.Load(p.folder, m)
+		require.NoError(t, err)
+		require.Len(t, a.Pairs(), 1)
+		if c.told {
+			require.Equal(t, []string{notice}, a.Notices(), "%v", c.config)
+		} else {
+			require.Empty(t, a.Notices(), "%v", c.config)
+		}
+		require.NoError(t, a.Close())
+	}
+}
