@@ -1,6 +1,7 @@
 package merging
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,4 +22,11 @@ func TestAdapterArgs(t *testing.T) {
 		_, err := f.adapters()
 		require.ErrorContains(t, err, "--lora-scaled "+bad, bad)
 	}
+}
+
+// The help of --type lists what it takes.
+func TestTypeHelp(t *testing.T) {
+	field, ok := reflect.TypeFor[Flags]().FieldByName("Type")
+	require.True(t, ok)
+	require.Contains(t, field.Tag.Get("help"), ": "+TypeNames()+";")
 }
