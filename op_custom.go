@@ -54,6 +54,20 @@ type CustomTensor struct {
 	Shape  [MaxDims]int64 // [ne0, ne1, ne2, ne3]
 	Stride [MaxDims]int64 // bytes between neighbours in each dimension
 	data   unsafe.Pointer
+	layout customLayout // of data
+}
+
+// A customLayout is the type, shape and strides that memory has, whatever the fields of a
+// [CustomTensor] are set to.
+type customLayout struct {
+	typ           Type
+	shape, stride [MaxDims]int64
+}
+
+func (t CustomTensor) mustBeAsGiven() {
+	if t.layout != (customLayout{t.Type, t.Shape, t.Stride}) {
+		panic("the type, shape or strides of the tensor are not those that the function got")
+	}
 }
 
 // NumElements is the product of the sizes.
@@ -63,8 +77,8 @@ func (t CustomTensor) NumElements() int64 { return t.Shape[0] * t.NumRows() }
 func (t CustomTensor) NumRows() int64 { return t.Shape[1] * t.Shape[2] * t.Shape[3] }
 
 // RowBytes is the raw data of row i, counted over dimensions 1, 2 and 3; for
-// quantised types too. It panics when there is no such row, or when the
-// elements of a row are not adjacent.
+// quantised types too. It panics when there is no such row, when the elements of
+// a row are not adjacent, or when type, shape or strides were set to others.
 func (t CustomTensor) RowBytes(i int64) []byte {
 	if i < 0 || i >= t.NumRows() {
 		panic(fmt.Sprintf("row %d of a tensor of %d rows", i, t.NumRows()))
@@ -72,6 +86,7 @@ func (t CustomTensor) RowBytes(i int64) []byte {
 	if t.Stride[0] != t.Type.BlockBytes() {
 		panic("the elements of a row are not adjacent; call Cont on the operand")
 	}
+	t.mustBeAsGiven()
 	i1, i := i%t.Shape[1], i/t.Shape[1]
 	i2, i3 := i%t.Shape[2], i/t.Shape[2]
 	row := unsafe.Add(t.data, i1*t.Stride[1]+i2*t.Stride[2]+i3*t.Stride[3])
@@ -99,6 +114,7 @@ func CustomSlice[T Element](t CustomTensor) []T {
 		}
 		stride *= n
 	}
+	t.mustBeAsGiven()
 	return unsafe.Slice((*T)(t.data), t.NumElements())
 }
 
@@ -114,6 +130,7 @@ func customTensor(t *C.struct_ggml_tensor) (CustomTensor, error) {
 	for d := range MaxDims {
 		v.Shape[d], v.Stride[d] = int64(t.ne[d]), int64(t.nb[d])
 	}
+	v.layout = customLayout{v.Type, v.Shape, v.Stride}
 	if v.data == nil || !bool(C.goggml_on_host(t)) {
 		return v, fmt.Errorf("a tensor is not in system memory: %w", ErrNotAllocated)
 	}

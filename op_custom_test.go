@@ -106,6 +106,40 @@ func TestCustomTensor(t *testing.T) {
 	require.Equal(t, int64(3), seen[2].NumElements())
 }
 
+// Type, shape and strides are there to be read: elements of others would be memory of
+// somebody else.
+func TestCustomTensorSetByHand(t *testing.T) {
+	x := optest.Leaves(t, 1, 4, 2, 1, 1)
+	c := ggml.NewContext()
+	defer c.Close()
+	for name, change := range map[string]func(x *ggml.CustomTensor){
+		"shape":   func(x *ggml.CustomTensor) { x.Shape[1] = 1 << 20 },
+		"row":     func(x *ggml.CustomTensor) { x.Shape[0] = 1 << 40 },
+		"strides": func(x *ggml.CustomTensor) { x.Stride[1] = 1 << 30 },
+		"type":    func(x *ggml.CustomTensor) { x.Type = ggml.I32 },
+	} {
+		var taken []any
+		take := func(f func()) {
+			defer func() { taken = append(taken, recover()) }()
+			f()
+		}
+		y := c.MapCustom(func(_ ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
+			change(&src[0])
+			take(func() { src[0].RowBytes(1) })
+			take(func() { ggml.CustomRow[float32](src[0], 1) })
+			take(func() { ggml.CustomSlice[float32](src[0]) })
+			return nil
+		}, 1, x[0])
+		g := c.NewGraph(y)
+		require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+		require.NoError(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g))
+		require.Len(t, taken, 3)
+		for _, p := range taken {
+			require.NotNil(t, p, name)
+		}
+	}
+}
+
 func TestWorkerShare(t *testing.T) {
 	for n := range int64(20) {
 		for count := 1; count < 9; count++ {

@@ -49,7 +49,7 @@ var (
 // multiplied: in panels of 64 rows, in which the columns lie one after the other. The last
 // panel has the rows that are left. A column at the end that is not whole is left out.
 func PackLoRA(b []float32, m int) []float32 {
-	if m < 1 {
+	if m < 1 || m > len(b) {
 		return nil
 	}
 	b = b[:len(b)/m*m]

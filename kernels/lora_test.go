@@ -135,6 +135,8 @@ func TestPackLoRA(t *testing.T) {
 		require.Equal(t, b.Float32(), unpacked(packed).Float32())
 	}
 	require.Empty(t, kernels.PackLoRA(nil, 7))
+	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, 1<<40)) // at once
+	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, -1))
 	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, 0))
 	require.Equal(t, []float32{1, 2}, kernels.PackLoRA([]float32{1, 2, 3}, 2))
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"io"
 	"math"
 )
@@ -47,14 +48,19 @@ func (s *stream) encode(text string) {
 // read encodes the text of a reader and calls yield with the tokens of each
 // window.
 func (s *stream) read(r io.Reader, yield func([]ID, error) bool) {
+	if r == nil {
+		yield(nil, errors.New("the reader is nil"))
+		return
+	}
 	s.text = newTextStream(s.t.model, s.t.sizes)
 	s.begin()
+	reader := &progressReader{r: r}
 	size := s.t.sizes.window
 	var buf []byte
 	for last := false; !last; {
 		have := len(buf)
 		buf = append(buf, make([]byte, size-have)...)
-		n, err := io.ReadFull(r, buf[have:])
+		n, err := io.ReadFull(reader, buf[have:])
 		buf = buf[:have+n]
 		last = err == io.EOF || err == io.ErrUnexpectedEOF
 		if err != nil && !last {
@@ -72,6 +78,20 @@ func (s *stream) read(r io.Reader, yield func([]ID, error) bool) {
 		buf = append(buf[:0], buf[n:]...)
 		size = max(s.nextSize(size, n), 2*len(buf))
 	}
+}
+
+// A progressReader gives a reader up that gives neither bytes nor an error many times in a
+// row, as package bufio does.
+type progressReader struct{ r io.Reader }
+
+func (p *progressReader) Read(b []byte) (int, error) {
+	const many = 100
+	for range many {
+		if n, err := p.r.Read(b); n != 0 || err != nil || len(b) == 0 {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
 }
 
 // nextSize is the size of the next window, after one of which n bytes were

@@ -293,3 +293,22 @@ func TestEncodingRemembersWordsAlone(t *testing.T) {
 		})
 	}
 }
+
+// A reader that gives nothing for ever is given up.
+func TestEncodeReaderThatGivesNothing(t *testing.T) {
+	tok := vocabulary(t, "bpe", "gpt-2")
+	for r, want := range map[io.Reader]error{silent{}: io.ErrNoProgress, iotest.DataErrReader(strings.NewReader("")): nil} {
+		var last error
+		for _, err := range tok.EncodeReader(r, EncodeOptions{}) {
+			last = err
+		}
+		require.Equal(t, want, last)
+	}
+	for _, err := range tok.EncodeReader(nil, EncodeOptions{}) {
+		require.EqualError(t, err, "the reader is nil")
+	}
+}
+
+type silent struct{}
+
+func (silent) Read([]byte) (int, error) { return 0, nil }
