@@ -67,8 +67,12 @@ func (c *Config) Layer(i int) Layer {
 	return l
 }
 
-// Windows lists the windows that layers have, 0 for those without, each once.
+// Windows lists the windows that layers have, 0 for those without, each once. There are
+// none for a config that [Config.Validate] refuses.
 func (c *Config) Windows() []int {
+	if c.check() != nil {
+		return nil
+	}
 	var list []int
 	seen := map[int]bool{}
 	for i := range c.Layers {
@@ -215,7 +219,7 @@ func (c *Config) faults() []string {
 		value float32
 	}{
 		{"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale},
-		{"final_logit_softcapping", c.LogitSoftcap}, {"attention.temperature_scale", c.AttnTempScale}, {"rope.scaling.yarn_log_multiplier", c.YaRNLogMul},
+		{"final_logit_softcapping", c.LogitSoftcap}, {"attention.temperature_scale", c.AttnTempScale}, {"attention.temperature_offset", c.AttnTempOffset}, {"rope.scaling.yarn_log_multiplier", c.YaRNLogMul},
 	} {
 		check(finite(f.value), "%s is %v", key(f.name), f.value)
 	}
@@ -262,17 +266,22 @@ func (c Config) unsaid() ([]string, error) {
 
 // Validate checks that the numbers fit together, and that a file can hold them.
 func (c Config) Validate() error {
+	if _, err := c.inventory(); err != nil {
+		return err
+	}
+	faults, err := c.unsaid()
+	if err == nil && len(faults) > 0 {
+		err = fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))
+	}
+	return err
+}
+
+// check checks that the numbers fit together.
+func (c Config) check() error {
 	if _, ok := specs[c.Arch]; !ok {
 		return fmt.Errorf("%w: architecture %q; supported: %s", ErrUnsupported, c.Arch, strings.Join(Architectures(), ", "))
 	}
-	faults := c.faults()
-	if len(faults) == 0 {
-		var err error
-		if faults, err = c.unsaid(); err != nil {
-			return err
-		}
-	}
-	if len(faults) > 0 {
+	if faults := c.faults(); len(faults) > 0 {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))
 	}
 	return nil

@@ -57,8 +57,11 @@ type Part struct {
 }
 
 // Modules lists what LoRA can adapt by the names that transformers has, in the order of its
-// model.
+// model. There are none for a config that [Config.Validate] refuses.
 func (c Config) Modules() []Module {
+	if c.check() != nil {
+		return nil
+	}
 	list := []Module{{"embed_tokens", -1, []Part{{Name: tokenEmbd, Rows: int64(c.Vocab)}}}}
 	for i := range c.Layers {
 		for _, m := range specs[c.Arch].modules() {

@@ -148,7 +148,7 @@ func withWindow(k key) key {
 
 // local lets local layers see a window, and reports whether the layer is one.
 func local(c *Config, i int, l *Layer) bool {
-	if c.Window > 0 && (i+1)%c.WindowPattern != 0 {
+	if c.Window > 0 && c.WindowPattern > 0 && (i+1)%c.WindowPattern != 0 {
 		l.Window = c.Window
 	}
 	return l.Window > 0

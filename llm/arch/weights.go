@@ -52,7 +52,7 @@ type Inventory struct {
 	Groups [][]string
 }
 
-// Weights lists the tensors of the model in the order of computation.
+// Weights lists the tensors of the model in the order of computation; see [Config.Inventory].
 func (c Config) Weights() []Weight { return c.Inventory().Weights }
 
 var inventories = struct {
@@ -62,18 +62,32 @@ var inventories = struct {
 
 // Inventory lists what the model is made of. It is found by building the graph of one
 // token from weights without memory, which note that they are asked for. Nobody may
-// change the result.
+// change the result. It is empty for a config that [Config.Validate] refuses.
 func (c Config) Inventory() *Inventory {
+	inv, _ := c.inventory()
+	return inv
+}
+
+// inventory is Inventory with what is wrong with the config.
+func (c Config) inventory() (*Inventory, error) {
 	c.Name = ""
 	inventories.Lock()
 	defer inventories.Unlock()
-	if inventories.of[c] == nil {
-		inventories.of[c] = c.takeInventory()
+	if inv := inventories.of[c]; inv != nil {
+		return inv, nil
 	}
-	return inventories.of[c]
+	if err := c.check(); err != nil {
+		return &Inventory{}, err
+	}
+	inv, err := c.takeInventory()
+	if err != nil {
+		return &Inventory{}, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	inventories.of[c] = inv
+	return inv, nil
 }
 
-func (c Config) takeInventory() *Inventory {
+func (c Config) takeInventory() (*Inventory, error) {
 	ctx := ggml.NewContext()
 	defer ctx.Close()
 	inv := &Inventory{}
@@ -100,10 +114,7 @@ func (c Config) takeInventory() *Inventory {
 	}
 	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: nn.Stock()}
 	b.Logits(t, b.Hidden(t, false))
-	if err := ctx.Err(); err != nil {
-		panic(fmt.Sprintf("the inventory of %+v: %v", c, err)) // faults has refused such a config
-	}
-	return inv
+	return inv, ctx.Err()
 }
 
 // groupLister notes which matrices are multiplied with the same input.

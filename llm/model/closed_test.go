@@ -9,6 +9,8 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -33,4 +35,34 @@ func TestSaveClosed(t *testing.T) {
 		defer g.Close()
 		require.ErrorIs(t, m.WriteKeys(g), ggml.ErrClosed)
 	}
+}
+
+// Config is there to be read: whoever changes it gets an error wherever the model is used.
+func TestChangedConfig(t *testing.T) {
+	for _, change := range []func(c *model.Config){
+		func(c *model.Config) { *c = model.Config{} },
+		func(c *model.Config) { c.Layers = 1 << 31 },
+		func(c *model.Config) { c.Layers++ },
+		func(c *model.Config) { c.KVHeads = 0 },
+	} {
+		m, err := model.New(llmtest.TinyConfig(true), nil, 1)
+		require.NoError(t, err)
+		defer m.Close()
+		change(&m.Config)
+		const message = "its Config has been changed: the weights are those of another"
+		require.ErrorContains(t, m.CheckOpen(), message)
+		require.ErrorContains(t, m.Save(filepath.Join(t.TempDir(), "x"), model.SaveOptions{}), message)
+		_, err = infer.NewSession(m, infer.SessionOptions{})
+		require.ErrorContains(t, err, message)
+		_, err = infer.NewBatch(m, 2, infer.SessionOptions{})
+		require.ErrorContains(t, err, message)
+		_, err = lora.New(m, lora.Options{Rank: 2})
+		require.ErrorContains(t, err, message)
+		require.Equal(t, []string{"token_embd", "output"}, lora.Targets(model.Config{Layers: 1 << 31}))
+	}
+	m, err := model.New(llmtest.TinyConfig(true), nil, 1)
+	require.NoError(t, err)
+	defer m.Close()
+	m.Config.Name = "another name"
+	require.NoError(t, m.CheckOpen())
 }

@@ -22,6 +22,7 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
+	made     Config // what Config was; it is the caller's to read
 	life     lifetime.Lifetime
 	gguf     *ggml.GGUF
 	device   *ggml.Device
@@ -102,6 +103,7 @@ func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
 
 // index lists the tensors of the context, and by name.
 func (m *Model) index() {
+	m.made = m.Config
 	m.list = slices.Collect(m.ctx.Tensors())
 	for _, t := range m.list {
 		m.weights[t.Name()] = t
@@ -241,6 +243,13 @@ func (m *Model) CheckOpen() error {
 	return err
 }
 
+// hasItsConfig reports whether Config is that of the weights, under whatever name.
+func (m *Model) hasItsConfig() bool {
+	c := m.Config
+	c.Name = m.made.Name
+	return c == m.made
+}
+
 // Retain keeps the model from being freed until release is called, whoever closes it
 // meanwhile. It fails as CheckOpen does.
 func (m *Model) Retain() (release func(), err error) {
@@ -249,6 +258,8 @@ func (m *Model) Retain() (release func(), err error) {
 		return nil, errors.New("the model is nil")
 	case m.ctx == nil:
 		return nil, fmt.Errorf("the model is a zero value; Load or New makes one: %w", ggml.ErrZeroValue)
+	case !m.hasItsConfig():
+		return nil, fmt.Errorf("model %s: its Config has been changed: the weights are those of another", m.Path)
 	case !m.life.Retain():
 		return nil, fmt.Errorf("model %s: %w", m.Path, ggml.ErrClosed)
 	}
