@@ -61,12 +61,15 @@ func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 	if err != nil {
 		return nil, err
 	}
+	var undo cleanup
+	defer undo.run() // also when Progress panics
+	undo.add(func() { l.made.Close() })
 	buffers, err := l.load()
 	if err != nil {
-		buffers.Close()
 		return nil, fileError(g.name, "cannot be loaded", err)
 	}
 	buffers.SetUsage(UsageWeights)
+	undo.keep()
 	return buffers, nil
 }
 
@@ -80,6 +83,7 @@ type ggufLoader struct {
 	tensors []*Tensor
 	total   int64
 	done    int64
+	made    *Buffers
 }
 
 func (l *ggufLoader) makeTensors(c *Context) error {
@@ -175,6 +179,7 @@ func (l *ggufLoader) mapped() (*Buffers, error) {
 		return nil, nil
 	}
 	all := &Buffers{}
+	l.made = all
 	for _, s := range spans {
 		b, err := l.mapSpan(s)
 		if b == nil {
@@ -228,6 +233,7 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.made = all
 	chunk := make([]byte, chunkSize)
 	for i, t := range l.tensors {
 		if bt.repacks() {

@@ -62,7 +62,7 @@ func (t *Tensor) Key() TensorKey { return TensorKey{t.ptr()} }
 // C: op_params of struct ggml_tensor.
 type OpParams [C.GGML_MAX_OP_PARAMS / 4]int32
 
-// Float32 is number i where that is a float.
+// Float32 is number i where that is a float. It panics as an index of the array does.
 func (p OpParams) Float32(i int) float32 { return math.Float32frombits(uint32(p[i])) }
 
 // OpParams returns the numbers that the op has beside its operands, all 0 for a leaf and

@@ -58,7 +58,7 @@ func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
 	if o.AddGenerationPrompt && o.ContinueFinalMessage {
 		return nil, errBothPrompts
 	}
-	if len(c.Messages) == 0 {
+	if c == nil || len(c.Messages) == 0 {
 		return nil, fmt.Errorf("%s: the conversation has no message", t.name)
 	}
 	names, given, err := c.variables(o)

@@ -3,7 +3,9 @@ package data
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
+	"math"
 	"os"
 	"runtime"
 	"testing"
@@ -95,3 +97,20 @@ func TestEncodePromptMessages(t *testing.T) {
 		}
 	}
 }
+
+// A reader that gives nothing for ever is given up.
+func TestTextOfNothing(t *testing.T) {
+	for _, marker := range []string{"", "#"} {
+		_, _, err := Prepare(context.Background(), TextSamples(byteTokenizer(t, false), silent{}, TextOptions{Length: 4, SampleStart: marker}),
+			func(s Sample) (Sample, error) { return s, nil }, PrepareOptions{Length: 4})
+		require.ErrorIs(t, err, io.ErrNoProgress)
+	}
+	_, err := FromText(nil, "text", TextOptions{Length: 4})
+	require.EqualError(t, err, "there is no vocabulary, or no reader of the text: it is nil")
+	_, err = FromText(byteTokenizer(t, false), "text", TextOptions{Length: math.MaxInt})
+	require.EqualError(t, err, "samples of 9223372036854775807 tokens are longer than 2147483647, which are the most")
+}
+
+type silent struct{}
+
+func (silent) Read([]byte) (int, error) { return 0, nil }

@@ -59,13 +59,19 @@ func (r *documentReader) skipDocument() bool {
 
 // fill reads until buf has n bytes, or the text ends.
 func (r *documentReader) fill(n int) {
-	for len(r.buf) < n && r.err == nil {
+	const many = 100 // reads in a row that give nothing, as package bufio counts
+	for nothing := 0; len(r.buf) < n && r.err == nil; nothing++ {
 		have := len(r.buf)
 		buf := make([]byte, max(n, r.size)+have)
 		copy(buf, r.buf)
 		var more int
 		more, r.err = r.text.Read(buf[have:])
 		r.buf = buf[:have+more]
+		if more > 0 {
+			nothing = 0
+		} else if nothing == many && r.err == nil {
+			r.err = io.ErrNoProgress
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ type Encoder struct {
 
 // NewEncoder makes an encoder for a model's vocabulary.
 func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
-	if t == nil {
+	if t == nil || t.NumTokens() == 0 {
 		return nil, errors.New("the model has no vocabulary, without which text has no tokens")
 	}
 	if o.Now.IsZero() {

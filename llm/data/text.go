@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"strings"
 
@@ -84,8 +85,14 @@ type document struct {
 }
 
 func (s *textSampler) read(r *documentReader) error {
+	if s.t == nil || r.text == nil {
+		return errors.New("there is no vocabulary, or no reader of the text: it is nil")
+	}
 	if s.o.Length < 1 {
 		return fmt.Errorf("samples of %d tokens are empty", s.o.Length)
+	}
+	if s.o.Length > math.MaxInt32 {
+		return fmt.Errorf("samples of %d tokens are longer than %d, which are the most", s.o.Length, math.MaxInt32)
 	}
 	found := false
 	for r.next() {
@@ -195,7 +202,7 @@ func (s *textSampler) chooseOffset(d *document) bool {
 // collect gives the first n tokens from the first document on, fewer where the text
 // has no more. It reports false where that depends on what is still to come.
 func (s *textSampler) collect(n int) (tokens []int32, ok bool) {
-	tokens = make([]int32, 0, n)
+	tokens = make([]int32, 0, min(n, readSize))
 	last := s.documents[0]
 	for i, d := range s.documents {
 		own := d.tokens

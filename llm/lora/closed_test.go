@@ -33,7 +33,7 @@ func TestWriteWhileClosing(t *testing.T) {
 		{"PEFT", func(path string, _ *model.Model, a *lora.Adapter) error { return a.SavePEFT(path, lora.PEFTOptions{}) }, "adapter_model.safetensors", 20},
 		{"merge", func(path string, m *model.Model, a *lora.Adapter) error {
 			return lora.MergeTo(context.Background(), path, m, []lora.Scaled{{Adapter: a, Scale: 1}}, lora.MergeOptions{Threads: 1})
-		}, "", 30},
+		}, "", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := func() (*model.Model, *lora.Adapter) {
@@ -99,4 +99,11 @@ func TestSaveNobodys(t *testing.T) {
 	err := lora.MergeTo(context.Background(), path, nil, nil, lora.MergeOptions{})
 	require.EqualError(t, err, "the model is nil")
 	require.NoFileExists(t, path)
+}
+
+// More threads than there are rows have nothing to do.
+func TestMergeOnManyThreads(t *testing.T) {
+	f16 := ggml.F16
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32)
+	require.NoError(t, lora.MergeTo(context.Background(), filepath.Join(t.TempDir(), "m"), m, nil, lora.MergeOptions{Type: &f16, Threads: 1 << 31}))
 }

@@ -147,7 +147,7 @@ func product(c *ggml.Context, base string, p model.LoRAPair, from, n int64) *ggm
 // convert turns n rows of b.stored, plus b.delta, into b.merged.
 func (b *blocks) convert(n int64) error {
 	var group errgroup.Group
-	threads := int64(b.w.options.Threads)
+	threads := min(n, int64(b.w.options.Threads))
 	for i := range threads {
 		from, to := n*i/threads, n*(i+1)/threads
 		if from < to {

@@ -66,3 +66,19 @@ func TestChangedConfig(t *testing.T) {
 	m.Config.Name = "another name"
 	require.NoError(t, m.CheckOpen())
 }
+
+// A load that does not come to its end leaves nothing open.
+func TestLoadEndsEarly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.Q8_0).Save(path, model.SaveOptions{}))
+	before := ggml.OpenObjects()
+	for _, o := range []model.LoadOptions{{}, {NoMmap: true}, {Repack: true}} {
+		o.Progress = func(int64, int64) { panic("enough") }
+		require.PanicsWithValue(t, "enough", func() { _, _ = model.Load(path, o) })
+		require.Equal(t, before, ggml.OpenObjects())
+	}
+	require.NoError(t, os.WriteFile(path, []byte("GGUF"), 0o666))
+	_, err := model.Load(path, model.LoadOptions{})
+	require.Error(t, err)
+	require.Equal(t, before, ggml.OpenObjects())
+}

@@ -54,51 +54,52 @@ func Load(path string, o LoadOptions) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := load(g, o)
-	if err != nil {
-		g.Close()
+	m := &Model{gguf: g, ctx: ggml.NewContext(), weights: map[string]*ggml.Tensor{}}
+	loaded := false
+	defer func() {
+		if !loaded { // also when Progress panics
+			m.Close()
+		}
+	}()
+	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	m.Path = path
+	loaded, m.Path = true, path
 	return m, nil
 }
 
-func load(g *ggml.GGUF, o LoadOptions) (*Model, error) {
-	cfg, err := ReadConfig(g)
-	if err != nil {
-		return nil, err
+func (m *Model) load(o LoadOptions) error {
+	g := m.gguf
+	var err error
+	if m.Config, err = ReadConfig(g); err != nil {
+		return err
 	}
-	if err := checkTensors(g, cfg); err != nil {
-		return nil, err
+	if err := checkTensors(g, m.Config); err != nil {
+		return err
 	}
-	m := &Model{Config: cfg, gguf: g, weights: map[string]*ggml.Tensor{}}
 	if arch.HasVocabulary(g) {
 		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
-			return nil, fmt.Errorf("%s: %w", g.Name(), err)
+			return fmt.Errorf("%s: %w", g.Name(), err)
 		}
-		if n := m.Tokenizer.NumTokens(); n != cfg.Vocab {
-			return nil, fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, cfg.Vocab)
+		if n := m.Tokenizer.NumTokens(); n != m.Vocab {
+			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, m.Vocab)
 		}
 	}
 	if o.Device == nil {
 		if o.Device, err = ggml.DeviceByType(ggml.CPU); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	m.ctx, m.device = ggml.NewContext(), o.Device
+	m.device = o.Device
 	m.buffers, err = g.Load(m.ctx, o.Device, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress})
 	if err != nil {
-		m.ctx.Close()
-		return nil, err
+		return err
 	}
 	m.index()
 	if o.Repack {
-		if err := m.repack(o); err != nil {
-			m.Close()
-			return nil, err
-		}
+		return m.repack(o)
 	}
-	return m, nil
+	return nil
 }
 
 // index lists the tensors of the context, and by name.

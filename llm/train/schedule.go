@@ -56,8 +56,11 @@ type Schedule struct {
 	Restart      bool
 }
 
-// At gives the learning rate of step 1, 2, …
+// At gives the learning rate of step 1, 2, …; NaN of a schedule that a trainer refuses.
 func (s Schedule) At(step int) float64 {
+	if s.validate() != nil {
+		return math.NaN()
+	}
 	if step <= s.Warmup {
 		return s.Peak * float64(step) / float64(s.Warmup)
 	}

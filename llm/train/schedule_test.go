@@ -178,3 +178,15 @@ func TestParseShape(t *testing.T) {
 	require.EqualError(t, err, `there is no schedule "square"; it is cosine, linear or constant`)
 	require.Equal(t, "Shape(3)", Shape(3).String())
 }
+
+// A schedule that a trainer refuses has no rates, and says so at once.
+func TestRatesOfNoSchedule(t *testing.T) {
+	for _, s := range []Schedule{
+		{},
+		{Peak: 1, Warmup: -1, Steps: 1, Period: 1, PeriodGrowth: math.Inf(1), Restart: true},
+		{Peak: 1, Period: math.MinInt, Restart: true},
+	} {
+		require.Error(t, s.validate())
+		require.True(t, math.IsNaN(s.At(16)))
+	}
+}
