@@ -45,7 +45,7 @@ func (b *Backend) copyAsync(op string, t *Tensor, memory []byte, n, offset int64
 		return err
 	}
 	if b == nil {
-		return t.errorf(op, nil, "the backend is nil")
+		return t.errorf(op, errNil, "the backend is nil")
 	}
 	if err := b.h.acquire(); err != nil {
 		return during(err, op, t.operand())
@@ -82,7 +82,7 @@ func (b *Backend) copyAsync(op string, t *Tensor, memory []byte, n, offset int64
 func CopyTensorAsync(from, to *Backend, dst, src *Tensor) error {
 	const op = "tensor_copy_async"
 	if from == nil || to == nil || dst == nil || src == nil {
-		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a backend or a tensor is nil", Caller: callerLine(), Err: errNilTensor}
+		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a backend or a tensor is nil", Caller: callerLine(), Err: errNil}
 	}
 	release, err := retainCopy(op, dst, src)
 	if err != nil {

@@ -50,10 +50,9 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 // them holds is what was written last. See [TensorAllocator] for tensors one
 // after the other. C: ggml_backend_tensor_alloc, ggml_backend_buffer_get_base.
 func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
-	b = made(b)
 	const op = "tensor_alloc"
 	if b == nil {
-		return t.errorf(op, nil, "the buffer is nil")
+		return t.errorf(op, errNil, "the buffer is nil")
 	}
 	var refused error
 	err := b.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {

@@ -28,7 +28,7 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	}
 	defer release()
 	if b == nil {
-		return nil, nil, g.errorf(op, nil, "the backend is nil")
+		return nil, nil, g.errorf(op, errNil, "the backend is nil")
 	}
 	if err := g.copyable(op); err != nil {
 		return nil, nil, err
@@ -153,7 +153,6 @@ type CompareOptions struct {
 // all, and then Compare gets these, which are marked by [Tensor.SetOutput].
 // C: ggml_backend_compare_graph_backend.
 func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nodes ...*Tensor) error {
-	g = made(g)
 	const op = "compare_graph_backend"
 	first, second := options.First, options.Second
 	if first == nil || second == nil || options.Compare == nil || first == second {

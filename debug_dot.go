@@ -44,7 +44,7 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 // unreadable reports why the graph has no contents.
 func (g *Graph) unreadable(op string) error {
 	if g == nil {
-		return g.errorf(op, nil, "the graph is nil")
+		return g.errorf(op, errNil, "the graph is nil")
 	}
 	release, err := retainChecked(g.ctx.withDependencies())
 	if err != nil {

@@ -115,6 +115,15 @@ func (e *useError) Error() string {
 
 func (e *useError) Unwrap() error { return e.err }
 
+// errNil is the cause of an error that says what is nil: it counts as ErrZeroValue.
+var errNil error = nilError{}
+
+type nilError struct{}
+
+func (nilError) Error() string { return "operand is nil" }
+
+func (nilError) Is(target error) bool { return target == ErrZeroValue }
+
 // made is an object whose method is called, or a zero value in place of nil: nobody has made
 // either, and their methods give the same.
 func made[T any](x *T) *T {

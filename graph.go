@@ -98,7 +98,7 @@ func (g *Graph) insert(op string, t *Tensor, compute bool, admit func() error) {
 // puts them in order. admit may be nil; it refuses tensors.
 func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) error {
 	if t == nil {
-		return t.errorf(op, errNilTensor, "the tensor is nil")
+		return t.errorf(op, errNil, "the tensor is nil")
 	}
 	if t.ctx != g.ctx && t.t != nil && g.ctx != nil {
 		g.ctx.mu.Lock()
@@ -239,7 +239,7 @@ func (g *Graph) check(op string, devices []*Device, level checkLevel) (release f
 // data only.
 func (g *Graph) lock(op string, devices []*Device, level checkLevel) (release func(), err error) {
 	if g == nil {
-		return nil, g.errorf(op, nil, "the graph is nil")
+		return nil, g.errorf(op, errNil, "the graph is nil")
 	}
 	if err := lock(&g.busy); err != nil {
 		return nil, during(err, op, g.operand())

@@ -209,7 +209,7 @@ func (a *GraphAllocator) placed(g *Graph, p Placement, f func(nodes, leaves *C.i
 func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err error) {
 	const op = "gallocr_reserve_n"
 	if g == nil {
-		return nil, g.errorf(op, nil, "the graph is nil")
+		return nil, g.errorf(op, errNil, "the graph is nil")
 	}
 	if err := a.h.acquire(); err != nil {
 		return nil, during(err, op, g.operand())

@@ -4,7 +4,6 @@ package ggml
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -41,8 +40,6 @@ type opCall struct {
 	reason   string
 }
 
-var errNilTensor = errors.New("operand is nil")
-
 func (c *Context) begin(name string, operands ...*Tensor) *opCall {
 	c = c.made()
 	c.mu.Lock()
@@ -60,7 +57,7 @@ func (c *Context) begin(name string, operands ...*Tensor) *opCall {
 	op.arena = c.arena
 	for i, t := range operands {
 		if t == nil {
-			op.failed(errNilTensor, fmt.Sprintf("operand %d is nil", i))
+			op.failed(errNil, fmt.Sprintf("operand %d is nil", i))
 			return op
 		}
 		if op.retainOperand(i, t); op.arena == nil {

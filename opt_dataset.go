@@ -170,10 +170,9 @@ func (d *Dataset) Labels() *Tensor {
 // run. It changes what CopyBatch finds, not the tensors.
 // C: ggml_opt_dataset_shuffle.
 func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
-	d = made(d)
 	const op = "opt_dataset_shuffle"
 	if d == nil || o == nil {
-		return optError(op, nil, "the data set or the optimizer is nil")
+		return optError(op, errNil, "the data set or the optimizer is nil")
 	}
 	for _, h := range []*handle{d.h, o.h} {
 		if err := h.acquire(); err != nil {
@@ -199,10 +198,9 @@ func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
 // the samples from i·k on, in their present order.
 // C: ggml_opt_dataset_get_batch.
 func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
-	d = made(d)
 	const op = "opt_dataset_get_batch"
 	if d == nil {
-		return optError(op, nil, "the data set is nil")
+		return optError(op, errNil, "the data set is nil")
 	}
 	if err := data.missing(op); err != nil {
 		return err
@@ -287,10 +285,9 @@ func (d *Dataset) inRange(op string, samples, i int64) error {
 // ReadBatch is CopyBatch to memory of the program, as raw bytes.
 // C: ggml_opt_dataset_get_batch_host.
 func (d *Dataset) ReadBatch(data, labels []byte, i int64) error {
-	d = made(d)
 	const op = "opt_dataset_get_batch_host"
 	if d == nil {
-		return optError(op, nil, "the data set is nil")
+		return optError(op, errNil, "the data set is nil")
 	}
 	if err := d.h.acquire(); err != nil {
 		return during(err, op)

@@ -31,10 +31,9 @@ type EpochOptions struct {
 // number of samples, and a period of batches divides TrainSamples. Cancelling ctx ends the epoch
 // before the next batch, with the cause. C: ggml_opt_epoch.
 func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error {
-	o = made(o)
 	const op = "opt_epoch"
 	if o == nil || d == nil || ctx == nil {
-		return optError(op, nil, "the optimizer, the data set or the context.Context is nil")
+		return optError(op, errNil, "the optimizer, the data set or the context.Context is nil")
 	}
 	for _, h := range []*handle{o.h, d.h} {
 		if err := h.acquire(); err != nil {
@@ -193,7 +192,7 @@ type FitProgress struct {
 func Fit(ctx context.Context, d *Dataset, options FitOptions, backends ...*Backend) error {
 	const op = "opt_fit"
 	if d == nil || ctx == nil {
-		return optError(op, nil, "the data set or the context.Context is nil")
+		return optError(op, errNil, "the data set or the context.Context is nil")
 	}
 	for _, t := range []*Tensor{options.Inputs, options.Outputs} {
 		if err := t.missing(op); err != nil {

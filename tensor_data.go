@@ -103,7 +103,7 @@ func (t *Tensor) fits(op string, n int) error {
 // failed op, whose failure it tells.
 func (t *Tensor) missing(op string) error {
 	if t == nil {
-		return t.errorf(op, errNilTensor, "the tensor is nil")
+		return t.errorf(op, errNil, "the tensor is nil")
 	}
 	if t.t == nil {
 		return t.failure()
@@ -468,7 +468,7 @@ func copyTensor(op string, dst, src *Tensor, f func() *C.char) error {
 
 func retainCopy(op string, dst, src *Tensor) (release func(), err error) {
 	if src == nil || dst == nil {
-		return nil, &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a tensor is nil", Caller: callerLine(), Err: errNilTensor}
+		return nil, &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a tensor is nil", Caller: callerLine(), Err: errNil}
 	}
 	for _, t := range []*Tensor{src, dst} {
 		if t.t == nil {

@@ -13,7 +13,6 @@ import (
 // BF16 or of integers. Each call costs about a microsecond, and more on a GPU:
 // for all elements use [Read]. C: ggml_get_f32_1d, ggml_get_f32_nd.
 func (t *Tensor) Float32At(i ...int64) (float32, error) {
-	t = made(t)
 	x, err := t.elementAt(i)
 	return float32(x), err
 }
@@ -21,14 +20,12 @@ func (t *Tensor) Float32At(i ...int64) (float32, error) {
 // SetFloat32At writes one element; see [Tensor.Float32At]. Integers take the
 // value without its fraction. C: ggml_set_f32_1d, ggml_set_f32_nd.
 func (t *Tensor) SetFloat32At(x float32, i ...int64) error {
-	t = made(t)
 	return t.setElementAt(float64(x), i)
 }
 
 // Int32At is [Tensor.Float32At] as an int32, without the fraction; what an
 // int32 cannot hold is an error. C: ggml_get_i32_1d, ggml_get_i32_nd.
 func (t *Tensor) Int32At(i ...int64) (int32, error) {
-	t = made(t)
 	x, err := t.elementAt(i)
 	if err != nil {
 		return 0, err
@@ -42,20 +39,17 @@ func (t *Tensor) Int32At(i ...int64) (int32, error) {
 // SetInt32At writes one element; see [Tensor.Float32At].
 // C: ggml_set_i32_1d, ggml_set_i32_nd.
 func (t *Tensor) SetInt32At(x int32, i ...int64) error {
-	t = made(t)
 	return t.setElementAt(float64(x), i)
 }
 
 // Fill sets every element to x; see [Tensor.Float32At]. [Context.Fill] is the op.
 // C: ggml_set_f32.
 func (t *Tensor) Fill(x float32) error {
-	t = made(t)
 	return t.setElements(float64(x))
 }
 
 // FillInt32 sets every element to x; see [Tensor.Float32At]. C: ggml_set_i32.
 func (t *Tensor) FillInt32(x int32) error {
-	t = made(t)
 	return t.setElements(float64(x))
 }
 

@@ -136,7 +136,6 @@ func CanRepeat(a, b *Tensor) bool {
 // Coordinates gives the indices [i0, i1, i2, i3] of element i in the order of
 // the elements. Plumbing: programs rarely need it. C: ggml_unravel_index.
 func (t *Tensor) Coordinates(i int64) ([MaxDims]int64, error) {
-	t = made(t)
 	const op = "unravel_index"
 	var at [MaxDims]int64
 	if err := t.missing(op); err != nil {
