@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/examples/internal/merging"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -165,5 +166,12 @@ func types(ts *testscript.TestScript, neg bool, args []string) {
 		if (t.Type.String() != want) != neg {
 			ts.Fatalf("%s has type %v", t.Name, t.Type)
 		}
+	}
+}
+
+// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+func TestNumbers(t *testing.T) {
+	if clitest.Numbers(t, "export-lora", new(merging.Flags)) == 0 {
+		t.Fatal("no numbers")
 	}
 }

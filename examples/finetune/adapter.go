@@ -18,18 +18,18 @@ import (
 type adapterFlags struct {
 	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file,adapter-name-or-path" placeholder:"FILE" help:"Adapter to go on from: a GGUF file, or a folder of PEFT. Its ranks and strength stay." group:"Adapter"`
 	R          int      `name:"lora-r" aliases:"rank,lora-rank" range:"[0,65536]" default:"16" help:"Rank of the adapter's matrices: the higher, the more it can learn, and the larger it is." group:"Adapter" basic:""`
-	Alpha      float32  `name:"lora-alpha" aliases:"alpha" range:"[0,)" default:"0" help:"Strength: the change of a matrix counts alpha/rank times, with --rslora alpha/√rank times; 0 stands for twice the rank of each matrix, with --rslora for 16." group:"Adapter" basic:""`
-	Scale      float32  `name:"lora-scale" range:"[0,)" default:"0" unset:"0" help:"Strength as the factor itself, whatever the rank (mlx-lm's scale), instead of --lora-alpha; 0 for that." group:"Adapter"`
+	Alpha      *float32 `name:"lora-alpha" aliases:"alpha" range:"(0,65536]" placeholder:"X" help:"Strength: the change of a matrix counts alpha/rank times, with --rslora alpha/√rank times; by default twice the rank of each matrix, with --rslora 16." group:"Adapter" basic:""`
+	Scale      *float32 `name:"lora-scale" range:"(0,65536]" placeholder:"X" help:"Strength as the factor itself, whatever the rank (mlx-lm's scale), instead of --lora-alpha." group:"Adapter"`
 	RSLoRA     bool     `name:"rslora" aliases:"use-rslora" help:"Divide by the root of the rank, so that high ranks learn as fast as low ones (arXiv 2312.03732)." group:"Adapter"`
 	Init       string   `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
 	Targets    []string `name:"targets" aliases:"target-modules,lora-modules" placeholder:"NAME" help:"Matrices to adapt, separated by commas: all-linear (the default: attention alone learns less at equal size), names such as attn_q, q_proj or token_embd, or patterns of tensors such as blk.1?.ffn_*." group:"Adapter" basic:""`
-	LastLayers int      `name:"last-layers" aliases:"num-layers" range:"[-1,)" default:"0" help:"Adapt that many layers at the end of the model only; 0 or -1 is all." group:"Adapter"`
+	LastLayers int      `name:"last-layers" aliases:"num-layers" range:"[-1,)" default:"-1" unset:"-1" help:"Adapt that many layers at the end of the model only; -1 is all." group:"Adapter"`
 	Ranks      []string `name:"rank-of" placeholder:"NAME=R" help:"Rank of matrices, named as in --targets; 0 leaves them out. Can be given several times; the name of the fewest matrices counts." group:"Adapter"`
-	LoRAPlus   float64  `name:"lora-plus" aliases:"loraplus-lr-ratio" range:"[0,)" default:"0" help:"Learning rate of B over that of A (arXiv 2402.12354, which advises 16); 0 stands for 1." group:"Adapter"`
+	LoRAPlus   float64  `name:"lora-plus" aliases:"loraplus-lr-ratio" range:"(0,)" default:"1" help:"Learning rate of B over that of A (arXiv 2402.12354, which advises 16)." group:"Adapter"`
 	Dropout    float32  `name:"lora-dropout" range:"[0,1)" default:"0" help:"Part of the inputs of A that each step leaves out, so that it relies on none: 0.05 to 0.1 for small data that is seen several times; 0 for none." group:"Adapter"`
 	NEFTune    float32  `name:"neftune-alpha" aliases:"neftune-noise-alpha" range:"[0,)" default:"0" help:"Noise that steps add to embeddings (NEFTune, arXiv 2310.05914, which advises 5): more varied answers to chats; 0 is none." group:"Adapter"`
 
-	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default --lora-r." group:"Adapter"`
+	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
 	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
 	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
 	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
@@ -37,11 +37,11 @@ type adapterFlags struct {
 	FFNGate int `name:"rank-ffn-gate" aliases:"rank-w1" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
 	FFNDown int `name:"rank-ffn-down" aliases:"rank-w2" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
 	FFNUp   int `name:"rank-ffn-up" aliases:"rank-w3" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward up matrix." group:"Adapter"`
-	TokEmbd int `name:"rank-tok-embd" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the token embedding; by default it is left out." group:"Adapter"`
-	Out     int `name:"rank-out" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the matrix that makes logits; by default it is left out." group:"Adapter"`
-	AttNorm int `name:"rank-att-norm" default:"0" unset:"0" hidden:""`
-	FFNNorm int `name:"rank-ffn-norm" default:"0" unset:"0" hidden:""`
-	OutNorm int `name:"rank-out-norm" default:"0" unset:"0" hidden:""`
+	TokEmbd int `name:"rank-tok-embd" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the token embedding; by default, with -1 and 0, it is left out." group:"Adapter"`
+	Out     int `name:"rank-out" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the matrix that makes logits; by default, with -1 and 0, it is left out." group:"Adapter"`
+	AttNorm int `name:"rank-att-norm" range:"[0,)" default:"0" unset:"0" hidden:""`
+	FFNNorm int `name:"rank-ffn-norm" range:"[0,)" default:"0" unset:"0" hidden:""`
+	OutNorm int `name:"rank-out-norm" range:"[0,)" default:"0" unset:"0" hidden:""`
 }
 
 // targetRanks are the flags of ranks by target.
@@ -93,20 +93,22 @@ func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error
 		return lora.Options{}, err
 	}
 	switch {
+	case f.LastLayers > m.Layers:
+		return lora.Options{}, fmt.Errorf("--last-layers %d: the model has %s", f.LastLayers, cli.Count(m.Layers, "layer"))
 	case m.Tied && ranks["token_embd"] > 0:
 		return lora.Options{}, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as output matrix too, and llama.cpp cannot load an adapter of such a one; leave it out", m.Path)
 	case m.Tied && ranks["output"] > 0:
 		return lora.Options{}, fmt.Errorf("--rank-out: %s has no output matrix of its own, but uses its token embedding; leave it out", m.Path)
 	}
 	o := lora.Options{
-		Rank: f.R, Ranks: ranks, Targets: f.Targets, LastLayers: max(0, f.LastLayers),
-		Alpha: f.Alpha, RankStabilized: f.RSLoRA, Init: lora.Init(f.Init), Seed: seed,
+		Rank: f.R, Ranks: ranks, Targets: f.Targets, LastLayers: cli.Optional(f.LastLayers),
+		RankStabilized: f.RSLoRA, Init: lora.Init(f.Init), Seed: seed,
 	}
 	switch o.Alpha = f.alpha(); {
-	case f.Scale > 0 && (f.Alpha > 0 || f.RSLoRA):
+	case f.Scale != nil && (f.Alpha != nil || f.RSLoRA):
 		return o, errors.New("--lora-scale is the whole factor, which --lora-alpha and --rslora would make, too; leave it or them out")
-	case f.Scale > 0:
-		o.Factor = f.Scale
+	case f.Scale != nil:
+		o.Factor = *f.Scale
 	case o.Alpha == 0:
 		o.Factor = 2
 	}
@@ -115,32 +117,29 @@ func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error
 
 // alpha is --lora-alpha, 0 where it is twice the rank of each matrix.
 func (f *adapterFlags) alpha() float32 {
-	if f.Alpha == 0 && f.RSLoRA {
+	switch {
+	case f.Alpha != nil:
+		return *f.Alpha
+	case f.RSLoRA:
 		return 16
 	}
-	return f.Alpha
+	return 0
 }
 
 // resolved says what the flags stand for that leave something open.
 func (f *adapterFlags) resolved() map[string]cli.Resolved {
 	resolved := map[string]cli.Resolved{"lora-alpha": {Value: f.alpha()}}
 	switch {
-	case f.Scale > 0:
+	case f.Scale != nil:
 		resolved["lora-alpha"] = cli.Resolved{} // --lora-scale is in its place
 	case f.alpha() == 0:
 		resolved["lora-alpha"] = cli.Resolved{Value: 2 * f.R}
 		if f.hasOtherRanks() {
-			resolved["lora-alpha"] = cli.Resolved{Value: 0, Note: "twice the rank of each matrix"}
+			resolved["lora-alpha"] = cli.Resolved{} // twice the rank of each matrix
 		}
 	}
 	if len(f.Targets) == 0 {
 		resolved["targets"] = cli.Resolved{Value: []string{"all-linear"}}
-	}
-	if f.LastLayers <= 0 {
-		resolved["last-layers"] = cli.Resolved{} // all
-	}
-	if f.LoRAPlus == 0 {
-		resolved["lora-plus"] = cli.Resolved{Value: 1}
 	}
 	return resolved
 }
@@ -165,6 +164,9 @@ func (f *adapterFlags) adapter(m *model.Model, seed uint64) (*lora.Adapter, erro
 		return nil, err
 	}
 	a, err := lora.New(m, o)
+	if errors.Is(err, lora.ErrNoPairs) && f.LastLayers == 0 {
+		return nil, errors.New("--last-layers 0 adapts no layer, so there is nothing to train; give it 1 or more, or a rank to --rank-out")
+	}
 	if errors.Is(err, lora.ErrNoPairs) {
 		return nil, errors.New("all ranks are 0, so there is nothing to train; set --lora-r, or that of a matrix such as --rank-wq")
 	}

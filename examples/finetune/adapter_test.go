@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // noRanks are the flags of an adapter without ranks of targets.
 var noRanks = adapterFlags{
-	R: 8, Init: "kaiming", WQ: -1, WK: -1, WV: -1, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1, TokEmbd: -1, Out: -1,
+	R: 8, Init: "kaiming", LastLayers: -1, WQ: -1, WK: -1, WV: -1, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1, TokEmbd: -1, Out: -1,
 }
 
 func TestRanks(t *testing.T) {
@@ -70,7 +71,10 @@ func TestStrength(t *testing.T) {
 		{4, 16, 2, true, 0.5, 1},
 	} {
 		f := noRanks
-		f.R, f.WQ, f.Alpha, f.RSLoRA = c.r, c.wq, c.alpha, c.rslora
+		f.R, f.WQ, f.RSLoRA = c.r, c.wq, c.rslora
+		if c.alpha != 0 {
+			f.Alpha = &c.alpha
+		}
 		a, err := f.adapter(m, 1)
 		require.NoError(t, err)
 		defer a.Close()
@@ -90,7 +94,7 @@ func TestAdapterToGoOnFrom(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	f := noRanks
-	f.R, f.Alpha, f.Targets = 3, 5, []string{"attn_q", "v_proj"}
+	f.R, f.Alpha, f.Targets = 3, testutil.Ptr[float32](5), []string{"attn_q", "v_proj"}
 	first, err := f.adapter(m, 1)
 	require.NoError(t, err)
 	defer first.Close()

@@ -25,7 +25,7 @@ import (
 type evalCommand struct {
 	Config cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Data"`
 	Data   []string       `name:"data" basic:"" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default that of the run. Can be given several times, and each is measured." group:"Data"`
-	Max    int            `name:"samples" basic:"" aliases:"valid-samples" range:"[0,)" default:"0" help:"Largest number of samples of each that are measured, spread evenly; 0 for all." group:"Data"`
+	Max    int            `name:"samples" basic:"" aliases:"valid-samples" range:"-1|[1,)" default:"-1" help:"Largest number of samples of each that are measured, spread evenly; -1 for all." group:"Data"`
 	training.TextFlags
 	training.RecordFlags
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
 // A commandLine reads arguments as main does, again and again: making it takes longer.
@@ -67,15 +68,15 @@ func wrongValues(f *kong.Flag) map[string]string {
 	if f.Enum != "" {
 		return map[string]string{"no-such-value": "must be one of"}
 	}
-	switch kind := f.Target.Kind(); {
+	switch kind := numberKind(f); {
 	case f.IsBool():
 		return map[string]string{"maybe": "true, 1, yes, false, 0 or no"}
-	case f.Target.Type().String() == "time.Duration":
+	case strings.HasSuffix(f.Target.Type().String(), "time.Duration"):
 		return map[string]string{"soon": "duration", "-1m": "it must be at least 0"}
 	case kind == reflect.Int, kind == reflect.Int64, kind == reflect.Uint64:
 		return withOutside(f, map[string]string{"many": "expected a valid", "1.5": "expected a valid"})
 	case kind == reflect.Float32, kind == reflect.Float64:
-		return withOutside(f, map[string]string{"many": "expected a float", "NaN": "it must be a finite number", "Inf": "it must be a finite number"})
+		return withOutside(f, map[string]string{"many": "expected a float", "NaN": "a finite number", "Inf": "a finite number"})
 	}
 	return nil
 }
@@ -86,6 +87,10 @@ func withOutside(f *kong.Flag, wrong map[string]string) map[string]string {
 	if interval == "" {
 		return wrong
 	}
+	prefix := "it must be "
+	if single, rest, besides := strings.Cut(interval, "|"); besides {
+		prefix, interval = prefix+single+", or ", rest
+	}
 	low, high, _ := strings.Cut(interval[1:len(interval)-1], ",")
 	outside := func(bound, open string, by float64) string {
 		x, _ := strconv.ParseFloat(bound, 64)
@@ -94,11 +99,28 @@ func withOutside(f *kong.Flag, wrong map[string]string) map[string]string {
 		}
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	}
-	wrong[outside(low, "(", -1)] = "it must be " + map[bool]string{true: "above ", false: "at least "}[interval[0] == '('] + low
+	least := outside(low, "(", -1)
+	if strings.HasPrefix(f.Tag.Get("range"), least+"|") {
+		least = outside(low, "(", -2)
+	}
+	wrong[least] = prefix + map[bool]string{true: "above ", false: "at least "}[interval[0] == '('] + low
 	if high != "" {
 		wrong[outside(high, ")", 1)] = map[bool]string{true: "below ", false: "at most "}[strings.HasSuffix(interval, ")")] + high
 	}
 	return wrong
+}
+
+// numberKind is that of the value of a flag, which may be a pointer.
+func numberKind(f *kong.Flag) reflect.Kind {
+	if f.Target.Kind() == reflect.Pointer {
+		return f.Target.Type().Elem().Kind()
+	}
+	return f.Target.Kind()
+}
+
+// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+func TestNumbers(t *testing.T) {
+	require.Greater(t, clitest.Numbers(t, "finetune", new(program), defaults.Vars()), 70)
 }
 
 // A wrong value of any flag of any command names the flag, the value and what is allowed.
@@ -120,9 +142,6 @@ func TestWrongValuesOfAllFlags(t *testing.T) {
 	require.Greater(t, count, 200)
 }
 
-// unbounded are numbers without limits: each value of the type means something.
-var unbounded = []string{"chat --seed"}
-
 // Each flag has help that says what is allowed and what it is by default.
 func TestHelpOfAllFlags(t *testing.T) {
 	for c := range newCommandLine(t).commands(t) {
@@ -138,10 +157,8 @@ func TestHelpOfAllFlags(t *testing.T) {
 					require.Contains(t, f.Help, value, name)
 				}
 			}
-			kind := f.Target.Kind()
-			number := kind == reflect.Int || kind == reflect.Int64 || kind == reflect.Uint64 || kind == reflect.Float32 || kind == reflect.Float64
-			if number {
-				require.True(t, f.Tag.Get("range") != "" || slices.Contains(unbounded, name), "%s has no range", name)
+			if clitest.IsNumber(f) {
+				require.True(t, f.Tag.Has("range"), "%s has no range", name)
 			}
 			// The default is in place of the value, or the help says what it is.
 			if f.HasDefault && !f.IsBool() && f.Tag.PlaceHolder != "" && !strings.HasPrefix(f.Help, "Likewise ") {
@@ -190,10 +207,10 @@ func goodValues(t *testing.T, f *kong.Flag) []string {
 		return f.EnumSlice()
 	case f.IsBool():
 		return []string{"true", "false"}
-	case f.Target.Type().String() == "time.Duration":
-		return []string{"1h30m"}
-	case interval != "" && f.Target.CanInt():
-		return []string{"2", strings.Split(interval[1:], ",")[0]}
+	case strings.HasSuffix(f.Target.Type().String(), "time.Duration"):
+		return []string{"1h30m", "0s"}
+	case interval != "" && numberKind(f) <= reflect.Int64:
+		return []string{"2", strings.FieldsFunc(interval, func(r rune) bool { return strings.ContainsRune("[,|", r) })[0]}
 	case strings.HasPrefix(interval, "[1,"):
 		return []string{"1.25"}
 	case interval != "":

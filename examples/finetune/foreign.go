@@ -74,6 +74,7 @@ var foreignData = []cli.Foreign{
 
 var foreignOptimizer = []cli.Foreign{
 	{Names: words("num-train-epochs num-epochs"), Flag: "epochs", Read: whole("epochs", "--adam-iter (--max-steps) counts steps")},
+	{Names: words("max-steps"), Flag: "adam-iter", Read: maxSteps},
 	{Names: words("optimizer optim"), Help: "adam, adamw and its variants: the moments are F32.", Read: optimizer},
 	{Names: words("optimizer-config.adam.betas optimizer-config.adamw.betas"), Read: betas},
 	{Names: words("optimizer-config.adam.eps optimizer-config.adamw.eps"), Flag: "adam-eps", Read: renamedAll("adam-eps")},
@@ -224,6 +225,14 @@ func whole(flag, otherwise string) func(cli.Value) (cli.Meaning, error) {
 		}
 		return setting(flag, strconv.Itoa(int(x))), nil
 	}
+}
+
+// maxSteps is the number of steps, which 0 leaves to the epochs in transformers and Unsloth.
+func maxSteps(v cli.Value) (cli.Meaning, error) {
+	if v.String() == "0" {
+		return setting("adam-iter", "-1"), nil
+	}
+	return setting("adam-iter", v.String()), nil
 }
 
 // dataset takes the list apart that LLaMA-Factory has with commas.

@@ -85,6 +85,8 @@ func TestForeignMeanings(t *testing.T) {
 		{"--num-train-epochs 3.0", func(p *trainCommand) any { return p.Epochs }, 3},
 		{"--num-epochs 2", func(p *trainCommand) any { return p.Epochs }, 2},
 		{"--max_steps -1", func(p *trainCommand) any { return p.Iter }, -1},
+		{"--max_steps 0", func(p *trainCommand) any { return p.Iter }, -1},
+		{"--max_steps 60", func(p *trainCommand) any { return p.Iter }, 60},
 		{"--iters 600", func(p *trainCommand) any { return p.Iter }, 600},
 		{"--lr 1e-5", func(p *trainCommand) any { return p.Rate }, 1e-5},
 		{"--lr_scheduler_type constant_with_warmup", func(p *trainCommand) any { return p.Schedule }, "constant"},
@@ -94,7 +96,7 @@ func TestForeignMeanings(t *testing.T) {
 		{"--max_grad_norm 0.3", func(p *trainCommand) any { return p.Clip }, 0.3},
 		{"--adam_epsilon 1e-6", func(p *trainCommand) any { return p.Epsilon }, 1e-6},
 		{"--random_state 3407 --seed 3407", func(p *trainCommand) any { return p.Seed }, int64(3407)},
-		{"--alpha 16", func(p *trainCommand) any { return p.Alpha }, float32(16)},
+		{"--alpha 16", func(p *trainCommand) any { return *p.Alpha }, float32(16)},
 		{"--lora-rank 8", func(p *trainCommand) any { return p.R }, 8},
 		{"--r 64", func(p *trainCommand) any { return p.R }, 64},
 		{"--lora_target all", func(p *trainCommand) any { return p.Targets }, []string{"all-linear"}},
@@ -125,7 +127,7 @@ func TestForeignMeanings(t *testing.T) {
 		{"--resume-adapter-file a", func(p *trainCommand) any { return p.LoRAIn }, "a"},
 		{"--save_steps 500 --save_total_limit 2", func(p *trainCommand) any { return []int{p.SaveEvery, p.KeepLast} }, []int{500, 2}},
 		{"--eval_steps 100 --eval_strategy steps", func(p *trainCommand) any { return p.ValidEvery }, 100},
-		{"--val-batches 25", func(p *trainCommand) any { return p.ValidBatches }, 25},
+		{"--val-batches 25", func(p *trainCommand) any { return *p.ValidBatches }, 25},
 		{"--loraplus_lr_ratio 16.0", func(p *trainCommand) any { return p.LoRAPlus }, 16.0},
 		{"--train --do_train --stage sft --finetuning_type lora --fine-tune-type lora --use_peft --bias none --optim adamw_torch --report_to none --logging_steps 1 --plot_loss --push_to_hub false",
 			func(p *trainCommand) any { return p.R }, 16},
@@ -190,8 +192,8 @@ func TestForeignFiles(t *testing.T) {
 		"steps_per_report: 10\nsteps_per_eval: 200\nresume_adapter_file: null\nadapter_path: adapters\nsave_every: 100\ntest: false\ntest_batches: 100\nmax_seq_length: 2048\ngrad_checkpoint: false\n" +
 		"lora_parameters:\n  keys: [\"self_attn.q_proj\", \"self_attn.v_proj\"]\n  rank: 8\n  scale: 20.0\n  dropout: 0.1\nlr_schedule:\n  name: cosine_decay\n  warmup: 100\n  warmup_init: 0\n  arguments: [1e-5, 900, 1e-7]\nmask_prompt: true\nprompt_feature: \"question\"\ncompletion_feature: \"response\"\n")
 	require.NoError(t, err)
-	require.Equal(t, "m [chats] 4 1000 25 adapters 2048 [q_proj v_proj] 8 20 0.1 1e-05 900 1e-07 100 last [prompt=question completion=response] 0.8 0.98 1e-06 0.05 true false", fmt.Sprint(p.ModelBase, " ", p.TrainData, " ", p.Batch, " ", p.Iter, " ", p.ValidBatches, " ", p.RunDir, " ",
-		p.Ctx, " ", p.Targets, " ", p.R, " ", p.Scale, " ", p.Dropout, " ", p.Rate, " ", p.CosDecaySteps, " ", p.MinRate, " ", p.Warmup, " ", p.TrainOn, " ", p.Keys, " ", p.Beta1, " ", p.Beta2, " ", p.Epsilon, " ", p.Decay, " ", p.LoRAIn == "", " ", p.Checkpointing))
+	require.Equal(t, "m [chats] 4 1000 25 adapters 2048 [q_proj v_proj] 8 20 0.1 1e-05 900 1e-07 100 last [prompt=question completion=response] 0.8 0.98 1e-06 0.05 true false", fmt.Sprint(p.ModelBase, " ", p.TrainData, " ", p.Batch, " ", p.Iter, " ", *p.ValidBatches, " ", p.RunDir, " ",
+		p.Ctx, " ", p.Targets, " ", p.R, " ", *p.Scale, " ", p.Dropout, " ", p.Rate, " ", p.CosDecaySteps, " ", p.MinRate, " ", p.Warmup, " ", p.TrainOn, " ", p.Keys, " ", p.Beta1, " ", p.Beta2, " ", p.Epsilon, " ", p.Decay, " ", p.LoRAIn == "", " ", p.Checkpointing))
 
 	p, err = read("### model\nmodel_name_or_path: m\ntrust_remote_code: true\nstage: sft\ndo_train: true\nfinetuning_type: lora\nlora_rank: 8\nlora_target: all\ndataset: a.jsonl,b.jsonl\ntemplate: llama3\ncutoff_len: 2048\nmax_samples: 1000\noverwrite_cache: true\npreprocessing_num_workers: 16\n" +
 		"output_dir: saves\nlogging_steps: 10\nsave_steps: 500\nplot_loss: true\noverwrite_output_dir: true\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nlearning_rate: 1.0e-4\nnum_train_epochs: 3.0\nlr_scheduler_type: cosine\nwarmup_ratio: 0.1\nbf16: true\nddp_timeout: 180000000\nval_size: 0.1\nper_device_eval_batch_size: 1\neval_strategy: steps\neval_steps: 500\nresume_from_checkpoint: null\n")

@@ -38,7 +38,7 @@ var defaults = training.Defaults{
 	Ctx: "0", CtxWhy: "; 0 stands for 2048, or what the model was trained on if that is less: longer ones take more memory than most have",
 	Batch: "2", BatchWhy: ": with --grad-acc 8 samples a step, beyond which adapters learn less of each",
 	GradAcc: "4",
-	Warmup:  "-1", WarmupWhy: "; -1 stands for 3 % of the run, enough for the second moments to settle",
+	Warmup:  "-1", WarmupWhy: ", enough for the second moments to settle",
 	AdamAlpha: "0.0002", AdamAlphaWhy: ": about ten times that of training all weights suits adapters of any rank",
 }
 

@@ -396,6 +396,7 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 	defer rounded.Close()
 
 	p := &trainCommand{Prompt: "if", Predict: 3, adapterFlags: noRanks}
+	p.ValidMax = -1
 	p.ValidData, p.Ctx, p.Threads = filepath.Join(folder, "held.txt"), 16, 1
 	for _, m := range []*model.Model{f32, rounded} {
 		adapter, err := p.adapter(m, 1)

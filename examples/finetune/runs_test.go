@@ -125,7 +125,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	require.NoError(t, writeFiles(folder))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "few.txt"), []byte(story(7, 4, code)), 0o600))
 	const every, patience = 3, 3
-	out, log := finetune(t, folder, "--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "0",
+	out, log := finetune(t, folder, "--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "-1",
 		"--valid-every", fmt.Sprint(every), "--patience", fmt.Sprint(patience), "--lora-out", "a-ITERATION.gguf", "--metrics", "metrics.jsonl",
 		"--checkpoint-out", "c.gguf", "--save-every", fmt.Sprint(every), "--ctx", "16", "--batch", "4", "--grad-acc", "1", "--adam-iter", "600",
 		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32")
@@ -169,7 +169,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	}
 
 	// Continued by the same flags the run has nothing to do; with more patience it goes on.
-	again := []string{"--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "0",
+	again := []string{"--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "-1",
 		"--valid-every", fmt.Sprint(every), "--lora-out", "b.gguf", "--checkpoint-in", "c.gguf", "--ctx", "16", "--batch", "4", "--grad-acc", "1",
 		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32"}
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience), "--adam-iter", "600")...)
@@ -186,7 +186,7 @@ func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	for _, flags := range [][]string{{"--norm-rms-eps", "0.1"}, {"--rope-freq-base", "5"}, {"--rope-freq-scale", "0.1"}} {
-		out, _ := finetune(t, folder, append(flags, "--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "0",
+		out, _ := finetune(t, folder, append(flags, "--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "-1",
 			"--lora-out", "a.gguf", "--metrics", "metrics.jsonl", "--ctx", "16", "--adam-iter", "20", "--adam-alpha", "0.02", "--threads", "1", "--compute-type", "f32")...)
 		require.Contains(t, out, " --lora a.gguf "+strings.Join(flags, " ")+" --prompt ")
 		text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))

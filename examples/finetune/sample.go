@@ -23,7 +23,7 @@ import (
 type sampler struct {
 	m       *model.Model
 	prompt  string
-	predict int // tokens; 0 for as many as the context has
+	predict int // tokens; -1 for as many as the context has
 	seed    uint64
 	chat    *generate.ChatOptions // nil for text
 }
@@ -34,7 +34,7 @@ func (p *trainCommand) newSampler(m *model.Model, isChat bool) (*sampler, error)
 	if p.Prompt == "" || !isChat {
 		return s, nil
 	}
-	o := generate.ChatOptions{Limit: p.Predict}
+	o := generate.ChatOptions{Limit: cli.Optional(p.Predict)}
 	var err error
 	if o.Variables, err = cli.Variables("--template-var", p.TemplateVar); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *sampler) talk() *chat.Conversation {
 
 // context is how many tokens prompt and text take.
 func (s *sampler) context() (int, error) {
-	if s.predict <= 0 {
+	if s.predict < 0 {
 		return s.m.Context, nil
 	}
 	if s.chat == nil {
@@ -77,7 +77,8 @@ func (s *sampler) context() (int, error) {
 
 // sample gives the text of a session that is empty.
 func (s *sampler) sample(ctx context.Context, session *infer.Session) (string, error) {
-	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: s.seed})
+	topP := float32(0.9)
+	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: &topP, Seed: s.seed})
 	if err != nil {
 		return "", err
 	}
@@ -90,7 +91,7 @@ func (s *sampler) sample(ctx context.Context, session *infer.Session) (string, e
 		return reply.Content, err
 	}
 	var text strings.Builder
-	_, err = generate.Text(ctx, &text, s.m, session, pick, s.prompt, generate.Options{Limit: s.predict})
+	_, err = generate.Text(ctx, &text, s.m, session, pick, s.prompt, generate.Options{Limit: cli.Optional(s.predict)})
 	if errors.Is(err, generate.ErrTruncated) {
 		err = nil
 	}

@@ -26,7 +26,7 @@ type program struct {
 	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation." group:"Text"`
 	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
 	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
-	NPredict  int      `name:"n-predict" basic:"" range:"[-1,)" short:"n" default:"-1" help:"Most tokens to generate; 0 goes on until the context is full; -1 stands for 128, or with --chat for 0." group:"Text"`
+	NPredict  *int     `name:"n-predict" basic:"" range:"[-1,2147483647]" short:"n" placeholder:"N" help:"Most tokens to generate; -1 goes on until the model ends the text or the context is full. By default 128, with --chat -1." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
 	Chat      bool     `name:"chat" basic:"" help:"Answer as the model was trained to, by its chat template: in a dialogue, or --prompt." group:"Chat"`
 	Parallel  int      `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
@@ -92,9 +92,17 @@ func (p *program) chat(ctx context.Context, prompts []string, in io.Reader, out,
 	}
 	defer m.Close()
 	return chatting.Run(ctx, chatting.Settings{
-		Flags: p.Flags, Sampling: p.Sampling, Model: m, Prompts: prompts, Limit: max(0, p.NPredict), Stats: p.Stats,
+		Flags: p.Flags, Sampling: p.Sampling, Model: m, Prompts: prompts, Limit: cli.Optional(p.predict(-1)), Stats: p.Stats,
 		In: in, Out: out, Log: log,
 	})
+}
+
+// predict is --n-predict, or what it is by default.
+func (p *program) predict(byDefault int) int {
+	if p.NPredict == nil {
+		return byDefault
+	}
+	return *p.NPredict
 }
 
 // A job is a program whose model is loaded.
@@ -105,11 +113,7 @@ type job struct {
 }
 
 func (j *job) textOptions() generate.Options {
-	limit := j.NPredict
-	if limit < 0 {
-		limit = 128
-	}
-	return generate.Options{Limit: limit, IgnoreEOG: j.IgnoreEOS}
+	return generate.Options{Limit: cli.Optional(j.predict(128)), IgnoreEOG: j.IgnoreEOS}
 }
 
 // one writes the continuation of a text as it comes into being.

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/inference"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
@@ -86,7 +87,7 @@ func TestFullDisk(t *testing.T) {
 	for samples := 1; samples <= 2; samples++ {
 		p := &program{
 			ModelFlags: inference.ModelFlags{Model: path, CacheType: "f16", Threads: 1, Ctx: 64},
-			Prompt:     []string{"Once"}, Samples: samples, Parallel: 2, NPredict: 4,
+			Prompt:     []string{"Once"}, Samples: samples, Parallel: 2, NPredict: testutil.Ptr(4),
 		}
 		err := p.run(context.Background(), nil, full{}, io.Discard)
 		require.ErrorIs(t, err, syscall.ENOSPC)
@@ -109,4 +110,9 @@ func (s *stopper) Write(b []byte) (int, error) {
 		s.stop()
 	}
 	return s.Writer.Write(b)
+}
+
+// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+func TestNumbers(t *testing.T) {
+	require.GreaterOrEqual(t, clitest.Numbers(t, "generate", new(program)), 10)
 }

@@ -27,7 +27,7 @@ type program struct {
 	Epochs  int     `name:"epochs" range:"[0,)" default:"6" help:"Times to go through the data; 0 only tests." group:"Training"`
 	Batch   int     `name:"batch" range:"[1,65536]" default:"50" help:"Digits a step." group:"Training"`
 	Rate    float32 `name:"rate" range:"(0,1]" default:"0.003" help:"Learning rate of the first epoch; it falls to a tenth." group:"Training"`
-	Seed    uint64  `name:"seed" default:"1" help:"Equal seeds give equal digits and networks." group:"Training"`
+	Seed    uint64  `name:"seed" range:"[0,)" default:"1" help:"Equal seeds give equal digits and networks." group:"Training"`
 	Threads int     `name:"threads" range:"[0,512]" short:"t" default:"0" help:"Threads; 0 suits the machine." group:"Training"`
 }
 

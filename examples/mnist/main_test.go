@@ -189,3 +189,8 @@ func TestParseIDXRefuses(t *testing.T) {
 		})
 	}
 }
+
+// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+func TestNumbers(t *testing.T) {
+	require.GreaterOrEqual(t, clitest.Numbers(t, "mnist", new(program), networkNames()), 7)
+}

@@ -134,3 +134,8 @@ func TestRunFreesAll(t *testing.T) {
 	require.Empty(t, ggml.OpenObjects())
 	require.FileExists(t, p.ModelOut)
 }
+
+// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+func TestNumbers(t *testing.T) {
+	require.GreaterOrEqual(t, clitest.Numbers(t, "pretrain", new(program), defaults.Vars()), 40)
+}

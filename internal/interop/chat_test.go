@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -61,7 +62,7 @@ func testChat(t *testing.T, path string) {
 	defer session.Close()
 	sampler, err := sample.New(sample.Options{})
 	require.NoError(t, err)
-	ours, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Limit: limit})
+	ours, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Limit: testutil.Ptr(limit)})
 	require.NoError(t, err)
 
 	var talk chat.Conversation

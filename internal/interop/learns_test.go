@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/instructtest"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -67,7 +68,7 @@ func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word
 	t.Cleanup(func() { s.Close() })
 	greedy, err := sample.New(sample.Options{})
 	require.NoError(t, err)
-	c, err := generate.NewChat(m, s, greedy, generate.ChatOptions{Limit: answerLimit})
+	c, err := generate.NewChat(m, s, greedy, generate.ChatOptions{Limit: testutil.Ptr(answerLimit)})
 	require.NoError(t, err)
 	return func(word string) (string, bool) {
 		reply, err := c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", word)}})

@@ -202,9 +202,11 @@ func TestLimit(t *testing.T) {
 		require.Equal(t, want, got, n)
 		require.Equal(t, d.Length, few.Length)
 	}
-	for _, all := range []int{-1, 0, 10, 11} {
+	for _, all := range []int{-1, 10, 11} {
 		require.Same(t, d, d.Limit(all))
 	}
+	require.Zero(t, d.Limit(0).Len(), "a limit of nothing leaves nothing")
+	require.EqualError(t, d.Limit(0).Check(2), "the data set has no samples")
 }
 
 func TestTargets(t *testing.T) {

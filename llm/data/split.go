@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Limit returns a data set of at most n rows, at equal distances.
+// Limit returns a data set of at most n rows, at equal distances; a negative n is all.
 func (d *Dataset) Limit(n int) *Dataset {
 	rows := d.Len()
-	if n <= 0 || rows <= n {
+	if n < 0 || rows <= n {
 		return d
 	}
 	return d.subset(func(yield func(row int) bool) {
@@ -46,7 +46,7 @@ func (d *Dataset) Split(fraction float64) (rest, held *Dataset, err error) {
 
 // subset is a data set of some rows, of the same samples.
 func (d *Dataset) subset(rows iter.Seq[int]) *Dataset {
-	s := &Dataset{Length: d.Length, samples: d.samples}
+	s := &Dataset{Length: d.Length, samples: d.samples, order: []uint32{}}
 	if d.IsPacked() {
 		s.starts = []uint32{0}
 	}

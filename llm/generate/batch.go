@@ -98,6 +98,10 @@ func (t *batch) tryStart(ctx context.Context, r *Request, index int) error {
 	x := &activeRequest{generation: newGeneration(t.m, r.W, r.Sampler, r.Options), index: index, sequence: sequence}
 	x.begin(tokens, time.Since(began))
 	t.open = append(t.open, x)
+	if x.atLimit() {
+		t.end(x, nil)
+		return nil
+	}
 	t.advance(x, logits)
 	return nil
 }

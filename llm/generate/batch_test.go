@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -39,7 +41,7 @@ func TestTexts(t *testing.T) {
 	for i, prompt := range prompts {
 		s, pick := open(t, m)
 		var text strings.Builder
-		_, err := generate.Text(context.Background(), &text, m, s, pick, prompt, generate.Options{Limit: 5 + 4*i, IgnoreEOG: true})
+		_, err := generate.Text(context.Background(), &text, m, s, pick, prompt, generate.Options{Limit: testutil.Ptr(5 + 4*i), IgnoreEOG: true})
 		require.NoError(t, err)
 		want = append(want, text.String())
 	}
@@ -49,7 +51,7 @@ func TestTexts(t *testing.T) {
 		for i, prompt := range prompts {
 			requests = append(requests, generate.Request{
 				Prompt: prompt, W: &got[i], Sampler: sampler(t, sample.Options{Temperature: 1, Seed: 3}),
-				Options: generate.Options{Limit: 5 + 4*i, IgnoreEOG: true},
+				Options: generate.Options{Limit: testutil.Ptr(5 + 4*i), IgnoreEOG: true},
 			})
 		}
 		g := openGroup(t, m, room)
@@ -154,7 +156,7 @@ func TestBatchAfterPanic(t *testing.T) {
 	m := randomModel(t, 64)
 	b := openGroup(t, m, 3)
 	request := func(w io.Writer) generate.Request {
-		return generate.Request{Prompt: "a", W: w, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: 3, IgnoreEOG: true}}
+		return generate.Request{Prompt: "a", W: w, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(3), IgnoreEOG: true}}
 	}
 	require.PanicsWithValue(t, "enough", func() {
 		generate.Batch(context.Background(), m, b, []generate.Request{request(io.Discard), request(panickingWriter{}), request(io.Discard)})
@@ -169,3 +171,35 @@ func TestBatchAfterPanic(t *testing.T) {
 type panickingWriter struct{}
 
 func (panickingWriter) Write([]byte) (int, error) { panic("enough") }
+
+// A limit of no tokens computes the prompt, and no text.
+func TestLimitOfNone(t *testing.T) {
+	m := randomModel(t, 64)
+	none := generate.Options{Limit: testutil.Ptr(0), IgnoreEOG: true}
+	s, pick := open(t, m)
+	var text strings.Builder
+	stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", none)
+	require.NoError(t, err)
+	require.Zero(t, stats.Generated)
+	require.Empty(t, text.String())
+	require.Equal(t, stats.Prompt, s.Pos())
+
+	batch, err := infer.NewBatch(m, 1, infer.SessionOptions{})
+	require.NoError(t, err)
+	defer batch.Close()
+	for _, r := range generate.Batch(context.Background(), m, batch, []generate.Request{{Prompt: "prompt", W: &text, Sampler: pick, Options: none}, {Prompt: "b", W: &text, Sampler: pick, Options: none}}) {
+		require.NoError(t, r.Err)
+		require.Zero(t, r.Generated)
+	}
+	require.Empty(t, text.String())
+	require.Equal(t, 1, batch.Free())
+}
+
+func TestReplyOfNone(t *testing.T) {
+	m := randomModel(t, 64)
+	c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(0)})
+	reply, err := c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "a")}})
+	require.NoError(t, err)
+	require.Equal(t, generate.FinishLength, reply.Finish)
+	require.Empty(t, reply.Content)
+}

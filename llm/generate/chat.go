@@ -30,8 +30,8 @@ type ChatOptions struct {
 	// that end a generation always do, and so does what the template puts behind an
 	// answer.
 	Stop []string
-	// Limit is the most tokens of a reply; 0 goes on until the context is full.
-	Limit int
+	// Limit is the most tokens of a reply; nil goes on until the context is full.
+	Limit *int
 	// ShowSpecial writes control tokens of a reply as their texts: some models begin
 	// tool calls with one.
 	ShowSpecial bool
@@ -196,6 +196,9 @@ func (c *Chat) prefill(ctx context.Context, ids []int32) (logits []float32, cach
 // the template says what follows it.
 func (c *Chat) generate(ctx context.Context, g *generation, logits []float32) (Finish, error) {
 	g.ends = c.ends.tokens
+	if g.atLimit() {
+		return FinishLength, nil
+	}
 	for {
 		token, more, err := g.next(logits)
 		switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
@@ -108,7 +109,7 @@ func TestChatKeepsTheCache(t *testing.T) {
 }
 
 func testDialogue(t *testing.T, m *model.Model, name, source string) {
-	options := generate.ChatOptions{Template: parseTemplate(t, source), Limit: 8}
+	options := generate.ChatOptions{Template: parseTemplate(t, source), Limit: testutil.Ptr(8)}
 	kept, session := newChat(t, m, options)
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("system", "be short.")}}
 	for turn, question := range []string{"who is it?", "and a session!", "is it?"} {
@@ -172,7 +173,7 @@ func TestChatSeesTheTime(t *testing.T) {
 // Whatever becomes of a conversation, the answer is that of a new chat.
 func TestChatOfChangedConversations(t *testing.T) {
 	m := randomModel(t, 256)
-	options := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: 6}
+	options := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(6)}
 	kept, _ := newChat(t, m, options)
 	lengths := map[*chat.Conversation]int{}
 	for i, talk := range []*chat.Conversation{
@@ -204,7 +205,7 @@ func TestChatEnds(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	m.Tokenizer = letters(t, nil)
 	talk := dialogue("who is it?")
-	whole, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: 12})
+	whole, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(12)})
 	all, err := whole.Reply(context.Background(), io.Discard, talk)
 	require.NoError(t, err)
 	require.Equal(t, generate.FinishLength, all.Finish)
@@ -231,7 +232,7 @@ func TestChatEnds(t *testing.T) {
 		"a control token of it":       {control, closing, nil},
 	} {
 		m.Tokenizer = c.vocabulary
-		chat, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, c.template), Limit: 12, Stop: c.stop})
+		chat, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, c.template), Limit: testutil.Ptr(12), Stop: c.stop})
 		var out strings.Builder
 		reply, err := chat.Reply(context.Background(), &out, talk)
 		require.NoError(t, err)
@@ -245,13 +246,13 @@ func TestChatEnds(t *testing.T) {
 func TestChatShowsSpecial(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	m.Tokenizer = letters(t, nil)
-	c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: 8})
+	c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(8)})
 	reply, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
 	require.NoError(t, err)
 	drawn := c.InCache()[reply.Prompt]
 	m.Tokenizer = letters(t, func(c *tokenizer.Config) { c.Types[drawn] = tokenizer.Control })
 	for _, show := range []bool{false, true} {
-		c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: 1, ShowSpecial: show})
+		c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(1), ShowSpecial: show})
 		short, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
 		require.NoError(t, err)
 		require.Equal(t, show, short.Content == m.Tokenizer.TokenText(drawn))
@@ -316,7 +317,7 @@ func TestChatStreams(t *testing.T) {
 	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
-	c, err := generate.NewChat(m, s, sampler(t, sample.Options{Temperature: 1, Seed: 3}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: 400})
+	c, err := generate.NewChat(m, s, sampler(t, sample.Options{Temperature: 1, Seed: 3}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(400)})
 	require.NoError(t, err)
 	var all strings.Builder
 	w := writerFunc(func(p []byte) (int, error) {

@@ -42,7 +42,8 @@ func ExampleChat() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	assistant, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Template: template, Limit: 8})
+	limit := 8 // tokens of a reply; by default the model ends it
+	assistant, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Template: template, Limit: &limit})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func ExampleText() {
 		log.Fatal(err)
 	}
 	var text bytes.Buffer // or os.Stdout, to see it come
-	stats, err := generate.Text(context.Background(), &text, m, session, greedy, "Once upon a time", generate.Options{Limit: 8})
+	limit := 8
+	stats, err := generate.Text(context.Background(), &text, m, session, greedy, "Once upon a time", generate.Options{Limit: &limit})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -115,12 +117,13 @@ func ExampleBatch() {
 	}
 	defer batch.Close()
 	var requests []generate.Request
+	limit := 4
 	for i, prompt := range []string{"a b", "b a b a"} {
 		sampler, err := sample.New(sample.Options{Temperature: 0.8, Seed: uint64(i)})
 		if err != nil {
 			log.Fatal(err)
 		}
-		requests = append(requests, generate.Request{Prompt: prompt, W: io.Discard, Sampler: sampler, Options: generate.Options{Limit: 4, IgnoreEOG: true}})
+		requests = append(requests, generate.Request{Prompt: prompt, W: io.Discard, Sampler: sampler, Options: generate.Options{Limit: &limit, IgnoreEOG: true}})
 	}
 	for i, r := range generate.Batch(context.Background(), m, batch, requests) {
 		fmt.Printf("%q: %d tokens and %d new ones, %v\n", requests[i].Prompt, r.Prompt, r.Generated, r.Err)

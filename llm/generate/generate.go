@@ -40,7 +40,7 @@ var ErrTruncated = errors.New("the text was cut: the context is full")
 
 // Options are the settings of [Text].
 type Options struct {
-	Limit     int  // most tokens to generate; 0 goes on until the context is full
+	Limit     *int // most tokens to generate; nil goes on until the context is full
 	IgnoreEOG bool // do not let the model end the text
 }
 
@@ -142,9 +142,10 @@ func (g *generation) end(err error) (Stats, error) {
 }
 
 func (g *generation) stream(ctx context.Context, s *infer.Session, logits []float32) error {
-	for {
-		token, more, err := g.next(logits)
-		if err != nil {
+	for more := !g.atLimit(); more; {
+		var token int32
+		var err error
+		if token, more, err = g.next(logits); err != nil {
 			return err
 		}
 		err = s.DecodeInto(ctx, logits, []int32{token}) // the last one too: the next text follows it
@@ -154,11 +155,15 @@ func (g *generation) stream(ctx context.Context, s *infer.Session, logits []floa
 			return nil // the text is complete
 		case full:
 			return ErrTruncated
-		case err != nil || !more:
+		case err != nil:
 			return err
 		}
 	}
+	return nil
 }
+
+// atLimit reports whether the text has all the tokens that it may have.
+func (g *generation) atLimit() bool { return g.o.Limit != nil && g.stats.Generated >= *g.o.Limit }
 
 // next writes the next token, but not one that ends the text, and reports whether
 // the text goes on after it.
@@ -173,7 +178,7 @@ func (g *generation) next(logits []float32) (token int32, more bool, err error) 
 	g.stats.Generated++
 	g.stats.GeneratedFor = time.Since(g.first)
 	_, err = io.WriteString(g.w, g.decoder.Push(token))
-	return token, err == nil && g.stats.Generated != g.o.Limit, err
+	return token, err == nil && !g.atLimit(), err
 }
 
 func (g *generation) isEnd(token int32) bool {

@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 	for range 2 {
 		s, pick := open(t, m)
 		var text strings.Builder
-		stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", generate.Options{Limit: 20, IgnoreEOG: true})
+		stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true})
 		require.NoError(t, err)
 		require.Equal(t, 20, stats.Generated)
 		require.Equal(t, len(m.Tokenizer.Encode("prompt", tokenizer.EncodeOptions{AddSpecial: true})), stats.Prompt)
@@ -60,10 +60,10 @@ func TestTextGoesOn(t *testing.T) {
 	m := randomModel(t, 64)
 	s, pick := open(t, m)
 	var first, second strings.Builder
-	stats, err := generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: 5, IgnoreEOG: true})
+	stats, err := generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
 	require.NoError(t, err)
 	require.Equal(t, stats.Prompt+5, s.Pos())
-	more, err := generate.Text(context.Background(), &second, m, s, pick, " and", generate.Options{Limit: 5, IgnoreEOG: true})
+	more, err := generate.Text(context.Background(), &second, m, s, pick, " and", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
 	require.NoError(t, err)
 	require.Equal(t, stats.Prompt+5+more.Prompt+5, s.Pos())
 
@@ -72,7 +72,7 @@ func TestTextGoesOn(t *testing.T) {
 	limit := 64 - stats.Prompt
 	for _, n := range []int{limit, limit + 1} {
 		require.NoError(t, s.Truncate(0))
-		_, err = generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: n, IgnoreEOG: true})
+		_, err = generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: testutil.Ptr(n), IgnoreEOG: true})
 		require.NoError(t, err)
 		require.Equal(t, 64, s.Pos())
 	}
@@ -134,7 +134,7 @@ func TestTextNeeds(t *testing.T) {
 		{"the session is nil", m, io.Discard, pick, nil, batch},
 		{"the batch is nil", m, io.Discard, pick, s, nil},
 	} {
-		o := generate.Options{Limit: 1}
+		o := generate.Options{Limit: testutil.Ptr(1)}
 		if c.batch != nil {
 			_, err := generate.Text(ctx, c.w, c.m, c.s, c.pick, "x", o)
 			require.EqualError(t, err, c.want)

@@ -18,7 +18,7 @@ func BenchmarkOverhead(b *testing.B) {
 	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
 		b.Run("of=generation/model="+s.shape+"/base="+t.String(), func(b *testing.B) {
 			session := s.session(b, s.load(b, s.file(b, t)), infer.SessionOptions{})
-			pick, err := sample.New(sample.Options{TopK: 40, TopP: 0.95, Temperature: 0.8})
+			pick, err := sample.New(sample.Options{TopK: 40, TopP: testutil.Ptr[float32](0.95), Temperature: 0.8})
 			require.NoError(b, err)
 			session.decode(1)
 			testutil.Overhead(b, 1, func() error {

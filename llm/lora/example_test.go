@@ -56,11 +56,12 @@ func ExampleOptions() {
 		log.Fatal(err)
 	}
 	defer m.Close()
+	last := 1
 	a, err := lora.New(m, lora.Options{
 		Rank: 8, Alpha: 8, RankStabilized: true,
 		Targets:    []string{"q_proj", "v_proj", "blk.*.ffn_down.weight"},
 		Ranks:      map[string]int{"v_proj": 32},
-		LastLayers: 1,
+		LastLayers: &last,
 	})
 	if err != nil {
 		log.Fatal(err)

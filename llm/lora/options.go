@@ -48,14 +48,16 @@ type Options struct {
 	// before it goes there.
 	Targets []string
 	// LastLayers is the number of layers at the end of the model whose matrices are
-	// adapted; 0 is all. "token_embd" and "output" are in none, and are not meant.
-	LastLayers int
-	Alpha      float32
+	// adapted; nil is all. "token_embd" and "output" are in none, and are not meant.
+	LastLayers *int
+	// Alpha is the strength, which a pair divides by its rank. 0 is none: a factor of 1, as in
+	// the file of an adapter.
+	Alpha float32
 	// RankStabilized multiplies each pair by alpha/√r instead of alpha/r (rsLoRA,
 	// arXiv 2312.03732): the gradient keeps its size at high ranks.
 	RankStabilized bool
 	// Factor is by what the product of each pair counts, alpha/rank, whatever its rank:
-	// each then has an alpha of its own. It takes the place of Alpha.
+	// each then has an alpha of its own. It takes the place of Alpha; 0 leaves it to that.
 	Factor float32
 	Init   Init // "" is InitNormal
 	Seed   uint64

@@ -184,7 +184,7 @@ func (s *selector) setRank(name string, ranks []int, chosen []bool, from []strin
 }
 
 func (s *selector) inLastLayers(a adaptable) bool {
-	return s.LastLayers == 0 || a.layer < 0 || a.layer >= s.config.Layers-s.LastLayers
+	return s.LastLayers == nil || a.layer < 0 || a.layer >= s.config.Layers-*s.LastLayers
 }
 
 // check looks at the numbers.
@@ -198,7 +198,7 @@ func (s *selector) check() {
 			s.fault("%q has rank %d; it must be 0 to %d", name, r, most)
 		}
 	}
-	if n := s.LastLayers; n < 0 || n > s.config.Layers {
-		s.fault("the last %d layers cannot be adapted; the model has %d", n, s.config.Layers)
+	if n := s.LastLayers; n != nil && (*n < 0 || *n > s.config.Layers) {
+		s.fault("the last %d layers cannot be adapted; the model has %d", *n, s.config.Layers)
 	}
 }

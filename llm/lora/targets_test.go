@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -51,14 +52,15 @@ func TestTargetsByName(t *testing.T) {
 		"a tensor":            {lora.Options{Rank: 2, Targets: []string{"blk.1.attn_q.weight", "blk.0.attn_k"}}, "0.attn_k:2 1.attn_q:2"},
 		"patterns":            {lora.Options{Rank: 2, Targets: []string{"blk.*.attn_[kv].weight", "blk.[1-9].ffn_g*"}}, "0.attn_k:2 0.attn_v:2 1.attn_k:2 1.attn_v:2 1.ffn_gate:2"},
 		"all patterns":        {lora.Options{Rank: 2, Targets: []string{"*"}}, "token_embd:2 " + layer(0, 2) + " " + layer(1, 2) + " output:2"},
-		"the last layer":      {lora.Options{Rank: 2, LastLayers: 1}, layer(1, 2)},
-		"all layers":          {lora.Options{Rank: 2, LastLayers: 2}, layer(0, 2) + " " + layer(1, 2)},
-		"outside of layers":   {lora.Options{Rank: 2, LastLayers: 1, Targets: []string{"q_proj", "output"}}, "1.attn_q:2 output:2"},
+		"the last layer":      {lora.Options{Rank: 2, LastLayers: testutil.Ptr(1)}, layer(1, 2)},
+		"all layers":          {lora.Options{Rank: 2, LastLayers: testutil.Ptr(2)}, layer(0, 2) + " " + layer(1, 2)},
+		"no layer":            {lora.Options{Rank: 2, LastLayers: testutil.Ptr(0), Targets: []string{"q_proj", "output"}}, "output:2"},
+		"outside of layers":   {lora.Options{Rank: 2, LastLayers: testutil.Ptr(1), Targets: []string{"q_proj", "output"}}, "1.attn_q:2 output:2"},
 		"ranks by name":       {lora.Options{Rank: 2, Targets: []string{"attn_q", "attn_k"}, Ranks: ranks{"k_proj": 3}}, "0.attn_q:2 0.attn_k:3 1.attn_q:2 1.attn_k:3"},
 		"ranks choose":        {lora.Options{Ranks: ranks{"blk.1.attn_*": 3, "output": 1}}, "1.attn_q:3 1.attn_k:3 1.attn_v:3 1.attn_output:3 output:1"},
 		"the specific counts": {lora.Options{Ranks: ranks{"all-linear": 2, "blk.0.*": 0, "attn_q": 3, "blk.1.attn_q": 4, "blk.1.*": 5, "ffn_up": 0}}, "0.attn_q:3 1.attn_q:4 1.attn_k:5 1.attn_v:5 1.attn_output:5 1.ffn_gate:5 1.ffn_down:5"},
 		"all the same":        {lora.Options{Rank: 1, Targets: []string{"attn_q"}, Ranks: ranks{"attn_q": 3, "q_proj": 3}}, "0.attn_q:3 1.attn_q:3"},
-		"narrowed":            {lora.Options{Rank: 1, Targets: []string{"attn_q"}, LastLayers: 1, Ranks: ranks{"blk.*.attn_*": 3}}, "1.attn_q:3"},
+		"narrowed":            {lora.Options{Rank: 1, Targets: []string{"attn_q"}, LastLayers: testutil.Ptr(1), Ranks: ranks{"blk.*.attn_*": 3}}, "1.attn_q:3"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, k.want, ranksOf(t, m, k.options)) })
 	}
@@ -88,9 +90,9 @@ func TestTargetFaults(t *testing.T) {
 		},
 		`the pattern "blk.[0-1" is malformed; each "[" needs a "]"`:                                                 {Rank: 1, Targets: []string{"blk.[0-1"}},
 		`"attn_q" and "q_proj" are equally specific, and give blk.0.attn_q.weight the ranks 3 and 4; leave one out`: {Ranks: ranks{"attn_q": 3, "q_proj": 4}},
-		`"blk.0.*" has a rank, but is not among the targets`:                                                        {Rank: 1, LastLayers: 1, Ranks: ranks{"blk.0.*": 2}},
-		`the last 3 layers cannot be adapted; the model has 2`:                                                      {Rank: 1, LastLayers: 3},
-		`the last -1 layers cannot be adapted; the model has 2`:                                                     {Rank: 1, LastLayers: -1},
+		`"blk.0.*" has a rank, but is not among the targets`:                                                        {Rank: 1, LastLayers: testutil.Ptr(1), Ranks: ranks{"blk.0.*": 2}},
+		`the last 3 layers cannot be adapted; the model has 2`:                                                      {Rank: 1, LastLayers: testutil.Ptr(3)},
+		`the last -1 layers cannot be adapted; the model has 2`:                                                     {Rank: 1, LastLayers: testutil.Ptr(-1)},
 		`a rank-stabilized adapter needs an alpha; set it, such as to the rank`:                                     {Rank: 1, RankStabilized: true},
 		`there is an alpha, 1, and a factor, 2, which takes its place; leave one out`:                               {Rank: 1, RankStabilized: true, Alpha: 1, Factor: 2},
 		`the rank is -1; it must be 0 to 65536; "attn_q" has rank -2; it must be 0 to 65536`:                        {Rank: -1, Ranks: ranks{"attn_q": -2}},

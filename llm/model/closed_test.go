@@ -37,7 +37,8 @@ func TestSaveClosed(t *testing.T) {
 	}
 }
 
-// Config is there to be read: whoever changes it gets an error wherever the model is used.
+// Config is there to be read, but for what flags of programs change: the epsilon of the norms, and
+// RoPE's base and scale. Whoever changes more gets an error wherever the model is used.
 func TestChangedConfig(t *testing.T) {
 	for _, change := range []func(c *model.Config){
 		func(c *model.Config) { *c = model.Config{} },
@@ -81,4 +82,13 @@ func TestLoadEndsEarly(t *testing.T) {
 	_, err := model.Load(path, model.LoadOptions{})
 	require.Error(t, err)
 	require.Equal(t, before, ggml.OpenObjects())
+}
+
+// What no shape depends on may be changed.
+func TestChangedNumbers(t *testing.T) {
+	m, err := model.New(llmtest.TinyConfig(true), nil, 1)
+	require.NoError(t, err)
+	defer m.Close()
+	m.Config.RMSEps, m.Config.RoPE.FreqBase, m.Config.RoPE.FreqScale = 0, 500, 0.5
+	require.NoError(t, m.CheckOpen())
 }

@@ -244,10 +244,12 @@ func (m *Model) CheckOpen() error {
 	return err
 }
 
-// hasItsConfig reports whether Config is that of the weights, under whatever name.
+// hasItsConfig reports whether Config is that of the weights, but for its name and the numbers
+// on which no shape depends, which may be changed before a graph is made.
 func (m *Model) hasItsConfig() bool {
 	c := m.Config
-	c.Name = m.made.Name
+	c.Name, c.RMSEps = m.made.Name, m.made.RMSEps
+	c.RoPE.FreqBase, c.RoPE.FreqScale = m.made.RoPE.FreqBase, m.made.RoPE.FreqScale
 	return c == m.made
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // Options are the settings of a [Sampler]. The zero value always takes the most
-// likely token. The filters act in the order of the fields, as in llama.cpp.
+// likely token. The filters act in the order of the fields, as in llama.cpp. A number that
+// is not given is nil where 0 means something else.
 type Options struct {
 	// RepeatPenalty divides the positive logits of tokens that occurred, and
 	// multiplies the negative ones; 0 and 1 are off.
@@ -18,12 +19,14 @@ type Options struct {
 	// FrequencyPenalty is subtracted for each time a token occurred,
 	// PresencePenalty once.
 	FrequencyPenalty, PresencePenalty float32
-	// RepeatLast is how many tokens back the penalties look: 0 is 64, a
+	// RepeatLast is how many tokens back the penalties look: nil is 64, a
 	// negative number all the way.
-	RepeatLast int
+	RepeatLast *int
 
-	TopK        int     // keeps the K most likely tokens; 0 is off
-	TopP        float32 // keeps the most likely ones that together have this probability; 0 and 1 are off
+	TopK int // keeps the K most likely tokens; 0 is off
+	// TopP keeps the most likely tokens that together have this probability, and at least
+	// one: 0 keeps that alone; nil and 1 are off.
+	TopP        *float32
 	MinP        float32 // keeps those with this part of the probability of the most likely one; 0 is off
 	Temperature float32 // divides the logits: 1 draws as the model says, less is safer; 0 takes the most likely
 	Seed        uint64  // equal seeds draw equal tokens
@@ -36,8 +39,8 @@ func (o Options) check() error {
 		return fmt.Errorf("sample: temperature %v: it must not be negative", o.Temperature)
 	case o.TopK < 0:
 		return fmt.Errorf("sample: top-k %d: it must not be negative; 0 is off", o.TopK)
-	case !(o.TopP >= 0 && o.TopP <= 1):
-		return fmt.Errorf("sample: top-p %v: it must be 0 to 1", o.TopP)
+	case o.TopP != nil && !(*o.TopP >= 0 && *o.TopP <= 1):
+		return fmt.Errorf("sample: top-p %v: it must be 0 to 1", *o.TopP)
 	case !(o.MinP >= 0 && o.MinP <= 1):
 		return fmt.Errorf("sample: min-p %v: it must be 0 to 1", o.MinP)
 	case !finite(o.RepeatPenalty) || o.RepeatPenalty < 0:
@@ -51,6 +54,8 @@ func (o Options) check() error {
 // A Sampler draws tokens one after the other. It belongs to one goroutine.
 type Sampler struct {
 	o       Options
+	topP    float32 // 1 is off
+	last    int     // tokens that the penalties look at; below 0 all
 	rng     *rand.Rand
 	history []int32
 	scores  []float32   // logits with penalties; reused
@@ -65,10 +70,14 @@ func New(o Options) (*Sampler, error) {
 	if o.RepeatPenalty == 0 {
 		o.RepeatPenalty = 1
 	}
-	if o.RepeatLast == 0 {
-		o.RepeatLast = 64
+	s := &Sampler{o: o, topP: 1, last: 64, rng: rand.New(rand.NewPCG(o.Seed, 0))}
+	if o.TopP != nil {
+		s.topP = *o.TopP
 	}
-	return &Sampler{o: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}, nil
+	if o.RepeatLast != nil {
+		s.last = *o.RepeatLast
+	}
+	return s, nil
 }
 
 // Accept adds tokens that the penalties take into account, those of a prompt
@@ -78,7 +87,7 @@ func (s *Sampler) Accept(tokens ...int32) {
 		return
 	}
 	s.history = append(s.history, tokens...)
-	if n := s.o.RepeatLast; n > 0 && len(s.history) > n {
+	if n := s.last; n >= 0 && len(s.history) > n {
 		s.history = slices.Delete(s.history, 0, len(s.history)-n)
 	}
 }
@@ -226,16 +235,16 @@ func (s *Sampler) filter() {
 		slices.SortFunc(s.list, before)
 		s.list = s.list[:k]
 	}
-	if s.o.TopP > 0 && s.o.TopP < 1 {
-		s.topP(float64(s.o.TopP))
+	if s.topP < 1 {
+		s.keepTopP(float64(s.topP))
 	}
 	if s.o.MinP > 0 {
 		s.minP(float64(s.o.MinP))
 	}
 }
 
-// topP keeps the first whose probabilities sum up to p.
-func (s *Sampler) topP(p float64) {
+// keepTopP keeps the first whose probabilities sum up to p.
+func (s *Sampler) keepTopP(p float64) {
 	s.softmax(1)
 	// Those below this part have together less than what is left out, and need
 	// not be sorted.

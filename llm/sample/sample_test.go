@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func newSampler(t require.TestingT, o Options) *Sampler {
@@ -19,7 +21,7 @@ func newSampler(t require.TestingT, o Options) *Sampler {
 }
 
 func ExampleSampler() {
-	s, err := New(Options{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, Seed: 1})
+	s, err := New(Options{Temperature: 0.8, TopK: 40, TopP: testutil.Ptr[float32](0.95), MinP: 0.05, Seed: 1})
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +52,7 @@ func TestGreedy(t *testing.T) {
 
 func TestBadLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 0.5, TopK: 2, TopP: 0.9, MinP: 0.1}} {
+	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 0.5, TopK: 2, TopP: testutil.Ptr[float32](0.9), MinP: 0.1}} {
 		s := newSampler(t, o)
 		for _, c := range []struct {
 			logits []float32
@@ -72,7 +74,7 @@ func TestBadLogits(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, o := range []Options{
-		{Temperature: -1}, {Temperature: nan}, {TopK: -1}, {TopP: 1.5}, {TopP: nan}, {MinP: -0.1}, {MinP: 2},
+		{Temperature: -1}, {Temperature: nan}, {TopK: -1}, {TopP: testutil.Ptr[float32](1.5)}, {TopP: &nan}, {MinP: -0.1}, {MinP: 2},
 		{RepeatPenalty: -1}, {FrequencyPenalty: nan}, {PresencePenalty: float32(math.Inf(1))},
 	} {
 		_, err := New(o)
@@ -118,10 +120,10 @@ func brute(logits []float32, o Options) []float64 {
 		}
 	}
 	normalise(1)
-	if o.TopP > 0 && o.TopP < 1 {
+	if o.TopP != nil && *o.TopP < 1 {
 		mass := 0.0 // of the more likely
-		for _, id := range ranked {
-			out[id] = out[id] || mass >= float64(o.TopP)
+		for rank, id := range ranked {
+			out[id] = out[id] || rank > 0 && mass >= float64(*o.TopP)
 			mass += p[id]
 		}
 	}
@@ -141,7 +143,7 @@ func TestFilters(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		o := Options{
 			TopK:        rapid.SampledFrom([]int{0, 1, 2, 7, 40, 257, 300, 1000}).Draw(r, "k"),
-			TopP:        rapid.SampledFrom([]float32{0, 0.001, 0.4937, 0.8963, 0.9517, 1}).Draw(r, "p"),
+			TopP:        rapid.SampledFrom([]*float32{nil, testutil.Ptr[float32](0), testutil.Ptr[float32](0.001), testutil.Ptr[float32](0.4937), testutil.Ptr[float32](0.8963), testutil.Ptr[float32](0.9517), testutil.Ptr[float32](1)}).Draw(r, "p"),
 			MinP:        rapid.SampledFrom([]float32{0, 0.0517, 0.5117, 1}).Draw(r, "min"),
 			Temperature: rapid.SampledFrom([]float32{0.25, 0.5, 1, 2}).Draw(r, "temperature"),
 		}
@@ -167,8 +169,8 @@ func TestDistribution(t *testing.T) {
 		{Temperature: 1, Seed: 1},
 		{Temperature: 0.6, Seed: 2},
 		{Temperature: 1.7, TopK: 6, Seed: 3},
-		{Temperature: 1, TopP: 0.9, Seed: 4},
-		{Temperature: 0.8, TopK: 8, TopP: 0.95, MinP: 0.15, Seed: 5},
+		{Temperature: 1, TopP: testutil.Ptr[float32](0.9), Seed: 4},
+		{Temperature: 0.8, TopK: 8, TopP: testutil.Ptr[float32](0.95), MinP: 0.15, Seed: 5},
 	} {
 		want := brute(logits, o)
 		s := newSampler(t, o)
@@ -216,13 +218,13 @@ func TestSeed(t *testing.T) {
 
 func TestPenalties(t *testing.T) {
 	logits := []float32{3, 2.5, -1, -2}
-	s := newSampler(t, Options{RepeatPenalty: 2, RepeatLast: 3})
+	s := newSampler(t, Options{RepeatPenalty: 2, RepeatLast: testutil.Ptr(3)})
 	require.NoError(t, s.load(logits))
 	s.Accept(1, 2, 0, 2, 99, -1) // all but the last three are forgotten
 	require.NoError(t, s.load(logits))
 	require.Equal(t, []float32{3, 2.5, -2, -2}, s.scores)
 
-	s = newSampler(t, Options{FrequencyPenalty: 0.5, PresencePenalty: 0.25, RepeatLast: -1})
+	s = newSampler(t, Options{FrequencyPenalty: 0.5, PresencePenalty: 0.25, RepeatLast: testutil.Ptr(-1)})
 	s.Accept(0, 0, 3)
 	require.NoError(t, s.load(logits))
 	require.Equal(t, []float32{1.75, 2.5, -1, -2.75}, s.scores)
@@ -239,6 +241,21 @@ func TestPenalties(t *testing.T) {
 	require.Equal(t, []float32{3, 2.5, -1, -2}, logits)
 }
 
+// A zero that is given is zero, and not what an option is without it.
+func TestZeros(t *testing.T) {
+	logits := []float32{1, 1.5, 1.25}
+	for seed := range uint64(20) {
+		id, err := newSampler(t, Options{Temperature: 2, TopP: testutil.Ptr[float32](0), Seed: seed}).Sample(logits)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, id, "a top-p of 0 leaves the likeliest token")
+	}
+	s := newSampler(t, Options{RepeatPenalty: 100, RepeatLast: testutil.Ptr(0)})
+	s.Accept(1)
+	id, err := s.Sample(logits)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, id, "no token back is looked at")
+}
+
 func BenchmarkSample(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	logits := make([]float32, 128_000)
@@ -246,7 +263,7 @@ func BenchmarkSample(b *testing.B) {
 		logits[i] = float32(3 * rng.NormFloat64())
 	}
 	for name, o := range map[string]Options{
-		"greedy": {}, "usual": {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05}, "temperature": {Temperature: 1}, "top-p": {Temperature: 1, TopP: 0.9},
+		"greedy": {}, "usual": {Temperature: 0.8, TopK: 40, TopP: testutil.Ptr[float32](0.95), MinP: 0.05}, "temperature": {Temperature: 1}, "top-p": {Temperature: 1, TopP: testutil.Ptr[float32](0.9)},
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := newSampler(b, o)

@@ -21,9 +21,9 @@ type RunOptions struct {
 
 	// MaxTokens and MaxDuration end the run before its last step: the tokens that it has
 	// trained, with those of before it was resumed, and the time since this Run began. Both
-	// are looked at between steps; 0 is no limit.
-	MaxTokens   int
-	MaxDuration time.Duration
+	// are looked at before each step, so that 0 ends it at once; nil is no limit.
+	MaxTokens   *int
+	MaxDuration *time.Duration
 
 	OnStep func(StepMetrics) // after each step
 	OnEval func(Evaluation)  // after each evaluation
@@ -120,10 +120,10 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 // limitReached names the limit that the run has reached, or gives "".
 func (t *Trainer) limitReached(o RunOptions, passed time.Duration) string {
 	switch {
-	case o.MaxTokens > 0 && t.tokens >= o.MaxTokens:
-		return fmt.Sprintf("the limit of %s is reached", plural(o.MaxTokens, "token"))
-	case o.MaxDuration > 0 && passed >= o.MaxDuration:
-		return fmt.Sprintf("the limit of %s is reached", shortDuration(o.MaxDuration))
+	case o.MaxTokens != nil && t.tokens >= *o.MaxTokens:
+		return fmt.Sprintf("the limit of %s is reached", plural(*o.MaxTokens, "token"))
+	case o.MaxDuration != nil && passed >= *o.MaxDuration:
+		return fmt.Sprintf("the limit of %s is reached", shortDuration(*o.MaxDuration))
 	}
 	return ""
 }

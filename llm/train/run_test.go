@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -119,7 +120,7 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, whole.Run(ctx, train.RunOptions{}))
 	require.Equal(t, "all 12 steps are done", whole.Ended())
 
-	limited := train.RunOptions{Checkpoint: path, EvalData: d, MaxTokens: 100} // of 32 a step
+	limited := train.RunOptions{Checkpoint: path, EvalData: d, MaxTokens: testutil.Ptr(100)} // of 32 a step
 	tr := start()
 	require.NoError(t, tr.Run(ctx, limited))
 	require.Equal(t, "the limit of 100 tokens is reached", tr.Ended())
@@ -132,12 +133,12 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, tr.Run(ctx, limited))
 	require.Equal(t, "the limit of 100 tokens is reached", tr.Ended())
 	require.Equal(t, 4, tr.Steps(), "those before count")
-	limited.MaxTokens = 160
+	limited.MaxTokens = testutil.Ptr(160)
 	require.NoError(t, tr.Run(ctx, limited))
 	require.Equal(t, 5, tr.Steps())
 
 	steps := 0
-	limited.MaxTokens, limited.MaxDuration = 0, time.Minute
+	limited.MaxTokens, limited.MaxDuration = nil, testutil.Ptr(time.Minute)
 	limited.OnStep = func(train.StepMetrics) { steps++ }
 	require.NoError(t, tr.Run(ctx, limited))
 	require.Equal(t, "all 12 steps are done", tr.Ended())
@@ -145,9 +146,20 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, whole.History, tr.History)
 
 	tr = start()
-	require.NoError(t, tr.Run(ctx, train.RunOptions{MaxDuration: time.Millisecond, OnStep: func(train.StepMetrics) { time.Sleep(2 * time.Millisecond) }}))
+	require.NoError(t, tr.Run(ctx, train.RunOptions{MaxDuration: testutil.Ptr(time.Millisecond), OnStep: func(train.StepMetrics) { time.Sleep(2 * time.Millisecond) }}))
 	require.Equal(t, "the limit of 1ms is reached", tr.Ended())
 	require.Equal(t, 1, tr.Steps())
+
+	// What is left of a budget may be nothing.
+	for ended, none := range map[string]train.RunOptions{
+		"the limit of 0 tokens is reached": {MaxTokens: testutil.Ptr(0)},
+		"the limit of 0s is reached":       {MaxDuration: testutil.Ptr(time.Duration(0))},
+	} {
+		tr = start()
+		require.NoError(t, tr.Run(ctx, none))
+		require.Equal(t, ended, tr.Ended())
+		require.Zero(t, tr.Steps())
+	}
 }
 
 // A run that dies while it saves its best, or after it and before the checkpoint, ends with

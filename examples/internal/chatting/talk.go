@@ -21,7 +21,7 @@ type Settings struct {
 	inference.Sampling
 	Model    *inference.Model
 	Prompts  []string // questions to answer instead of reading In
-	Limit    int      // most tokens of a reply; 0 for any number
+	Limit    *int     // most tokens of a reply; nil for any number
 	Stats    bool
 	In       io.Reader
 	Out, Log io.Writer

@@ -22,6 +22,14 @@ func Given(parsed *kong.Context) map[string]bool {
 	return given
 }
 
+// Optional is a number as options have it of which nil is the default: a flag has -1 for it.
+func Optional(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
 // CheckFlags demands of flags what Parse does beyond package kong.
 func CheckFlags(flags []*kong.Flag) error {
 	for _, f := range flags {
@@ -102,17 +110,51 @@ func hasEmpty(v reflect.Value) bool {
 	return false
 }
 
-// checkRange demands a number in an interval such as [0,1).
-func checkRange(name string, v reflect.Value, interval string) error {
-	if allowed, inside := inRange(v, interval); !inside {
+// checkRange demands a number that is allowed, if one is given.
+func checkRange(name string, v reflect.Value, limits string) error {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	if allowed, inside := inRange(v, limits); !inside {
 		return fmt.Errorf("--%s %v: it must be %s", name, v.Interface(), allowed)
 	}
 	return nil
 }
 
-// inRange reports whether a number is in an interval, and says in words what is.
-func inRange(v reflect.Value, interval string) (allowed string, inside bool) {
+// inRange reports whether a number is in an interval such as [0,1), or the one before it, as
+// in -1|[1,), and says in words what is.
+func inRange(v reflect.Value, limits string) (allowed string, inside bool) {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
 	n := number(v)
+	interval, besides := limits, ""
+	if single, rest, has := strings.Cut(limits, "|"); has {
+		if n == bound(single) {
+			return "", true
+		}
+		interval, besides = rest, single+", or "
+	}
+	allowed, inside = inInterval(n, interval)
+	// What is computed is in single precision, in which a number can be 0 or infinite.
+	if inside && v.CanFloat() {
+		if allowed, inside = inInterval(float64(float32(n)), interval); !inside {
+			allowed += ", in single precision too"
+		}
+	}
+	return besides + allowed, inside
+}
+
+// allowed says in words which numbers limits allow.
+func allowed(limits string) string {
+	words, _ := inRange(reflect.ValueOf(0), limits)
+	return words
+}
+
+func inInterval(n float64, interval string) (allowed string, inside bool) {
 	low, high, _ := strings.Cut(interval[1:len(interval)-1], ",")
 	least := bound(low)
 	inside = n > least || n == least && interval[0] == '['
@@ -137,8 +179,11 @@ func inRange(v reflect.Value, interval string) (allowed string, inside bool) {
 }
 
 func number(v reflect.Value) float64 {
-	if v.CanInt() {
+	switch {
+	case v.CanInt():
 		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
 	}
 	return v.Float()
 }

@@ -13,6 +13,8 @@ type testFlags struct {
 	Both  int      `name:"both" default:"1" range:"[1,512]"`
 	Open  float32  `name:"open" default:"0.5" range:"(0,1)"`
 	Rate  float64  `name:"rate" range:"[0,)"`
+	Steps int      `name:"steps" default:"-1" range:"-1|[1,)"`
+	Part  *float64 `name:"part" range:"(0,1)"`
 	Name  string   `name:"name"`
 	Out   string   `name:"out" placeholder:"FILE"`
 	In    []string `name:"in" sep:"none" placeholder:"FILE[=SCALE]"`
@@ -31,7 +33,7 @@ func TestCheckFlag(t *testing.T) {
 		}
 		return nil
 	}
-	for _, good := range []string{"--least=0", "--least=9223372036854775807", "--both=512", "--open=0.001", "--rate=1e300", "--name=", "--out=x", "--in=a"} {
+	for _, good := range []string{"--least=0", "--least=9223372036854775807", "--both=512", "--open=0.001", "--rate=1e30", "--name=", "--out=x", "--in=a", "--steps=-1", "--steps=1", "--part=0.5"} {
 		require.NoError(t, check(good))
 	}
 	for arg, want := range map[string]string{
@@ -42,6 +44,13 @@ func TestCheckFlag(t *testing.T) {
 		"--open=1":   "it must be above 0 and below 1",
 		"--open=NaN": "it must be a finite number and above 0 and below 1",
 		"--rate=Inf": "it must be a finite number and at least 0",
+
+		"--rate=1e300":          "it must be a finite number and at least 0, in single precision too",
+		"--part=0":              "--part 0: it must be above 0 and below 1",
+		"--part=1e-300":         "it must be above 0 and below 1, in single precision too",
+		"--part=0.999999999999": "it must be above 0 and below 1, in single precision too",
+		"--steps=0":             "--steps 0: it must be -1, or at least 1",
+		"--steps=-2":            "--steps -2: it must be -1, or at least 1",
 	} {
 		require.ErrorContains(t, check(arg), want, arg)
 	}

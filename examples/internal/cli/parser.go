@@ -26,9 +26,13 @@ func New(name string, flags any, options ...kong.Option) *Parser {
 // negative number is a value, as in --seed -1. It refuses a flag of a file whose name is
 // empty, as that of an unset variable is, and knows two tags more. A flag that is basic is
 // in the short help, and a number is in an interval, with bounds that count in brackets,
-// those that do not in parentheses, or without an upper bound:
+// those that do not in parentheses, or without an upper bound, or one number besides:
 //
 //	Decay float64 `name:"decay" range:"[0,1)" basic:""`
+//	Steps int     `name:"steps" range:"-1|[1,)" default:"-1"`
+//
+// A zero that is given is zero. What an absent flag stands for is its default, or nil of a
+// pointer, and -1 where a number has to say it.
 //
 // Every program has --help-all and --version, and a program of commands help and version.
 // A command with a method Foreign knows flags of other programs.
@@ -70,7 +74,7 @@ func (p *Parser) Parse(args []string) (*kong.Context, error) {
 	}
 	parsed, err := p.Kong.Parse(c.out)
 	if err != nil {
-		return nil, err
+		return nil, withRemedy(err, c.vocabulary)
 	}
 	for _, note := range c.notes {
 		fmt.Fprintln(p.Stderr, note)
@@ -137,4 +141,14 @@ func vocabularyOf(node *kong.Node) vocabulary {
 // isYAML reports whether an argument names a file of flags.
 func isYAML(arg string) bool {
 	return strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
+}
+
+// withRemedy adds to an error of kong what it does not know: which numbers a flag takes.
+func withRemedy(err error, words vocabulary) error {
+	if name, _, isValue := strings.Cut(strings.TrimPrefix(err.Error(), "--"), ": expected "); isValue {
+		if f := words.flag(name); f != nil && f.Tag.Has("range") {
+			return fmt.Errorf("%w; it must be %s", err, allowed(f.Tag.Get("range")))
+		}
+	}
+	return err
 }

@@ -9,21 +9,21 @@ import (
 // Overrides are hyper-parameters that flags change of a model, for kong. An adapter goes
 // with those that it was trained with, so all programs name them alike.
 type Overrides struct {
-	NormRMSEps float32 `name:"norm-rms-eps" range:"[0,)" default:"0" unset:"0" run:"" help:"What the RMS norms add to the mean square; 0 is what the model says." group:"Model"`
-	FreqBase   float32 `name:"rope-freq-base" range:"[0,)" default:"0" unset:"0" run:"" help:"Base of RoPE's frequencies; 0 is what the model says. An adapter goes with the one that it was trained with." group:"Model"`
-	FreqScale  float32 `name:"rope-freq-scale" range:"[0,)" default:"0" unset:"0" run:"" help:"Factor of RoPE's frequencies; 0 is what the model says." group:"Model"`
+	NormRMSEps *float32 `name:"norm-rms-eps" range:"[0,)" placeholder:"X" run:"" help:"What the RMS norms add to the mean square; by default what the model says." group:"Model"`
+	FreqBase   *float32 `name:"rope-freq-base" range:"(0,)" placeholder:"X" run:"" help:"Base of RoPE's frequencies; by default what the model says. An adapter goes with the one that it was trained with." group:"Model"`
+	FreqScale  *float32 `name:"rope-freq-scale" range:"(0,1000]" placeholder:"X" run:"" help:"Factor of RoPE's frequencies; by default what the model says." group:"Model"`
 }
 
 // Apply changes a model from which no graph was made yet.
 func (o *Overrides) Apply(m *model.Model) {
-	if o.NormRMSEps > 0 {
-		m.RMSEps = o.NormRMSEps
+	if o.NormRMSEps != nil {
+		m.RMSEps = *o.NormRMSEps
 	}
-	if o.FreqBase > 0 {
-		m.RoPE.FreqBase = o.FreqBase
+	if o.FreqBase != nil {
+		m.RoPE.FreqBase = *o.FreqBase
 	}
-	if o.FreqScale > 0 {
-		m.RoPE.FreqScale = o.FreqScale
+	if o.FreqScale != nil {
+		m.RoPE.FreqScale = *o.FreqScale
 	}
 }
 
@@ -31,8 +31,8 @@ func (o *Overrides) Apply(m *model.Model) {
 // a command.
 func (o *Overrides) Args() string {
 	flags := ""
-	if o.NormRMSEps > 0 {
-		flags = fmt.Sprintf(" --norm-rms-eps %v", o.NormRMSEps)
+	if o.NormRMSEps != nil {
+		flags = fmt.Sprintf(" --norm-rms-eps %v", *o.NormRMSEps)
 	}
 	return flags + o.ropeArgs()
 }
@@ -41,8 +41,8 @@ func (o *Overrides) Args() string {
 // has no flag for the norms, but one that overrides any key of the file.
 func (o *Overrides) LlamaArgs(arch string) string {
 	flags := ""
-	if o.NormRMSEps > 0 {
-		flags = fmt.Sprintf(" --override-kv %s.attention.layer_norm_rms_epsilon=float:%v", arch, o.NormRMSEps)
+	if o.NormRMSEps != nil {
+		flags = fmt.Sprintf(" --override-kv %s.attention.layer_norm_rms_epsilon=float:%v", arch, *o.NormRMSEps)
 	}
 	return flags + o.ropeArgs()
 }
@@ -50,11 +50,11 @@ func (o *Overrides) LlamaArgs(arch string) string {
 // ropeArgs are the flags of RoPE, which have the same names in llama.cpp.
 func (o *Overrides) ropeArgs() string {
 	flags := ""
-	if o.FreqBase > 0 {
-		flags += fmt.Sprintf(" --rope-freq-base %v", o.FreqBase)
+	if o.FreqBase != nil {
+		flags += fmt.Sprintf(" --rope-freq-base %v", *o.FreqBase)
 	}
-	if o.FreqScale > 0 {
-		flags += fmt.Sprintf(" --rope-freq-scale %v", o.FreqScale)
+	if o.FreqScale != nil {
+		flags += fmt.Sprintf(" --rope-freq-scale %v", *o.FreqScale)
 	}
 	return flags
 }

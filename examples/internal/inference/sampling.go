@@ -6,17 +6,17 @@ import "github.com/goggml/ggml/llm/sample"
 type Sampling struct {
 	Temp          float32 `name:"temp" basic:"" range:"[0,)" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
 	TopK          int     `name:"top-k" range:"[0,)" default:"40" help:"Draw from that many of the most likely tokens; 0 is off." group:"Sampling"`
-	TopP          float32 `name:"top-p" range:"[0,1]" default:"0.95" help:"Draw from the most likely tokens that together have this probability; 1 is off." group:"Sampling"`
+	TopP          float32 `name:"top-p" range:"[0,1]" default:"0.95" help:"Draw from the most likely tokens that together have this probability, at least the first; 1 is off." group:"Sampling"`
 	MinP          float32 `name:"min-p" range:"[0,1]" default:"0.05" help:"Leave out tokens below this part of the probability of the most likely one; 0 is off." group:"Sampling"`
-	RepeatPenalty float32 `name:"repeat-penalty" range:"[0,)" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`
-	RepeatLastN   int     `name:"repeat-last-n" range:"[-1,)" default:"64" help:"Tokens back to look for repetitions; -1 is all." group:"Sampling"`
-	Seed          uint64  `name:"seed" basic:"" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
+	RepeatPenalty float32 `name:"repeat-penalty" range:"(0,)" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`
+	RepeatLastN   int     `name:"repeat-last-n" range:"[-1,)" default:"64" help:"Tokens back to look for repetitions; 0 is none, -1 is all." group:"Sampling"`
+	Seed          uint64  `name:"seed" basic:"" range:"[0,)" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
 }
 
 // Sampler draws the tokens of the i-th continuation of a text.
 func (s *Sampling) Sampler(i int) (*sample.Sampler, error) {
 	return sample.New(sample.Options{
-		RepeatPenalty: s.RepeatPenalty, RepeatLast: s.RepeatLastN,
-		TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, Temperature: s.Temp, Seed: s.Seed + uint64(i),
+		RepeatPenalty: s.RepeatPenalty, RepeatLast: &s.RepeatLastN,
+		TopK: s.TopK, TopP: &s.TopP, MinP: s.MinP, Temperature: s.Temp, Seed: s.Seed + uint64(i),
 	})
 }

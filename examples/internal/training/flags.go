@@ -45,15 +45,15 @@ func (d Defaults) Vars() kong.Vars {
 type OptimizerFlags struct {
 	Batch   int `name:"batch" aliases:"batch-size,per-device-train-batch-size" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser" basic:""`
 	GradAcc int `name:"grad-acc" aliases:"gradient-accumulation-steps,grad-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser" basic:""`
-	Epochs  int `name:"epochs" range:"[-1,)" default:"0" help:"Times that the data is seen, at most; 0 or -1 for as often as --adam-iter needs, or once." group:"Optimiser" basic:""`
-	Iter    int `name:"adam-iter" aliases:"iters,max-steps" range:"[-1,2147483647]" default:"0" help:"Optimiser steps, at most; 0 or -1 for as many as --epochs takes." group:"Optimiser" basic:""`
+	Epochs  int `name:"epochs" range:"-1|[1,)" default:"-1" unset:"-1" help:"Times that the data is seen, at most; -1 for as often as --adam-iter needs, or once." group:"Optimiser" basic:""`
+	Iter    int `name:"adam-iter" aliases:"iters" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Optimiser steps, at most; -1 for as many as --epochs takes." group:"Optimiser" basic:""`
 
 	Rate            float64 `name:"adam-alpha" aliases:"learning-rate,lr" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser" basic:""`
 	MinRate         float64 `name:"adam-min-alpha" range:"[0,)" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
 	Schedule        string  `name:"schedule" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall." group:"Optimiser"`
-	Warmup          int     `name:"warmup" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0${warmup_why}." group:"Optimiser"`
-	WarmupRatio     float64 `name:"warmup-ratio" range:"[-1,1]" default:"-1" unset:"-1" help:"Part of the run in which the learning rate rises, instead of --warmup; -1 for that." group:"Optimiser"`
-	CosDecaySteps   int     `name:"cos-decay-steps" range:"[0,2147483647]" default:"0" help:"Steps after the warm-up in which the learning rate falls; 0 for all of the run." group:"Optimiser"`
+	Warmup          int     `name:"warmup" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0; -1 stands for 3 % of the run${warmup_why}." group:"Optimiser"`
+	WarmupRatio     float64 `name:"warmup-ratio" range:"-1|[0,1]" default:"-1" unset:"-1" help:"Part of the run in which the learning rate rises, instead of --warmup; -1 for that." group:"Optimiser"`
+	CosDecaySteps   int     `name:"cos-decay-steps" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Steps after the warm-up in which the learning rate falls; -1 for all of the run." group:"Optimiser"`
 	CosDecayMin     float64 `name:"cos-decay-min" range:"[0,1]" default:"0" help:"Lowest learning rate as a part of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
 	EnableRestart   bool    `name:"enable-restart" xor:"restart" help:"Begin again at --adam-alpha after each --cos-decay-steps." group:"Optimiser"`
 	DisableRestart  bool    `name:"disable-restart" xor:"restart" help:"Stay at the lowest rate after --cos-decay-steps (default)." group:"Optimiser"`
@@ -66,14 +66,14 @@ type OptimizerFlags struct {
 	Epsilon      float64 `name:"adam-eps" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"What is added to the root of the second moment." group:"Optimiser"`
 	Clip         float64 `name:"adam-gclip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
 
-	Patience         int           `name:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End" basic:""`
-	MinDelta         float64       `name:"min-delta" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
-	OptPast          int           `name:"opt-past" range:"[-1,)" default:"0" help:"End the run where the training loss is within --opt-delta of that of so many steps before; 0 or -1 for never." group:"End"`
-	OptDelta         float64       `name:"opt-delta" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
-	OptNoImprovement int           `name:"opt-max-no-improvement" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
-	EpsF             float64       `name:"adam-epsf" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
-	MaxTokens        int           `name:"max-tokens" range:"[0,)" default:"0" help:"End the run after so many trained tokens, with those before a checkpoint; 0 for no limit." group:"End"`
-	MaxTime          time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation; by default never." group:"End"`
+	Patience         int            `name:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End" basic:""`
+	MinDelta         float64        `name:"min-delta" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
+	OptPast          int            `name:"opt-past" range:"[-1,)" default:"0" help:"End the run where the training loss is within --opt-delta of that of so many steps before; 0 or -1 for never." group:"End"`
+	OptDelta         float64        `name:"opt-delta" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
+	OptNoImprovement int            `name:"opt-max-no-improvement" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
+	EpsF             float64        `name:"adam-epsf" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
+	MaxTokens        *int           `name:"max-tokens" range:"[0,)" placeholder:"N" help:"End the run after so many trained tokens, with those before a checkpoint; by default never." group:"End"`
+	MaxTime          *time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation; by default never." group:"End"`
 
 	UseFlash      bool `name:"use-flash" xor:"flash" help:"Compute attention in blocks, without a matrix of all pairs of tokens: it always is." group:"Computing"`
 	NoFlash       bool `name:"no-flash" xor:"flash" help:"Of upstream's program; here attention is always computed in blocks, with equal results." group:"Computing"`
@@ -109,8 +109,8 @@ func (f *Flags) Prepare(w io.Writer) error {
 		fmt.Fprintf(w, "--seed %d\n", f.Seed)
 	}
 	f.offsetSeed = f.RandomSeed()
-	if f.ValidBatches != 0 {
-		f.ValidMax = max(0, f.ValidBatches) * f.Batch
+	if f.ValidBatches != nil {
+		f.ValidMax = *f.ValidBatches * f.Batch
 	}
 	if f.UseFlash {
 		fmt.Fprintln(w, "--use-flash changes nothing: attention is always computed in blocks; leave it out")
@@ -152,13 +152,13 @@ func (f *Flags) Options(rows int) (train.Options, error) {
 func (f *OptimizerFlags) schedule(rows int) (train.Schedule, error) {
 	s := train.Schedule{
 		Peak: f.Rate, Floor: max(f.MinRate, f.CosDecayMin*f.Rate), Warmup: f.warmup(rows), Steps: max(0, f.Iter),
-		Period: f.CosDecaySteps, Restart: f.EnableRestart, PeriodGrowth: f.CosDecayRestart,
+		Period: max(0, f.CosDecaySteps), Restart: f.EnableRestart, PeriodGrowth: f.CosDecayRestart,
 	}
 	var err error
 	switch s.Shape, err = train.ParseShape(f.Schedule); {
 	case err != nil:
 		return s, fmt.Errorf("--schedule: %w", err)
-	case f.EnableRestart && f.CosDecaySteps == 0:
+	case f.EnableRestart && f.CosDecaySteps <= 0:
 		return s, fmt.Errorf("--enable-restart needs --cos-decay-steps, the steps of the first cycle")
 	}
 	return s, nil

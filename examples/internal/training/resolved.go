@@ -25,10 +25,10 @@ func (f *Flags) Resolved(rows, steps int) map[string]cli.Resolved {
 	case f.Warmup < 0:
 		resolved["warmup"] = cli.Resolved{Value: f.warmup(rows), Note: "3 % of the run, for which -1 stands"}
 	}
-	if f.ValidBatches != 0 {
+	if f.ValidBatches != nil {
 		resolved["valid-batches"] = cli.Resolved{} // as --valid-samples has it
 	}
-	if f.CosDecaySteps == 0 {
+	if f.CosDecaySteps <= 0 {
 		resolved["cos-decay-steps"] = cli.Resolved{} // all of the run
 	}
 	if f.Threads == 0 {

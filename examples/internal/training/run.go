@@ -98,7 +98,7 @@ func perSecond(n int, d time.Duration) float64 { return float64(n) / max(d, 1).S
 func (r *runner) save() error {
 	defer r.speed.start()
 	// A pipe takes one result.
-	if r.trainer.Steps() > 0 && (r.trainer.Done() || cli.IsReplaced(r.result.LatestPath())) {
+	if r.trainer.Done() || r.trainer.Steps() > 0 && cli.IsReplaced(r.result.LatestPath()) {
 		if err := r.result.Save(r.trainer.Steps(), r.result.Write); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func TestEscape(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(path, []byte("one\n\ttwo\n\tthree\\four\\five\\six"), 0o600))
 	samples := func(start string, escape bool) int {
-		f := DataFlags{Ctx: 64, TextFlags: TextFlags{SampleStart: start, Escape: escape}}
+		f := DataFlags{Ctx: 64, ValidMax: -1, TextFlags: TextFlags{SampleStart: start, Escape: escape}}
 		d, err := f.LoadHeldOut(t.Context(), Source{Tokenizer: tok}, "--data", path)
 		require.NoError(t, err)
 		defer d.Close()
