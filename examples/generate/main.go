@@ -65,6 +65,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 		return err
 	}
 	defer m.Close()
+	m.WarnOfBOS(log, prompts...)
 	j := &job{program: p, model: m, out: out, log: log}
 	if texts == 1 {
 		return j.one(ctx, prompts[0])

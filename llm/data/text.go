@@ -27,7 +27,7 @@ type TextOptions struct {
 	// FillWithNext appends the samples that follow, with their BOS and EOS, to
 	// one that is too short.
 	FillWithNext bool
-	SeparateBOS  bool // put BOS before each document
+	SeparateBOS  bool // put BOS before each document that does not begin with it
 	SeparateEOS  bool // put EOS after each
 	// RandomOffsets moves the beginning of each sample by a random number of
 	// tokens, fewer than Length and than its document has left, so that samples begin
@@ -126,14 +126,23 @@ func (s *textSampler) readDocument(r *documentReader, first bool) error {
 		d.bos = d.add(s.t.BOS())
 	}
 	o := tokenizer.EncodeOptions{ParseSpecial: true}
+	own := d.bos > 0 // whether the text may begin with a BOS of its own, which is the one in front
+	add := func(ids []int32) {
+		if own && len(ids) > 0 {
+			if own = false; ids[0] == s.t.BOS() {
+				ids = ids[1:]
+			}
+		}
+		d.tokens = append(d.tokens, ids...)
+	}
 	if text, ok := r.short(); ok {
-		d.tokens = append(d.tokens, s.t.Encode(text, o)...)
+		add(s.t.Encode(text, o))
 	} else {
 		for ids, err := range s.t.EncodeReader(r, o) {
 			if err != nil {
 				return err
 			}
-			d.tokens = append(d.tokens, ids...)
+			add(ids)
 			if err := s.makeSamples(); err != nil {
 				return err
 			}

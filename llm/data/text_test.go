@@ -32,6 +32,9 @@ func wholeText(t *tokenizer.Tokenizer, text string, o TextOptions) []Sample {
 		d := tokenised{ids: t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})}
 		if o.SampleStart != "" && o.SeparateBOS || i == 0 && t.AddsBOS() {
 			d.bos = special(t.BOS())
+			if len(d.bos) > 0 && len(d.ids) > 0 && d.ids[0] == t.BOS() {
+				d.ids = d.ids[1:]
+			}
 		}
 		if o.SampleStart != "" && o.SeparateEOS {
 			d.eos = special(t.EOS())

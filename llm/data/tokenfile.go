@@ -38,7 +38,7 @@ type header struct {
 }
 
 const (
-	tokenFileVersion = 3
+	tokenFileVersion = 4
 	sumBlock         = 1 << 20
 )
 

@@ -57,7 +57,8 @@ type Stats struct {
 // Text writes the model's continuation of a prompt to w as it comes into
 // being, until the model ends the text, the limit is reached, or ctx is
 // cancelled. The session keeps what it has seen: its next text goes on from
-// there, without the last token if ctx is cancelled right after it. When it stops, for whatever reason, what there is has been written.
+// there, without the last token if ctx is cancelled right after it. A prompt that begins with the
+// text of BOS gets no second one. When it stops, for whatever reason, what there is has been written.
 func Text(ctx context.Context, w io.Writer, m *model.Model, s *infer.Session, pick *sample.Sampler, prompt string, o Options) (Stats, error) {
 	if err := check(m, w, pick); err != nil {
 		return Stats{}, err
@@ -96,12 +97,12 @@ func check(m *model.Model, w io.Writer, pick *sample.Sampler) error {
 	return nil
 }
 
-// promptTokens encodes the prompt, without the EOS that some models put behind
-// a text.
+// promptTokens encodes the prompt: BOS is in front where the model wants it, once, as in
+// training, and the EOS that some models put behind a text is not.
 func promptTokens(t *tokenizer.Tokenizer, prompt string, start bool) ([]int32, error) {
-	tokens := t.Encode(prompt, tokenizer.EncodeOptions{AddSpecial: start, ParseSpecial: true})
-	if start && t.AddsEOS() && len(tokens) > 0 {
-		tokens = tokens[:len(tokens)-1]
+	tokens := t.Encode(prompt, tokenizer.EncodeOptions{ParseSpecial: true})
+	if start && t.AddsBOS() && (len(tokens) == 0 || tokens[0] != t.BOS()) {
+		tokens = slices.Insert(tokens, 0, t.BOS())
 	}
 	if len(tokens) == 0 {
 		return nil, errors.New("the prompt is empty, and the model has no token that begins a text")

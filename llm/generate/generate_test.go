@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -144,5 +145,35 @@ func TestTextNeeds(t *testing.T) {
 				require.EqualError(t, r.Err, c.want)
 			}
 		}
+	}
+}
+
+// A prompt that begins with BOS itself has it once, as a text that is trained has.
+func TestOwnBOS(t *testing.T) {
+	m := randomModel(t, 64)
+	m.Tokenizer = letters(t, nil)
+	require.True(t, m.Tokenizer.AddsBOS())
+	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{})
+	require.NoError(t, err)
+	for _, text := range []string{"in a", "<s>in a", "<s>", "<s><s>in a", " <s>in a"} {
+		s, _ := open(t, m)
+		stats, err := generate.Text(context.Background(), io.Discard, m, s, sampler(t, sample.Options{}), text, generate.Options{Limit: testutil.Ptr(0)})
+		require.NoError(t, err)
+		once := strings.Replace(text, "<s>", "", 1)
+		if !strings.HasPrefix(text, "<s>") {
+			once = text
+		}
+		want := m.Tokenizer.Encode(once, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		require.Equal(t, len(want), stats.Prompt, text)
+
+		record, err := encoder.Encode(data.Example{Format: data.Text, Text: text + "b"})
+		require.NoError(t, err)
+		ofText, err := data.FromText(m.Tokenizer, text+"b", data.TextOptions{Length: 32})
+		require.NoError(t, err)
+		row, err := ofText.Row(0)
+		require.NoError(t, err)
+		trained := m.Tokenizer.Encode(once+"b", tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		require.Equal(t, trained, record.Tokens[:len(trained)], text)
+		require.Equal(t, trained, row[0].Tokens, text)
 	}
 }

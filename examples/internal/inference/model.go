@@ -5,6 +5,7 @@ package inference
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -74,6 +75,9 @@ func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 		return cli.ModelError("--model", f.Model, err)
 	}
 	f.Apply(m.Model)
+	if f.Ctx > m.Context {
+		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %d positions that the model was trained on: what comes after them is worse, or nonsense\n", f.Ctx, m.Context)
+	}
 	if m.Tokenizer == nil {
 		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)
 	}
@@ -110,6 +114,17 @@ func ReadPrompts(prompts []string, in io.Reader) ([]string, error) {
 		prompts[i] = strings.TrimSuffix(string(text), "\n")
 	}
 	return prompts, nil
+}
+
+// WarnOfBOS tells that a prompt has a token of its own that the model wants in front of a text.
+func (m *Model) WarnOfBOS(w io.Writer, prompts ...string) {
+	if !m.Tokenizer.AddsBOS() {
+		return
+	}
+	bos := m.Tokenizer.TokenText(m.Tokenizer.BOS())
+	if slices.ContainsFunc(prompts, func(prompt string) bool { return strings.HasPrefix(prompt, bos) }) {
+		fmt.Fprintf(w, "warning: the prompt begins with %s, which the model puts in front of a text itself: it is there once, as in training; llama.cpp would have it twice\n", bos)
+	}
 }
 
 // Speed writes a number of tokens with their rate.
