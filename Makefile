@@ -11,7 +11,7 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop peft vulkan clean distclean
+.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop peft real vulkan clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,12 @@ peft: vendor ## compare adapters and training with PyTorch and PEFT, installed b
 	@scripts/peft
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -run InteropPEFT -v ./internal/interop
+
+real: vendor ## compare a real chat model, fetched by pip, with stock llama.cpp, transformers and PEFT; part of make interop, where PyTorch is there
+	@scripts/realmodel >/dev/null
+	@scripts/peft
+	@scripts/llamacpp
+	@$(setup) && $(GO) test -tags interop -count=1 -run InteropReal -v ./internal/interop
 
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
 	@scripts/vulkan

@@ -18,6 +18,7 @@ import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
+from transformers.utils.chat_template_utils import render_jinja_template
 
 # GGUF's names of a layer's tensors, and those of transformers.
 LAYER = {
@@ -137,6 +138,10 @@ class Session:
                     tokens.append(model(input_ids=torch.tensor([tokens])).logits[0, -1].argmax().item())
                 answers.append(tokens[len(prompt):])
         return answers
+
+    def render(self, Template, Messages, Tools, Tokens):
+        """A conversation as the chat template writes it."""
+        return render_jinja_template([Messages], tools=Tools, chat_template=Template, **Tokens)[0][0]
 
     def train(self, Adapter, Out, Batches, Labels, Peak, Floor, Beta1, Beta2, Epsilon, Decay, Clip):
         """The losses of batches of inputs and labels of one length; a label of -100 is not trained."""

@@ -1,0 +1,192 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// realModel is the file of SmolLM2-135M-Instruct in Q4_1.
+func realModel(t *testing.T) string {
+	t.Helper()
+	c := exec.Command("../../scripts/realmodel")
+	var messages bytes.Buffer
+	c.Stderr = &messages
+	out, err := c.Output()
+	if err != nil {
+		t.Skipf("there is no real model: %s", messages.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func loadReal(t *testing.T) *model.Model {
+	t.Helper()
+	m, err := model.Load(realModel(t), model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+const realText = "The committee met on Tuesday to discuss the new library. Its roof leaks, and 40 % of the books are damp; " +
+	"the architect, Ms. O'Neill, proposes copper. \"It lasts a century,\" she said, and costs £12,500.\n\n1. Repair\n2. Replace\n"
+
+// The logits of a real model are about as exact as stock's, and equal to them where the
+// weights are in F32. In Q4_1 both round activations to 8 bits, and 30 layers enlarge where
+// one rounds up and the other down.
+func TestInteropRealLogits(t *testing.T) {
+	m := loadReal(t)
+	tokens := m.Tokenizer.Encode(realText, tokenizer.EncodeOptions{AddSpecial: true})
+	c := newComparison(t, m, tokens)
+	for way, e := range c.errors(t, nil, nil) {
+		t.Logf("%d tokens, %s: %v", len(tokens), way, e)
+		require.LessOrEqual(t, e.rounded, 1.5*e.stock, "%s: %v", way, e)
+		require.LessOrEqual(t, e.adapted, e.rounded+e.stock, "%s: %v", way, e)
+	}
+	exact, err := model.Load(c.exact, model.LoadOptions{})
+	require.NoError(t, err)
+	defer exact.Close()
+	n := nmse(ourLogits(t, exact, tokens, nil), c.stock(t, c.exact, nil))
+	t.Logf("in F32: NMSE %.2g", n)
+	require.LessOrEqual(t, n, bound)
+}
+
+// A greedy chat with a real model gives the replies of llama-server, with its weights in
+// F32: in Q4_1 the likeliest two words may be nearer to each other than roundings.
+func TestInteropRealText(t *testing.T) { testChat(t, llmtest.Dequantised(t, loadReal(t)).Path) }
+
+// Conversations are rendered by the template of a real model as transformers renders them,
+// and have the tokens that llama-server makes of them.
+func TestInteropRealChat(t *testing.T) {
+	path := realModel(t)
+	m := loadReal(t)
+	template, err := data.ModelTemplate(path, m.GGUF())
+	require.NoError(t, err)
+	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All})
+	require.NoError(t, err)
+	// The template has no place for tools: such conversations are refused.
+	talks := slices.DeleteFunc(chatConversations(t), func(c chatConversation) bool {
+		_, err := encoder.Encode(data.Example{Format: data.Messages, Conversation: c.Conversation})
+		if err != nil {
+			t.Logf("%s is refused: %v", c.Name, err)
+		}
+		return err != nil
+	})
+	server := startServer(t, path, "--no-prefill-assistant", "-c", "64")
+	n, same := compareTokens(t, path, server, talks)
+	t.Logf("llama-server: %d of %d texts are its own, and their tokens equal", same, n)
+	require.Positive(t, same)
+
+	needPEFT(t)
+	source, err := ggml.GGUFValue[string](m.GGUF(), "tokenizer.chat_template")
+	require.NoError(t, err)
+	for _, talk := range talks {
+		ours, err := encoder.Render(data.Example{Format: data.Messages, Conversation: talk.Conversation})
+		require.NoError(t, err)
+		theirs := ask[string](t, "render", arguments{
+			"Template": source, "Messages": talk.source["messages"], "Tools": talk.source["tools"],
+			"Tokens": arguments{"bos_token": m.Tokenizer.TokenText(m.Tokenizer.BOS()), "eos_token": m.Tokenizer.TokenText(m.Tokenizer.EOS())},
+		})
+		require.Equal(t, theirs, ours.Text, talk.Name)
+	}
+	t.Logf("transformers renders the same %d conversations", len(talks))
+}
+
+// A real model is trained on conversations as PEFT trains it: each of 60 losses in F32 is
+// within 1e-3. The adapter means the same in stock llama.cpp, by PEFT, and merged.
+func TestInteropRealTraining(t *testing.T) {
+	needPEFT(t)
+	quantised := loadReal(t)
+	m := llmtest.Dequantised(t, quantised)
+	loadTrained(t, m)
+	const steps, length, rank = 60, 72, 8
+	rows := realSamples(t, m, steps, length)
+	folder, out := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "trained")
+	ask[any](t, "create", arguments{"Adapter": folder, "Seed": 1, "Type": "float32", "Arguments": arguments{
+		"r": rank, "lora_alpha": rank, "target_modules": []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
+		"init_lora_weights": true,
+	}})
+	a, err := lora.Load(folder, m)
+	require.NoError(t, err)
+	defer a.Close()
+	adam := train.AdamW{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.01, Clip: 1}
+	trainer, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, rows, train.Options{
+		Schedule: train.Schedule{Shape: train.Cosine, Peak: 1e-3, Floor: 1e-4, Steps: steps}, AdamW: adam, Batch: 1, Accumulate: 1,
+	})
+	require.NoError(t, err)
+	defer trainer.Close()
+	var inputs, labels [][][]int32
+	order := data.Sampler{N: rows.Len()}
+	for step := range steps {
+		in, of := padded(t, rows, 1, func(int) int { return order.At(step) })
+		inputs, labels = append(inputs, in), append(labels, of)
+	}
+	theirs := ask[[]float64](t, "train", arguments{
+		"Adapter": folder, "Out": out, "Batches": inputs, "Labels": labels, "Peak": 1e-3, "Floor": 1e-4,
+		"Beta1": adam.Beta1, "Beta2": adam.Beta2, "Epsilon": adam.Epsilon, "Decay": adam.Decay, "Clip": adam.Clip,
+	})
+	worst := 0.0
+	for step, loss := range theirs {
+		point, err := trainer.Step(context.Background())
+		require.NoError(t, err)
+		worst = max(worst, math.Abs(point.Loss-loss))
+		require.InDelta(t, loss, point.Loss, 1e-3, "step %d", step+1)
+	}
+	t.Logf("%d losses from %.4f to %.4f, at most %.2g apart", steps, theirs[0], theirs[steps-1], worst)
+
+	tokens := m.Tokenizer.Encode(realText, tokenizer.EncodeOptions{AddSpecial: true})
+	ours, base := ourLogits(t, m, tokens, a.Weights(1)), ourLogits(t, m, tokens, nil)
+	check := func(what string, got [][]float32, most float64) {
+		n := nmse(got, ours)
+		t.Logf("%s: NMSE %.2g, without the adapter %.2g", what, n, nmse(base, ours))
+		require.LessOrEqual(t, n, most, what)
+		require.Less(t, n, nmse(base, ours)/100, "%s: the adapter must matter", what)
+	}
+	check("the adapter that PEFT trained", peftLogits(t, out, tokens), 1e-5)
+	file, exported := filepath.Join(t.TempDir(), "adapter.gguf"), filepath.Join(t.TempDir(), "peft")
+	require.NoError(t, a.Save(file, lora.SaveOptions{}))
+	check("in stock llama.cpp", stockLogits(t, m.Path, tokens, file+"=1"), 1e-7)
+	require.NoError(t, a.SavePEFT(exported, lora.PEFTOptions{}))
+	check("exported to PEFT", peftLogits(t, exported, tokens), 1e-7)
+	merged := filepath.Join(t.TempDir(), "merged.gguf")
+	require.NoError(t, lora.MergeTo(context.Background(), merged, m, []lora.Scaled{{Adapter: a, Scale: 1}}, lora.MergeOptions{}))
+	check("merged, in stock llama.cpp", stockLogits(t, merged, tokens), 1e-7)
+}
+
+// realSamples are the conversations of the demonstration, the answers of which are trained.
+func realSamples(t *testing.T, m *model.Model, n, length int) *data.Dataset {
+	t.Helper()
+	template, err := data.ModelTemplate(m.Path, m.GGUF())
+	require.NoError(t, err)
+	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.Assistant})
+	require.NoError(t, err)
+	var samples []data.Sample
+	for x, err := range data.Read(context.Background(), []string{"../../scripts/demo/train.jsonl"}, data.ReadOptions{}) {
+		require.NoError(t, err)
+		s, err := encoder.Encode(x)
+		require.NoError(t, err)
+		if s.Predicted() <= length {
+			samples = append(samples, s)
+		}
+	}
+	require.GreaterOrEqual(t, len(samples), n)
+	return data.New(length, samples[:n])
+}
