@@ -140,8 +140,11 @@ class Session:
         return answers
 
     def render(self, Template, Messages, Tools, Tokens):
-        """A conversation as the chat template writes it."""
-        return render_jinja_template([Messages], tools=Tools, chat_template=Template, **Tokens)[0][0]
+        """A conversation as the chat template writes it; "" where it cannot, as with lists of parts."""
+        try:
+            return render_jinja_template([Messages], tools=Tools, chat_template=Template, **Tokens)[0][0]
+        except TypeError:
+            return ""
 
     def train(self, Adapter, Out, Batches, Labels, Peak, Floor, Beta1, Beta2, Epsilon, Decay, Clip):
         """The losses of batches of inputs and labels of one length; a label of -100 is not trained."""
