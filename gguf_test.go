@@ -306,6 +306,13 @@ func TestGGUFWriteFile(t *testing.T) {
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
+	fresh, toFresh := filepath.Join(folder, "fresh.gguf"), filepath.Join(folder, "to-fresh.gguf")
+	require.NoError(t, os.Symlink("fresh.gguf", toFresh))
+	require.NoError(t, g.WriteFile(toFresh))
+	after, err = os.ReadFile(fresh)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.NoError(t, errors.Join(os.Remove(fresh), os.Remove(toFresh)))
 
 	// A failure leaves what was there, and nothing else.
 	broken := newGGUF(t)

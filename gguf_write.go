@@ -10,10 +10,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // chunkSize is how much of a tensor is in memory while it is read or written.
@@ -226,7 +227,7 @@ func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) erro
 
 // WriteFile writes the file beside path under a temporary name, makes sure
 // that it is on the disk, and renames it: path never names half a file, and an
-// opened file may be replaced by itself. After an error nothing is left; what a
+// opened file may be replaced by itself. Links stay, and what they lead to is written. After an error nothing is left; what a
 // process left that was killed meanwhile the next WriteFile of path removes. A
 // path that is no regular file, a pipe for example, is written directly.
 // C: gguf_write_to_file.
@@ -236,9 +237,9 @@ func (g *GGUF) WriteFile(path string) error {
 		return err
 	}
 	defer g.h.release()
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
+	target, err := filelink.Target(path)
+	if err != nil {
+		return writeError(path, path, err)
 	}
 	write := g.replace
 	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A File is a file that a flag names; the path is "" when the flag is not given.
@@ -51,7 +53,10 @@ func checkWritable(path string) error {
 	if !IsReplaced(path) {
 		return nil
 	}
-	path = resolved(path)
+	path, err := filelink.Target(path)
+	if err != nil {
+		return systemError(err)
+	}
 	// What a killed process left is replaced and removed by the next.
 	folder, name := filepath.Dir(path), filepath.Base(path)
 	beside, err := os.Create(filepath.Join(folder, fmt.Sprintf(".try-%08x", crc32.ChecksumIEEE([]byte(name)))))
@@ -66,14 +71,6 @@ func checkWritable(path string) error {
 		return systemError(err)
 	}
 	return nil
-}
-
-// resolved is the path of the file that a link leads to.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
 }
 
 // systemError leaves out the name of the file.
@@ -92,6 +89,11 @@ func SameFile(a, b string) bool {
 	y, errY := os.Stat(b)
 	if errX == nil || errY == nil {
 		return errX == nil && errY == nil && x.Mode().IsRegular() && os.SameFile(x, y)
+	}
+	a, errX = filelink.Target(a)
+	b, errY = filelink.Target(b)
+	if errX != nil || errY != nil {
+		return false
 	}
 	x, errX = os.Stat(filepath.Dir(a))
 	y, errY = os.Stat(filepath.Dir(b))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -50,15 +51,15 @@ func (i *interruption) handled(s os.Signal) bool {
 }
 
 // interruptible makes a context that is cancelled by an interrupt, a termination
-// signal, or the end of the terminal, which nohup makes a program ignore. A
-// second signal ends the process at once.
+// signal, or the end of the terminal. What the program was started to ignore stays
+// ignored: nohup does so, and a shell with the interrupts of jobs in the background.
+// A second signal ends the process at once.
 func interruptible() (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
+	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 	received := make(chan os.Signal, 1)
-	signal.Notify(received, signals...)
+	if len(signals) > 0 { // of none, Notify takes all
+		signal.Notify(received, signals...)
+	}
 	i := &interruption{}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), interruptionKey{}, i))
 	go func() {

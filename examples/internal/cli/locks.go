@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/filelock"
 )
 
@@ -21,7 +22,12 @@ func LockOutputs(outputs []File) (*OutputLocks, error) {
 		if out.Path == "" || !IsReplaced(out.Path) {
 			continue
 		}
-		file, err := filelock.Create(lockPath(out.Path))
+		target, err := filelink.Target(out.Path)
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("%s %s: %w", out.Flag, out.Path, systemError(err))
+		}
+		file, err := filelock.Create(lockPath(target))
 		if errors.Is(err, filelock.ErrLocked) {
 			err = errors.New("another process is writing this file; wait for its end, or give another name")
 		}
@@ -36,7 +42,7 @@ func LockOutputs(outputs []File) (*OutputLocks, error) {
 
 // lockPath is the file that stands for an output: a hidden one beside it.
 func lockPath(path string) string {
-	folder, name := filepath.Split(resolved(path))
+	folder, name := filepath.Split(path)
 	const longest = 255 - len("..lock") // of most file systems
 	if len(name) > longest {
 		name = fmt.Sprintf("%x", sha256.Sum256([]byte(name)))

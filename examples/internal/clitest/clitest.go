@@ -5,6 +5,8 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +19,16 @@ import (
 
 // Main is [testutil.Main] for tests that start programs: each name is a command
 // of testscript and of package os/exec.
-func Main(m *testing.M, programs map[string]func()) { testscript.Main(testutil.Checked(m), programs) }
+//
+// The programs are not to ignore interrupts because a shell started the tests in the background.
+func Main(m *testing.M, programs map[string]func()) {
+	_, isProgram := programs[filepath.Base(os.Args[0])]
+	if !isProgram && signal.Ignored(os.Interrupt) {
+		interrupts := make(chan os.Signal, 1)
+		signal.Notify(interrupts, os.Interrupt)
+	}
+	testscript.Main(testutil.Checked(m), programs)
+}
 
 // RunScripts is testscript.Run, whose scripts have an environment of their own, with the settings of the race detector.
 func RunScripts(t *testing.T, p testscript.Params) {

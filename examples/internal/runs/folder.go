@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // Names of the files in a folder, where no flag gives others.
@@ -76,6 +78,10 @@ func (m *Manifest) Write(folder string) error {
 
 // Replace writes a file beside, and renames it.
 func Replace(path string, text []byte) error {
+	path, err := filelink.Target(path)
+	if err != nil {
+		return err
+	}
 	beside := path + ".new"
 	if err := os.WriteFile(beside, text, 0o666); err != nil {
 		return errors.Join(err, os.Remove(beside))

@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -65,7 +66,11 @@ func saveLossCurve(name string, training []train.StepMetrics, validation []train
 func savePicture(p *plot.Plot, name, format string) error {
 	// A name of its own length: with more the one of the picture could be too long. What a
 	// killed process left is replaced by the next.
-	folder, file := filepath.Split(name)
+	target, err := filelink.Target(name + format)
+	if err != nil {
+		return err
+	}
+	folder, file := filepath.Split(target)
 	temp := fmt.Sprintf("%s.loss-curve-%08x%s", folder, crc32.ChecksumIEEE([]byte(file)), format)
 	defer os.Remove(temp)
 	picture, err := drawPlot(p, format[1:])
@@ -75,7 +80,7 @@ func savePicture(p *plot.Plot, name, format string) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(temp, name+format)
+	return os.Rename(temp, target)
 }
 
 func coordinates[T any](list []T, point func(T) plotter.XY) plotter.XYs {

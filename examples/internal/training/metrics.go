@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -82,9 +82,9 @@ func (m *metricsFile) open(t *train.Trainer) (err error) {
 		m.file, err = os.OpenFile(m.path, os.O_WRONLY, 0)
 		return err
 	}
-	target := m.path
-	if real, err := filepath.EvalSymlinks(target); err == nil {
-		target = real
+	target, err := filelink.Target(m.path)
+	if err != nil {
+		return err
 	}
 	before := readMeasured(target)
 	if m.file, err = os.Create(target + ".new"); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A SavedFile is a file that a run writes at each save. Its name may hold a word for the
@@ -83,6 +85,10 @@ func (f SavedFile) named(err error) error {
 
 // replaceByLink makes path another name of a file, at once.
 func replaceByLink(file, path string) error {
+	path, err := filelink.Target(path)
+	if err != nil {
+		return err
+	}
 	beside := path + ".link"
 	if err := os.Remove(beside); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

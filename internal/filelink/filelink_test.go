@@ -1,0 +1,41 @@
+package filelink_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/filelink"
+)
+
+func TestTarget(t *testing.T) {
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	t.Chdir(folder)
+	require.NoError(t, os.MkdirAll("real/deep", 0o700))
+	require.NoError(t, os.WriteFile("real/file", nil, 0o600))
+	for link, to := range map[string]string{
+		"to-file": "real/file", "to-new": "real/new", "to-link": "to-new", "to-folder": "real/deep",
+		"real/up": "../new", "to-nowhere": "none/new", "loop": "pool", "pool": "loop", "absolute": filepath.Join(folder, "real/new"),
+	} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Skip("links cannot be made here: ", err)
+		}
+	}
+	require.NoError(t, os.Symlink("../up", "real/deep/upper"))
+	for path, want := range map[string]string{
+		"real/file": "real/file", "new": "new", "to-file": "real/file", "to-new": "real/new", "to-link": "real/new", "real/up": "new",
+		"to-folder/new": "to-folder/new", "to-folder/upper": "new", "absolute": "real/new", "to-nowhere": "none/new", "none/new": "none/new",
+	} {
+		got, err := filelink.Target(path)
+		require.NoError(t, err, path)
+		got, err = filepath.Abs(got)
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join(folder, want), got, path)
+	}
+	_, err = filelink.Target("loop")
+	require.ErrorIs(t, err, syscall.ELOOP)
+}
