@@ -2,6 +2,7 @@
 package adapters
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -28,7 +29,7 @@ func Parse(flag, arg string) (Arg, error) {
 	}
 	scale, err := strconv.ParseFloat(arg[at+1:], 32)
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, strconv.ErrRange): // which a number has that is too large
 		return Arg{flag, arg, 1}, nil
 	case math.IsNaN(scale) || math.IsInf(scale, 0):
 		return Arg{}, fmt.Errorf("%s %s: the scale must be finite", flag, arg)

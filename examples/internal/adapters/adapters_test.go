@@ -22,6 +22,8 @@ func TestParse(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Arg{"--lora", c.path, c.scale}, got)
 	}
-	_, err := ParseAll("--lora", []string{"a", "a.gguf=NaN"})
-	require.EqualError(t, err, "--lora a.gguf=NaN: the scale must be finite")
+	for _, scale := range []string{"NaN", "Inf", "-Inf", "1e39", "-1e999"} {
+		_, err := ParseAll("--lora", []string{"a", "a.gguf=" + scale})
+		require.EqualError(t, err, "--lora a.gguf="+scale+": the scale must be finite")
+	}
 }
