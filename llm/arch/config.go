@@ -205,7 +205,7 @@ func (c *Config) faults() []string {
 		betas = positive(r.BetaFast) && positive(r.BetaSlow)
 	}
 	check(finite(r.BetaFast) && finite(r.BetaSlow) && (r.ExtFactor == 0 || betas), "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
-	check(positive(c.RMSEps), "%s is %v", key("attention.layer_norm_rms_epsilon"), c.RMSEps)
+	check(c.RMSEps >= 0 && finite(c.RMSEps), "%s is %v", key("attention.layer_norm_rms_epsilon"), c.RMSEps)
 	check(c.Window >= 0 && c.Window <= math.MaxInt32, "%s is %d", key("attention.sliding_window"), c.Window)
 	check(c.Window == 0 || c.WindowPattern > 0, "%s is %d", key("attention.sliding_window_pattern"), c.WindowPattern)
 	if c.hasKey(localFreqBase) {
