@@ -55,7 +55,12 @@ func softMaxCases() []opCase {
 	}
 }
 
-func TestFlashAttention(t *testing.T) { optest.Run(t, attentionCases()) }
+func TestFlashAttention(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	optest.Run(t, attentionCases())
+}
 
 // attentionCases have keys and values of all types, and of two.
 func attentionCases() []opCase {

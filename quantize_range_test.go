@@ -14,6 +14,9 @@ import (
 // What Quantize accepts reads back finite; a float or a scale that cannot hold a value is
 // an error that names it.
 func TestQuantizeReadsBackFinite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	for _, typ := range ggml.Types() {
 		if !typ.CanQuantize() || typ == ggml.F32 {
 			continue
