@@ -97,7 +97,7 @@ func leafValues(t *ggml.Tensor, inputs Inputs) ([]float64, error) {
 		}
 		return values, nil
 	}
-	if !t.IsAllocated() { // as accumulators that a graph only adds to
+	if !t.IsAllocated() {
 		return nil, fmt.Errorf("oracle: %v has no memory, and no input has its name", t)
 	}
 	if t.Type() == ggml.I32 {
