@@ -88,16 +88,16 @@ func (f *adapterFlags) ranks(c model.Config) (map[string]int, error) {
 
 // options describe a new adapter.
 func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error) {
-	ranks, err := f.ranks(m.Config)
+	ranks, err := f.ranks(m.Config())
 	if err != nil {
 		return lora.Options{}, err
 	}
 	switch {
-	case f.LastLayers > m.Layers:
-		return lora.Options{}, fmt.Errorf("--last-layers %d: the model has %s", f.LastLayers, cli.Count(m.Layers, "layer"))
-	case m.Tied && ranks["token_embd"] > 0:
+	case f.LastLayers > m.Config().Layers:
+		return lora.Options{}, fmt.Errorf("--last-layers %d: the model has %s", f.LastLayers, cli.Count(m.Config().Layers, "layer"))
+	case m.Config().Tied && ranks["token_embd"] > 0:
 		return lora.Options{}, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as output matrix too, and llama.cpp cannot load an adapter of such a one; leave it out", m.Path)
-	case m.Tied && ranks["output"] > 0:
+	case m.Config().Tied && ranks["output"] > 0:
 		return lora.Options{}, fmt.Errorf("--rank-out: %s has no output matrix of its own, but uses its token embedding; leave it out", m.Path)
 	}
 	o := lora.Options{

@@ -40,10 +40,9 @@ func (f *modelFlags) engine(threads int) (*device.Engine, error) {
 
 // load opens the model on the engine's device.
 func (f *modelFlags) load(path string, e *device.Engine) (*model.Model, error) {
-	m, err := model.Load(path, model.LoadOptions{Device: e.Device()})
+	m, err := model.Load(path, model.LoadOptions{Device: e.Device(), Override: f.Override})
 	if err != nil {
 		return nil, cli.ModelError("--model-base", path, err)
 	}
-	f.Apply(m)
 	return m, nil
 }

@@ -60,11 +60,11 @@ func (s *sampler) talk() *chat.Conversation {
 // context is how many tokens prompt and text take.
 func (s *sampler) context() (int, error) {
 	if s.predict < 0 {
-		return s.m.Context, nil
+		return s.m.Config().Context, nil
 	}
 	if s.chat == nil {
 		ids := s.m.Tokenizer.Encode(s.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
-		return min(s.m.Context, len(ids)+s.predict), nil
+		return min(s.m.Config().Context, len(ids)+s.predict), nil
 	}
 	o := data.RenderOptions(s.m.Tokenizer, s.chat.Variables)
 	o.AddGenerationPrompt, o.Now = true, s.chat.Now
@@ -72,7 +72,7 @@ func (s *sampler) context() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("--sample-prompt: %w", err)
 	}
-	return min(s.m.Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
+	return min(s.m.Config().Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
 }
 
 // sample gives the text of a session that is empty.

@@ -193,7 +193,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
-		m.Name, float64(m.NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
+		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
 	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier(e))
 
 	r, err := p.newReport(ctx, m, adapter, sets)
@@ -230,16 +230,16 @@ func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (_ *trainin
 func sampleLength(ctx int, m *model.Model) (int, error) {
 	switch {
 	case ctx == 0:
-		return min(defaultContext, m.Context), nil
-	case ctx > m.Context:
-		return 0, fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", ctx, m.Context, m.Path)
+		return min(defaultContext, m.Config().Context), nil
+	case ctx > m.Config().Context:
+		return 0, fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", ctx, m.Config().Context, m.Path)
 	}
 	return ctx, nil
 }
 
 // source is what data is read for.
 func source(m *model.Model) training.Source {
-	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF(), Context: m.Context}
+	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF(), Context: m.Config().Context}
 }
 
 // multiplier names what computes GEMM.

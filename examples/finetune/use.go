@@ -79,7 +79,7 @@ func (r *report) stockCommand() (string, error) {
 			end += " --chat-template-kwargs " + cli.ShellQuote(string(text))
 		}
 	}
-	return fmt.Sprintf("%s -m %s --lora %s%s%s", program, cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(listItem(r.adapterPath())), end, r.p.LlamaArgs(r.m.Arch)), nil
+	return fmt.Sprintf("%s -m %s --lora %s%s%s", program, cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(listItem(r.adapterPath())), end, r.p.LlamaArgs(r.m.Config().Arch)), nil
 }
 
 // listItem is a path as llama.cpp takes it in a list with commas between.

@@ -69,8 +69,8 @@ func checkModel(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%s is %s", w.Name(), got)
 		}
 	}
-	if strconv.Itoa(m.Vocab) != args[2] || strconv.Itoa(m.Context) != args[3] {
-		ts.Fatalf("vocabulary %d, context %d", m.Vocab, m.Context)
+	if strconv.Itoa(m.Config().Vocab) != args[2] || strconv.Itoa(m.Config().Context) != args[3] {
+		ts.Fatalf("vocabulary %d, context %d", m.Config().Vocab, m.Config().Context)
 	}
 	const text = "the hen and the goat"
 	ids := m.Tokenizer.Encode(text, tokenizer.EncodeOptions{})

@@ -85,7 +85,7 @@ func Adapter(t testing.TB, m *model.Model, words []string) *lora.Adapter {
 	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, TrainOn: chat.Assistant})
 	require.NoError(t, err)
 	ctx := context.Background()
-	samples, stats, err := data.Prepare(ctx, data.Read(ctx, []string{path}, data.ReadOptions{}), encoder.Encode, data.PrepareOptions{Length: m.Context})
+	samples, stats, err := data.Prepare(ctx, data.Read(ctx, []string{path}, data.ReadOptions{}), encoder.Encode, data.PrepareOptions{Length: m.Config().Context})
 	require.NoError(t, err)
 	defer samples.Close()
 	// The answers, their ends, and nothing else.
@@ -99,6 +99,6 @@ func Adapter(t testing.TB, m *model.Model, words []string) *lora.Adapter {
 	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 32, Init: lora.InitKaiming, Seed: 1, Targets: []string{lora.AllLinear, "output"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { a.Close() })
-	run(t, m, train.Trainables{Adapters: a.Weights(1)}, packed, train.Schedule{Peak: 0.64 / float64(m.Embd), Warmup: 5, Steps: 150}, 8)
+	run(t, m, train.Trainables{Adapters: a.Weights(1)}, packed, train.Schedule{Peak: 0.64 / float64(m.Config().Embd), Warmup: 5, Steps: 150}, 8)
 	return a
 }

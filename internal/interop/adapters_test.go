@@ -98,7 +98,7 @@ func TestInteropRankStabilized(t *testing.T) {
 	a := randomAdapter(t, m, lora.Options{
 		Alpha: 8, RankStabilized: true, Seed: 1, Ranks: map[string]int{"all-linear": 8, "attn_v": 0, "q_proj": 64, "blk.1.ffn_*": 3},
 	})
-	path, tokens := filepath.Join(t.TempDir(), "adapter.gguf"), llmtest.RandomTokens(3, 40, m.Vocab)
+	path, tokens := filepath.Join(t.TempDir(), "adapter.gguf"), llmtest.RandomTokens(3, 40, m.Config().Vocab)
 	require.NoError(t, a.Save(path, lora.SaveOptions{}))
 	plain, want := stockLogits(t, m.Path, tokens), stockLogits(t, m.Path, tokens, path+"=1")
 	require.Greater(t, nmse(want, plain), 0.01, "the adapter must matter")

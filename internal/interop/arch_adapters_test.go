@@ -55,7 +55,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 	m, err := model.Load(path, model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()
-	tokens := llmtest.RandomTokens(3, 96, m.Vocab)
+	tokens := llmtest.RandomTokens(3, 96, m.Config().Vocab)
 	adapter := savedAdapter(t, m, everyMatrix(m))
 	want := stockLogits(t, path, tokens, adapter+"=0.75")
 	a, err := lora.Load(adapter, m)
@@ -92,7 +92,7 @@ func testQuantizedAdapters(t *testing.T, file, typ string) {
 	require.NoError(t, err)
 	defer m.Close()
 	list := []scaled{{savedAdapter(t, m, everyMatrix(m)), 0.75}}
-	c := newComparison(t, m, llmtest.RandomTokens(3, 96, m.Vocab))
+	c := newComparison(t, m, llmtest.RandomTokens(3, 96, m.Config().Vocab))
 	for way, e := range c.errors(t, list, list) {
 		t.Logf("%s %s: %v", typ, way, e)
 		require.True(t, e.withinRounding(), "%s %s: %v", typ, way, e)
@@ -121,7 +121,7 @@ func mergedModel(t *testing.T, m *model.Model, a *lora.Adapter, typ *ggml.Type) 
 // everyMatrix adapts all that stock llama.cpp takes an adapter of: not a tied embedding.
 func everyMatrix(m *model.Model) lora.Options {
 	o := lora.Options{Rank: 8, Alpha: 16, Seed: 1}
-	if !m.Tied {
+	if !m.Config().Tied {
 		o.Ranks = everywhere(4)
 	}
 	return o

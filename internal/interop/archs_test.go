@@ -68,7 +68,7 @@ func testArchitecture(t *testing.T, file string) {
 		defer m.Close()
 		tokens := make([]int32, 96)
 		for i := range tokens {
-			tokens[i] = int32((7*i*i + 3*i + 1) % m.Vocab)
+			tokens[i] = int32((7*i*i + 3*i + 1) % m.Config().Vocab)
 		}
 		want := stockLogits(t, path, tokens)
 		for way, got := range map[string][][]float32{

@@ -225,7 +225,7 @@ func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [
 	t.Helper()
 	d, n := maxDifference(ours, theirs), nmse(ours, theirs)
 	t.Logf("%s: logits differ by %.2g, NMSE %.2g", what, d, n)
-	if m.Arch == "gemma3" {
+	if m.Config().Arch == "gemma3" {
 		require.LessOrEqual(t, n, tableBound, what)
 		return
 	}
@@ -235,8 +235,8 @@ func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [
 // everyTarget gives each target a rank of its own.
 func everyTarget(m *model.Model) map[string]int {
 	ranks := map[string]int{}
-	for i, target := range lora.Targets(m.Config) {
-		if target != "output" || !m.Tied {
+	for i, target := range lora.Targets(m.Config()) {
+		if target != "output" || !m.Config().Tied {
 			ranks[target] = 2 + i
 		}
 	}
@@ -252,7 +252,7 @@ func TestInteropPEFTExport(t *testing.T) {
 	for _, name := range model.Architectures() {
 		t.Run(name, func(t *testing.T) {
 			m := models[name].load(t)
-			tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 			base := ourLogits(t, m, tokens, nil)
 			requireSameLogits(t, m, "base", base, peftLogits(t, "", tokens))
 			for kind, o := range map[string]lora.Options{
@@ -287,8 +287,8 @@ func TestInteropPEFTRoot(t *testing.T) {
 	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{Root: "model.language_model"}))
 	image := arguments{"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 	text := arguments{
-		"vocab_size": m.Vocab, "hidden_size": m.Embd, "intermediate_size": m.FF, "num_hidden_layers": m.Layers, "num_attention_heads": m.Heads,
-		"num_key_value_heads": m.KVHeads, "head_dim": m.HeadSize,
+		"vocab_size": m.Config().Vocab, "hidden_size": m.Config().Embd, "intermediate_size": m.Config().FF, "num_hidden_layers": m.Config().Layers, "num_attention_heads": m.Config().Heads,
+		"num_key_value_heads": m.Config().KVHeads, "head_dim": m.Config().HeadSize,
 	}
 	trained := ask[map[string]float64](t, "trained", arguments{
 		"Class": "Gemma3ForConditionalGeneration", "Config": "Gemma3Config", "Adapter": folder, "Arguments": arguments{"text_config": text, "vision_config": image},

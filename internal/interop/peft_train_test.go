@@ -57,7 +57,7 @@ func TestInteropPEFTImport(t *testing.T) {
 			a, err := lora.Load(folder, m)
 			require.NoError(t, err)
 			defer a.Close()
-			tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 			ours := ourLogits(t, m, tokens, a.Weights(1))
 			requireSameLogits(t, m, test.name, ours, peftLogits(t, folder, tokens))
 			require.Greater(t, maxDifference(ours, ourLogits(t, m, tokens, nil)), 0.1, "the adapter must matter")
@@ -95,15 +95,15 @@ func TestInteropPEFTTraining(t *testing.T) {
 			test.adapter["target_modules"] = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
 			ask[any](t, "create", arguments{"Adapter": folder, "Arguments": test.adapter, "Seed": 1, "Type": "float32"})
 			const steps, batch, length = 100, 4, 24
-			samples := learnable(m.Vocab, steps*batch, length)
+			samples := learnable(m.Config().Vocab, steps*batch, length)
 			if test.chats {
 				samples = masked(samples)
 			}
 			rows := data.New(length, samples)
 			if test.packed {
-				samples = masked(learnable(m.Vocab, 4*steps*batch, length))
+				samples = masked(learnable(m.Config().Vocab, 4*steps*batch, length))
 				var err error
-				rows, err = data.New(m.Context, samples).Packed(1)
+				rows, err = data.New(m.Config().Context, samples).Packed(1)
 				require.NoError(t, err)
 				require.Greater(t, rows.Len(), steps*batch)
 				require.Greater(t, rows.NumSamples(), 3*rows.Len())
@@ -139,7 +139,7 @@ func TestInteropPEFTTraining(t *testing.T) {
 			b, err := lora.Load(out, m)
 			require.NoError(t, err)
 			defer b.Close()
-			tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 			n := nmse(ourLogits(t, m, tokens, a.Weights(1)), ourLogits(t, m, tokens, b.Weights(1)))
 			t.Logf("trained here and by PEFT: NMSE %.2g", n)
 			require.LessOrEqual(t, n, 1e-4)
@@ -251,7 +251,7 @@ func TestInteropPEFTText(t *testing.T) {
 // loadTrained makes a model of the programs in Python.
 func loadTrained(t *testing.T, m *model.Model) {
 	t.Helper()
-	c := m.Config
+	c := m.Config()
 	ask[any](t, "load", arguments{"Arch": c.Arch, "Class": "LlamaForCausalLM", "Config": "LlamaConfig", "Weights": writeWeights(t, m), "Arguments": arguments{
 		"vocab_size": c.Vocab, "hidden_size": c.Embd, "intermediate_size": c.FF, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads,
 		"num_key_value_heads": c.KVHeads, "head_dim": c.HeadSize, "max_position_embeddings": c.Context, "rms_norm_eps": c.RMSEps, "tie_word_embeddings": c.Tied,

@@ -66,7 +66,7 @@ func TestInteropSettings(t *testing.T) {
 				m, err := model.Load(path, model.LoadOptions{})
 				require.NoError(t, err)
 				defer m.Close()
-				tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+				tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 				n := nmse(ourLogits(t, m, tokens, nil), stockLogits(t, path, tokens))
 				t.Logf("NMSE %.2g", n)
 				require.LessOrEqual(t, n, bound)
@@ -90,6 +90,6 @@ func TestInteropLargestGemma3(t *testing.T) {
 	m, err := model.Load(path, model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()
-	tokens := llmtest.RandomTokens(3, 40, m.Vocab)
+	tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 	require.LessOrEqual(t, nmse(ourLogits(t, m, tokens, nil), stockLogits(t, path, tokens)), bound)
 }

@@ -235,14 +235,14 @@ func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 // Reference makes the float64 model of a llama with the same (dequantised) weights.
 func Reference(t testing.TB, m *model.Model) *refmodel.Model {
 	t.Helper()
-	require.Equal(t, "llama", m.Arch, "the float64 model is of no other")
+	require.Equal(t, "llama", m.Config().Arch, "the float64 model is of no other")
 	weights := map[string]refmodel.Tensor{}
 	for w := range m.Weights() {
 		values, err := w.Float32s()
 		require.NoError(t, err)
 		weights[w.Name()] = refmath.From(values, w.Shape()...)
 	}
-	c := m.Config
+	c := m.Config()
 	rope := refmath.NewRoPE(c.RoPE.Dims, false)
 	rope.FreqBase, rope.FreqScale = float64(c.RoPE.FreqBase), float64(c.RoPE.FreqScale)
 	ref, err := refmodel.New(refmodel.Params{

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/oracle"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // ExactLogits are the logits [len(tokens)][vocab] at all positions of a sequence, which the graph of the stock lowering
@@ -30,10 +30,10 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 		return c.NewTensor(typ, shape...).SetName(name)
 	}
 	b := &arch.Builder{
-		Config: &m.Config, Source: m.Source, Adapters: adapters, Products: nn.Linears{Adapters: adapters}, Context: context,
+		Config: m.Config(), Source: m.Source, Adapters: adapters, Products: nn.Linears{Adapters: adapters}, Context: context,
 		Tokens:    input("tokens", ggml.I32, func(i int) float64 { return float64(tokens[i]) }, n),
 		Positions: input("positions", ggml.I32, func(i int) float64 { return float64(i) }, n),
-		AttnTemp:  input("temperature", ggml.F32, func(i int) float64 { return float64(m.AttnTemp(i)) }, 1, 1, n),
+		AttnTemp:  input("temperature", ggml.F32, func(i int) float64 { return float64(m.Config().AttnTemp(i)) }, 1, 1, n),
 		Attention: nn.SelfAttention{Batch: 1, FirstVisible: func(window int) *ggml.Tensor {
 			if window == 0 {
 				return nil
@@ -51,5 +51,5 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 	p.RoundGELU = true
 	logits, err := p.Run().Of(z)
 	require.NoError(t, err)
-	return slices.Collect(slices.Chunk(logits.Data, m.Vocab))
+	return slices.Collect(slices.Chunk(logits.Data, m.Config().Vocab))
 }

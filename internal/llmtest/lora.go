@@ -36,7 +36,7 @@ type LoRASetup struct {
 func NewLoRASetup(t testing.TB, m *model.Model, rank int64, scale float32) *LoRASetup {
 	t.Helper()
 	s := &LoRASetup{Model: m, Adapters: model.Adapters{}, Grads: map[string]*ggml.Tensor{}, tensors: map[string]*ggml.Tensor{}}
-	if m.Arch == "llama" {
+	if m.Config().Arch == "llama" {
 		s.Ref = Reference(t, m)
 	}
 	store := NewArena(t)

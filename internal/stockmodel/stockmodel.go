@@ -33,7 +33,7 @@ func New(m *model.Model, adapters model.Adapters, n int) (*Graph, error) {
 	s := &Graph{m: m, adapters: adapters, c: c, n: int64(n)}
 	s.tokens = c.NewTensor(ggml.I32, s.n).SetInput()
 	s.positions = c.NewTensor(ggml.I32, s.n).SetInput()
-	s.labels = c.NewTensor(ggml.F32, int64(m.Vocab), s.n).SetInput()
+	s.labels = c.NewTensor(ggml.F32, int64(m.Config().Vocab), s.n).SetInput()
 	params := s.params()
 	for _, p := range params {
 		p.SetParam()
@@ -64,7 +64,7 @@ func (s *Graph) Close() error { return s.c.Close() }
 
 func (s *Graph) params() []*ggml.Tensor {
 	var list []*ggml.Tensor
-	for _, t := range s.m.Config.Weights() {
+	for _, t := range s.m.Config().Weights() {
 		if d, ok := s.loraPair(t.Name); ok {
 			list = append(list, d.A, d.B)
 		}
@@ -85,7 +85,7 @@ func (s *Graph) Compute(ctx context.Context, e *device.Engine, tokens, targets [
 	oneHot := make([]float32, s.labels.NumElements())
 	for i, target := range targets {
 		positions[i] = int32(i)
-		oneHot[i*s.m.Vocab+int(target)] = 1
+		oneHot[i*s.m.Config().Vocab+int(target)] = 1
 	}
 	if err := ggml.Write(s.tokens, tokens); err != nil {
 		return err
@@ -108,11 +108,11 @@ func (s *Graph) logits() *ggml.Tensor {
 	if d, ok := s.loraPair(embd); ok {
 		x = c.Add(x, c.Scale(c.MulMat(d.B, c.GetRows(d.A, s.tokens)), d.Scale))
 	}
-	for layer := range s.m.Layers {
+	for layer := range s.m.Config().Layers {
 		x = s.block(x, fmt.Sprintf("blk.%d.", layer))
 	}
 	x = s.norm("output_norm.weight", x)
-	if s.m.Tied {
+	if s.m.Config().Tied {
 		return c.MulMat(s.m.Weight(embd), x)
 	}
 	return s.linear("output.weight", x)
@@ -128,17 +128,17 @@ func (s *Graph) linear(name string, x *ggml.Tensor) *ggml.Tensor {
 }
 
 func (s *Graph) norm(name string, x *ggml.Tensor) *ggml.Tensor {
-	return s.c.Mul(s.c.RMSNorm(x, s.m.RMSEps), s.m.Weight(name))
+	return s.c.Mul(s.c.RMSNorm(x, s.m.Config().RMSEps), s.m.Weight(name))
 }
 
 func (s *Graph) block(x *ggml.Tensor, prefix string) *ggml.Tensor {
 	c, m := s.c, s.m
 	name := func(part string) string { return prefix + part + ".weight" }
-	size, heads, kv := int64(m.HeadSize), int64(m.Heads), int64(m.KVHeads)
+	size, heads, kv := int64(m.Config().HeadSize), int64(m.Config().Heads), int64(m.Config().KVHeads)
 
 	in := s.norm(name("attn_norm"), x)
 	rope := func(y *ggml.Tensor, heads int64) *ggml.Tensor {
-		y = c.RoPE(c.Reshape(y, size, heads, s.n), s.positions, nil, m.RoPE)
+		y = c.RoPE(c.Reshape(y, size, heads, s.n), s.positions, nil, m.Config().RoPE)
 		return c.Permute(y, [4]int{0, 2, 1, 3}) // [size, n, heads]
 	}
 	q, k := rope(s.linear(name("attn_q"), in), heads), rope(s.linear(name("attn_k"), in), kv)

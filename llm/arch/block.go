@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/nn"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 // A Builder builds the graph of a model over a batch of tokens. Training and decoding
 // are two builders over the same block: they differ in their products, their attention
 // and their inputs.
 type Builder struct {
-	Config    *Config
+	Config    Config
 	Source    func(Weight) *ggml.Tensor // nil for an optional weight that there is not
 	Adapters  nn.Adapters
 	Products  nn.Products

@@ -58,18 +58,18 @@ type Layer struct {
 }
 
 // Layer describes layer i.
-func (c *Config) Layer(i int) Layer {
+func (c Config) Layer(i int) Layer {
 	l := Layer{RoPE: c.RoPE}
 	l.RoPE.AttnFactor *= yarnMagnitude(c.RoPE, c.YaRNLogMul)
 	if change := specs[c.Arch].layer; change != nil {
-		change(c, i, &l)
+		change(&c, i, &l)
 	}
 	return l
 }
 
 // Windows lists the windows that layers have, 0 for those without, each once. There are
 // none for a config that [Config.Validate] refuses.
-func (c *Config) Windows() []int {
+func (c Config) Windows() []int {
 	if c.check() != nil {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (c *Config) Windows() []int {
 
 // EmbdNoiseScale is the factor by which noise on embeddings as transformers' module gives
 // them counts in the residual stream: most modules scale what they look up themselves.
-func (c *Config) EmbdNoiseScale() float32 {
+func (c Config) EmbdNoiseScale() float32 {
 	if specs[c.Arch].scaledLater && c.EmbdScale != 0 {
 		return c.EmbdScale
 	}
@@ -94,7 +94,7 @@ func (c *Config) EmbdNoiseScale() float32 {
 }
 
 // AttentionScale is the factor of q·k.
-func (c *Config) AttentionScale() float32 {
+func (c Config) AttentionScale() float32 {
 	if c.AttnScale != 0 {
 		return c.AttnScale
 	}
@@ -102,7 +102,7 @@ func (c *Config) AttentionScale() float32 {
 }
 
 // AttnTemp is the factor of the query at a position.
-func (c *Config) AttnTemp(position int) float32 {
+func (c Config) AttnTemp(position int) float32 {
 	if c.AttnTempScale == 0 {
 		return 1
 	}
@@ -167,7 +167,7 @@ const maxLayers = 512
 const maxWidth = 1 << 24
 
 // faults lists what contradicts itself, by the keys of files.
-func (c *Config) faults() []string {
+func (c Config) faults() []string {
 	var faults []string
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -229,7 +229,7 @@ func (c *Config) faults() []string {
 }
 
 // hasKey reports whether models of the architecture have a key of their own.
-func (c *Config) hasKey(name string) bool {
+func (c Config) hasKey(name string) bool {
 	return slices.ContainsFunc(specs[c.Arch].keys, func(k key) bool { return k.name == name })
 }
 

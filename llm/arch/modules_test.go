@@ -17,7 +17,7 @@ import (
 func TestModules(t *testing.T) {
 	for _, name := range arch.Architectures() {
 		t.Run(name, func(t *testing.T) {
-			c := llmtest.ArchModel(t, name, ggml.F32).Config
+			c := llmtest.ArchModel(t, name, ggml.F32).Config()
 			for _, fused := range []bool{false, true} {
 				c.FusedQKV = fused
 				var ofMatrices, ofModules []arch.Part
@@ -58,7 +58,7 @@ func TestModuleNames(t *testing.T) {
 	}
 	permuted := []string{"granite", "llama", "mistral3", "smollm3"}
 	for _, name := range arch.Architectures() {
-		c := llmtest.ArchModel(t, name, ggml.F32).Config
+		c := llmtest.ArchModel(t, name, ggml.F32).Config()
 		want := separate
 		if name == "phi3" {
 			want = fused

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/nn"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 // A Role is what a weight is there for.
@@ -94,7 +94,7 @@ func (c Config) takeInventory() (*Inventory, error) {
 	seen := map[string]*ggml.Tensor{}
 	input := func(t ggml.Type, shape ...int64) *ggml.Tensor { return ctx.NewTensor(t, shape...) }
 	b := &Builder{
-		Config: &c,
+		Config: c,
 		Source: func(w Weight) *ggml.Tensor {
 			x, known := seen[w.Name]
 			if !known {

@@ -63,7 +63,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance, memory
 	require.NoError(t, far.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, far.History, tolerance)
 
-	estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(on.Vocab), trainOptions(e, train.CheckpointingOff))
+	estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(on.Config().Vocab), trainOptions(e, train.CheckpointingOff))
 	require.NoError(t, err)
 	require.InEpsilon(t, far.Memory(), estimate.Total(), memoryTolerance)
 
@@ -126,14 +126,14 @@ func TestOtherDevice(t *testing.T) {
 	require.ErrorContains(t, err, remedy)
 
 	o := train.Options{Schedule: train.Schedule{Peak: 1, Steps: 1}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1, Engine: e}
-	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Vocab), o)
+	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Config().Vocab), o)
 	require.ErrorContains(t, err, remedy)
-	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Vocab), o)
+	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Config().Vocab), o)
 	require.ErrorContains(t, err, remedy)
 
 	// Without an engine, that of the model's device.
 	o.Engine = nil
-	tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Vocab), o)
+	tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Config().Vocab), o)
 	require.NoError(t, err)
 	require.NoError(t, tr.Close())
 	s, err := infer.NewSession(on, infer.SessionOptions{})

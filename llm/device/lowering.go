@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/kernels"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // A Lowering names the ops of which graphs are made, see [nn.Lowering].

@@ -34,7 +34,7 @@ func trained(t *testing.T, m *model.Model) *lora.Adapter {
 func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapters) []float32 {
 	t.Helper()
 	const prompt, all = 33, 40
-	ctx, tokens := context.Background(), llmtest.RandomTokens(5, all, m.Vocab)
+	ctx, tokens := context.Background(), llmtest.RandomTokens(5, all, m.Config().Vocab)
 	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: adapters})
 	require.NoError(t, err)
 	defer s.Close()
@@ -51,7 +51,7 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 func TestLoweringsDecodeAlike(t *testing.T) {
 	each(t, func(t *testing.T, m *model.Model) {
 		bound := 1e-10
-		if m.Arch == "gemma3" { // GELU rounds its input to F16, and sums in another order may round otherwise
+		if m.Config().Arch == "gemma3" { // GELU rounds its input to F16, and sums in another order may round otherwise
 			bound = 1e-8
 		}
 		kernels, stock := newEngine(t, device.Options{}), newEngine(t, device.Options{Lowering: device.Stock})
@@ -76,7 +76,7 @@ func TestStockBatch(t *testing.T) {
 	var next []infer.StepInput
 	var alone [][]float32
 	for i, length := range []int{5, 21} {
-		tokens := llmtest.RandomTokens(uint64(i), length, m.Vocab)
+		tokens := llmtest.RandomTokens(uint64(i), length, m.Config().Vocab)
 		q, _, err := b.Start(ctx, tokens)
 		require.NoError(t, err)
 		next = append(next, infer.StepInput{Sequence: q, Token: 3})

@@ -118,7 +118,7 @@ func trainOptions(e *device.Engine, checkpointing train.Checkpointing) train.Opt
 
 func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing train.Checkpointing) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Vocab), trainOptions(e, checkpointing))
+	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Config().Vocab), trainOptions(e, checkpointing))
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -138,7 +138,7 @@ func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance fl
 // Both lowerings train alike, and go on with each other's checkpoints.
 func TestLoweringsTrainAlike(t *testing.T) {
 	each(t, func(t *testing.T, m *model.Model) {
-		if testing.Short() && m.Arch != "gemma3" {
+		if testing.Short() && m.Config().Arch != "gemma3" {
 			t.Skip("one will do")
 		}
 		ctx, engines := context.Background(), map[device.Lowering]*device.Engine{}
@@ -196,7 +196,7 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 	if !e.HasKernels() {
 		requirePortable(t, g.Graph)
 	}
-	batch, _ := llmtest.NewBatch(m.Vocab, o.Length)
+	batch, _ := llmtest.NewBatch(m.Config().Vocab, o.Length)
 	losses, err := g.Compute(context.Background(), batch)
 	require.NoError(t, err)
 	grads = map[string][]float32{}

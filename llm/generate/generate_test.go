@@ -101,7 +101,7 @@ func TestTextEnds(t *testing.T) {
 	_, err = generate.Text(context.Background(), &text, m, s, pick, "", generate.Options{})
 	require.ErrorContains(t, err, "the prompt is empty")
 
-	plain, err := model.New(m.Config, nil, 1)
+	plain, err := model.New(m.Config(), nil, 1)
 	require.NoError(t, err)
 	defer plain.Close()
 	_, err = generate.Text(context.Background(), &text, plain, s, pick, "x", generate.Options{})
@@ -115,7 +115,7 @@ func TestTextNeeds(t *testing.T) {
 	batch := openGroup(t, m, 1)
 	closed := randomModel(t, 32)
 	require.NoError(t, closed.Close())
-	wordless, err := model.New(m.Config, nil, 1)
+	wordless, err := model.New(m.Config(), nil, 1)
 	require.NoError(t, err)
 	defer wordless.Close()
 	ctx := context.Background()

@@ -231,7 +231,7 @@ func (s benchSettings) session(b *testing.B, m *model.Model, o infer.SessionOpti
 	session, err := infer.NewSession(m, o)
 	require.NoError(b, err)
 	b.Cleanup(func() { session.Close() })
-	return &benchSession{s, b, m.Vocab, session, rand.New(rand.NewPCG(1, 1)), make([]float32, m.Vocab)}
+	return &benchSession{s, b, m.Config().Vocab, session, rand.New(rand.NewPCG(1, 1)), make([]float32, m.Config().Vocab)}
 }
 
 func (s *benchSession) tokens(n int) []int32 {

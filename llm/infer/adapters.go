@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // Fused adapters are copies in the form in which the CPU multiplies fastest. The A of
@@ -42,8 +42,8 @@ type loraData struct {
 func fuseAdapters(m *model.Model, adapters model.Adapters) (*fusedAdapters, error) {
 	f := &fusedAdapters{ctx: ggml.NewContext(), pairs: map[string]fusedPair{}, a: map[string]*ggml.Tensor{}}
 	var data []loraData
-	for _, names := range m.Inventory().Groups {
-		if m.Tied && names[0] == tokenEmbd {
+	for _, names := range m.Config().Inventory().Groups {
+		if m.Config().Tied && names[0] == tokenEmbd {
 			continue // adapters of a tied embedding act on the lookup only
 		}
 		more, err := f.addGroup(m, names, adapters)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // What adapters add to products is as exact as F32, whatever type the matrices have and

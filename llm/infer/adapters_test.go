@@ -36,7 +36,7 @@ func TestSessionAdapters(t *testing.T) {
 						clear(mustWeight(t, s, name+".lora_b"))
 					}
 				}
-				tokens := llmtest.RandomTokens(5, 40, s.Model.Vocab)
+				tokens := llmtest.RandomTokens(5, 40, s.Model.Config().Vocab)
 				rows, err := s.Ref.Logits(tokens)
 				require.NoError(t, err)
 				var want []float64
@@ -72,17 +72,17 @@ func mustWeight(t *testing.T, s *llmtest.LoRASetup, name string) []float64 {
 func TestSessionAdapterOfAnySize(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.Q8_0)
 	store := llmtest.NewArena(t)
-	tokens := llmtest.RandomTokens(1, 20, m.Vocab)
+	tokens := llmtest.RandomTokens(1, 20, m.Config().Vocab)
 	var logits [][]float32
 	for _, factor := range []float64{1, 1e-9, 1e9} {
-		a, b := make([]float32, m.Embd*4), make([]float32, m.Embd*4)
+		a, b := make([]float32, m.Config().Embd*4), make([]float32, m.Config().Embd*4)
 		for i := range a {
 			a[i] = float32(factor * 0.5 * math.Sin(float64(i)))
 			b[i] = float32(0.5 * math.Cos(float64(i)) / factor)
 		}
 		name := fmt.Sprint(factor)
 		adapters := model.Adapters{"blk.0.attn_q.weight": {{
-			A: store.Tensor("a"+name, a, int64(m.Embd), 4), B: store.Tensor("b"+name, b, 4, int64(m.Embd)), Scale: 1,
+			A: store.Tensor("a"+name, a, int64(m.Config().Embd), 4), B: store.Tensor("b"+name, b, 4, int64(m.Config().Embd)), Scale: 1,
 		}}}
 		logits = append(logits, flat(t, newSession(t, m, infer.SessionOptions{Adapters: adapters}), tokens))
 	}

@@ -41,7 +41,7 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(func() { m.Close() })
 				s := llmtest.NewLoRASetup(t, m, 3, 0.75)
-				tokens := llmtest.RandomTokens(5, length, m.Vocab)
+				tokens := llmtest.RandomTokens(5, length, m.Config().Vocab)
 				want := llmtest.ExactLogits(t, m, s.Adapters, tokens, length+5)
 				o := infer.SessionOptions{Adapters: s.Adapters, Batch: 16, Context: length + 5}
 
@@ -90,7 +90,7 @@ func requireLogits(t *testing.T, got [][]float32, want [][]float64, nmse float64
 func secondOfBatch(t *testing.T, m *model.Model, o infer.SessionOptions, tokens []int32) [][]float32 {
 	t.Helper()
 	b := newBatch(t, m, 2, o)
-	first, _, err := b.Start(context.Background(), llmtest.RandomTokens(6, len(tokens)/2+3, m.Vocab))
+	first, _, err := b.Start(context.Background(), llmtest.RandomTokens(6, len(tokens)/2+3, m.Config().Vocab))
 	require.NoError(t, err)
 	second, logits, err := b.Start(context.Background(), tokens[:len(tokens)/2])
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func secondOfBatch(t *testing.T, m *model.Model, o infer.SessionOptions, tokens 
 // A short context has the RoPE factors for these.
 func TestShortContext(t *testing.T) {
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)
-	tokens := llmtest.RandomTokens(5, 10, m.Vocab)
+	tokens := llmtest.RandomTokens(5, 10, m.Config().Vocab)
 	for _, context := range []int{llmtest.LongContext - 1, llmtest.LongContext} {
 		want := llmtest.ExactLogits(t, m, nil, tokens, context)
 		got := decode(t, newSession(t, m, infer.SessionOptions{Context: context}), tokens...)

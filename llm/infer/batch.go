@@ -79,7 +79,7 @@ func (b *Batch) Start(ctx context.Context, tokens []int32) (*Sequence, []float32
 		}
 	}
 	b.d.cache.forget(slot, known)
-	logits := make([]float32, b.d.m.Vocab)
+	logits := make([]float32, b.d.m.Config().Vocab)
 	if err := b.d.extend(ctx, slot, known, tokens[known:], false, logits); err != nil {
 		return nil, nil, err
 	}
@@ -123,14 +123,14 @@ func (b *Batch) Step(ctx context.Context, next []StepInput) ([][]float32, error)
 		}
 		starts[slots[i]], tokens[slots[i]] = n.Sequence.Len(), n.Token
 	}
-	flat := make([]float32, len(next)*b.d.m.Vocab)
+	flat := make([]float32, len(next)*b.d.m.Config().Vocab)
 	if err := b.d.pass(ctx, 0, starts, tokens, false, flat); err != nil {
 		for slot, start := range starts {
 			b.d.cache.forget(slot, start)
 		}
 		return nil, err
 	}
-	logits, vocab := make([][]float32, len(next)), b.d.m.Vocab
+	logits, vocab := make([][]float32, len(next)), b.d.m.Config().Vocab
 	for i, n := range next {
 		n.Sequence.tokens = append(n.Sequence.tokens, n.Token)
 		logits[i] = flat[slots[i]*vocab:][:vocab:vocab]

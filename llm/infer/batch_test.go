@@ -49,7 +49,7 @@ func TestBatchGreedy(t *testing.T) {
 			o := infer.SessionOptions{CacheType: c.cache, Context: 400, Batch: 64}
 			var want [][]int32
 			prompts := [][]int32{
-				llmtest.RandomTokens(1, 3, m.Vocab), llmtest.RandomTokens(2, 270, m.Vocab), llmtest.RandomTokens(3, 90, m.Vocab), llmtest.RandomTokens(4, 1, m.Vocab), llmtest.RandomTokens(5, 30, m.Vocab),
+				llmtest.RandomTokens(1, 3, m.Config().Vocab), llmtest.RandomTokens(2, 270, m.Config().Vocab), llmtest.RandomTokens(3, 90, m.Config().Vocab), llmtest.RandomTokens(4, 1, m.Config().Vocab), llmtest.RandomTokens(5, 30, m.Config().Vocab),
 			}
 			for _, prompt := range prompts {
 				s := newSession(t, m, o)

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // cacheStep is what the number of keys that a graph attends to is a multiple
@@ -32,13 +32,13 @@ func newCache(m *model.Model, typ ggml.Type, slots, length int, bt *ggml.BufferT
 	if !typ.IsValid() || !typ.CanQuantize() {
 		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", typ)
 	}
-	if block := typ.BlockSize(); int64(m.HeadSize)%block != 0 {
-		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", typ, block, m.HeadSize)
+	if block := typ.BlockSize(); int64(m.Config().HeadSize)%block != 0 {
+		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", typ, block, m.Config().HeadSize)
 	}
 	c := &cache{typ: typ, length: length, ctx: ggml.NewContext(), zeroed: make([]int, slots)}
-	for range m.Layers {
+	for range m.Config().Layers {
 		for _, list := range []*[]*ggml.Tensor{&c.k, &c.v} {
-			*list = append(*list, c.ctx.NewTensor(typ, int64(m.HeadSize*m.KVHeads), int64(length)*int64(slots)))
+			*list = append(*list, c.ctx.NewTensor(typ, int64(m.Config().HeadSize*m.Config().KVHeads), int64(length)*int64(slots)))
 		}
 	}
 	var err error

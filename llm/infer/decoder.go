@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // A decoder computes tokens that follow others, whose keys and values are in
@@ -41,7 +41,7 @@ func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
 		return nil, err
 	}
 	if o.Context == 0 {
-		o.Context = m.Context
+		o.Context = m.Config().Context
 	}
 	if o.Context < 1 || o.Context > math.MaxInt32 {
 		return nil, fmt.Errorf("a context of %d tokens is impossible", o.Context)
@@ -112,7 +112,7 @@ func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, a
 	for chunk := range slices.Chunk(tokens, d.batch) {
 		part := logits
 		if all {
-			part, logits = logits[:len(chunk)*d.m.Vocab], logits[len(chunk)*d.m.Vocab:]
+			part, logits = logits[:len(chunk)*d.m.Config().Vocab], logits[len(chunk)*d.m.Config().Vocab:]
 		}
 		if err := d.pass(ctx, slot, []int{pos}, chunk, all, part); err != nil {
 			d.cache.forget(slot, start)
@@ -134,8 +134,8 @@ func (d *decoder) check(start int, tokens []int32) error {
 		return fmt.Errorf("%w: %d tokens after %d do not fit into %d; use a larger context or a shorter text", ErrContextFull, len(tokens), start, d.cache.length)
 	}
 	for i, t := range tokens {
-		if t < 0 || int(t) >= d.m.Vocab {
-			return fmt.Errorf("token %d is %d; the vocabulary has %d", i, t, d.m.Vocab)
+		if t < 0 || int(t) >= d.m.Config().Vocab {
+			return fmt.Errorf("token %d is %d; the vocabulary has %d", i, t, d.m.Config().Vocab)
 		}
 	}
 	return nil
@@ -219,12 +219,12 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 		cache: d.cache, first: int64(shape.first), slots: int64(shape.slots), attended: int64(shape.attended),
 		rows: input("rows", ggml.I64, n), masks: map[int]*ggml.Tensor{},
 	}
-	for _, window := range d.m.Windows() {
+	for _, window := range d.m.Config().Windows() {
 		g.attention.masks[window] = input("mask", ggml.F16, int64(shape.attended), int64(shape.tokens), 1, int64(shape.slots))
 	}
 	t := &nn.Tape{C: c, Graph: g.Graph, Lowering: d.lowering}
 	g.builder = &arch.Builder{
-		Config: &d.m.Config, Source: d.m.Source, Adapters: d.adapters, Products: d.products(), Attention: g.attention,
+		Config: d.m.Config(), Source: d.m.Source, Adapters: d.adapters, Products: d.products(), Attention: g.attention,
 		Tokens: input("tokens", ggml.I32, n), Positions: input("positions", ggml.I32, n), AttnTemp: input("attention temperature", ggml.F32, 1, 1, n),
 		Context: d.cache.length,
 	}

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // cpuProducts are the products of decoding on the CPU: GEMV of few tokens, GEMM of many

@@ -31,7 +31,7 @@ func TestRepack(t *testing.T) {
 				repacked, err := model.Load(m.Path, model.LoadOptions{Repack: true, Sequences: k.sequences})
 				require.NoError(t, err)
 				defer repacked.Close()
-				tokens := llmtest.RandomTokens(1, 40, m.Vocab)
+				tokens := llmtest.RandomTokens(1, 40, m.Config().Vocab)
 				want := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
 				got := flat(t, newSession(t, repacked, infer.SessionOptions{}), tokens)
 				// GEMM rounds x less.
@@ -53,14 +53,14 @@ func TestRepack(t *testing.T) {
 				for _, token := range tokens {
 					last = decode(t, s, token)
 				}
-				require.Less(t, refmath.NMSE(last, want[len(want)-m.Vocab:]), 1e-3)
+				require.Less(t, refmath.NMSE(last, want[len(want)-m.Config().Vocab:]), 1e-3)
 
 				values, err := repacked.Weight("blk.0.ffn_up.weight").Float32s()
 				require.NoError(t, err)
 				original, err := m.Weight("blk.0.ffn_up.weight").Float32s()
 				require.NoError(t, err)
 				require.Equal(t, original, values)
-				batch, _ := llmtest.NewBatch(m.Vocab, 8)
+				batch, _ := llmtest.NewBatch(m.Config().Vocab, 8)
 				var losses [2][]float32
 				for i, m := range []*model.Model{m, repacked} {
 					l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: 8, Batch: 2})

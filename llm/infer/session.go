@@ -92,8 +92,8 @@ func (s *Session) Decode(ctx context.Context, tokens []int32) ([]float32, error)
 // DecodeInto is Decode into logits [vocab] of the caller's, to generate without
 // garbage.
 func (s *Session) DecodeInto(ctx context.Context, logits []float32, tokens []int32) error {
-	if len(logits) != s.d.m.Vocab {
-		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.d.m.Vocab, len(logits))
+	if len(logits) != s.d.m.Config().Vocab {
+		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.d.m.Config().Vocab, len(logits))
 	}
 	if err := s.d.check(s.pos, tokens); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *Session) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, e
 	if err != nil {
 		return nil, err
 	}
-	return slices.Collect(slices.Chunk(flat, s.d.m.Vocab)), nil
+	return slices.Collect(slices.Chunk(flat, s.d.m.Config().Vocab)), nil
 }
 
 func (s *Session) decode(ctx context.Context, tokens []int32, all bool) ([]float32, error) {
@@ -118,7 +118,7 @@ func (s *Session) decode(ctx context.Context, tokens []int32, all bool) ([]float
 	if all {
 		n = len(tokens)
 	}
-	logits := make([]float32, n*s.d.m.Vocab)
+	logits := make([]float32, n*s.d.m.Config().Vocab)
 	if err := s.extend(ctx, tokens, all, logits); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestSessionAgainstReference(t *testing.T) {
 			const scale = 0.75
 			m := llmtest.TinyModel(t, llmtest.TinyConfig(tied), ggml.F32)
 			s := llmtest.NewLoRASetup(t, m, 4, scale)
-			tokens := llmtest.RandomTokens(5, 40, m.Vocab)
+			tokens := llmtest.RandomTokens(5, 40, m.Config().Vocab)
 			rows, err := s.Ref.Logits(tokens)
 			require.NoError(t, err)
 			var want []float64
@@ -70,7 +70,7 @@ func TestSessionStepByStep(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v, cache %v", c.weights, c.cache), func(t *testing.T) {
 			m := llmtest.GoldenModel(t, c.weights)
-			tokens := llmtest.RandomTokens(1, 300, m.Vocab)
+			tokens := llmtest.RandomTokens(1, 300, m.Config().Vocab)
 			exact := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
 			bound := c.nmse
 			if bound == rounded {
@@ -78,7 +78,7 @@ func TestSessionStepByStep(t *testing.T) {
 			}
 			s := newSession(t, m, infer.SessionOptions{CacheType: c.cache})
 			var steps []float32
-			logits := make([]float32, m.Vocab)
+			logits := make([]float32, m.Config().Vocab)
 			for i, token := range tokens {
 				require.Equal(t, i, s.Pos())
 				require.NoError(t, s.DecodeInto(context.Background(), logits, []int32{token}))
@@ -113,7 +113,7 @@ func TestSessionHistory(t *testing.T) {
 				sequence = sequence[:keep]
 			}
 			n := rapid.IntRange(1, 50).Draw(r, "tokens")
-			more := llmtest.RandomTokens(rapid.Uint64().Draw(r, "seed"), n, m.Vocab)
+			more := llmtest.RandomTokens(rapid.Uint64().Draw(r, "seed"), n, m.Config().Vocab)
 			sequence = append(sequence, more...)
 			got, err := s.Decode(context.Background(), more)
 			require.NoError(r, err)
@@ -148,7 +148,7 @@ func TestSessionRepeats(t *testing.T) {
 	})
 	t.Run("the last token alone has the same logits", func(t *testing.T) {
 		s := newSession(t, m, infer.SessionOptions{})
-		last := plain[len(plain)-m.Vocab:]
+		last := plain[len(plain)-m.Config().Vocab:]
 		require.Less(t, refmath.NMSE(decode(t, s, tokens...), last), 1e-5)
 	})
 	t.Run("sessions share an engine", func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestNewSessionErrors(t *testing.T) {
 // A cancelled decode leaves the sequence as it was.
 func TestSessionCancel(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
-	tokens := llmtest.RandomTokens(2, 500, m.Vocab)
+	tokens := llmtest.RandomTokens(2, 500, m.Config().Vocab)
 	s := newSession(t, m, infer.SessionOptions{Batch: 100})
 	decode(t, s, tokens[:5]...)
 	want := decode(t, s, tokens[5:]...)
@@ -256,8 +256,8 @@ func TestSessionForgetsNaN(t *testing.T) {
 	w := m.Weight("token_embd.weight")
 	values, err := ggml.Read[float32](w)
 	require.NoError(t, err)
-	for i := range m.Embd {
-		values[50*m.Embd+i] = float32(math.NaN())
+	for i := range m.Config().Embd {
+		values[50*m.Config().Embd+i] = float32(math.NaN())
 	}
 	require.NoError(t, ggml.Write(w, values))
 	s := newSession(t, m, infer.SessionOptions{})
@@ -323,7 +323,7 @@ func BenchmarkSession(b *testing.B) {
 // benchDecode decodes n tokens after past others.
 func benchDecode(b *testing.B, m *model.Model, o infer.SessionOptions, past, n int) {
 	s := newSession(b, m, o)
-	tokens := llmtest.RandomTokens(1, max(past, n), m.Vocab)
+	tokens := llmtest.RandomTokens(1, max(past, n), m.Config().Vocab)
 	if past > 0 {
 		decode(b, s, tokens[:past]...)
 	}

@@ -92,7 +92,7 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Arch, a.config, a.Alpha, a.Keys = m.Arch, m.Config, o.Alpha, describeBase(m)
+	a.Arch, a.config, a.Alpha, a.Keys = m.Config().Arch, m.Config(), o.Alpha, describeBase(m)
 	switch alpha := float64(o.Alpha); {
 	case o.Factor != 0:
 		a.setAlphas(func(rank float64) float64 { return float64(o.Factor) * rank })
@@ -262,9 +262,9 @@ func Join(list ...model.Adapters) model.Adapters {
 func describeBase(m *model.Model) map[string]any {
 	const prefix = "general.base_model."
 	keys := map[string]any{}
-	if m.Name != "" {
-		keys["general.name"] = m.Name + " LoRA"
-		keys[prefix+"0.name"] = m.Name
+	if m.Config().Name != "" {
+		keys["general.name"] = m.Config().Name + " LoRA"
+		keys[prefix+"0.name"] = m.Config().Name
 	}
 	if g := m.GGUF(); g != nil {
 		for _, key := range []string{"author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"} {

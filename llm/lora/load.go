@@ -70,7 +70,7 @@ func loadGGUF(path string, m *model.Model) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.path, a.Arch, a.config, a.Alpha, a.Keys = absolute(path), m.Arch, m.Config, alpha, r.furtherKeys()
+	a.path, a.Arch, a.config, a.Alpha, a.Keys = absolute(path), m.Config().Arch, m.Config(), alpha, r.furtherKeys()
 	if err := r.readValues(a); err != nil {
 		a.Close()
 		return nil, err
@@ -100,7 +100,7 @@ func (r *reader) fault(format string, args ...any) {
 func (r *reader) readKeys() (alpha float32) {
 	r.expect(keyType, "adapter", "it is no adapter")
 	r.expect(keyAdapterType, "lora", "only LoRA adapters are supported")
-	r.expect(keyArch, r.m.Arch, "it is made for another kind of model")
+	r.expect(keyArch, r.m.Config().Arch, "it is made for another kind of model")
 	if _, ok := r.g.Value("adapter.alora.invocation_tokens"); ok {
 		r.fault("it is an activated LoRA (aLoRA), which acts from certain tokens on; that is unsupported")
 	}
@@ -183,7 +183,7 @@ func (r *reader) readSpecs() []spec {
 		}
 	}
 	place := map[string]int{}
-	for i, t := range r.m.Config.Weights() {
+	for i, t := range r.m.Config().Weights() {
 		place[t.Name] = i
 	}
 	slices.SortStableFunc(list, func(x, y spec) int { return place[x.base] - place[y.base] })
@@ -201,15 +201,15 @@ func matrix(shape []int64) []int64 {
 // baseFault says why the model has no such matrix to adapt, "" if it has.
 func baseFault(m *model.Model, base string) string {
 	switch w := m.Weight(base); {
-	case w == nil && base == outputName && m.Tied:
+	case w == nil && base == outputName && m.Config().Tied:
 		return base + ": the model has no such tensor, its output is the token embedding"
-	case w == nil && targetOf(m.Config, base) == "":
-		return base + ": the model has no such tensor; it can be adapted in " + strings.Join(Targets(m.Config), ", ")
+	case w == nil && targetOf(m.Config(), base) == "":
+		return base + ": the model has no such tensor; it can be adapted in " + strings.Join(Targets(m.Config()), ", ")
 	case w == nil:
 		return base + ": the model has no such tensor"
 	case strings.HasSuffix(base, "_norm.weight"):
 		return base + " is a norm, which has no low-rank change; llama.cpp would ignore it silently"
-	case targetOf(m.Config, base) == "":
+	case targetOf(m.Config(), base) == "":
 		return fmt.Sprintf("%s is no matrix that can be adapted", base)
 	}
 	return ""
@@ -293,8 +293,8 @@ func allFinite(values []float32) bool {
 // mismatch checks an adapter in memory against a model.
 func (a *Adapter) mismatch(m *model.Model) error {
 	var faults []string
-	if a.Arch != m.Arch {
-		faults = append(faults, fmt.Sprintf("it is made for the architecture %q, not %q", a.Arch, m.Arch))
+	if a.Arch != m.Config().Arch {
+		faults = append(faults, fmt.Sprintf("it is made for the architecture %q, not %q", a.Arch, m.Config().Arch))
 	}
 	if fault := validAlpha(a.Alpha); fault != "" {
 		faults = append(faults, fault)

@@ -118,8 +118,8 @@ func losses(t *testing.T, m *model.Model, adapters model.Adapters) []float32 {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var batch model.Batch
 	for range 2 * length {
-		batch.Tokens = append(batch.Tokens, int32(rng.IntN(m.Vocab)))
-		batch.Targets = append(batch.Targets, int32(rng.IntN(m.Vocab)))
+		batch.Tokens = append(batch.Tokens, int32(rng.IntN(m.Config().Vocab)))
+		batch.Targets = append(batch.Targets, int32(rng.IntN(m.Config().Vocab)))
 	}
 	list, err := graph.Compute(context.Background(), batch)
 	require.NoError(t, err)

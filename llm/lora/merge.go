@@ -217,7 +217,7 @@ func productScale(m *model.Model, base string) (float32, error) {
 	name := arch.ScaleName(base)
 	w := m.Weight(name)
 	isScale := func(w arch.Weight) bool { return w.Name == name && w.Role == arch.Scale }
-	if w == nil || !slices.ContainsFunc(m.Config.Weights(), isScale) {
+	if w == nil || !slices.ContainsFunc(m.Config().Weights(), isScale) {
 		return 1, nil
 	}
 	values, err := w.Float32s()
@@ -251,8 +251,8 @@ func (o *output) unchanged() bool { return len(o.pairs) == 0 && o.info.Type == o
 
 // planOutputs lists the tensors of the merged model in the order of the base.
 func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) []output {
-	config := m.Config
-	isSplit := m.Tied && len(active[tokenEmbd]) > 0
+	config := m.Config()
+	isSplit := m.Config().Tied && len(active[tokenEmbd]) > 0
 	if isSplit {
 		config.Tied = false
 	}

@@ -22,7 +22,7 @@ import (
 // everything are options that adapt all that the model has.
 func everything(m *model.Model, rank int, seed uint64) lora.Options {
 	o := lora.Options{Rank: rank, Alpha: 6, Seed: seed, Ranks: map[string]int{"token_embd": rank + 1, "attn_v": 1}}
-	if !m.Tied {
+	if !m.Config().Tied {
 		o.Ranks["output"] = rank
 	}
 	return o
@@ -91,7 +91,7 @@ func TestMergeEqualsAdapters(t *testing.T) {
 			"scale 0": {{first, 0}, {second, 1}},
 		} {
 			merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{Threads: 2})
-			require.Equal(t, false, merged.Tied, "an adapter of a tied embedding needs an output of its own")
+			require.Equal(t, false, merged.Config().Tied, "an adapter of a tied embedding needs an output of its own")
 			joined := join(adapters)
 			base, want := losses(t, m, nil), losses(t, m, joined)
 			// Losses of up to 11, whose sums are in another order here.
@@ -113,7 +113,7 @@ func TestMergeEqualsAdapters(t *testing.T) {
 func TestMergeKeepsTied(t *testing.T) {
 	m := fileModel(t, true, ggml.F32)
 	merged, _ := mergeTo(t, m, []lora.Scaled{{trained(t, m, lora.Options{Rank: 4}), 1}}, lora.MergeOptions{})
-	require.True(t, merged.Tied)
+	require.True(t, merged.Config().Tied)
 	require.Equal(t, floats(t, m.Weight("token_embd.weight")), floats(t, merged.Weight("token_embd.weight")))
 }
 

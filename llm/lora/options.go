@@ -80,7 +80,7 @@ func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 
 // specs lists the pairs to make. The error lists all that is wrong.
 func (o Options) specs(m *model.Model) ([]spec, error) {
-	s := newSelector(m.Config, o)
+	s := newSelector(m.Config(), o)
 	ranks := s.ranks()
 	faults := append(s.faults, o.scaleFaults()...)
 	if o.Init != "" && o.Init != InitNormal && o.Init != InitKaiming {

@@ -36,7 +36,7 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	if len(r.faults) > 0 {
 		return nil, &MismatchError{path, r.faults}
 	}
-	a, err := r.adapter(matrixFactors(m.Config, list))
+	a, err := r.adapter(matrixFactors(m.Config(), list))
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (r *peftReader) sort() {
 		r.fault("%v", ErrNoPairs)
 	}
 	known := map[string]bool{}
-	for _, m := range r.m.Config.Modules() {
+	for _, m := range r.m.Config().Modules() {
 		known[m.Path] = true
 	}
 	slices.SortFunc(tensors, func(x, y safetensors.Tensor) int { return strings.Compare(x.Name, y.Name) })
@@ -127,7 +127,7 @@ func (r *peftReader) noModule(path string) string {
 	if path == "lm_head" {
 		return baseFault(r.m, outputName)
 	}
-	return "the model has no such module; it can be adapted in " + strings.Join(moduleNames(r.m.Config), ", ")
+	return "the model has no such module; it can be adapted in " + strings.Join(moduleNames(r.m.Config()), ", ")
 }
 
 func moduleNames(c model.Config) []string {
@@ -159,7 +159,7 @@ func (r *peftReader) other(t *safetensors.Tensor) {
 func (r *peftReader) readModules() ([]factors, error) {
 	inputs := r.inputs()
 	var list []factors
-	for _, m := range r.m.Config.Modules() {
+	for _, m := range r.m.Config().Modules() {
 		p := r.found[m.Path]
 		if p == nil || !r.checkShapes(m, p, inputs[m.Parts[0].Name]) {
 			continue
@@ -184,11 +184,11 @@ func (r *peftReader) readModules() ([]factors, error) {
 // inputs are the lengths of the rows of matrices, by their parts.
 func (r *peftReader) inputs() map[string]int64 {
 	of := map[string]int64{}
-	for _, w := range r.m.Config.Weights() {
+	for _, w := range r.m.Config().Weights() {
 		if w.Role != arch.Linear && w.Role != arch.Embedding {
 			continue
 		}
-		for _, p := range r.m.Config.MatrixParts(w.Name) {
+		for _, p := range r.m.Config().MatrixParts(w.Name) {
 			of[p.Name] = w.Shape[0]
 		}
 	}
@@ -263,7 +263,7 @@ func (r *peftReader) adapter(list []factors) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Arch, a.config, a.Alpha, a.Keys = r.m.Arch, r.m.Config, strongest, r.keys()
+	a.Arch, a.config, a.Alpha, a.Keys = r.m.Config().Arch, r.m.Config(), strongest, r.keys()
 	for i := range list {
 		if list[i].alpha != strongest {
 			a.pairs[i].Alpha = list[i].alpha

@@ -30,7 +30,7 @@ func TestPEFTRoundTrip(t *testing.T) {
 				continue // its parts have different A: see TestPEFTOfPartsAlone
 			}
 			t.Run(fmt.Sprint(name, " fused ", fused), func(t *testing.T) {
-				c := llmtest.ArchModel(t, name, ggml.F32).Config
+				c := llmtest.ArchModel(t, name, ggml.F32).Config()
 				c.FusedQKV = fused
 				m := newModel(t, c, t.Cleanup)
 				testPEFTRoundTrip(t, m)
@@ -41,7 +41,7 @@ func TestPEFTRoundTrip(t *testing.T) {
 
 func testPEFTRoundTrip(t *testing.T, m *model.Model) {
 	root := t.TempDir()
-	targets := slices.DeleteFunc(lora.Targets(m.Config), func(name string) bool { return name == "output" && m.Tied })
+	targets := slices.DeleteFunc(lora.Targets(m.Config()), func(name string) bool { return name == "output" && m.Config().Tied })
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		if runs++; runs > 8 {
@@ -93,7 +93,7 @@ func requireEqual(t require.TestingT, a, b *lora.Adapter) {
 // Pairs of matrices that transformers fuses become one, whose rank is the sum, with the same
 // effect; and a module of which the file has parts goes to each of them.
 func TestPEFTOfPartsAlone(t *testing.T) {
-	c := llmtest.ArchModel(t, "phi3", ggml.F32).Config
+	c := llmtest.ArchModel(t, "phi3", ggml.F32).Config()
 	c.FusedQKV = false
 	m := newModel(t, c, t.Cleanup)
 	for _, o := range []lora.Options{

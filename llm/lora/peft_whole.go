@@ -22,10 +22,10 @@ func (r *peftReader) whole(t *safetensors.Tensor) {
 	module, ok := strings.CutSuffix(t.Name, ".weight")
 	module = strings.TrimSuffix(strings.TrimPrefix(module, peftPrefix), ".base_layer")
 	base := map[string]string{"embed_tokens": tokenEmbd, "lm_head": outputName}[modulePath(module)]
-	if base == outputName && r.m.Tied {
+	if base == outputName && r.m.Config().Tied {
 		base = tokenEmbd
 	}
-	embeddings := []int64{int64(r.m.Config.Vocab), int64(r.m.Config.Embd)}
+	embeddings := []int64{int64(r.m.Config().Vocab), int64(r.m.Config().Embd)}
 	switch {
 	case !ok || base == "":
 		r.fault("tensor %s: is no factor of LoRA; %s", t.Name, mergeRemedy)

@@ -39,7 +39,7 @@ func TestArchitectureLoRAGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32, ggml.Q8_0}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		requireAllAdapted(t, s)
-		batch, _ := llmtest.NewBatch(m.Vocab, archLength)
+		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 		loss, grads := exactGradients(t, m, batch, o, roundedGELU)
 		for _, checkpoint := range []bool{false, true} {
@@ -72,7 +72,7 @@ type tolerances struct{ loss, gradient float64 }
 // GELU takes an input in F16, which may be another than in float64.
 func tolerated(m *model.Model, checkpoint bool) tolerances {
 	switch {
-	case m.Arch == "gemma3":
+	case m.Config().Arch == "gemma3":
 		return tolerances{loss: 3e-5, gradient: 2e-3}
 	case checkpoint:
 		return tolerances{loss: 1e-5, gradient: 1e-4}
@@ -95,7 +95,7 @@ func requireGradients(t *testing.T, want map[*ggml.Tensor][]float64, got map[*gg
 // biases, with the embedding's as lookup and as output.
 func TestArchitectureWeightGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
-		batch, _ := llmtest.NewBatch(m.Vocab, archLength)
+		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 		for _, checkpoint := range []bool{false, true} {
 			requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: archLength, Checkpoint: checkpoint})
 		}
@@ -146,10 +146,10 @@ func samplesOf(b model.Batch, length int) (list []model.Batch) {
 func TestShortContext(t *testing.T) {
 	const length = llmtest.LongContext - 1
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)
-	batch, _ := llmtest.NewBatch(m.Vocab, length)
+	batch, _ := llmtest.NewBatch(m.Config().Vocab, length)
 	requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: length})
 
-	batch, _ = packedSequences(m.Vocab, [][]int{{length, 8}, {1, 9, 14}})
+	batch, _ = packedSequences(m.Config().Vocab, [][]int{{length, 8}, {1, 9, 14}})
 	requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: packedLength, Packed: true, Context: length})
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -37,35 +36,16 @@ func TestSaveClosed(t *testing.T) {
 	}
 }
 
-// Config is there to be read, but for what flags of programs change: the epsilon of the norms, and
-// RoPE's base and scale. Whoever changes more gets an error wherever the model is used.
-func TestChangedConfig(t *testing.T) {
-	for _, change := range []func(c *model.Config){
-		func(c *model.Config) { *c = model.Config{} },
-		func(c *model.Config) { c.Layers = 1 << 31 },
-		func(c *model.Config) { c.Layers++ },
-		func(c *model.Config) { c.KVHeads = 0 },
-	} {
-		m, err := model.New(llmtest.TinyConfig(true), nil, 1)
-		require.NoError(t, err)
-		defer m.Close()
-		change(&m.Config)
-		const message = "its Config has been changed: the weights are those of another"
-		require.ErrorContains(t, m.CheckOpen(), message)
-		require.ErrorContains(t, m.Save(filepath.Join(t.TempDir(), "x"), model.SaveOptions{}), message)
-		_, err = infer.NewSession(m, infer.SessionOptions{})
-		require.ErrorContains(t, err, message)
-		_, err = infer.NewBatch(m, 2, infer.SessionOptions{})
-		require.ErrorContains(t, err, message)
-		_, err = lora.New(m, lora.Options{Rank: 2})
-		require.ErrorContains(t, err, message)
-		require.Equal(t, []string{"token_embd", "output"}, lora.Targets(model.Config{Layers: 1 << 31}))
-	}
+// Nothing that is done to a copy of the hyper-parameters changes the model.
+func TestConfigIsACopy(t *testing.T) {
 	m, err := model.New(llmtest.TinyConfig(true), nil, 1)
 	require.NoError(t, err)
 	defer m.Close()
-	m.Config.Name = "another name"
-	require.NoError(t, m.CheckOpen())
+	before := m.Config()
+	c := m.Config()
+	c.Layers, c.RMSEps = 1<<31, 0
+	require.Equal(t, before, m.Config())
+	require.Equal(t, []string{"token_embd", "output"}, lora.Targets(model.Config{Layers: 1 << 31}))
 }
 
 // A load that does not come to its end leaves nothing open.
@@ -84,11 +64,26 @@ func TestLoadEndsEarly(t *testing.T) {
 	require.Equal(t, before, ggml.OpenObjects())
 }
 
-// What no shape depends on may be changed.
-func TestChangedNumbers(t *testing.T) {
-	m, err := model.New(llmtest.TinyConfig(true), nil, 1)
+// What the file says can be overridden while it is loaded, by what a model can have and fits
+// the weights.
+func TestOverride(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32).Save(path, model.SaveOptions{}))
+	m, err := model.Load(path, model.LoadOptions{Override: func(c *model.Config) {
+		c.Name, c.RMSEps, c.RoPE.FreqBase, c.RoPE.FreqScale = "another name", 0.5, 500, 0.5
+	}})
 	require.NoError(t, err)
 	defer m.Close()
-	m.Config.RMSEps, m.Config.RoPE.FreqBase, m.Config.RoPE.FreqScale = 0, 500, 0.5
-	require.NoError(t, m.CheckOpen())
+	require.Equal(t, "another name", m.Config().Name)
+	require.Equal(t, float32(500), m.Config().RoPE.FreqBase)
+	for message, change := range map[string]func(c *model.Config){
+		"block_count is 0":                   func(c *model.Config) { c.Layers = 0 },
+		"blk.2.attn_norm.weight is missing":  func(c *model.Config) { c.Layers++ },
+		"token_embd.weight is":               func(c *model.Config) { c.Embd *= 2 },
+		"with what was changed: unsupported": func(c *model.Config) { *c = model.Config{} },
+	} {
+		_, err := model.Load(path, model.LoadOptions{Override: change})
+		require.ErrorIs(t, err, model.ErrUnsupported)
+		require.ErrorContains(t, err, message)
+	}
 }

@@ -2,8 +2,8 @@ package model
 
 import (
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // A Config is the hyper-parameters of a model.

@@ -214,7 +214,7 @@ func TestRoPEIsSaved(t *testing.T) {
 		m.Close()
 		again, err := model.Load(path, model.LoadOptions{})
 		require.NoError(t, err, name)
-		require.Equal(t, c.RoPE, again.RoPE, name)
+		require.Equal(t, c.RoPE, again.Config().RoPE, name)
 		again.Close()
 	}
 	for want, change := range map[string]func(r *ggml.RoPE){

@@ -24,7 +24,7 @@ func (l *LossGraph) Mask(a *ggml.Tensor, n Noise) [][]float32 {
 
 // EmbdNoise gives the noise on the embeddings, of each token.
 func (l *LossGraph) EmbdNoise(b Batch) [][]float32 {
-	return slices.Collect(slices.Chunk(l.drawEmbdNoise(b), l.m.Embd))
+	return slices.Collect(slices.Chunk(l.drawEmbdNoise(b), l.m.Config().Embd))
 }
 
 // Fill writes the inputs of a batch, as Compute does before it computes, to be read.

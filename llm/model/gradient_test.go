@@ -34,7 +34,7 @@ func testLoRAGradients(t *testing.T, typ ggml.Type, checkpoint bool) {
 	const length = 12
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), typ), 4, 0.75)
 	require.Len(t, s.Adapters, 2*7+2)
-	batch, sequences := llmtest.NewBatch(s.Model.Vocab, length)
+	batch, sequences := llmtest.NewBatch(s.Model.Config().Vocab, length)
 	got := s.Compute(t, llmtest.NewEngine(t), batch, model.TrainGraphOptions{Length: length, Batch: 2, LogitsChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5})
 
 	loss, grads, err := s.Ref.Gradient(sequences)
@@ -71,7 +71,7 @@ func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint
 	l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint})
 	require.NoError(t, err)
 	defer l.Close()
-	batch, sequences := llmtest.NewBatch(m.Vocab, length)
+	batch, sequences := llmtest.NewBatch(m.Config().Vocab, length)
 	losses, err := l.Compute(context.Background(), batch)
 	require.NoError(t, err)
 	loss, grads, err := ref.Gradient(sequences, names...)
@@ -80,7 +80,7 @@ func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint
 	for w, acc := range trained {
 		got, err := ggml.Read[float32](acc)
 		require.NoError(t, err)
-		require.Less(t, refmath.RelativeError(got, grads[w.Name()].Data), 1e-4, "%s, tied %v", w.Name(), m.Tied)
+		require.Less(t, refmath.RelativeError(got, grads[w.Name()].Data), 1e-4, "%s, tied %v", w.Name(), m.Config().Tied)
 	}
 }
 

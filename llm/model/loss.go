@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // TrainGraphOptions describe a [LossGraph].
@@ -136,7 +136,7 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	}
 	most := 1 << 24 // tokens; far more than memory holds the activations of
 	if o.Grads != nil {
-		most = min(most, nn.MaxColumns(m.Embd)) // gradients are put together of chunks
+		most = min(most, nn.MaxColumns(m.config.Embd)) // gradients are put together of chunks
 	}
 	if o.Length > most || o.Batch > most/o.Length {
 		return &BatchSizeError{Batch: o.Batch, Length: o.Length, MaxTokens: most}
@@ -152,14 +152,14 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	input := func(name string, typ ggml.Type, shape ...int64) *ggml.Tensor {
 		return t.C.NewTensor(typ, shape...).SetName(name).SetInput()
 	}
-	for _, window := range l.m.Windows() {
+	for _, window := range l.m.config.Windows() {
 		window = l.hiding(window)
 		if l.firstVisible[window] == nil && (window > 0 || o.Packed) {
 			l.firstVisible[window] = t.Lowering.FirstVisible(t.C, int64(o.Length), int64(o.Batch)).SetName("first visible").SetInput()
 		}
 	}
 	l.builder = &arch.Builder{
-		Config: &l.m.Config, Source: l.m.Source, Adapters: o.Adapters,
+		Config: l.m.Config(), Source: l.m.Source, Adapters: o.Adapters,
 		Attention: nn.SelfAttention{Batch: int64(o.Batch), FirstVisible: func(window int) *ggml.Tensor { return l.firstVisible[l.hiding(window)] }},
 		Tokens:    input("tokens", ggml.I32, n),
 		Positions: input("positions", ggml.I32, n),
@@ -171,11 +171,11 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	l.builder.Products = nn.Linears{Adapters: o.Adapters, Dropout: l.dropout}
 	chunk := cmp.Or(o.LogitsChunk, 512)
 	if o.Checkpoint {
-		t.KeepInputs(l.m.Layers)
+		t.KeepInputs(l.m.config.Layers)
 		l.builder.Chunk = int64(cmp.Or(o.FeedForwardChunk, 176))
 		chunk = cmp.Or(o.LogitsChunk, 128)
 	}
-	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/l.m.Vocab))
+	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/l.m.config.Vocab))
 	l.chunks = t.CrossEntropy(l.builder.Hidden(t, o.Checkpoint), int64(chunk), l.builder.Logits)
 	t.Backward()
 }
@@ -267,11 +267,11 @@ func (l *LossGraph) check(b Batch) error {
 		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d of each", len(b.Tokens), len(b.Targets), len(b.Weights), n)
 	}
 	for i := range n {
-		if t := b.Tokens[i]; t < 0 || int(t) >= l.m.Vocab {
-			return fmt.Errorf("token %d of the batch is %d; the vocabulary has %d", i, t, l.m.Vocab)
+		if t := b.Tokens[i]; t < 0 || int(t) >= l.m.config.Vocab {
+			return fmt.Errorf("token %d of the batch is %d; the vocabulary has %d", i, t, l.m.config.Vocab)
 		}
-		if t := b.Targets[i]; t < 0 || int(t) >= l.m.Vocab {
-			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, l.m.Vocab)
+		if t := b.Targets[i]; t < 0 || int(t) >= l.m.config.Vocab {
+			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, l.m.config.Vocab)
 		}
 	}
 	return l.checkStarts(b.Starts)
@@ -305,7 +305,7 @@ func (l *LossGraph) write(b Batch) error {
 	positions, negated, temps := make([]int32, n), make([]int32, n), make([]float32, n)
 	for i := range positions {
 		p := int32(i%l.length) - starts[i]
-		positions[i], negated[i], temps[i] = p, -p, l.m.AttnTemp(int(p))
+		positions[i], negated[i], temps[i] = p, -p, l.m.config.AttnTemp(int(p))
 	}
 	err := errors.Join(
 		ggml.Write(l.builder.Tokens, b.Tokens),

@@ -24,7 +24,7 @@ func TestLossOfUnlikelyTokens(t *testing.T) {
 		values[i] *= 80
 	}
 	require.NoError(t, ggml.Write(w, values))
-	b, sequences := llmtest.NewBatch(m.Vocab, length)
+	b, sequences := llmtest.NewBatch(m.Config().Vocab, length)
 	graph, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: len(sequences), LogitsChunk: 7})
 	require.NoError(t, err)
 	defer graph.Close()

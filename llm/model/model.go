@@ -18,11 +18,10 @@ import (
 // A Model is a language model's hyper-parameters, vocabulary and weights. It
 // does not change, and is safe for concurrent use.
 type Model struct {
-	Config
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
-	made     Config // what Config was; it is the caller's to read
+	config   Config
 	life     lifetime.Lifetime
 	gguf     *ggml.GGUF
 	device   *ggml.Device
@@ -42,6 +41,9 @@ type LoadOptions struct {
 	// the processor multiplies fastest: tokens one by one take half to four fifths of
 	// the time without. Without it nothing is read before it is used.
 	Repack bool
+	// Override changes hyper-parameters that the file says, before anything is made of
+	// them; nil leaves them.
+	Override func(c *Config)
 	// Sequences is how many are going to be computed at once, as by a batch; 0 is
 	// one. Repack goes by it: the layouts that suit several are not the best for one.
 	Sequences int
@@ -71,18 +73,24 @@ func Load(path string, o LoadOptions) (*Model, error) {
 func (m *Model) load(o LoadOptions) error {
 	g := m.gguf
 	var err error
-	if m.Config, err = ReadConfig(g); err != nil {
+	if m.config, err = ReadConfig(g); err != nil {
 		return err
 	}
-	if err := checkTensors(g, m.Config); err != nil {
+	if o.Override != nil {
+		o.Override(&m.config)
+		if err := m.config.Validate(); err != nil {
+			return fmt.Errorf("%s, with what was changed: %w", g.Name(), err)
+		}
+	}
+	if err := checkTensors(g, m.config); err != nil {
 		return err
 	}
 	if arch.HasVocabulary(g) {
 		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
 			return fmt.Errorf("%s: %w", g.Name(), err)
 		}
-		if n := m.Tokenizer.NumTokens(); n != m.Vocab {
-			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, m.Vocab)
+		if n := m.Tokenizer.NumTokens(); n != m.config.Vocab {
+			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, m.config.Vocab)
 		}
 	}
 	if o.Device == nil {
@@ -104,7 +112,6 @@ func (m *Model) load(o LoadOptions) error {
 
 // index lists the tensors of the context, and by name.
 func (m *Model) index() {
-	m.made = m.Config
 	m.list = slices.Collect(m.ctx.Tensors())
 	for _, t := range m.list {
 		m.weights[t.Name()] = t
@@ -165,7 +172,7 @@ func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Config: c, Tokenizer: t, ctx: ggml.NewContext(), device: cpu, weights: map[string]*ggml.Tensor{}}
+	m := &Model{config: c, Tokenizer: t, ctx: ggml.NewContext(), device: cpu, weights: map[string]*ggml.Tensor{}}
 	for _, w := range c.Weights() {
 		if !w.Optional {
 			m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name)
@@ -185,7 +192,7 @@ func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 
 func (m *Model) randomise(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, declared := range m.Config.Weights() {
+	for _, declared := range m.config.Weights() {
 		w := m.weights[declared.Name]
 		if w == nil {
 			continue
@@ -193,7 +200,7 @@ func (m *Model) randomise(seed uint64) error {
 		values := make([]float32, w.NumElements())
 		sigma := 0.02
 		if declared.Residual {
-			sigma /= math.Sqrt(float64(2 * m.Layers))
+			sigma /= math.Sqrt(float64(2 * m.config.Layers))
 		}
 		for i := range values {
 			if declared.Role == arch.Norm {
@@ -209,6 +216,9 @@ func (m *Model) randomise(seed uint64) error {
 	return nil
 }
 
+// Config returns the hyper-parameters.
+func (m *Model) Config() Config { return m.config }
+
 // Weights iterates over the tensors of the model, in the order of its file.
 func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) }
 
@@ -216,7 +226,7 @@ func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) 
 // frequencies and of products.
 func (m *Model) Trainable(name string) bool {
 	fixed := []arch.Role{arch.RoPEFreqs, arch.Scale, arch.OutScale, arch.Unused}
-	return slices.ContainsFunc(m.Config.Weights(), func(w arch.Weight) bool { return w.Name == name && !slices.Contains(fixed, w.Role) })
+	return slices.ContainsFunc(m.config.Weights(), func(w arch.Weight) bool { return w.Name == name && !slices.Contains(fixed, w.Role) })
 }
 
 // Source gives the weights to a graph of the model.
@@ -244,15 +254,6 @@ func (m *Model) CheckOpen() error {
 	return err
 }
 
-// hasItsConfig reports whether Config is that of the weights, but for its name and the numbers
-// on which no shape depends, which may be changed before a graph is made.
-func (m *Model) hasItsConfig() bool {
-	c := m.Config
-	c.Name, c.RMSEps = m.made.Name, m.made.RMSEps
-	c.RoPE.FreqBase, c.RoPE.FreqScale = m.made.RoPE.FreqBase, m.made.RoPE.FreqScale
-	return c == m.made
-}
-
 // Retain keeps the model from being freed until release is called, whoever closes it
 // meanwhile. It fails as CheckOpen does.
 func (m *Model) Retain() (release func(), err error) {
@@ -261,8 +262,6 @@ func (m *Model) Retain() (release func(), err error) {
 		return nil, errors.New("the model is nil")
 	case m.ctx == nil:
 		return nil, fmt.Errorf("the model is a zero value; Load or New makes one: %w", ggml.ErrZeroValue)
-	case !m.hasItsConfig():
-		return nil, fmt.Errorf("model %s: its Config has been changed: the weights are those of another", m.Path)
 	case !m.life.Retain():
 		return nil, fmt.Errorf("model %s: %w", m.Path, ggml.ErrClosed)
 	}

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/nn"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 // A Noise says what dropout and NEFTune draw in a batch: equal ones draw the same.
@@ -112,7 +112,7 @@ func (l *LossGraph) addNoise(t *nn.Tape, o TrainGraphOptions) {
 		l.dropout = t.NewDropout(n, width, pairs)
 	}
 	if o.NEFTune > 0 {
-		l.builder.EmbdNoise = t.C.NewTensor(ggml.F32, int64(l.m.Embd), n).SetName("embedding noise").SetInput()
+		l.builder.EmbdNoise = t.C.NewTensor(ggml.F32, int64(l.m.config.Embd), n).SetName("embedding noise").SetInput()
 	}
 }
 
@@ -150,7 +150,7 @@ func (l *LossGraph) drawMasks(n Noise) []int32 {
 // drawEmbdNoise gives the noise of all tokens.
 func (l *LossGraph) drawEmbdNoise(b Batch) []float32 {
 	values := make([]float32, l.builder.EmbdNoise.NumElements())
-	perRow := l.length * l.m.Embd
+	perRow := l.length * l.m.config.Embd
 	for row := range l.batch {
 		b.Noise.embeddings(values[row*perRow:(row+1)*perRow], row)
 	}
@@ -176,10 +176,10 @@ func (l *LossGraph) scaleNoise(values []float32, b Batch) {
 		}
 	}
 	for i := range b.Tokens {
-		area := float64(max(1, lengths[start(i)])) * float64(l.m.Embd)
-		scale := l.neftune * l.m.EmbdNoiseScale() * float32(1/math.Sqrt(area))
-		for j := range l.m.Embd {
-			values[i*l.m.Embd+j] *= scale
+		area := float64(max(1, lengths[start(i)])) * float64(l.m.config.Embd)
+		scale := l.neftune * l.m.config.EmbdNoiseScale() * float32(1/math.Sqrt(area))
+		for j := range l.m.config.Embd {
+			values[i*l.m.config.Embd+j] *= scale
 		}
 	}
 }

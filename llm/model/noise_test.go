@@ -53,14 +53,14 @@ func float64s(rows [][]float32) (list [][]float64) {
 func TestNoiseGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
-		batch, sequences := llmtest.NewBatch(m.Vocab, archLength)
+		batch, sequences := llmtest.NewBatch(m.Config().Vocab, archLength)
 		batch.Noise = noise
 		options := model.TrainGraphOptions{Length: archLength, Batch: 2, Dropout: 0.3, NEFTune: 5}
 		requireNoisy(t, s, batch, sequences, options)
 		options.Checkpoint, options.LogitsChunk, options.FeedForwardChunk = true, 7, 5
 		requireNoisy(t, s, batch, sequences, options)
 
-		packed, parts := packedSequences(m.Vocab, packedRows())
+		packed, parts := packedSequences(m.Config().Vocab, packedRows())
 		packed.Noise = noise
 		requireNoisy(t, s, packed, parts, model.TrainGraphOptions{Length: packedLength, Batch: len(packedRows()), Packed: true, Dropout: 0.3, NEFTune: 5})
 	})
@@ -140,7 +140,7 @@ func TestDropoutMasks(t *testing.T) {
 			require.Less(t, math.Abs(correlation(flat, slices.Concat(l.Mask(pairs[0].A, other)...))), 5/math.Sqrt(n), "%v of %s", other, base)
 		}
 		require.True(t, slices.EqualFunc(mask, l.Mask(pairs[0].A, noise), slices.Equal))
-		if width == s.Model.Embd {
+		if width == s.Model.Config().Embd {
 			list = append(list, flat)
 		}
 	}
@@ -175,9 +175,9 @@ func TestNEFTuneNoise(t *testing.T) {
 		s := llmtest.NewLoRASetup(t, llmtest.ArchModel(t, arch, ggml.F32), 2, 1)
 		scale := 1.0
 		if arch == "granite" {
-			scale = float64(s.Model.EmbdScale)
+			scale = float64(s.Model.Config().EmbdScale)
 		}
-		require.Equal(t, arch != "llama", s.Model.EmbdScale > 1)
+		require.Equal(t, arch != "llama", s.Model.Config().EmbdScale > 1)
 		// One sample, one whose last 15 tokens are not trained, and two in a row.
 		b := model.Batch{Tokens: make([]int32, 120), Weights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise}
 		for i := range b.Weights {
@@ -191,12 +191,12 @@ func TestNEFTuneNoise(t *testing.T) {
 		}
 		values := noiseGraph(t, s, 3).EmbdNoise(b)
 		for _, sample := range []struct{ from, to, length int }{{0, 40, 40}, {40, 80, 25}, {80, 110, 30}, {110, 120, 10}} {
-			limit := 3 * scale / math.Sqrt(float64(sample.length*s.Model.Embd))
+			limit := 3 * scale / math.Sqrt(float64(sample.length*s.Model.Config().Embd))
 			var sum, squares, largest float64
 			for _, v := range slices.Concat(values[sample.from:sample.to]...) {
 				sum, squares, largest = sum+float64(v), squares+float64(v)*float64(v), max(largest, math.Abs(float64(v)))
 			}
-			n := float64(s.Model.Embd * (sample.to - sample.from))
+			n := float64(s.Model.Config().Embd * (sample.to - sample.from))
 			require.LessOrEqual(t, largest, limit*1.000001)
 			require.Greater(t, largest, limit*0.97)
 			require.InDelta(t, 0, sum/n, 5*limit/math.Sqrt(3*n))
@@ -208,7 +208,7 @@ func TestNEFTuneNoise(t *testing.T) {
 // A graph without dropout and NEFTune draws nothing.
 func TestWithoutNoise(t *testing.T) {
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
-	batch, _ := llmtest.NewBatch(s.Model.Vocab, 12)
+	batch, _ := llmtest.NewBatch(s.Model.Config().Vocab, 12)
 	options := model.TrainGraphOptions{Length: 12, Batch: 2}
 	e := llmtest.NewEngine(t)
 	quiet := s.Compute(t, e, batch, options)

@@ -96,7 +96,7 @@ func testCentralDifferences(t *testing.T, typ ggml.Type) {
 	const rank, length, scale = 2, 5, 1.25
 	const bound = 1e-5 // far below the 1e-2 that training would bear
 	m := newAdaptedModel(t, typ, rank, scale)
-	batch, sequences := llmtest.NewBatch(m.Vocab, length)
+	batch, sequences := llmtest.NewBatch(m.Config().Vocab, length)
 	grads := m.gradients(t, length, batch)
 	rng := rand.New(rand.NewPCG(5, uint64(typ)))
 	for _, name := range slices.Sorted(maps.Keys(grads)) {
@@ -161,7 +161,7 @@ func dot[A, B ~float32 | ~float64](a []A, b []B) float64 {
 func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 	const rank, length, scale = 2, 10, 1.25
 	m := newAdaptedModel(t, ggml.F32, rank, scale)
-	batch, sequences := llmtest.NewBatch(m.Vocab, length)
+	batch, sequences := llmtest.NewBatch(m.Config().Vocab, length)
 	batch = model.Batch{Tokens: batch.Tokens[:length], Targets: batch.Targets[:length]} // stock loss: no weights
 	sequences[0].Weights = nil
 	want, err := m.ref.Loss(sequences[0])

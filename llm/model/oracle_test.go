@@ -12,13 +12,13 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/oracle"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // exactProgram is a graph of the stock lowering with the inputs of a batch, in float64.
@@ -67,7 +67,7 @@ func exactGradients(t *testing.T, m *model.Model, b model.Batch, o model.TrainGr
 func TestExactGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
-		batch, _ := llmtest.NewBatch(m.Vocab, archLength)
+		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 		maps.Copy(o.Grads, newLossSum(t, m, device.Stock).grads)
 		_, grads := exactGradients(t, m, batch, o, smoothGELU)
@@ -159,7 +159,7 @@ func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.
 // An error of a thousandth in any gradient of either lowering is found.
 func TestOracleFindsWrongGradients(t *testing.T) {
 	m := llmtest.ArchModel(t, "qwen2", ggml.F32) // with biases
-	batch, _ := llmtest.NewBatch(m.Vocab, archLength)
+	batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 	_, exact := exactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: newLossSum(t, m, device.Stock).grads}, smoothGELU)
 	bound := tolerated(m, false).gradient
 	cpu, err := nn.CPU(ggml.F32)
@@ -185,7 +185,7 @@ func worstGradient(t *testing.T, m *model.Model, lowering nn.Lowering, b model.B
 	n := int64(len(b.Tokens))
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Grads: grads}
 	builder := &arch.Builder{
-		Config: &m.Config, Source: m.Source, Context: archLength, Products: nn.Linears{},
+		Config: m.Config(), Source: m.Source, Context: archLength, Products: nn.Linears{},
 		Attention: nn.SelfAttention{Batch: n / archLength, FirstVisible: func(int) *ggml.Tensor { return nil }},
 		Tokens:    c.NewTensor(ggml.I32, n), Positions: c.NewTensor(ggml.I32, n), Negated: c.NewTensor(ggml.I32, n),
 	}

@@ -43,7 +43,7 @@ func packedBatch(vocab int, rows [][]int) model.Batch {
 // architecture, with windows and without.
 func TestPackedSamples(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
-		b := packedBatch(m.Vocab, packedRows())
+		b := packedBatch(m.Config().Vocab, packedRows())
 		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
 			packed, alone := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
 			packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
@@ -55,7 +55,7 @@ func TestPackedSamples(t *testing.T) {
 				from = to
 			}
 			bound := 1e-5
-			if m.Arch == "gemma3" {
+			if m.Config().Arch == "gemma3" {
 				// ggml looks gelu up in a table of F16: what differs in F32 by a
 				// rounding can be one of F16 apart behind it.
 				bound = 1e-4
@@ -146,7 +146,7 @@ func TestFirstVisibleInputs(t *testing.T) {
 func TestPackedGraphTakesWholeRows(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		packed, whole := newLossSum(t, m, device.Kernels), newLossSum(t, m, device.Kernels)
-		b := packedBatch(m.Vocab, packedRows())
+		b := packedBatch(m.Config().Vocab, packedRows())
 		b.Starts = nil
 		packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
 		whole.compute(b, model.TrainGraphOptions{Length: packedLength})

@@ -24,7 +24,7 @@ func TestGradientCosine(t *testing.T) {
 	for _, typ := range types {
 		t.Run(typ.String(), func(t *testing.T) {
 			s := llmtest.NewLoRASetup(t, llmtest.NoisyModel(t, llmtest.BlockConfig(), typ, 0.02), 8, 0.75)
-			batch, sequences := llmtest.NewBatch(s.Model.Vocab, length)
+			batch, sequences := llmtest.NewBatch(s.Model.Config().Vocab, length)
 			loss, grads, err := s.Ref.Gradient(sequences)
 			require.NoError(t, err)
 			require.Len(t, grads, len(s.Grads))

@@ -89,7 +89,7 @@ func (m *Model) repack(o LoadOptions) error {
 		c := ggml.NewContext()
 		m.repacked.contexts = append(m.repacked.contexts, c)
 		var copies []*Fused
-		for _, names := range m.Inventory().Groups {
+		for _, names := range m.config.Inventory().Groups {
 			for _, parts := range m.fusable(names, bt, o.Sequences) {
 				copies = append(copies, m.fuse(c, parts, bt.IsHost()))
 			}

@@ -166,7 +166,7 @@ func TestCheckpointOfAnotherBase(t *testing.T) {
 	require.NoError(t, tr.SaveCheckpoint(path))
 	require.NoError(t, tr.LoadCheckpoint(path))
 
-	other, err := model.New(m.Config, nil, 6)
+	other, err := model.New(m.Config(), nil, 6)
 	require.NoError(t, err)
 	defer other.Close()
 	tr = adapterTrainer(t, other, newAdapter(t, other, 1), d, options(3))

@@ -50,7 +50,7 @@ func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps
 	samples := patternSamples(8, length)
 	for _, s := range samples {
 		for j, token := range s.Tokens {
-			s.Tokens[j] = token % int32(m.Vocab)
+			s.Tokens[j] = token % int32(m.Config().Vocab)
 		}
 	}
 	d := data.New(length, samples)
@@ -64,6 +64,6 @@ func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 	after, err := tr.Evaluate(context.Background(), d)
 	require.NoError(t, err)
-	t.Logf("%s: loss %.3f, then %.3f", m.Arch, before.Loss, after.Loss)
+	t.Logf("%s: loss %.3f, then %.3f", m.Config().Arch, before.Loss, after.Loss)
 	require.Less(t, after.Loss, 0.8*before.Loss)
 }

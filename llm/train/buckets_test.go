@@ -97,7 +97,7 @@ func gradientsOf(t *testing.T, tr *Trainer) (loss float64, grads map[string][]fl
 func requireSameStep(t *testing.T, want, got *Trainer) {
 	t.Helper()
 	bound := 1e-5
-	if want.m.Arch == "gemma3" {
+	if want.m.Config().Arch == "gemma3" {
 		bound = 1e-4 // ggml looks gelu up in a table of F16, where a rounding is one of F16
 	}
 	wantLoss, wantGrads := gradientsOf(t, want)
@@ -134,7 +134,7 @@ func TestRowsComputeAlike(t *testing.T) {
 			}
 			t.Parallel()
 			m := llmtest.ArchModel(t, arch, ggml.F32)
-			d := data.New(raggedLength, raggedSamples(8, m.Vocab))
+			d := data.New(raggedLength, raggedSamples(8, m.Config().Vocab))
 			packed, err := d.Packed(1)
 			require.NoError(t, err)
 			require.Less(t, packed.Len(), 8)
@@ -161,7 +161,7 @@ func TestRowsComputeAlike(t *testing.T) {
 // A step is the same in whatever batches: the mean is over the weights of all its tokens.
 func TestAccumulatedBatchesAreOneBatch(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	ragged := data.New(raggedLength, raggedSamples(24, m.Vocab))
+	ragged := data.New(raggedLength, raggedSamples(24, m.Config().Vocab))
 	packed, err := ragged.Packed(3)
 	require.NoError(t, err)
 	require.Greater(t, packed.Len(), 4)
@@ -310,7 +310,7 @@ func TestPaddingSaved(t *testing.T) {
 // An evaluation of ragged rows is the mean over their tokens, and takes little memory more.
 func TestEvaluationOfRaggedRows(t *testing.T) {
 	m := llmtest.ArchModel(t, "olmo2", ggml.F32)
-	d := data.New(raggedLength, raggedSamples(13, m.Vocab))
+	d := data.New(raggedLength, raggedSamples(13, m.Config().Vocab))
 	packed := repacked(t, d)
 	o := runOptions()
 	tr := newWeightsRun(t, m, d, o)

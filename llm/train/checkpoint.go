@@ -80,7 +80,7 @@ func (t *Trainer) writeState(g *ggml.GGUF) error {
 		value any
 	}{
 		{keyType, typeMarker},
-		{keyArch, t.m.Arch},
+		{keyArch, t.m.Config().Arch},
 		{keyFormat, formatNow},
 		{keyStep, uint32(t.step)},
 		{keyEpoch, uint64(epoch)},

@@ -34,7 +34,7 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	if err := t.checkOpen(); err != nil {
 		return Evaluation{}, err
 	}
-	if err := d.Check(t.m.Vocab); err != nil {
+	if err := d.Check(t.m.Config().Vocab); err != nil {
 		return Evaluation{}, err
 	}
 	count := min(t.options.Batch, d.Len())

@@ -72,7 +72,7 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 	e := MemoryEstimate{Optimizer: t.opt.memory(), Step: step.Total(), Checkpointing: t.checkpointing}
 	check := data.New(checkTokens, []data.Sample{{Tokens: make([]int32, checkTokens+1)}})
 	for _, d := range append([]*data.Dataset{check}, evaluated...) {
-		if err := d.Check(m.Vocab); err != nil {
+		if err := d.Check(m.Config().Vocab); err != nil {
 			return MemoryEstimate{}, err
 		}
 		if _, err := t.evalGraph(t.adapters, d, min(o.Batch, d.Len())); err != nil {

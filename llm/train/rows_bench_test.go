@@ -37,7 +37,7 @@ func BenchmarkRaggedRows(b *testing.B) {
 	m, err := model.Load(path, model.LoadOptions{})
 	require.NoError(b, err)
 	defer m.Close()
-	single := data.New(length, chatLike(samples, length, m.Vocab))
+	single := data.New(length, chatLike(samples, length, m.Config().Vocab))
 	packed, err := single.Packed(1)
 	require.NoError(b, err)
 	for _, c := range []struct {

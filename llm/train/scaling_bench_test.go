@@ -63,7 +63,7 @@ func (r scalingRun) train(f func(step func() error) error) error {
 		defer a.Close()
 		trained = train.Trainables{Adapters: a.Weights(1)}
 	}
-	t, err := train.New(m, trained, randomTokens(m.Vocab, r.Context, r.Batch), train.Options{
+	t, err := train.New(m, trained, randomTokens(m.Config().Vocab, r.Context, r.Batch), train.Options{
 		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(),
 		Batch: r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType,
 	})

@@ -143,12 +143,12 @@ func (t *Trainer) hyperParameters() ([]setting, error) {
 		return nil, err
 	}
 	defer g.Close()
-	if err := t.m.Config.WriteKeys(g); err != nil {
+	if err := t.m.Config().WriteKeys(g); err != nil {
 		return nil, err
 	}
 	var list []setting
 	for key, value := range g.Keys() {
-		if key == keyArch || strings.HasPrefix(key, t.m.Arch+".") {
+		if key == keyArch || strings.HasPrefix(key, t.m.Config().Arch+".") {
 			list = append(list, setting{name: key, value: fmt.Sprint(value)})
 		}
 	}

@@ -139,7 +139,7 @@ var autogradSteps = testutil.NewSampler("autogradSteps", func(r scalingRun, serv
 	if err := engine.Allocate(g.Graph); err != nil {
 		return err
 	}
-	row, err := randomTokens(m.Vocab, r.Context, 1).Row(0)
+	row, err := randomTokens(m.Config().Vocab, r.Context, 1).Row(0)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ type Trainables struct {
 func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error) {
 	var list []parameter
 	const matrix = 2 // dimensions, which a rank of 1 hides
-	for _, w := range m.Config.Weights() {
+	for _, w := range m.Config().Weights() {
 		for _, p := range x.Adapters[w.Name] {
 			if p.Scale == 0 {
 				return nil, fmt.Errorf("the adapter of %s cannot be trained: its scale is 0", w.Name)

@@ -83,7 +83,7 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Check(m.Vocab); err != nil {
+	if err := d.Check(m.Config().Vocab); err != nil {
 		return nil, err
 	}
 	t := &Trainer{

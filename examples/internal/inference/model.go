@@ -70,13 +70,12 @@ func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 	if o.Engine, err = cli.NewEngine(f.Device, f.Threads); err != nil {
 		return err
 	}
-	m.Model, err = model.Load(f.Model, model.LoadOptions{Device: o.Engine.Device(), Repack: !f.NoRepack, Sequences: sequences})
+	m.Model, err = model.Load(f.Model, model.LoadOptions{Device: o.Engine.Device(), Repack: !f.NoRepack, Override: f.Override, Sequences: sequences})
 	if err != nil {
 		return cli.ModelError("--model", f.Model, err)
 	}
-	f.Apply(m.Model)
-	if f.Ctx > m.Context {
-		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %d positions that the model was trained on: what comes after them is worse, or nonsense\n", f.Ctx, m.Context)
+	if f.Ctx > m.Config().Context {
+		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %d positions that the model was trained on: what comes after them is worse, or nonsense\n", f.Ctx, m.Config().Context)
 	}
 	if m.Tokenizer == nil {
 		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)

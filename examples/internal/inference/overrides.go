@@ -14,16 +14,16 @@ type Overrides struct {
 	FreqScale  *float32 `name:"rope-freq-scale" range:"(0,1000]" placeholder:"X" run:"" help:"Factor of RoPE's frequencies; by default what the model says." group:"Model"`
 }
 
-// Apply changes a model from which no graph was made yet.
-func (o *Overrides) Apply(m *model.Model) {
+// Override changes what a model's file says, see [model.LoadOptions].
+func (o *Overrides) Override(c *model.Config) {
 	if o.NormRMSEps != nil {
-		m.RMSEps = *o.NormRMSEps
+		c.RMSEps = *o.NormRMSEps
 	}
 	if o.FreqBase != nil {
-		m.RoPE.FreqBase = *o.FreqBase
+		c.RoPE.FreqBase = *o.FreqBase
 	}
 	if o.FreqScale != nil {
-		m.RoPE.FreqScale = *o.FreqScale
+		c.RoPE.FreqScale = *o.FreqScale
 	}
 }
 

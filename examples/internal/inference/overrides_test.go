@@ -69,7 +69,7 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 			m, err := f.Load(1)
 			require.NoError(t, err)
 			defer m.Close()
-			return m.Config
+			return m.Config()
 		}
 		require.Equal(t, load(edited, Overrides{}), load(path, c.flags), "%+v", c.flags)
 		require.Equal(t, c.args, c.flags.Args())

@@ -17,7 +17,6 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/nn"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -177,12 +176,6 @@ var functions = []function{
 	{"model.Mixtures", reflect.ValueOf(model.Mixtures)},
 	{"model.Load", reflect.ValueOf(model.Load)},
 	{"model.New", reflect.ValueOf(model.New)},
-	{"nn.MaxColumns", reflect.ValueOf(nn.MaxColumns)},
-	{"nn.WriteUsed", reflect.ValueOf(nn.WriteUsed[float32])},
-	{"nn.CPU", reflect.ValueOf(nn.CPU)},
-	{"nn.Stock", reflect.ValueOf(nn.Stock)},
-	{"nn.StockTraining", reflect.ValueOf(nn.StockTraining)},
-	{"nn.Input", reflect.ValueOf(nn.Input)},
 	{"safetensors.Encode", reflect.ValueOf(safetensors.Encode)},
 	{"safetensors.WriteFile", reflect.ValueOf(safetensors.WriteFile)},
 	{"safetensors.NewFile", reflect.ValueOf(safetensors.NewFile)},
@@ -395,20 +388,6 @@ var types = []reflect.Type{
 	reflect.TypeFor[model.Noise](),
 	reflect.TypeFor[model.SaveOptions](),
 	reflect.TypeFor[model.TrainGraphOptions](),
-	reflect.TypeFor[nn.Adapters](),
-	reflect.TypeFor[nn.Attention](),
-	reflect.TypeFor[nn.AttentionOptions](),
-	reflect.TypeFor[nn.Dropout](),
-	reflect.TypeFor[nn.Linears](),
-	reflect.TypeFor[nn.LoRAPair](),
-	reflect.TypeFor[nn.LossChunk](),
-	reflect.TypeFor[nn.Lowering](),
-	reflect.TypeFor[nn.Matrix](),
-	reflect.TypeFor[nn.Products](),
-	reflect.TypeFor[nn.Rotation](),
-	reflect.TypeFor[nn.SelfAttention](),
-	reflect.TypeFor[nn.Tape](),
-	reflect.TypeFor[nn.Value](),
 	reflect.TypeFor[safetensors.Data](),
 	reflect.TypeFor[safetensors.File](),
 	reflect.TypeFor[safetensors.Tensor](),

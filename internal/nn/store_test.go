@@ -10,7 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/llm/nn"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 // What a checkpoint keeps is as good as the products are, whatever the size of the

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/kernels"
-	"github.com/goggml/ggml/llm/nn"
 )
 
 // What the two lowerings compute in F32 differs by roundings.
