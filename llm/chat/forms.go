@@ -81,6 +81,9 @@ func (t *Template) tryCall(o *Options, arguments string) string {
 // Convert gives a conversation in forms that the template takes. What it takes, and what it takes in no form, stays as it
 // is. A content that is missing, beside tool calls, becomes an empty one: templates that take none, or null, take that too.
 func (f Forms) Convert(c *Conversation) *Conversation {
+	if c == nil {
+		return nil
+	}
 	out := &Conversation{Messages: make([]Message, len(c.Messages)), Tools: c.Tools, Documents: c.Documents}
 	for i, m := range c.Messages {
 		out.Messages[i] = f.convert(m)

@@ -52,6 +52,9 @@ type Options struct {
 
 // Render renders a conversation as transformers' apply_chat_template does.
 func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
+	if t == nil {
+		return nil, errors.New("the template is nil; Parse makes one")
+	}
 	if o == nil {
 		o = &Options{}
 	}

@@ -44,7 +44,7 @@ type Encoder struct {
 
 // NewEncoder makes an encoder for a model's vocabulary.
 func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
-	if t == nil || t.NumTokens() == 0 {
+	if t.NumTokens() == 0 {
 		return nil, errors.New("the model has no vocabulary, without which text has no tokens")
 	}
 	if o.Now.IsZero() {
@@ -59,12 +59,25 @@ func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 	return e, nil
 }
 
+func (e *Encoder) checkMade() error {
+	switch {
+	case e == nil:
+		return errors.New("the encoder is nil")
+	case e.t == nil:
+		return errors.New("the encoder is a zero value; NewEncoder makes one")
+	}
+	return nil
+}
+
 // Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once; a text
 // and a completion end with EOS. A token is trained if one of its bytes is, with the largest weight of its bytes. Special
 // tokens are read in the mark-up of the template, and in examples that are texts, or prompts with completions that no
 // template renders, whose mark-up is their own; never in the words of messages and instructions. An example in which
 // nothing is trained is an *Error.
 func (e *Encoder) Encode(x Example) (Sample, error) {
+	if err := e.checkMade(); err != nil {
+		return Sample{}, err
+	}
 	s, err := e.encode(x)
 	if err == nil && s.Targets() == 0 {
 		err = &Error{Kind: NothingTrained, Reason: "no token is trained: " + e.whyNothing(x, s), Remedy: "remove the record, or train on more"}
@@ -101,6 +114,9 @@ func (e *Encoder) isChat(x Example) bool {
 
 // Render renders the conversation of an example as Encode does.
 func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
+	if err := e.checkMade(); err != nil {
+		return nil, err
+	}
 	if x.PromptMessages < 0 || x.PromptMessages > len(x.Messages) {
 		return nil, fmt.Errorf("the prompt has %d messages, and all together are %d", x.PromptMessages, len(x.Messages))
 	}

@@ -69,4 +69,9 @@ func (e *Error) Error() string {
 }
 
 // Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -11,6 +12,9 @@ import (
 // ModelTemplate is the chat template in the metadata of a model's file, tokenizer.chat_template. Name is that of the file,
 // for errors. That there is none is an *Error.
 func ModelTemplate(name string, m tokenizer.Metadata) (*chat.Template, error) {
+	if m == nil {
+		return nil, fmt.Errorf("%s: there is no metadata: it is nil", name)
+	}
 	const key = "tokenizer.chat_template"
 	value, ok := m.Value(key)
 	source, isText := value.(string)
@@ -21,9 +25,14 @@ func ModelTemplate(name string, m tokenizer.Metadata) (*chat.Template, error) {
 }
 
 // RenderOptions are what a template is given for a vocabulary: the variables bos_token, eos_token, unk_token and
-// pad_token, as far as there are such tokens, with further ones that go before them, and the tokens that end a turn.
+// pad_token, as far as there are such tokens, with further ones that go before them, and the tokens that end a turn. A nil
+// vocabulary has none of them.
 func RenderOptions(t *tokenizer.Tokenizer, variables map[string]any) chat.Options {
 	o := chat.Options{Variables: map[string]any{}}
+	if t.NumTokens() == 0 {
+		maps.Copy(o.Variables, variables)
+		return o
+	}
 	for name, id := range map[string]tokenizer.ID{"bos_token": t.BOS(), "eos_token": t.EOS(), "unk_token": t.Unknown(), "pad_token": t.Padding()} {
 		if id != tokenizer.None {
 			o.Variables[name] = t.TokenText(id)
@@ -41,6 +50,9 @@ func RenderOptions(t *tokenizer.Tokenizer, variables map[string]any) chat.Option
 // EncodeRendered gives the tokens of a rendered conversation, in training as in generation: special tokens in mark-up
 // alone, and BOS in front, once, where the model wants it or the template writes it.
 func EncodeRendered(t *tokenizer.Tokenizer, r *chat.Rendered) []int32 {
+	if t.NumTokens() == 0 || r == nil {
+		return nil
+	}
 	ids, _ := encodeWithBOS(t, renderedParts(r))
 	return ids
 }

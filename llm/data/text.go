@@ -85,7 +85,7 @@ type document struct {
 }
 
 func (s *textSampler) read(r *documentReader) error {
-	if s.t == nil || r.text == nil {
+	if s.t.NumTokens() == 0 || r.text == nil {
 		return errors.New("there is no vocabulary, or no reader of the text: it is nil")
 	}
 	if s.o.Length < 1 {

@@ -5,6 +5,9 @@ import "github.com/goggml/ggml/llm/tokenizer"
 // Words reports of each token that Encode makes of an example whether it is of the words of a message, a text, a prompt
 // or a completion, and not of the mark-up around them.
 func (e *Encoder) Words(x Example) ([]bool, error) {
+	if err := e.checkMade(); err != nil {
+		return nil, err
+	}
 	parts := []tokenizer.Part{{Text: x.Text, ParseSpecial: true}}
 	var words func(from, to int) bool
 	switch {

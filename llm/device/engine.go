@@ -4,6 +4,7 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/goggml/ggml"
@@ -67,9 +68,14 @@ func (e *Engine) open(threads int) error {
 	return err
 }
 
-// CheckOpen says what is wrong with an engine that is closed.
+// CheckOpen says what is wrong with an engine that is nil, a zero value or closed.
 func (e *Engine) CheckOpen() error {
-	if e.closed {
+	switch {
+	case e == nil:
+		return errors.New("the engine is nil")
+	case e.device == nil:
+		return fmt.Errorf("the engine is a zero value; New makes one: %w", ggml.ErrZeroValue)
+	case e.closed:
 		return fmt.Errorf("engine: %w", ggml.ErrClosed)
 	}
 	return nil
@@ -84,6 +90,9 @@ func (e *Engine) BufferType() *ggml.BufferType { return e.backends[0].BufferType
 // Check demands tensors that lie in memory of the device: others would be copied for each
 // computation, and what is written to a copy is lost.
 func (e *Engine) Check(tensors ...*ggml.Tensor) error {
+	if err := e.CheckOpen(); err != nil {
+		return err
+	}
 	for _, t := range tensors {
 		bt := t.BufferType()
 		if bt == nil || e.device.SupportsBufferType(bt) {
@@ -96,10 +105,20 @@ func (e *Engine) Check(tensors ...*ggml.Tensor) error {
 
 // Allocate gives memory to the graph, if it was not the last one to get it: that of the
 // graph before.
-func (e *Engine) Allocate(g *ggml.Graph) error { return e.shared.Allocate(g) }
+func (e *Engine) Allocate(g *ggml.Graph) error {
+	if err := e.CheckOpen(); err != nil {
+		return err
+	}
+	return e.shared.Allocate(g)
+}
 
 // Compute runs the graph that was allocated last.
-func (e *Engine) Compute(ctx context.Context, g *ggml.Graph) error { return e.shared.Compute(ctx, g) }
+func (e *Engine) Compute(ctx context.Context, g *ggml.Graph) error {
+	if err := e.CheckOpen(); err != nil {
+		return err
+	}
+	return e.shared.Compute(ctx, g)
+}
 
 // Close frees the engine. It never fails.
 func (e *Engine) Close() error {

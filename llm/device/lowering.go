@@ -40,6 +40,9 @@ func (e *Engine) HasKernels() bool { return e.lowering == Kernels }
 // them. Products with frozen weights are computed in the type: see [nn.CPU] and
 // [nn.StockTraining].
 func (e *Engine) Training(compute ggml.Type) (nn.Lowering, error) {
+	if err := e.CheckOpen(); err != nil {
+		return nil, err
+	}
 	if e.HasKernels() {
 		return nn.CPU(compute)
 	}
@@ -49,6 +52,9 @@ func (e *Engine) Training(compute ggml.Type) (nn.Lowering, error) {
 // Decoding is the lowering of graphs without gradients. Products are as fast as the device
 // can, and may round.
 func (e *Engine) Decoding() (nn.Lowering, error) {
+	if err := e.CheckOpen(); err != nil {
+		return nil, err
+	}
 	if !e.HasKernels() {
 		return nn.Stock(), nil
 	}

@@ -2,6 +2,8 @@ package device
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -19,6 +21,9 @@ type Workspace struct {
 
 // NewWorkspace makes a workspace beside the one that graphs share.
 func (e *Engine) NewWorkspace() (*Workspace, error) {
+	if err := e.CheckOpen(); err != nil {
+		return nil, err
+	}
 	w := &Workspace{backends: e.backends}
 	if len(e.backends) > 1 {
 		return w, nil
@@ -28,8 +33,21 @@ func (e *Engine) NewWorkspace() (*Workspace, error) {
 	return w, err
 }
 
+func (w *Workspace) checkMade() error {
+	switch {
+	case w == nil:
+		return errors.New("the workspace is nil")
+	case len(w.backends) == 0:
+		return fmt.Errorf("the workspace is a zero value; NewWorkspace makes one: %w", ggml.ErrZeroValue)
+	}
+	return nil
+}
+
 // Allocate gives memory to the graph, if it was not the last one to get it.
 func (w *Workspace) Allocate(g *ggml.Graph) error {
+	if err := w.checkMade(); err != nil {
+		return err
+	}
 	if w.allocated == g {
 		return nil
 	}
@@ -61,6 +79,9 @@ func (s MemorySize) Total() int64 { return s.Device + s.Host }
 // Measure is the Size that Allocate would give the workspace, of which it takes nothing. The
 // graph before is not allocated any more.
 func (w *Workspace) Measure(g *ggml.Graph) (MemorySize, error) {
+	if err := w.checkMade(); err != nil {
+		return MemorySize{}, err
+	}
 	w.allocated = nil
 	if w.allocator != nil {
 		sizes, err := w.allocator.SizesFor(g, ggml.Placement{})
@@ -95,6 +116,9 @@ func (w *Workspace) makeRoom(g *ggml.Graph) error {
 
 // Compute runs the graph that was allocated last.
 func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
+	if err := w.checkMade(); err != nil {
+		return err
+	}
 	if w.scheduler != nil {
 		return w.scheduler.Compute(ctx, g)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
@@ -100,6 +101,16 @@ func NewChat(m *model.Model, s *infer.Session, pick *sample.Sampler, o ChatOptio
 	return c, nil
 }
 
+func (c *Chat) checkMade() error {
+	switch {
+	case c == nil:
+		return errors.New("the chat is nil")
+	case c.m == nil:
+		return fmt.Errorf("the chat is a zero value; NewChat makes one: %w", ggml.ErrZeroValue)
+	}
+	return nil
+}
+
 func modelTemplate(m *model.Model) (*chat.Template, error) {
 	if m.GGUF() == nil { // made in memory
 		return data.ModelTemplate(m.Path, tokenizer.KeyValues{})
@@ -110,6 +121,12 @@ func modelTemplate(m *model.Model) (*chat.Template, error) {
 // Tokens are the ids of a conversation as Reply computes it: rendered and encoded as in
 // training, for the assistant to answer or, if the last message is its own, to continue it.
 func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
+	if err := c.checkMade(); err != nil {
+		return nil, err
+	}
+	if talk == nil {
+		return nil, errors.New("the conversation is nil")
+	}
 	o, n := c.rendering, len(talk.Messages)
 	o.ContinueFinalMessage = n > 0 && talk.Messages[n-1].Role() == "assistant"
 	o.AddGenerationPrompt = !o.ContinueFinalMessage
@@ -129,10 +146,15 @@ func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
 type RenderError struct{ Err error }
 
 // Error is what the template says.
-func (e *RenderError) Error() string { return e.Err.Error() }
+func (e *RenderError) Error() string { return fmt.Sprint(e.Unwrap()) }
 
 // Unwrap gives what the template says, a [chat.Error] as a rule.
-func (e *RenderError) Unwrap() error { return e.Err }
+func (e *RenderError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // Reply writes the model's answer to a conversation to w as it comes into being, in whole
 // characters. For the next turn append it to the conversation, as a message of the
@@ -142,6 +164,9 @@ func (e *RenderError) Unwrap() error { return e.Err }
 // A conversation that does not fit is [infer.ErrContextFull]. If an error ends the answer,
 // such as ctx being cancelled, Content is what there is of it.
 func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (Reply, error) {
+	if err := c.checkMade(); err != nil {
+		return Reply{}, err
+	}
 	if err := check(c.m, w, c.pick); err != nil {
 		return Reply{}, err
 	}

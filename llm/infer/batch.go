@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -41,16 +40,30 @@ func NewBatch(m *model.Model, sequences int, o SessionOptions) (*Batch, error) {
 
 // Close frees the batch and its sequences. It never fails.
 func (b *Batch) Close() error {
-	b.d.close()
-	b.open = nil
+	if b != nil {
+		b.d.close()
+		b.open = nil
+	}
 	return nil
+}
+
+func (b *Batch) checkOpen() error {
+	if b == nil {
+		return errors.New("the batch is nil")
+	}
+	return b.d.checkOpen("batch", "NewBatch")
 }
 
 // Context is the number of tokens that a sequence can have.
 func (b *Batch) Context() int { return b.d.cache.length }
 
 // Free is the number of sequences that can still be started.
-func (b *Batch) Free() int { return len(b.d.cache.zeroed) - len(b.open) }
+func (b *Batch) Free() int {
+	if b.checkOpen() != nil {
+		return 0
+	}
+	return len(b.d.cache.zeroed) - len(b.open)
+}
 
 // Tokens are those of the sequence, in a copy.
 func (s *Sequence) Tokens() []int32 { return slices.Clone(s.tokens) }
@@ -65,6 +78,9 @@ var ErrBatchFull = errors.New("the batch is full")
 // follows them. What an open sequence has computed of the same beginning is
 // copied. When it fails the batch is as before.
 func (b *Batch) Start(ctx context.Context, tokens []int32) (*Sequence, []float32, error) {
+	if err := b.checkOpen(); err != nil {
+		return nil, nil, err
+	}
 	if b.Free() == 0 {
 		return nil, nil, fmt.Errorf("%w: it has %d sequences; close one", ErrBatchFull, len(b.open))
 	}
@@ -140,8 +156,8 @@ func (b *Batch) Step(ctx context.Context, next []StepInput) ([][]float32, error)
 
 // slots are those of the sequences in next, which are all of the batch's.
 func (b *Batch) slots(next []StepInput) ([]int, error) {
-	if b.d.closed {
-		return nil, fmt.Errorf("batch: %w", ggml.ErrClosed)
+	if err := b.checkOpen(); err != nil {
+		return nil, err
 	}
 	if len(next) != len(b.open) {
 		return nil, fmt.Errorf("a step has %d tokens for %d sequences; it takes one for each", len(next), len(b.open))
@@ -163,6 +179,9 @@ func (b *Batch) slots(next []StepInput) ([]int, error) {
 // Close ends the sequence and makes room for another. Closing it again does
 // nothing. It fails only if the batch is broken.
 func (s *Sequence) Close() error {
+	if s == nil || s.batch == nil {
+		return nil
+	}
 	b := s.batch
 	slot := slices.Index(b.open, s)
 	if slot < 0 {

@@ -90,6 +90,9 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 }
 
 func (d *decoder) close() {
+	if d == nil {
+		return
+	}
 	d.closed = true
 	for _, g := range d.graphs {
 		g.ctx.Close()
@@ -123,10 +126,18 @@ func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, a
 	return nil
 }
 
-func (d *decoder) check(start int, tokens []int32) error {
-	if d.closed {
-		return fmt.Errorf("session: %w", ggml.ErrClosed)
+// checkOpen says what is wrong with what decodes: a session or a batch.
+func (d *decoder) checkOpen(what, maker string) error {
+	switch {
+	case d == nil:
+		return fmt.Errorf("the %s is a zero value; %s makes one: %w", what, maker, ggml.ErrZeroValue)
+	case d.closed:
+		return fmt.Errorf("%s: %w", what, ggml.ErrClosed)
 	}
+	return nil
+}
+
+func (d *decoder) check(start int, tokens []int32) error {
 	if len(tokens) == 0 {
 		return errors.New("there are no tokens to decode")
 	}

@@ -59,8 +59,17 @@ func NewSession(m *model.Model, o SessionOptions) (*Session, error) {
 
 // Close frees the session. It never fails.
 func (s *Session) Close() error {
-	s.d.close()
+	if s != nil {
+		s.d.close()
+	}
 	return nil
+}
+
+func (s *Session) checkOpen() error {
+	if s == nil {
+		return errors.New("the session is nil")
+	}
+	return s.d.checkOpen("session", "NewSession")
 }
 
 // Pos is the number of tokens in the sequence.
@@ -71,6 +80,9 @@ func (s *Session) Context() int { return s.d.cache.length }
 
 // Truncate drops all but the first n tokens of the sequence.
 func (s *Session) Truncate(n int) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
 	if n < 0 || n > s.pos {
 		return fmt.Errorf("a sequence of %d tokens cannot be cut to %d", s.pos, n)
 	}
@@ -92,6 +104,9 @@ func (s *Session) Decode(ctx context.Context, tokens []int32) ([]float32, error)
 // DecodeInto is Decode into logits [vocab] of the caller's, to generate without
 // garbage.
 func (s *Session) DecodeInto(ctx context.Context, logits []float32, tokens []int32) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
 	if len(logits) != s.d.m.Config().Vocab {
 		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.d.m.Config().Vocab, len(logits))
 	}
@@ -111,6 +126,9 @@ func (s *Session) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, e
 }
 
 func (s *Session) decode(ctx context.Context, tokens []int32, all bool) ([]float32, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
 	if err := s.d.check(s.pos, tokens); err != nil {
 		return nil, err
 	}

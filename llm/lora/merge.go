@@ -122,6 +122,9 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 		return nil, err
 	}
 	defer release()
+	if ctx == nil {
+		return nil, errors.New("the context.Context is nil")
+	}
 	active, err := activePairs(m, adapters)
 	if err != nil {
 		return nil, err

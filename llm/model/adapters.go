@@ -12,6 +12,9 @@ const tokenEmbd = "token_embd.weight"
 
 // CheckEngine demands that the weights and adapters lie where the engine computes.
 func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
+	if err := m.CheckOpen(); err != nil {
+		return err
+	}
 	if err := e.Check(slices.Collect(m.Weights())...); err != nil {
 		return err
 	}
@@ -27,6 +30,9 @@ func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
 
 // CheckAdapters demands that adapters fit to the model.
 func (m *Model) CheckAdapters(adapters Adapters) error {
+	if err := m.CheckOpen(); err != nil {
+		return err
+	}
 	const remedy = "it was made for another model"
 	for name, list := range adapters {
 		w := m.weights[name]

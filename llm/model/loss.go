@@ -188,8 +188,21 @@ func (l *LossGraph) hiding(window int) int {
 	return window
 }
 
+func (l *LossGraph) checkMade() error {
+	switch {
+	case l == nil:
+		return errors.New("the loss graph is nil")
+	case l.ctx == nil:
+		return fmt.Errorf("the loss graph is a zero value; NewLossGraph makes one: %w", ggml.ErrZeroValue)
+	}
+	return nil
+}
+
 // Close frees the graph. It never fails.
 func (l *LossGraph) Close() error {
+	if l == nil {
+		return nil
+	}
 	if !l.shared {
 		l.workspace.Close()
 	}
@@ -200,6 +213,9 @@ func (l *LossGraph) Close() error {
 // −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
 // accumulators when the graph has them.
 func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
+	if err := l.checkMade(); err != nil {
+		return nil, err
+	}
 	if err := l.check(b); err != nil {
 		return nil, err
 	}
@@ -225,6 +241,9 @@ func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 // Predictions are the most probable next tokens of the batch that was computed last, one
 // for each of its tokens, by a graph without gradients.
 func (l *LossGraph) Predictions() ([]int32, error) {
+	if err := l.checkMade(); err != nil {
+		return nil, err
+	}
 	tokens := make([]int32, 0, l.length*l.batch)
 	for _, chunk := range l.chunks {
 		var err error
@@ -238,6 +257,9 @@ func (l *LossGraph) Predictions() ([]int32, error) {
 // Allocate gives the graph memory, if it has none: of its own, or that of the graph before
 // in its workspace. Compute does so too.
 func (l *LossGraph) Allocate() error {
+	if err := l.checkMade(); err != nil {
+		return err
+	}
 	if l.workspace == nil {
 		var err error
 		if l.workspace, err = l.engine.NewWorkspace(); err != nil {
@@ -250,6 +272,9 @@ func (l *LossGraph) Allocate() error {
 // Measure is the memory that Allocate takes, without taking any. Tensors of which the graph
 // only computes have theirs already: weights, adapters, and accumulators of gradients.
 func (l *LossGraph) Measure() (device.MemorySize, error) {
+	if err := l.checkMade(); err != nil {
+		return device.MemorySize{}, err
+	}
 	w, err := l.engine.NewWorkspace()
 	if err != nil {
 		return device.MemorySize{}, err

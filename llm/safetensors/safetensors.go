@@ -9,6 +9,7 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -142,6 +143,9 @@ func (f *File) Tensors() []Tensor { return slices.Clone(f.tensors) }
 
 // Float32s reads the values of a tensor of the file, rows one after the other.
 func (f *File) Float32s(t Tensor) ([]float32, error) {
+	if f == nil || f.data == nil {
+		return nil, errors.New("the safetensors file is nil or a zero value; Open opens one")
+	}
 	typ, ok := ggmlTypes[t.Type]
 	if !ok {
 		return nil, fmt.Errorf("%s: tensor %s has type %s; F32, F16 and BF16 can be read", f.name, t.Name, t.Type)

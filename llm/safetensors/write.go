@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -25,6 +26,9 @@ type Data struct {
 // Encode writes a file with the tensors in their order. The same arguments give the same
 // bytes. A value that is not finite, or too large for F16, is an error.
 func Encode(w io.Writer, tensors []Data, metadata map[string]string) error {
+	if w == nil {
+		return errors.New("the writer is nil")
+	}
 	header, err := encodeHeader(tensors, metadata)
 	if err != nil {
 		return err

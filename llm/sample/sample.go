@@ -103,6 +103,9 @@ func (s *Sampler) penalises() bool {
 // Sample draws a token by its logits, which it does not change; −∞ excludes a
 // token. It fails if a logit is no number or +∞, and if none is left.
 func (s *Sampler) Sample(logits []float32) (int32, error) {
+	if s == nil || s.rng == nil {
+		return 0, errors.New("the sampler is nil or a zero value; sample.New makes one")
+	}
 	if err := s.load(logits); err != nil {
 		return 0, err
 	}

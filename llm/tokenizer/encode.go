@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"io"
 	"iter"
 	"strings"
@@ -20,6 +21,9 @@ type EncodeOptions struct {
 // Encode returns the ids of text. Any text is accepted, in time linear in its
 // length but for a factor log n in a single word of length n.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []ID {
+	if t.NumTokens() == 0 {
+		return nil
+	}
 	s := t.newStream(o)
 	s.out.ids = make([]ID, 0, len(text)/3+2)
 	s.encode(text)
@@ -34,7 +38,13 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) []ID {
 // special tokens that overlap; and a vocabulary may be such that a long word has
 // no two tokens which do not depend on what is far away from them.
 func (t *Tokenizer) EncodeReader(r io.Reader, o EncodeOptions) iter.Seq2[[]ID, error] {
-	return func(yield func([]ID, error) bool) { t.newStream(o).read(r, yield) }
+	return func(yield func([]ID, error) bool) {
+		if t.NumTokens() == 0 {
+			yield(nil, errors.New("the tokenizer is nil or a zero value; New makes one"))
+			return
+		}
+		t.newStream(o).read(r, yield)
+	}
 }
 
 // Part is a part of a text that comes from one source.
@@ -59,6 +69,9 @@ type Part struct {
 // tokens divide what stands for one byte of the text (a space as "▁", an
 // invalid byte as U+FFFD), the last of them has the byte.
 func (t *Tokenizer) EncodeParts(parts []Part, o EncodeOptions) (ids []ID, ends []int) {
+	if t.NumTokens() == 0 {
+		return nil, nil
+	}
 	var text strings.Builder
 	var parse []byteRange
 	for _, p := range parts {

@@ -48,6 +48,9 @@ func FromMetadata(m Metadata) (*Tokenizer, error) {
 // ConfigFromMetadata is the first half of [FromMetadata], for those who want to
 // change something before calling [New].
 func ConfigFromMetadata(m Metadata) (Config, error) {
+	if m == nil {
+		return Config{}, errors.New("tokenizer: there is no metadata: it is nil")
+	}
 	r := reader{m: m}
 	model := r.text("model")
 	pre := r.text("pre")

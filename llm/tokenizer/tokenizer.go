@@ -165,8 +165,14 @@ func decodePiece(text string) string {
 	return b.String()
 }
 
-// NumTokens is the size of the vocabulary; ids run from 0 to NumTokens()-1.
-func (t *Tokenizer) NumTokens() int { return len(t.texts) }
+// NumTokens is the size of the vocabulary; ids run from 0 to NumTokens()-1. It is 0 of nil and
+// of a zero value, which encode any text as no token.
+func (t *Tokenizer) NumTokens() int {
+	if t == nil {
+		return 0
+	}
+	return len(t.texts)
+}
 
 // BOS returns the beginning-of-sequence token, or None.
 func (t *Tokenizer) BOS() ID { return t.cfg.BOS }

@@ -36,6 +36,9 @@ const DefaultSpecial = "<|endoftext|>"
 //
 // It holds the distinct words of the texts in memory, not the texts.
 func TrainBPE(texts iter.Seq[string], opts TrainOptions) (Config, error) {
+	if texts == nil {
+		return Config{}, errors.New("tokenizer: there are no texts to train on: the sequence is nil")
+	}
 	if opts.Pre == "" {
 		opts.Pre = "gpt-2"
 	}

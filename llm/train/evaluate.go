@@ -26,6 +26,9 @@ func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
 // Evaluate computes the loss and the accuracy of a data set, with the adapters as they are.
 // The weights of tokens count in the loss; in the accuracy they decide which tokens do.
 func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, error) {
+	if err := t.checkOpen(); err != nil {
+		return Evaluation{}, err
+	}
 	return t.EvaluateWith(ctx, t.adapters, d)
 }
 

@@ -163,6 +163,9 @@ func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<3
 // CheckMemory returns a *MemoryError if the steps take more memory than is available now. No
 // step checks it: some systems give more than they say, by swapping.
 func (t *Trainer) CheckMemory() error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
 	need, err := t.loss.Measure()
 	if err != nil {
 		return err

@@ -54,6 +54,9 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
+	if ctx == nil {
+		return errors.New("the context.Context is nil")
+	}
 	err := t.run(ctx, o)
 	switch {
 	case ctx.Err() == nil:

@@ -134,7 +134,12 @@ func (t *Trainer) perStep() int { return t.options.Batch * t.options.Accumulate 
 func (t *Trainer) TotalSteps() int { return t.schedule.Steps }
 
 func (t *Trainer) checkOpen() error {
-	if t.closed {
+	switch {
+	case t == nil:
+		return errors.New("the trainer is nil")
+	case t.m == nil:
+		return fmt.Errorf("the trainer is a zero value; New makes one: %w", ggml.ErrZeroValue)
+	case t.closed:
 		return fmt.Errorf("trainer: %w", ggml.ErrClosed)
 	}
 	return t.m.CheckOpen()
@@ -142,6 +147,9 @@ func (t *Trainer) checkOpen() error {
 
 // Close frees the trainer; model and adapters stay open. It never fails.
 func (t *Trainer) Close() error {
+	if t == nil {
+		return nil
+	}
 	t.closed = true
 	if t.loss != nil {
 		t.loss.Close()

@@ -1,0 +1,274 @@
+//go:build linux && cgo
+
+package calls
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/safetensors"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// What nobody has made is an error for whoever takes it as an argument, alone or in a struct, and
+// for a method that can fail.
+func TestNilArguments(t *testing.T) {
+	var base objects
+	last := "" // a package, whose functions have objects of their own
+	for _, f := range callable() {
+		if strings.HasPrefix(f.name, "ggml.") {
+			continue // tables of the binding have more cases
+		}
+		if name, _, _ := strings.Cut(f.name, "."); name != last {
+			base.close()
+			base, last = workingObjects(t), name
+		}
+		kind := f.value.Type()
+		args := make([]reflect.Value, kind.NumIn())
+		for i := range args {
+			args[i] = base.of(kind.In(i))
+		}
+		for i := range args {
+			if isReceiver := i == 0 && isMethodOf(f.name); isReceiver && !canFail(kind) {
+				continue
+			}
+			for _, nobodys := range base.without(args[i]) {
+				changed := slices.Clone(args)
+				changed[i] = nobodys
+				if fault := call(f.value, changed); fault != "" {
+					t.Errorf("argument %d of %s is %s: %s", i, f.name, describe(changed[i:i+1]), fault)
+				}
+			}
+		}
+	}
+	base.close()
+}
+
+// canFail reports whether the last result of a function is an error.
+func canFail(kind reflect.Type) bool {
+	n := kind.NumOut()
+	return n > 0 && kind.Out(n-1) == reflect.TypeFor[error]()
+}
+
+// call reports a panic of Go's own.
+func call(f reflect.Value, args []reflect.Value) (fault string) {
+	defer func() {
+		r := recover()
+		if _, ok := r.(runtime.Error); ok {
+			fault = fmt.Sprintf("%v\n%s", r, debug.Stack())
+		}
+	}()
+	apply := f.Call
+	if f.Type().IsVariadic() {
+		apply = f.CallSlice
+	}
+	for _, out := range apply(args) {
+		c, ok := out.Interface().(io.Closer)
+		switch {
+		case ok && !out.IsZero() && !slices.Contains(args, out):
+			c.Close()
+		case out.Kind() == reflect.Func && strings.HasPrefix(out.Type().String(), "iter.Seq"):
+			stop := func([]reflect.Value) []reflect.Value { return []reflect.Value{reflect.ValueOf(false)} }
+			out.Call([]reflect.Value{reflect.MakeFunc(out.Type().In(0), stop)})
+		}
+	}
+	return ""
+}
+
+// objects are values that work, by their types.
+type objects map[reflect.Type]reflect.Value
+
+func workingObjects(t *testing.T) objects {
+	t.Chdir(t.TempDir())
+	c := &caller{rng: rand.New(rand.NewPCG(1, 1)), pool: map[reflect.Type][]reflect.Value{}}
+	c.prologue()
+	o := objects{}
+	for kind, list := range c.pool {
+		o[kind] = list[0]
+	}
+	add := func(v any, err error) {
+		require.NoError(t, err)
+		o[reflect.TypeOf(v)] = reflect.ValueOf(v)
+	}
+	m, tok, d := get[*model.Model](o), get[*tokenizer.Tokenizer](o), get[*data.Dataset](o)
+	adapters := get[*lora.Adapter](o).Weights(1)
+	e, err := device.NewCPU(1)
+	add(e, err)
+	add(e.NewWorkspace())
+	add(infer.SessionOptions{Context: 16, Adapters: adapters}, nil)
+	s, err := infer.NewSession(m, get[infer.SessionOptions](o))
+	add(s, err)
+	b, err := infer.NewBatch(m, 2, get[infer.SessionOptions](o))
+	add(b, err)
+	q, _, err := b.Start(context.Background(), []int32{1})
+	add(q, err)
+	add(infer.StepInput{Sequence: q, Token: 1}, nil)
+	limit := 1
+	add(generate.Options{Limit: &limit}, nil)
+	add(generate.ChatOptions{Template: get[*chat.Template](o), Limit: &limit}, nil)
+	add(generate.NewChat(m, s, get[*sample.Sampler](o), get[generate.ChatOptions](o)))
+	add(get[*chat.Template](o).Render(get[*chat.Conversation](o), nil))
+	add(data.EncoderOptions{Template: get[*chat.Template](o)}, nil)
+	add(data.NewEncoder(tok, get[data.EncoderOptions](o)))
+	add(data.TextOptions{Length: 4}, nil)
+	add(data.PrepareOptions{Length: 4}, nil)
+	add(data.Example{Conversation: *get[*chat.Conversation](o)}, nil)
+	add(train.Trainables{Adapters: adapters}, nil)
+	add(train.Options{Threads: 1, Engine: e, Batch: 1, Accumulate: 1, AdamW: train.DefaultAdamW(), Schedule: train.Schedule{Steps: 2, Peak: 1}}, nil)
+	add(train.New(m, get[train.Trainables](o), d, get[train.Options](o)))
+	add(model.TrainGraphOptions{Adapters: adapters, Length: 4, Batch: 1}, nil)
+	add(m.NewLossGraph(e, get[model.TrainGraphOptions](o)))
+	add(model.Batch{Tokens: make([]int32, 4), Targets: make([]int32, 4)}, nil)
+	add(lora.Scaled{Adapter: get[*lora.Adapter](o), Scale: 1}, nil)
+	add(tok.NewDecoder(tokenizer.DecodeOptions{}), nil)
+	add(tokenizer.TrainOptions{VocabSize: 257}, nil)
+	add(safetensors.Data{Name: "x", Type: safetensors.F32, Shape: []int64{1}, Values: []float32{1}}, nil)
+	require.NoError(t, safetensors.WriteFile("x.safetensors", []safetensors.Data{get[safetensors.Data](o)}, nil))
+	add(safetensors.Open("x.safetensors"))
+	add(ggml.OpenGGUF("model.gguf"))
+	return o
+}
+
+func get[T any](o objects) T { return o[reflect.TypeFor[T]()].Interface().(T) }
+
+func (o objects) close() {
+	for _, v := range o {
+		if c, ok := v.Interface().(io.Closer); ok {
+			c.Close()
+		}
+	}
+}
+
+// of is a value of a type that works as an argument.
+func (o objects) of(kind reflect.Type) reflect.Value {
+	if v, ok := o[kind]; ok {
+		return v
+	}
+	v := reflect.New(kind).Elem()
+	for _, implementation := range []any{
+		context.Background(), io.Discard, strings.NewReader("text"), get[*ggml.GGUF](o), io.EOF,
+		iter.Seq[string](slices.Values([]string{"a"})),
+		iter.Seq2[float32, error](func(yield func(float32, error) bool) { yield(1, nil) }),
+		func(float32) (data.Sample, error) { return data.Sample{Tokens: []int32{1, 2}}, nil },
+	} {
+		if reflect.TypeOf(implementation).AssignableTo(kind) {
+			v.Set(reflect.ValueOf(implementation))
+			return v
+		}
+	}
+	switch kind.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(kind.Elem()))
+	case reflect.Slice:
+		v.Set(reflect.Append(v, o.of(kind.Elem())))
+	case reflect.Struct:
+		for i := range kind.NumField() {
+			if field := kind.Field(i); field.IsExported() && o[field.Type].IsValid() {
+				v.Field(i).Set(o[field.Type])
+			}
+		}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(1)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Func:
+		v.Set(reflect.MakeFunc(kind, func([]reflect.Value) (out []reflect.Value) {
+			for i := range kind.NumOut() {
+				out = append(out, reflect.Zero(kind.Out(i)))
+			}
+			return out
+		}))
+	}
+	return v
+}
+
+// without are values like v in which one object is nil, or a zero value.
+func (o objects) without(v reflect.Value) (list []reflect.Value) {
+	kind := v.Type()
+	switch kind.Kind() {
+	case reflect.Pointer:
+		list = append(list, reflect.Zero(kind), reflect.New(kind.Elem()))
+	case reflect.Interface, reflect.Func:
+		list = append(list, reflect.Zero(kind))
+	case reflect.Map:
+		list = append(list, reflect.Zero(kind))
+		for _, key := range v.MapKeys() {
+			for _, x := range o.without(v.MapIndex(key)) {
+				changed := reflect.MakeMap(kind)
+				changed.SetMapIndex(key, x)
+				list = append(list, changed)
+			}
+		}
+	case reflect.Slice:
+		list = append(list, reflect.Zero(kind))
+		if v.Len() == 1 {
+			for _, x := range o.without(v.Index(0)) {
+				list = append(list, reflect.Append(reflect.Zero(kind), x))
+			}
+		}
+	case reflect.Struct:
+		list = append(list, reflect.Zero(kind))
+		for i := range kind.NumField() {
+			if !kind.Field(i).IsExported() {
+				continue
+			}
+			for _, x := range o.without(v.Field(i)) {
+				changed := reflect.New(kind).Elem()
+				changed.Set(v)
+				changed.Field(i).Set(x)
+				list = append(list, changed)
+			}
+		}
+	}
+	return list
+}
+
+func TestNilMessages(t *testing.T) {
+	o := workingObjects(t)
+	defer o.close()
+	ctx, m := context.Background(), get[*model.Model](o)
+	var none context.Context
+	const unmade = "use of nil or a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them"
+	for want, err := range map[string]error{
+		"tokenizer: there is no metadata: it is nil":                        second(tokenizer.FromMetadata(nil)),
+		"model.gguf: there is no metadata: it is nil":                       second(data.ModelTemplate("model.gguf", nil)),
+		"the engine is nil":                                                 m.CheckEngine(nil, nil),
+		"the engine is a zero value; New makes one: " + unmade:              m.CheckEngine(&device.Engine{}, nil),
+		"the session is a zero value; NewSession makes one: " + unmade:      second(new(infer.Session).Decode(ctx, []int32{1})),
+		"the batch is a zero value; NewBatch makes one: " + unmade:          second(new(infer.Batch).Step(ctx, nil)),
+		"the sampler is nil or a zero value; sample.New makes one":          second(new(sample.Sampler).Sample([]float32{1})),
+		"the loss graph is a zero value; NewLossGraph makes one: " + unmade: new(model.LossGraph).Allocate(),
+		"the trainer is a zero value; New makes one: " + unmade:             new(train.Trainer).CheckMemory(),
+		"the context.Context is nil":                                        get[*train.Trainer](o).Run(none, train.RunOptions{}),
+		"the conversation is nil":                                           second(get[*generate.Chat](o).Tokens(nil)),
+		"the template is nil; Parse makes one":                              second((*chat.Template)(nil).Render(nil, nil)),
+		"the writer is nil":                                                 safetensors.Encode(nil, nil, nil),
+	} {
+		require.EqualError(t, err, want)
+	}
+	variables := map[string]any{"enable_thinking": true}
+	require.Equal(t, chat.Options{Variables: variables}, data.RenderOptions(nil, variables))
+}
+
+func second[T any](_ T, err error) error { return err }
