@@ -172,3 +172,28 @@ needs_glibc() {
 	for package in "$@"; do depends "$package"; done | tr ',' '\n' |
 		sed -n 's/.*libc6 (>= \([0-9.]*\).*/\1/p' | sort -t. -k1,1n -k2,2n | tail -n 1
 }
+
+# other_tree REV FOLDER checks a commit out at FOLDER/tree until the script ends, with the ggml of this tree. $rev is its
+# full name.
+other_tree() {
+	rev=$(git -C "$root" rev-parse --verify --quiet "$1^{commit}") || die "$1 is no commit of this repository" "see git log"
+	"$root/scripts/vendor" >/dev/null
+	other=$2/tree
+	mkdir -p "$2"
+	[ -d "$other" ] && git -C "$root" worktree remove --force "$other"
+	git -C "$root" worktree add --detach --quiet "$other" "$rev"
+	trap 'git -C "$root" worktree remove --force "$other"' EXIT
+	for part in include lib glibc; do
+		if [ -e "$root/ggml/$part" ]; then ln -s "$root/ggml/$part" "$other/ggml/$part"; fi
+	done
+	if [ -e "$root/ggml/UPSTREAM.installed" ]; then cp "$root/ggml/UPSTREAM.installed" "$other/ggml/"; fi # go:embed takes no link
+}
+
+# in_tree TREE goes into a tree, and sets what a build there needs.
+in_tree() {
+	cd "$1"
+	GOWORK=off # not the one that the tree lies in
+	if [ -e "$1/go.work" ]; then GOWORK=$1/go.work; fi
+	export GOWORK
+	eval "$(scripts/env)"
+}

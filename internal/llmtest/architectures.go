@@ -28,6 +28,7 @@ type tinyArch struct {
 	keys     map[string]any // without the architecture's name
 	layers   int            // 0 stands for 2
 	headSize int            // 0 stands for 8
+	widen    int            // factor of the width of all matrices; 0 stands for 1
 	fusedQKV bool
 	tied     bool
 	optional []string // weights, in each layer
@@ -123,6 +124,14 @@ func ArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	return tinyArchs[name].write(t, name, typ)
 }
 
+// WideArchFile is ArchFile with rows that hold whole blocks of every type.
+func WideArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
+	t.Helper()
+	a := tinyArchs[name]
+	a.widen = 8
+	return a.write(t, name, typ)
+}
+
 // StockArchFile is ArchFile in F32 with no weight that stock llama.cpp does not read.
 func StockArchFile(t testing.TB, name string) (path string) {
 	t.Helper()
@@ -145,14 +154,16 @@ func (a tinyArch) write(t testing.TB, name string, typ ggml.Type) (path string) 
 
 const tinyVocab, tinyEmbd = 40, 32
 
+func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
+
 // describe begins a file with the keys.
 func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 	t.Helper()
 	g, err := ggml.NewGGUF()
 	require.NoError(t, err)
-	head := uint32(cmp.Or(a.headSize, 8))
+	head := a.width(cmp.Or(a.headSize, 8))
 	keys := map[string]any{
-		"context_length": uint32(64), "vocab_size": uint32(tinyVocab), "embedding_length": uint32(tinyEmbd), "feed_forward_length": uint32(64), "block_count": uint32(cmp.Or(a.layers, 2)),
+		"context_length": uint32(64), "vocab_size": uint32(tinyVocab), "embedding_length": a.width(tinyEmbd), "feed_forward_length": a.width(64), "block_count": uint32(cmp.Or(a.layers, 2)),
 		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(2), "attention.key_length": head, "attention.value_length": head,
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
@@ -188,8 +199,9 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 		present = append(present, "blk.0.attn_qkv.weight")
 	}
 	never := func(io.Writer) error { return errors.ErrUnsupported }
+	embd := int64(a.width(tinyEmbd))
 	for _, tensor := range present {
-		require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: tensor, Type: ggml.F32, Shape: []int64{tinyEmbd, tinyVocab}, Size: 4 * tinyEmbd * tinyVocab}, never))
+		require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: tensor, Type: ggml.F32, Shape: []int64{embd, tinyVocab}, Size: 4 * embd * tinyVocab}, never))
 	}
 	c, err := arch.ReadConfig(g)
 	require.NoError(t, err)

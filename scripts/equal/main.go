@@ -1,0 +1,148 @@
+// Command equal is the part of scripts/equal-against that only this tree has: it makes the models that both trees
+// compute, and compares what came out. What they compute is in folder run.
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+)
+
+func main() {
+	if len(os.Args) < 3 {
+		fail(errors.New("usage: equal models FOLDER | equal compare THEIRS OURS"))
+	}
+	switch os.Args[1] {
+	case "models":
+		makeModels(os.Args[2])
+	case "compare":
+		if !compare(os.Args[2], os.Args[3]) {
+			os.Exit(1)
+		}
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "equal:", err)
+	os.Exit(2)
+}
+
+// makeModels writes a small random model of each architecture, in each type.
+func makeModels(folder string) {
+	for _, name := range llmtest.Architectures() {
+		for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K} {
+			path := llmtest.WideArchFile(program{folder: folder}, name, typ)
+			if err := os.Rename(path, filepath.Join(folder, fmt.Sprintf("%s-%s.gguf", name, typ))); err != nil {
+				fail(err)
+			}
+		}
+	}
+}
+
+// A program stands for the test in which the makers of models believe to be.
+type program struct {
+	testing.TB
+	folder string
+}
+
+func (program) Helper() {}
+
+func (program) Errorf(format string, args ...any) { fail(fmt.Errorf(format, args...)) }
+
+func (program) FailNow() { os.Exit(2) }
+
+func (p program) TempDir() string { return p.folder }
+
+// compare compares the files of two folders, tells of each that differs by how much, and reports whether none does.
+func compare(theirs, ours string) bool {
+	a, b := list(theirs), list(ours)
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+	differ := 0
+	for _, name := range all {
+		what := ""
+		switch {
+		case !slices.Contains(a, name):
+			what = "only this tree has it"
+		case !slices.Contains(b, name):
+			what = "only the other commit has it"
+		default:
+			what = difference(name, read(theirs, name), read(ours, name))
+		}
+		if what != "" {
+			differ++
+			fmt.Printf("%s: %s\n", name, what)
+		}
+	}
+	fmt.Printf("%d of %d results are equal to the byte\n", len(all)-differ, len(all))
+	return differ == 0 && len(all) > 0
+}
+
+func list(folder string) (files []string) {
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		files = append(files, name)
+		return err
+	})
+	if err != nil {
+		fail(err)
+	}
+	return files
+}
+
+func read(folder, name string) []byte {
+	data, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		fail(err)
+	}
+	return data
+}
+
+// difference says how two results differ; "" where they do not.
+func difference(name string, theirs, ours []byte) string {
+	switch {
+	case bytes.Equal(theirs, ours):
+		return ""
+	case strings.HasSuffix(name, ".txt"):
+		return fmt.Sprintf("%s, and was %s", bytes.TrimSpace(ours), bytes.TrimSpace(theirs))
+	case len(theirs) != len(ours):
+		return fmt.Sprintf("%d bytes, and was %d", len(ours), len(theirs))
+	case !strings.HasSuffix(name, ".f64"):
+		return "other bytes"
+	}
+	a, b := floats(theirs), floats(ours)
+	var largest, most float64
+	first, count := -1, 0
+	for i := range a {
+		largest = max(largest, math.Abs(a[i]))
+		if a[i] != b[i] {
+			if first < 0 {
+				first = i
+			}
+			count++
+			most = max(most, math.Abs(a[i]-b[i]))
+		}
+	}
+	return fmt.Sprintf("%d of %d numbers, by up to %.1e of the largest, the first is number %d", count, len(a), most/largest, first)
+}
+
+func floats(data []byte) []float64 {
+	values := make([]float64, len(data)/8)
+	for i := range values {
+		values[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	return values
+}

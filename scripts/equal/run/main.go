@@ -1,0 +1,120 @@
+// Command run trains small adapters and computes logits, and writes all results to files, which scripts/equal-against
+// compares between commits. It is built at both: what differs between their APIs is in api.go.
+package main
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+const threads = 2
+
+func main() {
+	out := flag.String("out", "", "folder for the results")
+	resume := flag.String("resume", "", "folder of results whose checkpoints are resumed (that of -out)")
+	flag.Parse()
+	if *resume == "" {
+		*resume = *out
+	}
+	for _, path := range flag.Args() {
+		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+			folder := filepath.Join(name, string(lowering))
+			r := &results{path: path, out: filepath.Join(*out, folder), resume: filepath.Join(*resume, folder)}
+			r.engine = must(device.New(device.Options{Threads: threads, Lowering: lowering}))
+			r.kernels = lowering == device.Kernels
+			if r.half = 10; !r.kernels {
+				r.half = 2 // several times as slow
+			}
+			r.all()
+			check(r.engine.Close())
+		}
+	}
+}
+
+// results are those of a model by a lowering.
+type results struct {
+	path, out, resume string
+	engine            *device.Engine
+	kernels           bool
+	half              int // steps of a run to its checkpoint, and from there
+}
+
+func (r *results) all() {
+	m := load(r.path, loading{})
+	defer m.Close()
+	adapter := r.train(m)
+	defer adapter.Close()
+	r.files(m, adapter)
+	r.infer(m, adapter)
+	r.weights()
+}
+
+// file is the path of a result.
+func (r *results) file(name string) string {
+	path := filepath.Join(r.out, name)
+	check(os.MkdirAll(filepath.Dir(path), 0o755))
+	return path
+}
+
+// write writes numbers as a result.
+func write[T float32 | float64](r *results, name string, values []T) {
+	bits := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(float64(v)))
+	}
+	check(os.WriteFile(r.file(name+".f64"), bits, 0o644))
+}
+
+func (r *results) tell(name, format string, args ...any) {
+	check(os.WriteFile(r.file(name+".txt"), fmt.Appendf(nil, format+"\n", args...), 0o644))
+}
+
+const length = 24 // predicted tokens of a row: more than short contexts are, and windows
+
+// samples are random ones of several lengths, with some tokens left out of the loss.
+func samples(seed uint64, n, vocab int) []data.Sample {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	list := make([]data.Sample, n)
+	for i := range list {
+		s := &list[i]
+		s.Tokens = tokens(rng, 3+rng.IntN(length-1), vocab)
+		for range s.Tokens[1:] {
+			s.Weights = append(s.Weights, float32(rng.IntN(3)))
+		}
+		s.Weights[0] = 1
+	}
+	return list
+}
+
+// vocab asks a tensor: where a model keeps its hyper-parameters is not the same in all commits.
+func vocab(m *model.Model) int { return int(m.Weight("token_embd.weight").Shape()[1]) }
+
+func tokens(rng *rand.Rand, n, vocab int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(rng.IntN(vocab))
+	}
+	return list
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
