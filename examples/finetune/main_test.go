@@ -39,8 +39,10 @@ func TestMain(m *testing.M) {
 	clitest.Main(m, map[string]func(){"finetune": main})
 }
 
-func TestScripts(t *testing.T) {
-	clitest.RunScripts(t, testscript.Params{
+func TestScripts(t *testing.T) { clitest.RunScripts(t, scripts(t)) }
+
+func scripts(t *testing.T) testscript.Params {
+	return testscript.Params{
 		Dir:             "testdata/script",
 		Condition:       clitest.Condition,
 		ContinueOnError: true,
@@ -55,10 +57,9 @@ func TestScripts(t *testing.T) {
 			"same-tensors": sameTensors,
 			"parquet":      writeParquet,
 			"close-losses": closeLosses,
-			"advised":      advised,
 			"same-metrics": sameMetrics,
 		},
-	})
+	}
 }
 
 // story makes sentences out of words.

@@ -3,83 +3,89 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
-// printUse tells how the model is run with its adapter, by commands that a shell takes.
+// printUse tells how the model is run with its adapter.
 func (r *report) printUse(w io.Writer) error {
 	stock, err := r.stockCommand()
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "use it:\n  %s\nor with llama.cpp:\n  %s\n", r.ownCommand(), stock)
-	return err
+	return cli.Advise(w, cli.Advice{For: "use it", Words: r.ownCommand()}, cli.Advice{For: "or with llama.cpp", Words: stock})
 }
 
 // ownCommand is that of these programs. The folder of a run knows what goes with the adapter.
-func (r *report) ownCommand() string {
-	command := ownProgram() + " chat"
+func (r *report) ownCommand() []string {
+	words := append(ownProgram(), "chat")
 	if !r.isChat {
-		command = siblingProgram("generate")
+		words = siblingProgram("generate")
 	}
 	switch {
 	case r.p.RunDir != "" && r.isChat:
-		command += " " + cli.ShellQuote(argument(r.p.RunDir))
+		words = append(words, argument(r.p.RunDir))
 	case r.p.RunDir != "":
-		command += " --run-dir " + cli.ShellQuote(r.p.RunDir)
+		words = append(words, cli.Arg("--run-dir", r.p.RunDir)...)
 	default:
-		command += " --model " + cli.ShellQuote(r.p.ModelBase) + " --lora " + cli.ShellQuote(r.adapterPath()) + r.templateArgs() + r.p.Args()
+		words = slices.Concat(words, cli.Arg("--model", r.p.ModelBase), cli.Arg("--lora", r.adapterPath()), r.templateArgs(), r.p.Args())
 	}
 	if !r.isChat {
-		command += " --prompt " + cli.ShellQuote(r.prompt())
+		words = append(words, cli.Arg("--prompt", r.prompt())...)
 	}
-	return command
+	return words
 }
 
 // templateArgs are the flags of the template, where conversations were trained.
-func (r *report) templateArgs() string {
+func (r *report) templateArgs() (words []string) {
 	if !r.isChat {
-		return ""
+		return nil
 	}
-	args := ""
 	if r.p.ChatTemplate != "" {
-		args += " --chat-template " + cli.ShellQuote(r.p.ChatTemplate)
+		words = append(words, cli.Arg("--chat-template", r.p.ChatTemplate)...)
 	}
 	for _, variable := range r.p.TemplateVar {
-		args += " --template-var " + cli.ShellQuote(variable)
+		words = append(words, cli.Arg("--template-var", variable)...)
 	}
-	return args
+	return words
 }
 
 // stockCommand is that of llama.cpp.
-func (r *report) stockCommand() (string, error) {
-	program, end := "llama-cli", ""
+func (r *report) stockCommand() ([]string, error) {
+	words := []string{"llama-cli"}
 	if !r.isChat {
-		program, end = "llama-completion", " -p "+cli.ShellQuote(r.prompt())+" -no-cnv"
-	} else {
-		if r.p.ChatTemplate != "" {
-			end = " --jinja --chat-template-file " + cli.ShellQuote(r.p.ChatTemplate)
-		}
-		variables, err := cli.Variables("--template-var", r.p.TemplateVar)
-		if err != nil {
-			return "", err
-		}
-		if len(variables) > 0 {
-			text, err := json.Marshal(variables)
-			if err != nil {
-				return "", err
-			}
-			end += " --chat-template-kwargs " + cli.ShellQuote(string(text))
-		}
+		words = []string{"llama-completion"}
 	}
-	return fmt.Sprintf("%s -m %s --lora %s%s%s", program, cli.ShellQuote(r.p.ModelBase), cli.ShellQuote(listItem(r.adapterPath())), end, r.p.LlamaArgs(r.m.Config().Arch)), nil
+	words = append(words, "-m", r.p.ModelBase, "--lora", listItem(r.adapterPath()))
+	if r.isChat {
+		template, err := r.stockTemplate()
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, template...)
+	} else {
+		words = append(words, "-p", r.prompt(), "-no-cnv")
+	}
+	return append(words, r.p.LlamaArgs(r.m.Config().Arch)...), nil
+}
+
+// stockTemplate are the flags of the template for llama.cpp.
+func (r *report) stockTemplate() (words []string, err error) {
+	if r.p.ChatTemplate != "" {
+		words = append(words, "--jinja", "--chat-template-file", r.p.ChatTemplate)
+	}
+	variables, err := cli.Variables("--template-var", r.p.TemplateVar)
+	if err != nil || len(variables) == 0 {
+		return words, err
+	}
+	text, err := json.Marshal(variables)
+	return append(words, "--chat-template-kwargs", string(text)), err
 }
 
 // listItem is a path as llama.cpp takes it in a list with commas between.
@@ -101,19 +107,19 @@ func argument(path string) string {
 func (r *report) prompt() string { return cmp.Or(r.p.Prompt, "Once upon a time") }
 
 // ownProgram is the command that this program is.
-func ownProgram() string {
+func ownProgram() []string {
 	if isGoRun() {
 		return goRun("finetune")
 	}
-	return cli.ShellQuote(os.Args[0])
+	return []string{os.Args[0]}
 }
 
 // siblingProgram is another program: the one beside this, if it is there.
-func siblingProgram(name string) string {
+func siblingProgram(name string) []string {
 	if exe, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(exe), name)
 		if _, err := os.Stat(beside); err == nil {
-			return cli.ShellQuote(beside)
+			return []string{beside}
 		}
 	}
 	return goRun(name)
@@ -127,12 +133,12 @@ func isGoRun() bool {
 
 // goRun is the command that fetches, builds and runs a program of this module; go run has it
 // already, of a clone or of a version.
-func goRun(name string) string {
+func goRun(name string) []string {
 	version := "@latest"
 	if info, ok := debug.ReadBuildInfo(); ok && isGoRun() {
 		if version = "@" + info.Main.Version; info.Main.Version == "(devel)" {
 			version = ""
 		}
 	}
-	return "go run github.com/goggml/ggml/examples/" + name + version
+	return []string{"go", "run", "github.com/goggml/ggml/examples/" + name + version}
 }

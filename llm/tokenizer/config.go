@@ -163,10 +163,10 @@ func (c *Config) validateIDs() error {
 		}
 	}
 	if c.AddBOS && c.BOS == None {
-		return errors.New("tokenizer: AddBOS is set without a BOS token")
+		return errors.New("tokenizer: texts are to begin with a BOS token, and the vocabulary has none")
 	}
 	if c.AddEOS && c.EOS == None {
-		return errors.New("tokenizer: AddEOS is set without an EOS token")
+		return errors.New("tokenizer: texts are to end with an EOS token, and the vocabulary has none")
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"unicode"
 )
@@ -14,4 +16,41 @@ func ShellQuote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Arg is a flag with its value as words of a command line: a value that begins like a flag is
+// joined to it.
+func Arg(flag, value string) []string {
+	if strings.HasPrefix(value, "-") {
+		return []string{flag + "=" + value}
+	}
+	return []string{flag, value}
+}
+
+// ShellArg is a flag with its value as a shell takes it, for messages that advise it.
+func ShellArg(flag, value string) string { return shellLine(Arg(flag, value)) }
+
+// An Advice is a command line that a program advises.
+type Advice struct {
+	For   string // what it is for
+	Words []string
+}
+
+// Advise prints command lines, which a shell takes as they are printed. The tests of programs
+// run all that are.
+func Advise(w io.Writer, list ...Advice) error {
+	for _, a := range list {
+		if _, err := fmt.Fprintf(w, "%s:\n  %s\n", a.For, shellLine(a.Words)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func shellLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = ShellQuote(word)
+	}
+	return strings.Join(quoted, " ")
 }

@@ -22,25 +22,16 @@ import (
 //
 // The programs are not to ignore interrupts because a shell started the tests in the background.
 func Main(m *testing.M, programs map[string]func()) {
-	_, isProgram := programs[filepath.Base(os.Args[0])]
+	name := filepath.Base(os.Args[0])
+	if standIn := standIns[name]; standIn != nil {
+		os.Exit(standIn(name, os.Args[1:]))
+	}
+	_, isProgram := programs[name]
 	if !isProgram && signal.Ignored(os.Interrupt) {
 		interrupts := make(chan os.Signal, 1)
 		signal.Notify(interrupts, os.Interrupt)
 	}
 	testscript.Main(testutil.Checked(m), programs)
-}
-
-// RunScripts is testscript.Run, whose scripts have an environment of their own, with the settings of the race detector.
-func RunScripts(t *testing.T, p testscript.Params) {
-	prepare := p.Setup
-	p.Setup = func(e *testscript.Env) error {
-		e.Setenv("GORACE", os.Getenv("GORACE"))
-		if prepare == nil {
-			return nil
-		}
-		return prepare(e)
-	}
-	testscript.Run(t, p)
 }
 
 // Stop runs a program, sends it a signal once it has printed a line with a text

@@ -9,10 +9,13 @@ import (
 )
 
 // Condition is what scripts ask by [device:NAME]: whether there is such a device; and by
-// [root]: whether permissions hinder nobody.
+// [root]: whether permissions hinder nobody; and by [llama.cpp]: whether advice is run by it.
 func Condition(cond string) (bool, error) {
-	if cond == "root" {
+	switch cond {
+	case "root":
 		return os.Geteuid() == 0, nil
+	case "llama.cpp":
+		return os.Getenv(StockRun) != "", nil
 	}
 	name, ok := strings.CutPrefix(cond, "device:")
 	if !ok {

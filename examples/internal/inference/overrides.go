@@ -27,34 +27,29 @@ func (o *Overrides) Override(c *model.Config) {
 	}
 }
 
-// Args are the flags by which these programs run the model in the same way, to be appended to
-// a command.
-func (o *Overrides) Args() string {
-	flags := ""
-	if o.NormRMSEps != nil {
-		flags = fmt.Sprintf(" --norm-rms-eps %v", *o.NormRMSEps)
-	}
-	return flags + o.ropeArgs()
+// Args are the flags by which these programs run the model in the same way.
+func (o *Overrides) Args() []string {
+	return append(flagOf("--norm-rms-eps", o.NormRMSEps), o.ropeArgs()...)
 }
 
 // LlamaArgs are those by which llama.cpp runs a model of an architecture in the same way. It
 // has no flag for the norms, but one that overrides any key of the file.
-func (o *Overrides) LlamaArgs(arch string) string {
-	flags := ""
+func (o *Overrides) LlamaArgs(arch string) (words []string) {
 	if o.NormRMSEps != nil {
-		flags = fmt.Sprintf(" --override-kv %s.attention.layer_norm_rms_epsilon=float:%v", arch, *o.NormRMSEps)
+		words = []string{"--override-kv", fmt.Sprintf("%s.attention.layer_norm_rms_epsilon=float:%v", arch, *o.NormRMSEps)}
 	}
-	return flags + o.ropeArgs()
+	return append(words, o.ropeArgs()...)
 }
 
 // ropeArgs are the flags of RoPE, which have the same names in llama.cpp.
-func (o *Overrides) ropeArgs() string {
-	flags := ""
-	if o.FreqBase != nil {
-		flags += fmt.Sprintf(" --rope-freq-base %v", *o.FreqBase)
+func (o *Overrides) ropeArgs() []string {
+	return append(flagOf("--rope-freq-base", o.FreqBase), flagOf("--rope-freq-scale", o.FreqScale)...)
+}
+
+// flagOf is a flag with its value, if it has one.
+func flagOf(name string, value *float32) []string {
+	if value == nil {
+		return nil
 	}
-	if o.FreqScale != nil {
-		flags += fmt.Sprintf(" --rope-freq-scale %v", *o.FreqScale)
-	}
-	return flags
+	return []string{name, fmt.Sprint(*value)}
 }

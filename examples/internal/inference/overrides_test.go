@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,16 +44,16 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 		llama string
 	}{
 		{},
-		{Overrides{NormRMSEps: testutil.Ptr[float32](1e-3)}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(1e-3)}, " --norm-rms-eps 0.001", " --override-kv llama.attention.layer_norm_rms_epsilon=float:0.001"},
-		{Overrides{FreqBase: testutil.Ptr[float32](500)}, map[string]any{"llama.rope.freq_base": float32(500)}, " --rope-freq-base 500", " --rope-freq-base 500"},
+		{Overrides{NormRMSEps: testutil.Ptr[float32](1e-3)}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(1e-3)}, "--norm-rms-eps 0.001", "--override-kv llama.attention.layer_norm_rms_epsilon=float:0.001"},
+		{Overrides{FreqBase: testutil.Ptr[float32](500)}, map[string]any{"llama.rope.freq_base": float32(500)}, "--rope-freq-base 500", "--rope-freq-base 500"},
 		{
 			Overrides{FreqScale: testutil.Ptr[float32](0.25)}, map[string]any{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(4)},
-			" --rope-freq-scale 0.25", " --rope-freq-scale 0.25",
+			"--rope-freq-scale 0.25", "--rope-freq-scale 0.25",
 		},
 		{
 			Overrides{NormRMSEps: testutil.Ptr[float32](2), FreqBase: testutil.Ptr[float32](3), FreqScale: testutil.Ptr[float32](1)}, map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(2), "llama.rope.freq_base": float32(3)},
-			" --norm-rms-eps 2 --rope-freq-base 3 --rope-freq-scale 1",
-			" --override-kv llama.attention.layer_norm_rms_epsilon=float:2 --rope-freq-base 3 --rope-freq-scale 1",
+			"--norm-rms-eps 2 --rope-freq-base 3 --rope-freq-scale 1",
+			"--override-kv llama.attention.layer_norm_rms_epsilon=float:2 --rope-freq-base 3 --rope-freq-scale 1",
 		},
 	} {
 		g, err := ggml.OpenGGUF(path)
@@ -72,7 +73,7 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 			return m.Config()
 		}
 		require.Equal(t, load(edited, Overrides{}), load(path, c.flags), "%+v", c.flags)
-		require.Equal(t, c.args, c.flags.Args())
-		require.Equal(t, c.llama, c.flags.LlamaArgs("llama"))
+		require.Equal(t, c.args, strings.Join(c.flags.Args(), " "))
+		require.Equal(t, c.llama, strings.Join(c.flags.LlamaArgs("llama"), " "))
 	}
 }

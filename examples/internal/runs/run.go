@@ -93,7 +93,7 @@ func (r *Run) Overrides() string {
 	var list []string
 	for _, flag := range []string{"norm-rms-eps", "rope-freq-base", "rope-freq-scale"} {
 		if value := r.Value(flag); value != "" {
-			list = append(list, "--"+flag+" "+value)
+			list = append(list, cli.ShellArg("--"+flag, value))
 		}
 	}
 	return strings.Join(list, " ")

@@ -43,7 +43,7 @@ func (f *Flags) TakeOutputs(inputs, outputs []cli.File) (*cli.OutputLocks, error
 	}
 	if info, err := os.Stat(checkpoint.Path); err == nil && info.Mode().IsRegular() && !cli.SameFile(checkpoint.Path, f.CheckpointIn) {
 		locks.Close()
-		return nil, fmt.Errorf("--checkpoint-out %[1]s would replace another run, which --checkpoint-in %[1]s continues; if you do not need it, delete the file", checkpoint.Path)
+		return nil, fmt.Errorf("--checkpoint-out %s would replace another run, which %s continues; if you do not need it, delete the file", checkpoint.Path, cli.ShellArg("--checkpoint-in", checkpoint.Path))
 	}
 	return locks, nil
 }

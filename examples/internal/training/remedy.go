@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/data"
 )
 
@@ -17,9 +18,9 @@ func withFlag(err error) error {
 	flag := ""
 	switch o := e.Option; o.Name {
 	case "Keys":
-		flag = fmt.Sprintf("--key %s=%s", cmp.Or(o.Key, "KEY"), cmp.Or(o.Value, "NAME"))
+		flag = cli.ShellArg("--key", cmp.Or(o.Key, "KEY")+"="+cmp.Or(o.Value, "NAME"))
 	case "Roles":
-		flag = fmt.Sprintf("--role %s=%s", o.Key, o.Value)
+		flag = cli.ShellArg("--role", o.Key+"="+o.Value)
 	case "SkipBroken":
 		flag = "--skip-broken"
 	case "Template":

@@ -199,7 +199,7 @@ func (r *runner) hint() string {
 	case cli.SameFile(checkpoint, r.CheckpointIn):
 		return hint + "; the same command continues the run"
 	default:
-		return fmt.Sprintf("%s; the same command with --checkpoint-in %s continues the run", hint, checkpoint)
+		return fmt.Sprintf("%s; the same command with %s continues the run", hint, cli.ShellArg("--checkpoint-in", checkpoint))
 	}
 }
 

@@ -1,0 +1,59 @@
+//go:build interop
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/examples/internal/clitest"
+)
+
+// flagLine is a line of the help of llama.cpp: names, and what a value is.
+var flagLine = regexp.MustCompile(`^((?:-[^\s,]+(?:,\s+)?)+)(?: (\S+(?: \S+)*?))?(?:\s{2,}.*)?$`)
+
+// The flags that stand-ins of llama.cpp's programs know are those of the programs; -update writes them anew.
+func TestInteropStockFlags(t *testing.T) {
+	for _, program := range []string{"llama-cli", "llama-completion"} {
+		help, err := exec.Command(stockRun, program, "--help").Output()
+		require.NoError(t, err)
+		var list strings.Builder
+		for line := range strings.Lines(string(help)) {
+			m := flagLine.FindStringSubmatch(strings.TrimRight(line, "\n "))
+			if m == nil || strings.HasPrefix(line, "-----") {
+				continue
+			}
+			list.WriteString(strings.Join(strings.Fields(strings.ReplaceAll(m[1], ",", " ")), " "))
+			if m[2] != "" {
+				list.WriteString(" =" + m[2])
+			}
+			list.WriteString("\n")
+		}
+		path := filepath.Join("..", "internal", "clitest", "stock", program+".txt")
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(list.String()), 0o666))
+		}
+		known, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, list.String(), string(known))
+	}
+}
+
+// stockRun starts programs of llama.cpp.
+var stockRun = filepath.Join(root, "build", "llamacpp", "run")
+
+// What a run advises for llama.cpp is run by it.
+func TestInteropAdvice(t *testing.T) {
+	run, err := filepath.Abs(stockRun)
+	require.NoError(t, err)
+	t.Setenv(clitest.StockRun, run)
+	params := scripts(t)
+	params.Dir, params.Files = "", []string{"testdata/script/use.txtar"}
+	clitest.RunScripts(t, params)
+}

@@ -1,0 +1,136 @@
+package clitest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// advice is a command of scripts: [!] advice own|llama.cpp [ARG...] runs the command lines that
+// the last program has advised, with arguments appended, by a shell: those of these programs as
+// they are, those of llama.cpp by stand-ins that know its flags, or in interop tests by itself.
+// What they print is stdout and stderr of the script.
+func (s *scripts) advice(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 || args[0] != "own" && args[0] != "llama.cpp" {
+		ts.Fatalf("usage: advice own|llama.cpp [ARG...]")
+	}
+	var lines []string
+	for _, line := range advised(ts.ReadFile("stdout") + ts.ReadFile("stderr")) {
+		if strings.HasPrefix(line, "llama-") == (args[0] == "llama.cpp") {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		ts.Fatalf("no program of %s is advised", args[0])
+	}
+	if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "go run ") }) {
+		program, err := buildProgram("generate")
+		ts.Check(err)
+		ts.Setenv("PROGRAM_generate", program)
+	}
+	folders := ts.Getenv("PATH")
+	defer ts.Setenv("PATH", folders)
+	ts.Setenv("PATH", standInPath(ts)+string(filepath.ListSeparator)+folders)
+	for _, line := range lines {
+		err := ts.Exec("sh", append([]string{"-c", line + ` "$@"`, "sh"}, args[1:]...)...)
+		if (err != nil) != neg {
+			ts.Fatalf("%s: %v", line, err)
+		}
+		s.mu.Lock()
+		for _, part := range partsOf(line) {
+			s.ran[part] = true
+		}
+		s.mu.Unlock()
+	}
+}
+
+// again is a command of scripts: [!] again REGEXP PROGRAM [ARG...] runs a program with the flags
+// that the last one has advised, which are the first group of the expression, as a shell takes
+// them.
+func again(ts *testscript.TestScript, neg bool, args []string) {
+	text := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+	match := regexp.MustCompile(args[0]).FindStringSubmatch(text)
+	if len(match) < 2 {
+		ts.Fatalf("nothing matches %s in %s", args[0], text)
+	}
+	if err := ts.Exec("sh", append([]string{"-c", `"$@" ` + match[1], "sh"}, args[1:]...)...); (err != nil) != neg {
+		ts.Fatalf("with %s: %v", match[1], err)
+	}
+}
+
+// advised are the command lines that a text advises: each is indented, below what it is for.
+func advised(text string) (lines []string) {
+	title := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		command, isIndented := strings.CutPrefix(line, "  ")
+		if isIndented && strings.HasSuffix(title, ":") && !strings.HasPrefix(command, " ") && !strings.HasSuffix(title, " wrong:") {
+			lines = append(lines, command)
+		}
+		title = line
+	}
+	return lines
+}
+
+// partsOf are the program of a command line with its command, and with each flag.
+func partsOf(line string) (parts []string) {
+	program := ""
+	for i, word := range strings.Fields(strings.TrimPrefix(line, "go run ")) {
+		name, _, _ := strings.Cut(strings.Trim(word, "'"), "=")
+		switch {
+		case i == 0:
+			name, _, _ = strings.Cut(name, "@")
+			program = path.Base(name)
+		case i == 1 && !strings.HasPrefix(name, "-"):
+			program += " " + name
+		case isFlag.MatchString(name):
+			parts = append(parts, program+" "+name)
+		}
+	}
+	return append(parts, program)
+}
+
+var isFlag = regexp.MustCompile(`^--?[a-z][a-z-]*$`)
+
+// testRun is the pattern of the tests that are run.
+func testRun() string { return flag.Lookup("test.run").Value.String() }
+
+// buildProgram builds another of the programs, once, and gives its path.
+func buildProgram(name string) (string, error) {
+	built.Lock()
+	defer built.Unlock()
+	if program, ok := built.programs[name]; ok {
+		return program, nil
+	}
+	program := filepath.Join(filepath.Dir(programFolder()), name)
+	c := exec.Command("go", "build", "-o", program, "../"+name)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out.String())
+	}
+	built.programs[name] = program
+	return program, nil
+}
+
+var built = struct {
+	sync.Mutex
+	programs map[string]string
+}{programs: map[string]string{}}
+
+// programFolder is where package testscript puts the programs under test; it and what is beside
+// it are removed at the end.
+func programFolder() string {
+	first, _, _ := strings.Cut(os.Getenv("PATH"), string(filepath.ListSeparator))
+	return first
+}
