@@ -5,21 +5,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
-	"os"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 func main() {
-	if err := multiply(os.Stdout); err != nil {
-		log.Fatal("simple: ", err)
-	}
+	cli.Main("simple", func(ctx context.Context, out io.Writer) error { return multiply(ctx, out) })
 }
 
 // multiply prints A·Bᵀ. A shape starts with the length of a row: A has 4 rows
 // of 2 numbers, B 3 rows, and the product a row of 4 for each row of B.
-func multiply(w io.Writer) error {
+func multiply(ctx context.Context, w io.Writer) error {
 	backend, err := ggml.NewCPUBackend(0)
 	if err != nil {
 		return err
@@ -48,7 +45,7 @@ func multiply(w io.Writer) error {
 	if err := ggml.Write(b, []float32{10, 5, 9, 9, 5, 4}); err != nil {
 		return err
 	}
-	if err := backend.Compute(context.Background(), graph); err != nil {
+	if err := backend.Compute(ctx, graph); err != nil {
 		return err
 	}
 	values, err := ggml.Read[float32](product)

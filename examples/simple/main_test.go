@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func Example() {
-	if err := multiply(os.Stdout); err != nil {
+	if err := multiply(context.Background(), os.Stdout); err != nil {
 		panic(err)
 	}
 	// Output:
@@ -23,6 +24,6 @@ func TestNothingStaysOpen(t *testing.T) {
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, multiply(f))
+	require.NoError(t, multiply(t.Context(), f))
 	require.Empty(t, ggml.OpenObjects())
 }

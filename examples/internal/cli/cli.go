@@ -37,6 +37,11 @@ func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 		err = out.join(run(ctx, out))
 		stop()
 	}
+	end(name, err)
+}
+
+// end ends the process of a program as its error says.
+func end(name string, err error) {
 	status, silent := outcome(err)
 	if !silent {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)

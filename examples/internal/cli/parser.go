@@ -12,13 +12,23 @@ import (
 type Parser struct {
 	*kong.Kong
 	all bool // the help shows all flags
+	out *output
 }
 
 // New makes the parser of a program with these flags.
 func New(name string, flags any, options ...kong.Option) *Parser {
-	p := &Parser{}
+	p := &Parser{out: &output{w: os.Stdout}}
+	options = append([]kong.Option{kong.Writers(p.out, os.Stderr), kong.Exit(p.exit)}, options...)
 	p.Kong = kong.Must(flags, append(options, kong.Name(name), kong.Help(p.help))...)
 	return p
+}
+
+// exit ends the process, after a help or a version that cannot be written with an error.
+func (p *Parser) exit(status int) {
+	if status == 0 {
+		end(p.Model.Name, p.out.err)
+	}
+	os.Exit(status)
 }
 
 // Parse reads the command line into the fields of flags, as package kong does, and ends
