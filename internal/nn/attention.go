@@ -1,9 +1,6 @@
 package nn
 
-import (
-	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
-)
+import "github.com/goggml/ggml"
 
 // AttentionOptions are what attention differs in from layer to layer.
 type AttentionOptions struct {
@@ -32,7 +29,7 @@ func (s SelfAttention) Attend(t *Tape, q, k, v *Value, o AttentionOptions) *Valu
 	c, tokens := t.C, q.T.Dim(2)
 	q, k, v = t.Sequences(q, s.Batch), t.Sequences(k, s.Batch), t.Sequences(v, s.Batch)
 	shape := q.T.Shape()
-	operands := kernels.Attention{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: s.FirstVisible(o.Window)}
+	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: s.FirstVisible(o.Window)}
 	y := &Value{
 		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),
 		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad,

@@ -1,9 +1,6 @@
 package nn
 
-import (
-	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
-)
+import "github.com/goggml/ggml"
 
 // queryBlock is the number of queries whose scores exist at a time.
 const queryBlock = 512
@@ -26,7 +23,7 @@ type scoreBlock struct {
 
 // scoreBlocks calls f for each block, the last one first: it needs most memory, where
 // the others then fit.
-func scoreBlocks(c *ggml.Context, a kernels.Attention, f func(b *scoreBlock)) {
+func scoreBlocks(c *ggml.Context, a AttentionOperands, f func(b *scoreBlock)) {
 	for to := a.Q.Dim(2); to > 0; {
 		from := (to - 1) / queryBlock * queryBlock
 		b := &scoreBlock{from: from, to: to, q: byHead(c, a.Q, from, to), k: byHead(c, a.K, 0, to), v: byHead(c, a.V, 0, to)}
@@ -51,7 +48,7 @@ func byToken(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 }
 
 // mask [to, n, 1, batch] is 0 where a query sees a key, and very low where not.
-func mask(c *ggml.Context, a kernels.Attention, from, to int64) *ggml.Tensor {
+func mask(c *ggml.Context, a AttentionOperands, from, to int64) *ggml.Tensor {
 	n := to - from
 	keys := c.Arange(0, float32(to), 1)
 	queries := c.Repeat(c.Reshape(c.Arange(float32(from), float32(to), 1), 1, n), to, n)
@@ -66,7 +63,7 @@ func mask(c *ggml.Context, a kernels.Attention, from, to int64) *ggml.Tensor {
 	return c.Add(before, hidden)
 }
 
-func (stock) Attention(c *ggml.Context, a kernels.Attention) *ggml.Tensor {
+func (stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
 	var all *ggml.Tensor
 	scoreBlocks(c, a, func(b *scoreBlock) {
 		y := byToken(c, mulMat(c, transposed(c, b.v), b.weights))
@@ -81,7 +78,7 @@ func (stock) Attention(c *ggml.Context, a kernels.Attention) *ggml.Tensor {
 // AttentionGrad computes the weights again, and from them
 //
 //	dV = dY·Pᵀ, dP = Vᵀ·dY, dS = P ⊙ (dP − Σ P⊙dP) · scale, dQ = K·dS, dK = Q·dSᵀ
-func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a kernels.Attention) (dq, dk, dv *ggml.Tensor) {
+func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (dq, dk, dv *ggml.Tensor) {
 	groups, n := a.K.Dim(1), a.K.Dim(2)
 	scoreBlocks(c, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)

@@ -2,9 +2,16 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// KeepInputs makes room for the inputs of that many checkpoints.
-func (t *Tape) KeepInputs(number int) {
-	t.store = &activationStore{c: t.C, g: t.Graph, lowering: t.Lowering, inputs: int64(number)}
+// KeepInputs makes room for the inputs of that many checkpoints, one a layer.
+func (t *Tape) KeepInputs(layers int) {
+	t.store = activationStore{}
+	for i := range layers {
+		l := t.On(i).Lowering
+		if t.store[l] == nil {
+			t.store[l] = &residuals{}
+		}
+		t.store[l].inputs++
+	}
 }
 
 // Checkpoint computes f without keeping its intermediate results; the backward
@@ -14,7 +21,7 @@ func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
 	if !t.Training() {
 		return f(t, x)
 	}
-	restore := t.store.keep(x.T)
+	restore := t.keep(x.T)
 	y := t.forward(x, f)
 	// The graph is in order of use: the recomputation must not be pulled
 	// forward to where x is computed.

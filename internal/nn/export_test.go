@@ -3,12 +3,12 @@ package nn
 import "github.com/goggml/ggml"
 
 // Kept are inputs of checkpoints, as a tape with a lowering restores them.
-func Kept(g *ggml.Graph, l Lowering, inputs ...*ggml.Tensor) (restored []*ggml.Tensor) {
+func Kept(g *ggml.Graph, l *Lowering, inputs ...*ggml.Tensor) (restored []*ggml.Tensor) {
 	t := &Tape{C: g.Context(), Graph: g, Lowering: l}
 	t.KeepInputs(len(inputs))
 	var restore []func() *ggml.Tensor
 	for _, x := range inputs {
-		restore = append(restore, t.store.keep(x))
+		restore = append(restore, t.keep(x))
 	}
 	for _, f := range restore {
 		restored = append(restored, f())

@@ -83,7 +83,7 @@ func (t *Tape) Split(x *Value, sizes ...int64) []*Value {
 		from += size
 	}
 	if t.Training() && x.needsGrad {
-		t.steps = append(t.steps, func() { t.flow(x, func() *ggml.Tensor { return t.joinGradients(parts) }) })
+		t.step(func() { t.flow(x, func() *ggml.Tensor { return t.joinGradients(parts) }) })
 	}
 	return parts
 }

@@ -1,9 +1,6 @@
 package nn
 
-import (
-	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
-)
+import "github.com/goggml/ggml"
 
 // A LoRAPair is the low-rank change (arXiv 2106.09685) of a matrix W [n_in, n_out]:
 // with A [n_in, r] and B [r, n_out], y = W·x + Scale · B·(A·x). On the token embedding
@@ -70,7 +67,7 @@ func (l Linears) linear(t *Tape, x *Value, m Matrix) *Value {
 	for i, p := range adapters {
 		dropped, _ := l.Dropout.drop(t, x, p)
 		// The factor goes to the low-rank result, which B and its gradient share.
-		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, kernels.Pair{W: p.A, X: dropped.T}), p.Scale)}
+		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, Product{W: p.A, X: dropped.T}), p.Scale)}
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
 	y.T = m.Finish(t.C, t.addProducts(x, m, adapters, lowRank))
@@ -97,21 +94,21 @@ func (l Linears) linear(t *Tape, x *Value, m Matrix) *Value {
 
 // addProducts returns Scale · W·x + Σ B·h. Without a scale one op adds all up.
 func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*Value) *ggml.Tensor {
-	pairs := []kernels.Pair{{W: m.W, X: t.castInput(m.W, x)}}
+	products := []Product{{W: m.W, X: t.castInput(m.W, x)}}
 	var scaled *ggml.Tensor
 	if m.Scale != nil {
-		scaled, pairs = t.C.Mul(t.Lowering.MatMul(t.C, t.Trains(m.W), pairs...), m.Scale), nil
+		scaled, products = t.C.Mul(t.Lowering.MatMul(t.C, t.Trains(m.W), products...), m.Scale), nil
 	}
 	for i, p := range adapters {
-		pairs = append(pairs, kernels.Pair{W: p.B, X: lowRank[i].T})
+		products = append(products, Product{W: p.B, X: lowRank[i].T})
 	}
 	switch {
-	case len(pairs) == 0:
+	case len(products) == 0:
 		return scaled
 	case scaled != nil:
-		return t.C.Add(scaled, t.Lowering.MatMul(t.C, true, pairs...))
+		return t.C.Add(scaled, t.Lowering.MatMul(t.C, true, products...))
 	}
-	return t.Lowering.MatMul(t.C, t.Trains(m.W), pairs...)
+	return t.Lowering.MatMul(t.C, t.Trains(m.W), products...)
 }
 
 // backLoRA takes the gradient of h's product with B back to A, B and x. An
@@ -119,7 +116,7 @@ func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*V
 // error; of its gradients, all but that of the low-rank h can be rounded.
 func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) {
 	t.accumulateProduct(p.B, t.LowPrecision(h), t.LowPrecision(dy))
-	exact := t.Lowering.MatMulGradInput(t.C, true, kernels.Pair{W: p.B, X: dy.T})
+	exact := t.Lowering.MatMulGradInput(t.C, true, Product{W: p.B, X: dy.T})
 	dh := t.LowPrecision(&Value{T: t.C.Scale(exact, p.Scale)})
 	t.accumulateProduct(p.A, t.LowPrecision(x), dh)
 	t.flowProduct(x, p.A, dh)
@@ -162,12 +159,12 @@ func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix, adapters Adapters) *Value {
 func (t *Tape) embedLoRA(x *Value, tokens *ggml.Tensor, p LoRAPair) *Value {
 	c := t.C
 	h := c.Scale(c.GetRows(p.A, tokens), p.Scale)
-	sum := &Value{T: c.Add(x.T, t.Lowering.MatMul(c, true, kernels.Pair{W: p.B, X: h})), needsGrad: x.needsGrad || t.Trains(p.A) || t.Trains(p.B)}
+	sum := &Value{T: c.Add(x.T, t.Lowering.MatMul(c, true, Product{W: p.B, X: h})), needsGrad: x.needsGrad || t.Trains(p.A) || t.Trains(p.B)}
 	t.record(sum, func(dy *ggml.Tensor) {
 		t.flow(x, func() *ggml.Tensor { return dy })
 		t.accumulateProduct(p.B, h, dy)
 		t.accumulate(p.A, func() *ggml.Tensor {
-			dh := c.Scale(t.Lowering.MatMulGradInput(c, true, kernels.Pair{W: p.B, X: dy}), p.Scale)
+			dh := c.Scale(t.Lowering.MatMulGradInput(c, true, Product{W: p.B, X: dy}), p.Scale)
 			return t.Lowering.ScatterAdd(c, dh, tokens, p.A)
 		})
 	})

@@ -1,64 +1,136 @@
 package nn
 
-import (
-	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
-)
+import "github.com/goggml/ggml"
 
-// A Lowering decides by which ops a device computes what layers are made of. It is
-// chosen once for a run, by the engine of package
-// [github.com/goggml/ggml/llm/device]; nothing else asks which device it is.
-// Shapes are those of ggml: a matrix W is [n_in, n_out], x is [n_in, n].
-type Lowering interface {
-	// Name is "cpu" or "stock".
-	Name() string
+// A Lowering decides by which ops a device computes what layers are made of. It is a value
+// of small interfaces: a new one starts as [Stock], and replaces what its device does better.
+//
+//	l := nn.Stock()
+//	l.Name, l.AttentionOps = "flash", flash{}
+//
+// It is chosen, for a use and a layer, by the engine of package
+// [github.com/goggml/ggml/llm/device]; nothing else asks which device it is. Shapes are those
+// of ggml: a matrix W is [n_in, n_out], x is [n_in, n].
+type Lowering struct {
+	Name string // "cpu", "stock"
+	LinearOps
+	BroadcastOps
+	AttentionOps
+	GateOps
+	NormOps
+	PositionOps
+	LossOps
+	OptimizerOps
+	// Keep is the form in which checkpoints keep their inputs.
+	Keep KeepForm
+}
 
+// A Product is a matrix W [n_in, n_out] and what it multiplies: X [n_in, n], and [n_out, n] in
+// the gradient of that.
+type Product struct{ W, X *ggml.Tensor }
+
+// LinearOps are the products of linear layers, and their gradients.
+type LinearOps interface {
 	// Cast is x in the type in which products with frozen weights take it.
 	Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor
-	// MatMul returns Σ W·X, with sums in F32 whatever the compute type where f32Sums
-	// demands it.
-	MatMul(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor
-	// MatMulGradInput returns Σ Wᵀ·X, for the gradients X of products with W.
-	MatMulGradInput(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor
-	// AccumulateGradWeight adds x ⊗ dy, the gradient of W in W·x, to acc in place.
+	// MatMul returns Σ W·X [n_out, n], with sums in F32 whatever the compute type where
+	// f32Sums demands it.
+	MatMul(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor
+	// MatMulGradInput returns Σ Wᵀ·X [n_in, n], for the gradients X of products with W.
+	MatMulGradInput(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor
+	// AccumulateGradWeight adds x ⊗ dy, the gradient of W in W·x, to acc [n_in, n_out] in
+	// place.
 	AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor
+}
+
+// BroadcastOps are the gradients of what takes part several times: rows that are looked up,
+// and vectors that are repeated.
+type BroadcastOps interface {
 	// ScatterAdd returns the sum of rows [n0, n] by their ids [n], of the shape of like
 	// [n0, m]: the gradient of a lookup.
 	ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor
-	// SumColumns returns the sum over all but ne0, of the shape of like [n0].
+	// SumColumns returns the sum of x [n0, …] over all but ne0, of the shape of like [n0].
 	SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor
+}
 
-	// Attention and its gradients are those of [kernels.CausalAttention].
-	Attention(c *ggml.Context, a kernels.Attention) *ggml.Tensor
-	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a kernels.Attention) (dq, dk, dv *ggml.Tensor)
-	// FirstVisible makes the input that [kernels.Attention] takes.
+// AttentionOperands are sequences that begin at position 0, where heads/groups heads share
+// the keys and values of a group. All are F32 with contiguous rows.
+type AttentionOperands struct {
+	Q     *ggml.Tensor // [size, heads, n, batch]
+	K, V  *ggml.Tensor // [size, groups, n, batch]
+	Scale float32      // of Q·Kᵀ
+	// FirstVisible [n, batch] is the first key that each query sees, of a sliding window or
+	// of a sample among others that share a sequence: below 0 for 0, above the query's
+	// position for that. nil is 0 for all. Its type is that of AttentionOps.FirstVisible.
+	FirstVisible *ggml.Tensor
+}
+
+// AttentionOps are the attention of each token to itself and those before it, and its
+// gradients.
+type AttentionOps interface {
+	// Attention returns softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the
+	// query's position, [size, heads, n, batch].
+	Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor
+	// AttentionGrad returns the gradients of Q, K and V, of their shapes, given that of the
+	// result.
+	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (dq, dk, dv *ggml.Tensor)
+	// FirstVisible makes the operand of that name: I32 or F32 [n, batch], of whole numbers.
 	FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor
+}
 
-	// GLU returns act(gate) · up. GLUGradGate may overwrite up; it comes before
-	// GLUGradUp, which does not read it.
+// GateOps are gated activations of gate and up [m, n], and their gradients.
+type GateOps interface {
+	// GLU returns act(gate) · up [m, n].
 	GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor
+	// GLUGradGate and GLUGradUp return the gradients, given that of the result. The former
+	// may overwrite up; it comes before the latter, which does not read it.
 	GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor
 	GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor
+}
 
+// NormOps are norms over ne0 of x [m, …], with a weight w [m].
+type NormOps interface {
+	// RMSNorm returns w · x/rms(x).
+	RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor
+	// RMSNormGrad returns the gradient of x, given that of the result.
+	RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor
+}
+
+// PositionOps are the gradients of rotary position embedding.
+type PositionOps interface {
+	// RoPEGrad is the gradient of x [size, heads, n] in RoPE(x), given that of the result.
+	RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
+}
+
+// LossOps are losses with their gradients.
+type LossOps interface {
 	// CrossEntropy returns the losses −log softmax(z)[label] [n] of logits z [vocab, n] by
 	// their labels, I32 [1, n], and what makes the gradient of Σ weights · losses, given
 	// the weights [1, n]; it may overwrite z.
 	CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor)
+}
 
-	// RMSNorm returns w · x/rms(x), and RMSNormGrad the gradient of x, given that of the
-	// result.
-	RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor
-	RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor
-	// RoPEGrad is the gradient of x in RoPE(x), given that of the result.
-	RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
+// AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
+// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁,
+// β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of
+// the gradient.
+type AdamWOperands struct{ Param, Grad, M, V, Settings *ggml.Tensor }
 
+// OptimizerOps are steps of an optimiser.
+type OptimizerOps interface {
 	// SumSquares adds up the squares of g, to [1].
 	SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor
-	// AdamWStep updates the parameter and its moments in place and clears the gradient;
-	// the numbers [8] are those of [kernels.AdamWStep]. The nodes go into a graph in
-	// their order.
-	AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor
-
-	// kept is the form in which checkpoints keep their inputs.
-	kept() form
+	// AdamWStep updates the parameter and its moments in place and clears the gradient. The
+	// nodes go into a graph in their order.
+	AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor
 }
+
+// A KeepForm is one in which checkpoints keep their inputs [m, n].
+type KeepForm int
+
+// The forms.
+const (
+	KeepExact      KeepForm = iota
+	KeepCompressed          // to 18 bits, in three quarters of the memory; exactly where m is no multiple of 32
+	KeepBF16                // as products in BF16 round it anyway
+)

@@ -8,22 +8,30 @@ import (
 )
 
 // cpu computes with this project's own kernels.
-type cpu struct{ compute ggml.Type }
+type cpu struct{}
 
 // CPU is the lowering onto [github.com/goggml/ggml/kernels]. Products with frozen
 // weights are computed in the type: F32 is exact; BF16 rounds both operands, F16 sums
 // too, and either is faster where it is the [kernels.FastestType].
-func CPU(compute ggml.Type) (Lowering, error) {
+func CPU(compute ggml.Type) (*Lowering, error) {
+	keep := KeepCompressed
 	switch compute {
-	case ggml.F32, ggml.BF16, ggml.F16:
-		return cpu{compute}, nil
+	case ggml.F32, ggml.F16:
+	case ggml.BF16:
+		keep = KeepBF16
+	default:
+		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
-	return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
+	return &Lowering{
+		Name: "cpu", LinearOps: cpuLinear{compute}, BroadcastOps: cpu{}, AttentionOps: cpu{}, GateOps: cpu{}, NormOps: cpu{},
+		PositionOps: cpu{}, LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
+	}, nil
 }
 
-func (cpu) Name() string { return "cpu" }
+// cpuLinear multiplies in a type.
+type cpuLinear struct{ compute ggml.Type }
 
-func (l cpu) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+func (l cpuLinear) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	if l.compute != ggml.BF16 {
 		return x
 	}
@@ -31,22 +39,30 @@ func (l cpu) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 }
 
 // accumulation is the precision in which products are added up.
-func (l cpu) accumulation(f32Sums bool) ggml.Precision {
+func (l cpuLinear) accumulation(f32Sums bool) ggml.Precision {
 	if l.compute == ggml.F16 && !f32Sums {
 		return ggml.PrecisionF16
 	}
 	return ggml.PrecisionF32
 }
 
-func (l cpu) MatMul(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor {
-	return kernels.GEMM(c, l.accumulation(f32Sums), pairs...)
+func (l cpuLinear) MatMul(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor {
+	return kernels.GEMM(c, l.accumulation(f32Sums), pairs(products)...)
 }
 
-func (l cpu) MatMulGradInput(c *ggml.Context, f32Sums bool, pairs ...kernels.Pair) *ggml.Tensor {
-	return kernels.GEMMGradInput(c, l.accumulation(f32Sums), pairs...)
+func (l cpuLinear) MatMulGradInput(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor {
+	return kernels.GEMMGradInput(c, l.accumulation(f32Sums), pairs(products)...)
 }
 
-func (cpu) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+func pairs(products []Product) []kernels.Pair {
+	list := make([]kernels.Pair, len(products))
+	for i, p := range products {
+		list[i] = kernels.Pair(p)
+	}
+	return list
+}
+
+func (cpuLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
 	return kernels.AccumulateGradWeight(c, acc, x, dy)
 }
 
@@ -58,12 +74,12 @@ func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return c.RepeatBack(x, like)
 }
 
-func (cpu) Attention(c *ggml.Context, a kernels.Attention) *ggml.Tensor {
-	return kernels.CausalAttention(c, a)
+func (cpu) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
+	return kernels.CausalAttention(c, kernels.Attention(a))
 }
 
-func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a kernels.Attention) (dq, dk, dv *ggml.Tensor) {
-	return kernels.CausalAttentionGrad(c, dy, a)
+func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (dq, dk, dv *ggml.Tensor) {
+	return kernels.CausalAttentionGrad(c, dy, kernels.Attention(a))
 }
 
 func (cpu) FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor {
@@ -120,13 +136,6 @@ func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
 
 func (cpu) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return kernels.SumSquares(c, g) }
 
-func (cpu) AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor {
-	return []*ggml.Tensor{kernels.AdamWStep(c, s, numbers)}
-}
-
-func (l cpu) kept() form {
-	if l.compute == ggml.BF16 {
-		return roundedToBF16
-	}
-	return compressed
+func (cpu) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
+	return []*ggml.Tensor{kernels.AdamWStep(c, kernels.AdamW{Param: a.Param, Grad: a.Grad, M: a.M, V: a.V}, a.Settings)}
 }

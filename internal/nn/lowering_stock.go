@@ -4,49 +4,53 @@ import (
 	"fmt"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
 )
 
 // stock computes with ops that every ggml device takes: no op of kernels, no OUT_PROD,
 // no *_BACK.
-type stock struct {
+type stock struct{}
+
+// Stock is the lowering onto ops that every device of ggml has, as stock llama.cpp uses them:
+// products with quantised weights round x to 8 bits. It is the caller's, who may replace parts.
+func Stock() *Lowering {
+	return &Lowering{
+		Name: "stock", LinearOps: stockLinear{}, BroadcastOps: stock{}, AttentionOps: stock{}, GateOps: stock{}, NormOps: stock{},
+		PositionOps: stock{}, LossOps: stock{}, OptimizerOps: stock{},
+	}
+}
+
+// StockTraining is [Stock] that dequantises weights before it multiplies: both ways go
+// through the same function. Products with frozen weights are in F32, or round both
+// operands to BF16 and add up in F32. Checkpoints compress nothing: what they would write
+// into is the CPU's.
+func StockTraining(compute ggml.Type) (*Lowering, error) {
+	l := Stock()
+	l.LinearOps = stockLinear{dequantise: true, compute: compute}
+	switch compute {
+	case ggml.F32:
+	case ggml.BF16:
+		l.Keep = KeepBF16
+	default:
+		return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
+	}
+	return l, nil
+}
+
+// stockLinear multiplies by the device's own products.
+type stockLinear struct {
 	dequantise bool
 	compute    ggml.Type // of products with frozen weights
 }
 
-// Stock is the lowering onto ops that every device of ggml takes, as stock llama.cpp
-// uses them: products with quantised weights round x to 8 bits.
-func Stock() Lowering { return stock{} }
-
-// StockTraining is [Stock] that dequantises weights before it multiplies: both ways go
-// through the same function. Products with frozen weights are in F32, or round both
-// operands to BF16 and add up in F32.
-func StockTraining(compute ggml.Type) (Lowering, error) {
-	if compute != ggml.F32 && compute != ggml.BF16 {
-		return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
-	}
-	return stock{dequantise: true, compute: compute}, nil
-}
-
-func (stock) Name() string { return "stock" }
-
-func (l stock) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+func (l stockLinear) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	if l.compute != ggml.BF16 {
 		return x
 	}
 	return c.Cast(x, ggml.BF16)
 }
 
-// kept is not compressed: what that is written into would be the CPU's.
-func (l stock) kept() form {
-	if l.compute == ggml.BF16 {
-		return roundedToBF16
-	}
-	return unchanged
-}
-
-func (l stock) MatMul(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tensor {
-	return sum(c, pairs, func(w, x *ggml.Tensor) *ggml.Tensor {
+func (l stockLinear) MatMul(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
+	return sum(c, products, func(w, x *ggml.Tensor) *ggml.Tensor {
 		if l.dequantise {
 			w = dequantised(c, w, x.Type())
 		}
@@ -54,8 +58,8 @@ func (l stock) MatMul(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tens
 	})
 }
 
-func (stock) MatMulGradInput(c *ggml.Context, _ bool, pairs ...kernels.Pair) *ggml.Tensor {
-	return sum(c, pairs, func(w, dy *ggml.Tensor) *ggml.Tensor {
+func (stockLinear) MatMulGradInput(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
+	return sum(c, products, func(w, dy *ggml.Tensor) *ggml.Tensor {
 		return mulMat(c, transposed(c, dequantised(c, w, dy.Type())), dy)
 	})
 }
@@ -69,10 +73,10 @@ func mulMat(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 	return y
 }
 
-// sum adds up the products of pairs.
-func sum(c *ggml.Context, pairs []kernels.Pair, product func(w, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
+// sum adds up products.
+func sum(c *ggml.Context, products []Product, product func(w, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
 	var all *ggml.Tensor
-	for _, p := range pairs {
+	for _, p := range products {
 		y := product(p.W, p.X)
 		if all != nil {
 			y = c.Add(all, y)
@@ -101,7 +105,7 @@ func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
 	return w
 }
 
-func (stock) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+func (stockLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
 	return c.AddInPlace(acc, mulMat(c, transposed(c, x), transposed(c, dy)))
 }
 
@@ -205,15 +209,15 @@ func (stock) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
 
 func (stock) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return c.Sum(c.Sqr(g)) }
 
-// AdamWStep clips, updates, and clears the gradient. The numbers of ggml's op are the
+// AdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the
 // first seven; the eighth is the factor of the gradient.
-func (stock) AdamWStep(c *ggml.Context, s kernels.AdamW, numbers *ggml.Tensor) []*ggml.Tensor {
-	size := numbers.Type().BlockBytes()
-	clipped := c.Mul(s.Grad, c.View(numbers, []int64{1}, nil, 7*size))
+func (stock) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
+	size := a.Settings.Type().BlockBytes()
+	clipped := c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size))
 	update := c.OptStepAdamW(ggml.AdamWOperands{
-		Param: s.Param, Grad: clipped, M: s.M, V: s.V, Settings: c.View(numbers, []int64{7}, nil, 0),
+		Param: a.Param, Grad: clipped, M: a.M, V: a.V, Settings: c.View(a.Settings, []int64{7}, nil, 0),
 	})
 	// The zeros are made of what the gradient was read for: devices reorder what does not
 	// depend on each other.
-	return []*ggml.Tensor{update, c.Copy(c.Fill(clipped, 0), s.Grad)}
+	return []*ggml.Tensor{update, c.Copy(c.Fill(clipped, 0), a.Grad)}
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/kernels"
 )
 
 // What the two lowerings compute in F32 differs by roundings.
 const loweringBound = 1e-5
 
-func lowerings(t *testing.T) []nn.Lowering {
+func lowerings(t *testing.T) []*nn.Lowering {
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
-	return []nn.Lowering{cpu, nn.Stock()}
+	return []*nn.Lowering{cpu, nn.Stock()}
 }
 
 // requireSameLowerings compares tensors that each lowering builds from the same operands.
-func requireSameLowerings(t *testing.T, build func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor) {
+func requireSameLowerings(t *testing.T, build func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor) {
 	t.Helper()
 	var want [][]float32
 	for _, l := range lowerings(t) {
@@ -36,11 +35,11 @@ func requireSameLowerings(t *testing.T, build func(w *optest.Workbench, l nn.Low
 		w.Compute(g)
 		for i, y := range results {
 			got := optest.Values(t, y)
-			if l.Name() == "cpu" {
+			if l.Name == "cpu" {
 				want = append(want, got)
 				continue
 			}
-			require.LessOrEqual(t, refmath.RelativeError(got, widened(want[i])), loweringBound, "result %d by %s", i, l.Name())
+			require.LessOrEqual(t, refmath.RelativeError(got, widened(want[i])), loweringBound, "result %d by %s", i, l.Name)
 		}
 	}
 }
@@ -60,14 +59,14 @@ func TestLoweringsAttend(t *testing.T) {
 			"packed window": func(i, sample int64) int32 { return int32(max(i-9, i/(20+sample)*(20+sample))) },
 		} {
 			t.Run(fmt.Sprint(k, " ", name), func(t *testing.T) {
-				requireSameLowerings(t, func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor {
+				requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
 					const size = 8
 					var x []*ggml.Tensor
 					for i, vectors := range []int64{k.heads, k.groups, k.groups, k.heads} {
 						values := optest.Normal(uint64(i), int(size*vectors*k.n*k.batch))
 						x = append(x, w.Reshape(w.Leaf(values...), size, vectors, k.n, k.batch))
 					}
-					a := kernels.Attention{Q: x[0], K: x[1], V: x[2], Scale: 0.4}
+					a := nn.AttentionOperands{Q: x[0], K: x[1], V: x[2], Scale: 0.4}
 					if first != nil {
 						a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, first)
 					}
@@ -80,7 +79,7 @@ func TestLoweringsAttend(t *testing.T) {
 }
 
 // firstVisible is the operand of that name in the lowering's type.
-func firstVisible(t *testing.T, w *optest.Workbench, l nn.Lowering, n, batch int64, first func(i, sample int64) int32) *ggml.Tensor {
+func firstVisible(t *testing.T, w *optest.Workbench, l *nn.Lowering, n, batch int64, first func(i, sample int64) int32) *ggml.Tensor {
 	x := l.FirstVisible(w.Leaves, n, batch)
 	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
@@ -106,7 +105,7 @@ func TestLoweringsGateGradients(t *testing.T) {
 	for _, act := range []ggml.GLU{ggml.SwiGLU, ggml.GeGLU} {
 		for _, parts := range []bool{false, true} {
 			t.Run(fmt.Sprint(act, parts), func(t *testing.T) {
-				requireSameLowerings(t, func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor {
+				requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
 					const m, n = 37, 5
 					matrix := func(seed uint64) *ggml.Tensor { return w.Reshape(w.Leaf(optest.Normal(seed, m*n)...), m, n) }
 					gate, up, dy := matrix(1), matrix(2), matrix(3)
@@ -131,7 +130,7 @@ func TestLoweringsCrossEntropy(t *testing.T) {
 	labels, weights := []int32{0, 300, 5, 17, 250, 33, 100}, optest.Normal(2, n)
 	logits := optest.Normal(1, vocab*n)
 	logits[3*vocab+17], logits[4*vocab+250] = -90, -500
-	requireSameLowerings(t, func(w *optest.Workbench, l nn.Lowering) []*ggml.Tensor {
+	requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
 		z, ids := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, 1, n)
 		by := w.Reshape(w.Leaf(weights...), 1, n) // which allocates the labels too
 		require.NoError(t, ggml.Write(ids, labels))

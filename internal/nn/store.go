@@ -2,34 +2,29 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// A form is one in which an input is kept.
-type form int
-
-const (
-	unchanged     form = iota
-	compressed         // to 18 bits, see keepCompressed
-	roundedToBF16      // as products round it anyway
-)
-
 // An activationStore keeps the inputs of checkpoints [m, n] until the backward pass.
-type activationStore struct {
-	c         *ggml.Context
-	g         *ggml.Graph
-	lowering  Lowering
-	inputs    int64 // number of them
-	residuals *ggml.Tensor
-	used      int64
+type activationStore map[*Lowering]*residuals
+
+// residuals are the rounding residuals of a lowering's inputs. They are one tensor: tensors of
+// that size between the others, which are larger, would leave gaps that nothing fits in.
+type residuals struct {
+	inputs, used int64
+	all          *ggml.Tensor // [m, n, inputs], once the first is there
 }
 
 // keep keeps x in the form of the lowering.
-func (s *activationStore) keep(x *ggml.Tensor) (restore func() *ggml.Tensor) {
-	switch form := s.lowering.kept(); {
-	case form == roundedToBF16:
-		low := s.lowering.Cast(s.c, x)
-		s.g.Expand(low)
-		return func() *ggml.Tensor { return s.c.Cast(low, ggml.F32) }
-	case form == compressed && x.Dim(0)%ggml.Q8_0.BlockSize() == 0:
-		return s.keepCompressed(x)
+func (t *Tape) keep(x *ggml.Tensor) (restore func() *ggml.Tensor) {
+	c := t.C
+	switch form := t.Lowering.Keep; {
+	case form == KeepBF16:
+		low := t.Lowering.Cast(c, x)
+		if low.Type() != ggml.BF16 {
+			low = c.Cast(x, ggml.BF16)
+		}
+		t.Graph.Expand(low)
+		return func() *ggml.Tensor { return c.Cast(low, ggml.F32) }
+	case form == KeepCompressed && x.Dim(0)%ggml.Q8_0.BlockSize() == 0:
+		return t.keepCompressed(x)
 	}
 	return func() *ggml.Tensor { return x }
 }
@@ -39,27 +34,26 @@ func (s *activationStore) keep(x *ggml.Tensor) (restore func() *ggml.Tensor) {
 // are powers of two, which round nothing. They let x be as large as four million, and
 // lift the residuals of small values to where the scale of a block, in F16 too, is
 // exact.
-func (s *activationStore) keepCompressed(x *ggml.Tensor) (restore func() *ggml.Tensor) {
+func (t *Tape) keepCompressed(x *ggml.Tensor) (restore func() *ggml.Tensor) {
 	const large, small = 1 << 6, 1.0 / (1 << 12)
-	c := s.c
+	c := t.C
 	low := c.Cast(c.Scale(x, 1.0/large), ggml.F16)
 	rounded := func() *ggml.Tensor { return c.ScaleInPlace(c.Cast(low, ggml.F32), large) }
-	residual := c.Copy(c.ScaleInPlace(c.Sub(x, rounded()), 1/small), s.nextResidual(x))
-	s.g.Expand(residual)
+	residual := c.Copy(c.ScaleInPlace(c.Sub(x, rounded()), 1/small), t.nextResidual(x))
+	t.Graph.Expand(residual)
 	return func() *ggml.Tensor {
 		return c.AddInPlace(rounded(), c.ScaleInPlace(c.Cast(residual, ggml.F32), small))
 	}
 }
 
-// nextResidual is where the rounding residual of x goes. It is one tensor for all
-// inputs: tensors of that size between the others, which are larger, would leave gaps
-// that nothing fits in.
-func (s *activationStore) nextResidual(x *ggml.Tensor) *ggml.Tensor {
+// nextResidual is where the rounding residual of x goes.
+func (t *Tape) nextResidual(x *ggml.Tensor) *ggml.Tensor {
 	m, n := x.Dim(0), x.Dim(1)
-	if s.residuals == nil {
-		s.residuals = s.c.NewTensor(ggml.Q8_0, m, n, s.inputs)
+	r := t.store[t.Lowering]
+	if r.all == nil {
+		r.all = t.C.NewTensor(ggml.Q8_0, m, n, r.inputs)
 	}
-	at := s.used * s.residuals.Stride(2)
-	s.used++
-	return s.c.View(s.residuals, []int64{m, n}, nil, at)
+	at := r.used * r.all.Stride(2)
+	r.used++
+	return t.C.View(r.all, []int64{m, n}, nil, at)
 }

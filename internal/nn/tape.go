@@ -1,18 +1,17 @@
 package nn
 
-import (
-	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
-)
+import "github.com/goggml/ggml"
 
 // A Value is a result in a graph, with its gradient once the backward pass has
 // reached it.
 type Value struct {
 	T         *ggml.Tensor
-	needsGrad bool           // whether something that is trained lies upstream
-	grad      *ggml.Tensor   // what has flown back so far, but for the products of
-	pairs     []kernels.Pair // these: a matrix, and the gradient of what it made
-	low       *ggml.Tensor   // T in the compute type, once something has asked for it
+	needsGrad bool         // whether something that is trained lies upstream
+	grad      *ggml.Tensor // what has flown back so far, but for
+	products  []Product    // these: a matrix, and the gradient of what it made
+	multiply  *Lowering    // the lowering of the products
+	low       *ggml.Tensor // T in a compute type, once something has asked for it
+	lowBy     *Lowering    // the lowering of that type
 }
 
 // A Tape builds a graph forwards, and remembers for each step how its gradient
@@ -25,16 +24,21 @@ type Value struct {
 type Tape struct {
 	C        *ggml.Context
 	Graph    *ggml.Graph
-	Lowering Lowering
+	Lowering *Lowering // of what is built next
+	// Layers gives the lowering of each layer; nil is Lowering for all.
+	Layers func(layer int) *Lowering
 	// Grads are the accumulators of what is trained, by tensor; each has its tensor's
 	// shape. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
 
-	steps  []func()
+	steps  *backwardSteps
 	noGrad bool
-	column int64            // in the batch, of the first token of a chunk
-	store  *activationStore // of checkpoints
+	column int64           // in the batch, of the first token of a chunk
+	store  activationStore // of checkpoints
 }
+
+// backwardSteps are in the order in which they were recorded.
+type backwardSteps struct{ list []func() }
 
 // Input is a value that nothing trained lies upstream of.
 func Input(x *ggml.Tensor) *Value { return &Value{T: x} }
@@ -48,11 +52,30 @@ func (t *Tape) Trains(w *ggml.Tensor) bool {
 	return ok
 }
 
+// On is the same tape with the lowering of a layer.
+func (t *Tape) On(layer int) *Tape {
+	if t.Layers == nil {
+		return t
+	}
+	t.recorded() // which both share
+	on := *t
+	on.Lowering = t.Layers(layer)
+	return &on
+}
+
 // fork is a tape of the same graph with steps of its own.
 func (t *Tape) fork() *Tape {
 	f := *t
 	f.steps = nil
 	return &f
+}
+
+// recorded are the backward steps so far.
+func (t *Tape) recorded() *backwardSteps {
+	if t.steps == nil {
+		t.steps = &backwardSteps{}
+	}
+	return t.steps
 }
 
 // at is a tape of a chunk of the batch's tokens.
@@ -67,19 +90,26 @@ func (t *Tape) record(y *Value, back func(dy *ggml.Tensor)) {
 	if !t.Training() || !y.needsGrad {
 		return
 	}
-	t.steps = append(t.steps, func() {
+	t.step(func() {
 		if dy := t.gradient(y); dy != nil {
 			back(dy)
 		}
 	})
 }
 
+// step adds a backward step.
+func (t *Tape) step(back func()) {
+	steps := t.recorded()
+	steps.list = append(steps.list, back)
+}
+
 // Backward runs the steps from the last to the first.
 func (t *Tape) Backward() {
-	for i := len(t.steps) - 1; i >= 0; i-- {
-		t.steps[i]()
+	steps := t.recorded()
+	for i := len(steps.list) - 1; i >= 0; i-- {
+		steps.list[i]()
 	}
-	t.steps = nil
+	steps.list = nil
 }
 
 // flow adds a contribution to the gradient of x.
@@ -97,19 +127,23 @@ func (t *Tape) addTo(x *Value, d *ggml.Tensor) {
 }
 
 // flowProduct adds Wᵀ·dy, the contribution of a product W·x whose gradient is dy.
-// Those of all products of x become one op, which adds them up as it goes.
+// Those of all products of x by one lowering become one op, which adds them up as it goes.
 func (t *Tape) flowProduct(x *Value, w, dy *ggml.Tensor) {
-	if x.needsGrad {
-		x.pairs = append(x.pairs, kernels.Pair{W: w, X: dy})
+	if !x.needsGrad {
+		return
 	}
+	if x.multiply != t.Lowering {
+		t.gradient(x)
+	}
+	x.products, x.multiply = append(x.products, Product{W: w, X: dy}), t.Lowering
 }
 
 // gradient is the sum of what has flown to x, nil if nothing has.
 func (t *Tape) gradient(x *Value) *ggml.Tensor {
-	if len(x.pairs) > 0 {
-		t.addTo(x, t.Lowering.MatMulGradInput(t.C, false, x.pairs...))
+	if len(x.products) > 0 {
+		t.addTo(x, x.multiply.MatMulGradInput(t.C, false, x.products...))
 	}
-	x.pairs = nil
+	x.products = nil
 	return x.grad
 }
 
@@ -131,8 +165,8 @@ func (t *Tape) accumulateProduct(w, x, dy *ggml.Tensor) {
 
 // LowPrecision is x in the type in which products with frozen weights take it.
 func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
-	if x.low == nil {
-		x.low = t.Lowering.Cast(t.C, x.T)
+	if x.lowBy != t.Lowering {
+		x.low, x.lowBy = t.Lowering.Cast(t.C, x.T), t.Lowering
 	}
 	return x.low
 }

@@ -39,7 +39,7 @@ func (e *Engine) HasKernels() bool { return e.lowering == Kernels }
 // Training is the lowering of graphs with gradients, and of those that are compared with
 // them. Products with frozen weights are computed in the type: see [nn.CPU] and
 // [nn.StockTraining].
-func (e *Engine) Training(compute ggml.Type) (nn.Lowering, error) {
+func (e *Engine) Training(compute ggml.Type) (*nn.Lowering, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (e *Engine) Training(compute ggml.Type) (nn.Lowering, error) {
 
 // Decoding is the lowering of graphs without gradients. Products are as fast as the device
 // can, and may round.
-func (e *Engine) Decoding() (nn.Lowering, error) {
+func (e *Engine) Decoding() (*nn.Lowering, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type decoder struct {
 	fused     *fusedAdapters // of products by kernels
 	engine    *device.Engine
 	ownEngine bool
-	lowering  nn.Lowering
+	lowering  *nn.Lowering
 	cache     *cache
 	batch     int
 	graphs    []*decodeGraph // the one used last is first

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/device"
 )
 
@@ -38,7 +38,7 @@ type parameter struct {
 type paramGroup struct {
 	rate    float64 // factor of the learning rate
 	decays  bool
-	numbers *ggml.Tensor // input: those of the lowering's AdamWStep
+	numbers *ggml.Tensor // input: the settings of [nn.AdamWOperands]
 }
 
 // An optimizer updates parameters from the gradients that accumulate beside
@@ -124,8 +124,8 @@ func (o *optimizer) build() error {
 		} else {
 			o.norm = c.Add(o.norm, square)
 		}
-		state := kernels.AdamW{Param: p.Tensor, Grad: grad, M: o.first[i], V: o.second[i]}
-		updates = append(updates, lowering.AdamWStep(c, state, groups[i].numbers)...)
+		step := nn.AdamWOperands{Param: p.Tensor, Grad: grad, M: o.first[i], V: o.second[i], Settings: groups[i].numbers}
+		updates = append(updates, lowering.AdamWStep(c, step)...)
 	}
 	if o.measure, err = o.graph(c.NewGraph(o.norm)); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (o *optimizer) step(step int, rate, norm float64) error {
 	return o.update.compute(context.Background())
 }
 
-// numbers are those of a group, as [kernels.AdamWStep] has them.
+// numbers are those of a group, as [nn.AdamWOperands] has them.
 func (o *optimizer) numbers(g *paramGroup, step int, rate, scale float64) []float32 {
 	s, decay := o.settings, 0.0
 	if g.decays {
