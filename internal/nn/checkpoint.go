@@ -14,22 +14,23 @@ func (t *Tape) KeepInputs(layers int) {
 	}
 }
 
-// Checkpoint computes f without keeping its intermediate results; the backward
-// pass computes them again from x (gradient checkpointing, arXiv 1604.06174). It
+// Checkpoint computes f without keeping its intermediate results, but those of [Tape.Once]; the
+// backward pass computes them again from x (gradient checkpointing, arXiv 1604.06174). It
 // needs [Tape.KeepInputs].
 func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
 	if !t.Training() {
 		return f(t, x)
 	}
-	restore := t.keep(x.T)
-	y := t.forward(x, f)
+	restore, first := t.keep(x.T), t.newMemo(x)
+	memo := first
+	y := t.forward(x, &memo, f)
 	// The graph is in order of use: the recomputation must not be pulled
 	// forward to where x is computed.
 	t.Graph.Expand(y.T)
 	t.record(y, func(dy *ggml.Tensor) {
 		t.Graph.Expand(dy) // before f is recomputed, and so at once below: what it needs is free then
 		from := &Value{T: restore(), needsGrad: x.needsGrad}
-		if dx := t.recompute(from, dy, f); dx != nil {
+		if dx := t.recompute(from, dy, first, f); dx != nil {
 			t.Graph.Expand(dx)
 			t.flow(x, func() *ggml.Tensor { return dx })
 		}
@@ -37,18 +38,20 @@ func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
 	return y
 }
 
-// forward computes f without a record of it.
-func (t *Tape) forward(x *Value, f func(t *Tape, x *Value) *Value) *Value {
+// forward computes f without a record of it, but for what it computes once.
+func (t *Tape) forward(x *Value, memo *memoCursor, f func(t *Tape, x *Value) *Value) *Value {
 	forward := t.fork()
-	forward.noGrad = true
+	forward.noGrad, forward.memo = true, memo
 	y := f(forward, x)
 	return &Value{T: y.T, needsGrad: y.needsGrad}
 }
 
 // recompute computes f, and the gradient of x from that of its result; nil if there
 // is none.
-func (t *Tape) recompute(x *Value, dy *ggml.Tensor, f func(t *Tape, x *Value) *Value) *ggml.Tensor {
+func (t *Tape) recompute(x *Value, dy *ggml.Tensor, memo memoCursor, f func(t *Tape, x *Value) *Value) *ggml.Tensor {
+	memo.again = true
 	own := t.fork()
+	own.memo = &memo
 	in := &Value{T: x.T, needsGrad: x.needsGrad}
 	f(own, in).grad = dy
 	own.Backward()
@@ -64,15 +67,28 @@ func (t *Tape) Chunked(x *Value, size int64, f func(t *Tape, x *Value) *Value) *
 	if size == 0 || n <= size {
 		return f(t, x)
 	}
-	y := &Value{}
+	first := t.newMemo(x)
+	if t.memo != nil {
+		first = *t.memo
+	}
+	memo := func(r columnRange) memoCursor {
+		m := first
+		m.tokens = columnRange{t.column + r.from, t.column + r.to}
+		return m
+	}
+	y, last := &Value{}, first
 	for _, r := range chunks(n, 2*size) {
-		part := t.at(r).forward(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, f)
+		last = memo(r)
+		part := t.at(r).forward(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, &last, f)
 		y.T, y.needsGrad = putColumns(t.C, y.T, part.T, x.T, r), part.needsGrad
+	}
+	if t.memo != nil {
+		t.memo.call = last.call
 	}
 	t.record(y, func(dy *ggml.Tensor) {
 		dx := dy // which is of y alone: a chunk's gradient takes the place of what it was computed from
 		for _, r := range chunks(n, size) {
-			part := t.at(r).recompute(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, columns(t.C, dx, r), f)
+			part := t.at(r).recompute(&Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}, columns(t.C, dx, r), memo(r), f)
 			if part != nil {
 				dx = putColumns(t.C, dx, part, x.T, r)
 				t.Graph.Expand(dx)

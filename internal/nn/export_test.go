@@ -15,3 +15,6 @@ func Kept(g *ggml.Graph, l *Lowering, inputs ...*ggml.Tensor) (restored []*ggml.
 	}
 	return restored
 }
+
+// Seed is the gradient that a backward pass begins with.
+func (x *Value) Seed(dy *ggml.Tensor) { x.grad = dy }

@@ -35,6 +35,7 @@ type Tape struct {
 	noGrad bool
 	column int64           // in the batch, of the first token of a chunk
 	store  activationStore // of checkpoints
+	memo   *memoCursor     // of a function that is computed again, see Once
 }
 
 // backwardSteps are in the order in which they were recorded.

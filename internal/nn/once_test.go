@@ -1,0 +1,161 @@
+package nn_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+const (
+	routedWidth  = 32
+	routedTokens = 7
+)
+
+// A routedPart multiplies each row of x by the one of two matrices that a router chooses.
+type routedPart struct {
+	router *ggml.Tensor
+	paths  [2]*ggml.Tensor
+	once   bool // the choice is kept
+}
+
+func (p routedPart) choose(t *nn.Tape, f func() *ggml.Tensor) *ggml.Tensor {
+	if p.once {
+		return t.Once(f)
+	}
+	return f()
+}
+
+func (p routedPart) build(t *nn.Tape, x *nn.Value) *nn.Value {
+	c, n := t.C, x.T.Dim(1)
+	choose := func() *ggml.Tensor { return c.Reshape(c.ArgMax(c.MulMat(p.router, x.T)), 1, n) }
+	chosen := p.choose(t, choose)
+	masks := c.SetRows(c.Fill(c.NewTensor(ggml.F32, 1, 2, n), 0), c.Fill(c.NewTensor(ggml.F32, 1, 1, n), 1), chosen)
+	var sum *nn.Value
+	for i, w := range p.paths {
+		mask := c.Cont(c.View(masks, []int64{1, n}, []int64{masks.Stride(2)}, int64(i)*masks.Stride(1)))
+		y := t.MulInput(nn.Linears{}.Linear(t, x, nn.Matrix{W: w})[0], mask)
+		if sum != nil {
+			y = t.Add(sum, y)
+		}
+		sum = y
+	}
+	return sum
+}
+
+// routedGradients are those of the tokens' embeddings and of both matrices, where every second
+// token is for the first matrix by so little; of equals the last is chosen.
+func routedGradients(t *testing.T, l *nn.Lowering, lead float64, once, checkpoint bool, chunk int64) (grads [3][]float32) {
+	w := optest.NewWorkbench(t)
+	values := optest.Normal(1, routedWidth*routedTokens)
+	for i := range routedTokens {
+		x := values[i*routedWidth:]
+		x[0], x[1] = 0, 1
+		if i%2 == 1 {
+			x[0] = float32(1 + lead)
+		}
+	}
+	router := make([]float32, 2*routedWidth)
+	router[0], router[routedWidth+1] = 1, 1
+	matrix := func(values []float32) *ggml.Tensor {
+		return w.Reshape(w.Leaf(values...), routedWidth, int64(len(values)/routedWidth))
+	}
+	leaf := func(values []float32) *ggml.Tensor { return w.Cont(matrix(values)) }
+	rows := w.Cast(w.Arange(0, routedTokens, 1), ggml.I32)
+	embd, dy := leaf(values), matrix(optest.Normal(2, len(values)))
+	p := routedPart{router: matrix(router), once: once}
+	trained := []*ggml.Tensor{embd}
+	for i := range p.paths {
+		p.paths[i] = leaf(optest.Normal(uint64(3+i), routedWidth*routedWidth))
+		trained = append(trained, p.paths[i])
+	}
+	g := w.NewGraph()
+	tape := &nn.Tape{C: w.Context, Graph: g, Lowering: l, Grads: map[*ggml.Tensor]*ggml.Tensor{}}
+	for _, x := range trained {
+		tape.Grads[x] = w.Cont(w.Fill(x, 0))
+		g.Expand(tape.Grads[x])
+	}
+	tape.KeepInputs(1)
+	part := func(t *nn.Tape, x *nn.Value) *nn.Value { return t.Chunked(x, chunk, p.build) }
+	x := tape.Embed(rows, nn.Matrix{W: embd}, nil)
+	if checkpoint {
+		x = tape.Checkpoint(x, part)
+	} else {
+		x = part(tape, x)
+	}
+	x.Seed(dy)
+	tape.Backward()
+	for _, x := range trained {
+		g.Expand(tape.Grads[x].SetOutput())
+	}
+	w.Compute(g)
+	for i, x := range trained {
+		grads[i] = optest.Values(t, tape.Grads[x])
+	}
+	return grads
+}
+
+// A router's choice is not made again from the rounded input of a checkpoint: gradients are
+// those without one, of the whole or in chunks, whatever form inputs are kept in.
+func TestOnce(t *testing.T) {
+	cpu, err := nn.CPU(ggml.F32)
+	require.NoError(t, err)
+	rounding, exact := nn.Stock(), nn.Stock()
+	rounding.Keep = nn.KeepBF16
+	for _, k := range []struct {
+		name        string
+		lowering    *nn.Lowering
+		lead, bound float64 // of the gradients of the matrices, which see the rounded input
+	}{
+		{"exact", exact, math.Ldexp(1, -20), 1e-6},
+		{"compressed", cpu, math.Ldexp(1, -21), 1e-5},
+		{"bf16", rounding, math.Ldexp(1, -10), math.Ldexp(1, -8)},
+	} {
+		for _, chunk := range []int64{0, 2, 3} {
+			t.Run(fmt.Sprint(k.name, chunk), func(t *testing.T) {
+				want := routedGradients(t, k.lowering, k.lead, true, false, 0)
+				got := routedGradients(t, k.lowering, k.lead, true, true, chunk)
+				require.Less(t, refmath.RelativeError(got[0], widened(want[0])), 1e-6)
+				for i := 1; i < 3; i++ {
+					require.Less(t, refmath.RelativeError(got[i], widened(want[i])), k.bound)
+				}
+				if k.lowering.Keep == nn.KeepExact {
+					return
+				}
+				other := routedGradients(t, k.lowering, k.lead, false, true, chunk)
+				require.Greater(t, refmath.RelativeError(other[0], widened(want[0])), 0.1, "another choice would be seen")
+			})
+		}
+	}
+}
+
+// Without a checkpoint chunks are computed again from the same input, and nothing is kept but
+// what is asked for.
+func TestOnceInChunks(t *testing.T) {
+	want := routedGradients(t, nn.Stock(), 1, true, false, 0)
+	got := routedGradients(t, nn.Stock(), 1, true, false, 2)
+	for i := range want {
+		require.Less(t, refmath.RelativeError(got[i], widened(want[i])), 1e-6)
+	}
+}
+
+func TestOnceNeedsColumns(t *testing.T) {
+	optest.RequireErrors(t, map[string]func(c *ggml.Context){
+		"it has 1 columns, and there are 3 tokens; it needs a column for each": func(c *ggml.Context) {
+			w := c.NewTensor(ggml.F32, 4, 3)
+			tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: nn.Stock(), Grads: map[*ggml.Tensor]*ggml.Tensor{w: c.NewTensor(ggml.F32, 4, 3)}}
+			tape.KeepInputs(1)
+			x := tape.Embed(c.NewTensor(ggml.I32, 3), nn.Matrix{W: w}, nil)
+			tape.Checkpoint(x, func(t *nn.Tape, x *nn.Value) *nn.Value {
+				t.Once(func() *ggml.Tensor { return t.C.ArgMax(x.T) })
+				return x
+			})
+		},
+	})
+}
