@@ -1,5 +1,5 @@
 // Command run trains small adapters and computes logits, and writes all results to files, which scripts/equal-against
-// compares between commits. It is built at both: what differs between their APIs is in api.go.
+// compares between commits. It is built at both: each API that they have is in a file of its own, by a build tag.
 package main
 
 import (
@@ -106,6 +106,15 @@ func tokens(rng *rand.Rand, n, vocab int) []int32 {
 		list[i] = int32(rng.IntN(vocab))
 	}
 	return list
+}
+
+type loading struct {
+	repack   int // for so many sequences; 0 leaves the matrices as they are
+	writable bool
+}
+
+func load(path string, o loading) *model.Model {
+	return must(model.Load(path, model.LoadOptions{NoMmap: o.writable, Repack: o.repack > 0, Sequences: o.repack}))
 }
 
 func must[T any](x T, err error) T {

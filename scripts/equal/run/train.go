@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
@@ -41,7 +42,7 @@ func (r *results) trainAdapter(m *model.Model, name string, d *data.Dataset, o t
 	trained := train.Trainables{Adapters: adapter.Weights(1)}
 	held := data.New(length, samples(2, 6, vocab(m)))
 	estimate := must(train.EstimateMemory(m, trained, d, o, held))
-	r.tell(name+"/estimate", "optimizer %d, step %d, evaluations %d", estimate.Optimizer, estimate.Step, estimate.Evaluations)
+	r.tell(name+"/estimate", "optimizer %d, step %d, evaluations %d", size(estimate.Optimizer), size(estimate.Step), size(estimate.Evaluations))
 	t := must(train.New(m, trained, d, o))
 	defer t.Close()
 	r.steps(t, r.half)
@@ -50,7 +51,7 @@ func (r *results) trainAdapter(m *model.Model, name string, d *data.Dataset, o t
 	r.history(name, t, 0)
 	e := must(t.Evaluate(context.Background(), held))
 	write(r, name+"/evaluation", []float64{e.Loss, e.Accuracy})
-	r.tell(name+"/memory", "%d", t.Memory())
+	r.tell(name+"/memory", "%d", size(t.Memory()))
 	write(r, name+"/adapter", values(adapter))
 	r.resumed(m, name, d, o)
 	return adapter
@@ -68,6 +69,14 @@ func (r *results) resumed(m *model.Model, name string, d *data.Dataset, o train.
 	write(r, name+"/resumed/adapter", values(adapter))
 }
 
+// size is bytes of memory: a number, or the sum of several devices'.
+func size(x any) int64 {
+	if sizes, ok := x.(interface{ Total() int64 }); ok {
+		return sizes.Total()
+	}
+	return x.(int64)
+}
+
 // weights trains all weights of a model that is not quantised.
 func (r *results) weights() {
 	m := load(r.path, loading{writable: true})
@@ -77,7 +86,8 @@ func (r *results) weights() {
 		if w.Type() != ggml.F32 {
 			return
 		}
-		if m.Trainable(w.Name()) {
+		// What the graph takes as factors gets no gradient.
+		if !strings.HasPrefix(w.Name(), "rope_") && !strings.HasSuffix(w.Name(), ".scale") {
 			trained.Weights = append(trained.Weights, w)
 		}
 	}

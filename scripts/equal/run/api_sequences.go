@@ -1,3 +1,5 @@
+//go:build sequences
+
 package main
 
 import (
@@ -8,26 +10,20 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// What follows is written in the API of this tree. For commits that have another one, a file of the same functions has a
-// build tag, which scripts/equal-against tries.
-
-type loading struct {
-	repack   int // for so many sequences; 0 leaves the matrices as they are
-	writable bool
+func newSession(m *model.Model, e *device.Engine, sequences int, o inference) *infer.Session {
+	return must(infer.NewSession(m, infer.SessionOptions{
+		Sequences: sequences, Context: contextLength, CacheType: o.cache, Adapters: o.adapters, Engine: e,
+	}))
 }
 
-func load(path string, o loading) *model.Model {
-	return must(model.Load(path, model.LoadOptions{NoMmap: o.writable, Repack: o.repack > 0, Sequences: o.repack}))
+type sequence struct {
+	*infer.Sequence
+	session *infer.Session
 }
-
-func options(e *device.Engine, o inference) infer.SessionOptions {
-	return infer.SessionOptions{Context: contextLength, CacheType: o.cache, Adapters: o.adapters, Engine: e}
-}
-
-type sequence struct{ *infer.Session }
 
 func newSequence(m *model.Model, e *device.Engine, o inference) sequence {
-	return sequence{must(infer.NewSession(m, options(e, o)))}
+	s := newSession(m, e, 1, o)
+	return sequence{must(s.NewSequence()), s}
 }
 
 func (s sequence) all(tokens []int32) [][]float32 {
@@ -36,21 +32,22 @@ func (s sequence) all(tokens []int32) [][]float32 {
 
 func (s sequence) next(tokens []int32) []float32 { return must(s.Decode(context.Background(), tokens)) }
 
-func (s sequence) rewind(n int) { check(s.Truncate(n)) }
+func (s sequence) rewind(n int) { must(s.Rewind(n)) }
 
-func (s sequence) close() { check(s.Close()) }
+func (s sequence) close() { check(s.session.Close()) }
 
 type batch struct {
-	*infer.Batch
+	*infer.Session
 	sequences []*infer.Sequence
 }
 
 func newBatch(m *model.Model, e *device.Engine, n int, o inference) *batch {
-	return &batch{Batch: must(infer.NewBatch(m, n, options(e, o)))}
+	return &batch{Session: newSession(m, e, n, o)}
 }
 
 func (b *batch) start(tokens []int32) []float32 {
-	s, logits, err := b.Start(context.Background(), tokens)
+	s := must(b.NewSequence())
+	logits, _, err := s.Prefill(context.Background(), tokens)
 	check(err)
 	b.sequences = append(b.sequences, s)
 	return logits
@@ -61,7 +58,12 @@ func (b *batch) step(tokens []int32) [][]float32 {
 	for i, s := range b.sequences {
 		next = append(next, infer.StepInput{Sequence: s, Token: tokens[i]})
 	}
-	return must(b.Step(context.Background(), next))
+	check(b.Step(context.Background(), next))
+	logits := make([][]float32, len(next))
+	for i := range next {
+		logits[i] = next[i].Logits
+	}
+	return logits
 }
 
 func (b *batch) end(i int) {
