@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -60,7 +61,7 @@ type targetRank struct {
 }
 
 // ranks gives the ranks that differ from --lora-r, by name.
-func (f *adapterFlags) ranks(c model.Config) (map[string]int, error) {
+func (f *adapterFlags) ranks(a *arch.Architecture) (map[string]int, error) {
 	if f.AttNorm > 0 || f.FFNNorm > 0 || f.OutNorm > 0 {
 		return nil, errors.New("--rank-att-norm, --rank-ffn-norm, --rank-out-norm: llama.cpp ignores adapters of norms; leave them out")
 	}
@@ -73,13 +74,13 @@ func (f *adapterFlags) ranks(c model.Config) (map[string]int, error) {
 		}
 		ranks[name] = r
 	}
-	known := lora.Targets(c)
+	known := lora.Targets(a)
 	for _, t := range f.targetRanks() {
 		if t.rank < 0 {
 			continue
 		}
 		if !slices.Contains(known, t.target) {
-			return nil, fmt.Errorf("%s: the model has no matrix %s; those of its layers are %s", t.flag, t.target, strings.Join(c.Linears(), ", "))
+			return nil, fmt.Errorf("%s: the model has no matrix %s; those of its layers are %s", t.flag, t.target, strings.Join(a.Linears(), ", "))
 		}
 		ranks[t.target] = t.rank
 	}
@@ -88,7 +89,7 @@ func (f *adapterFlags) ranks(c model.Config) (map[string]int, error) {
 
 // options describe a new adapter.
 func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error) {
-	ranks, err := f.ranks(m.Config())
+	ranks, err := f.ranks(m.Architecture())
 	if err != nil {
 		return lora.Options{}, err
 	}

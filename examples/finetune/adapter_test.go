@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -18,12 +19,18 @@ var noRanks = adapterFlags{
 }
 
 func TestRanks(t *testing.T) {
-	llama := model.Config{
+	resolve := func(c model.Config) *arch.Architecture {
+		a, err := arch.Resolve(c)
+		require.NoError(t, err)
+		return a
+	}
+	config := model.Config{
 		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 16, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}
-	fused := llama
-	fused.Arch, fused.FusedQKV, fused.RoPE.Mode = "phi3", true, ggml.RoPENeoX
+	llama := resolve(config)
+	config.Arch, config.FusedQKV, config.RoPE.Mode = "phi3", true, ggml.RoPENeoX
+	fused := resolve(config)
 
 	f := noRanks
 	f.WK, f.WV, f.FFNDown, f.TokEmbd, f.Ranks = 0, 3, 5, 2, []string{"blk.0.*=7", "output=0"}

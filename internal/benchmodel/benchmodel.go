@@ -85,7 +85,11 @@ func Write(path string, c model.Config, t ggml.Type) error {
 	if err := c.WriteKeys(g); err != nil {
 		return err
 	}
-	for _, s := range c.Weights() {
+	a, err := arch.Resolve(c)
+	if err != nil {
+		return err
+	}
+	for _, s := range a.Weights() {
 		if s.Optional {
 			continue
 		}
@@ -109,7 +113,7 @@ const poolRows = 256
 
 // add adds a tensor of random rows, written again and again. One with a
 // standard deviation of 0 is all ones.
-func add(g *ggml.GGUF, s arch.Weight, t ggml.Type, sigma float64) error {
+func add(g *ggml.GGUF, s *arch.Weight, t ggml.Type, sigma float64) error {
 	columns, rows := s.Shape[0], int64(1)
 	for _, n := range s.Shape[1:] {
 		rows *= n

@@ -165,7 +165,7 @@ func (p peftModel) load(t *testing.T) *model.Model {
 		"Arch": c.Arch, "Class": p.class, "Config": p.python, "Arguments": args, "Weights": writeWeights(t, m),
 	})
 	var want []string
-	for _, module := range c.Modules() {
+	for _, module := range m.Architecture().Modules() {
 		want = append(want, peftPath(module.Path))
 	}
 	if c.Tied {
@@ -235,7 +235,7 @@ func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [
 // everyTarget gives each target a rank of its own.
 func everyTarget(m *model.Model) map[string]int {
 	ranks := map[string]int{}
-	for i, target := range lora.Targets(m.Config()) {
+	for i, target := range lora.Targets(m.Architecture()) {
 		if target != "output" || !m.Config().Tied {
 			ranks[target] = 2 + i
 		}

@@ -206,7 +206,9 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	c, err := arch.ReadConfig(g)
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 1))
-	declared := slices.SortedFunc(slices.Values(c.Weights()), func(x, y arch.Weight) int { return strings.Compare(x.Name, y.Name) })
+	model, err := arch.Resolve(c)
+	require.NoError(t, err)
+	declared := slices.SortedFunc(slices.Values(model.Weights()), func(x, y *arch.Weight) int { return strings.Compare(x.Name, y.Name) })
 	for _, w := range declared {
 		if w.Optional && !slices.Contains(a.optional, inLayer.ReplaceAllString(w.Name, "")) {
 			continue

@@ -21,32 +21,20 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 	defer c.Close()
 	lowering, err := nn.StockTraining(ggml.F32)
 	require.NoError(t, err)
-	n := int64(len(tokens))
-	inputs := oracle.Inputs{}
-	input := func(name string, typ ggml.Type, value func(i int) float64, shape ...int64) *ggml.Tensor {
-		for i := range tokens {
-			inputs[name] = append(inputs[name], value(i))
-		}
-		return c.NewTensor(typ, shape...).SetName(name)
-	}
 	b := &arch.Builder{
-		Config: m.Config(), Source: m.Source, Adapters: adapters, Products: nn.Linears{Adapters: adapters}, Context: context,
-		Tokens:    input("tokens", ggml.I32, func(i int) float64 { return float64(tokens[i]) }, n),
-		Positions: input("positions", ggml.I32, func(i int) float64 { return float64(i) }, n),
-		AttnTemp:  input("temperature", ggml.F32, func(i int) float64 { return float64(m.Config().AttnTemp(i)) }, 1, 1, n),
-		Attention: nn.SelfAttention{Batch: 1, FirstVisible: func(window int) *ggml.Tensor {
-			if window == 0 {
-				return nil
-			}
-			inputs["first visible"] = nil // of the only window that there is
-			return input("first visible", ggml.F32, func(i int) float64 { return float64(max(0, i-window+1)) }, n, 1)
-		}},
+		Architecture: m.Architecture(), Source: func(w arch.Weight) *ggml.Tensor { return m.Weight(w.Name) },
+		Adapters: adapters, Products: nn.Linears{Adapters: adapters}, Attention: nn.SelfAttention{Batch: 1},
+		NumTokens: int64(len(tokens)), Context: context,
 	}
-	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering}
+	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c)}
 	z := b.Logits(tape, b.Hidden(tape, false)).T
 	tape.Graph.Expand(z)
 	require.NoError(t, c.Err())
-	p, err := oracle.Compile(tape.Graph, inputs)
+	feed := &nn.Feed{Rows: 1, Tokens: tokens, Starts: make([]int32, len(tokens))}
+	for i := range tokens {
+		feed.Positions = append(feed.Positions, int32(i))
+	}
+	p, err := oracle.Compile(tape.Graph, oracle.InputsOf(tape.Inputs, feed))
 	require.NoError(t, err)
 	p.RoundGELU = true
 	logits, err := p.Run().Of(z)

@@ -63,8 +63,8 @@ func NoisyModel(t testing.TB, c model.Config, typ ggml.Type, noise float64) *mod
 }
 
 // Declared lists the weights that the model has, in the order of computation.
-func Declared(m *model.Model) []arch.Weight {
-	return slices.DeleteFunc(slices.Clone(m.Config().Weights()), func(w arch.Weight) bool { return m.Weight(w.Name) == nil })
+func Declared(m *model.Model) []*arch.Weight {
+	return slices.DeleteFunc(slices.Clone(m.Architecture().Weights()), func(w *arch.Weight) bool { return m.Weight(w.Name) == nil })
 }
 
 // Arena holds tensors that live as long as a test.

@@ -18,10 +18,8 @@ type Attention interface {
 // SelfAttention is attention within a batch of sequences of equal length, with
 // gradients.
 type SelfAttention struct {
-	Batch int64
-	// FirstVisible gives the first key that each query sees under a window, and of its
-	// own sample, [n, batch]; nil where it sees all before it.
-	FirstVisible func(window int) *ggml.Tensor
+	Batch  int64
+	Packed bool // a sequence may hold several samples, which do not see each other
 }
 
 // Attend computes the attention of each token to itself and those before it.
@@ -29,7 +27,7 @@ func (s SelfAttention) Attend(t *Tape, q, k, v *Value, o AttentionOptions) *Valu
 	c, tokens := t.C, q.T.Dim(2)
 	q, k, v = t.Sequences(q, s.Batch), t.Sequences(k, s.Batch), t.Sequences(v, s.Batch)
 	shape := q.T.Shape()
-	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: s.FirstVisible(o.Window)}
+	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: s.firstVisible(t, o.Window, tokens/s.Batch)}
 	y := &Value{
 		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),
 		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad,
@@ -41,4 +39,15 @@ func (s SelfAttention) Attend(t *Tape, q, k, v *Value, o AttentionOptions) *Valu
 		t.flow(v, func() *ggml.Tensor { return dv })
 	})
 	return y
+}
+
+// firstVisible is the first key that each query sees, nil where it sees all before it.
+func (s SelfAttention) firstVisible(t *Tape, window int, length int64) *ggml.Tensor {
+	if int64(window) >= length {
+		window = 0 // it hides nothing
+	}
+	if window == 0 && !s.Packed {
+		return nil
+	}
+	return t.FirstVisible(window, length, s.Batch)
 }

@@ -9,10 +9,8 @@ const queryBlock = 512
 // weights are 0 then, and no infinity meets another.
 const masked = 1e30
 
-// FirstVisible is in F32, in which masks are computed.
-func (stock) FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor {
-	return c.NewTensor(ggml.F32, n, batch)
-}
+// VisibleType is F32, in which masks are computed.
+func (stock) VisibleType() ggml.Type { return ggml.F32 }
 
 // A scoreBlock is the attention of the queries [from, to) to the keys before to.
 type scoreBlock struct {

@@ -14,8 +14,8 @@ import (
 // needs the same ones. All of them would be larger than all activations together. So
 // there is a pool of them, and each token draws one from it for each pair.
 type Dropout struct {
-	Pool  *ggml.Tensor // F32 [numbers], the random factors
-	Drawn *ggml.Tensor // I32 [n, pairs], the mask of each token, of [Dropout.NumMasks]
+	pool  *ggml.Tensor // F32 [numbers], the random factors
+	drawn *ggml.Tensor // I32 [n, pairs], the mask of each token, of those in the pool
 	pairs []*ggml.Tensor
 }
 
@@ -23,22 +23,36 @@ type Dropout struct {
 // Two tokens have the same mask of a pair with a probability of one in as many.
 const poolMasks = 1024
 
-// NewDropout makes the inputs for n tokens and so many pairs, of matrices with up to
-// width inputs.
-func (t *Tape) NewDropout(n, width int64, pairs int) *Dropout {
-	return &Dropout{
-		Pool:  t.C.NewTensor(ggml.F32, poolMasks*width).SetName("dropout").SetInput(),
-		Drawn: t.C.NewTensor(ggml.I32, n, int64(pairs)).SetName("drawn masks").SetInput(),
-	}
+// NewDropout declares the inputs for n tokens and so many pairs, of matrices with up to
+// width inputs, each of which is dropped with probability p.
+func (t *Tape) NewDropout(n, width int64, pairs int, p float32) *Dropout {
+	d := &Dropout{}
+	d.pool = Declare(t.Inputs, "dropout", ggml.F32, []int64{poolMasks * width}, func(f *Feed, x []float32) { f.Noise.pool(x, p) })
+	d.drawn = Declare(t.Inputs, "drawn masks", ggml.I32, []int64{n, int64(pairs)}, func(f *Feed, x []int32) {
+		for pair, a := range d.pairs {
+			for row := range f.Rows {
+				f.Noise.masks(x[:f.Length()], row, pair, d.numMasks(a.Dim(0)))
+				x = x[f.Length():]
+			}
+		}
+	})
+	return d
 }
 
-// Pairs lists the A of each pair that has dropout, in the order of Drawn.
-func (d *Dropout) Pairs() []*ggml.Tensor { return d.pairs }
+// numMasks is the number of masks of a width in the pool, one after the other.
+func (d *Dropout) numMasks(width int64) int64 { return d.pool.Dim(0) / width }
 
-// NumMasks is the number of masks of a width in the pool, one after the other.
-func (d *Dropout) NumMasks(width int64) int64 { return d.Pool.Dim(0) / width }
+// Mask gives the factors on what a pair's A multiplies with, of each token, as they were drawn.
+func (d *Dropout) Mask(a *ggml.Tensor, pool []float32, drawn []int32) [][]float32 {
+	tokens, width := int(d.drawn.Dim(0)), int(a.Dim(0))
+	mask := make([][]float32, tokens)
+	for i, k := range drawn[int(d.column(a))*tokens:][:tokens] {
+		mask[i] = pool[int(k)*width:][:width]
+	}
+	return mask
+}
 
-// column is the place of a pair in Drawn.
+// column is the place of a pair in drawn.
 func (d *Dropout) column(a *ggml.Tensor) int64 {
 	i := slices.Index(d.pairs, a)
 	if i < 0 {
@@ -55,8 +69,8 @@ func (d *Dropout) drop(t *Tape, x *Value, p LoRAPair) (dropped *Value, mask *ggm
 		return x, nil
 	}
 	c, width := t.C, x.T.Dim(0)
-	first := d.column(p.A)*d.Drawn.Stride(1) + t.column*d.Drawn.Stride(0)
-	drawn := c.View(d.Drawn, []int64{x.T.Dim(1)}, nil, first)
-	mask = c.GetRows(c.View(d.Pool, []int64{width, d.NumMasks(width)}, nil, 0), drawn)
+	first := d.column(p.A)*d.drawn.Stride(1) + t.column*d.drawn.Stride(0)
+	drawn := c.View(d.drawn, []int64{x.T.Dim(1)}, nil, first)
+	mask = c.GetRows(c.View(d.pool, []int64{width, d.numMasks(width)}, nil, 0), drawn)
 	return &Value{T: c.Mul(mask, x.T), needsGrad: x.needsGrad}, mask
 }

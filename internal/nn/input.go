@@ -1,11 +1,122 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"errors"
+	"fmt"
+	"iter"
 
-// WriteUsed writes an input that not every graph reads, and which has memory only then.
-func WriteUsed[T ggml.Element](x *ggml.Tensor, values []T) error {
-	if !x.IsAllocated() {
-		return nil
+	"github.com/goggml/ggml"
+)
+
+// Inputs are what a graph reads anew in each computation. Each is declared where it is used,
+// by the name that it has there, with what fills it.
+type Inputs struct {
+	c    *ggml.Context
+	list []input
+}
+
+type input struct {
+	*ggml.Tensor
+	draw  func(f *Feed) any // a slice of the elements
+	write func(values any) error
+}
+
+// NewInputs is for a graph of the context.
+func NewInputs(c *ggml.Context) *Inputs { return &Inputs{c: c} }
+
+// A Feed is what inputs are filled from: the tokens of a pass, row by row.
+type Feed struct {
+	Rows      int // of equal length: sequences, or what samples are packed into
+	Tokens    []int32
+	Positions []int32 // of each token in its sequence or sample
+	// In training:
+	Starts  []int32   // the index in its row of the first token of each token's sample
+	Targets []int32   // the token that follows each
+	Weights []float32 // of each target in the loss
+	Noise   Noise
+}
+
+// Length is that of a row.
+func (f *Feed) Length() int { return len(f.Tokens) / f.Rows }
+
+// Declare gives the input of a name, and makes it, filled by a function, if there is none yet.
+func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64, fill func(f *Feed, x []T)) *ggml.Tensor {
+	for _, x := range in.list {
+		if x.Name() == name {
+			return x.Tensor
+		}
 	}
-	return ggml.Write(x, values)
+	x := in.c.NewTensor(t, shape...).SetName(name).SetInput()
+	draw := func(f *Feed) any {
+		values := make([]T, x.NumElements())
+		fill(f, values)
+		return values
+	}
+	in.list = append(in.list, input{x, draw, func(values any) error { return ggml.Write(x, values.([]T)) }})
+	return x
+}
+
+// Fill writes the inputs. All of them: a graph reuses their memory. What it does not read has none.
+func (in *Inputs) Fill(f *Feed) error {
+	var err error
+	for _, x := range in.list {
+		if x.IsAllocated() {
+			err = errors.Join(err, x.write(x.draw(f)))
+		}
+	}
+	return err
+}
+
+// All iterates over the inputs, each with what makes the slice of elements that fills it.
+func (in *Inputs) All() iter.Seq2[*ggml.Tensor, func(f *Feed) any] {
+	return func(yield func(*ggml.Tensor, func(f *Feed) any) bool) {
+		for _, x := range in.list {
+			if !yield(x.Tensor, x.draw) {
+				return
+			}
+		}
+	}
+}
+
+// TokenIDs is the input of tokens [n].
+func (t *Tape) TokenIDs(n int64) *ggml.Tensor {
+	return Declare(t.Inputs, "tokens", ggml.I32, []int64{n}, func(f *Feed, x []int32) { copy(x, f.Tokens) })
+}
+
+// Positions is the input of positions [n], and their negation, by which some lowerings rotate back.
+func (t *Tape) Positions(n int64) (positions, negated *ggml.Tensor) {
+	positions = Declare(t.Inputs, "positions", ggml.I32, []int64{n}, func(f *Feed, x []int32) { copy(x, f.Positions) })
+	if t.Grads == nil {
+		return positions, nil
+	}
+	return positions, Declare(t.Inputs, "negated positions", ggml.I32, []int64{n}, func(f *Feed, x []int32) {
+		for i, p := range f.Positions {
+			x[i] = -p
+		}
+	})
+}
+
+// FirstVisible is the input of the first key that each query of rows [n, batch] sees: that of its
+// sample, or of a window (0: none) of keys that ends with its own.
+func (t *Tape) FirstVisible(window int, n, batch int64) *ggml.Tensor {
+	name := fmt.Sprintf("first visible of window %d", window)
+	first := func(f *Feed, i int) int32 {
+		if window == 0 {
+			return f.Starts[i]
+		}
+		return max(f.Starts[i], int32(i%f.Length()-window+1))
+	}
+	shape := []int64{n, batch}
+	if typ := t.Lowering.VisibleType(); typ != ggml.I32 {
+		return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []float32) {
+			for i := range x {
+				x[i] = float32(first(f, i))
+			}
+		})
+	}
+	return Declare(t.Inputs, name, ggml.I32, shape, func(f *Feed, x []int32) {
+		for i := range x {
+			x[i] = first(f, i)
+		}
+	})
 }

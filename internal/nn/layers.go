@@ -35,9 +35,6 @@ func (t *Tape) Scale(x *Value, s float32) *Value {
 	return y
 }
 
-// AddInput returns x + y for an input y.
-func (t *Tape) AddInput(x *Value, y *ggml.Tensor) *Value { return t.Add(x, Input(y)) }
-
 // MulInput returns x · s for an input s that is repeated to x's shape.
 func (t *Tape) MulInput(x *Value, s *ggml.Tensor) *Value {
 	y := &Value{T: t.C.Mul(x.T, s), needsGrad: x.needsGrad}

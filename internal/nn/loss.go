@@ -2,15 +2,15 @@ package nn
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/goggml/ggml"
 )
 
 // A LossChunk is the cross-entropy of n tokens whose logits exist at a time.
 type LossChunk struct {
-	labels, weights *ggml.Tensor // inputs: I32 [1, n], F32 [1, n]
-	losses          *ggml.Tensor // F32 [n]
-	likeliest       *ggml.Tensor // I32 [n]; nil with gradients, for which nobody asks
+	losses    *ggml.Tensor // F32 [n]
+	likeliest *ggml.Tensor // I32 [n]; nil with gradients, for which nobody asks
 }
 
 // CrossEntropy computes the loss of x [n_embd, n] chunk by chunk, each with its
@@ -31,38 +31,25 @@ func (t *Tape) CrossEntropy(x *Value, size int64, logits func(t *Tape, x *Value)
 }
 
 // chunkLoss runs the chunk back before the next one starts.
-func (t *Tape) chunkLoss(x *Value, logits func(t *Tape, x *Value) *Value) (l *LossChunk, dx *ggml.Tensor) {
+func (t *Tape) chunkLoss(x *Value, logits func(t *Tape, x *Value) *Value) (*LossChunk, *ggml.Tensor) {
 	c, own := t.C, t.fork()
 	z := logits(own, x)
 	n := z.T.Dim(1)
-	l = &LossChunk{
-		labels:  c.NewTensor(ggml.I32, 1, n).SetName("labels").SetInput(),
-		weights: c.NewTensor(ggml.F32, 1, n).SetName("weights").SetInput(),
-	}
+	first, l := t.column, &LossChunk{}
+	labels := Declare(t.Inputs, fmt.Sprintf("labels from %d", first), ggml.I32, []int64{1, n}, func(f *Feed, x []int32) { copy(x, f.Targets[first:]) })
 	if !t.Training() {
 		l.likeliest = c.ArgMax(z.T).SetOutput()
 		t.Graph.Expand(l.likeliest)
 	}
-	losses, grad := t.Lowering.CrossEntropy(c, z.T, l.labels)
+	losses, grad := t.Lowering.CrossEntropy(c, z.T, labels)
 	l.losses = losses.SetName("losses").SetOutput()
 	t.Graph.Expand(l.losses)
 	if !t.Training() {
 		return l, nil
 	}
-	z.grad = grad(l.weights)
+	z.grad = grad(Declare(t.Inputs, fmt.Sprintf("weights from %d", first), ggml.F32, []int64{1, n}, func(f *Feed, x []float32) { copy(x, f.Weights[first:]) }))
 	own.Backward()
 	return l, own.gradient(x)
-}
-
-// Tokens is n.
-func (l *LossChunk) Tokens() int { return int(l.labels.Dim(1)) }
-
-// Write fills the inputs: the label of each token and its weight in the gradient.
-func (l *LossChunk) Write(labels []int32, weights []float32) error {
-	if err := ggml.Write(l.labels, labels); err != nil {
-		return err
-	}
-	return WriteUsed(l.weights, weights) // without gradients nothing reads them
 }
 
 // Losses appends −log p(label) of each token, in nats.

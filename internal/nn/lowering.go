@@ -61,7 +61,7 @@ type AttentionOperands struct {
 	Scale float32      // of Q·Kᵀ
 	// FirstVisible [n, batch] is the first key that each query sees, of a sliding window or
 	// of a sample among others that share a sequence: below 0 for 0, above the query's
-	// position for that. nil is 0 for all. Its type is that of AttentionOps.FirstVisible.
+	// position for that. nil is 0 for all. Its type is AttentionOps.VisibleType.
 	FirstVisible *ggml.Tensor
 }
 
@@ -74,8 +74,8 @@ type AttentionOps interface {
 	// AttentionGrad returns the gradients of Q, K and V, of their shapes, given that of the
 	// result.
 	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (dq, dk, dv *ggml.Tensor)
-	// FirstVisible makes the operand of that name: I32 or F32 [n, batch], of whole numbers.
-	FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor
+	// VisibleType is that of FirstVisible, I32 or F32.
+	VisibleType() ggml.Type
 }
 
 // GateOps are gated activations of gate and up [m, n], and their gradients.

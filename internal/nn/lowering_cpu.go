@@ -82,9 +82,7 @@ func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) 
 	return kernels.CausalAttentionGrad(c, dy, kernels.Attention(a))
 }
 
-func (cpu) FirstVisible(c *ggml.Context, n, batch int64) *ggml.Tensor {
-	return c.NewTensor(ggml.I32, n, batch)
-}
+func (cpu) VisibleType() ggml.Type { return ggml.I32 }
 
 // GLU leaves to ggml what it has vectorised.
 func (cpu) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {

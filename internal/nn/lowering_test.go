@@ -80,7 +80,7 @@ func TestLoweringsAttend(t *testing.T) {
 
 // firstVisible is the operand of that name in the lowering's type.
 func firstVisible(t *testing.T, w *optest.Workbench, l *nn.Lowering, n, batch int64, first func(i, sample int64) int32) *ggml.Tensor {
-	x := l.FirstVisible(w.Leaves, n, batch)
+	x := w.Leaves.NewTensor(l.VisibleType(), n, batch)
 	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
 	t.Cleanup(func() { buffers.Close() })

@@ -7,8 +7,10 @@ package oracle
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/refmath"
 )
 
@@ -48,6 +50,18 @@ type node struct {
 
 // Inputs are the values of leaves, by name. Those that are not listed are read from their memory.
 type Inputs map[string][]float64
+
+// InputsOf are those that a graph declared, filled from a feed.
+func InputsOf(in *nn.Inputs, f *nn.Feed) Inputs {
+	all := Inputs{}
+	for x, draw := range in.All() {
+		values := reflect.ValueOf(draw(f))
+		for i := range values.Len() {
+			all[x.Name()] = append(all[x.Name()], values.Index(i).Convert(reflect.TypeFor[float64]()).Float())
+		}
+	}
+	return all
+}
 
 // Compile reads a graph of ops that have a formula, and the values of its leaves.
 func Compile(g *ggml.Graph, inputs Inputs) (*Program, error) {

@@ -64,7 +64,7 @@ func (s *Graph) Close() error { return s.c.Close() }
 
 func (s *Graph) params() []*ggml.Tensor {
 	var list []*ggml.Tensor
-	for _, t := range s.m.Config().Weights() {
+	for _, t := range s.m.Architecture().Weights() {
 		if d, ok := s.loraPair(t.Name); ok {
 			list = append(list, d.A, d.B)
 		}

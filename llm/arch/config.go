@@ -40,7 +40,7 @@ type Config struct {
 	LogitScale    float32 // that logits are divided by
 	LogitSoftcap  float32 // that logits are bent to
 
-	// Queries are scaled by 1 + AttnTempScale · log(1 + ⌊(position + AttnTempOffset) / AttnTempLength⌋).
+	// See [Temperature].
 	AttnTempScale  float32
 	AttnTempLength int
 	AttnTempOffset float32
@@ -50,64 +50,21 @@ type Config struct {
 // ErrUnsupported is a model of a kind that this package does not compute.
 var ErrUnsupported = errors.New("unsupported model")
 
-// A Layer is what layers of a model can differ in.
-type Layer struct {
-	RoPE   ggml.RoPE
-	NoRoPE bool
-	Window int // keys that a query sees; 0 is all
-}
-
-// Layer describes layer i.
-func (c Config) Layer(i int) Layer {
-	l := Layer{RoPE: c.RoPE}
-	l.RoPE.AttnFactor *= yarnMagnitude(c.RoPE, c.YaRNLogMul)
-	if change := specs[c.Arch].layer; change != nil {
-		change(&c, i, &l)
-	}
-	return l
-}
-
-// Windows lists the windows that layers have, 0 for those without, each once. There are
-// none for a config that [Config.Validate] refuses.
-func (c Config) Windows() []int {
-	if c.check() != nil {
-		return nil
-	}
-	var list []int
-	seen := map[int]bool{}
-	for i := range c.Layers {
-		if w := c.Layer(i).Window; !seen[w] {
-			seen[w] = true
-			list = append(list, w)
-		}
-	}
-	return list
-}
-
-// EmbdNoiseScale is the factor by which noise on embeddings as transformers' module gives
+// embdNoiseScale is the factor by which noise on embeddings as transformers' module gives
 // them counts in the residual stream: most modules scale what they look up themselves.
-func (c Config) EmbdNoiseScale() float32 {
+func (c Config) embdNoiseScale() float32 {
 	if specs[c.Arch].scaledLater && c.EmbdScale != 0 {
 		return c.EmbdScale
 	}
 	return 1
 }
 
-// AttentionScale is the factor of q·k.
-func (c Config) AttentionScale() float32 {
+// attentionScale is the factor of q·k.
+func (c Config) attentionScale() float32 {
 	if c.AttnScale != 0 {
 		return c.AttnScale
 	}
 	return float32(1 / math.Sqrt(float64(c.HeadSize)))
-}
-
-// AttnTemp is the factor of the query at a position.
-func (c Config) AttnTemp(position int) float32 {
-	if c.AttnTempScale == 0 {
-		return 1
-	}
-	times := math.Floor((float64(position) + float64(c.AttnTempOffset)) / float64(c.AttnTempLength))
-	return float32(math.Log(times+1)*float64(c.AttnTempScale) + 1)
 }
 
 // ReadConfig reads the hyper-parameters from a GGUF file. The error lists all
@@ -266,7 +223,7 @@ func (c Config) unsaid() ([]string, error) {
 
 // Validate checks that the numbers fit together, and that a file can hold them.
 func (c Config) Validate() error {
-	if _, err := c.inventory(); err != nil {
+	if _, err := Resolve(c); err != nil {
 		return err
 	}
 	faults, err := c.unsaid()
@@ -287,18 +244,18 @@ func (c Config) check() error {
 	return nil
 }
 
-// NumParameters counts the weights.
+// NumParameters counts the elements of the weights, without optional ones; 0 for a config that
+// [Config.Validate] refuses.
 func (c Config) NumParameters() int64 {
+	a, err := Resolve(c)
+	if err != nil {
+		return 0
+	}
 	var n int64
-	for _, w := range c.Weights() {
-		if w.Optional {
-			continue
+	for _, w := range a.Weights() {
+		if !w.Optional {
+			n += w.NumElements()
 		}
-		size := int64(1)
-		for _, d := range w.Shape {
-			size *= d
-		}
-		n += size
 	}
 	return n
 }

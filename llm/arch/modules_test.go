@@ -20,17 +20,18 @@ func TestModules(t *testing.T) {
 			c := llmtest.ArchModel(t, name, ggml.F32).Config()
 			for _, fused := range []bool{false, true} {
 				c.FusedQKV = fused
-				var ofMatrices, ofModules []arch.Part
-				for _, w := range c.Weights() {
-					if w.Role != arch.Linear && w.Role != arch.Embedding {
-						continue
+				a, err := arch.Resolve(c)
+				require.NoError(t, err)
+				var ofMatrices, ofModules []arch.Rows
+				for _, w := range a.Weights() {
+					require.Equal(t, w.IsAdaptable(), len(w.Rows) > 0, w.Name)
+					if w.IsAdaptable() {
+						require.Equal(t, w.Shape[1], numRows(w.Rows), w.Name)
 					}
-					parts := c.MatrixParts(w.Name)
-					require.Equal(t, w.Shape[1], numRows(parts), w.Name)
-					ofMatrices = append(ofMatrices, parts...)
+					ofMatrices = append(ofMatrices, w.Rows...)
 				}
-				for _, m := range c.Modules() {
-					ofModules = append(ofModules, m.Parts...)
+				for _, m := range a.Modules() {
+					ofModules = append(ofModules, m.Rows...)
 				}
 				require.ElementsMatch(t, ofMatrices, ofModules)
 			}
@@ -38,9 +39,9 @@ func TestModules(t *testing.T) {
 	}
 }
 
-func numRows(parts []arch.Part) (n int64) {
-	for _, p := range parts {
-		n += p.Rows
+func numRows(rows []arch.Rows) (n int64) {
+	for _, r := range rows {
+		n += r.Count
 	}
 	return n
 }
@@ -58,20 +59,20 @@ func TestModuleNames(t *testing.T) {
 	}
 	permuted := []string{"granite", "llama", "mistral3", "smollm3"}
 	for _, name := range arch.Architectures() {
-		c := llmtest.ArchModel(t, name, ggml.F32).Config()
-		want := separate
+		a := llmtest.ArchModel(t, name, ggml.F32).Architecture()
+		c, want := a.Config(), separate
 		if name == "phi3" {
 			want = fused
 		}
 		got := map[string][]string{}
-		for _, m := range c.Modules() {
+		for _, m := range a.Modules() {
 			require.True(t, strings.HasSuffix("."+m.Path, "."+m.Name()))
 			path, inLayer := strings.CutPrefix(m.Path, "layers.1.")
 			require.Equal(t, inLayer, m.Layer == 1, m.Path)
 			if !inLayer {
 				continue
 			}
-			for _, p := range m.Parts {
+			for _, p := range m.Rows {
 				part := strings.TrimPrefix(p.Name, "blk.1.")
 				got[path] = append(got[path], part)
 				heads := 0
@@ -82,7 +83,7 @@ func TestModuleNames(t *testing.T) {
 			}
 		}
 		require.Equal(t, want, got, name)
-		paths := c.Modules()
+		paths := a.Modules()
 		require.Equal(t, "embed_tokens", paths[0].Path)
 		require.Equal(t, !c.Tied, paths[len(paths)-1].Path == "lm_head", name)
 	}

@@ -12,7 +12,7 @@ import (
 type spec struct {
 	rope   ggml.RoPEMode
 	norms  norms
-	qkNorm qkNorm
+	qkNorm QKNorm
 	act    ggml.GLU
 	// fusedGateUp is a matrix ffn_up [n_embd, 2·n_ff] that holds the gate too.
 	fusedGateUp bool
@@ -27,8 +27,8 @@ type spec struct {
 	// ropeFactors may be in the file: one tensor, or one for short and one for long
 	// contexts.
 	ropeFactors bool
-	// layer changes what layer i has from what all have; nil changes nothing.
-	layer func(c *Config, i int, l *Layer)
+	// layer changes the attention of layer i from what all have; nil changes nothing.
+	layer func(c *Config, i int, a *Attention)
 	// complete derives what no key says, after the keys are read.
 	complete func(c *Config)
 	untied   bool // the output matrix is required
@@ -51,25 +51,54 @@ const (
 	normAfter
 )
 
-// qkNorm says whether queries and keys are normalised, and over what.
-type qkNorm int
-
-const (
-	noQKNorm qkNorm = iota
-	perHead
-	allHeads
-)
-
 var specs = map[string]spec{
 	"llama":    {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true},
 	"qwen2":    {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: true},
-	"qwen3":    {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: perHead, ffnScales: true, unused: classifier},
+	"qwen3":    {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, unused: classifier},
 	"mistral3": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true, keys: mistral3Keys, complete: mistral3Temperature},
 	"smollm3":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, complete: smollm3Steps, layer: skipRoPE},
 	"granite":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE, scaledLater: true},
-	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: allHeads, untied: true, keys: windowKeys(4), layer: olmo2Layer},
-	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: perHead, keys: gemma3Keys, complete: gemma3Scales, layer: gemma3Layer},
+	"olmo2":    {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: AllHeads, untied: true, keys: windowKeys(4), layer: olmo2Layer},
+	"gemma3":   {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: PerHead, keys: gemma3Keys, complete: gemma3Scales, layer: gemma3Layer},
 	"phi3":     {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, fusedModules: true},
+}
+
+// layers are those of a model: attention and a feed-forward network each.
+func (s spec) layers(c Config) []Layer {
+	norm := func(there norms, name string) string {
+		if s.norms&there == 0 {
+			return ""
+		}
+		return name
+	}
+	list := make([]Layer, c.Layers)
+	for i := range list {
+		list[i] = Layer{
+			{
+				Before: norm(normBefore, "attn_norm"), After: norm(normAfter, "post_attention_norm"), Scale: c.ResidualScale,
+				Part: s.attention(c, i),
+			},
+			{
+				Before: norm(normBefore, "ffn_norm"), After: norm(normAfter, "post_ffw_norm"), Scale: c.ResidualScale, Tokenwise: true,
+				Part: FeedForward{Width: c.FF, Act: s.act, FusedGateUp: s.fusedGateUp, FusedModules: s.fusedModules, Biases: s.biases, Scales: s.ffnScales},
+			},
+		}
+	}
+	return list
+}
+
+// attention is that of layer i.
+func (s spec) attention(c Config, i int) Attention {
+	a := Attention{
+		Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize, Scale: c.attentionScale(), RoPE: c.RoPE, RoPEFactors: s.ropeFactors,
+		Temperature: Temperature{c.AttnTempScale, c.AttnTempLength, c.AttnTempOffset},
+		QKNorm:      s.qkNorm, FusedQKV: c.FusedQKV, FusedModules: s.fusedModules, OutputBias: s.biases,
+	}
+	a.RoPE.AttnFactor *= yarnMagnitude(c.RoPE, c.YaRNLogMul)
+	if s.layer != nil {
+		s.layer(&c, i, &a)
+	}
+	return a
 }
 
 // Architectures lists the values of general.architecture that are supported.
@@ -112,8 +141,8 @@ var graniteKeys = []key{
 // Every fourth layer of SmolLM3 has no position embedding (NoPE).
 func smollm3Steps(c *Config) { c.NoRoPEStep = 4 }
 
-func skipRoPE(c *Config, i int, l *Layer) {
-	l.NoRoPE = c.NoRoPEStep > 0 && (i+1)%c.NoRoPEStep == 0
+func skipRoPE(c *Config, i int, a *Attention) {
+	a.NoRoPE = c.NoRoPEStep > 0 && (i+1)%c.NoRoPEStep == 0
 }
 
 // windowKeys are those of models in which all but each so many-th layer see a window.
@@ -147,18 +176,18 @@ func withWindow(k key) key {
 }
 
 // local lets local layers see a window, and reports whether the layer is one.
-func local(c *Config, i int, l *Layer) bool {
+func local(c *Config, i int, a *Attention) bool {
 	if c.Window > 0 && c.WindowPattern > 0 && (i+1)%c.WindowPattern != 0 {
-		l.Window = c.Window
+		a.Window = c.Window
 	}
-	return l.Window > 0
+	return a.Window > 0
 }
 
 // olmo2Layer has local layers with a RoPE that does not reach beyond the context of its
 // training. As in stock llama.cpp it has the base of all: rope.freq_base_swa says nothing.
-func olmo2Layer(c *Config, i int, l *Layer) {
-	if local(c, i, l) {
-		l.RoPE.FreqScale, l.RoPE.ExtFactor, l.RoPE.AttnFactor = 1, 0, 1
+func olmo2Layer(c *Config, i int, a *Attention) {
+	if local(c, i, a) {
+		a.RoPE.FreqScale, a.RoPE.ExtFactor, a.RoPE.AttnFactor = 1, 0, 1
 	}
 }
 
@@ -170,9 +199,9 @@ var gemma3Keys = append(windowKeys(6),
 const localFreqBase = "rope.freq_base_swa"
 
 // gemma3Layer has local layers with a base of their own, which are not stretched.
-func gemma3Layer(c *Config, i int, l *Layer) {
-	if local(c, i, l) {
-		l.RoPE.FreqBase, l.RoPE.FreqScale = c.LocalFreqBase, 1
+func gemma3Layer(c *Config, i int, a *Attention) {
+	if local(c, i, a) {
+		a.RoPE.FreqBase, a.RoPE.FreqScale = c.LocalFreqBase, 1
 	}
 }
 

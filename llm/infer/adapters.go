@@ -7,6 +7,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -42,9 +43,13 @@ type loraData struct {
 func fuseAdapters(m *model.Model, adapters model.Adapters) (*fusedAdapters, error) {
 	f := &fusedAdapters{ctx: ggml.NewContext(), pairs: map[string]fusedPair{}, a: map[string]*ggml.Tensor{}}
 	var data []loraData
-	for _, names := range m.Config().Inventory().Groups {
-		if m.Config().Tied && names[0] == tokenEmbd {
+	for _, group := range m.Architecture().Groups() {
+		if group[0].Role == arch.Embedding {
 			continue // adapters of a tied embedding act on the lookup only
+		}
+		var names []string
+		for _, w := range group {
+			names = append(names, w.Name)
 		}
 		more, err := f.addGroup(m, names, adapters)
 		if err != nil {
@@ -66,8 +71,6 @@ func fuseAdapters(m *model.Model, adapters model.Adapters) (*fusedAdapters, erro
 	}
 	return f, nil
 }
-
-const tokenEmbd = "token_embd.weight"
 
 // addGroup makes the tensors of the matrices that share an input.
 func (f *fusedAdapters) addGroup(m *model.Model, names []string, adapters model.Adapters) ([]loraData, error) {

@@ -108,27 +108,57 @@ type cachedAttention struct {
 	*cache
 	first, slots int64
 	attended     int64
-	rows         *ggml.Tensor         // [n·slots] rows that are written
-	masks        map[int]*ggml.Tensor // by window, [attended, n, 1, slots]: 0 where a key counts, −∞ where not
 }
 
 func (a *cachedAttention) Attend(t *nn.Tape, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
 	c, size, heads, n := t.C, q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
-	keys := a.store(c, a.k[o.Layer], k.T)
-	values := a.store(c, a.v[o.Layer], v.T)
+	rows := a.rows(t, n)
+	keys := a.store(c, a.k[o.Layer], k.T, rows)
+	values := a.store(c, a.v[o.Layer], v.T, rows)
 	queries := t.Sequences(q, a.slots).T             // a part of fused products is not contiguous without RoPE
 	queries = c.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
-	out := c.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: a.masks[o.Window], Scale: o.Scale})
+	out := c.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: a.mask(t, n/a.slots, o.Window), Scale: o.Scale})
 	out.SetAccPrecision(ggml.PrecisionF32)
 	return nn.Input(c.Reshape(out, size*heads, n))
 }
 
-// store writes x [size, kv heads, n·slots], whose heads are contiguous, into the
-// cache and returns what attention reads of it, [size, attended, kv heads, slots]: a
+// rows is the input of the rows [n] that are written.
+func (a *cachedAttention) rows(t *nn.Tape, n int64) *ggml.Tensor {
+	return nn.Declare(t.Inputs, "rows", ggml.I64, []int64{n}, func(f *nn.Feed, x []int64) {
+		for i, pos := range f.Positions {
+			x[i] = a.row(int(a.first)+i/f.Length(), int(pos))
+		}
+	})
+}
+
+// f16MinusInf is −∞ in F16.
+const f16MinusInf ggml.Float16 = 0xFC00
+
+// mask is the input [attended, n, 1, slots] of −∞ for the keys that a query does not see, those
+// after it and those before its window, and 0 for the others.
+func (a *cachedAttention) mask(t *nn.Tape, n int64, window int) *ggml.Tensor {
+	shape := []int64{a.attended, n, 1, a.slots}
+	return nn.Declare(t.Inputs, fmt.Sprintf("mask of window %d", window), ggml.F16, shape, func(f *nn.Feed, x []ggml.Float16) {
+		for i, pos := range f.Positions {
+			row := x[i*int(a.attended):][:a.attended]
+			for j := int(pos) + 1; j < len(row); j++ {
+				row[j] = f16MinusInf
+			}
+			if window > 0 {
+				for j := range max(0, int(pos)-window+1) {
+					row[j] = f16MinusInf
+				}
+			}
+		}
+	})
+}
+
+// store writes x [size, kv heads, n·slots], whose heads are contiguous, into rows of the
+// cache, and returns what attention reads of it, [size, attended, kv heads, slots]: a
 // view of the write, so that it comes after it.
-func (a *cachedAttention) store(c *ggml.Context, dst, x *ggml.Tensor) *ggml.Tensor {
+func (a *cachedAttention) store(c *ggml.Context, dst, x, rows *ggml.Tensor) *ggml.Tensor {
 	size, groups := x.Dim(0), x.Dim(1)
-	written := c.SetRows(dst, c.View(x, []int64{size * groups, x.Dim(2)}, []int64{x.Stride(2)}, 0), a.rows)
+	written := c.SetRows(dst, c.View(x, []int64{size * groups, x.Dim(2)}, []int64{x.Stride(2)}, 0), rows)
 	row := a.typ.RowSize(size * groups)
 	slot := row * int64(a.length)
 	return c.View(written, []int64{size, a.attended, groups, a.slots}, []int64{row, a.typ.RowSize(size), slot}, a.first*slot)

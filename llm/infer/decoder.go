@@ -190,11 +190,10 @@ type graphShape struct {
 // A decodeGraph computes tokens at the end of sequences.
 type decodeGraph struct {
 	*ggml.Graph
-	shape     graphShape
-	ctx       *ggml.Context
-	builder   *arch.Builder
-	attention *cachedAttention
-	logits    *ggml.Tensor // [vocab, slots or slots·tokens]
+	shape  graphShape
+	ctx    *ggml.Context
+	inputs *nn.Inputs
+	logits *ggml.Tensor // [vocab, slots or slots·tokens]
 }
 
 // graph finds or builds the graph of a shape.
@@ -221,31 +220,22 @@ func (d *decoder) graph(shape graphShape) (*decodeGraph, error) {
 
 func (d *decoder) build(shape graphShape) *decodeGraph {
 	c := ggml.NewContext()
-	n := int64(shape.tokens * shape.slots)
-	input := func(name string, typ ggml.Type, shape ...int64) *ggml.Tensor {
-		return c.NewTensor(typ, shape...).SetName(name).SetInput()
-	}
-	g := &decodeGraph{Graph: c.NewGraph(), shape: shape, ctx: c}
-	g.attention = &cachedAttention{
-		cache: d.cache, first: int64(shape.first), slots: int64(shape.slots), attended: int64(shape.attended),
-		rows: input("rows", ggml.I64, n), masks: map[int]*ggml.Tensor{},
-	}
-	for _, window := range d.m.Config().Windows() {
-		g.attention.masks[window] = input("mask", ggml.F16, int64(shape.attended), int64(shape.tokens), 1, int64(shape.slots))
-	}
-	t := &nn.Tape{C: c, Graph: g.Graph, Lowering: d.lowering}
-	g.builder = &arch.Builder{
-		Config: d.m.Config(), Source: d.m.Source, Adapters: d.adapters, Products: d.products(), Attention: g.attention,
-		Tokens: input("tokens", ggml.I32, n), Positions: input("positions", ggml.I32, n), AttnTemp: input("attention temperature", ggml.F32, 1, 1, n),
-		Context: d.cache.length,
+	g := &decodeGraph{Graph: c.NewGraph(), shape: shape, ctx: c, inputs: nn.NewInputs(c)}
+	t := &nn.Tape{C: c, Graph: g.Graph, Lowering: d.lowering, Inputs: g.inputs}
+	b := &arch.Builder{
+		Architecture: d.m.Architecture(), Source: d.source, Adapters: d.adapters, Products: d.products(),
+		Attention: &cachedAttention{cache: d.cache, first: int64(shape.first), slots: int64(shape.slots), attended: int64(shape.attended)},
+		NumTokens: int64(shape.tokens * shape.slots), Context: d.cache.length,
 	}
 	if !shape.all && shape.slots == 1 {
-		g.builder.Keep = 1
+		b.Keep = 1
 	}
-	g.logits = g.builder.Logits(t, g.builder.Hidden(t, false)).T.SetOutput()
+	g.logits = b.Logits(t, b.Hidden(t, false)).T.SetOutput()
 	g.Expand(g.logits)
 	return g
 }
+
+func (d *decoder) source(w arch.Weight) *ggml.Tensor { return d.m.Weight(w.Name) }
 
 // products are those of a graph: by kernels where the engine has them, else by the lowering.
 func (d *decoder) products() nn.Products {
@@ -257,43 +247,9 @@ func (d *decoder) products() nn.Products {
 
 // write fills the inputs for tokens that follow starts[i] others in slot i.
 func (g *decodeGraph) write(tokens []int32, starts []int) error {
-	n := g.shape.tokens
-	positions, rows, temps := make([]int32, len(tokens)), make([]int64, len(tokens)), make([]float32, len(tokens))
+	f := &nn.Feed{Rows: len(starts), Tokens: tokens, Positions: make([]int32, len(tokens))}
 	for i := range tokens {
-		slot, pos := i/n, starts[i/n]+i%n
-		positions[i], rows[i] = int32(pos), g.attention.row(g.shape.first+slot, pos)
-		temps[i] = g.builder.Config.AttnTemp(pos)
+		f.Positions[i] = int32(starts[i/f.Length()] + i%f.Length())
 	}
-	err := errors.Join(
-		ggml.Write(g.builder.Tokens, tokens),
-		ggml.Write(g.attention.rows, rows),
-		nn.WriteUsed(g.builder.Positions, positions),
-		nn.WriteUsed(g.builder.AttnTemp, temps),
-	)
-	for window, mask := range g.attention.masks {
-		err = errors.Join(err, ggml.Write(mask, g.mask(positions, window)))
-	}
-	return err
+	return g.inputs.Fill(f)
 }
-
-// mask is −∞ for the keys that a query at a position does not see: those after it, and
-// those before its window.
-func (g *decodeGraph) mask(positions []int32, window int) []ggml.Float16 {
-	attended := g.shape.attended
-	mask := make([]ggml.Float16, len(positions)*attended) // zero: counts
-	for i, pos := range positions {
-		row := mask[i*attended:][:attended]
-		for j := int(pos) + 1; j < attended; j++ {
-			row[j] = f16MinusInf
-		}
-		if window > 0 {
-			for j := range max(0, int(pos)-window+1) {
-				row[j] = f16MinusInf
-			}
-		}
-	}
-	return mask
-}
-
-// f16MinusInf is −∞ in F16.
-const f16MinusInf ggml.Float16 = 0xFC00

@@ -34,6 +34,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/lifetime"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -65,7 +66,7 @@ type Adapter struct {
 
 	notices []string
 	path    string // of the file it was loaded from
-	config  model.Config
+	model   *arch.Architecture
 	life    lifetime.Lifetime
 	pairs   []Pair
 	ctx     *ggml.Context
@@ -92,7 +93,7 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Arch, a.config, a.Alpha, a.Keys = m.Config().Arch, m.Config(), o.Alpha, describeBase(m)
+	a.Arch, a.model, a.Alpha, a.Keys = m.Config().Arch, m.Architecture(), o.Alpha, describeBase(m)
 	switch alpha := float64(o.Alpha); {
 	case o.Factor != 0:
 		a.setAlphas(func(rank float64) float64 { return float64(o.Factor) * rank })

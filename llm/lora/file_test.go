@@ -21,7 +21,7 @@ const golden = "testdata/tiny-spm-lora-f32.gguf"
 func TestSaveLoad(t *testing.T) {
 	m := tinyModel(t, false)
 	folder := t.TempDir()
-	targets := lora.Targets(m.Config())
+	targets := lora.Targets(m.Architecture())
 	rapid.Check(t, func(t *rapid.T) {
 		o := lora.Options{
 			Ranks: rapid.MapOfN(rapid.SampledFrom(targets), rapid.IntRange(1, 9), 1, len(targets)).Draw(t, "ranks"),

@@ -27,7 +27,7 @@ func fusedConfig() model.Config {
 func TestTargetsOfFusedMatrices(t *testing.T) {
 	m := newModel(t, fusedConfig(), t.Cleanup)
 	targets := []string{"attn_qkv", "attn_output", "ffn_up", "ffn_down", "token_embd", "output"}
-	require.Equal(t, targets, lora.Targets(m.Config()))
+	require.Equal(t, targets, lora.Targets(m.Architecture()))
 	shapes := map[string][][]int64{}
 	for _, p := range newAdapter(t, m, lora.Options{Rank: 4}).Pairs() {
 		shapes[p.Base] = [][]int64{p.A.Shape(), p.B.Shape()}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -70,7 +71,7 @@ func loadGGUF(path string, m *model.Model) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.path, a.Arch, a.config, a.Alpha, a.Keys = absolute(path), m.Config().Arch, m.Config(), alpha, r.furtherKeys()
+	a.path, a.Arch, a.model, a.Alpha, a.Keys = absolute(path), m.Config().Arch, m.Architecture(), alpha, r.furtherKeys()
 	if err := r.readValues(a); err != nil {
 		a.Close()
 		return nil, err
@@ -183,7 +184,7 @@ func (r *reader) readSpecs() []spec {
 		}
 	}
 	place := map[string]int{}
-	for i, t := range r.m.Config().Weights() {
+	for i, t := range r.m.Architecture().Weights() {
 		place[t.Name] = i
 	}
 	slices.SortStableFunc(list, func(x, y spec) int { return place[x.base] - place[y.base] })
@@ -200,17 +201,15 @@ func matrix(shape []int64) []int64 {
 
 // baseFault says why the model has no such matrix to adapt, "" if it has.
 func baseFault(m *model.Model, base string) string {
-	switch w := m.Weight(base); {
-	case w == nil && base == outputName && m.Config().Tied:
+	switch w := m.Architecture().Weight(base); {
+	case w == nil && base == outputName:
 		return base + ": the model has no such tensor, its output is the token embedding"
-	case w == nil && targetOf(m.Config(), base) == "":
-		return base + ": the model has no such tensor; it can be adapted in " + strings.Join(Targets(m.Config()), ", ")
-	case w == nil:
-		return base + ": the model has no such tensor"
-	case strings.HasSuffix(base, "_norm.weight"):
+	case w == nil || m.Weight(base) == nil:
+		return fmt.Sprintf("%s: the model has no such tensor; it can be adapted in %s, in blk.0 to blk.%d", base, strings.Join(Targets(m.Architecture()), ", "), len(m.Architecture().Layers())-1)
+	case w.Role == arch.Norm:
 		return base + " is a norm, which has no low-rank change; llama.cpp would ignore it silently"
-	case targetOf(m.Config(), base) == "":
-		return fmt.Sprintf("%s is no matrix that can be adapted", base)
+	case !w.IsAdaptable():
+		return base + " is no matrix that can be adapted"
 	}
 	return ""
 }

@@ -206,7 +206,7 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 			case zero:
 				continue
 			case factor == 0:
-				return fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s, which is 0, before it adds the adapter; leave this matrix out", base, arch.ScaleName(base))
+				return fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s, which is 0, before it adds the adapter; leave this matrix out", base, scaleOf(m, base).Name())
 			}
 			p.Scale /= factor
 			active[base] = append(active[base], p)
@@ -217,17 +217,26 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 
 // productScale is what the model multiplies W·x by before adapters are added.
 func productScale(m *model.Model, base string) (float32, error) {
-	name := arch.ScaleName(base)
-	w := m.Weight(name)
-	isScale := func(w arch.Weight) bool { return w.Name == name && w.Role == arch.Scale }
-	if w == nil || !slices.ContainsFunc(m.Config().Weights(), isScale) {
+	scale := scaleOf(m, base)
+	if scale == nil {
 		return 1, nil
 	}
-	values, err := w.Float32s()
+	values, err := scale.Float32s()
 	if err != nil {
 		return 0, err
 	}
 	return values[0], nil
+}
+
+// scaleOf is the factor of the product with a matrix, nil if it has none.
+func scaleOf(m *model.Model, base string) *ggml.Tensor {
+	matrix := m.Architecture().Weight(base)
+	for _, w := range m.Architecture().Weights() {
+		if w.Role == arch.Scale && w.Kind == matrix.Kind && w.Layer == matrix.Layer {
+			return m.Weight(w.Name)
+		}
+	}
+	return nil
 }
 
 // isZero reports whether a pair changes nothing, as one that was never trained.

@@ -80,7 +80,7 @@ func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 
 // specs lists the pairs to make. The error lists all that is wrong.
 func (o Options) specs(m *model.Model) ([]spec, error) {
-	s := newSelector(m.Config(), o)
+	s := newSelector(m.Architecture(), o)
 	ranks := s.ranks()
 	faults := append(s.faults, o.scaleFaults()...)
 	if o.Init != "" && o.Init != InitNormal && o.Init != InitKaiming {
@@ -90,11 +90,11 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 	for i, t := range s.all {
 		switch {
 		case ranks[i] == 0:
-		case t.tensor == "":
+		case t.Weight == nil:
 			faults = append(faults, `the target "output" needs a matrix of its own, but this model's output is its token embedding`)
 		default:
-			pair := spec{base: t.tensor}
-			pair.a, pair.b = pairShapes(t.tensor, t.shape, int64(ranks[i]))
+			pair := spec{base: t.Name}
+			pair.a, pair.b = pairShapes(t.Name, t.Shape, int64(ranks[i]))
 			list = append(list, pair)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/arch"
 )
 
 // An adapter of PEFT (https://huggingface.co/docs/peft/developer_guides/checkpoint) is a
@@ -40,11 +39,11 @@ type PEFTOptions struct {
 }
 
 // path is that of a module in transformers' model.
-func (o PEFTOptions) path(m arch.Module) string {
-	if m.Path == "lm_head" {
-		return m.Path
+func (o PEFTOptions) path(module string) string {
+	if module == "lm_head" {
+		return module
 	}
-	return cmp.Or(o.Root, "model") + "." + m.Path
+	return cmp.Or(o.Root, "model") + "." + module
 }
 
 // modulePath is the path of a module from the text model, wherever a model has that.

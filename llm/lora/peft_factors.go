@@ -5,15 +5,14 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/model"
 )
 
 // A factors is the change B·A of rows of a matrix in memory: A [rank][in], B [rows][rank]. B
-// has the rows of the parts, one below the other, in the order that transformers has. Of the
+// has the rows one below the other, in the order that transformers has. Of the
 // embedding, which is transposed, A is [rank][vocabulary] and B [n_embd][rank].
 type factors struct {
 	name  string // of the module, or of the matrix of the model
-	parts []arch.Part
+	rows  []arch.Rows
 	rank  int
 	a, b  []float32
 	alpha float32 // not 0: the strength is alpha/rank
@@ -22,13 +21,13 @@ type factors struct {
 func (f *factors) strength() float64 { return float64(f.alpha) / float64(f.rank) }
 
 // isEmbedding reports whether the rows are looked up.
-func (f *factors) isEmbedding() bool { return f.parts[0].Name+".weight" == tokenEmbd }
+func (f *factors) isEmbedding() bool { return f.rows[0].Name+".weight" == tokenEmbd }
 
-// factorsByPart finds the factors of each part.
-func factorsByPart(list []factors) map[string]*factors {
+// factorsByRows finds the factors of rows by their names.
+func factorsByRows(list []factors) map[string]*factors {
 	of := map[string]*factors{}
 	for i := range list {
-		for _, p := range list[i].parts {
+		for _, p := range list[i].rows {
 			of[p.Name] = &list[i]
 		}
 	}
@@ -38,10 +37,10 @@ func factorsByPart(list []factors) map[string]*factors {
 // regroup makes the factors of rows that one side has in one matrix and the other in
 // several: nil if nothing changes them. Factors with the same A stay of their rank, others
 // are put together as blocks: A one below the other, B beside each other with zeros.
-func regroup(of map[string]*factors, name string, parts []arch.Part) *factors {
+func regroup(of map[string]*factors, name string, all []arch.Rows) *factors {
 	var blocks []*factors // those of different A
 	block := map[string]int{}
-	for _, p := range parts {
+	for _, p := range all {
 		f := of[p.Name]
 		if f == nil {
 			continue
@@ -56,7 +55,7 @@ func regroup(of map[string]*factors, name string, parts []arch.Part) *factors {
 	if len(blocks) == 0 {
 		return nil
 	}
-	joined := &factors{name: name, parts: parts, alpha: blocks[0].alpha}
+	joined := &factors{name: name, rows: all, alpha: blocks[0].alpha}
 	strongest, begin := blocks[0], make([]int, len(blocks))
 	for i, f := range blocks {
 		begin[i] = joined.rank
@@ -73,8 +72,8 @@ func regroup(of map[string]*factors, name string, parts []arch.Part) *factors {
 	if len(blocks) > 1 {
 		joined.alpha = float32(strongest.strength() * float64(joined.rank))
 	}
-	for _, p := range parts {
-		rows := make([]float32, int(p.Rows)*joined.rank)
+	for _, p := range all {
+		rows := make([]float32, int(p.Count)*joined.rank)
 		if i, ok := block[p.Name]; ok {
 			of[p.Name].copyRows(rows, joined.rank, begin[i], p, of[p.Name].strength()/strongest.strength())
 		}
@@ -88,16 +87,16 @@ func (f *factors) sharesA(g *factors) bool {
 	return f == g || f.rank == g.rank && f.alpha == g.alpha && slices.Equal(f.a, g.a)
 }
 
-// copyRows writes the rows of a part, times a factor, to columns of wider ones.
-func (f *factors) copyRows(dst []float32, width, column int, part arch.Part, factor float64) {
+// copyRows writes some of the rows, times a factor, to columns of wider ones.
+func (f *factors) copyRows(dst []float32, width, column int, some arch.Rows, factor float64) {
 	from := 0
-	for _, p := range f.parts {
-		if p.Name == part.Name {
+	for _, p := range f.rows {
+		if p.Name == some.Name {
 			break
 		}
-		from += int(p.Rows)
+		from += int(p.Count)
 	}
-	for row := range int(part.Rows) {
+	for row := range int(some.Count) {
 		source := f.b[(from+row)*f.rank:][:f.rank]
 		target := dst[row*width+column:][:f.rank]
 		copy(target, source)
@@ -113,8 +112,8 @@ func (f *factors) copyRows(dst []float32, width, column int, part arch.Part, fac
 // than transformers.
 func (f *factors) eachRotated(reorder func(rows []float32, rank int)) {
 	begin := 0
-	for _, p := range f.parts {
-		end := begin + int(p.Rows)*f.rank
+	for _, p := range f.rows {
+		end := begin + int(p.Count)*f.rank
 		for i := range p.PermutedHeads {
 			size := (end - begin) / p.PermutedHeads
 			reorder(f.b[begin+i*size:][:size], f.rank)
@@ -159,7 +158,7 @@ func transpose(values []float32, rows, columns int) []float32 {
 func (a *Adapter) readFactors() ([]factors, error) {
 	var list []factors
 	for _, p := range a.pairs {
-		f := factors{name: p.Base, parts: a.config.MatrixParts(p.Base), rank: p.Rank(), alpha: a.alphaOf(p)}
+		f := factors{name: p.Base, rows: a.model.Weight(p.Base).Rows, rank: p.Rank(), alpha: a.alphaOf(p)}
 		var err error
 		if f.a, err = p.A.Float32s(); err != nil {
 			return nil, err
@@ -188,11 +187,11 @@ func (a *Adapter) alphaOf(p Pair) float32 {
 }
 
 // moduleFactors gives the factors of transformers' modules, in their order.
-func moduleFactors(c model.Config, list []factors) []factors {
-	of := factorsByPart(list)
+func moduleFactors(a *arch.Architecture, list []factors) []factors {
+	of := factorsByRows(list)
 	var found []factors
-	for _, m := range c.Modules() {
-		if f := regroup(of, m.Path, m.Parts); f != nil {
+	for _, m := range a.Modules() {
+		if f := regroup(of, m.Path, m.Rows); f != nil {
 			found = append(found, *f)
 		}
 	}
@@ -200,14 +199,11 @@ func moduleFactors(c model.Config, list []factors) []factors {
 }
 
 // matrixFactors gives the factors of the model's matrices, in their order.
-func matrixFactors(c model.Config, list []factors) []factors {
-	of := factorsByPart(list)
+func matrixFactors(a *arch.Architecture, list []factors) []factors {
+	of := factorsByRows(list)
 	var found []factors
-	for _, w := range c.Weights() {
-		if w.Role != arch.Linear && w.Role != arch.Embedding {
-			continue
-		}
-		if f := regroup(of, w.Name, c.MatrixParts(w.Name)); f != nil {
+	for _, w := range a.Weights() {
+		if f := regroup(of, w.Name, w.Rows); f != nil {
 			found = append(found, *f)
 		}
 	}

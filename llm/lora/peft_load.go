@@ -36,7 +36,7 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	if len(r.faults) > 0 {
 		return nil, &MismatchError{path, r.faults}
 	}
-	a, err := r.adapter(matrixFactors(m.Config(), list))
+	a, err := r.adapter(matrixFactors(m.Architecture(), list))
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (r *peftReader) sort() {
 		r.fault("%v", ErrNoPairs)
 	}
 	known := map[string]bool{}
-	for _, m := range r.m.Config().Modules() {
+	for _, m := range r.m.Architecture().Modules() {
 		known[m.Path] = true
 	}
 	slices.SortFunc(tensors, func(x, y safetensors.Tensor) int { return strings.Compare(x.Name, y.Name) })
@@ -127,12 +127,12 @@ func (r *peftReader) noModule(path string) string {
 	if path == "lm_head" {
 		return baseFault(r.m, outputName)
 	}
-	return "the model has no such module; it can be adapted in " + strings.Join(moduleNames(r.m.Config()), ", ")
+	return "the model has no such module; it can be adapted in " + strings.Join(moduleNames(r.m.Architecture()), ", ")
 }
 
-func moduleNames(c model.Config) []string {
+func moduleNames(a *arch.Architecture) []string {
 	var names []string
-	for _, m := range c.Modules() {
+	for _, m := range a.Modules() {
 		if !slices.Contains(names, m.Name()) {
 			names = append(names, m.Name())
 		}
@@ -159,12 +159,12 @@ func (r *peftReader) other(t *safetensors.Tensor) {
 func (r *peftReader) readModules() ([]factors, error) {
 	inputs := r.inputs()
 	var list []factors
-	for _, m := range r.m.Config().Modules() {
+	for _, m := range r.m.Architecture().Modules() {
 		p := r.found[m.Path]
-		if p == nil || !r.checkShapes(m, p, inputs[m.Parts[0].Name]) {
+		if p == nil || !r.checkShapes(m, p, inputs[m.Rows[0].Name]) {
 			continue
 		}
-		f := factors{name: m.Path, parts: m.Parts, rank: int(rankOf(m, p))}
+		f := factors{name: m.Path, rows: m.Rows, rank: int(rankOf(m, p))}
 		f.alpha = r.config.alpha(p.path, f.rank)
 		if fault := validAlpha(f.alpha); fault != "" || f.alpha == 0 {
 			r.fault("%s: alpha is %v; it must be a finite number above 0", p.path, f.alpha)
@@ -181,15 +181,12 @@ func (r *peftReader) readModules() ([]factors, error) {
 	return list, nil
 }
 
-// inputs are the lengths of the rows of matrices, by their parts.
+// inputs are the lengths of the rows of matrices, by the names of rows.
 func (r *peftReader) inputs() map[string]int64 {
 	of := map[string]int64{}
-	for _, w := range r.m.Config().Weights() {
-		if w.Role != arch.Linear && w.Role != arch.Embedding {
-			continue
-		}
-		for _, p := range r.m.Config().MatrixParts(w.Name) {
-			of[p.Name] = w.Shape[0]
+	for _, w := range r.m.Architecture().Weights() {
+		for _, rows := range w.Rows {
+			of[rows.Name] = w.Shape[0]
 		}
 	}
 	return of
@@ -215,8 +212,8 @@ func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
 		return false
 	}
 	var out int64
-	for _, part := range m.Parts {
-		out += part.Rows
+	for _, rows := range m.Rows {
+		out += rows.Count
 	}
 	isEmbedding := m.Path == "embed_tokens"
 	if isEmbedding {
@@ -263,7 +260,7 @@ func (r *peftReader) adapter(list []factors) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Arch, a.config, a.Alpha, a.Keys = r.m.Config().Arch, r.m.Config(), strongest, r.keys()
+	a.Arch, a.model, a.Alpha, a.Keys = r.m.Config().Arch, r.m.Architecture(), strongest, r.keys()
 	for i := range list {
 		if list[i].alpha != strongest {
 			a.pairs[i].Alpha = list[i].alpha

@@ -69,10 +69,10 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	if err != nil {
 		return nil, nil, err
 	}
-	list = moduleFactors(a.config, list)
+	list = moduleFactors(a.model, list)
 	paths := map[string]string{}
-	for _, m := range a.config.Modules() {
-		paths[m.Path] = o.path(m)
+	for _, m := range a.model.Modules() {
+		paths[m.Path] = o.path(m.Path)
 	}
 	for _, f := range list {
 		tensors = append(tensors, f.tensors(peftPrefix+paths[f.name], typ)...)
@@ -115,7 +115,7 @@ func (a *Adapter) describe(o PEFTOptions, list []factors, paths map[string]strin
 	rank, rankPattern := pattern(ranks, paths)
 	c.Rank, c.RankPattern = int(rank), rankPattern
 	c.Alpha, c.AlphaPattern = pattern(alphas, paths)
-	c.Targets, c.Layers = targetModules(a.config.Modules(), a.config.Layers, ranks, paths, o.Root != "")
+	c.Targets, c.Layers = targetModules(a.model.Modules(), len(a.model.Layers()), ranks, paths, o.Root != "")
 	return c
 }
 

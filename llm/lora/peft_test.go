@@ -41,7 +41,7 @@ func TestPEFTRoundTrip(t *testing.T) {
 
 func testPEFTRoundTrip(t *testing.T, m *model.Model) {
 	root := t.TempDir()
-	targets := slices.DeleteFunc(lora.Targets(m.Config()), func(name string) bool { return name == "output" && m.Config().Tied })
+	targets := slices.DeleteFunc(lora.Targets(m.Architecture()), func(name string) bool { return name == "output" && m.Config().Tied })
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		if runs++; runs > 8 {

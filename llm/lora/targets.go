@@ -5,10 +5,9 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/arch"
 )
 
 // AllLinear stands for the linear layers of all blocks in [Options], as in PEFT.
@@ -16,69 +15,34 @@ const AllLinear = "all-linear"
 
 // Targets lists what an adapter of a model can change: its linear layers, such as
 // "attn_q", "token_embd" and "output".
-func Targets(c model.Config) []string { return append(c.Linears(), "token_embd", "output") }
-
-// targetOf gives the target that a tensor belongs to, "" when it is none.
-func targetOf(c model.Config, tensor string) string {
-	name, ok := strings.CutSuffix(tensor, ".weight")
-	if !ok {
-		return ""
-	}
-	if tensor == tokenEmbd || tensor == outputName {
-		return name
-	}
-	parts := strings.Split(name, ".")
-	if len(parts) == 3 && parts[0] == "blk" && slices.Contains(c.Linears(), parts[2]) {
-		return parts[2]
-	}
-	return ""
-}
+func Targets(a *arch.Architecture) []string { return append(a.Linears(), "token_embd", "output") }
 
 // An adaptable is a matrix that an adapter can change.
 type adaptable struct {
-	tensor  string // "" of an output that is the token embedding
-	target  string
-	modules []string // that hold its rows in transformers
-	layer   int      // -1 outside of the layers
-	shape   []int64
+	*arch.Weight          // nil of an output that is the token embedding
+	target       string   // its kind
+	modules      []string // that hold its rows in transformers
+	layer        int      // -1 outside of the layers
 }
 
 // adaptables lists those of a model in the order of computation, and an output without a
 // matrix of its own, which can be named but not adapted.
-func adaptables(c model.Config) []adaptable {
+func adaptables(a *arch.Architecture) []adaptable {
 	var list []adaptable
-	modules := modulesByPart(c)
-	for _, w := range c.Weights() {
-		target := targetOf(c, w.Name)
-		if target == "" {
+	for _, w := range a.Weights() {
+		if !w.IsAdaptable() {
 			continue
 		}
-		a := adaptable{tensor: w.Name, target: target, layer: -1, shape: w.Shape}
-		for _, part := range c.MatrixParts(w.Name) {
-			a.modules = append(a.modules, modules[part.Name])
+		x := adaptable{Weight: w, target: w.Kind, layer: w.Layer}
+		for _, r := range w.Rows {
+			x.modules = append(x.modules, PEFTOptions{}.path(r.Module))
 		}
-		if rest, inLayer := strings.CutPrefix(w.Name, "blk."); inLayer {
-			number, _, _ := strings.Cut(rest, ".")
-			a.layer, _ = strconv.Atoi(number)
-		}
-		list = append(list, a)
+		list = append(list, x)
 	}
-	if c.Tied {
+	if a.Config().Tied {
 		list = append(list, adaptable{target: "output", modules: []string{"lm_head"}, layer: -1})
 	}
 	return list
-}
-
-// modulesByPart gives the path of the module of transformers' causal language model that
-// holds each part of a matrix.
-func modulesByPart(c model.Config) map[string]string {
-	modules, inTextModel := map[string]string{}, PEFTOptions{}
-	for _, m := range c.Modules() {
-		for _, part := range m.Parts {
-			modules[part.Name] = inTextModel.path(m)
-		}
-	}
-	return modules
 }
 
 // isNamed reports whether a name in [Options] stands for the matrix, or for it among
@@ -89,11 +53,11 @@ func (a adaptable) isNamed(name string) bool {
 		return true
 	case slices.ContainsFunc(a.modules, func(path string) bool { return name != "" && strings.HasSuffix("."+path, "."+name) }):
 		return true // as PEFT finds modules
-	case a.tensor == "":
+	case a.Weight == nil:
 		return false
 	}
-	full, _ := path.Match(name, a.tensor)
-	short, _ := path.Match(name, strings.TrimSuffix(a.tensor, ".weight"))
+	full, _ := path.Match(name, a.Name)
+	short, _ := path.Match(name, strings.TrimSuffix(a.Name, ".weight"))
 	return full || short
 }
 
@@ -101,14 +65,15 @@ func (a adaptable) isNamed(name string) bool {
 // what is wrong.
 type selector struct {
 	Options
-	config model.Config
+	model  *arch.Architecture
+	layers int
 	all    []adaptable
 	places map[string][]int // in all, of what a name stands for
 	faults []string
 }
 
-func newSelector(c model.Config, o Options) *selector {
-	return &selector{Options: o, config: c, all: adaptables(c), places: map[string][]int{}}
+func newSelector(a *arch.Architecture, o Options) *selector {
+	return &selector{Options: o, model: a, layers: len(a.Layers()), all: adaptables(a), places: map[string][]int{}}
 }
 
 func (s *selector) fault(format string, args ...any) {
@@ -134,9 +99,9 @@ func (s *selector) find(name string) []int {
 	case len(places) > 0:
 	case strings.ContainsAny(name, ".*?["):
 		s.fault("%q matches no matrix; there are blk.0 to blk.%d, each with %s, and token_embd, output",
-			name, s.config.Layers-1, strings.Join(s.config.Linears(), ", "))
+			name, s.layers-1, strings.Join(s.model.Linears(), ", "))
 	default:
-		s.fault("there is no target %q; the targets are %s", name, strings.Join(Targets(s.config), ", "))
+		s.fault("there is no target %q; the targets are %s", name, strings.Join(Targets(s.model), ", "))
 	}
 	return places
 }
@@ -173,7 +138,7 @@ func (s *selector) setRank(name string, ranks []int, chosen []bool, from []strin
 			continue
 		}
 		if other := from[i]; other != "" && s.Ranks[other] != rank && len(s.find(other)) == len(s.find(name)) {
-			s.fault("%q and %q are equally specific, and give %s the ranks %d and %d; leave one out", other, name, s.all[i].tensor, ranks[i], rank)
+			s.fault("%q and %q are equally specific, and give %s the ranks %d and %d; leave one out", other, name, s.all[i].Name, ranks[i], rank)
 			return
 		}
 		ranks[i], from[i], used = rank, name, true
@@ -184,7 +149,7 @@ func (s *selector) setRank(name string, ranks []int, chosen []bool, from []strin
 }
 
 func (s *selector) inLastLayers(a adaptable) bool {
-	return s.LastLayers == nil || a.layer < 0 || a.layer >= s.config.Layers-*s.LastLayers
+	return s.LastLayers == nil || a.layer < 0 || a.layer >= s.layers-*s.LastLayers
 }
 
 // check looks at the numbers.
@@ -198,7 +163,7 @@ func (s *selector) check() {
 			s.fault("%q has rank %d; it must be 0 to %d", name, r, most)
 		}
 	}
-	if n := s.LastLayers; n != nil && (*n < 0 || *n > s.config.Layers) {
-		s.fault("the last %d layers cannot be adapted; the model has %d", *n, s.config.Layers)
+	if n := s.LastLayers; n != nil && (*n < 0 || *n > s.layers) {
+		s.fault("the last %d layers cannot be adapted; the model has %d", *n, s.layers)
 	}
 }

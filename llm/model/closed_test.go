@@ -9,7 +9,6 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -45,7 +44,6 @@ func TestConfigIsACopy(t *testing.T) {
 	c := m.Config()
 	c.Layers, c.RMSEps = 1<<31, 0
 	require.Equal(t, before, m.Config())
-	require.Equal(t, []string{"token_embd", "output"}, lora.Targets(model.Config{Layers: 1 << 31}))
 }
 
 // A load that does not come to its end leaves nothing open.

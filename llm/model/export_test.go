@@ -2,29 +2,43 @@ package model
 
 import (
 	"errors"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 )
 
-// HidingWindows are those of which the graph has an input of first visible keys; 0 is
-// that of layers without a window.
-func (l *LossGraph) HidingWindows() []int { return slices.Sorted(maps.Keys(l.firstVisible)) }
+// VisibleInputs names those of first visible keys that the graph has.
+func (l *LossGraph) VisibleInputs() []string {
+	var names []string
+	for x := range l.Graph.Inputs() {
+		if strings.HasPrefix(x.Name(), "first visible") {
+			names = append(names, x.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// drawn is what fills an input for a batch.
+func (l *LossGraph) drawn(name string, b Batch) any {
+	for x, draw := range l.inputs.All() {
+		if x.Name() == name {
+			return draw(l.feed(b))
+		}
+	}
+	return nil
+}
 
 // Mask gives the factors of dropout on what a pair's A multiplies with, of each token.
 func (l *LossGraph) Mask(a *ggml.Tensor, n Noise) [][]float32 {
-	tokens, pair, width := l.length*l.batch, slices.Index(l.dropout.Pairs(), a), int(a.Dim(0))
-	pool, mask := l.drawPool(n), make([][]float32, tokens)
-	for i, drawn := range l.drawMasks(n)[pair*tokens : (pair+1)*tokens] {
-		mask[i] = pool[int(drawn)*width : int(drawn+1)*width]
-	}
-	return mask
+	b := Batch{Tokens: make([]int32, l.length*l.batch), Noise: n}
+	return l.dropout.Mask(a, l.drawn("dropout", b).([]float32), l.drawn("drawn masks", b).([]int32))
 }
 
 // EmbdNoise gives the noise on the embeddings, of each token.
 func (l *LossGraph) EmbdNoise(b Batch) [][]float32 {
-	return slices.Collect(slices.Chunk(l.drawEmbdNoise(b), l.m.Config().Embd))
+	return slices.Collect(slices.Chunk(l.drawn("embedding noise", b).([]float32), l.m.Config().Embd))
 }
 
 // Fill writes the inputs of a batch, as Compute does before it computes, to be read.
@@ -32,5 +46,5 @@ func (l *LossGraph) Fill(b Batch) error {
 	for x := range l.Graph.Inputs() {
 		x.SetOutput()
 	}
-	return errors.Join(l.check(b), l.Allocate(), l.write(b))
+	return errors.Join(l.check(b), l.Allocate(), l.inputs.Fill(l.feed(b)))
 }

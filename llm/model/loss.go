@@ -71,12 +71,9 @@ type LossGraph struct {
 	batch     int
 	packed    bool
 
-	builder      *arch.Builder
-	firstVisible map[int]*ggml.Tensor // by window, see hiding
-	chunks       []*nn.LossChunk
-
-	dropoutRate, neftune float32
-	dropout              *nn.Dropout // nil without
+	inputs  *nn.Inputs
+	chunks  []*nn.LossChunk
+	dropout *nn.Dropout // nil without
 }
 
 // A Batch is the input of a [LossGraph]: rows of equal length, one after the other.
@@ -108,9 +105,9 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	c := ggml.NewContext()
 	l := &LossGraph{
 		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed,
-		workspace: o.Workspace, shared: o.Workspace != nil, firstVisible: map[int]*ggml.Tensor{},
+		workspace: o.Workspace, shared: o.Workspace != nil, inputs: nn.NewInputs(c),
 	}
-	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowering, Grads: o.Grads}
+	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowering, Inputs: l.inputs, Grads: o.Grads}
 	l.build(t, o)
 	if err := c.Err(); err != nil {
 		c.Close()
@@ -136,7 +133,7 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	}
 	most := 1 << 24 // tokens; far more than memory holds the activations of
 	if o.Grads != nil {
-		most = min(most, nn.MaxColumns(m.config.Embd)) // gradients are put together of chunks
+		most = min(most, nn.MaxColumns(m.Config().Embd)) // gradients are put together of chunks
 	}
 	if o.Length > most || o.Batch > most/o.Length {
 		return &BatchSizeError{Batch: o.Batch, Length: o.Length, MaxTokens: most}
@@ -148,44 +145,26 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 }
 
 func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
-	n := int64(o.Length * o.Batch)
-	input := func(name string, typ ggml.Type, shape ...int64) *ggml.Tensor {
-		return t.C.NewTensor(typ, shape...).SetName(name).SetInput()
+	n, c := int64(o.Length*o.Batch), l.m.Config()
+	if o.Dropout > 0 {
+		pairs, width := o.dropped()
+		l.dropout = t.NewDropout(n, width, pairs, o.Dropout)
 	}
-	for _, window := range l.m.config.Windows() {
-		window = l.hiding(window)
-		if l.firstVisible[window] == nil && (window > 0 || o.Packed) {
-			l.firstVisible[window] = t.Lowering.FirstVisible(t.C, int64(o.Length), int64(o.Batch)).SetName("first visible").SetInput()
-		}
+	b := &arch.Builder{
+		Architecture: l.m.Architecture(), Source: l.m.source, Adapters: o.Adapters,
+		Products:  nn.Linears{Adapters: o.Adapters, Dropout: l.dropout},
+		Attention: nn.SelfAttention{Batch: int64(o.Batch), Packed: o.Packed},
+		NumTokens: n, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
 	}
-	l.builder = &arch.Builder{
-		Config: l.m.Config(), Source: l.m.Source, Adapters: o.Adapters,
-		Attention: nn.SelfAttention{Batch: int64(o.Batch), FirstVisible: func(window int) *ggml.Tensor { return l.firstVisible[l.hiding(window)] }},
-		Tokens:    input("tokens", ggml.I32, n),
-		Positions: input("positions", ggml.I32, n),
-		Negated:   input("negated positions", ggml.I32, n),
-		AttnTemp:  input("attention temperature", ggml.F32, 1, 1, n),
-		Context:   cmp.Or(o.Context, o.Length),
-	}
-	l.addNoise(t, o)
-	l.builder.Products = nn.Linears{Adapters: o.Adapters, Dropout: l.dropout}
 	chunk := cmp.Or(o.LogitsChunk, 512)
 	if o.Checkpoint {
-		t.KeepInputs(l.m.config.Layers)
-		l.builder.Chunk = int64(cmp.Or(o.FeedForwardChunk, 176))
+		t.KeepInputs(c.Layers)
+		b.Chunk = int64(cmp.Or(o.FeedForwardChunk, 176))
 		chunk = cmp.Or(o.LogitsChunk, 128)
 	}
-	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/l.m.config.Vocab))
-	l.chunks = t.CrossEntropy(l.builder.Hidden(t, o.Checkpoint), int64(chunk), l.builder.Logits)
+	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/c.Vocab))
+	l.chunks = t.CrossEntropy(b.Hidden(t, o.Checkpoint), int64(chunk), b.Logits)
 	t.Backward()
-}
-
-// hiding is a window that hides keys in rows of this length, 0 one that hides none.
-func (l *LossGraph) hiding(window int) int {
-	if window >= l.length {
-		return 0
-	}
-	return window
 }
 
 func (l *LossGraph) checkMade() error {
@@ -222,7 +201,7 @@ func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 	if err := l.Allocate(); err != nil {
 		return nil, err
 	}
-	if err := l.write(b); err != nil {
+	if err := l.inputs.Fill(l.feed(b)); err != nil {
 		return nil, err
 	}
 	if err := l.workspace.Compute(ctx, l.Graph); err != nil {
@@ -292,11 +271,11 @@ func (l *LossGraph) check(b Batch) error {
 		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d of each", len(b.Tokens), len(b.Targets), len(b.Weights), n)
 	}
 	for i := range n {
-		if t := b.Tokens[i]; t < 0 || int(t) >= l.m.config.Vocab {
-			return fmt.Errorf("token %d of the batch is %d; the vocabulary has %d", i, t, l.m.config.Vocab)
+		if t := b.Tokens[i]; t < 0 || int(t) >= l.m.Config().Vocab {
+			return fmt.Errorf("token %d of the batch is %d; the vocabulary has %d", i, t, l.m.Config().Vocab)
 		}
-		if t := b.Targets[i]; t < 0 || int(t) >= l.m.config.Vocab {
-			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, l.m.config.Vocab)
+		if t := b.Targets[i]; t < 0 || int(t) >= l.m.Config().Vocab {
+			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, l.m.Config().Vocab)
 		}
 	}
 	return l.checkStarts(b.Starts)
@@ -320,58 +299,19 @@ func (l *LossGraph) checkStarts(starts []int32) error {
 	return nil
 }
 
-// write fills the inputs. All of them: the graph reuses their memory.
-func (l *LossGraph) write(b Batch) error {
+// feed is what the inputs are filled from.
+func (l *LossGraph) feed(b Batch) *nn.Feed {
 	n := l.length * l.batch
-	starts := b.Starts
-	if starts == nil {
-		starts = make([]int32, n)
+	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Targets: b.Targets, Weights: b.Weights, Noise: nn.Noise(b.Noise)}
+	if f.Starts == nil {
+		f.Starts = make([]int32, n)
 	}
-	positions, negated, temps := make([]int32, n), make([]int32, n), make([]float32, n)
-	for i := range positions {
-		p := int32(i%l.length) - starts[i]
-		positions[i], negated[i], temps[i] = p, -p, l.m.config.AttnTemp(int(p))
+	if f.Weights == nil {
+		f.Weights = slices.Repeat([]float32{1 / float32(n)}, n)
 	}
-	err := errors.Join(
-		ggml.Write(l.builder.Tokens, b.Tokens),
-		nn.WriteUsed(l.builder.Positions, positions),
-		nn.WriteUsed(l.builder.Negated, negated),
-		nn.WriteUsed(l.builder.AttnTemp, temps),
-	)
-	for window, x := range l.firstVisible {
-		first := slices.Clone(starts)
-		for i := range first {
-			if window > 0 {
-				first[i] = max(first[i], int32(i%l.length-window+1))
-			}
-		}
-		err = errors.Join(err, writeWhole(x, first))
+	f.Positions = make([]int32, n)
+	for i := range f.Positions {
+		f.Positions[i] = int32(i%l.length) - f.Starts[i]
 	}
-	err = errors.Join(err, l.writeNoise(b))
-	weights := b.Weights
-	if weights == nil {
-		weights = make([]float32, n)
-		for i := range weights {
-			weights[i] = 1 / float32(n)
-		}
-	}
-	from := 0
-	for _, chunk := range l.chunks {
-		to := from + chunk.Tokens()
-		err = errors.Join(err, chunk.Write(b.Targets[from:to], weights[from:to]))
-		from = to
-	}
-	return err
-}
-
-// writeWhole writes whole numbers in the type that the tensor has.
-func writeWhole(x *ggml.Tensor, values []int32) error {
-	if x.Type() == ggml.I32 {
-		return ggml.Write(x, values)
-	}
-	floats := make([]float32, len(values))
-	for i, v := range values {
-		floats[i] = float32(v)
-	}
-	return ggml.Write(x, floats)
+	return f
 }

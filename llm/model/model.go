@@ -21,7 +21,7 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
-	config   Config
+	arch     *arch.Architecture
 	life     lifetime.Lifetime
 	gguf     *ggml.GGUF
 	device   *ggml.Device
@@ -72,25 +72,28 @@ func Load(path string, o LoadOptions) (*Model, error) {
 
 func (m *Model) load(o LoadOptions) error {
 	g := m.gguf
-	var err error
-	if m.config, err = ReadConfig(g); err != nil {
+	c, err := ReadConfig(g)
+	if err != nil {
 		return err
 	}
 	if o.Override != nil {
-		o.Override(&m.config)
-		if err := m.config.Validate(); err != nil {
+		o.Override(&c)
+		if err := c.Validate(); err != nil {
 			return fmt.Errorf("%s, with what was changed: %w", g.Name(), err)
 		}
 	}
-	if err := checkTensors(g, m.config); err != nil {
+	if m.arch, err = arch.Resolve(c); err != nil {
+		return fmt.Errorf("%s: %w", g.Name(), err)
+	}
+	if err := checkTensors(g, m.arch); err != nil {
 		return err
 	}
 	if arch.HasVocabulary(g) {
 		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
 			return fmt.Errorf("%s: %w", g.Name(), err)
 		}
-		if n := m.Tokenizer.NumTokens(); n != m.config.Vocab {
-			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, m.config.Vocab)
+		if n := m.Tokenizer.NumTokens(); n != c.Vocab {
+			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, c.Vocab)
 		}
 	}
 	if o.Device == nil {
@@ -120,10 +123,10 @@ func (m *Model) index() {
 
 // checkTensors reports tensors that are missing, have a wrong shape or type, or have no
 // place in what is computed: without them it would be another function.
-func checkTensors(g *ggml.GGUF, c Config) error {
+func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 	var faults []string
 	known := map[string]bool{}
-	for _, want := range c.Weights() {
+	for _, want := range a.Weights() {
 		known[want.Name] = true
 		got, ok := g.Tensor(want.Name)
 		switch {
@@ -138,7 +141,7 @@ func checkTensors(g *ggml.GGUF, c Config) error {
 	}
 	for t := range g.Tensors() {
 		if !known[t.Name] {
-			faults = append(faults, fmt.Sprintf("%s has no place in a model of kind %q", t.Name, c.Arch))
+			faults = append(faults, fmt.Sprintf("%s has no place in a model of kind %q", t.Name, a.Config().Arch))
 		}
 	}
 	const shown = 10
@@ -165,15 +168,24 @@ func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if t != nil && t.NumTokens() != c.Vocab {
-		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), c.Vocab)
+	a, err := arch.Resolve(c)
+	if err != nil {
+		return nil, err
+	}
+	return NewOf(a, t, seed)
+}
+
+// NewOf is New for an architecture, whose layers may be ones that no file has.
+func NewOf(a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
+	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
+		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
 	}
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{config: c, Tokenizer: t, ctx: ggml.NewContext(), device: cpu, weights: map[string]*ggml.Tensor{}}
-	for _, w := range c.Weights() {
+	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), device: cpu, weights: map[string]*ggml.Tensor{}}
+	for _, w := range a.Weights() {
 		if !w.Optional {
 			m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name)
 		}
@@ -192,7 +204,7 @@ func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 
 func (m *Model) randomise(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, declared := range m.config.Weights() {
+	for _, declared := range m.arch.Weights() {
 		w := m.weights[declared.Name]
 		if w == nil {
 			continue
@@ -200,7 +212,7 @@ func (m *Model) randomise(seed uint64) error {
 		values := make([]float32, w.NumElements())
 		sigma := 0.02
 		if declared.Residual {
-			sigma /= math.Sqrt(float64(2 * m.config.Layers))
+			sigma /= math.Sqrt(float64(2 * m.arch.Config().Layers))
 		}
 		for i := range values {
 			if declared.Role == arch.Norm {
@@ -216,21 +228,17 @@ func (m *Model) randomise(seed uint64) error {
 	return nil
 }
 
+// Architecture is what the model is made of.
+func (m *Model) Architecture() *arch.Architecture { return m.arch }
+
 // Config returns the hyper-parameters.
-func (m *Model) Config() Config { return m.config }
+func (m *Model) Config() Config { return m.arch.Config() }
 
 // Weights iterates over the tensors of the model, in the order of its file.
 func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) }
 
-// Trainable reports whether gradients flow to a weight: all but the factors of RoPE's
-// frequencies and of products.
-func (m *Model) Trainable(name string) bool {
-	fixed := []arch.Role{arch.RoPEFreqs, arch.Scale, arch.OutScale, arch.Unused}
-	return slices.ContainsFunc(m.config.Weights(), func(w arch.Weight) bool { return w.Name == name && !slices.Contains(fixed, w.Role) })
-}
-
-// Source gives the weights to a graph of the model.
-func (m *Model) Source(w arch.Weight) *ggml.Tensor { return m.weights[w.Name] }
+// source gives the weights to a graph of the model.
+func (m *Model) source(w arch.Weight) *ggml.Tensor { return m.weights[w.Name] }
 
 // Weight returns a tensor by its name in the file, nil when there is none.
 func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }

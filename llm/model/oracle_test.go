@@ -235,13 +235,12 @@ func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b model.
 	defer c.Close()
 	grads := newLossSum(t, m, device.Stock).grads
 	n := int64(len(b.Tokens))
-	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Grads: grads}
+	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Grads: grads}
 	builder := &arch.Builder{
-		Config: m.Config(), Source: m.Source, Context: archLength, Products: nn.Linears{},
-		Attention: nn.SelfAttention{Batch: n / archLength, FirstVisible: func(int) *ggml.Tensor { return nil }},
-		Tokens:    c.NewTensor(ggml.I32, n), Positions: c.NewTensor(ggml.I32, n), Negated: c.NewTensor(ggml.I32, n),
+		Architecture: m.Architecture(), Source: func(w arch.Weight) *ggml.Tensor { return m.Weight(w.Name) }, Context: archLength,
+		Products: nn.Linears{}, Attention: nn.SelfAttention{Batch: n / archLength}, NumTokens: n,
 	}
-	chunk := tape.CrossEntropy(builder.Hidden(tape, false), n, builder.Logits)[0]
+	tape.CrossEntropy(builder.Hidden(tape, false), n, builder.Logits)
 	tape.Backward()
 	require.NoError(t, c.Err())
 	backend, err := ggml.NewCPUBackend(2)
@@ -250,15 +249,11 @@ func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b model.
 	buffers, err := c.Allocate(backend.BufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
-	positions, negated := make([]int32, n), make([]int32, n)
-	for i := range positions {
-		positions[i] = int32(i % archLength)
-		negated[i] = -positions[i]
+	feed := &nn.Feed{Rows: int(n / archLength), Tokens: b.Tokens, Starts: make([]int32, n), Targets: b.Targets, Weights: b.Weights}
+	for i := range b.Tokens {
+		feed.Positions = append(feed.Positions, int32(i%archLength))
 	}
-	require.NoError(t, ggml.Write(builder.Tokens, b.Tokens))
-	require.NoError(t, ggml.Write(builder.Positions, positions))
-	require.NoError(t, ggml.Write(builder.Negated, negated))
-	require.NoError(t, chunk.Write(b.Targets, b.Weights))
+	require.NoError(t, tape.Inputs.Fill(feed))
 	require.NoError(t, backend.Compute(context.Background(), tape.Graph))
 	for w, want := range exact {
 		worst = max(worst, refmath.RelativeError(readValues(t, grads[w]), want))

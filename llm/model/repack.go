@@ -5,11 +5,11 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
 )
 
 // The repacked matrices of a model are there a second time, in memory and layouts
@@ -89,8 +89,8 @@ func (m *Model) repack(o LoadOptions) error {
 		c := ggml.NewContext()
 		m.repacked.contexts = append(m.repacked.contexts, c)
 		var copies []*Fused
-		for _, names := range m.config.Inventory().Groups {
-			for _, parts := range m.fusable(names, bt, o.Sequences) {
+		for _, group := range m.arch.Groups() {
+			for _, parts := range m.fusable(group, bt, o.Sequences) {
 				copies = append(copies, m.fuse(c, parts, bt.IsHost()))
 			}
 		}
@@ -116,17 +116,19 @@ func (m *Model) repack(o LoadOptions) error {
 // queries, keys and values in one, if they have the same type, else each by itself.
 // Of the feed-forward network's the results would lie so far apart that a prompt
 // took 8 % longer.
-func (m *Model) fusable(names []string, bt *ggml.BufferType, sequences int) [][]string {
+func (m *Model) fusable(group []*arch.Weight, bt *ggml.BufferType, sequences int) [][]string {
 	var taken [][]string
-	together := strings.HasSuffix(names[0], ".attn_q.weight")
-	for _, name := range names {
-		w := m.weights[name]
-		together = together && w.Type() == m.weights[names[0]].Type()
-		if m.repacked.fused[name] == nil && (bt.IsHost() || packs(bt, w, sequences)) {
-			taken = append(taken, []string{name})
+	var names []string
+	together := group[0].Kind == "attn_q"
+	for _, declared := range group {
+		w := m.weights[declared.Name]
+		together = together && w.Type() == m.weights[group[0].Name].Type()
+		names = append(names, declared.Name)
+		if m.repacked.fused[declared.Name] == nil && (bt.IsHost() || packs(bt, w, sequences)) {
+			taken = append(taken, []string{declared.Name})
 		}
 	}
-	if together && len(taken) == len(names) {
+	if together && len(taken) == len(group) {
 		return [][]string{names}
 	}
 	return taken

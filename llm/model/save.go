@@ -54,7 +54,7 @@ func (m *Model) WriteKeys(g *ggml.GGUF) error {
 	if m.gguf != nil {
 		return g.CopyKeys(m.gguf)
 	}
-	if err := m.config.WriteKeys(g); err != nil {
+	if err := m.Config().WriteKeys(g); err != nil {
 		return err
 	}
 	if m.Tokenizer == nil {

@@ -37,7 +37,7 @@ func TestArchitecturesLearn(t *testing.T) {
 func trainable(m *model.Model) []*ggml.Tensor {
 	var list []*ggml.Tensor
 	for w := range m.Weights() {
-		if m.Trainable(w.Name()) {
+		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
 			list = append(list, w)
 		}
 	}

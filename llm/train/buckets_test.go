@@ -68,7 +68,7 @@ func newWeightsRun(t *testing.T, m *model.Model, d *data.Dataset, o Options) *Tr
 	t.Helper()
 	var list []*ggml.Tensor
 	for w := range m.Weights() {
-		if m.Trainable(w.Name()) {
+		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
 			list = append(list, w)
 		}
 	}

@@ -21,7 +21,7 @@ type Trainables struct {
 func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error) {
 	var list []parameter
 	const matrix = 2 // dimensions, which a rank of 1 hides
-	for _, w := range m.Config().Weights() {
+	for _, w := range m.Architecture().Weights() {
 		for _, p := range x.Adapters[w.Name] {
 			if p.Scale == 0 {
 				return nil, fmt.Errorf("the adapter of %s cannot be trained: its scale is 0", w.Name)
@@ -36,7 +36,7 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 			return nil, fmt.Errorf("the parameter %v is no weight of the model", w)
 		case m.Repacked():
 			return nil, fmt.Errorf("the weight %v cannot be trained: sessions compute with copies of matrices; load the model without Repack", w)
-		case !m.Trainable(w.Name()):
+		case !m.Architecture().Weight(w.Name()).Role.IsTrainable():
 			return nil, fmt.Errorf("the weight %v cannot be trained: no gradient flows to it", w)
 		}
 		list = append(list, parameter{own, own.NumDims(), 1})

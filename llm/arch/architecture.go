@@ -1,0 +1,144 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// An Architecture is a model without its values: hyper-parameters, layers, and the weights
+// that these use. It is resolved once and does not change; of a model there is one, and
+// models have the same if the pointers are equal.
+type Architecture struct {
+	config  Config
+	layers  []Layer
+	weights []*Weight
+	groups  [][]*Weight
+	byName  map[string]*Weight
+	modules []Module
+}
+
+// Resolve makes the architecture of a model with these hyper-parameters, by the row of the
+// table that they name. The error lists what contradicts itself.
+func Resolve(c Config) (*Architecture, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return New(c, specs[c.Arch].layers(c))
+}
+
+// New is Resolve for layers of the caller's. What stands around them, the embedding and the
+// output, is as hyper-parameters say, of which Layers gives way to theirs.
+func New(c Config, layers []Layer) (*Architecture, error) {
+	c.Layers = len(layers)
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	a := &Architecture{config: c, layers: layers, byName: map[string]*Weight{}}
+	if err := a.takeInventory(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	a.modules = modulesOf(a.weights)
+	return a, nil
+}
+
+// Config returns the hyper-parameters.
+func (a *Architecture) Config() Config {
+	if a == nil {
+		return Config{}
+	}
+	return a.config
+}
+
+// Layers are what the residual stream passes. Nobody may change them.
+func (a *Architecture) Layers() []Layer { return a.layers }
+
+// Weights are the tensors of a model, in the order of computation. Nobody may change them.
+func (a *Architecture) Weights() []*Weight { return a.weights }
+
+// Weight finds a tensor by its name in files, nil if there is none.
+func (a *Architecture) Weight(name string) *Weight { return a.byName[name] }
+
+// Groups are the matrices of products that see the same input, in the order of computation.
+func (a *Architecture) Groups() [][]*Weight { return a.groups }
+
+// Modules are what LoRA can adapt as transformers has it, in the order of computation.
+func (a *Architecture) Modules() []Module { return a.modules }
+
+// Linears names the matrices of layers that LoRA can adapt, such as "attn_q", in the order
+// of computation.
+func (a *Architecture) Linears() []string {
+	var list []string
+	for _, w := range a.weights {
+		if w.Role == Linear && w.Layer >= 0 && !slices.Contains(list, w.Kind) {
+			list = append(list, w.Kind)
+		}
+	}
+	return list
+}
+
+// takeInventory lists the weights and groups, by building the graph of one token from
+// weights without memory, which are noted as they are asked for.
+func (a *Architecture) takeInventory() error {
+	ctx := ggml.NewContext()
+	defer ctx.Close()
+	seen := map[string]*ggml.Tensor{}
+	b := &Builder{
+		Architecture: a,
+		Source: func(w Weight) *ggml.Tensor {
+			if a.byName[w.Name] == nil {
+				a.weights = append(a.weights, &w)
+				a.byName[w.Name] = &w
+				if !w.Optional {
+					seen[w.Name] = ctx.NewTensor(ggml.F32, w.Shape...)
+				}
+			}
+			return seen[w.Name]
+		},
+		Products:  groupLister{a},
+		Attention: noAttention{},
+		NumTokens: 1,
+	}
+	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: nn.Stock(), Inputs: nn.NewInputs(ctx)}
+	b.Logits(t, b.Hidden(t, false))
+	return ctx.Err()
+}
+
+// groupLister notes which matrices are multiplied with the same input.
+type groupLister struct{ a *Architecture }
+
+func (l groupLister) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
+	var group []*Weight
+	for _, m := range matrices {
+		group = append(group, l.a.byName[m.Name])
+	}
+	l.a.groups = append(l.a.groups, group)
+	return nn.Linears{}.Linear(t, x, matrices...)
+}
+
+// noAttention has the shapes of attention.
+type noAttention struct{}
+
+func (noAttention) Attend(t *nn.Tape, q, _, _ *nn.Value, _ nn.AttentionOptions) *nn.Value {
+	return nn.Input(t.C.Cont(q.T, q.T.Dim(0)*q.T.Dim(1), q.T.Dim(2)))
+}
+
+// modulesOf gathers the rows of matrices by the modules that transformers has them in.
+func modulesOf(weights []*Weight) []Module {
+	var list []Module
+	place := map[string]int{}
+	for _, w := range weights {
+		for _, r := range w.Rows {
+			i, known := place[r.Module]
+			if !known {
+				i = len(list)
+				place[r.Module] = i
+				list = append(list, Module{Path: r.Module, Layer: w.Layer})
+			}
+			list[i].Rows = append(list[i].Rows, r)
+		}
+	}
+	return list
+}

@@ -1,0 +1,161 @@
+package arch
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// A Builder builds the graph of a model over a batch of tokens. Training and decoding
+// are two builders over the same layers: they differ in their products, their attention
+// and their inputs.
+type Builder struct {
+	*Architecture
+	Source    func(Weight) *ggml.Tensor // nil for an optional weight that there is not
+	Adapters  nn.Adapters
+	Products  nn.Products
+	Attention nn.Attention
+
+	NumTokens int64   // of the batch
+	NEFTune   float32 // alpha of noise on the embeddings, see [nn.Tape.AddNoise]; 0 is none
+	// Context is the most positions of a sequence in the run: RoPE has factors for
+	// short and for long ones.
+	Context int
+
+	// Chunk is the number of tokens that go through a part at a time that is [Residual.Tokenwise];
+	// 0 is all.
+	Chunk int64
+	// Keep is the number of tokens at the end that the last layer goes on with
+	// once it has their keys and values; 0 is all. Not in training.
+	Keep int64
+}
+
+const (
+	tokenEmbd  = "token_embd"
+	outputNorm = "output_norm"
+	output     = "output"
+)
+
+func (b *Builder) spec() *spec {
+	s := specs[b.config.Arch]
+	return &s
+}
+
+// Hidden computes the normalised residual stream [n_embd, n] after all layers.
+func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
+	x := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), b.embedding(), b.Adapters), b.config.EmbdScale)
+	if b.NEFTune != 0 {
+		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
+	}
+	for i, layer := range b.layers {
+		forward := func(t *nn.Tape, x *nn.Value) *nn.Value {
+			for _, r := range layer {
+				x = r.build(Place{b, i}, t, x)
+			}
+			return x
+		}
+		if checkpoint {
+			x = t.Checkpoint(x, forward)
+		} else {
+			x = forward(t, x)
+		}
+	}
+	if b.Keep > 0 && b.Keep < x.T.Dim(1) { // no part of the last layer could do with less
+		x = t.Last(x, b.Keep)
+	}
+	return b.outside().Norm(t, outputNorm, x)
+}
+
+// Logits returns the output [n_vocab, n] of x [n_embd, n].
+func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
+	c := b.config
+	for _, w := range b.spec().unused {
+		b.Source(w)
+	}
+	z := b.Products.Linear(t, x, b.head())[0]
+	if c.LogitScale != 0 {
+		z = t.Scale(z, 1/c.LogitScale)
+	}
+	return t.Softcap(z, c.LogitSoftcap)
+}
+
+// head is the matrix of logits.
+func (b *Builder) head() nn.Matrix {
+	c := b.config
+	if c.Tied {
+		m := b.embedding()
+		m.NoLoRA = true // adapters of a tied embedding act on the lookup only
+		if b.spec().outputBias {
+			m.Bias = b.outside().bias(output, int64(c.Vocab))
+		}
+		return m
+	}
+	return b.outside().Matrix(output, int64(c.Embd), int64(c.Vocab), MatrixOptions{
+		Bias: b.spec().outputBias, Rows: []Rows{{Name: output, Module: "lm_head", Count: int64(c.Vocab)}},
+	})
+}
+
+func (b *Builder) embedding() nn.Matrix {
+	c := b.config
+	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: tokenEmbd, Module: "embed_tokens", Count: int64(c.Vocab)}}}
+	p := b.outside()
+	return nn.Matrix{Name: p.name(w), W: p.weight(w)}
+}
+
+// MatrixOptions are what matrices of products differ in.
+type MatrixOptions struct {
+	Bias     bool // there may be one
+	OutScale bool // the scale that there may be is of the product with adapters and bias
+	NoScale  bool // a scale in the file has no meaning
+	Residual bool // see [Weight]
+	Rows     []Rows
+}
+
+// Matrix asks for a matrix [in, out], and for what may belong to it.
+func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
+	role := Scale
+	switch {
+	case o.NoScale:
+		role = Unused
+	case o.OutScale:
+		role = OutScale
+	}
+	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.prefix() + kind + ".input_scale"})
+	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Rows: o.Rows}
+	m := nn.Matrix{Name: p.name(w), W: p.weight(w)}
+	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.prefix() + kind + ".scale"}); role {
+	case Scale:
+		m.Scale = s
+	case OutScale:
+		m.OutScale = s
+	}
+	if o.Bias {
+		m.Bias = p.bias(kind, out)
+	}
+	return m
+}
+
+func (p Place) bias(kind string, out int64) *ggml.Tensor {
+	return p.weight(Weight{Kind: kind, Shape: []int64{out}, Role: Bias, Optional: true})
+}
+
+// weight asks for a weight of the place.
+func (p Place) weight(w Weight) *ggml.Tensor {
+	w.Name, w.Layer = p.name(w), p.Layer
+	return p.Source(w)
+}
+
+// name is that of a weight in files.
+func (p Place) name(w Weight) string {
+	switch {
+	case w.Name != "":
+		return w.Name
+	case w.Role == Bias:
+		return p.prefix() + w.Kind + ".bias"
+	}
+	return p.prefix() + w.Kind + ".weight"
+}
+
+// product is W·x.
+func (p Place) product(t *nn.Tape, x *nn.Value, m nn.Matrix) *nn.Value {
+	return p.Products.Linear(t, x, m)[0]
+}

@@ -1,0 +1,74 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// A Layer is residuals, one after the other: as a rule attention, and a feed-forward network.
+type Layer []Residual
+
+// A Residual adds to the residual stream x what a part makes of it:
+// x + Scale · After(Part(Before(x))).
+type Residual struct {
+	Before, After string // names of the norms; "" for none
+	Part          Part
+	Scale         float32 // 0 and 1 are none
+	// Tokenwise says that the part makes of each token something that depends on no other,
+	// so that some may be computed at a time.
+	Tokenwise bool
+}
+
+// A Part is what a layer computes between its norms. It declares its weights by asking for
+// them, and is a value that does not change: what it has of sizes it had when it was made.
+type Part interface {
+	// Forward returns what the part makes of x [n_embd, n], of the same shape. It may be of
+	// the last tokens alone if it is [Place.IsLast] and the builder keeps these only.
+	Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value
+}
+
+// A Place is where in a graph something is built: in a layer, or outside of them.
+type Place struct {
+	*Builder
+	Layer int // -1 outside
+}
+
+// IsLast reports whether it is in the last layer.
+func (p Place) IsLast() bool { return p.Layer == len(p.layers)-1 }
+
+func (b *Builder) outside() Place { return Place{b, -1} }
+
+func (p Place) prefix() string {
+	if p.Layer < 0 {
+		return ""
+	}
+	return fmt.Sprintf("blk.%d.", p.Layer)
+}
+
+// build adds the residual to x.
+func (r Residual) build(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	if r.Tokenwise {
+		return t.Chunked(x, p.Chunk, func(t *nn.Tape, x *nn.Value) *nn.Value { return r.add(p, t, x) })
+	}
+	return r.add(p, t, x)
+}
+
+func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	y := p.Norm(t, r.Before, x)
+	y = r.Part.Forward(p, t, y)
+	if kept := y.T.Dim(1); kept < x.T.Dim(1) {
+		x = t.Last(x, kept)
+	}
+	y = p.Norm(t, r.After, y)
+	return t.Add(x, t.Scale(y, r.Scale))
+}
+
+// Norm is the RMS norm of x over the elements that its weight has; x itself without a name.
+func (p Place) Norm(t *nn.Tape, kind string, x *nn.Value) *nn.Value {
+	if kind == "" {
+		return x
+	}
+	w := p.weight(Weight{Kind: kind, Shape: []int64{x.T.Dim(0)}, Role: Norm})
+	return t.RMSNorm(x, w, p.config.RMSEps)
+}

@@ -1,0 +1,96 @@
+package arch
+
+import (
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+// A Role is what a weight is there for.
+type Role int
+
+// The roles of weights.
+const (
+	Linear    Role = iota // a matrix of products [n_in, n_out], which LoRA can adapt
+	Embedding             // a matrix whose rows are looked up; where it is tied, of products too
+	Norm                  // the factors of a norm
+	Bias                  // what is added to a product [n_out]
+	Scale                 // the factor of a product [1], to which adapters and bias are added
+	OutScale              // the factor of a product [1] with adapters and bias
+	RoPEFreqs             // what frequencies of RoPE are divided by [dims/2]
+	Unused                // a tensor of files that the text model does not compute with
+)
+
+// CanHave reports whether a weight of the role can be of a type: rows of a matrix are
+// converted from any float or quantised type, and all else is F32.
+func (r Role) CanHave(t ggml.Type) bool {
+	switch r {
+	case Unused:
+		return true
+	case Linear, Embedding:
+		return t.CanDequantize()
+	}
+	return t == ggml.F32
+}
+
+// IsTrainable reports whether gradients flow to weights of the role: to all but the factors
+// of RoPE's frequencies and of products.
+func (r Role) IsTrainable() bool {
+	switch r {
+	case RoPEFreqs, Scale, OutScale, Unused:
+		return false
+	}
+	return true
+}
+
+// A Weight is a tensor that a model has. Its name says nothing that is not in the other
+// fields, and nobody has to take it apart.
+type Weight struct {
+	Name     string // in GGUF files, such as "blk.0.attn_q.weight"
+	Kind     string // "attn_q" for what belongs to this matrix: itself, its bias and its scales
+	Layer    int    // -1 outside of the layers
+	Shape    []int64
+	Role     Role
+	Optional bool // a file may lack it
+	Residual bool // it makes what a layer adds to the residual stream
+	// Rows of a matrix that can be adapted, one below the other: more than one where it
+	// holds what others have in several.
+	Rows []Rows
+}
+
+// IsAdaptable reports whether LoRA can adapt the weight.
+func (w *Weight) IsAdaptable() bool { return w.Role == Linear || w.Role == Embedding }
+
+// NumElements is that of the tensor.
+func (w *Weight) NumElements() int64 {
+	n := int64(1)
+	for _, d := range w.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Rows are rows of a matrix that some have as a matrix of their own. Where a GGUF file and
+// transformers fuse different matrices, both have the same rows.
+type Rows struct {
+	Name   string // such as "blk.0.attn_q": that of the matrix, were none fused
+	Module string // the path of transformers' module that holds them, see [Module]
+	Count  int64
+	// PermutedHeads is the number of heads whose rows GGUF has in another order than
+	// transformers, 0 if the order is the same: in each head, row 2i is transformers' row
+	// i, and row 2i+1 is the one half a head below it. Transformers rotates halves of a
+	// head, and GGUF neighbours where the mode of RoPE is [ggml.RoPENorm].
+	PermutedHeads int
+}
+
+// A Module is a matrix as transformers has it, and with it PEFT and mlx-lm.
+type Module struct {
+	// Path is that from the text model, such as "layers.0.self_attn.q_proj" or
+	// "embed_tokens", or "lm_head", which stands beside it.
+	Path  string
+	Layer int // -1 outside of the layers
+	Rows  []Rows
+}
+
+// Name is the last part of the path, such as "q_proj".
+func (m Module) Name() string { return m.Path[strings.LastIndexByte(m.Path, '.')+1:] }
