@@ -33,6 +33,11 @@ func Resolve(c Config) (*Architecture, error) {
 // output, is as hyper-parameters say, of which Layers gives way to theirs.
 func New(c Config, layers []Layer) (*Architecture, error) {
 	c.Layers = len(layers)
+	for i, l := range layers {
+		if slices.ContainsFunc(l, func(r Residual) bool { return r.Part == nil }) {
+			return nil, fmt.Errorf("%w: a residual of layer %d has no part", ErrUnsupported, i)
+		}
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -45,33 +50,36 @@ func New(c Config, layers []Layer) (*Architecture, error) {
 }
 
 // Config returns the hyper-parameters.
-func (a *Architecture) Config() Config {
+func (a *Architecture) Config() Config { return a.get().config }
+
+// get is a, or an architecture of nothing.
+func (a *Architecture) get() *Architecture {
 	if a == nil {
-		return Config{}
+		return &Architecture{}
 	}
-	return a.config
+	return a
 }
 
 // Layers are what the residual stream passes. Nobody may change them.
-func (a *Architecture) Layers() []Layer { return a.layers }
+func (a *Architecture) Layers() []Layer { return a.get().layers }
 
 // Weights are the tensors of a model, in the order of computation. Nobody may change them.
-func (a *Architecture) Weights() []*Weight { return a.weights }
+func (a *Architecture) Weights() []*Weight { return a.get().weights }
 
 // Weight finds a tensor by its name in files, nil if there is none.
-func (a *Architecture) Weight(name string) *Weight { return a.byName[name] }
+func (a *Architecture) Weight(name string) *Weight { return a.get().byName[name] }
 
 // Groups are the matrices of products that see the same input, in the order of computation.
-func (a *Architecture) Groups() [][]*Weight { return a.groups }
+func (a *Architecture) Groups() [][]*Weight { return a.get().groups }
 
 // Modules are what LoRA can adapt as transformers has it, in the order of computation.
-func (a *Architecture) Modules() []Module { return a.modules }
+func (a *Architecture) Modules() []Module { return a.get().modules }
 
 // Linears names the matrices of layers that LoRA can adapt, such as "attn_q", in the order
 // of computation.
 func (a *Architecture) Linears() []string {
 	var list []string
-	for _, w := range a.weights {
+	for _, w := range a.Weights() {
 		if w.Role == Linear && w.Layer >= 0 && !slices.Contains(list, w.Kind) {
 			list = append(list, w.Kind)
 		}

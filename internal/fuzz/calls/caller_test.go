@@ -41,10 +41,28 @@ var leftOut = map[string]string{
 	"model.Model.Retain":         "keeps the model until its result is called",
 }
 
-// isPart reports whether a function is of the parts that graphs are built of: who builds one by hand
-// gives them what they ask for, as a slice its index.
-func isPart(name string) bool {
-	return strings.HasPrefix(name, "nn.") || strings.HasPrefix(name, "arch.Builder.")
+// buildsGraphs reports whether a function is one by which this module builds graphs: it takes or
+// gives a type of an internal package, or is a method of what others cannot use.
+func buildsGraphs(f function) bool {
+	if strings.HasPrefix(f.name, "arch.Builder.") || strings.HasPrefix(f.name, "arch.Place.") {
+		return true
+	}
+	kind := f.value.Type()
+	for i := range kind.NumIn() + kind.NumOut() {
+		var t reflect.Type
+		if i < kind.NumIn() {
+			t = kind.In(i)
+		} else {
+			t = kind.Out(i - kind.NumIn())
+		}
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if strings.Contains(t.PkgPath(), "/internal/") && t.Name() != "LoRAPair" && t.Name() != "Adapters" {
+			return true
+		}
+	}
+	return false
 }
 
 // callable lists functions and methods.
@@ -52,7 +70,7 @@ func callable() []function {
 	var list []function
 	add := func(f function) {
 		name := strings.ReplaceAll(strings.ReplaceAll(f.name, "(*", ""), ")", "")
-		if leftOut[name] == "" && !isPart(name) {
+		if leftOut[name] == "" && !buildsGraphs(f) {
 			list = append(list, f)
 		}
 	}
