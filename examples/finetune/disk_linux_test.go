@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -62,6 +63,17 @@ func TestReadOnlyFolder(t *testing.T) {
 		out, err := folderRun(files, folder, "--adam-iter", "6").CombinedOutput()
 		require.EqualError(t, err, "exit status 1")
 		require.Equal(t, want, string(out))
+	}
+	for _, output := range [][]string{
+		{"export", "--lora", "disk/run/adapter.gguf", "--peft-out", "disk/peft"},
+		{"export", "--lora", "disk/run/adapter.gguf", "--lora-out", "disk/a.gguf"},
+		{"merge", "--lora", "disk/run/adapter.gguf", "--model-out", "disk/m.gguf"},
+	} {
+		c := exec.Command("finetune", append(output, "--model-base", "base.gguf")...)
+		c.Dir = files
+		out, err := c.CombinedOutput()
+		require.EqualError(t, err, "exit status 1")
+		require.Regexp(t, `(?m)^finetune: `+output[3]+`.*disk.*: read-only file system\n$`, string(out))
 	}
 	// What is there can be used.
 	out, err = folderRun(files, "other", "--adam-iter", "6", "--checkpoint-in", "disk/run/checkpoint.gguf").CombinedOutput()

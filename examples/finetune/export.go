@@ -53,12 +53,11 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 	path := c.LoRAOut
 	if c.PEFTOut != "" {
 		path = c.PEFTOut
-		err = a.SavePEFT(path, lora.PEFTOptions{Type: typ, BaseModel: c.BaseName, Root: c.Root})
-	} else {
-		err = a.Save(path, lora.SaveOptions{Type: typ})
-	}
-	if err != nil {
-		return err
+		if err := a.SavePEFT(path, lora.PEFTOptions{Type: typ, BaseModel: c.BaseName, Root: c.Root}); err != nil {
+			return fmt.Errorf("--peft-out: %w", err)
+		}
+	} else if err := a.Save(path, lora.SaveOptions{Type: typ}); err != nil {
+		return fmt.Errorf("--lora-out: %w", err)
 	}
 	_, err = fmt.Fprintf(out, "wrote %s: rank %d, %s\n", path, a.Rank(), cli.Count(len(a.Pairs()), "matrix"))
 	return err

@@ -1,5 +1,5 @@
-// Package filelink finds the file that a path leads to by symbolic links, so that who replaces it
-// leaves the links.
+// Package filelink finds the file or the folder that a path leads to by symbolic links, so that who
+// replaces or makes it leaves the links.
 package filelink
 
 import (
@@ -32,4 +32,30 @@ func Target(path string) (string, error) {
 		target = to
 	}
 	return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+}
+
+// MkdirAll makes the folder that a path leads to, with those above it. As for files, a link may
+// lead to what is not there yet.
+func MkdirAll(path string, perm fs.FileMode) error {
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+	}
+	target, err := Target(path)
+	if err != nil {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ELOOP}
+	}
+	if above := filepath.Dir(target); above != target {
+		if err := MkdirAll(above, perm); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(target, perm); err != nil {
+		if info, statErr := os.Stat(target); statErr != nil || !info.IsDir() { // another process may have made it
+			return err
+		}
+	}
+	return nil
 }

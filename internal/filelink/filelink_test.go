@@ -39,3 +39,24 @@ func TestTarget(t *testing.T) {
 	_, err = filelink.Target("loop")
 	require.ErrorIs(t, err, syscall.ELOOP)
 }
+
+func TestMkdirAll(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll("real", 0o700))
+	require.NoError(t, os.WriteFile("file", nil, 0o600))
+	for link, to := range map[string]string{"to-new": "real/new", "to-far": "none/deep/new", "to-link": "to-last", "to-last": "last", "to-file": "file", "loop": "loop", "there": "real"} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Skip("links cannot be made here: ", err)
+		}
+	}
+	for path, want := range map[string]string{
+		"plain/deep": "plain/deep", "to-new": "real/new", "to-far": "none/deep/new", "to-link/below": "last/below", "there": "real", "there/a/b": "real/a/b",
+	} {
+		require.NoError(t, filelink.MkdirAll(path, 0o777), path)
+		require.DirExists(t, want)
+		require.NoError(t, filelink.MkdirAll(path, 0o777), path)
+	}
+	require.ErrorIs(t, filelink.MkdirAll("loop", 0o777), syscall.ELOOP)
+	require.ErrorContains(t, filelink.MkdirAll("to-file", 0o777), "mkdir to-file: not a directory")
+	require.ErrorContains(t, filelink.MkdirAll("file/a", 0o777), "not a directory")
+}

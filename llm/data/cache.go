@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/filelock"
 )
 
@@ -33,7 +34,7 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 	if o.Cache == "" {
 		return unnamedFile(fill)
 	}
-	if err := os.MkdirAll(o.Cache, 0o777); err != nil {
+	if err := filelink.MkdirAll(o.Cache, 0o777); err != nil {
 		return preparedFile{}, fmt.Errorf("the token cache cannot be written: %w", err)
 	}
 	removeAbandoned(o.Cache)

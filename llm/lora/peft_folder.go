@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A peftFiles is where the files of an adapter are.
@@ -68,7 +70,7 @@ func (f peftFiles) check(folder string) error {
 // writePair puts files into a folder, all or none. They are made in a folder inside it, whose
 // renaming makes them count: from then on [Load] takes those that have yet to be moved.
 func writePair(folder string, files map[string]func(io.Writer) error) error {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+	if err := filelink.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
 	if err := movePair(folder); err != nil { // which another process has left

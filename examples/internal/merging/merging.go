@@ -65,6 +65,13 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	inputs := []cli.File{{Flag: "--model-base", Path: f.Base}, {Flag: "--imatrix", Path: f.IMatrix}}
+	for _, arg := range args {
+		inputs = append(inputs, cli.File{Flag: arg.Flag, Path: arg.Path})
+	}
+	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--model-out", Path: f.Out}}); err != nil {
+		return err
+	}
 	m, err := model.Load(f.Base, model.LoadOptions{})
 	if err != nil {
 		return cli.ModelError("--model-base", f.Base, err)

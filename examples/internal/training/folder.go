@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/filelock"
 )
 
@@ -43,7 +44,7 @@ func OpenRunFolder(path string) (*RunFolder, error) {
 }
 
 func (r *RunFolder) open() error {
-	if err := os.MkdirAll(r.Path, 0o777); err != nil {
+	if err := filelink.MkdirAll(r.Path, 0o777); err != nil {
 		return err
 	}
 	var err error
