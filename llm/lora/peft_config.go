@@ -9,8 +9,6 @@ import (
 	"math"
 	"os"
 	"regexp"
-	"slices"
-	"strings"
 )
 
 // A peftConfig is the content of adapter_config.json: the fields of PEFT's LoraConfig that
@@ -32,7 +30,8 @@ type peftConfig struct {
 	Init         bool        `json:"init_lora_weights"`
 	Inference    bool        `json:"inference_mode"`
 
-	targets peftTargets // as they were read
+	targets     peftTargets // as they were read
+	ensureTying bool        // what is adapted of the embedding is of the output too, where the base ties them
 }
 
 // A peftPattern gives modules another number than all have, in the order of the file: the
@@ -119,54 +118,31 @@ func (c *peftConfig) alpha(path string, rank int) float32 {
 	return alpha
 }
 
-// mergeRemedy is what to do with an adapter that is more than pairs of matrices.
-const mergeRemedy = "merge the adapter into its base with PEFT (merge_and_unload), and convert the merged model to GGUF"
-
-// unsupported are the settings of PEFT that change what a model computes in ways that an
-// adapter of llama.cpp cannot have, and what tensors they bring along.
-var unsupported = []struct{ field, tensor, meaning string }{
-	{"use_dora", ".lora_magnitude_vector", "DoRA scales the columns of weights too"},
-	{"lora_bias", ".lora_B.bias", "it has biases of B"},
-	{"bias", ".bias", "it has biases of the base"},
-	{"trainable_token_indices", ".trainable_tokens_", "it has rows of the embedding"},
-	{"target_parameters", "", "it changes parameters that are no modules"},
-	{"layer_replication", "", "it repeats layers of its base"},
-	{"alora_invocation_tokens", "", "it is an activated LoRA (aLoRA), which acts from certain tokens on"},
-	{"use_qalora", "", "QA-LoRA sees averages of the input"},
-	{"use_bdlora", "", "its factors are block-diagonal (BD-LoRA)"},
-	{"kasa_config", ".lora_diag", "KaSA changes the weights of its base"},
-	{"monteclora_config", ".monteclora", "MonteCLoRA draws random factors"},
-	{"arrow_config", "", "Arrow chooses between adapters for each token"},
-}
-
-// changesBase are initialisations after which the weights of the base are no longer its own.
-var changesBase = []string{"pissa", "olora", "corda", "loftq", "lora_ga"}
-
-// readPEFTConfig reads a file, and lists what it has that is unsupported.
-func readPEFTConfig(path string) (c *peftConfig, faults []string, err error) {
+// readPEFTConfig reads a file, and lists what it has that is unsupported, and what is not known.
+func readPEFTConfig(path string) (c *peftConfig, faults, notices []string, err error) {
 	raw, err := readLimited(path, 1<<24)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	c = &peftConfig{Rank: 8, Alpha: 8} // PEFT's defaults
 	if err := c.set(fields); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if c.PEFTType != "LORA" {
 		faults = append(faults, fmt.Sprintf("peft_type is %q; only LORA is supported", c.PEFTType))
 	}
-	return c, append(faults, unsupportedFields(fields)...), nil
+	return c, append(faults, unsupportedFields(fields)...), unknownFields(fields), nil
 }
 
 // set takes the fields that say what the tensors mean. Others may have any form.
 func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 	for name, target := range map[string]any{
 		"peft_type": &c.PEFTType, "base_model_name_or_path": &c.BaseModel, "r": &c.Rank, "lora_alpha": &c.Alpha,
-		"use_rslora": &c.RSLoRA, "rank_pattern": &c.RankPattern, "alpha_pattern": &c.AlphaPattern,
+		"use_rslora": &c.RSLoRA, "rank_pattern": &c.RankPattern, "alpha_pattern": &c.AlphaPattern, "ensure_weight_tying": &c.ensureTying,
 	} {
 		value, ok := fields[name]
 		if !ok {
@@ -178,23 +154,6 @@ func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 	}
 	c.targets = peftTargets{fields["target_modules"], fields["exclude_modules"], fields["layers_to_transform"]}
 	return nil
-}
-
-// unsupportedFields says what is wrong with each.
-func unsupportedFields(fields map[string]json.RawMessage) (faults []string) {
-	for _, u := range unsupported {
-		if value := fields[u.field]; isSet(value) {
-			faults = append(faults, fmt.Sprintf("%s is %s: %s; %s", u.field, short(value), u.meaning, mergeRemedy))
-		}
-	}
-	var init string
-	if json.Unmarshal(fields["init_lora_weights"], &init) != nil {
-		return faults // a truth value
-	}
-	if slices.ContainsFunc(changesBase, func(kind string) bool { return strings.HasPrefix(strings.ToLower(init), kind) }) {
-		faults = append(faults, fmt.Sprintf("init_lora_weights is %q, which changed the weights of the base; save the adapter with PEFT's path_initial_model_for_weight_conversion, or %s", init, mergeRemedy))
-	}
-	return faults
 }
 
 // readLimited reads a file that should be small.
@@ -209,23 +168,4 @@ func readLimited(path string, most int64) ([]byte, error) {
 		err = fmt.Errorf("%s: is larger than %d bytes", path, most)
 	}
 	return raw, err
-}
-
-// isSet reports whether a value is none of those that PEFT has for "not used".
-func isSet(raw json.RawMessage) bool {
-	switch string(bytes.TrimSpace(raw)) {
-	case "", "null", "false", `""`, `"none"`, "[]", "{}", "0":
-		return false
-	}
-	return true
-}
-
-// short is a value as far as an error shows it.
-func short(raw json.RawMessage) string {
-	const most = 60
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil || b.Len() > most {
-		return "set"
-	}
-	return b.String()
 }

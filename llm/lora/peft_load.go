@@ -14,7 +14,7 @@ import (
 
 // loadPEFT reads an adapter of PEFT for the model.
 func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
-	config, faults, err := readPEFTConfig(files.config)
+	config, faults, notices, err := readPEFTConfig(files.config)
 	if err != nil {
 		return nil, err
 	}
@@ -26,9 +26,10 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 		return nil, err
 	}
 	defer f.Close()
-	r := &peftReader{m: m, config: config, file: f, faults: faults, found: map[string]*peftPair{}}
+	r := &peftReader{m: m, config: config, file: f, faults: faults, notices: notices, found: map[string]*peftPair{}}
 	r.sort()
 	r.checkWhole()
+	r.checkTying()
 	list, err := r.readModules()
 	if err != nil {
 		return nil, err
@@ -88,6 +89,13 @@ func (r *peftReader) sort() {
 		default:
 			r.add(t, path, isA)
 		}
+	}
+}
+
+// checkTying demands that PEFT has not adapted the output as it did the embedding that it is in the base.
+func (r *peftReader) checkTying() {
+	if r.config.ensureTying && r.m.Config().Tied && r.found["embed_tokens"] != nil {
+		r.fault("%s: ensure_weight_tying is true: the output has the adapter of the embedding too; %s", peftConfigName, mergeRemedy)
 	}
 }
 

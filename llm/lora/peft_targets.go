@@ -29,7 +29,11 @@ func (r *peftReader) untargeted() []string {
 		return nil
 	}
 	slices.Sort(left)
-	return []string{fmt.Sprintf("%d modules have tensors but are none of target_modules in %s, such as %s: PEFT would leave them out, here they count", len(left), peftConfigName, left[0])}
+	modules := "1 module has tensors but is"
+	if n := len(left); n > 1 {
+		modules = fmt.Sprintf("%d modules have tensors but are", n)
+	}
+	return []string{fmt.Sprintf("%s none of target_modules in %s, such as %s: PEFT would leave it out, here it counts", modules, peftConfigName, left[0])}
 }
 
 // has reports whether PEFT puts an adapter on a module; also where that cannot be said.
