@@ -140,9 +140,13 @@ func (c *evalCommand) measure(ctx context.Context, m *inference.Model, o infer.S
 		return nil, err
 	}
 	defer s.Close()
+	q, err := s.NewSequence()
+	if err != nil {
+		return nil, err
+	}
 	var list []train.Evaluation
 	for _, d := range sets {
-		e, err := evaluation.Session(ctx, s, d)
+		e, err := evaluation.Sequence(ctx, q, d)
 		if err != nil {
 			return nil, err
 		}

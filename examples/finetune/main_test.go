@@ -437,7 +437,9 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 			s, err := infer.NewSession(m, infer.SessionOptions{Context: 16, Adapters: adapters, Threads: 1})
 			require.NoError(t, err)
 			defer s.Close()
-			require.InDelta(t, sessionLoss(t, s, valid), []float64{r.texts[0].before.Loss, r.texts[0].after.Loss}[i], 1e-9)
+			q, err := s.NewSequence()
+			require.NoError(t, err)
+			require.InDelta(t, sequenceLoss(t, q, valid), []float64{r.texts[0].before.Loss, r.texts[0].after.Loss}[i], 1e-9)
 			exact, err := trainer.EvaluateWith(t.Context(), adapters, valid)
 			require.NoError(t, err)
 			if m == f32 {
@@ -447,9 +449,9 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 	}
 }
 
-// sessionLoss adds up the losses of what follows each token, by the softmax as it is
+// sequenceLoss adds up the losses of what follows each token, by the softmax as it is
 // written.
-func sessionLoss(t *testing.T, s *infer.Session, d *data.Dataset) float64 {
+func sequenceLoss(t *testing.T, q *infer.Sequence, d *data.Dataset) float64 {
 	t.Helper()
 	var sum, total float64
 	for i := range d.Len() {
@@ -457,8 +459,9 @@ func sessionLoss(t *testing.T, s *infer.Session, d *data.Dataset) float64 {
 		require.NoError(t, err)
 		require.Len(t, row, 1)
 		sample := row[0]
-		require.NoError(t, s.Truncate(0))
-		logits, err := s.DecodeAll(t.Context(), sample.Tokens[:len(sample.Tokens)-1])
+		_, err = q.Rewind(0)
+		require.NoError(t, err)
+		logits, err := q.DecodeAll(t.Context(), sample.Tokens[:len(sample.Tokens)-1])
 		require.NoError(t, err)
 		for i, l := range logits {
 			weight, all := 1.0, 0.0

@@ -17,7 +17,7 @@ import (
 )
 
 // A report compares the model before and after: the loss on held-out text, and a
-// sample. Both are of one session: what is measured is what writes the sample.
+// sample. Both are of one sequence: what is measured is what writes the sample.
 type report struct {
 	p       *trainCommand
 	m       *model.Model
@@ -72,8 +72,12 @@ func (r *report) measure(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
+	q, err := s.NewSequence()
+	if err != nil {
+		return err
+	}
 	for i := range r.texts {
-		e, err := evaluation.Session(ctx, s, r.texts[i].data)
+		e, err := evaluation.Sequence(ctx, q, r.texts[i].data)
 		if err != nil {
 			return err
 		}
@@ -85,7 +89,7 @@ func (r *report) measure(ctx context.Context) error {
 	}
 	text := ""
 	if r.p.Prompt != "" {
-		text, err = r.sampler.sample(ctx, s)
+		text, err = r.sampler.sample(ctx, q)
 	}
 	r.samples = append(r.samples, text)
 	return err

@@ -75,15 +75,15 @@ func (s *sampler) context() (int, error) {
 	return min(s.m.Config().Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
 }
 
-// sample gives the text of a session that is empty.
-func (s *sampler) sample(ctx context.Context, session *infer.Session) (string, error) {
+// sample gives the text of a sequence that is empty.
+func (s *sampler) sample(ctx context.Context, q *infer.Sequence) (string, error) {
 	topP := float32(0.9)
 	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: &topP, Seed: s.seed})
 	if err != nil {
 		return "", err
 	}
 	if s.chat != nil {
-		c, err := generate.NewChat(s.m, session, pick, *s.chat)
+		c, err := generate.NewChat(s.m, q, pick, *s.chat)
 		if err != nil {
 			return "", err
 		}
@@ -91,7 +91,7 @@ func (s *sampler) sample(ctx context.Context, session *infer.Session) (string, e
 		return reply.Content, err
 	}
 	var text strings.Builder
-	_, err = generate.Text(ctx, &text, s.m, session, pick, s.prompt, generate.Options{Limit: cli.Optional(s.predict)})
+	_, err = generate.Text(ctx, &text, s.m, q, pick, s.prompt, generate.Options{Limit: cli.Optional(s.predict)})
 	if errors.Is(err, generate.ErrTruncated) {
 		err = nil
 	}

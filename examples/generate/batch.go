@@ -13,15 +13,17 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// batch continues texts, so many sequences at once, and writes each below a
+// several continues texts, so many sequences at once, and writes each below a
 // heading when all have ended.
-func (j *job) batch(ctx context.Context, prompts []string, sequences int) error {
+func (j *job) several(ctx context.Context, prompts []string, sequences int) error {
 	total := len(prompts) * j.Samples
-	batch, err := infer.NewBatch(j.model.Model, sequences, j.model.Options)
+	o := j.model.Options
+	o.Sequences = sequences
+	session, err := infer.NewSession(j.model.Model, o)
 	if err != nil {
 		return err
 	}
-	defer batch.Close()
+	defer session.Close()
 	texts := make([]strings.Builder, total)
 	requests := make([]generate.Request, total)
 	for i := range requests {
@@ -32,7 +34,7 @@ func (j *job) batch(ctx context.Context, prompts []string, sequences int) error 
 		requests[i] = generate.Request{Prompt: prompts[i/j.Samples], W: &texts[i], Sampler: sampler, Options: j.textOptions()}
 	}
 	began := time.Now()
-	results := generate.Batch(ctx, j.model.Model, batch, requests)
+	results := generate.Texts(ctx, j.model.Model, session, requests)
 	took := time.Since(began)
 	var failed []error
 	generated, prefilled := 0, 0

@@ -70,7 +70,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if texts == 1 {
 		return j.one(ctx, prompts[0])
 	}
-	return j.batch(ctx, prompts, sequences)
+	return j.several(ctx, prompts, sequences)
 }
 
 // checkChat demands flags that belong together.
@@ -124,11 +124,15 @@ func (j *job) one(ctx context.Context, prompt string) error {
 		return err
 	}
 	defer session.Close()
+	sequence, err := session.NewSequence()
+	if err != nil {
+		return err
+	}
 	sampler, err := j.Sampler(0)
 	if err != nil {
 		return err
 	}
-	stats, err := generate.Text(ctx, j.out, j.model.Model, session, sampler, prompt, j.textOptions())
+	stats, err := generate.Text(ctx, j.out, j.model.Model, sequence, sampler, prompt, j.textOptions())
 	_, written := fmt.Fprintln(j.out)
 	if j.Stats {
 		printStats(j.log, j.model.Loading, stats)

@@ -85,9 +85,11 @@ func stepByStep(t *testing.T, m *model.Model, tokens []int32, adapters model.Ada
 	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, Adapters: adapters})
 	require.NoError(t, err)
 	defer s.Close()
+	q, err := s.NewSequence()
+	require.NoError(t, err)
 	var rows [][]float32
 	for _, token := range tokens {
-		logits, err := s.Decode(context.Background(), []int32{token})
+		logits, err := q.Decode(context.Background(), []int32{token})
 		require.NoError(t, err)
 		rows = append(rows, logits)
 	}
@@ -96,18 +98,22 @@ func stepByStep(t *testing.T, m *model.Model, tokens []int32, adapters model.Ada
 
 // asSecond decodes the tokens beside another sequence.
 func asSecond(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
-	b, err := infer.NewBatch(m, 2, infer.SessionOptions{Context: 256, Adapters: adapters})
+	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2, Context: 256, Adapters: adapters})
 	require.NoError(t, err)
-	defer b.Close()
-	other, _, err := b.Start(context.Background(), []int32{5, 4, 3})
-	require.NoError(t, err)
-	s, first, err := b.Start(context.Background(), tokens[:1])
-	require.NoError(t, err)
+	defer s.Close()
+	var sequences [2]*infer.Sequence
+	var first []float32
+	for i, prompt := range [][]int32{{5, 4, 3}, tokens[:1]} {
+		sequences[i], err = s.NewSequence()
+		require.NoError(t, err)
+		first, err = sequences[i].Decode(context.Background(), prompt)
+		require.NoError(t, err)
+	}
 	rows := [][]float32{first}
 	for _, token := range tokens[1:] {
-		logits, err := b.Step(context.Background(), []infer.StepInput{{Sequence: other, Token: token / 2}, {Sequence: s, Token: token}})
-		require.NoError(t, err)
-		rows = append(rows, logits[1])
+		next := []infer.StepInput{{Sequence: sequences[0], Token: token / 2}, {Sequence: sequences[1], Token: token}}
+		require.NoError(t, s.Step(context.Background(), next))
+		rows = append(rows, next[1].Logits)
 	}
 	return rows
 }

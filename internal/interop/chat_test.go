@@ -60,9 +60,11 @@ func testChat(t *testing.T, path string) {
 	session, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Threads: 1})
 	require.NoError(t, err)
 	defer session.Close()
+	sequence, err := session.NewSequence()
+	require.NoError(t, err)
 	sampler, err := sample.New(sample.Options{})
 	require.NoError(t, err)
-	ours, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Limit: testutil.Ptr(limit)})
+	ours, err := generate.NewChat(m, sequence, sampler, generate.ChatOptions{Limit: testutil.Ptr(limit)})
 	require.NoError(t, err)
 
 	var talk chat.Conversation

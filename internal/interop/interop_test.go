@@ -110,7 +110,9 @@ func ourLogits(t *testing.T, m *model.Model, tokens []int32, adapters model.Adap
 	s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
-	logits, err := s.DecodeAll(context.Background(), tokens)
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	logits, err := q.DecodeAll(context.Background(), tokens)
 	require.NoError(t, err)
 	return logits
 }

@@ -66,9 +66,11 @@ func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word
 	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
+	q, err := s.NewSequence()
+	require.NoError(t, err)
 	greedy, err := sample.New(sample.Options{})
 	require.NoError(t, err)
-	c, err := generate.NewChat(m, s, greedy, generate.ChatOptions{Limit: testutil.Ptr(answerLimit)})
+	c, err := generate.NewChat(m, q, greedy, generate.ChatOptions{Limit: testutil.Ptr(answerLimit)})
 	require.NoError(t, err)
 	return func(word string) (string, bool) {
 		reply, err := c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", word)}})

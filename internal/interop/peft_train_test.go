@@ -265,12 +265,14 @@ func greedy(t *testing.T, m *model.Model, adapters model.Adapters, prompt []int3
 	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, CacheType: ggml.F32, Adapters: adapters, Threads: 2})
 	require.NoError(t, err)
 	defer s.Close()
-	logits, err := s.Decode(context.Background(), prompt)
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	logits, err := q.Decode(context.Background(), prompt)
 	require.NoError(t, err)
 	var answer []int32
 	for range length {
 		answer = append(answer, likeliest(logits))
-		logits, err = s.Decode(context.Background(), answer[len(answer)-1:])
+		logits, err = q.Decode(context.Background(), answer[len(answer)-1:])
 		require.NoError(t, err)
 	}
 	return answer

@@ -1,4 +1,4 @@
-// Package testhook lets the tests of package ggml, which are all outside of it,
+// Package testhook lets the tests of package ggml, which are all outside of it, and of llm
 // see what it keeps from happening: a test inside would have it, and all that
 // imports it, compiled once more.
 package testhook
@@ -18,3 +18,7 @@ var (
 	CheckVersion   func(version string) error
 	MinimumVersion func() (string, error)
 )
+
+// RestoreStep makes sequences of package infer ones whose states can be restored at its
+// multiples alone; 0 for every position.
+var RestoreStep int

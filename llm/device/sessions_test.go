@@ -38,10 +38,12 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: adapters})
 	require.NoError(t, err)
 	defer s.Close()
-	rows, err := s.DecodeAll(ctx, tokens[:prompt])
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	rows, err := q.DecodeAll(ctx, tokens[:prompt])
 	require.NoError(t, err)
 	for _, token := range tokens[prompt:] {
-		row, err := s.Decode(ctx, []int32{token})
+		row, err := q.Decode(ctx, []int32{token})
 		require.NoError(t, err)
 		rows = append(rows, row)
 	}
@@ -65,31 +67,33 @@ func TestLoweringsDecodeAlike(t *testing.T) {
 	})
 }
 
-// A batch of sequences has the logits of each alone.
-func TestStockBatch(t *testing.T) {
+// Sequences that go on together have the logits of each alone.
+func TestStockStep(t *testing.T) {
 	ctx := context.Background()
 	m := llmtest.TinyModel(t, configs()["olmo2"], ggml.F32)
 	e := newEngine(t, device.Options{Lowering: device.Stock})
-	b, err := infer.NewBatch(m, 2, infer.SessionOptions{Engine: e})
+	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3, Engine: e})
 	require.NoError(t, err)
-	defer b.Close()
+	defer s.Close()
+	fresh, err := s.NewSequence()
+	require.NoError(t, err)
 	var next []infer.StepInput
-	var alone [][]float32
+	var want [][]float32
 	for i, length := range []int{5, 21} {
 		tokens := llmtest.RandomTokens(uint64(i), length, m.Config().Vocab)
-		q, _, err := b.Start(ctx, tokens)
+		q, err := s.NewSequence()
+		require.NoError(t, err)
+		_, err = q.Decode(ctx, tokens)
 		require.NoError(t, err)
 		next = append(next, infer.StepInput{Sequence: q, Token: 3})
-		s, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
+		_, err = fresh.Rewind(0)
 		require.NoError(t, err)
-		defer s.Close()
-		want, err := s.Decode(ctx, append(tokens, 3))
+		logits, err := fresh.Decode(ctx, append(tokens, 3))
 		require.NoError(t, err)
-		alone = append(alone, want)
+		want = append(want, logits)
 	}
-	got, err := b.Step(ctx, next)
-	require.NoError(t, err)
-	for i := range got {
-		require.Less(t, refmath.NMSE(got[i], alone[i]), 1e-10)
+	require.NoError(t, s.Step(ctx, next))
+	for i, n := range next {
+		require.Less(t, refmath.NMSE(n.Logits, want[i]), 1e-10)
 	}
 }

@@ -42,22 +42,22 @@ type ChatOptions struct {
 // by its chat template, with special tokens where the template means them, and nowhere
 // else.
 //
-// It holds no conversation, only the tokens whose keys and values are in the cache of its
-// session. Of the next conversation those are computed that differ from them, up to the
-// end. So the turns of a dialogue are computed once, whatever else becomes of it: turns
-// may be taken back or changed, and templates may drop the reasoning of earlier ones.
+// It holds no conversation: its sequence has the tokens of the last one. Of the next one
+// those are computed that differ from them, up to the end ([infer.Sequence.Prefill]). So the
+// turns of a dialogue are computed once, whatever else becomes of it: turns may be taken back
+// or changed, and templates may drop the reasoning of earlier ones. Chats whose sequences are
+// of one session compute a system prompt that they share once.
 //
-// It is not safe for concurrent use. The session belongs to it alone.
+// It is not safe for concurrent use, as its session is not.
 type Chat struct {
 	m         *model.Model
-	session   *infer.Session
+	sequence  *infer.Sequence
 	pick      *sample.Sampler
 	template  *chat.Template
 	options   ChatOptions
 	rendering chat.Options
 	forms     chat.Forms
 	ends      replyEnds
-	tokens    []int32 // in the session
 }
 
 // Finish is why a [Reply] ended.
@@ -75,20 +75,20 @@ type Reply struct {
 	// the model writes them. It is valid UTF-8: U+FFFD stands for bytes that are not.
 	Content string
 	Finish  Finish // "" where an error ended it
-	Cached  int    // tokens of the prompt that were in the cache
+	Cached  int    // tokens of the prompt that the session had computed before
 	Stats          // PromptFor is the time of the others
 }
 
-// NewChat makes a chat with an empty session of the model. It fails if the model has no
-// template, by a [data.Error], and none is given.
-func NewChat(m *model.Model, s *infer.Session, pick *sample.Sampler, o ChatOptions) (*Chat, error) {
+// NewChat makes a chat in a sequence of the model, whatever that has. It fails if the model
+// has no template, by a [data.Error], and none is given.
+func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOptions) (*Chat, error) {
 	if err := check(m, io.Discard, pick); err != nil {
 		return nil, err
 	}
-	if s == nil {
-		return nil, errors.New("the session is nil")
+	if q == nil {
+		return nil, errors.New("the sequence is nil")
 	}
-	c := &Chat{m: m, session: s, pick: pick, template: o.Template, options: o, rendering: data.RenderOptions(m.Tokenizer, o.Variables)}
+	c := &Chat{m: m, sequence: q, pick: pick, template: o.Template, options: o, rendering: data.RenderOptions(m.Tokenizer, o.Variables)}
 	if c.template == nil {
 		var err error
 		if c.template, err = modelTemplate(m); err != nil {
@@ -174,11 +174,11 @@ func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) 
 	if err != nil {
 		return Reply{}, err
 	}
-	if len(ids) > c.session.Context() {
-		return Reply{}, fmt.Errorf("%w: the conversation has %d tokens, the context has room for %d", infer.ErrContextFull, len(ids), c.session.Context())
+	if len(ids) > c.sequence.Context() {
+		return Reply{}, fmt.Errorf("%w: the conversation has %d tokens, the context has room for %d", infer.ErrContextFull, len(ids), c.sequence.Context())
 	}
 	began := time.Now()
-	logits, cached, err := c.prefill(ctx, ids)
+	logits, cached, err := c.sequence.Prefill(ctx, ids)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -186,8 +186,13 @@ func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) 
 	out := &replyWriter{w: w, stop: c.ends.texts}
 	g := newGeneration(c.m, out, c.pick, Options{Limit: c.options.Limit})
 	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
-	g.begin(ids, time.Since(began))
-	finish, err := c.generate(ctx, g, logits)
+	g.ends = c.ends.tokens
+	g.begin(c.sequence, ids, logits, began)
+	run(ctx, g) // the last token is not computed: as a rule the template says what follows it
+	finish, err := g.finish, g.err
+	if err == ErrTruncated {
+		err = nil
+	}
 	if rest := out.finish(g.decoder.Flush()); err == nil {
 		err = rest
 	}
@@ -195,50 +200,6 @@ func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) 
 		finish, err = FinishStop, nil
 	}
 	return Reply{Content: out.content.String(), Finish: finish, Cached: cached, Stats: g.stats}, err
-}
-
-// prefill computes the tokens that differ from those in the session, at least the last
-// one, whose logits it gives.
-func (c *Chat) prefill(ctx context.Context, ids []int32) (logits []float32, cached int, err error) {
-	if c.session.Pos() != len(c.tokens) {
-		return nil, 0, fmt.Errorf("the session has %d tokens, %d of them the chat's: it must be used by nothing else", c.session.Pos(), len(c.tokens))
-	}
-	for cached < min(len(c.tokens), len(ids)-1) && c.tokens[cached] == ids[cached] {
-		cached++
-	}
-	if err := c.session.Truncate(cached); err != nil {
-		return nil, 0, err
-	}
-	c.tokens = c.tokens[:cached]
-	if logits, err = c.session.Decode(ctx, ids[cached:]); err != nil {
-		return nil, 0, err
-	}
-	c.tokens = append(c.tokens, ids[cached:]...)
-	return logits, cached, nil
-}
-
-// generate draws tokens until the reply ends. The last one is not computed: as a rule
-// the template says what follows it.
-func (c *Chat) generate(ctx context.Context, g *generation, logits []float32) (Finish, error) {
-	g.ends = c.ends.tokens
-	if g.atLimit() {
-		return FinishLength, nil
-	}
-	for {
-		token, more, err := g.next(logits)
-		switch {
-		case err != nil:
-			return "", err
-		case g.isEnd(token):
-			return FinishStop, nil
-		case !more || len(c.tokens) == c.session.Context():
-			return FinishLength, nil
-		}
-		if err := c.session.DecodeInto(ctx, logits, []int32{token}); err != nil {
-			return "", err
-		}
-		c.tokens = append(c.tokens, token)
-	}
 }
 
 // replyEnds are what ends a reply, beside the tokens that end every generation.

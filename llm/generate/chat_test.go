@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
@@ -74,15 +76,16 @@ func parseTemplate(t *testing.T, source string) *chat.Template {
 	return template
 }
 
-// newChat makes a greedy chat, and its session.
-func newChat(t *testing.T, m *model.Model, o generate.ChatOptions) (*generate.Chat, *infer.Session) {
+// newChat makes a greedy chat, and its sequence.
+func newChat(t *testing.T, m *model.Model, o generate.ChatOptions) (*generate.Chat, *infer.Sequence) {
 	t.Helper()
 	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 1, Context: 256, CacheType: ggml.F32})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
-	c, err := generate.NewChat(m, s, sampler(t, sample.Options{RepeatPenalty: 1.3}), o)
+	q := newSequence(t, s)
+	c, err := generate.NewChat(m, q, sampler(t, sample.Options{RepeatPenalty: 1.3}), o)
 	require.NoError(t, err)
-	return c, s
+	return c, q
 }
 
 func dialogue(contents ...string) *chat.Conversation {
@@ -110,7 +113,7 @@ func TestChatKeepsTheCache(t *testing.T) {
 
 func testDialogue(t *testing.T, m *model.Model, name, source string) {
 	options := generate.ChatOptions{Template: parseTemplate(t, source), Limit: testutil.Ptr(8)}
-	kept, session := newChat(t, m, options)
+	kept, sequence := newChat(t, m, options)
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("system", "be short.")}}
 	for turn, question := range []string{"who is it?", "and a session!", "is it?"} {
 		talk.Messages = append(talk.Messages, chat.NewMessage("user", question))
@@ -128,8 +131,64 @@ func testDialogue(t *testing.T, m *model.Model, name, source string) {
 
 		ids := renderedTokens(t, m, options.Template, talk)
 		require.Equal(t, ids, kept.InCache()[:reply.Prompt], "%s, turn %d", name, turn)
-		requireSameLogits(t, session, anew)
+		requireSameLogits(t, sequence, anew)
 		talk.Messages = append(talk.Messages, chat.NewMessage("assistant", reply.Content))
+	}
+}
+
+// What can be restored at some positions alone is computed from there on: the answers are the
+// same, also after one that was cut short.
+func TestChatOfRestorablePositions(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	m.Tokenizer = letters(t, nil)
+	restorableEach(t, 4)
+	for _, name := range []string{"appends", "has BOS", "drops"} { // another first token leaves nothing
+		testDialogue(t, m, name, chatTemplates[name])
+	}
+
+	options := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(8)}
+	c, sequence := newChat(t, m, options)
+	want, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
+	require.NoError(t, err)
+	tokens := sequence.Tokens()
+	cause, passes := errors.New("enough"), 0
+	ctx, cancel := context.WithCancelCause(context.Background())
+	_, err = c.Reply(ctx, writer(func() error {
+		if passes++; passes == 3 {
+			cancel(cause)
+		}
+		return nil
+	}), dialogue("who is it?"))
+	require.ErrorIs(t, err, cause)
+	require.Zero(t, sequence.Len()%4, "the pass that was cancelled has been taken back")
+	again, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
+	require.NoError(t, err)
+	require.Equal(t, want.Content, again.Content)
+	require.Equal(t, tokens, sequence.Tokens())
+	require.Equal(t, (again.Prompt-1)/4*4, again.Cached)
+}
+
+// restorableEach makes sequences ones that can be restored at multiples of n alone.
+func restorableEach(t *testing.T, n int) {
+	testhook.RestoreStep = n
+	t.Cleanup(func() { testhook.RestoreStep = 0 })
+}
+
+// Chats of one session share what they have computed of a system prompt.
+func TestChatsOfASession(t *testing.T) {
+	m := randomModel(t, 256)
+	s := newSession(t, m, 2)
+	for i := range 2 {
+		c, err := generate.NewChat(m, newSequence(t, s), sampler(t, sample.Options{}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(5)})
+		require.NoError(t, err)
+		talk := dialogue("the same, and then", "an answer", fmt.Sprint("question ", i))
+		reply, err := c.Reply(context.Background(), io.Discard, talk)
+		require.NoError(t, err)
+		require.Equal(t, i > 0, reply.Cached > 0)
+		alone, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML)})
+		ids, err := alone.Tokens(talk)
+		require.NoError(t, err)
+		require.Equal(t, ids, c.InCache()[:len(ids)])
 	}
 }
 
@@ -143,16 +202,21 @@ func renderedTokens(t *testing.T, m *model.Model, template *chat.Template, talk 
 	return m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 }
 
-// requireSameLogits demands that sessions go on alike, and leaves them as they are.
-func requireSameLogits(t *testing.T, a, b *infer.Session) {
+// requireSameLogits demands that sequences go on alike, and leaves them as they are.
+func requireSameLogits(t *testing.T, a, b *infer.Sequence) {
 	t.Helper()
 	var logits [2][]float32
-	for i, s := range []*infer.Session{a, b} {
-		n := s.Pos()
+	for i, q := range []*infer.Sequence{a, b} {
+		tokens := q.Tokens()
 		var err error
-		logits[i], err = s.Decode(context.Background(), []int32{7})
+		logits[i], err = q.Decode(context.Background(), []int32{7})
 		require.NoError(t, err)
-		require.NoError(t, s.Truncate(n))
+		at, err := q.Rewind(len(tokens))
+		require.NoError(t, err)
+		if at < len(tokens) {
+			_, err = q.Decode(context.Background(), tokens[at:])
+			require.NoError(t, err)
+		}
 	}
 	require.Less(t, refmath.NMSE(logits[0], logits[1]), 1e-8)
 }
@@ -314,10 +378,8 @@ func TestChatEncodesAsTraining(t *testing.T) {
 // What is written is whole characters, and all of the content.
 func TestChatStreams(t *testing.T) {
 	m := randomModel(t, 512) // of single bytes, most of them no character
-	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 1})
-	require.NoError(t, err)
-	defer s.Close()
-	c, err := generate.NewChat(m, s, sampler(t, sample.Options{Temperature: 1, Seed: 3}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(400)})
+	q := newSequence(t, newSession(t, m, 1))
+	c, err := generate.NewChat(m, q, sampler(t, sample.Options{Temperature: 1, Seed: 3}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(400)})
 	require.NoError(t, err)
 	var all strings.Builder
 	w := writerFunc(func(p []byte) (int, error) {
@@ -365,18 +427,18 @@ func TestReplyWriter(t *testing.T) {
 
 func TestChatErrors(t *testing.T) {
 	m := randomModel(t, 64)
-	s, pick := open(t, m)
+	q, pick := open(t, m)
 	template := parseTemplate(t, chatML)
-	_, err := generate.NewChat(m, s, pick, generate.ChatOptions{})
+	_, err := generate.NewChat(m, q, pick, generate.ChatOptions{})
 	var missing *data.Error
 	require.ErrorAs(t, err, &missing)
 	require.EqualError(t, err, "the model has no chat template (tokenizer.chat_template); give one in a file")
 	_, err = generate.NewChat(m, nil, pick, generate.ChatOptions{Template: template})
-	require.EqualError(t, err, "the session is nil")
-	_, err = generate.NewChat(m, s, nil, generate.ChatOptions{Template: template})
+	require.EqualError(t, err, "the sequence is nil")
+	_, err = generate.NewChat(m, q, nil, generate.ChatOptions{Template: template})
 	require.ErrorContains(t, err, "the sampler is nil")
 
-	c, err := generate.NewChat(m, s, pick, generate.ChatOptions{Template: template})
+	c, err := generate.NewChat(m, q, pick, generate.ChatOptions{Template: template})
 	require.NoError(t, err)
 	_, err = c.Reply(context.Background(), nil, dialogue("x"))
 	require.ErrorContains(t, err, "the writer is nil")
@@ -384,13 +446,13 @@ func TestChatErrors(t *testing.T) {
 	require.EqualError(t, err, "test: the conversation has no message")
 	var refused *generate.RenderError
 	require.ErrorAs(t, err, &refused)
-	strict, err := generate.NewChat(m, s, pick, generate.ChatOptions{Template: parseTemplate(t, `{{ raise_exception("no") }}`)})
+	strict, err := generate.NewChat(m, q, pick, generate.ChatOptions{Template: parseTemplate(t, `{{ raise_exception("no") }}`)})
 	require.NoError(t, err)
 	_, err = strict.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.ErrorAs(t, err, &refused)
 	var reason *chat.Error
 	require.ErrorAs(t, err, &reason)
-	silent, err := generate.NewChat(m, s, pick, generate.ChatOptions{Template: parseTemplate(t, "")})
+	silent, err := generate.NewChat(m, q, pick, generate.ChatOptions{Template: parseTemplate(t, "")})
 	require.NoError(t, err)
 	_, err = silent.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.ErrorAs(t, err, &refused)
@@ -403,7 +465,7 @@ func TestChatErrors(t *testing.T) {
 	want, err := c.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.NoError(t, err)
 	require.Equal(t, generate.FinishLength, want.Finish, "the context is full")
-	require.Equal(t, 64, s.Pos())
+	require.Equal(t, 64, q.Len())
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause, writes := errors.New("enough"), 0
 	partial, err := c.Reply(ctx, writer(func() error {
@@ -421,7 +483,23 @@ func TestChatErrors(t *testing.T) {
 	_, err = c.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.NoError(t, err)
 
-	require.NoError(t, s.Truncate(3))
+	// It goes on whatever else becomes of its sequence.
+	decodeAnother(t, q, 3)
+	again, err := c.Reply(context.Background(), io.Discard, dialogue("x"))
+	require.NoError(t, err)
+	require.Equal(t, want.Prompt, again.Prompt)
+	require.Equal(t, 3, again.Cached)
+
+	require.NoError(t, q.Close())
 	_, err = c.Reply(context.Background(), io.Discard, dialogue("x"))
-	require.ErrorContains(t, err, "the session has 3 tokens, 64 of them the chat's: it must be used by nothing else")
+	require.ErrorIs(t, err, ggml.ErrClosed)
+}
+
+// decodeAnother makes another token follow the first n of a sequence.
+func decodeAnother(t *testing.T, q *infer.Sequence, n int) {
+	t.Helper()
+	other := q.Tokens()[n] + 1
+	rewind(t, q, n)
+	_, err := q.Decode(context.Background(), []int32{other})
+	require.NoError(t, err)
 }

@@ -38,12 +38,16 @@ func ExampleChat() {
 		log.Fatal(err)
 	}
 	defer session.Close()
+	sequence, err := session.NewSequence()
+	if err != nil {
+		log.Fatal(err)
+	}
 	sampler, err := sample.New(sample.Options{Temperature: 0.8, TopK: 40})
 	if err != nil {
 		log.Fatal(err)
 	}
 	limit := 8 // tokens of a reply; by default the model ends it
-	assistant, err := generate.NewChat(m, session, sampler, generate.ChatOptions{Template: template, Limit: &limit})
+	assistant, err := generate.NewChat(m, sequence, sampler, generate.ChatOptions{Template: template, Limit: &limit})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -90,13 +94,17 @@ func ExampleText() {
 		log.Fatal(err)
 	}
 	defer session.Close()
+	sequence, err := session.NewSequence()
+	if err != nil {
+		log.Fatal(err)
+	}
 	greedy, err := sample.New(sample.Options{}) // of temperature 0
 	if err != nil {
 		log.Fatal(err)
 	}
 	var text bytes.Buffer // or os.Stdout, to see it come
 	limit := 8
-	stats, err := generate.Text(context.Background(), &text, m, session, greedy, "Once upon a time", generate.Options{Limit: &limit})
+	stats, err := generate.Text(context.Background(), &text, m, sequence, greedy, "Once upon a time", generate.Options{Limit: &limit})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -105,17 +113,17 @@ func ExampleText() {
 }
 
 // Continue two prompts at once, each with a sampler and a writer of its own.
-func ExampleBatch() {
+func ExampleTexts() {
 	m, err := tinyModel(64) // or model.Load
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	batch, err := infer.NewBatch(m, 2, infer.SessionOptions{})
+	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer batch.Close()
+	defer session.Close()
 	var requests []generate.Request
 	limit := 4
 	for i, prompt := range []string{"a b", "b a b a"} {
@@ -125,7 +133,7 @@ func ExampleBatch() {
 		}
 		requests = append(requests, generate.Request{Prompt: prompt, W: io.Discard, Sampler: sampler, Options: generate.Options{Limit: &limit, IgnoreEOG: true}})
 	}
-	for i, r := range generate.Batch(context.Background(), m, batch, requests) {
+	for i, r := range generate.Texts(context.Background(), m, session, requests) {
 		fmt.Printf("%q: %d tokens and %d new ones, %v\n", requests[i].Prompt, r.Prompt, r.Generated, r.Err)
 	}
 	// Output:

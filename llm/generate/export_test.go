@@ -2,8 +2,8 @@ package generate
 
 import "io"
 
-// InCache gives the tokens whose keys and values the session of a chat has.
-func (c *Chat) InCache() []int32 { return c.tokens }
+// InCache gives the tokens that the sequence of a chat has.
+func (c *Chat) InCache() []int32 { return c.sequence.Tokens() }
 
 // NewReplyWriter makes a writer of a reply; finish gives what it passed on, and whether a
 // stop text has ended it.

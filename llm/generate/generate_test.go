@@ -29,23 +29,41 @@ func randomModel(t *testing.T, context int) *model.Model {
 	return m
 }
 
-func open(t *testing.T, m *model.Model) (*infer.Session, *sample.Sampler) {
+func open(t *testing.T, m *model.Model) (*infer.Sequence, *sample.Sampler) {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 1})
+	return newSequence(t, newSession(t, m, 1)), sampler(t, sample.Options{Temperature: 1, Seed: 3})
+}
+
+func newSession(t *testing.T, m *model.Model, sequences int) *infer.Session {
+	t.Helper()
+	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: sequences, Threads: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
-	pick, err := sample.New(sample.Options{Temperature: 1, Seed: 3})
+	return s
+}
+
+func newSequence(t *testing.T, s *infer.Session) *infer.Sequence {
+	t.Helper()
+	q, err := s.NewSequence()
 	require.NoError(t, err)
-	return s, pick
+	return q
+}
+
+// rewind makes a sequence one of n tokens.
+func rewind(t *testing.T, q *infer.Sequence, n int) {
+	t.Helper()
+	at, err := q.Rewind(n)
+	require.NoError(t, err)
+	require.Equal(t, n, at)
 }
 
 func TestText(t *testing.T) {
 	m := randomModel(t, 64)
 	var texts []string
 	for range 2 {
-		s, pick := open(t, m)
+		q, pick := open(t, m)
 		var text strings.Builder
-		stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true})
+		stats, err := generate.Text(context.Background(), &text, m, q, pick, "prompt", generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true})
 		require.NoError(t, err)
 		require.Equal(t, 20, stats.Generated)
 		require.Equal(t, len(m.Tokenizer.Encode("prompt", tokenizer.EncodeOptions{AddSpecial: true})), stats.Prompt)
@@ -59,60 +77,60 @@ func TestText(t *testing.T) {
 // A text goes on where the one before has ended, with its last token.
 func TestTextGoesOn(t *testing.T) {
 	m := randomModel(t, 64)
-	s, pick := open(t, m)
+	q, pick := open(t, m)
 	var first, second strings.Builder
-	stats, err := generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
+	stats, err := generate.Text(context.Background(), &first, m, q, pick, "prompt", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
 	require.NoError(t, err)
-	require.Equal(t, stats.Prompt+5, s.Pos())
-	more, err := generate.Text(context.Background(), &second, m, s, pick, " and", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
+	require.Equal(t, stats.Prompt+5, q.Len())
+	more, err := generate.Text(context.Background(), &second, m, q, pick, " and", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
 	require.NoError(t, err)
-	require.Equal(t, stats.Prompt+5+more.Prompt+5, s.Pos())
+	require.Equal(t, stats.Prompt+5+more.Prompt+5, q.Len())
 
 	// Up to the last place.
-	s, pick = open(t, m)
+	q, pick = open(t, m)
 	limit := 64 - stats.Prompt
 	for _, n := range []int{limit, limit + 1} {
-		require.NoError(t, s.Truncate(0))
-		_, err = generate.Text(context.Background(), &first, m, s, pick, "prompt", generate.Options{Limit: testutil.Ptr(n), IgnoreEOG: true})
+		rewind(t, q, 0)
+		_, err = generate.Text(context.Background(), &first, m, q, pick, "prompt", generate.Options{Limit: testutil.Ptr(n), IgnoreEOG: true})
 		require.NoError(t, err)
-		require.Equal(t, 64, s.Pos())
+		require.Equal(t, 64, q.Len())
 	}
 }
 
 func TestTextEnds(t *testing.T) {
 	m := randomModel(t, 16)
-	s, pick := open(t, m)
+	q, pick := open(t, m)
 	var text strings.Builder
-	stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", generate.Options{IgnoreEOG: true})
+	stats, err := generate.Text(context.Background(), &text, m, q, pick, "prompt", generate.Options{IgnoreEOG: true})
 	require.ErrorIs(t, err, generate.ErrTruncated)
-	require.Equal(t, 16, s.Pos())
+	require.Equal(t, 16, q.Len())
 	require.Equal(t, 16-stats.Prompt+1, stats.Generated)
 
-	s, pick = open(t, m)
-	_, err = generate.Text(context.Background(), &text, m, s, pick, strings.Repeat("x", 40), generate.Options{})
+	q, pick = open(t, m)
+	_, err = generate.Text(context.Background(), &text, m, q, pick, strings.Repeat("x", 40), generate.Options{})
 	require.ErrorIs(t, err, infer.ErrContextFull)
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")
 	cancel(cause)
-	s, pick = open(t, m)
-	_, err = generate.Text(ctx, &text, m, s, pick, "x", generate.Options{})
+	q, pick = open(t, m)
+	_, err = generate.Text(ctx, &text, m, q, pick, "x", generate.Options{})
 	require.ErrorIs(t, err, cause)
-	_, err = generate.Text(context.Background(), &text, m, s, pick, "", generate.Options{})
+	_, err = generate.Text(context.Background(), &text, m, q, pick, "", generate.Options{})
 	require.ErrorContains(t, err, "the prompt is empty")
 
 	plain, err := model.New(m.Config(), nil, 1)
 	require.NoError(t, err)
 	defer plain.Close()
-	_, err = generate.Text(context.Background(), &text, plain, s, pick, "x", generate.Options{})
+	_, err = generate.Text(context.Background(), &text, plain, q, pick, "x", generate.Options{})
 	require.ErrorContains(t, err, "no vocabulary")
 }
 
 // What is missing is an error, for one text and for each of several.
 func TestTextNeeds(t *testing.T) {
 	m := randomModel(t, 32)
-	s, pick := open(t, m)
-	batch := openGroup(t, m, 1)
+	q, pick := open(t, m)
+	session := newSession(t, m, 1)
 	closed := randomModel(t, 32)
 	require.NoError(t, closed.Close())
 	wordless, err := model.New(m.Config(), nil, 1)
@@ -120,28 +138,28 @@ func TestTextNeeds(t *testing.T) {
 	defer wordless.Close()
 	ctx := context.Background()
 	for _, c := range []struct {
-		want  string
-		m     *model.Model
-		w     io.Writer
-		pick  *sample.Sampler
-		s     *infer.Session
-		batch *infer.Batch
+		want    string
+		m       *model.Model
+		w       io.Writer
+		pick    *sample.Sampler
+		q       *infer.Sequence
+		session *infer.Session
 	}{
-		{"the model is nil", nil, io.Discard, pick, s, batch},
-		{"model : use of a closed object", closed, io.Discard, pick, s, batch},
-		{" has no vocabulary, so text means nothing to it", wordless, io.Discard, pick, s, batch},
-		{"the writer is nil; io.Discard takes a text that nobody needs", m, nil, pick, s, batch},
-		{"the sampler is nil; sample.New makes one", m, io.Discard, nil, s, batch},
-		{"the session is nil", m, io.Discard, pick, nil, batch},
-		{"the batch is nil", m, io.Discard, pick, s, nil},
+		{"the model is nil", nil, io.Discard, pick, q, session},
+		{"model : use of a closed object", closed, io.Discard, pick, q, session},
+		{" has no vocabulary, so text means nothing to it", wordless, io.Discard, pick, q, session},
+		{"the writer is nil; io.Discard takes a text that nobody needs", m, nil, pick, q, session},
+		{"the sampler is nil; sample.New makes one", m, io.Discard, nil, q, session},
+		{"the sequence is nil", m, io.Discard, pick, nil, session},
+		{"the session is nil", m, io.Discard, pick, q, nil},
 	} {
 		o := generate.Options{Limit: testutil.Ptr(1)}
-		if c.batch != nil {
-			_, err := generate.Text(ctx, c.w, c.m, c.s, c.pick, "x", o)
+		if c.session != nil {
+			_, err := generate.Text(ctx, c.w, c.m, c.q, c.pick, "x", o)
 			require.EqualError(t, err, c.want)
 		}
-		if c.s != nil {
-			for _, r := range generate.Batch(ctx, c.m, c.batch, []generate.Request{{Prompt: "x", W: c.w, Sampler: c.pick, Options: o}}) {
+		if c.q != nil {
+			for _, r := range generate.Texts(ctx, c.m, c.session, []generate.Request{{Prompt: "x", W: c.w, Sampler: c.pick, Options: o}}) {
 				require.EqualError(t, r.Err, c.want)
 			}
 		}
@@ -156,8 +174,8 @@ func TestOwnBOS(t *testing.T) {
 	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{})
 	require.NoError(t, err)
 	for _, text := range []string{"in a", "<s>in a", "<s>", "<s><s>in a", " <s>in a"} {
-		s, _ := open(t, m)
-		stats, err := generate.Text(context.Background(), io.Discard, m, s, sampler(t, sample.Options{}), text, generate.Options{Limit: testutil.Ptr(0)})
+		q, _ := open(t, m)
+		stats, err := generate.Text(context.Background(), io.Discard, m, q, sampler(t, sample.Options{}), text, generate.Options{Limit: testutil.Ptr(0)})
 		require.NoError(t, err)
 		once := strings.Replace(text, "<s>", "", 1)
 		if !strings.HasPrefix(text, "<s>") {

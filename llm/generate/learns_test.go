@@ -38,7 +38,7 @@ func answered(t *testing.T, m *model.Model, adapters model.Adapters, words []str
 	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
-	c, err := generate.NewChat(m, s, sampler(t, sample.Options{}), generate.ChatOptions{Limit: testutil.Ptr(8)})
+	c, err := generate.NewChat(m, newSequence(t, s), sampler(t, sample.Options{}), generate.ChatOptions{Limit: testutil.Ptr(8)})
 	require.NoError(t, err)
 	for _, word := range words {
 		reply, err := c.Reply(context.Background(), io.Discard, dialogue(word))

@@ -24,10 +24,10 @@ func BenchmarkOverhead(b *testing.B) {
 			testutil.Overhead(b, 1, func() error {
 				token, err := pick.Sample(session.logits)
 				require.NoError(b, err)
-				if session.s.Pos() == session.s.Context() {
-					require.NoError(b, session.s.Truncate(0))
+				if session.q.Len() == session.q.Context() {
+					session.rewind()
 				}
-				return session.s.DecodeInto(context.Background(), session.logits, []int32{token})
+				return session.q.DecodeInto(context.Background(), session.logits, []int32{token})
 			})
 		})
 	}

@@ -36,8 +36,9 @@ func answer() string {
 	defer adapter.Close()
 	session := must(infer.NewSession(m, infer.SessionOptions{Adapters: adapter.Weights(1)}))
 	defer session.Close()
+	sequence := must(session.NewSequence())
 	sampler := must(sample.New(sample.Options{Temperature: 0.7, TopK: 40, Seed: 1}))
-	assistant := must(generate.NewChat(m, session, sampler, generate.ChatOptions{}))
+	assistant := must(generate.NewChat(m, sequence, sampler, generate.ChatOptions{}))
 	var talk chat.Conversation
 	talk.Messages = append(talk.Messages, chat.NewMessage("user", "What is a full service?"))
 	reply := must(assistant.Reply(context.Background(), os.Stdout, &talk)) // any io.Writer gets the words as they come

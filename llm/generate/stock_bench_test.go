@@ -208,7 +208,7 @@ type benchSession struct {
 	benchSettings
 	b     *testing.B
 	vocab int
-	s     *infer.Session
+	q     *infer.Sequence
 	rng   *rand.Rand
 
 	logits []float32
@@ -231,7 +231,9 @@ func (s benchSettings) session(b *testing.B, m *model.Model, o infer.SessionOpti
 	session, err := infer.NewSession(m, o)
 	require.NoError(b, err)
 	b.Cleanup(func() { session.Close() })
-	return &benchSession{s, b, m.Config().Vocab, session, rand.New(rand.NewPCG(1, 1)), make([]float32, m.Config().Vocab)}
+	q, err := session.NewSequence()
+	require.NoError(b, err)
+	return &benchSession{s, b, m.Config().Vocab, q, rand.New(rand.NewPCG(1, 1)), make([]float32, m.Config().Vocab)}
 }
 
 func (s *benchSession) tokens(n int) []int32 {
@@ -243,13 +245,18 @@ func (s *benchSession) tokens(n int) []int32 {
 }
 
 func (s *benchSession) decode(n int) {
-	require.NoError(s.b, s.s.DecodeInto(context.Background(), s.logits, s.tokens(n)))
+	require.NoError(s.b, s.q.DecodeInto(context.Background(), s.logits, s.tokens(n)))
+}
+
+func (s *benchSession) rewind() {
+	_, err := s.q.Rewind(0)
+	require.NoError(s.b, err)
 }
 
 // prompt computes n tokens at once.
 func (s *benchSession) prompt(n int) timed {
 	return func() time.Duration {
-		require.NoError(s.b, s.s.Truncate(0))
+		s.rewind()
 		began := s.now()
 		s.decode(n)
 		return s.now() - began
@@ -259,7 +266,7 @@ func (s *benchSession) prompt(n int) timed {
 // generate computes n tokens one by one, after a first one.
 func (s *benchSession) generate(n int) timed {
 	return func() time.Duration {
-		require.NoError(s.b, s.s.Truncate(0))
+		s.rewind()
 		s.decode(1)
 		began := s.now()
 		for range n {
@@ -411,38 +418,39 @@ func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model
 }
 
 // The next tokens of several sequences at once.
-func BenchmarkStockGroup(b *testing.B) {
+func BenchmarkStockSequences(b *testing.B) {
 	s := settings(b)
 	path := s.file(b, ggml.Q8_0)
 	for _, n := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("%s/q8_0/sequences-%d", s.shape, n), func(b *testing.B) {
 			m := s.loadFor(b, path, n)
 			stock := stocks(b, s, path, "-s", strconv.Itoa(n))
-			g, err := infer.NewBatch(m, n, infer.SessionOptions{Context: 1024, Threads: s.threads, CacheType: ggml.F16})
+			session, err := infer.NewSession(m, infer.SessionOptions{Sequences: n, Context: 1024, Threads: s.threads, CacheType: ggml.F16})
 			require.NoError(b, err)
-			defer g.Close()
-			beside(b, n*steps, func() time.Duration { return s.generateGroup(b, g, n) }, stock(b, "generate %d %d", steps, n))
+			defer session.Close()
+			beside(b, n*steps, func() time.Duration { return s.generateSequences(b, session, n) }, stock(b, "generate %d %d", steps, n))
 		})
 	}
 }
 
-func (s benchSettings) generateGroup(b *testing.B, g *infer.Batch, sequences int) time.Duration {
+func (s benchSettings) generateSequences(b *testing.B, session *infer.Session, sequences int) time.Duration {
 	b.Helper()
 	ctx := context.Background()
 	next := make([]infer.StepInput, sequences)
 	for i := range next {
-		s, _, err := g.Start(ctx, []int32{int32(i)})
+		q, err := session.NewSequence()
 		require.NoError(b, err)
-		defer s.Close()
-		next[i].Sequence = s
+		defer q.Close()
+		_, err = q.Decode(ctx, []int32{int32(i)})
+		require.NoError(b, err)
+		next[i].Sequence = q
 	}
 	began := s.now()
 	for range steps {
 		for i := range next {
 			next[i].Token = int32(rand.IntN(1000))
 		}
-		_, err := g.Step(ctx, next)
-		require.NoError(b, err)
+		require.NoError(b, session.Step(ctx, next))
 	}
 	return s.now() - began
 }

@@ -45,15 +45,15 @@ func TestSessionAdapters(t *testing.T) {
 				}
 				o := infer.SessionOptions{Adapters: s.Adapters, Threads: 2}
 				for m, bound := range map[*model.Model]float64{s.Model: bound, packed: max(bound, 1e-4)} {
-					require.Less(t, refmath.NMSE(flat(t, newSession(t, m, o), tokens), want), bound)
-					single := newSession(t, m, o)
+					require.Less(t, refmath.NMSE(flat(t, newSequence(t, m, o), tokens), want), bound)
+					single := newSequence(t, m, o)
 					var steps []float32
 					for _, token := range tokens {
 						steps = append(steps, decode(t, single, token)...)
 					}
 					require.Less(t, refmath.NMSE(steps, want), bound)
 				}
-				plain := flat(t, newSession(t, s.Model, infer.SessionOptions{}), tokens)
+				plain := flat(t, newSequence(t, s.Model, infer.SessionOptions{}), tokens)
 				require.Greater(t, refmath.NMSE(plain, want), 10*bound, "the adapter must do something")
 			})
 		}
@@ -84,9 +84,9 @@ func TestSessionAdapterOfAnySize(t *testing.T) {
 		adapters := model.Adapters{"blk.0.attn_q.weight": {{
 			A: store.Tensor("a"+name, a, int64(m.Config().Embd), 4), B: store.Tensor("b"+name, b, 4, int64(m.Config().Embd)), Scale: 1,
 		}}}
-		logits = append(logits, flat(t, newSession(t, m, infer.SessionOptions{Adapters: adapters}), tokens))
+		logits = append(logits, flat(t, newSequence(t, m, infer.SessionOptions{Adapters: adapters}), tokens))
 	}
-	plain := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
+	plain := flat(t, newSequence(t, m, infer.SessionOptions{}), tokens)
 	require.Greater(t, refmath.NMSE(plain, logits[0]), 1e-2)
 	require.Less(t, refmath.NMSE(logits[1], logits[0]), 1e-3)
 	require.Less(t, refmath.NMSE(logits[2], logits[0]), 1e-3)

@@ -16,7 +16,7 @@ import (
 )
 
 // All architectures, with adapters on every matrix, agree with their graph in float64 in
-// prefill, token by token, and as second sequence of a batch: with windows shorter than
+// prefill, token by token, and as second sequence of a session: with windows shorter than
 // the sequence, and beyond the contexts from which YaRN, a temperature and factors of
 // RoPE reach out. Repacked matrices of one input are multiplied in one op.
 func TestArchitecturesAgainstReference(t *testing.T) {
@@ -45,17 +45,17 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 				want := llmtest.ExactLogits(t, m, s.Adapters, tokens, length+5)
 				o := infer.SessionOptions{Adapters: s.Adapters, Batch: 16, Context: length + 5}
 
-				rows, err := newSession(t, m, o).DecodeAll(context.Background(), tokens)
+				rows, err := newSequence(t, m, o).DecodeAll(context.Background(), tokens)
 				require.NoError(t, err)
 				requireLogits(t, rows, want, c.nmse)
 
-				session := newSession(t, m, o)
+				session := newSequence(t, m, o)
 				var steps [][]float32
 				for _, token := range tokens {
 					steps = append(steps, decode(t, session, token))
 				}
 				requireLogits(t, steps, want, c.nmse)
-				requireLogits(t, secondOfBatch(t, m, o, tokens), want[length/2-1:], c.nmse)
+				requireLogits(t, asSecond(t, m, o, tokens), want[length/2-1:], c.nmse)
 			})
 		}
 	}
@@ -76,7 +76,7 @@ func TestArchitecturesAgainstStock(t *testing.T) {
 		want := refmath.From(llmtest.GoldenLogits(t, "arch-"+arch)).Data
 		exact := llmtest.ExactLogits(t, m, nil, tokens, len(tokens))
 		require.Less(t, refmath.NMSE(slices.Concat(exact...), want), bound, arch)
-		require.Less(t, refmath.NMSE(flat(t, newSession(t, m, infer.SessionOptions{Context: len(tokens)}), tokens), want), bound, arch)
+		require.Less(t, refmath.NMSE(flat(t, newSequence(t, m, infer.SessionOptions{Context: len(tokens)}), tokens), want), bound, arch)
 	}
 }
 
@@ -85,20 +85,19 @@ func requireLogits(t *testing.T, got [][]float32, want [][]float64, nmse float64
 	require.Less(t, refmath.NMSE(slices.Concat(got...), slices.Concat(want...)), nmse)
 }
 
-// secondOfBatch gives the logits from the middle of a sequence on, beside another one
+// asSecond gives the logits from the middle of a sequence on, beside another one
 // that is longer.
-func secondOfBatch(t *testing.T, m *model.Model, o infer.SessionOptions, tokens []int32) [][]float32 {
+func asSecond(t *testing.T, m *model.Model, o infer.SessionOptions, tokens []int32) [][]float32 {
 	t.Helper()
-	b := newBatch(t, m, 2, o)
-	first, _, err := b.Start(context.Background(), llmtest.RandomTokens(6, len(tokens)/2+3, m.Config().Vocab))
-	require.NoError(t, err)
-	second, logits, err := b.Start(context.Background(), tokens[:len(tokens)/2])
-	require.NoError(t, err)
+	o.Sequences = 2
+	s := newSession(t, m, o)
+	first, _ := start(t, s, llmtest.RandomTokens(6, len(tokens)/2+3, m.Config().Vocab)...)
+	second, logits := start(t, s, tokens[:len(tokens)/2]...)
 	rows := [][]float32{logits}
 	for _, token := range tokens[len(tokens)/2:] {
-		next, err := b.Step(context.Background(), []infer.StepInput{{Sequence: first, Token: 1}, {Sequence: second, Token: token}})
-		require.NoError(t, err)
-		rows = append(rows, next[1])
+		next := []infer.StepInput{{Sequence: first, Token: 1}, {Sequence: second, Token: token}}
+		require.NoError(t, s.Step(context.Background(), next))
+		rows = append(rows, next[1].Logits)
 	}
 	return rows
 }
@@ -109,7 +108,7 @@ func TestShortContext(t *testing.T) {
 	tokens := llmtest.RandomTokens(5, 10, m.Config().Vocab)
 	for _, context := range []int{llmtest.LongContext - 1, llmtest.LongContext} {
 		want := llmtest.ExactLogits(t, m, nil, tokens, context)
-		got := decode(t, newSession(t, m, infer.SessionOptions{Context: context}), tokens...)
+		got := decode(t, newSequence(t, m, infer.SessionOptions{Context: context}), tokens...)
 		require.Less(t, refmath.NMSE(got, want[9]), 1e-11)
 	}
 }

@@ -39,7 +39,7 @@ func TestGoldenLogits(t *testing.T) {
 				h.Write(raw)
 			}
 			require.Equal(t, c.digest, hex.EncodeToString(h.Sum(nil)))
-			got := flat(t, newSession(t, m, infer.SessionOptions{}), llmtest.GoldenTokens(t))
+			got := flat(t, newSequence(t, m, infer.SessionOptions{}), llmtest.GoldenTokens(t))
 			requireNear(t, llmtest.GoldenLogits(t, c.typ.String()), got, c.nmse, c.diff)
 		})
 	}
@@ -61,7 +61,7 @@ func TestGoldenAdapter(t *testing.T) {
 			s, err := strconv.ParseFloat(scale, 32)
 			require.NoError(t, err)
 			adapters := llmtest.GoldenAdapters(t, float32(s))
-			got := flat(t, newSession(t, m, infer.SessionOptions{Adapters: adapters}), llmtest.GoldenTokens(t))
+			got := flat(t, newSequence(t, m, infer.SessionOptions{Adapters: adapters}), llmtest.GoldenTokens(t))
 			requireNear(t, llmtest.GoldenLogits(t, "f32-lora"+scale), got, 1e-9, 2e-4)
 		})
 	}

@@ -9,6 +9,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// newSequence makes the sequence of a session for one.
+func newSequence(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Sequence {
+	t.Helper()
+	return addSequence(t, newSession(t, m, o))
+}
+
+// start adds a sequence of tokens to a session, and gives the logits of what follows them.
+func start(t require.TestingT, s *infer.Session, tokens ...int32) (*infer.Sequence, []float32) {
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	logits, _, err := q.Prefill(context.Background(), tokens)
+	require.NoError(t, err)
+	return q, logits
+}
+
+func addSequence(t testing.TB, s *infer.Session) *infer.Sequence {
+	t.Helper()
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	return q
+}
+
 func newSession(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Session {
 	t.Helper()
 	if o.Threads == 0 {
@@ -21,9 +43,9 @@ func newSession(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Ses
 }
 
 // flat decodes tokens in one batch and joins the logits.
-func flat(t testing.TB, s *infer.Session, tokens []int32) []float32 {
+func flat(t testing.TB, q *infer.Sequence, tokens []int32) []float32 {
 	t.Helper()
-	rows, err := s.DecodeAll(context.Background(), tokens)
+	rows, err := q.DecodeAll(context.Background(), tokens)
 	require.NoError(t, err)
 	require.Len(t, rows, len(tokens))
 	var all []float32
@@ -34,9 +56,32 @@ func flat(t testing.TB, s *infer.Session, tokens []int32) []float32 {
 }
 
 // decode gives the logits after the last token.
-func decode(t testing.TB, s *infer.Session, tokens ...int32) []float32 {
+func decode(t testing.TB, q *infer.Sequence, tokens ...int32) []float32 {
 	t.Helper()
-	logits, err := s.Decode(context.Background(), tokens)
+	logits, err := q.Decode(context.Background(), tokens)
 	require.NoError(t, err)
 	return logits
+}
+
+// rewind cuts a sequence of keys and values, which can be at every position.
+func rewind(t require.TestingT, q *infer.Sequence, n int) {
+	at, err := q.Rewind(n)
+	require.NoError(t, err)
+	require.Equal(t, n, at)
+	require.Equal(t, n, q.Len())
+}
+
+// A cancelledLater is cancelled before the pass that follows so many.
+type cancelledLater struct {
+	context.Context
+	passes int
+	cause  error
+}
+
+func (c *cancelledLater) Err() error {
+	if c.passes == 0 {
+		return c.cause
+	}
+	c.passes--
+	return nil
 }

@@ -32,8 +32,8 @@ func TestRepack(t *testing.T) {
 				require.NoError(t, err)
 				defer repacked.Close()
 				tokens := llmtest.RandomTokens(1, 40, m.Config().Vocab)
-				want := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
-				got := flat(t, newSession(t, repacked, infer.SessionOptions{}), tokens)
+				want := flat(t, newSequence(t, m, infer.SessionOptions{}), tokens)
+				got := flat(t, newSequence(t, repacked, infer.SessionOptions{}), tokens)
 				// GEMM rounds x less.
 				byGEMM := typ.IsQuantized() && repacked.Fused("blk.0.ffn_up.weight").RowMajor && model.GEMMIsFast()
 				if !byGEMM && typ.BlockSize() < 256 {
@@ -48,7 +48,7 @@ func TestRepack(t *testing.T) {
 				if byGEMM {
 					require.Less(t, refmath.NMSE(got, exact), refmath.NMSE(want, exact))
 				}
-				s := newSession(t, repacked, infer.SessionOptions{})
+				s := newSequence(t, repacked, infer.SessionOptions{})
 				var last []float32
 				for _, token := range tokens {
 					last = decode(t, s, token)

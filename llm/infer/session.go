@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,10 +14,16 @@ import (
 // [Session].
 var ErrContextFull = errors.New("the context is full")
 
+// ErrSessionFull is a [Session] that has no room for another sequence.
+var ErrSessionFull = errors.New("the session is full")
+
 // SessionOptions are the settings of a [Session]; the zero value is usual.
 type SessionOptions struct {
-	// Context is the most tokens the sequence can have; 0 is what the model
-	// was trained on. The KV cache takes memory in proportion.
+	// Sequences is the most that there can be at once, 0 for one.
+	// [model.LoadOptions] take their number too, which decides how matrices are repacked.
+	Sequences int
+	// Context is the most tokens that a sequence can have; 0 is what the model
+	// was trained on. The KV cache takes memory in proportion to it and to Sequences.
 	Context int
 	// CacheType is the type of the KV cache: F32, the zero value, is exact; F16
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
@@ -36,28 +41,36 @@ type SessionOptions struct {
 	Threads int
 }
 
-// A Session continues a sequence of tokens: it keeps the keys and values of
-// what it has seen, so that each further token costs one pass over one token.
-// A [Batch] continues several at once.
+// A Session is the memory and the graphs with which a model continues sequences of
+// tokens: it keeps the keys and values of what they have, so that each further token
+// costs one pass over one token. [Session.Step] continues several sequences in one pass,
+// which reads the weights once for all of them.
 //
-// It is not safe for concurrent use, nor is its engine; sessions with engines
-// of their own can share a model. Close it before the model.
+// A session, its sequences and its engine are used by one goroutine at a time; sessions
+// with engines of their own can share a model. Close it before the model.
 type Session struct {
-	d   *decoder
-	pos int
+	d       *decoder
+	slots   []*Sequence // nil where one is free
+	scratch stepScratch
 }
 
-// NewSession makes an empty sequence. It builds the graph of one token, and so
-// reports what is wrong with the adapters.
+// NewSession makes room for sequences. It builds the graph of one token, and so reports
+// what is wrong with the adapters.
 func NewSession(m *model.Model, o SessionOptions) (*Session, error) {
-	d, err := newDecoder(m, 1, o)
+	if o.Sequences == 0 {
+		o.Sequences = 1
+	}
+	if o.Sequences < 1 || o.Sequences > maxSlots {
+		return nil, fmt.Errorf("a session of %d sequences is impossible; it can have 1 to %d", o.Sequences, maxSlots)
+	}
+	d, err := newDecoder(m, o.Sequences, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Session{d: d}, nil
+	return &Session{d: d, slots: make([]*Sequence, o.Sequences)}, nil
 }
 
-// Close frees the session. It never fails.
+// Close frees the session with its sequences. It never fails.
 func (s *Session) Close() error {
 	if s != nil {
 		s.d.close()
@@ -72,81 +85,51 @@ func (s *Session) checkOpen() error {
 	return s.d.checkOpen("session", "NewSession")
 }
 
-// Pos is the number of tokens in the sequence.
-func (s *Session) Pos() int { return s.pos }
+// Context is the number of tokens that a sequence can have.
+func (s *Session) Context() int {
+	if s == nil || s.d == nil {
+		return 0
+	}
+	return s.d.cache.length
+}
 
-// Context is the number of tokens that the sequence can have.
-func (s *Session) Context() int { return s.d.cache.length }
+// Free is the number of sequences that there is still room for.
+func (s *Session) Free() int {
+	if s.checkOpen() != nil {
+		return 0
+	}
+	free := 0
+	for _, q := range s.slots {
+		if q == nil {
+			free++
+		}
+	}
+	return free
+}
 
-// Truncate drops all but the first n tokens of the sequence.
-func (s *Session) Truncate(n int) error {
+// NewSequence makes a sequence without tokens. It fails with [ErrSessionFull] where there
+// is no room for another one.
+func (s *Session) NewSequence() (*Sequence, error) {
 	if err := s.checkOpen(); err != nil {
-		return err
+		return nil, err
 	}
-	if n < 0 || n > s.pos {
-		return fmt.Errorf("a sequence of %d tokens cannot be cut to %d", s.pos, n)
+	slot := slices.Index(s.slots, nil)
+	if slot < 0 {
+		return nil, fmt.Errorf("%w: it has %d sequences; close one, or make it for more", ErrSessionFull, len(s.slots))
 	}
-	s.pos = n
-	s.d.cache.forget(0, n)
+	if _, err := s.rewind(slot, 0); err != nil {
+		return nil, err
+	}
+	q := &Sequence{session: s, slot: slot}
+	s.slots[slot] = q
+	return q, nil
+}
+
+func (s *Session) vocab() int { return s.d.m.Config().Vocab }
+
+func (s *Session) checkRoom(logits []float32) error {
+	if len(logits) != s.vocab() {
+		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.vocab(), len(logits))
+	}
 	return nil
-}
-
-// Decode appends tokens to the sequence and returns the logits [vocab] of what
-// follows the last one.
-//
-// When it fails, for [ErrContextFull] or because ctx is cancelled for example,
-// the sequence is as before and the session can be used again. Only after
-// [ggml.ErrBroken] it cannot: every further call fails with it too.
-func (s *Session) Decode(ctx context.Context, tokens []int32) ([]float32, error) {
-	return s.decode(ctx, tokens, false)
-}
-
-// DecodeInto is Decode into logits [vocab] of the caller's, to generate without
-// garbage.
-func (s *Session) DecodeInto(ctx context.Context, logits []float32, tokens []int32) error {
-	if err := s.checkOpen(); err != nil {
-		return err
-	}
-	if len(logits) != s.d.m.Config().Vocab {
-		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.d.m.Config().Vocab, len(logits))
-	}
-	if err := s.d.check(s.pos, tokens); err != nil {
-		return err
-	}
-	return s.extend(ctx, tokens, false, logits)
-}
-
-// DecodeAll is Decode with the logits of what follows each token, [len(tokens)][vocab].
-func (s *Session) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, error) {
-	flat, err := s.decode(ctx, tokens, true)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Collect(slices.Chunk(flat, s.d.m.Config().Vocab)), nil
-}
-
-func (s *Session) decode(ctx context.Context, tokens []int32, all bool) ([]float32, error) {
-	if err := s.checkOpen(); err != nil {
-		return nil, err
-	}
-	if err := s.d.check(s.pos, tokens); err != nil {
-		return nil, err
-	}
-	n := 1
-	if all {
-		n = len(tokens)
-	}
-	logits := make([]float32, n*s.d.m.Config().Vocab)
-	if err := s.extend(ctx, tokens, all, logits); err != nil {
-		return nil, err
-	}
-	return logits, nil
-}
-
-func (s *Session) extend(ctx context.Context, tokens []int32, all bool, logits []float32) error {
-	err := s.d.extend(ctx, 0, s.pos, tokens, all, logits)
-	if err == nil {
-		s.pos += len(tokens)
-	}
-	return err
 }

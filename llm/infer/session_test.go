@@ -44,7 +44,7 @@ func TestSessionAgainstReference(t *testing.T) {
 			for _, row := range rows {
 				want = append(want, row...)
 			}
-			got := flat(t, newSession(t, m, infer.SessionOptions{Adapters: s.Adapters, Batch: 16}), tokens)
+			got := flat(t, newSequence(t, m, infer.SessionOptions{Adapters: s.Adapters, Batch: 16}), tokens)
 			require.Less(t, refmath.NMSE(got, want), 1e-11)
 		})
 	}
@@ -71,21 +71,21 @@ func TestSessionStepByStep(t *testing.T) {
 		t.Run(fmt.Sprintf("%v, cache %v", c.weights, c.cache), func(t *testing.T) {
 			m := llmtest.GoldenModel(t, c.weights)
 			tokens := llmtest.RandomTokens(1, 300, m.Config().Vocab)
-			exact := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
+			exact := flat(t, newSequence(t, m, infer.SessionOptions{}), tokens)
 			bound := c.nmse
 			if bound == rounded {
 				bound = 2 * roundingError(t, m) // of steps, and of what they are held against
 			}
-			s := newSession(t, m, infer.SessionOptions{CacheType: c.cache})
+			s := newSequence(t, m, infer.SessionOptions{CacheType: c.cache})
 			var steps []float32
 			logits := make([]float32, m.Config().Vocab)
 			for i, token := range tokens {
-				require.Equal(t, i, s.Pos())
+				require.Equal(t, i, s.Len())
 				require.NoError(t, s.DecodeInto(context.Background(), logits, []int32{token}))
 				steps = append(steps, logits...)
 			}
 			require.LessOrEqual(t, refmath.NMSE(steps, exact), bound)
-			batches := flat(t, newSession(t, m, infer.SessionOptions{CacheType: c.cache, Batch: 100}), tokens)
+			batches := flat(t, newSequence(t, m, infer.SessionOptions{CacheType: c.cache, Batch: 100}), tokens)
 			require.LessOrEqual(t, refmath.NMSE(batches, exact), bound)
 		})
 	}
@@ -94,22 +94,22 @@ func TestSessionStepByStep(t *testing.T) {
 // roundingError is what stock llama.cpp's rounding of x to 8 bits does to the logits
 // of a golden model in Q8_0.
 func roundingError(t testing.TB, m *model.Model) float64 {
-	exact := flat(t, newSession(t, llmtest.Dequantised(t, m), infer.SessionOptions{}), llmtest.GoldenTokens(t))
+	exact := flat(t, newSequence(t, llmtest.Dequantised(t, m), infer.SessionOptions{}), llmtest.GoldenTokens(t))
 	return refmath.NMSE(llmtest.GoldenLogits(t, ggml.Q8_0.String()), exact)
 }
 
 // Any way to a sequence gives its logits.
 func TestSessionHistory(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
-	fresh := newSession(t, m, infer.SessionOptions{Context: 300})
-	s := newSession(t, m, infer.SessionOptions{Context: 300, Batch: 32})
+	fresh := newSequence(t, m, infer.SessionOptions{Context: 300})
+	s := newSequence(t, m, infer.SessionOptions{Context: 300, Batch: 32})
 	rapid.Check(t, func(r *rapid.T) {
-		require.NoError(r, s.Truncate(0))
+		rewind(r, s, 0)
 		var sequence []int32
 		for range rapid.IntRange(1, 6).Draw(r, "steps") {
 			keep := rapid.IntRange(0, len(sequence)).Draw(r, "keep")
 			if rapid.Bool().Draw(r, "truncate") {
-				require.NoError(r, s.Truncate(keep))
+				rewind(r, s, keep)
 				sequence = sequence[:keep]
 			}
 			n := rapid.IntRange(1, 50).Draw(r, "tokens")
@@ -117,8 +117,8 @@ func TestSessionHistory(t *testing.T) {
 			sequence = append(sequence, more...)
 			got, err := s.Decode(context.Background(), more)
 			require.NoError(r, err)
-			require.Equal(r, len(sequence), s.Pos())
-			require.NoError(r, fresh.Truncate(0))
+			require.Equal(r, len(sequence), s.Len())
+			rewind(r, fresh, 0)
 			want, err := fresh.Decode(context.Background(), sequence)
 			require.NoError(r, err)
 			require.Less(r, refmath.NMSE(got, want), 1e-11)
@@ -129,32 +129,32 @@ func TestSessionHistory(t *testing.T) {
 func TestSessionRepeats(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.Q8_0)
 	tokens := llmtest.GoldenTokens(t)
-	plain := flat(t, newSession(t, m, infer.SessionOptions{}), tokens)
+	plain := flat(t, newSequence(t, m, infer.SessionOptions{}), tokens)
 
 	t.Run("bit for bit", func(t *testing.T) {
-		s := newSession(t, m, infer.SessionOptions{})
+		s := newSequence(t, m, infer.SessionOptions{})
 		for range 5 {
 			require.Equal(t, plain, flat(t, s, tokens))
-			require.NoError(t, s.Truncate(0))
+			rewind(t, s, 0)
 		}
 	})
 	t.Run("an adapter of scale 0 changes no bit", func(t *testing.T) {
-		s := newSession(t, m, infer.SessionOptions{Adapters: llmtest.GoldenAdapters(t, 0)})
+		s := newSequence(t, m, infer.SessionOptions{Adapters: llmtest.GoldenAdapters(t, 0)})
 		require.Equal(t, plain, flat(t, s, tokens))
 	})
 	t.Run("an adapter of scale 1 does", func(t *testing.T) {
-		s := newSession(t, m, infer.SessionOptions{Adapters: llmtest.GoldenAdapters(t, 1)})
+		s := newSequence(t, m, infer.SessionOptions{Adapters: llmtest.GoldenAdapters(t, 1)})
 		require.NotEqual(t, plain, flat(t, s, tokens))
 	})
 	t.Run("the last token alone has the same logits", func(t *testing.T) {
-		s := newSession(t, m, infer.SessionOptions{})
+		s := newSequence(t, m, infer.SessionOptions{})
 		last := plain[len(plain)-m.Config().Vocab:]
 		require.Less(t, refmath.NMSE(decode(t, s, tokens...), last), 1e-5)
 	})
 	t.Run("sessions share an engine", func(t *testing.T) {
 		e := llmtest.NewEngine(t)
-		a := newSession(t, m, infer.SessionOptions{Engine: e})
-		b := newSession(t, m, infer.SessionOptions{Engine: e})
+		a := newSequence(t, m, infer.SessionOptions{Engine: e})
+		b := newSequence(t, m, infer.SessionOptions{Engine: e})
 		for _, token := range tokens[:10] {
 			require.Equal(t, decode(t, a, token), decode(t, b, token))
 		}
@@ -164,7 +164,7 @@ func TestSessionRepeats(t *testing.T) {
 func TestSessionErrors(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	ctx := context.Background()
-	s := newSession(t, m, infer.SessionOptions{Context: 20})
+	s := newSequence(t, m, infer.SessionOptions{Context: 20})
 	want := decode(t, s, 1, 2, 3)
 
 	_, err := s.Decode(ctx, make([]int32, 18))
@@ -178,19 +178,39 @@ func TestSessionErrors(t *testing.T) {
 	require.EqualError(t, err, "there are no tokens to decode")
 	err = s.DecodeInto(ctx, make([]float32, 95), []int32{1})
 	require.EqualError(t, err, "there are logits of 96 tokens to write; there is room for 95")
-	require.EqualError(t, s.Truncate(4), "a sequence of 3 tokens cannot be cut to 4")
-	require.EqualError(t, s.Truncate(-1), "a sequence of 3 tokens cannot be cut to -1")
-	require.Equal(t, 3, s.Pos())
+	_, _, err = s.Prefill(ctx, nil)
+	require.EqualError(t, err, "there are no tokens to decode")
+	_, _, err = s.Prefill(ctx, make([]int32, 21))
+	require.ErrorIs(t, err, infer.ErrContextFull)
+	for _, n := range []int{4, -1} {
+		at, err := s.Rewind(n)
+		require.EqualError(t, err, fmt.Sprintf("a sequence of 3 tokens cannot be rewound to %d", n))
+		require.Equal(t, 3, at)
+	}
+	require.Equal(t, 3, s.Len())
 	require.Equal(t, 20, s.Context())
 
 	decode(t, s, make([]int32, 17)...) // the rest fits
-	require.NoError(t, s.Truncate(0))
+	rewind(t, s, 0)
 	require.Equal(t, want, decode(t, s, 1, 2, 3))
 
+	session := s.Session()
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
 	_, err = s.Decode(ctx, []int32{1})
+	require.EqualError(t, err, "sequence: use of a closed object")
+	other := addSequence(t, session)
+	require.NoError(t, s.Close())
+	require.Equal(t, want, decode(t, other, 1, 2, 3), "the room of a sequence that was closed, once")
+	require.NoError(t, session.Close())
+	require.NoError(t, session.Close())
+	_, err = other.Decode(ctx, []int32{1})
+	require.EqualError(t, err, "session: use of a closed object")
+	_, err = session.NewSequence()
 	require.ErrorIs(t, err, ggml.ErrClosed)
+	require.ErrorIs(t, session.Step(ctx, []infer.StepInput{{Sequence: other}}), ggml.ErrClosed)
+	require.Zero(t, session.Free())
+	require.NoError(t, other.Close())
 }
 
 func TestNewSessionErrors(t *testing.T) {
@@ -203,6 +223,9 @@ func TestNewSessionErrors(t *testing.T) {
 		o    infer.SessionOptions
 		err  string
 	}{
+		{"sequences", infer.SessionOptions{Sequences: -1}, "a session of -1 sequences is impossible; it can have 1 to 65536"},
+		{"many sequences", infer.SessionOptions{Sequences: math.MaxInt}, "a session of 9223372036854775807 sequences is impossible; it can have 1 to 65536"},
+		{"memory", infer.SessionOptions{Sequences: 65536, Context: math.MaxInt32}, "a KV cache of 140737488289792 positions, which a smaller context would not need: "},
 		{"context", infer.SessionOptions{Context: -1}, "a context of -1 tokens is impossible"},
 		{"block", infer.SessionOptions{CacheType: ggml.Q8_0}, "a KV cache of type q8_0 needs heads of a multiple of 32 elements; those of this model have 16: use f16 or f32"},
 		{"type", infer.SessionOptions{CacheType: ggml.I32}, "a KV cache cannot have type i32; f16, f32 and q8_0 are usual"},
@@ -224,13 +247,13 @@ func TestNewSessionErrors(t *testing.T) {
 func TestSessionCancel(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	tokens := llmtest.RandomTokens(2, 500, m.Config().Vocab)
-	s := newSession(t, m, infer.SessionOptions{Batch: 100})
+	s := newSequence(t, m, infer.SessionOptions{Batch: 100})
 	decode(t, s, tokens[:5]...)
 	want := decode(t, s, tokens[5:]...)
 
 	cancelled := 0
 	for delay := time.Duration(0); cancelled < 5; delay += 500 * time.Microsecond {
-		require.NoError(t, s.Truncate(5))
+		rewind(t, s, 5)
 		ctx, cancel := context.WithTimeout(context.Background(), delay)
 		got, err := s.Decode(ctx, tokens[5:])
 		cancel()
@@ -239,11 +262,11 @@ func TestSessionCancel(t *testing.T) {
 			break
 		}
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, 5, s.Pos())
+		require.Equal(t, 5, s.Len())
 		cancelled++
 	}
 	require.Positive(t, cancelled)
-	require.NoError(t, s.Truncate(5))
+	rewind(t, s, 5)
 	require.Equal(t, want, decode(t, s, tokens[5:]...))
 }
 
@@ -260,11 +283,11 @@ func TestSessionForgetsNaN(t *testing.T) {
 		values[50*m.Config().Embd+i] = float32(math.NaN())
 	}
 	require.NoError(t, ggml.Write(w, values))
-	s := newSession(t, m, infer.SessionOptions{})
+	s := newSequence(t, m, infer.SessionOptions{})
 	want := decode(t, s, 1, 2, 3)
-	require.NoError(t, s.Truncate(2))
+	rewind(t, s, 2)
 	require.True(t, math.IsNaN(float64(decode(t, s, 50, 50, 4)[0])))
-	require.NoError(t, s.Truncate(2))
+	rewind(t, s, 2)
 	got := decode(t, s, 3)
 	require.Less(t, refmath.NMSE(got, want), 1e-11)
 }
@@ -272,14 +295,14 @@ func TestSessionForgetsNaN(t *testing.T) {
 // Sessions with engines of their own run at once.
 func TestSessionsInParallel(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.Q4_0)
-	want := decode(t, newSession(t, m, infer.SessionOptions{Threads: 1}), llmtest.GoldenTokens(t)...)
+	want := decode(t, newSequence(t, m, infer.SessionOptions{Threads: 1}), llmtest.GoldenTokens(t)...)
 	for i := range 4 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			s := newSession(t, m, infer.SessionOptions{Threads: 1})
+			s := newSequence(t, m, infer.SessionOptions{Threads: 1})
 			for range 3 {
 				require.Equal(t, want, decode(t, s, llmtest.GoldenTokens(t)...))
-				require.NoError(t, s.Truncate(0))
+				rewind(t, s, 0)
 			}
 		})
 	}
@@ -322,7 +345,7 @@ func BenchmarkSession(b *testing.B) {
 
 // benchDecode decodes n tokens after past others.
 func benchDecode(b *testing.B, m *model.Model, o infer.SessionOptions, past, n int) {
-	s := newSession(b, m, o)
+	s := newSequence(b, m, o)
 	tokens := llmtest.RandomTokens(1, max(past, n), m.Config().Vocab)
 	if past > 0 {
 		decode(b, s, tokens[:past]...)
@@ -330,8 +353,8 @@ func benchDecode(b *testing.B, m *model.Model, o infer.SessionOptions, past, n i
 	decode(b, s, tokens[:n]...)
 	b.ResetTimer()
 	for range b.N {
-		if s.Pos()+n > s.Context() || n > 1 {
-			require.NoError(b, s.Truncate(past))
+		if s.Len()+n > s.Context() || n > 1 {
+			rewind(b, s, past)
 		}
 		decode(b, s, tokens[:n]...)
 	}
@@ -349,8 +372,44 @@ func TestSessionOfClosedObjects(t *testing.T) {
 	require.NoError(t, m.Close())
 	_, err = infer.NewSession(m, infer.SessionOptions{})
 	require.ErrorIs(t, err, ggml.ErrClosed)
-	_, err = infer.NewBatch(m, 2, infer.SessionOptions{})
-	require.ErrorIs(t, err, ggml.ErrClosed)
 	_, err = infer.NewSession(nil, infer.SessionOptions{})
 	require.EqualError(t, err, "the model is nil")
+}
+
+// What nobody has made is an error, or nothing.
+func TestZeroValues(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		s    *infer.Session
+		q    *infer.Sequence
+		says [2]string
+	}{
+		{nil, nil, [2]string{"the session is nil", "the sequence is nil"}},
+		{&infer.Session{}, &infer.Sequence{}, [2]string{"the session is a zero value; NewSession makes one: ", "the sequence is a zero value; NewSequence makes one: "}},
+	} {
+		_, err := c.s.NewSequence()
+		require.ErrorContains(t, err, c.says[0])
+		require.ErrorContains(t, c.s.Step(ctx, nil), c.says[0])
+		require.NoError(t, c.s.Close())
+		require.Zero(t, c.s.Context())
+		require.Zero(t, c.s.Free())
+		_, err = c.q.Decode(ctx, []int32{1})
+		require.ErrorContains(t, err, c.says[1])
+		_, err = c.q.DecodeAll(ctx, []int32{1})
+		require.ErrorContains(t, err, c.says[1])
+		require.ErrorContains(t, c.q.DecodeInto(ctx, nil, []int32{1}), c.says[1])
+		_, _, err = c.q.Prefill(ctx, []int32{1})
+		require.ErrorContains(t, err, c.says[1])
+		_, err = c.q.Rewind(0)
+		require.ErrorContains(t, err, c.says[1])
+		require.NoError(t, c.q.Close())
+		require.Zero(t, c.q.Len())
+		require.Zero(t, c.q.Context())
+		require.Nil(t, c.q.Session())
+		require.Empty(t, c.q.Tokens())
+	}
+	_, err := (&infer.Session{}).NewSequence()
+	require.ErrorIs(t, err, ggml.ErrZeroValue)
+	_, err = (&infer.Sequence{}).Rewind(0)
+	require.ErrorIs(t, err, ggml.ErrZeroValue)
 }

@@ -44,7 +44,7 @@ type LoadOptions struct {
 	// Override changes hyper-parameters that the file says, before anything is made of
 	// them; nil leaves them.
 	Override func(c *Config)
-	// Sequences is how many are going to be computed at once, as by a batch; 0 is
+	// Sequences is how many are going to be computed at once, as in a session; 0 is
 	// one. Repack goes by it: the layouts that suit several are not the best for one.
 	Sequences int
 }

@@ -84,11 +84,14 @@ func TestEvaluationOfSession(t *testing.T) {
 	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: a.Weights(1), Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
+	q, err := s.NewSequence()
+	require.NoError(t, err)
 	var loss, weight float64
 	tokens, correct := 0, 0
 	for _, sample := range samples {
-		require.NoError(t, s.Truncate(0))
-		logits, err := s.DecodeAll(ctx, sample.Tokens[:len(sample.Tokens)-1])
+		_, err := q.Rewind(0)
+		require.NoError(t, err)
+		logits, err := q.DecodeAll(ctx, sample.Tokens[:len(sample.Tokens)-1])
 		require.NoError(t, err)
 		for i, row := range logits {
 			w, next := float64(sample.Weights[i]), sample.Tokens[i+1]

@@ -47,7 +47,7 @@ var pages = []page{
 			{"context", "llm/train", "^BenchmarkLongContext$", 4 * time.Minute, time.Second},
 			{"overhead", "llm/train", "^BenchmarkOverhead$", 40 * time.Second, 20 * time.Second},
 			{"finetune", "llm/train", "^BenchmarkBesideFinetune$", 20 * time.Second, 30 * time.Second},
-			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockGroup|LlamaBench|Overhead)$", 36 * time.Minute, 4 * time.Minute},
+			{"generation", "llm/generate", "^Benchmark(Stock|StockAdapter|StockSequences|LlamaBench|Overhead)$", 36 * time.Minute, 4 * time.Minute},
 			{"cache", "llm/generate", "^BenchmarkStockCache$", 100 * time.Second, 20 * time.Second},
 		},
 		sections: []section{ceilingSection, stepSection, contextSection, scalingSection, finetuneSection, generationSection, overheadSection, bindingSection},
@@ -182,7 +182,7 @@ var (
 			stockTable("StockCache", key{"1", "model"}, key{"2", "weights, KV cache in Q8_0"}, key{"3", ""}),
 			stockTable("LlamaBench", key{"1", "model"}, key{"2", "weights, beside llama-bench"}, key{"3", ""}),
 			stockTable("StockAdapter", key{"1", "model"}, key{"2", "weights, with an adapter of rank 16"}, key{"3", "its type"}, key{"4", ""}),
-			stockTable("StockGroup", key{"1", "model"}, key{"2", "weights, several sequences"}, key{"3", ""}),
+			stockTable("StockSequences", key{"1", "model"}, key{"2", "weights, several sequences"}, key{"3", ""}),
 		},
 	}
 

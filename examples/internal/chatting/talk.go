@@ -43,11 +43,15 @@ func Run(ctx context.Context, s Settings) error {
 		return err
 	}
 	defer session.Close()
-	c, err := generate.NewChat(s.Model.Model, session, sampler, options)
+	sequence, err := session.NewSequence()
+	if err != nil {
+		return err
+	}
+	c, err := generate.NewChat(s.Model.Model, sequence, sampler, options)
 	if err != nil {
 		return withFlag(err)
 	}
-	t := &talk{Settings: s, chat: c, session: session}
+	t := &talk{Settings: s, chat: c, sequence: sequence}
 	t.reset()
 	switch {
 	case len(s.Prompts) > 0:
@@ -71,8 +75,8 @@ func withFlag(err error) error {
 type talk struct {
 	Settings
 	chat.Conversation
-	chat    *generate.Chat
-	session *infer.Session
+	chat     *generate.Chat
+	sequence *infer.Sequence
 }
 
 // reset begins a conversation anew, with the system prompt alone.
@@ -137,7 +141,7 @@ func (t *talk) askInText(ctx context.Context, question string) error {
 	if _, written := fmt.Fprintln(t.Out); err == nil {
 		err = written
 	}
-	if reply.Finish == generate.FinishLength && t.session.Pos() == t.session.Context() {
+	if reply.Finish == generate.FinishLength && t.sequence.Len() == t.sequence.Context() {
 		fmt.Fprintln(t.Log, "the reply was cut: the context is full; use a larger --ctx")
 	}
 	t.printStats(reply)

@@ -119,15 +119,13 @@ func workingObjects(t *testing.T) objects {
 	add(infer.SessionOptions{Context: 16, Adapters: adapters}, nil)
 	s, err := infer.NewSession(m, get[infer.SessionOptions](o))
 	add(s, err)
-	b, err := infer.NewBatch(m, 2, get[infer.SessionOptions](o))
-	add(b, err)
-	q, _, err := b.Start(context.Background(), []int32{1})
+	q, err := s.NewSequence()
 	add(q, err)
 	add(infer.StepInput{Sequence: q, Token: 1}, nil)
 	limit := 1
 	add(generate.Options{Limit: &limit}, nil)
 	add(generate.ChatOptions{Template: get[*chat.Template](o), Limit: &limit}, nil)
-	add(generate.NewChat(m, s, get[*sample.Sampler](o), get[generate.ChatOptions](o)))
+	add(generate.NewChat(m, q, get[*sample.Sampler](o), get[generate.ChatOptions](o)))
 	add(get[*chat.Template](o).Render(get[*chat.Conversation](o), nil))
 	add(data.EncoderOptions{Template: get[*chat.Template](o)}, nil)
 	add(data.NewEncoder(tok, get[data.EncoderOptions](o)))
@@ -247,7 +245,7 @@ func (o objects) without(v reflect.Value) (list []reflect.Value) {
 func TestNilMessages(t *testing.T) {
 	o := workingObjects(t)
 	defer o.close()
-	ctx, m := context.Background(), get[*model.Model](o)
+	m := get[*model.Model](o)
 	var none context.Context
 	const unmade = "use of nil or a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them"
 	for want, err := range map[string]error{
@@ -255,8 +253,8 @@ func TestNilMessages(t *testing.T) {
 		"model.gguf: there is no metadata: it is nil":                       second(data.ModelTemplate("model.gguf", nil)),
 		"the engine is nil":                                                 m.CheckEngine(nil, nil),
 		"the engine is a zero value; New makes one: " + unmade:              m.CheckEngine(&device.Engine{}, nil),
-		"the session is a zero value; NewSession makes one: " + unmade:      second(new(infer.Session).Decode(ctx, []int32{1})),
-		"the batch is a zero value; NewBatch makes one: " + unmade:          second(new(infer.Batch).Step(ctx, nil)),
+		"the session is a zero value; NewSession makes one: " + unmade:      second(new(infer.Session).NewSequence()),
+		"the sequence is a zero value; NewSequence makes one: " + unmade:    second(new(infer.Sequence).Rewind(0)),
 		"the sampler is nil or a zero value; sample.New makes one":          second(new(sample.Sampler).Sample([]float32{1})),
 		"the loss graph is a zero value; NewLossGraph makes one: " + unmade: new(model.LossGraph).Allocate(),
 		"the trainer is a zero value; New makes one: " + unmade:             new(train.Trainer).CheckMemory(),

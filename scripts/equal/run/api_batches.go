@@ -1,4 +1,4 @@
-//go:build !sequences
+//go:build batches
 
 package main
 

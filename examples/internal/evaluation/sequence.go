@@ -1,4 +1,4 @@
-// Package evaluation measures how well a session predicts held-out data: by the very
+// Package evaluation measures how well a sequence predicts held-out data: by the very
 // arithmetic that writes text.
 package evaluation
 
@@ -16,10 +16,10 @@ import (
 // logitsChunk is how many tokens have logits in memory at once.
 const logitsChunk = 128
 
-// Session measures the loss and the accuracy of a data set by the logits that a session
-// samples from. The session is empty afterwards.
-func Session(ctx context.Context, s *infer.Session, d *data.Dataset) (train.Evaluation, error) {
-	m := measurement{session: s}
+// Sequence measures the loss and the accuracy of a data set by the logits that a sequence is
+// continued by. It is empty afterwards.
+func Sequence(ctx context.Context, q *infer.Sequence, d *data.Dataset) (train.Evaluation, error) {
+	m := measurement{sequence: q}
 	for i := range d.Len() {
 		row, err := d.Row(i)
 		for _, sample := range row {
@@ -34,23 +34,23 @@ func Session(ctx context.Context, s *infer.Session, d *data.Dataset) (train.Eval
 	}
 	return train.Evaluation{
 		Loss: m.loss / m.weight, Accuracy: float64(m.correct) / float64(m.tokens), Tokens: m.tokens,
-	}, s.Truncate(0)
+	}, empty(q)
 }
 
 // A measurement is sums over the tokens whose weight is not 0.
 type measurement struct {
-	session         *infer.Session
+	sequence        *infer.Sequence
 	loss, weight    float64 // of weight times loss; of weights
 	correct, tokens int
 }
 
 func (m *measurement) add(ctx context.Context, sample data.Sample) error {
-	if err := m.session.Truncate(0); err != nil {
+	if err := empty(m.sequence); err != nil {
 		return err
 	}
 	for inputs := range slices.Chunk(sample.Tokens[:sample.Predicted()], logitsChunk) {
-		from := m.session.Pos()
-		logits, err := m.session.DecodeAll(ctx, inputs)
+		from := m.sequence.Len()
+		logits, err := m.sequence.DecodeAll(ctx, inputs)
 		if err != nil {
 			return err
 		}
@@ -65,6 +65,11 @@ func (m *measurement) add(ctx context.Context, sample data.Sample) error {
 		}
 	}
 	return nil
+}
+
+func empty(q *infer.Sequence) error {
+	_, err := q.Rewind(0)
+	return err
 }
 
 func (m *measurement) addToken(logits []float32, token int32, weight float64) {

@@ -3,27 +3,20 @@ package generate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
-	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 )
-
-func openGroup(t *testing.T, m *model.Model, sequences int) *infer.Batch {
-	t.Helper()
-	g, err := infer.NewBatch(m, sequences, infer.SessionOptions{Threads: 1})
-	require.NoError(t, err)
-	t.Cleanup(func() { g.Close() })
-	return g
-}
 
 func sampler(t *testing.T, o sample.Options) *sample.Sampler {
 	t.Helper()
@@ -33,15 +26,25 @@ func sampler(t *testing.T, o sample.Options) *sample.Sampler {
 }
 
 // Texts that are continued together are those that each gives alone, also
-// when they do not all fit into the group, and end at different times.
+// when they do not all fit into the session, and end at different times; and where the
+// beginnings that they share can be restored at some positions alone.
 func TestTexts(t *testing.T) {
+	for _, step := range []int{1, 4} {
+		t.Run(fmt.Sprint("restorable each ", step), func(t *testing.T) {
+			restorableEach(t, step)
+			testTexts(t)
+		})
+	}
+}
+
+func testTexts(t *testing.T) {
 	m := randomModel(t, 64)
 	prompts := []string{"one", "another prompt", "x", "another problem", "another prompt", "the last"}
 	var want []string
 	for i, prompt := range prompts {
-		s, pick := open(t, m)
+		q, pick := open(t, m)
 		var text strings.Builder
-		_, err := generate.Text(context.Background(), &text, m, s, pick, prompt, generate.Options{Limit: testutil.Ptr(5 + 4*i), IgnoreEOG: true})
+		_, err := generate.Text(context.Background(), &text, m, q, pick, prompt, generate.Options{Limit: testutil.Ptr(5 + 4*i), IgnoreEOG: true})
 		require.NoError(t, err)
 		want = append(want, text.String())
 	}
@@ -54,15 +57,15 @@ func TestTexts(t *testing.T) {
 				Options: generate.Options{Limit: testutil.Ptr(5 + 4*i), IgnoreEOG: true},
 			})
 		}
-		g := openGroup(t, m, room)
-		for i, r := range generate.Batch(context.Background(), m, g, requests) {
+		s := newSession(t, m, room)
+		for i, r := range generate.Texts(context.Background(), m, s, requests) {
 			require.NoError(t, r.Err)
 			require.Equal(t, 5+4*i, r.Generated)
 			require.Positive(t, r.Prompt)
 			require.Positive(t, r.PromptFor)
 			require.Equal(t, want[i], got[i].String())
 		}
-		require.Equal(t, room, g.Free())
+		require.Equal(t, room, s.Free())
 	}
 }
 
@@ -94,8 +97,8 @@ func TestTextsFail(t *testing.T) {
 		request(4, "never begins", io.Discard, over),
 		request(5, strings.Repeat("long", 20), io.Discard, nil),
 	}
-	g := openGroup(t, m, 3)
-	results := generate.Batch(context.Background(), m, g, requests)
+	s := newSession(t, m, 3)
+	results := generate.Texts(context.Background(), m, s, requests)
 	require.ErrorIs(t, results[0].Err, generate.ErrTruncated)
 	require.Equal(t, 32-results[0].Prompt+1, results[0].Generated)
 	require.ErrorIs(t, results[1].Err, cause)
@@ -105,19 +108,14 @@ func TestTextsFail(t *testing.T) {
 	require.ErrorIs(t, results[4].Err, cause)
 	require.Empty(t, texts[4].String())
 	require.ErrorIs(t, results[5].Err, infer.ErrContextFull)
-	require.Equal(t, 3, g.Free())
+	require.Equal(t, 3, s.Free())
 
 	// No room at all is a failure too, not a wait for ever.
-	s, _, err := g.Start(context.Background(), []int32{1})
-	require.NoError(t, err)
-	defer s.Close()
-	for g.Free() > 0 {
-		s, _, err := g.Start(context.Background(), []int32{1})
-		require.NoError(t, err)
-		defer s.Close()
+	for s.Free() > 0 {
+		newSequence(t, s)
 	}
-	for _, r := range generate.Batch(context.Background(), m, g, requests[:1]) {
-		require.ErrorIs(t, r.Err, infer.ErrBatchFull)
+	for _, r := range generate.Texts(context.Background(), m, s, requests[:1]) {
+		require.ErrorIs(t, r.Err, infer.ErrSessionFull)
 	}
 }
 
@@ -134,11 +132,11 @@ func TestTextsCancel(t *testing.T) {
 			Options: generate.Options{IgnoreEOG: true},
 		})
 	}
-	g := openGroup(t, m, 2)
-	for _, r := range generate.Batch(ctx, m, g, requests) {
+	s := newSession(t, m, 2)
+	for _, r := range generate.Texts(ctx, m, s, requests) {
 		require.ErrorIs(t, r.Err, cause)
 	}
-	require.Equal(t, 2, g.Free())
+	require.Equal(t, 2, s.Free())
 }
 
 // A writer calls a function at each write.
@@ -152,17 +150,17 @@ func (w writer) Write(b []byte) (int, error) {
 }
 
 // A writer that panics does so in the goroutine of the caller, and leaves no sequence.
-func TestBatchAfterPanic(t *testing.T) {
+func TestTextsAfterPanic(t *testing.T) {
 	m := randomModel(t, 64)
-	b := openGroup(t, m, 3)
+	s := newSession(t, m, 3)
 	request := func(w io.Writer) generate.Request {
 		return generate.Request{Prompt: "a", W: w, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(3), IgnoreEOG: true}}
 	}
 	require.PanicsWithValue(t, "enough", func() {
-		generate.Batch(context.Background(), m, b, []generate.Request{request(io.Discard), request(panickingWriter{}), request(io.Discard)})
+		generate.Texts(context.Background(), m, s, []generate.Request{request(io.Discard), request(panickingWriter{}), request(io.Discard)})
 	})
-	require.Equal(t, 3, b.Free())
-	for _, r := range generate.Batch(context.Background(), m, b, []generate.Request{request(io.Discard)}) {
+	require.Equal(t, 3, s.Free())
+	for _, r := range generate.Texts(context.Background(), m, s, []generate.Request{request(io.Discard)}) {
 		require.NoError(t, r.Err)
 		require.Equal(t, 3, r.Generated)
 	}
@@ -172,27 +170,49 @@ type panickingWriter struct{}
 
 func (panickingWriter) Write([]byte) (int, error) { panic("enough") }
 
+// Texts leave other sequences of the session alone.
+func TestTextsBesideOthers(t *testing.T) {
+	m := randomModel(t, 64)
+	s := newSession(t, m, 3)
+	other, last := newSequence(t, s), newSequence(t, s)
+	want, err := other.Decode(context.Background(), []int32{1, 2, 3})
+	require.NoError(t, err)
+	_, err = last.Decode(context.Background(), []int32{1})
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	var requests []generate.Request
+	for range 3 {
+		requests = append(requests, generate.Request{Prompt: "prompt", W: io.Discard, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(3), IgnoreEOG: true}})
+	}
+	for _, r := range generate.Texts(context.Background(), m, s, requests) {
+		require.NoError(t, r.Err)
+		require.Equal(t, 3, r.Generated)
+	}
+	require.Equal(t, 2, s.Free())
+	got, err := last.Decode(context.Background(), []int32{2, 3})
+	require.NoError(t, err)
+	require.Less(t, refmath.NMSE(got, want), 1e-11)
+}
+
 // A limit of no tokens computes the prompt, and no text.
 func TestLimitOfNone(t *testing.T) {
 	m := randomModel(t, 64)
 	none := generate.Options{Limit: testutil.Ptr(0), IgnoreEOG: true}
-	s, pick := open(t, m)
+	q, pick := open(t, m)
 	var text strings.Builder
-	stats, err := generate.Text(context.Background(), &text, m, s, pick, "prompt", none)
+	stats, err := generate.Text(context.Background(), &text, m, q, pick, "prompt", none)
 	require.NoError(t, err)
 	require.Zero(t, stats.Generated)
 	require.Empty(t, text.String())
-	require.Equal(t, stats.Prompt, s.Pos())
+	require.Equal(t, stats.Prompt, q.Len())
 
-	batch, err := infer.NewBatch(m, 1, infer.SessionOptions{})
-	require.NoError(t, err)
-	defer batch.Close()
-	for _, r := range generate.Batch(context.Background(), m, batch, []generate.Request{{Prompt: "prompt", W: &text, Sampler: pick, Options: none}, {Prompt: "b", W: &text, Sampler: pick, Options: none}}) {
+	s := newSession(t, m, 1)
+	for _, r := range generate.Texts(context.Background(), m, s, []generate.Request{{Prompt: "prompt", W: &text, Sampler: pick, Options: none}, {Prompt: "b", W: &text, Sampler: pick, Options: none}}) {
 		require.NoError(t, r.Err)
 		require.Zero(t, r.Generated)
 	}
 	require.Empty(t, text.String())
-	require.Equal(t, 1, batch.Free())
+	require.Equal(t, 1, s.Free())
 }
 
 func TestReplyOfNone(t *testing.T) {

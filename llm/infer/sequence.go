@@ -1,0 +1,206 @@
+package infer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goggml/ggml"
+)
+
+// A Sequence is tokens of which a [Session] has computed what further ones need: for each
+// the keys and values.
+type Sequence struct {
+	session *Session
+	slot    int
+	tokens  []int32
+}
+
+func (q *Sequence) checkOpen() error {
+	switch {
+	case q == nil:
+		return errors.New("the sequence is nil")
+	case q.session == nil:
+		return fmt.Errorf("the sequence is a zero value; NewSequence makes one: %w", ggml.ErrZeroValue)
+	case q.session.d.closed:
+		return q.session.checkOpen()
+	case q.session.slots[q.slot] != q:
+		return fmt.Errorf("sequence: %w", ggml.ErrClosed)
+	}
+	return nil
+}
+
+// Close ends the sequence and makes room for another. It never fails.
+func (q *Sequence) Close() error {
+	if q.checkOpen() == nil {
+		q.session.slots[q.slot] = nil
+	}
+	return nil
+}
+
+// Session is the one that made the sequence.
+func (q *Sequence) Session() *Session {
+	if q == nil {
+		return nil
+	}
+	return q.session
+}
+
+// Len counts the tokens of the sequence.
+func (q *Sequence) Len() int {
+	if q == nil {
+		return 0
+	}
+	return len(q.tokens)
+}
+
+// Tokens are those of the sequence, in a copy.
+func (q *Sequence) Tokens() []int32 {
+	if q == nil {
+		return nil
+	}
+	return slices.Clone(q.tokens)
+}
+
+// Context is the number of tokens that the sequence can have.
+func (q *Sequence) Context() int { return q.Session().Context() }
+
+// Decode appends tokens to the sequence and returns the logits [vocab] of what
+// follows the last one.
+//
+// When it fails, for [ErrContextFull] or because ctx is cancelled for example, the
+// sequence is as before and can be used again; where a model has states that cannot be
+// restored to exactly there, it ends at the nearest position before, which Len tells. Only
+// after [ggml.ErrBroken] it cannot be used: every further call fails with it too.
+func (q *Sequence) Decode(ctx context.Context, tokens []int32) ([]float32, error) {
+	return q.decode(ctx, tokens, false)
+}
+
+// DecodeInto is Decode into logits [vocab] of the caller's, to generate without
+// garbage.
+func (q *Sequence) DecodeInto(ctx context.Context, logits []float32, tokens []int32) error {
+	if err := q.checkTokens(tokens); err != nil {
+		return err
+	}
+	if err := q.session.checkRoom(logits); err != nil {
+		return err
+	}
+	return q.extend(ctx, tokens, false, logits)
+}
+
+// DecodeAll is Decode with the logits of what follows each token, [len(tokens)][vocab].
+func (q *Sequence) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, error) {
+	flat, err := q.decode(ctx, tokens, true)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(slices.Chunk(flat, q.session.vocab())), nil
+}
+
+func (q *Sequence) decode(ctx context.Context, tokens []int32, all bool) ([]float32, error) {
+	if err := q.checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	n := 1
+	if all {
+		n = len(tokens)
+	}
+	logits := make([]float32, n*q.session.vocab())
+	if err := q.extend(ctx, tokens, all, logits); err != nil {
+		return nil, err
+	}
+	return logits, nil
+}
+
+func (q *Sequence) checkTokens(tokens []int32) error {
+	if err := q.checkOpen(); err != nil {
+		return err
+	}
+	return q.session.d.check(len(q.tokens), tokens)
+}
+
+func (q *Sequence) extend(ctx context.Context, tokens []int32, all bool, logits []float32) error {
+	if err := q.session.d.extend(ctx, q.slot, len(q.tokens), tokens, all, logits); err != nil {
+		return q.restore(err)
+	}
+	q.tokens = append(q.tokens, tokens...)
+	return nil
+}
+
+// restore makes the states those of the tokens again, after a pass beyond them that failed.
+func (q *Sequence) restore(cause error) error {
+	at, err := q.session.rewind(q.slot, len(q.tokens))
+	q.tokens = q.tokens[:at]
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	return cause
+}
+
+// Rewind drops tokens from the end of the sequence: it now ends at the nearest position at
+// or before n that can be restored, from which callers go on. Keys and values can be cut
+// at every position, other states at some.
+func (q *Sequence) Rewind(n int) (at int, err error) {
+	if err := q.checkOpen(); err != nil {
+		return 0, err
+	}
+	if n < 0 || n > len(q.tokens) {
+		return len(q.tokens), fmt.Errorf("a sequence of %d tokens cannot be rewound to %d", len(q.tokens), n)
+	}
+	if n < len(q.tokens) {
+		at, err = q.session.rewind(q.slot, n)
+		q.tokens = q.tokens[:at]
+	}
+	return len(q.tokens), err
+}
+
+// Prefill makes the sequence that of the tokens, whatever it was, and returns the logits
+// [vocab] of what follows the last one. Of a beginning that it has already, or else another
+// sequence of the session, it computes only what comes after; cached counts the tokens that
+// it need not compute.
+//
+// When it fails, the sequence has a beginning of the tokens, which Len tells.
+func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float32, cached int, err error) {
+	if err := q.checkOpen(); err != nil {
+		return nil, 0, err
+	}
+	if err := q.session.d.check(0, tokens); err != nil {
+		return nil, 0, err
+	}
+	if err := q.takePrefix(tokens[:len(tokens)-1]); err != nil { // the last one's logits are needed
+		return nil, 0, err
+	}
+	cached = q.Len()
+	logits, err = q.decode(ctx, tokens[cached:], false)
+	return logits, cached, err
+}
+
+// takePrefix makes the sequence as long a beginning of the tokens as one of the session is.
+func (q *Sequence) takePrefix(tokens []int32) error {
+	from, n := q, q.common(tokens)
+	for _, other := range q.session.slots {
+		if other == nil {
+			continue
+		}
+		if same := other.common(tokens); same > n {
+			from, n = other, same
+		}
+	}
+	if from == q {
+		_, err := q.Rewind(n)
+		return err
+	}
+	at, err := q.session.copyPrefix(q.slot, from, n)
+	q.tokens = append(q.tokens[:0], tokens[:at]...)
+	return err
+}
+
+// common counts the first tokens that are those of the sequence.
+func (q *Sequence) common(tokens []int32) int {
+	n := 0
+	for n < min(len(tokens), len(q.tokens)) && tokens[n] == q.tokens[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,150 @@
+package infer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/llm/infer"
+)
+
+// restorableEach makes sequences ones that can be restored at multiples of n alone, as those
+// with recurrent states are at some positions.
+func restorableEach(t *testing.T, n int) {
+	testhook.RestoreStep = n
+	t.Cleanup(func() { testhook.RestoreStep = 0 })
+}
+
+// What follows a sequence that was rewound is what follows one that has never been longer,
+// from the position on where it then ends.
+func TestRewind(t *testing.T) {
+	m := llmtest.GoldenModel(t, ggml.F32)
+	tokens, other := llmtest.RandomTokens(1, 20, m.Config().Vocab), llmtest.RandomTokens(2, 5, m.Config().Vocab)
+	for _, step := range []int{1, 4} {
+		t.Run(fmt.Sprint("restorable each ", step), func(t *testing.T) {
+			restorableEach(t, step)
+			for n := range len(tokens) + 1 {
+				q, fresh := newSequence(t, m, infer.SessionOptions{}), newSequence(t, m, infer.SessionOptions{})
+				decode(t, q, tokens...)
+				at, err := q.Rewind(n)
+				require.NoError(t, err)
+				want := n - n%step
+				if n == len(tokens) {
+					want = n // it is there
+				}
+				require.Equal(t, want, at)
+				require.Equal(t, at, q.Len())
+				require.Equal(t, tokens[:at], q.Tokens())
+				more := append(tokens[at:n:n], other...)
+				got := decode(t, q, more...)
+				if at > 0 {
+					decode(t, fresh, tokens[:at]...)
+				}
+				require.Less(t, refmath.NMSE(got, decode(t, fresh, more...)), 1e-11)
+			}
+		})
+	}
+}
+
+// Of a beginning that it or another sequence has a sequence computes nothing again, if it can be
+// restored there.
+func TestPrefill(t *testing.T) {
+	m := llmtest.GoldenModel(t, ggml.F32)
+	known := llmtest.RandomTokens(1, 11, m.Config().Vocab)
+	begin := func(n int, more ...int32) []int32 { return append(known[:n:n], more...) }
+	for _, c := range []struct {
+		name           string
+		own, other     []int32
+		tokens         []int32
+		cached, fourth int // where they can be restored at each position, or each fourth
+	}{
+		{"nothing", nil, nil, known, 0, 0},
+		{"its own", begin(6, 1), nil, known, 6, 4},
+		{"all of its own", begin(6), nil, known, 6, 6},
+		{"the last token has to be computed", known, nil, known, 10, 8},
+		{"more than is asked for", known, nil, begin(7), 6, 4},
+		{"another one's", nil, begin(7, 1), known, 7, 4},
+		{"all of another one's", []int32{1}, begin(7), known, 7, 7},
+		{"the longer one", begin(5), begin(9, 1), known, 9, 8},
+		{"its own, if the other's is no longer", begin(9), begin(9), known, 9, 9},
+		{"too short to be restored", nil, begin(3, 1), known, 3, 0},
+	} {
+		for _, step := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, restorable each %d", c.name, step), func(t *testing.T) {
+				restorableEach(t, step)
+				s := newSession(t, m, infer.SessionOptions{Sequences: 2})
+				other, q := addSequence(t, s), addSequence(t, s)
+				if c.own != nil {
+					decode(t, q, c.own...)
+				}
+				if c.other != nil {
+					decode(t, other, c.other...)
+				}
+				got, cached, err := q.Prefill(context.Background(), c.tokens)
+				require.NoError(t, err)
+				want := c.cached
+				if step == 4 {
+					want = c.fourth
+				}
+				require.Equal(t, want, cached)
+				require.Equal(t, c.tokens, q.Tokens())
+				require.Len(t, other.Tokens(), len(c.other))
+				require.Less(t, refmath.NMSE(got, decode(t, newSequence(t, m, infer.SessionOptions{}), c.tokens...)), 1e-11)
+			})
+		}
+	}
+}
+
+// After a pass that failed, sequences go on from where they could be restored.
+func TestRestore(t *testing.T) {
+	m := llmtest.GoldenModel(t, ggml.F32)
+	restorableEach(t, 4)
+	tokens := llmtest.RandomTokens(1, 30, m.Config().Vocab)
+	cause := errors.New("enough")
+	s := newSession(t, m, infer.SessionOptions{Sequences: 4, Batch: 5})
+	goesOn := func(q *infer.Sequence, at int) {
+		t.Helper()
+		require.Equal(t, tokens[:at], q.Tokens())
+		want := decode(t, newSequence(t, m, infer.SessionOptions{}), tokens...)
+		require.Less(t, refmath.NMSE(decode(t, q, tokens[at:]...), want), 1e-11)
+	}
+	cancelled := func(passes int) context.Context {
+		return &cancelledLater{Context: context.Background(), passes: passes, cause: cause}
+	}
+
+	q := addSequence(t, s)
+	decode(t, q, tokens[:11]...)
+	_, err := q.Decode(cancelled(2), tokens[11:])
+	require.ErrorIs(t, err, cause)
+	goesOn(q, 8)
+
+	// A prefill leaves the beginning that was there.
+	require.NoError(t, q.Close())
+	q, other := addSequence(t, s), addSequence(t, s)
+	decode(t, other, tokens[:11]...)
+	_, cached, err := q.Prefill(cancelled(1), tokens)
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, 11, cached)
+	goesOn(q, 8)
+
+	// Of a step in two passes, the second of which fails, both are taken back, but not
+	// those that have not begun.
+	third, fourth := addSequence(t, s), addSequence(t, s)
+	decode(t, third, tokens[:6]...)
+	require.NoError(t, fourth.Close())
+	_, err = q.Rewind(12)
+	require.NoError(t, err)
+	require.ErrorIs(t, s.Step(cancelled(1), []infer.StepInput{{Sequence: third, Token: tokens[6]}, {Sequence: q, Token: tokens[12]}}), cause)
+	require.ErrorIs(t, s.Step(cancelled(0), []infer.StepInput{{Sequence: third, Token: tokens[4]}}), cause)
+	require.Equal(t, 11, other.Len())
+	goesOn(third, 4)
+	goesOn(q, 12)
+	goesOn(other, 11)
+}

@@ -1,0 +1,156 @@
+package infer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A StepInput is a token with which a sequence goes on, and the memory for the logits
+// [vocab] of what follows it: where there is none, [Session.Step] makes it.
+type StepInput struct {
+	Sequence *Sequence
+	Token    int32
+	Logits   []float32
+}
+
+// stepScratch is memory that steps use again and again.
+type stepScratch struct {
+	order  []int // of the inputs, by their slots
+	starts []int
+	tokens []int32
+	logits []float32
+}
+
+// Step appends a token to each of some sequences of the session, in any order, and writes
+// the Logits of what follows them. Neighbours among its sequences are computed in one pass,
+// which reads the weights once for all of them: so all open ones are, where all take part.
+//
+// When it fails, the sequences are as a [Sequence.Decode] that fails leaves them, and what
+// is in Logits means nothing.
+func (s *Session) Step(ctx context.Context, next []StepInput) error {
+	if err := s.checkStep(next); err != nil {
+		return err
+	}
+	order, err := s.arrange(next)
+	if err != nil {
+		return err
+	}
+	for from, to := 0, 0; from < len(order); from = to {
+		to = from + neighbours(next, order[from:])
+		if err := s.pass(ctx, next, order[from:to]); err != nil {
+			for _, i := range order[:to] {
+				err = next[i].Sequence.restore(err)
+			}
+			return err
+		}
+	}
+	for _, n := range next {
+		n.Sequence.tokens = append(n.Sequence.tokens, n.Token)
+	}
+	return nil
+}
+
+// checkStep says what is wrong with the inputs of a step, and makes memory for their logits.
+func (s *Session) checkStep(next []StepInput) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	if len(next) == 0 {
+		return errors.New("the step has no sequences to continue")
+	}
+	for i := range next {
+		n := &next[i]
+		err := n.Sequence.checkOpen()
+		if err == nil && n.Sequence.session != s {
+			err = errors.New("it is of another session")
+		}
+		if err == nil {
+			err = s.d.check(n.Sequence.Len(), []int32{n.Token})
+		}
+		if n.Logits == nil {
+			n.Logits = make([]float32, s.vocab())
+		}
+		if err == nil {
+			err = s.checkRoom(n.Logits)
+		}
+		if err != nil {
+			return fmt.Errorf("sequence %d of the step: %w", i, err)
+		}
+	}
+	order := s.sort(next)
+	for i := 1; i < len(order); i++ {
+		if next[order[i]].Sequence == next[order[i-1]].Sequence {
+			return fmt.Errorf("sequence %d of the step: it is there twice", order[i])
+		}
+	}
+	return nil
+}
+
+// arrange gives the inputs in the order of their slots. Where these have gaps, the last
+// sequences move to those that closed ones have left.
+func (s *Session) arrange(next []StepInput) (order []int, err error) {
+	order = s.scratch.order
+	if neighbours(next, order) == len(order) {
+		return order, nil
+	}
+	for last := len(s.slots) - 1; ; last-- {
+		gap := slices.Index(s.slots, nil)
+		if gap < 0 || gap >= last {
+			return s.sort(next), nil
+		}
+		q := s.slots[last]
+		if q == nil {
+			continue
+		}
+		at, err := s.copyPrefix(gap, q, q.Len())
+		if err != nil {
+			return nil, err
+		}
+		if at == q.Len() {
+			s.slots[gap], s.slots[last], q.slot = q, nil, gap
+		}
+	}
+}
+
+// sort gives the indices of the inputs in the order of their slots.
+func (s *Session) sort(next []StepInput) []int {
+	order := s.scratch.order[:0]
+	for i := range next {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return next[i].Sequence.slot - next[j].Sequence.slot })
+	s.scratch.order = order
+	return order
+}
+
+// neighbours counts the first inputs in order whose slots lie side by side.
+func neighbours(next []StepInput, order []int) int {
+	n := 1
+	for n < len(order) && next[order[n]].Sequence.slot == next[order[0]].Sequence.slot+n {
+		n++
+	}
+	return n
+}
+
+// pass computes the tokens of neighbours.
+func (s *Session) pass(ctx context.Context, next []StepInput, order []int) error {
+	x := &s.scratch
+	x.starts, x.tokens = x.starts[:0], x.tokens[:0]
+	for _, i := range order {
+		x.starts, x.tokens = append(x.starts, next[i].Sequence.Len()), append(x.tokens, next[i].Token)
+	}
+	first, vocab := next[order[0]], s.vocab()
+	if len(order) == 1 {
+		return s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, false, first.Logits)
+	}
+	x.logits = slices.Grow(x.logits[:0], len(order)*vocab)[:len(order)*vocab]
+	if err := s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, false, x.logits); err != nil {
+		return err
+	}
+	for j, i := range order {
+		copy(next[i].Logits, x.logits[j*vocab:])
+	}
+	return nil
+}
