@@ -168,13 +168,12 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
 	maps.Copy(keys, a.keys)
+	general := map[string]any{"general.architecture": name, "general.name": "tiny " + name, "tokenizer.ggml.model": "no_vocab"}
 	for key, value := range keys {
-		require.NoError(t, g.Set(name+"."+key, value))
+		general[name+"."+key] = value
 	}
-	for key, value := range map[string]string{
-		"general.architecture": name, "general.name": "tiny " + name, "tokenizer.ggml.model": "no_vocab",
-	} {
-		require.NoError(t, g.Set(key, value))
+	for _, key := range slices.Sorted(maps.Keys(general)) { // equal bytes whenever it is written
+		require.NoError(t, g.Set(key, general[key]))
 	}
 	return g
 }
