@@ -40,7 +40,7 @@ func (f *modelFlags) engine(threads int) (*device.Engine, error) {
 
 // load opens the model on the engine's device.
 func (f *modelFlags) load(path string, e *device.Engine) (*model.Model, error) {
-	m, err := model.Load(path, model.LoadOptions{Device: e.Device(), Override: f.Override})
+	m, err := model.Load(path, model.LoadOptions{Layout: e.Layout(), Override: f.Override})
 	if err != nil {
 		return nil, cli.ModelError("--model-base", path, err)
 	}

@@ -245,7 +245,7 @@ func source(m *model.Model) training.Source {
 // multiplier names what computes GEMM.
 func multiplier(e *device.Engine) string {
 	if !e.HasKernels() {
-		return e.Device().Name()
+		return e.Layout().String()
 	}
 	library, _ := kernels.GEMMLibrary()
 	return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
@@ -280,7 +280,7 @@ func (p *trainCommand) portableComputeType(e *device.Engine) (ggml.Type, error) 
 	case "bf16":
 		return ggml.BF16, nil
 	case "f16":
-		return 0, fmt.Errorf("--compute-type f16: it is of the CPU, and not of %s; use f32 or bf16", e.Device().Name())
+		return 0, fmt.Errorf("--compute-type f16: it is of the CPU, and not of %v; use f32 or bf16", e.Layout())
 	}
 	return ggml.F32, nil
 }

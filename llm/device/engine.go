@@ -1,42 +1,41 @@
-// Package device opens what models are computed on: a device of ggml, the memory for
-// results, and the [nn.Lowering] that suits both.
+// Package device says where models are computed: which device of ggml holds what, by a
+// [Layout], and opens the devices with the memory for results and the [nn.Lowering] that suits
+// them.
 package device
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
 
 // Options are the settings of an [Engine]; the zero value is the CPU.
 type Options struct {
-	Device   *ggml.Device // nil is the CPU
-	Threads  int          // of the CPU; 0 stands for [ggml.DefaultThreads]
-	Lowering Lowering     // "" is that of the device
+	Layout   Layout   // that of the models
+	Threads  int      // of the CPU; 0 stands for [ggml.DefaultThreads]
+	Lowering Lowering // "" is that of the device
 }
 
-// An Engine computes graphs on a device. What a device has no op for, the CPU computes.
-// Close it after use. It is used by one goroutine.
+// An Engine computes graphs on the devices of a layout: each op where its weights lie, and what
+// a device has no op for on the CPU. Close it after use. It is used by one goroutine.
 type Engine struct {
-	device   *ggml.Device
+	places   places
 	lowering Lowering
-	backends []*ggml.Backend // the CPU is the last
+	backends []*ggml.Backend // of the devices
 	shared   *Workspace
 	closed   bool
 }
 
 // New opens an engine.
 func New(o Options) (*Engine, error) {
-	cpu, err := ggml.DeviceByType(ggml.CPU)
+	places, err := o.Layout.places()
 	if err != nil {
 		return nil, err
 	}
-	if o.Device == nil {
-		o.Device = cpu
-	}
-	e := &Engine{device: o.Device}
+	e := &Engine{places: places}
 	if e.lowering, err = o.lowering(); err != nil {
 		return nil, err
 	}
@@ -52,8 +51,8 @@ func New(o Options) (*Engine, error) {
 func NewCPU(threads int) (*Engine, error) { return New(Options{Threads: threads}) }
 
 func (e *Engine) open(threads int) error {
-	if e.device.Type() != ggml.CPU {
-		b, err := e.device.NewBackend()
+	for _, d := range e.places.devices[:len(e.places.devices)-1] {
+		b, err := d.NewBackend()
 		if err != nil {
 			return err
 		}
@@ -73,7 +72,7 @@ func (e *Engine) CheckOpen() error {
 	switch {
 	case e == nil:
 		return errors.New("the engine is nil")
-	case e.device == nil:
+	case len(e.places.devices) == 0:
 		return fmt.Errorf("the engine is a zero value; New makes one: %w", ggml.ErrZeroValue)
 	case e.closed:
 		return fmt.Errorf("engine: %w", ggml.ErrClosed)
@@ -81,24 +80,28 @@ func (e *Engine) CheckOpen() error {
 	return nil
 }
 
-// Device is what the engine computes on.
-func (e *Engine) Device() *ggml.Device { return e.device }
+// Layout says where weights lie.
+func (e *Engine) Layout() Layout { return e.places.Layout }
 
-// BufferType is the memory of the device, where weights and all else that stays belong.
-func (e *Engine) BufferType() *ggml.BufferType { return e.backends[0].BufferType() }
+// Devices are those of the layout, and the CPU as the last.
+func (e *Engine) Devices() []*ggml.Device { return slices.Clone(e.places.devices) }
 
-// Check demands tensors that lie in memory of the device: others would be copied for each
-// computation, and what is written to a copy is lost.
-func (e *Engine) Check(tensors ...*ggml.Tensor) error {
+// Check demands that tensors which are of a kind, or belong to it, lie where the layout has
+// them, see [Layout.Of]: others would be copied for each computation, and what is written to a
+// copy is lost.
+func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
 	if err := e.CheckOpen(); err != nil {
 		return err
 	}
+	i, err := e.places.index(layer, kind)
+	if err != nil {
+		return err
+	}
+	d := e.places.devices[i]
 	for _, t := range tensors {
-		bt := t.BufferType()
-		if bt == nil || e.device.SupportsBufferType(bt) {
-			continue
+		if bt := t.BufferType(); bt != nil && !d.SupportsBufferType(bt) {
+			return fmt.Errorf("%v lies in memory of %s, and the layout of the engine has it on %s; load the model with this layout, and make its adapters for that model", t, bt.Name(), d.Name())
 		}
-		return fmt.Errorf("%v lies in memory of %s, and the engine computes on %s; load the model, and make its adapters, on the engine's device", t, bt.Name(), e.device.Name())
 	}
 	return nil
 }

@@ -17,16 +17,16 @@ const (
 	Stock   Lowering = "stock" // ops that every device of ggml has
 )
 
-// lowering chooses by the device. Nothing else asks which device it is.
+// lowering chooses by the devices. Nothing else asks which they are.
 func (o Options) lowering() (Lowering, error) {
-	onCPU := o.Device.Type() == ggml.CPU
+	onCPU := o.Layout.IsCPU()
 	switch {
 	case o.Lowering == "" && onCPU:
 		return Kernels, nil
 	case o.Lowering == "":
 		return Stock, nil
 	case o.Lowering == Kernels && !onCPU:
-		return "", fmt.Errorf("the lowering %q is of the CPU, and not of %s; leave it out, or use %q", Kernels, o.Device.Name(), Stock)
+		return "", fmt.Errorf("the lowering %q is of the CPU, and not of %s; leave it out, or use %q", Kernels, o.Layout, Stock)
 	case o.Lowering != Kernels && o.Lowering != Stock:
 		return "", fmt.Errorf("there is no lowering %q; they are %q and %q", o.Lowering, Kernels, Stock)
 	}

@@ -1,110 +1,148 @@
 package device
 
 import (
-	"bufio"
-	"bytes"
-	"io/fs"
-	"math"
-	"os"
-	"path"
-	"strconv"
-	"strings"
+	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
 
-// AvailableMemory is how many bytes of memory the engine's device can still give: what the
-// device reports, or [AvailableHostMemory] of the CPU. A device that reports none is said to
-// have any amount.
-func (e *Engine) AvailableMemory() int64 {
-	if e.device.Type() == ggml.CPU {
-		return AvailableHostMemory()
-	}
-	p := e.device.Properties()
-	if p.MemoryTotal == 0 {
-		return math.MaxInt64
-	}
-	return p.MemoryFree
+// A Memory holds tensors that stay, each on the device where a layout puts it. Close it after
+// use. It is used by one goroutine.
+type Memory struct {
+	places  places
+	waiting [][]*ggml.Tensor // for Allocate, by device
+	buffers []*ggml.Buffers
+	sizes   Sizes
+	err     error // of a layout that is wrong
 }
 
-// HasLazyMemory reports whether memory of the engine's device is taken as it is written to, as
-// the system's is: [Engine.AvailableMemory] still has what is allocated, but not written, and
-// what is mapped from a file.
-func (e *Engine) HasLazyMemory() bool { return e.device.Type() == ggml.CPU }
-
-// AvailableHostMemory is how many bytes the system can still give programs. On Linux it is
-// MemAvailable, which counts what is only cached from files, mapped models too; and no more
-// than the control groups of the process leave, as those of a container. Elsewhere it is
-// what ggml reports: all memory that there is.
-func AvailableHostMemory() int64 {
-	if n, ok := linuxAvailable(os.DirFS("/")); ok {
-		return n
+func (m *Memory) check() error {
+	switch {
+	case m == nil:
+		return errors.New("the memory is nil")
+	case m.err == nil && len(m.waiting) == 0:
+		return fmt.Errorf("the memory is a zero value; NewMemory makes one: %w", ggml.ErrZeroValue)
 	}
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	if err != nil {
-		return 0
-	}
-	return cpu.Properties().MemoryFree
+	return m.err
 }
 
-func linuxAvailable(root fs.FS) (int64, bool) {
-	kB, ok := field(root, "proc/meminfo", "MemAvailable:")
-	if !ok {
-		return 0, false
-	}
-	return min(kB<<10, groupAvailable(root)), true
+// NewMemory takes no memory yet. What is wrong with the layout is an error of Allocate and of
+// Load.
+func NewMemory(l Layout) *Memory {
+	m := &Memory{}
+	m.places, m.err = l.places()
+	m.waiting = make([][]*ggml.Tensor, len(m.places.devices))
+	m.sizes = make(Sizes, len(m.places.devices))
+	return m
 }
 
-// groupAvailable is what the control groups (version 2) of the process leave: each one's
-// limit less what it uses, without what is cached from files.
-func groupAvailable(root fs.FS) int64 {
-	const mount = "sys/fs/cgroup"
-	least := int64(math.MaxInt64)
-	for group := groupOf(root); ; group = path.Dir(group) {
-		folder := path.Join(mount, group)
-		limit, ok1 := field(root, path.Join(folder, "memory.max"), "")
-		used, ok2 := field(root, path.Join(folder, "memory.current"), "")
-		if ok1 && ok2 { // "max" is no number
-			file, _ := field(root, path.Join(folder, "memory.stat"), "file")
-			shared, _ := field(root, path.Join(folder, "memory.stat"), "shmem")
-			least = min(least, max(0, limit-used+file-shared))
-		}
-		if group == "/" {
-			return least
-		}
+// Add lists tensors that Allocate gives memory: of a kind, or belonging to it, as [Layout.Of]
+// has it.
+func (m *Memory) Add(layer int, kind string, tensors ...*ggml.Tensor) {
+	if m.check() != nil {
+		return
+	}
+	var i int
+	if i, m.err = m.places.index(layer, kind); m.err == nil {
+		m.waiting[i] = append(m.waiting[i], tensors...)
 	}
 }
 
-// groupOf is the path of the process's group.
-func groupOf(root fs.FS) string {
-	data, _ := fs.ReadFile(root, "proc/self/cgroup")
-	for line := range strings.Lines(string(data)) {
-		if group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return path.Clean("/" + group)
-		}
+// Allocate gives memory to the tensors that have been added. Ops on them run where they lie.
+func (m *Memory) Allocate() error {
+	if err := m.check(); err != nil {
+		return err
 	}
-	return "/"
+	for i, tensors := range m.waiting {
+		m.waiting[i] = nil
+		b, err := m.places.devices[i].BufferType().Allocate(tensors...)
+		if err != nil {
+			return err
+		}
+		b.SetUsage(ggml.UsageWeights)
+		m.own(i, b, b.Size())
+	}
+	return nil
 }
 
-// field reads the number after a name that begins a line; without a name, the first one.
-func field(root fs.FS, file, name string) (int64, bool) {
-	data, err := fs.ReadFile(root, file)
-	if err != nil {
-		return 0, false
+func (m *Memory) own(i int, b *ggml.Buffers, size int64) {
+	m.buffers = append(m.buffers, b)
+	m.sizes[i] += size
+}
+
+// Load makes the tensors of a file in a context, and gives them their data: those of the CPU
+// are mapped, unless NoMmap is set, as by [ggml.GGUF.Load]. The place of a tensor is told by
+// its name.
+func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place func(name string) (layer int, kind string)) error {
+	if err := m.check(); err != nil {
+		return err
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		if name != "" {
-			if len(words) == 0 || words[0] != name {
-				continue
-			}
-			words = words[1:]
+	device, sizes := map[string]int{}, make(Sizes, len(m.sizes))
+	for t := range g.Tensors() {
+		i, err := m.places.index(place(t.Name))
+		if err != nil {
+			return err
 		}
-		if len(words) == 0 {
-			return 0, false
-		}
-		n, err := strconv.ParseInt(words[0], 10, 64)
-		return n, err == nil
+		device[t.Name] = i
+		sizes[i] += t.Size
 	}
-	return 0, false
+	loaded, progress := int64(0), o.Progress
+	for i, d := range m.places.devices {
+		o.Filter = func(t ggml.GGUFTensor) bool { return device[t.Name] == i }
+		if progress != nil {
+			o.Progress = func(done, _ int64) { progress(loaded+done, sizes.Total()) }
+		}
+		b, err := g.Load(c, d, o)
+		if err != nil {
+			return err
+		}
+		size := b.Size()
+		if i == len(m.sizes)-1 { // of the CPU, whose mapping has what lies in between, too
+			size = sizes[i]
+		}
+		m.own(i, b, size)
+		loaded += sizes[i]
+	}
+	return nil
+}
+
+// Layout is where the tensors lie.
+func (m *Memory) Layout() Layout {
+	if m == nil {
+		return Layout{}
+	}
+	return m.places.Layout
+}
+
+// Sizes are those of the tensors.
+func (m *Memory) Sizes() Sizes {
+	if m == nil {
+		return nil
+	}
+	return slices.Clone(m.sizes)
+}
+
+// Clear sets each byte.
+func (m *Memory) Clear(value byte) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	for _, b := range m.buffers {
+		if err := b.Clear(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close frees the memory. It never fails.
+func (m *Memory) Close() error {
+	if m != nil {
+		for _, b := range m.buffers {
+			b.Close()
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -179,16 +180,18 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 	for _, name := range weights {
 		params = append(params, m.Weight(name))
 	}
-	c := ggml.NewContext()
+	c, memory := ggml.NewContext(), device.NewMemory(e.Layout())
 	defer c.Close()
+	defer memory.Close()
 	o.Batch, o.Adapters, o.Grads = 2, a.Weights(1), map[*ggml.Tensor]*ggml.Tensor{}
 	for _, p := range params {
 		o.Grads[p] = c.NewTensor(ggml.F32, p.Shape()...)
+		base, _, _ := strings.Cut(p.Name(), ".lora")
+		w := m.Architecture().Weight(base)
+		memory.Add(w.Layer, w.Kind, o.Grads[p])
 	}
-	buffers, err := c.Allocate(e.BufferType())
-	require.NoError(t, err)
-	defer buffers.Close()
-	require.NoError(t, buffers.Clear(0))
+	require.NoError(t, memory.Allocate())
+	require.NoError(t, memory.Clear(0))
 
 	g, err := m.NewLossGraph(e, o)
 	require.NoError(t, err)

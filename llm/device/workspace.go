@@ -14,7 +14,7 @@ import (
 type Workspace struct {
 	backends  []*ggml.Backend
 	allocator *ggml.GraphAllocator // of the CPU alone, which needs no scheduler
-	scheduler *ggml.Scheduler      // of a device and the CPU
+	scheduler *ggml.Scheduler      // of devices and the CPU
 	size      int                  // the largest graph that the scheduler has room for
 	allocated *ggml.Graph
 }
@@ -29,7 +29,7 @@ func (e *Engine) NewWorkspace() (*Workspace, error) {
 		return w, nil
 	}
 	var err error
-	w.allocator, err = ggml.NewGraphAllocator(e.BufferType())
+	w.allocator, err = ggml.NewGraphAllocator(e.backends[0].BufferType())
 	return w, err
 }
 
@@ -69,35 +69,20 @@ func (w *Workspace) allocate(g *ggml.Graph) error {
 	return w.scheduler.Alloc(g)
 }
 
-// A MemorySize is memory in bytes: of the engine's device, and of the CPU where that is
-// another one.
-type MemorySize struct{ Device, Host int64 }
-
-// Total is the sum.
-func (s MemorySize) Total() int64 { return s.Device + s.Host }
-
-// Measure is the Size that Allocate would give the workspace, of which it takes nothing. The
-// graph before is not allocated any more.
-func (w *Workspace) Measure(g *ggml.Graph) (MemorySize, error) {
+// Measure gives the Sizes that the workspace would have after Allocate, of which it takes
+// nothing. The graph before is not allocated any more.
+func (w *Workspace) Measure(g *ggml.Graph) (Sizes, error) {
 	if err := w.checkMade(); err != nil {
-		return MemorySize{}, err
+		return nil, err
 	}
 	w.allocated = nil
 	if w.allocator != nil {
-		sizes, err := w.allocator.SizesFor(g, ggml.Placement{})
-		if err != nil {
-			return MemorySize{}, err
-		}
-		return MemorySize{Device: sizes[0]}, nil
+		return w.allocator.SizesFor(g, ggml.Placement{})
 	}
 	if err := w.makeRoom(g); err != nil {
-		return MemorySize{}, err
+		return nil, err
 	}
-	sizes, err := w.scheduler.Measure(g)
-	if err != nil {
-		return MemorySize{}, err
-	}
-	return MemorySize{Device: sizes[0], Host: sizes[len(sizes)-1]}, nil
+	return w.scheduler.Measure(g)
 }
 
 // makeRoom replaces the scheduler if the graph is larger than those that it takes.
@@ -125,19 +110,19 @@ func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 	return w.backends[0].Compute(ctx, g)
 }
 
-// Size is the size in bytes of the results, on the device and on the CPU.
-func (w *Workspace) Size() int64 {
+// Sizes are those of the results.
+func (w *Workspace) Sizes() Sizes {
 	switch {
-	case w == nil || w.allocator == nil && w.scheduler == nil:
-		return 0
+	case w == nil:
+		return nil
 	case w.allocator != nil:
-		return w.allocator.Size()
+		return w.allocator.Sizes()
 	}
-	size := int64(0)
-	for _, b := range w.backends {
-		size += w.scheduler.BufferSize(b)
+	sizes := make(Sizes, len(w.backends))
+	for i, b := range w.backends {
+		sizes[i] = w.scheduler.BufferSize(b)
 	}
-	return size
+	return sizes
 }
 
 // Close frees the memory. It never fails.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -16,11 +17,11 @@ const cacheStep = 256
 // A cache holds the keys and values of sequences, each in a slot of its own: a
 // row [size·kv heads] for each position and layer.
 type cache struct {
-	typ     ggml.Type
-	length  int // positions of a slot
-	ctx     *ggml.Context
-	buffers *ggml.Buffers
-	k, v    []*ggml.Tensor // [size·kv heads, length·slots] of each layer
+	typ    ggml.Type
+	length int // positions of a slot
+	ctx    *ggml.Context
+	memory *device.Memory
+	k, v   []*ggml.Tensor // [size·kv heads, length·slots] of each layer
 
 	// Positions from the end of a slot's sequence up to here hold zeros. A
 	// masked position has no weight, but a NaN that lies there would still
@@ -28,29 +29,30 @@ type cache struct {
 	zeroed []int
 }
 
-func newCache(m *model.Model, typ ggml.Type, slots, length int, bt *ggml.BufferType) (*cache, error) {
+func newCache(m *model.Model, typ ggml.Type, slots, length int, layout device.Layout) (*cache, error) {
 	if !typ.IsValid() || !typ.CanQuantize() {
 		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", typ)
 	}
 	if block := typ.BlockSize(); int64(m.Config().HeadSize)%block != 0 {
 		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", typ, block, m.Config().HeadSize)
 	}
-	c := &cache{typ: typ, length: length, ctx: ggml.NewContext(), zeroed: make([]int, slots)}
-	for range m.Config().Layers {
+	c := &cache{typ: typ, length: length, ctx: ggml.NewContext(), memory: device.NewMemory(layout), zeroed: make([]int, slots)}
+	for layer := range m.Config().Layers {
 		for _, list := range []*[]*ggml.Tensor{&c.k, &c.v} {
-			*list = append(*list, c.ctx.NewTensor(typ, int64(m.Config().HeadSize*m.Config().KVHeads), int64(length)*int64(slots)))
+			x := c.ctx.NewTensor(typ, int64(m.Config().HeadSize*m.Config().KVHeads), int64(length)*int64(slots))
+			c.memory.Add(layer, device.KVCache, x)
+			*list = append(*list, x)
 		}
 	}
-	var err error
-	if c.buffers, err = c.ctx.Allocate(bt); err != nil {
-		c.ctx.Close()
+	if err := c.memory.Allocate(); err != nil {
+		c.close()
 		return nil, fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", length*slots, err)
 	}
 	return c, nil
 }
 
 func (c *cache) close() {
-	c.buffers.Close()
+	c.memory.Close()
 	c.ctx.Close()
 }
 

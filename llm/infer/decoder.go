@@ -63,7 +63,7 @@ func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
 func (d *decoder) open(slots int, o SessionOptions) error {
 	var err error
 	if d.engine == nil {
-		if d.engine, err = device.New(device.Options{Device: d.m.Device(), Threads: o.Threads}); err != nil {
+		if d.engine, err = device.New(device.Options{Layout: d.m.Layout(), Threads: o.Threads}); err != nil {
 			return err
 		}
 		d.ownEngine = true
@@ -77,7 +77,7 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	if d.lowering, err = d.engine.Decoding(); err != nil {
 		return err
 	}
-	if d.cache, err = newCache(d.m, o.CacheType, slots, o.Context, d.engine.BufferType()); err != nil {
+	if d.cache, err = newCache(d.m, o.CacheType, slots, o.Context, d.engine.Layout()); err != nil {
 		return err
 	}
 	if d.engine.HasKernels() {

@@ -35,6 +35,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/lifetime"
 	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -70,14 +71,14 @@ type Adapter struct {
 	life    lifetime.Lifetime
 	pairs   []Pair
 	ctx     *ggml.Context
-	buffers *ggml.Buffers
+	memory  *device.Memory
 }
 
 // Notices says what of the files of PEFT means something else here, or nothing.
 func (a *Adapter) Notices() []string { return a.notices }
 
-// New makes an adapter, on the device of the model, that does not change the model yet: A is random, B is
-// zero. The same options give the same values; those of a pair depend only on
+// New makes an adapter that does not change the model yet, each pair where its matrix lies: A
+// is random, B is zero. The same options give the same values; those of a pair depend only on
 // the seed, the initialisation, and the name and rank of the pair.
 func New(m *model.Model, o Options) (*Adapter, error) {
 	release, err := m.Retain()
@@ -89,7 +90,7 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := allocate(m.Device(), specs)
+	a, err := allocate(m, specs)
 	if err != nil {
 		return nil, err
 	}
@@ -116,19 +117,22 @@ type spec struct {
 	typ  ggml.Type // see [Pair]
 }
 
-// allocate makes the tensors of an adapter, in memory of a device that is zero.
-func allocate(d *ggml.Device, specs []spec) (*Adapter, error) {
-	a := &Adapter{ctx: ggml.NewContext()}
+// allocate makes the tensors of an adapter, in memory that is zero.
+func allocate(m *model.Model, specs []spec) (*Adapter, error) {
+	a := &Adapter{ctx: ggml.NewContext(), memory: device.NewMemory(m.Layout())}
 	for _, s := range specs {
-		a.pairs = append(a.pairs, Pair{
+		p := Pair{
 			Base: s.base, Type: s.typ,
 			A: a.ctx.NewTensor(ggml.F32, s.a...).SetName(s.base + suffixA).SetParam(),
 			B: a.ctx.NewTensor(ggml.F32, s.b...).SetName(s.base + suffixB).SetParam(),
-		})
+		}
+		w := m.Architecture().Weight(s.base)
+		a.memory.Add(w.Layer, w.Kind, p.A, p.B)
+		a.pairs = append(a.pairs, p)
 	}
-	var err error
-	if a.buffers, err = a.ctx.Allocate(d.BufferType()); err == nil {
-		err = a.buffers.Clear(0)
+	err := a.memory.Allocate()
+	if err == nil {
+		err = a.memory.Clear(0)
 	}
 	if err != nil {
 		a.Close()
@@ -193,7 +197,7 @@ func (a *Adapter) NumParameters() int64 {
 func (a *Adapter) Close() error {
 	if a != nil {
 		a.life.Close(func() {
-			a.buffers.Close()
+			a.memory.Close()
 			a.ctx.Close()
 		})
 	}

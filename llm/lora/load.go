@@ -67,7 +67,7 @@ func loadGGUF(path string, m *model.Model) (*Adapter, error) {
 	if len(r.faults) > 0 {
 		return nil, &MismatchError{path, r.faults}
 	}
-	a, err := allocate(m.Device(), specs)
+	a, err := allocate(m, specs)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
 		return nil, err
 	}
 	for _, p := range o.pairs {
-		if err := b.engine.Check(p.A, p.B); err != nil {
+		if err := b.engine.Check(-1, o.base, p.A, p.B); err != nil {
 			b.engine.Close()
 			return nil, err
 		}

@@ -256,7 +256,7 @@ func (r *peftReader) values(t *safetensors.Tensor) ([]float32, error) {
 	return values, err
 }
 
-// adapter puts the factors of the model's matrices on its device.
+// adapter puts the factors of the model's matrices where those lie.
 func (r *peftReader) adapter(list []factors) (*Adapter, error) {
 	var specs []spec
 	strongest := list[0].alpha
@@ -264,7 +264,7 @@ func (r *peftReader) adapter(list []factors) (*Adapter, error) {
 		specs = append(specs, list[i].spec())
 		strongest = max(strongest, list[i].alpha)
 	}
-	a, err := allocate(r.m.Device(), specs)
+	a, err := allocate(r.m, specs)
 	if err != nil {
 		return nil, err
 	}

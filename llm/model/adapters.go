@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
 )
 
@@ -15,14 +16,16 @@ func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
 	}
-	if err := e.Check(slices.Collect(m.Weights())...); err != nil {
-		return err
-	}
-	for _, list := range adapters {
-		for _, p := range list {
-			if err := e.Check(p.A, p.B); err != nil {
-				return err
-			}
+	for _, w := range m.arch.Weights() {
+		var tensors []*ggml.Tensor
+		if x := m.weights[w.Name]; x != nil {
+			tensors = append(tensors, x)
+		}
+		for _, p := range adapters[w.Name] {
+			tensors = append(tensors, p.A, p.B)
+		}
+		if err := e.Check(w.Layer, w.Kind, tensors...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestMemoryIsLinear(t *testing.T) {
 			require.NoError(t, err)
 			defer l.Close()
 			require.NoError(t, l.Allocate())
-			return float64(l.Memory())
+			return float64(l.Memory().Total())
 		}
 		perToken := memory(2048) / 2048
 		for _, n := range []int{4096, 16384} {

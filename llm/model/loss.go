@@ -250,20 +250,20 @@ func (l *LossGraph) Allocate() error {
 
 // Measure is the memory that Allocate takes, without taking any. Tensors of which the graph
 // only computes have theirs already: weights, adapters, and accumulators of gradients.
-func (l *LossGraph) Measure() (device.MemorySize, error) {
+func (l *LossGraph) Measure() (device.Sizes, error) {
 	if err := l.checkMade(); err != nil {
-		return device.MemorySize{}, err
+		return nil, err
 	}
 	w, err := l.engine.NewWorkspace()
 	if err != nil {
-		return device.MemorySize{}, err
+		return nil, err
 	}
 	defer w.Close()
 	return w.Measure(l.Graph)
 }
 
-// Memory is the size in bytes of the workspace, known once the graph has been allocated.
-func (l *LossGraph) Memory() int64 { return l.workspace.Size() }
+// Memory is that of the workspace, known once the graph has been allocated.
+func (l *LossGraph) Memory() device.Sizes { return l.workspace.Sizes() }
 
 func (l *LossGraph) check(b Batch) error {
 	n := l.length * l.batch

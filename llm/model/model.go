@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/lifetime"
 	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -24,9 +25,8 @@ type Model struct {
 	arch     *arch.Architecture
 	life     lifetime.Lifetime
 	gguf     *ggml.GGUF
-	device   *ggml.Device
 	ctx      *ggml.Context
-	buffers  *ggml.Buffers
+	memory   *device.Memory
 	list     []*ggml.Tensor // in the order of the file
 	weights  map[string]*ggml.Tensor
 	repacked *repacked // nil when sessions compute with the weights as they are
@@ -34,8 +34,8 @@ type Model struct {
 
 // LoadOptions are the settings of [Load].
 type LoadOptions struct {
-	Device   *ggml.Device // where the weights go; nil is the CPU
-	NoMmap   bool         // read the file instead of mapping it
+	Layout   device.Layout // where the weights go; see [device.On]
+	NoMmap   bool          // read the file instead of mapping it
 	Progress func(done, total int64)
 	// Repack reads the matrices at once, into the memory and the layouts in which
 	// the processor multiplies fastest: tokens one by one take half to four fifths of
@@ -49,7 +49,7 @@ type LoadOptions struct {
 	Sequences int
 }
 
-// Load reads a model from a GGUF file. On the CPU the weights are mapped into
+// Load reads a model from a GGUF file. Weights of the CPU are mapped into
 // memory: nothing is copied, and what is not used is not read.
 func Load(path string, o LoadOptions) (*Model, error) {
 	g, err := ggml.OpenGGUF(path)
@@ -96,17 +96,15 @@ func (m *Model) load(o LoadOptions) error {
 			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, c.Vocab)
 		}
 	}
-	if o.Device == nil {
-		if o.Device, err = ggml.DeviceByType(ggml.CPU); err != nil {
-			return err
-		}
-	}
-	m.device = o.Device
-	m.buffers, err = g.Load(m.ctx, o.Device, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress})
-	if err != nil {
+	m.memory = device.NewMemory(o.Layout)
+	if err := m.memory.Load(g, m.ctx, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress}, m.place); err != nil {
 		return err
 	}
 	m.index()
+	m.list = m.list[:0] // which is by device
+	for t := range g.Tensors() {
+		m.list = append(m.list, m.weights[t.Name])
+	}
 	if o.Repack {
 		return m.repack(o)
 	}
@@ -119,6 +117,12 @@ func (m *Model) index() {
 	for _, t := range m.list {
 		m.weights[t.Name()] = t
 	}
+}
+
+// place is of which layer and kind a tensor of the file is.
+func (m *Model) place(name string) (layer int, kind string) {
+	w := m.arch.Weight(name)
+	return w.Layer, w.Kind
 }
 
 // checkTensors reports tensors that are missing, have a wrong shape or type, or have no
@@ -180,21 +184,17 @@ func NewOf(a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, e
 	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
 	}
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	if err != nil {
-		return nil, err
-	}
-	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), device: cpu, weights: map[string]*ggml.Tensor{}}
+	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(device.Layout{}), weights: map[string]*ggml.Tensor{}}
 	for _, w := range a.Weights() {
 		if !w.Optional {
-			m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name)
+			m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name))
 		}
 	}
-	if m.buffers, err = m.ctx.Allocate(cpu.BufferType()); err != nil {
-		m.ctx.Close()
+	m.index()
+	if err := m.memory.Allocate(); err != nil {
+		m.Close()
 		return nil, err
 	}
-	m.index()
 	if err := m.randomise(seed); err != nil {
 		m.Close()
 		return nil, err
@@ -246,8 +246,8 @@ func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 // GGUF returns the metadata of the file, nil when the model was made by New.
 func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
 
-// Device is where the weights are.
-func (m *Model) Device() *ggml.Device { return m.device }
+// Layout is where the weights lie.
+func (m *Model) Layout() device.Layout { return m.memory.Layout() }
 
 // Repacked reports whether sessions compute with copies of matrices, see
 // LoadOptions.Repack.
@@ -276,8 +276,8 @@ func (m *Model) Retain() (release func(), err error) {
 	return m.life.Release, nil
 }
 
-// Size is the size of the weights in bytes.
-func (m *Model) Size() int64 { return m.buffers.Size() }
+// Sizes are those of the weights.
+func (m *Model) Sizes() device.Sizes { return m.memory.Sizes() }
 
 // Close frees the weights once no computation uses them, and nothing writes them. It never
 // fails.
@@ -290,7 +290,7 @@ func (m *Model) Close() error {
 
 func (m *Model) free() {
 	m.repacked.close()
-	m.buffers.Close()
+	m.memory.Close()
 	m.ctx.Close()
 	m.gguf.Close()
 }

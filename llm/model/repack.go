@@ -80,12 +80,16 @@ func rowMajorTo(t ggml.Type) int {
 // repack reads each matrix of the file into the first of the processor's layouts
 // that suits it, and else as it is into memory with large pages.
 func (m *Model) repack(o LoadOptions) error {
-	if o.Device.Type() != ggml.CPU {
+	if !o.Layout.IsCPU() {
 		return nil
+	}
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	if err != nil {
+		return err
 	}
 	m.repacked = &repacked{fused: map[string]*Fused{}}
 	var data []byte
-	for _, bt := range append(o.Device.ExtraBufferTypes(), o.Device.BufferType()) {
+	for _, bt := range append(cpu.ExtraBufferTypes(), cpu.BufferType()) {
 		c := ggml.NewContext()
 		m.repacked.contexts = append(m.repacked.contexts, c)
 		var copies []*Fused

@@ -2,11 +2,13 @@ package train
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 )
 
@@ -30,8 +32,9 @@ func DefaultAdamW() AdamW {
 // A parameter is a tensor that is trained.
 type parameter struct {
 	*ggml.Tensor
-	dims int     // by which its decay is decided
-	rate float64 // factor of the learning rate
+	weight *arch.Weight // that it is, or belongs to
+	dims   int          // by which its decay is decided
+	rate   float64      // factor of the learning rate
 }
 
 // A paramGroup are the parameters that move with the same numbers.
@@ -49,10 +52,10 @@ type optimizer struct {
 	params   []parameter
 	groups   []*paramGroup
 
-	gradCtx, momentCtx, graphCtx *ggml.Context
-	grads, moments, inputs       *ggml.Buffers
-	first, second                []*ggml.Tensor                // moments m and v
-	grad                         map[*ggml.Tensor]*ggml.Tensor // by parameter
+	stateCtx, graphCtx *ggml.Context
+	grads, moments     *device.Memory                // of gradients; of moments, and inputs of the update
+	first, second      []*ggml.Tensor                // moments m and v
+	grad               map[*ggml.Tensor]*ggml.Tensor // by parameter
 
 	norm    *ggml.Tensor // squared norm of the gradient
 	measure *graph
@@ -77,14 +80,19 @@ func (g *graph) close() {
 func newOptimizer(e *device.Engine, settings AdamW, params []parameter) (*optimizer, error) {
 	o := &optimizer{
 		settings: settings, engine: e, params: params,
-		gradCtx: ggml.NewContext(), momentCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
+		stateCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
+		grads: device.NewMemory(e.Layout()), moments: device.NewMemory(e.Layout()),
 		grad: map[*ggml.Tensor]*ggml.Tensor{},
 	}
 	for _, p := range params {
 		p.SetParam()
-		o.grad[p.Tensor] = o.gradCtx.NewTensor(ggml.F32, p.Shape()...)
-		o.first = append(o.first, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
-		o.second = append(o.second, o.momentCtx.NewTensor(ggml.F32, p.Shape()...))
+		beside := func(m *device.Memory) *ggml.Tensor {
+			x := o.stateCtx.NewTensor(ggml.F32, p.Shape()...)
+			m.Add(p.weight.Layer, p.weight.Kind, x)
+			return x
+		}
+		o.grad[p.Tensor] = beside(o.grads)
+		o.first, o.second = append(o.first, beside(o.moments)), append(o.second, beside(o.moments))
 	}
 	if err := o.build(); err != nil {
 		o.close()
@@ -95,7 +103,7 @@ func newOptimizer(e *device.Engine, settings AdamW, params []parameter) (*optimi
 
 func (o *optimizer) build() error {
 	for _, p := range o.params {
-		if err := o.engine.Check(p.Tensor); err != nil {
+		if err := o.engine.Check(p.weight.Layer, p.weight.Kind, p.Tensor); err != nil {
 			return err
 		}
 	}
@@ -105,15 +113,8 @@ func (o *optimizer) build() error {
 	}
 	c := o.graphCtx
 	groups := o.groupParams()
-	for _, a := range []struct {
-		ctx *ggml.Context
-		to  **ggml.Buffers
-	}{{o.gradCtx, &o.grads}, {o.momentCtx, &o.moments}, {c, &o.inputs}} {
-		buffers, err := a.ctx.Allocate(o.engine.BufferType())
-		if err != nil {
-			return err
-		}
-		*a.to = buffers
+	if err := errors.Join(o.grads.Allocate(), o.moments.Allocate()); err != nil {
+		return err
 	}
 	var updates []*ggml.Tensor
 	for i, p := range o.params {
@@ -135,14 +136,7 @@ func (o *optimizer) build() error {
 }
 
 // clear sets gradients and moments to zero, as they are before the first step.
-func (o *optimizer) clear() error {
-	for _, b := range []*ggml.Buffers{o.grads, o.moments, o.inputs} {
-		if err := b.Clear(0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (o *optimizer) clear() error { return errors.Join(o.grads.Clear(0), o.moments.Clear(0)) }
 
 // groupParams gives the group of each parameter.
 func (o *optimizer) groupParams() []*paramGroup {
@@ -153,6 +147,7 @@ func (o *optimizer) groupParams() []*paramGroup {
 		if at < 0 {
 			at = len(o.groups)
 			numbers := o.graphCtx.NewTensor(ggml.F32, 8).SetName("adamw")
+			o.moments.Add(p.weight.Layer, p.weight.Kind, numbers)
 			o.groups = append(o.groups, &paramGroup{rate: p.rate, decays: decays, numbers: numbers})
 		}
 		list[i] = o.groups[at]
@@ -212,8 +207,9 @@ func (o *optimizer) numbers(g *paramGroup, step int, rate, scale float64) []floa
 	}
 }
 
-func (o *optimizer) memory() int64 {
-	return o.grads.Size() + o.moments.Size() + o.inputs.Size() + o.measure.workspace.Size() + o.update.workspace.Size()
+// sizes are those of all that it has allocated.
+func (o *optimizer) sizes() device.Sizes {
+	return o.grads.Sizes().Plus(o.moments.Sizes()).Plus(o.measure.workspace.Sizes()).Plus(o.update.workspace.Sizes())
 }
 
 func (o *optimizer) close() {
@@ -222,10 +218,8 @@ func (o *optimizer) close() {
 	}
 	o.measure.close()
 	o.update.close()
-	for _, c := range []*ggml.Context{o.graphCtx, o.momentCtx, o.gradCtx} {
-		c.Close()
-	}
-	for _, b := range []*ggml.Buffers{o.inputs, o.moments, o.grads} {
-		b.Close()
-	}
+	o.graphCtx.Close()
+	o.stateCtx.Close()
+	o.moments.Close()
+	o.grads.Close()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -48,7 +49,7 @@ func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
 	factors := []float64{1, 1, 16, 0.25} // of the rate
 	var params []parameter
 	for i, shape := range shapes {
-		params = append(params, parameter{c.NewTensor(ggml.F32, shape...).SetName(fmt.Sprint("p", i)), len(shape), factors[i]})
+		params = append(params, parameter{weight: &arch.Weight{}, Tensor: c.NewTensor(ggml.F32, shape...).SetName(fmt.Sprint("p", i)), dims: len(shape), rate: factors[i]})
 	}
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)

@@ -123,10 +123,10 @@ func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, e
 func (g *bucketGraphs) Predictions() ([]int32, error) { return g.last.Predictions() }
 
 // Measure is the memory that they take, without taking any: that of the longest.
-func (g *bucketGraphs) Measure() (device.MemorySize, error) { return g.graphs[0].Measure() }
+func (g *bucketGraphs) Measure() (device.Sizes, error) { return g.graphs[0].Measure() }
 
-// Memory is the size in bytes of the results that the graphs share.
-func (g *bucketGraphs) Memory() int64 { return g.workspace.Size() }
+// Memory is that of the results, which the graphs share.
+func (g *bucketGraphs) Memory() device.Sizes { return g.workspace.Sizes() }
 
 // Close frees the graphs. It never fails.
 func (g *bucketGraphs) Close() error {

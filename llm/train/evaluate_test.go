@@ -23,11 +23,11 @@ func TestEvaluationMemory(t *testing.T) {
 	ctx := context.Background()
 	_, err := tr.Step(ctx)
 	require.NoError(t, err)
-	before := tr.Memory()
+	before := tr.Memory().Total()
 	valid := pattern(8, 24)
 	first, err := tr.Evaluate(ctx, valid)
 	require.NoError(t, err)
-	with := tr.Memory()
+	with := tr.Memory().Total()
 	const logits = 4 * 24 * 64 * 4 // of a batch, the least that an evaluation keeps
 	require.Greater(t, with, before+logits)
 	objects := ggml.OpenObjects()
@@ -36,7 +36,7 @@ func TestEvaluationMemory(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first, again)
 	}
-	require.Equal(t, with, tr.Memory())
+	require.Equal(t, with, tr.Memory().Total())
 	require.Equal(t, objects, ggml.OpenObjects())
 
 	// Other lengths and adapters have graphs of their own, of which few are kept.
@@ -44,7 +44,7 @@ func TestEvaluationMemory(t *testing.T) {
 		_, err := tr.Evaluate(ctx, pattern(8, length))
 		require.NoError(t, err)
 	}
-	few := tr.Memory()
+	few := tr.Memory().Total()
 	require.Less(t, few, before+4*(with-before))
 	again, err := tr.Evaluate(ctx, valid)
 	require.NoError(t, err)

@@ -150,7 +150,7 @@ func ExampleEstimateMemory() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		steps = append(steps, e.Step)
+		steps = append(steps, e.Step.Total())
 	}
 	fmt.Println("checkpointing takes less:", steps[1] < steps[0])
 	fmt.Println("a step fits:", steps[0] < device.AvailableHostMemory())

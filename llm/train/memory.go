@@ -40,20 +40,20 @@ func resolved(on bool) Checkpointing {
 	return CheckpointingOff
 }
 
-// A MemoryEstimate is how many bytes of memory a run takes beside the model and what is
+// A MemoryEstimate is how much memory of each device a run takes beside the model and what is
 // trained: what [Trainer.Memory] reports once all of it is in use. Where a device reorders
 // the nodes of a graph, as Vulkan does, results are up to a tenth off.
 type MemoryEstimate struct {
-	Optimizer   int64 // gradients and moments, and results of their update
-	Step        int64 // results of a step
-	Evaluations int64 // results of evaluations, and of the check of what is saved
+	Optimizer   device.Sizes // gradients and moments, and results of their update
+	Step        device.Sizes // results of a step
+	Evaluations device.Sizes // results of evaluations, and of the check of what is saved
 	// Checkpointing is whether steps recompute each layer: what the option says, or for
 	// CheckpointingAuto what suits the memory that is available now.
 	Checkpointing bool
 }
 
-// Total is the sum.
-func (e MemoryEstimate) Total() int64 { return e.Optimizer + e.Step + e.Evaluations }
+// Total is the sum, of each device.
+func (e MemoryEstimate) Total() device.Sizes { return e.Optimizer.Plus(e.Step).Plus(e.Evaluations) }
 
 // EstimateMemory says how much memory a run takes that [New] would begin, with evaluations
 // of these data sets and without. It computes nothing. Gradients and moments are allocated
@@ -69,7 +69,7 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 	if err != nil {
 		return MemoryEstimate{}, err
 	}
-	e := MemoryEstimate{Optimizer: t.opt.memory(), Step: step.Total(), Checkpointing: t.checkpointing}
+	e := MemoryEstimate{Optimizer: t.opt.sizes(), Step: step, Checkpointing: t.checkpointing}
 	check := data.New(checkTokens, []data.Sample{{Tokens: make([]int32, checkTokens+1)}})
 	for _, d := range append([]*data.Dataset{check}, evaluated...) {
 		if err := d.Check(m.Config().Vocab); err != nil {
@@ -84,7 +84,7 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 		if err != nil {
 			return MemoryEstimate{}, err
 		}
-		e.Evaluations += size.Total()
+		e.Evaluations = e.Evaluations.Plus(size)
 	}
 	return e, nil
 }
@@ -130,32 +130,33 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 }
 
 // availableMemory is replaced by tests.
-var availableMemory = systemMemory
-
-func systemMemory(e *device.Engine) (onDevice, host int64) {
-	return e.AvailableMemory(), device.AvailableHostMemory()
-}
+var availableMemory = (*device.Engine).AvailableMemory
 
 // fits reports whether the graph of a step fits into four fifths of the memory: the rest is
 // for evaluations, the tokens, and other programs.
 func (t *Trainer) fits() (bool, error) {
-	need, err := t.loss.Measure()
+	need, err := t.need()
 	if err != nil {
 		return false, err
 	}
-	if t.engine.HasLazyMemory() {
-		need.Device += t.uncounted()
+	need[len(need)-1] += t.mapped()
+	for i, available := range availableMemory(t.engine) {
+		if need[i] > available/5*4 {
+			return false, nil
+		}
 	}
-	onDevice, host := availableMemory(t.engine)
-	return fitsInto(onDevice, need.Device) && fitsInto(host, need.Host), nil
+	return true, nil
 }
 
-// A MemoryError is a step that takes more memory than there is.
-type MemoryError struct{ Need, Available int64 } // bytes, beside the model
+// A MemoryError is a step that takes more memory of a device than there is.
+type MemoryError struct {
+	Device          string // its name
+	Need, Available int64  // bytes, beside the model
+}
 
 // Error says how much, and what to do.
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("a step takes %s of memory beside the model, and %s are available; use smaller batches or shorter samples", gibibytes(e.Need), gibibytes(e.Available))
+	return fmt.Sprintf("a step takes %s of memory beside the model, and %s has %s available; use smaller batches or shorter samples", gibibytes(e.Need), e.Device, gibibytes(e.Available))
 }
 
 func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
@@ -166,36 +167,40 @@ func (t *Trainer) CheckMemory() error {
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
-	need, err := t.loss.Measure()
+	need, err := t.need()
 	if err != nil {
 		return err
 	}
-	if t.engine.HasLazyMemory() {
-		need.Device += t.opt.memory()
-	}
-	onDevice, host := availableMemory(t.engine)
-	switch {
-	case need.Device > onDevice:
-		return &MemoryError{Need: need.Device, Available: onDevice}
-	case need.Host > host:
-		return &MemoryError{Need: need.Host, Available: host}
+	for i, available := range availableMemory(t.engine) {
+		if need[i] > available {
+			return &MemoryError{Device: t.engine.Devices()[i].Name(), Need: need[i], Available: available}
+		}
 	}
 	return nil
 }
 
-func fitsInto(available, need int64) bool { return need <= available/5*4 }
+// need is what a step takes of the memory that is available: of the CPU's also what the
+// optimizer has, which is allocated and not written to yet.
+func (t *Trainer) need() (device.Sizes, error) {
+	need, err := t.loss.Measure()
+	if err != nil {
+		return nil, err
+	}
+	cpu := len(need) - 1
+	need[cpu] += t.opt.sizes()[cpu]
+	return need, nil
+}
 
-// uncounted is memory of the run that the system calls available although it is not: that
-// of the optimizer, which is allocated and not written to yet, and of weights that are mapped
-// from a file.
-func (t *Trainer) uncounted() int64 {
-	own := t.m.Device().BufferType().Name()
+// mapped is the size of the weights that are mapped from a file, whose memory the system calls
+// available.
+func (t *Trainer) mapped() int64 {
+	var size int64
 	for w := range t.m.Weights() {
-		if w.BufferType().Name() != own { // memory of a file
-			return t.opt.memory() + t.m.Size()
+		if bt := w.BufferType(); bt.IsHost() && bt.Name() != ggml.CPUBufferType().Name() {
+			size += w.NumBytes()
 		}
 	}
-	return t.opt.memory()
+	return size
 }
 
 // HasCheckpointing reports whether steps recompute each layer, see [Checkpointing].

@@ -19,11 +19,12 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// withAvailable lets the memory of device and host be so many bytes.
-func withAvailable(t *testing.T, onDevice, host int64) {
+// withAvailable lets the memory of the CPU be so many bytes.
+func withAvailable(t *testing.T, bytes int64) {
 	t.Helper()
-	availableMemory = func(*device.Engine) (int64, int64) { return onDevice, host }
-	t.Cleanup(func() { availableMemory = systemMemory })
+	replaced := availableMemory
+	availableMemory = func(*device.Engine) device.Sizes { return device.Sizes{bytes} }
+	t.Cleanup(func() { availableMemory = replaced })
 }
 
 const plenty = math.MaxInt64
@@ -65,11 +66,11 @@ func TestEstimateMemory(t *testing.T) {
 					defer tr.Close()
 					_, err = tr.Step(ctx)
 					require.NoError(t, err)
-					require.Equal(t, tr.Memory(), step.Optimizer+step.Step)
+					require.Equal(t, tr.Memory(), step.Optimizer.Plus(step.Step))
 					require.NoError(t, tr.Run(ctx, RunOptions{EvalData: valid}))
 					require.Equal(t, tr.Memory(), run.Total())
 					require.Equal(t, checkpointing == CheckpointingOn, run.Checkpointing)
-					require.Less(t, step.Evaluations, run.Evaluations, "the check of what is saved alone")
+					require.Less(t, step.Evaluations.Total(), run.Evaluations.Total(), "the check of what is saved alone")
 				})
 			}
 		}
@@ -101,17 +102,17 @@ func TestCheckpointingByMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		m       *model.Model
 		weights int64
-	}{"mapped": {mapped, mapped.Size()}, "read": {read, 0}} {
+	}{"mapped": {mapped, mapped.Sizes().Total()}, "read": {read, 0}} {
 		t.Run(name, func(t *testing.T) {
 			off := autoRun(t, c.m, plain)
 			size, err := off.loss.Measure()
 			require.NoError(t, err)
-			need := off.opt.memory() + size.Total() + c.weights
+			need := off.opt.sizes().Plus(size).Total() + c.weights
 			for _, choice := range []struct {
 				available int64
 				want      bool
 			}{{plenty, false}, {need * 5 / 4, false}, {need*5/4 - 5, true}, {1 << 10, true}, {0, true}} {
-				withAvailable(t, choice.available, plenty)
+				withAvailable(t, choice.available)
 				require.Equal(t, choice.want, autoRun(t, c.m, runOptions()).HasCheckpointing(), "%d bytes for %d", choice.available, need)
 				require.False(t, autoRun(t, c.m, plain).HasCheckpointing())
 				plain.Checkpointing = CheckpointingOn
@@ -127,7 +128,7 @@ func TestCheckpointingByMemory(t *testing.T) {
 func TestCheckpointingOfResumedRuns(t *testing.T) {
 	m, ctx := tinyLoRAModel(t), context.Background()
 	run := func(available int64, path string) *loraRun {
-		withAvailable(t, available, plenty)
+		withAvailable(t, available)
 		r := autoRun(t, m, runOptions())
 		if path != "" {
 			require.NoError(t, r.LoadCheckpoint(path))
@@ -189,11 +190,12 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 		return rss.Now()
 	}
 	var during uint64
-	availableMemory = func(*device.Engine) (int64, int64) {
+	replaced := availableMemory
+	availableMemory = func(*device.Engine) device.Sizes {
 		during = resident()
-		return plenty, plenty
+		return device.Sizes{plenty}
 	}
-	t.Cleanup(func() { availableMemory = systemMemory })
+	t.Cleanup(func() { availableMemory = replaced })
 	before := resident()
 	if before == 0 {
 		t.Skip("the system does not tell how much memory is resident")
@@ -201,7 +203,7 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 	e, err := EstimateMemory(m, trained, data.New(6, randomSamples(4, 6)), runOptions())
 	require.NoError(t, err)
 	const most = 15 << 20
-	require.Greater(t, e.Optimizer, int64(3*most))
+	require.Greater(t, e.Optimizer.Total(), int64(3*most))
 	require.Less(t, int64(during)-int64(before), int64(most))
 }
 
@@ -210,12 +212,12 @@ func TestCheckMemory(t *testing.T) {
 	r := autoRun(t, tinyLoRAModel(t), runOptions())
 	size, err := r.loss.Measure()
 	require.NoError(t, err)
-	need := r.opt.memory() + size.Total()
-	withAvailable(t, need, 0)
+	need := r.opt.sizes().Plus(size).Total()
+	withAvailable(t, need)
 	require.NoError(t, r.CheckMemory())
-	withAvailable(t, need-1, plenty)
-	require.Equal(t, &MemoryError{Need: need, Available: need - 1}, r.CheckMemory())
-	require.EqualError(t, &MemoryError{Need: 5 << 40, Available: 3 << 29}, "a step takes 5120.0 GiB of memory beside the model, and 1.5 GiB are available; use smaller batches or shorter samples")
+	withAvailable(t, need-1)
+	require.Equal(t, &MemoryError{Device: "CPU", Need: need, Available: need - 1}, r.CheckMemory())
+	require.EqualError(t, &MemoryError{Device: "CUDA0", Need: 5 << 40, Available: 3 << 29}, "a step takes 5120.0 GiB of memory beside the model, and CUDA0 has 1.5 GiB available; use smaller batches or shorter samples")
 	_, err = r.Step(t.Context())
 	require.NoError(t, err)
 }

@@ -43,7 +43,7 @@ type Options struct {
 	// other data, a [MismatchError] names what differs of it.
 	DataOrigin map[string]string
 
-	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
+	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int

@@ -11,7 +11,7 @@ import (
 
 // Trainables are what a run trains, and what takes part unchanged.
 type Trainables struct {
-	Adapters model.Adapters // of which A and B are trained, F32 tensors on the model's device
+	Adapters model.Adapters // of which A and B are trained, F32 tensors where their matrices lie
 	Frozen   model.Adapters // further adapters, which stay as they are
 	Weights  []*ggml.Tensor // of the model, F32
 }
@@ -26,7 +26,7 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 			if p.Scale == 0 {
 				return nil, fmt.Errorf("the adapter of %s cannot be trained: its scale is 0", w.Name)
 			}
-			list = append(list, parameter{p.A, matrix, 1}, parameter{p.B, matrix, cmp.Or(loraPlus, 1)})
+			list = append(list, parameter{p.A, w, matrix, 1}, parameter{p.B, w, matrix, cmp.Or(loraPlus, 1)})
 		}
 	}
 	for _, w := range x.Weights {
@@ -39,7 +39,7 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 		case !m.Architecture().Weight(w.Name()).Role.IsTrainable():
 			return nil, fmt.Errorf("the weight %v cannot be trained: no gradient flows to it", w)
 		}
-		list = append(list, parameter{own, own.NumDims(), 1})
+		list = append(list, parameter{own, m.Architecture().Weight(w.Name()), own.NumDims(), 1})
 	}
 	return list, checkParams(list)
 }

@@ -104,7 +104,7 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 func (t *Trainer) open(params []parameter) error {
 	var err error
 	if t.engine = t.options.Engine; t.engine == nil {
-		if t.engine, err = device.New(device.Options{Device: t.m.Device(), Threads: t.options.Threads}); err != nil {
+		if t.engine, err = device.New(device.Options{Layout: t.m.Layout(), Threads: t.options.Threads}); err != nil {
 			return err
 		}
 	}
@@ -177,14 +177,14 @@ func (t *Trainer) PaddingSaved() float64 {
 	return 1 - float64(t.computed)/float64(t.laidOut)
 }
 
-// Memory is the size in bytes of gradients, moments and the results of steps and
+// Memory is that of gradients, moments and the results of steps and
 // evaluations; known after the first of each, and before by [EstimateMemory].
-func (t *Trainer) Memory() int64 {
-	n := t.opt.memory() + t.loss.Memory()
+func (t *Trainer) Memory() device.Sizes {
+	sizes := t.opt.sizes().Plus(t.loss.Memory())
 	for _, e := range t.evals {
-		n += e.graph.Memory()
+		sizes = sizes.Plus(e.graph.Memory())
 	}
-	return n
+	return sizes
 }
 
 // Step runs one optimiser step. When it fails, or is cancelled, the parameters

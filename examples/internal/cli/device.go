@@ -14,10 +14,11 @@ import (
 func NewEngine(name string, threads int) (*device.Engine, error) {
 	o := device.Options{Threads: threads}
 	if name != "" {
-		var err error
-		if o.Device, err = modelDevice(name); err != nil {
+		d, err := modelDevice(name)
+		if err != nil {
 			return nil, fmt.Errorf("--device %s: %w", name, err)
 		}
+		o.Layout = device.On(d)
 	}
 	return device.New(o)
 }

@@ -70,7 +70,7 @@ func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 	if o.Engine, err = cli.NewEngine(f.Device, f.Threads); err != nil {
 		return err
 	}
-	m.Model, err = model.Load(f.Model, model.LoadOptions{Device: o.Engine.Device(), Repack: !f.NoRepack, Override: f.Override, Sequences: sequences})
+	m.Model, err = model.Load(f.Model, model.LoadOptions{Layout: o.Engine.Layout(), Repack: !f.NoRepack, Override: f.Override, Sequences: sequences})
 	if err != nil {
 		return cli.ModelError("--model", f.Model, err)
 	}

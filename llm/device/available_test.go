@@ -42,11 +42,11 @@ func TestAvailableMemory(t *testing.T) {
 	e, err := NewCPU(1)
 	require.NoError(t, err)
 	defer e.Close()
-	require.Greater(t, e.AvailableMemory(), int64(1<<20))
-	require.True(t, e.HasLazyMemory(), "the system gives memory as it is written to")
-	total := e.Device().Properties().MemoryTotal
-	require.Less(t, e.AvailableMemory(), total+1)
+	require.Len(t, e.AvailableMemory(), 1)
+	require.Greater(t, e.AvailableMemory()[0], int64(1<<20))
+	total := e.Devices()[0].Properties().MemoryTotal
+	require.Less(t, e.AvailableMemory()[0], total+1)
 	if _, err := os.Stat("/proc/meminfo"); err == nil && runtime.GOOS == "linux" {
-		require.Less(t, e.AvailableMemory(), total, "some of it is in use")
+		require.Less(t, e.AvailableMemory()[0], total, "some of it is in use")
 	}
 }

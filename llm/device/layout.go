@@ -1,0 +1,122 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+)
+
+// A Layout says which device holds which weight of a model, and with it all that belongs to the
+// weight: adapter, gradient and moments. The zero value is the CPU; [On] is one device.
+type Layout struct {
+	// Devices hold weights. The CPU is the last one, whether it is listed or not.
+	Devices []*ggml.Device
+	// Of is the index of the device that holds a kind of weight of a layer, which is counted
+	// from 0, and −1 outside of layers. Kinds are called as in GGUF files, "attn_q" or
+	// "token_embd", and a layer's keys and values [KVCache]. nil is the first device for all.
+	Of func(layer int, kind string) int
+}
+
+// KVCache is the kind of the keys and values that a session keeps for a layer.
+const KVCache = "kv cache"
+
+// On is the layout of one device, nil for the CPU.
+func On(d *ggml.Device) Layout {
+	if d == nil {
+		return Layout{}
+	}
+	return Layout{Devices: []*ggml.Device{d}}
+}
+
+// String lists the devices by name.
+func (l Layout) String() string {
+	if len(l.Devices) == 0 {
+		return "CPU"
+	}
+	return names(l.Devices)
+}
+
+// IsCPU reports whether the CPU holds all.
+func (l Layout) IsCPU() bool { return !slices.ContainsFunc(l.Devices, isNotCPU) }
+
+func isNotCPU(d *ggml.Device) bool { return d.Type() != ggml.CPU }
+
+func names(devices []*ggml.Device) string {
+	var list []string
+	for _, d := range devices {
+		list = append(list, d.Name())
+	}
+	return strings.Join(list, ", ")
+}
+
+// places are a layout with all devices, of which the CPU is the last.
+type places struct {
+	Layout
+	devices []*ggml.Device
+}
+
+// places checks the devices.
+func (l Layout) places() (places, error) {
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	if err != nil {
+		return places{}, err
+	}
+	p := places{l, slices.Clone(l.Devices)}
+	for i, d := range p.devices {
+		switch {
+		case d == nil || *d == ggml.Device{}:
+			return places{}, fmt.Errorf("device %d of the layout is nil", i)
+		case slices.ContainsFunc(p.devices[:i], func(other *ggml.Device) bool { return *other == *d }):
+			return places{}, fmt.Errorf("the layout has %s twice; list each device once", d.Name())
+		case d.Type() == ggml.Accelerator:
+			return places{}, fmt.Errorf("%s works beside the CPU and holds no weights; leave it out of the layout", d.Name())
+		case d.Type() == ggml.CPU && i < len(p.devices)-1:
+			return places{}, errors.New("the CPU is not the last device of the layout; put it there, or leave it out")
+		}
+	}
+	if n := len(p.devices); n == 0 || isNotCPU(p.devices[n-1]) {
+		p.devices = append(p.devices, cpu)
+	}
+	return p, nil
+}
+
+// index is that of the device that holds a kind of weight.
+func (p places) index(layer int, kind string) (int, error) {
+	if p.Of == nil {
+		return 0, nil
+	}
+	i := p.Of(layer, kind)
+	if i >= 0 && i < len(p.devices) {
+		return i, nil
+	}
+	if layer >= 0 {
+		kind = fmt.Sprintf("%s of layer %d", kind, layer)
+	}
+	return 0, fmt.Errorf("the layout puts %s on device %d; its devices, counted from 0, are %s", kind, i, names(p.devices))
+}
+
+// Sizes are sizes of memory in bytes, of each device of a layout in its order, and of the CPU
+// as the last.
+type Sizes []int64
+
+// Total is the sum.
+func (s Sizes) Total() int64 {
+	var n int64
+	for _, size := range s {
+		n += size
+	}
+	return n
+}
+
+// Plus adds sizes of the same devices; nil is none.
+func (s Sizes) Plus(other Sizes) Sizes {
+	sum := make(Sizes, max(len(s), len(other)))
+	copy(sum, s)
+	for i, size := range other {
+		sum[i] += size
+	}
+	return sum
+}

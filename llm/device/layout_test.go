@@ -1,0 +1,169 @@
+package device_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+func cpu(t *testing.T) *ggml.Device { return optest.CPU(t) }
+
+// layouts are of several devices, in ways that differ in what goes over the seams.
+func layouts(t *testing.T) map[string]device.Layout {
+	one, two := remote(t), remote(t)
+	return map[string]device.Layout{
+		"layers on two devices, the rest on the CPU": {Devices: []*ggml.Device{one, two}, Of: func(layer int, _ string) int {
+			if layer < 0 {
+				return 2
+			}
+			return layer % 2
+		}},
+		"the CPU has the first layer": {Devices: []*ggml.Device{one, cpu(t)}, Of: func(layer int, _ string) int {
+			if layer == 0 {
+				return 1
+			}
+			return 0
+		}},
+		"by kind": {Devices: []*ggml.Device{one}, Of: func(_ int, kind string) int {
+			if slices.Contains([]string{"token_embd", "ffn_up", "ffn_down", device.KVCache}, kind) {
+				return 1
+			}
+			return 0
+		}},
+	}
+}
+
+// requirePlaced demands that what belongs to a weight lies where a layout has it.
+func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*ggml.Tensor) {
+	t.Helper()
+	d := e.Devices()[e.Layout().Of(w.Layer, w.Kind)]
+	for _, x := range tensors {
+		on, err := x.BufferType().Device()
+		require.NoError(t, err)
+		require.Equal(t, d.Name(), on.Name(), "%v", x)
+		require.Equal(t, d.BufferType().Name() == cpu(t).BufferType().Name(), x.BufferType().IsHost(), "%v", x)
+	}
+}
+
+// A model whose weights lie on several devices has the logits, the losses and the memory that it
+// has on one.
+func TestLayouts(t *testing.T) {
+	m := llmtest.TinyModel(t, configs()["gemma3"], ggml.F32)
+	one := newEngine(t, device.Options{Lowering: device.Stock})
+	want := logits(t, m, one, trained(t, m).Weights(1))
+	wantLosses := losses(t, m, one)
+	for name, l := range layouts(t) {
+		t.Run(name, func(t *testing.T) {
+			on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
+			sizes := make(device.Sizes, len(e.Devices()))
+			for x := range on.Weights() {
+				w := on.Architecture().Weight(x.Name())
+				requirePlaced(t, e, w, x)
+				sizes[l.Of(w.Layer, w.Kind)] += x.NumBytes()
+			}
+			require.Equal(t, sizes, on.Sizes())
+			require.Equal(t, names(m), names(on), "the order of the file")
+			a := trained(t, on)
+			for _, p := range a.Pairs() {
+				requirePlaced(t, e, on.Architecture().Weight(p.Base), p.A, p.B)
+			}
+
+			require.Less(t, refmath.NMSE(logits(t, on, e, a.Weights(1)), want), 1e-8)
+			require.Less(t, refmath.NMSE(losses(t, on, e), wantLosses), 1e-8)
+		})
+	}
+}
+
+// losses are those of a batch, for which the graph takes the memory that it measures, some of
+// each device.
+func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
+	t.Helper()
+	g, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 24, Batch: 2, Adapters: trained(t, m).Weights(1)})
+	require.NoError(t, err)
+	defer g.Close()
+	sizes, err := g.Measure()
+	require.NoError(t, err)
+	batch, _ := llmtest.NewBatch(m.Config().Vocab, 24)
+	list, err := g.Compute(context.Background(), batch)
+	require.NoError(t, err)
+	require.Equal(t, sizes, g.Memory())
+	for i, d := range e.Devices() {
+		require.Positive(t, sizes[i], d.Name())
+	}
+	return list
+}
+
+func names(m *model.Model) []string {
+	var list []string
+	for w := range m.Weights() {
+		list = append(list, w.Name())
+	}
+	return list
+}
+
+func TestLayoutErrors(t *testing.T) {
+	d := remote(t)
+	m := llmtest.TinyModel(t, configs()["llama"], ggml.F32)
+	all := func(i int) func(int, string) int { return func(int, string) int { return i } }
+	for _, c := range []struct {
+		l    device.Layout
+		says string
+	}{
+		{device.Layout{Devices: []*ggml.Device{d, nil}}, "device 1 of the layout is nil"},
+		{device.Layout{Devices: []*ggml.Device{{}}}, "device 0 of the layout is nil"},
+		{device.Layout{Devices: []*ggml.Device{d, d}}, "the layout has " + d.Name() + " twice; list each device once"},
+		{device.Layout{Devices: []*ggml.Device{cpu(t), d}}, "the CPU is not the last device of the layout; put it there, or leave it out"},
+	} {
+		_, err := device.New(device.Options{Layout: c.l})
+		require.EqualError(t, err, c.says)
+		_, err = model.Load(m.Path, model.LoadOptions{Layout: c.l})
+		require.EqualError(t, err, c.says)
+	}
+	if blas, err := ggml.BLASDevice(); err == nil {
+		_, err := device.New(device.Options{Layout: device.On(blas)})
+		require.EqualError(t, err, "BLAS works beside the CPU and holds no weights; leave it out of the layout")
+	}
+	for i, devices := range map[int]string{-1: "CPU", 1: "CPU", 2: d.Name() + ", CPU"} {
+		l := device.Layout{Of: all(i)}
+		if i == 2 {
+			l.Devices = []*ggml.Device{d}
+		}
+		_, err := model.Load(m.Path, model.LoadOptions{Layout: l})
+		require.EqualError(t, err, fmt.Sprintf("the layout puts token_embd on device %d; its devices, counted from 0, are %s", i, devices))
+		_, err = infer.NewSession(m, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: l})})
+		require.ErrorContains(t, err, fmt.Sprintf("on device %d; its devices", i))
+	}
+	beyond := device.Layout{Of: func(layer int, kind string) int { return layer + 1 }}
+	_, err := model.Load(m.Path, model.LoadOptions{Layout: beyond})
+	require.ErrorContains(t, err, " of layer 0 on device 1; its devices, counted from 0, are CPU")
+
+	// A layout of the engine that is not the model's.
+	mixed := device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ string) int { return min(layer+1, 1) }}
+	on := loadOn(t, m, mixed)
+	s, err := infer.NewSession(on, infer.SessionOptions{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: device.On(d)})})
+	require.ErrorContains(t, err, "lies in memory of CPU_Mapped, and the layout of the engine has it on "+d.Name()+"; load the model with this layout, and make its adapters for that model")
+}
+
+func TestSizes(t *testing.T) {
+	require.Equal(t, device.Sizes{5, 2}, device.Sizes{1, 2}.Plus(device.Sizes{4}))
+	require.Equal(t, device.Sizes{4}, device.Sizes(nil).Plus(device.Sizes{4}))
+	require.EqualValues(t, 7, device.Sizes{5, 2}.Total())
+	require.Equal(t, "CPU", device.Layout{}.String())
+	require.Equal(t, "CPU", device.On(nil).String())
+	require.True(t, device.On(cpu(t)).IsCPU())
+}
