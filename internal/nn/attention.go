@@ -4,7 +4,6 @@ import "github.com/goggml/ggml"
 
 // AttentionOptions are what attention differs in from layer to layer.
 type AttentionOptions struct {
-	Layer  int
 	Scale  float32 // of q·k
 	Window int     // number of keys that a query sees, with its own; 0 is all
 }

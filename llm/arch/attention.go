@@ -6,6 +6,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
 )
 
 // Attention is causal self-attention, in which heads of queries share keys and values
@@ -92,7 +93,16 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if a.Temperature.Scale != 0 {
 		q = t.MulInput(q, a.Temperature.input(t, q.T.Dim(2)))
 	}
-	return p.Attention.Attend(t, q, k, v, nn.AttentionOptions{Layer: p.Layer, Scale: a.Scale, Window: a.Window})
+	o := nn.AttentionOptions{Scale: a.Scale, Window: a.Window}
+	if kept := p.State(); kept != nil {
+		return kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
+	}
+	return p.Attention.Attend(t, q, k, v, o)
+}
+
+// NewState makes a cache of keys and values.
+func (a Attention) NewState(o state.Options) (state.State, error) {
+	return state.NewKV(o, a.HeadSize, a.KVHeads)
 }
 
 func (a Attention) queriesKeysValues(p Place, t *nn.Tape, x *nn.Value) (q, k, v *nn.Value) {
@@ -112,7 +122,7 @@ func (a Attention) queriesKeysValues(p Place, t *nn.Tape, x *nn.Value) (q, k, v 
 		parts := t.Split(p.product(t, x, qkv), queries, keys, keys)
 		return parts[0], parts[1], parts[2]
 	}
-	parts := p.Products.Linear(t, x,
+	parts := p.Linear(t, x,
 		p.Matrix("attn_q", embd, queries, MatrixOptions{Bias: true, Rows: rows[:1]}),
 		p.Matrix("attn_k", embd, keys, MatrixOptions{Bias: true, Rows: rows[1:2]}),
 		p.Matrix("attn_v", embd, keys, MatrixOptions{Bias: true, Rows: rows[2:]}))

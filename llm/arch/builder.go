@@ -3,17 +3,22 @@ package arch
 import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
 )
 
 // A Builder builds the graph of a model over a batch of tokens. Training and decoding
-// are two builders over the same layers: they differ in their products, their attention
-// and their inputs.
+// are two builders over the same layers: they differ in their products, and in whether
+// sequences go on from a state.
 type Builder struct {
 	*Architecture
 	Source    func(Weight) *ggml.Tensor // nil for an optional weight that there is not
 	Adapters  nn.Adapters
 	Products  nn.Products
 	Attention nn.Attention
+	// States are what sequences keep, see [Architecture.NewStates], and Pass those that the
+	// graph continues; nil in a graph of whole sequences.
+	States [][]state.State
+	Pass   state.Pass
 
 	NumTokens int64   // of the batch
 	NEFTune   float32 // alpha of noise on the embeddings, see [nn.Tape.AddNoise]; 0 is none
@@ -48,8 +53,8 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	}
 	for i, layer := range b.layers {
 		forward := func(t *nn.Tape, x *nn.Value) *nn.Value {
-			for _, r := range layer {
-				x = r.build(Place{b, i}, t, x)
+			for j, r := range layer {
+				x = r.build(Place{b, i, j}, t, x)
 			}
 			return x
 		}
@@ -155,7 +160,12 @@ func (p Place) name(w Weight) string {
 	return p.prefix() + w.Kind + ".weight"
 }
 
+// Linear multiplies matrices with the same x.
+func (p Place) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
+	return p.Products.Linear(t, x, matrices...)
+}
+
 // product is W·x.
 func (p Place) product(t *nn.Tape, x *nn.Value, m nn.Matrix) *nn.Value {
-	return p.Products.Linear(t, x, m)[0]
+	return p.Linear(t, x, m)[0]
 }

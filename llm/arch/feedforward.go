@@ -29,7 +29,7 @@ func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		both := f.matrix(p, "ffn_up", embd, 2*width, false, gate, up)
 		parts = t.Split(p.product(t, x, both), width, width)
 	} else {
-		parts = p.Products.Linear(t, x, f.matrix(p, "ffn_gate", embd, width, false, gate), f.matrix(p, "ffn_up", embd, width, false, up))
+		parts = p.Linear(t, x, f.matrix(p, "ffn_gate", embd, width, false, gate), f.matrix(p, "ffn_up", embd, width, false, up))
 	}
 	down := f.matrix(p, "ffn_down", width, embd, true, f.rows(p, "ffn_down", "down_proj", embd))
 	return p.product(t, t.GLU(f.Act, parts[0], parts[1]), down)

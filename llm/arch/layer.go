@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
 )
 
 // A Layer is residuals, one after the other: as a rule attention, and a feed-forward network.
@@ -28,16 +29,52 @@ type Part interface {
 	Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value
 }
 
+// A Stateful part is one of which sequences keep something from pass to pass. In its Forward
+// [Place.State] is that, or nil in a graph of whole sequences.
+type Stateful interface {
+	Part
+	// NewState makes what sequences keep.
+	NewState(o state.Options) (state.State, error)
+}
+
+// NewStates makes what sequences keep of the residuals of each layer: nil where it is nothing.
+func (a *Architecture) NewStates(options func(layer int) state.Options) ([][]state.State, error) {
+	list := make([][]state.State, len(a.layers))
+	for i, layer := range a.layers {
+		list[i] = make([]state.State, len(layer))
+		for j, r := range layer {
+			part, ok := r.Part.(Stateful)
+			if !ok {
+				continue
+			}
+			var err error
+			if list[i][j], err = part.NewState(options(i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
+}
+
 // A Place is where in a graph something is built: in a layer, or outside of them.
 type Place struct {
 	*Builder
-	Layer int // -1 outside
+	Layer    int // -1 outside
+	residual int
+}
+
+// State is what sequences keep of the part; nil in a graph of whole sequences.
+func (p Place) State() state.State {
+	if p.States == nil {
+		return nil
+	}
+	return p.States[p.Layer][p.residual]
 }
 
 // IsLast reports whether it is in the last layer.
 func (p Place) IsLast() bool { return p.Layer == len(p.layers)-1 }
 
-func (b *Builder) outside() Place { return Place{b, -1} }
+func (b *Builder) outside() Place { return Place{b, -1, 0} }
 
 func (p Place) prefix() string {
 	if p.Layer < 0 {

@@ -9,13 +9,13 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A decoder computes tokens that follow others, whose keys and values are in
-// the slots of its cache, one sequence each.
+// A decoder computes tokens that follow others, each sequence in a slot of its states.
 type decoder struct {
 	m         *model.Model
 	adapters  model.Adapters
@@ -23,7 +23,7 @@ type decoder struct {
 	engine    *device.Engine
 	ownEngine bool
 	lowering  *nn.Lowering
-	cache     *cache
+	states    *states
 	batch     int
 	graphs    []*decodeGraph // the one used last is first
 	closed    bool
@@ -77,7 +77,7 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	if d.lowering, err = d.engine.Decoding(); err != nil {
 		return err
 	}
-	if d.cache, err = newCache(d.m, o.CacheType, slots, o.Context, d.engine.Layout()); err != nil {
+	if d.states, err = newStates(d.m.Architecture(), o.CacheType, slots, o.Context, d.engine.Layout()); err != nil {
 		return err
 	}
 	if d.engine.HasKernels() {
@@ -85,7 +85,7 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 			return err
 		}
 	}
-	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.cache.attended(1)})
+	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.states.attended(1)})
 	return err
 }
 
@@ -98,9 +98,7 @@ func (d *decoder) close() {
 		g.ctx.Close()
 	}
 	d.graphs = nil
-	if d.cache != nil {
-		d.cache.close()
-	}
+	d.states.close()
 	d.fused.close()
 	if d.ownEngine {
 		d.engine.Close()
@@ -108,8 +106,8 @@ func (d *decoder) close() {
 }
 
 // extend computes tokens that follow start others in a slot, and have been
-// checked, and writes the logits of the last one, or of all. When it fails they
-// are forgotten.
+// checked, and writes the logits of the last one, or of all. When it fails the caller
+// restores the states.
 func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, all bool, logits []float32) error {
 	pos := start
 	for chunk := range slices.Chunk(tokens, d.batch) {
@@ -118,7 +116,6 @@ func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, a
 			part, logits = logits[:len(chunk)*d.m.Config().Vocab], logits[len(chunk)*d.m.Config().Vocab:]
 		}
 		if err := d.pass(ctx, slot, []int{pos}, chunk, all, part); err != nil {
-			d.cache.forget(slot, start)
 			return err
 		}
 		pos += len(chunk)
@@ -141,8 +138,8 @@ func (d *decoder) check(start int, tokens []int32) error {
 	if len(tokens) == 0 {
 		return errors.New("there are no tokens to decode")
 	}
-	if len(tokens) > d.cache.length-start {
-		return fmt.Errorf("%w: %d tokens after %d do not fit into %d; use a larger context or a shorter text", ErrContextFull, len(tokens), start, d.cache.length)
+	if len(tokens) > d.states.length-start {
+		return fmt.Errorf("%w: %d tokens after %d do not fit into %d; use a larger context or a shorter text", ErrContextFull, len(tokens), start, d.states.length)
 	}
 	for i, t := range tokens {
 		if t < 0 || int(t) >= d.m.Config().Vocab {
@@ -157,9 +154,9 @@ func (d *decoder) check(start int, tokens []int32) error {
 // or of all.
 func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, all bool, logits []float32) error {
 	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), all: all}
-	shape.attended = d.cache.attended(slices.Max(starts) + shape.tokens)
+	shape.attended = d.states.attended(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {
-		if err := d.cache.zero(first+i, start, shape.attended); err != nil {
+		if err := d.states.prepare(first+i, start, shape.attended); err != nil {
 			return err
 		}
 	}
@@ -176,6 +173,11 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 	if err := d.engine.Compute(ctx, g.Graph); err != nil {
 		return err
 	}
+	for i, start := range starts {
+		if err := d.states.commit(first+i, start+shape.tokens); err != nil {
+			return err
+		}
+	}
 	return ggml.ReadInto(logits, g.logits)
 }
 
@@ -183,7 +185,7 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 type graphShape struct {
 	first, slots int
 	tokens       int  // of a slot
-	attended     int  // positions of the cache that take part
+	attended     int  // positions of a slot that take part
 	all          bool // logits of all tokens, not only of the last one
 }
 
@@ -224,8 +226,8 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	t := &nn.Tape{C: c, Graph: g.Graph, Lowering: d.lowering, Inputs: g.inputs}
 	b := &arch.Builder{
 		Architecture: d.m.Architecture(), Source: d.source, Adapters: d.adapters, Products: d.products(),
-		Attention: &cachedAttention{cache: d.cache, first: int64(shape.first), slots: int64(shape.slots), attended: int64(shape.attended)},
-		NumTokens: int64(shape.tokens * shape.slots), Context: d.cache.length,
+		States: d.states.byLayer, Pass: state.Pass{First: int64(shape.first), Slots: int64(shape.slots), Attended: int64(shape.attended)},
+		NumTokens: int64(shape.tokens * shape.slots), Context: d.states.length,
 	}
 	if !shape.all && shape.slots == 1 {
 		b.Keep = 1

@@ -90,7 +90,7 @@ func (s *Session) Context() int {
 	if s == nil || s.d == nil {
 		return 0
 	}
-	return s.d.cache.length
+	return s.d.states.length
 }
 
 // Free is the number of sequences that there is still room for.

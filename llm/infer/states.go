@@ -1,27 +1,116 @@
 package infer
 
-import "github.com/goggml/ggml/internal/testhook"
+import (
+	"fmt"
+	"slices"
 
-// rewind ends the sequence of a slot at the nearest position at or before n whose states
-// can be restored.
-func (d *decoder) rewind(slot, n int) (at int, err error) {
-	d.cache.forget(slot, n)
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/state"
+	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+)
+
+// attendedStep is what the number of positions that a graph attends to is a multiple
+// of, so that a graph serves many tokens.
+const attendedStep = 256
+
+// states are what sequences keep of the parts of a model, each in a slot of its own.
+type states struct {
+	slots, length int
+	ctx           *ggml.Context
+	memory        *device.Memory
+	byLayer       [][]state.State // of each residual; nil where it keeps nothing
+	all           []state.State
+}
+
+func newStates(a *arch.Architecture, typ ggml.Type, slots, length int, l device.Layout) (*states, error) {
+	s := &states{slots: slots, length: length, ctx: ggml.NewContext(), memory: device.NewMemory(l)}
+	options := func(layer int) state.Options {
+		newTensor := func(t ggml.Type, shape ...int64) *ggml.Tensor {
+			x := s.ctx.NewTensor(t, shape...)
+			s.memory.Add(layer, device.KVCache, x)
+			return x
+		}
+		return state.Options{NewTensor: newTensor, Type: typ, Slots: slots, Length: length}
+	}
+	var err error
+	if s.byLayer, err = a.NewStates(options); err == nil {
+		if err = s.memory.Allocate(); err != nil {
+			err = fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", length*slots, err)
+		}
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.all = slices.DeleteFunc(slices.Concat(s.byLayer...), func(x state.State) bool { return x == nil })
+	return s, nil
+}
+
+func (s *states) close() {
+	if s != nil {
+		s.memory.Close()
+		s.ctx.Close()
+	}
+}
+
+// attended is the number of positions that a graph attends to when n are in use.
+func (s *states) attended(n int) int {
+	return min((n+attendedStep-1)/attendedStep*attendedStep, s.length)
+}
+
+func (s *states) prepare(slot, end, before int) error {
+	for _, x := range s.all {
+		if err := x.Prepare(slot, end, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *states) commit(slot, end int) error {
+	for _, x := range s.all {
+		if err := x.Commit(slot, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewind ends the sequence of a slot at the nearest position at or before n that all states can
+// restore.
+func (s *states) rewind(slot, n int) (at int, err error) {
+	return nearest(s.all, n, func(x state.State, n int) (int, error) { return x.Rewind(slot, n) })
+}
+
+// copy makes the sequence of a slot the beginning of another one's, up to the nearest position at
+// or before n that all states can restore.
+func (s *states) copy(dst, src, n int) (at int, err error) {
+	return nearest(s.all, n, func(x state.State, n int) (int, error) { return x.Copy(dst, src, n) })
+}
+
+// nearest has all states do what ends at a position, until they agree on one.
+func nearest(all []state.State, n int, do func(x state.State, n int) (at int, err error)) (int, error) {
+	for agreed := false; !agreed; {
+		agreed = true
+		for _, x := range all {
+			at, err := do(x, n)
+			if err != nil {
+				return 0, err
+			}
+			if at != n {
+				n, agreed = at, false
+			}
+		}
+	}
 	return n, nil
 }
 
-// copyPrefix makes the sequence of slot dst the beginning of that of slot src, up to the
-// nearest position at or before n whose states src can give.
-func (d *decoder) copyPrefix(dst, src, n int) (at int, err error) {
-	if n == 0 {
-		return d.rewind(dst, 0)
-	}
-	if err := d.cache.copy(dst, src, n); err != nil {
-		return 0, err
-	}
-	return n, nil
+// rewind ends the sequence of a slot at the nearest position at or before n that can be restored.
+func (s *Session) rewind(slot, n int) (at int, err error) {
+	return s.d.states.rewind(slot, restorable(n))
 }
-
-func (s *Session) rewind(slot, n int) (at int, err error) { return s.d.rewind(slot, restorable(n)) }
 
 // copyPrefix copies to a slot what is known of the first n tokens of a sequence; where it
 // ends, its states are there.
@@ -29,7 +118,7 @@ func (s *Session) copyPrefix(dst int, src *Sequence, n int) (at int, err error) 
 	if n < src.Len() {
 		n = restorable(n)
 	}
-	return s.d.copyPrefix(dst, src.slot, n)
+	return s.d.states.copy(dst, src.slot, n)
 }
 
 // restorable is the nearest position that tests allow.

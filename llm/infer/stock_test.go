@@ -20,7 +20,7 @@ func TestStockGraph(t *testing.T) {
 	require.NoError(t, err)
 	defer d.close()
 	for _, tokens := range []int{1, 40} {
-		g, err := d.graph(graphShape{slots: 2, tokens: tokens, attended: d.cache.attended(tokens)})
+		g, err := d.graph(graphShape{slots: 2, tokens: tokens, attended: d.states.attended(tokens)})
 		require.NoError(t, err)
 		for node := range g.Nodes() {
 			require.Contains(t, []string{

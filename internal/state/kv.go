@@ -1,0 +1,135 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// A KV is a cache of keys and values: a row [size·heads] for each position.
+type KV struct {
+	length int          // positions of a slot
+	k, v   *ggml.Tensor // [size·heads, length·slots]
+
+	// Positions from the end of a slot's sequence up to here hold zeros. A
+	// masked position has no weight, but a NaN that lies there would still
+	// spread.
+	zeroed []int
+}
+
+// NewKV makes a cache for heads of keys and values of a size.
+func NewKV(o Options, size, heads int) (*KV, error) {
+	if !o.Type.IsValid() || !o.Type.CanQuantize() {
+		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", o.Type)
+	}
+	if block := o.Type.BlockSize(); int64(size)%block != 0 {
+		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", o.Type, block, size)
+	}
+	rows := func() *ggml.Tensor {
+		return o.NewTensor(o.Type, int64(size*heads), int64(o.Length)*int64(o.Slots))
+	}
+	return &KV{length: o.Length, k: rows(), v: rows(), zeroed: make([]int, o.Slots)}, nil
+}
+
+// row is the row of a position.
+func (c *KV) row(slot, pos int) int64 { return int64(slot)*int64(c.length) + int64(pos) }
+
+// Prepare clears positions, as far as they are not clear. It leaves memory alone that is not
+// needed yet.
+func (c *KV) Prepare(slot, end, before int) error {
+	from := max(end, c.zeroed[slot])
+	if from >= before {
+		return nil
+	}
+	size := int64(c.k.Stride(1))
+	zeros := make([]byte, int64(before-from)*size)
+	for _, t := range []*ggml.Tensor{c.k, c.v} {
+		if _, err := t.WriteAt(zeros, c.row(slot, from)*size); err != nil {
+			return err
+		}
+	}
+	c.zeroed[slot] = before
+	return nil
+}
+
+// Commit does nothing: what a pass has written lies where it stays.
+func (c *KV) Commit(int, int) error { return nil }
+
+// Rewind can restore any position.
+func (c *KV) Rewind(slot, n int) (at int, err error) {
+	c.zeroed[slot] = min(c.zeroed[slot], n)
+	return n, nil
+}
+
+// Copy copies the first n positions.
+func (c *KV) Copy(dst, src, n int) (at int, err error) {
+	size := int64(c.k.Stride(1))
+	rows := make([]byte, int64(n)*size)
+	c.zeroed[dst] = 0
+	for _, t := range []*ggml.Tensor{c.k, c.v} {
+		if _, err := t.ReadAt(rows, c.row(src, 0)*size); err != nil {
+			return 0, err
+		}
+		if _, err := t.WriteAt(rows, c.row(dst, 0)*size); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// Attend is the attention of queries to the cache, into which it writes the keys and values of
+// the tokens first. It has no gradients. Shapes are those of [nn.Attention].
+func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
+	size, heads, n := q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
+	rows := c.rows(t, p, n)
+	keys, values := c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)
+	queries := t.Sequences(q, p.Slots).T               // a part of fused products is not contiguous without RoPE
+	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
+	out := t.C.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: mask(t, p, n/p.Slots, o.Window), Scale: o.Scale})
+	out.SetAccPrecision(ggml.PrecisionF32)
+	return nn.Input(t.C.Reshape(out, size*heads, n))
+}
+
+// rows is the input of the rows [n] that are written. It is that of all caches, whose slots have
+// the same length.
+func (c *KV) rows(t *nn.Tape, p Pass, n int64) *ggml.Tensor {
+	return nn.Declare(t.Inputs, "rows", ggml.I64, []int64{n}, func(f *nn.Feed, x []int64) {
+		for i, pos := range f.Positions {
+			x[i] = c.row(int(p.First)+i/f.Length(), int(pos))
+		}
+	})
+}
+
+// f16MinusInf is −∞ in F16.
+const f16MinusInf ggml.Float16 = 0xFC00
+
+// mask is the input [attended, n, 1, slots] of −∞ for the keys that a query does not see, those
+// after it and those before its window, and 0 for the others.
+func mask(t *nn.Tape, p Pass, n int64, window int) *ggml.Tensor {
+	shape := []int64{p.Attended, n, 1, p.Slots}
+	return nn.Declare(t.Inputs, fmt.Sprintf("mask of window %d", window), ggml.F16, shape, func(f *nn.Feed, x []ggml.Float16) {
+		for i, pos := range f.Positions {
+			row := x[i*int(p.Attended):][:p.Attended]
+			for j := int(pos) + 1; j < len(row); j++ {
+				row[j] = f16MinusInf
+			}
+			if window > 0 {
+				for j := range max(0, int(pos)-window+1) {
+					row[j] = f16MinusInf
+				}
+			}
+		}
+	})
+}
+
+// store writes x [size, heads, n·slots], whose heads are contiguous, into rows of the
+// cache, and returns what attention reads of it, [size, attended, heads, slots]: a
+// view of the write, so that it comes after it.
+func (c *KV) store(t *nn.Tape, p Pass, dst, x, rows *ggml.Tensor) *ggml.Tensor {
+	size, heads := x.Dim(0), x.Dim(1)
+	written := t.C.SetRows(dst, t.C.View(x, []int64{size * heads, x.Dim(2)}, []int64{x.Stride(2)}, 0), rows)
+	row := dst.Type().RowSize(size * heads)
+	slot := row * int64(c.length)
+	return t.C.View(written, []int64{size, p.Attended, heads, p.Slots}, []int64{row, dst.Type().RowSize(size), slot}, p.First*slot)
+}

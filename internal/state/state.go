@@ -1,0 +1,37 @@
+// Package state holds what sequences keep of the parts of layers from pass to pass: keys and
+// values, or whatever else a part goes on from.
+package state
+
+import "github.com/goggml/ggml"
+
+// A State is what sequences keep of one part, each in a slot of its own. It is used by one
+// goroutine.
+type State interface {
+	// Prepare readies a slot, whose sequence ends at a position, for a pass that may look at
+	// what lies before another.
+	Prepare(slot, end, before int) error
+	// Commit says that the sequence of a slot now ends at a position, after a pass.
+	Commit(slot, end int) error
+	// Rewind ends the sequence of a slot at a position that the state can restore: the
+	// nearest at or before n. Anything may follow.
+	Rewind(slot, n int) (at int, err error)
+	// Copy makes the sequence of a slot the beginning of another one's, up to the nearest
+	// position at or before n that the state can restore.
+	Copy(dst, src, n int) (at int, err error)
+}
+
+// Options are what a state is made for.
+type Options struct {
+	// NewTensor makes a tensor, whose memory is allocated once all states are made.
+	NewTensor func(t ggml.Type, shape ...int64) *ggml.Tensor
+	Type      ggml.Type // of keys and values
+	Slots     int       // sequences
+	Length    int       // positions of each
+}
+
+// A Pass is the sequences that a graph continues: those of slots side by side, each by as many
+// tokens.
+type Pass struct {
+	First, Slots int64
+	Attended     int64 // positions of a slot that take part
+}
