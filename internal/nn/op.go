@@ -1,0 +1,19 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
+
+// Op makes a value of a tensor y that is built of others, for who has no layer of this package
+// for it: back returns the gradient of each of them, given that of y.
+func (t *Tape) Op(y *ggml.Tensor, back func(dy *ggml.Tensor) []*ggml.Tensor, of ...*Value) *Value {
+	v := &Value{T: y, needsGrad: slices.ContainsFunc(of, func(x *Value) bool { return x.needsGrad })}
+	t.record(v, func(dy *ggml.Tensor) {
+		for i, dx := range back(dy) {
+			t.flow(of[i], func() *ggml.Tensor { return dx })
+		}
+	})
+	return v
+}

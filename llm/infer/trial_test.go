@@ -1,0 +1,335 @@
+package infer_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/state"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// What follows is a trial of kinds of models that no row of the table has: a part with a state
+// that cannot be cut anywhere, and layers of different widths. Nothing outside of this file knows
+// of it.
+
+// A runningMean is a matrix times the mean of all vectors so far.
+type runningMean struct{}
+
+func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	width := x.T.Dim(0)
+	m := p.Matrix("mean", width, width, arch.MatrixOptions{
+		Residual: true, Rows: []arch.Rows{{Name: "mean", Module: fmt.Sprintf("layers.%d.mean", p.Layer), Count: width}},
+	})
+	if kept := p.State(); kept != nil {
+		return p.Linear(t, kept.(*sums).mean(t, p.Pass, x), m)[0]
+	}
+	return p.Linear(t, meanOfSample(t, x), m)[0]
+}
+
+func (runningMean) NewState(o state.Options) (state.State, error) {
+	return &sums{x: o.NewTensor(ggml.F32, int64(llmtest.TinyConfig(false).Embd), int64(o.Slots)), known: make([][]snapshot, o.Slots)}, nil
+}
+
+// meanOfSample is the mean of x [m, n] over the tokens of each one's sample up to itself.
+func meanOfSample(t *nn.Tape, x *nn.Value) *nn.Value {
+	c, n := t.C, x.T.Dim(1)
+	shares := nn.Declare(t.Inputs, "shares of means", ggml.F32, []int64{n, n}, func(f *nn.Feed, values []float32) {
+		for i, pos := range f.Positions {
+			for j := range int(pos) + 1 {
+				values[i*int(n)+i-j] = 1 / float32(pos+1)
+			}
+		}
+	})
+	columns := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
+	return t.Op(c.MulMat(columns(x.T), shares), func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.MulMat(columns(dy), columns(shares))}
+	}, x)
+}
+
+// sums [m, slots] of the vectors that sequences have had can be restored where a pass ended, of
+// the last few.
+type sums struct {
+	x     *ggml.Tensor
+	known [][]snapshot // by slot, in order
+}
+
+type snapshot struct {
+	at  int
+	sum []byte
+}
+
+// mean is that of x [m, n·slots], with what the sequences had before.
+func (s *sums) mean(t *nn.Tape, p state.Pass, x *nn.Value) *nn.Value {
+	c, n := t.C, x.T.Dim(1)/p.Slots
+	shares := nn.Declare(t.Inputs, "shares of tokens", ggml.F32, []int64{n, n, p.Slots}, func(f *nn.Feed, values []float32) {
+		for i, pos := range f.Positions {
+			for j := range i%int(n) + 1 {
+				values[i*int(n)+j] = 1 / float32(pos+1)
+			}
+		}
+	})
+	before := nn.Declare(t.Inputs, "shares of what was before", ggml.F32, []int64{1, n, p.Slots}, func(f *nn.Feed, values []float32) {
+		for i, pos := range f.Positions {
+			values[i] = 1 / float32(pos+1)
+		}
+	})
+	var all *ggml.Tensor
+	for i := range p.Slots {
+		own := c.Cont(c.Transpose(c.View(x.T, []int64{x.T.Dim(0), n}, []int64{x.T.Stride(1)}, i*n*x.T.Stride(1))))
+		kept := c.View(s.x, []int64{s.x.Dim(0)}, nil, (p.First+i)*s.x.Stride(1))
+		old := c.Cont(kept)
+		part := func(of *ggml.Tensor, rows int64) *ggml.Tensor {
+			return c.View(of, []int64{rows, n}, []int64{of.Stride(1)}, i*of.Stride(2))
+		}
+		y := c.Add(c.MulMat(own, part(shares, n)), c.Mul(c.Repeat(old, s.x.Dim(0), n), part(before, 1)))
+		t.Graph.Expand(c.Copy(c.Add(old, c.Reshape(c.SumRows(own), s.x.Dim(0))), kept))
+		if all != nil {
+			y = c.Concat(all, y, 1)
+		}
+		all = y
+	}
+	return nn.Input(all)
+}
+
+func (s *sums) Prepare(int, int, int) error { return nil }
+
+const snapshots = 4 // of a sequence
+
+func (s *sums) Commit(slot, end int) error {
+	sum := make([]byte, s.x.Stride(1))
+	if _, err := s.x.ReadAt(sum, int64(slot)*s.x.Stride(1)); err != nil {
+		return err
+	}
+	s.known[slot] = append(s.known[slot], snapshot{end, sum})
+	s.known[slot] = s.known[slot][max(0, len(s.known[slot])-snapshots):]
+	return nil
+}
+
+func (s *sums) Rewind(slot, n int) (at int, err error) { return s.Copy(slot, slot, n) }
+
+func (s *sums) Copy(dst, src, n int) (at int, err error) {
+	known := slices.DeleteFunc(slices.Clone(s.known[src]), func(k snapshot) bool { return k.at > n })
+	last := snapshot{sum: make([]byte, s.x.Stride(1))}
+	if len(known) > 0 {
+		last = known[len(known)-1]
+	}
+	s.known[dst] = known
+	_, err = s.x.WriteAt(last.sum, int64(dst)*s.x.Stride(1))
+	return last.at, err
+}
+
+// trialModel has three layers: one of attention and a narrow feed-forward network, one with a
+// running mean, one of attention with fewer heads and a wide network.
+func trialModel(t *testing.T) *model.Model {
+	t.Helper()
+	c := llmtest.TinyConfig(false)
+	c.Arch, c.RoPE.Mode = "qwen2", ggml.RoPENeoX
+	usual, err := arch.Resolve(c)
+	require.NoError(t, err)
+	layers := make([]arch.Layer, 3)
+	for i := range layers {
+		layers[i] = slices.Clone(usual.Layers()[0])
+		network := layers[i][1].Part.(arch.FeedForward)
+		network.Width = 32 * (i + 1)
+		layers[i][1].Part = network
+	}
+	layers[1][0].Part = runningMean{}
+	attention := layers[2][0].Part.(arch.Attention)
+	attention.Heads, attention.KVHeads = 2, 1
+	layers[2][0].Part = attention
+	a, err := arch.New(c, layers)
+	require.NoError(t, err)
+	m, err := model.NewOf(a, nil, 3)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	rng := rand.New(rand.NewPCG(8, 9))
+	for w := range m.Weights() {
+		if w.NumDims() == 2 {
+			require.NoError(t, ggml.Write(w, refmath.Normal(rng, 1/math.Sqrt(float64(w.Dim(0))), w.Shape()...).Float32()))
+		}
+	}
+	require.Equal(t, []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "mean"}, a.Linears())
+	require.Equal(t, []int64{64, 96}, a.Weight("blk.2.ffn_up.weight").Shape)
+	require.Equal(t, []int64{32, 64}, a.Weight("blk.2.attn_output.weight").Shape)
+	return m
+}
+
+// Sessions compute what graphs of whole sequences do, in passes of any length, and beside another
+// sequence.
+func TestTrialDecodes(t *testing.T) {
+	m := trialModel(t)
+	tokens := llmtest.RandomTokens(3, 24, m.Config().Vocab)
+	l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: len(tokens), Batch: 1})
+	require.NoError(t, err)
+	defer l.Close()
+	targets := llmtest.RandomTokens(4, len(tokens), m.Config().Vocab)
+	losses, err := l.Compute(context.Background(), model.Batch{Tokens: tokens, Targets: targets})
+	require.NoError(t, err)
+	requireLosses := func(logits [][]float32, from int) {
+		t.Helper()
+		for i, z := range logits {
+			sum := 0.0
+			for _, x := range z {
+				sum += math.Exp(float64(x))
+			}
+			require.InDelta(t, losses[from+i], math.Log(sum)-float64(z[targets[from+i]]), 1e-4, "token %d", from+i)
+		}
+	}
+	s, err := infer.NewSession(m, infer.SessionOptions{Context: 32, Sequences: 2, Threads: 2, Batch: 7})
+	require.NoError(t, err)
+	defer s.Close()
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	whole, err := q.DecodeAll(context.Background(), tokens)
+	require.NoError(t, err)
+	requireLosses(whole, 0)
+
+	// Rewinding gives a position that can be restored, and what follows is as it was.
+	at, err := q.Rewind(22)
+	require.NoError(t, err)
+	require.Equal(t, 21, at) // where the third pass of 7 tokens ended
+	for i := at; i < len(tokens); i++ {
+		logits, err := q.Decode(context.Background(), tokens[i:i+1])
+		require.NoError(t, err)
+		requireLosses([][]float32{logits}, i)
+	}
+	at, err = q.Rewind(20)
+	require.NoError(t, err)
+	require.Zero(t, at) // it is too long ago
+	logits, cached, err := q.Prefill(context.Background(), tokens[:12])
+	require.NoError(t, err)
+	require.Zero(t, cached)
+	requireLosses([][]float32{logits}, 11)
+
+	// Another sequence begins as the first one does, where that can be restored.
+	other, err := s.NewSequence()
+	require.NoError(t, err)
+	logits, cached, err = other.Prefill(context.Background(), tokens[:11])
+	require.NoError(t, err)
+	require.Equal(t, 7, cached)
+	requireLosses([][]float32{logits}, 10)
+	for i := range 8 {
+		both := []infer.StepInput{{Sequence: q, Token: tokens[12+i]}, {Sequence: other, Token: tokens[11+i]}}
+		require.NoError(t, s.Step(context.Background(), both))
+		requireLosses([][]float32{both[0].Logits}, 12+i)
+		requireLosses([][]float32{both[1].Logits}, 11+i)
+	}
+
+	// A pass that fails leaves the sequence where it was.
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = q.Decode(ctx, tokens[20:21])
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 20, q.Len())
+	logits, err = q.Decode(context.Background(), tokens[20:21])
+	require.NoError(t, err)
+	requireLosses([][]float32{logits}, 20)
+}
+
+// The gradients of adapters are the slopes of the loss, by both lowerings, with recomputed layers
+// and several samples in a row.
+func TestTrialGradients(t *testing.T) {
+	m := trialModel(t)
+	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+		e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+		require.NoError(t, err)
+		defer e.Close()
+		s := llmtest.NewLoRASetup(t, m, 3, 0.5)
+		batch, _ := llmtest.NewBatch(m.Config().Vocab, 12)
+		batch.Starts = make([]int32, 24)
+		for i := 5; i < 12; i++ {
+			batch.Starts[i] = 5
+		}
+		var losses []float64
+		for _, checkpoint := range []bool{false, true} {
+			l := s.NewGraph(t, e, model.TrainGraphOptions{Length: 12, Batch: 2, Packed: true, Checkpoint: checkpoint, FeedForwardChunk: 5})
+			losses = append(losses, s.ComputeGraph(t, l, batch))
+			for x, acc := range s.Trained() {
+				requireSlope(t, s, l, batch, x, acc)
+			}
+		}
+		require.InEpsilon(t, losses[0], losses[1], 1e-5)
+	}
+}
+
+// requireSlope compares a gradient with the slope of the loss along it.
+func requireSlope(t *testing.T, s *llmtest.LoRASetup, l *model.LossGraph, b model.Batch, x, acc *ggml.Tensor) {
+	t.Helper()
+	grad, err := ggml.Read[float32](acc)
+	require.NoError(t, err)
+	old, err := ggml.Read[float32](x)
+	require.NoError(t, err)
+	var square float64
+	for _, g := range grad {
+		square += float64(g) * float64(g)
+	}
+	require.NotZero(t, square, x.Name())
+	const h = 0.02
+	at := func(step float64) float64 {
+		moved := slices.Clone(old)
+		for i, g := range grad {
+			moved[i] += float32(step * float64(g) / math.Sqrt(square))
+		}
+		require.NoError(t, ggml.Write(x, moved))
+		return s.ComputeGraph(t, l, b)
+	}
+	slope := (at(h) - at(-h)) / (2 * h)
+	require.InDelta(t, math.Sqrt(square), slope, 0.01*math.Sqrt(square)+1e-4, x.Name())
+	require.NoError(t, ggml.Write(x, old))
+	s.ComputeGraph(t, l, b)
+}
+
+// A run learns, and one that is continued from a checkpoint does the same.
+func TestTrialTrains(t *testing.T) {
+	m := trialModel(t)
+	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
+	newTrainer := func() *train.Trainer {
+		a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Seed: 1})
+		require.NoError(t, err)
+		t.Cleanup(func() { a.Close() })
+		require.NotNil(t, a.Weights(1)["blk.1.mean.weight"])
+		samples := make([]data.Sample, 8)
+		for i := range samples {
+			samples[i] = data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 17, m.Config().Vocab)}
+		}
+		tr, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, data.New(16, samples), train.Options{
+			Batch: 4, Accumulate: 1, Threads: 2, Schedule: train.Schedule{Peak: 0.02, Steps: 12}, AdamW: train.DefaultAdamW(), Checkpointing: train.CheckpointingOn,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { tr.Close() })
+		return tr
+	}
+	run := func(tr *train.Trainer, steps int) (losses []float64) {
+		for range steps {
+			step, err := tr.Step(context.Background())
+			require.NoError(t, err)
+			losses = append(losses, step.Loss)
+		}
+		return losses
+	}
+	whole := run(newTrainer(), 12)
+	require.Less(t, whole[11], whole[0]-0.1)
+	first := newTrainer()
+	require.Equal(t, whole[:5], run(first, 5))
+	require.NoError(t, first.SaveCheckpoint(path))
+	second := newTrainer()
+	require.NoError(t, second.LoadCheckpoint(path))
+	require.Equal(t, whole[5:], run(second, 7))
+}
