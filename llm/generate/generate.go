@@ -54,10 +54,10 @@ type Stats struct {
 
 // Text writes the model's continuation of a prompt to w as it comes into
 // being, until the model ends the text, the limit is reached, or ctx is
-// cancelled. The prompt follows what the sequence has, and the sequence keeps it and the
-// text: the next one goes on from there, without the last token if ctx is cancelled right
-// after it. A prompt that begins with the text of BOS gets no second one. When it stops,
-// for whatever reason, what there is has been written.
+// cancelled. The prompt follows what the sequence has, and the next text goes on after this
+// one; if ctx is cancelled, after what the sequence then has of it. A prompt that begins with
+// the text of BOS gets no second one. When it stops, for whatever reason, what there is has
+// been written.
 func Text(ctx context.Context, w io.Writer, m *model.Model, q *infer.Sequence, pick *sample.Sampler, prompt string, o Options) (Stats, error) {
 	if err := check(m, w, pick); err != nil {
 		return Stats{}, err

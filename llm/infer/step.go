@@ -95,11 +95,8 @@ func (s *Session) arrange(next []StepInput) (order []int, err error) {
 	if neighbours(next, order) == len(order) {
 		return order, nil
 	}
-	for last := len(s.slots) - 1; ; last-- {
-		gap := slices.Index(s.slots, nil)
-		if gap < 0 || gap >= last {
-			return s.sort(next), nil
-		}
+	gap := slices.Index(s.slots, nil)
+	for last := len(s.slots) - 1; gap >= 0 && gap < last; last-- {
 		q := s.slots[last]
 		if q == nil {
 			continue
@@ -110,8 +107,10 @@ func (s *Session) arrange(next []StepInput) (order []int, err error) {
 		}
 		if at == q.Len() {
 			s.slots[gap], s.slots[last], q.slot = q, nil, gap
+			gap = slices.Index(s.slots, nil)
 		}
 	}
+	return s.sort(next), nil
 }
 
 // sort gives the indices of the inputs in the order of their slots.
