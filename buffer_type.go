@@ -82,7 +82,7 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 		return nil, err
 	}
 	if r.value == nil {
-		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w; close something, or use a smaller model or batch", size, bt.Name(), ErrOutOfMemory)
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w", size, bt.Name(), errMemory)
 	}
 	return newBuffer(C.ggml_backend_buffer_t(r.value), nil)
 }

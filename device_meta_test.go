@@ -103,6 +103,21 @@ func TestMetaMisuse(t *testing.T) {
 		c.Close()
 	}
 	mirrored := func(*ggml.Tensor) ggml.TensorSplit { return ggml.TensorSplit{Axis: ggml.TensorSplitMirrored} }
+	d, err := ggml.NewMetaDevice(mirrored, cpu, cpu)
+	require.NoError(t, err)
+	const advice = "out of memory; close something, or use a smaller model or batch"
+	_, err = d.BufferType().NewBuffer(1 << 50)
+	require.EqualError(t, err, "ggml: a buffer of 1125899906842624 bytes in Meta(): "+advice)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	c := ggml.NewContext()
+	defer c.Close()
+	g := c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 1<<20, 1<<28)))
+	alloc, err := ggml.NewGraphAllocator(d.BufferType())
+	require.NoError(t, err)
+	defer alloc.Close()
+	err = alloc.Alloc(g)
+	require.ErrorContains(t, err, "ggml: alloc_graph(graph of 1 nodes): "+advice)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	_, err = ggml.NewMetaDevice(nil, cpu)
 	require.ErrorContains(t, err, "a function and 1 to 16 devices")
 	_, err = ggml.NewMetaDevice(mirrored)

@@ -136,7 +136,14 @@ func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) e
 	if t.t.op == C.GGML_OP_NONE {
 		g.leaves = append(g.leaves, t.t)
 	}
-	if err := g.insertAll(t.t, bound, compute); err != nil {
+	err = nil
+	if source := t.t.src[0]; t.t.op == C.GGML_OP_NONE && source != nil { // ggml takes an alias of what is in the graph already
+		err = g.insertAll(source, bound, compute)
+	}
+	if err == nil {
+		err = g.insertAll(t.t, bound, compute)
+	}
+	if err != nil {
 		return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: err.Error(), Caller: callerLine()}
 	}
 	return nil

@@ -255,6 +255,9 @@ func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, alloca
 	case s.refusal != nil:
 		err = g.errorf(op, s.refusal, "%v", s.refusal)
 		s.refusal = nil
+	case err == errMemory:
+		s.fault = err
+		err = g.errorf(op, ErrOutOfMemory, "%v", err)
 	case err != nil:
 		s.fault = err
 		err = g.errorf(op, ErrBroken, "%v", err)

@@ -6,8 +6,10 @@ import "C"
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -25,8 +27,18 @@ func guardError(message *C.char) error {
 	}
 	text := C.GoString(message)
 	C.free(unsafe.Pointer(message))
+	if slices.ContainsFunc(memoryAssertions, func(a string) bool { return strings.Contains(text, "GGML_ASSERT("+a+")") }) {
+		return errMemory
+	}
 	return errors.New(cleanMessage(text))
 }
+
+// errMemory is memory that a device refused, and what to do.
+var errMemory = fmt.Errorf("%w; close something, or use a smaller model or batch", ErrOutOfMemory)
+
+// memoryAssertions are those of ggml that fail where it gets no memory: of a device of a meta
+// device, of a meta device's weights, and of a context.
+var memoryAssertions = []string{"bufs.back() != nullptr", "meta_buf_ctx->bufs[i]", "ctx->mem_buffer != NULL"}
 
 // cleanMessage drops the folder of the C source file from "file:line: text".
 func cleanMessage(text string) string {

@@ -79,6 +79,10 @@ func TestOpErrors(t *testing.T) {
 		{func(m *misuse) { m.c.View(m.a, []int64{4}, nil, big) }, "view(a f32[4, 3]): the offset is 9223372036854775807; it must be a multiple of the block size 4 within the 48 bytes of a"},
 		{func(m *misuse) { m.c.View(m.a, []int64{1, 2}, []int64{big - 3}, 0) }, "view(a f32[4, 3]): stride 1 is 9223372036854775804; it must be a multiple of the block size 4"},
 		{func(m *misuse) { m.c.View(m.a, []int64{1, 2}, []int64{1 << 50}, 0) }, "view(a f32[4, 3]): the view ends at byte 1125899906842628, a has 48"},
+		{
+			func(m *misuse) { m.c.View(m.a, []int64{4, 4}, []int64{4}, 4) },
+			"view(a f32[4, 3]): the elements of the view share memory and take 64 bytes apart, of which a has 44 from the offset on; copy parts of a by Concat or GetRows",
+		},
 		{func(m *misuse) { m.c.View(m.a, []int64{1}, []int64{4, 4, 4, 4}, 0) }, "view(a f32[4, 3]): there are 4 strides; at most 3 can be given"},
 		{func(m *misuse) { m.c.Acc(m.a, m.a, [3]int64{16, 48, 48}, -4) }, "acc(a f32[4, 3], a f32[4, 3]): the offset is -4; it must be a multiple of 4 bytes"},
 		{func(m *misuse) { m.c.Permute(m.a, [4]int{0, 0, 1, 2}) }, "permute(a f32[4, 3]): the axes [0 0 1 2] are no permutation of 0, 1, 2, 3"},

@@ -128,5 +128,9 @@ func (t *Tensor) maybeHadamard() bool {
 // C: ggml_flash_attn_ext_set_n_kv_max.
 func (t *Tensor) SetMaxKeys(n int) *Tensor {
 	return t.setOpParam("flash_attn_ext_set_n_kv_max", func() C.goggml_int { return C.goggml_flash_attn_set_n_kv_max(t.t, C.int32_t(n)) },
-		n >= 0 && n < 1<<31, "%d keys: the number must not be negative, nor above %d", n, 1<<31-1)
+		n >= 0 && n < 1<<31 && t.isFlashAttention(), "%d keys: the number must not be negative, nor above %d, and the tensor must come from FlashAttention", n, 1<<31-1)
+}
+
+func (t *Tensor) isFlashAttention() bool {
+	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.bool(t.op == C.GGML_OP_FLASH_ATTN_EXT) })
 }

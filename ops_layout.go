@@ -102,6 +102,9 @@ func (c *Context) View(a *Tensor, shape, strides []int64, offset int64) *Tensor 
 		end += float64(ne[i]-1) * float64(nb[i])
 	}
 	op.require(end <= float64(size), "the view ends at byte %.0f, a has %d", end, size)
+	all := float64(row) * float64(ne[1]) * float64(ne[2]) * float64(ne[3]) // ggml bounds the elements as if none shared memory
+	op.require(all == 0 || float64(offset)+all <= float64(size),
+		"the elements of the view share memory and take %.0f bytes apart, of which a has %d from the offset on; copy parts of a by Concat or GetRows", all, size-offset)
 	return op.done(C.goggml_op_view_4d(op.arena, a.ptr(), C.int64_t(ne[0]), C.int64_t(ne[1]), C.int64_t(ne[2]), C.int64_t(ne[3]),
 		C.size_t(nb[1]), C.size_t(nb[2]), C.size_t(nb[3]), C.size_t(offset)))
 }

@@ -91,7 +91,7 @@ func (t Type) NeedsImportance() bool {
 // QuantizeOptions are the settings of [Quantize].
 type QuantizeOptions struct {
 	RowLen     int       // values of a row; 0 for one row
-	Importance []float32 // a weight of at least 0 for each column, which says where to be precise; nil for none
+	Importance []float32 // a weight of at least 0 for each column, of which ratios count, says where to be precise; nil for none
 }
 
 // Quantize converts rows to a float or quantised type. src holds whole rows of
@@ -110,9 +110,9 @@ func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 	quantizeTables.RLock()
 	defer quantizeTables.RUnlock()
 	r := C.goggml_quantize(C.enum_ggml_type(t), (*C.float)(&src[0]), unsafe.Pointer(&dst[0]),
-		C.int64_t(len(src)/o.RowLen), C.int64_t(o.RowLen), (*C.float)(unsafe.SliceData(o.Importance)))
+		C.int64_t(len(src)/o.RowLen), C.int64_t(o.RowLen), (*C.float)(unsafe.SliceData(normalized(o.Importance))))
 	if err := guardError(r.error); err != nil {
-		return fmt.Errorf("ggml: quantize to %v: %w", t, err)
+		return fmt.Errorf("ggml: quantize to %v: ggml finds no blocks for these values, some of which are too large beside others; use f32 or bf16 (%w)", t, err)
 	}
 	if int(r.value) != len(dst) {
 		return fmt.Errorf("ggml: quantize to %v: it wrote %d bytes instead of %d", t, int64(r.value), len(dst))
@@ -121,6 +121,36 @@ func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 		return fmt.Errorf("ggml: quantize to %v: %w", t, err)
 	}
 	return nil
+}
+
+// largest is a bound of the values that blocks of a type can hold: beyond it sums of powers of
+// them overflow, and ggml stops, or writes zeros.
+func (t Type) largest() float64 {
+	const (
+		largestF16  = 65504
+		largestE4M3 = 448
+	)
+	switch t {
+	case F32, F16, BF16, MXFP4: // which have no such sums
+		return math.MaxFloat32
+	case NVFP4:
+		return largestE4M3 * 6
+	}
+	return largestF16 * 4096 // no type has levels beyond 2¹² times the scale of a block
+}
+
+// normalized are importances of at most 2, by a power of two: their ratios count, and squares of
+// large ones overflow.
+func normalized(importance []float32) []float32 {
+	if len(importance) == 0 {
+		return nil
+	}
+	_, exponent := math.Frexp(float64(slices.Max(importance)))
+	out := make([]float32, len(importance))
+	for i, x := range importance {
+		out[i] = float32(math.Ldexp(float64(x), -exponent))
+	}
+	return out
 }
 
 // checkReadsBack demands finite values of what was quantised.
@@ -229,9 +259,13 @@ func checkQuantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 	case importance != nil && len(importance) != rowLen:
 		return fmt.Errorf("there are %d importances for rows of %d values", len(importance), rowLen)
 	}
+	largest := t.largest()
 	for i, x := range src {
 		if !finite(x) {
 			return fmt.Errorf("value %d of row %d is %v; values must be finite", i%rowLen, i/rowLen, x)
+		}
+		if math.Abs(float64(x)) > largest {
+			return beyondRange(t, src, rowLen, i)
 		}
 	}
 	for i, x := range importance {

@@ -3,6 +3,7 @@ package ggml_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -36,15 +37,16 @@ func TestQuantizeReadsBackFinite(t *testing.T) {
 			raw, back := make([]byte, typ.RowSize(int64(n))), make([]float32, n)
 			err := ggml.Quantize(raw, typ, values, ggml.QuantizeOptions{RowLen: n / 2, Importance: importance})
 			if err != nil {
-				if !strings.Contains(err.Error(), "GGML_ASSERT") { // of iq2_xs and the like
-					require.ErrorContains(t, err, fmt.Sprintf("quantize to %v: value %d of row 1 is %v, which is too large for %v; use f32", typ, n/2-2, float32(-size), typ))
-				}
+				require.ErrorContains(t, err, fmt.Sprintf("quantize to %v: value %d of row 1 is %v, which is too large for %v; use f32", typ, n/2-2, float32(-size), typ))
 				refused++
 				continue
 			}
 			require.NoError(t, ggml.Dequantize(back, typ, raw))
 			for i, x := range back {
 				require.Zero(t, x-x, "%v: value %d of up to %g is %v", typ, i, size, x)
+			}
+			if size > 10 { // than the others
+				require.Greater(t, -float64(back[n-2]), size/300, "%v", typ) // of one bit it is the mean
 			}
 		}
 		t.Logf("%v: %d of 7 refused", typ, refused)
@@ -54,4 +56,26 @@ func TestQuantizeReadsBackFinite(t *testing.T) {
 	require.EqualError(t, err, "ggml: quantize to q8_0: value 31 of row 0 is 1e+10, which is too large for q8_0; use f32 or bf16")
 	err = ggml.Quantize(make([]byte, 2), ggml.BF16, []float32{math.MaxFloat32}, ggml.QuantizeOptions{})
 	require.EqualError(t, err, "ggml: quantize to bf16: value 0 of row 0 is 3.4028235e+38, which is too large for bf16; use f32")
+}
+
+// Of importances the ratios count, however large they are.
+func TestQuantizeScaledImportance(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, typ := range ggml.Types() {
+		if !typ.CanQuantize() {
+			continue
+		}
+		if testing.Short() && strings.HasPrefix(typ.String(), "iq") {
+			continue // the tables of some take seconds
+		}
+		values, importance, larger := make([]float32, 256), make([]float32, 256), make([]float32, 256)
+		for i := range values {
+			values[i], importance[i] = float32(rng.NormFloat64()), rng.Float32()
+			larger[i] = float32(math.Ldexp(float64(importance[i]), 127))
+		}
+		want, got := make([]byte, typ.RowSize(256)), make([]byte, typ.RowSize(256))
+		require.NoError(t, ggml.Quantize(want, typ, values, ggml.QuantizeOptions{Importance: importance}))
+		require.NoError(t, ggml.Quantize(got, typ, values, ggml.QuantizeOptions{Importance: larger}))
+		require.Equal(t, want, got, "%v", typ)
+	}
 }

@@ -2,6 +2,7 @@ package ggml_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,16 @@ func TestSetName(t *testing.T) {
 
 // What an allocator gave the origin of an alias ends with it, also where the alias is an output of the graph and no
 // node uses it.
+// A graph of an alias alone has what it is an alias of.
+func TestGraphOfAlias(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	y := c.Neg(c.NewTensor(ggml.F32, 2))
+	g := c.NewGraph(c.Alias(c.View(y, []int64{1}, nil, 4)))
+	require.NoError(t, c.Err())
+	require.Equal(t, []*ggml.Tensor{y}, slices.Collect(g.Nodes()))
+}
+
 func TestAliasLosesMemory(t *testing.T) {
 	backend := optest.NewCPUBackend(t, 1)
 	s, a := optest.NewScheduler(t, backend), optest.NewGraphAllocator(t)
