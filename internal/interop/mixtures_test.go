@@ -85,7 +85,7 @@ func compareMixtures(t *testing.T, path string) {
 			for w := range m.Weights() {
 				got := w.Type()
 				if w.NumDims() > 1 {
-					got, _ = x.TypeOf(m.Config(), w.Name(), w.Dim(0), i)
+					got, _ = x.TypeOf(m.Config(), m.Architecture().Weight(w.Name()), i)
 				}
 				require.Equal(t, want[w.Name()], got.String(), "%s of %s, importance %v", w.Name(), x.Name, i != nil)
 				compared++

@@ -138,7 +138,10 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 	if o.Type != nil && o.Mixture != nil {
 		return nil, fmt.Errorf("a merge has both the type %v and the mixture %s; it takes one of them", *o.Type, o.Mixture.Name)
 	}
-	outputs := planOutputs(m, active, o)
+	outputs, err := planOutputs(m, active, o)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkOutputs(outputs, o); err != nil {
 		return nil, err
 	}
@@ -262,15 +265,19 @@ type output struct {
 func (o *output) unchanged() bool { return len(o.pairs) == 0 && o.info.Type == o.from.Type() }
 
 // planOutputs lists the tensors of the merged model in the order of the base.
-func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) []output {
-	config := m.Config()
-	isSplit := m.Config().Tied && len(active[tokenEmbd]) > 0
+func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]output, error) {
+	merged, config := m.Architecture(), m.Config()
+	isSplit := config.Tied && len(active[tokenEmbd]) > 0
 	if isSplit {
 		config.Tied = false
+		var err error
+		if merged, err = arch.New(config, merged.Layers()); err != nil {
+			return nil, err
+		}
 	}
 	var list []output
 	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) {
-		typ := o.typeOf(config, name, from)
+		typ := o.typeOf(config, merged.Weight(name), from)
 		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: from.Shape()}
 		if typ.IsValid() {
 			info.Size = typ.RowSize(from.NumElements())
@@ -287,18 +294,18 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) []output
 	if isSplit {
 		add(outputName, m.Weight(tokenEmbd), nil)
 	}
-	return list
+	return list, nil
 }
 
 // typeOf is the type of a tensor in the merged model.
-func (o *MergeOptions) typeOf(c model.Config, name string, from *ggml.Tensor) ggml.Type {
+func (o *MergeOptions) typeOf(c model.Config, w *arch.Weight, from *ggml.Tensor) ggml.Type {
 	typ := from.Type()
 	switch {
 	case from.NumDims() < 2:
 	case o.Type != nil:
 		typ = *o.Type
 	case o.Mixture != nil:
-		typ, _ = o.Mixture.TypeOf(c, name, from.Dim(0), o.Importance)
+		typ, _ = o.Mixture.TypeOf(c, w, o.Importance)
 	}
 	return typ
 }

@@ -1,11 +1,11 @@
 package model
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 )
 
 // A Mixture gives the matrices of a model their types by what they do and by their layer:
@@ -46,18 +46,19 @@ func (x *Mixture) NeedsImportance() bool { return x.needsImportance }
 // TypeOf returns the type of a matrix with rows of a length. Where they are no multiple of
 // the type's block it is another type, of smaller blocks, and isFallback is true.
 // c.Tied says whether the embedding is the output too.
-func (x *Mixture) TypeOf(c Config, name string, rowLen int64, i Importance) (t ggml.Type, isFallback bool) {
+func (x *Mixture) TypeOf(c Config, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
 	if !x.Type.IsQuantized() {
 		return x.Type, false
 	}
-	p := place{most: x.Type, rowLen: rowLen, layers: c.Layers, shared: c.Heads / max(1, c.KVHeads), isWeighted: i != nil}
+	rowLen := w.Shape[0]
+	p := place{most: x.Type, rowLen: rowLen, layer: w.Layer, layers: c.Layers, shared: c.Heads / max(1, c.KVHeads), isWeighted: i != nil}
 	t = x.Type
-	if apply := x.rule(c, name, &p); apply != nil {
+	if apply := x.rule(c, w); apply != nil {
 		t = apply(p)
 	}
 	// Models of 70B, whose attn_v is small beside the rest. llama-quantize knows them by their layers.
 	is70B := c.Layers == 80 && (c.Arch == "qwen2" || c.Arch == "llama" && c.Heads != c.KVHeads)
-	if is70B && isValues(name) && (t == ggml.Q3_K || t == ggml.Q4_K) {
+	if is70B && (w.Kind == "attn_v" || w.Kind == "attn_qkv") && (t == ggml.Q3_K || t == ggml.Q4_K) {
 		t = ggml.Q5_K
 	}
 	smaller, ok := smallerBlocks[t]
@@ -70,30 +71,21 @@ func (x *Mixture) TypeOf(c Config, name string, rowLen int64, i Importance) (t g
 	return smaller, true
 }
 
-// isValues reports whether a matrix makes the values of attention.
-func isValues(name string) bool {
-	return strings.HasSuffix(name, ".attn_v.weight") || strings.HasSuffix(name, ".attn_qkv.weight")
-}
-
-// rule finds the rule for a matrix, and its layer.
-func (x *Mixture) rule(c Config, name string, p *place) rule {
+// rule finds the rule for a matrix.
+func (x *Mixture) rule(c Config, w *arch.Weight) rule {
 	switch {
-	case name == "output.weight" || name == "token_embd.weight" && c.Tied:
+	case w.Kind == "output" || w.Role == arch.Embedding && c.Tied:
 		if x.output == nil {
 			return sixBits
 		}
 		return x.output
-	case name == "token_embd.weight":
+	case w.Role == arch.Embedding:
 		return x.embd
 	}
-	var kind string
-	if n, _ := fmt.Sscanf(name, "blk.%d.%s", &p.layer, &kind); n != 2 {
-		return nil
-	}
 	return map[string]rule{
-		"attn_q.weight": x.attnQ, "attn_k.weight": x.attnK, "attn_v.weight": x.attnV, "attn_qkv.weight": x.attnV,
-		"attn_output.weight": x.attnOut, "ffn_gate.weight": x.ffnGate, "ffn_up.weight": x.ffnUp, "ffn_down.weight": x.ffnDown,
-	}[kind]
+		"attn_q": x.attnQ, "attn_k": x.attnK, "attn_v": x.attnV, "attn_qkv": x.attnV,
+		"attn_output": x.attnOut, "ffn_gate": x.ffnGate, "ffn_up": x.ffnUp, "ffn_down": x.ffnDown,
+	}[w.Kind]
 }
 
 // A place is what the type of a matrix depends on.

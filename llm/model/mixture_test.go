@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -19,46 +20,54 @@ func TestMixtureTypes(t *testing.T) {
 	alone := model.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8}
 	tied := model.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8, Tied: true}
 	large := model.Config{Arch: "llama", Layers: 80, Heads: 64, KVHeads: 32}
+	weight := func(kind string, layer int, rowLen int64) *arch.Weight {
+		w := &arch.Weight{Kind: kind, Layer: layer, Shape: []int64{rowLen, 256}}
+		if kind == "token_embd" {
+			w.Role = arch.Embedding
+		}
+		return w
+	}
 	some := model.Importance{"blk.0.attn_q.weight": {1}}
 	for _, c := range []struct {
 		mixture string
 		config  model.Config
-		name    string
+		kind    string
+		layer   int
 		rowLen  int64
 		i       model.Importance
 		want    ggml.Type
 	}{
-		{"q4_k_m", wide, "blk.3.attn_q.weight", 256, nil, ggml.Q4_K},
-		{"q4_k_m", wide, "blk.1.attn_v.weight", 256, nil, ggml.Q6_K},
-		{"q4_k_m", wide, "blk.2.attn_v.weight", 256, nil, ggml.Q4_K},
-		{"q4_k_m", wide, "blk.4.attn_qkv.weight", 256, nil, ggml.Q6_K},
-		{"q4_k_m", wide, "blk.14.ffn_down.weight", 256, nil, ggml.Q6_K},
-		{"q4_k_m", wide, "output.weight", 256, nil, ggml.Q6_K},
-		{"q4_k_m", wide, "token_embd.weight", 256, nil, ggml.Q4_K},
-		{"Q4_K", tied, "token_embd.weight", 256, nil, ggml.Q6_K},
-		{"q4_k_m", wide, "blk.3.attn_q.weight", 96, nil, ggml.Q5_0},
-		{"q4_k_m", wide, "blk.3.attn_q.weight", 40, nil, ggml.F16},
-		{"q4_k_m", tied, "token_embd.weight", 96, nil, ggml.Q8_0},
-		{"q4_k_s", wide, "blk.3.attn_v.weight", 256, nil, ggml.Q5_K},
-		{"q4_k_s", wide, "blk.4.attn_v.weight", 256, nil, ggml.Q4_K},
-		{"q4_k_s", large, "blk.9.attn_v.weight", 256, nil, ggml.Q5_K},
-		{"q3_k_m", wide, "blk.0.ffn_down.weight", 256, nil, ggml.Q5_K},
-		{"q3_k_m", wide, "blk.1.ffn_down.weight", 256, nil, ggml.Q4_K},
-		{"q2_k", wide, "blk.1.attn_v.weight", 256, nil, ggml.Q4_K},
-		{"q2_k", alone, "blk.1.attn_v.weight", 256, nil, ggml.Q3_K},
-		{"q4_0", wide, "blk.0.ffn_down.weight", 256, nil, ggml.Q4_0},
-		{"q4_0", wide, "blk.0.ffn_down.weight", 256, some, ggml.Q4_1},
-		{"q4_0", wide, "output.weight", 256, nil, ggml.Q6_K},
-		{"q8_0", wide, "output.weight", 256, nil, ggml.Q8_0},
-		{"f16", wide, "output.weight", 256, nil, ggml.F16},
-		{"iq3_xxs", alone, "blk.5.attn_v.weight", 256, some, ggml.IQ3XXS},
-		{"iq2_m", alone, "token_embd.weight", 256, some, ggml.IQ3S},
+		{"q4_k_m", wide, "attn_q", 3, 256, nil, ggml.Q4_K},
+		{"q4_k_m", wide, "attn_v", 1, 256, nil, ggml.Q6_K},
+		{"q4_k_m", wide, "attn_v", 2, 256, nil, ggml.Q4_K},
+		{"q4_k_m", wide, "attn_qkv", 4, 256, nil, ggml.Q6_K},
+		{"q4_k_m", wide, "ffn_down", 14, 256, nil, ggml.Q6_K},
+		{"q4_k_m", wide, "output", -1, 256, nil, ggml.Q6_K},
+		{"q4_k_m", wide, "token_embd", -1, 256, nil, ggml.Q4_K},
+		{"Q4_K", tied, "token_embd", -1, 256, nil, ggml.Q6_K},
+		{"q4_k_m", wide, "attn_q", 3, 96, nil, ggml.Q5_0},
+		{"q4_k_m", wide, "attn_q", 3, 40, nil, ggml.F16},
+		{"q4_k_m", tied, "token_embd", -1, 96, nil, ggml.Q8_0},
+		{"q4_k_s", wide, "attn_v", 3, 256, nil, ggml.Q5_K},
+		{"q4_k_s", wide, "attn_v", 4, 256, nil, ggml.Q4_K},
+		{"q4_k_s", large, "attn_v", 9, 256, nil, ggml.Q5_K},
+		{"q3_k_m", wide, "ffn_down", 0, 256, nil, ggml.Q5_K},
+		{"q3_k_m", wide, "ffn_down", 1, 256, nil, ggml.Q4_K},
+		{"q2_k", wide, "attn_v", 1, 256, nil, ggml.Q4_K},
+		{"q2_k", alone, "attn_v", 1, 256, nil, ggml.Q3_K},
+		{"q4_0", wide, "ffn_down", 0, 256, nil, ggml.Q4_0},
+		{"q4_0", wide, "ffn_down", 0, 256, some, ggml.Q4_1},
+		{"q4_0", wide, "output", -1, 256, nil, ggml.Q6_K},
+		{"q8_0", wide, "output", -1, 256, nil, ggml.Q8_0},
+		{"f16", wide, "output", -1, 256, nil, ggml.F16},
+		{"iq3_xxs", alone, "attn_v", 5, 256, some, ggml.IQ3XXS},
+		{"iq2_m", alone, "token_embd", -1, 256, some, ggml.IQ3S},
 	} {
 		x, ok := model.FindMixture(c.mixture)
 		require.True(t, ok, c.mixture)
-		got, isFallback := x.TypeOf(c.config, c.name, c.rowLen, c.i)
-		require.Equal(t, c.want, got, "%s: %s", c.mixture, c.name)
-		require.Equal(t, c.rowLen != 256 && got != ggml.Q8_0, isFallback, "%s: %s", c.mixture, c.name)
+		got, isFallback := x.TypeOf(c.config, weight(c.kind, c.layer, c.rowLen), c.i)
+		require.Equal(t, c.want, got, "%s: %s", c.mixture, c.kind)
+		require.Equal(t, c.rowLen != 256 && got != ggml.Q8_0, isFallback, "%s: %s", c.mixture, c.kind)
 	}
 	_, ok := model.FindMixture("q9_k")
 	require.False(t, ok)
