@@ -47,22 +47,29 @@ func buildsGraphs(f function) bool {
 	if strings.HasPrefix(f.name, "arch.Builder.") || strings.HasPrefix(f.name, "arch.Place.") {
 		return true
 	}
-	kind := f.value.Type()
-	for i := range kind.NumIn() + kind.NumOut() {
-		var t reflect.Type
-		if i < kind.NumIn() {
-			t = kind.In(i)
-		} else {
-			t = kind.Out(i - kind.NumIn())
+	return isInternal(f.value.Type())
+}
+
+// isInternal reports whether a type is made of one of an internal package.
+func isInternal(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		if t.Name() == "" {
+			return isInternal(t.Elem())
 		}
-		if t.Kind() == reflect.Pointer {
-			t = t.Elem()
+	case reflect.Func:
+		for i := range t.NumIn() {
+			if isInternal(t.In(i)) {
+				return true
+			}
 		}
-		if strings.Contains(t.PkgPath(), "/internal/") && t.Name() != "LoRAPair" && t.Name() != "Adapters" {
-			return true
+		for i := range t.NumOut() {
+			if isInternal(t.Out(i)) {
+				return true
+			}
 		}
 	}
-	return false
+	return strings.Contains(t.PkgPath(), "/internal/")
 }
 
 // callable lists functions and methods.
