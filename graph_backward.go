@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
 	"unsafe"
 )
 
@@ -29,11 +30,19 @@ func (g *Graph) Backward() error {
 	r := C.goggml_graph_backward(g.ctx.arena, g.ctx.graphs, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)))
 	if err := guardError(r.error); err != nil {
 		n := int(C.ggml_graph_n_nodes(g.g))
-		g.ctx.err = &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", n)}}, Reason: err.Error(), Caller: callerLine()}
+		g.ctx.err = &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", n)}}, Reason: noBackward(err), Caller: callerLine()}
 		return g.ctx.err
 	}
 	g.g = (*C.struct_ggml_cgraph)(r.value)
 	return nil
+}
+
+// noBackward says what an assertion of ggml means that no check of this package foresees.
+func noBackward(err error) string {
+	if !strings.Contains(err.Error(), "GGML_ASSERT") {
+		return err.Error()
+	}
+	return fmt.Sprintf("an op has no backward for the types or shapes of its operands; train in f32, and give it operands of the shape of its result by Repeat (%v)", err)
 }
 
 // trainable reports what the graph lacks for Backward.
