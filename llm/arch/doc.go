@@ -1,6 +1,11 @@
-// Package arch holds the architectures of language models as data: a table of
-// specs over one transformer block. A spec is a row of the table in spec.go; the
-// hyper-parameters go from and to GGUF keys through one table in keys.go. The block
-// declares the weights that it uses, and [Config.Weights] lists them by running it
-// once without memory.
+// Package arch holds the architectures of language models as data.
+//
+// A [Config] is the hyper-parameters, which go from and to GGUF keys through one table in
+// keys.go. [Resolve] makes an [Architecture] of it, by a row of the table in spec.go: layers,
+// each of which is residuals around parts, [Attention] or [FeedForward]. Parts declare the
+// weights that they use, and running them once without memory lists these, with what LoRA can
+// adapt and the names that transformers has.
+//
+// Everything here is a value that does not change, and safe for concurrent use. The [Builder]
+// makes graphs of an architecture for the packages of this module.
 package arch
