@@ -232,7 +232,7 @@ func sampleLength(ctx int, m *model.Model) (int, error) {
 	case ctx == 0:
 		return min(defaultContext, m.Config().Context), nil
 	case ctx > m.Config().Context:
-		return 0, fmt.Errorf("--ctx %d is beyond the %d positions that %s was trained on", ctx, m.Config().Context, m.Path)
+		return 0, fmt.Errorf("--ctx %d is beyond the %s that %s was trained on", ctx, cli.Count(m.Config().Context, "position"), m.Path)
 	}
 	return ctx, nil
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 const (
@@ -46,7 +48,7 @@ func readSet(folder, prefix string) (*set, error) {
 		return nil, err
 	}
 	if len(images) != len(labels)*pixels {
-		return nil, fmt.Errorf("%s has %d images, but %s has %d labels", imagesPath, len(images)/pixels, labelsPath, len(labels))
+		return nil, fmt.Errorf("%s has %s, but %s has %s", imagesPath, cli.Count(len(images)/pixels, "image"), labelsPath, cli.Count(len(labels), "label"))
 	}
 	s := &set{images: make([]float32, len(images)), labels: labels}
 	for i, b := range images {
@@ -90,7 +92,7 @@ func parseIDX(r io.Reader, item []int) ([]byte, error) {
 	case magic[2] != 8:
 		return nil, fmt.Errorf("the numbers have the type 0x%02x; they must be bytes, 0x08", magic[2])
 	case int(magic[3]) != 1+len(item):
-		return nil, fmt.Errorf("the file has %d dimensions; it must have %d", magic[3], 1+len(item))
+		return nil, fmt.Errorf("the file has %s; it must have %d", cli.Count(int(magic[3]), "dimension"), 1+len(item))
 	}
 	sizes := make([]uint32, magic[3])
 	if err := binary.Read(r, binary.BigEndian, sizes); err != nil {

@@ -2,6 +2,8 @@ package chat
 
 import (
 	"math/big"
+
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // eval evaluates an expression.
@@ -385,7 +387,7 @@ type absent struct{}
 // bind gives the values of parameters by position or name; the first `required` of them must be there.
 func (a *arguments) bind(s *state, name string, required int, params ...string) []value {
 	if len(a.positional) > len(params) {
-		s.fail("%s takes not more than %d arguments, got %d", name, len(params), len(a.positional))
+		s.fail("%s takes not more than %s, got %d", name, counted.Of(len(params), "argument"), len(a.positional))
 	}
 	values := make([]value, len(params))
 	used := 0

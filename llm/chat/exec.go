@@ -1,5 +1,7 @@
 package chat
 
+import "github.com/goggml/ggml/internal/counted"
+
 // signal says how a body ended.
 type signal uint8
 
@@ -268,7 +270,7 @@ func (s *state) bindMacro(m *macro, a *arguments, c *scope) {
 	if m.used["varargs"] {
 		c.set("varargs", tuple(extra...))
 	} else if len(extra) > 0 {
-		s.fail("macro %q takes not more than %d arguments", m.name, len(m.params))
+		s.fail("macro %q takes not more than %s", m.name, counted.Of(len(m.params), "argument"))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -118,7 +119,7 @@ func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
 		return nil, err
 	}
 	if x.PromptMessages < 0 || x.PromptMessages > len(x.Messages) {
-		return nil, fmt.Errorf("the prompt has %d messages, and all together are %d", x.PromptMessages, len(x.Messages))
+		return nil, fmt.Errorf("the prompt has %s, and all together are %d", counted.Of(x.PromptMessages, "message"), len(x.Messages))
 	}
 	if e.o.Template == nil {
 		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (tokenizer.chat_template)",
@@ -221,7 +222,7 @@ func weightOf(trained []chat.Range, from, to int) float32 {
 // whyNothing says why no token of an example is trained.
 func (e *Encoder) whyNothing(x Example, s Sample) string {
 	if !e.isChat(x) {
-		return fmt.Sprintf("the record has %d tokens", len(s.Tokens))
+		return "the record has " + counted.Of(len(s.Tokens), "token")
 	}
 	assistant := false
 	for _, m := range x.Messages[x.PromptMessages:] {

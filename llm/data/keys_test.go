@@ -100,7 +100,7 @@ func TestTables(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"text\n\"a":        `:2:3: extraneous or missing " in quoted-field; ` + quoteFields,
-		"text,x\na":        ":2: the row has 1 fields, the first one 2; " + quoteFields,
+		"text,x\na":        ":2: the row has 1 field, the first one 2; " + quoteFields,
 		"text,text\na,b":   `:1: the first row, which names the keys, has "text" twice; give each column a name of its own`,
 		"text\n\xff":       `:2: "text" is not valid UTF-8; convert the file to UTF-8`,
 		"a,b\nc,d":         `:2: the record has none of the keys messages, conversations, prompt, instruction, text; it has "a", "b"; say how the data calls it`,

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // LongSamples says what becomes of a sample of more than Length predicted tokens.
@@ -120,10 +121,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 
 // nothing is the error of no sample at all.
 func (o *PrepareOptions) nothing(s Stats) error {
-	examples := fmt.Sprintf("%d examples", s.Examples)
-	if s.Examples == 1 {
-		examples = "1 example"
-	}
+	examples := counted.Of(s.Examples, "example")
 	if n := o.SkipBroken.Total(); n > 0 {
 		return fmt.Errorf("no token is trained of %s; %s, the first: %w", examples, skipped(n), o.SkipBroken.Counts()[0].First)
 	}

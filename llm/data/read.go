@@ -107,7 +107,10 @@ func (r *reader) none(files []string) error {
 	if len(files) == 1 {
 		e.File = displayName(files[0])
 	}
-	if n := r.o.SkipBroken.Total(); n > 0 {
+	switch n := r.o.SkipBroken.Total(); {
+	case n == 1:
+		e.Reason = fmt.Sprintf("there is no example: the only record is broken: %v", r.o.SkipBroken.Counts()[0].First)
+	case n > 1:
 		e.Reason = fmt.Sprintf("there is no example: all %d records are broken, the first: %v", n, r.o.SkipBroken.Counts()[0].First)
 	}
 	return e

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash"
 	"math"
+
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // A Sample is a sequence of tokens of which each is to be predicted from those
@@ -34,10 +36,10 @@ func (s Sample) Targets() int {
 
 func (s Sample) check(length, vocab int) error {
 	if len(s.Tokens) > length+1 {
-		return fmt.Errorf("it has %d tokens; at most %d fit", len(s.Tokens), length+1)
+		return fmt.Errorf("it has %s; at most %d fit", counted.Of(len(s.Tokens), "token"), length+1)
 	}
 	if s.Weights != nil && len(s.Weights) != s.Predicted() {
-		return fmt.Errorf("it has %d weights for %d predicted tokens", len(s.Weights), s.Predicted())
+		return fmt.Errorf("it has %s for %s", counted.Of(len(s.Weights), "weight"), counted.Of(s.Predicted(), "predicted token"))
 	}
 	for i, token := range s.Tokens {
 		if token < 0 || int(token) >= vocab {

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"math"
 	"slices"
+
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // Limit returns a data set of at most n rows, at equal distances; a negative n is all.
@@ -28,7 +30,7 @@ func (d *Dataset) Split(fraction float64) (rest, held *Dataset, err error) {
 	rows := d.Len()
 	n := max(1, int(math.Round(fraction*float64(rows))))
 	if !(fraction > 0 && fraction < 1) || n >= rows {
-		return nil, nil, fmt.Errorf("%v of %d rows cannot be held out: some have to be, and some to be left; choose another fraction, or add data", fraction, rows)
+		return nil, nil, fmt.Errorf("%v of %s cannot be held out: some have to be, and some to be left; choose another fraction, or add data", fraction, counted.Of(rows, "row"))
 	}
 	rest = d.subset(func(yield func(row int) bool) {
 		for row := range rows {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // separators are those of tables by their extension.
@@ -57,7 +59,7 @@ func (r *reader) table(f *file, separator rune) error {
 // row reads a row as the object that its keys make it.
 func (r *reader) row(f *file, line int, keys, row []string) error {
 	if len(row) != len(keys) {
-		return r.give(Example{}, faultf(BadTable, quoteFields, "the row has %d fields, the first one %d", len(row), len(keys)).in(f.name, line, nil))
+		return r.give(Example{}, faultf(BadTable, quoteFields, "the row has %s, the first one %d", counted.Of(len(row), "field"), len(keys)).in(f.name, line, nil))
 	}
 	var b bytes.Buffer
 	b.WriteByte('{')

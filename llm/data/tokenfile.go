@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/internal/mapped"
 )
 
@@ -157,7 +158,7 @@ func (f *tokenFile) check(length, vocab int) error {
 	case int(h.MaxToken) >= vocab:
 		return fmt.Errorf("the data set has token %d; the vocabulary has %d", h.MaxToken, vocab)
 	case int(h.Longest) > length+1:
-		return fmt.Errorf("the data set has a sample of %d tokens; at most %d fit", h.Longest, length+1)
+		return fmt.Errorf("the data set has a sample of %s; at most %d fit", counted.Of(h.Longest, "token"), length+1)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
@@ -175,7 +176,7 @@ func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) 
 		return Reply{}, err
 	}
 	if len(ids) > c.sequence.Context() {
-		return Reply{}, fmt.Errorf("%w: the conversation has %d tokens, the context has room for %d", infer.ErrContextFull, len(ids), c.sequence.Context())
+		return Reply{}, fmt.Errorf("%w: the conversation has %s, the context has room for %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
 	}
 	began := time.Now()
 	logits, cached, err := c.sequence.Prefill(ctx, ids)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -359,7 +360,7 @@ func (o *output) importanceFault() string {
 	case o.importance == nil && isLayers:
 		return "the importance matrix has no entry for it: it is another model's"
 	case o.importance != nil && n != o.from.Dim(0):
-		return fmt.Sprintf("the importance matrix has %d columns for it: it is another model's", n)
+		return fmt.Sprintf("the importance matrix has %s for it: it is another model's", counted.Of(n, "column"))
 	}
 	return ""
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // peftTargets are the settings by which PEFT chooses modules as it loads an adapter: of
@@ -29,11 +31,8 @@ func (r *peftReader) untargeted() []string {
 		return nil
 	}
 	slices.Sort(left)
-	modules := "1 module has tensors but is"
-	if n := len(left); n > 1 {
-		modules = fmt.Sprintf("%d modules have tensors but are", n)
-	}
-	return []string{fmt.Sprintf("%s none of target_modules in %s, such as %s: PEFT would leave it out, here it counts", modules, peftConfigName, left[0])}
+	return []string{fmt.Sprintf("%s none of target_modules in %s, and has tensors, such as %s: PEFT would leave them out, here they count",
+		counted.Are(len(left), "module"), peftConfigName, left[0])}
 }
 
 // has reports whether PEFT puts an adapter on a module; also where that cannot be said.

@@ -55,7 +55,7 @@ func TestPEFTWholeTensors(t *testing.T) {
 // say so.
 func TestPEFTTargetsNotice(t *testing.T) {
 	m := fileModel(t, false, ggml.F32)
-	const notice = "1 module has tensors but is none of target_modules in adapter_config.json, such as model.layers.0.mlp.up_proj: PEFT would leave it out, here it counts"
+	const notice = "1 module is none of target_modules in adapter_config.json, and has tensors, such as model.layers.0.mlp.up_proj: PEFT would leave them out, here they count"
 	for _, c := range []struct {
 		config map[string]any
 		told   bool

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // metadataKey is the key of a header that is no tensor.
@@ -101,12 +103,12 @@ func checkOffsets(tensors []Tensor, dataSize int64) error {
 		case t.begin > end:
 			return fmt.Errorf("tensor %q: its data begins at %d, and that before it ends at %d", t.Name, t.begin, end)
 		case t.end > dataSize:
-			return fmt.Errorf("is cut short: the data of tensor %q ends at %d, and there are %d bytes", t.Name, t.end, dataSize)
+			return fmt.Errorf("is cut short: the data of tensor %q ends at %d, and %s there", t.Name, t.end, counted.Are(dataSize, "byte"))
 		}
 		end = t.end
 	}
 	if end != dataSize {
-		return fmt.Errorf("there are %d bytes after the data of the last tensor", dataSize-end)
+		return fmt.Errorf("%s left after the data of the last tensor", counted.Are(dataSize-end, "byte"))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // A Type is the name of a type of elements, such as "F32".
@@ -106,7 +107,7 @@ const (
 
 func (f *File) readHeader(r io.ReaderAt, size int64) error {
 	if size < lengthSize {
-		return fmt.Errorf("is no safetensors file: it has %d bytes", size)
+		return fmt.Errorf("is no safetensors file: it has %s", counted.Of(size, "byte"))
 	}
 	var raw [lengthSize]byte
 	if _, err := r.ReadAt(raw[:], 0); err != nil {

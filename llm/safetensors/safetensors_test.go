@@ -162,8 +162,8 @@ func TestHostile(t *testing.T) {
 		{"same data", of(8, info("a", "F32", "2", 0, 8), info("b", "F32", "2", 0, 8)), `tensor "b": its data begins at 0, where`},
 		{"gap", of(12, info("a", "F32", "1", 0, 4), info("b", "F32", "1", 8, 12)), `tensor "b": its data begins at 8, and that before it ends at 4`},
 		{"not from the start", of(8, info("a", "F32", "1", 4, 8)), "its data begins at 4, and that before it ends at 0"},
-		{"cut short", of(7, info("a", "F32", "2", 0, 8)), `is cut short: the data of tensor "a" ends at 8, and there are 7 bytes`},
-		{"more data", of(9, info("a", "F32", "2", 0, 8)), "there are 1 bytes after the data of the last tensor"},
+		{"cut short", of(7, info("a", "F32", "2", 0, 8)), `is cut short: the data of tensor "a" ends at 8, and 7 bytes are there`},
+		{"more data", of(9, info("a", "F32", "2", 0, 8)), "1 byte is left after the data of the last tensor"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := open(test.raw)

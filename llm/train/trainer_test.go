@@ -256,7 +256,7 @@ func TestDatasetErrors(t *testing.T) {
 		"token 0 is -1":                         {Tokens: []int32{-1, 2}},
 		"it has 6 tokens; at most 5 fit":        {Tokens: make([]int32, 6)},
 		"it has 3 weights for 2 predicted":      {Tokens: []int32{1, 2, 3}, Weights: []float32{1, 1, 1}},
-		"it has 1 weights for 2 predicted":      {Tokens: []int32{1, 2, 3}, Weights: []float32{1}},
+		"it has 1 weight for 2 predicted":       {Tokens: []int32{1, 2, 3}, Weights: []float32{1}},
 		"weight 1 is NaN":                       {Tokens: []int32{1, 2, 3}, Weights: []float32{1, nan}},
 		"weight 0 is +Inf":                      {Tokens: []int32{1, 2}, Weights: []float32{inf}},
 		"weight 0 is -1; it must be finite and": {Tokens: []int32{1, 2}, Weights: []float32{-1}},

@@ -1,19 +1,6 @@
 package cli
 
-import (
-	"fmt"
-	"strings"
-)
+import "github.com/goggml/ggml/internal/counted"
 
-// Count is a number of things in words: "1 step", "12 steps", "7 matrices".
-func Count(n int, what string) string {
-	stem, isMatrix := strings.CutSuffix(what, "ix")
-	switch {
-	case n == 1:
-	case isMatrix:
-		what = stem + "ices"
-	default:
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
+// Count is a number of things in words, see [counted.Of].
+func Count(n int, what string) string { return counted.Of(n, what) }

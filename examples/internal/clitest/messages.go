@@ -28,9 +28,9 @@ func checkMessage(line string) error {
 
 // oneOfMany matches a single thing in the plural.
 var oneOfMany = regexp.MustCompile(`(^|[ (])1 (` + strings.Join([]string{
-	"adapters", "bytes", "calls", "columns", "devices", "dimensions", "elements", "epochs", "examples", "files", "flags", "folders", "heads", "keys", "layers",
+	"adapters", "arguments", "bytes", "calls", "characters", "columns", "devices", "dimensions", "elements", "epochs", "examples", "fields", "files", "flags", "folders", "heads", "keys", "layers",
 	"lines", "matrices", "messages", "models", "parameters", "positions", "prompts", "records", "rows", "runs", "samples", "sequences", "steps", "tensors",
-	"texts", "threads", "tokens", "turns", "values", "warnings", "words",
+	"texts", "threads", "tokens", "turns", "values", "weights", "warnings", "words",
 }, "|") + `)\b`)
 
 // goName is an exported name of the library in a line, "" if there is none.

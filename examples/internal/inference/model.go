@@ -75,7 +75,7 @@ func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 		return cli.ModelError("--model", f.Model, err)
 	}
 	if f.Ctx > m.Config().Context {
-		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %d positions that the model was trained on: what comes after them is worse, or nonsense\n", f.Ctx, m.Config().Context)
+		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %s that the model was trained on: what comes after is worse, or nonsense\n", f.Ctx, cli.Count(m.Config().Context, "position"))
 	}
 	if m.Tokenizer == nil {
 		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)

@@ -128,7 +128,7 @@ func shorten(text []rune) []rune {
 	if left <= half/2 { // the words that say so are no shorter
 		return text
 	}
-	return slices.Concat(text[:half], []rune(fmt.Sprintf("… (%d characters left out) …", left)), text[len(text)-half:])
+	return slices.Concat(text[:half], []rune("… ("+cli.Count(left, "character")+" left out) …"), text[len(text)-half:])
 }
 
 // printable replaces control characters, which move the cursor of a terminal.

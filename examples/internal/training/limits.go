@@ -58,10 +58,10 @@ func (f *Flags) nameSize(err error) error {
 	var memory *train.MemoryError
 	switch {
 	case errors.As(err, &batch) && batch.MaxTokens >= batch.Length:
-		return fmt.Errorf("--batch %d: so many samples of %d tokens are too large for one batch, which can have %d; a larger --grad-acc gives steps of as many",
-			batch.Batch, batch.Length, batch.MaxTokens/batch.Length)
+		return fmt.Errorf("--batch %d: so many samples of %s are too large for one batch, which can have %d; a larger --grad-acc gives steps of as many",
+			batch.Batch, cli.Count(batch.Length, "token"), batch.MaxTokens/batch.Length)
 	case errors.As(err, &batch):
-		return fmt.Errorf("--ctx %d: a sample of %d tokens is too large for this model, which can train on %d at a time", f.Ctx, batch.Length, batch.MaxTokens)
+		return fmt.Errorf("--ctx %d: a sample of %s is too large for this model, which can train on %d at a time", f.Ctx, cli.Count(batch.Length, "token"), batch.MaxTokens)
 	case errors.As(err, &memory) && f.Batch > 1:
 		return fmt.Errorf("--batch %d: %w; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one in spite of it", f.Batch, memory)
 	case errors.As(err, &memory):

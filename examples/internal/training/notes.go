@@ -22,7 +22,7 @@ func (f *DataFlags) checkCut(s Source, stats data.Stats) error {
 func (f *DataFlags) remedyOfCut(s Source, stats data.Stats) string {
 	const others = "--too-long drop leaves them out, --too-long split makes several samples of each"
 	if s.Context > 0 && stats.Longest > s.Context {
-		return fmt.Sprintf("the longest has %d tokens, and the model was trained on %d positions; %s", stats.Longest, s.Context, others)
+		return fmt.Sprintf("the longest has %s, and the model was trained on %s; %s", cli.Count(stats.Longest, "token"), cli.Count(s.Context, "position"), others)
 	}
 	return fmt.Sprintf("--ctx %d fits all; %s", stats.Longest, others)
 }

@@ -1,10 +1,6 @@
 package training
 
-import (
-	"fmt"
-
-	"github.com/goggml/ggml/examples/internal/cli"
-)
+import "github.com/goggml/ggml/examples/internal/cli"
 
 // Resolved says of the flags that leave something to the run what became of it, for data of
 // so many rows that make so many steps. What is to follow the length of a run, or the
@@ -12,7 +8,7 @@ import (
 func (f *Flags) Resolved(rows, steps int) map[string]cli.Resolved {
 	resolved := map[string]cli.Resolved{}
 	if epochs := f.epochs(); epochs > 0 {
-		resolved["epochs"] = cli.Resolved{Value: epochs, Note: fmt.Sprintf("at most; the run is of %d steps", steps)}
+		resolved["epochs"] = cli.Resolved{Value: epochs, Note: "at most; the run is of " + cli.Count(steps, "step")}
 	} else {
 		resolved["epochs"] = cli.Resolved{} // as many as --adam-iter takes
 	}
