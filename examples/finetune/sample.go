@@ -91,7 +91,9 @@ func (s *sampler) sample(ctx context.Context, q *infer.Sequence) (string, error)
 		return reply.Content, err
 	}
 	var text strings.Builder
-	_, err = generate.Text(ctx, &text, s.m, q, pick, s.prompt, generate.Options{Limit: cli.Optional(s.predict)})
+	_, err = generate.Text(ctx, s.m, q, generate.Request{
+		Prompt: s.prompt, W: &text, Sampler: pick, Options: generate.Options{Limit: cli.Optional(s.predict)},
+	})
 	if errors.Is(err, generate.ErrTruncated) {
 		err = nil
 	}

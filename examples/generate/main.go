@@ -132,7 +132,7 @@ func (j *job) one(ctx context.Context, prompt string) error {
 	if err != nil {
 		return err
 	}
-	stats, err := generate.Text(ctx, j.out, j.model.Model, sequence, sampler, prompt, j.textOptions())
+	stats, err := generate.Text(ctx, j.model.Model, sequence, generate.Request{Prompt: prompt, W: j.out, Sampler: sampler, Options: j.textOptions()})
 	_, written := fmt.Fprintln(j.out)
 	if j.Stats {
 		printStats(j.log, j.model.Loading, stats)

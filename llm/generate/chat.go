@@ -178,18 +178,15 @@ func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) 
 	if len(ids) > c.sequence.Context() {
 		return Reply{}, fmt.Errorf("%w: the conversation has %s, the context has room for %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
 	}
-	began := time.Now()
-	logits, cached, err := c.sequence.Prefill(ctx, ids)
+	out := &replyWriter{w: w, stop: c.ends.texts}
+	g := &generation{m: c.m, w: out, pick: c.pick, o: Options{Limit: c.options.Limit}, ends: c.ends.tokens}
+	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
+	c.pick.Forget()
+	cached, err := g.prefill(ctx, c.sequence, nil, ids)
 	if err != nil {
 		return Reply{}, err
 	}
-	c.pick.Forget()
-	out := &replyWriter{w: w, stop: c.ends.texts}
-	g := newGeneration(c.m, out, c.pick, Options{Limit: c.options.Limit})
-	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
-	g.ends = c.ends.tokens
-	g.begin(c.sequence, ids, logits, began)
-	run(ctx, g) // the last token is not computed: as a rule the template says what follows it
+	g.run(ctx) // the last token is not computed: as a rule the template says what follows it
 	finish, err := g.finish, g.err
 	if err == ErrTruncated {
 		err = nil

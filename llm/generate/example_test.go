@@ -104,7 +104,7 @@ func ExampleText() {
 	}
 	var text bytes.Buffer // or os.Stdout, to see it come
 	limit := 8
-	stats, err := generate.Text(context.Background(), &text, m, sequence, greedy, "Once upon a time", generate.Options{Limit: &limit})
+	stats, err := generate.Text(context.Background(), m, sequence, generate.Request{Prompt: "Once upon a time", W: &text, Sampler: greedy, Options: generate.Options{Limit: &limit}})
 	if err != nil {
 		log.Fatal(err)
 	}

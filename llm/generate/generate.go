@@ -36,7 +36,16 @@ import (
 // has been written.
 var ErrTruncated = errors.New("the text was cut: the context is full")
 
-// Options are the settings of [Text].
+// A Request is a text to continue.
+type Request struct {
+	Prompt  string
+	W       io.Writer       // the continuation is streamed to it
+	Sampler *sample.Sampler // of this text alone
+	Options Options
+	Context context.Context // ends this text alone; nil never does
+}
+
+// Options are the settings of a text.
 type Options struct {
 	Limit     *int // most tokens to generate; nil goes on until the context is full
 	IgnoreEOG bool // do not let the model end the text
@@ -52,31 +61,17 @@ type Stats struct {
 	GeneratedFor time.Duration
 }
 
-// Text writes the model's continuation of a prompt to w as it comes into
-// being, until the model ends the text, the limit is reached, or ctx is
-// cancelled. The prompt follows what the sequence has, and the next text goes on after this
-// one; if ctx is cancelled, after what the sequence then has of it. A prompt that begins with
-// the text of BOS gets no second one. When it stops, for whatever reason, what there is has
-// been written.
-func Text(ctx context.Context, w io.Writer, m *model.Model, q *infer.Sequence, pick *sample.Sampler, prompt string, o Options) (Stats, error) {
-	if err := check(m, w, pick); err != nil {
-		return Stats{}, err
-	}
-	if q == nil {
-		return Stats{}, errors.New("the sequence is nil")
-	}
-	tokens, err := promptTokens(m.Tokenizer, prompt, q.Len() == 0)
+// Text writes the model's continuation of a prompt as it comes into being, until the
+// model ends the text, the limit is reached, or ctx is cancelled. The prompt follows what
+// the sequence has, and the next text goes on after this one; if ctx is cancelled, after
+// what the sequence then has of it. A prompt that begins with the text of BOS gets no
+// second one. When it stops, for whatever reason, what there is has been written.
+func Text(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (Stats, error) {
+	g, err := newGeneration(ctx, m, q, &r)
 	if err != nil {
 		return Stats{}, err
 	}
-	began := time.Now()
-	logits, err := q.Decode(ctx, tokens)
-	if err != nil {
-		return Stats{}, fmt.Errorf("the prompt: %w", err)
-	}
-	g := newGeneration(m, w, pick, o)
-	g.begin(q, tokens, logits, began)
-	run(ctx, g)
+	g.run(ctx)
 	g.keepLast(ctx)
 	return g.flush()
 }

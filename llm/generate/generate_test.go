@@ -63,7 +63,7 @@ func TestText(t *testing.T) {
 	for range 2 {
 		q, pick := open(t, m)
 		var text strings.Builder
-		stats, err := generate.Text(context.Background(), &text, m, q, pick, "prompt", generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true})
+		stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true}})
 		require.NoError(t, err)
 		require.Equal(t, 20, stats.Generated)
 		require.Equal(t, len(m.Tokenizer.Encode("prompt", tokenizer.EncodeOptions{AddSpecial: true})), stats.Prompt)
@@ -79,10 +79,10 @@ func TestTextGoesOn(t *testing.T) {
 	m := randomModel(t, 64)
 	q, pick := open(t, m)
 	var first, second strings.Builder
-	stats, err := generate.Text(context.Background(), &first, m, q, pick, "prompt", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
+	stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &first, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true}})
 	require.NoError(t, err)
 	require.Equal(t, stats.Prompt+5, q.Len())
-	more, err := generate.Text(context.Background(), &second, m, q, pick, " and", generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true})
+	more, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: " and", W: &second, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true}})
 	require.NoError(t, err)
 	require.Equal(t, stats.Prompt+5+more.Prompt+5, q.Len())
 
@@ -91,7 +91,7 @@ func TestTextGoesOn(t *testing.T) {
 	limit := 64 - stats.Prompt
 	for _, n := range []int{limit, limit + 1} {
 		rewind(t, q, 0)
-		_, err = generate.Text(context.Background(), &first, m, q, pick, "prompt", generate.Options{Limit: testutil.Ptr(n), IgnoreEOG: true})
+		_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &first, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(n), IgnoreEOG: true}})
 		require.NoError(t, err)
 		require.Equal(t, 64, q.Len())
 	}
@@ -101,28 +101,35 @@ func TestTextEnds(t *testing.T) {
 	m := randomModel(t, 16)
 	q, pick := open(t, m)
 	var text strings.Builder
-	stats, err := generate.Text(context.Background(), &text, m, q, pick, "prompt", generate.Options{IgnoreEOG: true})
+	stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: generate.Options{IgnoreEOG: true}})
 	require.ErrorIs(t, err, generate.ErrTruncated)
 	require.Equal(t, 16, q.Len())
 	require.Equal(t, 16-stats.Prompt+1, stats.Generated)
 
 	q, pick = open(t, m)
-	_, err = generate.Text(context.Background(), &text, m, q, pick, strings.Repeat("x", 40), generate.Options{})
+	_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: strings.Repeat("x", 40), W: &text, Sampler: pick})
 	require.ErrorIs(t, err, infer.ErrContextFull)
+
+	// A text that is complete is not cut, though there is no room for more.
+	q, pick = open(t, m)
+	stats, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: strings.Repeat("x", 16), W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(1), IgnoreEOG: true}})
+	require.NoError(t, err)
+	require.Equal(t, 16, stats.Prompt)
+	require.Equal(t, 1, stats.Generated)
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")
 	cancel(cause)
 	q, pick = open(t, m)
-	_, err = generate.Text(ctx, &text, m, q, pick, "x", generate.Options{})
+	_, err = generate.Text(ctx, m, q, generate.Request{Prompt: "x", W: &text, Sampler: pick})
 	require.ErrorIs(t, err, cause)
-	_, err = generate.Text(context.Background(), &text, m, q, pick, "", generate.Options{})
+	_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: "", W: &text, Sampler: pick})
 	require.ErrorContains(t, err, "the prompt is empty")
 
 	plain, err := model.New(m.Config(), nil, 1)
 	require.NoError(t, err)
 	defer plain.Close()
-	_, err = generate.Text(context.Background(), &text, plain, q, pick, "x", generate.Options{})
+	_, err = generate.Text(context.Background(), plain, q, generate.Request{Prompt: "x", W: &text, Sampler: pick})
 	require.ErrorContains(t, err, "no vocabulary")
 }
 
@@ -155,7 +162,7 @@ func TestTextNeeds(t *testing.T) {
 	} {
 		o := generate.Options{Limit: testutil.Ptr(1)}
 		if c.session != nil {
-			_, err := generate.Text(ctx, c.w, c.m, c.q, c.pick, "x", o)
+			_, err := generate.Text(ctx, c.m, c.q, generate.Request{Prompt: "x", W: c.w, Sampler: c.pick, Options: o})
 			require.EqualError(t, err, c.want)
 		}
 		if c.q != nil {
@@ -164,6 +171,35 @@ func TestTextNeeds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A context that is nil is an error as well, whether texts have one of their own or not.
+func TestTextNeedsContext(t *testing.T) {
+	m := randomModel(t, 32)
+	q, pick := open(t, m)
+	var none context.Context
+	for _, own := range []context.Context{nil, context.Background()} {
+		r := generate.Request{Prompt: "x", W: io.Discard, Sampler: pick, Context: own}
+		_, err := generate.Text(none, m, q, r)
+		require.EqualError(t, err, "the context.Context is nil")
+		for _, r := range generate.Texts(none, m, newSession(t, m, 1), []generate.Request{r}) {
+			require.EqualError(t, r.Err, "the context.Context is nil")
+		}
+	}
+}
+
+// A text ends by its own context too.
+func TestTextOfOwnContext(t *testing.T) {
+	m := randomModel(t, 64)
+	q, pick := open(t, m)
+	cause := errors.New("enough")
+	own, cancel := context.WithCancelCause(context.Background())
+	stats, err := generate.Text(context.Background(), m, q, generate.Request{
+		Prompt: "x", W: writer(func() error { cancel(cause); return nil }), Sampler: pick, Options: generate.Options{IgnoreEOG: true}, Context: own,
+	})
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, 1, stats.Generated)
+	require.Equal(t, stats.Prompt, q.Len())
 }
 
 // A prompt that begins with BOS itself has it once, as a text that is trained has.
@@ -175,7 +211,7 @@ func TestOwnBOS(t *testing.T) {
 	require.NoError(t, err)
 	for _, text := range []string{"in a", "<s>in a", "<s>", "<s><s>in a", " <s>in a"} {
 		q, _ := open(t, m)
-		stats, err := generate.Text(context.Background(), io.Discard, m, q, sampler(t, sample.Options{}), text, generate.Options{Limit: testutil.Ptr(0)})
+		stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: text, W: io.Discard, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(0)}})
 		require.NoError(t, err)
 		once := strings.Replace(text, "<s>", "", 1)
 		if !strings.HasPrefix(text, "<s>") {

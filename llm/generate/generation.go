@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -34,36 +35,75 @@ type generation struct {
 	onEnd  func() // nil for nothing
 }
 
-func newGeneration(m *model.Model, w io.Writer, pick *sample.Sampler, o Options) *generation {
-	return &generation{m: m, w: w, pick: pick, o: o, decoder: m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})}
+// newGeneration computes the prompt of a request, which follows what the sequence has.
+func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Request) (*generation, error) {
+	if err := check(m, r.W, r.Sampler); err != nil {
+		return nil, err
+	}
+	switch {
+	case ctx == nil:
+		return nil, errors.New("the context.Context is nil")
+	case q == nil:
+		return nil, errors.New("the sequence is nil")
+	}
+	prompt, err := promptTokens(m.Tokenizer, r.Prompt, q.Len() == 0)
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{m: m, w: r.W, pick: r.Sampler, o: r.Options, ctx: r.Context}
+	g.decoder = m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
+	ctx, cancel := joined(ctx, r.Context)
+	defer cancel()
+	if _, err := g.prefill(ctx, q, q.Tokens(), prompt); err != nil {
+		return nil, fmt.Errorf("the prompt: %w", err)
+	}
+	return g, nil
 }
 
-// begin draws the first token after the prompt, which ends the sequence and has been computed
-// since then.
-func (g *generation) begin(q *infer.Sequence, prompt []int32, logits []float32, since time.Time) {
+// prefill makes the sequence one of the tokens before and a prompt.
+func (g *generation) prefill(ctx context.Context, q *infer.Sequence, before, prompt []int32) (cached int, err error) {
+	began := time.Now()
+	logits, cached, err := q.Prefill(ctx, slices.Concat(before, prompt))
+	if err != nil {
+		return 0, err
+	}
 	g.pick.Accept(prompt...)
 	g.first = time.Now()
-	g.stats.Prompt, g.stats.PromptFor = len(prompt), g.first.Sub(since)
+	g.stats.Prompt, g.stats.PromptFor = len(prompt), g.first.Sub(began)
 	g.next = infer.StepInput{Sequence: q, Logits: logits}
-	if g.atLimit() {
-		g.end(FinishLength, nil)
-		return
-	}
-	g.draw()
+	return cached, nil
 }
 
-// run lets texts of one session go on until all have ended.
-func run(ctx context.Context, open ...*generation) {
-	for s := (stepper{}); len(open) > 0; {
-		open = s.step(ctx, open)
+// joined is cancelled with either of its parents; the second may be nil.
+func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	if other == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	if err := context.Cause(other); err != nil {
+		cancel(err) // at once; AfterFunc takes its time
+	}
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
 	}
 }
 
-// A stepper lets texts go on together, a token of each at a time.
+// run draws a text until it ends.
+func (g *generation) run(ctx context.Context) {
+	alone := []*generation{g}
+	var s stepper
+	for g.draw(); !g.ended; {
+		s.step(ctx, alone)
+	}
+}
+
+// A stepper lets texts of one session go on together, a token of each at a time.
 type stepper struct{ next []infer.StepInput }
 
 // step computes the last token of each text, draws the one that follows it, and returns the
-// texts that go on.
+// texts that have not ended.
 func (s *stepper) step(ctx context.Context, texts []*generation) []*generation {
 	texts = going(texts, (*generation).endEarly)
 	if len(texts) == 0 {
@@ -108,8 +148,12 @@ func (g *generation) end(finish Finish, err error) {
 	}
 }
 
-// draw writes the next token, but not one that ends the text.
+// draw writes the next token, if there may be one, but not one that ends the text.
 func (g *generation) draw() {
+	if g.atLimit() {
+		g.end(FinishLength, nil)
+		return
+	}
 	logits := g.next.Logits
 	if g.o.IgnoreEOG {
 		g.excludeEOG(logits)
@@ -164,11 +208,8 @@ func (g *generation) keepLast(ctx context.Context) {
 
 // flush writes what is left, and adds a failure in that to the generation's.
 func (g *generation) flush() (Stats, error) {
-	_, err := io.WriteString(g.w, g.decoder.Flush())
-	if err != nil {
-		err = errors.Join(g.err, err)
-	} else {
-		err = g.err
+	if _, err := io.WriteString(g.w, g.decoder.Flush()); err != nil {
+		g.err = errors.Join(g.err, err)
 	}
-	return g.stats, err
+	return g.stats, g.err
 }

@@ -44,7 +44,7 @@ func testTexts(t *testing.T) {
 	for i, prompt := range prompts {
 		q, pick := open(t, m)
 		var text strings.Builder
-		_, err := generate.Text(context.Background(), &text, m, q, pick, prompt, generate.Options{Limit: testutil.Ptr(5 + 4*i), IgnoreEOG: true})
+		_, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: prompt, W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(5 + 4*i), IgnoreEOG: true}})
 		require.NoError(t, err)
 		want = append(want, text.String())
 	}
@@ -200,7 +200,7 @@ func TestLimitOfNone(t *testing.T) {
 	none := generate.Options{Limit: testutil.Ptr(0), IgnoreEOG: true}
 	q, pick := open(t, m)
 	var text strings.Builder
-	stats, err := generate.Text(context.Background(), &text, m, q, pick, "prompt", none)
+	stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: none})
 	require.NoError(t, err)
 	require.Zero(t, stats.Generated)
 	require.Empty(t, text.String())
