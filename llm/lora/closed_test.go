@@ -2,6 +2,9 @@ package lora_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,78 +19,142 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
+var closes = flag.Int("closes", 120, "how often to close what is being written to a file")
+
 // Whatever writes a file needs what it writes, and that may be closed at any moment: before
-// it, the file stays as it was; later, the whole file is written. PEFT's is a folder.
+// it, the file stays as it was, and the error says what is closed; later, the whole file is
+// written. PEFT's is a folder.
 func TestWriteWhileClosing(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32).Save(source, model.SaveOptions{}))
-	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct {
 		name  string
-		write func(path string, m *model.Model, a *lora.Adapter) error
+		write func(t *testing.T, source string) (write func(path string) error, used []io.Closer)
 		file  string // that is compared
-		times int
+		share int    // of the closes, in percent
+		which string // is closed, in the error
 	}{
-		{"model", func(path string, m *model.Model, _ *lora.Adapter) error { return m.Save(path, model.SaveOptions{}) }, "", 30},
-		{"adapter", func(path string, _ *model.Model, a *lora.Adapter) error { return a.Save(path, lora.SaveOptions{}) }, "", 30},
-		{"PEFT", func(path string, _ *model.Model, a *lora.Adapter) error { return a.SavePEFT(path, lora.PEFTOptions{}) }, "adapter_model.safetensors", 20},
-		{"merge", func(path string, m *model.Model, a *lora.Adapter) error {
-			return lora.MergeTo(context.Background(), path, m, []lora.Scaled{{Adapter: a, Scale: 1}}, lora.MergeOptions{Threads: 1})
-		}, "", 10},
+		{"model", writeModel, "", 25, "model "},
+		{"adapter", writeAdapter, "", 20, "the adapter"},
+		{"PEFT", writePEFT, "adapter_model.safetensors", 15, "the adapter"},
+		{"merge", writeMerged, "", 10, "(model|the adapter|adapter 1)"},
+		{"GGUF", writeGGUF, "", 15, "GGUF"},
+		{"tensors", writeTensors, "", 15, "(context|buffer|tensor|GGUF)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			open := func() (*model.Model, *lora.Adapter) {
-				m, err := model.Load(source, model.LoadOptions{})
-				require.NoError(t, err)
-				a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
-				require.NoError(t, err)
-				values := make([]float32, a.Pairs()[0].B.NumElements())
-				values[0] = 1
-				require.NoError(t, ggml.Write(a.Pairs()[0].B, values))
-				return m, a
-			}
 			path := filepath.Join(t.TempDir(), "written")
 			result := filepath.Join(path, c.file)
-			m, a := open()
+			write, used := c.write(t, source)
 			began := time.Now()
-			require.NoError(t, c.write(path, m, a))
+			require.NoError(t, write(path))
 			took := time.Since(began)
 			whole, err := os.ReadFile(result)
 			require.NoError(t, err)
-			require.NoError(t, m.Close())
-			require.NoError(t, a.Close())
-			require.ErrorIs(t, c.write(path, m, a), ggml.ErrClosed)
+			closeAll(used)
+			require.ErrorIs(t, write(path), ggml.ErrClosed)
+			rng := rand.New(rand.NewPCG(1, 1))
+			outcomes := map[bool]int{}
 			old := []byte("what was there")
-			for range c.times {
+			for range max(1, *closes*c.share/100) {
 				if c.file == "" {
 					require.NoError(t, os.WriteFile(result, old, 0o666))
 				} else {
 					require.NoError(t, os.RemoveAll(path))
 				}
-				m, a := open()
+				write, used := c.write(t, source)
 				closed := make(chan struct{})
+				moment := func(part float64) time.Duration { return time.Duration(part * rng.Float64() * float64(took)) }
+				begins, ends := moment(0.25), moment(1)
 				go func() {
 					defer close(closed)
-					time.Sleep(time.Duration(rng.Float64() * float64(took)))
-					m.Close()
-					a.Close()
+					time.Sleep(ends)
+					closeAll(used)
 				}()
-				err := c.write(path, m, a)
+				time.Sleep(begins) // so that some are closed before
+				err := write(path)
 				<-closed
 				got, readErr := os.ReadFile(result)
-				switch {
-				case err == nil:
+				outcomes[err == nil]++
+				if err == nil {
 					require.Equal(t, whole, got)
-				case c.file == "":
-					require.ErrorIs(t, err, ggml.ErrClosed)
+					continue
+				}
+				require.ErrorIs(t, err, ggml.ErrClosed)
+				require.Regexp(t, c.which, err.Error())
+				if c.file == "" {
 					require.Equal(t, old, got)
-				default:
-					require.ErrorIs(t, err, ggml.ErrClosed)
+				} else {
 					require.ErrorIs(t, readErr, os.ErrNotExist)
 				}
 			}
+			t.Logf("%d times the new file, %d times the old one", outcomes[true], outcomes[false])
 		})
 	}
+}
+
+func closeAll(list []io.Closer) {
+	for _, c := range list {
+		c.Close()
+	}
+}
+
+// openTrained opens a model and an adapter of which not all is zero.
+func openTrained(t *testing.T, source string) (*model.Model, *lora.Adapter) {
+	m, err := model.Load(source, model.LoadOptions{})
+	require.NoError(t, err)
+	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
+	require.NoError(t, err)
+	values := make([]float32, a.Pairs()[0].B.NumElements())
+	values[0] = 1
+	require.NoError(t, ggml.Write(a.Pairs()[0].B, values))
+	return m, a
+}
+
+func writeModel(t *testing.T, source string) (func(path string) error, []io.Closer) {
+	m, a := openTrained(t, source)
+	return func(path string) error { return m.Save(path, model.SaveOptions{}) }, []io.Closer{m, a}
+}
+
+func writeAdapter(t *testing.T, source string) (func(path string) error, []io.Closer) {
+	m, a := openTrained(t, source)
+	return func(path string) error { return a.Save(path, lora.SaveOptions{}) }, []io.Closer{m, a}
+}
+
+func writePEFT(t *testing.T, source string) (func(path string) error, []io.Closer) {
+	m, a := openTrained(t, source)
+	return func(path string) error { return a.SavePEFT(path, lora.PEFTOptions{}) }, []io.Closer{m, a}
+}
+
+func writeMerged(t *testing.T, source string) (func(path string) error, []io.Closer) {
+	m, a := openTrained(t, source)
+	return func(path string) error {
+		return lora.MergeTo(context.Background(), path, m, []lora.Scaled{{Adapter: a, Scale: 1}}, lora.MergeOptions{Threads: 1})
+	}, []io.Closer{m, a}
+}
+
+// writeGGUF writes the file that it has opened.
+func writeGGUF(t *testing.T, source string) (func(path string) error, []io.Closer) {
+	g, err := ggml.OpenGGUF(source)
+	require.NoError(t, err)
+	return g.WriteFile, []io.Closer{g}
+}
+
+// writeTensors writes tensors in memory.
+func writeTensors(t *testing.T, _ string) (func(path string) error, []io.Closer) {
+	c := ggml.NewContext()
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
+	var tensors []*ggml.Tensor
+	for i := range 20 {
+		tensors = append(tensors, c.NewTensor(ggml.F32, 1<<12).SetName(fmt.Sprint("t", i)))
+	}
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	require.NoError(t, buffers.Clear(1))
+	for _, x := range tensors {
+		require.NoError(t, g.AddTensor(x))
+	}
+	return g.WriteFile, []io.Closer{buffers, c, g}
 }
 
 func TestSaveNobodys(t *testing.T) {
