@@ -43,6 +43,9 @@ func ParseEmptyReasoning(name string) (EmptyReasoning, error) {
 // EmptyReasoning are the empty blocks of reasoning in answers that have none, or whose reasoning the template leaves out:
 // the mark-up that it writes around a reasoning, with nothing in it, before the first word of the answer.
 func (r *Rendered) EmptyReasoning() []Span {
+	if r.template == nil { // nobody has rendered it
+		return nil
+	}
 	pattern := r.emptyReasoningPattern()
 	if pattern == nil {
 		return nil

@@ -62,6 +62,9 @@ type Range struct {
 //
 // A byte of another message, of tools or of documents is never in it.
 func (r *Rendered) Trained(mode Mode) []Range {
+	if r.template == nil { // nobody has rendered it
+		return nil
+	}
 	if mode == All {
 		return r.weighted(r.withEmptyReasoning([]byteRange{{0, len(r.Text)}}, 0))
 	}

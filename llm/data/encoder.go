@@ -243,8 +243,11 @@ func (e *Encoder) whyNothing(x Example, s Sample) string {
 }
 
 // Key names all that decides what Encode makes of an example: vocabulary, template and options. The time is in it where
-// the template asks for it. It is a part of PrepareOptions.Key.
+// the template asks for it. It is a part of PrepareOptions.Key. A zero value encodes nothing, and has none.
 func (e *Encoder) Key() string {
+	if e.t == nil {
+		return ""
+	}
 	h := sha256.New()
 	write := func(name string, v any) { fmt.Fprintf(h, "%s %#v\n", name, v) }
 	for _, kv := range e.t.KeyValues() {

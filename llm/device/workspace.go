@@ -10,7 +10,7 @@ import (
 )
 
 // A Workspace is memory for the results of one graph at a time, and computes it. Close it
-// before its engine.
+// before its engine. It is used by one goroutine, that of its engine.
 type Workspace struct {
 	backends  []*ggml.Backend
 	allocator *ggml.GraphAllocator // of the CPU alone, which needs no scheduler

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -84,4 +85,13 @@ func TestOverride(t *testing.T) {
 		require.ErrorIs(t, err, model.ErrUnsupported)
 		require.ErrorContains(t, err, message)
 	}
+}
+
+// A model that nobody has made has no graph, whatever it is asked to train.
+func TestNoLossGraphOfZeroValue(t *testing.T) {
+	e, err := device.NewCPU(1)
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = new(model.Model).NewLossGraph(e, model.TrainGraphOptions{Length: 1, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{}})
+	require.ErrorIs(t, err, ggml.ErrZeroValue)
 }

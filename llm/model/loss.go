@@ -59,7 +59,7 @@ type TrainGraphOptions struct {
 }
 
 // A LossGraph computes the loss of a batch, and adds its gradients to the
-// accumulators.
+// accumulators. It is used by one goroutine, and so is its engine.
 type LossGraph struct {
 	Graph     *ggml.Graph
 	m         *Model
@@ -92,10 +92,10 @@ type Batch struct {
 // NewLossGraph builds the graph, for an engine that stays open as long. Nothing is
 // allocated before the first Compute.
 func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph, error) {
-	if err := m.checkLossGraph(o); err != nil {
+	if err := m.CheckEngine(e, o.Adapters); err != nil {
 		return nil, err
 	}
-	if err := m.CheckEngine(e, o.Adapters); err != nil {
+	if err := m.checkLossGraph(o); err != nil {
 		return nil, err
 	}
 	lowering, err := e.Training(o.ComputeType)

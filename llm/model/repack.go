@@ -31,7 +31,7 @@ type Fused struct {
 
 // Fused is the copy of just these matrices, nil when there is none.
 func (m *Model) Fused(names ...string) *Fused {
-	if m.repacked == nil {
+	if m.repacked == nil || len(names) == 0 {
 		return nil
 	}
 	f := m.repacked.fused[names[0]]

@@ -125,7 +125,7 @@ func startsContraction(text string) bool {
 // Decoder decodes ids one at a time. It returns text as soon as its characters
 // are complete, so that what it returns can be shown at once; all of it
 // together is what [Tokenizer.Decode] gives with KeepSpaces. It belongs to one
-// goroutine.
+// goroutine. A zero value has no vocabulary, and gives no text.
 type Decoder struct {
 	t       *Tokenizer
 	opts    DecodeOptions
@@ -144,6 +144,9 @@ func (t *Tokenizer) NewDecoder(opts DecodeOptions) *Decoder {
 
 // Push takes the next id and returns the text that is now complete, often "".
 func (d *Decoder) Push(id ID) string {
+	if d.t == nil {
+		return ""
+	}
 	cfg := &d.t.cfg
 	first := !d.started
 	d.started = true
@@ -197,6 +200,9 @@ func partialLen(text string) int {
 // Flush ends the sequence and returns what was held back: the start of a
 // character that never came to its end. The decoder is then as new.
 func (d *Decoder) Flush() string {
+	if d.t == nil {
+		return ""
+	}
 	rest := d.partial
 	*d = *d.t.NewDecoder(d.opts)
 	return rest

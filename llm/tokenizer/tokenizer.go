@@ -224,4 +224,4 @@ func (t *Tokenizer) TokenText(id ID) string {
 // Config returns a copy of the configuration.
 func (t *Tokenizer) Config() Config { return t.cfg.clone() }
 
-func (t *Tokenizer) has(id ID) bool { return id >= 0 && int(id) < len(t.texts) }
+func (t *Tokenizer) has(id ID) bool { return id >= 0 && int(id) < t.NumTokens() }
