@@ -19,6 +19,9 @@ import (
 // That of the CPU is taken as it is written to: what is allocated and not written, and what is
 // mapped from a file, is still available.
 func (e *Engine) AvailableMemory() Sizes {
+	if len(e.places.devices) == 0 { // of a zero value
+		return nil
+	}
 	var sizes Sizes
 	for _, d := range e.places.devices[:len(e.places.devices)-1] {
 		p := d.Properties()

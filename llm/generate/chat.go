@@ -86,8 +86,8 @@ func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOpti
 	if err := check(m, io.Discard, pick); err != nil {
 		return nil, err
 	}
-	if q == nil {
-		return nil, errors.New("the sequence is nil")
+	if err := q.CheckOpen(); err != nil {
+		return nil, err
 	}
 	c := &Chat{m: m, sequence: q, pick: pick, template: o.Template, options: o, rendering: data.RenderOptions(m.Tokenizer, o.Variables)}
 	if c.template == nil {

@@ -435,6 +435,8 @@ func TestChatErrors(t *testing.T) {
 	require.EqualError(t, err, "the model has no chat template (tokenizer.chat_template); give one in a file")
 	_, err = generate.NewChat(m, nil, pick, generate.ChatOptions{Template: template})
 	require.EqualError(t, err, "the sequence is nil")
+	_, err = generate.NewChat(m, new(infer.Sequence), pick, generate.ChatOptions{Template: template})
+	require.ErrorIs(t, err, ggml.ErrZeroValue)
 	_, err = generate.NewChat(m, q, nil, generate.ChatOptions{Template: template})
 	require.ErrorContains(t, err, "the sampler is nil")
 

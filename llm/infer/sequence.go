@@ -10,14 +10,15 @@ import (
 )
 
 // A Sequence is tokens of which a [Session] has computed what further ones need: for each
-// the keys and values.
+// the keys and values. It is used by one goroutine, that of its session.
 type Sequence struct {
 	session *Session
 	slot    int
 	tokens  []int32
 }
 
-func (q *Sequence) checkOpen() error {
+// CheckOpen says what is wrong with a sequence that is nil, a zero value or closed.
+func (q *Sequence) CheckOpen() error {
 	switch {
 	case q == nil:
 		return errors.New("the sequence is nil")
@@ -33,7 +34,7 @@ func (q *Sequence) checkOpen() error {
 
 // Close ends the sequence and makes room for another. It never fails.
 func (q *Sequence) Close() error {
-	if q.checkOpen() == nil {
+	if q.CheckOpen() == nil {
 		q.session.slots[q.slot] = nil
 	}
 	return nil
@@ -114,7 +115,7 @@ func (q *Sequence) decode(ctx context.Context, tokens []int32, all bool) ([]floa
 }
 
 func (q *Sequence) checkTokens(tokens []int32) error {
-	if err := q.checkOpen(); err != nil {
+	if err := q.CheckOpen(); err != nil {
 		return err
 	}
 	return q.session.d.check(len(q.tokens), tokens)
@@ -142,7 +143,7 @@ func (q *Sequence) restore(cause error) error {
 // or before n that can be restored, from which callers go on. Keys and values can be cut
 // at every position, other states at some.
 func (q *Sequence) Rewind(n int) (at int, err error) {
-	if err := q.checkOpen(); err != nil {
+	if err := q.CheckOpen(); err != nil {
 		return 0, err
 	}
 	if n < 0 || n > len(q.tokens) {
@@ -162,7 +163,7 @@ func (q *Sequence) Rewind(n int) (at int, err error) {
 //
 // When it fails, the sequence has a beginning of the tokens, which Len tells.
 func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float32, cached int, err error) {
-	if err := q.checkOpen(); err != nil {
+	if err := q.CheckOpen(); err != nil {
 		return nil, 0, err
 	}
 	if err := q.session.d.check(0, tokens); err != nil {

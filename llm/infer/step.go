@@ -62,7 +62,7 @@ func (s *Session) checkStep(next []StepInput) error {
 	}
 	for i := range next {
 		n := &next[i]
-		err := n.Sequence.checkOpen()
+		err := n.Sequence.CheckOpen()
 		if err == nil && n.Sequence.session != s {
 			err = errors.New("it is of another session")
 		}

@@ -180,6 +180,9 @@ func (t *Trainer) PaddingSaved() float64 {
 // Memory is that of gradients, moments and the results of steps and
 // evaluations; known after the first of each, and before by [EstimateMemory].
 func (t *Trainer) Memory() device.Sizes {
+	if t.opt == nil { // of a zero value
+		return nil
+	}
 	sizes := t.opt.sizes().Plus(t.loss.Memory())
 	for _, e := range t.evals {
 		sizes = sizes.Plus(e.graph.Memory())
