@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 var (
@@ -95,30 +95,12 @@ func TestPrograms(t *testing.T) {
 	require.Empty(t, faults, "run one again by: go test ./internal/fuzz -run TestPrograms -replay SEED\n%s", strings.Join(faults, "\n"))
 }
 
-// seedVariable names the first seed where continuous integration has chosen one. The go command runs a test again whose
-// environment has changed, so that a commit which changes nothing here still runs programs of its own.
-const seedVariable = "GOGGML_FUZZ_SEED"
-
-// firstSeed is that of the flag or the environment, or the commit's first 32 bits; the time's where there is no commit to
-// ask for.
+// firstSeed is that of the flag, or the commit's.
 func firstSeed(t *testing.T) uint64 {
 	if *first != 0 {
 		return *first
 	}
-	if text := os.Getenv(seedVariable); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, seedVariable)
-		return seed
-	}
-	// Git would refuse to read a clone of another owner, such as a container's.
-	commit, err := exec.Command("git", "-c", "safe.directory=*", "rev-parse", "HEAD").Output()
-	if err != nil {
-		t.Logf("git: %v: the seeds are derived from the time", err)
-		return uint64(time.Now().Unix())
-	}
-	seed, err := strconv.ParseUint(string(commit[:8]), 16, 32)
-	require.NoError(t, err)
-	return 1 + seed
+	return testutil.CommitSeed(t)
 }
 
 // What the ops refuse, ggml cannot compute; what they take, it can.

@@ -3,42 +3,33 @@
 package calls
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
-	"os/exec"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 var (
-	calls = flag.Int("calls", 3000, "how many calls to make")
-	seed  = flag.Uint64("seed", 1, "the seed of them")
-	only  = flag.String("only", "", "call only what begins with this")
-	stop  = flag.Bool("stop", false, "end at the first finding")
+	calls = flag.Int("calls", 0, "how many calls to make; 0 for some thousand")
+	seed  = flag.Uint64("seed", 0, "the seed of them; 0 derives it from the commit, so that each tries others")
+	keep  = flag.String("keep", "", "of one round, the numbers of the calls to make, with commas between")
+	only  = flag.String("only", "", "call only what has this in its name")
+	hang  = flag.Duration("hang", 5*time.Second, "how long a call may take")
 )
 
-const workerVariable = "GOGGML_CALLS_WORKER"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(workerVariable) == "" {
+	text := os.Getenv(workerVariable)
+	if text == "" {
 		os.Exit(m.Run())
 	}
-	flag.Parse()
-	ggml.SetLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	limit := &syscall.Rlimit{Cur: 24 << 30, Max: 24 << 30}
-	if err := syscall.Setrlimit(syscall.RLIMIT_AS, limit); err != nil {
-		panic(err)
-	}
-	if err := run(*seed, *calls, os.Stdout); err != nil {
+	if err := work(text); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -46,24 +37,47 @@ func TestMain(m *testing.M) {
 
 // Nothing that is exported ends the process, panics without a word in its documentation, waits
 // for ever, or leaves something open, whatever it is called with.
-func TestCalls(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-calls", fmt.Sprint(*calls), "-seed", fmt.Sprint(*seed), "-only", *only)
-	cmd.Env = append(os.Environ(), workerVariable+"=1", "OMP_WAIT_POLICY=passive")
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	require.NoError(t, err, "the process died:\n%s\n%s", tail(out.String(), 3000), tail(errs.String(), 6000))
-	require.NotContains(t, out.String(), "\nfinding ", tail(out.String(), 3000))
+func TestCalls(t *testing.T) { try(t, 3000, 1) }
+
+// Nor does what several goroutines share, and close meanwhile. The race detector sees more.
+func TestConcurrentCalls(t *testing.T) { try(t, 1200, 4) }
+
+func try(t *testing.T, usual, goroutines int) {
+	p := plan{Seed: *seed, To: usual, Goroutines: goroutines, Only: *only, Hang: *hang}
+	if p.Seed == 0 {
+		p.Seed = testutil.CommitSeed(t)
+	}
+	if *calls != 0 {
+		p.To = *calls
+	}
+	if raceDetector {
+		p.Hang *= 6
+	}
+	if *keep != "" {
+		for text := range strings.SplitSeq(*keep, ",") {
+			i, err := strconv.Atoi(text)
+			require.NoError(t, err, "-keep")
+			p.Keep = append(p.Keep, i)
+		}
+		p.From = p.Keep[0] / perRound * perRound
+		p.To = p.From + perRound
+	}
+	t.Logf("seed %d", p.Seed)
+	for _, f := range p.campaign(t.Logf) {
+		if p.Keep == nil {
+			f = f.shrunk()
+		}
+		t.Errorf("%v", f)
+	}
 }
 
-func tail(s string, n int) string { return s[max(0, len(s)-n):] }
-
-// The registry is that of the present sources.
+// The registries are those of the present sources.
 func TestRegistry(t *testing.T) {
-	want, err := Registry("../../..")
-	require.NoError(t, err)
-	got, err := os.ReadFile("registry_test.go")
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "go generate ./internal/fuzz/calls writes it anew")
-	require.Greater(t, strings.Count(string(got), "TypeFor"), 100)
+	for file, want := range Registries("../../..") {
+		got, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "go generate ./internal/fuzz/calls writes it anew")
+	}
+	require.Greater(t, len(public.types), 100)
+	require.NotEmpty(t, public.alone)
 }

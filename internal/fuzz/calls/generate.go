@@ -1,6 +1,6 @@
 //go:build ignore
 
-// This program lists what the public packages export, in registry_test.go.
+// This program lists what the public packages export, and the faults of a package for tests.
 package main
 
 import (
@@ -10,11 +10,9 @@ import (
 )
 
 func main() {
-	text, err := calls.Registry("../../..")
-	if err == nil {
-		err = os.WriteFile("registry_test.go", text, 0o666)
-	}
-	if err != nil {
-		panic(err)
+	for file, text := range calls.Registries("../../..") {
+		if err := os.WriteFile(file, text, 0o666); err != nil {
+			panic(err)
+		}
 	}
 }

@@ -1,0 +1,130 @@
+//go:build linux && cgo
+
+package calls
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// marker is what callbacks panic with.
+type marker struct{}
+
+func (marker) String() string { return "panic of a callback" }
+
+// run makes the call.
+func (p *call) run(r *registry) {
+	defer func() {
+		if x := recover(); x != nil && !p.isAnnounced(r, x) {
+			p.fault = &finding{Kind: "panic", Where: p.name, What: fmt.Sprint(x), Detail: string(debug.Stack())}
+		}
+	}()
+	apply := p.value.Call
+	if p.value.Type().IsVariadic() {
+		apply = p.value.CallSlice
+	}
+	for _, v := range apply(p.args) {
+		p.take(v)
+	}
+}
+
+// isAnnounced reports whether a panic is one that the caller could expect: by the documentation,
+// of a callback, or, beside the binding, Go's own of a method of nil.
+func (p *call) isAnnounced(r *registry, x any) bool {
+	_, isGo := x.(runtime.Error)
+	ofNil := p.isMethod() && p.args[0].Kind() == reflect.Pointer && p.args[0].IsNil()
+	return r.panics[p.name] || strings.Contains(fmt.Sprint(x), marker{}.String()) ||
+		isGo && ofNil && !strings.HasPrefix(p.name, "ggml.")
+}
+
+// take keeps a result, and what a sequence yields.
+func (p *call) take(v reflect.Value) {
+	if v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.Type().Implements(reflect.TypeFor[error]()) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		if !v.IsNil() {
+			p.results = append(p.results, v)
+		}
+	case reflect.Struct:
+		p.results = append(p.results, v)
+	case reflect.Func:
+		if t := v.Type(); !v.IsNil() && strings.HasPrefix(t.String(), "iter.Seq") {
+			v.Call([]reflect.Value{p.yield(t.In(0))})
+		}
+	}
+}
+
+// yield takes some of the items of a sequence.
+func (p *call) yield(t reflect.Type) reflect.Value {
+	more := rand.New(rand.NewPCG(uint64(p.number), 0)).IntN(40)
+	return reflect.MakeFunc(t, func(items []reflect.Value) []reflect.Value {
+		for _, item := range items {
+			p.take(item)
+		}
+		more--
+		return []reflect.Value{reflect.ValueOf(more >= 0)}
+	})
+}
+
+// A lane is a goroutine that makes calls, one after the other.
+type lane struct {
+	calls   []*call
+	current atomic.Pointer[call]
+	done    chan struct{}
+}
+
+func (l *lane) start(r *registry) {
+	l.done = make(chan struct{})
+	if len(l.calls) > 0 {
+		l.current.Store(l.calls[0])
+	}
+	go func() {
+		defer close(l.done)
+		for _, p := range l.calls {
+			l.current.Store(p)
+			p.run(r)
+		}
+	}()
+}
+
+// wait gives the call that takes longer than a limit, of goroutines that run at the same time, nil
+// when all have ended. A busy machine makes calls slow; one that waits takes no time at all.
+func (l *lane) wait(limit time.Duration, goroutines int) *call {
+	slow, began := l.current.Load(), cpuTime()
+	before, waited := began, time.Duration(0)
+	for {
+		select {
+		case <-l.done:
+			return nil
+		case <-time.After(limit):
+		}
+		now := cpuTime()
+		if p := l.current.Load(); p != slow {
+			slow, began, before, waited = p, now, now, 0
+			continue
+		}
+		waited += limit
+		if now-began > time.Duration(goroutines)*limit/2 || now-before < limit/100 || waited > 10*limit {
+			return slow
+		}
+		before = now
+	}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,132 @@
+//go:build linux && cgo
+
+package calls
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/safetensors"
+	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// prologue puts objects into the pool that chance would hardly make.
+func (c *caller) prologue(rng *rand.Rand) {
+	first, made := uint64(1+c.goroutine)<<50, 0
+	keep := func(v any, err error) {
+		if err != nil {
+			panic(err)
+		}
+		if v := reflect.ValueOf(v); v.IsValid() {
+			c.pool.add(v, first+uint64(made), valueName(fmt.Sprintf("p%d", c.goroutine), made), c.goroutine)
+			made++
+		}
+	}
+	prologueOfModels(rng, keep)
+	prologueOfBinding(keep)
+}
+
+func prologueOfBinding(keep func(v any, err error)) {
+	c := ggml.NewContext()
+	keep(c, nil)
+	x, y := c.NewTensor(ggml.F32, 4, 4).SetName("x"), c.NewTensor(ggml.F32, 4, 4)
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	keep(buffers, err)
+	keep(x, nil)
+	keep(y, nil)
+	keep(c.NewGraph(c.Add(x, y)), nil)
+	b, err := ggml.NewCPUBackend(1)
+	keep(b, err)
+	keep(b.Device(), nil)
+	keep(ggml.OpenGGUF("model.gguf"))
+}
+
+func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
+	vocabulary, err := tokenizer.TrainBPE(func(yield func(string) bool) { yield("some text") }, tokenizer.TrainOptions{VocabSize: 257})
+	keep(vocabulary, err)
+	keep(tokenizer.TrainOptions{VocabSize: 257}, nil)
+	t, err := tokenizer.New(vocabulary)
+	keep(t, err)
+	keep(t.NewDecoder(tokenizer.DecodeOptions{}), nil)
+	config := arch.Config{
+		Arch: "llama", Vocab: t.NumTokens(), Context: 32, Embd: 32, FF: 32, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16,
+		RMSEps: 1e-5, Tied: rng.IntN(2) == 0,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}
+	keep(config, nil)
+	m, err := model.New(config, t, 1)
+	keep(m, err)
+	keep(nil, m.Save("model.gguf", model.SaveOptions{}))
+	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
+	keep(a, err)
+	keep(nil, a.Save("adapter.gguf", lora.SaveOptions{}))
+	adapters := a.Weights(1)
+	keep(adapters, nil)
+	keep(lora.Scaled{Adapter: a, Scale: 1}, nil)
+	values := safetensors.Data{Name: "x", Type: safetensors.F32, Shape: []int64{1}, Values: []float32{1}}
+	keep(values, safetensors.WriteFile("x.safetensors", []safetensors.Data{values}, nil))
+	keep(safetensors.Open("x.safetensors"))
+
+	e, err := device.NewCPU(1)
+	keep(e, err)
+	keep(e.NewWorkspace())
+	template, err := chat.Parse("template", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
+	keep(template, err)
+	prologueOfData(t, template, keep)
+	prologueOfGeneration(m, template, infer.SessionOptions{Sequences: 2, Context: 16, Adapters: adapters, Engine: e}, keep)
+	prologueOfTraining(m, adapters, e, keep)
+}
+
+func prologueOfData(t *tokenizer.Tokenizer, template *chat.Template, keep func(v any, err error)) {
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "a"), chat.NewMessage("assistant", "b")}}
+	keep(talk, nil)
+	keep(template.Render(talk, nil))
+	options := data.EncoderOptions{Template: template}
+	keep(options, nil)
+	keep(data.NewEncoder(t, options))
+	keep(data.TextOptions{Length: 4}, nil)
+	keep(data.PrepareOptions{Length: 4}, nil)
+	keep(data.Example{Conversation: *talk}, nil)
+}
+
+func prologueOfGeneration(m *model.Model, template *chat.Template, o infer.SessionOptions, keep func(v any, err error)) {
+	keep(o, nil)
+	s, err := infer.NewSession(m, o)
+	keep(s, err)
+	q, err := s.NewSequence()
+	keep(q, err)
+	keep(infer.StepInput{Sequence: q, Token: 1}, nil)
+	pick, err := sample.New(sample.Options{})
+	keep(pick, err)
+	limit := 1
+	keep(generate.Options{Limit: &limit}, nil)
+	options := generate.ChatOptions{Template: template, Limit: &limit}
+	keep(options, nil)
+	keep(generate.NewChat(m, q, pick, options))
+}
+
+func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engine, keep func(v any, err error)) {
+	d := data.New(8, []data.Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 5, 6, 7}}})
+	keep(d, nil)
+	trained := train.Trainables{Adapters: adapters}
+	keep(trained, nil)
+	options := train.Options{Threads: 1, Engine: e, Batch: 1, Accumulate: 1, AdamW: train.DefaultAdamW(), Schedule: train.Schedule{Steps: 2, Peak: 1}}
+	keep(options, nil)
+	keep(train.New(m, trained, d, options))
+	graph := model.TrainGraphOptions{Adapters: adapters, Length: 4, Batch: 1}
+	keep(graph, nil)
+	keep(m.NewLossGraph(e, graph))
+	keep(model.Batch{Tokens: make([]int32, 4), Targets: make([]int32, 4)}, nil)
+}

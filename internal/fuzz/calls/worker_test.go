@@ -1,0 +1,207 @@
+//go:build linux && cgo
+
+package calls
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/goggml/ggml"
+)
+
+// A plan is what a subprocess calls.
+type plan struct {
+	Faulty     bool // the package of faults, not the public ones
+	Seed       uint64
+	From, To   int           // its calls
+	Keep       []int         // of one round, those to make; nil for all
+	Goroutines int           // that make them
+	Only       string        // a part of the names of the functions
+	Hang       time.Duration // as long as a call may take
+}
+
+// perRound calls are made before all is closed.
+const perRound = 300
+
+// A finding is what is wrong.
+type finding struct {
+	Kind   string // panic, hang, left, data race, or how the process died
+	Where  string // the function
+	What   string
+	Detail string // stacks
+}
+
+func (f *finding) String() string {
+	return strings.TrimRight(strings.Join(slices.DeleteFunc([]string{f.Kind, f.Where, f.What}, func(s string) bool { return s == "" }), ": "), " ")
+}
+
+// isLike reports whether two findings are of one fault.
+func (f *finding) isLike(g *finding) bool { return f.Kind == g.Kind && f.Where == g.Where }
+
+// An event is a line by which a subprocess tells what it does.
+type event struct {
+	Round   *int     `json:",omitempty"` // begins
+	Call    int      `json:",omitempty"`
+	Text    string   `json:",omitempty"` // of a call
+	Finding *finding `json:",omitempty"`
+}
+
+// A reporter writes events.
+type reporter struct{ out *json.Encoder }
+
+func (r reporter) write(e event) {
+	if err := r.out.Encode(e); err != nil {
+		os.Exit(1) // nobody listens any more
+	}
+}
+
+func (r reporter) round(i int)             { r.write(event{Round: &i}) }
+func (r reporter) call(i int, text string) { r.write(event{Call: i, Text: text}) }
+func (r reporter) finding(f *finding)      { r.write(event{Finding: f}) }
+
+// workerVariable makes this test binary a subprocess: it holds the plan.
+const workerVariable = "GOGGML_CALLS_WORKER"
+
+// raceDetector reports whether the binary has it.
+var raceDetector bool
+
+// work makes the calls of a plan, in rounds, in the folder of the process.
+func work(text string) error {
+	p := &plan{}
+	if err := json.Unmarshal([]byte(text), p); err != nil {
+		return err
+	}
+	ggml.SetLogger(slog.New(&dropped))
+	if !raceDetector { // which maps more than any memory has
+		limit := &syscall.Rlimit{Cur: 3 << 30, Max: 3 << 30}
+		if err := syscall.Setrlimit(syscall.RLIMIT_AS, limit); err != nil {
+			return err
+		}
+	}
+	report := reporter{json.NewEncoder(os.Stdout)}
+	for from := p.From; from < p.To; from += perRound {
+		report.round(from)
+		if err := p.round(from, report); err != nil {
+			return err
+		}
+		clean(".")
+	}
+	return nil
+}
+
+// round makes the calls from one on. Each goroutine has its part of them.
+func (p *plan) round(from int, report reporter) error {
+	if err := os.WriteFile("text.txt", []byte("a text\n"), 0o666); err != nil {
+		return err
+	}
+	r := &public
+	if p.Faulty {
+		r = &faulted
+	}
+	list := r.callable(p.Only)
+	closers := slices.DeleteFunc(slices.Clone(list), func(f function) bool { return !strings.HasSuffix(f.name, ".Close") })
+	c := &caller{plan: p, registry: r, list: list, closers: closers, pool: newPool(r)}
+	goroutines := runtime.NumGoroutine()
+	for c.goroutine = range p.Goroutines {
+		if !p.Faulty {
+			c.prologue(rand.New(rand.NewPCG(p.Seed, uint64(from))))
+		}
+	}
+	atOnce := 1
+	if p.Goroutines > 1 {
+		atOnce = 4 * p.Goroutines
+	}
+	for first := from; first < min(from+perRound, p.To); first += atOnce {
+		if p.Goroutines > 1 {
+			c.hot = c.pool.shared(mix(p.Seed) ^ uint64(first))
+		}
+		var calls []*call
+		for i := first; i < min(first+atOnce, from+perRound, p.To); i++ {
+			if p.Keep == nil || slices.Contains(p.Keep, i) {
+				c.goroutine = i % p.Goroutines
+				calls = append(calls, c.prepare(i))
+			}
+		}
+		p.together(c, calls, report)
+	}
+	if f := closeAll(c.pool, p.Seed+uint64(from), goroutines, p.Hang); f != nil {
+		report.finding(f)
+	}
+	return nil
+}
+
+// together makes calls at the same time, each in its goroutine, and keeps what they return. When one
+// does not end the process does: nobody could make it end.
+func (p *plan) together(c *caller, calls []*call, report reporter) {
+	lanes := make([]lane, p.Goroutines)
+	for _, x := range calls {
+		report.call(x.number, x.name+"("+c.pool.describe(x.args)+")")
+		lanes[x.goroutine].calls = append(lanes[x.goroutine].calls, x)
+	}
+	for i := range lanes {
+		lanes[i].start(c.registry)
+	}
+	for i := range lanes {
+		if slow := lanes[i].wait(p.Hang, p.Goroutines); slow != nil {
+			buf := make([]byte, 1<<20)
+			report.finding(&finding{Kind: "hang", Where: slow.name, What: fmt.Sprintf("it takes more than %v", p.Hang), Detail: string(buf[:runtime.Stack(buf, true)])})
+			os.Exit(0)
+		}
+	}
+	for _, x := range calls {
+		if x.fault != nil {
+			report.finding(x.fault)
+		}
+		c.keep(x)
+	}
+}
+
+// closeAll closes what the pool has, and reports what is left open.
+func closeAll(p *pool, number uint64, goroutines int, hang time.Duration) *finding {
+	for _, v := range p.all(number) {
+		if closer, ok := v.Interface().(io.Closer); ok {
+			func() {
+				defer func() { _ = recover() }()
+				closer.Close()
+			}()
+		}
+	}
+	p.entries = nil
+	const naps = 50
+	for range naps {
+		if len(ggml.OpenObjects()) == 0 && runtime.NumGoroutine() <= goroutines {
+			break
+		}
+		time.Sleep(hang / 5 / naps)
+	}
+	left := ggml.OpenObjects()
+	for kind, n := range dropped.take() {
+		left[kind] += n
+	}
+	switch {
+	case len(left) > 0:
+		runtime.GC() // which closes them for the next round
+		return &finding{Kind: "objects left open", What: fmt.Sprint(left)}
+	case runtime.NumGoroutine() > goroutines:
+		buf := make([]byte, 1<<20)
+		return &finding{Kind: "goroutines left", Detail: string(buf[:runtime.Stack(buf, true)])}
+	}
+	return nil
+}
+
+func clean(folder string) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		os.RemoveAll(filepath.Join(folder, e.Name()))
+	}
+}

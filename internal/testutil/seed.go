@@ -1,0 +1,35 @@
+package testutil
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+)
+
+// seedVariable names the seed where continuous integration has chosen one. The go command runs a test again whose
+// environment has changed, so that a commit which changes nothing of a test still gives it a seed of its own.
+const seedVariable = "GOGGML_FUZZ_SEED"
+
+// CommitSeed is the seed of random tests: that of the environment, or the commit's first 32 bits, so that each tries
+// others; 1 where there is no commit to ask for.
+func CommitSeed(t testing.TB) uint64 {
+	if text := os.Getenv(seedVariable); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", seedVariable, err)
+		}
+		return seed
+	}
+	// Git would refuse to read a clone of another owner, such as a container's.
+	commit, err := exec.Command("git", "-c", "safe.directory=*", "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Logf("git: %v: without a commit the seed is 1", err)
+		return 1
+	}
+	seed, err := strconv.ParseUint(string(commit[:8]), 16, 32)
+	if err != nil {
+		t.Fatalf("git: %v", err)
+	}
+	return 1 + seed
+}
