@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
@@ -12,9 +13,34 @@ import (
 // ErrDiverged is a loss, a gradient or a parameter that is not a finite number.
 var ErrDiverged = errors.New("training diverged")
 
-// diverged names what made a figure of the run not finite: weights that are not, or the
-// learning rate.
-func (t *Trainer) diverged(what string) error {
+// A DivergedError is an [ErrDiverged] that says what to do.
+type DivergedError struct {
+	Reason string
+	Remedy string // "" where none is known
+	Option string // of [Options], by which the remedy is done: Schedule or ComputeType, "" for none
+	Saved  string // the last good checkpoint, with its step, if there is one
+}
+
+func (e *DivergedError) Error() string {
+	text := ErrDiverged.Error() + ": " + e.Reason
+	for _, part := range []string{e.Remedy, e.Saved} {
+		if part != "" {
+			text += "; " + part
+		}
+	}
+	return text
+}
+
+func (e *DivergedError) Unwrap() error { return ErrDiverged }
+
+// lowerRate is the error of parameters that a step has spoilt.
+func lowerRate(reason string) error {
+	return &DivergedError{Reason: reason, Remedy: "lower the learning rate", Option: "Schedule"}
+}
+
+// diverged names what made a figure of the run not finite: weights that are not, the learning
+// rate, or the type that products were computed in.
+func (t *Trainer) diverged(ctx context.Context, what string, computed ggml.Type) error {
 	suspects := t.frozen()
 	if t.step == 0 { // nothing has changed the parameters yet
 		for _, p := range t.opt.params {
@@ -27,16 +53,27 @@ func (t *Trainer) diverged(what string) error {
 			return err
 		}
 		if found {
-			return fmt.Errorf("%w: %s: the model's weight %s holds %v; use an undamaged file of the model", ErrDiverged, what, x.Name(), bad)
+			return &DivergedError{Reason: fmt.Sprintf("%s: the model's weight %s holds %v", what, x.Name(), bad), Remedy: "use an undamaged file of the model"}
 		}
 	}
 	switch {
 	case t.step > 0:
-		return fmt.Errorf("%w: %s; lower the learning rate", ErrDiverged, what)
-	case t.options.ComputeType != ggml.F32:
-		return fmt.Errorf("%w: %s before anything was trained; use the compute type f32", ErrDiverged, what)
+		return lowerRate(what)
+	case computed != ggml.F32 && t.isFiniteInF32(ctx):
+		return &DivergedError{Reason: what + " before anything was trained", Remedy: "use the compute type f32", Option: "ComputeType"}
 	}
-	return fmt.Errorf("%w: %s before anything was trained: the model itself computes it", ErrDiverged, what)
+	return &DivergedError{Reason: what + " before anything was trained: the model itself computes it"}
+}
+
+// isFiniteInF32 reports whether the loss of the next step is finite as evaluations compute it,
+// which is in F32, or cannot be computed.
+func (t *Trainer) isFiniteInF32(ctx context.Context) bool {
+	rows, err := t.nextRows()
+	if err != nil {
+		return true
+	}
+	e, err := t.Evaluate(ctx, data.New(t.data.Length, slices.Concat(rows...)))
+	return err != nil || finite(e.Loss)
 }
 
 // checkParameters demands that what is trained is finite.
@@ -47,7 +84,7 @@ func (t *Trainer) checkParameters() error {
 			return err
 		}
 		if found {
-			return fmt.Errorf("%w: after step %d %s holds %v; lower the learning rate", ErrDiverged, t.step, p.Name(), bad)
+			return lowerRate(fmt.Sprintf("after step %d %s holds %v", t.step, p.Name(), bad))
 		}
 	}
 	return nil
@@ -70,7 +107,7 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 	}
 	e, err := t.Evaluate(ctx, data.New(checkTokens, []data.Sample{{Tokens: tokens}}))
 	if err == nil && !finite(e.Loss) {
-		err = t.diverged(fmt.Sprintf("after step %d the loss is %v", t.step, e.Loss))
+		err = t.diverged(ctx, fmt.Sprintf("after step %d the loss is %v", t.step, e.Loss), ggml.F32)
 	}
 	return err
 }

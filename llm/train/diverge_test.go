@@ -103,11 +103,19 @@ func TestDamagedBaseIsBlamed(t *testing.T) {
 		require.ErrorContains(t, err, ": the model's weight blk.0.attn_v.weight holds NaN; use an undamaged file of the model")
 		require.NotContains(t, err.Error(), "learning rate")
 	}
-	// Finite weights can compute what is not, too.
+	// Finite weights can compute what is not, too; no type of products mends that.
 	for i := range values {
 		values[i] = 3e38
 	}
 	require.NoError(t, ggml.Write(w, values))
 	_, err = tr.Step(context.Background())
 	require.ErrorContains(t, err, " before anything was trained: the model itself computes it")
+	o := options(4)
+	o.ComputeType = ggml.BF16
+	tr = adapterTrainer(t, m, newAdapter(t, m, 1), pattern(8, 8), o)
+	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {
+		err = tr.Run(context.Background(), train.RunOptions{EvalData: valid})
+		require.ErrorContains(t, err, " before anything was trained: the model itself computes it")
+		require.NotContains(t, err.Error(), "compute type")
+	}
 }

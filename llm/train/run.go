@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
 )
 
@@ -70,8 +71,8 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 			err = errors.Join(err, saveErr)
 		}
 	}
-	if errors.Is(err, ErrDiverged) && t.saved.path != "" {
-		return fmt.Errorf("%w; the last good checkpoint is %s, of step %d", err, t.saved.path, t.saved.step)
+	if d := (*DivergedError)(nil); errors.As(err, &d) && t.saved.path != "" {
+		d.Saved = fmt.Sprintf("the last good checkpoint is %s, of step %d", t.saved.path, t.saved.step)
 	}
 	return err
 }
@@ -159,7 +160,7 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 		return err
 	}
 	if !finite(e.Loss) {
-		return t.diverged(fmt.Sprintf("after step %d the loss of the evaluation is %v", t.step, e.Loss))
+		return t.diverged(ctx, fmt.Sprintf("after step %d the loss of the evaluation is %v", t.step, e.Loss), ggml.F32)
 	}
 	best, had := t.Best()
 	t.Evaluations = append(t.Evaluations, e)

@@ -261,7 +261,7 @@ func (t *Trainer) apply(ctx context.Context, metrics *StepMetrics) error {
 		return err
 	}
 	if x := metrics.Loss + metrics.GradNorm; math.IsNaN(x) || math.IsInf(x, 0) {
-		return t.diverged(fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", metrics.Step, metrics.Loss, metrics.GradNorm))
+		return t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", metrics.Step, metrics.Loss, metrics.GradNorm), t.options.ComputeType)
 	}
 	return t.opt.step(metrics.Step, metrics.LearningRate, metrics.GradNorm)
 }

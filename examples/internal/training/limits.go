@@ -41,22 +41,32 @@ func (f *OptimizerFlags) warnOfWarmup(w io.Writer, steps int) {
 func (f *Flags) NewTrainer(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options) (*train.Trainer, error) {
 	t, err := train.New(m, trained, d, o)
 	if err != nil {
-		return nil, f.nameSize(err)
+		return nil, f.nameFlags(err)
 	}
 	if o.Checkpointing == train.CheckpointingAuto {
 		if err := t.CheckMemory(); err != nil {
 			t.Close()
-			return nil, f.nameSize(err)
+			return nil, f.nameFlags(err)
 		}
 	}
 	return t, nil
 }
 
-// nameSize names the flags that decide what is too large.
-func (f *Flags) nameSize(err error) error {
+// nameFlags names the flags that decide what is too large, and what has made the run diverge.
+func (f *Flags) nameFlags(err error) error {
+	var diverged *train.DivergedError
 	var batch *model.BatchSizeError
 	var memory *train.MemoryError
 	switch {
+	case errors.As(err, &diverged):
+		named := *diverged
+		switch diverged.Option {
+		case "Schedule":
+			named.Remedy += " (--adam-alpha)"
+		case "ComputeType":
+			named.Remedy += " (--compute-type f32)"
+		}
+		return &named
 	case errors.As(err, &batch) && batch.MaxTokens >= batch.Length:
 		return fmt.Errorf("--batch %d: so many samples of %s are too large for one batch, which can have %d; a larger --grad-acc gives steps of as many",
 			batch.Batch, cli.Count(batch.Length, "token"), batch.MaxTokens/batch.Length)

@@ -56,7 +56,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		OnSave: r.save, OnStep: r.step, OnEval: r.evaluated, OnBest: r.saveBest,
 		MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
 	})
-	return r.finish(f.nameSize(err))
+	return r.finish(f.nameFlags(err))
 }
 
 func (r *runner) step(m train.StepMetrics) {
