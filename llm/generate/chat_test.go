@@ -505,3 +505,17 @@ func decodeAnother(t *testing.T, q *infer.Sequence, n int) {
 	_, err := q.Decode(context.Background(), []int32{other})
 	require.NoError(t, err)
 }
+
+// A chat whose writer panicked answers as one whose writer did not.
+func TestChatAfterPanic(t *testing.T) {
+	m := randomModel(t, 128)
+	o := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(5)}
+	fresh, _ := newChat(t, m, o)
+	want, err := fresh.Reply(context.Background(), io.Discard, dialogue("a"))
+	require.NoError(t, err)
+	c, _ := newChat(t, m, o)
+	require.PanicsWithValue(t, "enough", func() { _, _ = c.Reply(context.Background(), panickingWriter{}, dialogue("a")) })
+	got, err := c.Reply(context.Background(), io.Discard, dialogue("a"))
+	require.NoError(t, err)
+	require.Equal(t, want.Content, got.Content)
+}

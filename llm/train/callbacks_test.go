@@ -1,0 +1,50 @@
+package train_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/train"
+)
+
+// A function of the caller's that panics does so in the goroutine of the caller; the run goes on
+// with the next call, and ends as one that was never interrupted.
+func TestRunCallbackPanics(t *testing.T) {
+	d, valid := noise(1, 4, 8), noise(2, 2, 8)
+	run := func(tr *train.Trainer, path, panics string) error {
+		hook := func(name string) {
+			if name == panics {
+				panic("enough")
+			}
+		}
+		return tr.Run(context.Background(), train.RunOptions{
+			Checkpoint: path, SaveEvery: 2, EvalData: valid, EvalEvery: 2,
+			OnSave: func() error { hook("OnSave"); return nil },
+			OnStep: func(train.StepMetrics) { hook("OnStep") },
+			OnEval: func(train.Evaluation) { hook("OnEval") },
+			OnBest: func(train.Evaluation) error { hook("OnBest"); return nil },
+		})
+	}
+	whole := newTrainer(t, tinyModel(t), d, options(4))
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	require.NoError(t, run(whole, path, ""))
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, name := range []string{"OnSave", "OnStep", "OnEval", "OnBest"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "run.gguf")
+			tr := newTrainer(t, tinyModel(t), d, options(4))
+			require.PanicsWithValue(t, "enough", func() { _ = run(tr, path, name) })
+			require.NoError(t, run(tr, path, ""))
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, len(want), len(got))
+			require.Equal(t, whole.Steps(), tr.Steps())
+			require.Equal(t, whole.Evaluations[len(whole.Evaluations)-1].Loss, tr.Evaluations[len(tr.Evaluations)-1].Loss)
+		})
+	}
+}
