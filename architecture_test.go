@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"csrc", "internal/computethread", "internal/counted", "internal/filelink", "internal/filelock", "internal/lifetime", "internal/mapped", "internal/rpcrelay", "internal/rss", "internal/testhook"},
 	{"."},
 	{"kernels"},
-	{"internal/nn", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
+	{"internal/fused", "internal/nn", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch"},
 	{"llm"},
 	{"examples", "scripts"},

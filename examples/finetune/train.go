@@ -16,7 +16,6 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
-	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -174,6 +173,10 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 		return err
 	}
 	options.Engine, options.LoRAPlus, options.Dropout, options.NEFTune = e, p.LoRAPlus, p.Dropout, p.NEFTune
+	multiplier, err := e.Multiplier()
+	if err != nil {
+		return err
+	}
 	if options.ComputeType, err = p.computeType(e); err != nil {
 		return err
 	}
@@ -194,7 +197,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
-	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier(e))
+	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
 
 	r, err := p.newReport(ctx, m, adapter, sets)
 	if err != nil {
@@ -242,45 +245,17 @@ func source(m *model.Model) training.Source {
 	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF(), Context: m.Config().Context}
 }
 
-// multiplier names what computes GEMM.
-func multiplier(e *device.Engine) string {
-	if !e.HasKernels() {
-		return e.Layout().String()
-	}
-	library, _ := kernels.GEMMLibrary()
-	return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
-}
-
 // computeType is the type that --compute-type stands for.
 func (p *trainCommand) computeType(e *device.Engine) (ggml.Type, error) {
-	if !e.HasKernels() {
-		return p.portableComputeType(e)
+	if p.ComputeType == "" || p.ComputeType == "auto" {
+		return e.ComputeType(), nil
 	}
-	if _, err := kernels.GEMMLibrary(); err != nil {
-		return 0, err
+	t, err := ggml.ParseType(p.ComputeType)
+	if err == nil {
+		err = e.CheckComputeType(t)
 	}
-	switch {
-	case p.ComputeType == "bf16" && !kernels.HasBF16():
-		return 0, errors.New("--compute-type bf16: it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
-	case p.ComputeType == "bf16":
-		return ggml.BF16, nil
-	case p.ComputeType == "f16" && !kernels.HasF16Accumulation():
-		return 0, errors.New("--compute-type f16: it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
-	case p.ComputeType == "f16":
-		return ggml.F16, nil
-	case p.ComputeType == "f32":
-		return ggml.F32, nil
+	if err != nil {
+		return 0, fmt.Errorf("--compute-type %s: %w", p.ComputeType, err)
 	}
-	return kernels.FastestType(), nil
-}
-
-// portableComputeType is that of devices without kernels of this project.
-func (p *trainCommand) portableComputeType(e *device.Engine) (ggml.Type, error) {
-	switch p.ComputeType {
-	case "bf16":
-		return ggml.BF16, nil
-	case "f16":
-		return 0, fmt.Errorf("--compute-type f16: it is of the CPU, and not of %v; use f32 or bf16", e.Layout())
-	}
-	return ggml.F32, nil
+	return t, nil
 }

@@ -99,7 +99,8 @@ func (t *Tape) Positions(n int64) (positions, negated *ggml.Tensor) {
 // FirstVisible is the input of the first key that each query of rows [n, batch] sees: that of its
 // sample, or of a window (0: none) of keys that ends with its own.
 func (t *Tape) FirstVisible(window int, n, batch int64) *ggml.Tensor {
-	name := fmt.Sprintf("first visible of window %d", window)
+	typ := t.Lowering.VisibleType()
+	name := fmt.Sprintf("first visible of window %d, %v", window, typ) // lowerings of layers differ
 	first := func(f *Feed, i int) int32 {
 		if window == 0 {
 			return f.Starts[i]
@@ -107,7 +108,7 @@ func (t *Tape) FirstVisible(window int, n, batch int64) *ggml.Tensor {
 		return max(f.Starts[i], int32(i%f.Length()-window+1))
 	}
 	shape := []int64{n, batch}
-	if typ := t.Lowering.VisibleType(); typ != ggml.I32 {
+	if typ != ggml.I32 {
 		return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []float32) {
 			for i := range x {
 				x[i] = float32(first(f, i))

@@ -23,7 +23,17 @@ type Lowering struct {
 	OptimizerOps
 	// Keep is the form in which checkpoints keep their inputs.
 	Keep KeepForm
+	// Packing prepares products of graphs without gradients; nil leaves them to LinearOps.
+	Packing PackingOps
+	// Fused makes them, where Packing has prepared them.
+	Fused FusedOps
 }
+
+// Lowerings gives the lowering of each layer of a run, [NoLayer] that of embedding and head.
+type Lowerings func(layer int) *Lowering
+
+// NoLayer is what lies before and after the layers.
+const NoLayer = -1
 
 // A Product is a matrix W [n_in, n_out] and what it multiplies: X [n_in, n], and [n_out, n] in
 // the gradient of that.
@@ -123,6 +133,31 @@ type OptimizerOps interface {
 	// AdamWStep updates the parameter and its moments in place and clears the gradient. The
 	// nodes go into a graph in their order.
 	AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor
+}
+
+// A MatrixGroup are matrices [n_in, n_out] that multiply the same input.
+type MatrixGroup struct {
+	Matrices []*ggml.Tensor
+	Together bool // their products are used together, so they may lie in one
+}
+
+// PackingOps prepare products of sessions: matrices and adapters that do not change.
+type PackingOps interface {
+	// Pack copies matrices of a file into the layouts in which the device multiplies them
+	// fastest, for so many sequences at once.
+	Pack(file *ggml.GGUF, groups []MatrixGroup, sequences int) (Packed, error)
+	// Fuse makes the products of groups with adapters, by their packed copies if there are.
+	Fuse(p Packed, groups []MatrixGroup, adapters Adapters) (FusedOps, error)
+}
+
+// Packed are matrices that [PackingOps] copied. Close frees them.
+type Packed interface{ Close() error }
+
+// FusedOps are whole linear layers without gradients. Close frees what was prepared for them.
+type FusedOps interface {
+	// Linear is [Tape.Linear] of the matrices of a group.
+	Linear(t *Tape, x *Value, matrices ...Matrix) []*Value
+	Close() error
 }
 
 // A KeepForm is one in which checkpoints keep their inputs [m, n].

@@ -25,9 +25,8 @@ type Tape struct {
 	C        *ggml.Context
 	Graph    *ggml.Graph
 	Lowering *Lowering // of what is built next
-	// Layers gives the lowering of each layer; nil is Lowering for all.
-	Layers func(layer int) *Lowering
-	Inputs *Inputs
+	Layers   Lowerings // nil is Lowering for all
+	Inputs   *Inputs
 	// Grads are the accumulators of what is trained, by tensor; each has its tensor's
 	// shape. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor

@@ -59,9 +59,9 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 			return x
 		}
 		if checkpoint {
-			x = t.Checkpoint(x, forward)
+			x = t.On(i).Checkpoint(x, forward)
 		} else {
-			x = forward(t, x)
+			x = forward(t.On(i), x)
 		}
 	}
 	if b.Keep > 0 && b.Keep < x.T.Dim(1) { // no part of the last layer could do with less

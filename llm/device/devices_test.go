@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/device"
@@ -141,11 +142,18 @@ func TestOtherDevice(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+func loweringName(t *testing.T, e *device.Engine) string {
+	t.Helper()
+	of, err := e.Lowerings(device.Use{})
+	require.NoError(t, err)
+	return of(nn.NoLayer).Name
+}
+
 func TestLoweringOfDevice(t *testing.T) {
 	d := remote(t)
-	require.True(t, newEngine(t, device.Options{}).HasKernels())
-	require.False(t, newEngine(t, device.Options{Lowering: device.Stock}).HasKernels())
-	require.False(t, newEngine(t, device.Options{Layout: device.On(d)}).HasKernels())
+	require.Equal(t, "cpu", loweringName(t, newEngine(t, device.Options{})))
+	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{Lowering: device.Stock})))
+	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{Layout: device.On(d)})))
 	for _, c := range []struct {
 		o    device.Options
 		says string

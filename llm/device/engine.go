@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 // Options are the settings of an [Engine]; the zero value is the CPU.
@@ -17,6 +18,9 @@ type Options struct {
 	Layout   Layout   // that of the models
 	Threads  int      // of the CPU; 0 stands for [ggml.DefaultThreads]
 	Lowering Lowering // "" is that of the device
+	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's; nil
+	// takes that for all.
+	Layers func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 }
 
 // An Engine computes graphs on the devices of a layout: each op where its weights lie, and what
@@ -24,6 +28,7 @@ type Options struct {
 type Engine struct {
 	places   places
 	lowering Lowering
+	layers   func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 	backends []*ggml.Backend // of the devices
 	shared   *Workspace
 	closed   bool
@@ -35,7 +40,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{places: places}
+	e := &Engine{places: places, layers: o.Layers}
 	if e.lowering, err = o.lowering(); err != nil {
 		return nil, err
 	}

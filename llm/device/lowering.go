@@ -1,9 +1,12 @@
 package device
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/kernels"
 )
@@ -33,33 +36,113 @@ func (o Options) lowering() (Lowering, error) {
 	return o.Lowering, nil
 }
 
-// HasKernels reports whether graphs can have ops of [kernels].
-func (e *Engine) HasKernels() bool { return e.lowering == Kernels }
-
-// Training is the lowering of graphs with gradients, and of those that are compared with
-// them. Products with frozen weights are computed in the type: see [nn.CPU] and
-// [nn.StockTraining].
-func (e *Engine) Training(compute ggml.Type) (*nn.Lowering, error) {
-	if err := e.CheckOpen(); err != nil {
-		return nil, err
-	}
-	if e.HasKernels() {
-		return nn.CPU(compute)
-	}
-	return nn.StockTraining(compute)
+// A Use is what graphs are for, by which their lowering differs.
+type Use struct {
+	Phase Phase
+	// Compute is the type of products with frozen weights in training, see [nn.CPU] and
+	// [nn.StockTraining]. Without gradients they are as fast as the device can, and may round.
+	Compute ggml.Type
 }
 
-// Decoding is the lowering of graphs without gradients. Products are as fast as the device
-// can, and may round.
-func (e *Engine) Decoding() (*nn.Lowering, error) {
+// A Phase is a kind of use.
+type Phase int
+
+// The phases. What is compared with training is of its kind, with gradients or without.
+const (
+	Training Phase = iota
+	Prefill        // many tokens of each sequence
+	Decode         // one
+)
+
+// Lowerings gives the lowering of each layer for a use.
+func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
 	}
-	if !e.HasKernels() {
+	of, err := e.lowering.of(u)
+	if err != nil {
+		return nil, err
+	}
+	layers := map[int]*nn.Lowering{}
+	return func(layer int) *nn.Lowering {
+		if e.layers == nil {
+			return of
+		}
+		if layers[layer] == nil {
+			layers[layer] = e.layers(layer, u, of)
+		}
+		return layers[layer]
+	}, nil
+}
+
+// of is the lowering that a name means.
+func (l Lowering) of(u Use) (*nn.Lowering, error) {
+	switch {
+	case l == Stock && u.Phase == Training:
+		return nn.StockTraining(u.Compute)
+	case l == Stock:
 		return nn.Stock(), nil
+	case u.Phase == Training:
+		return nn.CPU(u.Compute)
 	}
 	if _, err := kernels.GEMMLibrary(); err != nil {
 		return nil, err
 	}
-	return nn.CPU(kernels.FastestType())
+	cpu, err := nn.CPU(kernels.FastestType())
+	if err == nil {
+		cpu.Packing = l.packing()
+	}
+	return cpu, err
+}
+
+// packing are the ops that prepare sessions' weights, nil where these are taken as they are.
+func (l Lowering) packing() nn.PackingOps {
+	if l == Kernels {
+		return fused.Ops{}
+	}
+	return nil
+}
+
+// PackingOf are the ops by which sessions prepare the weights of a layout; nil if they take them
+// as they are.
+func PackingOf(of Layout) nn.PackingOps {
+	l, _ := Options{Layout: of}.lowering() // which a layout alone cannot get wrong
+	return l.packing()
+}
+
+// ComputeType is the type of products with frozen weights in which the engine trains fastest.
+func (e *Engine) ComputeType() ggml.Type {
+	if e.lowering == Kernels {
+		return kernels.FastestType()
+	}
+	return ggml.F32
+}
+
+// CheckComputeType says what the engine lacks to train with products in a type.
+func (e *Engine) CheckComputeType(t ggml.Type) error {
+	if err := e.CheckOpen(); err != nil {
+		return err
+	}
+	switch cpu := e.lowering == Kernels; {
+	case t == ggml.F16 && !cpu:
+		return fmt.Errorf("it is of the CPU, and not of %v; use f32 or bf16", e.Layout())
+	case t == ggml.F16 && !kernels.HasF16Accumulation():
+		return errors.New("it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
+	case t == ggml.BF16 && cpu && !kernels.HasBF16():
+		return errors.New("it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
+	}
+	_, err := e.lowering.of(Use{Compute: t})
+	return err
+}
+
+// Multiplier names what computes large products: a GEMM library, or the device.
+func (e *Engine) Multiplier() (string, error) {
+	if err := e.CheckOpen(); err != nil {
+		return "", err
+	}
+	if e.lowering == Stock {
+		return e.Layout().String(), nil
+	}
+	library, err := kernels.GEMMLibrary()
+	return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"), err
 }

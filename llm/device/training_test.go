@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
@@ -196,7 +197,7 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 	g, err := m.NewLossGraph(e, o)
 	require.NoError(t, err)
 	defer g.Close()
-	if !e.HasKernels() {
+	if loweringName(t, e) == "stock" {
 		requirePortable(t, g.Graph)
 	}
 	batch, _ := llmtest.NewBatch(m.Config().Vocab, o.Length)
@@ -248,6 +249,36 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 			require.InEpsilon(t, wantLoss, loss, 1e-6)
 			requireSameGradients(t, want, got, 1e-8)
 		})
+	}
+}
+
+// Layers may have lowerings of their own, in training, prefill and decode: the others are the
+// device's.
+func TestLoweringsByLayer(t *testing.T) {
+	config := llmtest.LargeBlockConfig(false)
+	config.Arch, config.Layers, config.RoPE.Mode, config.Context = "olmo2", 3, ggml.RoPENeoX, 64
+	config.Window, config.WindowPattern, config.LocalFreqBase = 5, 2, 10000
+	m := llmtest.NoisyModel(t, config, ggml.F32, 0.03)
+	uses := map[device.Use][]int{}
+	mixed := newEngine(t, device.Options{Layers: func(layer int, u device.Use, of *nn.Lowering) *nn.Lowering {
+		uses[u] = append(uses[u], layer)
+		if layer != 1 {
+			return of
+		}
+		stock, err := nn.StockTraining(ggml.F32)
+		require.NoError(t, err)
+		return stock
+	}})
+	for _, o := range []model.TrainGraphOptions{{Length: 24}, {Length: 24, Packed: true}, chunked} {
+		wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), o, "blk.1.attn_q.weight")
+		loss, got := gradients(t, m, mixed, o, "blk.1.attn_q.weight")
+		require.InEpsilon(t, wantLoss, loss, 1e-6)
+		requireSameGradients(t, want, got, 1e-8)
+	}
+	want := logits(t, m, newEngine(t, device.Options{}), trained(t, m).Weights(1))
+	require.Less(t, refmath.NMSE(logits(t, m, mixed, trained(t, m).Weights(1)), want), 1e-9)
+	for _, phase := range []device.Phase{device.Training, device.Prefill, device.Decode} {
+		require.Subset(t, uses[device.Use{Phase: phase}], []int{nn.NoLayer, 0, 1, 2}, phase)
 	}
 }
 

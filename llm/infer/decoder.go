@@ -19,10 +19,9 @@ import (
 type decoder struct {
 	m         *model.Model
 	adapters  model.Adapters
-	fused     *fusedAdapters // of products by kernels
 	engine    *device.Engine
 	ownEngine bool
-	lowering  *nn.Lowering
+	lowering  *lowering
 	states    *states
 	batch     int
 	graphs    []*decodeGraph // the one used last is first
@@ -74,16 +73,11 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	if err := d.m.CheckEngine(d.engine, o.Adapters); err != nil {
 		return err
 	}
-	if d.lowering, err = d.engine.Decoding(); err != nil {
+	if d.lowering, err = newLowering(d.m, d.engine, o.Adapters); err != nil {
 		return err
 	}
 	if d.states, err = newStates(d.m.Architecture(), o.CacheType, slots, o.Context, d.engine.Layout()); err != nil {
 		return err
-	}
-	if d.engine.HasKernels() {
-		if d.fused, err = fuseAdapters(d.m, o.Adapters); err != nil {
-			return err
-		}
 	}
 	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.states.attended(1)})
 	return err
@@ -99,7 +93,7 @@ func (d *decoder) close() {
 	}
 	d.graphs = nil
 	d.states.close()
-	d.fused.close()
+	d.lowering.close()
 	if d.ownEngine {
 		d.engine.Close()
 	}
@@ -223,9 +217,10 @@ func (d *decoder) graph(shape graphShape) (*decodeGraph, error) {
 func (d *decoder) build(shape graphShape) *decodeGraph {
 	c := ggml.NewContext()
 	g := &decodeGraph{Graph: c.NewGraph(), shape: shape, ctx: c, inputs: nn.NewInputs(c)}
-	t := &nn.Tape{C: c, Graph: g.Graph, Lowering: d.lowering, Inputs: g.inputs}
+	t := d.lowering.tape(c, g.Graph, shape.tokens)
+	t.Inputs = g.inputs
 	b := &arch.Builder{
-		Architecture: d.m.Architecture(), Source: d.source, Adapters: d.adapters, Products: d.products(),
+		Architecture: d.m.Architecture(), Source: d.source, Adapters: d.adapters, Products: products{d.adapters},
 		States: d.states.byLayer, Pass: state.Pass{First: int64(shape.first), Slots: int64(shape.slots), Attended: int64(shape.attended)},
 		NumTokens: int64(shape.tokens * shape.slots), Context: d.states.length,
 	}
@@ -238,14 +233,6 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 }
 
 func (d *decoder) source(w arch.Weight) *ggml.Tensor { return d.m.Weight(w.Name) }
-
-// products are those of a graph: by kernels where the engine has them, else by the lowering.
-func (d *decoder) products() nn.Products {
-	if d.fused != nil {
-		return newCPUProducts(d.m, d.fused)
-	}
-	return nn.Linears{Adapters: d.adapters}
-}
 
 // write fills the inputs for tokens that follow starts[i] others in slot i.
 func (g *decodeGraph) write(tokens []int32, starts []int) error {

@@ -98,7 +98,7 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	if err := m.checkLossGraph(o); err != nil {
 		return nil, err
 	}
-	lowering, err := e.Training(o.ComputeType)
+	lowerings, err := e.Lowerings(device.Use{Compute: o.ComputeType})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed,
 		workspace: o.Workspace, shared: o.Workspace != nil, inputs: nn.NewInputs(c),
 	}
-	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowering, Inputs: l.inputs, Grads: o.Grads}
+	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads}
 	l.build(t, o)
 	if err := c.Err(); err != nil {
 		c.Close()

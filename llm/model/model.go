@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/lifetime"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -22,14 +23,14 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
-	arch     *arch.Architecture
-	life     lifetime.Lifetime
-	gguf     *ggml.GGUF
-	ctx      *ggml.Context
-	memory   *device.Memory
-	list     []*ggml.Tensor // in the order of the file
-	weights  map[string]*ggml.Tensor
-	repacked *repacked // nil when sessions compute with the weights as they are
+	arch    *arch.Architecture
+	life    lifetime.Lifetime
+	gguf    *ggml.GGUF
+	ctx     *ggml.Context
+	memory  *device.Memory
+	list    []*ggml.Tensor // in the order of the file
+	weights map[string]*ggml.Tensor
+	packed  nn.Packed // nil when sessions compute with the weights as they are
 }
 
 // LoadOptions are the settings of [Load].
@@ -251,7 +252,7 @@ func (m *Model) Layout() device.Layout { return m.memory.Layout() }
 
 // Repacked reports whether sessions compute with copies of matrices, see
 // LoadOptions.Repack.
-func (m *Model) Repacked() bool { return m.repacked != nil }
+func (m *Model) Repacked() bool { return m.packed != nil }
 
 // CheckOpen says what is wrong with a model that is nil, a zero value or closed.
 func (m *Model) CheckOpen() error {
@@ -289,7 +290,9 @@ func (m *Model) Close() error {
 }
 
 func (m *Model) free() {
-	m.repacked.close()
+	if m.packed != nil {
+		m.packed.Close()
+	}
 	m.memory.Close()
 	m.ctx.Close()
 	m.gguf.Close()

@@ -140,7 +140,7 @@ func TestFirstVisibleInputs(t *testing.T) {
 		require.NoError(t, err)
 		var want []string
 		for _, window := range k.want {
-			want = append(want, fmt.Sprintf("first visible of window %d", window))
+			want = append(want, fmt.Sprintf("first visible of window %d, i32", window))
 		}
 		require.Equal(t, want, l.VisibleInputs(), "%d tokens, packed %v", k.length, k.packed)
 		l.Close()

@@ -107,11 +107,11 @@ func (o *optimizer) build() error {
 			return err
 		}
 	}
-	lowering, err := o.engine.Training(ggml.F32)
+	lowerings, err := o.engine.Lowerings(device.Use{})
 	if err != nil {
 		return err
 	}
-	c := o.graphCtx
+	c, lowering := o.graphCtx, lowerings(nn.NoLayer)
 	groups := o.groupParams()
 	if err := errors.Join(o.grads.Allocate(), o.moments.Allocate()); err != nil {
 		return err

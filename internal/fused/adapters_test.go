@@ -1,4 +1,4 @@
-package infer
+package fused_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/refmath"
@@ -58,9 +59,9 @@ func randomInput(width, tokens int64) []float32 {
 // products are those of matrices with x, with their adapters.
 func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32, group []string) [][]float32 {
 	t.Helper()
-	fused, err := fuseAdapters(m, adapters)
+	f, err := fused.Ops{}.Fuse(m.Packed(), m.MatrixGroups(), adapters)
 	require.NoError(t, err)
-	defer fused.close()
+	defer f.Close()
 	lowering, err := nn.CPU(kernels.FastestType())
 	require.NoError(t, err)
 	c := ggml.NewContext()
@@ -73,7 +74,7 @@ func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32
 	in := c.NewTensor(ggml.F32, width, int64(len(x))/width).SetInput()
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering}
 	var results []*ggml.Tensor
-	for _, y := range newCPUProducts(m, fused).Linear(tape, nn.Input(in), matrices...) {
+	for _, y := range f.Linear(tape, nn.Input(in), matrices...) {
 		results = append(results, c.Cont(y.T).SetOutput())
 	}
 	tape.Graph.Expand(results...)
@@ -203,10 +204,10 @@ func TestAdaptersKeepTheirType(t *testing.T) {
 	other := s.Adapters[name][0]
 	p := roundedAdapters(t, model.Adapters{name: s.Adapters["blk.1.ffn_down.weight"]}, ggml.F16)[name][0]
 	types := func(pairs ...model.LoRAPair) []ggml.Type {
-		f, err := fuseAdapters(s.Model, model.Adapters{name: pairs})
+		f, err := fused.Ops{}.Fuse(nil, s.Model.MatrixGroups(), model.Adapters{name: pairs})
 		require.NoError(t, err)
-		defer f.close()
-		return []ggml.Type{f.a[name].Type(), f.pairs[name].b.Type()}
+		defer f.Close()
+		return fused.Types(f, name)
 	}
 	scaled := func(scale float32) model.LoRAPair {
 		p := p

@@ -1,4 +1,4 @@
-package infer_test
+package fused_test
 
 import (
 	"context"
@@ -9,11 +9,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
+
+func newSequence(t *testing.T, m *model.Model) *infer.Sequence {
+	t.Helper()
+	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	return q
+}
+
+// prefill gives the logits of all tokens, one after the other.
+func prefill(t *testing.T, m *model.Model, tokens []int32) []float32 {
+	t.Helper()
+	rows, err := newSequence(t, m).DecodeAll(t.Context(), tokens)
+	require.NoError(t, err)
+	return slices.Concat(rows...)
+}
 
 // A model with repacked matrices is as near to the exact logits as without, and can
 // still be trained, read and saved.
@@ -32,10 +51,9 @@ func TestRepack(t *testing.T) {
 				require.NoError(t, err)
 				defer repacked.Close()
 				tokens := llmtest.RandomTokens(1, 40, m.Config().Vocab)
-				want := flat(t, newSequence(t, m, infer.SessionOptions{}), tokens)
-				got := flat(t, newSequence(t, repacked, infer.SessionOptions{}), tokens)
+				want, got := prefill(t, m, tokens), prefill(t, repacked, tokens)
 				// GEMM rounds x less.
-				byGEMM := typ.IsQuantized() && repacked.Fused("blk.0.ffn_up.weight").RowMajor && model.GEMMIsFast()
+				byGEMM := typ.IsQuantized() && fused.IsRowMajor(repacked.Packed(), "blk.0.ffn_up.weight") && fused.GEMMIsFast()
 				if !byGEMM && typ.BlockSize() < 256 {
 					require.Less(t, refmath.NMSE(got, want), 1e-3)
 				}
@@ -48,10 +66,11 @@ func TestRepack(t *testing.T) {
 				if byGEMM {
 					require.Less(t, refmath.NMSE(got, exact), refmath.NMSE(want, exact))
 				}
-				s := newSequence(t, repacked, infer.SessionOptions{})
+				s := newSequence(t, repacked)
 				var last []float32
 				for _, token := range tokens {
-					last = decode(t, s, token)
+					last, err = s.Decode(t.Context(), []int32{token})
+					require.NoError(t, err)
 				}
 				require.Less(t, refmath.NMSE(last, want[len(want)-m.Config().Vocab:]), 1e-3)
 

@@ -1,0 +1,188 @@
+package fused
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/kernels"
+)
+
+// adapters are copies in the form in which the CPU multiplies fastest. The A of all pairs that
+// see the same input are one matrix; each B is transposed and packed, and holds the scale.
+//
+// They are as exact as in their file: where the base rounds its input, to 8 bits for
+// example, a small error of the adapter's makes it round otherwise, which changes logits
+// far more than the error itself. So pairs in F32 stay F32, and those in F16 or BF16
+// round what they multiply to it, as in stock llama.cpp.
+type adapters struct {
+	ctx     *ggml.Context
+	buffers *ggml.Buffers
+	pairs   map[string]pair // by name of the matrix
+}
+
+// A pair changes one matrix W to W + b·a, with its rows of the A of all matrices of one input.
+type pair struct {
+	a   *ggml.Tensor // [n_in, Σ r]
+	row int64        // first row of h = a·x
+	b   *ggml.Tensor // [n_out, r]
+}
+
+// loraData is the values of a tensor before it has its place.
+type loraData struct {
+	tensor *ggml.Tensor
+	values []float32
+}
+
+// fuse copies the adapters of matrices, in groups that share an input.
+func fuse(groups []nn.MatrixGroup, of nn.Adapters) (*adapters, error) {
+	f := &adapters{ctx: ggml.NewContext(), pairs: map[string]pair{}}
+	if err := f.add(groups, of); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *adapters) add(groups []nn.MatrixGroup, of nn.Adapters) error {
+	var data []loraData
+	for _, g := range groups {
+		more, err := f.addGroup(g.Matrices, of)
+		if err != nil {
+			return err
+		}
+		data = append(data, more...)
+	}
+	var err error
+	if f.buffers, err = f.ctx.Allocate(ggml.CPUBufferType()); err != nil {
+		return fmt.Errorf("adapters: %w", err)
+	}
+	for _, d := range data {
+		if err := d.tensor.SetFloat32s(d.values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addGroup makes the tensors of the matrices that share an input.
+func (f *adapters) addGroup(matrices []*ggml.Tensor, of nn.Adapters) ([]loraData, error) {
+	var stacks []stackedPairs
+	for _, w := range matrices {
+		s, err := stack(w, of[w.Name()])
+		if err != nil {
+			return nil, fmt.Errorf("an adapter of %s: %w", w.Name(), err)
+		}
+		if len(s.as) > 0 {
+			stacks = append(stacks, s)
+		}
+	}
+	if len(stacks) == 0 {
+		return nil, nil
+	}
+	typ := stacks[0].typ
+	for _, s := range stacks {
+		typ = common(typ, s.typ)
+	}
+	var data []loraData
+	var rows []float32
+	width := matrices[0].Dim(0)
+	for _, s := range stacks {
+		bType := typ
+		if !holds(bType, s.bs) { // not with the scale
+			bType = ggml.F32
+		}
+		b := f.ctx.NewTensor(bType, s.w.Dim(1), int64(len(s.as))/width).SetName(s.w.Name() + ".b")
+		f.pairs[s.w.Name()] = pair{row: int64(len(rows)) / width, b: b}
+		data = append(data, loraData{b, kernels.PackLoRA(s.bs, int(b.Dim(0)))})
+		rows = append(rows, s.as...)
+	}
+	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(matrices[0].Name() + ".a")
+	for _, s := range stacks {
+		p := f.pairs[s.w.Name()]
+		p.a = a
+		f.pairs[s.w.Name()] = p
+	}
+	return append(data, loraData{a, rows}), nil
+}
+
+// stackedPairs are the pairs of a matrix [n_in, n_out] put together to one: the rows of
+// the A, and, transposed, those of the scaled B.
+type stackedPairs struct {
+	w      *ggml.Tensor
+	as, bs []float32
+	typ    ggml.Type
+}
+
+func stack(w *ggml.Tensor, list []nn.LoRAPair) (stackedPairs, error) {
+	s, out := stackedPairs{w: w}, int(w.Dim(1))
+	for _, p := range list {
+		if p.Scale == 0 {
+			continue
+		}
+		a, err := p.A.Float32s()
+		if err != nil {
+			return s, err
+		}
+		b, err := p.B.Float32s()
+		if err != nil {
+			return s, err
+		}
+		typ := ggml.F32
+		if holds(p.Type, a) && holds(p.Type, b) { // not trained on since
+			typ = p.Type
+		}
+		if len(s.as) > 0 {
+			typ = common(typ, s.typ)
+		}
+		s.typ = typ
+		rank := len(b) / out
+		transposed := make([]float32, len(b))
+		for i, x := range b {
+			transposed[i%rank*out+i/rank] = p.Scale * x
+		}
+		s.as, s.bs = append(s.as, a...), append(s.bs, transposed...)
+	}
+	return s, nil
+}
+
+// common is the type of both, or F32.
+func common(x, y ggml.Type) ggml.Type {
+	if x == y {
+		return x
+	}
+	return ggml.F32
+}
+
+// holds reports whether a type has all of the values.
+func holds(typ ggml.Type, values []float32) bool {
+	var lost func(float32) bool
+	switch typ {
+	case ggml.F16:
+		lost = func(x float32) bool { return ggml.ToFloat16(x).Float32() != x }
+	case ggml.BF16:
+		lost = func(x float32) bool { return ggml.ToBFloat16(x).Float32() != x }
+	default:
+		return typ == ggml.F32
+	}
+	return !slices.ContainsFunc(values, lost)
+}
+
+func (f *adapters) close() {
+	f.buffers.Close()
+	f.ctx.Close()
+}
+
+// of is the pair of a matrix, or one without a and b.
+func (f *adapters) of(m nn.Matrix) pair {
+	if m.NoLoRA {
+		return pair{}
+	}
+	return f.pairs[m.Name]
+}
+
+// adapt reports whether adapters change all of the matrices.
+func (f *adapters) adapt(matrices []nn.Matrix) bool {
+	return !slices.ContainsFunc(matrices, func(m nn.Matrix) bool { return f.of(m).b == nil })
+}

@@ -1,0 +1,18 @@
+package fused
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// Types are those of the a and b of a matrix.
+func Types(f nn.FusedOps, name string) []ggml.Type {
+	p := f.(*linear).adapters.pairs[name]
+	return []ggml.Type{p.a.Type(), p.b.Type()}
+}
+
+// GEMMIsFast reports whether many tokens are multiplied fastest by GEMM.
+func GEMMIsFast() bool { return gemmIsFast() }
+
+// IsRowMajor reports whether the copy of a matrix has the layout of the file.
+func IsRowMajor(p nn.Packed, name string) bool { return p.(*packed).matrices[name].rowMajor }

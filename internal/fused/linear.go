@@ -1,0 +1,287 @@
+package fused
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/kernels"
+)
+
+// Ops prepare the products of sessions on the CPU.
+type Ops struct{}
+
+// Fuse makes products of matrices, or of their copies, with these adapters.
+func (Ops) Fuse(p nn.Packed, groups []nn.MatrixGroup, of nn.Adapters) (nn.FusedOps, error) {
+	a, err := fuse(groups, of)
+	if err != nil {
+		return nil, err
+	}
+	library, _ := kernels.GEMMLibrary()
+	f := &linear{adapters: a, hasGEMM: library != ""}
+	f.packed, _ = p.(*packed)
+	return f, nil
+}
+
+// linear makes products by GEMV of few tokens and GEMM of many where there is a library for it,
+// of packed matrices, and with adapters in the same op.
+type linear struct {
+	packed   *packed // nil for the matrices as they are
+	adapters *adapters
+	hasGEMM  bool
+}
+
+// Close frees the adapters. It never fails.
+func (l *linear) Close() error {
+	l.adapters.close()
+	return nil
+}
+
+// Linear multiplies by as few ops as there can be.
+func (l *linear) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
+	i := &input{linear: l, Tape: t, x: x}
+	if slices.ContainsFunc(matrices, func(m nn.Matrix) bool { return m.Scale != nil }) {
+		return i.scaled(matrices)
+	}
+	var list []*nn.Value
+	for _, o := range i.multiply(matrices) {
+		row := int64(0)
+		for _, m := range o.matrices {
+			part := o.y
+			if len(o.matrices) > 1 {
+				part = t.C.View(o.y, []int64{m.W.Dim(1), o.y.Dim(1)}, []int64{o.y.Stride(1)}, row*o.y.Stride(0))
+				row += part.Dim(0)
+			}
+			if !o.adapted {
+				part = i.addLoRA(part, m)
+			}
+			list = append(list, nn.Input(m.Finish(t.C, part)))
+		}
+	}
+	return list
+}
+
+// An input is what matrices are multiplied with, [n_in, n].
+type input struct {
+	*linear
+	*nn.Tape
+	x *nn.Value
+	h *ggml.Tensor // what the A of all adapters make of it, once something has asked
+}
+
+// A weight is what a product multiplies with: matrices that see the same input, one
+// after the other.
+type weight struct {
+	w        *ggml.Tensor
+	matrices []nn.Matrix
+	packed   *packedMatrix // nil for the matrix as it is in the file
+}
+
+func (w weight) rowMajor() bool { return w.packed == nil || w.packed.rowMajor }
+
+// weightOf is the copy of matrices, nil when there is none of just these.
+func (l *linear) weightOf(matrices ...nn.Matrix) *weight {
+	if p := l.packed.of(matrices); p != nil {
+		return &weight{p.w, matrices, p}
+	}
+	if len(matrices) == 1 {
+		return &weight{matrices[0].W, matrices, nil}
+	}
+	return nil
+}
+
+// scaled multiplies by matrices one by one: the factor is of W·x alone.
+func (i *input) scaled(matrices []nn.Matrix) []*nn.Value {
+	var list []*nn.Value
+	for _, m := range matrices {
+		w := i.weightOf(m)
+		y := i.product(*w, i.castInput(*w))
+		if m.Scale != nil {
+			y = i.C.Mul(y, m.Scale)
+		}
+		list = append(list, nn.Input(m.Finish(i.C, i.addLoRA(y, m))))
+	}
+	return list
+}
+
+// An output is what one op makes of some matrices: their products with an x
+// [Σ n_out, n], one after the other.
+type output struct {
+	y        *ggml.Tensor
+	matrices []nn.Matrix
+	adapted  bool // with what the adapters of all make of x
+}
+
+// multiply returns the products of matrices, with their adapters where one op can do it for
+// all that are together.
+func (i *input) multiply(matrices []nn.Matrix) []output {
+	if y := i.gemvTogether(matrices); y != nil {
+		return []output{i.addTogether(y, matrices)}
+	}
+	if w := i.weightOf(matrices...); w != nil {
+		return []output{i.multiplyBy(*w)}
+	}
+	var list []output
+	for _, m := range matrices {
+		list = append(list, i.multiplyBy(*i.weightOf(m)))
+	}
+	return list
+}
+
+// multiplyBy returns the product with the matrix that some are together.
+func (i *input) multiplyBy(w weight) output {
+	x := i.castInput(w)
+	if i.byGEMM(w, x) && i.adapters.adapt(w.matrices) {
+		y := kernels.GEMMLoRA(i.C, i.accumulation(w, x), kernels.Pair{W: w.w, X: x}, i.loraPairs(w.matrices)...)
+		return output{y, w.matrices, true}
+	}
+	return i.addTogether(i.product(w, x), w.matrices)
+}
+
+// addTogether adds the adapters of matrices to their products y, if all have one.
+func (i *input) addTogether(y *ggml.Tensor, matrices []nn.Matrix) output {
+	return output{i.addLoRA(y, matrices...), matrices, i.adapters.adapt(matrices)}
+}
+
+// addLoRA adds what the adapters of matrices make of x to y, the products of one after the
+// other, which is in memory of its own.
+func (i *input) addLoRA(y *ggml.Tensor, matrices ...nn.Matrix) *ggml.Tensor {
+	if !i.adapters.adapt(matrices) {
+		return y
+	}
+	return kernels.AddLoRA(i.C, y, i.loraPairs(matrices)...)
+}
+
+// loraPairs returns the pairs of B and h = A·x of the adapters of matrices.
+func (i *input) loraPairs(matrices []nn.Matrix) []kernels.LoRAPair {
+	var pairs []kernels.LoRAPair
+	for _, m := range matrices {
+		p := i.adapters.of(m)
+		if i.h == nil {
+			i.h = i.lowRankProduct(p.a)
+		}
+		rows := i.C.View(i.h, []int64{p.b.Dim(1), i.x.T.Dim(1)}, []int64{i.h.Stride(1)}, p.row*i.h.Stride(0))
+		pairs = append(pairs, kernels.LoRAPair{B: p.b, H: rows, HType: p.a.Type()})
+	}
+	return pairs
+}
+
+// lowRankProduct returns A·x: exact where A is F32, else with x rounded to its type.
+func (i *input) lowRankProduct(a *ggml.Tensor) *ggml.Tensor {
+	x := i.x.T
+	if a.Type() == ggml.F32 && i.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
+		return kernels.GEMM(i.C, ggml.PrecisionF32, kernels.Pair{W: a, X: x})
+	}
+	return i.roundedProduct(weight{w: a}, x)
+}
+
+// gemvTogether multiplies a single token by all matrices, and by the A of their adapters, in
+// one op; nil if one of them is not for GEMV. Of several tokens the products would not lie
+// one after the other.
+func (i *input) gemvTogether(matrices []nn.Matrix) *ggml.Tensor {
+	x := i.x.T
+	if x.Dim(1) > 1 {
+		return nil
+	}
+	var ws []*ggml.Tensor
+	if w := i.weightOf(matrices...); w != nil {
+		if !i.byGEMV(*w, x) {
+			return nil
+		}
+		ws = []*ggml.Tensor{w.w}
+	} else {
+		for _, m := range matrices {
+			w := i.weightOf(m)
+			if !i.byGEMV(*w, x) {
+				return nil
+			}
+			ws = append(ws, w.w)
+		}
+	}
+	a := i.lowRank(matrices)
+	if a == nil {
+		return kernels.GEMV(i.C, x, ws...)
+	}
+	all := kernels.GEMV(i.C, x, append(ws, a)...)
+	rows := all.Dim(0) - a.Dim(1)
+	i.h = i.C.View(all, []int64{a.Dim(1)}, nil, rows*all.Stride(0))
+	return i.C.View(all, []int64{rows}, nil, 0)
+}
+
+// lowRank is the A of the adapters of matrices, nil where none changes any.
+func (i *input) lowRank(matrices []nn.Matrix) *ggml.Tensor {
+	for _, m := range matrices {
+		if a := i.adapters.of(m).a; a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// product is W·x by the op that is fastest for it.
+func (i *input) product(w weight, x *ggml.Tensor) *ggml.Tensor {
+	if i.byGEMM(w, x) {
+		return kernels.GEMM(i.C, i.accumulation(w, x), kernels.Pair{W: w.w, X: x})
+	}
+	return i.roundedProduct(w, x)
+}
+
+// roundedProduct is W·x with x rounded to suit the type of W, as by the device.
+func (i *input) roundedProduct(w weight, x *ggml.Tensor) *ggml.Tensor {
+	if i.byGEMV(w, x) {
+		return kernels.GEMV(i.C, x, w.w)
+	}
+	return i.C.MulMat(w.w, x)
+}
+
+// castInput is x as the product takes it.
+func (i *input) castInput(w weight) *ggml.Tensor {
+	if i.usesLowPrecision(w, i.x.T) {
+		return i.LowPrecision(i.x)
+	}
+	return i.x.T
+}
+
+// gemmFrom is the number of tokens from which on a product with a matrix of a type
+// takes less time by GEMM than by GEMV.
+func gemmFrom(t ggml.Type) int64 {
+	switch bf16 := kernels.FastestType() == ggml.BF16; {
+	case kernels.HasBatchedGEMV(t) && !bf16:
+		return 40
+	case kernels.HasBatchedGEMV(t), t.IsQuantized() && !bf16:
+		return 8
+	}
+	return 5
+}
+
+// byGEMM reports whether W·x is computed by GEMM: products of many tokens with
+// matrices in the layout of the file. But quantised matrices are only if they were
+// copied for speed, and if GEMM is fast: it is faster than the device's products of 8
+// bits then, and rounds x less.
+func (l *linear) byGEMM(w weight, x *ggml.Tensor) bool {
+	if !l.hasGEMM || !w.rowMajor() || x.Dim(1) < gemmFrom(w.w.Type()) {
+		return false
+	}
+	return !w.w.Type().IsQuantized() || w.packed != nil && gemmIsFast()
+}
+
+// byGEMV reports whether W·x, which is not computed by GEMM, is multiplied faster by
+// GEMV than by the device's own op.
+func (l *linear) byGEMV(w weight, x *ggml.Tensor) bool {
+	const few = 8
+	return w.rowMajor() && (x.Dim(1) < few || kernels.HasBatchedGEMV(w.w.Type()))
+}
+
+// usesLowPrecision reports whether the product is in the compute type. The device rounds x to
+// suit the type of w, as in llama.cpp; GEMM does, where w has no more bits than BF16.
+func (l *linear) usesLowPrecision(w weight, x *ggml.Tensor) bool {
+	return l.byGEMM(w, x) && w.w.Type() != ggml.F32 && w.w.Type() != ggml.F16
+}
+
+// accumulation is the precision in which a product by GEMM is added up.
+func (l *linear) accumulation(w weight, x *ggml.Tensor) ggml.Precision {
+	if l.usesLowPrecision(w, x) && kernels.FastestType() == ggml.F16 {
+		return ggml.PrecisionF16
+	}
+	return ggml.PrecisionF32
+}

@@ -1,0 +1,180 @@
+package fused
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/kernels"
+)
+
+// packed matrices are there a second time, in memory and layouts in which the processor
+// multiplies fastest. The mapped ones take no memory until something else uses them.
+type packed struct {
+	contexts []*ggml.Context
+	buffers  []*ggml.Buffers
+	matrices map[string]*packedMatrix // by the name of each part
+}
+
+// A packedMatrix is a copy of matrices that multiply the same input, one after the other, so
+// that it is read and rounded once.
+type packedMatrix struct {
+	w        *ggml.Tensor // [n_in, Σ n_out]
+	rowMajor bool         // as in the file, in larger pages
+	parts    []*ggml.Tensor
+}
+
+// of is the copy of just these matrices, nil when there is none.
+func (p *packed) of(matrices []nn.Matrix) *packedMatrix {
+	if p == nil {
+		return nil
+	}
+	m := p.matrices[matrices[0].Name]
+	same := func(part *ggml.Tensor, matrix nn.Matrix) bool { return part.Name() == matrix.Name }
+	if m == nil || !slices.EqualFunc(m.parts, matrices, same) {
+		return nil
+	}
+	return m
+}
+
+// packs reports whether a layout of the processor's suits a matrix, for so many
+// sequences at once.
+func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
+	return max(1, sequences) > rowMajorTo(w.Type()) && bt.SupportsMulMat(w)
+}
+
+// gemmIsFast reports whether many tokens are multiplied faster by the GEMM of kernels
+// than by the device's products of 8 bits: in BF16, and in F32 by vectors of 512 bits.
+var gemmIsFast = sync.OnceValue(func() bool {
+	cpu, err := ggml.ReadCPUInfo()
+	library, _ := kernels.GEMMLibrary()
+	return kernels.FastestType() == ggml.BF16 || library != "" && err == nil && cpu.AVX512
+})
+
+// rowMajorTo is the number of sequences up to which a matrix is best as it is in the
+// file. Where the GEMM is fast, prefill is faster so than repacked, and single
+// tokens are read at least as fast; for a few tokens at once it depends on the type.
+func rowMajorTo(t ggml.Type) int {
+	const large, all = 256, math.MaxInt
+	switch bf16 := kernels.FastestType() == ggml.BF16; {
+	case !gemmIsFast():
+		return 0
+	case !t.IsQuantized():
+		return all
+	case bf16 && t.BlockSize() == large:
+		return all // three or four tokens take up to a quarter longer
+	case bf16 && kernels.HasBatchedGEMV(t):
+		return 4 // five to sixteen take up to half as long again
+	case bf16:
+		return 0
+	case kernels.HasBatchedGEMV(t):
+		return all
+	}
+	return 2 // three to sixteen take up to twice as long
+}
+
+// Pack reads each matrix of the file into the first of the CPU's layouts that suits it, and
+// else as it is into memory with large pages.
+func (Ops) Pack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (nn.Packed, error) {
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	if err != nil {
+		return nil, err
+	}
+	p := &packed{matrices: map[string]*packedMatrix{}}
+	if err := p.read(cpu, file, groups, sequences); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *packed) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) error {
+	var data []byte
+	for _, bt := range append(cpu.ExtraBufferTypes(), cpu.BufferType()) {
+		c := ggml.NewContext()
+		p.contexts = append(p.contexts, c)
+		var copies []*packedMatrix
+		for _, g := range groups {
+			for _, parts := range p.packable(g, bt, sequences) {
+				copies = append(copies, p.add(c, parts, bt.IsHost()))
+			}
+		}
+		buffers, err := c.Allocate(bt)
+		if err != nil {
+			return err
+		}
+		p.buffers = append(p.buffers, buffers)
+		buffers.SetUsage(ggml.UsageWeights)
+		for _, m := range copies {
+			if data, err = m.read(file, data[:0]); err != nil {
+				return err
+			}
+			if _, err := m.w.WriteAt(data, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// packable divides what a layout takes of the matrices of one input: those whose products are
+// used together in one, if they have the same type, else each by itself.
+func (p *packed) packable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]*ggml.Tensor {
+	var taken [][]*ggml.Tensor
+	together := g.Together
+	for _, w := range g.Matrices {
+		together = together && w.Type() == g.Matrices[0].Type()
+		if p.matrices[w.Name()] == nil && (bt.IsHost() || packs(bt, w, sequences)) {
+			taken = append(taken, []*ggml.Tensor{w})
+		}
+	}
+	if together && len(taken) == len(g.Matrices) {
+		return [][]*ggml.Tensor{g.Matrices}
+	}
+	return taken
+}
+
+// add makes the copy of matrices, without values.
+func (p *packed) add(c *ggml.Context, parts []*ggml.Tensor, rowMajor bool) *packedMatrix {
+	var rows int64
+	for _, w := range parts {
+		rows += w.Dim(1)
+	}
+	m := &packedMatrix{c.NewTensor(parts[0].Type(), parts[0].Dim(0), rows).SetName(parts[0].Name()), rowMajor, parts}
+	for _, w := range parts {
+		p.matrices[w.Name()] = m
+	}
+	return m
+}
+
+// read appends the parts' data to a slice, which grows at most once.
+func (m *packedMatrix) read(file *ggml.GGUF, data []byte) ([]byte, error) {
+	data = slices.Grow(data, int(m.w.NumBytes()))
+	for _, w := range m.parts {
+		r, err := file.TensorData(w.Name())
+		if err != nil {
+			return nil, err
+		}
+		n := len(data)
+		data = data[:n+int(r.Size())]
+		if _, err := io.ReadFull(r, data[n:]); err != nil {
+			return nil, fmt.Errorf("%s: tensor %s: %w", file.Name(), w.Name(), err)
+		}
+	}
+	return data, nil
+}
+
+// Close frees the copies. It never fails.
+func (p *packed) Close() error {
+	for _, b := range p.buffers {
+		b.Close()
+	}
+	for _, c := range p.contexts {
+		c.Close()
+	}
+	return nil
+}

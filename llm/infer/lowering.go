@@ -1,0 +1,104 @@
+package infer
+
+import (
+	"maps"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A lowering decides how the graphs of a session are computed: by the engine's lowerings, with
+// the products that these prepare from the model's matrices and the adapters.
+type lowering struct {
+	prefill, decode nn.Lowerings
+	fused           map[nn.PackingOps]nn.FusedOps
+}
+
+func newLowering(m *model.Model, e *device.Engine, adapters model.Adapters) (*lowering, error) {
+	l := &lowering{fused: map[nn.PackingOps]nn.FusedOps{}}
+	var err error
+	if l.prefill, err = l.prepare(m, e, device.Prefill, adapters); err == nil {
+		l.decode, err = l.prepare(m, e, device.Decode, adapters)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// prepare makes the lowerings of a phase whole.
+func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, adapters model.Adapters) (nn.Lowerings, error) {
+	of, err := e.Lowerings(device.Use{Phase: p})
+	if err != nil {
+		return nil, err
+	}
+	whole := map[*nn.Lowering]*nn.Lowering{}
+	for layer := nn.NoLayer; layer < m.Config().Layers; layer++ {
+		bare := of(layer)
+		if whole[bare] != nil {
+			continue
+		}
+		own := *bare
+		if own.Packing != nil {
+			if own.Fused, err = l.fuse(m, own.Packing, adapters); err != nil {
+				return nil, err
+			}
+		}
+		whole[bare] = &own
+	}
+	return func(layer int) *nn.Lowering { return whole[of(layer)] }, nil
+}
+
+// fuse prepares products once for all graphs.
+func (l *lowering) fuse(m *model.Model, by nn.PackingOps, adapters model.Adapters) (nn.FusedOps, error) {
+	if l.fused[by] == nil {
+		f, err := by.Fuse(m.Packed(), m.MatrixGroups(), ofProducts(m, adapters))
+		if err != nil {
+			return nil, err
+		}
+		l.fused[by] = f
+	}
+	return l.fused[by], nil
+}
+
+// ofProducts are the adapters of products: those of an embedding act on the lookup only, also
+// where it is the head.
+func ofProducts(m *model.Model, adapters model.Adapters) model.Adapters {
+	list := maps.Clone(adapters)
+	maps.DeleteFunc(list, func(name string, _ []model.LoRAPair) bool {
+		return m.Architecture().Weight(name).Role == arch.Embedding
+	})
+	return list
+}
+
+// tape builds a graph of so many tokens of each sequence.
+func (l *lowering) tape(c *ggml.Context, g *ggml.Graph, tokens int) *nn.Tape {
+	of := l.prefill
+	if tokens == 1 {
+		of = l.decode
+	}
+	return &nn.Tape{C: c, Graph: g, Lowering: of(nn.NoLayer), Layers: of}
+}
+
+func (l *lowering) close() {
+	if l == nil {
+		return
+	}
+	for _, f := range l.fused {
+		f.Close()
+	}
+}
+
+// products are those of a graph: prepared ones where the lowering has them.
+type products struct{ adapters model.Adapters }
+
+func (p products) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
+	if f := t.Lowering.Fused; f != nil {
+		return f.Linear(t, x, matrices...)
+	}
+	return nn.Linears{Adapters: p.adapters}.Linear(t, x, matrices...)
+}
