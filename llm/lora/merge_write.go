@@ -2,6 +2,7 @@ package lora
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"golang.org/x/sync/errgroup"
@@ -59,6 +60,7 @@ type blocks struct {
 	o      *output
 	engine *device.Engine // nil when no pair has to be multiplied
 	rows   int64          // of a block
+	first  int64          // row of the present one
 	stored []byte         // a block as it is in the base
 	values []float32      // converted
 	delta  []float32      // to be added to values
@@ -68,11 +70,10 @@ type blocks struct {
 func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
 	rowLen := o.from.Dim(0)
 	rows := min(max(1, blockValues/rowLen), o.from.NumRows())
-	b := &blocks{w: w, o: o, rows: rows, stored: make([]byte, o.from.Type().RowSize(rowLen)*rows)}
+	b := &blocks{w: w, o: o, rows: rows, stored: make([]byte, o.from.Type().RowSize(rowLen)*rows), values: make([]float32, rowLen*rows)}
 	if o.unchanged() {
 		return b, nil
 	}
-	b.values = make([]float32, rowLen*rows)
 	b.merged = make([]byte, o.info.Type.RowSize(rowLen)*rows)
 	if len(o.pairs) == 0 {
 		return b, nil
@@ -98,8 +99,9 @@ func (b *blocks) next(from, n int64) ([]byte, error) {
 	if _, err := b.o.from.ReadAt(stored, from*stride); err != nil {
 		return nil, err
 	}
+	b.first = from
 	if b.o.unchanged() {
-		return stored, nil
+		return stored, b.convert(n)
 	}
 	if b.engine != nil {
 		if err := b.multiply(from, n); err != nil {
@@ -144,7 +146,8 @@ func product(c *ggml.Context, base string, p model.LoRAPair, from, n int64) *ggm
 	return kernels.GEMMGradInput(c, ggml.PrecisionF32, kernels.Pair{W: p.A, X: rows(p.B)})
 }
 
-// convert turns n rows of b.stored, plus b.delta, into b.merged.
+// convert turns n rows of b.stored, plus b.delta, into b.merged. Rows that stay as they are
+// are looked through.
 func (b *blocks) convert(n int64) error {
 	var group errgroup.Group
 	threads := min(n, int64(b.w.options.Threads))
@@ -161,8 +164,19 @@ func (b *blocks) convertRows(from, to int64) error {
 	rowLen, source, target := b.o.from.Dim(0), b.o.from.Type(), b.o.info.Type
 	values := b.values[from*rowLen : to*rowLen]
 	stored := b.stored[from*source.RowSize(rowLen) : to*source.RowSize(rowLen)]
+	if !source.CanDequantize() && b.o.unchanged() {
+		return nil
+	}
 	if err := ggml.Dequantize(values, source, stored); err != nil {
 		return err
+	}
+	for i, x := range values {
+		if !finite(x) {
+			return fmt.Errorf("value %d of row %d of the base is %v; values must be finite: take an undamaged file of the model", int64(i)%rowLen, b.first+from+int64(i)/rowLen, x)
+		}
+	}
+	if b.o.unchanged() {
+		return nil
 	}
 	if b.delta != nil {
 		for i, d := range b.delta[from*rowLen : to*rowLen] {

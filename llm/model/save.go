@@ -18,7 +18,7 @@ type SaveOptions struct {
 }
 
 // Save writes the model to a GGUF file, which stock llama.cpp reads. A tensor
-// that nothing changes is copied byte by byte. The file is written beside path
+// that nothing changes is copied byte by byte. Values that are not finite are an error. The file is written beside path
 // and renamed when it is complete. The model can be closed meanwhile; of a closed one it
 // is an error, and what is at path stays.
 func (m *Model) Save(path string, o SaveOptions) error {
@@ -78,7 +78,8 @@ func addTensor(g *ggml.GGUF, t *ggml.Tensor, o SaveOptions) error {
 		change = o.Change(name)
 	}
 	if typ == t.Type() && change == nil {
-		return g.AddTensor(t)
+		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: t.Shape()}
+		return g.AddTensorFrom(info, func(w io.Writer) error { return copyFinite(w, t) })
 	}
 	if !typ.CanQuantize() {
 		return fmt.Errorf("tensor %s: type %v cannot be written", name, typ)
@@ -102,4 +103,33 @@ func addTensor(g *ggml.GGUF, t *ggml.Tensor, o SaveOptions) error {
 		_, err = w.Write(raw)
 		return err
 	})
+}
+
+// copyFinite writes the data of a tensor, whose values have to be finite.
+func copyFinite(w io.Writer, t *ggml.Tensor) error {
+	const most = 1 << 18 // values at a time
+	typ, rowLen := t.Type(), t.Dim(0)
+	rows := min(max(1, most/rowLen), t.NumRows())
+	values, raw := make([]float32, rows*rowLen), make([]byte, typ.RowSize(rows*rowLen))
+	for from := int64(0); from < t.NumRows(); from += rows {
+		n := min(rows, t.NumRows()-from) * rowLen
+		part := raw[:typ.RowSize(n)]
+		if _, err := t.ReadAt(part, from*typ.RowSize(rowLen)); err != nil {
+			return err
+		}
+		if typ.CanDequantize() {
+			if err := ggml.Dequantize(values[:n], typ, part); err != nil {
+				return err
+			}
+			for i, x := range values[:n] {
+				if x-x != 0 {
+					return fmt.Errorf("value %d of row %d is %v; values must be finite", int64(i)%rowLen, from+int64(i)/rowLen, x)
+				}
+			}
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }

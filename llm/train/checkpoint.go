@@ -49,13 +49,16 @@ func (t *Trainer) parts() map[string]*ggml.Tensor {
 }
 
 // SaveCheckpoint writes the state of the run: beside path, and renamed when it
-// is complete, so that there is always a whole one. Parameters that are not finite are
-// an error that wraps [ErrDiverged].
+// is complete, so that there is always a whole one. Parameters and moments that are not
+// finite are an error that wraps [ErrDiverged].
 func (t *Trainer) SaveCheckpoint(path string) error {
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
 	if err := t.checkParameters(); err != nil {
+		return err
+	}
+	if err := t.checkMoments(); err != nil {
 		return err
 	}
 	g, err := ggml.NewGGUF()

@@ -79,15 +79,33 @@ func (t *Trainer) isFiniteInF32(ctx context.Context) bool {
 // checkParameters demands that what is trained is finite.
 func (t *Trainer) checkParameters() error {
 	for _, p := range t.opt.params {
-		bad, found, err := nonFinite(p.Tensor)
-		if err != nil {
+		if err := t.checkTrained(p.Name(), p.Tensor); err != nil {
 			return err
-		}
-		if found {
-			return lowerRate(fmt.Sprintf("after step %d %s holds %v", t.step, p.Name(), bad))
 		}
 	}
 	return nil
+}
+
+// checkMoments demands finite moments: a gradient whose square is not leaves parameters that
+// are, and that no step changes any more.
+func (t *Trainer) checkMoments() error {
+	for i, p := range t.opt.params {
+		if err := t.checkTrained("the first moment of "+p.Name(), t.opt.first[i]); err != nil {
+			return err
+		}
+		if err := t.checkTrained("the second moment of "+p.Name(), t.opt.second[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) checkTrained(what string, x *ggml.Tensor) error {
+	bad, found, err := nonFinite(x)
+	if found {
+		err = lowerRate(fmt.Sprintf("after step %d %s holds %v", t.step, what, bad))
+	}
+	return err
 }
 
 // checkTokens is how much of a sample checkResult computes: as good as free, even where

@@ -88,6 +88,28 @@ func TestNothingNonFiniteIsSaved(t *testing.T) {
 	require.ErrorContains(t, err, "lower the learning rate")
 }
 
+// A moment overflows before its parameter does: no checkpoint has one, as none is resumed.
+func TestNoMomentOverflows(t *testing.T) {
+	m := tinyModel(t)
+	a := newAdapter(t, m, 1)
+	tr := adapterTrainer(t, m, a, pattern(8, 8), options(4))
+	_, err := tr.Step(context.Background())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "out.gguf")
+	for _, moment := range []string{"first", "second"} {
+		x, name := train.Moments(tr, 1)[moment], a.Pairs()[0].B.Name()
+		good, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		require.NoError(t, ggml.Write(x, append([]float32{float32(math.Inf(1))}, good[1:]...)))
+		err = tr.SaveCheckpoint(path)
+		require.ErrorIs(t, err, train.ErrDiverged)
+		require.EqualError(t, err, "training diverged: after step 1 the "+moment+" moment of "+name+" holds +Inf; lower the learning rate")
+		require.NoFileExists(t, path)
+		require.NoError(t, ggml.Write(x, good))
+	}
+	require.NoError(t, tr.SaveCheckpoint(path))
+}
+
 // A damaged weight of the base is to blame, not the learning rate.
 func TestDamagedBaseIsBlamed(t *testing.T) {
 	m := tinyModel(t)
