@@ -36,9 +36,6 @@ func familiar(line string) (notes string, err error) {
 	parser := cli.New("finetune", &p, defaults.Vars(), kong.Writers(io.Discard, &told))
 	parsed, err := parser.Parse(strings.Fields(strings.TrimPrefix(line, "finetune ")))
 	if err == nil && parsed.Command() == "train" {
-		if p.Train.RunDir != "" {
-			p.Train.LoRAOut = p.Train.RunDir // as the folder has a place for it
-		}
 		err = p.Train.check()
 	}
 	return told.String(), err
@@ -74,7 +71,7 @@ func TestFamiliarCommandLines(t *testing.T) {
 	}
 	require.Equal(t, 40, lines)
 	want := fmt.Sprintf("# Command lines of other trainers\n\nTen each from the documentation of mlx-lm, TRL, LLaMA-Factory and Unsloth, with the paths of model, data and files changed, and the name of the program: %d of %d work. "+
-		"The others say what is called what here; several lack only a place for the result. Here flags are read, and neither model nor data: a `template`, for example, is compared with the model when it trains, and `bf16` with the processor. Made by `scripts/familiar`; `TestFamiliarCommandLines` holds it against the program.\n%s", works, lines, page.String())
+		"The others say what is called what here. Here flags are read, and neither model nor data: a `template`, for example, is compared with the model when it trains, and `bf16` with the processor. Made by `scripts/familiar`; `TestFamiliarCommandLines` holds it against the program.\n%s", works, lines, page.String())
 	path := filepath.Join(root, "docs", "familiar.md")
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o666))

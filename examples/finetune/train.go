@@ -33,7 +33,7 @@ type trainCommand struct {
 
 	training.Flags
 	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run" basic:""`
-	RunDir string         `name:"run-dir" aliases:"output-dir,adapter-path" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and what was run on what. The same command continues the run in it." group:"Run" basic:""`
+	RunDir string         `name:"run-dir" aliases:"output-dir,adapter-path" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and what was run on what. The same command continues the run in it. Without it, and without --lora-out, a new run has a new folder in runs, named after model and data." group:"Run" basic:""`
 
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds one, which would go on, is refused." group:"Run"`
 
@@ -50,7 +50,7 @@ type trainCommand struct {
 
 // Run trains.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
-	folder, err := training.OpenRunFolder(p.RunDir)
+	folder, err := p.openFolder()
 	if err != nil {
 		return err
 	}
@@ -93,10 +93,23 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 	return p.train(ctx, out, e, m, adapter, folder)
 }
 
+// openFolder takes the folder of the run, which has one of its own where no flag says where its
+// result goes.
+func (p *trainCommand) openFolder() (*training.RunFolder, error) {
+	if p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0 {
+		return training.OpenRunFolder(p.RunDir)
+	}
+	folder, err := training.OpenOwnFolder(p.ModelBase, p.TrainData[0])
+	if err == nil {
+		p.RunDir = folder.Path
+	}
+	return folder, err
+}
+
 // check finds out what is missing or contradicts itself before anything is read.
 func (p *trainCommand) check() error {
 	switch {
-	case p.LoRAOut == "":
+	case p.OnlyWrite && p.LoRAOut == "":
 		return errors.New("missing flags: --lora-out=FILE, or --run-dir=DIR, which has a place for it")
 	case p.OnlyWrite && p.CheckpointIn == "":
 		return errors.New("--only-write-lora needs --checkpoint-in, which holds the adapter")
@@ -194,6 +207,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	})
 	if err != nil {
 		return err
+	}
+	if where := folder.Name(); where != "" {
+		fmt.Fprintln(os.Stderr, where)
 	}
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))

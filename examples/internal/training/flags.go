@@ -23,7 +23,8 @@ type Flags struct {
 	OptimizerFlags
 	RunFlags
 
-	hasFolder bool // where --checkpoint-in is, see RunFolder.Place
+	hasFolder bool   // where --checkpoint-in is, see RunFolder.Place
+	ownFolder string // of a run to which no flag gives a place
 }
 
 // Defaults are what programs choose themselves.

@@ -26,6 +26,7 @@ import (
 // One process at a time has it.
 type RunFolder struct {
 	Path   string // "" for none
+	isOwn  bool   // no flag has named it
 	lock   *os.File
 	placed []string // flags whose files the folder has a place for
 	now    *runs.Manifest
@@ -64,7 +65,7 @@ func (r *RunFolder) Close() error {
 	if r.lock == nil {
 		return nil
 	}
-	return r.lock.Close()
+	return errors.Join(r.removeUnused(), r.lock.Close())
 }
 
 // keptInFolder is how many of the newest saves stay in a folder.
@@ -91,6 +92,9 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 		}
 	}
 	f.hasFolder = slices.Contains(r.placed, "checkpoint-in")
+	if r.isOwn {
+		f.ownFolder = r.Path
+	}
 	if f.KeepLast < 0 {
 		f.KeepLast = keptInFolder
 	}

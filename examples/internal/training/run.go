@@ -196,6 +196,8 @@ func (r *runner) hint() string {
 	switch checkpoint := r.Checkpoint().LatestPath(); {
 	case r.CheckpointOut == "":
 		return hint + "; without --checkpoint-out the run cannot be continued"
+	case r.ownFolder != "":
+		return fmt.Sprintf("%s; the same command with %s continues the run", hint, cli.ShellArg("--run-dir", r.ownFolder))
 	case cli.SameFile(checkpoint, r.CheckpointIn):
 		return hint + "; the same command continues the run"
 	default:
