@@ -72,18 +72,23 @@ func TestExactGradients(t *testing.T) {
 		maps.Copy(o.Grads, newLossSum(t, m, device.Stock).grads)
 		_, grads := exactGradients(t, m, batch, o, smoothGELU)
 		o.Grads = nil
-		loss := exactProgram(t, m, batch, o)
-		rng := rand.New(rand.NewPCG(5, 6))
-		for x, grad := range grads {
-			require.NotZero(t, dot(grad, grad), x.Name())
-			// Along the gradient the slope does not vanish; a random part sees all elements.
-			direction, norm := make([]float64, len(grad)), math.Sqrt(dot(grad, grad))
-			for i, g := range grad {
-				direction[i] = g/norm + rng.NormFloat64()/math.Sqrt(float64(len(grad)))
-			}
-			require.InDelta(t, slope(loss, loss.Leaf(x), direction, batch), dot(grad, direction), 1e-7*norm+1e-9, x.Name())
-		}
+		requireSlopes(t, exactProgram(t, m, batch, o), batch, grads)
 	})
+}
+
+// requireSlopes demands that gradients are the central differences of a loss.
+func requireSlopes(t *testing.T, loss *oracle.Program, b model.Batch, grads map[*ggml.Tensor][]float64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(5, 6))
+	for x, grad := range grads {
+		require.NotZero(t, dot(grad, grad), x.Name())
+		// Along the gradient the slope does not vanish; a random part sees all elements.
+		direction, norm := make([]float64, len(grad)), math.Sqrt(dot(grad, grad))
+		for i, g := range grad {
+			direction[i] = g/norm + rng.NormFloat64()/math.Sqrt(float64(len(grad)))
+		}
+		require.InDelta(t, slope(loss, loss.Leaf(x), direction, b), dot(grad, direction), 1e-7*norm+1e-9, x.Name())
+	}
 }
 
 // slope is the central difference of the loss along a direction.

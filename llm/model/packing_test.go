@@ -80,7 +80,12 @@ type lossSum struct {
 }
 
 func newLossSum(t *testing.T, m *model.Model, lowering device.Lowering) *lossSum {
-	e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+	return newLossSumOn(t, m, device.Options{Lowering: lowering})
+}
+
+func newLossSumOn(t *testing.T, m *model.Model, o device.Options) *lossSum {
+	o.Threads = 2
+	e, err := device.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { e.Close() })
 	s := &lossSum{t: t, m: m, engine: e, grads: map[*ggml.Tensor]*ggml.Tensor{}}

@@ -1,0 +1,158 @@
+package model_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// What follows is a trial of a kind of part that no row of the table has: one that routes each
+// token to one of several matrices. Nothing outside of this file knows of it.
+
+// routed multiplies each token by the matrix whose score by a router is the largest.
+type routed struct {
+	paths int64
+	once  bool // the choice is kept, and not made again
+}
+
+func (r routed) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	c, width, n := t.C, x.T.Dim(0), x.T.Dim(1)
+	router := p.Matrix("router", width, r.paths, arch.MatrixOptions{})
+	choose := func() *ggml.Tensor { return c.Reshape(c.ArgMax(p.Linear(t, x, router)[0].T), 1, n) }
+	once := t.Once
+	if !r.once {
+		once = func(choose func() *ggml.Tensor) *ggml.Tensor { return choose() }
+	}
+	one := c.Reshape(c.ScaleBias(c.Arange(0, float32(n), 1), 0, 1), 1, 1, n)
+	chosen := c.SetRows(c.ScaleBias(c.Repeat(one, 1, r.paths, n), 0, 0), one, once(choose))
+	var sum *nn.Value
+	for i := range r.paths {
+		mask := c.Cont(c.View(chosen, []int64{1, n}, []int64{chosen.Stride(2)}, i*chosen.Stride(1)))
+		path := p.Matrix(fmt.Sprintf("path_%d", i), width, width, arch.MatrixOptions{Residual: true})
+		y := t.MulInput(p.Linear(t, x, path)[0], mask)
+		if sum != nil {
+			y = t.Add(sum, y)
+		}
+		sum = y
+	}
+	return sum
+}
+
+// routedModel routes what comes of the embedding, and then of attention. In the first layer each
+// even token is for the first matrix by so little; of equals the last is chosen.
+func routedModel(t *testing.T, lead float32, once bool) *model.Model {
+	t.Helper()
+	c := llmtest.TinyConfig(false)
+	usual, err := arch.Resolve(c)
+	require.NoError(t, err)
+	attention := usual.Layers()[0][0]
+	route := routed{2, once}
+	a, err := arch.New(c, []arch.Layer{
+		{{Part: route, Tokenwise: true}, attention},
+		{{Before: "ffn_norm", Part: routed{3, once}, Tokenwise: true}, attention},
+	})
+	require.NoError(t, err)
+	m, err := model.NewOf(a, nil, 3)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	rng := rand.New(rand.NewPCG(8, 9))
+	for w := range m.Weights() {
+		if w.NumDims() == 2 {
+			require.NoError(t, ggml.Write(w, refmath.Normal(rng, 1/math.Sqrt(float64(w.Dim(0))), w.Shape()...).Float32()))
+		}
+	}
+	embd := readValues(t, m.Weight("token_embd.weight"))
+	for token, row := range slices.Collect(slices.Chunk(embd, c.Embd)) {
+		for i := range row {
+			row[i] *= 8 // tokens differ in what later layers see
+		}
+		row[0], row[1] = 0, 1
+		if token%2 == 0 {
+			row[0] = 1 + lead
+		}
+	}
+	require.NoError(t, ggml.Write(m.Weight("token_embd.weight"), embd))
+	router := make([]float32, 2*c.Embd)
+	router[0], router[c.Embd+1] = 1, 1
+	require.NoError(t, ggml.Write(m.Weight("blk.0.router.weight"), router))
+	return m
+}
+
+// withoutRouters are the gradients of what has some: a choice has none.
+func withoutRouters[T any](grads map[*ggml.Tensor]T, m *model.Model) map[*ggml.Tensor]T {
+	maps.DeleteFunc(grads, func(w *ggml.Tensor, _ T) bool { return m.Architecture().Weight(w.Name()).Kind == "router" })
+	return grads
+}
+
+const routedLength = 12
+
+// The gradients of a part that routes are central differences.
+func TestRoutedGradients(t *testing.T) {
+	m := routedModel(t, 1, true)
+	batch, _ := llmtest.NewBatch(m.Config().Vocab, routedLength)
+	o := model.TrainGraphOptions{Length: routedLength, Grads: withoutRouters(newLossSum(t, m, device.Stock).grads, m)}
+	_, grads := exactGradients(t, m, batch, o, smoothGELU)
+	o.Grads = nil
+	requireSlopes(t, exactProgram(t, m, batch, o), batch, grads)
+}
+
+// A checkpoint recomputes with the choices that were made, whatever form its input is kept in,
+// and in chunks.
+func TestRoutedCheckpoints(t *testing.T) {
+	const lead = 1.0 / (1 << 23) // less than either form keeps
+	rounding := func(_ int, _ device.Use, l *nn.Lowering) *nn.Lowering {
+		rounding := *l
+		rounding.Keep = nn.KeepBF16
+		return &rounding
+	}
+	gradients := func(o device.Options, checkpoint, once bool) map[string][]float32 {
+		m := routedModel(t, lead, once)
+		batch, _ := llmtest.NewBatch(m.Config().Vocab, routedLength)
+		s := newLossSumOn(t, m, o)
+		withoutRouters(s.grads, m)
+		s.compute(batch, model.TrainGraphOptions{Length: routedLength, Checkpoint: checkpoint, FeedForwardChunk: 5})
+		named := map[string][]float32{}
+		for w, grad := range s.grads {
+			named[w.Name()] = readValues(t, grad)
+		}
+		return named
+	}
+	worst := func(got, want map[string][]float32) (worst float64) {
+		require.Len(t, got, len(want))
+		for name := range want {
+			worst = max(worst, refmath.RelativeError(got[name], refmath.From(want[name]).Data))
+		}
+		return worst
+	}
+	for name, k := range map[string]struct {
+		o      device.Options
+		bound  float64 // that of inputs which are kept rounded
+		rounds bool
+	}{
+		"cpu":         {device.Options{Lowering: device.Kernels}, 1e-4, true},
+		"stock":       {device.Options{Lowering: device.Stock}, 1e-6, false},
+		"cpu, bf16":   {device.Options{Lowering: device.Kernels, Layers: rounding}, 0.02, true},
+		"stock, bf16": {device.Options{Lowering: device.Stock, Layers: rounding}, 0.02, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := gradients(k.o, false, true)
+			require.Less(t, worst(gradients(k.o, true, true), want), k.bound)
+			if k.rounds {
+				require.Greater(t, worst(gradients(k.o, true, false), want), 0.2, "another choice would be seen")
+			}
+		})
+	}
+}
