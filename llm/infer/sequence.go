@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Sequence is tokens of which a [Session] has computed what further ones need: for each
-// the keys and values. It is used by one goroutine, that of its session.
+// A Sequence is tokens of which a [Session] has computed what further ones need: as a rule
+// the keys and values of each. It is used by one goroutine, that of its session.
 type Sequence struct {
 	session *Session
 	slot    int

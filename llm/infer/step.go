@@ -24,8 +24,9 @@ type stepScratch struct {
 }
 
 // Step appends a token to each of some sequences of the session, in any order, and writes
-// the Logits of what follows them. Neighbours among its sequences are computed in one pass,
-// which reads the weights once for all of them: so all open ones are, where all take part.
+// the Logits of what follows them. Sequences whose slots lie side by side are computed in
+// one pass, which reads the weights once for all of them; if all open ones take part, that
+// is all of them.
 //
 // When it fails, the sequences are as a [Sequence.Decode] that fails leaves them, and what
 // is in Logits means nothing.
