@@ -40,11 +40,11 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	if err := check(m, r.W, r.Sampler); err != nil {
 		return nil, err
 	}
-	switch {
-	case ctx == nil:
+	if err := q.CheckOpen(); err != nil {
+		return nil, err
+	}
+	if ctx == nil {
 		return nil, errors.New("the context.Context is nil")
-	case q == nil:
-		return nil, errors.New("the sequence is nil")
 	}
 	prompt, err := promptTokens(m.Tokenizer, r.Prompt, q.Len() == 0)
 	if err != nil {
