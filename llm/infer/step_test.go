@@ -247,3 +247,18 @@ func TestStepCancel(t *testing.T) {
 	want = decode(t, newSequence(t, m, infer.SessionOptions{}), 4, 5, 6, 8)
 	require.Less(t, refmath.NMSE(next[1].Logits, want), 1e-11)
 }
+
+// A step into memory of the caller's makes no more garbage than DecodeInto.
+func TestStepGarbage(t *testing.T) {
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
+	q := newSequence(t, m, infer.SessionOptions{Context: 300})
+	logits := make([]float32, m.Config().Vocab)
+	next := []infer.StepInput{{Sequence: q, Token: 1, Logits: logits}}
+	measure := func(f func() error) float64 {
+		rewind(t, q, 0)
+		return testing.AllocsPerRun(100, func() { require.NoError(t, f()) })
+	}
+	alone := measure(func() error { return q.DecodeInto(context.Background(), logits, []int32{1}) })
+	step := measure(func() error { return q.Session().Step(context.Background(), next) })
+	require.LessOrEqual(t, step, alone)
+}
