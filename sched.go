@@ -26,6 +26,7 @@ type Scheduler struct {
 
 	// Guarded by current.mu.
 	assigned []assignment
+	owned    []*ownership
 	split    weak.Pointer[Graph] // the last graph whose nodes were put on backends
 	nodes    graphVersion        // of that
 
@@ -185,7 +186,11 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 		if e := C.goggml_sched_reset(s.s); e != nil {
 			return C.goggml_int{error: e}
 		}
+		s.owned = nil
 		if e := s.assign(s.s, g); e != nil {
+			return C.goggml_int{error: e}
+		}
+		if e := s.own(g); e != nil {
 			return C.goggml_int{error: e}
 		}
 		s.split, s.nodes = weak.Make(g), g.version()
@@ -213,7 +218,10 @@ func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 			return e
 		}
 	}
-	return s.keepOnCPU(sched, g)
+	if e := s.keepOnCPU(sched, g); e != nil {
+		return e
+	}
+	return s.assignOwned(sched)
 }
 
 func (s *Scheduler) devices() []*Device {
@@ -326,7 +334,8 @@ type assignment struct {
 
 // SetTensorBackend makes the scheduler compute a tensor on one of its
 // backends, which supports its op, from the next Alloc until Reset. Of backends
-// that compute in the same memory, as BLAS and the CPU do, the first one gets it.
+// that compute in the same memory, as BLAS and the CPU do, the first one gets it. What
+// changes a result in place is computed where that is.
 // C: ggml_backend_sched_set_tensor_backend.
 func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	s = made(s)

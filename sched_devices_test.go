@@ -252,3 +252,48 @@ func TestGraphIsSplitAgain(t *testing.T) {
 		require.NoError(t, s.Reset())
 	}
 }
+
+// What changes a tensor in place runs where that is computed, whatever else it reads: elsewhere
+// it would write to memory that it does not reach.
+func TestInPlaceAcrossDevices(t *testing.T) {
+	rig := newRig(t)
+	random := optest.RNG(12)
+	const n = 96
+	for _, from := range rig.devices {
+		for _, to := range rig.devices {
+			if from.Type() == ggml.Accelerator || to.Type() == ggml.Accelerator {
+				continue // BLAS computes in the CPU's memory
+			}
+			place := func(d *ggml.Device, values refmath.Tensor) *ggml.Tensor {
+				w := placed(t, d, values.Ne[:]...)
+				placedBuffers[w].SetUsage(ggml.UsageWeights)
+				require.NoError(t, ggml.Write(w, values.Float32()))
+				return w
+			}
+			w, b, x := refmath.Normal(random, 0.1, n, n), refmath.Normal(random, 1, n), refmath.Normal(random, 1, n, 3)
+			far, near := place(from, w), place(to, b)
+			c := ggml.NewContext()
+			in := c.NewTensor(ggml.F32, n, 3).SetInput()
+			y := c.MulMat(far, in)
+			y = c.MulInPlace(c.AddInPlace(y, near), near)
+			g := c.NewGraph(y.SetOutput())
+			s := optest.NewScheduler(t, rig.backends...)
+			want := refmath.MulMat(w, x)
+			for i := range want.Data {
+				want.Data[i] = (want.Data[i] + b.Data[i%n]) * b.Data[i%n]
+			}
+			sizes, err := s.Measure(g)
+			require.NoError(t, err)
+			require.NoError(t, s.Alloc(g))
+			for i, b := range rig.backends {
+				require.Equal(t, sizes[i], s.BufferSize(b), b.Name())
+			}
+			require.NoError(t, ggml.Write(in, x.Float32()))
+			require.NoError(t, s.Compute(context.Background(), g))
+			requireNear(t, want.Data, optest.Values(t, y), 1e-4, from.Name()+" to "+to.Name())
+			c.Close()
+			closePlaced(far)
+			closePlaced(near)
+		}
+	}
+}

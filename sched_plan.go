@@ -27,8 +27,10 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 		if e := s.assign(scratch, g); e != nil {
 			return C.goggml_int{error: e}
 		}
+		owned, release := s.ownedNodes()
+		defer release()
 		return s.sources.keep(g, func() C.goggml_int {
-			return C.goggml_int{value: 1, error: C.goggml_sched_measure(scratch, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), unsafe.SliceData(sizes))}
+			return C.goggml_int{value: 1, error: C.goggml_sched_measure(scratch, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), owned, unsafe.SliceData(sizes))}
 		})
 	})
 	if err != nil {

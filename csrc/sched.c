@@ -5,6 +5,7 @@
 #include "tensor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // GGML_SCHED_MAX_SPLIT_INPUTS of ggml-backend.cpp: of each input there are up to two copies.
 enum { GOGGML_SPLIT_INPUTS = 30 };
@@ -101,6 +102,17 @@ goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *
 	GUARDED_VOID(ggml_backend_sched_split_graph(sched, graph))
 }
 
+struct ggml_tensor *goggml_graph_next_in_place(struct ggml_cgraph *graph, int *i) {
+	int n = ggml_graph_n_nodes(graph);
+	while (*i < n) {
+		struct ggml_tensor *node = ggml_graph_node(graph, (*i)++);
+		if (node->view_src != NULL && node->view_src->data == NULL && !goggml_is_layout_op(node)) {
+			return node;
+		}
+	}
+	return NULL;
+}
+
 enum { GOGGML_FLAG_UNASSIGNED = 1 << 30 };
 
 static void goggml_mark_input(struct ggml_tensor *leaf, void *arg) {
@@ -121,10 +133,67 @@ static goggml_error goggml_measure(ggml_backend_sched_t sched, struct ggml_cgrap
 	GUARDED_VOID(ggml_backend_sched_reserve_size(sched, graph, sizes))
 }
 
-// Measuring forgets the backends that were assigned before, but not where inputs go: so the leaves are inputs meanwhile.
-goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, size_t *sizes) {
+static bool goggml_is_weight(const struct ggml_tensor *t) {
+	return t->buffer != NULL && ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+// Gives each node one more operand, an empty weight of its backend, before other weights: ggml computes where the
+// first one lies. It looks like the weight whose place it takes, which comes last.
+static struct ggml_tensor *goggml_add_weights(ggml_backend_sched_t sched, goggml_owned owned) {
+	struct ggml_tensor *added = calloc((size_t)owned.n, sizeof *added);
+	for (int i = 0; added != NULL && i < owned.n; i++) {
+		struct ggml_tensor **src = owned.nodes[i]->src;
+		int first = 0, last = 0;
+		while (first < GGML_MAX_SRC - 1 && src[first] != NULL && !goggml_is_weight(src[first])) {
+			first++;
+		}
+		while (last < GGML_MAX_SRC - 1 && src[last] != NULL) {
+			last++;
+		}
+		if (src[last] != NULL) {
+			continue;
+		}
+		const struct ggml_tensor *like = src[first] != NULL ? src[first] : owned.nodes[i];
+		added[i].type = like->type;
+		memcpy(added[i].ne, like->ne, sizeof like->ne);
+		memcpy(added[i].nb, like->nb, sizeof like->nb);
+		added[i].buffer = ggml_backend_buft_alloc_buffer(ggml_backend_sched_get_buffer_type(sched, owned.backends[i]), 0);
+		ggml_backend_buffer_set_usage(added[i].buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+		src[last] = src[first];
+		src[first] = &added[i];
+	}
+	return added;
+}
+
+static void goggml_remove_weights(goggml_owned owned, struct ggml_tensor *added) {
+	for (int i = 0; added != NULL && i < owned.n; i++) {
+		struct ggml_tensor **src = owned.nodes[i]->src;
+		int first = 0, last = GGML_MAX_SRC - 1;
+		while (first < last && src[first] != &added[i]) {
+			first++;
+		}
+		while (last > first && src[last] == NULL) {
+			last--;
+		}
+		if (src[first] == &added[i]) {
+			src[first] = NULL;
+			if (last > first) {
+				src[first] = src[last];
+				src[last] = NULL;
+			}
+			ggml_backend_buffer_free(added[i].buffer);
+		}
+	}
+	free(added);
+}
+
+// Measuring forgets the backends that were assigned before, but not where inputs go, nor where weights lie: so the
+// leaves are inputs meanwhile, and nodes have a weight of their backend.
+goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, goggml_owned owned, size_t *sizes) {
 	goggml_each_unassigned(graph, leaves, n_leaves, goggml_mark_input, NULL);
+	struct ggml_tensor *added = goggml_add_weights(sched, owned);
 	goggml_error error = goggml_measure(sched, graph, sizes);
+	goggml_remove_weights(owned, added);
 	goggml_each_unassigned(graph, leaves, n_leaves, goggml_unmark_input, NULL);
 	return error;
 }

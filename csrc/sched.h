@@ -17,8 +17,17 @@ goggml_int goggml_sched_compute(void *sched, void *graph);
 goggml_int goggml_sched_compute_async(void *sched, void *graph);
 goggml_error goggml_sched_synchronize(ggml_backend_sched_t sched);
 goggml_error goggml_sched_split(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
+// The next node from index *i on that changes a tensor without memory yet in place, and the index after it; NULL when
+// there is none.
+struct ggml_tensor *goggml_graph_next_in_place(struct ggml_cgraph *graph, int *i);
+// Nodes that belong on a backend each.
+typedef struct {
+	struct ggml_tensor **nodes;
+	ggml_backend_t *backends;
+	int n;
+} goggml_owned;
 // sizes has room for one of each backend.
-goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, size_t *sizes);
+goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, goggml_owned owned, size_t *sizes);
 goggml_error goggml_sched_reset(ggml_backend_sched_t sched);
 goggml_error goggml_sched_set_tensor_backend(ggml_backend_sched_t sched, struct ggml_tensor *node, ggml_backend_t backend);
 
