@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
 )
 
 func cpu(t *testing.T) *ggml.Device { return optest.CPU(t) }
@@ -83,6 +84,47 @@ func TestLayouts(t *testing.T) {
 			require.Less(t, refmath.NMSE(logits(t, on, e, a.Weights(1)), want), 1e-8)
 			require.Less(t, refmath.NMSE(losses(t, on, e), wantLosses), 1e-8)
 		})
+	}
+}
+
+// Training goes on over several devices as on one, in the memory that was estimated for each.
+func TestLayoutsTrain(t *testing.T) {
+	m := llmtest.TinyModel(t, configs()["gemma3"], ggml.F32)
+	one := newEngine(t, device.Options{Lowering: device.Stock})
+	single := newTrainer(t, m, one, train.CheckpointingOn)
+	run(t, single)
+	graphs := []model.TrainGraphOptions{chunked, {Length: 24, Dropout: 0.2, NEFTune: 5}}
+	var want []map[string][]float32
+	for _, o := range graphs {
+		_, grads := gradients(t, m, one, o, "blk.0.ffn_norm.weight")
+		want = append(want, grads)
+	}
+	for name, l := range layouts(t) {
+		t.Run(name, func(t *testing.T) {
+			on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
+			for i, o := range graphs {
+				_, got := gradients(t, on, e, o, "blk.0.ffn_norm.weight")
+				requireSameGradients(t, want[i], got, 1e-8)
+			}
+			tr := newTrainer(t, on, e, train.CheckpointingOn)
+			estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(on.Config().Vocab), trainOptions(e, train.CheckpointingOn))
+			require.NoError(t, err)
+			run(t, tr)
+			requireSameLosses(t, single.History, tr.History, 1e-5)
+			require.Equal(t, estimate.Optimizer.Plus(estimate.Step), tr.Memory())
+			for i, d := range e.Devices() {
+				require.Positive(t, estimate.Step[i], d.Name())
+			}
+		})
+	}
+}
+
+// run takes a few steps.
+func run(t *testing.T, tr *train.Trainer) {
+	t.Helper()
+	for range 8 {
+		_, err := tr.Step(t.Context())
+		require.NoError(t, err)
 	}
 }
 
