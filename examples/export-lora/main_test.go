@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/merging"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -35,8 +36,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func tinyConfig() model.Config {
-	return model.Config{
+func tinyConfig() arch.Config {
+	return arch.Config{
 		Arch: "llama", Name: "Tiny", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16,
 		RMSEps: 1e-5,
 		RoPE:   ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},

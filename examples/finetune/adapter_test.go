@@ -19,12 +19,12 @@ var noRanks = adapterFlags{
 }
 
 func TestRanks(t *testing.T) {
-	resolve := func(c model.Config) *arch.Architecture {
+	resolve := func(c arch.Config) *arch.Architecture {
 		a, err := arch.Resolve(c)
 		require.NoError(t, err)
 		return a
 	}
-	config := model.Config{
+	config := arch.Config{
 		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 16, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
@@ -152,7 +153,7 @@ func makeFiles(folder string) error {
 }
 
 func writeModel(path string, t *tokenizer.Tokenizer, vocab int, seed uint64, tied bool) error {
-	m, err := model.New(model.Config{
+	m, err := model.New(arch.Config{
 		Arch: "llama", Name: "Tiny", Vocab: vocab, Context: 48, Embd: 32, FF: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8,
 		RMSEps: 1e-5, Tied: tied,
 		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 48, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},

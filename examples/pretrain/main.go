@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
@@ -171,9 +172,9 @@ func (p *program) vocabulary() (*tokenizer.Tokenizer, error) {
 	return tokenizer.New(c)
 }
 
-func (p *program) config(t *tokenizer.Tokenizer) model.Config {
+func (p *program) config(t *tokenizer.Tokenizer) arch.Config {
 	head := p.Embd / p.Heads
-	return model.Config{
+	return arch.Config{
 		Arch: "llama", Name: p.Name, Vocab: t.NumTokens(), Context: p.Context, Embd: p.Embd, FF: p.FF,
 		Layers: p.Layers, Heads: p.Heads, KVHeads: p.KVHeads, HeadSize: head, RMSEps: 1e-5, Tied: p.Tied,
 		RoPE: ggml.RoPE{

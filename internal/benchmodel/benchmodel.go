@@ -12,47 +12,46 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/model"
 )
 
 // Small has 28 million parameters.
-func Small() model.Config {
-	return llama("28M", model.Config{Vocab: 8192, Embd: 512, FF: 1408, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64, Tied: true})
+func Small() arch.Config {
+	return llama("28M", arch.Config{Vocab: 8192, Embd: 512, FF: 1408, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64, Tied: true})
 }
 
 // Medium has 0.3 billion parameters.
-func Medium() model.Config {
-	return llama("0.3B", model.Config{Vocab: 32000, Embd: 1024, FF: 2816, Layers: 24, Heads: 16, KVHeads: 4, HeadSize: 64})
+func Medium() arch.Config {
+	return llama("0.3B", arch.Config{Vocab: 32000, Embd: 1024, FF: 2816, Layers: 24, Heads: 16, KVHeads: 4, HeadSize: 64})
 }
 
 // Large has 1.1 billion parameters: the shape of TinyLlama.
-func Large() model.Config {
-	return llama("1.1B", model.Config{Vocab: 32000, Embd: 2048, FF: 5632, Layers: 22, Heads: 32, KVHeads: 4, HeadSize: 64})
+func Large() arch.Config {
+	return llama("1.1B", arch.Config{Vocab: 32000, Embd: 2048, FF: 5632, Layers: 22, Heads: 32, KVHeads: 4, HeadSize: 64})
 }
 
 // Qwen3 has 1.0 billion parameters: the widths of Qwen3-1.7B with half of its layers.
-func Qwen3() model.Config {
-	return neox("qwen3-1B", model.Config{
+func Qwen3() arch.Config {
+	return neox("qwen3-1B", arch.Config{
 		Arch: "qwen3", Vocab: 151936, Embd: 2048, FF: 6144, Layers: 14, Heads: 16, KVHeads: 8, HeadSize: 128, Tied: true,
 	})
 }
 
 // Gemma3 has 1.0 billion parameters: the shape of Gemma3-1B.
-func Gemma3() model.Config {
-	return neox("gemma3-1B", model.Config{
+func Gemma3() arch.Config {
+	return neox("gemma3-1B", arch.Config{
 		Arch: "gemma3", Vocab: 262144, Embd: 1152, FF: 6912, Layers: 26, Heads: 4, KVHeads: 1, HeadSize: 256, Tied: true,
 		Window: 512, WindowPattern: 6, LocalFreqBase: 10000, EmbdScale: float32(math.Sqrt(1152)),
 	})
 }
 
-func llama(name string, c model.Config) model.Config {
+func llama(name string, c arch.Config) arch.Config {
 	c.Arch = "llama"
 	return withRoPE(name, c, ggml.RoPENorm)
 }
 
-func neox(name string, c model.Config) model.Config { return withRoPE(name, c, ggml.RoPENeoX) }
+func neox(name string, c arch.Config) arch.Config { return withRoPE(name, c, ggml.RoPENeoX) }
 
-func withRoPE(name string, c model.Config, mode ggml.RoPEMode) model.Config {
+func withRoPE(name string, c arch.Config, mode ggml.RoPEMode) arch.Config {
 	c.Name, c.Context, c.RMSEps = name, 4096, 1e-5
 	c.RoPE = ggml.RoPE{
 		Dims: c.HeadSize, Mode: mode, FreqBase: 10000, FreqScale: 1,
@@ -64,7 +63,7 @@ func withRoPE(name string, c model.Config, mode ggml.RoPEMode) model.Config {
 // File makes a model of the shape with its matrices in the type, unless the
 // folder has it from before, and returns its path. It takes little memory,
 // whatever the size of the model.
-func File(folder, name string, c model.Config, t ggml.Type) (string, error) {
+func File(folder, name string, c arch.Config, t ggml.Type) (string, error) {
 	path := filepath.Join(folder, fmt.Sprintf("%s-%v.gguf", name, t))
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
@@ -76,7 +75,7 @@ func File(folder, name string, c model.Config, t ggml.Type) (string, error) {
 }
 
 // Write writes a model of the shape with its matrices in the type.
-func Write(path string, c model.Config, t ggml.Type) error {
+func Write(path string, c arch.Config, t ggml.Type) error {
 	g, err := ggml.NewGGUF()
 	if err != nil {
 		return err

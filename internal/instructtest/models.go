@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
@@ -25,7 +26,7 @@ import (
 func Base(t testing.TB, width, steps int, types ...ggml.Type) []string {
 	t.Helper()
 	v := Vocabulary(t)
-	m, err := model.New(model.Config{
+	m, err := model.New(arch.Config{
 		Arch: "llama", Name: "Says it twice", Vocab: v.NumTokens(), Context: 128, Embd: width, FF: width, Layers: 2, Heads: 4, KVHeads: 4, HeadSize: width / 4,
 		RMSEps: 1e-5,
 		RoPE:   ggml.RoPE{Dims: width / 4, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -108,7 +109,7 @@ func TestInteropRankStabilized(t *testing.T) {
 
 // modelOfType is a random model whose embeddings outweigh what a layer adds to them, as in
 // trained models: otherwise each layer would enlarge the roundings of those before it.
-func modelOfType(t *testing.T, c model.Config, typ ggml.Type) *model.Model {
+func modelOfType(t *testing.T, c arch.Config, typ ggml.Type) *model.Model {
 	t.Helper()
 	made, err := model.New(c, nil, 1)
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -30,7 +31,7 @@ func seeds() []string {
 
 // TestInteropArchitectures holds the logits of stock's random models against stock's.
 func TestInteropArchitectures(t *testing.T) {
-	require.Equal(t, archs, model.Architectures())
+	require.Equal(t, archs, arch.Architectures())
 	for _, seed := range seeds() {
 		dir := t.TempDir()
 		run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", seed)
@@ -43,7 +44,7 @@ func TestInteropArchitectures(t *testing.T) {
 				kind, dense := strings.CutSuffix(name, "-dense")
 				if !dense || !slices.Contains(archs, kind) {
 					_, err := model.Load(file, model.LoadOptions{})
-					require.ErrorIs(t, err, model.ErrUnsupported)
+					require.ErrorIs(t, err, arch.ErrUnsupported)
 					require.ErrorContains(t, err, file)
 					return
 				}

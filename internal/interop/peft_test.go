@@ -20,6 +20,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/safetensors"
@@ -95,13 +96,13 @@ func needPEFT(t *testing.T) {
 
 // A peftModel is a tiny model of an architecture, and what transformers needs to make it.
 type peftModel struct {
-	config        model.Config
+	config        arch.Config
 	class, python string
 	arguments     arguments // beside those that follow from the config
 }
 
 func peftModels() map[string]peftModel {
-	with := func(name string, change func(c *model.Config)) model.Config {
+	with := func(name string, change func(c *arch.Config)) arch.Config {
 		c := llmtest.TinyConfig(false)
 		c.Arch, c.Name = name, "tiny"
 		if !slices.Contains([]string{"llama", "mistral3", "granite", "smollm3"}, name) {
@@ -119,19 +120,19 @@ func peftModels() map[string]peftModel {
 	}
 	plain := arguments{"rope_parameters": rope("default", 10000, nil)}
 	return map[string]peftModel{
-		"llama": {with("llama", func(c *model.Config) { c.RoPE.FreqScale = 0.5 }), "LlamaForCausalLM", "LlamaConfig",
+		"llama": {with("llama", func(c *arch.Config) { c.RoPE.FreqScale = 0.5 }), "LlamaForCausalLM", "LlamaConfig",
 			arguments{"rope_parameters": rope("linear", 10000, arguments{"factor": 2.0})}},
-		"qwen2": {with("qwen2", func(c *model.Config) { c.Tied = true }), "Qwen2ForCausalLM", "Qwen2Config", plain},
-		"qwen3": {with("qwen3", func(c *model.Config) { c.HeadSize, c.RoPE.Dims = 32, 32 }), "Qwen3ForCausalLM", "Qwen3Config", plain},
-		"smollm3": {with("smollm3", func(c *model.Config) { c.Layers, c.NoRoPEStep, c.Tied = 4, 4, true }), "SmolLM3ForCausalLM", "SmolLM3Config",
+		"qwen2": {with("qwen2", func(c *arch.Config) { c.Tied = true }), "Qwen2ForCausalLM", "Qwen2Config", plain},
+		"qwen3": {with("qwen3", func(c *arch.Config) { c.HeadSize, c.RoPE.Dims = 32, 32 }), "Qwen3ForCausalLM", "Qwen3Config", plain},
+		"smollm3": {with("smollm3", func(c *arch.Config) { c.Layers, c.NoRoPEStep, c.Tied = 4, 4, true }), "SmolLM3ForCausalLM", "SmolLM3Config",
 			arguments{"rope_parameters": plain["rope_parameters"], "no_rope_layer_interval": 4, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0}},
-		"granite": {with("granite", func(c *model.Config) {
+		"granite": {with("granite", func(c *arch.Config) {
 			c.EmbdScale, c.ResidualScale, c.AttnScale, c.LogitScale = 3, 0.25, 0.125, 0.5
 		}), "GraniteForCausalLM", "GraniteConfig", arguments{
 			"rope_parameters": plain["rope_parameters"], "embedding_multiplier": 3.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 0.5,
 		}},
 		"olmo2": {with("olmo2", nil), "Olmo2ForCausalLM", "Olmo2Config", plain},
-		"gemma3": {with("gemma3", func(c *model.Config) {
+		"gemma3": {with("gemma3", func(c *arch.Config) {
 			c.Layers, c.Tied, c.Window, c.WindowPattern, c.LocalFreqBase, c.RoPE.FreqBase = 6, true, 5, 6, 10000, 1e6
 			c.EmbdScale, c.LogitSoftcap = 8, 2.5
 		}), "Gemma3ForCausalLM", "Gemma3TextConfig", arguments{
@@ -139,9 +140,9 @@ func peftModels() map[string]peftModel {
 			"query_pre_attn_scalar": 16, "sliding_window": 5, "final_logit_softcapping": 2.5, "hidden_activation": "gelu_pytorch_tanh",
 			"layer_types": append(slices.Repeat([]string{"sliding_attention"}, 5), "full_attention"),
 		}},
-		"phi3": {with("phi3", func(c *model.Config) { c.FusedQKV = true }), "Phi3ForCausalLM", "Phi3Config",
+		"phi3": {with("phi3", func(c *arch.Config) { c.FusedQKV = true }), "Phi3ForCausalLM", "Phi3Config",
 			arguments{"rope_parameters": plain["rope_parameters"], "pad_token_id": 0, "original_max_position_embeddings": 64}},
-		"mistral3": {with("mistral3", func(c *model.Config) {
+		"mistral3": {with("mistral3", func(c *arch.Config) {
 			c.AttnTempScale, c.AttnTempLength = 0.3, 8
 			c.RoPE.FreqScale, c.RoPE.ExtFactor, c.RoPE.TrainedCtx, c.YaRNLogMul = 0.25, 1, 8, 1
 		}), "Ministral3ForCausalLM", "Ministral3Config", arguments{"rope_parameters": rope("yarn", 10000, arguments{
@@ -248,8 +249,8 @@ func everyTarget(m *model.Model) map[string]int {
 func TestInteropPEFTExport(t *testing.T) {
 	needPEFT(t)
 	models := peftModels()
-	require.Equal(t, slices.Sorted(maps.Keys(models)), model.Architectures())
-	for _, name := range model.Architectures() {
+	require.Equal(t, slices.Sorted(maps.Keys(models)), arch.Architectures())
+	for _, name := range arch.Architectures() {
 		t.Run(name, func(t *testing.T) {
 			m := models[name].load(t)
 			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -78,7 +79,7 @@ func TestInteropSettings(t *testing.T) {
 // The largest gemma3, which is known by its number of layers, has a scale of attention of
 // its own.
 func TestInteropLargestGemma3(t *testing.T) {
-	made, err := model.New(model.Config{
+	made, err := model.New(arch.Config{
 		Arch: "gemma3", Vocab: 40, Context: 64, Embd: 36, FF: 48, Layers: 62, Heads: 8, KVHeads: 4, HeadSize: 8, RMSEps: 1e-6, Tied: true,
 		RoPE:   ggml.RoPE{Dims: 8, Mode: ggml.RoPENeoX, FreqBase: 1e6, FreqScale: 1, AttnFactor: 1, TrainedCtx: 64},
 		Window: 5, WindowPattern: 6, LocalFreqBase: 1e4, EmbdScale: 6, AttnScale: 0.5, // 1/√4

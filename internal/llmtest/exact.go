@@ -23,10 +23,9 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 	require.NoError(t, err)
 	b := &arch.Builder{
 		Architecture: m.Architecture(), Source: func(w arch.Weight) *ggml.Tensor { return m.Weight(w.Name) },
-		Adapters: adapters, Products: nn.Linears{Adapters: adapters}, Attention: nn.SelfAttention{Batch: 1},
-		NumTokens: int64(len(tokens)), Context: context,
+		NumTokens: int64(len(tokens)), Rows: 1, Context: context,
 	}
-	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c)}
+	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Adapters: nn.AdaptersOf(adapters)}
 	z := b.Logits(tape, b.Hidden(tape, false)).T
 	tape.Graph.Expand(z)
 	require.NoError(t, c.Err())

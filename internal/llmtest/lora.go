@@ -16,7 +16,7 @@ import (
 )
 
 // BlockConfig has rows that hold whole blocks of every quantised type.
-func BlockConfig() model.Config {
+func BlockConfig() arch.Config {
 	c := TinyConfig(false)
 	c.Embd, c.FF, c.Layers, c.Heads, c.KVHeads, c.HeadSize = 256, 512, 3, 8, 4, 32
 	c.RoPE.Dims = 32

@@ -16,8 +16,8 @@ import (
 
 // TinyConfig is the smallest model with every feature: grouped heads, and rows
 // that hold whole blocks of every quantised type up to 32 elements.
-func TinyConfig(tied bool) model.Config {
-	return model.Config{
+func TinyConfig(tied bool) arch.Config {
+	return arch.Config{
 		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16,
 		RMSEps: 1e-5, Tied: tied,
 		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
@@ -26,13 +26,13 @@ func TinyConfig(tied bool) model.Config {
 
 // TinyModel makes a random model whose matrices have the type. Its weights are
 // larger than those of a fresh model: every path must count.
-func TinyModel(t testing.TB, c model.Config, typ ggml.Type) *model.Model {
+func TinyModel(t testing.TB, c arch.Config, typ ggml.Type) *model.Model {
 	t.Helper()
 	return NoisyModel(t, c, typ, 0.1)
 }
 
 // NoisyModel adds noise to the weights of a fresh model.
-func NoisyModel(t testing.TB, c model.Config, typ ggml.Type, noise float64) *model.Model {
+func NoisyModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64) *model.Model {
 	t.Helper()
 	made, err := model.New(c, nil, 7)
 	require.NoError(t, err)
@@ -132,14 +132,14 @@ func WeightedLoss(b model.Batch, losses []float32) float64 {
 }
 
 // PackableConfig has matrices of which layouts of the processor take all.
-func PackableConfig(tied bool) model.Config {
+func PackableConfig(tied bool) arch.Config {
 	c := TinyConfig(tied)
 	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
 	return c
 }
 
 // LargeBlockConfig has matrices of all quantised types.
-func LargeBlockConfig(tied bool) model.Config {
+func LargeBlockConfig(tied bool) arch.Config {
 	c := TinyConfig(tied)
 	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 256, 512, 64, 64
 	return c

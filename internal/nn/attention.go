@@ -6,27 +6,19 @@ import "github.com/goggml/ggml"
 type AttentionOptions struct {
 	Scale  float32 // of q·k
 	Window int     // number of keys that a query sees, with its own; 0 is all
+	// In a graph of whole sequences:
+	Rows   int64 // of equal length, which do not see each other
+	Packed bool  // a row may hold several samples, which do not either
 }
 
-// An Attention computes softmax(Scale · q·kᵀ)·v from q [size, heads, n·batch] and
-// k, v [size, kv heads, n·batch] to [size·heads, n·batch].
-type Attention interface {
-	Attend(t *Tape, q, k, v *Value, o AttentionOptions) *Value
-}
-
-// SelfAttention is attention within a batch of sequences of equal length, with
-// gradients.
-type SelfAttention struct {
-	Batch  int64
-	Packed bool // a sequence may hold several samples, which do not see each other
-}
-
-// Attend computes the attention of each token to itself and those before it.
-func (s SelfAttention) Attend(t *Tape, q, k, v *Value, o AttentionOptions) *Value {
+// Attend computes softmax(Scale · q·kᵀ)·v of each token over itself and those before it in its
+// sample, from q [size, heads, n·rows] and k, v [size, kv heads, n·rows], to
+// [size·heads, n·rows].
+func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	c, tokens := t.C, q.T.Dim(2)
-	q, k, v = t.Sequences(q, s.Batch), t.Sequences(k, s.Batch), t.Sequences(v, s.Batch)
+	q, k, v = t.Sequences(q, o.Rows), t.Sequences(k, o.Rows), t.Sequences(v, o.Rows)
 	shape := q.T.Shape()
-	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: s.firstVisible(t, o.Window, tokens/s.Batch)}
+	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: t.visible(o, tokens/o.Rows)}
 	y := &Value{
 		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),
 		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad,
@@ -40,13 +32,13 @@ func (s SelfAttention) Attend(t *Tape, q, k, v *Value, o AttentionOptions) *Valu
 	return y
 }
 
-// firstVisible is the first key that each query sees, nil where it sees all before it.
-func (s SelfAttention) firstVisible(t *Tape, window int, length int64) *ggml.Tensor {
-	if int64(window) >= length {
-		window = 0 // it hides nothing
+// visible is the first key that each query sees, nil where it sees all before it.
+func (t *Tape) visible(o AttentionOptions, length int64) *ggml.Tensor {
+	if int64(o.Window) >= length {
+		o.Window = 0 // it hides nothing
 	}
-	if window == 0 && !s.Packed {
+	if o.Window == 0 && !o.Packed {
 		return nil
 	}
-	return t.FirstVisible(window, length, s.Batch)
+	return t.FirstVisible(o.Window, length, o.Rows)
 }

@@ -2,14 +2,7 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// A LoRAPair is the low-rank change (arXiv 2106.09685) of a matrix W [n_in, n_out]:
-// with A [n_in, r] and B [r, n_out], y = W·x + Scale · B·(A·x). On the token embedding
-// [n_embd, n_vocab] the sides are exchanged: A [r, n_vocab] is looked up, B is
-// [r, n_embd].
-//
-// Type is that of A and B in the file they come from, where it is F16 or BF16: their values
-// have no more bits. Sessions on the CPU then use them in it, in half the memory, and round
-// x and A·x to it, as stock llama.cpp does.
+// A LoRAPair is that of package model.
 type LoRAPair struct {
 	A, B  *ggml.Tensor
 	Scale float32
@@ -18,6 +11,21 @@ type LoRAPair struct {
 
 // Adapters are the pairs of all adapters in use, by the name of the matrix.
 type Adapters map[string][]LoRAPair
+
+// AdaptersOf are those of package model.
+func AdaptersOf[P ~struct {
+	A, B  *ggml.Tensor
+	Scale float32
+	Type  ggml.Type
+}, M ~map[string][]P](adapters M) Adapters {
+	list := Adapters{}
+	for name, pairs := range adapters {
+		for _, p := range pairs {
+			list[name] = append(list[name], LoRAPair(p))
+		}
+	}
+	return list
+}
 
 // On lists the pairs on a matrix that change it.
 func (a Adapters) On(m Matrix) []LoRAPair {
@@ -39,33 +47,25 @@ type Matrix struct {
 	NoLoRA                   bool // no adapter changes the product
 }
 
-// Products makes the products of matrices with the same x [n_in, n] → [n_out, n] each,
-// with bias and adapters.
-type Products interface {
-	Linear(t *Tape, x *Value, matrices ...Matrix) []*Value
-}
-
-// Linears are products with adapters as they are, and with gradients.
-type Linears struct {
-	Adapters Adapters
-	Dropout  *Dropout // nil for none
-}
-
-// Linear returns Scale · W·x + Bias + Σ s·B·(A·x) for each matrix.
-func (l Linears) Linear(t *Tape, x *Value, matrices ...Matrix) []*Value {
+// Linear multiplies matrices with the same x [n_in, n] → [n_out, n] each, with bias and
+// adapters: OutScale · (Scale · W·x + Bias + Σ s·B·(A·x)).
+func (t *Tape) Linear(x *Value, matrices ...Matrix) []*Value {
+	if f := t.Lowering.Fused; f != nil {
+		return f.Linear(t, x, matrices...)
+	}
 	var list []*Value
 	for _, m := range matrices {
-		list = append(list, l.linear(t, x, m))
+		list = append(list, t.linear(x, m))
 	}
 	return list
 }
 
-func (l Linears) linear(t *Tape, x *Value, m Matrix) *Value {
-	adapters := l.Adapters.On(m)
+func (t *Tape) linear(x *Value, m Matrix) *Value {
+	adapters := t.Adapters.On(m)
 	y := &Value{needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
 	lowRank := make([]*Value, len(adapters)) // s·A·x
 	for i, p := range adapters {
-		dropped, _ := l.Dropout.drop(t, x, p)
+		dropped, _ := t.Dropout.drop(t, x, p)
 		// The factor goes to the low-rank result, which B and its gradient share.
 		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, Product{W: p.A, X: dropped.T}), p.Scale)}
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
@@ -82,7 +82,7 @@ func (l Linears) linear(t *Tape, x *Value, m Matrix) *Value {
 		t.accumulateProduct(m.W, x.T, own.T)
 		t.flowProduct(x, m.W, t.castInput(m.W, own))
 		for i, p := range adapters {
-			dropped, mask := l.Dropout.drop(t, x, p) // once more, instead of keeping it
+			dropped, mask := t.Dropout.drop(t, x, p) // once more, instead of keeping it
 			t.backLoRA(dropped, lowRank[i], dy, p)
 			if mask != nil {
 				t.flow(x, func() *ggml.Tensor { return t.C.Mul(t.gradient(dropped), mask) })
@@ -145,12 +145,12 @@ func (t *Tape) accumulateBias(bias, dy *ggml.Tensor) {
 
 // Embed looks up tokens [n] in the embedding w [n_embd, n_vocab] → [n_embd, n], with
 // the adapters of its name.
-func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix, adapters Adapters) *Value {
+func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix) *Value {
 	x := &Value{T: t.C.GetRows(m.W, tokens), needsGrad: t.Trains(m.W)}
 	t.record(x, func(dx *ggml.Tensor) {
 		t.accumulate(m.W, func() *ggml.Tensor { return t.Lowering.ScatterAdd(t.C, dx, tokens, m.W) })
 	})
-	for _, p := range adapters.On(m) {
+	for _, p := range t.Adapters.On(m) {
 		x = t.embedLoRA(x, tokens, p)
 	}
 	return x

@@ -40,7 +40,7 @@ func (p routedPart) build(t *nn.Tape, x *nn.Value) *nn.Value {
 	var sum *nn.Value
 	for i, w := range p.paths {
 		mask := c.Cont(c.View(masks, []int64{1, n}, []int64{masks.Stride(2)}, int64(i)*masks.Stride(1)))
-		y := t.MulInput(nn.Linears{}.Linear(t, x, nn.Matrix{W: w})[0], mask)
+		y := t.MulInput(t.Linear(x, nn.Matrix{W: w})[0], mask)
 		if sum != nil {
 			y = t.Add(sum, y)
 		}
@@ -83,7 +83,7 @@ func routedGradients(t *testing.T, l *nn.Lowering, lead float64, once, checkpoin
 	}
 	tape.KeepInputs(1)
 	part := func(t *nn.Tape, x *nn.Value) *nn.Value { return t.Chunked(x, chunk, p.build) }
-	x := tape.Embed(rows, nn.Matrix{W: embd}, nil)
+	x := tape.Embed(rows, nn.Matrix{W: embd})
 	if checkpoint {
 		x = tape.Checkpoint(x, part)
 	} else {
@@ -151,7 +151,7 @@ func TestOnceNeedsColumns(t *testing.T) {
 			w := c.NewTensor(ggml.F32, 4, 3)
 			tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: nn.Stock(), Grads: map[*ggml.Tensor]*ggml.Tensor{w: c.NewTensor(ggml.F32, 4, 3)}}
 			tape.KeepInputs(1)
-			x := tape.Embed(c.NewTensor(ggml.I32, 3), nn.Matrix{W: w}, nil)
+			x := tape.Embed(c.NewTensor(ggml.I32, 3), nn.Matrix{W: w})
 			tape.Checkpoint(x, func(t *nn.Tape, x *nn.Value) *nn.Value {
 				t.Once(func() *ggml.Tensor { return t.C.ArgMax(x.T) })
 				return x

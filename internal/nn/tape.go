@@ -30,6 +30,9 @@ type Tape struct {
 	// Grads are the accumulators of what is trained, by tensor; each has its tensor's
 	// shape. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
+	// Adapters change matrices, and Dropout what trained ones multiply with; nil for none.
+	Adapters Adapters
+	Dropout  *Dropout
 
 	steps  *backwardSteps
 	noGrad bool

@@ -79,7 +79,7 @@ func (c *KV) Copy(dst, src, n int) (at int, err error) {
 }
 
 // Attend is the attention of queries to the cache, into which it writes the keys and values of
-// the tokens first. It has no gradients. Shapes are those of [nn.Attention].
+// the tokens first. It has no gradients. Shapes are those of [nn.Tape.Attend].
 func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
 	size, heads, n := q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
 	rows := c.rows(t, p, n)

@@ -105,11 +105,11 @@ func (a *Architecture) takeInventory() error {
 			}
 			return seen[w.Name]
 		},
-		Products:  groupLister{a},
-		Attention: noAttention{},
-		NumTokens: 1,
+		NumTokens: 1, Rows: 1,
 	}
-	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: nn.Stock(), Inputs: nn.NewInputs(ctx)}
+	lister := nn.Stock()
+	lister.Fused = groupLister{a}
+	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: lister, Inputs: nn.NewInputs(ctx)}
 	b.Logits(t, b.Hidden(t, false))
 	return ctx.Err()
 }
@@ -123,15 +123,12 @@ func (l groupLister) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*n
 		group = append(group, l.a.byName[m.Name])
 	}
 	l.a.groups = append(l.a.groups, group)
-	return nn.Linears{}.Linear(t, x, matrices...)
+	bare := *t
+	bare.Lowering = nn.Stock()
+	return bare.Linear(x, matrices...)
 }
 
-// noAttention has the shapes of attention.
-type noAttention struct{}
-
-func (noAttention) Attend(t *nn.Tape, q, _, _ *nn.Value, _ nn.AttentionOptions) *nn.Value {
-	return nn.Input(t.C.Cont(q.T, q.T.Dim(0)*q.T.Dim(1), q.T.Dim(2)))
-}
+func (groupLister) Close() error { return nil }
 
 // modulesOf gathers the rows of matrices by the modules that transformers has them in.
 func modulesOf(weights []*Weight) []Module {

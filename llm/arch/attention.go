@@ -71,7 +71,7 @@ func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	m := p.Matrix("attn_output", int64(a.Heads*a.HeadSize), embd, MatrixOptions{
 		Bias: a.OutputBias, Residual: true, Rows: []Rows{a.rows(p, "attn_output", "o_proj", embd, 0)},
 	})
-	return p.product(t, y, m)
+	return t.Linear(y, m)[0]
 }
 
 // gather returns what the heads gather [size·heads, n].
@@ -93,11 +93,11 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if a.Temperature.Scale != 0 {
 		q = t.MulInput(q, a.Temperature.input(t, q.T.Dim(2)))
 	}
-	o := nn.AttentionOptions{Scale: a.Scale, Window: a.Window}
+	o := nn.AttentionOptions{Scale: a.Scale, Window: a.Window, Rows: p.Rows, Packed: p.Packed}
 	if kept := p.State(); kept != nil {
 		return kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
 	}
-	return p.Attention.Attend(t, q, k, v, o)
+	return t.Attend(q, k, v, o)
 }
 
 // NewState makes a cache of keys and values.
@@ -119,10 +119,10 @@ func (a Attention) queriesKeysValues(p Place, t *nn.Tape, x *nn.Value) (q, k, v 
 	}
 	if a.FusedQKV {
 		qkv := p.Matrix("attn_qkv", embd, queries+2*keys, MatrixOptions{Bias: true, Rows: rows})
-		parts := t.Split(p.product(t, x, qkv), queries, keys, keys)
+		parts := t.Split(t.Linear(x, qkv)[0], queries, keys, keys)
 		return parts[0], parts[1], parts[2]
 	}
-	parts := p.Linear(t, x,
+	parts := t.Linear(x,
 		p.Matrix("attn_q", embd, queries, MatrixOptions{Bias: true, Rows: rows[:1]}),
 		p.Matrix("attn_k", embd, keys, MatrixOptions{Bias: true, Rows: rows[1:2]}),
 		p.Matrix("attn_v", embd, keys, MatrixOptions{Bias: true, Rows: rows[2:]}))

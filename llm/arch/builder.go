@@ -7,20 +7,19 @@ import (
 )
 
 // A Builder builds the graph of a model over a batch of tokens. Training and decoding
-// are two builders over the same layers: they differ in their products, and in whether
-// sequences go on from a state.
+// are the same layers: they differ in their lowering, and in whether sequences go on from a
+// state.
 type Builder struct {
 	*Architecture
-	Source    func(Weight) *ggml.Tensor // nil for an optional weight that there is not
-	Adapters  nn.Adapters
-	Products  nn.Products
-	Attention nn.Attention
+	Source func(Weight) *ggml.Tensor // nil for an optional weight that there is not
 	// States are what sequences keep, see [Architecture.NewStates], and Pass those that the
 	// graph continues; nil in a graph of whole sequences.
 	States [][]state.State
 	Pass   state.Pass
 
 	NumTokens int64   // of the batch
+	Rows      int64   // of whole sequences, see [nn.AttentionOptions]
+	Packed    bool    // they may hold several samples
 	NEFTune   float32 // alpha of noise on the embeddings, see [nn.Tape.AddNoise]; 0 is none
 	// Context is the most positions of a sequence in the run: RoPE has factors for
 	// short and for long ones.
@@ -47,7 +46,7 @@ func (b *Builder) spec() *spec {
 
 // Hidden computes the normalised residual stream [n_embd, n] after all layers.
 func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
-	x := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), b.embedding(), b.Adapters), b.config.EmbdScale)
+	x := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), b.embedding()), b.config.EmbdScale)
 	if b.NEFTune != 0 {
 		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
 	}
@@ -76,7 +75,7 @@ func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	for _, w := range b.spec().unused {
 		b.Source(w)
 	}
-	z := b.Products.Linear(t, x, b.head())[0]
+	z := t.Linear(x, b.head())[0]
 	if c.LogitScale != 0 {
 		z = t.Scale(z, 1/c.LogitScale)
 	}
@@ -158,14 +157,4 @@ func (p Place) name(w Weight) string {
 		return p.prefix() + w.Kind + ".bias"
 	}
 	return p.prefix() + w.Kind + ".weight"
-}
-
-// Linear multiplies matrices with the same x.
-func (p Place) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
-	return p.Products.Linear(t, x, matrices...)
-}
-
-// product is W·x.
-func (p Place) product(t *nn.Tape, x *nn.Value, m nn.Matrix) *nn.Value {
-	return p.Linear(t, x, m)[0]
 }

@@ -27,12 +27,12 @@ func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	var parts []*nn.Value
 	if f.FusedGateUp {
 		both := f.matrix(p, "ffn_up", embd, 2*width, false, gate, up)
-		parts = t.Split(p.product(t, x, both), width, width)
+		parts = t.Split(t.Linear(x, both)[0], width, width)
 	} else {
-		parts = p.Linear(t, x, f.matrix(p, "ffn_gate", embd, width, false, gate), f.matrix(p, "ffn_up", embd, width, false, up))
+		parts = t.Linear(x, f.matrix(p, "ffn_gate", embd, width, false, gate), f.matrix(p, "ffn_up", embd, width, false, up))
 	}
 	down := f.matrix(p, "ffn_down", width, embd, true, f.rows(p, "ffn_down", "down_proj", embd))
-	return p.product(t, t.GLU(f.Act, parts[0], parts[1]), down)
+	return t.Linear(t.GLU(f.Act, parts[0], parts[1]), down)[0]
 }
 
 func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, rows ...Rows) nn.Matrix {

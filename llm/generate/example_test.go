@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -76,7 +77,7 @@ func tinyModel(context int) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return model.New(model.Config{
+	return model.New(arch.Config{
 		Arch: "llama", Vocab: v.NumTokens(), Context: context, Embd: 32, FF: 48, Layers: 1, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}, v, 1)

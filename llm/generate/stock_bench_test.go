@@ -23,6 +23,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -47,7 +48,7 @@ const (
 
 type benchSettings struct {
 	shape   string
-	config  model.Config
+	config  arch.Config
 	threads int
 	cpu     bool // compare processor time
 }
@@ -64,7 +65,7 @@ func (s benchSettings) now() time.Duration {
 
 var started = time.Now()
 
-var shapes = map[string]func() model.Config{"28M": benchmodel.Small, "0.3B": benchmodel.Medium, "1.1B": benchmodel.Large}
+var shapes = map[string]func() arch.Config{"28M": benchmodel.Small, "0.3B": benchmodel.Medium, "1.1B": benchmodel.Large}
 
 func settings(b *testing.B) benchSettings {
 	b.Helper()

@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -20,7 +21,7 @@ import (
 // the sequence, and beyond the contexts from which YaRN, a temperature and factors of
 // RoPE reach out. Repacked matrices of one input are multiplied in one op.
 func TestArchitecturesAgainstReference(t *testing.T) {
-	require.Equal(t, model.Architectures(), llmtest.Architectures())
+	require.Equal(t, arch.Architectures(), llmtest.Architectures())
 	const length = llmtest.LongContext + 23
 	const roundedInputs = 3e-3 // to 8 bits
 	for _, arch := range llmtest.Architectures() {

@@ -18,7 +18,6 @@ import (
 // A decoder computes tokens that follow others, each sequence in a slot of its states.
 type decoder struct {
 	m         *model.Model
-	adapters  model.Adapters
 	engine    *device.Engine
 	ownEngine bool
 	lowering  *lowering
@@ -51,7 +50,7 @@ func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
 	if err := m.CheckAdapters(o.Adapters); err != nil {
 		return nil, err
 	}
-	d := &decoder{m: m, adapters: o.Adapters, engine: o.Engine, batch: o.Batch}
+	d := &decoder{m: m, engine: o.Engine, batch: o.Batch}
 	if err := d.open(slots, o); err != nil {
 		d.close()
 		return nil, err
@@ -73,7 +72,7 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	if err := d.m.CheckEngine(d.engine, o.Adapters); err != nil {
 		return err
 	}
-	if d.lowering, err = newLowering(d.m, d.engine, o.Adapters); err != nil {
+	if d.lowering, err = newLowering(d.m, d.engine, nn.AdaptersOf(o.Adapters)); err != nil {
 		return err
 	}
 	if d.states, err = newStates(d.m.Architecture(), o.CacheType, slots, o.Context, d.engine.Layout()); err != nil {
@@ -220,7 +219,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	t := d.lowering.tape(c, g.Graph, shape.tokens)
 	t.Inputs = g.inputs
 	b := &arch.Builder{
-		Architecture: d.m.Architecture(), Source: d.source, Adapters: d.adapters, Products: products{d.adapters},
+		Architecture: d.m.Architecture(), Source: d.source,
 		States: d.states.byLayer, Pass: state.Pass{First: int64(shape.first), Slots: int64(shape.slots), Attended: int64(shape.attended)},
 		NumTokens: int64(shape.tokens * shape.slots), Context: d.states.length,
 	}

@@ -14,11 +14,12 @@ import (
 // the products that these prepare from the model's matrices and the adapters.
 type lowering struct {
 	prefill, decode nn.Lowerings
+	adapters        nn.Adapters
 	fused           map[nn.PackingOps]nn.FusedOps
 }
 
-func newLowering(m *model.Model, e *device.Engine, adapters model.Adapters) (*lowering, error) {
-	l := &lowering{fused: map[nn.PackingOps]nn.FusedOps{}}
+func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters) (*lowering, error) {
+	l := &lowering{adapters: adapters, fused: map[nn.PackingOps]nn.FusedOps{}}
 	var err error
 	if l.prefill, err = l.prepare(m, e, device.Prefill, adapters); err == nil {
 		l.decode, err = l.prepare(m, e, device.Decode, adapters)
@@ -31,7 +32,7 @@ func newLowering(m *model.Model, e *device.Engine, adapters model.Adapters) (*lo
 }
 
 // prepare makes the lowerings of a phase whole.
-func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, adapters model.Adapters) (nn.Lowerings, error) {
+func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, adapters nn.Adapters) (nn.Lowerings, error) {
 	of, err := e.Lowerings(device.Use{Phase: p})
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, ada
 }
 
 // fuse prepares products once for all graphs.
-func (l *lowering) fuse(m *model.Model, by nn.PackingOps, adapters model.Adapters) (nn.FusedOps, error) {
+func (l *lowering) fuse(m *model.Model, by nn.PackingOps, adapters nn.Adapters) (nn.FusedOps, error) {
 	if l.fused[by] == nil {
 		f, err := by.Fuse(m.Packed(), m.MatrixGroups(), ofProducts(m, adapters))
 		if err != nil {
@@ -67,9 +68,9 @@ func (l *lowering) fuse(m *model.Model, by nn.PackingOps, adapters model.Adapter
 
 // ofProducts are the adapters of products: those of an embedding act on the lookup only, also
 // where it is the head.
-func ofProducts(m *model.Model, adapters model.Adapters) model.Adapters {
+func ofProducts(m *model.Model, adapters nn.Adapters) nn.Adapters {
 	list := maps.Clone(adapters)
-	maps.DeleteFunc(list, func(name string, _ []model.LoRAPair) bool {
+	maps.DeleteFunc(list, func(name string, _ []nn.LoRAPair) bool {
 		return m.Architecture().Weight(name).Role == arch.Embedding
 	})
 	return list
@@ -81,7 +82,7 @@ func (l *lowering) tape(c *ggml.Context, g *ggml.Graph, tokens int) *nn.Tape {
 	if tokens == 1 {
 		of = l.decode
 	}
-	return &nn.Tape{C: c, Graph: g, Lowering: of(nn.NoLayer), Layers: of}
+	return &nn.Tape{C: c, Graph: g, Lowering: of(nn.NoLayer), Layers: of, Adapters: l.adapters}
 }
 
 func (l *lowering) close() {
@@ -91,14 +92,4 @@ func (l *lowering) close() {
 	for _, f := range l.fused {
 		f.Close()
 	}
-}
-
-// products are those of a graph: prepared ones where the lowering has them.
-type products struct{ adapters model.Adapters }
-
-func (p products) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
-	if f := t.Lowering.Fused; f != nil {
-		return f.Linear(t, x, matrices...)
-	}
-	return nn.Linears{Adapters: p.adapters}.Linear(t, x, matrices...)
 }

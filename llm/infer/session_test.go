@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -310,7 +311,7 @@ func TestSessionsInParallel(t *testing.T) {
 
 // benchModel has 28 million parameters.
 func benchModel(b *testing.B, typ ggml.Type) *model.Model {
-	made, err := model.New(model.Config{
+	made, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 8192, Context: 1024, Embd: 512, FF: 1536, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64,
 		RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 64, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 1024, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},

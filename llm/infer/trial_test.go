@@ -38,9 +38,9 @@ func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		Residual: true, Rows: []arch.Rows{{Name: "mean", Module: fmt.Sprintf("layers.%d.mean", p.Layer), Count: width}},
 	})
 	if kept := p.State(); kept != nil {
-		return p.Linear(t, kept.(*sums).mean(t, p.Pass, x), m)[0]
+		return t.Linear(kept.(*sums).mean(t, p.Pass, x), m)[0]
 	}
-	return p.Linear(t, meanOfSample(t, x), m)[0]
+	return t.Linear(meanOfSample(t, x), m)[0]
 }
 
 func (runningMean) NewState(o state.Options) (state.State, error) {

@@ -11,13 +11,14 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // fusedConfig is a model whose queries, keys and values are one matrix, as are its gate
 // and up matrices.
-func fusedConfig() model.Config {
+func fusedConfig() arch.Config {
 	c := tinyConfig(false)
 	c.Arch, c.FusedQKV, c.RoPE.Mode = "phi3", true, ggml.RoPENeoX
 	return c

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -19,8 +20,8 @@ func TestMain(m *testing.M) { testutil.Main(m) }
 
 // tinyConfig is a small model with grouped heads, whose rows hold whole blocks
 // of the types with up to 32 elements in one.
-func tinyConfig(tied bool) model.Config {
-	return model.Config{
+func tinyConfig(tied bool) arch.Config {
+	return arch.Config{
 		Arch: "llama", Name: "Tiny", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16,
 		RMSEps: 1e-5, Tied: tied,
 		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
@@ -28,14 +29,14 @@ func tinyConfig(tied bool) model.Config {
 }
 
 // goldenConfig is the shape of the model that the adapter in testdata is for.
-func goldenConfig() model.Config {
+func goldenConfig() arch.Config {
 	c := tinyConfig(false)
 	c.Vocab, c.Context, c.Embd, c.FF, c.Layers, c.HeadSize = 571, 512, 128, 352, 3, 32
 	c.RoPE.Dims, c.RoPE.TrainedCtx = 32, 512
 	return c
 }
 
-func newModel(t require.TestingT, c model.Config, cleanup func(func())) *model.Model {
+func newModel(t require.TestingT, c arch.Config, cleanup func(func())) *model.Model {
 	m, err := model.New(c, nil, 7)
 	require.NoError(t, err)
 	cleanup(func() { m.Close() })

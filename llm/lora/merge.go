@@ -299,7 +299,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 }
 
 // typeOf is the type of a tensor in the merged model.
-func (o *MergeOptions) typeOf(c model.Config, w *arch.Weight, from *ggml.Tensor) ggml.Type {
+func (o *MergeOptions) typeOf(c arch.Config, w *arch.Weight, from *ggml.Tensor) ggml.Type {
 	typ := from.Type()
 	switch {
 	case from.NumDims() < 2:

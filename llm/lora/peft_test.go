@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/safetensors"
@@ -24,7 +25,7 @@ import (
 // What is written for PEFT is read as the same adapter, whatever is adapted, of each
 // architecture; fused matrices too, which transformers has apart.
 func TestPEFTRoundTrip(t *testing.T) {
-	for _, name := range model.Architectures() {
+	for _, name := range arch.Architectures() {
 		for _, fused := range []bool{false, true} {
 			if name == "phi3" && !fused {
 				continue // its parts have different A: see TestPEFTOfPartsAlone
@@ -163,7 +164,7 @@ func product(b, a safetensors.Data, factor float64) []float64 {
 
 // What the configuration says of different adapters.
 func TestPEFTConfig(t *testing.T) {
-	m := newModel(t, func() model.Config {
+	m := newModel(t, func() arch.Config {
 		c := tinyConfig(false)
 		c.Layers = 3
 		return c

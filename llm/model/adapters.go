@@ -11,6 +11,23 @@ import (
 
 const tokenEmbd = "token_embd.weight"
 
+// A LoRAPair is the low-rank change (arXiv 2106.09685) of a matrix W [n_in, n_out]:
+// with A [n_in, r] and B [r, n_out], y = W·x + Scale · B·(A·x). On the token embedding
+// [n_embd, n_vocab] the sides are exchanged: A [r, n_vocab] is looked up, B is
+// [r, n_embd].
+//
+// Type is that of A and B in the file they come from, where it is F16 or BF16: their values
+// have no more bits. Sessions on the CPU then use them in it, in half the memory, and round
+// x and A·x to it, as stock llama.cpp does.
+type LoRAPair struct {
+	A, B  *ggml.Tensor
+	Scale float32
+	Type  ggml.Type
+}
+
+// Adapters are the pairs of all adapters in use, by the name of the matrix in the model's file.
+type Adapters map[string][]LoRAPair
+
 // CheckEngine demands that the weights and adapters lie where the engine computes.
 func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
 	if err := m.CheckOpen(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -22,7 +23,7 @@ const archLength = llmtest.LongContext + 3
 
 // forEachArchitecture runs a test on a tiny model of each, in types.
 func forEachArchitecture(t *testing.T, types []ggml.Type, test func(t *testing.T, m *model.Model)) {
-	require.Equal(t, model.Architectures(), llmtest.Architectures())
+	require.Equal(t, arch.Architectures(), llmtest.Architectures())
 	for _, arch := range llmtest.Architectures() {
 		for _, typ := range types {
 			t.Run(arch+" "+typ.String(), func(t *testing.T) {

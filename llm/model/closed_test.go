@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -68,21 +69,21 @@ func TestLoadEndsEarly(t *testing.T) {
 func TestOverride(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32).Save(path, model.SaveOptions{}))
-	m, err := model.Load(path, model.LoadOptions{Override: func(c *model.Config) {
+	m, err := model.Load(path, model.LoadOptions{Override: func(c *arch.Config) {
 		c.Name, c.RMSEps, c.RoPE.FreqBase, c.RoPE.FreqScale = "another name", 0.5, 500, 0.5
 	}})
 	require.NoError(t, err)
 	defer m.Close()
 	require.Equal(t, "another name", m.Config().Name)
 	require.Equal(t, float32(500), m.Config().RoPE.FreqBase)
-	for message, change := range map[string]func(c *model.Config){
-		"block_count is 0":                   func(c *model.Config) { c.Layers = 0 },
-		"blk.2.attn_norm.weight is missing":  func(c *model.Config) { c.Layers++ },
-		"token_embd.weight is":               func(c *model.Config) { c.Embd *= 2 },
-		"with what was changed: unsupported": func(c *model.Config) { *c = model.Config{} },
+	for message, change := range map[string]func(c *arch.Config){
+		"block_count is 0":                   func(c *arch.Config) { c.Layers = 0 },
+		"blk.2.attn_norm.weight is missing":  func(c *arch.Config) { c.Layers++ },
+		"token_embd.weight is":               func(c *arch.Config) { c.Embd *= 2 },
+		"with what was changed: unsupported": func(c *arch.Config) { *c = arch.Config{} },
 	} {
 		_, err := model.Load(path, model.LoadOptions{Override: change})
-		require.ErrorIs(t, err, model.ErrUnsupported)
+		require.ErrorIs(t, err, arch.ErrUnsupported)
 		require.ErrorContains(t, err, message)
 	}
 }

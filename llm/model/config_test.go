@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -105,12 +106,12 @@ func TestKeysOfArchitectures(t *testing.T) {
 			require.NoError(t, err)
 			defer g.Close()
 			setKey(t, g, c.key, c.value)
-			_, err = model.ReadConfig(g)
+			_, err = arch.ReadConfig(g)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorIs(t, err, model.ErrUnsupported)
+			require.ErrorIs(t, err, arch.ErrUnsupported)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -248,21 +249,21 @@ func TestNoVocabulary(t *testing.T) {
 // Numbers that are not finite, or too large, make no model.
 func TestConfigIsFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for want, change := range map[string]func(c *model.Config){
-		"llama.rope.scaling.attn_factor is NaN":          func(c *model.Config) { c.RoPE.AttnFactor = nan },
-		"llama.rope.scaling.attn_factor is +Inf":         func(c *model.Config) { c.RoPE.AttnFactor = inf },
-		"llama.attention.layer_norm_rms_epsilon is NaN":  func(c *model.Config) { c.RMSEps = nan },
-		"llama.attention.layer_norm_rms_epsilon is +Inf": func(c *model.Config) { c.RMSEps = inf },
-		"llama.rope.freq_base is NaN":                    func(c *model.Config) { c.RoPE.FreqBase = nan },
-		"llama.rope.scaling.factor is 0":                 func(c *model.Config) { c.RoPE.FreqScale = inf },
-		"llama.logit_scale is NaN":                       func(c *model.Config) { c.LogitScale = nan },
-		"YaRN has betas NaN and 1":                       func(c *model.Config) { c.RoPE.BetaFast = nan },
-		"4294967294 elements; 16777216 are the most":     func(c *model.Config) { c.Embd, c.FF = math.MaxInt32, math.MaxInt32 },
+	for want, change := range map[string]func(c *arch.Config){
+		"llama.rope.scaling.attn_factor is NaN":          func(c *arch.Config) { c.RoPE.AttnFactor = nan },
+		"llama.rope.scaling.attn_factor is +Inf":         func(c *arch.Config) { c.RoPE.AttnFactor = inf },
+		"llama.attention.layer_norm_rms_epsilon is NaN":  func(c *arch.Config) { c.RMSEps = nan },
+		"llama.attention.layer_norm_rms_epsilon is +Inf": func(c *arch.Config) { c.RMSEps = inf },
+		"llama.rope.freq_base is NaN":                    func(c *arch.Config) { c.RoPE.FreqBase = nan },
+		"llama.rope.scaling.factor is 0":                 func(c *arch.Config) { c.RoPE.FreqScale = inf },
+		"llama.logit_scale is NaN":                       func(c *arch.Config) { c.LogitScale = nan },
+		"YaRN has betas NaN and 1":                       func(c *arch.Config) { c.RoPE.BetaFast = nan },
+		"4294967294 elements; 16777216 are the most":     func(c *arch.Config) { c.Embd, c.FF = math.MaxInt32, math.MaxInt32 },
 	} {
 		c := llmtest.TinyConfig(true)
 		change(&c)
 		_, err := model.New(c, nil, 1)
-		require.ErrorIs(t, err, model.ErrUnsupported)
+		require.ErrorIs(t, err, arch.ErrUnsupported)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -271,14 +272,14 @@ func TestConfigIsFinite(t *testing.T) {
 func TestConfigFitsIntoFile(t *testing.T) {
 	for want, c := range map[string]struct {
 		arch   string
-		change func(c *model.Config)
+		change func(c *arch.Config)
 	}{
-		"EmbdScale is 3, and files of this architecture make it 0":          {"llama", func(c *model.Config) { c.EmbdScale = 3 }},
-		"NoRoPEStep is 2, and files of this architecture make it 0":         {"qwen3", func(c *model.Config) { c.NoRoPEStep = 2 }},
-		"NoRoPEStep is 0, and files of this architecture make it 4":         {"smollm3", func(*model.Config) {}},
-		"EmbdScale is 0, and files of this architecture make it 8":          {"gemma3", func(*model.Config) {}},
-		"Window is 5, and files of this architecture make it 0":             {"phi3", func(c *model.Config) { c.Window, c.WindowPattern = 5, 2 }},
-		"olmo2.rope.freq_base_swa is 500, and the base of all layers 10000": {"olmo2", func(c *model.Config) { c.LocalFreqBase = 500 }},
+		"EmbdScale is 3, and files of this architecture make it 0":          {"llama", func(c *arch.Config) { c.EmbdScale = 3 }},
+		"NoRoPEStep is 2, and files of this architecture make it 0":         {"qwen3", func(c *arch.Config) { c.NoRoPEStep = 2 }},
+		"NoRoPEStep is 0, and files of this architecture make it 4":         {"smollm3", func(*arch.Config) {}},
+		"EmbdScale is 0, and files of this architecture make it 8":          {"gemma3", func(*arch.Config) {}},
+		"Window is 5, and files of this architecture make it 0":             {"phi3", func(c *arch.Config) { c.Window, c.WindowPattern = 5, 2 }},
+		"olmo2.rope.freq_base_swa is 500, and the base of all layers 10000": {"olmo2", func(c *arch.Config) { c.LocalFreqBase = 500 }},
 	} {
 		config := llmtest.TinyConfig(true)
 		config.Arch = c.arch
@@ -287,7 +288,7 @@ func TestConfigFitsIntoFile(t *testing.T) {
 		}
 		c.change(&config)
 		_, err := model.New(config, nil, 1)
-		require.ErrorIs(t, err, model.ErrUnsupported)
+		require.ErrorIs(t, err, arch.ErrUnsupported)
 		require.ErrorContains(t, err, want)
 	}
 }

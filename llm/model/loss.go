@@ -150,11 +150,10 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 		pairs, width := o.dropped()
 		l.dropout = t.NewDropout(n, width, pairs, o.Dropout)
 	}
+	t.Adapters, t.Dropout = nn.AdaptersOf(o.Adapters), l.dropout
 	b := &arch.Builder{
-		Architecture: l.m.Architecture(), Source: l.m.source, Adapters: o.Adapters,
-		Products:  nn.Linears{Adapters: o.Adapters, Dropout: l.dropout},
-		Attention: nn.SelfAttention{Batch: int64(o.Batch), Packed: o.Packed},
-		NumTokens: n, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
+		Architecture: l.m.Architecture(), Source: l.m.source,
+		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
 	}
 	chunk := cmp.Or(o.LogitsChunk, 512)
 	if o.Checkpoint {

@@ -46,7 +46,7 @@ func (x *Mixture) NeedsImportance() bool { return x.needsImportance }
 // TypeOf returns the type of a matrix with rows of a length. Where they are no multiple of
 // the type's block it is another type, of smaller blocks, and isFallback is true.
 // c.Tied says whether the embedding is the output too.
-func (x *Mixture) TypeOf(c Config, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
+func (x *Mixture) TypeOf(c arch.Config, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
 	if !x.Type.IsQuantized() {
 		return x.Type, false
 	}
@@ -72,7 +72,7 @@ func (x *Mixture) TypeOf(c Config, w *arch.Weight, i Importance) (t ggml.Type, i
 }
 
 // rule finds the rule for a matrix.
-func (x *Mixture) rule(c Config, w *arch.Weight) rule {
+func (x *Mixture) rule(c arch.Config, w *arch.Weight) rule {
 	switch {
 	case w.Kind == "output" || w.Role == arch.Embedding && c.Tied:
 		if x.output == nil {

@@ -16,10 +16,10 @@ import (
 
 // The types are those of llama-quantize, which make interop compares for all mixtures.
 func TestMixtureTypes(t *testing.T) {
-	wide := model.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 2}
-	alone := model.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8}
-	tied := model.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8, Tied: true}
-	large := model.Config{Arch: "llama", Layers: 80, Heads: 64, KVHeads: 32}
+	wide := arch.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 2}
+	alone := arch.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8}
+	tied := arch.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8, Tied: true}
+	large := arch.Config{Arch: "llama", Layers: 80, Heads: 64, KVHeads: 32}
 	weight := func(kind string, layer int, rowLen int64) *arch.Weight {
 		w := &arch.Weight{Kind: kind, Layer: layer, Shape: []int64{rowLen, 256}}
 		if kind == "token_embd" {
@@ -30,7 +30,7 @@ func TestMixtureTypes(t *testing.T) {
 	some := model.Importance{"blk.0.attn_q.weight": {1}}
 	for _, c := range []struct {
 		mixture string
-		config  model.Config
+		config  arch.Config
 		kind    string
 		layer   int
 		rowLen  int64

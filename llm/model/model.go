@@ -44,7 +44,7 @@ type LoadOptions struct {
 	Repack bool
 	// Override changes hyper-parameters that the file says, before anything is made of
 	// them; nil leaves them.
-	Override func(c *Config)
+	Override func(c *arch.Config)
 	// Sequences is how many are going to be computed at once, as in a session; 0 is
 	// one. Repack goes by it: the layouts that suit several are not the best for one.
 	Sequences int
@@ -73,7 +73,7 @@ func Load(path string, o LoadOptions) (*Model, error) {
 
 func (m *Model) load(o LoadOptions) error {
 	g := m.gguf
-	c, err := ReadConfig(g)
+	c, err := arch.ReadConfig(g)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 		faults = append(faults[:shown], fmt.Sprintf("and %d more", more))
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("%s: %w: %s", g.Name(), ErrUnsupported, strings.Join(faults, "; "))
+		return fmt.Errorf("%s: %w: %s", g.Name(), arch.ErrUnsupported, strings.Join(faults, "; "))
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func trimmed(shape []int64) []int64 {
 // New makes a model with random F32 weights: normal with a standard deviation
 // of 0.02, smaller by √(2·layers) where a layer adds to the residual stream,
 // and 1 for the norms (as GPT-2 was initialised).
-func New(c Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
+func New(c arch.Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (m *Model) randomise(seed uint64) error {
 func (m *Model) Architecture() *arch.Architecture { return m.arch }
 
 // Config returns the hyper-parameters.
-func (m *Model) Config() Config { return m.arch.Config() }
+func (m *Model) Config() arch.Config { return m.arch.Config() }
 
 // Weights iterates over the tensors of the model, in the order of its file.
 func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) }

@@ -15,13 +15,14 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/internal/stockmodel"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // minimalConfig is small enough for central differences. Its rows hold one
 // block of Q8_0 or Q4_0, and more.
-func minimalConfig() model.Config {
-	return model.Config{
+func minimalConfig() arch.Config {
+	return arch.Config{
 		Arch: "llama", Vocab: 40, Context: 32, Embd: 32, FF: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}

@@ -243,7 +243,7 @@ func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b model.
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Grads: grads}
 	builder := &arch.Builder{
 		Architecture: m.Architecture(), Source: func(w arch.Weight) *ggml.Tensor { return m.Weight(w.Name) }, Context: archLength,
-		Products: nn.Linears{}, Attention: nn.SelfAttention{Batch: n / archLength}, NumTokens: n,
+		NumTokens: n, Rows: n / archLength,
 	}
 	tape.CrossEntropy(builder.Hidden(tape, false), n, builder.Logits)
 	tape.Backward()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -18,7 +19,7 @@ import (
 // of all weights.
 func TestArchitecturesLearn(t *testing.T) {
 	const steps = 20
-	require.Equal(t, model.Architectures(), llmtest.Architectures())
+	require.Equal(t, arch.Architectures(), llmtest.Architectures())
 	for _, arch := range llmtest.Architectures() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -81,7 +82,7 @@ func tinyModelFor(text string) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return model.New(model.Config{
+	return model.New(arch.Config{
 		Arch: "llama", Vocab: t.NumTokens(), Context: 32, Embd: 32, FF: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}, t, 1)

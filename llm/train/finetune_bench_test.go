@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -49,7 +50,7 @@ func BenchmarkBesideFinetune(b *testing.B) {
 }
 
 // byteModel writes a text and a model of it, in F32 and in Q8_0.
-func byteModel(b *testing.B) (shape model.Config, text, path, quantised string) {
+func byteModel(b *testing.B) (shape arch.Config, text, path, quantised string) {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	letters := make([]byte, 64*finetuneBatch)

@@ -10,13 +10,13 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/arch"
 )
 
 // The part of a training step that is not the computation of its graph.
 func BenchmarkOverhead(b *testing.B) {
 	for _, c := range []struct {
-		config model.Config
+		config arch.Config
 		base   ggml.Type
 		run    scalingRun
 	}{

@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -75,7 +76,7 @@ func BenchmarkBesidePEFT(b *testing.B) {
 	}
 }
 
-func besidePEFT(b *testing.B, python string, c model.Config, r peftRun) {
+func besidePEFT(b *testing.B, python string, c arch.Config, r peftRun) {
 	b.Run("model="+c.Name, func(b *testing.B) {
 		r.fill(b, c)
 		var err error
@@ -163,7 +164,7 @@ func (p *peftProgram) report(b *testing.B, r *peftRun, step time.Duration) {
 }
 
 // fill sets all that is the same in every run.
-func (r *peftRun) fill(b *testing.B, c model.Config) {
+func (r *peftRun) fill(b *testing.B, c arch.Config) {
 	var err error
 	r.Model, err = benchmodel.File(benchFolder, c.Name, c, ggml.Q8_0)
 	require.NoError(b, err)

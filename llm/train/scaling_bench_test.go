@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -143,17 +144,17 @@ func threadCounts() []int {
 	return append(counts, runtime.NumCPU())
 }
 
-func benchmarkScaling(b *testing.B, by string, n int, c model.Config, base ggml.Type, r scalingRun) {
+func benchmarkScaling(b *testing.B, by string, n int, c arch.Config, base ggml.Type, r scalingRun) {
 	r.ComputeType = kernels.FastestType()
 	b.Run(fmt.Sprintf("by=%s/%s=%d", by, by, n), func(b *testing.B) { benchmarkSteps(b, c, base, r) })
 }
 
-func benchmarkSteps(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
+func benchmarkSteps(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	benchmarkJob(b, r.on(b, c, base), c)
 }
 
 // on is the run with a model of a shape and type.
-func (r scalingRun) on(b *testing.B, c model.Config, base ggml.Type) scalingRun {
+func (r scalingRun) on(b *testing.B, c arch.Config, base ggml.Type) scalingRun {
 	b.Helper()
 	name := c.Name
 	if c.Layers != benchmodel.Small().Layers && c.Layers != benchmodel.Large().Layers {
@@ -165,7 +166,7 @@ func (r scalingRun) on(b *testing.B, c model.Config, base ggml.Type) scalingRun 
 	return r
 }
 
-func benchmarkJob(b *testing.B, r scalingRun, c model.Config) {
+func benchmarkJob(b *testing.B, r scalingRun, c arch.Config) {
 	rounds, budget := testutil.BenchTime(b)
 	testutil.Once(b, func() {
 		run := startSteps(b, trainSteps, r)
@@ -195,12 +196,12 @@ func startSteps(b *testing.B, job *testutil.Job[scalingRun, time.Duration], r sc
 func (r stepsRun) tokens() int { return r.Context * r.Batch }
 
 // flops of a step: 4 operations for each parameter and token.
-func (r stepsRun) flops(c model.Config) float64 {
+func (r stepsRun) flops(c arch.Config) float64 {
 	return 4 * float64(c.NumParameters()) * float64(r.tokens())
 }
 
 // report tells speed and memory of steps that took so long.
-func (r stepsRun) report(b *testing.B, step time.Duration, c model.Config) {
+func (r stepsRun) report(b *testing.B, step time.Duration, c arch.Config) {
 	reportSteps(b, r.tokens(), step, r.process.Peak)
 	b.ReportMetric(r.flops(c)/step.Seconds()/1e9, "GFLOP/s")
 	b.ReportMetric(float64(r.process.Peak)/float64(c.NumParameters()), "B/param")

@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/stockmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -38,7 +39,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-func benchmarkStep(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
+func benchmarkStep(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	r.Rank, r.Threads = 8, runtime.NumCPU()
 	for _, products := range []ggml.Type{ggml.F32, ggml.BF16, ggml.F16} {
 		for _, checkpointing := range []string{"off", "on"} {
@@ -64,7 +65,7 @@ func needsType(b *testing.B, typ ggml.Type) {
 func stepRounds() int { return min(3, testutil.Rounds()) }
 
 // benchmarkBesideSgemm takes steps and large products in turn.
-func benchmarkBesideSgemm(b *testing.B, r scalingRun, c model.Config) {
+func benchmarkBesideSgemm(b *testing.B, r scalingRun, c arch.Config) {
 	require.NoError(b, ggml.LoadBackends())
 	ceiling := sgemmProduct(b, r.Context*r.Batch)
 	defer ceiling.close()
@@ -82,7 +83,7 @@ func benchmarkBesideSgemm(b *testing.B, r scalingRun, c model.Config) {
 // depends, because they are slow.
 func BenchmarkAutograd(b *testing.B) {
 	for _, c := range []struct {
-		config model.Config
+		config arch.Config
 		tokens int
 		types  []ggml.Type
 	}{
@@ -100,7 +101,7 @@ func BenchmarkAutograd(b *testing.B) {
 	}
 }
 
-func benchmarkAutograd(b *testing.B, c model.Config, base ggml.Type, r scalingRun) {
+func benchmarkAutograd(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	r = r.on(b, c, base)
 	ours := r
 	ours.Context, ours.ComputeType = 512, kernels.FastestType()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -20,7 +21,7 @@ import (
 
 func tinyModel(t *testing.T) *model.Model {
 	t.Helper()
-	m, err := model.New(model.Config{
+	m, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 32, Embd: 32, FF: 48, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}, nil, 5)

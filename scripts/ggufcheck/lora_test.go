@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
-func newModel(t *testing.T, c model.Config) *model.Model {
+func newModel(t *testing.T, c arch.Config) *model.Model {
 	c.Arch, c.Name, c.Heads, c.KVHeads, c.RMSEps = "llama", "Tiny", 4, 2, 1e-5
 	c.HeadSize = c.Embd / c.Heads
 	c.RoPE = ggml.RoPE{Dims: c.HeadSize, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: c.Context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1}
@@ -35,7 +36,7 @@ func floats(t *testing.T, x *ggml.Tensor) []float32 {
 // accepts, is loaded as the reader reads it.
 func TestLoadedAdapter(t *testing.T) {
 	path := filepath.Join("..", "..", "llm", "lora", "testdata", "tiny-spm-lora-f32.gguf")
-	a, err := lora.Load(path, newModel(t, model.Config{Vocab: 571, Context: 512, Embd: 128, FF: 352, Layers: 3}))
+	a, err := lora.Load(path, newModel(t, arch.Config{Vocab: 571, Context: 512, Embd: 128, FF: 352, Layers: 3}))
 	require.NoError(t, err)
 	defer a.Close()
 	file, err := parser.ParseGGUFFile(path)
@@ -64,7 +65,7 @@ func TestLoadedAdapter(t *testing.T) {
 
 // The reader sees what llama.cpp demands of an adapter.
 func TestSavedAdapter(t *testing.T) {
-	m := newModel(t, model.Config{Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2})
+	m := newModel(t, arch.Config{Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2})
 	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2}})
 	require.NoError(t, err)
 	defer a.Close()

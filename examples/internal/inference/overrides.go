@@ -3,7 +3,7 @@ package inference
 import (
 	"fmt"
 
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/arch"
 )
 
 // Overrides are hyper-parameters that flags change of a model, for kong. An adapter goes
@@ -15,7 +15,7 @@ type Overrides struct {
 }
 
 // Override changes what a model's file says, see [model.LoadOptions].
-func (o *Overrides) Override(c *model.Config) {
+func (o *Overrides) Override(c *arch.Config) {
 	if o.NormRMSEps != nil {
 		c.RMSEps = *o.NormRMSEps
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -23,7 +24,7 @@ func writeModel(t *testing.T, path string) {
 	require.NoError(t, err)
 	tok, err := tokenizer.New(c)
 	require.NoError(t, err)
-	m, err := model.New(model.Config{
+	m, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 257, Context: 16, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, TrainedCtx: 16, AttnFactor: 1},
 	}, tok, 1)
@@ -65,7 +66,7 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 		require.NoError(t, g.WriteFile(edited))
 		require.NoError(t, g.Close())
 
-		load := func(path string, o Overrides) model.Config {
+		load := func(path string, o Overrides) arch.Config {
 			f := ModelFlags{Model: path, Overrides: o, CacheType: "f16", Threads: 1}
 			m, err := f.Load(1)
 			require.NoError(t, err)

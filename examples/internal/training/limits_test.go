@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -42,7 +43,7 @@ func TestSizesAreNamed(t *testing.T) {
 	require.NoError(t, f.Prepare(new(strings.Builder)))
 
 	const embd = 2048
-	config := model.Config{
+	config := arch.Config{
 		Arch: "llama", Vocab: 16, Context: 64, Embd: embd, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: embd, RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 64, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1},
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -158,7 +159,7 @@ func (o onLine) Write(p []byte) (int, error) {
 // newTrainer makes one of a run of some steps.
 func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
 	t.Helper()
-	config := model.Config{
+	config := arch.Config{
 		Arch: "llama", Vocab: 16, Context: 8, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, TrainedCtx: 8, AttnFactor: 1},
 	}
