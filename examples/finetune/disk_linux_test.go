@@ -1,9 +1,11 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 
@@ -46,6 +48,54 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		require.True(t, want[name] == got[name], "%s differs", name)
 	}
 	require.Len(t, got, len(want))
+}
+
+// Whichever file finds the disk full, the error has its flag and its own name, nothing is left
+// beside it, and with more room the same command ends in the files of an undisturbed run.
+func TestFullDiskAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	disk := smallDisk(t, filepath.Join(files, "disk"))
+	more := []string{"--adam-iter", "6", "--loss-curve", "disk/curve"}
+	used := func() int64 {
+		var s syscall.Statfs_t
+		require.NoError(t, syscall.Statfs(disk, &s))
+		return int64(s.Blocks-s.Bavail) * s.Bsize
+	}
+	out, err := folderRun(files, "disk/run", more...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	want, need := contents(t, filepath.Join(disk, "run")), used()
+	named := map[string]bool{}
+	const file = `(--train-data: .*\.tokens|--valid-data: .*\.tokens|--run-dir: .*/(?:config\.yaml|manifest\.json|commands\.txt)|--metrics: .*/metrics\.jsonl|` +
+		`--lora-out: .*\.gguf|--checkpoint-out: .*\.gguf|the run is complete and its result saved, but: .*/curve\.(?:svg|png))`
+	full := regexp.MustCompile(`(?m)^finetune: ` + file + `(?:\.pending)?: (?:cannot be written: )?no space left on device(?:; disk/run/adapter\.gguf is the result of step \d)?$`)
+	for room := int64(0); room < need; room += need / 12 &^ 4095 {
+		entries, err := os.ReadDir(disk)
+		require.NoError(t, err)
+		for _, e := range entries {
+			require.NoError(t, os.RemoveAll(filepath.Join(disk, e.Name())))
+		}
+		filler, err := os.Create(filepath.Join(disk, "filler"))
+		require.NoError(t, err)
+		require.NoError(t, syscall.Fallocate(int(filler.Fd()), 0, 0, 1<<20-room))
+		require.NoError(t, filler.Close())
+		out, err := folderRun(files, "disk/run", more...).CombinedOutput()
+		require.EqualError(t, err, "exit status 1", string(out))
+		require.Regexp(t, full, string(out))
+		named[full.FindStringSubmatch(string(out))[1]] = true
+		require.NoError(t, filepath.WalkDir(disk, func(path string, d fs.DirEntry, err error) error {
+			require.NotRegexp(t, `\.(tmp|new|pending)$|/\.(loss-curve|try)-`, path)
+			return err
+		}))
+		require.NoError(t, os.Remove(filler.Name()))
+		out, err = folderRun(files, "disk/run", more...).CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Equal(t, want, contents(t, filepath.Join(disk, "run")))
+	}
+	require.Greater(t, len(named), 5, "%v", named)
 }
 
 // A folder that cannot be written, also one with a run, is an error before anything is read.

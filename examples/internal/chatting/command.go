@@ -1,10 +1,12 @@
 package chatting
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
+
+	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 // command does what a line asks for that is not for the model.
@@ -54,12 +56,12 @@ func (d *dialogue) save(path string) error {
 	if len(d.Messages) == 0 {
 		return errors.New("/save: there is no message yet")
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
-	if err != nil {
-		return fmt.Errorf("/save: %w", err)
-	}
-	if err := errors.Join(writeJSON(file, d.Conversation), file.Close()); err != nil {
+	var line bytes.Buffer
+	if err := writeJSON(&line, d.Conversation); err != nil {
 		return fmt.Errorf("/save %s: %w", path, err)
+	}
+	if err := cli.Append(path, line.Bytes()); err != nil {
+		return fmt.Errorf("/save: %w", err)
 	}
 	return nil
 }

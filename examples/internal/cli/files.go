@@ -73,6 +73,32 @@ func checkWritable(path string) error {
 	return nil
 }
 
+// NameFile gives an error the name under which the user knows a file, which is written under
+// another.
+func NameFile(err error, path string) error {
+	var where *fs.PathError
+	if errors.As(err, &where) {
+		where.Path = path
+	}
+	return err
+}
+
+// Append adds a text to the end of a file, or leaves it as it was.
+func Append(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		_, err = file.Write(text)
+	}
+	if err != nil && info != nil && info.Mode().IsRegular() {
+		err = errors.Join(err, file.Truncate(info.Size()))
+	}
+	return errors.Join(err, file.Close())
+}
+
 // systemError leaves out the name of the file.
 func systemError(err error) error {
 	var where *fs.PathError

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/filelink"
 )
 
@@ -84,7 +85,8 @@ func Replace(path string, text []byte) error {
 	}
 	beside := path + ".new"
 	if err := os.WriteFile(beside, text, 0o666); err != nil {
-		return errors.Join(err, os.Remove(beside))
+		os.Remove(beside)
+		return cli.NameFile(err, path)
 	}
 	return os.Rename(beside, path)
 }

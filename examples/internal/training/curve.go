@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -78,7 +79,7 @@ func savePicture(p *plot.Plot, name, format string) error {
 		err = os.WriteFile(temp, picture, 0o666)
 	}
 	if err != nil {
-		return err
+		return cli.NameFile(err, name+format)
 	}
 	return os.Rename(temp, target)
 }

@@ -159,11 +159,13 @@ func (r *RunFolder) Describe(d Description) error {
 	if err := cli.WriteConfig(&config, flags, cli.ConfigOptions{Folder: r.Path, Resolved: d.Resolved}); err != nil {
 		return err
 	}
-	err := errors.Join(
-		r.now.Write(r.Path),
-		runs.Replace(filepath.Join(r.Path, runs.Config), config.Bytes()),
-		r.appendCommand(),
-	)
+	err := r.now.Write(r.Path)
+	if err == nil {
+		err = runs.Replace(filepath.Join(r.Path, runs.Config), config.Bytes())
+	}
+	if err == nil {
+		err = r.appendCommand()
+	}
 	if err != nil {
 		return fmt.Errorf("--run-dir: %w", err)
 	}
@@ -216,14 +218,10 @@ func moduleVersion() string {
 
 // appendCommand adds the command line of this process.
 func (r *RunFolder) appendCommand() error {
-	file, err := os.OpenFile(filepath.Join(r.Path, runs.Commands), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	if err != nil {
-		return err
-	}
 	var words []string
 	for _, arg := range os.Args {
 		words = append(words, cli.ShellQuote(arg))
 	}
-	_, err = fmt.Fprintf(file, "%s  %s\n", time.Now().UTC().Format(time.RFC3339), strings.Join(words, " "))
-	return errors.Join(err, file.Close())
+	line := fmt.Sprintf("%s  %s\n", time.Now().UTC().Format(time.RFC3339), strings.Join(words, " "))
+	return cli.Append(filepath.Join(r.Path, runs.Commands), []byte(line))
 }

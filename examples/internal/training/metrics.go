@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"time"
@@ -164,9 +165,19 @@ func (m *metricsFile) add(line metricsLine) {
 	}
 	text, err := json.Marshal(line)
 	if err == nil {
-		_, err = m.file.Write(append(text, '\n'))
+		err = m.write(append(text, '\n'))
 	}
 	m.err = err
+}
+
+// write adds a whole line to a file, or none of it.
+func (m *metricsFile) write(line []byte) error {
+	whole, seekErr := m.file.Seek(0, io.SeekCurrent)
+	_, err := m.file.Write(line)
+	if err != nil && seekErr == nil {
+		err = errors.Join(err, m.file.Truncate(whole))
+	}
+	return cli.NameFile(err, m.path)
 }
 
 // close reports whether all lines were written.
