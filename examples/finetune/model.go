@@ -38,7 +38,7 @@ func (f *modelFlags) engine(threads int) (*device.Engine, error) {
 	return cli.NewEngine(devices[i].Name(), threads)
 }
 
-// load opens the model on the engine's device.
+// load opens the model in the layout of the engine.
 func (f *modelFlags) load(path string, e *device.Engine) (*model.Model, error) {
 	m, err := model.Load(path, model.LoadOptions{Layout: e.Layout(), Override: f.Override})
 	if err != nil {

@@ -132,7 +132,7 @@ func TestOtherDevice(t *testing.T) {
 	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Config().Vocab), o)
 	require.ErrorContains(t, err, remedy)
 
-	// Without an engine, that of the model's device.
+	// Without an engine, one of the layout of the model.
 	o.Engine = nil
 	tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Config().Vocab), o)
 	require.NoError(t, err)

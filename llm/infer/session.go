@@ -35,7 +35,7 @@ type SessionOptions struct {
 	Adapters model.Adapters
 	// Batch is the most tokens that are computed at once, 0 for 512.
 	Batch int
-	// Engine computes, on the device of the model; nil makes one of Threads threads (0 for
+	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int

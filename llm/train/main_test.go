@@ -3,7 +3,7 @@ package train_test
 import (
 	"testing"
 
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/optest"
 )
 
-func TestMain(m *testing.M) { testutil.Main(m) }
+func TestMain(m *testing.M) { optest.Main(m) }

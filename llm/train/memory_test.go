@@ -6,12 +6,14 @@ import (
 	"math"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -19,11 +21,11 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// withAvailable lets the memory of the CPU be so many bytes.
-func withAvailable(t *testing.T, bytes int64) {
+// withAvailable lets the memory of the devices be so many bytes.
+func withAvailable(t *testing.T, bytes ...int64) {
 	t.Helper()
 	replaced := availableMemory
-	availableMemory = func(*device.Engine) device.Sizes { return device.Sizes{bytes} }
+	availableMemory = func(*device.Engine) device.Sizes { return bytes }
 	t.Cleanup(func() { availableMemory = replaced })
 }
 
@@ -220,6 +222,41 @@ func TestCheckMemory(t *testing.T) {
 	require.EqualError(t, &MemoryError{Device: "CUDA0", Need: 5 << 40, Available: 3 << 29}, "a step takes 5120.0 GiB of memory beside the model, and CUDA0 has 1.5 GiB available; use smaller batches or shorter samples")
 	_, err = r.Step(t.Context())
 	require.NoError(t, err)
+}
+
+// Each device needs room for its part of a step.
+func TestMemoryOfDevices(t *testing.T) {
+	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
+	require.NoError(t, err)
+	defer server.Unload()
+	far := server.Devices()[0]
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
+	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
+	m, err := model.Load(path, model.LoadOptions{Layout: device.Layout{Devices: []*ggml.Device{far}, Of: inLayers}})
+	require.NoError(t, err)
+	defer m.Close()
+
+	o := runOptions()
+	o.Checkpointing = CheckpointingOff
+	r := autoRun(t, m, o)
+	need, err := r.need()
+	require.NoError(t, err)
+	withAvailable(t, need...)
+	require.NoError(t, r.CheckMemory())
+	for i, name := range []string{far.Name(), "CPU"} {
+		available := slices.Clone(need)
+		available[i]--
+		withAvailable(t, available...)
+		require.Equal(t, &MemoryError{Device: name, Need: need[i], Available: need[i] - 1}, r.CheckMemory())
+
+		available = device.Sizes{plenty, plenty}
+		withAvailable(t, available...)
+		require.False(t, autoRun(t, m, runOptions()).HasCheckpointing())
+		available[i] = need[i]*5/4 - 5
+		withAvailable(t, available...)
+		require.True(t, autoRun(t, m, runOptions()).HasCheckpointing(), name)
+	}
 }
 
 // A batch has no rows that no step fills: they would take memory and time.
