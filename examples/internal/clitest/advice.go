@@ -24,16 +24,13 @@ func (s *scripts) advice(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 || args[0] != "own" && args[0] != "llama.cpp" {
 		ts.Fatalf("usage: advice own|llama.cpp [ARG...]")
 	}
-	var lines []string
-	for _, line := range advised(ts.ReadFile("stdout") + ts.ReadFile("stderr")) {
-		if strings.HasPrefix(line, "llama-") == (args[0] == "llama.cpp") {
-			lines = append(lines, line)
-		}
-	}
-	if len(lines) == 0 {
+	list := slices.DeleteFunc(advised(ts.ReadFile("stdout")+ts.ReadFile("stderr")), func(a advisedLine) bool {
+		return strings.HasPrefix(a.line, "llama-") != (args[0] == "llama.cpp")
+	})
+	if len(list) == 0 {
 		ts.Fatalf("no program of %s is advised", args[0])
 	}
-	if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "go run ") }) {
+	if slices.ContainsFunc(list, func(a advisedLine) bool { return strings.HasPrefix(a.line, "go run ") }) {
 		program, err := buildProgram("generate")
 		ts.Check(err)
 		ts.Setenv("PROGRAM_generate", program)
@@ -41,15 +38,16 @@ func (s *scripts) advice(ts *testscript.TestScript, neg bool, args []string) {
 	folders := ts.Getenv("PATH")
 	defer ts.Setenv("PATH", folders)
 	ts.Setenv("PATH", standInPath(ts)+string(filepath.ListSeparator)+folders)
-	for _, line := range lines {
-		err := ts.Exec("sh", append([]string{"-c", line + ` "$@"`, "sh"}, args[1:]...)...)
+	for _, a := range list {
+		err := ts.Exec("sh", append([]string{"-c", a.line + ` "$@"`, "sh"}, args[1:]...)...)
 		if (err != nil) != neg {
-			ts.Fatalf("%s: %v", line, err)
+			ts.Fatalf("%s: %v", a.line, err)
 		}
 		s.mu.Lock()
-		for _, part := range partsOf(line) {
+		for _, part := range partsOf(a.line) {
 			s.ran[part] = true
 		}
+		s.titles[a.title] = true
 		s.mu.Unlock()
 	}
 }
@@ -68,19 +66,49 @@ func again(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// An advisedLine is a command line that a program advises, and what it is for.
+type advisedLine struct{ title, line string }
+
 // advised are the command lines that a text advises: each is indented, below what it is for.
-func advised(text string) (lines []string) {
+func advised(text string) (list []advisedLine) {
 	title := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		command, isIndented := strings.CutPrefix(line, "  ")
 		if isIndented && strings.HasSuffix(title, ":") && !strings.HasPrefix(command, " ") && !strings.HasSuffix(title, " wrong:") {
-			lines = append(lines, command)
+			list = append(list, advisedLine{strings.TrimSuffix(title, ":"), command})
 		}
 		title = line
 	}
-	return lines
+	return list
 }
+
+// sourceTitles are what the advice of a program is for, by its source: that of the test's folder,
+// and of the packages that programs share, which finetune has all.
+func sourceTitles() (titles []string, err error) {
+	patterns := []string{"*.go"}
+	if here, err := filepath.Abs("."); err == nil && filepath.Base(here) == "finetune" {
+		patterns = append(patterns, "../internal/*/*.go")
+	}
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range adviceFor.FindAllSubmatch(text, -1) {
+				titles = append(titles, string(m[1]))
+			}
+		}
+	}
+	return titles, nil
+}
+
+var adviceFor = regexp.MustCompile(`cli\.Advice\{\s*For:\s*"([^"]+)"`)
 
 // partsOf are the program of a command line with its command, and with each flag.
 func partsOf(line string) (parts []string) {

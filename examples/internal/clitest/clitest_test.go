@@ -20,10 +20,10 @@ func TestCheckMessage(t *testing.T) {
 
 // Advice is what is indented below its purpose, and consists of a program with its flags.
 func TestAdvised(t *testing.T) {
-	lines := advised("use it:\n  finetune chat 'a b' --lora x\nor:\n  go run m/generate@latest '--prompt=-x'\n2 flags are wrong:\n  --x: y\n")
-	require.Equal(t, []string{"finetune chat 'a b' --lora x", "go run m/generate@latest '--prompt=-x'"}, lines)
-	require.Equal(t, []string{"finetune chat --lora", "finetune chat"}, partsOf(lines[0]))
-	require.Equal(t, []string{"generate --prompt", "generate"}, partsOf(lines[1]))
+	list := advised("use it:\n  finetune chat 'a b' --lora x\nor:\n  go run m/generate@latest '--prompt=-x'\n2 flags are wrong:\n  --x: y\n")
+	require.Equal(t, []advisedLine{{"use it", "finetune chat 'a b' --lora x"}, {"or", "go run m/generate@latest '--prompt=-x'"}}, list)
+	require.Equal(t, []string{"finetune chat --lora", "finetune chat"}, partsOf(list[0].line))
+	require.Equal(t, []string{"generate --prompt", "generate"}, partsOf(list[1].line))
 }
 
 // The stand-ins of llama.cpp refuse what it refuses.

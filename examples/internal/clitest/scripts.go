@@ -17,7 +17,7 @@ import (
 // and the commands advice and again. When all have ended, it holds what the programs printed to what is demanded of
 // every message, and that each program and flag that they advise was run as advised.
 func RunScripts(t *testing.T, p testscript.Params) {
-	s := &scripts{printed: map[string]string{}, ran: map[string]bool{}}
+	s := &scripts{printed: map[string]string{}, ran: map[string]bool{}, titles: map[string]bool{}}
 	prepare := p.Setup
 	p.Setup = func(e *testscript.Env) error {
 		for _, name := range []string{"GORACE", StockRun} {
@@ -42,6 +42,7 @@ type scripts struct {
 	mu      sync.Mutex
 	printed map[string]string // command lines that programs advise, by their parts
 	ran     map[string]bool   // parts of those that were run
+	titles  map[string]bool   // what these are for
 }
 
 // logged is a test whose scripts are logged in full, for [scripts] to read.
@@ -79,15 +80,20 @@ func (s *scripts) read(t *testing.T, log string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, line := range advised(text.String()) {
-		for _, part := range partsOf(line) {
-			s.printed[part] = line
+	for _, a := range advised(text.String()) {
+		for _, part := range partsOf(a.line) {
+			s.printed[part] = a.line
 		}
 	}
 }
 
-// check demands that what is advised was run.
+// check demands that what is advised was run, and all that the program can advise.
 func (s *scripts) check(t *testing.T) {
+	titles, err := sourceTitles()
+	assert.NoError(t, err)
+	for _, title := range titles {
+		assert.True(t, s.titles[title], "the program can advise what is for %q, and no script runs it", title)
+	}
 	for _, part := range slices.Sorted(maps.Keys(s.printed)) {
 		assert.True(t, s.ran[part], "a program advises %q, and no script runs a line with %s: give one the command advice after it", s.printed[part], part)
 	}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// literals are the strings of a program's source that its messages are made of, by where they are.
+func literals(t *testing.T, folders ...string) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	set := token.NewFileSet()
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "clitest") {
+				return err
+			}
+			file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.ImportSpec:
+					return false
+				case *ast.BasicLit:
+					if n.Kind == token.STRING {
+						text, err := strconv.Unquote(n.Value)
+						require.NoError(t, err)
+						list[set.Position(n.Pos()).String()] = text
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		require.NoError(t, err)
+	}
+	return list
+}
+
+var (
+	// A command of ours in a text, with its flags and what stands for their values.
+	inProse = regexp.MustCompile(`\bfinetune(?: ([a-z]+))?((?: --[a-z-]+(?: [A-Z]+)?)+)`)
+	// A command line that is made by a format, and so not by package cli, which quotes it.
+	madeByHand = regexp.MustCompile(`\b(?:finetune|generate|export-lora|pretrain|llama-[a-z]+|go run) (?:-|[a-z]+ -)[^;:,]*%`)
+)
+
+// besides are flags of all programs, and of llama.cpp, whose values advice has.
+var besides = strings.Fields("help jinja chat-template-file chat-template-kwargs override-kv")
+
+// faultOf says what is wrong with the advice in a text.
+func faultOf(text string, commands flagTable) string {
+	if m := madeByHand.FindString(text); m != "" {
+		return "a command line that cli.Advise does not print: " + m
+	}
+	for _, m := range inProse.FindAllStringSubmatch(text, -1) {
+		command := m[1]
+		if commands[command] == nil {
+			command = "train"
+		}
+		for _, flag := range flagIn.FindAllString(m[2], -1) {
+			if !commands[command][flag[2:]] {
+				return "finetune " + command + " has no flag " + flag
+			}
+		}
+	}
+	for _, flag := range flagIn.FindAllString(text, -1) {
+		if name := strings.ReplaceAll(flag[2:], "_", "-"); !commands.has(name) && !slices.Contains(besides, name) {
+			return "no command has the flag " + flag
+		}
+	}
+	return ""
+}
+
+// The flags that messages name are those of the program, and command lines are advised by one function.
+func TestMessagesNameFlags(t *testing.T) {
+	commands := newFlagTable(t)
+	for at, text := range literals(t, ".", "../internal") {
+		assert.Empty(t, faultOf(text, commands), "%s: %q", at, text)
+	}
+	for text, want := range map[string]string{
+		"finetune eval --data FILE measures": "", "give it by --chat-template FILE": "", "finetune --run-dir makes one": "",
+		"try --no-such":               "no command has the flag --no-such",
+		"finetune merge --ctx 3 does": "finetune merge has no flag --ctx",
+		"finetune chat --model %s":    "a command line that cli.Advise does not print: finetune chat --model %",
+		"llama-cli -m %s":             "a command line that cli.Advise does not print: llama-cli -m %",
+	} {
+		require.Equal(t, want, faultOf(text, commands), text)
+	}
+}
