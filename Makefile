@@ -37,7 +37,7 @@ test: vendor lint ## check everything: lint, then all tests, under the race dete
 	@$(setup) && sequential=$$($(sequential)) && $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) && \
 		GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $(packages)
 
-fuzz: vendor ## run 200,000 random programs (PROGRAMS=N for others, FIRST=SEED for others than the commit's) and the whole table of types and layouts (STEP=N for a part), make 200,000 calls of all that is exported (CALLS=N), half of them by four goroutines, a tenth under the race detector, and close 5,000 times while files are written (CLOSES=N), which takes an hour; the tests do a part of each
+fuzz: vendor ## random programs (PROGRAMS=N, of 200,000), the table of types and layouts (STEP=N for a part), random calls of all that is exported (CALLS=N, of 200,000), closes while files are written (CLOSES=N, of 5,000); from the seed of the commit or FIRST=SEED, for hours; the tests do a part of each
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \
 		-programs $${PROGRAMS:-200000} -first $${FIRST:-0} -step $${STEP:-1}
 	@$(setup) && calls=$${CALLS:-200000} && export GORACE="atexit_sleep_ms=0 $$GORACE" && \
