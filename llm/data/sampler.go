@@ -3,7 +3,7 @@ package data
 import "math/rand/v2"
 
 // A Sampler visits all rows in each epoch, in an order that depends on the seed
-// and the epoch alone.
+// and the epoch alone. It is used by one goroutine.
 type Sampler struct {
 	Seed uint64
 	N    int // rows

@@ -79,6 +79,9 @@ func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place f
 	if err := m.check(); err != nil {
 		return err
 	}
+	if place == nil {
+		return errors.New("the function that tells the places of tensors is nil")
+	}
 	device, sizes := map[string]int{}, make(Sizes, len(m.sizes))
 	for t := range g.Tensors() {
 		i, err := m.places.index(place(t.Name))

@@ -45,10 +45,13 @@ func (x *Mixture) NeedsImportance() bool { return x.needsImportance }
 
 // TypeOf returns the type of a matrix with rows of a length. Where they are no multiple of
 // the type's block it is another type, of smaller blocks, and isFallback is true.
-// c.Tied says whether the embedding is the output too.
+// c.Tied says whether the embedding is the output too. What has no shape is no matrix, and F32.
 func (x *Mixture) TypeOf(c arch.Config, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
-	if !x.Type.IsQuantized() {
+	switch {
+	case !x.Type.IsQuantized():
 		return x.Type, false
+	case w == nil || len(w.Shape) == 0:
+		return ggml.F32, false
 	}
 	rowLen := w.Shape[0]
 	p := place{most: x.Type, rowLen: rowLen, layer: w.Layer, layers: c.Layers, shared: c.Heads / max(1, c.KVHeads), isWeighted: i != nil}

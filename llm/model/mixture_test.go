@@ -71,6 +71,13 @@ func TestMixtureTypes(t *testing.T) {
 	}
 	_, ok := model.FindMixture("q9_k")
 	require.False(t, ok)
+	x, ok := model.FindMixture("Q4_K_M")
+	require.True(t, ok)
+	for _, w := range []*arch.Weight{nil, {Kind: "attn_v"}} {
+		got, isFallback := x.TypeOf(alone, w, nil)
+		require.Equal(t, ggml.F32, got)
+		require.False(t, isFallback)
+	}
 }
 
 // The older format of llama-imatrix has sums and a number of calls for each matrix.
