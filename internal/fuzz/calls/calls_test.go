@@ -5,7 +5,9 @@ package calls
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,4 +82,22 @@ func TestRegistry(t *testing.T) {
 	}
 	require.Greater(t, len(public.types), 100)
 	require.NotEmpty(t, public.alone)
+}
+
+// A new kind of object of package llm cannot be forgotten.
+func TestPrologue(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := &caller{pool: newPool(&public)}
+	c.prologue(rand.New(rand.NewPCG(1, 1)))
+	defer closeAll(c.pool, 0, 0, 0)
+	var missing []string
+	for _, kind := range public.types {
+		if isPlain(kind) || !strings.Contains(kind.PkgPath(), "/llm/") {
+			continue
+		}
+		if len(c.pool.entries[reflect.PointerTo(kind)])+len(c.pool.entries[kind]) == 0 {
+			missing = append(missing, kind.String())
+		}
+	}
+	require.Equal(t, []string{"arch.Place", "model.Fused"}, missing, "a layer is given the one, and processors have the other")
 }

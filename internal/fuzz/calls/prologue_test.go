@@ -69,6 +69,8 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	m, err := model.New(config, t, 1)
 	keep(m, err)
 	keep(nil, m.Save("model.gguf", model.SaveOptions{}))
+	keep(m.Architecture(), nil)
+	keep(&model.Mixtures()[0], nil)
 	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
 	keep(a, err)
 	keep(nil, a.Save("adapter.gguf", lora.SaveOptions{}))
@@ -77,11 +79,14 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	keep(lora.Scaled{Adapter: a, Scale: 1}, nil)
 	values := safetensors.Data{Name: "x", Type: safetensors.F32, Shape: []int64{1}, Values: []float32{1}}
 	keep(values, safetensors.WriteFile("x.safetensors", []safetensors.Data{values}, nil))
-	keep(safetensors.Open("x.safetensors"))
+	file, err := safetensors.Open("x.safetensors")
+	keep(file, err)
+	keep(file.Tensors()[0], nil)
 
 	e, err := device.NewCPU(1)
 	keep(e, err)
 	keep(e.NewWorkspace())
+	keep(device.NewMemory(device.Layout{}), nil)
 	template, err := chat.Parse("template", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
 	keep(template, err)
 	prologueOfData(t, template, keep)
@@ -92,8 +97,12 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 func prologueOfData(t *tokenizer.Tokenizer, template *chat.Template, keep func(v any, err error)) {
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "a"), chat.NewMessage("assistant", "b")}}
 	keep(talk, nil)
+	keep(talk.Messages[0], nil)
 	keep(template.Render(talk, nil))
-	options := data.EncoderOptions{Template: template}
+	keep(&data.Sampler{N: 2}, nil)
+	broken := &data.Broken{}
+	keep(broken, nil)
+	options := data.EncoderOptions{Template: template, SkipBroken: broken}
 	keep(options, nil)
 	keep(data.NewEncoder(t, options))
 	keep(data.TextOptions{Length: 4}, nil)

@@ -450,6 +450,7 @@ var public = registry{
 	},
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
+		reflect.TypeFor[data.Sampler]():      "It is used by one goroutine.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Memory]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Workspace]():  "It is used by one goroutine, that of its engine.",

@@ -169,7 +169,11 @@ func (p *plan) together(c *caller, calls []*call, report reporter) {
 // closeAll closes what the pool has, and reports what is left open.
 func closeAll(p *pool, number uint64, goroutines int, hang time.Duration) *finding {
 	for _, v := range p.all(number) {
-		if closer, ok := v.Interface().(io.Closer); ok {
+		x := v.Interface()
+		if g, ok := x.(*ggml.Graph); ok { // whose context is its own, if it is a copy of another backend
+			x = g.Context()
+		}
+		if closer, ok := x.(io.Closer); ok {
 			func() {
 				defer func() { _ = recover() }()
 				closer.Close()
