@@ -39,6 +39,8 @@ type Feed struct {
 // Length is that of a row.
 func (f *Feed) Length() int { return len(f.Tokens) / f.Rows }
 
+const fewElements = 1 << 14
+
 // Declare gives the input of a name, and makes it, filled by a function, if there is none yet.
 func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64, fill func(f *Feed, x []T)) *ggml.Tensor {
 	for _, x := range in.list {
@@ -47,8 +49,17 @@ func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64
 		}
 	}
 	x := in.c.NewTensor(t, shape...).SetName(name).SetInput()
+	n := x.NumElements()
+	var kept []T // those of few elements are made once: tokens one by one leave little garbage
 	draw := func(f *Feed) any {
-		values := make([]T, x.NumElements())
+		values := kept
+		if values == nil {
+			values = make([]T, n)
+		}
+		if n <= fewElements {
+			kept = values
+		}
+		clear(values)
 		fill(f, values)
 		return values
 	}

@@ -42,16 +42,22 @@ func (c *KV) Prepare(slot, end, before int) error {
 	if from >= before {
 		return nil
 	}
-	size := int64(c.k.Stride(1))
-	zeros := make([]byte, int64(before-from)*size)
 	for _, t := range []*ggml.Tensor{c.k, c.v} {
-		if _, err := t.WriteAt(zeros, c.row(slot, from)*size); err != nil {
-			return err
+		size := t.Stride(1)
+		at, end := c.row(slot, from)*size, c.row(slot, before)*size
+		for at < end {
+			n, err := t.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
+			if err != nil {
+				return err
+			}
+			at += int64(n)
 		}
 	}
 	c.zeroed[slot] = before
 	return nil
 }
+
+var zeros [1 << 16]byte
 
 // Commit does nothing: what a pass has written lies where it stays.
 func (c *KV) Commit(int, int) error { return nil }

@@ -31,7 +31,7 @@ type routed struct {
 func (r routed) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	c, width, n := t.C, x.T.Dim(0), x.T.Dim(1)
 	router := p.Matrix("router", width, r.paths, arch.MatrixOptions{})
-	choose := func() *ggml.Tensor { return c.Reshape(c.ArgMax(p.Linear(t, x, router)[0].T), 1, n) }
+	choose := func() *ggml.Tensor { return c.Reshape(c.ArgMax(t.Linear(x, router)[0].T), 1, n) }
 	once := t.Once
 	if !r.once {
 		once = func(choose func() *ggml.Tensor) *ggml.Tensor { return choose() }
@@ -42,7 +42,7 @@ func (r routed) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	for i := range r.paths {
 		mask := c.Cont(c.View(chosen, []int64{1, n}, []int64{chosen.Stride(2)}, i*chosen.Stride(1)))
 		path := p.Matrix(fmt.Sprintf("path_%d", i), width, width, arch.MatrixOptions{Residual: true})
-		y := t.MulInput(p.Linear(t, x, path)[0], mask)
+		y := t.MulInput(t.Linear(x, path)[0], mask)
 		if sum != nil {
 			y = t.Add(sum, y)
 		}
