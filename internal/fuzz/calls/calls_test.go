@@ -99,5 +99,5 @@ func TestPrologue(t *testing.T) {
 			missing = append(missing, kind.String())
 		}
 	}
-	require.Equal(t, []string{"arch.Place", "model.Fused"}, missing, "a layer is given the one, and processors have the other")
+	require.Equal(t, []string{"arch.Place"}, missing, "which the parts of a layer are given")
 }
