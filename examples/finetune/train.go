@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -117,6 +118,8 @@ func (p *trainCommand) check() error {
 		return fmt.Errorf("--overwrite-output-dir: %s holds a run, which would go on; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
 	case !p.OnlyWrite && len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
+	case math.IsInf(float64(float32(p.Rate*p.LoRAPlus)), 0):
+		return fmt.Errorf("--lora-plus %v with --adam-alpha %v: their product, the learning rate of B, is too large for a number", p.LoRAPlus, p.Rate)
 	}
 	return p.adapterFlags.check(p.given)
 }
