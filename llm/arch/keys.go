@@ -180,7 +180,7 @@ func optional(name string, field func(c *Config) *int, fallback func(c *Config) 
 }
 
 // factor is a real number that has a fallback where a file lacks it, and is written
-// if it is not 0.
+// if it is not 0, or required.
 func factor(name string, field func(c *Config) *float32, fallback float32, required bool) key {
 	return key{
 		name: name,
@@ -188,7 +188,7 @@ func factor(name string, field func(c *Config) *float32, fallback float32, requi
 			*field(c) = value(m, m.arch+"."+name, fallback, !required)
 		},
 		write: func(c *Config) any {
-			if *field(c) == 0 {
+			if *field(c) == 0 && !required {
 				return nil
 			}
 			return *field(c)

@@ -70,7 +70,7 @@ func TestOverride(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32).Save(path, model.SaveOptions{}))
 	m, err := model.Load(path, model.LoadOptions{Override: func(c *arch.Config) {
-		c.Name, c.RMSEps, c.RoPE.FreqBase, c.RoPE.FreqScale = "another name", 0.5, 500, 0.5
+		c.Name, c.RMSEps, c.RoPE.FreqBase, c.RoPE.FreqScale = "another name", 0, 500, 0.5
 	}})
 	require.NoError(t, err)
 	defer m.Close()
