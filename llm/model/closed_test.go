@@ -77,10 +77,10 @@ func TestOverride(t *testing.T) {
 	require.Equal(t, "another name", m.Config().Name)
 	require.Equal(t, float32(500), m.Config().RoPE.FreqBase)
 	for message, change := range map[string]func(c *arch.Config){
-		"block_count is 0":                   func(c *arch.Config) { c.Layers = 0 },
-		"blk.2.attn_norm.weight is missing":  func(c *arch.Config) { c.Layers++ },
-		"token_embd.weight is":               func(c *arch.Config) { c.Embd *= 2 },
-		"with what was changed: unsupported": func(c *arch.Config) { *c = arch.Config{} },
+		"block_count is 0":                  func(c *arch.Config) { c.Layers = 0 },
+		"blk.2.attn_norm.weight is missing": func(c *arch.Config) { c.Layers++ },
+		"token_embd.weight is":              func(c *arch.Config) { c.Embd *= 2 },
+		"architecture \"\"; supported":      func(c *arch.Config) { *c = arch.Config{} },
 	} {
 		_, err := model.Load(path, model.LoadOptions{Override: change})
 		require.ErrorIs(t, err, arch.ErrUnsupported)

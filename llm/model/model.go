@@ -79,9 +79,6 @@ func (m *Model) load(o LoadOptions) error {
 	}
 	if o.Override != nil {
 		o.Override(&c)
-		if err := c.Validate(); err != nil {
-			return fmt.Errorf("%s, with what was changed: %w", g.Name(), err)
-		}
 	}
 	if m.arch, err = arch.Resolve(c); err != nil {
 		return fmt.Errorf("%s: %w", g.Name(), err)
