@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,6 +53,7 @@ func TestCallbackPanics(t *testing.T) {
 		"edit": func(hook func()) error {
 			return ggml.EditGGUF(path, func(*ggml.GGUF) error { hook(); return nil })
 		},
+		"format of a tensor":  func(hook func()) error { r.x.Format(formatState{hooked{io.Discard, nil, hook}}, 'v'); return nil },
 		"writer of a file":    func(hook func()) error { _, err := g.WriteTo(hooked{io.Discard, nil, hook}); return err },
 		"writer of a dump":    func(hook func()) error { return r.x.Dump(hooked{io.Discard, nil, hook}, ggml.DumpOptions{}) },
 		"writer of a drawing": func(hook func()) error { return graph.WriteDOT(hooked{io.Discard, nil, hook}) },
@@ -116,3 +118,22 @@ type hooked struct {
 func (h hooked) Write(b []byte) (int, error) { h.hook(); return h.w.Write(b) }
 
 func (h hooked) ReadAt(b []byte, at int64) (int, error) { h.hook(); return h.r.ReadAt(b, at) }
+
+// formatState is what fmt gives to a Formatter.
+type formatState struct{ io.Writer }
+
+func (formatState) Width() (int, bool)     { return 0, false }
+func (formatState) Precision() (int, bool) { return 0, false }
+func (formatState) Flag(int) bool          { return false }
+
+// An op whose function is no address of C panics, and leaves its context unlocked.
+func TestNativeOpOfGoMemory(t *testing.T) {
+	c := ggml.NewContext()
+	x := c.NewTensor(ggml.F32, 2)
+	op := &ggml.NativeOp{Name: "no_function", Func: unsafe.Pointer(&struct{ p *ggml.Context }{c})}
+	require.Panics(t, func() {
+		c.BuildOp(op.Name, []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor { return b.Native(op, nil, ggml.F32, 2) })
+	})
+	require.Equal(t, "neg", c.Neg(x).Op())
+	require.NoError(t, c.Close())
+}

@@ -237,5 +237,13 @@ func (op *opCall) native(n *NativeOp, params []byte, inplace bool, t Type, ne *[
 	if ne != nil {
 		first = &ne[0]
 	}
-	return op.done(C.goggml_op_native(op.arena, &native, C.bool(inplace), C.goggml_type(t), first, &x[0], C.int(len(op.operands))))
+	called := false
+	defer func() {
+		if !called { // cgo panics where Func is memory of Go
+			op.end()
+		}
+	}()
+	r := C.goggml_op_native(op.arena, &native, C.bool(inplace), C.goggml_type(t), first, &x[0], C.int(len(op.operands)))
+	called = true
+	return op.done(r)
 }
