@@ -134,7 +134,7 @@ func (a Attention) rows(p Place, kind, module string, count int64, permutedHeads
 	if a.FusedModules && module != "o_proj" {
 		module = "qkv_proj"
 	}
-	return Rows{Name: p.prefix() + kind, Module: fmt.Sprintf("layers.%d.self_attn.%s", p.Layer, module), Count: count, PermutedHeads: permutedHeads}
+	return Rows{Name: p.prefix + kind, Module: p.modules + "self_attn." + module, Count: count, PermutedHeads: permutedHeads}
 }
 
 // ropeFactors are those of the frequencies, nil where a model has none.

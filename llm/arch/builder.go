@@ -1,6 +1,8 @@
 package arch
 
 import (
+	"fmt"
+
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/state"
@@ -51,9 +53,11 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
 	}
 	for i, layer := range b.layers {
+		p := Place{Builder: b, Layer: i, prefix: fmt.Sprintf("blk.%d.", i), modules: fmt.Sprintf("layers.%d.", i)}
 		forward := func(t *nn.Tape, x *nn.Value) *nn.Value {
 			for j, r := range layer {
-				x = r.build(Place{b, i, j}, t, x)
+				p.residual = j
+				x = r.build(p, t, x)
 			}
 			return x
 		}
@@ -123,10 +127,11 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	case o.OutScale:
 		role = OutScale
 	}
-	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.prefix() + kind + ".input_scale"})
+	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
 	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Rows: o.Rows}
-	m := nn.Matrix{Name: p.name(w), W: p.weight(w)}
-	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.prefix() + kind + ".scale"}); role {
+	w.Name = p.name(w)
+	m := nn.Matrix{Name: w.Name, W: p.weight(w)}
+	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.prefix + kind + ".scale"}); role {
 	case Scale:
 		m.Scale = s
 	case OutScale:
@@ -154,7 +159,7 @@ func (p Place) name(w Weight) string {
 	case w.Name != "":
 		return w.Name
 	case w.Role == Bias:
-		return p.prefix() + w.Kind + ".bias"
+		return p.prefix + w.Kind + ".bias"
 	}
-	return p.prefix() + w.Kind + ".weight"
+	return p.prefix + w.Kind + ".weight"
 }

@@ -1,8 +1,6 @@
 package arch
 
 import (
-	"fmt"
-
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 )
@@ -44,5 +42,5 @@ func (f FeedForward) rows(p Place, kind, module string, count int64) Rows {
 	if f.FusedModules && kind != "ffn_down" {
 		module = "gate_up_proj"
 	}
-	return Rows{Name: p.prefix() + kind, Module: fmt.Sprintf("layers.%d.mlp.%s", p.Layer, module), Count: count}
+	return Rows{Name: p.prefix + kind, Module: p.modules + "mlp." + module, Count: count}
 }

@@ -1,8 +1,6 @@
 package arch
 
 import (
-	"fmt"
-
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/state"
 )
@@ -61,6 +59,8 @@ type Place struct {
 	*Builder
 	Layer    int // -1 outside
 	residual int
+	// Prefixes of the names of its weights in files, and of the paths of its modules.
+	prefix, modules string
 }
 
 // State is what sequences keep of the part; nil in a graph of whole sequences.
@@ -74,14 +74,7 @@ func (p Place) State() state.State {
 // IsLast reports whether it is in the last layer.
 func (p Place) IsLast() bool { return p.Layer == len(p.layers)-1 }
 
-func (b *Builder) outside() Place { return Place{b, -1, 0} }
-
-func (p Place) prefix() string {
-	if p.Layer < 0 {
-		return ""
-	}
-	return fmt.Sprintf("blk.%d.", p.Layer)
-}
+func (b *Builder) outside() Place { return Place{Builder: b, Layer: -1} }
 
 // build adds the residual to x.
 func (r Residual) build(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
