@@ -83,9 +83,13 @@ func (s Schedule) At(step int) float64 {
 	return s.Floor + (s.Peak-s.Floor)*left
 }
 
+// never is a step farther than any run goes.
+const never = 1 << 62
+
 // cycle finds the cycle of a step, counted from 1 after the warm-up: the place of the
 // step in it, and its length.
 func (s Schedule) cycle(step int) (place, length int) {
+	step = min(step, never)
 	k := s.cycleOf(float64(step - 1))
 	for s.cycleEnd(k) >= step {
 		k--
@@ -112,7 +116,6 @@ func (s Schedule) cycleEnd(k int) int {
 	if more := s.growth() - 1; more > 0 {
 		lengths = math.Expm1(float64(k)*math.Log1p(more)) / more
 	}
-	const never = 1 << 62 // farther than any run goes
 	return int(math.Min(math.Round(float64(s.Period)*lengths), never))
 }
 

@@ -190,3 +190,12 @@ func TestRatesOfNoSchedule(t *testing.T) {
 		require.True(t, math.IsNaN(s.At(16)))
 	}
 }
+
+// A step farther than any run goes is in some cycle: one was looked for that ends behind it.
+func TestScheduleAtTheLargestStep(t *testing.T) {
+	for _, growth := range []float64{0, 1.5} {
+		s := Schedule{Peak: 1, Steps: 1, Period: 3, PeriodGrowth: growth, Restart: true}
+		rate := s.At(math.MaxInt)
+		require.True(t, rate >= 0 && rate <= 1, "growth %v: %v", growth, rate)
+	}
+}
