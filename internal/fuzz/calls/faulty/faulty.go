@@ -47,13 +47,13 @@ func Each(f func(n int)) {
 	<-done
 }
 
-// Count takes as long as n is large.
+// Count never ends where n is large.
 func Count(n int) int {
-	sum := 0
-	for i := range n {
-		sum ^= i
+	i := 0
+	for i < n {
+		i = (i + 1) % 1000
 	}
-	return sum
+	return i
 }
 
 // Open leaves a context open when it fails.
