@@ -17,6 +17,7 @@ type Inputs struct {
 
 type input struct {
 	*ggml.Tensor
+	name  string
 	draw  func(f *Feed) any // a slice of the elements
 	write func(values any) error
 }
@@ -44,7 +45,7 @@ const fewElements = 1 << 14
 // Declare gives the input of a name, and makes it, filled by a function, if there is none yet.
 func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64, fill func(f *Feed, x []T)) *ggml.Tensor {
 	for _, x := range in.list {
-		if x.Name() == name {
+		if x.name == name {
 			return x.Tensor
 		}
 	}
@@ -63,7 +64,7 @@ func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64
 		fill(f, values)
 		return values
 	}
-	in.list = append(in.list, input{x, draw, func(values any) error { return ggml.Write(x, values.([]T)) }})
+	in.list = append(in.list, input{x, name, draw, func(values any) error { return ggml.Write(x, values.([]T)) }})
 	return x
 }
 
