@@ -70,18 +70,18 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 
 interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/ (GOGGML_INTEROP_SEEDS="3 4" for random models of other seeds than 1 and 2)
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -run Interop ./internal/interop ./llm/chat ./llm/data ./examples/finetune
+	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run Interop ./internal/interop ./llm/chat ./llm/data ./examples/finetune
 
 peft: vendor ## compare adapters and training with PyTorch and PEFT, installed by pip into build/ (some gigabytes)
 	@scripts/peft
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -run InteropPEFT -v ./internal/interop
+	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run InteropPEFT -v ./internal/interop
 
 real: vendor ## compare a real chat model, fetched by pip, with stock llama.cpp, transformers and PEFT; part of make interop, where PyTorch is there
 	@scripts/realmodel >/dev/null
 	@scripts/peft
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -run InteropReal -v ./internal/interop
+	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run InteropReal -v ./internal/interop
 
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
 	@scripts/vulkan
