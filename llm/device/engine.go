@@ -18,8 +18,8 @@ type Options struct {
 	Layout   Layout   // that of the models
 	Threads  int      // of the CPU; 0 stands for [ggml.DefaultThreads]
 	Lowering Lowering // "" is that of the device
-	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's; nil
-	// takes that for all.
+	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's. That
+	// is taken where it gives nil, and for all where Layers is nil.
 	Layers func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 }
 

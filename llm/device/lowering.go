@@ -69,7 +69,7 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 			return of
 		}
 		if layers[layer] == nil {
-			layers[layer] = e.layers(layer, u, of)
+			layers[layer] = cmp.Or(e.layers(layer, u, of), of)
 		}
 		return layers[layer]
 	}, nil
