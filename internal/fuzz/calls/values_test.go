@@ -81,8 +81,8 @@ func (c *caller) value(rng *rand.Rand, t reflect.Type, depth int) reflect.Value 
 			}
 		}
 	case reflect.Pointer:
-		if rng.IntN(3) == 0 || !isPlain(t.Elem()) && !strings.HasPrefix(t.Elem().PkgPath(), modulePath) {
-			return v // zero values of other modules are theirs
+		if rng.IntN(3) == 0 || !isPlain(t.Elem()) && !strings.HasPrefix(t.Elem().PkgPath(), modulePath) || c.registry.isInternal(t.Elem()) {
+			return v // zero values of other modules are theirs, and nobody outside has an internal type
 		}
 		v.Set(reflect.New(t.Elem()))
 		if t.Elem().Kind() != reflect.Struct || isPlain(t.Elem()) {
