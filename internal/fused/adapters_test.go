@@ -59,7 +59,7 @@ func randomInput(width, tokens int64) []float32 {
 // products are those of matrices with x, with their adapters.
 func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32, group []string) [][]float32 {
 	t.Helper()
-	f, err := fused.Ops{}.Fuse(m.Packed(), m.MatrixGroups(), nn.AdaptersOf(adapters))
+	f, err := fused.Ops{}.Fuse(m.RepackedMatrices(), m.MatrixGroups(), nn.AdaptersOf(adapters))
 	require.NoError(t, err)
 	defer f.Close()
 	lowering, err := nn.CPU(kernels.FastestType())

@@ -15,4 +15,4 @@ func Types(f nn.FusedOps, name string) []ggml.Type {
 func GEMMIsFast() bool { return gemmIsFast() }
 
 // IsRowMajor reports whether the copy of a matrix has the layout of the file.
-func IsRowMajor(p nn.Packed, name string) bool { return p.(*packed).matrices[name].rowMajor }
+func IsRowMajor(p nn.Repacked, name string) bool { return p.(*repacked).matrices[name].rowMajor }

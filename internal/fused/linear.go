@@ -12,21 +12,21 @@ import (
 type Ops struct{}
 
 // Fuse makes products of matrices, or of their copies, with these adapters.
-func (Ops) Fuse(p nn.Packed, groups []nn.MatrixGroup, of nn.Adapters) (nn.FusedOps, error) {
+func (Ops) Fuse(p nn.Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.FusedOps, error) {
 	a, err := fuse(groups, of)
 	if err != nil {
 		return nil, err
 	}
 	library, _ := kernels.GEMMLibrary()
 	f := &linear{adapters: a, hasGEMM: library != ""}
-	f.packed, _ = p.(*packed)
+	f.repacked, _ = p.(*repacked)
 	return f, nil
 }
 
 // linear makes products by GEMV of few tokens and GEMM of many where there is a library for it,
-// of packed matrices, and with adapters in the same op.
+// of repacked matrices, and with adapters in the same op.
 type linear struct {
-	packed   *packed // nil for the matrices as they are
+	repacked *repacked // nil for the matrices as they are
 	adapters *adapters
 	hasGEMM  bool
 }
@@ -74,14 +74,14 @@ type input struct {
 type weight struct {
 	w        *ggml.Tensor
 	matrices []nn.Matrix
-	packed   *packedMatrix // nil for the matrix as it is in the file
+	repacked *repackedMatrix // nil for the matrix as it is in the file
 }
 
-func (w weight) rowMajor() bool { return w.packed == nil || w.packed.rowMajor }
+func (w weight) rowMajor() bool { return w.repacked == nil || w.repacked.rowMajor }
 
 // weightOf is the copy of matrices, nil when there is none of just these.
 func (l *linear) weightOf(matrices ...nn.Matrix) *weight {
-	if p := l.packed.of(matrices); p != nil {
+	if p := l.repacked.of(matrices); p != nil {
 		return &weight{p.w, matrices, p}
 	}
 	if len(matrices) == 1 {
@@ -262,7 +262,7 @@ func (l *linear) byGEMM(w weight, x *ggml.Tensor) bool {
 	if !l.hasGEMM || !w.rowMajor() || x.Dim(1) < gemmFrom(w.w.Type()) {
 		return false
 	}
-	return !w.w.Type().IsQuantized() || w.packed != nil && gemmIsFast()
+	return !w.w.Type().IsQuantized() || w.repacked != nil && gemmIsFast()
 }
 
 // byGEMV reports whether W·x, which is not computed by GEMM, is multiplied faster by

@@ -23,9 +23,9 @@ type Lowering struct {
 	OptimizerOps
 	// Keep is the form in which checkpoints keep their inputs.
 	Keep KeepForm
-	// Packing prepares products of graphs without gradients; nil leaves them to LinearOps.
-	Packing PackingOps
-	// Fused makes them, where Packing has prepared them.
+	// Repacking prepares products of graphs without gradients; nil leaves them to LinearOps.
+	Repacking RepackingOps
+	// Fused makes them, where Repacking has prepared them.
 	Fused FusedOps
 }
 
@@ -141,17 +141,17 @@ type MatrixGroup struct {
 	Together bool // their products are used together, so they may lie in one
 }
 
-// PackingOps prepare products of sessions: matrices and adapters that do not change.
-type PackingOps interface {
+// RepackingOps prepare products of sessions: matrices and adapters that do not change.
+type RepackingOps interface {
 	// Pack copies matrices of a file into the layouts in which the device multiplies them
 	// fastest, for so many sequences at once.
-	Pack(file *ggml.GGUF, groups []MatrixGroup, sequences int) (Packed, error)
-	// Fuse makes the products of groups with adapters, by their packed copies if there are.
-	Fuse(p Packed, groups []MatrixGroup, adapters Adapters) (FusedOps, error)
+	Repack(file *ggml.GGUF, groups []MatrixGroup, sequences int) (Repacked, error)
+	// Fuse makes the products of groups with adapters, by their repacked copies if there are.
+	Fuse(p Repacked, groups []MatrixGroup, adapters Adapters) (FusedOps, error)
 }
 
-// Packed are matrices that [PackingOps] copied. Close frees them.
-type Packed interface{ Close() error }
+// Repacked are matrices that [RepackingOps] copied. Close frees them.
+type Repacked interface{ Close() error }
 
 // FusedOps are whole linear layers without gradients. Close frees what was prepared for them.
 type FusedOps interface {

@@ -90,24 +90,24 @@ func (l Lowering) of(u Use) (*nn.Lowering, error) {
 	}
 	cpu, err := nn.CPU(kernels.FastestType())
 	if err == nil {
-		cpu.Packing = l.packing()
+		cpu.Repacking = l.repacking()
 	}
 	return cpu, err
 }
 
-// packing are the ops that prepare sessions' weights, nil where these are taken as they are.
-func (l Lowering) packing() nn.PackingOps {
+// repacking are the ops that prepare sessions' weights, nil where these are taken as they are.
+func (l Lowering) repacking() nn.RepackingOps {
 	if l == Kernels {
 		return fused.Ops{}
 	}
 	return nil
 }
 
-// PackingOf are the ops by which sessions prepare the weights of a layout; nil if they take them
+// RepackingOf are the ops by which sessions prepare the weights of a layout; nil if they take them
 // as they are.
-func PackingOf(of Layout) nn.PackingOps {
+func RepackingOf(of Layout) nn.RepackingOps {
 	l, _ := Options{Layout: of}.lowering() // which a layout alone cannot get wrong
-	return l.packing()
+	return l.repacking()
 }
 
 // ComputeType is the type of products with frozen weights in which the engine trains fastest.

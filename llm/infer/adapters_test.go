@@ -15,16 +15,16 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Adapters act as their definition says, on weights of any type, packed or not, in
+// Adapters act as their definition says, on weights of any type, repacked or not, in
 // prompts and token by token: on all matrices or some, one of them several times.
 func TestSessionAdapters(t *testing.T) {
 	for typ, bound := range map[ggml.Type]float64{ggml.F32: 1e-11, ggml.F16: 1e-5, ggml.Q8_0: 1e-3} {
 		for _, some := range []string{"", "attn_k ffn_up output", "attn_v ffn_gate ffn_down", "attn_output"} {
 			t.Run(fmt.Sprintf("%v %s", typ, some), func(t *testing.T) {
 				s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.PackableConfig(false), typ), 5, 0.75)
-				packed, err := model.Load(s.Model.Path, model.LoadOptions{Repack: true})
+				repacked, err := model.Load(s.Model.Path, model.LoadOptions{Repack: true})
 				require.NoError(t, err)
-				defer packed.Close()
+				defer repacked.Close()
 				for name, list := range s.Adapters {
 					d := list[0]
 					third, rest := d, d
@@ -44,7 +44,7 @@ func TestSessionAdapters(t *testing.T) {
 					want = append(want, row...)
 				}
 				o := infer.SessionOptions{Adapters: s.Adapters, Threads: 2}
-				for m, bound := range map[*model.Model]float64{s.Model: bound, packed: max(bound, 1e-4)} {
+				for m, bound := range map[*model.Model]float64{s.Model: bound, repacked: max(bound, 1e-4)} {
 					require.Less(t, refmath.NMSE(flat(t, newSequence(t, m, o), tokens), want), bound)
 					single := newSequence(t, m, o)
 					var steps []float32

@@ -15,11 +15,11 @@ import (
 type lowering struct {
 	prefill, decode nn.Lowerings
 	adapters        nn.Adapters
-	fused           map[nn.PackingOps]nn.FusedOps
+	fused           map[nn.RepackingOps]nn.FusedOps
 }
 
 func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters) (*lowering, error) {
-	l := &lowering{adapters: adapters, fused: map[nn.PackingOps]nn.FusedOps{}}
+	l := &lowering{adapters: adapters, fused: map[nn.RepackingOps]nn.FusedOps{}}
 	var err error
 	if l.prefill, err = l.prepare(m, e, device.Prefill, adapters); err == nil {
 		l.decode, err = l.prepare(m, e, device.Decode, adapters)
@@ -44,8 +44,8 @@ func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, ada
 			continue
 		}
 		own := *bare
-		if own.Packing != nil {
-			if own.Fused, err = l.fuse(m, own.Packing, adapters); err != nil {
+		if own.Repacking != nil {
+			if own.Fused, err = l.fuse(m, own.Repacking, adapters); err != nil {
 				return nil, err
 			}
 		}
@@ -55,9 +55,9 @@ func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, ada
 }
 
 // fuse prepares products once for all graphs.
-func (l *lowering) fuse(m *model.Model, by nn.PackingOps, adapters nn.Adapters) (nn.FusedOps, error) {
+func (l *lowering) fuse(m *model.Model, by nn.RepackingOps, adapters nn.Adapters) (nn.FusedOps, error) {
 	if l.fused[by] == nil {
-		f, err := by.Fuse(m.Packed(), m.MatrixGroups(), ofProducts(m, adapters))
+		f, err := by.Fuse(m.RepackedMatrices(), m.MatrixGroups(), ofProducts(m, adapters))
 		if err != nil {
 			return nil, err
 		}

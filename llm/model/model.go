@@ -23,14 +23,14 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
 	Path      string               // of the GGUF file; "" when it was made by New
 
-	arch    *arch.Architecture
-	life    lifetime.Lifetime
-	gguf    *ggml.GGUF
-	ctx     *ggml.Context
-	memory  *device.Memory
-	list    []*ggml.Tensor // in the order of the file
-	weights map[string]*ggml.Tensor
-	packed  nn.Packed // nil when sessions compute with the weights as they are
+	arch     *arch.Architecture
+	life     lifetime.Lifetime
+	gguf     *ggml.GGUF
+	ctx      *ggml.Context
+	memory   *device.Memory
+	list     []*ggml.Tensor // in the order of the file
+	weights  map[string]*ggml.Tensor
+	repacked nn.Repacked // nil when sessions compute with the weights as they are
 }
 
 // LoadOptions are the settings of [Load].
@@ -249,7 +249,7 @@ func (m *Model) Layout() device.Layout { return m.memory.Layout() }
 
 // Repacked reports whether sessions compute with copies of matrices, see
 // LoadOptions.Repack.
-func (m *Model) Repacked() bool { return m.packed != nil }
+func (m *Model) Repacked() bool { return m.repacked != nil }
 
 // CheckOpen says what is wrong with a model that is nil, a zero value or closed.
 func (m *Model) CheckOpen() error {
@@ -287,8 +287,8 @@ func (m *Model) Close() error {
 }
 
 func (m *Model) free() {
-	if m.packed != nil {
-		m.packed.Close()
+	if m.repacked != nil {
+		m.repacked.Close()
 	}
 	m.memory.Close()
 	m.ctx.Close()

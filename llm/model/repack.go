@@ -7,17 +7,17 @@ import (
 
 // repack copies the matrices as sessions on the device multiply them fastest.
 func (m *Model) repack(o LoadOptions) error {
-	packing := device.PackingOf(o.Layout)
-	if packing == nil {
+	repacking := device.RepackingOf(o.Layout)
+	if repacking == nil {
 		return nil
 	}
 	var err error
-	m.packed, err = packing.Pack(m.gguf, m.MatrixGroups(), o.Sequences)
+	m.repacked, err = repacking.Repack(m.gguf, m.MatrixGroups(), o.Sequences)
 	return err
 }
 
-// Packed are the copies of matrices, nil when sessions compute with the weights as they are.
-func (m *Model) Packed() nn.Packed { return m.packed }
+// RepackedMatrices are the copies of matrices, nil when sessions compute with the weights as they are.
+func (m *Model) RepackedMatrices() nn.Repacked { return m.repacked }
 
 // MatrixGroups are the matrices of linear layers. Queries, keys and values may lie in one: of
 // the feed-forward network's the results would lie so far apart that a prompt took 8 % longer.

@@ -157,7 +157,7 @@ var public = registry{
 		{"data.NewEncoder", reflect.ValueOf(data.NewEncoder)},
 		{"data.Folder", reflect.ValueOf(data.Folder)},
 		{"device.AvailableHostMemory", reflect.ValueOf(device.AvailableHostMemory)},
-		{"device.PackingOf", reflect.ValueOf(device.PackingOf)},
+		{"device.RepackingOf", reflect.ValueOf(device.RepackingOf)},
 		{"device.New", reflect.ValueOf(device.New)},
 		{"device.NewCPU", reflect.ValueOf(device.NewCPU)},
 		{"device.On", reflect.ValueOf(device.On)},

@@ -12,24 +12,24 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// packed matrices are there a second time, in memory and layouts in which the processor
+// repacked matrices are there a second time, in memory and layouts in which the processor
 // multiplies fastest. The mapped ones take no memory until something else uses them.
-type packed struct {
+type repacked struct {
 	contexts []*ggml.Context
 	buffers  []*ggml.Buffers
-	matrices map[string]*packedMatrix // by the name of each part
+	matrices map[string]*repackedMatrix // by the name of each part
 }
 
-// A packedMatrix is a copy of matrices that multiply the same input, one after the other, so
+// A repackedMatrix is a copy of matrices that multiply the same input, one after the other, so
 // that it is read and rounded once.
-type packedMatrix struct {
+type repackedMatrix struct {
 	w        *ggml.Tensor // [n_in, Σ n_out]
 	rowMajor bool         // as in the file, in larger pages
 	parts    []*ggml.Tensor
 }
 
 // of is the copy of just these matrices, nil when there is none.
-func (p *packed) of(matrices []nn.Matrix) *packedMatrix {
+func (p *repacked) of(matrices []nn.Matrix) *repackedMatrix {
 	if p == nil {
 		return nil
 	}
@@ -79,12 +79,12 @@ func rowMajorTo(t ggml.Type) int {
 
 // Pack reads each matrix of the file into the first of the CPU's layouts that suits it, and
 // else as it is into memory with large pages.
-func (Ops) Pack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (nn.Packed, error) {
+func (Ops) Repack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (nn.Repacked, error) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	if err != nil {
 		return nil, err
 	}
-	p := &packed{matrices: map[string]*packedMatrix{}}
+	p := &repacked{matrices: map[string]*repackedMatrix{}}
 	if err := p.read(cpu, file, groups, sequences); err != nil {
 		p.Close()
 		return nil, err
@@ -92,14 +92,14 @@ func (Ops) Pack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (nn.Pac
 	return p, nil
 }
 
-func (p *packed) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) error {
+func (p *repacked) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) error {
 	var data []byte
 	for _, bt := range append(cpu.ExtraBufferTypes(), cpu.BufferType()) {
 		c := ggml.NewContext()
 		p.contexts = append(p.contexts, c)
-		var copies []*packedMatrix
+		var copies []*repackedMatrix
 		for _, g := range groups {
-			for _, parts := range p.packable(g, bt, sequences) {
+			for _, parts := range p.repackable(g, bt, sequences) {
 				copies = append(copies, p.add(c, parts, bt.IsHost()))
 			}
 		}
@@ -121,9 +121,9 @@ func (p *packed) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGroup
 	return nil
 }
 
-// packable divides what a layout takes of the matrices of one input: those whose products are
+// repackable divides what a layout takes of the matrices of one input: those whose products are
 // used together in one, if they have the same type, else each by itself.
-func (p *packed) packable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]*ggml.Tensor {
+func (p *repacked) repackable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]*ggml.Tensor {
 	var taken [][]*ggml.Tensor
 	together := g.Together
 	for _, w := range g.Matrices {
@@ -139,12 +139,12 @@ func (p *packed) packable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) 
 }
 
 // add makes the copy of matrices, without values.
-func (p *packed) add(c *ggml.Context, parts []*ggml.Tensor, rowMajor bool) *packedMatrix {
+func (p *repacked) add(c *ggml.Context, parts []*ggml.Tensor, rowMajor bool) *repackedMatrix {
 	var rows int64
 	for _, w := range parts {
 		rows += w.Dim(1)
 	}
-	m := &packedMatrix{c.NewTensor(parts[0].Type(), parts[0].Dim(0), rows).SetName(parts[0].Name()), rowMajor, parts}
+	m := &repackedMatrix{c.NewTensor(parts[0].Type(), parts[0].Dim(0), rows).SetName(parts[0].Name()), rowMajor, parts}
 	for _, w := range parts {
 		p.matrices[w.Name()] = m
 	}
@@ -152,7 +152,7 @@ func (p *packed) add(c *ggml.Context, parts []*ggml.Tensor, rowMajor bool) *pack
 }
 
 // read appends the parts' data to a slice, which grows at most once.
-func (m *packedMatrix) read(file *ggml.GGUF, data []byte) ([]byte, error) {
+func (m *repackedMatrix) read(file *ggml.GGUF, data []byte) ([]byte, error) {
 	data = slices.Grow(data, int(m.w.NumBytes()))
 	for _, w := range m.parts {
 		r, err := file.TensorData(w.Name())
@@ -169,7 +169,7 @@ func (m *packedMatrix) read(file *ggml.GGUF, data []byte) ([]byte, error) {
 }
 
 // Close frees the copies. It never fails.
-func (p *packed) Close() error {
+func (p *repacked) Close() error {
 	for _, b := range p.buffers {
 		b.Close()
 	}
