@@ -78,22 +78,22 @@ func (p *call) yield(t reflect.Type) reflect.Value {
 	})
 }
 
-// A lane is a goroutine that makes calls, one after the other.
-type lane struct {
+// A worker is a goroutine that makes calls, one after the other.
+type worker struct {
 	calls   []*call
 	current atomic.Pointer[call]
 	done    chan struct{}
 }
 
-func (l *lane) start(r *registry) {
-	l.done = make(chan struct{})
-	if len(l.calls) > 0 {
-		l.current.Store(l.calls[0])
+func (w *worker) start(r *registry) {
+	w.done = make(chan struct{})
+	if len(w.calls) > 0 {
+		w.current.Store(w.calls[0])
 	}
 	go func() {
-		defer close(l.done)
-		for _, p := range l.calls {
-			l.current.Store(p)
+		defer close(w.done)
+		for _, p := range w.calls {
+			w.current.Store(p)
 			p.run(r)
 		}
 	}()
@@ -101,17 +101,17 @@ func (l *lane) start(r *registry) {
 
 // wait gives the call that takes longer than a limit, of goroutines that run at the same time, nil
 // when all have ended. A busy machine makes calls slow; one that waits takes no time at all.
-func (l *lane) wait(limit time.Duration, goroutines int) *call {
-	slow, began := l.current.Load(), cpuTime()
+func (w *worker) wait(limit time.Duration, goroutines int) *call {
+	slow, began := w.current.Load(), cpuTime()
 	before, waited := began, time.Duration(0)
 	for {
 		select {
-		case <-l.done:
+		case <-w.done:
 			return nil
 		case <-time.After(limit):
 		}
 		now := cpuTime()
-		if p := l.current.Load(); p != slow {
+		if p := w.current.Load(); p != slow {
 			slow, began, before, waited = p, now, now, 0
 			continue
 		}

@@ -31,7 +31,7 @@ func (f failure) shrunk() failure {
 	return f
 }
 
-// minimal leaves out what a failing list does not need, by delta debugging: halves first, single
+// minimal leaves out what a failing list does not need, by delta debugging: large parts first, single
 // items last, until each that is left matters. An attempt gives the items until its failure, nil
 // where there is none.
 func minimal(list []int, attempt func([]int) []int) []int {

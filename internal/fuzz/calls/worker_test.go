@@ -143,16 +143,16 @@ func (p *plan) round(from int, report reporter) error {
 // together makes calls at the same time, each in its goroutine, and keeps what they return. When one
 // does not end the process does: nobody could make it end.
 func (p *plan) together(c *caller, calls []*call, report reporter) {
-	lanes := make([]lane, p.Goroutines)
+	workers := make([]worker, p.Goroutines)
 	for _, x := range calls {
 		report.call(x.number, x.name+"("+c.pool.describe(x.args)+")")
-		lanes[x.goroutine].calls = append(lanes[x.goroutine].calls, x)
+		workers[x.goroutine].calls = append(workers[x.goroutine].calls, x)
 	}
-	for i := range lanes {
-		lanes[i].start(c.registry)
+	for i := range workers {
+		workers[i].start(c.registry)
 	}
-	for i := range lanes {
-		if slow := lanes[i].wait(p.Hang, p.Goroutines); slow != nil {
+	for i := range workers {
+		if slow := workers[i].wait(p.Hang, p.Goroutines); slow != nil {
 			buf := make([]byte, 1<<20)
 			report.finding(&finding{Kind: "hang", Where: slow.name, What: fmt.Sprintf("it takes more than %v", p.Hang), Detail: string(buf[:runtime.Stack(buf, true)])})
 			os.Exit(0)
