@@ -22,7 +22,7 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 	lowering, err := nn.StockTraining(ggml.F32)
 	require.NoError(t, err)
 	b := &arch.Builder{
-		Architecture: m.Architecture(), Source: func(w arch.Weight) *ggml.Tensor { return m.Weight(w.Name) },
+		Architecture: m.Architecture(), Source: m.Weight,
 		NumTokens: int64(len(tokens)), Rows: 1, Context: context,
 	}
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Adapters: nn.AdaptersOf(adapters)}

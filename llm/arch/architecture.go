@@ -18,6 +18,8 @@ type Architecture struct {
 	groups  [][]*Weight
 	byName  map[string]*Weight
 	modules []Module
+
+	resolved bool // weights and groups are known
 }
 
 // Resolve makes the architecture of a model with these hyper-parameters, by the row of the
@@ -95,15 +97,11 @@ func (a *Architecture) takeInventory() error {
 	seen := map[string]*ggml.Tensor{}
 	b := &Builder{
 		Architecture: a,
-		Source: func(w Weight) *ggml.Tensor {
-			if a.byName[w.Name] == nil {
-				a.weights = append(a.weights, &w)
-				a.byName[w.Name] = &w
-				if !w.Optional {
-					seen[w.Name] = ctx.NewTensor(ggml.F32, w.Shape...)
-				}
+		Source: func(name string) *ggml.Tensor {
+			if w := a.byName[name]; seen[name] == nil && !w.Optional {
+				seen[name] = ctx.NewTensor(ggml.F32, w.Shape...)
 			}
-			return seen[w.Name]
+			return seen[name]
 		},
 		NumTokens: 1, Rows: 1,
 	}
@@ -111,7 +109,17 @@ func (a *Architecture) takeInventory() error {
 	lister.Fused = groupLister{a}
 	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: lister, Inputs: nn.NewInputs(ctx)}
 	b.Logits(t, b.Hidden(t, false))
+	a.resolved = true
 	return ctx.Err()
+}
+
+// note lists a weight that is asked for, until all are.
+func (a *Architecture) note(w Weight) {
+	if !a.resolved && a.byName[w.Name] == nil {
+		listed := w // so that only these are allocated
+		a.weights = append(a.weights, &listed)
+		a.byName[w.Name] = &listed
+	}
 }
 
 // groupLister notes which matrices are multiplied with the same input.

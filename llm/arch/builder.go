@@ -13,7 +13,8 @@ import (
 // state.
 type Builder struct {
 	*Architecture
-	Source func(Weight) *ggml.Tensor // nil for an optional weight that there is not
+	// Source gives a weight by its name in files, nil for an optional one that there is not.
+	Source func(name string) *ggml.Tensor
 	// States are what sequences keep, see [Architecture.NewStates], and Pass those that the
 	// graph continues; nil in a graph of whole sequences.
 	States [][]state.State
@@ -77,7 +78,7 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	c := b.config
 	for _, w := range b.spec().unused {
-		b.Source(w)
+		b.outside().weight(w)
 	}
 	z := t.Linear(x, b.head())[0]
 	if c.LogitScale != 0 {
@@ -150,7 +151,8 @@ func (p Place) bias(kind string, out int64) *ggml.Tensor {
 // weight asks for a weight of the place.
 func (p Place) weight(w Weight) *ggml.Tensor {
 	w.Name, w.Layer = p.name(w), p.Layer
-	return p.Source(w)
+	p.note(w)
+	return p.Source(w.Name)
 }
 
 // name is that of a weight in files.

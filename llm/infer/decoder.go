@@ -219,7 +219,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	t := d.lowering.tape(c, g.Graph, shape.tokens)
 	t.Inputs = g.inputs
 	b := &arch.Builder{
-		Architecture: d.m.Architecture(), Source: d.source,
+		Architecture: d.m.Architecture(), Source: d.m.Weight,
 		States: d.states.byLayer, Pass: state.Pass{First: int64(shape.first), Slots: int64(shape.slots), Attended: int64(shape.attended)},
 		NumTokens: int64(shape.tokens * shape.slots), Context: d.states.length,
 	}
@@ -230,8 +230,6 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	g.Expand(g.logits)
 	return g
 }
-
-func (d *decoder) source(w arch.Weight) *ggml.Tensor { return d.m.Weight(w.Name) }
 
 // write fills the inputs for tokens that follow starts[i] others in slot i.
 func (g *decodeGraph) write(tokens []int32, starts []int) error {

@@ -152,7 +152,7 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	}
 	t.Adapters, t.Dropout = nn.AdaptersOf(o.Adapters), l.dropout
 	b := &arch.Builder{
-		Architecture: l.m.Architecture(), Source: l.m.source,
+		Architecture: l.m.Architecture(), Source: l.m.Weight,
 		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
 	}
 	chunk := cmp.Or(o.LogitsChunk, 512)

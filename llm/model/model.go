@@ -235,9 +235,6 @@ func (m *Model) Config() arch.Config { return m.arch.Config() }
 // Weights iterates over the tensors of the model, in the order of its file.
 func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) }
 
-// source gives the weights to a graph of the model.
-func (m *Model) source(w arch.Weight) *ggml.Tensor { return m.weights[w.Name] }
-
 // Weight returns a tensor by its name in the file, nil when there is none.
 func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 

@@ -242,7 +242,7 @@ func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b model.
 	n := int64(len(b.Tokens))
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Grads: grads}
 	builder := &arch.Builder{
-		Architecture: m.Architecture(), Source: func(w arch.Weight) *ggml.Tensor { return m.Weight(w.Name) }, Context: archLength,
+		Architecture: m.Architecture(), Source: m.Weight, Context: archLength,
 		NumTokens: n, Rows: n / archLength,
 	}
 	tape.CrossEntropy(builder.Hidden(tape, false), n, builder.Logits)
