@@ -134,7 +134,7 @@ func losses(path string, adapters []string) ([]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		loaded = lora.Join(loaded, a.Weights(float32(scale)))
+		loaded = lora.Join(loaded, a.WithScale(float32(scale)))
 	}
 	const n = 16
 	engine, err := device.NewCPU(1)

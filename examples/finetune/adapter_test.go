@@ -85,7 +85,7 @@ func TestStrength(t *testing.T) {
 		a, err := f.adapter(m, 1)
 		require.NoError(t, err)
 		defer a.Close()
-		weights := a.Weights(1)
+		weights := a.WithScale(1)
 		require.Equal(t, c.q, weights["blk.0.attn_q.weight"][0].Scale, "%+v", c)
 		if c.out != 0 {
 			require.Equal(t, c.out, weights["blk.1.ffn_up.weight"][0].Scale, "%+v", c)
@@ -121,7 +121,7 @@ func TestAdapterToGoOnFrom(t *testing.T) {
 			got, err := ggml.Read[float32](p.A)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
-			require.Equal(t, first.Weights(1)[p.Base][0].Scale, a.Weights(1)[p.Base][0].Scale)
+			require.Equal(t, first.WithScale(1)[p.Base][0].Scale, a.WithScale(1)[p.Base][0].Scale)
 		}
 		given := map[string]bool{"rank-wk": true}
 		require.EqualError(t, f.check(given),

@@ -417,7 +417,7 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 		require.NoError(t, err)
 		weights := make([]float32, row.Predicted())
 		weights[3] = 2.5 // and no other token of this sample
-		samples := []data.Sample{{Tokens: row[0].Tokens, Weights: weights}}
+		samples := []data.Sample{{Tokens: row[0].Tokens, LossWeights: weights}}
 		for i := 1; i < valid.Len(); i++ {
 			row, err := valid.Row(i)
 			require.NoError(t, err)
@@ -429,12 +429,12 @@ func TestReportMeasuresWhatItSamples(t *testing.T) {
 		require.NoError(t, r.measure(t.Context()))
 		require.NoError(t, r.measure(t.Context()))
 
-		trainer, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, valid, train.Options{
+		trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, valid, train.Options{
 			Schedule: train.Schedule{Peak: 1, Steps: 1}, AdamW: train.AdamW{Epsilon: 1e-8}, Batch: 2, Accumulate: 1, Threads: 1,
 		})
 		require.NoError(t, err)
 		defer trainer.Close()
-		for i, adapters := range []model.Adapters{nil, adapter.Weights(1)} {
+		for i, adapters := range []model.Adapters{nil, adapter.WithScale(1)} {
 			s, err := infer.NewSession(m, infer.SessionOptions{Context: 16, Adapters: adapters, Threads: 1})
 			require.NoError(t, err)
 			defer s.Close()
@@ -466,8 +466,8 @@ func sequenceLoss(t *testing.T, q *infer.Sequence, d *data.Dataset) float64 {
 		require.NoError(t, err)
 		for i, l := range logits {
 			weight, all := 1.0, 0.0
-			if sample.Weights != nil {
-				weight = float64(sample.Weights[i])
+			if sample.LossWeights != nil {
+				weight = float64(sample.LossWeights[i])
 			}
 			for _, x := range l {
 				all += math.Exp(float64(x))

@@ -59,7 +59,7 @@ func (p *trainCommand) newReport(ctx context.Context, m *model.Model, a *lora.Ad
 // first measurement leaves the adapter out.
 func (r *report) measure(ctx context.Context) error {
 	first := len(r.samples) == 0
-	weights := r.adapter.Weights(1)
+	weights := r.adapter.WithScale(1)
 	if first {
 		weights = nil
 	}

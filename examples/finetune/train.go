@@ -196,7 +196,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	if options.ComputeType, err = p.computeType(e); err != nil {
 		return err
 	}
-	t, err := p.NewTrainer(m, train.Trainables{Adapters: adapter.Weights(1)}, trained, options)
+	t, err := p.NewTrainer(m, train.Trainables{Adapters: adapter.WithScale(1)}, trained, options)
 	if err != nil {
 		return err
 	}

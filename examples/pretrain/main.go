@@ -90,7 +90,7 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := p.NewTrainer(m, train.Trainables{Weights: slices.Collect(m.Weights())}, data, options)
+	t, err := p.NewTrainer(m, train.Trainables{ModelWeights: slices.Collect(m.Weights())}, data, options)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func Base(t testing.TB, width, steps int, types ...ggml.Type) []string {
 	for w := range m.Weights() {
 		weights = append(weights, w)
 	}
-	run(t, m, train.Trainables{Weights: weights}, text, train.Schedule{Peak: 0.08 / math.Sqrt(float64(width)), Warmup: 10, Steps: steps}, 64)
+	run(t, m, train.Trainables{ModelWeights: weights}, text, train.Schedule{Peak: 0.08 / math.Sqrt(float64(width)), Warmup: 10, Steps: steps}, 64)
 	var paths []string
 	for _, typ := range types {
 		paths = append(paths, save(t, m, typ))
@@ -100,6 +100,6 @@ func Adapter(t testing.TB, m *model.Model, words []string) *lora.Adapter {
 	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 32, Init: lora.InitKaiming, Seed: 1, Targets: []string{lora.AllLinear, "output"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { a.Close() })
-	run(t, m, train.Trainables{Adapters: a.Weights(1)}, packed, train.Schedule{Peak: 0.64 / float64(m.Config().Embd), Warmup: 5, Steps: 150}, 8)
+	run(t, m, train.Trainables{Adapters: a.WithScale(1)}, packed, train.Schedule{Peak: 0.64 / float64(m.Config().Embd), Warmup: 5, Steps: 150}, 8)
 	return a
 }

@@ -103,8 +103,8 @@ func TestInteropRankStabilized(t *testing.T) {
 	require.NoError(t, a.Save(path, lora.SaveOptions{}))
 	plain, want := stockLogits(t, m.Path, tokens), stockLogits(t, m.Path, tokens, path+"=1")
 	require.Greater(t, nmse(want, plain), 0.01, "the adapter must matter")
-	require.Less(t, nmse(ourLogits(t, m, tokens, a.Weights(1)), want), 1e-6)
-	require.Greater(t, nmse(ourLogits(t, m, tokens, a.Weights(1.05)), want), 1e-5, "a wrong scale must show")
+	require.Less(t, nmse(ourLogits(t, m, tokens, a.WithScale(1)), want), 1e-6)
+	require.Greater(t, nmse(ourLogits(t, m, tokens, a.WithScale(1.05)), want), 1e-5, "a wrong scale must show")
 }
 
 // modelOfType is a random model whose embeddings outweigh what a layer adds to them, as in
@@ -279,7 +279,7 @@ func (c *comparison) decoded(t *testing.T, list []scaled) map[string][][]float32
 			a, err := lora.Load(s.path, m)
 			require.NoError(t, err)
 			defer a.Close()
-			adapters = lora.Join(adapters, a.Weights(s.scale))
+			adapters = lora.Join(adapters, a.WithScale(s.scale))
 		}
 		ways["prefill"+way] = ourLogits(t, m, c.tokens, adapters)
 		ways["second of two sequences"+way] = asSecond(t, m, c.tokens, adapters)

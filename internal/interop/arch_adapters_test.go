@@ -61,7 +61,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 	a, err := lora.Load(adapter, m)
 	require.NoError(t, err)
 	defer a.Close()
-	weights := a.Weights(0.75)
+	weights := a.WithScale(0.75)
 	for way, got := range map[string][][]float32{
 		"in one batch": ourLogits(t, m, tokens, weights), "token by token": stepByStep(t, m, tokens, weights), "as second sequence": asSecond(t, m, tokens, weights),
 	} {

@@ -158,12 +158,12 @@ func testLogits(t *testing.T, f files) {
 	base := ourLogits(t, m, tokens, nil)
 	check("base: ours, llama.cpp", base, stockLogits(t, f.base, tokens))
 	for _, scale := range []float32{1, 0.5} {
-		ours := ourLogits(t, m, tokens, a.Weights(scale))
+		ours := ourLogits(t, m, tokens, a.WithScale(scale))
 		theirs := stockLogits(t, f.base, tokens, f.adapter+"="+strconv.FormatFloat(float64(scale), 'g', -1, 32))
 		check(fmt.Sprintf("adapter at %v: ours, llama.cpp", scale), ours, theirs)
 		require.Greater(t, nmse(ours, base), 1e-4, "the adapter changes something")
 	}
-	adapted := ourLogits(t, m, tokens, a.Weights(1))
+	adapted := ourLogits(t, m, tokens, a.WithScale(1))
 	check("merged model, base + adapter: both ours", ourLogits(t, merged, tokens, nil), adapted)
 	check("merged model in llama.cpp, base + adapter: ours", stockLogits(t, f.merged, tokens), adapted)
 }

@@ -40,7 +40,7 @@ func TestInteropInstructions(t *testing.T) {
 			a := instructtest.Adapter(t, m, words[:trained])
 			file := filepath.Join(t.TempDir(), "adapter.gguf")
 			require.NoError(t, a.Save(file, lora.SaveOptions{}))
-			ours := countRight(words[trained:], ourAnswers(t, m, a.Weights(1)))
+			ours := countRight(words[trained:], ourAnswers(t, m, a.WithScale(1)))
 			theirs := countRight(words[trained:], stockAnswers(t, path, "--lora", file))
 			t.Logf("right answers to %d prompts: %d here, %d by llama-server", held, ours, theirs)
 			require.GreaterOrEqual(t, ours, held*99/100)

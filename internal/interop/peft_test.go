@@ -266,7 +266,7 @@ func TestInteropPEFTExport(t *testing.T) {
 				a := randomAdapter(t, m, o)
 				folder, again := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "again")
 				require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
-				ours := ourLogits(t, m, tokens, a.Weights(1))
+				ours := ourLogits(t, m, tokens, a.WithScale(1))
 				requireSameLogits(t, m, kind, ours, peftLogits(t, folder, tokens))
 				require.Greater(t, maxDifference(ours, base), 0.5, "%s: the adapter must matter", kind)
 				ask[any](t, "resave", arguments{"Adapter": folder, "Out": again})
@@ -312,7 +312,7 @@ func requireSame(t *testing.T, a *lora.Adapter, folder string, m *model.Model) {
 	for i, p := range a.Pairs() {
 		q := b.Pairs()[i]
 		require.Equal(t, p.Base, q.Base)
-		require.Equal(t, a.Weights(1)[p.Base][0].Scale, b.Weights(1)[p.Base][0].Scale, p.Base)
+		require.Equal(t, a.WithScale(1)[p.Base][0].Scale, b.WithScale(1)[p.Base][0].Scale, p.Base)
 		for _, pair := range [][2]*ggml.Tensor{{p.A, q.A}, {p.B, q.B}} {
 			want, err := pair[0].Float32s()
 			require.NoError(t, err)

@@ -58,13 +58,13 @@ func TestInteropPEFTImport(t *testing.T) {
 			require.NoError(t, err)
 			defer a.Close()
 			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
-			ours := ourLogits(t, m, tokens, a.Weights(1))
+			ours := ourLogits(t, m, tokens, a.WithScale(1))
 			requireSameLogits(t, m, test.name, ours, peftLogits(t, folder, tokens))
 			require.Greater(t, maxDifference(ours, ourLogits(t, m, tokens, nil)), 0.1, "the adapter must matter")
 			for _, file := range []string{"adapter_config.json", "adapter_model.safetensors"} {
 				b, err := lora.Load(filepath.Join(folder, file), m)
 				require.NoError(t, err)
-				require.Equal(t, ours, ourLogits(t, m, tokens, b.Weights(1)), file)
+				require.Equal(t, ours, ourLogits(t, m, tokens, b.WithScale(1)), file)
 				require.NoError(t, b.Close())
 			}
 		})
@@ -112,13 +112,13 @@ func TestInteropPEFTTraining(t *testing.T) {
 			a, err := lora.Load(folder, m)
 			require.NoError(t, err)
 			defer a.Close()
-			trainer, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, rows, train.Options{
+			trainer, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
 				Schedule: train.Schedule{Shape: test.shape, Peak: test.peak, Floor: test.floor, Steps: steps}, AdamW: adam, Batch: batch, Accumulate: 1, Threads: 1,
 			})
 			require.NoError(t, err)
 			defer trainer.Close()
 			var inputs, labels [][][]int32
-			order := data.Sampler{N: rows.Len()}
+			order := data.Shuffler{N: rows.Len()}
 			for step := range steps {
 				in, of := padded(t, rows, batch, func(i int) int { return order.At(step*batch + i) })
 				inputs, labels = append(inputs, in), append(labels, of)
@@ -140,7 +140,7 @@ func TestInteropPEFTTraining(t *testing.T) {
 			require.NoError(t, err)
 			defer b.Close()
 			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
-			n := nmse(ourLogits(t, m, tokens, a.Weights(1)), ourLogits(t, m, tokens, b.Weights(1)))
+			n := nmse(ourLogits(t, m, tokens, a.WithScale(1)), ourLogits(t, m, tokens, b.WithScale(1)))
 			t.Logf("trained here and by PEFT: NMSE %.2g", n)
 			require.LessOrEqual(t, n, 1e-4)
 		})
@@ -169,15 +169,15 @@ func masked(samples []data.Sample) (list []data.Sample) {
 	for i, s := range samples {
 		random := llmtest.RandomTokens(uint64(i), len(s.Tokens), 12)
 		s.Tokens = s.Tokens[:len(s.Tokens)-int(random[0])]
-		s.Weights = make([]float32, s.Predicted())
+		s.LossWeights = make([]float32, s.Predicted())
 		trained := float32(0)
-		for j := range s.Weights {
+		for j := range s.LossWeights {
 			if random[j+1] < 3 { // the turn ends
 				trained = 1 - trained
 			}
-			s.Weights[j] = trained
+			s.LossWeights[j] = trained
 		}
-		s.Weights[len(s.Weights)-1] = 1
+		s.LossWeights[len(s.LossWeights)-1] = 1
 		list = append(list, s)
 	}
 	return list
@@ -195,7 +195,7 @@ func padded(t *testing.T, d *data.Dataset, batch int, at func(i int) int) (input
 			in, of := slices.Repeat([]int32{0}, d.Length), slices.Repeat([]int32{-100}, d.Length)
 			copy(in, s.Tokens[:n])
 			for j := range n {
-				if s.Weights == nil || s.Weights[j] > 0 {
+				if s.LossWeights == nil || s.LossWeights[j] > 0 {
 					of[j] = s.Tokens[j+1]
 				}
 			}
@@ -231,7 +231,7 @@ func TestInteropPEFTText(t *testing.T) {
 	theirs := ask[[][]int32](t, "generate", arguments{"Adapter": folder, "Prompts": tokens, "Length": length})
 	changed := 0
 	for i, prompt := range tokens {
-		ours := greedy(t, m, a.Weights(1), prompt, length)
+		ours := greedy(t, m, a.WithScale(1), prompt, length)
 		require.Equal(t, theirs[i], ours, "PEFT: %q", prompts[i])
 		// Greedy: each token is the likeliest after those before it.
 		logits := stockLogits(t, m.Path, append(slices.Clone(prompt), ours...), file+"=1")

@@ -144,13 +144,13 @@ func TestInteropRealTraining(t *testing.T) {
 	require.NoError(t, err)
 	defer a.Close()
 	adam := train.AdamW{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.01, Clip: 1}
-	trainer, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, rows, train.Options{
+	trainer, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
 		Schedule: train.Schedule{Shape: train.Cosine, Peak: 1e-3, Floor: 1e-4, Steps: steps}, AdamW: adam, Batch: 1, Accumulate: 1,
 	})
 	require.NoError(t, err)
 	defer trainer.Close()
 	var inputs, labels [][][]int32
-	order := data.Sampler{N: rows.Len()}
+	order := data.Shuffler{N: rows.Len()}
 	for step := range steps {
 		in, of := padded(t, rows, 1, func(int) int { return order.At(step) })
 		inputs, labels = append(inputs, in), append(labels, of)
@@ -169,7 +169,7 @@ func TestInteropRealTraining(t *testing.T) {
 	t.Logf("%d losses from %.4f to %.4f, at most %.2g apart", steps, theirs[0], theirs[steps-1], worst)
 
 	tokens := m.Tokenizer.Encode(realText, tokenizer.EncodeOptions{AddSpecial: true})
-	ours, base := ourLogits(t, m, tokens, a.Weights(1)), ourLogits(t, m, tokens, nil)
+	ours, base := ourLogits(t, m, tokens, a.WithScale(1)), ourLogits(t, m, tokens, nil)
 	check := func(what string, got [][]float32, most float64) {
 		n := nmse(got, ours)
 		t.Logf("%s: NMSE %.2g, without the adapter %.2g", what, n, nmse(base, ours))

@@ -106,19 +106,19 @@ func NewBatch(vocab, length int) (model.Batch, []refmodel.Sequence) {
 		b.Tokens = append(b.Tokens, int32(rng.IntN(vocab)))
 		b.Targets = append(b.Targets, int32(rng.IntN(vocab)))
 		w := float32(rng.IntN(3))
-		b.Weights = append(b.Weights, w)
+		b.LossWeights = append(b.LossWeights, w)
 		total += w
 	}
 	var sequences []refmodel.Sequence
 	for s := range 2 {
 		q := refmodel.Sequence{Inputs: b.Tokens[s*length : (s+1)*length], Targets: b.Targets[s*length : (s+1)*length]}
-		for _, w := range b.Weights[s*length : (s+1)*length] {
+		for _, w := range b.LossWeights[s*length : (s+1)*length] {
 			q.Weights = append(q.Weights, float64(w))
 		}
 		sequences = append(sequences, q)
 	}
-	for i := range b.Weights {
-		b.Weights[i] /= total
+	for i := range b.LossWeights {
+		b.LossWeights[i] /= total
 	}
 	return b, sequences
 }
@@ -126,7 +126,7 @@ func NewBatch(vocab, length int) (model.Batch, []refmodel.Sequence) {
 func WeightedLoss(b model.Batch, losses []float32) float64 {
 	var sum float64
 	for i, l := range losses {
-		sum += float64(b.Weights[i]) * float64(l)
+		sum += float64(b.LossWeights[i]) * float64(l)
 	}
 	return sum
 }

@@ -24,14 +24,14 @@ var jobs = map[string]func(r io.Reader, w io.Writer) error{}
 
 // NewJob gives a function a name. What goes in and comes out travels as JSON.
 func NewJob[In, Out any](name string, f func(In) (Out, error)) *Job[In, Out] {
-	return NewSampler(name, func(in In, serve func(sample func() (Out, error)) error) error {
+	return NewProcess(name, func(in In, serve func(sample func() (Out, error)) error) error {
 		return serve(func() (Out, error) { return f(in) })
 	})
 }
 
-// NewSampler gives a name to a job that prepares something, and then has serve
+// NewProcess gives a name to a job that prepares something, and then has serve
 // take a sample of it whenever the process that started it asks for one.
-func NewSampler[In, Out any](name string, f func(in In, serve func(sample func() (Out, error)) error) error) *Job[In, Out] {
+func NewProcess[In, Out any](name string, f func(in In, serve func(sample func() (Out, error)) error) error) *Job[In, Out] {
 	if jobs[name] != nil {
 		panic("testutil: two jobs are called " + name)
 	}
@@ -85,20 +85,20 @@ func (j *Job[In, Out]) Run(in In) (result Out, peak uint64, err error) {
 }
 
 // Start starts the process.
-func (j *Job[In, Out]) Start(in In) (*Sampler[Out], error) {
+func (j *Job[In, Out]) Start(in In) (*Process[Out], error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := exec.Command(self)
 	c.Env = append(os.Environ(), jobKey+"="+j.name)
-	return StartSampler[Out]("the job "+j.name, c, in)
+	return StartProcess[Out]("the job "+j.name, c, in)
 }
 
-// A Sampler is a process that takes samples. It reads what it needs as a line of
+// A Process is one that takes samples. It reads what it needs as a line of
 // JSON, then for each sample a line "true", and in the end "false"; the samples
 // that it writes are lines of JSON with a Result and a Peak.
-type Sampler[Out any] struct {
+type Process[Out any] struct {
 	Peak uint64 // the largest resident memory of the process in bytes, as of the last sample
 
 	name    string
@@ -114,8 +114,8 @@ type outcome[Out any] struct {
 	Peak   uint64
 }
 
-// StartSampler starts a process with what it needs; errors are of this name.
-func StartSampler[Out any](name string, c *exec.Cmd, in any) (*Sampler[Out], error) {
+// StartProcess starts a process with what it needs; errors are of this name.
+func StartProcess[Out any](name string, c *exec.Cmd, in any) (*Process[Out], error) {
 	c.Stderr = os.Stderr
 	stdin, err := c.StdinPipe()
 	if err != nil {
@@ -128,7 +128,7 @@ func StartSampler[Out any](name string, c *exec.Cmd, in any) (*Sampler[Out], err
 	if err := c.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s := &Sampler[Out]{name: name, command: c, stdin: stdin, in: json.NewEncoder(stdin), out: json.NewDecoder(stdout)}
+	s := &Process[Out]{name: name, command: c, stdin: stdin, in: json.NewEncoder(stdin), out: json.NewDecoder(stdout)}
 	if err := s.in.Encode(in); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -136,7 +136,7 @@ func StartSampler[Out any](name string, c *exec.Cmd, in any) (*Sampler[Out], err
 }
 
 // Sample takes a sample.
-func (s *Sampler[Out]) Sample() (Out, error) {
+func (s *Process[Out]) Sample() (Out, error) {
 	var o outcome[Out]
 	err := s.in.Encode(true)
 	if err == nil {
@@ -150,7 +150,7 @@ func (s *Sampler[Out]) Sample() (Out, error) {
 }
 
 // Close lets the process end, and waits for it. More calls do nothing.
-func (s *Sampler[Out]) Close() error {
+func (s *Process[Out]) Close() error {
 	if s.ended {
 		return nil
 	}

@@ -33,11 +33,11 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, 2.0, median([]float64{3, 1, 2}))
 }
 
-var count = NewSampler("count", func(from int, serve func(sample func() (int, error)) error) error {
+var count = NewProcess("count", func(from int, serve func(sample func() (int, error)) error) error {
 	return serve(func() (int, error) { from++; return from, nil })
 })
 
-func TestSampler(t *testing.T) {
+func TestProcess(t *testing.T) {
 	s, err := count.Start(6)
 	require.NoError(t, err)
 	for want := 7; want < 10; want++ {

@@ -213,7 +213,7 @@ func TestTargets(t *testing.T) {
 	require.Equal(t, 0, Sample{}.Targets())
 	require.Equal(t, 0, Sample{Tokens: []int32{1}}.Targets())
 	require.Equal(t, 2, Sample{Tokens: []int32{1, 2, 3}}.Targets())
-	require.Equal(t, 1, Sample{Tokens: []int32{1, 2, 3}, Weights: []float32{0, 0.5}}.Targets())
+	require.Equal(t, 1, Sample{Tokens: []int32{1, 2, 3}, LossWeights: []float32{0, 0.5}}.Targets())
 }
 
 // The rows of a closed data set, of which others have the samples too, are errors, and so are

@@ -27,7 +27,7 @@
 // # From samples to rows
 //
 // [Prepare] encodes all examples, on all processors, into a [Dataset] that is a mapped file, and which a cache keeps. Its
-// rows are one sample each, or several by [Dataset.Packed]; a [Sampler] gives their order.
+// rows are one sample each, or several by [Dataset.Packed]; a [Shuffler] gives their order.
 //
 // # Broken data
 //

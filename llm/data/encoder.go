@@ -160,7 +160,7 @@ func (e *Encoder) hasMarkup(text string) bool {
 // text is trained as a whole.
 func (e *Encoder) text(x Example) Sample {
 	s := e.sample([]tokenizer.Part{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, true)
-	s.Weights = nil
+	s.LossWeights = nil
 	return s
 }
 
@@ -197,12 +197,12 @@ func (e *Encoder) sample(parts []tokenizer.Part, trained []chat.Range, addEOS bo
 		weights[i] = weightOf(trained, from, to)
 		from = end
 	}
-	s := Sample{Tokens: ids, Weights: weights}
+	s := Sample{Tokens: ids, LossWeights: weights}
 	if n := len(s.Tokens); addEOS && e.t.EOS() != tokenizer.None && (n == 0 || !e.t.IsEOG(s.Tokens[n-1])) {
 		s.Tokens = append(s.Tokens, e.t.EOS())
-		s.Weights = append(s.Weights, 1)
+		s.LossWeights = append(s.LossWeights, 1)
 	}
-	s.Weights = s.Weights[min(1, len(s.Weights)):] // the first token is not predicted
+	s.LossWeights = s.LossWeights[min(1, len(s.LossWeights)):] // the first token is not predicted
 	return s
 }
 

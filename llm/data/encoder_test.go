@@ -101,14 +101,14 @@ func TestWeights(t *testing.T) {
 	s, err := e.Encode(example(t, `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "AB", "weight": 0.25}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "C", "train": false}, `+
 		`{"role": "user", "content": "W"}, {"role": "assistant", "content": "D", "weight": 3}]}`))
 	require.NoError(t, err)
-	require.Len(t, s.Weights, len(s.Tokens)-1)
-	require.Equal(t, []float32{0.25, 0.25, 0.25, 3, 3}, slices.DeleteFunc(slices.Clone(s.Weights), func(w float32) bool { return w == 0 }))
+	require.Len(t, s.LossWeights, len(s.Tokens)-1)
+	require.Equal(t, []float32{0.25, 0.25, 0.25, 3, 3}, slices.DeleteFunc(slices.Clone(s.LossWeights), func(w float32) bool { return w == 0 }))
 	require.Equal(t, "AB<|im_end|>D<|im_end|>", trainedText(tok, s))
 }
 
 func trainedText(tok *tokenizer.Tokenizer, s Sample) string {
 	var ids []int32
-	for i, w := range s.Weights {
+	for i, w := range s.LossWeights {
 		if w > 0 {
 			ids = append(ids, s.Tokens[i+1])
 		}
@@ -142,7 +142,7 @@ func TestTokensOfRanges(t *testing.T) {
 		got := ""
 		for i, id := range s.Tokens {
 			if i > 0 {
-				got += fmt.Sprintf(", %s %v", tok.TokenText(id), s.Weights[i-1])
+				got += fmt.Sprintf(", %s %v", tok.TokenText(id), s.LossWeights[i-1])
 			} else {
 				got += tok.TokenText(id) + " 0"
 			}
@@ -171,7 +171,7 @@ func TestByteWeights(t *testing.T) {
 		}
 		s := (&Encoder{t: tok}).sample(parts, ranges, false)
 		require.Len(t, s.Tokens, len(want))
-		require.Equal(t, append([]float32{0}, want...)[1+min(1, len(want)):], append([]float32{}, s.Weights...))
+		require.Equal(t, append([]float32{0}, want...)[1+min(1, len(want)):], append([]float32{}, s.LossWeights...))
 	})
 }
 

@@ -74,8 +74,8 @@ func ExampleDataset_Packed() {
 }
 
 // An epoch visits each row once; groups are of one bucket.
-func ExampleSampler() {
-	s := data.Sampler{Seed: 1, N: 6, Bucket: func(row int) int { return row % 2 }, Group: 3}
+func ExampleShuffler() {
+	s := data.Shuffler{Seed: 1, N: 6, Bucket: func(row int) int { return row % 2 }, Group: 3}
 	for i := range s.N {
 		fmt.Print(s.At(i)%2, " ")
 	}

@@ -15,7 +15,7 @@ func FormatSample(t *tokenizer.Tokenizer, s Sample, marks Marks) string {
 	var b strings.Builder
 	open := false
 	for i, id := range s.Tokens {
-		trained := i > 0 && (s.Weights == nil || i <= len(s.Weights) && s.Weights[i-1] > 0)
+		trained := i > 0 && (s.LossWeights == nil || i <= len(s.LossWeights) && s.LossWeights[i-1] > 0)
 		switch {
 		case trained && !open:
 			b.WriteString(marks.Begin)

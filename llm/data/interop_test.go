@@ -136,7 +136,7 @@ func TestInteropMasks(t *testing.T) {
 			require.Equal(t, len(r.Text), ranges[len(ranges)-1][1], where)
 			chunk := ""
 			for i, at := range ranges {
-				if i == 0 || s.Weights[i-1] == 0 {
+				if i == 0 || s.LossWeights[i-1] == 0 {
 					chunk = ""
 					continue
 				}
@@ -211,7 +211,7 @@ func TestInteropGenerationTags(t *testing.T) {
 		for i, at := range tokenRanges(e.t, s) {
 			marked := slices.ContainsFunc(want.Generated, func(g [2]int) bool { return offsets[g[0]] < at[1] && offsets[g[1]] > at[0] })
 			expected = append(expected, marked && i > 0)
-			got = append(got, i > 0 && s.Weights[i-1] > 0)
+			got = append(got, i > 0 && s.LossWeights[i-1] > 0)
 		}
 		require.Equal(t, len(want.Text), tokenRanges(e.t, s)[len(got)-1][1], where)
 		assert.Equal(t, expected, got, where)

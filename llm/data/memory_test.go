@@ -171,7 +171,7 @@ func (p preparation) run() (prepared, error) {
 		return result, err
 	}
 	result.Filled = packed.Fill()
-	start, order := time.Now(), Sampler{N: packed.Len()}
+	start, order := time.Now(), Shuffler{N: packed.Len()}
 	for i := range packed.Len() {
 		if _, err := packed.Row(order.At(i)); err != nil {
 			return result, err

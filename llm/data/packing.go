@@ -60,7 +60,7 @@ func (d *Dataset) longestFirst(seed uint64) []uint32 {
 	return order[:len(order)-int(empty)]
 }
 
-// packingStream tells the random numbers of packing from those of an epoch of a [Sampler].
+// packingStream tells the random numbers of packing from those of an epoch of a [Shuffler].
 const packingStream = 1 << 63
 
 // bestFit gives each of the samples, the longest first, a row.

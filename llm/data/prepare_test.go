@@ -49,7 +49,7 @@ func drawSample(t *rapid.T) Sample {
 	s := Sample{Tokens: rapid.SliceOfN(rapid.Int32Range(0, 1<<20), 0, 30).Draw(t, "tokens")}
 	weight := rapid.SampledFrom([]float32{0, 0, 1, 1, 0.25, 3e-20})
 	if s.Predicted() > 0 && rapid.Bool().Draw(t, "weighted") {
-		s.Weights = rapid.SliceOfN(weight, s.Predicted(), s.Predicted()).Draw(t, "weights")
+		s.LossWeights = rapid.SliceOfN(weight, s.Predicted(), s.Predicted()).Draw(t, "weights")
 	}
 	return s
 }
@@ -78,8 +78,8 @@ func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample,
 			stats.Split++
 			for from := 0; from < n; from += length {
 				part := Sample{Tokens: s.Tokens[from : min(n, from+length)+1]}
-				if s.Weights != nil {
-					part.Weights = s.Weights[from:min(n, from+length)]
+				if s.LossWeights != nil {
+					part.LossWeights = s.LossWeights[from:min(n, from+length)]
 				}
 				keep(part)
 			}
@@ -87,8 +87,8 @@ func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample,
 			stats.Cut++
 			all := s.Targets()
 			s.Tokens = s.Tokens[:length+1]
-			if s.Weights != nil {
-				s.Weights = s.Weights[:length]
+			if s.LossWeights != nil {
+				s.LossWeights = s.LossWeights[:length]
 			}
 			if s.Targets()*2 < all {
 				stats.Lost++
@@ -105,10 +105,10 @@ func requireSamples(t require.TestingT, want []Sample, d *Dataset) {
 	require.Len(t, got, len(want))
 	for i, s := range want {
 		require.Equal(t, s.Tokens, got[i].Tokens)
-		if allOne(s.Weights) {
-			require.Nil(t, got[i].Weights)
+		if allOne(s.LossWeights) {
+			require.Nil(t, got[i].LossWeights)
 		} else {
-			require.Equal(t, s.Weights, got[i].Weights)
+			require.Equal(t, s.LossWeights, got[i].LossWeights)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestSkippedRecordsFromCache(t *testing.T) {
 }
 
 func threeSamples() []Sample {
-	return []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 500}, Weights: []float32{0.5}}, {Tokens: []int32{6, 7, 70000, 9}}}
+	return []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 500}, LossWeights: []float32{0.5}}, {Tokens: []int32{6, 7, 70000, 9}}}
 }
 
 // prepareThree fails on messages.
@@ -308,7 +308,7 @@ func TestPrepareErrors(t *testing.T) {
 			}
 		}
 	}
-	nan := Sample{Tokens: []int32{1, 2}, Weights: []float32{float32(math.NaN())}}
+	nan := Sample{Tokens: []int32{1, 2}, LossWeights: []float32{float32(math.NaN())}}
 	for _, c := range []struct {
 		want     string
 		examples iter.Seq2[numberedSample, error]

@@ -201,10 +201,10 @@ func encodeSample(raw []byte, s Sample) []byte {
 	for _, token := range s.Tokens {
 		raw = binary.AppendUvarint(raw, uint64(uint32(token)))
 	}
-	if allOne(s.Weights) {
+	if allOne(s.LossWeights) {
 		return raw
 	}
-	for rest := s.Weights; len(rest) > 0; {
+	for rest := s.LossWeights; len(rest) > 0; {
 		run := 1
 		for run < len(rest) && rest[run] == rest[0] {
 			run++
@@ -232,17 +232,17 @@ func decodeSample(raw []byte, tokens int) (Sample, error) {
 	if len(raw) == 0 {
 		return s, nil
 	}
-	s.Weights = make([]float32, 0, s.Predicted())
+	s.LossWeights = make([]float32, 0, s.Predicted())
 	for len(raw) > 0 {
 		run, n := binary.Uvarint(raw)
-		if n <= 0 || len(raw) < n+4 || run > uint64(s.Predicted()-len(s.Weights)) {
+		if n <= 0 || len(raw) < n+4 || run > uint64(s.Predicted()-len(s.LossWeights)) {
 			return Sample{}, errDamaged
 		}
 		weight := math.Float32frombits(binary.LittleEndian.Uint32(raw[n:]))
-		s.Weights = append(s.Weights, slices.Repeat([]float32{weight}, int(run))...)
+		s.LossWeights = append(s.LossWeights, slices.Repeat([]float32{weight}, int(run))...)
 		raw = raw[n+4:]
 	}
-	if len(s.Weights) != s.Predicted() {
+	if len(s.LossWeights) != s.Predicted() {
 		return Sample{}, errDamaged
 	}
 	return s, nil

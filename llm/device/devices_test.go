@@ -64,7 +64,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance, memory
 	require.NoError(t, far.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, far.History, tolerance)
 
-	estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(on.Config().Vocab), trainOptions(e, train.CheckpointingOff))
+	estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(on.Config().Vocab), trainOptions(e, train.CheckpointingOff))
 	require.NoError(t, err)
 	require.InEpsilonSlice(t, far.Memory(), estimate.Total(), memoryTolerance)
 
@@ -87,8 +87,8 @@ func decodesAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float6
 	t.Helper()
 	on, cpu, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{}), newEngine(t, device.Options{Layout: device.On(d)})
 	require.Less(t, refmath.NMSE(logits(t, on, e, nil), logits(t, m, cpu, nil)), tolerance)
-	want := logits(t, m, cpu, trained(t, m).Weights(1))
-	require.Less(t, refmath.NMSE(logits(t, on, e, trained(t, on).Weights(1)), want), tolerance)
+	want := logits(t, m, cpu, trained(t, m).WithScale(1))
+	require.Less(t, refmath.NMSE(logits(t, on, e, trained(t, on).WithScale(1)), want), tolerance)
 }
 
 func TestRemoteDevice(t *testing.T) {
@@ -122,19 +122,19 @@ func TestOtherDevice(t *testing.T) {
 	require.ErrorContains(t, err, remedy)
 	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{})})
 	require.ErrorContains(t, err, ", and the layout of the engine has it on CPU; "+remedy)
-	_, err = infer.NewSession(on, infer.SessionOptions{Engine: e, Adapters: newAdapter(t, m).Weights(1)})
+	_, err = infer.NewSession(on, infer.SessionOptions{Engine: e, Adapters: newAdapter(t, m).WithScale(1)})
 	require.ErrorContains(t, err, "lora_a")
 	require.ErrorContains(t, err, remedy)
 
 	o := train.Options{Schedule: train.Schedule{Peak: 1, Steps: 1}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1, Engine: e}
-	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Config().Vocab), o)
+	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o)
 	require.ErrorContains(t, err, remedy)
-	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Config().Vocab), o)
+	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(m.Config().Vocab), o)
 	require.ErrorContains(t, err, remedy)
 
 	// Without an engine, one of the layout of the model.
 	o.Engine = nil
-	tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(m.Config().Vocab), o)
+	tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(m.Config().Vocab), o)
 	require.NoError(t, err)
 	require.NoError(t, tr.Close())
 	s, err := infer.NewSession(on, infer.SessionOptions{})
@@ -152,14 +152,14 @@ func loweringName(t *testing.T, e *device.Engine) string {
 func TestLoweringOfDevice(t *testing.T) {
 	d := remote(t)
 	require.Equal(t, "cpu", loweringName(t, newEngine(t, device.Options{})))
-	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{Lowering: device.Stock})))
+	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{OpSet: device.Stock})))
 	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{Layout: device.On(d)})))
 	for _, c := range []struct {
 		o    device.Options
 		says string
 	}{
-		{device.Options{Layout: device.On(d), Lowering: device.Kernels}, `the lowering "cpu" is of the CPU, and not of ` + d.Name() + `; leave it out, or use "stock"`},
-		{device.Options{Lowering: "fast"}, `there is no lowering "fast"; they are "cpu" and "stock"`},
+		{device.Options{Layout: device.On(d), OpSet: device.Kernels}, `the op set "cpu" is of the CPU, and not of ` + d.Name() + `; leave it out, or use "stock"`},
+		{device.Options{OpSet: "fast"}, `there is no op set "fast"; they are "cpu" and "stock"`},
 	} {
 		_, err := device.New(c.o)
 		require.EqualError(t, err, c.says)

@@ -15,9 +15,9 @@ import (
 
 // Options are the settings of an [Engine]; the zero value is the CPU.
 type Options struct {
-	Layout   Layout   // that of the models
-	Threads  int      // of the CPU; 0 stands for [ggml.DefaultThreads]
-	Lowering Lowering // "" is that of the device
+	Layout  Layout // that of the models
+	Threads int    // of the CPU; 0 stands for [ggml.DefaultThreads]
+	OpSet   OpSet  // "" is that of the device
 	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's. That
 	// is taken where it gives nil, and for all where Layers is nil.
 	Layers func(layer int, u Use, device *nn.Lowering) *nn.Lowering
@@ -27,7 +27,7 @@ type Options struct {
 // a device has no op for on the CPU. Close it after use. It is used by one goroutine.
 type Engine struct {
 	places   places
-	lowering Lowering
+	lowering OpSet
 	layers   func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 	backends []*ggml.Backend // of the devices
 	shared   *Workspace
@@ -41,7 +41,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{places: places, layers: o.Layers}
-	if e.lowering, err = o.lowering(); err != nil {
+	if e.lowering, err = o.opSet(); err != nil {
 		return nil, err
 	}
 	if err := e.open(o.Threads); err != nil {

@@ -62,8 +62,8 @@ func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*g
 // has on one.
 func TestLayouts(t *testing.T) {
 	m := llmtest.TinyModel(t, configs()["gemma3"], ggml.F32)
-	one := newEngine(t, device.Options{Lowering: device.Stock})
-	want := logits(t, m, one, trained(t, m).Weights(1))
+	one := newEngine(t, device.Options{OpSet: device.Stock})
+	want := logits(t, m, one, trained(t, m).WithScale(1))
 	wantLosses := losses(t, m, one)
 	for name, l := range layouts(t) {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLayouts(t *testing.T) {
 				requirePlaced(t, e, on.Architecture().Weight(p.Base), p.A, p.B)
 			}
 
-			require.Less(t, refmath.NMSE(logits(t, on, e, a.Weights(1)), want), 1e-8)
+			require.Less(t, refmath.NMSE(logits(t, on, e, a.WithScale(1)), want), 1e-8)
 			require.Less(t, refmath.NMSE(losses(t, on, e), wantLosses), 1e-8)
 		})
 	}
@@ -90,7 +90,7 @@ func TestLayouts(t *testing.T) {
 // Training goes on over several devices as on one, in the memory that was estimated for each.
 func TestLayoutsTrain(t *testing.T) {
 	m := llmtest.TinyModel(t, configs()["gemma3"], ggml.F32)
-	one := newEngine(t, device.Options{Lowering: device.Stock})
+	one := newEngine(t, device.Options{OpSet: device.Stock})
 	single := newTrainer(t, m, one, train.CheckpointingOn)
 	run(t, single)
 	graphs := []model.TrainGraphOptions{chunked, {Length: 24, Dropout: 0.2, NEFTune: 5}}
@@ -107,7 +107,7 @@ func TestLayoutsTrain(t *testing.T) {
 				requireSameGradients(t, want[i], got, 1e-8)
 			}
 			tr := newTrainer(t, on, e, train.CheckpointingOn)
-			estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).Weights(1)}, samples(on.Config().Vocab), trainOptions(e, train.CheckpointingOn))
+			estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(on.Config().Vocab), trainOptions(e, train.CheckpointingOn))
 			require.NoError(t, err)
 			run(t, tr)
 			requireSameLosses(t, single.History, tr.History, 1e-5)
@@ -132,7 +132,7 @@ func run(t *testing.T, tr *train.Trainer) {
 // each device.
 func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 	t.Helper()
-	g, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 24, Batch: 2, Adapters: trained(t, m).Weights(1)})
+	g, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 24, Batch: 2, Adapters: trained(t, m).WithScale(1)})
 	require.NoError(t, err)
 	defer g.Close()
 	sizes, err := g.Measure()

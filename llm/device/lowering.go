@@ -11,29 +11,29 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// A Lowering names the ops of which graphs are made, see [nn.Lowering].
-type Lowering string
+// An OpSet names the ops of which graphs are made, see [nn.Lowering].
+type OpSet string
 
-// The lowerings.
+// The op sets.
 const (
-	Kernels Lowering = "cpu"   // this project's kernels; on the CPU alone
-	Stock   Lowering = "stock" // ops that every device of ggml has
+	Kernels OpSet = "cpu"   // this project's kernels; on the CPU alone
+	Stock   OpSet = "stock" // ops that every device of ggml has
 )
 
-// lowering chooses by the devices. Nothing else asks which they are.
-func (o Options) lowering() (Lowering, error) {
+// opSet chooses by the devices. Nothing else asks which they are.
+func (o Options) opSet() (OpSet, error) {
 	onCPU := o.Layout.IsCPU()
 	switch {
-	case o.Lowering == "" && onCPU:
+	case o.OpSet == "" && onCPU:
 		return Kernels, nil
-	case o.Lowering == "":
+	case o.OpSet == "":
 		return Stock, nil
-	case o.Lowering == Kernels && !onCPU:
-		return "", fmt.Errorf("the lowering %q is of the CPU, and not of %s; leave it out, or use %q", Kernels, o.Layout, Stock)
-	case o.Lowering != Kernels && o.Lowering != Stock:
-		return "", fmt.Errorf("there is no lowering %q; they are %q and %q", o.Lowering, Kernels, Stock)
+	case o.OpSet == Kernels && !onCPU:
+		return "", fmt.Errorf("the op set %q is of the CPU, and not of %s; leave it out, or use %q", Kernels, o.Layout, Stock)
+	case o.OpSet != Kernels && o.OpSet != Stock:
+		return "", fmt.Errorf("there is no op set %q; they are %q and %q", o.OpSet, Kernels, Stock)
 	}
-	return o.Lowering, nil
+	return o.OpSet, nil
 }
 
 // A Use is what graphs are for, by which their lowering differs.
@@ -76,7 +76,7 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 }
 
 // of is the lowering that a name means.
-func (l Lowering) of(u Use) (*nn.Lowering, error) {
+func (l OpSet) of(u Use) (*nn.Lowering, error) {
 	switch {
 	case l == Stock && u.Phase == Training:
 		return nn.StockTraining(u.Compute)
@@ -96,7 +96,7 @@ func (l Lowering) of(u Use) (*nn.Lowering, error) {
 }
 
 // repacking are the ops that prepare sessions' weights, nil where these are taken as they are.
-func (l Lowering) repacking() nn.RepackingOps {
+func (l OpSet) repacking() nn.RepackingOps {
 	if l == Kernels {
 		return fused.Ops{}
 	}
@@ -106,7 +106,7 @@ func (l Lowering) repacking() nn.RepackingOps {
 // RepackingOf are the ops by which sessions prepare the weights of a layout; nil if they take them
 // as they are.
 func RepackingOf(of Layout) nn.RepackingOps {
-	l, _ := Options{Layout: of}.lowering() // which a layout alone cannot get wrong
+	l, _ := Options{Layout: of}.opSet() // which a layout alone cannot get wrong
 	return l.repacking()
 }
 

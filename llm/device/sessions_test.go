@@ -56,11 +56,11 @@ func TestLoweringsDecodeAlike(t *testing.T) {
 		if m.Config().Arch == "gemma3" { // GELU rounds its input to F16, and sums in another order may round otherwise
 			bound = 1e-8
 		}
-		kernels, stock := newEngine(t, device.Options{}), newEngine(t, device.Options{Lowering: device.Stock})
+		kernels, stock := newEngine(t, device.Options{}), newEngine(t, device.Options{OpSet: device.Stock})
 		plain := logits(t, m, kernels, nil)
 		require.Less(t, refmath.NMSE(logits(t, m, stock, nil), plain), bound)
 
-		a := trained(t, m).Weights(1)
+		a := trained(t, m).WithScale(1)
 		adapted := logits(t, m, kernels, a)
 		require.Greater(t, refmath.NMSE(adapted, plain), 1e-3)
 		require.Less(t, refmath.NMSE(logits(t, m, stock, a), adapted), bound)
@@ -71,7 +71,7 @@ func TestLoweringsDecodeAlike(t *testing.T) {
 func TestStockStep(t *testing.T) {
 	ctx := context.Background()
 	m := llmtest.TinyModel(t, configs()["olmo2"], ggml.F32)
-	e := newEngine(t, device.Options{Lowering: device.Stock})
+	e := newEngine(t, device.Options{OpSet: device.Stock})
 	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3, Engine: e})
 	require.NoError(t, err)
 	defer s.Close()

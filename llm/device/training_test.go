@@ -73,7 +73,7 @@ func TestConfigs(t *testing.T) {
 
 func TestStockTrainingGraph(t *testing.T) {
 	each(t, func(t *testing.T, m *model.Model) {
-		e := newEngine(t, device.Options{Lowering: device.Stock})
+		e := newEngine(t, device.Options{OpSet: device.Stock})
 		a, grads, store := newAdapter(t, m), map[*ggml.Tensor]*ggml.Tensor{}, llmtest.NewArena(t)
 		for _, p := range a.Pairs() {
 			for _, x := range []*ggml.Tensor{p.A, p.B} {
@@ -83,7 +83,7 @@ func TestStockTrainingGraph(t *testing.T) {
 		for _, checkpoint := range []bool{false, true} {
 			for _, noise := range []float32{0, 0.1} {
 				g, err := m.NewLossGraph(e, model.TrainGraphOptions{
-					Length: 24, Batch: 2, Adapters: a.Weights(1), Grads: grads, Checkpoint: checkpoint, Dropout: noise, NEFTune: noise,
+					Length: 24, Batch: 2, Adapters: a.WithScale(1), Grads: grads, Checkpoint: checkpoint, Dropout: noise, NEFTune: noise,
 				})
 				require.NoError(t, err)
 				defer g.Close()
@@ -120,7 +120,7 @@ func trainOptions(e *device.Engine, checkpointing train.Checkpointing) train.Opt
 
 func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing train.Checkpointing) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).Weights(1)}, samples(m.Config().Vocab), trainOptions(e, checkpointing))
+	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(e, checkpointing))
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -143,10 +143,10 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		if testing.Short() && m.Config().Arch != "gemma3" {
 			t.Skip("one will do")
 		}
-		ctx, engines := context.Background(), map[device.Lowering]*device.Engine{}
-		runs, checkpoints := map[device.Lowering][]train.StepMetrics{}, map[device.Lowering]string{}
-		for _, l := range []device.Lowering{device.Kernels, device.Stock} {
-			engines[l] = newEngine(t, device.Options{Lowering: l})
+		ctx, engines := context.Background(), map[device.OpSet]*device.Engine{}
+		runs, checkpoints := map[device.OpSet][]train.StepMetrics{}, map[device.OpSet]string{}
+		for _, l := range []device.OpSet{device.Kernels, device.Stock} {
+			engines[l] = newEngine(t, device.Options{OpSet: l})
 			tr := newTrainer(t, m, engines[l], train.CheckpointingOff)
 			for range steps / 2 {
 				_, err := tr.Step(ctx)
@@ -160,7 +160,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		require.Less(t, runs[device.Kernels][steps-1].Loss, 0.95*runs[device.Kernels][0].Loss)
 		requireSameLosses(t, runs[device.Kernels], runs[device.Stock], 1e-5)
 
-		for from, to := range map[device.Lowering]device.Lowering{device.Kernels: device.Stock, device.Stock: device.Kernels} {
+		for from, to := range map[device.OpSet]device.OpSet{device.Kernels: device.Stock, device.Stock: device.Kernels} {
 			tr := newTrainer(t, m, engines[to], train.CheckpointingOff)
 			require.NoError(t, tr.LoadCheckpoint(checkpoints[from]))
 			require.NoError(t, tr.Run(ctx, train.RunOptions{}))
@@ -184,7 +184,7 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 	c, memory := ggml.NewContext(), device.NewMemory(e.Layout())
 	defer c.Close()
 	defer memory.Close()
-	o.Batch, o.Adapters, o.Grads = 2, a.Weights(1), map[*ggml.Tensor]*ggml.Tensor{}
+	o.Batch, o.Adapters, o.Grads = 2, a.WithScale(1), map[*ggml.Tensor]*ggml.Tensor{}
 	for _, p := range params {
 		o.Grads[p] = c.NewTensor(ggml.F32, p.Shape()...)
 		base, _, _ := strings.Cut(p.Name(), ".lora")
@@ -245,7 +245,7 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 			config.Window, config.WindowPattern, config.LocalFreqBase = 400, 2, 10000
 			m := llmtest.NoisyModel(t, config, c.typ, 0.03)
 			wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), c.o, c.weights...)
-			loss, got := gradients(t, m, newEngine(t, device.Options{Lowering: device.Stock}), c.o, c.weights...)
+			loss, got := gradients(t, m, newEngine(t, device.Options{OpSet: device.Stock}), c.o, c.weights...)
 			require.InEpsilon(t, wantLoss, loss, 1e-6)
 			requireSameGradients(t, want, got, 1e-8)
 		})
@@ -279,8 +279,8 @@ func TestLoweringsByLayer(t *testing.T) {
 		require.InEpsilon(t, wantLoss, loss, 1e-6)
 		requireSameGradients(t, want, got, 1e-8)
 	}
-	want := logits(t, m, newEngine(t, device.Options{}), trained(t, m).Weights(1))
-	require.Less(t, refmath.NMSE(logits(t, m, mixed, trained(t, m).Weights(1)), want), 1e-9)
+	want := logits(t, m, newEngine(t, device.Options{}), trained(t, m).WithScale(1))
+	require.Less(t, refmath.NMSE(logits(t, m, mixed, trained(t, m).WithScale(1)), want), 1e-9)
 	for _, phase := range []device.Phase{device.Training, device.Prefill, device.Decode} {
 		require.Subset(t, uses[device.Use{Phase: phase}], []int{nn.NoLayer, 0, 1, 2}, phase)
 	}
@@ -289,7 +289,7 @@ func TestLoweringsByLayer(t *testing.T) {
 // Products in BF16 round; those in F16 are the CPU's.
 func TestStockBF16(t *testing.T) {
 	m := llmtest.NoisyModel(t, llmtest.LargeBlockConfig(false), ggml.Q8_0, 0.03)
-	e := newEngine(t, device.Options{Lowering: device.Stock})
+	e := newEngine(t, device.Options{OpSet: device.Stock})
 	exact, want := gradients(t, m, e, model.TrainGraphOptions{Length: 24})
 	for _, checkpoint := range []bool{false, true} {
 		rounded, got := gradients(t, m, e, model.TrainGraphOptions{Length: 24, ComputeType: ggml.BF16, Checkpoint: checkpoint})

@@ -365,8 +365,8 @@ func TestChatEncodesAsTraining(t *testing.T) {
 			prompt, err := c.Tokens(dialogue("who<s> is it?"))
 			require.NoError(t, err)
 			require.Equal(t, trained.Tokens[:len(prompt)], prompt, name)
-			require.Zero(t, trained.Weights[len(prompt)-2], "the last token of the prompt is not trained")
-			require.EqualValues(t, 1, trained.Weights[len(prompt)-1], "what follows it is")
+			require.Zero(t, trained.LossWeights[len(prompt)-2], "the last token of the prompt is not trained")
+			require.EqualValues(t, 1, trained.LossWeights[len(prompt)-1], "what follows it is")
 
 			parts := dialogue("")
 			require.NoError(t, parts.Messages[0].Set("content", []byte(`[{"type": "text", "text": "who<s> is it?"}]`)))

@@ -29,7 +29,7 @@ func TestChatAnswersAsTrained(t *testing.T) {
 	defer m.Close()
 	require.Zero(t, answered(t, m, nil, words[trained:]))
 	a := instructtest.Adapter(t, m, words[:trained])
-	require.GreaterOrEqual(t, answered(t, m, a.Weights(1), words[trained:]), held*99/100)
+	require.GreaterOrEqual(t, answered(t, m, a.WithScale(1), words[trained:]), held*99/100)
 }
 
 // answered counts the words to which a greedy chat gives the right answer.

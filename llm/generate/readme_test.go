@@ -34,7 +34,7 @@ func answer() string {
 	defer m.Close()
 	adapter := must(lora.Load("runs/desk/adapter.gguf", m))
 	defer adapter.Close()
-	session := must(infer.NewSession(m, infer.SessionOptions{Adapters: adapter.Weights(1)}))
+	session := must(infer.NewSession(m, infer.SessionOptions{Adapters: adapter.WithScale(1)}))
 	defer session.Close()
 	sequence := must(session.NewSequence())
 	sampler := must(sample.New(sample.Options{Temperature: 0.7, TopK: 40, Seed: 1}))

@@ -415,7 +415,7 @@ func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model
 	loaded, err := lora.Load(path, m)
 	require.NoError(b, err)
 	b.Cleanup(func() { loaded.Close() })
-	return loaded.Weights(1)
+	return loaded.WithScale(1)
 }
 
 // The next tokens of several sequences at once.

@@ -12,7 +12,7 @@ import (
 
 // A graph of the stock lowering has only ops that devices have.
 func TestStockGraph(t *testing.T) {
-	e, err := device.New(device.Options{Threads: 2, Lowering: device.Stock})
+	e, err := device.New(device.Options{Threads: 2, OpSet: device.Stock})
 	require.NoError(t, err)
 	defer e.Close()
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.Q8_0)

@@ -247,8 +247,8 @@ func TestTrialDecodes(t *testing.T) {
 // and several samples in a row.
 func TestTrialGradients(t *testing.T) {
 	m := trialModel(t)
-	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
-		e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
+		e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
 		require.NoError(t, err)
 		defer e.Close()
 		s := llmtest.NewLoRASetup(t, m, 3, 0.5)
@@ -304,12 +304,12 @@ func TestTrialTrains(t *testing.T) {
 		a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Seed: 1})
 		require.NoError(t, err)
 		t.Cleanup(func() { a.Close() })
-		require.NotNil(t, a.Weights(1)["blk.1.mean.weight"])
+		require.NotNil(t, a.WithScale(1)["blk.1.mean.weight"])
 		samples := make([]data.Sample, 8)
 		for i := range samples {
 			samples[i] = data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 17, m.Config().Vocab)}
 		}
-		tr, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, data.New(16, samples), train.Options{
+		tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(16, samples), train.Options{
 			Batch: 4, Accumulate: 1, Threads: 2, Schedule: train.Schedule{Peak: 0.02, Steps: 12}, AdamW: train.DefaultAdamW(), Checkpointing: train.CheckpointingOn,
 		})
 		require.NoError(t, err)

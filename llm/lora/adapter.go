@@ -217,9 +217,9 @@ func (a *Adapter) retain() (release func(), err error) {
 	return a.life.Release, nil
 }
 
-// Weights gives the pairs to the graph of the model, each with the factor
+// WithScale gives the pairs to the graph of the model, each with the factor
 // scale·alpha/r, or scale when alpha is 0, as llama.cpp has it.
-func (a *Adapter) Weights(scale float32) model.Adapters {
+func (a *Adapter) WithScale(scale float32) model.Adapters {
 	weights := make(model.Adapters, len(a.pairs))
 	for _, p := range a.pairs {
 		weights[p.Base] = []model.LoRAPair{{A: p.A, B: p.B, Scale: p.times(scale, cmp.Or(p.Alpha, a.Alpha)), Type: p.Type}}

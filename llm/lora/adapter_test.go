@@ -135,15 +135,15 @@ func TestNewFaults(t *testing.T) {
 func TestAdapterWeights(t *testing.T) {
 	m := tinyModel(t, false)
 	a := newAdapter(t, m, lora.Options{Rank: 4, Ranks: map[string]int{"attn_q": 8}, Alpha: 16})
-	weights := a.Weights(0.5)
+	weights := a.WithScale(0.5)
 	require.Len(t, weights, 14)
 	require.Equal(t, float32(0.5*16/8), weights["blk.1.attn_q.weight"][0].Scale)
 	require.Equal(t, float32(0.5*16/4), weights["blk.1.attn_k.weight"][0].Scale)
 
 	plain := newAdapter(t, m, lora.Options{Rank: 4, Targets: []string{"attn_k"}})
-	require.Equal(t, float32(0.5), plain.Weights(0.5)["blk.0.attn_k.weight"][0].Scale, "alpha 0 is a factor of 1")
+	require.Equal(t, float32(0.5), plain.WithScale(0.5)["blk.0.attn_k.weight"][0].Scale, "alpha 0 is a factor of 1")
 
-	joined := lora.Join(weights, plain.Weights(2), nil)
+	joined := lora.Join(weights, plain.WithScale(2), nil)
 	require.Len(t, joined, 14)
 	require.Len(t, joined["blk.0.attn_q.weight"], 1)
 	scales := joined["blk.0.attn_k.weight"]
@@ -158,7 +158,7 @@ func TestFactorOfAllRanks(t *testing.T) {
 	m := tinyModel(t, false)
 	ranks := map[string]int{"attn_q": 64, "attn_k": 8, "ffn_up": 3}
 	a := trained(t, m, lora.Options{Ranks: ranks, Factor: 2})
-	for base, pairs := range a.Weights(0.5) {
+	for base, pairs := range a.WithScale(0.5) {
 		require.Equal(t, float32(0.5*2), pairs[0].Scale, base)
 	}
 	path := filepath.Join(t.TempDir(), "adapter.gguf")
@@ -193,10 +193,10 @@ func TestFactorOfAllRanks(t *testing.T) {
 func TestNoEffect(t *testing.T) {
 	m := tinyModel(t, false)
 	want := losses(t, m, nil)
-	require.Equal(t, want, losses(t, m, newAdapter(t, m, lora.Options{Rank: 4, Alpha: 8}).Weights(1)))
+	require.Equal(t, want, losses(t, m, newAdapter(t, m, lora.Options{Rank: 4, Alpha: 8}).WithScale(1)))
 	a := trained(t, m, lora.Options{Rank: 4, Alpha: 8})
-	require.Equal(t, want, losses(t, m, a.Weights(0)))
-	require.NotEqual(t, want, losses(t, m, a.Weights(1)))
+	require.Equal(t, want, losses(t, m, a.WithScale(0)))
+	require.NotEqual(t, want, losses(t, m, a.WithScale(1)))
 }
 
 func TestCloseTwice(t *testing.T) {

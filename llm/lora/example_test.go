@@ -29,7 +29,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer fresh.Close()
-	// … train it: fresh.Weights(1) goes to model.TrainGraphOptions …
+	// … train it: fresh.WithScale(1) goes to model.TrainGraphOptions …
 	path := filepath.Join(folder, "adapter.gguf")
 	if err := fresh.Save(path, lora.SaveOptions{Name: "an example"}); err != nil {
 		log.Fatal(err)
@@ -68,7 +68,7 @@ func ExampleOptions() {
 	}
 	defer a.Close()
 	for _, p := range a.Pairs() {
-		fmt.Printf("%s: rank %d, counts %.3f times\n", p.Base, p.Rank(), a.Weights(1)[p.Base][0].Scale)
+		fmt.Printf("%s: rank %d, counts %.3f times\n", p.Base, p.Rank(), a.WithScale(1)[p.Base][0].Scale)
 	}
 	// Output:
 	// blk.1.attn_q.weight: rank 8, counts 2.828 times

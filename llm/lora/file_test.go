@@ -68,7 +68,7 @@ func TestLoadGolden(t *testing.T) {
 	require.Len(t, a.Pairs(), 3*7)
 	require.Equal(t, "llama", a.Arch)
 	require.Positive(t, a.Alpha)
-	require.NotEqual(t, losses(t, m, nil), losses(t, m, a.Weights(1)))
+	require.NotEqual(t, losses(t, m, nil), losses(t, m, a.WithScale(1)))
 }
 
 func TestSaveInTypes(t *testing.T) {
@@ -258,7 +258,7 @@ func TestLoadConverts(t *testing.T) {
 		require.Equal(t, ggml.F32, p.A.Type())
 		require.InDelta(t, 0.5, floats(t, p.A)[63], 0.01, typ)
 		require.InDelta(t, 0.5, floats(t, p.B)[63], 0.01, typ)
-		require.Equal(t, float32(2), a.Weights(2)[p.Base][0].Scale)
+		require.Equal(t, float32(2), a.WithScale(2)[p.Base][0].Scale)
 		require.NoError(t, a.Close())
 	}
 }

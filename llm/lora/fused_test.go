@@ -49,7 +49,7 @@ func TestTargetsOfFusedMatrices(t *testing.T) {
 func TestAdaptersOfFusedMatrices(t *testing.T) {
 	m := newModel(t, fusedConfig(), t.Cleanup)
 	a := trained(t, m, lora.Options{Rank: 4, Alpha: 6, Ranks: map[string]int{"token_embd": 3, "output": 2}})
-	want := losses(t, m, a.Weights(0.5))
+	want := losses(t, m, a.WithScale(0.5))
 	require.Greater(t, refmath.MaxAbsDiff(losses(t, m, nil), want), 1e-3)
 
 	path := filepath.Join(t.TempDir(), "adapter.gguf")
@@ -57,7 +57,7 @@ func TestAdaptersOfFusedMatrices(t *testing.T) {
 	b, err := lora.Load(path, m)
 	require.NoError(t, err)
 	defer b.Close()
-	require.Equal(t, want, losses(t, m, b.Weights(0.5)))
+	require.Equal(t, want, losses(t, m, b.WithScale(0.5)))
 
 	merged, _ := mergeTo(t, m, []lora.Scaled{{Adapter: b, Scale: 0.5}}, lora.MergeOptions{})
 	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)

@@ -188,7 +188,7 @@ func activePairs(m *model.Model, adapters []Scaled) (model.Adapters, error) {
 		if err := s.Adapter.mismatch(m); err != nil {
 			return nil, err
 		}
-		if err := addActive(active, m, s.Adapter.Weights(s.Scale)); err != nil {
+		if err := addActive(active, m, s.Adapter.WithScale(s.Scale)); err != nil {
 			return nil, err
 		}
 	}

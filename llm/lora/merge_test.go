@@ -41,7 +41,7 @@ func mergeTo(t *testing.T, m *model.Model, adapters []lora.Scaled, o lora.MergeO
 func join(adapters []lora.Scaled) model.Adapters {
 	joined := model.Adapters{}
 	for _, s := range adapters {
-		joined = lora.Join(joined, s.Adapter.Weights(s.Scale))
+		joined = lora.Join(joined, s.Adapter.WithScale(s.Scale))
 	}
 	return joined
 }
@@ -210,7 +210,7 @@ func TestMergeBlocks(t *testing.T) {
 	merged, path := mergeTo(t, m, []lora.Scaled{{a, 1}}, lora.MergeOptions{Progress: func(done, total int64) {
 		reports = append(reports, done, total)
 	}})
-	joined := a.Weights(1)
+	joined := a.WithScale(1)
 	for _, name := range []string{"token_embd.weight", "output.weight"} {
 		require.Less(t, refmath.MaxAbsDiff(floats(t, merged.Weight(name)), exactWeight(t, m, name, joined[name])), 1e-6, name)
 	}

@@ -87,7 +87,7 @@ func requireEqual(t require.TestingT, a, b *lora.Adapter) {
 		require.Equal(t, p.A.Shape(), q.A.Shape(), p.Base)
 		require.Equal(t, floats(t, p.A), floats(t, q.A), p.Base)
 		require.Equal(t, floats(t, p.B), floats(t, q.B), p.Base)
-		require.Equal(t, a.Weights(1)[p.Base][0].Scale, b.Weights(1)[p.Base][0].Scale, p.Base)
+		require.Equal(t, a.WithScale(1)[p.Base][0].Scale, b.WithScale(1)[p.Base][0].Scale, p.Base)
 	}
 }
 
@@ -110,8 +110,8 @@ func TestPEFTOfPartsAlone(t *testing.T) {
 		require.NoError(t, err)
 		defer b.Close()
 		require.Len(t, b.Pairs(), 3*c.Layers, "queries, keys and values")
-		require.InDeltaSlice(t, losses(t, m, a.Weights(1)), losses(t, m, b.Weights(1)), 1e-5)
-		require.NotEqual(t, losses(t, m, a.Weights(1)), losses(t, m, nil))
+		require.InDeltaSlice(t, losses(t, m, a.WithScale(1)), losses(t, m, b.WithScale(1)), 1e-5)
+		require.NotEqual(t, losses(t, m, a.WithScale(1)), losses(t, m, nil))
 	}
 }
 
@@ -138,7 +138,7 @@ func TestPEFTIntoFused(t *testing.T) {
 	require.NoError(t, err)
 	defer a.Close()
 	require.Len(t, a.Pairs(), 1)
-	pair := a.Weights(1)["blk.0.attn_qkv.weight"][0]
+	pair := a.WithScale(1)["blk.0.attn_qkv.weight"][0]
 	want := slices.Concat(product(p.tensors[1], p.tensors[0], 4./2), make([]float64, 32*64), product(p.tensors[3], p.tensors[2], 10./3))
 	got := product(
 		safetensors.Data{Shape: []int64{128, 5}, Values: floats(t, pair.B)}, safetensors.Data{Shape: []int64{5, 64}, Values: floats(t, pair.A)}, float64(pair.Scale))
@@ -326,7 +326,7 @@ func TestPEFTRowOrder(t *testing.T) {
 	require.Equal(t, []float32{0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15}, got["blk.0.attn_q.weight"])
 	require.Equal(t, []float32{0, 4, 1, 5, 2, 6, 3, 7}, got["blk.0.attn_k.weight"])
 	require.Equal(t, []float32{0, 1, 2, 3, 4, 5, 6, 7}, got["blk.0.attn_v.weight"])
-	require.Equal(t, float32(4), a.Weights(1)["blk.0.attn_v.weight"][0].Scale)
+	require.Equal(t, float32(4), a.WithScale(1)["blk.0.attn_v.weight"][0].Scale)
 }
 
 // Names that PEFT gives the same modules.
@@ -347,7 +347,7 @@ func TestPEFTNames(t *testing.T) {
 		a, err := lora.Load(p.folder, m)
 		require.NoError(t, err, root)
 		require.Len(t, a.Pairs(), 1)
-		require.Equal(t, float32(5), a.Weights(1)["blk.0.ffn_up.weight"][0].Scale)
+		require.Equal(t, float32(5), a.WithScale(1)["blk.0.ffn_up.weight"][0].Scale)
 		require.NoError(t, a.Close())
 	}
 }

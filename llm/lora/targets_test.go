@@ -127,7 +127,7 @@ func TestRankStabilized(t *testing.T) {
 				require.Equal(t, p.Base, q.Base)
 				require.Zero(t, q.Alpha, "a file has one alpha")
 				factor, inFile := alpha/math.Sqrt(float64(p.Rank())), float64(b.Alpha)/float64(q.Rank())
-				require.InEpsilon(t, 0.5*factor, a.Weights(0.5)[p.Base][0].Scale, 1e-6, p.Base)
+				require.InEpsilon(t, 0.5*factor, a.WithScale(0.5)[p.Base][0].Scale, 1e-6, p.Base)
 				want, got := change(t, p, shape, factor), change(t, q, shape, inFile)
 				require.Less(t, refmath.RelativeError(got, want), 1e-6, p.Base)
 			}

@@ -122,7 +122,7 @@ func requireWeightGradientsOf(t *testing.T, m *model.Model, batch model.Batch, o
 		}
 	}
 	bound := tolerated(m, o.Checkpoint)
-	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 		got := newLossSum(t, m, lowering)
 		got.compute(batch, o)
 		require.InEpsilon(t, loss, llmtest.WeightedLoss(batch, got.losses), bound.loss, lowering)
@@ -135,7 +135,7 @@ func samplesOf(b model.Batch, length int) (list []model.Batch) {
 	starts := func(i int) bool { return i%length == 0 || b.Starts != nil && int(b.Starts[i]) == i%length }
 	for from, to := 0, 1; to <= len(b.Tokens); to++ {
 		if to == len(b.Tokens) || starts(to) {
-			list = append(list, model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], Weights: b.Weights[from:to]})
+			list = append(list, model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], LossWeights: b.LossWeights[from:to]})
 			from = to
 		}
 	}
@@ -161,15 +161,15 @@ func packedSequences(vocab int, rows [][]int) (model.Batch, []refmodel.Sequence)
 	from, total := 0, float32(0)
 	for _, n := range slices.Concat(rows...) {
 		q := refmodel.Sequence{Inputs: batch.Tokens[from : from+n], Targets: batch.Targets[from : from+n]}
-		for _, w := range batch.Weights[from : from+n] {
+		for _, w := range batch.LossWeights[from : from+n] {
 			q.Weights = append(q.Weights, float64(w))
 			total += w
 		}
 		sequences = append(sequences, q)
 		from += n
 	}
-	for i := range batch.Weights {
-		batch.Weights[i] /= total
+	for i := range batch.LossWeights {
+		batch.LossWeights[i] /= total
 	}
 	return batch, sequences
 }

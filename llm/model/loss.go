@@ -78,9 +78,9 @@ type LossGraph struct {
 
 // A Batch is the input of a [LossGraph]: rows of equal length, one after the other.
 type Batch struct {
-	Tokens  []int32   // what the model sees
-	Targets []int32   // the token that follows each
-	Weights []float32 // of each target in the loss; 0 leaves it out. nil: all 1/n
+	Tokens      []int32   // what the model sees
+	Targets     []int32   // the token that follows each
+	LossWeights []float32 // of each target in the loss; 0 leaves it out. nil: all 1/n
 	// Starts is the index in its row of the first token of each token's sample. Samples
 	// that share a row do not see each other, and the positions of each begin at 0.
 	// nil: each row is one sample.
@@ -266,8 +266,8 @@ func (l *LossGraph) Memory() device.Sizes { return l.workspace.Sizes() }
 
 func (l *LossGraph) check(b Batch) error {
 	n := l.length * l.batch
-	if len(b.Tokens) != n || len(b.Targets) != n || b.Weights != nil && len(b.Weights) != n {
-		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d of each", len(b.Tokens), len(b.Targets), len(b.Weights), n)
+	if len(b.Tokens) != n || len(b.Targets) != n || b.LossWeights != nil && len(b.LossWeights) != n {
+		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d of each", len(b.Tokens), len(b.Targets), len(b.LossWeights), n)
 	}
 	for i := range n {
 		if t := b.Tokens[i]; t < 0 || int(t) >= l.m.Config().Vocab {
@@ -301,7 +301,7 @@ func (l *LossGraph) checkStarts(starts []int32) error {
 // feed is what the inputs are filled from.
 func (l *LossGraph) feed(b Batch) *nn.Feed {
 	n := l.length * l.batch
-	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Targets: b.Targets, Weights: b.Weights, Noise: nn.Noise(b.Noise)}
+	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Targets: b.Targets, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}
 	if f.Starts == nil {
 		f.Starts = make([]int32, n)
 	}

@@ -75,8 +75,8 @@ func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b model.Batch, sequences [
 	for x := range grads {
 		require.Greater(t, refmath.RelativeError(quiet[x], grads[x]), 0.05, "the noise must matter to %s", x.Name())
 	}
-	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
-		e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
+		e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
 		require.NoError(t, err)
 		t.Cleanup(func() { e.Close() })
 		l := s.NewGraph(t, e, o)
@@ -179,11 +179,11 @@ func TestNEFTuneNoise(t *testing.T) {
 		}
 		require.Equal(t, arch != "llama", s.Model.Config().EmbdScale > 1)
 		// One sample, one whose last 15 tokens are not trained, and two in a row.
-		b := model.Batch{Tokens: make([]int32, 120), Weights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise}
-		for i := range b.Weights {
-			b.Weights[i] = 1
+		b := model.Batch{Tokens: make([]int32, 120), LossWeights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise}
+		for i := range b.LossWeights {
+			b.LossWeights[i] = 1
 			if i < 10 || i >= 65 && i < 80 {
-				b.Weights[i] = 0
+				b.LossWeights[i] = 0
 			}
 			if i >= 110 {
 				b.Starts[i] = 30

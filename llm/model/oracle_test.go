@@ -24,7 +24,7 @@ import (
 // exactProgram is a graph of the stock lowering with the inputs of a batch, in float64.
 func exactProgram(t *testing.T, m *model.Model, b model.Batch, o model.TrainGraphOptions) *oracle.Program {
 	t.Helper()
-	e, err := device.New(device.Options{Threads: 1, Lowering: device.Stock})
+	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
 	require.NoError(t, err)
 	defer e.Close()
 	o.Batch = len(b.Tokens) / o.Length
@@ -58,7 +58,7 @@ func exactGradients(t *testing.T, m *model.Model, b model.Batch, o model.TrainGr
 		require.NoError(t, err)
 		grads[x] = grad.Data
 	}
-	return dot(b.Weights, values.Named("losses")), grads
+	return dot(b.LossWeights, values.Named("losses")), grads
 }
 
 // The gradients that the graph of each architecture has in float64 are the central
@@ -100,7 +100,7 @@ func slope(p *oracle.Program, leaf, direction []float64, b model.Batch) float64 
 		for i, d := range direction {
 			leaf[i] = old[i] + step*d
 		}
-		return dot(b.Weights, p.Run().Named("losses"))
+		return dot(b.LossWeights, p.Run().Named("losses"))
 	}
 	return (at(h) - at(-h)) / (2 * h)
 }
@@ -254,7 +254,7 @@ func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b model.
 	buffers, err := c.Allocate(backend.BufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
-	feed := &nn.Feed{Rows: int(n / archLength), Tokens: b.Tokens, Starts: make([]int32, n), Targets: b.Targets, Weights: b.Weights}
+	feed := &nn.Feed{Rows: int(n / archLength), Tokens: b.Tokens, Starts: make([]int32, n), Targets: b.Targets, Weights: b.LossWeights}
 	for i := range b.Tokens {
 		feed.Positions = append(feed.Positions, int32(i%archLength))
 	}

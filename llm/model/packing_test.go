@@ -31,7 +31,7 @@ func packedBatch(vocab int, rows [][]int) model.Batch {
 			for range n {
 				b.Tokens = append(b.Tokens, int32(rng.IntN(vocab)))
 				b.Targets = append(b.Targets, int32(rng.IntN(vocab)))
-				b.Weights = append(b.Weights, float32(rng.IntN(3))/packedLength)
+				b.LossWeights = append(b.LossWeights, float32(rng.IntN(3))/packedLength)
 				b.Starts = append(b.Starts, start)
 			}
 			start += int32(n)
@@ -45,13 +45,13 @@ func packedBatch(vocab int, rows [][]int) model.Batch {
 func TestPackedSamples(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		b := packedBatch(m.Config().Vocab, packedRows())
-		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+		for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 			packed, alone := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
 			packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
 			from := 0
 			for _, n := range slices.Concat(packedRows()...) {
 				to := from + n
-				sample := model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], Weights: b.Weights[from:to]}
+				sample := model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], LossWeights: b.LossWeights[from:to]}
 				alone.compute(sample, model.TrainGraphOptions{Length: n, Context: packedLength})
 				from = to
 			}
@@ -79,8 +79,8 @@ type lossSum struct {
 	grads  map[*ggml.Tensor]*ggml.Tensor
 }
 
-func newLossSum(t *testing.T, m *model.Model, lowering device.Lowering) *lossSum {
-	return newLossSumOn(t, m, device.Options{Lowering: lowering})
+func newLossSum(t *testing.T, m *model.Model, lowering device.OpSet) *lossSum {
+	return newLossSumOn(t, m, device.Options{OpSet: lowering})
 }
 
 func newLossSumOn(t *testing.T, m *model.Model, o device.Options) *lossSum {

@@ -142,10 +142,10 @@ func TestRoutedCheckpoints(t *testing.T) {
 		bound  float64 // that of inputs which are kept rounded
 		rounds bool
 	}{
-		"cpu":         {device.Options{Lowering: device.Kernels}, 1e-4, true},
-		"stock":       {device.Options{Lowering: device.Stock}, 1e-6, false},
-		"cpu, bf16":   {device.Options{Lowering: device.Kernels, Layers: rounding}, 0.02, true},
-		"stock, bf16": {device.Options{Lowering: device.Stock, Layers: rounding}, 0.02, true},
+		"cpu":         {device.Options{OpSet: device.Kernels}, 1e-4, true},
+		"stock":       {device.Options{OpSet: device.Stock}, 1e-6, false},
+		"cpu, bf16":   {device.Options{OpSet: device.Kernels, Layers: rounding}, 0.02, true},
+		"stock, bf16": {device.Options{OpSet: device.Stock, Layers: rounding}, 0.02, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := gradients(k.o, false, true)

@@ -33,14 +33,14 @@ func TestOptimizerAgainstReference(t *testing.T) {
 		{Beta1: 0.5, Beta2: 0.9, Epsilon: 1e-3, Decay: 0.5},
 		{Epsilon: 0.1, Clip: 0.01},
 	} {
-		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+		for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 			t.Run(fmt.Sprintf("%s/%+v", lowering, s), func(t *testing.T) { testOptimizer(t, lowering, s) })
 		}
 	}
 }
 
-func testOptimizer(t *testing.T, lowering device.Lowering, s AdamW) {
-	e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
+	e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
 	require.NoError(t, err)
 	defer e.Close()
 	c := ggml.NewContext()
@@ -132,7 +132,7 @@ func TestRatesAndDecayOfTrainables(t *testing.T) {
 	o := runOptions()
 	o.Schedule = Schedule{Shape: Constant, Peak: rate, Steps: 1}
 	o.AdamW.Decay, o.AdamW.Epsilon, o.LoRAPlus = decay, 1e-30, ratio
-	tr, err := New(m, Trainables{Adapters: a.Weights(1), Weights: []*ggml.Tensor{norm, matrix}}, data.New(6, randomSamples(7, 6)), o)
+	tr, err := New(m, Trainables{Adapters: a.WithScale(1), ModelWeights: []*ggml.Tensor{norm, matrix}}, data.New(6, randomSamples(7, 6)), o)
 	require.NoError(t, err)
 	defer tr.Close()
 

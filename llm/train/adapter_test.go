@@ -36,7 +36,7 @@ func matrices(a *lora.Adapter) []*ggml.Tensor {
 
 func adapterTrainer(t *testing.T, m *model.Model, a *lora.Adapter, d *data.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, d, o)
+	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -88,7 +88,7 @@ func TestConcurrentTrainers(t *testing.T) {
 	run := func(i int, a *lora.Adapter) error {
 		o := options(25)
 		o.Seed, o.Threads = uint64(i), 1
-		tr, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, pattern(16, 8+i), o)
+		tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, pattern(16, 8+i), o)
 		if err != nil {
 			return err
 		}
@@ -183,11 +183,11 @@ func TestParameterErrors(t *testing.T) {
 	stray := c.NewTensor(ggml.F32, 3).SetName("stray")
 	embedding := m.Weight("token_embd.weight")
 	for want, try := range map[string]train.Trainables{
-		"no parameters": {Frozen: a.Weights(1)},
-		"the parameter stray f32[3] is no weight of the model":               {Weights: []*ggml.Tensor{stray}},
-		`"token_embd.weight.lora_a" names two matrices`:                      {Adapters: lora.Join(a.Weights(1), b.Weights(1))},
-		`"token_embd.weight" names two matrices; a parameter needs a name o`: {Weights: []*ggml.Tensor{embedding, embedding}},
-		"the adapter of token_embd.weight cannot be trained: its scale is 0": {Adapters: a.Weights(0)},
+		"no parameters": {Frozen: a.WithScale(1)},
+		"the parameter stray f32[3] is no weight of the model":               {ModelWeights: []*ggml.Tensor{stray}},
+		`"token_embd.weight.lora_a" names two matrices`:                      {Adapters: lora.Join(a.WithScale(1), b.WithScale(1))},
+		`"token_embd.weight" names two matrices; a parameter needs a name o`: {ModelWeights: []*ggml.Tensor{embedding, embedding}},
+		"the adapter of token_embd.weight cannot be trained: its scale is 0": {Adapters: a.WithScale(0)},
 	} {
 		_, err := train.New(m, try, d, options(3))
 		require.ErrorContains(t, err, want)
@@ -197,6 +197,6 @@ func TestParameterErrors(t *testing.T) {
 	packed, err := model.Load(path, model.LoadOptions{Repack: true})
 	require.NoError(t, err)
 	defer packed.Close()
-	_, err = train.New(packed, train.Trainables{Weights: weights(packed)}, d, options(3))
+	_, err = train.New(packed, train.Trainables{ModelWeights: weights(packed)}, d, options(3))
 	require.ErrorContains(t, err, "load the model without Repack")
 }

@@ -27,9 +27,9 @@ func TestArchitecturesLearn(t *testing.T) {
 			a, err := lora.New(quantised, lora.Options{Rank: 4, Alpha: 8, Seed: 1})
 			require.NoError(t, err)
 			defer a.Close()
-			requireLearns(t, quantised, train.Trainables{Adapters: a.Weights(1)}, steps)
+			requireLearns(t, quantised, train.Trainables{Adapters: a.WithScale(1)}, steps)
 			m := llmtest.ArchModel(t, arch, ggml.F32)
-			requireLearns(t, m, train.Trainables{Weights: trainable(m)}, steps)
+			requireLearns(t, m, train.Trainables{ModelWeights: trainable(m)}, steps)
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 // own, which costs the least.
 func makeBatch(rows []data.Row, count, length int, packed bool) model.Batch {
 	n := count * length
-	b := model.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), Weights: make([]float32, n)}
+	b := model.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), LossWeights: make([]float32, n)}
 	if packed {
 		b.Starts = make([]int32, n)
 		for i := range b.Starts {
@@ -31,9 +31,9 @@ func makeBatch(rows []data.Row, count, length int, packed bool) model.Batch {
 // layOut writes a sample from a token of the batch on, which is one of its row.
 func layOut(b model.Batch, s data.Sample, at, inRow int) {
 	for i := range s.Predicted() {
-		b.Tokens[at+i], b.Targets[at+i], b.Weights[at+i] = s.Tokens[i], s.Tokens[i+1], 1
-		if s.Weights != nil {
-			b.Weights[at+i] = s.Weights[i]
+		b.Tokens[at+i], b.Targets[at+i], b.LossWeights[at+i] = s.Tokens[i], s.Tokens[i+1], 1
+		if s.LossWeights != nil {
+			b.LossWeights[at+i] = s.LossWeights[i]
 		}
 		if b.Starts != nil {
 			b.Starts[at+i] = int32(inRow)

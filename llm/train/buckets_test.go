@@ -55,9 +55,9 @@ func raggedSamples(n, vocab int) []data.Sample {
 		s := data.Sample{Tokens: llmtest.RandomTokens(uint64(i), length+1, vocab)}
 		if i%2 == 0 {
 			for range length {
-				s.Weights = append(s.Weights, []float32{0, 0.25, 1, 2.5}[rng.IntN(4)])
+				s.LossWeights = append(s.LossWeights, []float32{0, 0.25, 1, 2.5}[rng.IntN(4)])
 			}
-			s.Weights[0] = 1
+			s.LossWeights[0] = 1
 		}
 		list = append(list, s)
 	}
@@ -72,7 +72,7 @@ func newWeightsRun(t *testing.T, m *model.Model, d *data.Dataset, o Options) *Tr
 			list = append(list, w)
 		}
 	}
-	tr, err := New(m, Trainables{Weights: list}, d, o)
+	tr, err := New(m, Trainables{ModelWeights: list}, d, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -138,8 +138,8 @@ func TestRowsComputeAlike(t *testing.T) {
 			packed, err := d.Packed(1)
 			require.NoError(t, err)
 			require.Less(t, packed.Len(), 8)
-			for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
-				e, err := device.New(device.Options{Threads: 1, Lowering: lowering})
+			for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
+				e, err := device.New(device.Options{Threads: 1, OpSet: lowering})
 				require.NoError(t, err)
 				t.Cleanup(func() { e.Close() })
 				o := runOptions()
@@ -327,10 +327,10 @@ func TestEvaluationOfRaggedRows(t *testing.T) {
 		one, err := tr.Evaluate(context.Background(), data.New(row.Predicted(), row))
 		require.NoError(t, err)
 		weight := 0.0
-		for _, w := range row[0].Weights {
+		for _, w := range row[0].LossWeights {
 			weight += float64(w)
 		}
-		if row[0].Weights == nil {
+		if row[0].LossWeights == nil {
 			weight = float64(row.Predicted())
 		}
 		sum, weights = sum+weight*one.Loss, weights+weight

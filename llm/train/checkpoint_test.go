@@ -48,7 +48,7 @@ func newLoRARun(t *testing.T, m *model.Model, d *data.Dataset, o Options, lo lor
 	a, err := lora.New(m, lo)
 	require.NoError(t, err)
 	t.Cleanup(func() { a.Close() })
-	tr, err := New(m, Trainables{Adapters: a.Weights(1)}, d, o)
+	tr, err := New(m, Trainables{Adapters: a.WithScale(1)}, d, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return &loraRun{tr, m, a}

@@ -48,7 +48,7 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, tr.Done())
 
-	order := data.Sampler{Seed: o.Seed, N: d.Len()}
+	order := data.Shuffler{Seed: o.Seed, N: d.Len()}
 	rest := data.New(length, []data.Sample{samples[order.At(8)], samples[order.At(9)]})
 	want, err := tr.Evaluate(ctx, rest)
 	require.NoError(t, err)

@@ -90,7 +90,7 @@ func (s *evalSums) add(ctx context.Context, g *bucketGraphs, b model.Batch) erro
 		return err
 	}
 	for i, l := range losses {
-		w := float64(b.Weights[i])
+		w := float64(b.LossWeights[i])
 		if w == 0 {
 			continue
 		}
@@ -108,7 +108,7 @@ func (s *evalSums) add(ctx context.Context, g *bucketGraphs, b model.Batch) erro
 func numTrained(batches ...model.Batch) int {
 	n := 0
 	for _, b := range batches {
-		for _, w := range b.Weights {
+		for _, w := range b.LossWeights {
 			if w != 0 {
 				n++
 			}

@@ -52,7 +52,7 @@ func TestEvaluationMemory(t *testing.T) {
 	plain, err := tr.EvaluateWith(ctx, nil, valid)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Loss, plain.Loss)
-	half, err := tr.EvaluateWith(ctx, a.Weights(0.5), valid)
+	half, err := tr.EvaluateWith(ctx, a.WithScale(0.5), valid)
 	require.NoError(t, err)
 	require.NotContains(t, []float64{first.Loss, plain.Loss}, half.Loss)
 	again, err = tr.Evaluate(ctx, valid)
@@ -71,7 +71,7 @@ func TestEvaluationOfSession(t *testing.T) {
 		for j := range weights {
 			weights[j] = float32((i + j) % 3)
 		}
-		samples[i].Weights = weights
+		samples[i].LossWeights = weights
 	}
 	d := data.New(12, samples)
 	a := newAdapter(t, m, 1)
@@ -81,7 +81,7 @@ func TestEvaluationOfSession(t *testing.T) {
 	got, err := tr.Evaluate(ctx, d)
 	require.NoError(t, err)
 
-	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: a.Weights(1), Threads: 1})
+	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: a.WithScale(1), Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	q, err := s.NewSequence()
@@ -94,7 +94,7 @@ func TestEvaluationOfSession(t *testing.T) {
 		logits, err := q.DecodeAll(ctx, sample.Tokens[:len(sample.Tokens)-1])
 		require.NoError(t, err)
 		for i, row := range logits {
-			w, next := float64(sample.Weights[i]), sample.Tokens[i+1]
+			w, next := float64(sample.LossWeights[i]), sample.Tokens[i+1]
 			if w == 0 {
 				continue
 			}
@@ -119,7 +119,7 @@ func TestEvaluationOfSession(t *testing.T) {
 // The tokens of a step are those that it trained; those of its rows are all but padding.
 func TestTokensOfSteps(t *testing.T) {
 	samples := patternSamples(4, 8)
-	samples[2].Weights = []float32{0, 0, 1, 2, 0, 0.5, 0, 0}
+	samples[2].LossWeights = []float32{0, 0, 1, 2, 0, 0.5, 0, 0}
 	samples[3].Tokens = samples[3].Tokens[:4]
 	d := data.New(8, samples)
 	o := options(2)
@@ -171,7 +171,7 @@ func TestTrainerOfClosedObjects(t *testing.T) {
 	require.NoError(t, closed.Close())
 	_, err := open.Step(ctx)
 	require.ErrorIs(t, err, ggml.ErrClosed)
-	_, err = train.New(closed, train.Trainables{Weights: weights(m)}, d, options(3))
+	_, err = train.New(closed, train.Trainables{ModelWeights: weights(m)}, d, options(3))
 	require.ErrorIs(t, err, ggml.ErrClosed)
 	_, err = lora.New(closed, lora.Options{Rank: 1})
 	require.ErrorIs(t, err, ggml.ErrClosed)
@@ -190,6 +190,6 @@ func TestTrainerOfClosedObjects(t *testing.T) {
 	require.EqualError(t, err, "the model is nil")
 	_, err = lora.Load(path, none)
 	require.EqualError(t, err, "the model is nil")
-	_, err = train.New(m, train.Trainables{Weights: weights(m)}, (*data.Dataset)(nil), options(3))
+	_, err = train.New(m, train.Trainables{ModelWeights: weights(m)}, (*data.Dataset)(nil), options(3))
 	require.EqualError(t, err, "the data set has no samples")
 }

@@ -37,7 +37,7 @@ func ExampleTrainer() {
 		log.Fatal(err)
 	}
 	defer adapter.Close()
-	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, data, train.Options{
+	t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, data, train.Options{
 		Schedule: train.Schedule{Peak: 0.03, Warmup: 5, Steps: 60},
 		AdamW:    train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
 	})
@@ -111,7 +111,7 @@ func ExampleConvergence() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, text, train.Options{
+	t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
 		Schedule: train.Schedule{Peak: 0.1, Steps: 1000}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
 		Convergence: train.Convergence{Patience: 3},
 	})
@@ -145,7 +145,7 @@ func ExampleEstimateMemory() {
 	defer adapter.Close()
 	var steps []int64
 	for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
-		e, err := train.EstimateMemory(m, train.Trainables{Adapters: adapter.Weights(1)}, text, train.Options{
+		e, err := train.EstimateMemory(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
 			Schedule: train.Schedule{Peak: 1e-3, Steps: 10}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Checkpointing: c,
 		})
 		if err != nil {
@@ -187,7 +187,7 @@ func ExampleEvaluation() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, rest, train.Options{
+	t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, rest, train.Options{
 		Schedule: train.Schedule{Peak: 0.05, Steps: 40}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
 	})
 	if err != nil {
@@ -232,7 +232,7 @@ func ExampleTrainer_LoadCheckpoint() {
 		Schedule: train.Schedule{Peak: 0.01, Steps: 4}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
 	}
 	begin := func() *train.Trainer {
-		t, err := train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, text, options)
+		t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, options)
 		if err != nil {
 			log.Fatal(err)
 		}

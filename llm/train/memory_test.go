@@ -34,22 +34,22 @@ const plenty = math.MaxInt64
 // The estimate is what a trainer has taken after a step, and after a run that evaluates.
 func TestEstimateMemory(t *testing.T) {
 	ctx := context.Background()
-	for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 		for _, checkpointing := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
 			for _, what := range []string{"adapter", "weights"} {
 				t.Run(fmt.Sprintf("%s/%v/%s", lowering, checkpointing, what), func(t *testing.T) {
 					m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
-					e, err := device.New(device.Options{Threads: 2, Lowering: lowering})
+					e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
 					require.NoError(t, err)
 					defer e.Close()
 					a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
 					require.NoError(t, err)
 					defer a.Close()
-					trained := Trainables{Adapters: a.Weights(1)}
+					trained := Trainables{Adapters: a.WithScale(1)}
 					if what == "weights" {
 						trained = Trainables{}
 						for w := range m.Weights() {
-							trained.Weights = append(trained.Weights, w)
+							trained.ModelWeights = append(trained.ModelWeights, w)
 						}
 					}
 					o := runOptions()
@@ -185,7 +185,7 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 	m := llmtest.TinyModel(t, c, ggml.F32)
 	trained := Trainables{}
 	for w := range m.Weights() {
-		trained.Weights = append(trained.Weights, w)
+		trained.ModelWeights = append(trained.ModelWeights, w)
 	}
 	resident := func() uint64 {
 		debug.FreeOSMemory() // garbage is no memory that it takes

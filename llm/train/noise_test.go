@@ -116,7 +116,7 @@ func TestNoiseFaults(t *testing.T) {
 	} {
 		o := runOptions()
 		change(&o)
-		_, err := New(m, Trainables{Adapters: a.Weights(1)}, data.New(6, randomSamples(7, 6)), o)
+		_, err := New(m, Trainables{Adapters: a.WithScale(1)}, data.New(6, randomSamples(7, 6)), o)
 		require.EqualError(t, err, want)
 	}
 }

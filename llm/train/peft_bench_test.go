@@ -116,12 +116,12 @@ func comparePEFT(b *testing.B, python string, r peftRun) {
 // A peftProgram is one that trains, a step when it is asked.
 type peftProgram struct {
 	name, weights string
-	process       *testutil.Sampler[peftStep]
+	process       *testutil.Process[peftStep]
 	losses        []float64
 	libraries     uint64
 }
 
-func newPEFTProgram(b *testing.B, name, weights string, process *testutil.Sampler[peftStep]) *peftProgram {
+func newPEFTProgram(b *testing.B, name, weights string, process *testutil.Process[peftStep]) *peftProgram {
 	b.Helper()
 	b.Cleanup(func() { require.NoError(b, process.Close()) })
 	return &peftProgram{name: name, weights: weights, process: process}
@@ -130,7 +130,7 @@ func newPEFTProgram(b *testing.B, name, weights string, process *testutil.Sample
 func startPEFT(b *testing.B, python string, r *peftRun, weights, typ string) *peftProgram {
 	b.Helper()
 	c := testutil.Command(python, "../../scripts/bench-peft.py", r.Folder, typ)
-	process, err := testutil.StartSampler[peftStep]("scripts/bench-peft.py", c, r)
+	process, err := testutil.StartProcess[peftStep]("scripts/bench-peft.py", c, r)
 	require.NoError(b, err)
 	return newPEFTProgram(b, "PEFT", weights, process)
 }
@@ -204,7 +204,7 @@ func (r *peftRun) samples() []data.Sample {
 }
 
 // trainLikePEFT is our run.
-var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve func(sample func() (peftStep, error)) error) error {
+var trainLikePEFT = testutil.NewProcess("trainLikePEFT", func(r peftRun, serve func(sample func() (peftStep, error)) error) error {
 	libraries := rss.Peak()
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {
@@ -216,7 +216,7 @@ var trainLikePEFT = testutil.NewSampler("trainLikePEFT", func(r peftRun, serve f
 		return err
 	}
 	defer a.Close()
-	t, err := train.New(m, train.Trainables{Adapters: a.Weights(1)}, data.New(r.Length, r.samples()), train.Options{
+	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(r.Length, r.samples()), train.Options{
 		Schedule: train.Schedule{Peak: r.Rate, Floor: r.Rate, Steps: r.Steps},
 		AdamW:    train.AdamW{Beta1: r.Beta1, Beta2: r.Beta2, Epsilon: r.Epsilon, Decay: r.Decay, Clip: r.Clip},
 		Batch:    r.Batch, Accumulate: 1, Threads: r.Threads, Checkpointing: checkpointing(r.Checkpointing), ComputeType: r.ComputeType,
@@ -251,7 +251,7 @@ var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []peftTens
 	}
 	samples := r.samples()
 	return r.Tensors, writeWith(filepath.Join(r.Folder, "tokens.bin"), func(w io.Writer) error {
-		order := data.Sampler{Seed: 0, N: len(samples)}
+		order := data.Shuffler{Seed: 0, N: len(samples)}
 		for i := range samples {
 			sample := samples[order.At(i)]
 			if err := binary.Write(w, binary.LittleEndian, sample.Tokens); err != nil {

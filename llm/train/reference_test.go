@@ -19,8 +19,8 @@ import (
 func sequence(s data.Sample) refmodel.Sequence {
 	n := len(s.Tokens) - 1
 	q := refmodel.Sequence{Inputs: s.Tokens[:n], Targets: s.Tokens[1:]}
-	if s.Weights != nil {
-		for _, w := range s.Weights {
+	if s.LossWeights != nil {
+		for _, w := range s.LossWeights {
 			q.Weights = append(q.Weights, float64(w))
 		}
 	}
@@ -43,9 +43,9 @@ func ragged(samples, length int) *data.Dataset {
 		s := &list[i]
 		s.Tokens = s.Tokens[:2+rng.IntN(length)]
 		if i%3 == 0 {
-			s.Weights = make([]float32, len(s.Tokens)-1)
-			for j := range s.Weights {
-				s.Weights[j] = []float32{0, 0.25, 1, 2.5}[rng.IntN(4)]
+			s.LossWeights = make([]float32, len(s.Tokens)-1)
+			for j := range s.LossWeights {
+				s.LossWeights[j] = []float32{0, 0.25, 1, 2.5}[rng.IntN(4)]
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestRunAgainstReference(t *testing.T) {
 		var batch []refmodel.Sequence
 		samples := samplesOf(t, d)
 		for i := range o.Batch * o.Accumulate {
-			at := (&data.Sampler{Seed: o.Seed, N: d.Len()}).At((step-1)*o.Batch*o.Accumulate + i)
+			at := (&data.Shuffler{Seed: o.Seed, N: d.Len()}).At((step-1)*o.Batch*o.Accumulate + i)
 			batch = append(batch, sequence(samples[at]))
 		}
 		loss, grads, err := ref.Gradient(batch, ref.WeightNames()...)
@@ -172,7 +172,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 	require.EqualError(t, err, "the data set has no samples")
 	untrained := patternSamples(2, 4)
 	for i := range untrained {
-		untrained[i].Weights = make([]float32, 4)
+		untrained[i].LossWeights = make([]float32, 4)
 	}
 	_, err = tr.Evaluate(context.Background(), data.New(4, untrained))
 	require.EqualError(t, err, "no token of the data set is trained")
@@ -181,8 +181,8 @@ func TestEvaluateAgainstReference(t *testing.T) {
 // Weights are of tokens: a token of weight 0 may be anything, one of weight 2
 // counts as two.
 func TestWeightsOfTokens(t *testing.T) {
-	sample := data.Sample{Tokens: []int32{1, 2, 3, 4, 5}, Weights: []float32{1, 0, 2, 0.5}}
-	other := data.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, Weights: []float32{0, 0, 0, 0.25, 0, 0}}
+	sample := data.Sample{Tokens: []int32{1, 2, 3, 4, 5}, LossWeights: []float32{1, 0, 2, 0.5}}
+	other := data.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, LossWeights: []float32{0, 0, 0, 0.25, 0, 0}}
 	d := data.New(6, []data.Sample{sample, other})
 	m := tinyModel(t)
 	ref := llmtest.Reference(t, m)

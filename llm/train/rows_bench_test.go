@@ -55,7 +55,7 @@ func BenchmarkRaggedRows(b *testing.B) {
 			a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming})
 			require.NoError(b, err)
 			defer a.Close()
-			tr, err := New(m, Trainables{Adapters: a.Weights(1)}, c.d, Options{
+			tr, err := New(m, Trainables{Adapters: a.WithScale(1)}, c.d, Options{
 				Schedule: Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: DefaultAdamW(), Batch: batch, Accumulate: 1,
 				GroupByLength: c.group, ComputeType: kernels.FastestType(),
 			})

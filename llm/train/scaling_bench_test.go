@@ -33,7 +33,7 @@ type scalingRun struct {
 }
 
 // trainSteps measures the time of steps.
-var trainSteps = testutil.NewSampler("trainSteps", func(r scalingRun, serve func(sample stepTime) error) error {
+var trainSteps = testutil.NewProcess("trainSteps", func(r scalingRun, serve func(sample stepTime) error) error {
 	return r.train(func(step func() error) error { return serve(timed(step)) })
 })
 
@@ -55,14 +55,14 @@ func (r scalingRun) train(f func(step func() error) error) error {
 		return err
 	}
 	defer m.Close()
-	trained := train.Trainables{Weights: slices.Collect(m.Weights())}
+	trained := train.Trainables{ModelWeights: slices.Collect(m.Weights())}
 	if !r.Full {
 		a, err := lora.New(m, lora.Options{Rank: r.Rank, Alpha: 16, Init: lora.InitKaiming})
 		if err != nil {
 			return err
 		}
 		defer a.Close()
-		trained = train.Trainables{Adapters: a.Weights(1)}
+		trained = train.Trainables{Adapters: a.WithScale(1)}
 	}
 	t, err := train.New(m, trained, randomTokens(m.Config().Vocab, r.Context, r.Batch), train.Options{
 		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(),
@@ -177,7 +177,7 @@ func benchmarkJob(b *testing.B, r scalingRun, c arch.Config) {
 // A stepsRun is a process that does steps.
 type stepsRun struct {
 	scalingRun
-	process *testutil.Sampler[time.Duration]
+	process *testutil.Process[time.Duration]
 	sample  func() time.Duration
 }
 

@@ -32,12 +32,12 @@ func (t *Trainer) Reshuffle() {
 
 func (t *Trainer) setShuffle(s shuffle) {
 	t.shuffle = s
-	old := t.sampler
-	t.sampler = data.Sampler{Seed: s.seed, N: old.N, Bucket: old.Bucket, Group: old.Group} // without the order of an epoch
+	old := t.shuffler
+	t.shuffler = data.Shuffler{Seed: s.seed, N: old.N, Bucket: old.Bucket, Group: old.Group} // without the order of an epoch
 }
 
 // row is the row at a position of the run, which is not before the shuffle.
-func (t *Trainer) row(position int) int { return t.sampler.At(position - t.shuffle.first) }
+func (t *Trainer) row(position int) int { return t.shuffler.At(position - t.shuffle.first) }
 
 func (s shuffle) write(g *ggml.GGUF) error {
 	if !s.anew {

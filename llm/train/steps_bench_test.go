@@ -116,7 +116,7 @@ func benchmarkAutograd(b *testing.B, c arch.Config, base ggml.Type, r scalingRun
 }
 
 // autogradSteps is trainSteps with ggml's own backward pass.
-var autogradSteps = testutil.NewSampler("autogradSteps", func(r scalingRun, serve func(sample stepTime) error) error {
+var autogradSteps = testutil.NewProcess("autogradSteps", func(r scalingRun, serve func(sample stepTime) error) error {
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ var autogradSteps = testutil.NewSampler("autogradSteps", func(r scalingRun, serv
 		return err
 	}
 	defer a.Close()
-	g, err := stockmodel.New(m, a.Weights(1), r.Context)
+	g, err := stockmodel.New(m, a.WithScale(1), r.Context)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 // Trainables are what a run trains, and what takes part unchanged.
 type Trainables struct {
-	Adapters model.Adapters // of which A and B are trained, F32 tensors where their matrices lie
-	Frozen   model.Adapters // further adapters, which stay as they are
-	Weights  []*ggml.Tensor // of the model, F32
+	Adapters     model.Adapters // of which A and B are trained, F32 tensors where their matrices lie
+	Frozen       model.Adapters // further adapters, which stay as they are
+	ModelWeights []*ggml.Tensor // of the model, F32
 }
 
 // params lists the tensors that are trained: those of adapters in the order of the
@@ -29,7 +29,7 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 			list = append(list, parameter{p.A, w, matrix, 1}, parameter{p.B, w, matrix, cmp.Or(loraPlus, 1)})
 		}
 	}
-	for _, w := range x.Weights {
+	for _, w := range x.ModelWeights {
 		own := m.Weight(w.Name())
 		switch {
 		case own == nil || !w.Is(own):

@@ -55,7 +55,7 @@ func TestBiasesAreTrained(t *testing.T) {
 	for name := range biases {
 		w := m.Weight(name)
 		require.NotNil(t, w, name)
-		tr, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{w}}, d, o)
+		tr, err := train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{w}}, d, o)
 		require.NoError(t, err)
 		defer tr.Close()
 		values, err := ggml.Read[float32](w)
@@ -91,7 +91,7 @@ func TestUntrainableWeights(t *testing.T) {
 	m := modelWith(t, names)
 	for name := range names {
 		w := m.Weight(name)
-		_, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{w}}, pattern(4, 8), options(3))
+		_, err := train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{w}}, pattern(4, 8), options(3))
 		require.EqualError(t, err, "the weight "+w.String()+" cannot be trained: no gradient flows to it")
 	}
 }

@@ -37,7 +37,7 @@ type Trainer struct {
 	// checkpointing is whether loss recomputes each layer
 	checkpointing bool
 	evals         []*evalGraph // the one used last is first
-	sampler       data.Sampler
+	shuffler      data.Shuffler
 	shuffle       shuffle
 	schedule      Schedule // with the number of steps that there are, see plan
 	closed        bool
@@ -88,15 +88,15 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 	}
 	t := &Trainer{
 		m: m, data: d, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
-		sampler: data.Sampler{Seed: o.Seed, N: d.Len()}, shuffle: shuffle{seed: o.Seed},
+		shuffler: data.Shuffler{Seed: o.Seed, N: d.Len()}, shuffle: shuffle{seed: o.Seed},
 	}
 	if err := t.open(params); err != nil {
 		t.Close()
 		return nil, err
 	}
 	if o.GroupByLength {
-		t.sampler.Group = o.Batch
-		t.sampler.Bucket = func(row int) int { return t.loss.bucket(d.Predicted(row)) }
+		t.shuffler.Group = o.Batch
+		t.shuffler.Bucket = func(row int) int { return t.loss.bucket(d.Predicted(row)) }
 	}
 	return t, nil
 }
@@ -237,8 +237,8 @@ func (t *Trainer) record(m StepMetrics) {
 func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total float64, metrics *StepMetrics) error {
 	for n, b := range batches {
 		b.Noise = model.Noise{Seed: t.options.Seed, Step: metrics.Step, Row: n * t.options.Batch}
-		for i := range b.Weights {
-			b.Weights[i] = float32(float64(b.Weights[i]) / total)
+		for i := range b.LossWeights {
+			b.LossWeights[i] = float32(float64(b.LossWeights[i]) / total)
 		}
 		losses, err := t.loss.Compute(ctx, b)
 		if err != nil {
@@ -247,8 +247,8 @@ func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total f
 		t.computed += len(b.Tokens)
 		t.laidOut += t.options.Batch * t.data.Length
 		for i, l := range losses {
-			if b.Weights[i] != 0 {
-				metrics.Loss += float64(b.Weights[i]) * float64(l)
+			if b.LossWeights[i] != 0 {
+				metrics.Loss += float64(b.LossWeights[i]) * float64(l)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func numPredicted(rows []data.Row) int {
 func weightOf(batches []model.Batch) float64 {
 	total := 0.0
 	for _, b := range batches {
-		for _, w := range b.Weights {
+		for _, w := range b.LossWeights {
 			total += float64(w)
 		}
 	}

@@ -66,7 +66,7 @@ func options(steps int) train.Options {
 
 func newTrainer(t *testing.T, m *model.Model, d *data.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, train.Trainables{Weights: weights(m)}, d, o)
+	tr, err := train.New(m, train.Trainables{ModelWeights: weights(m)}, d, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
@@ -240,7 +240,7 @@ func TestDivergence(t *testing.T) {
 func TestNothingToLearn(t *testing.T) {
 	samples := patternSamples(4, 8)
 	for i := range samples {
-		samples[i].Weights = make([]float32, 8)
+		samples[i].LossWeights = make([]float32, 8)
 	}
 	tr := newTrainer(t, tinyModel(t), data.New(8, samples), options(5))
 	_, err := tr.Step(context.Background())
@@ -256,20 +256,20 @@ func TestDatasetErrors(t *testing.T) {
 		"sample 2 of the data set: token 1 is 64; the vocabulary has 64": {Tokens: []int32{1, 64, 2}},
 		"token 0 is -1":                         {Tokens: []int32{-1, 2}},
 		"it has 6 tokens; at most 5 fit":        {Tokens: make([]int32, 6)},
-		"it has 3 weights for 2 predicted":      {Tokens: []int32{1, 2, 3}, Weights: []float32{1, 1, 1}},
-		"it has 1 weight for 2 predicted":       {Tokens: []int32{1, 2, 3}, Weights: []float32{1}},
-		"weight 1 is NaN":                       {Tokens: []int32{1, 2, 3}, Weights: []float32{1, nan}},
-		"weight 0 is +Inf":                      {Tokens: []int32{1, 2}, Weights: []float32{inf}},
-		"weight 0 is -1; it must be finite and": {Tokens: []int32{1, 2}, Weights: []float32{-1}},
+		"it has 3 weights for 2 predicted":      {Tokens: []int32{1, 2, 3}, LossWeights: []float32{1, 1, 1}},
+		"it has 1 weight for 2 predicted":       {Tokens: []int32{1, 2, 3}, LossWeights: []float32{1}},
+		"weight 1 is NaN":                       {Tokens: []int32{1, 2, 3}, LossWeights: []float32{1, nan}},
+		"weight 0 is +Inf":                      {Tokens: []int32{1, 2}, LossWeights: []float32{inf}},
+		"weight 0 is -1; it must be finite and": {Tokens: []int32{1, 2}, LossWeights: []float32{-1}},
 	} {
 		d := data.New(4, append(patternSamples(2, 4), sample))
-		_, err := train.New(m, train.Trainables{Weights: weights(m)}, d, options(3))
+		_, err := train.New(m, train.Trainables{ModelWeights: weights(m)}, d, options(3))
 		require.ErrorContains(t, err, want)
 		_, err = trained.Evaluate(context.Background(), d)
 		require.ErrorContains(t, err, want)
 	}
 	for _, d := range []*data.Dataset{nil, {Length: 4}} {
-		_, err := train.New(m, train.Trainables{Weights: weights(m)}, d, options(3))
+		_, err := train.New(m, train.Trainables{ModelWeights: weights(m)}, d, options(3))
 		require.EqualError(t, err, "the data set has no samples")
 	}
 }
@@ -327,7 +327,7 @@ func TestOptionErrors(t *testing.T) {
 	} {
 		o := options(3)
 		change(&o)
-		_, err := train.New(m, train.Trainables{Weights: weights(m)}, pattern(2, 4), o)
+		_, err := train.New(m, train.Trainables{ModelWeights: weights(m)}, pattern(2, 4), o)
 		require.ErrorContains(t, err, want)
 	}
 	_, err := train.New(m, train.Trainables{}, pattern(2, 4), options(3))

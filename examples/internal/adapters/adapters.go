@@ -84,7 +84,7 @@ func PrintNotices(flag string, a *lora.Adapter) {
 func (s Set) Weights() model.Adapters {
 	var weights model.Adapters
 	for _, a := range s {
-		weights = lora.Join(weights, a.Adapter.Weights(a.Scale))
+		weights = lora.Join(weights, a.Adapter.WithScale(a.Scale))
 	}
 	return weights
 }

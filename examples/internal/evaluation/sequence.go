@@ -56,8 +56,8 @@ func (m *measurement) add(ctx context.Context, sample data.Sample) error {
 		}
 		for i, l := range logits {
 			weight := 1.0
-			if sample.Weights != nil {
-				weight = float64(sample.Weights[from+i])
+			if sample.LossWeights != nil {
+				weight = float64(sample.LossWeights[from+i])
 			}
 			if weight != 0 {
 				m.addToken(l, sample.Tokens[from+i+1], weight)

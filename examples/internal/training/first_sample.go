@@ -101,7 +101,7 @@ func preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 }
 
 func isTrained(s data.Sample, i int) bool {
-	return i > 0 && (s.Weights == nil || s.Weights[i-1] > 0)
+	return i > 0 && (s.LossWeights == nil || s.LossWeights[i-1] > 0)
 }
 
 // isWord reports whether a token is of the words of a record.

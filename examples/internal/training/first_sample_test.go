@@ -63,10 +63,10 @@ func TestFirstSampleIsBounded(t *testing.T) {
 			ids := v.Encode(turn, tokenizer.EncodeOptions{})
 			s.Tokens = append(s.Tokens, ids...)
 			for range ids {
-				s.Weights = append(s.Weights, float32(i%2))
+				s.LossWeights = append(s.LossWeights, float32(i%2))
 			}
 		}
-		s.Weights = s.Weights[1:]
+		s.LossWeights = s.LossWeights[1:]
 		return preview(v, s, nil)
 	}
 	require.Equal(t, "ab«cd»ef«gh»", show("ab", "cd", "ef", "gh"))

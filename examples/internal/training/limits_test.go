@@ -56,7 +56,7 @@ func TestSizesAreNamed(t *testing.T) {
 		}}
 		o, err := f.Options(1)
 		require.NoError(t, err)
-		tr, err := f.NewTrainer(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("blk.0.ffn_up.weight")}}, data.New(length, samplesOf(length)), o)
+		tr, err := f.NewTrainer(m, train.Trainables{ModelWeights: []*ggml.Tensor{m.Weight("blk.0.ffn_up.weight")}}, data.New(length, samplesOf(length)), o)
 		if err == nil {
 			tr.Close()
 		}

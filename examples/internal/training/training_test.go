@@ -170,7 +170,7 @@ func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
 	f.Threads = 1
 	o, err := f.Options(1)
 	require.NoError(t, err)
-	trainer, err := train.New(m, train.Trainables{Weights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), o)
+	trainer, err := train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { trainer.Close() })
 	return trainer

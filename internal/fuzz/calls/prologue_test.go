@@ -74,7 +74,7 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
 	keep(a, err)
 	keep(nil, a.Save("adapter.gguf", lora.SaveOptions{}))
-	adapters := a.Weights(1)
+	adapters := a.WithScale(1)
 	keep(adapters, nil)
 	keep(lora.Scaled{Adapter: a, Scale: 1}, nil)
 	values := safetensors.Data{Name: "x", Type: safetensors.F32, Shape: []int64{1}, Values: []float32{1}}
@@ -99,7 +99,7 @@ func prologueOfData(t *tokenizer.Tokenizer, template *chat.Template, keep func(v
 	keep(talk, nil)
 	keep(talk.Messages[0], nil)
 	keep(template.Render(talk, nil))
-	keep(&data.Sampler{N: 2}, nil)
+	keep(&data.Shuffler{N: 2}, nil)
 	broken := &data.Broken{}
 	keep(broken, nil)
 	options := data.EncoderOptions{Template: template, SkipBroken: broken}

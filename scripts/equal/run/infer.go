@@ -15,7 +15,7 @@ import (
 func (r *results) infer(m *model.Model, adapter *lora.Adapter) {
 	half := must(lora.Load(filepath.Join(r.out, "files/adapter-f16.gguf"), m))
 	defer half.Close()
-	adapters := map[string]model.Adapters{"base": nil, "adapter": adapter.Weights(0.5), "adapter-f16": half.Weights(1)}
+	adapters := map[string]model.Adapters{"base": nil, "adapter": scaled(adapter, 0.5), "adapter-f16": scaled(half, 1)}
 	for name, a := range adapters {
 		for _, cache := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0} {
 			r.sequence(m, "sequence-"+name+"-cache-"+cache.String(), inference{adapters: a, cache: cache})

@@ -28,10 +28,10 @@ func main() {
 	}
 	for _, path := range flag.Args() {
 		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
-		for _, lowering := range []device.Lowering{device.Kernels, device.Stock} {
+		for _, lowering := range []opSet{device.Kernels, device.Stock} {
 			folder := filepath.Join(name, string(lowering))
 			r := &results{path: path, out: filepath.Join(*out, folder), resume: filepath.Join(*resume, folder)}
-			r.engine = must(device.New(device.Options{Threads: threads, Lowering: lowering}))
+			r.engine = newEngine(lowering)
 			r.kernels = lowering == device.Kernels
 			if r.half = 10; !r.kernels {
 				r.half = 2 // several times as slow
@@ -87,12 +87,13 @@ func samples(seed uint64, n, vocab int) []data.Sample {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	list := make([]data.Sample, n)
 	for i := range list {
-		s := &list[i]
-		s.Tokens = tokens(rng, 3+rng.IntN(length-1), vocab)
-		for range s.Tokens[1:] {
-			s.Weights = append(s.Weights, float32(rng.IntN(3)))
+		ids := tokens(rng, 3+rng.IntN(length-1), vocab)
+		var weights []float32
+		for range ids[1:] {
+			weights = append(weights, float32(rng.IntN(3)))
 		}
-		s.Weights[0] = 1
+		weights[0] = 1
+		list[i] = sampleOf(ids, weights)
 	}
 	return list
 }

@@ -39,7 +39,7 @@ func (r *results) options(o train.Options) train.Options {
 func (r *results) trainAdapter(m *model.Model, name string, d *data.Dataset, o train.Options) *lora.Adapter {
 	o = r.options(o)
 	adapter := newAdapter(m)
-	trained := train.Trainables{Adapters: adapter.Weights(1)}
+	trained := train.Trainables{Adapters: scaled(adapter, 1)}
 	held := data.New(length, samples(2, 6, vocab(m)))
 	estimate := must(train.EstimateMemory(m, trained, d, o, held))
 	r.tell(name+"/estimate", "optimizer %d, step %d, evaluations %d", size(estimate.Optimizer), size(estimate.Step), size(estimate.Evaluations))
@@ -61,7 +61,7 @@ func (r *results) trainAdapter(m *model.Model, name string, d *data.Dataset, o t
 func (r *results) resumed(m *model.Model, name string, d *data.Dataset, o train.Options) {
 	adapter := newAdapter(m)
 	defer adapter.Close()
-	t := must(train.New(m, train.Trainables{Adapters: adapter.Weights(1)}, d, o))
+	t := must(train.New(m, train.Trainables{Adapters: scaled(adapter, 1)}, d, o))
 	defer t.Close()
 	check(t.LoadCheckpoint(filepath.Join(r.resume, name, "checkpoint.gguf")))
 	r.steps(t, r.half)
@@ -81,18 +81,18 @@ func size(x any) int64 {
 func (r *results) weights() {
 	m := load(r.path, loading{writable: true})
 	defer m.Close()
-	var trained train.Trainables
+	var trained []*ggml.Tensor
 	for w := range m.Weights() {
 		if w.Type() != ggml.F32 {
 			return
 		}
 		// What the graph takes as factors gets no gradient.
 		if !strings.HasPrefix(w.Name(), "rope_") && !strings.HasSuffix(w.Name(), ".scale") {
-			trained.Weights = append(trained.Weights, w)
+			trained = append(trained, w)
 		}
 	}
 	o := r.options(train.Options{Batch: 8, Accumulate: 1, Checkpointing: train.CheckpointingOn, AdamW: train.DefaultAdamW()})
-	t := must(train.New(m, trained, must(data.New(length, samples(1, 60, vocab(m))).Packed(1)), o))
+	t := must(train.New(m, trainables(trained), must(data.New(length, samples(1, 60, vocab(m))).Packed(1)), o))
 	defer t.Close()
 	r.steps(t, 4)
 	r.history("weights", t, 0)

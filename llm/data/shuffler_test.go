@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawSampler gives one that can be drawn again, and again.
-func drawSampler(t *rapid.T) func() *Sampler {
+// drawShuffler gives one that can be drawn again, and again.
+func drawShuffler(t *rapid.T) func() *Shuffler {
 	n, seed := rapid.IntRange(1, 40).Draw(t, "rows"), rapid.Uint64().Draw(t, "seed")
 	group, buckets := rapid.IntRange(0, 6).Draw(t, "group"), rapid.IntRange(0, 4).Draw(t, "buckets")
-	return func() *Sampler {
-		s := &Sampler{Seed: seed, N: n, Group: group}
+	return func() *Shuffler {
+		s := &Shuffler{Seed: seed, N: n, Group: group}
 		if buckets > 0 {
 			s.Bucket = func(row int) int { return row * row % buckets }
 		}
@@ -26,8 +26,8 @@ func drawSampler(t *rapid.T) func() *Sampler {
 // epoch, not on what was asked before.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sampler := drawSampler(t)
-		o := sampler()
+		shuffler := drawShuffler(t)
+		o := shuffler()
 		n := o.N
 		var whole []int
 		for epoch := range 3 {
@@ -42,7 +42,7 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		// Another one is asked here and there.
-		other := sampler()
+		other := shuffler()
 		for _, position := range rapid.SliceOfN(rapid.IntRange(0, 3*n-1), 1, 20).Draw(t, "positions") {
 			require.Equal(t, whole[position], other.At(position))
 		}
@@ -53,7 +53,7 @@ func TestOrdersDiffer(t *testing.T) {
 	for _, group := range []int{0, 5} {
 		seen := map[string]bool{}
 		for seed := range uint64(4) {
-			o := Sampler{Seed: seed, N: 50, Group: group, Bucket: func(row int) int { return row % 3 }}
+			o := Shuffler{Seed: seed, N: 50, Group: group, Bucket: func(row int) int { return row % 3 }}
 			for epoch := range 4 {
 				var visited []int
 				for i := range 50 {
@@ -73,7 +73,7 @@ func TestGroups(t *testing.T) {
 		const buckets, epochs = 3, 4
 		n, group := rapid.IntRange(20, 300).Draw(t, "rows"), rapid.IntRange(2, 9).Draw(t, "group")
 		bucket := func(row int) int { return row % buckets }
-		s := Sampler{Seed: rapid.Uint64().Draw(t, "seed"), N: n, Bucket: bucket, Group: group}
+		s := Shuffler{Seed: rapid.Uint64().Draw(t, "seed"), N: n, Bucket: bucket, Group: group}
 		mixed, order := 0, []int{}
 		for from := 0; from+group <= epochs*n; from += group {
 			of := map[int]bool{}

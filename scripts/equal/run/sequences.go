@@ -1,5 +1,3 @@
-//go:build !batches
-
 package main
 
 import (

@@ -2,9 +2,9 @@ package data
 
 import "math/rand/v2"
 
-// A Sampler visits all rows in each epoch, in an order that depends on the seed
+// A Shuffler visits all rows in each epoch, in an order that depends on the seed
 // and the epoch alone. It is used by one goroutine.
-type Sampler struct {
+type Shuffler struct {
 	Seed uint64
 	N    int // rows
 
@@ -21,7 +21,7 @@ type Sampler struct {
 
 // At gives the row at a position, from 0, that counts on through the epochs. It panics where
 // there are no rows.
-func (s *Sampler) At(position int) int {
+func (s *Shuffler) At(position int) int {
 	epoch := position / s.N
 	if s.perm == nil || epoch != s.epoch {
 		s.epoch = epoch
@@ -30,7 +30,7 @@ func (s *Sampler) At(position int) int {
 	return int(s.perm[position%s.N])
 }
 
-func (s *Sampler) order(epoch int) []uint32 {
+func (s *Shuffler) order(epoch int) []uint32 {
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(epoch)+1))
 	perm := permutation(s.N, rng)
 	if s.Bucket == nil || s.Group < 2 {
@@ -47,7 +47,7 @@ func (s *Sampler) order(epoch int) []uint32 {
 }
 
 // byBucket sorts rows by their buckets, and leaves those of one bucket in their order.
-func (s *Sampler) byBucket(rows []uint32) []uint32 {
+func (s *Shuffler) byBucket(rows []uint32) []uint32 {
 	var next []int // where the next row of a bucket goes
 	for _, row := range rows {
 		bucket := s.Bucket(int(row))
