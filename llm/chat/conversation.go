@@ -136,8 +136,8 @@ func (m Message) isAssistant() bool {
 // reasoningKeys are the names of a message's reasoning, the standard one first.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
-// partOf is the part that a message's key is.
-func partOf(key string) Part {
+// sourceOf is the source of the bytes of a message's key.
+func sourceOf(key string) Source {
 	switch key {
 	case "role", "name":
 		return Role
@@ -170,10 +170,10 @@ func (m Message) value(i int32, given *units) *mapping {
 	for _, k := range fields.keys {
 		v, _ := fields.get(k)
 		switch name := k.(text).s; {
-		case name == key, partOf(name) == Reasoning && isSameText(v, reasoning): // servers give it under two names
+		case name == key, sourceOf(name) == Reasoning && isSameText(v, reasoning): // servers give it under two names
 			v = reasoning
 		case m.refers(name):
-			v = marks(v, origin{message: i, part: partOf(name)})
+			v = marks(v, origin{message: i, source: sourceOf(name)})
 		default:
 			v = given.mark(v, i, name)
 		}
@@ -283,7 +283,7 @@ func marks(v value, o origin) value {
 }
 
 // listOf decodes the tools or the documents; None if there are none.
-func (u *units) listOf(data json.RawMessage, name string, part Part) (value, error) {
+func (u *units) listOf(data json.RawMessage, name string, source Source) (value, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
@@ -303,7 +303,7 @@ func (u *units) listOf(data json.RawMessage, name string, part Part) (value, err
 			return nil, fmt.Errorf("%s: item %d: an object is expected, got %s", name, i, typeName(item))
 		}
 	}
-	return u.markList(q, name, part), nil
+	return u.markList(q, name, source), nil
 }
 
 // variables are the values of a template's names, with what of them is the conversation's.
@@ -327,7 +327,7 @@ func (c *Conversation) variables(o *Options) (names map[string]value, given *uni
 		if err != nil {
 			return nil, nil, fmt.Errorf("variable %s: %w", name, err)
 		}
-		names[name] = marks(decoded, origin{part: Variable})
+		names[name] = marks(decoded, origin{source: Variable})
 	}
 	messages := make([]value, len(c.Messages))
 	for i, m := range c.Messages {

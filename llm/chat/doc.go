@@ -12,7 +12,7 @@
 //
 // Strings carry the origin of their bytes through everything that templates do with them: concatenation, slices,
 // split and join, replace, upper, tojson. So Rendered.Spans says of each byte of the text which message it is of, and
-// which part: its role, its content, a tool call, or mark-up that the template writes in its turn. Rendered.Trained
+// what it comes from: its role, its content, a tool call, or mark-up that the template writes in its turn. Rendered.Trained
 // makes of this what a trainer needs, the text that the assistant writes with the end of its turns, for any template,
 // with {% generation %} or without.
 //

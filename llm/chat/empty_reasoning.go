@@ -93,7 +93,7 @@ func (r *Rendered) emptyReasoningPattern() *regexp.Regexp {
 	if probe == nil {
 		return nil
 	}
-	at := slices.IndexFunc(probe.Spans, func(s Span) bool { return s.Message == 1 && s.Part == Reasoning })
+	at := slices.IndexFunc(probe.Spans, func(s Span) bool { return s.Message == 1 && s.Source == Reasoning })
 	if at < 0 {
 		return nil
 	}

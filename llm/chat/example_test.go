@@ -84,7 +84,7 @@ func ExampleRendered_spans() {
 		log.Fatal(err)
 	}
 	for _, s := range rendered.Spans {
-		fmt.Printf("%q: %s of message %d\n", rendered.Text[s.From:s.To], s.Part, s.Message)
+		fmt.Printf("%q: %s of message %d\n", rendered.Text[s.From:s.To], s.Source, s.Message)
 	}
 	// Output:
 	// "USER": role of message 0

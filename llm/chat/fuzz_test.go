@@ -48,7 +48,7 @@ func FuzzTemplate(f *testing.F) {
 		for _, x := range got.Trained(chat.Assistant) {
 			for _, s := range got.Spans {
 				if s.From < x.To && s.To > x.From {
-					require.False(t, s.Message == 0 && s.Part == chat.Content, "a user's text is trained")
+					require.False(t, s.Message == 0 && s.Source == chat.Content, "a user's text is trained")
 				}
 			}
 		}

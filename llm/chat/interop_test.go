@@ -191,7 +191,7 @@ func notTrained(t *testing.T, where string, r *chat.Rendered, c *chat.Conversati
 				continue
 			}
 			role := c.Messages[span.Message].Role()
-			if span.Part == chat.Content {
+			if span.Source == chat.Content {
 				assert.Equal(t, "assistant", role, "%s: %q is trained", where, r.Text[span.From:span.To])
 			}
 		}

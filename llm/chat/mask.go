@@ -164,7 +164,7 @@ func (r *Rendered) tagged(first int) []byteRange {
 }
 
 // isWord reports whether a span is of message i's own words.
-func (s Span) isWord(i int) bool { return s.Message == i && !s.Part.isFrame() }
+func (s Span) isWord(i int) bool { return s.Message == i && !s.Source.isFrame() }
 
 // chunks are the parts of the text without anything of another message in which message i's bytes lie, as ranges of
 // spans.
@@ -184,7 +184,7 @@ func (r *Rendered) chunks(i int) [][]Span {
 				from = n
 			}
 			to = n + 1
-		case span.Message >= 0 || !span.Part.isFrame():
+		case span.Message >= 0 || !span.Source.isFrame():
 			flush()
 		}
 	}
@@ -210,7 +210,7 @@ func prefer(chunks [][]Span, has func(Span) bool) [][]Span {
 // are quoted by another turn.
 func (r *Rendered) turnChunks(i int) [][]Span {
 	chunks := prefer(r.chunks(i), func(s Span) bool { return s.isWord(i) })
-	return prefer(chunks, func(s Span) bool { return s.Message == i && s.Part == Markup })
+	return prefer(chunks, func(s Span) bool { return s.Message == i && s.Source == Markup })
 }
 
 // edges are where the mark-up before the first word of a chunk begins and ends, and where its last word ends; that is -1
@@ -223,7 +223,7 @@ func (r *Rendered) edges(i int, chunk []Span) (begin, firstWord, lastWord int) {
 			lastWord = span.To
 		}
 	}
-	if !slices.ContainsFunc(chunk, func(s Span) bool { return s.Part == Markup && s.Message == i }) {
+	if !slices.ContainsFunc(chunk, func(s Span) bool { return s.Source == Markup && s.Message == i }) {
 		begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
 	}
 	return begin, firstWord, lastWord
@@ -316,7 +316,7 @@ func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
 func (r *Rendered) wordsEnd(at int) int {
 	end := 0
 	for _, span := range r.Spans {
-		if span.From < at && !span.Part.isFrame() {
+		if span.From < at && !span.Source.isFrame() {
 			end = span.To
 		}
 	}
@@ -326,7 +326,7 @@ func (r *Rendered) wordsEnd(at int) int {
 // nextWord is where the next words of somebody begin, from a byte on.
 func (r *Rendered) nextWord(at int) int {
 	for _, span := range r.Spans {
-		if span.From >= at && !span.Part.isFrame() {
+		if span.From >= at && !span.Source.isFrame() {
 			return span.From
 		}
 	}

@@ -161,53 +161,53 @@ func TestTrainedModes(t *testing.T) {
 	require.EqualError(t, err, `no mode "some": it is one of assistant, last, completion, all`)
 }
 
-// Every byte has its message and its part, through whatever the template does with it.
+// Every byte has its message and its source, through whatever the template does with it.
 func TestSpans(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "name": "Ann", "content": "größer"}, {"role": "assistant", "content": [{"type": "text", "text": "A"}],
 		"reasoning_content": "R", "tool_calls": [{"function": {"name": "f\n"}}], "mood": "good"}], "tools": [{"name": "t"}], "documents": [{"text": "d"}]}`)
-	type part struct {
+	type chunk struct {
 		text    string
 		message int
-		part    chat.Part
+		source  chat.Source
 	}
 	for _, c := range []struct {
 		expression string
-		want       []part
+		want       []chunk
 	}{
-		{"messages[0].content", []part{{"größer", 0, chat.Content}}},
-		{"messages[0].role", []part{{"user", 0, chat.Role}}},
-		{"messages[0].name", []part{{"Ann", 0, chat.Role}}},
-		{"messages[1].mood", []part{{"good", 1, chat.Field}}},
-		{"messages[1].content[0].text ~ messages[1].reasoning_content", []part{{"A", 1, chat.Content}, {"R", 1, chat.Reasoning}}},
-		{"messages[1].thinking", []part{{"R", 1, chat.Reasoning}}},
-		{"tools[0].name ~ documents[0].text ~ bos_token", []part{{"t", -1, chat.Tools}, {"d", -1, chat.Documents}, {"<s>", -1, chat.Variable}}},
-		{"('<' + messages[0].content + '>')[1:4]", []part{{"grö", 0, chat.Content}}},
-		{"('<' ~ messages[0].content ~ '>')[::-1]", []part{{">", -1, chat.Markup}, {"reßörg", 0, chat.Content}, {"<", -1, chat.Markup}}},
-		{"('  ' + messages[0].content + '  ') | trim", []part{{"größer", 0, chat.Content}}},
-		{"messages[0].content.upper()", []part{{"GRÖSSER", 0, chat.Content}}},
-		{"messages[0].content | replace('ö', '-')", []part{{"gr", 0, chat.Content}, {"-", -1, chat.Markup}, {"ßer", 0, chat.Content}}},
-		{"messages[0].content.split('ß') | join('|')", []part{{"grö", 0, chat.Content}, {"|", -1, chat.Markup}, {"er", 0, chat.Content}}},
-		{"messages[1].tool_calls[0].function.name | tojson", []part{{`"`, -1, chat.Markup}, {`f\n`, 1, chat.ToolCalls}, {`"`, -1, chat.Markup}}},
-		{"[messages[0].role]", []part{{"['", -1, chat.Markup}, {"user", 0, chat.Role}, {"']", -1, chat.Markup}}},
-		{"'%s:%5s' % (messages[0].role, messages[1].mood)", []part{{"user", 0, chat.Role}, {": ", -1, chat.Markup}, {"good", 1, chat.Field}}},
-		{"'{}!'.format(messages[0].role)", []part{{"user", 0, chat.Role}, {"!", -1, chat.Markup}}},
-		{"messages[0].role | indent(2, true)", []part{{"  ", -1, chat.Markup}, {"user", 0, chat.Role}}},
-		{"messages[0].content | title | lower | capitalize", []part{{"Größer", 0, chat.Content}}},
-		{"('a ' + messages[0].content) | truncate(5, true, '')", []part{{"a ", -1, chat.Markup}, {"größer", 0, chat.Content}}},
-		{"messages[0].content | list | last", []part{{"r", 0, chat.Content}}},
-		{"messages[0].content | escape", []part{{"größer", 0, chat.Content}}},
+		{"messages[0].content", []chunk{{"größer", 0, chat.Content}}},
+		{"messages[0].role", []chunk{{"user", 0, chat.Role}}},
+		{"messages[0].name", []chunk{{"Ann", 0, chat.Role}}},
+		{"messages[1].mood", []chunk{{"good", 1, chat.Field}}},
+		{"messages[1].content[0].text ~ messages[1].reasoning_content", []chunk{{"A", 1, chat.Content}, {"R", 1, chat.Reasoning}}},
+		{"messages[1].thinking", []chunk{{"R", 1, chat.Reasoning}}},
+		{"tools[0].name ~ documents[0].text ~ bos_token", []chunk{{"t", -1, chat.Tools}, {"d", -1, chat.Documents}, {"<s>", -1, chat.Variable}}},
+		{"('<' + messages[0].content + '>')[1:4]", []chunk{{"grö", 0, chat.Content}}},
+		{"('<' ~ messages[0].content ~ '>')[::-1]", []chunk{{">", -1, chat.Markup}, {"reßörg", 0, chat.Content}, {"<", -1, chat.Markup}}},
+		{"('  ' + messages[0].content + '  ') | trim", []chunk{{"größer", 0, chat.Content}}},
+		{"messages[0].content.upper()", []chunk{{"GRÖSSER", 0, chat.Content}}},
+		{"messages[0].content | replace('ö', '-')", []chunk{{"gr", 0, chat.Content}, {"-", -1, chat.Markup}, {"ßer", 0, chat.Content}}},
+		{"messages[0].content.split('ß') | join('|')", []chunk{{"grö", 0, chat.Content}, {"|", -1, chat.Markup}, {"er", 0, chat.Content}}},
+		{"messages[1].tool_calls[0].function.name | tojson", []chunk{{`"`, -1, chat.Markup}, {`f\n`, 1, chat.ToolCalls}, {`"`, -1, chat.Markup}}},
+		{"[messages[0].role]", []chunk{{"['", -1, chat.Markup}, {"user", 0, chat.Role}, {"']", -1, chat.Markup}}},
+		{"'%s:%5s' % (messages[0].role, messages[1].mood)", []chunk{{"user", 0, chat.Role}, {": ", -1, chat.Markup}, {"good", 1, chat.Field}}},
+		{"'{}!'.format(messages[0].role)", []chunk{{"user", 0, chat.Role}, {"!", -1, chat.Markup}}},
+		{"messages[0].role | indent(2, true)", []chunk{{"  ", -1, chat.Markup}, {"user", 0, chat.Role}}},
+		{"messages[0].content | title | lower | capitalize", []chunk{{"Größer", 0, chat.Content}}},
+		{"('a ' + messages[0].content) | truncate(5, true, '')", []chunk{{"a ", -1, chat.Markup}, {"größer", 0, chat.Content}}},
+		{"messages[0].content | list | last", []chunk{{"r", 0, chat.Content}}},
+		{"messages[0].content | escape", []chunk{{"größer", 0, chat.Content}}},
 	} {
 		got, err := render("{{ "+c.expression+" }}", talk, &chat.Options{Variables: map[string]any{"bos_token": "<s>"}})
 		require.NoError(t, err, c.expression)
-		var parts []part
+		var chunks []chunk
 		end := 0
 		for _, s := range got.Spans {
 			require.Equal(t, end, s.From, "no gap")
 			end = s.To
-			parts = append(parts, part{got.Text[s.From:s.To], s.Message, s.Part})
+			chunks = append(chunks, chunk{got.Text[s.From:s.To], s.Message, s.Source})
 		}
 		require.Equal(t, len(got.Text), end)
-		require.Equal(t, c.want, parts, c.expression)
+		require.Equal(t, c.want, chunks, c.expression)
 	}
 }
 

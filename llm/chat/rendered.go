@@ -25,7 +25,7 @@ type Span struct {
 	// Message is the index of the message that the bytes are of; -1 if they are of none. Mark-up is of the message in
 	// whose turn the template writes it: in the body of a loop, the message that the loop is at.
 	Message int
-	Part    Part
+	Source  Source
 }
 
 // IsMarkup reports whether all of Text[from:to] is mark-up, so that special tokens in it are meant as such: the template
@@ -45,7 +45,7 @@ func (r *Rendered) IsMarkup(from, to int) bool {
 }
 
 func (r *Rendered) isMarkup(s Span) bool {
-	return s.Part.isFrame() && (s.Part != Role || isWord(r.Text[s.From:s.To]))
+	return s.Source.isFrame() && (s.Source != Role || isWord(r.Text[s.From:s.To]))
 }
 
 // isWord reports whether a text is of letters, digits, _ and -, so that it holds no special token by itself.
@@ -77,10 +77,10 @@ func (r *Rendered) Chunks() []Chunk {
 func spans(t text) []Span {
 	var out []Span
 	t.eachRun(0, len(t.s), func(chunk string, o origin) {
-		span := Span{0, len(chunk), int(o.message) - 1, o.part}
+		span := Span{0, len(chunk), int(o.message) - 1, o.source}
 		if n := len(out); n > 0 {
 			last := &out[n-1]
-			if last.Message == span.Message && last.Part == span.Part {
+			if last.Message == span.Message && last.Source == span.Source {
 				last.To += len(chunk)
 				return
 			}

@@ -5,40 +5,40 @@ import (
 	"unicode/utf8"
 )
 
-// Part says of which part of the conversation a byte of the rendered text is.
-type Part uint8
+// Source is what a byte of the rendered text comes from.
+type Source uint8
 
-// Parts. Markup is what the template itself writes; everything else was given to it.
+// Sources. Markup is what the template itself writes; everything else was given to it.
 const (
-	Markup    Part = iota // text of the template
-	Variable              // a variable that is not part of the conversation, such as bos_token
-	Role                  // a message's role
-	Content               // a message's content, as a string or in parts
-	Reasoning             // a message's reasoning_content, reasoning or thinking
-	ToolCalls             // a message's tool_calls
-	Field                 // any other key of a message: name, tool_call_id, …
-	Tools                 // the list of tools
-	Documents             // the list of documents
+	Markup    Source = iota // text of the template
+	Variable                // a variable that is not part of the conversation, such as bos_token
+	Role                    // a message's role
+	Content                 // a message's content, as a string or in parts
+	Reasoning               // a message's reasoning_content, reasoning or thinking
+	ToolCalls               // a message's tool_calls
+	Field                   // any other key of a message: name, tool_call_id, …
+	Tools                   // the list of tools
+	Documents               // the list of documents
 )
 
-var partNames = [...]string{"markup", "variable", "role", "content", "reasoning", "tool_calls", "field", "tools", "documents"}
+var sourceNames = [...]string{"markup", "variable", "role", "content", "reasoning", "tool_calls", "field", "tools", "documents"}
 
-// String is the name of the part in lower case, such as "content".
-func (p Part) String() string {
-	if int(p) < len(partNames) {
-		return partNames[p]
+// String is the name of the source in lower case, such as "content".
+func (s Source) String() string {
+	if int(s) < len(sourceNames) {
+		return sourceNames[s]
 	}
-	return "invalid part"
+	return "invalid source"
 }
 
 // isFrame reports whether the bytes are the frame of a turn rather than somebody's words.
-func (p Part) isFrame() bool { return p == Markup || p == Variable || p == Role }
+func (s Source) isFrame() bool { return s == Markup || s == Variable || s == Role }
 
 // origin is where bytes come from. The zero value is the template, outside of every message.
 type origin struct {
 	message int32 // of the conversation, from 1; 0 for none
 	unit    int32 // of what was given, from 1; 0 for none: see units
-	part    Part
+	source  Source
 }
 
 // run is a chunk of text of one origin, which begins where the run before it ends.
@@ -115,7 +115,7 @@ func (t text) inTurn(turn int32) text {
 
 // inTurn gives the turn what is of no message: mark-up and variables.
 func (o origin) inTurn(turn int32) origin {
-	if o.message == 0 && o.part <= Variable {
+	if o.message == 0 && o.source <= Variable {
 		o.message = turn
 	}
 	return o

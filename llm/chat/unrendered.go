@@ -9,7 +9,7 @@ import (
 // arguments of a tool call, another key of a message, a tool or a document.
 type Given struct {
 	Message int // index of the message; -1 for tools and documents
-	Part    Part
+	Source  Source
 	Path    string // in the message or the conversation: content, tool_calls[0].function.arguments, tools[2]
 	Index   int    // of a tool, a document, a tool call or a part of a content in its list; 0 for what is in none
 	Cut     bool   // some of a content is in the text, and a part is not
@@ -36,7 +36,7 @@ func (u *units) origin(g Given, v value) origin {
 		size = countWords(t.s)
 	}
 	u.list = append(u.list, unit{Given: g, words: hasWords(v), size: size})
-	return origin{int32(g.Message + 1), int32(len(u.list)), g.Part}
+	return origin{int32(g.Message + 1), int32(len(u.list)), g.Source}
 }
 
 // countWords counts the characters that are not white space.
@@ -73,8 +73,8 @@ func hasWords(v value) bool {
 
 // mark is a copy of the value of a message's key with origins on its strings.
 func (u *units) mark(v value, message int32, key string) value {
-	g := Given{Message: int(message) - 1, Part: partOf(key), Path: key}
-	frame := origin{message: message, part: g.Part} // of what is nobody's words
+	g := Given{Message: int(message) - 1, Source: sourceOf(key), Path: key}
+	frame := origin{message: message, source: g.Source} // of what is nobody's words
 	list, isList := v.(*sequence)
 	switch {
 	case isList && (key == "content" || key == "tool_calls"):
@@ -101,9 +101,9 @@ func (u *units) markFields(v value, g Given, frame origin) value {
 		field := g
 		field.Path += "." + key.s
 		switch {
-		case g.Part == ToolCalls && key.s == "function":
+		case g.Source == ToolCalls && key.s == "function":
 			item = u.markFields(item, field, frame)
-		case g.Part == ToolCalls && (key.s == "name" || key.s == "arguments"), g.Part == Content && key.s == "text":
+		case g.Source == ToolCalls && (key.s == "name" || key.s == "arguments"), g.Source == Content && key.s == "text":
 			item = marks(item, u.origin(field, item))
 		default:
 			item = marks(item, frame)
@@ -114,10 +114,10 @@ func (u *units) markFields(v value, g Given, frame origin) value {
 }
 
 // markList marks tools or documents.
-func (u *units) markList(v *sequence, name string, part Part) value {
+func (u *units) markList(v *sequence, name string, source Source) value {
 	items := make([]value, len(v.items))
 	for i, item := range v.items {
-		items[i] = marks(item, u.origin(Given{Message: -1, Part: part, Path: fmt.Sprintf("%s[%d]", name, i), Index: i}, item))
+		items[i] = marks(item, u.origin(Given{Message: -1, Source: source, Path: fmt.Sprintf("%s[%d]", name, i), Index: i}, item))
 	}
 	return &sequence{v.kind, items}
 }
@@ -142,7 +142,7 @@ func (r *Rendered) Unrendered() []Given {
 		switch {
 		case !u.words:
 		case u.seen > 0:
-			if u.Cut = u.Part == Content && u.seen+maxTags < u.size; u.Cut {
+			if u.Cut = u.Source == Content && u.seen+maxTags < u.size; u.Cut {
 				out = append(out, u.Given)
 			}
 		case u.isKey():
@@ -163,7 +163,7 @@ func (r *Rendered) Unrendered() []Given {
 }
 
 // isKey reports whether the unit is a key that templates may ask for without writing it, and that need not be a text.
-func (u *unit) isKey() bool { return u.Message >= 0 && (u.Part == Field || u.Part == Role) }
+func (u *unit) isKey() bool { return u.Message >= 0 && (u.Source == Field || u.Source == Role) }
 
 // isSameWithout reports whether the text is the same without keys of messages.
 func (r *Rendered) isSameWithout(keys ...Given) bool {

@@ -144,7 +144,7 @@ func (e *Encoder) conversation(x Example) (Sample, error) {
 		return Sample{}, err
 	}
 	trained := r.Trained(e.o.TrainOn)
-	s := e.sample(renderedParts(r), trained, false)
+	s := e.sample(segmentsOf(r), trained, false)
 	s.Notes = append(notes, notesOnAnswers(r, &x, trained)...)
 	if x.Format == Completion && x.HasText() && (e.hasMarkup(x.Prompt) || e.hasMarkup(x.Completion)) {
 		s.Notes = append(s.Notes, Note{Kind: MarkedUp})
@@ -159,7 +159,7 @@ func (e *Encoder) hasMarkup(text string) bool {
 
 // text is trained as a whole.
 func (e *Encoder) text(x Example) Sample {
-	s := e.sample([]tokenizer.Part{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, true)
+	s := e.sample([]tokenizer.Segment{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, true)
 	s.LossWeights = nil
 	return s
 }
@@ -174,16 +174,16 @@ func (e *Encoder) completion(x Example) (Sample, error) {
 	if e.o.TrainOn == chat.All {
 		trained.From = 0
 	}
-	s := e.sample([]tokenizer.Part{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}, []chat.Range{trained}, true)
+	s := e.sample([]tokenizer.Segment{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}, []chat.Range{trained}, true)
 	if s.Notes = notes; strings.TrimSpace(x.Completion) == "" {
 		s.Notes = append(s.Notes, Note{Kind: EmptyAnswer})
 	}
 	return s, nil
 }
 
-// sample encodes a text in parts of which ranges are trained.
-func (e *Encoder) sample(parts []tokenizer.Part, trained []chat.Range, addEOS bool) Sample {
-	ids, ends := encodeWithBOS(e.t, parts)
+// sample encodes a text in segments of which ranges are trained.
+func (e *Encoder) sample(segments []tokenizer.Segment, trained []chat.Range, addEOS bool) Sample {
+	ids, ends := encodeWithBOS(e.t, segments)
 	weights := make([]float32, len(ids))
 	from := 0
 	for i, end := range ends {

@@ -128,17 +128,17 @@ func TestTokensOfRanges(t *testing.T) {
 	require.NoError(t, err)
 	e := &Encoder{t: tok}
 	for _, c := range []struct {
-		parts   []tokenizer.Part
-		trained []chat.Range
-		want    string
+		segments []tokenizer.Segment
+		trained  []chat.Range
+		want     string
 	}{
-		{[]tokenizer.Part{{Text: "ab"}}, []chat.Range{{From: 1, To: 2, Weight: 1}}, "<s> 0, ▁ 0, ab 1"},
-		{[]tokenizer.Part{{Text: "ab"}}, []chat.Range{{From: 0, To: 1, Weight: 0.5}, {From: 1, To: 2, Weight: 2}}, "<s> 0, ▁ 0.5, ab 2"},
-		{[]tokenizer.Part{{Text: "<s>", ParseSpecial: true}, {Text: "1"}}, []chat.Range{{From: 3, To: 4, Weight: 1}}, "<s> 0, ▁ 1, 1 1"},
-		{[]tokenizer.Part{{Text: "1"}, {Text: "</s>", ParseSpecial: true}, {Text: "1"}}, []chat.Range{{From: 0, To: 5, Weight: 1}}, "<s> 0, ▁ 1, 1 1, </s> 1, ▁ 0, 1 0"},
-		{[]tokenizer.Part{{Text: "1b"}, {Text: "ab"}, {Text: "b"}}, []chat.Range{{From: 2, To: 4, Weight: 1}}, "<s> 0, ▁ 0, 1 0, bab 1, b 0"},
+		{[]tokenizer.Segment{{Text: "ab"}}, []chat.Range{{From: 1, To: 2, Weight: 1}}, "<s> 0, ▁ 0, ab 1"},
+		{[]tokenizer.Segment{{Text: "ab"}}, []chat.Range{{From: 0, To: 1, Weight: 0.5}, {From: 1, To: 2, Weight: 2}}, "<s> 0, ▁ 0.5, ab 2"},
+		{[]tokenizer.Segment{{Text: "<s>", ParseSpecial: true}, {Text: "1"}}, []chat.Range{{From: 3, To: 4, Weight: 1}}, "<s> 0, ▁ 1, 1 1"},
+		{[]tokenizer.Segment{{Text: "1"}, {Text: "</s>", ParseSpecial: true}, {Text: "1"}}, []chat.Range{{From: 0, To: 5, Weight: 1}}, "<s> 0, ▁ 1, 1 1, </s> 1, ▁ 0, 1 0"},
+		{[]tokenizer.Segment{{Text: "1b"}, {Text: "ab"}, {Text: "b"}}, []chat.Range{{From: 2, To: 4, Weight: 1}}, "<s> 0, ▁ 0, 1 0, bab 1, b 0"},
 	} {
-		s := e.sample(c.parts, c.trained, false)
+		s := e.sample(c.segments, c.trained, false)
 		got := ""
 		for i, id := range s.Tokens {
 			if i > 0 {
@@ -155,21 +155,21 @@ func TestTokensOfRanges(t *testing.T) {
 func TestByteWeights(t *testing.T) {
 	tok := chatTokenizer(t, false)
 	rapid.Check(t, func(t *rapid.T) {
-		var parts []tokenizer.Part
+		var segments []tokenizer.Segment
 		var want []float32
 		var ranges []chat.Range
 		at := 0
-		for range rapid.IntRange(1, 6).Draw(t, "parts") {
+		for range rapid.IntRange(1, 6).Draw(t, "segments") {
 			text := rapid.StringMatching(`[a-zé]{0,4}`).Draw(t, "text")
 			weight := float64(rapid.IntRange(0, 3).Draw(t, "weight"))
-			parts = append(parts, tokenizer.Part{Text: text})
+			segments = append(segments, tokenizer.Segment{Text: text})
 			if weight > 0 && text != "" {
 				ranges = append(ranges, chat.Range{From: at, To: at + len(text), Weight: weight})
 			}
 			want = append(want, slices.Repeat([]float32{float32(weight)}, len(text))...)
 			at += len(text)
 		}
-		s := (&Encoder{t: tok}).sample(parts, ranges, false)
+		s := (&Encoder{t: tok}).sample(segments, ranges, false)
 		require.Len(t, s.Tokens, len(want))
 		require.Equal(t, append([]float32{0}, want...)[1+min(1, len(want)):], append([]float32{}, s.LossWeights...))
 	})

@@ -121,7 +121,7 @@ func TestInteropMasks(t *testing.T) {
 			if at := (*Error)(nil); errors.As(err, &at) && at.Kind == Unrendered {
 				refused[c.Name]++
 				assert.Contains(t, demanding, c.Name, "%s: %v", where, err)
-				s, err = e.sample(renderedParts(r), r.Trained(chat.Assistant), false), nil
+				s, err = e.sample(segmentsOf(r), r.Trained(chat.Assistant), false), nil
 			}
 			if err != nil {
 				require.ErrorContains(t, err, "no token is trained", where)
@@ -143,7 +143,7 @@ func TestInteropMasks(t *testing.T) {
 				chunk += r.Text[at[0]:at[1]]
 				assert.Empty(t, otherWords.FindString(chunk), "%s: %q is trained", where, chunk)
 				for _, span := range r.Spans {
-					if span.Part == chat.Content && span.Message >= 0 && span.From < at[1] && span.To > at[0] {
+					if span.Source == chat.Content && span.Message >= 0 && span.From < at[1] && span.To > at[0] {
 						assert.Equal(t, "assistant", c.Messages[span.Message].Role(), "%s: %q is trained", where, r.Text[at[0]:at[1]])
 					}
 				}
@@ -201,7 +201,7 @@ func TestInteropGenerationTags(t *testing.T) {
 			converted[c.Name]++ // to another form of contents or of arguments
 			continue
 		}
-		s := e.sample(renderedParts(r), r.Trained(chat.Assistant), false)
+		s := e.sample(segmentsOf(r), r.Trained(chat.Assistant), false)
 		offsets := []int{}
 		for i := range want.Text {
 			offsets = append(offsets, i)

@@ -57,7 +57,7 @@ func (l *losses) refuse(what, path string) {
 
 func (l *losses) add(g chat.Given, hasReasoning bool) {
 	note := func(kind NoteKind, what string) { l.notes = append(l.notes, Note{Kind: kind, What: what}) }
-	switch g.Part {
+	switch g.Source {
 	case chat.Tools:
 		if l.calls(g.Index) {
 			l.refuse(calledTools, l.x.key("tools")+strings.TrimPrefix(g.Path, "tools"))
@@ -76,13 +76,13 @@ func (l *losses) add(g chat.Given, hasReasoning bool) {
 	path := l.x.path(g.Message, g.Path)
 	isLast := g.Message == len(l.x.Messages)-1
 	switch isAnswer := role == "assistant"; {
-	case isAnswer && g.Part == chat.ToolCalls:
+	case isAnswer && g.Source == chat.ToolCalls:
 		l.refuse(toolCalls, path[:strings.LastIndexByte(path, ']')+1])
 	case isAnswer && g.Cut && !isLast: // as of the reasoning in it
 		note(LeftOut, earlierParts)
 	case isAnswer && g.Cut:
 		l.refuse(answerPart, strings.TrimSuffix(path, ".text"))
-	case isAnswer && g.Part == chat.Content:
+	case isAnswer && g.Source == chat.Content:
 		l.refuse(answerWords, strings.TrimSuffix(path, ".text"))
 	case isAnswer && hasReasoning && !isLast: // by design: earlier reasoning is in no prompt either
 		note(LeftOut, earlierReasoning)

@@ -53,21 +53,21 @@ func EncodeRendered(t *tokenizer.Tokenizer, r *chat.Rendered) []int32 {
 	if t.NumTokens() == 0 || r == nil {
 		return nil
 	}
-	ids, _ := encodeWithBOS(t, renderedParts(r))
+	ids, _ := encodeWithBOS(t, segmentsOf(r))
 	return ids
 }
 
-func renderedParts(r *chat.Rendered) []tokenizer.Part {
-	var parts []tokenizer.Part
+func segmentsOf(r *chat.Rendered) []tokenizer.Segment {
+	var segments []tokenizer.Segment
 	for _, c := range r.Chunks() {
-		parts = append(parts, tokenizer.Part{Text: r.Text[c.From:c.To], ParseSpecial: c.Markup})
+		segments = append(segments, tokenizer.Segment{Text: r.Text[c.From:c.To], ParseSpecial: c.Markup})
 	}
-	return parts
+	return segments
 }
 
 // encodeWithBOS puts BOS in front where the model wants it and the text has none. It has no bytes.
-func encodeWithBOS(t *tokenizer.Tokenizer, parts []tokenizer.Part) (ids []int32, ends []int) {
-	ids, ends = t.EncodeParts(parts, tokenizer.EncodeOptions{})
+func encodeWithBOS(t *tokenizer.Tokenizer, segments []tokenizer.Segment) (ids []int32, ends []int) {
+	ids, ends = t.EncodeSegments(segments, tokenizer.EncodeOptions{})
 	if t.AddsBOS() && (len(ids) == 0 || ids[0] != t.BOS()) {
 		return slices.Insert(ids, 0, t.BOS()), slices.Insert(ends, 0, 0)
 	}

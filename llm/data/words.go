@@ -8,7 +8,7 @@ func (e *Encoder) Words(x Example) ([]bool, error) {
 	if err := e.checkMade(); err != nil {
 		return nil, err
 	}
-	parts := []tokenizer.Part{{Text: x.Text, ParseSpecial: true}}
+	segments := []tokenizer.Segment{{Text: x.Text, ParseSpecial: true}}
 	var words func(from, to int) bool
 	switch {
 	case e.isChat(x):
@@ -16,12 +16,12 @@ func (e *Encoder) Words(x Example) ([]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts, words = renderedParts(r), func(from, to int) bool { return !r.IsMarkup(from, to) }
+		segments, words = segmentsOf(r), func(from, to int) bool { return !r.IsMarkup(from, to) }
 	case x.Format != Text:
 		own := x.Format == Completion
-		parts = []tokenizer.Part{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}
+		segments = []tokenizer.Segment{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}
 	}
-	ids, ends := encodeWithBOS(e.t, parts)
+	ids, ends := encodeWithBOS(e.t, segments)
 	list, from := make([]bool, len(ids)), 0
 	for i, end := range ends {
 		list[i] = end > from && (words == nil || words(from, end)) && !e.t.IsSpecial(ids[i])

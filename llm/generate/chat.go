@@ -235,7 +235,7 @@ func endOfTurn(template *chat.Template, o chat.Options) string {
 		return ""
 	}
 	for _, s := range slices.Backward(rendered.Spans) {
-		if s.Part == chat.Content && s.Message == 1 {
+		if s.Source == chat.Content && s.Message == 1 {
 			return strings.TrimSpace(rendered.Text[s.To:max(s.To, trained[len(trained)-1].To)])
 		}
 	}

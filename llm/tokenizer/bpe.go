@@ -126,19 +126,19 @@ type bpeMerger struct {
 	found    []merge // merge of each symbol with the next, rank -1 for none
 	links    []link
 	queue    queue[rankedPair]
-	segments []segment
+	pieces   []piece
 }
 
-func (b *bpeMerger) word(word string) []segment {
+func (b *bpeMerger) word(word string) []piece {
 	if b.ignoreMerges {
 		if s, ok := b.whole[word]; ok {
-			return append(b.segments[:0], segment{int32(len(word)), s})
+			return append(b.pieces[:0], piece{int32(len(word)), s})
 		}
 	}
 	return b.merge(word)
 }
 
-func (b *bpeMerger) merge(text string) []segment {
+func (b *bpeMerger) merge(text string) []piece {
 	b.sequence = b.sequence[:0]
 	for i := range len(text) {
 		b.sequence = append(b.sequence, b.bytes[text[i]])
@@ -148,18 +148,18 @@ func (b *bpeMerger) merge(text string) []segment {
 	} else {
 		b.mergeLong()
 	}
-	b.segments = b.segments[:0]
+	b.pieces = b.pieces[:0]
 	for _, s := range b.sequence {
-		b.segments = append(b.segments, segment{b.symbols[s].size, s})
+		b.pieces = append(b.pieces, piece{b.symbols[s].size, s})
 	}
-	return b.segments
+	return b.pieces
 }
 
 func (b *bpeMerger) longest() int { return b.maxSize }
 
 func (b *bpeMerger) chars(text []byte, n int) int { return min(n, len(text)) }
 
-func (b *bpeMerger) emit(out *output, _ string, s segment, start int) {
+func (b *bpeMerger) emit(out *output, _ string, s piece, start int) {
 	symbol := &b.symbols[s.symbol]
 	if symbol.id != None {
 		out.add(symbol.id, start+int(symbol.size))

@@ -47,8 +47,8 @@ func (t *Tokenizer) EncodeReader(r io.Reader, o EncodeOptions) iter.Seq2[[]ID, e
 	}
 }
 
-// Part is a part of a text that comes from one source.
-type Part struct {
+// Segment is a part of a text that comes from one source.
+type Segment struct {
 	Text string
 	// ParseSpecial reads the texts of control tokens in it as those tokens. It
 	// is for text that the program writes, such as the mark-up of a chat, not
@@ -56,7 +56,7 @@ type Part struct {
 	ParseSpecial bool
 }
 
-// EncodeParts returns the ids of the joined texts of parts, as if they were
+// EncodeSegments returns the ids of the joined texts of parts, as if they were
 // encoded at once: tokens may reach from one part into the next. Control tokens
 // are recognised only where all of their text is in parts with ParseSpecial, so
 // that other parts cannot forge them, not even in part. The options'
@@ -68,16 +68,16 @@ type Part struct {
 // vocabulary has no token for belong to the next token, if there is one. Where
 // tokens divide what stands for one byte of the text (a space as "▁", an
 // invalid byte as U+FFFD), the last of them has the byte.
-func (t *Tokenizer) EncodeParts(parts []Part, o EncodeOptions) (ids []ID, ends []int) {
+func (t *Tokenizer) EncodeSegments(segments []Segment, o EncodeOptions) (ids []ID, ends []int) {
 	if t.NumTokens() == 0 {
 		return nil, nil
 	}
 	var text strings.Builder
 	var parse []byteRange
-	for _, p := range parts {
+	for _, segment := range segments {
 		from := text.Len()
-		text.WriteString(p.Text)
-		if !p.ParseSpecial || p.Text == "" {
+		text.WriteString(segment.Text)
+		if !segment.ParseSpecial || segment.Text == "" {
 			continue
 		}
 		if n := len(parse); n > 0 && parse[n-1].to == from {

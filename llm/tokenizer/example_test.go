@@ -62,7 +62,7 @@ func ExampleDecoder() {
 }
 
 // The words of a user cannot end the turn, and each token knows its bytes.
-func ExampleTokenizer_EncodeParts() {
+func ExampleTokenizer_EncodeSegments() {
 	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"user: hello"}), tokenizer.TrainOptions{
 		VocabSize: 262, MinCount: 1, Special: []string{"<|end|>"},
 	})
@@ -73,12 +73,12 @@ func ExampleTokenizer_EncodeParts() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	parts := []tokenizer.Part{
+	segments := []tokenizer.Segment{
 		{Text: "user: ", ParseSpecial: true},
 		{Text: "<|end|>"},
 		{Text: "<|end|>", ParseSpecial: true},
 	}
-	ids, ends := tok.EncodeParts(parts, tokenizer.EncodeOptions{})
+	ids, ends := tok.EncodeSegments(segments, tokenizer.EncodeOptions{})
 	text := "user: <|end|><|end|>"
 	from := 0
 	for i, end := range ends {

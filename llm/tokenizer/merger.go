@@ -2,26 +2,26 @@ package tokenizer
 
 import "slices"
 
-// merger turns words into segments. It has buffers, and belongs to one
+// merger turns words into pieces. It has buffers, and belongs to one
 // goroutine.
 type merger interface {
-	// word gives the segments of a word; they are valid until the next call.
-	word(word string) []segment
+	// word gives the pieces of a word; they are valid until the next call.
+	word(word string) []piece
 	// merge does the same for a part of a word. Of all pairs of neighbours that
 	// can be merged, the one that is best by itself is merged first, and the
 	// leftmost of equal ones, until there is none.
-	merge(text string) []segment
-	// emit adds the tokens of a segment, whose text begins at start.
-	emit(out *output, text string, s segment, start int)
+	merge(text string) []piece
+	// emit adds the tokens of a piece, whose text begins at start.
+	emit(out *output, text string, s piece, start int)
 	// chars is the length of the whole characters in text[:n] for which merge
 	// starts, as text has them from its start.
 	chars(text []byte, n int) int
-	// longest is the size of the longest segment that there can be.
+	// longest is the size of the longest piece that there can be.
 	longest() int
 }
 
-// segment is a part of a word that is not merged further.
-type segment struct {
+// piece is a part of a word that is not merged further.
+type piece struct {
 	size   int32 // in bytes
 	symbol int32 // of a BPE model
 }
@@ -32,22 +32,22 @@ type segment struct {
 // merged across some place, what is left and right of it is merged as it would
 // be on its own. That makes windows exact for any vocabulary:
 //
-//  1. Where the segments of a text have a boundary, both sides have the segments
+//  1. Where the pieces of a text have a boundary, both sides have the pieces
 //     that they have on their own.
-//  2. Let X end with the segment x, and Y begin with y. If merging xy leaves a
-//     boundary between x and y, merging XY leaves it, and XY has the segments of
+//  2. Let X end with the piece x, and Y begin with y. If merging xy leaves a
+//     boundary between x and y, merging XY leaves it, and XY has the pieces of
 //     X and those of Y. For suppose that XY is merged across, the first time at
 //     some step. Until then x and y were merged as in xy, in the same order, and
 //     the pair across is better than all others, also those within x and y; so
 //     it would be merged in xy as well. (This test of a pair is known from
 //     github.com/github/rust-gems, crate bpe.)
-//  3. Let no segment be longer than L. However a text of length n goes on, the
+//  3. Let no piece be longer than L. However a text of length n goes on, the
 //     last boundary up to n is one of the places from n-L+1 to n, and up to it
-//     the whole has the segments that the text up to there has. A boundary that
+//     the whole has the pieces that the text up to there has. A boundary that
 //     the text has for each of these places as its end is one of the whole.
 //
 // So the end of a window is merged up to each of these places, 2 says where that
-// leaves the segments of the window as they are, and by 3 these are certain. If
+// leaves the pieces of the window as they are, and by 3 these are certain. If
 // none are, the window grows, in the worst case to the whole word.
 type longWord struct {
 	merger
@@ -67,7 +67,7 @@ func (w *longWord) write(out *output, text string, last bool) {
 		w.step(out)
 	}
 	if last {
-		w.emitSegments(out, w.merge(string(w.buf)))
+		w.emitPieces(out, w.merge(string(w.buf)))
 		w.buf, w.window = w.buf[:0], w.size
 	}
 }
@@ -93,15 +93,15 @@ func (w *longWord) step(out *output) {
 		return
 	}
 	_, i = lastBoundary(known, certain)
-	w.emitSegments(out, known[:i])
+	w.emitPieces(out, known[:i])
 	w.buf = w.buf[certain:]
 	w.window = max(w.size, w.window/2)
 }
 
-// lastBoundary is the last boundary of segments that is not beyond limit, and
-// how many segments are before it.
-func lastBoundary(segments []segment, limit int) (at, n int) {
-	for _, s := range segments {
+// lastBoundary is the last boundary of pieces that is not beyond limit, and
+// how many pieces are before it.
+func lastBoundary(pieces []piece, limit int) (at, n int) {
+	for _, s := range pieces {
 		if at+int(s.size) > limit {
 			break
 		}
@@ -111,10 +111,10 @@ func lastBoundary(segments []segment, limit int) (at, n int) {
 	return at, n
 }
 
-// join returns a place up to which buf[:end] has the segments of the window, 0
+// join returns a place up to which buf[:end] has the pieces of the window, 0
 // if there is none behind from. Those known of the window begin with the one
 // before from.
-func (w *longWord) join(known []segment, from, end int) int {
+func (w *longWord) join(known []piece, from, end int) int {
 	next := slices.Clone(w.merge(string(w.buf[from:end])))
 	left, right, before := from, from, known[0]
 	known = known[1:]
@@ -139,16 +139,16 @@ func (w *longWord) join(known []segment, from, end int) int {
 	return 0
 }
 
-// apart reports whether two segments that meet at an offset of buf stay apart.
-func (w *longWord) apart(at int, x, y segment) bool {
+// apart reports whether two pieces that meet at an offset of buf stay apart.
+func (w *longWord) apart(at int, x, y piece) bool {
 	pair := w.buf[at-int(x.size) : at+int(y.size)]
 	boundary, _ := lastBoundary(w.merge(string(pair)), int(x.size))
 	return boundary == int(x.size)
 }
 
-func (w *longWord) emitSegments(out *output, segments []segment) {
+func (w *longWord) emitPieces(out *output, pieces []piece) {
 	from := 0
-	for _, s := range segments {
+	for _, s := range pieces {
 		to := from + int(s.size)
 		w.emit(out, string(w.buf[from:to]), s, w.start+from)
 		from = to

@@ -147,10 +147,10 @@ func (s *spm) newMerger() merger { return &spmMerger{spm: s} }
 // spmMerger has the buffers for merging one word.
 type spmMerger struct {
 	*spm
-	starts   []int32 // offset of each character in the word
-	links    []link
-	queue    queue[scoredPair]
-	segments []segment
+	starts []int32 // offset of each character in the word
+	links  []link
+	queue  queue[scoredPair]
+	pieces []piece
 }
 
 // scoredPair is a possible merge; it is stale when its parts have changed.
@@ -163,9 +163,9 @@ func (p scoredPair) before(q scoredPair) bool {
 	return p.score > q.score || p.score == q.score && p.left < q.left
 }
 
-func (s *spmMerger) word(word string) []segment { return s.merge(word) }
+func (s *spmMerger) word(word string) []piece { return s.merge(word) }
 
-func (s *spmMerger) merge(text string) []segment {
+func (s *spmMerger) merge(text string) []piece {
 	s.link(text)
 	s.queue = s.queue[:0]
 	offer := func(left, right int32) {
@@ -191,13 +191,13 @@ func (s *spmMerger) merge(text string) []segment {
 		offer(s.links[p.left].prev, p.left)
 		offer(p.left, s.links[p.left].next)
 	}
-	s.segments = s.segments[:0]
+	s.pieces = s.pieces[:0]
 	for _, l := range s.links {
 		if l.size > 0 {
-			s.segments = append(s.segments, segment{size: l.size})
+			s.pieces = append(s.pieces, piece{size: l.size})
 		}
 	}
-	return s.segments
+	return s.pieces
 }
 
 // link makes a list of the characters of text.
@@ -225,8 +225,8 @@ func (s *spmMerger) chars(text []byte, n int) int {
 	return charsLen(text, n)
 }
 
-// emit adds the token of a segment, or those of its bytes.
-func (s *spmMerger) emit(out *output, text string, _ segment, start int) {
+// emit adds the token of a piece, or those of its bytes.
+func (s *spmMerger) emit(out *output, text string, _ piece, start int) {
 	if id, ok := s.ids[text]; ok {
 		out.add(id, start+len(text))
 		return

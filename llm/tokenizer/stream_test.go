@@ -115,9 +115,9 @@ func TestWindowsAreTheText(t *testing.T) {
 				require.Equal(rt, want, little.Encode(text, o), "%q", text)
 				require.Equal(rt, want, encodeReader(rt, little, iotest.HalfReader(strings.NewReader(text)), o), "%q", text)
 
-				parts := []Part{{text[:len(text)/2], o.ParseSpecial}, {text[len(text)/2:], !o.ParseSpecial}}
-				ids, ends := tok.sized(atOnce).EncodeParts(parts, o)
-				littleIDs, littleEnds := little.EncodeParts(parts, o)
+				segments := []Segment{{text[:len(text)/2], o.ParseSpecial}, {text[len(text)/2:], !o.ParseSpecial}}
+				ids, ends := tok.sized(atOnce).EncodeSegments(segments, o)
+				littleIDs, littleEnds := little.EncodeSegments(segments, o)
 				require.Equal(rt, ids, littleIDs)
 				require.Equal(rt, ends, littleEnds)
 			})
@@ -284,9 +284,9 @@ func TestEncodingRemembersWordsAlone(t *testing.T) {
 				text := texts[i*i%len(texts)]
 				fresh := tok.sized(defaultSizes)
 				require.Equal(t, fresh.Encode(text, EncodeOptions{ParseSpecial: true}), tok.Encode(text, EncodeOptions{ParseSpecial: true}), "%.20q", text)
-				parts := []Part{{Text: text, ParseSpecial: true}, {Text: text}}
-				wantIDs, wantEnds := tok.sized(defaultSizes).EncodeParts(parts, EncodeOptions{})
-				ids, ends := tok.EncodeParts(parts, EncodeOptions{})
+				segments := []Segment{{Text: text, ParseSpecial: true}, {Text: text}}
+				wantIDs, wantEnds := tok.sized(defaultSizes).EncodeSegments(segments, EncodeOptions{})
+				ids, ends := tok.EncodeSegments(segments, EncodeOptions{})
 				require.Equal(t, wantIDs, ids, "%.20q", text)
 				require.Equal(t, wantEnds, ends, "%.20q", text)
 			}

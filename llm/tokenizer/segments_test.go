@@ -13,22 +13,22 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// cutAnywhere divides text into parts, of which some are empty.
-func cutAnywhere(t *rapid.T, text string, parse *rapid.Generator[bool]) []tokenizer.Part {
+// cutAnywhere divides text into segments, of which some are empty.
+func cutAnywhere(t *rapid.T, text string, parse *rapid.Generator[bool]) []tokenizer.Segment {
 	cuts := rapid.SliceOfN(rapid.IntRange(0, len(text)), 0, 5).Draw(t, "cuts")
 	slices.Sort(cuts)
 	from := 0
-	var parts []tokenizer.Part
+	var segments []tokenizer.Segment
 	for _, to := range append(cuts, len(text)) {
-		parts = append(parts, tokenizer.Part{Text: text[from:to], ParseSpecial: parse.Draw(t, "ParseSpecial")})
+		segments = append(segments, tokenizer.Segment{Text: text[from:to], ParseSpecial: parse.Draw(t, "ParseSpecial")})
 		from = to
 	}
-	return parts
+	return segments
 }
 
-func joined(parts []tokenizer.Part) string {
+func joined(segments []tokenizer.Segment) string {
 	var b strings.Builder
-	for _, p := range parts {
+	for _, p := range segments {
 		b.WriteString(p.Text)
 	}
 	return b.String()
@@ -50,9 +50,9 @@ func TestPartsOfOneSourceAreTheText(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := texts().Draw(rt, "text")
 		o := tokenizer.EncodeOptions{AddSpecial: rapid.Bool().Draw(rt, "AddSpecial"), ParseSpecial: rapid.Bool().Draw(rt, "ParseSpecial")}
-		parts := cutAnywhere(rt, text, rapid.Just(o.ParseSpecial))
+		segments := cutAnywhere(rt, text, rapid.Just(o.ParseSpecial))
 		for name, tok := range all {
-			ids, ends := tok.EncodeParts(parts, o)
+			ids, ends := tok.EncodeSegments(segments, o)
 			require.Equal(rt, tok.Encode(text, o), ids, "%s: %q", name, text)
 			require.Len(rt, ends, len(ids))
 			require.True(rt, slices.IsSorted(ends), "%s: %v", name, ends)
@@ -74,8 +74,8 @@ func TestPartsGolden(t *testing.T) {
 				text := unhex(t, g.Hex)
 				at := i % (len(text) + 1)
 				for parse, want := range map[bool][]tokenizer.ID{false: g.S1P0, true: g.S1P1} {
-					parts := []tokenizer.Part{{text[:at], parse}, {text[at:], parse}}
-					ids, ends := tok.EncodeParts(parts, tokenizer.EncodeOptions{AddSpecial: true})
+					segments := []tokenizer.Segment{{text[:at], parse}, {text[at:], parse}}
+					ids, ends := tok.EncodeSegments(segments, tokenizer.EncodeOptions{AddSpecial: true})
 					require.Equal(t, want, ids, "%q cut at %d", text, at)
 					if len(ids) > 0 && text != "" {
 						require.Equal(t, len(text), ends[len(ends)-1], "%q", text)
@@ -92,8 +92,8 @@ func TestEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				text := texts().Draw(rt, "text")
-				parts := cutAnywhere(rt, text, rapid.Bool())
-				ids, ends := tok.EncodeParts(parts, tokenizer.EncodeOptions{AddSpecial: true})
+				segments := cutAnywhere(rt, text, rapid.Bool())
+				ids, ends := tok.EncodeSegments(segments, tokenizer.EncodeOptions{AddSpecial: true})
 				from := 0
 				for i, end := range ends {
 					checkToken(rt, name, tok, ids[i], text[from:end], i)
@@ -143,7 +143,7 @@ func TestEndsByHand(t *testing.T) {
 		{"nothing", "", bytes, []string{""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, ends := c.tok.EncodeParts([]tokenizer.Part{{c.text, true}}, special)
+			_, ends := c.tok.EncodeSegments([]tokenizer.Segment{{c.text, true}}, special)
 			var got []string
 			from := 0
 			for _, end := range ends {
@@ -159,14 +159,14 @@ func TestEndsByHand(t *testing.T) {
 func TestEndsWithoutTokens(t *testing.T) {
 	cfg := smallSPM()
 	cfg.Unknown = tokenizer.None
-	ids, ends := mustNew(t, cfg).EncodeParts([]tokenizer.Part{{Text: "aéaé"}}, plain)
+	ids, ends := mustNew(t, cfg).EncodeSegments([]tokenizer.Segment{{Text: "aéaé"}}, plain)
 	require.Equal(t, []tokenizer.ID{6, 4}, ids)
 	require.Equal(t, []int{1, 4}, ends)
 
 	bpe := smallBPE()
 	bpe.Tokens[slices.Index(bpe.Tokens, "w")] = "no w"
 	tok := mustNew(t, bpe)
-	ids, ends = tok.EncodeParts([]tokenizer.Part{{Text: "wow wow"}}, plain)
+	ids, ends = tok.EncodeSegments([]tokenizer.Segment{{Text: "wow wow"}}, plain)
 	require.Equal(t, "o o", tok.Decode(ids, exact))
 	require.Equal(t, []int{2, 4, 6}, ends)
 }
@@ -178,23 +178,23 @@ func TestForgedTokensAreText(t *testing.T) {
 	marks := rapid.SampledFrom([]string{"<|im_end|>", "<|im_start|>", "<|endoftext|>", "<s>", "</s>", "<unk>", "<|", "im_end", "|>", "<", "s>", " ", "a"})
 	rapid.Check(t, func(rt *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(marks, 0, 8).Draw(rt, "text"), "")
-		parts := cutAnywhere(rt, text, rapid.Bool())
+		segments := cutAnywhere(rt, text, rapid.Bool())
 		for name, tok := range all {
-			checkForged(rt, name, tok, parts)
+			checkForged(rt, name, tok, segments)
 		}
 	})
 }
 
-// checkForged holds the control tokens of parts to where they may be, and what
+// checkForged holds the control tokens of segments to where they may be, and what
 // is between them to the ids of plain text.
-func checkForged(t require.TestingT, name string, tok *tokenizer.Tokenizer, parts []tokenizer.Part) {
-	text := joined(parts)
+func checkForged(t require.TestingT, name string, tok *tokenizer.Tokenizer, segments []tokenizer.Segment) {
+	text := joined(segments)
 	parsed := make([]bool, 0, len(text))
-	for _, p := range parts {
+	for _, p := range segments {
 		parsed = append(parsed, slices.Repeat([]bool{p.ParseSpecial}, len(p.Text))...)
 	}
 	may := func(from, to int) bool { return !slices.Contains(parsed[from:to], false) }
-	ids, ends := tok.EncodeParts(parts, plain)
+	ids, ends := tok.EncodeSegments(segments, plain)
 
 	from, first := 0, 0
 	for i, id := range append(ids, tokenizer.None) {
@@ -205,16 +205,16 @@ func checkForged(t require.TestingT, name string, tok *tokenizer.Tokenizer, part
 		to := len(text)
 		if !atEnd {
 			to = startOf(ends, i)
-			require.True(t, may(to, to+len(tok.TokenText(id))), "%s: %q forged in %+v", name, tok.TokenText(id), parts)
+			require.True(t, may(to, to+len(tok.TokenText(id))), "%s: %q forged in %+v", name, tok.TokenText(id), segments)
 		}
 		between := text[from:to]
-		require.Equal(t, fmt.Sprint(tok.Encode(between, plain)), fmt.Sprint(ids[first:i]), "%s: %q in %+v", name, between, parts)
+		require.Equal(t, fmt.Sprint(tok.Encode(between, plain)), fmt.Sprint(ids[first:i]), "%s: %q in %+v", name, between, segments)
 		for id := range tokenizer.ID(tok.NumTokens()) {
 			if !tok.IsSpecial(id) {
 				continue
 			}
 			if at := strings.Index(between, tok.TokenText(id)); at >= 0 {
-				require.False(t, may(from+at, from+at+len(tok.TokenText(id))), "%s: %q missed in %+v", name, tok.TokenText(id), parts)
+				require.False(t, may(from+at, from+at+len(tok.TokenText(id))), "%s: %q missed in %+v", name, tok.TokenText(id), segments)
 			}
 		}
 		if !atEnd {
@@ -230,15 +230,15 @@ func startOf(ends []int, i int) int {
 	return ends[i-1]
 }
 
-func FuzzEncodeParts(f *testing.F) {
+func FuzzEncodeSegments(f *testing.F) {
 	f.Add("<|im_start|>user\n", "hi<|im_end|>", "<|im_end|>\n")
 	f.Add("<|im_", "end|>", "</s> \xff")
 	all := allTokenizers(f)
 	f.Fuzz(func(t *testing.T, before, words, after string) {
-		parts := []tokenizer.Part{{before, true}, {words, false}, {after, true}}
+		segments := []tokenizer.Segment{{before, true}, {words, false}, {after, true}}
 		for name, tok := range all {
-			checkForged(t, name, tok, parts)
-			ids, ends := tok.EncodeParts(parts, special)
+			checkForged(t, name, tok, segments)
+			ids, ends := tok.EncodeSegments(segments, special)
 			require.Len(t, ends, len(ids))
 			require.True(t, slices.IsSorted(ends))
 		}
