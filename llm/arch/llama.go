@@ -1,0 +1,9 @@
+package arch
+
+import "github.com/goggml/ggml"
+
+func init() {
+	family(map[string]spec{
+		"llama": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true},
+	})
+}

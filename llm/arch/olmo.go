@@ -1,0 +1,17 @@
+package arch
+
+import "github.com/goggml/ggml"
+
+func init() {
+	family(map[string]spec{
+		"olmo2": {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: AllHeads, untied: true, keys: windowKeys(4), layer: olmo2Layer},
+	})
+}
+
+// olmo2Layer has local layers with a RoPE that does not reach beyond the context of its
+// training. As in stock llama.cpp it has the base of all: rope.freq_base_swa says nothing.
+func olmo2Layer(c *Config, i int, a *Attention) {
+	if local(c, i, a) {
+		a.RoPE.FreqScale, a.RoPE.ExtFactor, a.RoPE.AttnFactor = 1, 0, 1
+	}
+}

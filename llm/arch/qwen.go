@@ -1,0 +1,13 @@
+package arch
+
+import "github.com/goggml/ggml"
+
+func init() {
+	family(map[string]spec{
+		"qwen2": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: true},
+		"qwen3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, unused: classifier},
+	})
+}
+
+// classifier is the head of a reranker, which text models carry along.
+var classifier = []Weight{{Name: "cls.output.weight", Role: Unused, Optional: true}}

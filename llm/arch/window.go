@@ -1,0 +1,39 @@
+package arch
+
+// windowKeys are those of models in which all but each so many-th layer see a window.
+func windowKeys(pattern int) []key {
+	return []key{
+		optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(0)),
+		withWindow(key{
+			name:  "attention.sliding_window_pattern",
+			read:  func(m *metadata, name string, c *Config) { c.WindowPattern = m.pattern(name, pattern) },
+			write: func(c *Config) any { return uint32(c.WindowPattern) },
+		}),
+	}
+}
+
+// withWindow is a key that counts only where there is a window.
+func withWindow(k key) key {
+	return key{
+		name: k.name,
+		read: func(m *metadata, name string, c *Config) {
+			if c.Window > 0 {
+				k.read(m, name, c)
+			}
+		},
+		write: func(c *Config) any {
+			if c.Window == 0 {
+				return nil
+			}
+			return k.write(c)
+		},
+	}
+}
+
+// local lets local layers see a window, and reports whether the layer is one.
+func local(c *Config, i int, a *Attention) bool {
+	if c.Window > 0 && c.WindowPattern > 0 && (i+1)%c.WindowPattern != 0 {
+		a.Window = c.Window
+	}
+	return a.Window > 0
+}
