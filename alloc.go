@@ -29,10 +29,10 @@ func NewTensorAllocator(b *Buffer) (*TensorAllocator, error) {
 	return &TensorAllocator{buffer: b, a: C.ggml_tallocr_new(b.b)}, nil
 }
 
-// Alloc gives the tensor the next free memory of the buffer. It fails when
+// Allocate gives the tensor the next free memory of the buffer. It fails when
 // the buffer is too small, and when the tensor has memory.
 // C: ggml_tallocr_alloc.
-func (a *TensorAllocator) Alloc(t *Tensor) error {
+func (a *TensorAllocator) Allocate(t *Tensor) error {
 	a = made(a)
 	if a.buffer == nil {
 		return zeroError()
@@ -153,7 +153,7 @@ func (b *Buffer) placeAll(tensors []*Tensor) error {
 		return err
 	}
 	for _, t := range tensors {
-		if err := a.Alloc(t); err != nil {
+		if err := a.Allocate(t); err != nil {
 			return err
 		}
 	}

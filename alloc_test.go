@@ -41,7 +41,7 @@ func TestMemoryErrors(t *testing.T) {
 		{func(b *addition) error { return b.backend.Compute(bg, nil) }, "graph_compute(nil): the graph is nil", nil},
 		{func(b *addition) error { return b.backend.Compute(none, b.graph) }, "graph_compute(graph of 1 nodes): the context.Context is nil", nil},
 		{func(b *addition) error { return b.backend.Compute(bg, b.c.NewGraph()) }, "graph_compute(graph of 0 nodes): the graph is empty; add tensors by Expand", nil},
-		{func(b *addition) error { return b.alloc.Alloc(nil) }, "alloc_graph(nil): the graph is nil", nil},
+		{func(b *addition) error { return b.alloc.Allocate(nil) }, "alloc_graph(nil): the graph is nil", nil},
 		{func(b *addition) error { _, err := b.c.Allocate(nil); return err }, "alloc_ctx_tensors: the buffer type is nil", nil},
 
 		{func(b *addition) error { b.backend.Close(); return b.backend.Compute(bg, b.graph) }, "graph_compute(graph of 1 nodes): the backend is closed", ggml.ErrClosed},
@@ -51,8 +51,8 @@ func TestMemoryErrors(t *testing.T) {
 		{func(b *addition) error { b.a.Context().Close(); return b.backend.Compute(bg, b.graph) }, "graph_compute(graph of 1 nodes): the context is closed", ggml.ErrClosed},
 		{func(b *addition) error { b.c.Close(); return b.backend.Compute(bg, b.graph) }, "graph_compute(graph of 0 nodes): the context is closed", ggml.ErrClosed},
 		{func(b *addition) error { b.c.Close(); _, err := b.y.Float32s(); return err }, "get((closed) f32[4]): the context is closed", ggml.ErrClosed},
-		{func(b *addition) error { b.alloc.Close(); return b.alloc.Alloc(b.graph) }, "alloc_graph(graph of 1 nodes): the graph allocator is closed", ggml.ErrClosed},
-		{func(b *addition) error { b.c.Close(); return b.alloc.Alloc(b.graph) }, "alloc_graph(graph of 0 nodes): the context is closed", ggml.ErrClosed},
+		{func(b *addition) error { b.alloc.Close(); return b.alloc.Allocate(b.graph) }, "alloc_graph(graph of 1 nodes): the graph allocator is closed", ggml.ErrClosed},
+		{func(b *addition) error { b.c.Close(); return b.alloc.Allocate(b.graph) }, "alloc_graph(graph of 0 nodes): the context is closed", ggml.ErrClosed},
 		{func(b *addition) error { b.backend.Close(); return b.backend.SetThreads(1) }, "backend: use of a closed object", ggml.ErrClosed},
 		{func(b *addition) error { b.backend.Close(); return b.backend.Synchronize() }, "backend: use of a closed object", ggml.ErrClosed},
 		{func(b *addition) error { b.backend.Close(); _, err := ggml.NewScheduler(o, b.backend); return err }, "backend: use of a closed object", ggml.ErrClosed},
@@ -79,18 +79,18 @@ func TestTensorAllocatorErrors(t *testing.T) {
 	defer b.Close()
 	a, err := ggml.NewTensorAllocator(b)
 	require.NoError(t, err)
-	require.NoError(t, a.Alloc(x))
-	err = a.Alloc(y)
+	require.NoError(t, a.Allocate(x))
+	err = a.Allocate(y)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	require.ErrorContains(t, err, "ggml: tensor_alloc(y f32[200]): the buffer is too small: the tensor takes 800 bytes, ")
 	require.False(t, y.IsAllocated())
-	require.ErrorContains(t, a.Alloc(x), "ggml: tensor_alloc(x f32[100]): the tensor has memory already (at alloc_test.go:")
-	require.ErrorContains(t, a.Alloc(v), "ggml: tensor_alloc(v f32[10]): the tensor is a view; it gets the memory of what it is a view of")
-	require.ErrorContains(t, a.Alloc(nil), "ggml: tensor_alloc(nil): the tensor is nil")
-	require.NoError(t, a.Alloc(c.NewTensor(ggml.F32, 1))) // the failures took no room
+	require.ErrorContains(t, a.Allocate(x), "ggml: tensor_alloc(x f32[100]): the tensor has memory already (at alloc_test.go:")
+	require.ErrorContains(t, a.Allocate(v), "ggml: tensor_alloc(v f32[10]): the tensor is a view; it gets the memory of what it is a view of")
+	require.ErrorContains(t, a.Allocate(nil), "ggml: tensor_alloc(nil): the tensor is nil")
+	require.NoError(t, a.Allocate(c.NewTensor(ggml.F32, 1))) // the failures took no room
 
 	b.Close()
-	require.ErrorContains(t, a.Alloc(y), "ggml: tensor_alloc(y f32[200]): the buffer is closed")
+	require.ErrorContains(t, a.Allocate(y), "ggml: tensor_alloc(y f32[200]): the buffer is closed")
 	require.False(t, x.IsAllocated())
 	require.Zero(t, b.Size())
 	require.Nil(t, b.Type())

@@ -29,7 +29,7 @@ func TestAsync(t *testing.T) {
 			input := c.NewTensor(ggml.F32, 4).SetInput()
 			y := c.Add(own, c.Add(other, input))
 			g := c.NewGraph(y)
-			require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+			require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 			for k := float32(0); k < 3; k++ {
 				require.NoError(t, b.WriteAsync(own, bytesOf([]float32{k, 2, 3, 4}), 0))
 				require.NoError(t, b.WriteAsync(own, bytesOf([]float32{9}), 4))

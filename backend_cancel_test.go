@@ -22,8 +22,8 @@ func TestCancel(t *testing.T) {
 		alloc   func(g *ggml.Graph) error
 		compute func(ctx context.Context, g *ggml.Graph) error
 	}{
-		"backend":   {alloc.Alloc, backend.Compute},
-		"scheduler": {sched.Alloc, sched.Compute},
+		"backend":   {alloc.Allocate, backend.Compute},
+		"scheduler": {sched.Allocate, sched.Compute},
 	}
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestCloseDuringAsync(t *testing.T) {
 		g := c.NewGraph(c.Copy(y, out))
 		a, err := ggml.NewGraphAllocator(d.BufferType())
 		require.NoError(t, err)
-		require.NoError(t, a.Alloc(g))
+		require.NoError(t, a.Allocate(g))
 		require.NoError(t, b.ComputeAsync(context.Background(), g))
 		require.NoError(t, c.Close())
 		require.NoError(t, a.Close())
@@ -50,7 +50,7 @@ func TestCloseDuringAsync(t *testing.T) {
 
 // The next graph gets the memory only when the computation of the one before is
 // done; so the results that were asked for in order are right.
-func TestAllocAfterAsync(t *testing.T) {
+func TestAllocateAfterAsync(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	b, err := d.NewBackend()
 	require.NoError(t, err)
@@ -70,12 +70,12 @@ func TestAllocAfterAsync(t *testing.T) {
 		ones := refmath.Uniform(optest.RNG(1), 1, 1, 256).Float32()
 		require.NoError(t, b.WriteAsync(x, bytesOf(ones), 0))
 		if k%2 == 0 {
-			require.NoError(t, allocator.Alloc(g))
+			require.NoError(t, allocator.Allocate(g))
 			require.NoError(t, b.WriteAsync(input, bytesOf(ones), 0))
 			require.NoError(t, b.ComputeAsync(context.Background(), g))
 		} else {
 			require.NoError(t, sched.SetTensorBackend(y, b))
-			require.NoError(t, sched.Alloc(g))
+			require.NoError(t, sched.Allocate(g))
 			require.NoError(t, ggml.Write(input, ones))
 			require.NoError(t, sched.ComputeAsync(context.Background(), g))
 		}
@@ -124,7 +124,7 @@ func TestAsyncFromGoroutines(t *testing.T) {
 				var got [32]float32
 				in := refmath.Uniform(optest.RNG(1), float64(round), float64(round), 32).Float32()
 				err := errors.Join(
-					a.Alloc(g),
+					a.Allocate(g),
 					own.WriteAsync(x, bytesOf(in), 0),
 					own.ComputeAsync(context.Background(), g),
 					own.ReadAsync(y, bytesOf(got[:]), 0),
@@ -148,7 +148,7 @@ func TestAsyncOnCPU(t *testing.T) {
 	g := c.NewGraph(y)
 	b := optest.NewCPUBackend(t, 1)
 	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrNotAllocated)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, b.ComputeAsync(context.Background(), g))
 	require.NoError(t, b.Synchronize())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -156,7 +156,7 @@ func TestAsyncOnCPU(t *testing.T) {
 	require.ErrorIs(t, b.ComputeAsync(ctx, g), context.Canceled)
 	require.ErrorContains(t, b.ComputeAsync(context.Background(), nil), "the graph is nil")
 	s := optest.NewScheduler(t, b)
-	require.ErrorContains(t, s.ComputeAsync(context.Background(), g), "call Alloc first")
+	require.ErrorContains(t, s.ComputeAsync(context.Background(), g), "call Allocate first")
 	require.ErrorContains(t, s.ComputeAsync(context.Background(), nil), "the graph is nil")
 	b.Close()
 	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrClosed)

@@ -34,7 +34,7 @@ func TestSharedBackend(t *testing.T) {
 			alloc, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
 			assertNoError(t, err)
 			defer alloc.Close()
-			assertNoError(t, alloc.Alloc(g))
+			assertNoError(t, alloc.Allocate(g))
 			for round := range 20 {
 				values := make([]float32, 64*64)
 				for j := range values {
@@ -74,7 +74,7 @@ func TestSharedContext(t *testing.T) {
 	})
 	wg.Go(func() {
 		for range 200 {
-			assertNoError(t, alloc.Alloc(other))
+			assertNoError(t, alloc.Allocate(other))
 			assertNoError(t, backend.Compute(context.Background(), other))
 		}
 	})
@@ -94,14 +94,14 @@ func TestCloseDuringCompute(t *testing.T) {
 		require.NoError(t, err)
 		alloc, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
 		require.NoError(t, err)
-		require.NoError(t, alloc.Alloc(g))
+		require.NoError(t, alloc.Allocate(g))
 		b := newAddition(t)
 		second, err := ggml.NewCPUBackend(1)
 		require.NoError(t, err)
 		sched, err := ggml.NewScheduler(ggml.SchedulerOptions{}, second)
 		require.NoError(t, err)
 		other := b.c.NewGraph(b.c.Neg(b.a))
-		require.NoError(t, sched.Alloc(other))
+		require.NoError(t, sched.Allocate(other))
 
 		var wg goroutines
 		until := func(f func() error) {
@@ -143,7 +143,7 @@ func TestAllocatorContention(t *testing.T) {
 	for _, g := range []*ggml.Graph{b.graph, other} {
 		wg.Go(func() {
 			for range 300 {
-				err := b.alloc.Alloc(g)
+				err := b.alloc.Allocate(g)
 				if err == nil {
 					err = b.backend.Compute(context.Background(), g)
 				}

@@ -22,7 +22,7 @@ func TestComputeEndsPendingWork(t *testing.T) {
 	require.NoError(t, err)
 	defer b.Close()
 	g, _ := steps(t, 1)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 4)

@@ -27,7 +27,7 @@ func TestWaitPolicyDuringComputation(t *testing.T) {
 	}
 	graph := c.NewGraph(y)
 	alloc := optest.NewGraphAllocator(t)
-	require.NoError(t, alloc.Alloc(graph))
+	require.NoError(t, alloc.Allocate(graph))
 	if !computethread.SetPassive(true) {
 		t.Skip("the environment sets the wait policy of OpenMP")
 	}

@@ -58,7 +58,7 @@ func TestRepackedMulMat(t *testing.T) {
 				x := g.NewTensor(ggml.F32, 256, n).SetInput()
 				got, want := g.MulMat(repacked, x), g.MulMat(plain, x)
 				graph := g.NewGraph(got, want)
-				require.NoError(t, optest.NewGraphAllocator(t).Alloc(graph))
+				require.NoError(t, optest.NewGraphAllocator(t).Allocate(graph))
 				require.NoError(t, ggml.Write(x, values[:256*n]))
 				require.NoError(t, backend.Compute(context.Background(), graph))
 				a, err := ggml.Read[float32](got)
@@ -118,7 +118,7 @@ func TestRepackedMisuse(t *testing.T) {
 				allocator, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
 				require.NoError(t, err)
 				defer allocator.Close()
-				if err = allocator.Alloc(graph); err == nil {
+				if err = allocator.Allocate(graph); err == nil {
 					err = optest.NewCPUBackend(t, 2).Compute(context.Background(), graph)
 				}
 				require.Error(t, err)
@@ -196,7 +196,7 @@ func TestRepackedBesideServers(t *testing.T) {
 		s := optest.NewScheduler(t, rig.backends...)
 		require.NoError(t, s.SetTensorBackend(h, rig.backends[0]))
 		for range 2 {
-			require.NoError(t, s.Alloc(g))
+			require.NoError(t, s.Allocate(g))
 			require.Equal(t, rig.devices[3], optest.Found(s.TensorBackend(y)).Device())
 			require.NoError(t, s.Compute(context.Background(), g))
 		}
@@ -206,9 +206,9 @@ func TestRepackedBesideServers(t *testing.T) {
 		all := ggml.NewContext()
 		defer all.Close()
 		product := all.NewGraph(all.MulMat(w, placed(t, rig.devices[3], 256, 1)))
-		require.NoError(t, optest.NewGraphAllocator(t).Alloc(product))
+		require.NoError(t, optest.NewGraphAllocator(t).Allocate(product))
 		err = product.CompareBackends(context.Background(), ggml.CompareOptions{First: rig.backends[3], Second: optest.NewCPUBackend(t, 1), Compare: func(int, *ggml.Tensor, *ggml.Tensor) error { return nil }})
 		require.ErrorContains(t, err, message)
-		require.ErrorContains(t, s.Alloc(all.NewGraph(all.Cast(w, ggml.F32))), "it can only be the first operand of mul_mat or mul_mat_id, on the CPU")
+		require.ErrorContains(t, s.Allocate(all.NewGraph(all.Cast(w, ggml.F32))), "it can only be the first operand of mul_mat or mul_mat_id, on the CPU")
 	})
 }

@@ -76,7 +76,7 @@ func TestBufferFromMemory(t *testing.T) {
 	copy(memory[1<<16-32:], bytesOf([]float32{10, 20, 30, 40}))
 	sum := c.Add(x, y)
 	g := c.NewGraph(sum)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g))
 	require.Equal(t, []float32{11, 22, 33, 44}, optest.Values(t, sum))
 	require.NoError(t, ggml.Write(x, []float32{5, 6, 7, 8}))

@@ -29,6 +29,6 @@ func TestNUMA(t *testing.T) {
 	require.NoError(t, ggml.InitNUMA(ggml.NUMADisabled))
 	require.Equal(t, ggml.IsNUMA(), ggml.IsNUMA())
 	g, _ := steps(t, 2)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
 }

@@ -34,7 +34,7 @@ func TestThreadPool(t *testing.T) {
 		return sum(w, dst, src...)
 	}, 0, x)
 	g := c.NewGraph(y)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	compute := func() int {
 		require.NoError(t, b.Compute(context.Background(), g))
 		got, err := ggml.Read[float32](y)
@@ -131,7 +131,7 @@ func TestThreadPoolShared(t *testing.T) {
 			defer c.Close()
 			y := c.MapCustom(sum, 0, c.MulMat(x, x))
 			g := c.NewGraph(y)
-			if err := alloc.Alloc(g); err != nil {
+			if err := alloc.Allocate(g); err != nil {
 				t.Error(err)
 			}
 			var first []float32
@@ -150,7 +150,7 @@ func TestThreadPoolShared(t *testing.T) {
 	wg.Wait()
 	s := optest.NewScheduler(t, backends...)
 	g, _ := steps(t, 4)
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	require.NoError(t, s.Compute(context.Background(), g))
 }
 
@@ -176,7 +176,7 @@ func TestThreadPoolLeavesThread(t *testing.T) {
 		return nil
 	}, 0, x)
 	g := c.NewGraph(y)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, b.Compute(context.Background(), g))
 	require.NoError(t, duringErr)
 	after, err := threadStatus()

@@ -23,7 +23,7 @@ type DeviceMemory struct {
 // MemoryReport tells for each device how much memory there is, and how much
 // this program holds there in the [Buffer], [GraphAllocator], [Scheduler] and
 // [Optimizer] objects that are not closed. Of an allocator it counts what the
-// last Alloc or Reserve left, and it waits for no computation. Memory of a file that is
+// last Allocate or Reserve left, and it waits for no computation. Memory of a file that is
 // mapped counts as a buffer, and scratch memory of ops as [RegisterScratchMemory] says. Safe for concurrent use.
 // C: ggml_backend_dev_memory.
 func MemoryReport() ([]DeviceMemory, error) {

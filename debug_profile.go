@@ -23,7 +23,7 @@ type NodeTime struct {
 // computation.
 type Profile []NodeTime
 
-// Profile computes the graph, which Alloc has allocated, node by node, and
+// Profile computes the graph, which Allocate has allocated, node by node, and
 // returns how long each took. A node alone takes some microseconds longer than
 // in a [Scheduler.Compute], and copies between devices are left out. It
 // suspends the functions of SetEvalCallback.

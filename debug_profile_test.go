@@ -21,7 +21,7 @@ func TestProfile(t *testing.T) {
 	}
 	b := optest.NewCPUBackend(t, 1)
 	s := optest.NewScheduler(t, b)
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	calls := 0
 	require.NoError(t, s.SetEvalCallback(nil, func(*ggml.Tensor) error { calls++; return nil }))
 	var p ggml.Profile

@@ -62,7 +62,7 @@ func TestMetaDevice(t *testing.T) {
 			y := c.Scale(sum, 1)
 			g := c.NewGraph(y)
 			s := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 1))
-			require.NoError(t, s.Alloc(g))
+			require.NoError(t, s.Allocate(g))
 			require.Equal(t, b, optest.Found(s.TensorBackend(sum)))
 			hidden := refmath.MulMat(values[up], values[x])
 			for i, v := range hidden.Data {
@@ -115,7 +115,7 @@ func TestMetaMisuse(t *testing.T) {
 	alloc, err := ggml.NewGraphAllocator(d.BufferType())
 	require.NoError(t, err)
 	defer alloc.Close()
-	err = alloc.Alloc(g)
+	err = alloc.Allocate(g)
 	require.ErrorContains(t, err, "ggml: alloc_graph(graph of 1 nodes): "+advice)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	_, err = ggml.NewMetaDevice(nil, cpu)

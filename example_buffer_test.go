@@ -58,8 +58,8 @@ func ExampleTensorAllocator() {
 	c := ggml.NewContext()
 	defer c.Close()
 	small, large := c.NewTensor(ggml.F32, 100), c.NewTensor(ggml.F32, 1000)
-	fmt.Println(a.Alloc(small), small.IsAllocated())
-	fmt.Println(errors.Is(a.Alloc(large), ggml.ErrOutOfMemory), large.IsAllocated())
+	fmt.Println(a.Allocate(small), small.IsAllocated())
+	fmt.Println(errors.Is(a.Allocate(large), ggml.ErrOutOfMemory), large.IsAllocated())
 	// Output:
 	// <nil> true
 	// true false

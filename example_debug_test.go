@@ -95,7 +95,7 @@ func ExampleProfile() {
 	defer c.Close()
 	x := c.Arange(0, 1000, 1)
 	graph := c.NewGraph(c.Sum(c.Sqr(x)))
-	check(s.Alloc(graph))
+	check(s.Allocate(graph))
 	profile, err := s.Profile(context.Background(), graph)
 	check(err)
 	for _, node := range profile {

@@ -22,7 +22,7 @@ func ExampleGraph_Select() {
 		g := c.NewGraph()
 		y := c.Add(g.Select(branch, c.Sqr(x), c.Neg(x)), x).SetOutput()
 		g.Expand(y)
-		check(allocator.Alloc(g))
+		check(allocator.Allocate(g))
 		check(backend.Compute(context.Background(), g))
 		value, err := y.Float32At(0)
 		check(err)
@@ -115,7 +115,7 @@ func ExampleGraphAllocator() {
 		y = c.Scale(y, 1.0/1024)
 	}
 	g := c.NewGraph(y)
-	check(alloc.Alloc(g))
+	check(alloc.Allocate(g))
 	ones := make([]float32, 1024)
 	for i := range ones {
 		ones[i] = 1

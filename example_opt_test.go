@@ -167,7 +167,7 @@ func ExampleOptimizer() {
 	for loss := 1.0; loss > 1e-4; loss, _ = result.Loss() {
 		check(result.Reset())
 		for batch := range int64(4) {
-			check(o.Alloc(true)) // true: Eval takes a step
+			check(o.Allocate(true)) // true: Eval takes a step
 			check(d.CopyBatch(o.Inputs(), o.Labels(), batch))
 			check(o.Eval(result))
 		}
@@ -244,7 +244,7 @@ func ExampleOptResult() {
 	check(err)
 	defer result.Close()
 
-	check(o.Alloc(false))
+	check(o.Allocate(false))
 	check(ggml.Write(o.Inputs(), []float32{2, 1, 1, 2, 3, 0, 0, 3}))
 	check(ggml.Write(o.Labels(), []float32{1, 0, 0, 1, 1, 0, 1, 0})) // the last is another
 	check(o.Eval(result))

@@ -19,7 +19,7 @@ func ExampleScheduler_SetEvalCallback() {
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 3).SetInput()
 	graph := c.NewGraph(c.Sum(c.Sqrt(c.Sqr(x))))
-	check(scheduler.Alloc(graph))
+	check(scheduler.Allocate(graph))
 	check(ggml.Write(x, []float32{1, -2, 3}))
 
 	check(scheduler.SetEvalCallback(
@@ -56,7 +56,7 @@ func ExampleScheduler() {
 	x := c.NewTensor(ggml.F32, 3).SetInput()
 	y := c.SoftMax(x)
 	g := c.NewGraph(y)
-	check(s.Alloc(g))
+	check(s.Allocate(g))
 	check(ggml.Write(x, []float32{0, 0, 0}))
 	check(s.Compute(context.Background(), g))
 	result, err := ggml.Read[float32](y)

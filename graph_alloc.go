@@ -73,7 +73,7 @@ func (a *GraphAllocator) Close() error {
 }
 
 // Reserve makes room for a graph without allocating it: do so for the largest
-// one, and no later Alloc takes more memory. C: ggml_gallocr_reserve.
+// one, and no later Allocate takes more memory. C: ggml_gallocr_reserve.
 func (a *GraphAllocator) Reserve(g *Graph) error {
 	a = made(a)
 	return a.with(g, reserveOnly, func() C.goggml_int {
@@ -82,9 +82,9 @@ func (a *GraphAllocator) Reserve(g *Graph) error {
 	})
 }
 
-// Alloc gives memory to the graph's tensors that have none. With several buffer
+// Allocate gives memory to the graph's tensors that have none. With several buffer
 // types a graph like it has been reserved. C: ggml_gallocr_alloc_graph.
-func (a *GraphAllocator) Alloc(g *Graph) error {
+func (a *GraphAllocator) Allocate(g *Graph) error {
 	a = made(a)
 	return a.with(g, forCompute, func() C.goggml_int {
 		if len(a.types) > 1 && a.current.plan != a.current.next {
@@ -130,7 +130,7 @@ type Placement struct {
 	Leaves int                 // of all leaves
 }
 
-// ReserveIn is [GraphAllocator.Reserve] with a placement, which Alloc keeps for
+// ReserveIn is [GraphAllocator.Reserve] with a placement, which Allocate keeps for
 // graphs of the same nodes. Each type must be memory that the backend which
 // computes can use. Plumbing: programs rarely need it.
 // C: ggml_gallocr_reserve_n.

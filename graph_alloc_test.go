@@ -45,7 +45,7 @@ func TestGraphAllocatorPlacement(t *testing.T) {
 	require.GreaterOrEqual(t, a.Size(), int64(4000))
 
 	again, x := build()
-	require.NoError(t, a.Alloc(again))
+	require.NoError(t, a.Allocate(again))
 	values := optest.Normal(8, 1000)
 	require.NoError(t, ggml.Write(x, values))
 	require.NoError(t, w.Backend.Compute(t.Context(), again))
@@ -56,11 +56,11 @@ func TestGraphAllocatorPlacement(t *testing.T) {
 	}
 
 	other := w.NewGraph(w.Sum(w.Neg(w.Context.NewTensor(ggml.F32, 2000).SetInput())).SetOutput())
-	err := a.Alloc(other)
+	err := a.Allocate(other)
 	require.ErrorContains(t, err, "the graph is not like the one that was reserved; call Reserve or ReserveIn with it first")
 	require.NotErrorIs(t, err, ggml.ErrOutOfMemory)
 	require.NoError(t, a.Reserve(other))
-	require.NoError(t, a.Alloc(other))
+	require.NoError(t, a.Allocate(other))
 
 	require.ErrorContains(t, a.ReserveIn(g, ggml.Placement{Leaves: 2}), "leaves in buffer type 2: the allocator has 2, counted from 0")
 	require.ErrorContains(t, a.ReserveIn(g, ggml.Placement{Nodes: func(*ggml.Tensor) int { return -1 }}), "in buffer type -1: the allocator has 2")
@@ -108,12 +108,12 @@ func TestAllocatorReservesAgain(t *testing.T) {
 			buffers, err := leaves.Allocate(ggml.CPUBufferType())
 			require.NoError(t, err)
 			g := c.NewGraph(c.View(c.SqrInPlace(c.View(x, []int64{size}, nil, 0)), []int64{2}, nil, 0))
-			for _, a := range []interface{ Alloc(*ggml.Graph) error }{alloc, s} {
-				require.NoError(t, a.Alloc(g))
+			for _, a := range []interface{ Allocate(*ggml.Graph) error }{alloc, s} {
+				require.NoError(t, a.Allocate(g))
 			}
 			buffers.Close()
-			for _, a := range []interface{ Alloc(*ggml.Graph) error }{s, alloc} {
-				require.NoError(t, a.Alloc(g))
+			for _, a := range []interface{ Allocate(*ggml.Graph) error }{s, alloc} {
+				require.NoError(t, a.Allocate(g))
 				require.NoError(t, x.SetFloat32s(make([]float32, size)))
 				require.NoError(t, backend.Compute(t.Context(), g))
 			}
@@ -125,8 +125,8 @@ func TestAllocatorReservesAgain(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 4)
-	require.NoError(t, s.Alloc(c.NewGraph(x)))
-	require.NoError(t, s.Alloc(c.NewGraph(c.Reshape(x, 2, 2))))
+	require.NoError(t, s.Allocate(c.NewGraph(x)))
+	require.NoError(t, s.Allocate(c.NewGraph(c.Reshape(x, 2, 2))))
 }
 
 // The next graph of an allocator takes over the memory.
@@ -136,15 +136,15 @@ func TestAllocatorReuse(t *testing.T) {
 	z := b.c.Mul(b.a, b.a)
 	second := b.c.NewGraph(z)
 	bad := b.c.NewGraph()
-	require.ErrorContains(t, b.alloc.Alloc(bad), "the graph is empty")
+	require.ErrorContains(t, b.alloc.Allocate(bad), "the graph is empty")
 	b.works(t) // a graph that cannot be allocated leaves the one before in place
-	require.NoError(t, b.alloc.Alloc(second))
+	require.NoError(t, b.alloc.Allocate(second))
 	require.False(t, b.y.IsAllocated())
 	require.ErrorIs(t, b.compute(), ggml.ErrNotAllocated)
 	require.NoError(t, b.backend.Compute(context.Background(), second))
 	require.NoError(t, b.alloc.Reserve(b.graph))
 	require.False(t, z.IsAllocated())
-	require.NoError(t, b.alloc.Alloc(b.graph))
+	require.NoError(t, b.alloc.Allocate(b.graph))
 	b.works(t)
 	require.Positive(t, b.alloc.Size())
 	b.alloc.Close()
@@ -158,7 +158,7 @@ func TestIntermediateResults(t *testing.T) {
 	x := b.c.NewTensor(ggml.F32, 4).SetName("x").SetInput()
 	inner := b.c.Mul(x, b.a).SetName("inner")
 	g := b.c.NewGraph(b.c.Sqr(inner))
-	require.NoError(t, b.alloc.Alloc(g))
+	require.NoError(t, b.alloc.Allocate(g))
 	require.NoError(t, ggml.Write(x, []float32{1, 1, 1, 1}))
 	require.NoError(t, b.backend.Compute(context.Background(), g))
 	_, err := ggml.Read[float32](inner)
@@ -171,7 +171,7 @@ func TestIntermediateResults(t *testing.T) {
 	y := b.c.NewTensor(ggml.F32, 4, 2)
 	column := b.c.View(y, []int64{1, 2}, []int64{16}, 4).SetInput()
 	g = b.c.NewGraph(b.c.Add(y, b.a), column)
-	require.NoError(t, b.alloc.Alloc(g))
+	require.NoError(t, b.alloc.Allocate(g))
 	require.NoError(t, y.Memset(0))
 	require.NoError(t, ggml.Write(column, []float32{5, 6}))
 	require.NoError(t, b.backend.Compute(context.Background(), g))
@@ -182,7 +182,7 @@ func TestGraphOfOneLeaf(t *testing.T) {
 	b := newAddition(t)
 	x := b.c.NewTensor(ggml.F32, 3).SetInput()
 	g := b.c.NewGraph(x)
-	require.NoError(t, b.alloc.Alloc(g))
+	require.NoError(t, b.alloc.Allocate(g))
 	require.NoError(t, ggml.Write(x, []float32{1, 2, 3}))
 	got, err := ggml.Read[float32](x)
 	require.NoError(t, err)

@@ -57,7 +57,7 @@ func TestGraphSelectSkipsIndices(t *testing.T) {
 	w.Compute(g)
 	require.Equal(t, []float32{-3, -4, -5, -6}, optest.Values(t, z))
 	g.Expand(w.GetRows(table, ids).SetOutput())
-	require.NoError(t, w.Allocator.Alloc(g))
+	require.NoError(t, w.Allocator.Allocate(g))
 	require.ErrorContains(t, w.Backend.Compute(context.Background(), g), "row index -5 is out of range: there are 3 rows")
 }
 
@@ -129,7 +129,7 @@ func TestGraphClear(t *testing.T) {
 	require.False(t, optest.Finds(g.Grad(x)))
 	require.NoError(t, g.Backward())
 	g.Expand(optest.Found(g.Grad(x)).SetOutput())
-	require.NoError(t, w.Allocator.Alloc(g))
+	require.NoError(t, w.Allocator.Allocate(g))
 	require.NoError(t, g.Reset())
 	require.NoError(t, w.Backend.Compute(context.Background(), g))
 	require.Equal(t, []float32{3, 3}, optest.Values(t, optest.Found(g.Grad(x))))
@@ -226,7 +226,7 @@ func TestGraphResetAll(t *testing.T) {
 	g := w.NewTrainingGraph(w.Sum(w.Sqr(x)).SetLoss())
 	require.NoError(t, g.Backward())
 	g.Expand(w.OptStepAdamW(ggml.AdamWOperands{Param: x, Grad: optest.Found(g.Grad(x)), M: m, V: v, Settings: params}))
-	require.NoError(t, w.Allocator.Alloc(g))
+	require.NoError(t, w.Allocator.Allocate(g))
 	require.NoError(t, g.Reset())
 	require.Equal(t, []float32{5, 6}, optest.Values(t, m))
 	require.NoError(t, g.ResetAll())
@@ -235,6 +235,6 @@ func TestGraphResetAll(t *testing.T) {
 	require.NoError(t, w.Backend.Compute(context.Background(), g))
 	require.InDeltaSlice(t, []float32{0.2, 0.4}, optest.Values(t, m), 1e-6) // a tenth of the gradient 2x
 	plain := w.NewGraph(w.Neg(w.Leaf(1)))
-	require.NoError(t, w.Allocator.Alloc(plain))
+	require.NoError(t, w.Allocator.Allocate(plain))
 	require.ErrorContains(t, plain.ResetAll(), "the graph has no gradients; call Backward first")
 }

@@ -202,7 +202,7 @@ func (s *allocatorState) unchanged(op string, g *Graph) error {
 	if g.version() == s.nodes {
 		return nil
 	}
-	return g.errorf(op, ErrNotAllocated, "the graph has changed since the scheduler allocated it; call Alloc again")
+	return g.errorf(op, ErrNotAllocated, "the graph has changed since the scheduler allocated it; call Allocate again")
 }
 
 // purpose is what an allocation is for.

@@ -78,7 +78,7 @@ func TestDeepGraph(t *testing.T) {
 	}
 	g := b.c.NewGraph(y)
 	require.Equal(t, 300_000, g.NumNodes())
-	require.NoError(t, b.alloc.Alloc(g))
+	require.NoError(t, b.alloc.Allocate(g))
 	require.NoError(t, b.backend.Compute(context.Background(), g))
 	got, err := ggml.Read[float32](y)
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func TestGuard(t *testing.T) {
 	for range 100 {
 		z = b.c.Abs(z)
 	}
-	err = s.Alloc(b.c.NewGraph(z))
+	err = s.Allocate(b.c.NewGraph(z))
 	require.ErrorContains(t, err, "ggml: alloc_graph(graph of 100 nodes): with its leaves it has more than 1 tensors; make the scheduler with a larger GraphSize (at ")
 	b.works(t)
 }

@@ -47,7 +47,7 @@ func newCycler(t *testing.T) *cycler {
 	c := ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
 	y.plain = c.NewGraph(c.Neg(optest.Leaves(t, 1, 4)[0]))
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(y.plain))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(y.plain))
 	y.network = newRegressor(t, newRegression(8), 4, 1)
 	return y
 }
@@ -69,7 +69,7 @@ var cycles = map[string]func(y *cycler){
 		require.NoError(y.t, x.Memset(0))
 		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
 		require.NoError(y.t, err)
-		require.NoError(y.t, a.Alloc(g))
+		require.NoError(y.t, a.Allocate(g))
 		require.NoError(y.t, g.Reset())
 		require.NoError(y.t, y.backend.Compute(context.Background(), g))
 		_, err = ggml.Read[float32](loss)
@@ -88,7 +88,7 @@ var cycles = map[string]func(y *cycler){
 		for _, memory := range []*ggml.Buffer{b, y.buffer} { // the latter outlives the contexts it serves
 			a, err := ggml.NewTensorAllocator(memory)
 			require.NoError(y.t, err)
-			require.NoError(y.t, a.Alloc(c.NewTensor(ggml.F32, 4)))
+			require.NoError(y.t, a.Allocate(c.NewTensor(ggml.F32, 4)))
 		}
 		b.Close()
 		c.Close()
@@ -126,7 +126,7 @@ var cycles = map[string]func(y *cycler){
 		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
 		require.NoError(y.t, err)
 		c := ggml.NewContext()
-		require.NoError(y.t, a.Alloc(c.NewGraph(c.Sqr(c.NewTensor(ggml.F32, 64).SetInput()))))
+		require.NoError(y.t, a.Allocate(c.NewGraph(c.Sqr(c.NewTensor(ggml.F32, 64).SetInput()))))
 		a.Close()
 		c.Close()
 	},
@@ -135,7 +135,7 @@ var cycles = map[string]func(y *cycler){
 		require.NoError(y.t, err)
 		c := ggml.NewContext()
 		g := c.NewGraph(c.Sqr(c.NewTensor(ggml.F32, 64).SetInput()))
-		require.NoError(y.t, s.Alloc(g))
+		require.NoError(y.t, s.Allocate(g))
 		require.NoError(y.t, s.Compute(context.Background(), g))
 		s.Close()
 		c.Close()

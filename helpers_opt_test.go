@@ -166,7 +166,7 @@ func evaluate(t *testing.T, r *regressor, o *ggml.Optimizer, backward bool, batc
 		y := r.outputs(c, x)
 		require.NoError(t, o.Prepare(c.NewGraph(y), x, y))
 	}
-	require.NoError(t, o.Alloc(backward))
+	require.NoError(t, o.Allocate(backward))
 	require.NoError(t, r.dataset.CopyBatch(o.Inputs(), o.Labels(), batch))
 	require.NoError(t, o.Eval(result))
 }

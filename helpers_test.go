@@ -119,7 +119,7 @@ func newAddition(t testing.TB) *addition {
 	require.NoError(t, ggml.Write(b.a, []float32{1, 2, 3, 4}))
 	b.alloc, err = ggml.NewGraphAllocator(ggml.CPUBufferType())
 	require.NoError(t, err)
-	require.NoError(t, b.alloc.Alloc(b.graph))
+	require.NoError(t, b.alloc.Allocate(b.graph))
 	b.backend, err = ggml.NewCPUBackend(1)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -286,7 +286,7 @@ func network(t testing.TB) (*ggml.Graph, *ggml.Tensor) {
 	h = c.Cont(c.Transpose(h))
 	y := c.SoftMax(c.Add(h, c.MulMat(x[1], h))).SetName("y")
 	g := c.NewGraph(y)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	return g, y
 }
 

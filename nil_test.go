@@ -27,7 +27,7 @@ func TestCopyToNobody(t *testing.T) {
 	empty := c.NewGraph()
 	require.ErrorContains(t, c.NewGraph().CopyFrom(empty), "graph_cpy(graph of 0 nodes): the graph is empty; add tensors by Expand")
 	alloc := optest.NewGraphAllocator(t)
-	require.NoError(t, alloc.Alloc(g))
+	require.NoError(t, alloc.Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g))
 	require.NoError(t, empty.CopyFrom(g))
 }

@@ -39,7 +39,7 @@ func newReentry(t *testing.T, threads int) *reentry {
 		return nil
 	}, 0, r.x)
 	r.graph = r.c.NewGraph(r.c.Neg(y))
-	require.NoError(t, r.alloc.Alloc(r.graph))
+	require.NoError(t, r.alloc.Allocate(r.graph))
 	require.NoError(t, ggml.Write(r.x, make([]float32, 8)))
 	return r
 }
@@ -66,21 +66,21 @@ func TestCustomReentry(t *testing.T) {
 		require.NoError(t, err)
 		defer buffers.Close()
 		calls := map[string]func() error{
-			"Backend.Compute":            func() error { return r.backend.Compute(ctx, r.graph) },
-			"Backend.Compute other":      func() error { return r.backend.Compute(ctx, ready) },
-			"Backend.ComputeAsync":       func() error { return r.backend.ComputeAsync(ctx, r.graph) },
-			"Backend.SetThreads":         func() error { return r.backend.SetThreads(1) },
-			"Backend.SetThreadPool":      func() error { return r.backend.SetThreadPool(nil) },
-			"Backend.SetUseRef":          func() error { return r.backend.SetUseRef(true) },
-			"Backend.Synchronize":        func() error { return r.backend.Synchronize() },
-			"Backend.WriteAsync":         func() error { return r.backend.WriteAsync(r.x, bytes, 0) },
-			"Backend.ReadAsync":          func() error { return r.backend.ReadAsync(r.x, bytes, 0) },
-			"CopyTensorAsync":            func() error { return ggml.CopyTensorAsync(r.backend, r.backend, r.x, r.x) },
-			"ThreadPool.Pause":           func() error { return r.pool.Pause() },
-			"Graph.Backward":             func() error { return r.graph.Backward() },
-			"GraphAllocator.Alloc":       func() error { return r.alloc.Alloc(r.graph) },
-			"GraphAllocator.Alloc other": func() error { return r.alloc.Alloc(other) },
-			"Graph.CopyFrom":             func() error { return r.graph.CopyFrom(other) },
+			"Backend.Compute":               func() error { return r.backend.Compute(ctx, r.graph) },
+			"Backend.Compute other":         func() error { return r.backend.Compute(ctx, ready) },
+			"Backend.ComputeAsync":          func() error { return r.backend.ComputeAsync(ctx, r.graph) },
+			"Backend.SetThreads":            func() error { return r.backend.SetThreads(1) },
+			"Backend.SetThreadPool":         func() error { return r.backend.SetThreadPool(nil) },
+			"Backend.SetUseRef":             func() error { return r.backend.SetUseRef(true) },
+			"Backend.Synchronize":           func() error { return r.backend.Synchronize() },
+			"Backend.WriteAsync":            func() error { return r.backend.WriteAsync(r.x, bytes, 0) },
+			"Backend.ReadAsync":             func() error { return r.backend.ReadAsync(r.x, bytes, 0) },
+			"CopyTensorAsync":               func() error { return ggml.CopyTensorAsync(r.backend, r.backend, r.x, r.x) },
+			"ThreadPool.Pause":              func() error { return r.pool.Pause() },
+			"Graph.Backward":                func() error { return r.graph.Backward() },
+			"GraphAllocator.Allocate":       func() error { return r.alloc.Allocate(r.graph) },
+			"GraphAllocator.Allocate other": func() error { return r.alloc.Allocate(other) },
+			"Graph.CopyFrom":                func() error { return r.graph.CopyFrom(other) },
 			"Backend.NewPlan": func() error {
 				_, err := r.backend.NewPlan(r.graph)
 				return err
@@ -103,7 +103,7 @@ func TestCustomReentry(t *testing.T) {
 			})
 		}
 		require.NoError(t, r.backend.SetThreads(1), "the backend is as good as before")
-		require.NoError(t, r.alloc.Alloc(other))
+		require.NoError(t, r.alloc.Allocate(other))
 	}
 }
 
@@ -138,10 +138,10 @@ func TestCustomReentryScheduler(t *testing.T) {
 	}, 0, x)
 	g := c.NewGraph(y)
 	s := optest.NewScheduler(t, r.backend)
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	require.NoError(t, ggml.Write(x, make([]float32, 8)))
 	calls := map[string]func() error{
-		"Alloc":            func() error { return s.Alloc(g) },
+		"Allocate":         func() error { return s.Allocate(g) },
 		"Reserve":          func() error { return s.Reserve(g) },
 		"Compute":          func() error { return s.Compute(ctx, g) },
 		"Reset":            func() error { return s.Reset() },
@@ -202,7 +202,7 @@ func TestCustomReentryOptimizer(t *testing.T) {
 		require.Zero(t, o.Iteration())
 		require.Zero(t, result.NumSamples())
 		require.ErrorIs(t, o.Eval(nil), ggml.ErrBusy)
-		require.ErrorIs(t, o.Alloc(false), ggml.ErrBusy)
+		require.ErrorIs(t, o.Allocate(false), ggml.ErrBusy)
 		require.ErrorIs(t, result.Reset(), ggml.ErrBusy)
 		return o.Close()
 	}, 0, x)
@@ -213,7 +213,7 @@ func TestCustomReentryOptimizer(t *testing.T) {
 	o, err = ggml.NewOptimizer(ggml.OptimizerOptions{Build: ggml.BuildForward, Inputs: x, Outputs: y}, b)
 	require.NoError(t, err)
 	defer o.Close()
-	require.NoError(t, o.Alloc(false))
+	require.NoError(t, o.Allocate(false))
 	within(t, 20*time.Second, func() { require.NoError(t, o.Eval(result)) })
 	require.Equal(t, 1, calls)
 	require.EqualValues(t, 2, result.NumSamples())

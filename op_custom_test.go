@@ -50,7 +50,7 @@ func TestCustom(t *testing.T) {
 					defer c.Close()
 					y := op(c, sum, threads, x)
 					g := c.NewGraph(y)
-					require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+					require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 					require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
 					got, err := ggml.Read[float32](y)
 					require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestCustomTensor(t *testing.T) {
 	}
 	count := c.Custom(ggml.CustomOptions{Func: tally, Threads: 1, Type: ggml.I64, Shape: []int64{1}})
 	g := c.NewGraph(y, count)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
 	got, err := ggml.Read[int32](y)
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestCustomTensorSetByHand(t *testing.T) {
 			return nil
 		}, 1, x[0])
 		g := c.NewGraph(y)
-		require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+		require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 		require.NoError(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g))
 		require.Len(t, taken, 3)
 		for _, p := range taken {
@@ -199,8 +199,8 @@ func TestCustomFailure(t *testing.T) {
 				for _, with := range []struct {
 					alloc   func(*ggml.Graph) error
 					compute func(context.Context, *ggml.Graph) error
-				}{{alloc.Alloc, backend.Compute}, {sched.Alloc, sched.Compute}} {
-					require.NoError(t, alloc.Alloc(c.NewGraph(x.Context().NewTensor(ggml.F32, 1))))
+				}{{alloc.Allocate, backend.Compute}, {sched.Allocate, sched.Compute}} {
+					require.NoError(t, alloc.Allocate(c.NewGraph(x.Context().NewTensor(ggml.F32, 1))))
 					require.NoError(t, with.alloc(g))
 					for range 3 {
 						fail = true
@@ -278,7 +278,7 @@ func TestCustomContexts(t *testing.T) {
 	defer c.Close()
 	y := c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.F32, Shape: []int64{4}}, x[:9]...)
 	g := c.NewGraph(y)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
 	got, err := ggml.Read[float32](y)
 	require.NoError(t, err)
@@ -305,7 +305,7 @@ func TestCustomUsesLibrary(t *testing.T) {
 		return inner.Err()
 	}, 0, x)
 	g := c.NewGraph(y)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.ErrorContains(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g), "cannot be repeated")
 	require.NotContains(t, log.String(), "panicked")
 }
@@ -325,7 +325,7 @@ func TestCustomConcurrent(t *testing.T) {
 					return sum(w, dst, src...)
 				}, 0, x[0], x[1])
 				g := c.NewGraph(y)
-				if err := errors.Join(alloc.Alloc(g), backend.Compute(context.Background(), g)); err != nil {
+				if err := errors.Join(alloc.Allocate(g), backend.Compute(context.Background(), g)); err != nil {
 					t.Error(k, err)
 				}
 				got, err := ggml.Read[float32](y)
@@ -353,7 +353,7 @@ func TestCustomLifetime(t *testing.T) {
 		return sum(w, dst, src...)
 	}, 0, x)
 	g := c.NewGraph(c.MapCustom(sum, 0, y))
-	require.NoError(t, alloc.Alloc(g))
+	require.NoError(t, alloc.Allocate(g))
 	require.NoError(t, backend.Compute(context.Background(), g))
 	require.ErrorIs(t, backend.Compute(context.Background(), g), ggml.ErrClosed)
 	c.Close()
@@ -373,11 +373,11 @@ func TestCustomLifetime(t *testing.T) {
 			return sum(w, dst, src...)
 		}, 1, x)
 		g := dropped.NewGraph(self)
-		require.NoError(t, alloc.Alloc(g))
+		require.NoError(t, alloc.Allocate(g))
 		require.NoError(t, backend.Compute(context.Background(), g))
 		other := ggml.NewContext()
 		defer other.Close()
-		require.NoError(t, alloc.Alloc(other.NewGraph(other.Neg(x)))) // lets go of the dropped one
+		require.NoError(t, alloc.Allocate(other.NewGraph(other.Neg(x)))) // lets go of the dropped one
 	}()
 	require.Eventually(t, func() bool {
 		runtime.GC()
@@ -397,10 +397,10 @@ func TestCustomOnlyCPU(t *testing.T) {
 		require.NoError(t, err)
 		y := c.MapCustom(sum, 0, c.Add(x[0], x[1]))
 		g := c.NewGraph(c.Neg(y))
-		require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+		require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 		require.ErrorContains(t, b.Compute(context.Background(), g), "does not support this op")
 		s := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 2))
-		require.NoError(t, s.Alloc(g))
+		require.NoError(t, s.Allocate(g))
 		require.NoError(t, s.Compute(context.Background(), g))
 		require.Equal(t, ggml.CPU, optest.Found(s.TensorBackend(y)).Device().Type())
 		s.Close()
@@ -422,14 +422,14 @@ func TestCustomInPlaceOnDevice(t *testing.T) {
 	require.NoError(t, ggml.Write(far, []float32{1, 2, 3, 4}))
 
 	g := c.NewGraph(nativetest.Scale(c, far, 2))
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	require.ErrorContains(t, s.Compute(context.Background(), g), "the CPU computes this in place, and it lies in memory of another device; give the op a copy by Dup")
 
 	up := c.SetInPlace(c.Dup(far), c.Scale(c.View(far, []int64{2}, nil, 0), 10), [3]int64{16, 16, 16}, 8)
 	y := nativetest.Scale(c, up, 0.5).SetOutput()
 	require.NoError(t, c.Err())
 	g = c.NewGraph(y)
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	require.NoError(t, s.Compute(context.Background(), g))
 	got, err := ggml.Read[float32](y)
 	require.NoError(t, err)
@@ -447,7 +447,7 @@ func BenchmarkCustom(b *testing.B) {
 	}
 	g := c.NewGraph(y)
 	alloc, backend := optest.NewGraphAllocator(b), optest.NewCPUBackend(b, 1)
-	require.NoError(b, alloc.Alloc(g))
+	require.NoError(b, alloc.Allocate(g))
 	for b.Loop() {
 		require.NoError(b, backend.Compute(context.Background(), g))
 	}

@@ -190,7 +190,7 @@ func TestOpRowIndexErrors(t *testing.T) {
 			c := ggml.NewContext()
 			require.NoError(t, ggml.Write(ids, []int32{id}))
 			g := c.NewGraph(op(c))
-			require.NoError(t, alloc.Alloc(g))
+			require.NoError(t, alloc.Allocate(g))
 			err := backend.Compute(t.Context(), g)
 			if valid {
 				require.NoError(t, err, name)

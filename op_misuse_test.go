@@ -212,7 +212,7 @@ func TestPoisonedTensor(t *testing.T) {
 	require.Equal(t, first, err)
 	graph := m.c.NewGraph(y)
 	device := optest.Devices(t)[0]
-	require.Equal(t, first, optest.NewScheduler(t, device.Backends...).Alloc(graph))
+	require.Equal(t, first, optest.NewScheduler(t, device.Backends...).Allocate(graph))
 	require.Equal(t, first, device.Backends[0].Compute(t.Context(), graph))
 	require.Equal(t, first, graph.Backward())
 

@@ -64,7 +64,7 @@ func TestNativeOpHasItsName(t *testing.T) {
 	scheduler, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
 	require.NoError(t, err)
 	defer scheduler.Close()
-	require.NoError(t, scheduler.Alloc(g))
+	require.NoError(t, scheduler.Allocate(g))
 	profile, err := scheduler.Profile(context.Background(), g)
 	require.NoError(t, err)
 	require.Equal(t, []string{"scale_by_param", "sum_squares_of_rows"}, []string{profile[0].Op, profile[1].Op})

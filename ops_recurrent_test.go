@@ -163,7 +163,7 @@ func TestRecurrentOpsThreads(t *testing.T) {
 		x := c.Fill(c.NewTensor(ggml.F32, 64, 1, 4), 0.1)
 		first, state := c.Fill(c.NewTensor(ggml.F32, 64), 1), c.Fill(c.NewTensor(ggml.F32, 64*64, 2), 1)
 		g := c.NewGraph(c.RWKV6(rwkv6(tensors{x, x, x, first, x, state})), c.RWKV7(rwkv7(tensors{x, x, x, x, x, x, state})), c.GatedLinearAttention(linearAttention(tensors{x, x, x, x, state}, 1)))
-		require.NoError(t, alloc.Alloc(g))
+		require.NoError(t, alloc.Allocate(g))
 		require.NoError(t, backend.Compute(t.Context(), g))
 		c.Close()
 	}

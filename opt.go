@@ -40,7 +40,7 @@ type OptimizerOptions struct {
 	//
 	// ggml keeps static graphs of up to 2048 nodes, gradients and steps
 	// included. A larger one is allocated anew for each evaluation: ask for
-	// Labels, Loss and the like after each Alloc, as for dynamic graphs.
+	// Labels, Loss and the like after each Allocate, as for dynamic graphs.
 	Inputs, Outputs *Tensor
 
 	// GraphSize bounds the number of nodes and leaves of dynamic graphs,
@@ -49,15 +49,15 @@ type OptimizerOptions struct {
 }
 
 // An Optimizer trains the parameters (see [Tensor.SetParam]) that a graph
-// depends on. Each evaluation is Alloc, then writing the inputs and labels,
+// depends on. Each evaluation is Allocate, then writing the inputs and labels,
 // for example by [Dataset.CopyBatch], then Eval; [Optimizer.Epoch] and [Fit] do
-// that for a data set. Evaluations with Alloc(true) train.
+// that for a data set. Evaluations with Allocate(true) train.
 //
 // The second dimension of inputs and outputs counts samples. Inputs and labels
-// are written between Alloc and Eval, the results are read after Eval. A graph
+// are written between Allocate and Eval, the results are read after Eval. A graph
 // of fixed shape is static, see [OptimizerOptions]; else see Prepare.
 //
-// It is safe for concurrent use, but Alloc and Eval of two goroutines would
+// It is safe for concurrent use, but Allocate and Eval of two goroutines would
 // mix: use an optimizer a goroutine. C: ggml_opt_context_t.
 type Optimizer struct {
 	h        *handle
@@ -76,11 +76,11 @@ type Optimizer struct {
 	frame        *Context // dynamic: of what ggml adds to the graph
 	prepared     bool
 	params       []optParam  // dynamic: of the first graph
-	ready        bool        // Alloc was called, Eval not yet
-	backward     bool        // what Alloc was for
+	ready        bool        // Allocate was called, Eval not yet
+	backward     bool        // what Allocate was for
 	phase        int         // evaluations since a period began
 	accumulating bool        // gradients are, in this period
-	clearMoments bool        // dynamic: at the next Alloc
+	clearMoments bool        // dynamic: at the next Allocate
 	own          []memoryUse // the buffer of the moments, once it is known
 	iteration    int64
 }

@@ -5,12 +5,12 @@ import "C"
 
 import "slices"
 
-// Prepare gives the optimizer the graph for the next Alloc, where the graph is
+// Prepare gives the optimizer the graph for the next Allocate, where the graph is
 // not static: inputs are samples, outputs what the loss is made of. Prepare is
-// called before each Alloc. The graphs may differ in the number of samples, but
+// called before each Allocate. The graphs may differ in the number of samples, but
 // not in the parameters nor in the number and order of nodes.
 //
-// Leaves that are marked by [Tensor.SetInput] get memory from Alloc; others, the
+// Leaves that are marked by [Tensor.SetInput] get memory from Allocate; others, the
 // parameters among them, have it already. C: ggml_opt_prepare_alloc.
 func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 	o = made(o)
@@ -75,12 +75,12 @@ func paramsOf(g *Graph) []optParam {
 	return append(params, optParam{node: n})
 }
 
-// Alloc prepares an evaluation: with backward one that trains, else only a
+// Allocate prepares an evaluation: with backward one that trains, else only a
 // forward pass. Each is followed by one Eval.
 //
 // The gradients of a period of backward passes belong together, so that no
 // forward pass can come between them. C: ggml_opt_alloc.
-func (o *Optimizer) Alloc(backward bool) error {
+func (o *Optimizer) Allocate(backward bool) error {
 	o = made(o)
 	const op = "opt_alloc"
 	leave, err := o.enter(op)
@@ -112,7 +112,7 @@ func (o *Optimizer) allocatable(op string, backward bool) error {
 	case !backward && o.accumulating:
 		return optError(op, nil, "a forward pass would end the accumulation of gradients: %d of %d backward passes are done", o.phase, o.options.Period)
 	case !o.IsStatic() && !o.prepared:
-		return optError(op, nil, "there is no graph; call Prepare before each Alloc")
+		return optError(op, nil, "there is no graph; call Prepare before each Allocate")
 	case !o.IsStatic() && backward && misaligned:
 		return optError(op, nil, "ggml counts forward passes too: do %d more of them, to a multiple of the period", o.options.Period-o.phase)
 	}

@@ -51,7 +51,7 @@ func trainAcross(t *testing.T, optimizer ggml.OptimizerType, static bool, params
 			outputs := build(g, inputs)
 			require.NoError(t, o.Prepare(g.NewGraph(outputs), inputs, outputs))
 		}
-		require.NoError(t, o.Alloc(true))
+		require.NoError(t, o.Allocate(true))
 		require.NoError(t, ggml.Write(inputs, values))
 		require.NoError(t, ggml.Write(o.Labels(), labels))
 		require.NoError(t, o.Eval(nil))

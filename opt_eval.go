@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/computethread"
 )
 
-// Eval computes the graph that Alloc has allocated, adds loss and predictions
+// Eval computes the graph that Allocate has allocated, adds loss and predictions
 // to the result unless that is nil, and, when this completes a period of
 // backward passes, changes the parameters. It cannot be cancelled: a step is
 // done as a whole or not at all. C: ggml_opt_eval.
@@ -54,7 +54,7 @@ func (o *Optimizer) evaluable(op string) error {
 		return err
 	}
 	if !o.ready {
-		return optError(op, ErrNotAllocated, "no graph is allocated; call Alloc before each Eval")
+		return optError(op, ErrNotAllocated, "no graph is allocated; call Allocate before each Eval")
 	}
 	return nil
 }

@@ -77,10 +77,10 @@ func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progre
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := o.Alloc(p.train); err != nil {
+		if err := o.Allocate(p.train); err != nil {
 			return err
 		}
-		t := o.present() // after Alloc, as a large graph has other labels then
+		t := o.present() // after Allocate, as a large graph has other labels then
 		if err := d.CopyBatch(t.inputs, t.labels, i); err != nil {
 			return err
 		}

@@ -88,12 +88,12 @@ func TestOptimizerCallErrors(t *testing.T) {
 	o := r.static(t, adamWOptions(2))
 	require.ErrorIs(t, o.Eval(nil), ggml.ErrNotAllocated)
 	require.ErrorContains(t, o.Prepare(c.NewGraph(r.outputs(c, r.x)), r.x, r.x), "static graph")
-	require.NoError(t, o.Alloc(true))
-	require.NoError(t, o.Alloc(true), "again the same")
-	require.ErrorContains(t, o.Alloc(false), "call Eval first")
+	require.NoError(t, o.Allocate(true))
+	require.NoError(t, o.Allocate(true), "again the same")
+	require.ErrorContains(t, o.Allocate(false), "call Eval first")
 	require.NoError(t, r.dataset.CopyBatch(o.Inputs(), o.Labels(), 0))
 	require.NoError(t, o.Eval(nil))
-	require.ErrorContains(t, o.Alloc(false), "1 of 2 backward passes are done")
+	require.ErrorContains(t, o.Allocate(false), "1 of 2 backward passes are done")
 	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: 4}), "multiple of 2 batches")
 
 	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: 9}), "has only 8")
@@ -101,10 +101,10 @@ func TestOptimizerCallErrors(t *testing.T) {
 	require.False(t, optest.Finds(o.GradAcc(nil)))
 
 	result := newResult(t)
-	require.NoError(t, o.Alloc(true))
+	require.NoError(t, o.Allocate(true))
 	require.NoError(t, o.Eval(result))
 	other := r.static(t, adamWOptions(1))
-	require.NoError(t, other.Alloc(true))
+	require.NoError(t, other.Allocate(true))
 	require.ErrorContains(t, other.Eval(result), "period 2")
 	result.Close()
 	require.ErrorIs(t, other.Eval(result), ggml.ErrClosed)
@@ -114,7 +114,7 @@ func TestOptimizerCallErrors(t *testing.T) {
 	require.NoError(t, other.Eval(nil))
 
 	other.Close()
-	require.ErrorIs(t, other.Alloc(true), ggml.ErrClosed)
+	require.ErrorIs(t, other.Allocate(true), ggml.ErrClosed)
 	require.ErrorIs(t, other.Eval(nil), ggml.ErrClosed)
 	require.ErrorIs(t, other.Reset(true), ggml.ErrClosed)
 	require.ErrorIs(t, other.Prepare(nil, nil, nil), ggml.ErrClosed)
@@ -168,7 +168,7 @@ func TestOptimizerRejectsParams(t *testing.T) {
 	options := adamWOptions(1)
 	options.Params = func(int64) ggml.OptimizerParams { return p }
 	o := r.static(t, options)
-	require.NoError(t, o.Alloc(true))
+	require.NoError(t, o.Allocate(true))
 	for want, change := range map[string]func(){
 		"learning rate": func() { p.AdamW.LearningRate = 0 },
 		"is NaN":        func() { p.AdamW.LearningRate = float32(math.NaN()) },
@@ -192,7 +192,7 @@ func TestOptimizerDynamicMisuse(t *testing.T) {
 	r := newRegressor(t, g, 4, 1)
 	o := newDynamic(t, r, adamWOptions(1))
 	require.Nil(t, o.Loss())
-	require.ErrorContains(t, o.Alloc(true), "call Prepare")
+	require.ErrorContains(t, o.Allocate(true), "call Prepare")
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 3, 4).SetInput()
@@ -203,8 +203,8 @@ func TestOptimizerDynamicMisuse(t *testing.T) {
 	require.ErrorContains(t, o.Prepare(graph, r.x, y), "do not depend")
 	require.ErrorContains(t, o.Prepare(graph, x, c.Sqr(y)), "not computed by the graph")
 	require.NoError(t, o.Prepare(graph, x, y))
-	require.NoError(t, o.Alloc(true))
-	require.ErrorContains(t, o.Alloc(true), "call Eval first")
+	require.NoError(t, o.Allocate(true))
+	require.ErrorContains(t, o.Allocate(true), "call Eval first")
 	require.ErrorContains(t, o.Prepare(graph, x, y), "call Eval first")
 	require.ErrorContains(t, o.Reset(true), "call Reset after Eval")
 	require.True(t, optest.Finds(o.GradAcc(r.w)))
@@ -215,7 +215,7 @@ func TestOptimizerDynamicMisuse(t *testing.T) {
 	require.NoError(t, err, "the outputs can be read")
 	old := o.Loss()
 	require.NoError(t, o.Prepare(graph, x, y), "the same graph again")
-	require.NoError(t, o.Alloc(false))
+	require.NoError(t, o.Allocate(false))
 	_, err = ggml.Read[float32](old)
 	require.ErrorIs(t, err, ggml.ErrClosed, "of a graph that is gone")
 	require.NoError(t, o.Eval(nil))
@@ -226,7 +226,7 @@ func TestOptimizerDynamicMisuse(t *testing.T) {
 
 	// Parameters that lose their memory before Eval.
 	require.NoError(t, o.Prepare(graph, x, y))
-	require.NoError(t, o.Alloc(true))
+	require.NoError(t, o.Allocate(true))
 	r.buffers.Close()
 	require.ErrorIs(t, o.Eval(nil), ggml.ErrNotAllocated)
 }
@@ -238,7 +238,7 @@ func TestOptimizerOfClosedMemory(t *testing.T) {
 		r := newRegressor(t, g, 4, 1)
 		o := r.static(t, adamWOptions(1))
 		evaluate(t, r, o, true, 0, nil)
-		require.NoError(t, o.Alloc(true))
+		require.NoError(t, o.Allocate(true))
 		if what == "buffers" {
 			r.buffers.Close()
 		} else {

@@ -34,7 +34,7 @@ func (o *Optimizer) present() optTensors {
 }
 
 // Inputs is the tensor of the samples. Like the following ones it is nil for
-// dynamic graphs before the first Alloc, which replaces them all; so are those of
+// dynamic graphs before the first Allocate, which replaces them all; so are those of
 // a large static graph (see [OptimizerOptions]), but for inputs and outputs.
 // C: ggml_opt_inputs.
 func (o *Optimizer) Inputs() *Tensor {
@@ -79,7 +79,7 @@ func (o *Optimizer) NumCorrect() *Tensor {
 }
 
 // GradAcc finds the tensor that accumulates the gradient of a parameter: a static
-// graph of period 1 accumulates nothing. For a dynamic graph ask between Alloc and
+// graph of period 1 accumulates nothing. For a dynamic graph ask between Allocate and
 // the Eval that makes a step. C: ggml_opt_grad_acc.
 func (o *Optimizer) GradAcc(node *Tensor) (*Tensor, bool) {
 	o = made(o)

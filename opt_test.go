@@ -160,7 +160,7 @@ func TestOptimizerSumAndMean(t *testing.T) {
 			}
 		}
 		result := newResult(t)
-		require.NoError(t, o.Alloc(true))
+		require.NoError(t, o.Allocate(true))
 		require.NoError(t, ggml.Write(r.x, float32s(g.x)))
 		require.NoError(t, o.Eval(result))
 		got, _ := result.Loss()
@@ -214,7 +214,7 @@ func TestOptimizerClassifies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int64{3}, right)
 	require.False(t, optest.Finds(o.GradAcc(w)))
-	require.ErrorContains(t, o.Alloc(true), "BuildOptimizer")
+	require.ErrorContains(t, o.Allocate(true), "BuildOptimizer")
 	require.ErrorContains(t, o.Reset(true), "nothing to reset")
 	require.ErrorContains(t, o.Epoch(t.Context(), d, ggml.EpochOptions{TrainSamples: -1}), "TrainSamples must be 0")
 }
@@ -265,7 +265,7 @@ func TestOptimizerAccumulatesTransposed(t *testing.T) {
 	require.NoError(t, err)
 	defer o.Close()
 	for range 2 {
-		require.NoError(t, o.Alloc(true))
+		require.NoError(t, o.Allocate(true))
 		require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4, 5, 6, 7, 8}))
 		require.NoError(t, o.Eval(nil))
 	}

@@ -146,15 +146,15 @@ func (s *Scheduler) Close() error {
 }
 
 // Reserve makes room for a graph without allocating it: do so for the largest
-// one, and no later Alloc takes more memory. C: ggml_backend_sched_reserve.
+// one, and no later Allocate takes more memory. C: ggml_backend_sched_reserve.
 func (s *Scheduler) Reserve(g *Graph) error {
 	s = made(s)
 	return s.allocate(g, reserveOnly, func() C.goggml_int { return s.reserve(g) })
 }
 
-// Alloc gives memory to the graph's tensors that have none, in place of the
+// Allocate gives memory to the graph's tensors that have none, in place of the
 // graph before. C: ggml_backend_sched_reset, ggml_backend_sched_alloc_graph.
-func (s *Scheduler) Alloc(g *Graph) error {
+func (s *Scheduler) Allocate(g *Graph) error {
 	s = made(s)
 	return s.allocate(g, forCompute, func() C.goggml_int {
 		before := s.current.measure()
@@ -250,7 +250,7 @@ func (s *Scheduler) Reset() error {
 	return guardError(C.goggml_sched_reset(s.s))
 }
 
-// Compute runs the graph, which Alloc has allocated, and waits for the end. It
+// Compute runs the graph, which Allocate has allocated, and waits for the end. It
 // is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
 func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
 	s = made(s)
@@ -295,7 +295,7 @@ func (s *Scheduler) with(op string, g *Graph, f func() error) error {
 		return g.errorf(op, nil, "the graph is nil")
 	}
 	if s.current.graph.Value() != g {
-		return g.errorf(op, ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Alloc first")
+		return g.errorf(op, ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Allocate first")
 	}
 	return f()
 }
@@ -333,7 +333,7 @@ type assignment struct {
 }
 
 // SetTensorBackend makes the scheduler compute a tensor on one of its
-// backends, which supports its op, from the next Alloc until Reset. Of backends
+// backends, which supports its op, from the next Allocate until Reset. Of backends
 // that compute in the same memory, as BLAS and the CPU do, the first one gets it. What
 // changes a result in place is computed where that is.
 // C: ggml_backend_sched_set_tensor_backend.

@@ -48,9 +48,9 @@ func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tens
 }
 
 // SetReallocCallback lets f know when the memory that the scheduler has does
-// not suffice for a graph, and Alloc takes more: sizeChanged is true then, and
+// not suffice for a graph, and Allocate takes more: sizeChanged is true then, and
 // backendsChanged when a backend had none before. Reserve for the largest graph
-// avoids that. f must not use the scheduler; a panic is the error of Alloc. Nil
+// avoids that. f must not use the scheduler; a panic is the error of Allocate. Nil
 // ends it. C: ggml_backend_sched_set_realloc_callback.
 func (s *Scheduler) SetReallocCallback(f func(backendsChanged, sizeChanged bool)) error {
 	s = made(s)

@@ -21,7 +21,7 @@ func TestEvalCallback(t *testing.T) {
 	g, y := steps(t, 6)
 	nodes := slices.Collect(g.Nodes())
 	s := optest.NewScheduler(t, optest.NewCPUBackend(t, 2))
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 
 	var values []float32
 	var kept *ggml.Tensor
@@ -66,7 +66,7 @@ func TestEvalCallbackFailure(t *testing.T) {
 	nodes := slices.Collect(g.Nodes())
 	bad := errors.New("not a number")
 	s := optest.NewScheduler(t, optest.NewCPUBackend(t, 2))
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	var seen int
 	third := func(n *ggml.Tensor) bool { return n.Is(nodes[2]) }
 	for says, k := range map[string]struct {
@@ -110,7 +110,7 @@ func TestEvalCallbackFailure(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	require.NoError(t, s.SetEvalCallback(nil, func(*ggml.Tensor) error { cancel(stop); time.Sleep(time.Millisecond); return nil }))
 	long, _ := steps(t, 2000) // it need not notice at once, but before all nodes have taken seconds
-	require.NoError(t, s.Alloc(long))
+	require.NoError(t, s.Allocate(long))
 	require.Equal(t, stop, s.Compute(ctx, long))
 	s.Close()
 	require.ErrorIs(t, s.SetEvalCallback(nil, nil), ggml.ErrClosed)
@@ -132,23 +132,23 @@ func TestReallocCallback(t *testing.T) {
 		require.True(t, backends || size)
 	}))
 	require.NoError(t, s.Reserve(small))
-	require.NoError(t, s.Alloc(small))
+	require.NoError(t, s.Allocate(small))
 	before := grown
-	require.NoError(t, s.Alloc(large))
+	require.NoError(t, s.Allocate(large))
 	require.Greater(t, grown, before)
 	before = grown
-	require.NoError(t, s.Alloc(large))
-	require.NoError(t, s.Alloc(small))
-	require.NoError(t, s.Alloc(large))
+	require.NoError(t, s.Allocate(large))
+	require.NoError(t, s.Allocate(small))
+	require.NoError(t, s.Allocate(large))
 	require.Equal(t, before, grown)
 
 	require.NoError(t, s.Reset())
 	other := optest.NewScheduler(t, optest.NewCPUBackend(t, 1), optest.NewCPUBackend(t, 1))
 	require.NoError(t, other.Reserve(small))
 	require.NoError(t, other.SetReallocCallback(func(bool, bool) { panic("no") }))
-	require.ErrorContains(t, other.Alloc(large), "the callback: the function panicked: no")
+	require.ErrorContains(t, other.Allocate(large), "the callback: the function panicked: no")
 	require.NoError(t, other.SetReallocCallback(nil))
-	require.NoError(t, other.Alloc(large))
+	require.NoError(t, other.Allocate(large))
 	require.NoError(t, other.Compute(context.Background(), large))
 }
 
@@ -166,7 +166,7 @@ func TestCallbackLifetime(t *testing.T) {
 		c := ggml.NewContext()
 		defer c.Close()
 		g := c.NewGraph(c.Neg(x))
-		require.NoError(t, s.Alloc(g))
+		require.NoError(t, s.Allocate(g))
 		require.NoError(t, s.SetEvalCallback(nil, func(n *ggml.Tensor) error {
 			if s == nil {
 				return errors.New("there is no scheduler")

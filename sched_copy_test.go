@@ -63,7 +63,7 @@ func TestCopyCallback(t *testing.T) {
 	}))
 	run := func(used ...int32) error {
 		require.NoError(t, s.SetTensorBackend(y, b))
-		require.NoError(t, s.Alloc(g))
+		require.NoError(t, s.Allocate(g))
 		require.NoError(t, ggml.Write(ids, used))
 		require.NoError(t, ggml.Write(x, refmath.Normal(optest.RNG(2), 1, width, 1, 2).Float32()))
 		return s.Compute(context.Background(), g)

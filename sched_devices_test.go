@@ -85,7 +85,7 @@ func TestSchedulerAcrossDevices(t *testing.T) {
 			forced[node] = b
 			require.NoError(t, s.SetTensorBackend(node, b))
 		}
-		require.NoError(t, s.Alloc(n.graph))
+		require.NoError(t, s.Allocate(n.graph))
 		for node, b := range forced {
 			// Of backends with the same memory the first one computes.
 			require.Equal(t, optest.Found(s.BufferType(b)), optest.Found(s.BufferType(optest.Found(s.TensorBackend(node)))), "%v", node)
@@ -126,7 +126,7 @@ func TestSchedulerFollowsWeights(t *testing.T) {
 	require.Len(t, sizes, len(rig.backends))
 	require.Positive(t, sizes[0])
 	require.Positive(t, sizes[1])
-	require.NoError(t, s.Alloc(n.graph))
+	require.NoError(t, s.Allocate(n.graph))
 	for i, b := range rig.backends {
 		require.Equal(t, sizes[i], s.BufferSize(b), b.Name())
 		require.NotEmpty(t, optest.Found(s.BufferType(b)).Name())
@@ -201,7 +201,7 @@ func TestGraphsOnOtherDevices(t *testing.T) {
 	random := optest.RNG(11)
 	cpu := rig.devices[len(rig.devices)-1]
 	n := newTower(t, random, cpu, cpu)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(n.graph))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(n.graph))
 	x := refmath.Normal(random, 1, n.x.Shape()...)
 	want := n.want(t, x)
 	for i, b := range rig.backends {
@@ -241,7 +241,7 @@ func TestGraphIsSplitAgain(t *testing.T) {
 		require.NoError(t, s.Reserve(n.graph))
 		require.NoError(t, s.SplitGraph(n.graph))
 		require.NoError(t, s.SetTensorBackend(n.activations[0], rig.backends[i%2]))
-		require.NoError(t, s.Alloc(n.graph))
+		require.NoError(t, s.Allocate(n.graph))
 		for range 2 {
 			x := refmath.Normal(optest.RNG(uint64(i)), 1, n.x.Shape()...)
 			require.NoError(t, ggml.Write(n.x, x.Float32()))
@@ -284,7 +284,7 @@ func TestInPlaceAcrossDevices(t *testing.T) {
 			}
 			sizes, err := s.Measure(g)
 			require.NoError(t, err)
-			require.NoError(t, s.Alloc(g))
+			require.NoError(t, s.Allocate(g))
 			for i, b := range rig.backends {
 				require.Equal(t, sizes[i], s.BufferSize(b), b.Name())
 			}

@@ -42,7 +42,7 @@ func TestGraphSizeOfLimitedProcess(t *testing.T) {
 	defer s.Close()
 	c := ggml.NewContext()
 	defer c.Close()
-	require.NoError(t, s.Alloc(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 2)))))
+	require.NoError(t, s.Allocate(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 2)))))
 }
 
 // limitAddressSpace lets the process have so many bytes more than it has.

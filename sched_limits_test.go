@@ -41,7 +41,7 @@ func TestSchedulerLimits(t *testing.T) {
 				c := ggml.NewContext()
 				defer c.Close()
 				if scheduler, ok := s.(*ggml.Scheduler); ok {
-					require.NoError(t, scheduler.Alloc(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 2)))))
+					require.NoError(t, scheduler.Allocate(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 2)))))
 				}
 				return
 			}
@@ -58,7 +58,7 @@ func TestSchedulerLimits(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2)
-	require.NoError(t, s.Alloc(c.NewGraph(c.Neg(x))))
+	require.NoError(t, s.Allocate(c.NewGraph(c.Neg(x))))
 }
 
 // Nothing reads the memory that the backend had.

@@ -52,7 +52,7 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 	return bytes, nil
 }
 
-// SplitGraph chooses a backend for each node, as Alloc does, and takes no memory:
+// SplitGraph chooses a backend for each node, as Allocate does, and takes no memory:
 // afterwards TensorBackend and NumGraphSplits tell what it chose. As in Reserve, the
 // graph before is not allocated any more. C: ggml_backend_sched_split_graph.
 func (s *Scheduler) SplitGraph(g *Graph) error {

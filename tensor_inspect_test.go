@@ -117,7 +117,7 @@ func TestInspectConcurrently(t *testing.T) {
 		}()
 	}
 	for range 50 {
-		require.NoError(t, alloc.Alloc(g))
+		require.NoError(t, alloc.Allocate(g))
 		require.NoError(t, backend.Compute(context.Background(), g))
 		g.Expand(c.Neg(x))
 	}

@@ -58,7 +58,7 @@ func TestAliasOfAlias(t *testing.T) {
 	defer c.Close()
 	y := c.SqrInPlace(c.Alias(c.Alias(c.Neg(x))))
 	g := c.NewGraph(y)
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	require.NoError(t, s.Compute(context.Background(), g))
 	got, err := ggml.Read[float32](y)
 	require.NoError(t, err)
@@ -95,14 +95,14 @@ func TestAliasLosesMemory(t *testing.T) {
 	backend := optest.NewCPUBackend(t, 1)
 	s, a := optest.NewScheduler(t, backend), optest.NewGraphAllocator(t)
 	for name, allocator := range map[string]interface {
-		Alloc(g *ggml.Graph) error
+		Allocate(g *ggml.Graph) error
 		Close() error
 	}{"a scheduler": s, "a graph allocator": a} {
 		c := ggml.NewContext()
 		defer c.Close()
 		x := c.NewTensor(ggml.F32, 4)
 		alias := c.Alias(x)
-		require.NoError(t, allocator.Alloc(c.NewGraph(alias, c.Neg(c.NewTensor(ggml.F32, 4)))), name)
+		require.NoError(t, allocator.Allocate(c.NewGraph(alias, c.Neg(c.NewTensor(ggml.F32, 4)))), name)
 		require.True(t, x.IsAllocated(), name)
 		require.NoError(t, allocator.Close())
 		require.False(t, x.IsAllocated(), name)

@@ -304,7 +304,7 @@ func TestCopiedValues(t *testing.T) {
 	defer s.Close()
 	list[0] = nil
 	g := c.NewGraph(c.Neg(x))
-	require.NoError(t, s.Alloc(g))
+	require.NoError(t, s.Allocate(g))
 	require.NoError(t, s.Compute(context.Background(), g))
 }
 

@@ -69,7 +69,7 @@ func lossesAndGradients(t *testing.T, threads int, rows [][]float32, labels ...i
 	require.NoError(t, ggml.Write(ids, labels))
 	loss, normalisers := kernels.SoftmaxCrossEntropy(w.Context, z, ids)
 	g := w.NewGraph(loss.SetOutput(), kernels.SoftmaxCrossEntropyGradInPlace(w.Context, w.Cont(z), ids, weights, normalisers).SetOutput())
-	require.NoError(t, w.Allocator.Alloc(g))
+	require.NoError(t, w.Allocator.Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
 	nodes := []*ggml.Tensor{}
 	for x := range g.Nodes() {

@@ -268,7 +268,7 @@ func gemmResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 {
 	require.NoError(t, err)
 	defer allocator.Close()
 	g := c.NewGraph(results...)
-	require.NoError(t, allocator.Alloc(g))
+	require.NoError(t, allocator.Allocate(g))
 	require.NoError(t, backend.Compute(context.Background(), g))
 	var values [][]float32
 	for _, r := range results {

@@ -97,7 +97,7 @@ func TestGEMVIsMulMat(t *testing.T) {
 		want, got := c.MulMat(w, x), kernels.GEMV(c, x, w)
 		twice := kernels.GEMV(c, x, w, w)
 		g := c.NewGraph(want, got, twice)
-		require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+		require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 		for _, threads := range []int{1, 2, 3} {
 			require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
 			a := optest.Values(t, want)
@@ -149,7 +149,7 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 	want, got := c.MulMat(w, x), kernels.GEMV(c, x, w)
 	alone := kernels.GEMV(c, c.View(x, []int64{k, 1}, []int64{x.Stride(1)}, (n-1)*x.Stride(1)), w)
 	g := c.NewGraph(want, got, alone)
-	require.NoError(t, optest.NewGraphAllocator(t).Alloc(g))
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	var first []float32
 	for _, threads := range []int{1, 2, 3} {
 		require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))

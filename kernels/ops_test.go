@@ -165,7 +165,7 @@ func TestScratchMemory(t *testing.T) {
 	x := w.NewTensor(ggml.Q8_0, 1024, 256)
 	y := kernels.GEMM(w.Context, exact, pair(x, w.NewTensor(ggml.F32, 1024, 64)))
 	g := w.NewGraph(y)
-	require.NoError(t, w.Allocator.Alloc(g))
+	require.NoError(t, w.Allocator.Allocate(g))
 	w.Compute(g)
 	const tile = 32 * 1024 * 4 // bytes of the smallest tile of so deep a product in F32
 	require.GreaterOrEqual(t, compute(), w.Allocator.Size()+tile)

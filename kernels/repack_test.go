@@ -45,7 +45,7 @@ func TestGEMMBesideRepacked(t *testing.T) {
 		gemm := kernels.GEMM(g, exact, pair(other, kernels.CastBF16(g, x))).SetOutput()
 		after := g.MulMat(w, x).SetOutput()
 		graph := g.NewGraph(before, gemm, after)
-		require.NoError(t, optest.NewGraphAllocator(t).Alloc(graph))
+		require.NoError(t, optest.NewGraphAllocator(t).Allocate(graph))
 		for i, leaf := range []*ggml.Tensor{x, other} {
 			require.NoError(t, leaf.SetFloat32s(refmath.Normal(optest.RNG(uint64(i)), 1, leaf.Shape()...).Float32()))
 		}
@@ -63,7 +63,7 @@ func TestRepackedRefused(t *testing.T) {
 		} {
 			g := ggml.NewContext()
 			graph := g.NewGraph(op(g, g.NewTensor(ggml.F32, 256, 1).SetInput()))
-			err := optest.NewGraphAllocator(t).Alloc(graph)
+			err := optest.NewGraphAllocator(t).Allocate(graph)
 			if err == nil {
 				err = optest.NewCPUBackend(t, 2).Compute(context.Background(), graph)
 			}

@@ -24,7 +24,7 @@ func TestGEMMWhileProfiled(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	g := c.NewGraph(kernels.GEMMGradWeight(c, c.NewTensor(ggml.F32, 40, 100), c.NewTensor(ggml.F32, 9, 100)))
-	require.NoError(t, alloc.Alloc(g))
+	require.NoError(t, alloc.Allocate(g))
 	runtime.SetCPUProfileRate(5000)
 	defer runtime.SetCPUProfileRate(0)
 	for start := time.Now(); time.Since(start) < 2*time.Second; {

@@ -292,13 +292,13 @@ func (p *program) packed(g *ggml.Graph, outputs []*ggml.Tensor) error {
 		buffers.Close()
 	}
 	threads := p.IntN(maxThreads)
-	alloc, compute := p.machine.alloc.Alloc, p.machine.backends[threads].Compute
+	alloc, compute := p.machine.alloc.Allocate, p.machine.backends[threads].Compute
 	switch {
 	case p.IntN(3) == 0:
 		s := p.machine.scheds[threads]
-		alloc, compute = s.Alloc, s.Compute
+		alloc, compute = s.Allocate, s.Compute
 	case p.machine.mixed != nil && p.IntN(3) == 0:
-		alloc, compute = p.machine.mixed.Alloc, p.machine.mixed.Compute
+		alloc, compute = p.machine.mixed.Allocate, p.machine.mixed.Compute
 	}
 	p.note("alloc")
 	if err := alloc(g); err != nil {

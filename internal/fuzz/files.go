@@ -197,7 +197,7 @@ func (p *program) useTensors(file *ggml.Context) error {
 		return nil
 	}
 	g := c.NewGraph(results...)
-	if err := p.machine.alloc.Alloc(g); err != nil {
+	if err := p.machine.alloc.Allocate(g); err != nil {
 		return p.harmless(err)
 	}
 	return p.harmless(p.run(p.machine.backends[1].Compute, g))

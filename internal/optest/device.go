@@ -183,7 +183,7 @@ func (d *Device) Eval(t testing.TB, operands []Operand, build func(c *ggml.Conte
 func (d *Device) Compute(t testing.TB, g *ggml.Graph) {
 	t.Helper()
 	require.NoError(t, g.Context().Err())
-	require.NoError(t, d.scheduler.Alloc(g))
+	require.NoError(t, d.scheduler.Allocate(g))
 	err := d.scheduler.Compute(context.Background(), g)
 	if errors.Is(err, ggml.ErrBroken) {
 		d.close() // one failure shall not make all other tests fail

@@ -99,7 +99,7 @@ func (k *GradCase) gradients(t *testing.T, dev *Device, operands []Operand, weig
 		o.Write(t, p.x[i])
 	}
 	require.NoError(t, ggml.Write(p.x[len(operands)], weights.Float32()))
-	require.NoError(t, dev.scheduler.Alloc(g))
+	require.NoError(t, dev.scheduler.Allocate(g))
 	var out [][]float32
 	for range 2 { // the second compute gives the same
 		require.NoError(t, g.Reset())

@@ -97,7 +97,7 @@ func (w *Workbench) Leaf(values ...float32) *ggml.Tensor {
 // Compute allocates and computes a graph.
 func (w *Workbench) Compute(g *ggml.Graph) {
 	w.t.Helper()
-	require.NoError(w.t, w.Allocator.Alloc(g))
+	require.NoError(w.t, w.Allocator.Allocate(g))
 	require.NoError(w.t, w.Backend.Compute(context.Background(), g))
 }
 

@@ -61,12 +61,12 @@ func (w *Workspace) Allocate(g *ggml.Graph) error {
 
 func (w *Workspace) allocate(g *ggml.Graph) error {
 	if w.allocator != nil {
-		return w.allocator.Alloc(g)
+		return w.allocator.Allocate(g)
 	}
 	if err := w.makeRoom(g); err != nil {
 		return err
 	}
-	return w.scheduler.Alloc(g)
+	return w.scheduler.Allocate(g)
 }
 
 // Measure gives the Sizes that the workspace would have after Allocate, of which it takes
