@@ -173,7 +173,7 @@ func TestRepackedLoad(t *testing.T) {
 		buffers, err := file.Load(dst, cpu, ggml.LoadOptions{BufferType: bt})
 		require.NoError(t, err)
 		defer buffers.Close()
-		require.True(t, optest.Found(dst.Lookup("m")).IsAllocated())
+		require.True(t, optest.Found(dst.Tensor("m")).IsAllocated())
 	})
 }
 

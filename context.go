@@ -184,8 +184,8 @@ func (c *Context) tensorBound() int {
 	return int(C.goggml_arena_tensors(c.arena))
 }
 
-// Lookup finds a tensor by name. C: ggml_get_tensor.
-func (c *Context) Lookup(name string) (*Tensor, bool) {
+// Tensor finds a tensor by name. C: ggml_get_tensor.
+func (c *Context) Tensor(name string) (*Tensor, bool) {
 	for t := range c.Tensors() {
 		if t.Name() == name {
 			return t, true

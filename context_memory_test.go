@@ -27,7 +27,7 @@ func TestContextWithoutMemory(t *testing.T) {
 	for range c.Tensors() {
 		t.Fatal("there is a tensor")
 	}
-	_, ok := c.Lookup("x")
+	_, ok := c.Tensor("x")
 	require.False(t, ok)
 	require.NoError(t, c.Close())
 }

@@ -43,7 +43,7 @@ func TestGraphCopy(t *testing.T) {
 				b = optest.NewCPUBackend(t, 1) // the memory is the system's here
 			}
 			require.NoError(t, b.Compute(context.Background(), copied))
-			got, err := ggml.Read[float32](optest.Found(copied.Context().Lookup("y")))
+			got, err := ggml.Read[float32](optest.Found(copied.Context().Tensor("y")))
 			require.NoError(t, err)
 			require.InDeltaSlice(t, want, got, 1e-6)
 			for n := range copied.Nodes() {
@@ -106,7 +106,7 @@ func TestGraphCopyCustom(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	got, err := ggml.Read[float32](optest.Found(copied.Context().Lookup("y")))
+	got, err := ggml.Read[float32](optest.Found(copied.Context().Tensor("y")))
 	require.NoError(t, err)
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
 	bad = true

@@ -89,7 +89,7 @@ func ExampleGGUF() {
 	weights, err := stored.Load(model, cpu, ggml.LoadOptions{})
 	check(err)
 	defer weights.Close()
-	loaded, _ := model.Lookup("w")
+	loaded, _ := model.Tensor("w")
 	values, err := ggml.Read[float32](loaded)
 	check(err)
 	fmt.Println(values)

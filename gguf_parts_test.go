@@ -85,11 +85,11 @@ func TestGGUFPartsLoad(t *testing.T) {
 			require.NoError(t, g.Close())
 			for i, info := range infos {
 				got := make([]byte, len(data[i]))
-				require.NoError(t, optest.Err(optest.Found(c.Lookup(info.Name)).ReadAt(got, 0)))
+				require.NoError(t, optest.Err(optest.Found(c.Tensor(info.Name)).ReadAt(got, 0)))
 				require.Equal(t, data[i], got, info.Name)
 			}
 			require.NoError(t, buffers.Close())
-			require.False(t, optest.Found(c.Lookup("odd")).IsAllocated())
+			require.False(t, optest.Found(c.Tensor("odd")).IsAllocated())
 		})
 	}
 }

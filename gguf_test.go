@@ -162,14 +162,14 @@ func TestGGUFLoad(t *testing.T) {
 			require.NoError(t, g.Close()) // the tensors stay
 			require.Equal(t, total, done)
 			for i, info := range infos {
-				tensor, ok := c.Lookup(info.Name)
+				tensor, ok := c.Tensor(info.Name)
 				require.True(t, ok, info.Name)
 				require.Equal(t, info.Type, tensor.Type())
 				got := make([]byte, tensor.NumBytes())
 				require.NoError(t, optest.Err(tensor.ReadAt(got, 0)))
 				require.Equal(t, data[i], got, info.Name)
 			}
-			odd := optest.Found(c.Lookup("odd"))
+			odd := optest.Found(c.Tensor("odd"))
 			require.NoError(t, ggml.Write(odd, []float32{1, 2, 3})) // no crash, and not into the file
 			require.NoError(t, buffers.Close())
 			require.False(t, odd.IsAllocated())
@@ -182,9 +182,9 @@ func TestGGUFLoad(t *testing.T) {
 	require.NoError(t, err)
 	defer buffers.Close()
 	odd := make([]byte, 12)
-	require.NoError(t, optest.Err(optest.Found(c.Lookup("odd")).ReadAt(odd, 0)))
+	require.NoError(t, optest.Err(optest.Found(c.Tensor("odd")).ReadAt(odd, 0)))
 	require.Equal(t, data[1], odd)
-	require.False(t, optest.Finds(c.Lookup("half")))
+	require.False(t, optest.Finds(c.Tensor("half")))
 	none, err := g.Load(c, optest.CPU(t), ggml.LoadOptions{Filter: func(ggml.GGUFTensor) bool { return false }})
 	require.NoError(t, err)
 	require.NoError(t, none.Close())
@@ -223,12 +223,12 @@ func TestGGUFAddTensor(t *testing.T) {
 	weights, err := openGGUF(t, path).Load(loaded, optest.CPU(t), ggml.LoadOptions{})
 	require.NoError(t, err)
 	defer weights.Close()
-	got, err := ggml.Read[float32](optest.Found(loaded.Lookup("a")))
+	got, err := ggml.Read[float32](optest.Found(loaded.Tensor("a")))
 	require.NoError(t, err)
 	require.Equal(t, values, got)
 	want, err := b.Float32s()
 	require.NoError(t, err)
-	got, err = optest.Found(loaded.Lookup("b")).Float32s()
+	got, err = optest.Found(loaded.Tensor("b")).Float32s()
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 
@@ -292,7 +292,7 @@ func TestGGUFWriteFile(t *testing.T) {
 	infos, data := someTensors()
 	for i, info := range infos {
 		got := make([]byte, info.Size)
-		require.NoError(t, optest.Err(optest.Found(c.Lookup(info.Name)).ReadAt(got, 0)))
+		require.NoError(t, optest.Err(optest.Found(c.Tensor(info.Name)).ReadAt(got, 0)))
 		require.Equal(t, data[i], got)
 	}
 	info, err := os.Stat(path)

@@ -78,9 +78,9 @@ func (g *Graph) Capacity() int {
 	return n
 }
 
-// Lookup finds a node or leaf by name; none when a context that the graph depends
+// Tensor finds a node or leaf by name; none when a context that the graph depends
 // on is closed. C: ggml_graph_get_tensor.
-func (g *Graph) Lookup(name string) (*Tensor, bool) {
+func (g *Graph) Tensor(name string) (*Tensor, bool) {
 	g = made(g)
 	if hasNUL(name) {
 		return nil, false

@@ -193,20 +193,20 @@ func TestGraphsCopiedAtOnce(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestGraphLookup(t *testing.T) {
+func TestGraphTensor(t *testing.T) {
 	w := optest.NewWorkbench(t)
 	x := w.Leaf(1).SetName("x")
 	y := w.Sqr(x).SetName("y")
 	g := w.NewGraph(y)
-	require.True(t, optest.Found(g.Lookup("x")).Is(x))
-	require.True(t, optest.Found(g.Lookup("y")).Is(y))
-	require.Same(t, w.Leaves, optest.Found(g.Lookup("x")).Context())
-	require.False(t, optest.Finds(g.Lookup("z")))
-	require.False(t, optest.Finds(g.Lookup("x\x00")))
-	require.False(t, optest.Finds(w.NewGraph().Lookup("x")))
+	require.True(t, optest.Found(g.Tensor("x")).Is(x))
+	require.True(t, optest.Found(g.Tensor("y")).Is(y))
+	require.Same(t, w.Leaves, optest.Found(g.Tensor("x")).Context())
+	require.False(t, optest.Finds(g.Tensor("z")))
+	require.False(t, optest.Finds(g.Tensor("x\x00")))
+	require.False(t, optest.Finds(w.NewGraph().Tensor("x")))
 	require.Zero(t, w.NewGraph().Capacity())
 	w.Leaves.Close()
-	require.False(t, optest.Finds(g.Lookup("x")))
+	require.False(t, optest.Finds(g.Tensor("x")))
 }
 
 func TestGraphSelectErrors(t *testing.T) {

@@ -255,5 +255,5 @@ func TestClosedOperands(t *testing.T) {
 	for range closed.c.Tensors() {
 		t.Fatal("a closed context has tensors")
 	}
-	require.False(t, optest.Finds(closed.c.Lookup("a")))
+	require.False(t, optest.Finds(closed.c.Tensor("a")))
 }

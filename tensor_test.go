@@ -75,8 +75,8 @@ func TestSetName(t *testing.T) {
 	exact := strings.Repeat("a", ggml.MaxName)
 	require.Equal(t, exact, x.SetName(exact+"b").Name())
 	require.Equal(t, "a", x.SetName("a\x00b").Name())
-	require.True(t, optest.Found(c.Lookup("a")).Is(x))
-	require.False(t, optest.Finds(c.Lookup("b")))
+	require.True(t, optest.Found(c.Tensor("a")).Is(x))
+	require.False(t, optest.Finds(c.Tensor("b")))
 }
 
 // What an allocator gave the origin of an alias ends with it, also where the alias is an output of the graph and no

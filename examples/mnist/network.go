@@ -160,7 +160,7 @@ func loadNetwork(b *ggml.Backend, path string) (*network, error) {
 		return nil, err
 	}
 	for _, p := range k.params {
-		n.params[p.name], _ = n.c.Lookup(p.name) // the file has it
+		n.params[p.name], _ = n.c.Tensor(p.name) // the file has it
 	}
 	n.mark()
 	return n, nil

@@ -49,7 +49,7 @@ func init() {
 // for others: the functions of package kernels.
 func isOp(m reflect.Method) bool {
 	t := m.Type
-	return t.NumOut() > 0 && t.Out(0) == tensorType && m.Name != "Lookup" && m.Name != "BuildOp"
+	return t.NumOut() > 0 && t.Out(0) == tensorType && m.Name != "Tensor" && m.Name != "BuildOp"
 }
 
 // An op is a method of a context, or a function of package kernels: in either case a

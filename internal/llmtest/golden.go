@@ -113,7 +113,7 @@ func GoldenAdapters(t testing.TB, scale float32) model.Adapters {
 		if !ok {
 			continue
 		}
-		b, ok := ctx.Lookup(name + ".lora_b")
+		b, ok := ctx.Tensor(name + ".lora_b")
 		require.True(t, ok, name)
 		adapters[name] = []model.LoRAPair{{A: a, B: b, Scale: scale * alpha / float32(b.Dim(0))}}
 	}
