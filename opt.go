@@ -148,7 +148,7 @@ func (o *OptimizerOptions) check() error {
 		return optError(optInit, nil, "ggml %s cannot build gradients without steps; use BuildOptimizer, or Graph.Backward", Version())
 	case o.Build != BuildForward && o.Build != BuildOptimizer:
 		return optError(optInit, nil, "the build type is %d; it must be BuildForward or BuildOptimizer", int(o.Build))
-	case o.Optimizer != AdamW && o.Optimizer != SGD:
+	case o.Optimizer != OptimizerAdamW && o.Optimizer != OptimizerSGD:
 		return optError(optInit, nil, "there is no optimizer %d", int(o.Optimizer))
 	case o.Period < 1 || o.Period > 1<<30:
 		return optError(optInit, nil, "the period is %d; it must be positive", o.Period)

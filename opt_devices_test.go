@@ -68,7 +68,7 @@ func TestTrainingAcrossDevices(t *testing.T) {
 	rig := newRig(t)
 	last := len(rig.devices) - 1
 	cpu, cpuBackend := rig.devices[last], rig.backends[last]
-	for _, optimizer := range []ggml.OptimizerType{ggml.AdamW, ggml.SGD} {
+	for _, optimizer := range []ggml.OptimizerType{ggml.OptimizerAdamW, ggml.OptimizerSGD} {
 		for _, static := range []bool{true, false} {
 			want := trainAcross(t, optimizer, static, cpu, cpu, cpuBackend)
 			require.Less(t, want[len(want)-1], 0.8*want[0], "%v does not train", optimizer)

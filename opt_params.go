@@ -11,13 +11,13 @@ type OptimizerType int
 
 // The rules. AdamW keeps two moments for each parameter, SGD nothing.
 const (
-	AdamW OptimizerType = C.GGML_OPT_OPTIMIZER_TYPE_ADAMW // see [Context.OptStepAdamW]
-	SGD   OptimizerType = C.GGML_OPT_OPTIMIZER_TYPE_SGD   // see [Context.OptStepSGD]
+	OptimizerAdamW OptimizerType = C.GGML_OPT_OPTIMIZER_TYPE_ADAMW // see [Context.OptStepAdamW]
+	OptimizerSGD   OptimizerType = C.GGML_OPT_OPTIMIZER_TYPE_SGD   // see [Context.OptStepSGD]
 )
 
 // String names the rule. C: ggml_opt_optimizer_name.
 func (t OptimizerType) String() string {
-	if t != AdamW && t != SGD {
+	if t != OptimizerAdamW && t != OptimizerSGD {
 		return fmt.Sprintf("optimizer(%d)", int(t))
 	}
 	return C.GoString(C.ggml_opt_optimizer_name(C.enum_ggml_opt_optimizer_type(t)))
@@ -30,7 +30,7 @@ type OptimizerParams struct {
 	SGD   SGDParams
 }
 
-// AdamWParams are the settings of a step of [AdamW].
+// AdamWParams are the settings of a step of [OptimizerAdamW].
 type AdamWParams struct {
 	LearningRate float32 // above 0
 	Beta1, Beta2 float32 // of the moments, from 0, below 1
@@ -38,7 +38,7 @@ type AdamWParams struct {
 	WeightDecay  float32 // 0 to 1; a step takes this part times the learning rate off a parameter
 }
 
-// SGDParams are the settings of a step of [SGD].
+// SGDParams are the settings of a step of [OptimizerSGD].
 type SGDParams struct {
 	LearningRate float32 // above 0
 	WeightDecay  float32 // 0 to 1
@@ -68,7 +68,7 @@ func ConstantParams(p OptimizerParams) func(iteration int64) OptimizerParams {
 // NaN fails them.
 func (p OptimizerParams) check(op string, t OptimizerType) error {
 	rate, decay := p.AdamW.LearningRate, p.AdamW.WeightDecay
-	if t == SGD {
+	if t == OptimizerSGD {
 		rate, decay = p.SGD.LearningRate, p.SGD.WeightDecay
 	}
 	switch {
@@ -76,7 +76,7 @@ func (p OptimizerParams) check(op string, t OptimizerType) error {
 		return optError(op, nil, "the learning rate of %v is %v; it must be above 0", t, rate)
 	case !(decay >= 0 && decay <= 1):
 		return optError(op, nil, "the weight decay of %v is %v; it must be 0 to 1", t, decay)
-	case t == SGD:
+	case t == OptimizerSGD:
 		return nil
 	case !(p.AdamW.Beta1 >= 0 && p.AdamW.Beta1 < 1) || !(p.AdamW.Beta2 >= 0 && p.AdamW.Beta2 < 1):
 		return optError(op, nil, "β₁ is %v and β₂ %v; both must be at least 0 and below 1", p.AdamW.Beta1, p.AdamW.Beta2)

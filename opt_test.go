@@ -67,13 +67,13 @@ func TestOptimizerSGD(t *testing.T) {
 	p := ggml.SGDParams{WeightDecay: 0.05}
 	var iterations []int64
 	o := r.static(t, ggml.OptimizerOptions{
-		Loss: ggml.LossMeanSquaredError, Optimizer: ggml.SGD,
+		Loss: ggml.LossMeanSquaredError, Optimizer: ggml.OptimizerSGD,
 		Params: func(i int64) ggml.OptimizerParams {
 			iterations = append(iterations, i)
 			return ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.1 / float32(i), WeightDecay: 0.05}}
 		},
 	})
-	require.Equal(t, ggml.SGD, o.Type())
+	require.Equal(t, ggml.OptimizerSGD, o.Type())
 	require.Equal(t, "sgd", o.Type().String())
 	for i := range 5 {
 		evaluate(t, r, o, true, 0, nil)
@@ -143,7 +143,7 @@ func TestOptimizerSumAndMean(t *testing.T) {
 		defer c.Close()
 		y := c.Sqr(r.outputs(c, r.x))
 		o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
-			Loss: loss, Optimizer: ggml.SGD, Inputs: r.x, Outputs: y,
+			Loss: loss, Optimizer: ggml.OptimizerSGD, Inputs: r.x, Outputs: y,
 			Params: ggml.ConstantParams(ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.01}}),
 		}, r.backend)
 		require.NoError(t, err)
@@ -259,7 +259,7 @@ func TestOptimizerAccumulatesTransposed(t *testing.T) {
 	defer m.Close()
 	y := c.MulMat(c.Cont(c.Transpose(r.w)), x)
 	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
-		Loss: ggml.LossSum, Optimizer: ggml.SGD, Period: 2, Inputs: x, Outputs: y,
+		Loss: ggml.LossSum, Optimizer: ggml.OptimizerSGD, Period: 2, Inputs: x, Outputs: y,
 		Params: ggml.ConstantParams(ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.01}}),
 	}, r.backend)
 	require.NoError(t, err)

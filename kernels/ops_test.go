@@ -53,8 +53,8 @@ func attention(q, k, v *ggml.Tensor, scale float32) kernels.Attention {
 	return kernels.Attention{Q: q, K: k, V: v, Scale: scale}
 }
 
-func adamW(param, grad, m, v *ggml.Tensor) kernels.AdamW {
-	return kernels.AdamW{Param: param, Grad: grad, M: m, V: v}
+func adamW(param, grad, m, v, settings *ggml.Tensor) kernels.AdamWOperands {
+	return kernels.AdamWOperands{Param: param, Grad: grad, M: m, V: v, Settings: settings}
 }
 
 // opCases lists all cases.
@@ -111,7 +111,7 @@ func TestOpNames(t *testing.T) {
 	names := map[string]*ggml.Tensor{
 		"gemv":       kernels.GEMV(c, x(8), x(8, 3)),
 		"cast_bf16":  kernels.CastBF16(c, x(8)),
-		"adamw_step": kernels.AdamWStep(c, adamW(x(4), x(4), x(4), x(4)), x(8)),
+		"adamw_step": kernels.AdamWStep(c, adamW(x(4), x(4), x(4), x(4), x(8))),
 	}
 	if library(t) != "" {
 		names["gemm"] = kernels.GEMM(c, exact, pair(x(8, 3), x(8, 2)))

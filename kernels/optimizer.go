@@ -17,28 +17,28 @@ var (
 	}
 )
 
-// AdamW is a parameter with its gradient, and its first and second moments, all of the
-// same shape, F32 and contiguous.
-type AdamW struct{ Param, Grad, M, V *ggml.Tensor }
+// AdamWOperands are the operands of [AdamWStep], contiguous F32.
+type AdamWOperands struct {
+	Param, Grad, M, V *ggml.Tensor // the parameter, its gradient and its first and second moments, of the same shape
+	Settings          *ggml.Tensor // [8]: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the gradient
+}
 
 // AdamWStep updates the parameter and the moments by AdamW (arXiv 1711.05101), in
-// place, sets the gradient to zero, and returns a view of the parameter. settings
-// holds [8], F32: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and
-// 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the gradient.
+// place, sets the gradient to zero, and returns a view of the parameter.
 //
 // It is [ggml.Context.OptStepAdamW] with clipping and clearing in one pass through
 // memory, vectorised. It is an op of the CPU backend, and has no backward.
-func AdamWStep(c *ggml.Context, p AdamW, settings *ggml.Tensor) *ggml.Tensor {
-	operands := []*ggml.Tensor{p.Param, p.Grad, p.M, p.V, settings}
+func AdamWStep(c *ggml.Context, o AdamWOperands) *ggml.Tensor {
+	operands := []*ggml.Tensor{o.Param, o.Grad, o.M, o.V, o.Settings}
 	return c.BuildOp(adamWStep.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
 		for i, what := range []string{"the parameter", "the gradient", "M", "V", "settings"} {
 			requireF32(b, what, operands[i])
 		}
 		for i, written := range operands[:4] {
-			b.RequireSameShape(written, p.Param)
+			b.RequireSameShape(written, o.Param)
 			b.RequireNoOverlap(written, operands[i+1:]...)
 		}
-		b.Require(settings.NumElements() == 8, "settings must have 8 elements, there are %d", settings.NumElements())
+		b.Require(o.Settings.NumElements() == 8, "settings must have 8 elements, there are %d", o.Settings.NumElements())
 		return b.NativeInPlace(adamWStep, nil)
 	})
 }

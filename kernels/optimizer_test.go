@@ -23,7 +23,7 @@ func optimizerCases() []opCase {
 		m, v := refmath.Normal(d.Rand, 0.1, ne...), refmath.Uniform(d.Rand, 0.01, 0.1, ne...)
 		return []operand{d.Normal(ne...), d.Normal(ne...), {Values: m}, {Values: v}, {Values: params}}
 	}
-	step := func(c *ctx, x tensors) *ggml.Tensor { return kernels.AdamWStep(c, adamW(x[0], x[1], x[2], x[3]), x[4]) }
+	step := func(c *ctx, x tensors) *ggml.Tensor { return kernels.AdamWStep(c, adamW(x[0], x[1], x[2], x[3], x[4])) }
 	want := func(x refs) (w, m, v refmath.Tensor) {
 		return refmath.OptStepAdamW(x[0], refmath.Scale(x[1], factor), x[2], x[3], p)
 	}
@@ -56,7 +56,7 @@ func TestAdamWMoments(t *testing.T) {
 		x = append(x, w.Leaf(v.Float32()...))
 	}
 	params := w.Leaf(refmath.From(append(p.Tensor().Data, factor)).Float32()...)
-	w.Compute(w.NewGraph(kernels.AdamWStep(w.Context, adamW(x[0], x[1], x[2], x[3]), params)))
+	w.Compute(w.NewGraph(kernels.AdamWStep(w.Context, adamW(x[0], x[1], x[2], x[3], params))))
 	a, m, v := refmath.OptStepAdamW(values[0], refmath.Scale(values[1], factor), values[2], values[3], p)
 	for i, want := range []refmath.Tensor{a, refmath.New(n), m, v} {
 		got, err := ggml.Read[float32](x[i])
@@ -79,7 +79,7 @@ func TestAdamWExtremes(t *testing.T) {
 	// β are one: the moments stay as they are, and a becomes −1/(√v + ε).
 	const epsilon = 1e-30
 	params := w.Leaf(1, 1, 1, epsilon, 0, 1, 1, 1)
-	moved := kernels.AdamWStep(w.Context, adamW(same(0), same(0), same(1), w.Leaf(v...)), params).SetOutput()
+	moved := kernels.AdamWStep(w.Context, adamW(same(0), same(0), same(1), w.Leaf(v...), params)).SetOutput()
 	w.Compute(w.NewGraph(moved))
 	got, err := ggml.Read[float32](moved)
 	require.NoError(t, err)
@@ -97,20 +97,20 @@ func TestOptimizerErrors(t *testing.T) {
 		"a has type f16; it must have f32": func(c *ggml.Context) { kernels.SumSquares(c, c.NewTensor(ggml.F16, 4)) },
 		"a must be contiguous":             func(c *ggml.Context) { kernels.SumSquares(c, c.Transpose(f32(c, 4, 3))) },
 		"settings must have 8 elements, there are 7": func(c *ggml.Context) {
-			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 4)), f32(c, 7))
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 7)))
 		},
 		"settings must be contiguous": func(c *ggml.Context) {
-			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 4)), c.Transpose(f32(c, 4, 2)))
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 4), c.Transpose(f32(c, 4, 2))))
 		},
 		"an operand shares memory with the one that is changed": func(c *ggml.Context) {
 			x := f32(c, 8)
-			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), c.View(x, []int64{4}, nil, 0)), x)
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), c.View(x, []int64{4}, nil, 0), x))
 		},
 		"M has type f16; it must have f32": func(c *ggml.Context) {
-			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), c.NewTensor(ggml.F16, 4), f32(c, 4)), f32(c, 8))
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), c.NewTensor(ggml.F16, 4), f32(c, 4), f32(c, 8)))
 		},
 		"the shapes must be equal": func(c *ggml.Context) {
-			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 5)), f32(c, 8))
+			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), f32(c, 5), f32(c, 8)))
 		},
 	})
 }

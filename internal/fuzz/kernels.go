@@ -38,7 +38,7 @@ var kernelFunctions = map[string]any{
 	"GateGELU":                       kernels.GateGELU,
 	"GLUGradInPlace":                 kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
-		return kernels.AdamWStep(c, kernels.AdamW{Param: param, Grad: grad, M: m, V: v}, settings)
+		return kernels.AdamWStep(c, kernels.AdamWOperands{Param: param, Grad: grad, M: m, V: v, Settings: settings})
 	},
 	"SumSquares": kernels.SumSquares,
 }

@@ -135,5 +135,5 @@ func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
 func (cpu) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return kernels.SumSquares(c, g) }
 
 func (cpu) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
-	return []*ggml.Tensor{kernels.AdamWStep(c, kernels.AdamW{Param: a.Param, Grad: a.Grad, M: a.M, V: a.V}, a.Settings)}
+	return []*ggml.Tensor{kernels.AdamWStep(c, kernels.AdamWOperands(a))}
 }

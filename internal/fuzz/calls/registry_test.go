@@ -297,7 +297,7 @@ var public = registry{
 		reflect.TypeFor[ggml.WeightCopy](),
 		reflect.TypeFor[ggml.Worker](),
 		reflect.TypeFor[ggml.XIELUParams](),
-		reflect.TypeFor[kernels.AdamW](),
+		reflect.TypeFor[kernels.AdamWOperands](),
 		reflect.TypeFor[kernels.Attention](),
 		reflect.TypeFor[kernels.LoRAPair](),
 		reflect.TypeFor[kernels.Pair](),
