@@ -35,6 +35,8 @@ func opCases() []opCase {
 	)
 }
 
+func TestOps(t *testing.T) { optest.Run(t, opCases()) }
+
 // one draws a single operand of any shape.
 func one(d *draw) []operand { ne := d.Shape(); return []operand{d.Normal(ne[:]...)} }
 

@@ -258,6 +258,9 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 		result = &Tensor{ctx: op.c, err: op.c.err}
 	}
 	op.end()
+	if testhook.Built != nil {
+		testhook.Built()
+	}
 	return result
 }
 

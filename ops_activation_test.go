@@ -1,14 +1,10 @@
 package ggml_test
 
 import (
-	"testing"
-
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func TestUnaryOps(t *testing.T) { optest.Run(t, unaryCases()) }
 
 func unaryCases() []opCase {
 	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor, lo, hi float64, bound *optest.Bound) opCase {
@@ -60,8 +56,6 @@ func unaryCases() []opCase {
 		}(),
 	}
 }
-
-func TestGLU(t *testing.T) { optest.Run(t, gluCases()) }
 
 func gluCases() []opCase {
 	units := []struct {

@@ -1,14 +1,10 @@
 package ggml_test
 
 import (
-	"testing"
-
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func TestBinaryOps(t *testing.T) { optest.Run(t, binaryCases()) }
 
 func binaryCases() []opCase {
 	binary := func(name string, build func(c *ctx, a, b *ggml.Tensor) *ggml.Tensor, ref func(a, b refmath.Tensor) refmath.Tensor) []opCase {
@@ -50,8 +46,6 @@ func binaryCases() []opCase {
 	cases = append(cases, binary("div", (*ctx).Div, refmath.Div)...)
 	return cases
 }
-
-func TestScalarOps(t *testing.T) { optest.Run(t, scalarCases()) }
 
 func scalarCases() []opCase {
 	one := func(d *draw) []operand { ne := d.Shape(); return []operand{d.Normal(ne[:]...)} }

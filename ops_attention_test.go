@@ -2,14 +2,11 @@ package ggml_test
 
 import (
 	"math"
-	"testing"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func TestSoftMax(t *testing.T) { optest.Run(t, softMaxCases()) }
 
 func softMaxCases() []opCase {
 	masked := func(name string, mask ggml.Type, heads int64, maxBias float32) opCase {
@@ -55,13 +52,6 @@ func softMaxCases() []opCase {
 	}
 }
 
-func TestFlashAttention(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
-	optest.Run(t, attentionCases())
-}
-
 // attentionCases have keys and values of all types, and of two.
 func attentionCases() []opCase {
 	type variant struct {
@@ -72,7 +62,7 @@ func attentionCases() []opCase {
 	}
 	flash := func(v variant) opCase {
 		return opCase{
-			Name: "flash_" + v.name, Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.FlashAttention, Runs: 3,
+			Name: "flash_" + v.name, Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.FlashAttention, Runs: 3, Slow: true,
 			Operands: func(d *draw) []operand {
 				n, kv, heads, batch := d.Size(5), d.Size(40), d.Size(2), d.Size(2)
 				long, short := max(64, d.Block()), max(32, d.Block())

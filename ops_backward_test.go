@@ -1,14 +1,10 @@
 package ggml_test
 
 import (
-	"testing"
-
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func TestBackwardOps(t *testing.T) { optest.Run(t, backwardCases()) }
 
 func backwardCases() []opCase {
 	probabilities := func(d *draw) []operand {

@@ -43,8 +43,6 @@ func unflat(t refmath.Tensor) refmath.Tensor {
 	return refmath.Reshape(t, t.Ne[0], t.Ne[2], t.Ne[3])
 }
 
-func TestConvolutions(t *testing.T) { optest.Run(t, convolutionCases()) }
-
 func convolutionCases() []opCase {
 	var s slides
 	var channels, stride, crop int64

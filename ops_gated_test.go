@@ -8,8 +8,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestGatedOps(t *testing.T) { optest.Run(t, gatedCases()) }
-
 func gatedCases() []opCase {
 	targets := append(storedTypes(), plainTypes...)
 	var at int

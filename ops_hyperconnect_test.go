@@ -10,8 +10,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestHyperConnectOps(t *testing.T) { optest.Run(t, hyperConnectCases()) }
-
 func hyperConnectCases() []opCase {
 	return []opCase{
 		{

@@ -9,8 +9,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestInterpolation(t *testing.T) { optest.Run(t, interpolationCases()) }
-
 func interpolationCases() []opCase {
 	var ne [4]int64
 	// scaled draws an operand and the shape of the result. Sizes of dimensions 2
@@ -62,8 +60,6 @@ func interpolationCases() []opCase {
 }
 
 func ints(v [4]int64) [4]int { return [4]int{int(v[0]), int(v[1]), int(v[2]), int(v[3])} }
-
-func TestImageOps(t *testing.T) { optest.Run(t, imageCases()) }
 
 func imageCases() []opCase {
 	var before, after [4]int64

@@ -10,8 +10,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestUnaryInPlace(t *testing.T) { optest.Run(t, unaryInPlaceCases()) }
-
 func unaryInPlaceCases() []opCase {
 	ops := []struct {
 		name   string
@@ -59,8 +57,6 @@ func unaryInPlaceCases() []opCase {
 	return cases
 }
 
-func TestBinaryInPlace(t *testing.T) { optest.Run(t, binaryInPlaceCases()) }
-
 func binaryInPlaceCases() []opCase {
 	binary := func(name string, op func(c *ctx, a, b *ggml.Tensor) *ggml.Tensor, ref func(a, b refmath.Tensor) refmath.Tensor) opCase {
 		return opCase{
@@ -96,8 +92,6 @@ func binaryInPlaceCases() []opCase {
 		part("set_inplace", (*ctx).SetInPlace, refmath.Set),
 	}
 }
-
-func TestRowsInPlace(t *testing.T) { optest.Run(t, rowsInPlaceCases()) }
 
 func rowsInPlaceCases() []opCase {
 	dup := opCase{

@@ -18,8 +18,6 @@ var movedTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
 // plainTypes are those of them that are converted to each other.
 var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 
-func TestCopies(t *testing.T) { optest.Run(t, copyCases()) }
-
 func copyCases() []opCase {
 	same := func(x refs) refmath.Tensor { return x[0] }
 	cases := []opCase{
@@ -149,8 +147,6 @@ func TestCopySameType(t *testing.T) {
 	}
 }
 
-func TestShapes(t *testing.T) { optest.Run(t, shapeCases()) }
-
 func shapeCases() []opCase {
 	return []opCase{
 		{
@@ -224,8 +220,6 @@ func halfToQuantized(name string, half ggml.Type) opCase {
 	}
 }
 
-func TestConcat(t *testing.T) { optest.Run(t, concatCases()) }
-
 func concatCases() []opCase {
 	var cases []opCase
 	for dim := range 4 {
@@ -251,8 +245,6 @@ func concatCases() []opCase {
 	}
 	return cases
 }
-
-func TestParts(t *testing.T) { optest.Run(t, partCases()) }
 
 func partCases() []opCase {
 	// The part of a [9, 7, 2, 2] that begins at (2, 1, 0, 0).
@@ -282,8 +274,6 @@ func partCases() []opCase {
 		},
 	}
 }
-
-func TestRows(t *testing.T) { optest.Run(t, rowCases()) }
 
 func rowCases() []opCase {
 	back := func(ids refs) refmath.Tensor { return refmath.GetRowsBack(ids[0], ids[1], ids[2].Ne[1]) }

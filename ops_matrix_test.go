@@ -2,14 +2,11 @@ package ggml_test
 
 import (
 	"slices"
-	"testing"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func TestMatrixOps(t *testing.T) { optest.Run(t, matrixCases()) }
 
 func matrixCases() []opCase {
 	return []opCase{

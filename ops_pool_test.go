@@ -8,8 +8,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-func TestPooling(t *testing.T) { optest.Run(t, poolCases()) }
-
 func poolCases() []opCase {
 	var cases []opCase
 	var dims [2]ggml.PoolDim

@@ -34,8 +34,6 @@ func deltaNet(x tensors) ggml.GatedDeltaNetOperands {
 	return ggml.GatedDeltaNetOperands{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4], State: x[5]}
 }
 
-func TestRecurrentOps(t *testing.T) { optest.Run(t, recurrentCases()) }
-
 func recurrentCases() []opCase {
 	// several operands [n, heads, tokens], and a state.
 	several := func(count int, sizes ...int64) func(d *draw) []operand {

@@ -1,14 +1,10 @@
 package ggml_test
 
 import (
-	"testing"
-
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func TestReductions(t *testing.T) { optest.Run(t, reductionCases()) }
 
 func reductionCases() []opCase {
 	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor, bound *optest.Bound) opCase {

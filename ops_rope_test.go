@@ -102,8 +102,6 @@ func (v ropeVariant) reference(x refs) refmath.RoPE {
 	return r
 }
 
-func TestRoPE(t *testing.T) { optest.Run(t, ropeCases()) }
-
 func ropeCases() []opCase {
 	var cases []opCase
 	for _, name := range slices.Sorted(maps.Keys(ropes())) {

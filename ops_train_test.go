@@ -1,14 +1,10 @@
 package ggml_test
 
 import (
-	"testing"
-
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
-
-func TestOptimizerSteps(t *testing.T) { optest.Run(t, optimizerCases()) }
 
 func optimizerCases() []opCase {
 	p := refmath.AdamWAt(3, 0.01, 0.9, 0.99, 1e-8, 0.1)

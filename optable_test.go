@@ -2,6 +2,8 @@ package ggml_test
 
 import (
 	"fmt"
+	"go/doc"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fuzz/calls"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 )
@@ -17,37 +20,49 @@ import (
 // notOps make a tensor but compute nothing, or call functions of the program.
 var notOps = []string{"NewTensor", "NewTensorLike", "NewF32", "NewI32", "Alias", "BuildOp", "Custom", "CustomInPlace", "MapCustom", "MapCustomInPlace"}
 
+const contextMethods = "github.com/goggml/ggml.(*Context)."
+
+// ops lists the methods of a context that build ops.
+func ops() []string {
+	var list []string
+	for i := range reflect.TypeFor[*ctx]().NumMethod() {
+		m := reflect.TypeFor[*ctx]().Method(i)
+		tensors := m.Type.NumOut() > 0
+		for i := range m.Type.NumOut() {
+			tensors = tensors && m.Type.Out(i) == reflect.TypeFor[*ggml.Tensor]()
+		}
+		if tensors && !slices.Contains(notOps, m.Name) {
+			list = append(list, m.Name)
+		}
+	}
+	return list
+}
+
 func TestEveryOpHasReference(t *testing.T) {
-	source := optest.ParseSource(t, "c")
-	require.Greater(t, len(source.Ops), 150)
-	for _, name := range notOps {
-		require.Contains(t, source.Ops, name)
-		delete(source.Ops, name)
+	built := optest.FindBuilders(t, contextMethods, opCases())
+	for _, name := range ops() {
+		assert.True(t, built.Result[name], "no case compares Context.%s with its reference", name)
 	}
-	tested := source.Tested("opCase")
-	for name := range source.Ops {
-		assert.True(t, tested[name], "no case compares Context.%s with its reference", name)
-	}
-	require.Empty(t, source.Unlisted("opCase", "opCases"))
-	require.Empty(t, source.Unlisted("gradCase", "allGradCases"))
 }
 
 // hasBackward is what the documentation of an op says: as long as it says nothing, and the op does not work in place,
 // it has one.
-func hasBackward(name, doc string) bool {
-	return !strings.HasSuffix(name, "InPlace") && !strings.Contains(doc, "no backward") && !strings.Contains(doc, "It stops gradients")
+func hasBackward(op *doc.Func) bool {
+	text := strings.Join(strings.Fields(op.Doc), " ")
+	return !strings.HasSuffix(op.Name, "InPlace") && !strings.Contains(text, "no backward") && !strings.Contains(text, "It stops gradients")
 }
 
 func TestEveryBackwardHasCentralDifferences(t *testing.T) {
-	source := optest.ParseSource(t, "c")
-	used := source.Used("gradCase")
-	documented := 0
-	for name, doc := range source.Ops {
-		if slices.Contains(notOps, name) || !hasBackward(name, doc) {
-			continue
+	binding, err := calls.Load(".")
+	require.NoError(t, err)
+	documented, built := 0, optest.FindBuilders(t, contextMethods, allGradCases())
+	for _, of := range binding.Types {
+		for _, m := range of.Methods {
+			if of.Name == "Context" && slices.Contains(ops(), m.Name) && hasBackward(m) {
+				documented++
+				assert.True(t, built.Used[m.Name], "no case compares the gradients of Context.%s with central differences", m.Name)
+			}
 		}
-		documented++
-		assert.True(t, used[name], "no case compares the gradients of Context.%s with central differences", name)
 	}
 	require.Greater(t, documented, 40)
 }

@@ -14,13 +14,11 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestCausalAttention(t *testing.T) { optest.Run(t, attentionCases()) }
-
 // The same is made of other ops without a library.
 func TestCausalAttentionWithoutLibrary(t *testing.T) {
-	out, err := withLibrary("GOGGML_BLAS=none", "^TestCausalAttention$", "-test.short")
+	out, err := withLibrary("GOGGML_BLAS=none", "^TestOps$/^causal_attention", "-test.short")
 	require.NoError(t, err, out)
-	require.Contains(t, out, "--- PASS: TestCausalAttention/causal_attention_grad_k_some")
+	require.Contains(t, out, "--- PASS: TestOps/causal_attention_grad_k_some")
 }
 
 // attentionCases are of up to four blocks of queries, of heads with keys of their

@@ -14,8 +14,6 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestCrossEntropy(t *testing.T) { optest.Run(t, crossEntropyCases()) }
-
 // crossEntropyCases are of rows shorter and longer than what is read at a time.
 func crossEntropyCases() []opCase {
 	labelled := func(d *draw) []operand {

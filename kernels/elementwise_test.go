@@ -12,8 +12,6 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestElementwise(t *testing.T) { optest.Run(t, elementwiseCases()) }
-
 func elementwiseCases() []opCase {
 	// Several shares of a worker, and ends of any length.
 	shape := func(d *draw) []int64 { return []int64{d.Size(200), d.Size(9), d.Size(3), d.Size(3)} }

@@ -14,8 +14,6 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestGEMM(t *testing.T) { optest.Run(t, append(gemmCases(), pairCases()...)) }
-
 // productTypes lists what a matrix can be multiplied with.
 func productTypes() []ggml.Type {
 	if kernels.HasBF16() {

@@ -17,8 +17,6 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestGEMV(t *testing.T) { optest.Run(t, gemvCases()) }
-
 func gemvCases() []opCase {
 	return []opCase{{
 		Name: "gemv", Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.MulMat,

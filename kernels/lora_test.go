@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,10 +13,6 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/kernels"
 )
-
-func TestLoRA(t *testing.T) {
-	optest.Run(t, slices.Concat(loraCases(), roundedLoRACases(), gemmLoRACases()))
-}
 
 func loraCases() []opCase {
 	return []opCase{{

@@ -13,8 +13,6 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestRMSNorm(t *testing.T) { optest.Run(t, normCases()) }
-
 func normCases() []opCase {
 	const eps = 1e-3
 	shape := func(d *draw) []int64 { return []int64{d.Size(300), d.Size(5), d.Size(3), d.Size(3)} }

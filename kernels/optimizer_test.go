@@ -12,8 +12,6 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-func TestOptimizer(t *testing.T) { optest.Run(t, optimizerCases()) }
-
 func optimizerCases() []opCase {
 	const factor = 0.75
 	p := refmath.AdamWAt(3, 0.01, 0.9, 0.99, 1e-8, 0.1)

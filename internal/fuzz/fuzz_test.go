@@ -3,14 +3,10 @@ package fuzz
 import (
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -19,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fuzz/calls"
 	"github.com/goggml/ggml/internal/testutil"
 )
 
@@ -164,22 +161,17 @@ func TestFunctions(t *testing.T) {
 	listed := func(name string) bool {
 		return functions[name] != nil || kernelFunctions[name] != nil || leftOut[name] != ""
 	}
-	files, err := filepath.Glob("../../*.go")
-	require.NoError(t, err)
-	more, err := filepath.Glob("../../kernels/*.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, more)
 	var missing []string
-	for _, file := range append(files, more...) {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	for _, folder := range []string{"../..", "../../kernels"} {
+		p, err := calls.Load(folder)
 		require.NoError(t, err)
-		for _, d := range parsed.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if ok && f.Recv == nil && f.Name.IsExported() && !listed(f.Name.Name) {
-				missing = append(missing, f.Name.Name)
+		all := p.Funcs
+		for _, of := range p.Types {
+			all = append(all, of.Funcs...)
+		}
+		for _, f := range all {
+			if !listed(f.Name) {
+				missing = append(missing, f.Name)
 			}
 		}
 	}

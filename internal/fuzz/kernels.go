@@ -1,6 +1,9 @@
 package fuzz
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
 )
@@ -42,6 +45,9 @@ var kernelFunctions = map[string]any{
 	},
 	"SumSquares": kernels.SumSquares,
 }
+
+// Kernels lists the ops of package kernels.
+func Kernels() []string { return slices.Sorted(maps.Keys(kernelFunctions)) }
 
 // pairs takes operands two by two; the last one may be without another.
 func pairs(x []*tensor) (list []kernels.Pair) {

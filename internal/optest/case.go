@@ -28,6 +28,7 @@ type Case struct {
 	Bound    *Bound // nil for Exact
 	Runs     int    // 0 for 10
 
+	Slow      bool // skipped with -short
 	InPlace   bool // the result is a view of the first operand
 	Unordered bool // the order of the elements of a row is not defined
 
@@ -38,6 +39,9 @@ type Case struct {
 func Run(t *testing.T, cases []Case) {
 	for _, k := range cases {
 		k.fill()
+		if k.Slow && testing.Short() {
+			continue
+		}
 		for _, typ := range quick(k.Types) {
 			t.Run(fmt.Sprintf("%s/%v", k.Name, typ), func(t *testing.T) { k.run(t, typ, Devices(t)) })
 		}

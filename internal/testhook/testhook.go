@@ -13,6 +13,9 @@ var Async bool
 // NoMemory leaves new contexts without memory.
 var NoMemory bool
 
+// Built is called after an op was built, on the goroutine that builds it.
+var Built func()
+
 // CheckVersion and MinimumVersion are functions of package ggml.
 var (
 	CheckVersion   func(version string) error

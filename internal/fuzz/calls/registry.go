@@ -48,7 +48,7 @@ func Registry(root, variable string, folders ...string) ([]byte, error) {
 	var imports []string
 	var lists listing
 	for _, folder := range folders {
-		p, err := load(filepath.Join(root, folder))
+		p, err := Load(filepath.Join(root, folder))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", folder, err)
 		}
@@ -81,7 +81,8 @@ func Registry(root, variable string, folders ...string) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-func load(folder string) (*doc.Package, error) {
+// Load reads the documentation of the package in a folder, as it is built for this system.
+func Load(folder string) (*doc.Package, error) {
 	p, err := build.ImportDir(folder, 0)
 	if err != nil {
 		return nil, err
