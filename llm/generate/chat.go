@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
@@ -37,6 +36,8 @@ type ChatOptions struct {
 	// ShowSpecial writes control tokens of a reply as their texts: some models begin
 	// tool calls with one.
 	ShowSpecial bool
+	// LogProbs computes [Token.LogProb], as that of [Options].
+	LogProbs bool
 }
 
 // A Chat lets a model answer conversations. They are rendered as the model was trained:
@@ -61,29 +62,19 @@ type Chat struct {
 	ends      replyEnds
 }
 
-// Finish is why a [Reply] ended.
-type Finish string
-
-// Finishes have the names of OpenAI's API.
-const (
-	FinishStop   Finish = "stop"   // by the model, or a text of ChatOptions.Stop
-	FinishLength Finish = "length" // by ChatOptions.Limit, or because the context is full
-)
-
 // A Reply is an answer of the model.
 type Reply struct {
 	// Content is the text, without what ended it. Reasoning and tool calls are in it as
 	// the model writes them. It is valid UTF-8: U+FFFD stands for bytes that are not.
 	Content string
-	Finish  Finish // "" where an error ended it
-	Cached  int    // tokens of the prompt that the session had computed before
-	Stats          // PromptFor is the time of the others
+	Cached  int // tokens of the prompt that the session had computed before
+	Stats       // PromptFor is the time of the others
 }
 
 // NewChat makes a chat in a sequence of the model, whatever that has. It fails if the model
 // has no template, by a [data.Error], and none is given.
 func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOptions) (*Chat, error) {
-	if err := check(m, io.Discard, pick); err != nil {
+	if err := check(m, pick); err != nil {
 		return nil, err
 	}
 	if err := q.CheckOpen(); err != nil {
@@ -158,46 +149,15 @@ func (e *RenderError) Unwrap() error {
 }
 
 // Reply writes the model's answer to a conversation to w as it comes into being, in whole
-// characters. For the next turn append it to the conversation, as a message of the
-// assistant, and then that of the user. If the last message is the assistant's, the reply
-// continues it.
-//
-// A conversation that does not fit is [infer.ErrContextFull]. If an error ends the answer,
-// such as ctx being cancelled, Content is what there is of it.
+// characters: what [Chat.Stream] gives. If an error ends the answer, such as ctx being
+// cancelled, Content is what there is of it.
 func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (Reply, error) {
-	if err := c.checkMade(); err != nil {
-		return Reply{}, err
+	if w == nil {
+		return Reply{}, errNoWriter
 	}
-	if err := check(c.m, w, c.pick); err != nil {
-		return Reply{}, err
-	}
-	ids, err := c.Tokens(talk)
-	if err != nil {
-		return Reply{}, err
-	}
-	if len(ids) > c.sequence.Context() {
-		return Reply{}, fmt.Errorf("%w: the conversation has %s, the context has room for %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
-	}
-	out := &replyWriter{w: w, stop: c.ends.texts}
-	g := &generation{m: c.m, w: out, pick: c.pick, o: Options{Limit: c.options.Limit}, ends: c.ends.tokens}
-	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
-	c.pick.Forget()
-	cached, err := g.prefill(ctx, c.sequence, nil, ids)
-	if err != nil {
-		return Reply{}, err
-	}
-	g.run(ctx) // the last token is not computed: as a rule the template says what follows it
-	finish, err := g.finish, g.err
-	if err == ErrTruncated {
-		err = nil
-	}
-	if rest := out.finish(g.decoder.Flush()); err == nil {
-		err = rest
-	}
-	if err == errStopText {
-		finish, err = FinishStop, nil
-	}
-	return Reply{Content: out.content.String(), Finish: finish, Cached: cached, Stats: g.stats}, err
+	tokens, reply := c.Stream(ctx, talk)
+	err := write(w, tokens)
+	return *reply, err
 }
 
 // replyEnds are what ends a reply, beside the tokens that end every generation.

@@ -1,19 +1,18 @@
 package generate
 
-import "io"
-
 // InCache gives the tokens that the sequence of a chat has.
 func (c *Chat) InCache() []int32 { return c.sequence.Tokens() }
 
-// NewReplyWriter makes a writer of a reply; finish gives what it passed on, and whether a
-// stop text has ended it.
-func NewReplyWriter(w io.Writer, stop ...string) (_ io.Writer, finish func() (content string, ended bool, err error)) {
-	r := &replyWriter{w: w, stop: stop}
-	return r, func() (string, bool, error) {
-		err := r.finish("")
-		if err == errStopText {
-			err = nil
+// UpToStop gives of a text that comes in chunks what comes before the first stop text.
+func UpToStop(chunks []string, stop ...string) (text string, ended bool) {
+	s := &stopTexts{stop: stop, repair: true}
+	for _, chunk := range chunks {
+		certain, ended := s.push(chunk)
+		text += certain
+		if ended {
+			return text, true
 		}
-		return r.content.String(), r.err == errStopText, err
 	}
+	certain, ended := s.flush("")
+	return text + certain, ended
 }

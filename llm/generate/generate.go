@@ -2,15 +2,16 @@
 //
 // # Text
 //
-// [Text] continues a prompt in an [infer.Sequence], and streams what comes to a writer;
-// [Texts] continues several at once, in an [infer.Session] for so many. A [sample.Sampler]
-// chooses the tokens. Samplers with equal seeds give equal text.
+// [Stream] continues a prompt in an [infer.Sequence], token by token; [Text] writes what comes
+// to a writer, and [Texts] continues several prompts at once, in an [infer.Session] for so
+// many. A [sample.Sampler] chooses the tokens. Samplers with equal seeds give equal text.
 //
 // # Conversations
 //
 // A [Chat] answers the last message of a [chat.Conversation], by the chat template of the
-// model. It computes of each conversation what its sequence does not have, reads special
-// tokens in the mark-up of the template alone, and ends where the model ends its turn.
+// model: [Chat.Stream] token by token, [Chat.Reply] to a writer. It computes of each
+// conversation what its sequence does not have, reads special tokens in the mark-up of the
+// template alone, and ends where the model ends its turn.
 //
 // # Concurrency
 //
@@ -39,7 +40,7 @@ var ErrTruncated = errors.New("the text was cut: the context is full")
 // A Request is a text to continue.
 type Request struct {
 	Prompt  string
-	W       io.Writer       // the continuation is streamed to it
+	W       io.Writer       // the continuation is written to it as it comes; not of [Stream]
 	Sampler *sample.Sampler // of this text alone
 	Options Options
 	Context context.Context // ends this text alone; nil never does
@@ -49,10 +50,12 @@ type Request struct {
 type Options struct {
 	Limit     *int // most tokens to generate; nil goes on until the context is full
 	IgnoreEOG bool // do not let the model end the text
+	LogProbs  bool // compute [Token.LogProb], which takes a pass over the vocabulary for each token
 }
 
-// Stats are the speed of a generation.
+// Stats say of a generation what it took, and why it ended.
 type Stats struct {
+	Finish    Finish        // "" where an error or the caller ended it
 	Prompt    int           // tokens of the prompt
 	PromptFor time.Duration // computing them, up to the first new token
 	Generated int           // tokens
@@ -61,31 +64,36 @@ type Stats struct {
 	GeneratedFor time.Duration
 }
 
-// Text writes the model's continuation of a prompt as it comes into being, until the
-// model ends the text, the limit is reached, or ctx is cancelled. The prompt follows what
-// the sequence has, and the next text goes on after this one; if ctx is cancelled, after
-// what the sequence then has of it. A prompt that begins with the text of BOS gets no
-// second one. When it stops, for whatever reason, what there is has been written.
+// Finish is why a text or a [Reply] ended.
+type Finish string
+
+// Finishes have the names of OpenAI's API.
+const (
+	FinishStop   Finish = "stop"   // by the model, or a text of ChatOptions.Stop
+	FinishLength Finish = "length" // by a limit of tokens, or because the context is full
+)
+
+// Text writes the model's continuation of a prompt as it comes into being: what [Stream] gives.
+// When it stops, for whatever reason, what there is has been written.
 func Text(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (Stats, error) {
-	g, err := newGeneration(ctx, m, q, &r)
-	if err != nil {
-		return Stats{}, err
+	if r.W == nil {
+		return Stats{}, errNoWriter
 	}
-	g.run(ctx)
-	g.keepLast(ctx)
-	return g.flush()
+	tokens, stats := stream(ctx, m, q, r)
+	err := write(r.W, tokens)
+	return *stats, err
 }
 
+var errNoWriter = errors.New("the writer is nil; io.Discard takes a text that nobody needs")
+
 // check demands what a text is made of.
-func check(m *model.Model, w io.Writer, pick *sample.Sampler) error {
+func check(m *model.Model, pick *sample.Sampler) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
 	}
 	switch {
 	case m.Tokenizer == nil:
 		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", m.Path)
-	case w == nil:
-		return errors.New("the writer is nil; io.Discard takes a text that nobody needs")
 	case pick == nil:
 		return errors.New("the sampler is nil; sample.New makes one")
 	}

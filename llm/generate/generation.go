@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -18,26 +17,26 @@ import (
 // A generation is the text that follows a prompt in a sequence.
 type generation struct {
 	m       *model.Model
-	w       io.Writer
 	pick    *sample.Sampler
 	o       Options
 	decoder *tokenizer.Decoder
-	ends    []int32         // tokens that end the text, beside those that end every text
-	ctx     context.Context // ends this text alone; nil never does
-	next    infer.StepInput // the token that was drawn last, and the logits before it
+	stop    stopTexts
+	take    func(Token) error // gets each token; its error ends the text
+	ends    []int32           // tokens that end the text, beside those that end every text
+	ctx     context.Context   // ends this text alone; nil never does
+	next    infer.StepInput   // the token that was drawn last, and the logits before it
 	drawn   bool
 	first   time.Time // when the prompt had been computed
-	stats   Stats
+	stats   *Stats
 
-	ended  bool
-	finish Finish // "" where an error ended it
-	err    error
-	onEnd  func() // nil for nothing
+	ended bool
+	err   error
+	onEnd func() // nil for nothing
 }
 
 // newGeneration computes the prompt of a request, which follows what the sequence has.
-func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Request) (*generation, error) {
-	if err := check(m, r.W, r.Sampler); err != nil {
+func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Request, stats *Stats, take func(Token) error) (*generation, error) {
+	if err := check(m, r.Sampler); err != nil {
 		return nil, err
 	}
 	if err := q.CheckOpen(); err != nil {
@@ -50,7 +49,7 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{m: m, w: r.W, pick: r.Sampler, o: r.Options, ctx: r.Context}
+	g := &generation{m: m, pick: r.Sampler, o: r.Options, take: take, ctx: r.Context, stats: stats}
 	g.decoder = m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
 	ctx, cancel := joined(ctx, r.Context)
 	defer cancel()
@@ -131,53 +130,103 @@ func going(texts []*generation, f func(g *generation)) []*generation {
 	})
 }
 
-// endEarly ends a text that cannot go on.
+// endEarly ends a text whose context has ended.
 func (g *generation) endEarly() {
-	switch q := g.next.Sequence; {
-	case g.ctx != nil && g.ctx.Err() != nil:
+	if g.ctx != nil && g.ctx.Err() != nil {
 		g.end("", context.Cause(g.ctx))
-	case q.Len() == q.Context():
-		g.end(FinishLength, ErrTruncated)
 	}
 }
 
 func (g *generation) end(finish Finish, err error) {
-	g.ended, g.finish, g.err = true, finish, err
+	g.ended, g.stats.Finish, g.err = true, finish, err
 	if g.onEnd != nil {
 		g.onEnd()
 	}
 }
 
-// draw writes the next token, if there may be one, but not one that ends the text.
+// draw takes the next token, if there may be one.
 func (g *generation) draw() {
 	if g.atLimit() {
 		g.end(FinishLength, nil)
 		return
 	}
-	logits := g.next.Logits
-	if g.o.IgnoreEOG {
-		g.excludeEOG(logits)
-	}
-	token, err := g.pick.Sample(logits)
+	token, err := g.sample()
 	if err != nil {
 		g.end("", err)
 		return
 	}
-	g.next.Token, g.drawn = token, true
-	if g.isEnd(token) {
-		g.end(FinishStop, nil)
-		return
-	}
-	g.stats.Generated++
-	g.stats.GeneratedFor = time.Since(g.first)
-	_, err = io.WriteString(g.w, g.decoder.Push(token))
-	switch {
-	case err != nil:
-		g.end("", err)
-	case g.atLimit():
-		g.end(FinishLength, nil)
+	g.next.Token, g.drawn = token.ID, true
+	finish, err := g.decode(&token)
+	switch taken := g.take(token); {
+	case taken == errBroken:
+		g.end(finish, taken)
+	case taken != nil:
+		g.end("", taken)
+	case finish != "":
+		g.end(finish, err)
 	}
 }
+
+// sample draws a token by the logits.
+func (g *generation) sample() (Token, error) {
+	logits, all := g.next.Logits, 0.0
+	if g.o.LogProbs {
+		all = logSumExp(logits)
+	}
+	if g.o.IgnoreEOG {
+		g.excludeEOG(logits)
+	}
+	id, err := g.pick.Sample(logits)
+	if err != nil {
+		return Token{}, err
+	}
+	t := Token{ID: id}
+	if g.o.LogProbs {
+		t.LogProb = float64(logits[id]) - all
+	}
+	return t, nil
+}
+
+// logSumExp is the logarithm of the sum of exponentials: that of a probability is a logit less it.
+func logSumExp(logits []float32) float64 {
+	top, sum := float64(slices.Max(logits)), 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - top)
+	}
+	return top + math.Log(sum)
+}
+
+// decode gives a token its text: all that is left with one that ends the text, of which it says
+// why.
+func (g *generation) decode(t *Token) (finish Finish, err error) {
+	if g.isEnd(t.ID) {
+		finish = FinishStop
+	} else {
+		g.stats.Generated++
+		g.stats.GeneratedFor = time.Since(g.first)
+		var stopped bool
+		if t.Text, stopped = g.stop.push(g.decoder.Push(t.ID)); stopped {
+			return FinishStop, nil
+		}
+		switch q := g.next.Sequence; {
+		case g.atLimit():
+			finish = FinishLength
+		case q.Len() == q.Context(): // no room to go on from this token
+			finish, err = FinishLength, ErrTruncated
+		default:
+			return "", nil
+		}
+	}
+	rest, stopped := g.rest()
+	t.Text += rest
+	if stopped {
+		return FinishStop, nil
+	}
+	return finish, err
+}
+
+// rest is the text that was held back, up to one that ends it.
+func (g *generation) rest() (text string, stopped bool) { return g.stop.flush(g.decoder.Flush()) }
 
 // atLimit reports whether the text has all the tokens that it may have.
 func (g *generation) atLimit() bool { return g.o.Limit != nil && g.stats.Generated >= *g.o.Limit }
@@ -194,22 +243,14 @@ func (g *generation) excludeEOG(logits []float32) {
 	}
 }
 
-// keepLast computes the last token of a text that is complete, so that another one can follow
-// it. It remains complete where that token has no room, or ctx is cancelled.
+// keepLast computes the last token of a text that an error has not ended, so that another one can
+// follow it. The text remains complete where that token has no room, or ctx is cancelled.
 func (g *generation) keepLast(ctx context.Context) {
-	if g.err != nil || !g.drawn {
+	if g.err != nil && g.err != errBroken || !g.drawn {
 		return
 	}
 	err := g.next.Sequence.DecodeInto(ctx, g.next.Logits, []int32{g.next.Token})
-	if !errors.Is(err, infer.ErrContextFull) && ctx.Err() == nil {
+	if g.err == nil && !errors.Is(err, infer.ErrContextFull) && ctx.Err() == nil {
 		g.err = err
 	}
-}
-
-// flush writes what is left, and adds a failure in that to the generation's.
-func (g *generation) flush() (Stats, error) {
-	if _, err := io.WriteString(g.w, g.decoder.Flush()); err != nil {
-		g.err = errors.Join(g.err, err)
-	}
-	return g.stats, g.err
 }

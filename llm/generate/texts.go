@@ -2,6 +2,8 @@ package generate
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -25,14 +27,18 @@ func Texts(ctx context.Context, m *model.Model, s *infer.Session, requests []Req
 	for started := 0; started < len(requests) || len(open) > 0; {
 		// Also when there is no room for any, which is then an error.
 		for ; started < len(requests) && (s.Free() > 0 || len(open) == 0); started++ {
-			result := &results[started]
+			r, result := &requests[started], &results[started]
+			if r.W == nil {
+				result.Err = errNoWriter
+				continue
+			}
 			q, err := s.NewSequence()
 			if err != nil {
 				result.Err = err
 				continue
 			}
 			defer q.Close() // when a writer or a sampler panics
-			g, err := newGeneration(ctx, m, q, &requests[started])
+			g, err := newGeneration(ctx, m, q, r, &result.Stats, func(t Token) error { return writeText(r.W, t) })
 			if err != nil {
 				result.Err = err
 				q.Close()
@@ -40,7 +46,11 @@ func Texts(ctx context.Context, m *model.Model, s *infer.Session, requests []Req
 			}
 			g.onEnd = func() {
 				q.Close()
-				result.Stats, result.Err = g.flush()
+				result.Err = g.err
+				if rest, _ := g.rest(); rest != "" { // an error has left it
+					_, err := io.WriteString(r.W, rest)
+					result.Err = errors.Join(result.Err, err)
+				}
 			}
 			if g.draw(); !g.ended {
 				open = append(open, g)

@@ -1,0 +1,169 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// A Token is one that the model generates.
+type Token struct {
+	ID int32
+	// Text is what became certain with the token, in whole characters: a character that several
+	// tokens make comes with the last one, and so does what may have been the beginning of a text
+	// that ends a reply. The texts of all tokens are the whole text.
+	Text string
+	// LogProb is the natural logarithm of the probability that the model gives the token after
+	// those before, by its logits as they are: before penalties, filters and temperature of the
+	// sampler. It is 0 unless Options.LogProbs or ChatOptions.LogProbs asks for it.
+	LogProb float64
+}
+
+// errBroken is a loop over tokens that the caller has left.
+var errBroken = errors.New("the loop has ended")
+
+// Stream gives the tokens of the model's continuation of a prompt as they come into being,
+// until the model ends the text, the limit is reached, or ctx is cancelled. The token by which
+// the model ends the text is the last one, and has no text of its own. An error is the last,
+// too; beside it are the ID -1 and the text that was held back. [ErrTruncated] is one.
+//
+// The prompt follows what the sequence has, and the next text goes on after this one: also when
+// the caller leaves the loop, then after the token that it left at; if ctx is cancelled, after
+// what the sequence then has of it. A prompt that begins with the text of BOS gets no second one.
+//
+// Nothing is computed before the loop, and the statistics grow with it. Each loop goes on with
+// the prompt again.
+func Stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (iter.Seq2[Token, error], *Stats) {
+	if r.W != nil {
+		return failed(errors.New("the request has a writer, which Text writes to; Stream gives the tokens to its caller")), new(Stats)
+	}
+	return stream(ctx, m, q, r)
+}
+
+func stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (iter.Seq2[Token, error], *Stats) {
+	stats := new(Stats)
+	return func(yield func(Token, error) bool) {
+		*stats = Stats{}
+		g, err := newGeneration(ctx, m, q, &r, stats, taker(yield))
+		if err != nil {
+			yield(Token{ID: -1}, err)
+			return
+		}
+		g.run(ctx)
+		g.keepLast(ctx)
+		g.fail(yield)
+	}, stats
+}
+
+// Stream gives the tokens of the model's answer to a conversation as they come into being, and
+// the reply that they are, which grows with them. Texts that end the answer are not in those of
+// its tokens. For the next turn append Content to the conversation, as a message of the
+// assistant, and then that of the user. If the last message is the assistant's, the reply
+// continues it.
+//
+// An error comes as in [Stream]. A conversation that does not fit is [infer.ErrContextFull]; an
+// answer that comes to the end of the context is none, and its Finish is FinishLength. Where
+// the caller leaves the loop, Content is the text of the tokens so far.
+//
+// Nothing is computed before the loop. Each loop gives another answer.
+func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[Token, error], *Reply) {
+	reply := new(Reply)
+	return func(yield func(Token, error) bool) {
+		*reply = Reply{}
+		var content strings.Builder
+		show := func(t Token, err error) bool {
+			content.WriteString(t.Text)
+			reply.Content = content.String()
+			return yield(t, err)
+		}
+		g, err := c.begin(ctx, talk, reply, taker(show))
+		if err != nil {
+			yield(Token{ID: -1}, err)
+			return
+		}
+		g.run(ctx) // the last token is not computed: as a rule the template says what follows it
+		if g.err != ErrTruncated {
+			g.fail(show)
+		}
+	}, reply
+}
+
+// begin computes a conversation, so that its reply can follow.
+func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply, take func(Token) error) (*generation, error) {
+	if err := c.checkMade(); err != nil {
+		return nil, err
+	}
+	if err := check(c.m, c.pick); err != nil {
+		return nil, err
+	}
+	ids, err := c.Tokens(talk)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) > c.sequence.Context() {
+		return nil, fmt.Errorf("%w: the conversation has %s, the context has room for %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
+	}
+	g := &generation{m: c.m, pick: c.pick, o: Options{Limit: c.options.Limit, LogProbs: c.options.LogProbs}, take: take, ends: c.ends.tokens, stats: &reply.Stats}
+	g.stop = stopTexts{stop: c.ends.texts, repair: true}
+	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
+	c.pick.Forget()
+	reply.Cached, err = g.prefill(ctx, c.sequence, nil, ids)
+	return g, err
+}
+
+// taker gives tokens to a loop.
+func taker(yield func(Token, error) bool) func(Token) error {
+	return func(t Token) error {
+		if !yield(t, nil) {
+			return errBroken
+		}
+		return nil
+	}
+}
+
+// fail ends a loop with the error of the text, if there is one, and what it has held back.
+func (g *generation) fail(yield func(Token, error) bool) {
+	if g.err != nil && g.err != errBroken {
+		rest, _ := g.rest()
+		yield(Token{ID: -1, Text: rest}, g.err)
+	}
+}
+
+// failed is a text that cannot begin.
+func failed(err error) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) { yield(Token{ID: -1}, err) }
+}
+
+// write writes the text of tokens, up to an error.
+func write(w io.Writer, tokens iter.Seq2[Token, error]) error {
+	for t, err := range tokens {
+		written := writeText(w, t)
+		switch {
+		case err == nil && written == nil:
+			continue
+		case written == nil:
+			return err
+		case err == nil:
+			return written
+		}
+		return errors.Join(err, written)
+	}
+	return nil
+}
+
+func writeText(w io.Writer, t Token) error {
+	if t.Text == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, t.Text)
+	return err
+}

@@ -1,0 +1,240 @@
+package generate_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+// collect gives the tokens up to an error.
+func collect(tokens iter.Seq2[generate.Token, error]) (out []generate.Token, err error) {
+	for t, err := range tokens {
+		out = append(out, t)
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func textOf(tokens []generate.Token) string {
+	var text strings.Builder
+	for _, t := range tokens {
+		text.WriteString(t.Text)
+	}
+	return text.String()
+}
+
+func idsOf(tokens []generate.Token) (ids []int32) {
+	for _, t := range tokens {
+		ids = append(ids, t.ID)
+	}
+	return ids
+}
+
+// The tokens of a stream are what Text writes, and what the sequence then has.
+func TestStream(t *testing.T) {
+	m := randomModel(t, 64)
+	options := generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true}
+	q, pick := open(t, m)
+	var text strings.Builder
+	want, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: options})
+	require.NoError(t, err)
+
+	q, pick = open(t, m)
+	seq, stats := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "prompt", Sampler: pick, Options: options})
+	require.Zero(t, *stats)
+	require.Zero(t, q.Len(), "nothing is computed before the loop")
+	tokens, err := collect(seq)
+	require.NoError(t, err)
+	require.Len(t, tokens, 20)
+	require.Equal(t, text.String(), textOf(tokens))
+	require.Equal(t, idsOf(tokens), q.Tokens()[stats.Prompt:])
+	require.Equal(t, generate.FinishLength, stats.Finish)
+	require.Equal(t, []any{want.Prompt, want.Generated, want.Finish}, []any{stats.Prompt, stats.Generated, stats.Finish})
+	for _, token := range tokens {
+		require.Zero(t, token.LogProb, "nobody asked")
+	}
+}
+
+// Log-probabilities are those of the logits, whatever the sampler makes of them.
+func TestStreamLogProbs(t *testing.T) {
+	m := randomModel(t, 64)
+	for _, ignore := range []bool{false, true} {
+		q, _ := open(t, m)
+		pick := sampler(t, sample.Options{Temperature: 2, TopK: 5, RepeatPenalty: 1.5, Seed: 1})
+		seq, stats := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "prompt", Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(12), LogProbs: true, IgnoreEOG: ignore}})
+		tokens, err := collect(seq)
+		require.NoError(t, err)
+		all := q.Tokens()
+		again, _ := open(t, m)
+		logits, err := again.DecodeAll(context.Background(), all)
+		require.NoError(t, err)
+		for i, token := range tokens {
+			sum := 0.0
+			row := logits[stats.Prompt-1+i]
+			for _, l := range row {
+				sum += math.Exp(float64(l))
+			}
+			require.InDelta(t, math.Log(math.Exp(float64(row[token.ID]))/sum), token.LogProb, 1e-4)
+		}
+	}
+}
+
+// Who leaves the loop has a sequence of the tokens so far, from which the next text goes on as
+// if the limit had been there.
+func TestStreamLeft(t *testing.T) {
+	m := randomModel(t, 64)
+	follow := func(q *infer.Sequence, pick *sample.Sampler) string {
+		var text strings.Builder
+		_, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: " and", W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true}})
+		require.NoError(t, err)
+		return text.String()
+	}
+	for _, n := range []int{1, 7} {
+		q, pick := open(t, m)
+		seq, stats := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "prompt", Sampler: pick, Options: generate.Options{IgnoreEOG: true}})
+		var ids []int32
+		for token, err := range seq {
+			require.NoError(t, err)
+			if ids = append(ids, token.ID); len(ids) == n {
+				break
+			}
+		}
+		require.Equal(t, ids, q.Tokens()[stats.Prompt:])
+		require.Empty(t, stats.Finish)
+		require.Equal(t, n, stats.Generated)
+		got := follow(q, pick)
+
+		q, pick = open(t, m)
+		_, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: io.Discard, Sampler: pick, Options: generate.Options{Limit: &n, IgnoreEOG: true}})
+		require.NoError(t, err)
+		require.Equal(t, follow(q, pick), got)
+	}
+}
+
+// An error is the last of a stream, and has no token.
+func TestStreamErrors(t *testing.T) {
+	m := randomModel(t, 16)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	cause := errors.New("enough")
+	q, pick := open(t, m)
+	seq, stats := generate.Stream(ctx, m, q, generate.Request{Prompt: "x", Sampler: pick, Options: generate.Options{IgnoreEOG: true}})
+	var last generate.Token
+	var err error
+	for last, err = range seq {
+		cancel(cause)
+	}
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, generate.Token{ID: -1}, last)
+	require.Equal(t, 1, stats.Generated)
+	require.Empty(t, stats.Finish)
+
+	q, pick = open(t, m)
+	seq, stats = generate.Stream(context.Background(), m, q, generate.Request{Prompt: "prompt", Sampler: pick, Options: generate.Options{IgnoreEOG: true}})
+	tokens, err := collect(seq)
+	require.ErrorIs(t, err, generate.ErrTruncated)
+	require.Len(t, tokens, stats.Generated+1)
+	require.Equal(t, generate.Token{ID: -1}, tokens[stats.Generated])
+	require.Equal(t, generate.FinishLength, stats.Finish)
+
+	for _, c := range []struct {
+		r    generate.Request
+		want string
+	}{
+		{generate.Request{Prompt: "", Sampler: pick}, "the prompt is empty, and the model has no token that begins a text"},
+		{generate.Request{Prompt: "x"}, "the sampler is nil; sample.New makes one"},
+		{generate.Request{Prompt: "x", Sampler: pick, W: io.Discard}, "the request has a writer, which Text writes to; Stream gives the tokens to its caller"},
+	} {
+		q, _ := open(t, m)
+		seq, _ := generate.Stream(context.Background(), m, q, c.r)
+		tokens, err := collect(seq)
+		require.EqualError(t, err, c.want)
+		require.Equal(t, []generate.Token{{ID: -1}}, tokens)
+	}
+	var missing *generate.Chat
+	seq, reply := missing.Stream(context.Background(), dialogue("x"))
+	_, err = collect(seq)
+	require.EqualError(t, err, "the chat is nil")
+	require.Zero(t, *reply)
+}
+
+// A stream of a chat has the tokens of the reply that Reply writes, cut at a limit, by a stop
+// text, or left.
+func TestChatStreamIsReply(t *testing.T) {
+	m := randomModel(t, 128)
+	ask := func(o generate.ChatOptions) *generate.Chat {
+		o.Template = parseTemplate(t, chatML)
+		c, _ := newChat(t, m, o)
+		return c
+	}
+	whole, err := ask(generate.ChatOptions{Limit: testutil.Ptr(30)}).Reply(context.Background(), io.Discard, dialogue("hello"))
+	require.NoError(t, err)
+	stop := []rune(whole.Content)[12:14]
+	for name, o := range map[string]generate.ChatOptions{
+		"limit": {Limit: testutil.Ptr(9)},
+		"stop":  {Stop: []string{string(stop)}, Limit: testutil.Ptr(30)},
+		"held":  {Stop: []string{whole.Content + "and more"}, Limit: testutil.Ptr(30)},
+		"full":  {},
+	} {
+		var text strings.Builder
+		want, err := ask(o).Reply(context.Background(), &text, dialogue("hello"))
+		require.NoError(t, err)
+		require.Equal(t, want.Content, text.String())
+		seq, reply := ask(o).Stream(context.Background(), dialogue("hello"))
+		shown := ""
+		for token, err := range seq {
+			require.NoError(t, err, name)
+			shown += token.Text
+			require.Equal(t, shown, reply.Content, name)
+		}
+		require.NotEmpty(t, shown)
+		require.Equal(t, want.Content, shown, name)
+		require.Equal(t, []any{want.Content, want.Finish, want.Prompt, want.Generated}, []any{reply.Content, reply.Finish, reply.Prompt, reply.Generated}, name)
+	}
+
+	// A reply that the caller leaves is what there is of it, and the dialogue goes on.
+	c := ask(generate.ChatOptions{Limit: testutil.Ptr(30)})
+	talk := dialogue("hello")
+	seq, reply := c.Stream(context.Background(), talk)
+	for range seq {
+		if reply.Generated == 5 {
+			break
+		}
+	}
+	require.Equal(t, 5, reply.Generated)
+	require.True(t, strings.HasPrefix(whole.Content, reply.Content))
+	require.Empty(t, reply.Finish)
+	talk.Messages = append(talk.Messages, chat.NewMessage("assistant", reply.Content), chat.NewMessage("user", "and?"))
+	next, err := c.Reply(context.Background(), io.Discard, talk)
+	require.NoError(t, err)
+	require.Positive(t, next.Cached)
+}
+
+// The token by which the model ends a text is the last of its stream, and has no text of its own.
+func TestStreamEnds(t *testing.T) {
+	m := randomModel(t, 64)
+	m.Tokenizer = letters(t, nil)
+	q, _ := open(t, m)
+	seq, stats := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{Temperature: 5, Seed: 2})})
+	tokens, err := collect(seq)
+	require.NoError(t, err)
+	require.Equal(t, generate.FinishStop, stats.Finish)
+	require.Len(t, tokens, stats.Generated+1)
+	last := tokens[stats.Generated]
+	require.True(t, m.Tokenizer.IsEOG(last.ID))
+	require.Empty(t, last.Text)
+}
