@@ -2,6 +2,7 @@ package arch_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
@@ -48,4 +49,20 @@ func ExampleNew() {
 	}
 	fmt.Println(a.Weight("blk.0.ffn_up.weight").Shape, a.Weight("blk.1.ffn_up.weight").Shape)
 	// Output: [64 96] [64 256]
+}
+
+// Hyper-parameters have the keys that stock llama.cpp reads.
+func ExampleConfig_HyperParameters() {
+	c := arch.Config{
+		Arch: "qwen2", Vocab: 1000, Context: 256, Embd: 64, FF: 128, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENeoX, FreqBase: 10000, FreqScale: 1, TrainedCtx: 256, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}
+	for key, value := range c.HyperParameters() {
+		if strings.Contains(key, ".rope.") {
+			fmt.Println(key, value)
+		}
+	}
+	// Output:
+	// qwen2.rope.dimension_count 16
+	// qwen2.rope.freq_base 10000
 }

@@ -3,6 +3,7 @@ package arch
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -236,8 +237,25 @@ func HasVocabulary(g *ggml.GGUF) bool {
 	return ok && kind != NoVocabulary && kind != testVocabulary
 }
 
-// WriteKeys sets the hyper-parameters in a GGUF file, as stock llama.cpp
-// reads them, and that it has no vocabulary.
+// HyperParameters are the keys of the architecture in a GGUF file and their values, as stock
+// llama.cpp reads them.
+func (c Config) HyperParameters() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for _, k := range append(commonKeys, specs[c.Arch].keys...) {
+			if v := k.write(&c); v != nil && !yield(c.Arch+"."+k.name, v) {
+				return
+			}
+		}
+		for _, kv := range c.scalingKeys() {
+			if !yield(kv.key, kv.value) {
+				return
+			}
+		}
+	}
+}
+
+// WriteKeys sets the hyper-parameters and the name in a GGUF file, and that it has no
+// vocabulary.
 func (c Config) WriteKeys(g *ggml.GGUF) error {
 	for _, kv := range []keyValue{
 		{"general.architecture", c.Arch},
@@ -249,17 +267,8 @@ func (c Config) WriteKeys(g *ggml.GGUF) error {
 			return err
 		}
 	}
-	for _, k := range append(commonKeys, specs[c.Arch].keys...) {
-		v := k.write(&c)
-		if v == nil {
-			continue
-		}
-		if err := g.Set(c.Arch+"."+k.name, v); err != nil {
-			return err
-		}
-	}
-	for _, kv := range c.scalingKeys() {
-		if err := g.Set(kv.key, kv.value); err != nil {
+	for key, value := range c.HyperParameters() {
+		if err := g.Set(key, value); err != nil {
 			return err
 		}
 	}
