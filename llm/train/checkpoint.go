@@ -100,7 +100,11 @@ func (t *Trainer) writeState(g *ggml.GGUF) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range slices.Concat(fixed, t.freeSettings(), t.originSettings()) {
+	free, err := t.freeSettings()
+	if err != nil {
+		return err
+	}
+	for _, s := range slices.Concat(fixed, free, t.originSettings()) {
 		if err := g.Set(s.key(), s.value); err != nil {
 			return err
 		}
@@ -198,7 +202,11 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	}
 	t.saved = savedCheckpoint{path, s.step}
 	t.plan()
-	t.changes = compare(g, t.freeSettings())
+	free, err := t.freeSettings()
+	if err != nil {
+		return err
+	}
+	t.changes = compare(g, free)
 	return nil
 }
 
@@ -258,12 +266,12 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 	}
 	for info := range g.Tensors() {
 		if parts[info.Name] == nil {
-			list = append(list, Difference{"tensor " + info.Name, shapeOf(info.Type, info.Shape), "absent"})
+			list = append(list, tensorDifference(info.Name, shapeOf(info.Type, info.Shape), "absent"))
 		}
 	}
 	// The moments of a parameter say nothing new.
 	return slices.DeleteFunc(list, func(d Difference) bool {
-		return strings.HasSuffix(d.Setting, suffixM) || strings.HasSuffix(d.Setting, suffixV)
+		return strings.HasSuffix(d.ID, suffixM) || strings.HasSuffix(d.ID, suffixV)
 	})
 }
 
@@ -273,7 +281,11 @@ func compareTensor(g *ggml.GGUF, name string, x *ggml.Tensor) (d Difference, dif
 	if info, ok := g.Tensor(name); ok {
 		was = shapeOf(info.Type, info.Shape)
 	}
-	return Difference{"tensor " + name, was, is}, was != is
+	return tensorDifference(name, was, is), was != is
+}
+
+func tensorDifference(name, was, is string) Difference {
+	return Difference{"tensor " + name, "tensor " + name, was, is}
 }
 
 // shapeOf gives a type and shape as "f32[ne0, ne1]", without trailing ones, which files

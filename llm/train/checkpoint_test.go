@@ -380,15 +380,15 @@ func TestCheckpointFreeSettings(t *testing.T) {
 	r := newLoRARun(t, m, data.New(6, randomSamples(7, 6)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 	require.NoError(t, r.LoadCheckpoint(path))
 	require.Equal(t, []Difference{
-		{"steps", "6", "9"}, {"learning rate", "0.01", "0.02"}, {"final learning rate", "0", "0.001"}, {"warm-up", "2", "1"},
-		{"schedule", "cosine", "linear"}, {"period of the schedule", "0", "2"}, {"growth of the period", "1", "2"}, {"restarts", "false", "true"},
-		{"β₁", "0.9", "0.8"}, {"β₂", "0.999", "0.99"}, {"ε", "1e-08", "1e-06"}, {"weight decay", "0", "0.1"},
-		{"dimensions from which on weights decay", "2", "1"}, {"gradient clip", "1", "2"},
-		{"learning rate of B over that of A", "1", "16"},
-		{"patience", "0", "3"}, {"least improvement of an evaluation", "0", "0.1"},
-		{"steps between losses that are compared", "0", "5"}, {"least change of the loss between them", "0", "1e-05"},
-		{"least change of the loss in a step", "0", "1e-06"}, {"steps without a new lowest loss", "0", "50"},
-		{"gradient checkpointing", "off", "on"},
+		{"steps", "steps", "6", "9"}, {"learning rate", "learning rate", "0.01", "0.02"}, {"final learning rate", "final learning rate", "0", "0.001"}, {"warm-up", "warm-up", "2", "1"},
+		{"schedule", "schedule", "cosine", "linear"}, {"period of the schedule", "period of the schedule", "0", "2"}, {"growth of the period", "growth of the period", "1", "2"}, {"restarts", "restarts", "false", "true"},
+		{"β₁", "β₁", "0.9", "0.8"}, {"β₂", "β₂", "0.999", "0.99"}, {"ε", "ε", "1e-08", "1e-06"}, {"weight decay", "weight decay", "0", "0.1"},
+		{"dimensions from which on weights decay", "dimensions from which on weights decay", "2", "1"}, {"gradient clip", "gradient clip", "1", "2"},
+		{"learning rate of B over that of A", "learning rate of B over that of A", "1", "16"},
+		{"patience", "patience", "0", "3"}, {"least improvement of an evaluation", "least improvement of an evaluation", "0", "0.1"},
+		{"steps between losses that are compared", "steps between losses that are compared", "0", "5"}, {"least change of the loss between them", "least change of the loss between them", "0", "1e-05"},
+		{"least change of the loss in a step", "least change of the loss in a step", "0", "1e-06"}, {"steps without a new lowest loss", "steps without a new lowest loss", "0", "50"},
+		{"gradient checkpointing", "gradient checkpointing", "off", "on"},
 	}, r.Changes())
 	require.Equal(t, "learning rate was 0.01, is 0.02", r.Changes()[1].String())
 	require.Equal(t, stateOf(t, saved.Trainer), stateOf(t, r.Trainer))
@@ -440,14 +440,14 @@ func TestCheckpointOfOtherPrograms(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, _ := savedRun(t, m, 1)
 	older := rewrite(t, path, func(g *ggml.GGUF) {
-		require.NoError(t, g.Remove(setting{name: "llama.rope.freq_base", kind: fixedSetting}.key()))
-		require.NoError(t, g.Remove(setting{name: "weight decay", kind: freeSetting}.key()))
+		require.NoError(t, g.Remove("training.fixed.llama.rope.freq_base"))
+		require.NoError(t, g.Remove("training.free.weight decay"))
 	})
 	r := usualRun(t, m)
 	require.NoError(t, r.LoadCheckpoint(older))
 	require.Empty(t, r.Changes())
 	newer := rewrite(t, path, func(g *ggml.GGUF) {
-		require.NoError(t, g.Set(setting{name: "dropout", kind: fixedSetting}.key(), "0.1"))
+		require.NoError(t, g.Set("training.fixed.dropout", "0.1"))
 	})
 	require.ErrorContains(t, usualRun(t, m).LoadCheckpoint(newer), " is of another run: dropout was 0.1, is absent; ")
 }

@@ -71,7 +71,7 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	longer := newTrainer(t, m, d, o)
 	require.NoError(t, longer.LoadCheckpoint(path))
 	require.Equal(t, 4, longer.TotalSteps(), "8 and 2 samples, as in the epoch before")
-	require.Equal(t, []train.Difference{{Setting: "steps", Was: "2", Is: "4"}}, longer.Changes())
+	require.Equal(t, []train.Difference{{ID: "steps", Setting: "steps", Was: "2", Is: "4"}}, longer.Changes())
 	var full []data.Sample
 	for i := range 8 {
 		full = append(full, samples[order.At(10+i)])
@@ -117,7 +117,7 @@ func TestLongerRun(t *testing.T) {
 	short := run(constant(3), "")
 	require.NoError(t, short.Run(ctx, train.RunOptions{Checkpoint: path}))
 	longer := run(constant(8), path)
-	require.Equal(t, []train.Difference{{Setting: "steps", Was: "3", Is: "8"}}, longer.Changes())
+	require.Equal(t, []train.Difference{{ID: "steps", Setting: "steps", Was: "3", Is: "8"}}, longer.Changes())
 	require.NoError(t, longer.Run(ctx, train.RunOptions{}))
 	require.Equal(t, whole.History, longer.History)
 

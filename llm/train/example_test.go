@@ -271,3 +271,34 @@ func ExampleTrainer_LoadCheckpoint() {
 	// <nil> true
 	// true [batch was 8, is 4]
 }
+
+func ExampleSettings() {
+	for _, s := range train.Settings() {
+		if !s.Free {
+			fmt.Println(s.Words)
+		}
+	}
+	// Output:
+	// frozen weights
+	// data
+	// sample length
+	// batch
+	// gradient accumulation
+	// seed
+	// rows grouped by length
+	// adapter scale of *
+}
+
+// A program names settings by its own flags.
+func ExampleDifference() {
+	flags := map[string]string{"batch": "-b", "learning rate": "-rate"} // by Setting.ID
+	d := train.Difference{ID: "learning rate", Setting: "learning rate", Was: "0.01", Is: "0.02"}
+	fmt.Println(d)
+	if flag, ok := flags[d.ID]; ok {
+		d.Setting = flag
+	}
+	fmt.Println(d)
+	// Output:
+	// learning rate was 0.01, is 0.02
+	// -rate was 0.01, is 0.02
+}

@@ -209,7 +209,7 @@ func (t *Trainer) HasCheckpointing() bool { return t.checkpointing }
 // resumeCheckpointing chooses what the run of a checkpoint had, where that is left to the
 // trainer and the memory allows it: rounding is the same then.
 func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
-	was, err := ggml.GGUFValue[string](g, setting{name: settingCheckpointing, kind: freeSetting}.key())
+	was, err := ggml.GGUFValue[string](g, freeKeys+idCheckpointing)
 	if t.options.Checkpointing != CheckpointingAuto || err != nil || was == resolved(t.checkpointing).String() {
 		return nil
 	}

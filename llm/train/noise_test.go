@@ -66,7 +66,7 @@ func TestNoiseCanChange(t *testing.T) {
 	require.NoError(t, r.SaveCheckpoint(path))
 	other := noisyRun(t, m, func(o *Options) { o.Dropout, o.NEFTune = 0, 10 })
 	require.NoError(t, other.LoadCheckpoint(path))
-	require.Equal(t, []Difference{{"dropout", "0.3", "0"}, {"alpha of NEFTune", "5", "10"}}, other.Changes())
+	require.Equal(t, []Difference{{"dropout", "dropout", "0.3", "0"}, {"alpha of NEFTune", "alpha of NEFTune", "5", "10"}}, other.Changes())
 	trainSteps(t, other.Trainer, 1)
 }
 

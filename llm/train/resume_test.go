@@ -29,8 +29,8 @@ func TestContinueOtherwise(t *testing.T) {
 	after := usualRunWith(t, m, o)
 	require.NoError(t, after.LoadCheckpoint(path))
 	require.Equal(t, []Difference{
-		{"steps", "4", "10"}, {"learning rate", "0.01", "0.002"}, {"final learning rate", "0", "0.001"},
-		{"schedule", "constant", "linear"}, {"gradient clip", "1", "0"}, {"learning rate of B over that of A", "1", "4"},
+		{"steps", "steps", "4", "10"}, {"learning rate", "learning rate", "0.01", "0.002"}, {"final learning rate", "final learning rate", "0", "0.001"},
+		{"schedule", "schedule", "constant", "linear"}, {"gradient clip", "gradient clip", "1", "0"}, {"learning rate of B over that of A", "learning rate of B over that of A", "1", "4"},
 	}, after.Changes())
 	require.Equal(t, 10, after.TotalSteps(), "the second epoch ended in a short step, and 21 samples follow")
 	read := func(x *ggml.Tensor) []float32 {

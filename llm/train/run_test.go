@@ -83,7 +83,7 @@ func TestEarlyStopping(t *testing.T) {
 
 	patient := newTrainer(t, tinyModel(t), d, withPatience(40, 4))
 	require.NoError(t, patient.LoadCheckpoint(path))
-	require.Equal(t, []train.Difference{{Setting: "patience", Was: "2", Is: "4"}}, patient.Changes())
+	require.Equal(t, []train.Difference{{ID: "patience", Setting: "patience", Was: "2", Is: "4"}}, patient.Changes())
 	require.Empty(t, patient.Ended())
 	kept, ok := patient.Best()
 	require.True(t, ok)

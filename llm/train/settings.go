@@ -10,112 +10,194 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A setting is something that decides the result of a run, in words. A run that is
-// continued must have the fixed ones in common with the one before; it may change
-// the others.
-type setting struct {
-	name, value string
-	kind        settingKind
-	opaque      bool // the value is a fingerprint, which tells nobody anything
+// A Setting decides the result of a run. A run that is continued has those of the run before,
+// but for the free ones, which may change.
+type Setting struct {
+	// ID is its name in checkpoints, and never changes. A * in it stands for the name of each
+	// tensor that has the setting: the ID is a pattern of [path.Match] then.
+	ID string
+	// Words name it in messages. Nothing is found by them, so that they may change.
+	Words string
+	Free  bool
 }
 
-// A settingKind is what keys of settings begin with in a checkpoint.
-type settingKind string
-
-const (
-	fixedSetting  settingKind = "training.fixed."
-	freeSetting   settingKind = "training.free."
-	originSetting settingKind = "training.data." // of the data, whose fingerprint is a fixed setting
-)
-
-func (s setting) key() string { return string(s.kind) + s.name }
-
-// settingData is the fingerprint of the data, settingLength what each sample is cut to.
-const settingData, settingLength = "data", "sample length"
-
-const settingCheckpointing = "gradient checkpointing"
-
-// freeSettings are how the parameters move, and how long.
-func (t *Trainer) freeSettings() []setting {
-	o, s := t.options, t.schedule
-	var list []setting
-	for _, free := range []struct {
-		name  string
-		value any
-	}{
-		{"steps", s.Steps},
-		{"learning rate", s.Peak},
-		{"final learning rate", s.Floor},
-		{"warm-up", s.Warmup},
-		{"schedule", s.Shape},
-		{"period of the schedule", s.Period},
-		{"growth of the period", s.growth()},
-		{"restarts", s.Restart},
-		{"β₁", o.AdamW.Beta1},
-		{"β₂", o.AdamW.Beta2},
-		{"ε", o.AdamW.Epsilon},
-		{"weight decay", o.AdamW.Decay},
-		{"dimensions from which on weights decay", o.AdamW.DecayMinDims},
-		{"gradient clip", o.AdamW.Clip},
-		{"learning rate of B over that of A", cmp.Or(o.LoRAPlus, 1)},
-		{"patience", o.Convergence.Patience},
-		{"least improvement of an evaluation", o.Convergence.MinDelta},
-		{"steps between losses that are compared", o.Convergence.Past},
-		{"least change of the loss between them", o.Convergence.Delta},
-		{"least change of the loss in a step", o.Convergence.Epsilon},
-		{"steps without a new lowest loss", o.Convergence.MaxNoImprovement},
-		{"dropout", o.Dropout},
-		{"alpha of NEFTune", o.NEFTune},
-		{"compute type", o.ComputeType},
-		{settingCheckpointing, resolved(t.checkpointing)},
-	} {
-		list = append(list, setting{name: free.name, value: fmt.Sprint(free.value), kind: freeSetting})
+// Settings lists what a trainer compares with a checkpoint, but for the hyper-parameters of the
+// model, whose IDs are their keys in its file.
+func Settings() []Setting {
+	list := make([]Setting, len(settingTable))
+	for i, row := range settingTable {
+		list[i] = Setting{row.id, row.words, row.free}
 	}
 	return list
 }
 
-// fixedSettings are what is computed, and the order of the rows. They are found when
-// they are needed first: a run without checkpoints does without the fingerprints.
+// A settingRow is a setting, and how it is read from a trainer.
+type settingRow struct {
+	id, words string
+	free      bool
+	reader    settingReader
+}
+
+const fixedSetting, freeSetting = false, true
+
+// IDs by which settings are found here.
+const idData, idLength, idCheckpointing = "data", "sample length", "gradient checkpointing"
+
+// settingTable has the settings in the order of checkpoints. Fixed are what is computed and the
+// order of the rows, free are how the parameters move, and how long.
+var settingTable = []settingRow{
+	{"frozen weights", "frozen weights", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return hashTensors(t.frozen()) })},
+	{idData, "data", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return t.data.Fingerprint(), nil })},
+	{idLength, "sample length", fixedSetting, settingValue(func(t *Trainer) any { return t.data.Length })},
+	{"batch", "batch", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Batch })},
+	{"gradient accumulation", "gradient accumulation", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Accumulate })},
+	{"seed", "seed", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Seed })},
+	{"rows grouped by length", "rows grouped by length", fixedSetting, settingValue(func(t *Trainer) any { return t.options.GroupByLength })},
+	{"adapter scale of *", "adapter scale of *", fixedSetting, settingByTensor((*Trainer).adapterScales)},
+
+	{"steps", "steps", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Steps })},
+	{"learning rate", "learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Peak })},
+	{"final learning rate", "final learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Floor })},
+	{"warm-up", "warm-up", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Warmup })},
+	{"schedule", "schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Shape })},
+	{"period of the schedule", "period of the schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Period })},
+	{"growth of the period", "growth of the period", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.growth() })},
+	{"restarts", "restarts", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Restart })},
+	{"β₁", "β₁", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta1 })},
+	{"β₂", "β₂", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta2 })},
+	{"ε", "ε", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Epsilon })},
+	{"weight decay", "weight decay", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Decay })},
+	{"dimensions from which on weights decay", "dimensions from which on weights decay", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.DecayMinDims })},
+	{"gradient clip", "gradient clip", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Clip })},
+	{"learning rate of B over that of A", "learning rate of B over that of A", freeSetting, settingValue(func(t *Trainer) any { return cmp.Or(t.options.LoRAPlus, 1) })},
+	{"patience", "patience", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Patience })},
+	{"least improvement of an evaluation", "least improvement of an evaluation", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.MinDelta })},
+	{"steps between losses that are compared", "steps between losses that are compared", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Past })},
+	{"least change of the loss between them", "least change of the loss between them", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Delta })},
+	{"least change of the loss in a step", "least change of the loss in a step", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Epsilon })},
+	{"steps without a new lowest loss", "steps without a new lowest loss", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.MaxNoImprovement })},
+	{"dropout", "dropout", freeSetting, settingValue(func(t *Trainer) any { return t.options.Dropout })},
+	{"alpha of NEFTune", "alpha of NEFTune", freeSetting, settingValue(func(t *Trainer) any { return t.options.NEFTune })},
+	{"compute type", "compute type", freeSetting, settingValue(func(t *Trainer) any { return t.options.ComputeType })},
+	{idCheckpointing, "gradient checkpointing", freeSetting, settingValue(func(t *Trainer) any { return resolved(t.checkpointing) })},
+}
+
+// A settingReader gives what a trainer has of the setting of a row.
+type settingReader interface {
+	read(t *Trainer, of setting) ([]setting, error)
+}
+
+type settingValue func(t *Trainer) any
+
+func (f settingValue) read(t *Trainer, of setting) ([]setting, error) {
+	of.value = fmt.Sprint(f(t))
+	return []setting{of}, nil
+}
+
+// A fingerprint stands for what is too large to be told.
+type fingerprint func(t *Trainer) (string, error)
+
+func (f fingerprint) read(t *Trainer, of setting) (_ []setting, err error) {
+	of.opaque = true
+	of.value, err = f(t)
+	return []setting{of}, err
+}
+
+// A settingByTensor is a value for each name that stands for the * of its row.
+type settingByTensor func(t *Trainer) map[string]string
+
+func (f settingByTensor) read(t *Trainer, of setting) (list []setting, _ error) {
+	values := f(t)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		one := of
+		one.id, one.words = strings.Replace(of.id, "*", name, 1), strings.Replace(of.words, "*", name, 1)
+		one.value = values[name]
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+func (t *Trainer) adapterScales() map[string]string {
+	all := map[string]string{}
+	for base, pairs := range t.adapters {
+		var scales []string
+		for _, p := range pairs {
+			scales = append(scales, fmt.Sprint(p.Scale))
+		}
+		all[base] = strings.Join(scales, ", ")
+	}
+	return all
+}
+
+// What keys of settings begin with in a checkpoint.
+const (
+	fixedKeys  = "training.fixed."
+	freeKeys   = "training.free."
+	originKeys = "training.data." // of the data, whose fingerprint is a fixed setting
+)
+
+// A setting is what a run has of a [Setting], as text.
+type setting struct {
+	keys, id, words, value string
+	opaque                 bool // the value is a fingerprint, which tells nobody anything
+}
+
+func (s setting) key() string { return s.keys + s.id }
+
+// readSettings reads those of the table that are free, or that are fixed.
+func (t *Trainer) readSettings(free bool) ([]setting, error) {
+	keys := fixedKeys
+	if free {
+		keys = freeKeys
+	}
+	var list []setting
+	for _, row := range settingTable {
+		if row.free != free {
+			continue
+		}
+		read, err := row.reader.read(t, setting{keys: keys, id: row.id, words: row.words})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, read...)
+	}
+	return list, nil
+}
+
+// fixedSettings are found when they are needed first: a run without checkpoints does without
+// the fingerprints.
 func (t *Trainer) fixedSettings() ([]setting, error) {
 	if t.fixed != nil {
 		return t.fixed, nil
 	}
-	list, err := t.hyperParameters()
+	list, err := t.readSettings(fixedSetting)
 	if err != nil {
 		return nil, err
 	}
-	weights, err := hashTensors(t.frozen())
-	if err != nil {
-		return nil, err
+	t.fixed = append(t.hyperParameters(), list...)
+	return t.fixed, nil
+}
+
+func (t *Trainer) freeSettings() ([]setting, error) { return t.readSettings(freeSetting) }
+
+// hyperParameters are those of the model as its file has them: a field that Config gets
+// later is no difference where a model does not have it.
+func (t *Trainer) hyperParameters() (list []setting) {
+	add := func(key string, value any) {
+		list = append(list, setting{keys: fixedKeys, id: key, words: key, value: fmt.Sprint(value)})
 	}
-	list = append(list,
-		setting{name: "frozen weights", value: weights, opaque: true},
-		setting{name: settingData, value: t.data.Fingerprint(), opaque: true},
-		setting{name: settingLength, value: fmt.Sprint(t.data.Length)},
-		setting{name: "batch", value: fmt.Sprint(t.options.Batch)},
-		setting{name: "gradient accumulation", value: fmt.Sprint(t.options.Accumulate)},
-		setting{name: "seed", value: fmt.Sprint(t.options.Seed)},
-		setting{name: "rows grouped by length", value: fmt.Sprint(t.options.GroupByLength)},
-	)
-	for _, base := range slices.Sorted(maps.Keys(t.adapters)) {
-		var scales []string
-		for _, p := range t.adapters[base] {
-			scales = append(scales, fmt.Sprint(p.Scale))
-		}
-		list = append(list, setting{name: "adapter scale of " + base, value: strings.Join(scales, ", ")})
+	c := t.m.Config()
+	add(keyArch, c.Arch)
+	for key, value := range c.HyperParameters() {
+		add(key, value)
 	}
-	for i := range list {
-		list[i].kind = fixedSetting
-	}
-	t.fixed = list
-	return list, nil
+	return list
 }
 
 // originSettings are what the caller says of the data.
-func (t *Trainer) originSettings() []setting {
-	var list []setting
+func (t *Trainer) originSettings() (list []setting) {
 	for _, name := range slices.Sorted(maps.Keys(t.options.DataOrigin)) {
-		list = append(list, setting{name: name, value: t.options.DataOrigin[name], kind: originSetting})
+		list = append(list, setting{keys: originKeys, id: name, words: name, value: t.options.DataOrigin[name]})
 	}
 	return list
 }
@@ -123,41 +205,25 @@ func (t *Trainer) originSettings() []setting {
 // explainData replaces other data by what differs in its origin, where that or the length of
 // samples explains it.
 func (t *Trainer) explainData(g *ggml.GGUF, list []Difference) []Difference {
-	at := slices.IndexFunc(list, func(d Difference) bool { return d.Setting == settingData })
+	at := slices.IndexFunc(list, func(d Difference) bool { return d.ID == idData })
 	if at < 0 {
 		return list
 	}
 	reasons := compare(g, t.originSettings())
-	length := slices.ContainsFunc(list, func(d Difference) bool { return d.Setting == settingLength })
+	length := slices.ContainsFunc(list, func(d Difference) bool { return d.ID == idLength })
 	if len(reasons) > 0 || length && len(t.options.DataOrigin) > 0 {
 		return slices.Replace(list, at, at+1, reasons...)
 	}
 	return list
 }
 
-// hyperParameters are those of the model as its file has them: a field that Config gets
-// later is no difference where a model does not have it.
-func (t *Trainer) hyperParameters() ([]setting, error) {
-	g, err := ggml.NewGGUF()
-	if err != nil {
-		return nil, err
-	}
-	defer g.Close()
-	if err := t.m.Config().WriteKeys(g); err != nil {
-		return nil, err
-	}
-	var list []setting
-	for key, value := range g.Keys() {
-		if key == keyArch || strings.HasPrefix(key, t.m.Config().Arch+".") {
-			list = append(list, setting{name: key, value: fmt.Sprint(value)})
-		}
-	}
-	return list, nil
-}
-
 // A Difference is a setting that is not what it was in the run of a checkpoint.
 type Difference struct {
-	Setting string // such as "batch" or "learning rate"
+	// ID is that of one of the [Settings], of a hyper-parameter its key in the model's file, of
+	// DataOrigin the name that the program gave, and "tensor NAME" of what is trained. It never
+	// changes: programs find by it what the difference is about.
+	ID      string
+	Setting string // in words, such as "batch" or "learning rate"
 	Was, Is string // empty for data and weights, of which only fingerprints are compared
 }
 
@@ -198,7 +264,7 @@ func compare(g *ggml.GGUF, settings []setting) []Difference {
 		if err != nil || was == s.value {
 			continue
 		}
-		d := Difference{Setting: s.name, Was: was, Is: s.value}
+		d := Difference{s.id, s.words, was, s.value}
 		if s.opaque {
 			d.Was, d.Is = "", ""
 		}
@@ -216,9 +282,9 @@ func (t *Trainer) compareFixed(g *ggml.GGUF) ([]Difference, error) {
 	}
 	list := t.explainData(g, compare(g, settings))
 	for key, value := range g.Keys() {
-		name, fixed := strings.CutPrefix(key, string(fixedSetting))
-		if fixed && !slices.ContainsFunc(settings, func(s setting) bool { return s.name == name }) {
-			list = append(list, Difference{Setting: name, Was: fmt.Sprint(value), Is: "absent"})
+		id, fixed := strings.CutPrefix(key, fixedKeys)
+		if fixed && !slices.ContainsFunc(settings, func(s setting) bool { return s.id == id }) {
+			list = append(list, Difference{id, id, fmt.Sprint(value), "absent"})
 		}
 	}
 	return list, nil

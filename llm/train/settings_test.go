@@ -1,0 +1,116 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lora"
+)
+
+// The identities of settings are those of files that are there already: none may change.
+func TestSettingIDs(t *testing.T) {
+	path, _ := savedRun(t, tinyLoRAModel(t), 1)
+	g, err := ggml.OpenGGUF(path)
+	require.NoError(t, err)
+	defer g.Close()
+	var keys []string
+	for key := range g.Keys() {
+		if strings.HasPrefix(key, fixedKeys) || strings.HasPrefix(key, freeKeys) {
+			keys = append(keys, strings.TrimPrefix(key, "training."))
+		}
+	}
+	require.Equal(t, []string{
+		"fixed.general.architecture", "fixed.llama.vocab_size", "fixed.llama.context_length", "fixed.llama.embedding_length",
+		"fixed.llama.feed_forward_length", "fixed.llama.block_count", "fixed.llama.attention.head_count", "fixed.llama.attention.head_count_kv",
+		"fixed.llama.attention.key_length", "fixed.llama.attention.value_length", "fixed.llama.attention.layer_norm_rms_epsilon",
+		"fixed.llama.rope.dimension_count", "fixed.llama.rope.freq_base",
+		"fixed.frozen weights", "fixed.data", "fixed.sample length", "fixed.batch", "fixed.gradient accumulation", "fixed.seed",
+		"fixed.rows grouped by length", "fixed.adapter scale of blk.0.attn_q.weight", "fixed.adapter scale of blk.1.attn_q.weight",
+		"free.steps", "free.learning rate", "free.final learning rate", "free.warm-up", "free.schedule", "free.period of the schedule",
+		"free.growth of the period", "free.restarts", "free.β₁", "free.β₂", "free.ε", "free.weight decay",
+		"free.dimensions from which on weights decay", "free.gradient clip", "free.learning rate of B over that of A", "free.patience",
+		"free.least improvement of an evaluation", "free.steps between losses that are compared", "free.least change of the loss between them",
+		"free.least change of the loss in a step", "free.steps without a new lowest loss", "free.dropout", "free.alpha of NEFTune",
+		"free.compute type", "free.gradient checkpointing",
+	}, keys)
+}
+
+// rewordSettings gives all settings other words.
+func rewordSettings(t *testing.T) {
+	for i := range settingTable {
+		row := &settingTable[i]
+		before := row.words
+		t.Cleanup(func() { row.words = before })
+		row.words = fmt.Sprintf("number %d", i)
+		if strings.Contains(row.id, "*") {
+			row.words += " of *"
+		}
+	}
+}
+
+// Words of settings are no more than that: with others a run goes on to the same end, byte for
+// byte, and what differs is found by the same IDs.
+func TestRewordedSettings(t *testing.T) {
+	m, folder := tinyLoRAModel(t), t.TempDir()
+	half, whole := filepath.Join(folder, "half.gguf"), filepath.Join(folder, "whole.gguf")
+	runTo := func(r *loraRun, steps int) {
+		for r.Steps() < steps {
+			_, err := r.Step(context.Background())
+			require.NoError(t, err)
+		}
+	}
+	r := usualRun(t, m)
+	runTo(r, 3)
+	require.NoError(t, r.SaveCheckpoint(half))
+	runTo(r, 6)
+	require.NoError(t, r.SaveCheckpoint(whole))
+
+	rewordSettings(t)
+	resumed, again := usualRun(t, m), filepath.Join(folder, "again.gguf")
+	require.NoError(t, resumed.LoadCheckpoint(half))
+	require.Empty(t, resumed.Changes())
+	runTo(resumed, 6)
+	require.NoError(t, resumed.SaveCheckpoint(again))
+	want, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	got, err := os.ReadFile(again)
+	require.NoError(t, err)
+	require.True(t, string(want) == string(got), "checkpoints differ")
+
+	o := runOptions()
+	o.Schedule.Peak, o.Dropout = 0.02, 0.5
+	other := usualRunWith(t, m, o)
+	require.NoError(t, other.LoadCheckpoint(half))
+	require.Equal(t, []Difference{{"learning rate", "number 9", "0.01", "0.02"}, {"dropout", "number 29", "0", "0.5"}}, other.Changes())
+
+	o.Seed, o.Schedule.Steps = 4, 8
+	other = newLoRARun(t, m, data.New(6, randomSamples(8, 6)), o, lora.Options{Rank: 2, Alpha: 8, Targets: []string{"attn_q"}})
+	var mismatch *MismatchError
+	require.ErrorAs(t, other.LoadCheckpoint(half), &mismatch)
+	require.Equal(t, []Difference{
+		{"data", "number 1", "", ""}, {"seed", "number 5", "3", "4"},
+		{"adapter scale of blk.0.attn_q.weight", "number 7 of blk.0.attn_q.weight", "2", "4"},
+		{"adapter scale of blk.1.attn_q.weight", "number 7 of blk.1.attn_q.weight", "2", "4"},
+	}, mismatch.Differences)
+}
+
+// Nothing has two names, and no two things have one.
+func TestSettings(t *testing.T) {
+	ids, words := map[string]bool{}, map[string]bool{}
+	for _, s := range Settings() {
+		require.NotEmpty(t, s.ID)
+		require.NotEmpty(t, s.Words)
+		require.False(t, ids[s.ID], s.ID)
+		require.False(t, words[s.Words], s.Words)
+		require.Equal(t, strings.Count(s.ID, "*"), strings.Count(s.Words, "*"), s.ID)
+		ids[s.ID], words[s.Words] = true, true
+	}
+}
