@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/goggml/ggml/internal/jinja"
 )
 
 // EmptyReasoning says whether the empty block of reasoning is trained that some templates write into answers that have
@@ -66,15 +68,6 @@ func (r *Rendered) EmptyReasoning() []Span {
 	return out
 }
 
-// reasoning is the message's reasoning, or nil.
-func (m Message) reasoning() value {
-	if key := m.reasoningKey(); key != "" {
-		v, _ := m.fields.getString(key)
-		return v
-	}
-	return nil
-}
-
 // What mark-up ends with: a token, as firstToken knows them, or a word.
 var (
 	lastToken = regexp.MustCompile(`(?:<[^<>\s]+>|\[[^\[\]\s]+\])$`)
@@ -84,7 +77,7 @@ var (
 // emptyReasoningPattern matches the mark-up around a reasoning without a word in it, and the white space behind it, as an
 // answer with a reasoning has it; nil if the template has no such mark-up.
 func (r *Rendered) emptyReasoningPattern() *regexp.Regexp {
-	if !slices.ContainsFunc(reasoningKeys, func(key string) bool { return strings.Contains(r.template.source, key) }) {
+	if !slices.ContainsFunc(reasoningKeys, func(key string) bool { return strings.Contains(r.template.Source(), key) }) {
 		return nil
 	}
 	answer := NewMessage("assistant", "A")
@@ -98,7 +91,7 @@ func (r *Rendered) emptyReasoningPattern() *regexp.Regexp {
 		return nil
 	}
 	words := probe.Spans[at]
-	before := strings.TrimRightFunc(probe.Text[probe.wordsEnd(words.From):words.From], isSpace)
+	before := strings.TrimRightFunc(probe.Text[probe.wordsEnd(words.From):words.From], jinja.IsSpace)
 	opening := cmp.Or(lastToken.FindString(before), lastWord.FindString(before))
 	closing := firstToken(probe.Text[words.To:probe.nextWord(words.To)])
 	if opening == "" || closing == "" {
@@ -120,7 +113,7 @@ func (r *Rendered) withEmptyReasoning(turns []byteRange, first int) []byteRange 
 			turns = append(without(turns, byteRange{block.From, block.To}), byteRange{block.From, block.To})
 			continue
 		}
-		before := strings.TrimRightFunc(r.Text[:block.From], isSpace) // what separates the block goes with it
+		before := strings.TrimRightFunc(r.Text[:block.From], jinja.IsSpace) // what separates the block goes with it
 		turns = without(turns, byteRange{len(before), block.To})
 	}
 	slices.SortFunc(turns, func(a, b byteRange) int { return a.from - b.from })

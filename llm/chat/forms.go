@@ -1,6 +1,10 @@
 package chat
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/goggml/ggml/internal/jinja"
+)
 
 // Forms are the forms of a conversation that a template takes. Data sets and APIs have two of some parts: the arguments
 // of a tool call are an object or the text of one in JSON, a content is a text or a list of parts. A template that knows
@@ -95,10 +99,9 @@ func (f Forms) convert(m Message) Message {
 	if m.fields == nil {
 		return m
 	}
-	fields := newMapping()
-	for _, k := range m.fields.keys {
-		v, _ := m.fields.get(k)
-		switch k.(text).s {
+	fields := jinja.NewDict()
+	for key, v := range m.fields.Fields() {
+		switch key {
 		case "content":
 			v = f.content(v)
 		case "tool_calls":
@@ -106,88 +109,89 @@ func (f Forms) convert(m Message) Message {
 				v = f.calls(v)
 			}
 		}
-		fields.set(k, v)
+		fields.Set(key, v)
 	}
-	if content, _ := fields.getString("content"); content == nil {
-		fields.setString("content", f.content(plain("")))
+	if content, _ := fields.Get("content"); content == nil {
+		fields.Set("content", f.content(jinja.NewText("")))
 	}
 	return Message{m.Weight, fields}
 }
 
 // content joins the texts of parts by line ends, as inference servers do, or makes a part of a text.
-func (f Forms) content(v value) value {
+func (f Forms) content(v jinja.Value) jinja.Value {
 	switch content := v.(type) {
-	case text:
+	case jinja.Text:
 		if f.PartContent && !f.TextContent {
-			part := newMapping()
-			part.setString("type", plain("text"))
-			part.setString("text", content)
-			return list([]value{part})
+			part := jinja.NewDict()
+			part.Set("type", jinja.NewText("text"))
+			part.Set("text", content)
+			return jinja.NewList([]jinja.Value{part})
 		}
-	case *sequence:
+	case *jinja.Sequence:
 		if f.PartContent || !f.TextContent {
 			return v
 		}
 		var texts []string
-		for _, item := range content.items {
-			part, ok := item.(*mapping)
+		for _, item := range content.Items {
+			part, ok := item.(*jinja.Dict)
 			if !ok {
 				return v
 			}
-			words, _ := part.getString("text")
-			if !isType[text](words) {
-				return v // an image: the template has to say what it thinks of it
+			v, _ := part.Get("text")
+			words, ok := v.(jinja.Text)
+			if !ok {
+				return content // an image: the template has to say what it thinks of it
 			}
-			texts = append(texts, words.(text).s)
+			texts = append(texts, words.String())
 		}
-		return plain(strings.Join(texts, "\n"))
+		return jinja.NewText(strings.Join(texts, "\n"))
 	}
 	return v
 }
 
 // calls is a copy of tool calls with the arguments in the other form.
-func (f Forms) calls(v value) value {
+func (f Forms) calls(v jinja.Value) jinja.Value {
 	switch v := v.(type) {
-	case *sequence:
-		items := make([]value, len(v.items))
-		for i, item := range v.items {
+	case *jinja.Sequence:
+		items := make([]jinja.Value, len(v.Items))
+		for i, item := range v.Items {
 			items[i] = f.calls(item)
 		}
-		return &sequence{v.kind, items}
-	case *mapping:
-		out := newMapping()
-		for _, k := range v.keys {
-			item, _ := v.get(k)
-			switch key, _ := k.(text); key.s {
+		return jinja.NewList(items)
+	case *jinja.Dict:
+		out := jinja.NewDict()
+		for key, item := range v.Fields() {
+			switch key {
 			case "function":
 				item = f.calls(item)
 			case "arguments":
 				item = f.arguments(item)
 			}
-			out.set(k, item)
+			out.Set(key, item)
 		}
 		return out
 	}
 	return v
 }
 
-func (f Forms) arguments(v value) value {
+func (f Forms) arguments(v jinja.Value) jinja.Value {
 	switch arguments := v.(type) {
-	case text:
+	case jinja.Text:
 		if !f.ObjectArguments {
 			return v
 		}
-		if strings.TrimSpace(arguments.s) == "" {
-			return newMapping()
+		if strings.TrimSpace(arguments.String()) == "" {
+			return jinja.NewDict()
 		}
-		if object, err := decodeJSON([]byte(arguments.s)); err == nil && isType[*mapping](object) {
+		object, err := jinja.DecodeJSON([]byte(arguments.String()))
+		if object, ok := object.(*jinja.Dict); ok && err == nil {
 			return object
 		}
-	case *mapping:
+	case *jinja.Dict:
 		if f.TextArguments {
-			w := &jsonWriter{s: &state{template: &Template{}}, item: ", ", keyword: ": "}
-			w.write(arguments, 0)
-			return plain(w.b.text().s)
+			if text, err := jinja.EncodeJSON("", arguments, ", ", ": "); err == nil {
+				return jinja.NewText(text)
+			}
 		}
 	}
 	return v

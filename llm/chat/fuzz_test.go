@@ -1,35 +1,34 @@
 package chat_test
 
 import (
-	"strings"
+	"encoding/json"
+	"os"
 	"testing"
-	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// FuzzTemplate gives templates that nobody would write: they are parsed and rendered, or refused with an error, in a
-// bounded time; a text has the origin of each byte, and none of a user's is trained.
-func FuzzTemplate(f *testing.F) {
-	for _, s := range samples(f) {
+// FuzzSources gives templates that nobody would write: their texts have the source of each byte, and no byte of a user's
+// is trained.
+func FuzzSources(f *testing.F) {
+	data, err := os.ReadFile("../../internal/jinja/testdata/language.json")
+	require.NoError(f, err)
+	var samples []struct{ Template string }
+	require.NoError(f, json.Unmarshal(data, &samples))
+	for _, s := range samples {
 		f.Add(s.Template)
 	}
 	f.Add(chatML)
 	f.Add(llama)
 	f.Fuzz(func(t *testing.T, source string) {
-		start := time.Now()
 		template, err := chat.Parse("fuzz", source)
 		if err != nil {
-			require.True(t, strings.HasPrefix(err.Error(), "fuzz:"), "the error has its line: %v", err)
 			return
 		}
 		got, err := template.Render(greeting, &chat.Options{Now: clock})
-		require.Less(t, time.Since(start), 20*time.Second)
 		if err != nil {
-			require.True(t, strings.HasPrefix(err.Error(), "fuzz:"), "the error has its line: %v", err)
 			return
 		}
 		end := 0
@@ -39,10 +38,7 @@ func FuzzTemplate(f *testing.F) {
 			end = s.To
 		}
 		require.Equal(t, len(got.Text), end)
-		if utf8.ValidString(source) {
-			require.True(t, utf8.ValidString(got.Text))
-		}
-		if template.HasGenerationTag() {
+		if template.HasGenerationTag() { // which says what is trained
 			return
 		}
 		for _, x := range got.Trained(chat.Assistant) {

@@ -21,7 +21,10 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// reference is one line of testdata/reference.py.
+// script renders templates by transformers.
+const script = "../../internal/jinja/testdata/reference.py"
+
+// reference is one line of the script.
 type reference struct {
 	Template     string
 	Conversation int
@@ -31,7 +34,7 @@ type reference struct {
 	Generated    [][2]int
 }
 
-// variables and settings are those of testdata/reference.py.
+// variables and settings are those of the script.
 var variables = map[string]any{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 
 func options(setting int) *chat.Options {
@@ -82,7 +85,7 @@ func references(t *testing.T) []reference {
 	templates, err := filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja"))
 	require.NoError(t, err)
 	require.NotEmpty(t, templates)
-	python := exec.Command(filepath.Join(folder(t), "venv", "bin", "python"), append([]string{"testdata/reference.py", "templates", "testdata/conversations.json"}, templates...)...)
+	python := exec.Command(filepath.Join(folder(t), "venv", "bin", "python"), append([]string{script, "templates", "testdata/conversations.json"}, templates...)...)
 	var stderr bytes.Buffer
 	python.Stderr = &stderr
 	out, err := python.Output()
@@ -131,16 +134,6 @@ func trained(r *chat.Rendered, mode chat.Mode) [][2]int {
 		out = append(out, [2]int{x.From, x.To})
 	}
 	return out
-}
-
-// TestInteropLanguage checks what TestLanguage expects.
-func TestInteropLanguage(t *testing.T) {
-	python := filepath.Join(folder(t), "venv", "bin", "python")
-	out, err := exec.Command(python, "testdata/reference.py", "language", "testdata/language.json").Output()
-	require.NoError(t, err)
-	var want []sample
-	require.NoError(t, json.Unmarshal(out, &want))
-	require.Equal(t, want, samples(t))
 }
 
 // TestInteropTemplates compares texts, errors and the masks of generation tags with transformers', for real templates.

@@ -73,20 +73,3 @@ func (r *Rendered) Chunks() []Chunk {
 	}
 	return out
 }
-
-func spans(t text) []Span {
-	var out []Span
-	t.eachRun(0, len(t.s), func(chunk string, o origin) {
-		span := Span{0, len(chunk), int(o.message) - 1, o.source}
-		if n := len(out); n > 0 {
-			last := &out[n-1]
-			if last.Message == span.Message && last.Source == span.Source {
-				last.To += len(chunk)
-				return
-			}
-			span.From, span.To = last.To, last.To+len(chunk)
-		}
-		out = append(out, span)
-	})
-	return out
-}

@@ -1,0 +1,172 @@
+package jinja
+
+import (
+	"iter"
+	"math"
+	"math/big"
+)
+
+// Dict is a dictionary of Python's: it keeps the order in which keys were set.
+type Dict struct {
+	keys   []Value
+	values map[any]Value
+	// Mark is a number that the program gives a dict whose turns it wants to know; 0 for none. What a template writes
+	// while a loop is at a marked dict, or at a tuple with one, or behind a {% set %} that takes one by its index in a
+	// loop over something else, is the turn of the dict: it has the mark as its [Origin.Turn].
+	Mark int32
+}
+
+// NewDict is an empty dict.
+func NewDict() *Dict { return &Dict{values: map[any]Value{}} }
+
+// hashKey is by what equal keys are found: 1, 1.0 and true are one key. False for what cannot be a key.
+func hashKey(k Value) (any, bool) {
+	switch k := k.(type) {
+	case Text:
+		return k.s, true
+	case bool:
+		if k {
+			return int64(1), true
+		}
+		return int64(0), true
+	case float64:
+		if k == math.Trunc(k) && math.Abs(k) < 1<<62 {
+			return int64(k), true
+		}
+		return k, true
+	case *big.Int:
+		return "\x00big:" + k.String(), true
+	case *Sequence:
+		if k.kind != tupleKind && k.kind != rangeKind {
+			return nil, false
+		}
+		w := reprWriter{}
+		w.write(k)
+		return "\x00" + string(w.b.b), !w.unhashable
+	case *Dict, *generator:
+		return nil, false
+	}
+	return k, true
+}
+
+func (d *Dict) item(k Value) (Value, bool) {
+	h, ok := hashKey(k)
+	if !ok {
+		return nil, false
+	}
+	v, ok := d.values[h]
+	return v, ok
+}
+
+func (d *Dict) setItem(k, v Value) bool {
+	h, ok := hashKey(k)
+	if !ok {
+		return false
+	}
+	if _, known := d.values[h]; !known {
+		d.keys = append(d.keys, k)
+	}
+	d.values[h] = v
+	return true
+}
+
+// Get is the value of a key.
+func (d *Dict) Get(k string) (Value, bool) {
+	v, ok := d.values[k]
+	return v, ok
+}
+
+// Set gives a key a value.
+func (d *Dict) Set(k string, v Value) { d.setItem(NewText(k), v) }
+
+// Delete removes a key.
+func (d *Dict) Delete(k string) {
+	delete(d.values, k)
+	for i, key := range d.keys {
+		if t, ok := key.(Text); ok && t.s == k {
+			d.keys = append(d.keys[:i:i], d.keys[i+1:]...)
+			return
+		}
+	}
+}
+
+// Len is the number of entries.
+func (d *Dict) Len() int { return len(d.keys) }
+
+// all yields the entries in their order.
+func (d *Dict) all() iter.Seq2[Value, Value] {
+	return func(yield func(k, v Value) bool) {
+		for _, k := range d.keys {
+			v, _ := d.item(k)
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// Fields yields the entries of which the key is a string, in their order.
+func (d *Dict) Fields() iter.Seq2[string, Value] {
+	return func(yield func(k string, v Value) bool) {
+		for k, v := range d.all() {
+			if t, ok := k.(Text); ok && !yield(t.s, v) {
+				return
+			}
+		}
+	}
+}
+
+// update sets all entries of another dict.
+func (d *Dict) update(from *Dict) {
+	for k, v := range from.all() {
+		d.setItem(k, v)
+	}
+}
+
+// Clone is a copy with the same values.
+func (d *Dict) Clone() *Dict {
+	c := NewDict()
+	c.update(d)
+	return c
+}
+
+func (d *Dict) view(kind sequenceKind) *Sequence {
+	items := make([]Value, 0, len(d.keys))
+	for k, v := range d.all() {
+		switch kind {
+		case keysKind:
+			items = append(items, k)
+		case valuesKind:
+			items = append(items, v)
+		default:
+			items = append(items, tuple(k, v))
+		}
+	}
+	return &Sequence{kind, items}
+}
+
+var dictMethods map[string]func(s *state, d *Dict, a *arguments) Value
+
+func init() {
+	view := func(kind sequenceKind) func(s *state, d *Dict, a *arguments) Value {
+		return func(s *state, d *Dict, a *arguments) Value {
+			a.bind(s, sequenceNames[kind], 0)
+			s.charge(len(d.keys))
+			return d.view(kind)
+		}
+	}
+	dictMethods = map[string]func(s *state, d *Dict, a *arguments) Value{
+		"keys": view(keysKind), "values": view(valuesKind), "items": view(itemsKind),
+		"copy": func(_ *state, d *Dict, _ *arguments) Value { return d.Clone() },
+		"get": func(s *state, d *Dict, a *arguments) Value {
+			v := a.bind(s, "get", 1, "key", "default")
+			if _, ok := hashKey(v[0]); !ok {
+				s.fail("unhashable type: '%s'", TypeName(v[0]))
+			}
+			if found, ok := d.item(v[0]); ok {
+				return found
+			}
+			return or(v[1], nil)
+		},
+	}
+}

@@ -1,0 +1,30 @@
+package jinja_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzTemplate gives templates that nobody would write: they are parsed and rendered, or refused with an error, in a
+// bounded time.
+func FuzzTemplate(f *testing.F) {
+	for _, s := range samples(f) {
+		f.Add(s.Template)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		start := time.Now()
+		text, err := render(source)
+		require.Less(t, time.Since(start), 20*time.Second)
+		if err != nil {
+			require.True(t, strings.HasPrefix(err.Error(), "test:"), "the error has its line: %v", err)
+			return
+		}
+		if utf8.ValidString(source) {
+			require.True(t, utf8.ValidString(text))
+		}
+	})
+}

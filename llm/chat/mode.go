@@ -1,0 +1,41 @@
+package chat
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mode says which bytes of a conversation are trained.
+type Mode int
+
+// Modes.
+const (
+	// Assistant trains all that the assistant writes: its words, the mark-up of its reasoning and tool calls, and the
+	// end of its turns.
+	Assistant Mode = iota
+	// Last trains the last message of the assistant.
+	Last
+	// Completion trains everything that follows the last message that is not the assistant's.
+	Completion
+	// All trains every byte.
+	All
+)
+
+var modeNames = []string{"assistant", "last", "completion", "all"}
+
+// String is the name of the mode, as ParseMode takes it.
+func (m Mode) String() string {
+	if m >= 0 && int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("Mode(%d)", int(m))
+}
+
+// ParseMode is the mode of a name: assistant, last, completion or all.
+func ParseMode(name string) (Mode, error) {
+	if i := slices.Index(modeNames, name); i >= 0 {
+		return Mode(i), nil
+	}
+	return 0, fmt.Errorf("no mode %q: it is one of %s", name, strings.Join(modeNames, ", "))
+}

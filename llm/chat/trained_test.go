@@ -1,0 +1,145 @@
+package chat_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// trainedText is what a mode trains, one string for each range.
+func trainedText(r *chat.Rendered, mode chat.Mode) []string {
+	var out []string
+	for _, x := range r.Trained(mode) {
+		out = append(out, r.Text[x.From:x.To])
+	}
+	return out
+}
+
+// TestTrainedWords has templates of each way to write turns, with what of them the assistant writes, by hand.
+func TestTrainedWords(t *testing.T) {
+	for _, c := range []struct {
+		name, template string
+		want           []string
+	}{
+		{"ChatML", chatML, []string{"A1<|im_end|>", "A2<|im_end|>"}},
+		{"Llama 3", llama, []string{"A1<|eot_id|>", "A2<|eot_id|>"}},
+		{"the role in brackets", `{% for m in messages %}[|{{ m.role }}|]{{ m.content }}[|end|]
+{% endfor %}{% if add_generation_prompt %}[|assistant|]{% endif %}`, []string{"A1[|end|]", "A2[|end|]"}},
+		{"the user's turn ends with the header", `{% for m in messages %}{% if m.role == 'user' %}{{ '<|user|>\n' + m.content + '<|end|>\n<|assistant|>\n' }}` +
+			`{% elif m.role == 'assistant' %}{{ m.content + '<|end|>\n' }}{% endif %}{% endfor %}`, []string{"A1<|end|>", "A2<|end|>"}},
+		{"no header, a space before the answer", `{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST]' }}` +
+			`{% elif m.role == 'assistant' %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}`, []string{" A1</s>", " A2</s>"}},
+		{"a header, but no generation prompt", `{% for m in messages %}{% if m.role == 'user' %}USER: {{ m.content }} ` +
+			`{% elif m.role == 'assistant' %}ASSISTANT: {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}`, []string{"A1</s>", "A2</s>"}},
+		{"turns end where the next begins", `{% for m in messages %}{% if not loop.first %}<|eom|>{% endif %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|eom|>` +
+			`{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|eom|>", "A2<|eom|>"}},
+		{"a loop over indices", `{% for i in range(messages | length) %}{% set m = messages[i] %}<|{{ m.role }}|>{{ m.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
+		{"indices without a name", `{% for i in range(messages | length) %}<|{{ messages[i].role }}|>{{ messages[i].content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
+		{"a macro writes turns", `{% macro turn(m) %}<|{{ m.role }}|>{{ m['content'] }}<|end|>{% endmacro %}{% for m in messages %}{{ turn(m) }}{% endfor %}` +
+			`{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
+		{"the prompt is in the loop", `{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + eos_token }}` +
+			`{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}{% endfor %}`, []string{"A1</s>", "A2</s>"}},
+		{"the end without a prompt", `{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
+		{"put together, with tokens without brackets", `{% set ns = namespace(out='') %}{% for i in range(messages | length) %}{% set m = messages[i] %}` +
+			`{% set ns.out = ns.out ~ m.role ~ ': ' ~ m.content %}{% set ns.out = ns.out ~ ' ##\n' %}{% endfor %}{{ ns.out }}` +
+			`{% if add_generation_prompt %}assistant:{% endif %}`, []string{" A1 ##", " A2 ##"}},
+		{"turns end where the next begins, the last stays open", `{% for m in messages %}{% if m.role == 'user' %}{{ '<|assistant_end|>' if not loop.first and messages[loop.index0 - 1].role == 'assistant' else '<|system_end|>' }}<u>{% endif %}` +
+			`{% if m.role == 'assistant' %}<a>{% endif %}{{ m.content }}{% if m.role == 'user' %}</u>{% endif %}{% endfor %}` +
+			`{% if add_generation_prompt %}<a>{% endif %}`, []string{"A1<|assistant_end|>", "A2"}},
+		{"upper case, trimmed and split", `{% for m in messages %}<|{{ m.role }}|>{{ (m.content | upper).split('|')[0].strip() ~ '' }}<|end|>{% endfor %}` +
+			`{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
+		{"a text that is put together", `{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t + '<|' + m.role + '|>' + m.content + '<|end|>' %}{% endfor %}{{ ns.t }}` +
+			`{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
+		{"thoughts that the prompt begins", `{% for m in messages %}<|{{ m.role }}|>
+{% if m.role == 'assistant' %}<think>
+
+</think>
+{% endif %}{{ m.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+<think>
+{% endif %}`, []string{"\n</think>\nA1<|end|>", "\n</think>\nA2<|end|>"}},
+		{"thoughts that the prompt does not begin", `{% for m in messages %}<|{{ m.role }}|>
+{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}`, []string{"<think></think>A1<|end|>", "<think></think>A2<|end|>"}},
+		{"generation tags", `{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}
+{% endfor %}`, []string{"A1", "A2"}},
+	} {
+		talk := conversation(t, `{"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1"},
+			{"role": "user", "content": "U2"}, {"role": "assistant", "content": "A2"}]}`)
+		for _, withPrompt := range []bool{false, true} {
+			got, err := render(c.template, talk, &chat.Options{AddGenerationPrompt: withPrompt, Variables: map[string]any{"bos_token": "<s>", "eos_token": "</s>"}})
+			require.NoError(t, err, c.name)
+			require.Equal(t, c.want, trainedText(got, chat.Assistant), "%s: %s", c.name, got.Text)
+			require.Equal(t, c.want[1:], trainedText(got, chat.Last), c.name)
+		}
+	}
+}
+
+// A tool call is the assistant's with its mark-up; what the tool answers is not, even inside of the same turn.
+func TestTrainedToolCalls(t *testing.T) {
+	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"},
+		{"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": "ä"}}}]},
+		{"role": "tool", "content": "T1"}, {"role": "assistant", "content": "A2"}],
+		"tools": [{"type": "function", "function": {"name": "f"}}]}`)
+	const header = `<tools>{{ tools | tojson }}</tools>{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls %}
+<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}`
+	for _, c := range []struct {
+		template string
+		want     []string
+	}{
+		{header + `<|end|>{% endfor %}`, []string{
+			"<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": \"ä\"}}</tool_call><|end|>", "A2<|end|>"}},
+		{`{% for m in messages if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}<call>{{ m.tool_calls[0].function.name }}</call>` +
+			`{% for i in range(messages | length) %}{% if messages[i].role == 'tool' %}{% set tool = messages[i] %}<response of="{{ m.tool_calls[0].function.name }}">{{ tool.content }}</response>{% endif %}{% endfor %}{% endif %}` +
+			`<|end|>{% endfor %}`, []string{"<call>f</call>", "A2<|end|>"}},
+	} {
+		got, err := render(c.template+`{% if add_generation_prompt %}<|assistant|>{% endif %}`, talk, nil)
+		require.NoError(t, err)
+		require.Equal(t, c.want, trainedText(got, chat.Assistant), got.Text)
+		for _, x := range got.Trained(chat.Assistant) {
+			require.NotContains(t, got.Text[x.From:x.To], "T1")
+		}
+	}
+}
+
+func TestTrainedEndOfTurn(t *testing.T) {
+	const glm = `{% for m in messages %}<|{{ m.role }}|>
+{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1"}, {"role": "user", "content": "U2"}]}`)
+	got, err := render(glm, talk, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"\nA1"}, trainedText(got, chat.Assistant), "nothing ends the turn")
+	got, err = render(glm, talk, &chat.Options{EndOfTurn: []string{"<|observation|>", "<|user|>"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"\nA1<|user|>"}, trainedText(got, chat.Assistant), "the header of the next turn ends it")
+}
+
+func TestTrainedModes(t *testing.T) {
+	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "weight": 0.5},
+		{"role": "user", "content": "U2"}, {"role": "assistant", "content": "A2"}, {"role": "assistant", "content": "A3", "train": false},
+		{"role": "assistant", "content": "A4"}]}`)
+	got, err := render(chatML, talk, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"A1<|im_end|>", "A2<|im_end|>", "A4<|im_end|>"}, trainedText(got, chat.Assistant))
+	require.Equal(t, []string{"A4<|im_end|>"}, trainedText(got, chat.Last))
+	require.Equal(t, []string{"A2<|im_end|>", "A4<|im_end|>\n"}, trainedText(got, chat.Completion))
+	require.InDelta(t, 0.5, got.Trained(chat.Assistant)[0].Weight, 0)
+	require.InDelta(t, 1, got.Trained(chat.Assistant)[1].Weight, 0)
+	all := strings.Join(trainedText(got, chat.All), "")
+	require.Equal(t, strings.Replace(got.Text, "<|im_start|>assistant\nA3<|im_end|>\n", "", 1), all)
+
+	for _, mode := range []chat.Mode{chat.Assistant, chat.Last, chat.Completion, chat.All} {
+		parsed, err := chat.ParseMode(mode.String())
+		require.NoError(t, err)
+		require.Equal(t, mode, parsed)
+	}
+	_, err = chat.ParseMode("some")
+	require.EqualError(t, err, `no mode "some": it is one of assistant, last, completion, all`)
+}

@@ -1,0 +1,217 @@
+package chat
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goggml/ggml/internal/jinja"
+)
+
+// isWord reports whether a span is of message i's own words.
+func (s Span) isWord(i int) bool { return s.Message == i && !s.Source.isFrame() }
+
+// chunks are the parts of the text without anything of another message in which message i's bytes lie, as ranges of
+// spans.
+func (r *Rendered) chunks(i int) [][]Span {
+	var chunks [][]Span
+	from, to := -1, -1 // of spans
+	flush := func() {
+		if from >= 0 {
+			chunks = append(chunks, r.Spans[from:to])
+		}
+		from = -1
+	}
+	for n, span := range r.Spans {
+		switch {
+		case span.Message == i:
+			if from < 0 {
+				from = n
+			}
+			to = n + 1
+		case span.Message >= 0 || !span.Source.isFrame():
+			flush()
+		}
+	}
+	flush()
+	return chunks
+}
+
+// prefer leaves the chunks that have such a span, if any has.
+func prefer(chunks [][]Span, has func(Span) bool) [][]Span {
+	var kept [][]Span
+	for _, p := range chunks {
+		if slices.ContainsFunc(p, has) {
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == 0 {
+		return chunks
+	}
+	return kept
+}
+
+// turnChunks are the chunks of message i that are its turn: of several, those that have words, and mark-up around. Others
+// are quoted by another turn.
+func (r *Rendered) turnChunks(i int) [][]Span {
+	chunks := prefer(r.chunks(i), func(s Span) bool { return s.isWord(i) })
+	return prefer(chunks, func(s Span) bool { return s.Message == i && s.Source == Markup })
+}
+
+// edges are where the mark-up before the first word of a chunk begins and ends, and where its last word ends; that is -1
+// if it has none.
+func (r *Rendered) edges(i int, chunk []Span) (begin, firstWord, lastWord int) {
+	begin, firstWord, lastWord = chunk[0].From, chunk[len(chunk)-1].To, -1
+	for _, span := range chunk {
+		if span.isWord(i) {
+			firstWord = min(firstWord, span.From)
+			lastWord = span.To
+		}
+	}
+	if !slices.ContainsFunc(chunk, func(s Span) bool { return s.Source == Markup && s.Message == i }) {
+		begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
+	}
+	return begin, firstWord, lastWord
+}
+
+// turn gives the trained bytes of message i.
+func (r *Rendered) turn(i int, marks *turnMarkup) []byteRange {
+	var out []byteRange
+	for _, chunk := range r.turnChunks(i) {
+		begin, firstWord, lastWord := r.edges(i, chunk)
+		end := chunk[len(chunk)-1].To
+		from := begin + headerLength(r.Text[begin:firstWord], marks.opening)
+		if begin < chunk[0].From && from == begin {
+			from = firstWord
+		}
+		if lastWord < 0 {
+			lastWord = from
+		}
+		if to := r.endOfTurn(lastWord, end, marks); from < to {
+			out = append(out, byteRange{from, to})
+		}
+	}
+	return out
+}
+
+// headerLength is how much of the mark-up before the first word is the header of the turn, which its prompt holds.
+func headerLength(frame, opening string) int {
+	if opening == "" {
+		return 0
+	}
+	if i := strings.LastIndex(frame, opening); i >= 0 {
+		return i + len(opening)
+	}
+	space := len(frame) - len(strings.TrimLeftFunc(frame, jinja.IsSpace))
+	opening = strings.TrimLeftFunc(opening, jinja.IsSpace)
+	n := commonMarkup(frame[space:], opening)
+	if n == 0 {
+		return 0
+	}
+	return space + n
+}
+
+// commonMarkup is the length of what two chunks of mark-up begin with in common. They do not part inside of a token
+// such as <|user|> or [INST].
+func commonMarkup(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	for n < len(a) && n > 0 && !utf8.RuneStart(a[n]) {
+		n--
+	}
+	if n == len(a) || n == len(b) {
+		return n
+	}
+	if i := strings.LastIndexAny(a[:n], "<["); i >= 0 && !strings.ContainsAny(a[i:n], ">]") {
+		return i
+	}
+	return n
+}
+
+// tokenPattern is what the text of a token of mark-up looks like.
+var tokenPattern = regexp.MustCompile(`^(?:<[^<>\s]+>|\[[^\[\]\s]+\])`)
+
+// firstToken is the token that mark-up begins with, or all of it.
+func firstToken(markup string) string {
+	markup = strings.TrimFunc(markup, jinja.IsSpace)
+	if token := tokenPattern.FindString(markup); token != "" {
+		return token
+	}
+	return markup
+}
+
+// endOfTurn is where a turn ends whose words end at lastWord and whose mark-up at end.
+func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
+	tail := r.Text[lastWord:end]
+	if n := r.endToken(tail); n > 0 {
+		return lastWord + n
+	}
+	if r.options.AddGenerationPrompt && end == len(r.Text) {
+		tail = strings.TrimSuffix(tail, marks.prompt)
+	}
+	to := lastWord + len(strings.TrimRightFunc(tail, jinja.IsSpace))
+	tokens := []string{marks.closing}
+	if to == lastWord { // the template ends turns where the next begins
+		tokens = append(r.endTokens(), marks.closing)
+	}
+	rest := r.Text[end:r.nextWord(end)]
+	space := len(rest) - len(strings.TrimLeftFunc(rest, jinja.IsSpace))
+	for _, token := range tokens {
+		if token != "" && strings.HasPrefix(rest[space:], token) && !strings.Contains(tail, token) {
+			return end + space + len(token)
+		}
+	}
+	return to
+}
+
+// wordsEnd is where the last words of somebody end that begin before a byte.
+func (r *Rendered) wordsEnd(at int) int {
+	end := 0
+	for _, span := range r.Spans {
+		if span.From < at && !span.Source.isFrame() {
+			end = span.To
+		}
+	}
+	return end
+}
+
+// nextWord is where the next words of somebody begin, from a byte on.
+func (r *Rendered) nextWord(at int) int {
+	for _, span := range r.Spans {
+		if span.From >= at && !span.Source.isFrame() {
+			return span.From
+		}
+	}
+	return len(r.Text)
+}
+
+// endTokens are the texts that end a turn.
+func (r *Rendered) endTokens() []string {
+	tokens := slices.Clone(r.options.EndOfTurn)
+	if eos, ok := r.options.Variables["eos_token"].(string); ok {
+		tokens = append(tokens, eos)
+	}
+	return slices.DeleteFunc(tokens, func(s string) bool { return s == "" })
+}
+
+// endToken is the length of a text up to and with the first token that ends a turn, or 0.
+func (r *Rendered) endToken(tail string) int {
+	first := 0
+	for _, token := range r.endTokens() {
+		if i := strings.Index(tail, token); i >= 0 && (first == 0 || i+len(token) < first) {
+			first = i + len(token)
+		}
+	}
+	return first
+}
+
+// trailingPrompt is the generation prompt, if the text up to end ends with it.
+func (r *Rendered) trailingPrompt(end int) string {
+	if prompt := r.prompt(); strings.HasSuffix(r.Text[:end], prompt) {
+		return prompt
+	}
+	return ""
+}

@@ -1,0 +1,105 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/internal/jinja"
+)
+
+// turnMarkup is the mark-up that a template puts around the assistant's words.
+type turnMarkup struct {
+	prompt  string // the generation prompt
+	opening string // the header of a turn
+	closing string // the token that ends a turn
+}
+
+func (r *Rendered) turnMarkup() *turnMarkup {
+	m := &turnMarkup{prompt: r.prompt()}
+	m.opening = m.prompt
+	probe := r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"))
+	if before, after, ok := probe.around(1); ok {
+		if m.prompt == "" && strings.TrimFunc(before, jinja.IsSpace) != "" {
+			m.opening = before
+		}
+		m.closing = firstToken(after)
+	}
+	if m.closing != "" {
+		return m
+	}
+	// A template that leaves the last turn open may end the others: with what is not the header of a user's turn.
+	probe = r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"), NewMessage("user", "Q"))
+	if _, between, ok := probe.around(1); ok {
+		between = between[:len(between)-len(probe.Text)+probe.nextWord(len(probe.Text)-len(between))]
+		m.closing = firstToken(withoutEnd(between, probe.Text[:probe.nextWord(0)]))
+	}
+	return m
+}
+
+// probe renders other messages with the same options; nil if the template refuses them.
+func (r *Rendered) probe(messages ...Message) *Rendered {
+	c := &Conversation{messages, r.conversation.Tools, r.conversation.Documents}
+	rendered, err := r.template.Render(c, &Options{Variables: r.options.Variables, Now: r.options.Now})
+	if err != nil {
+		return nil
+	}
+	return rendered
+}
+
+// around is the mark-up before message i's words in its turn, and the text behind them.
+func (r *Rendered) around(i int) (before, after string, ok bool) {
+	if r == nil {
+		return "", "", false
+	}
+	begin := -1
+	for _, span := range r.Spans {
+		if span.Message == i && begin < 0 {
+			begin = span.From
+		}
+		if span.isWord(i) {
+			return r.Text[begin:span.From], r.Text[span.To:], true
+		}
+	}
+	return "", "", false
+}
+
+// withoutEnd is mark-up without what it has in common with the end of another; a token is not cut.
+func withoutEnd(markup, other string) string {
+	n := len(markup)
+	for k := len(other); n > 0 && k > 0 && markup[n-1] == other[k-1]; k-- {
+		n--
+	}
+	if i := strings.LastIndexAny(markup[:n], "<["); i >= 0 && !strings.ContainsAny(markup[i:n], ">]") {
+		n += strings.IndexAny(markup[n:], ">]") + 1
+	}
+	return strings.ToValidUTF8(markup[:n], "")
+}
+
+// prompt is the generation prompt: the end of the text that is rendered with it but not without, after the messages before the
+// assistant's first or, if the template refuses these alone, after one message of a user.
+func (r *Rendered) prompt() string {
+	messages := r.conversation.Messages
+	first := slices.IndexFunc(messages, Message.isAssistant)
+	if first > 0 {
+		if p, ok := r.promptAfter(messages[:first]); ok {
+			return p
+		}
+	}
+	p, _ := r.promptAfter([]Message{NewMessage("user", "Q")})
+	return p
+}
+
+func (r *Rendered) promptAfter(messages []Message) (string, bool) {
+	c := &Conversation{messages, r.conversation.Tools, r.conversation.Documents}
+	o := Options{Variables: r.options.Variables, Now: r.options.Now}
+	without, err := r.template.Render(c, &o)
+	if err != nil {
+		return "", false
+	}
+	o.AddGenerationPrompt = true
+	with, err := r.template.Render(c, &o)
+	if err != nil {
+		return "", false
+	}
+	return with.Text[commonMarkup(with.Text, without.Text):], true
+}
