@@ -27,7 +27,7 @@ import (
 const defaultContext = 2048
 
 type trainCommand struct {
-	ModelBase string `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter" basic:""`
+	ModelBase string `name:"model-base" setting:"frozen weights" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter" basic:""`
 	LoRAOut   string `name:"lora-out" placeholder:"FILE" help:"GGUF adapter to write, after each --save-every and at the end; by default adapter.gguf in --run-dir. The best on --valid-data is kept beside it, with -best in its name." group:"Adapter"`
 	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter that --checkpoint-in holds, and train nothing. Flags of the adapter have to be those of its run." group:"Adapter"`
 	adapterFlags
@@ -39,7 +39,7 @@ type trainCommand struct {
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds one, which would go on, is refused." group:"Run"`
 
 	modelFlags
-	ComputeType string `name:"compute-type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Computing"`
+	ComputeType string `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Computing"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`
@@ -201,7 +201,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 		return err
 	}
 	defer t.Close()
-	if err := p.Resume(os.Stderr, t); err != nil {
+	if err := p.Resume(os.Stderr, t, p.flags); err != nil {
 		return err
 	}
 	err = folder.Describe(training.Description{

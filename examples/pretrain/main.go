@@ -26,17 +26,19 @@ import (
 type program struct {
 	ModelOut string `name:"model-out" basic:"" required:"" placeholder:"FILE" help:"GGUF file to write." group:"Model"`
 	Name     string `name:"name" basic:"" default:"goggml" help:"Name of the model." group:"Model"`
-	Vocab    int    `name:"vocab" basic:"" range:"[257,2147483647]" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
-	Embd     int    `name:"embd" basic:"" range:"[1,1048576]" default:"256" help:"Width of the residual stream." group:"Model"`
-	FF       int    `name:"ff" basic:"" range:"[1,1048576]" default:"704" help:"Width of the feed-forward layers." group:"Model"`
-	Layers   int    `name:"layers" basic:"" range:"[1,65536]" default:"4" help:"Number of layers." group:"Model"`
-	Heads    int    `name:"heads" basic:"" range:"[1,1048576]" default:"8" help:"Attention heads of a layer." group:"Model"`
-	KVHeads  int    `name:"kv-heads" basic:"" range:"[1,1048576]" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
-	Context  int    `name:"model-ctx" basic:"" range:"[1,2147483647]" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
+	Vocab    int    `name:"vocab" setting:"*.vocab_size" basic:"" range:"[257,2147483647]" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
+	Embd     int    `name:"embd" setting:"*.embedding_length" basic:"" range:"[1,1048576]" default:"256" help:"Width of the residual stream." group:"Model"`
+	FF       int    `name:"ff" setting:"*.feed_forward_length" basic:"" range:"[1,1048576]" default:"704" help:"Width of the feed-forward layers." group:"Model"`
+	Layers   int    `name:"layers" setting:"*.block_count" basic:"" range:"[1,65536]" default:"4" help:"Number of layers." group:"Model"`
+	Heads    int    `name:"heads" setting:"*.attention.head_count" basic:"" range:"[1,1048576]" default:"8" help:"Attention heads of a layer." group:"Model"`
+	KVHeads  int    `name:"kv-heads" setting:"*.attention.head_count_kv" basic:"" range:"[1,1048576]" default:"4" help:"Key and value heads of a layer; a divisor of --heads." group:"Model"`
+	Context  int    `name:"model-ctx" setting:"*.context_length" basic:"" range:"[1,2147483647]" default:"512" help:"Context length to write into the model; at least --ctx." group:"Model"`
 	Tied     bool   `name:"tied" default:"true" negatable:"" help:"Use the token embedding as output matrix too." group:"Model"`
 	Type     string `name:"type" basic:"" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
 
 	training.Flags
+
+	flags []*kong.Flag
 }
 
 // defaults suit a model that learns within minutes.
@@ -44,10 +46,10 @@ var defaults = training.Defaults{Ctx: "128", Batch: "8", GradAcc: "1", Warmup: "
 
 func main() {
 	var p program
-	cli.Parse("pretrain", &p, kong.Description(
+	p.flags = cli.Parse("pretrain", &p, kong.Description(
 		"Train a vocabulary and a small llama model from text files.\n\n"+
 			"Example: pretrain --train-data prose.txt --model-out base.gguf --epochs 1"),
-		kong.ShortUsageOnError(), defaults.Vars())
+		kong.ShortUsageOnError(), defaults.Vars()).Flags()
 	cli.Main("pretrain", func(ctx context.Context, _ io.Writer) error { return p.run(ctx) })
 }
 
@@ -95,7 +97,7 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	if err := p.Resume(os.Stderr, t); err != nil {
+	if err := p.Resume(os.Stderr, t, p.flags); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %s; %s\n",

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -138,4 +139,20 @@ func TestRunFreesAll(t *testing.T) {
 // What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
 func TestNumbers(t *testing.T) {
 	require.GreaterOrEqual(t, clitest.Numbers(t, "pretrain", new(program), defaults.Vars()), 40)
+}
+
+// Flags of hyper-parameters name them by the keys that the model has.
+func TestFlagsOfHyperParameters(t *testing.T) {
+	c := arch.Config{Arch: "llama", KVHeads: 1, RoPE: ggml.RoPE{FreqScale: 1}}
+	for _, f := range cli.New("pretrain", new(program), defaults.Vars()).Model.Flags {
+		key, isHyperParameter := strings.CutPrefix(f.Tag.Get("setting"), "*.")
+		if !isHyperParameter {
+			continue
+		}
+		found := false
+		for name := range c.HyperParameters() {
+			found = found || name == "llama."+key
+		}
+		require.True(t, found, "--%s: the model has no %s", f.Name, key)
+	}
 }

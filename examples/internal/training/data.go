@@ -20,13 +20,13 @@ import (
 
 // DataFlags are what is trained on.
 type DataFlags struct {
-	TrainData    []string `name:"train-data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines, Parquet or CSV (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
+	TrainData    []string `name:"train-data" setting:"data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines, Parquet or CSV (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
 	ValidData    string   `name:"valid-data" aliases:"eval-dataset" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data" basic:""`
 	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none." group:"Data" basic:""`
 	ValidMax     int      `name:"valid-samples" range:"-1|[1,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; -1 for all." group:"Data"`
 	ValidBatches *int     `name:"valid-batches" aliases:"val-batches" range:"-1|[1,65536]" placeholder:"N" help:"Likewise in batches of --batch samples, instead of --valid-samples; -1 for all." group:"Data"`
 	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on so many records, the first ones; -1 for all." group:"Data"`
-	Ctx          int      `name:"ctx" aliases:"max-seq-length,max-length,cutoff-len,model-max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data" basic:""`
+	Ctx          int      `name:"ctx" setting:"sample length" aliases:"max-seq-length,max-length,cutoff-len,model-max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data" basic:""`
 	TextFlags
 	RecordFlags
 	RowFlags
@@ -69,7 +69,7 @@ type RecordFlags struct {
 // RowFlags say how samples share the rows of batches. Evaluations have one sample a row.
 type RowFlags struct {
 	Packing    bool `name:"packing" aliases:"neat-packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat" basic:""`
-	GroupByLen bool `name:"group-by-length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
+	GroupByLen bool `name:"group-by-length" setting:"rows grouped by length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
 }
 
 // A Source is what data is read for.

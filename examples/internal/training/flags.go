@@ -44,35 +44,35 @@ func (d Defaults) Vars() kong.Vars {
 
 // OptimizerFlags are how the parameters move, and how long.
 type OptimizerFlags struct {
-	Batch   int `name:"batch" aliases:"batch-size,per-device-train-batch-size" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser" basic:""`
-	GradAcc int `name:"grad-acc" aliases:"gradient-accumulation-steps,grad-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser" basic:""`
+	Batch   int `name:"batch" setting:"batch" aliases:"batch-size,per-device-train-batch-size" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser" basic:""`
+	GradAcc int `name:"grad-acc" setting:"gradient accumulation" aliases:"gradient-accumulation-steps,grad-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser" basic:""`
 	Epochs  int `name:"epochs" range:"-1|[1,)" default:"-1" unset:"-1" help:"Times that the data is seen, at most; -1 for as often as --adam-iter needs, or once." group:"Optimiser" basic:""`
 	Iter    int `name:"adam-iter" aliases:"iters" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Optimiser steps, at most; -1 for as many as --epochs takes." group:"Optimiser" basic:""`
 
-	Rate            float64 `name:"adam-alpha" aliases:"learning-rate,lr" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser" basic:""`
-	MinRate         float64 `name:"adam-min-alpha" range:"[0,)" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
-	Schedule        string  `name:"schedule" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall." group:"Optimiser"`
-	Warmup          int     `name:"warmup" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0; -1 stands for 3 % of the run${warmup_why}." group:"Optimiser"`
-	WarmupRatio     float64 `name:"warmup-ratio" range:"-1|[0,1]" default:"-1" unset:"-1" help:"Part of the run in which the learning rate rises, instead of --warmup; -1 for that." group:"Optimiser"`
-	CosDecaySteps   int     `name:"cos-decay-steps" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Steps after the warm-up in which the learning rate falls; -1 for all of the run." group:"Optimiser"`
-	CosDecayMin     float64 `name:"cos-decay-min" range:"[0,1]" default:"0" help:"Lowest learning rate as a part of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
-	EnableRestart   bool    `name:"enable-restart" xor:"restart" help:"Begin again at --adam-alpha after each --cos-decay-steps." group:"Optimiser"`
+	Rate            float64 `name:"adam-alpha" setting:"learning rate" aliases:"learning-rate,lr" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser" basic:""`
+	MinRate         float64 `name:"adam-min-alpha" setting:"final learning rate" range:"[0,)" default:"0" help:"Learning rate of the last step." group:"Optimiser"`
+	Schedule        string  `name:"schedule" setting:"schedule" enum:"cosine,linear,constant" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall." group:"Optimiser"`
+	Warmup          int     `name:"warmup" setting:"warm-up" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0; -1 stands for 3 % of the run${warmup_why}." group:"Optimiser"`
+	WarmupRatio     float64 `name:"warmup-ratio" setting:"warm-up" range:"-1|[0,1]" default:"-1" unset:"-1" help:"Part of the run in which the learning rate rises, instead of --warmup; -1 for that." group:"Optimiser"`
+	CosDecaySteps   int     `name:"cos-decay-steps" setting:"period of the schedule" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Steps after the warm-up in which the learning rate falls; -1 for all of the run." group:"Optimiser"`
+	CosDecayMin     float64 `name:"cos-decay-min" setting:"final learning rate" range:"[0,1]" default:"0" help:"Lowest learning rate as a part of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
+	EnableRestart   bool    `name:"enable-restart" setting:"restarts" xor:"restart" help:"Begin again at --adam-alpha after each --cos-decay-steps." group:"Optimiser"`
 	DisableRestart  bool    `name:"disable-restart" xor:"restart" help:"Stay at the lowest rate after --cos-decay-steps (default)." group:"Optimiser"`
-	CosDecayRestart float64 `name:"cos-decay-restart" range:"[1,)" default:"1.1" help:"By how much each cycle is longer than the one before, with --enable-restart." group:"Optimiser"`
+	CosDecayRestart float64 `name:"cos-decay-restart" setting:"growth of the period" range:"[1,)" default:"1.1" help:"By how much each cycle is longer than the one before, with --enable-restart." group:"Optimiser"`
 
-	Decay        float64 `name:"adam-decay" aliases:"weight-decay" range:"[0,)" default:"0" help:"Weight decay a step, times the learning rate." group:"Optimiser"`
-	DecayMinNDim int     `name:"adam-decay-min-ndim" range:"[0,4]" default:"2" help:"Fewest dimensions of tensors that decay: 2 leaves out vectors such as norms." group:"Optimiser"`
-	Beta1        float64 `name:"adam-beta1" range:"[0,1)" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
-	Beta2        float64 `name:"adam-beta2" range:"[0,1)" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
-	Epsilon      float64 `name:"adam-eps" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"What is added to the root of the second moment." group:"Optimiser"`
-	Clip         float64 `name:"adam-gclip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
+	Decay        float64 `name:"adam-decay" setting:"weight decay" aliases:"weight-decay" range:"[0,)" default:"0" help:"Weight decay a step, times the learning rate." group:"Optimiser"`
+	DecayMinNDim int     `name:"adam-decay-min-ndim" setting:"dimensions from which on weights decay" range:"[0,4]" default:"2" help:"Fewest dimensions of tensors that decay: 2 leaves out vectors such as norms." group:"Optimiser"`
+	Beta1        float64 `name:"adam-beta1" setting:"β₁" range:"[0,1)" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
+	Beta2        float64 `name:"adam-beta2" setting:"β₂" range:"[0,1)" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
+	Epsilon      float64 `name:"adam-eps" setting:"ε" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"What is added to the root of the second moment." group:"Optimiser"`
+	Clip         float64 `name:"adam-gclip" setting:"gradient clip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
 
-	Patience         int            `name:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End" basic:""`
-	MinDelta         float64        `name:"min-delta" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
-	OptPast          int            `name:"opt-past" range:"[-1,)" default:"0" help:"End the run where the training loss is within --opt-delta of that of so many steps before; 0 or -1 for never." group:"End"`
-	OptDelta         float64        `name:"opt-delta" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
-	OptNoImprovement int            `name:"opt-max-no-improvement" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
-	EpsF             float64        `name:"adam-epsf" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
+	Patience         int            `name:"patience" setting:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End" basic:""`
+	MinDelta         float64        `name:"min-delta" setting:"least improvement of an evaluation" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
+	OptPast          int            `name:"opt-past" setting:"steps between losses that are compared" range:"[-1,)" default:"0" help:"End the run where the training loss is within --opt-delta of that of so many steps before; 0 or -1 for never." group:"End"`
+	OptDelta         float64        `name:"opt-delta" setting:"least change of the loss between them" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
+	OptNoImprovement int            `name:"opt-max-no-improvement" setting:"steps without a new lowest loss" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
+	EpsF             float64        `name:"adam-epsf" setting:"least change of the loss in a step" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
 	MaxTokens        *int           `name:"max-tokens" range:"[0,)" placeholder:"N" help:"End the run after so many trained tokens, with those before a checkpoint; by default never." group:"End"`
 	MaxTime          *time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation; by default never." group:"End"`
 
@@ -92,7 +92,7 @@ type RunFlags struct {
 	SaveEvery     int    `name:"save-every" aliases:"save-steps" range:"[-1,)" default:"50" help:"Steps between saves of result and checkpoint; 0 or -1 for the end only." group:"Run"`
 	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for 3 with --run-dir, else all where the name of an output has --pattern-fn-it in it, and none where it has not." group:"Run"`
 	ValidEvery    int    `name:"valid-every" aliases:"eval-steps,steps-per-eval" range:"[0,)" default:"50" help:"Steps between evaluations of --valid-data; 0 for the start and the end only." group:"Run"`
-	Seed          int64  `name:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run" basic:""`
+	Seed          int64  `name:"seed" setting:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run" basic:""`
 	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing" basic:""`
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png; by default loss in --run-dir, else not." group:"Report"`
 	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
