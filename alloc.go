@@ -47,7 +47,7 @@ func (a *TensorAllocator) Allocate(t *Tensor) error {
 			full = err
 			return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
 		} else if need > free {
-			full = t.errorf("tensor_alloc", ErrOutOfMemory, "the buffer is too small: the tensor takes %d bytes, %d of %d are free", need, max(0, free), size)
+			full = t.errorf(ErrOutOfMemory, "the buffer is too small: the tensor takes %d bytes, %d of %d are free", need, max(0, free), size)
 			return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
 		}
 		return C.goggml_tallocr_alloc(&a.a, p)
@@ -86,15 +86,14 @@ func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
 // unallocated lists the tensors that have no memory of the type yet, and views,
 // with the contexts retained.
 func (c *Context) unallocated(bt *BufferType) (own, views []*Tensor, release func(), err error) {
-	const op = "alloc_ctx_tensors"
 	if bt == nil {
-		return nil, nil, nil, &OpError{Op: op, Reason: "the buffer type is nil", Caller: callerLine()}
+		return nil, nil, nil, callError(nil, "the buffer type is nil")
 	}
 	if bt.isZero() {
-		return nil, nil, nil, during(zeroError(), op)
+		return nil, nil, nil, during(zeroError())
 	}
 	if release, err = retainChecked(c.withDependencies()); err != nil {
-		return nil, nil, nil, during(err, op)
+		return nil, nil, nil, during(err)
 	}
 	for _, t := range c.tensorList() {
 		switch {
@@ -171,7 +170,7 @@ func initViews(c *Context, views []*Tensor) error {
 		}
 		r := C.goggml_view_init(t.t)
 		if err := guardError(r.error); err != nil {
-			return t.errorf("view_init", nil, "%v", err)
+			return t.errorf(nil, "%v", err)
 		}
 	}
 	return nil
@@ -180,11 +179,10 @@ func initViews(c *Context, views []*Tensor) error {
 // Allocate gives the tensors, which have no memory yet, memory of this type, as
 // [Context.Allocate] does for all of a context. C: ggml_backend_buft_alloc_buffer_n.
 func (bt *BufferType) Allocate(tensors ...*Tensor) (*Buffers, error) {
-	const op = "buft_alloc_buffer"
 	if bt.isZero() {
-		return nil, during(zeroError(), op)
+		return nil, during(zeroError())
 	}
-	_, release, err := retainTensors(op, tensors)
+	_, release, err := retainTensors(tensors)
 	if err != nil {
 		return nil, err
 	}
@@ -193,10 +191,10 @@ func (bt *BufferType) Allocate(tensors ...*Tensor) (*Buffers, error) {
 }
 
 // retainTensors keeps tensors, and what they depend on, until release.
-func retainTensors(op string, tensors []*Tensor) (list []*C.struct_ggml_tensor, release func(), err error) {
+func retainTensors(tensors []*Tensor) (list []*C.struct_ggml_tensor, release func(), err error) {
 	var contexts []*Context
 	for _, t := range tensors {
-		if err := t.missing(op); err != nil {
+		if err := t.missing(); err != nil {
 			return nil, nil, err
 		}
 		list = append(list, t.t)
@@ -207,7 +205,7 @@ func retainTensors(op string, tensors []*Tensor) (list []*C.struct_ggml_tensor, 
 		}
 	}
 	if release, err = retainChecked(contexts); err != nil {
-		return nil, nil, during(err, op)
+		return nil, nil, during(err)
 	}
 	return list, release, nil
 }

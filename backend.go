@@ -188,22 +188,21 @@ func (b *Backend) setThreads(n int) bool {
 // ggml_backend_cpu_set_abort_callback.
 func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	b = made(b)
-	const op = "graph_compute"
-	release, err := g.check(op, []*Device{b.device}, checkReady)
+	release, err := g.check([]*Device{b.device}, checkReady)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return g.compute(ctx, op, &computation{backends: []*Backend{b}}, func() (int64, error) {
+	return g.compute(ctx, &computation{backends: []*Backend{b}}, func() (int64, error) {
 		return runOn([]*Backend{b}, C.goggml_backend_compute, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
 	})
 }
 
 // compute is run for an f that waits until the backends have finished, also what
 // they had begun before.
-func (g *Graph) compute(ctx context.Context, op string, c *computation, f func() (int64, error)) error {
+func (g *Graph) compute(ctx context.Context, c *computation, f func() (int64, error)) error {
 	var releases []func()
-	err := g.run(ctx, op, c, func() (int64, error) {
+	err := g.run(ctx, c, func() (int64, error) {
 		status, err := f()
 		for _, b := range c.backends {
 			if b.async && err == nil && status == C.GGML_STATUS_SUCCESS {
@@ -220,20 +219,20 @@ func (g *Graph) compute(ctx context.Context, op string, c *computation, f func()
 
 // run runs f, which uses the backends through runOn and returns a ggml_status,
 // alone and until ctx is cancelled.
-func (g *Graph) run(ctx context.Context, op string, c *computation, f func() (int64, error)) error {
+func (g *Graph) run(ctx context.Context, c *computation, f func() (int64, error)) error {
 	if ctx == nil {
-		return g.errorf(op, nil, "the context.Context is nil")
+		return g.errorf(nil, "the context.Context is nil")
 	}
 	backends := c.backends
 	c.graph, c.outer = g, calling()
 	unlock, err := lockBackends(backends)
 	if err != nil {
-		return during(err, op, g.operand())
+		return during(err, g.operand())
 	}
 	defer unlock()
 	for _, b := range backends {
 		if why := b.fault.Load(); why != nil {
-			return g.errorf(op, ErrBroken, "backend %s is broken by an earlier failure: %s", b.Name(), *why)
+			return g.errorf(ErrBroken, "backend %s is broken by an earlier failure: %s", b.Name(), *why)
 		}
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -250,7 +249,7 @@ func (g *Graph) run(ctx context.Context, op string, c *computation, f func() (in
 	if failure != nil && err == nil {
 		return failure
 	}
-	return g.finish(ctx, op, backends, status, err)
+	return g.finish(ctx, backends, status, err)
 }
 
 // runOn calls a C function f(a, b) that computes on the backends, which are
@@ -324,9 +323,9 @@ func watch(ctx context.Context, backends []*Backend) (stop func()) {
 }
 
 // finish turns what a computation returned into its error.
-func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, status int64, err error) error {
+func (g *Graph) finish(ctx context.Context, backends []*Backend, status int64, err error) error {
 	if errors.Is(err, computethread.ErrNotStarted) {
-		return g.errorf(op, ErrOutOfMemory, "%v", err)
+		return g.errorf(ErrOutOfMemory, "%v", err)
 	}
 	if err != nil {
 		// The workers may wait for ever, at a barrier, for the thread that left.
@@ -334,11 +333,11 @@ func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, stat
 		for _, b := range backends {
 			b.fault.Store(&why)
 		}
-		return g.errorf(op, ErrBroken, "%s", why)
+		return g.errorf(ErrBroken, "%s", why)
 	}
 	for _, b := range backends {
 		if err := deviceErr(b.device.d); err != nil {
-			return g.errorf(op, err, "%v", err)
+			return g.errorf(err, "%v", err)
 		}
 	}
 	switch status {
@@ -347,9 +346,9 @@ func (g *Graph) finish(ctx context.Context, op string, backends []*Backend, stat
 	case C.GGML_STATUS_ABORTED:
 		return context.Cause(ctx)
 	case C.GGML_STATUS_ALLOC_FAILED:
-		return g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
+		return g.errorf(ErrOutOfMemory, "out of memory; use a smaller batch or context")
 	}
-	return g.errorf(op, Status(status), "%v", Status(status))
+	return g.errorf(Status(status), "%v", Status(status))
 }
 
 // Synchronize waits until all computations and copies are done.

@@ -7,14 +7,14 @@ import "unsafe"
 
 // checkReachable requires that a tensor, which is retained, lies in memory that
 // the backend can copy from and to in the order of its work.
-func (b *Backend) checkReachable(op string, t *Tensor) error {
+func (b *Backend) checkReachable(t *Tensor) error {
 	root := t.root()
 	if root.buffer == nil {
 		return nil // the access refuses it
 	}
 	bt := BufferType{C.ggml_backend_buffer_get_type(root.buffer)}
 	if !b.device.SupportsBufferType(&bt) {
-		return t.errorf(op, nil, "the tensor lies in memory of kind %s, to which backend %s has no access; use the one that has, or CopyTensor", bt.Name(), b.Name())
+		return t.errorf(nil, "the tensor lies in memory of kind %s, to which backend %s has no access; use the one that has, or CopyTensor", bt.Name(), b.Name())
 	}
 	return nil
 }
@@ -25,7 +25,7 @@ func (b *Backend) checkReachable(op string, t *Tensor) error {
 // [Backend.Synchronize]. The tensor lies in memory of the backend.
 // C: ggml_backend_tensor_set_async.
 func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
-	return b.copyAsync("set_async", t, p, int64(len(p)), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+	return b.copyAsync(t, p, int64(len(p)), offset, writes, func() *C.char {
 		return C.goggml_tensor_set_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
 }
@@ -34,35 +34,35 @@ func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
 // data after [Backend.Synchronize]. See WriteAsync.
 // C: ggml_backend_tensor_get_async.
 func (b *Backend) ReadAsync(t *Tensor, p []byte, offset int64) error {
-	return b.copyAsync("get_async", t, p, int64(len(p)), offset, C.GGML_TENSOR_FLAG_OUTPUT, func() *C.char {
+	return b.copyAsync(t, p, int64(len(p)), offset, reads, func() *C.char {
 		return C.goggml_tensor_get_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
 }
 
 // copyAsync calls f, which begins a copy between memory and n bytes of the tensor.
-func (b *Backend) copyAsync(op string, t *Tensor, memory []byte, n, offset int64, flag C.int32_t, f func() *C.char) error {
-	if err := t.missing(op); err != nil {
+func (b *Backend) copyAsync(t *Tensor, memory []byte, n, offset int64, use dataUse, f func() *C.char) error {
+	if err := t.missing(); err != nil {
 		return err
 	}
 	if b == nil {
-		return t.errorf(op, errNil, "the backend is nil")
+		return t.errorf(errNil, "the backend is nil")
 	}
 	if err := b.h.acquire(); err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	defer b.h.release()
 	// Before the lock: retaining may wait for a computation that waits for it.
 	contexts := t.ctx.withDependencies()
 	release, err := retainChecked(contexts)
 	if err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	if err := lock(&b.mu); err != nil {
 		release()
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
-	if err = b.checkReachable(op, t); err == nil {
-		err = t.accessRetained(op, int(n), offset, flag, f)
+	if err = b.checkReachable(t); err == nil {
+		err = t.accessRetained(int(n), offset, use, f)
 	}
 	pending := err == nil && b.async
 	if pending {
@@ -80,24 +80,23 @@ func (b *Backend) copyAsync(op string, t *Tensor, memory []byte, n, offset int64
 // and before what to begins later. See [Backend.WriteAsync].
 // C: ggml_backend_tensor_copy_async.
 func CopyTensorAsync(from, to *Backend, dst, src *Tensor) error {
-	const op = "tensor_copy_async"
 	if from == nil || to == nil || dst == nil || src == nil {
-		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a backend or a tensor is nil", Caller: callerLine(), Err: errNil}
+		return callError(errNil, "a backend or a tensor is nil", src.operand(), dst.operand())
 	}
-	release, err := retainCopy(op, dst, src)
+	release, err := retainCopy(dst, src)
 	if err != nil {
 		return err
 	}
 	unlock, err := lockBackends([]*Backend{from, to})
 	if err != nil {
 		release()
-		return during(err, op, src.operand(), dst.operand())
+		return during(err, src.operand(), dst.operand())
 	}
-	if err = from.checkReachable(op, src); err == nil {
-		err = to.checkReachable(op, dst)
+	if err = from.checkReachable(src); err == nil {
+		err = to.checkReachable(dst)
 	}
 	if err == nil {
-		err = copyRetained(op, dst, src, func() *C.char { return C.goggml_tensor_copy_async(from.b, to.b, src.t, dst.t) })
+		err = copyRetained(dst, src, func() *C.char { return C.goggml_tensor_copy_async(from.b, to.b, src.t, dst.t) })
 	}
 	pending := err == nil && (from.async || to.async)
 	if pending { // either may do the copy

@@ -86,4 +86,4 @@ func lock(m *sync.Mutex) error {
 	return nil
 }
 
-func busyError() error { return &useError{caller: callerLine(), err: ErrBusy} }
+func busyError() error { return &useError{call: outerCall(), err: ErrBusy} }

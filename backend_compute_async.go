@@ -19,25 +19,24 @@ import (
 // C: ggml_backend_graph_compute_async.
 func (b *Backend) ComputeAsync(ctx context.Context, g *Graph) error {
 	b = made(b)
-	const op = "graph_compute_async"
-	release, err := g.lock(op, []*Device{b.device}, checkReady)
+	release, err := g.lock([]*Device{b.device}, checkReady)
 	if err != nil {
 		return err
 	}
 	defer g.busy.Unlock() // the device has no more need of the graph
-	return g.begin(ctx, op, &computation{backends: []*Backend{b}}, release, func() (int64, error) {
+	return g.begin(ctx, &computation{backends: []*Backend{b}}, release, func() (int64, error) {
 		return runOn([]*Backend{b}, C.goggml_backend_compute_async, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
 	})
 }
 
 // begin is compute for an f that may return before the end. It calls release once
 // no backend uses the data of the graph any more.
-func (g *Graph) begin(ctx context.Context, op string, c *computation, release func(), f func() (int64, error)) error {
+func (g *Graph) begin(ctx context.Context, c *computation, release func(), f func() (int64, error)) error {
 	backends := c.backends
 	releaseOne := afterN(int64(1+len(backends)), release)
 	defer releaseOne()
 	contexts, pending := g.ctx.withDependencies(), 0
-	err := g.run(ctx, op, c, func() (int64, error) {
+	err := g.run(ctx, c, func() (int64, error) {
 		for _, b := range backends {
 			if b.async {
 				b.addPending(nil, contexts, releaseOne)
@@ -57,20 +56,19 @@ func (g *Graph) begin(ctx context.Context, op string, c *computation, release fu
 // [Scheduler.Synchronize]. C: ggml_backend_sched_graph_compute_async.
 func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 	s = made(s)
-	const op = "sched_graph_compute_async"
-	return s.with(op, g, func() error {
-		release, err := g.lock(op, nil, checkReady)
+	return s.with(g, func() error {
+		release, err := g.lock(nil, checkReady)
 		if err != nil {
 			return err
 		}
 		defer g.busy.Unlock()
-		if err := s.current.unchanged(op, g); err != nil {
+		if err := s.current.unchanged(g); err != nil {
 			release()
 			return err
 		}
 		if err := s.h.acquire(); err != nil {
 			release()
-			return during(err, op, g.operand())
+			return during(err, g.operand())
 		}
 		for _, b := range s.backends {
 			s.current.memory.addPending(b) // the copies of inputs are the scheduler's
@@ -80,7 +78,7 @@ func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 			s.h.release()
 		}
 		return s.eval(g, func(c *computation) error {
-			return g.begin(ctx, op, c, releaseAll, func() (int64, error) {
+			return g.begin(ctx, c, releaseAll, func() (int64, error) {
 				return s.sources.with(func() (int64, error) {
 					return runOn(s.backends, C.goggml_sched_compute_async, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
 				})

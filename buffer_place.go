@@ -10,39 +10,38 @@ type placer func(t *C.struct_ggml_tensor) C.goggml_int
 
 // place allocates one tensor with f.
 func (b *Buffer) place(t *Tensor, f placer) error {
-	const op = "tensor_alloc"
-	if err := t.missing(op); err != nil {
+	if err := t.missing(); err != nil {
 		return err
 	}
 	release, err := retainChecked(t.ctx.withDependencies())
 	if err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	defer release()
 	if err := b.h.acquire(); err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	defer b.h.release()
 	t.ctx.attach(b)
 	t.ctx.mu.Lock()
 	defer t.ctx.mu.Unlock()
 	if t.t.view_src != nil {
-		return t.errorf(op, nil, "the tensor is a view; it gets the memory of what it is a view of")
+		return t.errorf(nil, "the tensor is a view; it gets the memory of what it is a view of")
 	}
 	if t.t.data != nil {
-		return t.errorf(op, nil, "the tensor has memory already")
+		return t.errorf(nil, "the tensor has memory already")
 	}
 	if bt := b.Type(); bt != nil && bt.repacks() && !bt.supportsMulMat(t) {
-		return t.errorf(op, nil, "%s holds repacked weights, but none of this type and shape", bt.Name())
+		return t.errorf(nil, "%s holds repacked weights, but none of this type and shape", bt.Name())
 	}
 	r := f(t.t)
 	if err := guardError(r.error); err != nil {
-		return t.errorf(op, nil, "%v", err)
+		return t.errorf(nil, "%v", err)
 	}
 	if r.value != C.GGML_STATUS_SUCCESS {
-		return t.errorf(op, ErrOutOfMemory, "the buffer refuses the tensor")
+		return t.errorf(ErrOutOfMemory, "the buffer refuses the tensor")
 	}
-	return t.present(op)
+	return t.present()
 }
 
 // PlaceAt puts a tensor that has no memory at an offset in bytes from the start
@@ -50,9 +49,8 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 // them holds is what was written last. See [TensorAllocator] for tensors one
 // after the other. C: ggml_backend_tensor_alloc, ggml_backend_buffer_get_base.
 func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
-	const op = "tensor_alloc"
 	if b == nil {
-		return t.errorf(op, errNil, "the buffer is nil")
+		return t.errorf(errNil, "the buffer is nil")
 	}
 	var refused error
 	err := b.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
@@ -62,9 +60,9 @@ func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
 		case err != nil:
 			refused = err
 		case offset < 0 || offset%alignment != 0:
-			refused = t.errorf(op, nil, "the offset %d is no multiple of %d", offset, alignment)
+			refused = t.errorf(nil, "the offset %d is no multiple of %d", offset, alignment)
 		case offset > size || need > size-offset:
-			refused = t.errorf(op, ErrOutOfMemory, "%d bytes at offset %d reach beyond the buffer, which has %d", need, offset, size)
+			refused = t.errorf(ErrOutOfMemory, "%d bytes at offset %d reach beyond the buffer, which has %d", need, offset, size)
 		default:
 			return C.goggml_tensor_alloc(b.b, p, unsafe.Add(C.ggml_backend_buffer_get_base(b.b), offset))
 		}

@@ -47,12 +47,12 @@ func (t *Tensor) isRepacked() bool {
 }
 
 // checkRepacked says why an access to n bytes of repacked weights is not possible.
-func (t *Tensor) checkRepacked(op string, n int, offset int64) error {
+func (t *Tensor) checkRepacked(n int, offset int64, use dataUse) error {
 	switch {
-	case !t.isRepacked() || op == "set" && t.t.view_src == nil && offset == 0 && int64(n) == int64(C.ggml_nbytes(t.t)):
+	case !t.isRepacked() || use == writesAll && t.t.view_src == nil && offset == 0 && int64(n) == int64(C.ggml_nbytes(t.t)):
 		return nil
-	case op == "set":
-		return t.errorf(op, nil, "the tensor holds repacked weights; write all of its %d bytes at once", int64(C.ggml_nbytes(t.t)))
+	case use == writesAll:
+		return t.errorf(nil, "the tensor holds repacked weights; write all of its %d bytes at once", int64(C.ggml_nbytes(t.t)))
 	}
-	return t.errorf(op, nil, "the tensor holds repacked weights, which can only be written, and as a whole")
+	return t.errorf(nil, "the tensor holds repacked weights, which can only be written, and as a whole")
 }

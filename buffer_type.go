@@ -92,18 +92,17 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 // arranges the data in its own way. A view takes none.
 // C: ggml_backend_buft_get_alloc_size, ggml_backend_buft_get_alloc_size_n.
 func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
-	const op = "buft_get_alloc_size"
 	if bt.isZero() {
-		return 0, during(zeroError(), op)
+		return 0, during(zeroError())
 	}
-	list, release, err := retainTensors(op, tensors)
+	list, release, err := retainTensors(tensors)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
 	defer release()
 	r := C.goggml_buft_alloc_size(bt.b, &list[0], C.int(len(list)))
 	if err := guardError(r.error); err != nil {
-		return 0, tensors[0].errorf(op, nil, "%v", err)
+		return 0, tensors[0].errorf(nil, "%v", err)
 	}
 	return int64(r.value), nil
 }
@@ -112,7 +111,7 @@ func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
 func (bt *BufferType) room(t *Tensor) (int64, error) {
 	r := C.goggml_buft_alloc_size(bt.b, &t.t, 1)
 	if err := guardError(r.error); err != nil {
-		return 0, t.errorf("buft_get_alloc_size", nil, "%v", err)
+		return 0, t.errorf(nil, "%v", err)
 	}
 	return int64(r.value), nil
 }

@@ -75,7 +75,7 @@ func newContext(arena, graphs *C.goggml_arena) *Context {
 		}
 	})
 	if arena == nil || graphs == nil {
-		c.err = &OpError{Op: "init", Reason: "there is no memory for a context", Caller: callerLine(), Err: ErrOutOfMemory}
+		c.err = callError(ErrOutOfMemory, "there is no memory for a context")
 		c.h.close()
 		return c
 	}

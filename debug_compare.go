@@ -21,42 +21,41 @@ import (
 // Buffer.Close stand for ggml_backend_graph_copy_free.
 func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	g = made(g)
-	const op = "graph_copy"
-	release, err := g.check(op, nil, checkAllocated)
+	release, err := g.check(nil, checkAllocated)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer release()
 	if b == nil {
-		return nil, nil, g.errorf(op, errNil, "the backend is nil")
+		return nil, nil, g.errorf(errNil, "the backend is nil")
 	}
-	if err := g.copyable(op); err != nil {
+	if err := g.copyable(); err != nil {
 		return nil, nil, err
 	}
 	if err := b.h.acquire(); err != nil {
-		return nil, nil, during(err, op, g.operand())
+		return nil, nil, during(err, g.operand())
 	}
 	defer b.h.release()
 	if err := lock(&b.mu); err != nil {
-		return nil, nil, during(err, op, g.operand())
+		return nil, nil, during(err, g.operand())
 	}
 	defer b.mu.Unlock()
 	r := C.goggml_copy_graph_to(b.b, g.g)
 	if err := guardError(r.error); err != nil {
-		return nil, nil, g.errorf(op, nil, "%v", err)
+		return nil, nil, g.errorf(nil, "%v", err)
 	}
 	if r.graph == nil {
-		return nil, nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
+		return nil, nil, g.errorf(ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
 	}
 	if err := g.lostOf(b); err != nil { // zeros stand for what is gone
 		C.ggml_backend_buffer_free(r.buffer)
 		newContext(r.arena, C.goggml_arena_new()).Close()
-		return nil, nil, g.errorf(op, err, "%v", err)
+		return nil, nil, g.errorf(err, "%v", err)
 	}
 	c := newContext(r.arena, C.goggml_arena_new())
 	if err := c.Err(); err != nil {
 		C.ggml_backend_buffer_free(r.buffer)
-		return nil, nil, during(err, op, g.operand())
+		return nil, nil, during(err, g.operand())
 	}
 	buf, err := newBuffer(r.buffer, nil)
 	if err != nil {
@@ -75,7 +74,7 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	if err := guardError(whole.error); err != nil {
 		c.Close()
 		buf.Close()
-		return nil, nil, g.errorf(op, nil, "%v", err)
+		return nil, nil, g.errorf(nil, "%v", err)
 	}
 	copied := &Graph{ctx: c, g: (*C.struct_ggml_cgraph)(whole.value)}
 	copied.copyCustoms(g)
@@ -104,13 +103,13 @@ func (g *Graph) lostOf(b *Backend) error {
 }
 
 // copyable reports why the data of the graph, which is retained, cannot be copied.
-func (g *Graph) copyable(op string) error {
+func (g *Graph) copyable() error {
 	var i C.int
 	node := C.goggml_graph_next_repacked(g.g, &i)
 	if node == nil {
 		return nil
 	}
-	return g.tensor(C.goggml_repacked_operand(node)).errorf(op, nil, "repacked weights cannot be copied")
+	return g.tensor(C.goggml_repacked_operand(node)).errorf(nil, "repacked weights cannot be copied")
 }
 
 // copyCustoms takes over the Go functions of the nodes.
@@ -153,30 +152,29 @@ type CompareOptions struct {
 // all, and then Compare gets these, which are marked by [Tensor.SetOutput].
 // C: ggml_backend_compare_graph_backend.
 func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nodes ...*Tensor) error {
-	const op = "compare_graph_backend"
 	first, second := options.First, options.Second
 	if first == nil || second == nil || options.Compare == nil || first == second {
-		return g.errorf(op, nil, "it takes two backends and a function")
+		return g.errorf(nil, "it takes two backends and a function")
 	}
-	release, err := g.check(op, []*Device{second.device}, checkBuilt)
+	release, err := g.check([]*Device{second.device}, checkBuilt)
 	if err != nil {
 		return err
 	}
 	release()
-	if release, err = g.check(op, []*Device{first.device}, checkReady); err != nil {
+	if release, err = g.check([]*Device{first.device}, checkReady); err != nil {
 		return err
 	}
 	defer release()
-	if err := g.copyable(op); err != nil {
+	if err := g.copyable(); err != nil {
 		return err
 	}
 	list := make([]*C.struct_ggml_tensor, len(nodes))
 	for i, t := range nodes {
-		if err := t.missing(op); err != nil {
+		if err := t.missing(); err != nil {
 			return err
 		}
 		if list[i] = t.t; !g.has(t) {
-			return t.errorf(op, nil, "the tensor is no node of the graph")
+			return t.errorf(nil, "the tensor is no node of the graph")
 		}
 	}
 	both := []*Backend{first, second}
@@ -190,7 +188,7 @@ func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nod
 	if len(list) > 0 {
 		pinner.Pin(&list[0])
 	}
-	err = g.compute(ctx, op, c.run, func() (int64, error) {
+	err = g.compute(ctx, c.run, func() (int64, error) {
 		done, err := runOn(both, C.goggml_compare, unsafe.Pointer(what), unsafe.Pointer(g.g))
 		if err == nil && done == 0 {
 			return C.GGML_STATUS_ALLOC_FAILED, nil

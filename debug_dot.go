@@ -18,11 +18,11 @@ import (
 func (g *Graph) WriteDOT(w io.Writer) error {
 	g = made(g)
 	if w == nil {
-		return g.errorf("graph_dump_dot", nil, "the writer is nil")
+		return g.errorf(nil, "the writer is nil")
 	}
 	nodes, leaves := g.contents()
 	if len(nodes)+len(leaves) == 0 {
-		return g.unreadable("graph_dump_dot")
+		return g.unreadable()
 	}
 	d := dotWriter{ids: map[*C.struct_ggml_tensor]string{}}
 	d.line("digraph ggml {")
@@ -42,16 +42,16 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 }
 
 // unreadable reports why the graph has no contents.
-func (g *Graph) unreadable(op string) error {
+func (g *Graph) unreadable() error {
 	if g == nil {
-		return g.errorf(op, errNil, "the graph is nil")
+		return g.errorf(errNil, "the graph is nil")
 	}
 	release, err := retainChecked(g.ctx.withDependencies())
 	if err != nil {
-		return during(err, op, g.operand())
+		return during(err, g.operand())
 	}
 	release()
-	return g.errorf(op, nil, "the graph is empty; add tensors by Expand")
+	return g.errorf(nil, "the graph is empty; add tensors by Expand")
 }
 
 type dotWriter struct {

@@ -41,7 +41,7 @@ type DumpOptions struct {
 func (t *Tensor) Dump(w io.Writer, o DumpOptions) error {
 	t = made(t)
 	if w == nil {
-		return t.errorf("dump", nil, "the writer is nil")
+		return t.errorf(nil, "the writer is nil")
 	}
 	text, err := t.dump(o)
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *dumper) cell(at [MaxDims]int64) (string, error) {
 	if d.values == nil {
 		var err error
 		if d.values, err = decodeBlock(d.t.typ, d.block); err != nil {
-			return "", d.t.errorf("dump", nil, "%v", err)
+			return "", d.t.errorf(nil, "%v", err)
 		}
 	}
 	return strconv.FormatFloat(d.values[at[0]%blockSize], 'g', d.precision, 64), nil

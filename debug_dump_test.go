@@ -71,7 +71,7 @@ func TestFormatVerbs(t *testing.T) {
 
 	var none *ggml.Tensor
 	require.Equal(t, "nil", fmt.Sprint(none))
-	require.Contains(t, fmt.Sprintf("%+v", none), "nil (ggml: get(nil): the tensor is nil")
+	require.Contains(t, fmt.Sprintf("%+v", none), "nil (ggml: Tensor.Format(nil): the tensor is nil")
 	failed := x.Context().Add(x, nil)
 	require.Equal(t, "(failed op)", fmt.Sprint(failed))
 	require.Contains(t, fmt.Sprintf("%+v", failed), "operand 1 is nil")
@@ -235,7 +235,7 @@ func TestDumpWithoutData(t *testing.T) {
 	x := c.NewTensor(ggml.F32, 2)
 	var out strings.Builder
 	require.ErrorIs(t, x.Dump(&out, ggml.DumpOptions{}), ggml.ErrNotAllocated)
-	require.Contains(t, fmt.Sprintf("%+v", x), "leaf f32[2] (ggml: get(leaf f32[2]): the tensor has no memory")
+	require.Contains(t, fmt.Sprintf("%+v", x), "leaf f32[2] (ggml: Tensor.Format(leaf f32[2]): the tensor has no memory")
 	c.Close()
 	require.ErrorIs(t, x.Dump(&out, ggml.DumpOptions{}), ggml.ErrClosed)
 	require.Empty(t, out.String())

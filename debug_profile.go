@@ -32,7 +32,7 @@ func (s *Scheduler) Profile(ctx context.Context, g *Graph) (Profile, error) {
 	s = made(s)
 	var p Profile
 	var start time.Time
-	err := s.compute(ctx, "profile", g, func(c *schedCallbacks) (restore func()) {
+	err := s.compute(ctx, g, func(c *schedCallbacks) (restore func()) {
 		want, seen := c.want, c.seen
 		c.want = func(*Tensor) bool {
 			start = time.Now()

@@ -116,7 +116,7 @@ func TestMetaMisuse(t *testing.T) {
 	require.NoError(t, err)
 	defer alloc.Close()
 	err = alloc.Allocate(g)
-	require.ErrorContains(t, err, "ggml: alloc_graph(graph of 1 nodes): "+advice)
+	require.ErrorContains(t, err, "ggml: GraphAllocator.Allocate(graph of 1 nodes): "+advice)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	_, err = ggml.NewMetaDevice(nil, cpu)
 	require.ErrorContains(t, err, "a function and 1 to 16 devices")

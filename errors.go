@@ -62,7 +62,7 @@ func (o Operand) String() string {
 // An OpError is a failed operation on tensors: while a graph is built, while
 // tensors are allocated, read or written, or before a graph is computed.
 type OpError struct {
-	Op       string    // the op, as in C without the ggml_ prefix
+	Op       string    // the op, as in C without the ggml_ prefix, or the function that was called: Write, Scheduler.Compute
 	Operands []Operand // the tensors it was given
 	Reason   string    // what is wrong, and the remedy
 	Caller   string    // file:line of the call outside this package
@@ -101,16 +101,16 @@ func (e *OpError) Unwrap() error {
 
 // A useError is the use of an object that is closed, was never made, or computes.
 type useError struct {
-	kind   string // of the object, when it is closed
-	caller string
-	err    error // ErrClosed, ErrZeroValue or ErrBusy
+	kind string // of the object, when it is closed
+	call call
+	err  error // ErrClosed, ErrZeroValue or ErrBusy
 }
 
 func (e *useError) Error() string {
 	if e.kind == "" {
-		return fmt.Sprintf("ggml: %v (at %s)", e.err, e.caller)
+		return fmt.Sprintf("ggml: %v (at %s)", e.err, e.call.line)
 	}
-	return fmt.Sprintf("ggml: %s: %v (at %s)", e.kind, e.err, e.caller)
+	return fmt.Sprintf("ggml: %s: %v (at %s)", e.kind, e.err, e.call.line)
 }
 
 func (e *useError) Unwrap() error { return e.err }
@@ -134,11 +134,11 @@ func made[T any](x *T) *T {
 }
 
 // zeroError is the use of a nil pointer or a zero value where an object is wanted.
-func zeroError() error { return &useError{caller: callerLine(), err: ErrZeroValue} }
+func zeroError() error { return &useError{call: outerCall(), err: ErrZeroValue} }
 
-// during gives a useError as the failure of an op on operands; other errors
+// during gives a useError as the failure of a call with operands; other errors
 // stay as they are.
-func during(err error, op string, operands ...Operand) error {
+func during(err error, operands ...Operand) error {
 	use, ok := err.(*useError)
 	if !ok {
 		return err
@@ -147,7 +147,17 @@ func during(err error, op string, operands ...Operand) error {
 	if use.kind == "" {
 		reason = use.err.Error()
 	}
-	return &OpError{Op: op, Operands: operands, Reason: reason, Caller: use.caller, Err: use.err}
+	return use.call.failed(use.err, reason, operands...)
+}
+
+// callError is the failure of the call into this package.
+func callError(cause error, reason string, operands ...Operand) *OpError {
+	return outerCall().failed(cause, reason, operands...)
+}
+
+// failed is the failure of the call.
+func (c call) failed(cause error, reason string, operands ...Operand) *OpError {
+	return &OpError{Op: c.function, Operands: operands, Reason: reason, Caller: c.line, Err: cause}
 }
 
 // A Status is how ggml ended a computation that failed: the cause in the

@@ -25,20 +25,19 @@ const chunkSize = 1 << 20
 // neither its context nor its buffer may be closed before. C: gguf_add_tensor.
 func (g *GGUF) AddTensor(t *Tensor) error {
 	g = made(g)
-	const op = "gguf_add_tensor"
 	if t.ptr() == nil {
-		return t.errorf(op, t.missing(op), "there is no tensor: it is nil, a zero value, or comes from an op that failed")
+		return t.errorf(t.missing(), "there is no tensor: it is nil, a zero value, or comes from an op that failed")
 	}
 	release, err := retainChecked(t.ctx.withDependencies())
 	if err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	defer release()
 	if !t.IsAllocated() {
-		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context first")
+		return t.errorf(ErrNotAllocated, "the tensor has no memory; allocate its context first")
 	}
 	if !t.IsContiguous() {
-		return t.errorf(op, nil, "the tensor must be contiguous; call Cont")
+		return t.errorf(nil, "the tensor must be contiguous; call Cont")
 	}
 	info := GGUFTensor{Name: t.Name(), Type: t.typ, Shape: t.Shape()}
 	n := t.NumBytes()

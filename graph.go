@@ -82,23 +82,23 @@ func (g *Graph) Context() *Context {
 func (g *Graph) Expand(tensors ...*Tensor) *Graph {
 	g = made(g)
 	for _, t := range tensors {
-		g.insert("build_forward_expand", t, true, nil)
+		g.insert(t, true, nil)
 	}
 	return g
 }
 
 // insert is expand with the error kept in the context.
-func (g *Graph) insert(op string, t *Tensor, compute bool, admit func() error) {
-	if err := g.expand(op, t, compute, admit); err != nil {
+func (g *Graph) insert(t *Tensor, compute bool, admit func() error) {
+	if err := g.expand(t, compute, admit); err != nil {
 		g.ctx.fail(err)
 	}
 }
 
 // expand adds a tensor with all that it depends on; without compute it only
 // puts them in order. admit may be nil; it refuses tensors.
-func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) error {
+func (g *Graph) expand(t *Tensor, compute bool, admit func() error) error {
 	if t == nil {
-		return t.errorf(op, errNil, "the tensor is nil")
+		return t.errorf(errNil, "the tensor is nil")
 	}
 	if t.ctx != g.ctx && t.t != nil && g.ctx != nil {
 		g.ctx.mu.Lock()
@@ -106,13 +106,13 @@ func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) e
 		g.ctx.mu.Unlock()
 	}
 	if err := lock(&g.busy); err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	defer g.busy.Unlock()
 	contexts := g.ctx.withDependencies()
 	release, err := retainChecked(contexts)
 	if err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	defer release()
 	if t.t == nil {
@@ -144,7 +144,7 @@ func (g *Graph) expand(op string, t *Tensor, compute bool, admit func() error) e
 		err = g.insertAll(t.t, bound, compute)
 	}
 	if err != nil {
-		return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: err.Error(), Caller: callerLine()}
+		return callError(nil, err.Error(), t.operand())
 	}
 	return nil
 }
@@ -231,8 +231,8 @@ const (
 // check locks the graph and retains its data for an op until release, after the
 // checks of what would crash it: on given devices, one of which must support each
 // op.
-func (g *Graph) check(op string, devices []*Device, level checkLevel) (release func(), err error) {
-	releaseData, err := g.lock(op, devices, level)
+func (g *Graph) check(devices []*Device, level checkLevel) (release func(), err error) {
+	releaseData, err := g.lock(devices, level)
 	if err != nil {
 		return nil, err
 	}
@@ -244,22 +244,22 @@ func (g *Graph) check(op string, devices []*Device, level checkLevel) (release f
 
 // lock is check where the caller unlocks the graph, g.busy; release is for its
 // data only.
-func (g *Graph) lock(op string, devices []*Device, level checkLevel) (release func(), err error) {
+func (g *Graph) lock(devices []*Device, level checkLevel) (release func(), err error) {
 	if g == nil {
-		return nil, g.errorf(op, errNil, "the graph is nil")
+		return nil, g.errorf(errNil, "the graph is nil")
 	}
 	if err := lock(&g.busy); err != nil {
-		return nil, during(err, op, g.operand())
+		return nil, during(err, g.operand())
 	}
 	var undo cleanup
 	defer undo.run()
 	undo.add(g.busy.Unlock)
 	if release, err = retainChecked(g.ctx.withDependencies()); err == nil {
 		undo.add(release)
-		err = g.findFault(op, devices, level)
+		err = g.findFault(devices, level)
 	}
 	if err != nil {
-		return nil, during(err, op, g.operand())
+		return nil, during(err, g.operand())
 	}
 	undo.keep()
 	return release, nil
@@ -273,20 +273,20 @@ func (g *Graph) operand() Operand {
 }
 
 // errorf makes an error about the graph.
-func (g *Graph) errorf(op string, cause error, format string, args ...any) error {
-	return &OpError{Op: op, Operands: []Operand{g.operand()}, Reason: fmt.Sprintf(format, args...), Caller: callerLine(), Err: cause}
+func (g *Graph) errorf(cause error, format string, args ...any) error {
+	return callError(cause, fmt.Sprintf(format, args...), g.operand())
 }
 
 // findFault runs the checks, or as much of them as may have changed since the last.
-func (g *Graph) findFault(op string, devices []*Device, level checkLevel) error {
+func (g *Graph) findFault(devices []*Device, level checkLevel) error {
 	if g.g == nil {
-		return g.errorf(op, nil, "the graph is empty; add tensors by Expand")
+		return g.errorf(nil, "the graph is empty; add tensors by Expand")
 	}
 	list := make([]C.ggml_backend_dev_t, len(devices))
 	names := make([]string, len(devices))
 	for i, d := range devices {
 		if d.isZero() { // of a zero Backend
-			return during(zeroError(), op, g.operand())
+			return during(zeroError(), g.operand())
 		}
 		list[i], names[i] = d.d, d.Name()
 	}

@@ -105,7 +105,7 @@ func (a *GraphAllocator) reserve(g *Graph) C.goggml_int {
 
 func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error {
 	if err := a.h.acquire(); err != nil {
-		return during(err, "alloc_graph", g.operand())
+		return during(err, g.operand())
 	}
 	defer a.h.release()
 	return a.current.allocate(g, p, nil, a.h, a, f)
@@ -207,17 +207,16 @@ func (a *GraphAllocator) placed(g *Graph, p Placement, f func(nodes, leaves *C.i
 }
 
 func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err error) {
-	const op = "gallocr_reserve_n"
 	if g == nil {
-		return nil, g.errorf(op, errNil, "the graph is nil")
+		return nil, g.errorf(errNil, "the graph is nil")
 	}
 	if err := a.h.acquire(); err != nil {
-		return nil, during(err, op, g.operand())
+		return nil, during(err, g.operand())
 	}
 	defer a.h.release()
 	known := func(i int) bool { return i >= 0 && i < len(a.types) }
 	if !known(p.Leaves) {
-		return nil, g.errorf(op, nil, "leaves in buffer type %d: the allocator has %d, counted from 0", p.Leaves, len(a.types))
+		return nil, g.errorf(nil, "leaves in buffer type %d: the allocator has %d, counted from 0", p.Leaves, len(a.types))
 	}
 	for t := range g.Nodes() {
 		i := 0
@@ -225,7 +224,7 @@ func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err erro
 			i = p.Nodes(t)
 		}
 		if !known(i) {
-			return nil, t.errorf(op, nil, "in buffer type %d: the allocator has %d, counted from 0", i, len(a.types))
+			return nil, t.errorf(nil, "in buffer type %d: the allocator has %d, counted from 0", i, len(a.types))
 		}
 		nodes = append(nodes, C.int(i))
 	}

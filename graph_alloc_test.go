@@ -162,7 +162,7 @@ func TestIntermediateResults(t *testing.T) {
 	require.NoError(t, ggml.Write(x, []float32{1, 1, 1, 1}))
 	require.NoError(t, b.backend.Compute(context.Background(), g))
 	_, err := ggml.Read[float32](inner)
-	require.ErrorContains(t, err, "ggml: get(inner f32[4]): the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
+	require.ErrorContains(t, err, "ggml: Read(inner f32[4]): the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
 	require.ErrorContains(t, ggml.CopyTensor(b.a, inner), "call SetOutput")
 	require.ErrorContains(t, ggml.CopyTensor(inner, b.a), "call SetInput")
 	require.ErrorContains(t, ggml.Write(inner, []float32{1, 1, 1, 1}), "call SetInput")

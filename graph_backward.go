@@ -15,13 +15,12 @@ import (
 // C: ggml_build_backward_expand.
 func (g *Graph) Backward() error {
 	g = made(g)
-	const op = "build_backward_expand"
-	release, err := g.check(op, nil, checkBuilt)
+	release, err := g.check(nil, checkBuilt)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := g.trainable(op); err != nil {
+	if err := g.trainable(); err != nil {
 		return err
 	}
 	g.ctx.mu.Lock()
@@ -30,7 +29,7 @@ func (g *Graph) Backward() error {
 	r := C.goggml_graph_backward(g.ctx.arena, g.ctx.graphs, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)))
 	if err := guardError(r.error); err != nil {
 		n := int(C.ggml_graph_n_nodes(g.g))
-		g.ctx.err = &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", n)}}, Reason: noBackward(err), Caller: callerLine()}
+		g.ctx.err = callError(nil, noBackward(err), Operand{Name: fmt.Sprintf("graph of %d nodes", n)})
 		return g.ctx.err
 	}
 	g.g = (*C.struct_ggml_cgraph)(r.value)
@@ -46,29 +45,29 @@ func noBackward(err error) string {
 }
 
 // trainable reports what the graph lacks for Backward.
-func (g *Graph) trainable(op string) error {
+func (g *Graph) trainable() error {
 	if !g.grads {
-		return g.errorf(op, nil, "the graph has no room for gradients; make it by NewTrainingGraph")
+		return g.errorf(nil, "the graph has no room for gradients; make it by NewTrainingGraph")
 	}
 	if g.backward {
-		return g.errorf(op, nil, "the graph has its gradients already")
+		return g.errorf(nil, "the graph has its gradients already")
 	}
 	flags := C.goggml_graph_find_flags(g.g)
 	if flags.loss == nil {
-		return g.errorf(op, nil, "no tensor of the graph is marked as the loss; call SetLoss")
+		return g.errorf(nil, "no tensor of the graph is marked as the loss; call SetLoss")
 	}
 	if loss := g.tensor(flags.loss); loss.typ != F32 || loss.NumElements() != 1 {
-		return loss.errorf(op, nil, "the loss must be a single f32 number; call Sum")
+		return loss.errorf(nil, "the loss must be a single f32 number; call Sum")
 	}
 	if !bool(flags.params) {
-		return g.errorf(op, nil, "no tensor of the graph is marked as a parameter; call SetParam")
+		return g.errorf(nil, "no tensor of the graph is marked as a parameter; call SetParam")
 	}
-	return g.derivable(op)
+	return g.derivable()
 }
 
 // derivable looks for ops without a backward between the parameters and the
 // loss: ggml would name neither them nor their operands.
-func (g *Graph) derivable(op string) error {
+func (g *Graph) derivable() error {
 	needed := map[*C.struct_ggml_tensor]bool{}
 	for i := range int(C.ggml_graph_n_nodes(g.g)) {
 		node := C.ggml_graph_node(g.g, C.int(i))
@@ -82,14 +81,14 @@ func (g *Graph) derivable(op string) error {
 		needed[node] = true
 		switch {
 		case bool(C.goggml_lacks_backward(node)):
-			return g.tensor(node).errorf(op, nil, "%s", withoutBackward(node))
+			return g.tensor(node).errorf(nil, "%s", withoutBackward(node))
 		case node.op == C.GGML_OP_VIEW && g.scattered(node):
-			return g.tensor(node).errorf(op, nil, "a view has a backward only where its operand is contiguous and its elements share no memory; call Cont")
+			return g.tensor(node).errorf(nil, "a view has a backward only where its operand is contiguous and its elements share no memory; call Cont")
 		case bool(C.goggml_is_inplace(node)):
-			return g.tensor(node).errorf(op, nil, "this op works in place, and so has no backward")
+			return g.tensor(node).errorf(nil, "this op works in place, and so has no backward")
 		}
 	}
-	return g.sourcesReached(op, needed)
+	return g.sourcesReached(needed)
 }
 
 func withoutBackward(node *C.struct_ggml_tensor) string {
@@ -108,7 +107,7 @@ func (g *Graph) scattered(view *C.struct_ggml_tensor) bool {
 
 // sourcesReached looks for operands that are trained, but of which an op that
 // passes gradients on makes none, and no later op: ggml would crash.
-func (g *Graph) sourcesReached(op string, needed map[*C.struct_ggml_tensor]bool) error {
+func (g *Graph) sourcesReached(needed map[*C.struct_ggml_tensor]bool) error {
 	reached := map[*C.struct_ggml_tensor]bool{}
 	for i := int(C.ggml_graph_n_nodes(g.g)) - 1; i >= 0; i-- {
 		node := C.ggml_graph_node(g.g, C.int(i))
@@ -122,7 +121,7 @@ func (g *Graph) sourcesReached(op string, needed map[*C.struct_ggml_tensor]bool)
 			if bool(C.goggml_has_grad_for(node, C.int(s))) {
 				reached[src] = true
 			} else if needed[src] && !reached[src] {
-				return g.tensor(node).errorf(op, nil, "%s", gradientless(node, s))
+				return g.tensor(node).errorf(nil, "%s", gradientless(node, s))
 			}
 		}
 	}
@@ -157,17 +156,16 @@ func (g *Graph) ResetAll() error {
 }
 
 func (g *Graph) reset(f func() *C.char) error {
-	const op = "graph_reset"
-	release, err := g.check(op, nil, checkAllocated)
+	release, err := g.check(nil, checkAllocated)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if !g.backward {
-		return g.errorf(op, nil, "the graph has no gradients; call Backward first")
+		return g.errorf(nil, "the graph has no gradients; call Backward first")
 	}
 	if err := guardError(f()); err != nil {
-		return g.errorf(op, nil, "%v", err)
+		return g.errorf(nil, "%v", err)
 	}
 	return nil
 }

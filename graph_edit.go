@@ -14,7 +14,7 @@ import (
 func (g *Graph) Order(tensors ...*Tensor) *Graph {
 	g = made(g)
 	for _, t := range tensors {
-		g.insert("build_forward_order", t, false, nil)
+		g.insert(t, false, nil)
 	}
 	return g
 }
@@ -27,12 +27,11 @@ func (g *Graph) Order(tensors ...*Tensor) *Graph {
 // [Tensor.IsComputed]. C: ggml_build_forward_select.
 func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
 	g = made(g)
-	const op = "build_forward_select"
 	if i < 0 || i >= len(branches) {
-		return g.ctx.failed(g.errorf(op, nil, "there is no branch %d: there are %d", i, len(branches)))
+		return g.ctx.failed(g.errorf(nil, "there is no branch %d: there are %d", i, len(branches)))
 	}
 	for k, t := range branches {
-		g.insert(op, t, k == i, nil)
+		g.insert(t, k == i, nil)
 	}
 	if err := g.ctx.Err(); err != nil {
 		return &Tensor{ctx: g.ctx, err: err}
@@ -55,15 +54,14 @@ func (t *Tensor) IsComputed() bool {
 // It returns the graph. C: ggml_graph_add_node.
 func (g *Graph) AddNode(t *Tensor) *Graph {
 	g = made(g)
-	const op = "graph_add_node"
-	g.insert(op, t, true, func() error {
+	g.insert(t, true, func() error {
 		switch at := C.goggml_graph_can_append(g.g, t.t); at {
 		case C.GOGGML_APPEND_OK:
 			return nil
 		case C.GOGGML_APPEND_DUPLICATE:
-			return t.errorf(op, nil, "the graph has this tensor already")
+			return t.errorf(nil, "the graph has this tensor already")
 		default:
-			return t.errorf(op, nil, "operand %d is not in the graph; call Expand", int(at))
+			return t.errorf(nil, "operand %d is not in the graph; call Expand", int(at))
 		}
 	})
 	return g
@@ -105,7 +103,7 @@ func (g *Graph) Tensor(name string) (*Tensor, bool) {
 func (g *Graph) Clear() {
 	g = made(g)
 	if err := lock(&g.busy); err != nil {
-		g.ctx.fail(during(err, "graph_clear", g.operand()))
+		g.ctx.fail(during(err, g.operand()))
 		return
 	}
 	defer g.busy.Unlock()
@@ -122,10 +120,10 @@ func (g *Graph) Clear() {
 func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
 	g = made(g)
 	if c == nil {
-		return nil, g.errorf("graph_dup", nil, "the context is nil")
+		return nil, g.errorf(nil, "the context is nil")
 	}
 	clone := &Graph{ctx: c.made(), grads: gradients || g.grads}
-	if err := clone.take("graph_dup", g); err != nil {
+	if err := clone.take(g); err != nil {
 		return nil, err
 	}
 	return clone, nil
@@ -136,33 +134,32 @@ func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
 // C: ggml_graph_cpy.
 func (g *Graph) CopyFrom(from *Graph) error {
 	g = made(g)
-	const op = "graph_cpy"
 	if from == nil {
-		return g.errorf(op, nil, "the other graph is nil")
+		return g.errorf(nil, "the other graph is nil")
 	}
 	if from == g {
 		return nil
 	}
 	if from.grads && !g.grads {
-		return g.errorf(op, nil, "the graph has no room for the gradients of the other; make it by NewTrainingGraph")
+		return g.errorf(nil, "the graph has no room for the gradients of the other; make it by NewTrainingGraph")
 	}
-	return g.take(op, from)
+	return g.take(from)
 }
 
 // take copies another graph. Of the two only the other is locked while it is
 // copied, so that two graphs can be copied to each other at once.
-func (g *Graph) take(op string, from *Graph) error {
+func (g *Graph) take(from *Graph) error {
 	release, err := retainChecked(append(g.ctx.withDependencies(), from.ctx.withDependencies()...))
 	if err != nil {
-		return during(err, op, from.operand())
+		return during(err, from.operand())
 	}
 	defer release()
-	copied, leaves, backward, err := g.copyOf(op, from)
+	copied, leaves, backward, err := g.copyOf(from)
 	if err != nil {
 		return err
 	}
 	if err := lock(&g.busy); err != nil {
-		return during(err, op, g.operand())
+		return during(err, g.operand())
 	}
 	defer g.busy.Unlock()
 	g.ctx.mu.Lock()
@@ -173,9 +170,9 @@ func (g *Graph) take(op string, from *Graph) error {
 }
 
 // copyOf makes a copy of another graph in the context of this one. Both are retained.
-func (g *Graph) copyOf(op string, from *Graph) (copied *C.struct_ggml_cgraph, leaves []*C.struct_ggml_tensor, backward bool, err error) {
+func (g *Graph) copyOf(from *Graph) (copied *C.struct_ggml_cgraph, leaves []*C.struct_ggml_tensor, backward bool, err error) {
 	if err := lock(&from.busy); err != nil {
-		return nil, nil, false, during(err, op, from.operand())
+		return nil, nil, false, during(err, from.operand())
 	}
 	defer from.busy.Unlock()
 	g.ctx.mu.Lock()
@@ -184,11 +181,11 @@ func (g *Graph) copyOf(op string, from *Graph) (copied *C.struct_ggml_cgraph, le
 		g.ctx.addDep(from.ctx)
 	}
 	if from.g == nil {
-		return nil, nil, false, &OpError{Op: op, Operands: []Operand{{Name: "graph of 0 nodes"}}, Reason: "the graph is empty; add tensors by Expand", Caller: callerLine()}
+		return nil, nil, false, callError(nil, "the graph is empty; add tensors by Expand", Operand{Name: "graph of 0 nodes"})
 	}
 	r := C.goggml_graph_grow(g.ctx.graphs, from.g, C.size_t(C.ggml_graph_size(from.g)), C.bool(g.grads))
 	if err := guardError(r.error); err != nil {
-		return nil, nil, false, &OpError{Op: op, Operands: []Operand{{Name: fmt.Sprintf("graph of %d nodes", int(C.ggml_graph_n_nodes(from.g)))}}, Reason: err.Error(), Caller: callerLine()}
+		return nil, nil, false, callError(nil, err.Error(), Operand{Name: fmt.Sprintf("graph of %d nodes", int(C.ggml_graph_n_nodes(from.g)))})
 	}
 	return (*C.struct_ggml_cgraph)(r.value), slices.Clone(from.leaves), from.backward, nil
 }

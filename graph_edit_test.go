@@ -102,11 +102,11 @@ func TestGraphAddNode(t *testing.T) {
 	w.Compute(g)
 	require.Equal(t, []float32{-27}, optest.Values(t, c))
 	g.AddNode(a)
-	require.ErrorContains(t, w.Err(), "graph_add_node(a f32[1]): the graph has this tensor already")
+	require.ErrorContains(t, w.Err(), "Graph.AddNode(a f32[1]): the graph has this tensor already")
 
 	other := optest.NewWorkbench(t)
 	other.NewGraph().AddNode(other.Sqr(other.Neg(x).SetName("n")))
-	require.ErrorContains(t, other.Err(), "graph_add_node(sqr() f32[1]): operand 0 is not in the graph; call Expand")
+	require.ErrorContains(t, other.Err(), "Graph.AddNode(sqr() f32[1]): operand 0 is not in the graph; call Expand")
 }
 
 func TestGraphClear(t *testing.T) {
@@ -212,11 +212,11 @@ func TestGraphTensor(t *testing.T) {
 func TestGraphSelectErrors(t *testing.T) {
 	w := optest.NewWorkbench(t)
 	y := w.NewGraph().Select(1, w.Leaf(1))
-	require.ErrorContains(t, w.Err(), "build_forward_select(graph of 0 nodes): there is no branch 1: there are 1")
+	require.ErrorContains(t, w.Err(), "Graph.Select(graph of 0 nodes): there is no branch 1: there are 1")
 	require.ErrorContains(t, y.Fill(1), "there is no branch 1")
 	other := optest.NewWorkbench(t)
 	require.NotNil(t, other.NewGraph().Select(0, nil, other.Leaf(1)))
-	require.ErrorContains(t, other.Err(), "build_forward_select(nil): the tensor is nil")
+	require.ErrorContains(t, other.Err(), "Graph.Select(nil): the tensor is nil")
 }
 
 func TestGraphResetAll(t *testing.T) {

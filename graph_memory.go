@@ -198,11 +198,11 @@ func (s *allocatorState) free() {
 
 // unchanged demands that the graph, which is locked, has the nodes that were
 // allocated.
-func (s *allocatorState) unchanged(op string, g *Graph) error {
+func (s *allocatorState) unchanged(g *Graph) error {
 	if g.version() == s.nodes {
 		return nil
 	}
-	return g.errorf(op, ErrNotAllocated, "the graph has changed since the scheduler allocated it; call Allocate again")
+	return g.errorf(ErrNotAllocated, "the graph has changed since the scheduler allocated it; call Allocate again")
 }
 
 // purpose is what an allocation is for.
@@ -215,30 +215,29 @@ const (
 
 // allocate replaces the memory by that of the graph, which f allocates.
 func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, allocator *handle, owner any, f func() C.goggml_int) error {
-	const op = "alloc_graph"
 	// A bad graph leaves the one before in place.
-	release, err := g.check(op, devices, checkBuilt)
+	release, err := g.check(devices, checkBuilt)
 	if err != nil {
 		return err
 	}
 	release()
 	if err := lock(&s.mu); err != nil {
-		return during(err, op, g.operand())
+		return during(err, g.operand())
 	}
 	defer s.mu.Unlock()
 	if calling().waitsForMemory(s.memory) {
-		return during(busyError(), op, g.operand())
+		return during(busyError(), g.operand())
 	}
 	if s.fault != nil {
-		return g.errorf(op, ErrBroken, "the allocator is broken by an earlier failure: %v; make another one", s.fault)
+		return g.errorf(ErrBroken, "the allocator is broken by an earlier failure: %v; make another one", s.fault)
 	}
 	s.free()
-	if release, err = g.check(op, devices, checkBuilt); err != nil {
+	if release, err = g.check(devices, checkBuilt); err != nil {
 		return err
 	}
 	defer release()
 	if s.limit > 0 && int(C.goggml_graph_count_tensors(g.g, C.size_t(s.limit))) > s.limit {
-		return g.errorf(op, nil, "with its leaves it has more than %d tensors; make the scheduler with a larger GraphSize", s.limit)
+		return g.errorf(nil, "with its leaves it has more than %d tensors; make the scheduler with a larger GraphSize", s.limit)
 	}
 	m, err := newGraphMemory(g, allocator, owner)
 	if err != nil {
@@ -253,20 +252,20 @@ func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, alloca
 	err = guardError(r.error)
 	switch {
 	case s.refusal != nil:
-		err = g.errorf(op, s.refusal, "%v", s.refusal)
+		err = g.errorf(s.refusal, "%v", s.refusal)
 		s.refusal = nil
 	case err == errMemory:
 		s.fault = err
-		err = g.errorf(op, ErrOutOfMemory, "%v", err)
+		err = g.errorf(ErrOutOfMemory, "%v", err)
 	case err != nil:
 		s.fault = err
-		err = g.errorf(op, ErrBroken, "%v", err)
+		err = g.errorf(ErrBroken, "%v", err)
 	case r.value == 0:
-		err = g.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch or context")
+		err = g.errorf(ErrOutOfMemory, "out of memory; use a smaller batch or context")
 	}
 	for _, u := range s.measured() {
 		if failure := deviceErr(u.device); failure != nil {
-			err = g.errorf(op, failure, "%v", failure)
+			err = g.errorf(failure, "%v", failure)
 		}
 	}
 	if err != nil || p == reserveOnly {

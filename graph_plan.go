@@ -28,23 +28,22 @@ type GraphPlan struct {
 // C: ggml_backend_graph_plan_create, of the CPU ggml_graph_plan.
 func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
 	b = made(b)
-	const op = "graph_plan_create"
-	release, err := g.check(op, []*Device{b.device}, checkReady)
+	release, err := g.check([]*Device{b.device}, checkReady)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	unlock, err := lockBackends([]*Backend{b})
 	if err != nil {
-		return nil, during(err, op, g.operand())
+		return nil, during(err, g.operand())
 	}
 	defer unlock()
 	r := C.goggml_plan_new(b.b, g.g)
 	if err := guardError(r.error); err != nil {
-		return nil, g.errorf(op, nil, "backend %s makes no plans (%v); call Compute", b.Name(), err)
+		return nil, g.errorf(nil, "backend %s makes no plans (%v); call Compute", b.Name(), err)
 	}
 	if r.value == nil {
-		return nil, g.errorf(op, ErrOutOfMemory, "there is no memory for a plan")
+		return nil, g.errorf(ErrOutOfMemory, "there is no memory for a plan")
 	}
 	p := &GraphPlan{p: C.ggml_backend_graph_plan_t(r.value), backend: b, graph: g, version: g.version(), pool: b.pool.pool}
 	cb, plan := b.b, p.p
@@ -74,25 +73,24 @@ func (p *GraphPlan) Close() error {
 // C: ggml_backend_graph_plan_compute, of the CPU ggml_graph_compute.
 func (p *GraphPlan) Compute(ctx context.Context) error {
 	p = made(p)
-	const op = "graph_plan_compute"
 	if err := p.h.acquire(); err != nil {
-		return during(err, op, p.graph.operand())
+		return during(err, p.graph.operand())
 	}
 	defer p.h.release()
-	release, err := p.graph.check(op, []*Device{p.backend.device}, checkReady)
+	release, err := p.graph.check([]*Device{p.backend.device}, checkReady)
 	if err != nil {
 		return err
 	}
 	defer release()
 	var stale error
-	err = p.graph.compute(ctx, op, &computation{backends: []*Backend{p.backend}}, func() (int64, error) {
+	err = p.graph.compute(ctx, &computation{backends: []*Backend{p.backend}}, func() (int64, error) {
 		if stale = p.stale(); stale != nil {
 			return C.GGML_STATUS_SUCCESS, nil
 		}
 		return runOn([]*Backend{p.backend}, C.goggml_plan_compute, unsafe.Pointer(p.backend.b), unsafe.Pointer(p.p))
 	})
 	if stale != nil {
-		return p.graph.errorf(op, nil, "%v; make another plan", stale)
+		return p.graph.errorf(nil, "%v; make another plan", stale)
 	}
 	return err
 }

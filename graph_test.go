@@ -16,7 +16,7 @@ func TestGraphErrors(t *testing.T) {
 	x := c.NewTensor(ggml.F32, 3).SetName("x")
 	y := c.Sum(c.Sqr(x)).SetName("y")
 	plain := c.NewGraph(y)
-	require.ErrorContains(t, plain.Backward(), "ggml: build_backward_expand(graph of 2 nodes): the graph has no room for gradients; make it by NewTrainingGraph (at graph_test.go:")
+	require.ErrorContains(t, plain.Backward(), "ggml: Graph.Backward(graph of 2 nodes): the graph has no room for gradients; make it by NewTrainingGraph (at graph_test.go:")
 	require.False(t, optest.Finds(plain.Grad(x)))
 	g := c.NewTrainingGraph(y)
 	require.ErrorContains(t, g.Backward(), "no tensor of the graph is marked as the loss; call SetLoss")
@@ -25,18 +25,18 @@ func TestGraphErrors(t *testing.T) {
 	require.ErrorContains(t, g.Backward(), "no tensor of the graph is marked as a parameter; call SetParam")
 	x.SetParam()
 	for want, z := range map[string]*ggml.Tensor{
-		"ggml: build_backward_expand(tanh() f32[3]): this op has no backward":                          c.Tanh(x),
-		"ggml: build_backward_expand(norm() f32[3]): this op has no backward":                          c.Norm(x, 1e-5),
-		"ggml: build_backward_expand(swiglu() f32[3]): this op has no backward":                        c.GLU(ggml.SwiGLU, c.Repeat(x, 6), false),
-		"ggml: build_backward_expand(clamp() f32[3]): this op has no backward":                         c.Clamp(x, 0, 1),
-		"ggml: build_backward_expand(x (view) f32[3]): this op works in place, and so has no backward": c.AddInPlace(x, x),
-		"ggml: build_backward_expand(soft_max() f32[3]): this op has no backward":                      c.SoftMaxExt(x, ggml.SoftMaxOptions{Mask: c.NewTensor(ggml.F32, 3), MaxBias: 8}),
+		"ggml: Graph.Backward(tanh() f32[3]): this op has no backward":                          c.Tanh(x),
+		"ggml: Graph.Backward(norm() f32[3]): this op has no backward":                          c.Norm(x, 1e-5),
+		"ggml: Graph.Backward(swiglu() f32[3]): this op has no backward":                        c.GLU(ggml.SwiGLU, c.Repeat(x, 6), false),
+		"ggml: Graph.Backward(clamp() f32[3]): this op has no backward":                         c.Clamp(x, 0, 1),
+		"ggml: Graph.Backward(x (view) f32[3]): this op works in place, and so has no backward": c.AddInPlace(x, x),
+		"ggml: Graph.Backward(soft_max() f32[3]): this op has no backward":                      c.SoftMaxExt(x, ggml.SoftMaxOptions{Mask: c.NewTensor(ggml.F32, 3), MaxBias: 8}),
 	} {
 		require.ErrorContains(t, c.NewTrainingGraph(c.Sum(z).SetLoss()).Backward(), want)
 	}
 	require.NoError(t, c.Err())
 	vector := c.Sqr(x).SetName("v").SetLoss()
-	require.ErrorContains(t, c.NewTrainingGraph(vector).Backward(), "ggml: build_backward_expand(v f32[3]): the loss must be a single f32 number; call Sum")
+	require.ErrorContains(t, c.NewTrainingGraph(vector).Backward(), "ggml: Graph.Backward(v f32[3]): the loss must be a single f32 number; call Sum")
 	require.ErrorIs(t, g.Reset(), ggml.ErrNotAllocated)
 	trained := c.NewTrainingGraph(y)
 	require.NoError(t, trained.Backward())

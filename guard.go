@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -50,14 +51,23 @@ func cleanMessage(text string) string {
 	return filepath.Base(file) + ":" + rest
 }
 
-// callerLine gives file:line of the innermost caller outside this package, and
+// A call is one into this package.
+type call struct {
+	line     string // file:line
+	function string // what is called: Write, Tensor.WriteAt
+}
+
+// callerLine is the line of the call into this package.
+func callerLine() string { return outerCall().line }
+
+// outerCall is the call by the innermost caller outside this package, and
 // outside the package that builds an op of its own by BuildOp. A program that
 // does so in its main package has no such caller: its innermost frame counts.
-func callerLine() string {
+func outerCall() call {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
 	own, _ := frames.Next()
-	caller, builder, innermost, built := "", "", "", false
+	caller, builder, innermost, built, function := "", "", "", false, ""
 	for more := true; more; {
 		var f runtime.Frame
 		f, more = frames.Next()
@@ -69,6 +79,9 @@ func callerLine() string {
 			if strings.HasSuffix(f.Function, ".(*Context).BuildOp") { // all frames so far are inside
 				caller, built = "", true
 			}
+			if caller == "" {
+				function = f.Function
+			}
 		case f.File == "" || strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "testing."):
 		case built && !test:
 			builder, innermost, built = folder, line, false
@@ -78,7 +91,17 @@ func callerLine() string {
 			caller = line
 		}
 	}
-	return cmp.Or(caller, innermost)
+	return call{cmp.Or(caller, innermost), exportedName(function)}
+}
+
+// inFunction matches what the runtime appends to the names of functions: type arguments, and of function literals.
+var inFunction = regexp.MustCompile(`\[.*?\]|(\.(func|gowrap|deferwrap)?\d+|-range\d+)+$`)
+
+// exportedName is a function or method as documentation names it, of a name as the runtime has it.
+func exportedName(function string) string {
+	name := inFunction.ReplaceAllString(function[strings.LastIndexByte(function, '/')+1:], "")
+	_, name, _ = strings.Cut(name, ".")
+	return strings.NewReplacer("(*", "", ")", "").Replace(name)
 }
 
 // withCString runs f with a C copy of s.

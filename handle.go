@@ -48,7 +48,7 @@ func (h *handle) acquire() error {
 	for {
 		s := h.state.Load()
 		if s&closedBit != 0 {
-			return &useError{kind: h.kind, caller: callerLine(), err: ErrClosed}
+			return &useError{kind: h.kind, call: outerCall(), err: ErrClosed}
 		}
 		if h.state.CompareAndSwap(s, s+1) {
 			return nil

@@ -24,7 +24,7 @@ func (b *Backend) IsMetal() bool { return b.isOf("MTL") }
 func (b *Backend) MetalFamily(family int) (bool, error) {
 	b = made(b)
 	yes := false
-	err := b.metal("metal_supports_family", func(reg C.ggml_backend_reg_t) bool {
+	err := b.metal(func(reg C.ggml_backend_reg_t) bool {
 		r := C.goggml_metal_supports_family(reg, b.b, C.int(family))
 		yes = r.value == 1
 		return guardError(r.error) == nil && r.value >= 0
@@ -36,20 +36,20 @@ func (b *Backend) MetalFamily(family int) (bool, error) {
 // Xcode's debugger of GPUs. C: ggml_backend_metal_capture_next_compute.
 func (b *Backend) CaptureMetal() error {
 	b = made(b)
-	return b.metal("metal_capture_next_compute", func(reg C.ggml_backend_reg_t) bool {
+	return b.metal(func(reg C.ggml_backend_reg_t) bool {
 		return bool(C.goggml_metal_capture_next_compute(reg, b.b))
 	})
 }
 
 // metal runs f, which says whether the plugin has the function, on a backend of
 // an Apple GPU.
-func (b *Backend) metal(op string, f func(reg C.ggml_backend_reg_t) bool) error {
+func (b *Backend) metal(f func(reg C.ggml_backend_reg_t) bool) error {
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
 	defer b.h.release()
 	if !b.IsMetal() {
-		return fmt.Errorf("ggml: %s: backend %s is no Apple GPU: %w", op, b.Name(), ErrNotLoaded)
+		return fmt.Errorf("ggml: %s: backend %s is no Apple GPU: %w", outerCall().function, b.Name(), ErrNotLoaded)
 	}
 	unlock, err := lockBackends([]*Backend{b})
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *Backend) metal(op string, f func(reg C.ggml_backend_reg_t) bool) error 
 	}
 	defer unlock()
 	if !f(b.device.Registry().r) {
-		return fmt.Errorf("ggml: %s: the Metal plugin of ggml %s has no such function", op, Version())
+		return fmt.Errorf("ggml: %s: the Metal plugin of ggml %s has no such function", outerCall().function, Version())
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestCopyToNobody(t *testing.T) {
 	_, err = g.Clone(nil, false)
 	require.Error(t, err)
 	empty := c.NewGraph()
-	require.ErrorContains(t, c.NewGraph().CopyFrom(empty), "graph_cpy(graph of 0 nodes): the graph is empty; add tensors by Expand")
+	require.ErrorContains(t, c.NewGraph().CopyFrom(empty), "Graph.CopyFrom(graph of 0 nodes): the graph is empty; add tensors by Expand")
 	alloc := optest.NewGraphAllocator(t)
 	require.NoError(t, alloc.Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g))

@@ -110,7 +110,7 @@ func TestOpErrors(t *testing.T) {
 		// tensors that are none
 		{func(m *misuse) { m.c.Add(m.a, nil) }, "add(a f32[4, 3], nil): operand 1 is nil"},
 		{func(m *misuse) { m.c.MulMat(nil, m.a) }, "mul_mat(nil, a f32[4, 3]): operand 0 is nil"},
-		{func(m *misuse) { m.c.NewGraph(nil) }, "build_forward_expand(nil): the tensor is nil"},
+		{func(m *misuse) { m.c.NewGraph(nil) }, "Context.NewGraph(nil): the tensor is nil"},
 	})
 }
 

@@ -112,7 +112,7 @@ func NewOptimizer(options OptimizerOptions, backends ...*Backend) (*Optimizer, e
 		}
 	}, parents...)
 	if err != nil {
-		return nil, during(err, optInit)
+		return nil, during(err)
 	}
 	o.h, o.ctx = ctx.h, ctx
 	if err := o.init(); err != nil {
@@ -143,19 +143,19 @@ func (o *OptimizerOptions) check() error {
 	}
 	switch {
 	case lossNames[o.Loss] == "":
-		return optError(optInit, nil, "there is no loss %d", int(o.Loss))
+		return optError(nil, "there is no loss %d", int(o.Loss))
 	case o.Build == BuildGradients:
-		return optError(optInit, nil, "ggml %s cannot build gradients without steps; use BuildOptimizer, or Graph.Backward", Version())
+		return optError(nil, "ggml %s cannot build gradients without steps; use BuildOptimizer, or Graph.Backward", Version())
 	case o.Build != BuildForward && o.Build != BuildOptimizer:
-		return optError(optInit, nil, "the build type is %d; it must be BuildForward or BuildOptimizer", int(o.Build))
+		return optError(nil, "the build type is %d; it must be BuildForward or BuildOptimizer", int(o.Build))
 	case o.Optimizer != OptimizerAdamW && o.Optimizer != OptimizerSGD:
-		return optError(optInit, nil, "there is no optimizer %d", int(o.Optimizer))
+		return optError(nil, "there is no optimizer %d", int(o.Optimizer))
 	case o.Period < 1 || o.Period > 1<<30:
-		return optError(optInit, nil, "the period is %d; it must be positive", o.Period)
+		return optError(nil, "the period is %d; it must be positive", o.Period)
 	case o.GraphSize < 1 || o.GraphSize > maxGraph:
-		return optError(optInit, nil, "the graph size is %d; it must be 1 to %d", o.GraphSize, maxGraph)
+		return optError(nil, "the graph size is %d; it must be 1 to %d", o.GraphSize, maxGraph)
 	case (o.Inputs == nil) != (o.Outputs == nil):
-		return optError(optInit, nil, "of inputs and outputs one is nil; a static graph needs both, dynamic graphs neither")
+		return optError(nil, "of inputs and outputs one is nil; a static graph needs both, dynamic graphs neither")
 	}
 	return nil
 }
@@ -189,11 +189,11 @@ func (o *Optimizer) init() error {
 		}
 	}
 	if err := checkGraphSize(o.options.GraphSize, options.graph_size); err != nil {
-		return optError(optInit, err, "%v", err)
+		return optError(err, "%v", err)
 	}
 	r := C.goggml_opt_new(&list[0], C.int(len(list)), options)
 	if err := guardError(r.error); err != nil {
-		return optError(optInit, nil, "%v", err)
+		return optError(nil, "%v", err)
 	}
 	o.o = (*C.goggml_optimizer)(r.value)
 	switch {
@@ -209,12 +209,12 @@ func (o *Optimizer) init() error {
 func (o *Optimizer) graphSize() (C.goggml_opt_size, error) {
 	scratch := C.goggml_arena_new()
 	if scratch == nil {
-		return C.goggml_opt_size{}, optError(optInit, ErrOutOfMemory, "out of memory")
+		return C.goggml_opt_size{}, optError(ErrOutOfMemory, "out of memory")
 	}
 	defer C.goggml_arena_free(scratch)
 	size := C.goggml_opt_measure(scratch, o.graph.g, o.options.Outputs.t, C.bool(o.options.Build == BuildOptimizer))
 	if err := guardError(size.error); err != nil {
-		return size, o.graph.errorf(optInit, nil, "%v", err)
+		return size, o.graph.errorf(nil, "%v", err)
 	}
 	return size, nil
 }
@@ -223,17 +223,17 @@ func (o *Optimizer) graphSize() (C.goggml_opt_size, error) {
 func (o *Optimizer) buildStatic() (release func(), err error) {
 	inputs, outputs := o.options.Inputs, o.options.Outputs
 	for _, t := range []*Tensor{inputs, outputs} {
-		if err := t.missing(optInit); err != nil {
+		if err := t.missing(); err != nil {
 			return nil, err
 		}
 	}
 	inputs.SetInput()
 	o.graph = o.ctx.NewTrainingGraph(outputs)
-	release, err = o.graph.check(optInit, o.devices(), checkBuilt)
+	release, err = o.graph.check(o.devices(), checkBuilt)
 	if err != nil {
 		return nil, err
 	}
-	if err = o.checkGraph(optInit, o.graph, inputs, outputs); err == nil {
+	if err = o.checkGraph(o.graph, inputs, outputs); err == nil {
 		err = o.keep(o.graph.ctx.withDependencies())
 	}
 	if err != nil {
@@ -316,28 +316,28 @@ func (o *Optimizer) Iteration() int64 {
 }
 
 // usable reports why the optimizer cannot be used. The caller holds the lock.
-func (o *Optimizer) usable(op string) error {
+func (o *Optimizer) usable() error {
 	if o.fault != nil {
-		return optError(op, ErrBroken, "the optimizer is broken by an earlier failure: %v", o.fault)
+		return optError(ErrBroken, "the optimizer is broken by an earlier failure: %v", o.fault)
 	}
 	return nil
 }
 
 // enter holds and locks the optimizer for an op, until leave. It fails when the
 // optimizer is closed or broken.
-func (o *Optimizer) enter(op string) (leave func(), err error) {
+func (o *Optimizer) enter() (leave func(), err error) {
 	if err := o.h.acquire(); err != nil {
-		return nil, during(err, op)
+		return nil, during(err)
 	}
 	if err := lock(&o.mu); err != nil {
 		o.h.release()
-		return nil, during(err, op)
+		return nil, during(err)
 	}
 	leave = func() {
 		o.mu.Unlock()
 		o.h.release()
 	}
-	if err := o.usable(op); err != nil {
+	if err := o.usable(); err != nil {
 		leave()
 		return nil, err
 	}

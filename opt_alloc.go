@@ -14,43 +14,42 @@ import "slices"
 // parameters among them, have it already. C: ggml_opt_prepare_alloc.
 func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 	o = made(o)
-	const op = "opt_prepare_alloc"
-	leave, err := o.enter(op)
+	leave, err := o.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
 	switch {
 	case o.IsStatic():
-		return optError(op, nil, "the optimizer has a static graph")
+		return optError(nil, "the optimizer has a static graph")
 	case o.ready:
-		return optError(op, nil, "a graph is allocated; call Eval first")
+		return optError(nil, "a graph is allocated; call Eval first")
 	}
 	for _, t := range []*Tensor{inputs, outputs} {
-		if err := t.missing(op); err != nil {
+		if err := t.missing(); err != nil {
 			return err
 		}
 	}
-	release, err := g.check(op, o.devices(), checkBuilt)
+	release, err := g.check(o.devices(), checkBuilt)
 	if err != nil {
 		return err
 	}
 	release()
 	inputs.SetInput()
 	outputs.SetOutput()
-	if release, err = g.check(op, nil, checkBuilt); err != nil {
+	if release, err = g.check(nil, checkBuilt); err != nil {
 		return err
 	}
 	defer release()
 	if contexts := g.ctx.withDependencies(); !containsContext(contexts, inputs.ctx) || !containsContext(contexts, outputs.ctx) {
-		return outputs.errorf(op, nil, "inputs and outputs must be tensors of the graph; call Expand")
+		return outputs.errorf(nil, "inputs and outputs must be tensors of the graph; call Expand")
 	}
-	if err := o.checkGraph(op, g, inputs, outputs); err != nil {
+	if err := o.checkGraph(g, inputs, outputs); err != nil {
 		return err
 	}
 	params := paramsOf(g)
 	if o.params != nil && !slices.Equal(o.params, params) {
-		return g.errorf(op, nil, "the graph differs from the first one of this optimizer in its parameters, or in the number or order of its nodes")
+		return g.errorf(nil, "the graph differs from the first one of this optimizer in its parameters, or in the number or order of its nodes")
 	}
 	o.graph, o.prepared = g, true
 	o.tensors.inputs, o.tensors.outputs = inputs, outputs
@@ -82,63 +81,62 @@ func paramsOf(g *Graph) []optParam {
 // forward pass can come between them. C: ggml_opt_alloc.
 func (o *Optimizer) Allocate(backward bool) error {
 	o = made(o)
-	const op = "opt_alloc"
-	leave, err := o.enter(op)
+	leave, err := o.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err := o.allocatable(op, backward); err != nil {
+	if err := o.allocatable(backward); err != nil {
 		return err
 	}
 	if o.ready {
 		return nil
 	}
 	if o.IsStatic() && backward && !o.accumulating {
-		if err := o.align(op); err != nil {
+		if err := o.align(); err != nil {
 			return err
 		}
 	}
-	return o.alloc(op, backward)
+	return o.alloc(backward)
 }
 
-func (o *Optimizer) allocatable(op string, backward bool) error {
+func (o *Optimizer) allocatable(backward bool) error {
 	misaligned := o.phase != 0 && !o.accumulating
 	switch {
 	case backward && o.options.Build != BuildOptimizer:
-		return optError(op, nil, "the optimizer is only for evaluation; make one with BuildOptimizer")
+		return optError(nil, "the optimizer is only for evaluation; make one with BuildOptimizer")
 	case o.ready && (backward != o.backward || !o.IsStatic()):
-		return optError(op, nil, "a graph is allocated; call Eval first")
+		return optError(nil, "a graph is allocated; call Eval first")
 	case !backward && o.accumulating:
-		return optError(op, nil, "a forward pass would end the accumulation of gradients: %d of %d backward passes are done", o.phase, o.options.Period)
+		return optError(nil, "a forward pass would end the accumulation of gradients: %d of %d backward passes are done", o.phase, o.options.Period)
 	case !o.IsStatic() && !o.prepared:
-		return optError(op, nil, "there is no graph; call Prepare before each Allocate")
+		return optError(nil, "there is no graph; call Prepare before each Allocate")
 	case !o.IsStatic() && backward && misaligned:
-		return optError(op, nil, "ggml counts forward passes too: do %d more of them, to a multiple of the period", o.options.Period-o.phase)
+		return optError(nil, "ggml counts forward passes too: do %d more of them, to a multiple of the period", o.options.Period-o.phase)
 	}
 	return nil
 }
 
 // align does forward passes up to the next period, for nothing but
 // ggml's count: it would make a step after less than a period else.
-func (o *Optimizer) align(op string) error {
+func (o *Optimizer) align() error {
 	for o.phase != 0 {
-		if err := o.alloc(op, false); err != nil {
+		if err := o.alloc(false); err != nil {
 			return err
 		}
-		if err := o.eval(op, nil); err != nil {
+		if err := o.eval(nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *Optimizer) alloc(op string, backward bool) error {
+func (o *Optimizer) alloc(backward bool) error {
 	first := C.bool(o.phase == 0 && (o.options.Period > 1 || !o.kept()))
 	o.backward = backward
 	var err error
 	if o.kept() {
-		err = o.allocStatic(op, first)
+		err = o.allocStatic(first)
 	} else {
 		err = o.current.allocate(o.graph, forCompute, o.devices(), o.h, o, func() C.goggml_int { return o.allocDynamic(first) })
 		if err == nil {
@@ -170,8 +168,8 @@ func (o *Optimizer) measure() {
 	o.current.uses.Store(&uses)
 }
 
-func (o *Optimizer) allocStatic(op string, first C.bool) error {
-	release, err := o.graph.check(op, nil, checkBuilt)
+func (o *Optimizer) allocStatic(first C.bool) error {
+	release, err := o.graph.check(nil, checkBuilt)
 	if err != nil {
 		return err
 	}
@@ -180,10 +178,10 @@ func (o *Optimizer) allocStatic(op string, first C.bool) error {
 	switch err := guardError(r.error); {
 	case err != nil:
 		o.fault = err
-		return o.graph.errorf(op, ErrBroken, "%v", err)
+		return o.graph.errorf(ErrBroken, "%v", err)
 	case r.value == 0:
 		o.fault = ErrOutOfMemory
-		return o.graph.errorf(op, ErrOutOfMemory, "out of memory; use a smaller batch")
+		return o.graph.errorf(ErrOutOfMemory, "out of memory; use a smaller batch")
 	}
 	return nil
 }

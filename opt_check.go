@@ -4,64 +4,64 @@ package ggml
 import "C"
 
 // checkGraph reports why the optimizer cannot use a graph, which is retained.
-func (o *Optimizer) checkGraph(op string, g *Graph, inputs, outputs *Tensor) error {
+func (o *Optimizer) checkGraph(g *Graph, inputs, outputs *Tensor) error {
 	switch {
 	case outputs.typ != F32:
-		return outputs.errorf(op, nil, "the outputs must have type f32")
+		return outputs.errorf(nil, "the outputs must have type f32")
 	case !bool(C.ggml_is_contiguous(outputs.t)):
-		return outputs.errorf(op, nil, "the outputs must be contiguous; call Cont")
+		return outputs.errorf(nil, "the outputs must be contiguous; call Cont")
 	case o.options.Loss == LossCrossEntropy && (outputs.ne[2] != 1 || outputs.ne[3] != 1):
-		return outputs.errorf(op, nil, "the outputs must be [classes, samples] for the cross entropy; call Reshape")
+		return outputs.errorf(nil, "the outputs must be [classes, samples] for the cross entropy; call Reshape")
 	}
 	dynamic := o.options.Outputs == nil
 	c := C.goggml_opt_check_graph(g.g, inputs.t, outputs.t, o.backends[0].b, C.bool(dynamic))
 	switch c.fault {
 	case C.GOGGML_OPT_NO_MEMORY:
-		return g.tensor(c.tensor).errorf(op, ErrNotAllocated, "this leaf has no memory that stays; call Allocate of its context")
+		return g.tensor(c.tensor).errorf(ErrNotAllocated, "this leaf has no memory that stays; call Allocate of its context")
 	case C.GOGGML_OPT_NOT_IN_GRAPH:
-		return outputs.errorf(op, nil, "the outputs are not computed by the graph; call Expand")
+		return outputs.errorf(nil, "the outputs are not computed by the graph; call Expand")
 	case C.GOGGML_OPT_UNUSED:
-		return inputs.errorf(op, nil, "the outputs do not depend on the inputs")
+		return inputs.errorf(nil, "the outputs do not depend on the inputs")
 	}
 	if o.options.Build == BuildForward {
 		return nil
 	}
 	switch c.fault {
 	case C.GOGGML_OPT_TYPE:
-		return g.tensor(c.tensor).errorf(op, nil, "a parameter must be contiguous and of type f32")
+		return g.tensor(c.tensor).errorf(nil, "a parameter must be contiguous and of type f32")
 	case C.GOGGML_OPT_BUFFER_UNREACHABLE:
-		return g.tensor(c.tensor).errorf(op, nil, "the parameter must be in memory of the first backend, %s", o.backends[0].Name())
+		return g.tensor(c.tensor).errorf(nil, "the parameter must be in memory of the first backend, %s", o.backends[0].Name())
 	}
 	flags := C.goggml_graph_find_flags(g.g)
 	switch {
 	case flags.loss != nil:
-		return g.tensor(flags.loss).errorf(op, nil, "the optimizer adds the loss; no tensor may be marked by SetLoss")
+		return g.tensor(flags.loss).errorf(nil, "the optimizer adds the loss; no tensor may be marked by SetLoss")
 	case g.backward:
-		return g.errorf(op, nil, "the graph has its gradients already; the optimizer adds them")
+		return g.errorf(nil, "the graph has its gradients already; the optimizer adds them")
 	case !bool(flags.params) && outputs.t.flags&C.GGML_TENSOR_FLAG_PARAM == 0:
-		return g.errorf(op, nil, "no tensor of the graph is marked as a parameter; call SetParam")
+		return g.errorf(nil, "no tensor of the graph is marked as a parameter; call SetParam")
 	}
-	if err := g.derivable(op); err != nil || dynamic || o.options.Period > 1 {
+	if err := g.derivable(); err != nil || dynamic || o.options.Period > 1 {
 		return err
 	}
-	return o.checkGradients(op, g, outputs)
+	return o.checkGradients(g, outputs)
 }
 
 // checkGradients looks for gradients that an optimizer would read in the wrong
 // order. Where they are accumulated, the sum is in the right one.
-func (o *Optimizer) checkGradients(op string, g *Graph, outputs *Tensor) error {
+func (o *Optimizer) checkGradients(g *Graph, outputs *Tensor) error {
 	scratch := C.goggml_arena_new()
 	if scratch == nil {
-		return optError(op, ErrOutOfMemory, "out of memory")
+		return optError(ErrOutOfMemory, "out of memory")
 	}
 	defer C.goggml_arena_free(scratch)
 	r := C.goggml_opt_noncontiguous_grad(scratch, g.g, outputs.t)
 	if err := guardError(r.error); err != nil {
-		return g.errorf(op, nil, "%v", err)
+		return g.errorf(nil, "%v", err)
 	}
 	if r.value == nil {
 		return nil
 	}
 	param := g.tensor((*C.struct_ggml_tensor)(r.value))
-	return param.errorf(op, nil, "the gradient of this parameter is a transposed or permuted view, which the optimizer would read wrong; store the parameter in the other order")
+	return param.errorf(nil, "the gradient of this parameter is a transposed or permuted view, which the optimizer would read wrong; store the parameter in the other order")
 }

@@ -90,11 +90,11 @@ func contextFor(kind string, free func(), parents ...*handle) (*Context, error) 
 }
 
 func datasetError(format string, args ...any) error {
-	return &OpError{Op: "opt_dataset_init", Reason: fmt.Sprintf(format, args...), Caller: callerLine()}
+	return callError(nil, fmt.Sprintf(format, args...))
 }
 
 func datasetTooLarge(reason string) error {
-	return &OpError{Op: "opt_dataset_init", Reason: reason, Caller: callerLine(), Err: ErrOutOfMemory}
+	return callError(ErrOutOfMemory, reason)
 }
 
 func (o *DatasetOptions) check() error {
@@ -170,21 +170,20 @@ func (d *Dataset) Labels() *Tensor {
 // run. It changes what CopyBatch finds, not the tensors.
 // C: ggml_opt_dataset_shuffle.
 func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
-	const op = "opt_dataset_shuffle"
 	if d == nil || o == nil {
-		return optError(op, errNil, "the data set or the optimizer is nil")
+		return optError(errNil, "the data set or the optimizer is nil")
 	}
 	for _, h := range []*handle{d.h, o.h} {
 		if err := h.acquire(); err != nil {
-			return during(err, op)
+			return during(err)
 		}
 		defer h.release()
 	}
 	if n > d.NumSamples() || n > 0 && n%d.shard != 0 {
-		return optError(op, nil, "%d samples: there are %d, in shards of %d", n, d.NumSamples(), d.shard)
+		return optError(nil, "%d samples: there are %d, in shards of %d", n, d.NumSamples(), d.shard)
 	}
 	if err := lock(&o.mu); err != nil {
-		return during(err, op)
+		return during(err)
 	}
 	defer o.mu.Unlock()
 	d.mu.Lock()
@@ -198,17 +197,16 @@ func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
 // the samples from i·k on, in their present order.
 // C: ggml_opt_dataset_get_batch.
 func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
-	const op = "opt_dataset_get_batch"
 	if d == nil {
-		return optError(op, errNil, "the data set is nil")
+		return optError(errNil, "the data set is nil")
 	}
-	if err := data.missing(op); err != nil {
+	if err := data.missing(); err != nil {
 		return err
 	}
 	tensors := []*Tensor{data}
 	contexts := data.ctx.withDependencies()
 	if labels != nil {
-		if err := labels.missing(op); err != nil {
+		if err := labels.missing(); err != nil {
 			return err
 		}
 		tensors = append(tensors, labels)
@@ -216,68 +214,68 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 	}
 	release, err := retainChecked(contexts)
 	if err != nil {
-		return during(err, op, data.operand())
+		return during(err, data.operand())
 	}
 	defer release()
 	if err := d.h.acquire(); err != nil {
-		return during(err, op, data.operand())
+		return during(err, data.operand())
 	}
 	defer d.h.release()
-	if err := d.fits(op, data, labels); err != nil {
+	if err := d.fits(data, labels); err != nil {
 		return err
 	}
 	for _, t := range tensors {
-		if err := t.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+		if err := t.accessible(writes); err != nil {
 			return err
 		}
-		if err := t.checkRepacked(op, 0, 0); err != nil {
+		if err := t.checkRepacked(0, 0, writes); err != nil {
 			return err
 		}
 	}
 	samples := int64(C.ggml_nbytes(data.t)) / d.dataBytes * d.shard
-	if err := d.inRange(op, samples, i); err != nil {
+	if err := d.inRange(samples, i); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := guardError(C.goggml_dataset_batch(d.d, data.t, labels.ptr(), C.int64_t(i))); err != nil {
-		return data.errorf(op, nil, "%v", err)
+		return data.errorf(nil, "%v", err)
 	}
 	return nil
 }
 
 // fits reports why the tensors, which are retained, cannot take a batch.
-func (d *Dataset) fits(op string, data, labels *Tensor) error {
+func (d *Dataset) fits(data, labels *Tensor) error {
 	size := int64(C.ggml_nbytes(data.t))
 	switch {
 	case data.typ != d.data.typ:
-		return data.errorf(op, nil, "the samples have type %v", d.data.typ)
+		return data.errorf(nil, "the samples have type %v", d.data.typ)
 	case !bool(C.ggml_is_contiguous(data.t)):
-		return data.errorf(op, nil, "the tensor must be contiguous")
+		return data.errorf(nil, "the tensor must be contiguous")
 	case size%d.dataBytes != 0:
-		return data.errorf(op, nil, "the tensor must hold whole shards: a multiple of %d samples of %d elements", d.shard, d.data.ne[0])
+		return data.errorf(nil, "the tensor must hold whole shards: a multiple of %d samples of %d elements", d.shard, d.data.ne[0])
 	case labels == nil && d.labels != nil:
-		return optError(op, nil, "the data set has labels, but the tensor for them is nil; a loss that uses none takes a data set with labels of 0 elements")
+		return optError(nil, "the data set has labels, but the tensor for them is nil; a loss that uses none takes a data set with labels of 0 elements")
 	case labels == nil:
 		return nil
 	case d.labels == nil:
-		return labels.errorf(op, nil, "the data set has no labels")
+		return labels.errorf(nil, "the data set has no labels")
 	case labels.typ != d.labels.typ:
-		return labels.errorf(op, nil, "the labels have type %v", d.labels.typ)
+		return labels.errorf(nil, "the labels have type %v", d.labels.typ)
 	case !bool(C.ggml_is_contiguous(labels.t)):
-		return labels.errorf(op, nil, "the tensor must be contiguous")
+		return labels.errorf(nil, "the tensor must be contiguous")
 	case int64(C.ggml_nbytes(labels.t)) != size/d.dataBytes*d.labelsBytes:
-		return labels.errorf(op, nil, "the tensor must hold %d labels of %d elements", size/d.dataBytes*d.shard, d.labels.ne[0])
+		return labels.errorf(nil, "the tensor must hold %d labels of %d elements", size/d.dataBytes*d.shard, d.labels.ne[0])
 	}
 	return nil
 }
 
-func (d *Dataset) inRange(op string, samples, i int64) error {
+func (d *Dataset) inRange(samples, i int64) error {
 	if samples > d.NumSamples() {
-		return optError(op, nil, "a batch of %d samples: the data set has only %d", samples, d.NumSamples())
+		return optError(nil, "a batch of %d samples: the data set has only %d", samples, d.NumSamples())
 	}
 	if batches := d.NumSamples() / samples; i < 0 || i >= batches {
-		return optError(op, nil, "batch %d is out of range: there are %d of %d samples", i, batches, samples)
+		return optError(nil, "batch %d is out of range: there are %d of %d samples", i, batches, samples)
 	}
 	return nil
 }
@@ -285,22 +283,21 @@ func (d *Dataset) inRange(op string, samples, i int64) error {
 // ReadBatch is CopyBatch to memory of the program, as raw bytes.
 // C: ggml_opt_dataset_get_batch_host.
 func (d *Dataset) ReadBatch(data, labels []byte, i int64) error {
-	const op = "opt_dataset_get_batch_host"
 	if d == nil {
-		return optError(op, errNil, "the data set is nil")
+		return optError(errNil, "the data set is nil")
 	}
 	if err := d.h.acquire(); err != nil {
-		return during(err, op)
+		return during(err)
 	}
 	defer d.h.release()
 	shards := int64(len(data)) / d.dataBytes
 	if shards < 1 || int64(len(data))%d.dataBytes != 0 {
-		return optError(op, nil, "%d bytes of data: they must hold whole shards of %d bytes", len(data), d.dataBytes)
+		return optError(nil, "%d bytes of data: they must hold whole shards of %d bytes", len(data), d.dataBytes)
 	}
 	if int64(len(labels)) != shards*d.labelsBytes {
-		return optError(op, nil, "%d bytes of labels: the labels take %d", len(labels), shards*d.labelsBytes)
+		return optError(nil, "%d bytes of labels: the labels take %d", len(labels), shards*d.labelsBytes)
 	}
-	if err := d.inRange(op, shards*d.shard, i); err != nil {
+	if err := d.inRange(shards*d.shard, i); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -309,6 +306,6 @@ func (d *Dataset) ReadBatch(data, labels []byte, i int64) error {
 }
 
 // optError makes an error about no particular tensor.
-func optError(op string, cause error, format string, args ...any) error {
-	return &OpError{Op: op, Reason: fmt.Sprintf(format, args...), Caller: callerLine(), Err: cause}
+func optError(cause error, format string, args ...any) error {
+	return callError(cause, fmt.Sprintf(format, args...))
 }

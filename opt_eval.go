@@ -18,54 +18,53 @@ import (
 // done as a whole or not at all. C: ggml_opt_eval.
 func (o *Optimizer) Eval(result *OptResult) error {
 	o = made(o)
-	const op = "opt_eval"
 	if err := o.h.acquire(); err != nil {
-		return during(err, op)
+		return during(err)
 	}
 	defer o.h.release()
-	params, err := o.nextParams(op)
+	params, err := o.nextParams()
 	if err != nil {
 		return err
 	}
 	if err := lock(&o.mu); err != nil {
-		return during(err, op)
+		return during(err)
 	}
 	defer o.mu.Unlock()
-	if err := o.evaluable(op); err != nil {
+	if err := o.evaluable(); err != nil {
 		return err
 	}
 	if params.set {
 		o.o.pars = params.c
 	} else if o.stepsNext() {
-		return optError(op, nil, "another goroutine uses the optimizer")
+		return optError(nil, "another goroutine uses the optimizer")
 	}
 	if result == nil {
-		return o.eval(op, nil)
+		return o.eval(nil)
 	}
 	evalErr := error(nil)
-	if err := result.with(func() { evalErr = o.evalInto(op, result) }); err != nil {
+	if err := result.with(func() { evalErr = o.evalInto(result) }); err != nil {
 		return err
 	}
 	return evalErr
 }
 
-func (o *Optimizer) evaluable(op string) error {
-	if err := o.usable(op); err != nil {
+func (o *Optimizer) evaluable() error {
+	if err := o.usable(); err != nil {
 		return err
 	}
 	if !o.ready {
-		return optError(op, ErrNotAllocated, "no graph is allocated; call Allocate before each Eval")
+		return optError(ErrNotAllocated, "no graph is allocated; call Allocate before each Eval")
 	}
 	return nil
 }
 
-func (o *Optimizer) evalInto(op string, r *OptResult) error {
+func (o *Optimizer) evalInto(r *OptResult) error {
 	kind := resultKind{loss: o.options.Loss, period: o.options.Period, batch: o.tensors.outputs.ne[1]}
 	if r.n > 0 && kind != r.kind {
-		return optError(op, nil, "the result holds evaluations of %v with period %d and batches of %d samples, not %v, %d and %d; call Reset, or use another result",
+		return optError(nil, "the result holds evaluations of %v with period %d and batches of %d samples, not %v, %d and %d; call Reset, or use another result",
 			r.kind.loss, r.kind.period, r.kind.batch, kind.loss, kind.period, kind.batch)
 	}
-	if err := o.eval(op, r); err != nil {
+	if err := o.eval(r); err != nil {
 		return err
 	}
 	r.kind = kind
@@ -74,18 +73,18 @@ func (o *Optimizer) evalInto(op string, r *OptResult) error {
 }
 
 // eval is Eval, after its checks of the arguments and with all locks.
-func (o *Optimizer) eval(op string, r *OptResult) error {
+func (o *Optimizer) eval(r *OptResult) error {
 	level := checkBuilt
 	if !o.kept() {
 		level = checkReady
 	}
-	release, err := o.graph.check(op, nil, level)
+	release, err := o.graph.check(nil, level)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if c := C.goggml_graph_check(o.graph.g, nil, 0, false, true, &C.goggml_check_key{}, nil, 0); c.fault != C.GOGGML_FAULT_NONE {
-		return during(o.graph.faultError(c, nil), op)
+		return during(o.graph.faultError(c, nil))
 	}
 	started := true
 	c, result := &computation{backends: o.backends, locks: []*sync.Mutex{&o.mu}}, C.ggml_opt_result_t(nil)
@@ -97,7 +96,7 @@ func (o *Optimizer) eval(op string, r *OptResult) error {
 		started = !errors.Is(err, computethread.ErrNotStarted)
 		return status, err
 	}
-	if err := o.graph.compute(context.Background(), op, c, run); err != nil {
+	if err := o.graph.compute(context.Background(), c, run); err != nil {
 		if started {
 			o.fault = err
 		}

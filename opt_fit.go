@@ -31,24 +31,23 @@ type EpochOptions struct {
 // number of samples, and a period of batches divides TrainSamples. Cancelling ctx ends the epoch
 // before the next batch, with the cause. C: ggml_opt_epoch.
 func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error {
-	const op = "opt_epoch"
 	if o == nil || d == nil || ctx == nil {
-		return optError(op, errNil, "the optimizer, the data set or the context.Context is nil")
+		return optError(errNil, "the optimizer, the data set or the context.Context is nil")
 	}
 	for _, h := range []*handle{o.h, d.h} {
 		if err := h.acquire(); err != nil {
-			return during(err, op)
+			return during(err)
 		}
 		defer h.release()
 	}
 	if !o.epoch.TryLock() {
-		return optError(op, nil, "the optimizer runs an epoch already")
+		return optError(nil, "the optimizer runs an epoch already")
 	}
 	defer o.epoch.Unlock()
 	if e.TrainSamples < 0 {
 		e.TrainSamples = d.NumSamples()
 	}
-	batch, err := o.checkEpoch(op, d, e.TrainSamples)
+	batch, err := o.checkEpoch(d, e.TrainSamples)
 	if err != nil {
 		return err
 	}
@@ -98,14 +97,14 @@ func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progre
 }
 
 // checkEpoch returns the size of a batch.
-func (o *Optimizer) checkEpoch(op string, d *Dataset, trained int64) (batch int64, err error) {
+func (o *Optimizer) checkEpoch(d *Dataset, trained int64) (batch int64, err error) {
 	if !o.IsStatic() {
-		return 0, optError(op, nil, "the optimizer has dynamic graphs; give Inputs and Outputs to NewOptimizer")
+		return 0, optError(nil, "the optimizer has dynamic graphs; give Inputs and Outputs to NewOptimizer")
 	}
 	t := o.present()
 	release, err := retainChecked(o.ctx.withDependencies())
 	if err != nil {
-		return 0, during(err, op)
+		return 0, during(err)
 	}
 	defer release()
 	if t.labels == nil && o.options.Loss.hasLabels() {
@@ -115,27 +114,27 @@ func (o *Optimizer) checkEpoch(op string, d *Dataset, trained int64) (batch int6
 	n, period := d.NumSamples(), int64(o.options.Period)
 	switch {
 	case t.inputs.ne[2] != 1 || t.inputs.ne[3] != 1 || t.inputs.ne[0] != d.data.ne[0]:
-		return 0, t.inputs.errorf(op, nil, "the inputs must be [%d, k] for k samples of the data set", d.data.ne[0])
+		return 0, t.inputs.errorf(nil, "the inputs must be [%d, k] for k samples of the data set", d.data.ne[0])
 	case t.outputs.ne[1] != batch:
-		return 0, t.outputs.errorf(op, nil, "the outputs must have a row for each of the %d samples of the inputs", batch)
+		return 0, t.outputs.errorf(nil, "the outputs must have a row for each of the %d samples of the inputs", batch)
 	case t.labels == nil && d.labels != nil:
-		return 0, optError(op, nil, "the data set has labels, which the loss %q takes no notice of; set Loss to LossMeanSquaredError or LossCrossEntropy, or make the data set with labels of 0 elements", o.options.Loss)
+		return 0, optError(nil, "the data set has labels, which the loss %q takes no notice of; set Loss to LossMeanSquaredError or LossCrossEntropy, or make the data set with labels of 0 elements", o.options.Loss)
 	case t.labels != nil && d.labels == nil:
-		return 0, optError(op, nil, "the loss needs labels, but the data set has none")
+		return 0, optError(nil, "the loss needs labels, but the data set has none")
 	case batch > n:
-		return 0, optError(op, nil, "the batch takes %d samples; the data set has only %d: make ne1 of the inputs at most that", batch, n)
+		return 0, optError(nil, "the batch takes %d samples; the data set has only %d: make ne1 of the inputs at most that", batch, n)
 	case n%batch != 0:
-		return 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the batch, %d: leave out %d samples, or make ne1 of the inputs a divisor", n, batch, n%batch)
+		return 0, optError(nil, "the data set has %d samples; that must be a multiple of the batch, %d: leave out %d samples, or make ne1 of the inputs a divisor", n, batch, n%batch)
 	case trained > n:
-		return 0, optError(op, nil, "TrainSamples is %d; the data set has only %d samples", trained, n)
+		return 0, optError(nil, "TrainSamples is %d; the data set has only %d samples", trained, n)
 	case trained%(batch*period) != 0:
-		return 0, optError(op, nil, "TrainSamples is %d; it must be a multiple of %d batches of %d samples", trained, period, batch)
+		return 0, optError(nil, "TrainSamples is %d; it must be a multiple of %d batches of %d samples", trained, period, batch)
 	case trained > 0 && o.options.Build != BuildOptimizer:
-		return 0, optError(op, nil, "the optimizer is only for evaluation: TrainSamples must be 0")
+		return 0, optError(nil, "the optimizer is only for evaluation: TrainSamples must be 0")
 	case batch%d.shard != 0:
-		return 0, optError(op, nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
+		return 0, optError(nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
 	}
-	return batch, d.fits(op, t.inputs, t.labels)
+	return batch, d.fits(t.inputs, t.labels)
 }
 
 // FitOptions are the settings of [Fit].
@@ -190,16 +189,15 @@ type FitProgress struct {
 // It prints nothing. Cancelling ctx ends it before the next batch, with the
 // cause, and leaves the parameters as they are then. C: ggml_opt_fit.
 func Fit(ctx context.Context, d *Dataset, options FitOptions, backends ...*Backend) error {
-	const op = "opt_fit"
 	if d == nil || ctx == nil {
-		return optError(op, errNil, "the data set or the context.Context is nil")
+		return optError(errNil, "the data set or the context.Context is nil")
 	}
 	for _, t := range []*Tensor{options.Inputs, options.Outputs} {
-		if err := t.missing(op); err != nil {
+		if err := t.missing(); err != nil {
 			return err
 		}
 	}
-	period, trained, err := options.plan(op, d, options.Inputs.ne[1])
+	period, trained, err := options.plan(d, options.Inputs.ne[1])
 	if err != nil {
 		return err
 	}
@@ -255,24 +253,24 @@ func (o *Optimizer) fitEpoch(ctx context.Context, d *Dataset, trained int64, epo
 
 // plan checks the numbers, and returns the batches of a step and the number of
 // samples to train on.
-func (f *FitOptions) plan(op string, d *Dataset, batch int64) (period int, trained int64, err error) {
+func (f *FitOptions) plan(d *Dataset, batch int64) (period int, trained int64, err error) {
 	n, logical := d.NumSamples(), f.LogicalBatch
 	if logical == 0 {
 		logical = batch
 	}
 	switch {
 	case f.Epochs < 1:
-		return 0, 0, optError(op, nil, "%d epochs: there must be at least 1", f.Epochs)
+		return 0, 0, optError(nil, "%d epochs: there must be at least 1", f.Epochs)
 	case logical < 1 || logical%batch != 0 || logical/batch > 1<<30:
-		return 0, 0, optError(op, nil, "the logical batch is %d samples; it must be a multiple of the batch of the inputs, %d", logical, batch)
+		return 0, 0, optError(nil, "the logical batch is %d samples; it must be a multiple of the batch of the inputs, %d", logical, batch)
 	case logical > n:
-		return 0, 0, optError(op, nil, "a step takes %d samples; the data set has only %d: make ne1 of the inputs, which is the batch, or LogicalBatch smaller", logical, n)
+		return 0, 0, optError(nil, "a step takes %d samples; the data set has only %d: make ne1 of the inputs, which is the batch, or LogicalBatch smaller", logical, n)
 	case n%logical != 0:
-		return 0, 0, optError(op, nil, "the data set has %d samples; that must be a multiple of the %d of a step: leave out %d samples, or make ne1 of the inputs, which is the batch, a divisor", n, logical, n%logical)
+		return 0, 0, optError(nil, "the data set has %d samples; that must be a multiple of the %d of a step: leave out %d samples, or make ne1 of the inputs, which is the batch, a divisor", n, logical, n%logical)
 	case batch%d.shard != 0:
-		return 0, 0, optError(op, nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
+		return 0, 0, optError(nil, "the batch takes %d samples; that must be a multiple of the shard, %d", batch, d.shard)
 	case !(f.Validation >= 0 && f.Validation < 1):
-		return 0, 0, optError(op, nil, "the part for validation is %v; it must be at least 0 and below 1", f.Validation)
+		return 0, 0, optError(nil, "the part for validation is %v; it must be at least 0 and below 1", f.Validation)
 	}
 	// Rounded, so that 0.1 of 10 steps is one step.
 	held := int64(f.Validation*float64(n/logical) + 0.5)

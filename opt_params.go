@@ -66,22 +66,22 @@ func ConstantParams(p OptimizerParams) func(iteration int64) OptimizerParams {
 
 // check reports why the settings are refused. Comparisons are written so that
 // NaN fails them.
-func (p OptimizerParams) check(op string, t OptimizerType) error {
+func (p OptimizerParams) check(t OptimizerType) error {
 	rate, decay := p.AdamW.LearningRate, p.AdamW.WeightDecay
 	if t == OptimizerSGD {
 		rate, decay = p.SGD.LearningRate, p.SGD.WeightDecay
 	}
 	switch {
 	case !(rate > 0 && rate <= 1e30):
-		return optError(op, nil, "the learning rate of %v is %v; it must be above 0", t, rate)
+		return optError(nil, "the learning rate of %v is %v; it must be above 0", t, rate)
 	case !(decay >= 0 && decay <= 1):
-		return optError(op, nil, "the weight decay of %v is %v; it must be 0 to 1", t, decay)
+		return optError(nil, "the weight decay of %v is %v; it must be 0 to 1", t, decay)
 	case t == OptimizerSGD:
 		return nil
 	case !(p.AdamW.Beta1 >= 0 && p.AdamW.Beta1 < 1) || !(p.AdamW.Beta2 >= 0 && p.AdamW.Beta2 < 1):
-		return optError(op, nil, "β₁ is %v and β₂ %v; both must be at least 0 and below 1", p.AdamW.Beta1, p.AdamW.Beta2)
+		return optError(nil, "β₁ is %v and β₂ %v; both must be at least 0 and below 1", p.AdamW.Beta1, p.AdamW.Beta2)
 	case !(p.AdamW.Epsilon >= 0 && p.AdamW.Epsilon <= 1e30):
-		return optError(op, nil, "ε is %v; it must be at least 0", p.AdamW.Epsilon)
+		return optError(nil, "ε is %v; it must be at least 0", p.AdamW.Epsilon)
 	}
 	return nil
 }
@@ -94,11 +94,11 @@ type stepParams struct {
 
 // nextParams asks the caller's function for the settings, without holding the
 // lock: it may use the optimizer.
-func (o *Optimizer) nextParams(op string) (stepParams, error) {
+func (o *Optimizer) nextParams() (stepParams, error) {
 	if err := lock(&o.mu); err != nil {
-		return stepParams{}, during(err, op)
+		return stepParams{}, during(err)
 	}
-	err := o.evaluable(op)
+	err := o.evaluable()
 	iteration, steps := o.iteration+1, o.stepsNext()
 	o.mu.Unlock()
 	if err != nil || !steps {
@@ -108,7 +108,7 @@ func (o *Optimizer) nextParams(op string) (stepParams, error) {
 	if o.options.Params != nil {
 		p = o.options.Params(iteration)
 	}
-	if err := p.check(op, o.options.Optimizer); err != nil {
+	if err := p.check(o.options.Optimizer); err != nil {
 		return stepParams{}, err
 	}
 	s := stepParams{set: true}

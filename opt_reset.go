@@ -9,32 +9,31 @@ import "C"
 // C: ggml_opt_reset.
 func (o *Optimizer) Reset(optimizer bool) error {
 	o = made(o)
-	const op = "opt_reset"
-	leave, err := o.enter(op)
+	leave, err := o.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
 	switch {
 	case o.options.Build != BuildOptimizer:
-		return optError(op, nil, "the optimizer is only for evaluation; there is nothing to reset")
+		return optError(nil, "the optimizer is only for evaluation; there is nothing to reset")
 	case o.kept():
-		return o.reset(op, optimizer)
+		return o.reset(optimizer)
 	case optimizer && o.options.Period > 1:
-		return optError(op, nil, "with a period of %d the moments of dynamic graphs, and of a static one of more than %d nodes, cannot be reset; make another optimizer", o.options.Period, C.GGML_DEFAULT_GRAPH_SIZE)
+		return optError(nil, "with a period of %d the moments of dynamic graphs, and of a static one of more than %d nodes, cannot be reset; make another optimizer", o.options.Period, C.GGML_DEFAULT_GRAPH_SIZE)
 	case optimizer && o.ready:
-		return optError(op, nil, "a graph is allocated; call Reset after Eval")
+		return optError(nil, "a graph is allocated; call Reset after Eval")
 	case optimizer:
 		o.clearMoments, o.iteration = true, 0
 	}
 	return nil
 }
 
-func (o *Optimizer) reset(op string, optimizer bool) error {
+func (o *Optimizer) reset(optimizer bool) error {
 	if optimizer {
 		o.iteration = 0
 	}
-	release, err := o.graph.check(op, nil, checkBuilt)
+	release, err := o.graph.check(nil, checkBuilt)
 	if err != nil {
 		return err
 	}

@@ -52,14 +52,14 @@ func (r *OptResult) Close() error {
 // with runs f unless the result is nil or closed.
 func (r *OptResult) with(f func()) error {
 	if r == nil {
-		return optError("opt_result", nil, "the result is nil")
+		return optError(nil, "the result is nil")
 	}
 	if err := r.h.acquire(); err != nil {
-		return during(err, "opt_result")
+		return during(err)
 	}
 	defer r.h.release()
 	if err := lock(&r.mu); err != nil {
-		return during(err, "opt_result")
+		return during(err)
 	}
 	defer r.mu.Unlock()
 	f()

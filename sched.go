@@ -179,7 +179,7 @@ func (s *Scheduler) reserve(g *Graph) C.goggml_int {
 
 func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 	if err := s.h.acquire(); err != nil {
-		return during(err, "alloc_graph", g.operand())
+		return during(err, g.operand())
 	}
 	defer s.h.release()
 	return s.current.allocate(g, p, s.devices(), s.h, s, func() C.goggml_int {
@@ -254,25 +254,25 @@ func (s *Scheduler) Reset() error {
 // is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
 func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
 	s = made(s)
-	return s.compute(ctx, "sched_graph_compute", g, nil)
+	return s.compute(ctx, g, nil)
 }
 
 // compute runs the graph; prepare (may be nil) changes the callbacks before that.
-func (s *Scheduler) compute(ctx context.Context, op string, g *Graph, prepare func(*schedCallbacks) (restore func())) error {
-	return s.with(op, g, func() error {
-		release, err := g.check(op, nil, checkReady)
+func (s *Scheduler) compute(ctx context.Context, g *Graph, prepare func(*schedCallbacks) (restore func())) error {
+	return s.with(g, func() error {
+		release, err := g.check(nil, checkReady)
 		if err != nil {
 			return err
 		}
 		defer release()
-		if err := s.current.unchanged(op, g); err != nil {
+		if err := s.current.unchanged(g); err != nil {
 			return err
 		}
 		if prepare != nil {
 			defer prepare(s.callbacks)()
 		}
 		return s.eval(g, func(c *computation) error {
-			return g.compute(ctx, op, c, func() (int64, error) {
+			return g.compute(ctx, c, func() (int64, error) {
 				return s.sources.with(func() (int64, error) {
 					return runOn(s.backends, C.goggml_sched_compute, unsafe.Pointer(s.s), unsafe.Pointer(g.g))
 				})
@@ -282,20 +282,20 @@ func (s *Scheduler) compute(ctx context.Context, op string, g *Graph, prepare fu
 }
 
 // with runs f alone on the scheduler; the graph is the one that it allocated.
-func (s *Scheduler) with(op string, g *Graph, f func() error) error {
+func (s *Scheduler) with(g *Graph, f func() error) error {
 	if err := s.h.acquire(); err != nil {
-		return during(err, op, g.operand())
+		return during(err, g.operand())
 	}
 	defer s.h.release()
 	if err := lock(&s.current.mu); err != nil {
-		return during(err, op, g.operand())
+		return during(err, g.operand())
 	}
 	defer s.current.mu.Unlock()
 	if g == nil {
-		return g.errorf(op, nil, "the graph is nil")
+		return g.errorf(nil, "the graph is nil")
 	}
 	if s.current.graph.Value() != g {
-		return g.errorf(op, ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Allocate first")
+		return g.errorf(ErrNotAllocated, "the graph is not the one that the scheduler allocated last; call Allocate first")
 	}
 	return f()
 }
@@ -339,7 +339,7 @@ type assignment struct {
 // C: ggml_backend_sched_set_tensor_backend.
 func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	s = made(s)
-	if err := t.missing("sched_set_tensor_backend"); err != nil {
+	if err := t.missing(); err != nil {
 		return err
 	}
 	if err := s.h.acquire(); err != nil {
@@ -347,13 +347,13 @@ func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	}
 	defer s.h.release()
 	if !slices.Contains(s.backends, b) {
-		return t.errorf("sched_set_tensor_backend", nil, "the backend is not one of the scheduler's")
+		return t.errorf(nil, "the backend is not one of the scheduler's")
 	}
 	if t.Op() != "none" && !b.device.SupportsOp(t) {
-		return t.errorf("sched_set_tensor_backend", nil, "%s does not support this op on these types and shapes", b.Name())
+		return t.errorf(nil, "%s does not support this op on these types and shapes", b.Name())
 	}
 	if err := lock(&s.current.mu); err != nil {
-		return during(err, "sched_set_tensor_backend", t.operand())
+		return during(err, t.operand())
 	}
 	defer s.current.mu.Unlock()
 	s.assigned = append(s.assigned, assignment{t, b})

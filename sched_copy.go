@@ -73,7 +73,7 @@ func (w *WeightCopy) Copy(offset, size int64) error {
 		return errCopyOver
 	}
 	if n := w.weight.NumBytes(); offset < 0 || size < 0 || offset > n || size > n-offset {
-		return w.weight.errorf("sched_copy", nil, "%d bytes at offset %d reach beyond the tensor, which has %d", size, offset, n)
+		return w.weight.errorf(nil, "%d bytes at offset %d reach beyond the tensor, which has %d", size, offset, n)
 	}
 	if size == 0 {
 		return nil

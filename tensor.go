@@ -323,6 +323,6 @@ func (t *Tensor) label() string {
 func (t *Tensor) String() string { return t.operand().String() }
 
 // errorf makes an error about one tensor.
-func (t *Tensor) errorf(op string, cause error, format string, args ...any) error {
-	return &OpError{Op: op, Operands: []Operand{t.operand()}, Reason: fmt.Sprintf(format, args...), Caller: callerLine(), Err: cause}
+func (t *Tensor) errorf(cause error, format string, args ...any) error {
+	return callError(cause, fmt.Sprintf(format, args...), t.operand())
 }

@@ -52,7 +52,7 @@ func asBytes[T Element](s []T) []byte {
 // tensor has the type of T and is allocated; a view with gaps is written in
 // the order of its elements. C: ggml_backend_tensor_set.
 func Write[T Element](t *Tensor, src []T) error {
-	if err := checkElements[T]("set", t, len(src)); err != nil {
+	if err := checkElements[T](t, len(src)); err != nil {
 		return err
 	}
 	return t.scatter(asBytes(src))
@@ -76,34 +76,34 @@ func Read[T Element](t *Tensor) ([]T, error) {
 // allocated, and is not a graph's intermediate result: see [Tensor.SetOutput].
 // C: ggml_backend_tensor_get.
 func ReadInto[T Element](dst []T, t *Tensor) error {
-	if err := checkElements[T]("get", t, len(dst)); err != nil {
+	if err := checkElements[T](t, len(dst)); err != nil {
 		return err
 	}
 	return t.gather(asBytes(dst))
 }
 
-func checkElements[T Element](op string, t *Tensor, n int) error {
-	if err := t.missing(op); err != nil {
+func checkElements[T Element](t *Tensor, n int) error {
+	if err := t.missing(); err != nil {
 		return err
 	}
 	if want := elementType[T](); t.typ != want {
-		return t.errorf(op, nil, "the tensor has type %v, the slice holds %v", t.typ, want)
+		return t.errorf(nil, "the tensor has type %v, the slice holds %v", t.typ, want)
 	}
-	return t.fits(op, n)
+	return t.fits(n)
 }
 
-func (t *Tensor) fits(op string, n int) error {
+func (t *Tensor) fits(n int) error {
 	if int64(n) != t.NumElements() {
-		return t.errorf(op, nil, "the tensor has %d elements, the slice %d", t.NumElements(), n)
+		return t.errorf(nil, "the tensor has %d elements, the slice %d", t.NumElements(), n)
 	}
 	return nil
 }
 
 // missing is the failure of an op on no tensor: nil, or one that stands for a
 // failed op, whose failure it tells.
-func (t *Tensor) missing(op string) error {
+func (t *Tensor) missing() error {
 	if t == nil {
-		return t.errorf(op, errNil, "the tensor is nil")
+		return t.errorf(errNil, "the tensor is nil")
 	}
 	if t.t == nil {
 		return t.failure()
@@ -113,27 +113,27 @@ func (t *Tensor) missing(op string) error {
 
 // readable reports why the data cannot be read, before memory is taken for it.
 func (t *Tensor) readable() error {
-	if err := t.access("get", 0, 0, C.GGML_TENSOR_FLAG_OUTPUT, nil); err != nil {
+	if err := t.access(0, 0, reads, nil); err != nil {
 		return err
 	}
-	return t.compact("get")
+	return t.compact()
 }
 
 // writable reports why the data cannot be written, before memory is taken for it.
 func (t *Tensor) writable() error {
-	if err := t.access("set", 0, 0, C.GGML_TENSOR_FLAG_INPUT, nil); err != nil {
+	if err := t.access(0, 0, writesAll, nil); err != nil {
 		return err
 	}
-	return t.compact("set")
+	return t.compact()
 }
 
 // compact demands that a copy without gaps is not very much larger than the
 // tensor, as that of a view can be whose elements share memory: the Go runtime
 // ends the process when it has no memory.
-func (t *Tensor) compact(op string) error {
+func (t *Tensor) compact() error {
 	const much = 1 << 28
 	if n := t.packedSize(); n > much && n > t.NumBytes() {
-		return t.errorf(op, nil, "the elements of this view share memory, and take %d bytes as a copy; that is too much", n)
+		return t.errorf(nil, "the elements of this view share memory, and take %d bytes as a copy; that is too much", n)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
 		return err
 	}
 	if r == nil {
-		return t.errorf("set", nil, "the source of random numbers is nil")
+		return t.errorf(nil, "the source of random numbers is nil")
 	}
 	values := make([]float32, t.NumElements())
 	for i := range values {
@@ -177,10 +177,10 @@ func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
 // quantised one takes finite values only, see [Quantize].
 func (t *Tensor) SetFloat32s(src []float32) error {
 	t = made(t)
-	if err := t.missing("set"); err != nil {
+	if err := t.missing(); err != nil {
 		return err
 	}
-	if err := t.fits("set", len(src)); err != nil {
+	if err := t.fits(len(src)); err != nil {
 		return err
 	}
 	switch t.typ {
@@ -264,7 +264,7 @@ func (t *Tensor) scatter(src []byte) error {
 	}
 	// Keep what lies in the gaps.
 	raw := make([]byte, t.NumBytes())
-	if err := t.readFor("set", raw, 0, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+	if err := t.readFor(raw, 0, writesAll); err != nil {
 		return err
 	}
 	size := t.typ.BlockBytes()
@@ -304,7 +304,7 @@ func (t *Tensor) WriteAt(p []byte, offset int64) (n int, err error) {
 }
 
 func (t *Tensor) write(p []byte, offset int64) error {
-	return t.access("set", len(p), offset, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+	return t.access(len(p), offset, writesAll, func() *C.char {
 		if bool(C.goggml_is_repacked(t.t)) {
 			return t.writeRepacked(p, offset)
 		}
@@ -338,12 +338,12 @@ func (t *Tensor) ReadAt(p []byte, offset int64) (n int, err error) {
 }
 
 func (t *Tensor) read(p []byte, offset int64) error {
-	return t.readFor("get", p, offset, C.GGML_TENSOR_FLAG_OUTPUT)
+	return t.readFor(p, offset, reads)
 }
 
-// readFor is read for an op that needs the flag.
-func (t *Tensor) readFor(op string, p []byte, offset int64, flag C.int32_t) error {
-	return t.access(op, len(p), offset, flag, func() *C.char {
+// readFor is read on the way of a call that uses the data so.
+func (t *Tensor) readFor(p []byte, offset int64, use dataUse) error {
+	return t.access(len(p), offset, use, func() *C.char {
 		return C.goggml_tensor_get(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})
 }
@@ -353,7 +353,7 @@ func (t *Tensor) readFor(op string, p []byte, offset int64, flag C.int32_t) erro
 // C: ggml_backend_tensor_memset, ggml_set_zero.
 func (t *Tensor) Memset(value byte) error {
 	t = made(t)
-	if err := t.missing("memset"); err != nil {
+	if err := t.missing(); err != nil {
 		return err
 	}
 	if !t.IsContiguous() {
@@ -363,47 +363,63 @@ func (t *Tensor) Memset(value byte) error {
 		return t.scatter(bytes.Repeat([]byte{value}, int(t.packedSize())))
 	}
 	n := t.NumBytes()
-	return t.access("memset", int(n), 0, C.GGML_TENSOR_FLAG_INPUT, func() *C.char {
+	return t.access(int(n), 0, writes, func() *C.char {
 		return C.goggml_tensor_memset(t.t, C.uint8_t(value), 0, C.size_t(n))
 	})
 }
 
+// A dataUse is what a call does with the data of a tensor.
+type dataUse int
+
+const (
+	reads dataUse = iota
+	writes
+	writesAll // and so repacked weights too, if it is all of them
+)
+
+// flag is the one that a tensor in a graph's memory must have.
+func (u dataUse) flag() C.int32_t {
+	if u == reads {
+		return C.GGML_TENSOR_FLAG_OUTPUT
+	}
+	return C.GGML_TENSOR_FLAG_INPUT
+}
+
 // access runs f with the tensor's data retained, after the checks that
-// C leaves to an assertion or a crash. flag is the one that a tensor in a
-// graph's memory must have.
-func (t *Tensor) access(op string, n int, offset int64, flag C.int32_t, f func() *C.char) error {
-	if err := t.missing(op); err != nil {
+// C leaves to an assertion or a crash.
+func (t *Tensor) access(n int, offset int64, use dataUse, f func() *C.char) error {
+	if err := t.missing(); err != nil {
 		return err
 	}
 	release, err := retainChecked(t.ctx.withDependencies())
 	if err != nil {
-		return during(err, op, t.operand())
+		return during(err, t.operand())
 	}
 	defer release()
-	return t.accessRetained(op, n, offset, flag, f)
+	return t.accessRetained(n, offset, use, f)
 }
 
 // accessRetained is access to a tensor that is retained already.
-func (t *Tensor) accessRetained(op string, n int, offset int64, flag C.int32_t, f func() *C.char) error {
-	if err := t.accessible(op, flag); err != nil {
+func (t *Tensor) accessRetained(n int, offset int64, use dataUse, f func() *C.char) error {
+	if err := t.accessible(use); err != nil {
 		return err
 	}
 	if size := int64(C.ggml_nbytes(t.t)); offset < 0 || offset > size || int64(n) > size-offset {
-		return t.errorf(op, nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
+		return t.errorf(nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
 	}
-	if err := t.checkRepacked(op, n, offset); err != nil || n == 0 {
+	if err := t.checkRepacked(n, offset, use); err != nil || n == 0 {
 		return err // without bytes C would have no pointer to give to f
 	}
 	if err := guardError(f()); err != nil {
-		return t.errorf(op, nil, "%v", err)
+		return t.errorf(nil, "%v", err)
 	}
-	return t.present(op)
+	return t.present()
 }
 
 // present reports why the data of a tensor, which is retained, is gone.
-func (t *Tensor) present(op string) error {
+func (t *Tensor) present() error {
 	if err := deviceErr(t.memoryDevice()); err != nil {
-		return t.errorf(op, err, "%v", err)
+		return t.errorf(err, "%v", err)
 	}
 	return nil
 }
@@ -426,49 +442,49 @@ func (t *Tensor) memoryDevice() C.ggml_backend_dev_t {
 }
 
 // accessible reports why the data cannot be used now. The context is retained.
-func (t *Tensor) accessible(op string, flag C.int32_t) error {
+func (t *Tensor) accessible(use dataUse) error {
 	root := t.root()
 	if !bool(C.goggml_has_memory(t.t)) || root.buffer == nil {
-		return t.errorf(op, ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
+		return t.errorf(ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
 	}
 	if t.cutsBlocks() {
-		return t.errorf(op, nil, "the blocks of its type do not lie along its rows; use what it is a view of")
+		return t.errorf(nil, "the blocks of its type do not lie along its rows; use what it is a view of")
 	}
 	origin := C.goggml_origin(t.t)
-	if flag == C.GGML_TENSOR_FLAG_OUTPUT && origin.op != C.GGML_OP_NONE && origin.flags&C.GGML_TENSOR_FLAG_COMPUTE == 0 {
-		return t.errorf(op, nil, "no graph computes this tensor; add it by Expand, or choose its branch by Select")
+	if use == reads && origin.op != C.GGML_OP_NONE && origin.flags&C.GGML_TENSOR_FLAG_COMPUTE == 0 {
+		return t.errorf(nil, "no graph computes this tensor; add it by Expand, or choose its branch by Select")
 	}
 	// A graph allocator shares its memory among the results of the graph.
-	seen := flag == C.GGML_TENSOR_FLAG_OUTPUT && t.observed != nil && t.observed.Load()
-	if seen || root.flags&flag != 0 || C.ggml_backend_buffer_get_usage(root.buffer) != C.GGML_BACKEND_BUFFER_USAGE_COMPUTE {
+	seen := use == reads && t.observed != nil && t.observed.Load()
+	if seen || root.flags&use.flag() != 0 || C.ggml_backend_buffer_get_usage(root.buffer) != C.GGML_BACKEND_BUFFER_USAGE_COMPUTE {
 		return nil
 	}
-	if flag == C.GGML_TENSOR_FLAG_INPUT {
-		return t.errorf(op, nil, "the graph may overwrite this tensor before it is used; call SetInput on it before the graph is allocated")
+	if use != reads {
+		return t.errorf(nil, "the graph may overwrite this tensor before it is used; call SetInput on it before the graph is allocated")
 	}
-	return t.errorf(op, nil, "the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
+	return t.errorf(nil, "the graph may have reused the memory of this tensor; call SetOutput on it before the graph is allocated")
 }
 
 // CopyTensor copies the data of src to dst, which has the same shape, type
 // and layout, and may lie on another device. Neither is a view with gaps.
 // C: ggml_backend_tensor_copy.
 func CopyTensor(dst, src *Tensor) error {
-	return copyTensor("tensor_copy", dst, src, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
+	return copyTensor(dst, src, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
 }
 
 // copyTensor runs f, which copies, with both tensors retained.
-func copyTensor(op string, dst, src *Tensor, f func() *C.char) error {
-	release, err := retainCopy(op, dst, src)
+func copyTensor(dst, src *Tensor, f func() *C.char) error {
+	release, err := retainCopy(dst, src)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return copyRetained(op, dst, src, f)
+	return copyRetained(dst, src, f)
 }
 
-func retainCopy(op string, dst, src *Tensor) (release func(), err error) {
+func retainCopy(dst, src *Tensor) (release func(), err error) {
 	if src == nil || dst == nil {
-		return nil, &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: "a tensor is nil", Caller: callerLine(), Err: errNil}
+		return nil, callError(errNil, "a tensor is nil", src.operand(), dst.operand())
 	}
 	for _, t := range []*Tensor{src, dst} {
 		if t.t == nil {
@@ -476,20 +492,20 @@ func retainCopy(op string, dst, src *Tensor) (release func(), err error) {
 		}
 	}
 	release, err = retainChecked(append(src.ctx.withDependencies(), dst.ctx.withDependencies()...))
-	return release, during(err, op, src.operand(), dst.operand())
+	return release, during(err, src.operand(), dst.operand())
 }
 
-func copyRetained(op string, dst, src *Tensor, f func() *C.char) error {
+func copyRetained(dst, src *Tensor, f func() *C.char) error {
 	fail := func(reason string) error {
-		return &OpError{Op: op, Operands: []Operand{src.operand(), dst.operand()}, Reason: reason, Caller: callerLine()}
+		return callError(nil, reason, src.operand(), dst.operand())
 	}
 	if src.typ != dst.typ || src.ne != dst.ne || !bool(C.ggml_are_same_stride(src.t, dst.t)) {
 		return fail("type, shape and layout must be equal")
 	}
-	if err := src.accessible(op, C.GGML_TENSOR_FLAG_OUTPUT); err != nil {
+	if err := src.accessible(reads); err != nil {
 		return err
 	}
-	if err := dst.accessible(op, C.GGML_TENSOR_FLAG_INPUT); err != nil {
+	if err := dst.accessible(writes); err != nil {
 		return err
 	}
 	if !bool(C.ggml_is_contiguously_allocated(src.t)) {
@@ -501,8 +517,8 @@ func copyRetained(op string, dst, src *Tensor, f func() *C.char) error {
 	if err := guardError(f()); err != nil {
 		return fail(err.Error())
 	}
-	if err := src.present(op); err != nil {
+	if err := src.present(); err != nil {
 		return err
 	}
-	return dst.present(op)
+	return dst.present()
 }

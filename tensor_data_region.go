@@ -17,25 +17,25 @@ type Region2D struct {
 
 // check tells why the region does not fit into n bytes of a slice, and gives the
 // bytes that it spans in the tensor.
-func (r *Region2D) check(op string, t *Tensor, n int) (span int64, err error) {
+func (r *Region2D) check(t *Tensor, n int) (span int64, err error) {
 	if r.SliceStride == 0 {
 		r.SliceStride = r.Width
 	}
 	if r.Offset < 0 || r.Width < 0 || r.Rows < 0 {
-		return 0, t.errorf(op, nil, "the region has a negative offset, width or number of rows")
+		return 0, t.errorf(nil, "the region has a negative offset, width or number of rows")
 	}
 	if r.Width == 0 || r.Rows == 0 {
 		return 0, nil
 	}
 	if r.Rows > 1 && (r.Stride < r.Width || r.SliceStride < r.Width) {
-		return 0, t.errorf(op, nil, "rows of %d bytes overlap at a distance of %d in the tensor and %d in the slice", r.Width, r.Stride, r.SliceStride)
+		return 0, t.errorf(nil, "rows of %d bytes overlap at a distance of %d in the tensor and %d in the slice", r.Width, r.Stride, r.SliceStride)
 	}
 	if !r.fits(int64(n), r.SliceStride) {
-		return 0, t.errorf(op, nil, "%d rows of %d bytes at a distance of %d reach beyond the slice, which has %d", r.Rows, r.Width, r.SliceStride, n)
+		return 0, t.errorf(nil, "%d rows of %d bytes at a distance of %d reach beyond the slice, which has %d", r.Rows, r.Width, r.SliceStride, n)
 	}
 	size := t.NumBytes()
 	if r.Offset > size || !r.fits(size-r.Offset, r.Stride) {
-		return 0, t.errorf(op, nil, "%d rows of %d bytes at a distance of %d from offset %d on reach beyond the tensor, which has %d", r.Rows, r.Width, r.Stride, r.Offset, size)
+		return 0, t.errorf(nil, "%d rows of %d bytes at a distance of %d from offset %d on reach beyond the tensor, which has %d", r.Rows, r.Width, r.Stride, r.Offset, size)
 	}
 	return (r.Rows-1)*r.Stride + r.Width, nil
 }
@@ -56,7 +56,7 @@ func (r *Region2D) c() C.goggml_region {
 // [Tensor.WriteAt]. C: ggml_backend_tensor_set_2d.
 func (t *Tensor) WriteRegion(data []byte, r Region2D) error {
 	t = made(t)
-	return t.region("set_2d", data, r, C.GGML_TENSOR_FLAG_INPUT, func(r C.goggml_region) *C.char {
+	return t.region(data, r, writes, func(r C.goggml_region) *C.char {
 		return C.goggml_tensor_set_2d(nil, t.t, unsafe.Pointer(&data[0]), r)
 	})
 }
@@ -65,34 +65,34 @@ func (t *Tensor) WriteRegion(data []byte, r Region2D) error {
 // [Tensor.ReadAt]. C: ggml_backend_tensor_get_2d.
 func (t *Tensor) ReadRegion(data []byte, r Region2D) error {
 	t = made(t)
-	return t.region("get_2d", data, r, C.GGML_TENSOR_FLAG_OUTPUT, func(r C.goggml_region) *C.char {
+	return t.region(data, r, reads, func(r C.goggml_region) *C.char {
 		return C.goggml_tensor_get_2d(nil, t.t, unsafe.Pointer(&data[0]), r)
 	})
 }
 
-func (t *Tensor) region(op string, data []byte, r Region2D, flag C.int32_t, f func(C.goggml_region) *C.char) error {
-	span, err := t.checkRegion(op, data, &r)
+func (t *Tensor) region(data []byte, r Region2D, use dataUse, f func(C.goggml_region) *C.char) error {
+	span, err := t.checkRegion(data, &r)
 	if err != nil {
 		return err
 	}
-	return t.access(op, int(span), r.Offset, flag, func() *C.char { return f(r.c()) })
+	return t.access(int(span), r.Offset, use, func() *C.char { return f(r.c()) })
 }
 
-func (t *Tensor) checkRegion(op string, data []byte, r *Region2D) (span int64, err error) {
-	if err := t.missing(op); err != nil {
+func (t *Tensor) checkRegion(data []byte, r *Region2D) (span int64, err error) {
+	if err := t.missing(); err != nil {
 		return 0, err
 	}
 	if err := t.ctx.h.acquire(); err != nil {
-		return 0, during(err, op, t.operand())
+		return 0, during(err, t.operand())
 	}
 	defer t.ctx.h.release()
-	return r.check(op, t, len(data))
+	return r.check(t, len(data))
 }
 
 // WriteRegionAsync is [Tensor.WriteRegion] in the order of the backend's work;
 // see [Backend.WriteAsync]. C: ggml_backend_tensor_set_2d_async.
 func (b *Backend) WriteRegionAsync(t *Tensor, data []byte, r Region2D) error {
-	return b.regionAsync("set_2d_async", t, data, r, C.GGML_TENSOR_FLAG_INPUT, func(r C.goggml_region) *C.char {
+	return b.regionAsync(t, data, r, writes, func(r C.goggml_region) *C.char {
 		return C.goggml_tensor_set_2d(b.b, t.t, unsafe.Pointer(&data[0]), r)
 	})
 }
@@ -100,15 +100,15 @@ func (b *Backend) WriteRegionAsync(t *Tensor, data []byte, r Region2D) error {
 // ReadRegionAsync is [Tensor.ReadRegion] in the order of the backend's work;
 // see [Backend.ReadAsync]. C: ggml_backend_tensor_get_2d_async.
 func (b *Backend) ReadRegionAsync(t *Tensor, data []byte, r Region2D) error {
-	return b.regionAsync("get_2d_async", t, data, r, C.GGML_TENSOR_FLAG_OUTPUT, func(r C.goggml_region) *C.char {
+	return b.regionAsync(t, data, r, reads, func(r C.goggml_region) *C.char {
 		return C.goggml_tensor_get_2d(b.b, t.t, unsafe.Pointer(&data[0]), r)
 	})
 }
 
-func (b *Backend) regionAsync(op string, t *Tensor, data []byte, r Region2D, flag C.int32_t, f func(C.goggml_region) *C.char) error {
-	span, err := t.checkRegion(op, data, &r)
+func (b *Backend) regionAsync(t *Tensor, data []byte, r Region2D, use dataUse, f func(C.goggml_region) *C.char) error {
+	span, err := t.checkRegion(data, &r)
 	if err != nil {
 		return err
 	}
-	return b.copyAsync(op, t, data, span, r.Offset, flag, func() *C.char { return f(r.c()) })
+	return b.copyAsync(t, data, span, r.Offset, use, func() *C.char { return f(r.c()) })
 }

@@ -31,7 +31,7 @@ func (t *Tensor) Int32At(i ...int64) (int32, error) {
 		return 0, err
 	}
 	if x = math.Trunc(x); !(x >= math.MinInt32 && x <= math.MaxInt32) {
-		return 0, t.errorf("get", nil, "element %v is %v, which an int32 cannot hold", i, x)
+		return 0, t.errorf(nil, "element %v is %v, which an int32 cannot hold", i, x)
 	}
 	return int32(x), nil
 }
@@ -99,35 +99,35 @@ func intCodec[T int8 | int16 | int32 | int64](low, high float64) codec {
 }
 
 // codec is that of the tensor's elements.
-func (t *Tensor) codec(op string) (codec, error) {
-	if err := t.missing(op); err != nil {
+func (t *Tensor) codec() (codec, error) {
+	if err := t.missing(); err != nil {
 		return codec{}, err
 	}
 	c, ok := codecs[t.typ]
 	if !ok {
-		return c, t.errorf(op, nil, "the elements of %v cannot be used one by one; use Float32s and SetFloat32s", t.typ)
+		return c, t.errorf(nil, "the elements of %v cannot be used one by one; use Float32s and SetFloat32s", t.typ)
 	}
 	return c, nil
 }
 
 // offsetOf is the distance in bytes from the start of the data to an element.
-func (t *Tensor) offsetOf(op string, i []int64) (int64, error) {
+func (t *Tensor) offsetOf(i []int64) (int64, error) {
 	var at [MaxDims]int64
 	switch {
 	case len(i) == 1:
 		var err error
 		if at, err = t.Coordinates(i[0]); err != nil {
-			return 0, t.errorf(op, nil, "there is no element %d: there are %d", i[0], t.NumElements())
+			return 0, t.errorf(nil, "there is no element %d: there are %d", i[0], t.NumElements())
 		}
 	case len(i) == 0 || len(i) > MaxDims:
-		return 0, t.errorf(op, nil, "there are %d indices; give one in the order of all elements, or 2 to 4 of the dimensions", len(i))
+		return 0, t.errorf(nil, "there are %d indices; give one in the order of all elements, or 2 to 4 of the dimensions", len(i))
 	default:
 		copy(at[:], i)
 	}
 	var offset int64
 	for d, n := range at {
 		if n < 0 || n >= t.ne[d] {
-			return 0, t.errorf(op, nil, "index %d of dimension %d is out of range: its size is %d", n, d, t.ne[d])
+			return 0, t.errorf(nil, "index %d of dimension %d is out of range: its size is %d", n, d, t.ne[d])
 		}
 		offset += n * t.Stride(d)
 	}
@@ -135,11 +135,11 @@ func (t *Tensor) offsetOf(op string, i []int64) (int64, error) {
 }
 
 func (t *Tensor) elementAt(i []int64) (float64, error) {
-	c, err := t.codec("get")
+	c, err := t.codec()
 	if err != nil {
 		return 0, err
 	}
-	offset, err := t.offsetOf("get", i)
+	offset, err := t.offsetOf(i)
 	if err != nil {
 		return 0, err
 	}
@@ -155,7 +155,7 @@ func (t *Tensor) setElementAt(x float64, i []int64) error {
 	if err != nil {
 		return err
 	}
-	offset, err := t.offsetOf("set", i)
+	offset, err := t.offsetOf(i)
 	if err != nil {
 		return err
 	}
@@ -179,13 +179,13 @@ func (t *Tensor) setElements(x float64) error {
 
 // encoded is an element of the tensor with that value.
 func (t *Tensor) encoded(x float64) ([]byte, error) {
-	c, err := t.codec("set")
+	c, err := t.codec()
 	if err != nil {
 		return nil, err
 	}
 	p := make([]byte, t.typ.BlockBytes())
 	if err := c.set(p, x); err != nil {
-		return nil, t.errorf("set", nil, "%v into %v", err, t.typ)
+		return nil, t.errorf(nil, "%v into %v", err, t.typ)
 	}
 	return p, nil
 }

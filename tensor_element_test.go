@@ -83,20 +83,20 @@ func TestElementErrors(t *testing.T) {
 		return err
 	}
 	for want, err := range map[string]error{
-		"get(x f32[3, 2]): there is no element 6: there are 6":                    get(x, 6),
-		"get(x f32[3, 2]): there is no element -1":                                get(x, -1),
-		"get(x f32[3, 2]): index 3 of dimension 0 is out of range: its size is 3": get(x, 3, 0),
-		"get(x f32[3, 2]): index -1 of dimension 1":                               get(x, 0, -1),
-		"get(x f32[3, 2]): index 1 of dimension 2":                                get(x, 0, 0, 1),
-		"get(x f32[3, 2]): there are 0 indices":                                   get(x),
-		"get(x f32[3, 2]): there are 5 indices":                                   get(x, 0, 0, 0, 0, 0),
-		"get(q q8_0[32]): the elements of q8_0 cannot be used one by one":         get(q, 0),
-		"set(q q8_0[32]): the elements of q8_0":                                   q.Fill(0),
-		"set(small i8[2]): 128 does not fit into i8":                              small.SetInt32At(128, 0),
-		"set(small i8[2]): -129 does not fit into i8":                             small.Fill(-129.5),
-		"set(small i8[2]): NaN does not fit into i8":                              small.SetFloat32At(float32(math.NaN()), 0),
-		"get(nil): the tensor is nil":                                             get(nil, 0),
-		"set(x f32[3, 2]): there is no element 6: there are 6":                    x.SetInt32At(1, 6),
+		"Tensor.Float32At(x f32[3, 2]): there is no element 6: there are 6":                    get(x, 6),
+		"Tensor.Float32At(x f32[3, 2]): there is no element -1":                                get(x, -1),
+		"Tensor.Float32At(x f32[3, 2]): index 3 of dimension 0 is out of range: its size is 3": get(x, 3, 0),
+		"Tensor.Float32At(x f32[3, 2]): index -1 of dimension 1":                               get(x, 0, -1),
+		"Tensor.Float32At(x f32[3, 2]): index 1 of dimension 2":                                get(x, 0, 0, 1),
+		"Tensor.Float32At(x f32[3, 2]): there are 0 indices":                                   get(x),
+		"Tensor.Float32At(x f32[3, 2]): there are 5 indices":                                   get(x, 0, 0, 0, 0, 0),
+		"Tensor.Float32At(q q8_0[32]): the elements of q8_0 cannot be used one by one":         get(q, 0),
+		"Tensor.Fill(q q8_0[32]): the elements of q8_0":                                        q.Fill(0),
+		"Tensor.SetInt32At(small i8[2]): 128 does not fit into i8":                             small.SetInt32At(128, 0),
+		"Tensor.Fill(small i8[2]): -129 does not fit into i8":                                  small.Fill(-129.5),
+		"Tensor.SetFloat32At(small i8[2]): NaN does not fit into i8":                           small.SetFloat32At(float32(math.NaN()), 0),
+		"Tensor.Float32At(nil): the tensor is nil":                                             get(nil, 0),
+		"Tensor.SetInt32At(x f32[3, 2]): there is no element 6: there are 6":                   x.SetInt32At(1, 6),
 	} {
 		require.ErrorContains(t, err, want)
 	}

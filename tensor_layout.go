@@ -136,13 +136,12 @@ func CanRepeat(a, b *Tensor) bool {
 // Coordinates gives the indices [i0, i1, i2, i3] of element i in the order of
 // the elements. Plumbing: programs rarely need it. C: ggml_unravel_index.
 func (t *Tensor) Coordinates(i int64) ([MaxDims]int64, error) {
-	const op = "unravel_index"
 	var at [MaxDims]int64
-	if err := t.missing(op); err != nil {
+	if err := t.missing(); err != nil {
 		return at, err
 	}
 	if i < 0 || i >= t.NumElements() {
-		return at, t.errorf(op, nil, "there is no element %d: there are %d", i, t.NumElements())
+		return at, t.errorf(nil, "there is no element %d: there are %d", i, t.NumElements())
 	}
 	for d, n := range t.ne {
 		at[d], i = i%n, i/n

@@ -78,7 +78,7 @@ func TestTensorShapes(t *testing.T) {
 	require.True(t, ggml.SameShape(matrix, c.Dup(matrix)))
 
 	_, err := matrix.Coordinates(12)
-	require.ErrorContains(t, err, "unravel_index(leaf f32[4, 3]): there is no element 12: there are 12")
+	require.ErrorContains(t, err, "Tensor.Coordinates(leaf f32[4, 3]): there is no element 12: there are 12")
 	_, err = matrix.Coordinates(-1)
 	require.ErrorContains(t, err, "there is no element -1")
 	var none *ggml.Tensor
