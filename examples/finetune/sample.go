@@ -47,7 +47,7 @@ func (p *trainCommand) newSampler(m *model.Model, isChat bool) (*sampler, error)
 	if p.ChatTemplate != "" {
 		o.Template, err = cli.ReadTemplate("--chat-template", p.ChatTemplate)
 	} else {
-		o.Template, err = data.ModelTemplate(m.Path, m.GGUF())
+		o.Template, err = data.ModelTemplate(m.Path, m.Tokenizer)
 	}
 	s.chat = &o
 	return s, err

@@ -261,7 +261,7 @@ func sampleLength(ctx int, m *model.Model) (int, error) {
 
 // source is what data is read for.
 func source(m *model.Model) training.Source {
-	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Metadata: m.GGUF(), Context: m.Config().Context}
+	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Context: m.Config().Context}
 }
 
 // computeType is the type that --compute-type stands for.

@@ -76,7 +76,7 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sets, err := p.Load(ctx, training.Source{Tokenizer: vocabulary, Metadata: noMetadata{}})
+	sets, err := p.Load(ctx, training.Source{Tokenizer: vocabulary})
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
@@ -114,11 +114,6 @@ func (p *program) run(ctx context.Context) error {
 }
 
 func (p *program) result() training.SavedFile { return p.Result("--model-out", p.ModelOut) }
-
-// noMetadata is that of a model that has no file yet.
-type noMetadata struct{}
-
-func (noMetadata) Value(string) (any, bool) { return nil, false }
 
 // checkShape finds out what does not fit together, before anything is read.
 func (p *program) checkShape() error {

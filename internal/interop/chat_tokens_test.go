@@ -55,9 +55,7 @@ func compareTokens(t *testing.T, file string, server *stockServer, talks []chatC
 	defer g.Close()
 	tok, err := tokenizer.FromMetadata(g)
 	require.NoError(t, err)
-	template, err := data.ModelTemplate(file, g)
-	require.NoError(t, err)
-	encoder, err := data.NewEncoder(tok, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All})
+	encoder, err := data.NewEncoder(tok, data.EncoderOptions{Now: time.Now(), TrainOn: chat.All})
 	require.NoError(t, err)
 	bos := tok.TokenText(tok.BOS())
 	for _, talk := range talks {

@@ -87,7 +87,7 @@ func TestInteropRealText(t *testing.T) { testChat(t, llmtest.Dequantised(t, load
 func TestInteropRealChat(t *testing.T) {
 	path := realModel(t)
 	m := loadReal(t)
-	template, err := data.ModelTemplate(path, m.GGUF())
+	template, err := data.ModelTemplate(path, m.Tokenizer)
 	require.NoError(t, err)
 	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All})
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestInteropRealTraining(t *testing.T) {
 // realSamples are the conversations of the demonstration, the answers of which are trained.
 func realSamples(t *testing.T, m *model.Model, n, length int) *data.Dataset {
 	t.Helper()
-	template, err := data.ModelTemplate(m.Path, m.GGUF())
+	template, err := data.ModelTemplate(m.Path, m.Tokenizer)
 	require.NoError(t, err)
 	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.Assistant})
 	require.NoError(t, err)

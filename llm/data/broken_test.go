@@ -229,7 +229,7 @@ func TestBrokenOptions(t *testing.T) {
 	}
 	_, err := NewEncoder(nil, EncoderOptions{})
 	require.EqualError(t, err, "the model has no vocabulary, without which text has no tokens")
-	_, err = ModelTemplate("model.gguf", tokenizer.KeyValues{})
+	_, err = ModelTemplate("model.gguf", chatTokenizer(t, false))
 	require.EqualError(t, err, "model.gguf: the model has no chat template (tokenizer.chat_template); give one in a file")
 	_, err = prepare(t, []string{path}, ReadOptions{}, EncoderOptions{})
 	require.EqualError(t, err, path+":1: a conversation needs a chat template, and the model has none (tokenizer.chat_template); train on texts or completions, or give one in a file")

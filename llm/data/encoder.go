@@ -15,8 +15,9 @@ import (
 
 // EncoderOptions say how an Encoder makes tokens of examples.
 type EncoderOptions struct {
-	// Template renders conversations, and prompts with completions as a turn of the user and one of the assistant. Without
-	// one, conversations are an error, prompts with completions are texts, and those of instructions are Alpaca's.
+	// Template renders conversations, and prompts with completions as a turn of the user and one of the assistant; nil is
+	// that of the model, which the vocabulary has. Where there is none, conversations are an error, prompts with completions
+	// are texts, and those of instructions are Alpaca's.
 	Template *chat.Template
 	// RawPrompts leaves prompts with completions the texts that they are without a template.
 	RawPrompts bool
@@ -51,6 +52,12 @@ func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 	if o.Now.IsZero() {
 		year, month, day := time.Now().Date()
 		o.Now = time.Date(year, month, day, 0, 0, 0, 0, time.Local)
+	}
+	if o.Template == nil && t.ChatTemplate() != "" {
+		var err error
+		if o.Template, err = ModelTemplate(tokenizer.ChatTemplateKey, t); err != nil {
+			return nil, err
+		}
 	}
 	e := &Encoder{t: t, o: o, chat: RenderOptions(t, o.Variables)}
 	e.chat.Now, e.chat.EmptyReasoning = o.Now, o.EmptyReasoning
@@ -122,7 +129,7 @@ func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
 		return nil, fmt.Errorf("the prompt has %s, and all together are %d", counted.Of(x.PromptMessages, "message"), len(x.Messages))
 	}
 	if e.o.Template == nil {
-		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (tokenizer.chat_template)",
+		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (" + tokenizer.ChatTemplateKey + ")",
 			Remedy: "train on texts or completions, or give one in a file", Option: otherTemplate}
 	}
 	c := e.forms.Convert(&x.Conversation)
@@ -251,7 +258,9 @@ func (e *Encoder) Key() string {
 	h := sha256.New()
 	write := func(name string, v any) { fmt.Fprintf(h, "%s %#v\n", name, v) }
 	for _, kv := range e.t.KeyValues() {
-		write(kv.Key, kv.Value)
+		if kv.Key != tokenizer.ChatTemplateKey { // the one that counts follows
+			write(kv.Key, kv.Value)
+		}
 	}
 	write("strip right", e.t.Config().StripRight)
 	if e.o.Template != nil {

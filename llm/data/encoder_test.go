@@ -204,9 +204,50 @@ func TestEncoderKey(t *testing.T) {
 }
 
 func TestModelTemplate(t *testing.T) {
-	template, err := ModelTemplate("model.gguf", tokenizer.KeyValues{{Key: "tokenizer.chat_template", Value: chatML}})
+	template, err := ModelTemplate("model.gguf", withTemplate(t, chatML))
 	require.NoError(t, err)
 	require.Equal(t, chatML, template.Source())
-	_, err = ModelTemplate("model.gguf", tokenizer.KeyValues{{Key: "tokenizer.chat_template", Value: "\n{% if %}"}})
+	_, err = ModelTemplate("model.gguf", withTemplate(t, "\n{% if %}"))
 	require.ErrorContains(t, err, "model.gguf:2: ")
+}
+
+// An encoder takes the template that comes with the vocabulary, unless another one is given.
+func TestEncoderTakesTheTemplateOfTheModel(t *testing.T) {
+	talk := Example{Format: Messages, Conversation: chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), chat.NewMessage("assistant", "4")}}}
+	text := func(v *tokenizer.Tokenizer, o EncoderOptions) string {
+		e, err := NewEncoder(v, o)
+		require.NoError(t, err)
+		r, err := e.Render(talk)
+		require.NoError(t, err)
+		return r.Text
+	}
+	v := withTemplate(t, "{% for m in messages %}[{{ m.content }}]{% endfor %}")
+	require.Equal(t, "[2 + 2?][4]", text(v, EncoderOptions{}))
+	other, err := chat.Parse("other", "{% for m in messages %}({{ m.content }}){% endfor %}")
+	require.NoError(t, err)
+	require.Equal(t, "(2 + 2?)(4)", text(v, EncoderOptions{Template: other}))
+	_, err = NewEncoder(withTemplate(t, "\n{% if %}"), EncoderOptions{})
+	require.ErrorContains(t, err, "tokenizer.chat_template:2: ")
+
+	// The key of a cache is the same whichever way the template came.
+	same, err := chat.Parse("same", v.ChatTemplate())
+	require.NoError(t, err)
+	given, err := NewEncoder(withTemplate(t, ""), EncoderOptions{Template: same})
+	require.NoError(t, err)
+	found, err := NewEncoder(v, EncoderOptions{})
+	require.NoError(t, err)
+	require.Equal(t, given.Key(), found.Key())
+}
+
+// withTemplate is a vocabulary with a chat template, as a file has them.
+func withTemplate(t *testing.T, source string) *tokenizer.Tokenizer {
+	t.Helper()
+	c := chatTokenizer(t, false).Config()
+	c.ChatTemplate = source
+	v, err := tokenizer.New(c)
+	require.NoError(t, err)
+	again, err := tokenizer.FromMetadata(v.KeyValues())
+	require.NoError(t, err)
+	require.Equal(t, source, again.ChatTemplate())
+	return again
 }

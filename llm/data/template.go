@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -9,17 +8,12 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// ModelTemplate is the chat template in the metadata of a model's file, tokenizer.chat_template. Name is that of the file,
-// for errors. That there is none is an *Error.
-func ModelTemplate(name string, m tokenizer.Metadata) (*chat.Template, error) {
-	if m == nil {
-		return nil, fmt.Errorf("%s: there is no metadata: it is nil", name)
-	}
-	const key = "tokenizer.chat_template"
-	value, ok := m.Value(key)
-	source, isText := value.(string)
-	if !ok || !isText || source == "" {
-		return nil, &Error{File: name, Kind: TemplateFailed, Reason: "the model has no chat template (" + key + ")", Remedy: "give one in a file"}
+// ModelTemplate is the chat template of a model, which its vocabulary has. Name is that of the model's file, for errors.
+// That there is none is an *Error.
+func ModelTemplate(name string, t *tokenizer.Tokenizer) (*chat.Template, error) {
+	source := t.ChatTemplate()
+	if source == "" {
+		return nil, &Error{File: name, Kind: TemplateFailed, Reason: "the model has no chat template (" + tokenizer.ChatTemplateKey + ")", Remedy: "give one in a file"}
 	}
 	return chat.Parse(name, source)
 }

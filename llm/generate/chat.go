@@ -104,10 +104,7 @@ func (c *Chat) checkMade() error {
 }
 
 func modelTemplate(m *model.Model) (*chat.Template, error) {
-	if m.GGUF() == nil { // made in memory
-		return data.ModelTemplate(m.Path, tokenizer.KeyValues{})
-	}
-	return data.ModelTemplate(m.Path, m.GGUF())
+	return data.ModelTemplate(m.Path, m.Tokenizer)
 }
 
 // Tokens are the ids of a conversation as Reply computes it: rendered and encoded as in

@@ -64,6 +64,10 @@ type Config struct {
 	// when they are matched in text. GGUF has no key for it: FromMetadata sets
 	// it for Phi-3, KeyValues leaves it out.
 	StripRight []ID
+
+	// ChatTemplate is the Jinja source that renders conversations for the model, "" where it
+	// has none. No token depends on it: it comes with the vocabulary as its marks do.
+	ChatTemplate string
 }
 
 // DefaultConfig returns a Config without tokens that holds the special ids and

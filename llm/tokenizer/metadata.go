@@ -34,8 +34,11 @@ func (kvs KeyValues) Value(key string) (any, bool) {
 
 const keyPrefix = "tokenizer.ggml."
 
-// FromMetadata makes a tokenizer of the tokenizer.ggml.* keys, filling in
-// absent ones as llama.cpp does. A special id beyond the vocabulary counts as
+// ChatTemplateKey is that of [Config.ChatTemplate].
+const ChatTemplateKey = "tokenizer.chat_template"
+
+// FromMetadata makes a tokenizer of the tokenizer.ggml.* keys, and of the chat
+// template, filling in absent ones as llama.cpp does. A special id beyond the vocabulary counts as
 // absent, as there.
 func FromMetadata(m Metadata) (*Tokenizer, error) {
 	cfg, err := ConfigFromMetadata(m)
@@ -77,6 +80,9 @@ func ConfigFromMetadata(m Metadata) (Config, error) {
 	}
 	if name, _ := m.Value("general.name"); isPhi3(name) {
 		cfg.StripRight = phi3StripRight(&cfg)
+	}
+	if template, ok := m.Value(ChatTemplateKey); ok {
+		cfg.ChatTemplate, _ = template.(string) // some files have a list of templates
 	}
 	return cfg, nil
 }
@@ -289,6 +295,9 @@ func (t *Tokenizer) KeyValues() KeyValues {
 	add("add_eos_token", c.AddEOS)
 	if c.Model == ModelSPM || c.AddSpacePrefix {
 		add("add_space_prefix", c.AddSpacePrefix)
+	}
+	if c.ChatTemplate != "" {
+		kvs = append(kvs, KeyValue{ChatTemplateKey, c.ChatTemplate})
 	}
 	return kvs
 }

@@ -221,6 +221,15 @@ func (t *Tokenizer) TokenText(id ID) string {
 	return t.texts[id]
 }
 
+// ChatTemplate returns the Jinja source of the model's chat template, "" where it has none, and
+// of nil.
+func (t *Tokenizer) ChatTemplate() string {
+	if t == nil {
+		return ""
+	}
+	return t.cfg.ChatTemplate
+}
+
 // Config returns a copy of the configuration.
 func (t *Tokenizer) Config() Config { return t.cfg.clone() }
 

@@ -74,10 +74,9 @@ type RowFlags struct {
 
 // A Source is what data is read for.
 type Source struct {
-	Path      string // of the model
-	Tokenizer *tokenizer.Tokenizer
-	Metadata  tokenizer.Metadata // of the model's file, with its chat template
-	Context   int                // positions that the model was trained on; 0 if any --ctx will do
+	Path      string               // of the model
+	Tokenizer *tokenizer.Tokenizer // with its chat template
+	Context   int                  // positions that the model was trained on; 0 if any --ctx will do
 }
 
 // Sets are the data of a run.
@@ -424,8 +423,8 @@ func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, err
 		if o.Template, err = cli.ReadTemplate("--chat-template", f.ChatTemplate); err != nil {
 			return nil, err
 		}
-	} else if _, has := s.Metadata.Value("tokenizer.chat_template"); has {
-		if o.Template, err = data.ModelTemplate(s.Path, s.Metadata); err != nil {
+	} else if s.Tokenizer.ChatTemplate() != "" {
+		if o.Template, err = data.ModelTemplate(s.Path, s.Tokenizer); err != nil {
 			return nil, err
 		}
 	}

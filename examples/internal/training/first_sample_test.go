@@ -31,7 +31,7 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 		Ctx: 2000, ShowSample: true, TrainData: []string{in("chat.jsonl", long+record)},
 		RecordFlags: RecordFlags{TrainOn: "assistant", TooLong: "drop", EmptyBlocks: "prompt", ChatTemplate: in("own.jinja", template)},
 	}
-	s := Source{Tokenizer: v, Metadata: tokenizer.KeyValues{}}
+	s := Source{Tokenizer: v}
 	sets, err := f.Load(t.Context(), s)
 	require.NoError(t, err)
 	defer sets.Close()

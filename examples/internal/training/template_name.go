@@ -29,8 +29,7 @@ func (f *RecordFlags) checkTemplateName(s Source) error {
 	if !known {
 		return fmt.Errorf("--template %s: it is not known; leave it out for the template of the model, or give one by --chat-template FILE. Known are %s", f.Template, strings.Join(slices.Sorted(maps.Keys(templateMarks)), ", "))
 	}
-	value, has := s.Metadata.Value("tokenizer.chat_template")
-	if text, _ := value.(string); !has || !strings.Contains(text, mark) {
+	if !strings.Contains(s.Tokenizer.ChatTemplate(), mark) {
 		return fmt.Errorf("--template %s: the chat template of %s has no %s, as that one has; leave it out for the template of the model, or give one by --chat-template FILE", f.Template, s.Path, mark)
 	}
 	return nil
