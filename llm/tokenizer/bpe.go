@@ -1,11 +1,15 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // bpe merges the bytes of a word by rank. Symbols are numbers for the texts
 // that bytes and merges can form, whether they are tokens or not.
 type bpe struct {
 	pattern      splitter
+	through      classSet
 	ignoreMerges bool
 	whole        map[string]int32 // symbol of each token by its bytes
 	bytes        [256]int32       // symbol of each byte
@@ -38,6 +42,7 @@ func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint6
 func newBPE(t *Tokenizer, rule preRule) *bpe {
 	b := &bpe{
 		pattern:      rule.split,
+		through:      rule.through,
 		ignoreMerges: rule.ignoreMerges,
 		merges:       make(map[uint64]merge, len(t.cfg.Merges)),
 		maxSize:      1,
@@ -116,6 +121,36 @@ func (b *bpe) normalizedLen(raw string) (n, normalized int) {
 }
 
 func (b *bpe) split(text string, yield func(word string)) { b.pattern(text, yield) }
+
+// Patterns look at most this many bytes beyond a word, and through one run.
+const lookahead = 12
+
+func (b *bpe) settled(text string) int {
+	end := max(0, len(text)-lookahead)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return len(strings.TrimRightFunc(text[:end], b.looksThrough))
+}
+
+// contextChars are as many characters of a run (of letters, numbers or others)
+// as it takes for patterns to go on with the run: two may start a word of their
+// own, such as "'s", and three digits be isolated.
+const contextChars = 16
+
+func (b *bpe) inside(text string) int {
+	end := len(text)
+	for range contextChars {
+		r, n := utf8.DecodeLastRuneInString(text[:end])
+		if n == 0 || b.looksThrough(r) {
+			return 0
+		}
+		end -= n
+	}
+	return end
+}
+
+func (b *bpe) looksThrough(r rune) bool { return b.through.has(classOf(r)) }
 
 func (b *bpe) newMerger() merger { return &bpeMerger{bpe: b} }
 

@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -221,9 +220,4 @@ func hexDigit(b byte) int {
 		return int(b-'A') + 10
 	}
 	return -1
-}
-
-// PreTokenizers returns the names accepted as Config.Pre of a BPE model, sorted.
-func PreTokenizers() []string {
-	return slices.Sorted(maps.Keys(preRules))
 }

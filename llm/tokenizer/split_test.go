@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -37,28 +38,89 @@ func regexSplit(t require.TestingT, text string, patterns []*regexp2.Regexp) []s
 	return words
 }
 
-func TestSplitMatchesRegex(t *testing.T) {
+// splitRegexes are the patterns as llama.cpp writes them, one after the other,
+// for one name of each. It takes all kinds of letters for \p{L}, \d for [0-9],
+// and \p{Han} for blocks of code points.
+var splitRegexes = func() map[string][]string {
 	const (
-		gpt2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
-		fold   = `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|`
-		llama3 = fold + `[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-		qwen2  = fold + `[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-		qwen35 = fold + `[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+		gpt2     = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+		fold     = `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`
+		lines    = `|\s*[\r\n]+|\s+(?!\S)|\s+`
+		rest     = `| ?[^\s\p{L}\p{N}]+[\r\n]*`
+		restPath = `| ?[^\s\p{L}\p{N}]+[\r\n/]*`
+		word     = `|[^\r\n\p{L}\p{N}]?\p{L}+`
+		qwen2    = fold + word + `|\p{N}` + rest + lines
+		llama3   = fold + word + `|\p{N}{1,3}` + rest + lines
+
+		lead   = `[^\r\n\p{L}\p{N}]?`
+		big    = `((?=[\p{L}])([^a-z]))`
+		small  = `((?=[\p{L}])([^A-Z]))`
+		bigM   = `((?=[\p{L}\p{M}])([^a-z]))`
+		smallM = `((?=[\p{L}\p{M}])([^A-Z]))`
+		marked = lead + `[\p{L}\p{M}]*[\p{L}\p{M}]+` + fold + `?|` + lead + `[\p{L}\p{M}]+[\p{L}\p{M}]*` + fold + `?`
+
+		ascii    = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+		deepWord = `|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+`
+		deepseek = ascii + deepWord + `| ?[\p{P}\p{S}]+[\r\n]*` + lines
+		kana     = `[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+`
+		cjk      = `[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF-[\s]]+`
+		groups   = `[^\p{N}]*\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))` // the first with the text before it
+		sentence = ` ?[^(\s|.,!?…。，、।۔،)]+`
+		// The oracle's code points are those of UTF-16.
+		han    = `\u4E00-\u9FFF\u3400-\u4DBF\uF900-\uFAFF`
+		nonHan = `[\p{L}-[` + han + `]]`
 	)
-	patterns := map[string][]string{
+	jais2 := strings.TrimSuffix(llama3, `|\s+(?!\S)|\s+`)
+	for n := 512; n > 2; n /= 2 {
+		jais2 += fmt.Sprintf(`|\s{%d}(?!\S)`, n)
+	}
+	return map[string][]string{
 		"gpt-2":     {gpt2},
 		"llama-bpe": {llama3},
 		"qwen2":     {qwen2},
-		"qwen35":    {qwen35},
+		"qwen35":    {fold + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*` + lines},
 		"smollm":    {`\p{N}`, gpt2},
 		"falcon":    {"[\\p{P}\\$\\+<=>\\^~\\|`]+", gpt2, `[0-9][0-9][0-9]`},
 		"default":   {`[\p{P}\$\+<=>\^~\|]+`, gpt2, `\p{N}+`, `[0-9][0-9][0-9]`},
+
+		"ufakzeka":   {`[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + rest + lines},
+		"seed-coder": {fold + word + `|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+` + lines},
+		"bailingmoe": {`'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])` + word + `|\p{N}` + rest + `|\s*[\r\n]|\s+(?!\S)|\s+`},
+		"minicpm5":   {`\p{N}{1,3}`, fold + word + `|\p{N}+` + rest + lines},
+		"jais-2":     {jais2 + `|\s{1,2}(?!\S)|\s{1}`},
+		"laguna":     {`[^\n]+|[\n]+`, qwen2},
+		"k2-horizon": {fold + `|'ſ|[^\r\n\p{L}\p{N}]?(?:\p{L}|\p{M}|\u200C|\u200D)+|\p{N}{1,3}` + rest + lines},
+		"exaone-moe": {fold + `|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+`},
+
+		"tekken": {lead + big + `*` + small + `+|` + lead + big + `+` + small + `*|\p{N}` + restPath + lines},
+		"gpt-4o": {lead + big + `*` + small + `+` + fold + `?|` + lead + big + `+` + small + `*` + fold + `?|\p{N}{1,3}` + restPath + lines},
+		"granite-embed-multi-97m": {lead + bigM + `*` + smallM + `+` + fold + `?|` + lead + bigM + `+` + smallM + `*` + fold + `?|\p{N}{1,3}` +
+			restPath + lines},
+		"tiny_aya": {groups, marked + `|\p{N}{1,3}` + restPath + lines},
+		"kimi-k2":  {`[` + han + `]+|[^\r\n\p{L}\p{N}` + han + `]?` + nonHan + `+` + fold + `?|\p{N}{1,3}` + rest + lines},
+		"youtu":    {`[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|` + kana, marked + `|\p{N}` + restPath + lines},
+
+		"deepseek-coder": {`[\r\n]`, `\s?\p{L}+`, `\s?\p{P}+`, cjk, `\p{N}`},
+		"deepseek-llm":   {`[\r\n]`, `\s?[` + casedLetters + `]+`, `\s?[!-/:-~！-／：-～‘-‟、。]+`, `\s+$`, cjk, `\p{N}+`},
+		"deepseek-v3":    {`\p{N}{1,3}`, kana, deepseek},
+		"spark2_5":       {`\p{N}{1,3}`, kana, ascii + deepWord + `| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+`, `\p{N}`},
+		"afmoe": {groups,
+			`[一-鿿㐀-䶿\u8C48-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+`, deepseek},
+
+		"bloom":     {sentence},
+		"viking":    {sentence, `\p{N}`},
+		"chameleon": {`<sentinel:[0-9]+>`, `(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z`, `([\t\n]|    |  )`, `\p{N}`, "[\\p{P}!-/:-@\\[-`{-~]", gpt2},
+		"superbpe":  {`\p{N}+`, `(?=([0-9]{3})+(?![0-9]))`},
 	}
+}()
+
+func TestSplitMatchesRegex(t *testing.T) {
 	bit := rapid.OneOf(
 		rapid.SampledFrom([]string{" ", " ", "  ", "\n", "\r", "\t", "\u00a0", "\u0085", "'", "'s", "'Ve", "'lL", "a", "Zé", "ſ",
-			"1", "23", "٣", "²", ".", ",-", "+", "$", "`", "~|", "\u0301", "\u200d", "日", "😀", "\x00"}),
+			"B", "ABc", "É", "1", "23", "٣", "²", ".", ",-", "+", "$", "`", "~|", "/", "\u0301", "\u200d", "日", "カ", "ก", "한", "，", "😀", "\x00",
+			"IMGIMGAB", "Z", "<sentinel:12>"}),
 		rapid.StringN(1, 2, 8))
-	for name, exprs := range patterns {
+	for name, exprs := range splitRegexes {
 		t.Run(name, func(t *testing.T) {
 			var regexes []*regexp2.Regexp
 			for _, expr := range exprs {
@@ -87,14 +149,25 @@ func TestClasses(t *testing.T) {
 		switch {
 		case unicode.IsSpace(r) || unicode.Is(unicode.White_Space, r):
 			want = classSpace
+		case r >= 'A' && r <= 'Z':
+			want = classUpper
+		case r >= 'a' && r <= 'z':
+			want = classLower
 		case unicode.IsLetter(r) || r >= extensionIFirst && r <= extensionILast:
 			want = classLetter
+			if isHan(r) {
+				want = classHan
+			}
 		case unicode.IsNumber(r):
 			want = classNumber
 		case unicode.IsMark(r):
 			want = classMark
 		case unicode.IsPunct(r):
 			want = classPunct
+		case unicode.IsSymbol(r):
+			want = classSymbol
+		case r == zeroWidthJoiner || r == zeroWidthNonJoiner:
+			want = classJoiner
 		}
 		if got := classOf(r); got != want {
 			t.Fatalf("class of %U is %d, want %d", r, got, want)

@@ -102,7 +102,7 @@ func userDefined(t testing.TB) *Tokenizer {
 
 func TestWindowsAreTheText(t *testing.T) {
 	all := map[string]*Tokenizer{"spm": vocabulary(t, "spm", ""), "spm2": vocabulary(t, "spm2", ""), "user-defined": userDefined(t)}
-	for _, pre := range []string{"gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "falcon", "default"} {
+	for pre := range splitRegexes {
 		all[pre] = vocabulary(t, "bpe", pre)
 	}
 	for name, tok := range all {
@@ -127,9 +127,9 @@ func TestWindowsAreTheText(t *testing.T) {
 
 // A word is a word wherever splitting starts, and however the text goes on.
 func TestSplitIsLocal(t *testing.T) {
-	for _, pre := range []string{"gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "falcon", "default"} {
+	for pre := range splitRegexes {
 		t.Run(pre, func(t *testing.T) {
-			b := &bpe{pattern: preRules[pre].split}
+			b := &bpe{pattern: preRules[pre].split, through: preRules[pre].through}
 			split := func(text string) (words []string) {
 				b.split(text, func(word string) { words = append(words, word) })
 				return words

@@ -377,7 +377,7 @@ func benchText(size int) string {
 
 func BenchmarkEncode(b *testing.B) {
 	text := benchText(1 << 20)
-	for _, name := range []string{"spm", "gpt-2", "llama-bpe", "qwen2"} {
+	for _, name := range append([]string{"spm"}, patterns...) {
 		tok := allTokenizers(b)[name]
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))

@@ -11,13 +11,42 @@ import (
 type class uint8
 
 const (
-	classOther  class = iota // symbols, control characters, unassigned, …
+	classOther  class = iota // control characters, unassigned, …
+	classJoiner              // zero-width joiner and non-joiner
 	classSpace               // \s, the White_Space property
-	classLetter              // \p{L}
+	classUpper               // A to Z
+	classLower               // a to z
+	classHan                 // \p{Han} of \p{L}
+	classLetter              // the rest of \p{L}
 	classNumber              // \p{N}
 	classMark                // \p{M}
 	classPunct               // \p{P}
+	classSymbol              // \p{S}
 	classEnd                 // past the end of the text
+)
+
+// classSet is a set of classes, none of them classEnd.
+type classSet uint16
+
+func setOf(classes ...class) (s classSet) {
+	for _, c := range classes {
+		s |= 1 << c
+	}
+	return s
+}
+
+func (s classSet) has(c class) bool { return s>>c&1 != 0 }
+
+var (
+	anyClass  = setOf(classEnd) - 1
+	spaceSet  = setOf(classSpace)
+	asciiSet  = setOf(classUpper, classLower) // [A-Za-z]
+	nonHanSet = asciiSet | setOf(classLetter)
+	letterSet = nonHanSet | setOf(classHan)                    // \p{L}
+	markedSet = letterSet | setOf(classMark)                   // [\p{L}\p{M}]
+	numberSet = setOf(classNumber)                             // \p{N}
+	punctSet  = setOf(classPunct, classSymbol)                 // [\p{P}\p{S}]
+	restSet   = anyClass &^ (spaceSet | letterSet | numberSet) // [^\s\p{L}\p{N}]
 )
 
 // Everything from here on is classOther, except for marks without a meaning
@@ -46,10 +75,20 @@ var classTable = sync.OnceValue(func() *[classTableSize]class {
 	fill(unicode.N, classNumber)
 	fill(unicode.M, classMark)
 	fill(unicode.P, classPunct)
+	fill(unicode.S, classSymbol)
 	fill(unicode.White_Space, classSpace)
 	for x := extensionIFirst; x <= extensionILast; x++ {
 		t[x] = classLetter
 	}
+	for x := 'A'; x <= 'Z'; x++ {
+		t[x], t[x|0x20] = classUpper, classLower
+	}
+	for x, c := range t {
+		if c == classLetter && isHan(rune(x)) {
+			t[x] = classHan
+		}
+	}
+	t[zeroWidthNonJoiner], t[zeroWidthJoiner] = classJoiner, classJoiner
 	return t
 })
 
@@ -57,6 +96,10 @@ var asciiClass = func() (t [utf8.RuneSelf]class) {
 	copy(t[:], classTable()[:])
 	return t
 }()
+
+const zeroWidthNonJoiner, zeroWidthJoiner = 0x200C, 0x200D
+
+func isHan(r rune) bool { return hanRanges.has(r) }
 
 func classOf(r rune) class {
 	if uint32(r) < utf8.RuneSelf {

@@ -1,0 +1,245 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// stockText is what stock makes of a text: its tokens, and the text that they are decoded to.
+type stockText struct {
+	ids  []int32
+	text string
+}
+
+// stockTokens asks llama.cpp for the tokens of texts.
+func stockTokens(t *testing.T, modelPath string, texts []string) []stockText {
+	t.Helper()
+	var file bytes.Buffer
+	for _, text := range texts {
+		fmt.Fprintf(&file, "%d\n%s", len(text), text)
+	}
+	path := filepath.Join(t.TempDir(), "texts")
+	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+	lines := strings.Split(run(t, filepath.Join(stock, "run"), filepath.Join(stock, "tokens"), modelPath, path), "\n")
+	require.Len(t, lines, 2*len(texts)+1)
+	all := make([]stockText, len(texts))
+	for i := range all {
+		all[i].ids = []int32{}
+		for _, field := range strings.Fields(lines[2*i]) {
+			id, err := strconv.Atoi(field)
+			require.NoError(t, err)
+			all[i].ids = append(all[i].ids, int32(id))
+		}
+		decoded, err := hex.DecodeString(lines[2*i+1])
+		require.NoError(t, err)
+		all[i].text = string(decoded)
+	}
+	return all
+}
+
+// TestInteropPreTokenizers holds tokens and decoded texts of every pre-tokenizer against stock's, on a vocabulary that
+// merges across any two words.
+func TestInteropPreTokenizers(t *testing.T) {
+	for _, seed := range seeds() {
+		rng := seeded(t, seed)
+		vocabulary := mergingVocabulary(t, rng)
+		texts := make([]string, 500)
+		for i := range texts {
+			texts[i] = generatedText(rng)
+		}
+		for _, pre := range tokenizer.PreTokenizers() {
+			t.Run(pre+" "+seed, func(t *testing.T) { comparePre(t, vocabulary, pre, texts) })
+		}
+	}
+}
+
+func seeded(t *testing.T, seed string) *rand.Rand {
+	n, err := strconv.ParseUint(seed, 10, 64)
+	require.NoError(t, err)
+	return rand.New(rand.NewPCG(n, 0))
+}
+
+func comparePre(t *testing.T, vocabulary tokenizer.KeyValues, pre string, texts []string) {
+	path := filepath.Join(t.TempDir(), "vocabulary.gguf")
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
+	defer g.Close()
+	require.NoError(t, g.Set("general.architecture", "llama"))
+	for _, kv := range vocabulary {
+		require.NoError(t, g.Set(kv.Key, kv.Value))
+	}
+	require.NoError(t, g.Set("tokenizer.ggml.pre", pre))
+	require.NoError(t, g.WriteFile(path))
+	ours, err := tokenizer.FromMetadata(g)
+	require.NoError(t, err)
+	wrong := 0
+	for i, theirs := range stockTokens(t, path, texts) {
+		ids := ours.Encode(texts[i], tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		text := ours.Decode(theirs.ids, tokenizer.DecodeOptions{ShowSpecial: true})
+		if slices.Equal(ids, theirs.ids) && text == theirs.text {
+			continue
+		}
+		if wrong++; wrong > 3 {
+			continue
+		}
+		at := 0
+		for at < min(len(ids), len(theirs.ids)) && ids[at] == theirs.ids[at] {
+			at++
+		}
+		t.Errorf("%q: from token %d on, ours has %q, stock %q", texts[i], at, pieces(ours, ids[at:]), pieces(ours, theirs.ids[at:]))
+		if text != theirs.text {
+			t.Errorf("decoded, ours is %q, stock's %q", text, theirs.text)
+		}
+	}
+	require.Zero(t, wrong, "of %d texts", len(texts))
+}
+
+func pieces(tok *tokenizer.Tokenizer, ids []int32) (all []string) {
+	for _, id := range ids[:min(len(ids), 6)] {
+		all = append(all, string(tok.Piece(id)))
+	}
+	return all
+}
+
+// mergingVocabulary trains a vocabulary on texts whose words it does not know, adds pairs of bytes that are neighbours
+// in them, and puts the merges into any order: where a text is split shows in its tokens.
+func mergingVocabulary(t *testing.T, rng *rand.Rand) tokenizer.KeyValues {
+	var texts []string
+	for range 3000 {
+		texts = append(texts, generatedText(rng))
+	}
+	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 3000, Pre: "superbpe",
+		Special: []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}})
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, token := range c.Tokens {
+		known[token] = true
+	}
+	byteTokens := byteTokens(c)
+	merge := func(left, right string) {
+		if known[left+right] {
+			return
+		}
+		known[left+right] = true
+		c.Tokens, c.Types = append(c.Tokens, left+right), append(c.Types, tokenizer.Normal)
+		c.Merges = append(c.Merges, left+" "+right)
+	}
+	for _, text := range texts {
+		for i := 1; i < len(text); i++ {
+			merge(byteTokens[text[i-1]], byteTokens[text[i]])
+		}
+	}
+	for range 200 {
+		merge(strconv.Itoa(10+rng.IntN(90)), strconv.Itoa(10+rng.IntN(90)))
+	}
+	rng.Shuffle(len(c.Merges), func(i, j int) { c.Merges[i], c.Merges[j] = c.Merges[j], c.Merges[i] })
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	kvs := tokenizer.KeyValues{{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(c.EOS)}}
+	for _, kv := range tok.KeyValues() {
+		switch strings.TrimPrefix(kv.Key, "tokenizer.ggml.") {
+		case "bos_token_id", "add_bos_token", "add_eos_token": // what the name implies
+		default:
+			kvs = append(kvs, kv)
+		}
+	}
+	return kvs
+}
+
+// byteTokens are the texts of the tokens of single bytes.
+func byteTokens(c tokenizer.Config) (texts [256]string) {
+	tok, err := tokenizer.New(c)
+	if err != nil {
+		panic(err)
+	}
+	for id := range c.Tokens {
+		if piece := tok.Piece(int32(id)); len(piece) == 1 {
+			texts[piece[0]] = c.Tokens[id]
+		}
+	}
+	return texts
+}
+
+// scripts are those of the generated texts, besides ASCII.
+var scripts = []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Hebrew, unicode.Arabic,
+	unicode.Devanagari, unicode.Bengali, unicode.Tamil, unicode.Thai, unicode.Lao, unicode.Tibetan, unicode.Myanmar, unicode.Georgian,
+	unicode.Hangul, unicode.Ethiopic, unicode.Cherokee, unicode.Khmer, unicode.Mongolian, unicode.Hiragana, unicode.Katakana,
+	unicode.Han, unicode.Han, unicode.Bopomofo, unicode.Deseret, unicode.Adlam}
+
+// fragments are what the generated texts have of everything that split patterns look at.
+var fragments = [][]string{
+	{" ", " ", " ", "  ", "   ", "    ", "     ", "\t", "\n", "\n\n", "\r\n", "\r", "\v", "\f", "\u00a0", "\u0085", "\u2003", "\u2028", "\u3000", "\u202f"},
+	{"'s", "'T", "'re", "'RE", "'Ve", "'m", "'M", "'ll", "'LL", "'lL", "'d", "'D", "'x", "'", "'ſ", "’s", "it's", "WE'VE", "don't", "O'Neil", "''S"},
+	{"the", "The", "THE", "camelCase", "HTMLParser", "iPhone", "ÉCOLE", "École", "éCOLE", "ǅ", "ß", "naïve", "A", "a", "Zé", "IMGIMGABCDZ", "IMGIMGZ"},
+	{"0", "1", "12", "123", "1234", "12345", "1234567890", "3.14", "1,000,000", "٣", "١٢٣٤", "²", "½", "Ⅻ", "一二三", "1a2b3", "0x1F", "1٣23456", "१२३४"},
+	{".", ",", "!", "?", "...", "?!", "(", ")", "[", "]", "{", "}", "/", "//", "\\", "-", "--", "_", "\"", "#", "$", "%", "&", "*", "+", "<", "=", ">", "^", "`", "|", "~", "@", ":", ";",
+		"。", "，", "、", "！", "…", "«", "»", "“", "”", "—", "·", "।", "؟", "۔", "〜", "￥", "€", "±", "×", "÷", "™"},
+	{"func main() {\n\treturn x[i] += 1;\n}\n", "if (a != b) { /* no */ }", "#include <stdio.h>\r\n", "a/b/c.txt\n", "://\n/", "def f(x):\n        pass", "SELECT * FROM t;", "e = mc^2", "<br/>"},
+	{"😀", "👩‍👩‍👧", "🇩🇪", "❤️", "👍🏽", "1️⃣", "☃", "→", "∑", "∞", "\U0001f9ff"},
+	{"\u0301", "e\u0301", "\u0301\u0301", " \u0301a", ".\u0301A", "क्षि", "ก็", "\u200d", "\u200c", "می\u200cخواهم", "\u20dd", "\ufe0f", "\u200b", "\ufeff", "\u00ad"},
+	{"\xff", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc0\x80", "\xed\xa0\x80", "\xed\xb0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xe0\x80\x80", "\ufffd", "\x00", "\x7f", "\x1b[0m", "\u0080"},
+	{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|im_", "<sentinel:12>", "▁", "Ġ"},
+}
+
+// generatedText is a text of up to 24 fragments, of which some repeat.
+func generatedText(rng *rand.Rand) string {
+	var b strings.Builder
+	for range 1 + rng.IntN(24) {
+		part := generatedPart(rng)
+		if rng.IntN(12) == 0 {
+			part = strings.Repeat(part, 1+rng.IntN(1+600/len(part)/(1+rng.IntN(8))))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func generatedPart(rng *rand.Rand) string {
+	switch kind := rng.IntN(len(fragments) + 6); {
+	case kind < len(fragments):
+		return fragments[kind][rng.IntN(len(fragments[kind]))]
+	case kind < len(fragments)+3: // a word of a script
+		table := scripts[rng.IntN(len(scripts))]
+		var b strings.Builder
+		for range 1 + rng.IntN(8) {
+			b.WriteRune(charOf(table, rng))
+		}
+		return b.String()
+	case kind == len(fragments)+3: // ASCII
+		var b strings.Builder
+		for range 1 + rng.IntN(8) {
+			b.WriteByte(byte(' ' + rng.IntN(95)))
+		}
+		return b.String()
+	case kind == len(fragments)+4:
+		return string(rune(rng.IntN(0x3400)))
+	}
+	return string(rune(rng.IntN(0x110000)))
+}
+
+// charOf is any character of a table.
+func charOf(table *unicode.RangeTable, rng *rand.Rand) rune {
+	if n := rng.IntN(len(table.R16) + len(table.R32)); n < len(table.R16) {
+		r := table.R16[n]
+		return rune(r.Lo) + rune(rng.IntN(int(r.Hi-r.Lo)/int(r.Stride)+1)*int(r.Stride))
+	} else {
+		r := table.R32[n-len(table.R16)]
+		return rune(r.Lo) + rune(rng.IntN(int(r.Hi-r.Lo)/int(r.Stride)+1)*int(r.Stride))
+	}
+}

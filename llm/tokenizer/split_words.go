@@ -1,0 +1,376 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// The alternatives that split patterns are made of.
+
+// contraction is (?i:'s|'t|'re|'ve|'m|'ll|'d).
+func contraction(text string) int { return contractionOf(text, true) }
+
+// contractionLower is 's|'t|'re|'ve|'m|'ll|'d.
+func contractionLower(text string) int { return contractionOf(text, false) }
+
+func contractionOf(text string, fold bool) int {
+	if len(text) < 2 || text[0] != '\'' {
+		return 0
+	}
+	lower := func(b byte) byte {
+		if fold && 'A' <= b && b <= 'Z' {
+			return b + 'a' - 'A'
+		}
+		return b
+	}
+	first := lower(text[1])
+	switch first {
+	case 's', 't', 'm', 'd':
+		return 2
+	}
+	if len(text) < 3 {
+		return 0
+	}
+	switch string([]byte{first, lower(text[2])}) {
+	case "re", "ve", "ll":
+		return 3
+	}
+	return 0
+}
+
+// contractionLongS folds the long s too, as case folding of Unicode does.
+func contractionLongS(text string) int {
+	if strings.HasPrefix(text, "'ſ") {
+		return len("'ſ")
+	}
+	return contraction(text)
+}
+
+// letters is [before]?[set]+ without CR and LF before.
+type letters struct {
+	before, set classSet
+}
+
+func (l letters) match(text string) int {
+	n := l.lead(text)
+	return n + run(text[n:], l.set)
+}
+
+// lead is the length of the character before the letters; 0 too if there are
+// no letters.
+func (l letters) lead(text string) int {
+	r, c, size := firstClass(text)
+	if l.set.has(c) || !l.before.has(c) || r == '\r' || r == '\n' {
+		return 0
+	}
+	if _, next, _ := firstClass(text[size:]); !l.set.has(next) {
+		return 0
+	}
+	return size
+}
+
+// cased are letters in one of two forms, where A-Z are capitals, a-z are small
+// letters, and others both: any number of capitals and then small letters, at
+// least one, or else capitals alone.
+func (l letters) cased(text string) int {
+	from := l.lead(text)
+	capitals := run(text[from:], l.set&^setOf(classLower))
+	to := from + capitals
+	if n := run(text[to:], l.set&^setOf(classUpper)); n > 0 {
+		return to + n
+	}
+	// The last letter that is both is the small one, if there is any.
+	if small := strings.TrimRight(text[from:to], "ABCDEFGHIJKLMNOPQRSTUVWXYZ"); small != "" {
+		return from + len(small)
+	}
+	return to
+}
+
+// withContraction is a match together with a contraction that follows.
+func withContraction(match matchFunc) matchFunc {
+	return func(text string) int {
+		n := match(text)
+		if n > 0 {
+			n += contraction(text[n:])
+		}
+		return n
+	}
+}
+
+// afterBlank is what match matches with one blank before it, or none.
+func afterBlank(match matchFunc) matchFunc {
+	return func(text string) int {
+		lead := 0
+		if text[0] == ' ' {
+			lead = 1
+		}
+		if n := match(text[lead:]); n > 0 {
+			return lead + n
+		}
+		return 0
+	}
+}
+
+// withTail is a match together with the characters of tail that follow.
+func withTail(match matchFunc, tail string) matchFunc {
+	return func(text string) int {
+		n := match(text)
+		for n > 0 && n < len(text) && strings.IndexByte(tail, text[n]) >= 0 {
+			n++
+		}
+		return n
+	}
+}
+
+// withLineEnd is a match together with the one CR or LF that follows, if any.
+func withLineEnd(match matchFunc) matchFunc {
+	return func(text string) int {
+		n := match(text)
+		if n > 0 && n < len(text) {
+			n += newline(text[n:])
+		}
+		return n
+	}
+}
+
+// phrase is letters and marks with single blanks between letters.
+func phrase(text string) int {
+	n := letters{before: anyClass &^ numberSet, set: letterSet}.lead(text)
+	if _, c, _ := firstClass(text[n:]); !letterSet.has(c) {
+		return 0
+	}
+	for {
+		n += run(text[n:], markedSet)
+		if n == len(text) || text[n] != ' ' {
+			return n
+		}
+		if _, c, _ := firstClass(text[n+1:]); !letterSet.has(c) {
+			return n
+		}
+		n++
+	}
+}
+
+// punctuatedASCII is [!-/:-@\[-`{-~][A-Za-z]+.
+func punctuatedASCII(text string) int {
+	if !isASCIIPunct(text[0]) {
+		return 0
+	}
+	if n := run(text[1:], asciiSet); n > 0 {
+		return 1 + n
+	}
+	return 0
+}
+
+func isASCIIPunct(b byte) bool { return b < 0x80 && punctSet.has(asciiClass[b]) }
+
+// spaces measures the white space that text starts with: its length, the
+// length without its last character, and the length through its last CR or LF.
+func spaces(text string) (all, butLast, newline int) {
+	for {
+		r, c, size := firstClass(text[all:])
+		if c != classSpace {
+			return all, butLast, newline
+		}
+		butLast = all
+		all += size
+		if r == '\n' || r == '\r' {
+			newline = all
+		}
+	}
+}
+
+// gpt2Word is 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ .
+func gpt2Word(text string) int {
+	if n := contractionLower(text); n > 0 {
+		return n
+	}
+	lead := 0
+	if text[0] == ' ' {
+		lead = 1
+	}
+	_, c, _ := firstClass(text[lead:])
+	for _, set := range []classSet{letterSet, numberSet, restSet} {
+		if set.has(c) {
+			return lead + run(text[lead:], set)
+		}
+	}
+	return spaceWord(text)
+}
+
+// spaceWord is \s+(?!\S)|\s+ : the last space before a word belongs to the word.
+func spaceWord(text string) int {
+	all, butLast, _ := spaces(text)
+	if all < len(text) && butLast > 0 {
+		return butLast
+	}
+	return all
+}
+
+// lines is \s*[\r\n]+|\s+(?!\S)|\s+ .
+func lines(text string) int {
+	all, butLast, newline := spaces(text)
+	switch {
+	case newline > 0:
+		return newline
+	case all < len(text) && butLast > 0:
+		return butLast
+	}
+	return all
+}
+
+// lineFeeds is [^\n]+|\n+ .
+func lineFeeds(text string) int {
+	n := strings.IndexByte(text, '\n')
+	switch n {
+	case -1:
+		return len(text)
+	case 0:
+		return len(text) - len(strings.TrimLeft(text, "\n"))
+	}
+	return n
+}
+
+// newline is [\r\n].
+func newline(text string) int {
+	if text[0] == '\r' || text[0] == '\n' {
+		return 1
+	}
+	return 0
+}
+
+// spacePowers cuts white space without a line end, of up to 512 characters and
+// else a power of two, largest first: (\s{512}|\s{256}|…|\s{2}|\s).
+func spacePowers(word string, yield func(string)) {
+	all, _, newline := spaces(word)
+	if all < len(word) || newline > 0 {
+		yield(word)
+		return
+	}
+	power := 512
+	for left := utf8.RuneCountInString(word); left > 0; left -= power {
+		for power > left {
+			power /= 2
+		}
+		n := upTo(word, spaceSet, power)
+		yield(word[:n])
+		word = word[n:]
+	}
+}
+
+// digitGroups cuts runs of numbers into groups of three from their ends. The
+// first group stays with the text before it, as in llama.cpp.
+func digitGroups(text string, yield func(string)) {
+	from := 0 // of what is not yielded yet
+	for pos := 0; pos < len(text); {
+		pos += run(text[pos:], anyClass&^numberSet)
+		end := pos + run(text[pos:], numberSet)
+		for size := (utf8.RuneCountInString(text[pos:end])+2)%3 + 1; pos < end; size = 3 {
+			pos += upTo(text[pos:end], numberSet, size)
+			yield(text[from:pos])
+			from = pos
+		}
+	}
+	if from < len(text) {
+		yield(text[from:])
+	}
+}
+
+// thousands cuts before each group of three digits 0-9, counted from the end of
+// a run of them: at (?=([0-9]{3})+(?![0-9])).
+func thousands(text string, yield func(string)) {
+	from := 0
+	cut := func(at int) {
+		if from < at {
+			yield(text[from:at])
+			from = at
+		}
+	}
+	for pos := 0; pos < len(text); pos++ {
+		end := pos
+		for end < len(text) && '0' <= text[end] && text[end] <= '9' {
+			end++
+		}
+		for at := pos + (end-pos)%3; at < end; at += 3 {
+			cut(at)
+		}
+		pos = end
+	}
+	cut(len(text))
+}
+
+// trailingSpace cuts off the white space that a text ends with: \s+$ .
+func trailingSpace(text string, yield func(string)) {
+	end := len(strings.TrimRightFunc(text, func(r rune) bool { return classOf(r) == classSpace }))
+	for _, part := range []string{text[:end], text[end:]} {
+		if part != "" {
+			yield(part)
+		}
+	}
+}
+
+// imageToken is (IMGIMG)[A-I]{1,4}Z, how chameleon writes the tokens of images.
+func imageToken(text string) int {
+	const mark = "IMGIMG"
+	if !strings.HasPrefix(text, mark) {
+		return 0
+	}
+	for n := len(mark); n < len(text) && n <= len(mark)+4; n++ {
+		switch {
+		case text[n] == 'Z' && n > len(mark):
+			return n + 1
+		case text[n] < 'A' || text[n] > 'I':
+			return 0
+		}
+	}
+	return 0
+}
+
+// indent is [\t\n]|\ {4}|\ {2} .
+func indent(text string) int {
+	switch {
+	case text[0] == '\t' || text[0] == '\n':
+		return 1
+	case strings.HasPrefix(text, "    "):
+		return 4
+	case strings.HasPrefix(text, "  "):
+		return 2
+	}
+	return 0
+}
+
+// punctMark is [\p{P}!-/:-@\[-`{-~].
+func punctMark(text string) int {
+	_, c, size := firstClass(text)
+	if c == classPunct || c == classSymbol && size == 1 {
+		return size
+	}
+	return 0
+}
+
+// threeDigits is [0-9][0-9][0-9].
+func threeDigits(text string) int {
+	if len(text) < 3 {
+		return 0
+	}
+	for i := range 3 {
+		if text[i] < '0' || text[i] > '9' {
+			return 0
+		}
+	}
+	return 3
+}
+
+// punctuation is [\p{P}symbols]+.
+func punctuation(symbols string) matchFunc {
+	return func(text string) int {
+		n := 0
+		for {
+			r, c, size := firstClass(text[n:])
+			if c != classPunct && (c != classSymbol || !strings.ContainsRune(symbols, r)) {
+				return n
+			}
+			n += size
+		}
+	}
+}
