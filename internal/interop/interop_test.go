@@ -130,6 +130,7 @@ func TestInterop(t *testing.T) {
 	require.NoError(t, err, "run make interop, which fetches llama.cpp")
 	f := makeFiles(t)
 	t.Run("logits", func(t *testing.T) { testLogits(t, f) })
+	t.Run("embeddings", func(t *testing.T) { testEmbeddings(t, f) })
 	t.Run("tokens", func(t *testing.T) { testTokens(t, f) })
 	t.Run("rope", func(t *testing.T) { testRoPE(t, f) })
 }

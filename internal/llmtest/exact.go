@@ -17,6 +17,18 @@ import (
 // has in float64; GELU is rounded as ggml's CPU backend does. The context decides which factors RoPE has.
 func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32, context int) [][]float64 {
 	t.Helper()
+	return exact(t, m, adapters, tokens, context, (*arch.Builder).Logits)
+}
+
+// ExactHidden are the hidden states [len(tokens)][embd] of which the logits are made.
+func ExactHidden(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32, context int) [][]float64 {
+	t.Helper()
+	return exact(t, m, adapters, tokens, context, func(_ *arch.Builder, _ *nn.Tape, x *nn.Value) *nn.Value { return x })
+}
+
+// exact computes in float64 what is made of the hidden states.
+func exact(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32, context int, output func(*arch.Builder, *nn.Tape, *nn.Value) *nn.Value) [][]float64 {
+	t.Helper()
 	c := ggml.NewContext()
 	defer c.Close()
 	lowering, err := nn.StockTraining(ggml.F32)
@@ -26,7 +38,7 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 		NumTokens: int64(len(tokens)), Rows: 1, Context: context,
 	}
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Adapters: nn.AdaptersOf(adapters)}
-	z := b.Logits(tape, b.Hidden(tape, false)).T
+	z := output(b, tape, b.Hidden(tape, false)).T
 	tape.Graph.Expand(z)
 	require.NoError(t, c.Err())
 	feed := &nn.Feed{Rows: 1, Tokens: tokens, Starts: make([]int32, len(tokens))}
@@ -36,7 +48,7 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 	p, err := oracle.Compile(tape.Graph, oracle.InputsOf(tape.Inputs, feed))
 	require.NoError(t, err)
 	p.RoundGELU = true
-	logits, err := p.Run().Of(z)
+	rows, err := p.Run().Of(z)
 	require.NoError(t, err)
-	return slices.Collect(slices.Chunk(logits.Data, m.Config().Vocab))
+	return slices.Collect(slices.Chunk(rows.Data, int(z.Dim(0))))
 }

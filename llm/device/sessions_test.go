@@ -30,12 +30,13 @@ func trained(t *testing.T, m *model.Model) *lora.Adapter {
 	return a
 }
 
-// logits are those after each token: of most at once, and of the rest one by one.
+// logits are those after each token: of most at once, and of the rest one by one. Behind them are
+// embeddings of texts.
 func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapters) []float32 {
 	t.Helper()
 	const prompt, all = 33, 40
 	ctx, tokens := context.Background(), llmtest.RandomTokens(5, all, m.Config().Vocab)
-	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: adapters})
+	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: adapters, Sequences: 3})
 	require.NoError(t, err)
 	defer s.Close()
 	q, err := s.NewSequence()
@@ -47,7 +48,9 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 		require.NoError(t, err)
 		rows = append(rows, row)
 	}
-	return slices.Concat(rows...)
+	vectors, err := s.Embed(ctx, [][]int32{tokens[:7], tokens}, infer.EmbedOptions{})
+	require.NoError(t, err)
+	return slices.Concat(append(rows, vectors...)...)
 }
 
 func TestLoweringsDecodeAlike(t *testing.T) {

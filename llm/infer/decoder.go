@@ -102,13 +102,16 @@ func (d *decoder) close() {
 // checked, and writes the logits of the last one, or of all. When it fails the caller
 // restores the states.
 func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, all bool, logits []float32) error {
-	pos := start
+	pos, out := start, lastLogits
+	if all {
+		out = allLogits
+	}
 	for chunk := range slices.Chunk(tokens, d.batch) {
 		part := logits
 		if all {
 			part, logits = logits[:len(chunk)*d.m.Config().Vocab], logits[len(chunk)*d.m.Config().Vocab:]
 		}
-		if err := d.pass(ctx, slot, []int{pos}, chunk, all, part); err != nil {
+		if err := d.pass(ctx, slot, []int{pos}, chunk, out, part); err != nil {
 			return err
 		}
 		pos += len(chunk)
@@ -143,10 +146,9 @@ func (d *decoder) check(start int, tokens []int32) error {
 }
 
 // pass computes as many tokens in each slot from first on, which follow
-// starts[i] others there. It writes the logits of the last token of each slot,
-// or of all.
-func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, all bool, logits []float32) error {
-	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), all: all}
+// starts[i] others there, and writes what comes out.
+func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, out output, dst []float32) error {
+	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
 	shape.attended = d.states.attended(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {
 		if err := d.states.prepare(first+i, start, shape.attended); err != nil {
@@ -171,15 +173,24 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 			return err
 		}
 	}
-	return ggml.ReadInto(logits, g.logits)
+	return ggml.ReadInto(dst, g.output)
 }
+
+// An output is what a pass gives.
+type output int
+
+const (
+	lastLogits   output = iota // [vocab, slots], after the last token of each slot
+	allLogits                  // [vocab, tokens]
+	hiddenStates               // [embd, tokens], of which the logits are made
+)
 
 // graphShape is what graphs differ in.
 type graphShape struct {
 	first, slots int
-	tokens       int  // of a slot
-	attended     int  // positions of a slot that take part
-	all          bool // logits of all tokens, not only of the last one
+	tokens       int // of a slot
+	attended     int // positions of a slot that take part
+	output       output
 }
 
 // A decodeGraph computes tokens at the end of sequences.
@@ -188,7 +199,7 @@ type decodeGraph struct {
 	shape  graphShape
 	ctx    *ggml.Context
 	inputs *nn.Inputs
-	logits *ggml.Tensor // [vocab, slots or slots·tokens]
+	output *ggml.Tensor
 }
 
 // graph finds or builds the graph of a shape.
@@ -223,11 +234,15 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 		States: d.states.byLayer, Pass: state.Pass{First: int64(shape.first), Slots: int64(shape.slots), Attended: int64(shape.attended)},
 		NumTokens: int64(shape.tokens * shape.slots), Context: d.states.length,
 	}
-	if !shape.all && shape.slots == 1 {
+	if shape.output == lastLogits && shape.slots == 1 {
 		b.Keep = 1
 	}
-	g.logits = b.Logits(t, b.Hidden(t, false)).T.SetOutput()
-	g.Expand(g.logits)
+	x := b.Hidden(t, false)
+	if shape.output != hiddenStates {
+		x = b.Logits(t, x)
+	}
+	g.output = x.T.SetOutput()
+	g.Expand(g.output)
 	return g
 }
 

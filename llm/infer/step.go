@@ -143,10 +143,10 @@ func (s *Session) pass(ctx context.Context, next []StepInput, order []int) error
 	}
 	first, vocab := next[order[0]], s.vocab()
 	if len(order) == 1 {
-		return s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, false, first.Logits)
+		return s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, lastLogits, first.Logits)
 	}
 	x.logits = slices.Grow(x.logits[:0], len(order)*vocab)[:len(order)*vocab]
-	if err := s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, false, x.logits); err != nil {
+	if err := s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, lastLogits, x.logits); err != nil {
 		return err
 	}
 	for j, i := range order {

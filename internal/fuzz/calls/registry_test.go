@@ -376,6 +376,8 @@ var public = registry{
 		reflect.TypeFor[generate.Result](),
 		reflect.TypeFor[generate.Stats](),
 		reflect.TypeFor[generate.Token](),
+		reflect.TypeFor[infer.EmbedOptions](),
+		reflect.TypeFor[infer.Pooling](),
 		reflect.TypeFor[infer.Sequence](),
 		reflect.TypeFor[infer.Session](),
 		reflect.TypeFor[infer.SessionOptions](),

@@ -1,0 +1,81 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// stockEmbeddings asks llama-embedding for vectors of texts, one a line.
+func stockEmbeddings(t *testing.T, modelPath string, texts []string, args ...string) [][]float32 {
+	t.Helper()
+	args = append([]string{
+		"llama-embedding", "-m", modelPath, "-p", strings.Join(texts, "\n"), "--embd-output-format", "json",
+		"-ctk", "f32", "-ctv", "f32", "-fa", "off", "-t", "1",
+	}, args...)
+	var reply struct {
+		Data []struct{ Embedding []float32 }
+	}
+	for range 50 { // its output is written by a thread for which it does not always wait at the end
+		out, err := exec.Command(filepath.Join(stock, "run"), args...).Output()
+		require.NoError(t, err)
+		if json.Unmarshal(out, &reply) == nil {
+			break
+		}
+	}
+	require.Len(t, reply.Data, len(texts))
+	vectors := make([][]float32, len(texts))
+	for i := range vectors {
+		vectors[i] = reply.Data[i].Embedding
+	}
+	return vectors
+}
+
+// Embeddings are those of llama-embedding, by every pooling, with an adapter and without.
+func testEmbeddings(t *testing.T, f files) {
+	m, err := model.Load(f.base, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	a, err := lora.Load(f.adapter, m)
+	require.NoError(t, err)
+	defer a.Close()
+	texts := []string{"func main() {", "a", "Some text that is longer than the other two are."}
+	var tokens [][]int32
+	for _, text := range texts {
+		tokens = append(tokens, m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}))
+	}
+	for _, adapters := range []model.Adapters{nil, a.WithScale(1)} {
+		s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: adapters, Sequences: 2, Threads: 1})
+		require.NoError(t, err)
+		defer s.Close()
+		for _, o := range []infer.EmbedOptions{{Pooling: infer.PoolMean}, {Pooling: infer.PoolLast}, {Pooling: infer.PoolCLS}, {Pooling: infer.PoolMean, Normalize: true}} {
+			args := []string{"--pooling", string(o.Pooling), "--embd-normalize", "-1"}
+			if o.Normalize {
+				args[3] = "2"
+			}
+			if adapters != nil {
+				args = append(args, "--lora", f.adapter)
+			}
+			got, err := s.Embed(context.Background(), tokens, o)
+			require.NoError(t, err)
+			e := nmse(got, stockEmbeddings(t, f.base, texts, args...))
+			name := fmt.Sprintf("%+v, adapter %v: ours, llama-embedding", o, adapters != nil)
+			t.Logf("%-80s NMSE %.2g", name, e)
+			require.Less(t, e, 1e-11, name)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package infer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Pooling makes one vector of the hidden states of a text. Poolings have the names of
+// llama.cpp.
+type Pooling string
+
+// The poolings.
+const (
+	PoolByModel Pooling = ""     // as the model's file says; where it says nothing, the mean
+	PoolMean    Pooling = "mean" // of all tokens
+	PoolLast    Pooling = "last" // of the last token alone, which sees all others
+	PoolCLS     Pooling = "cls"  // of the first token alone, which in causal models sees no other
+)
+
+// EmbedOptions are the settings of [Session.Embed].
+type EmbedOptions struct {
+	Pooling   Pooling
+	Normalize bool // make each vector one of length 1, so that dot products are cosines
+}
+
+// Embed gives a vector [n_embd] for each of some texts, which are in tokens: their hidden states
+// behind the output's norm, pooled. The head is not computed, adapters are.
+//
+// The texts take the places of sequences that are free, and leave the others alone. Several are
+// computed at once where there are several places side by side, of [SessionOptions.Sequences];
+// [ErrSessionFull] says that there is none.
+func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	pooling, err := s.pooling(o.Pooling)
+	if err != nil {
+		return nil, err
+	}
+	pooled := make([]*pooledText, len(texts))
+	for i, tokens := range texts {
+		if err := s.d.check(0, tokens); err != nil {
+			return nil, fmt.Errorf("text %d: %w", i+1, err)
+		}
+		pooled[i] = newPooledText(tokens, pooling, s.d.m.Config().Embd)
+	}
+	slot, places := s.freeSlots()
+	if places == 0 {
+		return nil, fmt.Errorf("%w: it has %d sequences; close one, or make it for more", ErrSessionFull, len(s.slots))
+	}
+	byLength := slices.Clone(pooled) // texts that are computed at once are about as long
+	slices.SortStableFunc(byLength, func(a, b *pooledText) int { return cmp.Compare(len(b.tokens), len(a.tokens)) })
+	for group := range slices.Chunk(byLength, places) {
+		if err := s.embed(ctx, slot, group); err != nil {
+			return nil, err
+		}
+	}
+	vectors := make([][]float32, len(texts))
+	for i, t := range pooled {
+		if vectors[i], err = t.vector(o.Normalize); err != nil {
+			return nil, fmt.Errorf("text %d: %w", i+1, err)
+		}
+	}
+	return vectors, nil
+}
+
+// pooling is that of options, or the model's.
+func (s *Session) pooling(p Pooling) (Pooling, error) {
+	switch p {
+	case PoolMean, PoolLast, PoolCLS:
+		return p, nil
+	case PoolByModel:
+		return s.modelPooling()
+	}
+	return "", fmt.Errorf("there is no pooling %q: it is mean, last or cls", p)
+}
+
+// modelPooling is what the model's file says.
+func (s *Session) modelPooling() (Pooling, error) {
+	m := s.d.m
+	key := m.Config().Arch + ".pooling_type"
+	if m.GGUF() == nil { // made in memory
+		return PoolMean, nil
+	}
+	value, ok := m.GGUF().Value(key)
+	if !ok {
+		return PoolMean, nil
+	}
+	switch fmt.Sprint(value) { // of llama.cpp's enumeration
+	case "0", "1": // "0" is none
+		return PoolMean, nil
+	case "2":
+		return PoolCLS, nil
+	case "3":
+		return PoolLast, nil
+	}
+	return "", fmt.Errorf("%s has the pooling %v (%s), which is of no vectors; choose mean, last or cls", m.Path, value, key)
+}
+
+// freeSlots are the most free slots that lie side by side.
+func (s *Session) freeSlots() (first, n int) {
+	for from := 0; from < len(s.slots); from++ {
+		to := from
+		for to < len(s.slots) && s.slots[to] == nil {
+			to++
+		}
+		if to-from > n {
+			first, n = from, to-from
+		}
+		from = to
+	}
+	return first, n
+}
+
+// embed computes texts at once, the longest first, in slots side by side. Shorter ones are
+// padded to the end of a pass: no token sees those after it.
+func (s *Session) embed(ctx context.Context, slot int, texts []*pooledText) error {
+	for i := range texts {
+		if _, err := s.rewind(slot+i, 0); err != nil {
+			return err
+		}
+	}
+	embd, most := s.d.m.Config().Embd, max(1, s.d.batch/len(texts))
+	for at := 0; len(texts) > 0; at += most {
+		n := min(most, len(texts[0].tokens)-at)
+		var tokens []int32
+		for _, t := range texts {
+			for i := range n {
+				tokens = append(tokens, t.tokens[min(at+i, len(t.tokens)-1)])
+			}
+		}
+		states := make([]float32, len(tokens)*embd)
+		if err := s.d.pass(ctx, slot, slices.Repeat([]int{at}, len(texts)), tokens, hiddenStates, states); err != nil {
+			return err
+		}
+		for i, t := range texts {
+			t.add(at, states[i*n*embd:][:n*embd])
+		}
+		for len(texts) > 0 && len(texts[len(texts)-1].tokens) <= at+n {
+			texts = texts[:len(texts)-1]
+		}
+	}
+	return nil
+}
+
+// A pooledText is a text with the sum of the hidden states of its tokens from one up to another.
+type pooledText struct {
+	tokens   []int32
+	from, to int
+	sum      []float64
+}
+
+func newPooledText(tokens []int32, p Pooling, embd int) *pooledText {
+	t := &pooledText{tokens: tokens, to: len(tokens), sum: make([]float64, embd)}
+	switch p {
+	case PoolLast:
+		t.from = t.to - 1
+	case PoolCLS:
+		t.to = 1
+	}
+	return t
+}
+
+// add takes the hidden states of tokens from one on.
+func (t *pooledText) add(at int, states []float32) {
+	for x := range slices.Chunk(states, len(t.sum)) {
+		if at >= t.from && at < t.to {
+			for i := range x {
+				t.sum[i] += float64(x[i])
+			}
+		}
+		at++
+	}
+}
+
+// vector is the mean.
+func (t *pooledText) vector(normalize bool) ([]float32, error) {
+	factor := 1 / float64(t.to-t.from)
+	if normalize {
+		square := 0.0
+		for _, x := range t.sum {
+			square += x * x
+		}
+		factor = 1 / max(math.Sqrt(square), math.SmallestNonzeroFloat64)
+	}
+	v := make([]float32, len(t.sum))
+	for i, x := range t.sum {
+		if v[i] = float32(x * factor); v[i]-v[i] != 0 {
+			return nil, fmt.Errorf("its embedding has the number %v: the weights or adapters of the model may be damaged", v[i])
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,190 @@
+package infer_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// exactEmbedding pools hidden states by the definition.
+func exactEmbedding(states [][]float64, o infer.EmbedOptions) []float64 {
+	v := make([]float64, len(states[0]))
+	switch o.Pooling {
+	case infer.PoolLast:
+		copy(v, states[len(states)-1])
+	case infer.PoolCLS:
+		copy(v, states[0])
+	default:
+		for _, row := range states {
+			for i, x := range row {
+				v[i] += x / float64(len(states))
+			}
+		}
+	}
+	if o.Normalize {
+		length := 0.0
+		for _, x := range v {
+			length = math.Hypot(length, x)
+		}
+		for i := range v {
+			v[i] /= length
+		}
+	}
+	return v
+}
+
+// Embeddings of all architectures, with adapters, by both op sets, are the pooled hidden states
+// of their graphs in float64: of texts of several lengths, in one pass or several, beside a
+// sequence or not.
+func TestEmbedAgainstReference(t *testing.T) {
+	for _, arch := range llmtest.Architectures() {
+		t.Run(arch, func(t *testing.T) {
+			t.Parallel()
+			bound := 1e-11
+			if arch == "gemma3" { // GELU's table takes an input in F16
+				bound = 1e-7
+			}
+			m, err := model.Load(llmtest.ArchFile(t, arch, ggml.F32), model.LoadOptions{})
+			require.NoError(t, err)
+			t.Cleanup(func() { m.Close() })
+			s := llmtest.NewLoRASetup(t, m, 3, 0.75)
+			const room = llmtest.LongContext + 5
+			var texts [][]int32
+			var states [][][]float64
+			for i, length := range []int{4, llmtest.LongContext, 1, 17, 18} {
+				texts = append(texts, llmtest.RandomTokens(uint64(i), length, m.Config().Vocab))
+				states = append(states, llmtest.ExactHidden(t, m, s.Adapters, texts[i], room))
+			}
+			for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
+				e, err := device.New(device.Options{Threads: 1, OpSet: ops})
+				require.NoError(t, err)
+				defer e.Close()
+				for _, sequences := range []int{1, 3} {
+					session := newSession(t, m, infer.SessionOptions{Sequences: sequences, Adapters: s.Adapters, Batch: 16, Context: room, Engine: e})
+					for _, o := range []infer.EmbedOptions{{}, {Pooling: infer.PoolLast}, {Pooling: infer.PoolCLS, Normalize: true}, {Pooling: infer.PoolMean, Normalize: true}} {
+						got, err := session.Embed(context.Background(), texts, o)
+						require.NoError(t, err)
+						for i := range texts {
+							require.Less(t, refmath.NMSE(got[i], exactEmbedding(states[i], o)), bound, "%s, %d sequences, %+v, text %d", ops, sequences, o, i)
+						}
+						require.Equal(t, sequences, session.Free())
+					}
+					require.False(t, session.UsesWeight(headOf(m)))
+				}
+			}
+		})
+	}
+}
+
+// headOf is the matrix of the head where that is none of the embedding.
+func headOf(m *model.Model) string {
+	if m.Config().Tied {
+		return "output_norm.bias" // no model has it
+	}
+	return "output.weight"
+}
+
+// Sequences of a session go on as if nothing had been embedded beside them, and take no place
+// from them.
+func TestEmbedBesideSequences(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	text := [][]int32{{1, 2, 3}, {4}}
+	alone := newSession(t, m, infer.SessionOptions{Context: 32})
+	want, err := alone.Embed(context.Background(), text, infer.EmbedOptions{})
+	require.NoError(t, err)
+	q := addSequence(t, alone)
+	rows := [][]float32{decode(t, q, 5, 6), decode(t, q, 7)}
+
+	s := newSession(t, m, infer.SessionOptions{Context: 32, Sequences: 4})
+	_, second := addSequence(t, s), addSequence(t, s)
+	require.Less(t, refmath.NMSE(decode(t, second, 5, 6), rows[0]), 1e-11)
+	got, err := s.Embed(context.Background(), text, infer.EmbedOptions{})
+	require.NoError(t, err)
+	for i := range want {
+		require.Less(t, refmath.NMSE(got[i], want[i]), 1e-11)
+	}
+	require.Less(t, refmath.NMSE(decode(t, second, 7), rows[1]), 1e-11)
+	third, logits := start(t, s, 5, 6, 7) // where a text was
+	require.Less(t, refmath.NMSE(logits, rows[1]), 1e-11)
+	require.NoError(t, third.Close())
+}
+
+// A model says in its file how it was trained to be pooled.
+func TestPoolingOfModel(t *testing.T) {
+	path := llmtest.ArchFile(t, "llama", ggml.F32)
+	text := [][]int32{{1, 2, 3, 4, 5}}
+	for value, want := range map[any]infer.Pooling{nil: infer.PoolMean, uint32(0): infer.PoolMean, uint32(1): infer.PoolMean, uint32(2): infer.PoolCLS, uint32(3): infer.PoolLast} {
+		edited := filepath.Join(t.TempDir(), "model.gguf")
+		g, err := ggml.OpenGGUF(path)
+		require.NoError(t, err)
+		if value != nil {
+			require.NoError(t, g.Set("llama.pooling_type", value))
+		}
+		require.NoError(t, g.WriteFile(edited))
+		require.NoError(t, g.Close())
+		m, err := model.Load(edited, model.LoadOptions{})
+		require.NoError(t, err)
+		defer m.Close()
+		s := newSession(t, m, infer.SessionOptions{Context: 32})
+		got, err := s.Embed(context.Background(), text, infer.EmbedOptions{})
+		require.NoError(t, err)
+		wanted, err := s.Embed(context.Background(), text, infer.EmbedOptions{Pooling: want})
+		require.NoError(t, err)
+		require.Equal(t, wanted, got, "%v", value)
+	}
+}
+
+func TestEmbedErrors(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	s := newSession(t, m, infer.SessionOptions{Context: 8})
+	ctx := context.Background()
+	vectors, err := s.Embed(ctx, nil, infer.EmbedOptions{})
+	require.NoError(t, err)
+	require.Empty(t, vectors)
+	for _, c := range []struct {
+		texts [][]int32
+		o     infer.EmbedOptions
+		want  string
+	}{
+		{[][]int32{{1}, {}}, infer.EmbedOptions{}, "text 2: there are no tokens to decode"},
+		{[][]int32{{-1}}, infer.EmbedOptions{}, fmt.Sprintf("text 1: token 0 is -1; the vocabulary has %d", m.Config().Vocab)},
+		{[][]int32{make([]int32, 9)}, infer.EmbedOptions{}, "text 1: the context is full: 9 tokens after 0 do not fit into 8; use a larger context or a shorter text"},
+		{[][]int32{{1}}, infer.EmbedOptions{Pooling: "rank"}, `there is no pooling "rank": it is mean, last or cls`},
+	} {
+		_, err := s.Embed(ctx, c.texts, c.o)
+		require.EqualError(t, err, c.want)
+	}
+	plain, err := model.New(m.Config(), nil, 1)
+	require.NoError(t, err)
+	defer plain.Close()
+	norm := plain.Weight("output_norm.weight")
+	values := make([]float32, norm.NumElements())
+	values[3] = float32(math.Inf(1))
+	require.NoError(t, ggml.Write(norm, values))
+	_, err = newSession(t, plain, infer.SessionOptions{Context: 8}).Embed(ctx, [][]int32{{1}}, infer.EmbedOptions{})
+	require.ErrorContains(t, err, "text 1: its embedding has the number ")
+	require.ErrorContains(t, err, ": the weights or adapters of the model may be damaged")
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = s.Embed(cancelled, [][]int32{{1}}, infer.EmbedOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+	addSequence(t, s)
+	_, err = s.Embed(ctx, [][]int32{{1}}, infer.EmbedOptions{})
+	require.ErrorIs(t, err, infer.ErrSessionFull)
+	_, err = (*infer.Session)(nil).Embed(ctx, nil, infer.EmbedOptions{})
+	require.EqualError(t, err, "the session is nil")
+	require.NoError(t, s.Close())
+	_, err = s.Embed(ctx, nil, infer.EmbedOptions{})
+	require.ErrorIs(t, err, ggml.ErrClosed)
+}
