@@ -266,7 +266,7 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 	}
 	for info := range g.Tensors() {
 		if parts[info.Name] == nil {
-			list = append(list, tensorDifference(info.Name, shapeOf(info.Type, info.Shape), "absent"))
+			list = append(list, tensorDifference(info.Name, shapeOf(info.Type, info.Shape), absent))
 		}
 	}
 	// The moments of a parameter say nothing new.
@@ -277,7 +277,7 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 
 // compareTensor compares the type and shape of a tensor with that of the name in a checkpoint.
 func compareTensor(g *ggml.GGUF, name string, x *ggml.Tensor) (d Difference, differs bool) {
-	is, was := shapeOf(x.Type(), x.Shape()), "absent"
+	is, was := shapeOf(x.Type(), x.Shape()), absent
 	if info, ok := g.Tensor(name); ok {
 		was = shapeOf(info.Type, info.Shape)
 	}

@@ -249,6 +249,8 @@ func TestCheckpointFixedSettings(t *testing.T) {
 	base := lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}}
 	longRoPE := llmtest.TinyConfig(false)
 	longRoPE.RoPE.FreqBase = 5000
+	scaledRoPE := llmtest.TinyConfig(false)
+	scaledRoPE.RoPE.FreqScale = 0.5
 	for _, c := range []struct {
 		want string
 		open func(o *Options, lo *lora.Options, d *data.Dataset) *model.Model
@@ -277,6 +279,9 @@ func TestCheckpointFixedSettings(t *testing.T) {
 		}},
 		{"llama.rope.freq_base was 10000, is 5000", func(*Options, *lora.Options, *data.Dataset) *model.Model {
 			return llmtest.TinyModel(t, longRoPE, ggml.Q8_0)
+		}},
+		{"llama.rope.scaling.type was absent, is linear; llama.rope.scaling.factor was absent, is 2; llama.rope.scaling.original_context_length was absent, is 64; llama.rope.scaling.attn_factor was absent, is 1", func(*Options, *lora.Options, *data.Dataset) *model.Model {
+			return llmtest.TinyModel(t, scaledRoPE, ggml.Q8_0)
 		}},
 		{"other frozen weights", func(*Options, *lora.Options, *data.Dataset) *model.Model {
 			return llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.Q4_0)

@@ -140,6 +140,7 @@ const (
 type setting struct {
 	keys, id, words, value string
 	opaque                 bool // the value is a fingerprint, which tells nobody anything
+	absence                bool // is a value too: a checkpoint without it differs
 }
 
 func (s setting) key() string { return s.keys + s.id }
@@ -184,7 +185,10 @@ func (t *Trainer) freeSettings() ([]setting, error) { return t.readSettings(free
 // later is no difference where a model does not have it.
 func (t *Trainer) hyperParameters() (list []setting) {
 	add := func(key string, value any) {
-		list = append(list, setting{keys: fixedKeys, id: key, words: key, value: fmt.Sprint(value)})
+		list = append(list, setting{
+			keys: fixedKeys, id: key, words: key, value: fmt.Sprint(value),
+			absence: strings.Contains(key, ".rope.scaling."), // RoPE that is not scaled has no key
+		})
 	}
 	c := t.m.Config()
 	add(keyArch, c.Arch)
@@ -235,6 +239,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s was %s, is %s", d.Setting, d.Was, d.Is)
 }
 
+// absent stands for the value of what is not there.
+const absent = "absent"
+
 // A MismatchError is a checkpoint of another run: the model, the data, the order of the
 // rows, or what is trained is not the same.
 type MismatchError struct {
@@ -255,13 +262,15 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s is of another run: %s; use the settings of that run, or start anew", e.Path, strings.Join(list, "; "))
 }
 
-// compare lists the settings that differ from those of a checkpoint. A setting that it
-// does not have, because the program of its run did not know it, is none.
+// compare lists the settings that differ from those of a checkpoint. A setting that it does
+// not have, because the program of its run did not know it, is none, unless absence is a value.
 func compare(g *ggml.GGUF, settings []setting) []Difference {
 	var list []Difference
 	for _, s := range settings {
 		was, err := ggml.GGUFValue[string](g, s.key())
-		if err != nil || was == s.value {
+		if err != nil && s.absence {
+			was = absent
+		} else if err != nil || was == s.value {
 			continue
 		}
 		d := Difference{s.id, s.words, was, s.value}
@@ -284,7 +293,7 @@ func (t *Trainer) compareFixed(g *ggml.GGUF) ([]Difference, error) {
 	for key, value := range g.Keys() {
 		id, fixed := strings.CutPrefix(key, fixedKeys)
 		if fixed && !slices.ContainsFunc(settings, func(s setting) bool { return s.id == id }) {
-			list = append(list, Difference{id, id, fmt.Sprint(value), "absent"})
+			list = append(list, Difference{id, id, fmt.Sprint(value), absent})
 		}
 	}
 	return list, nil

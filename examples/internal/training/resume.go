@@ -15,41 +15,44 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// deciding names the flags that decide a setting, alone or together. Their fields say it by its
-// [train.Setting.ID], or several with commas between; a hyper-parameter is *.KEY, and the type
-// and shape of what is trained tensor *:
+// deciding names the flags that decide a setting, and reports whether it is one flag that
+// decides nothing else. Fields of flags have a tag with the [train.Setting.ID], or with several
+// and commas between. A hyper-parameter is *.KEY there, and what ends with a * are several:
 //
 //	Batch int `name:"batch" setting:"batch"`
-func deciding(flags []*kong.Flag, id string) (names []string) {
+func deciding(flags []*kong.Flag, id string) (names string, one bool) {
+	var list []string
+	one = true
 	for _, f := range flags {
 		for pattern := range strings.SplitSeq(f.Tag.Get("setting"), ",") {
 			if is, _ := path.Match(pattern, id); is {
-				names = append(names, "--"+f.Name)
+				list = append(list, "--"+f.Name)
+				one = one && !strings.HasSuffix(pattern, "*")
 			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(list)
+	if last := len(list) - 1; last > 0 {
+		return strings.Join(list[:last], ", ") + " or " + list[last], false
+	}
+	return strings.Join(list, ""), one
 }
 
-// byFlag names settings by the flags that decide them. Of those that the same flags decide
-// together, as they do the matrices of an adapter, it names the first.
+// byFlag names settings by the flags that decide them. Of several that the same flags decide,
+// as they do the matrices of an adapter, it names the first.
 func byFlag(list []train.Difference, flags []*kong.Flag) []train.Difference {
 	var named []train.Difference
 	seen := map[string]bool{}
 	for _, d := range list {
-		switch names := deciding(flags, d.ID); len(names) {
-		case 0:
-		case 1:
-			d.Setting = names[0]
+		switch names, one := deciding(flags, d.ID); {
+		case names == "":
+		case one:
+			d.Setting = names
+		case seen[names]:
+			continue
 		default:
-			last := len(names) - 1
-			together := strings.Join(names[:last], ", ") + " or " + names[last]
-			if seen[together] {
-				continue
-			}
-			seen[together] = true
-			d.Setting = fmt.Sprintf("%s (%s)", together, d.Setting)
+			seen[names] = true
+			d.Setting = fmt.Sprintf("%s (%s)", names, d.Setting)
 		}
 		named = append(named, d)
 	}

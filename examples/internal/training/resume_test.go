@@ -17,6 +17,7 @@ func TestByFlag(t *testing.T) {
 		Rank    int `name:"rank" setting:"tensor *.lora_[ab]"`
 		Targets int `name:"matrices" setting:"tensor *.lora_[ab]"`
 		Base    int `name:"base" setting:"*.rope.freq_base"`
+		Scale   int `name:"scale" setting:"*.rope.scaling.*"`
 	}
 	parser := cli.New("test", &program, Defaults{Ctx: "1", Batch: "1", GradAcc: "1", Warmup: "1", AdamAlpha: "1"}.Vars())
 	differ := func(id string) train.Difference {
@@ -25,7 +26,7 @@ func TestByFlag(t *testing.T) {
 	var got []string
 	for _, d := range byFlag([]train.Difference{
 		differ("batch"), differ("β₁"), differ("final learning rate"), differ("steps"), differ("compute type"), {ID: "data", Setting: "reworded"},
-		differ("llama.rope.freq_base"), differ("llama.rope.dimension_count"), differ("tensor x.lora_a"), differ("tensor x.lora_b"), differ("tensor x"),
+		differ("llama.rope.freq_base"), differ("llama.rope.scaling.type"), differ("llama.rope.scaling.factor"), differ("llama.rope.dimension_count"), differ("tensor x.lora_a"), differ("tensor x.lora_b"), differ("tensor x"),
 		{ID: "--packing", Setting: "--packing", Was: "false", Is: "true"},
 	}, parser.Model.Flags) {
 		got = append(got, d.String())
@@ -33,7 +34,7 @@ func TestByFlag(t *testing.T) {
 	require.Equal(t, []string{
 		"--batch was 1, is 2", "--adam-beta1 was 1, is 2", "--adam-min-alpha or --cos-decay-min (reworded final learning rate) was 1, is 2",
 		"reworded steps was 1, is 2", "reworded compute type was 1, is 2", "other --train-data",
-		"--base was 1, is 2", "reworded llama.rope.dimension_count was 1, is 2",
+		"--base was 1, is 2", "--scale (reworded llama.rope.scaling.type) was 1, is 2", "reworded llama.rope.dimension_count was 1, is 2",
 		"--matrices or --rank (reworded tensor x.lora_a) was 1, is 2", "reworded tensor x was 1, is 2",
 		"--packing was false, is true",
 	}, got)
