@@ -71,11 +71,7 @@ func (s *state) sortKeys(attribute, caseSensitive Value) func(Value) Value {
 
 func (s *state) dictsort(v Value, a *arguments) Value {
 	args := a.bind(s, "dictsort", 0, "case_sensitive", "by", "reverse")
-	m, ok := v.(*Dict)
-	if !ok {
-		s.needDefined(v)
-		s.fail("'%s' object has no attribute 'items'", TypeName(v))
-	}
+	d := s.needDict(v)
 	at := slices.Index([]string{"key", "value"}, s.needText(or(args[1], NewText("key"))).s)
 	if at < 0 {
 		s.fail(`dictsort sorts by "key" or "value"`)
@@ -87,7 +83,7 @@ func (s *state) dictsort(v Value, a *arguments) Value {
 		}
 		return ignoreCase(k)
 	}
-	return NewList(s.sorted(m.view(itemsKind).Items, key, truth(or(args[2], false))))
+	return NewList(s.sorted(d.view(itemsKind).Items, key, truth(or(args[2], false))))
 }
 
 func extreme(name string, order int) filterFunc {

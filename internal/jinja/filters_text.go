@@ -165,13 +165,8 @@ func (s *state) stripTags(v Value, _ *arguments) Value {
 
 func (s *state) xmlAttributes(v Value, a *arguments) Value {
 	args := a.bind(s, "xmlattr", 0, "autospace")
-	m, ok := v.(*Dict)
-	if !ok {
-		s.needDefined(v)
-		s.fail("'%s' object has no attribute 'items'", TypeName(v))
-	}
 	var b textBuilder
-	for k, item := range m.all() {
+	for k, item := range s.needDict(v).all() {
 		if _, missing := item.(*undefined); missing || item == nil {
 			continue
 		}

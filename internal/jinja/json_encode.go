@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -55,17 +54,7 @@ func (w *jsonWriter) write(v Value, level int) {
 	}
 }
 
-func jsonFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "NaN"
-	case math.IsInf(f, 1):
-		return "Infinity"
-	case math.IsInf(f, -1):
-		return "-Infinity"
-	}
-	return formatFloat(f)
-}
+func jsonFloat(f float64) string { return floatText(f, "NaN", "Infinity") }
 
 func (w *jsonWriter) quote(t Text) Text {
 	t.safe = false

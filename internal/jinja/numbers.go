@@ -213,14 +213,16 @@ func parseInt(s string, base int) (*big.Int, bool) {
 }
 
 // formatFloat is repr() of a float: the shortest digits, with an exponent from 1e16 and below 1e-4.
-func formatFloat(f float64) string {
+func formatFloat(f float64) string { return floatText(f, "nan", "inf") }
+
+func floatText(f float64, nan, inf string) string {
 	switch {
 	case math.IsNaN(f):
-		return "nan"
+		return nan
 	case math.IsInf(f, 1):
-		return "inf"
+		return inf
 	case math.IsInf(f, -1):
-		return "-inf"
+		return "-" + inf
 	}
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.FormatFloat(f, 'e', -1, 64)

@@ -52,39 +52,56 @@ func (p *parser) made(n node) node {
 	return n
 }
 
-func (p *parser) skipName(name string) bool {
-	if p.current().isName(name) {
+func (p *parser) skipName(name string) bool   { return p.skip(p.current().isName(name)) }
+func (p *parser) skipOperator(op string) bool { return p.skip(p.current().isOperator(op)) }
+
+func (p *parser) skip(is bool) bool {
+	if is {
 		p.next()
-		return true
 	}
-	return false
+	return is
 }
 
-func (p *parser) skipOperator(op string) bool {
-	if p.current().isOperator(op) {
-		p.next()
-		return true
-	}
-	return false
-}
-
-func (p *parser) expectOperator(op string) token {
-	if t := p.current(); !t.isOperator(op) {
-		p.fail(t.line, "expected %q, got %q", op, t.describe())
-	}
-	return p.next()
-}
-
-func (p *parser) expectName(name string) token {
-	if t := p.current(); !t.isName(name) {
-		p.fail(t.line, "expected %q, got %q", name, t.describe())
-	}
-	return p.next()
-}
-
+func (p *parser) expectName(name string) token   { return p.expect(p.current().isName(name), name) }
+func (p *parser) expectOperator(op string) token { return p.expect(p.current().isOperator(op), op) }
 func (p *parser) expectKind(kind tokenKind) token {
-	if t := p.current(); t.kind != kind {
-		p.fail(t.line, "expected %q, got %q", token{kind: kind, text: "name"}.describe(), t.describe())
+	return p.expect(p.current().kind == kind, token{kind: kind, text: "name"}.describe())
+}
+
+func (p *parser) expect(is bool, want string) token {
+	if t := p.current(); !is {
+		p.fail(t.line, "expected %q, got %q", want, t.describe())
 	}
 	return p.next()
+}
+
+// commas parses items with commas between, up to an end that may follow a comma; isList is true if there is a comma.
+func (p *parser) commas(isEnd func(items []node) bool, item func() node) (items []node, isList bool) {
+	for {
+		if len(items) > 0 {
+			p.expectOperator(",")
+		}
+		if isEnd(items) {
+			return items, isList
+		}
+		items = append(items, item())
+		if !p.current().isOperator(",") {
+			return items, isList
+		}
+		isList = true
+	}
+}
+
+// brackets parses what stands in brackets, with commas between and perhaps one at the end, up to the closing one.
+func (p *parser) brackets(end string, item func()) {
+	for first := true; !p.current().isOperator(end); first = false {
+		if !first {
+			p.expectOperator(",")
+			if p.current().isOperator(end) {
+				break
+			}
+		}
+		item()
+	}
+	p.next()
 }

@@ -26,21 +26,9 @@ func (p *parser) tupleUntil(conditionals bool, end string) node {
 // tupleOf parses one expression, or several with commas between.
 func (p *parser) tupleOf(conditionals, parentheses bool, end string) node {
 	at := line(p.current().line)
-	var items []node
-	isTuple := false
-	for {
-		if len(items) > 0 {
-			p.expectOperator(",")
-		}
-		if p.isTupleEnd(end) {
-			break
-		}
-		items = append(items, p.expression(conditionals))
-		if !p.current().isOperator(",") {
-			break
-		}
-		isTuple = true
-	}
+	items, isTuple := p.commas(
+		func([]node) bool { return p.isTupleEnd(end) },
+		func() node { return p.expression(conditionals) })
 	if !isTuple {
 		if len(items) > 0 {
 			return items[0]
@@ -68,23 +56,8 @@ func (p *parser) expression(conditionals bool) node {
 	return n
 }
 
-func (p *parser) or() node {
-	n := p.and()
-	for p.current().isName("or") {
-		at := line(p.next().line)
-		n = p.made(&binary{at, "or", n, p.and()})
-	}
-	return n
-}
-
-func (p *parser) and() node {
-	n := p.not()
-	for p.current().isName("and") {
-		at := line(p.next().line)
-		n = p.made(&binary{at, "and", n, p.not()})
-	}
-	return n
-}
+func (p *parser) or() node  { return p.leftToRight(p.and, "or") }
+func (p *parser) and() node { return p.leftToRight(p.not, "and") }
 
 func (p *parser) not() node {
 	if t := p.current(); t.isName("not") {
@@ -127,7 +100,7 @@ func (p *parser) leftToRight(operand func() node, ops ...string) node {
 	n := operand()
 	for {
 		t := p.current()
-		if t.kind != operatorToken || !slices.Contains(ops, t.text) {
+		if t.kind != operatorToken && t.kind != nameToken || !slices.Contains(ops, t.text) {
 			return n
 		}
 		p.next()
@@ -210,33 +183,17 @@ func (p *parser) primary() node {
 // items parses expressions with commas between, up to the bracket.
 func (p *parser) items(end string) []node {
 	items := []node{}
-	for !p.current().isOperator(end) {
-		if len(items) > 0 {
-			p.expectOperator(",")
-			if p.current().isOperator(end) {
-				break
-			}
-		}
-		items = append(items, p.expression(true))
-	}
-	p.next()
+	p.brackets(end, func() { items = append(items, p.expression(true)) })
 	return items
 }
 
 func (p *parser) dictionary(at line) node {
 	n := &dictionary{line: at}
-	for !p.current().isOperator("}") {
-		if len(n.keys) > 0 {
-			p.expectOperator(",")
-			if p.current().isOperator("}") {
-				break
-			}
-		}
+	p.brackets("}", func() {
 		n.keys = append(n.keys, p.expression(true))
 		p.expectOperator(":")
 		n.values = append(n.values, p.expression(true))
-	}
-	p.next()
+	})
 	return p.made(n)
 }
 
@@ -328,13 +285,7 @@ func (p *parser) arguments() argumentNodes {
 			p.fail(at.line, "invalid syntax of a call")
 		}
 	}
-	for first := true; !p.current().isOperator(")"); first = false {
-		if !first {
-			p.expectOperator(",")
-			if p.current().isOperator(")") {
-				break
-			}
-		}
+	p.brackets(")", func() {
 		switch t := p.current(); {
 		case p.skipOperator("*"):
 			ensure(a.star == nil && a.stars == nil)
@@ -352,8 +303,7 @@ func (p *parser) arguments() argumentNodes {
 			ensure(a.star == nil && a.stars == nil && len(a.names) == 0)
 			a.args = append(a.args, p.expression(true))
 		}
-	}
-	p.next()
+	})
 	return a
 }
 

@@ -269,22 +269,11 @@ func (p *parser) target(end string, namespaces ...bool) node {
 	p.enter()
 	defer p.leave()
 	at := line(p.current().line)
-	var items []node
-	isTuple := false
-	for {
-		if len(items) > 0 {
-			p.expectOperator(",")
-		}
+	isEnd := func(items []node) bool {
 		t := p.current()
-		if len(items) > 0 && (t.kind == blockEnd || t.isOperator(")") || t.isOperator("=") || end != "" && t.isName(end)) {
-			break
-		}
-		items = append(items, p.oneTarget(len(namespaces) > 0))
-		if !p.current().isOperator(",") {
-			break
-		}
-		isTuple = true
+		return len(items) > 0 && (t.kind == blockEnd || t.isOperator(")") || t.isOperator("=") || end != "" && t.isName(end))
 	}
+	items, isTuple := p.commas(isEnd, func() node { return p.oneTarget(len(namespaces) > 0) })
 	if !isTuple {
 		return items[0]
 	}

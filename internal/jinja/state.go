@@ -104,6 +104,16 @@ func (s *state) needText(v Value) Text {
 	return t
 }
 
+// needDict is v, which has to be a dict.
+func (s *state) needDict(v Value) *Dict {
+	d, ok := v.(*Dict)
+	if !ok {
+		s.needDefined(v)
+		s.fail("'%s' object has no attribute 'items'", TypeName(v))
+	}
+	return d
+}
+
 // clampedInt is an integer, cut to what an index needs.
 func (s *state) clampedInt(v Value, what string) int {
 	s.needDefined(v)

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,9 +34,7 @@ func (t Text) rsplit(sep string, limit int) []Text {
 		to = i
 	}
 	out = append(out, t.Slice(0, to))
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 
@@ -71,9 +70,7 @@ func (t Text) rsplitSpace(limit int) []Text {
 		out = append(out, rest.Slice(i+size, len(rest.s)))
 		rest = rest.Slice(0, i).trimFunc(IsSpace, false, true)
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 

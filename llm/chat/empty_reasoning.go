@@ -2,7 +2,6 @@ package chat
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,19 +26,11 @@ const (
 var emptyReasoningNames = []string{"prompt", "train", "mask"}
 
 // String is the name, as ParseEmptyReasoning takes it.
-func (e EmptyReasoning) String() string {
-	if e >= 0 && int(e) < len(emptyReasoningNames) {
-		return emptyReasoningNames[e]
-	}
-	return fmt.Sprintf("EmptyReasoning(%d)", int(e))
-}
+func (e EmptyReasoning) String() string { return nameOf(e, emptyReasoningNames) }
 
 // ParseEmptyReasoning is what a name stands for: prompt, train or mask.
 func ParseEmptyReasoning(name string) (EmptyReasoning, error) {
-	if i := slices.Index(emptyReasoningNames, name); i >= 0 {
-		return EmptyReasoning(i), nil
-	}
-	return 0, fmt.Errorf("no treatment %q of empty reasoning: it is one of %s", name, strings.Join(emptyReasoningNames, ", "))
+	return byName[EmptyReasoning](name, emptyReasoningNames, "treatment %q of empty reasoning")
 }
 
 // EmptyReasoning are the empty blocks of reasoning in answers that have none, or whose reasoning the template leaves out:

@@ -1,11 +1,5 @@
 package chat
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
-
 // Mode says which bytes of a conversation are trained.
 type Mode int
 
@@ -25,17 +19,7 @@ const (
 var modeNames = []string{"assistant", "last", "completion", "all"}
 
 // String is the name of the mode, as ParseMode takes it.
-func (m Mode) String() string {
-	if m >= 0 && int(m) < len(modeNames) {
-		return modeNames[m]
-	}
-	return fmt.Sprintf("Mode(%d)", int(m))
-}
+func (m Mode) String() string { return nameOf(m, modeNames) }
 
 // ParseMode is the mode of a name: assistant, last, completion or all.
-func ParseMode(name string) (Mode, error) {
-	if i := slices.Index(modeNames, name); i >= 0 {
-		return Mode(i), nil
-	}
-	return 0, fmt.Errorf("no mode %q: it is one of %s", name, strings.Join(modeNames, ", "))
-}
+func ParseMode(name string) (Mode, error) { return byName[Mode](name, modeNames, "mode %q") }

@@ -1,0 +1,24 @@
+package chat
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// nameOf is the name of a value that counts names.
+func nameOf[T ~int](v T, names []string) string {
+	if v >= 0 && int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", reflect.TypeFor[T]().Name(), int(v))
+}
+
+// byName is the value of a name. Errors say what is named, with a verb for the name.
+func byName[T ~int](name string, names []string, what string) (T, error) {
+	if i := slices.Index(names, name); i >= 0 {
+		return T(i), nil
+	}
+	return 0, fmt.Errorf("no "+what+": it is one of %s", name, strings.Join(names, ", "))
+}
