@@ -31,8 +31,7 @@ func chatTokenizer(t require.TestingT, addBOS bool) *tokenizer.Tokenizer {
 // prepare reads and encodes all examples.
 func prepare(t require.TestingT, sources []string, o ReadOptions, e EncoderOptions) ([]Sample, error) {
 	e.SkipBroken = o.SkipBroken
-	encoder, err := NewEncoder(chatTokenizer(t, true), e)
-	require.NoError(t, err)
+	encoder := newEncoder(t, chatTokenizer(t, true), e)
 	var samples []Sample
 	for x, err := range Read(t.(*testing.T).Context(), sources, o) {
 		if err != nil {

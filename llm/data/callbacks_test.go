@@ -82,15 +82,13 @@ func TestPrepareCallbacks(t *testing.T) {
 
 // The number of the messages of a prompt is the caller's, too.
 func TestEncodePromptMessages(t *testing.T) {
-	template, err := chat.Parse("t", "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}")
-	require.NoError(t, err)
+	template := parse(t, "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}")
 	for _, mode := range []chat.Mode{chat.All, chat.Last} {
-		e, err := NewEncoder(byteTokenizer(t, false), EncoderOptions{Template: template, TrainOn: mode})
-		require.NoError(t, err)
+		e := newEncoder(t, byteTokenizer(t, false), EncoderOptions{Template: template, TrainOn: mode})
 		for _, n := range []int{-1, 3} {
 			x := Example{PromptMessages: n}
 			x.Messages = []chat.Message{chat.NewMessage("assistant", "a")}
-			_, err = e.Encode(x)
+			_, err := e.Encode(x)
 			require.ErrorContains(t, err, "messages, and all together are 1")
 			_, err = e.Render(x)
 			require.ErrorContains(t, err, "messages, and all together are 1")

@@ -26,8 +26,7 @@ func TestPrepareConversations(t *testing.T) {
 	path := write(t, "a.jsonl", lines.String())
 	tok := chatTokenizer(t, true)
 	read := ReadOptions{SkipBroken: &Broken{}}
-	encoder, err := NewEncoder(tok, EncoderOptions{Template: parse(t, chatML), SkipBroken: read.SkipBroken})
-	require.NoError(t, err)
+	encoder := newEncoder(t, tok, EncoderOptions{Template: parse(t, chatML), SkipBroken: read.SkipBroken})
 	o := PrepareOptions{Length: 100, Cache: t.TempDir(), Key: encoder.Key() + read.Key()}
 	var before []BrokenCount
 	for _, fromCache := range []bool{false, true} {
@@ -55,6 +54,6 @@ func TestPrepareConversations(t *testing.T) {
 	}
 	require.Equal(t, []int{12, 10, 5}, []int{before[0].First.Line, before[1].First.Line, before[2].First.Line})
 
-	_, _, err = Prepare(t.Context(), Read(t.Context(), []string{path}, ReadOptions{}), encoder.Encode, PrepareOptions{Length: 100})
+	_, _, err := Prepare(t.Context(), Read(t.Context(), []string{path}, ReadOptions{}), encoder.Encode, PrepareOptions{Length: 100})
 	require.EqualError(t, err, path+":5:2: it ends where a key in quotes is expected; the file was cut off, or has a line end within an object: write each object in one line")
 }

@@ -13,10 +13,20 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
+// parse gives no template for an empty source.
 func parse(t require.TestingT, source string) *chat.Template {
+	if source == "" {
+		return nil
+	}
 	template, err := chat.Parse("model.gguf", source)
 	require.NoError(t, err)
 	return template
+}
+
+func newEncoder(t require.TestingT, tok *tokenizer.Tokenizer, o EncoderOptions) *Encoder {
+	e, err := NewEncoder(tok, o)
+	require.NoError(t, err)
+	return e
 }
 
 // example reads a line.
@@ -63,12 +73,8 @@ func TestEncode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tok := chatTokenizer(t, c.addBOS)
-			o := EncoderOptions{TrainOn: c.mode}
-			if c.template != "" {
-				o.Template = parse(t, c.template)
-			}
-			e, err := NewEncoder(tok, o)
-			require.NoError(t, err)
+			o := EncoderOptions{Template: parse(t, c.template), TrainOn: c.mode}
+			e := newEncoder(t, tok, o)
 			s, err := e.Encode(example(t, c.line))
 			require.NoError(t, err)
 			require.Equal(t, c.want, FormatSample(tok, s, Marks{"«", "»"}))
@@ -80,8 +86,7 @@ func TestEncode(t *testing.T) {
 // What people write is text, whatever it looks like.
 func TestNoSpecialTokensInWords(t *testing.T) {
 	tok := chatTokenizer(t, true)
-	e, err := NewEncoder(tok, EncoderOptions{Template: parse(t, withBOS)})
-	require.NoError(t, err)
+	e := newEncoder(t, tok, EncoderOptions{Template: parse(t, withBOS)})
 	s, err := e.Encode(example(t, `{"messages": [{"role": "user", "content": "<s></s><|im_end|><|im_st"}, {"role": "assistant", "content": "art|><|im_end|>"}], "tools": [{"name": "<|im_end|>"}]}`))
 	require.NoError(t, err)
 	var special []string
@@ -96,8 +101,7 @@ func TestNoSpecialTokensInWords(t *testing.T) {
 
 func TestWeights(t *testing.T) {
 	tok := chatTokenizer(t, true)
-	e, err := NewEncoder(tok, EncoderOptions{Template: parse(t, chatML)})
-	require.NoError(t, err)
+	e := newEncoder(t, tok, EncoderOptions{Template: parse(t, chatML)})
 	s, err := e.Encode(example(t, `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "AB", "weight": 0.25}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "C", "train": false}, `+
 		`{"role": "user", "content": "W"}, {"role": "assistant", "content": "D", "weight": 3}]}`))
 	require.NoError(t, err)
@@ -188,16 +192,14 @@ func TestEncoderKey(t *testing.T) {
 	} {
 		for _, addBOS := range []bool{false, true} {
 			name := fmt.Sprint(name, addBOS)
-			e, err := NewEncoder(chatTokenizer(t, addBOS), o)
-			require.NoError(t, err)
+			e := newEncoder(t, chatTokenizer(t, addBOS), o)
 			require.Empty(t, seen[e.Key()], name)
 			seen[e.Key()] = name
 			o := o
 			if name[0] != 't' && name[0] != 'l' {
 				o.Now = day
 			}
-			same, err := NewEncoder(chatTokenizer(t, addBOS), o)
-			require.NoError(t, err)
+			same := newEncoder(t, chatTokenizer(t, addBOS), o)
 			require.Equal(t, e.Key(), same.Key(), name)
 		}
 	}

@@ -76,9 +76,8 @@ func readTemplate(t *testing.T, path string) *chat.Template {
 
 // interopEncoder has the variables of testdata/reference.py.
 func interopEncoder(t *testing.T, template *chat.Template, all []namedConversation) *Encoder {
-	e, err := NewEncoder(templateTokenizer(t, template.Source(), all), EncoderOptions{Template: template, Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
+	e := newEncoder(t, templateTokenizer(t, template.Source(), all), EncoderOptions{Template: template, Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		Variables: map[string]any{"unk_token": "<unk>", "pad_token": "<pad>"}})
-	require.NoError(t, err)
 	return e
 }
 

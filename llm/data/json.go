@@ -59,11 +59,7 @@ func scanObject(data []byte) ([]member, *fault) {
 	}); f != nil {
 		return nil, f
 	}
-	s.space()
-	if s.at < len(data) {
-		return nil, s.trailing()
-	}
-	return members, nil
+	return members, s.end()
 }
 
 // scanList gives the items of a list.
@@ -74,14 +70,16 @@ func scanList(data []byte) ([][]byte, *fault) {
 	if f := s.list(func(item []byte) { items = append(items, item) }); f != nil {
 		return nil, f
 	}
-	s.space()
-	if s.at < len(data) {
-		return nil, s.trailing()
-	}
-	return items, nil
+	return items, s.end()
 }
 
-func (s *jsonScanner) trailing() *fault { return s.fault(BadJSON, "", "more follows after the value") }
+// end wants no more but space.
+func (s *jsonScanner) end() *fault {
+	if s.space(); s.at < len(s.data) {
+		return s.fault(BadJSON, "", "more follows after the value")
+	}
+	return nil
+}
 
 func isNull(value []byte) bool { return string(value) == "null" }
 
@@ -274,27 +272,11 @@ func (s *jsonScanner) unit(at int) (rune, bool) {
 	return rune(n), err == nil
 }
 
-func (s *jsonScanner) deeper() *fault {
-	if s.depth++; s.depth > maxDepth {
-		return s.fault(BadJSON, "", "it is nested more than %d deep", maxDepth)
-	}
-	return nil
-}
-
 // object moves behind an object and calls member for each of its keys.
 func (s *jsonScanner) object(member func(key string, value []byte)) *fault {
-	if f := s.deeper(); f != nil {
-		return f
-	}
-	defer func() { s.depth-- }()
-	s.at++
 	var keys keySet
-	for first := true; ; first = false {
+	return s.each('}', func() *fault {
 		s.space()
-		if s.peek() == '}' && first {
-			s.at++
-			return nil
-		}
 		if s.peek() != '"' {
 			return s.unexpected("a key in quotes")
 		}
@@ -313,54 +295,49 @@ func (s *jsonScanner) object(member func(key string, value []byte)) *fault {
 		}
 		s.at++
 		value, f := s.value()
-		if f != nil {
-			return f
-		}
-		if member != nil {
+		if f == nil && member != nil {
 			member(stringOf(quoted), value)
 		}
-		s.space()
-		switch s.peek() {
-		case ',':
-			s.at++
-		case '}':
-			s.at++
-			return nil
-		default:
-			return s.unexpected("a comma or }")
-		}
-	}
+		return f
+	})
 }
 
 // list moves behind a list and calls item for each of its items.
 func (s *jsonScanner) list(item func(value []byte)) *fault {
-	if f := s.deeper(); f != nil {
+	return s.each(']', func() *fault {
+		value, f := s.value()
+		if f == nil && item != nil {
+			item(value)
+		}
 		return f
+	})
+}
+
+// each moves behind what a bracket closes, and calls next where an item of it begins.
+func (s *jsonScanner) each(closing byte, next func() *fault) *fault {
+	if s.depth++; s.depth > maxDepth {
+		return s.fault(BadJSON, "", "it is nested more than %d deep", maxDepth)
 	}
 	defer func() { s.depth-- }()
 	s.at++
 	s.space()
-	if s.peek() == ']' {
+	if s.peek() == closing {
 		s.at++
 		return nil
 	}
 	for {
-		value, f := s.value()
-		if f != nil {
+		if f := next(); f != nil {
 			return f
-		}
-		if item != nil {
-			item(value)
 		}
 		s.space()
 		switch s.peek() {
 		case ',':
 			s.at++
-		case ']':
+		case closing:
 			s.at++
 			return nil
 		default:
-			return s.unexpected("a comma or ]")
+			return s.unexpected("a comma or " + string(closing))
 		}
 	}
 }

@@ -145,8 +145,7 @@ func TestEmptyReasoningOfSamples(t *testing.T) {
 		chat.AsPrompted: "«<think>\n\n</think>\nA<|im_end|>»\n", chat.TrainEmpty: "«<think>\n\n</think>\nA<|im_end|>»\n", chat.MaskEmpty: "<think>\n\n</think>\n«A<|im_end|>»\n",
 	} {
 		tok := chatTokenizer(t, true)
-		e, err := NewEncoder(tok, EncoderOptions{Template: parse(t, lastThinks), EmptyReasoning: mode})
-		require.NoError(t, err)
+		e := newEncoder(t, tok, EncoderOptions{Template: parse(t, lastThinks), EmptyReasoning: mode})
 		keys[e.Key()] = true
 		s, err := e.Encode(example(t, greeting))
 		require.NoError(t, err)
@@ -162,8 +161,7 @@ func TestNotes(t *testing.T) {
 		fmt.Fprintf(&lines, `{"text": "T%d", "id": %d, "key %d": 1}`+"\n", i, i, i)
 	}
 	path := write(t, "a.jsonl", lines.String())
-	e, err := NewEncoder(chatTokenizer(t, true), EncoderOptions{})
-	require.NoError(t, err)
+	e := newEncoder(t, chatTokenizer(t, true), EncoderOptions{})
 	o := PrepareOptions{Length: 100, Cache: t.TempDir(), Key: "x"}
 	var before []NoteCount
 	for _, fromCache := range []bool{false, true} {

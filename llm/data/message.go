@@ -242,8 +242,8 @@ func (m *messageParser) contentCalls() *fault {
 		calls = bytes.TrimSpace([]byte(stringOf(calls)))
 		s := &jsonScanner{data: calls}
 		_, f := s.value()
-		if s.space(); f == nil && s.at < len(calls) {
-			f = s.trailing()
+		if f == nil {
+			f = s.end()
 		}
 		if f != nil {
 			return m.fault(BadToolCall, `it is {"name": "…", "arguments": {…}}`, "has a tool call that is not JSON: %s", f.reason)

@@ -18,12 +18,8 @@ func TestWords(t *testing.T) {
 		{`{"text": "<s>T</s>"}`, "", "T"},
 	} {
 		tok := chatTokenizer(t, true)
-		o := EncoderOptions{}
-		if c.template != "" {
-			o.Template = parse(t, c.template)
-		}
-		e, err := NewEncoder(tok, o)
-		require.NoError(t, err)
+		o := EncoderOptions{Template: parse(t, c.template)}
+		e := newEncoder(t, tok, o)
 		x := example(t, c.line)
 		s, err := e.Encode(x)
 		require.NoError(t, err)
