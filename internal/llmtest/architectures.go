@@ -51,6 +51,18 @@ var tinyArchs = map[string]tinyArch{
 		optional: slices.Concat(biases("attn_q", "attn_k", "attn_v", "output"), scales("attn_output")),
 	},
 	"qwen3": {headSize: 16, optional: scales("attn_q", "ffn_gate", "ffn_up", "ffn_down")},
+	"qwen2moe": {
+		keys: map[string]any{
+			"expert_count": uint32(5), "expert_used_count": uint32(2), "expert_feed_forward_length": uint32(32), "expert_shared_feed_forward_length": uint32(96),
+		},
+		optional: biases("attn_q", "attn_k", "attn_v"),
+	},
+	"qwen3moe": {
+		keys: map[string]any{
+			"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32),
+		},
+		headSize: 16, optional: scales("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
+	},
 	"mistral3": {
 		keys: map[string]any{
 			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
@@ -232,11 +244,14 @@ var inLayer = regexp.MustCompile(`^blk\.\d+\.`)
 func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 	t.Helper()
 	ne := w.values.Ne
-	shape := ne[:2]
-	if ne[1] == 1 {
+	shape := ne[:3]
+	switch {
+	case ne[1] == 1:
 		shape, typ = ne[:1], ggml.F32
+	case ne[2] == 1:
+		shape = ne[:2]
 	}
-	raw := make([]byte, typ.RowSize(ne[0])*ne[1])
+	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2])
 	require.NoError(t, ggml.Quantize(raw, typ, w.values.Float32(), ggml.QuantizeOptions{RowLen: int(ne[0])}))
 	info := ggml.GGUFTensor{Name: w.name, Type: typ, Shape: shape, Size: int64(len(raw))}
 	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error {

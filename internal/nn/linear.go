@@ -45,6 +45,7 @@ type Matrix struct {
 	Name                     string // of W, by which adapters find it
 	W, Scale, Bias, OutScale *ggml.Tensor
 	NoLoRA                   bool // no adapter changes the product
+	Exact                    bool // products are in F32 whatever the compute type
 }
 
 // Linear multiplies matrices with the same x [n_in, n] → [n_out, n] each, with bias and
@@ -80,7 +81,7 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 			own = &Value{T: mulScale(t.C, grad, m.Scale)}
 		}
 		t.accumulateProduct(m.W, x.T, own.T)
-		t.flowProduct(x, m.W, t.castInput(m.W, own))
+		t.flowProduct(x, m.W, t.castInput(m, own))
 		for i, p := range adapters {
 			dropped, mask := t.Dropout.drop(t, x, p) // once more, instead of keeping it
 			t.backLoRA(dropped, lowRank[i], dy, p)
@@ -94,10 +95,10 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 
 // addProducts returns Scale · W·x + Σ B·h. Without a scale one op adds all up.
 func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*Value) *ggml.Tensor {
-	products := []Product{{W: m.W, X: t.castInput(m.W, x)}}
+	products := []Product{{W: m.W, X: t.castInput(m, x)}}
 	var scaled *ggml.Tensor
 	if m.Scale != nil {
-		scaled, products = t.C.Mul(t.Lowering.MatMul(t.C, t.Trains(m.W), products...), m.Scale), nil
+		scaled, products = t.C.Mul(t.Lowering.MatMul(t.C, m.Exact || t.Trains(m.W), products...), m.Scale), nil
 	}
 	for i, p := range adapters {
 		products = append(products, Product{W: p.B, X: lowRank[i].T})
@@ -108,7 +109,7 @@ func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*V
 	case scaled != nil:
 		return t.C.Add(scaled, t.Lowering.MatMul(t.C, true, products...))
 	}
-	return t.Lowering.MatMul(t.C, t.Trains(m.W), products...)
+	return t.Lowering.MatMul(t.C, m.Exact || t.Trains(m.W), products...)
 }
 
 // backLoRA takes the gradient of h's product with B back to A, B and x. An

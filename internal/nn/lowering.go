@@ -14,6 +14,7 @@ import "github.com/goggml/ggml"
 type Lowering struct {
 	Name string // "cpu", "stock"
 	LinearOps
+	ExpertOps
 	BroadcastOps
 	AttentionOps
 	GateOps

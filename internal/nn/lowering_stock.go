@@ -14,7 +14,7 @@ type stock struct{}
 // products with quantised weights round x to 8 bits. It is the caller's, who may replace parts.
 func Stock() *Lowering {
 	return &Lowering{
-		Name: "stock", LinearOps: stockLinear{}, BroadcastOps: stock{}, AttentionOps: stock{}, GateOps: stock{}, NormOps: stock{},
+		Name: "stock", LinearOps: stockLinear{}, ExpertOps: stockExperts{}, BroadcastOps: stock{}, AttentionOps: stock{}, GateOps: stock{}, NormOps: stock{},
 		PositionOps: stock{}, LossOps: stock{}, OptimizerOps: stock{},
 	}
 }
@@ -25,7 +25,8 @@ func Stock() *Lowering {
 // into is the CPU's.
 func StockTraining(compute ggml.Type) (*Lowering, error) {
 	l := Stock()
-	l.LinearOps = stockLinear{dequantise: true, compute: compute}
+	linear := stockLinear{dequantise: true, compute: compute}
+	l.LinearOps, l.ExpertOps = linear, stockExperts{linear}
 	switch compute {
 	case ggml.F32:
 	case ggml.BF16:
@@ -95,9 +96,10 @@ func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
 		return w
 	}
 	if w.Type() != ggml.F32 {
-		// Row numbers are exact in F32 up to 2²⁴; a vocabulary has fewer tokens.
-		rows := c.Cast(c.Arange(0, float32(w.Dim(1)), 1), ggml.I32)
-		w = c.GetRows(w, rows)
+		// Row numbers are exact in F32 up to 2²⁴; a vocabulary has fewer tokens, and experts rows.
+		shape, n := w.Shape(), w.NumElements()/w.Dim(0)
+		rows := c.Cast(c.Arange(0, float32(n), 1), ggml.I32)
+		w = c.Reshape(c.GetRows(c.Reshape(w, w.Dim(0), n), rows), shape...)
 	}
 	if typ != ggml.F32 {
 		w = c.Cast(w, typ)

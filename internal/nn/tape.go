@@ -175,9 +175,9 @@ func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
 	return x.low
 }
 
-// castInput is x as the product with w takes it: exact where w is trained.
-func (t *Tape) castInput(w *ggml.Tensor, x *Value) *ggml.Tensor {
-	if t.Trains(w) {
+// castInput is x as the product with a matrix takes it: exact where that is trained.
+func (t *Tape) castInput(m Matrix, x *Value) *ggml.Tensor {
+	if m.Exact || t.Trains(m.W) {
 		return x.T
 	}
 	return t.LowPrecision(x)

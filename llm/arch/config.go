@@ -34,6 +34,17 @@ type Config struct {
 	LocalFreqBase float32 // of RoPE in local layers, where it has another
 	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
 
+	// See [Experts]. SharedFF is the width of the network that all tokens go through, 0 for that of
+	// SharedExperts; the first DenseLayers have no experts, and of the others each ExpertStep-th.
+	Experts, ExpertsUsed    int
+	ExpertFF                int // width of an expert; 0 is FF
+	SharedExperts, SharedFF int
+	DenseLayers, ExpertStep int
+	Gating                  Gating
+	NormalizedExperts       bool
+	ExpertScale             float32
+	FusedExperts            bool // gate and up are one matrix
+
 	EmbdScale     float32 // of embeddings
 	ResidualScale float32 // of what a layer adds to the residual stream
 	AttnScale     float32 // of q·k; 0 is 1/√HeadSize
@@ -89,6 +100,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	_, output := g.Tensor("output.weight")
 	c.Tied = !output && !s.untied
 	_, c.FusedQKV = g.Tensor("blk.0.attn_qkv.weight")
+	_, c.FusedExperts = g.Tensor(fmt.Sprintf("blk.%d.ffn_gate_up_exps.weight", c.Layers-1))
 	if len(m.faults) == 0 {
 		m.faults = c.faults()
 	}
@@ -118,6 +130,9 @@ func (m *metadata) readVocabulary(c *Config) {
 // maxLayers is what stock llama.cpp allows: a list of their tensors is made before the
 // file is looked at.
 const maxLayers = 512
+
+// maxExperts is what stock llama.cpp allows.
+const maxExperts = 1024
 
 // maxWidth is more than models have. Up to it F32 numbers rows exactly, and the sizes of
 // matrices do not overflow.
@@ -181,6 +196,21 @@ func (c Config) faults() []string {
 		check(finite(f.value), "%s is %v", key(f.name), f.value)
 	}
 	check(c.LogitScale != 0 || !c.hasKey("logit_scale"), "%s is 0", key("logit_scale"))
+	if c.Experts != 0 {
+		check(c.Experts > 0 && c.Experts <= maxExperts, "%s is %d; %d are the most", key("expert_count"), c.Experts, maxExperts)
+		check(c.ExpertsUsed > 0 && c.ExpertsUsed <= c.Experts, "%s is %d of %d", key("expert_used_count"), c.ExpertsUsed, c.Experts)
+		check(c.Gating >= GatingSoftMax && c.Gating <= GatingSoftMaxChosen, "%s is %d, which is unsupported", key("expert_gating_func"), c.Gating)
+		check(finite(c.ExpertScale), "%s is %v", key("expert_weights_scale"), c.ExpertScale)
+		for _, n := range []struct {
+			name  string
+			value int
+		}{
+			{"expert_feed_forward_length", 2 * c.ExpertFF}, {"expert_shared_feed_forward_length", c.SharedFF}, {"expert_shared_count", c.SharedExperts},
+			{"expert_shared_count", c.SharedExperts * max(c.ExpertFF, 1)}, {"leading_dense_block_count", c.DenseLayers}, {"interleave_moe_layer_step", c.ExpertStep},
+		} {
+			check(n.value >= 0 && n.value <= maxWidth, "%s is out of range", key(n.name))
+		}
+	}
 	check(c.AttnScale >= 0, "%s is %v", key("attention.scale"), c.AttnScale)
 	return faults
 }

@@ -1,6 +1,8 @@
 package arch
 
 import (
+	"cmp"
+
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 )
@@ -16,6 +18,8 @@ type FeedForward struct {
 	// Scales are the factors of products with their biases. Stock llama.cpp ignores those of
 	// models that have none.
 	Scales bool
+	Suffix string // of the kinds of its weights
+	Module string // in transformers; "" is "mlp"
 }
 
 // Forward computes the network.
@@ -34,7 +38,7 @@ func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, rows ...Rows) nn.Matrix {
-	return p.Matrix(kind, in, out, MatrixOptions{Bias: f.Biases, OutScale: f.Scales, NoScale: !f.Scales, Residual: residual, Rows: rows})
+	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: f.Scales, NoScale: !f.Scales, Residual: residual, Rows: rows})
 }
 
 // rows are those of a matrix, with the name that transformers has for it.
@@ -42,5 +46,5 @@ func (f FeedForward) rows(p Place, kind, module string, count int64) Rows {
 	if f.FusedModules && kind != "ffn_down" {
 		module = "gate_up_proj"
 	}
-	return Rows{Name: p.prefix + kind, Module: p.modules + "mlp." + module, Count: count}
+	return Rows{Name: p.prefix + kind + f.Suffix, Module: p.modules + cmp.Or(f.Module, "mlp") + "." + module, Count: count}
 }

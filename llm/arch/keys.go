@@ -113,21 +113,24 @@ func (m *metadata) pattern(name string, fallback int) int {
 	return period
 }
 
+// allKeys are those of the architecture.
+func (s spec) allKeys() []key { return slices.Concat(commonKeys, s.mixture.keys(), s.keys) }
+
 // readKeys fills in what keys say, and what follows from them.
 func (m *metadata) readKeys(c *Config, s spec) {
-	for _, k := range append(commonKeys, s.keys...) {
+	for _, k := range s.allKeys() {
 		k.read(m, k.name, c)
 	}
 	m.readRoPE(c, s)
-	m.refuse(c)
+	m.refuse(c, s)
 	if s.complete != nil {
 		s.complete(c)
 	}
 }
 
 // refuse names keys of what is unsupported.
-func (m *metadata) refuse(c *Config) {
-	if n := m.size("expert_count", 0, true); n > 0 {
+func (m *metadata) refuse(c *Config, s spec) {
+	if n := m.size("expert_count", 0, true); n > 0 && s.mixture == nil {
 		m.fault("it is a mixture of %d experts, which is unsupported", n)
 	}
 	if n := m.size("nextn_predict_layers", 0, true); n > 0 {
@@ -241,7 +244,7 @@ func HasVocabulary(g *ggml.GGUF) bool {
 // llama.cpp reads them.
 func (c Config) HyperParameters() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		for _, k := range append(commonKeys, specs[c.Arch].keys...) {
+		for _, k := range specs[c.Arch].allKeys() {
 			if v := k.write(&c); v != nil && !yield(c.Arch+"."+k.name, v) {
 				return
 			}

@@ -1,6 +1,7 @@
 package arch_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -61,8 +62,16 @@ func TestModuleNames(t *testing.T) {
 	for _, name := range arch.Architectures() {
 		a := llmtest.ArchModel(t, name, ggml.F32).Architecture()
 		c, want := a.Config(), separate
-		if name == "phi3" {
+		switch name {
+		case "phi3":
 			want = fused
+		case "qwen2moe", "qwen3moe":
+			want = maps.Clone(separate)
+			maps.DeleteFunc(want, func(path string, _ []string) bool { return strings.HasPrefix(path, "mlp.") })
+			want["mlp.gate"] = []string{"ffn_gate_inp"}
+		}
+		if name == "qwen2moe" {
+			want["mlp.shared_expert.gate_proj"], want["mlp.shared_expert.up_proj"], want["mlp.shared_expert.down_proj"] = []string{"ffn_gate_shexp"}, []string{"ffn_up_shexp"}, []string{"ffn_down_shexp"}
 		}
 		got := map[string][]string{}
 		for _, m := range a.Modules() {

@@ -39,6 +39,7 @@ type spec struct {
 	// fusedModules: transformers has queries, keys and values as one matrix, and gate and
 	// up too.
 	fusedModules bool
+	mixture      *mixture // of experts; nil where models have none
 }
 
 // norms says where the RMS norms of a layer stand, around attention and around the
@@ -67,15 +68,19 @@ func (s spec) layers(c Config) []Layer {
 	}
 	list := make([]Layer, c.Layers)
 	for i := range list {
+		ffn := Residual{
+			Before: norm(normBefore, "ffn_norm"), After: norm(normAfter, "post_ffw_norm"), Scale: c.ResidualScale, Tokenwise: true,
+			Part: FeedForward{Width: c.FF, Act: s.act, FusedGateUp: s.fusedGateUp, FusedModules: s.fusedModules, Biases: s.biases, Scales: s.ffnScales},
+		}
+		if experts, ok := s.expertsOf(c, i); ok {
+			ffn.Part, ffn.Tokenwise = experts, false // in chunks each expert would be read more than once
+		}
 		list[i] = Layer{
 			{
 				Before: norm(normBefore, "attn_norm"), After: norm(normAfter, "post_attention_norm"), Scale: c.ResidualScale,
 				Part: s.attention(c, i),
 			},
-			{
-				Before: norm(normBefore, "ffn_norm"), After: norm(normAfter, "post_ffw_norm"), Scale: c.ResidualScale, Tokenwise: true,
-				Part: FeedForward{Width: c.FF, Act: s.act, FusedGateUp: s.fusedGateUp, FusedModules: s.fusedModules, Biases: s.biases, Scales: s.ffnScales},
-			},
+			ffn,
 		}
 	}
 	return list

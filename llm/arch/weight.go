@@ -11,14 +11,17 @@ type Role int
 
 // The roles of weights.
 const (
-	Linear    Role = iota // a matrix of products [n_in, n_out], which LoRA can adapt
-	Embedding             // a matrix whose rows are looked up; where it is tied, of products too
-	Norm                  // the factors of a norm
-	Bias                  // what is added to a product [n_out]
-	Scale                 // the factor of a product [1], to which adapters and bias are added
-	OutScale              // the factor of a product [1] with adapters and bias
-	RoPEFreqs             // what frequencies of RoPE are divided by [dims/2]
-	Unused                // a tensor of files that the text model does not compute with
+	Linear         Role = iota // a matrix of products [n_in, n_out], which LoRA can adapt
+	Embedding                  // a matrix whose rows are looked up; where it is tied, of products too
+	Norm                       // the factors of a norm
+	Bias                       // what is added to a product [n_out]
+	Scale                      // the factor of a product [1], to which adapters and bias are added
+	OutScale                   // the factor of a product [1] with adapters and bias
+	ExpertMatrices             // matrices of products [n_in, n_out, experts], of which some are chosen
+	Gate                       // a vector of products [n_in]
+	ChoiceBias                 // what is added to the scores of experts as they are chosen [experts]
+	RoPEFreqs                  // what frequencies of RoPE are divided by [dims/2]
+	Unused                     // a tensor of files that the text model does not compute with
 )
 
 // CanHave reports whether a weight of the role can be of a type: rows of a matrix are
@@ -27,17 +30,17 @@ func (r Role) CanHave(t ggml.Type) bool {
 	switch r {
 	case Unused:
 		return true
-	case Linear, Embedding:
+	case Linear, Embedding, ExpertMatrices:
 		return t.CanDequantize()
 	}
 	return t == ggml.F32
 }
 
 // IsTrainable reports whether gradients flow to weights of the role: to all but the factors
-// of RoPE's frequencies and of products.
+// of RoPE's frequencies and of products, and what chooses experts.
 func (r Role) IsTrainable() bool {
 	switch r {
-	case RoPEFreqs, Scale, OutScale, Unused:
+	case RoPEFreqs, Scale, OutScale, ChoiceBias, Unused:
 		return false
 	}
 	return true

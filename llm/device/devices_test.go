@@ -92,7 +92,7 @@ func decodesAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float6
 }
 
 func TestRemoteDevice(t *testing.T) {
-	m := llmtest.TinyModel(t, configs()["qwen3"], ggml.F32)
+	m := llmtest.ArchModel(t, "qwen3", ggml.F32)
 	d := remote(t)
 	trainsAlike(t, m, d, 1e-5, 0)
 	decodesAlike(t, m, d, 1e-10)
@@ -102,7 +102,7 @@ func TestVulkan(t *testing.T) {
 	d := vulkan(t)
 	for _, name := range []string{"llama", "gemma3", "phi3"} {
 		t.Run(name, func(t *testing.T) {
-			m := llmtest.TinyModel(t, configs()[name], ggml.F32)
+			m := llmtest.ArchModel(t, name, ggml.F32)
 			decodesAlike(t, m, d, 1e-5)     // its flash attention rounds to F16
 			trainsAlike(t, m, d, 1e-3, 0.1) // its plugin reorders nodes before it allocates
 		})
@@ -112,7 +112,7 @@ func TestVulkan(t *testing.T) {
 // What lies elsewhere than the engine computes is an error that says so.
 func TestOtherDevice(t *testing.T) {
 	d := remote(t)
-	m := llmtest.TinyModel(t, configs()["llama"], ggml.F32)
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	on := loadOn(t, m, device.On(d))
 	e := newEngine(t, device.Options{Layout: device.On(d)})
 	const remedy = "load the model with this layout, and make its adapters for that model"

@@ -61,7 +61,7 @@ func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*g
 // A model whose weights lie on several devices has the logits, the losses and the memory that it
 // has on one.
 func TestLayouts(t *testing.T) {
-	m := llmtest.TinyModel(t, configs()["gemma3"], ggml.F32)
+	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	one := newEngine(t, device.Options{OpSet: device.Stock})
 	want := logits(t, m, one, trained(t, m).WithScale(1))
 	wantLosses := losses(t, m, one)
@@ -89,7 +89,7 @@ func TestLayouts(t *testing.T) {
 
 // Training goes on over several devices as on one, in the memory that was estimated for each.
 func TestLayoutsTrain(t *testing.T) {
-	m := llmtest.TinyModel(t, configs()["gemma3"], ggml.F32)
+	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	one := newEngine(t, device.Options{OpSet: device.Stock})
 	single := newTrainer(t, m, one, train.CheckpointingOn)
 	run(t, single)
@@ -157,7 +157,7 @@ func names(m *model.Model) []string {
 
 func TestLayoutErrors(t *testing.T) {
 	d := remote(t)
-	m := llmtest.TinyModel(t, configs()["llama"], ggml.F32)
+	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	all := func(i int) func(int, string) int { return func(int, string) int { return i } }
 	for _, c := range []struct {
 		l    device.Layout

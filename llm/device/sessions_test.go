@@ -73,7 +73,7 @@ func TestLoweringsDecodeAlike(t *testing.T) {
 // Sequences that go on together have the logits of each alone.
 func TestStockStep(t *testing.T) {
 	ctx := context.Background()
-	m := llmtest.TinyModel(t, configs()["olmo2"], ggml.F32)
+	m := llmtest.ArchModel(t, "olmo2", ggml.F32)
 	e := newEngine(t, device.Options{OpSet: device.Stock})
 	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3, Engine: e})
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,10 +28,10 @@ func TestLoadErrors(t *testing.T) {
 		want  string
 	}{
 		"adapter":       {"general.type", "adapter", `the file is of type "adapter", not a model`},
-		"architecture":  {"general.architecture", "mamba", `architecture "mamba"; supported: gemma3, granite, llama, mistral3, olmo2, phi3, qwen2, qwen3, smollm3`},
+		"architecture":  {"general.architecture", "mamba", `architecture "mamba"; supported: ` + strings.Join(arch.Architectures(), ", ")},
 		"no heads":      {"llama.attention.head_count", uint32(0), "llama.attention.head_count is 0"},
 		"KV heads":      {"llama.attention.head_count_kv", uint32(3), "4 heads cannot share 3 KV heads"},
-		"experts":       {"llama.expert_count", uint32(8), "mixture of 8 experts"},
+		"experts":       {"llama.expert_count", uint32(8), "llama.expert_used_count is 0 of 8"},
 		"scaling":       {"llama.rope.scaling.type", "cubic", `RoPE scaling "cubic" is unsupported; supported: linear, longrope, none, yarn`},
 		"width":         {"llama.embedding_length", uint32(32), "token_embd.weight is [64 96], not [32 96]"},
 		"wrong type":    {"llama.block_count", "two", "llama.block_count"},

@@ -115,7 +115,7 @@ type faulty struct {
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
-	l.LinearOps, l.BroadcastOps, l.AttentionOps, l.GateOps, l.NormOps, l.PositionOps, l.LossOps = f, f, f, f, f, f, f
+	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.AttentionOps, l.GateOps, l.NormOps, l.PositionOps, l.LossOps = f, f, f, f, f, f, f, f
 	return &l
 }
 
@@ -137,6 +137,14 @@ func (f faulty) MatMulGradInput(c *ggml.Context, f32Sums bool, products ...nn.Pr
 
 func (f faulty) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
 	return f.Lowering.AccumulateGradWeight(c, acc, x, f.wrong(c, "weight of a product", dy))
+}
+
+func (f faulty) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return f.wrong(c, "product of experts", f.Lowering.MatMulID(c, w, x, ids))
+}
+
+func (f faulty) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return f.wrong(c, "input of experts", f.Lowering.MatMulIDGradInput(c, w, dy, ids))
 }
 
 func (f faulty) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
@@ -188,6 +196,7 @@ func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.
 // faults are what can be wrong of a lowering's results, by its methods.
 var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
+	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"},
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
 	"Attention": {"attention"}, "AttentionGrad": {"queries", "keys", "values"},
 	"GLU": {"gated activation"}, "GLUGradGate": {"gate"}, "GLUGradUp": {"up"},
@@ -217,7 +226,7 @@ func TestLoweringsHaveFaults(t *testing.T) {
 
 // An error of a thousandth in any op of either lowering is found by the gradients.
 func TestOracleFindsWrongGradients(t *testing.T) {
-	m := llmtest.ArchModel(t, "qwen2", ggml.F32) // with biases
+	m := llmtest.ArchModel(t, "qwen2moe", ggml.F32) // with biases and experts
 	batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 	_, exact := exactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: newLossSum(t, m, device.Stock).grads}, smoothGELU)
 	bound := tolerated(m, false).gradient

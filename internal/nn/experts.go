@@ -1,0 +1,234 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// ExpertOps are products in which each column has matrices of its own: of W [n_in, n_out,
+// experts] those that ids, I32 [used, n], chooses.
+type ExpertOps interface {
+	// MatMulID returns W_id·x [n_out, used, n] of x [n_in, used, n], or of x [n_in, 1, n], which
+	// the chosen matrices of a column share.
+	MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor
+	// MatMulIDGradInput returns W_idᵀ·dy [n_in, used, n] of dy [n_out, used, n].
+	MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
+}
+
+// LinearID multiplies x [n_in, used, n], or [n_in, 1, n] shared, with the matrices of the chosen
+// experts → [n_out, used, n], with the scale [experts] and the bias [n_out, experts] of each, and
+// adapters of three dimensions: Scale_id · (W_id·x + Σ s·B_id·(A_id·x)) + Bias_id, as llama.cpp has
+// them.
+func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
+	c, adapters := t.C, t.Adapters.On(m)
+	y := &Value{T: t.Lowering.MatMulID(c, m.W, x.T, ids), needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
+	lowRank := make([]*ggml.Tensor, len(adapters)) // s·A_id·x
+	for i, p := range adapters {
+		lowRank[i] = c.Scale(t.Lowering.MatMulID(c, p.A, x.T, ids), p.Scale)
+		y.T = c.Add(y.T, t.Lowering.MatMulID(c, p.B, lowRank[i], ids))
+		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
+	}
+	var scale *ggml.Tensor // [1, used, n]
+	if m.Scale != nil {
+		scale = c.Reshape(c.GetRows(c.Reshape(m.Scale, 1, m.Scale.Dim(0)), flatIDs(c, ids)), 1, ids.Dim(0), ids.Dim(1))
+		y.T = c.Mul(y.T, scale)
+	}
+	if m.Bias != nil {
+		y.T = c.AddID(y.T, m.Bias, ids)
+	}
+	t.record(y, func(dy *ggml.Tensor) {
+		if m.Bias != nil {
+			t.accumulate(m.Bias, func() *ggml.Tensor { return t.Lowering.ScatterAdd(c, flatten(c, dy), flatIDs(c, ids), m.Bias) })
+		}
+		dy = mulScale(c, dy, scale)
+		t.accumulateID(m.W, x.T, dy, ids)
+		t.flow(x, func() *ggml.Tensor { return t.shared(x, t.Lowering.MatMulIDGradInput(c, m.W, dy, ids)) })
+		for i, p := range adapters {
+			t.accumulateID(p.B, lowRank[i], dy, ids)
+			dh := c.Scale(t.Lowering.MatMulIDGradInput(c, p.B, dy, ids), p.Scale)
+			t.accumulateID(p.A, x.T, dh, ids)
+			t.flow(x, func() *ggml.Tensor { return t.shared(x, t.Lowering.MatMulIDGradInput(c, p.A, dh, ids)) })
+		}
+	})
+	return y
+}
+
+// shared is a gradient of x, which the chosen experts may share.
+func (t *Tape) shared(x *Value, dx *ggml.Tensor) *ggml.Tensor {
+	if x.T.Dim(1) == dx.Dim(1) {
+		return dx
+	}
+	return t.C.Reshape(sumMiddle(t.C, dx), x.T.Shape()...)
+}
+
+// accumulateID adds the gradient of w [n_in, n_out, experts], of which each column has chosen
+// some: a product with the columns of dy spread out over the rows of all experts.
+func (t *Tape) accumulateID(w, x, dy, ids *ggml.Tensor) {
+	acc := t.Grads[w]
+	if acc == nil {
+		return
+	}
+	c, out, experts, slots := t.C, dy.Dim(0), w.Dim(2), ids.NumElements()
+	if x.Dim(1) < dy.Dim(1) {
+		x = c.Repeat(x, x.Dim(0), dy.Dim(1), x.Dim(2))
+	}
+	x, dy, ids = flatten(c, x), flatten(c, dy), flatIDs(c, ids)
+	flat := c.Reshape(acc, acc.Dim(0), out*experts)
+	for _, r := range chunks(slots, max(1, scatterChunk/(out*experts))) {
+		n := r.to - r.from
+		part := c.Reshape(columns(c, dy, r), out, 1, n)
+		zeros := c.Repeat(c.Scale(part, 0), out, experts, n)
+		chosen := c.View(ids, []int64{1, n}, []int64{ids.Stride(0)}, r.from*ids.Stride(0))
+		spread := c.Reshape(c.SetRows(zeros, part, chosen), out*experts, n)
+		t.Graph.Expand(t.Lowering.AccumulateGradWeight(c, flat, c.Cont(columns(c, x, r)), spread))
+	}
+}
+
+// flatten is x [m, used, n] as [m, used·n].
+func flatten(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1)*x.Dim(2))
+}
+
+// flatIDs is ids [used, n], which may be a view of the first of many, as [used·n].
+func flatIDs(c *ggml.Context, ids *ggml.Tensor) *ggml.Tensor {
+	if !ids.IsContiguous() {
+		ids = c.Cont(ids)
+	}
+	return c.Reshape(ids, ids.NumElements())
+}
+
+// sumMiddle adds up x [m, used, n] over used → [m, n].
+func sumMiddle(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	var all *ggml.Tensor
+	for i := range x.Dim(1) {
+		part := c.View(x, []int64{x.Dim(0), x.Dim(2)}, []int64{x.Stride(2)}, i*x.Stride(1))
+		if all != nil {
+			part = c.Add(all, part)
+		}
+		all = part
+	}
+	if x.Dim(1) == 1 {
+		all = c.Cont(all)
+	}
+	return all
+}
+
+// Weigh adds up what the chosen experts made, x [m, used, n], by weights w [used, n] → [m, n].
+func (t *Tape) Weigh(x, w *Value) *Value {
+	c, m, used, n := t.C, x.T.Dim(0), x.T.Dim(1), x.T.Dim(2)
+	weights := c.Reshape(w.T, 1, used, n)
+	y := sumMiddle(c, c.Mul(x.T, weights))
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
+		dy = c.Repeat(c.Reshape(dy, m, 1, n), m, used, n)
+		return []*ggml.Tensor{c.Mul(dy, weights), c.Reshape(c.SumRows(c.Mul(dy, x.T)), used, n)}
+	}, x, w)
+}
+
+// WeighInputs gives each of the chosen experts x [m, n] times its weight of w [used, n] →
+// [m, used, n].
+func (t *Tape) WeighInputs(x, w *Value) *Value {
+	c, m, used, n := t.C, x.T.Dim(0), w.T.Dim(0), x.T.Dim(1)
+	weights, one := c.Reshape(w.T, 1, used, n), c.Reshape(x.T, m, 1, n)
+	y := c.Mul(c.Repeat(one, m, used, n), weights)
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{sumMiddle(c, c.Mul(dy, weights)), c.Reshape(c.SumRows(c.Mul(dy, one)), used, n)}
+	}, x, w)
+}
+
+// Chosen looks up the elements of x [experts, n] that ids [used, n] choose → [used, n].
+func (t *Tape) Chosen(x *Value, ids *ggml.Tensor) *Value {
+	c, experts, used, n := t.C, x.T.Dim(0), ids.Dim(0), ids.Dim(1)
+	y := c.Reshape(c.GetRows(c.Reshape(x.T, 1, experts, n), ids), used, n)
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
+		zeros := c.Reshape(c.Scale(x.T, 0), 1, experts, n)
+		return []*ggml.Tensor{c.Reshape(c.SetRows(zeros, c.Reshape(dy, 1, used, n), ids), experts, n)}
+	}, x)
+}
+
+// SoftMax is that of each column of x [m, n].
+func (t *Tape) SoftMax(x *Value) *Value {
+	c := t.C
+	p := c.SoftMax(x.T)
+	return t.Op(p, func(dp *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.Mul(p, c.Sub(dp, c.SumRows(c.Mul(p, dp))))}
+	}, x)
+}
+
+// Sigmoid is that of each element of x.
+func (t *Tape) Sigmoid(x *Value) *Value {
+	c := t.C
+	s := c.Sigmoid(x.T)
+	return t.Op(s, func(ds *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.Mul(ds, c.Mul(s, c.ScaleBias(s, -1, 1)))}
+	}, x)
+}
+
+// Normalized divides each column of x [m, n] by its sum, which counts as at least the smallest
+// normal number of F16.
+func (t *Tape) Normalized(x *Value) *Value {
+	const least, most = 6.103515625e-5, 3e38
+	c := t.C
+	sum := c.Clamp(c.SumRows(x.T), least, most)
+	y := c.Div(x.T, sum)
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.Div(c.Sub(dy, c.SumRows(c.Mul(dy, y))), sum)}
+	}, x)
+}
+
+// Mul multiplies x [m, n] with y [m, n], or with y [1, n], a factor of each column.
+func (t *Tape) Mul(x, y *Value) *Value {
+	c := t.C
+	return t.Op(c.Mul(x.T, y.T), func(d *ggml.Tensor) []*ggml.Tensor {
+		dy := c.Mul(d, x.T)
+		if y.T.Dim(0) < x.T.Dim(0) {
+			dy = c.SumRows(dy)
+		}
+		return []*ggml.Tensor{c.Mul(d, y.T), dy}
+	}, x, y)
+}
+
+// stockExperts multiplies by the device's own products.
+type stockExperts struct{ stockLinear }
+
+func (e stockExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	if e.dequantise {
+		w = dequantised(c, w, ggml.F32)
+	}
+	return mulMatID(c, w, x, ids)
+}
+
+func (stockExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return mulMatID(c, transposed(c, dequantised(c, w, ggml.F32)), dy, ids)
+}
+
+// mulMatID is W_id·x. What is F32 stays so: some devices would round it.
+func mulMatID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	y := c.MulMatID(w, x, ids)
+	if w.Type() == ggml.F32 {
+		y.SetAccPrecision(ggml.PrecisionF32)
+	}
+	return y
+}
+
+// Columns is x [m, n] as [m, 1, n], which the chosen experts of a column share.
+func (t *Tape) Columns(x *Value) *Value {
+	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0), 1, x.T.Dim(1)))
+}
+
+// Flatten is x [m, used, n] as [m, used·n], and Unflatten the way back.
+func (t *Tape) Flatten(x *Value) *Value {
+	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0), x.T.Dim(1)*x.T.Dim(2)))
+}
+
+// Unflatten is x [m, used·n] as [m, used, n].
+func (t *Tape) Unflatten(x *Value, used int64) *Value {
+	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0), used, x.T.Dim(1)/used))
+}
+
+// Dot is the product of each column of x [m, n] with w [m] → [1, n].
+func (t *Tape) Dot(x *Value, w *ggml.Tensor) *Value {
+	c := t.C
+	y := &Value{T: c.SumRows(c.Mul(x.T, w)), needsGrad: x.needsGrad || t.Trains(w)}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.accumulate(w, func() *ggml.Tensor { return t.Lowering.SumColumns(c, c.Mul(x.T, dy), w) })
+		t.flow(x, func() *ggml.Tensor { return c.Mul(c.Repeat(w, x.T.Shape()...), dy) })
+	})
+	return y
+}
