@@ -2,6 +2,7 @@ package lora_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -79,7 +80,9 @@ func TestWriteWhileClosing(t *testing.T) {
 					require.Equal(t, whole, got)
 					continue
 				}
-				require.ErrorIs(t, err, ggml.ErrClosed)
+				if !errors.Is(err, ggml.ErrNotAllocated) { // of tensors whose buffer was closed
+					require.ErrorIs(t, err, ggml.ErrClosed)
+				}
 				require.Regexp(t, c.which, err.Error())
 				if c.file == "" {
 					require.Equal(t, old, got)
