@@ -27,7 +27,8 @@
 // as a GGUF file, which takes the place of an older one at once. [Trainer.LoadCheckpoint]
 // goes on from it. What decides what is computed, and in which order, must be the same, or
 // is a [*MismatchError] that lists what is not; the length of the run, the learning rate and
-// the like may change ([Trainer.Changes]). [LoadParameters] reads the parameters alone.
+// the like may change ([Trainer.Changes]). [Settings] lists both kinds, with the IDs by which
+// programs find their names for them. [LoadParameters] reads the parameters alone.
 //
 // # Memory
 //
