@@ -126,8 +126,6 @@ func NewOptimizer(options OptimizerOptions, backends ...*Backend) (*Optimizer, e
 	return o, nil
 }
 
-const optInit = "opt_init"
-
 var errUnfinished = errors.New("a graph could not be allocated")
 
 // check fills in defaults.
