@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,46 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+)
+
+// A flagTable has the flags of commands, by their names, with aliases and negations.
+type flagTable map[string]map[string]bool
+
+func newFlagTable(t *testing.T) flagTable {
+	t.Helper()
+	parser := newCommandLine(t).parser
+	table := flagTable{}
+	for _, command := range parser.Model.Children {
+		names := map[string]bool{}
+		for _, flag := range command.Flags {
+			for _, name := range append([]string{flag.Name}, flag.Aliases...) {
+				names[name] = true
+				if flag.Tag.Negatable != "" {
+					names["no-"+name] = true
+				}
+			}
+		}
+		for _, foreign := range foreignOf(command) {
+			for _, name := range foreign.Names {
+				names[name] = true
+			}
+		}
+		table[command.Name] = names
+	}
+	return table
+}
+
+// foreignOf are flags of other programs that a command knows.
+func foreignOf(command *kong.Node) []cli.Foreign {
+	if c, ok := command.Target.Addr().Interface().(interface{ Foreign() []cli.Foreign }); ok {
+		return c.Foreign()
+	}
+	return nil
+}
+
+var (
+	span   = regexp.MustCompile("`([^`]+)`")
+	flagIn = regexp.MustCompile(`--[a-z][a-z0-9_-]*`)
 )
 
 // checkDocument says which command of this program a Markdown text shows that does not
@@ -44,28 +83,6 @@ func checkDocument(text string, commands flagTable) error {
 	}
 	return nil
 }
-
-// testsOf are the names of all tests of the tree.
-func testsOf(t *testing.T) map[string]bool {
-	t.Helper()
-	names := map[string]bool{}
-	for _, folder := range []string{"llm", "kernels", "internal", "examples"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
-				names[m[1]] = true
-			}
-			return err
-		})
-		require.NoError(t, err)
-	}
-	return names
-}
-
-var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 // parses reads a command line without quotes, up to a comment.
 func parses(line string) error {
@@ -116,23 +133,20 @@ func makeRuns(t *testing.T, text string) {
 
 // The commands and flags of the documentation are those of the program.
 func TestDocumentedCommands(t *testing.T) {
-	commands, tests := newFlagTable(t), testsOf(t)
+	commands := newFlagTable(t)
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
 		return string(text)
 	}
-	manual := read("docs/finetune.md")
-	pages := []string{manual}
+	var pages []string
 	for _, name := range []string{
-		"README.md", "docs/deploy.md", "docs/peft.md", "docs/performance.md", "docs/troubleshooting.md", "examples/finetune/README.md",
+		"README.md", "docs/finetune.md", "docs/deploy.md", "docs/peft.md", "docs/performance.md", "docs/troubleshooting.md", "examples/finetune/README.md",
 	} {
 		pages = append(pages, read(name))
 	}
-	require.False(t, tests["TestOfNothing"])
-	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(manual, -1) {
-		require.True(t, tests[m[1]], "there is no %s", m[1])
-	}
+	others := regexp.MustCompile(`(?m)^\|[^|]*\|`) // the first column has flags of other trainers
+	pages = append(pages, others.ReplaceAllString(read("docs/abilities.md"), "|"))
 	makeRuns(t, strings.Join(pages, ""))
 	for _, text := range pages {
 		require.NoError(t, checkDocument(text, commands))

@@ -46,7 +46,7 @@ func figures(text string) []string {
 	return found
 }
 
-// Each figure of the front page is one of docs/benchmarks/summary.md, which TestSummary computes from the tables of
+// Each figure of the front page is one of docs/benchmarks/summary.md, which scripts/pages computes from the tables of
 // measurements.
 func TestREADMEFigures(t *testing.T) {
 	require.Equal(t, []string{"2.0 times", "6 GB", "43 min"}, figures("Trains 2.0 times, in 6 GB.\n| x | 43 min |\n12 timesheets, Go 1.24, 0.27.0 or newer"))

@@ -1,18 +1,16 @@
 package docscheck
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "write docs/benchmarks/summary.md anew")
+	generated "github.com/goggml/ggml/internal/pages"
+)
 
 // A table has the cells of its rows by the names of columns.
 type table []map[string]string
@@ -80,7 +78,7 @@ func summary(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(`# The figures of the front page
 
-Computed from the tables of measurements by ` + "`go test ./scripts/docscheck -update`" + `; all are of the shape of 1.1 billion parameters, LoRA of rank 8 on all linear layers, on two cores. Absolute times belong to these machines.
+Computed from the tables of measurements by ` + "`scripts/pages`" + `; all are of the shape of 1.1 billion parameters, LoRA of rank 8 on all linear layers, on two cores. Absolute times belong to these machines.
 
 | figure | is |
 |---|---|
@@ -110,10 +108,6 @@ Computed from the tables of measurements by ` + "`go test ./scripts/docscheck -u
 	return b.String()
 }
 
-func TestSummary(t *testing.T) {
-	path, want := filepath.Join(root, "docs", "benchmarks", "summary.md"), summary(t)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
-	}
-	require.Equal(t, want, read(t, path))
+func TestPages(t *testing.T) {
+	generated.Check(t, filepath.Join(root, "docs", "benchmarks", "summary.md"), summary(t))
 }

@@ -108,23 +108,32 @@ func (h *helpText) flags(n *kong.Node, name string) {
 	}
 }
 
-// flag shows a flag by all of its names.
-func (h *helpText) flag(f *kong.Flag, foreign []Foreign) {
-	names := append([]string{f.Name}, f.Aliases...)
+// namesOf are all names of a flag, as a command line has them.
+func namesOf(f *kong.Flag, foreign []Foreign) (names []string) {
+	if f.Short != 0 {
+		names = append(names, "-"+string(f.Short))
+	}
+	negation := ""
+	if f.Tag.Negatable != "" {
+		negation = "[no-]"
+	}
+	names = append(names, "--"+negation+f.Name)
+	for _, alias := range f.Aliases {
+		names = append(names, "--"+alias)
+	}
 	for _, other := range foreign {
-		if other.Flag == f.Name {
-			names = append(names, other.Names...)
+		for _, name := range other.Names {
+			if other.Flag == f.Name && !strings.Contains(name, ".") {
+				names = append(names, "--"+name)
+			}
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, ".") })
-	text := ""
-	if f.Short != 0 {
-		text = "-" + string(f.Short) + ", "
-	}
-	if f.Tag.Negatable != "" {
-		names[0] = "[no-]" + names[0]
-	}
-	text += "--" + strings.Join(names, ", --")
+	return names
+}
+
+// flag shows a flag by all of its names.
+func (h *helpText) flag(f *kong.Flag, foreign []Foreign) {
+	text := strings.Join(namesOf(f, foreign), ", ")
 	if !f.IsBool() {
 		text += "=" + f.FormatPlaceHolder()
 	}
@@ -132,16 +141,16 @@ func (h *helpText) flag(f *kong.Flag, foreign []Foreign) {
 	h.wrap("        ", f.Help)
 }
 
-// foreign lists flags of other programs that stand for none of this one.
+// onlyThere are flags of other programs that stand for none of this one.
+func onlyThere(list []Foreign) []Foreign {
+	return slices.DeleteFunc(slices.Clone(list), func(f Foreign) bool { return f.Flag != "" || f.Help == "" })
+}
+
+// foreign lists them.
 func (h *helpText) foreign(list []Foreign) {
-	shown := false
-	for _, f := range list {
-		if f.Flag != "" || f.Help == "" {
-			continue
-		}
-		if !shown {
+	for i, f := range onlyThere(list) {
+		if i == 0 {
 			h.line("\nFlags of other trainers")
-			shown = true
 		}
 		h.wrap("  ", "--"+strings.Join(f.Names, ", --"))
 		h.wrap("        ", f.Help)

@@ -1,0 +1,41 @@
+// Package pages holds pages of the documentation, or sections of them, to the code that they tell of. TestPages of a
+// package says what they have to be, and scripts/pages writes all of them anew.
+package pages
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var write = flag.Bool("pages", false, "write generated pages of the documentation anew")
+
+// Check demands that a page is this text.
+func Check(t testing.TB, path, text string) {
+	t.Helper()
+	if *write {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, text, string(got), "%s is not what the code says: run scripts/pages", path)
+}
+
+// CheckSection demands that this text is a section of a page. What stands around it is written by hand:
+//
+//	<!-- scripts/pages writes NAME -->
+//	…
+//	<!-- end of NAME -->
+func CheckSection(t testing.TB, path, name, text string) {
+	t.Helper()
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	begin, end := "<!-- scripts/pages writes "+name+" -->\n", "<!-- end of "+name+" -->\n"
+	before, rest, begins := strings.Cut(string(page), begin)
+	_, after, ends := strings.Cut(rest, end)
+	require.True(t, begins && ends, "%s has no section between %q and %q", path, begin, end)
+	Check(t, path, before+begin+"\n"+strings.TrimSpace(text)+"\n\n"+end+after)
+}
