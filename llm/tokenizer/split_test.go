@@ -66,8 +66,8 @@ var splitRegexes = func() map[string][]string {
 		cjk      = `[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF-[\s]]+`
 		groups   = `[^\p{N}]*\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))` // the first with the text before it
 		sentence = ` ?[^(\s|.,!?…。，、।۔،)]+`
-		// The oracle's code points are those of UTF-16.
-		han    = `\u4E00-\u9FFF\u3400-\u4DBF\uF900-\uFAFF`
+		// Escapes of the oracle are of UTF-16.
+		han    = `\u4E00-\u9FFF\u3400-\u4DBF\uF900-\uFAFF` + "\U00020000-\U0002A6DF\U0002A700-\U0002EBEF\U0002F800-\U0002FA1F"
 		nonHan = `[\p{L}-[` + han + `]]`
 	)
 	jais2 := strings.TrimSuffix(llama3, `|\s+(?!\S)|\s+`)
