@@ -266,9 +266,18 @@ func join(links []link, left, right int32) {
 	}
 }
 
-// rankedPair is a possible merge; it is stale when its parts have changed.
+// neighbours are two links that may be merged, with the size of both.
+type neighbours struct{ left, right, size int32 }
+
+// areStale reports whether one of them has been merged since.
+func (n neighbours) areStale(links []link) bool {
+	left, right := links[n.left].size, links[n.right].size
+	return left == 0 || right == 0 || left+right != n.size
+}
+
+// rankedPair is a possible merge.
 type rankedPair struct {
-	left, right, size int32
+	neighbours
 	merge
 }
 
@@ -285,7 +294,7 @@ func (b *bpeMerger) mergeLong() {
 			return
 		}
 		if m := b.find(b.sequence[left], b.sequence[right]); m.rank >= 0 {
-			b.queue.push(rankedPair{left, right, b.links[left].size + b.links[right].size, m})
+			b.queue.push(rankedPair{neighbours{left, right, b.links[left].size + b.links[right].size}, m})
 		}
 	}
 	for i := 1; i < len(b.sequence); i++ {
@@ -293,8 +302,7 @@ func (b *bpeMerger) mergeLong() {
 	}
 	for len(b.queue) > 0 {
 		p := b.queue.pop()
-		left, right := b.links[p.left].size, b.links[p.right].size
-		if left == 0 || right == 0 || left+right != p.size {
+		if p.areStale(b.links) {
 			continue
 		}
 		join(b.links, p.left, p.right)

@@ -1,7 +1,6 @@
 package tokenizer_test
 
 import (
-	"compress/gzip"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -14,59 +13,9 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// loadVocab reads what testdata/extract.go wrote, with keys changed by set.
-func loadVocab(t testing.TB, name string, set map[string]any) tokenizer.KeyValues {
-	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "vocab-"+name+".json.gz"))
-	require.NoError(t, err)
-	defer f.Close()
-	zip, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	var file struct {
-		Model   string    `json:"tokenizer.ggml.model"`
-		Pre     string    `json:"tokenizer.ggml.pre"`
-		Tokens  []string  `json:"tokenizer.ggml.tokens"`
-		Scores  []float32 `json:"tokenizer.ggml.scores"`
-		Types   []int32   `json:"tokenizer.ggml.token_type"`
-		Merges  []string  `json:"tokenizer.ggml.merges"`
-		BOS     *uint32   `json:"tokenizer.ggml.bos_token_id"`
-		EOS     *uint32   `json:"tokenizer.ggml.eos_token_id"`
-		Unknown *uint32   `json:"tokenizer.ggml.unknown_token_id"`
-		AddBOS  *bool     `json:"tokenizer.ggml.add_bos_token"`
-		AddEOS  *bool     `json:"tokenizer.ggml.add_eos_token"`
-		Prefix  *bool     `json:"tokenizer.ggml.add_space_prefix"`
-	}
-	require.NoError(t, json.NewDecoder(zip).Decode(&file))
-	keys := map[string]any{"model": file.Model, "pre": file.Pre, "tokens": file.Tokens, "token_type": file.Types}
-	if file.Scores != nil {
-		keys["scores"] = file.Scores
-	}
-	if file.Merges != nil {
-		keys["merges"] = file.Merges
-	}
-	for key, id := range map[string]*uint32{"bos_token_id": file.BOS, "eos_token_id": file.EOS, "unknown_token_id": file.Unknown} {
-		if id != nil {
-			keys[key] = *id
-		}
-	}
-	for key, on := range map[string]*bool{"add_bos_token": file.AddBOS, "add_eos_token": file.AddEOS, "add_space_prefix": file.Prefix} {
-		if on != nil {
-			keys[key] = *on
-		}
-	}
-	for key, value := range set {
-		keys[key] = value
-	}
-	var kvs tokenizer.KeyValues
-	for key, value := range keys {
-		kvs = append(kvs, tokenizer.KeyValue{Key: "tokenizer.ggml." + key, Value: value})
-	}
-	return kvs
-}
-
 func loadTokenizer(t testing.TB, name string, set map[string]any) *tokenizer.Tokenizer {
 	t.Helper()
-	tok, err := tokenizer.FromMetadata(loadVocab(t, name, set))
+	tok, err := tokenizer.FromMetadata(tokenizer.LoadVocab(t, name, set))
 	require.NoError(t, err)
 	return tok
 }

@@ -111,7 +111,7 @@ func TestKeyValuesRoundTrip(t *testing.T) {
 }
 
 func TestPhi3StripsRight(t *testing.T) {
-	kvs := append(loadVocab(t, "spm2", nil), tokenizer.KeyValue{Key: "general.name", Value: "Phi-3 Mini"})
+	kvs := append(tokenizer.LoadVocab(t, "spm2", nil), tokenizer.KeyValue{Key: "general.name", Value: "Phi-3 Mini"})
 	tok, err := tokenizer.FromMetadata(kvs)
 	require.NoError(t, err)
 	opts := tokenizer.EncodeOptions{ParseSpecial: true}

@@ -153,10 +153,10 @@ type spmMerger struct {
 	pieces []piece
 }
 
-// scoredPair is a possible merge; it is stale when its parts have changed.
+// scoredPair is a possible merge.
 type scoredPair struct {
-	left, right, size int32
-	score             float32
+	neighbours
+	score float32
 }
 
 func (p scoredPair) before(q scoredPair) bool {
@@ -175,7 +175,7 @@ func (s *spmMerger) merge(text string) []piece {
 		size := s.links[left].size + s.links[right].size
 		from := s.starts[left]
 		if id, ok := s.ids[text[from:from+size]]; ok {
-			s.queue.push(scoredPair{left, right, size, s.scores[id]})
+			s.queue.push(scoredPair{neighbours{left, right, size}, s.scores[id]})
 		}
 	}
 	for i := 1; i < len(s.links); i++ {
@@ -183,8 +183,7 @@ func (s *spmMerger) merge(text string) []piece {
 	}
 	for len(s.queue) > 0 {
 		p := s.queue.pop()
-		left, right := s.links[p.left].size, s.links[p.right].size
-		if left == 0 || right == 0 || left+right != p.size {
+		if p.areStale(s.links) {
 			continue
 		}
 		join(s.links, p.left, p.right)

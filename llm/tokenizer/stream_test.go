@@ -1,12 +1,9 @@
 package tokenizer
 
 import (
-	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -61,29 +58,6 @@ func encodeReader(t require.TestingT, tok *Tokenizer, r io.Reader, o EncodeOptio
 		ids = append(ids, some...)
 	}
 	return ids
-}
-
-func vocabulary(t testing.TB, name, pre string) *Tokenizer {
-	f, err := os.Open("testdata/vocab-" + name + ".json.gz")
-	require.NoError(t, err)
-	defer f.Close()
-	zip, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	var file struct {
-		Model  string      `json:"tokenizer.ggml.model"`
-		Tokens []string    `json:"tokenizer.ggml.tokens"`
-		Scores []float32   `json:"tokenizer.ggml.scores"`
-		Types  []TokenType `json:"tokenizer.ggml.token_type"`
-		Merges []string    `json:"tokenizer.ggml.merges"`
-	}
-	require.NoError(t, json.NewDecoder(zip).Decode(&file))
-	cfg, err := DefaultConfig(file.Model, pre)
-	require.NoError(t, err)
-	cfg.Tokens, cfg.Scores, cfg.Types, cfg.Merges = file.Tokens, file.Scores, file.Types, file.Merges
-	cfg.BOS, cfg.EOS = 1, 2
-	tok, err := New(cfg)
-	require.NoError(t, err)
-	return tok
 }
 
 // userDefined is a vocabulary whose special tokens overlap with each other and
