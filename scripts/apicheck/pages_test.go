@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/pages"
+)
+
+func TestPages(t *testing.T) {
+	root := filepath.Join("..", "..")
+	dir, err := findHeaders(root)
+	require.NoError(t, err)
+	if dir != filepath.Join(root, "ggml", "include") {
+		t.Skip("the system's ggml may be of another version than the one that scripts/vendor fetches, of which the page is")
+	}
+	c, err := readHeaders(dir, headerNames)
+	require.NoError(t, err)
+	b, err := readPackage(root)
+	require.NoError(t, err)
+	list, err := parseExceptions(exceptions)
+	require.NoError(t, err)
+	pages.CheckSection(t, filepath.Join(root, "docs", "functions.md"), "functions", functionTables(c, b, list))
+}
+
+// functionTables has a table for each header: its functions with what binds them, or why nothing does.
+func functionTables(c *cAPI, b *binding, list []exception) string {
+	why := map[string]string{}
+	for _, e := range list {
+		for _, name := range c.excepts(e.name) {
+			why[name] = e.reason
+		}
+	}
+	claimed := new(report).resolve(c, b.claims)
+	var text strings.Builder
+	header := ""
+	for _, f := range c.functions {
+		if f.header != header {
+			header = f.header
+			fmt.Fprintf(&text, "\n## %s\n\n| C | Go |\n|---|---|\n", header)
+		}
+		binds := "– " + why[f.name]
+		if symbol := claimed[f.name]; symbol != "" {
+			binds = "`" + symbol + "`"
+		}
+		fmt.Fprintf(&text, "| `%s` | %s |\n", f.name, binds)
+	}
+	return text.String()
+}
