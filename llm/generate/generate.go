@@ -1,4 +1,5 @@
-// Package generate continues text with a language model, and answers conversations.
+// Package generate continues text with a language model, answers conversations, and embeds
+// texts.
 //
 // # Text
 //
@@ -12,6 +13,10 @@
 // model: [Chat.Stream] token by token, [Chat.Reply] to a writer. It computes of each
 // conversation what its sequence does not have, reads special tokens in the mark-up of the
 // template alone, and ends where the model ends its turn.
+//
+// # Embeddings
+//
+// [Embed] gives a vector for each of some texts.
 //
 // # Concurrency
 //
@@ -88,14 +93,21 @@ var errNoWriter = errors.New("the writer is nil; io.Discard takes a text that no
 
 // check demands what a text is made of.
 func check(m *model.Model, pick *sample.Sampler) error {
+	if err := checkVocabulary(m); err != nil {
+		return err
+	}
+	if pick == nil {
+		return errors.New("the sampler is nil; sample.New makes one")
+	}
+	return nil
+}
+
+func checkVocabulary(m *model.Model) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
 	}
-	switch {
-	case m.Tokenizer == nil:
+	if m.Tokenizer == nil {
 		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", m.Path)
-	case pick == nil:
-		return errors.New("the sampler is nil; sample.New makes one")
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ var alone = regexp.MustCompile(`\b(not safe for concurrent use|(used by|belongs 
 
 // PublicFolders are those of the public packages of the module in a folder.
 func PublicFolders(root string) ([]string, error) {
-	folders := []string{".", "kernels"}
+	folders := []string{".", "kernels", "llm"}
 	entries, err := os.ReadDir(filepath.Join(root, "llm"))
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
@@ -132,6 +133,8 @@ var public = registry{
 		{"kernels.SumSquares", reflect.ValueOf(kernels.SumSquares)},
 		{"kernels.WeightedRMSNorm", reflect.ValueOf(kernels.WeightedRMSNorm)},
 		{"kernels.WeightedRMSNormGrad", reflect.ValueOf(kernels.WeightedRMSNormGrad)},
+		{"llm.Embed", reflect.ValueOf(llm.Embed)},
+		{"llm.NewAssistant", reflect.ValueOf(llm.NewAssistant)},
 		{"arch.Architectures", reflect.ValueOf(arch.Architectures)},
 		{"arch.HasVocabulary", reflect.ValueOf(arch.HasVocabulary)},
 		{"arch.New", reflect.ValueOf(arch.New)},
@@ -162,6 +165,7 @@ var public = registry{
 		{"device.NewCPU", reflect.ValueOf(device.NewCPU)},
 		{"device.On", reflect.ValueOf(device.On)},
 		{"device.NewMemory", reflect.ValueOf(device.NewMemory)},
+		{"generate.Embed", reflect.ValueOf(generate.Embed)},
 		{"generate.NewChat", reflect.ValueOf(generate.NewChat)},
 		{"generate.Texts", reflect.ValueOf(generate.Texts)},
 		{"generate.Stream", reflect.ValueOf(generate.Stream)},
@@ -303,6 +307,8 @@ var public = registry{
 		reflect.TypeFor[kernels.Attention](),
 		reflect.TypeFor[kernels.LoRAPair](),
 		reflect.TypeFor[kernels.Pair](),
+		reflect.TypeFor[llm.Assistant](),
+		reflect.TypeFor[llm.Options](),
 		reflect.TypeFor[arch.Architecture](),
 		reflect.TypeFor[arch.Attention](),
 		reflect.TypeFor[arch.Builder](),

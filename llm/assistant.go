@@ -1,0 +1,138 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+// Options are the settings with which a model is opened: those of the packages that do the
+// work. The zero value is usual.
+type Options struct {
+	// Adapters are LoRA adapters, as [lora.Load] takes them, all at their full strength.
+	Adapters []string
+	// Layout says which device holds the weights, see [device.On]; the CPU, if it is zero.
+	Layout device.Layout
+	// Session says how long texts can be, and how many are computed at once. Its adapters are
+	// those above.
+	Session infer.SessionOptions
+	// Sampling draws the tokens of answers; the zero value takes the most likely one.
+	Sampling sample.Options
+	Chat     generate.ChatOptions // of an [Assistant]
+	Embed    infer.EmbedOptions   // of [Embed]
+}
+
+// An Assistant answers conversations: it is a [generate.Chat] with all that this needs.
+type Assistant struct {
+	*generate.Chat
+	all *opened
+}
+
+// NewAssistant opens a model that has a chat template, or is given one. Close it.
+func NewAssistant(path string, o Options) (*Assistant, error) {
+	all, err := open(path, o, model.LoadOptions{Layout: o.Layout, Repack: true})
+	if err != nil {
+		return nil, err
+	}
+	a := &Assistant{all: all}
+	if a.Chat, err = all.chat(o); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Close frees the model and all that belongs to it.
+func (a *Assistant) Close() error {
+	if a == nil {
+		return nil
+	}
+	return a.all.Close()
+}
+
+// Embed opens a model, gives a vector for each of some texts, and closes it. Who has texts again
+// and again keeps a session, see [generate.Embed].
+func Embed(ctx context.Context, path string, o Options, texts ...string) ([][]float32, error) {
+	if o.Session.Sequences == 0 {
+		o.Session.Sequences = max(1, min(len(texts), 8))
+	}
+	all, err := open(path, o, model.LoadOptions{Layout: o.Layout, Sequences: o.Session.Sequences})
+	if err != nil {
+		return nil, err
+	}
+	vectors, err := generate.Embed(ctx, all.model, all.session, texts, o.Embed)
+	if closed := all.Close(); err == nil {
+		err = closed
+	}
+	return vectors, err
+}
+
+// opened is a model with its adapters and a session.
+type opened struct {
+	model   *model.Model
+	session *infer.Session
+	closers []io.Closer // in the order in which they were opened
+}
+
+func open(path string, o Options, load model.LoadOptions) (*opened, error) {
+	a := &opened{}
+	if err := a.open(path, o, load); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *opened) open(path string, o Options, load model.LoadOptions) (err error) {
+	if o.Session.Adapters != nil {
+		return errors.New("Options.Session.Adapters are set: name their files in Options.Adapters")
+	}
+	if a.model, err = model.Load(path, load); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, a.model)
+	var adapters []model.Adapters
+	for _, path := range o.Adapters {
+		adapter, err := lora.Load(path, a.model)
+		if err != nil {
+			return err
+		}
+		a.closers = append(a.closers, adapter)
+		adapters = append(adapters, adapter.WithScale(1))
+	}
+	o.Session.Adapters = lora.Join(adapters...)
+	if a.session, err = infer.NewSession(a.model, o.Session); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, a.session)
+	return nil
+}
+
+func (a *opened) chat(o Options) (*generate.Chat, error) {
+	sampler, err := sample.New(o.Sampling)
+	if err != nil {
+		return nil, err
+	}
+	sequence, err := a.session.NewSequence()
+	if err != nil {
+		return nil, err
+	}
+	return generate.NewChat(a.model, sequence, sampler, o.Chat)
+}
+
+// Close closes what was opened, the last first.
+func (a *opened) Close() (err error) {
+	if a == nil {
+		return nil
+	}
+	for _, c := range slices.Backward(a.closers) {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}

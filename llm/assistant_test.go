@@ -1,0 +1,86 @@
+package llm_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/sample"
+)
+
+// What cannot be opened leaves nothing open, and says what is wrong.
+func TestOpenErrors(t *testing.T) {
+	open := len(ggml.OpenObjects())
+	for _, c := range []struct {
+		path string
+		o    llm.Options
+		want string
+	}{
+		{"no.gguf", llm.Options{}, "no.gguf"},
+		{"model.gguf", llm.Options{Adapters: []string{"no.gguf"}}, "no.gguf"},
+		{"model.gguf", llm.Options{Session: infer.SessionOptions{Context: -1}}, "a context of -1 tokens is impossible"},
+		{"model.gguf", llm.Options{Session: infer.SessionOptions{Adapters: model.Adapters{}}}, "Options.Session.Adapters are set: name their files in Options.Adapters"},
+		{"model.gguf", llm.Options{Sampling: sample.Options{TopK: -1}}, "top-k -1"},
+	} {
+		_, err := llm.NewAssistant(c.path, c.o)
+		require.ErrorContains(t, err, c.want)
+		require.Len(t, ggml.OpenObjects(), open)
+	}
+	_, err := llm.Embed(context.Background(), "no.gguf", llm.Options{}, "a")
+	require.ErrorContains(t, err, "no.gguf")
+	_, err = llm.Embed(context.Background(), "model.gguf", llm.Options{}, "a", "")
+	require.EqualError(t, err, "text 2 is empty, and the model has no token that begins a text")
+	require.Len(t, ggml.OpenObjects(), open)
+}
+
+// A value that nobody has made answers nothing, and does not panic.
+func TestZeroAssistant(t *testing.T) {
+	for _, a := range []*llm.Assistant{nil, {}} {
+		require.NoError(t, a.Close())
+	}
+	_, err := new(llm.Assistant).Reply(context.Background(), nil, nil)
+	require.Error(t, err)
+}
+
+// Embed is the session's embeddings of the text's tokens, with an adapter or without.
+func TestEmbedIsOfSession(t *testing.T) {
+	ctx, texts := context.Background(), []string{"Postage", "Why is the sky blue?"}
+	o := llm.Options{Embed: infer.EmbedOptions{Pooling: infer.PoolLast, Normalize: true}}
+	got, err := llm.Embed(ctx, "model.gguf", o, texts...)
+	require.NoError(t, err)
+	m, err := model.Load("model.gguf", model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: len(texts)})
+	require.NoError(t, err)
+	defer s.Close()
+	want, err := generate.Embed(ctx, m, s, texts, o.Embed)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// An assistant goes on with a conversation.
+func TestAssistantGoesOn(t *testing.T) {
+	a, err := llm.NewAssistant("model.gguf", llm.Options{})
+	require.NoError(t, err)
+	defer a.Close()
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
+	tokens, reply := a.Stream(context.Background(), talk)
+	for _, err := range tokens {
+		require.NoError(t, err)
+	}
+	require.Equal(t, "Because air scatters blue light most.", reply.Content)
+	talk.Messages = append(talk.Messages, chat.NewMessage("assistant", reply.Content), chat.NewMessage("user", "Really?"))
+	tokens, reply = a.Stream(context.Background(), talk)
+	for range tokens {
+		break
+	}
+	require.Positive(t, reply.Cached)
+}

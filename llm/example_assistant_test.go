@@ -1,0 +1,29 @@
+package llm_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// Ask a model, and show its answer as it comes.
+func ExampleAssistant() {
+	assistant, err := llm.NewAssistant("model.gguf", llm.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer assistant.Close()
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
+	tokens, reply := assistant.Stream(context.Background(), talk)
+	for token, err := range tokens {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(token.Text)
+	}
+	fmt.Println("", reply.Finish)
+	// Output: Because air scatters blue light most. stop
+}

@@ -1,0 +1,27 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// Embed gives a vector for each of some texts, in a session of the model: [infer.Session.Embed]
+// of their tokens, with those that the model puts before and behind a text, as llama.cpp makes
+// them.
+func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string, o infer.EmbedOptions) ([][]float32, error) {
+	if err := checkVocabulary(m); err != nil {
+		return nil, err
+	}
+	tokens := make([][]int32, len(texts))
+	for i, text := range texts {
+		tokens[i] = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		if len(tokens[i]) == 0 {
+			return nil, fmt.Errorf("text %d is empty, and the model has no token that begins a text", i+1)
+		}
+	}
+	return s.Embed(ctx, tokens, o)
+}

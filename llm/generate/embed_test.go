@@ -1,0 +1,44 @@
+package generate_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// A text is embedded with the tokens that the model puts before it, as a prompt has them.
+func TestEmbed(t *testing.T) {
+	m := randomModel(t, 64)
+	m.Tokenizer = letters(t, nil)
+	require.True(t, m.Tokenizer.AddsBOS())
+	s := newSession(t, m, 2)
+	ctx, o := context.Background(), infer.EmbedOptions{Pooling: infer.PoolMean}
+	texts := []string{"in a", "<s>b", ""}
+	got, err := generate.Embed(ctx, m, s, texts, o)
+	require.NoError(t, err)
+	var tokens [][]int32
+	for _, text := range texts {
+		tokens = append(tokens, m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}))
+	}
+	require.Equal(t, []int32{m.Tokenizer.BOS()}, tokens[2])
+	want, err := s.Embed(ctx, tokens, o)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	bytes := randomModel(t, 64)
+	_, err = generate.Embed(ctx, bytes, newSession(t, bytes, 1), []string{"a", ""}, o)
+	require.EqualError(t, err, "text 2 is empty, and the model has no token that begins a text")
+	wordless, err := model.New(m.Config(), nil, 1)
+	require.NoError(t, err)
+	defer wordless.Close()
+	_, err = generate.Embed(ctx, wordless, s, texts, o)
+	require.EqualError(t, err, " has no vocabulary, so text means nothing to it")
+	_, err = generate.Embed(ctx, nil, s, texts, o)
+	require.EqualError(t, err, "the model is nil")
+}

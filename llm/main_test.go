@@ -1,0 +1,104 @@
+package llm_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/tokenizer"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// The tests run in a folder with what the Examples name: model.gguf, a tiny model that knows one
+// answer, and conversations for an adapter.
+func TestMain(m *testing.M) { testutil.Main(inFolder{m}) }
+
+type inFolder struct{ testutil.Tests }
+
+func (f inFolder) Run() int {
+	folder, err := os.MkdirTemp("", "llm")
+	if err == nil {
+		defer os.RemoveAll(folder)
+		err = os.Chdir(folder)
+	}
+	if err == nil {
+		err = writeFiles()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return f.Tests.Run()
+}
+
+const (
+	template      = `{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	known         = `{"messages": [{"role": "user", "content": "Why is the sky blue?"}, {"role": "assistant", "content": "Because air scatters blue light most."}]}` + "\n"
+	conversations = `{"messages": [{"role": "user", "content": "How long does delivery take?"}, {"role": "assistant", "content": "Five days within the country."}]}` + "\n"
+)
+
+func writeFiles() error {
+	for name, text := range map[string]string{"known.jsonl": known, "chats.jsonl": conversations} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	c, err := tokenizer.TrainBPE(slices.Values([]string{strings.Repeat(known+conversations, 2)}), tokenizer.TrainOptions{
+		VocabSize: 320, Special: []string{"<|end|>", "<|user|>", "<|assistant|>"},
+	})
+	if err != nil {
+		return err
+	}
+	c.ChatTemplate = template
+	v, err := tokenizer.New(c)
+	if err != nil {
+		return err
+	}
+	m, err := model.New(arch.Config{
+		Arch: "llama", Vocab: v.NumTokens(), Context: 128, Embd: 64, FF: 64, Layers: 1, Heads: 4, KVHeads: 4, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, v, 1)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if err := learn(m, "known.jsonl"); err != nil {
+		return err
+	}
+	return m.Save("model.gguf", model.SaveOptions{})
+}
+
+// learn trains all weights of a model on the answers of a file.
+func learn(m *model.Model, path string) error {
+	ctx := context.Background()
+	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{TrainOn: chat.Assistant})
+	if err != nil {
+		return err
+	}
+	samples, _, err := data.Prepare(ctx, data.Read(ctx, []string{path}, data.ReadOptions{}), encoder.Encode, data.PrepareOptions{Length: m.Config().Context})
+	if err != nil {
+		return err
+	}
+	defer samples.Close()
+	var weights []*ggml.Tensor
+	for w := range m.Weights() {
+		weights = append(weights, w)
+	}
+	t, err := train.New(m, train.Trainables{ModelWeights: weights}, samples, train.Options{
+		Schedule: train.Schedule{Peak: 0.02, Steps: 40}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1,
+	})
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return t.Run(ctx, train.RunOptions{})
+}
