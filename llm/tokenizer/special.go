@@ -40,16 +40,19 @@ var (
 	eotTexts = []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
 		"<EOT>", "_<EOT>", "[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>"}
 	eogTexts = append([]string{"<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "</s>", "<|eom_id|>", "[EOS]",
-		"<eos>", "<turn|>", "<|tool_response>", "[e~["}, eotTexts...)
+		"<eos>", "<turn|>", "<|tool_response>", "[e~[", "<|ifm|im_end|>"}, eotTexts...)
 
 	// Roles of fill-in-the-middle training. The last three end a generation.
 	fillTexts = [][]string{
-		{"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>"},
-		{"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "<|suffix|>"},
-		{"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>"},
+		{"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>",
+			"<|plamo:fim_prefix|>"},
+		{"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "<|suffix|>",
+			"<|plamo:fim_suffix|>"},
+		{"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>",
+			"<|plamo:fim_middle|>"},
 		{"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"},
 		{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
-		{"<|file_sep|>"},
+		{"<|file_sep|>", "<|plamo:file_separator|>"},
 	}
 	firstEndingFill = 3
 
@@ -116,7 +119,7 @@ func (t *Tokenizer) exemptInnerEnds() {
 		delete(t.eog, id)
 		t.attrs[id] = attrUserDefined
 	}
-	if has("</s>") && has("<|tool_response>") {
+	if has("</s>") && (has("<|tool_response>") || has("<|plamo:eos|>")) {
 		id := t.ids["</s>"]
 		delete(t.eog, id)
 		t.attrs[id] = attrNormal
