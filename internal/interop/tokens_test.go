@@ -58,16 +58,33 @@ func stockTokens(t *testing.T, modelPath string, texts []string) []stockText {
 func TestInteropPreTokenizers(t *testing.T) {
 	for _, seed := range seeds() {
 		rng := seeded(t, seed)
-		vocabulary := mergingVocabulary(t, rng)
-		texts := make([]string, 500)
-		for i := range texts {
-			texts[i] = generatedText(rng)
-		}
+		learned, texts := generatedTexts(rng, 3000), generatedTexts(rng, 500)
+		vocabulary, characters := mergingVocabulary(t, rng, learned, 3000), characterVocabulary(t, rng, learned)
 		for _, pre := range tokenizer.PreTokenizers() {
-			t.Run(pre+" "+seed, func(t *testing.T) { comparePre(t, vocabulary, pre, texts) })
+			t.Run(pre+" "+seed, func(t *testing.T) {
+				v := vocabulary
+				if slices.Contains(characterPres, pre) {
+					v = characters
+				}
+				compareTexts(t, withKey(v, "pre", pre), texts)
+			})
 		}
+		t.Run("model gemma4 "+seed, func(t *testing.T) {
+			bos, _ := characters.Value("tokenizer.ggml.eos_token_id")
+			compareTexts(t, withKey(withKey(characters, "model", "gemma4"), "bos_token_id", bos), texts)
+		})
 	}
 }
+
+// withKey is a copy of keys in which one has another value.
+func withKey(kvs tokenizer.KeyValues, name string, value any) tokenizer.KeyValues {
+	key := "tokenizer.ggml." + name
+	kvs = slices.DeleteFunc(slices.Clone(kvs), func(kv tokenizer.KeyValue) bool { return kv.Key == key })
+	return append(kvs, tokenizer.KeyValue{Key: key, Value: value})
+}
+
+// characterPres are the pre-tokenizers of vocabularies of characters.
+var characterPres = []string{"gemma4", "granite-embed-multi-311m", "sarvam-moe"}
 
 func seeded(t *testing.T, seed string) *rand.Rand {
 	n, err := strconv.ParseUint(seed, 10, 64)
@@ -75,19 +92,24 @@ func seeded(t *testing.T, seed string) *rand.Rand {
 	return rand.New(rand.NewPCG(n, 0))
 }
 
-func comparePre(t *testing.T, vocabulary tokenizer.KeyValues, pre string, texts []string) {
-	path := filepath.Join(t.TempDir(), "vocabulary.gguf")
+// vocabularyFile writes a vocabulary, and reads it.
+func vocabularyFile(t *testing.T, kvs tokenizer.KeyValues) (path string, ours *tokenizer.Tokenizer) {
+	path = filepath.Join(t.TempDir(), "vocabulary.gguf")
 	g, err := ggml.NewGGUF()
 	require.NoError(t, err)
 	defer g.Close()
 	require.NoError(t, g.Set("general.architecture", "llama"))
-	for _, kv := range vocabulary {
+	for _, kv := range kvs {
 		require.NoError(t, g.Set(kv.Key, kv.Value))
 	}
-	require.NoError(t, g.Set("tokenizer.ggml.pre", pre))
 	require.NoError(t, g.WriteFile(path))
-	ours, err := tokenizer.FromMetadata(g)
+	ours, err = tokenizer.FromMetadata(g)
 	require.NoError(t, err)
+	return path, ours
+}
+
+func compareTexts(t *testing.T, vocabulary tokenizer.KeyValues, texts []string) {
+	path, ours := vocabularyFile(t, vocabulary)
 	wrong := 0
 	for i, theirs := range stockTokens(t, path, texts) {
 		ids := ours.Encode(texts[i], tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
@@ -119,12 +141,8 @@ func pieces(tok *tokenizer.Tokenizer, ids []int32) (all []string) {
 
 // mergingVocabulary trains a vocabulary on texts whose words it does not know, adds pairs of bytes that are neighbours
 // in them, and puts the merges into any order: where a text is split shows in its tokens.
-func mergingVocabulary(t *testing.T, rng *rand.Rand) tokenizer.KeyValues {
-	var texts []string
-	for range 3000 {
-		texts = append(texts, generatedText(rng))
-	}
-	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 3000, Pre: "superbpe",
+func mergingVocabulary(t *testing.T, rng *rand.Rand, texts []string, size int) tokenizer.KeyValues {
+	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: size, Pre: "superbpe",
 		Special: []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}})
 	require.NoError(t, err)
 	known := map[string]bool{}
@@ -151,15 +169,61 @@ func mergingVocabulary(t *testing.T, rng *rand.Rand) tokenizer.KeyValues {
 	rng.Shuffle(len(c.Merges), func(i, j int) { c.Merges[i], c.Merges[j] = c.Merges[j], c.Merges[i] })
 	tok, err := tokenizer.New(c)
 	require.NoError(t, err)
-	kvs := tokenizer.KeyValues{{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(c.EOS)}}
+	return withoutImplied(tok)
+}
+
+// withoutImplied are the keys without those that a name implies.
+func withoutImplied(tok *tokenizer.Tokenizer) tokenizer.KeyValues {
+	kvs := tokenizer.KeyValues{{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(tok.EOS())}}
 	for _, kv := range tok.KeyValues() {
 		switch strings.TrimPrefix(kv.Key, "tokenizer.ggml.") {
-		case "bos_token_id", "add_bos_token", "add_eos_token": // what the name implies
+		case "pre", "bos_token_id", "add_bos_token", "add_eos_token":
 		default:
 			kvs = append(kvs, kv)
 		}
 	}
 	return kvs
+}
+
+// characterVocabulary has the bytes, most characters of the generated texts, and merges of what is side by side in them.
+func characterVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.KeyValues {
+	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gemma4")
+	require.NoError(t, err)
+	known := map[string]bool{}
+	add := func(token string, kind tokenizer.TokenType) {
+		if !known[token] {
+			known[token] = true
+			c.Tokens, c.Types = append(c.Tokens, token), append(c.Types, kind)
+		}
+	}
+	for b := range 256 {
+		add(fmt.Sprintf("<0x%02X>", b), tokenizer.Byte)
+	}
+	for _, special := range []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"} {
+		add(special, tokenizer.Control)
+	}
+	for _, generated := range texts {
+		text := []rune(strings.ToValidUTF8(strings.ReplaceAll(generated, " ", "▁"), "\ufffd"))
+		for i, r := range text {
+			if r%7 != 3 && r != '\n' && r != 0 {
+				add(string(r), tokenizer.Normal)
+			}
+			left, right := string(text[max(0, i-rng.IntN(4)):i]), string(text[i:min(len(text), i+1+rng.IntN(3))])
+			if known[left] && known[right] && !strings.ContainsAny(left+right, " \n") && rng.IntN(8) == 0 && !known[left+right] {
+				add(left+right, tokenizer.Normal)
+				c.Merges = append(c.Merges, left+" "+right)
+			}
+		}
+	}
+	for _, lines := range []string{"\n", "\n\n", "\n\n\n\n"} {
+		add(lines, tokenizer.Normal)
+	}
+	rng.Shuffle(len(c.Merges), func(i, j int) { c.Merges[i], c.Merges[j] = c.Merges[j], c.Merges[i] })
+	c.EOS = tokenizer.ID(slices.Index(c.Tokens, "<|endoftext|>"))
+	c.BOS = c.EOS
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	return withoutImplied(tok)
 }
 
 // byteTokens are the texts of the tokens of single bytes.
@@ -195,6 +259,14 @@ var fragments = [][]string{
 	{"\u0301", "e\u0301", "\u0301\u0301", " \u0301a", ".\u0301A", "क्षि", "ก็", "\u200d", "\u200c", "می\u200cخواهم", "\u20dd", "\ufe0f", "\u200b", "\ufeff", "\u00ad"},
 	{"\xff", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc0\x80", "\xed\xa0\x80", "\xed\xb0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xe0\x80\x80", "\ufffd", "\x00", "\x7f", "\x1b[0m", "\u0080"},
 	{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|im_", "<sentinel:12>", "▁", "Ġ"},
+}
+
+func generatedTexts(rng *rand.Rand, n int) []string {
+	texts := make([]string, n)
+	for i := range texts {
+		texts[i] = generatedText(rng)
+	}
+	return texts
 }
 
 // generatedText is a text of up to 24 fragments, of which some repeat.

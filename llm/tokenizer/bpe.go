@@ -5,24 +5,26 @@ import (
 	"unicode/utf8"
 )
 
-// bpe merges the bytes of a word by rank. Symbols are numbers for the texts
-// that bytes and merges can form, whether they are tokens or not.
+// bpe merges the bytes of a word, or its characters, by rank. Symbols are numbers
+// for the texts that these and merges can form, whether they are tokens or not.
 type bpe struct {
-	pattern      splitter
-	through      classSet
-	ignoreMerges bool
-	whole        map[string]int32 // symbol of each token by its bytes
-	bytes        [256]int32       // symbol of each byte
-	merges       map[uint64]merge
-	symbols      []symbol
-	maxSize      int // of a symbol that merges can form
+	rule    preRule
+	whole   map[string]int32 // symbols of words that are not merged
+	bytes   [256]int32       // symbol of each byte
+	chars   map[string]int32 // symbol of each known character
+	unknown [maxCharLen + 1]int32
+	byteIDs [256]ID // what the bytes of a character that is no token become
+	merges  map[uint64]merge
+	symbols []symbol
+	maxSize int // of a symbol that merges can form
 }
 
 // symbol is a text that merges can form.
 type symbol struct {
-	size   int32 // in bytes of the word
-	id     ID    // its token, None if it is none
-	spread []symbolToken
+	size    int32 // in bytes of the word
+	id      ID    // its token, None if it is none
+	unknown bool  // it is any character of this size that is not known
+	spread  []symbolToken
 }
 
 // symbolToken is one of the tokens that a symbol without a token of its own
@@ -40,25 +42,23 @@ type merge struct {
 func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
 
 func newBPE(t *Tokenizer, rule preRule) *bpe {
-	b := &bpe{
-		pattern:      rule.split,
-		through:      rule.through,
-		ignoreMerges: rule.ignoreMerges,
-		merges:       make(map[uint64]merge, len(t.cfg.Merges)),
-		maxSize:      1,
-	}
+	b := &bpe{rule: rule, merges: make(map[uint64]merge, len(t.cfg.Merges)), maxSize: 1}
 	symbols := make(map[string]int32, 256+2*len(t.cfg.Merges))
 	intern := func(text string) int32 {
 		s, ok := symbols[text]
 		if !ok {
 			s = int32(len(b.symbols))
 			symbols[text] = s
-			b.symbols = append(b.symbols, newSymbol(t, text))
+			b.symbols = append(b.symbols, b.newSymbol(t, text))
 		}
 		return s
 	}
-	for i := range b.bytes {
-		b.bytes[i] = intern(string(byteRunes[i]))
+	if rule.chars {
+		b.addChars(t, intern)
+	} else {
+		for i := range b.bytes {
+			b.bytes[i] = intern(string(byteRunes[i]))
+		}
 	}
 	for rank, m := range t.cfg.Merges {
 		left, right, _ := splitMerge(m)
@@ -69,30 +69,74 @@ func newBPE(t *Tokenizer, rule preRule) *bpe {
 			b.maxSize = max(b.maxSize, int(b.symbols[merged].size))
 		}
 	}
-	if !b.ignoreMerges {
+	if rule.chars {
+		for text, s := range symbols {
+			if text != "" && nextChar(text) == text {
+				b.chars[text] = s
+			}
+		}
+	}
+	if !rule.ignoreMerges && !rule.wholeLines {
 		return b
 	}
 	b.whole = make(map[string]int32, len(t.texts))
 	for _, text := range t.texts {
-		if raw, ok := decodeBytes(text); ok {
+		if rule.wholeLines && strings.Trim(text, "\n") == "" {
+			b.whole[text] = intern(text)
+		}
+		if raw, ok := decodeBytes(text); ok && rule.ignoreMerges {
 			b.whole[raw] = intern(text)
 		}
 	}
 	return b
 }
 
-// newSymbol finds the tokens of a text in the byte-level alphabet. A text that
-// is no token becomes those of its bytes that are tokens as they stand.
-func newSymbol(t *Tokenizer, text string) symbol {
-	s := symbol{size: int32(utf8.RuneCountInString(text)), id: None}
+// addChars makes symbols of the tokens that are characters, and one for all
+// other characters of a size.
+func (b *bpe) addChars(t *Tokenizer, intern func(string) int32) {
+	b.chars = map[string]int32{}
+	b.maxSize = maxCharLen
+	for i := range b.byteIDs {
+		b.byteIDs[i] = None
+		if id, ok := t.ids[byteToken(byte(i))]; ok {
+			b.byteIDs[i] = id
+		}
+	}
+	for size := range b.unknown {
+		b.unknown[size] = int32(len(b.symbols))
+		b.symbols = append(b.symbols, symbol{size: int32(size), id: None, unknown: true})
+	}
+	for _, text := range t.texts {
+		if nextChar(text) == text {
+			intern(text)
+		}
+	}
+}
+
+// size is the number of bytes of a word that the text of a token stands for.
+func (b *bpe) size(text string) int32 {
+	if b.rule.chars {
+		return int32(len(text))
+	}
+	return int32(utf8.RuneCountInString(text))
+}
+
+// newSymbol finds the tokens of a text in the alphabet of the vocabulary. A
+// text that is no token becomes those of its bytes: as they stand in a
+// byte-level alphabet, and byte tokens else.
+func (b *bpe) newSymbol(t *Tokenizer, text string) symbol {
+	s := symbol{size: b.size(text), id: None}
 	if id, ok := t.ids[text]; ok {
 		s.id = id
 		return s
 	}
 	for i := range len(text) {
-		if id, ok := t.ids[text[i:i+1]]; ok {
-			end := utf8.RuneCountInString(text[i+1:])
-			s.spread = append(s.spread, symbolToken{id, s.size - int32(end)})
+		token := text[i : i+1]
+		if b.rule.chars {
+			token = byteToken(text[i])
+		}
+		if id, ok := t.ids[token]; ok {
+			s.spread = append(s.spread, symbolToken{id, s.size - b.size(text[i+1:])})
 		}
 	}
 	return s
@@ -102,25 +146,32 @@ func newSymbol(t *Tokenizer, text string) symbol {
 // longer ones with a queue.
 const shortWord = 32
 
-// normalize replaces invalid bytes. It waits for the end of a character that
-// may be valid.
+// normalize replaces invalid bytes, and blanks where the vocabulary does. It
+// waits for the end of a character that may be valid.
 func (b *bpe) normalize(raw string, last bool) (text string, n int) {
 	n = len(raw)
 	if !last {
 		n -= cutCharLen(raw)
 	}
-	return sanitize(raw[:n]), n
+	text = sanitize(raw[:n])
+	if b.rule.blanks {
+		text = strings.ReplaceAll(text, " ", space)
+	}
+	return text, n
 }
 
 func (b *bpe) normalizedLen(raw string) (n, normalized int) {
 	r, n := decodeRune(raw)
-	if r == utf8.RuneError {
+	switch {
+	case r == utf8.RuneError:
 		return n, len(string(utf8.RuneError))
+	case r == ' ' && b.rule.blanks:
+		return n, len(space)
 	}
 	return n, n
 }
 
-func (b *bpe) split(text string, yield func(word string)) { b.pattern(text, yield) }
+func (b *bpe) split(text string, yield func(word string)) { b.rule.split(text, yield) }
 
 // Patterns look at most this many bytes beyond a word, and through one run.
 const lookahead = 12
@@ -150,7 +201,7 @@ func (b *bpe) inside(text string) int {
 	return end
 }
 
-func (b *bpe) looksThrough(r rune) bool { return b.through.has(classOf(r)) }
+func (b *bpe) looksThrough(r rune) bool { return b.rule.through.has(classOf(r)) }
 
 func (b *bpe) newMerger() merger { return &bpeMerger{bpe: b} }
 
@@ -165,7 +216,7 @@ type bpeMerger struct {
 }
 
 func (b *bpeMerger) word(word string) []piece {
-	if b.ignoreMerges {
+	if b.whole != nil {
 		if s, ok := b.whole[word]; ok {
 			return append(b.pieces[:0], piece{int32(len(word)), s})
 		}
@@ -175,8 +226,12 @@ func (b *bpeMerger) word(word string) []piece {
 
 func (b *bpeMerger) merge(text string) []piece {
 	b.sequence = b.sequence[:0]
-	for i := range len(text) {
-		b.sequence = append(b.sequence, b.bytes[text[i]])
+	if b.rule.chars {
+		b.startChars(text)
+	} else {
+		for i := range len(text) {
+			b.sequence = append(b.sequence, b.bytes[text[i]])
+		}
 	}
 	if len(text) <= shortWord {
 		b.mergeShort()
@@ -190,12 +245,40 @@ func (b *bpeMerger) merge(text string) []piece {
 	return b.pieces
 }
 
+// startChars makes symbols of the characters of a word.
+func (b *bpeMerger) startChars(text string) {
+	for text != "" {
+		char := nextChar(text)
+		s, ok := b.chars[char]
+		if !ok {
+			s = b.unknown[len(char)]
+		}
+		b.sequence = append(b.sequence, s)
+		text = text[len(char):]
+	}
+}
+
 func (b *bpeMerger) longest() int { return b.maxSize }
 
-func (b *bpeMerger) chars(text []byte, n int) int { return min(n, len(text)) }
+func (b *bpeMerger) wholeChars(text []byte, n int) int {
+	if n >= len(text) {
+		return len(text)
+	}
+	if b.rule.chars {
+		return charsLen(text, n)
+	}
+	return n
+}
 
-func (b *bpeMerger) emit(out *output, _ string, s piece, start int) {
+func (b *bpeMerger) emit(out *output, text string, s piece, start int) {
 	symbol := &b.symbols[s.symbol]
+	if symbol.unknown {
+		for i := range len(text) {
+			if id := b.byteIDs[text[i]]; id != None {
+				out.add(id, start+i+1)
+			}
+		}
+	}
 	if symbol.id != None {
 		out.add(symbol.id, start+int(symbol.size))
 	}

@@ -16,8 +16,9 @@ const None ID = -1
 
 // Tokenizer models, the values of tokenizer.ggml.model.
 const (
-	ModelSPM = "llama" // SentencePiece-style merging by piece score
-	ModelBPE = "gpt2"  // byte-level byte-pair encoding by merge rank
+	ModelSPM    = "llama"  // SentencePiece-style merging by piece score
+	ModelBPE    = "gpt2"   // byte-level byte-pair encoding by merge rank
+	ModelGemma4 = "gemma4" // byte-pair encoding of characters by merge rank
 )
 
 // TokenType is the type of a vocabulary entry, numbered as in
@@ -40,13 +41,13 @@ const (
 // which fills in what GGUF readers assume when a key is absent: in a zero
 // Config the special ids would all be token 0.
 type Config struct {
-	Model string // ModelSPM or ModelBPE
-	Pre   string // split patterns of a BPE model, see PreTokenizers; unused by SPM
+	Model string // ModelSPM, ModelBPE or ModelGemma4
+	Pre   string // split patterns of ModelBPE, see PreTokenizers; unused by others
 
 	Tokens []string    // piece texts, indexed by id
 	Scores []float32   // merge priorities of an SPM model, one a token; nil means all 0
 	Types  []TokenType // one a token; nil means all Normal
-	Merges []string    // "left right", best first; BPE only
+	Merges []string    // "left right", best first; not of SPM
 
 	// Ids of special tokens, None when absent.
 	BOS, EOS, EOT, Unknown, Padding ID
@@ -79,6 +80,11 @@ func DefaultConfig(model, pre string) (Config, error) {
 		cfg.BOS, cfg.EOS, cfg.Unknown = 1, 2, 0
 		cfg.AddBOS, cfg.AddSpacePrefix = true, true
 		return cfg, nil
+	case ModelGemma4:
+		cfg.Pre = ModelGemma4
+		cfg.BOS, cfg.EOS, cfg.Unknown = None, None, None
+		cfg.AddBOS = true
+		return cfg, nil
 	case ModelBPE:
 		rule, err := lookupPre(pre)
 		if err != nil {
@@ -94,14 +100,16 @@ func DefaultConfig(model, pre string) (Config, error) {
 	return Config{}, modelError(model)
 }
 
+func (c *Config) isBPE() bool { return c.Model == ModelBPE || c.Model == ModelGemma4 }
+
 func modelError(model string) error {
-	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores) or %q (byte-level BPE)",
-		model, ModelSPM, ModelBPE)
+	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores), %q (byte-level BPE) or %q (BPE of characters)",
+		model, ModelSPM, ModelBPE, ModelGemma4)
 }
 
 // validate reports every kind of mistake by the field and the index it is at.
 func (c *Config) validate() error {
-	if c.Model != ModelSPM && c.Model != ModelBPE {
+	if c.Model != ModelSPM && !c.isBPE() {
 		return modelError(c.Model)
 	}
 	n := len(c.Tokens)
@@ -137,7 +145,7 @@ func (c *Config) validate() error {
 }
 
 func (c *Config) validateMerges() error {
-	if c.Model != ModelBPE && len(c.Merges) > 0 {
+	if !c.isBPE() && len(c.Merges) > 0 {
 		return fmt.Errorf("tokenizer: %d merges given, but model %q merges by score", len(c.Merges), c.Model)
 	}
 	for i, m := range c.Merges {
@@ -209,6 +217,9 @@ func parseByteToken(text string) (byte, bool) {
 	}
 	return byte(hi<<4 | lo), true
 }
+
+// byteToken is the text of a byte token.
+func byteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
 
 func hexDigit(b byte) int {
 	switch {

@@ -97,3 +97,45 @@ func TestGolden(t *testing.T) {
 		})
 	}
 }
+
+// TestGoldenPreTokenizers holds all pre-tokenizers against stock llama.cpp, on vocabularies that merge across words.
+func TestGoldenPreTokenizers(t *testing.T) {
+	var file struct {
+		Texts [][]byte
+		Sets  []struct {
+			Tokens []string
+			Types  []int32
+			Merges []string
+			EOS    uint32
+			Rows   []struct {
+				Pres    []string
+				IDs     [][]tokenizer.ID
+				Decoded [][]byte
+			}
+		}
+	}
+	tokenizer.ReadGzip(t, "pre-tokenizers.json.gz", &file)
+	var seen []string
+	for _, set := range file.Sets {
+		for _, row := range set.Rows {
+			seen = append(seen, row.Pres...)
+			for _, pre := range row.Pres {
+				t.Run(pre, func(t *testing.T) {
+					var kvs tokenizer.KeyValues
+					for key, value := range map[string]any{"model": "gpt2", "pre": pre, "tokens": set.Tokens, "token_type": set.Types,
+						"merges": set.Merges, "eos_token_id": set.EOS} {
+						kvs = append(kvs, tokenizer.KeyValue{Key: "tokenizer.ggml." + key, Value: value})
+					}
+					tok, err := tokenizer.FromMetadata(kvs)
+					require.NoError(t, err)
+					for i, text := range file.Texts {
+						ids := tok.Encode(string(text), special)
+						require.Equal(t, row.IDs[i], ids, "%q", text)
+						require.Equal(t, string(row.Decoded[i]), tok.Decode(ids, tokenizer.DecodeOptions{ShowSpecial: true}), "%q", text)
+					}
+				})
+			}
+		}
+	}
+	require.ElementsMatch(t, tokenizer.PreTokenizers(), seen, "testdata/README.md says how they are made")
+}

@@ -13,9 +13,9 @@ type merger interface {
 	merge(text string) []piece
 	// emit adds the tokens of a piece, whose text begins at start.
 	emit(out *output, text string, s piece, start int)
-	// chars is the length of the whole characters in text[:n] for which merge
+	// wholeChars is the length of the whole characters in text[:n] for which merge
 	// starts, as text has them from its start.
-	chars(text []byte, n int) int
+	wholeChars(text []byte, n int) int
 	// longest is the size of the longest piece that there can be.
 	longest() int
 }
@@ -74,7 +74,7 @@ func (w *longWord) write(out *output, text string, last bool) {
 
 // step merges a window and adds the tokens that are certain, whatever follows.
 func (w *longWord) step(out *output) {
-	n := w.chars(w.buf, w.window)
+	n := w.wholeChars(w.buf, w.window)
 	known := slices.Clone(w.merge(string(w.buf[:n])))
 	longest := w.longest()
 	from, i := lastBoundary(known, n-longest-w.window/256)
@@ -84,7 +84,7 @@ func (w *longWord) step(out *output) {
 	}
 	certain := n
 	for end := max(from, n-longest+1); end < n && certain > 0; end++ {
-		if w.chars(w.buf[from:], end-from) == end-from {
+		if w.wholeChars(w.buf[from:], end-from) == end-from {
 			certain = min(certain, w.join(known[i-1:], from, end))
 		}
 	}

@@ -70,6 +70,9 @@ func ConfigFromMetadata(m Metadata) (Config, error) {
 	r.vocabulary(&cfg)
 	r.specialIDs(&cfg)
 	r.flag("add_bos_token", &cfg.AddBOS)
+	if cfg.isBPE() && preRules[cfg.Pre].alwaysBOS {
+		cfg.AddBOS = true
+	}
 	r.flag("add_eos_token", &cfg.AddEOS)
 	r.flag("add_space_prefix", &cfg.AddSpacePrefix)
 	if r.err == nil && len(cfg.Tokens) == 0 {
@@ -197,11 +200,11 @@ func (r *reader) vocabulary(cfg *Config) {
 		x, ok := asFloat(v)
 		return TokenType(x), ok && !v.CanFloat()
 	})
-	if cfg.Model != ModelBPE {
+	if !cfg.isBPE() {
 		return
 	}
 	if _, ok := r.value("merges"); !ok && r.err == nil {
-		r.err = errors.New("tokenizer: key " + keyPrefix + "merges is missing, a byte-level BPE vocabulary needs it")
+		r.err = errors.New("tokenizer: key " + keyPrefix + "merges is missing, a BPE vocabulary needs it")
 		return
 	}
 	cfg.Merges = list(r, "merges", "an array of strings", 0, asString)
@@ -277,7 +280,7 @@ func (t *Tokenizer) KeyValues() KeyValues {
 		add("scores", append([]float32{}, c.Scores...))
 	}
 	add("token_type", types)
-	if c.Model == ModelBPE {
+	if c.isBPE() {
 		add("merges", append([]string{}, c.Merges...))
 	}
 	for _, s := range []struct {

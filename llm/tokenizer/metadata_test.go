@@ -45,6 +45,21 @@ func TestMetadataDefaults(t *testing.T) {
 	require.True(t, cfg.AddBOS)
 }
 
+// Vocabularies of characters know no tokens by default, and a BOS is always added.
+func TestMetadataOfCharacters(t *testing.T) {
+	values := map[string]any{"model": "gemma4", "tokens": []string{"<bos>", "▁", "a", "▁a", "\n", "\n\n"}, "merges": []string{"▁ a"},
+		"token_type": []int32{3, 1, 1, 1, 1, 1}, "bos_token_id": uint32(0), "add_bos_token": false}
+	tok, err := tokenizer.FromMetadata(keys(values))
+	require.NoError(t, err)
+	require.Equal(t, tokenizer.None, tok.EOS())
+	ids := tok.Encode("a a\n\n", tokenizer.EncodeOptions{AddSpecial: true})
+	require.Equal(t, []tokenizer.ID{0, 2, 3, 5}, ids)
+	require.Equal(t, "a a\n\n", tok.Decode(ids, tokenizer.DecodeOptions{RemoveSpecial: true}))
+	again, err := tokenizer.FromMetadata(tok.KeyValues())
+	require.NoError(t, err)
+	require.Equal(t, tok.Config(), again.Config())
+}
+
 func TestMetadataTypes(t *testing.T) {
 	for _, id := range []any{int8(3), int16(3), int32(3), int64(3), int(3), uint8(3), uint16(3), uint32(3), uint64(3)} {
 		values := spmKeys()

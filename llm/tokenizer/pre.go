@@ -14,8 +14,12 @@ type preRule struct {
 	// end, to tell where words before it and in it end: white space if there
 	// is none here.
 	through      classSet
+	chars        bool // characters are merged, not bytes
+	blanks       bool // blanks are written ▁
 	ignoreMerges bool // a word that is a token as a whole is not merged
+	wholeLines   bool // neither are line feeds that are a token
 	addBOS       bool // default of Config.AddBOS
+	alwaysBOS    bool // whatever a file says
 	noBOS        bool // no default BOS id
 	cleanSpaces  bool // decoding drops spaces before punctuation
 }
@@ -136,6 +140,9 @@ var preRules = func() map[string]preRule {
 	add(preRule{split: sentence}, "poro-chat")
 	add(preRule{split: splitViking}, "viking")
 	add(preRule{split: splitChameleon, addBOS: true}, "chameleon")
+	add(preRule{split: isolate(lineFeeds), chars: true, blanks: true, wholeLines: true, addBOS: true, alwaysBOS: true, cleanSpaces: true},
+		"gemma4 granite-embed-multi-311m")
+	add(preRule{split: isolate(lineFeeds), chars: true, blanks: true}, "sarvam-moe")
 	add(preRule{split: splitSuperBPE, through: numberSet}, "superbpe")
 	return rules
 }()

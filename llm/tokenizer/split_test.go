@@ -110,6 +110,7 @@ var splitRegexes = func() map[string][]string {
 		"bloom":     {sentence},
 		"viking":    {sentence, `\p{N}`},
 		"chameleon": {`<sentinel:[0-9]+>`, `(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z`, `([\t\n]|    |  )`, `\p{N}`, "[\\p{P}!-/:-@\\[-`{-~]", gpt2},
+		"gemma4":    {`[^\n]+|[\n]+`},
 		"superbpe":  {`\p{N}+`, `(?=([0-9]{3})+(?![0-9]))`},
 	}
 }()

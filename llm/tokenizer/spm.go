@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // space is how a SentencePiece vocabulary writes a space, U+2581.
 const space = "\u2581"
@@ -26,7 +23,7 @@ func newSPM(t *Tokenizer) *spm {
 	}
 	for i := range s.bytes {
 		s.bytes[i] = t.cfg.Unknown
-		for _, text := range []string{fmt.Sprintf("<0x%02X>", i), string([]byte{byte(i)})} {
+		for _, text := range []string{byteToken(byte(i)), string([]byte{byte(i)})} {
 			if id, ok := t.ids[text]; ok {
 				s.bytes[i] = id
 				break
@@ -217,7 +214,7 @@ func (s *spmMerger) link(text string) {
 
 func (s *spmMerger) longest() int { return s.maxSize }
 
-func (s *spmMerger) chars(text []byte, n int) int {
+func (s *spmMerger) wholeChars(text []byte, n int) int {
 	if n >= len(text) {
 		return len(text)
 	}

@@ -60,6 +60,25 @@ func encodeReader(t require.TestingT, tok *Tokenizer, r io.Reader, o EncodeOptio
 	return ids
 }
 
+// characters is a vocabulary of characters, with the pieces of spm.
+func characters(t testing.TB) *Tokenizer {
+	pieces := vocabulary(t, "spm", "").Config()
+	cfg, err := DefaultConfig(ModelGemma4, "")
+	require.NoError(t, err)
+	cfg.Tokens, cfg.Types, cfg.BOS = append(pieces.Tokens, "\n", "\n\n"), append(pieces.Types, Normal, Normal), 1
+	for i, text := range pieces.Tokens {
+		for at := range text {
+			left, right := text[:at], text[at:]
+			if pieces.Types[i] == Normal && slices.Contains(pieces.Tokens, left) && slices.Contains(pieces.Tokens, right) {
+				cfg.Merges = append(cfg.Merges, left+" "+right)
+			}
+		}
+	}
+	tok, err := New(cfg)
+	require.NoError(t, err)
+	return tok
+}
+
 // userDefined is a vocabulary whose special tokens overlap with each other and
 // with white space, which one of them strips.
 func userDefined(t testing.TB) *Tokenizer {
@@ -75,7 +94,8 @@ func userDefined(t testing.TB) *Tokenizer {
 }
 
 func TestWindowsAreTheText(t *testing.T) {
-	all := map[string]*Tokenizer{"spm": vocabulary(t, "spm", ""), "spm2": vocabulary(t, "spm2", ""), "user-defined": userDefined(t)}
+	all := map[string]*Tokenizer{"spm": vocabulary(t, "spm", ""), "spm2": vocabulary(t, "spm2", ""), "user-defined": userDefined(t),
+		"characters": characters(t)}
 	for pre := range splitRegexes {
 		all[pre] = vocabulary(t, "bpe", pre)
 	}
@@ -103,7 +123,7 @@ func TestWindowsAreTheText(t *testing.T) {
 func TestSplitIsLocal(t *testing.T) {
 	for pre := range splitRegexes {
 		t.Run(pre, func(t *testing.T) {
-			b := &bpe{pattern: preRules[pre].split, through: preRules[pre].through}
+			b := &bpe{rule: preRules[pre]}
 			split := func(text string) (words []string) {
 				b.split(text, func(word string) { words = append(words, word) })
 				return words
@@ -235,8 +255,8 @@ func TestEncodeReaderErrors(t *testing.T) {
 
 func FuzzWindows(f *testing.F) {
 	f.Add("aaaa  \n\n'sé<s> \xff1234", uint8(3), uint8(5), uint8(7))
-	all := []*Tokenizer{userDefined(f)}
-	for _, pre := range []string{"llama-bpe", "falcon", "default", "qwen35"} {
+	all := []*Tokenizer{userDefined(f), characters(f)}
+	for pre := range splitRegexes {
 		all = append(all, vocabulary(f, "bpe", pre))
 	}
 	f.Fuzz(func(t *testing.T, text string, window, long, word uint8) {

@@ -1,7 +1,8 @@
 // Package tokenizer turns text into token ids and back, for the vocabularies
 // that GGUF files carry: SentencePiece pieces with scores (model "llama") and
-// byte-level byte-pair encoding (model "gpt2"). Ids and bytes are those that
-// llama.cpp computes from the same file.
+// byte-pair encoding of bytes (model "gpt2") or of characters (model "gemma4",
+// and some pre-tokenizers of "gpt2"). Ids and bytes are those that llama.cpp
+// computes from the same file.
 //
 // # Getting a tokenizer
 //
@@ -18,8 +19,8 @@
 // forge turns of a conversation.
 //
 // Any string is accepted. A SentencePiece vocabulary with byte pieces keeps
-// invalid UTF-8; byte-level BPE, like its reference, replaces each invalid byte
-// by U+FFFD first.
+// invalid UTF-8; byte-pair encoding, like its reference, replaces each invalid
+// byte by U+FFFD first.
 //
 // # Decoding
 //
@@ -54,6 +55,7 @@ type Tokenizer struct {
 	stripRight map[ID]bool
 
 	cleanSpaces bool
+	blanks      bool // tokens have blanks as ▁
 	model       model
 	sizes       sizes
 	idle        *idleStreams
@@ -95,6 +97,7 @@ func New(cfg Config) (*Tokenizer, error) {
 	}
 	t.findSpecial()
 	if t.cfg.Model == ModelSPM {
+		t.blanks = true
 		t.model = newSPM(t)
 	} else {
 		rule, err := lookupPre(t.cfg.Pre)
@@ -102,7 +105,7 @@ func New(cfg Config) (*Tokenizer, error) {
 			return nil, err
 		}
 		t.cfg.Pre = canonicalPre(t.cfg.Pre)
-		t.cleanSpaces = rule.cleanSpaces
+		t.cleanSpaces, t.blanks = rule.cleanSpaces, rule.blanks
 		t.model = newBPE(t, rule)
 	}
 	t.pieces = make([]string, len(t.texts))
@@ -135,7 +138,7 @@ func (t *Tokenizer) piece(id ID) string {
 	switch {
 	case a&(attrHidden|attrUserDefined) != 0:
 		return text
-	case a&attrNormal != 0 && t.cfg.Model == ModelSPM:
+	case a&attrNormal != 0 && t.blanks:
 		return strings.ReplaceAll(text, space, " ")
 	case a&attrNormal != 0:
 		return decodePiece(text)

@@ -60,7 +60,8 @@ func TestNewRejects(t *testing.T) {
 	}{
 		{"model", func(c *tokenizer.Config) { c.Model = "bert" }, `model "bert" is not supported, use "llama"`},
 		{"pre", func(c *tokenizer.Config) { c.Pre = "gpt-9" }, `pre-tokenizer "gpt-9" is not supported, known are: `},
-		{"pre list", func(c *tokenizer.Config) { c.Pre = "gpt-9" }, "qwen2"},
+		{"pre list", func(c *tokenizer.Config) { c.Pre = "gpt-9" }, "known are: a.x-4.0, afmoe, bailingmoe, "},
+		{"pre list, later", func(c *tokenizer.Config) { c.Pre = "gpt3" }, "gpt-2, gpt-4o, gpt3-finnish, granite-docling, "},
 		{"no tokens", func(c *tokenizer.Config) { c.Tokens = nil }, "has no tokens"},
 		{"scores", func(c *tokenizer.Config) { c.Scores = make([]float32, 3) }, "3 scores for 266 tokens"},
 		{"types", func(c *tokenizer.Config) { c.Types = c.Types[:7] }, "7 token types for 266 tokens"},

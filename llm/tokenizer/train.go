@@ -52,6 +52,9 @@ func TrainBPE(texts iter.Seq[string], opts TrainOptions) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	if rule.chars {
+		return Config{}, fmt.Errorf("tokenizer: the pre-tokenizer %q is of vocabularies of characters, and one of bytes is trained", opts.Pre)
+	}
 	cfg, err := DefaultConfig(ModelBPE, canonicalPre(opts.Pre))
 	if err != nil {
 		return Config{}, err

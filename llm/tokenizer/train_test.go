@@ -129,6 +129,7 @@ func TestTrainRejects(t *testing.T) {
 	for want, opts := range map[string]tokenizer.TrainOptions{
 		"at least 257":               {VocabSize: 256},
 		`"nope" is not supported`:    {VocabSize: 300, Pre: "nope"},
+		`"gemma4" is of vocabular`:   {VocabSize: 300, Pre: "gemma4"},
 		`special token 1 is "a"`:     {VocabSize: 300, Special: []string{"<x>", "a"}},
 		`special token 1 is "<x>"`:   {VocabSize: 300, Special: []string{"<x>", "<x>"}},
 		`special token 0 is ""`:      {VocabSize: 300, Special: []string{""}},

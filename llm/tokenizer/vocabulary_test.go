@@ -10,14 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// LoadVocab reads what testdata/extract.go wrote, with keys changed by set.
-func LoadVocab(t testing.TB, name string, set map[string]any) KeyValues {
+// ReadGzip reads zipped JSON of testdata.
+func ReadGzip(t testing.TB, name string, to any) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "vocab-"+name+".json.gz"))
+	f, err := os.Open(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	defer f.Close()
 	zip, err := gzip.NewReader(f)
 	require.NoError(t, err)
+	require.NoError(t, json.NewDecoder(zip).Decode(to))
+}
+
+// LoadVocab reads what testdata/extract.go wrote, with keys changed by set.
+func LoadVocab(t testing.TB, name string, set map[string]any) KeyValues {
+	t.Helper()
 	var file struct {
 		Model   string    `json:"tokenizer.ggml.model"`
 		Pre     string    `json:"tokenizer.ggml.pre"`
@@ -32,7 +38,7 @@ func LoadVocab(t testing.TB, name string, set map[string]any) KeyValues {
 		AddEOS  *bool     `json:"tokenizer.ggml.add_eos_token"`
 		Prefix  *bool     `json:"tokenizer.ggml.add_space_prefix"`
 	}
-	require.NoError(t, json.NewDecoder(zip).Decode(&file))
+	ReadGzip(t, "vocab-"+name+".json.gz", &file)
 	keys := map[string]any{"model": file.Model, "pre": file.Pre, "tokens": file.Tokens, "token_type": file.Types}
 	if file.Scores != nil {
 		keys["scores"] = file.Scores
