@@ -1,5 +1,5 @@
 // Generate continues a text with a language model from a GGUF file, with LoRA
-// adapters if there are any, or chats with it.
+// adapters if there are any, chats with it, or embeds texts.
 package main
 
 import (
@@ -23,13 +23,17 @@ import (
 type program struct {
 	inference.ModelFlags
 
-	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation." group:"Text"`
-	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue." group:"Text"`
+	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation; with --embed each line is a text." group:"Text"`
+	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue; with --embed, with a text in each line." group:"Text"`
 	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
 	NPredict  *int     `name:"n-predict" basic:"" range:"[-1,2147483647]" short:"n" placeholder:"N" help:"Most tokens to generate; -1 goes on until the model ends the text or the context is full. By default 128, with --chat -1." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
 	Chat      bool     `name:"chat" basic:"" help:"Answer as the model was trained to, by its chat template: in a dialogue, or --prompt." group:"Chat"`
-	Parallel  int      `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue at once; each has a KV cache of its own." group:"Computing"`
+	Parallel  int      `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue or to embed at once; each has a KV cache of its own." group:"Computing"`
+
+	Embed     bool   `name:"embed" basic:"" help:"Write a vector for each text, as a line {\"text\", \"embedding\"} of JSON, instead of going on with it." group:"Embeddings"`
+	Pooling   string `name:"pooling" enum:"model,mean,last,cls" default:"model" help:"Hidden states that make the vector: mean of all tokens, last, or cls, which is the first; model is what the model's file says, or mean." group:"Embeddings"`
+	Normalize bool   `name:"normalize" help:"Make each vector one of length 1, so that dot products are cosines." group:"Embeddings"`
 
 	chatting.Flags
 	inference.Sampling
@@ -38,7 +42,7 @@ type program struct {
 func main() {
 	var p program
 	cli.Parse("generate", &p, kong.Description(
-		"Continue a text with a language model, or chat with it.\n\n"+
+		"Continue a text with a language model, chat with it, or embed texts.\n\n"+
 			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7\n\n"+
 			"With --chat: "+chatting.Help))
 	cli.Main("generate", func(ctx context.Context, out io.Writer) error { return p.run(ctx, os.Stdin, out, os.Stderr) })
@@ -49,8 +53,11 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if err != nil {
 		return err
 	}
-	if err := p.checkChat(); err != nil {
+	if err := p.checkMode(); err != nil {
 		return err
+	}
+	if p.Embed {
+		return p.embed(ctx, prompts, out, log)
 	}
 	if p.Chat {
 		return p.chat(ctx, prompts, in, out, log)
@@ -73,17 +80,19 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	return j.several(ctx, prompts, sequences)
 }
 
-// checkChat demands flags that belong together.
-func (p *program) checkChat() error {
+// checkMode demands flags that belong together.
+func (p *program) checkMode() error {
 	switch flag := p.Given(); {
 	case !p.Chat && flag != "":
 		return fmt.Errorf("%s is for --chat alone; add that, or leave it out", flag)
+	case p.Chat && p.Embed:
+		return errors.New("--embed gives vectors, and --chat answers; leave one of them out")
 	case p.Chat && p.Samples > 1:
 		return errors.New("--samples: a chat has one reply; leave it or --chat out")
 	case p.Chat && p.IgnoreEOS:
 		return errors.New("--ignore-eos: the model has to end its replies; leave it or --chat out")
 	}
-	return nil
+	return p.checkEmbed()
 }
 
 func (p *program) chat(ctx context.Context, prompts []string, in io.Reader, out, log io.Writer) error {

@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 	clitest.RunScripts(t, testscript.Params{
 		Dir:       "testdata/script",
 		Condition: clitest.Condition,
-		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"contents": contents},
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"contents": contents, "vectors": vectors},
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"tiny.gguf", "tiny-lora.gguf"} {
 				if err := unzip(filepath.Join(e.WorkDir, name), name); err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // Embed gives a vector for each of some texts, in a session of the model: [infer.Session.Embed]
-// of their tokens, with those that the model puts before and behind a text, as llama.cpp makes
-// them.
+// of their tokens, with those that the model puts before and behind a text. A text that begins with
+// the text of BOS gets no second one.
 func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string, o infer.EmbedOptions) ([][]float32, error) {
 	if err := checkVocabulary(m); err != nil {
 		return nil, err
@@ -19,6 +19,9 @@ func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string
 	tokens := make([][]int32, len(texts))
 	for i, text := range texts {
 		tokens[i] = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		if bos := m.Tokenizer.BOS(); m.Tokenizer.AddsBOS() && len(tokens[i]) > 1 && tokens[i][1] == bos {
+			tokens[i] = tokens[i][1:]
+		}
 		if len(tokens[i]) == 0 {
 			return nil, fmt.Errorf("text %d is empty, and the model has no token that begins a text", i+1)
 		}

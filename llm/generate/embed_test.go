@@ -23,7 +23,7 @@ func TestEmbed(t *testing.T) {
 	got, err := generate.Embed(ctx, m, s, texts, o)
 	require.NoError(t, err)
 	var tokens [][]int32
-	for _, text := range texts {
+	for _, text := range []string{"in a", "b", ""} {
 		tokens = append(tokens, m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}))
 	}
 	require.Equal(t, []int32{m.Tokenizer.BOS()}, tokens[2])
