@@ -2,6 +2,7 @@ package optest
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +14,8 @@ import (
 // Builders are the functions that cases build their ops by, named without what comes before in full: "Add" with
 // "github.com/goggml/ggml.(*Context).". They are seen at work, since a case registers an op by building it.
 type Builders struct {
-	Result map[string]bool // those whose tensors are results of cases
-	Used   map[string]bool // these, and those that the cases call beside them
+	Result map[string][]string // those whose tensors are results of cases, with the ops that they are made of last
+	Used   map[string]bool     // these, and those that the cases call beside them
 }
 
 // A builder is what all cases have to build their ops.
@@ -27,7 +28,7 @@ func FindBuilders[C any, P interface {
 	*C
 	builder
 }](t *testing.T, before string, cases []C) Builders {
-	b := Builders{Result: map[string]bool{}, Used: map[string]bool{}}
+	b := Builders{map[string][]string{}, map[string]bool{}}
 	for i := range cases {
 		last := ""
 		testhook.Built = func() {
@@ -37,11 +38,25 @@ func FindBuilders[C any, P interface {
 		}
 		p := P(&cases[i]).build(t)
 		testhook.Built = nil
+		op := p.lastOp()
 		require.NoError(t, p.c.Err())
 		p.close()
-		b.Result[last] = true
+		if !slices.Contains(b.Result[last], op) {
+			b.Result[last] = append(b.Result[last], op)
+		}
 	}
 	return b
+}
+
+// lastOp is the op of the result, or a native one that it is made of.
+func (p *program) lastOp() string {
+	op := p.y.Op()
+	for n := range p.c.NewGraph(p.y).Nodes() {
+		if n.OpCode().String() == "custom" {
+			op = n.Op()
+		}
+	}
+	return op
 }
 
 // calledFrom names the function of a package, or the method of a type, that those outside of it have called.

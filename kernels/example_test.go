@@ -1,0 +1,273 @@
+package kernels_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
+
+// A product with quantised weights, beside that of ggml, which rounds the other operand too.
+func Example() {
+	backend, err := ggml.NewCPUBackend(2)
+	check(err)
+	defer backend.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+
+	w := c.NewTensor(ggml.Q8_0, 32, 2) // 2 rows of 32
+	x := c.NewTensor(ggml.F32, 32, 1)
+	y := kernels.GEMM(c, ggml.PrecisionF32, kernels.Pair{W: w, X: x})
+	graph := c.NewGraph(y)
+	buffers, err := c.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+
+	ones, numbers := make([]float32, 64), make([]float32, 32)
+	for i := range ones {
+		ones[i] = 1
+	}
+	for i := range numbers {
+		numbers[i] = float32(i)
+	}
+	check(w.SetFloat32s(ones))
+	check(ggml.Write(x, numbers))
+	check(backend.Compute(context.Background(), graph))
+	values, err := ggml.Read[float32](y)
+	check(err)
+	fmt.Printf("%v %.0f\n", y.Shape(), values)
+	// Output: [2] [496 496]
+}
+
+// A sheet is a context of tensors with values, for small examples.
+type sheet struct {
+	*ggml.Context
+	write []func()
+}
+
+func newSheet() *sheet { return &sheet{Context: ggml.NewContext()} }
+
+// f32 makes a tensor of the shape [ne0, ne1, …].
+func (s *sheet) f32(values []float32, ne ...int64) *ggml.Tensor { return input(s, values, ggml.F32, ne) }
+
+// i32 makes one of indices.
+func (s *sheet) i32(values []int32, ne ...int64) *ggml.Tensor { return input(s, values, ggml.I32, ne) }
+
+func input[T ggml.Element](s *sheet, values []T, typ ggml.Type, ne []int64) *ggml.Tensor {
+	x := s.NewTensor(typ, ne...)
+	s.write = append(s.write, func() { check(ggml.Write(x, values)) })
+	return x
+}
+
+// show computes tensors on the CPU, prints a line of each, and closes the sheet.
+func (s *sheet) show(results ...*ggml.Tensor) {
+	defer s.Close()
+	backend, err := ggml.NewCPUBackend(2)
+	check(err)
+	defer backend.Close()
+	graph := s.NewGraph(results...)
+	buffers, err := s.Allocate(backend.BufferType())
+	check(err)
+	defer buffers.Close()
+	for _, write := range s.write {
+		write()
+	}
+	check(backend.Compute(context.Background(), graph))
+	for _, y := range results {
+		values, err := y.Float32s()
+		check(err)
+		fmt.Printf("%v %.4g\n", y.Shape(), values)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// The sum of two products.
+func ExampleGEMM() {
+	s := newSheet()
+	w, x := s.f32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), s.f32([]float32{10, 1}, 2)
+	once := kernels.Pair{W: w, X: x}
+	s.show(kernels.GEMM(s.Context, ggml.PrecisionF32, once), kernels.GEMM(s.Context, ggml.PrecisionF32, once, once))
+	// Output:
+	// [3] [12 34 56]
+	// [3] [24 68 112]
+}
+
+func ExampleGEMMGradInput() {
+	s := newSheet()
+	w, dy := s.f32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), s.f32([]float32{1, 1, 1}, 3)
+	s.show(kernels.GEMMGradInput(s.Context, ggml.PrecisionF32, kernels.Pair{W: w, X: dy}))
+	// Output: [2] [9 12]
+}
+
+func ExampleGEMMGradWeight() {
+	s := newSheet()
+	x, dy := s.f32([]float32{10, 1}, 2), s.f32([]float32{1, 2, 3}, 3)
+	s.show(kernels.GEMMGradWeight(s.Context, x, dy))
+	// Output: [2 3] [10 1 20 2 30 3]
+}
+
+// Batches whose gradients are added up.
+func ExampleAccumulateGradWeight() {
+	s := newSheet()
+	dw := s.f32(make([]float32, 6), 2, 3)
+	for range 2 {
+		x, dy := s.f32([]float32{10, 1}, 2), s.f32([]float32{1, 2, 3}, 3)
+		dw = kernels.AccumulateGradWeight(s.Context, dw, x, dy)
+	}
+	s.show(dw)
+	// Output: [2 3] [20 2 40 4 60 6]
+}
+
+// Products of two matrices with one vector, one after the other.
+func ExampleGEMV() {
+	s := newSheet()
+	x := s.f32([]float32{10, 1}, 2)
+	s.show(kernels.GEMV(s.Context, x, s.f32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), s.f32([]float32{7, 8}, 2)))
+	// Output: [4] [12 34 56 78]
+}
+
+// The second half of an adapter of rank 2.
+func ExampleAddLoRA() {
+	s := newSheet()
+	y := s.f32([]float32{100, 200, 300}, 3)
+	b := s.f32(kernels.PackLoRA([]float32{1, 2, 3, 10, 20, 30}, 3), 3, 2)
+	h := s.f32([]float32{1, 2}, 2) // A·X
+	s.show(kernels.AddLoRA(s.Context, y, kernels.LoRAPair{B: b, H: h}))
+	// Output: [3] [121 242 363]
+}
+
+// A matrix with its adapter in one op.
+func ExampleGEMMLoRA() {
+	s := newSheet()
+	w, x := s.f32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), s.f32([]float32{10, 1}, 2)
+	b, h := s.f32(kernels.PackLoRA([]float32{1, 2, 3}, 3), 3, 1), s.f32([]float32{100}, 1)
+	s.show(kernels.GEMMLoRA(s.Context, ggml.PrecisionF32, kernels.Pair{W: w, X: x}, kernels.LoRAPair{B: b, H: h}))
+	// Output: [3] [112 234 356]
+}
+
+// Of a factor with 66 rows the first 64 of both columns come first.
+func ExamplePackLoRA() {
+	b := make([]float32, 2*66)
+	for i := range b {
+		b[i] = float32(i)
+	}
+	packed := kernels.PackLoRA(b, 66)
+	fmt.Println(packed[63:66], packed[127:])
+	// Output: [63 66 67] [129 64 65 130 131]
+}
+
+// Where all scores are equal, a token gets the mean of the values that it sees.
+func ExampleCausalAttention() {
+	s := newSheet()
+	zeros, v := s.f32(make([]float32, 3), 1, 1, 3), s.f32([]float32{1, 2, 6}, 1, 1, 3)
+	s.show(kernels.CausalAttention(s.Context, kernels.Attention{Q: zeros, K: zeros, V: v, Scale: 1}))
+	// Output: [1 1 3] [1 1.5 3]
+}
+
+// Two samples in one sequence: the second begins at the third token, and does not see the first.
+func ExampleAttention() {
+	s := newSheet()
+	zeros, v := s.f32(make([]float32, 4), 1, 1, 4), s.f32([]float32{1, 2, 10, 20}, 1, 1, 4)
+	first := s.i32([]int32{0, 0, 2, 2}, 4)
+	s.show(kernels.CausalAttention(s.Context, kernels.Attention{Q: zeros, K: zeros, V: v, Scale: 1, FirstVisible: first}))
+	// Output: [1 1 4] [1 1.5 10 15]
+}
+
+func ExampleCausalAttentionGrad() {
+	s := newSheet()
+	zeros, v, dy := s.f32(make([]float32, 2), 1, 1, 2), s.f32([]float32{1, 2}, 1, 1, 2), s.f32([]float32{1, 1}, 1, 1, 2)
+	_, _, dv := kernels.CausalAttentionGrad(s.Context, dy, kernels.Attention{Q: zeros, K: zeros, V: v, Scale: 1})
+	s.show(dv)
+	// Output: [1 1 2] [1.5 0.5]
+}
+
+func ExampleWeightedRMSNorm() {
+	s := newSheet()
+	s.show(kernels.WeightedRMSNorm(s.Context, s.f32([]float32{1, 7}, 2), s.f32([]float32{1, 10}, 2), 0))
+	// Output: [2] [0.2 14]
+}
+
+// What grows with the input alone has no slope: the norm takes it away.
+func ExampleWeightedRMSNormGrad() {
+	s := newSheet()
+	x, w := s.f32([]float32{1, 7}, 2), s.f32([]float32{1, 1}, 2)
+	s.show(kernels.WeightedRMSNormGrad(s.Context, s.f32([]float32{7, -1}, 2), x, w, 0))
+	// Output: [2] [1.4 -0.2]
+}
+
+// The loss of logits that are equal is the logarithm of their number.
+func ExampleSoftmaxCrossEntropy() {
+	s := newSheet()
+	losses, normalisers := kernels.SoftmaxCrossEntropy(s.Context, s.f32([]float32{3, 3, 3, 3}, 4), s.i32([]int32{1}, 1))
+	s.show(losses, normalisers)
+	// Output:
+	// [1] [1.386]
+	// [1 2] [3 4]
+}
+
+func ExampleSoftmaxCrossEntropyGradInPlace() {
+	s := newSheet()
+	logits, labels := s.f32([]float32{3, 3, 3, 3}, 4), s.i32([]int32{1}, 1)
+	_, normalisers := kernels.SoftmaxCrossEntropy(s.Context, logits, labels)
+	s.show(kernels.SoftmaxCrossEntropyGradInPlace(s.Context, logits, labels, s.f32([]float32{2}, 1), normalisers))
+	// Output: [4] [0.5 -1.5 0.5 0.5]
+}
+
+func ExampleCastBF16() {
+	s := newSheet()
+	s.show(kernels.CastBF16(s.Context, s.f32([]float32{1, 1.001, 3.1416}, 3)))
+	// Output: [3] [1 1 3.141]
+}
+
+func ExampleGateGELU() {
+	s := newSheet()
+	s.show(kernels.GateGELU(s.Context, s.f32([]float32{0, 10, -10}, 3), s.f32([]float32{5, 5, 5}, 3)))
+	// Output: [3] [0 50 0]
+}
+
+// The slope of SwiGLU's gate at 0 is a half.
+func ExampleGLUGradInPlace() {
+	s := newSheet()
+	up, gate, dy := s.f32([]float32{4}, 1), s.f32([]float32{0}, 1), s.f32([]float32{3}, 1)
+	s.show(kernels.GLUGradInPlace(s.Context, ggml.SwiGLU, up, gate, dy))
+	// Output: [1] [6]
+}
+
+// The first step moves each parameter by the learning rate, against the sign of its gradient.
+func ExampleAdamWStep() {
+	s := newSheet()
+	const rate, beta1, beta2, epsilon, decay, factor = 0.1, 0.9, 0.999, 1e-8, 0, 1
+	grad := s.f32([]float32{0.02, -5}, 2)
+	param := kernels.AdamWStep(s.Context, kernels.AdamWOperands{
+		Param: s.f32([]float32{1, 1}, 2), Grad: grad, M: s.f32(make([]float32, 2), 2), V: s.f32(make([]float32, 2), 2),
+		Settings: s.f32([]float32{rate, beta1, beta2, epsilon, decay, 1 / (1 - beta1), 1 / (1 - beta2), factor}, 8),
+	})
+	s.show(param, grad)
+	// Output:
+	// [2] [0.9 1.1]
+	// [2] [0 0]
+}
+
+// The square of the norm of a gradient.
+func ExampleSumSquares() {
+	s := newSheet()
+	s.show(kernels.SumSquares(s.Context, s.f32([]float32{3, 4}, 2)))
+	// Output: [1] [25]
+}
+
+// The operand is cast where the processor is faster with BF16.
+func ExampleFastestType() {
+	s := newSheet()
+	w, x := s.f32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), s.f32([]float32{10, 1}, 2)
+	if kernels.FastestType() == ggml.BF16 {
+		x = kernels.CastBF16(s.Context, x)
+	}
+	s.show(kernels.GEMM(s.Context, ggml.PrecisionF32, kernels.Pair{W: w, X: x}))
+	// Output: [3] [12 34 56]
+}

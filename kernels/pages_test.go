@@ -1,0 +1,33 @@
+package kernels_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/fuzz"
+	"github.com/goggml/ggml/internal/fuzz/calls"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/pages"
+)
+
+func TestPages(t *testing.T) {
+	if library(t) == "" {
+		t.Skip("without a GEMM library ops are made of others")
+	}
+	p, err := calls.Load(".")
+	require.NoError(t, err)
+	built := optest.FindBuilders(t, functions, opCases())
+	var rows strings.Builder
+	rows.WriteString("| function | computes | in a profile |\n|---|---|---|\n")
+	for _, f := range p.Funcs {
+		if slices.Contains(fuzz.Kernels(), f.Name) {
+			what := strings.TrimSuffix(strings.TrimPrefix(p.Synopsis(f.Doc), f.Name+" "), ".")
+			fmt.Fprintf(&rows, "| `%s` | %s | `%s` |\n", f.Name, strings.TrimSuffix(what, ":"), strings.Join(built.Result[f.Name], "`, `"))
+		}
+	}
+	pages.CheckSection(t, "../docs/kernels.md", "kernels", rows.String())
+}
