@@ -8,15 +8,16 @@ import (
 // bpe merges the bytes of a word, or its characters, by rank. Symbols are numbers
 // for the texts that these and merges can form, whether they are tokens or not.
 type bpe struct {
-	rule    preRule
-	whole   map[string]int32 // symbols of words that are not merged
-	bytes   [256]int32       // symbol of each byte
-	chars   map[string]int32 // symbol of each known character
-	unknown [maxCharLen + 1]int32
-	byteIDs [256]ID // what the bytes of a character that is no token become
-	merges  map[uint64]merge
-	symbols []symbol
-	maxSize int // of a symbol that merges can form
+	rule     preRule
+	whole    map[string]int32 // symbols of words that are not merged
+	bytes    [256]int32       // symbol of each byte
+	chars    map[string]int32 // symbol of each known character
+	unknown  [maxCharLen + 1]int32
+	byteIDs  [256]ID // what the bytes of a character that is no token become
+	merges   map[uint64]merge
+	symbols  []symbol
+	maxSize  int // of a symbol that merges can form
+	maxWhole int // of a word that is not merged
 }
 
 // symbol is a text that merges can form.
@@ -87,6 +88,9 @@ func newBPE(t *Tokenizer, rule preRule) *bpe {
 		if raw, ok := decodeBytes(text); ok && rule.ignoreMerges {
 			b.whole[raw] = intern(text)
 		}
+	}
+	for word := range b.whole {
+		b.maxWhole = max(b.maxWhole, len(word))
 	}
 	return b
 }
@@ -259,6 +263,8 @@ func (b *bpeMerger) startChars(text string) {
 }
 
 func (b *bpeMerger) longest() int { return b.maxSize }
+
+func (b *bpeMerger) longestWhole() int { return b.maxWhole }
 
 func (b *bpeMerger) wholeChars(text []byte, n int) int {
 	if n >= len(text) {

@@ -18,6 +18,8 @@ type merger interface {
 	wholeChars(text []byte, n int) int
 	// longest is the size of the longest piece that there can be.
 	longest() int
+	// longestWhole is the size of the longest word that is not merged.
+	longestWhole() int
 }
 
 // piece is a part of a word that is not merged further.

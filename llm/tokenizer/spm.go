@@ -214,6 +214,8 @@ func (s *spmMerger) link(text string) {
 
 func (s *spmMerger) longest() int { return s.maxSize }
 
+func (s *spmMerger) longestWhole() int { return 0 }
+
 func (s *spmMerger) wholeChars(text []byte, n int) int {
 	if n >= len(text) {
 		return len(text)

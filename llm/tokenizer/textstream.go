@@ -30,6 +30,7 @@ type textStream struct {
 
 func newTextStream(m model, s sizes) *textStream {
 	merger := m.newMerger()
+	s.longWord = max(s.longWord, merger.longestWhole())
 	return &textStream{model: m, sizes: s, merger: merger,
 		long: longWord{merger: merger, size: s.wordWindow}}
 }
