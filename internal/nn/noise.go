@@ -12,9 +12,18 @@ import (
 type Noise struct {
 	Seed uint64
 	Step int // of the run
-	// Row counts the rows of the step before the batch, so that a row draws the same
-	// however those of a step are divided into batches.
-	Row int
+	// Rows are the ids in the step of the batch's rows, by which they draw, so that a row draws
+	// the same however those of a step are divided into batches, or among processes. nil numbers
+	// them from 0.
+	Rows []int
+}
+
+// id is that of a row of the batch.
+func (n Noise) id(row int) int {
+	if n.Rows == nil {
+		return row
+	}
+	return n.Rows[row]
 }
 
 // What is drawn.
@@ -51,7 +60,7 @@ func (n Noise) pool(values []float32, p float32) {
 
 // masks draws those of the tokens of a row, of so many in the pool.
 func (n Noise) masks(drawn []int32, row, pair int, number int64) {
-	source := n.source(drawMasks, n.Row+row, pair)
+	source := n.source(drawMasks, n.id(row), pair)
 	for i := range drawn {
 		drawn[i] = int32(source.Uint64() % uint64(number))
 	}
@@ -59,7 +68,7 @@ func (n Noise) masks(drawn []int32, row, pair int, number int64) {
 
 // uniform draws from ±1.
 func (n Noise) uniform(values []float32, row int) {
-	source := n.source(drawEmbeddings, n.Row+row, 0)
+	source := n.source(drawEmbeddings, n.id(row), 0)
 	var bits uint64
 	for i := range values {
 		if i%2 == 0 {

@@ -277,6 +277,9 @@ func (l *LossGraph) check(b Batch) error {
 			return fmt.Errorf("target %d of the batch is %d; the vocabulary has %d", i, t, l.m.Config().Vocab)
 		}
 	}
+	if ids := b.Noise.Rows; ids != nil && len(ids) != l.batch {
+		return fmt.Errorf("the noise of the batch has %d ids of rows; the graph takes %d", len(ids), l.batch)
+	}
 	return l.checkStarts(b.Starts)
 }
 

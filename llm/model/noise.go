@@ -10,9 +10,10 @@ import (
 type Noise struct {
 	Seed uint64
 	Step int // of the run
-	// Row counts the rows of the step before the batch, so that a row draws the same
-	// however those of a step are divided into batches.
-	Row int
+	// Rows are the ids in the step of the batch's rows, by which they draw, so that a row draws
+	// the same however those of a step are divided into batches, or among processes. nil numbers
+	// them from 0.
+	Rows []int
 }
 
 // checkNoise says what is wrong with what a graph draws.

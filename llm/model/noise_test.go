@@ -15,7 +15,14 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-var noise = model.Noise{Seed: 5, Step: 2, Row: 1}
+// noise is of rows that are neither the first ones of their step nor next to each other.
+func noise(rows int) model.Noise {
+	n := model.Noise{Seed: 5, Step: 2}
+	for i := range rows {
+		n.Rows = append(n.Rows, 1+3*i)
+	}
+	return n
+}
 
 // noisy adds what a graph draws for a batch to the sequences that it consists of.
 func noisy(t *testing.T, s *llmtest.LoRASetup, l *model.LossGraph, b model.Batch, sequences []refmodel.Sequence) []refmodel.Sequence {
@@ -54,14 +61,14 @@ func TestNoiseGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		batch, sequences := llmtest.NewBatch(m.Config().Vocab, archLength)
-		batch.Noise = noise
+		batch.Noise = noise(2)
 		options := model.TrainGraphOptions{Length: archLength, Batch: 2, Dropout: 0.3, NEFTune: 5}
 		requireNoisy(t, s, batch, sequences, options)
 		options.Checkpoint, options.LogitsChunk, options.FeedForwardChunk = true, 7, 5
 		requireNoisy(t, s, batch, sequences, options)
 
 		packed, parts := packedSequences(m.Config().Vocab, packedRows())
-		packed.Noise = noise
+		packed.Noise = noise(len(packedRows()))
 		requireNoisy(t, s, packed, parts, model.TrainGraphOptions{Length: packedLength, Batch: len(packedRows()), Packed: true, Dropout: 0.3, NEFTune: 5})
 	})
 }
@@ -122,7 +129,7 @@ func TestDropoutMasks(t *testing.T) {
 		if base == "token_embd.weight" {
 			continue
 		}
-		mask, width := l.Mask(pairs[0].A, noise), int(pairs[0].A.Dim(0))
+		mask, width := l.Mask(pairs[0].A, noise(rows)), int(pairs[0].A.Dim(0))
 		require.Len(t, mask, tokens)
 		flat := slices.Concat(mask...)
 		var sum float64
@@ -136,10 +143,12 @@ func TestDropoutMasks(t *testing.T) {
 		require.Less(t, math.Abs(correlation(flat[1:], flat[:len(flat)-1])), 5/math.Sqrt(n), "inputs of %s", base)
 		half := len(flat) / 2
 		require.Less(t, math.Abs(correlation(flat[half:], flat[:half])), 5/math.Sqrt(n/2), "rows of %s", base)
-		for _, other := range []model.Noise{{Seed: 6, Step: 2, Row: 1}, {Seed: 5, Step: 3, Row: 1}, {Seed: 5, Step: 2, Row: 7}} {
+		for _, other := range []model.Noise{
+			{Seed: 6, Step: 2, Rows: noise(rows).Rows}, {Seed: 5, Step: 3, Rows: noise(rows).Rows}, {Seed: 5, Step: 2},
+		} {
 			require.Less(t, math.Abs(correlation(flat, slices.Concat(l.Mask(pairs[0].A, other)...))), 5/math.Sqrt(n), "%v of %s", other, base)
 		}
-		require.True(t, slices.EqualFunc(mask, l.Mask(pairs[0].A, noise), slices.Equal))
+		require.True(t, slices.EqualFunc(mask, l.Mask(pairs[0].A, noise(rows)), slices.Equal))
 		if width == s.Model.Config().Embd {
 			list = append(list, flat)
 		}
@@ -157,14 +166,23 @@ func TestNoiseOfRows(t *testing.T) {
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
 	whole, part := noiseGraph(t, s, 3), noiseGraph(t, s, 1)
 	a := s.Adapters["blk.1.ffn_down.weight"][0].A
-	batch := func(row, rows int) model.Batch {
-		return model.Batch{Tokens: make([]int32, 40*rows), Noise: model.Noise{Seed: 1, Step: 2, Row: row}}
+	batch := func(rows ...int) model.Batch {
+		return model.Batch{Tokens: make([]int32, 40*len(rows)), Noise: model.Noise{Seed: 1, Step: 2, Rows: rows}}
 	}
-	masks, embeddings := whole.Mask(a, batch(0, 3).Noise), whole.EmbdNoise(batch(0, 3))
-	for row := range 3 {
-		require.Equal(t, masks[40*row:40*(row+1)], part.Mask(a, batch(row, 1).Noise))
-		require.Equal(t, embeddings[40*row:40*(row+1)], part.EmbdNoise(batch(row, 1)))
+	for _, ids := range [][]int{{0, 1, 2}, {5, 9, 2}} {
+		masks, embeddings := whole.Mask(a, batch(ids...).Noise), whole.EmbdNoise(batch(ids...))
+		for i, id := range ids {
+			require.Equal(t, masks[40*i:40*(i+1)], part.Mask(a, batch(id).Noise))
+			require.Equal(t, embeddings[40*i:40*(i+1)], part.EmbdNoise(batch(id)))
+		}
 	}
+	numbered := batch(0, 1, 2)
+	numbered.Noise.Rows = nil
+	require.Equal(t, whole.Mask(a, batch(0, 1, 2).Noise), whole.Mask(a, numbered.Noise))
+	numbered.Noise.Rows = []int{1}
+	numbered.Targets = numbered.Tokens
+	_, err := whole.Compute(t.Context(), numbered)
+	require.EqualError(t, err, "the noise of the batch has 1 ids of rows; the graph takes 3")
 }
 
 // The noise of NEFTune is uniform in ±alpha/√(L·d), for the L tokens of each sample up to
@@ -179,7 +197,7 @@ func TestNEFTuneNoise(t *testing.T) {
 		}
 		require.Equal(t, arch != "llama", s.Model.Config().EmbdScale > 1)
 		// One sample, one whose last 15 tokens are not trained, and two in a row.
-		b := model.Batch{Tokens: make([]int32, 120), LossWeights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise}
+		b := model.Batch{Tokens: make([]int32, 120), LossWeights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise(3)}
 		for i := range b.LossWeights {
 			b.LossWeights[i] = 1
 			if i < 10 || i >= 65 && i < 80 {
@@ -212,7 +230,7 @@ func TestWithoutNoise(t *testing.T) {
 	options := model.TrainGraphOptions{Length: 12, Batch: 2}
 	e := llmtest.NewEngine(t)
 	quiet := s.Compute(t, e, batch, options)
-	batch.Noise = noise
+	batch.Noise = noise(2)
 	require.Equal(t, quiet, s.Compute(t, e, batch, options))
 	options.Dropout = 0.5
 	require.NotEqual(t, quiet, s.Compute(t, e, batch, options))

@@ -31,14 +31,19 @@ func makeBatch(rows []data.Row, count, length int, packed bool) model.Batch {
 // layOut writes a sample from a token of the batch on, which is one of its row.
 func layOut(b model.Batch, s data.Sample, at, inRow int) {
 	for i := range s.Predicted() {
-		b.Tokens[at+i], b.Targets[at+i], b.LossWeights[at+i] = s.Tokens[i], s.Tokens[i+1], 1
-		if s.LossWeights != nil {
-			b.LossWeights[at+i] = s.LossWeights[i]
-		}
+		b.Tokens[at+i], b.Targets[at+i], b.LossWeights[at+i] = s.Tokens[i], s.Tokens[i+1], lossWeight(s, i)
 		if b.Starts != nil {
 			b.Starts[at+i] = int32(inRow)
 		}
 	}
+}
+
+// lossWeight is that of predicting the token after one of a sample.
+func lossWeight(s data.Sample, i int) float32 {
+	if s.LossWeights == nil {
+		return 1
+	}
+	return s.LossWeights[i]
 }
 
 // readRows reads n rows of a data set, of which number tells those of each.

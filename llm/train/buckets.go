@@ -91,11 +91,9 @@ func (g *bucketGraphs) graph(i int) (*model.LossGraph, error) {
 	return g.graphs[i], nil
 }
 
-// batches lays rows out, similar ones together, for the shortest graph that takes each
-// batch. Where the last batch is short, rows of it are empty.
+// batches lays rows out, of which each is as long as the next or longer, for the shortest graph
+// that takes each batch. Where the last batch is short, rows of it are empty.
 func (g *bucketGraphs) batches(rows []data.Row) []model.Batch {
-	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b data.Row) int { return cmp.Compare(b.Predicted(), a.Predicted()) })
 	var list []model.Batch
 	for few := range slices.Chunk(rows, g.options.Batch) {
 		length := g.lengths[g.bucket(few[0].Predicted())]

@@ -81,17 +81,15 @@ func newWeightsRun(t *testing.T, m *model.Model, d *data.Dataset, o Options) *Tr
 // gradientsOf are the loss and the gradients of a step, which is not made.
 func gradientsOf(t *testing.T, tr *Trainer) (loss float64, grads map[string][]float32) {
 	t.Helper()
-	rows, err := tr.nextRows()
+	s, err := tr.planStep()
 	require.NoError(t, err)
-	batches := tr.loss.batches(rows)
-	var metrics StepMetrics
-	require.NoError(t, tr.accumulate(context.Background(), batches, weightOf(batches), &metrics))
+	require.NoError(t, tr.accumulate(context.Background(), s))
 	grads = map[string][]float32{}
 	for p, g := range tr.opt.grad {
 		grads[p.Name()], err = ggml.Read[float32](g)
 		require.NoError(t, err)
 	}
-	return metrics.Loss, grads
+	return s.metrics.Loss, grads
 }
 
 func requireSameStep(t *testing.T, want, got *Trainer) {

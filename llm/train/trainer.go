@@ -196,33 +196,20 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if err := t.checkOpen(); err != nil {
 		return StepMetrics{}, err
 	}
-	rows, err := t.nextRows()
+	s, err := t.planStep()
 	if err != nil {
 		return StepMetrics{}, err
 	}
-	if len(rows) == 0 {
-		return StepMetrics{}, fmt.Errorf("step %d: all rows have been seen as often as Epochs says", t.step+1)
-	}
-	batches := t.loss.batches(rows)
-	total := weightOf(batches)
-	if total == 0 {
-		return StepMetrics{}, fmt.Errorf("step %d: no token of its rows is trained; check the data and its masks", t.step+1)
-	}
-	metrics := StepMetrics{
-		Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1), Tokens: numTrained(batches...), RowTokens: numPredicted(rows),
-		Epoch: float64(t.position+len(rows)) / float64(t.data.Len()),
-	}
-	err = t.accumulate(ctx, batches, total, &metrics)
-	if err == nil {
-		err = t.apply(ctx, &metrics)
+	if err = t.accumulate(ctx, s); err == nil {
+		err = t.apply(ctx, &s.metrics)
 	}
 	if err != nil {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
 	}
 	t.step++
-	t.position += len(rows)
-	t.record(metrics)
-	return metrics, nil
+	t.position += len(s.rows)
+	t.record(s.metrics)
+	return s.metrics, nil
 }
 
 // record adds to the history.
@@ -234,12 +221,8 @@ func (t *Trainer) record(m StepMetrics) {
 	}
 }
 
-func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total float64, metrics *StepMetrics) error {
-	for n, b := range batches {
-		b.Noise = model.Noise{Seed: t.options.Seed, Step: metrics.Step, Row: n * t.options.Batch}
-		for i := range b.LossWeights {
-			b.LossWeights[i] = float32(float64(b.LossWeights[i]) / total)
-		}
+func (t *Trainer) accumulate(ctx context.Context, s *step) error {
+	for _, b := range t.batches(s) {
 		losses, err := t.loss.Compute(ctx, b)
 		if err != nil {
 			return err
@@ -248,7 +231,7 @@ func (t *Trainer) accumulate(ctx context.Context, batches []model.Batch, total f
 		t.laidOut += t.options.Batch * t.data.Length
 		for i, l := range losses {
 			if b.LossWeights[i] != 0 {
-				metrics.Loss += float64(b.LossWeights[i]) * float64(l)
+				s.metrics.Loss += float64(b.LossWeights[i]) * float64(l)
 			}
 		}
 	}
@@ -264,33 +247,4 @@ func (t *Trainer) apply(ctx context.Context, metrics *StepMetrics) error {
 		return t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", metrics.Step, metrics.Loss, metrics.GradNorm), t.options.ComputeType)
 	}
 	return t.opt.step(metrics.Step, metrics.LearningRate, metrics.GradNorm)
-}
-
-// nextRows are those of the next step: fewer than usual at the end of the last epoch.
-func (t *Trainer) nextRows() ([]data.Row, error) {
-	n := t.perStep()
-	if e := t.options.Epochs; e > 0 {
-		n = int(min(float64(n), max(0, float64(e)*float64(t.data.Len())-float64(t.position))))
-	}
-	return readRows(t.data, n, func(i int) int { return t.row(t.position + i) })
-}
-
-// numPredicted counts the predicted tokens of rows.
-func numPredicted(rows []data.Row) int {
-	n := 0
-	for _, row := range rows {
-		n += row.Predicted()
-	}
-	return n
-}
-
-// weightOf adds up the weights of all tokens.
-func weightOf(batches []model.Batch) float64 {
-	total := 0.0
-	for _, b := range batches {
-		for _, w := range b.LossWeights {
-			total += float64(w)
-		}
-	}
-	return total
 }
