@@ -40,8 +40,13 @@ type Backend struct {
 // abortFlag is polled by the backend's threads; it lives in C memory.
 type abortFlag struct{ p *int32 }
 
-func newAbortFlag() *abortFlag        { return &abortFlag{(*int32)(C.calloc(1, 4))} }
-func (f *abortFlag) set(v int32)      { atomic.StoreInt32(f.p, v) }
+func newAbortFlag() *abortFlag { return &abortFlag{(*int32)(C.calloc(1, 4))} }
+
+func (f *abortFlag) lower() { atomic.StoreInt32(f.p, C.GOGGML_RUN) }
+
+// raise ends the computation, unless that is committed to run to its end.
+func (f *abortFlag) raise() { atomic.CompareAndSwapInt32(f.p, C.GOGGML_RUN, C.GOGGML_ABORT) }
+
 func (f *abortFlag) cPtr() *C.int32_t { return (*C.int32_t)(unsafe.Pointer(f.p)) }
 
 // NewBackend opens a stream of computations on the device.
@@ -306,12 +311,12 @@ func lockBackends(backends []*Backend) (unlock func(), err error) {
 // flag is touched after it returns.
 func watch(ctx context.Context, backends []*Backend) (stop func()) {
 	for _, b := range backends {
-		b.abort.set(0)
+		b.abort.lower()
 	}
 	raised := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		for _, b := range backends {
-			b.abort.set(1)
+			b.abort.raise()
 		}
 		close(raised)
 	})

@@ -17,6 +17,7 @@ type computation struct {
 	calls    bool          // it calls functions beside those of custom ops
 
 	graph *Graph
+	then  *Graph       // that is computed after it, or nil
 	outer *computation // in a function of which this one began
 	id    uintptr      // by which C knows it, while it may call functions
 
@@ -68,8 +69,8 @@ func (c *computation) waitsFor(m *sync.Mutex) bool {
 // waitsForMemory is waitsFor for the end of the use of a graph's memory.
 func (c *computation) waitsForMemory(m *graphMemory) bool {
 	for ; c != nil && m != nil; c = c.outer {
-		for _, x := range c.graph.ctx.withDependencies() {
-			if x.uses(m) {
+		for _, g := range []*Graph{c.graph, c.then} {
+			if g != nil && slices.ContainsFunc(g.ctx.withDependencies(), func(x *Context) bool { return x.uses(m) }) {
 				return true
 			}
 		}

@@ -371,7 +371,7 @@ func (c *computation) fail(op *customOp, err error) {
 		return
 	}
 	for _, b := range c.backends {
-		b.abort.set(1)
+		b.abort.raise()
 	}
 }
 

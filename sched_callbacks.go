@@ -176,7 +176,7 @@ func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool, slo
 func (c *schedCallbacks) fail(err error, node *Tensor) {
 	c.err, c.node = err, node
 	for _, b := range c.run.backends {
-		b.abort.set(1)
+		b.abort.raise()
 	}
 }
 

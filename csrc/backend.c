@@ -34,7 +34,7 @@ goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params) {
 
 // Runs on a worker thread for each node: a plain load, no call into Go.
 static bool goggml_poll_abort(void *flag) {
-	return __atomic_load_n((int32_t *)flag, __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n((int32_t *)flag, __ATOMIC_RELAXED) == GOGGML_ABORT;
 }
 
 bool goggml_backend_set_abort_flag(ggml_backend_t backend, int32_t *flag) {
@@ -64,6 +64,20 @@ goggml_int goggml_backend_compute(void *backend, void *graph) {
 
 goggml_int goggml_backend_compute_async(void *backend, void *graph) {
 	GUARDED(goggml_int, ggml_backend_graph_compute_async(backend, graph))
+}
+
+goggml_int goggml_backend_compute_then(void *backend, void *two_graphs) {
+	const goggml_two_graphs *graphs = two_graphs;
+	goggml_int result = goggml_backend_compute(backend, graphs->first);
+	if (result.error != NULL || result.value != GGML_STATUS_SUCCESS) {
+		return result;
+	}
+	int32_t run = GOGGML_RUN; // from here on the flag cannot be raised
+	if (!__atomic_compare_exchange_n(graphs->abort, &run, GOGGML_COMMITTED, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		result.value = GGML_STATUS_ABORTED;
+		return result;
+	}
+	return goggml_backend_compute(backend, graphs->then);
 }
 
 goggml_error goggml_backend_synchronize(ggml_backend_t backend) {

@@ -10,11 +10,18 @@ goggml_error goggml_load_all_from(const char *folder);
 char *goggml_library_folder(void);
 
 goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params);
-// Connects the backend's abort callback to a flag; false when it has none.
+// Connects the backend's abort callback to a flag, which GOGGML_ABORT raises; false when it has none.
+enum { GOGGML_RUN, GOGGML_ABORT, GOGGML_COMMITTED };
 bool goggml_backend_set_abort_flag(ggml_backend_t backend, int32_t *flag);
 bool goggml_backend_set_threads(ggml_backend_t backend, int n);
 goggml_int goggml_backend_compute(void *backend, void *graph);
 goggml_int goggml_backend_compute_async(void *backend, void *graph);
+// Two graphs, of which the second is computed to its end once it has begun. abort is the backend's flag.
+typedef struct {
+	struct ggml_cgraph *first, *then;
+	int32_t *abort;
+} goggml_two_graphs;
+goggml_int goggml_backend_compute_then(void *backend, void *two_graphs);
 goggml_error goggml_backend_synchronize(ggml_backend_t backend);
 
 // A plan; the value of a computation is a ggml_status.

@@ -2,6 +2,7 @@
 #include "elementwise.h"
 #include "vector.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { KERN_SQUARES_STEP = 64, KERN_ADAMW_STEP = 32 };
@@ -69,6 +70,41 @@ KERN_OP(adamw_step) {
 	struct kern_adamw p;
 	memcpy(&p, dst->src[4]->data, sizeof p);
 	struct kern_share s = kern_share_of(ggml_nelements(dst), ith, nth);
-	float *grad = dst->src[1]->data, *m = dst->src[2]->data, *v = dst->src[3]->data;
+	float *grad = dst->src[1]->data;
+	if (p.rate == 0 && p.beta1 == 1 && p.beta2 == 1) { // nothing moves, and what grad holds may be no number
+		memset(grad + s.from, 0, (s.to - s.from) * sizeof *grad);
+		return;
+	}
+	float *m = dst->src[2]->data, *v = dst->src[3]->data;
 	kern_adamw((float *)dst->data + s.from, grad + s.from, m + s.from, v + s.from, &p, s.to - s.from);
+}
+
+static bool kern_is_finite(float x) { return x - x == 0; }
+
+KERN_OP(gate_step) {
+	(void)userdata;
+	if (ith > 0) {
+		return;
+	}
+	(void)nth;
+	const struct kern_gate *gate = kern_params(dst);
+	const float *squares = dst->src[0]->data, *losses = dst->src[1]->data, *weights = dst->src[2]->data;
+	bool taken = kern_is_finite(*squares);
+	for (int64_t i = 0, n = ggml_nelements(dst->src[1]); i < n; i++) {
+		taken = taken && (weights[i] == 0 || kern_is_finite(losses[i]));
+	}
+	double norm = sqrt(*squares), scale = gate->clip > 0 && norm > gate->clip ? gate->clip / norm : 1;
+	const struct kern_adamw *settings = dst->src[3]->data;
+	struct kern_adamw *gated = dst->data;
+	int64_t groups = dst->ne[1] - 1;
+	for (int64_t i = 0; i < groups; i++) {
+		gated[i] = settings[taken ? i : groups];
+		if (taken) {
+			gated[i].scale = (float)scale;
+		}
+	}
+	float *status = (float *)(gated + groups);
+	memset(status, 0, sizeof *gated);
+	status[0] = *squares;
+	status[1] = taken;
 }

@@ -15,12 +15,16 @@ var (
 		Name: "sum_squares", Func: unsafe.Pointer(C.kern_op_sum_squares),
 		FLOPs: func(_ shape, operands []shape) float64 { return 2 * elements(operands[0]) },
 	}
+	gateStep = &ggml.NativeOp{Name: "gate_step", Func: unsafe.Pointer(C.kern_op_gate_step)}
 )
 
 // AdamWOperands are the operands of [AdamWStep], contiguous F32.
 type AdamWOperands struct {
 	Param, Grad, M, V *ggml.Tensor // the parameter, its gradient and its first and second moments, of the same shape
-	Settings          *ggml.Tensor // [8]: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the gradient
+	// Settings are [8]: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and
+	// 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the gradient. Those of no
+	// step, with a learning rate of 0 and β of 1, move nothing, whatever the gradient holds.
+	Settings *ggml.Tensor
 }
 
 // AdamWStep updates the parameter and the moments by AdamW (arXiv 1711.05101), in
@@ -51,4 +55,30 @@ func SumSquares(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 		requireF32(b, "a", a)
 		return b.Native(sumSquares, nil, ggml.F32, (a.NumElements()+C.KERN_SQUARES-1)/C.KERN_SQUARES)
 	}))
+}
+
+// GateOperands are the operands of [GateStep], contiguous F32.
+type GateOperands struct {
+	Squares  *ggml.Tensor // [1], the square of the norm of all gradients
+	Losses   *ggml.Tensor // [n], of tokens
+	Weights  *ggml.Tensor // [n], of the losses; one with a weight of 0 does not count
+	Settings *ggml.Tensor // [8, groups + 1]: those of [AdamWStep] of each group, and of no step
+	Clip     float64      // largest norm; 0 for any
+}
+
+// GateStep decides about a step of the optimiser: it is taken where the norm and all losses that
+// count are finite. It returns [8, groups + 1]: the settings of each group, whose last one is the
+// factor that makes the norm at most Clip, or those of no step; and the square of the norm, 1 or 0
+// for whether the step is taken, and six zeros. It is an op of the CPU backend, and has no backward.
+func GateStep(c *ggml.Context, o GateOperands) *ggml.Tensor {
+	operands := []*ggml.Tensor{o.Squares, o.Losses, o.Weights, o.Settings}
+	return c.BuildOp(gateStep.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
+		for i, what := range []string{"the squares", "losses", "weights", "settings"} {
+			requireF32(b, what, operands[i])
+		}
+		b.Require(o.Squares.NumElements() == 1, "the squares must have 1 element, there are %d", o.Squares.NumElements())
+		b.RequireSameShape(o.Losses, o.Weights)
+		b.Require(o.Settings.Dim(0) == 8 && o.Settings.Dim(1) > 1 && o.Settings.NumDims() == 2, "settings must be [8, groups + 1], they are %v", o.Settings.Shape())
+		return b.Native(gateStep, params(C.struct_kern_gate{clip: C.double(o.Clip)}), ggml.F32, 8, o.Settings.Dim(1))
+	})
 }

@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,86 @@ func optimizerCases() []opCase {
 			Build:    func(c *ctx, x tensors) *ggml.Tensor { return kernels.SumSquares(c, x[0]) },
 			Want:     func(x refs) refmath.Tensor { return refmath.Sum(refmath.Sqr(x[0])) },
 		},
+		{
+			Name: "gate_step", Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Runs: 20,
+			Operands: func(d *draw) []operand {
+				n := d.Size(300)
+				squares, settings := refmath.Uniform(d.Rand, 0, 2, 1), refmath.Normal(d.Rand, 1, 8, 1+d.Size(4))
+				return []operand{{Values: squares}, d.Normal(n), d.Normal(n), {Values: settings}}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GateStep(c, gate(1, x...)) },
+			Want: func(x refs) refmath.Tensor {
+				gated := refmath.New(8, int64(len(x[3].Data))/8)
+				copy(gated.Data, x[3].Data)
+				for i := 7; i < len(gated.Data); i += 8 {
+					gated.Data[i] = min(1, 1/math.Sqrt(x[0].Data[0]))
+				}
+				copy(gated.Data[len(gated.Data)-8:], []float64{x[0].Data[0], 1, 0, 0, 0, 0, 0, 0})
+				return gated
+			},
+		},
+	}
+}
+
+func gate(clip float64, x ...*ggml.Tensor) kernels.GateOperands {
+	return kernels.GateOperands{Squares: x[0], Losses: x[1], Weights: x[2], Settings: x[3], Clip: clip}
+}
+
+// A step is taken where its norm and the losses that count are finite; otherwise it has the last
+// settings, and moves nothing, to the bit.
+func TestGateStep(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	settings := []float32{0.1, 0.9, 0.99, 1e-8, 0.3, 10, 100, 1, 0, 1, 1, 1e-8, 0, 1, 1, 0}
+	for _, c := range []struct {
+		squares         float32
+		losses, weights []float32
+		clip            float64
+		factor          float32 // 0 for no step
+	}{
+		{4, []float32{1, 2}, []float32{1, 1}, 1, 0.5},
+		{4, []float32{1, 2}, []float32{1, 1}, 0, 1},
+		{4, []float32{1, 2}, []float32{1, 1}, 3, 1},
+		{0, []float32{1, 2}, []float32{1, 1}, 1, 1},
+		{math.MaxFloat32, []float32{1, 2}, []float32{1, 1}, 0x1p63, 0.5},
+		{inf, []float32{1, 2}, []float32{1, 1}, 1, 0},
+		{nan, []float32{1, 2}, []float32{1, 1}, 0, 0},
+		{4, []float32{1, nan}, []float32{1, 0.5}, 1, 0},
+		{4, []float32{inf, 2}, []float32{-1, 0.5}, 1, 0},
+		{4, []float32{nan, inf}, []float32{0, 0}, 1, 0.5},
+	} {
+		w := optest.NewWorkbench(t)
+		table := w.Leaf(settings...)
+		gated := kernels.GateStep(w.Context, gate(c.clip, w.Leaf(c.squares), w.Leaf(c.losses...), w.Leaf(c.weights...), w.Reshape(table, 8, 2))).SetOutput()
+		before := []float32{float32(math.Copysign(0, -1)), 1, -2, 1e-40}
+		var state []*ggml.Tensor
+		for range 3 {
+			state = append(state, w.Leaf(before...))
+		}
+		grad := w.Leaf(nan, inf, -inf, 1)
+		if c.factor > 0 {
+			grad = w.Leaf(1, 2, 3, 4)
+		}
+		step := kernels.AdamWStep(w.Context, adamW(state[0], grad, state[1], state[2], w.View(gated, []int64{8}, nil, 0)))
+		w.Compute(w.NewGraph(gated, step))
+		got, err := ggml.Read[float32](gated)
+		require.NoError(t, err)
+		if c.factor > 0 {
+			require.Equal(t, append(slices.Clone(settings[:7]), c.factor), got[:8], "%+v", c)
+			require.Equal(t, []float32{c.squares, 1, 0, 0, 0, 0, 0, 0}, got[8:])
+			continue
+		}
+		require.Equal(t, settings[8:], got[:8], "%+v", c)
+		require.Equal(t, []float32{0, 0, 0, 0, 0, 0, 0}, got[9:])
+		for _, x := range state {
+			after, err := ggml.Read[float32](x)
+			require.NoError(t, err)
+			for i := range before {
+				require.Equal(t, math.Float32bits(before[i]), math.Float32bits(after[i]))
+			}
+		}
+		cleared, err := ggml.Read[float32](grad)
+		require.NoError(t, err)
+		require.Equal(t, make([]float32, 4), cleared)
 	}
 }
 
@@ -103,6 +184,15 @@ func TestOptimizerErrors(t *testing.T) {
 		"an operand shares memory with the one that is changed": func(c *ggml.Context) {
 			x := f32(c, 8)
 			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), f32(c, 4), c.View(x, []int64{4}, nil, 0), x))
+		},
+		"the squares must have 1 element, there are 2": func(c *ggml.Context) {
+			kernels.GateStep(c, gate(1, f32(c, 2), f32(c, 4), f32(c, 4), f32(c, 8, 2)))
+		},
+		"settings must be [8, groups + 1], they are [8]": func(c *ggml.Context) {
+			kernels.GateStep(c, gate(1, f32(c, 1), f32(c, 4), f32(c, 4), f32(c, 8, 1)))
+		},
+		"losses has type f16; it must have f32": func(c *ggml.Context) {
+			kernels.GateStep(c, gate(1, f32(c, 1), c.NewTensor(ggml.F16, 4), f32(c, 4), f32(c, 8, 2)))
 		},
 		"M has type f16; it must have f32": func(c *ggml.Context) {
 			kernels.AdamWStep(c, adamW(f32(c, 4), f32(c, 4), c.NewTensor(ggml.F16, 4), f32(c, 4), f32(c, 8)))

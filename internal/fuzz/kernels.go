@@ -43,6 +43,9 @@ var kernelFunctions = map[string]any{
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamWOperands{Param: param, Grad: grad, M: m, V: v, Settings: settings})
 	},
+	"GateStep": func(c ggmlContext, squares, losses, weights, settings *tensor, clip float32) *tensor {
+		return kernels.GateStep(c, kernels.GateOperands{Squares: squares, Losses: losses, Weights: weights, Settings: settings, Clip: float64(clip)})
+	},
 	"SumSquares": kernels.SumSquares,
 }
 
@@ -180,6 +183,10 @@ func kernelOps() {
 		return list{act, up, p.contiguous(f32, ne[:]...), p.contiguous(f32, ne[:]...)}
 	}, "GLUGradInPlace")
 	family(func(p *program) []any { return append(p.parameter(3), p.contiguous(f32, 8)) }, "AdamWStep")
+	family(func(p *program) []any {
+		losses := p.contiguous(f32, p.size(40))
+		return list{p.contiguous(f32, 1), losses, p.like(losses, f32), p.contiguous(f32, 8, 1+p.size(4)), epsilon(p)}
+	}, "GateStep")
 }
 
 // hTypes are what pairs round H to, seldom one that there is not.

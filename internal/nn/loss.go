@@ -7,63 +7,81 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A LossChunk is the cross-entropy of n tokens whose logits exist at a time.
-type LossChunk struct {
-	losses    *ggml.Tensor // F32 [n]
-	likeliest *ggml.Tensor // I32 [n]; nil with gradients, for which nobody asks
+// TokenLosses are what a graph computes of each token.
+type TokenLosses struct {
+	losses    *ggml.Tensor   // F32 [n]
+	likeliest []*ggml.Tensor // I32, chunk by chunk; none with gradients, for which nobody asks
 }
 
 // CrossEntropy computes the loss of x [n_embd, n] chunk by chunk, each with its
 // gradient, so that the logits of the whole batch never exist. It goes through what
-// logits makes of a chunk, [vocab, tokens].
-func (t *Tape) CrossEntropy(x *Value, size int64, logits func(t *Tape, x *Value) *Value) []*LossChunk {
-	var list []*LossChunk
+// logits makes of a chunk, [vocab, tokens]. The losses are written to the first elements of into,
+// a tensor with memory of its own; nil makes one of the graph.
+func (t *Tape) CrossEntropy(x *Value, size int64, into *ggml.Tensor, logits func(t *Tape, x *Value) *Value) *TokenLosses {
+	l := &TokenLosses{}
+	if into != nil {
+		l.losses = t.C.View(into, []int64{x.T.Dim(1)}, nil, 0)
+	}
+	var parts []*ggml.Tensor
 	for _, r := range chunks(x.T.Dim(1), size) {
 		part := &Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}
-		chunk, dx := t.at(r).chunkLoss(part, logits)
-		list = append(list, chunk)
+		losses, dx := t.at(r).chunkLoss(part, l, logits)
+		if into != nil {
+			t.Graph.Expand(t.C.Copy(losses, t.C.View(into, []int64{r.to - r.from}, nil, r.from*into.Stride(0))))
+		}
+		parts = append(parts, losses)
 		if dx != nil {
 			x.grad = putColumns(t.C, x.grad, dx, x.T, r)
 			t.Graph.Expand(x.grad)
 		}
 	}
-	return list
+	if into == nil {
+		l.losses = parts[0]
+		for _, part := range parts[1:] {
+			l.losses = t.C.Concat(l.losses, part, 0)
+		}
+		t.Graph.Expand(l.losses.SetName("losses").SetOutput())
+	}
+	return l
 }
 
 // chunkLoss runs the chunk back before the next one starts.
-func (t *Tape) chunkLoss(x *Value, logits func(t *Tape, x *Value) *Value) (*LossChunk, *ggml.Tensor) {
+func (t *Tape) chunkLoss(x *Value, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (losses, dx *ggml.Tensor) {
 	c, own := t.C, t.fork()
 	z := logits(own, x)
 	n := z.T.Dim(1)
-	first, l := t.column, &LossChunk{}
+	first := t.column
 	labels := Declare(t.Inputs, fmt.Sprintf("labels from %d", first), ggml.I32, []int64{1, n}, func(f *Feed, x []int32) { copy(x, f.Targets[first:]) })
 	if !t.Training() {
-		l.likeliest = c.ArgMax(z.T).SetOutput()
-		t.Graph.Expand(l.likeliest)
+		likeliest := c.ArgMax(z.T).SetOutput()
+		t.Graph.Expand(likeliest)
+		l.likeliest = append(l.likeliest, likeliest)
 	}
 	losses, grad := t.Lowering.CrossEntropy(c, z.T, labels)
-	l.losses = losses.SetName("losses").SetOutput()
-	t.Graph.Expand(l.losses)
+	t.Graph.Expand(losses)
 	if !t.Training() {
-		return l, nil
+		return losses, nil
 	}
 	z.grad = grad(Declare(t.Inputs, fmt.Sprintf("weights from %d", first), ggml.F32, []int64{1, n}, func(f *Feed, x []float32) { copy(x, f.Weights[first:]) }))
 	own.Backward()
-	return l, own.gradient(x)
+	return losses, own.gradient(x)
 }
 
-// Losses appends −log p(label) of each token, in nats.
-func (l *LossChunk) Losses(losses []float32) ([]float32, error) {
-	values, err := ggml.Read[float32](l.losses)
-	return append(losses, values...), err
-}
+// Losses are −log p(label) of each token, in nats.
+func (l *TokenLosses) Losses() ([]float32, error) { return ggml.Read[float32](l.losses) }
 
-// Likeliest appends the most probable next token of each token, in a graph without
-// gradients.
-func (l *LossChunk) Likeliest(tokens []int32) ([]int32, error) {
-	if l.likeliest == nil {
+// Likeliest is the most probable next token of each token, in a graph without gradients.
+func (l *TokenLosses) Likeliest() ([]int32, error) {
+	if len(l.likeliest) == 0 {
 		return nil, errors.New("a graph with gradients has no likeliest tokens")
 	}
-	values, err := ggml.Read[int32](l.likeliest)
-	return append(tokens, values...), err
+	var tokens []int32
+	for _, part := range l.likeliest {
+		values, err := ggml.Read[int32](part)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, values...)
+	}
+	return tokens, nil
 }

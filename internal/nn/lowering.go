@@ -124,15 +124,27 @@ type LossOps interface {
 // AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
 // contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁,
 // β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of
-// the gradient.
+// the gradient. Those of no step have a learning rate, decay and factor of 0, and β of 1.
 type AdamWOperands struct{ Param, Grad, M, V, Settings *ggml.Tensor }
+
+// GateOperands are what decides about a step, contiguous F32.
+type GateOperands struct {
+	Squares         *ggml.Tensor // [1], the square of the norm of all gradients
+	Losses, Weights *ggml.Tensor // [n], of tokens; a loss with a weight of 0 does not count
+	Settings        *ggml.Tensor // [8, groups + 1], those of [AdamWOperands] of each group, and of no step
+	Clip            float64      // largest norm; 0 for any
+}
 
 // OptimizerOps are steps of an optimiser.
 type OptimizerOps interface {
 	// SumSquares adds up the squares of g, to [1].
 	SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor
-	// AdamWStep updates the parameter and its moments in place and clears the gradient. The
-	// nodes go into a graph in their order.
+	// GateStep takes the step where the norm and all losses that count are finite: it returns
+	// the square of the norm and whether it is taken, 1 or 0, [2]; and the settings of each group,
+	// with the factor that clips, or those of no step.
+	GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor)
+	// AdamWStep updates the parameter and its moments in place and clears the gradient, which
+	// for the settings of no step may hold what is no number. The nodes go into a graph in their order.
 	AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor
 }
 

@@ -134,6 +134,15 @@ func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
 
 func (cpu) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return kernels.SumSquares(c, g) }
 
+func (cpu) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor) {
+	gated := kernels.GateStep(c, kernels.GateOperands(g))
+	groups := g.Settings.Dim(1) - 1
+	for i := range groups {
+		settings = append(settings, c.View(gated, []int64{8}, nil, i*g.Settings.Stride(1)))
+	}
+	return c.View(gated, []int64{2}, nil, groups*g.Settings.Stride(1)), settings
+}
+
 func (cpu) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
 	return []*ggml.Tensor{kernels.AdamWStep(c, kernels.AdamWOperands(a))}
 }

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/goggml/ggml"
 )
@@ -211,11 +212,37 @@ func (stock) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
 
 func (stock) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return c.Sum(c.Sqr(g)) }
 
+// GateStep looks the settings up by whether the step is taken: of those that are not, nothing is
+// computed with. What is infinite or no number is not below the largest number.
+func (stock) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor) {
+	finite := func(x *ggml.Tensor) *ggml.Tensor { return c.Step(c.ScaleBias(x, -1, math.MaxFloat32)) }
+	counted := c.Mul(c.ScaleBias(finite(g.Losses), -1, 1), c.Sqr(g.Weights))
+	taken := c.Mul(finite(g.Squares), c.ScaleBias(c.Step(c.Sum(counted)), -1, 1))
+
+	part := func(n, group, first int64) *ggml.Tensor {
+		return c.View(g.Settings, []int64{n}, nil, group*g.Settings.Stride(1)+first*g.Settings.Stride(0))
+	}
+	groups, row := g.Settings.Dim(1)-1, c.ArgMax(c.Concat(c.ScaleBias(taken, -1, 1), taken, 0))
+	for i := range groups {
+		step := part(8, i, 0)
+		if g.Clip > 0 {
+			factor := c.Clamp(c.Div(c.ScaleBias(g.Squares, 0, float32(g.Clip)), c.Sqrt(g.Squares)), 0, 1)
+			step = c.Concat(part(7, i, 0), factor, 0)
+		}
+		settings = append(settings, c.Reshape(c.GetRows(c.Concat(part(8, groups, 0), step, 1), row), 8))
+	}
+	return c.Concat(g.Squares, taken, 0), settings
+}
+
+// largestSquared is the largest number with a finite square.
+var largestSquared = math.Nextafter32(1<<64, 0)
+
 // AdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the
-// first seven; the eighth is the factor of the gradient.
+// first seven; the eighth is the factor of the gradient. No step multiplies what the gradient
+// gives by 0, for which it has to be finite.
 func (stock) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
 	size := a.Settings.Type().BlockBytes()
-	clipped := c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size))
+	clipped := c.ClampInPlace(c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size)), -largestSquared, largestSquared)
 	update := c.OptStepAdamW(ggml.AdamWOperands{
 		Param: a.Param, Grad: clipped, M: a.M, V: a.V, Settings: c.View(a.Settings, []int64{7}, nil, 0),
 	})

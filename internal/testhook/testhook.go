@@ -3,6 +3,8 @@
 // imports it, compiled once more.
 package testhook
 
+import "sync/atomic"
+
 // Unchecked makes ops pass on what they would refuse. The process may not
 // survive it: set it in a subprocess, and in one goroutine.
 var Unchecked bool
@@ -25,3 +27,7 @@ var (
 // RestoreStep makes sequences of package infer ones whose states can be restored at its
 // multiples alone; 0 for every position.
 var RestoreStep int
+
+// Submissions counts the computations that engines of package device have handed over, and Reads
+// what was read of tensors.
+var Submissions, Reads atomic.Int64

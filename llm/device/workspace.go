@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // A Workspace is memory for the results of one graph at a time, and computes it. Close it
@@ -104,10 +105,43 @@ func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 	if err := w.checkMade(); err != nil {
 		return err
 	}
+	testhook.Submissions.Add(1)
 	if w.scheduler != nil {
 		return w.scheduler.Compute(ctx, g)
 	}
 	return w.backends[0].Compute(ctx, g)
+}
+
+// A Work is a graph that a workspace has allocated, to be computed.
+type Work struct {
+	Workspace *Workspace
+	Graph     *ggml.Graph
+}
+
+// ComputeThen is Compute with another graph in the same submission, which begins where the first
+// has ended: nothing is waited for, and nothing read, in between. When ctx is cancelled before the
+// second has begun, that does not begin; what has begun of it is computed to its end, so that it
+// may change what must not be changed by half. It is of another workspace of the same engine.
+func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then Work) error {
+	if err := errors.Join(w.checkMade(), then.Workspace.checkMade()); err != nil {
+		return err
+	}
+	if w == then.Workspace || !slices.Equal(w.backends, then.Workspace.backends) {
+		return errors.New("the second graph is not of another workspace of the same engine")
+	}
+	testhook.Submissions.Add(1)
+	if w.scheduler == nil {
+		return w.backends[0].ComputeThen(ctx, g, then.Graph)
+	}
+	err := w.scheduler.ComputeAsync(ctx, g)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = then.Workspace.scheduler.ComputeAsync(context.WithoutCancel(ctx), then.Graph)
+	}
+	// Of the first as well, although both wait for the same devices.
+	return errors.Join(err, then.Workspace.scheduler.Synchronize(), w.scheduler.Synchronize())
 }
 
 // Sizes are those of the results.

@@ -30,6 +30,9 @@ type TrainGraphOptions struct {
 	// Grads has an accumulator for each tensor that is trained: the gradient is added
 	// to it. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
+	// Losses are where the graph writes the loss of each token, for graphs that go on from
+	// there: F32, contiguous, with an element for each token or more. nil is memory of the graph.
+	Losses *ggml.Tensor
 	// Checkpoint recomputes each layer in the backward pass instead of keeping
 	// its intermediate results: a third slower, in a fraction of the memory. The
 	// inputs of the layers are kept in BF16 where ComputeType is; else as they are, or by
@@ -72,7 +75,7 @@ type LossGraph struct {
 	packed    bool
 
 	inputs  *nn.Inputs
-	chunks  []*nn.LossChunk
+	losses  *nn.TokenLosses
 	dropout *nn.Dropout // nil without
 }
 
@@ -138,6 +141,9 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	if o.Length > most || o.Batch > most/o.Length {
 		return &BatchSizeError{Batch: o.Batch, Length: o.Length, MaxTokens: most}
 	}
+	if x := o.Losses; x != nil && (x.Type() != ggml.F32 || !x.IsContiguous() || x.NumElements() < int64(o.Length*o.Batch)) {
+		return fmt.Errorf("the losses of %d tokens are written to %v; that must be contiguous F32, with an element for each", o.Length*o.Batch, x)
+	}
 	if err := m.CheckAdapters(o.Adapters); err != nil {
 		return err
 	}
@@ -162,7 +168,7 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 		chunk = cmp.Or(o.LogitsChunk, 128)
 	}
 	chunk = max(1, min(chunk, o.Length*o.Batch, math.MaxInt32/c.Vocab))
-	l.chunks = t.CrossEntropy(b.Hidden(t, o.Checkpoint), int64(chunk), b.Logits)
+	l.losses = t.CrossEntropy(b.Hidden(t, o.Checkpoint), int64(chunk), o.Losses, b.Logits)
 	t.Backward()
 }
 
@@ -191,29 +197,32 @@ func (l *LossGraph) Close() error {
 // −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
 // accumulators when the graph has them.
 func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
-	if err := l.checkMade(); err != nil {
+	if err := l.Submit(ctx, b, nil); err != nil {
 		return nil, err
+	}
+	return l.losses.Losses()
+}
+
+// Submit is Compute that reads nothing. In the same submission it computes another graph, if
+// there is one, as [device.Workspace.ComputeThen] does: one that goes on from the gradients and
+// from TrainGraphOptions.Losses.
+func (l *LossGraph) Submit(ctx context.Context, b Batch, then *device.Work) error {
+	if err := l.checkMade(); err != nil {
+		return err
 	}
 	if err := l.check(b); err != nil {
-		return nil, err
+		return err
 	}
 	if err := l.Allocate(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := l.inputs.Fill(l.feed(b)); err != nil {
-		return nil, err
+		return err
 	}
-	if err := l.workspace.Compute(ctx, l.Graph); err != nil {
-		return nil, err
+	if then == nil {
+		return l.workspace.Compute(ctx, l.Graph)
 	}
-	losses := make([]float32, 0, len(b.Tokens))
-	for _, chunk := range l.chunks {
-		var err error
-		if losses, err = chunk.Losses(losses); err != nil {
-			return nil, err
-		}
-	}
-	return losses, nil
+	return l.workspace.ComputeThen(ctx, l.Graph, *then)
 }
 
 // Predictions are the most probable next tokens of the batch that was computed last, one
@@ -222,14 +231,7 @@ func (l *LossGraph) Predictions() ([]int32, error) {
 	if err := l.checkMade(); err != nil {
 		return nil, err
 	}
-	tokens := make([]int32, 0, l.length*l.batch)
-	for _, chunk := range l.chunks {
-		var err error
-		if tokens, err = chunk.Likeliest(tokens); err != nil {
-			return nil, err
-		}
-	}
-	return tokens, nil
+	return l.losses.Likeliest()
 }
 
 // Allocate gives the graph memory, if it has none: of its own, or that of the graph before

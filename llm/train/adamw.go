@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -37,47 +36,35 @@ type parameter struct {
 	rate   float64      // factor of the learning rate
 }
 
-// A paramGroup are the parameters that move with the same numbers.
+// A paramGroup are the parameters that move by the same settings.
 type paramGroup struct {
-	rate    float64 // factor of the learning rate
-	decays  bool
-	numbers *ggml.Tensor // input: the settings of [nn.AdamWOperands]
+	rate   float64 // factor of the learning rate
+	decays bool
 }
 
-// An optimizer updates parameters from the gradients that accumulate beside
-// them.
+// An optimizer updates parameters from the gradients that accumulate beside them. The update is a
+// graph that follows that of the losses at once: it measures the norm, clips, and where something
+// is not finite it moves nothing.
 type optimizer struct {
 	settings AdamW
 	engine   *device.Engine
 	params   []parameter
-	groups   []*paramGroup
+	groups   []paramGroup
 
 	stateCtx, graphCtx *ggml.Context
-	grads, moments     *device.Memory                // of gradients; of moments, and inputs of the update
+	grads, moments     *device.Memory                // of gradients; of moments, and what the update takes and gives
 	first, second      []*ggml.Tensor                // moments m and v
 	grad               map[*ggml.Tensor]*ggml.Tensor // by parameter
 
-	norm    *ggml.Tensor // squared norm of the gradient
-	measure *graph
-	update  *graph
+	numbers *ggml.Tensor // input: those of [nn.GateOperands]
+	weights *ggml.Tensor // input: of the losses
+	report  *ggml.Tensor // the losses of as many tokens; the square of the norm, and whether the step was taken
+	update  device.Work
 }
 
-// A graph is one with its memory.
-type graph struct {
-	*ggml.Graph
-	workspace *device.Workspace
-}
-
-func (g *graph) compute(ctx context.Context) error { return g.workspace.Compute(ctx, g.Graph) }
-
-func (g *graph) close() {
-	if g != nil {
-		g.workspace.Close()
-	}
-}
-
-// newOptimizer makes an optimizer whose moments and gradients are yet to be cleared.
-func newOptimizer(e *device.Engine, settings AdamW, params []parameter) (*optimizer, error) {
+// newOptimizer makes an optimizer whose moments and gradients are yet to be cleared, for batches of
+// so many tokens.
+func newOptimizer(e *device.Engine, settings AdamW, params []parameter, tokens int) (*optimizer, error) {
 	o := &optimizer{
 		settings: settings, engine: e, params: params,
 		stateCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
@@ -94,14 +81,14 @@ func newOptimizer(e *device.Engine, settings AdamW, params []parameter) (*optimi
 		o.grad[p.Tensor] = beside(o.grads)
 		o.first, o.second = append(o.first, beside(o.moments)), append(o.second, beside(o.moments))
 	}
-	if err := o.build(); err != nil {
+	if err := o.build(int64(tokens)); err != nil {
 		o.close()
 		return nil, err
 	}
 	return o, nil
 }
 
-func (o *optimizer) build() error {
+func (o *optimizer) build(tokens int64) error {
 	for _, p := range o.params {
 		if err := o.engine.Check(p.weight.Layer, p.weight.Kind, p.Tensor); err != nil {
 			return err
@@ -112,112 +99,118 @@ func (o *optimizer) build() error {
 		return err
 	}
 	c, lowering := o.graphCtx, lowerings(nn.NoLayer)
-	groups := o.groupParams()
+	group := o.groupParams()
+	o.numbers = o.stateCtx.NewTensor(ggml.F32, 8, int64(len(o.groups)+1)).SetName("adamw")
+	o.weights = o.stateCtx.NewTensor(ggml.F32, tokens).SetName("loss weights")
+	o.report = o.stateCtx.NewTensor(ggml.F32, tokens+2).SetName("report")
+	o.moments.Add(nn.NoLayer, "output", o.numbers, o.weights, o.report) // where the losses are computed
 	if err := errors.Join(o.grads.Allocate(), o.moments.Allocate()); err != nil {
 		return err
 	}
-	var updates []*ggml.Tensor
-	for i, p := range o.params {
-		grad := o.grad[p.Tensor]
-		square := lowering.SumSquares(c, grad)
-		if o.norm == nil {
-			o.norm = square
-		} else {
-			o.norm = c.Add(o.norm, square)
+	var squares *ggml.Tensor
+	for _, p := range o.params {
+		square := lowering.SumSquares(c, o.grad[p.Tensor])
+		if squares != nil {
+			square = c.Add(squares, square)
 		}
-		step := nn.AdamWOperands{Param: p.Tensor, Grad: grad, M: o.first[i], V: o.second[i], Settings: groups[i].numbers}
-		updates = append(updates, lowering.AdamWStep(c, step)...)
+		squares = square
 	}
-	if o.measure, err = o.graph(c.NewGraph(o.norm)); err != nil {
+	status, settings := lowering.GateStep(c, nn.GateOperands{
+		Squares: squares, Losses: c.View(o.report, []int64{tokens}, nil, 0), Weights: o.weights, Settings: o.numbers, Clip: o.settings.Clip,
+	})
+	nodes := []*ggml.Tensor{c.Copy(status, c.View(o.report, []int64{2}, nil, tokens*o.report.Stride(0)))}
+	for i, p := range o.params {
+		step := nn.AdamWOperands{Param: p.Tensor, Grad: o.grad[p.Tensor], M: o.first[i], V: o.second[i], Settings: settings[group[i]]}
+		nodes = append(nodes, lowering.AdamWStep(c, step)...)
+	}
+	if o.update.Workspace, err = o.engine.NewWorkspace(); err != nil {
 		return err
 	}
-	o.update, err = o.graph(c.NewGraph().Expand(updates...))
-	return err
+	o.update.Graph = c.NewGraph().Expand(nodes...)
+	return o.update.Workspace.Allocate(o.update.Graph)
 }
 
 // clear sets gradients and moments to zero, as they are before the first step.
 func (o *optimizer) clear() error { return errors.Join(o.grads.Clear(0), o.moments.Clear(0)) }
 
 // groupParams gives the group of each parameter.
-func (o *optimizer) groupParams() []*paramGroup {
-	list := make([]*paramGroup, len(o.params))
+func (o *optimizer) groupParams() []int {
+	list := make([]int, len(o.params))
 	for i, p := range o.params {
-		decays := p.dims >= o.settings.DecayMinDims
-		at := slices.IndexFunc(o.groups, func(g *paramGroup) bool { return g.rate == p.rate && g.decays == decays })
-		if at < 0 {
-			at = len(o.groups)
-			numbers := o.graphCtx.NewTensor(ggml.F32, 8).SetName("adamw")
-			o.moments.Add(p.weight.Layer, p.weight.Kind, numbers)
-			o.groups = append(o.groups, &paramGroup{rate: p.rate, decays: decays, numbers: numbers})
+		g := paramGroup{rate: p.rate, decays: p.dims >= o.settings.DecayMinDims}
+		if list[i] = slices.Index(o.groups, g); list[i] < 0 {
+			list[i] = len(o.groups)
+			o.groups = append(o.groups, g)
 		}
-		list[i] = o.groups[at]
 	}
 	return list
 }
 
-func (o *optimizer) graph(g *ggml.Graph) (*graph, error) {
-	w, err := o.engine.NewWorkspace()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Allocate(g); err != nil {
-		w.Close()
-		return nil, err
-	}
-	return &graph{g, w}, nil
-}
-
-// gradientNorm is the Euclidean norm over all parameters.
-func (o *optimizer) gradientNorm(ctx context.Context) (float64, error) {
-	if err := o.measure.compute(ctx); err != nil {
-		return 0, err
-	}
-	square, err := ggml.Read[float32](o.norm)
-	if err != nil {
-		return 0, err
-	}
-	return math.Sqrt(float64(square[0])), nil
-}
-
-// step moves the parameters by the gradients, whose norm is given, and sets
-// these to zero. It cannot be interrupted: half a step would be lost work.
-func (o *optimizer) step(step int, rate, norm float64) error {
-	scale := 1.0
-	if o.settings.Clip > 0 && norm > o.settings.Clip {
-		scale = o.settings.Clip / norm
-	}
+// prepare writes what the update of a step takes, with the weights of the losses that are in the
+// report by then. Where losses of batches before are not finite it moves nothing.
+func (o *optimizer) prepare(s *step, weights []float32) error {
+	still := []float32{0, 1, 1, float32(o.settings.Epsilon), 0, 1, 1, 0}
+	var numbers []float32
 	for _, g := range o.groups {
-		if err := ggml.Write(g.numbers, o.numbers(g, step, rate, scale)); err != nil {
-			return err
+		if loss := s.metrics.Loss; loss-loss == 0 {
+			numbers = append(numbers, o.numbersOf(g, s.metrics.Step, s.metrics.LearningRate)...)
+		} else {
+			numbers = append(numbers, still...)
 		}
 	}
-	return o.update.compute(context.Background())
+	all := make([]float32, o.weights.NumElements())
+	copy(all, weights)
+	return errors.Join(ggml.Write(o.numbers, append(numbers, still...)), ggml.Write(o.weights, all))
 }
 
-// numbers are those of a group, as [nn.AdamWOperands] has them.
-func (o *optimizer) numbers(g *paramGroup, step int, rate, scale float64) []float32 {
+// numbersOf are those of a group, as [nn.AdamWOperands] has them, but for the factor that clips.
+func (o *optimizer) numbersOf(g paramGroup, step int, rate float64) []float32 {
 	s, decay := o.settings, 0.0
 	if g.decays {
 		decay = s.Decay
 	}
 	return []float32{
 		float32(rate * g.rate), float32(s.Beta1), float32(s.Beta2), float32(s.Epsilon), float32(decay),
-		float32(1 / (1 - math.Pow(s.Beta1, float64(step)))), float32(1 / (1 - math.Pow(s.Beta2, float64(step)))),
-		float32(scale),
+		float32(1 / (1 - math.Pow(s.Beta1, float64(step)))), float32(1 / (1 - math.Pow(s.Beta2, float64(step)))), 1,
 	}
+}
+
+// read adds to a step what the report has: the losses of a batch by their weights, and of the
+// update, where there was one, the norm of the gradient and whether the step was taken.
+func (o *optimizer) read(s *step, weights []float32) error {
+	report, err := ggml.Read[float32](o.report)
+	if err != nil {
+		return err
+	}
+	for i, w := range weights {
+		if w != 0 {
+			s.metrics.Loss += float64(w) * float64(report[i])
+		}
+	}
+	status := report[len(report)-2:]
+	s.metrics.GradNorm, s.taken = math.Sqrt(float64(status[0])), status[1] == 1
+	return nil
+}
+
+// gradients are those of the parameters, in their order.
+func (o *optimizer) gradients() []*ggml.Tensor {
+	var list []*ggml.Tensor
+	for _, p := range o.params {
+		list = append(list, o.grad[p.Tensor])
+	}
+	return list
 }
 
 // sizes are those of all that it has allocated.
 func (o *optimizer) sizes() device.Sizes {
-	return o.grads.Sizes().Plus(o.moments.Sizes()).Plus(o.measure.workspace.Sizes()).Plus(o.update.workspace.Sizes())
+	return o.grads.Sizes().Plus(o.moments.Sizes()).Plus(o.update.Workspace.Sizes())
 }
 
 func (o *optimizer) close() {
 	if o == nil {
 		return
 	}
-	o.measure.close()
-	o.update.close()
+	o.update.Workspace.Close()
 	o.graphCtx.Close()
 	o.stateCtx.Close()
 	o.moments.Close()

@@ -23,6 +23,9 @@ func shapeOfBatches(d *data.Dataset, rows int) batchShape {
 	return batchShape{rows: rows, length: d.Length, longestRow: d.LongestRow(), longest: d.Longest(), packed: d.IsPacked()}
 }
 
+// tokens is how many a batch has at most.
+func (s batchShape) tokens() int { return s.rows * bucketLengths(s.length, s.longestRow)[0] }
+
 // bucketGraphs are graphs of a few lengths, which share the memory of one: a batch of
 // short rows is computed by one that is short, and gives the same.
 type bucketGraphs struct {
@@ -104,17 +107,34 @@ func (g *bucketGraphs) batches(rows []data.Row) []model.Batch {
 
 // Compute is that of [model.LossGraph].
 func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, error) {
+	graph, err := g.of(b)
+	if err != nil {
+		return nil, err
+	}
+	return graph.Compute(ctx, b)
+}
+
+// Submit is that of [model.LossGraph].
+func (g *bucketGraphs) Submit(ctx context.Context, b model.Batch, then *device.Work) error {
+	graph, err := g.of(b)
+	if err != nil {
+		return err
+	}
+	return graph.Submit(ctx, b, then)
+}
+
+// of is the graph of a batch.
+func (g *bucketGraphs) of(b model.Batch) (*model.LossGraph, error) {
 	if g.last == nil { // the memory does not grow later
 		if err := g.graphs[0].Allocate(); err != nil {
 			return nil, err
 		}
 	}
 	graph, err := g.graph(g.bucket(len(b.Tokens) / g.options.Batch))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		g.last = graph
 	}
-	g.last = graph
-	return graph.Compute(ctx, b)
+	return graph, err
 }
 
 // Predictions are those of the batch that was computed last.

@@ -105,10 +105,13 @@ func (t *Trainer) buildStep() error {
 }
 
 // batchRows is how many rows a batch has at most: fewer than Options.Batch where the whole
-// run sees fewer, of which the rest would be empty.
+// run sees fewer, or where the share of a process in a step has fewer, of which the rest would be
+// empty.
 func (t *Trainer) batchRows() int {
-	if t.options.Epochs == 0 || t.options.Batch/t.options.Epochs < t.data.Len() {
-		return t.options.Batch
+	size := t.group.Size()
+	rows := min(t.options.Batch, (t.perStep()+size-1)/size)
+	if t.options.Epochs == 0 || rows/t.options.Epochs < t.data.Len() {
+		return rows
 	}
 	return t.options.Epochs * t.data.Len()
 }
@@ -116,7 +119,7 @@ func (t *Trainer) batchRows() int {
 // buildGraphs makes the graphs of a step, in place of those before.
 func (t *Trainer) buildGraphs(checkpointing bool) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), model.TrainGraphOptions{
-		Adapters: t.adapters, Grads: t.opt.grad, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
+		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
 	})
 	if err != nil {

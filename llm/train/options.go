@@ -11,7 +11,7 @@ import (
 )
 
 // Options are the settings of a run. All but DataOrigin, Engine and Threads decide its result;
-// Checkpointing does so by rounding alone.
+// Checkpointing and Group do so by rounding alone.
 type Options struct {
 	Schedule Schedule
 	// Epochs ends the run once each row has been seen that many times, in a step that
@@ -42,6 +42,10 @@ type Options struct {
 	// of a program know it, such as its flags. It decides nothing: where a checkpoint is of
 	// other data, a [MismatchError] names what differs of it.
 	DataOrigin map[string]string
+
+	// Group are the processes that train together; nil is this one alone. Each takes its share of
+	// the rows of a step, and of held-out data.
+	Group Group
 
 	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.

@@ -2,21 +2,25 @@ package train
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // A step is one of the optimiser, planned whole before anything of it is computed: its results do
-// not depend, but for rounding, on how its rows are divided into batches.
+// not depend, but for rounding, on how its rows are divided into batches, and among processes.
 type step struct {
 	// rows are in the order in which they are divided, similar ones together. The index of a row
 	// is its id, by which it draws noise.
 	rows    []data.Row
 	weight  float64 // of all tokens, by which the loss is divided
 	metrics StepMetrics
+	taken   bool // the parameters have been moved: all was finite
 }
 
 // planStep plans the next step.
@@ -59,18 +63,88 @@ func (t *Trainer) nextRows() ([]data.Row, error) {
 	return readRows(t.data, n, func(i int) int { return t.row(t.position + i) })
 }
 
-// batches lays the rows of a step out.
+// batches lays out the share of a process in the rows of a step: every n-th of them, of n
+// processes.
 func (t *Trainer) batches(s *step) []model.Batch {
-	list := t.loss.batches(s.rows)
+	rank, size, count := t.group.Rank(), t.group.Size(), t.loss.options.Batch
+	var share []data.Row
+	for i := rank; i < len(s.rows); i += size {
+		share = append(share, s.rows[i])
+	}
+	list := t.loss.batches(share)
 	for n := range list {
 		b := &list[n]
 		b.Noise = model.Noise{Seed: t.options.Seed, Step: s.metrics.Step}
-		for i := range t.loss.options.Batch {
-			b.Noise.Rows = append(b.Noise.Rows, n*t.loss.options.Batch+i)
+		for i := range count {
+			b.Noise.Rows = append(b.Noise.Rows, rank+(n*count+i)*size)
 		}
 		for i, w := range b.LossWeights {
 			b.LossWeights[i] = float32(float64(w) / s.weight)
 		}
 	}
 	return list
+}
+
+// compute computes a step. One process moves the parameters in the submission of the last batch;
+// several add up their losses and gradients before. An error leaves the parameters as they are.
+func (t *Trainer) compute(ctx context.Context, s *step) error {
+	if t.group.Size() == 1 {
+		if err := t.accumulate(ctx, s, &t.opt.update); err != nil {
+			return err
+		}
+	} else if err := t.computeShared(ctx, s); err != nil {
+		return err
+	}
+	if m := s.metrics; !s.taken || math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
+		return t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", m.Step, m.Loss, m.GradNorm), t.options.ComputeType)
+	}
+	return nil
+}
+
+// accumulate adds up losses and gradients of the batches of a step; the last one takes the update,
+// where there is one, into its submission.
+func (t *Trainer) accumulate(ctx context.Context, s *step, update *device.Work) error {
+	batches := t.batches(s)
+	for i, b := range batches {
+		var then *device.Work
+		if i == len(batches)-1 && update != nil {
+			then = update
+			if err := t.opt.prepare(s, b.LossWeights); err != nil {
+				return err
+			}
+		}
+		if err := t.loss.Submit(ctx, b, then); err != nil {
+			return err
+		}
+		if err := t.opt.read(s, b.LossWeights); err != nil {
+			return err
+		}
+		t.computed += len(b.Tokens)
+		t.laidOut += len(b.Noise.Rows) * t.data.Length
+	}
+	return nil
+}
+
+// computeShared computes the share of a process, and with the others the step.
+func (t *Trainer) computeShared(ctx context.Context, s *step) error {
+	sums := []float64{0}
+	err := t.accumulate(ctx, s, nil)
+	if err == nil {
+		sums[0] = s.metrics.Loss
+	}
+	if err := agree(ctx, t.group, err, sums); err != nil {
+		return err
+	}
+	s.metrics.Loss = sums[0]
+	if err := t.group.SumGrads(ctx, t.opt.gradients()); err != nil {
+		return groupError(err)
+	}
+	// From here on it cannot be interrupted: the others go on.
+	if err := t.opt.prepare(s, nil); err != nil {
+		return err
+	}
+	if err := t.opt.update.Workspace.Compute(context.WithoutCancel(ctx), t.opt.update.Graph); err != nil {
+		return err
+	}
+	return t.opt.read(s, nil)
 }

@@ -31,6 +31,7 @@ type Trainer struct {
 	data     *data.Dataset
 	options  Options
 	engine   *device.Engine
+	group    Group
 	opt      *optimizer
 	adapters model.Adapters
 	loss     *bucketGraphs
@@ -87,7 +88,7 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 		return nil, err
 	}
 	t := &Trainer{
-		m: m, data: d, options: o, adapters: lora.Join(trained.Adapters, trained.Frozen),
+		m: m, data: d, options: o, group: groupOf(o.Group), adapters: lora.Join(trained.Adapters, trained.Frozen),
 		shuffler: data.Shuffler{Seed: o.Seed, N: d.Len()}, shuffle: shuffle{seed: o.Seed},
 	}
 	if err := t.open(params); err != nil {
@@ -108,7 +109,8 @@ func (t *Trainer) open(params []parameter) error {
 			return err
 		}
 	}
-	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params); err != nil {
+	shape := shapeOfBatches(t.data, t.batchRows())
+	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params, shape.tokens()); err != nil {
 		return err
 	}
 	return t.buildStep()
@@ -200,10 +202,7 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if err != nil {
 		return StepMetrics{}, err
 	}
-	if err = t.accumulate(ctx, s); err == nil {
-		err = t.apply(ctx, &s.metrics)
-	}
-	if err != nil {
+	if err := t.compute(ctx, s); err != nil {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
 	}
 	t.step++
@@ -219,32 +218,4 @@ func (t *Trainer) record(m StepMetrics) {
 	if m.Loss < t.History[t.lowest].Loss {
 		t.lowest = len(t.History) - 1
 	}
-}
-
-func (t *Trainer) accumulate(ctx context.Context, s *step) error {
-	for _, b := range t.batches(s) {
-		losses, err := t.loss.Compute(ctx, b)
-		if err != nil {
-			return err
-		}
-		t.computed += len(b.Tokens)
-		t.laidOut += t.options.Batch * t.data.Length
-		for i, l := range losses {
-			if b.LossWeights[i] != 0 {
-				s.metrics.Loss += float64(b.LossWeights[i]) * float64(l)
-			}
-		}
-	}
-	return nil
-}
-
-func (t *Trainer) apply(ctx context.Context, metrics *StepMetrics) error {
-	var err error
-	if metrics.GradNorm, err = t.opt.gradientNorm(ctx); err != nil {
-		return err
-	}
-	if x := metrics.Loss + metrics.GradNorm; math.IsNaN(x) || math.IsInf(x, 0) {
-		return t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", metrics.Step, metrics.Loss, metrics.GradNorm), t.options.ComputeType)
-	}
-	return t.opt.step(metrics.Step, metrics.LearningRate, metrics.GradNorm)
 }

@@ -1,0 +1,100 @@
+package ggml_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/optest"
+)
+
+// plusOne is a graph of n nodes, each of which adds 1 to a tensor in place.
+func plusOne(t *testing.T, n int) (*ggml.Graph, *ggml.Tensor) {
+	t.Helper()
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	x, one := c.NewTensor(ggml.F32, 1), c.NewTensor(ggml.F32, 1)
+	_, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	require.NoError(t, ggml.Write(x, []float32{0}))
+	require.NoError(t, ggml.Write(one, []float32{1}))
+	y := x
+	for range n {
+		y = c.AddInPlace(y, one)
+	}
+	return c.NewGraph(y), x
+}
+
+func valueOf(t *testing.T, x *ggml.Tensor) float32 {
+	t.Helper()
+	got, err := ggml.Read[float32](x)
+	require.NoError(t, err)
+	return got[0]
+}
+
+// The second graph sees what the first has computed. Cancelled in the first, it does not begin;
+// cancelled in the second, that is computed to its end.
+func TestComputeThen(t *testing.T) {
+	b := optest.NewCPUBackend(t, 2)
+	first, x := plusOne(t, 3)
+	c := ggml.NewContext()
+	t.Cleanup(func() { c.Close() })
+	sum := c.NewTensor(ggml.F32, 1)
+	_, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	require.NoError(t, ggml.Write(sum, []float32{100}))
+	then := c.NewGraph(c.AddInPlace(sum, x))
+	require.NoError(t, b.ComputeThen(context.Background(), first, then))
+	require.Equal(t, []float32{3, 103}, []float32{valueOf(t, x), valueOf(t, sum)})
+
+	stop := errors.New("that is enough")
+	require.Equal(t, stop, b.ComputeThen(cancelledWith(stop), first, then))
+	require.Equal(t, []float32{3, 103}, []float32{valueOf(t, x), valueOf(t, sum)})
+
+	var cancel context.CancelCauseFunc
+	slow, _ := chain(t, 20, 32, func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error {
+		cancel(stop)
+		time.Sleep(time.Millisecond)
+		return nil
+	})
+	require.NoError(t, optest.NewGraphAllocator(t).Allocate(slow))
+	ctx, end := context.WithCancelCause(context.Background())
+	cancel = end
+	require.Equal(t, stop, b.ComputeThen(ctx, slow, first))
+	require.Equal(t, float32(3), valueOf(t, x))
+	require.ErrorContains(t, b.ComputeThen(context.Background(), first, slow), "the second graph has nodes that Go functions compute; compute it alone")
+	require.ErrorContains(t, b.ComputeThen(context.Background(), first, first), "both graphs are the same; compute it twice")
+
+	const nodes = 100_000
+	long, y := plusOne(t, nodes)
+	for done := float32(0); ; {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		timer := time.AfterFunc(time.Millisecond, func() { cancel(stop) })
+		err := b.ComputeThen(ctx, first, long)
+		timer.Stop()
+		if err == nil {
+			done += nodes
+		}
+		require.Equal(t, done, valueOf(t, y))
+		if err == nil && ctx.Err() != nil {
+			break // it was cancelled meanwhile
+		}
+		require.Less(t, done, float32(1<<24), "the computation is never cancelled")
+	}
+	require.NoError(t, b.Compute(context.Background(), first))
+}
+
+func TestComputeThenOfNothing(t *testing.T) {
+	b := optest.NewCPUBackend(t, 1)
+	g, _ := plusOne(t, 1)
+	require.ErrorContains(t, b.ComputeThen(context.Background(), g, nil), "the graph is nil")
+	require.ErrorContains(t, b.ComputeThen(context.Background(), nil, g), "the graph is nil")
+	require.ErrorContains(t, b.ComputeThen(context.Background(), nil, nil), "the graph is nil")
+	require.NoError(t, b.Close())
+	other, _ := plusOne(t, 1)
+	require.ErrorIs(t, b.ComputeThen(context.Background(), g, other), ggml.ErrClosed)
+}

@@ -1,0 +1,80 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// A Group are processes that train one model together, called ranks: each has the whole of it and a
+// trainer with the same options and data, takes its share of the rows of each step, and ends up
+// with the same parameters, history and evaluations. [LocalGroup] makes one of goroutines.
+//
+// All ranks make the same calls in the same order. A call returns nil on all of them, or an error
+// on all: one whose ctx is cancelled ends that of the others.
+type Group interface {
+	Rank() int // from 0
+	Size() int // number of ranks
+	// Sum replaces the numbers by their sums over all ranks, which are equal on all.
+	Sum(ctx context.Context, x []float64) error
+	// SumGrads replaces the elements of F32 tensors by their sums over all ranks, which are
+	// equal on all.
+	SumGrads(ctx context.Context, grads []*ggml.Tensor) error
+}
+
+// alone is one process.
+type alone struct{}
+
+func (alone) Rank() int                                      { return 0 }
+func (alone) Size() int                                      { return 1 }
+func (alone) Sum(context.Context, []float64) error           { return nil }
+func (alone) SumGrads(context.Context, []*ggml.Tensor) error { return nil }
+
+func groupOf(g Group) Group {
+	if g == nil {
+		return alone{}
+	}
+	return g
+}
+
+// agree adds up numbers over all ranks of a group, unless one of them comes with an error: then all
+// have one. A rank that fails takes part, so that no other waits for it.
+func agree(ctx context.Context, g Group, err error, sums []float64) error {
+	if g.Size() == 1 {
+		return err
+	}
+	failed, stopped := 0.0, 0.0
+	switch {
+	case err != nil && ctx.Err() != nil:
+		stopped = 1
+	case err != nil:
+		failed = 1
+	}
+	if err != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	all := append([]float64{failed, stopped}, sums...)
+	sumErr := g.Sum(ctx, all)
+	switch {
+	case err != nil:
+		return err
+	case sumErr != nil:
+		return groupError(sumErr)
+	case all[0] > 0:
+		return errors.New("another process of the group has failed")
+	case all[1] > 0:
+		return fmt.Errorf("another process of the group was stopped: %w", ErrStopped)
+	}
+	copy(sums, all[2:])
+	return nil
+}
+
+// groupError is that of a call of the group: one that was cancelled elsewhere stops the run here.
+func groupError(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("a process of the group was stopped: %w", errors.Join(ErrStopped, err))
+	}
+	return fmt.Errorf("the group: %w", err)
+}
