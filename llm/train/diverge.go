@@ -72,7 +72,7 @@ func (t *Trainer) isFiniteInF32(ctx context.Context) bool {
 	if err != nil {
 		return true
 	}
-	e, err := t.Evaluate(ctx, data.New(t.data.Length, slices.Concat(rows...)))
+	e, err := t.evaluateAlone(ctx, data.New(t.data.Length, slices.Concat(rows...)))
 	return err != nil || finite(e.Loss)
 }
 
@@ -123,7 +123,7 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 	if tokens == nil {
 		return err
 	}
-	e, err := t.Evaluate(ctx, data.New(checkTokens, []data.Sample{{Tokens: tokens}}))
+	e, err := t.evaluateAlone(ctx, data.New(checkTokens, []data.Sample{{Tokens: tokens}}))
 	if err == nil && !finite(e.Loss) {
 		err = t.diverged(ctx, fmt.Sprintf("after step %d the loss is %v", t.step, e.Loss), ggml.F32)
 	}

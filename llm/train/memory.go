@@ -75,11 +75,11 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 		if err := d.Check(m.Config().Vocab); err != nil {
 			return MemoryEstimate{}, err
 		}
-		if _, err := t.evalGraph(t.adapters, d, min(o.Batch, d.Len())); err != nil {
+		if _, err := t.evaluator.graph(t.adapters, d); err != nil {
 			return MemoryEstimate{}, err
 		}
 	}
-	for _, graph := range t.evals { // of several data sets of one shape there is one
+	for _, graph := range t.evaluator.graphs { // of several data sets of one shape there is one
 		size, err := graph.graph.Measure()
 		if err != nil {
 			return MemoryEstimate{}, err

@@ -85,20 +85,23 @@ func (t *Trainer) batches(s *step) []model.Batch {
 	return list
 }
 
-// compute computes a step. One process moves the parameters in the submission of the last batch;
-// several add up their losses and gradients before. An error leaves the parameters as they are.
-func (t *Trainer) compute(ctx context.Context, s *step) error {
-	if t.group.Size() == 1 {
-		if err := t.accumulate(ctx, s, &t.opt.update); err != nil {
-			return err
-		}
-	} else if err := t.computeShared(ctx, s); err != nil {
-		return err
+// compute computes the next step. One process moves the parameters in the submission of the last
+// batch; several add up their losses and gradients before. An error leaves the parameters as they
+// are.
+func (t *Trainer) compute(ctx context.Context) (*step, error) {
+	s, err := t.planStep()
+	if t.group.Size() > 1 {
+		err = t.computeShared(ctx, s, err)
+	} else if err == nil {
+		err = t.accumulate(ctx, s, &t.opt.update)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if m := s.metrics; !s.taken || math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
-		return t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", m.Step, m.Loss, m.GradNorm), t.options.ComputeType)
+		return nil, t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", m.Step, m.Loss, m.GradNorm), t.options.ComputeType)
 	}
-	return nil
+	return s, nil
 }
 
 // accumulate adds up losses and gradients of the batches of a step; the last one takes the update,
@@ -125,10 +128,13 @@ func (t *Trainer) accumulate(ctx context.Context, s *step, update *device.Work) 
 	return nil
 }
 
-// computeShared computes the share of a process, and with the others the step.
-func (t *Trainer) computeShared(ctx context.Context, s *step) error {
+// computeShared computes the share of a process in a step that it has planned, or failed to, and
+// with the others the step.
+func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
+	if err == nil {
+		err = t.accumulate(ctx, s, nil)
+	}
 	sums := []float64{0}
-	err := t.accumulate(ctx, s, nil)
 	if err == nil {
 		sums[0] = s.metrics.Loss
 	}
@@ -140,11 +146,12 @@ func (t *Trainer) computeShared(ctx context.Context, s *step) error {
 		return groupError(err)
 	}
 	// From here on it cannot be interrupted: the others go on.
-	if err := t.opt.prepare(s, nil); err != nil {
-		return err
+	ctx = context.WithoutCancel(ctx)
+	if err = t.opt.prepare(s, nil); err == nil {
+		err = t.opt.update.Workspace.Compute(ctx, t.opt.update.Graph)
 	}
-	if err := t.opt.update.Workspace.Compute(context.WithoutCancel(ctx), t.opt.update.Graph); err != nil {
-		return err
+	if err == nil {
+		err = t.opt.read(s, nil)
 	}
-	return t.opt.read(s, nil)
+	return agree(ctx, t.group, err, nil)
 }

@@ -37,7 +37,7 @@ type Trainer struct {
 	loss     *bucketGraphs
 	// checkpointing is whether loss recomputes each layer
 	checkpointing bool
-	evals         []*evalGraph // the one used last is first
+	evaluator     *Evaluator
 	shuffler      data.Shuffler
 	shuffle       shuffle
 	schedule      Schedule // with the number of steps that there are, see plan
@@ -109,6 +109,10 @@ func (t *Trainer) open(params []parameter) error {
 			return err
 		}
 	}
+	t.evaluator, err = NewEvaluator(t.m, EvaluatorOptions{Engine: t.engine, Batch: t.options.Batch, Group: t.group})
+	if err != nil {
+		return err
+	}
 	shape := shapeOfBatches(t.data, t.batchRows())
 	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params, shape.tokens()); err != nil {
 		return err
@@ -156,10 +160,7 @@ func (t *Trainer) Close() error {
 	if t.loss != nil {
 		t.loss.Close()
 	}
-	for _, e := range t.evals {
-		e.graph.Close()
-	}
-	t.evals = nil
+	t.evaluator.Close()
 	t.opt.close()
 	if t.options.Engine != nil {
 		return nil
@@ -185,11 +186,7 @@ func (t *Trainer) Memory() device.Sizes {
 	if t.opt == nil { // of a zero value
 		return nil
 	}
-	sizes := t.opt.sizes().Plus(t.loss.Memory())
-	for _, e := range t.evals {
-		sizes = sizes.Plus(e.graph.Memory())
-	}
-	return sizes
+	return t.opt.sizes().Plus(t.loss.Memory()).Plus(t.evaluator.Memory())
 }
 
 // Step runs one optimiser step. When it fails, or is cancelled, the parameters
@@ -198,11 +195,8 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if err := t.checkOpen(); err != nil {
 		return StepMetrics{}, err
 	}
-	s, err := t.planStep()
+	s, err := t.compute(ctx)
 	if err != nil {
-		return StepMetrics{}, err
-	}
-	if err := t.compute(ctx, s); err != nil {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
 	}
 	t.step++

@@ -1,0 +1,168 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/goggml/ggml"
+)
+
+// LocalGroup makes the ranks of a group inside this process, which train at once, each in a
+// goroutine of its own with its own model, adapters and engine: one for each of several GPUs, say.
+func LocalGroup(ranks int) []Group {
+	shared := &meeting{}
+	list := make([]Group, ranks)
+	for i := range list {
+		list[i] = &localRank{rank: i, size: ranks, meeting: shared}
+	}
+	return list
+}
+
+type localRank struct {
+	rank, size int
+	*meeting
+}
+
+func (r *localRank) Rank() int { return r.rank }
+func (r *localRank) Size() int { return r.size }
+
+func (r *localRank) Sum(ctx context.Context, x []float64) error {
+	all, err := meet(ctx, r, append([]float64(nil), x...), nil)
+	if err != nil {
+		return err
+	}
+	return addUp(x, all)
+}
+
+func (r *localRank) SumGrads(ctx context.Context, grads []*ggml.Tensor) error {
+	own := make([][]float32, len(grads))
+	var err error
+	for i, g := range grads {
+		var readErr error
+		own[i], readErr = ggml.Read[float32](g)
+		err = errors.Join(err, readErr)
+	}
+	all, err := meet(ctx, r, own, err)
+	if err != nil {
+		return err
+	}
+	for i, g := range grads {
+		var parts [][]float32
+		for _, other := range all {
+			if len(other) != len(grads) {
+				return errUnequal
+			}
+			parts = append(parts, other[i])
+		}
+		sum := make([]float32, len(own[i]))
+		if err = addUp(sum, parts); err == nil {
+			err = ggml.Write(g, sum)
+		}
+		if err != nil {
+			break
+		}
+	}
+	_, err = meet(context.WithoutCancel(ctx), r, struct{}{}, err)
+	return err
+}
+
+var errUnequal = errors.New("the ranks of the group do not add up the same")
+
+// addUp sums up lists of numbers, in the order of the ranks.
+func addUp[T float32 | float64](sum []T, parts [][]T) error {
+	for i := range sum {
+		total := 0.0
+		for _, part := range parts {
+			if len(part) != len(sum) {
+				return errUnequal
+			}
+			total += float64(part[i])
+		}
+		sum[i] = T(total)
+	}
+	return nil
+}
+
+// A meeting is where all ranks wait for each other, call by call.
+type meeting struct {
+	mu  sync.Mutex
+	now *call // nil before the first rank comes to one
+}
+
+// A call of a group is over once all ranks have come to it, or one has failed; it is gone when all
+// have come.
+type call struct {
+	come       []bool
+	missing    int
+	values     []any
+	err        error
+	over, gone chan struct{}
+}
+
+// end ends the call for all, unless it is over.
+func (c *call) end(err error) {
+	select {
+	case <-c.over:
+	default:
+		c.err = err
+		close(c.over)
+	}
+}
+
+// join comes to the call that all ranks make now, with a value or an error.
+func (m *meeting) join(r *localRank, value any, err error) (c *call, joined bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.now == nil {
+		m.now = &call{come: make([]bool, r.size), missing: r.size, values: make([]any, r.size), over: make(chan struct{}), gone: make(chan struct{})}
+	}
+	if c = m.now; c.come[r.rank] {
+		return c, false // it failed, and others have yet to come to it
+	}
+	c.come[r.rank], c.values[r.rank] = true, value
+	if err != nil {
+		c.end(err)
+	}
+	if c.missing--; c.missing == 0 {
+		c.end(nil)
+		close(c.gone)
+		m.now = nil
+	}
+	return c, true
+}
+
+// meet gives each rank the values of all, by rank, once all have come; or all of them an error,
+// where one comes with it, or is cancelled while it waits.
+func meet[T any](ctx context.Context, r *localRank, value T, err error) ([]T, error) {
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	c, joined := r.join(r, value, err)
+	for !joined {
+		select {
+		case <-c.gone:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		c, joined = r.join(r, value, err)
+	}
+	select {
+	case <-c.over:
+	case <-ctx.Done():
+		r.mu.Lock()
+		c.end(context.Cause(ctx))
+		r.mu.Unlock()
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	all := make([]T, r.size)
+	for i, v := range c.values {
+		var ok bool
+		if all[i], ok = v.(T); !ok {
+			return nil, errUnequal
+		}
+	}
+	return all, nil
+}
