@@ -4,8 +4,9 @@
 //
 // The language is that of Jinja 2 with the settings of transformers (trim_blocks, lstrip_blocks, break and continue, the
 // generation tag, raise_exception, strftime_now, its own tojson, the sandbox), over values of Python's: dictionaries keep
-// their order, strings are sequences of code points, numbers print as repr does. What another template or bytes would be
-// needed for is refused with an error: include, import and extends, autoescape, str.encode.
+// their order, strings are sequences of code points, numbers print as repr does. What chat templates have no use for is
+// refused with an error: include, import and extends, autoescape, bytes (str.encode), \N escapes, nested fields of
+// str.format.
 //
 // A template from the network is a program. Its size, its nesting, and the steps, texts and numbers of a rendering are
 // limited (limits.go), so that it comes to an end, with an error where Python would go on. Errors name the template and

@@ -3,8 +3,8 @@
 //
 // A chat template is a Jinja template that turns messages into the text that a model was trained on. Parse and
 // Template.Render give the text that apply_chat_template of transformers gives, byte for byte, or an error where it has
-// one. Refused are only include, import and extends, autoescape and str.encode, which chat templates have no use for; a
-// template that does not come to an end is stopped.
+// one. What chat templates have no use for is refused with an error: include, import and extends, autoescape, bytes,
+// nested fields of str.format. A template that does not come to an end is stopped.
 //
 // # Whose bytes
 //

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 
@@ -73,7 +74,8 @@ func ExampleRendered_Chunks() {
 	// "<|end|>\n"          mark-up: true
 }
 
-func ExampleRendered_spans() {
+// What each byte of the text comes from.
+func ExampleSpan() {
 	template, err := chat.Parse("model.gguf", "{{ messages[0].role | upper }}: {{ messages[0].content }}")
 	if err != nil {
 		log.Fatal(err)
@@ -96,4 +98,159 @@ func ExampleParse() {
 	_, err := chat.Parse("model.gguf", "{% for m in messages %}\n{{ m.content }")
 	fmt.Println(err)
 	// Output: model.gguf:2: unexpected "}"
+}
+
+// A template may refuse a conversation.
+func ExampleError() {
+	template, err := chat.Parse("model.gguf", "{% if messages[0].role != 'user' %}{{ raise_exception('The user begins.') }}{% endif %}")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("assistant", "Hello")}}, nil)
+	var refused *chat.Error
+	if errors.As(err, &refused) {
+		fmt.Printf("line %d of %s: %s\n", refused.Line, refused.Template, refused.Reason)
+	}
+	// Output: line 1 of model.gguf: The user begins.
+}
+
+// The JSON of data sets and of APIs.
+func ExampleConversation() {
+	const line = `{"messages": [{"role": "user", "content": "Is it warm in Rome?"},
+		{"role": "assistant", "reasoning_content": "I can ask.", "tool_calls": [{"type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}]},
+		{"role": "tool", "content": "31 °C"}], "tools": [{"type": "function", "function": {"name": "weather"}}]}`
+	var talk chat.Conversation
+	if err := json.Unmarshal([]byte(line), &talk); err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range talk.Messages {
+		fmt.Printf("%s: %q, reasoning %q, calls %q\n", m.Role(), m.Content(), m.Reasoning(), m.Calls())
+	}
+	// Output:
+	// user: "Is it warm in Rome?", reasoning "", calls []
+	// assistant: "", reasoning "I can ask.", calls ["weather"]
+	// tool: "31 °C", reasoning "", calls []
+}
+
+// A message keeps all keys, in their order.
+func ExampleMessage() {
+	m := chat.NewMessage("assistant", "4")
+	m.SetText("reasoning_content", "2 and 2 are 4.")
+	if err := m.Set("tool_calls", []byte(`[]`)); err != nil {
+		log.Fatal(err)
+	}
+	m.Weight = 0.5
+	data, err := json.Marshal(m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(data))
+	// Output: {"role":"assistant","content":"4","reasoning_content":"2 and 2 are 4.","tool_calls":[],"weight":0.5}
+}
+
+// A variable that the template names, and an answer for the model to go on with.
+func ExampleOptions() {
+	template, err := chat.Parse("model.gguf", "{{ bos_token }}"+source)
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Count to 5."), chat.NewMessage("assistant", "1, 2,")}}
+	rendered, err := template.Render(talk, &chat.Options{ContinueFinalMessage: true, Variables: map[string]any{"bos_token": "<s>"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rendered.Text)
+	// Output:
+	// <s><|user|>Count to 5.<|end|>
+	// <|assistant|>1, 2,
+}
+
+// What each mode trains of a conversation.
+func ExampleMode() {
+	template, err := chat.Parse("model.gguf", source)
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "A?"), chat.NewMessage("assistant", "B"), chat.NewMessage("user", "C?"), chat.NewMessage("assistant", "D")}}
+	rendered, err := template.Render(talk, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, mode := range []chat.Mode{chat.Assistant, chat.Last, chat.Completion, chat.All} {
+		fmt.Printf("%v:", mode)
+		for _, r := range rendered.Trained(mode) {
+			fmt.Printf(" %q", rendered.Text[r.From:r.To])
+		}
+		fmt.Println()
+	}
+	// Output:
+	// assistant: "B<|end|>" "D<|end|>"
+	// last: "D<|end|>"
+	// completion: "D<|end|>\n"
+	// all: "<|user|>A?<|end|>\n<|assistant|>B<|end|>\n<|user|>C?<|end|>\n<|assistant|>D<|end|>\n"
+}
+
+// A template writes an empty block of reasoning before an answer that has none.
+func ExampleEmptyReasoning() {
+	template, err := chat.Parse("model.gguf", `{% for m in messages %}<|{{ m.role }}|>
+{% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), chat.NewMessage("assistant", "4")}}
+	for _, treatment := range []chat.EmptyReasoning{chat.TrainEmpty, chat.MaskEmpty} {
+		rendered, err := template.Render(talk, &chat.Options{EmptyReasoning: treatment})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, r := range rendered.Trained(chat.Assistant) {
+			fmt.Printf("%v: %q\n", treatment, rendered.Text[r.From:r.To])
+		}
+	}
+	// Output:
+	// train: "<think></think>4<|end|>"
+	// mask: "4<|end|>"
+}
+
+// What the template has no place for.
+func ExampleRendered_Unrendered() {
+	template, err := chat.Parse("model.gguf", source)
+	if err != nil {
+		log.Fatal(err)
+	}
+	answer := chat.NewMessage("assistant", "4")
+	answer.SetText("reasoning_content", "2 and 2 are 4.")
+	rendered, err := template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), answer}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, g := range rendered.Unrendered() {
+		fmt.Printf("%s of message %d\n", g.Path, g.Message)
+	}
+	// Output: reasoning_content of message 1
+}
+
+// A template that joins contents to texts takes none in parts.
+func ExampleForms() {
+	template, err := chat.Parse("model.gguf", "{% for m in messages %}{{ m.role + ': ' + m.content }}\n{% endfor %}")
+	if err != nil {
+		log.Fatal(err)
+	}
+	var talk chat.Conversation
+	const line = `{"messages": [{"role": "user", "content": [{"type": "text", "text": "Is the sky blue?"}]}]}`
+	if err := json.Unmarshal([]byte(line), &talk); err != nil {
+		log.Fatal(err)
+	}
+	_, err = template.Render(&talk, nil)
+	fmt.Println(err)
+	rendered, err := template.Render(template.Forms(nil).Convert(&talk), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(rendered.Text)
+	// Output:
+	// model.gguf:1: can only concatenate str (not "list") to str
+	// user: Is the sky blue?
 }

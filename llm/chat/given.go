@@ -11,11 +11,11 @@ import (
 // Given is something of a conversation that a template is given: a content or a part of it, a reasoning, the name or the
 // arguments of a tool call, another key of a message, a tool or a document.
 type Given struct {
-	Message int // index of the message; -1 for tools and documents
-	Source  Source
+	Message int    // index of the message; -1 for tools and documents
+	Source  Source // of its bytes
 	Path    string // in the message or the conversation: content, tool_calls[0].function.arguments, tools[2]
 	Index   int    // of a tool, a document, a tool call or a part of a content in its list; 0 for what is in none
-	Cut     bool   // some of a content is in the text, and a part is not
+	Cut     bool   // a part of a content is in the text, the rest is not
 }
 
 // A unit is what was given, of which bytes are in the text or none are.

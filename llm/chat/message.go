@@ -76,7 +76,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return []byte(data), templateError(err)
 }
 
-// Set gives a key a value in JSON.
+// Set gives a key of the message a value, written in JSON.
 func (m *Message) Set(key string, data []byte) error {
 	v, err := jinja.DecodeJSON(data)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Message) Set(key string, data []byte) error {
 	return nil
 }
 
-// SetText gives a key a text, which has to be UTF-8.
+// SetText gives a key of the message a text, which has to be UTF-8.
 func (m *Message) SetText(key, text string) { m.set(key, jinja.NewText(text)) }
 
 func (m *Message) set(key string, v jinja.Value) {

@@ -3,7 +3,7 @@ package chat
 // Mode says which bytes of a conversation are trained.
 type Mode int
 
-// Modes.
+// What can be trained.
 const (
 	// Assistant trains all that the assistant writes: its words, the mark-up of its reasoning and tool calls, and the
 	// end of its turns.

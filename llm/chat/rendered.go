@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Rendered is a rendered conversation, with the origin of each of its bytes.
+// Rendered is a rendered conversation, with the source of each of its bytes.
 type Rendered struct {
 	Text string
 	// Spans cover Text without a gap.
@@ -19,7 +19,7 @@ type Rendered struct {
 	generated    []byteRange // by generation tags
 }
 
-// Span is a chunk of text of one origin: Text[From:To].
+// Span is Text[From:To], all of which is of one message and one source.
 type Span struct {
 	From, To int
 	// Message is the index of the message that the bytes are of; -1 if they are of none. Mark-up is of the message in

@@ -3,7 +3,7 @@ package chat
 // Source is what a byte of the rendered text comes from.
 type Source uint8
 
-// Sources. Markup is what the template itself writes; everything else was given to it.
+// Markup is what the template itself writes; everything else was given to it.
 const (
 	Markup    Source = iota // text of the template
 	Variable                // a variable that is not part of the conversation, such as bos_token

@@ -47,7 +47,7 @@ type Options struct {
 	Now time.Time
 }
 
-// Render renders a conversation as transformers' apply_chat_template does.
+// Render renders a conversation as transformers' apply_chat_template does. Options may be nil.
 func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
 	if t == nil {
 		return nil, errors.New("the template is nil; Parse makes one")

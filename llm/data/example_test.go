@@ -2,7 +2,10 @@ package data_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"log"
 	"os"
 	"path/filepath"
@@ -18,6 +21,48 @@ const lines = `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "as
 {"messages": [{"role": "user", "content": "3 + 3?"}, {"role": "asistant", "content": "6"}]}
 {"messages": [{"role": "user", "content": "4 + 4?"}, {"role": "assistant", "content": "8"}]}
 `
+
+// From lines of JSON to packed rows, in the order of an epoch.
+func Example() {
+	ctx := context.Background()
+	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	config.ChatTemplate = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>{% endfor %}"
+	tok, err := tokenizer.New(config) // or that of a model
+	if err != nil {
+		log.Fatal(err)
+	}
+	broken := &data.Broken{}
+	encoder, err := data.NewEncoder(tok, data.EncoderOptions{SkipBroken: broken})
+	if err != nil {
+		log.Fatal(err)
+	}
+	examples := data.Read(ctx, []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(lines), SkipBroken: broken})
+	set, stats, err := data.Prepare(ctx, examples, encoder.Encode, data.PrepareOptions{Length: 64, SkipBroken: broken})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer set.Close()
+	packed, err := set.Packed(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%d samples in %d row, %d of %d tokens trained; %d record left out\n", stats.Samples, packed.Len(), stats.Targets, stats.Tokens, broken.Total())
+	order := data.Shuffler{Seed: 1, N: packed.Len()}
+	row, err := packed.Row(order.At(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, sample := range row {
+		fmt.Println(data.FormatSample(tok, sample, data.Marks{Begin: "«", End: "»"}))
+	}
+	// Output:
+	// 2 samples in 1 row, 4 of 26 tokens trained; 1 record left out
+	// user: 4 + 4?<|end|>assistant: «8<|end|>»
+	// user: 2 + 2?<|end|>assistant: «4<|end|>»
+}
 
 // Read gives the examples of files, or here of the standard input.
 func ExampleRead() {
@@ -92,4 +137,170 @@ func ExampleError() {
 		fmt.Println(err)
 	}
 	// Output: stdin:1:18: a comma or } is expected, not 'l'; each line has to be one JSON object; a file of plain text is called .txt
+}
+
+// A record that calls things by names of its own.
+func ExampleReadOptions() {
+	const line = `{"dialog": [{"speaker": "agent", "text": "How can I help?"}]}`
+	for _, err := range data.Read(context.Background(), []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(line)}) {
+		fmt.Println(err)
+	}
+	o := data.ReadOptions{
+		Stdin: strings.NewReader(line),
+		Keys:  map[string]string{"messages": "dialog", "role": "speaker", "content": "text"},
+		Roles: map[string]string{"agent": "assistant"},
+	}
+	for x, err := range data.Read(context.Background(), []string{data.Stdin}, o) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(x.Messages[0].Role()+":", x.Messages[0].Content())
+	}
+	// Output:
+	// stdin:1: the record has none of the keys messages, conversations, prompt, instruction, text; it has "dialog"; say how the data calls it
+	// assistant: How can I help?
+}
+
+// A format of one's own is a function that gives its records as JSON.
+func ExampleRecordReader() {
+	folder, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "a.quiz")
+	if err := os.WriteFile(path, []byte("2 + 2? 4\n3 + 3? 6\n"), 0o600); err != nil {
+		log.Fatal(err)
+	}
+	quiz := func(path string) iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for line := range strings.Lines(string(text)) {
+				question, answer, _ := strings.Cut(strings.TrimSpace(line), "? ")
+				record, err := json.Marshal(map[string]string{"prompt": question + "?", "completion": answer})
+				if !yield(record, err) {
+					return
+				}
+			}
+		}
+	}
+	for x, err := range data.Read(context.Background(), []string{path}, data.ReadOptions{Readers: map[string]data.RecordReader{".quiz": quiz}}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(x.Prompt, "→", x.Completion)
+	}
+	// Output:
+	// 2 + 2? → 4
+	// 3 + 3? → 6
+}
+
+// Which option mends a fault, for a program that has a flag for it.
+func ExampleOption() {
+	const line = `{"prompt": "2 + 2?", "reply": "4"}`
+	for _, err := range data.Read(context.Background(), []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(line)}) {
+		var fault *data.Error
+		if errors.As(err, &fault) {
+			fmt.Printf("%s: %s (%s[%q] = %q)\n", fault.Kind, fault.Reason, fault.Option.Name, fault.Option.Key, fault.Option.Value)
+		}
+	}
+	// Output: missing key: the record has "prompt", but "completion" is missing (Keys["completion"] = "reply")
+}
+
+// What the template leaves out of a question is told; what it leaves out of an answer is a fault.
+func ExampleNote() {
+	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300})
+	if err != nil {
+		log.Fatal(err)
+	}
+	config.ChatTemplate = "{% for m in messages if m.role != 'system' %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
+	tok, err := tokenizer.New(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	encoder, err := data.NewEncoder(tok, data.EncoderOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	x := data.Example{Conversation: chat.Conversation{Messages: []chat.Message{
+		chat.NewMessage("system", "Be short."), chat.NewMessage("user", "2 + 2?"), chat.NewMessage("assistant", "4"),
+	}}}
+	sample, err := encoder.Encode(x)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, note := range sample.Notes {
+		fmt.Printf("%s: %q\n", note.Kind, note.What)
+	}
+	// Output:
+	// left out: "messages of the system"
+	// rendered: ""
+}
+
+// A tenth of the rows is for validation.
+func ExampleDataset_Split() {
+	var samples []data.Sample
+	for i := range 20 {
+		samples = append(samples, data.Sample{Tokens: []int32{int32(i), int32(i)}})
+	}
+	rest, held, err := data.New(8, samples).Split(0.1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rest.Len(), "rows for training,", held.Len(), "for validation")
+	// Output: 18 rows for training, 2 for validation
+}
+
+// The tokens that a model goes on from.
+func ExampleEncodeRendered() {
+	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	config.ChatTemplate = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
+	tok, err := tokenizer.New(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	template, err := data.ModelTemplate("model.gguf", tok)
+	if err != nil {
+		log.Fatal(err)
+	}
+	o := data.RenderOptions(tok, nil)
+	o.AddGenerationPrompt = true
+	rendered, err := template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?")}}, &o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range data.EncodeRendered(tok, rendered) {
+		fmt.Printf("%q ", tok.Piece(id))
+	}
+	fmt.Println()
+	// Output: "user" ":" " " "2" " +" " " "2" "?" "<|end|>" "assistant" ":"
+}
+
+// Samples of a text that need not fit in memory.
+func ExampleTextSamples() {
+	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for s, err := range data.TextSamples(tok, strings.NewReader("a long text"), data.TextOptions{Length: 4}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%q\n", tok.Decode(s.Tokens, tokenizer.DecodeOptions{}))
+	}
+	// Output:
+	// "a lon"
+	// "ng te"
+	// "ext"
 }

@@ -2,9 +2,7 @@ package data
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"log"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -272,26 +270,4 @@ func (r *iteration) Read(p []byte) (int, error) {
 	n := copy(p, r.text[r.at:])
 	r.at = (r.at + n) % len(r.text)
 	return n, nil
-}
-
-// Samples of a text that need not fit in memory.
-func ExampleTextSamples() {
-	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(c)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for s, err := range TextSamples(tok, strings.NewReader("a long text"), TextOptions{Length: 4}) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%q\n", tok.Decode(s.Tokens, tokenizer.DecodeOptions{}))
-	}
-	// Output:
-	// "a lon"
-	// "ng te"
-	// "ext"
 }

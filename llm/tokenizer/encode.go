@@ -33,10 +33,10 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) []ID {
 // EncodeReader yields the ids that Encode gives for the whole text of r, a
 // slice at a time, which is valid until the next. An error of r ends them.
 //
-// It holds some megabytes in memory, however long the text is and its words
-// are, except that it has to see white space to its end, and a place without
-// special tokens that overlap; and a vocabulary may be such that a long word has
-// no two tokens which do not depend on what is far away from them.
+// It holds some megabytes in memory, however long the text and its words are.
+// Longer than that is only what cannot be encoded before its end is seen: white
+// space in a row, special tokens that overlap in a row, and a word of a
+// vocabulary in which merges near its end can change tokens near its beginning.
 func (t *Tokenizer) EncodeReader(r io.Reader, o EncodeOptions) iter.Seq2[[]ID, error] {
 	return func(yield func([]ID, error) bool) {
 		if t.NumTokens() == 0 {
@@ -56,11 +56,11 @@ type Segment struct {
 	ParseSpecial bool
 }
 
-// EncodeSegments returns the ids of the joined texts of parts, as if they were
-// encoded at once: tokens may reach from one part into the next. Control tokens
-// are recognised only where all of their text is in parts with ParseSpecial, so
-// that other parts cannot forge them, not even in part. The options'
-// ParseSpecial has no effect.
+// EncodeSegments returns the ids of the joined texts of segments, as if they
+// were encoded at once: tokens may reach from one segment into the next. Control
+// tokens are recognised only where all of their text is in segments with
+// ParseSpecial, so that the others cannot forge them, not even in part. The
+// options' ParseSpecial has no effect.
 //
 // Token i has the bytes from ends[i-1], or 0, to ends[i] of the joined text. A
 // token without text of its own, such as an added BOS or a space prefix, has

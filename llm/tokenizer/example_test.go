@@ -109,3 +109,85 @@ func ExampleTokenizer_EncodeReader() {
 	fmt.Println(n, "tokens")
 	// Output: 11 tokens
 }
+
+// A vocabulary from anywhere: a token for each piece, and for each byte that no piece has.
+func ExampleNew() {
+	cfg, err := tokenizer.DefaultConfig(tokenizer.ModelSPM, "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	add := func(text string, kind tokenizer.TokenType, score float32) {
+		cfg.Tokens, cfg.Types, cfg.Scores = append(cfg.Tokens, text), append(cfg.Types, kind), append(cfg.Scores, score)
+	}
+	add("<unk>", tokenizer.Unknown, 0)
+	add("<s>", tokenizer.Control, 0)
+	add("</s>", tokenizer.Control, 0)
+	for i := range 256 {
+		add(fmt.Sprintf("<0x%02X>", i), tokenizer.Byte, 0)
+	}
+	for i, piece := range []string{"▁", "h", "i", "hi", "▁hi"} {
+		add(piece, tokenizer.Normal, float32(i))
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range tok.Encode("hi ho", tokenizer.EncodeOptions{AddSpecial: true}) {
+		fmt.Print(tok.TokenText(id), " ")
+	}
+	fmt.Println()
+	// Output: <s> ▁hi ▁ h <0x6F>
+}
+
+// What describes a tokenizer in a GGUF file makes it again.
+func ExampleFromMetadata() {
+	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	again, err := tokenizer.FromMetadata(tok.KeyValues())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(again.NumTokens(), "tokens, BOS", again.TokenText(again.BOS()), again.AddsBOS())
+	// Output: 257 tokens, BOS <|endoftext|> true
+}
+
+// The texts of control tokens are those tokens where the program has written them, and text where a user has.
+func ExampleEncodeOptions() {
+	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, Special: []string{"<|end|>"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tok.Encode("<|end|>", tokenizer.EncodeOptions{ParseSpecial: true}))
+	fmt.Println(tok.Encode("<|end|>", tokenizer.EncodeOptions{}))
+	// Output:
+	// [256]
+	// [27 91 68 77 67 91 29]
+}
+
+// Control tokens are shown when that is asked for.
+func ExampleDecodeOptions() {
+	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, Special: []string{"<|end|>"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ids := tok.Encode("It ends.<|end|>", tokenizer.EncodeOptions{ParseSpecial: true})
+	fmt.Println(tok.Decode(ids, tokenizer.DecodeOptions{}))
+	fmt.Println(tok.Decode(ids, tokenizer.DecodeOptions{ShowSpecial: true}))
+	// Output:
+	// It ends.
+	// It ends.<|end|>
+}

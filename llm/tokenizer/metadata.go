@@ -261,7 +261,7 @@ func list[T any](r *reader, name, want string, limit int, convert func(reflect.V
 // KeyValues returns the keys that describe the tokenizer in a GGUF file, with
 // the value types that llama.cpp reads. [FromMetadata] makes an equal tokenizer
 // of them, except that readers take token 11 of a byte-level BPE vocabulary for
-// a BOS or EOS that is None: give it both. There are keys for four of ExtraEOG.
+// a BOS or EOS that is None: give it both. Keys hold no more than four of ExtraEOG.
 func (t *Tokenizer) KeyValues() KeyValues {
 	c := &t.cfg
 	types := make([]int32, len(c.Tokens))
