@@ -40,6 +40,7 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 	removeAbandoned(o.Cache)
 	path := filepath.Join(o.Cache, o.cacheKey()+tokenSuffix)
 	for {
+		before, _ := os.Stat(path) // nil where there is none
 		if f, found := o.cached(path); found {
 			return f, nil
 		}
@@ -49,6 +50,10 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 		}
 		if !filelock.IsAt(pending.Name(), pending) {
 			pending.Close() // another process has finished it meanwhile
+			continue
+		}
+		if after, err := os.Stat(path); err == nil && !os.SameFile(before, after) { // or had, before this one was made
+			filelock.Remove(pending)
 			continue
 		}
 		return fillPending(pending, path, fill)
