@@ -49,7 +49,9 @@ type sheet struct {
 func newSheet() *sheet { return &sheet{Context: ggml.NewContext()} }
 
 // f32 makes a tensor of the shape [ne0, ne1, …].
-func (s *sheet) f32(values []float32, ne ...int64) *ggml.Tensor { return input(s, values, ggml.F32, ne) }
+func (s *sheet) f32(values []float32, ne ...int64) *ggml.Tensor {
+	return input(s, values, ggml.F32, ne)
+}
 
 // i32 makes one of indices.
 func (s *sheet) i32(values []int32, ne ...int64) *ggml.Tensor { return input(s, values, ggml.I32, ne) }

@@ -43,6 +43,7 @@ func FindBuilders[C any, P interface {
 		p.close()
 		if !slices.Contains(b.Result[last], op) {
 			b.Result[last] = append(b.Result[last], op)
+			slices.Sort(b.Result[last])
 		}
 	}
 	return b

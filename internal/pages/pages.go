@@ -21,7 +21,21 @@ func Check(t testing.TB, path, text string) {
 	}
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, text, string(got), "%s is not what the code says: run scripts/pages", path)
+	if line, have, want := difference(string(got), text); line > 0 {
+		require.Failf(t, "run scripts/pages", "%s:%d is not what the code says:\n%s\ninstead of\n%s", path, line, have, want)
+	}
+}
+
+// difference is the first line in which two texts differ, counted from 1; 0 for none.
+func difference(have, want string) (line int, haveLine, wantLine string) {
+	for have != want {
+		haveLine, have, _ = strings.Cut(have, "\n")
+		wantLine, want, _ = strings.Cut(want, "\n")
+		if line++; haveLine != wantLine || have == want { // or the end of the line differs
+			return line, haveLine, wantLine
+		}
+	}
+	return 0, "", ""
 }
 
 // CheckSection demands that this text is a section of a page. What stands around it is written by hand:
