@@ -68,8 +68,7 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 		kern_weight_tile(w, chunk->matrix, type, k0, k1, chunk->m0, chunk->m1, ld);
 }
 
-// Accumulates in F32 the product of a chunk, whose operands are in the type of X.
-static void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
+void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 		bool grad_input, const struct kern_chunk *chunk, bool accumulate) {
 	int64_t depth = grad_input ? w->ne[1] : w->ne[0], m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
 	int64_t most = n <= KERN_N_SKINNY ? 2 * KERN_KC : KERN_KC; // each call of the GEMM library costs some time

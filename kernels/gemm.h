@@ -24,7 +24,7 @@ KERN_OP(accumulate_grad_weight);
 // the rows after those of the pair before.
 KERN_OP(gemm_lora);
 
-// What GEMM shares with its form in F16.
+// What GEMM shares with its forms in F16 and for experts.
 
 // Chunk of a result [m, n]: rows [m0, m1), columns [n0, n1) of one of its matrices.
 struct kern_chunk {
@@ -35,7 +35,11 @@ struct kern_chunk {
 const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk *chunk, enum ggml_type type,
 	bool grad_input, int64_t k0, int64_t k1, int64_t *ld);
 
-// Adds a pair's product to an accumulator, or stores it there: with acc_f16, for X in F32.
+// Adds a pair's product to an accumulator, or stores it there: in F32, of operands in the type of X.
+void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
+	bool grad_input, const struct kern_chunk *chunk, bool accumulate);
+
+// The same with acc_f16, for X in F32.
 void kern_accumulate_f16(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 	bool grad_input, const struct kern_chunk *chunk, bool accumulate);
 

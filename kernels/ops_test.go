@@ -60,7 +60,7 @@ func adamW(param, grad, m, v, settings *ggml.Tensor) kernels.AdamWOperands {
 
 // opCases lists all cases.
 func opCases() []opCase {
-	return slices.Concat(gemmCases(), pairCases(), gemvCases(), loraCases(), roundedLoRACases(), gemmLoRACases(),
+	return slices.Concat(gemmCases(), groupedCases(), pairCases(), gemvCases(), loraCases(), roundedLoRACases(), gemmLoRACases(),
 		attentionCases(), softMaxCases(), crossEntropyCases(), normCases(), elementwiseCases(), optimizerCases())
 }
 

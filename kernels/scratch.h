@@ -11,10 +11,11 @@ enum kern_scratch_use {
 	KERN_SCRATCH_ACCUMULATOR, // of a chunk, or gradients of scores
 	KERN_SCRATCH_ROW,         // in F32 on its way to another type
 	KERN_SCRATCH_LIBRARY,     // oneDNN's own
-	KERN_SCRATCH_COLUMNS,     // in F16
+	KERN_SCRATCH_COLUMNS,     // in F16, or gathered
 	KERN_SCRATCH_SCALES,      // of those columns
-	KERN_SCRATCH_PRODUCT,     // in F16
+	KERN_SCRATCH_PRODUCT,     // in F16, or transposed back
 	KERN_SCRATCH_FACTORS,     // of a low-rank update, rounded
+	KERN_SCRATCH_INDICES,     // of the columns of an expert
 	KERN_SCRATCH_USES,
 };
 

@@ -18,6 +18,8 @@ var kernelFunctions = map[string]any{
 	"GEMMGradInput": func(c ggmlContext, acc ggml.Precision, x ...*tensor) *tensor {
 		return kernels.GEMMGradInput(c, acc, pairs(x)...)
 	},
+	"GroupedGEMM":          kernels.GroupedGEMM,
+	"GroupedGEMMGradInput": kernels.GroupedGEMMGradInput,
 	"GEMMGradWeight":       kernels.GEMMGradWeight,
 	"AccumulateGradWeight": kernels.AccumulateGradWeight,
 	"GEMMLoRA": func(c ggmlContext, acc ggml.Precision, hType ggml.Type, w, x *tensor, more ...*tensor) *tensor {
@@ -110,6 +112,16 @@ func kernelOps() {
 		}
 		return args
 	}, "GEMMGradInput")
+	grouped := func(p *program, sum int) list {
+		w, used, n := p.contiguous(weights, p.size(p.width), p.size(9), p.size(4)), p.size(3), p.size(9)
+		columns := used
+		if sum == 0 && p.IntN(2) == 0 {
+			columns = 1
+		}
+		return list{w, p.contiguous(factors, w.Dim(sum), columns, n), p.ids(w.Dim(2), ggml.I32, used, n)}
+	}
+	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMM")
+	family(func(p *program) []any { return grouped(p, 1) }, "GroupedGEMMGradInput")
 	family(func(p *program) []any {
 		x := p.anyContiguous(factors)
 		return list{x, p.contiguous([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}

@@ -1,6 +1,9 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
 
 // ExpertOps are products in which each column has matrices of its own: of W [n_in, n_out,
 // experts] those that ids, I32 [used, n], chooses.
@@ -231,4 +234,37 @@ func (t *Tape) Dot(x *Value, w *ggml.Tensor) *Value {
 		t.flow(x, func() *ggml.Tensor { return c.Mul(c.Repeat(w, x.T.Shape()...), dy) })
 	})
 	return y
+}
+
+// cpuExperts gathers the columns of each expert.
+type cpuExperts struct{ cpuLinear }
+
+func (e cpuExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return kernels.GroupedGEMM(c, w, e.castFor(c, w, x), ids)
+}
+
+func (e cpuExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return kernels.GroupedGEMMGradInput(c, w, e.castFor(c, w, dy), ids)
+}
+
+// castFor is x in the compute type, but exact for weights in F32, most of which are trained.
+func (e cpuExperts) castFor(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+	if w.Type() == ggml.F32 {
+		return contiguous(c, x)
+	}
+	return e.Cast(c, contiguous(c, x))
+}
+
+// CPUExperts are the products of experts in sessions: of many columns as in training, and of few,
+// each of which then reads most of what it multiplies with, by ggml's op.
+func CPUExperts(compute ggml.Type) ExpertOps { return sessionExperts{cpuExperts{cpuLinear{compute}}} }
+
+type sessionExperts struct{ cpuExperts }
+
+func (e sessionExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	const gathered = 4 // columns of an expert from which on that takes less time
+	if ids.NumElements() < gathered*w.Dim(2) {
+		return mulMatID(c, w, x, ids)
+	}
+	return e.cpuExperts.MatMulID(c, w, x, ids)
 }

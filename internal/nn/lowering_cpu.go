@@ -23,7 +23,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
 	return &Lowering{
-		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: stockExperts{stockLinear{dequantise: true}}, BroadcastOps: cpu{}, AttentionOps: cpu{}, GateOps: cpu{}, NormOps: cpu{},
+		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{}, AttentionOps: cpu{}, GateOps: cpu{}, NormOps: cpu{},
 		PositionOps: cpu{}, LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
 	}, nil
 }

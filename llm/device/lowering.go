@@ -90,7 +90,7 @@ func (l OpSet) of(u Use) (*nn.Lowering, error) {
 	}
 	cpu, err := nn.CPU(kernels.FastestType())
 	if err == nil {
-		cpu.Repacking, cpu.ExpertOps = l.repacking(), nn.Stock().ExpertOps
+		cpu.Repacking, cpu.ExpertOps = l.repacking(), nn.CPUExperts(kernels.FastestType())
 	}
 	return cpu, err
 }

@@ -1,0 +1,85 @@
+package kernels
+
+// #include "grouped_gemm.h"
+import "C"
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+// A grouped is GroupedGEMM, or the gradient of its input.
+type grouped struct {
+	op       *ggml.NativeOp
+	sum, out int // dimensions of W, as of [gemm]
+	builtin  func(c *ggml.Context, w *ggml.Tensor) *ggml.Tensor
+}
+
+var (
+	groupedForward = &grouped{
+		op:  &ggml.NativeOp{Name: "grouped_gemm", Func: unsafe.Pointer(C.kern_op_grouped_gemm), FLOPs: groupedFLOPs(0)},
+		sum: 0, out: 1,
+		builtin: func(_ *ggml.Context, w *ggml.Tensor) *ggml.Tensor { return w },
+	}
+	groupedGradInput = &grouped{
+		op:  &ggml.NativeOp{Name: "grouped_gemm_grad_input", Func: unsafe.Pointer(C.kern_op_grouped_gemm_grad_input), FLOPs: groupedFLOPs(1)},
+		sum: 1, out: 0,
+		builtin: func(c *ggml.Context, w *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(w)) },
+	}
+)
+
+func groupedFLOPs(sum int) func(result shape, operands []shape) float64 {
+	return func(result shape, operands []shape) float64 { return 2 * elements(result) * float64(operands[0][sum]) }
+}
+
+// GroupedGEMM multiplies each column with the matrix that was chosen for it, for mixtures of
+// experts:
+//
+//	W [k, m, experts], X [k, used, n] or [k, 1, n], ids [used, n] (I32) → W_idᵀ·X [m, used, n], F32
+//
+// Columns of X [k, 1, n] are multiplied with used matrices each. W is of any float or quantised
+// type, and is converted to that of X, F32 or BF16, as in [GEMM]: once for all columns of an
+// expert, or for up to 512 of them. An index of no expert makes a column of NaN. Operands but
+// ids are contiguous.
+//
+// It is one op of the CPU backend, and its results do not depend on the number of threads;
+// without a [GEMMLibrary] it is made of Cast and MulMatID. It has no backward for
+// [ggml.Graph.Backward].
+func GroupedGEMM(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return groupedForward.build(c, "X", w, x, ids)
+}
+
+// GroupedGEMMGradInput is the gradient of X in [GroupedGEMM], given that of the result:
+//
+//	W [k, m, experts], dY [m, used, n], ids [used, n] (I32) → W_id·dY [k, used, n], F32
+//
+// What columns of X share is the sum over used. It has no backward.
+func GroupedGEMMGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return groupedGradInput.build(c, "dY", w, dy, ids)
+}
+
+func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return c.BuildOp(g.op.Name, []*ggml.Tensor{w, x, ids}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		requireLibrary(b)
+		b.Require(w.Type().IsNumeric(), "W has type %v, which is no float or quantised type", w.Type())
+		requireFactor(b, what, x)
+		b.RequireType("ids", ids, ggml.I32)
+		b.RequireContiguous("W", w)
+		b.RequireContiguous(what, x)
+		b.Require(w.Dim(3) == 1 && x.Dim(3) == 1, "W and %s have at most 3 dimensions", what)
+		b.Require(w.Dim(g.sum) == x.Dim(0), "ne%d of W must be ne0 of %s: they are %d and %d", g.sum, what, w.Dim(g.sum), x.Dim(0))
+		b.Require(ids.NumDims() <= 2 && ids.Dim(1) == x.Dim(2), "ids must be [used, n] with n = ne2 of %s", what)
+		b.Require(x.Dim(1) == ids.Dim(0) || g.sum == 0 && x.Dim(1) == 1, "ne1 of %s must be ne0 of ids: they are %d and %d", what, x.Dim(1), ids.Dim(0))
+		b.Require(max(w.Dim(0), w.Dim(1), ids.NumElements()) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
+		requireChunks(b, float64(w.Dim(2)+1)*(float64(w.Dim(g.out))/256+1))
+		switch {
+		case !b.OK():
+			return nil
+		case !hasLibrary():
+			return b.Compose(func() *ggml.Tensor { return c.MulMatID(g.builtin(c, toF32(c, w)), x, ids) })
+		}
+		return b.Native(g.op, nil, ggml.F32, w.Dim(g.out), ids.Dim(0), ids.Dim(1))
+	})
+}

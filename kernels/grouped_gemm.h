@@ -1,0 +1,13 @@
+// Grouped GEMM: each column is multiplied with the matrix of an expert that was chosen for it. The columns of an expert
+// are gathered, so that its weights are dequantised once for all of them.
+#ifndef KERN_GROUPED_GEMM_H
+#define KERN_GROUPED_GEMM_H
+
+#include "kern.h"
+
+// W [k, m, experts] of any type, X [k, used, n] or [k, 1, n], ids [used, n] → W_idᵀ·X [m, used, n].
+KERN_OP(grouped_gemm);
+// W [k, m, experts] of any type, dY [m, used, n], ids [used, n] → W_id·dY [k, used, n].
+KERN_OP(grouped_gemm_grad_input);
+
+#endif
