@@ -1,6 +1,6 @@
 // Package kernels has ops for the CPU in C beside those of ggml: blocked GEMM that
 // dequantises the weights as it goes, and its gradients ([GEMM], [GEMMGradInput],
-// [AccumulateGradWeight]), GEMV with software prefetch ([GEMV]), low-rank updates
+// [AccumulateGradWeight]), products of experts ([GroupedGEMM]), GEMV with software prefetch ([GEMV]), low-rank updates
 // ([AddLoRA], [GEMMLoRA]), causal attention with its gradients ([CausalAttention]),
 // and what training needs beside ([GLUGradInPlace], [AdamWStep], [SumSquares]).
 //
