@@ -233,6 +233,14 @@ func ExampleGateGELU() {
 	// Output: [3] [0 50 0]
 }
 
+// Two experts of one row each: the first token goes through the second of them, the other through both.
+func ExampleGroupedGEMM() {
+	s := newSheet()
+	experts, x := s.f32([]float32{1, 2, 10, 20}, 2, 1, 2), s.f32([]float32{1, 1, 3, 1}, 2, 1, 2)
+	s.show(kernels.GroupedGEMM(s.Context, experts, x, s.i32([]int32{1, 1, 0, 1}, 2, 2)))
+	// Output: [1 2 2] [30 30 5 50]
+}
+
 // The slope of SwiGLU's gate at 0 is a half.
 func ExampleGLUGradInPlace() {
 	s := newSheet()

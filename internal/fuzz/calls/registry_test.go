@@ -125,6 +125,8 @@ var public = registry{
 		{"kernels.GLUGradInPlace", reflect.ValueOf(kernels.GLUGradInPlace)},
 		{"kernels.GateGELU", reflect.ValueOf(kernels.GateGELU)},
 		{"kernels.GateStep", reflect.ValueOf(kernels.GateStep)},
+		{"kernels.GroupedGEMM", reflect.ValueOf(kernels.GroupedGEMM)},
+		{"kernels.GroupedGEMMGradInput", reflect.ValueOf(kernels.GroupedGEMMGradInput)},
 		{"kernels.HasBF16", reflect.ValueOf(kernels.HasBF16)},
 		{"kernels.HasBatchedGEMV", reflect.ValueOf(kernels.HasBatchedGEMV)},
 		{"kernels.HasF16Accumulation", reflect.ValueOf(kernels.HasF16Accumulation)},
