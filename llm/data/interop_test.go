@@ -25,7 +25,11 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-const chatTests = "../chat/testdata"
+const (
+	chatTests = "../chat/testdata"
+	// script renders templates by transformers.
+	script = "../../internal/jinja/testdata/reference.py"
+)
 
 // templates are the real templates that scripts/chattemplates has fetched, and the Python that renders them.
 func templates(t *testing.T) (paths []string, python string) {
@@ -74,7 +78,7 @@ func readTemplate(t *testing.T, path string) *chat.Template {
 	return template
 }
 
-// interopEncoder has the variables of testdata/reference.py.
+// interopEncoder has the variables of the script.
 func interopEncoder(t *testing.T, template *chat.Template, all []namedConversation) *Encoder {
 	e := newEncoder(t, templateTokenizer(t, template.Source(), all), EncoderOptions{Template: template, Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		Variables: map[string]any{"unk_token": "<unk>", "pad_token": "<pad>"}})
@@ -153,7 +157,7 @@ func TestInteropMasks(t *testing.T) {
 	t.Logf("%d templates, %d samples: %d of %d tokens are trained; refused are %v", len(paths), encoded, trained, tokens, refused)
 }
 
-// reference is a line of ../chat/testdata/reference.py.
+// reference is a line of the script.
 type reference struct {
 	Template     string
 	Conversation int
@@ -169,7 +173,7 @@ func TestInteropGenerationTags(t *testing.T) {
 	all := conversations(t)
 	paths, python := templates(t)
 	encoders := map[string]*Encoder{}
-	args := []string{chatTests + "/reference.py", "templates", chatTests + "/conversations.json"}
+	args := []string{script, "templates", chatTests + "/conversations.json"}
 	for _, path := range paths {
 		if template := readTemplate(t, path); template.HasGenerationTag() {
 			encoders[path] = interopEncoder(t, template, all)
