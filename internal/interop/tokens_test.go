@@ -73,6 +73,7 @@ func TestInteropPreTokenizers(t *testing.T) {
 			bos, _ := characters.Value("tokenizer.ggml.eos_token_id")
 			compareTexts(t, withKey(withKey(characters, "model", "gemma4"), "bos_token_id", bos), texts)
 		})
+		t.Run("model plamo3 "+seed, func(t *testing.T) { compareTexts(t, scoredVocabulary(t, rng, learned), texts) })
 	}
 }
 
@@ -226,6 +227,39 @@ func characterVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer
 	return withoutImplied(tok)
 }
 
+// scoredVocabulary has the bytes, and pieces of the generated texts with scores, of which many are equal.
+func scoredVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.KeyValues {
+	c, err := tokenizer.DefaultConfig(tokenizer.ModelPLaMo3, "")
+	require.NoError(t, err)
+	known := map[string]bool{}
+	add := func(token string, kind tokenizer.TokenType, score float32) {
+		if !known[token] {
+			known[token] = true
+			c.Tokens, c.Types, c.Scores = append(c.Tokens, token), append(c.Types, kind), append(c.Scores, score)
+		}
+	}
+	for _, special := range []string{"<|plamo:unk|>", "<|plamo:bos|>", "<|plamo:eos|>", "<|plamo:pad|>", "<|im_end|>", "<|plamo:chat|>"} {
+		add(special, tokenizer.Control, 0)
+	}
+	for b := range 256 {
+		add(fmt.Sprintf("<0x%02X>", b), tokenizer.Byte, 0)
+	}
+	for _, text := range texts {
+		chars := []rune(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd"))
+		for range 8 {
+			from := rng.IntN(len(chars) + 1)
+			to := min(len(chars), from+1+rng.IntN(5))
+			if from < to {
+				add(string(chars[from:to]), tokenizer.Normal, -float32(rng.IntN(60))/4*float32(to-from))
+			}
+		}
+	}
+	c.Scores[len(c.Scores)-1] = -1e6
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	return tok.KeyValues()
+}
+
 // byteTokens are the texts of the tokens of single bytes.
 func byteTokens(c tokenizer.Config) (texts [256]string) {
 	tok, err := tokenizer.New(c)
@@ -258,6 +292,7 @@ var fragments = [][]string{
 	{"😀", "👩‍👩‍👧", "🇩🇪", "❤️", "👍🏽", "1️⃣", "☃", "→", "∑", "∞", "\U0001f9ff"},
 	{"\u0301", "e\u0301", "\u0301\u0301", " \u0301a", ".\u0301A", "क्षि", "ก็", "\u200d", "\u200c", "می\u200cخواهم", "\u20dd", "\ufe0f", "\u200b", "\ufeff", "\u00ad"},
 	{"\xff", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc0\x80", "\xed\xa0\x80", "\xed\xb0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xe0\x80\x80", "\ufffd", "\x00", "\x7f", "\x1b[0m", "\u0080"},
+	{"<|plamo:chat|>", "<|plamo:|>", "<|plamo:a b|>", "<|plamo:aaaa|>", "<|plamo:" + strings.Repeat("x", 70) + "|>", "<<<<|plamo:eos|>", "\uee00", "aaaa", "aaa"},
 	{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|im_", "<sentinel:12>", "▁", "Ġ"},
 }
 

@@ -150,14 +150,8 @@ func (b *bpe) newSymbol(t *Tokenizer, text string) symbol {
 // longer ones with a queue.
 const shortWord = 32
 
-// normalize replaces invalid bytes, and blanks where the vocabulary does. It
-// waits for the end of a character that may be valid.
 func (b *bpe) normalize(raw string, last bool) (text string, n int) {
-	n = len(raw)
-	if !last {
-		n -= cutCharLen(raw)
-	}
-	text = sanitize(raw[:n])
+	text, n = normalizeUTF8(raw, last)
 	if b.rule.blanks {
 		text = strings.ReplaceAll(text, " ", space)
 	}
@@ -165,14 +159,10 @@ func (b *bpe) normalize(raw string, last bool) (text string, n int) {
 }
 
 func (b *bpe) normalizedLen(raw string) (n, normalized int) {
-	r, n := decodeRune(raw)
-	switch {
-	case r == utf8.RuneError:
-		return n, len(string(utf8.RuneError))
-	case r == ' ' && b.rule.blanks:
-		return n, len(space)
+	if b.rule.blanks && raw[0] == ' ' {
+		return 1, len(space)
 	}
-	return n, n
+	return normalizedUTF8(raw)
 }
 
 func (b *bpe) split(text string, yield func(word string)) { b.rule.split(text, yield) }

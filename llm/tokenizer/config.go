@@ -19,6 +19,7 @@ const (
 	ModelSPM    = "llama"  // SentencePiece-style merging by piece score
 	ModelBPE    = "gpt2"   // byte-level byte-pair encoding by merge rank
 	ModelGemma4 = "gemma4" // byte-pair encoding of characters by merge rank
+	ModelPLaMo3 = "plamo3" // pieces with the best sum of scores
 )
 
 // TokenType is the type of a vocabulary entry, numbered as in
@@ -41,13 +42,13 @@ const (
 // which fills in what GGUF readers assume when a key is absent: in a zero
 // Config the special ids would all be token 0.
 type Config struct {
-	Model string // ModelSPM, ModelBPE or ModelGemma4
+	Model string // one of the tokenizer models
 	Pre   string // split patterns of ModelBPE, see PreTokenizers; unused by others
 
 	Tokens []string    // piece texts, indexed by id
-	Scores []float32   // merge priorities of an SPM model, one a token; nil means all 0
+	Scores []float32   // of SPM, merge priorities, and of PLaMo 3, one a token; nil means all 0
 	Types  []TokenType // one a token; nil means all Normal
-	Merges []string    // "left right", best first; not of SPM
+	Merges []string    // "left right", best first; BPE only
 
 	// Ids of special tokens, None when absent.
 	BOS, EOS, EOT, Unknown, Padding ID
@@ -80,6 +81,9 @@ func DefaultConfig(model, pre string) (Config, error) {
 		cfg.BOS, cfg.EOS, cfg.Unknown = 1, 2, 0
 		cfg.AddBOS, cfg.AddSpacePrefix = true, true
 		return cfg, nil
+	case ModelPLaMo3:
+		cfg.BOS, cfg.EOS, cfg.Unknown, cfg.Padding = 1, 2, 0, 3
+		return cfg, nil
 	case ModelGemma4:
 		cfg.Pre = ModelGemma4
 		cfg.BOS, cfg.EOS, cfg.Unknown = None, None, None
@@ -103,13 +107,13 @@ func DefaultConfig(model, pre string) (Config, error) {
 func (c *Config) isBPE() bool { return c.Model == ModelBPE || c.Model == ModelGemma4 }
 
 func modelError(model string) error {
-	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores), %q (byte-level BPE) or %q (BPE of characters)",
-		model, ModelSPM, ModelBPE, ModelGemma4)
+	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores), %q (byte-level BPE), %q (BPE of characters) or %q (pieces with the best sum of scores)",
+		model, ModelSPM, ModelBPE, ModelGemma4, ModelPLaMo3)
 }
 
 // validate reports every kind of mistake by the field and the index it is at.
 func (c *Config) validate() error {
-	if c.Model != ModelSPM && !c.isBPE() {
+	if c.Model != ModelSPM && c.Model != ModelPLaMo3 && !c.isBPE() {
 		return modelError(c.Model)
 	}
 	n := len(c.Tokens)

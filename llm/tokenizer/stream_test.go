@@ -41,7 +41,7 @@ func runs() *rapid.Generator[string] {
 	bit := rapid.OneOf(
 		rapid.SampledFrom([]string{" ", "\n", "\r\n", "\t", "\u3000", "\u0085", "'", "'s", "'LL", "a", "the", "Zé", "1", "123", "٣", "٣12",
 			".", "!", "$", "`", "\u0301", "\u200d", "日", "😀", "\x00", "\xff", "\xe2\x96", "\xed\xa0\x80", "▁",
-			"<s>", "</s>", "<|im_end|>", "<|im_", "<", "<0x41>"}),
+			"<s>", "</s>", "<|im_end|>", "<|im_", "<", "<0x41>", "<|plamo:", "<|plamo:bb|>", "|>", "\ue000", boundary}),
 		rapid.StringN(1, 3, 8))
 	run := rapid.Custom(func(t *rapid.T) string {
 		return strings.Repeat(bit.Draw(t, "bit"), rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 60)).Draw(t, "times"))
@@ -79,6 +79,21 @@ func characters(t testing.TB) *Tokenizer {
 	return tok
 }
 
+// scored is a vocabulary of PLaMo 3, with the pieces of spm.
+func scored(t testing.TB) *Tokenizer {
+	pieces := vocabulary(t, "spm", "").Config()
+	cfg, err := DefaultConfig(ModelPLaMo3, "")
+	require.NoError(t, err)
+	cfg.Tokens, cfg.Types, cfg.Padding = pieces.Tokens, pieces.Types, None
+	for i, text := range cfg.Tokens {
+		cfg.Tokens[i] = strings.ReplaceAll(text, space, " ")
+		cfg.Scores = append(cfg.Scores, -float32(i*i%7))
+	}
+	tok, err := New(cfg)
+	require.NoError(t, err)
+	return tok
+}
+
 // userDefined is a vocabulary whose special tokens overlap with each other and
 // with white space, which one of them strips.
 func userDefined(t testing.TB) *Tokenizer {
@@ -95,7 +110,7 @@ func userDefined(t testing.TB) *Tokenizer {
 
 func TestWindowsAreTheText(t *testing.T) {
 	all := map[string]*Tokenizer{"spm": vocabulary(t, "spm", ""), "spm2": vocabulary(t, "spm2", ""), "user-defined": userDefined(t),
-		"characters": characters(t)}
+		"characters": characters(t), "scored": scored(t)}
 	for pre := range splitRegexes {
 		all[pre] = vocabulary(t, "bpe", pre)
 	}
@@ -255,7 +270,7 @@ func TestEncodeReaderErrors(t *testing.T) {
 
 func FuzzWindows(f *testing.F) {
 	f.Add("aaaa  \n\n'sé<s> \xff1234", uint8(3), uint8(5), uint8(7))
-	all := []*Tokenizer{userDefined(f), characters(f)}
+	all := []*Tokenizer{userDefined(f), characters(f), scored(f)}
 	for pre := range splitRegexes {
 		all = append(all, vocabulary(f, "bpe", pre))
 	}

@@ -82,7 +82,7 @@ func (t *textStream) write(out *output, chunk string, last bool) {
 	// Text that waits for its end is looked at again when it has doubled, so
 	// that the time is linear.
 	t.need = 0
-	if len(t.text) >= t.sizes.longWord {
+	if len(t.text) >= t.sizes.window {
 		t.need = len(t.text)
 	}
 }

@@ -1,7 +1,8 @@
 // Package tokenizer turns text into token ids and back, for the vocabularies
-// that GGUF files carry: SentencePiece pieces with scores (model "llama") and
-// byte-pair encoding of bytes (model "gpt2") or of characters (model "gemma4",
-// and some pre-tokenizers of "gpt2"). Ids and bytes are those that llama.cpp
+// that GGUF files carry: SentencePiece pieces that are merged by their scores
+// (model "llama"), byte-pair encoding of bytes (model "gpt2") or of characters
+// (model "gemma4", and some pre-tokenizers of "gpt2"), and pieces with the best
+// sum of scores (model "plamo3"). Ids and bytes are those that llama.cpp
 // computes from the same file.
 //
 // # Getting a tokenizer
@@ -96,23 +97,37 @@ func New(cfg Config) (*Tokenizer, error) {
 		t.stripRight[id] = true
 	}
 	t.findSpecial()
-	if t.cfg.Model == ModelSPM {
-		t.blanks = true
-		t.model = newSPM(t)
-	} else {
-		rule, err := lookupPre(t.cfg.Pre)
-		if err != nil {
-			return nil, err
-		}
-		t.cfg.Pre = canonicalPre(t.cfg.Pre)
-		t.cleanSpaces, t.blanks = rule.cleanSpaces, rule.blanks
-		t.model = newBPE(t, rule)
+	if err := t.makeModel(); err != nil {
+		return nil, err
 	}
 	t.pieces = make([]string, len(t.texts))
 	for id := range t.pieces {
 		t.pieces[id] = t.piece(ID(id))
 	}
 	return t, nil
+}
+
+func (t *Tokenizer) makeModel() error {
+	switch {
+	case t.cfg.isBPE():
+		rule, err := lookupPre(t.cfg.Pre)
+		if err != nil {
+			return err
+		}
+		t.cfg.Pre = canonicalPre(t.cfg.Pre)
+		t.cleanSpaces, t.blanks = rule.cleanSpaces, rule.blanks
+		t.model = newBPE(t, rule)
+	case t.cfg.Model == ModelPLaMo3:
+		u, err := newUnigram(t)
+		if err != nil {
+			return err
+		}
+		t.model = u
+	default:
+		t.blanks = true
+		t.model = newSPM(t)
+	}
+	return nil
 }
 
 // index maps token texts to ids.
@@ -140,6 +155,8 @@ func (t *Tokenizer) piece(id ID) string {
 		return text
 	case a&attrNormal != 0 && t.blanks:
 		return strings.ReplaceAll(text, space, " ")
+	case a&attrNormal != 0 && !t.cfg.isBPE():
+		return text
 	case a&attrNormal != 0:
 		return decodePiece(text)
 	case a&attrByte != 0:

@@ -180,6 +180,26 @@ func sanitize(s string) string {
 	return b.String()
 }
 
+// normalizeUTF8 replaces invalid bytes of the first n of raw. It waits for the
+// end of a character that may be valid, unless this is the last of a text.
+func normalizeUTF8(raw string, last bool) (text string, n int) {
+	n = len(raw)
+	if !last {
+		n -= cutCharLen(raw)
+	}
+	return sanitize(raw[:n]), n
+}
+
+// normalizedUTF8 is the length of the first character of raw, or of a byte that
+// is replaced, and of what it becomes.
+func normalizedUTF8(raw string) (n, normalized int) {
+	r, n := decodeRune(raw)
+	if r == utf8.RuneError {
+		return n, len(string(utf8.RuneError))
+	}
+	return n, n
+}
+
 // byteRunes maps each byte to the printable character that stands for it in a
 // byte-level vocabulary; runeBytes is the inverse.
 var byteRunes, runeBytes = func() ([256]rune, map[rune]byte) {

@@ -1,0 +1,266 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// unigram cuts words into the tokens whose scores have the largest sum, as
+// PLaMo 3 does.
+type unigram struct {
+	prefixes map[string]ID // of tokens: the token that each is, None if it is none
+	scores   []int64       // of tokens
+	bytes    [256]ID
+	pairs    charPairs
+}
+
+const (
+	scoreUnit    = 1e4 // scores are whole numbers of parts of this size
+	lowestScore  = -20000000
+	unknownScore = -10000000 // of a character that is spelled by its bytes
+)
+
+func newUnigram(t *Tokenizer) (*unigram, error) {
+	u := &unigram{prefixes: map[string]ID{"": None}, scores: make([]int64, len(t.texts)), pairs: charPairs{rare: map[uint64]struct{}{}}}
+	for i := range u.bytes {
+		id, ok := t.ids[byteToken(byte(i))]
+		if !ok || t.attrs[id]&attrByte == 0 {
+			return nil, fmt.Errorf("tokenizer: there is no byte token %s, which a vocabulary of %s needs", byteToken(byte(i)), ModelPLaMo3)
+		}
+		u.bytes[i] = id
+	}
+	for id, text := range t.texts {
+		if t.attrs[id]&attrByte != 0 {
+			continue
+		}
+		if len(t.cfg.Scores) > 0 {
+			u.scores[id] = int64(math.Round(float64(t.cfg.Scores[id]) * scoreUnit))
+		}
+		if u.scores[id] <= lowestScore {
+			continue
+		}
+		for rest := text; rest != ""; {
+			rest = rest[len(nextChar(rest)):]
+			prefix := text[:len(text)-len(rest)]
+			if _, ok := u.prefixes[prefix]; !ok {
+				u.prefixes[prefix] = None
+			}
+		}
+		u.prefixes[text] = ID(id)
+		u.pairs.add(text)
+	}
+	return u, nil
+}
+
+func (u *unigram) normalize(raw string, last bool) (text string, n int) {
+	return normalizeUTF8(raw, last)
+}
+
+func (u *unigram) normalizedLen(raw string) (n, normalized int) { return normalizedUTF8(raw) }
+
+// split cuts text around marks and runs, and between characters that no token
+// has side by side.
+func (u *unigram) split(text string, yield func(word string)) {
+	for text != "" {
+		n := markLen(text)
+		if n == 0 {
+			n = runLen(text)
+		}
+		if n == 0 {
+			n = u.plainLen(text)
+		}
+		yield(text[:n])
+		text = text[n:]
+	}
+}
+
+// plainLen is the length of the word that text starts with, which is neither a
+// mark nor a run.
+func (u *unigram) plainLen(text string) int {
+	char := nextChar(text)
+	end := len(char)
+	for end < len(text) {
+		rest := text[end:]
+		next := nextChar(rest)
+		if !u.pairs.has(char, next) || markLen(rest) > 0 || runLen(rest) > 0 {
+			break
+		}
+		char = next
+		end += len(next)
+	}
+	return end
+}
+
+// boundary separates tokens, and is in none.
+const boundary = "\uEE00"
+
+// markLen is the length of a special token at the start of text, <|plamo:NAME|>
+// with up to 64 characters; its inside may have runs.
+func markLen(text string) int {
+	const prefix, suffix, longest = "<|plamo:", "|>", 64
+	name, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		return 0
+	}
+	n := 0
+	for range longest {
+		r, size := decodeRune(name[n:])
+		if size == 0 || r == '|' || r >= 0x1C && r <= 0x1F || classOf(r) == classSpace {
+			break
+		}
+		n += size
+	}
+	if !strings.HasPrefix(name[n:], suffix) {
+		return 0
+	}
+	return len(prefix) + n + len(suffix)
+}
+
+// runLen is the length of a run of one character at the start of text, of four
+// or more, or of two blanks or more; 0 if there is none.
+func runLen(text string) int {
+	char := nextChar(text)
+	if char == "\n" || char == boundary {
+		return 0
+	}
+	n, count := 0, 0
+	for strings.HasPrefix(text[n:], char) && (n == 0 || markLen(text[n:]) == 0) {
+		n += len(char)
+		count++
+	}
+	if count >= 4 || count >= 2 && char == " " {
+		return n
+	}
+	return 0
+}
+
+// farthest is what marks look at, in bytes.
+const farthest = 8 + 64*maxCharLen + 2
+
+func (u *unigram) settled(text string) int {
+	end := max(0, len(text)-farthest)
+	for end > 0 && end < len(text) && text[end]&0xC0 == 0x80 {
+		end--
+	}
+	if end == len(text) || end == 0 {
+		return end
+	}
+	// A run goes on, maybe.
+	for char := nextChar(text[end:]); strings.HasSuffix(text[:end], char); {
+		end -= len(char)
+	}
+	return end
+}
+
+// inside cuts no word: tokens depend on the end of one.
+func (u *unigram) inside(string) int { return 0 }
+
+func (u *unigram) newMerger() merger { return &unigramMerger{unigram: u} }
+
+// unigramMerger has the buffers for one word.
+type unigramMerger struct {
+	*unigram
+	best   []bestPiece // from each offset of the text on
+	pieces []piece
+}
+
+// bestPiece is the first of the best pieces of a text.
+type bestPiece struct {
+	piece
+	score int64 // of all of them
+}
+
+// Symbols of pieces that are no token.
+const (
+	noToken      = -1 // the boundary
+	unknownToken = -2 // a character that is spelled by its bytes
+)
+
+func (u *unigramMerger) word(word string) []piece {
+	u.pieces = u.pieces[:0]
+	mark := markLen(word)
+	for word != "" {
+		n := runLen(word)
+		if n == 0 && mark > 0 { // a mark up to a run in it
+			for n < len(word) && runLen(word[n:]) == 0 {
+				n += len(nextChar(word[n:]))
+			}
+		} else if n == 0 {
+			n = len(word)
+		}
+		u.cut(word[:n])
+		word = word[n:]
+	}
+	return u.pieces
+}
+
+func (u *unigramMerger) merge(text string) []piece {
+	u.pieces = u.pieces[:0]
+	u.cut(text)
+	return u.pieces
+}
+
+// cut adds the pieces of a text, in which boundaries are none.
+func (u *unigramMerger) cut(text string) {
+	for {
+		part, rest, found := strings.Cut(text, boundary)
+		u.cutPart(part)
+		if !found {
+			return
+		}
+		u.pieces = append(u.pieces, piece{int32(len(boundary)), noToken})
+		text = rest
+	}
+}
+
+// cutPart finds the best pieces from the end on: the longer of two that are as
+// good.
+func (u *unigramMerger) cutPart(text string) {
+	u.best = slices.Grow(u.best[:0], len(text)+1)[:len(text)+1]
+	u.best[len(text)] = bestPiece{}
+	for from := len(text) - 1; from >= 0; from-- {
+		if text[from]&0xC0 == 0x80 {
+			continue
+		}
+		to := from + len(nextChar(text[from:]))
+		best := bestPiece{piece{int32(to - from), unknownToken}, u.best[to].score + unknownScore}
+		for {
+			id, ok := u.prefixes[text[from:to]]
+			if !ok {
+				break
+			}
+			if id != None && u.best[to].score+u.scores[id] >= best.score {
+				best = bestPiece{piece{int32(to - from), id}, u.best[to].score + u.scores[id]}
+			}
+			if to == len(text) {
+				break
+			}
+			to += len(nextChar(text[to:]))
+		}
+		u.best[from] = best
+	}
+	for at := 0; at < len(text); at += int(u.best[at].size) {
+		u.pieces = append(u.pieces, u.best[at].piece)
+	}
+}
+
+func (u *unigramMerger) emit(out *output, text string, p piece, start int) {
+	switch p.symbol {
+	case noToken:
+	case unknownToken:
+		for i := range len(text) {
+			out.add(u.bytes[text[i]], start+i+1)
+		}
+	default:
+		out.add(p.symbol, start+len(text))
+	}
+}
+
+func (u *unigramMerger) wholeChars(text []byte, n int) int { return min(n, len(text)) }
+
+func (u *unigramMerger) longest() int { return math.MaxInt }
+
+// longestWhole says that no word is cut into windows.
+func (u *unigramMerger) longestWhole() int { return math.MaxInt }

@@ -1,0 +1,59 @@
+package tokenizer
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func plamo3Config(t *testing.T) Config {
+	cfg, err := DefaultConfig(ModelPLaMo3, "")
+	require.NoError(t, err)
+	cfg.Tokens = []string{"<|plamo:unk|>", "<|plamo:bos|>", "<|plamo:eos|>", "<|plamo:pad|>"}
+	cfg.Types = []TokenType{Unknown, Control, Control, Control}
+	cfg.Scores = []float32{0, 0, 0, 0}
+	for b := range 256 {
+		cfg.Tokens, cfg.Types, cfg.Scores = append(cfg.Tokens, byteToken(byte(b))), append(cfg.Types, Byte), append(cfg.Scores, 0)
+	}
+	for token, score := range map[string]float32{"a": -2, "b": -2, "ab": -3, "abb": -6, "bb": -3, " ": -1, "  ": -1, "aa": -5, "aaaa": -1, "x": -5000} {
+		cfg.Tokens, cfg.Types, cfg.Scores = append(cfg.Tokens, token), append(cfg.Types, Normal), append(cfg.Scores, score)
+	}
+	return cfg
+}
+
+func TestScoredPieces(t *testing.T) {
+	tok, err := New(plamo3Config(t))
+	require.NoError(t, err)
+	for text, want := range map[string][]string{
+		"ab":            {"ab"},
+		"abb":           {"a", "bb"}, // better than ab b
+		"aab":           {"a", "ab"},
+		"aabb":          {"aa", "bb"}, // as good as a ab b, and longer first
+		"aaab":          {"aa", "ab"},
+		"aaaab":         {"aaaa", "b"}, // runs stay apart
+		"aaaaab":        {"aaaa", "a", "b"},
+		"a  b":          {"a", "  ", "b"},
+		"a b":           {"a", " ", "b"},
+		"é":             {"<0xC3>", "<0xA9>"},
+		"\xff":          {"<0xEF>", "<0xBF>", "<0xBD>"},
+		"x":             {"<0x78>"}, // spelled, rather than a piece with such a score
+		"a\uee00b":      {"a", "b"},
+		"<|plamo:eos|>": {"<|plamo:eos|>"},
+	} {
+		var got []string
+		for _, id := range tok.Encode(text, EncodeOptions{}) {
+			got = append(got, tok.TokenText(id))
+		}
+		require.Equal(t, want, got, "%q", text)
+	}
+	ids := tok.Encode("ab é", EncodeOptions{})
+	require.Equal(t, "ab é", tok.Decode(ids, DecodeOptions{}))
+}
+
+func TestScoredPiecesNeedBytes(t *testing.T) {
+	cfg := plamo3Config(t)
+	cfg.Types[4+'A'] = Normal
+	_, err := New(cfg)
+	require.EqualError(t, err, fmt.Sprintf("tokenizer: there is no byte token %s, which a vocabulary of %s needs", "<0x41>", "plamo3"))
+}
