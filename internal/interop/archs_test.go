@@ -20,7 +20,8 @@ import (
 // archs are the files of stock llama.cpp's random models that ours computes; all
 // others are refused.
 var archs = []string{
-	"gemma3-dense", "granite-dense", "granite-moe", "llama-dense", "llama-moe", "mistral3-dense", "mistral3-moe", "olmo2-dense", "phi3-dense",
+	"bailingmoe-moe", "bailingmoe2-moe", "deepseek-moe", "dots1-moe",
+	"gemma3-dense", "granite-dense", "granite-moe", "llama-dense", "llama-moe", "mellum-moe", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "olmo2-dense", "olmoe-moe", "phi3-dense",
 	"qwen2-dense", "qwen2moe-moe", "qwen3-dense", "qwen3moe-moe", "smollm3-dense",
 }
 

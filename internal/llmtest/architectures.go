@@ -63,6 +63,29 @@ var tinyArchs = map[string]tinyArch{
 		},
 		headSize: 16, optional: scales("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
 	},
+	"bailingmoe": {
+		keys:     experts(map[string]any{"expert_shared_count": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(0.5)}),
+		optional: biases("attn_q", "attn_k", "attn_v"),
+	},
+	"bailingmoe2": {
+		keys: experts(map[string]any{
+			"leading_dense_block_count": uint32(1), "expert_shared_count": uint32(2), "expert_shared_feed_forward_length": uint32(64),
+			"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(2.5),
+		}),
+		fusedQKV: true, optional: biases("exp_probs_b"),
+	},
+	"deepseek": {keys: experts(map[string]any{"leading_dense_block_count": uint32(1), "expert_shared_count": uint32(1), "expert_weights_scale": float32(1.5)}), layers: 3},
+	"dots1": {
+		keys: experts(map[string]any{
+			"expert_count": uint32(8), "expert_group_count": uint32(4), "expert_group_used_count": uint32(2), "attention.head_count_kv": uint32(4),
+			"expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1),
+			"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5),
+		}),
+		headSize: 16, optional: biases("exp_probs_b"),
+	},
+	"mellum":     {keys: experts(map[string]any{"attention.sliding_window": uint32(5)}), layers: 4, headSize: 16},
+	"minimax-m2": {keys: experts(map[string]any{"expert_gating_func": uint32(2), "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
+	"olmoe":      {keys: experts(map[string]any{"attention.head_count_kv": uint32(4), "feed_forward_length": uint32(32)})},
 	"mistral3": {
 		keys: map[string]any{
 			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
@@ -112,6 +135,13 @@ func suffixed(names []string, suffix string) []string {
 		names[i] += suffix
 	}
 	return names
+}
+
+// experts are keys of a mixture, and others.
+func experts(keys map[string]any) map[string]any {
+	all := map[string]any{"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}
+	maps.Copy(all, keys)
+	return all
 }
 
 // Architectures lists those that [ArchModel] makes models of.

@@ -37,6 +37,8 @@ type Config struct {
 	// See [Experts]. SharedFF is the width of the network that all tokens go through, 0 for that of
 	// SharedExperts; the first DenseLayers have no experts, and of the others each ExpertStep-th.
 	Experts, ExpertsUsed    int
+	ExpertGroups            int // of which only the experts of ExpertGroupsUsed are chosen; 0 and 1: all may be
+	ExpertGroupsUsed        int
 	ExpertFF                int // width of an expert; 0 is FF
 	SharedExperts, SharedFF int
 	DenseLayers, ExpertStep int
@@ -199,6 +201,11 @@ func (c Config) faults() []string {
 	if c.Experts != 0 {
 		check(c.Experts > 0 && c.Experts <= maxExperts, "%s is %d; %d are the most", key("expert_count"), c.Experts, maxExperts)
 		check(c.ExpertsUsed > 0 && c.ExpertsUsed <= c.Experts, "%s is %d of %d", key("expert_used_count"), c.ExpertsUsed, c.Experts)
+		if g := c.ExpertGroups; g > 1 {
+			check(c.Experts%g == 0 && c.Experts/g > 1, "%s is %d, of %d experts", key("expert_group_count"), g, c.Experts)
+			check(c.ExpertGroupsUsed > 0 && c.ExpertGroupsUsed <= g, "%s is %d of %d", key("expert_group_used_count"), c.ExpertGroupsUsed, g)
+			check(c.ExpertsUsed <= c.ExpertGroupsUsed*(c.Experts/g), "%s is %d, more than %d groups have", key("expert_used_count"), c.ExpertsUsed, c.ExpertGroupsUsed)
+		}
 		check(c.Gating >= GatingSoftMax && c.Gating <= GatingSoftMaxChosen, "%s is %d, which is unsupported", key("expert_gating_func"), c.Gating)
 		check(finite(c.ExpertScale), "%s is %v", key("expert_weights_scale"), c.ExpertScale)
 		for _, n := range []struct {
@@ -207,6 +214,7 @@ func (c Config) faults() []string {
 		}{
 			{"expert_feed_forward_length", 2 * c.ExpertFF}, {"expert_shared_feed_forward_length", c.SharedFF}, {"expert_shared_count", c.SharedExperts},
 			{"expert_shared_count", c.SharedExperts * max(c.ExpertFF, 1)}, {"leading_dense_block_count", c.DenseLayers}, {"interleave_moe_layer_step", c.ExpertStep},
+			{"expert_group_count", c.ExpertGroups}, {"expert_group_used_count", c.ExpertGroupsUsed},
 		} {
 			check(n.value >= 0 && n.value <= maxWidth, "%s is out of range", key(n.name))
 		}

@@ -1,7 +1,7 @@
 package arch
 
 import (
-	"cmp"
+	"math"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
@@ -29,6 +29,9 @@ type Router struct {
 	ByLogits   bool
 	Normalized bool    // the weights of the chosen experts add up to one
 	Scale      float32 // of the weights; 0 and 1 are none
+	// Groups are those into which experts are divided, of which the GroupsUsed are chosen from that
+	// have the best pairs; up to 1 is none.
+	Groups, GroupsUsed int
 	// BeforeExperts weighs what experts see instead of what they make.
 	BeforeExperts bool
 	Bias          bool // of the logits; there may be one
@@ -97,7 +100,7 @@ func (e Experts) route(p Place, t *nn.Tape, x *nn.Value) (ids *ggml.Tensor, weig
 		if bias != nil {
 			by = t.C.Add(by, bias)
 		}
-		return t.C.ArgSortTopK(by, e.Used)
+		return t.C.ArgSortTopK(e.Router.inGroups(t.C, by), e.Used)
 	})
 	weights = t.Chosen(scores, ids)
 	if r.Gating == GatingSoftMaxChosen {
@@ -107,6 +110,21 @@ func (e Experts) route(p Place, t *nn.Tape, x *nn.Value) (ids *ggml.Tensor, weig
 		weights = t.Normalized(weights)
 	}
 	return ids, t.Scale(weights, r.Scale)
+}
+
+// inGroups are scores [experts, n] of which those outside of the chosen groups are as low as can be.
+func (r Router) inGroups(c *ggml.Context, scores *ggml.Tensor) *ggml.Tensor {
+	if r.Groups <= 1 {
+		return scores
+	}
+	groups, n := int64(r.Groups), scores.Dim(1)
+	size := scores.Dim(0) / groups
+	scores = c.Reshape(scores, size, groups, n)
+	pairs := c.GetRows(c.Reshape(scores, 1, size, groups, n), c.ArgSortTopK(scores, 2))
+	sums := c.Reshape(c.SumRows(c.Reshape(pairs, 2, groups, n)), groups, n)
+	chosen := c.ArgSortTopK(sums, r.GroupsUsed)
+	lowest := c.Fill(scores, float32(math.Inf(-1)))
+	return c.Reshape(c.SetRows(lowest, c.GetRows(scores, chosen), chosen), size*groups, n)
 }
 
 // shared computes the network that all tokens go through.
@@ -136,102 +154,4 @@ func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.M
 		m.Bias = p.weight(Weight{Kind: kind, Shape: []int64{out, int64(e.Number)}, Role: Bias, Optional: true})
 	}
 	return m
-}
-
-// mixture is what a row of the table says of experts, where keys do not.
-type mixture struct {
-	router     Router // with what is so where no key says
-	reads      routerKeys
-	sharedGate bool
-	biases     bool // of experts, and of the router
-	// scales are factors of the experts' products, and sharedScales of those of the shared
-	// network. Stock llama.cpp ignores those of models that have none.
-	scales, sharedScales bool
-	module               string // of the shared network in transformers
-}
-
-// experts are those of layer i; ok is false where it has one feed-forward network.
-func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
-	isDense := i < c.DenseLayers || c.ExpertStep > 1 && (i+1)%c.ExpertStep != 0
-	if s.mixture == nil || c.Experts == 0 || isDense {
-		return e, false
-	}
-	e = Experts{
-		FeedForward: FeedForward{Width: cmp.Or(c.ExpertFF, c.FF), Act: s.act, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
-		Number:      c.Experts, Used: c.ExpertsUsed, Router: s.mixture.router, SharedGate: s.mixture.sharedGate,
-		Shared: FeedForward{Width: cmp.Or(c.SharedFF, c.SharedExperts*c.ExpertFF), Act: s.act, Suffix: "_shexp", Module: s.mixture.module, Scales: s.mixture.sharedScales},
-	}
-	e.Router.Gating, e.Router.Normalized, e.Router.Scale = c.Gating, c.NormalizedExperts, c.ExpertScale
-	return e, true
-}
-
-// routerKeys are those of a router that files of an architecture have. As stock llama.cpp does, a
-// model ignores the others.
-type routerKeys int
-
-const (
-	readsGating routerKeys = 1 << iota
-	readsNormalized
-	readsScale
-)
-
-// keys are those of mixtures. A file without experts says nothing of them.
-func (x *mixture) keys() []key {
-	if x == nil {
-		return nil
-	}
-	none := always(0)
-	list := []key{
-		optional("expert_count", func(c *Config) *int { return &c.Experts }, none),
-		optional("expert_used_count", func(c *Config) *int { return &c.ExpertsUsed }, none),
-		optional("expert_feed_forward_length", func(c *Config) *int { return &c.ExpertFF }, none),
-		optional("expert_shared_count", func(c *Config) *int { return &c.SharedExperts }, none),
-		optional("expert_shared_feed_forward_length", func(c *Config) *int { return &c.SharedFF }, none),
-		optional("leading_dense_block_count", func(c *Config) *int { return &c.DenseLayers }, none),
-		optional("interleave_moe_layer_step", func(c *Config) *int { return &c.ExpertStep }, none),
-	}
-	if x.reads&readsGating == 0 {
-		list = append(list, fixed(func(c *Config) { c.Gating = x.router.Gating }))
-	} else {
-		list = append(list, key{
-			name: "expert_gating_func",
-			read: func(m *metadata, name string, c *Config) {
-				c.Gating = cmp.Or(Gating(m.size(name, 0, true)), x.router.Gating)
-			},
-			write: func(c *Config) any { return uint32(c.Gating) },
-		})
-	}
-	if x.reads&readsNormalized == 0 {
-		list = append(list, fixed(func(c *Config) { c.NormalizedExperts = x.router.Normalized }))
-	} else {
-		list = append(list, key{
-			name: "expert_weights_norm",
-			read: func(m *metadata, name string, c *Config) {
-				c.NormalizedExperts = value(m, m.arch+"."+name, x.router.Normalized, true)
-			},
-			write: func(c *Config) any { return c.NormalizedExperts },
-		})
-	}
-	if x.reads&readsScale != 0 {
-		list = append(list, factor("expert_weights_scale", func(c *Config) *float32 { return &c.ExpertScale }, 0, false))
-	}
-	for i, k := range list[1:] {
-		list[i+1].read = func(m *metadata, name string, c *Config) {
-			if c.Experts > 0 {
-				k.read(m, name, c)
-			}
-		}
-		list[i+1].write = func(c *Config) any {
-			if c.Experts == 0 {
-				return nil
-			}
-			return k.write(c)
-		}
-	}
-	return list
-}
-
-// fixed is what each model of a kind has, and no key says.
-func fixed(set func(c *Config)) key {
-	return key{read: func(_ *metadata, _ string, c *Config) { set(c) }, write: func(*Config) any { return nil }}
 }

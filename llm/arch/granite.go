@@ -4,7 +4,7 @@ import "github.com/goggml/ggml"
 
 func init() {
 	family(map[string]spec{
-		"granite": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE, scaledLater: true, mixture: &mixture{router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.router.layer"}, module: "shared_mlp"}},
+		"granite": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ropeFactors: true, keys: graniteKeys, layer: skipRoPE, scaledLater: true, mixture: &mixture{reads: readsSharedWidth, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.router.layer"}, module: "shared_mlp"}},
 	})
 }
 

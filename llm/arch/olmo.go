@@ -5,6 +5,10 @@ import "github.com/goggml/ggml"
 func init() {
 	family(map[string]spec{
 		"olmo2": {rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: AllHeads, untied: true, keys: windowKeys(4), layer: olmo2Layer},
+		"olmoe": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: AllHeads, untied: true,
+			mixture: &mixture{router: Router{Gating: GatingSoftMax, Module: "mlp.gate"}},
+		},
 	})
 }
 

@@ -7,11 +7,11 @@ func init() {
 		"qwen2": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: true},
 		"qwen2moe": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU,
-			mixture: &mixture{router: Router{Gating: GatingSoftMax, Module: "mlp.gate"}, sharedGate: true, module: "mlp.shared_expert"},
+			mixture: &mixture{reads: readsWidth | readsSharedWidth, router: Router{Gating: GatingSoftMax, Module: "mlp.gate"}, sharedGate: true, module: "mlp.shared_expert"},
 		},
 		"qwen3moe": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead,
-			mixture: &mixture{scales: true, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"}},
+			mixture: &mixture{reads: readsWidth, scales: true, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"}},
 		},
 		"qwen3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, unused: classifier},
 	})

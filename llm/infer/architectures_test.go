@@ -41,6 +41,9 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 				m, err := model.Load(llmtest.ArchFile(t, arch, c.typ), model.LoadOptions{Repack: c.repack})
 				require.NoError(t, err)
 				t.Cleanup(func() { m.Close() })
+				if m.Config().Experts > 0 && c.typ != ggml.F32 { // rounded inputs may choose other experts
+					c.nmse = 10 * roundedInputs
+				}
 				s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 				tokens := llmtest.RandomTokens(5, length, m.Config().Vocab)
 				want := llmtest.ExactLogits(t, m, s.Adapters, tokens, length+5)

@@ -1,0 +1,127 @@
+package arch
+
+import "cmp"
+
+// mixture is what a row of the table says of experts, where keys do not.
+type mixture struct {
+	router     Router // with what is so where no key says
+	reads      expertKeys
+	sharedGate bool
+	biases     bool // of experts, and of the router
+	// scales are factors of the experts' products, and sharedScales of those of the shared
+	// network. Stock llama.cpp ignores those of models that have none.
+	scales, sharedScales bool
+	// shared is the width of the shared network; nil: what a key says, or that of as many experts as
+	// are shared.
+	shared func(c *Config) int
+	module string // of the shared network in transformers
+}
+
+// experts are those of layer i; ok is false where it has one feed-forward network.
+func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
+	isDense := i < c.DenseLayers || c.ExpertStep > 1 && (i+1)%c.ExpertStep != 0
+	if s.mixture == nil || c.Experts == 0 || isDense {
+		return e, false
+	}
+	shared := cmp.Or(c.SharedFF, c.SharedExperts*c.ExpertFF)
+	if s.mixture.shared != nil {
+		shared = s.mixture.shared(&c)
+	}
+	e = Experts{
+		FeedForward: FeedForward{Width: cmp.Or(c.ExpertFF, c.FF), Act: s.act, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
+		Number:      c.Experts, Used: c.ExpertsUsed, Router: s.mixture.router, SharedGate: s.mixture.sharedGate,
+		Shared: FeedForward{Width: shared, Act: s.act, Suffix: "_shexp", Module: s.mixture.module, Scales: s.mixture.sharedScales},
+	}
+	r := &e.Router
+	r.Gating, r.Normalized, r.Scale, r.Groups, r.GroupsUsed = c.Gating, c.NormalizedExperts, c.ExpertScale, c.ExpertGroups, c.ExpertGroupsUsed
+	return e, true
+}
+
+// expertKeys are those that files of an architecture have beside the numbers of experts. As stock
+// llama.cpp does, a model ignores the others.
+type expertKeys int
+
+const (
+	readsWidth expertKeys = 1 << iota // of experts; that of feed-forward networks otherwise
+	readsSharedWidth
+	readsSharedCount
+	readsDense // the first layers, without experts
+	readsStep
+	readsGating
+	readsNormalized
+	readsScale
+)
+
+// keys are those of mixtures. A file without experts says nothing of them.
+func (x *mixture) keys() []key {
+	if x == nil {
+		return nil
+	}
+	none := always(0)
+	list := []key{
+		optional("expert_used_count", func(c *Config) *int { return &c.ExpertsUsed }, none),
+		optional("expert_group_count", func(c *Config) *int { return &c.ExpertGroups }, none),
+		optional("expert_group_used_count", func(c *Config) *int { return &c.ExpertGroupsUsed }, none),
+	}
+	for _, k := range []struct {
+		reads expertKeys
+		key
+	}{
+		{readsWidth, optional("expert_feed_forward_length", func(c *Config) *int { return &c.ExpertFF }, none)},
+		{readsSharedCount, optional("expert_shared_count", func(c *Config) *int { return &c.SharedExperts }, none)},
+		{readsSharedWidth, optional("expert_shared_feed_forward_length", func(c *Config) *int { return &c.SharedFF }, none)},
+		{readsDense, optional("leading_dense_block_count", func(c *Config) *int { return &c.DenseLayers }, none)},
+		{readsStep, optional("interleave_moe_layer_step", func(c *Config) *int { return &c.ExpertStep }, none)},
+		{readsScale, factor("expert_weights_scale", func(c *Config) *float32 { return &c.ExpertScale }, 0, false)},
+	} {
+		if x.reads&k.reads != 0 {
+			list = append(list, k.key)
+		}
+	}
+	list = append(list, x.gatingKey(), x.normalizedKey())
+	for i, k := range list {
+		list[i].read = func(m *metadata, name string, c *Config) {
+			if c.Experts > 0 {
+				k.read(m, name, c)
+			}
+		}
+		list[i].write = func(c *Config) any {
+			if c.Experts == 0 {
+				return nil
+			}
+			return k.write(c)
+		}
+	}
+	return append([]key{optional("expert_count", func(c *Config) *int { return &c.Experts }, none)}, list...)
+}
+
+func (x *mixture) gatingKey() key {
+	if x.reads&readsGating == 0 {
+		return fixed(func(c *Config) { c.Gating = x.router.Gating })
+	}
+	return key{
+		name: "expert_gating_func",
+		read: func(m *metadata, name string, c *Config) {
+			c.Gating = cmp.Or(Gating(m.size(name, 0, true)), x.router.Gating)
+		},
+		write: func(c *Config) any { return uint32(c.Gating) },
+	}
+}
+
+func (x *mixture) normalizedKey() key {
+	if x.reads&readsNormalized == 0 {
+		return fixed(func(c *Config) { c.NormalizedExperts = x.router.Normalized })
+	}
+	return key{
+		name: "expert_weights_norm",
+		read: func(m *metadata, name string, c *Config) {
+			c.NormalizedExperts = value(m, m.arch+"."+name, x.router.Normalized, true)
+		},
+		write: func(c *Config) any { return c.NormalizedExperts },
+	}
+}
+
+// fixed is what each model of a kind has, and no key says.
+func fixed(set func(c *Config)) key {
+	return key{read: func(_ *metadata, _ string, c *Config) { set(c) }, write: func(*Config) any { return nil }}
+}
