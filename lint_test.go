@@ -99,20 +99,22 @@ func documented(p *doc.Package) map[string]bool {
 }
 
 // Every type that a function makes, or that is closed, or is an error, has a
-// runnable example.
+// runnable example: of the binding, and of the packages under llm that run models.
 func TestEveryNounHasAnExample(t *testing.T) {
-	p, _ := readPackage(t, ".")
-	for _, noun := range p.Types {
-		examples := noun.Examples
-		for _, f := range append(noun.Funcs, noun.Methods...) {
-			examples = append(examples, f.Examples...)
-		}
-		if isEnum(noun) || len(noun.Funcs) == 0 && !hasMethod(noun, "Close") && !hasMethod(noun, "Error") {
-			continue
-		}
-		require.NotEmpty(t, examples, "type %s", noun.Name)
-		for _, e := range examples {
-			require.True(t, e.Output != "" || e.EmptyOutput, "example %s is not run: it has no output", e.Name)
+	for _, folder := range []string{".", "llm", "llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/sample"} {
+		p, _ := readPackage(t, folder)
+		for _, noun := range p.Types {
+			examples := noun.Examples
+			for _, f := range append(noun.Funcs, noun.Methods...) {
+				examples = append(examples, f.Examples...)
+			}
+			if isEnum(noun) || len(noun.Funcs) == 0 && !hasMethod(noun, "Close") && !hasMethod(noun, "Error") {
+				continue
+			}
+			assert.NotEmpty(t, examples, "type %s.%s", p.Name, noun.Name)
+			for _, e := range examples {
+				assert.True(t, e.Output != "" || e.EmptyOutput, "example %s of %s is not run: it has no output", e.Name, p.Name)
+			}
 		}
 	}
 }

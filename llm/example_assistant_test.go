@@ -16,14 +16,12 @@ func ExampleAssistant() {
 		log.Fatal(err)
 	}
 	defer assistant.Close()
-	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
-	tokens, reply := assistant.Stream(context.Background(), talk)
+	tokens, _ := assistant.Stream(context.Background(), &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}})
 	for token, err := range tokens {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Print(token.Text)
 	}
-	fmt.Println("", reply.Finish)
-	// Output: Because air scatters blue light most. stop
+	// Output: Because air scatters blue light most.
 }

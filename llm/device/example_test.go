@@ -1,34 +1,107 @@
 package device_test
 
 import (
+	"context"
+	"fmt"
 	"log"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
-	"github.com/goggml/ggml/llm/infer"
-	"github.com/goggml/ggml/llm/model"
 )
 
-// Hold twenty layers on a GPU, and the rest, which does not fit there, on the CPU.
+// Spread a model over a GPU, where there is one, and the CPU: the first 20 layers here, the rest
+// there.
 func ExampleLayout() {
-	gpu, err := ggml.DeviceByType(ggml.GPU)
-	if err != nil {
-		log.Fatal(err)
-	}
-	layout := device.Layout{Devices: []*ggml.Device{gpu}, Of: func(layer int, _ string) int {
-		if layer >= 0 && layer < 20 {
-			return 0
+	layout := device.Layout{} // the CPU
+	if gpu, err := ggml.DeviceByType(ggml.GPU); err == nil {
+		layout.Devices = []*ggml.Device{gpu}
+		layout.Of = func(layer int, _ string) int {
+			if layer >= 0 && layer < 20 {
+				return 0
+			}
+			return 1 // the CPU, which is always the last
 		}
-		return 1 // the CPU, which is always the last
-	}}
-	m, err := model.Load("model.gguf", model.LoadOptions{Layout: layout})
+	}
+	// model.Load takes it, and what is made for the model goes by it.
+	fmt.Println(layout.IsCPU() == (layout.String() == "CPU"))
+	// Output: true
+}
+
+// Compute a graph on the devices of a layout, by the memory that the engine's graphs share.
+func ExampleEngine() {
+	e, err := device.New(device.Options{Layout: device.On(nil), Threads: 2}) // nil is the CPU
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer m.Close()
-	s, err := infer.NewSession(m, infer.SessionOptions{}) // and keys and values of a layer beside it
+	defer e.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 3).SetInput()
+	y := c.Sqr(x).SetOutput()
+	g := c.NewGraph()
+	g.Expand(y)
+	if err := e.Allocate(g); err != nil {
+		log.Fatal(err)
+	}
+	if err := ggml.Write(x, []float32{1, 2, 3}); err != nil {
+		log.Fatal(err)
+	}
+	if err := e.Compute(context.Background(), g); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ggml.Read[float32](y))
+	// Output: [1 4 9] <nil>
+}
+
+// A workspace is memory beside that of the engine, here for a graph whose results are to stay.
+// What it takes is known before.
+func ExampleWorkspace() {
+	e, err := device.NewCPU(1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer s.Close()
+	defer e.Close()
+	w, err := e.NewWorkspace()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.NewTensor(ggml.F32, 1024).SetInput()
+	g := c.NewGraph()
+	g.Expand(c.Sqr(x).SetOutput())
+	before, err := w.Measure(g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Allocate(g); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(before.Total() >= 4096, before.Total() == w.Sizes().Total())
+	// Output: true true
+}
+
+// Give tensors memory where a layout puts what belongs to them.
+func ExampleMemory() {
+	c := ggml.NewContext()
+	defer c.Close()
+	memory := device.NewMemory(device.Layout{})
+	defer memory.Close()
+	for layer := range 2 {
+		memory.Add(layer, device.KVCache, c.NewTensor(ggml.F16, 64, 128))
+	}
+	if err := memory.Allocate(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(memory.Sizes().Total()/1024, "KiB on the", memory.Layout())
+	// Output: 32 KiB on the CPU
+}
+
+// Sizes are of the devices of a layout, the CPU last.
+func ExampleSizes() {
+	weights, results := device.Sizes{5 << 30, 1 << 30}, device.Sizes{2 << 30, 0}
+	all := weights.Plus(results)
+	fmt.Println(all[0]>>30, "GiB on the device,", all.Total()>>30, "in all")
+	// Output: 7 GiB on the device, 8 in all
 }

@@ -3,6 +3,7 @@ package generate_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -140,4 +141,139 @@ func ExampleTexts() {
 	// Output:
 	// "a b": 3 tokens and 4 new ones, <nil>
 	// "b a b a": 7 tokens and 4 new ones, <nil>
+}
+
+// Take the tokens of a continuation one by one, with their log-probabilities, and stop when it
+// says enough.
+func ExampleStream() {
+	m, err := tinyModel(64) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	session, err := infer.NewSession(m, infer.SessionOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	sequence, err := session.NewSequence()
+	if err != nil {
+		log.Fatal(err)
+	}
+	sampler, err := sample.New(sample.Options{Temperature: 0.8, Seed: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tokens, stats := generate.Stream(context.Background(), m, sequence, generate.Request{
+		Prompt: "Once upon a time", Sampler: sampler, Options: generate.Options{IgnoreEOG: true, LogProbs: true},
+	})
+	certain := true
+	for token, err := range tokens {
+		if err != nil {
+			log.Fatal(err)
+		}
+		certain = certain && token.LogProb > -12 // token.ID is its number, token.Text what it says
+		if stats.Generated == 5 {
+			break
+		}
+	}
+	fmt.Println(certain, sequence.Len() == stats.Prompt+stats.Generated)
+	// Output: true true
+}
+
+// Show a reply as it comes. What became of it is there at the end.
+func ExampleChat_Stream() {
+	m, err := tinyModel(256) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	template, err := chat.Parse("tiny.jinja", source) // or none: the model's own
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, err := infer.NewSession(m, infer.SessionOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	sequence, err := session.NewSequence()
+	if err != nil {
+		log.Fatal(err)
+	}
+	greedy, err := sample.New(sample.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := 8
+	assistant, err := generate.NewChat(m, sequence, greedy, generate.ChatOptions{Template: template, Limit: &limit})
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Is the sky blue?")}}
+	tokens, reply := assistant.Stream(context.Background(), talk)
+	shown := ""
+	for token, err := range tokens {
+		if err != nil {
+			log.Fatal(err)
+		}
+		shown += token.Text // or fmt.Print
+	}
+	fmt.Println(reply.Content == shown, reply.Generated, "tokens, ended by", reply.Finish)
+	// Output: true 8 tokens, ended by length
+}
+
+// A template may refuse a conversation; others can be answered.
+func ExampleRenderError() {
+	m, err := tinyModel(64) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	template, err := chat.Parse("strict.jinja", `{% if messages[0].role != "user" %}{{ raise_exception("the user begins") }}{% endif %}{{ messages[0].content }}`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, err := infer.NewSession(m, infer.SessionOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	sequence, err := session.NewSequence()
+	if err != nil {
+		log.Fatal(err)
+	}
+	greedy, err := sample.New(sample.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	assistant, err := generate.NewChat(m, sequence, greedy, generate.ChatOptions{Template: template})
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("system", "Be brief.")}}
+	_, err = assistant.Reply(context.Background(), io.Discard, talk)
+	var refused *generate.RenderError
+	fmt.Println(errors.As(err, &refused), err)
+	// Output: true strict.jinja:1: the user begins
+}
+
+// Make vectors of texts.
+func ExampleEmbed() {
+	m, err := tinyModel(64) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 8}) // texts at once
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	vectors, err := generate.Embed(context.Background(), m, session, []string{"a b", "b a b a"}, infer.EmbedOptions{Normalize: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(vectors), "vectors of", len(vectors[0]), "numbers")
+	// Output: 2 vectors of 32 numbers
 }

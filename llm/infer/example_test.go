@@ -2,6 +2,7 @@ package infer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -93,4 +94,51 @@ func ExampleSession_Step() {
 	// 4 tokens of the prompt are new
 	// 2 tokens of the prompt are new
 	// 14 and 15 tokens
+}
+
+// Find the text that is most like a question, by the cosine of their embeddings.
+func ExampleSession_Embed() {
+	m := tinyModel() // or model.Load
+	defer m.Close()
+	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3}) // texts at once
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	question := []int32{1, 2, 3, 4} // by m.Tokenizer.Encode
+	texts := [][]int32{{9, 8, 7}, {1, 2, 3, 4, 5}, {30, 31}}
+	vectors, err := session.Embed(context.Background(), append(texts, question), infer.EmbedOptions{Pooling: infer.PoolMean, Normalize: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	best, most := 0, float32(-1)
+	for i, v := range vectors[:len(texts)] {
+		var cosine float32
+		for j := range v {
+			cosine += v[j] * vectors[len(texts)][j]
+		}
+		if cosine > most {
+			best, most = i, cosine
+		}
+	}
+	fmt.Println("text", best, "of vectors with", len(vectors[best]), "numbers")
+	// Output: text 1 of vectors with 32 numbers
+}
+
+// A session with room for two texts of 16 tokens, whose keys and values take half the memory.
+func ExampleSessionOptions() {
+	m := tinyModel() // or model.Load
+	defer m.Close()
+	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2, Context: 16, CacheType: ggml.F16})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	sequence, err := session.NewSequence()
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = sequence.Decode(context.Background(), make([]int32, 17))
+	fmt.Println(errors.Is(err, infer.ErrContextFull), sequence.Len(), session.Free())
+	// Output: true 0 1
 }

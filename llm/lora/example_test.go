@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -104,4 +107,71 @@ func ExampleAdapter_SavePEFT() {
 	defer b.Close()
 	fmt.Println("rank", b.Rank(), "alpha", b.Alpha, "base", b.Keys["general.base_model.0.repo_url"])
 	// Output: rank 8 alpha 16 base https://huggingface.co/org/tiny
+}
+
+// Put two adapters together, and see what of the model they change.
+func ExampleJoin() {
+	m, err := model.New(tinyConfig(false), nil, 1) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	last := 1 // layer
+	var list []model.Adapters
+	for _, target := range []string{"attn_q", "ffn_up"} {
+		a, err := lora.New(m, lora.Options{Rank: 4, Targets: []string{target}, LastLayers: &last})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer a.Close()
+		list = append(list, a.WithScale(0.5))
+	}
+	both := lora.Join(list...) // for infer.SessionOptions
+	fmt.Println(slices.Sorted(maps.Keys(both)))
+	// Output: [blk.1.attn_q.weight blk.1.ffn_up.weight]
+}
+
+// The targets that a model has, and the rank and the strength of each pair of an adapter.
+func ExamplePair() {
+	m, err := model.New(tinyConfig(false), nil, 1) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	fmt.Println(lora.Targets(m.Architecture()))
+	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Targets: []string{"attn_v"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	for _, p := range a.Pairs() {
+		fmt.Println(p.Base, p.Rank(), p.A.Shape(), p.B.Shape())
+	}
+	// Output:
+	// [attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down token_embd output]
+	// blk.0.attn_v.weight 8 [64 8] [8 32]
+	// blk.1.attn_v.weight 8 [64 8] [8 32]
+}
+
+// Merge an adapter at half its strength into a model, with the result in Q8_0.
+func ExampleMergeOptions() {
+	m, err := model.New(tinyConfig(false), nil, 1) // or model.Load
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close()
+	q8 := ggml.Q8_0
+	merged, err := lora.Merge(context.Background(), m, []lora.Scaled{{Adapter: a, Scale: 0.5}}, lora.MergeOptions{Type: &q8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer merged.Close()
+	t, _ := merged.Tensor("blk.0.attn_q.weight")
+	fmt.Println(t.Name, t.Type) // merged.WriteFile(path)
+	// Output: blk.0.attn_q.weight q8_0
 }

@@ -2,7 +2,6 @@ package sample
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -18,17 +17,6 @@ func newSampler(t require.TestingT, o Options) *Sampler {
 	s, err := New(o)
 	require.NoError(t, err)
 	return s
-}
-
-func ExampleSampler() {
-	s, err := New(Options{Temperature: 0.8, TopK: 40, TopP: testutil.Ptr[float32](0.95), MinP: 0.05, Seed: 1})
-	if err != nil {
-		panic(err)
-	}
-	logits := []float32{-2, 9, 1, 0.5} // of a vocabulary of four tokens
-	token, err := s.Sample(logits)
-	fmt.Println(token, err)
-	// Output: 1 <nil>
 }
 
 func TestGreedy(t *testing.T) {
