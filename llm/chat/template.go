@@ -10,7 +10,7 @@ import (
 )
 
 // Template is a parsed chat template. It is safe for concurrent use.
-type Template struct{ language jinja.Template }
+type Template struct{ parsed jinja.Template }
 
 // Parse parses a template. Errors begin with the name, which is that of its file or model, and the line.
 func Parse(name, source string) (*Template, error) {
@@ -22,10 +22,10 @@ func Parse(name, source string) (*Template, error) {
 }
 
 // HasGenerationTag reports whether the template itself says, by {% generation %}, what the assistant writes.
-func (t *Template) HasGenerationTag() bool { return t.language.HasGenerationTag() }
+func (t *Template) HasGenerationTag() bool { return t.parsed.HasGenerationTag() }
 
 // Source is what the template was parsed from.
-func (t *Template) Source() string { return t.language.Source() }
+func (t *Template) Source() string { return t.parsed.Source() }
 
 // UsesTime reports whether the text may depend on the time, which the template asks for by strftime_now.
 func (t *Template) UsesTime() bool { return strings.Contains(t.Source(), "strftime_now") }
@@ -59,29 +59,29 @@ func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
 		return nil, errBothPrompts
 	}
 	if c == nil || len(c.Messages) == 0 {
-		return nil, fmt.Errorf("%s: the conversation has no message", t.language.Name())
+		return nil, fmt.Errorf("%s: the conversation has no message", t.parsed.Name())
 	}
 	names, given, err := c.variables(o)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.language.Name(), err)
+		return nil, fmt.Errorf("%s: %w", t.parsed.Name(), err)
 	}
 	var final jinja.Text
 	if o.ContinueFinalMessage {
 		if final, err = t.tagFinalMessage(c, names); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.language.Name(), err)
+			return nil, fmt.Errorf("%s: %w", t.parsed.Name(), err)
 		}
 	}
 	now := o.Now
 	if now.IsZero() {
 		now = time.Now()
 	}
-	out, generated, err := t.language.Render(names, now)
+	out, generated, err := t.parsed.Render(names, now)
 	if err != nil {
 		return nil, templateError(err)
 	}
 	if o.ContinueFinalMessage {
 		if out, err = cutAtTag(out, final); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.language.Name(), err)
+			return nil, fmt.Errorf("%s: %w", t.parsed.Name(), err)
 		}
 	}
 	given.see(out)
