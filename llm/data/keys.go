@@ -156,6 +156,11 @@ func (r *record) other(keys []string) string {
 			names = append(names, m.key)
 		}
 	}
+	return only(names)
+}
+
+// only is the one name of a list, "" where there is not just one.
+func only(names []string) string {
 	if len(names) == 1 {
 		return names[0]
 	}

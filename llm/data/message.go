@@ -96,10 +96,7 @@ func (m *messageParser) unknownKey(members []member) string {
 			unknown = append(unknown, member.key)
 		}
 	}
-	if len(unknown) == 1 {
-		return unknown[0]
-	}
-	return ""
+	return only(unknown)
 }
 
 // key is the key of a message that a name of the data stands for.

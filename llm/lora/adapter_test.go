@@ -168,9 +168,7 @@ func TestFactorOfAllRanks(t *testing.T) {
 	defer file.Close()
 	alpha, err := ggml.GGUFValue[float32](file, "adapter.lora.alpha")
 	require.NoError(t, err)
-	b, err := lora.Load(path, m)
-	require.NoError(t, err)
-	defer b.Close()
+	b := load(t, path, m)
 	require.Len(t, b.Pairs(), 6)
 	for i, p := range a.Pairs() {
 		q := b.Pairs()[i]

@@ -34,9 +34,7 @@ func TestSaveLoad(t *testing.T) {
 		save := lora.SaveOptions{Name: "round trip", Keys: map[string]any{"training.steps": uint32(12), "training.loss": float32(1.5)}}
 		first, second := filepath.Join(folder, "first.gguf"), filepath.Join(folder, "second.gguf")
 		require.NoError(t, a.Save(first, save))
-		b, err := lora.Load(first, m)
-		require.NoError(t, err)
-		defer b.Close()
+		b := load(t, first, m)
 		require.Equal(t, a.Alpha, b.Alpha)
 		require.Equal(t, a.Arch, b.Arch)
 		require.Equal(t, len(a.Pairs()), len(b.Pairs()))
@@ -62,9 +60,7 @@ func content(t require.TestingT, path string) []byte {
 // An adapter that another program wrote, in the form stock llama.cpp accepts.
 func TestLoadGolden(t *testing.T) {
 	m := newModel(t, goldenConfig(), t.Cleanup)
-	a, err := lora.Load(golden, m)
-	require.NoError(t, err)
-	defer a.Close()
+	a := load(t, golden, m)
 	require.Len(t, a.Pairs(), 3*7)
 	require.Equal(t, "llama", a.Arch)
 	require.Positive(t, a.Alpha)

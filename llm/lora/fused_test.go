@@ -54,9 +54,7 @@ func TestAdaptersOfFusedMatrices(t *testing.T) {
 
 	path := filepath.Join(t.TempDir(), "adapter.gguf")
 	require.NoError(t, a.Save(path, lora.SaveOptions{}))
-	b, err := lora.Load(path, m)
-	require.NoError(t, err)
-	defer b.Close()
+	b := load(t, path, m)
 	require.Equal(t, want, losses(t, m, b.WithScale(0.5)))
 
 	merged, _ := mergeTo(t, m, []lora.Scaled{{Adapter: b, Scale: 0.5}}, lora.MergeOptions{})

@@ -48,6 +48,20 @@ func tinyModel(t *testing.T, tied bool) *model.Model {
 	return newModel(t, tinyConfig(tied), t.Cleanup)
 }
 
+// cleaner is a test, or a check of random ones.
+type cleaner interface {
+	require.TestingT
+	Cleanup(f func())
+}
+
+// load is an adapter of a file, which is closed at the end of the test.
+func load(t cleaner, path string, m *model.Model) *lora.Adapter {
+	a, err := lora.Load(path, m)
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
 // fileModel writes the tiny model in a type and loads the file.
 func fileModel(t *testing.T, tied bool, typ ggml.Type) *model.Model {
 	t.Helper()

@@ -262,9 +262,7 @@ func TestMergeFaults(t *testing.T) {
 
 	saved := filepath.Join(folder, "adapter.gguf")
 	require.NoError(t, a.Save(saved, lora.SaveOptions{}))
-	loaded, err := lora.Load(saved, m)
-	require.NoError(t, err)
-	defer loaded.Close()
+	loaded := load(t, saved, m)
 	require.ErrorContains(t, merge(saved, lora.MergeOptions{}, lora.Scaled{Adapter: loaded, Scale: 1}), "is an adapter to be merged")
 
 	require.ErrorContains(t, merge(path, lora.MergeOptions{}, lora.Scaled{Scale: 1}), "adapter 0 to merge is nil")

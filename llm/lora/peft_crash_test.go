@@ -71,9 +71,7 @@ func TestSavePEFTKilled(t *testing.T) {
 func requireCleanSave(t *testing.T, folder string, a *lora.Adapter, m *model.Model) {
 	t.Helper()
 	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
-	b, err := lora.Load(folder, m)
-	require.NoError(t, err)
-	defer b.Close()
+	b := load(t, folder, m)
 	requireEqual(t, a, b)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)

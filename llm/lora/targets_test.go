@@ -118,9 +118,7 @@ func TestRankStabilized(t *testing.T) {
 			a := trained(t, m, lora.Options{Ranks: ranks, Alpha: alpha, RankStabilized: true})
 			path := filepath.Join(t.TempDir(), "adapter.gguf")
 			require.NoError(t, a.Save(path, lora.SaveOptions{}))
-			b, err := lora.Load(path, m)
-			require.NoError(t, err)
-			defer b.Close()
+			b := load(t, path, m)
 			require.Len(t, b.Pairs(), len(a.Pairs()))
 			for i, p := range a.Pairs() {
 				q, shape := b.Pairs()[i], m.Weight(p.Base).Shape()

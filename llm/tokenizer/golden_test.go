@@ -81,6 +81,17 @@ func unhex(t testing.TB, s string) string {
 // are named after the vocabulary and, for BPE, the pre-tokenizer that was set.
 // spm2 and bpe2 are spm and bpe with changed scores and merges, more tokens of
 // every type, and holes.
+// goldenTokenizer has the vocabulary and the pre-tokenizer of a name such as bpe-llama-bpe.
+func goldenTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
+	t.Helper()
+	vocab, pre, isBPE := strings.Cut(name, "-")
+	set := map[string]any{}
+	if isBPE {
+		set["pre"] = pre
+	}
+	return loadTokenizer(t, vocab, set)
+}
+
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/tokens-*.jsonl")
 	require.NoError(t, err)
@@ -88,12 +99,7 @@ func TestGolden(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "tokens-"), ".jsonl")
 		t.Run(name, func(t *testing.T) {
-			vocab, pre, isBPE := strings.Cut(name, "-")
-			set := map[string]any{}
-			if isBPE {
-				set["pre"] = pre
-			}
-			checkGolden(t, loadTokenizer(t, vocab, set), readGolden(t, file))
+			checkGolden(t, goldenTokenizer(t, name), readGolden(t, file))
 		})
 	}
 }

@@ -42,7 +42,7 @@ func stripping(t testing.TB) *tokenizer.Tokenizer {
 	return mustNew(t, cfg)
 }
 
-func TestPartsOfOneSourceAreTheText(t *testing.T) {
+func TestSegmentsOfOneKindAreTheText(t *testing.T) {
 	all := allTokenizers(t)
 	all["spm2"] = loadTokenizer(t, "spm2", nil)
 	all["bpe2"] = loadTokenizer(t, "bpe2", nil)
@@ -60,16 +60,11 @@ func TestPartsOfOneSourceAreTheText(t *testing.T) {
 	})
 }
 
-// TestPartsGolden cuts the texts that stock llama.cpp encoded.
-func TestPartsGolden(t *testing.T) {
+// TestSegmentsGolden cuts the texts that stock llama.cpp encoded.
+func TestSegmentsGolden(t *testing.T) {
 	for _, name := range []string{"bpe-qwen35", "bpe2-llama-bpe", "spm", "spm2"} {
 		t.Run(name, func(t *testing.T) {
-			vocab, pre, isBPE := strings.Cut(name, "-")
-			set := map[string]any{}
-			if isBPE {
-				set["pre"] = pre
-			}
-			tok := loadTokenizer(t, vocab, set)
+			tok := goldenTokenizer(t, name)
 			for i, g := range readGolden(t, filepath.Join("testdata", "tokens-"+name+".jsonl")) {
 				text := unhex(t, g.Hex)
 				at := i % (len(text) + 1)
