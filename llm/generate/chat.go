@@ -20,7 +20,8 @@ import (
 
 // ChatOptions are the settings of a [Chat]. The zero value goes by the model.
 type ChatOptions struct {
-	// Template renders conversations; nil is the one of the model's file.
+	// Template renders conversations; nil is that of the model, which the vocabulary has. It is
+	// the default of [data.EncoderOptions] too.
 	Template *chat.Template
 	// Variables are further names of the template, such as enable_thinking. Those of
 	// [data.RenderOptions] need not be given.
@@ -83,7 +84,7 @@ func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOpti
 	c := &Chat{m: m, sequence: q, pick: pick, template: o.Template, options: o, rendering: data.RenderOptions(m.Tokenizer, o.Variables)}
 	if c.template == nil {
 		var err error
-		if c.template, err = modelTemplate(m); err != nil {
+		if c.template, err = data.ModelTemplate(m.Path, m.Tokenizer); err != nil {
 			return nil, err
 		}
 	}
@@ -101,10 +102,6 @@ func (c *Chat) checkMade() error {
 		return fmt.Errorf("the chat is a zero value; NewChat makes one: %w", ggml.ErrZeroValue)
 	}
 	return nil
-}
-
-func modelTemplate(m *model.Model) (*chat.Template, error) {
-	return data.ModelTemplate(m.Path, m.Tokenizer)
 }
 
 // Tokens are the ids of a conversation as Reply computes it: rendered and encoded as in

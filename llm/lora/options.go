@@ -50,8 +50,9 @@ type Options struct {
 	// LastLayers is the number of layers at the end of the model whose matrices are
 	// adapted; nil is all. "token_embd" and "output" are in none, and are not meant.
 	LastLayers *int
-	// Alpha is the strength, which a pair divides by its rank. 0 is none: a factor of 1, as in
-	// the file of an adapter.
+	// Alpha is the strength: the product of a pair counts alpha/rank times. Usual are the rank
+	// and twice that. 0 means no alpha, in the adapter as in its file, and then each product
+	// counts once, whatever its rank.
 	Alpha float32
 	// RankStabilized multiplies each pair by alpha/√r instead of alpha/r (rsLoRA,
 	// arXiv 2312.03732): the gradient keeps its size at high ranks.

@@ -18,7 +18,7 @@ type Options struct {
 	// is shorter where need be; 0 leaves that to Schedule.Steps. With both the run ends at
 	// what comes first.
 	Epochs int
-	AdamW  AdamW
+	AdamW  AdamW // see [DefaultAdamW]
 	// LoRAPlus is the learning rate of the B matrices of adapters over that of all else
 	// (LoRA+, arXiv 2402.12354, which advises 16); 0 stands for 1.
 	LoRAPlus float64
@@ -65,13 +65,15 @@ const MaxStepRows = 1 << 20
 func (o *Options) validate() error {
 	switch {
 	case o.Batch < 1 || o.Accumulate < 1:
-		return fmt.Errorf("a step of %d batches of %d rows is empty", o.Accumulate, o.Batch)
+		return fmt.Errorf("a step of %d batches of %d rows is empty; Batch and Accumulate are at least 1", o.Accumulate, o.Batch)
 	case o.Schedule.Steps > math.MaxInt32:
 		return fmt.Errorf("a run of %d steps is too long; it can have %d", o.Schedule.Steps, math.MaxInt32)
 	case o.Batch > MaxStepRows/o.Accumulate:
 		return fmt.Errorf("a step of %d batches of %d rows is too long; it can have %d rows", o.Accumulate, o.Batch, MaxStepRows)
 	case o.Schedule.Steps < 0 || o.Epochs < 0 || o.Schedule.Steps == 0 && o.Epochs == 0:
-		return fmt.Errorf("a run of %d steps and %d epochs is empty", o.Schedule.Steps, o.Epochs)
+		return fmt.Errorf("a run of %d steps and %d epochs is empty; set Schedule.Steps or Epochs", o.Schedule.Steps, o.Epochs)
+	case o.AdamW == AdamW{}:
+		return errors.New("AdamW is a zero value; DefaultAdamW has the usual settings")
 	case !belowOne(o.AdamW.Beta1) || !belowOne(o.AdamW.Beta2):
 		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), in single precision too: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
 	case !positive(o.AdamW.Epsilon) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Decay, o.AdamW.Clip):

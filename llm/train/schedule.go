@@ -133,7 +133,7 @@ func (s Schedule) validate() error {
 	case s.Warmup < 0:
 		return fmt.Errorf("the warm-up is %d steps", s.Warmup)
 	case !positive(s.Peak) || !(s.Floor >= 0) || !finite(s.Floor):
-		return fmt.Errorf("the learning rate goes from %v to %v; it must be positive and finite", s.Peak, s.Floor)
+		return fmt.Errorf("the learning rate goes from %v to %v; Peak must be positive, such as 2e-4, and both finite", s.Peak, s.Floor)
 	case s.Period < 0 || s.Period > math.MaxInt32:
 		return fmt.Errorf("the learning rate falls within %d steps; it can be 0, for all of the run, to %d", s.Period, math.MaxInt32)
 	case s.PeriodGrowth != 0 && (!(s.PeriodGrowth >= 1) || !finite(s.PeriodGrowth)):

@@ -156,7 +156,7 @@ func TestScheduleErrors(t *testing.T) {
 	for want, change := range map[string]func(s *Schedule){
 		"the shape of the schedule is 3; it is Cosine, Linear or Constant": func(s *Schedule) { s.Shape = 3 },
 		"the warm-up is -1 steps": func(s *Schedule) { s.Warmup = -1 },
-		"the learning rate goes from 0 to 0; it must be positive and finite":                                          func(s *Schedule) { s.Peak = 0 },
+		"the learning rate goes from 0 to 0; Peak must be positive, such as 2e-4, and both finite":                    func(s *Schedule) { s.Peak = 0 },
 		"the learning rate falls within -1 steps; it can be 0, for all of the run, to 2147483647":                     func(s *Schedule) { s.Period = -1 },
 		"each cycle of the learning rate is 0.5 times as long as the one before; it must be at least 1, or 0 for 1":   func(s *Schedule) { s.PeriodGrowth = 0.5 },
 		"each cycle of the learning rate is 1e+39 times as long as the one before; it must be at least 1, or 0 for 1": func(s *Schedule) { s.PeriodGrowth = 1e39 },
