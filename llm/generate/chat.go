@@ -61,6 +61,7 @@ type Chat struct {
 	rendering chat.Options
 	forms     chat.Forms
 	ends      replyEnds
+	reasoning reasoningMarks
 }
 
 // A Reply is an answer of the model.
@@ -68,8 +69,11 @@ type Reply struct {
 	// Content is the text, without what ended it. Reasoning and tool calls are in it as
 	// the model writes them. It is valid UTF-8: U+FFFD stands for bytes that are not.
 	Content string
-	Cached  int // tokens of the prompt that the session had computed before
-	Stats       // PromptFor is the time of the others
+	// Reasoning and Answer are the parts of Content inside and behind the mark-up of a reasoning,
+	// as the template has it. Where the model wrote none, Answer is Content.
+	Reasoning, Answer string
+	Cached            int // tokens of the prompt that the session had computed before
+	Stats                 // PromptFor is the time of the others
 }
 
 // NewChat makes a chat in a sequence of the model, whatever that has. It fails if the model
@@ -90,7 +94,7 @@ func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOpti
 	}
 	c.rendering.Now = o.Now
 	c.forms = c.template.Forms(&c.rendering)
-	c.ends = newReplyEnds(c)
+	c.ends, c.reasoning = newReplyEnds(c), newReasoningMarks(c)
 	return c, nil
 }
 
@@ -107,24 +111,30 @@ func (c *Chat) checkMade() error {
 // Tokens are the ids of a conversation as Reply computes it: rendered and encoded as in
 // training, for the assistant to answer or, if the last message is its own, to continue it.
 func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
+	_, ids, err := c.render(talk)
+	return ids, err
+}
+
+// render gives a conversation as text and in tokens.
+func (c *Chat) render(talk *chat.Conversation) (prompt string, ids []int32, err error) {
 	if err := c.checkMade(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if talk == nil {
-		return nil, errors.New("the conversation is nil")
+		return "", nil, errors.New("the conversation is nil")
 	}
 	o, n := c.rendering, len(talk.Messages)
 	o.ContinueFinalMessage = n > 0 && talk.Messages[n-1].Role() == "assistant"
 	o.AddGenerationPrompt = !o.ContinueFinalMessage
 	rendered, err := c.template.Render(c.forms.Convert(talk), &o)
 	if err != nil {
-		return nil, &RenderError{err}
+		return "", nil, &RenderError{err}
 	}
-	ids := data.EncodeRendered(c.m.Tokenizer, rendered)
+	ids = data.EncodeRendered(c.m.Tokenizer, rendered)
 	if len(ids) == 0 {
-		return nil, &RenderError{errors.New("the chat template makes no text of the conversation")}
+		return "", nil, &RenderError{errors.New("the chat template makes no text of the conversation")}
 	}
-	return ids, nil
+	return rendered.Text, ids, nil
 }
 
 // A RenderError is a conversation of which the template makes no text; others can be

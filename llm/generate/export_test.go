@@ -16,3 +16,8 @@ func UpToStop(chunks []string, stop ...string) (text string, ended bool) {
 	certain, ended := s.flush("")
 	return text + certain, ended
 }
+
+// SplitReply gives the reasoning and the answer of a reply to a prompt.
+func (c *Chat) SplitReply(prompt, content string) (reasoning, answer string) {
+	return c.reasoning.split(content, c.reasoning.opens(prompt))
+}

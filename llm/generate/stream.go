@@ -65,7 +65,7 @@ func stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (
 }
 
 // Stream gives the tokens of the model's answer to a conversation as they come into being, and
-// the reply that they are, which grows with them. Texts that end the answer are not in those of
+// the reply that they are: its Content grows with them, and all of it is there at the end. Texts that end the answer are not in those of
 // its tokens. For the next turn append Content to the conversation, as a message of the
 // assistant, and then that of the user. If the last message is the assistant's, the reply
 // continues it.
@@ -85,11 +85,12 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 			reply.Content = content.String()
 			return yield(t, err)
 		}
-		g, err := c.begin(ctx, talk, reply, taker(show))
+		g, prompt, err := c.begin(ctx, talk, reply, taker(show))
 		if err != nil {
 			yield(Token{ID: -1}, err)
 			return
 		}
+		defer func() { reply.Reasoning, reply.Answer = c.reasoning.split(reply.Content, c.reasoning.opens(prompt)) }()
 		g.run(ctx) // the last token is not computed: as a rule the template says what follows it
 		if g.err != ErrTruncated {
 			g.fail(show)
@@ -98,26 +99,26 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 }
 
 // begin computes a conversation, so that its reply can follow.
-func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply, take func(Token) error) (*generation, error) {
+func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply, take func(Token) error) (_ *generation, prompt string, err error) {
 	if err := c.checkMade(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := check(c.m, c.pick); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	ids, err := c.Tokens(talk)
+	prompt, ids, err := c.render(talk)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if len(ids) > c.sequence.Context() {
-		return nil, fmt.Errorf("%w: the conversation has %s, the context has room for %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
+		return nil, "", fmt.Errorf("%w: the conversation has %s, the context has room for %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
 	}
 	g := &generation{m: c.m, pick: c.pick, o: Options{Limit: c.options.Limit, LogProbs: c.options.LogProbs}, take: take, ends: c.ends.tokens, stats: &reply.Stats}
 	g.stop = stopTexts{stop: c.ends.texts, repair: true}
 	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
 	c.pick.Forget()
 	reply.Cached, err = g.prefill(ctx, c.sequence, nil, ids)
-	return g, err
+	return g, prompt, err
 }
 
 // taker gives tokens to a loop.

@@ -1,0 +1,56 @@
+package generate
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// reasoningMarks are what a model writes before and behind its reasoning; "" if it has none.
+type reasoningMarks struct{ open, close string }
+
+// Marks that a template has around a text.
+var (
+	markBefore = regexp.MustCompile(`(?:<[^<>\s]+>|\[[^\[\]\s]+\])\s*$`)
+	markBehind = regexp.MustCompile(`^\s*(?:<[^<>\s]+>|\[[^\[\]\s]+\])`)
+)
+
+// newReasoningMarks finds them by an answer with a reasoning. A template that renders none, and
+// cuts it out of answers, knows its end.
+func newReasoningMarks(c *Chat) reasoningMarks {
+	answer := chat.NewMessage("assistant", "A")
+	answer.SetText("reasoning_content", "R")
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Q"), answer}}
+	o := c.rendering
+	if rendered, err := c.template.Render(c.forms.Convert(talk), &o); err == nil {
+		at := slices.IndexFunc(rendered.Spans, func(s chat.Span) bool { return s.Message == 1 && s.Source == chat.Reasoning })
+		if at >= 0 {
+			words := rendered.Spans[at]
+			return reasoningMarks{
+				open:  strings.TrimSpace(markBefore.FindString(rendered.Text[:words.From])),
+				close: strings.TrimSpace(markBehind.FindString(rendered.Text[words.To:])),
+			}
+		}
+	}
+	if strings.Contains(c.template.Source(), "</think>") {
+		return reasoningMarks{open: "<think>", close: "</think>"}
+	}
+	return reasoningMarks{}
+}
+
+// opens reports whether a prompt ends with the mark, so that the reply begins with reasoning.
+func (m reasoningMarks) opens(prompt string) bool {
+	return m.open != "" && strings.HasSuffix(strings.TrimSpace(prompt), m.open)
+}
+
+// split gives the reasoning of a reply and what follows it.
+func (m reasoningMarks) split(content string, isOpen bool) (reasoning, answer string) {
+	rest, begins := strings.CutPrefix(strings.TrimSpace(content), m.open)
+	if m.open == "" || m.close == "" || !isOpen && !begins {
+		return "", content
+	}
+	reasoning, answer, _ = strings.Cut(rest, m.close)
+	return strings.TrimSpace(reasoning), strings.TrimSpace(answer)
+}
