@@ -36,6 +36,15 @@ func Qwen3() arch.Config {
 	})
 }
 
+// Qwen3MoE has 2.7 billion parameters, of which a token is computed with 0.6: layers of the widths
+// of Qwen3-30B-A3B, with half of its experts.
+func Qwen3MoE() arch.Config {
+	return neox("qwen3moe-2.7B", arch.Config{
+		Arch: "qwen3moe", Vocab: 32000, Embd: 2048, FF: 6144, Layers: 8, Heads: 32, KVHeads: 4, HeadSize: 128,
+		Experts: 64, ExpertsUsed: 8, ExpertFF: 768, Gating: arch.GatingSoftMax, NormalizedExperts: true,
+	})
+}
+
 // Gemma3 has 1.0 billion parameters: the shape of Gemma3-1B.
 func Gemma3() arch.Config {
 	return neox("gemma3-1B", arch.Config{

@@ -284,15 +284,28 @@ func (c Config) check() error {
 
 // NumParameters counts the elements of the weights, without optional ones; 0 for a config that
 // [Config.Validate] refuses.
-func (c Config) NumParameters() int64 {
+func (c Config) NumParameters() int64 { return c.count((*Weight).NumElements) }
+
+// NumActiveParameters is that of the parameters that a token is computed with: of experts those that
+// are chosen.
+func (c Config) NumActiveParameters() int64 {
+	return c.count(func(w *Weight) int64 {
+		if w.Role == ExpertMatrices {
+			return w.NumElements() / w.Shape[2] * int64(c.ExpertsUsed)
+		}
+		return w.NumElements()
+	})
+}
+
+// count adds up what weights count that each model has.
+func (c Config) count(of func(w *Weight) int64) (n int64) {
 	a, err := Resolve(c)
 	if err != nil {
 		return 0
 	}
-	var n int64
 	for _, w := range a.Weights() {
 		if !w.Optional {
-			n += w.NumElements()
+			n += of(w)
 		}
 	}
 	return n

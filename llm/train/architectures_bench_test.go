@@ -13,7 +13,8 @@ import (
 )
 
 // BenchmarkArchitecture takes steps of other architectures and of llama in turn, on
-// shapes of about a billion parameters: their ratio is that of the FLOP/s.
+// shapes of about a billion parameters: their ratio is that of the FLOP/s, which of mixtures
+// count the active ones.
 func BenchmarkArchitecture(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")
@@ -21,7 +22,7 @@ func BenchmarkArchitecture(b *testing.B) {
 	const base = ggml.Q8_0
 	run := scalingRun{Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: kernels.FastestType()}
 	llama := benchmodel.Large()
-	for _, c := range []arch.Config{benchmodel.Qwen3(), benchmodel.Gemma3()} {
+	for _, c := range []arch.Config{benchmodel.Qwen3(), benchmodel.Gemma3(), benchmodel.Qwen3MoE()} {
 		b.Run(fmt.Sprintf("model=%s/base=%v", c.Name, base), func(b *testing.B) {
 			ours, theirs := run.on(b, c, base), run.on(b, llama, base)
 			_, budget := testutil.BenchTime(b)

@@ -197,7 +197,7 @@ func (r stepsRun) tokens() int { return r.Context * r.Batch }
 
 // flops of a step: 4 operations for each parameter and token.
 func (r stepsRun) flops(c arch.Config) float64 {
-	return 4 * float64(c.NumParameters()) * float64(r.tokens())
+	return 4 * float64(c.NumActiveParameters()) * float64(r.tokens())
 }
 
 // report tells speed and memory of steps that took so long.
