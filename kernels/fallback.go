@@ -1,6 +1,9 @@
 package kernels
 
-import "github.com/goggml/ggml"
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testhook"
+)
 
 // What the kernels are made of where there is no GEMM library: ggml's own ops.
 
@@ -33,6 +36,8 @@ func mulMats(c *ggml.Context, x *ggml.Tensor, w []*ggml.Tensor) *ggml.Tensor {
 // after the other, so that the scores of one block exist at a time.
 
 const queryBlock = 128
+
+func init() { testhook.CausalSoftMax = causalSoftMaxInPlace }
 
 // An attentionBlock is the operands and weights of the queries [from, to). The queries
 // of the heads that share keys are rows of one matrix.

@@ -9,8 +9,13 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/internal/testhook"
 )
+
+func causalSoftMax(c *ctx, scores, firstVisible *ggml.Tensor, scale float32, position int) *ggml.Tensor {
+	f := testhook.CausalSoftMax.(func(c *ctx, a, firstVisible *ggml.Tensor, scale float32, position int) *ggml.Tensor)
+	return f(c, scores, firstVisible, scale, position)
+}
 
 func softMaxCases() []opCase {
 	var position int64
@@ -22,7 +27,7 @@ func softMaxCases() []opCase {
 				return []operand{d.Normal(d.Size(200), d.Size(40), d.Size(3), d.Size(3))}
 			},
 			Build: func(c *ctx, x tensors) *ggml.Tensor {
-				return kernels.CausalSoftMaxInPlace(c, x[0], nil, 3, int(position))
+				return causalSoftMax(c, x[0], nil, 3, int(position))
 			},
 			Want: func(x refs) refmath.Tensor {
 				return refmath.SoftMaxExt(refmath.DiagMaskInf(x[0], position), refmath.Tensor{}, refmath.Tensor{}, 3, 0)
@@ -41,7 +46,7 @@ func softMaxCases() []opCase {
 				return []operand{d.Normal(n, queries, d.Size(3), batch), first}
 			},
 			Build: func(c *ctx, x tensors) *ggml.Tensor {
-				return kernels.CausalSoftMaxInPlace(c, x[0], x[1], 3, int(position))
+				return causalSoftMax(c, x[0], x[1], 3, int(position))
 			},
 			Want: func(x refs) refmath.Tensor { return someSoftMax(x[0], x[1], position) },
 		},
@@ -72,7 +77,7 @@ func TestCausalSoftMaxExtremes(t *testing.T) {
 		{[]float32{1, nan, 2, 9}, []float32{nan, nan, nan, 0}},
 		{[]float32{1, inf, 2, 9}, []float32{nan, nan, nan, 0}},
 	} {
-		y := kernels.CausalSoftMaxInPlace(w.Context, w.Leaf(k.scores...), nil, 1, 2).SetOutput()
+		y := causalSoftMax(w.Context, w.Leaf(k.scores...), nil, 1, 2).SetOutput()
 		w.Compute(w.NewGraph(y))
 		got, err := ggml.Read[float32](y)
 		require.NoError(t, err)
@@ -88,20 +93,20 @@ func TestCausalSoftMaxExtremes(t *testing.T) {
 
 func TestCausalSoftMaxErrors(t *testing.T) {
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"a has type f16; it must have f32": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F16, 4, 4), nil, 1, 0) },
+		"a has type f16; it must have f32": func(c *ggml.Context) { causalSoftMax(c, c.NewTensor(ggml.F16, 4, 4), nil, 1, 0) },
 		"must be contiguous": func(c *ggml.Context) {
-			kernels.CausalSoftMaxInPlace(c, c.Transpose(c.NewTensor(ggml.F32, 4, 3)), nil, 1, 0)
+			causalSoftMax(c, c.Transpose(c.NewTensor(ggml.F32, 4, 3)), nil, 1, 0)
 		},
-		"the scale is 0; it must be above 0": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), nil, 0, 0) },
+		"the scale is 0; it must be above 0": func(c *ggml.Context) { causalSoftMax(c, c.NewTensor(ggml.F32, 4, 4), nil, 0, 0) },
 		"FirstVisible has 5 queries, and the last one is at position 5": func(c *ggml.Context) {
-			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), c.NewTensor(ggml.I32, 5), 1, 2)
+			causalSoftMax(c, c.NewTensor(ggml.F32, 4, 4), c.NewTensor(ggml.I32, 5), 1, 2)
 		},
 		"FirstVisible must be [n, batch] of Q, [6 2 1 1]": func(c *ggml.Context) {
-			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4, 1, 2), c.NewTensor(ggml.I32, 6), 1, 2)
+			causalSoftMax(c, c.NewTensor(ggml.F32, 4, 4, 1, 2), c.NewTensor(ggml.I32, 6), 1, 2)
 		},
 		"the scale is NaN": func(c *ggml.Context) {
-			kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), nil, float32(math.NaN()), 0)
+			causalSoftMax(c, c.NewTensor(ggml.F32, 4, 4), nil, float32(math.NaN()), 0)
 		},
-		"the first query is at position -1; it mu": func(c *ggml.Context) { kernels.CausalSoftMaxInPlace(c, c.NewTensor(ggml.F32, 4, 4), nil, 1, -1) },
+		"the first query is at position -1; it mu": func(c *ggml.Context) { causalSoftMax(c, c.NewTensor(ggml.F32, 4, 4), nil, 1, -1) },
 	})
 }

@@ -24,6 +24,9 @@ var (
 	MinimumVersion func() (string, error)
 )
 
+// CausalSoftMax is a function of package kernels: a part of causal attention where there is no GEMM library.
+var CausalSoftMax any
+
 // RestoreStep makes sequences of package infer ones whose states can be restored at its
 // multiples alone; 0 for every position.
 var RestoreStep int

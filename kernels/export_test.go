@@ -1,4 +1,0 @@
-package kernels
-
-// CausalSoftMaxInPlace is part of causal attention where there is no GEMM library.
-var CausalSoftMaxInPlace = causalSoftMaxInPlace
