@@ -8,6 +8,11 @@
 // the tokens of an example, or of a part of it that fits, with what is trained of them. A [Row] of a batch holds a sample,
 // or several that are packed; a [Dataset] is rows, and a split of one is for training, validation or tests.
 //
+// # From files to rows
+//
+// [Load] does all of the following: it makes a data set of files of text, or of records, by the vocabulary of a model and its
+// chat template, and says what one should know of them. Its parts serve those who have other sources.
+//
 // # From files to samples
 //
 // [Read] streams the [Example]s of files: JSONL, lists of JSON, plain text, and what a [RecordReader] reads. What a record

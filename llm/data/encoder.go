@@ -257,12 +257,7 @@ func (e *Encoder) Key() string {
 	}
 	h := sha256.New()
 	write := func(name string, v any) { fmt.Fprintf(h, "%s %#v\n", name, v) }
-	for _, kv := range e.t.KeyValues() {
-		if kv.Key != tokenizer.ChatTemplateKey { // the one that counts follows
-			write(kv.Key, kv.Value)
-		}
-	}
-	write("strip right", e.t.Config().StripRight)
+	writeVocabulary(e.t, write)
 	if e.o.Template != nil {
 		write("template", e.o.Template.Source())
 		write("variables", e.chat.Variables)
@@ -275,4 +270,14 @@ func (e *Encoder) Key() string {
 	write("empty reasoning", e.o.EmptyReasoning)
 	write("skip broken", e.o.SkipBroken != nil)
 	return shortHash(h)
+}
+
+// writeVocabulary writes all of a vocabulary that decides the tokens of a text.
+func writeVocabulary(t *tokenizer.Tokenizer, write func(name string, v any)) {
+	for _, kv := range t.KeyValues() {
+		if kv.Key != tokenizer.ChatTemplateKey {
+			write(kv.Key, kv.Value)
+		}
+	}
+	write("strip right", t.Config().StripRight)
 }

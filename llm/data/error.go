@@ -44,9 +44,20 @@ type Error struct {
 	Err    error  // the cause, if there is one
 }
 
-// An Option is a field of [ReadOptions] or [EncoderOptions] with what it should hold, so that a program can name
-// its flag for it: Keys or Roles with a key and its value, SkipBroken, or Template.
+// An Option is a field of [LoadOptions], [ReadOptions] or [EncoderOptions] with what it should hold, so that a program can
+// name its flag for it: Keys or Roles with a key and its value, others with a value, such as Length and TooLong, or without.
 type Option struct{ Name, Key, Value string }
+
+// String is the name of the field, with what it should hold behind it.
+func (o Option) String() string {
+	switch {
+	case o.Key != "":
+		return o.Name + " " + o.Key + "=" + o.Value
+	case o.Value != "":
+		return o.Name + " " + o.Value
+	}
+	return o.Name
+}
 
 // Error gives file, line, reason and remedy: "data.jsonl:3: …; remove the record".
 func (e *Error) Error() string {

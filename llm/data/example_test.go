@@ -22,9 +22,8 @@ const lines = `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "as
 {"messages": [{"role": "user", "content": "4 + 4?"}, {"role": "assistant", "content": "8"}]}
 `
 
-// From lines of JSON to packed rows, in the order of an epoch.
-func Example() {
-	ctx := context.Background()
+// Load makes a data set of whatever the files have, by the vocabulary and the chat template of a model.
+func ExampleLoad() {
 	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
 	if err != nil {
 		log.Fatal(err)
@@ -34,24 +33,15 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	broken := &data.Broken{}
-	encoder, err := data.NewEncoder(tok, data.EncoderOptions{SkipBroken: broken})
+	d, err := data.Load(context.Background(), tok, []string{data.Stdin}, data.LoadOptions{
+		Length: 64, Packed: true, SkipBroken: true, Read: data.ReadOptions{Stdin: strings.NewReader(lines)},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	examples := data.Read(ctx, []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(lines), SkipBroken: broken})
-	set, stats, err := data.Prepare(ctx, examples, encoder.Encode, data.PrepareOptions{Length: 64, SkipBroken: broken})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer set.Close()
-	packed, err := set.Packed(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("%d samples in %d row, %d of %d tokens trained; %d record left out\n", stats.Samples, packed.Len(), stats.Targets, stats.Tokens, broken.Total())
-	order := data.Shuffler{Seed: 1, N: packed.Len()}
-	row, err := packed.Row(order.At(0))
+	defer d.Close()
+	fmt.Printf("%d samples in %d row, %d of %d tokens trained; %d record left out\n", d.Stats.Samples, d.Len(), d.Stats.Targets, d.Stats.Tokens, d.Broken.Total())
+	row, err := d.Row(0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,6 +52,30 @@ func Example() {
 	// 2 samples in 1 row, 4 of 26 tokens trained; 1 record left out
 	// user: 4 + 4?<|end|>assistant: «8<|end|>»
 	// user: 2 + 2?<|end|>assistant: «4<|end|>»
+}
+
+// Warnings name options, or what a program calls them.
+func ExampleWarning() {
+	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err := tokenizer.New(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := data.Load(context.Background(), tok, []string{data.Stdin}, data.LoadOptions{
+		Length: 64, Read: data.ReadOptions{Stdin: strings.NewReader(`{"text": "2 + 2 = 4", "topic": "sums"}`)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	fmt.Println(d.Warnings[0])
+	fmt.Println(d.Warnings[0].Named(func(o data.Option) string { return "-key " + o.Key + "=" + o.Value }))
+	// Output:
+	// keys of which nothing is made: "topic" (1 record, first stdin:1); Keys KEY=NAME gives a key another name
+	// keys of which nothing is made: "topic" (1 record, first stdin:1); -key KEY=NAME gives a key another name
 }
 
 // Read gives the examples of files, or here of the standard input.

@@ -52,8 +52,19 @@ const defaultMaxRecord = 256 << 20
 // example at all.
 func Read(ctx context.Context, sources []string, o ReadOptions) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
+		splits, err := Expand(sources)
+		if err != nil {
+			yield(Example{}, err)
+			return
+		}
+		readFiles(ctx, splits.Train, o)(yield)
+	}
+}
+
+func readFiles(ctx context.Context, files []string, o ReadOptions) iter.Seq2[Example, error] {
+	return func(yield func(Example, error) bool) {
 		r := &reader{ctx: ctx, o: o, yield: yield}
-		if err := r.read(sources); err != nil && !errors.Is(err, errStopped) {
+		if err := r.read(files); err != nil && !errors.Is(err, errStopped) {
 			yield(Example{}, err)
 		}
 	}
@@ -72,7 +83,7 @@ type reader struct {
 	examples int
 }
 
-func (r *reader) read(sources []string) error {
+func (r *reader) read(files []string) error {
 	if r.o.MaxRecordBytes == 0 {
 		r.o.MaxRecordBytes = defaultMaxRecord
 	}
@@ -84,10 +95,6 @@ func (r *reader) read(sources []string) error {
 	}
 	var err error
 	if r.parser, err = newParser(r.o.Keys, r.o.Roles); err != nil {
-		return err
-	}
-	files, err := Expand(sources)
-	if err != nil {
 		return err
 	}
 	for _, path := range files {

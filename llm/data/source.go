@@ -80,46 +80,55 @@ func IsPlainText(source string) bool {
 	return source != Stdin && !slices.Contains(recordExtensions, extension(source))
 }
 
-// Expand gives the files of sources: a file is itself, a folder its train split, a pattern such as data/*.jsonl the
-// files that match it, in the order of their names.
-func Expand(sources []string) ([]string, error) {
-	var files []string
+// Expand gives the files of sources: a folder has those of its splits, a pattern such as data/*.jsonl the files that match
+// it, in the order of their names, and a file is itself; what is in no folder is of the train split.
+func Expand(sources []string) (Splits, error) {
+	var all Splits
 	for _, source := range sources {
-		more, err := expand(source)
+		s, err := expand(source)
 		if err != nil {
-			return nil, err
+			return Splits{}, err
 		}
-		files = append(files, more...)
+		all = Splits{append(all.Train, s.Train...), append(all.Valid, s.Valid...), append(all.Test, s.Test...)}
 	}
-	if len(files) == 0 {
-		return nil, &Error{Kind: NoExamples, Reason: "no source of data is given"}
+	if len(all.Train) == 0 {
+		return Splits{}, &Error{Kind: NoExamples, Reason: "no source of data is given"}
 	}
-	return files, nil
+	return all, nil
 }
 
-func expand(source string) ([]string, error) {
+func expand(source string) (Splits, error) {
 	if source == Stdin {
-		return []string{source}, nil
+		return Splits{Train: []string{source}}, nil
 	}
 	info, err := os.Stat(source)
 	switch {
 	case err == nil && info.IsDir():
-		splits, err := Folder(source)
-		return splits.Train, err
+		return Folder(source)
 	case err == nil:
-		return []string{source}, nil
+		return Splits{Train: []string{source}}, nil
 	case !strings.ContainsAny(source, "*?["):
-		return nil, unreadable(source, err)
+		return Splits{}, unreadable(source, err)
 	}
 	files, err := filepath.Glob(source)
 	if err != nil {
-		return nil, &Error{File: source, Kind: Unreadable, Reason: "the pattern is wrong: " + err.Error(), Err: err}
+		return Splits{}, &Error{File: source, Kind: Unreadable, Reason: "the pattern is wrong: " + err.Error(), Err: err}
 	}
 	if len(files) == 0 {
-		return nil, &Error{File: source, Kind: Unreadable, Reason: "no file matches the pattern",
+		return Splits{}, &Error{File: source, Kind: Unreadable, Reason: "no file matches the pattern",
 			Remedy: "quote it, so that the shell leaves it alone, and check the folder"}
 	}
-	return files, nil
+	return Splits{Train: files}, nil
+}
+
+// isText reports whether files are text, and not records; all are one or the other.
+func isText(files []string) (bool, error) {
+	text := slices.IndexFunc(files, IsPlainText)
+	record := slices.IndexFunc(files, func(file string) bool { return !IsPlainText(file) })
+	if text >= 0 && record >= 0 {
+		return false, fmt.Errorf("%s is text and %s has records; train on one kind", files[text], files[record])
+	}
+	return text >= 0, nil
 }
 
 // unreadable is an error of the system with a file.

@@ -9,12 +9,13 @@ import (
 // TextFiles reads files one after the other as one text, each open only while it
 // is read, without its compression (gzip) and its byte order mark.
 func TextFiles(paths ...string) io.Reader {
-	return &textFiles{paths: paths}
+	return &textFiles{paths: paths, count: new(atomic.Int64)}
 }
 
 type textFiles struct {
 	paths []string
 	file  *file
+	count *atomic.Int64 // of the bytes that were read
 }
 
 func (t *textFiles) Read(p []byte) (int, error) {
@@ -23,7 +24,7 @@ func (t *textFiles) Read(p []byte) (int, error) {
 			if len(t.paths) == 0 {
 				return 0, io.EOF
 			}
-			f, err := open(t.paths[0], strings.NewReader(""), new(atomic.Int64))
+			f, err := open(t.paths[0], strings.NewReader(""), t.count)
 			if err != nil {
 				return 0, err
 			}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
@@ -33,8 +31,9 @@ type DataFlags struct {
 	ShowSample bool   `name:"show-sample" default:"true" negatable:"" help:"Show the first sample of records, with what is trained of it marked." group:"Data"`
 	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
 
-	offsetSeed uint64 // of --sample-random-offsets, see Flags.Prepare
-	hashes     fileHashes
+	offsetSeed uint64      // of --sample-random-offsets, see Flags.Prepare
+	splits     data.Splits // of TrainData, once it was looked through
+	hashes     data.Hashes
 }
 
 // TextFlags say how text becomes samples.
@@ -84,7 +83,7 @@ type Sets struct {
 	Train, Valid *data.Dataset // Valid is nil where there is none
 	ValidName    string
 	IsChat       bool // what is trained went through a chat template
-	closers      []*data.Dataset
+	closers      []*data.Loaded
 }
 
 // Close closes the files of the data.
@@ -93,6 +92,9 @@ func (s *Sets) Close() {
 		d.Close()
 	}
 }
+
+// trainFlag names the training data, of which alone --max-samples takes the first.
+const trainFlag = "--train-data"
 
 // Load reads the training data, and the held-out data if there is any.
 func (f *DataFlags) Load(ctx context.Context, s Source) (*Sets, error) {
@@ -104,15 +106,15 @@ func (f *DataFlags) Load(ctx context.Context, s Source) (*Sets, error) {
 	return sets, nil
 }
 
-func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) (err error) {
-	var stats data.Stats
-	if sets.Train, stats, err = f.read(ctx, s, trainFlag, f.TrainData); err != nil {
+func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
+	d, err := f.read(ctx, s, trainFlag, f.TrainData)
+	if err != nil {
 		return err
 	}
-	sets.closers = append(sets.closers, sets.Train)
-	sets.IsChat = notesOf(stats, data.Rendered) != nil
-	if f.ShowSample && f.hasRecords() {
-		if err := f.showFirst(ctx, os.Stderr, s, sets.Train); err != nil {
+	sets.Train, sets.closers = d.Dataset, append(sets.closers, d)
+	sets.IsChat = d.Stats.NotesOf(data.Rendered) != nil
+	if f.ShowSample && !d.IsText {
+		if err := showFirst(ctx, os.Stderr, s.Tokenizer, d); err != nil {
 			return fmt.Errorf("--train-data: %w", err)
 		}
 	}
@@ -152,25 +154,28 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 		}
 		sets.ValidName = valid[0]
 	}
-	if sets.Valid, _, err = f.read(ctx, s, "--valid-data", valid); err != nil {
+	d, err := f.read(ctx, s, "--valid-data", valid)
+	if err != nil {
 		return err
 	}
-	sets.closers = append(sets.closers, sets.Valid)
+	sets.Valid, sets.closers = d.Dataset, append(sets.closers, d)
 	return nil
+}
+
+// trainFiles are those of --train-data, which is looked through once.
+func (f *DataFlags) trainFiles() (data.Splits, error) {
+	if f.splits.Train != nil {
+		return f.splits, nil
+	}
+	var err error
+	f.splits, err = data.Expand(f.TrainData)
+	return f.splits, err
 }
 
 // validSplits are those of folders of training data.
 func (f *DataFlags) validSplits() []string {
-	var list []string
-	for _, source := range f.TrainData {
-		if info, err := os.Stat(source); err != nil || !info.IsDir() {
-			continue
-		}
-		if splits, err := data.Folder(source); err == nil {
-			list = append(list, splits.Valid...)
-		}
-	}
-	return list
+	splits, _ := f.trainFiles() // an error is told where they are read
+	return splits.Valid
 }
 
 // hasValid reports whether there is held-out data.
@@ -179,83 +184,90 @@ func (f *DataFlags) hasValid() bool {
 }
 
 // HeldOut reads what a run of a seed holds out, nil if nothing is, and names it.
-func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64) (_ *data.Dataset, name string, err error) {
+func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64) (held *data.Dataset, name string, err error) {
 	f.offsetSeed = seed
 	sets := &Sets{ValidName: f.ValidData}
+	defer func() {
+		if err != nil {
+			sets.Close()
+		}
+	}()
 	if f.ValidSplit > 0 {
-		if sets.Train, _, err = f.read(ctx, s, "--train-data", f.TrainData); err != nil {
+		d, err := f.read(ctx, s, trainFlag, f.TrainData)
+		if err != nil {
 			return nil, "", err
 		}
+		sets.Train, sets.closers = d.Dataset, append(sets.closers, d)
 	}
-	all := sets.Train
-	if err := f.hold(ctx, s, sets); err != nil {
-		all.Close()
+	if err := f.hold(ctx, s, sets); err != nil || sets.Valid == nil {
 		return nil, "", err
-	}
-	if sets.Valid == nil {
-		return nil, "", nil
 	}
 	return sets.Valid.Limit(f.ValidMax), sets.ValidName, nil
 }
 
 // LoadHeldOut reads further held-out data, of a flag.
 func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string) (*data.Dataset, error) {
-	d, _, err := f.read(ctx, s, flag, []string{path})
+	d, err := f.read(ctx, s, flag, []string{path})
 	if err != nil {
 		return nil, err
 	}
-	return d.Limit(f.ValidMax), nil
+	return d.Dataset.Limit(f.ValidMax), nil
 }
 
-// read makes a data set of sources.
-func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []string) (d *data.Dataset, stats data.Stats, err error) {
-	files, err := data.Expand(sources)
+// read makes a data set of sources, and reports what became of records.
+func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []string) (*data.Loaded, error) {
+	files, err := f.filesOf(flag, sources)
 	if err != nil {
-		return nil, stats, cli.DataError(flag, strings.Join(sources, " "), err)
+		return nil, cli.DataError(flag, strings.Join(sources, " "), err)
 	}
-	text := slices.IndexFunc(files, data.IsPlainText)
-	record := slices.IndexFunc(files, func(file string) bool { return !data.IsPlainText(file) })
-	switch {
-	case text >= 0 && record >= 0:
-		return nil, stats, fmt.Errorf("%s: %s is text and %s has records; train on one kind", flag, files[text], files[record])
-	case text >= 0:
-		d, stats, err = f.readText(ctx, s, files)
-	default:
-		d, stats, err = f.readRecords(ctx, s, flag, files)
-	}
+	o, err := f.loadOptions(s, flag, files)
 	if err != nil {
-		return nil, stats, fmt.Errorf("%s: %w", flag, withFlag(err))
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	return d, stats, nil
-}
-
-// readText makes samples of the texts in files, one after the other.
-func (f *DataFlags) readText(ctx context.Context, s Source, files []string) (d *data.Dataset, stats data.Stats, err error) {
-	for _, file := range files {
-		if err := cli.CheckRegular(file); err != nil {
-			return nil, stats, err
+	line := progress.New(os.Stderr, progress.Options{Total: data.SizeOf(files), Unit: "B", Brief: true})
+	o.Progress = func(p data.Progress) {
+		what := cli.Count(p.Examples, "example")
+		if p.IsText {
+			what = cli.Count(p.Samples, "sample")
 		}
+		line.Update(p.Bytes, what+", "+cli.Count(p.Tokens, "token"))
 	}
-	if f.MaxSamples > 0 {
-		return nil, stats, errors.New("--max-samples counts records, and this is text; leave it out")
+	d, err := data.Load(ctx, s.Tokenizer, files, o)
+	if err := errors.Join(err, line.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, withFlag(err))
 	}
-	o := f.textOptions()
-	text := data.TextFiles(files...)
-	samples := data.TextSamples(s.Tokenizer, text, o)
-	same := func(s data.Sample) (data.Sample, error) { return s, nil }
-	vocabulary, err := data.NewEncoder(s.Tokenizer, data.EncoderOptions{})
-	if err != nil {
-		return nil, stats, err
+	if !d.IsText {
+		describe(flag, d)
 	}
-	prepare, err := f.prepareOptions(files, fmt.Sprintf("%s %+v", vocabulary.Key(), o))
-	if err != nil {
-		return nil, stats, err
+	return d, nil
+}
+
+func (f *DataFlags) filesOf(flag string, sources []string) ([]string, error) {
+	if flag == trainFlag {
+		splits, err := f.trainFiles()
+		return splits.Train, err
 	}
-	d, stats, err = data.Prepare(ctx, samples, same, prepare)
-	if err != nil {
-		return nil, stats, fmt.Errorf("%s: %w", strings.Join(files, ", "), err)
+	splits, err := data.Expand(sources)
+	return splits.Train, err
+}
+
+func (f *DataFlags) loadOptions(s Source, flag string, files []string) (data.LoadOptions, error) {
+	o := data.LoadOptions{
+		Length: f.Ctx, Context: s.Context, Text: f.textOptions(), TooLong: data.LongSamples(f.TooLong), SkipBroken: f.SkipBroken,
+		Cache: f.CacheDir, Hashes: &f.hashes,
+		Warn: func(message string) { fmt.Fprintln(os.Stderr, message) },
 	}
-	return d, stats, nil
+	if flag == trainFlag {
+		o.MaxExamples = max(0, f.MaxSamples)
+	}
+	if data.IsPlainText(files[0]) {
+		return o, nil
+	}
+	var err error
+	if o.Read, err = f.readOptions(); err == nil {
+		o.Encode, err = f.encoderOptions(s)
+	}
+	return o, err
 }
 
 func (f *DataFlags) textOptions() data.TextOptions {
@@ -264,91 +276,16 @@ func (f *DataFlags) textOptions() data.TextOptions {
 		start = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`, `\"`, `"`, `\'`, "'").Replace(start)
 	}
 	return data.TextOptions{
-		Length: f.Ctx, SampleStart: start, IncludeSampleStart: f.IncludeSampleStart,
+		SampleStart: start, IncludeSampleStart: f.IncludeSampleStart,
 		Overlapping: f.Overlapping, FillWithNext: f.FillWithNext, RandomOffsets: f.RandomOffsets, Seed: f.offsetSeed,
 		SeparateBOS: f.SeparateWithBOS, SeparateEOS: f.SeparateWithEOS,
 	}
 }
 
-// prepareOptions keep what is prepared in the cache, if there is one, by the hash of all
-// that it is made of: the files, and the key of what encodes them and how.
-func (f *DataFlags) prepareOptions(files []string, key string) (data.PrepareOptions, error) {
-	o := data.PrepareOptions{
-		Length: f.Ctx, TooLong: data.LongSamples(f.TooLong),
-		Warn: func(message string) { fmt.Fprintln(os.Stderr, message) },
-	}
-	// Standard input cannot be compared with that of the time before.
-	if f.CacheDir == "" || slices.Contains(files, data.Stdin) {
-		return o, nil
-	}
-	sums, err := f.hashes.of(files...)
-	if err != nil {
-		return o, err
-	}
-	o.Cache, o.Key = f.CacheDir, strings.Join(sums, " ")+" "+key
-	return o, nil
-}
-
-// readRecords makes samples of records, and reports what became of them.
-func (f *DataFlags) readRecords(ctx context.Context, s Source, flag string, files []string) (d *data.Dataset, stats data.Stats, err error) {
-	read, err := f.readOptions()
-	if err != nil {
-		return nil, stats, err
-	}
-	encoder, err := f.encoder(s, read.SkipBroken)
-	if err != nil {
-		return nil, stats, err
-	}
-	key := encoder.Key() + " " + read.Key() + fmt.Sprintf(" %q", files) // which warnings name
-	isLimited := flag == trainFlag && f.MaxSamples > 0
-	if isLimited {
-		key += fmt.Sprintf(" first %d", f.MaxSamples)
-	}
-	options, err := f.prepareOptions(files, key)
-	if err != nil {
-		return nil, stats, err
-	}
-	options.SkipBroken = read.SkipBroken
-	total := size(files)
-	line := progress.New(os.Stderr, progress.Options{Total: total, Unit: "B", Brief: true})
-	show := func(bytes int64, now data.Stats) {
-		line.Update(bytes, cli.Count(now.Examples, "example")+", "+cli.Count(now.Tokens, "token"))
-	}
-	read.BytesRead = new(atomic.Int64)
-	options.Progress = func(now data.Stats) { show(max(0, min(read.BytesRead.Load(), total-1)), now) } // what is read is not all done
-	examples := data.Read(ctx, files, read)
-	if isLimited {
-		examples = first(f.MaxSamples, examples)
-	}
-	d, stats, err = data.Prepare(ctx, examples, encoder.Encode, options)
-	if err == nil && !stats.FromCache {
-		show(max(total, 1), stats)
-	}
-	if cut := f.checkCut(s, stats); cut != nil {
-		d.Close()
-		err = cut
-	}
-	if err := errors.Join(err, line.Close()); err != nil {
-		return nil, stats, err
-	}
-	describe(flag, stats, read.SkipBroken)
-	f.warn(os.Stderr, s, flag, stats)
-	return d, stats, nil
-}
-
-// size adds up files that have one.
-func size(files []string) int64 {
-	var total int64
-	for _, file := range files {
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-			total += info.Size()
-		}
-	}
-	return total
-}
-
-// describe tells what became of examples.
-func describe(flag string, s data.Stats, broken *data.Broken) {
+// describe tells what became of records, and what one should know of them before a run is
+// paid for.
+func describe(flag string, d *data.Loaded) {
+	s := d.Stats
 	text := fmt.Sprintf("%s: %s, %s, %s, %d of them trained", flag,
 		cli.Count(s.Examples, "example"), cli.Count(s.Samples, "sample"), cli.Count(s.Tokens, "token"), s.Targets)
 	for _, count := range []struct {
@@ -365,8 +302,11 @@ func describe(flag string, s data.Stats, broken *data.Broken) {
 		text += "; from the cache"
 	}
 	fmt.Fprintln(os.Stderr, text)
-	if report := broken.String(); report != "" {
+	if report := d.Broken.String(); report != "" {
 		fmt.Fprintln(os.Stderr, report)
+	}
+	for _, w := range d.Warnings {
+		fmt.Fprintf(os.Stderr, "%s: warning: %s\n", flag, w.Named(flagOfOption))
 	}
 }
 
@@ -376,13 +316,8 @@ func (f *RecordFlags) readOptions() (data.ReadOptions, error) {
 	if o.Keys, err = pairs("--key", f.Keys); err != nil {
 		return o, err
 	}
-	if o.Roles, err = pairs("--role", f.Roles); err != nil {
-		return o, err
-	}
-	if f.SkipBroken {
-		o.SkipBroken = &data.Broken{}
-	}
-	return o, nil
+	o.Roles, err = pairs("--role", f.Roles)
+	return o, err
 }
 
 // pairs takes KEY=VALUE apart.
@@ -398,57 +333,47 @@ func pairs(flag string, args []string) (map[string]string, error) {
 	return m, nil
 }
 
-func (f *RecordFlags) encoder(s Source, broken *data.Broken) (*data.Encoder, error) {
-	o := data.EncoderOptions{SkipBroken: broken}
-	err := f.checkTemplateName(s)
-	if err != nil {
-		return nil, err
+func (f *RecordFlags) encoderOptions(s Source) (o data.EncoderOptions, err error) {
+	if err := f.checkTemplateName(s); err != nil {
+		return o, err
 	}
 	if f.TemplateDate != "" {
 		if o.Now, err = time.ParseInLocation(time.DateOnly, f.TemplateDate, time.Local); err != nil {
-			return nil, fmt.Errorf("--template-date %s: give a day as YYYY-MM-DD, such as 2026-03-31", f.TemplateDate)
+			return o, fmt.Errorf("--template-date %s: give a day as YYYY-MM-DD, such as 2026-03-31", f.TemplateDate)
 		}
 	}
 	if o.TrainOn, err = chat.ParseMode(f.TrainOn); err != nil {
-		return nil, fmt.Errorf("--train-on: %w", err)
+		return o, fmt.Errorf("--train-on: %w", err)
 	}
 	o.RawPrompts = f.RawPrompts
 	if o.EmptyReasoning, err = chat.ParseEmptyReasoning(f.EmptyBlocks); err != nil {
-		return nil, fmt.Errorf("--empty-reasoning: %w", err)
+		return o, fmt.Errorf("--empty-reasoning: %w", err)
 	}
 	if o.Variables, err = cli.Variables("--template-var", f.TemplateVar); err != nil {
-		return nil, err
+		return o, err
 	}
 	if f.ChatTemplate != "" {
 		if o.Template, err = cli.ReadTemplate("--chat-template", f.ChatTemplate); err != nil {
-			return nil, err
+			return o, err
 		}
 	} else if s.Tokenizer.ChatTemplate() != "" {
 		if o.Template, err = data.ModelTemplate(s.Path, s.Tokenizer); err != nil {
-			return nil, err
+			return o, err
 		}
 	}
 	f.seesDate = o.Template != nil && o.Template.UsesTime()
-	return data.NewEncoder(s.Tokenizer, o)
-}
-
-// hasRecords reports whether what is trained on are records, and not text.
-func (f *DataFlags) hasRecords() bool {
-	files, err := data.Expand(f.TrainData)
-	return err == nil && len(files) > 0 && !data.IsPlainText(files[0])
+	return o, nil
 }
 
 // files are the inputs with their flags.
 func (f *DataFlags) files() []cli.File {
 	var list []cli.File
-	for _, source := range f.TrainData {
-		files, err := data.Expand([]string{source})
-		if err != nil {
-			files = []string{source} // which reading it tells
-		}
-		for _, file := range files {
-			list = append(list, cli.File{Flag: "--train-data", Path: file})
-		}
+	splits, err := f.trainFiles()
+	if err != nil {
+		splits.Train = f.TrainData // which reading it tells
+	}
+	for _, file := range splits.Train {
+		list = append(list, cli.File{Flag: trainFlag, Path: file})
 	}
 	return append(list, cli.File{Flag: "--valid-data", Path: f.ValidData}, cli.File{Flag: "--chat-template", Path: f.ChatTemplate})
 }

@@ -21,49 +21,13 @@ const (
 )
 
 // showFirst writes the first sample of records: a wrong template or mask is seen in it.
-func (f *DataFlags) showFirst(ctx context.Context, w io.Writer, s Source, d *data.Dataset) error {
-	row, err := d.Row(0)
+func showFirst(ctx context.Context, w io.Writer, t *tokenizer.Tokenizer, d *data.Loaded) error {
+	first, words, err := d.First(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "the first sample, trained where it is in «»:\n%s\n", preview(s.Tokenizer, row[0], f.firstWords(ctx, s, row[0])))
+	_, err = fmt.Fprintf(w, "the first sample, trained where it is in «»:\n%s\n", preview(t, first, words))
 	return err
-}
-
-// firstWords reports of each token of a sample whether it is of the words of its record,
-// which is the first of those that become a sample. Of standard input, which is read once,
-// nothing is known: nil.
-func (f *DataFlags) firstWords(ctx context.Context, s Source, first data.Sample) []bool {
-	files, err := data.Expand(f.TrainData)
-	if err != nil || slices.Contains(files, data.Stdin) {
-		return nil
-	}
-	read, err := f.readOptions()
-	if err != nil {
-		return nil
-	}
-	encoder, err := f.encoder(s, read.SkipBroken)
-	if err != nil {
-		return nil
-	}
-	for x, err := range data.Read(ctx, files, read) {
-		if err != nil {
-			return nil
-		}
-		sample, err := encoder.Encode(x)
-		if err != nil {
-			return nil
-		}
-		if n := len(first.Tokens); len(sample.Tokens) < n || !slices.Equal(sample.Tokens[:n], first.Tokens) {
-			continue // it was left out
-		}
-		words, err := encoder.Words(x)
-		if err != nil {
-			return nil
-		}
-		return words
-	}
-	return nil
 }
 
 // preview is the text of a sample with marks around what is trained. Long words are

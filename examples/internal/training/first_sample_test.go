@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/instructtest"
+	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -27,16 +28,14 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 	const template = `{% for m in messages %}[[a header of more than a hundred and sixty characters, which is mark-up of the template and so is never shortened, whatever else becomes of the sample: it is where faults are seen]] {{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}`
 	long := `{"messages": [{"role": "user", "content": "` + strings.Repeat("x", 3000) + `"}, {"role": "assistant", "content": "y"}]}` + "\n"
 	record := `{"messages": [{"role": "system", "content": "` + a + `"}, {"role": "user", "content": "` + c + `"}, {"role": "assistant", "content": "` + b + `"}]}` + "\n"
-	f := DataFlags{
-		Ctx: 2000, ShowSample: true, TrainData: []string{in("chat.jsonl", long+record)},
-		RecordFlags: RecordFlags{TrainOn: "assistant", TooLong: "drop", EmptyBlocks: "prompt", ChatTemplate: in("own.jinja", template)},
-	}
-	s := Source{Tokenizer: v}
-	sets, err := f.Load(t.Context(), s)
+	own, err := chat.Parse("own.jinja", template)
 	require.NoError(t, err)
-	defer sets.Close()
+	o := data.LoadOptions{Length: 2000, TooLong: data.DropLong, Encode: data.EncoderOptions{Template: own}}
+	d, err := data.Load(t.Context(), v, []string{in("chat.jsonl", long+record)}, o)
+	require.NoError(t, err)
+	defer d.Close()
 	var out strings.Builder
-	require.NoError(t, f.showFirst(t.Context(), &out, s, sets.Train))
+	require.NoError(t, showFirst(t.Context(), &out, v, d))
 	header := template[strings.Index(template, "[["):strings.Index(template, "{{ m.role")]
 	half := func(c string) string { return strings.Repeat(c, 80) }
 	require.Equal(t, "the first sample, trained where it is in «»:\n"+
@@ -45,11 +44,14 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 		header+"assistant: «"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»\n", out.String())
 
 	// What comes in once is not read again: special tokens are the mark-up that is known.
-	row, err := sets.Train.Row(0)
+	o.Read.Stdin = strings.NewReader(long + record)
+	once, err := data.Load(t.Context(), v, []string{data.Stdin}, o)
 	require.NoError(t, err)
-	f.TrainData = []string{data.Stdin}
-	require.Nil(t, f.firstWords(t.Context(), s, row[0]))
-	text := preview(v, row[0], nil)
+	defer once.Close()
+	first, words, err := once.First(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, words)
+	text := preview(v, first, nil)
 	require.Equal(t, 3, strings.Count(text, "<|end|>"))
 	require.Contains(t, text, "«"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»")
 }

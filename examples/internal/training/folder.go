@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/filelock"
+	"github.com/goggml/ggml/llm/data"
 )
 
 // A RunFolder has all that a run writes, and what tells what it was: the flags that were
@@ -182,7 +183,7 @@ func (r *RunFolder) readManifest(f *Flags) (runs.Manifest, error) {
 	return before, err
 }
 
-func newManifest(inputs []cli.File, hashes *fileHashes) (*runs.Manifest, error) {
+func newManifest(inputs []cli.File, hashes *data.Hashes) (*runs.Manifest, error) {
 	m := &runs.Manifest{Program: moduleVersion(), GGML: ggml.Version()}
 	var paths []string
 	for _, in := range inputs {
@@ -191,7 +192,7 @@ func newManifest(inputs []cli.File, hashes *fileHashes) (*runs.Manifest, error) 
 			paths = append(paths, in.Path)
 		}
 	}
-	sums, err := hashes.of(paths...)
+	sums, err := hashes.Of(paths...)
 	if err != nil {
 		return nil, err
 	}

@@ -16,14 +16,14 @@ import (
 // origin says by flags what the training data was made of and how, once it is read: a
 // checkpoint of other data tells what differs.
 func (f *DataFlags) origin() (map[string]string, error) {
-	files, err := data.Expand(f.TrainData)
+	splits, err := f.trainFiles()
 	if err != nil {
 		return nil, err
 	}
 	origin := map[string]string{"--packing": fmt.Sprint(f.Packing), "--valid-split": fmt.Sprint(f.ValidSplit)}
 	addFlags(origin, reflect.ValueOf(f.TextFlags))
 	addFlags(origin, reflect.ValueOf(f.RecordFlags))
-	if origin["--train-data"], err = f.contents(files...); err != nil {
+	if origin["--train-data"], err = f.contents(splits.Train...); err != nil {
 		return nil, err
 	}
 	if f.ChatTemplate != "" {
@@ -69,7 +69,7 @@ func (f *DataFlags) contents(files ...string) (string, error) {
 	if slices.Contains(files, data.Stdin) {
 		return "standard input", nil // which cannot be read twice
 	}
-	sums, err := f.hashes.of(files...)
+	sums, err := f.hashes.Of(files...)
 	if err != nil {
 		return "", err
 	}

@@ -9,24 +9,41 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// withFlag adds to an error of data the flag by which its remedy is done.
-func withFlag(err error) error {
-	var e *data.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	flag := ""
-	switch o := e.Option; o.Name {
+// flagOfOption is the flag of an option of the data with its value, "" where it has none.
+func flagOfOption(o data.Option) string {
+	switch o.Name {
 	case "Keys":
-		flag = cli.ShellArg("--key", cmp.Or(o.Key, "KEY")+"="+cmp.Or(o.Value, "NAME"))
+		return cli.ShellArg("--key", cmp.Or(o.Key, "KEY")+"="+cmp.Or(o.Value, "NAME"))
 	case "Roles":
-		flag = cli.ShellArg("--role", o.Key+"="+o.Value)
+		return cli.ShellArg("--role", o.Key+"="+o.Value)
 	case "SkipBroken":
-		flag = "--skip-broken"
+		return "--skip-broken"
 	case "Template":
-		flag = "--chat-template FILE"
-	default:
-		return err
+		return "--chat-template FILE"
+	case "Length":
+		return "--ctx " + o.Value
+	case "TooLong":
+		return "--too-long " + o.Value
+	case "RawPrompts":
+		return "--raw-prompts"
+	case "EmptyReasoning":
+		return "--empty-reasoning " + o.Value
+	case "MaxExamples":
+		return "--max-samples"
 	}
-	return fmt.Errorf("%w (%s)", err, flag)
+	return ""
+}
+
+// withFlag names the flags of options in an error of data, or adds that by which its remedy is
+// done.
+func withFlag(err error) error {
+	var options *data.OptionError
+	var e *data.Error
+	switch {
+	case errors.As(err, &options):
+		return errors.New(options.Named(flagOfOption))
+	case errors.As(err, &e) && flagOfOption(e.Option) != "":
+		return fmt.Errorf("%w (%s)", err, flagOfOption(e.Option))
+	}
+	return err
 }

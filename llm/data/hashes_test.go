@@ -1,4 +1,4 @@
-package training
+package data
 
 import (
 	"crypto/sha256"
@@ -11,34 +11,36 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The manifest of a run folder and the key of the token cache have the hash of a file from
-// one reading of it: a hash that is planted where that of the reading is kept is in both.
+// Whoever asks for the hash of a file gets that of one reading of it, the key of the token cache too: a hash that is planted
+// where that of the reading is kept is in both.
 func TestFilesAreHashedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.jsonl")
 	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
-	var f Flags
-	f.TrainData, f.CacheDir = []string{path}, "cache"
+	var h Hashes
+	from := textSource{t: byteTokenizer(t, false)}
+	options := LoadOptions{Cache: "cache", Hashes: &h}
 	inBoth := func() string {
-		m, err := newManifest(f.files(), &f.hashes)
+		sums, err := h.Of(path, path)
 		require.NoError(t, err)
-		require.Len(t, m.Files, 1)
-		o, err := f.prepareOptions(f.TrainData, "key")
+		require.Equal(t, sums[0], sums[1])
+		_, key, err := options.cacheOf([]string{path}, from)
 		require.NoError(t, err)
-		sum, found := strings.CutSuffix(o.Key, " key")
-		require.True(t, found, o.Key)
-		require.Equal(t, m.Files[0].SHA256, sum)
-		return sum
+		require.Equal(t, sums[0]+" "+from.key(), key)
+		return sums[0]
 	}
 	hashOf := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 
 	write("one")
 	require.Equal(t, hashOf("one"), inBoth())
-	f.hashes[path] = hashedFile{f.hashes[path].info, "planted"}
+	h.known[path] = hashedFile{h.known[path].info, "planted"}
 	require.Equal(t, "planted", inBoth())
 	write("longer")
 	require.Equal(t, hashOf("longer"), inBoth(), "a file that was written to is hashed again")
+	_, key, err := (&LoadOptions{Cache: "cache"}).cacheOf([]string{path}, from)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(key, hashOf("longer")))
 
 	require.NoError(t, os.Remove(path))
-	_, err := f.prepareOptions(f.TrainData, "key")
+	_, _, err = options.cacheOf([]string{path}, from)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -1,0 +1,278 @@
+package data
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// LoadOptions say how [Load] makes a data set. With a Length alone it goes by the sources, the vocabulary and its chat
+// template.
+type LoadOptions struct {
+	Length  int // predicted tokens of a sample, at most
+	Context int // positions that the model was trained on, for warnings; 0 where they need not know
+
+	Text    TextOptions    // how text becomes samples, of the Length above
+	Read    ReadOptions    // how records are read
+	Encode  EncoderOptions // how they become samples
+	TooLong LongSamples    // what becomes of those that are too long
+	// MaxExamples takes so many records, the first ones; 0 takes all.
+	MaxExamples int
+	// SkipBroken leaves out records with a fault, and counts them, where the first of them would end it. Those of Read and
+	// Encode need not be given.
+	SkipBroken bool
+
+	Cache  string  // folder that keeps the tokens for the next time, see [PrepareOptions]
+	Hashes *Hashes // of the files, for the cache; may be nil
+
+	Progress func(Progress)       // called after each example; may be nil
+	Warn     func(message string) // of the cache, see [PrepareOptions]; may be nil
+}
+
+// Progress is how far [Load] has come.
+type Progress struct {
+	Stats
+	IsText       bool
+	Bytes, Total int64 // of the files, before they are unpacked; equal at the end alone
+}
+
+// Loaded is a data set, and what became of its sources.
+type Loaded struct {
+	*Dataset
+	Files    []string // of the sources
+	Valid    []string // of the folders among them: held-out data, of which nothing is loaded
+	IsText   bool     // the files are text, and not records
+	Stats    Stats
+	Broken   *Broken // what was left out, with LoadOptions.SkipBroken
+	Warnings []Warning
+
+	records recordSource // what was loaded, unless it was text
+}
+
+// Load makes a data set of sources: files, folders, patterns (see [Expand]), or [Stdin]. All are text, which follows each
+// other as one, or all have records, see [Read]; conversations are rendered by the chat template of the model. What one
+// should know of the records before one trains on them is in Warnings. It is an [*OptionError] if cutting those that are too
+// long would take most answers of most of them.
+//
+// Some of the data set is held out by [Dataset.Split], its rows are filled by [Dataset.Packed].
+func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadOptions) (*Loaded, error) {
+	splits, err := Expand(sources)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loaded{Files: splits.Train, Valid: splits.Valid}
+	if l.IsText, err = isText(l.Files); err != nil {
+		return nil, err
+	}
+	if o.SkipBroken {
+		l.Broken = &Broken{}
+	}
+	var from maker
+	if l.IsText {
+		from, err = newTextSource(t, l.Files, o)
+	} else {
+		l.records, err = newRecordSource(t, l.Files, l.Broken, o)
+		from = l.records
+	}
+	if err != nil {
+		return nil, err
+	}
+	prepare := PrepareOptions{Length: o.Length, TooLong: o.TooLong, SkipBroken: l.Broken, Warn: o.Warn}
+	if prepare.Cache, prepare.Key, err = o.cacheOf(l.Files, from); err != nil {
+		return nil, err
+	}
+	progress := o.progressOf(l)
+	prepare.Progress = func(s Stats) { progress(from.bytesRead(), s, false) }
+	if l.Dataset, l.Stats, err = from.prepare(ctx, prepare); err != nil {
+		return nil, err
+	}
+	if !l.Stats.FromCache {
+		progress(0, l.Stats, true)
+	}
+	if err := o.checkCut(l.Stats); err != nil {
+		l.Close()
+		return nil, err
+	}
+	l.Warnings = o.warnings(l.Stats)
+	return l, nil
+}
+
+// A maker makes samples of files.
+type maker interface {
+	key() string // of all that decides which samples it makes of the same files
+	bytesRead() int64
+	prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error)
+}
+
+// cacheOf is the folder of the cache, and the key in it: the contents of the files, and what makes samples of them. There is
+// none for the standard input, which cannot be compared with that of the time before.
+func (o *LoadOptions) cacheOf(files []string, m maker) (folder, key string, err error) {
+	if o.Cache == "" || slices.Contains(files, Stdin) {
+		return "", "", nil
+	}
+	hashes := o.Hashes
+	if hashes == nil {
+		hashes = &Hashes{}
+	}
+	sums, err := hashes.Of(files...)
+	return o.Cache, strings.Join(sums, " ") + " " + m.key(), err
+}
+
+// progressOf gives what is called with the bytes that were read, and all of them at the end: what is read is not all done
+// before.
+func (o *LoadOptions) progressOf(l *Loaded) func(bytes int64, s Stats, isEnd bool) {
+	if o.Progress == nil {
+		return func(int64, Stats, bool) {}
+	}
+	total := max(1, SizeOf(l.Files))
+	return func(bytes int64, s Stats, isEnd bool) {
+		if bytes = min(bytes, total-1); isEnd {
+			bytes = total
+		}
+		o.Progress(Progress{Stats: s, IsText: l.IsText, Bytes: bytes, Total: total})
+	}
+}
+
+// SizeOf adds up the bytes of files; what is no file, such as the standard input, has none.
+func SizeOf(files []string) int64 {
+	var total int64
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+	}
+	return total
+}
+
+// textSource is files that are one text.
+type textSource struct {
+	t       *tokenizer.Tokenizer
+	files   []string
+	options TextOptions
+	read    *atomic.Int64
+}
+
+func newTextSource(t *tokenizer.Tokenizer, files []string, o LoadOptions) (textSource, error) {
+	if o.MaxExamples > 0 {
+		return textSource{}, &OptionError{Warning{[]any{Option{Name: "MaxExamples"}, " counts records, and this is text; leave it out"}}}
+	}
+	for _, file := range files { // a device need not end, and who opens a pipe waits for its writer
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+			return textSource{}, fmt.Errorf("%s is a pipe or a device; write its text into a file", file)
+		}
+	}
+	o.Text.Length = o.Length
+	return textSource{t, files, o.Text, new(atomic.Int64)}, nil
+}
+
+func (x textSource) key() string {
+	h := sha256.New()
+	writeVocabulary(x.t, func(name string, v any) { fmt.Fprintf(h, "%s %#v\n", name, v) })
+	return fmt.Sprintf("%s %+v", shortHash(h), x.options)
+}
+
+func (x textSource) bytesRead() int64 { return x.read.Load() }
+
+func (x textSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error) {
+	samples := TextSamples(x.t, &textFiles{paths: x.files, count: x.read}, x.options)
+	d, stats, err := Prepare(ctx, samples, func(s Sample) (Sample, error) { return s, nil }, o)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", strings.Join(x.files, ", "), err)
+	}
+	return d, stats, err
+}
+
+// recordSource is files that have examples.
+type recordSource struct {
+	files   []string
+	read    ReadOptions
+	encoder *Encoder
+	most    int // examples; 0 for all
+}
+
+func newRecordSource(t *tokenizer.Tokenizer, files []string, broken *Broken, o LoadOptions) (r recordSource, err error) {
+	o.Read.SkipBroken, o.Encode.SkipBroken = broken, broken
+	if o.Read.BytesRead == nil {
+		o.Read.BytesRead = new(atomic.Int64)
+	}
+	r = recordSource{files: files, read: o.Read, most: max(0, o.MaxExamples)}
+	r.encoder, err = NewEncoder(t, o.Encode)
+	return r, err
+}
+
+// key has the names of the files too, which warnings name.
+func (r recordSource) key() string {
+	key := r.encoder.Key() + " " + r.read.Key() + fmt.Sprintf(" %q", r.files)
+	if r.most > 0 {
+		key += fmt.Sprintf(" first %d", r.most)
+	}
+	return key
+}
+
+func (r recordSource) bytesRead() int64 { return r.read.BytesRead.Load() }
+
+func (r recordSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error) {
+	return Prepare(ctx, r.examples(ctx), r.encoder.Encode, o)
+}
+
+func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {
+	return func(yield func(Example, error) bool) {
+		given := 0
+		for x, err := range readFiles(ctx, r.files, r.read) {
+			if !yield(x, err) {
+				return
+			}
+			if given++; given == r.most {
+				return
+			}
+		}
+	}
+}
+
+// First is the first sample, and of each of its tokens whether it is of the words of its record, see [Encoder.Words]; nil
+// where that is not known: of text, and of the standard input, which is read once.
+func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
+	row, err := l.Row(0)
+	if err != nil || len(row) == 0 {
+		return Sample{}, nil, err
+	}
+	if l.IsText || l.records.encoder == nil || slices.Contains(l.Files, Stdin) {
+		return row[0], nil, nil
+	}
+	return row[0], l.records.wordsOf(ctx, row[0]), nil
+}
+
+// wordsOf finds the record of the first sample: it is the first of those that become one.
+func (r recordSource) wordsOf(ctx context.Context, first Sample) []bool {
+	if r.read.SkipBroken != nil { // without counting them again
+		encoder := *r.encoder
+		r.encoder = &encoder
+		r.read.SkipBroken, r.encoder.o.SkipBroken = &Broken{}, &Broken{}
+	}
+	r.read.BytesRead = nil
+	for x, err := range r.examples(ctx) {
+		if err != nil {
+			return nil
+		}
+		sample, err := r.encoder.Encode(x)
+		if err != nil {
+			return nil
+		}
+		if n := len(first.Tokens); len(sample.Tokens) < n || !slices.Equal(sample.Tokens[:n], first.Tokens) {
+			continue // it was left out
+		}
+		words, err := r.encoder.Words(x)
+		if err != nil {
+			return nil
+		}
+		return words
+	}
+	return nil
+}

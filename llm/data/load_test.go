@@ -1,0 +1,161 @@
+package data
+
+import (
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/chat"
+)
+
+const (
+	shortTalk = `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}` + "\n"
+	longTalk  = `{"messages": [{"role": "user", "content": "a question that is far too long for this"}, {"role": "assistant", "content": "an answer that is, too"}], "topic": 1}` + "\n"
+)
+
+// inFolder makes a folder of files, and gives the paths in it.
+func inFolder(t *testing.T, files map[string]string) func(name string) string {
+	t.Helper()
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(in(name)), 0o700))
+		file, err := os.Create(in(name))
+		require.NoError(t, err)
+		if strings.HasSuffix(name, ".gz") {
+			z := gzip.NewWriter(file)
+			_, err = z.Write([]byte(text))
+			require.NoError(t, err)
+			require.NoError(t, z.Close())
+		} else {
+			_, err = file.WriteString(text)
+			require.NoError(t, err)
+		}
+		require.NoError(t, file.Close())
+	}
+	return in
+}
+
+// Sources of any kind become a data set by one call, and by the template of the vocabulary.
+func TestLoad(t *testing.T) {
+	in := inFolder(t, map[string]string{
+		"a.txt": "one text ", "b.txt.gz": "and another one", "c.jsonl": shortTalk + shortTalk, "c.jsonl.gz": shortTalk,
+		"folder/train.jsonl": shortTalk, "folder/valid.jsonl": shortTalk, "t.csv": "prompt,completion\n2 + 2?,4\n",
+	})
+	v := withTemplate(t, chatML)
+	for _, c := range []struct {
+		sources           []string
+		isText            bool
+		files, samples    int
+		valid             []string
+		first, firstWords string
+	}{
+		{[]string{in("*.txt*")}, true, 2, 2, nil, "one text and anot", ""},
+		{[]string{in("a.txt"), in("b.txt.gz")}, true, 2, 2, nil, "one text and anot", ""},
+		{[]string{in("c.jsonl"), in("c.jsonl.gz")}, false, 2, 3, nil, "<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n4<|im_end|>\n", "2 + 2?4"},
+		{[]string{in("folder")}, false, 1, 1, []string{in("folder/valid.jsonl")}, "<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n4<|im_end|>\n", "2 + 2?4"},
+		{[]string{in("t.csv")}, false, 1, 1, nil, "<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n4<|im_end|>\n", "2 + 2?4"},
+	} {
+		length := 100
+		if c.isText {
+			length = 16
+		}
+		var last Progress
+		d, err := Load(t.Context(), v, c.sources, LoadOptions{Length: length, Progress: func(p Progress) {
+			require.LessOrEqual(t, last.Bytes, p.Bytes)
+			last = p
+		}})
+		require.NoError(t, err, c.sources)
+		require.Equal(t, c.isText, d.IsText)
+		require.Len(t, d.Files, c.files)
+		require.Equal(t, c.valid, d.Valid)
+		require.Equal(t, c.samples, d.NumSamples())
+		require.Equal(t, Progress{Stats: d.Stats, IsText: c.isText, Bytes: SizeOf(d.Files), Total: SizeOf(d.Files)}, last)
+		first, words, err := d.First(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, c.first, FormatSample(v, first, Marks{}))
+		var text strings.Builder
+		for i, isWord := range words {
+			if isWord {
+				text.Write(v.Piece(first.Tokens[i]))
+			}
+		}
+		require.Equal(t, c.firstWords, text.String())
+		require.NoError(t, d.Close())
+	}
+}
+
+// The cache is found again by all that decides the samples, and by nothing else.
+func TestLoadFromCache(t *testing.T) {
+	in := inFolder(t, map[string]string{"a.txt": strings.Repeat("some text ", 9), "c.jsonl": shortTalk + "broken\n" + shortTalk, "same.jsonl": shortTalk + "broken\n" + shortTalk})
+	v := withTemplate(t, chatML)
+	text, talks := LoadOptions{Length: 16, Cache: in("cache")}, LoadOptions{Length: 100, Cache: in("cache"), SkipBroken: true}
+	changed := func(o LoadOptions, change func(*LoadOptions)) LoadOptions {
+		change(&o)
+		return o
+	}
+	for i, c := range []struct {
+		source string
+		o      LoadOptions
+		cached bool
+	}{
+		{"a.txt", text, false}, {"a.txt", text, true},
+		{"a.txt", changed(text, func(o *LoadOptions) { o.Text.SampleStart = "some" }), false},
+		{"a.txt", changed(text, func(o *LoadOptions) { o.Encode.RawPrompts = true }), true},
+		{"c.jsonl", talks, false}, {"c.jsonl", talks, true},
+		{"same.jsonl", talks, false}, // warnings name the file
+		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.Encode.TrainOn = chat.All }), false},
+		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.MaxExamples = 1 }), false},
+		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.Text.SampleStart = "some" }), true},
+	} {
+		d, err := Load(t.Context(), v, []string{in(c.source)}, c.o)
+		require.NoError(t, err)
+		require.Equal(t, c.cached, d.Stats.FromCache, i)
+		if !d.IsText && c.o.MaxExamples == 0 {
+			require.Equal(t, 1, d.Broken.Total())
+		}
+		require.NoError(t, d.Close())
+	}
+}
+
+// What one should know is told in the words of options, or of flags.
+func TestLoadWarnings(t *testing.T) {
+	in := inFolder(t, map[string]string{"cut.jsonl": shortTalk + shortTalk + longTalk, "lost.jsonl": shortTalk + longTalk + longTalk, "a.txt": "text"})
+	v := withTemplate(t, chatML)
+	flag := func(o Option) string { return strings.TrimRight("--"+strings.ToLower(o.Name)+"="+o.Value, "=") }
+	d, err := Load(t.Context(), v, []string{in("cut.jsonl")}, LoadOptions{Length: 40})
+	require.NoError(t, err)
+	defer d.Close()
+	require.Len(t, d.Warnings, 2)
+	require.Equal(t, "too long for Length 40 and cut: 1 of 3 records (33 %), of which 1 lose all or most of their answers; "+
+		"Length 82 fits all; TooLong drop leaves them out, TooLong split makes several samples of each", d.Warnings[0].String())
+	require.Equal(t, `keys of which nothing is made: "topic" (1 record, first `+in("cut.jsonl")+`:3); --keys=NAME gives a key another name`, d.Warnings[1].Named(flag))
+
+	for _, c := range []struct {
+		sources []string
+		o       LoadOptions
+		want    string
+	}{
+		{[]string{in("lost.jsonl")}, LoadOptions{Length: 40, Context: 64},
+			"too long for --length=40 and cut, most records lose all or most of their answers: 2 of 3; " +
+				"the longest has 82 tokens, and the model was trained on 64 positions; --toolong=drop leaves them out, --toolong=split makes several samples of each"},
+		{[]string{in("a.txt")}, LoadOptions{Length: 4, MaxExamples: 1}, "--maxexamples counts records, and this is text; leave it out"},
+	} {
+		_, err := Load(t.Context(), v, c.sources, c.o)
+		var options *OptionError
+		require.ErrorAs(t, err, &options)
+		require.Equal(t, c.want, options.Named(flag))
+	}
+	_, err = Load(t.Context(), v, []string{in("a.txt"), in("cut.jsonl")}, LoadOptions{Length: 4})
+	require.EqualError(t, err, in("a.txt")+" is text and "+in("cut.jsonl")+" has records; train on one kind")
+	_, err = Load(t.Context(), v, []string{os.DevNull}, LoadOptions{Length: 4})
+	require.EqualError(t, err, os.DevNull+" is a pipe or a device; write its text into a file")
+	_, err = Load(t.Context(), v, nil, LoadOptions{Length: 4})
+	require.EqualError(t, err, "no source of data is given")
+	_, err = Load(t.Context(), nil, []string{in("a.txt")}, LoadOptions{Length: 4})
+	require.EqualError(t, err, in("a.txt")+": there is no vocabulary, or no reader of the text: it is nil")
+}

@@ -1,0 +1,123 @@
+package data
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/llm/chat"
+)
+
+// A Warning is what one should know of data before one trains on it, in words. Where these name options they are fields of
+// [LoadOptions], or what a program calls them.
+type Warning struct{ words []any } // each a string, an Option, or a Warning with more
+
+// String is the warning with options by the names of their fields: "… TooLong drop leaves them out".
+func (w Warning) String() string { return w.Named(Option.String) }
+
+// Named is the warning with options as name has them, such as by the flags of a program: "… --too-long drop leaves them out".
+func (w Warning) Named(name func(Option) string) string {
+	var b strings.Builder
+	for _, word := range w.words {
+		switch w := word.(type) {
+		case Option:
+			word = name(w)
+		case Warning:
+			word = w.Named(name)
+		}
+		fmt.Fprint(&b, word)
+	}
+	return b.String()
+}
+
+// An OptionError is options that do not go with the data.
+type OptionError struct{ Warning }
+
+// Error is the warning, see [Warning.Named].
+func (e *OptionError) Error() string { return e.String() }
+
+// warnings are those of records.
+func (o *LoadOptions) warnings(s Stats) (list []Warning) {
+	add := func(words ...any) { list = append(list, Warning{words}) }
+	if s.Cut > 0 {
+		add("too long for ", o.length(), fmt.Sprintf(" and cut: %d of %s (%.0f %%), of which %d lose all or most of their answers; ",
+			s.Cut, counted.Of(s.Examples, "record"), 100*float64(s.Cut)/float64(s.Examples), s.Lost), o.remedyOfCut(s))
+	}
+	if notes := s.NotesOf(LeftOut); notes != nil {
+		add("in no sample, because the chat template, or a text, has no place for it: " + listNotes(notes, "%s"))
+	}
+	if notes := s.NotesOf(UnusedKey); notes != nil {
+		add("keys of which nothing is made: "+listNotes(notes, "%q")+"; ", Option{"Keys", "KEY", "NAME"}, " gives a key another name")
+	}
+	for _, n := range s.NotesOf(EmptyAnswer) {
+		add("empty answers, of which the end of the turn alone is trained: " + n.place())
+	}
+	for _, n := range s.NotesOf(MarkedUp) {
+		add("prompts or completions have special tokens, which are text in a turn that the chat template makes: "+n.place()+"; ",
+			Option{Name: "RawPrompts"}, " trains texts with mark-up of their own")
+	}
+	for _, n := range s.NotesOf(EmptyReasoning) {
+		if o.Encode.EmptyReasoning == chat.TrainEmpty { // as it was asked for
+			continue
+		}
+		option := func(value chat.EmptyReasoning) Option { return Option{Name: "EmptyReasoning", Value: value.String()} }
+		add(fmt.Sprintf("the chat template writes %q into answers without reasoning (%s), and the model is trained to write it, that is not to reason: ", n.What, n.place()),
+			option(chat.MaskEmpty), " leaves it in the text untrained, ", option(chat.TrainEmpty), " says that it is meant")
+	}
+	return list
+}
+
+func (o *LoadOptions) length() Option { return Option{Name: "Length", Value: fmt.Sprint(o.Length)} }
+
+// checkCut demands that most records keep most of what is trained of them.
+func (o *LoadOptions) checkCut(s Stats) error {
+	if 2*s.Lost <= s.Examples {
+		return nil
+	}
+	lost := fmt.Sprintf(" and cut, most records lose all or most of their answers: %d of %d; ", s.Lost, s.Examples)
+	return &OptionError{Warning{[]any{"too long for ", o.length(), lost, o.remedyOfCut(s)}}}
+}
+
+// remedyOfCut says what to do about records that are too long.
+func (o *LoadOptions) remedyOfCut(s Stats) Warning {
+	option := func(value LongSamples) Option { return Option{Name: "TooLong", Value: string(value)} }
+	first := Warning{[]any{Option{Name: "Length", Value: fmt.Sprint(s.Longest)}, " fits all"}}
+	if o.Context > 0 && s.Longest > o.Context {
+		first.words = []any{fmt.Sprintf("the longest has %s, and the model was trained on %s", counted.Of(s.Longest, "token"), counted.Of(o.Context, "position"))}
+	}
+	return Warning{[]any{first, "; ", option(DropLong), " leaves them out, ", option(SplitLong), " makes several samples of each"}}
+}
+
+// NotesOf are the counts of a kind of note, the most frequent first.
+func (s Stats) NotesOf(kind NoteKind) []NoteCount {
+	var list []NoteCount
+	for _, n := range s.Notes {
+		if n.Kind == kind {
+			list = append(list, n)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b NoteCount) int { return cmp.Compare(b.N, a.N) })
+	return list
+}
+
+// shownNotes is how many of a kind are told by name.
+const shownNotes = 8
+
+// listNotes says what, of how many records, and where the first is.
+func listNotes(list []NoteCount, format string) string {
+	var parts []string
+	for _, n := range list[:min(len(list), shownNotes)] {
+		parts = append(parts, fmt.Sprintf(format+" (%s)", n.What, n.place()))
+	}
+	if more := len(list) - shownNotes; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// place says of how many records a note is, and where the first is.
+func (n NoteCount) place() string {
+	return fmt.Sprintf("%s, first %s:%d", counted.Of(n.N, "record"), n.File, n.Line)
+}
