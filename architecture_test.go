@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"internal/fused", "internal/nn", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch"},
 	{"llm"},
+	{"llm/run"},
 	{"examples", "scripts"},
 }
 

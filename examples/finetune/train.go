@@ -20,6 +20,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -62,7 +63,7 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	locks, err := p.TakeOutputs(p.inputs(), []cli.File{p.result().LatestFile()})
+	locks, err := p.TakeOutputs(p.inputs(), []cli.File{training.LatestFile(p.result())})
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func isFile(path string) bool {
 }
 
 // result is the adapter that is written.
-func (p *trainCommand) result() training.SavedFile { return p.Result("--lora-out", p.LoRAOut) }
+func (p *trainCommand) result() run.SavedFile { return p.Result("--lora-out", p.LoRAOut) }
 
 // inputs are the files that are read, besides those of training.Flags.
 func (p *trainCommand) inputs() []cli.File {

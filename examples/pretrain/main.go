@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -67,7 +68,7 @@ func (p *program) run(ctx context.Context) error {
 	if err := p.Prepare(os.Stderr); err != nil {
 		return err
 	}
-	locks, err := p.TakeOutputs(nil, []cli.File{p.result().LatestFile()})
+	locks, err := p.TakeOutputs(nil, []cli.File{training.LatestFile(p.result())})
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (p *program) run(ctx context.Context) error {
 	return nil
 }
 
-func (p *program) result() training.SavedFile { return p.Result("--model-out", p.ModelOut) }
+func (p *program) result() run.SavedFile { return p.Result("--model-out", p.ModelOut) }
 
 // checkShape finds out what does not fit together, before anything is read.
 func (p *program) checkShape() error {

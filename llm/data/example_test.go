@@ -50,8 +50,8 @@ func ExampleLoad() {
 	}
 	// Output:
 	// 2 samples in 1 row, 4 of 26 tokens trained; 1 record left out
-	// user: 4 + 4?<|end|>assistant: «8<|end|>»
 	// user: 2 + 2?<|end|>assistant: «4<|end|>»
+	// user: 4 + 4?<|end|>assistant: «8<|end|>»
 }
 
 // Warnings name options, or what a program calls them.

@@ -23,6 +23,10 @@ type LoadOptions struct {
 	Read    ReadOptions    // how records are read
 	Encode  EncoderOptions // how they become samples
 	TooLong LongSamples    // what becomes of those that are too long
+	// HoldOut is the part of the rows that is held out, see [Dataset.Split]; 0 is none.
+	HoldOut float64
+	// Packed lets several samples share a row, see [Dataset.Packed]; what is held out has one in each.
+	Packed bool
 	// MaxExamples takes so many records, the first ones; 0 takes all.
 	MaxExamples int
 	// SkipBroken leaves out records with a fault, and counts them, where the first of them would end it. Those of Read and
@@ -46,6 +50,7 @@ type Progress struct {
 // Loaded is a data set, and what became of its sources.
 type Loaded struct {
 	*Dataset
+	Held     *Dataset // by LoadOptions.HoldOut, or nil
 	Files    []string // of the sources
 	Valid    []string // of the folders among them: held-out data, of which nothing is loaded
 	IsText   bool     // the files are text, and not records
@@ -53,15 +58,14 @@ type Loaded struct {
 	Broken   *Broken // what was left out, with LoadOptions.SkipBroken
 	Warnings []Warning
 
+	all     *Dataset     // with what is held out
 	records recordSource // what was loaded, unless it was text
 }
 
 // Load makes a data set of sources: files, folders, patterns (see [Expand]), or [Stdin]. All are text, which follows each
 // other as one, or all have records, see [Read]; conversations are rendered by the chat template of the model. What one
 // should know of the records before one trains on them is in Warnings. It is an [*OptionError] if cutting those that are too
-// long would take most answers of most of them.
-//
-// Some of the data set is held out by [Dataset.Split], its rows are filled by [Dataset.Packed].
+// long would take most answers of most of them. Close the data set, and Held with it, when it is no longer used.
 func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadOptions) (*Loaded, error) {
 	splits, err := Expand(sources)
 	if err != nil {
@@ -90,18 +94,45 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 	}
 	progress := o.progressOf(l)
 	prepare.Progress = func(s Stats) { progress(from.bytesRead(), s, false) }
-	if l.Dataset, l.Stats, err = from.prepare(ctx, prepare); err != nil {
+	l.all, l.Stats, err = from.prepare(ctx, prepare)
+	if cut := o.checkCut(l.Stats); cut != nil { // which is why there may be no sample at all
+		l.Close()
+		return nil, cut
+	}
+	if err != nil {
 		return nil, err
 	}
 	if !l.Stats.FromCache {
 		progress(0, l.Stats, true)
 	}
-	if err := o.checkCut(l.Stats); err != nil {
+	l.Warnings = o.warnings(l.Stats)
+	if err := l.arrange(o); err != nil {
 		l.Close()
 		return nil, err
 	}
-	l.Warnings = o.warnings(l.Stats)
 	return l, nil
+}
+
+// arrange holds some of the rows out, and fills the others.
+func (l *Loaded) arrange(o LoadOptions) (err error) {
+	l.Dataset = l.all
+	if o.HoldOut != 0 {
+		if l.Dataset, l.Held, err = l.all.Split(o.HoldOut); err != nil {
+			return err
+		}
+	}
+	if o.Packed {
+		l.Dataset, err = l.Dataset.Packed(0)
+	}
+	return err
+}
+
+// Close closes the files of the data.
+func (l *Loaded) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.all.Close()
 }
 
 // A maker makes samples of files.
@@ -236,10 +267,10 @@ func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {
 	}
 }
 
-// First is the first sample, and of each of its tokens whether it is of the words of its record, see [Encoder.Words]; nil
+// First is the first sample, held out or not, and of each of its tokens whether it is of the words of its record, see [Encoder.Words]; nil
 // where that is not known: of text, and of the standard input, which is read once.
 func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
-	row, err := l.Row(0)
+	row, err := l.all.Row(0)
 	if err != nil || len(row) == 0 {
 		return Sample{}, nil, err
 	}

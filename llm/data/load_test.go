@@ -124,7 +124,7 @@ func TestLoadFromCache(t *testing.T) {
 
 // What one should know is told in the words of options, or of flags.
 func TestLoadWarnings(t *testing.T) {
-	in := inFolder(t, map[string]string{"cut.jsonl": shortTalk + shortTalk + longTalk, "lost.jsonl": shortTalk + longTalk + longTalk, "a.txt": "text"})
+	in := inFolder(t, map[string]string{"cut.jsonl": shortTalk + shortTalk + longTalk, "lost.jsonl": shortTalk + longTalk + longTalk, "all.jsonl": longTalk, "a.txt": "text"})
 	v := withTemplate(t, chatML)
 	flag := func(o Option) string { return strings.TrimRight("--"+strings.ToLower(o.Name)+"="+o.Value, "=") }
 	d, err := Load(t.Context(), v, []string{in("cut.jsonl")}, LoadOptions{Length: 40})
@@ -143,6 +143,8 @@ func TestLoadWarnings(t *testing.T) {
 		{[]string{in("lost.jsonl")}, LoadOptions{Length: 40, Context: 64},
 			"too long for --length=40 and cut, most records lose all or most of their answers: 2 of 3; " +
 				"the longest has 82 tokens, and the model was trained on 64 positions; --toolong=drop leaves them out, --toolong=split makes several samples of each"},
+		{[]string{in("all.jsonl")}, LoadOptions{Length: 40},
+			"too long for --length=40 and cut, most records lose all or most of their answers: 1 of 1; --length=82 fits all; --toolong=drop leaves them out, --toolong=split makes several samples of each"},
 		{[]string{in("a.txt")}, LoadOptions{Length: 4, MaxExamples: 1}, "--maxexamples counts records, and this is text; leave it out"},
 	} {
 		_, err := Load(t.Context(), v, c.sources, c.o)
@@ -158,4 +160,20 @@ func TestLoadWarnings(t *testing.T) {
 	require.EqualError(t, err, "no source of data is given")
 	_, err = Load(t.Context(), nil, []string{in("a.txt")}, LoadOptions{Length: 4})
 	require.EqualError(t, err, in("a.txt")+": there is no vocabulary, or no reader of the text: it is nil")
+}
+
+// Rows are held out, and the others are filled.
+func TestLoadSplits(t *testing.T) {
+	in := inFolder(t, map[string]string{"c.jsonl": strings.Repeat(shortTalk, 10)})
+	v := withTemplate(t, chatML)
+	d, err := Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.2, Packed: true})
+	require.NoError(t, err)
+	require.Equal(t, 10, d.Stats.Samples)
+	require.Equal(t, []int{8, 2, 2, 2}, []int{d.NumSamples(), d.Len(), d.Held.NumSamples(), d.Held.Len()})
+	require.NoError(t, d.Close())
+	_, err = d.Held.Row(0)
+	require.Error(t, err)
+	_, err = Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 1})
+	require.EqualError(t, err, "1 of 10 rows cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
+	require.NoError(t, (*Loaded)(nil).Close())
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // command does what a line asks for that is not for the model.
@@ -60,7 +60,7 @@ func (d *dialogue) save(path string) error {
 	if err := writeJSON(&line, d.Conversation); err != nil {
 		return fmt.Errorf("/save %s: %w", path, err)
 	}
-	if err := cli.Append(path, line.Bytes()); err != nil {
+	if err := filelink.Append(path, line.Bytes()); err != nil {
 		return fmt.Errorf("/save: %w", err)
 	}
 	return nil

@@ -12,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A ConfigFile is the value of a flag that names a YAML file of flags: their names
@@ -78,7 +80,7 @@ func readConfig(path string, words vocabulary) (*config, error) {
 	for _, f := range c.order {
 		s := c.settings[f]
 		if c.folder != "" && isFile(f) {
-			s.value = eachPath(s.value, func(path string) string { return FromFolder(c.folder, path) })
+			s.value = eachPath(s.value, func(path string) string { return filelink.FromFolder(c.folder, path) })
 		}
 		if err := tryValue(f, s.value); err != nil {
 			c.fault(s.line, "%w", err)
@@ -312,7 +314,7 @@ func WriteConfig(w io.Writer, flags []*kong.Flag, o ConfigOptions) error {
 			value, note = r.Value, r.Note
 		}
 		if o.Folder != "" && isFile(f) {
-			value = eachPath(value, func(path string) string { return ToFolder(o.Folder, path) })
+			value = eachPath(value, func(path string) string { return filelink.ToFolder(o.Folder, path) })
 		}
 		key, node := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Name}, &yaml.Node{}
 		if title := section(f); title != group {

@@ -37,20 +37,13 @@ func CheckOutputs(inputs, outputs []File) error {
 	return nil
 }
 
-// IsReplaced reports whether writing a path replaces what it names, or makes it: a pipe
-// or a device is written to.
-func IsReplaced(path string) bool {
-	info, err := os.Stat(path)
-	return err != nil || info.Mode().IsRegular()
-}
-
 // checkWritable does what writing the file will: it makes a file beside it, and looks up
 // its name.
 func checkWritable(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return errors.New("it is a folder")
 	}
-	if !IsReplaced(path) {
+	if !filelink.IsReplaced(path) {
 		return nil
 	}
 	path, err := filelink.Target(path)
@@ -71,32 +64,6 @@ func checkWritable(path string) error {
 		return systemError(err)
 	}
 	return nil
-}
-
-// NameFile gives an error the name under which the user knows a file, which is written under
-// another.
-func NameFile(err error, path string) error {
-	var where *fs.PathError
-	if errors.As(err, &where) {
-		where.Path = path
-	}
-	return err
-}
-
-// Append adds a text to the end of a file, or leaves it as it was.
-func Append(path string, text []byte) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	if err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err == nil {
-		_, err = file.Write(text)
-	}
-	if err != nil && info != nil && info.Mode().IsRegular() {
-		err = errors.Join(err, file.Truncate(info.Size()))
-	}
-	return errors.Join(err, file.Close())
 }
 
 // systemError leaves out the name of the file.

@@ -19,7 +19,7 @@ type OutputLocks struct{ files []*os.File }
 func LockOutputs(outputs []File) (*OutputLocks, error) {
 	l := &OutputLocks{}
 	for _, out := range outputs {
-		if out.Path == "" || !IsReplaced(out.Path) {
+		if out.Path == "" || !filelink.IsReplaced(out.Path) {
 			continue
 		}
 		target, err := filelink.Target(out.Path)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // Settings are what a file that [WriteConfig] wrote says, for programs that have other flags.
@@ -39,6 +41,9 @@ func ReadSettings(path string) (*Settings, error) {
 	}
 	return s, nil
 }
+
+// Path is the value of a flag that names a file as a path from the working directory.
+func (s *Settings) Path(value string) string { return filelink.FromFolder(s.Folder, value) }
 
 // Values are those of a flag, none where the file does not have it.
 func (s *Settings) Values(flag string) []string { return s.values[flag] }

@@ -3,50 +3,21 @@ package runs
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-)
 
-// depth is how many folders below one are looked through for runs.
-const depth = 2
+	"github.com/goggml/ggml/llm/run"
+)
 
 // List opens the runs in a folder and a little below it, in the order of their names. What
 // cannot be opened is in the error.
-func List(folder string) ([]*Run, error) {
-	if _, err := os.ReadDir(folder); err != nil {
-		return nil, err
-	}
-	var list []*Run
-	err := walk(folder, depth, func(path string) error {
-		r, err := Open(path)
-		if err == nil {
-			list = append(list, r)
+func List(folder string) (list []*Run, err error) {
+	found, err := run.List(folder)
+	for _, r := range found {
+		opened, fault := withConfig(r)
+		if err = errors.Join(err, fault); fault == nil {
+			list = append(list, opened)
 		}
-		return err
-	})
+	}
 	return list, err
-}
-
-// walk visits the folders of runs.
-func walk(folder string, depth int, visit func(path string) error) error {
-	if _, err := os.Stat(filepath.Join(folder, manifest)); err == nil {
-		return visit(folder)
-	}
-	if depth == 0 {
-		return nil
-	}
-	entries, err := os.ReadDir(folder)
-	if errors.Is(err, os.ErrPermission) {
-		return nil
-	}
-	errs := []error{err}
-	for _, e := range entries {
-		if path := filepath.Join(folder, e.Name()); !strings.HasPrefix(e.Name(), ".") && isFolder(path) {
-			errs = append(errs, walk(path, depth-1, visit))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // A Summary is what a run is in a line.

@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/run"
 )
 
 // A Source is the run that a command takes from what the command line does not say, for
@@ -44,11 +45,11 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	}
 	all := resolver{}
 	for _, folder := range folders {
-		run, err := Open(folder)
+		opened, err := Open(folder)
 		if err != nil {
 			return err
 		}
-		values, err := run.valuesOf(ctx.Flags(), given)
+		values, err := opened.valuesOf(ctx.Flags(), given)
 		if err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 			}
 		}
 		all = values
-		s.run = run
+		s.run = opened
 	}
 	ctx.AddResolver(all)
 	return nil
@@ -94,10 +95,10 @@ func runsOfAdapters(ctx *kong.Context) (folders []string) {
 			list = []string{fmt.Sprint(ctx.FlagValue(p.Flag))}
 		}
 		for _, path := range list {
-			if at := strings.LastIndexByte(path, '='); at > 0 && !Is(path) {
+			if at := strings.LastIndexByte(path, '='); at > 0 && !run.Is(path) {
 				path = path[:at] // and behind it the scale
 			}
-			if Is(path) && !slices.Contains(folders, path) {
+			if run.Is(path) && !slices.Contains(folders, path) {
 				folders = append(folders, path)
 			}
 		}

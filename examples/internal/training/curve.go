@@ -16,7 +16,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -79,7 +78,7 @@ func savePicture(p *plot.Plot, name, format string) error {
 		err = os.WriteFile(temp, picture, 0o666)
 	}
 	if err != nil {
-		return cli.NameFile(err, name+format)
+		return filelink.NameError(err, name+format)
 	}
 	return os.Rename(temp, target)
 }

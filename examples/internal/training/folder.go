@@ -3,79 +3,81 @@ package training
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/examples/internal/runs"
-	"github.com/goggml/ggml/internal/filelink"
-	"github.com/goggml/ggml/internal/filelock"
-	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/run"
 )
 
 // A RunFolder has all that a run writes, and what tells what it was: the flags that were
 // in effect, each command line that began or continued it, and the hashes of what was read.
-// One process at a time has it.
 type RunFolder struct {
-	Path   string // "" for none
-	isOwn  bool   // no flag has named it
-	lock   *os.File
-	placed []string // flags whose files the folder has a place for
-	now    *runs.Manifest
+	*run.Folder          // nil for none
+	isOwn       bool     // no flag has named it
+	placed      []string // flags whose files the folder has a place for
+	inputs      []run.Input
+	date        string
+	seed        int64
 }
 
 // OpenRunFolder makes the folder, if need be, and takes it for this process.
 func OpenRunFolder(path string) (*RunFolder, error) {
-	r := &RunFolder{Path: path}
 	if path == "" {
-		return r, nil
+		return &RunFolder{}, nil
 	}
-	if err := r.open(); err != nil {
+	folder, err := run.Create(path)
+	if err != nil {
 		return nil, fmt.Errorf("--run-dir: %w", err)
 	}
-	return r, nil
+	return &RunFolder{Folder: folder}, nil
 }
 
-func (r *RunFolder) open() error {
-	if err := filelink.MkdirAll(r.Path, 0o777); err != nil {
-		return err
+// ownFolders is where runs are to which no flag gives a place.
+const ownFolders = "runs"
+
+// OpenOwnFolder makes a folder for a run to which no flag gives a place, named after its model and
+// its data. It is always a new one: a run goes on only where its folder is named.
+func OpenOwnFolder(model, data string) (*RunFolder, error) {
+	folder, err := run.CreateNew(ownFolders, stem(model)+"-"+stem(data))
+	if err != nil {
+		return nil, fmt.Errorf("the run needs a folder (--run-dir names another than one in %s): %w", ownFolders, err)
 	}
-	var err error
-	if r.lock, err = os.OpenFile(filepath.Join(r.Path, runs.Lock), os.O_CREATE|os.O_RDWR, 0o666); err != nil {
-		return err
-	}
-	// The lock ends with the process, however that ends. Some file systems have none.
-	if err := filelock.Lock(r.lock); errors.Is(err, filelock.ErrLocked) {
-		r.lock.Close()
-		return fmt.Errorf("another process is writing the run in %s; wait for its end, or name another folder", r.Path)
-	}
-	return nil
+	return &RunFolder{Folder: folder, isOwn: true}, nil
 }
 
-// Close lets other processes have the folder.
-func (r *RunFolder) Close() error {
-	if r.lock == nil {
-		return nil
+// stem is the name of a file without its folder and its extension.
+func stem(path string) string {
+	if path == "-" {
+		return "stdin"
 	}
-	return errors.Join(r.removeUnused(), r.lock.Close())
+	name := filepath.Base(filepath.Clean(path))
+	if short := strings.TrimSuffix(name, filepath.Ext(name)); short != "" {
+		name = short
+	}
+	const longest = 60 // of most file systems, a name has 255 bytes
+	runes := []rune(strings.Trim(name, ".-"))
+	return string(runes[:min(len(runes), longest)])
 }
 
-// keptInFolder is how many of the newest saves stay in a folder.
-const keptInFolder = 3
+// Name says where a run is that no flag has given a place, "" of others.
+func (r *RunFolder) Name() string {
+	if !r.isOwn {
+		return ""
+	}
+	return fmt.Sprintf("the run is in %s; %s goes on with it", r.Path, cli.ShellArg("--run-dir", r.Path))
+}
 
 // Place gives the outputs that no flag names their place in the folder. A run that goes on
 // has the seed and the date of its beginning, where the flags leave them open.
 func (r *RunFolder) Place(f *Flags, result *string) error {
-	if r.Path == "" {
+	if r.Folder == nil {
 		return nil
 	}
 	for _, output := range []struct {
@@ -83,12 +85,12 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 		path *string
 		name string
 	}{
-		{"lora-out", result, runs.Adapter}, {"checkpoint-out", &f.CheckpointOut, runs.Checkpoint},
-		{"checkpoint-in", &f.CheckpointIn, runs.Checkpoint}, {"metrics", &f.Metrics, runs.Metrics},
-		{"loss-curve", &f.LossCurve, runs.Loss}, {"cache-dir", &f.CacheDir, runs.Cache},
+		{"lora-out", result, run.Adapter}, {"checkpoint-out", &f.CheckpointOut, run.Checkpoint},
+		{"checkpoint-in", &f.CheckpointIn, run.Checkpoint}, {"metrics", &f.Metrics, run.Metrics},
+		{"loss-curve", &f.LossCurve, run.Loss}, {"cache-dir", &f.CacheDir, run.Cache},
 	} {
 		if *output.path == "" {
-			*output.path = filepath.Join(r.Path, output.name)
+			*output.path = r.File(output.name)
 			r.placed = append(r.placed, output.flag)
 		}
 	}
@@ -97,9 +99,9 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 		f.ownFolder = r.Path
 	}
 	if f.KeepLast < 0 {
-		f.KeepLast = keptInFolder
+		f.KeepLast = run.Kept
 	}
-	before, err := r.readManifest(f)
+	before, err := r.Continued(f.CheckpointIn)
 	if err != nil {
 		return fmt.Errorf("--run-dir: %w", err)
 	}
@@ -112,29 +114,20 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 
 // Check demands that no file has changed since the run of the folder began.
 func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
-	if r.Path == "" {
+	if r.Folder == nil {
 		return nil
 	}
-	var err error
-	if r.now, err = newManifest(append(inputs, f.files()...), &f.hashes); err != nil {
-		return err
-	}
-	r.now.Date, r.now.Seed = f.TemplateDate, &f.Seed
-	before, err := r.readManifest(f)
+	r.date, r.seed = f.TemplateDate, f.Seed
+	before, err := r.Continued(f.CheckpointIn)
 	if err != nil {
 		return fmt.Errorf("--run-dir: %w", err)
 	}
-	was := map[string]string{}
-	for _, file := range before.Files {
-		was[file.Flag+" "+file.Path] = file.SHA256
+	var read []run.Input
+	for _, file := range append(inputs, f.files()...) {
+		read = append(read, run.Input{Name: file.Flag, Path: file.Path})
 	}
-	for i, file := range r.now.Files {
-		r.now.Files[i].Path = cli.ToFolder(r.Path, file.Path)
-		if sum, known := was[file.Flag+" "+r.now.Files[i].Path]; known && sum != file.SHA256 {
-			return fmt.Errorf("%s %s is not the file that the run in %s began with: its SHA-256 is %s, and was %s; restore it, or begin a run in another folder", file.Flag, file.Path, r.Path, file.SHA256, sum)
-		}
-	}
-	return nil
+	r.inputs, err = r.CheckInputs(before, &f.hashes, read)
+	return err
 }
 
 // A Description is what a run is.
@@ -142,7 +135,7 @@ type Description struct {
 	Flags    []*kong.Flag            // in effect
 	Resolved map[string]cli.Resolved // what became of flags that leave something to the run
 	Steps    int
-	Result   SavedFile
+	Result   run.SavedFile
 	Metrics  string
 }
 
@@ -150,79 +143,29 @@ type Description struct {
 // files have their place in the folder are left out: a run in another folder by the same
 // configuration has its own.
 func (r *RunFolder) Describe(d Description) error {
-	if r.Path == "" {
+	if r.Folder == nil {
 		return nil
 	}
-	r.now.Steps, r.now.Metrics = d.Steps, cli.ToFolder(r.Path, d.Metrics)
-	r.now.Adapter, r.now.Best = cli.ToFolder(r.Path, d.Result.LatestPath()), cli.ToFolder(r.Path, d.Result.BestPath())
 	var config bytes.Buffer
 	flags := slices.DeleteFunc(slices.Clone(d.Flags), func(f *kong.Flag) bool { return slices.Contains(r.placed, f.Name) })
 	if err := cli.WriteConfig(&config, flags, cli.ConfigOptions{Folder: r.Path, Resolved: d.Resolved}); err != nil {
 		return err
 	}
-	err := r.now.Write(r.Path)
+	var words []string
+	for _, arg := range os.Args {
+		words = append(words, cli.ShellQuote(arg))
+	}
+	err := r.Folder.Describe(run.Manifest{
+		Date: r.date, Seed: &r.seed, Steps: d.Steps, Adapter: d.Result.LatestPath(), Best: d.Result.BestPath(), Metrics: d.Metrics, Files: r.inputs,
+	})
 	if err == nil {
-		err = runs.Replace(filepath.Join(r.Path, runs.Config), config.Bytes())
+		err = r.WriteConfig(config.Bytes())
 	}
 	if err == nil {
-		err = r.appendCommand()
+		err = r.AddCommand(strings.Join(words, " "))
 	}
 	if err != nil {
 		return fmt.Errorf("--run-dir: %w", err)
 	}
 	return nil
-}
-
-// readManifest reads that of the run which the flags continue; it is empty where there is
-// none.
-func (r *RunFolder) readManifest(f *Flags) (runs.Manifest, error) {
-	if _, err := os.Stat(f.CheckpointIn); err != nil {
-		return runs.Manifest{}, nil // a new run
-	}
-	before, _, err := runs.ReadManifest(r.Path)
-	return before, err
-}
-
-func newManifest(inputs []cli.File, hashes *data.Hashes) (*runs.Manifest, error) {
-	m := &runs.Manifest{Program: moduleVersion(), GGML: ggml.Version()}
-	var paths []string
-	for _, in := range inputs {
-		if info, err := os.Stat(in.Path); err == nil && info.Mode().IsRegular() {
-			m.Files = append(m.Files, runs.Input{Flag: in.Flag, Path: in.Path, Bytes: info.Size()})
-			paths = append(paths, in.Path)
-		}
-	}
-	sums, err := hashes.Of(paths...)
-	if err != nil {
-		return nil, err
-	}
-	for i, sum := range sums {
-		m.Files[i].SHA256 = sum
-	}
-	return m, nil
-}
-
-// moduleVersion is the version of this module that the program was built from.
-func moduleVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version := info.Main.Path + " " + info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			version += " " + s.Value
-		}
-	}
-	return version
-}
-
-// appendCommand adds the command line of this process.
-func (r *RunFolder) appendCommand() error {
-	var words []string
-	for _, arg := range os.Args {
-		words = append(words, cli.ShellQuote(arg))
-	}
-	line := fmt.Sprintf("%s  %s\n", time.Now().UTC().Format(time.RFC3339), strings.Join(words, " "))
-	return cli.Append(filepath.Join(r.Path, runs.Commands), []byte(line))
 }

@@ -59,14 +59,12 @@ func (f *Flags) nameFlags(err error) error {
 	var memory *train.MemoryError
 	switch {
 	case errors.As(err, &diverged):
-		named := *diverged
 		switch diverged.Option {
 		case "Schedule":
-			named.Remedy += " (--adam-alpha)"
+			diverged.Remedy += " (--adam-alpha)"
 		case "ComputeType":
-			named.Remedy += " (--compute-type f32)"
+			diverged.Remedy += " (--compute-type f32)"
 		}
-		return &named
 	case errors.As(err, &batch) && batch.MaxTokens >= batch.Length:
 		return fmt.Errorf("--batch %d: so many samples of %s are too large for one batch, which can have %d; a larger --grad-acc gives steps of as many",
 			batch.Batch, cli.Count(batch.Length, "token"), batch.MaxTokens/batch.Length)

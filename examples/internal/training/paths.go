@@ -5,18 +5,19 @@ import (
 	"os"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/run"
 )
 
-// saved is a file that the run writes at each save.
-func (f *RunFlags) saved(flag, path string) SavedFile {
-	return SavedFile{cli.File{Flag: flag, Path: path}, f.PatternFnIt, f.FnLatest, f.KeepLast}
+// Result is a file that the run writes at each save, by its flag and path.
+func (f *RunFlags) Result(flag, path string) run.SavedFile {
+	return run.SavedFile{File: run.File{Name: flag, Path: path}, Iteration: f.PatternFnIt, Latest: f.FnLatest, Keep: f.KeepLast}
 }
 
 // Checkpoint is --checkpoint-out.
-func (f *RunFlags) Checkpoint() SavedFile { return f.saved("--checkpoint-out", f.CheckpointOut) }
+func (f *RunFlags) Checkpoint() run.SavedFile { return f.Result("--checkpoint-out", f.CheckpointOut) }
 
-// Result is the file of a run's result, by its flag and path.
-func (f *RunFlags) Result(flag, path string) SavedFile { return f.saved(flag, path) }
+// LatestFile is a file that is saved under its last name.
+func LatestFile(f run.SavedFile) cli.File { return cli.File{Flag: f.Name, Path: f.LatestPath()} }
 
 // TakeOutputs finds out before the work, not after it, that an output cannot be written,
 // would replace an input, another output, or the checkpoint of a run that is not continued,
@@ -33,7 +34,7 @@ func (f *Flags) TakeOutputs(inputs, outputs []cli.File) (*cli.OutputLocks, error
 		return nil, err
 	}
 	// Only the checkpoint may be the file of the one that it continues.
-	checkpoint := f.Checkpoint().LatestFile()
+	checkpoint := LatestFile(f.Checkpoint())
 	if err := cli.CheckOutputs(append(inputs, outputs...), []cli.File{checkpoint}); err != nil {
 		return nil, err
 	}

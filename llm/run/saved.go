@@ -1,4 +1,4 @@
-package training
+package run
 
 import (
 	"errors"
@@ -8,17 +8,28 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goggml/ggml/examples/internal/cli"
-
 	"github.com/goggml/ggml/internal/filelink"
 )
+
+// A File is one that a run writes.
+type File struct {
+	Name string // what errors call it, such as a flag; may be ""
+	Path string // "" where it is not written
+}
+
+func (f File) named(err error) error {
+	if err != nil && f.Name != "" {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return err
+}
 
 // A SavedFile is a file that a run writes at each save. Its name may hold a word for the
 // step (ITERATION): then each save has a file of its own, and Latest stands for the word
 // in the name of the last one. The names of kept files without such a word get the step
 // before their extension.
 type SavedFile struct {
-	cli.File
+	File
 	Iteration, Latest string // words of the name
 	// Keep is how many files of earlier saves stay: the newest; -1 stands for all where the
 	// name holds the word, and none else.
@@ -27,7 +38,7 @@ type SavedFile struct {
 
 // numbered reports whether saves have files of their own.
 func (f SavedFile) numbered() bool {
-	return cli.IsReplaced(f.LatestPath()) && (f.Keep > 0 || f.Keep < 0 && f.hasWord())
+	return filelink.IsReplaced(f.LatestPath()) && (f.Keep > 0 || f.Keep < 0 && f.hasWord())
 }
 
 func (f SavedFile) hasWord() bool {
@@ -55,9 +66,6 @@ func (f SavedFile) LatestPath() string {
 // BestPath is the file of the best evaluation.
 func (f SavedFile) BestPath() string { return f.with("best") }
 
-// LatestFile is the file under its last name.
-func (f SavedFile) LatestFile() cli.File { return cli.File{Flag: f.Flag, Path: f.LatestPath()} }
-
 // Save writes the file of a step, and removes those that are too many.
 func (f SavedFile) Save(step int, write func(path string) error) error {
 	if !f.numbered() {
@@ -74,13 +82,6 @@ func (f SavedFile) Save(step int, write func(path string) error) error {
 		}
 	}
 	return f.named(f.prune(step))
-}
-
-func (f SavedFile) named(err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.Flag, err)
-	}
-	return nil
 }
 
 // replaceByLink makes path another name of a file, at once.

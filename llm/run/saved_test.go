@@ -1,4 +1,4 @@
-package training
+package run
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/goggml/ggml/examples/internal/cli"
 )
 
 func TestSavedFiles(t *testing.T) {
@@ -32,7 +30,7 @@ func TestSavedFiles(t *testing.T) {
 			for _, other := range []string{"a-x.gguf", "a-05.gguf", "a-20.gguf", "b-5.gguf"} { // none of this run's
 				require.NoError(t, os.WriteFile(filepath.Join(folder, other), nil, 0o600))
 			}
-			f := SavedFile{cli.File{Flag: "--lora-out", Path: filepath.Join(folder, c.name)}, "ITERATION", "LATEST", c.keep}
+			f := SavedFile{File{Name: "--lora-out", Path: filepath.Join(folder, c.name)}, "ITERATION", "LATEST", c.keep}
 			require.Equal(t, filepath.Join(folder, c.latest), f.LatestPath())
 			require.Equal(t, filepath.Join(folder, c.best), f.BestPath())
 			for _, step := range []int{5, 10, 15, 15} {
@@ -56,7 +54,7 @@ func TestSavedFiles(t *testing.T) {
 // A link is of the file at its time: what is written later beside it and renamed does not
 // change it.
 func TestSavedFilesAreOfTheirStep(t *testing.T) {
-	f := SavedFile{cli.File{Path: filepath.Join(t.TempDir(), "a")}, "ITERATION", "LATEST", 9}
+	f := SavedFile{File{Path: filepath.Join(t.TempDir(), "a")}, "ITERATION", "LATEST", 9}
 	for step := range 3 {
 		require.NoError(t, f.Save(step, func(path string) error {
 			beside := path + ".new"

@@ -1,8 +1,7 @@
-package training
+package run
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,18 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/llm/train"
 )
 
 // Lines have what is measured, and a run that goes on keeps it of the steps before; steps
 // of which nothing was measured, because the file is gone, have none.
 func TestMetricsAreMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
-	f := Flags{RunFlags: RunFlags{Metrics: path, ValidEvery: 2}}
-	trainer := newTrainer(t, &f, 4)
-	result := Result{f.Result("--out", os.DevNull), func(string) error { return nil }}
+	trainer := newTrainer(t, 4)
+	options := Options{
+		Result: SavedFile{File: File{Path: os.DevNull}}, Write: func(string) error { return nil },
+		Valid: oneSample(), ValidEvery: 2, Metrics: File{Path: path},
+	}
 	began := time.Now().Add(-time.Second)
 	run := func() []string {
-		require.NoError(t, f.Run(t.Context(), io.Discard, trainer, oneSample(), result))
+		out, err := Train(t.Context(), trainer, options)
+		require.NoError(t, err)
+		require.True(t, out.Complete)
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		return strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -68,8 +72,12 @@ func TestSpeedIsOfTheData(t *testing.T) {
 	s.began = s.began.Add(-time.Hour)
 	s.add(0)
 	require.InDelta(t, 1., s.mean(), 0.01)
-	f := Flags{}
-	trainer := newTrainer(t, &f, 2)
-	require.NoError(t, f.Run(t.Context(), io.Discard, trainer, nil, Result{f.Result("--out", os.DevNull), func(string) error { return nil }}))
+	trainer, mean := newTrainer(t, 2), 0.
+	_, err := Train(t.Context(), trainer, Options{
+		Result: SavedFile{File: File{Path: os.DevNull}}, Write: func(string) error { return nil },
+		OnStep: func(_ train.StepMetrics, tokensPerSecond float64) { mean = tokensPerSecond },
+	})
+	require.NoError(t, err)
 	require.Equal(t, 3, trainer.History[1].RowTokens)
+	require.Positive(t, mean)
 }

@@ -1,23 +1,21 @@
-package training
+package run
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
 	"time"
 
-	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A metricsLine is a line of --metrics: of a step or of an evaluation.
-type metricsLine struct {
+// A Line is a line of the metrics, of a step or of an evaluation: what it is not of is nil.
+type Line struct {
 	Step         int      `json:"step"`
 	Epoch        float64  `json:"epoch"`
 	Loss         *float64 `json:"loss,omitempty"`
@@ -27,26 +25,26 @@ type metricsLine struct {
 	Perplexity   *float64 `json:"eval_perplexity,omitempty"`
 	Accuracy     *float64 `json:"eval_accuracy,omitempty"`
 	Tokens       int      `json:"tokens,omitempty"` // trained in the step, or evaluated
-	measured
+	Measured
 }
 
-// What is measured of a line is different in each run, and in no checkpoint.
-type measured struct {
+// Measured is what is different in each run, and in no checkpoint.
+type Measured struct {
 	Time            string  `json:"time,omitempty"` // when the step or the evaluation was done, UTC
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
 	Memory          uint64  `json:"memory,omitempty"` // resident set size of the process, bytes
 }
 
-func stepLine(m train.StepMetrics) metricsLine {
-	return metricsLine{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
+func stepLine(m train.StepMetrics) Line {
+	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
 }
 
 // shortEpoch leaves out the digits that tell nobody anything.
 func shortEpoch(m train.StepMetrics) float64 { return math.Round(1e5*m.Epoch) / 1e5 }
 
 // evalLine is that of an evaluation after steps.
-func evalLine(e train.Evaluation, steps []train.StepMetrics) metricsLine {
-	line := metricsLine{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens}
+func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
+	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens}
 	if e.Step > 0 {
 		line.Epoch = shortEpoch(steps[e.Step-1])
 	}
@@ -58,7 +56,7 @@ func evalLine(e train.Evaluation, steps []train.StepMetrics) metricsLine {
 
 // A metricsFile gets a line for each step and evaluation as they come.
 type metricsFile struct {
-	path string
+	File
 	file *os.File
 	err  error // the first
 }
@@ -66,24 +64,21 @@ type metricsFile struct {
 // openMetrics begins the file with the steps and evaluations that a run has from its
 // checkpoint: what was there of later ones is of steps that are taken again. The file
 // replaces that of before at once, and keeps what was measured; a pipe or a device gets
-// what is new. "" opens none.
-func openMetrics(path string, t *train.Trainer) (*metricsFile, error) {
-	if path == "" {
-		return &metricsFile{}, nil
+// what is new. Without a path none is opened.
+func openMetrics(f File, t *train.Trainer) (*metricsFile, error) {
+	m := &metricsFile{File: f}
+	if f.Path == "" {
+		return m, nil
 	}
-	m := &metricsFile{path: path}
-	if err := m.open(t); err != nil {
-		return nil, fmt.Errorf("--metrics: %w", err)
-	}
-	return m, nil
+	return m, f.named(m.open(t))
 }
 
 func (m *metricsFile) open(t *train.Trainer) (err error) {
-	if !cli.IsReplaced(m.path) {
-		m.file, err = os.OpenFile(m.path, os.O_WRONLY, 0)
+	if !filelink.IsReplaced(m.Path) {
+		m.file, err = os.OpenFile(m.Path, os.O_WRONLY, 0)
 		return err
 	}
-	target, err := filelink.Target(m.path)
+	target, err := filelink.Target(m.Path)
 	if err != nil {
 		return err
 	}
@@ -105,7 +100,7 @@ type lineKey struct {
 	loss       float64
 }
 
-func (l metricsLine) key() lineKey {
+func (l Line) key() lineKey {
 	if l.EvalLoss != nil {
 		return lineKey{l.Step, true, *l.EvalLoss}
 	}
@@ -113,25 +108,25 @@ func (l metricsLine) key() lineKey {
 }
 
 // readMeasured reads what was measured of the lines of a file, as far as there are any.
-func readMeasured(path string) map[lineKey]measured {
+func readMeasured(path string) map[lineKey]Measured {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}
-	found := map[lineKey]measured{}
+	found := map[lineKey]Measured{}
 	for line := range bytes.Lines(text) {
-		var l metricsLine
+		var l Line
 		if json.Unmarshal(line, &l) == nil && (l.Loss != nil || l.EvalLoss != nil) {
-			found[l.key()] = l.measured
+			found[l.key()] = l.Measured
 		}
 	}
 	return found
 }
 
 // addHistory adds steps, each with the evaluation after it, and what was measured of them.
-func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.Evaluation, before map[lineKey]measured) {
-	add := func(line metricsLine) {
-		line.measured = before[line.key()]
+func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.Evaluation, before map[lineKey]Measured) {
+	add := func(line Line) {
+		line.Measured = before[line.key()]
 		m.add(line)
 	}
 	evaluated := func(step int) {
@@ -148,18 +143,18 @@ func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.
 }
 
 // addNow adds a line of what has just been done.
-func (m *metricsFile) addNow(line metricsLine, tokensPerSecond float64) {
+func (m *metricsFile) addNow(line Line, tokensPerSecond float64) {
 	if m.file == nil {
 		return
 	}
-	line.measured = measured{
+	line.Measured = Measured{
 		Time:            time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
 		TokensPerSecond: math.Round(10*tokensPerSecond) / 10, Memory: rss.Now(),
 	}
 	m.add(line)
 }
 
-func (m *metricsFile) add(line metricsLine) {
+func (m *metricsFile) add(line Line) {
 	if m.file == nil || m.err != nil {
 		return
 	}
@@ -177,7 +172,7 @@ func (m *metricsFile) write(line []byte) error {
 	if err != nil && seekErr == nil {
 		err = errors.Join(err, m.file.Truncate(whole))
 	}
-	return cli.NameFile(err, m.path)
+	return filelink.NameError(err, m.Path)
 }
 
 // close reports whether all lines were written.
@@ -185,8 +180,5 @@ func (m *metricsFile) close() error {
 	if m.file == nil {
 		return nil
 	}
-	if err := errors.Join(m.err, m.file.Close()); err != nil {
-		return fmt.Errorf("--metrics: %w", err)
-	}
-	return nil
+	return m.named(errors.Join(m.err, m.file.Close()))
 }

@@ -1,0 +1,154 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/filelock"
+)
+
+// Names of the files in a folder, where a program gives no others.
+const (
+	Adapter    = "adapter.gguf"
+	Best       = "adapter-best.gguf"
+	Checkpoint = "checkpoint.gguf"
+	Metrics    = "metrics.jsonl"
+	Loss       = "loss" // a picture of the curve, of any format
+	Cache      = "cache"
+	Config     = "config.yaml"  // the settings of the program
+	Commands   = "commands.txt" // those that began the run, or continued it
+	manifest   = "manifest.json"
+	lock       = ".lock"
+)
+
+// Kept is how many of the newest saves stay in a folder, where a program does not say it.
+const Kept = 3
+
+// A Folder is that of a run which this process begins, or goes on with: no other process has it meanwhile.
+type Folder struct {
+	Path  string
+	isNew bool // CreateNew has made it
+	lock  *os.File
+}
+
+// Create makes the folder of a run, if there is none yet, and takes it for this process until it is closed, or the process
+// ends, however that ends.
+func Create(path string) (*Folder, error) {
+	if err := filelink.MkdirAll(path, 0o777); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(path, lock), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	// Some file systems have no locks.
+	if err := filelock.Lock(file); errors.Is(err, filelock.ErrLocked) {
+		file.Close()
+		return nil, fmt.Errorf("another process is writing the run in %s; wait for its end, or name another folder", path)
+	}
+	return &Folder{Path: path, lock: file}, nil
+}
+
+// CreateNew makes a folder that nobody else has: name in a folder of runs, or else name-2, name-3 and so on.
+func CreateNew(runs, name string) (*Folder, error) {
+	if err := filelink.MkdirAll(runs, 0o777); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(runs, name)
+	for n := 2; ; n++ {
+		err := os.Mkdir(path, 0o777)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		path = filepath.Join(runs, fmt.Sprintf("%s-%d", name, n))
+	}
+	f, err := Create(path)
+	if err != nil {
+		return nil, err
+	}
+	f.isNew = true
+	return f, nil
+}
+
+// Close lets other processes have the folder. One that [CreateNew] has made is removed if no run has begun in it.
+func (f *Folder) Close() error {
+	if f == nil || f.lock == nil {
+		return nil
+	}
+	err := errors.Join(f.removeUnused(), f.lock.Close())
+	f.lock = nil
+	return err
+}
+
+func (f *Folder) removeUnused() error {
+	if !f.isNew || Is(f.Path) {
+		return nil
+	}
+	os.Remove(f.File(lock))
+	os.RemoveAll(f.File(Cache))
+	err := os.Remove(f.Path)
+	os.Remove(filepath.Dir(f.Path)) // which may have others
+	return err
+}
+
+// File is the path of a file in the folder by its name.
+func (f *Folder) File(name string) string { return filepath.Join(f.Path, name) }
+
+// Continued is the manifest of the run that goes on from a checkpoint; it is empty where there is no such file, and a new run
+// begins.
+func (f *Folder) Continued(checkpoint string) (Manifest, error) {
+	if _, err := os.Stat(checkpoint); err != nil {
+		return Manifest{}, nil
+	}
+	before, _, err := ReadManifest(f.Path)
+	return before, err
+}
+
+// Describe writes what the run is that begins or goes on now. Program and GGML need not be given, and paths may be as they are
+// from the working directory.
+func (f *Folder) Describe(m Manifest) error {
+	if m.Program == "" {
+		m.Program = moduleVersion()
+	}
+	if m.GGML == "" {
+		m.GGML = ggml.Version()
+	}
+	for _, path := range []*string{&m.Adapter, &m.Best, &m.Metrics} {
+		*path = filelink.ToFolder(f.Path, *path)
+	}
+	return m.write(f.Path)
+}
+
+// WriteConfig replaces the settings of the program, whatever form they have.
+func (f *Folder) WriteConfig(text []byte) error { return filelink.Replace(f.File(Config), text) }
+
+// AddCommand adds the command that begins or continues the run now, of which [Run.Time] is.
+func (f *Folder) AddCommand(command string) error {
+	line := fmt.Sprintf("%s  %s\n", time.Now().UTC().Format(time.RFC3339), command)
+	return filelink.Append(f.File(Commands), []byte(line))
+}
+
+// moduleVersion is the version of the module that the program was built from.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version := info.Main.Path + " " + info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			version += " " + s.Value
+		}
+	}
+	return version
+}

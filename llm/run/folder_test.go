@@ -1,0 +1,94 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A new folder is nobody else's, and is gone where no run has begun in it.
+func TestCreateNew(t *testing.T) {
+	t.Chdir(t.TempDir())
+	begin := func(want string) *Folder {
+		f, err := CreateNew("runs", "a")
+		require.NoError(t, err)
+		require.Equal(t, filepath.FromSlash(want), f.Path)
+		return f
+	}
+	first := begin("runs/a")
+	require.NoError(t, first.Describe(Manifest{Adapter: first.File(Adapter), Metrics: first.File(Metrics)}))
+	require.NoError(t, first.Close())
+	second := begin("runs/a-2")
+	require.NoError(t, second.Close())
+	require.NoError(t, second.Close())
+	require.NoDirExists(t, "runs/a-2")
+	r, err := Open("runs/a")
+	require.NoError(t, err)
+	require.Equal(t, Adapter, r.Manifest.Adapter, "a path of the folder")
+	require.NoError(t, os.RemoveAll("runs/a"))
+	require.NoError(t, begin("runs/a").Close())
+	require.NoDirExists(t, "runs", "which has no other")
+}
+
+// Runs are found by their manifests, in a folder and two below it.
+func TestList(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, path := range []string{"b", "a/c", "a/d/e", "a/d/f/g", ".hidden"} {
+		f, err := Create(path)
+		require.NoError(t, err)
+		require.NoError(t, f.Describe(Manifest{}))
+		require.NoError(t, f.Close())
+	}
+	require.NoError(t, os.WriteFile("file", nil, 0o600))
+	require.NoError(t, os.MkdirAll("empty", 0o700))
+	paths := func(folder string) (list []string) {
+		runs, err := List(folder)
+		require.NoError(t, err)
+		for _, r := range runs {
+			list = append(list, filepath.ToSlash(r.Path))
+		}
+		return list
+	}
+	require.Equal(t, []string{"a/c", "b"}, paths("."))
+	require.Equal(t, []string{"a/c", "a/d/e"}, paths("a"))
+	require.Equal(t, []string{"b"}, paths("b"))
+
+	require.NoError(t, os.WriteFile("b/manifest.json", []byte("{"), 0o600))
+	runs, err := List(".")
+	require.ErrorContains(t, err, filepath.Join("b", "manifest.json")+": ")
+	require.Len(t, runs, 1)
+	for path, want := range map[string]string{
+		"none":  "there is no run none: no such folder",
+		"file":  "file is a file; name the folder of a run",
+		"empty": "empty is no folder of a run: it has no manifest.json",
+	} {
+		_, err := Open(path)
+		require.EqualError(t, err, want)
+	}
+}
+
+// Of a run that has an evaluation the best adapter counts, of others the last.
+func TestAdapterPath(t *testing.T) {
+	folder, err := Create(t.TempDir())
+	require.NoError(t, err)
+	defer folder.Close()
+	require.NoError(t, folder.Describe(Manifest{Adapter: folder.File(Adapter), Best: folder.File(Best), Metrics: folder.File(Metrics)}))
+	r, err := Open(folder.Path)
+	require.NoError(t, err)
+	_, err = r.AdapterPath()
+	require.EqualError(t, err, "the run in "+folder.Path+" has no adapter yet; it writes one at its first save, or at its end")
+	write := func(name, text string) { require.NoError(t, os.WriteFile(folder.File(name), []byte(text), 0o600)) }
+	write(Adapter, "")
+	write(Best, "of another run")
+	for metrics, want := range map[string]string{
+		`{"step":1,"loss":2}` + "\n": Adapter,
+		`{"step":1,"loss":2}` + "\n" + `{"step":1,"eval_loss":2}` + "\n" + `{"step":`: Best,
+	} {
+		write(Metrics, metrics)
+		path, err := r.AdapterPath()
+		require.NoError(t, err)
+		require.Equal(t, folder.File(want), path)
+	}
+}

@@ -1,0 +1,118 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/llm/data"
+)
+
+// A Manifest tells what a run computed with, on what, and where its results are. Paths are
+// as in its configuration: relative in the folder, absolute outside of it.
+type Manifest struct {
+	Program string  `json:"program"`
+	GGML    string  `json:"ggml"`
+	Date    string  `json:"date"` // that chat templates see
+	Seed    *int64  `json:"seed"`
+	Steps   int     `json:"steps"` // of the whole run
+	Adapter string  `json:"adapter"`
+	Best    string  `json:"best"` // the adapter of the best evaluation, if there is one
+	Metrics string  `json:"metrics"`
+	Files   []Input `json:"files"`
+}
+
+// An Input is a file that a run reads.
+type Input struct {
+	Name   string `json:"flag"` // what its user calls it, such as a flag
+	Path   string `json:"path"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// ReadManifest reads that of a folder; there is none in a folder of no run.
+func ReadManifest(folder string) (m Manifest, found bool, err error) {
+	path := filepath.Join(folder, manifest)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && !isFolder(folder) {
+		return m, false, nil
+	}
+	// A run of before a file could have another name has these.
+	m = Manifest{Adapter: Adapter, Best: Best, Metrics: Metrics}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return m, false, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, true, nil
+}
+
+func (m *Manifest) write(folder string) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return filelink.Replace(filepath.Join(folder, manifest), append(text, '\n'))
+}
+
+// Is reports whether a path is the folder of a run.
+func Is(path string) bool {
+	_, found, err := ReadManifest(path)
+	return found && err == nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// A ChangedError is a file that is another one than when the run of a folder began.
+type ChangedError struct {
+	Folder string
+	Input         // as it is now
+	Was    string // SHA-256
+}
+
+// Error names the file, both hashes and the remedy.
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s %s is not the file that the run in %s began with: its SHA-256 is %s, and was %s; restore it, or begin a run in another folder",
+		e.Name, e.Path, e.Folder, e.SHA256, e.Was)
+}
+
+// CheckInputs gives the regular files among those that a run reads, with their sizes and hashes and as the manifest has their
+// paths. One that is another now than in the manifest of before is a [*ChangedError].
+func (f *Folder) CheckInputs(before Manifest, hashes *data.Hashes, read []Input) ([]Input, error) {
+	if hashes == nil {
+		hashes = &data.Hashes{}
+	}
+	var list []Input
+	var paths []string
+	for _, in := range read {
+		if info, err := os.Stat(in.Path); err == nil && info.Mode().IsRegular() {
+			in.Bytes = info.Size()
+			list, paths = append(list, in), append(paths, in.Path)
+		}
+	}
+	sums, err := hashes.Of(paths...)
+	if err != nil {
+		return nil, err
+	}
+	was := map[string]string{}
+	for _, in := range before.Files {
+		was[in.Name+" "+in.Path] = in.SHA256
+	}
+	for i := range list {
+		list[i].SHA256 = sums[i]
+		path := filelink.ToFolder(f.Path, list[i].Path)
+		if sum, known := was[list[i].Name+" "+path]; known && sum != sums[i] {
+			return nil, &ChangedError{Folder: f.Path, Input: list[i], Was: sum}
+		}
+		list[i].Path = path
+	}
+	return list, nil
+}

@@ -1,0 +1,190 @@
+package run
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml/internal/filelink"
+)
+
+// A Run is the folder of a run as others see it, whether or not a process is writing it.
+type Run struct {
+	Path     string
+	Manifest Manifest
+}
+
+// A NotRunError is a path that is no folder of a run.
+type NotRunError struct {
+	Path   string
+	IsFile bool
+}
+
+// Error says what the path is.
+func (e *NotRunError) Error() string {
+	if e.IsFile {
+		return e.Path + " is a file; name the folder of a run"
+	}
+	return e.Path + " is no folder of a run: it has no " + manifest
+}
+
+// Open reads what a folder says of its run.
+func Open(path string) (*Run, error) {
+	m, found, err := ReadManifest(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case found:
+		return &Run{path, m}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("there is no run %s: no such folder", path)
+	}
+	return nil, &NotRunError{path, !info.IsDir()}
+}
+
+// depth is how many folders below one are looked through for runs.
+const depth = 2
+
+// List opens the runs in a folder and a little below it, in the order of their names. What cannot be opened is in the error.
+func List(folder string) ([]*Run, error) {
+	if _, err := os.ReadDir(folder); err != nil {
+		return nil, err
+	}
+	var list []*Run
+	err := walk(folder, depth, func(path string) error {
+		r, err := Open(path)
+		if err == nil {
+			list = append(list, r)
+		}
+		return err
+	})
+	return list, err
+}
+
+// walk visits the folders of runs.
+func walk(folder string, depth int, visit func(path string) error) error {
+	if _, err := os.Stat(filepath.Join(folder, manifest)); err == nil {
+		return visit(folder)
+	}
+	if depth == 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		if path := filepath.Join(folder, e.Name()); !strings.HasPrefix(e.Name(), ".") && isFolder(path) {
+			errs = append(errs, walk(path, depth-1, visit))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AdapterPath is the best adapter on held-out data, or else the last one.
+func (r *Run) AdapterPath() (string, error) {
+	best, last := r.file(r.Manifest.Best), r.file(r.Manifest.Adapter)
+	// Where the history knows the best step, a file of another run that began here is not taken.
+	if p, err := r.Progress(); exists(best) && (err != nil || p.Evaluated && p.BestStep > 0) {
+		return best, nil
+	}
+	if exists(last) {
+		return last, nil
+	}
+	return "", &NoResultError{r.Path}
+}
+
+// A NoResultError is a run that has saved nothing yet.
+type NoResultError struct{ Path string }
+
+// Error says when there will be something.
+func (e *NoResultError) Error() string {
+	return fmt.Sprintf("the run in %s has no adapter yet; it writes one at its first save, or at its end", e.Path)
+}
+
+func (r *Run) file(path string) string { return filelink.FromFolder(r.Path, path) }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Metrics reads the figures of the steps and evaluations so far. A line that is being written is not there yet.
+func (r *Run) Metrics() iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		if r.Manifest.Metrics == "" {
+			yield(Line{}, fmt.Errorf("%s has no history", r.Path))
+			return
+		}
+		file, err := os.Open(r.file(r.Manifest.Metrics))
+		if err != nil {
+			yield(Line{}, err)
+			return
+		}
+		defer file.Close()
+		for lines := json.NewDecoder(bufio.NewReader(file)); ; {
+			var line Line
+			if err := lines.Decode(&line); err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+				return
+			} else if err != nil {
+				yield(Line{}, fmt.Errorf("%s: %w", file.Name(), err))
+				return
+			}
+			if !yield(line, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Step      int
+	Loss      float64 // of training, in the last step
+	Evaluated bool    // whether there is a best evaluation
+	BestLoss  float64 // on held-out data
+	BestStep  int
+}
+
+// Progress reads the history of the run.
+func (r *Run) Progress() (p Progress, err error) {
+	for line, err := range r.Metrics() {
+		if err != nil {
+			return p, err
+		}
+		p.Step = max(p.Step, line.Step)
+		if line.Loss != nil {
+			p.Loss = *line.Loss
+		}
+		if line.EvalLoss != nil && (!p.Evaluated || *line.EvalLoss < p.BestLoss) {
+			p.Evaluated, p.BestLoss, p.BestStep = true, *line.EvalLoss, line.Step
+		}
+	}
+	return p, nil
+}
+
+// Time is when the run was begun or continued last.
+func (r *Run) Time() (time.Time, error) {
+	text, err := os.ReadFile(filepath.Join(r.Path, Commands))
+	if err != nil {
+		return time.Time{}, err
+	}
+	commands := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for i := len(commands) - 1; i >= 0; i-- { // of several lines, the first has the time
+		when, _, _ := strings.Cut(commands[i], " ")
+		if at, err := time.Parse(time.RFC3339, when); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s has no time", filepath.Join(r.Path, Commands))
+}

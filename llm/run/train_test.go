@@ -1,0 +1,136 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/train"
+)
+
+// A run in a folder is stopped, goes on by the same program, and is then complete; others see how far it has come.
+func TestTrainInFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs", "first")
+	input := Input{Name: "data", Path: filepath.Join(t.TempDir(), "data.txt")}
+	require.NoError(t, os.WriteFile(input.Path, []byte("text"), 0o600))
+	folder, err := Create(path)
+	require.NoError(t, err)
+	defer folder.Close()
+	_, err = Create(path)
+	require.EqualError(t, err, "another process is writing the run in "+path+"; wait for its end, or name another folder")
+
+	// again runs the program.
+	again := func(stop int) (Outcome, *Run, error) {
+		trainer := newTrainer(t, 9)
+		o := folder.Options(func(path string) error { return os.WriteFile(path, fmt.Append(nil, trainer.Steps()), 0o600) })
+		o.Valid, o.ValidEvery, o.SaveEvery, o.Inputs = oneSample(), 2, 3, []Input{input, {Name: "none", Path: ""}}
+		ctx, onStep := stopAfter(t, stop)
+		o.OnStep = onStep
+		out, err := Train(ctx, trainer, o)
+		r, openErr := Open(path)
+		require.NoError(t, openErr)
+		return out, r, err
+	}
+	out, r, err := again(7)
+	require.ErrorIs(t, err, train.ErrStopped)
+	require.Equal(t, Outcome{Steps: 7, Total: 9, Saved: 7, Stopped: true}, out)
+	require.Equal(t, "stopped after step 7 of 9", out.String())
+	require.Equal(t, Manifest{
+		Program: r.Manifest.Program, GGML: r.Manifest.GGML, Steps: 9, Adapter: Adapter, Best: Best, Metrics: Metrics,
+		Files: []Input{{"data", input.Path, 4, "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"}},
+	}, r.Manifest)
+	require.NotEmpty(t, r.Manifest.GGML)
+	p, err := r.Progress()
+	require.NoError(t, err)
+	require.Equal(t, 7, p.Step)
+	require.Equal(t, 6, p.BestStep)
+	best, err := r.AdapterPath()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(path, Best), best)
+	when, err := r.Time()
+	require.NoError(t, err)
+	require.False(t, when.IsZero())
+
+	out, r, err = again(0)
+	require.NoError(t, err)
+	require.Equal(t, Outcome{Steps: 9, Total: 9, Saved: 9, Complete: true, Ended: "all 9 steps are done"}, out)
+	require.Equal(t, "ended after step 9 of 9: all 9 steps are done", out.String())
+	var steps []int
+	for line, err := range r.Metrics() {
+		require.NoError(t, err)
+		if line.Loss != nil {
+			steps = append(steps, line.Step)
+		}
+	}
+	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, steps)
+	out, _, err = again(0)
+	require.NoError(t, err)
+	require.Equal(t, "already complete (9 of 9 steps): nothing is left to do", out.String())
+
+	var names []string
+	entries, err := os.ReadDir(path)
+	require.NoError(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Equal(t, []string{
+		".lock", "adapter-6.gguf", "adapter-7.gguf", "adapter-9.gguf", "adapter-best.gguf", "adapter.gguf",
+		"checkpoint-6.gguf", "checkpoint-7.gguf", "checkpoint-9.gguf", "checkpoint.gguf", "commands.txt", "manifest.json", "metrics.jsonl",
+	}, names)
+
+	require.NoError(t, os.WriteFile(input.Path, []byte("other"), 0o600))
+	_, _, err = again(0)
+	var changed *ChangedError
+	require.ErrorAs(t, err, &changed)
+	require.ErrorContains(t, err, "data "+input.Path+" is not the file that the run in "+path+" began with: its SHA-256 is d9298a10")
+}
+
+// The result is saved first, and what goes wrong afterwards does not cost it.
+func TestResultIsSavedFirst(t *testing.T) {
+	trainer := newTrainer(t, 4)
+	var at []int
+	o := Options{
+		Result:    SavedFile{File: File{Name: "--out", Path: filepath.Join(t.TempDir(), "out")}},
+		Write:     func(string) error { at = append(at, trainer.Steps()); return nil },
+		SaveEvery: 2, Checkpoint: SavedFile{File: File{Name: "--checkpoint", Path: filepath.Join(t.TempDir(), "none", "file")}},
+	}
+	out, err := Train(t.Context(), trainer, o)
+	require.ErrorContains(t, err, "--checkpoint: ")
+	require.Equal(t, []int{2}, at)
+	require.Equal(t, 2, out.Saved)
+	require.False(t, out.Complete)
+
+	broken := errors.New("broken")
+	o.Write, o.Checkpoint = func(string) error { return broken }, SavedFile{}
+	_, err = Train(t.Context(), trainer, o)
+	require.EqualError(t, err, "--out: broken")
+	o.Write, o.Metrics = func(string) error { return nil }, File{"--metrics", filepath.Join(t.TempDir(), "none", "metrics")}
+	_, err = Train(t.Context(), trainer, o)
+	require.ErrorContains(t, err, "--metrics: open ")
+	o.Write = nil
+	_, err = Train(t.Context(), trainer, o)
+	require.EqualError(t, err, "there is no trainer, or no function that writes its result: it is nil")
+}
+
+// Metrics that cannot be written are told at the end, when the result is saved.
+func TestMetricsOnAFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no device that is always full")
+	}
+	trainer, saved := newTrainer(t, 2), 0
+	out, err := Train(t.Context(), trainer, Options{
+		Result:  SavedFile{File: File{Path: filepath.Join(t.TempDir(), "out")}},
+		Write:   func(string) error { saved = trainer.Steps(); return nil },
+		Metrics: File{"--metrics", "/dev/full"},
+	})
+	require.ErrorContains(t, err, "the run is complete and its result saved, but: --metrics: write /dev/full: no space left on device")
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorIs(t, out.Lost, syscall.ENOSPC)
+	require.True(t, out.Complete)
+	require.Equal(t, 2, saved)
+}
