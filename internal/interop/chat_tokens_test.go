@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/chattest"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
@@ -26,10 +26,7 @@ import (
 // TestInteropChatTokens compares what is trained with the tokens that stock llama-server makes of a conversation, on a model with
 // the same template, wherever it renders the same text.
 func TestInteropChatTokens(t *testing.T) {
-	out, err := exec.Command("../../scripts/chattemplates").Output()
-	require.NoError(t, err, "scripts/chattemplates")
-	templates, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "templates", "*", "*.jinja"))
-	require.NoError(t, err)
+	templates := chattest.Templates(t)
 	talks := chatConversations(t)
 	texts, equal, withEqual := 0, 0, 0
 	for i, path := range templates {
@@ -49,7 +46,7 @@ func TestInteropChatTokens(t *testing.T) {
 
 // compareTokens gives how many conversations the template takes, and of how many the server has the same text and, then,
 // the same tokens.
-func compareTokens(t *testing.T, file string, server *stockServer, talks []chatConversation) (texts, same int) {
+func compareTokens(t *testing.T, file string, server *stockServer, talks []chattest.Conversation) (texts, same int) {
 	g, err := ggml.OpenGGUF(file)
 	require.NoError(t, err)
 	defer g.Close()
@@ -65,7 +62,7 @@ func compareTokens(t *testing.T, file string, server *stockServer, talks []chatC
 			continue
 		}
 		texts++
-		theirs, ok := server.applyTemplate(t, talk.source)
+		theirs, ok := server.applyTemplate(t, talk.Source)
 		// The server leaves a BOS in front to the tokenizer if that adds one.
 		if !ok || ours.Text != theirs && !(tok.AddsBOS() && ours.Text == bos+theirs) {
 			continue
@@ -82,29 +79,13 @@ func compareTokens(t *testing.T, file string, server *stockServer, talks []chatC
 	return texts, same
 }
 
-type chatConversation struct {
-	Name   string
-	source map[string]json.RawMessage // as it is sent
-	chat.Conversation
-}
-
-// chatConversations are those of llm/chat's tests without special tokens in people's words: the server reads those as
-// tokens.
-func chatConversations(t *testing.T) []chatConversation {
-	content, err := os.ReadFile("../../llm/chat/testdata/conversations.json")
-	require.NoError(t, err)
-	var sources []map[string]json.RawMessage
-	var talks []chatConversation
-	require.NoError(t, json.Unmarshal(content, &sources))
-	require.NoError(t, json.Unmarshal(content, &talks))
-	for i := range talks {
-		talks[i].source = sources[i]
-	}
-	return slices.DeleteFunc(talks, func(c chatConversation) bool { return c.Name == "mark-up in user text" })
+// chatConversations are those without special tokens in people's words: the server reads those as tokens.
+func chatConversations(t *testing.T) []chattest.Conversation {
+	return slices.DeleteFunc(chattest.Conversations(t), func(c chattest.Conversation) bool { return c.Name == "mark-up in user text" })
 }
 
 // templateModel writes a tiny model with a template and the tokens that it writes.
-func templateModel(t *testing.T, template string, talks []chatConversation, addBOS bool) string {
+func templateModel(t *testing.T, template string, talks []chattest.Conversation, addBOS bool) string {
 	special := llmtest.MarkupTokens(template, "<s>", "</s>")
 	texts := []string{template}
 	for _, talk := range talks {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/chattest"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
@@ -92,7 +93,7 @@ func TestInteropRealChat(t *testing.T) {
 	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All})
 	require.NoError(t, err)
 	// The template has no place for tools: such conversations are refused.
-	talks := slices.DeleteFunc(chatConversations(t), func(c chatConversation) bool {
+	talks := slices.DeleteFunc(chatConversations(t), func(c chattest.Conversation) bool {
 		_, err := encoder.Encode(data.Example{Format: data.Messages, Conversation: c.Conversation})
 		if err != nil {
 			t.Logf("%s is refused: %v", c.Name, err)
@@ -112,7 +113,7 @@ func TestInteropRealChat(t *testing.T) {
 		ours, err := encoder.Render(data.Example{Format: data.Messages, Conversation: talk.Conversation})
 		require.NoError(t, err)
 		theirs := ask[string](t, "render", arguments{
-			"Template": source, "Messages": talk.source["messages"], "Tools": talk.source["tools"],
+			"Template": source, "Messages": talk.Source["messages"], "Tools": talk.Source["tools"],
 			"Tokens": arguments{"bos_token": m.Tokenizer.TokenText(m.Tokenizer.BOS()), "eos_token": m.Tokenizer.TokenText(m.Tokenizer.EOS())},
 		})
 		if theirs == "" {

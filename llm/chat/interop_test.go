@@ -3,12 +3,8 @@
 package chat_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,28 +14,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/chattest"
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// script renders templates by transformers.
-const script = "../../internal/jinja/testdata/reference.py"
-
-// reference is one line of the script.
-type reference struct {
-	Template     string
-	Conversation int
-	Setting      int
-	Text         string
-	Error        string
-	Generated    [][2]int
-}
-
-// variables and settings are those of the script.
-var variables = map[string]any{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-
 func options(setting int) *chat.Options {
 	o := &chat.Options{Variables: map[string]any{}, Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}
-	for name, v := range variables {
+	for name, v := range chattest.Variables {
 		o.Variables[name] = v
 	}
 	switch setting {
@@ -55,67 +36,6 @@ func options(setting int) *chat.Options {
 }
 
 var otherWords = regexp.MustCompile(`\b[USTDC][0-9] `)
-
-type namedConversation struct {
-	Name string
-	chat.Conversation
-}
-
-func conversations(t *testing.T) []namedConversation {
-	data, err := os.ReadFile("testdata/conversations.json")
-	require.NoError(t, err)
-	var all []namedConversation
-	require.NoError(t, json.Unmarshal(data, &all))
-	return all
-}
-
-// folder is where scripts/chattemplates has put transformers and the templates.
-func folder(t *testing.T) string {
-	out, err := exec.Command("../../scripts/chattemplates").Output()
-	require.NoError(t, err, "scripts/chattemplates")
-	return strings.TrimSpace(string(out))
-}
-
-// references renders all templates by transformers.
-func references(t *testing.T) []reference {
-	root := folder(t)
-	if more := os.Getenv("GOGGML_CHAT_TEMPLATES"); more != "" { // of a folder of one's own
-		root = more
-	}
-	templates, err := filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja"))
-	require.NoError(t, err)
-	require.NotEmpty(t, templates)
-	python := exec.Command(filepath.Join(folder(t), "venv", "bin", "python"), append([]string{script, "templates", "testdata/conversations.json"}, templates...)...)
-	var stderr bytes.Buffer
-	python.Stderr = &stderr
-	out, err := python.Output()
-	require.NoError(t, err, stderr.String())
-	var all []reference
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var r reference
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
-		all = append(all, r)
-	}
-	return all
-}
-
-// bytesOf turns spans of code points into spans of bytes.
-func bytesOf(text string, spans [][2]int) [][2]int {
-	offsets := []int{}
-	for i := range text {
-		offsets = append(offsets, i)
-	}
-	offsets = append(offsets, len(text))
-	var out [][2]int
-	for _, s := range spans {
-		if s[0] < s[1] {
-			out = append(out, [2]int{offsets[s[0]], offsets[s[1]]})
-		}
-	}
-	return out
-}
 
 // marks says of each byte whether it is trained.
 func marks(n int, spans [][2]int) []bool {
@@ -138,10 +58,10 @@ func trained(r *chat.Rendered, mode chat.Mode) [][2]int {
 
 // TestInteropTemplates compares texts, errors and the masks of generation tags with transformers', for real templates.
 func TestInteropTemplates(t *testing.T) {
-	all := conversations(t)
+	all := chattest.Conversations(t)
 	equal, errors, masks := 0, 0, 0
 	names, tags := map[string]bool{}, map[string]bool{}
-	for _, want := range references(t) {
+	for _, want := range chattest.Render(t, chattest.Templates(t)) {
 		name := filepath.Base(filepath.Dir(want.Template)) + "/" + filepath.Base(want.Template)
 		names[name] = true
 		c := all[want.Conversation]
@@ -165,7 +85,7 @@ func TestInteropTemplates(t *testing.T) {
 		if template.HasGenerationTag() && want.Setting != 3 {
 			tags[name] = true
 			masks++
-			assert.Equal(t, marks(len(got.Text), bytesOf(want.Text, want.Generated)), marks(len(got.Text), trained(got, chat.Assistant)), "%s: mask", where)
+			assert.Equal(t, marks(len(got.Text), want.Generated), marks(len(got.Text), trained(got, chat.Assistant)), "%s: mask", where)
 		}
 		notTrained(t, where, got, &c.Conversation)
 		if want.Setting != 3 {
@@ -211,9 +131,8 @@ func unrendered(t *testing.T, where string, r *chat.Rendered, c *chat.Conversati
 
 // TestInteropTrainedWords has what the assistant writes in templates without generation tags, by hand.
 func TestInteropTrainedWords(t *testing.T) {
-	root := folder(t)
 	byName := map[string]*chat.Conversation{}
-	for _, c := range conversations(t) {
+	for _, c := range chattest.Conversations(t) {
 		byName[c.Name] = &c.Conversation
 	}
 	const rome = `{"name": "get_weather", "arguments": {"city": "Rome", "unit": "celsius"}}`
@@ -250,9 +169,7 @@ func TestInteropTrainedWords(t *testing.T) {
 		// The prompt of this one ends with "<think>\n\n".
 		{"qwen3", "mark-up in user text", []string{"A1 <b>bold</b> & \"quoted\" 'text' \\n<|im_end|>", "</think>\n\nA2 fine<|im_end|>"}},
 	} {
-		source, err := os.ReadFile(filepath.Join(root, "templates", "axolotl", c.template+".jinja"))
-		require.NoError(t, err)
-		template, err := chat.Parse(c.template, string(source))
+		template, err := chat.Parse(c.template, chattest.Published(t, "axolotl/"+c.template))
 		require.NoError(t, err)
 		got, err := template.Render(byName[c.conversation], options(0))
 		require.NoError(t, err)

@@ -3,59 +3,26 @@
 package data
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/chattest"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-const (
-	chatTests = "../chat/testdata"
-	// script renders templates by transformers.
-	script = "../../internal/jinja/testdata/reference.py"
-)
-
-// templates are the real templates that scripts/chattemplates has fetched, and the Python that renders them.
-func templates(t *testing.T) (paths []string, python string) {
-	out, err := exec.Command("../../scripts/chattemplates").Output()
-	require.NoError(t, err, "scripts/chattemplates")
-	root := strings.TrimSpace(string(out))
-	paths, err = filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja"))
-	require.NoError(t, err)
-	require.Greater(t, len(paths), 40)
-	return paths, filepath.Join(root, "venv", "bin", "python")
-}
-
-type namedConversation struct {
-	Name string
-	chat.Conversation
-}
-
-func conversations(t *testing.T) (all []namedConversation) {
-	source, err := os.ReadFile(chatTests + "/conversations.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(source, &all))
-	return all
-}
-
 // templateTokenizer has the tokens that a template writes, and merges pairs of letters as models do.
-func templateTokenizer(t *testing.T, source string, conversations []namedConversation) *tokenizer.Tokenizer {
+func templateTokenizer(t *testing.T, source string, conversations []chattest.Conversation) *tokenizer.Tokenizer {
 	special := llmtest.MarkupTokens(source, "<s>", "</s>", "<unk>", "<pad>")
 	texts := []string{source}
 	for _, c := range conversations {
@@ -78,8 +45,8 @@ func readTemplate(t *testing.T, path string) *chat.Template {
 	return template
 }
 
-// interopEncoder has the variables of the script.
-func interopEncoder(t *testing.T, template *chat.Template, all []namedConversation) *Encoder {
+// interopEncoder has the variables of chattest.
+func interopEncoder(t *testing.T, template *chat.Template, all []chattest.Conversation) *Encoder {
 	e := newEncoder(t, templateTokenizer(t, template.Source(), all), EncoderOptions{Template: template, Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		Variables: map[string]any{"unk_token": "<unk>", "pad_token": "<pad>"}})
 	return e
@@ -105,8 +72,8 @@ var demanding = []string{"tool call", "tool call without content", "tool call wi
 // TestInteropMasks checks of all templates that no token with a byte of anybody but the assistant is trained, and that
 // something is.
 func TestInteropMasks(t *testing.T) {
-	all := conversations(t)
-	paths, _ := templates(t)
+	all := chattest.Conversations(t)
+	paths := chattest.Templates(t)
 	encoded, tokens, trained := 0, 0, 0
 	refused := map[string]int{}
 	for _, path := range paths {
@@ -157,40 +124,20 @@ func TestInteropMasks(t *testing.T) {
 	t.Logf("%d templates, %d samples: %d of %d tokens are trained; refused are %v", len(paths), encoded, trained, tokens, refused)
 }
 
-// reference is a line of the script.
-type reference struct {
-	Template     string
-	Conversation int
-	Setting      int
-	Text         string
-	Error        string
-	Generated    [][2]int // in code points
-}
-
 // TestInteropGenerationTags compares the trained tokens with those of transformers where templates say by tags what the
 // assistant writes: a token is trained if one of its bytes is.
 func TestInteropGenerationTags(t *testing.T) {
-	all := conversations(t)
-	paths, python := templates(t)
+	all := chattest.Conversations(t)
 	encoders := map[string]*Encoder{}
-	args := []string{script, "templates", chatTests + "/conversations.json"}
-	for _, path := range paths {
+	var tagged []string
+	for _, path := range chattest.Templates(t) {
 		if template := readTemplate(t, path); template.HasGenerationTag() {
 			encoders[path] = interopEncoder(t, template, all)
-			args = append(args, path)
+			tagged = append(tagged, path)
 		}
 	}
-	var stderr bytes.Buffer
-	command := exec.Command(python, args...)
-	command.Stderr = &stderr
-	out, err := command.Output()
-	require.NoError(t, err, stderr.String())
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	lines.Buffer(nil, 1<<24)
 	equal, converted := 0, map[string]int{}
-	for lines.Scan() {
-		var want reference
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &want))
+	for _, want := range chattest.Render(t, tagged) {
 		if want.Setting != 0 || want.Error != "" {
 			continue
 		}
@@ -205,14 +152,9 @@ func TestInteropGenerationTags(t *testing.T) {
 			continue
 		}
 		s := e.sample(segmentsOf(r), r.Trained(chat.Assistant), false)
-		offsets := []int{}
-		for i := range want.Text {
-			offsets = append(offsets, i)
-		}
-		offsets = append(offsets, len(want.Text))
 		var got, expected []bool
 		for i, at := range tokenRanges(e.t, s) {
-			marked := slices.ContainsFunc(want.Generated, func(g [2]int) bool { return offsets[g[0]] < at[1] && offsets[g[1]] > at[0] })
+			marked := slices.ContainsFunc(want.Generated, func(g [2]int) bool { return g[0] < at[1] && g[1] > at[0] })
 			expected = append(expected, marked && i > 0)
 			got = append(got, i > 0 && s.LossWeights[i-1] > 0)
 		}

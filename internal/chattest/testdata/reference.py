@@ -1,4 +1,4 @@
-"""Renders chat templates by transformers: the reference of the tests of internal/jinja and llm/chat.
+"""Renders chat templates by transformers: the reference of tests.
 
     reference.py templates CONVERSATIONS TEMPLATE...
     reference.py language FILE
