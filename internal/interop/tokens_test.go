@@ -77,6 +77,29 @@ func TestInteropPreTokenizers(t *testing.T) {
 	}
 }
 
+// TestInteropCodePoints holds code points against stock's, by pre-tokenizers that look at all classes and at ranges.
+func TestInteropCodePoints(t *testing.T) {
+	var texts []string
+	var b strings.Builder
+	for r := rune(1); r < 0xE1000; r++ {
+		switch {
+		case unicode.Is(unicode.Han, r) || unicode.Is(unicode.Hangul, r):
+			r += 36 // one is as another
+		case r == 0x32400:
+			r = 0xE0000 // nothing is between
+		}
+		fmt.Fprintf(&b, "a%[1]ca %[1]c1%[1]c.", r)
+		if b.Len() > 2000 {
+			texts = append(texts, b.String())
+			b.Reset()
+		}
+	}
+	vocabulary := mergingVocabulary(t, seeded(t, "1"), texts, 300)
+	for _, pre := range []string{"qwen35", "deepseek-v3", "kimi-k2", "k2-horizon", "deepseek-llm", "afmoe"} {
+		t.Run(pre, func(t *testing.T) { compareTexts(t, withKey(vocabulary, "pre", pre), texts) })
+	}
+}
+
 // withKey is a copy of keys in which one has another value.
 func withKey(kvs tokenizer.KeyValues, name string, value any) tokenizer.KeyValues {
 	key := "tokenizer.ggml." + name

@@ -154,7 +154,7 @@ func TestClasses(t *testing.T) {
 			want = classUpper
 		case r >= 'a' && r <= 'z':
 			want = classLower
-		case unicode.IsLetter(r) || r >= extensionIFirst && r <= extensionILast:
+		case unicode.IsLetter(r):
 			want = classLetter
 			if isHan(r) {
 				want = classHan
@@ -169,6 +169,11 @@ func TestClasses(t *testing.T) {
 			want = classSymbol
 		case r == zeroWidthJoiner || r == zeroWidthNonJoiner:
 			want = classJoiner
+		}
+		for _, c := range newChars {
+			if r >= c.first && r <= c.last {
+				want = c.class
+			}
 		}
 		if got := classOf(r); got != want {
 			t.Fatalf("class of %U is %d, want %d", r, got, want)

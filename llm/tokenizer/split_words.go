@@ -52,8 +52,17 @@ type letters struct {
 }
 
 func (l letters) match(text string) int {
-	n := l.lead(text)
-	return n + run(text[n:], l.set)
+	if n := run(text, l.set); n > 0 {
+		return n
+	}
+	r, c, size := firstClass(text)
+	if !l.before.has(c) || r == '\r' || r == '\n' {
+		return 0
+	}
+	if n := run(text[size:], l.set); n > 0 {
+		return size + n
+	}
+	return 0
 }
 
 // lead is the length of the character before the letters; 0 too if there are

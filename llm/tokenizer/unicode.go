@@ -53,9 +53,16 @@ var (
 // of their own (variation selectors) at U+E0100.
 const classTableSize = 0x32400
 
-// extensionI is a block of ideographs newer (Unicode 15.1) than the tables of
-// the toolchains this has to build with, but not than the vocabularies.
-const extensionIFirst, extensionILast = 0x2EBF0, 0x2EE5D
+// newChars are newer (Unicode 15.1) than the tables of the toolchains this has
+// to build with, but not than the vocabularies.
+var newChars = []struct {
+	first, last rune
+	class
+}{
+	{0x2EBF0, 0x2EE5D, classLetter}, // ideographs, extension I
+	{0x2FFC, 0x2FFF, classSymbol},   // how ideographs are composed
+	{0x31EF, 0x31EF, classSymbol},
+}
 
 var classTable = sync.OnceValue(func() *[classTableSize]class {
 	t := new([classTableSize]class)
@@ -77,8 +84,10 @@ var classTable = sync.OnceValue(func() *[classTableSize]class {
 	fill(unicode.P, classPunct)
 	fill(unicode.S, classSymbol)
 	fill(unicode.White_Space, classSpace)
-	for x := extensionIFirst; x <= extensionILast; x++ {
-		t[x] = classLetter
+	for _, c := range newChars {
+		for x := c.first; x <= c.last; x++ {
+			t[x] = c.class
+		}
 	}
 	for x := 'A'; x <= 'Z'; x++ {
 		t[x], t[x|0x20] = classUpper, classLower

@@ -25,27 +25,29 @@ func plamo3Config(t *testing.T) Config {
 func TestScoredPieces(t *testing.T) {
 	tok, err := New(plamo3Config(t))
 	require.NoError(t, err)
-	for text, want := range map[string][]string{
-		"ab":            {"ab"},
-		"abb":           {"a", "bb"}, // better than ab b
-		"aab":           {"a", "ab"},
-		"aabb":          {"aa", "bb"}, // as good as a ab b, and longer first
-		"aaab":          {"aa", "ab"},
-		"aaaab":         {"aaaa", "b"}, // runs stay apart
-		"aaaaab":        {"aaaa", "a", "b"},
-		"a  b":          {"a", "  ", "b"},
-		"a b":           {"a", " ", "b"},
-		"é":             {"<0xC3>", "<0xA9>"},
-		"\xff":          {"<0xEF>", "<0xBF>", "<0xBD>"},
-		"x":             {"<0x78>"}, // spelled, rather than a piece with such a score
-		"a\uee00b":      {"a", "b"},
-		"<|plamo:eos|>": {"<|plamo:eos|>"},
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"ab", []string{"ab"}},
+		{"abb", []string{"ab", "b"}}, // as good as a bb, and longer first; better than abb
+		{"aab", []string{"a", "ab"}},
+		{"aabb", []string{"a", "ab", "b"}},
+		{"aaaab", []string{"aaaa", "b"}}, // runs stay apart
+		{"aaaaab", []string{"aaaa", "a", "b"}},
+		{"a  b", []string{"a", "  ", "b"}},
+		{"a b", []string{"a", " ", "b"}},
+		{"é", []string{"<0xC3>", "<0xA9>"}},
+		{"\xff", []string{"<0xEF>", "<0xBF>", "<0xBD>"}},
+		{"x", []string{"<0x78>"}}, // spelled, rather than a piece with such a score
+		{"a\uee00b", []string{"a", "b"}},
+		{"<|plamo:eos|>", []string{"<|plamo:eos|>"}},
 	} {
 		var got []string
-		for _, id := range tok.Encode(text, EncodeOptions{}) {
+		for _, id := range tok.Encode(c.text, EncodeOptions{}) {
 			got = append(got, tok.TokenText(id))
 		}
-		require.Equal(t, want, got, "%q", text)
+		require.Equal(t, c.want, got, "%q", c.text)
 	}
 	ids := tok.Encode("ab é", EncodeOptions{})
 	require.Equal(t, "ab é", tok.Decode(ids, DecodeOptions{}))
