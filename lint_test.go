@@ -1,10 +1,10 @@
 package ggml_test
 
 import (
+	"cmp"
 	"go/ast"
 	"go/doc"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,28 +37,41 @@ func unindent(code string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// What stands in brackets in a comment exists.
+// What stands in brackets in a comment exists, in its package or in another one of ours.
 func TestDocLinks(t *testing.T) {
-	p, files := readPackage(t, ".")
-	known := map[string]bool{} // in tests and in other packages
-	for name := range documented(p) {
-		known["ggml."+name] = true
+	known := map[string]map[string]bool{} // names by package
+	files := map[string][]*ast.File{}
+	for _, folder := range publicFolders(t) {
+		p, list := readPackage(t, folder)
+		known[p.Name], files[p.Name] = documented(p), list
 	}
-	inside := documented(p)
-	maps.Copy(inside, known)
-	requireLinks(t, files, inside)
-	p, files = readPackage(t, "kernels")
-	inside = documented(p)
-	maps.Copy(inside, known)
-	requireLinks(t, files, inside)
+	for name, list := range files {
+		requireLinks(t, name, list, known)
+	}
 }
 
-func requireLinks(t *testing.T, files []*ast.File, known map[string]bool) {
-	link := regexp.MustCompile(`\[\*?((?:ggml\.)?[A-Z]\w+(?:\.[A-Z]\w+)?)\]`)
+// publicFolders are those of the packages that others can import.
+func publicFolders(t *testing.T) []string {
+	t.Helper()
+	folders := []string{".", "kernels", "llm"}
+	entries, err := os.ReadDir("llm")
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.IsDir() {
+			folders = append(folders, filepath.Join("llm", e.Name()))
+		}
+	}
+	return folders
+}
+
+func requireLinks(t *testing.T, pkg string, files []*ast.File, known map[string]map[string]bool) {
+	link := regexp.MustCompile(`\[\*?(?:([a-z]\w*)\.)?([A-Z]\w+(?:\.[A-Z]\w+)?)\]`)
 	for _, f := range files {
 		for _, group := range f.Comments {
 			for _, m := range link.FindAllStringSubmatch(group.Text(), -1) {
-				assert.True(t, known[m[1]], "[%s] in %q", m[1], strings.SplitN(group.Text(), "\n", 2)[0])
+				if names, ours := known[cmp.Or(m[1], pkg)]; ours && m[2] != "INST" { // a token of templates
+					assert.True(t, names[m[2]], "%s: [%s] in %q", pkg, m[0], strings.SplitN(group.Text(), "\n", 2)[0])
+				}
 			}
 		}
 	}
@@ -99,9 +112,9 @@ func documented(p *doc.Package) map[string]bool {
 }
 
 // Every type that a function makes, or that is closed, or is an error, has a
-// runnable example: of the binding, and of the packages under llm that run models.
+// runnable example.
 func TestEveryNounHasAnExample(t *testing.T) {
-	for _, folder := range []string{".", "llm", "llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/sample"} {
+	for _, folder := range []string{".", "kernels", "llm", "llm/arch", "llm/chat", "llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/sample"} {
 		p, _ := readPackage(t, folder)
 		for _, noun := range p.Types {
 			examples := noun.Examples

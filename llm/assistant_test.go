@@ -2,6 +2,10 @@ package llm_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +18,22 @@ import (
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 )
+
+// The code of the package's documentation is that of its Examples, which run.
+func TestDocumentedCode(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(source, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	examples := read("example_assistant_test.go") + read("example_embed_test.go")
+	blocks := 0
+	for _, block := range regexp.MustCompile(`(?m)(^//\t.*\n)+`).FindAllString(read("doc.go"), -1) {
+		require.Contains(t, examples, strings.ReplaceAll(block, "//\t", "\t"))
+		blocks++
+	}
+	require.Equal(t, 2, blocks)
+}
 
 // What cannot be opened leaves nothing open, and says what is wrong.
 func TestOpenErrors(t *testing.T) {

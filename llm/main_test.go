@@ -24,7 +24,15 @@ func TestMain(m *testing.M) { testutil.Main(inFolder{m}) }
 
 type inFolder struct{ testutil.Tests }
 
+// source is the folder of this package.
+var source string
+
 func (f inFolder) Run() int {
+	var err error
+	if source, err = os.Getwd(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	folder, err := os.MkdirTemp("", "llm")
 	if err == nil {
 		defer os.RemoveAll(folder)

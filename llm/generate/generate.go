@@ -39,7 +39,7 @@ import (
 )
 
 // ErrTruncated is a text that ends because the context is full. What there is of it
-// has been written.
+// has been given, or written.
 var ErrTruncated = errors.New("the text was cut: the context is full")
 
 // A Request is a text to continue.

@@ -3,6 +3,6 @@
 //
 // A [Session] has the memory for one [Sequence] or several. Each goes on by itself, with
 // [Sequence.Decode] or from a beginning that is known ([Sequence.Prefill]), or with others by
-// [Session.Step]. [Session.Embed] makes vectors of texts. On the CPU they use GEMV, repacked matrices and fused adapters; on other
-// devices what package nn lowers products to.
+// [Session.Step]. [Session.Embed] makes vectors of texts. On the CPU sessions use GEMV, repacked
+// matrices and fused adapters; on other devices the ops that each has.
 package infer

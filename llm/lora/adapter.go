@@ -3,7 +3,7 @@
 //
 // An adapter changes a matrix W [n_in, n_out] to W + s·alpha/r·B·A, with
 // A [n_in, r] and B [r, n_out] of a small rank r. W itself stays as it is:
-// [Adapter.Weights] gives the pairs to the graph of the model.
+// [Adapter.WithScale] gives the pairs to the graph of the model.
 //
 // # New adapters
 //
