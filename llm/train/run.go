@@ -60,7 +60,7 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	}
 	err := t.run(ctx, o)
 	switch {
-	case ctx.Err() == nil:
+	case ctx.Err() == nil && !errors.Is(err, ErrStopped): // as in a group that another process stops
 	case t.Done():
 		err = nil
 	default:
@@ -96,7 +96,9 @@ func (t *Trainer) save(ctx context.Context, o RunOptions) error {
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 	first, begin := t.step, time.Now()
 	for {
-		t.limit = t.limitReached(o, time.Since(begin))
+		if err := t.checkLimits(ctx, o, time.Since(begin)); err != nil {
+			return err
+		}
 		if t.evalDue(o) {
 			if err := t.evaluate(ctx, o); err != nil {
 				return err
@@ -107,7 +109,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 		}
 		// After the evaluation, which the checkpoint then holds.
 		if o.SaveEvery > 0 && t.step > first && t.step%o.SaveEvery == 0 {
-			if err := t.save(ctx, o); err != nil {
+			if err := agree(ctx, t.group, t.save(ctx, o), nil); err != nil {
 				return err
 			}
 		}
@@ -119,6 +121,24 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 			o.OnStep(metrics)
 		}
 	}
+}
+
+// checkLimits finds the limit that the run has reached, on the clock of any process of the group.
+func (t *Trainer) checkLimits(ctx context.Context, o RunOptions, passed time.Duration) error {
+	if o.MaxDuration != nil {
+		late := []float64{0}
+		if passed >= *o.MaxDuration {
+			late[0] = 1
+		}
+		if err := agree(ctx, t.group, nil, late); err != nil {
+			return err
+		}
+		if late[0] > 0 {
+			passed = max(passed, *o.MaxDuration)
+		}
+	}
+	t.limit = t.limitReached(o, passed)
+	return nil
 }
 
 // limitReached names the limit that the run has reached, or gives "".
@@ -173,7 +193,7 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 	if err = t.checkParameters(); err == nil {
 		err = o.OnBest(e)
 	}
-	if err != nil {
+	if err = agree(ctx, t.group, err, nil); err != nil {
 		t.Evaluations = t.Evaluations[:len(t.Evaluations)-1]
 	}
 	return err

@@ -1,0 +1,298 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+)
+
+// groupRun is a trainer of each rank of a group, with a model, adapters and an engine of its own;
+// of one process without a group.
+func groupRun(t *testing.T, ranks int, d *data.Dataset, o Options, ops device.OpSet) []*loraRun {
+	t.Helper()
+	var list []*loraRun
+	for _, g := range LocalGroup(ranks) {
+		e, err := device.New(device.Options{Threads: 1, OpSet: ops})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		own := o
+		own.Engine, own.Group = e, g
+		list = append(list, newLoRARun(t, tinyLoRAModel(t), d, own, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 5}))
+	}
+	return list
+}
+
+// together lets each rank do something at once.
+func together(runs []*loraRun, f func(rank int, r *loraRun) error) []error {
+	errs := make([]error, len(runs))
+	var all sync.WaitGroup
+	for i, r := range runs {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			errs[i] = f(i, r)
+		}()
+	}
+	all.Wait()
+	return errs
+}
+
+func requireAll(t *testing.T, errs []error, is error) {
+	t.Helper()
+	for rank, err := range errs {
+		require.ErrorIs(t, err, is, "rank %d", rank)
+	}
+}
+
+func adapterValues(t *testing.T, r *loraRun) (list []float32) {
+	t.Helper()
+	for _, p := range r.opt.params {
+		values, err := ggml.Read[float32](p.Tensor)
+		require.NoError(t, err)
+		list = append(list, values...)
+	}
+	return list
+}
+
+// A run of a group is that of one process, but for rounding, and the same on all ranks: with
+// packed rows, accumulated batches, all noise, a last step of fewer rows than the others, or than
+// there are ranks.
+func TestGroup(t *testing.T) {
+	ragged := data.New(raggedLength, raggedSamples(19, 96))
+	packed, err := data.New(raggedLength, raggedSamples(60, 96)).Packed(1)
+	require.NoError(t, err)
+	valid := data.New(raggedLength, raggedSamples(7, 96))
+	base := Options{
+		Schedule: Schedule{Peak: 0.01, Warmup: 2}, Epochs: 2, AdamW: DefaultAdamW(), Batch: 4, Accumulate: 1, Seed: 3, Threads: 1,
+		Checkpointing: CheckpointingOff,
+	}
+	for name, c := range map[string]struct {
+		d      *data.Dataset
+		ranks  int
+		change func(o *Options)
+	}{
+		"rows":        {ragged, 2, func(*Options) {}},
+		"noise":       {ragged, 2, func(o *Options) { o.Dropout, o.NEFTune, o.Seed = 0.2, 5, 11 }},
+		"accumulated": {ragged, 2, func(o *Options) { o.Batch, o.Accumulate, o.Dropout, o.NEFTune = 2, 4, 0.2, 5 }},
+		"by length":   {ragged, 3, func(o *Options) { o.GroupByLength, o.Dropout = true, 0.1 }},
+		"packed": {packed, 2, func(o *Options) {
+			o.Batch, o.Accumulate, o.Dropout, o.NEFTune, o.Checkpointing = 3, 2, 0.2, 5, CheckpointingOn
+		}},
+		"few rows": {ragged, 3, func(o *Options) { o.Batch, o.Epochs, o.NEFTune = 2, 1, 5 }},
+	} {
+		for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
+			t.Run(fmt.Sprintf("%s/%s", name, ops), func(t *testing.T) {
+				if testing.Short() && ops == device.Stock && name != "packed" {
+					t.Skip("one will do")
+				}
+				o := base
+				c.change(&o)
+				one := groupRun(t, 1, c.d, o, ops)[0]
+				run := RunOptions{EvalData: valid, EvalEvery: 2}
+				require.NoError(t, one.Run(t.Context(), run))
+				several := groupRun(t, c.ranks, c.d, o, ops)
+				requireAll(t, together(several, func(_ int, r *loraRun) error { return r.Run(t.Context(), run) }), nil)
+
+				for _, r := range several {
+					require.Equal(t, several[0].History, r.History)
+					require.Equal(t, several[0].Evaluations, r.Evaluations)
+					require.Equal(t, adapterValues(t, several[0]), adapterValues(t, r))
+					require.Equal(t, one.Ended(), r.Ended())
+				}
+				require.Len(t, several[0].History, len(one.History))
+				for i, want := range one.History {
+					got := several[0].History[i]
+					require.InEpsilon(t, want.Loss, got.Loss, 1e-6, "step %d", want.Step)
+					require.InEpsilon(t, want.GradNorm, got.GradNorm, 1e-4, "step %d", want.Step)
+					want.Loss, want.GradNorm = got.Loss, got.GradNorm
+					require.Equal(t, want, got)
+				}
+				for i, want := range one.Evaluations {
+					require.InEpsilon(t, want.Loss, several[0].Evaluations[i].Loss, 1e-6)
+					require.Equal(t, want.Tokens, several[0].Evaluations[i].Tokens)
+				}
+				require.Less(t, refmath.NMSE(adapterValues(t, several[0]), refmath.From(adapterValues(t, one)).Data), 1e-8)
+			})
+		}
+	}
+}
+
+// Where a rank is cancelled the step ends on all, the parameters stay, and the run goes on as if
+// nothing had been; where it is cancelled in a run, all ranks save and have stopped.
+func TestGroupIsStopped(t *testing.T) {
+	d := data.New(6, randomSamples(7, 6))
+	runs := groupRun(t, 2, d, runOptions(), device.Kernels)
+	step := func(_ int, r *loraRun) error {
+		_, err := r.Step(context.Background())
+		return err
+	}
+	requireAll(t, together(runs, step), nil)
+	before := []string{stateOf(t, runs[0].Trainer), stateOf(t, runs[1].Trainer)}
+	for stopped := range runs {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		errs := together(runs, func(rank int, r *loraRun) error {
+			if rank != stopped {
+				return step(rank, r)
+			}
+			_, err := r.Step(ctx)
+			return err
+		})
+		require.ErrorIs(t, errs[stopped], context.Canceled)
+		require.ErrorIs(t, errs[1-stopped], ErrStopped)
+		require.EqualError(t, errs[1-stopped], "another process of the group was stopped: stopped before the end")
+		for rank, r := range runs {
+			require.Equal(t, before[rank], stateOf(t, r.Trainer))
+		}
+	}
+	requireAll(t, together(runs, step), nil)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	path := filepath.Join(t.TempDir(), "run.gguf")
+	errs := together(runs, func(rank int, r *loraRun) error {
+		o := RunOptions{OnSave: func() error { return r.SaveCheckpoint(fmt.Sprint(path, rank)) }}
+		if rank == 0 {
+			return r.Run(context.Background(), o)
+		}
+		o.OnStep = func(m StepMetrics) {
+			if m.Step == 4 {
+				cancel()
+			}
+		}
+		return r.Run(ctx, o)
+	})
+	requireAll(t, errs, ErrStopped)
+
+	whole := groupRun(t, 2, d, runOptions(), device.Kernels)
+	requireAll(t, together(whole, func(_ int, r *loraRun) error { return r.Run(context.Background(), RunOptions{}) }), nil)
+	resumed := groupRun(t, 2, d, runOptions(), device.Kernels)
+	requireAll(t, together(resumed, func(rank int, r *loraRun) error {
+		return errors.Join(r.LoadCheckpoint(fmt.Sprint(path, rank)), r.Run(context.Background(), RunOptions{}))
+	}), nil)
+	require.Equal(t, stateOf(t, whole[0].Trainer), stateOf(t, resumed[0].Trainer))
+}
+
+// Where something fails on one rank, the run ends on all.
+func TestGroupFails(t *testing.T) {
+	broken := errors.New("the disk is full")
+	for name, fail := range map[string]func(o *RunOptions){
+		"OnSave": func(o *RunOptions) { o.SaveEvery, o.OnSave = 2, func() error { return broken } },
+		"OnBest": func(o *RunOptions) { o.OnBest = func(Evaluation) error { return broken } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := data.New(6, randomSamples(7, 6))
+			runs := groupRun(t, 2, d, runOptions(), device.Kernels)
+			errs := together(runs, func(rank int, r *loraRun) error {
+				o := RunOptions{EvalData: d}
+				fail(&o)
+				if rank == 0 {
+					save, best := o.OnSave, o.OnBest
+					if save != nil {
+						o.OnSave = func() error { return nil }
+					}
+					if best != nil {
+						o.OnBest = func(Evaluation) error { return nil }
+					}
+				}
+				return r.Run(context.Background(), o)
+			})
+			require.EqualError(t, errs[0], "another process of the group has failed")
+			require.ErrorIs(t, errs[1], broken)
+		})
+	}
+}
+
+// A step that is not finite on one rank is none on any.
+func TestGroupDiverges(t *testing.T) {
+	runs := groupRun(t, 2, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)
+	step := func(_ int, r *loraRun) error {
+		_, err := r.Step(context.Background())
+		return err
+	}
+	requireAll(t, together(runs, step), nil)
+	b := runs[1].a.Pairs()[0].B
+	values, err := ggml.Read[float32](b)
+	require.NoError(t, err)
+	values[0] = 3e38
+	require.NoError(t, ggml.Write(b, values))
+	before := []string{stateOf(t, runs[0].Trainer), stateOf(t, runs[1].Trainer)}
+	requireAll(t, together(runs, step), ErrDiverged)
+	for rank, r := range runs {
+		require.Equal(t, before[rank], stateOf(t, r.Trainer))
+	}
+}
+
+func TestLocalGroup(t *testing.T) {
+	groups := LocalGroup(3)
+	all := func(f func(g Group) error) []error {
+		errs := make([]error, len(groups))
+		var wait sync.WaitGroup
+		for i, g := range groups {
+			wait.Add(1)
+			go func() {
+				defer wait.Done()
+				errs[i] = f(g)
+			}()
+		}
+		wait.Wait()
+		return errs
+	}
+	sum := func(g Group) error {
+		for range 50 {
+			x := []float64{float64(g.Rank()), 0.1 * float64(g.Rank()+1), float64(g.Size())}
+			if err := g.Sum(context.Background(), x); err != nil {
+				return err
+			}
+			if x[0] != 3 || x[1] != 0.1+0.2+0.30000000000000004 || x[2] != 9 {
+				return fmt.Errorf("%v", x)
+			}
+		}
+		return nil
+	}
+	requireAll(t, all(sum), nil)
+
+	stop := errors.New("that is enough")
+	for stopped := range groups { // while it waits for the others, or before it comes
+		requireAll(t, all(func(g Group) error {
+			ctx := context.Background()
+			if g.Rank() == stopped {
+				cancelled, cancel := context.WithCancelCause(ctx)
+				cancel(stop)
+				ctx = cancelled
+			}
+			return g.Sum(ctx, []float64{1})
+		}), stop)
+		requireAll(t, all(sum), nil)
+	}
+	requireAll(t, all(func(g Group) error { return g.Sum(context.Background(), make([]float64, 1+g.Rank())) }), errUnequal)
+
+	var tensors []*ggml.Tensor
+	c := ggml.NewContext()
+	defer c.Close()
+	for range groups {
+		tensors = append(tensors, c.NewTensor(ggml.F32, 2))
+	}
+	buffers, err := c.Allocate(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	requireAll(t, all(func(g Group) error {
+		x := tensors[g.Rank()]
+		return errors.Join(ggml.Write(x, []float32{1, float32(g.Rank())}), g.SumGrads(context.Background(), []*ggml.Tensor{x}))
+	}), nil)
+	for _, x := range tensors {
+		got, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		require.Equal(t, []float32{3, 3}, got)
+	}
+}
