@@ -12,16 +12,14 @@ import (
 	"text/tabwriter"
 
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/examples/internal/evaluation"
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
 
-// evalCommand measures a model, without and with adapters, by the arithmetic of generation.
+// evalCommand measures a model, without and with adapters, as a run measures its held-out data.
 type evalCommand struct {
 	Config cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Data"`
 	Data   []string       `name:"data" basic:"" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default that of the run. Can be given several times, and each is measured." group:"Data"`
@@ -31,6 +29,15 @@ type evalCommand struct {
 
 	inference.ModelFlags `set:"ctx_help=Tokens of a sample, at most; 0 stands for 2048, or what the model was trained on if that is less."`
 	JSON                 bool `name:"json" basic:"" help:"Write a line of JSON for each measurement instead of a table." group:"Report"`
+}
+
+// Foreign are flags of sessions, by which text was measured once.
+func (c *evalCommand) Foreign() []cli.Foreign {
+	return []cli.Foreign{
+		{Names: words("cache-type"), Help: "A measurement keeps no cache.", Read: changesNothing("a measurement keeps no cache")},
+		{Names: words("no-repack"), Bool: true, Help: "A measurement uses the weights as they are in the file.", Read: changesNothing("a measurement uses the weights as they are in the file")},
+		{Names: words("stats"), Bool: true, Help: "There is no speed to write.", Read: changesNothing("a measurement writes no speed")},
+	}
 }
 
 // A result is a line of the report.
@@ -45,7 +52,7 @@ type result struct {
 
 // Run measures, and writes a table.
 func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
-	m, err := c.Load(1)
+	m, err := c.Load()
 	if err != nil {
 		return err
 	}
@@ -60,25 +67,9 @@ func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
-	var results []result
-	options := m.Options
-	options.Context = c.Ctx
-	passes := []bool{false}
-	if len(c.LoRA) > 0 {
-		passes = append(passes, true)
-	}
-	for _, adapted := range passes {
-		options.Adapters = nil
-		if adapted {
-			options.Adapters = m.Options.Adapters
-		}
-		list, err := c.measure(ctx, m, options, sets)
-		if err != nil {
-			return cli.Interrupted(ctx, err, "nothing is lost")
-		}
-		for i, e := range list {
-			results = append(results, result{c.Data[i], adapted, e.Loss, e.Perplexity(), e.Accuracy, e.Tokens})
-		}
+	results, err := c.measure(ctx, m, sets)
+	if err != nil {
+		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
 	return c.print(out, results)
 }
@@ -134,25 +125,27 @@ func (c *evalCommand) loadSplit(ctx context.Context, m *model.Model, read traini
 	return d, nil
 }
 
-func (c *evalCommand) measure(ctx context.Context, m *inference.Model, o infer.SessionOptions, sets []*data.Dataset) ([]train.Evaluation, error) {
-	s, err := infer.NewSession(m.Model, o)
+// measure evaluates each set, by the model alone and then with its adapters.
+func (c *evalCommand) measure(ctx context.Context, m *inference.Model, sets []*data.Dataset) (results []result, err error) {
+	evaluator, err := train.NewEvaluator(m.Model, train.EvaluatorOptions{Engine: m.Options.Engine})
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
-	q, err := s.NewSequence()
-	if err != nil {
-		return nil, err
+	defer evaluator.Close()
+	passes := []model.Adapters{nil}
+	if len(c.LoRA) > 0 {
+		passes = append(passes, m.Options.Adapters)
 	}
-	var list []train.Evaluation
-	for _, d := range sets {
-		e, err := evaluation.Sequence(ctx, q, d)
-		if err != nil {
-			return nil, err
+	for i, adapters := range passes {
+		for j, d := range sets {
+			e, err := evaluator.Evaluate(ctx, adapters, d)
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, result{c.Data[j], i > 0, e.Loss, e.Perplexity(), e.Accuracy, e.Tokens})
 		}
-		list = append(list, e)
 	}
-	return list, nil
+	return results, nil
 }
 
 func (c *evalCommand) print(out io.Writer, results []result) error {

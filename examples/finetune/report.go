@@ -7,19 +7,20 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/goggml/ggml/examples/internal/evaluation"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A report compares the model before and after: the loss on held-out text, and a
-// sample. Both are of one sequence: what is measured is what writes the sample.
+// A report compares the model before and after: the loss on held-out text, measured as the run
+// does, and a sample.
 type report struct {
 	p       *trainCommand
+	engine  *device.Engine
 	m       *model.Model
 	adapter *lora.Adapter
 	sampler *sampler
@@ -35,12 +36,12 @@ type heldOut struct {
 	before, after train.Evaluation
 }
 
-func (p *trainCommand) newReport(ctx context.Context, m *model.Model, a *lora.Adapter, sets *training.Sets) (*report, error) {
+func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model.Model, a *lora.Adapter, sets *training.Sets) (*report, error) {
 	sampler, err := p.newSampler(m, sets.IsChat)
 	if err != nil {
 		return nil, err
 	}
-	r := &report{p: p, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat}
+	r := &report{p: p, engine: e, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat}
 	if sets.Valid != nil {
 		r.texts = append(r.texts, heldOut{path: sets.ValidName, data: sets.Valid})
 	}
@@ -63,50 +64,52 @@ func (r *report) measure(ctx context.Context) error {
 	if first {
 		weights = nil
 	}
-	n, err := r.context()
-	if err != nil {
+	if err := r.evaluate(ctx, weights, first); err != nil {
 		return err
 	}
-	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: n, Adapters: weights, Threads: r.p.Threads})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	q, err := s.NewSequence()
-	if err != nil {
-		return err
-	}
-	for i := range r.texts {
-		e, err := evaluation.Sequence(ctx, q, r.texts[i].data)
-		if err != nil {
-			return err
-		}
-		if first {
-			r.texts[i].before = e
-		} else {
-			r.texts[i].after = e
-		}
-	}
-	text := ""
-	if r.p.Prompt != "" {
-		text, err = r.sampler.sample(ctx, q)
-	}
+	text, err := r.sample(ctx, weights)
 	r.samples = append(r.samples, text)
 	return err
 }
 
-// context is the number of tokens that a held-out sample, or prompt and text, take: a
-// cache for all that the model was trained on can be larger than the memory.
-func (r *report) context() (int, error) {
-	longest := 1
-	for _, t := range r.texts {
-		longest = max(longest, t.data.Longest())
+func (r *report) evaluate(ctx context.Context, adapters model.Adapters, before bool) error {
+	e, err := train.NewEvaluator(r.m, train.EvaluatorOptions{Engine: r.engine, Batch: r.p.Batch})
+	if err != nil {
+		return err
 	}
+	defer e.Close() // whose memory the steps need
+	for i := range r.texts {
+		t := &r.texts[i]
+		to := &t.after
+		if before {
+			to = &t.before
+		}
+		if *to, err = e.Evaluate(ctx, adapters, t.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sample is what the model makes of --sample-prompt.
+func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, error) {
 	if r.p.Prompt == "" {
-		return longest, nil
+		return "", nil
 	}
 	n, err := r.sampler.context()
-	return max(longest, n), err
+	if err != nil {
+		return "", err
+	}
+	s, err := infer.NewSession(r.m, infer.SessionOptions{Context: n, Adapters: adapters, Engine: r.engine})
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	q, err := s.NewSequence()
+	if err != nil {
+		return "", err
+	}
+	return r.sampler.sample(ctx, q)
 }
 
 func (r *report) print(w io.Writer) error {

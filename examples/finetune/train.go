@@ -219,7 +219,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
 	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
 
-	r, err := p.newReport(ctx, m, adapter, sets)
+	r, err := p.newReport(ctx, e, m, adapter, sets)
 	if err != nil {
 		return err
 	}

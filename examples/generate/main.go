@@ -21,7 +21,7 @@ import (
 )
 
 type program struct {
-	inference.ModelFlags
+	inference.SessionFlags
 
 	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation; with --embed each line is a text." group:"Text"`
 	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue; with --embed, with a text in each line." group:"Text"`

@@ -70,8 +70,8 @@ func TestInterrupt(t *testing.T) {
 	defer cancel()
 	var out, log strings.Builder
 	p := &program{
-		ModelFlags: inference.ModelFlags{Model: path, CacheType: "q8_0", Threads: 1, Ctx: 100_000, Stats: true},
-		Prompt:     []string{"-"}, Samples: 1, Parallel: 1, IgnoreEOS: true, Sampling: inference.Sampling{Temp: 1},
+		SessionFlags: inference.SessionFlags{ModelFlags: inference.ModelFlags{Model: path, Threads: 1, Ctx: 100_000}, CacheType: "q8_0", Stats: true},
+		Prompt:       []string{"-"}, Samples: 1, Parallel: 1, IgnoreEOS: true, Sampling: inference.Sampling{Temp: 1},
 	}
 	err := p.run(ctx, strings.NewReader("Once"), &stopper{&out, cancel, 20}, &log)
 	require.ErrorIs(t, err, context.Canceled)
@@ -86,8 +86,8 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, unzip(path, "tiny.gguf"))
 	for samples := 1; samples <= 2; samples++ {
 		p := &program{
-			ModelFlags: inference.ModelFlags{Model: path, CacheType: "f16", Threads: 1, Ctx: 64},
-			Prompt:     []string{"Once"}, Samples: samples, Parallel: 2, NPredict: testutil.Ptr(4),
+			SessionFlags: inference.SessionFlags{ModelFlags: inference.ModelFlags{Model: path, Threads: 1, Ctx: 64}, CacheType: "f16"},
+			Prompt:       []string{"Once"}, Samples: samples, Parallel: 2, NPredict: testutil.Ptr(4),
 		}
 		err := p.run(context.Background(), nil, full{}, io.Discard)
 		require.ErrorIs(t, err, syscall.ENOSPC)

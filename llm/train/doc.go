@@ -21,6 +21,8 @@
 // ([Convergence]); [Trainer.Ended] tells why. [Trainer.Best] is the [Evaluation] of the
 // lowest loss, which RunOptions.OnBest saves.
 //
+// An [Evaluator] measures held-out data, with a trainer and without.
+//
 // # Checkpoints
 //
 // [Trainer.SaveCheckpoint] writes parameters, moments, history and the position in the data
@@ -36,6 +38,9 @@
 // layers are recomputed ([Checkpointing]).
 //
 // # Concurrency
+//
+// A step is planned whole before it is computed: rows, weights, noise and learning rate. So
+// several processes, or trainers of one, can compute it together ([Group]).
 //
 // A Trainer is used by one goroutine. Trainers of different adapters can share a model, each
 // in a goroutine of its own.

@@ -8,12 +8,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Group are processes that train one model together, called ranks: each has the whole of it and a
-// trainer with the same options and data, takes its share of the rows of each step, and ends up
-// with the same parameters, history and evaluations. [LocalGroup] makes one of goroutines.
+// A Group is the place of a process among those that train one model together, its ranks: each has
+// a trainer with the same options and data, computes its share of the rows of each step, and of
+// held-out data, and ends up with the same parameters, history and evaluations, which are those of
+// one process but for rounding. [LocalGroup] makes one of goroutines.
 //
 // All ranks make the same calls in the same order. A call returns nil on all of them, or an error
-// on all: one whose ctx is cancelled ends that of the others.
+// on all: one whose ctx is cancelled ends that of the others. A trainer whose step or run fails
+// lets the others fail.
 type Group interface {
 	Rank() int // from 0
 	Size() int // number of ranks

@@ -9,7 +9,8 @@ import (
 )
 
 // LocalGroup makes the ranks of a group inside this process, which train at once, each in a
-// goroutine of its own with its own model, adapters and engine: one for each of several GPUs, say.
+// goroutine of its own with its own adapters and engine: one for each of several GPUs, say, with a
+// model on each. It adds up in the order of the ranks, through the memory of the host.
 func LocalGroup(ranks int) []Group {
 	shared := &meeting{}
 	list := make([]Group, ranks)

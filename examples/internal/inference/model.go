@@ -25,9 +25,14 @@ type ModelFlags struct {
 	LoRA  []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 	Overrides
 
-	Ctx       int    `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
-	Device    string `name:"device" basic:"" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
-	Threads   int    `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	Ctx     int    `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
+	Device  string `name:"device" basic:"" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
+	Threads int    `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+}
+
+// SessionFlags are ModelFlags of a model that sessions compute, for kong.
+type SessionFlags struct {
+	ModelFlags
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
 	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
@@ -44,10 +49,29 @@ type Model struct {
 }
 
 // Load opens the model for so many sequences at once.
-func (f *ModelFlags) Load(sequences int) (*Model, error) {
+func (f *SessionFlags) Load(sequences int) (*Model, error) {
+	cacheType, err := ggml.ParseType(f.CacheType)
+	if err != nil {
+		return nil, fmt.Errorf("--cache-type: %w", err)
+	}
+	if !cacheType.CanQuantize() {
+		return nil, fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", f.CacheType)
+	}
+	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences})
+	if err == nil {
+		m.Options.CacheType = cacheType
+	}
+	return m, err
+}
+
+// Load opens the model with its matrices as they are in the file, which no session need be quick
+// with.
+func (f *ModelFlags) Load() (*Model, error) { return f.open(model.LoadOptions{}) }
+
+func (f *ModelFlags) open(o model.LoadOptions) (*Model, error) {
 	began := time.Now()
 	m := &Model{Options: infer.SessionOptions{Context: f.Ctx}}
-	if err := f.load(m, sequences); err != nil {
+	if err := f.load(m, o); err != nil {
 		m.Close()
 		return nil, err
 	}
@@ -55,14 +79,8 @@ func (f *ModelFlags) Load(sequences int) (*Model, error) {
 	return m, nil
 }
 
-func (f *ModelFlags) load(m *Model, sequences int) (err error) {
+func (f *ModelFlags) load(m *Model, load model.LoadOptions) (err error) {
 	o := &m.Options
-	if o.CacheType, err = ggml.ParseType(f.CacheType); err != nil {
-		return fmt.Errorf("--cache-type: %w", err)
-	}
-	if !o.CacheType.CanQuantize() {
-		return fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", f.CacheType)
-	}
 	args, err := adapters.ParseAll("--lora", f.LoRA)
 	if err != nil {
 		return err
@@ -70,8 +88,8 @@ func (f *ModelFlags) load(m *Model, sequences int) (err error) {
 	if o.Engine, err = cli.NewEngine(f.Device, f.Threads); err != nil {
 		return err
 	}
-	m.Model, err = model.Load(f.Model, model.LoadOptions{Layout: o.Engine.Layout(), Repack: !f.NoRepack, Override: f.Override, Sequences: sequences})
-	if err != nil {
+	load.Layout, load.Override = o.Engine.Layout(), f.Override
+	if m.Model, err = model.Load(f.Model, load); err != nil {
 		return cli.ModelError("--model", f.Model, err)
 	}
 	if f.Ctx > m.Config().Context {

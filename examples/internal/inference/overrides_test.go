@@ -67,7 +67,7 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 		require.NoError(t, g.Close())
 
 		load := func(path string, o Overrides) arch.Config {
-			f := ModelFlags{Model: path, Overrides: o, CacheType: "f16", Threads: 1}
+			f := SessionFlags{ModelFlags: ModelFlags{Model: path, Overrides: o, Threads: 1}, CacheType: "f16"}
 			m, err := f.Load(1)
 			require.NoError(t, err)
 			defer m.Close()

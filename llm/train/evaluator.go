@@ -1,0 +1,244 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// EvaluatorOptions are the settings of an [Evaluator]; the zero value is usual.
+type EvaluatorOptions struct {
+	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
+	// [ggml.DefaultThreads]), which Close closes.
+	Engine  *device.Engine
+	Threads int
+	Batch   int   // rows that are computed together; 0 is as many as have about 512 tokens
+	Group   Group // of processes that share the rows; nil is this one alone
+}
+
+// An Evaluator measures how well held-out data is predicted, always in F32, and so comparably
+// between machines. It is used by one goroutine. Close it before the model.
+type Evaluator struct {
+	m       *model.Model
+	options EvaluatorOptions
+	engine  *device.Engine
+	graphs  []*evalGraph // the one used last is first
+	closed  bool
+}
+
+// NewEvaluator makes an evaluator of a model.
+func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
+	if err := m.CheckOpen(); err != nil {
+		return nil, err
+	}
+	if o.Batch < 0 {
+		return nil, fmt.Errorf("a batch of %d rows is empty", o.Batch)
+	}
+	e := &Evaluator{m: m, options: o, engine: o.Engine}
+	if e.engine == nil {
+		var err error
+		if e.engine, err = device.New(device.Options{Layout: m.Layout(), Threads: o.Threads}); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *Evaluator) checkOpen() error {
+	switch {
+	case e == nil:
+		return errors.New("the evaluator is nil")
+	case e.m == nil:
+		return fmt.Errorf("the evaluator is a zero value; NewEvaluator makes one: %w", ggml.ErrZeroValue)
+	case e.closed:
+		return fmt.Errorf("evaluator: %w", ggml.ErrClosed)
+	}
+	return e.m.CheckOpen()
+}
+
+// Close frees the evaluator; the model stays open. It never fails.
+func (e *Evaluator) Close() error {
+	if e == nil {
+		return nil
+	}
+	e.closed = true
+	for _, g := range e.graphs {
+		g.graph.Close()
+	}
+	e.graphs = nil
+	if e.options.Engine != nil {
+		return nil
+	}
+	return e.engine.Close()
+}
+
+// Memory is that of the results of evaluations, whose graphs are kept for the next ones.
+func (e *Evaluator) Memory() device.Sizes {
+	var sizes device.Sizes
+	if e != nil {
+		for _, g := range e.graphs {
+			sizes = sizes.Plus(g.graph.Memory())
+		}
+	}
+	return sizes
+}
+
+// Evaluate computes the loss and the accuracy of a data set, by the model with adapters, or with
+// none. The weights of tokens count in the loss; in the accuracy they decide which tokens do.
+func (e *Evaluator) Evaluate(ctx context.Context, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
+	if err := e.checkOpen(); err != nil {
+		return Evaluation{}, err
+	}
+	return e.evaluate(ctx, groupOf(e.options.Group), adapters, d)
+}
+
+func (e *Evaluator) evaluate(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
+	if err := d.Check(e.m.Config().Vocab); err != nil {
+		return Evaluation{}, err
+	}
+	var sums evalSums
+	err := e.addShare(ctx, g, adapters, d, &sums)
+	all := []float64{sums.loss, sums.weight, float64(sums.correct), float64(sums.tokens)}
+	if err := agree(ctx, g, err, all); err != nil {
+		return Evaluation{}, err
+	}
+	loss, weight, correct, tokens := all[0], all[1], all[2], all[3]
+	if tokens == 0 {
+		return Evaluation{}, errors.New("no token of the data set is trained")
+	}
+	return Evaluation{Loss: loss / weight, Accuracy: correct / tokens, Tokens: int(tokens)}, nil
+}
+
+// addShare measures the share of a process: every n-th of the rows, of n processes.
+func (e *Evaluator) addShare(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset, sums *evalSums) error {
+	count := e.batchRows(d)
+	graph, err := e.graph(adapters, d)
+	if err != nil {
+		return err
+	}
+	var share []int
+	for i, number := range longestFirst(d) {
+		if i%g.Size() == g.Rank() {
+			share = append(share, number)
+		}
+	}
+	for numbers := range slices.Chunk(share, count) {
+		rows, err := readRows(d, len(numbers), func(i int) int { return numbers[i] })
+		if err == nil {
+			err = sums.add(ctx, graph, graph.batches(rows)[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batchTokens is how many tokens are computed together where EvaluatorOptions do not say how many
+// rows: enough for products at full speed, in little memory.
+const batchTokens = 512
+
+// batchRows is the number of rows of a batch.
+func (e *Evaluator) batchRows(d *data.Dataset) int {
+	rows := e.options.Batch
+	if rows == 0 {
+		rows = max(1, batchTokens/max(1, d.LongestRow()))
+	}
+	return min(rows, d.Len())
+}
+
+// longestFirst lists the rows of a data set by falling length, so that batches have rows of
+// similar ones.
+func longestFirst(d *data.Dataset) []int {
+	rows := make([]int, d.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(d.Predicted(b), d.Predicted(a)) })
+	return rows
+}
+
+// evalSums are sums over the tokens of an evaluation whose weight is not 0.
+type evalSums struct {
+	loss, weight    float64 // of weight times loss; of weights
+	correct, tokens int
+}
+
+func (s *evalSums) add(ctx context.Context, g *bucketGraphs, b model.Batch) error {
+	losses, err := g.Compute(ctx, b)
+	if err != nil {
+		return err
+	}
+	predictions, err := g.Predictions()
+	if err != nil {
+		return err
+	}
+	for i, l := range losses {
+		w := float64(b.LossWeights[i])
+		if w == 0 {
+			continue
+		}
+		s.loss += w * float64(l)
+		s.weight += w
+		if predictions[i] == b.Targets[i] {
+			s.correct++
+		}
+	}
+	s.tokens += numTrained(b)
+	return nil
+}
+
+// numTrained counts the tokens whose weight is not 0.
+func numTrained(batches ...model.Batch) int {
+	n := 0
+	for _, b := range batches {
+		for _, w := range b.LossWeights {
+			if w != 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// An evalGraph computes losses without gradients. It is kept with its memory for the
+// next evaluation of its kind.
+type evalGraph struct {
+	adapters model.Adapters
+	shape    batchShape
+	graph    *bucketGraphs
+}
+
+// maxEvalGraphs is the number of graphs that are kept: those of the held-out data with
+// and without the adapter, of what is saved, and one more.
+const maxEvalGraphs = 4
+
+func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset) (*bucketGraphs, error) {
+	shape := shapeOfBatches(d, e.batchRows(d))
+	at := slices.IndexFunc(e.graphs, func(g *evalGraph) bool {
+		return g.shape == shape && maps.EqualFunc(g.adapters, adapters, slices.Equal)
+	})
+	if at >= 0 {
+		g := e.graphs[at]
+		e.graphs = slices.Insert(slices.Delete(e.graphs, at, at+1), 0, g)
+		return g.graph, nil
+	}
+	graph, err := newBucketGraphs(e.m, e.engine, shape, model.TrainGraphOptions{Adapters: adapters})
+	if err != nil {
+		return nil, err
+	}
+	e.graphs = slices.Insert(e.graphs, 0, &evalGraph{maps.Clone(adapters), shape, graph})
+	if len(e.graphs) > maxEvalGraphs {
+		e.graphs[maxEvalGraphs].graph.Close()
+		e.graphs = e.graphs[:maxEvalGraphs]
+	}
+	return graph, nil
+}
