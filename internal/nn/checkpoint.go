@@ -102,10 +102,10 @@ func (t *Tape) Chunked(x *Value, size int64, f func(t *Tape, x *Value) *Value) *
 // A columnRange is the columns from and up to, not including, to.
 type columnRange struct{ from, to int64 }
 
-// chunks divides n columns into ranges of a size.
+// chunks divides n columns into ranges of a size, at least one: what stands for a failed op has none.
 func chunks(n, size int64) []columnRange {
 	var list []columnRange
-	for from := int64(0); from < n; from += size {
+	for from := int64(0); from == 0 || from < n; from += size {
 		list = append(list, columnRange{from, min(from+size, n)})
 	}
 	return list

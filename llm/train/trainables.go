@@ -23,6 +23,9 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 	const matrix = 2 // dimensions, which a rank of 1 hides
 	for _, w := range m.Architecture().Weights() {
 		for _, p := range x.Adapters[w.Name] {
+			if !p.A.IsAllocated() || !p.B.IsAllocated() {
+				return nil, fmt.Errorf("the adapter of %s has no memory: %w", w.Name, ggml.ErrClosed)
+			}
 			if p.Scale == 0 {
 				return nil, fmt.Errorf("the adapter of %s cannot be trained: its scale is 0", w.Name)
 			}
