@@ -4,20 +4,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/sample"
 )
 
 // Options are the settings with which a model is opened: those of the packages that do the
 // work. The zero value is usual.
 type Options struct {
-	// Adapters are LoRA adapters, as [lora.Load] takes them, all at their full strength.
+	// Adapters are LoRA adapters, all at their full strength: files and folders, as [lora.Load]
+	// takes them, or folders of runs, which have the best of theirs ([run.Run.AdapterPath]).
 	Adapters []string
 	// Layout says which device holds the weights, see [device.On]; the CPU, if it is zero.
 	Layout device.Layout
@@ -99,7 +103,7 @@ func (a *opened) open(path string, o Options, load model.LoadOptions) (err error
 	a.closers = append(a.closers, a.model)
 	var adapters []model.Adapters
 	for _, path := range o.Adapters {
-		adapter, err := lora.Load(path, a.model)
+		adapter, err := loadAdapter(path, a.model)
 		if err != nil {
 			return err
 		}
@@ -112,6 +116,27 @@ func (a *opened) open(path string, o Options, load model.LoadOptions) (err error
 	}
 	a.closers = append(a.closers, a.session)
 	return nil
+}
+
+// loadAdapter loads an adapter, or that of a run. What of it means something else here is logged.
+func loadAdapter(path string, m *model.Model) (*lora.Adapter, error) {
+	if run.Is(path) {
+		r, err := run.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		if path, err = r.AdapterPath(); err != nil {
+			return nil, err
+		}
+	}
+	adapter, err := lora.Load(path, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, notice := range adapter.Notices() {
+		ggml.Logger().Warn(notice, slog.String("adapter", path))
+	}
+	return adapter, nil
 }
 
 func (a *opened) chat(o Options) (*generate.Chat, error) {

@@ -1,7 +1,9 @@
 package llm_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +17,9 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/sample"
 )
 
@@ -58,6 +62,48 @@ func TestOpenErrors(t *testing.T) {
 	_, err = llm.Embed(context.Background(), "model.gguf", llm.Options{}, "a", "")
 	require.EqualError(t, err, "text 2 is empty, and the model has no token that begins a text")
 	require.Len(t, ggml.OpenObjects(), open)
+}
+
+// An adapter is a file, or the folder of the run that trained it; one that PEFT has saved may have
+// a field that is not known here, which is told.
+func TestAdapterOfRun(t *testing.T) {
+	m, err := model.Load("model.gguf", model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	a, err := lora.New(m, lora.Options{Rank: 2})
+	require.NoError(t, err)
+	defer a.Close()
+	for _, p := range a.Pairs() {
+		values := make([]float32, p.B.NumElements())
+		for i := range values {
+			values[i] = float32(i%7) - 3
+		}
+		require.NoError(t, ggml.Write(p.B, values))
+	}
+	require.NoError(t, os.MkdirAll("runs/desk", 0o700))
+	require.NoError(t, os.WriteFile("runs/desk/manifest.json", []byte("{}"), 0o600))
+	embed := func(adapters ...string) []float32 {
+		vectors, err := llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: adapters}, "a")
+		require.NoError(t, err)
+		return vectors[0]
+	}
+	_, err = llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: []string{"runs/desk"}}, "a")
+	var none *run.NoResultError
+	require.ErrorAs(t, err, &none)
+	require.NoError(t, a.Save("runs/desk/adapter.gguf", lora.SaveOptions{}))
+	require.Equal(t, embed("runs/desk/adapter.gguf"), embed("runs/desk"))
+	require.NotEqual(t, embed(), embed("runs/desk"))
+
+	require.NoError(t, a.SavePEFT("peft", lora.PEFTOptions{}))
+	config, err := os.ReadFile("peft/adapter_config.json")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("peft/adapter_config.json", []byte(strings.Replace(string(config), "{", `{"new_field": true,`, 1)), 0o600))
+	var log bytes.Buffer
+	before := ggml.Logger()
+	ggml.SetLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	defer ggml.SetLogger(before)
+	require.Equal(t, embed("runs/desk"), embed("peft"))
+	require.Contains(t, log.String(), "new_field")
 }
 
 // A value that nobody has made answers nothing, and does not panic.

@@ -35,7 +35,8 @@ func Example_adapter() {
 }
 
 // trainAdapter writes an adapter of a model that has learned the assistant's words of
-// conversations, which are lines of JSON.
+// conversations, which are lines of JSON. Package run evaluates, stops early, and goes on after it
+// was stopped.
 func trainAdapter(modelPath, conversations, adapterPath string) error {
 	ctx := context.Background()
 	m, err := model.Load(modelPath, model.LoadOptions{})
@@ -43,12 +44,7 @@ func trainAdapter(modelPath, conversations, adapterPath string) error {
 		return err
 	}
 	defer m.Close()
-	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{TrainOn: chat.Assistant})
-	if err != nil {
-		return err
-	}
-	examples := data.Read(ctx, []string{conversations}, data.ReadOptions{})
-	samples, _, err := data.Prepare(ctx, examples, encoder.Encode, data.PrepareOptions{Length: m.Config().Context})
+	samples, err := data.Load(ctx, m.Tokenizer, []string{conversations}, data.LoadOptions{Length: m.Config().Context})
 	if err != nil {
 		return err
 	}
@@ -58,7 +54,7 @@ func trainAdapter(modelPath, conversations, adapterPath string) error {
 		return err
 	}
 	defer adapter.Close()
-	trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, samples, train.Options{
+	trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, samples.Dataset, train.Options{
 		Schedule: train.Schedule{Peak: 0.01, Warmup: 5, Steps: 100}, // of real models 2e-4
 		AdamW:    train.DefaultAdamW(), Batch: 1, Accumulate: 1,
 	})
