@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func TestGGUFOpenErrors(t *testing.T) {
@@ -45,7 +46,7 @@ func TestGGUFOpenErrors(t *testing.T) {
 func TestGGUFTruncated(t *testing.T) {
 	g := fullGGUF(t)
 	data := encodeGGUF(t, g)
-	infos, _ := someTensors()
+	infos, _ := testutil.GGUFTensors()
 	last := infos[len(infos)-1]
 	last, ok := g.Tensor(last.Name)
 	require.True(t, ok)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func TestGGUFEdit(t *testing.T) {
@@ -29,7 +30,7 @@ func TestGGUFEdit(t *testing.T) {
 	odd, _ := g.Tensor("odd")
 	require.Equal(t, ggml.F16, odd.Type)
 	require.Equal(t, []byte{1, 2, 3, 4, 5, 6}, tensorBytes(t, g, "odd"))
-	infos, data := someTensors()
+	infos, data := testutil.GGUFTensors()
 	for i, info := range infos {
 		if info.Name != "odd" {
 			require.Equal(t, data[i], tensorBytes(t, g, info.Name))

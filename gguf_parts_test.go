@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func TestGGUFParts(t *testing.T) {
@@ -73,7 +74,7 @@ func TestGGUFParts(t *testing.T) {
 func TestGGUFPartsLoad(t *testing.T) {
 	paths, err := fullGGUF(t).WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2})
 	require.NoError(t, err)
-	infos, data := someTensors()
+	infos, data := testutil.GGUFTensors()
 	for name, o := range map[string]ggml.LoadOptions{"mapped": {}, "read": {NoMmap: true}} {
 		t.Run(name, func(t *testing.T) {
 			g, err := ggml.OpenGGUF(paths[0])

@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func TestGGUFKeysRoundTrip(t *testing.T) {
@@ -147,7 +148,7 @@ func TestGGUFAlignment(t *testing.T) {
 func TestGGUFLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tensors.gguf")
 	require.NoError(t, fullGGUF(t).WriteFile(path))
-	infos, data := someTensors()
+	infos, data := testutil.GGUFTensors()
 	bt := optest.CPU(t).BufferType()
 	for name, o := range map[string]ggml.LoadOptions{"mapped": {}, "read": {NoMmap: true}, "buffer type": {BufferType: bt}} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +290,7 @@ func TestGGUFWriteFile(t *testing.T) {
 	buffers, err := again.Load(c, optest.CPU(t), ggml.LoadOptions{})
 	require.NoError(t, err)
 	defer buffers.Close()
-	infos, data := someTensors()
+	infos, data := testutil.GGUFTensors()
 	for i, info := range infos {
 		got := make([]byte, info.Size)
 		require.NoError(t, optest.Err(optest.Found(c.Tensor(info.Name)).ReadAt(got, 0)))

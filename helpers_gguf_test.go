@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"io"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 // tensorBytes are the data of a tensor in a file.
@@ -25,7 +25,7 @@ func tensorBytes(t require.TestingT, g *ggml.GGUF, name string) []byte {
 func requireFull(t *testing.T, g *ggml.GGUF) {
 	t.Helper()
 	require.Equal(t, someKeys, allKeys(g))
-	infos, data := someTensors()
+	infos, data := testutil.GGUFTensors()
 	require.Equal(t, len(infos), g.NumTensors())
 	i := 0
 	for info := range g.Tensors() {
@@ -100,30 +100,9 @@ func addData(t require.TestingT, g *ggml.GGUF, info ggml.GGUFTensor, data []byte
 	}))
 }
 
-// someTensors are tensors of types with and without blocks, with their data.
-func someTensors() ([]ggml.GGUFTensor, [][]byte) {
-	list := []ggml.GGUFTensor{
-		{Name: "token_embd.weight", Type: ggml.Q8_0, Shape: []int64{64, 5}},
-		{Name: "odd", Type: ggml.F32, Shape: []int64{3}},
-		{Name: "half", Type: ggml.F16, Shape: []int64{7, 3, 2}},
-		{Name: "four", Type: ggml.Q4_K, Shape: []int64{256, 2, 1, 3}},
-		{Name: "scalar", Type: ggml.I64, Shape: []int64{1}},
-		{Name: strings.Repeat("x", 63), Type: ggml.I8, Shape: []int64{1, 1, 5}},
-	}
-	var data [][]byte
-	for i := range list {
-		list[i].Size = list[i].Type.RowSize(list[i].NumElements())
-		data = append(data, make([]byte, list[i].Size))
-		for j := range data[i] {
-			data[i][j] = byte(i + 7*j)
-		}
-	}
-	return list, data
-}
-
 func fullGGUF(t testing.TB) *ggml.GGUF {
 	g := newGGUF(t, someKeys...)
-	infos, data := someTensors()
+	infos, data := testutil.GGUFTensors()
 	for i, info := range infos {
 		addData(t, g, info, data[i])
 	}

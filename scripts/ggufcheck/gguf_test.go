@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	parser "github.com/gpustack/gguf-parser-go"
@@ -42,27 +41,6 @@ var keys = []keyValue{
 	{"no numbers", []int32{}}, {"no bools", []bool{}},
 }
 
-// tensors are of types with and without blocks.
-func tensors() ([]ggml.GGUFTensor, [][]byte) {
-	list := []ggml.GGUFTensor{
-		{Name: "token_embd.weight", Type: ggml.Q8_0, Shape: []int64{64, 5}},
-		{Name: "odd", Type: ggml.F32, Shape: []int64{3}},
-		{Name: "half", Type: ggml.F16, Shape: []int64{7, 3, 2}},
-		{Name: "four", Type: ggml.Q4_K, Shape: []int64{256, 2, 1, 3}},
-		{Name: "scalar", Type: ggml.I64, Shape: []int64{1}},
-		{Name: strings.Repeat("x", 63), Type: ggml.I8, Shape: []int64{1, 1, 5}},
-	}
-	var data [][]byte
-	for i := range list {
-		list[i].Size = list[i].Type.RowSize(list[i].NumElements())
-		data = append(data, make([]byte, list[i].Size))
-		for j := range data[i] {
-			data[i][j] = byte(i + 7*j)
-		}
-	}
-	return list, data
-}
-
 // newGGUF makes a file of all keys and tensors.
 func newGGUF(t *testing.T) *ggml.GGUF {
 	g, err := ggml.NewGGUF()
@@ -71,7 +49,7 @@ func newGGUF(t *testing.T) *ggml.GGUF {
 	for _, p := range keys {
 		require.NoError(t, g.Set(p.key, p.value))
 	}
-	infos, data := tensors()
+	infos, data := testutil.GGUFTensors()
 	for i, info := range infos {
 		require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error {
 			_, err := w.Write(data[i])
@@ -106,7 +84,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, g.DataOffset(), f.TensorDataStartOffset)
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	_, data := tensors()
+	_, data := testutil.GGUFTensors()
 	i := 0
 	for want := range g.Tensors() {
 		got := f.TensorInfos[i]
@@ -133,7 +111,7 @@ func TestSplit(t *testing.T) {
 	require.Equal(t, paths, parser.CompleteShardGGUFFilename(paths[0]))
 	f, err := parser.ParseGGUFFile(paths[0])
 	require.NoError(t, err)
-	infos, _ := tensors()
+	infos, _ := testutil.GGUFTensors()
 	require.Len(t, f.TensorInfos, len(infos))
 	for i, info := range f.TensorInfos {
 		require.Equal(t, infos[i].Name, info.Name)
