@@ -87,4 +87,19 @@ func lock(m *sync.Mutex) error {
 	return nil
 }
 
+// enter retains and locks an object until leave.
+func enter(h *handle, m *sync.Mutex) (leave func(), err error) {
+	if err := h.acquire(); err != nil {
+		return nil, err
+	}
+	if err := lock(m); err != nil {
+		h.release()
+		return nil, err
+	}
+	return func() {
+		m.Unlock()
+		h.release()
+	}, nil
+}
+
 func busyError() error { return &useError{call: outerCall(), err: ErrBusy} }

@@ -132,14 +132,11 @@ func CPUFeatures() ([]Feature, error) {
 // programs rarely need it. C: ggml_backend_cpu_set_use_ref.
 func (b *Backend) SetUseRef(yes bool) error {
 	b = made(b)
-	if err := b.h.acquire(); err != nil {
+	leave, err := enter(b.h, &b.mu)
+	if err != nil {
 		return err
 	}
-	defer b.h.release()
-	if err := lock(&b.mu); err != nil {
-		return err
-	}
-	defer b.mu.Unlock()
+	defer leave()
 	if b.device.Type() != CPU || !bool(C.goggml_backend_set_use_ref(b.b, C.bool(yes))) {
 		return fmt.Errorf("ggml: backend %s has no reference code; a CPU backend does", b.Name())
 	}

@@ -166,14 +166,11 @@ func (p *ThreadPool) Resume() error {
 }
 
 func (p *ThreadPool) pause(yes bool) error {
-	if err := p.h.acquire(); err != nil {
+	leave, err := enter(p.h, &p.mu)
+	if err != nil {
 		return err
 	}
-	defer p.h.release()
-	if err := lock(&p.mu); err != nil {
-		return err
-	}
-	defer p.mu.Unlock()
+	defer leave()
 	if !bool(C.goggml_threadpool_pause(p.reg, p.p, C.bool(yes))) {
 		return fmt.Errorf("ggml: thread pool: the CPU plugin of ggml %s cannot pause it", Version())
 	}

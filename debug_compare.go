@@ -32,14 +32,11 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	if err := g.copyable(); err != nil {
 		return nil, nil, err
 	}
-	if err := b.h.acquire(); err != nil {
+	leave, err := enter(b.h, &b.mu)
+	if err != nil {
 		return nil, nil, during(err, g.operand())
 	}
-	defer b.h.release()
-	if err := lock(&b.mu); err != nil {
-		return nil, nil, during(err, g.operand())
-	}
-	defer b.mu.Unlock()
+	defer leave()
 	r := C.goggml_copy_graph_to(b.b, g.g)
 	if err := guardError(r.error); err != nil {
 		return nil, nil, g.errorf(nil, "%v", err)

@@ -324,16 +324,8 @@ func (o *Optimizer) usable() error {
 // enter holds and locks the optimizer for an op, until leave. It fails when the
 // optimizer is closed or broken.
 func (o *Optimizer) enter() (leave func(), err error) {
-	if err := o.h.acquire(); err != nil {
+	if leave, err = enter(o.h, &o.mu); err != nil {
 		return nil, during(err)
-	}
-	if err := lock(&o.mu); err != nil {
-		o.h.release()
-		return nil, during(err)
-	}
-	leave = func() {
-		o.mu.Unlock()
-		o.h.release()
 	}
 	if err := o.usable(); err != nil {
 		leave()

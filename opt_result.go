@@ -54,14 +54,11 @@ func (r *OptResult) with(f func()) error {
 	if r == nil {
 		return optError(nil, "the result is nil")
 	}
-	if err := r.h.acquire(); err != nil {
+	leave, err := enter(r.h, &r.mu)
+	if err != nil {
 		return during(err)
 	}
-	defer r.h.release()
-	if err := lock(&r.mu); err != nil {
-		return during(err)
-	}
-	defer r.mu.Unlock()
+	defer leave()
 	f()
 	return nil
 }

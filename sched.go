@@ -237,14 +237,11 @@ func (s *Scheduler) devices() []*Device {
 // C: ggml_backend_sched_reset.
 func (s *Scheduler) Reset() error {
 	s = made(s)
-	if err := s.h.acquire(); err != nil {
+	leave, err := s.enter()
+	if err != nil {
 		return err
 	}
-	defer s.h.release()
-	if err := lock(&s.current.mu); err != nil {
-		return err
-	}
-	defer s.current.mu.Unlock()
+	defer leave()
 	s.current.free()
 	s.assigned, s.split = nil, weak.Pointer[Graph]{}
 	return guardError(C.goggml_sched_reset(s.s))
@@ -281,16 +278,21 @@ func (s *Scheduler) compute(ctx context.Context, g *Graph, prepare func(*schedCa
 	})
 }
 
+// enter retains and locks the scheduler until leave.
+func (s *Scheduler) enter() (leave func(), err error) {
+	if s.current == nil {
+		return nil, zeroError()
+	}
+	return enter(s.h, &s.current.mu)
+}
+
 // with runs f alone on the scheduler; the graph is the one that it allocated.
 func (s *Scheduler) with(g *Graph, f func() error) error {
-	if err := s.h.acquire(); err != nil {
+	leave, err := s.enter()
+	if err != nil {
 		return during(err, g.operand())
 	}
-	defer s.h.release()
-	if err := lock(&s.current.mu); err != nil {
-		return during(err, g.operand())
-	}
-	defer s.current.mu.Unlock()
+	defer leave()
 	if g == nil {
 		return g.errorf(nil, "the graph is nil")
 	}

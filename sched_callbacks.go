@@ -58,14 +58,11 @@ func (s *Scheduler) SetReallocCallback(f func(backendsChanged, sizeChanged bool)
 }
 
 func (s *Scheduler) setCallbacks(f func(c *schedCallbacks)) error {
-	if err := s.h.acquire(); err != nil {
+	leave, err := s.enter()
+	if err != nil {
 		return err
 	}
-	defer s.h.release()
-	if err := lock(&s.current.mu); err != nil {
-		return err
-	}
-	defer s.current.mu.Unlock()
+	defer leave()
 	f(s.callbacks)
 	return nil
 }
