@@ -32,62 +32,62 @@ type preRule struct {
 // and so on: the test of splitters has them all, as llama.cpp writes them. What
 // stands in turn splits further within the words of the step before.
 var (
-	gpt2 = isolate(gpt2Word)
+	splitGPT2 = isolate(gpt2Word)
 
-	rest     = afterBlank(runOf(restSet))
-	restLine = withTail(rest, "\r\n")
-	restPath = withTail(rest, "\r\n/")
-	llama3   = isolate(contraction, word.match, numbers(3), restLine, lines)
-	qwen2    = isolate(contraction, word.match, numbers(1), restLine, lines)
+	plainRest   = afterBlank(runOf(restSet))
+	restLines   = withTail(plainRest, "\r\n")
+	restPaths   = withTail(plainRest, "\r\n/")
+	splitLlama3 = isolate(contraction, plainWord.match, numbers(3), restLines, lines)
+	splitQwen2  = isolate(contraction, plainWord.match, numbers(1), restLines, lines)
 
 	// What may come before letters, and the letters.
-	word       = letters{before: anyClass &^ numberSet, set: letterSet}
+	plainWord  = letters{before: anyClass &^ numberSet, set: letterSet}
 	markedWord = letters{before: anyClass &^ numberSet, set: markedSet}
 	joinedWord = letters{before: anyClass &^ numberSet, set: markedSet | setOf(classJoiner)}
 	nonHanWord = letters{before: anyClass &^ (numberSet | setOf(classHan)), set: nonHanSet}
 	deepWord   = letters{before: anyClass &^ punctSet, set: markedSet}
 
-	deepRest = afterBlank(runOf(punctSet))
-	deepseek = isolate(punctuatedASCII, deepWord.match, withTail(deepRest, "\r\n"), lines)
+	deepRest      = afterBlank(runOf(punctSet))
+	splitDeepSeek = isolate(punctuatedASCII, deepWord.match, withTail(deepRest, "\r\n"), lines)
 
-	oneNumber  = isolate(numbers(1))
-	allNumbers = isolate(runOf(numberSet))
-	sentence   = isolate(afterBlank(sentenceMarks.runOutside))
+	eachNumber     = isolate(numbers(1))
+	allNumbers     = isolate(runOf(numberSet))
+	splitSentences = isolate(afterBlank(sentenceMarks.runOutside))
 )
 
 var (
-	splitDefault = inTurn(isolate(punctuation("$+<=>^~|")), gpt2, allNumbers, isolate(threeDigits))
-	splitFalcon  = inTurn(isolate(punctuation("$+<=>^~|`")), gpt2, isolate(threeDigits))
-	splitSmol    = inTurn(oneNumber, gpt2)
+	splitDefault = inTurn(isolate(punctuation("$+<=>^~|")), splitGPT2, allNumbers, isolate(threeDigits))
+	splitFalcon  = inTurn(isolate(punctuation("$+<=>^~|`")), splitGPT2, isolate(threeDigits))
+	splitSmol    = inTurn(eachNumber, splitGPT2)
 
 	splitQwen35   = isolate(contraction, markedWord.match, numbers(1), withTail(afterBlank(runOf(restSet&^markedSet)), "\r\n"), lines)
-	splitUfakzeka = isolate(word.match, numbers(1), restLine, lines)
-	splitSeed     = isolate(contraction, word.match, numbers(1), rest, lines)
-	splitMiniCPM5 = inTurn(isolate(numbers(3)), isolate(contraction, word.match, runOf(numberSet), restLine, lines))
-	splitJais2    = inTurn(llama3, spacePowers)
-	splitLaguna   = inTurn(isolate(lineFeeds), qwen2)
-	splitHorizon  = isolate(contractionLongS, joinedWord.match, numbers(3), restLine, lines)
-	splitExaone   = isolate(contraction, phrase, numbers(1), withLineEnd(rest), lines)
+	splitUfakzeka = isolate(plainWord.match, numbers(1), restLines, lines)
+	splitSeed     = isolate(contraction, plainWord.match, numbers(1), plainRest, lines)
+	splitMiniCPM5 = inTurn(isolate(numbers(3)), isolate(contraction, plainWord.match, runOf(numberSet), restLines, lines))
+	splitJais2    = inTurn(splitLlama3, spacePowers)
+	splitLaguna   = inTurn(isolate(lineFeeds), splitQwen2)
+	splitHorizon  = isolate(contractionLongS, joinedWord.match, numbers(3), restLines, lines)
+	splitExaone   = isolate(contraction, phrase, numbers(1), withLineEnd(plainRest), lines)
 
-	splitTekken  = isolate(word.cased, numbers(1), restPath, lines)
-	splitGPT4o   = isolate(withContraction(word.cased), numbers(3), restPath, lines)
-	splitGranite = isolate(withContraction(markedWord.cased), numbers(3), restPath, lines)
-	splitTinyAya = inTurn(digitGroups, isolate(withContraction(markedWord.match), numbers(3), restPath, lines))
-	splitKimi    = isolate(hanRanges.run, withContraction(nonHanWord.match), numbers(3), restLine, lines)
+	splitTekken  = isolate(plainWord.cased, numbers(1), restPaths, lines)
+	splitGPT4o   = isolate(withContraction(plainWord.cased), numbers(3), restPaths, lines)
+	splitGranite = isolate(withContraction(markedWord.cased), numbers(3), restPaths, lines)
+	splitTinyAya = inTurn(digitGroups, isolate(withContraction(markedWord.match), numbers(3), restPaths, lines))
+	splitKimi    = isolate(hanRanges.run, withContraction(nonHanWord.match), numbers(3), restLines, lines)
 	splitYoutu   = inTurn(isolate(hangul.run, fullWidth.run, bopomofo.run, kanaAndHan.run),
-		isolate(withContraction(markedWord.match), numbers(1), restPath, lines))
+		isolate(withContraction(markedWord.match), numbers(1), restPaths, lines))
 
 	splitDeepSeekCoder = inTurn(isolate(newline), isolate(afterSpace(runOf(letterSet))), isolate(afterSpace(runOf(setOf(classPunct)))),
-		isolate(eastern.run), oneNumber)
+		isolate(eastern.run), eachNumber)
 	splitDeepSeekLLM = inTurn(isolate(newline), isolate(afterSpace(bicameral.run)), isolate(afterSpace(printed.run)),
 		trailingSpace, isolate(eastern.run), allNumbers)
-	splitDeepSeek3 = inTurn(isolate(numbers(3)), isolate(kanaAndHan.run), deepseek)
+	splitDeepSeek3 = inTurn(isolate(numbers(3)), isolate(kanaAndHan.run), splitDeepSeek)
 	splitSpark     = inTurn(isolate(numbers(3)), isolate(kanaAndHan.run),
-		isolate(punctuatedASCII, deepWord.match, deepRest, newline, spaceWord), oneNumber)
-	splitAfmoe = inTurn(digitGroups, isolate(unspaced.run), deepseek)
+		isolate(punctuatedASCII, deepWord.match, deepRest, newline, spaceWord), eachNumber)
+	splitAfmoe = inTurn(digitGroups, isolate(unspaced.run), splitDeepSeek)
 
-	splitViking    = inTurn(sentence, oneNumber)
-	splitChameleon = inTurn(isolate(imageToken), isolate(indent), oneNumber, isolate(punctMark), gpt2)
+	splitViking    = inTurn(splitSentences, eachNumber)
+	splitChameleon = inTurn(isolate(imageToken), isolate(indent), eachNumber, isolate(punctMark), splitGPT2)
 	splitSuperBPE  = inTurn(allNumbers, thousands)
 )
 
@@ -103,18 +103,18 @@ var preRules = func() map[string]preRule {
 		}
 	}
 	add(preRule{split: splitDefault, cleanSpaces: true}, "default")
-	add(preRule{split: gpt2, cleanSpaces: true}, `gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code
+	add(preRule{split: splitGPT2, cleanSpaces: true}, `gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code
 		roberta-bpe gigachat mpt olmo jais exaone4 a.x-4.0 mellum modern-bert`)
-	add(preRule{split: gpt2}, "trillion granite-docling")
-	add(preRule{split: llama3, ignoreMerges: true, addBOS: true, cleanSpaces: true},
+	add(preRule{split: splitGPT2}, "trillion granite-docling")
+	add(preRule{split: splitLlama3, ignoreMerges: true, addBOS: true, cleanSpaces: true},
 		"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano")
-	add(preRule{split: llama3, cleanSpaces: true}, "dbrx smaug-bpe")
-	add(preRule{split: llama3, cleanSpaces: true, noBOS: true}, "chatglm-bpe")
-	add(preRule{split: llama3, cleanSpaces: true, ignoreMerges: true, noBOS: true}, "glm4 glm5")
+	add(preRule{split: splitLlama3, cleanSpaces: true}, "dbrx smaug-bpe")
+	add(preRule{split: splitLlama3, cleanSpaces: true, noBOS: true}, "chatglm-bpe")
+	add(preRule{split: splitLlama3, cleanSpaces: true, ignoreMerges: true, noBOS: true}, "glm4 glm5")
 	add(preRule{split: splitMiniCPM5, cleanSpaces: true, ignoreMerges: true}, "minicpm5")
-	add(preRule{split: qwen2}, `qwen2 deepseek-r1-qwen kormo f2llmv2 hunyuan solar-open grok-2
+	add(preRule{split: splitQwen2}, `qwen2 deepseek-r1-qwen kormo f2llmv2 hunyuan solar-open grok-2
 		bailingmoe bailingmoe2 llada-moe`)
-	add(preRule{split: qwen2, cleanSpaces: true}, "stablelm2 megrez")
+	add(preRule{split: splitQwen2, cleanSpaces: true}, "stablelm2 megrez")
 	add(preRule{split: splitQwen35}, "qwen35")
 	add(preRule{split: splitUfakzeka}, "ufakzeka")
 	add(preRule{split: splitSeed}, "seed-coder")
@@ -136,8 +136,8 @@ var preRules = func() map[string]preRule {
 	add(preRule{split: splitDeepSeek3, through: spaceSet | asciiSet}, "deepseek-v3 hunyuan-dense hy_v4 joyai-llm")
 	add(preRule{split: splitSpark, through: spaceSet | asciiSet}, "spark2_5")
 	add(preRule{split: splitAfmoe, through: spaceSet | asciiSet | numberSet}, "afmoe")
-	add(preRule{split: sentence, cleanSpaces: true}, "bloom gpt3-finnish")
-	add(preRule{split: sentence}, "poro-chat")
+	add(preRule{split: splitSentences, cleanSpaces: true}, "bloom gpt3-finnish")
+	add(preRule{split: splitSentences}, "poro-chat")
 	add(preRule{split: splitViking}, "viking")
 	add(preRule{split: splitChameleon, addBOS: true}, "chameleon")
 	add(preRule{split: isolate(lineFeeds), chars: true, blanks: true, wholeLines: true, addBOS: true, alwaysBOS: true, cleanSpaces: true},

@@ -6,7 +6,7 @@ import "unicode/utf8"
 // the text. Merges never cross a word. Each takes time linear in the text.
 type splitter func(text string, yield func(word string))
 
-// A matcher gives the length of a match at the start of a text, 0 for none; no
+// A matchFunc gives the length of a match at the start of a text, 0 for none; no
 // text is empty.
 type matchFunc func(text string) int
 
@@ -55,9 +55,9 @@ func inTurn(first splitter, others ...splitter) splitter {
 	if len(others) == 0 {
 		return first
 	}
-	rest := inTurn(others[0], others[1:]...)
+	then := inTurn(others[0], others[1:]...)
 	return func(text string, yield func(string)) {
-		first(text, func(word string) { rest(word, yield) })
+		first(text, func(word string) { then(word, yield) })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/dlclark/regexp2"
@@ -140,6 +141,22 @@ func TestSplitMatchesRegex(t *testing.T) {
 				require.Equal(rt, want, got, "%q", text)
 			})
 		})
+	}
+}
+
+// TestSplitIsLinear would take hours if any pattern were quadratic.
+func TestSplitIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("splits megabytes")
+	}
+	const size = 1 << 18
+	for name := range splitRegexes {
+		for _, unit := range []string{" ", "a", "A", "É", "ÉA", "7", "\n", "\n ", "'", ".", "/", "日", "a b", "\x00", "\u0301", "IMG"} {
+			start, n := time.Now(), 0
+			preRules[name].split(strings.Repeat(unit, size/len(unit))+"x", func(word string) { n += len(word) })
+			require.Equal(t, size/len(unit)*len(unit)+1, n)
+			require.Less(t, time.Since(start), 20*time.Second, "%s on %q", name, unit)
+		}
 	}
 }
 

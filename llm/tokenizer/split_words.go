@@ -199,10 +199,13 @@ func gpt2Word(text string) int {
 		lead = 1
 	}
 	_, c, _ := firstClass(text[lead:])
-	for _, set := range []classSet{letterSet, numberSet, restSet} {
-		if set.has(c) {
-			return lead + run(text[lead:], set)
-		}
+	switch {
+	case letterSet.has(c):
+		return lead + run(text[lead:], letterSet)
+	case numberSet.has(c):
+		return lead + run(text[lead:], numberSet)
+	case restSet.has(c):
+		return lead + run(text[lead:], restSet)
 	}
 	return spaceWord(text)
 }
