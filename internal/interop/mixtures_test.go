@@ -25,8 +25,12 @@ import (
 func TestInteropMixtureTypes(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
-	for _, arch := range archs {
-		t.Run(arch, func(t *testing.T) { compareMixtures(t, filepath.Join(dir, arch+"-dense.gguf")) })
+	for _, file := range archs {
+		arch := kindOf(file)
+		t.Run(file, func(t *testing.T) { compareMixtures(t, filepath.Join(dir, file+".gguf")) })
+		if strings.HasSuffix(file, "-moe") {
+			continue
+		}
 		if arch == "gemma3" || arch == "phi3" || arch == "granite" || arch == "olmo2" || arch == "smollm3" {
 			continue // others than llama's relatives have no sizes that llama-quantize knows
 		}

@@ -51,11 +51,11 @@ var settings = map[string]keys{
 func TestInteropSettings(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
-	for _, arch := range archs {
-		base := filepath.Join(dir, arch+".gguf")
-		strengthen(t, filepath.Join(dir, arch+"-dense.gguf"), base)
+	for _, file := range archs {
+		arch, base := kindOf(file), filepath.Join(t.TempDir(), file+".gguf")
+		strengthen(t, filepath.Join(dir, file+".gguf"), base)
 		for _, name := range slices.Sorted(maps.Keys(settings)) {
-			t.Run(arch+" "+name, func(t *testing.T) {
+			t.Run(file+" "+name, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "changed.gguf")
 				g, err := ggml.OpenGGUF(base)
 				require.NoError(t, err)

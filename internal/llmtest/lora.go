@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/goggml/ggml"
@@ -41,19 +42,20 @@ func NewLoRASetup(t testing.TB, m *model.Model, rank int64, scale float32) *LoRA
 	}
 	store := NewArena(t)
 	rng := rand.New(rand.NewPCG(11, 2))
-	factor := func(name string, shape [2]int64) (refmath.Tensor, *ggml.Tensor) {
-		values := refmath.Normal(rng, 1/math.Sqrt(float64(shape[0])), shape[:]...)
-		s.tensors[name] = store.Tensor(name, values.Float32(), shape[:]...)
-		s.Grads[name] = store.Tensor(name+".grad", make([]float32, len(values.Data)), shape[:]...)
+	factor := func(name string, shape []int64) (refmath.Tensor, *ggml.Tensor) {
+		values := refmath.Normal(rng, 1/math.Sqrt(float64(shape[0])), shape...)
+		s.tensors[name] = store.Tensor(name, values.Float32(), shape...)
+		s.Grads[name] = store.Tensor(name+".grad", make([]float32, len(values.Data)), shape...)
 		return values, s.tensors[name]
 	}
 	for _, w := range Declared(m) {
-		if len(w.Shape) != 2 {
+		if !w.IsAdaptable() {
 			continue
 		}
-		a, b := [2]int64{w.Shape[0], rank}, [2]int64{rank, w.Shape[1]}
+		a, b := slices.Clone(w.Shape), slices.Clone(w.Shape) // of experts, with the number of them
+		a[1], b[0] = rank, rank
 		if w.Role == arch.Embedding { // A is looked up
-			a, b = [2]int64{rank, w.Shape[1]}, [2]int64{rank, w.Shape[0]}
+			a, b = []int64{rank, w.Shape[1]}, []int64{rank, w.Shape[0]}
 		}
 		valuesA, pairA := factor(w.Name+".lora_a", a)
 		valuesB, pairB := factor(w.Name+".lora_b", b)

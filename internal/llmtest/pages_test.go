@@ -45,11 +45,16 @@ func TestPages(t *testing.T) {
 				}
 			}
 		}
+		var matrices []string
+		for _, w := range a.Weights() {
+			note(&matrices, w.Role == arch.Linear && w.Layer >= 0 && !w.Named, w.Kind)
+		}
 		for _, m := range a.Modules() {
-			note(&modules, m.Layer >= 0, m.Name())
+			w := a.Weight(m.Rows[0].Name + ".weight")
+			note(&modules, m.Layer >= 0 && (w == nil || !w.Named), m.Name())
 		}
 		code := func(list []string) string { return "`" + strings.Join(list, "` `") + "`" }
-		fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", name, strings.Join(attention, ", "), strings.Join(network, ", "), code(a.Linears()), code(modules))
+		fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", name, strings.Join(attention, ", "), strings.Join(network, ", "), code(matrices), code(modules))
 	}
 	pages.CheckSection(t, "../../docs/models.md", "models", rows.String())
 }

@@ -65,12 +65,29 @@ func (d *Dropout) column(a *ggml.Tensor) int64 {
 // drop returns what a pair multiplies with instead of x [n_in, n], and the mask; x itself,
 // and nil, without dropout.
 func (d *Dropout) drop(t *Tape, x *Value, p LoRAPair) (dropped *Value, mask *ggml.Tensor) {
-	if d == nil || !t.Trains(p.A) && !t.Trains(p.B) {
+	if mask = d.mask(t, p, x.T.Dim(0), x.T.Dim(1)); mask == nil {
 		return x, nil
 	}
-	c, width := t.C, x.T.Dim(0)
+	return &Value{T: t.C.Mul(mask, x.T), needsGrad: x.needsGrad}, mask
+}
+
+// dropID is drop of x [n_in, used, n], whose columns of a token have the same mask.
+func (d *Dropout) dropID(t *Tape, x *Value, p LoRAPair) (dropped *Value, mask *ggml.Tensor) {
+	width, used, n := x.T.Dim(0), x.T.Dim(1), x.T.Dim(2)
+	if mask = d.mask(t, p, width, n); mask == nil {
+		return x, nil
+	}
+	mask = t.C.Repeat(t.C.Reshape(mask, width, 1, n), width, used, n)
+	return &Value{T: t.C.Mul(mask, x.T), needsGrad: x.needsGrad}, mask
+}
+
+// mask has the factors on the inputs of a pair, of n tokens [n_in, n]; nil without dropout.
+func (d *Dropout) mask(t *Tape, p LoRAPair, width, n int64) *ggml.Tensor {
+	if d == nil || !t.Trains(p.A) && !t.Trains(p.B) {
+		return nil
+	}
+	c := t.C
 	first := d.column(p.A)*d.drawn.Stride(1) + t.column*d.drawn.Stride(0)
-	drawn := c.View(d.drawn, []int64{x.T.Dim(1)}, nil, first)
-	mask = c.GetRows(c.View(d.pool, []int64{width, d.numMasks(width)}, nil, 0), drawn)
-	return &Value{T: c.Mul(mask, x.T), needsGrad: x.needsGrad}, mask
+	drawn := c.View(d.drawn, []int64{n}, nil, first)
+	return c.GetRows(c.View(d.pool, []int64{width, d.numMasks(width)}, nil, 0), drawn)
 }

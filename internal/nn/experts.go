@@ -17,21 +17,22 @@ type ExpertOps interface {
 
 // LinearID multiplies x [n_in, used, n], or [n_in, 1, n] shared, with the matrices of the chosen
 // experts → [n_out, used, n], with the scale [experts] and the bias [n_out, experts] of each, and
-// adapters of three dimensions: Scale_id · (W_id·x + Σ s·B_id·(A_id·x)) + Bias_id, as llama.cpp has
+// adapters of three dimensions: Scale_id · W_id·x + Σ s·B_id·(A_id·x) + Bias_id, as llama.cpp has
 // them.
 func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 	c, adapters := t.C, t.Adapters.On(m)
 	y := &Value{T: t.Lowering.MatMulID(c, m.W, x.T, ids), needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
-	lowRank := make([]*ggml.Tensor, len(adapters)) // s·A_id·x
-	for i, p := range adapters {
-		lowRank[i] = c.Scale(t.Lowering.MatMulID(c, p.A, x.T, ids), p.Scale)
-		y.T = c.Add(y.T, t.Lowering.MatMulID(c, p.B, lowRank[i], ids))
-		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
-	}
 	var scale *ggml.Tensor // [1, used, n]
 	if m.Scale != nil {
 		scale = c.Reshape(c.GetRows(c.Reshape(m.Scale, 1, m.Scale.Dim(0)), flatIDs(c, ids)), 1, ids.Dim(0), ids.Dim(1))
 		y.T = c.Mul(y.T, scale)
+	}
+	lowRank := make([]*ggml.Tensor, len(adapters)) // s·A_id·x
+	for i, p := range adapters {
+		dropped, _ := t.Dropout.dropID(t, x, p)
+		lowRank[i] = c.Scale(t.Lowering.MatMulID(c, p.A, dropped.T, ids), p.Scale)
+		y.T = c.Add(y.T, t.Lowering.MatMulID(c, p.B, lowRank[i], ids))
+		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
 	if m.Bias != nil {
 		y.T = c.AddID(y.T, m.Bias, ids)
@@ -40,14 +41,21 @@ func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 		if m.Bias != nil {
 			t.accumulate(m.Bias, func() *ggml.Tensor { return t.Lowering.ScatterAdd(c, flatten(c, dy), flatIDs(c, ids), m.Bias) })
 		}
-		dy = mulScale(c, dy, scale)
-		t.accumulateID(m.W, x.T, dy, ids)
-		t.flow(x, func() *ggml.Tensor { return t.shared(x, t.Lowering.MatMulIDGradInput(c, m.W, dy, ids)) })
+		own := mulScale(c, dy, scale)
+		t.accumulateID(m.W, x.T, own, ids)
+		t.flow(x, func() *ggml.Tensor { return t.shared(x, t.Lowering.MatMulIDGradInput(c, m.W, own, ids)) })
 		for i, p := range adapters {
 			t.accumulateID(p.B, lowRank[i], dy, ids)
 			dh := c.Scale(t.Lowering.MatMulIDGradInput(c, p.B, dy, ids), p.Scale)
-			t.accumulateID(p.A, x.T, dh, ids)
-			t.flow(x, func() *ggml.Tensor { return t.shared(x, t.Lowering.MatMulIDGradInput(c, p.A, dh, ids)) })
+			dropped, mask := t.Dropout.dropID(t, x, p) // once more, instead of keeping it
+			t.accumulateID(p.A, dropped.T, dh, ids)
+			t.flow(x, func() *ggml.Tensor {
+				dx := t.shared(x, t.Lowering.MatMulIDGradInput(c, p.A, dh, ids))
+				if mask != nil {
+					dx = c.Mul(dx, mask)
+				}
+				return dx
+			})
 		}
 	})
 	return y

@@ -82,7 +82,7 @@ func (a *Architecture) Modules() []Module { return a.get().modules }
 func (a *Architecture) Linears() []string {
 	var list []string
 	for _, w := range a.Weights() {
-		if w.Role == Linear && w.Layer >= 0 && !slices.Contains(list, w.Kind) {
+		if w.IsAdaptable() && w.Layer >= 0 && !slices.Contains(list, w.Kind) {
 			list = append(list, w.Kind)
 		}
 	}

@@ -116,6 +116,7 @@ type MatrixOptions struct {
 	OutScale bool // the scale that there may be is of the product with adapters and bias
 	NoScale  bool // a scale in the file has no meaning
 	Residual bool // see [Weight]
+	Named    bool // see [Weight]
 	Rows     []Rows
 }
 
@@ -129,7 +130,7 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 		role = OutScale
 	}
 	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
-	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Rows: o.Rows}
+	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, Rows: o.Rows}
 	w.Name = p.name(w)
 	m := nn.Matrix{Name: w.Name, W: p.weight(w)}
 	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.prefix + kind + ".scale"}); role {

@@ -77,7 +77,7 @@ func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 func (e Experts) route(p Place, t *nn.Tape, x *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
 	r := e.Router
 	m := p.Matrix("ffn_gate_inp", int64(p.config.Embd), int64(e.Number), MatrixOptions{
-		Bias: r.Bias, NoScale: true, Rows: []Rows{{Name: p.prefix + "ffn_gate_inp", Module: p.modules + r.Module, Count: int64(e.Number)}},
+		Bias: r.Bias, NoScale: true, Named: true, Rows: []Rows{{Name: p.prefix + "ffn_gate_inp", Module: p.modules + r.Module, Count: int64(e.Number)}},
 	})
 	m.Exact = true
 	logits := t.Linear(x, m)[0]
@@ -139,13 +139,13 @@ func (e Experts) shared(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // matrix asks for those [in, out, experts] of all experts.
 func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.Matrix {
-	w := Weight{Kind: kind, Shape: []int64{in, out, int64(e.Number)}, Role: ExpertMatrices, Residual: residual}
+	w := Weight{Kind: kind, Shape: []int64{in, out, int64(e.Number)}, Role: ExpertMatrices, Residual: residual, Named: true}
 	w.Name = p.name(w)
 	m := nn.Matrix{Name: w.Name, W: p.weight(w)}
 	p.weight(Weight{Kind: kind, Shape: []int64{int64(e.Number)}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
 	scale := Weight{Kind: kind, Shape: []int64{int64(e.Number)}, Role: Unused, Optional: true, Name: p.prefix + kind + ".scale"}
 	if e.Scales {
-		scale.Role = OutScale
+		scale.Role = Scale
 	}
 	if x := p.weight(scale); e.Scales {
 		m.Scale = x

@@ -56,13 +56,17 @@ type Weight struct {
 	Role     Role
 	Optional bool // a file may lack it
 	Residual bool // it makes what a layer adds to the residual stream
+	Named    bool // it is adapted only where it is named: experts, and what chooses them
 	// Rows of a matrix that can be adapted, one below the other: more than one where it
-	// holds what others have in several.
+	// holds what others have in several. Matrices of experts have none: transformers has these
+	// otherwise than as modules.
 	Rows []Rows
 }
 
 // IsAdaptable reports whether LoRA can adapt the weight.
-func (w *Weight) IsAdaptable() bool { return w.Role == Linear || w.Role == Embedding }
+func (w *Weight) IsAdaptable() bool {
+	return w.Role == Linear || w.Role == Embedding || w.Role == ExpertMatrices
+}
 
 // NumElements is that of the tensor.
 func (w *Weight) NumElements() int64 {

@@ -171,7 +171,7 @@ func (r *reader) readSpecs() []spec {
 		case h.b == nil:
 			r.fault("%s has %s but not %s", base, suffixA, suffixB)
 		default:
-			s := spec{base: base, a: matrix(h.a.Shape), b: matrix(h.b.Shape)}
+			s := spec{base: base, a: r.matrix(base, h.a.Shape), b: r.matrix(base, h.b.Shape)}
 			if h.a.Type == h.b.Type && (h.a.Type == ggml.F16 || h.a.Type == ggml.BF16) {
 				s.typ = h.a.Type
 			}
@@ -191,10 +191,18 @@ func (r *reader) readSpecs() []spec {
 	return list
 }
 
-// matrix adds the dimension of size 1 that a file leaves out.
-func matrix(shape []int64) []int64 {
-	if len(shape) == 1 {
-		return []int64{shape[0], 1}
+// matrix adds the dimensions of size 1 that a file leaves out.
+func (r *reader) matrix(base string, shape []int64) []int64 {
+	if w := r.m.Architecture().Weight(base); w != nil {
+		return padded(shape, len(w.Shape))
+	}
+	return shape
+}
+
+// padded is a shape with so many dimensions at least.
+func padded(shape []int64, dims int) []int64 {
+	for len(shape) < dims {
+		shape = append(slices.Clip(shape), 1)
 	}
 	return shape
 }
@@ -220,18 +228,26 @@ func (s spec) faults(m *model.Model) []string {
 		return []string{fault}
 	}
 	w := m.Weight(s.base)
-	if len(s.a) != 2 || len(s.b) != 2 {
-		return []string{fmt.Sprintf("%s: A %v and B %v must be matrices", s.base, s.a, s.b)}
+	shape := m.Architecture().Weight(s.base).Shape
+	if len(s.a) != len(shape) || len(s.b) != len(shape) {
+		what := "matrices"
+		if len(shape) > 2 {
+			what = fmt.Sprintf("matrices of %d experts", shape[2])
+		}
+		return []string{fmt.Sprintf("%s: A %v and B %v must be %s", s.base, s.a, s.b, what)}
 	}
 	rank := s.b[0] // in B, and in either shape of A where B's other side says the rest
-	a, b := pairShapes(s.base, []int64{w.Dim(0), w.Dim(1)}, rank)
+	a, b := pairShapes(s.base, shape, rank)
 	if slices.Equal(a, s.a) && slices.Equal(b, s.b) {
 		return nil
 	}
 	want := "A [%d, r] and B [r, %d]"
 	sides := []any{a[0], b[1]}
-	if s.base == tokenEmbd {
+	switch {
+	case s.base == tokenEmbd:
 		want, sides = "A [r, %d] and B [r, %d]", []any{a[1], b[1]}
+	case len(shape) > 2:
+		want, sides = "A [%d, r, %d] and B [r, %d, %d]", []any{a[0], a[2], b[1], b[2]}
 	}
 	return []string{fmt.Sprintf("%s %v: A is %v and B %v; they must be ", s.base, w.Shape(), s.a, s.b) + fmt.Sprintf(want, sides...)}
 }
@@ -299,7 +315,11 @@ func (a *Adapter) mismatch(m *model.Model) error {
 		faults = append(faults, fault)
 	}
 	for _, p := range a.pairs {
-		s := spec{base: p.Base, a: []int64{p.A.Dim(0), p.A.Dim(1)}, b: []int64{p.B.Dim(0), p.B.Dim(1)}}
+		dims := 2
+		if w := m.Architecture().Weight(p.Base); w != nil {
+			dims = len(w.Shape)
+		}
+		s := spec{base: p.Base, a: padded(p.A.Shape(), dims), b: padded(p.B.Shape(), dims)}
 		faults = append(faults, s.faults(m)...)
 	}
 	if len(faults) > 0 {

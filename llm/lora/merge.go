@@ -195,10 +195,10 @@ func activePairs(m *model.Model, adapters []Scaled) (model.Adapters, error) {
 	return active, nil
 }
 
-// addActive adds the pairs that change something, as changes of the matrices themselves.
+// addActive adds the pairs that change something.
 func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) error {
 	for base, pairs := range adapters {
-		factor, err := productScale(m, base)
+		factors, err := productScales(m, base)
 		if err != nil {
 			return err
 		}
@@ -209,27 +209,23 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 				return err
 			case zero:
 				continue
-			case factor == 0:
+			case slices.Contains(factors, 0):
 				return fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s, which is 0, before it adds the adapter; leave this matrix out", base, scaleOf(m, base).Name())
 			}
-			p.Scale /= factor
 			active[base] = append(active[base], p)
 		}
 	}
 	return nil
 }
 
-// productScale is what the model multiplies W·x by before adapters are added.
-func productScale(m *model.Model, base string) (float32, error) {
+// productScales are what the model multiplies W·x by before adapters are added, for each expert;
+// nil is nothing.
+func productScales(m *model.Model, base string) ([]float32, error) {
 	scale := scaleOf(m, base)
 	if scale == nil {
-		return 1, nil
+		return nil, nil
 	}
-	values, err := scale.Float32s()
-	if err != nil {
-		return 0, err
-	}
-	return values[0], nil
+	return scale.Float32s()
 }
 
 // scaleOf is the factor of the product with a matrix, nil if it has none.
@@ -258,6 +254,9 @@ type output struct {
 	from  *ggml.Tensor
 	base  string // that the pairs change
 	pairs []model.LoRAPair
+	// factors of the matrix, or of each expert's, in the model, by which the change of the matrix
+	// itself is smaller than that of the product; nil is none.
+	factors []float32
 
 	importance []float32 // of its columns; nil for none
 }
@@ -277,7 +276,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 		}
 	}
 	var list []output
-	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) {
+	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) (err error) {
 		typ := o.typeOf(config, merged.Weight(name), from)
 		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: from.Shape()}
 		if typ.IsValid() {
@@ -287,13 +286,21 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 		if typ.IsQuantized() {
 			out.importance = o.Importance[name]
 		}
+		if len(pairs) > 0 {
+			out.factors, err = productScales(m, name)
+		}
 		list = append(list, out)
+		return err
 	}
 	for t := range m.Weights() {
-		add(t.Name(), t, active[t.Name()])
+		if err := add(t.Name(), t, active[t.Name()]); err != nil {
+			return nil, err
+		}
 	}
 	if isSplit {
-		add(outputName, m.Weight(tokenEmbd), nil)
+		if err := add(outputName, m.Weight(tokenEmbd), nil); err != nil {
+			return nil, err
+		}
 	}
 	return list, nil
 }

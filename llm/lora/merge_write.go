@@ -111,17 +111,34 @@ func (b *blocks) next(from, n int64) ([]byte, error) {
 	return b.merged[:n*b.o.info.Type.RowSize(b.o.from.Dim(0))], b.convert(n)
 }
 
-// multiply computes n rows of Σ scale·B·A into b.delta.
+// multiply computes n rows of Σ scale·B·A into b.delta, those of each expert by itself.
 func (b *blocks) multiply(from, n int64) error {
+	rows := b.o.from.Dim(1) // of an expert
+	for begin, end := from, from+n; begin < end; {
+		next := min(end, (begin/rows+1)*rows)
+		if err := b.multiplyRows(begin, next-begin, b.delta[(begin-from)*b.o.from.Dim(0):]); err != nil {
+			return err
+		}
+		begin = next
+	}
+	return nil
+}
+
+// multiplyRows computes n rows, of the same expert.
+func (b *blocks) multiplyRows(from, n int64, delta []float32) error {
 	c := ggml.NewContext()
 	defer c.Close()
+	factor := float32(1)
+	if b.o.factors != nil {
+		factor = b.o.factors[from/b.o.from.Dim(1)]
+	}
 	var sum *ggml.Tensor
 	for _, p := range b.o.pairs {
-		delta := c.Scale(product(c, b.o.base, p, from, n), p.Scale)
+		d := c.Scale(product(c, b.o.base, p, from, n), p.Scale/factor)
 		if sum != nil {
-			delta = c.Add(sum, delta)
+			d = c.Add(sum, d)
 		}
-		sum = delta
+		sum = d
 	}
 	g := c.NewGraph(sum)
 	if err := b.engine.Allocate(g); err != nil {
@@ -130,11 +147,11 @@ func (b *blocks) multiply(from, n int64) error {
 	if err := b.engine.Compute(b.w.ctx, g); err != nil {
 		return err
 	}
-	return ggml.ReadInto(b.delta[:n*b.o.from.Dim(0)], sum)
+	return ggml.ReadInto(delta[:n*b.o.from.Dim(0)], sum)
 }
 
-// product returns n rows of B·A, [n_in, n]. The rows belong to the factor that
-// the model multiplies last, or looks up.
+// product returns n rows of B·A, [n_in, n], of the same expert. The rows belong to the factor
+// that the model multiplies last, or looks up.
 func product(c *ggml.Context, base string, p model.LoRAPair, from, n int64) *ggml.Tensor {
 	rows := func(t *ggml.Tensor) *ggml.Tensor {
 		rank := t.Dim(0)
@@ -143,7 +160,11 @@ func product(c *ggml.Context, base string, p model.LoRAPair, from, n int64) *ggm
 	if base == tokenEmbd {
 		return kernels.GEMM(c, ggml.PrecisionF32, kernels.Pair{W: p.B, X: rows(p.A)})
 	}
-	return kernels.GEMMGradInput(c, ggml.PrecisionF32, kernels.Pair{W: p.A, X: rows(p.B)})
+	a := p.A
+	if a.Dim(2) > 1 {
+		a = c.View(a, []int64{a.Dim(0), a.Dim(1)}, []int64{a.Stride(1)}, from/p.B.Dim(1)*a.Stride(2))
+	}
+	return kernels.GEMMGradInput(c, ggml.PrecisionF32, kernels.Pair{W: a, X: rows(p.B)})
 }
 
 // convert turns n rows of b.stored, plus b.delta, into b.merged. Rows that stay as they are

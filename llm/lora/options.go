@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/goggml/ggml/llm/model"
@@ -27,7 +28,8 @@ const (
 // Targets and Ranks name matrices by any of
 //
 //   - a target of [Targets], such as "attn_q", in every layer, "token_embd" or "output";
-//   - [AllLinear], the linear layers of all blocks;
+//   - [AllLinear], the linear layers of all blocks, but for experts and what chooses them: these
+//     are adapted where another name stands for them;
 //   - the name of the module in transformers, as PEFT has it: "q_proj", "self_attn.q_proj"
 //     or "model.layers.0.self_attn.q_proj";
 //   - the name of the tensor, or a pattern of [path.Match] for it: "blk.[0-3].ffn_*";
@@ -40,8 +42,8 @@ type Options struct {
 	// Ranks gives the rank by name; 0 leaves the matrix out. Where several names stand for a
 	// matrix, the most specific one counts, which is that of the fewest matrices.
 	Ranks map[string]int
-	// Targets names the matrices to adapt. nil stands for all linear layers, and whatever
-	// else Ranks names.
+	// Targets names the matrices to adapt. nil stands for [AllLinear], and whatever else Ranks
+	// names.
 	//
 	// Where the output is the token embedding itself, an adapter of "token_embd"
 	// acts on the lookup only, and stock llama.cpp 0.7 aborts on it: merge it
@@ -71,12 +73,14 @@ const (
 	outputName = "output.weight"
 )
 
-// pairShapes gives the shapes of A and B for W [n_in, n_out].
+// pairShapes gives the shapes of A and B for W [n_in, n_out], or [n_in, n_out, experts].
 func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 	if base == tokenEmbd {
 		return []int64{rank, w[1]}, []int64{rank, w[0]}
 	}
-	return []int64{w[0], rank}, []int64{rank, w[1]}
+	a, b = slices.Clone(w), slices.Clone(w)
+	a[1], b[0] = rank, rank
+	return a, b
 }
 
 // specs lists the pairs to make. The error lists all that is wrong.

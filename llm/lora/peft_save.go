@@ -65,6 +65,9 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	if fault := validAlpha(a.Alpha); fault != "" {
 		return nil, nil, errors.New(fault)
 	}
+	if err := a.checkModules(); err != nil {
+		return nil, nil, err
+	}
 	list, err := a.readFactors()
 	if err != nil {
 		return nil, nil, err
@@ -82,6 +85,16 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 		return nil, nil, err
 	}
 	return append(config, '\n'), tensors, nil
+}
+
+// checkModules demands that transformers has what is adapted in modules.
+func (a *Adapter) checkModules() error {
+	for _, p := range a.pairs {
+		if len(a.model.Weight(p.Base).Rows) == 0 {
+			return fmt.Errorf("%s is of experts, which are no modules in transformers: PEFT has no such adapter; save it as GGUF, or merge it", p.Base)
+		}
+	}
+	return nil
 }
 
 // tensors are the factors of a module.

@@ -10,11 +10,12 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// AllLinear stands for the linear layers of all blocks in [Options], as in PEFT.
+// AllLinear stands for the linear layers of all blocks in [Options], as in PEFT: attention, and
+// the feed-forward network that all tokens go through.
 const AllLinear = "all-linear"
 
 // Targets lists what an adapter of a model can change: its linear layers, such as
-// "attn_q", "token_embd" and "output".
+// "attn_q", its experts, such as "ffn_up_exps", "token_embd" and "output".
 func Targets(a *arch.Architecture) []string { return append(a.Linears(), "token_embd", "output") }
 
 // An adaptable is a matrix that an adapter can change.
@@ -49,7 +50,7 @@ func adaptables(a *arch.Architecture) []adaptable {
 // others.
 func (a adaptable) isNamed(name string) bool {
 	switch {
-	case name == a.target, name == AllLinear && a.layer >= 0:
+	case name == a.target, name == AllLinear && a.layer >= 0 && !a.Named:
 		return true
 	case slices.ContainsFunc(a.modules, func(path string) bool { return name != "" && strings.HasSuffix("."+path, "."+name) }):
 		return true // as PEFT finds modules

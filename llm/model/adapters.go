@@ -14,7 +14,8 @@ const tokenEmbd = "token_embd.weight"
 // A LoRAPair is the low-rank change (arXiv 2106.09685) of a matrix W [n_in, n_out]:
 // with A [n_in, r] and B [r, n_out], y = W·x + Scale · B·(A·x). On the token embedding
 // [n_embd, n_vocab] the sides are exchanged: A [r, n_vocab] is looked up, B is
-// [r, n_embd].
+// [r, n_embd]. Matrices of experts [n_in, n_out, experts] have a pair each, A [n_in, r, experts]
+// and B [r, n_out, experts].
 //
 // Type is that of A and B in the file they come from, where it is F16 or BF16: their values
 // have no more bits. Sessions on the CPU then use them in it, in half the memory, and round
@@ -69,8 +70,11 @@ func (m *Model) CheckAdapters(adapters Adapters) error {
 			}
 			a, b, r := p.A.Shape(), p.B.Shape(), p.B.Dim(0)
 			wantA, wantB := []int64{in, r}, []int64{r, out}
-			if name == tokenEmbd {
+			switch experts := w.Dim(2); {
+			case name == tokenEmbd:
 				wantA, wantB = []int64{r, out}, []int64{r, in}
+			case experts > 1:
+				wantA, wantB = append(wantA, experts), append(wantB, experts)
 			}
 			if !slices.Equal(a, trimmed(wantA)) || !slices.Equal(b, trimmed(wantB)) {
 				return fmt.Errorf("an adapter of %s has A %v and B %v instead of %v and %v; %s", name, a, b, wantA, wantB, remedy)

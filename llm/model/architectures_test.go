@@ -59,7 +59,7 @@ func requireAllAdapted(t *testing.T, s *llmtest.LoRASetup) {
 	t.Helper()
 	var matrices []string
 	for w := range s.Model.Weights() {
-		if w.NumDims() == 2 {
+		if s.Model.Architecture().Weight(w.Name()).IsAdaptable() {
 			matrices = append(matrices, w.Name())
 		}
 	}

@@ -1,0 +1,82 @@
+package lora_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// experts are options that adapt all experts, and what chooses them.
+func experts() lora.Options {
+	return lora.Options{Rank: 4, Alpha: 6, Seed: 3, Targets: []string{"blk.*_exps", "ffn_gate_inp"}, Ranks: map[string]int{"ffn_down_exps": 2}}
+}
+
+// Adapters of experts are a pair for each of them. They keep their meaning in a file and when
+// they are merged, also where the products of experts have factors.
+func TestAdaptersOfExperts(t *testing.T) {
+	m := llmtest.ArchModel(t, "qwen3moe", ggml.F32)
+	a := trained(t, m, experts())
+	shapes := map[string][][]int64{}
+	for _, p := range a.Pairs() {
+		shapes[p.Base] = [][]int64{p.A.Shape(), p.B.Shape()}
+	}
+	require.Len(t, shapes, 2*4)
+	require.Equal(t, [][]int64{{32, 4, 6}, {4, 32, 6}}, shapes["blk.0.ffn_up_exps.weight"])
+	require.Equal(t, [][]int64{{32, 2, 6}, {2, 32, 6}}, shapes["blk.1.ffn_down_exps.weight"])
+	require.Equal(t, [][]int64{{32, 4}, {4, 6}}, shapes["blk.1.ffn_gate_inp.weight"])
+	want := losses(t, m, a.WithScale(0.5))
+	require.Greater(t, refmath.MaxAbsDiff(losses(t, m, nil), want), 1e-3)
+
+	path := filepath.Join(t.TempDir(), "adapter.gguf")
+	require.NoError(t, a.Save(path, lora.SaveOptions{}))
+	b := load(t, path, m)
+	require.Equal(t, want, losses(t, m, b.WithScale(0.5)))
+
+	merged, _ := mergeTo(t, m, []lora.Scaled{{Adapter: b, Scale: 0.5}}, lora.MergeOptions{})
+	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)
+}
+
+// By default the adapter is of what all tokens go through.
+func TestDefaultTargetsOfExperts(t *testing.T) {
+	for name, want := range map[string][]string{
+		"qwen2moe": {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"},
+		"qwen3moe": {"attn_q", "attn_k", "attn_v", "attn_output"},
+	} {
+		m := llmtest.ArchModel(t, name, ggml.F32)
+		for _, targets := range [][]string{nil, {lora.AllLinear}} {
+			var kinds []string
+			for _, p := range newAdapter(t, m, lora.Options{Rank: 2, Targets: targets}).Pairs() {
+				if w := m.Architecture().Weight(p.Base); w.Layer == 0 {
+					kinds = append(kinds, w.Kind)
+				}
+			}
+			require.ElementsMatch(t, want, kinds)
+		}
+	}
+}
+
+// PEFT has no such adapters, and others do not fit.
+func TestMisfitsOfExperts(t *testing.T) {
+	m := llmtest.ArchModel(t, "qwen3moe", ggml.F32)
+	a := newAdapter(t, m, experts())
+	folder := filepath.Join(t.TempDir(), "peft")
+	require.EqualError(t, a.SavePEFT(folder, lora.PEFTOptions{}),
+		"adapter "+folder+": blk.0.ffn_gate_exps.weight is of experts, which are no modules in transformers: PEFT has no such adapter; save it as GGUF, or merge it")
+
+	path := filepath.Join(t.TempDir(), "adapter.gguf")
+	require.NoError(t, a.Save(path, lora.SaveOptions{}))
+	_, err := lora.Load(path, llmtest.ArchModel(t, "qwen2moe", ggml.F32))
+	require.ErrorContains(t, err, `it is made for another kind of model`)
+	require.ErrorContains(t, err, "blk.0.ffn_up_exps.weight [32 32 5]: A is [32 4 6] and B [4 32 6]; they must be A [32, r, 5] and B [r, 32, 5]")
+
+	dense := newAdapter(t, m, lora.Options{Rank: 4, Targets: []string{"ffn_gate_inp"}}).WithScale(1)["blk.0.ffn_gate_inp.weight"]
+	require.EqualError(t, m.CheckAdapters(model.Adapters{"blk.0.ffn_up_exps.weight": dense}),
+		"an adapter of blk.0.ffn_up_exps.weight has A [32 4] and B [4 6] instead of [32 4 6] and [4 32 6]; it was made for another model")
+}
