@@ -239,10 +239,13 @@ var largestSquared = math.Nextafter32(1<<64, 0)
 
 // AdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the
 // first seven; the eighth is the factor of the gradient. No step multiplies what the gradient
-// gives by 0, for which it has to be finite.
+// gives by 0, for which it has to be finite: what is no number is none of the larger than 0, and
+// some devices let a clamp pass it.
 func (stock) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
 	size := a.Settings.Type().BlockBytes()
-	clipped := c.ClampInPlace(c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size)), -largestSquared, largestSquared)
+	clipped := c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size))
+	clipped = c.Sub(c.Relu(clipped), c.Relu(c.Neg(clipped)))
+	clipped = c.ClampInPlace(clipped, -largestSquared, largestSquared)
 	update := c.OptStepAdamW(ggml.AdamWOperands{
 		Param: a.Param, Grad: clipped, M: a.M, V: a.V, Settings: c.View(a.Settings, []int64{7}, nil, 0),
 	})

@@ -138,7 +138,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 		heap[i], resident[i], objects[i] = s.HeapAlloc, rss.Now(), ggml.OpenObjects()
 	}
 	err := tr.Run(context.Background(), train.RunOptions{
-		Checkpoint: path, SaveEvery: 10, EvalData: d.Limit(5), EvalEvery: 10,
+		OnSave: train.Saving(tr, path), SaveEvery: 10, EvalData: d.Limit(5), EvalEvery: 10,
 		OnStep: func(p train.StepMetrics) {
 			switch p.Step {
 			case warm:

@@ -22,8 +22,8 @@ func TestRunCallbackPanics(t *testing.T) {
 			}
 		}
 		return tr.Run(context.Background(), train.RunOptions{
-			Checkpoint: path, SaveEvery: 2, EvalData: valid, EvalEvery: 2,
-			OnSave: func() error { hook("OnSave"); return nil },
+			SaveEvery: 2, EvalData: valid, EvalEvery: 2,
+			OnSave: func() error { hook("OnSave"); return tr.SaveCheckpoint(path) },
 			OnStep: func(train.StepMetrics) { hook("OnStep") },
 			OnEval: func(train.Evaluation) { hook("OnEval") },
 			OnBest: func(train.Evaluation) error { hook("OnBest"); return nil },

@@ -25,7 +25,7 @@ func TestLastStepDiverges(t *testing.T) {
 		o.Schedule = train.Schedule{Peak: 3e38, Steps: 1}
 		tr := adapterTrainer(t, m, a, pattern(8, 8), o)
 		path := filepath.Join(t.TempDir(), "run.gguf")
-		err := tr.Run(context.Background(), train.RunOptions{Checkpoint: path, EvalData: valid})
+		err := tr.Run(context.Background(), train.RunOptions{OnSave: train.Saving(tr, path), EvalData: valid})
 		require.ErrorIs(t, err, train.ErrDiverged)
 		require.ErrorContains(t, err, "after step 1 ")
 		require.ErrorContains(t, err, "lower the learning rate")
@@ -44,7 +44,7 @@ func TestGoodCheckpointStays(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "run.gguf")
 		o := options(2)
 		tr := adapterTrainer(t, m, a, d, o)
-		require.NoError(t, tr.Run(context.Background(), train.RunOptions{Checkpoint: path}))
+		require.NoError(t, tr.Run(context.Background(), train.RunOptions{OnSave: train.Saving(tr, path)}))
 		good, err := os.ReadFile(path)
 		require.NoError(t, err)
 
@@ -53,7 +53,7 @@ func TestGoodCheckpointStays(t *testing.T) {
 		require.NoError(t, tr.LoadCheckpoint(path))
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		err = tr.Run(ctx, train.RunOptions{Checkpoint: path, SaveEvery: 3, OnStep: func(train.StepMetrics) {
+		err = tr.Run(ctx, train.RunOptions{OnSave: train.Saving(tr, path), SaveEvery: 3, OnStep: func(train.StepMetrics) {
 			if steps == 9 {
 				cancel()
 			}

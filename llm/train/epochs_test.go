@@ -115,7 +115,7 @@ func TestLongerRun(t *testing.T) {
 	require.NoError(t, whole.Run(ctx, train.RunOptions{}))
 	path := filepath.Join(t.TempDir(), "run.gguf")
 	short := run(constant(3), "")
-	require.NoError(t, short.Run(ctx, train.RunOptions{Checkpoint: path}))
+	require.NoError(t, short.Run(ctx, train.RunOptions{OnSave: train.Saving(short, path)}))
 	longer := run(constant(8), path)
 	require.Equal(t, []train.Difference{{ID: "steps", Setting: "steps", Was: "3", Is: "8"}}, longer.Changes())
 	require.NoError(t, longer.Run(ctx, train.RunOptions{}))

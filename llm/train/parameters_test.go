@@ -20,7 +20,7 @@ func TestLoadParameters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	a := newAdapter(t, m, 1)
 	tr := adapterTrainer(t, m, a, pattern(8, 8), options(3))
-	require.NoError(t, tr.Run(context.Background(), train.RunOptions{Checkpoint: path}))
+	require.NoError(t, tr.Run(context.Background(), train.RunOptions{OnSave: train.Saving(tr, path)}))
 	params := func(a *lora.Adapter) (list []*ggml.Tensor) {
 		for _, p := range a.Pairs() {
 			list = append(list, p.A, p.B)

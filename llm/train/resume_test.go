@@ -20,7 +20,7 @@ func TestContinueOtherwise(t *testing.T) {
 	o.Epochs, o.Schedule = 2, Schedule{Shape: Constant, Peak: 0.01}
 	before := usualRunWith(t, m, o)
 	path := filepath.Join(t.TempDir(), "run.gguf")
-	require.NoError(t, before.Run(ctx, RunOptions{Checkpoint: path}))
+	require.NoError(t, before.Run(ctx, RunOptions{OnSave: saving(before.Trainer, path)}))
 	require.Equal(t, "all 4 steps are done", before.Ended()) // 2 times 7 samples, 4 a step
 
 	o.Epochs, o.LoRAPlus = 5, 4

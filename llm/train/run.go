@@ -13,9 +13,11 @@ import (
 
 // RunOptions say what happens around the steps of a run.
 type RunOptions struct {
-	Checkpoint string       // file to write; "" writes none
-	OnSave     func() error // saves what is trained, when a checkpoint is due, before it; may be nil
-	SaveEvery  int          // steps between both; 0: only at the end, or when stopped
+	// OnSave saves what is trained, and the state of the run by [Trainer.SaveCheckpoint], as far
+	// as they are wanted: every SaveEvery steps, where that is not 0, at the end, and when the run
+	// is stopped. What is trained has been checked by then.
+	OnSave    func() error
+	SaveEvery int
 
 	EvalData  *data.Dataset // evaluated before the first step, every EvalEvery steps, and at the end; may be nil
 	EvalEvery int
@@ -34,8 +36,8 @@ type RunOptions struct {
 	OnBest func(Evaluation) error
 }
 
-// ErrStopped is a run that was cancelled before its last step. Its checkpoint, if it
-// writes one, holds the last complete step.
+// ErrStopped is a run that was cancelled before its last step. What RunOptions.OnSave saved is of
+// the last complete step.
 var ErrStopped = errors.New("stopped before the end")
 
 // A savedCheckpoint is the last one that the run wrote or read.
@@ -77,20 +79,15 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	return err
 }
 
-// save checks the parameters and saves them, and the state of the run, as far as they
-// are wanted.
+// save checks what is trained, and saves.
 func (t *Trainer) save(ctx context.Context, o RunOptions) error {
 	if err := t.checkResult(ctx); err != nil {
 		return err
 	}
-	var err error
-	if o.OnSave != nil {
-		err = o.OnSave()
+	if o.OnSave == nil {
+		return nil
 	}
-	if o.Checkpoint != "" {
-		err = errors.Join(err, t.SaveCheckpoint(o.Checkpoint))
-	}
-	return err
+	return o.OnSave()
 }
 
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {

@@ -47,11 +47,11 @@ func TestEarlyStopping(t *testing.T) {
 		var best []int
 		saved = 0
 		require.NoError(t, tr.Run(ctx, train.RunOptions{
-			Checkpoint: path, EvalData: valid, EvalEvery: 3,
+			EvalData: valid, EvalEvery: 3,
 			OnSave: func() error {
 				require.NotEmpty(t, tr.Ended(), "the end is known when the result is saved")
 				saved++
-				return nil
+				return tr.SaveCheckpoint(path)
 			},
 			OnBest: func(e train.Evaluation) error {
 				got, ok := tr.Best()
@@ -120,8 +120,8 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, whole.Run(ctx, train.RunOptions{}))
 	require.Equal(t, "all 12 steps are done", whole.Ended())
 
-	limited := train.RunOptions{Checkpoint: path, EvalData: d, MaxTokens: testutil.Ptr(100)} // of 32 a step
 	tr := start()
+	limited := train.RunOptions{OnSave: func() error { return tr.SaveCheckpoint(path) }, EvalData: d, MaxTokens: testutil.Ptr(100)} // of 32 a step
 	require.NoError(t, tr.Run(ctx, limited))
 	require.Equal(t, "the limit of 100 tokens is reached", tr.Ended())
 	require.Equal(t, 4, tr.Steps())
@@ -169,8 +169,8 @@ func TestBestSurvivesKills(t *testing.T) {
 	m := tinyModel(t)
 	var bestFile []byte // what OnBest writes
 	folder := t.TempDir()
-	options := func(path string, onBest func(e train.Evaluation) error) train.RunOptions {
-		return train.RunOptions{Checkpoint: path, SaveEvery: 3, EvalData: valid, EvalEvery: 2, OnBest: onBest}
+	options := func(tr *train.Trainer, path string, onBest func(e train.Evaluation) error) train.RunOptions {
+		return train.RunOptions{OnSave: train.Saving(tr, path), SaveEvery: 3, EvalData: valid, EvalEvery: 2, OnBest: onBest}
 	}
 	start := func() *train.Trainer {
 		m = tinyModel(t)
@@ -182,7 +182,7 @@ func TestBestSurvivesKills(t *testing.T) {
 		return nil
 	}
 	whole := start()
-	require.NoError(t, whole.Run(ctx, options(filepath.Join(folder, "whole.gguf"), save)))
+	require.NoError(t, whole.Run(ctx, options(whole, filepath.Join(folder, "whole.gguf"), save)))
 	want, evaluations := bestFile, whole.Evaluations
 	require.Len(t, evaluations, 5)
 
@@ -194,7 +194,7 @@ func TestBestSurvivesKills(t *testing.T) {
 			dying := start()
 			require.NoError(t, dying.SaveCheckpoint(path))
 			n := 0
-			err := dying.Run(ctx, options(path, func(e train.Evaluation) error {
+			err := dying.Run(ctx, options(dying, path, func(e train.Evaluation) error {
 				if n++; n <= kill {
 					return save(e)
 				}
@@ -208,7 +208,7 @@ func TestBestSurvivesKills(t *testing.T) {
 			}
 			resumed := start()
 			require.NoError(t, resumed.LoadCheckpoint(path))
-			require.NoError(t, resumed.Run(ctx, options(path, save)))
+			require.NoError(t, resumed.Run(ctx, options(resumed, path, save)))
 			require.Equal(t, evaluations, resumed.Evaluations)
 			require.True(t, bytes.Equal(want, bestFile), "killed in evaluation %d, after the write: %v", kill, after)
 		}

@@ -155,7 +155,7 @@ func TestResumeIsTheSameRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	first := newTrainer(t, tinyModel(t), d, options(steps))
 	err := first.Run(ctx, train.RunOptions{
-		Checkpoint: path, SaveEvery: 2, EvalData: d.Limit(3), EvalEvery: 4,
+		OnSave: train.Saving(first, path), SaveEvery: 2, EvalData: d.Limit(3), EvalEvery: 4,
 		OnStep: func(p train.StepMetrics) {
 			if p.Step == 5 {
 				cancel()
@@ -168,7 +168,7 @@ func TestResumeIsTheSameRun(t *testing.T) {
 	second := newTrainer(t, m, d, options(steps))
 	require.NoError(t, second.LoadCheckpoint(path))
 	require.Equal(t, 5, second.Steps())
-	require.NoError(t, second.Run(context.Background(), train.RunOptions{Checkpoint: path, EvalData: d.Limit(3), EvalEvery: 4}))
+	require.NoError(t, second.Run(context.Background(), train.RunOptions{OnSave: train.Saving(second, path), EvalData: d.Limit(3), EvalEvery: 4}))
 	require.True(t, bytes.Equal(want, snapshot(t, m)))
 	require.Len(t, second.History, steps)
 	require.Len(t, second.Evaluations, 4) // steps 0, 4, 8, 9
@@ -280,7 +280,7 @@ func TestInterruptAtTheEnd(t *testing.T) {
 	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {
 		tr := newTrainer(t, tinyModel(t), pattern(20, 12), options(3))
 		ctx, cancel := context.WithCancel(context.Background())
-		err := tr.Run(ctx, train.RunOptions{Checkpoint: path, EvalData: valid, OnStep: func(p train.StepMetrics) {
+		err := tr.Run(ctx, train.RunOptions{OnSave: train.Saving(tr, path), EvalData: valid, OnStep: func(p train.StepMetrics) {
 			if p.Step == 3 {
 				cancel()
 			}
