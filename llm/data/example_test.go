@@ -40,8 +40,8 @@ func ExampleLoad() {
 		log.Fatal(err)
 	}
 	defer d.Close()
-	fmt.Printf("%d samples in %d row, %d of %d tokens trained; %d record left out\n", d.Stats.Samples, d.Len(), d.Stats.Targets, d.Stats.Tokens, d.Broken.Total())
-	row, err := d.Row(0)
+	fmt.Printf("%d samples in %d row, %d of %d tokens trained; %d record left out\n", d.Stats.Samples, d.Data.Len(), d.Stats.Targets, d.Stats.Tokens, d.Broken.Total())
+	row, err := d.Data.Row(0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,8 @@ package data
 import "os"
 
 // Hashes are the SHA-256 of the files that a program reads: each is hashed once, whoever asks, such as [Load] for its cache
-// and who writes down what a run was made of. The zero value is ready for use, by one goroutine at a time.
+// and who writes down what a run was made of. The zero value is ready for use, by one goroutine at a time; nil
+// remembers none.
 type Hashes struct{ known map[string]hashedFile }
 
 type hashedFile struct {
@@ -13,6 +14,9 @@ type hashedFile struct {
 
 // Of gives the hashes of files as [HashFiles] does. One that was written to since is hashed again.
 func (h *Hashes) Of(paths ...string) ([]string, error) {
+	if h == nil {
+		h = &Hashes{}
+	}
 	if h.known == nil {
 		h.known = map[string]hashedFile{}
 	}

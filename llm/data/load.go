@@ -3,12 +3,14 @@ package data
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -36,7 +38,7 @@ type LoadOptions struct {
 	Cache  string  // folder that keeps the tokens for the next time, see [PrepareOptions]
 	Hashes *Hashes // of the files, for the cache; may be nil
 
-	Progress func(Progress)       // called after each example; may be nil
+	Progress func(Progress)       // called now and then, and at the end unless all was in the cache; may be nil
 	Warn     func(message string) // of the cache, see [PrepareOptions]; may be nil
 }
 
@@ -49,7 +51,7 @@ type Progress struct {
 
 // Loaded is a data set, and what became of its sources.
 type Loaded struct {
-	*Dataset
+	Data     *Dataset
 	Held     *Dataset // by LoadOptions.HoldOut, or nil
 	Files    []string // of the sources
 	Valid    []string // of the folders among them: held-out data, of which nothing is loaded
@@ -115,14 +117,14 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 
 // arrange holds some of the rows out, and fills the others.
 func (l *Loaded) arrange(o LoadOptions) (err error) {
-	l.Dataset = l.all
+	l.Data = l.all
 	if o.HoldOut != 0 {
-		if l.Dataset, l.Held, err = l.all.Split(o.HoldOut); err != nil {
+		if l.Data, l.Held, err = l.all.Split(o.HoldOut); err != nil {
 			return err
 		}
 	}
 	if o.Packed {
-		l.Dataset, err = l.Dataset.Packed(0)
+		l.Data, err = l.Data.Packed(0)
 	}
 	return err
 }
@@ -148,13 +150,12 @@ func (o *LoadOptions) cacheOf(files []string, m maker) (folder, key string, err 
 	if o.Cache == "" || slices.Contains(files, Stdin) {
 		return "", "", nil
 	}
-	hashes := o.Hashes
-	if hashes == nil {
-		hashes = &Hashes{}
-	}
-	sums, err := hashes.Of(files...)
+	sums, err := o.Hashes.Of(files...)
 	return o.Cache, strings.Join(sums, " ") + " " + m.key(), err
 }
+
+// progressInterval is as often as people see: samples of text take less time than to say how many there are.
+const progressInterval = 50 * time.Millisecond
 
 // progressOf gives what is called with the bytes that were read, and all of them at the end: what is read is not all done
 // before.
@@ -162,8 +163,13 @@ func (o *LoadOptions) progressOf(l *Loaded) func(bytes int64, s Stats, isEnd boo
 	if o.Progress == nil {
 		return func(int64, Stats, bool) {}
 	}
-	total := max(1, SizeOf(l.Files))
+	total, last := max(1, SizeOf(l.Files)), time.Now()
 	return func(bytes int64, s Stats, isEnd bool) {
+		if now := time.Now(); isEnd || now.Sub(last) >= progressInterval {
+			last = now
+		} else {
+			return
+		}
 		if bytes = min(bytes, total-1); isEnd {
 			bytes = total
 		}
@@ -270,6 +276,9 @@ func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {
 // First is the first sample, held out or not, and of each of its tokens whether it is of the words of its record, see [Encoder.Words]; nil
 // where that is not known: of text, and of the standard input, which is read once.
 func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
+	if l == nil {
+		return Sample{}, nil, errors.New("what was loaded is nil")
+	}
 	row, err := l.all.Row(0)
 	if err != nil || len(row) == 0 {
 		return Sample{}, nil, err

@@ -11,8 +11,8 @@
 //	adapter.gguf       the result, of the last save; adapter-50.gguf and so on are the newest saves
 //	adapter-best.gguf  that of the best evaluation
 //	checkpoint.gguf    the state of the run, and that of the newest saves
-//	metrics.jsonl      a [Line] for each step and evaluation
-//	manifest.json      what the run is: a [Manifest], with the hashes of what it read
+//	metrics.jsonl      a Line for each step and evaluation
+//	manifest.json      what the run is: a Manifest, with the hashes of what it read
 //	commands.txt       when it began and went on, by which command
 //
 // Programs that give files other places, or have none of these, fill [Options] themselves.

@@ -90,6 +90,16 @@ func (f *Folder) Close() error {
 	return err
 }
 
+func (f *Folder) checkOpen() error {
+	switch {
+	case f == nil:
+		return errors.New("the folder is nil")
+	case f.lock == nil:
+		return errors.New("the folder is closed, or a zero value; Create takes one")
+	}
+	return nil
+}
+
 func (f *Folder) removeUnused() error {
 	if !f.isNew || Is(f.Path) {
 		return nil
@@ -117,6 +127,9 @@ func (f *Folder) Continued(checkpoint string) (Manifest, error) {
 // Describe writes what the run is that begins or goes on now. Program and GGML need not be given, and paths may be as they are
 // from the working directory.
 func (f *Folder) Describe(m Manifest) error {
+	if err := f.checkOpen(); err != nil {
+		return err
+	}
 	if m.Program == "" {
 		m.Program = moduleVersion()
 	}
@@ -130,10 +143,18 @@ func (f *Folder) Describe(m Manifest) error {
 }
 
 // WriteConfig replaces the settings of the program, whatever form they have.
-func (f *Folder) WriteConfig(text []byte) error { return filelink.Replace(f.File(Config), text) }
+func (f *Folder) WriteConfig(text []byte) error {
+	if err := f.checkOpen(); err != nil {
+		return err
+	}
+	return filelink.Replace(f.File(Config), text)
+}
 
 // AddCommand adds the command that begins or continues the run now, of which [Run.Time] is.
 func (f *Folder) AddCommand(command string) error {
+	if err := f.checkOpen(); err != nil {
+		return err
+	}
 	line := fmt.Sprintf("%s  %s\n", time.Now().UTC().Format(time.RFC3339), command)
 	return filelink.Append(f.File(Commands), []byte(line))
 }

@@ -87,9 +87,6 @@ func (e *ChangedError) Error() string {
 // CheckInputs gives the regular files among those that a run reads, with their sizes and hashes and as the manifest has their
 // paths. One that is another now than in the manifest of before is a [*ChangedError].
 func (f *Folder) CheckInputs(before Manifest, hashes *data.Hashes, read []Input) ([]Input, error) {
-	if hashes == nil {
-		hashes = &data.Hashes{}
-	}
 	var list []Input
 	var paths []string
 	for _, in := range read {

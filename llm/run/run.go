@@ -21,6 +21,8 @@ type Run struct {
 	Manifest Manifest
 }
 
+var errNil = errors.New("the run is nil")
+
 // A NotRunError is a path that is no folder of a run.
 type NotRunError struct {
 	Path   string
@@ -93,6 +95,9 @@ func walk(folder string, depth int, visit func(path string) error) error {
 
 // AdapterPath is the best adapter on held-out data, or else the last one.
 func (r *Run) AdapterPath() (string, error) {
+	if r == nil {
+		return "", errNil
+	}
 	best, last := r.file(r.Manifest.Best), r.file(r.Manifest.Adapter)
 	// Where the history knows the best step, a file of another run that began here is not taken.
 	if p, err := r.Progress(); exists(best) && (err != nil || p.Evaluated && p.BestStep > 0) {
@@ -122,6 +127,10 @@ func exists(path string) bool {
 // Metrics reads the figures of the steps and evaluations so far. A line that is being written is not there yet.
 func (r *Run) Metrics() iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
+		if r == nil {
+			yield(Line{}, errNil)
+			return
+		}
 		if r.Manifest.Metrics == "" {
 			yield(Line{}, fmt.Errorf("%s has no history", r.Path))
 			return
@@ -175,6 +184,9 @@ func (r *Run) Progress() (p Progress, err error) {
 
 // Time is when the run was begun or continued last.
 func (r *Run) Time() (time.Time, error) {
+	if r == nil {
+		return time.Time{}, errNil
+	}
 	text, err := os.ReadFile(filepath.Join(r.Path, Commands))
 	if err != nil {
 		return time.Time{}, err

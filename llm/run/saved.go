@@ -68,6 +68,9 @@ func (f SavedFile) BestPath() string { return f.with("best") }
 
 // Save writes the file of a step, and removes those that are too many.
 func (f SavedFile) Save(step int, write func(path string) error) error {
+	if write == nil {
+		return f.named(errors.New("there is no function that writes it: it is nil"))
+	}
 	if !f.numbered() {
 		return f.named(write(f.LatestPath()))
 	}

@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // Options are those of a run whose files have the names that this package gives them, and whose manifest tells others of it.
-// Write writes what is trained, such as [lora.Adapter.Save] does.
+// Write writes what is trained, as Save of an adapter does.
 func (f *Folder) Options(write func(path string) error) Options {
 	saved := func(name string) SavedFile { return SavedFile{File: File{Path: f.File(name)}, Keep: Kept} }
 	return Options{

@@ -111,7 +111,7 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 	if err != nil {
 		return err
 	}
-	sets.Train, sets.closers = d.Dataset, append(sets.closers, d)
+	sets.Train, sets.closers = d.Data, append(sets.closers, d)
 	sets.IsChat = d.Stats.NotesOf(data.Rendered) != nil
 	if f.ShowSample && !d.IsText {
 		if err := showFirst(ctx, os.Stderr, s.Tokenizer, d); err != nil {
@@ -158,7 +158,7 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 	if err != nil {
 		return err
 	}
-	sets.Valid, sets.closers = d.Dataset, append(sets.closers, d)
+	sets.Valid, sets.closers = d.Data, append(sets.closers, d)
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64) (held *d
 		if err != nil {
 			return nil, "", err
 		}
-		sets.Train, sets.closers = d.Dataset, append(sets.closers, d)
+		sets.Train, sets.closers = d.Data, append(sets.closers, d)
 	}
 	if err := f.hold(ctx, s, sets); err != nil || sets.Valid == nil {
 		return nil, "", err
@@ -211,7 +211,7 @@ func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string
 	if err != nil {
 		return nil, err
 	}
-	return d.Dataset.Limit(f.ValidMax), nil
+	return d.Data.Limit(f.ValidMax), nil
 }
 
 // read makes a data set of sources, and reports what became of records.
