@@ -76,10 +76,14 @@
 //
 //	ggml: mul_mat(w f32[4, 3], x f32[5, 2]): ne0 must be equal: w has 4, x has 5 (at model.go:42)
 //
+// What other functions refuse is named after them:
+//
+//	ggml: Write(x f32[5, 2]): the tensor has 10 elements, the slice 8 (at model.go:43)
+//
 // The format %v prints a tensor as the operands there, %+v with its values too.
 //
 // Everything else returns its error. Test for [ErrClosed], [ErrZeroValue],
-// [ErrNotLoaded], [ErrNotAllocated], [ErrOutOfMemory], [ErrBroken] and
+// [ErrBusy], [ErrNotLoaded], [ErrNotAllocated], [ErrOutOfMemory], [ErrBroken] and
 // [ErrDisconnected] with errors.Is.
 //
 // # Memory

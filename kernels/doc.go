@@ -1,8 +1,10 @@
 // Package kernels has ops for the CPU in C beside those of ggml: blocked GEMM that
 // dequantises the weights as it goes, and its gradients ([GEMM], [GEMMGradInput],
 // [AccumulateGradWeight]), products of experts ([GroupedGEMM]), GEMV with software prefetch ([GEMV]), low-rank updates
-// ([AddLoRA], [GEMMLoRA]), causal attention with its gradients ([CausalAttention]),
-// and what training needs beside ([GLUGradInPlace], [AdamWStep], [SumSquares]).
+// ([AddLoRA], [GEMMLoRA]), causal attention ([CausalAttention]), norms
+// ([WeightedRMSNorm]), gates ([GateGELU]) and the cross-entropy
+// ([SoftmaxCrossEntropy]), each with its gradient, and a step of the optimiser
+// ([AdamWStep], with [SumSquares] and [GateStep]).
 //
 // They are ops like those of package ggml, made in a [ggml.Context] by its hook
 // [ggml.Context.BuildOp]: what is wrong with an operand becomes the context's error,
@@ -19,8 +21,9 @@
 //
 // # Exactness
 //
-// Products are exact to F32, but for the operands that a caller casts to BF16 and the
-// sums that it allows to be in F16. No result depends on the number of threads, to the
+// Products are exact to F32, but for the operands that a caller casts to BF16, the sums
+// that it allows to be in F16, and what is rounded as [ggml.Context.MulMat] does it: by
+// [GEMV], and by the factors of a [LoRAPair] that say so. No result depends on the number of threads, to the
 // bit: what a thread computes at a time depends on the shapes alone.
 //
 // # The GEMM library

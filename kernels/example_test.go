@@ -271,6 +271,22 @@ func ExampleSumSquares() {
 	// Output: [1] [25]
 }
 
+// The factor is what makes a norm of 5 at most 1. Without a loss that is no number the step is taken.
+func ExampleGateStep() {
+	s := newSheet()
+	settings := make([]float32, 16)
+	settings[7] = 1 // the factor of the gradient
+	gated := kernels.GateStep(s.Context, kernels.GateOperands{
+		Squares: s.f32([]float32{25}, 1), Losses: s.f32([]float32{0.5, 2}, 2), Weights: s.f32([]float32{1, 1}, 2),
+		Settings: s.f32(settings, 8, 2), Clip: 1,
+	})
+	factor, norm := s.View(gated, []int64{1}, nil, 7*4), s.View(gated, []int64{2}, nil, 8*4)
+	s.show(s.Cont(factor), s.Cont(norm))
+	// Output:
+	// [1] [0.2]
+	// [2] [25 1]
+}
+
 // The operand is cast where the processor is faster with BF16.
 func ExampleFastestType() {
 	s := newSheet()
