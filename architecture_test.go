@@ -26,8 +26,9 @@ var layers = [][]string{
 	{"kernels"},
 	{"internal/fused", "internal/nn", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch"},
-	{"llm"},
+	{"llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/safetensors", "llm/sample", "llm/train"},
 	{"llm/run"},
+	{"llm"},
 	{"examples", "scripts"},
 }
 

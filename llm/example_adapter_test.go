@@ -54,7 +54,7 @@ func trainAdapter(modelPath, conversations, adapterPath string) error {
 		return err
 	}
 	defer adapter.Close()
-	trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, samples.Dataset, train.Options{
+	trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, samples.Data, train.Options{
 		Schedule: train.Schedule{Peak: 0.01, Warmup: 5, Steps: 100}, // of real models 2e-4
 		AdamW:    train.DefaultAdamW(), Batch: 1, Accumulate: 1,
 	})
