@@ -108,7 +108,7 @@ func withKey(kvs tokenizer.KeyValues, name string, value any) tokenizer.KeyValue
 }
 
 // characterPres are the pre-tokenizers of vocabularies of characters.
-var characterPres = []string{"gemma4", "granite-embed-multi-311m", "sarvam-moe"}
+var characterPres = []string{"gemma4", "granite-embed-multi-311m", "sarvam-moe", "mmbert"}
 
 func seeded(t *testing.T, seed string) *rand.Rand {
 	n, err := strconv.ParseUint(seed, 10, 64)

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -89,6 +90,9 @@ func newBPE(t *Tokenizer, rule preRule) *bpe {
 			b.whole[raw] = intern(text)
 		}
 	}
+	if rule.firstBlank {
+		b.maxWhole = math.MaxInt
+	}
 	for word := range b.whole {
 		b.maxWhole = max(b.maxWhole, len(word))
 	}
@@ -110,6 +114,7 @@ func (b *bpe) addChars(t *Tokenizer, intern func(string) int32) {
 		b.unknown[size] = int32(len(b.symbols))
 		b.symbols = append(b.symbols, symbol{size: int32(size), id: None, unknown: true})
 	}
+	intern(space)
 	for _, text := range t.texts {
 		if nextChar(text) == text {
 			intern(text)
@@ -215,6 +220,11 @@ func (b *bpeMerger) word(word string) []piece {
 			return append(b.pieces[:0], piece{int32(len(word)), s})
 		}
 	}
+	if b.rule.firstBlank && !strings.HasPrefix(word, space) && word[0] != '\n' {
+		pieces := b.merge(space + word)
+		pieces[0].size -= int32(len(space))
+		return pieces
+	}
 	return b.merge(word)
 }
 
@@ -276,10 +286,11 @@ func (b *bpeMerger) emit(out *output, text string, s piece, start int) {
 		}
 	}
 	if symbol.id != None {
-		out.add(symbol.id, start+int(symbol.size))
+		out.add(symbol.id, start+len(text))
 	}
+	before := int(symbol.size) - len(text) // a first blank, which is not of the text
 	for _, token := range symbol.spread {
-		out.add(token.id, start+int(token.end))
+		out.add(token.id, start+max(0, int(token.end)-before))
 	}
 }
 

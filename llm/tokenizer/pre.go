@@ -16,6 +16,7 @@ type preRule struct {
 	through      classSet
 	chars        bool // characters are merged, not bytes
 	blanks       bool // blanks are written ▁
+	firstBlank   bool // the first word of a line is merged as if a blank were before it
 	ignoreMerges bool // a word that is a token as a whole is not merged
 	wholeLines   bool // neither are line feeds that are a token
 	addBOS       bool // default of Config.AddBOS
@@ -143,6 +144,8 @@ var preRules = func() map[string]preRule {
 	add(preRule{split: isolate(lineFeeds), chars: true, blanks: true, wholeLines: true, addBOS: true, alwaysBOS: true, cleanSpaces: true},
 		"gemma4 granite-embed-multi-311m")
 	add(preRule{split: isolate(lineFeeds), chars: true, blanks: true}, "sarvam-moe")
+	add(preRule{split: inTurn(isolate(lineFeeds), isolate(blankWord)), chars: true, blanks: true, firstBlank: true, wholeLines: true, cleanSpaces: true},
+		"mmbert")
 	add(preRule{split: splitSuperBPE, through: numberSet}, "superbpe")
 	return rules
 }()

@@ -112,6 +112,7 @@ var splitRegexes = func() map[string][]string {
 		"viking":    {sentence, `\p{N}`},
 		"chameleon": {`<sentinel:[0-9]+>`, `(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z`, `([\t\n]|    |  )`, `\p{N}`, "[\\p{P}!-/:-@\\[-`{-~]", gpt2},
 		"gemma4":    {`[^\n]+|[\n]+`},
+		"mmbert":    {`[^\n]+|[\n]+`, `▁[^▁]*`},
 		"superbpe":  {`\p{N}+`, `(?=([0-9]{3})+(?![0-9]))`},
 	}
 }()
@@ -120,7 +121,7 @@ func TestSplitMatchesRegex(t *testing.T) {
 	bit := rapid.OneOf(
 		rapid.SampledFrom([]string{" ", " ", "  ", "\n", "\r", "\t", "\u00a0", "\u0085", "'", "'s", "'Ve", "'lL", "a", "Zé", "ſ",
 			"B", "ABc", "É", "1", "23", "٣", "²", ".", ",-", "+", "$", "`", "~|", "/", "\u0301", "\u200d", "日", "カ", "ก", "한", "，", "😀", "\x00",
-			"IMGIMGAB", "Z", "<sentinel:12>"}),
+			"IMGIMGAB", "Z", "▁", "<sentinel:12>"}),
 		rapid.StringN(1, 2, 8))
 	for name, exprs := range splitRegexes {
 		t.Run(name, func(t *testing.T) {

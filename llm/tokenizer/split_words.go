@@ -243,6 +243,18 @@ func lineFeeds(text string) int {
 	return n
 }
 
+// blankWord is ▁[^▁]* .
+func blankWord(text string) int {
+	rest, ok := strings.CutPrefix(text, space)
+	if !ok {
+		return 0
+	}
+	if n := strings.Index(rest, space); n >= 0 {
+		return len(space) + n
+	}
+	return len(text)
+}
+
 // newline is [\r\n].
 func newline(text string) int {
 	if text[0] == '\r' || text[0] == '\n' {
