@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 
 // flagLine is a line of the help of llama.cpp: names, and what a value is.
 var flagLine = regexp.MustCompile(`^((?:-[^\s,]+(?:,\s+)?)+)(?: (\S+(?: \S+)*?))?(?:\s{2,}.*)?$`)
+
+var update = flag.Bool("update", false, "write the flags of llama.cpp's programs anew")
 
 // The flags that stand-ins of llama.cpp's programs know are those of the programs; -update writes them anew.
 func TestInteropStockFlags(t *testing.T) {
