@@ -42,6 +42,9 @@ func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 	if o.Batch < 0 {
 		return nil, fmt.Errorf("a batch of %d rows is empty", o.Batch)
 	}
+	if err := checkGroup(groupOf(o.Group)); err != nil {
+		return nil, err
+	}
 	e := &Evaluator{m: m, options: o, engine: o.Engine}
 	if e.engine == nil {
 		var err error
@@ -101,11 +104,12 @@ func (e *Evaluator) Evaluate(ctx context.Context, adapters model.Adapters, d *da
 }
 
 func (e *Evaluator) evaluate(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
-	if err := d.Check(e.m.Config().Vocab); err != nil {
+	err := d.Check(e.m.Config().Vocab)
+	if err := agreeOn(ctx, g, err, shared{"the number of held-out rows", float64(d.Len())}); err != nil {
 		return Evaluation{}, err
 	}
 	var sums evalSums
-	err := e.addShare(ctx, g, adapters, d, &sums)
+	err = e.addShare(ctx, g, adapters, d, &sums)
 	all := []float64{sums.loss, sums.weight, float64(sums.correct), float64(sums.tokens)}
 	if err := agree(ctx, g, err, all); err != nil {
 		return Evaluation{}, err

@@ -15,7 +15,8 @@ import (
 //
 // All ranks make the same calls in the same order. A call returns nil on all of them, or an error
 // on all: one whose ctx is cancelled ends that of the others. A trainer whose step or run fails
-// lets the others fail.
+// lets the others fail; where a rank makes no further calls, the others wait for it until their
+// ctx is cancelled.
 type Group interface {
 	Rank() int // from 0
 	Size() int // number of ranks
@@ -70,6 +71,46 @@ func agree(ctx context.Context, g Group, err error, sums []float64) error {
 		return fmt.Errorf("another process of the group was stopped: %w", ErrStopped)
 	}
 	copy(sums, all[2:])
+	return nil
+}
+
+// checkGroup says what is wrong with the place of a process.
+func checkGroup(g Group) error {
+	if rank, size := g.Rank(), g.Size(); rank < 0 || rank >= size {
+		return fmt.Errorf("a group of %d processes has no rank %d; ranks count from 0", size, rank)
+	}
+	return nil
+}
+
+// A shared quantity is one that all ranks of a group have to have the same of.
+type shared struct {
+	name  string
+	value float64
+}
+
+// agreeOn demands that shared quantities are the same on all ranks, of which one may come with an
+// error, as in [agree].
+func agreeOn(ctx context.Context, g Group, err error, list ...shared) error {
+	if g.Size() == 1 {
+		return err
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	all := make([]float64, len(list)*g.Size())
+	for i, x := range list {
+		all[g.Rank()*len(list)+i] = x.value
+	}
+	if err := agree(ctx, g, err, all); err != nil {
+		return err
+	}
+	for rank := 1; rank < g.Size(); rank++ {
+		for i, x := range list {
+			if first, other := all[i], all[rank*len(list)+i]; other != first {
+				return fmt.Errorf("the group cannot train together: %s is %v on rank 0 and %v on rank %d; give all ranks the same options, data and checkpoint", x.name, first, other, rank)
+			}
+		}
+	}
 	return nil
 }
 

@@ -197,19 +197,78 @@ func TestGroupFails(t *testing.T) {
 				o := RunOptions{EvalData: d}
 				fail(&o)
 				if rank == 0 {
-					save, best := o.OnSave, o.OnBest
-					if save != nil {
-						o.OnSave = func() error { return nil }
-					}
-					if best != nil {
-						o.OnBest = func(Evaluation) error { return nil }
-					}
+					o.OnSave, o.OnBest = nil, nil // only one saves
 				}
 				return r.Run(context.Background(), o)
 			})
 			require.EqualError(t, errs[0], "another process of the group has failed")
 			require.ErrorIs(t, errs[1], broken)
 		})
+	}
+}
+
+// Ranks that would not do the same are told so, and none waits for another.
+func TestGroupDiffers(t *testing.T) {
+	d := data.New(6, randomSamples(7, 6))
+	run := func(o RunOptions) func(r *loraRun) error {
+		return func(r *loraRun) error { return r.Run(context.Background(), o) }
+	}
+	limit := 5
+	for name, c := range map[string]struct {
+		first, other func(r *loraRun) error
+		want         string
+	}{
+		"resumed": {run(RunOptions{}), func(r *loraRun) error { r.step, r.position = 1, 2; return r.Run(context.Background(), RunOptions{}) },
+			"the number of steps that are done is 0 on rank 0 and 1 on rank 2"},
+		"step": {func(r *loraRun) error { _, err := r.Step(context.Background()); return err },
+			func(r *loraRun) error { r.schedule.Peak *= 2; _, err := r.Step(context.Background()); return err },
+			"the learning rate is"},
+		"saves":     {run(RunOptions{}), run(RunOptions{SaveEvery: 2}), "SaveEvery is 0 on rank 0 and 2 on rank 2"},
+		"held out":  {run(RunOptions{EvalData: d}), run(RunOptions{}), "the number of held-out rows is 7 on rank 0 and 0 on rank 2"},
+		"limit":     {run(RunOptions{}), run(RunOptions{MaxTokens: &limit}), "MaxTokens is -1 on rank 0 and 5 on rank 2"},
+		"evaluated": {evaluateOn(d), evaluateOn(data.New(6, randomSamples(8, 6))), "the number of held-out rows is 7 on rank 0 and 8 on rank 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := groupRun(t, 3, d, runOptions(), device.Kernels)
+			for _, err := range together(runs, func(rank int, r *loraRun) error {
+				if rank == 2 {
+					return c.other(r)
+				}
+				return c.first(r)
+			}) {
+				require.ErrorContains(t, err, "the group cannot train together: "+c.want)
+			}
+		})
+	}
+
+	runs := groupRun(t, 2, d, runOptions(), device.Kernels)
+	errs := together(runs, func(rank int, r *loraRun) error { return evaluateOn([]*data.Dataset{d, nil}[rank])(r) })
+	require.EqualError(t, errs[0], "another process of the group has failed")
+	require.EqualError(t, errs[1], "the data set has no samples")
+}
+
+func evaluateOn(d *data.Dataset) func(r *loraRun) error {
+	return func(r *loraRun) error {
+		_, err := r.Evaluate(context.Background(), d)
+		return err
+	}
+}
+
+// A wrongGroup has a place that there is not.
+type wrongGroup struct{ alone }
+
+func (wrongGroup) Size() int { return 0 }
+
+func TestGroupHasNoSuchRank(t *testing.T) {
+	const want = "a group of 0 processes has no rank 0; ranks count from 0"
+	o := runOptions()
+	o.Group = wrongGroup{}
+	require.EqualError(t, o.validate(), want)
+	r := groupRun(t, 1, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)[0]
+	_, err := NewEvaluator(r.m, EvaluatorOptions{Group: wrongGroup{}})
+	require.EqualError(t, err, want)
+	for _, ranks := range []int{-1, 0, 1 << 40} {
+		require.Panics(t, func() { LocalGroup(ranks) })
 	}
 }
 
@@ -286,6 +345,7 @@ func TestLocalGroup(t *testing.T) {
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
+	requireAll(t, all(func(g Group) error { return g.SumGrads(context.Background(), tensors[:g.Rank()/2]) }), errUnequal)
 	requireAll(t, all(func(g Group) error {
 		x := tensors[g.Rank()]
 		return errors.Join(ggml.Write(x, []float32{1, float32(g.Rank())}), g.SumGrads(context.Background(), []*ggml.Tensor{x}))

@@ -3,15 +3,23 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/goggml/ggml"
 )
 
+// maxLocalRanks is more than a process has devices.
+const maxLocalRanks = 1 << 10
+
 // LocalGroup makes the ranks of a group inside this process, which train at once, each in a
 // goroutine of its own with its own adapters and engine: one for each of several GPUs, say, with a
-// model on each. It adds up in the order of the ranks, through the memory of the host.
+// model on each. It adds up in the order of the ranks, through the memory of the host. There can be
+// 1 to 1024 ranks; LocalGroup panics where there are to be others.
 func LocalGroup(ranks int) []Group {
+	if ranks < 1 || ranks > maxLocalRanks {
+		panic(fmt.Sprintf("train: a local group of %d ranks is impossible; it can have 1 to %d", ranks, maxLocalRanks))
+	}
 	shared := &meeting{}
 	list := make([]Group, ranks)
 	for i := range list {
@@ -48,12 +56,14 @@ func (r *localRank) SumGrads(ctx context.Context, grads []*ggml.Tensor) error {
 	if err != nil {
 		return err
 	}
+	for _, other := range all {
+		if len(other) != len(grads) { // which all ranks see, for then their numbers are not all one
+			return errUnequal
+		}
+	}
 	for i, g := range grads {
 		var parts [][]float32
 		for _, other := range all {
-			if len(other) != len(grads) {
-				return errUnequal
-			}
 			parts = append(parts, other[i])
 		}
 		sum := make([]float32, len(own[i]))

@@ -85,7 +85,7 @@ func (o *Options) validate() error {
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
 		return fmt.Errorf("the learning rate of B is %v times that of A; it must be positive and finite, or 0 for 1", o.LoRAPlus)
 	}
-	return errors.Join(o.Schedule.validate(), o.Convergence.validate())
+	return errors.Join(o.Schedule.validate(), o.Convergence.validate(), checkGroup(groupOf(o.Group)))
 }
 
 // finite reports whether all are numbers below infinity in single precision, in which the

@@ -91,6 +91,9 @@ func (t *Trainer) save(ctx context.Context, o RunOptions) error {
 }
 
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {
+	if err := agreeOn(ctx, t.group, nil, append(t.shared(), o.shared()...)...); err != nil {
+		return err
+	}
 	first, begin := t.step, time.Now()
 	for {
 		if err := t.checkLimits(ctx, o, time.Since(begin)); err != nil {
@@ -118,6 +121,21 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 			o.OnStep(metrics)
 		}
 	}
+}
+
+// shared are the options that decide what the processes of a group do together.
+func (o *RunOptions) shared() []shared {
+	list := []shared{
+		{"SaveEvery", float64(o.SaveEvery)}, {"EvalEvery", float64(o.EvalEvery)}, {"the number of held-out rows", float64(o.EvalData.Len())},
+		{"MaxTokens", -1}, {"MaxDuration", -1},
+	}
+	if o.MaxTokens != nil {
+		list[3].value = float64(*o.MaxTokens)
+	}
+	if o.MaxDuration != nil {
+		list[4].value = float64(*o.MaxDuration)
+	}
+	return list
 }
 
 // checkLimits finds the limit that the run has reached, on the clock of any process of the group.
@@ -184,11 +202,13 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 	if o.OnEval != nil {
 		o.OnEval(e)
 	}
-	if o.OnBest == nil || had && e.Loss >= best.Loss {
+	if had && e.Loss >= best.Loss {
 		return nil
 	}
-	if err = t.checkParameters(); err == nil {
-		err = o.OnBest(e)
+	if o.OnBest != nil { // as a rule on one process of a group
+		if err = t.checkParameters(); err == nil {
+			err = o.OnBest(e)
+		}
 	}
 	if err = agree(ctx, t.group, err, nil); err != nil {
 		t.Evaluations = t.Evaluations[:len(t.Evaluations)-1]

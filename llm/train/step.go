@@ -131,9 +131,15 @@ func (t *Trainer) accumulate(ctx context.Context, s *step, update *device.Work) 
 // computeShared computes the share of a process in a step that it has planned, or failed to, and
 // with the others the step.
 func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
-	if err == nil {
-		err = t.accumulate(ctx, s, nil)
+	planned := StepMetrics{}
+	if s != nil {
+		planned = s.metrics
 	}
+	if err := agreeOn(ctx, t.group, err, append(t.shared(),
+		shared{"the number of tokens of the step", float64(planned.RowTokens)}, shared{"the learning rate", planned.LearningRate})...); err != nil {
+		return err
+	}
+	err = t.accumulate(ctx, s, nil)
 	sums := []float64{0}
 	if err == nil {
 		sums[0] = s.metrics.Loss
@@ -154,4 +160,12 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 		err = t.opt.read(s, nil)
 	}
 	return agree(ctx, t.group, err, nil)
+}
+
+// shared is how far the processes of a group have come, and for how long they go on.
+func (t *Trainer) shared() []shared {
+	return []shared{
+		{"the number of steps that are done", float64(t.step)}, {"the position in the data", float64(t.position)},
+		{"the number of all steps", float64(t.TotalSteps())},
+	}
 }
