@@ -2,6 +2,7 @@ package device_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -104,4 +105,45 @@ func ExampleSizes() {
 	all := weights.Plus(results)
 	fmt.Println(all[0]>>30, "GiB on the device,", all.Total()>>30, "in all")
 	// Output: 7 GiB on the device, 8 in all
+}
+
+// Two graphs are one submission: the second goes on from what the first has left in memory of its
+// own, and is not cancelled once it has begun.
+func ExampleWork() {
+	e, err := device.NewCPU(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer e.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	memory := device.NewMemory(e.Layout())
+	defer memory.Close()
+	sum, weight := c.NewTensor(ggml.F32, 1), c.NewTensor(ggml.F32, 1)
+	memory.Add(0, "attn_q", sum, weight)
+	if err := memory.Allocate(); err != nil {
+		log.Fatal(err)
+	}
+	x := c.NewTensor(ggml.F32, 3).SetInput()
+	measure, update := c.NewGraph(c.Copy(c.Sum(x), sum)), c.NewGraph(c.SubInPlace(weight, sum))
+	var works []device.Work
+	for _, g := range []*ggml.Graph{measure, update} {
+		w, err := e.NewWorkspace()
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer w.Close()
+		if err := w.Allocate(g); err != nil {
+			log.Fatal(err)
+		}
+		works = append(works, device.Work{Workspace: w, Graph: g})
+	}
+	if err := errors.Join(ggml.Write(x, []float32{1, 2, 3}), ggml.Write(weight, []float32{10})); err != nil {
+		log.Fatal(err)
+	}
+	if err := works[0].Workspace.ComputeThen(context.Background(), measure, works[1]); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ggml.Read[float32](weight))
+	// Output: [4] <nil>
 }

@@ -1,0 +1,59 @@
+package device_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/device"
+)
+
+// The second graph sees what the first has written, on one device and on several; cancelled before
+// it begins, it does not.
+func TestComputeThen(t *testing.T) {
+	for name, layout := range map[string]device.Layout{"CPU": {}, "far": {Devices: []*ggml.Device{remote(t)}}} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, device.Options{Layout: layout})
+			c, memory := ggml.NewContext(), device.NewMemory(layout)
+			defer c.Close()
+			defer memory.Close()
+			x, y := c.NewTensor(ggml.F32, 2), c.NewTensor(ggml.F32, 2)
+			memory.Add(0, "attn_q", x, y)
+			require.NoError(t, memory.Allocate())
+			require.NoError(t, ggml.Write(x, []float32{1, 2}))
+			require.NoError(t, ggml.Write(y, []float32{0, 0}))
+			work := func(g *ggml.Graph) device.Work {
+				w, err := e.NewWorkspace()
+				require.NoError(t, err)
+				t.Cleanup(func() { w.Close() })
+				require.NoError(t, w.Allocate(g))
+				return device.Work{Workspace: w, Graph: g}
+			}
+			first, then := work(c.NewGraph(c.AddInPlace(x, x))), work(c.NewGraph(c.AddInPlace(y, x)))
+			sums := func() []float32 {
+				values, err := ggml.Read[float32](y)
+				require.NoError(t, err)
+				return values
+			}
+			require.NoError(t, first.Workspace.ComputeThen(context.Background(), first.Graph, then))
+			require.Equal(t, []float32{2, 4}, sums())
+			require.NoError(t, first.Workspace.ComputeThen(context.Background(), first.Graph, then))
+			require.Equal(t, []float32{6, 12}, sums())
+
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			require.ErrorIs(t, first.Workspace.ComputeThen(ctx, first.Graph, then), context.Canceled)
+			require.Equal(t, []float32{6, 12}, sums())
+			for _, wrong := range []device.Work{{}, first, {Workspace: &device.Workspace{}}} {
+				require.Error(t, first.Workspace.ComputeThen(context.Background(), first.Graph, wrong))
+			}
+			other, err := newEngine(t, device.Options{}).NewWorkspace()
+			require.NoError(t, err)
+			defer other.Close()
+			require.EqualError(t, first.Workspace.ComputeThen(context.Background(), first.Graph, device.Work{Workspace: other, Graph: then.Graph}),
+				"the second graph is not of another workspace of the same engine")
+		})
+	}
+}
