@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,13 +22,20 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		fail(errors.New("usage: equal models FOLDER | equal compare THEIRS OURS"))
+		fail(errors.New("usage: equal models FOLDER | equal compare THEIRS OURS [NEAR]"))
 	}
 	switch os.Args[1] {
 	case "models":
 		makeModels(os.Args[2])
 	case "compare":
-		if !compare(os.Args[2], os.Args[3]) {
+		near := 0.0
+		if len(os.Args) > 4 && os.Args[4] != "" {
+			var err error
+			if near, err = strconv.ParseFloat(os.Args[4], 64); err != nil {
+				fail(err)
+			}
+		}
+		if !compare(os.Args[2], os.Args[3], near) {
 			os.Exit(1)
 		}
 	}
@@ -64,11 +72,12 @@ func (program) FailNow() { os.Exit(2) }
 
 func (p program) TempDir() string { return p.folder }
 
-// compare compares the files of two folders, tells of each that differs by how much, and reports whether none does.
-func compare(theirs, ours string) bool {
+// compare compares the files of two folders, tells of each that differs by how much, and reports whether none does. Numbers
+// that differ by no more than near of the largest are counted apart.
+func compare(theirs, ours string, near float64) bool {
 	a, b := list(theirs), list(ours)
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
-	differ := 0
+	differ, rounded := 0, 0
 	for _, name := range all {
 		what := ""
 		switch {
@@ -77,14 +86,22 @@ func compare(theirs, ours string) bool {
 		case !slices.Contains(b, name):
 			what = "only the other commit has it"
 		default:
-			what = difference(name, read(theirs, name), read(ours, name))
+			var by float64
+			if what, by = difference(name, read(theirs, name), read(ours, name)); what != "" && by <= near {
+				rounded++
+				continue
+			}
 		}
 		if what != "" {
 			differ++
 			fmt.Printf("%s: %s\n", name, what)
 		}
 	}
-	fmt.Printf("%d of %d results are equal to the byte\n", len(all)-differ, len(all))
+	fmt.Printf("%d of %d results are equal to the byte", len(all)-differ-rounded, len(all))
+	if near > 0 {
+		fmt.Printf(", %d more to %v of their largest number", rounded, near)
+	}
+	fmt.Println()
 	return differ == 0 && len(all) > 0
 }
 
@@ -111,17 +128,18 @@ func read(folder, name string) []byte {
 	return data
 }
 
-// difference says how two results differ; "" where they do not.
-func difference(name string, theirs, ours []byte) string {
+// difference says how two results differ, and of numbers by how much of the largest; "" where they do not.
+func difference(name string, theirs, ours []byte) (what string, by float64) {
+	by = math.Inf(1)
 	switch {
 	case bytes.Equal(theirs, ours):
-		return ""
+		return "", 0
 	case strings.HasSuffix(name, ".txt"):
-		return fmt.Sprintf("%s, and was %s", bytes.TrimSpace(ours), bytes.TrimSpace(theirs))
+		return fmt.Sprintf("%s, and was %s", bytes.TrimSpace(ours), bytes.TrimSpace(theirs)), by
 	case len(theirs) != len(ours):
-		return fmt.Sprintf("%d bytes, and was %d", len(ours), len(theirs))
+		return fmt.Sprintf("%d bytes, and was %d", len(ours), len(theirs)), by
 	case !strings.HasSuffix(name, ".f64"):
-		return "other bytes"
+		return "other bytes", by
 	}
 	a, b := floats(theirs), floats(ours)
 	var largest, most float64
@@ -136,7 +154,8 @@ func difference(name string, theirs, ours []byte) string {
 			most = max(most, math.Abs(a[i]-b[i]))
 		}
 	}
-	return fmt.Sprintf("%d of %d numbers, by up to %.1e of the largest, the first is number %d", count, len(a), most/largest, first)
+	by = most / largest
+	return fmt.Sprintf("%d of %d numbers, by up to %.1e of the largest, the first is number %d", count, len(a), by, first), by
 }
 
 func floats(data []byte) []float64 {
