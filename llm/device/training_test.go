@@ -151,13 +151,17 @@ func TestLoweringsTrainAlike(t *testing.T) {
 			runs[l] = tr.History
 		}
 		require.Less(t, runs[device.Kernels][steps-1].Loss, 0.95*runs[device.Kernels][0].Loss)
-		requireSameLosses(t, runs[device.Kernels], runs[device.Stock], 1e-5)
+		tolerance := 1e-5
+		if m.Config().Arch == "gemma3" {
+			tolerance = 1e-4 // ggml looks gelu up in a table of F16, where a rounding is one of F16
+		}
+		requireSameLosses(t, runs[device.Kernels], runs[device.Stock], tolerance)
 
 		for from, to := range map[device.OpSet]device.OpSet{device.Kernels: device.Stock, device.Stock: device.Kernels} {
 			tr := newTrainer(t, m, engines[to], train.CheckpointingOff)
 			require.NoError(t, tr.LoadCheckpoint(checkpoints[from]))
 			require.NoError(t, tr.Run(ctx, train.RunOptions{}))
-			requireSameLosses(t, runs[to], tr.History, 1e-5)
+			requireSameLosses(t, runs[to], tr.History, tolerance)
 		}
 	})
 }
