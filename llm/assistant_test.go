@@ -80,19 +80,20 @@ func TestAdapterOfRun(t *testing.T) {
 		}
 		require.NoError(t, ggml.Write(p.B, values))
 	}
-	require.NoError(t, os.MkdirAll("runs/desk", 0o700))
-	require.NoError(t, os.WriteFile("runs/desk/manifest.json", []byte("{}"), 0o600))
+	require.NoError(t, os.RemoveAll("runs/other"))
+	require.NoError(t, os.MkdirAll("runs/other", 0o700))
+	require.NoError(t, os.WriteFile("runs/other/manifest.json", []byte("{}"), 0o600))
 	embed := func(adapters ...string) []float32 {
 		vectors, err := llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: adapters}, "a")
 		require.NoError(t, err)
 		return vectors[0]
 	}
-	_, err = llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: []string{"runs/desk"}}, "a")
+	_, err = llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: []string{"runs/other"}}, "a")
 	var none *run.NoResultError
 	require.ErrorAs(t, err, &none)
-	require.NoError(t, a.Save("runs/desk/adapter.gguf", lora.SaveOptions{}))
-	require.Equal(t, embed("runs/desk/adapter.gguf"), embed("runs/desk"))
-	require.NotEqual(t, embed(), embed("runs/desk"))
+	require.NoError(t, a.Save("runs/other/adapter.gguf", lora.SaveOptions{}))
+	require.Equal(t, embed("runs/other/adapter.gguf"), embed("runs/other"))
+	require.NotEqual(t, embed(), embed("runs/other"))
 
 	require.NoError(t, a.SavePEFT("peft", lora.PEFTOptions{}))
 	config, err := os.ReadFile("peft/adapter_config.json")
@@ -102,7 +103,7 @@ func TestAdapterOfRun(t *testing.T) {
 	before := ggml.Logger()
 	ggml.SetLogger(slog.New(slog.NewTextHandler(&log, nil)))
 	defer ggml.SetLogger(before)
-	require.Equal(t, embed("runs/desk"), embed("peft"))
+	require.Equal(t, embed("runs/other"), embed("peft"))
 	require.Contains(t, log.String(), "new_field")
 }
 

@@ -11,15 +11,15 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // The tests run in a folder with what the Examples name: model.gguf, a tiny model that knows one
-// answer, and conversations for an adapter.
+// answer, conversations for an adapter, and the folder of a run that has trained one on them.
 func TestMain(m *testing.M) { testutil.Main(inFolder{m}) }
 
 type inFolder struct{ testutil.Tests }
@@ -79,31 +79,47 @@ func writeFiles() error {
 		return err
 	}
 	defer m.Close()
-	if err := learn(m, "known.jsonl"); err != nil {
-		return err
-	}
-	return m.Save("model.gguf", model.SaveOptions{})
-}
-
-// learn trains all weights of a model on the answers of a file.
-func learn(m *model.Model, path string) error {
-	ctx := context.Background()
-	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{TrainOn: chat.Assistant})
-	if err != nil {
-		return err
-	}
-	samples, _, err := data.Prepare(ctx, data.Read(ctx, []string{path}, data.ReadOptions{}), encoder.Encode, data.PrepareOptions{Length: m.Config().Context})
-	if err != nil {
-		return err
-	}
-	defer samples.Close()
 	var weights []*ggml.Tensor
 	for w := range m.Weights() {
 		weights = append(weights, w)
 	}
-	t, err := train.New(m, train.Trainables{ModelWeights: weights}, samples, train.Options{
-		Schedule: train.Schedule{Peak: 0.02, Steps: 40}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1,
-	})
+	if err := learn(m, train.Trainables{ModelWeights: weights}, "known.jsonl", train.Schedule{Peak: 0.02, Steps: 40}); err != nil {
+		return err
+	}
+	if err := m.Save("model.gguf", model.SaveOptions{}); err != nil {
+		return err
+	}
+	return writeRun(m)
+}
+
+// writeRun writes the folder of a run that has trained an adapter on the conversations.
+func writeRun(m *model.Model) error {
+	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Targets: []string{lora.AllLinear, "output"}})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if err := learn(m, train.Trainables{Adapters: a.WithScale(1)}, "chats.jsonl", train.Schedule{Peak: 0.01, Warmup: 5, Steps: 100}); err != nil {
+		return err
+	}
+	if err := os.MkdirAll("runs/desk", 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile("runs/desk/manifest.json", []byte("{}"), 0o600); err != nil {
+		return err
+	}
+	return a.Save("runs/desk/adapter.gguf", lora.SaveOptions{})
+}
+
+// learn trains on the answers of a file.
+func learn(m *model.Model, trained train.Trainables, path string, s train.Schedule) error {
+	ctx := context.Background()
+	samples, err := data.Load(ctx, m.Tokenizer, []string{path}, data.LoadOptions{Length: m.Config().Context})
+	if err != nil {
+		return err
+	}
+	defer samples.Close()
+	t, err := train.New(m, trained, samples.Data, train.Options{Schedule: s, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1})
 	if err != nil {
 		return err
 	}

@@ -243,6 +243,23 @@ func TestTrialDecodes(t *testing.T) {
 	requireLosses([][]float32{logits}, 20)
 }
 
+// Texts that are embedded at once have the vectors of each alone, in places where others have been.
+func TestTrialEmbeds(t *testing.T) {
+	m := trialModel(t)
+	ctx, o := context.Background(), infer.EmbedOptions{Pooling: infer.PoolMean}
+	var texts [][]int32
+	for i, length := range []int{9, 2, 21, 5, 13} {
+		texts = append(texts, llmtest.RandomTokens(uint64(i), length, m.Config().Vocab))
+	}
+	got, err := newSession(t, m, infer.SessionOptions{Sequences: 2, Batch: 8}).Embed(ctx, texts, o)
+	require.NoError(t, err)
+	for i, text := range texts {
+		alone, err := newSession(t, m, infer.SessionOptions{}).Embed(ctx, [][]int32{text}, o)
+		require.NoError(t, err)
+		require.Less(t, refmath.NMSE(got[i], alone[0]), 1e-10, i)
+	}
+}
+
 // The gradients of adapters are the slopes of the loss, by both lowerings, with recomputed layers
 // and several samples in a row.
 func TestTrialGradients(t *testing.T) {
