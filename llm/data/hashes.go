@@ -3,8 +3,8 @@ package data
 import "os"
 
 // Hashes are the SHA-256 of the files that a program reads: each is hashed once, whoever asks, such as [Load] for its cache
-// and who writes down what a run was made of. The zero value is ready for use, by one goroutine at a time; nil
-// remembers none.
+// and who writes down what a run was made of. The zero value is ready for use; nil
+// remembers none. It is used by one goroutine.
 type Hashes struct{ known map[string]hashedFile }
 
 type hashedFile struct {

@@ -3,8 +3,10 @@
 package calls
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 
 	"github.com/goggml/ggml"
@@ -16,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -108,6 +111,13 @@ func prologueOfData(t *tokenizer.Tokenizer, template *chat.Template, keep func(v
 	keep(data.TextOptions{Length: 4}, nil)
 	keep(data.PrepareOptions{Length: 4}, nil)
 	keep(data.Example{Conversation: *talk}, nil)
+	keep(&data.Hashes{}, nil)
+	keep(nil, os.WriteFile("records.jsonl", []byte(`{"text": "some text", "topic": "any"}`+"\n"+`{"text": "more"}`), 0o600))
+	load := data.LoadOptions{Length: 8, HoldOut: 0.5}
+	keep(load, nil)
+	loaded, err := data.Load(context.Background(), t, []string{"records.jsonl"}, load)
+	keep(loaded, err)
+	keep(loaded.Warnings[0], nil)
 }
 
 func prologueOfGeneration(m *model.Model, template *chat.Template, o infer.SessionOptions, keep func(v any, err error)) {
@@ -134,6 +144,12 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	options := train.Options{Threads: 1, Engine: e, Batch: 1, Accumulate: 1, AdamW: train.DefaultAdamW(), Schedule: train.Schedule{Steps: 2, Peak: 1}}
 	keep(options, nil)
 	keep(train.New(m, trained, d, options))
+	keep(train.NewEvaluator(m, train.EvaluatorOptions{Engine: e}))
+	folder, err := run.CreateNew("runs", "run") // each goroutine has one
+	keep(folder, err)
+	keep(nil, folder.Describe(run.Manifest{}))
+	keep(run.Open(folder.Path))
+	keep(folder.Options(func(string) error { return nil }), nil)
 	graph := model.TrainGraphOptions{Adapters: adapters, Length: 4, Batch: 1}
 	keep(graph, nil)
 	keep(m.NewLossGraph(e, graph))

@@ -506,6 +506,7 @@ var public = registry{
 	},
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
+		reflect.TypeFor[data.Hashes]():       "It is used by one goroutine.",
 		reflect.TypeFor[data.Shuffler]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Memory]():     "It is used by one goroutine.",
@@ -514,6 +515,7 @@ var public = registry{
 		reflect.TypeFor[infer.Sequence]():    "It is used by one goroutine, that of its session.",
 		reflect.TypeFor[infer.Session]():     "A session, its sequences and its engine are used by one goroutine at a time; sessions with engines of their own can share a model.",
 		reflect.TypeFor[model.LossGraph]():   "It is used by one goroutine, and so is its engine.",
+		reflect.TypeFor[run.Folder]():        "It is used by one goroutine.",
 		reflect.TypeFor[sample.Sampler]():    "It belongs to one goroutine.",
 		reflect.TypeFor[tokenizer.Decoder](): "It belongs to one goroutine.",
 		reflect.TypeFor[train.Evaluator]():   "It is used by one goroutine.",
