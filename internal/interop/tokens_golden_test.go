@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -79,8 +80,7 @@ func writePreGolden(t *testing.T, path string) {
 		for _, pre := range pres {
 			row := set.ask(t, golden.Texts, pre, []string{pre})
 			at := slices.IndexFunc(set.Rows, func(r preGoldenRow) bool {
-				r.Pres = row.Pres
-				return assertEqual(r, row)
+				return reflect.DeepEqual(r.IDs, row.IDs) && reflect.DeepEqual(r.Decoded, row.Decoded)
 			})
 			if at < 0 {
 				set.Rows = append(set.Rows, row)
@@ -94,12 +94,6 @@ func writePreGolden(t *testing.T, path string) {
 	require.NoError(t, json.NewEncoder(zip).Encode(golden))
 	require.NoError(t, zip.Close())
 	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o644))
-}
-
-func assertEqual(a, b preGoldenRow) bool {
-	x, _ := json.Marshal(a)
-	y, _ := json.Marshal(b)
-	return bytes.Equal(x, y)
 }
 
 func newPreGoldenSet(kvs tokenizer.KeyValues) (s preGoldenSet) {

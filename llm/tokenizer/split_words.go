@@ -162,7 +162,7 @@ func phrase(text string) int {
 
 // punctuatedASCII is [!-/:-@\[-`{-~][A-Za-z]+.
 func punctuatedASCII(text string) int {
-	if !isASCIIPunct(text[0]) {
+	if text[0] >= utf8.RuneSelf || !punctSet.has(asciiClass[text[0]]) {
 		return 0
 	}
 	if n := run(text[1:], asciiSet); n > 0 {
@@ -170,8 +170,6 @@ func punctuatedASCII(text string) int {
 	}
 	return 0
 }
-
-func isASCIIPunct(b byte) bool { return b < 0x80 && punctSet.has(asciiClass[b]) }
 
 // spaces measures the white space that text starts with: its length, the
 // length without its last character, and the length through its last CR or LF.

@@ -32,15 +32,14 @@ func newUnigram(t *Tokenizer) (*unigram, error) {
 		u.bytes[i] = id
 	}
 	for id, text := range t.texts {
-		if t.attrs[id]&attrByte != 0 {
-			continue
-		}
+		var score float64
 		if len(t.cfg.Scores) > 0 {
-			u.scores[id] = int64(math.Round(float64(t.cfg.Scores[id]) * scoreUnit))
+			score = math.Round(float64(t.cfg.Scores[id]) * scoreUnit)
 		}
-		if u.scores[id] <= lowestScore {
+		if t.attrs[id]&attrByte != 0 || score <= lowestScore || score > math.MaxInt32 {
 			continue
 		}
+		u.scores[id] = int64(score)
 		for rest := text; rest != ""; {
 			rest = rest[len(nextChar(rest)):]
 			prefix := text[:len(text)-len(rest)]
