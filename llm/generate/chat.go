@@ -82,7 +82,7 @@ func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOpti
 	if err := check(m, pick); err != nil {
 		return nil, err
 	}
-	if err := q.CheckOpen(); err != nil {
+	if err := checkSequence(m, q); err != nil {
 		return nil, err
 	}
 	c := &Chat{m: m, sequence: q, pick: pick, template: o.Template, options: o, rendering: data.RenderOptions(m.Tokenizer, o.Variables)}

@@ -16,6 +16,9 @@ func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string
 	if err := checkVocabulary(m); err != nil {
 		return nil, err
 	}
+	if err := checkSession(m, s); err != nil {
+		return nil, err
+	}
 	tokens := make([][]int32, len(texts))
 	for i, text := range texts {
 		tokens[i] = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})

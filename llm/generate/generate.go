@@ -25,6 +25,7 @@
 package generate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,12 +103,31 @@ func check(m *model.Model, pick *sample.Sampler) error {
 	return nil
 }
 
+// checkSequence demands a sequence of the model.
+func checkSequence(m *model.Model, q *infer.Sequence) error {
+	if err := q.CheckOpen(); err != nil {
+		return err
+	}
+	return checkSession(m, q.Session())
+}
+
+// checkSession demands a session of the model; what is wrong with one that is nil, a zero value or closed, it says itself.
+func checkSession(m *model.Model, s *infer.Session) error {
+	if of := s.Model(); of != nil && of != m {
+		return fmt.Errorf("the session is of another model: of %s, and the text of %s", name(of), name(m))
+	}
+	return nil
+}
+
+// name is that of the file of a model.
+func name(m *model.Model) string { return cmp.Or(m.Path, "a model made in memory") }
+
 func checkVocabulary(m *model.Model) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
 	}
 	if m.Tokenizer == nil {
-		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", m.Path)
+		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", name(m))
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type generation struct {
 	ctx     context.Context   // ends this text alone; nil never does
 	next    infer.StepInput   // the token that was drawn last, and the logits before it
 	drawn   bool
+	at      int       // tokens of the sequence when it was drawn
 	first   time.Time // when the prompt had been computed
 	stats   *Stats
 
@@ -39,7 +40,7 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	if err := check(m, r.Sampler); err != nil {
 		return nil, err
 	}
-	if err := q.CheckOpen(); err != nil {
+	if err := checkSequence(m, q); err != nil {
 		return nil, err
 	}
 	if ctx == nil {
@@ -130,12 +131,20 @@ func going(texts []*generation, f func(g *generation)) []*generation {
 	})
 }
 
-// endEarly ends a text whose context has ended.
+// endEarly ends a text whose context has ended, and one that cannot go on.
 func (g *generation) endEarly() {
-	if g.ctx != nil && g.ctx.Err() != nil {
+	switch {
+	case g.ctx != nil && g.ctx.Err() != nil:
 		g.end("", context.Cause(g.ctx))
+	case g.isElsewhere():
+		g.end("", errElsewhere)
 	}
 }
+
+var errElsewhere = errors.New("the sequence was changed while a text was going on in it; give each text a sequence of its own")
+
+// isElsewhere reports whether something else than this text has continued its sequence, or rewound it.
+func (g *generation) isElsewhere() bool { return g.next.Sequence.Len() != g.at }
 
 func (g *generation) end(finish Finish, err error) {
 	g.ended, g.stats.Finish, g.err = true, finish, err
@@ -155,7 +164,7 @@ func (g *generation) draw() {
 		g.end("", err)
 		return
 	}
-	g.next.Token, g.drawn = token.ID, true
+	g.next.Token, g.drawn, g.at = token.ID, true, g.next.Sequence.Len()
 	finish, err := g.decode(&token)
 	switch taken := g.take(token); {
 	case taken == errBroken:
@@ -246,7 +255,7 @@ func (g *generation) excludeEOG(logits []float32) {
 // keepLast computes the last token of a text that an error has not ended, so that another one can
 // follow it. The text remains complete where that token has no room, or ctx is cancelled.
 func (g *generation) keepLast(ctx context.Context) {
-	if g.err != nil && g.err != errBroken || !g.drawn {
+	if g.err != nil && g.err != errBroken || !g.drawn || g.isElsewhere() {
 		return
 	}
 	err := g.next.Sequence.DecodeInto(ctx, g.next.Logits, []int32{g.next.Token})

@@ -165,6 +165,29 @@ func TestStreamErrors(t *testing.T) {
 		require.EqualError(t, err, c.want)
 		require.Equal(t, []generate.Token{{ID: -1}}, tokens)
 	}
+	q, pick = open(t, m)
+	text := func() iter.Seq2[generate.Token, error] {
+		tokens, _ := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "x", Sampler: pick, Options: generate.Options{IgnoreEOG: true}})
+		return tokens
+	}
+	for _, err = range text() {
+		for range text() { // in the same sequence
+			break
+		}
+	}
+	require.EqualError(t, err, "the sequence was changed while a text was going on in it; give each text a sequence of its own")
+
+	other := randomModel(t, 16)
+	otherQ, _ := open(t, other)
+	const want = "the session is of another model: of a model made in memory, and the text of a model made in memory"
+	seq, _ = generate.Stream(context.Background(), m, otherQ, generate.Request{Prompt: "x", Sampler: pick})
+	_, err = collect(seq)
+	require.ErrorContains(t, err, want)
+	_, err = generate.NewChat(m, otherQ, pick, generate.ChatOptions{Template: parseTemplate(t, chatML)})
+	require.ErrorContains(t, err, want)
+	_, err = generate.Embed(context.Background(), m, otherQ.Session(), []string{"x"}, infer.EmbedOptions{})
+	require.ErrorContains(t, err, want)
+
 	var missing *generate.Chat
 	seq, reply := missing.Stream(context.Background(), dialogue("x"))
 	_, err = collect(seq)

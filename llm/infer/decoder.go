@@ -148,6 +148,9 @@ func (d *decoder) check(start int, tokens []int32) error {
 // pass computes as many tokens in each slot from first on, which follow
 // starts[i] others there, and writes what comes out.
 func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, out output, dst []float32) error {
+	if ctx == nil {
+		return errors.New("the context.Context is nil")
+	}
 	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
 	shape.attended = d.states.attended(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {

@@ -85,6 +85,14 @@ func (s *Session) checkOpen() error {
 	return s.d.checkOpen("session", "NewSession")
 }
 
+// Model is the one whose sequences it continues.
+func (s *Session) Model() *model.Model {
+	if s == nil || s.d == nil {
+		return nil
+	}
+	return s.d.m
+}
+
 // Context is the number of tokens that a sequence can have.
 func (s *Session) Context() int {
 	if s == nil || s.d == nil {
