@@ -146,6 +146,35 @@ func ExampleFolder() {
 	// Output: 2 1 0
 }
 
+// A folder stands for its splits, a pattern for the files that match it.
+func ExampleExpand() {
+	folder, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	for _, name := range []string{"train.jsonl", "valid.jsonl", "more.jsonl"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(lines), 0o600); err != nil {
+			log.Fatal(err)
+		}
+	}
+	splits, err := data.Expand([]string{folder, filepath.Join(folder, "m*.jsonl"), data.Stdin})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, file := range splits.Train {
+		fmt.Println("train:", filepath.Base(file))
+	}
+	for _, file := range splits.Valid {
+		fmt.Println("valid:", filepath.Base(file))
+	}
+	// Output:
+	// train: train.jsonl
+	// train: more.jsonl
+	// train: -
+	// valid: valid.jsonl
+}
+
 func ExampleError() {
 	for _, err := range data.Read(context.Background(), []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(`{"text": "It is "late"."}`)}) {
 		fmt.Println(err)
