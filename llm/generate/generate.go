@@ -61,7 +61,7 @@ type Options struct {
 
 // Stats say of a generation what it took, and why it ended.
 type Stats struct {
-	Finish    Finish        // "" where an error or the caller ended it
+	Finish    Finish        // "" where the caller ended it, or an error that is not [ErrTruncated]
 	Prompt    int           // tokens of the prompt
 	PromptFor time.Duration // computing them, up to the first new token
 	Generated int           // tokens

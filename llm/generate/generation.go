@@ -166,12 +166,9 @@ func (g *generation) draw() {
 	}
 	g.next.Token, g.drawn, g.at = token.ID, true, g.next.Sequence.Len()
 	finish, err := g.decode(&token)
-	switch taken := g.take(token); {
-	case taken == errBroken:
-		g.end(finish, taken)
-	case taken != nil:
+	if taken := g.take(token); taken != nil {
 		g.end("", taken)
-	case finish != "":
+	} else if finish != "" {
 		g.end(finish, err)
 	}
 }
