@@ -503,6 +503,7 @@ var public = registry{
 		"data.Prepare":                      true,
 		"data.Dataset.Predicted":            true,
 		"data.Shuffler.At":                  true,
+		"train.LocalGroup":                  true,
 	},
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
