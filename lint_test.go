@@ -16,17 +16,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README's lines about tensors are those of an example; TestREADMEChat in llm/generate has the others.
+// The README's Go code is that of Examples, which run.
 func TestREADMECode(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(readme), "## Tensors\n\n```go\n")
-	require.True(t, found)
-	code, _, found := strings.Cut(rest, "```")
-	require.True(t, found)
-	example, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
-	require.Contains(t, unindent(string(example)), unindent(code))
+	for section, file := range map[string]string{"Tensors": "example_test.go", "Use it in Go": "llm/example_test.go"} {
+		_, rest, found := strings.Cut(string(readme), "## "+section+"\n\n```go\n")
+		require.True(t, found, section)
+		code, _, found := strings.Cut(rest, "```")
+		require.True(t, found, section)
+		example, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, unindent(string(example)), unindent(code))
+	}
 }
 
 func unindent(code string) string {
