@@ -163,7 +163,7 @@ func (o *LoadOptions) progressOf(l *Loaded) func(bytes int64, s Stats, isEnd boo
 	if o.Progress == nil {
 		return func(int64, Stats, bool) {}
 	}
-	total, last := max(1, SizeOf(l.Files)), time.Now()
+	total, last := max(1, sizeOf(l.Files)), time.Now()
 	return func(bytes int64, s Stats, isEnd bool) {
 		if now := time.Now(); isEnd || now.Sub(last) >= progressInterval {
 			last = now
@@ -177,8 +177,8 @@ func (o *LoadOptions) progressOf(l *Loaded) func(bytes int64, s Stats, isEnd boo
 	}
 }
 
-// SizeOf adds up the bytes of files; what is no file, such as the standard input, has none.
-func SizeOf(files []string) int64 {
+// sizeOf adds up the bytes of files that have a size.
+func sizeOf(files []string) int64 {
 	var total int64
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {

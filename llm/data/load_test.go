@@ -74,7 +74,7 @@ func TestLoad(t *testing.T) {
 		require.Len(t, d.Files, c.files)
 		require.Equal(t, c.valid, d.Valid)
 		require.Equal(t, c.samples, d.Data.NumSamples())
-		require.Equal(t, Progress{Stats: d.Stats, IsText: c.isText, Bytes: SizeOf(d.Files), Total: SizeOf(d.Files)}, last)
+		require.Equal(t, Progress{Stats: d.Stats, IsText: c.isText, Bytes: sizeOf(d.Files), Total: sizeOf(d.Files)}, last)
 		first, words, err := d.First(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, c.first, FormatSample(v, first, Marks{}))

@@ -224,8 +224,11 @@ func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []s
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	line := progress.New(os.Stderr, progress.Options{Total: data.SizeOf(files), Unit: "B", Brief: true})
+	var line *progress.Line
 	o.Progress = func(p data.Progress) {
+		if line == nil {
+			line = progress.New(os.Stderr, progress.Options{Total: p.Total, Unit: "B", Brief: true})
+		}
 		what := cli.Count(p.Examples, "example")
 		if p.IsText {
 			what = cli.Count(p.Samples, "sample")
@@ -233,7 +236,11 @@ func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []s
 		line.Update(p.Bytes, what+", "+cli.Count(p.Tokens, "token"))
 	}
 	d, err := data.Load(ctx, s.Tokenizer, files, o)
-	if err := errors.Join(err, line.Close()); err != nil {
+	if line != nil {
+		err = errors.Join(err, line.Close())
+	}
+	if err != nil {
+		d.Close()
 		return nil, fmt.Errorf("%s: %w", flag, withFlag(err))
 	}
 	if !d.IsText {

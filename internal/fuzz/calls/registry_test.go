@@ -156,7 +156,6 @@ var public = registry{
 		{"data.Prepare", reflect.ValueOf(data.Prepare[float32])},
 		{"data.Read", reflect.ValueOf(data.Read)},
 		{"data.RenderOptions", reflect.ValueOf(data.RenderOptions)},
-		{"data.SizeOf", reflect.ValueOf(data.SizeOf)},
 		{"data.TextFiles", reflect.ValueOf(data.TextFiles)},
 		{"data.TextSamples", reflect.ValueOf(data.TextSamples)},
 		{"data.FromText", reflect.ValueOf(data.FromText)},
