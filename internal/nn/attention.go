@@ -6,9 +6,20 @@ import "github.com/goggml/ggml"
 type AttentionOptions struct {
 	Scale  float32 // of q·k
 	Window int     // number of keys that a query sees, with its own; 0 is all
+	// Chunked makes the window one of those into which positions are divided: a query sees the
+	// keys of its own, up to itself.
+	Chunked bool
+	Scores  ScoreOptions
 	// In a graph of whole sequences:
 	Rows   int64 // of equal length, which do not see each other
 	Packed bool  // a row may hold several samples, which do not either
+}
+
+// ScoreOptions are what becomes of scores, in this order, on the way to their softmax.
+type ScoreOptions struct {
+	Softcap float32      // limits them to ± this, by its tanh; 0 is none
+	MaxBias float32      // of ALiBi (arXiv 2108.12409), which lowers the scores of keys by their distance; 0 is none
+	Sinks   *ggml.Tensor // [heads]: one more score for each head, which takes part in the sum alone (arXiv 2309.17453); nil is none
 }
 
 // Attend computes softmax(Scale · q·kᵀ)·v of each token over itself and those before it in its
@@ -18,16 +29,17 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	c, tokens := t.C, q.T.Dim(2)
 	q, k, v = t.Sequences(q, o.Rows), t.Sequences(k, o.Rows), t.Sequences(v, o.Rows)
 	shape := q.T.Shape()
-	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: t.visible(o, tokens/o.Rows)}
+	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: t.visible(o, tokens/o.Rows), Scores: o.Scores}
 	y := &Value{
 		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),
-		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad,
+		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad || t.Trains(o.Scores.Sinks),
 	}
 	t.record(y, func(dy *ggml.Tensor) {
-		dq, dk, dv := t.Lowering.AttentionGrad(c, c.Reshape(dy, shape...), operands)
-		t.flow(q, func() *ggml.Tensor { return dq })
-		t.flow(k, func() *ggml.Tensor { return dk })
-		t.flow(v, func() *ggml.Tensor { return dv })
+		d := t.Lowering.AttentionGrad(c, c.Reshape(dy, shape...), operands)
+		t.accumulate(o.Scores.Sinks, func() *ggml.Tensor { return d.Sinks })
+		t.flow(q, func() *ggml.Tensor { return d.Q })
+		t.flow(k, func() *ggml.Tensor { return d.K })
+		t.flow(v, func() *ggml.Tensor { return d.V })
 	})
 	return y
 }
@@ -40,5 +52,5 @@ func (t *Tape) visible(o AttentionOptions, length int64) *ggml.Tensor {
 	if o.Window == 0 && !o.Packed {
 		return nil
 	}
-	return t.FirstVisible(o.Window, length, o.Rows)
+	return t.FirstVisible(o.Window, o.Chunked, length, o.Rows)
 }

@@ -16,6 +16,7 @@ func (stock) VisibleType() ggml.Type { return ggml.F32 }
 type scoreBlock struct {
 	from, to int64
 	q, k, v  *ggml.Tensor // [size, n, heads, batch], [size, to, kv heads, batch] each
+	bent     *ggml.Tensor // scores between −1 and 1, where there is a softcap
 	weights  *ggml.Tensor // [to, n, heads, batch]
 }
 
@@ -25,8 +26,12 @@ func scoreBlocks(c *ggml.Context, a AttentionOperands, f func(b *scoreBlock)) {
 	for to := a.Q.Dim(2); to > 0; {
 		from := (to - 1) / queryBlock * queryBlock
 		b := &scoreBlock{from: from, to: to, q: byHead(c, a.Q, from, to), k: byHead(c, a.K, 0, to), v: byHead(c, a.V, 0, to)}
-		scores := mulMat(c, b.k, b.q)
-		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, from, to), Scale: a.Scale})
+		scores, scale := mulMat(c, b.k, b.q), a.Scale
+		if limit := a.Scores.Softcap; limit != 0 {
+			b.bent = c.Tanh(c.Scale(scores, scale/limit))
+			scores, scale = b.bent, limit
+		}
+		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, from, to), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
 		f(b)
 		to = from
 	}
@@ -45,12 +50,17 @@ func byToken(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3}))
 }
 
-// mask [to, n, 1, batch] is 0 where a query sees a key, and very low where not.
+// mask [to, n, 1, batch] is 0 where a query sees a key, for ALiBi less their distance, and very
+// low where not.
 func mask(c *ggml.Context, a AttentionOperands, from, to int64) *ggml.Tensor {
 	n := to - from
 	keys := c.Arange(0, float32(to), 1)
 	queries := c.Repeat(c.Reshape(c.Arange(float32(from), float32(to), 1), 1, n), to, n)
-	hidden := c.Clamp(c.Scale(c.Sub(queries, keys), masked), -masked, 0) // keys after the query
+	distance := c.Sub(queries, keys)
+	hidden := c.Clamp(c.Scale(distance, masked), -masked, 0) // keys after the query
+	if a.Scores.MaxBias != 0 {
+		hidden = c.Sub(hidden, distance)
+	}
 	if a.FirstVisible == nil {
 		return hidden
 	}
@@ -76,23 +86,44 @@ func (stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
 // AttentionGrad computes the weights again, and from them
 //
 //	dV = dY·Pᵀ, dP = Vᵀ·dY, dS = P ⊙ (dP − Σ P⊙dP) · scale, dQ = K·dS, dK = Q·dSᵀ
-func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (dq, dk, dv *ggml.Tensor) {
+//
+// What is left of 1 by the weights is that of a sink, whose own dP is 0.
+func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (all AttentionGrads) {
 	groups, n := a.K.Dim(1), a.K.Dim(2)
 	scoreBlocks(c, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)
 		dp := mulMat(c, b.v, d)
-		ds := c.Mul(b.weights, c.Sub(dp, c.SumRows(c.Mul(b.weights, dp))))
+		mean := c.SumRows(c.Mul(b.weights, dp))
+		ds := c.Mul(b.weights, c.Sub(dp, mean))
 		ds = c.Scale(ds, a.Scale)
+		if b.bent != nil {
+			ds = c.Mul(ds, c.ScaleBias(c.Sqr(b.bent), -1, 1))
+		}
+		if a.Scores.Sinks != nil {
+			all.Sinks = addSinks(c, all.Sinks, c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), mean))
+		}
 
 		part := byToken(c, mulMat(c, transposed(c, b.k), ds))
-		if dq != nil {
-			part = c.Concat(part, dq, 2)
+		if all.Q != nil {
+			part = c.Concat(part, all.Q, 2)
 		}
-		dq = part
-		dk = addKeys(c, dk, keysGrad(c, b.q, ds, groups), n)
-		dv = addKeys(c, dv, keysGrad(c, d, b.weights, groups), n)
+		all.Q = part
+		all.K = addKeys(c, all.K, keysGrad(c, b.q, ds, groups), n)
+		all.V = addKeys(c, all.V, keysGrad(c, d, b.weights, groups), n)
 	})
-	return dq, dk, dv
+	return all
+}
+
+// addSinks adds the gradients of a block's queries [1, n, heads, batch] to those of the sinks of
+// all [heads].
+func addSinks(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
+	n, heads, batch := part.Dim(1), part.Dim(2), part.Dim(3)
+	ofHeads := c.Reshape(c.SumRows(c.Reshape(part, n, heads, batch)), heads, batch)
+	part = c.Reshape(c.SumRows(transposed(c, ofHeads)), heads)
+	if all != nil {
+		part = c.Add(all, part)
+	}
+	return part
 }
 
 // keysGrad returns Σ x ⊗ s over the queries of all heads that share a key, for

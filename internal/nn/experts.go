@@ -162,15 +162,6 @@ func (t *Tape) SoftMax(x *Value) *Value {
 	}, x)
 }
 
-// Sigmoid is that of each element of x.
-func (t *Tape) Sigmoid(x *Value) *Value {
-	c := t.C
-	s := c.Sigmoid(x.T)
-	return t.Op(s, func(ds *ggml.Tensor) []*ggml.Tensor {
-		return []*ggml.Tensor{c.Mul(ds, c.Mul(s, c.ScaleBias(s, -1, 1)))}
-	}, x)
-}
-
 // Normalized divides each column of x [m, n] by its sum, which counts as at least the smallest
 // normal number of F16.
 func (t *Tape) Normalized(x *Value) *Value {
@@ -181,18 +172,6 @@ func (t *Tape) Normalized(x *Value) *Value {
 	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
 		return []*ggml.Tensor{c.Div(c.Sub(dy, c.SumRows(c.Mul(dy, y))), sum)}
 	}, x)
-}
-
-// Mul multiplies x [m, n] with y [m, n], or with y [1, n], a factor of each column.
-func (t *Tape) Mul(x, y *Value) *Value {
-	c := t.C
-	return t.Op(c.Mul(x.T, y.T), func(d *ggml.Tensor) []*ggml.Tensor {
-		dy := c.Mul(d, x.T)
-		if y.T.Dim(0) < x.T.Dim(0) {
-			dy = c.SumRows(dy)
-		}
-		return []*ggml.Tensor{c.Mul(d, y.T), dy}
-	}, x, y)
 }
 
 // stockExperts multiplies by the device's own products.

@@ -108,14 +108,40 @@ func (t *Tape) Positions(n int64) (positions, negated *ggml.Tensor) {
 	})
 }
 
+// SectionPositions are Positions [4·n] for RoPE of sections: the first three of a text are the same,
+// and the fourth 0.
+func (t *Tape) SectionPositions(n int64) (positions, negated *ggml.Tensor) {
+	fill := func(sign int32) func(f *Feed, x []int32) {
+		return func(f *Feed, x []int32) {
+			for i, p := range f.Positions {
+				for axis := range 3 {
+					x[axis*len(f.Positions)+i] = sign * p
+				}
+			}
+		}
+	}
+	positions = Declare(t.Inputs, "positions of sections", ggml.I32, []int64{4 * n}, fill(1))
+	if t.Grads == nil {
+		return positions, nil
+	}
+	return positions, Declare(t.Inputs, "negated positions of sections", ggml.I32, []int64{4 * n}, fill(-1))
+}
+
 // FirstVisible is the input of the first key that each query of rows [n, batch] sees: that of its
-// sample, or of a window (0: none) of keys that ends with its own.
-func (t *Tape) FirstVisible(window int, n, batch int64) *ggml.Tensor {
+// sample, or of a window (0: none) of keys that ends with its own, or is the chunk of positions
+// that its own is in.
+func (t *Tape) FirstVisible(window int, chunked bool, n, batch int64) *ggml.Tensor {
 	typ := t.Lowering.VisibleType()
 	name := fmt.Sprintf("first visible of window %d, %v", window, typ) // lowerings of layers differ
+	if chunked {
+		name += ", chunked"
+	}
 	first := func(f *Feed, i int) int32 {
-		if window == 0 {
+		switch {
+		case window == 0:
 			return f.Starts[i]
+		case chunked:
+			return f.Starts[i] + f.Positions[i]/int32(window)*int32(window)
 		}
 		return max(f.Starts[i], int32(i%f.Length()-window+1))
 	}

@@ -2,17 +2,6 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// RMSNorm returns x / rms(x) · w over ne0: x [m, …], w [m].
-func (t *Tape) RMSNorm(x *Value, w *ggml.Tensor, eps float32) *Value {
-	c := t.C
-	y := &Value{T: t.Lowering.RMSNorm(c, x.T, w, eps), needsGrad: x.needsGrad || t.Trains(w)}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return t.Lowering.SumColumns(c, c.Mul(dy, c.RMSNorm(x.T, eps)), w) })
-		t.flow(x, func() *ggml.Tensor { return t.Lowering.RMSNormGrad(c, dy, x.T, w, eps) })
-	})
-	return y
-}
-
 // Add returns x + y.
 func (t *Tape) Add(x, y *Value) *Value {
 	sum := &Value{T: t.C.Add(x.T, y.T), needsGrad: x.needsGrad || y.needsGrad}
@@ -106,6 +95,11 @@ func (t *Tape) Heads(x *Value, heads int64) *Value {
 	size, n := x.T.Dim(0)/heads, x.T.Dim(1)
 	strides := []int64{size * x.T.Stride(0), x.T.Stride(1)}
 	return t.reshape(x, t.C.View(x.T, []int64{size, heads, n}, strides, 0))
+}
+
+// Flat is the inverse of Heads, of a contiguous x.
+func (t *Tape) Flat(x *Value) *Value {
+	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0)*x.T.Dim(1), x.T.Dim(2)))
 }
 
 // Sequences divides the tokens of x [size, heads, n·batch], which need not be

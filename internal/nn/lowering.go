@@ -74,17 +74,21 @@ type AttentionOperands struct {
 	// of a sample among others that share a sequence: below 0 for 0, above the query's
 	// position for that. nil is 0 for all. Its type is AttentionOps.VisibleType.
 	FirstVisible *ggml.Tensor
+	Scores       ScoreOptions
 }
+
+// AttentionGrads are the gradients of operands, of their shapes; that of Sinks is nil where there
+// are none.
+type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
 
 // AttentionOps are the attention of each token to itself and those before it, and its
 // gradients.
 type AttentionOps interface {
 	// Attention returns softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the
-	// query's position, [size, heads, n, batch].
+	// query's position, [size, heads, n, batch], with what Scores say of these.
 	Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor
-	// AttentionGrad returns the gradients of Q, K and V, of their shapes, given that of the
-	// result.
-	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (dq, dk, dv *ggml.Tensor)
+	// AttentionGrad returns the gradients of the operands, given that of the result.
+	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads
 	// VisibleType is that of FirstVisible, I32 or F32.
 	VisibleType() ggml.Type
 }

@@ -74,12 +74,32 @@ func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return c.RepeatBack(x, like)
 }
 
+// Attention is stock's where something becomes of scores.
 func (cpu) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
-	return kernels.CausalAttention(c, kernels.Attention(a))
+	if a.Scores != (ScoreOptions{}) {
+		return stock{}.Attention(c, a.withFloats(c))
+	}
+	return kernels.CausalAttention(c, a.plain())
 }
 
-func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (dq, dk, dv *ggml.Tensor) {
-	return kernels.CausalAttentionGrad(c, dy, kernels.Attention(a))
+func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
+	if a.Scores != (ScoreOptions{}) {
+		return stock{}.AttentionGrad(c, dy, a.withFloats(c))
+	}
+	dq, dk, dv := kernels.CausalAttentionGrad(c, dy, a.plain())
+	return AttentionGrads{Q: dq, K: dk, V: dv}
+}
+
+func (a AttentionOperands) plain() kernels.Attention {
+	return kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, FirstVisible: a.FirstVisible}
+}
+
+// withFloats has FirstVisible in the type of stock's.
+func (a AttentionOperands) withFloats(c *ggml.Context) AttentionOperands {
+	if a.FirstVisible != nil {
+		a.FirstVisible = c.Cast(a.FirstVisible, stock{}.VisibleType())
+	}
+	return a
 }
 
 func (cpu) VisibleType() ggml.Type { return ggml.I32 }

@@ -194,9 +194,13 @@ func (stock) RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tens
 	return c.Mul(c.RMSNorm(x, eps), w)
 }
 
-// RMSNormGrad is (g − u·mean(g⊙u)) / rms, with u = x/rms and g = dy⊙w.
+// RMSNormGrad is that of the norm without a weight, given dy⊙w.
 func (stock) RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	dy = c.Mul(dy, w)
+	return rmsNormGrad(c, c.Mul(dy, w), x, eps)
+}
+
+// rmsNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
+func rmsNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
 	n := 1 / float32(x.Dim(0))
 	x = contiguous(c, x)
 	u := c.RMSNorm(x, eps)

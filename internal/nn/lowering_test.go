@@ -70,8 +70,8 @@ func TestLoweringsAttend(t *testing.T) {
 					if first != nil {
 						a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, first)
 					}
-					dq, dk, dv := l.AttentionGrad(w.Context, x[3], a)
-					return []*ggml.Tensor{l.Attention(w.Context, a), dq, dk, dv}
+					d := l.AttentionGrad(w.Context, x[3], a)
+					return []*ggml.Tensor{l.Attention(w.Context, a), d.Q, d.K, d.V}
 				})
 			})
 		}

@@ -182,3 +182,13 @@ func (t *Tape) castInput(m Matrix, x *Value) *ggml.Tensor {
 	}
 	return t.LowPrecision(x)
 }
+
+// OwnGradient is y with a gradient that nothing else reads: what it was computed by may overwrite
+// it.
+func (t *Tape) OwnGradient(y *Value) *Value {
+	own := &Value{T: y.T, needsGrad: y.needsGrad}
+	t.record(own, func(dy *ggml.Tensor) {
+		t.flow(y, func() *ggml.Tensor { return t.C.Cont(dy) })
+	})
+	return own
+}

@@ -15,7 +15,7 @@ var isView = map[string]bool{"view": true, "reshape": true, "permute": true, "tr
 
 var formulas = map[string]formula{
 	"add": binary(refmath.Add), "sub": binary(refmath.Sub), "mul": binary(refmath.Mul), "div": binary(refmath.Div),
-	"sqr": unary(refmath.Sqr), "sqrt": unary(refmath.Sqrt), "log": unary(refmath.Log), "exp": unary(refmath.Exp), "abs": unary(refmath.Abs),
+	"sqr": unary(refmath.Sqr), "sqrt": unary(refmath.Sqrt), "log": unary(refmath.Log), "exp": unary(refmath.Exp), "abs": unary(refmath.Abs), "step": unary(refmath.Step),
 	"neg": unary(refmath.Neg), "sin": unary(refmath.Sin), "cos": unary(refmath.Cos), "tanh": unary(refmath.Tanh), "sigmoid": unary(refmath.Sigmoid),
 	"silu": unary(refmath.Silu), "gelu": unary(refmath.Gelu), "relu": unary(refmath.Relu), "softplus": unary(refmath.Softplus),
 	"sum": unary(refmath.Sum), "sum_rows": unary(refmath.SumRows), "mean": unary(refmath.Mean), "argmax": unary(refmath.ArgMax), "cumsum": unary(refmath.CumSum),
@@ -114,13 +114,17 @@ func rope(n *node, x []refmath.Tensor) refmath.Tensor {
 	return refmath.RopeExt(x[0], x[1], r)
 }
 
-// geglu16 looks GELU up in a table of F16, for inputs that it has.
-func geglu16(n *node, x []refmath.Tensor) refmath.Tensor {
-	return refmath.Mul(refmath.Map(x[0], func(x float64) float64 {
-		if x <= -10 || x >= 10 {
-			return math.Max(x, 0)
-		}
-		exact := refmath.Gelu(refmath.RoundF16(refmath.From([]float64{x})))
-		return refmath.RoundF16(exact).Data[0]
-	}), x[1])
+// roundedGELU are the formulas of ops for which ggml's CPU backend looks GELU up.
+var roundedGELU = map[string]formula{
+	"gelu":  func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.Map(x[0], gelu16) },
+	"geglu": func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.Mul(refmath.Map(x[0], gelu16), x[1]) },
+}
+
+// gelu16 looks GELU up in a table of F16, for inputs that it has.
+func gelu16(x float64) float64 {
+	if x <= -10 || x >= 10 {
+		return math.Max(x, 0)
+	}
+	exact := refmath.Gelu(refmath.RoundF16(refmath.From([]float64{x})))
+	return refmath.RoundF16(exact).Data[0]
 }

@@ -187,8 +187,8 @@ func (p *Program) Run() Values {
 			x = append(x, v.gather(data))
 		}
 		compute := formulas[s.op]
-		if p.RoundGELU && s.op == "geglu" {
-			compute = geglu16
+		if rounded, ok := roundedGELU[s.op]; ok && p.RoundGELU {
+			compute = rounded
 		}
 		s.result.scatter(data, compute(&s.node, x))
 	}

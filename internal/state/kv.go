@@ -92,7 +92,9 @@ func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions
 	keys, values := c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)
 	queries := t.Sequences(q, p.Slots).T               // a part of fused products is not contiguous without RoPE
 	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
-	out := t.C.FlashAttention(queries, keys, values, ggml.AttentionOptions{Mask: mask(t, p, n/p.Slots, o.Window), Scale: o.Scale})
+	out := t.C.FlashAttention(queries, keys, values, ggml.AttentionOptions{
+		Mask: mask(t, p, n/p.Slots, o), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
+	})
 	out.SetAccPrecision(ggml.PrecisionF32)
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
@@ -111,22 +113,34 @@ func (c *KV) rows(t *nn.Tape, p Pass, n int64) *ggml.Tensor {
 const f16MinusInf ggml.Float16 = 0xFC00
 
 // mask is the input [attended, n, 1, slots] of −∞ for the keys that a query does not see, those
-// after it and those before its window, and 0 for the others.
-func mask(t *nn.Tape, p Pass, n int64, window int) *ggml.Tensor {
+// after it and those before its window, and 0 for the others, or for ALiBi less their distance.
+func mask(t *nn.Tape, p Pass, n int64, o nn.AttentionOptions) *ggml.Tensor {
 	shape := []int64{p.Attended, n, 1, p.Slots}
-	return nn.Declare(t.Inputs, fmt.Sprintf("mask of window %d", window), ggml.F16, shape, func(f *nn.Feed, x []ggml.Float16) {
+	name := fmt.Sprintf("mask of window %d, chunked %v, distances %v", o.Window, o.Chunked, o.Scores.MaxBias != 0)
+	return nn.Declare(t.Inputs, name, ggml.F16, shape, func(f *nn.Feed, x []ggml.Float16) {
 		for i, pos := range f.Positions {
-			row := x[i*int(p.Attended):][:p.Attended]
-			for j := int(pos) + 1; j < len(row); j++ {
-				row[j] = f16MinusInf
+			row, first := x[i*int(p.Attended):][:p.Attended], 0
+			switch {
+			case o.Chunked:
+				first = int(pos) / o.Window * o.Window
+			case o.Window > 0:
+				first = max(0, int(pos)-o.Window+1)
 			}
-			if window > 0 {
-				for j := range max(0, int(pos)-window+1) {
-					row[j] = f16MinusInf
+			hide(row[:first])
+			hide(row[min(int(pos)+1, len(row)):])
+			if o.Scores.MaxBias != 0 {
+				for j := first; j < int(pos); j++ {
+					row[j] = ggml.ToFloat16(float32(j - int(pos)))
 				}
 			}
 		}
 	})
+}
+
+func hide(keys []ggml.Float16) {
+	for i := range keys {
+		keys[i] = f16MinusInf
+	}
 }
 
 // store writes x [size, heads, n·slots], whose heads are contiguous, into rows of the

@@ -159,9 +159,9 @@ func (f faulty) Attention(c *ggml.Context, a nn.AttentionOperands) *ggml.Tensor 
 	return f.wrong(c, "attention", f.Lowering.Attention(c, a))
 }
 
-func (f faulty) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a nn.AttentionOperands) (dq, dk, dv *ggml.Tensor) {
-	dq, dk, dv = f.Lowering.AttentionGrad(c, dy, a)
-	return f.wrong(c, "queries", dq), f.wrong(c, "keys", dk), f.wrong(c, "values", dv)
+func (f faulty) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a nn.AttentionOperands) nn.AttentionGrads {
+	d := f.Lowering.AttentionGrad(c, dy, a)
+	return nn.AttentionGrads{Q: f.wrong(c, "queries", d.Q), K: f.wrong(c, "keys", d.K), V: f.wrong(c, "values", d.V)}
 }
 
 func (f faulty) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {

@@ -1,0 +1,84 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// SiLU returns x · σ(x).
+func (t *Tape) SiLU(x *Value) *Value {
+	x = t.Contiguous(x)
+	return t.unary(x, t.C.Silu(x.T), func() *ggml.Tensor { return activationSlope(t.C, ggml.SwiGLU, x.T) })
+}
+
+// GELU returns its approximation by tanh (arXiv 1606.08415).
+func (t *Tape) GELU(x *Value) *Value {
+	x = t.Contiguous(x)
+	return t.unary(x, t.C.Gelu(x.T), func() *ggml.Tensor { return activationSlope(t.C, ggml.GeGLU, x.T) })
+}
+
+// SquaredReLU returns max(x, 0)² (arXiv 2109.08668).
+func (t *Tape) SquaredReLU(x *Value) *Value {
+	x = t.Contiguous(x)
+	c := t.C
+	positive := c.Relu(x.T)
+	return t.unary(x, c.Sqr(positive), func() *ggml.Tensor { return c.Scale(positive, 2) })
+}
+
+// Sigmoid returns 1 / (1 + e⁻ˣ).
+func (t *Tape) Sigmoid(x *Value) *Value {
+	x = t.Contiguous(x)
+	c := t.C
+	s := c.Sigmoid(x.T)
+	return t.unary(x, s, func() *ggml.Tensor { return c.Mul(s, c.ScaleBias(s, -1, 1)) })
+}
+
+// Softplus returns log(1 + eˣ).
+func (t *Tape) Softplus(x *Value) *Value {
+	x = t.Contiguous(x)
+	return t.unary(x, t.C.Softplus(x.T), func() *ggml.Tensor { return t.C.Sigmoid(x.T) })
+}
+
+// Clamp limits x to ±limit; 0 stands for no limit.
+func (t *Tape) Clamp(x *Value, limit float32) *Value {
+	if limit == 0 {
+		return x
+	}
+	x = t.Contiguous(x)
+	c := t.C
+	return t.unary(x, c.Clamp(x.T, -limit, limit), func() *ggml.Tensor {
+		return c.Step(c.ScaleBias(c.Abs(x.T), -1, limit))
+	})
+}
+
+// Contiguous is x, or a copy of it where it is a part of rows.
+func (t *Tape) Contiguous(x *Value) *Value {
+	y := contiguous(t.C, x.T)
+	if y == x.T {
+		return x
+	}
+	return t.reshape(x, y)
+}
+
+// unary is y, made of x element by element, with its slope.
+func (t *Tape) unary(x *Value, y *ggml.Tensor, slope func() *ggml.Tensor) *Value {
+	v := &Value{T: y, needsGrad: x.needsGrad}
+	t.record(v, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return t.C.Mul(dy, slope()) })
+	})
+	return v
+}
+
+// Mul returns x · y, for y of x's shape or of [1, …], which is repeated along ne0.
+func (t *Tape) Mul(x, y *Value) *Value {
+	c := t.C
+	v := &Value{T: c.Mul(x.T, y.T), needsGrad: x.needsGrad || y.needsGrad}
+	t.record(v, func(d *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return c.Mul(d, y.T) })
+		t.flow(y, func() *ggml.Tensor {
+			dy := c.Mul(d, x.T)
+			if y.T.Dim(0) < x.T.Dim(0) {
+				dy = c.SumRows(dy)
+			}
+			return dy
+		})
+	})
+	return v
+}
