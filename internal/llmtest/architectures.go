@@ -28,10 +28,15 @@ type tinyArch struct {
 	keys     map[string]any // without the architecture's name
 	layers   int            // 0 stands for 2
 	headSize int            // 0 stands for 8
+	kvHeads  int            // 0 stands for 2
 	widen    int            // factor of the width of all matrices; 0 stands for 1
 	fusedQKV bool
 	tied     bool
+	like     string   // another that has all its parts
+	gelu     bool     // stock llama.cpp looks its activation up in a table
+	has      []string // tensors that others of the architecture lack
 	optional []string // weights, in each layer
+	noStock  bool     // stock llama.cpp reads no tiny model of the architecture
 	notStock []string // of these, those that stock llama.cpp 0.7.0 does not read
 }
 
@@ -39,96 +44,16 @@ type tinyArch struct {
 // those for long ones.
 const LongContext = 17
 
-var tinyArchs = map[string]tinyArch{
-	"llama": {
-		keys: map[string]any{"rope.scaling.type": "linear", "rope.scaling.factor": float32(2)},
-		optional: slices.Concat(biases("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"),
-			scales("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output"), []string{"rope_freqs.weight"}),
-		notStock: scales("output"),
-	},
-	"qwen2": {
-		tied:     true,
-		optional: slices.Concat(biases("attn_q", "attn_k", "attn_v", "output"), scales("attn_output")),
-	},
-	"qwen3": {headSize: 16, optional: scales("attn_q", "ffn_gate", "ffn_up", "ffn_down")},
-	"qwen2moe": {
-		keys: map[string]any{
-			"expert_count": uint32(5), "expert_used_count": uint32(2), "expert_feed_forward_length": uint32(32), "expert_shared_feed_forward_length": uint32(96),
-		},
-		optional: biases("attn_q", "attn_k", "attn_v"),
-	},
-	"qwen3moe": {
-		keys: map[string]any{
-			"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32),
-		},
-		headSize: 16, optional: scales("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
-	},
-	"bailingmoe": {
-		keys:     experts(map[string]any{"expert_shared_count": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(0.5)}),
-		optional: biases("attn_q", "attn_k", "attn_v"),
-	},
-	"bailingmoe2": {
-		keys: experts(map[string]any{
-			"leading_dense_block_count": uint32(1), "expert_shared_count": uint32(2), "expert_shared_feed_forward_length": uint32(64),
-			"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(2.5),
-		}),
-		fusedQKV: true, optional: biases("exp_probs_b"),
-	},
-	"deepseek": {keys: experts(map[string]any{"leading_dense_block_count": uint32(1), "expert_shared_count": uint32(1), "expert_weights_scale": float32(1.5)}), layers: 3},
-	"dots1": {
-		keys: experts(map[string]any{
-			"expert_count": uint32(8), "expert_group_count": uint32(4), "expert_group_used_count": uint32(2), "attention.head_count_kv": uint32(4),
-			"expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1),
-			"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5),
-		}),
-		headSize: 16, optional: biases("exp_probs_b"),
-	},
-	"mellum":     {keys: experts(map[string]any{"attention.sliding_window": uint32(5), "expert_gating_func": uint32(2)}), layers: 4, headSize: 16},
-	"minimax-m2": {keys: experts(map[string]any{"expert_gating_func": uint32(2), "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
-	"olmoe":      {keys: experts(map[string]any{"attention.head_count_kv": uint32(4), "feed_forward_length": uint32(32)})},
-	"mistral3": {
-		keys: map[string]any{
-			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
-			"rope.scaling.yarn_beta_fast": float32(0.5), "rope.scaling.yarn_beta_slow": float32(0.05),
-			"rope.scaling.yarn_log_multiplier": float32(0.5), "rope.scaling.attn_factor": float32(1.25),
-			"attention.temperature_scale": float32(0.3),
-		},
-		headSize: 16, optional: biases("attn_output", "ffn_down"),
-	},
-	"smollm3": {layers: 4, tied: true},
-	"granite": {
-		keys: map[string]any{
-			"embedding_scale": float32(3), "residual_scale": float32(0.25), "attention.scale": float32(0.125), "logit_scale": float32(0.5),
-		},
-		tied:     true,
-		optional: biases("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"),
-	},
-	"olmo2": {
-		keys: map[string]any{
-			"attention.sliding_window": uint32(5), "rope.freq_base_swa": float32(500), // which counts nowhere
-			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
-		},
-		layers: 4,
-	},
-	"gemma3": {
-		keys: map[string]any{
-			"attention.sliding_window": uint32(5), "rope.freq_base": float32(1e6), "rope.scaling.attn_factor": float32(0.9),
-			"final_logit_softcapping": float32(2),
-		},
-		layers: 6, headSize: 16, tied: true,
-	},
-	"phi3": {
-		keys: map[string]any{
-			"rope.scaling.original_context_length": uint32(LongContext - 1), "rope.scaling.attn_factor": float32(1.25), "rope.dimension_count": uint32(6),
-		},
-		fusedQKV: true,
-		optional: slices.Concat(biases("attn_qkv"), scales("attn_qkv", "attn_output"), []string{"rope_factors_short.weight", "rope_factors_long.weight"}),
-	},
-}
-
 func biases(matrices ...string) []string { return suffixed(matrices, ".bias") }
 
 func scales(matrices ...string) []string { return suffixed(matrices, ".scale") }
+
+// experts are keys of a mixture, and others.
+func experts(keys map[string]any) map[string]any {
+	all := map[string]any{"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}
+	maps.Copy(all, keys)
+	return all
+}
 
 func suffixed(names []string, suffix string) []string {
 	for i := range names {
@@ -137,12 +62,19 @@ func suffixed(names []string, suffix string) []string {
 	return names
 }
 
-// experts are keys of a mixture, and others.
-func experts(keys map[string]any) map[string]any {
-	all := map[string]any{"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}
-	maps.Copy(all, keys)
-	return all
+// DistinctArchitectures lists those that have all parts between them, for tests that take long.
+func DistinctArchitectures() []string {
+	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].like != "" })
 }
+
+// StockArchitectures lists those of which stock llama.cpp reads a tiny model.
+func StockArchitectures() []string {
+	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].noStock })
+}
+
+// LooksUpGELU reports whether ggml's CPU backend computes an architecture by a table of F16, which
+// takes an input that may be another than in float64.
+func LooksUpGELU(name string) bool { return tinyArchs[name].gelu }
 
 // Architectures lists those that [ArchModel] makes models of.
 func Architectures() []string { return slices.Sorted(maps.Keys(tinyArchs)) }
@@ -206,8 +138,8 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 	head := a.width(cmp.Or(a.headSize, 8))
 	keys := map[string]any{
 		"context_length": uint32(64), "vocab_size": uint32(tinyVocab), "embedding_length": a.width(tinyEmbd), "feed_forward_length": a.width(64), "block_count": uint32(cmp.Or(a.layers, 2)),
-		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(2), "attention.key_length": head, "attention.value_length": head,
-		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.dimension_count": head,
+		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(cmp.Or(a.kvHeads, 2)), "attention.key_length": head, "attention.value_length": head,
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.layer_norm_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
 	maps.Copy(keys, a.keys)
 	general := map[string]any{"general.architecture": name, "general.name": "tiny " + name, "tokenizer.ggml.model": "no_vocab"}
@@ -222,7 +154,7 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 
 // A tinyWeight is a tensor with its values.
 type tinyWeight struct {
-	name   string
+	*arch.Weight
 	values refmath.Tensor
 }
 
@@ -238,6 +170,9 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	}
 	if a.fusedQKV {
 		present = append(present, "blk.0.attn_qkv.weight")
+	}
+	for _, kind := range a.has {
+		present = append(present, "blk.0."+kind+".weight")
 	}
 	never := func(io.Writer) error { return errors.ErrUnsupported }
 	embd := int64(a.width(tinyEmbd))
@@ -258,12 +193,12 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 		switch {
 		case w.Role == arch.Bias:
 			values = refmath.Normal(rng, 0.5, w.Shape...)
-		case len(w.Shape) == 1:
+		case len(w.Shape) == 1 || w.Role == arch.Norm:
 			values = refmath.Uniform(rng, 0.5, 1.5, w.Shape...)
 		default:
 			values = refmath.Normal(rng, 1/math.Sqrt(float64(w.Shape[0])), w.Shape...)
 		}
-		list = append(list, tinyWeight{w.Name, values})
+		list = append(list, tinyWeight{w, values})
 	}
 	return list
 }
@@ -273,17 +208,13 @@ var inLayer = regexp.MustCompile(`^blk\.\d+\.`)
 // addWeight adds a matrix in a type, or a vector in F32.
 func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 	t.Helper()
-	ne := w.values.Ne
-	shape := ne[:3]
-	switch {
-	case ne[1] == 1:
-		shape, typ = ne[:1], ggml.F32
-	case ne[2] == 1:
-		shape = ne[:2]
+	ne, shape := w.values.Ne, w.Shape
+	if len(shape) == 1 || !w.Role.CanHave(typ) {
+		typ = ggml.F32
 	}
 	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2])
 	require.NoError(t, ggml.Quantize(raw, typ, w.values.Float32(), ggml.QuantizeOptions{RowLen: int(ne[0])}))
-	info := ggml.GGUFTensor{Name: w.name, Type: typ, Shape: shape, Size: int64(len(raw))}
+	info := ggml.GGUFTensor{Name: w.Name, Type: typ, Shape: shape, Size: int64(len(raw))}
 	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error {
 		_, err := w.Write(raw)
 		return err

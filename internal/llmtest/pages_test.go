@@ -23,16 +23,33 @@ func TestPages(t *testing.T) {
 				*list = append(*list, what)
 			}
 		}
-		forward := func(f arch.FeedForward, what string) { note(&network, f.Width > 0, what+f.Act.String()) }
-		for _, layer := range a.Layers() {
-			for _, r := range layer {
+		forward := func(f arch.FeedForward, what string) {
+			act := f.Act.String()
+			if f.Ungated != arch.Gated {
+				act = f.Ungated.String() + " without a gate"
+			}
+			note(&network, f.Width > 0, what+act)
+		}
+		var walk func(residuals []arch.Residual)
+		walk = func(residuals []arch.Residual) {
+			for _, r := range residuals {
 				switch p := r.Part.(type) {
+				case arch.Parallel:
+					note(&network, true, "beside attention")
+					walk(p)
 				case arch.Attention:
 					note(&attention, p.FusedQKV, "one matrix of queries, keys and values")
-					note(&attention, p.QKNorm == arch.PerHead, "queries and keys normalised per head")
+					note(&attention, slices.Contains([]arch.QKNorm{arch.PerHead, arch.EachHead, arch.HeadGroups}, p.QKNorm), "queries and keys normalised per head")
 					note(&attention, p.QKNorm == arch.AllHeads, "queries and keys normalised")
+					note(&attention, p.NormAfterRoPE && p.QKNorm != arch.NoQKNorm, "after RoPE")
 					note(&attention, p.Window > 0, "sliding windows")
-					note(&attention, p.NoRoPE, "layers without positions")
+					note(&attention, p.NoRoPE, "layers without RoPE")
+					note(&attention, p.MaxALiBiBias > 0, "ALiBi")
+					note(&attention, p.RoPE.Sections != [4]int{}, "RoPE of sections")
+					note(&attention, p.Softcap > 0, "bent scores")
+					note(&attention, p.Sinks, "sinks")
+					note(&attention, p.Gate != arch.NoGate, "gated")
+					note(&attention, p.ClampQKV > 0, "clamped queries, keys and values")
 					note(&attention, p.RoPEFactors, "RoPE factors")
 					note(&attention, p.Temperature.Scale != 0, "temperature by position")
 				case arch.FeedForward:
@@ -44,6 +61,9 @@ func TestPages(t *testing.T) {
 					note(&network, true, fmt.Sprintf("%T", p))
 				}
 			}
+		}
+		for _, layer := range a.Layers() {
+			walk(layer)
 		}
 		var matrices []string
 		for _, w := range a.Weights() {

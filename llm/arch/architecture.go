@@ -144,6 +144,9 @@ func modulesOf(weights []*Weight) []Module {
 	place := map[string]int{}
 	for _, w := range weights {
 		for _, r := range w.Rows {
+			if r.Module == "" {
+				continue
+			}
 			i, known := place[r.Module]
 			if !known {
 				i = len(list)

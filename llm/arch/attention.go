@@ -10,30 +10,27 @@ import (
 )
 
 // Attention is causal self-attention, in which heads of queries share keys and values
-// (arXiv 2305.13245), with rotary positions (arXiv 2104.09864).
+// (arXiv 2305.13245), as a rule with rotary positions (arXiv 2104.09864).
 type Attention struct {
 	Heads, KVHeads, HeadSize int
 	Scale                    float32 // of q·k
+	Softcap                  float32 // what scores are bent to; 0 is nothing
+	MaxALiBiBias             float32 // of ALiBi (arXiv 2108.12409); 0 is none
+	Sinks                    bool    // each head has one (arXiv 2309.17453)
 	Window                   int     // keys that a query sees; 0 is all
+	Chunked                  bool    // the window is one of those into which positions are divided
 	RoPE                     ggml.RoPE
 	NoRoPE                   bool
 	RoPEFactors              bool // may be in the file: one tensor, or one for short and one for long contexts
 	Temperature              Temperature
+	ClampQKV                 float32 // what queries, keys and values are limited to; 0 is nothing
 	QKNorm                   QKNorm
-	FusedQKV                 bool // queries, keys and values are one matrix
-	FusedModules             bool // in transformers they are
-	OutputBias               bool // attn_output may have one; the others may have in any model
+	NormAfterRoPE            bool // queries and keys are rotated first
+	Gate                     OutputGate
+	FusedQKV                 bool     // queries, keys and values are one matrix
+	QKVBias, OutputBias      Presence // of these matrices, and of attn_output
+	NoQKVScale               bool     // factors of these matrices say nothing
 }
-
-// QKNorm says whether queries and keys are normalised, and over what.
-type QKNorm int
-
-// The norms of queries and keys.
-const (
-	NoQKNorm QKNorm = iota
-	PerHead
-	AllHeads
-)
 
 // A Temperature multiplies the query at a position by
 // 1 + Scale · log(1 + ⌊(position + Offset) / Length⌋). The zero value is none.
@@ -69,35 +66,63 @@ func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	embd := int64(p.config.Embd)
 	m := p.Matrix("attn_output", int64(a.Heads*a.HeadSize), embd, MatrixOptions{
-		Bias: a.OutputBias, Residual: true, Rows: []Rows{a.rows(p, "attn_output", "o_proj", embd, 0)},
+		Bias: a.OutputBias, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
 	})
 	return t.Linear(y, m)[0]
 }
 
 // gather returns what the heads gather [size·heads, n].
 func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	q, k, v := a.queriesKeysValues(p, t, x)
-	if a.QKNorm == AllHeads {
-		q, k = p.Norm(t, "attn_q_norm", q), p.Norm(t, "attn_k_norm", k)
+	q, k, v, gate := a.project(p, t, x)
+	q, k, v = t.Clamp(q, a.ClampQKV), t.Clamp(k, a.ClampQKV), t.Clamp(v, a.ClampQKV)
+	if a.QKNorm.isFlat() {
+		q, k = a.norm(p, t, "attn_q_norm", q), a.norm(p, t, "attn_k_norm", k)
 	}
 	q, k, v = t.Heads(q, int64(a.Heads)), t.Heads(k, int64(a.KVHeads)), t.Heads(v, int64(a.KVHeads))
-	if a.QKNorm == PerHead {
-		q, k = p.Norm(t, "attn_q_norm", q), p.Norm(t, "attn_k_norm", k)
+	if a.NormAfterRoPE {
+		q, k = a.rotate(p, t, q, k)
 	}
-	factors := a.ropeFactors(p) // files may have them without RoPE, too
-	if !a.NoRoPE {
-		positions, negated := t.Positions(q.T.Dim(2))
-		r := nn.Rotation{RoPE: a.RoPE, Positions: positions, Negated: negated, Factors: factors}
-		q, k = t.RoPE(q, r), t.RoPE(k, r)
+	if !a.QKNorm.isFlat() {
+		q, k = a.norm(p, t, "attn_q_norm", q), a.norm(p, t, "attn_k_norm", k)
+	}
+	if !a.NormAfterRoPE {
+		q, k = a.rotate(p, t, q, k)
 	}
 	if a.Temperature.Scale != 0 {
 		q = t.MulInput(q, a.Temperature.input(t, q.T.Dim(2)))
 	}
-	o := nn.AttentionOptions{Scale: a.Scale, Window: a.Window, Rows: p.Rows, Packed: p.Packed}
-	if kept := p.State(); kept != nil {
-		return kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
+	o := nn.AttentionOptions{
+		Scale: a.Scale, Window: a.Window, Chunked: a.Chunked, Rows: p.Rows, Packed: p.Packed,
+		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)},
 	}
-	return t.Attend(q, k, v, o)
+	var y *nn.Value
+	if kept := p.State(); kept != nil {
+		y = kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
+	} else {
+		y = t.Attend(q, k, v, o)
+	}
+	return a.Gate.apply(t, y, gate, a.Heads)
+}
+
+// rotate gives queries and keys their positions.
+func (a Attention) rotate(p Place, t *nn.Tape, q, k *nn.Value) (*nn.Value, *nn.Value) {
+	factors := a.ropeFactors(p) // files may have them without RoPE, too
+	if a.NoRoPE {
+		return q, k
+	}
+	positions, negated := t.Positions(q.T.Dim(2))
+	if a.RoPE.Sections != [4]int{} {
+		positions, negated = t.SectionPositions(q.T.Dim(2))
+	}
+	r := nn.Rotation{RoPE: a.RoPE, Positions: positions, Negated: negated, Factors: factors}
+	return t.RoPE(q, r), t.RoPE(k, r)
+}
+
+func (a Attention) sinks(p Place) *ggml.Tensor {
+	if !a.Sinks {
+		return nil
+	}
+	return p.weight(Weight{Kind: "attn_sinks", Shape: []int64{int64(a.Heads)}, Role: Sink})
 }
 
 // NewState makes a cache of keys and values.
@@ -105,36 +130,38 @@ func (a Attention) NewState(o state.Options) (state.State, error) {
 	return state.NewKV(o, a.HeadSize, a.KVHeads)
 }
 
-func (a Attention) queriesKeysValues(p Place, t *nn.Tape, x *nn.Value) (q, k, v *nn.Value) {
+// project returns the products of x: queries, keys, values, and the gate if there is one.
+func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.Value) {
 	embd, queries, keys := int64(p.config.Embd), int64(a.Heads*a.HeadSize), int64(a.KVHeads*a.HeadSize)
 	permuted := func(heads int) int {
-		if a.RoPE.Mode == ggml.RoPENorm {
+		if a.RoPE.Mode == ggml.RoPENorm && !p.spec().noRoPE { // whether the layer has RoPE or not
 			return heads
 		}
 		return 0
 	}
 	rows := []Rows{
-		a.rows(p, "attn_q", "q_proj", queries, permuted(a.Heads)), a.rows(p, "attn_k", "k_proj", keys, permuted(a.KVHeads)),
-		a.rows(p, "attn_v", "v_proj", keys, 0),
+		p.rows("attn_q", queries, permuted(a.Heads)), p.rows("attn_k", keys, permuted(a.KVHeads)), p.rows("attn_v", keys, 0),
+	}
+	matrix := func(kind string, out int64, rows ...Rows) nn.Matrix {
+		return p.Matrix(kind, embd, out, MatrixOptions{Bias: a.QKVBias, NoScale: a.NoQKVScale, Rows: rows})
+	}
+	var matrices []nn.Matrix
+	if a.FusedQKV {
+		matrices = append(matrices, matrix("attn_qkv", queries+2*keys, rows...))
+	} else {
+		matrices = append(matrices, matrix("attn_q", queries, rows[0]), matrix("attn_k", keys, rows[1]), matrix("attn_v", keys, rows[2]))
+	}
+	if a.Gate != NoGate {
+		matrices = append(matrices, a.Gate.matrix(p, a))
+	}
+	parts := t.Linear(x, matrices...)
+	if a.Gate != NoGate {
+		gate = parts[len(parts)-1]
 	}
 	if a.FusedQKV {
-		qkv := p.Matrix("attn_qkv", embd, queries+2*keys, MatrixOptions{Bias: true, Rows: rows})
-		parts := t.Split(t.Linear(x, qkv)[0], queries, keys, keys)
-		return parts[0], parts[1], parts[2]
+		parts = t.Split(parts[0], queries, keys, keys)
 	}
-	parts := t.Linear(x,
-		p.Matrix("attn_q", embd, queries, MatrixOptions{Bias: true, Rows: rows[:1]}),
-		p.Matrix("attn_k", embd, keys, MatrixOptions{Bias: true, Rows: rows[1:2]}),
-		p.Matrix("attn_v", embd, keys, MatrixOptions{Bias: true, Rows: rows[2:]}))
-	return parts[0], parts[1], parts[2]
-}
-
-// rows are those of a matrix, with the name that transformers has for it.
-func (a Attention) rows(p Place, kind, module string, count int64, permutedHeads int) Rows {
-	if a.FusedModules && module != "o_proj" {
-		module = "qkv_proj"
-	}
-	return Rows{Name: p.prefix + kind, Module: p.modules + "self_attn." + module, Count: count, PermutedHeads: permutedHeads}
+	return parts[0], parts[1], parts[2], gate
 }
 
 // ropeFactors are those of the frequencies, nil where a model has none.

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
@@ -37,24 +38,20 @@ type Builder struct {
 }
 
 const (
-	tokenEmbd  = "token_embd"
-	outputNorm = "output_norm"
-	output     = "output"
+	tokenEmbd     = "token_embd"
+	tokenEmbdNorm = "token_embd_norm"
+	positionEmbd  = "position_embd"
+	outputNorm    = "output_norm"
+	output        = "output"
 )
 
-func (b *Builder) spec() *spec {
-	s := specs[b.config.Arch]
-	return &s
-}
+func (b *Builder) spec() *spec { return b.config.spec() }
 
 // Hidden computes the normalised residual stream [n_embd, n] after all layers.
 func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
-	x := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), b.embedding()), b.config.EmbdScale)
-	if b.NEFTune != 0 {
-		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
-	}
+	x := b.embed(t)
 	for i, layer := range b.layers {
-		p := Place{Builder: b, Layer: i, prefix: fmt.Sprintf("blk.%d.", i), modules: fmt.Sprintf("layers.%d.", i)}
+		p := Place{Builder: b, Layer: i, prefix: fmt.Sprintf("blk.%d.", i), modules: fmt.Sprintf(b.spec().modules.layer(), i)}
 		forward := func(t *nn.Tape, x *nn.Value) *nn.Value {
 			for j, r := range layer {
 				p.residual = j
@@ -74,17 +71,56 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	return b.outside().Norm(t, outputNorm, x)
 }
 
+// embed looks up the tokens, and what is learned for their positions.
+func (b *Builder) embed(t *nn.Tape) *nn.Value {
+	s, place := b.spec(), b.outside()
+	x := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), b.embedding()), b.config.EmbdScale)
+	if b.NEFTune != 0 {
+		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
+	}
+	switch s.embdNorm {
+	case weightedNorm:
+		x = place.Norm(t, tokenEmbdNorm, x)
+	case bareNorm:
+		x = t.Norm(x, place.normOf())
+	}
+	if s.positions != Never {
+		x = place.addPositions(t, x, s.positions)
+	}
+	return x
+}
+
 // Logits returns the output [n_vocab, n] of x [n_embd, n].
 func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	c := b.config
-	for _, w := range b.spec().unused {
-		b.outside().weight(w)
-	}
+	b.askUnused()
 	z := t.Linear(x, b.head())[0]
-	if c.LogitScale != 0 {
+	switch {
+	case b.spec().logitsTimesScale:
+		z = t.Scale(z, c.LogitScale)
+	case c.LogitScale != 0:
 		z = t.Scale(z, 1/c.LogitScale)
 	}
 	return t.Softcap(z, c.LogitSoftcap)
+}
+
+// askUnused asks for what files have and nothing computes with.
+func (b *Builder) askUnused() {
+	s := b.spec()
+	if s.unused != nil {
+		for _, w := range s.unused(&b.config) {
+			b.outside().weight(w)
+		}
+	}
+	if s.unusedInLayers == nil {
+		return
+	}
+	for i := range b.layers {
+		for _, w := range s.unusedInLayers(&b.config) {
+			w.Name = fmt.Sprintf("blk.%d.%s", i, w.Name)
+			Place{Builder: b, Layer: i}.weight(w)
+		}
+	}
 }
 
 // head is the matrix of logits.
@@ -93,26 +129,24 @@ func (b *Builder) head() nn.Matrix {
 	if c.Tied {
 		m := b.embedding()
 		m.NoLoRA = true // adapters of a tied embedding act on the lookup only
-		if b.spec().outputBias {
-			m.Bias = b.outside().bias(output, int64(c.Vocab))
-		}
+		m.Bias = b.outside().bias(output, int64(c.Vocab), b.spec().outputBias)
 		return m
 	}
 	return b.outside().Matrix(output, int64(c.Embd), int64(c.Vocab), MatrixOptions{
-		Bias: b.spec().outputBias, Rows: []Rows{{Name: output, Module: "lm_head", Count: int64(c.Vocab)}},
+		Bias: b.spec().outputBias, Rows: []Rows{{Name: output, Module: b.spec().modules.output(), Count: int64(c.Vocab)}},
 	})
 }
 
 func (b *Builder) embedding() nn.Matrix {
 	c := b.config
-	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: tokenEmbd, Module: "embed_tokens", Count: int64(c.Vocab)}}}
+	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: tokenEmbd, Module: b.spec().modules.embedding(), Count: int64(c.Vocab)}}}
 	p := b.outside()
 	return nn.Matrix{Name: p.name(w), W: p.weight(w)}
 }
 
 // MatrixOptions are what matrices of products differ in.
 type MatrixOptions struct {
-	Bias     bool // there may be one
+	Bias     Presence
 	OutScale bool // the scale that there may be is of the product with adapters and bias
 	NoScale  bool // a scale in the file has no meaning
 	Residual bool // see [Weight]
@@ -139,14 +173,16 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	case OutScale:
 		m.OutScale = s
 	}
-	if o.Bias {
-		m.Bias = p.bias(kind, out)
-	}
+	m.Bias = p.bias(kind, out, o.Bias)
 	return m
 }
 
-func (p Place) bias(kind string, out int64) *ggml.Tensor {
-	return p.weight(Weight{Kind: kind, Shape: []int64{out}, Role: Bias, Optional: true})
+// bias asks for what is added to a product, nil where there is none.
+func (p Place) bias(kind string, out int64, there Presence) *ggml.Tensor {
+	if there == Never {
+		return nil
+	}
+	return p.weight(Weight{Kind: kind, Shape: []int64{out}, Role: Bias, Optional: there == Maybe})
 }
 
 // weight asks for a weight of the place.
@@ -163,6 +199,8 @@ func (p Place) name(w Weight) string {
 		return w.Name
 	case w.Role == Bias:
 		return p.prefix + w.Kind + ".bias"
+	case slices.Contains(p.spec().unsuffixed, w.Kind):
+		return p.prefix + w.Kind
 	}
 	return p.prefix + w.Kind + ".weight"
 }

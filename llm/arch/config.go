@@ -24,15 +24,26 @@ type Config struct {
 	Heads    int
 	KVHeads  int // a divisor of Heads
 	HeadSize int
-	RMSEps   float32
+	RMSEps   float32 // of models with RMSNorm
 	RoPE     ggml.RoPE
 	Tied     bool // the output matrix is the token embedding
 	FusedQKV bool // queries, keys and values are one matrix
 
+	// Heads, KVHeads and FF of each layer, where they are the most of all; nil: all have the same.
+	HeadsAt, KVHeadsAt, FFs []int
+	// Has are kinds of tensors that this model has, and others of its architecture may lack.
+	Has []string
+
+	LayerNormEps float32 // of models with LayerNorm
+	NormGroups   int     // elements of the residual stream that are normalised together; 0: all
+
 	Window        int     // keys that a query of a local layer sees; 0: no layer is local
 	WindowPattern int     // each so many-th layer is global
+	LocalLayers   []bool  // which layers are local, where that is no such pattern
 	LocalFreqBase float32 // of RoPE in local layers, where it has another
 	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
+	RoPELayers    []bool  // which layers have RoPE, where that is no such step
+	Parallel      bool    // attention and network see the same, in models that may do so
 
 	// See [Experts]. SharedFF is the width of the network that all tokens go through, 0 for that of
 	// SharedExperts; the first DenseLayers have no experts, and of the others each ExpertStep-th.
@@ -50,7 +61,10 @@ type Config struct {
 	EmbdScale     float32 // of embeddings
 	ResidualScale float32 // of what a layer adds to the residual stream
 	AttnScale     float32 // of q·k; 0 is 1/√HeadSize
-	LogitScale    float32 // that logits are divided by
+	AttnSoftcap   float32 // that scores are bent to
+	MaxALiBiBias  float32 // of ALiBi; 0: there is none
+	ClampQKV      float32 // that queries, keys and values are limited to
+	LogitScale    float32 // that logits are divided by, or multiplied
 	LogitSoftcap  float32 // that logits are bent to
 
 	// See [Temperature].
@@ -66,7 +80,7 @@ var ErrUnsupported = errors.New("unsupported model")
 // embdNoiseScale is the factor by which noise on embeddings as transformers' module gives
 // them counts in the residual stream: most modules scale what they look up themselves.
 func (c Config) embdNoiseScale() float32 {
-	if specs[c.Arch].scaledLater && c.EmbdScale != 0 {
+	if c.spec().scaledLater && c.EmbdScale != 0 {
 		return c.EmbdScale
 	}
 	return 1
@@ -95,7 +109,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w: architecture %q; supported: %s", g.Name(), ErrUnsupported, arch, strings.Join(Architectures(), ", "))
 	}
 	c := Config{Arch: arch}
-	m := &metadata{g: g, arch: arch}
+	m := &metadata{g: g, arch: arch, perLayer: s.perLayer}
 	c.Name = value(m, "general.name", "", true)
 	m.readKeys(&c, s)
 	m.readVocabulary(&c)
@@ -103,6 +117,11 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	c.Tied = !output && !s.untied
 	_, c.FusedQKV = g.Tensor("blk.0.attn_qkv.weight")
 	_, c.FusedExperts = g.Tensor(fmt.Sprintf("blk.%d.ffn_gate_up_exps.weight", c.Layers-1))
+	for _, kind := range s.mayHave {
+		if _, ok := g.Tensor("blk.0." + kind + ".weight"); ok {
+			c.Has = append(c.Has, kind)
+		}
+	}
 	if len(m.faults) == 0 {
 		m.faults = c.faults()
 	}
@@ -165,14 +184,14 @@ func (c Config) faults() []string {
 	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.Heads * c.HeadSize, c.KVHeads * c.HeadSize} {
 		check(width <= maxWidth, "a matrix has rows or columns of %d elements; %d are the most", width, maxWidth)
 	}
-	check(c.Heads%c.KVHeads == 0, "%s: %d heads cannot share %d KV heads", key("attention.head_count_kv"), c.Heads, c.KVHeads)
+	check(c.HeadsAt != nil || c.KVHeadsAt != nil || c.Heads%c.KVHeads == 0, "%s: %d heads cannot share %d KV heads", key("attention.head_count_kv"), c.Heads, c.KVHeads)
 	r := c.RoPE
 	check(r.Dims > 0 && r.Dims%2 == 0 && r.Dims <= c.HeadSize, "%s: RoPE rotates %d of %d elements of a head", key("rope.dimension_count"), r.Dims, c.HeadSize)
 	check(positive(r.FreqBase), "%s is %v", key("rope.freq_base"), r.FreqBase)
 	check(positive(r.FreqScale), "%s is %v", key("rope.scaling.factor"), 1/r.FreqScale)
 	check(r.TrainedCtx >= 0 && r.TrainedCtx <= math.MaxInt32, "%s is %d", key("rope.scaling.original_context_length"), r.TrainedCtx)
 	check(finite(r.AttnFactor), "%s is %v", key("rope.scaling.attn_factor"), r.AttnFactor)
-	check(r.Mode == specs[c.Arch].rope, "RoPE has mode %v, which is another architecture's", r.Mode)
+	check(r.Mode == c.ropeMode(), "RoPE has mode %v, which is another architecture's", r.Mode)
 	check(r.ExtFactor == 0 || r.ExtFactor == yarnExtFactor, "YaRN has factor %v; files can have %v", r.ExtFactor, yarnExtFactor)
 	betas := r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
 	if c.hasKey("rope.scaling.yarn_beta_fast") {
@@ -180,8 +199,10 @@ func (c Config) faults() []string {
 	}
 	check(finite(r.BetaFast) && finite(r.BetaSlow) && (r.ExtFactor == 0 || betas), "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
 	check(c.RMSEps >= 0 && finite(c.RMSEps), "%s is %v", key("attention.layer_norm_rms_epsilon"), c.RMSEps)
+	check(c.LayerNormEps >= 0 && finite(c.LayerNormEps), "%s is %v", key("attention.layer_norm_epsilon"), c.LayerNormEps)
+	check(c.NormGroups >= 0 && (c.NormGroups == 0 || c.Embd%c.NormGroups == 0), "%s is %d, and %s %d", key("attention.group_norm_groups"), c.NormGroups, key("embedding_length"), c.Embd)
 	check(c.Window >= 0 && c.Window <= math.MaxInt32, "%s is %d", key("attention.sliding_window"), c.Window)
-	check(c.Window == 0 || c.WindowPattern > 0, "%s is %d", key("attention.sliding_window_pattern"), c.WindowPattern)
+	check(c.Window == 0 || c.WindowPattern > 0 || c.LocalLayers != nil, "%s is %d", key("attention.sliding_window_pattern"), c.WindowPattern)
 	if c.hasKey(localFreqBase) {
 		check(c.Window == 0 || positive(c.LocalFreqBase), "%s is %v", key(localFreqBase), c.LocalFreqBase)
 	} else {
@@ -192,6 +213,7 @@ func (c Config) faults() []string {
 		name  string
 		value float32
 	}{
+		{"attn_logit_softcapping", c.AttnSoftcap}, {"attention.max_alibi_bias", c.MaxALiBiBias}, {"attention.clamp_kqv", c.ClampQKV},
 		{"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale},
 		{"final_logit_softcapping", c.LogitSoftcap}, {"attention.temperature_scale", c.AttnTempScale}, {"attention.temperature_offset", c.AttnTempOffset}, {"rope.scaling.yarn_log_multiplier", c.YaRNLogMul},
 	} {
@@ -220,12 +242,51 @@ func (c Config) faults() []string {
 		}
 	}
 	check(c.AttnScale >= 0, "%s is %v", key("attention.scale"), c.AttnScale)
+	check(c.MaxALiBiBias >= 0, "%s is %v", key("attention.max_alibi_bias"), c.MaxALiBiBias)
+	return append(faults, c.listFaults()...)
+}
+
+// listFaults lists what is wrong with what is said for each layer.
+func (c Config) listFaults() (faults []string) {
+	for _, list := range []struct {
+		name   string
+		length int
+	}{
+		{"attention.head_count", len(c.HeadsAt)}, {"attention.head_count_kv", len(c.KVHeadsAt)}, {"feed_forward_length", len(c.FFs)},
+		{"attention.sliding_window_pattern", len(c.LocalLayers)}, {"attention.rope_pattern", len(c.RoPELayers)},
+	} {
+		if list.length != 0 && list.length != c.Layers {
+			faults = append(faults, fmt.Sprintf("%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers))
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	for i := range c.Layers {
+		heads, kv, width := at(c.HeadsAt, i, c.Heads), at(c.KVHeadsAt, i, c.KVHeads), at(c.FFs, i, c.FF)
+		ok := heads >= 0 && heads <= c.Heads && kv >= 0 && kv <= c.KVHeads && width >= 0 && width <= c.FF
+		if ok && kv > 0 && heads%kv == 0 && heads > 0 && width > 0 || ok && c.spec().perLayer && (kv == 0 || heads%kv == 0) {
+			continue
+		}
+		faults = append(faults, fmt.Sprintf("layer %d has %d heads, %d KV heads and %d elements of the feed-forward layer", i, heads, kv, width))
+	}
 	return faults
 }
 
+// ropeMode is that of files with these hyper-parameters.
+func (c Config) ropeMode() ggml.RoPEMode {
+	if s := c.spec(); s.sections != ggml.RoPENorm && c.RoPE.Sections != [4]int{} {
+		return s.sections
+	}
+	return c.spec().rope
+}
+
+// has reports whether the model has a tensor that others lack.
+func (c Config) has(kind string) bool { return slices.Contains(c.Has, kind) }
+
 // hasKey reports whether models of the architecture have a key of their own.
 func (c Config) hasKey(name string) bool {
-	return slices.ContainsFunc(specs[c.Arch].keys, func(k key) bool { return k.name == name })
+	return slices.ContainsFunc(c.spec().keys, func(k key) bool { return k.name == name })
 }
 
 func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
@@ -233,7 +294,7 @@ func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(floa
 func positive(x float32) bool { return x > 0 && finite(x) }
 
 // elsewhere are fields that tensors decide, or that faults compares with what files hold.
-var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "RoPE", "LocalFreqBase"}
+var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "Has", "RoPE", "LocalFreqBase"}
 
 // unsaid lists the fields that the keys of the architecture do not say: a model with them
 // would be another once it is written and read.
@@ -246,13 +307,13 @@ func (c Config) unsaid() ([]string, error) {
 	if err := c.WriteKeys(g); err != nil {
 		return nil, err
 	}
-	said, m := Config{Arch: c.Arch}, &metadata{g: g, arch: c.Arch}
-	m.readKeys(&said, specs[c.Arch])
+	said, m := Config{Arch: c.Arch}, &metadata{g: g, arch: c.Arch, perLayer: c.spec().perLayer}
+	m.readKeys(&said, *c.spec())
 	faults := m.faults
 	is, written := reflect.ValueOf(c), reflect.ValueOf(said)
 	for i := range is.NumField() {
 		name := is.Type().Field(i).Name
-		if a, b := is.Field(i), written.Field(i); !slices.Contains(elsewhere, name) && !a.Equal(b) {
+		if a, b := is.Field(i), written.Field(i); !slices.Contains(elsewhere, name) && !reflect.DeepEqual(a.Interface(), b.Interface()) {
 			faults = append(faults, fmt.Sprintf("%s is %v, and files of this architecture make it %v", name, a, b))
 		}
 	}

@@ -34,7 +34,7 @@ type Router struct {
 	Groups, GroupsUsed int
 	// BeforeExperts weighs what experts see instead of what they make.
 	BeforeExperts bool
-	Bias          bool // of the logits; there may be one
+	Bias          Presence // of the logits
 	Module        string
 }
 
@@ -150,8 +150,8 @@ func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.M
 	if x := p.weight(scale); e.Scales {
 		m.Scale = x
 	}
-	if e.Biases {
-		m.Bias = p.weight(Weight{Kind: kind, Shape: []int64{out, int64(e.Number)}, Role: Bias, Optional: true})
+	if e.Biases != Never {
+		m.Bias = p.weight(Weight{Kind: kind, Shape: []int64{out, int64(e.Number)}, Role: Bias, Optional: e.Biases == Maybe})
 	}
 	return m
 }

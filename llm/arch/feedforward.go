@@ -1,31 +1,62 @@
 package arch
 
 import (
-	"cmp"
+	"fmt"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// FeedForward is a gated feed-forward network (arXiv 2002.05202):
+// FeedForward is a feed-forward network, as a rule gated (arXiv 2002.05202):
 // W_down · (act(W_gate·x) ⊙ W_up·x).
 type FeedForward struct {
-	Width        int // of what is gated
-	Act          ggml.GLU
-	FusedGateUp  bool // one matrix ffn_up [n_embd, 2·Width] holds the gate too
-	FusedModules bool // in transformers one does
-	Biases       bool // there may be some
+	Width       int // of what is gated
+	Act         ggml.GLU
+	Ungated     Activation // of a network without a gate, W_down · act(W_up·x); the zero value has one
+	ActScales   bool       // there may be divisors of what an activation without a gate makes
+	FusedGateUp bool       // one matrix ffn_up [n_embd, 2·Width] holds the gate too
+	Biases      Presence
 	// Scales are the factors of products with their biases. Stock llama.cpp ignores those of
 	// models that have none.
 	Scales bool
 	Suffix string // of the kinds of its weights
-	Module string // in transformers; "" is "mlp"
+	Module string // in transformers; "" is the usual one
 }
+
+// An Activation is that of a network without a gate.
+type Activation int
+
+// The activations.
+const (
+	Gated Activation = iota
+	GELU
+	SquaredReLU
+)
+
+// String is the name of an activation.
+func (a Activation) String() string {
+	if int(a) < 0 || int(a) >= len(activations) {
+		return fmt.Sprintf("activation %d", int(a))
+	}
+	return activations[a]
+}
+
+var activations = []string{Gated: "gated", GELU: "gelu", SquaredReLU: "squared relu"}
 
 // Forward computes the network.
 func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	y, embd := f.activated(p, t, x), int64(p.config.Embd)
+	return t.Linear(y, f.matrix(p, "ffn_down", int64(f.Width), embd, true, f.rows(p, "ffn_down", embd)))[0]
+}
+
+// activated is what goes into the last matrix.
+func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, width := int64(p.config.Embd), int64(f.Width)
-	gate, up := f.rows(p, "ffn_gate", "gate_proj", width), f.rows(p, "ffn_up", "up_proj", width)
+	up := f.rows(p, "ffn_up", width)
+	if f.Ungated != Gated {
+		return f.scaled(p, t, f.Ungated.of(t, t.Linear(x, f.matrix(p, "ffn_up", embd, width, false, up))[0]))
+	}
+	gate := f.rows(p, "ffn_gate", width)
 	var parts []*nn.Value
 	if f.FusedGateUp {
 		both := f.matrix(p, "ffn_up", embd, 2*width, false, gate, up)
@@ -33,8 +64,19 @@ func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	} else {
 		parts = t.Linear(x, f.matrix(p, "ffn_gate", embd, width, false, gate), f.matrix(p, "ffn_up", embd, width, false, up))
 	}
-	down := f.matrix(p, "ffn_down", width, embd, true, f.rows(p, "ffn_down", "down_proj", embd))
-	return t.Linear(t.GLU(f.Act, parts[0], parts[1]), down)[0]
+	return t.GLU(f.Act, parts[0], parts[1])
+}
+
+// scaled divides x by the scales that there may be.
+func (f FeedForward) scaled(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	if !f.ActScales {
+		return x
+	}
+	s := p.weight(Weight{Kind: "ffn.act", Name: p.prefix + "ffn.act.scales", Shape: []int64{int64(f.Width)}, Role: Scale, Optional: true})
+	if s == nil {
+		return x
+	}
+	return t.Op(t.C.Div(x.T, s), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Div(dy, s)} }, x)
 }
 
 func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, rows ...Rows) nn.Matrix {
@@ -42,9 +84,19 @@ func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, 
 }
 
 // rows are those of a matrix, with the name that transformers has for it.
-func (f FeedForward) rows(p Place, kind, module string, count int64) Rows {
-	if f.FusedModules && kind != "ffn_down" {
-		module = "gate_up_proj"
+func (f FeedForward) rows(p Place, kind string, count int64) Rows {
+	r := p.rows(kind, count, 0)
+	r.Name += f.Suffix
+	if f.Module != "" {
+		r.Module = p.modules + f.Module + "." + Module{Path: r.Module}.Name()
 	}
-	return Rows{Name: p.prefix + kind + f.Suffix, Module: p.modules + cmp.Or(f.Module, "mlp") + "." + module, Count: count}
+	return r
+}
+
+// of is the activation of x.
+func (a Activation) of(t *nn.Tape, x *nn.Value) *nn.Value {
+	if a == SquaredReLU {
+		return t.SquaredReLU(x)
+	}
+	return t.GELU(x)
 }

@@ -2,14 +2,54 @@ package arch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
 
 func init() {
 	family(map[string]spec{
-		"gemma3": {rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: PerHead, keys: gemma3Keys, complete: gemma3Scales, layer: gemma3Layer},
+		"gemma": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.GeGLU, complete: gemmaEmbedding},
+		"gemma2": {
+			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU,
+			keys: gemma2Keys, complete: gemma2Scales, layer: gemma2Layer,
+		},
+		"gemma3": {
+			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: PerHead,
+			keys: gemma3Keys, complete: gemma3Scales, layer: gemma3Layer,
+		},
 	})
+}
+
+// gemmaEmbedding is what no key says: embeddings are scaled by the root of their width.
+func gemmaEmbedding(c *Config) { c.EmbdScale = float32(math.Sqrt(float64(c.Embd))) }
+
+var gemma2Keys = append(slices.Concat([]key{
+	factor("attn_logit_softcapping", func(c *Config) *float32 { return &c.AttnSoftcap }, 50, true),
+	factor("final_logit_softcapping", func(c *Config) *float32 { return &c.LogitSoftcap }, 30, true),
+}, windowKeysOf(2, 4096)),
+	withWindow(derived(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, func(c *Config) float32 { return c.RoPE.FreqBase })),
+)
+
+// gemma2Layer has local layers, whose RoPE may have a base of its own.
+func gemma2Layer(c *Config, i int, a *Attention) {
+	if local(c, i, a) {
+		a.RoPE.FreqBase = c.LocalFreqBase
+	}
+}
+
+// gemma2Scales has the largest model, of 46 layers, attend by the root of a head's share of the width.
+func gemma2Scales(c *Config) {
+	gemmaEmbedding(c)
+	c.scaleByShare(46)
+}
+
+// scaleByShare lets a model of so many layers attend by the root of a head's share of the width:
+// a whole number, as in stock llama.cpp.
+func (c *Config) scaleByShare(layers int) {
+	if c.Layers == layers && c.Heads > 0 && c.Embd >= c.Heads {
+		c.AttnScale = float32(1 / math.Sqrt(float64(c.Embd/c.Heads)))
+	}
 }
 
 var gemma3Keys = append(windowKeys(6),
@@ -26,12 +66,8 @@ func gemma3Layer(c *Config, i int, a *Attention) {
 	}
 }
 
-// gemma3Scales are what the key of no file says: embeddings are scaled by the root of
-// their width, and the largest model, of 62 layers, attends by that of a head's share
-// of it: a whole number, as in stock llama.cpp.
+// gemma3Scales has the largest model, of 62 layers, attend as gemma2's does.
 func gemma3Scales(c *Config) {
-	c.EmbdScale = float32(math.Sqrt(float64(c.Embd)))
-	if c.Layers == 62 && c.Heads > 0 && c.Embd >= c.Heads {
-		c.AttnScale = float32(1 / math.Sqrt(float64(c.Embd/c.Heads)))
-	}
+	gemmaEmbedding(c)
+	c.scaleByShare(62)
 }

@@ -21,9 +21,10 @@ type key struct {
 
 // metadata reads keys, and gathers what is wrong with them.
 type metadata struct {
-	g      *ggml.GGUF
-	arch   string
-	faults []string
+	g        *ggml.GGUF
+	arch     string
+	perLayer bool // sizes may be listed for each layer
+	faults   []string
 }
 
 func (m *metadata) fault(format string, args ...any) {
@@ -68,53 +69,86 @@ func (m *metadata) checkLength(name string, list reflect.Value) {
 }
 
 func (m *metadata) uniform(name string, list reflect.Value) int {
+	sizes := m.whole(name, list)
+	if len(sizes) == 0 {
+		return 0
+	}
+	if len(slices.Compact(slices.Clone(sizes))) > 1 && !m.perLayer {
+		m.fault("%s differs from layer to layer, which is unsupported", name)
+		return sizes[0]
+	}
+	return slices.Max(sizes)
+}
+
+// whole are the numbers of a list.
+func (m *metadata) whole(name string, list reflect.Value) []int {
 	m.checkLength(name, list)
-	n := 0
-	for i := range list.Len() {
+	sizes := make([]int, list.Len())
+	for i := range sizes {
 		x := list.Index(i)
 		if !x.CanInt() && !x.CanUint() {
 			m.fault("%s is no list of whole numbers", name)
-			return 0
+			return nil
 		}
-		each := int(x.Convert(reflect.TypeFor[int64]()).Int())
-		if i > 0 && each != n {
-			m.fault("%s differs from layer to layer, which is unsupported", name)
-			return n
-		}
-		n = each
+		sizes[i] = int(x.Convert(reflect.TypeFor[int64]()).Int())
 	}
-	return n
+	return sizes
 }
 
-// pattern reads that all but each so many-th layer are local: as a number, or for each
-// layer whether it is.
-func (m *metadata) pattern(name string, fallback int) int {
+// listed is a size for each layer, nil where all have the same.
+func (m *metadata) listed(name string) []int {
+	key := m.arch + "." + name
+	list, ok := m.list(key)
+	if !ok || !m.perLayer {
+		return nil
+	}
+	sizes := m.whole(key, list)
+	if len(slices.Compact(slices.Clone(sizes))) <= 1 {
+		return nil
+	}
+	return sizes
+}
+
+// flags is a truth value for each layer, nil where the file has none.
+func (m *metadata) flags(name string) []bool {
 	name = m.arch + "." + name
 	list, ok := m.list(name)
 	if !ok {
-		return int(value(m, name, uint32(fallback), true))
+		return nil
 	}
 	m.checkLength(name, list)
 	if each := reflect.New(list.Type().Elem()).Elem(); each.Kind() != reflect.Bool && !each.CanInt() && !each.CanUint() {
 		m.fault("%s is no list of truth values", name)
-		return fallback
+		return nil
 	}
-	isLocal := func(i int) bool { return !list.Index(i).IsZero() }
-	period := 1
-	for period <= list.Len() && isLocal(period-1) {
-		period++
+	flags := make([]bool, list.Len())
+	for i := range flags {
+		flags[i] = !list.Index(i).IsZero()
 	}
-	for i := range list.Len() {
-		if isLocal(i) != ((i+1)%period != 0) {
-			m.fault("%s: the layers with windows do not repeat as a model's do, all but each so many-th", name)
-			break
-		}
-	}
-	return period
+	return flags
 }
 
-// allKeys are those of the architecture.
-func (s spec) allKeys() []key { return slices.Concat(commonKeys, s.mixture.keys(), s.keys) }
+// pattern reads which layers are local: all but each so many-th, or, where that does not say it, a
+// list. A file has the number, or the list.
+func (m *metadata) pattern(name string, fallback int) (period int, local []bool) {
+	local = m.flags(name)
+	if local == nil {
+		if _, isList := m.list(m.arch + "." + name); isList {
+			return fallback, nil // and at fault
+		}
+		return int(value(m, m.arch+"."+name, uint32(fallback), true)), nil
+	}
+	period = 1
+	for period <= len(local) && local[period-1] {
+		period++
+	}
+	for i := range local {
+		if local[i] != ((i+1)%period != 0) {
+			return 0, local
+		}
+	}
+	return period, nil
+}
 
 // readKeys fills in what keys say, and what follows from them.
 func (m *metadata) readKeys(c *Config, s spec) {
@@ -128,9 +162,12 @@ func (m *metadata) readKeys(c *Config, s spec) {
 	}
 }
 
+// allKeys are those of the architecture, in the order in which they depend on each other.
+func (s spec) allKeys() []key { return slices.Concat(commonKeys, s.mixture.keys(), s.keys) }
+
 // refuse names keys of what is unsupported.
 func (m *metadata) refuse(c *Config, s spec) {
-	if n := m.size("expert_count", 0, true); n > 0 && s.mixture == nil {
+	if n := m.size("expert_count", 0, true); n > 0 && s.mixture == nil && !s.noExperts {
 		m.fault("it is a mixture of %d experts, which is unsupported", n)
 	}
 	if n := m.size("nextn_predict_layers", 0, true); n > 0 {
@@ -200,6 +237,36 @@ func factor(name string, field func(c *Config) *float32, fallback float32, requi
 	}
 }
 
+// derived is a real number that follows from others where a file lacks it.
+func derived(name string, field func(c *Config) *float32, fallback func(c *Config) float32) key {
+	return key{
+		name:  name,
+		read:  func(m *metadata, name string, c *Config) { *field(c) = value(m, m.arch+"."+name, fallback(c), true) },
+		write: func(c *Config) any { return *field(c) },
+	}
+}
+
+// listable is a size that may be listed for each layer.
+func listable(k key, list func(c *Config) *[]int) key {
+	return key{
+		name: k.name,
+		read: func(m *metadata, name string, c *Config) {
+			k.read(m, name, c)
+			*list(c) = m.listed(name)
+		},
+		write: func(c *Config) any {
+			if sizes := *list(c); sizes != nil {
+				all := make([]uint32, len(sizes))
+				for i, n := range sizes {
+					all[i] = uint32(n)
+				}
+				return all
+			}
+			return k.write(c)
+		},
+	}
+}
+
 func always(n int) func(*Config) int { return func(*Config) int { return n } }
 
 // commonKeys are those of all architectures, in the order in which they depend on each
@@ -212,19 +279,38 @@ var commonKeys = []key{
 	},
 	count("context_length", func(c *Config) *int { return &c.Context }),
 	count("embedding_length", func(c *Config) *int { return &c.Embd }),
-	count("feed_forward_length", func(c *Config) *int { return &c.FF }),
+	listable(count("feed_forward_length", func(c *Config) *int { return &c.FF }), func(c *Config) *[]int { return &c.FFs }),
 	count("block_count", func(c *Config) *int { return &c.Layers }),
-	count("attention.head_count", func(c *Config) *int { return &c.Heads }),
-	optional("attention.head_count_kv", func(c *Config) *int { return &c.KVHeads }, func(c *Config) int { return c.Heads }),
+	listable(count("attention.head_count", func(c *Config) *int { return &c.Heads }), func(c *Config) *[]int { return &c.HeadsAt }),
+	listable(optional("attention.head_count_kv", func(c *Config) *int { return &c.KVHeads }, func(c *Config) int { return c.Heads }), func(c *Config) *[]int { return &c.KVHeadsAt }),
 	optional("attention.key_length", func(c *Config) *int { return &c.HeadSize }, func(c *Config) int { return c.Embd / max(1, c.Heads) }),
 	{
 		name:  "attention.value_length", // see refuse
 		read:  func(*metadata, string, *Config) {},
 		write: func(c *Config) any { return uint32(c.HeadSize) },
 	},
-	factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, true),
+	ofNorms(false, factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, true)),
+	ofNorms(true, factor("attention.layer_norm_epsilon", func(c *Config) *float32 { return &c.LayerNormEps }, 0, true)),
 	optional("rope.dimension_count", func(c *Config) *int { return &c.RoPE.Dims }, func(c *Config) int { return c.HeadSize }),
 	factor("rope.freq_base", func(c *Config) *float32 { return &c.RoPE.FreqBase }, 10000, false),
+}
+
+// ofNorms is a key of models with LayerNorm, or of those with RMSNorm.
+func ofNorms(layer bool, k key) key {
+	return key{
+		name: k.name,
+		read: func(m *metadata, name string, c *Config) {
+			if c.spec().norm.layer == layer {
+				k.read(m, name, c)
+			}
+		},
+		write: func(c *Config) any {
+			if c.spec().norm.layer != layer {
+				return nil
+			}
+			return k.write(c)
+		},
+	}
 }
 
 // A file without a vocabulary says so: llama.cpp demands the key.
@@ -244,12 +330,12 @@ func HasVocabulary(g *ggml.GGUF) bool {
 // llama.cpp reads them.
 func (c Config) HyperParameters() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		for _, k := range specs[c.Arch].allKeys() {
+		for _, k := range c.spec().allKeys() {
 			if v := k.write(&c); v != nil && !yield(c.Arch+"."+k.name, v) {
 				return
 			}
 		}
-		for _, kv := range c.scalingKeys() {
+		for _, kv := range slices.Concat(c.scalingKeys(), c.sectionsKeys()) {
 			if !yield(kv.key, kv.value) {
 				return
 			}

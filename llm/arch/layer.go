@@ -14,6 +14,7 @@ type Residual struct {
 	Before, After string // names of the norms; "" for none
 	Part          Part
 	Scale         float32 // 0 and 1 are none
+	AfterEps      float32 // of the norm behind, 0: as everywhere
 	// Tokenwise says that the part makes of each token something that depends on no other,
 	// so that some may be computed at a time.
 	Tokenwise bool
@@ -85,20 +86,20 @@ func (r Residual) build(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	y := p.Norm(t, r.Before, x)
-	y = r.Part.Forward(p, t, y)
-	if kept := y.T.Dim(1); kept < x.T.Dim(1) {
-		x = t.Last(x, kept)
-	}
-	y = p.Norm(t, r.After, y)
-	return t.Add(x, t.Scale(y, r.Scale))
+	y := r.branch(p, t, x)
+	return t.Add(lastOf(t, x, y), y)
 }
 
-// Norm is the RMS norm of x over the elements that its weight has; x itself without a name.
-func (p Place) Norm(t *nn.Tape, kind string, x *nn.Value) *nn.Value {
-	if kind == "" {
-		return x
+// branch is what the residual adds to x.
+func (r Residual) branch(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	y := r.Part.Forward(p, t, p.Norm(t, r.Before, x))
+	return t.Scale(p.norm(t, r.After, y, r.AfterEps), r.Scale)
+}
+
+// lastOf is x, or as many of its last tokens as y has.
+func lastOf(t *nn.Tape, x, y *nn.Value) *nn.Value {
+	if kept := y.T.Dim(1); kept < x.T.Dim(1) {
+		return t.Last(x, kept)
 	}
-	w := p.weight(Weight{Kind: kind, Shape: []int64{x.T.Dim(0)}, Role: Norm})
-	return t.RMSNorm(x, w, p.config.RMSEps)
+	return x
 }

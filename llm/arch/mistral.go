@@ -4,16 +4,14 @@ import "github.com/goggml/ggml"
 
 func init() {
 	family(map[string]spec{
-		"mistral3": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, biases: true, ffnScales: true, ropeFactors: true, keys: mistral3Keys, complete: mistral3Temperature, mixture: &mixture{scales: true, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"}}},
+		"mistral3": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ffnScales: true, ropeFactors: true, keys: mistral3Keys, complete: mistral3Temperature, mixture: softMaxExperts},
 	})
 }
 
-var mistral3Keys = []key{
+var mistral3Keys = append(yarnBetas,
 	factor("attention.temperature_scale", func(c *Config) *float32 { return &c.AttnTempScale }, 0, false),
-	factor("rope.scaling.yarn_beta_fast", func(c *Config) *float32 { return &c.RoPE.BetaFast }, yarnBetaFast, false),
-	factor("rope.scaling.yarn_beta_slow", func(c *Config) *float32 { return &c.RoPE.BetaSlow }, yarnBetaSlow, false),
 	factor("rope.scaling.yarn_log_multiplier", func(c *Config) *float32 { return &c.YaRNLogMul }, 0, false),
-}
+)
 
 func mistral3Temperature(c *Config) {
 	if c.AttnTempScale != 0 {

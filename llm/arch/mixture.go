@@ -7,7 +7,7 @@ type mixture struct {
 	router     Router // with what is so where no key says
 	reads      expertKeys
 	sharedGate bool
-	biases     bool // of experts, and of the router
+	biases     Presence // of experts
 	// scales are factors of the experts' products, and sharedScales of those of the shared
 	// network. Stock llama.cpp ignores those of models that have none.
 	scales, sharedScales bool

@@ -1,6 +1,7 @@
 package arch_test
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ func TestModules(t *testing.T) {
 				for _, m := range a.Modules() {
 					ofModules = append(ofModules, m.Rows...)
 				}
+				ofMatrices = slices.DeleteFunc(ofMatrices, func(r arch.Rows) bool { return r.Module == "" })
 				require.ElementsMatch(t, ofMatrices, ofModules)
 			}
 		})
@@ -58,13 +60,23 @@ func TestModuleNames(t *testing.T) {
 		"self_attn.qkv_proj": {"attn_q", "attn_k", "attn_v"}, "self_attn.o_proj": {"attn_output"},
 		"mlp.gate_up_proj": {"ffn_gate", "ffn_up"}, "mlp.down_proj": {"ffn_down"},
 	}
-	permuted := []string{"granite", "llama", "mistral3", "smollm3"}
-	for _, name := range []string{"gemma3", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "smollm3"} {
+	gpt2 := map[string][]string{
+		"attn.c_attn": {"attn_q", "attn_k", "attn_v"}, "attn.c_proj": {"attn_output"}, "mlp.c_fc": {"ffn_up"}, "mlp.c_proj": {"ffn_down"},
+	}
+	bloom := map[string][]string{ // the rows of query_key_value lie otherwise
+		"self_attention.dense": {"attn_output"}, "mlp.dense_h_to_4h": {"ffn_up"}, "mlp.dense_4h_to_h": {"ffn_down"},
+	}
+	permuted := []string{"granite", "llama", "mistral3", "smollm3", "olmo"}
+	for _, name := range []string{"bloom", "cohere2", "gemma2", "gemma3", "gpt2", "granite", "llama", "mistral3", "olmo", "olmo2", "phi3", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "smollm3"} {
 		a := llmtest.ArchModel(t, name, ggml.F32).Architecture()
-		c, want := a.Config(), separate
+		c, want, layer := a.Config(), separate, "layers.1."
 		switch name {
 		case "phi3":
 			want = fused
+		case "gpt2":
+			want, layer = gpt2, "h.1."
+		case "bloom":
+			want, layer = bloom, "h.1."
 		case "qwen2moe", "qwen3moe":
 			want = maps.Clone(separate)
 			maps.DeleteFunc(want, func(path string, _ []string) bool { return strings.HasPrefix(path, "mlp.") })
@@ -76,7 +88,7 @@ func TestModuleNames(t *testing.T) {
 		got := map[string][]string{}
 		for _, m := range a.Modules() {
 			require.True(t, strings.HasSuffix("."+m.Path, "."+m.Name()))
-			path, inLayer := strings.CutPrefix(m.Path, "layers.1.")
+			path, inLayer := strings.CutPrefix(m.Path, layer)
 			require.Equal(t, inLayer, m.Layer == 1, m.Path)
 			if !inLayer {
 				continue
@@ -93,7 +105,8 @@ func TestModuleNames(t *testing.T) {
 		}
 		require.Equal(t, want, got, name)
 		paths := a.Modules()
-		require.Equal(t, "embed_tokens", paths[0].Path)
+		embedding := map[string]string{"gpt2": "wte", "bloom": "word_embeddings"}
+		require.Equal(t, cmp.Or(embedding[name], "embed_tokens"), paths[0].Path)
 		require.Equal(t, !c.Tied, paths[len(paths)-1].Path == "lm_head", name)
 	}
 }

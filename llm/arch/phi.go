@@ -4,6 +4,12 @@ import "github.com/goggml/ggml"
 
 func init() {
 	family(map[string]spec{
-		"phi3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, fusedModules: true},
+		"phi2": {
+			rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, ungated: GELU, arrange: sharedNorm,
+			attnBias: Always, ffnBias: Always, untied: true, outputBias: Always, modules: phi2Modules,
+		},
+		"phi3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, modules: fusedModules},
 	})
 }
+
+var phi2Modules = naming{matrices: map[string]string{"attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"}}

@@ -3,8 +3,15 @@ package arch
 import "github.com/goggml/ggml"
 
 func init() {
+	qwen3vl := spec{
+		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, unused: classifier,
+	}
 	family(map[string]spec{
-		"qwen2": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: true},
+		"qwen": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkvBias: Always, untied: true, arrange: qwenLayer, modules: qwenModules,
+		},
+		"qwen2": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: Maybe},
+		"qwen3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, unused: classifier},
 		"qwen2moe": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU,
 			mixture: &mixture{reads: readsWidth | readsSharedWidth, router: Router{Gating: GatingSoftMax, Module: "mlp.gate"}, sharedGate: true, module: "mlp.shared_expert"},
@@ -13,9 +20,28 @@ func init() {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead,
 			mixture: &mixture{reads: readsWidth, scales: true, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"}},
 		},
-		"qwen3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, unused: classifier},
+		// The text models of those that see and speak.
+		"qwen2vl":  {rope: ggml.RoPENeoX, sections: ggml.RoPEMulti, norms: normBefore, act: ggml.SwiGLU, unused: unusedOutputBias},
+		"qwen3vl":  qwen3vl,
+		"qwen3tts": qwen3vl,
 	})
 }
 
 // classifier is the head of a reranker, which text models carry along.
-var classifier = []Weight{{Name: "cls.output.weight", Role: Unused, Optional: true}}
+func classifier(*Config) []Weight { return []Weight{unused("cls.output.weight")} }
+
+var qwenModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[string]string{
+	"attn_q": "attn.c_attn", "attn_k": "attn.c_attn", "attn_v": "attn.c_attn", "attn_output": "attn.c_proj",
+	"ffn_gate": "mlp.w2", "ffn_up": "mlp.w1", "ffn_down": "mlp.c_proj",
+}}
+
+// unusedOutputBias is one that stock llama.cpp reads alone.
+func unusedOutputBias(c *Config) []Weight { return []Weight{unused("output.bias", c.Vocab)} }
+
+// qwenLayer has a network of half the width that the key says: it counts gate and up.
+func qwenLayer(_ *Config, _ int, attention, network Residual) Layer {
+	part := network.Part.(FeedForward)
+	part.Width /= 2
+	network.Part = part
+	return Layer{attention, network}
+}

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"math"
+	"reflect"
 
 	"github.com/goggml/ggml"
 )
@@ -10,12 +11,19 @@ import (
 // it.
 const yarnExtFactor, yarnBetaFast, yarnBetaSlow = 1, 32, 1
 
+// yarnBetas are between which YaRN goes over, where files can say it.
+var yarnBetas = []key{
+	factor("rope.scaling.yarn_beta_fast", func(c *Config) *float32 { return &c.RoPE.BetaFast }, yarnBetaFast, false),
+	factor("rope.scaling.yarn_beta_slow", func(c *Config) *float32 { return &c.RoPE.BetaSlow }, yarnBetaSlow, false),
+}
+
 // readRoPE reads how rotary position embedding reaches beyond the context of the
 // training, with the meaning and the defaults that llama.cpp gives the keys.
 func (m *metadata) readRoPE(c *Config, s spec) {
 	prefix := m.arch + ".rope.scaling."
 	r := &c.RoPE
-	r.Mode, r.FreqScale = s.rope, 1
+	r.Sections, r.FreqScale = m.sections(s), 1
+	r.Mode = c.ropeMode()
 	r.TrainedCtx = m.size("rope.scaling.original_context_length", c.Context, true)
 	r.AttnFactor = value(m, prefix+"attn_factor", float32(1), true)
 	if r.BetaFast == 0 { // no key of the architecture
@@ -34,6 +42,43 @@ func (m *metadata) readRoPE(c *Config, s spec) {
 	if factor != 0 {
 		r.FreqScale = 1 / factor
 	}
+}
+
+const sectionsKey = "rope.dimension_sections"
+
+// sections are the pairs that turn by each of the positions of images; none where a file's say
+// nothing.
+func (m *metadata) sections(s spec) (sections [4]int) {
+	name := m.arch + "." + sectionsKey
+	list, ok := m.list(name)
+	if !ok || s.sections == ggml.RoPENorm {
+		return sections
+	}
+	if list.Len() > len(sections) {
+		m.fault("%s has %d values; 4 are the most", name, list.Len())
+		return sections
+	}
+	for i := range list.Len() {
+		x := list.Index(i)
+		if !x.CanInt() && !x.CanUint() {
+			m.fault("%s is no list of whole numbers", name)
+			return sections
+		}
+		sections[i] = int(x.Convert(reflect.TypeFor[int64]()).Int())
+	}
+	return sections
+}
+
+// sectionsKeys is the key of sections, if there are some.
+func (c Config) sectionsKeys() []keyValue {
+	if c.RoPE.Sections == [4]int{} {
+		return nil
+	}
+	var list []int32
+	for _, n := range c.RoPE.Sections {
+		list = append(list, int32(n))
+	}
+	return []keyValue{{c.Arch + "." + sectionsKey, list}}
 }
 
 // scalingKeys are those of a RoPE that reaches beyond the context of its training.

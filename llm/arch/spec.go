@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -9,40 +10,78 @@ import (
 
 // A spec is what distinguishes one kind of model from another: data, not code.
 type spec struct {
-	rope   ggml.RoPEMode
-	norms  norms
-	qkNorm QKNorm
-	act    ggml.GLU
-	// fusedGateUp is a matrix ffn_up [n_embd, 2·n_ff] that holds the gate too.
-	fusedGateUp bool
-	// biases of attn_output and the feed-forward network; those of queries, keys and
-	// values may be in any model.
-	biases bool
-	// ffnScales are the factors of the feed-forward network's products with their
-	// biases. Stock llama.cpp ignores those of other models.
-	ffnScales bool
-	// keys are those that other kinds of models do not have, or mean otherwise.
-	keys []key
+	rope     ggml.RoPEMode
+	sections ggml.RoPEMode // of files that divide positions into sections, as for images; RoPENorm: none do
+	noRoPE   bool
 	// ropeFactors may be in the file: one tensor, or one for short and one for long
 	// contexts.
 	ropeFactors bool
+	positions   Presence // of a matrix of learned positions
+
+	norm     norming
+	embdNorm embdNorm
+	afterEps float32 // of the norms after attention and network, if otherwise
+	norms    norms
+	ffnNorm  string // what ffn_norm is called, if otherwise
+	qkNorm   QKNorm
+	// Of the norms of queries and keys: they may be missing, are after RoPE, have biases.
+	qkNormThere     Presence
+	qkNormAfterRoPE bool
+	qkNormBias      Presence
+
+	act     ggml.GLU
+	ungated Activation
+	// fusedGateUp is a matrix ffn_up [n_embd, 2·n_ff] that holds the gate too.
+	fusedGateUp bool
+	// actScales are divisors of what the activation of a network without gate makes.
+	actScales bool
+	// ffnScales are the factors of the feed-forward network's products with their
+	// biases. Stock llama.cpp ignores those of other models.
+	ffnScales bool
+	// biases of attn_output and the feed-forward network. Those of queries, keys and values may
+	// be in any model, if they need not.
+	attnBias, ffnBias Presence
+	qkvBias           Presence
+	noQKVScale        bool // of queries, keys and values, as stock llama.cpp has it
+
+	// perLayer: files may have other numbers of heads, and widths, for each layer.
+	perLayer bool
+	// keys are those that other kinds of models do not have, or mean otherwise.
+	keys []key
 	// layer changes the attention of layer i from what all have; nil changes nothing.
 	layer func(c *Config, i int, a *Attention)
+	// arrange makes a layer of attention and network; nil puts one after the other.
+	arrange func(c *Config, i int, attention, network Residual) Layer
 	// complete derives what no key says, after the keys are read.
 	complete func(c *Config)
-	untied   bool // the output matrix is required
+
+	untied bool // the output matrix is required
 	// scaledLater says that transformers scales embeddings after their module.
 	scaledLater bool
-	// outputBias may be in the file.
-	outputBias bool
-	unused     []Weight // what files may have besides
-	// fusedModules: transformers has queries, keys and values as one matrix, and gate and
-	// up too.
-	fusedModules bool
-	mixture      *mixture // of experts; nil where models have none
+	// logitsTimesScale: logits are multiplied by their scale, not divided.
+	logitsTimesScale bool
+	outputBias       Presence
+
+	mayHave    []string                 // tensors, of which there are none or one in each layer, see [Config.Has]
+	unsuffixed []string                 // kinds of weights whose names end with them
+	unused     func(c *Config) []Weight // what files may have besides
+	// unusedInLayers are what each layer may have besides.
+	unusedInLayers func(c *Config) []Weight
+	noExperts      bool // their number says nothing
+	modules        naming
+	mixture        *mixture // of experts; nil where models have none
 }
 
-// norms says where the RMS norms of a layer stand, around attention and around the
+// embdNorm says whether embeddings are normalised.
+type embdNorm int
+
+const (
+	noEmbdNorm embdNorm = iota
+	weightedNorm
+	bareNorm // without weights
+)
+
+// norms says where the norms of a layer stand, around attention and around the
 // feed-forward network.
 type norms int
 
@@ -58,40 +97,67 @@ var specs = map[string]spec{}
 // family adds rows.
 func family(rows map[string]spec) { maps.Copy(specs, rows) }
 
+// spec is the row of the model.
+func (c Config) spec() *spec {
+	s := specs[c.Arch]
+	return &s
+}
+
 // layers are those of a model: attention and a feed-forward network each.
 func (s spec) layers(c Config) []Layer {
+	list := make([]Layer, c.Layers)
+	for i := range list {
+		attention, network := s.residuals(c, i)
+		if s.arrange != nil {
+			list[i] = s.arrange(&c, i, attention, network)
+		} else {
+			list[i] = Layer{attention, network}
+		}
+	}
+	return list
+}
+
+// residuals are attention and the feed-forward network of layer i, with their norms.
+func (s spec) residuals(c Config, i int) (attention, network Residual) {
 	norm := func(there norms, name string) string {
 		if s.norms&there == 0 {
 			return ""
 		}
 		return name
 	}
-	list := make([]Layer, c.Layers)
-	for i := range list {
-		ffn := Residual{
-			Before: norm(normBefore, "ffn_norm"), After: norm(normAfter, "post_ffw_norm"), Scale: c.ResidualScale, Tokenwise: true,
-			Part: FeedForward{Width: c.FF, Act: s.act, FusedGateUp: s.fusedGateUp, FusedModules: s.fusedModules, Biases: s.biases, Scales: s.ffnScales},
-		}
-		if experts, ok := s.expertsOf(c, i); ok {
-			ffn.Part, ffn.Tokenwise = experts, false // in chunks each expert would be read more than once
-		}
-		list[i] = Layer{
-			{
-				Before: norm(normBefore, "attn_norm"), After: norm(normAfter, "post_attention_norm"), Scale: c.ResidualScale,
-				Part: s.attention(c, i),
-			},
-			ffn,
-		}
+	attention = Residual{
+		Before: norm(normBefore, "attn_norm"), After: norm(normAfter, "post_attention_norm"), AfterEps: s.afterEps, Scale: c.ResidualScale,
+		Part: s.attention(c, i),
 	}
-	return list
+	network = Residual{
+		Before: norm(normBefore, cmp.Or(s.ffnNorm, "ffn_norm")), After: norm(normAfter, "post_ffw_norm"), AfterEps: s.afterEps, Scale: c.ResidualScale, Tokenwise: true,
+		Part: FeedForward{
+			Width: at(c.FFs, i, c.FF), Act: s.act, Ungated: s.ungated, ActScales: s.actScales, FusedGateUp: s.fusedGateUp, Biases: s.ffnBias, Scales: s.ffnScales,
+		},
+	}
+	if experts, ok := s.expertsOf(c, i); ok {
+		network.Part, network.Tokenwise = experts, false // in chunks each expert would be read more than once
+	}
+	return attention, network
+}
+
+// at is what a list says of layer i, or what all have.
+func at(list []int, i, all int) int {
+	if list == nil {
+		return all
+	}
+	return list[i]
 }
 
 // attention is that of layer i.
 func (s spec) attention(c Config, i int) Attention {
 	a := Attention{
-		Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize, Scale: c.attentionScale(), RoPE: c.RoPE, RoPEFactors: s.ropeFactors,
+		Heads: at(c.HeadsAt, i, c.Heads), KVHeads: at(c.KVHeadsAt, i, c.KVHeads), HeadSize: c.HeadSize,
+		Scale: c.attentionScale(), Softcap: c.AttnSoftcap, MaxALiBiBias: c.MaxALiBiBias, ClampQKV: c.ClampQKV,
+		RoPE: c.RoPE, NoRoPE: s.noRoPE, RoPEFactors: s.ropeFactors,
 		Temperature: Temperature{c.AttnTempScale, c.AttnTempLength, c.AttnTempOffset},
-		QKNorm:      s.qkNorm, FusedQKV: c.FusedQKV, FusedModules: s.fusedModules, OutputBias: s.biases,
+		QKNorm:      s.qkNorm, NormAfterRoPE: s.qkNormAfterRoPE, FusedQKV: c.FusedQKV, QKVBias: max(Maybe, s.qkvBias), OutputBias: s.attnBias,
+		NoQKVScale: s.noQKVScale,
 	}
 	a.RoPE.AttnFactor *= yarnMagnitude(c.RoPE, c.YaRNLogMul)
 	if s.layer != nil {
@@ -107,3 +173,15 @@ func Architectures() []string { return slices.Sorted(maps.Keys(specs)) }
 func skipRoPE(c *Config, i int, a *Attention) {
 	a.NoRoPE = c.NoRoPEStep > 0 && (i+1)%c.NoRoPEStep == 0
 }
+
+// unused is a tensor of files that stock llama.cpp reads, and does not compute with.
+func unused(name string, shape ...int) Weight {
+	w := Weight{Name: name, Role: Unused, Optional: true}
+	for _, n := range shape {
+		w.Shape = append(w.Shape, int64(n))
+	}
+	return w
+}
+
+// unusedFactors are those of frequencies in files of models that do not have them.
+func unusedFactors(c *Config) []Weight { return []Weight{unused("rope_freqs.weight", c.RoPE.Dims/2)} }

@@ -21,6 +21,8 @@ const (
 	Gate                       // a vector of products [n_in]
 	ChoiceBias                 // what is added to the scores of experts as they are chosen [experts]
 	RoPEFreqs                  // what frequencies of RoPE are divided by [dims/2]
+	Position                   // a matrix with a row for each position
+	Sink                       // scores that take part in the sum of a softmax alone
 	Unused                     // a tensor of files that the text model does not compute with
 )
 
@@ -30,7 +32,7 @@ func (r Role) CanHave(t ggml.Type) bool {
 	switch r {
 	case Unused:
 		return true
-	case Linear, Embedding, ExpertMatrices:
+	case Linear, Embedding, ExpertMatrices, Position:
 		return t.CanDequantize()
 	}
 	return t == ggml.F32
@@ -45,6 +47,16 @@ func (r Role) IsTrainable() bool {
 	}
 	return true
 }
+
+// A Presence says whether models have something.
+type Presence int
+
+// The presences.
+const (
+	Never Presence = iota
+	Maybe          // a file may have it
+	Always
+)
 
 // A Weight is a tensor that a model has. Its name says nothing that is not in the other
 // fields, and nobody has to take it apart.
@@ -81,7 +93,7 @@ func (w *Weight) NumElements() int64 {
 // transformers fuse different matrices, both have the same rows.
 type Rows struct {
 	Name   string // such as "blk.0.attn_q": that of the matrix, were none fused
-	Module string // the path of transformers' module that holds them, see [Module]
+	Module string // the path of transformers' module that holds them, see [Module]; "" where it has them otherwise than as rows
 	Count  int64
 	// PermutedHeads is the number of heads whose rows GGUF has in another order than
 	// transformers, 0 if the order is the same: in each head, row 2i is transformers' row

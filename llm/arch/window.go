@@ -1,13 +1,21 @@
 package arch
 
 // windowKeys are those of models in which all but each so many-th layer see a window.
-func windowKeys(pattern int) []key {
+func windowKeys(pattern int) []key { return windowKeysOf(pattern, 0) }
+
+// windowKeysOf are windowKeys for models that have a window where a file says nothing of it.
+func windowKeysOf(pattern, window int) []key {
 	return []key{
-		optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(0)),
+		optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(window)),
 		withWindow(key{
-			name:  "attention.sliding_window_pattern",
-			read:  func(m *metadata, name string, c *Config) { c.WindowPattern = m.pattern(name, pattern) },
-			write: func(c *Config) any { return uint32(c.WindowPattern) },
+			name: "attention.sliding_window_pattern",
+			read: func(m *metadata, name string, c *Config) { c.WindowPattern, c.LocalLayers = m.pattern(name, pattern) },
+			write: func(c *Config) any {
+				if c.LocalLayers != nil {
+					return c.LocalLayers
+				}
+				return uint32(c.WindowPattern)
+			},
 		}),
 	}
 }
@@ -30,9 +38,20 @@ func withWindow(k key) key {
 	}
 }
 
+// isLocal reports whether a layer sees a window.
+func (c *Config) isLocal(i int) bool {
+	switch {
+	case c.Window == 0:
+		return false
+	case c.LocalLayers != nil:
+		return c.LocalLayers[i]
+	}
+	return c.WindowPattern > 0 && (i+1)%c.WindowPattern != 0
+}
+
 // local lets local layers see a window, and reports whether the layer is one.
 func local(c *Config, i int, a *Attention) bool {
-	if c.Window > 0 && c.WindowPattern > 0 && (i+1)%c.WindowPattern != 0 {
+	if c.isLocal(i) {
 		a.Window = c.Window
 	}
 	return a.Window > 0

@@ -8,9 +8,9 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// each runs a test for a model of each architecture.
+// each runs a test for a model of each architecture that has parts of its own.
 func each(t *testing.T, f func(t *testing.T, m *model.Model)) {
-	for _, name := range llmtest.Architectures() {
+	for _, name := range llmtest.DistinctArchitectures() {
 		t.Run(name, func(t *testing.T) { f(t, llmtest.ArchModel(t, name, ggml.F32)) })
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -49,7 +50,7 @@ func newAdapter(t testing.TB, m *model.Model) *lora.Adapter {
 var portable = []string{
 	"none", "view", "reshape", "permute", "transpose", "cont", "cpy", "repeat", "concat", "set", "acc", "fill", "arange",
 	"mul_mat", "get_rows", "set_rows", "add", "sub", "mul", "div", "scale", "sqr", "sqrt", "log", "clamp", "sum_rows", "argmax",
-	"rms_norm", "soft_max", "rope", "pad", "swiglu", "geglu", "sigmoid", "tanh", "mul_mat_id", "add_id", "argsort",
+	"rms_norm", "norm", "pad", "soft_max", "rope", "swiglu", "geglu", "sigmoid", "tanh", "gelu", "relu", "softplus", "step", "abs", "mul_mat_id", "add_id", "argsort",
 }
 
 func requirePortable(t *testing.T, g *ggml.Graph) {
@@ -65,25 +66,28 @@ func requirePortable(t *testing.T, g *ggml.Graph) {
 }
 
 func TestStockTrainingGraph(t *testing.T) {
-	each(t, func(t *testing.T, m *model.Model) {
-		e := newEngine(t, device.Options{OpSet: device.Stock})
-		a, grads, store := newAdapter(t, m), map[*ggml.Tensor]*ggml.Tensor{}, llmtest.NewArena(t)
-		for _, p := range a.Pairs() {
-			for _, x := range []*ggml.Tensor{p.A, p.B} {
-				grads[x] = store.Tensor(x.Name()+".grad", make([]float32, x.NumElements()), x.Shape()...)
+	for _, name := range arch.Architectures() {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.ArchModel(t, name, ggml.F32)
+			e := newEngine(t, device.Options{OpSet: device.Stock})
+			a, grads, store := newAdapter(t, m), map[*ggml.Tensor]*ggml.Tensor{}, llmtest.NewArena(t)
+			for _, p := range a.Pairs() {
+				for _, x := range []*ggml.Tensor{p.A, p.B} {
+					grads[x] = store.Tensor(x.Name()+".grad", make([]float32, x.NumElements()), x.Shape()...)
+				}
 			}
-		}
-		for _, checkpoint := range []bool{false, true} {
-			for _, noise := range []float32{0, 0.1} {
-				g, err := m.NewLossGraph(e, model.TrainGraphOptions{
-					Length: 24, Batch: 2, Adapters: a.WithScale(1), Grads: grads, Checkpoint: checkpoint, Dropout: noise, NEFTune: noise,
-				})
-				require.NoError(t, err)
-				defer g.Close()
-				requirePortable(t, g.Graph)
+			for _, checkpoint := range []bool{false, true} {
+				for _, noise := range []float32{0, 0.1} {
+					g, err := m.NewLossGraph(e, model.TrainGraphOptions{
+						Length: 24, Batch: 2, Adapters: a.WithScale(1), Grads: grads, Checkpoint: checkpoint, Dropout: noise, NEFTune: noise,
+					})
+					require.NoError(t, err)
+					defer g.Close()
+					requirePortable(t, g.Graph)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 const steps = 50

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 )
 
 // An adapter of PEFT (https://huggingface.co/docs/peft/developer_guides/checkpoint) is a
@@ -39,19 +40,19 @@ type PEFTOptions struct {
 }
 
 // path is that of a module in transformers' model.
-func (o PEFTOptions) path(module string) string {
-	if module == "lm_head" {
+func (o PEFTOptions) path(a *arch.Architecture, module string) string {
+	if module == a.OutputModule() {
 		return module
 	}
-	return cmp.Or(o.Root, "model") + "." + module
+	return cmp.Or(o.Root, a.ModuleRoot()) + "." + module
 }
 
 // modulePath is the path of a module from the text model, wherever a model has that.
-func modulePath(path string) string {
+func modulePath(a *arch.Architecture, path string) string {
 	for {
-		rest, inModel := strings.CutPrefix(path, "model.")
-		rest, inLanguage := strings.CutPrefix(rest, "language_model.")
-		if !inModel && !inLanguage {
+		rest := strings.TrimPrefix(path, a.ModuleRoot()+".")
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "model."), "language_model.")
+		if rest == path {
 			return path
 		}
 		path = rest

@@ -84,8 +84,8 @@ func (r *peftReader) sort() {
 		switch {
 		case !isFactor:
 			r.other(t)
-		case !known[modulePath(path)]:
-			r.fault("tensor %s: %s", t.Name, r.noModule(modulePath(path)))
+		case !known[modulePath(r.m.Architecture(), path)]:
+			r.fault("tensor %s: %s", t.Name, r.noModule(modulePath(r.m.Architecture(), path)))
 		default:
 			r.add(t, path, isA)
 		}
@@ -94,7 +94,7 @@ func (r *peftReader) sort() {
 
 // checkTying demands that PEFT has not adapted the output as it did the embedding that it is in the base.
 func (r *peftReader) checkTying() {
-	if r.config.ensureTying && r.m.Config().Tied && r.found["embed_tokens"] != nil {
+	if r.config.ensureTying && r.m.Config().Tied && r.found[r.m.Architecture().EmbeddingModule()] != nil {
 		r.fault("%s: ensure_weight_tying is true: the output has the adapter of the embedding too; %s", peftConfigName, mergeRemedy)
 	}
 }
@@ -114,10 +114,10 @@ func factorOf(tensor string) (path string, isA, ok bool) {
 }
 
 func (r *peftReader) add(t *safetensors.Tensor, path string, isA bool) {
-	p := r.found[modulePath(path)]
+	p := r.found[modulePath(r.m.Architecture(), path)]
 	if p == nil {
 		p = &peftPair{path: path}
-		r.found[modulePath(path)] = p
+		r.found[modulePath(r.m.Architecture(), path)] = p
 	}
 	place := &p.b
 	if isA {
@@ -132,7 +132,7 @@ func (r *peftReader) add(t *safetensors.Tensor, path string, isA bool) {
 
 // noModule says why the model has no such module.
 func (r *peftReader) noModule(path string) string {
-	if path == "lm_head" {
+	if path == r.m.Architecture().OutputModule() {
 		return baseFault(r.m, outputName)
 	}
 	return "the model has no such module; it can be adapted in " + strings.Join(moduleNames(r.m.Architecture()), ", ")
@@ -223,12 +223,13 @@ func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
 	for _, rows := range m.Rows {
 		out += rows.Count
 	}
-	isEmbedding := m.Path == "embed_tokens"
+	embedding := r.m.Architecture().EmbeddingModule()
+	isEmbedding := m.Path == embedding
 	if isEmbedding {
 		in, out = out, in
 	}
 	if isEmbedding != strings.HasSuffix(p.a.Name, peftEmbeddingA) || isEmbedding != strings.HasSuffix(p.b.Name, peftEmbeddingB) {
-		r.fault("tensors %s and %s: the factors of embed_tokens, and of nothing else, are named lora_embedding_A and lora_embedding_B", p.a.Name, p.b.Name)
+		r.fault("tensors %s and %s: the factors of %s, and of nothing else, are named lora_embedding_A and lora_embedding_B", p.a.Name, p.b.Name, embedding)
 		return false
 	}
 	rank := rankOf(m, p)

@@ -72,10 +72,15 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	if err != nil {
 		return nil, nil, err
 	}
+	for _, f := range list {
+		if i := slices.IndexFunc(f.rows, func(r arch.Rows) bool { return r.Module == "" }); i >= 0 {
+			return nil, nil, fmt.Errorf("%s has a pair, and transformers has the rows of %s in another order, which adapters of PEFT are not written in", f.name, f.rows[i].Name)
+		}
+	}
 	list = moduleFactors(a.model, list)
 	paths := map[string]string{}
 	for _, m := range a.model.Modules() {
-		paths[m.Path] = o.path(m.Path)
+		paths[m.Path] = o.path(a.model, m.Path)
 	}
 	for _, f := range list {
 		tensors = append(tensors, f.tensors(peftPrefix+paths[f.name], typ)...)

@@ -51,7 +51,7 @@ func (t *peftTargets) has(path string) bool {
 	return t.hasLayer(path)
 }
 
-var layerOf = regexp.MustCompile(`\.layers\.(\d+)\.`)
+var layerOf = regexp.MustCompile(`\.[^.]+\.(\d+)\.`)
 
 // hasLayer reports whether the layer of a module is one of layers_to_transform.
 func (t *peftTargets) hasLayer(path string) bool {

@@ -21,7 +21,8 @@ type wholeTensor struct {
 func (r *peftReader) whole(t *safetensors.Tensor) {
 	module, ok := strings.CutSuffix(t.Name, ".weight")
 	module = strings.TrimSuffix(strings.TrimPrefix(module, peftPrefix), ".base_layer")
-	base := map[string]string{"embed_tokens": tokenEmbd, "lm_head": outputName}[modulePath(module)]
+	a := r.m.Architecture()
+	base := map[string]string{a.EmbeddingModule(): tokenEmbd, a.OutputModule(): outputName}[modulePath(a, module)]
 	if base == outputName && r.m.Config().Tied {
 		base = tokenEmbd
 	}

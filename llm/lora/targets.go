@@ -36,12 +36,14 @@ func adaptables(a *arch.Architecture) []adaptable {
 		}
 		x := adaptable{Weight: w, target: w.Kind, layer: w.Layer}
 		for _, r := range w.Rows {
-			x.modules = append(x.modules, PEFTOptions{}.path(r.Module))
+			if r.Module != "" {
+				x.modules = append(x.modules, PEFTOptions{}.path(a, r.Module))
+			}
 		}
 		list = append(list, x)
 	}
 	if a.Config().Tied {
-		list = append(list, adaptable{target: "output", modules: []string{"lm_head"}, layer: -1})
+		list = append(list, adaptable{target: "output", modules: []string{a.OutputModule()}, layer: -1})
 	}
 	return list
 }

@@ -73,7 +73,7 @@ type tolerances struct{ loss, gradient float64 }
 // GELU takes an input in F16, which may be another than in float64.
 func tolerated(m *model.Model, checkpoint bool) tolerances {
 	switch {
-	case m.Config().Arch == "gemma3":
+	case llmtest.LooksUpGELU(m.Config().Arch):
 		return tolerances{loss: 3e-5, gradient: 2e-3}
 	case checkpoint:
 		return tolerances{loss: 1e-5, gradient: 1e-4}

@@ -135,7 +135,7 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 		case !ok && want.Optional:
 		case !ok:
 			faults = append(faults, want.Name+" is missing")
-		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)):
+		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)) && !isFlat(want, got):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
 		case !want.Role.CanHave(got.Type):
 			faults = append(faults, fmt.Sprintf("%s cannot have the type %v", want.Name, got.Type))
@@ -154,6 +154,15 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 		return fmt.Errorf("%s: %w: %s", g.Name(), arch.ErrUnsupported, strings.Join(faults, "; "))
 	}
 	return nil
+}
+
+// isFlat reports whether a norm's factors, a vector, lie in another shape in the file.
+func isFlat(want *arch.Weight, got ggml.GGUFTensor) bool {
+	n := int64(1)
+	for _, d := range got.Shape {
+		n *= d
+	}
+	return want.Role == arch.Norm && len(want.Shape) == 1 && n == want.NumElements()
 }
 
 func trimmed(shape []int64) []int64 {

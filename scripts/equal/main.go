@@ -22,11 +22,11 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		fail(errors.New("usage: equal models FOLDER | equal compare THEIRS OURS [NEAR]"))
+		fail(errors.New("usage: equal models FOLDER [ARCHITECTURE...] | equal compare THEIRS OURS [NEAR]"))
 	}
 	switch os.Args[1] {
 	case "models":
-		makeModels(os.Args[2])
+		makeModels(os.Args[2], os.Args[3:])
 	case "compare":
 		near := 0.0
 		if len(os.Args) > 4 && os.Args[4] != "" {
@@ -46,9 +46,12 @@ func fail(err error) {
 	os.Exit(2)
 }
 
-// makeModels writes a small random model of each architecture, in each type.
-func makeModels(folder string) {
-	for _, name := range llmtest.Architectures() {
+// makeModels writes a small random model of each architecture, or of some, in each type.
+func makeModels(folder string, names []string) {
+	if len(names) == 0 {
+		names = llmtest.Architectures()
+	}
+	for _, name := range names {
 		for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K} {
 			path := llmtest.WideArchFile(program{folder: folder}, name, typ)
 			if err := os.Rename(path, filepath.Join(folder, fmt.Sprintf("%s-%s.gguf", name, typ))); err != nil {

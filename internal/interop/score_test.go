@@ -1,0 +1,61 @@
+//go:build interop
+
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goggml/ggml/llm/model"
+)
+
+// TestInteropScore prints for each of stock's random models, or those that GOGGML_INTEROP_MODELS matches, how far ours is from
+// stock's logits, or why it is refused. It fails for none.
+func TestInteropScore(t *testing.T) {
+	only := regexp.MustCompile(os.Getenv("GOGGML_INTEROP_MODELS"))
+	dir := os.Getenv("GOGGML_INTEROP_DIR")
+	if dir == "" {
+		dir = t.TempDir()
+		run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", seeds()[0])
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.gguf"))
+	equal, wrong := 0, 0
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".gguf")
+		if !only.MatchString(name) {
+			continue
+		}
+		m, err := model.Load(file, model.LoadOptions{})
+		if err != nil {
+			fmt.Printf("%-22s refused: %v\n", name, strings.TrimPrefix(err.Error(), file+": unsupported model: "))
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			tokens := make([]int32, 96)
+			for i := range tokens {
+				tokens[i] = int32((7*i*i + 3*i + 1) % m.Config().Vocab)
+			}
+			want := stockLogits(t, file, tokens)
+			worst, line := 0.0, ""
+			for i, got := range [][][]float32{ourLogits(t, m, tokens, nil), stepByStep(t, m, tokens, nil), asSecond(t, m, tokens, nil)} {
+				n := nmse(got, want)
+				worst = max(worst, n)
+				line += fmt.Sprintf("  %s %.2g", []string{"batch", "steps", "second"}[i], n)
+			}
+			mark := "equal"
+			if !(worst <= bound) {
+				mark = "WRONG"
+				wrong++
+			} else {
+				equal++
+			}
+			fmt.Printf("%-22s %s%s\n", name, mark, line)
+		})
+		m.Close()
+	}
+	fmt.Printf("%d equal, %d wrong, of %d\n", equal, wrong, len(files))
+}

@@ -1,0 +1,37 @@
+package arch
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+func init() {
+	family(map[string]spec{
+		"deci": {
+			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ropeFactors: true, perLayer: true, arrange: deciLayer,
+		},
+	})
+}
+
+// deciLayer is what a search for architectures has left of a llama's: attention may have become a
+// matrix, or nothing, and a layer nothing at all.
+func deciLayer(c *Config, i int, attention, network Residual) Layer {
+	switch part := attention.Part.(Attention); {
+	case part.Heads == 0 && at(c.FFs, i, c.FF) == 0:
+		return Layer{}
+	case part.Heads == 0:
+		return Layer{network}
+	case part.KVHeads == 0:
+		attention.Part = linear{}
+	}
+	return Layer{attention, network}
+}
+
+// linear is a matrix in the place of attention.
+type linear struct{}
+
+// Forward multiplies with the matrix.
+func (linear) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	embd := int64(p.config.Embd)
+	return t.Linear(x, p.Matrix("attn_output", embd, embd, MatrixOptions{Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)}}))[0]
+}

@@ -1,0 +1,28 @@
+package arch
+
+import "github.com/goggml/ggml"
+
+func init() {
+	family(map[string]spec{
+		"exaone": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, ropeFactors: true, modules: exaoneModules},
+		"exaone4": {
+			rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: PerHead, ropeFactors: true,
+			keys: windowKeys(4), complete: exaone4Window, layer: exaone4Layer,
+		},
+	})
+}
+
+var exaoneModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[string]string{
+	"attn_q": "attn.attention.q_proj", "attn_k": "attn.attention.k_proj", "attn_v": "attn.attention.v_proj", "attn_output": "attn.attention.out_proj",
+	"ffn_gate": "mlp.c_fc_0", "ffn_up": "mlp.c_fc_1", "ffn_down": "mlp.c_proj",
+}}
+
+// exaone4Window is that of the model of 64 layers: the window of others says nothing.
+func exaone4Window(c *Config) {
+	if c.Layers != 64 {
+		c.Window, c.WindowPattern, c.LocalLayers = 0, 0, nil
+	}
+}
+
+// exaone4Layer has RoPE in local layers, and in all where none is local.
+func exaone4Layer(c *Config, i int, a *Attention) { a.NoRoPE = !local(c, i, a) && c.Window > 0 }

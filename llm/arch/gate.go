@@ -1,0 +1,42 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// An OutputGate multiplies what heads gather by what a matrix makes of the input of attention
+// (arXiv 2505.06708).
+type OutputGate int
+
+// The gates.
+const (
+	NoGate        OutputGate = iota
+	SigmoidGate              // of each element
+	HeadGate                 // a sigmoid for each head
+	Softplus2Gate            // log₂(1 + 2ˣ) of each element
+)
+
+// matrix is that of the gate.
+func (g OutputGate) matrix(p Place, a Attention) nn.Matrix {
+	out := int64(a.Heads * a.HeadSize)
+	if g == HeadGate {
+		out = int64(a.Heads)
+	}
+	return p.Matrix("attn_gate", int64(p.config.Embd), out, MatrixOptions{NoScale: a.Gate != Softplus2Gate, Rows: []Rows{p.rows("attn_gate", out, 0)}})
+}
+
+// apply multiplies what the heads gather [size·heads, n] by the gate.
+func (g OutputGate) apply(t *nn.Tape, y, gate *nn.Value, heads int) *nn.Value {
+	switch g {
+	case NoGate:
+		return y
+	case Softplus2Gate:
+		return t.Mul(y, t.Scale(t.Softplus(t.Scale(t.Contiguous(gate), math.Ln2)), 1/math.Ln2))
+	case HeadGate:
+		byHead := t.Mul(t.Heads(y, int64(heads)), t.Heads(t.Sigmoid(gate), int64(heads)))
+		return t.Flat(byHead)
+	}
+	return t.Mul(y, t.Sigmoid(gate))
+}

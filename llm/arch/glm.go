@@ -1,0 +1,18 @@
+package arch
+
+import "github.com/goggml/ggml"
+
+func init() {
+	family(map[string]spec{
+		"chatglm": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, modules: chatglmModules},
+		"glm4": {
+			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true,
+			modules: naming{rotatesNeighbours: true, matrices: map[string]string{"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj"}},
+		},
+	})
+}
+
+var chatglmModules = naming{root: "transformer", layers: "encoder.layers.%d.", embed: "embedding.word_embeddings", head: "output_layer", rotatesNeighbours: true, matrices: map[string]string{
+	"attn_q": "self_attention.query_key_value", "attn_k": "self_attention.query_key_value", "attn_v": "self_attention.query_key_value",
+	"attn_output": "self_attention.dense", "ffn_gate": "mlp.dense_h_to_4h", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
+}}

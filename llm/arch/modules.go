@@ -1,0 +1,58 @@
+package arch
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A naming is what transformers calls the modules of a model. The zero value is llama's.
+type naming struct {
+	root              string // the module that has the layers, "model"
+	layers            string // the path of a layer in it, with its number: "layers.%d."
+	embed, head       string
+	matrices          map[string]string // the path in a layer, by the kind in files, of those that are called otherwise
+	rotatesNeighbours bool              // as files do, so that no rows are permuted
+	// interleaved: the module of queries, keys and values has them side by side for each head, or
+	// group of heads, which no row of files can say.
+	interleaved bool
+}
+
+// fusedModules: queries, keys and values are one matrix, and gate and up too.
+var fusedModules = naming{matrices: map[string]string{
+	"attn_q": "self_attn.qkv_proj", "attn_k": "self_attn.qkv_proj", "attn_v": "self_attn.qkv_proj",
+	"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj",
+}}
+
+var usualModules = map[string]string{
+	"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "attn_gate": "self_attn.gate_proj",
+	"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+}
+
+func (n naming) layer() string     { return cmp.Or(n.layers, "layers.%d.") }
+func (n naming) embedding() string { return cmp.Or(n.embed, "embed_tokens") }
+func (n naming) output() string    { return cmp.Or(n.head, "lm_head") }
+
+// rows are those of a matrix of the place, of which heads may be permuted, see [Rows].
+func (p Place) rows(kind string, count int64, permutedHeads int) Rows {
+	names := p.spec().modules
+	if names.rotatesNeighbours {
+		permutedHeads = 0
+	}
+	module := cmp.Or(names.matrices[kind], usualModules[kind], kind)
+	if names.interleaved && slices.Contains([]string{"attn_q", "attn_k", "attn_v"}, kind) {
+		return Rows{Name: p.prefix + kind, Count: count, PermutedHeads: permutedHeads}
+	}
+	return Rows{Name: p.prefix + kind, Module: p.modules + module, Count: count, PermutedHeads: permutedHeads}
+}
+
+// ModuleRoot is transformers' module of the text model, such as "model" or "transformer", from
+// which paths of modules start, but that of the output.
+func (a *Architecture) ModuleRoot() string {
+	return cmp.Or(a.get().config.spec().modules.root, "model")
+}
+
+// EmbeddingModule is the path of the embedding in transformers.
+func (a *Architecture) EmbeddingModule() string { return a.get().config.spec().modules.embedding() }
+
+// OutputModule is the path of the output in transformers, which stands beside the text model.
+func (a *Architecture) OutputModule() string { return a.get().config.spec().modules.output() }

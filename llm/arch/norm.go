@@ -1,0 +1,41 @@
+package arch
+
+import (
+	"cmp"
+
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// A norming says what the norms of a model are.
+type norming struct {
+	layer bool     // LayerNorm; RMSNorm otherwise
+	bias  Presence // of those of the residual stream
+	bare  bool     // they have no weights
+}
+
+// Norm is the norm of x [m, …] over ne0, by weights [m]; x itself without a name.
+func (p Place) Norm(t *nn.Tape, kind string, x *nn.Value) *nn.Value { return p.norm(t, kind, x, 0) }
+
+// norm is Norm with another eps, if it is not 0.
+func (p Place) norm(t *nn.Tape, kind string, x *nn.Value, eps float32) *nn.Value {
+	if kind == "" {
+		return x
+	}
+	n := p.normOf()
+	n.Eps = cmp.Or(eps, n.Eps)
+	n.Groups = p.config.NormGroups
+	s, shape := p.spec().norm, []int64{x.T.Dim(0)}
+	if !s.bare {
+		n.Weight = p.weight(Weight{Kind: kind, Shape: shape, Role: Norm})
+	}
+	n.Bias = p.bias(kind, shape[0], s.bias)
+	return t.Norm(x, n)
+}
+
+// normOf is the norm of the model, without weights.
+func (p Place) normOf() nn.Norm {
+	if p.spec().norm.layer {
+		return nn.Norm{Layer: true, Eps: p.config.LayerNormEps}
+	}
+	return nn.Norm{Eps: p.config.RMSEps}
+}

@@ -1,0 +1,55 @@
+package arch
+
+import (
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+// Parallel is residuals that see the same x and are added together (arXiv 2204.02311). One of
+// them has a state at most.
+type Parallel []Residual
+
+// Forward returns the sum of what each would add.
+func (s Parallel) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	var sum *nn.Value
+	for _, r := range s {
+		y := r.apart(p, t, x)
+		if sum != nil {
+			y = t.Add(lastOf(t, sum, y), lastOf(t, y, sum))
+		}
+		sum = y
+	}
+	return sum
+}
+
+// NewState makes that of the one that has a state.
+func (s Parallel) NewState(o state.Options) (state.State, error) {
+	for _, r := range s {
+		if part, ok := r.Part.(Stateful); ok {
+			return part.NewState(o)
+		}
+	}
+	return nil, nil
+}
+
+// apart is the branch of one of several: what computes it in chunks overwrites the gradient, which
+// others share.
+func (r Residual) apart(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	if !r.Tokenwise {
+		return r.branch(p, t, x)
+	}
+	y := t.Chunked(x, p.Chunk, func(t *nn.Tape, x *nn.Value) *nn.Value { return r.branch(p, t, x) })
+	return t.OwnGradient(y)
+}
+
+// sharedNorm lets attention and network see the same norm of x, and adds both.
+func sharedNorm(_ *Config, _ int, attention, network Residual) Layer {
+	norm := attention.Before
+	attention.Before, network.Before = "", ""
+	return Layer{{Before: norm, Part: Parallel{attention, network}}}
+}
+
+// ownNorms lets attention and network see norms of the same x, and adds both.
+func ownNorms(_ *Config, _ int, attention, network Residual) Layer {
+	return Layer{{Part: Parallel{attention, network}}}
+}

@@ -1,0 +1,40 @@
+package arch
+
+import "github.com/goggml/ggml/internal/nn"
+
+// QKNorm says whether queries and keys are normalised, and over what.
+type QKNorm int
+
+// The norms of queries and keys.
+const (
+	NoQKNorm   QKNorm = iota
+	PerHead           // over each head, by the weights of one
+	EachHead          // over each head, by weights of its own [size, heads]
+	AllHeads          // over all elements
+	HeadGroups        // over each head, by weights of all elements
+)
+
+// isFlat reports whether the norm is of [size·heads, n]; otherwise it is of [size, heads, n].
+func (n QKNorm) isFlat() bool { return n == AllHeads || n == HeadGroups }
+
+// norm is that of queries or keys. A file may lack the weights of a norm of which stock llama.cpp
+// says so.
+func (a Attention) norm(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value {
+	if a.QKNorm == NoQKNorm {
+		return x
+	}
+	s, n := p.spec(), p.normOf()
+	shape := []int64{x.T.Dim(0)}
+	switch a.QKNorm {
+	case EachHead:
+		shape = append(shape, x.T.Dim(1))
+	case HeadGroups:
+		n.Groups = int(shape[0]) / a.HeadSize
+	}
+	n.Weight = p.weight(Weight{Kind: kind, Shape: shape, Role: Norm, Optional: s.qkNormThere == Maybe})
+	n.Bias = p.bias(kind, shape[0], s.qkNormBias)
+	if s.qkNormThere == Maybe && p.Source(p.prefix+"attn_q_norm.weight") == nil {
+		return x // as in stock llama.cpp, whatever there is of keys
+	}
+	return t.Norm(x, n)
+}
