@@ -174,7 +174,7 @@ func TestClasses(t *testing.T) {
 			want = classLower
 		case unicode.IsLetter(r):
 			want = classLetter
-			if isHan(r) {
+			if hanRanges.has(r) {
 				want = classHan
 			}
 		case unicode.IsNumber(r):

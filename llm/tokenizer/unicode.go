@@ -92,9 +92,11 @@ var classTable = sync.OnceValue(func() *[classTableSize]class {
 	for x := 'A'; x <= 'Z'; x++ {
 		t[x], t[x|0x20] = classUpper, classLower
 	}
-	for x, c := range t {
-		if c == classLetter && isHan(rune(x)) {
-			t[x] = classHan
+	for _, r := range hanRanges {
+		for x := r.first; x <= r.last; x++ {
+			if t[x] == classLetter {
+				t[x] = classHan
+			}
 		}
 	}
 	t[zeroWidthNonJoiner], t[zeroWidthJoiner] = classJoiner, classJoiner
@@ -107,8 +109,6 @@ var asciiClass = func() (t [utf8.RuneSelf]class) {
 }()
 
 const zeroWidthNonJoiner, zeroWidthJoiner = 0x200C, 0x200D
-
-func isHan(r rune) bool { return hanRanges.has(r) }
 
 func classOf(r rune) class {
 	if uint32(r) < utf8.RuneSelf {
