@@ -59,6 +59,9 @@ func Create(path string) (*Folder, error) {
 
 // CreateNew makes a folder that nobody else has: name in a folder of runs, or else name-2, name-3 and so on.
 func CreateNew(runs, name string) (*Folder, error) {
+	if name != filepath.Base(name) || name == "." || name == ".." {
+		return nil, fmt.Errorf("%q is no name of a folder in another one", name)
+	}
 	if err := filelink.MkdirAll(runs, 0o777); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,6 +31,10 @@ func TestCreateNew(t *testing.T) {
 	require.NoError(t, os.RemoveAll("runs/a"))
 	require.NoError(t, begin("runs/a").Close())
 	require.NoDirExists(t, "runs", "which has no other")
+	for _, name := range []string{"", ".", "..", "a/b"} {
+		_, err := CreateNew("runs", name)
+		require.EqualError(t, err, fmt.Sprintf("%q is no name of a folder in another one", name))
+	}
 }
 
 // Runs are found by their manifests, in a folder and two below it.
@@ -57,7 +62,7 @@ func TestList(t *testing.T) {
 
 	require.NoError(t, os.WriteFile("b/manifest.json", []byte("{"), 0o600))
 	runs, err := List(".")
-	require.ErrorContains(t, err, filepath.Join("b", "manifest.json")+": ")
+	require.ErrorContains(t, err, filepath.Join("b", "manifest.json")+" cannot be read: unexpected end of JSON input; restore it, or begin a run in another folder")
 	require.Len(t, runs, 1)
 	for path, want := range map[string]string{
 		"none":  "there is no run none: no such folder",

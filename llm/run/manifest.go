@@ -47,7 +47,7 @@ func ReadManifest(folder string) (m Manifest, found bool, err error) {
 		err = json.Unmarshal(text, &m)
 	}
 	if err != nil {
-		return m, false, fmt.Errorf("%s: %w", path, err)
+		return m, false, fmt.Errorf("%s cannot be read: %w; restore it, or begin a run in another folder", path, filelink.SystemError(err))
 	}
 	return m, true, nil
 }

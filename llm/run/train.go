@@ -120,13 +120,24 @@ func Resume(t *train.Trainer, checkpoint string) (bool, error) {
 	return err == nil, err
 }
 
-// begin resumes the run, and writes what it is into its folder.
+// begin finds out before the work whether files cannot be written, resumes the run, and writes what it is into its folder.
 func (o *Options) begin(t *train.Trainer) error {
 	if t == nil || o.Write == nil {
 		return errors.New("there is no trainer, or no function that writes its result: it is nil")
 	}
+	for _, f := range []File{{o.Result.Name, o.Result.LatestPath()}, {o.Checkpoint.Name, o.Checkpoint.LatestPath()}, o.Metrics} {
+		if f.Path == "" {
+			continue
+		}
+		if err := filelink.CheckWritable(f.Path); err != nil {
+			return f.named(fmt.Errorf("%s cannot be written: %w", f.Path, err))
+		}
+	}
 	if o.folder == nil {
 		_, err := Resume(t, o.Resume)
+		return err
+	}
+	if err := o.folder.checkOpen(); err != nil {
 		return err
 	}
 	before, err := o.folder.Continued(o.Resume)

@@ -94,10 +94,11 @@ func TestTrainInFolder(t *testing.T) {
 func TestResultIsSavedFirst(t *testing.T) {
 	trainer := newTrainer(t, 4)
 	var at []int
+	lost := t.TempDir()
 	o := Options{
 		Result:    SavedFile{File: File{Name: "--out", Path: filepath.Join(t.TempDir(), "out")}},
-		Write:     func(string) error { at = append(at, trainer.Steps()); return nil },
-		SaveEvery: 2, Checkpoint: SavedFile{File: File{Name: "--checkpoint", Path: filepath.Join(t.TempDir(), "none", "file")}},
+		Write:     func(string) error { at = append(at, trainer.Steps()); return os.RemoveAll(lost) },
+		SaveEvery: 2, Checkpoint: SavedFile{File: File{Name: "--checkpoint", Path: filepath.Join(lost, "file")}},
 	}
 	out, err := Train(t.Context(), trainer, o)
 	require.ErrorContains(t, err, "--checkpoint: ")
@@ -109,12 +110,38 @@ func TestResultIsSavedFirst(t *testing.T) {
 	o.Write, o.Checkpoint = func(string) error { return broken }, SavedFile{}
 	_, err = Train(t.Context(), trainer, o)
 	require.EqualError(t, err, "--out: broken")
-	o.Write, o.Metrics = func(string) error { return nil }, File{"--metrics", filepath.Join(t.TempDir(), "none", "metrics")}
-	_, err = Train(t.Context(), trainer, o)
-	require.ErrorContains(t, err, "--metrics: open ")
 	o.Write = nil
 	_, err = Train(t.Context(), trainer, o)
 	require.EqualError(t, err, "there is no trainer, or no function that writes its result: it is nil")
+}
+
+// Files that cannot be written are told before the first step, and so is a folder that others may have.
+func TestFilesOfARunAreChecked(t *testing.T) {
+	trainer, folder := newTrainer(t, 2), t.TempDir()
+	good := func(name string) SavedFile {
+		return SavedFile{File: File{Name: "--" + name, Path: filepath.Join(folder, name)}}
+	}
+	for want, change := range map[string]func(o *Options){
+		"--out: " + folder + " cannot be written: it is a folder": func(o *Options) { o.Result.Path = folder },
+		"--state: " + filepath.Join(folder, "none", "state") + " cannot be written: folder " + filepath.Join(folder, "none") + ": no such file or directory": func(o *Options) {
+			o.Checkpoint.Path = filepath.Join(folder, "none", "state")
+		},
+		"--metrics: " + folder + " cannot be written: it is a folder": func(o *Options) { o.Metrics.Path = folder },
+	} {
+		o := Options{Result: good("out"), Checkpoint: good("state"), Metrics: good("metrics").File, Write: func(string) error { return nil }}
+		change(&o)
+		_, err := Train(t.Context(), trainer, o)
+		require.EqualError(t, err, want)
+	}
+	closed, err := Create(folder)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	_, err = Train(t.Context(), trainer, closed.Options(func(string) error { return nil }))
+	require.EqualError(t, err, "the folder is closed, or a zero value; Create takes one")
+	require.Zero(t, trainer.Steps())
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "the lock alone")
 }
 
 // Metrics that cannot be written are told at the end, when the result is saved.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // ErrInterrupted is in the error of a program that a signal has stopped.
@@ -62,7 +64,7 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 	n, err := o.w.Write(p)
 	if err != nil {
-		o.err = fmt.Errorf("standard output cannot be written: %w", systemError(err))
+		o.err = fmt.Errorf("standard output cannot be written: %w", filelink.SystemError(err))
 	}
 	return n, o.err
 }

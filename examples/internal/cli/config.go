@@ -93,7 +93,7 @@ func readConfig(path string, words vocabulary) (*config, error) {
 func readMapping(path string) (*yaml.Node, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, systemError(err))
+		return nil, fmt.Errorf("%s: %w", path, filelink.SystemError(err))
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {

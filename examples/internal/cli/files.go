@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -29,50 +27,12 @@ func CheckOutputs(inputs, outputs []File) error {
 				return fmt.Errorf("%s %s is the file of %s too; give it another name", out.Flag, out.Path, other.Flag)
 			}
 		}
-		if err := checkWritable(out.Path); err != nil {
+		if err := filelink.CheckWritable(out.Path); err != nil {
 			return fmt.Errorf("%s %s cannot be written: %w", out.Flag, out.Path, err)
 		}
 		others = append(others[:len(others):len(others)], out)
 	}
 	return nil
-}
-
-// checkWritable does what writing the file will: it makes a file beside it, and looks up
-// its name.
-func checkWritable(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return errors.New("it is a folder")
-	}
-	if !filelink.IsReplaced(path) {
-		return nil
-	}
-	path, err := filelink.Target(path)
-	if err != nil {
-		return systemError(err)
-	}
-	// What a killed process left is replaced and removed by the next.
-	folder, name := filepath.Dir(path), filepath.Base(path)
-	beside, err := os.Create(filepath.Join(folder, fmt.Sprintf(".try-%08x", crc32.ChecksumIEEE([]byte(name)))))
-	if err != nil {
-		return fmt.Errorf("folder %s: %w", folder, systemError(err))
-	}
-	if err := errors.Join(beside.Close(), os.RemoveAll(beside.Name())); err != nil {
-		return err
-	}
-	// A file of the name itself would be an empty output, if the process were killed now.
-	if _, err := os.Lstat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return systemError(err)
-	}
-	return nil
-}
-
-// systemError leaves out the name of the file.
-func systemError(err error) error {
-	var where *fs.PathError
-	if errors.As(err, &where) {
-		return where.Err
-	}
-	return err
 }
 
 // SameFile reports whether two paths lead to one regular file, or would: what does not
@@ -124,7 +84,7 @@ func regular(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("open %s: %w", path, systemError(err))
+		return nil, fmt.Errorf("open %s: %w", path, filelink.SystemError(err))
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder; name the files in it", path)
 	case !info.Mode().IsRegular():

@@ -25,7 +25,7 @@ func LockOutputs(outputs []File) (*OutputLocks, error) {
 		target, err := filelink.Target(out.Path)
 		if err != nil {
 			l.Close()
-			return nil, fmt.Errorf("%s %s: %w", out.Flag, out.Path, systemError(err))
+			return nil, fmt.Errorf("%s %s: %w", out.Flag, out.Path, filelink.SystemError(err))
 		}
 		file, err := filelock.Create(lockPath(target))
 		if errors.Is(err, filelock.ErrLocked) {
@@ -33,7 +33,7 @@ func LockOutputs(outputs []File) (*OutputLocks, error) {
 		}
 		if err != nil {
 			l.Close()
-			return nil, fmt.Errorf("%s %s: %w", out.Flag, out.Path, systemError(err))
+			return nil, fmt.Errorf("%s %s: %w", out.Flag, out.Path, filelink.SystemError(err))
 		}
 		l.files = append(l.files, file)
 	}
