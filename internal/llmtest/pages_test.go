@@ -58,7 +58,7 @@ func TestPages(t *testing.T) {
 					forward(p.FeedForward, "experts: ")
 					forward(p.Shared, "shared: ")
 				default:
-					note(&network, true, fmt.Sprintf("%T", p))
+					note(&attention, true, fmt.Sprint(p)) // which says what it is
 				}
 			}
 		}

@@ -30,6 +30,9 @@ func deciLayer(c *Config, i int, attention, network Residual) Layer {
 // linear is a matrix in the place of attention.
 type linear struct{}
 
+// String says what it is.
+func (linear) String() string { return "a matrix in place of attention" }
+
 // Forward multiplies with the matrix.
 func (linear) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd := int64(p.config.Embd)
