@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -34,10 +36,11 @@ type Options struct {
 	Embed    infer.EmbedOptions   // of [Embed]
 }
 
-// An Assistant answers conversations: it is a [generate.Chat] with all that this needs.
+// An Assistant answers conversations: a [generate.Chat] with all that this needs. It is not safe for
+// concurrent use.
 type Assistant struct {
-	*generate.Chat
-	all *opened
+	chat *generate.Chat
+	all  *opened
 }
 
 // NewAssistant opens a model that has a chat template, or is given one. Close it.
@@ -47,10 +50,29 @@ func NewAssistant(path string, o Options) (*Assistant, error) {
 		return nil, err
 	}
 	a := &Assistant{all: all}
-	if a.Chat, err = all.chat(o); err != nil {
+	if a.chat, err = all.chat(o); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
+}
+
+// Stream gives the tokens of the model's answer as they come into being, and the reply that they
+// are, see [generate.Chat.Stream].
+func (a *Assistant) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[generate.Token, error], *generate.Reply) {
+	return a.answering().Stream(ctx, talk)
+}
+
+// Reply writes the model's answer to w as it comes into being, see [generate.Chat.Reply].
+func (a *Assistant) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (generate.Reply, error) {
+	return a.answering().Reply(ctx, w, talk)
+}
+
+// answering is the chat; that of an assistant which is nil says so.
+func (a *Assistant) answering() *generate.Chat {
+	if a == nil {
+		return nil
+	}
+	return a.chat
 }
 
 // Close frees the model and all that belongs to it.

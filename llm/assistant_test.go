@@ -3,6 +3,7 @@ package llm_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -111,9 +112,13 @@ func TestAdapterOfRun(t *testing.T) {
 func TestZeroAssistant(t *testing.T) {
 	for _, a := range []*llm.Assistant{nil, {}} {
 		require.NoError(t, a.Close())
+		_, err := a.Reply(context.Background(), io.Discard, nil)
+		require.EqualError(t, err, "the chat is nil")
+		tokens, _ := a.Stream(context.Background(), nil)
+		for _, err := range tokens {
+			require.EqualError(t, err, "the chat is nil")
+		}
 	}
-	_, err := new(llm.Assistant).Reply(context.Background(), nil, nil)
-	require.Error(t, err)
 }
 
 // Embed is the session's embeddings of the text's tokens, with an adapter or without.

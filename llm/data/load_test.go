@@ -2,6 +2,7 @@ package data
 
 import (
 	"compress/gzip"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,4 +177,18 @@ func TestLoadSplits(t *testing.T) {
 	_, err = Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 1})
 	require.EqualError(t, err, "1 of 10 rows cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
 	require.NoError(t, (*Loaded)(nil).Close())
+}
+
+// A context that is nil is said so, and ends no process.
+func TestNoContext(t *testing.T) {
+	in := inFolder(t, map[string]string{"a.jsonl": `{"text": "abcdef"}` + "\n", "a.txt": "abcdef"})
+	var none context.Context
+	const want = "the context.Context is nil"
+	for _, name := range []string{"a.jsonl", "a.txt"} {
+		_, err := Load(none, byteTokenizer(t, false), []string{in(name)}, LoadOptions{Length: 8})
+		require.ErrorContains(t, err, want)
+	}
+	for _, err := range Read(none, []string{in("a.jsonl")}, ReadOptions{}) {
+		require.EqualError(t, err, want)
+	}
 }

@@ -99,6 +99,9 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 	if err := o.complete(); err != nil {
 		return nil, Stats{}, err
 	}
+	if ctx == nil {
+		return nil, Stats{}, errNoContext
+	}
 	if examples == nil || encode == nil {
 		return nil, Stats{}, errors.New("there are no examples, or there is no function that encodes them: it is nil")
 	}

@@ -53,6 +53,9 @@ const defaultMaxRecord = 256 << 20
 func Read(ctx context.Context, sources []string, o ReadOptions) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		splits, err := Expand(sources)
+		if ctx == nil {
+			err = errNoContext
+		}
 		if err != nil {
 			yield(Example{}, err)
 			return
@@ -60,6 +63,8 @@ func Read(ctx context.Context, sources []string, o ReadOptions) iter.Seq2[Exampl
 		readFiles(ctx, splits.Train, o)(yield)
 	}
 }
+
+var errNoContext = errors.New("the context.Context is nil")
 
 func readFiles(ctx context.Context, files []string, o ReadOptions) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
