@@ -20,15 +20,18 @@ import (
 // archs are the files of stock llama.cpp's random models that ours computes; all
 // others are refused.
 var archs = []string{
-	"arcee-dense", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "chatglm-dense", "codeshell-dense", "cogvlm-dense",
-	"cohere2-dense", "command-r-dense", "deci-dense", "deepseek-moe", "dots1-moe", "exaone-dense", "exaone4-dense", "falcon-dense", "gemma-dense",
-	"gemma2-dense", "gemma3-dense", "glm4-dense", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe", "granite_swa-dense", "granitemoe-dense",
-	"hunyuan-dense-dense", "hunyuan_vl-dense", "internlm2-dense", "jais-dense", "jais2-dense", "k2-horizon-dense", "llama-dense", "llama-moe",
-	"maincoder-dense", "mellum-moe", "minicpm-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "mpt-dense", "muse-glimmer-dense",
-	"nanbeige-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmoe-moe", "openelm-dense", "orion-dense", "paddleocr-moe",
-	"pangu-embedded-dense", "phi2-dense", "phi3-dense", "plamo-dense", "plamo3-dense", "pockettts-dense", "qwen-dense", "qwen2-dense", "qwen2moe-moe",
-	"qwen2vl-dense", "qwen3-dense", "qwen3moe-moe", "qwen3tts-dense", "qwen3vl-dense", "refact-dense", "seed_oss-dense", "smollm3-dense",
-	"spark2_5-dense", "stablelm-dense", "starcoder-dense", "starcoder2-dense", "xverse-dense",
+	"afmoe-moe", "arcee-dense", "arctic-moe", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "chatglm-dense",
+	"codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2moe-moe", "command-r-dense", "dbrx-moe", "deci-dense", "deepseek-moe",
+	"dots1-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "gemma-dense", "gemma2-dense",
+	"gemma3-dense", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
+	"granite_swa-dense", "granitemoe-dense", "granitemoe-moe", "grok-moe", "grovemoe-moe", "hunyuan-dense-dense", "hunyuan-moe-moe",
+	"hunyuan_vl-dense", "hy_v3-moe", "internlm2-dense", "jais-dense", "jais2-dense", "k2-horizon-dense", "laguna-moe", "llama-dense", "llama-moe",
+	"llama4-moe", "maincoder-dense", "maple-moe", "mellum-moe", "mimo2-moe", "minicpm-dense", "minicpm-moe", "minimax-m2-moe", "mistral3-dense",
+	"mistral3-moe", "mpt-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmoe-moe",
+	"openelm-dense", "orion-dense", "paddleocr-moe", "pangu-embedded-dense", "phi2-dense", "phi3-dense", "phimoe-moe", "plamo-dense",
+	"plamo3-dense", "pockettts-dense", "qwen-dense", "qwen2-dense", "qwen2moe-moe", "qwen2vl-dense", "qwen3-dense", "qwen3moe-moe",
+	"qwen3tts-dense", "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense", "seed_oss-dense", "smallthinker-moe", "smollm3-dense", "spark2_5-dense",
+	"stablelm-dense", "starcoder-dense", "starcoder2-dense", "xverse-dense",
 }
 
 // kindOf is the architecture of a file, whose name ends with -dense or -moe.
@@ -75,6 +78,9 @@ func testArchitecture(t *testing.T, file string) {
 		typ  string
 		nmse float64
 	}{{"F32", 1e-8}, {"Q8_0", 1e-4}, {"Q4_K", 1e-4}} {
+		if strings.HasSuffix(file, "-moe.gguf") && c.typ != "F32" {
+			c.nmse = 1e-3 // experts see inputs that are not rounded here
+		}
 		path := file
 		if c.typ != "F32" {
 			path = filepath.Join(t.TempDir(), c.typ+".gguf")

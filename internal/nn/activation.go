@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"math"
+
+	"github.com/goggml/ggml"
+)
 
 // SiLU returns x · σ(x).
 func (t *Tape) SiLU(x *Value) *Value {
@@ -46,6 +50,24 @@ func (t *Tape) Clamp(x *Value, limit float32) *Value {
 	return t.unary(x, c.Clamp(x.T, -limit, limit), func() *ggml.Tensor {
 		return c.Step(c.ScaleBias(c.Abs(x.T), -1, limit))
 	})
+}
+
+// ReLU is max(x, 0).
+func (t *Tape) ReLU(x *Value) *Value {
+	x = t.Contiguous(x)
+	return t.unary(x, t.C.Relu(x.T), func() *ggml.Tensor { return t.C.Step(x.T) })
+}
+
+// ClampAbove is min(x, limit).
+func (t *Tape) ClampAbove(x *Value, limit float32) *Value {
+	x = t.Contiguous(x)
+	c := t.C
+	return t.unary(x, c.Clamp(x.T, -math.MaxFloat32, limit), func() *ggml.Tensor { return c.Step(c.ScaleBias(x.T, -1, limit)) })
+}
+
+// AddOne is x + 1.
+func (t *Tape) AddOne(x *Value) *Value {
+	return t.Op(t.C.ScaleBias(x.T, 1, 1), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{dy} }, x)
 }
 
 // Contiguous is x, or a copy of it where it is a part of rows.

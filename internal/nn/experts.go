@@ -132,6 +132,14 @@ func (t *Tape) Weigh(x, w *Value) *Value {
 	}, x, w)
 }
 
+// SumExperts adds up what the chosen experts made, x [m, used, n] → [m, n].
+func (t *Tape) SumExperts(x *Value) *Value {
+	c, m, used, n := t.C, x.T.Dim(0), x.T.Dim(1), x.T.Dim(2)
+	return t.Op(sumMiddle(c, x.T), func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.Repeat(c.Reshape(dy, m, 1, n), m, used, n)}
+	}, x)
+}
+
 // WeighInputs gives each of the chosen experts x [m, n] times its weight of w [used, n] →
 // [m, used, n].
 func (t *Tape) WeighInputs(x, w *Value) *Value {

@@ -17,7 +17,7 @@ func init() {
 		"bailingmoe2": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, untied: true,
 			mixture: &mixture{
-				router: Router{ChoiceBias: true, Module: "mlp.gate"}, shared: bailing2Shared, module: "mlp.shared_experts",
+				router: Router{ChoiceBias: Maybe, Module: "mlp.gate"}, shared: bailing2Shared, module: "mlp.shared_experts",
 				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,
 			},
 		},

@@ -1,6 +1,10 @@
 package arch
 
-import "github.com/goggml/ggml"
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
 
 func init() {
 	family(map[string]spec{
@@ -14,6 +18,15 @@ func init() {
 			keys: append(windowKeys(4), factor("logit_scale", func(c *Config) *float32 { return &c.LogitScale }, 0, true)), logitsTimesScale: true,
 			layer: cohere2Layer, modules: naming{rotatesNeighbours: true},
 		},
+		"cohere2moe": {
+			rope: ggml.RoPENorm, norm: norming{byEps: true}, norms: normBefore, act: ggml.SwiGLU, ffnScales: true, arrange: sharedNorm, ropeFactors: true,
+			keys: slices.Concat(epsKeys, windowKeys(4), []key{factor("logit_scale", func(c *Config) *float32 { return &c.LogitScale }, 0, true)}), logitsTimesScale: true,
+			complete: (*Config).firstGlobal, layer: cohere2MoELayer, modules: naming{rotatesNeighbours: true},
+			mixture: &mixture{
+				router: Router{Gating: GatingSigmoid, Module: "mlp.gate"}, scales: true, sharedScales: true, sumScale: 0.5, module: "mlp.shared_experts",
+				reads: readsWidth | readsSharedWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
+			},
+		},
 	})
 }
 
@@ -26,3 +39,8 @@ func commandRLayer(c *Config, _ int, a *Attention) {
 
 // cohere2Layer has RoPE in local layers alone.
 func cohere2Layer(c *Config, i int, a *Attention) { a.NoRoPE = !local(c, i, a) }
+
+// cohere2MoELayer has RoPE in local layers, and in those without experts.
+func cohere2MoELayer(c *Config, i int, a *Attention) {
+	a.NoRoPE = !local(c, i, a) && i >= c.DenseLayers
+}

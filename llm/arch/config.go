@@ -57,6 +57,9 @@ type Config struct {
 	NormalizedExperts       bool
 	ExpertScale             float32
 	FusedExperts            bool // gate and up are one matrix
+	SwiGLUClamp             float32
+	ChunkFF                 int     // width of small experts; 0 is HeadSize
+	ChunkScale              float32 // of what they make
 
 	EmbdScale     float32 // of embeddings
 	ResidualScale float32 // of what a layer adds to the residual stream
@@ -214,7 +217,7 @@ func (c Config) faults() []string {
 		value float32
 	}{
 		{"attn_logit_softcapping", c.AttnSoftcap}, {"attention.max_alibi_bias", c.MaxALiBiBias}, {"attention.clamp_kqv", c.ClampQKV},
-		{"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale},
+		{"swiglu_clamp_exp", c.SwiGLUClamp}, {"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale},
 		{"final_logit_softcapping", c.LogitSoftcap}, {"attention.temperature_scale", c.AttnTempScale}, {"attention.temperature_offset", c.AttnTempOffset}, {"rope.scaling.yarn_log_multiplier", c.YaRNLogMul},
 	} {
 		check(finite(f.value), "%s is %v", key(f.name), f.value)

@@ -7,7 +7,7 @@ func init() {
 		"dots1": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, untied: true,
 			mixture: &mixture{
-				router: Router{ChoiceBias: true, Module: "mlp.gate"},
+				router: Router{ChoiceBias: Maybe, Module: "mlp.gate"},
 				reads:  readsWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale, module: "mlp.shared_experts",
 			},
 		},

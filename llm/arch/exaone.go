@@ -9,6 +9,13 @@ func init() {
 			rope: ggml.RoPENeoX, norms: normAfter, act: ggml.SwiGLU, qkNorm: PerHead, ropeFactors: true,
 			keys: windowKeys(4), complete: exaone4Window, layer: exaone4Layer,
 		},
+		"exaone-moe": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ropeFactors: true, keys: windowKeys(4), layer: exaone4Layer,
+			mixture: &mixture{
+				router: Router{ChoiceBias: Maybe, Module: "mlp.gate"}, shared: sharedOrExpert, module: "mlp.shared_experts",
+				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,
+			},
+		},
 	})
 }
 

@@ -1,7 +1,9 @@
 package arch
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
@@ -18,13 +20,17 @@ type Experts struct {
 	// that a sigmoid of the input scales what it makes.
 	Shared     FeedForward
 	SharedGate bool
+	SumScale   float32 // of what both make together; 0 and 1 are none
+	Kinds      string  // by which the kinds of the experts' weights end; "" is "_exps"
+	Limit      float32 // of what is gated and of its gate, see [Experts.Forward]; 0 is none
+	OAI        bool    // the activation is that of gpt-oss
 }
 
 // A Router chooses experts by logits W·x.
 type Router struct {
 	Gating Gating
 	// ChoiceBias says that a bias may be added for the choice, and not for the weights.
-	ChoiceBias bool
+	ChoiceBias Presence
 	// ByLogits chooses by logits, which order experts as their probabilities do.
 	ByLogits   bool
 	Normalized bool    // the weights of the chosen experts add up to one
@@ -50,7 +56,16 @@ const (
 
 // Forward computes the chosen experts of each token, and what all share.
 func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	ids, weights := e.route(p, t, x)
+	ids, weights := e.choose(p, t, e.logits(p, t, x))
+	y := e.compute(p, t, x, ids, weights)
+	if e.Shared.Width == 0 {
+		return y
+	}
+	return t.Scale(t.Add(y, e.shared(p, t, x)), e.SumScale)
+}
+
+// compute adds up what the experts of each token make, by weights.
+func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, weights *nn.Value) *nn.Value {
 	embd, width := int64(p.config.Embd), int64(e.Width)
 	in := t.Columns(x)
 	if e.Router.BeforeExperts {
@@ -58,30 +73,49 @@ func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	var parts []*nn.Value
 	if e.FusedGateUp {
-		parts = t.Split(t.Flatten(t.LinearID(in, ids, e.matrix(p, "ffn_gate_up_exps", embd, 2*width, false))), width, width)
+		parts = t.Split(t.Flatten(t.LinearID(in, ids, e.matrix(p, "ffn_gate_up", embd, 2*width, false))), width, width)
 	} else {
-		for _, kind := range []string{"ffn_gate_exps", "ffn_up_exps"} {
+		for _, kind := range []string{"ffn_gate", "ffn_up"} {
 			parts = append(parts, t.Flatten(t.LinearID(in, ids, e.matrix(p, kind, embd, width, false))))
 		}
 	}
-	gated := t.Unflatten(t.GLU(e.Act, parts[0], parts[1]), int64(e.Used))
-	made := t.LinearID(gated, ids, e.matrix(p, "ffn_down_exps", width, embd, true))
-	y := t.Weigh(made, weights)
-	if e.Shared.Width == 0 {
-		return y
+	gated := t.Unflatten(e.activate(t, parts[0], parts[1]), ids.Dim(0))
+	made := t.LinearID(gated, ids, e.matrix(p, "ffn_down", width, embd, true))
+	if e.Router.BeforeExperts {
+		return t.SumExperts(made)
 	}
-	return t.Add(y, e.shared(p, t, x))
+	return t.Weigh(made, weights)
 }
 
-// route gives the experts of each token, I32 [used, n], and their weights [used, n].
-func (e Experts) route(p Place, t *nn.Tape, x *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
+// activate gates what the experts see. With a limit, SwiGLU is silu(min(gate, limit)) times the other
+// operand, limited to both sides; that of gpt-oss is x·sigmoid(1.702·x)·(y + 1), with x = min(gate, limit).
+func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
+	switch {
+	case e.OAI:
+		x := t.ClampAbove(gate, e.Limit)
+		return t.Mul(t.Mul(x, t.Sigmoid(t.Scale(x, 1.702))), t.AddOne(t.Clamp(up, e.Limit)))
+	case e.Limit != 0:
+		return t.Mul(t.SiLU(t.ClampAbove(gate, e.Limit)), t.Clamp(up, e.Limit))
+	}
+	if e.Act == ggml.ReGLU {
+		return t.Mul(t.ReLU(gate), up)
+	}
+	return t.GLU(e.Act, gate, up)
+}
+
+// logits are those of the router [experts, n].
+func (e Experts) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	r := e.Router
 	m := p.Matrix("ffn_gate_inp", int64(p.config.Embd), int64(e.Number), MatrixOptions{
 		Bias: r.Bias, NoScale: true, Named: true, Rows: []Rows{{Name: p.prefix + "ffn_gate_inp", Module: p.modules + r.Module, Count: int64(e.Number)}},
 	})
 	m.Exact = true
-	logits := t.Linear(x, m)[0]
-	scores := logits
+	return t.Linear(x, m)[0]
+}
+
+// choose gives the experts of each token, I32 [used, n], and their weights [used, n].
+func (e Experts) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
+	r, scores := e.Router, logits
 	switch r.Gating {
 	case GatingSoftMax:
 		scores = t.SoftMax(logits)
@@ -89,8 +123,12 @@ func (e Experts) route(p Place, t *nn.Tape, x *nn.Value) (ids *ggml.Tensor, weig
 		scores = t.Sigmoid(logits)
 	}
 	var bias *ggml.Tensor
-	if r.ChoiceBias {
-		bias = p.weight(Weight{Name: p.prefix + "exp_probs_b.bias", Kind: "exp_probs_b", Shape: []int64{int64(e.Number)}, Role: ChoiceBias, Optional: true})
+	if r.ChoiceBias != Never {
+		name := ".bias"
+		if slices.Contains(p.spec().unsuffixed, "exp_probs_b") {
+			name = ""
+		}
+		bias = p.weight(Weight{Name: p.prefix + "exp_probs_b" + name, Kind: "exp_probs_b", Shape: []int64{int64(e.Number)}, Role: ChoiceBias, Optional: r.ChoiceBias == Maybe})
 	}
 	ids = t.Once(func() *ggml.Tensor {
 		by := scores.T
@@ -139,6 +177,7 @@ func (e Experts) shared(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // matrix asks for those [in, out, experts] of all experts.
 func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.Matrix {
+	kind += cmp.Or(e.Kinds, "_exps")
 	w := Weight{Kind: kind, Shape: []int64{in, out, int64(e.Number)}, Role: ExpertMatrices, Residual: residual, Named: true}
 	w.Name = p.name(w)
 	m := nn.Matrix{Name: w.Name, W: p.weight(w)}

@@ -16,12 +16,13 @@ const (
 	SigmoidGate              // of each element
 	HeadGate                 // a sigmoid for each head
 	Softplus2Gate            // log₂(1 + 2ˣ) of each element
+	HeadSoftplus             // log(1 + eˣ) for each head
 )
 
 // matrix is that of the gate.
 func (g OutputGate) matrix(p Place, a Attention) nn.Matrix {
 	out := int64(a.Heads * a.HeadSize)
-	if g == HeadGate {
+	if g == HeadGate || g == HeadSoftplus {
 		out = int64(a.Heads)
 	}
 	return p.Matrix("attn_gate", int64(p.config.Embd), out, MatrixOptions{NoScale: a.Gate != Softplus2Gate, Rows: []Rows{p.rows("attn_gate", out, 0)}})
@@ -34,6 +35,8 @@ func (g OutputGate) apply(t *nn.Tape, y, gate *nn.Value, heads int) *nn.Value {
 		return y
 	case Softplus2Gate:
 		return t.Mul(y, t.Scale(t.Softplus(t.Scale(t.Contiguous(gate), math.Ln2)), 1/math.Ln2))
+	case HeadSoftplus:
+		return t.Flat(t.Mul(t.Heads(y, int64(heads)), t.Heads(t.Softplus(gate), int64(heads))))
 	case HeadGate:
 		byHead := t.Mul(t.Heads(y, int64(heads)), t.Heads(t.Sigmoid(gate), int64(heads)))
 		return t.Flat(byHead)

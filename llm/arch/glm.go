@@ -9,6 +9,13 @@ func init() {
 			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true,
 			modules: naming{rotatesNeighbours: true, matrices: map[string]string{"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj"}},
 		},
+		"glm4moe": {
+			rope: ggml.RoPENeoX, sections: ggml.RoPEMulti, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, qkNorm: PerHead, qkNormThere: Maybe,
+			mixture: &mixture{
+				router: Router{Gating: GatingSigmoid, ChoiceBias: Always, Module: "mlp.gate"}, module: "mlp.shared_experts",
+				reads: readsWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
+			},
+		},
 	})
 }
 

@@ -14,7 +14,7 @@ func init() {
 		mixture: &mixture{reads: readsSharedWidth, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.router.layer"}, module: "shared_mlp"},
 	}
 	moe := granite
-	moe.keys, moe.layer, moe.mixture = graniteScales, nil, nil
+	moe.keys, moe.layer = graniteScales, nil
 	family(map[string]spec{
 		"granite":    granite,
 		"granitemoe": moe,
@@ -24,6 +24,7 @@ func init() {
 		},
 		"minicpm": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ropeFactors: true, keys: minicpmScales,
+			mixture: &mixture{router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.gate"}},
 		},
 	})
 }

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/goggml/ggml"
@@ -13,6 +14,19 @@ func init() {
 		},
 		"hunyuan_vl": {
 			rope: ggml.RoPENeoX, sections: ggml.RoPEMulti, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, qkNormAfterRoPE: true, keys: []key{ropeAlpha},
+		},
+		"hunyuan-moe": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, qkNormAfterRoPE: true,
+			mixture: &mixture{
+				router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate.wg"}, reads: readsSharedWidth, shared: hunyuanShared, module: "mlp.shared_mlp",
+			},
+		},
+		"hy_v3": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, unsuffixed: []string{"exp_probs_b"}, unusedInLayers: unusedNetwork,
+			mixture: &mixture{
+				router: Router{Gating: GatingSigmoid, ChoiceBias: Maybe, Module: "mlp.router.gate"}, scales: true, sharedScales: true,
+				reads: readsWidth | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale, shared: sharedOrExpert, module: "mlp.shared_mlp",
+			},
 		},
 	})
 }
@@ -28,3 +42,7 @@ var ropeAlpha = key{
 	},
 	write: func(*Config) any { return nil },
 }
+
+// hunyuanShared is the width of the shared network, that of feed-forward networks where no key
+// says it.
+func hunyuanShared(c *Config) int { return cmp.Or(c.SharedFF, c.FF) }

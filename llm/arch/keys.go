@@ -128,6 +128,25 @@ func (m *metadata) flags(name string) []bool {
 	return flags
 }
 
+// uniformFactor reads a real number, or a list that gives each layer the same.
+func (m *metadata) uniformFactor(name string, fallback float32) float32 {
+	list, ok := m.list(m.arch + "." + name)
+	if !ok {
+		return value(m, m.arch+"."+name, fallback, true)
+	}
+	m.checkLength(name, list)
+	x := fallback
+	for i := range list.Len() {
+		each, isReal := list.Index(i).Interface().(float32)
+		if !isReal || i > 0 && each != x {
+			m.fault("%s.%s is no list of equal real numbers: others are unsupported", m.arch, name)
+			return fallback
+		}
+		x = each
+	}
+	return x
+}
+
 // pattern reads which layers are local: all but each so many-th, or, where that does not say it, a
 // list. A file has the number, or the list.
 func (m *metadata) pattern(name string, fallback int) (period int, local []bool) {
@@ -164,6 +183,12 @@ func (m *metadata) readKeys(c *Config, s spec) {
 
 // allKeys are those of the architecture, in the order in which they depend on each other.
 func (s spec) allKeys() []key { return slices.Concat(commonKeys, s.mixture.keys(), s.keys) }
+
+// epsKeys are those of models that may have either norm, of which the other's is 0.
+var epsKeys = []key{
+	factor("attention.layer_norm_epsilon", func(c *Config) *float32 { return &c.LayerNormEps }, 0, false),
+	factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, false),
+}
 
 // refuse names keys of what is unsupported.
 func (m *metadata) refuse(c *Config, s spec) {
@@ -246,6 +271,8 @@ func derived(name string, field func(c *Config) *float32, fallback func(c *Confi
 	}
 }
 
+func constant(x float32) func(*Config) float32 { return func(*Config) float32 { return x } }
+
 // listable is a size that may be listed for each layer.
 func listable(k key, list func(c *Config) *[]int) key {
 	return key{
@@ -300,12 +327,12 @@ func ofNorms(layer bool, k key) key {
 	return key{
 		name: k.name,
 		read: func(m *metadata, name string, c *Config) {
-			if c.spec().norm.layer == layer {
+			if n := c.spec().norm; n.layer == layer && !n.byEps {
 				k.read(m, name, c)
 			}
 		},
 		write: func(c *Config) any {
-			if c.spec().norm.layer != layer {
+			if n := c.spec().norm; n.layer != layer || n.byEps {
 				return nil
 			}
 			return k.write(c)

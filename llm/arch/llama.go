@@ -14,6 +14,13 @@ func init() {
 		"pangu-embedded": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, attnBias: Always, unused: unusedFactors},
 		"seed_oss":       {rope: ggml.RoPENeoX, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU},
 		"xverse":         {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, untied: true},
+		"llama4": {
+			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, ropeFactors: true, keys: append(windowKeysOf(4, 8192), localBase), complete: llama4Window, layer: llama4Layer,
+			mixture: &mixture{
+				router: Router{Gating: GatingSigmoid, ByLogits: true, BeforeExperts: true, Module: "feed_forward.router"}, reads: readsWidth | readsStep,
+				shared: func(c *Config) int { return c.ExpertFF }, module: "feed_forward.shared_expert",
+			},
+		},
 	})
 }
 
@@ -29,4 +36,26 @@ var onceThrough = key{
 		}
 	},
 	write: func(*Config) any { return nil },
+}
+
+// llama4Window is that of all models with a window, and what follows from it.
+func llama4Window(c *Config) {
+	if c.Window > 0 {
+		c.Window, c.AttnTempScale, c.AttnTempLength, c.AttnTempOffset = 8192, 0.1, 8192, 1
+	}
+}
+
+// llama4Layer has local layers that see chunks of positions, with norms behind RoPE, which each
+// fourth layer goes without: its queries grow with their positions instead.
+func llama4Layer(c *Config, i int, a *Attention) {
+	if local(c, i, a) {
+		a.Chunked, a.RoPE.FreqBase = true, c.LocalFreqBase
+	}
+	if a.NoRoPE = c.Window > 0 && (i+1)%4 == 0; a.NoRoPE {
+		return
+	}
+	a.Temperature = Temperature{}
+	if c.Experts != 128 {
+		a.QKNorm, a.NormAfterRoPE = BareHeads, true
+	}
 }

@@ -1,6 +1,9 @@
 package arch
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // mixture is what a row of the table says of experts, where keys do not.
 type mixture struct {
@@ -14,7 +17,12 @@ type mixture struct {
 	// shared is the width of the shared network; nil: what a key says, or that of as many experts as
 	// are shared.
 	shared func(c *Config) int
-	module string // of the shared network in transformers
+	// See [Experts]; limit nil is none.
+	sumScale   float32
+	limit      func(c *Config) float32
+	oai        bool
+	unsuffixed bool   // the weights of the shared network are called as those of any
+	module     string // of the shared network in transformers
 }
 
 // experts are those of layer i; ok is false where it has one feed-forward network.
@@ -29,13 +37,22 @@ func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
 	}
 	e = Experts{
 		FeedForward: FeedForward{Width: cmp.Or(c.ExpertFF, c.FF), Act: s.act, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
-		Number:      c.Experts, Used: c.ExpertsUsed, Router: s.mixture.router, SharedGate: s.mixture.sharedGate,
+		Number:      c.Experts, Used: c.ExpertsUsed, Router: s.mixture.router, SharedGate: s.mixture.sharedGate, SumScale: s.mixture.sumScale, OAI: s.mixture.oai,
 		Shared: FeedForward{Width: shared, Act: s.act, Suffix: "_shexp", Module: s.mixture.module, Scales: s.mixture.sharedScales},
+	}
+	if s.mixture.limit != nil {
+		e.Limit = s.mixture.limit(&c)
+	}
+	if s.mixture.unsuffixed {
+		e.Shared.Suffix = ""
 	}
 	r := &e.Router
 	r.Gating, r.Normalized, r.Scale, r.Groups, r.GroupsUsed = c.Gating, c.NormalizedExperts, c.ExpertScale, c.ExpertGroups, c.ExpertGroupsUsed
 	return e, true
 }
+
+// sharedOrExpert is the width that a key says, or that of an expert.
+func sharedOrExpert(c *Config) int { return cmp.Or(c.SharedFF, c.ExpertFF) }
 
 // expertKeys are those that files of an architecture have beside the numbers of experts. As stock
 // llama.cpp does, a model ignores the others.
@@ -124,4 +141,18 @@ func (x *mixture) normalizedKey() key {
 // fixed is what each model of a kind has, and no key says.
 func fixed(set func(c *Config)) key {
 	return key{read: func(_ *metadata, _ string, c *Config) { set(c) }, write: func(*Config) any { return nil }}
+}
+
+// unusedNetwork is a feed-forward network that files of mixtures may have beside the experts, and
+// stock llama.cpp reads alone.
+func unusedNetwork(c *Config) []Weight {
+	var list []Weight
+	for _, kind := range []string{"ffn_gate", "ffn_up", "ffn_down"} {
+		shape := []int{c.Embd, c.FF}
+		if kind == "ffn_down" {
+			slices.Reverse(shape)
+		}
+		list = append(list, unused(kind+".weight", shape...), unused(kind+".scale", 1), unused(kind+".input_scale", 1))
+	}
+	return list
 }

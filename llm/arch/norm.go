@@ -9,6 +9,7 @@ import (
 // A norming says what the norms of a model are.
 type norming struct {
 	layer bool     // LayerNorm; RMSNorm otherwise
+	byEps bool     // LayerNorm where there is no eps of RMSNorm
 	bias  Presence // of those of the residual stream
 	bare  bool     // they have no weights
 }
@@ -34,7 +35,7 @@ func (p Place) norm(t *nn.Tape, kind string, x *nn.Value, eps float32) *nn.Value
 
 // normOf is the norm of the model, without weights.
 func (p Place) normOf() nn.Norm {
-	if p.spec().norm.layer {
+	if s := p.spec().norm; s.layer || s.byEps && p.config.RMSEps == 0 {
 		return nn.Norm{Layer: true, Eps: p.config.LayerNormEps}
 	}
 	return nn.Norm{Eps: p.config.RMSEps}

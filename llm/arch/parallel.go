@@ -53,3 +53,23 @@ func sharedNorm(_ *Config, _ int, attention, network Residual) Layer {
 func ownNorms(_ *Config, _ int, attention, network Residual) Layer {
 	return Layer{{Part: Parallel{attention, network}}}
 }
+
+// A Stack is residuals one after the other, which together are one. One of them has a state at most.
+type Stack []Residual
+
+// Forward returns the sum of what they add to x.
+func (s Stack) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	var sum *nn.Value
+	for _, r := range s {
+		y := r.apart(p, t, x)
+		x = t.Add(lastOf(t, x, y), y)
+		if sum != nil {
+			y = t.Add(lastOf(t, sum, y), y)
+		}
+		sum = y
+	}
+	return sum
+}
+
+// NewState makes that of the one that has a state.
+func (s Stack) NewState(o state.Options) (state.State, error) { return Parallel(s).NewState(o) }

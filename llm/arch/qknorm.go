@@ -12,6 +12,7 @@ const (
 	EachHead          // over each head, by weights of its own [size, heads]
 	AllHeads          // over all elements
 	HeadGroups        // over each head, by weights of all elements
+	BareHeads         // over each head, without weights
 )
 
 // isFlat reports whether the norm is of [size·heads, n]; otherwise it is of [size, heads, n].
@@ -28,6 +29,8 @@ func (a Attention) norm(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value
 	switch a.QKNorm {
 	case EachHead:
 		shape = append(shape, x.T.Dim(1))
+	case BareHeads:
+		return t.Norm(x, n)
 	case HeadGroups:
 		n.Groups = int(shape[0]) / a.HeadSize
 	}

@@ -24,6 +24,10 @@ func init() {
 		"qwen2vl":  {rope: ggml.RoPENeoX, sections: ggml.RoPEMulti, norms: normBefore, act: ggml.SwiGLU, unused: unusedOutputBias},
 		"qwen3vl":  qwen3vl,
 		"qwen3tts": qwen3vl,
+		"qwen3vlmoe": {
+			rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead,
+			mixture: &mixture{reads: readsWidth, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"}},
+		},
 	})
 }
 

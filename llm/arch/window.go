@@ -56,3 +56,18 @@ func local(c *Config, i int, a *Attention) bool {
 	}
 	return a.Window > 0
 }
+
+// localBase is that of RoPE in local layers, or that of all where no key says it.
+var localBase = withWindow(derived(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, func(c *Config) float32 { return c.RoPE.FreqBase }))
+
+// firstGlobal lets the first of so many layers see all, instead of the last, where a number says it.
+func (c *Config) firstGlobal() {
+	if c.Window == 0 || c.LocalLayers != nil || c.WindowPattern == 0 {
+		return
+	}
+	local := make([]bool, c.Layers)
+	for i := range local {
+		local[i] = i%c.WindowPattern != 0
+	}
+	c.WindowPattern, c.LocalLayers = 0, local
+}

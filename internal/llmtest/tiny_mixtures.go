@@ -1,0 +1,80 @@
+package llmtest
+
+import "maps"
+
+func init() { maps.Copy(tinyArchs, tinyMixtures) }
+
+var sigmoidRouter = map[string]any{"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5)}
+
+// with joins keys of mixtures.
+func with(all ...map[string]any) map[string]any {
+	keys := experts(nil)
+	for _, k := range all {
+		maps.Copy(keys, k)
+	}
+	return keys
+}
+
+var tinyMixtures = map[string]tinyArch{
+	"afmoe": {
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.sliding_window": uint32(5), "expert_shared_count": uint32(1), "leading_dense_block_count": uint32(1),
+		}),
+		layers: 4, headSize: 16, optional: biases("exp_probs_b"),
+	},
+	"arctic": {keys: with()},
+	"cohere2moe": {
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.sliding_window": uint32(5), "expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1), "logit_scale": float32(0.25),
+			"attention.layer_norm_rms_epsilon": float32(0),
+		}),
+		layers: 4, tied: true, optional: scales("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "ffn_down_shexp", "ffn_up"),
+	},
+	"dbrx": {keys: with(map[string]any{"attention.clamp_kqv": float32(0.75), "feed_forward_length": uint32(32)}), fusedQKV: true},
+	"ernie4_5-moe": {
+		keys: with(map[string]any{
+			"expert_shared_feed_forward_length": uint32(64), "leading_dense_block_count": uint32(1), "interleave_moe_layer_step": uint32(2),
+		}),
+		tied: true, optional: biases("exp_probs_b"),
+	},
+	"exaone-moe": {
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.sliding_window": uint32(5), "expert_shared_count": uint32(1), "expert_shared_feed_forward_length": uint32(64), "leading_dense_block_count": uint32(1),
+		}),
+		layers: 4, headSize: 16, optional: biases("exp_probs_b"),
+	},
+	"glm4moe": {
+		keys: with(sigmoidRouter, map[string]any{
+			"rope.dimension_sections": []int32{1, 1, 1, 1}, "expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1),
+		}),
+		optional: append(biases("attn_q", "attn_k", "attn_v"), "attn_q_norm.weight", "attn_k_norm.weight"),
+	},
+	"gpt-oss": {keys: with(map[string]any{"attention.sliding_window": uint32(5), "rope.freq_base_swa": float32(500)})},
+	"grok": {
+		keys: with(map[string]any{"attn_logit_softcapping": float32(2), "attention.output_scale": float32(0.25), "embedding_scale": float32(3), "final_logit_softcapping": float32(2)}),
+		tied: true, gelu: true, has: []string{"ffn_up"},
+	},
+	"grovemoe":    {keys: with(map[string]any{"expert_chunk_feed_forward_length": uint32(32), "experts_per_group": uint32(1), "expert_group_scale": float32(0.5)})},
+	"hunyuan-moe": {keys: with(map[string]any{"expert_shared_feed_forward_length": uint32(96), "feed_forward_length": uint32(32)}), headSize: 16, tied: true},
+	"hy_v3": {
+		keys:     with(sigmoidRouter, map[string]any{"expert_shared_feed_forward_length": uint32(64)}),
+		headSize: 16, optional: append(scales("ffn_up_exps", "ffn_down_shexp"), "exp_probs_b"),
+	},
+	"laguna": {
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.sliding_window": uint32(5), "rope.freq_base_swa": float32(500), "expert_shared_count": uint32(1), "expert_shared_feed_forward_length": uint32(64), "leading_dense_block_count": uint32(1),
+		}),
+		layers: 4, headSize: 16,
+	},
+	"llama4": {
+		keys:   with(map[string]any{"interleave_moe_layer_step": uint32(2)}),
+		layers: 4, headSize: 16, tied: true,
+	},
+	"maple": {
+		keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "swiglu_clamp_exp": float32(0.5)}),
+	},
+	"mimo2":        {keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
+	"phimoe":       {keys: with(map[string]any{"feed_forward_length": uint32(32), "rope.scaling.original_context_length": uint32(LongContext - 1)}), optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"}},
+	"qwen3vlmoe":   {keys: with(map[string]any{"rope.dimension_sections": []int32{3, 2, 2, 0}}), headSize: 16},
+	"smallthinker": {keys: with(map[string]any{"expert_gating_func": uint32(2)}), layers: 3, tied: true},
+}

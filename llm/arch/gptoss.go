@@ -1,0 +1,23 @@
+package arch
+
+import "github.com/goggml/ggml"
+
+func init() {
+	family(map[string]spec{
+		"gpt-oss": {
+			rope: ggml.RoPENeoX, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, attnBias: Always, untied: true, keys: append(windowKeys(2), localBase), layer: gptOSSLayer,
+			mixture: &mixture{router: Router{Gating: GatingSoftMaxChosen, Bias: Always, Module: "mlp.router"}, reads: readsWidth, biases: Always, limit: oaiLimit, oai: true},
+		},
+	})
+}
+
+// gptOSSLayer has local layers, and a sink for each head.
+func gptOSSLayer(c *Config, i int, a *Attention) {
+	if local(c, i, a) {
+		a.RoPE.FreqBase = c.LocalFreqBase
+	}
+	a.Sinks = true
+}
+
+// oaiLimit is that of gpt-oss, which no key says.
+func oaiLimit(*Config) float32 { return 7 }

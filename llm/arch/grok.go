@@ -1,0 +1,46 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/goggml/ggml"
+)
+
+func init() {
+	family(map[string]spec{
+		"grok": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.GeGLU, keys: grokKeys, logitsTimesScale: true, arrange: grokLayer, layer: grokAttention, mayHave: []string{"ffn_up"},
+			mixture: &mixture{
+				router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.gate"}, reads: readsWidth,
+				shared: grokNetwork, sumScale: math.Sqrt2 / 2, unsuffixed: true, module: "mlp",
+			},
+		},
+	})
+}
+
+var grokKeys = []key{
+	derived("attn_logit_softcapping", func(c *Config) *float32 { return &c.AttnSoftcap }, constant(30)),
+	factor("final_logit_softcapping", func(c *Config) *float32 { return &c.LogitSoftcap }, 0, false),
+	derived("embedding_scale", func(c *Config) *float32 { return &c.EmbdScale }, constant(78.38367176906169)),
+	derived("attention.output_scale", func(c *Config) *float32 { return &c.AttnScale }, constant(0.08838834764831845)),
+	derived("logit_scale", func(c *Config) *float32 { return &c.LogitScale }, constant(0.5773502691896257)),
+	derived("rope.scaling.yarn_beta_fast", func(c *Config) *float32 { return &c.RoPE.BetaFast }, constant(8)),
+	factor("rope.scaling.yarn_beta_slow", func(c *Config) *float32 { return &c.RoPE.BetaSlow }, yarnBetaSlow, false),
+}
+
+// grokAttention has no other scale of scores than that of a key.
+func grokAttention(c *Config, _ int, a *Attention) { a.Scale = c.AttnScale }
+
+// grokNetwork is the width of the network that files may have beside experts.
+func grokNetwork(c *Config) int {
+	if c.has("ffn_up") {
+		return c.FF
+	}
+	return 0
+}
+
+// grokLayer has norms after attention and experts by names of their own.
+func grokLayer(_ *Config, _ int, attention, experts Residual) Layer {
+	attention.After, experts.After = "attn_output_norm", "layer_output_norm"
+	return Layer{attention, experts}
+}

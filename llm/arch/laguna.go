@@ -1,0 +1,32 @@
+package arch
+
+import (
+	"cmp"
+
+	"github.com/goggml/ggml"
+)
+
+func init() {
+	family(map[string]spec{
+		"laguna": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, perLayer: true, keys: append(windowKeys(4), localBase), complete: (*Config).firstGlobal, layer: lagunaLayer,
+			mixture: &mixture{
+				router: Router{Gating: GatingSigmoid, ChoiceBias: Always, Module: "mlp.gate"}, shared: lagunaShared, module: "mlp.shared_experts",
+				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,
+			},
+		},
+	})
+}
+
+// lagunaLayer has a gate for each head, and local layers with a RoPE of their own, which is not
+// stretched.
+func lagunaLayer(c *Config, i int, a *Attention) {
+	a.Gate = HeadSoftplus
+	if local(c, i, a) {
+		a.RoPE.FreqBase, a.RoPE.FreqScale, a.RoPE.ExtFactor, a.RoPE.AttnFactor = c.LocalFreqBase, 1, 0, 1
+	}
+}
+
+// lagunaShared is the width that a key says, or that of as many experts as are shared, which is one
+// where no key says it.
+func lagunaShared(c *Config) int { return cmp.Or(c.SharedFF, max(c.SharedExperts, 1)*c.ExpertFF) }

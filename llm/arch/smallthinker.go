@@ -1,0 +1,57 @@
+package arch
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+func init() {
+	family(map[string]spec{
+		"smallthinker": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.ReGLU, keys: append(windowKeys(4), localBase), complete: smallthinkerWindow, layer: smallthinkerLayer,
+			arrange: earlyRouter, mixture: &mixture{router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.primary_router"}, reads: readsWidth | readsGating},
+		},
+	})
+}
+
+// smallthinkerWindow is that of all models with a window. The first of so many layers sees all.
+func smallthinkerWindow(c *Config) {
+	if c.Window == 0 {
+		return
+	}
+	c.Window = 4096
+	c.firstGlobal()
+}
+
+// smallthinkerLayer has local layers, and no RoPE in each fourth, from the first on, where some are
+// local.
+func smallthinkerLayer(c *Config, i int, a *Attention) {
+	if local(c, i, a) {
+		a.RoPE.FreqBase = c.LocalFreqBase
+	}
+	a.NoRoPE = c.Window > 0 && i%4 == 0 && c.Layers != 4
+}
+
+// earlyRouter chooses experts by what attention sees.
+func earlyRouter(_ *Config, _ int, attention, experts Residual) Layer {
+	return Layer{{Part: routedEarly{attention, experts}}}
+}
+
+// routedEarly is attention and experts, one after the other, whose router sees the input of both.
+type routedEarly struct{ attention, experts Residual }
+
+// Forward returns the sum of what both add to x.
+func (r routedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	e := r.experts.Part.(Experts)
+	logits := e.logits(p, t, x)
+	y := r.attention.branch(p, t, x)
+	x = t.Add(lastOf(t, x, y), y)
+	ids, weights := e.choose(p, t, lastOf(t, logits, y))
+	return t.Add(y, e.compute(p, t, p.Norm(t, r.experts.Before, x), ids, weights))
+}
+
+// NewState makes that of attention.
+func (r routedEarly) NewState(o state.Options) (state.State, error) {
+	return r.attention.Part.(Stateful).NewState(o)
+}
