@@ -510,6 +510,7 @@ var public = registry{
 	},
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
+		reflect.TypeFor[llm.Assistant]():     "It is not safe for concurrent use.",
 		reflect.TypeFor[data.Hashes]():       "It is used by one goroutine.",
 		reflect.TypeFor[data.Shuffler]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
