@@ -48,6 +48,10 @@ func TestInteropPEFTImport(t *testing.T) {
 		{"fused", "phi3", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": fused, "rank_pattern": arguments{"qkv_proj": 6}}},
 		{"embedding", "gemma3", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": append(all[:1:1], "embed_tokens")}},
 		{"embedding scaled", "granite", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": []string{"embed_tokens", "lm_head"}}},
+		{"starcoder2", "starcoder2", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}},
+		{"gemma2", "gemma2", "bfloat16", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}},
+		{"glm4", "glm4", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "rank_pattern": arguments{"gate_up_proj": 6}}},
+		{"command-r", "command-r", "float16", arguments{"r": 4, "lora_alpha": 8, "use_rslora": true, "target_modules": append(all[:7:7], "embed_tokens")}},
 		{"dropout", "qwen2", "float32", arguments{"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": all[:7], "init_lora_weights": "orthogonal"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -88,11 +92,17 @@ func TestInteropPEFTTraining(t *testing.T) {
 		{"rsLoRA 64, cosine", "llama", arguments{"r": 64, "lora_alpha": 16, "use_rslora": true}, train.Cosine, 1e-3, 0, false, false},
 		{"masked", "llama", arguments{"r": 8, "lora_alpha": 16}, train.Cosine, 3e-3, 0, true, false},
 		{"masked and packed", "qwen3", arguments{"r": 8, "lora_alpha": 16}, train.Constant, 2e-3, 2e-3, true, true},
+		{"starcoder2", "starcoder2", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Cosine, 2e-3, 0, false, false},
+		{"gemma2", "gemma2", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Constant, 2e-3, 2e-3, false, false},
+		{"glm4", "glm4", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Cosine, 2e-3, 0, true, true},
+		{"command-r", "command-r", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Constant, 5e-3, 5e-3, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := peftModels()[test.arch].load(t)
 			folder, out := filepath.Join(t.TempDir(), "adapter"), filepath.Join(t.TempDir(), "trained")
-			test.adapter["target_modules"] = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+			if test.adapter["target_modules"] == nil {
+				test.adapter["target_modules"] = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+			}
 			ask[any](t, "create", arguments{"Adapter": folder, "Arguments": test.adapter, "Seed": 1, "Type": "float32"})
 			const steps, batch, length = 100, 4, 24
 			samples := learnable(m.Config().Vocab, steps*batch, length)

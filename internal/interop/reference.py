@@ -18,6 +18,7 @@ import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
+from transformers.activations import GELUTanh
 from transformers.utils.chat_template_utils import render_jinja_template
 
 # GGUF's names of a layer's tensors, and those of transformers.
@@ -39,16 +40,27 @@ LAYER = {
 }
 OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # What is special about an architecture.
-SPECIAL = {"gemma3": {"ffn_norm": "pre_feedforward_layernorm"}, "phi3": {"ffn_up": "mlp.gate_up_proj"}}
+SPECIAL = {
+    "gemma2": {"ffn_norm": "pre_feedforward_layernorm"},
+    "gemma3": {"ffn_norm": "pre_feedforward_layernorm"},
+    "glm4": {
+        "post_attention_norm": "post_self_attn_layernorm",
+        "post_ffw_norm": "post_mlp_layernorm",
+        "ffn_up": "mlp.gate_up_proj",
+    },
+    "phi3": {"ffn_up": "mlp.gate_up_proj"},
+    "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+}
 INTERLEAVED = {"llama", "mistral3", "granite", "smollm3"}  # GGUF rotates neighbours, transformers halves
 
 
 def name_of(arch, tensor):
     """transformers' name of a GGUF tensor."""
     name, kind = tensor.rsplit(".", 1)
+    names = LAYER | OTHER | SPECIAL.get(arch, {})
     if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
-        return f"model.layers.{found[1]}.{(LAYER | SPECIAL.get(arch, {}))[found[2]]}.{kind}"
-    return f"{OTHER[name]}.{kind}"
+        return f"model.layers.{found[1]}.{names[found[2]]}.{kind}"
+    return f"{names[name]}.{kind}"
 
 
 def halves(rows, heads):
@@ -59,7 +71,7 @@ def halves(rows, heads):
 
 def values_of(arch, tensor, values, config):
     """The values of a GGUF tensor as transformers has them."""
-    if arch == "gemma3" and "norm" in tensor:
+    if arch in ("gemma2", "gemma3") and "norm" in tensor:
         return values - 1  # transformers adds it
     if arch in INTERLEAVED and ".attn_q." in tensor:
         return halves(values, config.num_attention_heads)
@@ -95,9 +107,10 @@ class Session:
                     parameters.pop(name).zero_()
         if parameters:
             raise ValueError(f"the file has no values for {sorted(parameters)}")
-        if arch == "gemma3":
-            for layer in model.model.layers:
-                layer.mlp.act_fn = TableGELU()
+        for layer in model.model.layers:
+            for name, module in list(layer.mlp.named_children()):
+                if isinstance(module, GELUTanh):
+                    setattr(layer.mlp, name, TableGELU())
         return model.eval()
 
     def adapted(self, folder):

@@ -1,0 +1,127 @@
+//go:build interop
+
+package interop
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// tableArchs have GELU.
+var tableArchs = []string{"gemma2", "gemma3", "starcoder2"}
+
+// A peftModel is a tiny model of an architecture, and what transformers needs to make it.
+type peftModel struct {
+	config        arch.Config
+	class, python string
+	arguments     arguments // beside those that follow from the config
+}
+
+func peftModels() map[string]peftModel {
+	with := func(name string, change func(c *arch.Config)) arch.Config {
+		c := llmtest.TinyConfig(false)
+		c.Arch, c.Name = name, "tiny"
+		if !slices.Contains([]string{"command-r", "glm4", "granite", "llama", "mistral3", "smollm3"}, name) {
+			c.RoPE.Mode = ggml.RoPENeoX
+		}
+		if slices.Contains([]string{"command-r", "starcoder2"}, name) {
+			c.RMSEps, c.LayerNormEps = 0, 1e-5
+		}
+		if change != nil {
+			change(&c)
+		}
+		return c
+	}
+	rope := func(kind string, theta float64, more arguments) arguments {
+		r := arguments{"rope_type": kind, "rope_theta": theta}
+		maps.Copy(r, more)
+		return r
+	}
+	plain := arguments{"rope_parameters": rope("default", 10000, nil)}
+	half := rope("default", 10000, arguments{"partial_rotary_factor": 0.5})
+	return map[string]peftModel{
+		"llama": {with("llama", func(c *arch.Config) { c.RoPE.FreqScale = 0.5 }), "LlamaForCausalLM", "LlamaConfig",
+			arguments{"rope_parameters": rope("linear", 10000, arguments{"factor": 2.0})}},
+		"qwen2": {with("qwen2", func(c *arch.Config) { c.Tied = true }), "Qwen2ForCausalLM", "Qwen2Config", plain},
+		"qwen3": {with("qwen3", func(c *arch.Config) { c.HeadSize, c.RoPE.Dims = 32, 32 }), "Qwen3ForCausalLM", "Qwen3Config", plain},
+		"smollm3": {with("smollm3", func(c *arch.Config) { c.Layers, c.NoRoPEStep, c.Tied = 4, 4, true }), "SmolLM3ForCausalLM", "SmolLM3Config",
+			arguments{"rope_parameters": plain["rope_parameters"], "no_rope_layer_interval": 4, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0}},
+		"granite": {with("granite", func(c *arch.Config) {
+			c.EmbdScale, c.ResidualScale, c.AttnScale, c.LogitScale = 3, 0.25, 0.125, 0.5
+		}), "GraniteForCausalLM", "GraniteConfig", arguments{
+			"rope_parameters": plain["rope_parameters"], "embedding_multiplier": 3.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 0.5,
+		}},
+		"olmo2": {with("olmo2", nil), "Olmo2ForCausalLM", "Olmo2Config", plain},
+		"gemma3": {with("gemma3", func(c *arch.Config) {
+			c.Layers, c.Tied, c.Window, c.WindowPattern, c.LocalFreqBase, c.RoPE.FreqBase = 6, true, 5, 6, 10000, 1e6
+			c.EmbdScale, c.LogitSoftcap = 8, 2.5
+		}), "Gemma3ForCausalLM", "Gemma3TextConfig", arguments{
+			"rope_parameters":       arguments{"full_attention": rope("default", 1e6, nil), "sliding_attention": rope("default", 1e4, nil)},
+			"query_pre_attn_scalar": 16, "sliding_window": 5, "final_logit_softcapping": 2.5, "hidden_activation": "gelu_pytorch_tanh",
+			"layer_types": append(slices.Repeat([]string{"sliding_attention"}, 5), "full_attention"),
+		}},
+		"phi3": {with("phi3", func(c *arch.Config) { c.FusedQKV = true }), "Phi3ForCausalLM", "Phi3Config",
+			arguments{"rope_parameters": plain["rope_parameters"], "pad_token_id": 0, "original_max_position_embeddings": 64}},
+		"mistral3": {with("mistral3", func(c *arch.Config) {
+			c.AttnTempScale, c.AttnTempLength = 0.3, 8
+			c.RoPE.FreqScale, c.RoPE.ExtFactor, c.RoPE.TrainedCtx, c.YaRNLogMul = 0.25, 1, 8, 1
+		}), "Ministral3ForCausalLM", "Ministral3Config", arguments{"rope_parameters": rope("yarn", 10000, arguments{
+			"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "beta_fast": 32.0, "beta_slow": 1.0,
+			"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3,
+		})}},
+		"starcoder2": {with("starcoder2", func(c *arch.Config) { c.Tied = true }), "Starcoder2ForCausalLM", "Starcoder2Config", arguments{
+			"rope_parameters": plain["rope_parameters"], "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh",
+		}},
+		"gemma2": {with("gemma2", func(c *arch.Config) {
+			c.Layers, c.Tied, c.Window, c.WindowPattern, c.LocalFreqBase = 4, true, 5, 2, 10000
+			c.EmbdScale, c.AttnSoftcap, c.LogitSoftcap = 8, 1.5, 2.5
+		}), "Gemma2ForCausalLM", "Gemma2Config", arguments{
+			"rope_parameters": plain["rope_parameters"], "query_pre_attn_scalar": 16, "sliding_window": 5, "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5,
+			"hidden_activation": "gelu_pytorch_tanh", "layer_types": slices.Repeat([]string{"sliding_attention", "full_attention"}, 2),
+		}},
+		"glm4": {with("glm4", func(c *arch.Config) { c.RoPE.Dims = 8 }), "Glm4ForCausalLM", "Glm4Config",
+			arguments{"rope_parameters": half, "pad_token_id": 0}},
+		"command-r": {with("command-r", func(c *arch.Config) { c.Tied, c.LogitScale = true, 0.25 }), "CohereForCausalLM", "CohereConfig", arguments{
+			"rope_parameters": plain["rope_parameters"], "layer_norm_eps": 1e-5, "logit_scale": 0.25, "bos_token_id": 0, "eos_token_id": 0,
+		}},
+	}
+}
+
+// load makes the model here and there, with random weights.
+func (p peftModel) load(t *testing.T) *model.Model {
+	t.Helper()
+	m := llmtest.NoisyModel(t, p.config, ggml.F32, 0.1)
+	c := p.config
+	args := arguments{
+		"vocab_size": c.Vocab, "hidden_size": c.Embd, "intermediate_size": c.FF, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads,
+		"num_key_value_heads": c.KVHeads, "head_dim": c.HeadSize, "max_position_embeddings": c.Context, "rms_norm_eps": c.RMSEps, "tie_word_embeddings": c.Tied,
+	}
+	maps.Copy(args, p.arguments)
+	names := ask[[]string](t, "load", arguments{
+		"Arch": c.Arch, "Class": p.class, "Config": p.python, "Arguments": args, "Weights": writeWeights(t, m),
+	})
+	var want []string
+	for _, module := range m.Architecture().Modules() {
+		want = append(want, peftPath(module.Path))
+	}
+	if c.Tied {
+		want = append(want, "lm_head") // of which we have no matrix
+	}
+	require.ElementsMatch(t, names, want, "the modules of transformers")
+	return m
+}
+
+func peftPath(module string) string {
+	if module == "lm_head" {
+		return module
+	}
+	return "model." + module
+}
