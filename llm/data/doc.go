@@ -24,9 +24,10 @@
 //	{"prompt": "…", "completion": "…", "system": "…"}
 //	{"text": "…"}
 //
-// An [Encoder] makes a [Sample] of an example, by the chat template of the model where it is a conversation, or a prompt
-// with its completion: only what the assistant writes is trained, unless [EncoderOptions] say otherwise. An example of whose
-// answers the template leaves something out is broken; what else is left out is a [Note]. A message may have a "weight", or "train": false.
+// An [Encoder] makes a [Sample] of an example, by the chat template of the model where it is a
+// conversation, or a prompt with its completion: only what the assistant writes is trained, unless
+// [EncoderOptions] say otherwise. An example of whose answers the template leaves something out is
+// broken; what else is left out is a [Note]. A message may have a "weight", or "train": false.
 // [FormatSample] shows what is trained. [FromText] makes samples of plain text by its length.
 //
 // # From samples to rows

@@ -273,8 +273,8 @@ func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {
 	}
 }
 
-// First is the first sample, held out or not, and of each of its tokens whether it is of the words of its record, see [Encoder.Words]; nil
-// where that is not known: of text, and of the standard input, which is read once.
+// First is the first sample, held out or not, and of each of its tokens whether it is of the words of its record, see
+// [Encoder.Words]; nil where that is not known: of text, and of the standard input, which is read once.
 func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
 	if l == nil || ctx == nil {
 		return Sample{}, nil, errors.New("what was loaded, or the context.Context, is nil")

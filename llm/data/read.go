@@ -48,8 +48,8 @@ const defaultMaxRecord = 256 << 20
 // Read reads the examples of sources, one after the other, without keeping them: files, folders, patterns (see Expand)
 // or "-" for the standard input. JSON is found by the extension .jsonl, .ndjson or .json, on the standard input by its
 // first character, and is either an object in each line or one list of objects. Tables of texts have the extension .csv
-// or .tsv, and names of keys in their first row. .gz is unpacked. Any other file is text, and one example. An error is the last that is given: an *Error, or why ctx has ended. It is an error if there is no
-// example at all.
+// or .tsv, and names of keys in their first row. .gz is unpacked. Any other file is text, and one example. An error is
+// the last that is given: an *Error, or why ctx has ended. It is an error if there is no example at all.
 func Read(ctx context.Context, sources []string, o ReadOptions) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		splits, err := Expand(sources)

@@ -17,7 +17,8 @@ type Warning struct{ words []any } // each a string, an Option, or a Warning wit
 // String is the warning with options by the names of their fields: "… TooLong drop leaves them out".
 func (w Warning) String() string { return w.Named(Option.String) }
 
-// Named is the warning with options as name has them (nil by the names of their fields), such as by the flags of a program: "… --too-long drop leaves them out".
+// Named is the warning with options as name has them (nil by the names of their fields), such as by the flags of a
+// program: "… --too-long drop leaves them out".
 func (w Warning) Named(name func(Option) string) string {
 	if name == nil {
 		name = Option.String

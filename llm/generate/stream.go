@@ -64,11 +64,11 @@ func stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (
 	}, stats
 }
 
-// Stream gives the tokens of the model's answer to a conversation as they come into being, and
-// the reply that they are: its Content grows with them, and all of it is there at the end. Texts that end the answer are not in those of
-// its tokens. For the next turn append Content to the conversation, as a message of the
-// assistant, and then that of the user. If the last message is the assistant's, the reply
-// continues it.
+// Stream gives the tokens of the model's answer to a conversation as they come into being, and the
+// reply that they are: its Content grows with them, and all of it is there at the end. Texts that
+// end the answer are not in those of its tokens. For the next turn append Content to the
+// conversation, as a message of the assistant, and then that of the user. If the last message is
+// the assistant's, the reply continues it.
 //
 // An error comes as in [Stream]. A conversation that does not fit is [infer.ErrContextFull]; an
 // answer that comes to the end of the context is none, and its Finish is FinishLength. Where

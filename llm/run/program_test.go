@@ -23,8 +23,8 @@ func Example() {
 	adapter := must(lora.New(m, lora.Options{Rank: 8, Alpha: 16}))
 	defer adapter.Close()
 	t := must(train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, chats.Data, train.Options{
-		Schedule: train.Schedule{Peak: 0.1}, AdamW: train.DefaultAdamW(), Epochs: 50, Batch: 4, Accumulate: 1,
-		Convergence: train.Convergence{Patience: 3},
+		Schedule: train.Schedule{Peak: 0.1}, // of real models 2e-4
+		AdamW:    train.DefaultAdamW(), Epochs: 50, Batch: 4, Accumulate: 1, Convergence: train.Convergence{Patience: 3},
 	}))
 	defer t.Close()
 	folder := must(run.Create("runs/sums"))
