@@ -30,6 +30,7 @@ type Attention struct {
 	FusedQKV                 bool     // queries, keys and values are one matrix
 	QKVBias, OutputBias      Presence // of these matrices, and of attn_output
 	NoQKVScale               bool     // factors of these matrices say nothing
+	OutScale                 bool     // that of attn_output counts for adapters, too
 }
 
 // A Temperature multiplies the query at a position by
@@ -66,7 +67,7 @@ func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	embd := int64(p.config.Embd)
 	m := p.Matrix("attn_output", int64(a.Heads*a.HeadSize), embd, MatrixOptions{
-		Bias: a.OutputBias, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
+		Bias: a.OutputBias, OutScale: a.OutScale, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
 	})
 	return t.Linear(y, m)[0]
 }
