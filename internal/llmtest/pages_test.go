@@ -34,6 +34,14 @@ func TestPages(t *testing.T) {
 		walk = func(residuals []arch.Residual) {
 			for _, r := range residuals {
 				switch p := r.Part.(type) {
+				case arch.Stack:
+					walk(p)
+				case arch.RoutedEarly:
+					note(&network, true, "experts chosen by what attention sees")
+					walk([]arch.Residual{p.Attention, p.Experts})
+				case arch.GroveExperts:
+					note(&network, true, "small experts behind the others")
+					walk([]arch.Residual{{Part: p.Experts}})
 				case arch.Parallel:
 					note(&network, true, "beside attention")
 					walk(p)
@@ -57,6 +65,7 @@ func TestPages(t *testing.T) {
 				case arch.Experts:
 					forward(p.FeedForward, "experts: ")
 					forward(p.Shared, "shared: ")
+					note(&network, p.Limit > 0, "limited")
 				default:
 					note(&attention, true, fmt.Sprint(p)) // which says what it is
 				}

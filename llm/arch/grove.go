@@ -33,21 +33,21 @@ var groveKeys = []key{
 // groveLayer has small experts behind the others.
 func groveLayer(c *Config, _ int, attention, network Residual) Layer {
 	if e, ok := network.Part.(Experts); ok {
-		network.Part = groveExperts{e, cmp.Or(c.ChunkFF, c.HeadSize), c.ChunkScale}
+		network.Part = GroveExperts{e, cmp.Or(c.ChunkFF, c.HeadSize), c.ChunkScale}
 	}
 	return Layer{attention, network}
 }
 
-// groveExperts are experts, and a small one behind each, which sees what all make (arXiv
+// GroveExperts are experts, and a small one behind each, which sees what all make (arXiv
 // 2508.07785).
-type groveExperts struct {
+type GroveExperts struct {
 	Experts
 	width int
 	scale float32 // of what the small ones make
 }
 
 // Forward adds what the small experts make of what the others do.
-func (g groveExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+func (g GroveExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	ids, weights := g.choose(p, t, g.logits(p, t, x))
 	y := g.compute(p, t, x, ids, weights)
 	small := g.Experts

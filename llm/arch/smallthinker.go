@@ -35,23 +35,23 @@ func smallthinkerLayer(c *Config, i int, a *Attention) {
 
 // earlyRouter chooses experts by what attention sees.
 func earlyRouter(_ *Config, _ int, attention, experts Residual) Layer {
-	return Layer{{Part: routedEarly{attention, experts}}}
+	return Layer{{Part: RoutedEarly{attention, experts}}}
 }
 
-// routedEarly is attention and experts, one after the other, whose router sees the input of both.
-type routedEarly struct{ attention, experts Residual }
+// RoutedEarly is attention and experts, one after the other, whose router sees the input of both.
+type RoutedEarly struct{ Attention, Experts Residual }
 
 // Forward returns the sum of what both add to x.
-func (r routedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	e := r.experts.Part.(Experts)
+func (r RoutedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	e := r.Experts.Part.(Experts)
 	logits := e.logits(p, t, x)
-	y := r.attention.branch(p, t, x)
+	y := r.Attention.branch(p, t, x)
 	x = t.Add(lastOf(t, x, y), y)
 	ids, weights := e.choose(p, t, lastOf(t, logits, y))
-	return t.Add(y, e.compute(p, t, p.Norm(t, r.experts.Before, x), ids, weights))
+	return t.Add(y, e.compute(p, t, p.Norm(t, r.Experts.Before, x), ids, weights))
 }
 
 // NewState makes that of attention.
-func (r routedEarly) NewState(o state.Options) (state.State, error) {
-	return r.attention.Part.(Stateful).NewState(o)
+func (r RoutedEarly) NewState(o state.Options) (state.State, error) {
+	return r.Attention.Part.(Stateful).NewState(o)
 }
