@@ -100,6 +100,9 @@ func (e *Evaluator) Evaluate(ctx context.Context, adapters model.Adapters, d *da
 	if err := e.checkOpen(); err != nil {
 		return Evaluation{}, err
 	}
+	if ctx == nil {
+		return Evaluation{}, errNoContext
+	}
 	return e.evaluate(ctx, groupOf(e.options.Group), adapters, d)
 }
 

@@ -259,7 +259,7 @@ type wrongGroup struct{ alone }
 
 func (wrongGroup) Size() int { return 0 }
 
-func TestGroupHasNoSuchRank(t *testing.T) {
+func TestGroupMisuse(t *testing.T) {
 	const want = "a group of 0 processes has no rank 0; ranks count from 0"
 	o := runOptions()
 	o.Group = wrongGroup{}
@@ -267,6 +267,15 @@ func TestGroupHasNoSuchRank(t *testing.T) {
 	r := groupRun(t, 1, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)[0]
 	_, err := NewEvaluator(r.m, EvaluatorOptions{Group: wrongGroup{}})
 	require.EqualError(t, err, want)
+	var none context.Context
+	requireAll(t, together(groupRun(t, 2, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels), func(_ int, r *loraRun) error {
+		_, err := r.Step(none)
+		_, evalErr := r.Evaluate(none, r.data)
+		if err == errNoContext && evalErr == errNoContext && r.Run(none, RunOptions{}) == errNoContext {
+			return nil
+		}
+		return fmt.Errorf("%v, %v", err, evalErr)
+	}), nil)
 	for _, ranks := range []int{-1, 0, 1 << 40} {
 		require.Panics(t, func() { LocalGroup(ranks) })
 	}

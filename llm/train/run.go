@@ -40,6 +40,8 @@ type RunOptions struct {
 // the last complete step.
 var ErrStopped = errors.New("stopped before the end")
 
+var errNoContext = errors.New("the context.Context is nil")
+
 // A savedCheckpoint is the last one that the run wrote or read.
 type savedCheckpoint struct {
 	path string
@@ -58,7 +60,7 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 		return err
 	}
 	if ctx == nil {
-		return errors.New("the context.Context is nil")
+		return errNoContext
 	}
 	err := t.run(ctx, o)
 	switch {

@@ -195,6 +195,9 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if err := t.checkOpen(); err != nil {
 		return StepMetrics{}, err
 	}
+	if ctx == nil {
+		return StepMetrics{}, errNoContext
+	}
 	s, err := t.compute(ctx)
 	if err != nil {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
