@@ -22,7 +22,7 @@ type Experts struct {
 	SharedGate bool
 	SumScale   float32 // of what both make together; 0 and 1 are none
 	Kinds      string  // by which the kinds of the experts' weights end; "" is "_exps"
-	Limit      float32 // of what is gated and of its gate, see [Experts.Forward]; 0 is none
+	Limit      float32 // of what is gated and of its gate; 0 is none
 	OAI        bool    // the activation is that of gpt-oss
 }
 
@@ -87,15 +87,15 @@ func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, wei
 	return t.Weigh(made, weights)
 }
 
-// activate gates what the experts see. With a limit, SwiGLU is silu(min(gate, limit)) times the other
-// operand, limited to both sides; that of gpt-oss is x·sigmoid(1.702·x)·(y + 1), with x = min(gate, limit).
+// activate gates what the experts see. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and y
+// limited to both sides; that of gpt-oss is x·sigmoid(1.702·x)·(y + 1).
 func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
-	switch {
-	case e.OAI:
-		x := t.ClampAbove(gate, e.Limit)
-		return t.Mul(t.Mul(x, t.Sigmoid(t.Scale(x, 1.702))), t.AddOne(t.Clamp(up, e.Limit)))
-	case e.Limit != 0:
-		return t.Mul(t.SiLU(t.ClampAbove(gate, e.Limit)), t.Clamp(up, e.Limit))
+	if e.Limit != 0 {
+		x, y, slope := t.ClampAbove(gate, e.Limit), t.Clamp(up, e.Limit), float32(1)
+		if e.OAI {
+			y, slope = t.AddOne(y), 1.702
+		}
+		return t.Mul(t.Mul(x, t.Sigmoid(t.Scale(x, slope))), y)
 	}
 	if e.Act == ggml.ReGLU {
 		return t.Mul(t.ReLU(gate), up)

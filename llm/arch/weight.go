@@ -80,6 +80,9 @@ func (w *Weight) IsAdaptable() bool {
 	return w.Role == Linear || w.Role == Embedding || w.Role == ExpertMatrices
 }
 
+// IsRouter reports whether the weight is a matrix that chooses experts.
+func (w *Weight) IsRouter() bool { return w.Role == Linear && w.Named }
+
 // NumElements is that of the tensor.
 func (w *Weight) NumElements() int64 {
 	n := int64(1)

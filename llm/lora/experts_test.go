@@ -43,6 +43,14 @@ func TestAdaptersOfExperts(t *testing.T) {
 	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)
 }
 
+// What chooses experts keeps its type where others get another.
+func TestMergedRouterKeepsItsType(t *testing.T) {
+	m, q8 := llmtest.ArchModel(t, "qwen3moe", ggml.F32), ggml.Q8_0
+	merged, _ := mergeTo(t, m, []lora.Scaled{{Adapter: trained(t, m, experts()), Scale: 1}}, lora.MergeOptions{Type: &q8})
+	require.Equal(t, ggml.F32, merged.Weight("blk.0.ffn_gate_inp.weight").Type())
+	require.Equal(t, ggml.Q8_0, merged.Weight("blk.0.ffn_up_exps.weight").Type())
+}
+
 // By default the adapter is of what all tokens go through.
 func TestDefaultTargetsOfExperts(t *testing.T) {
 	for name, want := range map[string][]string{

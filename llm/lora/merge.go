@@ -309,7 +309,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 func (o *MergeOptions) typeOf(c arch.Config, w *arch.Weight, from *ggml.Tensor) ggml.Type {
 	typ := from.Type()
 	switch {
-	case from.NumDims() < 2:
+	case from.NumDims() < 2 || w.IsRouter(): // as llama-quantize leaves them
 	case o.Type != nil:
 		typ = *o.Type
 	case o.Mixture != nil:
