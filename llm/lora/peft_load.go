@@ -150,6 +150,10 @@ func moduleNames(a *arch.Architecture) []string {
 
 // other deals with a tensor that is no factor.
 func (r *peftReader) other(t *safetensors.Tensor) {
+	if base := r.baseOf(t); base != "" {
+		r.whole(t, base)
+		return
+	}
 	for _, u := range unsupported {
 		if u.tensor == "" || !strings.Contains(t.Name, u.tensor) {
 			continue
@@ -160,7 +164,7 @@ func (r *peftReader) other(t *safetensors.Tensor) {
 		}
 		return
 	}
-	r.whole(t)
+	r.fault("tensor %s: is no factor of LoRA; %s", t.Name, mergeRemedy)
 }
 
 // readModules reads the pairs in the order of the modules.

@@ -10,31 +10,40 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// A wholeTensor is one beside the pairs: PEFT saves the embeddings by itself when the
-// vocabulary was resized, and what modules_to_save names.
+// A wholeTensor is one beside the pairs: PEFT saves the embeddings, and the output with its bias, by
+// itself when they are adapted or the vocabulary was resized, and what modules_to_save names.
 type wholeTensor struct {
 	*safetensors.Tensor
 	base string // the model's tensor of the same values, if nothing has trained it
 }
 
-// whole finds what a tensor that belongs to no pair is of.
-func (r *peftReader) whole(t *safetensors.Tensor) {
-	module, ok := strings.CutSuffix(t.Name, ".weight")
-	module = strings.TrimSuffix(strings.TrimPrefix(module, peftPrefix), ".base_layer")
+// baseOf is the model's tensor that a whole one is of, "" if there is none.
+func (r *peftReader) baseOf(t *safetensors.Tensor) string {
+	dot := strings.LastIndexByte(t.Name, '.')
+	if dot < 0 {
+		return ""
+	}
+	module := strings.TrimSuffix(strings.TrimPrefix(t.Name[:dot], peftPrefix), ".base_layer")
 	a := r.m.Architecture()
-	base := map[string]string{a.EmbeddingModule(): tokenEmbd, a.OutputModule(): outputName}[modulePath(a, module)]
+	base := map[string]string{a.EmbeddingModule() + ".weight": tokenEmbd, a.OutputModule() + ".weight": outputName, a.OutputModule() + ".bias": "output.bias"}[modulePath(a, module)+t.Name[dot:]]
 	if base == outputName && r.m.Config().Tied {
 		base = tokenEmbd
 	}
-	embeddings := []int64{int64(r.m.Config().Vocab), int64(r.m.Config().Embd)}
-	switch {
-	case !ok || base == "":
-		r.fault("tensor %s: is no factor of LoRA; %s", t.Name, mergeRemedy)
-	case !slices.Equal(t.Shape, embeddings):
-		r.fault("tensor %s has the shape %v, and the model's is %v: its vocabulary is another; %s", t.Name, t.Shape, embeddings, mergeRemedy)
-	default:
-		r.wholes = append(r.wholes, wholeTensor{t, base})
+	if r.m.Weight(base) == nil {
+		return ""
 	}
+	return base
+}
+
+// whole takes a tensor that belongs to no pair.
+func (r *peftReader) whole(t *safetensors.Tensor, base string) {
+	shape := r.m.Weight(base).Shape()
+	slices.Reverse(shape)
+	if !slices.Equal(t.Shape, shape) {
+		r.fault("tensor %s has the shape %v, and the model's is %v: its vocabulary is another; %s", t.Name, t.Shape, shape, mergeRemedy)
+		return
+	}
+	r.wholes = append(r.wholes, wholeTensor{t, base})
 }
 
 // checkWhole compares whole tensors with the model's: an adapter of llama.cpp has none, so

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/safetensors"
 )
@@ -49,6 +50,32 @@ func TestPEFTWholeTensors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// So is the bias of an output, which PEFT saves beside its pair.
+func TestPEFTOutputBias(t *testing.T) {
+	m := llmtest.ArchModel(t, "phi2", ggml.F32)
+	load := func(name string, change float32) (*lora.Adapter, error) {
+		p := newPEFT(t.TempDir())
+		p.add("base_model.model.lm_head.lora_A.weight", 2, 32)
+		p.add("base_model.model.lm_head.lora_B.weight", 40, 2)
+		p.add(name, 40)
+		values := floats(t, m.Weight("output.bias"))
+		values[7] += change
+		p.tensors[2].Values = values
+		p.write(t)
+		return lora.Load(p.folder, m)
+	}
+	const name = "base_model.model.lm_head.base_layer.bias"
+	a, err := load(name, 0)
+	require.NoError(t, err)
+	defer a.Close()
+	require.Equal(t, []string{"tensor " + name + " is left out: it is output.bias of the model, unchanged"}, a.Notices())
+	require.Len(t, a.Pairs(), 1)
+	_, err = load(name, 0.1)
+	require.ErrorContains(t, err, "tensor "+name+" is trained: its row 0 is not that of output.bias in the model")
+	_, err = load("base_model.model.model.layers.0.mlp.fc1.bias", 0)
+	require.ErrorContains(t, err, "mlp.fc1.bias belongs to bias: it has biases of the base; merge")
 }
 
 // PEFT leaves out the tensors of modules that are none of target_modules; we apply them, and
