@@ -141,7 +141,12 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(cmp.Or(a.kvHeads, 2)), "attention.key_length": head, "attention.value_length": head,
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.layer_norm_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
-	maps.Copy(keys, a.keys)
+	for key, value := range a.keys {
+		if width, ok := value.(uint32); ok && strings.HasSuffix(key, "feed_forward_length") {
+			value = a.width(int(width))
+		}
+		keys[key] = value
+	}
 	general := map[string]any{"general.architecture": name, "general.name": "tiny " + name, "tokenizer.ggml.model": "no_vocab"}
 	for key, value := range keys {
 		general[name+"."+key] = value

@@ -69,6 +69,8 @@ type program struct {
 
 func (program) Helper() {}
 
+func (program) Name() string { return "equal" }
+
 func (program) Errorf(format string, args ...any) { fail(fmt.Errorf(format, args...)) }
 
 func (program) FailNow() { os.Exit(2) }
