@@ -43,12 +43,15 @@ func TestInteropArchitectureAdapters(t *testing.T) {
 			fuseQKV(t, file, path)
 			testArchitectureAdapters(t, path)
 		})
-		if kindOf(name) == "olmo2" { // has an output matrix always
-			continue
-		}
 		t.Run(name+" tied", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "tied.gguf")
 			copyTensors(t, file, path, func(name string) bool { return name != "output.weight" }, nil)
+			if m, err := model.Load(path, model.LoadOptions{}); err != nil {
+				require.ErrorContains(t, err, "output.weight is missing")
+				t.Skip("it has an output matrix always")
+			} else {
+				require.NoError(t, m.Close())
+			}
 			testArchitectureAdapters(t, path)
 		})
 	}
