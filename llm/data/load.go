@@ -74,7 +74,7 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 		return nil, err
 	}
 	l := &Loaded{Files: splits.Train, Valid: splits.Valid}
-	if l.IsText, err = isText(l.Files); err != nil {
+	if l.IsText, err = isText(l.Files, o.Read.Readers); err != nil {
 		return nil, err
 	}
 	if o.SkipBroken {

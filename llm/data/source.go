@@ -121,10 +121,11 @@ func expand(source string) (Splits, error) {
 	return Splits{Train: files}, nil
 }
 
-// isText reports whether files are text, and not records; all are one or the other.
-func isText(files []string) (bool, error) {
-	text := slices.IndexFunc(files, IsPlainText)
-	record := slices.IndexFunc(files, func(file string) bool { return !IsPlainText(file) })
+// isText reports whether files are text, and not records, of which a reader's are too; all are one or the other.
+func isText(files []string, readers map[string]RecordReader) (bool, error) {
+	isPlain := func(file string) bool { return IsPlainText(file) && readers[extension(file)] == nil }
+	text := slices.IndexFunc(files, isPlain)
+	record := slices.IndexFunc(files, func(file string) bool { return !isPlain(file) })
 	if text >= 0 && record >= 0 {
 		return false, fmt.Errorf("%s is text and %s has records; train on one kind", files[text], files[record])
 	}
