@@ -80,11 +80,12 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 	if o.SkipBroken {
 		l.Broken = &Broken{}
 	}
+	loaded := versionsOf(l.Files)
 	var from maker
 	if l.IsText {
-		from, err = newTextSource(t, l.Files, o)
+		from, err = newTextSource(t, l.Files, loaded, o)
 	} else {
-		l.records, err = newRecordSource(t, l.Files, l.Broken, o)
+		l.records, err = newRecordSource(t, l.Files, loaded, l.Broken, o)
 		from = l.records
 	}
 	if err != nil {
@@ -190,13 +191,14 @@ func sizeOf(files []string) int64 {
 
 // textSource is files that are one text.
 type textSource struct {
-	t       *tokenizer.Tokenizer
-	files   []string
-	options TextOptions
-	read    *atomic.Int64
+	t        *tokenizer.Tokenizer
+	files    []string
+	versions versions
+	options  TextOptions
+	read     *atomic.Int64
 }
 
-func newTextSource(t *tokenizer.Tokenizer, files []string, o LoadOptions) (textSource, error) {
+func newTextSource(t *tokenizer.Tokenizer, files []string, v versions, o LoadOptions) (textSource, error) {
 	if o.MaxExamples > 0 {
 		return textSource{}, &OptionError{Warning{[]any{Option{Name: "MaxExamples"}, " counts records, and this is text; leave it out"}}}
 	}
@@ -206,7 +208,7 @@ func newTextSource(t *tokenizer.Tokenizer, files []string, o LoadOptions) (textS
 		}
 	}
 	o.Text.Length = o.Length
-	return textSource{t, files, o.Text, new(atomic.Int64)}, nil
+	return textSource{t, files, v, o.Text, new(atomic.Int64)}, nil
 }
 
 func (x textSource) key() string {
@@ -218,7 +220,7 @@ func (x textSource) key() string {
 func (x textSource) bytesRead() int64 { return x.read.Load() }
 
 func (x textSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error) {
-	samples := TextSamples(x.t, &textFiles{paths: x.files, count: x.read}, x.options)
+	samples := unchanged(TextSamples(x.t, &textFiles{paths: x.files, count: x.read}, x.options), x.versions)
 	d, stats, err := Prepare(ctx, samples, func(s Sample) (Sample, error) { return s, nil }, o)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", strings.Join(x.files, ", "), err)
@@ -228,18 +230,19 @@ func (x textSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, St
 
 // recordSource is files that have examples.
 type recordSource struct {
-	files   []string
-	read    ReadOptions
-	encoder *Encoder
-	most    int // examples; 0 for all
+	files    []string
+	versions versions
+	read     ReadOptions
+	encoder  *Encoder
+	most     int // examples; 0 for all
 }
 
-func newRecordSource(t *tokenizer.Tokenizer, files []string, broken *Broken, o LoadOptions) (r recordSource, err error) {
+func newRecordSource(t *tokenizer.Tokenizer, files []string, v versions, broken *Broken, o LoadOptions) (r recordSource, err error) {
 	o.Read.SkipBroken, o.Encode.SkipBroken = broken, broken
 	if o.Read.BytesRead == nil {
 		o.Read.BytesRead = new(atomic.Int64)
 	}
-	r = recordSource{files: files, read: o.Read, most: max(0, o.MaxExamples)}
+	r = recordSource{files: files, versions: v, read: o.Read, most: max(0, o.MaxExamples)}
 	r.encoder, err = NewEncoder(t, o.Encode)
 	return r, err
 }
@@ -256,7 +259,7 @@ func (r recordSource) key() string {
 func (r recordSource) bytesRead() int64 { return r.read.BytesRead.Load() }
 
 func (r recordSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error) {
-	return Prepare(ctx, r.examples(ctx), r.encoder.Encode, o)
+	return Prepare(ctx, unchanged(r.examples(ctx), r.versions), r.encoder.Encode, o)
 }
 
 func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {

@@ -3,6 +3,7 @@ package data
 import (
 	"compress/gzip"
 	"context"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,5 +191,38 @@ func TestNoContext(t *testing.T) {
 	}
 	for _, err := range Read(none, []string{in("a.jsonl")}, ReadOptions{}) {
 		require.EqualError(t, err, want)
+	}
+}
+
+// A file that changes while it is read makes no data set, and no cache.
+func TestLoadWhileWritten(t *testing.T) {
+	in := inFolder(t, map[string]string{"a.quiz": "one"})
+	changes := true
+	o := LoadOptions{Length: 8, Cache: in("cache")}
+	o.Read.Readers = map[string]RecordReader{".quiz": func(path string) iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) {
+			if changes {
+				changes = false
+				require.NoError(t, os.WriteFile(path, []byte("another"), 0o600))
+			}
+			yield([]byte(`{"text": "abcdef"}`), nil)
+		}
+	}}
+	load := func() (*Loaded, error) {
+		return Load(t.Context(), byteTokenizer(t, false), []string{in("a.quiz")}, o)
+	}
+	_, err := load()
+	require.EqualError(t, err, in("a.quiz")+" was changed while it was read; load it again when nothing writes it")
+	for _, fromCache := range []bool{false, true} {
+		l, err := load()
+		require.NoError(t, err)
+		require.Equal(t, fromCache, l.Stats.FromCache)
+		require.NoError(t, l.Close())
+	}
+
+	text := versionsOf([]string{in("a.quiz")})
+	require.NoError(t, os.Remove(in("a.quiz")))
+	for _, err := range unchanged(func(func(Sample, error) bool) {}, text) {
+		require.ErrorContains(t, err, "was changed while it was read")
 	}
 }
