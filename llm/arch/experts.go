@@ -107,7 +107,7 @@ func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
 func (e Experts) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	r := e.Router
 	m := p.Matrix("ffn_gate_inp", int64(p.config.Embd), int64(e.Number), MatrixOptions{
-		Bias: r.Bias, NoScale: true, Named: true, Rows: []Rows{{Name: p.prefix + "ffn_gate_inp", Module: p.modules + r.Module, Count: int64(e.Number)}},
+		Bias: r.Bias, NoScale: true, Named: true, Rows: []Rows{{Name: p.prefix + "ffn_gate_inp", Module: p.modules + r.Module, Count: int64(e.Number), Parameter: true}},
 	})
 	m.Exact = true
 	return t.Linear(x, m)[0]

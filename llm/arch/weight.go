@@ -103,6 +103,8 @@ type Rows struct {
 	// i, and row 2i+1 is the one half a head below it. Transformers rotates halves of a
 	// head, and GGUF neighbours where the mode of RoPE is [ggml.RoPENorm].
 	PermutedHeads int
+	// Parameter: the module is no linear layer, but has a matrix as its weight (transformers 5's routers).
+	Parameter bool
 }
 
 // A Module is a matrix as transformers has it, and with it PEFT and mlx-lm.

@@ -23,6 +23,7 @@ type peftConfig struct {
 	RankPattern  peftPattern `json:"rank_pattern"`
 	AlphaPattern peftPattern `json:"alpha_pattern"`
 	Targets      []string    `json:"target_modules"`
+	Parameters   []string    `json:"target_parameters,omitempty"`
 	Layers       []int       `json:"layers_to_transform"` // null: all
 	Dropout      float32     `json:"lora_dropout"`
 	Bias         string      `json:"bias"`
@@ -108,10 +109,12 @@ func (p peftPattern) of(path string, fallback float32) float32 {
 
 // rank and alpha are those of a module by its whole path; alpha as [Pair] has it, which is
 // divided by the rank.
-func (c *peftConfig) rank(path string) int { return int(c.RankPattern.of(path, float32(c.Rank))) }
+func (c *peftConfig) rank(path string) int {
+	return int(c.RankPattern.of(c.targets.patternPath(path), float32(c.Rank)))
+}
 
 func (c *peftConfig) alpha(path string, rank int) float32 {
-	alpha := c.AlphaPattern.of(path, c.Alpha)
+	alpha := c.AlphaPattern.of(c.targets.patternPath(path), c.Alpha)
 	if c.RSLoRA {
 		return float32(float64(alpha) * math.Sqrt(float64(rank)))
 	}
@@ -152,7 +155,7 @@ func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	c.targets = peftTargets{fields["target_modules"], fields["exclude_modules"], fields["layers_to_transform"]}
+	c.targets = peftTargets{fields["target_modules"], fields["exclude_modules"], fields["layers_to_transform"], fields["target_parameters"]}
 	return nil
 }
 

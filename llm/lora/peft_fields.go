@@ -19,7 +19,6 @@ var unsupported = []unsupportedField{
 	{"lora_bias", ".lora_B.bias", "it has biases of B"},
 	{"bias", ".bias", "it has biases of the base"},
 	{"trainable_token_indices", ".trainable_tokens_", "it has rows of the embedding"},
-	{"target_parameters", "", "it changes parameters that are no modules"},
 	{"layer_replication", "", "it repeats layers of its base"},
 	{"alora_invocation_tokens", "", "it is an activated LoRA (aLoRA), which acts from certain tokens on"},
 	{"use_qalora", "", "QA-LoRA sees averages of the input"},
@@ -34,7 +33,7 @@ type unsupportedField struct{ field, tensor, meaning string }
 
 // applied are the fields whose meaning an adapter gets.
 var applied = strings.Fields(`peft_type base_model_name_or_path r lora_alpha use_rslora rank_pattern alpha_pattern
-	target_modules exclude_modules layers_to_transform init_lora_weights ensure_weight_tying`)
+	target_modules target_parameters exclude_modules layers_to_transform init_lora_weights ensure_weight_tying`)
 
 // harmless are the fields that change nothing of what a trained adapter computes: they are of its
 // training, of its beginning, of how PEFT finds modules that the tensors name, or of other fields.

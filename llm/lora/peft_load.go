@@ -27,6 +27,7 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	}
 	defer f.Close()
 	r := &peftReader{m: m, config: config, file: f, faults: faults, notices: notices, found: map[string]*peftPair{}}
+	r.checkParameters()
 	r.sort()
 	r.checkWhole()
 	r.checkTying()

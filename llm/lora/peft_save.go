@@ -133,8 +133,35 @@ func (a *Adapter) describe(o PEFTOptions, list []factors, paths map[string]strin
 	rank, rankPattern := pattern(ranks, paths)
 	c.Rank, c.RankPattern = int(rank), rankPattern
 	c.Alpha, c.AlphaPattern = pattern(alphas, paths)
-	c.Targets, c.Layers = targetModules(a.model.Modules(), len(a.model.Layers()), ranks, paths, o.Root != "")
+	modules := a.model.Modules()
+	linear := slices.DeleteFunc(slices.Clone(modules), isParameter)
+	c.Targets, c.Layers = targetModules(linear, len(a.model.Layers()), ranks, paths, o.Root != "")
+	if c.Targets == nil {
+		c.Targets = []string{} // none; null were those that PEFT has for the architecture
+	}
+	c.Parameters = targetParameters(modules, ranks, paths, c.RankPattern, c.AlphaPattern)
 	return c
+}
+
+func isParameter(m arch.Module) bool { return m.Rows[0].Parameter }
+
+// targetParameters names the matrices of modules that are no linear layers, by whole paths: layers do
+// not count for them. Patterns are to name the matrices too.
+func targetParameters(all []arch.Module, adapted map[string]float32, paths map[string]string, patterns ...peftPattern) (parameters []string) {
+	for _, m := range all {
+		if _, ok := adapted[m.Path]; !ok || !isParameter(m) {
+			continue
+		}
+		parameters = append(parameters, paths[m.Path]+peftParameter)
+		for _, p := range patterns {
+			for i, rule := range p {
+				if rule.key == m.Name() || rule.key == paths[m.Path] {
+					p[i].key += peftParameter
+				}
+			}
+		}
+	}
+	return parameters
 }
 
 // repository is the base model's repository of Hugging Face, if the adapter has one.

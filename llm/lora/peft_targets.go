@@ -9,14 +9,49 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/llm/arch"
 )
 
 // peftTargets are the settings by which PEFT chooses modules as it loads an adapter: of
 // others it leaves the tensors out.
 type peftTargets struct {
-	Modules json.RawMessage `json:"target_modules"` // names, or a regular expression of whole paths
-	Exclude json.RawMessage `json:"exclude_modules"`
-	Layers  json.RawMessage `json:"layers_to_transform"` // numbers, or one
+	Modules    json.RawMessage `json:"target_modules"` // names, or a regular expression of whole paths
+	Exclude    json.RawMessage `json:"exclude_modules"`
+	Layers     json.RawMessage `json:"layers_to_transform"` // numbers, or one
+	Parameters json.RawMessage `json:"target_parameters"`   // ends of paths, in all layers
+}
+
+// peftParameter ends the path of a module's matrix among parameters.
+const peftParameter = ".weight"
+
+// checkParameters refuses parameters that are no matrices of modules, such as experts.
+func (r *peftReader) checkParameters() {
+	raw, a := r.config.targets.Parameters, r.m.Architecture()
+	if !isSet(raw) {
+		return
+	}
+	isOther := func(name string) bool {
+		module, ok := strings.CutSuffix(name, peftParameter)
+		return !ok || !slices.ContainsFunc(a.Modules(), func(m arch.Module) bool { return strings.HasSuffix("."+m.Path, "."+modulePath(a, module)) })
+	}
+	var names []string
+	if json.Unmarshal(raw, &names) != nil || slices.ContainsFunc(names, isOther) {
+		r.fault("%s: target_parameters is %s: it changes parameters that are no modules; %s", peftConfigName, short(raw), mergeRemedy)
+	}
+}
+
+// patternPath is what patterns see of a module: its matrix where that is a parameter to PEFT.
+func (t *peftTargets) patternPath(path string) string {
+	if t.hasParameter(path) {
+		return path + peftParameter
+	}
+	return path
+}
+
+// hasParameter reports whether the matrix of a module is one of target_parameters.
+func (t *peftTargets) hasParameter(path string) bool {
+	in, _ := matchesModules(t.Parameters, path+peftParameter)
+	return in
 }
 
 // untargeted tells of modules whose tensors PEFT leaves out, where we apply them.
@@ -37,6 +72,9 @@ func (r *peftReader) untargeted() []string {
 
 // has reports whether PEFT puts an adapter on a module; also where that cannot be said.
 func (t *peftTargets) has(path string) bool {
+	if t.hasParameter(path) {
+		return true
+	}
 	if t.Modules == nil || string(t.Modules) == "null" { // it goes by the architecture
 		return true
 	}
