@@ -16,7 +16,7 @@ import (
 )
 
 // tableArchs have GELU.
-var tableArchs = []string{"gemma2", "gemma3", "starcoder2"}
+var tableArchs = []string{"gemma2", "gemma3", "phi2", "starcoder2"}
 
 // A peftModel is a tiny model of an architecture, and what transformers needs to make it.
 type peftModel struct {
@@ -32,7 +32,7 @@ func peftModels() map[string]peftModel {
 		if !slices.Contains([]string{"command-r", "glm4", "granite", "llama", "mistral3", "smollm3"}, name) {
 			c.RoPE.Mode = ggml.RoPENeoX
 		}
-		if slices.Contains([]string{"command-r", "starcoder2"}, name) {
+		if slices.Contains([]string{"command-r", "phi2", "starcoder2"}, name) {
 			c.RMSEps, c.LayerNormEps = 0, 1e-5
 		}
 		if change != nil {
@@ -91,6 +91,14 @@ func peftModels() map[string]peftModel {
 			arguments{"rope_parameters": half, "pad_token_id": 0}},
 		"command-r": {with("command-r", func(c *arch.Config) { c.Tied, c.LogitScale = true, 0.25 }), "CohereForCausalLM", "CohereConfig", arguments{
 			"rope_parameters": plain["rope_parameters"], "layer_norm_eps": 1e-5, "logit_scale": 0.25, "bos_token_id": 0, "eos_token_id": 0,
+		}},
+		"phi2": {with("phi2", func(c *arch.Config) { c.RoPE.Dims = 8 }), "PhiForCausalLM", "PhiConfig",
+			arguments{"rope_parameters": half, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new"}},
+		"qwen3moe": {with("qwen3moe", func(c *arch.Config) {
+			c.HeadSize, c.RoPE.Dims = 32, 32
+			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating, c.NormalizedExperts = 8, 3, 48, arch.GatingSoftMax, true
+		}), "Qwen3MoeForCausalLM", "Qwen3MoeConfig", arguments{
+			"rope_parameters": plain["rope_parameters"], "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 48, "norm_topk_prob": true,
 		}},
 	}
 }

@@ -18,7 +18,7 @@ import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers.activations import GELUTanh
+from transformers.activations import GELUTanh, NewGELUActivation
 from transformers.utils.chat_template_utils import render_jinja_template
 
 # GGUF's names of a layer's tensors, and those of transformers.
@@ -37,7 +37,12 @@ LAYER = {
     "ffn_norm": "post_attention_layernorm",
     "post_attention_norm": "post_attention_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.gate_up_proj",
+    "ffn_up_exps": "mlp.experts.gate_up_proj",
+    "ffn_down_exps": "mlp.experts.down_proj",
 }
+EXPERTS = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}  # parameters without a module
 OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # What is special about an architecture.
 SPECIAL = {
@@ -47,6 +52,12 @@ SPECIAL = {
         "post_attention_norm": "post_self_attn_layernorm",
         "post_ffw_norm": "post_mlp_layernorm",
         "ffn_up": "mlp.gate_up_proj",
+    },
+    "phi2": {
+        "output_norm": "model.final_layernorm",
+        "attn_output": "self_attn.dense",
+        "ffn_up": "mlp.fc1",
+        "ffn_down": "mlp.fc2",
     },
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
@@ -59,7 +70,8 @@ def name_of(arch, tensor):
     name, kind = tensor.rsplit(".", 1)
     names = LAYER | OTHER | SPECIAL.get(arch, {})
     if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
-        return f"model.layers.{found[1]}.{names[found[2]]}.{kind}"
+        path = f"model.layers.{found[1]}.{names[found[2]]}"
+        return path if found[2] in EXPERTS else f"{path}.{kind}"
     return f"{names[name]}.{kind}"
 
 
@@ -94,13 +106,18 @@ class Session:
         config = getattr(transformers, Config)(**Arguments, use_cache=False, attn_implementation="eager")
         self.make = lambda: self.filled(getattr(transformers, Class)(config), Arch, Weights, config)
         self.base = self.make()
-        return [name for name, module in self.base.named_modules() if isinstance(module, (torch.nn.Linear, torch.nn.Embedding))]
+        return [name for name, module in self.base.named_modules() if getattr(getattr(module, "weight", None), "ndim", 0) == 2]
 
     @staticmethod
     def filled(model, arch, weights, config):
         parameters = dict(model.named_parameters())
+        tensors = load_file(weights)
+        for tensor in list(tensors):
+            if tensor.endswith("ffn_gate_exps.weight"):  # one parameter with up
+                up = tensor.replace("gate", "up")
+                tensors[up] = torch.cat([tensors.pop(tensor), tensors[up]], dim=1)
         with torch.no_grad():
-            for tensor, values in load_file(weights).items():
+            for tensor, values in tensors.items():
                 parameters.pop(name_of(arch, tensor)).copy_(values_of(arch, tensor, values, config))
             for name in list(parameters):
                 if name.endswith(".bias"):  # which the GGUF file may lack
@@ -109,7 +126,7 @@ class Session:
             raise ValueError(f"the file has no values for {sorted(parameters)}")
         for layer in model.model.layers:
             for name, module in list(layer.mlp.named_children()):
-                if isinstance(module, GELUTanh):
+                if isinstance(module, (GELUTanh, NewGELUActivation)):
                     setattr(layer.mlp, name, TableGELU())
         return model.eval()
 
