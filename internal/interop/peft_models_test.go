@@ -94,6 +94,13 @@ func peftModels() map[string]peftModel {
 		}},
 		"phi2": {with("phi2", func(c *arch.Config) { c.RoPE.Dims = 8 }), "PhiForCausalLM", "PhiConfig",
 			arguments{"rope_parameters": half, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new"}},
+		"gpt-oss": {with("gpt-oss", func(c *arch.Config) {
+			c.Window, c.WindowPattern, c.LocalFreqBase = 5, 2, 10000
+			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating = 8, 3, 48, arch.GatingSoftMaxChosen
+		}), "GptOssForCausalLM", "GptOssConfig", arguments{
+			"rope_parameters": plain["rope_parameters"], "num_local_experts": 8, "num_experts_per_tok": 3, "intermediate_size": 48,
+			"sliding_window": 5, "layer_types": []string{"sliding_attention", "full_attention"},
+		}},
 		"qwen3moe": {with("qwen3moe", func(c *arch.Config) {
 			c.HeadSize, c.RoPE.Dims = 32, 32
 			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating, c.NormalizedExperts = 8, 3, 48, arch.GatingSoftMax, true

@@ -42,7 +42,7 @@ LAYER = {
     "ffn_up_exps": "mlp.experts.gate_up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
 }
-EXPERTS = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}  # parameters without a module
+BARE = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "attn_sinks"}  # parameters without a module
 OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # What is special about an architecture.
 SPECIAL = {
@@ -52,6 +52,10 @@ SPECIAL = {
         "post_attention_norm": "post_self_attn_layernorm",
         "post_ffw_norm": "post_mlp_layernorm",
         "ffn_up": "mlp.gate_up_proj",
+    },
+    "gpt-oss": {
+        "attn_sinks": "self_attn.sinks",
+        "ffn_gate_inp": "mlp.router",
     },
     "phi2": {
         "output_norm": "model.final_layernorm",
@@ -71,7 +75,9 @@ def name_of(arch, tensor):
     names = LAYER | OTHER | SPECIAL.get(arch, {})
     if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
         path = f"model.layers.{found[1]}.{names[found[2]]}"
-        return path if found[2] in EXPERTS else f"{path}.{kind}"
+        if found[2] not in BARE:
+            return f"{path}.{kind}"
+        return path if kind == "weight" else f"{path}_{kind}"
     return f"{names[name]}.{kind}"
 
 
@@ -85,6 +91,8 @@ def values_of(arch, tensor, values, config):
     """The values of a GGUF tensor as transformers has them."""
     if arch in ("gemma2", "gemma3") and "norm" in tensor:
         return values - 1  # transformers adds it
+    if arch == "gpt-oss" and "_exps.weight" in tensor:
+        return values.transpose(1, 2)
     if arch in INTERLEAVED and ".attn_q." in tensor:
         return halves(values, config.num_attention_heads)
     if arch in INTERLEAVED and ".attn_k." in tensor:
@@ -113,9 +121,10 @@ class Session:
         parameters = dict(model.named_parameters())
         tensors = load_file(weights)
         for tensor in list(tensors):
-            if tensor.endswith("ffn_gate_exps.weight"):  # one parameter with up
+            if "ffn_gate_exps" in tensor:  # one parameter with up
                 up = tensor.replace("gate", "up")
-                tensors[up] = torch.cat([tensors.pop(tensor), tensors[up]], dim=1)
+                both = [tensors.pop(tensor), tensors[up]]
+                tensors[up] = torch.stack(both, dim=2).flatten(1, 2) if arch == "gpt-oss" else torch.cat(both, dim=1)
         with torch.no_grad():
             for tensor, values in tensors.items():
                 parameters.pop(name_of(arch, tensor)).copy_(values_of(arch, tensor, values, config))
