@@ -29,10 +29,10 @@ func peftModels() map[string]peftModel {
 	with := func(name string, change func(c *arch.Config)) arch.Config {
 		c := llmtest.TinyConfig(false)
 		c.Arch, c.Name = name, "tiny"
-		if !slices.Contains([]string{"command-r", "glm4", "granite", "llama", "mistral3", "smollm3"}, name) {
+		if !slices.Contains([]string{"cohere2", "command-r", "glm4", "granite", "llama", "mistral3", "olmo", "smollm3"}, name) {
 			c.RoPE.Mode = ggml.RoPENeoX
 		}
-		if slices.Contains([]string{"command-r", "phi2", "starcoder2"}, name) {
+		if slices.Contains([]string{"cohere2", "command-r", "olmo", "phi2", "starcoder2"}, name) {
 			c.RMSEps, c.LayerNormEps = 0, 1e-5
 		}
 		if change != nil {
@@ -94,6 +94,13 @@ func peftModels() map[string]peftModel {
 		}},
 		"phi2": {with("phi2", func(c *arch.Config) { c.RoPE.Dims = 8 }), "PhiForCausalLM", "PhiConfig",
 			arguments{"rope_parameters": half, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new"}},
+		"cohere2": {with("cohere2", func(c *arch.Config) {
+			c.Layers, c.Tied, c.LogitScale, c.Window, c.WindowPattern = 4, true, 0.25, 5, 4
+		}), "Cohere2ForCausalLM", "Cohere2Config", arguments{
+			"rope_parameters": plain["rope_parameters"], "layer_norm_eps": 1e-5, "logit_scale": 0.25, "bos_token_id": 0, "eos_token_id": 0,
+			"sliding_window": 5, "layer_types": append(slices.Repeat([]string{"sliding_attention"}, 3), "full_attention"),
+		}},
+		"olmo": {with("olmo", nil), "OlmoForCausalLM", "OlmoConfig", arguments{"rope_parameters": plain["rope_parameters"], "eos_token_id": 0}},
 		"gpt-oss": {with("gpt-oss", func(c *arch.Config) {
 			c.Window, c.WindowPattern, c.LocalFreqBase = 5, 2, 10000
 			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating = 8, 3, 48, arch.GatingSoftMaxChosen

@@ -66,7 +66,7 @@ SPECIAL = {
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
-INTERLEAVED = {"llama", "mistral3", "granite", "smollm3"}  # GGUF rotates neighbours, transformers halves
+INTERLEAVED = {"llama", "mistral3", "granite", "olmo", "smollm3"}  # GGUF rotates neighbours, transformers halves
 
 
 def name_of(arch, tensor):
