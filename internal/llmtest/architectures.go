@@ -67,6 +67,12 @@ func DistinctArchitectures() []string {
 	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].like != "" })
 }
 
+// FewArchitectures are some that have the kinds of parts between them, for tests of what is around
+// the parts.
+func FewArchitectures() []string {
+	return []string{"bloom", "cohere2", "deci", "gemma3", "gpt-oss", "gpt2", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2moe", "qwen3moe", "smollm3"}
+}
+
 // StockArchitectures lists those of which stock llama.cpp reads a tiny model.
 func StockArchitectures() []string {
 	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].noStock })

@@ -10,7 +10,11 @@ import (
 
 // each runs a test for a model of each architecture that has parts of its own.
 func each(t *testing.T, f func(t *testing.T, m *model.Model)) {
-	for _, name := range llmtest.DistinctArchitectures() {
+	eachOf(t, llmtest.DistinctArchitectures(), f)
+}
+
+func eachOf(t *testing.T, names []string, f func(t *testing.T, m *model.Model)) {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) { f(t, llmtest.ArchModel(t, name, ggml.F32)) })
 	}
 }

@@ -136,7 +136,7 @@ func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance fl
 
 // Both lowerings train alike, and go on with each other's checkpoints.
 func TestLoweringsTrainAlike(t *testing.T) {
-	each(t, func(t *testing.T, m *model.Model) {
+	eachOf(t, llmtest.FewArchitectures(), func(t *testing.T, m *model.Model) {
 		if testing.Short() && m.Config().Arch != "gemma3" {
 			t.Skip("one will do")
 		}

@@ -24,7 +24,11 @@ const archLength = llmtest.LongContext + 3
 // forEachArchitecture runs a test on a tiny model of each, in types.
 func forEachArchitecture(t *testing.T, types []ggml.Type, test func(t *testing.T, m *model.Model)) {
 	require.Equal(t, arch.Architectures(), llmtest.Architectures())
-	for _, arch := range llmtest.Architectures() {
+	forEach(t, llmtest.Architectures(), types, test)
+}
+
+func forEach(t *testing.T, names []string, types []ggml.Type, test func(t *testing.T, m *model.Model)) {
+	for _, arch := range names {
 		for _, typ := range types {
 			t.Run(arch+" "+typ.String(), func(t *testing.T) {
 				t.Parallel()

@@ -58,7 +58,7 @@ func float64s(rows [][]float32) (list [][]float64) {
 // With dropout and NEFTune the loss and the gradients are those of the graph in float64,
 // and of llama's float64 model, with the same masks and noise, by both lowerings, with checkpoints and chunks, and packed.
 func TestNoiseGradients(t *testing.T) {
-	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
+	forEach(t, llmtest.FewArchitectures(), []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		batch, sequences := llmtest.NewBatch(m.Config().Vocab, archLength)
 		batch.Noise = noise(2)
