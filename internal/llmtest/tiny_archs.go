@@ -97,7 +97,7 @@ var tinyArchs = map[string]tinyArch{
 	"hunyuan_vl":    {like: "hunyuan-dense", keys: map[string]any{"rope.dimension_sections": []int32{1, 2, 1, 0}}, tied: true},
 	"internlm2":     {like: "llama"},
 	"jais":          {keys: map[string]any{"attention.max_alibi_bias": float32(8)}, fusedQKV: true},
-	"jais2":         {like: "nemotron", tied: true, optional: biases("attn_q", "attn_k", "attn_v")},
+	"jais2":         {tied: true, optional: slices.Concat(biases("attn_q", "attn_k", "attn_v"), scales("attn_output"))},
 	"k2-horizon":    {keys: map[string]any{"attention.group_norm_groups": uint32(4)}, optional: []string{"attn_q_norm.weight", "attn_k_norm.weight"}},
 	"maincoder":     {like: "hunyuan-dense", headSize: 16},
 	"minicpm":       {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},

@@ -38,18 +38,18 @@ func (a Adapters) On(m Matrix) []LoRAPair {
 	return list
 }
 
-// A Matrix is the weight of a linear layer: y = OutScale · (Scale · W·x + Bias), with
-// W [n_in, n_out]. A model may have neither scales [1] nor bias [n_out]. Adapters add to
+// A Matrix is the weight of a linear layer: y = OutScale · (Scale · W·x + Bias) + OutBias, with
+// W [n_in, n_out]. A model may have neither scales [1] nor biases [n_out]. Adapters add to
 // Scale · W·x.
 type Matrix struct {
-	Name                     string // of W, by which adapters find it
-	W, Scale, Bias, OutScale *ggml.Tensor
-	NoLoRA                   bool // no adapter changes the product
-	Exact                    bool // products are in F32 whatever the compute type
+	Name                              string // of W, by which adapters find it
+	W, Scale, Bias, OutScale, OutBias *ggml.Tensor
+	NoLoRA                            bool // no adapter changes the product
+	Exact                             bool // products are in F32 whatever the compute type
 }
 
 // Linear multiplies matrices with the same x [n_in, n] → [n_out, n] each, with bias and
-// adapters: OutScale · (Scale · W·x + Bias + Σ s·B·(A·x)).
+// adapters: OutScale · (Scale · W·x + Bias + Σ s·B·(A·x)) + OutBias.
 func (t *Tape) Linear(x *Value, matrices ...Matrix) []*Value {
 	if f := t.Lowering.Fused; f != nil {
 		return f.Linear(t, x, matrices...)
@@ -63,7 +63,7 @@ func (t *Tape) Linear(x *Value, matrices ...Matrix) []*Value {
 
 func (t *Tape) linear(x *Value, m Matrix) *Value {
 	adapters := t.Adapters.On(m)
-	y := &Value{needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
+	y := &Value{needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias) || t.Trains(m.OutBias)}
 	lowRank := make([]*Value, len(adapters)) // s·A·x
 	for i, p := range adapters {
 		dropped, _ := t.Dropout.drop(t, x, p)
@@ -73,6 +73,7 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 	}
 	y.T = m.Finish(t.C, t.addProducts(x, m, adapters, lowRank))
 	t.record(y, func(grad *ggml.Tensor) {
+		t.accumulateBias(m.OutBias, grad)
 		grad = mulScale(t.C, grad, m.OutScale)
 		t.accumulateBias(m.Bias, grad)
 		dy := &Value{T: grad}
@@ -123,12 +124,16 @@ func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) {
 	t.flowProduct(x, p.A, dh)
 }
 
-// Finish adds the bias to the product and its adapters, and scales all.
+// Finish adds the biases to the product and its adapters, and scales it between them.
 func (m Matrix) Finish(c *ggml.Context, y *ggml.Tensor) *ggml.Tensor {
-	if m.Bias != nil {
-		y = c.Add(y, m.Bias)
+	return addBias(c, mulScale(c, addBias(c, y, m.Bias), m.OutScale), m.OutBias)
+}
+
+func addBias(c *ggml.Context, y, bias *ggml.Tensor) *ggml.Tensor {
+	if bias == nil {
+		return y
 	}
-	return mulScale(c, y, m.OutScale)
+	return c.Add(y, bias)
 }
 
 func mulScale(c *ggml.Context, y, scale *ggml.Tensor) *ggml.Tensor {

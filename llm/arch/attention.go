@@ -30,7 +30,7 @@ type Attention struct {
 	FusedQKV                 bool     // queries, keys and values are one matrix
 	QKVBias, OutputBias      Presence // of these matrices, and of attn_output
 	NoQKVScale               bool     // factors of these matrices say nothing
-	OutScale                 bool     // that of attn_output counts for adapters, too
+	OutScale                 bool     // that of attn_output counts for adapters, too, but not for its bias
 }
 
 // A Temperature multiplies the query at a position by
@@ -67,7 +67,7 @@ func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	embd := int64(p.config.Embd)
 	m := p.Matrix("attn_output", int64(a.Heads*a.HeadSize), embd, MatrixOptions{
-		Bias: a.OutputBias, OutScale: a.OutScale, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
+		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
 	})
 	return t.Linear(y, m)[0]
 }
@@ -118,6 +118,10 @@ func (a Attention) rotate(p Place, t *nn.Tape, q, k *nn.Value) (*nn.Value, *nn.V
 	r := nn.Rotation{RoPE: a.RoPE, Positions: positions, Negated: negated, Factors: factors}
 	return t.RoPE(q, r), t.RoPE(k, r)
 }
+
+// scaledOutput has the factor of the output matrix behind its adapters, as stock llama.cpp has it of
+// some models.
+func scaledOutput(_ *Config, _ int, a *Attention) { a.OutScale = true }
 
 func (a Attention) sinks(p Place) *ggml.Tensor {
 	if !a.Sinks {

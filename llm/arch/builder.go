@@ -148,6 +148,7 @@ func (b *Builder) embedding() nn.Matrix {
 type MatrixOptions struct {
 	Bias     Presence
 	OutScale bool // the scale that there may be is of the product with adapters and bias
+	BiasLast bool // the bias is added to what is scaled so
 	NoScale  bool // a scale in the file has no meaning
 	Residual bool // see [Weight]
 	Named    bool // see [Weight]
@@ -173,7 +174,11 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	case OutScale:
 		m.OutScale = s
 	}
-	m.Bias = p.bias(kind, out, o.Bias)
+	if bias := p.bias(kind, out, o.Bias); o.BiasLast {
+		m.OutBias = bias
+	} else {
+		m.Bias = bias
+	}
 	return m
 }
 

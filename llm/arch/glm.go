@@ -6,11 +6,11 @@ func init() {
 	family(map[string]spec{
 		"chatglm": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, modules: chatglmModules},
 		"glm4": {
-			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true, layer: glm4Layer,
+			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true, layer: scaledOutput,
 			modules: naming{rotatesNeighbours: true, matrices: map[string]string{"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj"}},
 		},
 		"glm4moe": {
-			rope: ggml.RoPENeoX, sections: ggml.RoPEMulti, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, qkNorm: PerHead, qkNormThere: Maybe, layer: glm4Layer,
+			rope: ggml.RoPENeoX, sections: ggml.RoPEMulti, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, qkNorm: PerHead, qkNormThere: Maybe, layer: scaledOutput,
 			mixture: &mixture{
 				router: Router{Gating: GatingSigmoid, ChoiceBias: Always, Module: "mlp.gate"}, module: "mlp.shared_experts",
 				reads: readsWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
@@ -23,6 +23,3 @@ var chatglmModules = naming{root: "transformer", layers: "encoder.layers.%d.", e
 	"attn_q": "self_attention.query_key_value", "attn_k": "self_attention.query_key_value", "attn_v": "self_attention.query_key_value",
 	"attn_output": "self_attention.dense", "ffn_gate": "mlp.dense_h_to_4h", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
 }}
-
-// glm4Layer has the factor of the output matrix behind its adapters, as stock llama.cpp has it.
-func glm4Layer(_ *Config, _ int, a *Attention) { a.OutScale = true }

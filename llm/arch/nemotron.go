@@ -8,7 +8,7 @@ func init() {
 			rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, ungated: SquaredReLU, attnBias: Maybe, ffnBias: Maybe, untied: true,
 		},
 		"jais2": {
-			rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, ungated: SquaredReLU, attnBias: Always, ffnBias: Always,
+			rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, ungated: SquaredReLU, attnBias: Always, ffnBias: Always, layer: scaledOutput,
 		},
 		"orion": {rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, act: ggml.SwiGLU, untied: true},
 	})
