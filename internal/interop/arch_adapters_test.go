@@ -41,6 +41,10 @@ func TestInteropArchitectureAdapters(t *testing.T) {
 		t.Run(name+" fused", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fused.gguf")
 			fuseQKV(t, file, path)
+			if _, err := logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), path, []int32{1}); err != nil {
+				require.ErrorContains(t, err, "tensor 'blk.0.attn_q.weight' not found")
+				t.Skip("stock does not read it fused")
+			}
 			testArchitectureAdapters(t, path)
 		})
 		t.Run(name+" tied", func(t *testing.T) {
@@ -82,7 +86,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 		n := nmse(ourLogits(t, m, tokens, without), want)
 		least = min(least, n)
 		if m.Config().Arch != "arctic" { // whose experts see what the layer sees: next to nothing
-			require.Greater(t, n, 1e-5, "%s must matter", base)
+			require.Greater(t, n, 10*bound, "%s must matter", base)
 		}
 	}
 	t.Logf("without one of %d matrices: at least %.2g", len(weights), least)
@@ -208,6 +212,9 @@ func fuseQKV(t *testing.T, from, to string) {
 				return
 			}
 			for _, kind := range []string{".weight", ".bias"} {
+				if _, ok := old.Tensor(prefix + "attn_q" + kind); !ok {
+					continue
+				}
 				concatenate(t, g, old, prefix+"attn_qkv"+kind, prefix+"attn_q"+kind, prefix+"attn_k"+kind, prefix+"attn_v"+kind)
 			}
 		}
