@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -26,34 +27,39 @@ func TestInteropMixtureTypes(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
 	for _, file := range archs {
-		arch := kindOf(file)
 		t.Run(file, func(t *testing.T) { compareMixtures(t, filepath.Join(dir, file+".gguf")) })
-		if strings.HasSuffix(file, "-moe") {
-			continue
-		}
-		if arch == "gemma3" || arch == "phi3" || arch == "granite" || arch == "olmo2" || arch == "smollm3" {
-			continue // others than llama's relatives have no sizes that llama-quantize knows
-		}
+	}
+	for _, arch := range []string{"llama", "mistral3", "qwen2", "qwen3", "deci", "olmo", "falcon", "cogvlm"} { // some of sizes that llama-quantize knows
 		t.Run(arch+" of 80 layers", func(t *testing.T) {
-			compareMixtures(t, layeredModel(t, arch, 80, 2))
-			compareMixtures(t, layeredModel(t, arch, 80, 1))
+			compareMixtures(t, layeredModel(t, arch, 80, 2, 0))
+			compareMixtures(t, layeredModel(t, arch, 80, 1, 0))
 		})
 	}
-	for _, shape := range []struct{ layers, shared int }{{1, 1}, {7, 4}, {16, 2}, {33, 8}} {
-		t.Run(fmt.Sprintf("%d layers, %d heads share one", shape.layers, shape.shared), func(t *testing.T) {
-			compareMixtures(t, layeredModel(t, "llama", shape.layers, shape.shared))
+	for _, shape := range []struct{ layers, shared, experts int }{
+		{1, 1, 0}, {7, 4, 0}, {16, 2, 0}, {33, 8, 0}, {80, 8, 0}, {16, 2, 2}, {16, 2, 4}, {16, 1, 8}, {33, 4, 8}, {80, 2, 16},
+	} {
+		t.Run(fmt.Sprintf("%d layers, %d heads share one, %d experts", shape.layers, shape.shared, shape.experts), func(t *testing.T) {
+			compareMixtures(t, layeredModel(t, "llama", shape.layers, shape.shared, shape.experts))
 		})
 	}
 }
 
 // layeredModel writes a model whose rows suit all types.
-func layeredModel(t *testing.T, arch string, layers, shared int) string {
+func layeredModel(t *testing.T, name string, layers, shared, experts int) string {
 	t.Helper()
 	c := llmtest.TinyConfig(false)
-	c.Arch, c.Layers, c.Embd, c.FF, c.Heads, c.KVHeads, c.HeadSize = arch, layers, 256, 256, 8, 8/shared, 32
+	c.Arch, c.Layers, c.Embd, c.FF, c.Heads, c.KVHeads, c.HeadSize = name, layers, 256, 256, 8, 8/shared, 32
 	c.RoPE.Dims = 32
-	if arch != "llama" && arch != "mistral3" {
+	switch name {
+	case "olmo", "falcon":
+		c.RMSEps, c.LayerNormEps = 0, c.RMSEps
+	}
+	switch name {
+	case "qwen2", "qwen3", "falcon":
 		c.RoPE.Mode = ggml.RoPENeoX
+	}
+	if experts > 0 {
+		c.Experts, c.ExpertsUsed, c.Gating, c.NormalizedExperts = experts, 2, arch.GatingSoftMax, true
 	}
 	m, err := model.New(c, nil, 1)
 	require.NoError(t, err)
@@ -88,8 +94,8 @@ func compareMixtures(t *testing.T, path string) {
 			}
 			for w := range m.Weights() {
 				got := w.Type()
-				if w.NumDims() > 1 {
-					got, _ = x.TypeOf(m.Config(), m.Architecture().Weight(w.Name()), i)
+				if matrix := m.Architecture().Weight(w.Name()); w.NumDims() > 1 && matrix.IsConvertible() {
+					got, _ = x.TypeOf(m.Architecture(), matrix, i)
 				}
 				require.Equal(t, want[w.Name()], got.String(), "%s of %s, importance %v", w.Name(), x.Name, i != nil)
 				compared++
@@ -163,7 +169,7 @@ func addF32(t *testing.T, g *ggml.GGUF, name string, values []float32) {
 // What merging writes is byte for byte what llama-quantize writes, and so is the number of
 // the file's type.
 func TestInteropMixtureBytes(t *testing.T) {
-	path := layeredModel(t, "llama", 1, 2)
+	path := layeredModel(t, "llama", 1, 2, 0)
 	m, err := model.Load(path, model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()

@@ -83,6 +83,18 @@ func (w *Weight) IsAdaptable() bool {
 // IsRouter reports whether the weight is a matrix that chooses experts.
 func (w *Weight) IsRouter() bool { return w.Role == Linear && w.Named }
 
+// IsConvertible reports whether the weight is a matrix that gets another type where those of a model do, as
+// llama-quantize has it: not what chooses experts, positions, and what only looks like a matrix.
+func (w *Weight) IsConvertible() bool {
+	switch w.Role {
+	case Linear:
+		return !w.IsRouter() && len(w.Shape) > 1
+	case Embedding, ExpertMatrices, Unused:
+		return len(w.Shape) > 1
+	}
+	return false
+}
+
 // NumElements is that of the tensor.
 func (w *Weight) NumElements() int64 {
 	n := int64(1)

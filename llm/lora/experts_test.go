@@ -43,12 +43,25 @@ func TestAdaptersOfExperts(t *testing.T) {
 	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)
 }
 
-// What chooses experts keeps its type where others get another.
-func TestMergedRouterKeepsItsType(t *testing.T) {
-	m, q8 := llmtest.ArchModel(t, "qwen3moe", ggml.F32), ggml.Q8_0
-	merged, _ := mergeTo(t, m, []lora.Scaled{{Adapter: trained(t, m, experts()), Scale: 1}}, lora.MergeOptions{Type: &q8})
-	require.Equal(t, ggml.F32, merged.Weight("blk.0.ffn_gate_inp.weight").Type())
-	require.Equal(t, ggml.Q8_0, merged.Weight("blk.0.ffn_up_exps.weight").Type())
+// What chooses experts keeps its type where others get another, and so does what is no matrix
+// of products for all its two dimensions.
+func TestMergedTensorsThatKeepTheirType(t *testing.T) {
+	mixture, ok := model.FindMixture("q4_k_m")
+	require.True(t, ok)
+	q8 := ggml.Q8_0
+	for name, tensors := range map[string][]string{
+		"qwen3moe": {"blk.0.ffn_gate_inp.weight"}, "gpt-oss": {"blk.0.ffn_gate_inp.weight", "blk.1.ffn_down_exps.bias"},
+		"gpt2": {"position_embd.weight"}, "k2-horizon": {"blk.0.attn_q_norm.weight"},
+	} {
+		m := llmtest.ArchModel(t, name, ggml.F32)
+		for _, o := range []lora.MergeOptions{{Type: &q8}, {Mixture: &mixture}} {
+			merged, _ := mergeTo(t, m, nil, o)
+			for _, tensor := range tensors {
+				require.Equal(t, ggml.F32, merged.Weight(tensor).Type(), tensor)
+			}
+			require.NotEqual(t, ggml.F32, merged.Weight("blk.0.attn_output.weight").Type(), name)
+		}
+	}
 }
 
 // By default the adapter is of what all tokens go through.

@@ -277,7 +277,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 	}
 	var list []output
 	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) (err error) {
-		typ := o.typeOf(config, merged.Weight(name), from)
+		typ := o.typeOf(merged, name, from)
 		info := ggml.GGUFTensor{Name: name, Type: typ, Shape: from.Shape()}
 		if typ.IsValid() {
 			info.Size = typ.RowSize(from.NumElements())
@@ -306,14 +306,14 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 }
 
 // typeOf is the type of a tensor in the merged model.
-func (o *MergeOptions) typeOf(c arch.Config, w *arch.Weight, from *ggml.Tensor) ggml.Type {
-	typ := from.Type()
+func (o *MergeOptions) typeOf(a *arch.Architecture, name string, from *ggml.Tensor) ggml.Type {
+	typ, w := from.Type(), a.Weight(name)
 	switch {
-	case from.NumDims() < 2 || w.IsRouter(): // as llama-quantize leaves them
+	case from.NumDims() < 2 || !w.IsConvertible(): // as llama-quantize leaves them
 	case o.Type != nil:
 		typ = *o.Type
 	case o.Mixture != nil:
-		typ, _ = o.Mixture.TypeOf(c, w, o.Importance)
+		typ, _ = o.Mixture.TypeOf(a, w, o.Importance)
 	}
 	return typ
 }

@@ -111,7 +111,7 @@ func ExampleMixture() {
 	defer m.Close()
 	mixture, _ := model.FindMixture("Q4_K_M")
 	for _, name := range []string{"blk.0.ffn_up.weight", "blk.1.attn_v.weight", "output.weight"} {
-		t, _ := mixture.TypeOf(m.Config(), m.Architecture().Weight(name), nil)
+		t, _ := mixture.TypeOf(m.Architecture(), m.Architecture().Weight(name), nil)
 		fmt.Println(name, t)
 	}
 	// Output:
@@ -126,7 +126,7 @@ func ExampleImportance() {
 	defer m.Close()
 	i := model.Importance{"blk.0.attn_v.weight": make([]float32, 256)} // or model.ReadImportance, of llama-imatrix's file
 	mixture, _ := model.FindMixture("iq2_xs")
-	t, _ := mixture.TypeOf(m.Config(), m.Architecture().Weight("blk.0.attn_v.weight"), i)
+	t, _ := mixture.TypeOf(m.Architecture(), m.Architecture().Weight("blk.0.attn_v.weight"), i)
 	fmt.Println(mixture.NeedsImportance(), t)
 	// Output: true q2_K
 }

@@ -15,7 +15,8 @@ type Mixture struct {
 	Type     ggml.Type // of most matrices
 	FileType uint32    // llama.cpp's number for the key general.file_type
 
-	// Types of some matrices; nil is Type.
+	// Types of some matrices; nil is Type, and of the output sixBits. Experts, and what all tokens
+	// go through beside them, count as the matrices of one network.
 	output, embd                                          rule
 	attnQ, attnK, attnV, attnOut, ffnGate, ffnUp, ffnDown rule
 
@@ -43,25 +44,29 @@ func FindMixture(name string) (Mixture, bool) {
 // NeedsImportance reports whether llama-quantize refuses the mixture without an importance matrix.
 func (x *Mixture) NeedsImportance() bool { return x.needsImportance }
 
-// TypeOf returns the type of a matrix with rows of a length. Where they are no multiple of
-// the type's block it is another type, of smaller blocks, and isFallback is true.
-// c.Tied says whether the embedding is the output too. What has no shape is no matrix, and F32.
-func (x *Mixture) TypeOf(c arch.Config, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
+// TypeOf returns the type of a weight of an architecture. Where its rows are no multiple of the
+// type's block it is another type, of smaller blocks, and isFallback is true. What is not
+// converted, see [arch.Weight.IsConvertible], is F32.
+func (x *Mixture) TypeOf(a *arch.Architecture, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
 	switch {
+	case w == nil || !w.IsConvertible():
+		return ggml.F32, false
 	case !x.Type.IsQuantized():
 		return x.Type, false
-	case w == nil || len(w.Shape) == 0:
-		return ggml.F32, false
 	}
-	rowLen := w.Shape[0]
-	p := place{most: x.Type, rowLen: rowLen, layer: w.Layer, layers: c.Layers, shared: c.Heads / max(1, c.KVHeads), isWeighted: i != nil}
+	c, rowLen := a.Config(), w.Shape[0]
+	p := place{most: x.Type, rowLen: rowLen, shared: sharedHeads(c), experts: c.Experts, isFalcon: c.Arch == "falcon", isWeighted: i != nil}
+	group := groupOf(w)
+	p.layer, p.layers = x.count(a, w, group)
 	t = x.Type
-	if apply := x.rule(c, w); apply != nil {
+	if apply := x.rule(c, w, group); apply != nil {
 		t = apply(p)
 	}
-	// Models of 70B, whose attn_v is small beside the rest. llama-quantize knows them by their layers.
-	is70B := c.Layers == 80 && (c.Arch == "qwen2" || c.Arch == "llama" && c.Heads != c.KVHeads)
-	if is70B && (w.Kind == "attn_v" || w.Kind == "attn_qkv") && (t == ggml.Q3_K || t == ggml.Q4_K) {
+	switch {
+	case x.isSmallest():
+	case hasEight(p) && (group == attnK || group == attnV):
+		t = ggml.Q8_0
+	case is70B(c) && group == attnV && (t == ggml.Q3_K || t == ggml.Q4_K): // small beside the rest
 		t = ggml.Q5_K
 	}
 	smaller, ok := smallerBlocks[t]
@@ -74,10 +79,72 @@ func (x *Mixture) TypeOf(c arch.Config, w *arch.Weight, i Importance) (t ggml.Ty
 	return smaller, true
 }
 
+// A group is matrices that do the same.
+type group int
+
+const (
+	otherMatrices group = iota
+	attnQ
+	attnK
+	attnV // or a matrix that holds it
+	attnOut
+	ffnGate
+	ffnUp
+	ffnDown
+)
+
+// groupOf is that of a weight, by its name as llama-quantize has it: what experts have, and what
+// stands beside the model of text, is part of it.
+func groupOf(w *arch.Weight) group {
+	for _, g := range []struct {
+		part string
+		group
+	}{
+		{"attn_qkv.weight", attnV}, {"attn_v.weight", attnV}, {"attn_k.weight", attnK}, {"attn_q.weight", attnQ}, {"attn_output.weight", attnOut},
+		{"ffn_up", ffnUp}, {"ffn_gate", ffnGate}, {"ffn_down", ffnDown},
+	} {
+		if w.IsConvertible() && strings.Contains(w.Name, g.part) {
+			return g.group
+		}
+	}
+	return otherMatrices
+}
+
+// count says which of how many a matrix is, in the order of names: of the matrices with values, of
+// which some layers have none and others two, or else of the layers.
+func (x *Mixture) count(a *arch.Architecture, w *arch.Weight, g group) (i, n int) {
+	c := a.Config()
+	if g == otherMatrices || g != attnV && c.Experts > 1 && !x.isSmallest() {
+		return w.Layer, c.Layers
+	}
+	for _, other := range a.Weights() {
+		if groupOf(other) != g {
+			continue
+		}
+		n++
+		if other.Layer < w.Layer || other.Layer == w.Layer && other.Name < w.Name {
+			i++
+		}
+	}
+	if g != attnV {
+		n = c.Layers
+	}
+	return i, n
+}
+
+// isSmallest reports whether the mixture has less than three bits, for which other rules hold.
+func (x *Mixture) isSmallest() bool {
+	switch x.Type {
+	case ggml.IQ1S, ggml.IQ1M, ggml.IQ2XXS, ggml.IQ2XS, ggml.IQ2S:
+		return true
+	}
+	return false
+}
+
 // rule finds the rule for a matrix.
-func (x *Mixture) rule(c arch.Config, w *arch.Weight) rule {
+func (x *Mixture) rule(c arch.Config, w *arch.Weight, g group) rule {
 	switch {
-	case w.Kind == "output" || w.Role == arch.Embedding && c.Tied:
+	case w.Name == "output.weight" || w.Role == arch.Embedding && c.Tied:
 		if x.output == nil {
 			return sixBits
 		}
@@ -85,10 +152,42 @@ func (x *Mixture) rule(c arch.Config, w *arch.Weight) rule {
 	case w.Role == arch.Embedding:
 		return x.embd
 	}
-	return map[string]rule{
-		"attn_q": x.attnQ, "attn_k": x.attnK, "attn_v": x.attnV, "attn_qkv": x.attnV,
-		"attn_output": x.attnOut, "ffn_gate": x.ffnGate, "ffn_up": x.ffnUp, "ffn_down": x.ffnDown,
-	}[w.Kind]
+	out, down := x.attnOut, x.ffnDown
+	if c.Arch == "falcon" && !x.isSmallest() {
+		of := falcons[x.Name]
+		if out = of.attnOut; of.ffnDown != nil {
+			down = of.ffnDown
+		}
+	}
+	return map[group]rule{attnQ: x.attnQ, attnK: x.attnK, attnV: x.attnV, attnOut: out, ffnGate: x.ffnGate, ffnUp: x.ffnUp, ffnDown: down}[g]
+}
+
+// is70B reports whether llama-quantize takes a model for one of 70B, which it knows by its layers.
+func is70B(c arch.Config) bool {
+	switch c.Arch {
+	case "llama":
+		return c.Layers == 80 && c.Heads != c.KVHeads
+	case "qwen2", "deci", "olmo":
+		return c.Layers == 80
+	case "jais2":
+		return c.Layers == 68
+	}
+	return false
+}
+
+// sharedHeads is how many heads of queries share one of keys and values, in the first layer.
+func sharedHeads(c arch.Config) int {
+	heads, kv := c.Heads, c.KVHeads
+	if c.HeadsAt != nil {
+		heads = c.HeadsAt[0]
+	}
+	if c.KVHeadsAt != nil {
+		kv = c.KVHeadsAt[0]
+	}
+	if kv == 0 {
+		return 0
+	}
+	return heads / kv
 }
 
 // A place is what the type of a matrix depends on.
@@ -97,6 +196,8 @@ type place struct {
 	rowLen        int64
 	layer, layers int
 	shared        int  // heads of queries that share one of keys and values
+	experts       int  // 0 for none
+	isFalcon      bool // whose output has its own type
 	isWeighted    bool // there is an importance matrix
 }
 
@@ -128,6 +229,10 @@ func firstOf(share int) func(place) bool {
 // Where four heads and more share the values, their matrix is small.
 func isShared(p place) bool { return p.shared >= 4 }
 
+// Of many experts attention is a small part.
+func hasFour(p place) bool  { return p.experts >= 4 }
+func hasEight(p place) bool { return p.experts == 8 }
+
 func isWeighted(p place) bool   { return p.isWeighted }
 func isUnweighted(p place) bool { return !p.isWeighted }
 
@@ -138,10 +243,11 @@ func isMiddle(p place) bool { return p.layer >= p.layers/8 && p.layer < 7*p.laye
 func isSensitive(p place) bool { return !isMiddle(p) || (p.layer-p.layers/8)%3 == 2 }
 
 func and(a, b func(place) bool) func(place) bool { return func(p place) bool { return a(p) && b(p) } }
+func or(a, b func(place) bool) func(place) bool  { return func(p place) bool { return a(p) || b(p) } }
 
 // sixBits is the rule for the output: Q6_K, or Q8_0 where that is most, or blocks do not fit.
 func sixBits(p place) ggml.Type {
-	if p.most == ggml.Q8_0 || p.rowLen%p.most.BlockSize() != 0 {
+	if p.most == ggml.Q8_0 || p.rowLen%p.most.BlockSize() != 0 || p.isFalcon {
 		return ggml.Q8_0
 	}
 	return ggml.Q6_K
@@ -149,7 +255,7 @@ func sixBits(p place) ggml.Type {
 
 // fiveBits is sixBits of mixtures with few bits.
 func fiveBits(p place) ggml.Type {
-	if p.rowLen%p.most.BlockSize() != 0 {
+	if p.rowLen%p.most.BlockSize() != 0 || p.isFalcon {
 		return ggml.Q8_0
 	}
 	return ggml.Q5_K
@@ -163,35 +269,44 @@ var smallerBlocks = map[ggml.Type]ggml.Type{
 	ggml.Q4_K: ggml.Q5_0, ggml.Q5_K: ggml.Q5_1, ggml.Q6_K: ggml.Q8_0,
 }
 
+// falcons are the rules for falcon's attn_output, which is the mixture's type where there is none, and
+// for ffn_down where they are others.
+var falcons = map[string]struct{ attnOut, ffnDown rule }{
+	"q3_k_m": {ffnDown: when(firstOf(16), ggml.Q5_K, when(isSensitive, ggml.Q4_K))},
+	"q3_k_l": {attnOut: all(ggml.Q4_K), ffnDown: all(ggml.Q4_K)},
+	"q4_k_s": {ffnDown: all(ggml.Q4_K)},
+	"q4_k_m": {ffnDown: when(firstOf(16), ggml.Q6_K, when(isSensitive, ggml.Q5_K))},
+}
+
 var mixtures = []Mixture{
-	{Name: "iq1_s", Type: ggml.IQ1S, FileType: 24, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnV: when(isShared, ggml.Q4_K, all(ggml.Q2_K)), attnOut: all(ggml.IQ2XXS), ffnDown: when(firstOf(8), ggml.Q2_K)},
-	{Name: "iq1_m", Type: ggml.IQ1M, FileType: 31, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnV: when(isShared, ggml.Q4_K, all(ggml.Q2_K)), attnOut: all(ggml.IQ2XXS), ffnDown: when(firstOf(8), ggml.Q2_K)},
-	{Name: "iq2_xxs", Type: ggml.IQ2XXS, FileType: 19, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnV: when(isShared, ggml.Q4_K, all(ggml.Q2_K)), ffnDown: when(firstOf(8), ggml.Q2_K)},
-	{Name: "iq2_xs", Type: ggml.IQ2XS, FileType: 20, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnV: when(isShared, ggml.Q4_K, all(ggml.Q2_K)), ffnDown: when(firstOf(8), ggml.Q2_K)},
-	{Name: "iq2_s", Type: ggml.IQ2XS, FileType: 28, needsImportance: true, output: fiveBits, embd: all(ggml.IQ3S), attnV: when(isShared, ggml.Q4_K, all(ggml.IQ3S)), attnOut: all(ggml.IQ3S), ffnDown: when(firstOf(8), ggml.IQ3S)},
-	{Name: "iq2_m", Type: ggml.IQ2S, FileType: 29, needsImportance: true, output: fiveBits, embd: all(ggml.IQ3S), attnV: when(isShared, ggml.Q4_K, all(ggml.IQ3S)), attnOut: all(ggml.IQ3S), ffnDown: when(firstOf(8), ggml.IQ3S)},
+	{Name: "iq1_s", Type: ggml.IQ1S, FileType: 24, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnK: when(hasEight, ggml.Q4_K), attnV: when(or(isShared, hasFour), ggml.Q4_K, all(ggml.Q2_K)), attnOut: when(hasEight, ggml.Q5_K, all(ggml.IQ2XXS)), ffnDown: when(firstOf(8), ggml.Q2_K)},
+	{Name: "iq1_m", Type: ggml.IQ1M, FileType: 31, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnK: when(hasEight, ggml.Q4_K), attnV: when(or(isShared, hasFour), ggml.Q4_K, all(ggml.Q2_K)), attnOut: when(hasEight, ggml.Q5_K, all(ggml.IQ2XXS)), ffnDown: when(firstOf(8), ggml.Q2_K)},
+	{Name: "iq2_xxs", Type: ggml.IQ2XXS, FileType: 19, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnK: when(hasEight, ggml.Q4_K), attnV: when(or(isShared, hasFour), ggml.Q4_K, all(ggml.Q2_K)), attnOut: when(hasEight, ggml.Q5_K), ffnDown: when(firstOf(8), ggml.Q2_K)},
+	{Name: "iq2_xs", Type: ggml.IQ2XS, FileType: 20, needsImportance: true, output: fiveBits, embd: all(ggml.Q2_K), attnK: when(hasEight, ggml.Q4_K), attnV: when(or(isShared, hasFour), ggml.Q4_K, all(ggml.Q2_K)), attnOut: when(hasEight, ggml.Q5_K), ffnDown: when(firstOf(8), ggml.Q2_K)},
+	{Name: "iq2_s", Type: ggml.IQ2XS, FileType: 28, needsImportance: true, output: fiveBits, embd: all(ggml.IQ3S), attnK: when(hasEight, ggml.Q4_K), attnV: when(or(isShared, hasFour), ggml.Q4_K, all(ggml.IQ3S)), attnOut: when(hasEight, ggml.Q5_K, all(ggml.IQ3S)), ffnDown: when(firstOf(8), ggml.IQ3S)},
+	{Name: "iq2_m", Type: ggml.IQ2S, FileType: 29, needsImportance: true, output: fiveBits, embd: all(ggml.IQ3S), attnK: when(hasEight, ggml.Q4_K), attnV: when(or(isShared, hasFour), ggml.Q4_K, all(ggml.IQ3S)), attnOut: when(hasEight, ggml.Q5_K, all(ggml.IQ3S)), ffnDown: when(firstOf(8), ggml.IQ3S)},
 	{
 		Name: "iq3_xxs", Type: ggml.IQ3XXS, FileType: 23, needsImportance: true, output: fiveBits, embd: all(ggml.IQ3S),
-		attnQ: all(ggml.IQ2S), attnK: all(ggml.IQ2S), attnV: when(isShared, ggml.Q4_K, when(isUnweighted, ggml.IQ3S)), attnOut: all(ggml.IQ3S),
+		attnQ: all(ggml.IQ2S), attnK: all(ggml.IQ2S), attnV: when(isShared, ggml.Q4_K, when(isUnweighted, ggml.IQ3S)), attnOut: when(hasEight, ggml.Q5_K, all(ggml.IQ3S)),
 		ffnDown: when(and(isUnweighted, firstOf(8)), ggml.Q4_K, when(isUnweighted, ggml.Q3_K)),
 	},
 	{
-		Name: "iq3_xs", Type: ggml.IQ3S, FileType: 22, needsImportance: true, attnQ: all(ggml.IQ3XXS), attnK: all(ggml.IQ3XXS), attnV: when(isShared, ggml.Q4_K),
+		Name: "iq3_xs", Type: ggml.IQ3S, FileType: 22, needsImportance: true, attnQ: all(ggml.IQ3XXS), attnK: all(ggml.IQ3XXS), attnV: when(isShared, ggml.Q4_K), attnOut: when(hasEight, ggml.Q5_K),
 		ffnGate: when(isMiddle, ggml.IQ3XXS), ffnUp: when(isMiddle, ggml.IQ3XXS),
 	},
-	{Name: "iq3_s", Type: ggml.IQ3S, FileType: 26, attnV: when(isShared, ggml.Q4_K)},
-	{Name: "iq3_m", Type: ggml.IQ3S, FileType: 27, attnV: all(ggml.Q4_K), attnOut: all(ggml.Q4_K), ffnDown: when(firstOf(8), ggml.Q4_K)},
+	{Name: "iq3_s", Type: ggml.IQ3S, FileType: 26, attnV: when(isShared, ggml.Q4_K), attnOut: when(hasEight, ggml.Q5_K)},
+	{Name: "iq3_m", Type: ggml.IQ3S, FileType: 27, attnV: all(ggml.Q4_K), attnOut: when(hasEight, ggml.Q5_K, all(ggml.Q4_K)), ffnDown: when(or(firstOf(8), and(hasEight, isSensitive)), ggml.Q4_K)},
 	{Name: "q2_k_s", Type: ggml.Q2_K, FileType: 21, needsImportance: true, attnV: when(isShared, ggml.Q4_K), ffnDown: when(firstOf(8), ggml.Q4_K)},
-	{Name: "q2_k", Type: ggml.Q2_K, FileType: 10, attnV: when(isShared, ggml.Q4_K, all(ggml.Q3_K)), attnOut: all(ggml.Q3_K), ffnDown: all(ggml.Q3_K)},
-	{Name: "q3_k_s", Type: ggml.Q3_K, FileType: 11},
-	{Name: "q3_k_m", Type: ggml.Q3_K, FileType: 12, attnV: when(below(2), ggml.Q5_K, all(ggml.Q4_K)), attnOut: all(ggml.Q4_K), ffnDown: when(firstOf(16), ggml.Q5_K, all(ggml.Q4_K))},
-	{Name: "q3_k_l", Type: ggml.Q3_K, FileType: 13, attnV: all(ggml.Q5_K), attnOut: all(ggml.Q5_K), ffnDown: all(ggml.Q5_K)},
-	{Name: "iq4_xs", Type: ggml.IQ4XS, FileType: 30, attnV: when(isShared, ggml.Q5_K), ffnDown: when(and(isUnweighted, firstOf(8)), ggml.Q5_K)},
-	{Name: "iq4_nl", Type: ggml.IQ4NL, FileType: 25, attnV: when(isShared, ggml.Q5_K), ffnDown: when(and(isUnweighted, firstOf(8)), ggml.Q5_K)},
+	{Name: "q2_k", Type: ggml.Q2_K, FileType: 10, attnV: when(isShared, ggml.Q4_K, all(ggml.Q3_K)), attnOut: when(hasEight, ggml.Q5_K, all(ggml.Q3_K)), ffnDown: all(ggml.Q3_K)},
+	{Name: "q3_k_s", Type: ggml.Q3_K, FileType: 11, attnOut: when(hasEight, ggml.Q5_K)},
+	{Name: "q3_k_m", Type: ggml.Q3_K, FileType: 12, attnV: when(below(2), ggml.Q5_K, all(ggml.Q4_K)), attnOut: when(hasEight, ggml.Q5_K, all(ggml.Q4_K)), ffnDown: when(firstOf(16), ggml.Q5_K, all(ggml.Q4_K))},
+	{Name: "q3_k_l", Type: ggml.Q3_K, FileType: 13, attnV: all(ggml.Q5_K), attnOut: when(hasEight, ggml.Q3_K, all(ggml.Q5_K)), ffnDown: all(ggml.Q5_K)},
+	{Name: "iq4_xs", Type: ggml.IQ4XS, FileType: 30, attnV: when(isShared, ggml.Q5_K), attnOut: when(hasEight, ggml.Q5_K), ffnDown: when(and(isUnweighted, firstOf(8)), ggml.Q5_K)},
+	{Name: "iq4_nl", Type: ggml.IQ4NL, FileType: 25, attnV: when(isShared, ggml.Q5_K), attnOut: when(hasEight, ggml.Q5_K), ffnDown: when(and(isUnweighted, firstOf(8)), ggml.Q5_K)},
 	{Name: "q4_0", Type: ggml.Q4_0, FileType: 2, ffnDown: when(and(isWeighted, firstOf(8)), ggml.Q4_1)},
 	{Name: "q4_1", Type: ggml.Q4_1, FileType: 3},
-	{Name: "q4_k_s", Type: ggml.Q4_K, FileType: 14, attnV: when(below(4), ggml.Q5_K), ffnDown: when(firstOf(8), ggml.Q5_K)},
-	{Name: "q4_k_m", Type: ggml.Q4_K, FileType: 15, attnV: when(isSensitive, ggml.Q6_K), ffnDown: when(isSensitive, ggml.Q6_K)},
+	{Name: "q4_k_s", Type: ggml.Q4_K, FileType: 14, attnV: when(below(4), ggml.Q5_K), attnOut: when(hasEight, ggml.Q5_K), ffnDown: when(firstOf(8), ggml.Q5_K)},
+	{Name: "q4_k_m", Type: ggml.Q4_K, FileType: 15, attnV: when(isSensitive, ggml.Q6_K), attnOut: when(hasEight, ggml.Q5_K), ffnDown: when(isSensitive, ggml.Q6_K)},
 	{Name: "q5_0", Type: ggml.Q5_0, FileType: 8, ffnDown: when(and(isWeighted, firstOf(8)), ggml.Q5_1)},
 	{Name: "q5_1", Type: ggml.Q5_1, FileType: 9},
 	{Name: "q5_k_s", Type: ggml.Q5_K, FileType: 16},

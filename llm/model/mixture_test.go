@@ -3,6 +3,7 @@ package model_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,27 +11,43 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // The types are those of llama-quantize, which make interop compares for all mixtures.
 func TestMixtureTypes(t *testing.T) {
-	wide := arch.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 2}
-	alone := arch.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8}
-	tied := arch.Config{Arch: "llama", Layers: 16, Heads: 8, KVHeads: 8, Tied: true}
-	large := arch.Config{Arch: "llama", Layers: 80, Heads: 64, KVHeads: 32}
+	llama := func(layers, kvHeads, experts int, tied bool) *arch.Architecture {
+		c := llmtest.TinyConfig(tied)
+		c.Layers, c.Heads, c.KVHeads, c.HeadSize, c.RoPE.Dims = layers, 8, kvHeads, 8, 8
+		if experts > 0 {
+			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating = experts, 2, 96, arch.GatingSoftMax
+		}
+		a, err := arch.Resolve(c)
+		require.NoError(t, err)
+		return a
+	}
+	wide, alone, tied, large, larger := llama(16, 2, 0, false), llama(16, 8, 0, false), llama(16, 8, 0, true), llama(80, 4, 0, false), llama(80, 1, 0, false)
+	eight, sixteen := llama(16, 8, 8, false), llama(16, 8, 16, false)
 	weight := func(kind string, layer int, rowLen int64) *arch.Weight {
-		w := &arch.Weight{Kind: kind, Layer: layer, Shape: []int64{rowLen, 256}}
-		if kind == "token_embd" {
-			w.Role = arch.Embedding
+		w := &arch.Weight{Name: fmt.Sprintf("blk.%d.%s.weight", layer, kind), Kind: kind, Layer: layer, Shape: []int64{rowLen, 256}}
+		switch kind {
+		case "token_embd":
+			w.Role, w.Name = arch.Embedding, "token_embd.weight"
+		case "output":
+			w.Name = "output.weight"
+		case "ffn_down_exps":
+			w.Role = arch.ExpertMatrices
+		case "ffn_gate_inp":
+			w.Named = true
 		}
 		return w
 	}
 	some := model.Importance{"blk.0.attn_q.weight": {1}}
 	for _, c := range []struct {
 		mixture string
-		config  arch.Config
+		model   *arch.Architecture
 		kind    string
 		layer   int
 		rowLen  int64
@@ -62,18 +79,54 @@ func TestMixtureTypes(t *testing.T) {
 		{"f16", wide, "output", -1, 256, nil, ggml.F16},
 		{"iq3_xxs", alone, "attn_v", 5, 256, some, ggml.IQ3XXS},
 		{"iq2_m", alone, "token_embd", -1, 256, some, ggml.IQ3S},
+		{"iq2_m", larger, "attn_v", 9, 256, some, ggml.Q4_K},
+		{"q4_k_m", eight, "attn_v", 2, 256, nil, ggml.Q8_0},
+		{"q4_k_m", eight, "attn_k", 2, 256, nil, ggml.Q8_0},
+		{"q4_k_m", eight, "attn_output", 2, 256, nil, ggml.Q5_K},
+		{"q3_k_l", eight, "attn_output", 2, 256, nil, ggml.Q3_K},
+		{"q4_k_m", eight, "ffn_down_exps", 14, 256, nil, ggml.Q6_K},
+		{"q4_k_m", eight, "ffn_gate_inp", 2, 256, nil, ggml.F32},
+		{"iq3_m", eight, "ffn_down_exps", 4, 256, nil, ggml.Q4_K},
+		{"iq3_m", sixteen, "ffn_down_exps", 4, 256, nil, ggml.IQ3S},
+		{"q4_k_m", sixteen, "attn_v", 2, 256, nil, ggml.Q4_K},
+		{"iq2_xs", sixteen, "attn_v", 2, 256, some, ggml.Q4_K},
+		{"iq2_xs", eight, "attn_k", 2, 256, some, ggml.Q4_K},
 	} {
 		x, ok := model.FindMixture(c.mixture)
 		require.True(t, ok, c.mixture)
-		got, isFallback := x.TypeOf(c.config, weight(c.kind, c.layer, c.rowLen), c.i)
+		got, isFallback := x.TypeOf(c.model, weight(c.kind, c.layer, c.rowLen), c.i)
 		require.Equal(t, c.want, got, "%s: %s", c.mixture, c.kind)
 		require.Equal(t, c.rowLen != 256 && got != ggml.Q8_0, isFallback, "%s: %s", c.mixture, c.kind)
+	}
+	for _, c := range []struct {
+		mixture, arch, name string
+		want                ggml.Type
+	}{
+		{"q4_k_m", "falcon", "output.weight", ggml.Q8_0},
+		{"q4_k_m", "falcon", "blk.1.ffn_down.weight", ggml.Q5_K},
+		{"q4_k_s", "falcon", "blk.0.ffn_down.weight", ggml.Q4_K},
+		{"q3_k_m", "falcon", "blk.0.attn_output.weight", ggml.Q3_K},
+		{"q3_k_l", "falcon", "blk.0.attn_output.weight", ggml.Q4_K},
+		{"q3_k_m", "cogvlm", "blk.0.vis_attn_qkv.weight", ggml.Q5_K}, // the second of all
+		{"q3_k_m", "cogvlm", "blk.1.attn_qkv.weight", ggml.Q4_K},
+		{"q8_0", "gpt2", "position_embd.weight", ggml.F32},
+		{"f16", "gpt-oss", "blk.0.ffn_down_exps.bias", ggml.F32},
+	} {
+		m, err := model.Load(llmtest.WideArchFile(t, c.arch, ggml.F32), model.LoadOptions{})
+		require.NoError(t, err)
+		x, ok := model.FindMixture(c.mixture)
+		require.True(t, ok, c.mixture)
+		w := m.Architecture().Weight(c.name)
+		require.NotNil(t, w, c.name)
+		got, _ := x.TypeOf(m.Architecture(), w, nil)
+		require.Equal(t, c.want, got, "%s: %s of %s", c.mixture, c.name, c.arch)
+		require.NoError(t, m.Close())
 	}
 	_, ok := model.FindMixture("q9_k")
 	require.False(t, ok)
 	x, ok := model.FindMixture("Q4_K_M")
 	require.True(t, ok)
-	for _, w := range []*arch.Weight{nil, {Kind: "attn_v"}} {
+	for _, w := range []*arch.Weight{nil, {Name: "blk.0.attn_v.weight"}} {
 		got, isFallback := x.TypeOf(alone, w, nil)
 		require.Equal(t, ggml.F32, got)
 		require.False(t, isFallback)

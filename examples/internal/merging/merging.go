@@ -186,7 +186,7 @@ func reportFallbacks(out io.Writer, m *model.Model, o lora.MergeOptions) {
 		if t.NumDims() < 2 {
 			continue
 		}
-		if typ, isFallback := o.Mixture.TypeOf(m.Config(), m.Architecture().Weight(t.Name()), o.Importance); isFallback {
+		if typ, isFallback := o.Mixture.TypeOf(m.Architecture(), m.Architecture().Weight(t.Name()), o.Importance); isFallback {
 			if count++; count == 1 {
 				first = fmt.Sprintf("%s becomes %v", t.Name(), typ)
 			}
