@@ -136,6 +136,21 @@ const tinyVocab, tinyEmbd = 40, 32
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 
+// widened is the width that a key says, or those of all layers.
+func (a tinyArch) widened(value any) any {
+	switch value := value.(type) {
+	case uint32:
+		return a.width(int(value))
+	case []uint32:
+		widths := make([]uint32, len(value))
+		for i, n := range value {
+			widths[i] = a.width(int(n))
+		}
+		return widths
+	}
+	return value
+}
+
 // describe begins a file with the keys.
 func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 	t.Helper()
@@ -148,8 +163,8 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.layer_norm_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
 	for key, value := range a.keys {
-		if width, ok := value.(uint32); ok && strings.HasSuffix(key, "feed_forward_length") {
-			value = a.width(int(width))
+		if strings.HasSuffix(key, "feed_forward_length") {
+			value = a.widened(value)
 		}
 		keys[key] = value
 	}

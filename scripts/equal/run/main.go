@@ -28,6 +28,10 @@ func main() {
 	}
 	for _, path := range flag.Args() {
 		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		if err := compared(path, filepath.Join(*resume, name), *resume == *out); err != nil {
+			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", name, err)
+			continue
+		}
 		for _, lowering := range []opSet{device.Kernels, device.Stock} {
 			folder := filepath.Join(name, string(lowering))
 			r := &results{path: path, out: filepath.Join(*out, folder), resume: filepath.Join(*resume, folder)}
@@ -40,6 +44,19 @@ func main() {
 			check(r.engine.Close())
 		}
 	}
+}
+
+// compared says why a model is not: the other commit, which computes first, does not load it.
+func compared(path, theirs string, isFirst bool) error {
+	if !isFirst {
+		_, err := os.Stat(theirs)
+		return err
+	}
+	m, err := model.Load(path, model.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	return m.Close()
 }
 
 // results are those of a model by a lowering.
