@@ -68,7 +68,12 @@ func TestInteropSettings(t *testing.T) {
 				require.NoError(t, err)
 				defer m.Close()
 				tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
-				n := nmse(ourLogits(t, m, tokens, nil), stockLogits(t, path, tokens))
+				want, err := logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), path, tokens)
+				if err != nil {
+					require.ErrorContains(t, err, "array key not found in model: "+arch+".attention.sliding_window_pattern")
+					t.Skip("stock reads no pattern that is a number")
+				}
+				n := nmse(ourLogits(t, m, tokens, nil), want)
 				t.Logf("NMSE %.2g", n)
 				require.LessOrEqual(t, n, bound)
 			})

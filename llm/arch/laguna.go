@@ -2,6 +2,7 @@ package arch
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -9,7 +10,7 @@ import (
 func init() {
 	family(map[string]spec{
 		"laguna": {
-			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, perLayer: true, keys: append(windowKeys(4), localBase), complete: (*Config).firstGlobal, layer: lagunaLayer,
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, perLayer: true, keys: slices.Concat(windowKeys(4), yarnBetas, []key{localBase}), complete: (*Config).firstGlobal, layer: lagunaLayer,
 			mixture: &mixture{
 				router: Router{Gating: GatingSigmoid, ChoiceBias: Always, Module: "mlp.gate"}, shared: lagunaShared, module: "mlp.shared_experts",
 				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,

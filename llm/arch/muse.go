@@ -12,15 +12,16 @@ func init() {
 }
 
 var museKeys = append(windowKeys(4),
-	withWindow(derived(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, func(c *Config) float32 { return c.RoPE.FreqBase })),
+	localBase,
 	factor("final_logit_softcapping", func(c *Config) *float32 { return &c.LogitSoftcap }, 0, false),
 	factor("logit_scale", func(c *Config) *float32 { return &c.LogitScale }, 0, true),
 )
 
-// museLayer has a gate, and RoPE in local layers alone, with a base of their own.
+// museLayer has a gate, and RoPE in local layers alone, with a base of their own, which is not
+// stretched.
 func museLayer(c *Config, i int, a *Attention) {
 	a.Gate = SigmoidGate
 	if a.NoRoPE = !local(c, i, a); !a.NoRoPE {
-		a.RoPE.FreqBase = c.LocalFreqBase
+		a.RoPE.FreqBase, a.RoPE.FreqScale = c.LocalFreqBase, 1
 	}
 }
