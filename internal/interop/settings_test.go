@@ -75,6 +75,10 @@ func TestInteropSettings(t *testing.T) {
 				}
 				n := nmse(ourLogits(t, m, tokens, nil), want)
 				t.Logf("NMSE %.2g", n)
+				if file == "qwen2vl-dense" && name == "epsilon" {
+					require.Greater(t, n, bound, "stock reads no epsilon of it, and computes with 0")
+					return
+				}
 				require.LessOrEqual(t, n, bound)
 			})
 		}

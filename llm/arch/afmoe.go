@@ -18,7 +18,7 @@ func init() {
 // see windows.
 func afmoeLayer(c *Config, i int, a *Attention) {
 	if local(c, i, a) {
-		a.RoPE.FreqBase = c.LocalFreqBase
+		c.setLocalRoPE(a)
 	}
 	a.Gate, a.NoRoPE = SigmoidGate, (i+1)%4 == 0
 }

@@ -41,6 +41,7 @@ type Config struct {
 	WindowPattern int     // each so many-th layer is global
 	LocalLayers   []bool  // which layers are local, where that is no such pattern
 	LocalFreqBase float32 // of RoPE in local layers, where it has another
+	LocalFactor   float32 // by which RoPE is stretched in local layers alone; 0 is none
 	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
 	RoPELayers    []bool  // which layers have RoPE, where that is no such step
 	Parallel      bool    // attention and network see the same, in models that may do so
@@ -211,6 +212,7 @@ func (c Config) faults() []string {
 	} else {
 		check(c.LocalFreqBase == 0 || c.LocalFreqBase == r.FreqBase, "%s is %v, and the base of all layers %v", key(localFreqBase), c.LocalFreqBase, r.FreqBase)
 	}
+	check(c.LocalFactor >= 0 && finite(c.LocalFactor) && (c.LocalFactor == 0 || r.FreqScale == 1 && r.ExtFactor == 0), "%s is %v, of local layers alone", key("rope.scaling.factor"), c.LocalFactor)
 	check(c.AttnTempScale == 0 || c.AttnTempLength > 0, "%s is %d, and attention has a temperature that grows with it", key("rope.scaling.original_context_length"), c.AttnTempLength)
 	for _, f := range []struct {
 		name  string

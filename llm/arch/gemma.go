@@ -34,7 +34,7 @@ var gemma2Keys = append(slices.Concat([]key{
 // gemma2Layer has local layers, whose RoPE may have a base of its own.
 func gemma2Layer(c *Config, i int, a *Attention) {
 	if local(c, i, a) {
-		a.RoPE.FreqBase = c.LocalFreqBase
+		c.setLocalRoPE(a)
 	}
 }
 

@@ -14,7 +14,7 @@ func init() {
 // gptOSSLayer has local layers, and a sink for each head.
 func gptOSSLayer(c *Config, i int, a *Attention) {
 	if local(c, i, a) {
-		a.RoPE.FreqBase = c.LocalFreqBase
+		c.setLocalRoPE(a)
 	}
 	a.Sinks = true
 }

@@ -49,7 +49,8 @@ func llama4Window(c *Config) {
 // fourth layer goes without: its queries grow with their positions instead.
 func llama4Layer(c *Config, i int, a *Attention) {
 	if local(c, i, a) {
-		a.Chunked, a.RoPE.FreqBase = true, c.LocalFreqBase
+		a.Chunked = true
+		c.setLocalRoPE(a)
 	}
 	if a.NoRoPE = c.Window > 0 && (i+1)%4 == 0; a.NoRoPE {
 		return

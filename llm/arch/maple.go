@@ -29,6 +29,6 @@ func swigluClamp(c *Config) float32 { return c.SwiGLUClamp }
 // localRoPE has RoPE in local layers alone, with a base of their own.
 func localRoPE(c *Config, i int, a *Attention) {
 	if a.NoRoPE = !local(c, i, a); !a.NoRoPE {
-		a.RoPE.FreqBase = c.LocalFreqBase
+		c.setLocalRoPE(a)
 	}
 }

@@ -31,8 +31,8 @@ func (m *metadata) readRoPE(c *Config, s spec) {
 	}
 	factor := value(m, prefix+"factor", value(m, m.arch+".rope.scale_linear", float32(0), true), true)
 	switch scaling := value(m, prefix+"type", "linear", true); scaling {
-	case "none":
-		factor = 0
+	case "none": // stock llama.cpp forgets local layers
+		c.LocalFactor, factor = factor, 0
 	case "linear", "longrope":
 	case "yarn":
 		r.ExtFactor = yarnExtFactor
@@ -84,8 +84,10 @@ func (c Config) sectionsKeys() []keyValue {
 // scalingKeys are those of a RoPE that reaches beyond the context of its training.
 func (c Config) scalingKeys() []keyValue {
 	r, prefix := c.RoPE, c.Arch+".rope.scaling."
-	kind := "linear"
+	kind, factor := "linear", 1/r.FreqScale
 	switch {
+	case c.LocalFactor != 0:
+		kind, factor = "none", c.LocalFactor
 	case r.ExtFactor != 0:
 		kind = "yarn"
 	case r.FreqScale == 1 && r.AttnFactor == 1 && r.TrainedCtx == c.Context:
@@ -93,7 +95,7 @@ func (c Config) scalingKeys() []keyValue {
 	}
 	return []keyValue{
 		{prefix + "type", kind},
-		{prefix + "factor", 1 / r.FreqScale},
+		{prefix + "factor", factor},
 		{prefix + "original_context_length", uint32(r.TrainedCtx)},
 		{prefix + "attn_factor", r.AttnFactor},
 	}

@@ -28,7 +28,7 @@ func smallthinkerWindow(c *Config) {
 // local.
 func smallthinkerLayer(c *Config, i int, a *Attention) {
 	if local(c, i, a) {
-		a.RoPE.FreqBase = c.LocalFreqBase
+		c.setLocalRoPE(a)
 	}
 	a.NoRoPE = c.Window > 0 && i%4 == 0 && c.Layers != 4
 }

@@ -16,6 +16,6 @@ var sparkKeys = append(windowKeys(1),
 func sparkLayer(c *Config, i int, a *Attention) {
 	a.Gate = HeadGate
 	if local(c, i, a) {
-		a.RoPE.FreqBase = c.LocalFreqBase
+		c.setLocalRoPE(a)
 	}
 }

@@ -60,6 +60,14 @@ func local(c *Config, i int, a *Attention) bool {
 // localBase is that of RoPE in local layers, or that of all where no key says it.
 var localBase = withWindow(derived(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, func(c *Config) float32 { return c.RoPE.FreqBase }))
 
+// setLocalRoPE gives RoPE of a local layer the base of its own, and the factor that only local layers may have.
+func (c *Config) setLocalRoPE(a *Attention) {
+	a.RoPE.FreqBase = c.LocalFreqBase
+	if c.LocalFactor != 0 {
+		a.RoPE.FreqScale = 1 / c.LocalFactor
+	}
+}
+
 // firstGlobal lets the first of so many layers see all, instead of the last, where a number says it.
 func (c *Config) firstGlobal() {
 	if c.Window == 0 || c.LocalLayers != nil || c.WindowPattern == 0 {
