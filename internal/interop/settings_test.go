@@ -65,6 +65,10 @@ func TestInteropSettings(t *testing.T) {
 				}
 				require.NoError(t, g.WriteFile(path))
 				m, err := model.Load(path, model.LoadOptions{})
+				if file == "grok-moe" && name == "temperature" {
+					require.ErrorContains(t, err, "grok.rope.scaling.yarn_ext_factor is 0.5, which is unsupported; supported: 1")
+					return
+				}
 				require.NoError(t, err)
 				defer m.Close()
 				tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)

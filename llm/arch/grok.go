@@ -26,6 +26,19 @@ var grokKeys = []key{
 	derived("logit_scale", func(c *Config) *float32 { return &c.LogitScale }, constant(0.5773502691896257)),
 	derived("rope.scaling.yarn_beta_fast", func(c *Config) *float32 { return &c.RoPE.BetaFast }, constant(8)),
 	factor("rope.scaling.yarn_beta_slow", func(c *Config) *float32 { return &c.RoPE.BetaSlow }, yarnBetaSlow, false),
+	{
+		name: "rope.scaling.yarn_ext_factor", // less than 0 is what the type of scaling says
+		read: func(m *metadata, name string, _ *Config) {
+			usual := float32(0)
+			if value(m, m.arch+".rope.scaling.type", "linear", true) == "yarn" {
+				usual = yarnExtFactor
+			}
+			if x := value(m, m.arch+"."+name, usual, true); x >= 0 && x != usual {
+				m.fault("%s.%s is %v, which is unsupported; supported: %v", m.arch, name, x, usual)
+			}
+		},
+		write: func(*Config) any { return nil },
+	},
 }
 
 // grokAttention has no other scale of scores than that of a key.

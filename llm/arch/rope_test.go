@@ -50,3 +50,27 @@ func TestRoPEOfLocalLayers(t *testing.T) {
 		require.Equal(t, config, again)
 	}
 }
+
+// How far grok goes over to YaRN is what the type of scaling says.
+func TestExtFactor(t *testing.T) {
+	for _, c := range []struct {
+		kind   string
+		factor float32
+		fault  string
+	}{
+		{"yarn", 1, ""}, {"yarn", -1, ""}, {"linear", 0, ""}, {"linear", -1, ""},
+		{"yarn", 0.5, "grok.rope.scaling.yarn_ext_factor is 0.5, which is unsupported; supported: 1"},
+		{"linear", 1, "grok.rope.scaling.yarn_ext_factor is 1, which is unsupported; supported: 0"},
+	} {
+		g, err := ggml.OpenGGUF(llmtest.ArchFile(t, "grok", ggml.F32))
+		require.NoError(t, err)
+		defer g.Close()
+		require.NoError(t, g.Set("grok.rope.scaling.type", c.kind))
+		require.NoError(t, g.Set("grok.rope.scaling.yarn_ext_factor", c.factor))
+		if _, err = arch.ReadConfig(g); c.fault != "" {
+			require.ErrorContains(t, err, c.fault)
+			continue
+		}
+		require.NoError(t, err)
+	}
+}
