@@ -42,8 +42,8 @@ func groveLayer(c *Config, _ int, attention, network Residual) Layer {
 // 2508.07785).
 type GroveExperts struct {
 	Experts
-	width int
-	scale float32 // of what the small ones make
+	SmallWidth int
+	SmallScale float32 // of what the small ones make
 }
 
 // Forward adds what the small experts make of what the others do.
@@ -51,6 +51,6 @@ func (g GroveExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	ids, weights := g.choose(p, t, g.logits(p, t, x))
 	y := g.compute(p, t, x, ids, weights)
 	small := g.Experts
-	small.Kinds, small.Width, small.Scales = "_chexps", g.width, false
-	return t.Add(y, t.Scale(small.compute(p, t, y, ids, weights), g.scale))
+	small.Kinds, small.Width, small.Scales = "_chexps", g.SmallWidth, false
+	return t.Add(y, t.Scale(small.compute(p, t, y, ids, weights), g.SmallScale))
 }
