@@ -195,25 +195,12 @@ func (s *evalSums) add(ctx context.Context, g *bucketGraphs, b model.Batch) erro
 		}
 		s.loss += w * float64(l)
 		s.weight += w
+		s.tokens++
 		if predictions[i] == b.Targets[i] {
 			s.correct++
 		}
 	}
-	s.tokens += numTrained(b)
 	return nil
-}
-
-// numTrained counts the tokens whose weight is not 0.
-func numTrained(batches ...model.Batch) int {
-	n := 0
-	for _, b := range batches {
-		for _, w := range b.LossWeights {
-			if w != 0 {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // An evalGraph computes losses without gradients. It is kept with its memory for the
