@@ -40,22 +40,16 @@ func (t *Tape) RMSNorm(x *Value, w *ggml.Tensor, eps float32) *Value {
 
 // rmsNorm is RMSNorm without a weight.
 func (t *Tape) rmsNorm(x *Value, eps float32) *Value {
-	c := t.C
-	y := &Value{T: c.RMSNorm(x.T, eps), needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return rmsNormGrad(c, dy, x.T, eps) })
-	})
-	return y
+	return t.Op(t.C.RMSNorm(x.T, eps), func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{rmsNormGrad(t.C, dy, x.T, eps)}
+	}, x)
 }
 
 // layerNorm returns (x − mean) / deviation.
 func (t *Tape) layerNorm(x *Value, eps float32) *Value {
-	c := t.C
-	y := &Value{T: c.Norm(x.T, eps), needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return layerNormGrad(c, dy, x.T, eps) })
-	})
-	return y
+	return t.Op(t.C.Norm(x.T, eps), func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{layerNormGrad(t.C, dy, x.T, eps)}
+	}, x)
 }
 
 // layerNormGrad is that of the RMS norm of what remains of x without its mean, without its mean.
