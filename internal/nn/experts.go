@@ -1,19 +1,6 @@
 package nn
 
-import (
-	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/kernels"
-)
-
-// ExpertOps are products in which each column has matrices of its own: of W [n_in, n_out,
-// experts] those that ids, I32 [used, n], chooses.
-type ExpertOps interface {
-	// MatMulID returns W_id·x [n_out, used, n] of x [n_in, used, n], or of x [n_in, 1, n], which
-	// the chosen matrices of a column share.
-	MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor
-	// MatMulIDGradInput returns W_idᵀ·dy [n_in, used, n] of dy [n_out, used, n].
-	MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
-}
+import "github.com/goggml/ggml"
 
 // LinearID multiplies x [n_in, used, n], or [n_in, 1, n] shared, with the matrices of the chosen
 // experts → [n_out, used, n], with the scale [experts] and the bias [n_out, experts] of each, and
@@ -182,29 +169,6 @@ func (t *Tape) Normalized(x *Value) *Value {
 	}, x)
 }
 
-// stockExperts multiplies by the device's own products.
-type stockExperts struct{ stockLinear }
-
-func (e stockExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
-	if e.dequantise {
-		w = dequantised(c, w, ggml.F32)
-	}
-	return mulMatID(c, w, x, ids)
-}
-
-func (stockExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
-	return mulMatID(c, transposed(c, dequantised(c, w, ggml.F32)), dy, ids)
-}
-
-// mulMatID is W_id·x. What is F32 stays so: some devices would round it.
-func mulMatID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
-	y := c.MulMatID(w, x, ids)
-	if w.Type() == ggml.F32 {
-		y.SetAccPrecision(ggml.PrecisionF32)
-	}
-	return y
-}
-
 // Columns is x [m, n] as [m, 1, n], which the chosen experts of a column share.
 func (t *Tape) Columns(x *Value) *Value {
 	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0), 1, x.T.Dim(1)))
@@ -229,37 +193,4 @@ func (t *Tape) Dot(x *Value, w *ggml.Tensor) *Value {
 		t.flow(x, func() *ggml.Tensor { return c.Mul(c.Repeat(w, x.T.Shape()...), dy) })
 	})
 	return y
-}
-
-// cpuExperts gathers the columns of each expert.
-type cpuExperts struct{ cpuLinear }
-
-func (e cpuExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
-	return kernels.GroupedGEMM(c, w, e.castFor(c, w, x), ids)
-}
-
-func (e cpuExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
-	return kernels.GroupedGEMMGradInput(c, w, e.castFor(c, w, dy), ids)
-}
-
-// castFor is x in the compute type, but exact for weights in F32, most of which are trained.
-func (e cpuExperts) castFor(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
-	if w.Type() == ggml.F32 {
-		return contiguous(c, x)
-	}
-	return e.Cast(c, contiguous(c, x))
-}
-
-// CPUExperts are the products of experts in sessions: of many columns as in training, and of few,
-// each of which then reads most of what it multiplies with, by ggml's op.
-func CPUExperts(compute ggml.Type) ExpertOps { return sessionExperts{cpuExperts{cpuLinear{compute}}} }
-
-type sessionExperts struct{ cpuExperts }
-
-func (e sessionExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
-	const gathered = 4 // columns of an expert from which on that takes less time
-	if ids.NumElements() < gathered*w.Dim(2) {
-		return mulMatID(c, w, x, ids)
-	}
-	return e.cpuExperts.MatMulID(c, w, x, ids)
 }

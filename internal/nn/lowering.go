@@ -54,6 +54,16 @@ type LinearOps interface {
 	AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor
 }
 
+// ExpertOps are products in which each column has matrices of its own: of W [n_in, n_out,
+// experts] those that ids, I32 [used, n], chooses.
+type ExpertOps interface {
+	// MatMulID returns W_id·x [n_out, used, n] of x [n_in, used, n], or of x [n_in, 1, n], which
+	// the chosen matrices of a column share.
+	MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor
+	// MatMulIDGradInput returns W_idᵀ·dy [n_in, used, n] of dy [n_out, used, n].
+	MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
+}
+
 // BroadcastOps are the gradients of what takes part several times: rows that are looked up,
 // and vectors that are repeated.
 type BroadcastOps interface {

@@ -66,6 +66,39 @@ func (cpuLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) 
 	return kernels.AccumulateGradWeight(c, acc, x, dy)
 }
 
+// cpuExperts gathers the columns of each expert.
+type cpuExperts struct{ cpuLinear }
+
+func (e cpuExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return kernels.GroupedGEMM(c, w, e.castFor(c, w, x), ids)
+}
+
+func (e cpuExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return kernels.GroupedGEMMGradInput(c, w, e.castFor(c, w, dy), ids)
+}
+
+// castFor is x in the compute type, but exact for weights in F32, most of which are trained.
+func (e cpuExperts) castFor(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+	if w.Type() == ggml.F32 {
+		return contiguous(c, x)
+	}
+	return e.Cast(c, contiguous(c, x))
+}
+
+// CPUExperts are the products of experts in sessions: of many columns as in training, and of few, as
+// in decoding, by ggml's op, which reads the chosen experts alone.
+func CPUExperts(compute ggml.Type) ExpertOps { return sessionExperts{cpuExperts{cpuLinear{compute}}} }
+
+type sessionExperts struct{ cpuExperts }
+
+func (e sessionExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	const gathered = 4 // columns of an expert from which on that takes less time
+	if ids.NumElements() < gathered*w.Dim(2) {
+		return mulMatID(c, w, x, ids)
+	}
+	return e.cpuExperts.MatMulID(c, w, x, ids)
+}
+
 func (cpu) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
 	return c.GetRowsBack(rows, ids, like)
 }

@@ -66,9 +66,11 @@ func (stockLinear) MatMulGradInput(c *ggml.Context, _ bool, products ...Product)
 	})
 }
 
-// mulMat is W·x. What is F32 stays so: some devices would round it.
-func mulMat(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
-	y := c.MulMat(w, x)
+// mulMat is W·x.
+func mulMat(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return keepF32(w, c.MulMat(w, x)) }
+
+// keepF32 lets a product with weights in F32 stay so: some devices would round it.
+func keepF32(w, y *ggml.Tensor) *ggml.Tensor {
 	if w.Type() == ggml.F32 {
 		y.SetAccPrecision(ggml.PrecisionF32)
 	}
@@ -110,6 +112,25 @@ func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
 
 func (stockLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
 	return c.AddInPlace(acc, mulMat(c, transposed(c, x), transposed(c, dy)))
+}
+
+// stockExperts multiplies by the device's own products.
+type stockExperts struct{ stockLinear }
+
+func (e stockExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	if e.dequantise {
+		w = dequantised(c, w, ggml.F32)
+	}
+	return mulMatID(c, w, x, ids)
+}
+
+func (stockExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return mulMatID(c, transposed(c, dequantised(c, w, ggml.F32)), dy, ids)
+}
+
+// mulMatID is W_id·x.
+func mulMatID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return keepF32(w, c.MulMatID(w, x, ids))
 }
 
 // scatterChunk bounds the elements of the one-hot matrices of a scatter.
