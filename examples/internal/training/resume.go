@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -66,13 +65,13 @@ func (f *Flags) Resume(w io.Writer, t *train.Trainer, flags []*kong.Flag) error 
 	if f.CheckpointIn == "" {
 		return nil
 	}
-	if _, err := os.Stat(f.CheckpointIn); errors.Is(err, fs.ErrNotExist) {
+	resumed, err := run.Resume(t, f.CheckpointIn)
+	if err == nil && !resumed {
 		if !f.hasFolder {
 			fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
 		}
 		return nil
 	}
-	err := t.LoadCheckpoint(f.CheckpointIn)
 	var other *train.MismatchError
 	if errors.As(err, &other) {
 		err = &train.MismatchError{Path: other.Path, Differences: byFlag(other.Differences, flags)}
