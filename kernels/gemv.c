@@ -92,12 +92,12 @@ static void kern_gemv_rows(const struct ggml_tensor *w, const struct kern_column
 	int64_t k = w->ne[0], n = c->x->ne[1], size = kern_part_size(w->type, k);
 	size_t step = ggml_row_size(w->type, size), column_step = kern_column_size(c, size);
 	const char *row = (const char *)kern_matrix(w, c->matrix) + (size_t)from * w->nb[1];
-	kern_prefetch_stream(row, KERN_PREFETCH_DISTANCE);
+	kern_prefetch(row, KERN_PREFETCH_DISTANCE);
 	for (int64_t m = from; m < to; m++, row += w->nb[1]) {
 		const char *part = row, *column = c->data;
 		for (int64_t i = 0; i < n; i++) { y[i * ldy + m] = 0; }
 		for (int64_t rest = k; rest > 0; rest -= size, part += step, column += column_step) {
-			kern_prefetch_stream(part + KERN_PREFETCH_DISTANCE, step);
+			kern_prefetch(part + KERN_PREFETCH_DISTANCE, step);
 			kern_accumulate_dots(y + m, ldy, w->type, c, kern_min(rest, size), part, column);
 		}
 	}

@@ -14,20 +14,12 @@
 #define KERN_CLONES
 #endif
 
-enum { KERN_CACHE_LINE = 64 };
-
 // Prefetches memory that will soon be read. Always inlined: GCC would drop calls of a function that does nothing else, as
 // if it had no effect.
 __attribute__((always_inline)) static inline void kern_prefetch(const char *from, size_t size) {
-	for (size_t i = 0; i < size; i += KERN_CACHE_LINE) {
+	enum { CACHE_LINE = 64 };
+	for (size_t i = 0; i < size; i += CACHE_LINE) {
 		__builtin_prefetch(from + i);
-	}
-}
-
-// Likewise, but for what is read once: it does not displace from the caches what is read again.
-__attribute__((always_inline)) static inline void kern_prefetch_stream(const char *from, size_t size) {
-	for (size_t i = 0; i < size; i += KERN_CACHE_LINE) {
-		__builtin_prefetch(from + i, 0, 0);
 	}
 }
 
