@@ -29,6 +29,10 @@ func Large() arch.Config {
 	return llama("1.1B", arch.Config{Vocab: 32000, Embd: 2048, FF: 5632, Layers: 22, Heads: 32, KVHeads: 4, HeadSize: 64})
 }
 
+// Others are models of other architectures than llama, of about a billion parameters that a token
+// is computed with.
+func Others() []arch.Config { return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE()} }
+
 // Qwen3 has 1.0 billion parameters: the widths of Qwen3-1.7B with half of its layers.
 func Qwen3() arch.Config {
 	return neox("qwen3-1B", arch.Config{

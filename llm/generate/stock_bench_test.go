@@ -36,7 +36,7 @@ import (
 // of ggml's CPU plugin than ours, with faster or slower code: so the ratio is
 // also given for llama.cpp with our plugin, as same-plugin-ratio.
 //
-// The environment variables GOGGML_BENCH_SHAPE (28M, 0.3B or 1.1B),
+// The environment variables GOGGML_BENCH_SHAPE (28M, 0.3B, 1.1B or another of shapes),
 // GOGGML_BENCH_THREADS and GOGGML_BENCH_ROUNDS change them; on a machine that is
 // busy GOGGML_BENCH_CLOCK=cpu with one thread compares processor time.
 const (
@@ -65,7 +65,14 @@ func (s benchSettings) now() time.Duration {
 
 var started = time.Now()
 
-var shapes = map[string]func() arch.Config{"28M": benchmodel.Small, "0.3B": benchmodel.Medium, "1.1B": benchmodel.Large}
+// shapes are the models by name.
+var shapes = func() map[string]arch.Config {
+	byName := map[string]arch.Config{}
+	for _, c := range slices.Concat([]arch.Config{benchmodel.Small(), benchmodel.Medium(), benchmodel.Large()}, benchmodel.Others()) {
+		byName[c.Name] = c
+	}
+	return byName
+}()
 
 func settings(b *testing.B) benchSettings {
 	b.Helper()
@@ -79,9 +86,13 @@ func settings(b *testing.B) benchSettings {
 	if n, err := strconv.Atoi(os.Getenv("GOGGML_BENCH_THREADS")); err == nil {
 		s.threads = n
 	}
-	make, ok := shapes[s.shape]
-	require.True(b, ok, "GOGGML_BENCH_SHAPE=%s: there is no such shape", s.shape)
-	s.config = make()
+	require.Contains(b, shapes, s.shape, "GOGGML_BENCH_SHAPE: there is no such shape")
+	return s.of(shapes[s.shape])
+}
+
+// of changes the shape.
+func (s benchSettings) of(c arch.Config) benchSettings {
+	s.shape, s.config = c.Name, c
 	return s
 }
 
@@ -90,7 +101,7 @@ func (s *benchSettings) enlarge() bool {
 	if os.Getenv("GOGGML_BENCH_SHAPE") != "" || testing.Short() {
 		return false
 	}
-	s.shape, s.config = "1.1B", shapes["1.1B"]()
+	*s = s.of(benchmodel.Large())
 	return true
 }
 
@@ -289,6 +300,21 @@ func BenchmarkStock(b *testing.B) {
 	}
 }
 
+// Other architectures, and llama's ratio on the same machine.
+func BenchmarkStockArchitecture(b *testing.B) {
+	if testing.Short() {
+		b.Skip("takes minutes")
+	}
+	s := settings(b)
+	for _, c := range append([]arch.Config{benchmodel.Large()}, benchmodel.Others()...) {
+		for _, t := range []ggml.Type{ggml.Q8_0, ggml.Q4_K} {
+			if int64(c.Embd)%t.BlockSize() == 0 {
+				s.of(c).besideStock(b, t, ggml.F16)
+			}
+		}
+	}
+}
+
 // The same with one in Q8_0, which is best run in a process of its own: attention
 // over it takes up to a tenth longer where the sums that ggml keeps of it happen
 // to lie across two pages of memory, and stock's process is a new one too.
@@ -462,7 +488,7 @@ func BenchmarkLoad(b *testing.B) {
 		for _, repack := range []bool{false, true} {
 			name := strings.ReplaceAll(fmt.Sprintf("%s/repack %v", shape, repack), " ", "-")
 			b.Run(name, func(b *testing.B) {
-				path, err := benchmodel.File(benchFolder, shape, shapes[shape](), ggml.Q8_0)
+				path, err := benchmodel.File(benchFolder, shape, shapes[shape], ggml.Q8_0)
 				require.NoError(b, err)
 				for b.Loop() {
 					m, err := model.Load(path, model.LoadOptions{Repack: repack})

@@ -9,7 +9,6 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
-	"github.com/goggml/ggml/llm/arch"
 )
 
 // BenchmarkArchitecture takes steps of other architectures and of llama in turn, on
@@ -22,7 +21,7 @@ func BenchmarkArchitecture(b *testing.B) {
 	const base = ggml.Q8_0
 	run := scalingRun{Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: kernels.FastestType()}
 	llama := benchmodel.Large()
-	for _, c := range []arch.Config{benchmodel.Qwen3(), benchmodel.Gemma3(), benchmodel.Qwen3MoE()} {
+	for _, c := range benchmodel.Others() {
 		b.Run(fmt.Sprintf("model=%s/base=%v", c.Name, base), func(b *testing.B) {
 			ours, theirs := run.on(b, c, base), run.on(b, llama, base)
 			_, budget := testutil.BenchTime(b)
