@@ -57,6 +57,9 @@ func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer m.Close()
+	if err := train.CheckModel(m.Model); err != nil {
+		return err
+	}
 	if err := c.takeLength(m.Model); err != nil {
 		return err
 	}

@@ -240,6 +240,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 
 // loadData reads the data, in samples that the model takes.
 func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (_ *training.Sets, err error) {
+	if err := train.CheckModel(m); err != nil {
+		return nil, err
+	}
 	if m.Tokenizer == nil {
 		return nil, fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", p.ModelBase)
 	}

@@ -269,7 +269,7 @@ func adapterArgs(list []scaled) (args []string) {
 // decoded are the logits by each way in which tokens can be computed.
 func (c *comparison) decoded(t *testing.T, list []scaled) map[string][][]float32 {
 	t.Helper()
-	ways := map[string][][]float32{}
+	all := map[string][][]float32{}
 	for way, o := range map[string]model.LoadOptions{"": {}, ", repacked": {Repack: true}} {
 		m, err := model.Load(c.path, o)
 		require.NoError(t, err)
@@ -281,9 +281,9 @@ func (c *comparison) decoded(t *testing.T, list []scaled) map[string][][]float32
 			defer a.Close()
 			adapters = lora.Join(adapters, a.WithScale(s.scale))
 		}
-		ways["prefill"+way] = ourLogits(t, m, c.tokens, adapters)
-		ways["second of two sequences"+way] = asSecond(t, m, c.tokens, adapters)
-		ways["token by token"+way] = stepByStep(t, m, c.tokens, adapters)
+		for kind, logits := range ways(t, m, c.tokens, adapters) {
+			all[kind+way] = logits
+		}
 	}
-	return ways
+	return all
 }

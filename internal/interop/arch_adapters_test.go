@@ -72,9 +72,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 	require.NoError(t, err)
 	defer a.Close()
 	weights := a.WithScale(0.75)
-	for way, got := range map[string][][]float32{
-		"in one batch": ourLogits(t, m, tokens, weights), "token by token": stepByStep(t, m, tokens, weights), "as second sequence": asSecond(t, m, tokens, weights),
-	} {
+	for way, got := range ways(t, m, tokens, weights) {
 		n := nmse(got, want)
 		t.Logf("%s: NMSE %.2g", way, n)
 		require.LessOrEqual(t, n, bound, way)

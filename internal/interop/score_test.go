@@ -41,10 +41,10 @@ func TestInteropScore(t *testing.T) {
 			}
 			want := stockLogits(t, file, tokens)
 			worst, line := 0.0, ""
-			for i, got := range [][][]float32{ourLogits(t, m, tokens, nil), stepByStep(t, m, tokens, nil), asSecond(t, m, tokens, nil)} {
+			for way, got := range ways(t, m, tokens, nil) {
 				n := nmse(got, want)
 				worst = max(worst, n)
-				line += fmt.Sprintf("  %s %.2g", []string{"batch", "steps", "second"}[i], n)
+				line += fmt.Sprintf("  %s %.2g", way, n)
 			}
 			mark := "equal"
 			if !(worst <= bound) {

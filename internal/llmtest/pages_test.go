@@ -50,6 +50,7 @@ func TestPages(t *testing.T) {
 					note(&attention, slices.Contains([]arch.QKNorm{arch.PerHead, arch.EachHead, arch.HeadGroups}, p.QKNorm), "queries and keys normalised per head")
 					note(&attention, p.QKNorm == arch.AllHeads, "queries and keys normalised")
 					note(&attention, p.NormAfterRoPE && p.QKNorm != arch.NoQKNorm, "after RoPE")
+					note(&attention, p.Bidirectional, "of all tokens, not only those before")
 					note(&attention, p.Window > 0, "sliding windows")
 					note(&attention, p.NoRoPE, "layers without RoPE")
 					note(&attention, p.MaxALiBiBias > 0, "ALiBi")

@@ -71,6 +71,7 @@ var tinyArchs = map[string]tinyArch{
 		},
 		layers: 4,
 	},
+	"dream":    {like: "llada", keys: map[string]any{"attention.causal": false}, optional: append(biases("attn_q", "attn_k", "attn_v"), "output.bias")},
 	"ernie4_5": {like: "llama", tied: true},
 	"exaone":   {like: "qwen2", tied: true, optional: []string{"rope_freqs.weight"}},
 	"exaone4":  {keys: map[string]any{"attention.sliding_window": uint32(5)}}, // which counts with 64 layers
@@ -99,8 +100,12 @@ var tinyArchs = map[string]tinyArch{
 	"jais":          {keys: map[string]any{"attention.max_alibi_bias": float32(8)}, fusedQKV: true},
 	"jais2":         {tied: true, optional: slices.Concat(biases("attn_q", "attn_k", "attn_v"), scales("attn_output"))},
 	"k2-horizon":    {keys: map[string]any{"attention.group_norm_groups": uint32(4)}, optional: []string{"attn_q_norm.weight", "attn_k_norm.weight"}},
-	"maincoder":     {like: "hunyuan-dense", headSize: 16},
-	"minicpm":       {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},
+	"llada": {
+		keys: map[string]any{"attention.causal": false}, tied: true,
+		optional: append(biases("attn_output", "ffn_gate", "ffn_up", "ffn_down"), "rope_freqs.weight"),
+	},
+	"maincoder": {like: "hunyuan-dense", headSize: 16},
+	"minicpm":   {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},
 	"mpt": {
 		keys: map[string]any{"context_length": uint32(256), "attention.max_alibi_bias": float32(4), "attention.clamp_kqv": float32(0.75)}, kvHeads: 4, fusedQKV: true, gelu: true,
 		optional: slices.Concat(

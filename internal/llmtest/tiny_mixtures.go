@@ -66,6 +66,7 @@ var tinyMixtures = map[string]tinyArch{
 		}),
 		layers: 4, headSize: 16,
 	},
+	"llada-moe": {like: "llada", keys: with(map[string]any{"attention.causal": false, "attention.head_count_kv": uint32(4)})},
 	"llama4": {
 		keys:   with(map[string]any{"interleave_moe_layer_step": uint32(2)}),
 		layers: 4, headSize: 16, tied: true,
@@ -76,5 +77,6 @@ var tinyMixtures = map[string]tinyArch{
 	"mimo2":        {keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
 	"phimoe":       {keys: with(map[string]any{"feed_forward_length": uint32(32), "rope.scaling.original_context_length": uint32(LongContext - 1)}), optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"}},
 	"qwen3vlmoe":   {keys: with(map[string]any{"rope.dimension_sections": []int32{3, 2, 2, 0}}), headSize: 16},
+	"rnd1":         {like: "llada", keys: with(map[string]any{"attention.causal": false}), headSize: 16, tied: true},
 	"smallthinker": {keys: with(map[string]any{"expert_gating_func": uint32(2)}), layers: 3, tied: true},
 }

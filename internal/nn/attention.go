@@ -9,7 +9,10 @@ type AttentionOptions struct {
 	// Chunked makes the window one of those into which positions are divided: a query sees the
 	// keys of its own, up to itself.
 	Chunked bool
-	Scores  ScoreOptions
+	// Bidirectional lets a query see the keys after it, too: all of its sample. Neither a window nor
+	// ALiBi goes with it.
+	Bidirectional bool
+	Scores        ScoreOptions
 	// In a graph of whole sequences:
 	Rows   int64 // of equal length, which do not see each other
 	Packed bool  // a row may hold several samples, which do not either
@@ -23,13 +26,14 @@ type ScoreOptions struct {
 }
 
 // Attend computes softmax(Scale · q·kᵀ)·v of each token over itself and those before it in its
-// sample, from q [size, heads, n·rows] and k, v [size, kv heads, n·rows], to
+// sample, and those after it where it is bidirectional, from q [size, heads, n·rows] and k, v [size, kv heads, n·rows], to
 // [size·heads, n·rows].
 func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	c, tokens := t.C, q.T.Dim(2)
 	q, k, v = t.Sequences(q, o.Rows), t.Sequences(k, o.Rows), t.Sequences(v, o.Rows)
 	shape := q.T.Shape()
-	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, FirstVisible: t.visible(o, tokens/o.Rows), Scores: o.Scores}
+	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores}
+	operands.FirstVisible, operands.LastVisible = t.visible(o, tokens/o.Rows)
 	y := &Value{
 		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),
 		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad || t.Trains(o.Scores.Sinks),
@@ -44,13 +48,17 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	return y
 }
 
-// visible is the first key that each query sees, nil where it sees all before it.
-func (t *Tape) visible(o AttentionOptions, length int64) *ggml.Tensor {
+// visible are the first and the last key that each query sees, nil where it sees all before it, and
+// the last where it sees all after it or none.
+func (t *Tape) visible(o AttentionOptions, length int64) (first, last *ggml.Tensor) {
 	if int64(o.Window) >= length {
 		o.Window = 0 // it hides nothing
 	}
 	if o.Window == 0 && !o.Packed {
-		return nil
+		return nil, nil
 	}
-	return t.FirstVisible(o.Window, o.Chunked, length, o.Rows)
+	if o.Bidirectional {
+		last = t.lastVisible(length, o.Rows)
+	}
+	return t.FirstVisible(o.Window, o.Chunked, length, o.Rows), last
 }

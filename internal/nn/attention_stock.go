@@ -12,26 +12,29 @@ const masked = 1e30
 // VisibleType is F32, in which masks are computed.
 func (stock) VisibleType() ggml.Type { return ggml.F32 }
 
-// A scoreBlock is the attention of the queries [from, to) to the keys before to.
+// A scoreBlock is the attention of the queries [from, to) to the keys before to, or to all.
 type scoreBlock struct {
 	from, to int64
-	q, k, v  *ggml.Tensor // [size, n, heads, batch], [size, to, kv heads, batch] each
+	q, k, v  *ggml.Tensor // [size, n, heads, batch], [size, keys, kv heads, batch] each
 	bent     *ggml.Tensor // scores between −1 and 1, where there is a softcap
-	weights  *ggml.Tensor // [to, n, heads, batch]
+	weights  *ggml.Tensor // [keys, n, heads, batch]
 }
 
 // scoreBlocks calls f for each block, the last one first: it needs most memory, where
 // the others then fit.
 func scoreBlocks(c *ggml.Context, a AttentionOperands, f func(b *scoreBlock)) {
 	for to := a.Q.Dim(2); to > 0; {
-		from := (to - 1) / queryBlock * queryBlock
-		b := &scoreBlock{from: from, to: to, q: byHead(c, a.Q, from, to), k: byHead(c, a.K, 0, to), v: byHead(c, a.V, 0, to)}
+		from, keys := (to-1)/queryBlock*queryBlock, to
+		if a.Bidirectional {
+			keys = a.K.Dim(2)
+		}
+		b := &scoreBlock{from: from, to: to, q: byHead(c, a.Q, from, to), k: byHead(c, a.K, 0, keys), v: byHead(c, a.V, 0, keys)}
 		scores, scale := mulMat(c, b.k, b.q), a.Scale
 		if limit := a.Scores.Softcap; limit != 0 {
 			b.bent = c.Tanh(c.Scale(scores, scale/limit))
 			scores, scale = b.bent, limit
 		}
-		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, from, to), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
+		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, from, to, keys), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
 		f(b)
 		to = from
 	}
@@ -50,25 +53,42 @@ func byToken(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3}))
 }
 
-// mask [to, n, 1, batch] is 0 where a query sees a key, for ALiBi less their distance, and very
-// low where not.
-func mask(c *ggml.Context, a AttentionOperands, from, to int64) *ggml.Tensor {
-	n := to - from
-	keys := c.Arange(0, float32(to), 1)
-	queries := c.Repeat(c.Reshape(c.Arange(float32(from), float32(to), 1), 1, n), to, n)
-	distance := c.Sub(queries, keys)
-	hidden := c.Clamp(c.Scale(distance, masked), -masked, 0) // keys after the query
-	if a.Scores.MaxBias != 0 {
-		hidden = c.Sub(hidden, distance)
+// mask [keys, n, 1, batch] is 0 where a query sees a key, for ALiBi less their distance, and very
+// low where not; nil where all see all.
+func mask(c *ggml.Context, a AttentionOperands, from, to, n int64) *ggml.Tensor {
+	keys := c.Arange(0, float32(n), 1)
+	var hidden *ggml.Tensor
+	if !a.Bidirectional {
+		queries := c.Repeat(c.Reshape(c.Arange(float32(from), float32(to), 1), 1, to-from), n, to-from)
+		distance := c.Sub(queries, keys)
+		hidden = hide(c, nil, distance, masked) // keys after the query
+		if a.Scores.MaxBias != 0 {
+			hidden = c.Sub(hidden, distance)
+		}
 	}
-	if a.FirstVisible == nil {
-		return hidden
+	if a.FirstVisible != nil {
+		hidden = hide(c, hidden, c.Sub(keyOf(c, a.FirstVisible, from, to, n), keys), -masked)
 	}
-	batch := a.FirstVisible.Dim(1)
-	first := c.View(a.FirstVisible, []int64{1, n, 1, batch}, []int64{a.FirstVisible.Stride(0), a.FirstVisible.Stride(1), a.FirstVisible.Stride(1)}, from*a.FirstVisible.Stride(0))
-	first = c.Repeat(c.Cont(first), to, n, 1, batch)
-	before := c.Clamp(c.Scale(c.Sub(first, keys), -masked), -masked, 0)
-	return c.Add(before, hidden)
+	if a.LastVisible != nil {
+		hidden = hide(c, hidden, c.Sub(keyOf(c, a.LastVisible, from, to, n), keys), masked)
+	}
+	return hidden
+}
+
+// keyOf is a key of each query of a block, [keys, n, 1, batch], from that of all [n, batch].
+func keyOf(c *ggml.Context, visible *ggml.Tensor, from, to, keys int64) *ggml.Tensor {
+	n, batch := to-from, visible.Dim(1)
+	part := c.View(visible, []int64{1, n, 1, batch}, []int64{visible.Stride(0), visible.Stride(1), visible.Stride(1)}, from*visible.Stride(0))
+	return c.Repeat(c.Cont(part), keys, n, 1, batch)
+}
+
+// hide hides more keys: those whose distance is of the other sign than the factor.
+func hide(c *ggml.Context, hidden, distance *ggml.Tensor, factor float32) *ggml.Tensor {
+	more := c.Clamp(c.Scale(distance, factor), -masked, 0)
+	if hidden == nil {
+		return more
+	}
+	return c.Add(more, hidden)
 }
 
 func (stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
@@ -89,7 +109,7 @@ func (stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
 //
 // What is left of 1 by the weights is that of a sink, whose own dP is 0.
 func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (all AttentionGrads) {
-	groups, n := a.K.Dim(1), a.K.Dim(2)
+	groups := a.K.Dim(1)
 	scoreBlocks(c, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)
 		dp := mulMat(c, b.v, d)
@@ -108,8 +128,8 @@ func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands
 			part = c.Concat(part, all.Q, 2)
 		}
 		all.Q = part
-		all.K = addKeys(c, all.K, keysGrad(c, b.q, ds, groups), n)
-		all.V = addKeys(c, all.V, keysGrad(c, d, b.weights, groups), n)
+		all.K = addKeys(c, all.K, keysGrad(c, b.q, ds, groups))
+		all.V = addKeys(c, all.V, keysGrad(c, d, b.weights, groups))
 	})
 	return all
 }
@@ -135,10 +155,10 @@ func keysGrad(c *ggml.Context, x, s *ggml.Tensor, groups int64) *ggml.Tensor {
 	return byToken(c, mulMat(c, transposed(c, rows(x)), transposed(c, rows(s))))
 }
 
-// addKeys adds the gradients of the first keys to those of all n; nil all begins with
+// addKeys adds the gradients of the first keys to those of all; nil all begins with
 // the last block, which has them all.
-func addKeys(c *ggml.Context, all, part *ggml.Tensor, n int64) *ggml.Tensor {
-	if part.Dim(2) == n {
+func addKeys(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
+	if all == nil {
 		return part
 	}
 	return c.AccInPlace(all, part, [3]int64{all.Stride(1), all.Stride(2), all.Stride(3)}, 0)

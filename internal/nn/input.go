@@ -145,17 +145,34 @@ func (t *Tape) FirstVisible(window int, chunked bool, n, batch int64) *ggml.Tens
 		}
 		return max(f.Starts[i], int32(i%f.Length()-window+1))
 	}
-	shape := []int64{n, batch}
+	return declareIndices(t.Inputs, name, typ, []int64{n, batch}, first)
+}
+
+// lastVisible is the input of the last key that each query of rows [n, batch] sees: that of its sample.
+func (t *Tape) lastVisible(n, batch int64) *ggml.Tensor {
+	typ := t.Lowering.VisibleType()
+	return declareIndices(t.Inputs, fmt.Sprintf("last visible, %v", typ), typ, []int64{n, batch}, func(f *Feed, i int) int32 {
+		row := f.Starts[i/f.Length()*f.Length():][:f.Length()]
+		last := i % f.Length()
+		for last+1 < len(row) && row[last+1] == row[last] {
+			last++
+		}
+		return int32(last)
+	})
+}
+
+// declareIndices is an input of integers of a type, I32 or F32.
+func declareIndices(in *Inputs, name string, typ ggml.Type, shape []int64, index func(f *Feed, i int) int32) *ggml.Tensor {
 	if typ != ggml.I32 {
-		return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []float32) {
+		return Declare(in, name, typ, shape, func(f *Feed, x []float32) {
 			for i := range x {
-				x[i] = float32(first(f, i))
+				x[i] = float32(index(f, i))
 			}
 		})
 	}
-	return Declare(t.Inputs, name, ggml.I32, shape, func(f *Feed, x []int32) {
+	return Declare(in, name, ggml.I32, shape, func(f *Feed, x []int32) {
 		for i := range x {
-			x[i] = first(f, i)
+			x[i] = index(f, i)
 		}
 	})
 }

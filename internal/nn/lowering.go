@@ -84,18 +84,22 @@ type AttentionOperands struct {
 	// of a sample among others that share a sequence: below 0 for 0, above the query's
 	// position for that. nil is 0 for all. Its type is AttentionOps.VisibleType.
 	FirstVisible *ggml.Tensor
-	Scores       ScoreOptions
+	// Bidirectional lets queries see the keys after them up to LastVisible [n, batch], of the type of
+	// FirstVisible; nil is all.
+	Bidirectional bool
+	LastVisible   *ggml.Tensor
+	Scores        ScoreOptions
 }
 
 // AttentionGrads are the gradients of operands, of their shapes; that of Sinks is nil where there
 // are none.
 type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
 
-// AttentionOps are the attention of each token to itself and those before it, and its
-// gradients.
+// AttentionOps are the attention of each token to itself and those before it, or after it, too, and
+// its gradients.
 type AttentionOps interface {
 	// Attention returns softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the
-	// query's position, [size, heads, n, batch], with what Scores say of these.
+	// query's position or LastVisible, [size, heads, n, batch], with what Scores say of these.
 	Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor
 	// AttentionGrad returns the gradients of the operands, given that of the result.
 	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads

@@ -107,30 +107,34 @@ func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return c.RepeatBack(x, like)
 }
 
-// Attention is stock's where something becomes of scores.
+// Attention is stock's where something becomes of scores, or queries see the keys after them.
 func (cpu) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
-	if a.Scores != (ScoreOptions{}) {
+	if !a.isPlain() {
 		return stock{}.Attention(c, a.withFloats(c))
 	}
 	return kernels.CausalAttention(c, a.plain())
 }
 
 func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
-	if a.Scores != (ScoreOptions{}) {
+	if !a.isPlain() {
 		return stock{}.AttentionGrad(c, dy, a.withFloats(c))
 	}
 	dq, dk, dv := kernels.CausalAttentionGrad(c, dy, a.plain())
 	return AttentionGrads{Q: dq, K: dk, V: dv}
 }
 
+func (a AttentionOperands) isPlain() bool { return a.Scores == (ScoreOptions{}) && !a.Bidirectional }
+
 func (a AttentionOperands) plain() kernels.Attention {
 	return kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, FirstVisible: a.FirstVisible}
 }
 
-// withFloats has FirstVisible in the type of stock's.
+// withFloats has what queries see in the type of stock's.
 func (a AttentionOperands) withFloats(c *ggml.Context) AttentionOperands {
-	if a.FirstVisible != nil {
-		a.FirstVisible = c.Cast(a.FirstVisible, stock{}.VisibleType())
+	for _, x := range []**ggml.Tensor{&a.FirstVisible, &a.LastVisible} {
+		if *x != nil {
+			*x = c.Cast(*x, stock{}.VisibleType())
+		}
 	}
 	return a
 }

@@ -19,7 +19,8 @@ type Architecture struct {
 	byName  map[string]*Weight
 	modules []Module
 
-	resolved bool // weights and groups are known
+	resolved      bool // weights and groups are known
+	bidirectional bool // tokens see those after them
 }
 
 // Resolve makes the architecture of a model with these hyper-parameters, by the row of the

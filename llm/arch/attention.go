@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// Attention is causal self-attention, in which heads of queries share keys and values
+// Attention is self-attention, causal as a rule, in which heads of queries share keys and values
 // (arXiv 2305.13245), as a rule with rotary positions (arXiv 2104.09864).
 type Attention struct {
 	Heads, KVHeads, HeadSize int
@@ -19,6 +19,7 @@ type Attention struct {
 	Sinks                    bool    // each head has one (arXiv 2309.17453)
 	Window                   int     // keys that a query sees; 0 is all
 	Chunked                  bool    // the window is one of those into which positions are divided
+	Bidirectional            bool    // tokens see those after them, too: then there is no window, no ALiBi, and sequences keep nothing
 	RoPE                     ggml.RoPE
 	NoRoPE                   bool
 	RoPEFactors              bool // may be in the file: one tensor, or one for short and one for long contexts
@@ -92,8 +93,11 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if a.Temperature.Scale != 0 {
 		q = t.MulInput(q, a.Temperature.input(t, q.T.Dim(2)))
 	}
+	if a.Bidirectional {
+		p.noteBidirectional(t, a)
+	}
 	o := nn.AttentionOptions{
-		Scale: a.Scale, Window: a.Window, Chunked: a.Chunked, Rows: p.Rows, Packed: p.Packed,
+		Scale: a.Scale, Window: a.Window, Chunked: a.Chunked, Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)},
 	}
 	var y *nn.Value
@@ -130,8 +134,11 @@ func (a Attention) sinks(p Place) *ggml.Tensor {
 	return p.weight(Weight{Kind: "attn_sinks", Shape: []int64{int64(a.Heads)}, Role: Sink})
 }
 
-// NewState makes a cache of keys and values.
+// NewState makes a cache of keys and values. What sees the tokens after it cannot be kept.
 func (a Attention) NewState(o state.Options) (state.State, error) {
+	if a.Bidirectional {
+		return nil, nil
+	}
 	return state.NewKV(o, a.HeadSize, a.KVHeads)
 }
 

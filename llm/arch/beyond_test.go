@@ -37,3 +37,35 @@ func TestConfigBeyondReason(t *testing.T) {
 		})
 	}
 }
+
+// One layer whose tokens see those after them makes a model that is not causal, and keeps nothing;
+// with a window or ALiBi there is no such attention.
+func TestBidirectionalAttention(t *testing.T) {
+	valid := Config{
+		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}
+	with := func(change func(a *Attention)) (*Architecture, error) {
+		layers := specs["llama"].layers(valid)
+		a := layers[1][0].Part.(Attention)
+		change(&a)
+		layers[1][0].Part = a
+		return New(valid, layers)
+	}
+	a, err := with(func(*Attention) {})
+	require.NoError(t, err)
+	require.True(t, a.IsCausal())
+	require.NoError(t, a.CheckCausal("it ends."))
+	a, err = with(func(a *Attention) { a.Bidirectional = true })
+	require.NoError(t, err)
+	require.False(t, a.IsCausal())
+	require.ErrorIs(t, a.CheckCausal("it ends."), ErrNotCausal)
+	for _, change := range []func(a *Attention){func(a *Attention) { a.Window = 4 }, func(a *Attention) { a.MaxALiBiBias = 8 }} {
+		_, err = with(func(a *Attention) {
+			a.Bidirectional = true
+			change(a)
+		})
+		require.ErrorIs(t, err, ErrUnsupported)
+		require.ErrorContains(t, err, "attention to tokens behind has neither a window nor ALiBi")
+	}
+}

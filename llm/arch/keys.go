@@ -198,7 +198,7 @@ func (m *metadata) refuse(c *Config, s spec) {
 	if n := m.size("nextn_predict_layers", 0, true); n > 0 {
 		m.fault("the last %d of its layers predict tokens after the next, which is unsupported", n)
 	}
-	if !value(m, m.arch+".attention.causal", true, true) {
+	if !s.bidirectional && !value(m, m.arch+".attention.causal", true, true) {
 		m.fault("its attention is not causal, which is unsupported")
 	}
 	for _, same := range []struct {

@@ -13,6 +13,8 @@ type spec struct {
 	rope     ggml.RoPEMode
 	sections ggml.RoPEMode // of files that divide positions into sections, as for images; RoPENorm: none do
 	noRoPE   bool
+	// bidirectional: tokens see those after them, too.
+	bidirectional bool
 	// ropeFactors may be in the file: one tensor, or one for short and one for long
 	// contexts.
 	ropeFactors bool
@@ -154,7 +156,7 @@ func (s spec) attention(c Config, i int) Attention {
 	a := Attention{
 		Heads: at(c.HeadsAt, i, c.Heads), KVHeads: at(c.KVHeadsAt, i, c.KVHeads), HeadSize: c.HeadSize,
 		Scale: c.attentionScale(), Softcap: c.AttnSoftcap, MaxALiBiBias: c.MaxALiBiBias, ClampQKV: c.ClampQKV,
-		RoPE: c.RoPE, NoRoPE: s.noRoPE, RoPEFactors: s.ropeFactors,
+		Bidirectional: s.bidirectional, RoPE: c.RoPE, NoRoPE: s.noRoPE, RoPEFactors: s.ropeFactors,
 		Temperature: Temperature{c.AttnTempScale, c.AttnTempLength, c.AttnTempOffset},
 		QKNorm:      s.qkNorm, NormAfterRoPE: s.qkNormAfterRoPE, FusedQKV: c.FusedQKV, QKVBias: max(Maybe, s.qkvBias), OutputBias: s.attnBias,
 		NoQKVScale: s.noQKVScale,

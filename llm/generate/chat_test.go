@@ -103,11 +103,37 @@ func TestChatKeepsTheCache(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			m := llmtest.ArchModel(t, arch, ggml.F32)
 			m.Tokenizer = letters(t, nil)
+			if !m.Architecture().IsCausal() {
+				requireUnwritten(t, m)
+				return
+			}
 			for name, source := range chatTemplates {
 				testDialogue(t, m, name, source)
 			}
 		})
 	}
+}
+
+// requireUnwritten demands that a model is refused that writes no text token by token.
+func requireUnwritten(t *testing.T, m *model.Model) {
+	t.Helper()
+	s, err := infer.NewSession(m, infer.SessionOptions{Context: 32})
+	require.NoError(t, err)
+	defer s.Close()
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	pick, err := sample.New(sample.Options{})
+	require.NoError(t, err)
+	want := "the architecture " + m.Config().Arch + " has attention that is not causal, each token sees those after it: it writes no text token by token, and writing by diffusion is unsupported"
+	_, err = generate.NewChat(m, q, pick, generate.ChatOptions{})
+	require.EqualError(t, err, want)
+	_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: "who", W: io.Discard, Sampler: pick})
+	require.EqualError(t, err, want)
+	require.Zero(t, q.Len())
+	require.NoError(t, q.Close())
+	vectors, err := generate.Embed(context.Background(), m, s, []string{"who"}, infer.EmbedOptions{})
+	require.NoError(t, err)
+	require.Len(t, vectors, 1)
 }
 
 func testDialogue(t *testing.T, m *model.Model, name, source string) {

@@ -97,6 +97,9 @@ func check(m *model.Model, pick *sample.Sampler) error {
 	if err := checkVocabulary(m); err != nil {
 		return err
 	}
+	if err := m.Architecture().CheckCausal("it writes no text token by token, and writing by diffusion is unsupported"); err != nil {
+		return err
+	}
 	if pick == nil {
 		return errors.New("the sampler is nil; sample.New makes one")
 	}

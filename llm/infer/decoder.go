@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/state"
 	"github.com/goggml/ggml/llm/arch"
@@ -23,6 +24,7 @@ type decoder struct {
 	lowering  *lowering
 	states    *states
 	batch     int
+	whole     bool           // texts are computed at once, and nothing goes on from them
 	graphs    []*decodeGraph // the one used last is first
 	closed    bool
 }
@@ -50,7 +52,10 @@ func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
 	if err := m.CheckAdapters(o.Adapters); err != nil {
 		return nil, err
 	}
-	d := &decoder{m: m, engine: o.Engine, batch: o.Batch}
+	d := &decoder{m: m, engine: o.Engine, batch: o.Batch, whole: !m.Architecture().IsCausal()}
+	if d.whole {
+		d.batch = o.Context
+	}
 	if err := d.open(slots, o); err != nil {
 		d.close()
 		return nil, err
@@ -133,6 +138,11 @@ func (d *decoder) checkOpen(what, maker string) error {
 func (d *decoder) check(start int, tokens []int32) error {
 	if len(tokens) == 0 {
 		return errors.New("there are no tokens to decode")
+	}
+	if start > 0 {
+		if err := d.m.Architecture().CheckCausal(fmt.Sprintf("a sequence of %s cannot go on; rewind it to 0 and decode its whole text at once", counted.Of(start, "token"))); err != nil {
+			return err
+		}
 	}
 	if len(tokens) > d.states.length-start {
 		return fmt.Errorf("%w: %d tokens after %d do not fit into %d; use a larger context or a shorter text", ErrContextFull, len(tokens), start, d.states.length)
@@ -235,7 +245,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	b := &arch.Builder{
 		Architecture: d.m.Architecture(), Source: d.m.Weight,
 		States: d.states.byLayer, Pass: state.Pass{First: int64(shape.first), Slots: int64(shape.slots), Attended: int64(shape.attended)},
-		NumTokens: int64(shape.tokens * shape.slots), Context: d.states.length,
+		NumTokens: int64(shape.tokens * shape.slots), Rows: int64(shape.slots), Context: d.states.length,
 	}
 	if shape.output == lastLogits && shape.slots == 1 {
 		b.Keep = 1

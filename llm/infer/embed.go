@@ -51,6 +51,9 @@ func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([
 	if places == 0 {
 		return nil, fmt.Errorf("%w: it has %d sequences; close one, or make it for more", ErrSessionFull, len(s.slots))
 	}
+	if s.d.whole {
+		places = 1 // tokens would see those that shorter texts are padded with
+	}
 	byLength := slices.Clone(pooled) // texts that are computed at once are about as long
 	slices.SortStableFunc(byLength, func(a, b *pooledText) int { return cmp.Compare(len(b.tokens), len(a.tokens)) })
 	for group := range slices.Chunk(byLength, places) {

@@ -10,7 +10,8 @@ import (
 )
 
 // A Sequence is tokens of which a [Session] has computed what further ones need: as a rule
-// the keys and values of each. It is used by one goroutine, that of its session.
+// the keys and values of each. Where the model's attention is not causal there is no such thing: a
+// sequence is decoded as a whole, once, and cannot go on before it is rewound to its beginning. It is used by one goroutine, that of its session.
 type Sequence struct {
 	session *Session
 	slot    int
@@ -179,6 +180,10 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 
 // takePrefix makes the sequence as long a beginning of the tokens as one of the session is.
 func (q *Sequence) takePrefix(tokens []int32) error {
+	if q.session.d.whole { // the beginning is another one where something else follows
+		_, err := q.Rewind(0)
+		return err
+	}
 	from, n := q, q.common(tokens)
 	for _, other := range q.session.slots {
 		if other == nil {

@@ -33,7 +33,8 @@ type SessionOptions struct {
 	// model has; in F32, if pairs of one input are of several types. Those of the token
 	// embedding are not copied: they stay open and unchanged as long as the session.
 	Adapters model.Adapters
-	// Batch is the most tokens that are computed at once, 0 for 512.
+	// Batch is the most tokens that are computed at once, 0 for 512. Where attention is not causal a
+	// text is computed at once however long it is.
 	Batch int
 	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.

@@ -109,6 +109,9 @@ func nearest(all []state.State, n int, do func(x state.State, n int) (at int, er
 
 // rewind ends the sequence of a slot at the nearest position at or before n that can be restored.
 func (s *Session) rewind(slot, n int) (at int, err error) {
+	if s.d.whole {
+		n = 0
+	}
 	return s.d.states.rewind(slot, restorable(n))
 }
 

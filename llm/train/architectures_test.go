@@ -27,11 +27,29 @@ func TestArchitecturesLearn(t *testing.T) {
 			a, err := lora.New(quantised, lora.Options{Rank: 4, Alpha: 8, Seed: 1})
 			require.NoError(t, err)
 			defer a.Close()
+			if !quantised.Architecture().IsCausal() {
+				requireUntrained(t, quantised, train.Trainables{Adapters: a.WithScale(1)})
+				return
+			}
 			requireLearns(t, quantised, train.Trainables{Adapters: a.WithScale(1)}, steps)
 			m := llmtest.ArchModel(t, arch, ggml.F32)
 			requireLearns(t, m, train.Trainables{ModelWeights: trainable(m)}, steps)
 		})
 	}
+}
+
+// requireUntrained demands that a model is refused whose tokens see what they are to predict.
+func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
+	t.Helper()
+	d := data.New(8, patternSamples(2, 8))
+	want := "the architecture " + m.Config().Arch + " has attention that is not causal, each token sees those after it: it sees the next token that a loss asks for; training and evaluation by diffusion are unsupported"
+	_, err := train.New(m, trained, d, options(1))
+	require.EqualError(t, err, want)
+	_, err = train.EstimateMemory(m, trained, d, options(1))
+	require.EqualError(t, err, want)
+	_, err = train.NewEvaluator(m, train.EvaluatorOptions{})
+	require.EqualError(t, err, want)
+	require.ErrorIs(t, err, arch.ErrNotCausal)
 }
 
 // trainable are the weights that gradients flow to.

@@ -39,6 +39,9 @@ func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
 	}
+	if err := CheckModel(m); err != nil {
+		return nil, err
+	}
 	if o.Batch < 0 {
 		return nil, fmt.Errorf("a batch of %d rows is empty", o.Batch)
 	}
@@ -53,6 +56,12 @@ func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 		}
 	}
 	return e, nil
+}
+
+// CheckModel says what is wrong with a model that cannot be trained, nor measured: that its tokens
+// see those that they are to predict.
+func CheckModel(m *model.Model) error {
+	return m.Architecture().CheckCausal("it sees the next token that a loss asks for; training and evaluation by diffusion are unsupported")
 }
 
 func (e *Evaluator) checkOpen() error {

@@ -80,6 +80,9 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
 	}
+	if err := CheckModel(m); err != nil {
+		return nil, err
+	}
 	params, err := trained.params(m, o.LoRAPlus)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,44 @@
+package arch
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// ErrNotCausal is what only models can do whose tokens do not see those after them, asked of
+// another one, such as a model of text diffusion.
+var ErrNotCausal = errors.New("attention that is not causal")
+
+// IsCausal reports whether tokens see none of those after them.
+func (a *Architecture) IsCausal() bool { return !a.get().bidirectional }
+
+// CheckCausal says that the model is not, and what follows from it.
+func (a *Architecture) CheckCausal(consequence string) error {
+	if a.IsCausal() {
+		return nil
+	}
+	return fmt.Errorf("the architecture %s has %w, each token sees those after it: %s", a.config.Arch, ErrNotCausal, consequence)
+}
+
+// noteBidirectional notes that a part lets tokens see those after them.
+func (p Place) noteBidirectional(t *nn.Tape, a Attention) {
+	if !p.resolved {
+		p.Architecture.bidirectional = true
+	}
+	if a.Window > 0 || a.MaxALiBiBias != 0 {
+		t.C.BuildOp("attention", nil, func(b *ggml.OpBuilder) *ggml.Tensor {
+			b.Require(false, "attention to tokens behind has neither a window nor ALiBi")
+			return nil
+		})
+	}
+}
+
+// notCausal is written for other programs; the row of the architecture says so anyway.
+var notCausal = key{
+	name:  "attention.causal",
+	read:  func(*metadata, string, *Config) {},
+	write: func(*Config) any { return false },
+}

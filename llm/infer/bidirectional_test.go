@@ -1,0 +1,60 @@
+package infer_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/infer"
+)
+
+// Where attention is not causal, a sequence is computed as a whole, whatever the batch and what
+// others of the session have, and what would go on from it is refused.
+func TestBidirectionalSequences(t *testing.T) {
+	m := llmtest.ArchModel(t, "llada", ggml.F32)
+	ctx, vocab := context.Background(), m.Config().Vocab
+	tokens := llmtest.RandomTokens(5, 30, vocab)
+	want := llmtest.ExactLogits(t, m, nil, tokens, 40)
+	require.Greater(t, refmath.NMSE(llmtest.ExactLogits(t, m, nil, tokens[:29], 40)[0], want[0]), 1e-3, "the first token sees the last")
+	s := newSession(t, m, infer.SessionOptions{Sequences: 2, Context: 40, Batch: 8})
+	first, second := addSequence(t, s), addSequence(t, s)
+	for _, q := range []*infer.Sequence{first, second} {
+		rows, err := q.DecodeAll(ctx, tokens)
+		require.NoError(t, err)
+		requireLogits(t, rows, want, 1e-11)
+	}
+
+	const refusal = "the architecture llada has attention that is not causal, each token sees those after it: a sequence of 30 tokens cannot go on; rewind it to 0 and decode its whole text at once"
+	_, err := first.Decode(ctx, tokens[:1])
+	require.EqualError(t, err, refusal)
+	require.ErrorIs(t, err, arch.ErrNotCausal)
+	err = s.Step(ctx, []infer.StepInput{{Sequence: second, Token: 1}})
+	require.EqualError(t, err, "sequence 0 of the step: "+refusal)
+	require.Equal(t, 30, first.Len())
+
+	at, err := first.Rewind(20) // of which nothing is left
+	require.NoError(t, err)
+	require.Zero(t, at)
+	for _, q := range []*infer.Sequence{first, second} {
+		for range 2 {
+			logits, cached, err := q.Prefill(ctx, tokens[:20])
+			require.NoError(t, err)
+			require.Zero(t, cached)
+			requireLogits(t, [][]float32{logits}, llmtest.ExactLogits(t, m, nil, tokens[:20], 40)[19:], 1e-11)
+		}
+	}
+	next := []infer.StepInput{{Sequence: second, Token: 3}, {Sequence: first, Token: 4}} // both begin
+	for _, n := range next {
+		_, err := n.Sequence.Rewind(0)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Step(ctx, next))
+	for _, n := range next {
+		requireLogits(t, [][]float32{n.Logits}, llmtest.ExactLogits(t, m, nil, []int32{n.Token}, 40), 1e-11)
+	}
+}
