@@ -37,9 +37,8 @@ func TestBidirectionalSequences(t *testing.T) {
 	require.EqualError(t, err, "sequence 0 of the step: "+refusal)
 	require.Equal(t, 30, first.Len())
 
-	at, err := first.Rewind(20) // of which nothing is left
-	require.NoError(t, err)
-	require.Zero(t, at)
+	rewind(t, first, 20)
+	require.Zero(t, first.Computed())
 	for _, q := range []*infer.Sequence{first, second} {
 		for range 2 {
 			logits, cached, err := q.Prefill(ctx, tokens[:20])

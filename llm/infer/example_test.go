@@ -44,12 +44,10 @@ func ExampleSequence() {
 	}
 	fmt.Println("logits of what follows", len(logits), "tokens, each of", len(logits[0]))
 
-	text := []int32{1, 2, 3, 6, 7}
-	at, err := sequence.Rewind(3) // or as near before it as the states of the model allow
-	if err != nil {
+	if _, err := sequence.Rewind(3); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := sequence.Decode(ctx, text[at:]); err != nil {
+	if _, err := sequence.Decode(ctx, []int32{6, 7}); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(sequence.Tokens())

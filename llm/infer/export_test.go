@@ -10,3 +10,6 @@ func (s *Session) UsesWeight(name string) bool {
 	}
 	return false
 }
+
+// Computed counts the first tokens of the sequence that need not be computed again.
+func (q *Sequence) Computed() int { return q.computed }

@@ -63,7 +63,7 @@ func decode(t testing.TB, q *infer.Sequence, tokens ...int32) []float32 {
 	return logits
 }
 
-// rewind cuts a sequence of keys and values, which can be at every position.
+// rewind makes a sequence one of n tokens.
 func rewind(t require.TestingT, q *infer.Sequence, n int) {
 	at, err := q.Rewind(n)
 	require.NoError(t, err)

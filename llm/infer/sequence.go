@@ -16,6 +16,9 @@ type Sequence struct {
 	session *Session
 	slot    int
 	tokens  []int32
+	// computed counts the first tokens whose states there are. As states cannot be cut everywhere,
+	// that may be fewer: the others are computed again before what follows them.
+	computed int
 }
 
 // CheckOpen says what is wrong with a sequence that is nil, a zero value or closed.
@@ -72,9 +75,8 @@ func (q *Sequence) Context() int { return q.Session().Context() }
 // follows the last one.
 //
 // When it fails, for [ErrContextFull] or because ctx is cancelled for example, the
-// sequence is as before and can be used again; where a model has states that cannot be
-// restored to exactly there, it ends at the nearest position before, which Len tells. Only
-// after [ggml.ErrBroken] it cannot be used: every further call fails with it too.
+// sequence is as before and can be used again. Only after [ggml.ErrBroken] it cannot be used:
+// every further call fails with it too.
 func (q *Sequence) Decode(ctx context.Context, tokens []int32) ([]float32, error) {
 	return q.decode(ctx, tokens, false)
 }
@@ -123,26 +125,50 @@ func (q *Sequence) checkTokens(tokens []int32) error {
 }
 
 func (q *Sequence) extend(ctx context.Context, tokens []int32, all bool, logits []float32) error {
+	if err := q.catchUp(ctx); err != nil {
+		return err
+	}
 	if err := q.session.d.extend(ctx, q.slot, len(q.tokens), tokens, all, logits); err != nil {
 		return q.restore(err)
 	}
-	q.tokens = append(q.tokens, tokens...)
+	q.add(tokens...)
 	return nil
 }
 
-// restore makes the states those of the tokens again, after a pass beyond them that failed.
+// add appends tokens that have been computed.
+func (q *Sequence) add(tokens ...int32) {
+	q.tokens = append(q.tokens, tokens...)
+	q.computed = len(q.tokens)
+}
+
+// catchUp computes again what the states have not kept of the tokens.
+func (q *Sequence) catchUp(ctx context.Context) error {
+	if q.computed == len(q.tokens) {
+		return nil
+	}
+	d, logits := q.session.d, make([]float32, q.session.vocab())
+	for chunk := range slices.Chunk(q.tokens[q.computed:], d.batch) {
+		if err := d.pass(ctx, q.slot, []int{q.computed}, chunk, lastLogits, logits); err != nil {
+			return q.restore(err)
+		}
+		q.computed += len(chunk)
+	}
+	return nil
+}
+
+// restore makes the states those of tokens again, after a pass beyond them that failed.
 func (q *Sequence) restore(cause error) error {
-	at, err := q.session.rewind(q.slot, len(q.tokens))
-	q.tokens = q.tokens[:at]
-	if err != nil {
+	var err error
+	if q.computed, err = q.session.rewind(q.slot, q.computed); err != nil {
 		return errors.Join(cause, err)
 	}
 	return cause
 }
 
-// Rewind drops tokens from the end of the sequence: it now ends at the nearest position at
-// or before n that can be restored, from which callers go on. Keys and values can be cut
-// at every position, other states at some.
+// Rewind drops tokens from the end of the sequence, which has n then, and returns how many it
+// has. Keys and values can be cut at every position, but those of a window have only the last
+// ones ([SessionOptions.FullCache]), and other states can be restored at some: where that is not
+// so, the tokens before n are computed again, with those that come next.
 func (q *Sequence) Rewind(n int) (at int, err error) {
 	if err := q.CheckOpen(); err != nil {
 		return 0, err
@@ -150,11 +176,11 @@ func (q *Sequence) Rewind(n int) (at int, err error) {
 	if n < 0 || n > len(q.tokens) {
 		return len(q.tokens), fmt.Errorf("a sequence of %d tokens cannot be rewound to %d", len(q.tokens), n)
 	}
-	if n < len(q.tokens) {
-		at, err = q.session.rewind(q.slot, n)
-		q.tokens = q.tokens[:at]
+	q.tokens = q.tokens[:n]
+	if n < q.computed {
+		q.computed, err = q.session.rewind(q.slot, n)
 	}
-	return len(q.tokens), err
+	return n, err
 }
 
 // Prefill makes the sequence that of the tokens, whatever it was, and returns the logits
@@ -173,7 +199,7 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 	if err := q.takePrefix(tokens[:len(tokens)-1]); err != nil { // the last one's logits are needed
 		return nil, 0, err
 	}
-	cached = q.Len()
+	cached = q.computed
 	logits, err = q.decode(ctx, tokens[cached:], false)
 	return logits, cached, err
 }
@@ -193,19 +219,21 @@ func (q *Sequence) takePrefix(tokens []int32) error {
 			from, n = other, same
 		}
 	}
-	if from == q {
-		_, err := q.Rewind(n)
-		return err
+	var err error
+	switch {
+	case from != q:
+		n, err = q.session.copyPrefix(q.slot, from, n)
+	case n < q.computed:
+		n, err = q.session.rewind(q.slot, n)
 	}
-	at, err := q.session.copyPrefix(q.slot, from, n)
-	q.tokens = append(q.tokens[:0], tokens[:at]...)
+	q.tokens, q.computed = append(q.tokens[:0], tokens[:n]...), n
 	return err
 }
 
-// common counts the first tokens that are those of the sequence.
+// common counts the first tokens that are those of the sequence, and have been computed.
 func (q *Sequence) common(tokens []int32) int {
 	n := 0
-	for n < min(len(tokens), len(q.tokens)) && tokens[n] == q.tokens[n] {
+	for n < min(len(tokens), q.computed) && tokens[n] == q.tokens[n] {
 		n++
 	}
 	return n

@@ -115,10 +115,10 @@ func (s *Session) rewind(slot, n int) (at int, err error) {
 	return s.d.states.rewind(slot, restorable(n))
 }
 
-// copyPrefix copies to a slot what is known of the first n tokens of a sequence; where it
-// ends, its states are there.
+// copyPrefix copies to a slot what is known of the first n tokens of a sequence; where it has
+// computed no more, its states are there.
 func (s *Session) copyPrefix(dst int, src *Sequence, n int) (at int, err error) {
-	if n < src.Len() {
+	if n < src.computed {
 		n = restorable(n)
 	}
 	return s.d.states.copy(dst, src.slot, n)

@@ -22,8 +22,8 @@ func restorableEach(t *testing.T, n int) {
 	t.Cleanup(func() { testhook.RestoreStep = 0 })
 }
 
-// What follows a sequence that was rewound is what follows one that has never been longer,
-// from the position on where it then ends.
+// What follows a sequence that was rewound is what follows one that has never been longer, also
+// where it has to be computed again.
 func TestRewind(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	tokens, other := llmtest.RandomTokens(1, 20, m.Config().Vocab), llmtest.RandomTokens(2, 5, m.Config().Vocab)
@@ -33,21 +33,19 @@ func TestRewind(t *testing.T) {
 			for n := range len(tokens) + 1 {
 				q, fresh := newSequence(t, m, infer.SessionOptions{}), newSequence(t, m, infer.SessionOptions{})
 				decode(t, q, tokens...)
-				at, err := q.Rewind(n)
-				require.NoError(t, err)
+				rewind(t, q, n)
 				want := n - n%step
 				if n == len(tokens) {
 					want = n // it is there
 				}
-				require.Equal(t, want, at)
-				require.Equal(t, at, q.Len())
-				require.Equal(t, tokens[:at], q.Tokens())
-				more := append(tokens[at:n:n], other...)
-				got := decode(t, q, more...)
-				if at > 0 {
-					decode(t, fresh, tokens[:at]...)
+				require.Equal(t, want, q.Computed())
+				require.Equal(t, tokens[:n], q.Tokens())
+				got := decode(t, q, other...)
+				require.Equal(t, n+len(other), q.Computed())
+				if n > 0 {
+					decode(t, fresh, tokens[:n]...)
 				}
-				require.Less(t, refmath.NMSE(got, decode(t, fresh, more...)), 1e-11)
+				require.Less(t, refmath.NMSE(got, decode(t, fresh, other...)), 1e-11)
 			}
 		})
 	}
@@ -102,18 +100,20 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// After a pass that failed, sequences go on from where they could be restored.
+// After a pass that failed, sequences have the tokens that they had, and compute again what could not
+// be restored.
 func TestRestore(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	restorableEach(t, 4)
 	tokens := llmtest.RandomTokens(1, 30, m.Config().Vocab)
 	cause := errors.New("enough")
 	s := newSession(t, m, infer.SessionOptions{Sequences: 4, Batch: 5})
-	goesOn := func(q *infer.Sequence, at int) {
+	goesOn := func(q *infer.Sequence, n, computed int) {
 		t.Helper()
-		require.Equal(t, tokens[:at], q.Tokens())
+		require.Equal(t, tokens[:n], q.Tokens())
+		require.Equal(t, computed, q.Computed())
 		want := decode(t, newSequence(t, m, infer.SessionOptions{}), tokens...)
-		require.Less(t, refmath.NMSE(decode(t, q, tokens[at:]...), want), 1e-11)
+		require.Less(t, refmath.NMSE(decode(t, q, tokens[n:]...), want), 1e-11)
 	}
 	cancelled := func(passes int) context.Context {
 		return &cancelledLater{Context: context.Background(), passes: passes, cause: cause}
@@ -123,7 +123,7 @@ func TestRestore(t *testing.T) {
 	decode(t, q, tokens[:11]...)
 	_, err := q.Decode(cancelled(2), tokens[11:])
 	require.ErrorIs(t, err, cause)
-	goesOn(q, 8)
+	goesOn(q, 11, 8)
 
 	// A prefill leaves the beginning that was there.
 	require.NoError(t, q.Close())
@@ -132,20 +132,19 @@ func TestRestore(t *testing.T) {
 	_, cached, err := q.Prefill(cancelled(1), tokens)
 	require.ErrorIs(t, err, cause)
 	require.Equal(t, 11, cached)
-	goesOn(q, 8)
+	goesOn(q, 11, 8)
 
 	// Of a step in two passes, the second of which fails, both are taken back, but not
 	// those that have not begun.
 	third, fourth := addSequence(t, s), addSequence(t, s)
 	decode(t, third, tokens[:6]...)
 	require.NoError(t, fourth.Close())
-	_, err = q.Rewind(12)
-	require.NoError(t, err)
+	rewind(t, q, 12)
 	decode(t, q, tokens[12])
 	require.ErrorIs(t, s.Step(cancelled(1), []infer.StepInput{{Sequence: third, Token: tokens[6]}, {Sequence: q, Token: tokens[13]}}), cause)
-	require.ErrorIs(t, s.Step(cancelled(0), []infer.StepInput{{Sequence: third, Token: tokens[4]}}), cause)
+	require.ErrorIs(t, s.Step(cancelled(0), []infer.StepInput{{Sequence: third, Token: tokens[6]}}), cause)
 	require.Equal(t, 11, other.Len())
-	goesOn(third, 4)
-	goesOn(q, 12)
-	goesOn(other, 11)
+	goesOn(third, 6, 4)
+	goesOn(q, 13, 12)
+	goesOn(other, 11, 11)
 }

@@ -34,6 +34,11 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 	if err := s.checkStep(next); err != nil {
 		return err
 	}
+	for _, n := range next {
+		if err := n.Sequence.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	order, err := s.arrange(next)
 	if err != nil {
 		return err
@@ -48,7 +53,7 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 		}
 	}
 	for _, n := range next {
-		n.Sequence.tokens = append(n.Sequence.tokens, n.Token)
+		n.Sequence.add(n.Token)
 	}
 	return nil
 }
@@ -102,11 +107,11 @@ func (s *Session) arrange(next []StepInput) (order []int, err error) {
 		if q == nil {
 			continue
 		}
-		at, err := s.copyPrefix(gap, q, q.Len())
+		at, err := s.copyPrefix(gap, q, q.computed)
 		if err != nil {
 			return nil, err
 		}
-		if at == q.Len() {
+		if at == q.computed {
 			s.slots[gap], s.slots[last], q.slot = q, nil, gap
 			gap = slices.Index(s.slots, nil)
 		}

@@ -201,18 +201,16 @@ func TestTrialDecodes(t *testing.T) {
 	require.NoError(t, err)
 	requireLosses(whole, 0)
 
-	// Rewinding gives a position that can be restored, and what follows is as it was.
-	at, err := q.Rewind(22)
-	require.NoError(t, err)
-	require.Equal(t, 21, at) // where the third pass of 7 tokens ended
-	for i := at; i < len(tokens); i++ {
+	// What follows rewinding is as it was, from where the state can be restored.
+	rewind(t, q, 22)
+	require.Equal(t, 21, q.Computed()) // where the third pass of 7 tokens ended
+	for i := 22; i < len(tokens); i++ {
 		logits, err := q.Decode(context.Background(), tokens[i:i+1])
 		require.NoError(t, err)
 		requireLosses([][]float32{logits}, i)
 	}
-	at, err = q.Rewind(20)
-	require.NoError(t, err)
-	require.Zero(t, at) // it is too long ago
+	rewind(t, q, 20)
+	require.Zero(t, q.Computed()) // it is too long ago
 	logits, cached, err := q.Prefill(context.Background(), tokens[:12])
 	require.NoError(t, err)
 	require.Zero(t, cached)
