@@ -99,6 +99,9 @@ func testArchitecture(t *testing.T, file string) {
 			t.Logf("%s %s: NMSE %.2g", c.typ, way, n)
 			require.LessOrEqual(t, n, c.nmse, "%s %s", c.typ, way)
 		}
+		if c.typ == "F32" && m.Config().Window > 0 && m.Config().Window < 200 {
+			beyondWindows(t, m, path)
+		}
 	}
 }
 
@@ -110,6 +113,35 @@ func ways(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters)
 		list["token by token"] = stepByStep(t, m, tokens, adapters)
 	}
 	return list
+}
+
+// beyondWindows decodes a text that is longer than what layers with a window keep of it.
+func beyondWindows(t *testing.T, m *model.Model, path string) {
+	tokens := make([]int32, 600)
+	for i := range tokens {
+		tokens[i] = int32((7*i*i + 3*i + 1) % m.Config().Vocab)
+	}
+	o := infer.SessionOptions{Context: len(tokens), Batch: 32}
+	ring, err := infer.NewSession(m, o)
+	require.NoError(t, err)
+	defer ring.Close()
+	o.FullCache = true
+	whole, err := infer.NewSession(m, o)
+	require.NoError(t, err)
+	defer whole.Close()
+	require.Less(t, ring.Memory().Total(), whole.Memory().Total())
+	q, err := ring.NewSequence()
+	require.NoError(t, err)
+	rows, err := q.DecodeAll(context.Background(), tokens[:500])
+	require.NoError(t, err)
+	for _, token := range tokens[500:] {
+		logits, err := q.Decode(context.Background(), []int32{token})
+		require.NoError(t, err)
+		rows = append(rows, logits)
+	}
+	n := nmse(rows, stockLogits(t, path, tokens))
+	t.Logf("beyond windows: NMSE %.2g", n)
+	require.LessOrEqual(t, n, bound)
 }
 
 func stepByStep(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {

@@ -1,14 +1,15 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
 
 // AttentionOptions are what attention differs in from layer to layer.
 type AttentionOptions struct {
 	Scale  float32 // of q·k
-	Window int     // number of keys that a query sees, with its own; 0 is all
-	// Chunked makes the window one of those into which positions are divided: a query sees the
-	// keys of its own, up to itself.
-	Chunked bool
+	Window Window
 	// Bidirectional lets a query see the keys after it, too: all of its sample. Neither a window nor
 	// ALiBi goes with it.
 	Bidirectional bool
@@ -16,6 +17,33 @@ type AttentionOptions struct {
 	// In a graph of whole sequences:
 	Rows   int64 // of equal length, which do not see each other
 	Packed bool  // a row may hold several samples, which do not either
+}
+
+// A Window is what a query sees of its sample, up to its own position; the zero value is all.
+type Window struct {
+	Size int // number of keys, with its own; 0 is all
+	// Chunked makes it one of those into which positions are divided: a query sees the keys of its
+	// own, up to itself.
+	Chunked bool
+}
+
+// String is the number, and of which kind it is.
+func (w Window) String() string {
+	if w.Chunked {
+		return fmt.Sprint(w.Size, ", chunked")
+	}
+	return fmt.Sprint(w.Size)
+}
+
+// First is the first position that the query at a position sees.
+func (w Window) First(pos int) int {
+	switch {
+	case w.Size == 0:
+		return 0
+	case w.Chunked:
+		return pos / w.Size * w.Size
+	}
+	return max(0, pos-w.Size+1)
 }
 
 // ScoreOptions are what becomes of scores, in this order, on the way to their softmax.
@@ -51,14 +79,14 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 // visible are the first and the last key that each query sees, nil where it sees all before it, and
 // the last where it sees all after it or none.
 func (t *Tape) visible(o AttentionOptions, length int64) (first, last *ggml.Tensor) {
-	if int64(o.Window) >= length {
-		o.Window = 0 // it hides nothing
+	if int64(o.Window.Size) >= length {
+		o.Window = Window{} // it hides nothing
 	}
-	if o.Window == 0 && !o.Packed {
+	if o.Window.Size == 0 && !o.Packed {
 		return nil, nil
 	}
 	if o.Bidirectional {
 		last = t.lastVisible(length, o.Rows)
 	}
-	return t.FirstVisible(o.Window, o.Chunked, length, o.Rows), last
+	return t.FirstVisible(o.Window, length, o.Rows), last
 }

@@ -127,24 +127,11 @@ func (t *Tape) SectionPositions(n int64) (positions, negated *ggml.Tensor) {
 	return positions, Declare(t.Inputs, "negated positions of sections", ggml.I32, []int64{4 * n}, fill(-1))
 }
 
-// FirstVisible is the input of the first key that each query of rows [n, batch] sees: that of its
-// sample, or of a window (0: none) of keys that ends with its own, or is the chunk of positions
-// that its own is in.
-func (t *Tape) FirstVisible(window int, chunked bool, n, batch int64) *ggml.Tensor {
+// FirstVisible is the input of the first key of its row that each query of rows [n, batch] sees.
+func (t *Tape) FirstVisible(w Window, n, batch int64) *ggml.Tensor {
 	typ := t.Lowering.VisibleType()
-	name := fmt.Sprintf("first visible of window %d, %v", window, typ) // lowerings of layers differ
-	if chunked {
-		name += ", chunked"
-	}
-	first := func(f *Feed, i int) int32 {
-		switch {
-		case window == 0:
-			return f.Starts[i]
-		case chunked:
-			return f.Starts[i] + f.Positions[i]/int32(window)*int32(window)
-		}
-		return max(f.Starts[i], int32(i%f.Length()-window+1))
-	}
+	name := fmt.Sprintf("first visible of window %v, %v", w, typ) // lowerings of layers differ
+	first := func(f *Feed, i int) int32 { return f.Starts[i] + int32(w.First(int(f.Positions[i]))) }
 	return declareIndices(t.Inputs, name, typ, []int64{n, batch}, first)
 }
 

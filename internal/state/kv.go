@@ -7,44 +7,91 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A KV is a cache of keys and values: a row [size·heads] for each position.
+// A KV is a cache of keys and values: a row [size·heads] for each position. Where queries see a
+// window, the rows of a slot are a ring of the window and of what a pass adds: a position takes the
+// row of the one so many before, which no query sees any more.
 type KV struct {
-	length int          // positions of a slot
+	window nn.Window
+	length int          // rows of a slot
 	k, v   *ggml.Tensor // [size·heads, length·slots]
-
-	// Positions from the end of a slot's sequence up to here hold zeros. A
-	// masked position has no weight, but a NaN that lies there would still
-	// spread.
-	zeroed []int
+	slots  []kept
 }
 
-// NewKV makes a cache for heads of keys and values of a size.
-func NewKV(o Options, size, heads int) (*KV, error) {
+// kept is what lies in the rows of a slot.
+type kept struct {
+	// from is the first position that is kept: those before have been overwritten.
+	from int
+	// Positions from the end of the sequence up to here hold zeros. A masked position has no
+	// weight, but a NaN that lies there would still spread.
+	zeroed int
+}
+
+// ringStep is what the length of a ring is a multiple of.
+const ringStep = 256
+
+// NewKV makes a cache for heads of keys and values of a size, of which queries see a window.
+func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
 	if !o.Type.IsValid() || !o.Type.CanQuantize() {
 		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", o.Type)
 	}
 	if block := o.Type.BlockSize(); int64(size)%block != 0 {
 		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", o.Type, block, size)
 	}
-	rows := func() *ggml.Tensor {
-		return o.NewTensor(o.Type, int64(size*heads), int64(o.Length)*int64(o.Slots))
+	c := &KV{window: w, length: o.Length, slots: make([]kept, o.Slots)}
+	if w.Size > 0 && !o.Whole {
+		ring := w.Size + min(o.Batch, o.Length)
+		c.length = min((ring+ringStep-1)/ringStep*ringStep, o.Length)
 	}
-	return &KV{length: o.Length, k: rows(), v: rows(), zeroed: make([]int, o.Slots)}, nil
+	for _, t := range []**ggml.Tensor{&c.k, &c.v} {
+		*t = o.NewTensor(o.Type, int64(size*heads), int64(c.length)*int64(o.Slots))
+	}
+	return c, nil
 }
 
 // row is the row of a position.
-func (c *KV) row(slot, pos int) int64 { return int64(slot)*int64(c.length) + int64(pos) }
+func (c *KV) row(slot, pos int) int64 {
+	return int64(slot)*int64(c.length) + int64(pos%c.length)
+}
 
-// Prepare clears positions, as far as they are not clear. It leaves memory alone that is not
-// needed yet.
+// runs calls f with the rows of positions, which in a ring are those from some row on, and others
+// from its beginning on.
+func (c *KV) runs(from, to int, f func(row, n int) error) error {
+	for from < to {
+		row := from % c.length
+		n := min(to-from, c.length-row)
+		if err := f(row, n); err != nil {
+			return err
+		}
+		from += n
+	}
+	return nil
+}
+
+// Prepare clears positions that the pass may look at and does not write, as far as they are not
+// clear. It leaves memory alone that is not needed yet.
 func (c *KV) Prepare(slot, end, before int) error {
-	from := max(end, c.zeroed[slot])
-	if from >= before {
+	s := &c.slots[slot]
+	s.from = max(s.from, end-c.length)
+	to := s.from + c.length
+	if s.from == 0 {
+		to = min(before, to)
+	}
+	from := max(end, s.zeroed)
+	if from >= to {
 		return nil
 	}
+	if err := c.runs(from, to, func(row, n int) error { return c.clear(c.row(slot, row), n) }); err != nil {
+		return err
+	}
+	s.zeroed = to
+	return nil
+}
+
+// clear makes rows zero.
+func (c *KV) clear(row int64, n int) error {
 	for _, t := range []*ggml.Tensor{c.k, c.v} {
 		size := t.Stride(1)
-		at, end := c.row(slot, from)*size, c.row(slot, before)*size
+		at, end := row*size, (row+int64(n))*size
 		for at < end {
 			n, err := t.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
 			if err != nil {
@@ -53,7 +100,6 @@ func (c *KV) Prepare(slot, end, before int) error {
 			at += int64(n)
 		}
 	}
-	c.zeroed[slot] = before
 	return nil
 }
 
@@ -62,47 +108,65 @@ var zeros [1 << 16]byte
 // Commit does nothing: what a pass has written lies where it stays.
 func (c *KV) Commit(int, int) error { return nil }
 
-// Rewind can restore any position.
+// restorable is n where what the next query sees of the positions before is there, else 0.
+func (c *KV) restorable(slot, n int) int {
+	if c.window.First(n) < c.slots[slot].from {
+		return 0
+	}
+	return n
+}
+
+// Rewind can restore any position whose window has not been overwritten.
 func (c *KV) Rewind(slot, n int) (at int, err error) {
-	c.zeroed[slot] = min(c.zeroed[slot], n)
+	n = c.restorable(slot, n)
+	s := &c.slots[slot]
+	if n == 0 {
+		s.from = 0
+	}
+	s.zeroed = min(s.zeroed, n)
 	return n, nil
 }
 
-// Copy copies the first n positions.
+// Copy copies what there is of the first n positions.
 func (c *KV) Copy(dst, src, n int) (at int, err error) {
-	size := int64(c.k.Stride(1))
-	rows := make([]byte, int64(n)*size)
-	c.zeroed[dst] = 0
-	for _, t := range []*ggml.Tensor{c.k, c.v} {
-		if _, err := t.ReadAt(rows, c.row(src, 0)*size); err != nil {
-			return 0, err
+	n = c.restorable(src, n)
+	from := min(c.slots[src].from, n)
+	c.slots[dst] = kept{from: from}
+	size := c.k.Stride(1)
+	return n, c.runs(from, n, func(row, n int) error {
+		data := make([]byte, int64(n)*size)
+		for _, t := range []*ggml.Tensor{c.k, c.v} {
+			if _, err := t.ReadAt(data, c.row(src, row)*size); err != nil {
+				return err
+			}
+			if _, err := t.WriteAt(data, c.row(dst, row)*size); err != nil {
+				return err
+			}
 		}
-		if _, err := t.WriteAt(rows, c.row(dst, 0)*size); err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
+		return nil
+	})
 }
 
 // Attend is the attention of queries to the cache, into which it writes the keys and values of
 // the tokens first. It has no gradients. Shapes are those of [nn.Tape.Attend].
 func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
 	size, heads, n := q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
+	p.Attended = min(p.Attended, int64(c.length))
 	rows := c.rows(t, p, n)
 	keys, values := c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)
 	queries := t.Sequences(q, p.Slots).T               // a part of fused products is not contiguous without RoPE
 	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
 	out := t.C.FlashAttention(queries, keys, values, ggml.AttentionOptions{
-		Mask: mask(t, p, n/p.Slots, o), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
+		Mask: c.mask(t, p, n/p.Slots, o.Scores.MaxBias != 0), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
 	})
 	out.SetAccPrecision(ggml.PrecisionF32)
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
 
-// rows is the input of the rows [n] that are written. It is that of all caches, whose slots have
+// rows is the input of the rows [n] that are written. It is that of all caches whose slots have
 // the same length.
 func (c *KV) rows(t *nn.Tape, p Pass, n int64) *ggml.Tensor {
-	return nn.Declare(t.Inputs, "rows", ggml.I64, []int64{n}, func(f *nn.Feed, x []int64) {
+	return nn.Declare(t.Inputs, fmt.Sprintf("rows of %d", c.length), ggml.I64, []int64{n}, func(f *nn.Feed, x []int64) {
 		for i, pos := range f.Positions {
 			x[i] = c.row(int(p.First)+i/f.Length(), int(pos))
 		}
@@ -114,24 +178,21 @@ const f16MinusInf ggml.Float16 = 0xFC00
 
 // mask is the input [attended, n, 1, slots] of −∞ for the keys that a query does not see, those
 // after it and those before its window, and 0 for the others, or for ALiBi less their distance.
-func mask(t *nn.Tape, p Pass, n int64, o nn.AttentionOptions) *ggml.Tensor {
+func (c *KV) mask(t *nn.Tape, p Pass, n int64, distances bool) *ggml.Tensor {
 	shape := []int64{p.Attended, n, 1, p.Slots}
-	name := fmt.Sprintf("mask of window %d, chunked %v, distances %v", o.Window, o.Chunked, o.Scores.MaxBias != 0)
+	name := fmt.Sprintf("mask of window %v, of %d rows, distances %v", c.window, c.length, distances)
 	return nn.Declare(t.Inputs, name, ggml.F16, shape, func(f *nn.Feed, x []ggml.Float16) {
 		for i, pos := range f.Positions {
-			row, first := x[i*int(p.Attended):][:p.Attended], 0
-			switch {
-			case o.Chunked:
-				first = int(pos) / o.Window * o.Window
-			case o.Window > 0:
-				first = max(0, int(pos)-o.Window+1)
+			row, pos := x[i*int(p.Attended):][:p.Attended], int(pos)
+			first := c.window.First(pos)
+			if from, to := first%c.length, pos%c.length+1; from < to {
+				hide(row[:from])
+				hide(row[to:])
+			} else { // it goes on at the beginning of the ring
+				hide(row[to:from])
 			}
-			hide(row[:first])
-			hide(row[min(int(pos)+1, len(row)):])
-			if o.Scores.MaxBias != 0 {
-				for j := first; j < int(pos); j++ {
-					row[j] = ggml.ToFloat16(float32(j - int(pos)))
-				}
+			for j := first; distances && j < pos; j++ {
+				row[j%c.length] = ggml.ToFloat16(float32(j - pos))
 			}
 		}
 	})

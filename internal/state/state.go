@@ -7,8 +7,8 @@ import "github.com/goggml/ggml"
 // A State is what sequences keep of one part, each in a slot of its own. It is used by one
 // goroutine.
 type State interface {
-	// Prepare readies a slot, whose sequence ends at a position, for a pass that may look at
-	// what lies before another.
+	// Prepare readies a slot for a pass after which its sequence ends at a position, and which
+	// may look at what lies before another.
 	Prepare(slot, end, before int) error
 	// Commit says that the sequence of a slot now ends at a position, after a pass.
 	Commit(slot, end int) error
@@ -27,6 +27,8 @@ type Options struct {
 	Type      ggml.Type // of keys and values
 	Slots     int       // sequences
 	Length    int       // positions of each
+	Batch     int       // the most that a pass adds to one
+	Whole     bool      // keep all positions, also those that no query will see any more
 }
 
 // A Pass is the sequences that a graph continues: those of slots side by side, each by as many

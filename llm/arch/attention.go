@@ -97,7 +97,7 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		p.noteBidirectional(t, a)
 	}
 	o := nn.AttentionOptions{
-		Scale: a.Scale, Window: a.Window, Chunked: a.Chunked, Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed,
+		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)},
 	}
 	var y *nn.Value
@@ -134,12 +134,14 @@ func (a Attention) sinks(p Place) *ggml.Tensor {
 	return p.weight(Weight{Kind: "attn_sinks", Shape: []int64{int64(a.Heads)}, Role: Sink})
 }
 
+func (a Attention) window() nn.Window { return nn.Window{Size: a.Window, Chunked: a.Chunked} }
+
 // NewState makes a cache of keys and values. What sees the tokens after it cannot be kept.
 func (a Attention) NewState(o state.Options) (state.State, error) {
 	if a.Bidirectional {
 		return nil, nil
 	}
-	return state.NewKV(o, a.HeadSize, a.KVHeads)
+	return state.NewKV(o, a.HeadSize, a.KVHeads, a.window())
 }
 
 // project returns the products of x: queries, keys, values, and the gate if there is one.

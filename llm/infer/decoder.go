@@ -80,7 +80,8 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	if d.lowering, err = newLowering(d.m, d.engine, nn.AdaptersOf(o.Adapters)); err != nil {
 		return err
 	}
-	if d.states, err = newStates(d.m.Architecture(), o.CacheType, slots, o.Context, d.engine.Layout()); err != nil {
+	kept := state.Options{Type: o.CacheType, Slots: slots, Length: o.Context, Batch: o.Batch, Whole: o.FullCache}
+	if d.states, err = newStates(d.m.Architecture(), kept, d.engine.Layout()); err != nil {
 		return err
 	}
 	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.states.attended(1)})
@@ -164,7 +165,7 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
 	shape.attended = d.states.attended(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {
-		if err := d.states.prepare(first+i, start, shape.attended); err != nil {
+		if err := d.states.prepare(first+i, start+shape.tokens, shape.attended); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,13 @@ type SessionOptions struct {
 	// [model.LoadOptions] take their number too, which decides how matrices are repacked.
 	Sequences int
 	// Context is the most tokens that a sequence can have; 0 is what the model
-	// was trained on. The KV cache takes memory in proportion to it and to Sequences.
+	// was trained on. The KV cache takes memory in proportion to it and to Sequences, but that of
+	// a layer whose queries see a window to the window and Batch.
 	Context int
+	// FullCache lets layers with a window keep all of Context, too, as llama.cpp's --swa-full:
+	// sequences can be rewound to any position, and begin as any beginning of another one, without
+	// that tokens are computed again.
+	FullCache bool
 	// CacheType is the type of the KV cache: F32, the zero value, is exact; F16
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
@@ -100,6 +105,14 @@ func (s *Session) Context() int {
 		return 0
 	}
 	return s.d.states.length
+}
+
+// Memory is what the states of its sequences take, keys and values as a rule, on each device.
+func (s *Session) Memory() device.Sizes {
+	if s == nil || s.d == nil {
+		return nil
+	}
+	return s.d.states.memory.Sizes()
 }
 
 // Free is the number of sequences that there is still room for.

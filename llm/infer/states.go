@@ -24,20 +24,20 @@ type states struct {
 	all           []state.State
 }
 
-func newStates(a *arch.Architecture, typ ggml.Type, slots, length int, l device.Layout) (*states, error) {
-	s := &states{slots: slots, length: length, ctx: ggml.NewContext(), memory: device.NewMemory(l)}
+func newStates(a *arch.Architecture, o state.Options, l device.Layout) (*states, error) {
+	s := &states{slots: o.Slots, length: o.Length, ctx: ggml.NewContext(), memory: device.NewMemory(l)}
 	options := func(layer int) state.Options {
-		newTensor := func(t ggml.Type, shape ...int64) *ggml.Tensor {
+		o.NewTensor = func(t ggml.Type, shape ...int64) *ggml.Tensor {
 			x := s.ctx.NewTensor(t, shape...)
 			s.memory.Add(layer, device.KVCache, x)
 			return x
 		}
-		return state.Options{NewTensor: newTensor, Type: typ, Slots: slots, Length: length}
+		return o
 	}
 	var err error
 	if s.byLayer, err = a.NewStates(options); err == nil {
 		if err = s.memory.Allocate(); err != nil {
-			err = fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", length*slots, err)
+			err = fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", s.length*s.slots, err)
 		}
 	}
 	if err != nil {
@@ -60,6 +60,8 @@ func (s *states) attended(n int) int {
 	return min((n+attendedStep-1)/attendedStep*attendedStep, s.length)
 }
 
+// prepare readies a slot for a pass after which its sequence ends at a position, and which looks at
+// what lies before another.
 func (s *states) prepare(slot, end, before int) error {
 	for _, x := range s.all {
 		if err := x.Prepare(slot, end, before); err != nil {

@@ -34,6 +34,7 @@ type ModelFlags struct {
 type SessionFlags struct {
 	ModelFlags
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
+	SWAFull   bool   `name:"swa-full" help:"Keep the keys and values of all tokens in layers that see a window, too: more memory, and a conversation that was changed far back need not be computed anew." group:"Computing"`
 	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
 }
@@ -59,7 +60,7 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 	}
 	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences})
 	if err == nil {
-		m.Options.CacheType = cacheType
+		m.Options.CacheType, m.Options.FullCache = cacheType, f.SWAFull
 	}
 	return m, err
 }

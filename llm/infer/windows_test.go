@@ -1,0 +1,384 @@
+package infer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// windowModel has a layer that sees all, one with a window, one with chunks and ALiBi, and one with
+// another window: rings of 256 rows and, with a Batch of 64, of 512.
+func windowModel(t *testing.T) *model.Model {
+	t.Helper()
+	c := llmtest.TinyConfig(false)
+	c.Heads, c.KVHeads, c.HeadSize, c.RoPE.Dims = 2, 1, 32, 32 // whole blocks of Q8_0
+	usual, err := arch.Resolve(c)
+	require.NoError(t, err)
+	layers := make([]arch.Layer, 4)
+	for i := range layers {
+		layers[i] = slices.Clone(usual.Layers()[0])
+		a := layers[i][0].Part.(arch.Attention)
+		switch i {
+		case 1:
+			a.Window = 40
+		case 2:
+			a.Window, a.Chunked, a.MaxALiBiBias, a.NoRoPE = 60, true, 8, true
+		case 3:
+			a.Window = 300
+		}
+		layers[i][0].Part = a
+	}
+	c.Layers = len(layers)
+	a, err := arch.New(c, layers)
+	require.NoError(t, err)
+	m, err := model.NewOf(a, nil, 3)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	rng := rand.New(rand.NewPCG(8, 9))
+	for w := range m.Weights() {
+		if w.NumDims() == 2 {
+			require.NoError(t, ggml.Write(w, refmath.Normal(rng, 1/math.Sqrt(float64(w.Dim(0))), w.Shape()...).Float32()))
+		}
+	}
+	return m
+}
+
+const windowContext = 1200
+
+// windowOptions are those of sessions that keep windows, and of others that keep all.
+func windowOptions() (ring, whole infer.SessionOptions) {
+	ring = infer.SessionOptions{Context: windowContext, Batch: 64, Threads: 1}
+	whole = ring
+	whole.FullCache = true
+	return ring, whole
+}
+
+// Long texts are the same whether what no query sees any more is kept or not, and to the bit as long
+// as nothing has been overwritten.
+func TestWindowsDecode(t *testing.T) {
+	m := windowModel(t)
+	prompt := llmtest.RandomTokens(5, 100, m.Config().Vocab)
+	for _, c := range []struct {
+		cache  ggml.Type
+		nmse   float64
+		length int
+	}{
+		{ggml.F32, 1e-10, windowContext},
+		{ggml.F16, 1e-4, 600}, // ggml adds values up in F16 then: another number of threads differs by as much
+		{ggml.Q8_0, 1e-6, 600},
+	} {
+		t.Run(c.cache.String(), func(t *testing.T) {
+			ring, whole := windowOptions()
+			ring.CacheType, whole.CacheType = c.cache, c.cache
+			a, b := newSequence(t, m, ring), newSequence(t, m, whole)
+			got, want := decode(t, a, prompt...), decode(t, b, prompt...)
+			for a.Len() < c.length {
+				if a.Len() <= 256 {
+					require.Equal(t, want, got, "after %d tokens", a.Len())
+				}
+				require.Less(t, refmath.NMSE(got, want), c.nmse, "after %d tokens", a.Len())
+				next := argmax(want)
+				if c.cache != ggml.F16 {
+					require.Equal(t, next, argmax(got))
+				}
+				got, want = decode(t, a, next), decode(t, b, next)
+			}
+		})
+	}
+}
+
+// Prompts are the same in passes of any length, beyond the rings.
+func TestWindowsPrefill(t *testing.T) {
+	m := windowModel(t)
+	tokens := llmtest.RandomTokens(5, 700, m.Config().Vocab)
+	want := flat(t, newSequence(t, m, infer.SessionOptions{Context: windowContext, Batch: 700}), tokens) // nothing is overwritten
+	for _, batch := range []int{1, 31, 256} {
+		got := flat(t, newSequence(t, m, infer.SessionOptions{Context: windowContext, Batch: batch}), tokens)
+		require.Less(t, refmath.NMSE(got, want), 1e-10, "passes of %d", batch)
+	}
+}
+
+// A sequence is rewound without computing anything again as far as its windows are kept, which is
+// the length of a pass at least, and anywhere by computing its tokens again.
+func TestWindowsRewind(t *testing.T) {
+	m := windowModel(t)
+	ring, whole := windowOptions()
+	tokens := llmtest.RandomTokens(5, 600, m.Config().Vocab)
+	q, all := newSequence(t, m, ring), newSequence(t, m, whole)
+	for _, c := range []struct{ n, computed int }{
+		{600, 600},
+		{535, 535}, // more than the length of a pass before
+		{387, 387}, // of which a query sees 300 keys, with its own, where 512 of 600 are kept
+		{386, 0},
+		{1, 0},
+		{0, 0},
+	} {
+		for _, q := range []*infer.Sequence{q, all} {
+			_, err := q.Rewind(0)
+			require.NoError(t, err)
+			decode(t, q, tokens...)
+			rewind(t, q, c.n)
+		}
+		require.Equal(t, c.computed, q.Computed(), "rewound to %d", c.n)
+		require.Equal(t, c.n, all.Computed())
+		require.Equal(t, tokens[:c.n], q.Tokens())
+		require.Less(t, refmath.NMSE(decode(t, q, 7, 8), decode(t, all, 7, 8)), 1e-10, "rewound to %d", c.n)
+		require.Equal(t, c.n+2, q.Computed())
+	}
+
+	// What is cancelled beyond the rings leaves the tokens that there were.
+	for _, q := range []*infer.Sequence{q, all} {
+		rewind(t, q, 0)
+		decode(t, q, tokens[:300]...)
+		cause := errors.New("enough")
+		_, err := q.Decode(&cancelledLater{Context: context.Background(), passes: 4, cause: cause}, tokens)
+		require.ErrorIs(t, err, cause)
+		require.Equal(t, tokens[:300], q.Tokens())
+	}
+	require.Zero(t, q.Computed())
+	_, err := q.Decode(&cancelledLater{Context: context.Background(), passes: 2, cause: context.Canceled}, []int32{7})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 128, q.Computed(), "what was computed again stays")
+	require.Less(t, refmath.NMSE(decode(t, q, 7), decode(t, all, 7)), 1e-10)
+}
+
+// A sequence begins as another one as long as that has kept what the tokens behind the beginning see.
+func TestWindowsPrefix(t *testing.T) {
+	m := windowModel(t)
+	ring, whole := windowOptions()
+	ring.Sequences = 2
+	tokens := llmtest.RandomTokens(5, 600, m.Config().Vocab)
+	all := newSequence(t, m, whole)
+	s := newSession(t, m, ring)
+	other, q := addSequence(t, s), addSequence(t, s)
+	for _, c := range []struct{ other, beginning, cached int }{
+		{100, 50, 50},
+		{100, 150, 100},
+		{300, 280, 280},
+		{600, 580, 580},
+		{600, 400, 400},
+		{600, 100, 0},
+	} {
+		_, _, err := other.Prefill(context.Background(), tokens[:c.other])
+		require.NoError(t, err)
+		rewind(t, q, 0)
+		prompt := append(slices.Clone(tokens[:c.beginning]), 3, 4)
+		got, cached, err := q.Prefill(context.Background(), prompt)
+		require.NoError(t, err)
+		require.Equal(t, c.cached, cached, c)
+		rewind(t, all, 0)
+		require.Less(t, refmath.NMSE(got, decode(t, all, prompt...)), 1e-10, c)
+		require.Less(t, refmath.NMSE(decode(t, q, 5), decode(t, all, 5)), 1e-10, c)
+	}
+}
+
+// A token whose embedding is not a number spoils nothing once it is dropped, also where it lies in
+// rows that others had before.
+func TestWindowsForgetNaN(t *testing.T) {
+	m := windowModel(t)
+	w := m.Weight("token_embd.weight")
+	values, err := ggml.Read[float32](w)
+	require.NoError(t, err)
+	for i := range m.Config().Embd {
+		values[95*m.Config().Embd+i] = float32(math.NaN())
+	}
+	require.NoError(t, ggml.Write(w, values))
+	tokens := llmtest.RandomTokens(5, 400, 95)
+	ring, whole := windowOptions()
+	q, all := newSequence(t, m, ring), newSequence(t, m, whole)
+	for _, n := range []int{3, 250, 300, 400} {
+		rewind(t, q, 0)
+		decode(t, q, tokens[:n]...)
+		require.True(t, math.IsNaN(float64(decode(t, q, 95, 95, 4)[0])))
+		rewind(t, q, n)
+		require.Equal(t, n, q.Computed())
+		rewind(t, all, 0)
+		decode(t, all, tokens[:n]...)
+		require.Less(t, refmath.NMSE(decode(t, q, 5), decode(t, all, 5)), 1e-10, n)
+	}
+}
+
+// Any history gives the logits of a session that keeps all: sequences begin, alike or not, go on
+// together or some of them, are rewound, cancelled, and end.
+func TestWindowsHistory(t *testing.T) {
+	m := windowModel(t)
+	ring, whole := windowOptions()
+	ring.Sequences, whole.Sequences = 3, 3
+	sessions := [2]*infer.Session{newSession(t, m, ring), newSession(t, m, whole)}
+	known := llmtest.RandomTokens(5, 650, m.Config().Vocab)
+	rapid.Check(t, func(r *rapid.T) {
+		ctx := context.Background()
+		var open [][2]*infer.Sequence
+		same := func(got, want []float32) {
+			require.Less(r, refmath.NMSE(got, want), 1e-10)
+			require.Equal(r, argmax(want), argmax(got))
+		}
+		defer func() {
+			for _, both := range open {
+				require.NoError(r, both[0].Close())
+				require.NoError(r, both[1].Close())
+			}
+		}()
+		for range rapid.IntRange(1, 8).Draw(r, "actions") {
+			action := rapid.IntRange(0, 6).Draw(r, "action")
+			if len(open) == 0 || action == 0 && len(open) < 3 {
+				var both [2]*infer.Sequence
+				for i, s := range sessions {
+					var err error
+					both[i], err = s.NewSequence()
+					require.NoError(r, err)
+				}
+				open = append(open, both)
+				action = 1
+			}
+			i := rapid.IntRange(0, len(open)-1).Draw(r, "sequence")
+			both := open[i]
+			var logits [2][]float32
+			switch length := both[0].Len(); action {
+			case 0, 1:
+				end := rapid.SliceOfN(rapid.Int32Range(0, 90), 1, 40).Draw(r, "end")
+				tokens := append(slices.Clone(known[:rapid.IntRange(0, len(known)).Draw(r, "beginning")]), end...)
+				for i, q := range both {
+					var err error
+					logits[i], _, err = q.Prefill(ctx, tokens)
+					require.NoError(r, err)
+				}
+				same(logits[0], logits[1])
+			case 2:
+				tokens := rapid.SliceOfN(rapid.Int32Range(0, 90), 1, 80).Draw(r, "tokens")
+				if length+len(tokens) > windowContext {
+					continue
+				}
+				for i, q := range both {
+					var err error
+					logits[i], err = q.Decode(ctx, tokens)
+					require.NoError(r, err)
+				}
+				same(logits[0], logits[1])
+			case 3:
+				n := max(0, length-rapid.IntRange(0, 300).Draw(r, "back"))
+				for _, q := range both {
+					rewind(r, q, n)
+				}
+			case 4:
+				const tokens = 400 // more than 5 passes
+				if length+tokens > windowContext {
+					continue
+				}
+				passes := rapid.IntRange(0, 5).Draw(r, "passes")
+				for _, q := range both {
+					_, err := q.Decode(&cancelledLater{Context: ctx, passes: passes, cause: context.Canceled}, known[:tokens])
+					require.Error(r, err)
+				}
+			case 5:
+				require.NoError(r, both[0].Close())
+				require.NoError(r, both[1].Close())
+				open = slices.Delete(open, i, i+1)
+				continue
+			case 6:
+				var next [2][]infer.StepInput
+				for _, both := range rapid.Permutation(open).Draw(r, "order")[:rapid.IntRange(1, len(open)).Draw(r, "some")] {
+					if both[0].Len() == windowContext {
+						continue
+					}
+					for i, q := range both {
+						next[i] = append(next[i], infer.StepInput{Sequence: q, Token: 7})
+					}
+				}
+				if len(next[0]) == 0 {
+					continue
+				}
+				for i, s := range sessions {
+					require.NoError(r, s.Step(ctx, next[i]))
+				}
+				for i := range next[0] {
+					same(next[0][i].Logits, next[1][i].Logits)
+				}
+			}
+			require.Equal(r, both[1].Tokens(), both[0].Tokens())
+		}
+	})
+}
+
+// Models of the table decode beyond their windows as they do with all keys, with sinks, softcaps and
+// adapters.
+func TestWindowsOfArchitectures(t *testing.T) {
+	for _, name := range []string{"gemma2", "gemma3", "gpt-oss", "cohere2", "plamo3"} {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.ArchModel(t, name, ggml.F32)
+			s := llmtest.NewLoRASetup(t, m, 3, 0.75)
+			ring, whole := windowOptions()
+			ring.Adapters, whole.Adapters = s.Adapters, s.Adapters
+			tokens := llmtest.RandomTokens(5, 330, m.Config().Vocab)
+			a, b := newSequence(t, m, ring), newSequence(t, m, whole)
+			require.Less(t, refmath.NMSE(flat(t, a, tokens), flat(t, b, tokens)), 1e-10)
+			for range 20 {
+				require.Less(t, refmath.NMSE(decode(t, a, 7), decode(t, b, 7)), 1e-10)
+			}
+		})
+	}
+}
+
+// Layers that see a window take the memory of it.
+func TestWindowsMemory(t *testing.T) {
+	m := windowModel(t)
+	ring, whole := windowOptions()
+	const row = 2 * 32 * 4 // key and value in F32
+	for _, sequences := range []int{1, 3} {
+		ring.Sequences, whole.Sequences = sequences, sequences
+		require.EqualValues(t, sequences*row*(windowContext+256+256+512), newSession(t, m, ring).Memory().Total(), fmt.Sprint(sequences))
+		require.EqualValues(t, sequences*row*4*windowContext, newSession(t, m, whole).Memory().Total())
+	}
+	require.Nil(t, (*infer.Session)(nil).Memory())
+	require.Nil(t, (&infer.Session{}).Memory())
+}
+
+// The layers of gemma3 1B, of which five of six see a window, after a text that is longer, in turn with a
+// session that keeps all.
+func BenchmarkWindows(b *testing.B) {
+	c := benchmodel.Gemma3()
+	c.Vocab, c.Context, c.RoPE.TrainedCtx = 8192, 32768, 32768
+	path := filepath.Join(b.TempDir(), "gemma3.gguf")
+	require.NoError(b, benchmodel.Write(path, c, ggml.Q4_0))
+	m, err := model.Load(path, model.LoadOptions{Repack: true})
+	require.NoError(b, err)
+	b.Cleanup(func() { m.Close() })
+	const past, steps = 4096, 16
+	o := infer.SessionOptions{CacheType: ggml.F16}
+	var samplers []func() time.Duration
+	for _, o.FullCache = range []bool{false, true} {
+		q := newSequence(b, m, o)
+		decode(b, q, llmtest.RandomTokens(1, past, c.Vocab)...)
+		b.Logf("all %v: %d bytes of keys and values", o.FullCache, q.Session().Memory().Total())
+		samplers = append(samplers, func() time.Duration {
+			began := time.Now()
+			for range steps {
+				decode(b, q, 7)
+			}
+			return time.Since(began)
+		})
+	}
+	testutil.Once(b, func() {
+		turns := testutil.InTurn(testutil.Rounds(), 0, samplers...)
+		b.ReportMetric(steps/turns.Median(0).Seconds(), "tokens/s")
+		b.ReportMetric(turns.Ratio(1, 0), "ratio")
+	})
+}
