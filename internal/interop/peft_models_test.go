@@ -16,7 +16,7 @@ import (
 )
 
 // tableArchs have GELU.
-var tableArchs = []string{"gemma2", "gemma3", "phi2", "starcoder2"}
+var tableArchs = []string{"gemma2", "gemma3", "gptj", "phi2", "starcoder2"}
 
 // A peftModel is a tiny model of an architecture, and what transformers needs to make it.
 type peftModel struct {
@@ -29,10 +29,10 @@ func peftModels() map[string]peftModel {
 	with := func(name string, change func(c *arch.Config)) arch.Config {
 		c := llmtest.TinyConfig(false)
 		c.Arch, c.Name = name, "tiny"
-		if !slices.Contains([]string{"cohere2", "command-r", "glm4", "granite", "llama", "mistral3", "olmo", "smollm3"}, name) {
+		if !slices.Contains([]string{"cohere2", "command-r", "glm4", "gptj", "granite", "llama", "mistral3", "olmo", "smollm3"}, name) {
 			c.RoPE.Mode = ggml.RoPENeoX
 		}
-		if slices.Contains([]string{"cohere2", "command-r", "olmo", "phi2", "starcoder2"}, name) {
+		if slices.Contains([]string{"cohere2", "command-r", "gptj", "olmo", "phi2", "starcoder2"}, name) {
 			c.RMSEps, c.LayerNormEps = 0, 1e-5
 		}
 		if change != nil {
@@ -94,6 +94,8 @@ func peftModels() map[string]peftModel {
 		}},
 		"phi2": {with("phi2", func(c *arch.Config) { c.RoPE.Dims = 8 }), "PhiForCausalLM", "PhiConfig",
 			arguments{"rope_parameters": half, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new"}},
+		"gptj": {with("gptj", func(c *arch.Config) { c.KVHeads, c.RoPE.Dims = 4, 8 }), "GPTJForCausalLM", "GPTJConfig",
+			arguments{"rotary_dim": 8, "n_inner": 96, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new", "bos_token_id": 0, "eos_token_id": 0}},
 		"cohere2": {with("cohere2", func(c *arch.Config) {
 			c.Layers, c.Tied, c.LogitScale, c.Window, c.WindowPattern = 4, true, 0.25, 5, 4
 		}), "Cohere2ForCausalLM", "Cohere2Config", arguments{
@@ -132,7 +134,7 @@ func (p peftModel) load(t *testing.T) *model.Model {
 	})
 	var want []string
 	for _, module := range m.Architecture().Modules() {
-		want = append(want, peftPath(module.Path))
+		want = append(want, peftPath(m.Architecture(), module.Path))
 	}
 	if c.Tied {
 		want = append(want, "lm_head") // of which we have no matrix
@@ -141,9 +143,9 @@ func (p peftModel) load(t *testing.T) *model.Model {
 	return m
 }
 
-func peftPath(module string) string {
-	if module == "lm_head" {
+func peftPath(a *arch.Architecture, module string) string {
+	if module == a.OutputModule() {
 		return module
 	}
-	return "model." + module
+	return a.ModuleRoot() + "." + module
 }

@@ -57,6 +57,17 @@ SPECIAL = {
         "attn_sinks": "self_attn.sinks",
         "ffn_gate_inp": "mlp.router",
     },
+    "gptj": {
+        "token_embd": "transformer.wte",
+        "output_norm": "transformer.ln_f",
+        "attn_norm": "ln_1",
+        "attn_q": "attn.q_proj",
+        "attn_k": "attn.k_proj",
+        "attn_v": "attn.v_proj",
+        "attn_output": "attn.out_proj",
+        "ffn_up": "mlp.fc_in",
+        "ffn_down": "mlp.fc_out",
+    },
     "phi2": {
         "output_norm": "model.final_layernorm",
         "attn_output": "self_attn.dense",
@@ -66,6 +77,7 @@ SPECIAL = {
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
+LAYERS = {"gptj": "transformer.h"}
 INTERLEAVED = {"llama", "mistral3", "granite", "olmo", "smollm3"}  # GGUF rotates neighbours, transformers halves
 
 
@@ -74,7 +86,7 @@ def name_of(arch, tensor):
     name, kind = tensor.rsplit(".", 1)
     names = LAYER | OTHER | SPECIAL.get(arch, {})
     if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
-        path = f"model.layers.{found[1]}.{names[found[2]]}"
+        path = f"{LAYERS.get(arch, 'model.layers')}.{found[1]}.{names[found[2]]}"
         if found[2] not in BARE:
             return f"{path}.{kind}"
         return path if kind == "weight" else f"{path}_{kind}"
@@ -133,7 +145,7 @@ class Session:
                     parameters.pop(name).zero_()
         if parameters:
             raise ValueError(f"the file has no values for {sorted(parameters)}")
-        for layer in model.model.layers:
+        for layer in getattr(model.base_model, "h" if arch in LAYERS else "layers"):
             for name, module in list(layer.mlp.named_children()):
                 if isinstance(module, (GELUTanh, NewGELUActivation)):
                     setattr(layer.mlp, name, TableGELU())

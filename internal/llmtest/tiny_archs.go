@@ -85,6 +85,7 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"glm4":    {keys: map[string]any{"rope.dimension_sections": []int32{1, 1, 1, 1}}, optional: biases("attn_q", "attn_k", "attn_v")},
 	"gpt2":    {keys: map[string]any{"context_length": uint32(256)}, fusedQKV: true, gelu: true, tied: true},
+	"gptj":    {like: "phi2", keys: map[string]any{"rope.dimension_count": uint32(4)}, kvHeads: 4, gelu: true, noStock: true}, // which has its names alone
 	"gptneox": {keys: map[string]any{"use_parallel_residual": true, "rope.dimension_count": uint32(4)}, fusedQKV: true, gelu: true},
 	"granite_swa": {
 		keys: map[string]any{
@@ -150,6 +151,10 @@ var tinyArchs = map[string]tinyArch{
 		fusedQKV: true, optional: biases("exp_probs_b"),
 	},
 	"deepseek": {keys: experts(map[string]any{"leading_dense_block_count": uint32(1), "expert_shared_count": uint32(1), "expert_weights_scale": float32(1.5)}), layers: 3},
+	"deepseek2-ocr": {
+		like: "bailingmoe2", kvHeads: 4, keys: experts(map[string]any{"leading_dense_block_count": uint32(1), "expert_shared_count": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5)}),
+		tied: true, optional: biases("exp_probs_b"),
+	},
 	"dots1": {
 		keys: experts(map[string]any{
 			"expert_count": uint32(8), "expert_group_count": uint32(4), "expert_group_used_count": uint32(2), "attention.head_count_kv": uint32(4),
