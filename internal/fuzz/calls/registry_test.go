@@ -207,6 +207,7 @@ var public = registry{
 		{"tokenizer.TrainBPE", reflect.ValueOf(tokenizer.TrainBPE)},
 		{"tokenizer.FromMetadata", reflect.ValueOf(tokenizer.FromMetadata)},
 		{"tokenizer.New", reflect.ValueOf(tokenizer.New)},
+		{"train.CheckModel", reflect.ValueOf(train.CheckModel)},
 		{"train.LoadParameters", reflect.ValueOf(train.LoadParameters)},
 		{"train.DefaultAdamW", reflect.ValueOf(train.DefaultAdamW)},
 		{"train.NewEvaluator", reflect.ValueOf(train.NewEvaluator)},
