@@ -61,6 +61,9 @@ func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 // CheckModel says what is wrong with a model that cannot be trained, nor measured: that its tokens
 // see those that they are to predict.
 func CheckModel(m *model.Model) error {
+	if err := m.CheckOpen(); err != nil {
+		return err
+	}
 	return m.Architecture().CheckCausal("it sees the next token that a loss asks for; training and evaluation by diffusion are unsupported")
 }
 
