@@ -1,10 +1,10 @@
 // Package kernels has ops for the CPU in C beside those of ggml: blocked GEMM that
 // dequantises the weights as it goes, and its gradients ([GEMM], [GEMMGradInput],
-// [AccumulateGradWeight]), products of experts ([GroupedGEMM]), GEMV with software prefetch ([GEMV]), low-rank updates
-// ([AddLoRA], [GEMMLoRA]), causal attention ([CausalAttention]), norms
-// ([WeightedRMSNorm]), gates ([GateGELU]) and the cross-entropy
-// ([SoftmaxCrossEntropy]), each with its gradient, and a step of the optimiser
-// ([AdamWStep], with [SumSquares] and [GateStep]).
+// [AccumulateGradWeight]), GEMV with software prefetch ([GEMV]), products of experts
+// ([GroupedGEMM], [GroupedGEMV]), low-rank updates ([AddLoRA], [GEMMLoRA]), causal
+// attention ([CausalAttention]), norms ([WeightedRMSNorm]), gates ([GateGELU]) and the
+// cross-entropy ([SoftmaxCrossEntropy]), each with its gradient, and a step of the
+// optimiser ([AdamWStep], with [SumSquares] and [GateStep]).
 //
 // They are ops like those of package ggml, made in a [ggml.Context] by its hook
 // [ggml.Context.BuildOp]: what is wrong with an operand becomes the context's error,

@@ -241,6 +241,14 @@ func ExampleGroupedGEMM() {
 	// Output: [1 2 2] [30 30 5 50]
 }
 
+// The same, of few columns.
+func ExampleGroupedGEMV() {
+	s := newSheet()
+	experts, x := s.f32([]float32{1, 2, 10, 20}, 2, 1, 2), s.f32([]float32{1, 1}, 2, 1, 1)
+	s.show(kernels.GroupedGEMV(s.Context, experts, x, s.i32([]int32{1, 0}, 2, 1)))
+	// Output: [1 2] [30 3]
+}
+
 // The slope of SwiGLU's gate at 0 is a half.
 func ExampleGLUGradInPlace() {
 	s := newSheet()

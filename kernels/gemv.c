@@ -1,7 +1,11 @@
 #include "gemv.h"
+#include "elementwise.h"
 #include "gemv_vnni.h"
+#include "grouped.h"
 #include "scratch.h"
 #include "vector.h"
+
+#include <string.h>
 
 // Distance of software prefetch, and about the size of the parts in which longer rows are multiplied, in bytes. The
 // hardware prefetcher stops at each page. A row is multiplied in parts, since a dot product that starts right after a
@@ -87,18 +91,18 @@ static void kern_accumulate_dots(float *y, int64_t ldy, enum ggml_type type, con
 	}
 }
 
-// Rows [from, to) of one matrix.
-static void kern_gemv_rows(const struct ggml_tensor *w, const struct kern_columns *c, float *y, int64_t ldy, int64_t from, int64_t to) {
+// Rows [from, to) of a matrix of W, to y.
+static void kern_gemv_rows(const struct ggml_tensor *w, int64_t matrix, const struct kern_columns *c, float *y, int64_t ldy, int64_t from, int64_t to) {
 	int64_t k = w->ne[0], n = c->x->ne[1], size = kern_part_size(w->type, k);
 	size_t step = ggml_row_size(w->type, size), column_step = kern_column_size(c, size);
-	const char *row = (const char *)kern_matrix(w, c->matrix) + (size_t)from * w->nb[1];
+	const char *row = (const char *)kern_matrix(w, matrix) + (size_t)from * w->nb[1];
 	kern_prefetch(row, KERN_PREFETCH_DISTANCE);
-	for (int64_t m = from; m < to; m++, row += w->nb[1]) {
+	for (int64_t m = from; m < to; m++, row += w->nb[1], y++) {
 		const char *part = row, *column = c->data;
-		for (int64_t i = 0; i < n; i++) { y[i * ldy + m] = 0; }
+		for (int64_t i = 0; i < n; i++) { y[i * ldy] = 0; }
 		for (int64_t rest = k; rest > 0; rest -= size, part += step, column += column_step) {
 			kern_prefetch(part + KERN_PREFETCH_DISTANCE, step);
-			kern_accumulate_dots(y + m, ldy, w->type, c, kern_min(rest, size), part, column);
+			kern_accumulate_dots(y, ldy, w->type, c, kern_min(rest, size), part, column);
 		}
 	}
 }
@@ -123,10 +127,62 @@ KERN_OP(gemv) {
 			stop = kern_min(to, (matrix + 1) * m);
 			kern_quantize_columns(&columns, w->type, matrix);
 			float *y = (float *)kern_matrix(dst, matrix) + first;
-			kern_gemv_rows(w, &columns, y, dst->ne[0], from - matrix * m, stop - matrix * m);
+			kern_gemv_rows(w, matrix, &columns, y + from - matrix * m, dst->ne[0], from - matrix * m, stop - matrix * m);
 		}
 		first += m;
 		begin -= rows * size;
 		end -= rows * size;
+	}
+}
+
+// The columns of X that chose an expert, quantised: again only where they differ from those of the expert before.
+struct kern_chosen {
+	struct ggml_tensor gathered;
+	struct kern_columns columns;
+};
+
+static void kern_choose(struct kern_chosen *c, const struct ggml_tensor *dst, const int32_t *chosen, int64_t n) {
+	const struct ggml_tensor *w = dst->src[0], *x = dst->src[1];
+	if (c->columns.data != NULL && x->ne[1] == 1 && x->ne[2] == 1 && c->gathered.ne[1] == n) {
+		return;
+	}
+	c->gathered = *x;
+	c->gathered.data = kern_gather(x, dst->ne[1], chosen, n);
+	c->gathered.ne[1] = n;
+	c->columns = (struct kern_columns){.x = &c->gathered};
+	kern_quantize_columns(&c->columns, w->type, 0);
+}
+
+// Threads divide the rows of all experts that were chosen.
+KERN_OP(grouped_gemv) {
+	(void)userdata;
+	const struct ggml_tensor *w = dst->src[0], *ids = dst->src[2];
+	int64_t m = w->ne[1], experts = w->ne[2], rows = 0, n;
+	int32_t *chosen = kern_scratch(KERN_SCRATCH_INDICES, ids->ne[0] * ids->ne[1] * sizeof *chosen);
+	for (int64_t expert = 0; expert < experts; expert++) {
+		rows += kern_columns_of(ids, expert, experts, chosen) > 0 ? m : 0;
+	}
+	struct kern_share s = kern_share_of(rows, ith, nth);
+	struct kern_chosen columns = {0};
+	for (int64_t expert = 0; expert < experts && s.to > 0; expert++) {
+		if ((n = kern_columns_of(ids, expert, experts, chosen)) == 0) {
+			continue;
+		}
+		int64_t from = kern_max(s.from, 0), to = kern_min(s.to, m);
+		s.from -= m;
+		s.to -= m;
+		if (from >= to) {
+			continue;
+		}
+		kern_choose(&columns, dst, chosen, n);
+		float *y = kern_scratch(KERN_SCRATCH_ACCUMULATOR, n * (to - from) * sizeof *y);
+		kern_gemv_rows(w, expert, &columns.columns, y, to - from, from, to);
+		for (int64_t i = 0; i < n; i++, y += to - from) {
+			memcpy((float *)dst->data + chosen[i] * m + from, y, (to - from) * sizeof *y);
+		}
+	}
+	if (ith == 0) {
+		n = kern_columns_of(ids, experts, experts, chosen);
+		kern_no_expert(dst, chosen, n, 0, m);
 	}
 }

@@ -13,5 +13,7 @@ bool kern_gemv_batched(enum ggml_type type);
 
 // X [k, n] in F32, weights W [k, mᵢ] → [Σ mᵢ, n]. The dimensions 2 and 3 of all are equal: they count matrices.
 KERN_OP(gemv);
+// W [k, m, experts] of any type, X [k, used, n] or [k, 1, n] in F32, ids [used, n] → W_idᵀ·X [m, used, n].
+KERN_OP(grouped_gemv);
 
 #endif

@@ -1,44 +1,14 @@
 #include "grouped_gemm.h"
 #include "chunks.h"
 #include "gemm.h"
+#include "grouped.h"
 #include "scratch.h"
 #include "transpose.h"
 
-#include <math.h>
 #include <string.h>
 
 // Sizes of the largest chunk of what an expert makes.
 enum { KERN_MC_GROUPED = 256, KERN_NC_GROUPED = 512 };
-
-static int32_t kern_id(const struct ggml_tensor *ids, int64_t slot, int64_t token) {
-	return *(const int32_t *)((const char *)ids->data + slot * ids->nb[0] + token * ids->nb[1]);
-}
-
-// Lists the columns, counted over [used, n], that chose an expert; for the one behind the last, those that chose none
-// that there is.
-static int64_t kern_columns_of(const struct ggml_tensor *ids, int64_t expert, int64_t experts, int32_t *columns) {
-	int64_t count = 0;
-	for (int64_t token = 0; token < ids->ne[1]; token++) {
-		for (int64_t slot = 0; slot < ids->ne[0]; slot++) {
-			int32_t id = kern_id(ids, slot, token);
-			if (id == expert || expert == experts && (id < 0 || id >= experts)) {
-				columns[count++] = (int32_t)(token * ids->ne[0] + slot);
-			}
-		}
-	}
-	return count;
-}
-
-// Copies columns of X [k, used, n], or of X [k, 1, n] that those of a token share, side by side.
-static void *kern_gather(const struct ggml_tensor *x, int64_t used, const int32_t *columns, int64_t count) {
-	size_t size = x->ne[0] * ggml_type_size(x->type);
-	char *gathered = kern_scratch(KERN_SCRATCH_COLUMNS, count * size);
-	for (int64_t i = 0; i < count; i++) {
-		int64_t column = x->ne[1] < used ? columns[i] / used : columns[i];
-		memcpy(gathered + i * size, (const char *)x->data + column * size, size);
-	}
-	return gathered;
-}
 
 // Computes rows of some columns that chose an expert.
 static void kern_compute_columns(struct ggml_tensor *dst, bool grad_input, struct kern_chunk chunk, const int32_t *columns) {
@@ -63,14 +33,6 @@ static void kern_compute_columns(struct ggml_tensor *dst, bool grad_input, struc
 	}
 }
 
-static void kern_no_expert(struct ggml_tensor *dst, const struct kern_chunk *chunk, const int32_t *columns, int64_t count) {
-	for (int64_t i = 0; i < count; i++) {
-		for (int64_t j = chunk->m0; j < chunk->m1; j++) {
-			((float *)dst->data)[columns[i] * dst->ne[0] + j] = NAN;
-		}
-	}
-}
-
 // The threads take chunks of rows of what each expert makes. What a chunk is depends on shapes and ids alone.
 static void kern_grouped(struct ggml_tensor *dst, bool grad_input, int nth) {
 	const struct ggml_tensor *w = dst->src[0], *ids = dst->src[2];
@@ -84,7 +46,7 @@ static void kern_grouped(struct ggml_tensor *dst, bool grad_input, int nth) {
 			count = kern_columns_of(ids, listed = chunk.matrix, experts, columns);
 		}
 		if (chunk.matrix == experts) {
-			kern_no_expert(dst, &chunk, columns, count);
+			kern_no_expert(dst, columns, count, chunk.m0, chunk.m1);
 			continue;
 		}
 		for (int64_t n0 = 0; n0 < count; n0 += KERN_NC_GROUPED) {

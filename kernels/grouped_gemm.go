@@ -63,16 +63,10 @@ func GroupedGEMMGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
 func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp(g.op.Name, []*ggml.Tensor{w, x, ids}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireLibrary(b)
-		b.Require(w.Type().IsNumeric(), "W has type %v, which is no float or quantised type", w.Type())
 		requireFactor(b, what, x)
-		b.RequireType("ids", ids, ggml.I32)
-		b.RequireContiguous("W", w)
-		b.RequireContiguous(what, x)
-		b.Require(w.Dim(3) == 1 && x.Dim(3) == 1, "W and %s have at most 3 dimensions", what)
+		requireGrouped(b, what, w, x, ids)
 		b.Require(w.Dim(g.sum) == x.Dim(0), "ne%d of W must be ne0 of %s: they are %d and %d", g.sum, what, w.Dim(g.sum), x.Dim(0))
-		b.Require(ids.NumDims() <= 2 && ids.Dim(1) == x.Dim(2), "ids must be [used, n] with n = ne2 of %s", what)
 		b.Require(x.Dim(1) == ids.Dim(0) || g.sum == 0 && x.Dim(1) == 1, "ne1 of %s must be ne0 of ids: they are %d and %d", what, x.Dim(1), ids.Dim(0))
-		b.Require(max(w.Dim(0), w.Dim(1), ids.NumElements()) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
 		requireChunks(b, float64(w.Dim(2)+1)*(float64(w.Dim(g.out))/256+1))
 		switch {
 		case !b.OK():
@@ -82,4 +76,15 @@ func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *g
 		}
 		return b.Native(g.op, nil, ggml.F32, w.Dim(g.out), ids.Dim(0), ids.Dim(1))
 	})
+}
+
+// requireGrouped checks what products of experts have in common.
+func requireGrouped(b *ggml.OpBuilder, what string, w, x, ids *ggml.Tensor) {
+	b.Require(w.Type().IsNumeric(), "W has type %v, which is no float or quantised type", w.Type())
+	b.RequireType("ids", ids, ggml.I32)
+	b.RequireContiguous("W", w)
+	b.RequireContiguous(what, x)
+	b.Require(w.Dim(3) == 1 && x.Dim(3) == 1, "W and %s have at most 3 dimensions", what)
+	b.Require(ids.NumDims() <= 2 && ids.Dim(1) == x.Dim(2), "ids must be [used, n] with n = ne2 of %s", what)
+	b.Require(max(w.Dim(0), w.Dim(1), ids.NumElements()) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
 }

@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -51,6 +52,22 @@ func groupedCases() []opCase {
 			},
 		})
 	}
+	for name, shared := range map[string]bool{"grouped_gemv": false, "grouped_gemv_shared": true} {
+		cases = append(cases, opCase{
+			Name: name, Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.MulMat, Runs: 4,
+			Operands: func(d *draw) []operand {
+				experts, used, tokens := d.Size(6), d.Size(3), d.Size(9)
+				columns := used
+				if shared {
+					columns = 1
+				}
+				k := d.K()
+				return []operand{d.Normal(k, d.Size(300), experts), d.F32(k, columns, tokens), d.Indices(experts, used, tokens)}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GroupedGEMV(c, x[0], x[1], x[2]) },
+			Want:  func(x refs) refmath.Tensor { return refmath.MulMatID(x[0], x[1], x[2]) },
+		})
+	}
 	return cases
 }
 
@@ -79,22 +96,65 @@ func TestGroupedGEMMOfManyColumns(t *testing.T) {
 }
 
 // An index of no expert leaves the others as they are.
-func TestGroupedGEMMOfNoExpert(t *testing.T) {
-	w := optest.NewWorkbench(t)
-	matrices, x, ids := w.Leaves.NewTensor(ggml.F32, 4, 3, 2).SetInput(), w.Leaves.NewTensor(ggml.F32, 4, 1, 3).SetInput(), w.Leaves.NewTensor(ggml.I32, 1, 3).SetInput()
-	y := kernels.GroupedGEMM(w.Context, matrices, x, ids)
-	g := w.NewGraph(y)
-	require.NoError(t, w.Allocator.Allocate(g))
-	require.NoError(t, matrices.Fill(1))
-	require.NoError(t, x.Fill(1))
-	require.NoError(t, ggml.Write(ids, []int32{1, -1, 0}))
-	w.Compute(g)
-	got, err := y.Float32s()
-	require.NoError(t, err)
-	require.Equal(t, []float32{4, 4, 4}, got[:3])
-	require.Equal(t, []float32{4, 4, 4}, got[6:])
-	for _, x := range got[3:6] {
-		require.True(t, math.IsNaN(float64(x)))
+func TestGroupedOfNoExpert(t *testing.T) {
+	for name, product := range map[string]func(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor{"gemm": kernels.GroupedGEMM, "gemv": kernels.GroupedGEMV} {
+		t.Run(name, func(t *testing.T) {
+			w := optest.NewWorkbench(t)
+			matrices, x, ids := w.Leaves.NewTensor(ggml.F32, 4, 3, 2).SetInput(), w.Leaves.NewTensor(ggml.F32, 4, 1, 3).SetInput(), w.Leaves.NewTensor(ggml.I32, 1, 3).SetInput()
+			y := product(w.Context, matrices, x, ids)
+			g := w.NewGraph(y)
+			require.NoError(t, w.Allocator.Allocate(g))
+			require.NoError(t, matrices.Fill(1))
+			require.NoError(t, x.Fill(1))
+			require.NoError(t, ggml.Write(ids, []int32{1, -1, 0}))
+			w.Compute(g)
+			got, err := y.Float32s()
+			require.NoError(t, err)
+			require.Equal(t, []float32{4, 4, 4}, got[:3])
+			require.Equal(t, []float32{4, 4, 4}, got[6:])
+			for _, x := range got[3:6] {
+				require.True(t, math.IsNaN(float64(x)))
+			}
+		})
+	}
+}
+
+// The same in decoding, beside ggml's op: a token, and 4 at once.
+func BenchmarkGroupedGEMV(b *testing.B) {
+	const embd, width, experts, used = 2048, 768, 64, 8
+	for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_K} {
+		for _, tokens := range []int64{1, 4} {
+			b.Run(fmt.Sprintf("%v/tokens=%d", typ, tokens), func(b *testing.B) {
+				c := ggml.NewContext()
+				defer c.Close()
+				x, scores := c.NewTensor(ggml.F32, embd, 1, tokens).SetInput(), c.NewTensor(ggml.F32, experts, tokens).SetInput()
+				ids := c.ArgSortTopK(scores, used)
+				const layers = 4 // more than a cache holds
+				var ours, theirs []*ggml.Tensor
+				for range layers {
+					w := c.NewTensor(typ, embd, width, experts).SetInput()
+					ours, theirs = append(ours, kernels.GroupedGEMV(c, w, x, ids)), append(theirs, c.MulMatID(w, x, ids))
+				}
+				graphs := []*ggml.Graph{c.NewGraph(ours...), c.NewGraph(theirs...)}
+				backend, err := ggml.NewCPUBackend(ggml.DefaultThreads())
+				require.NoError(b, err)
+				defer backend.Close()
+				buffers, err := c.Allocate(backend.BufferType())
+				require.NoError(b, err)
+				defer buffers.Close()
+				var took [2]time.Duration
+				for b.Loop() {
+					require.NoError(b, ggml.Write(scores, optest.Normal(1, experts*int(tokens))))
+					for i, g := range graphs {
+						began := time.Now()
+						require.NoError(b, backend.Compute(context.Background(), g))
+						took[i] += time.Since(began)
+					}
+				}
+				b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "×mul_mat_id")
+				b.ReportMetric(float64(layers*min(int64(experts), used*tokens)*width*typ.RowSize(embd))*float64(b.N)/took[0].Seconds()/1e9, "GB/s")
+			})
+		}
 	}
 }
 

@@ -86,7 +86,7 @@ func (e cpuExperts) castFor(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 }
 
 // CPUExperts are the products of experts in sessions: of many columns as in training, and of few, as
-// in decoding, by ggml's op, which reads the chosen experts alone.
+// in decoding, by GEMV of the chosen experts.
 func CPUExperts(compute ggml.Type) ExpertOps { return sessionExperts{cpuExperts{cpuLinear{compute}}} }
 
 type sessionExperts struct{ cpuExperts }
@@ -94,7 +94,7 @@ type sessionExperts struct{ cpuExperts }
 func (e sessionExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
 	const gathered = 4 // columns of an expert from which on that takes less time
 	if ids.NumElements() < gathered*w.Dim(2) {
-		return mulMatID(c, w, x, ids)
+		return kernels.GroupedGEMV(c, w, contiguous(c, x), ids)
 	}
 	return e.cpuExperts.MatMulID(c, w, x, ids)
 }

@@ -128,6 +128,7 @@ var public = registry{
 		{"kernels.GateStep", reflect.ValueOf(kernels.GateStep)},
 		{"kernels.GroupedGEMM", reflect.ValueOf(kernels.GroupedGEMM)},
 		{"kernels.GroupedGEMMGradInput", reflect.ValueOf(kernels.GroupedGEMMGradInput)},
+		{"kernels.GroupedGEMV", reflect.ValueOf(kernels.GroupedGEMV)},
 		{"kernels.HasBF16", reflect.ValueOf(kernels.HasBF16)},
 		{"kernels.HasBatchedGEMV", reflect.ValueOf(kernels.HasBatchedGEMV)},
 		{"kernels.HasF16Accumulation", reflect.ValueOf(kernels.HasF16Accumulation)},
