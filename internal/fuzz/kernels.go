@@ -20,6 +20,7 @@ var kernelFunctions = map[string]any{
 	},
 	"GroupedGEMM":          kernels.GroupedGEMM,
 	"GroupedGEMMGradInput": kernels.GroupedGEMMGradInput,
+	"GroupedGEMV":          kernels.GroupedGEMV,
 	"GEMMGradWeight":       kernels.GEMMGradWeight,
 	"AccumulateGradWeight": kernels.AccumulateGradWeight,
 	"GEMMLoRA": func(c ggmlContext, acc ggml.Precision, hType ggml.Type, w, x *tensor, more ...*tensor) *tensor {
@@ -121,6 +122,7 @@ func kernelOps() {
 		return list{w, p.contiguous(factors, w.Dim(sum), columns, n), p.ids(w.Dim(2), ggml.I32, used, n)}
 	}
 	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMM")
+	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMV")
 	family(func(p *program) []any { return grouped(p, 1) }, "GroupedGEMMGradInput")
 	family(func(p *program) []any {
 		x := p.anyContiguous(factors)
