@@ -104,13 +104,14 @@ host_suites() {
 
 # apt_private SUITE... sets up an apt of our own in $work: its own sources, lists and cache, so that it
 # needs no root and leaves the host's as they are. With no suite given, the host's are used.
-# Of the host's settings only those for the network (proxies and the like) are taken over.
+# Of the host's settings only those for the network (proxies and the like) are taken over. With $nonfree set, what is not
+# free is known too.
 apt_private() {
 	uri=$(mirror)
 	[ -n "$uri" ] || die "cannot tell the package mirror of this system from apt's sources" \
 		"check /etc/apt/sources.list and /etc/apt/sources.list.d, then run 'apt-get update'"
-	components="main"
-	if [ "$ID" = ubuntu ]; then components="main universe"; fi
+	components="main${nonfree:+ contrib non-free}"
+	if [ "$ID" = ubuntu ]; then components="main universe${nonfree:+ restricted multiverse}"; fi
 	options="target=Packages arch=$(dpkg --print-architecture)"
 	for key in /usr/share/keyrings/"$ID"-archive-keyring.pgp /usr/share/keyrings/"$ID"-archive-keyring.gpg; do
 		if [ -r "$key" ]; then options="$options signed-by=$key" && break; fi
@@ -147,6 +148,27 @@ apt_private() {
 	retry apt-get -q update || die "the package lists of $uri ($(suites)) could not be fetched" \
 		"check the network connection and apt's proxy settings ('apt-get update' must work), then run it again"
 }
+
+# apt_ggml [PLUGIN...] sets up apt_private with the suites that have the newest ggml, and its plugins for these kinds of
+# GPU. Debian's plugin for CUDA is of the same ggml in sid alone.
+apt_ggml() {
+	. /etc/os-release
+	VERSION_CODENAME=${VERSION_CODENAME:-}
+	sources= nonfree=
+	if [ "$ID" = debian ] && [ -n "${VERSION_ID:-}" ] && [ "${VERSION_ID%%.*}" -le 13 ]; then
+		sources="trixie trixie-backports"
+	fi
+	case " $* " in *" cuda "*)
+		nonfree=yes
+		if [ "$ID" = debian ]; then sources=sid; fi
+		;;
+	esac
+	# shellcheck disable=SC2086 # a list
+	apt_private $sources
+}
+
+# candidate PACKAGE prints the version of what it packages: of 1:0.27.0-1~bpo13+1, say, 0.27.0.
+candidate() { apt-cache show --no-all-versions "$1" 2>/dev/null | sed -n 's/^Version: \([0-9]*:\)*\([0-9.]*\).*/\2/p'; }
 
 # suites prints the suites apt_private uses.
 suites() { sed 's/^deb \[.*\] [^ ]* \([^ ]*\) .*/\1/' "$work/sources.list" | paste -sd ' ' -; }
