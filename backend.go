@@ -72,7 +72,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 			C.free(unsafe.Pointer(e))
 		}
 		pending.finish()()
-		C.ggml_backend_free(cb)
+		released(C.goggml_backend_free(cb))
 		computethread.Release()
 		pool.set(nil)
 		C.free(unsafe.Pointer(flag.p))

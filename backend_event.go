@@ -71,7 +71,7 @@ func (l *eventFreeList) put(d C.ggml_backend_dev_t, e C.ggml_backend_event_t) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.byDevice[d]) == maxFreeEvents {
-		C.ggml_backend_event_free(e)
+		released(C.goggml_event_free(e))
 		return
 	}
 	l.byDevice[d] = append(l.byDevice[d], e)

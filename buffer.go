@@ -57,7 +57,7 @@ func newBuffer(b C.ggml_backend_buffer_t, after func(), parents ...*handle) (*Bu
 			c.detach(b)
 		}
 		freed.Store(true)
-		C.ggml_backend_buffer_free(b)
+		released(C.goggml_buffer_free(b))
 		if after != nil {
 			after()
 		}

@@ -77,7 +77,7 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 	}
 	if err := wrapDeviceErr(deviceOf(bt.b)); err != nil {
 		if r.value != nil {
-			C.ggml_backend_buffer_free(C.ggml_backend_buffer_t(r.value))
+			released(C.goggml_buffer_free(C.ggml_backend_buffer_t(r.value)))
 		}
 		return nil, err
 	}

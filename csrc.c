@@ -20,6 +20,7 @@
 #include "csrc/pages.c"
 #include "csrc/backend.c"
 #include "csrc/graph_alloc.c"
+#include "csrc/release.c"
 #include "csrc/sched.c"
 #include "csrc/sched_sources.c"
 #include "csrc/sched_callbacks.c"

@@ -45,13 +45,13 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 		return nil, nil, g.errorf(ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
 	}
 	if err := g.lostOf(b); err != nil { // zeros stand for what is gone
-		C.ggml_backend_buffer_free(r.buffer)
+		released(C.goggml_buffer_free(r.buffer))
 		newContext(r.arena, C.goggml_arena_new()).Close()
 		return nil, nil, g.errorf(err, "%v", err)
 	}
 	c := newContext(r.arena, C.goggml_arena_new())
 	if err := c.Err(); err != nil {
-		C.ggml_backend_buffer_free(r.buffer)
+		released(C.goggml_buffer_free(r.buffer))
 		return nil, nil, during(err, g.operand())
 	}
 	buf, err := newBuffer(r.buffer, nil)

@@ -164,13 +164,16 @@ type DeviceProperties struct {
 	Events            bool   // has events
 }
 
-// Properties describes the device. C: ggml_backend_dev_get_props.
+// Properties describes the device: by its kind alone when it is lost.
+// C: ggml_backend_dev_get_props.
 func (d *Device) Properties() DeviceProperties {
 	if d.isZero() {
 		return DeviceProperties{Type: d.Type()}
 	}
 	var p C.struct_ggml_backend_dev_props
-	C.ggml_backend_dev_get_props(d.d, &p)
+	if guardError(C.goggml_dev_props(d.d, &p)) != nil {
+		return DeviceProperties{Type: d.Type()}
+	}
 	id := ""
 	if p.device_id != nil {
 		id = C.GoString(p.device_id)

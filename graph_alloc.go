@@ -53,7 +53,7 @@ func NewGraphAllocator(types ...*BufferType) (*GraphAllocator, error) {
 	}
 	h, err := newHandle("graph allocator", func() {
 		current.free()
-		C.ggml_gallocr_free(ca)
+		released(C.goggml_gallocr_free(ca))
 	})
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
 	if p.pool != nil {
 		parents = append(parents, p.pool.h)
 	}
-	p.h, err = newHandle("graph plan", func() { C.ggml_backend_graph_plan_free(cb, plan) }, parents...)
+	p.h, err = newHandle("graph plan", func() { released(C.goggml_plan_free(cb, plan)) }, parents...)
 	if err != nil {
 		return nil, err
 	}

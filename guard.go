@@ -34,6 +34,14 @@ func guardError(message *C.char) error {
 	return errors.New(cleanMessage(text))
 }
 
+// released logs why a device does not take back what is its own: it is lost, or was left in the
+// middle of a computation. The process goes on without that memory.
+func released(e *C.char) {
+	if err := guardError(e); err != nil {
+		logger().Warn("ggml: memory of a device is lost: " + err.Error())
+	}
+}
+
 // errMemory is memory that a device refused, and what to do.
 var errMemory = fmt.Errorf("%w; close something, or use a smaller model or batch", ErrOutOfMemory)
 

@@ -72,7 +72,7 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	h, err := newHandle("scheduler", func() {
 		current.free()
 		C.goggml_sources_free(&sources.c)
-		C.ggml_backend_sched_free(cs)
+		released(C.goggml_sched_free(cs))
 		schedCallbackTable.remove(id)
 	}, parents...)
 	if err != nil {

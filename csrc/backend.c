@@ -28,6 +28,10 @@ char *goggml_library_folder(void) {
 	return path;
 }
 
+goggml_error goggml_dev_props(ggml_backend_dev_t device, struct ggml_backend_dev_props *props) {
+	GUARDED_VOID(ggml_backend_dev_get_props(device, props))
+}
+
 goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params) {
 	GUARDED(goggml_ptr, ggml_backend_dev_init(device, params))
 }

@@ -9,6 +9,8 @@ goggml_error goggml_load_all_from(const char *folder);
 // The folder of the ggml that is loaded, or NULL; the caller frees it.
 char *goggml_library_folder(void);
 
+// A device that is lost asserts.
+goggml_error goggml_dev_props(ggml_backend_dev_t device, struct ggml_backend_dev_props *props);
 goggml_ptr goggml_dev_init(ggml_backend_dev_t device, const char *params);
 // Connects the backend's abort callback to a flag, which GOGGML_ABORT raises; false when it has none.
 enum { GOGGML_RUN, GOGGML_ABORT, GOGGML_COMMITTED };

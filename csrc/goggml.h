@@ -20,6 +20,7 @@
 #include "graph_backward.h"
 #include "backend.h"
 #include "graph_alloc.h"
+#include "release.h"
 #include "sched.h"
 #include "sched_sources.h"
 #include "sched_callbacks.h"
