@@ -82,7 +82,8 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 		return nil, err
 	}
 	if r.value == nil {
-		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w", size, bt.Name(), errMemory)
+		return nil, fmt.Errorf("ggml: a buffer of %d bytes in %s: %w%s; close something, or use a smaller model or batch",
+			size, bt.Name(), ErrOutOfMemory, shortage(memoryUse{device: deviceOf(bt.b), bytes: size}))
 	}
 	return newBuffer(C.ggml_backend_buffer_t(r.value), nil)
 }

@@ -231,6 +231,23 @@ func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err erro
 	return nodes, nil
 }
 
+// needs is what the graph would take, for a message; nil where its placement is not known.
+func (a *GraphAllocator) needs(g *Graph) []memoryUse {
+	if len(a.types) > 1 {
+		return nil
+	}
+	scratch := C.goggml_gallocr_new(&a.types[0].b, 1) // which leaves the plan of this one as it is
+	if guardError(scratch.error) != nil {
+		return nil
+	}
+	defer func() { released(C.goggml_gallocr_free(C.ggml_gallocr_t(scratch.value))) }()
+	var size C.size_t
+	if guardError(C.goggml_gallocr_sizes(C.ggml_gallocr_t(scratch.value), g.g, nil, nil, &size).error) != nil {
+		return nil
+	}
+	return []memoryUse{{device: deviceOf(a.types[0].b), bytes: int64(size)}}
+}
+
 // AllocSize is how many bytes [Context.Allocate] would take.
 // C: ggml_backend_alloc_ctx_tensors_from_buft_size.
 func (c *Context) AllocSize(bt *BufferType) (int64, error) {

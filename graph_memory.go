@@ -261,7 +261,11 @@ func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, alloca
 		s.fault = err
 		err = g.errorf(ErrBroken, "%v", err)
 	case r.value == 0:
-		err = g.errorf(ErrOutOfMemory, "out of memory; use a smaller batch or context")
+		var needs []memoryUse
+		if o, known := owner.(interface{ needs(g *Graph) []memoryUse }); known {
+			needs = o.needs(g)
+		}
+		err = g.errorf(ErrOutOfMemory, "out of memory%s; use a smaller batch or context", shortage(needs...))
 	}
 	for _, u := range s.measured() {
 		if failure := deviceErr(u.device); failure != nil {

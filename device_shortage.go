@@ -1,0 +1,48 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+)
+
+// shortage says what was needed of devices that have not as much, as in "out of memory: 3.4 GiB are needed on CUDA0, which
+// has 1.2 GiB free of 8 GiB"; of all where each seems to have enough, in several pieces maybe. It is "" where nothing is
+// known.
+func shortage(needs ...memoryUse) string {
+	var short, all []string
+	for _, n := range needs {
+		d := &Device{n.device}
+		if n.device == nil {
+			var err error
+			if d, err = DeviceByType(CPU); err != nil {
+				continue
+			}
+		}
+		if n.bytes <= 0 || d.Type() == MetaDevice {
+			continue
+		}
+		p := d.Properties()
+		part := fmt.Sprintf("%s are needed on %s", byteCount(n.bytes), d.Name())
+		switch {
+		case p.MemoryTotal <= 0:
+		case p.Type == CPU: // ggml knows nothing of what is free there
+			part += ", which has " + byteCount(p.MemoryTotal)
+		default:
+			part += fmt.Sprintf(", which has %s free of %s", byteCount(p.MemoryFree), byteCount(p.MemoryTotal))
+		}
+		all = append(all, part)
+		if p.MemoryTotal > 0 && n.bytes > p.MemoryFree {
+			short = append(short, part)
+		}
+	}
+	if short != nil {
+		all = short
+	}
+	if all == nil {
+		return ""
+	}
+	return ": " + strings.Join(all, ", and ")
+}

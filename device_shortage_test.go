@@ -1,0 +1,56 @@
+package ggml_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// What a device has not as much memory for is an error with what is needed and what it has; a smaller need is met
+// afterwards.
+func TestOutOfMemory(t *testing.T) {
+	captureLog(t)
+	rig := newRig(t)
+	device, far, cpu := rig.devices[0], rig.backends[0], rig.backends[len(rig.backends)-1]
+	const advice = "; use a smaller batch or context"
+
+	_, err := ggml.CPUBufferType().NewBuffer(1 << 49)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	require.Regexp(t, `^ggml: a buffer of 562949953421312 bytes in CPU: out of memory: 512 TiB are needed on CPU, which has [0-9.e+]+ .iB; close something, or use a smaller model or batch$`, err.Error())
+	_, err = device.BufferType().NewBuffer(1 << 49)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	require.Regexp(t, `: out of memory: 512 TiB are needed on `+device.Name()+`, which has [0-9.e+]+ .iB free of [0-9.e+]+ .iB; close something`, err.Error())
+
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	w := leaves.NewTensor(ggml.F32, 64, 8)
+	buffers, err := leaves.Allocate(device.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	buffers.SetUsage(ggml.UsageWeights)
+	product := func(n int64) *ggml.Graph { return c.NewGraph(c.MulMat(w, c.NewTensor(ggml.F32, 64, n))) }
+
+	a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
+	require.NoError(t, err)
+	defer a.Close()
+	large := c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 1<<20, 1<<26)))
+	err = a.Allocate(large)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	require.Regexp(t, `out of memory: (256|512) TiB are needed on CPU, which has [0-9.e+]+ .iB`+advice, err.Error())
+	require.NoError(t, a.Allocate(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 10)))))
+
+	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, far, cpu)
+	require.NoError(t, err)
+	defer s.Close()
+	err = s.Allocate(product(1 << 40))
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	require.Regexp(t, `out of memory: [0-9.e+]+ TiB are needed on `+device.Name()+`, which has [0-9.e+]+ .iB free of [0-9.e+]+ .iB`+advice, err.Error())
+	g := product(3)
+	require.NoError(t, s.Allocate(g))
+	sizes, err := s.Measure(product(1 << 40)) // it takes none
+	require.NoError(t, err)
+	require.Greater(t, sizes[0], int64(32)<<40)
+}
