@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml/internal/rpcrelay"
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // A DeviceType is a kind of device. C: enum ggml_backend_dev_type.
@@ -192,11 +193,22 @@ func (d *Device) Properties() DeviceProperties {
 	}
 }
 
+func init() {
+	testhook.RefuseAs = func(backend string) {
+		if backend == "" {
+			C.goggml_refuse_as(nil)
+			return
+		}
+		C.goggml_refuse_as(C.CString(backend))
+	}
+}
+
 // SupportsOp reports whether the device computes the tensor's op on its types
-// and shapes. C: ggml_backend_dev_supports_op, ggml_backend_supports_op.
+// and shapes: what it says itself, but for what is known to end the process.
+// C: ggml_backend_dev_supports_op, ggml_backend_supports_op.
 func (d *Device) SupportsOp(t *Tensor) bool {
 	var yes bool
-	t.withRefs(func() { yes = !d.isZero() && bool(C.ggml_backend_dev_supports_op(d.d, t.t)) })
+	t.withRefs(func() { yes = !d.isZero() && bool(C.goggml_supports(d.d, t.t)) })
 	return yes
 }
 

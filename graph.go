@@ -323,6 +323,9 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 		e.Reason = "the graph overwrites these row indices in place; give the op the result of that, or a copy by Dup"
 	case C.GOGGML_FAULT_UNSUPPORTED:
 		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(devices, " or "))
+		if c.refusal != nil {
+			e.Reason = fmt.Sprintf("%s %s, or use a Scheduler with the CPU", strings.Join(devices, " or "), C.GoString(c.refusal))
+		}
 	case C.GOGGML_FAULT_REPACKED:
 		e.Reason = "the last of these holds repacked weights: it can only be the first operand of mul_mat or mul_mat_id, on the CPU"
 	case C.GOGGML_FAULT_BUFFER_UNREACHABLE:

@@ -81,9 +81,14 @@ func (t *Tensor) SetAccPrecision(p Precision) *Tensor {
 
 // SetSourcePrecision bounds to what the op may convert its second operand
 // (source 1) before it computes, and returns the tensor. The op is MulMat or
-// MulMatID. Call it before the graph is computed. C: ggml_prec_set_src.
+// MulMatID. Call it before the tensor is allocated, by when it is decided which
+// device computes it: CUDA's multiply quantised weights by 8 bits, and not by
+// more. C: ggml_prec_set_src.
 func (t *Tensor) SetSourcePrecision(source int, p Precision) *Tensor {
 	ok := p.valid() && source == 1
+	if ok && t.IsAllocated() {
+		return t.setOpParam("prec_set_src", nil, false, "the tensor has memory already; set the precision before it is allocated")
+	}
 	return t.setOpParam("prec_set_src", func() C.goggml_int { return C.goggml_prec_set_src(t.t, C.enum_ggml_prec(p), C.int(source)) },
 		ok, "source %d, precision %v: only source 1, the second operand, has one", source, p.String())
 }

@@ -221,6 +221,9 @@ func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	if e := s.keepOnCPU(sched, g); e != nil {
 		return e
 	}
+	if e := s.moveRefused(sched, g); e != nil {
+		return e
+	}
 	return s.assignOwned(sched)
 }
 

@@ -206,11 +206,42 @@ func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	} {
 		var i C.int
 		for node := next(&i); node != nil; node = next(&i) {
-			for t := node; t != nil && (t == node || t.buffer == nil); t = t.view_src {
-				if e := C.goggml_sched_set_tensor_backend(sched, t, cpu.b); e != nil {
-					return e
-				}
+			if e := assignInPlace(sched, node, cpu); e != nil {
+				return e
 			}
+		}
+	}
+	return nil
+}
+
+// moveRefused assigns what one of the devices says it computes, and would end the process on, to
+// the first backend that computes it.
+func (s *Scheduler) moveRefused(sched C.ggml_backend_sched_t, g *Graph) *C.char {
+	var devices []C.ggml_backend_dev_t
+	for _, b := range s.backends {
+		devices = append(devices, b.device.d)
+	}
+	var i C.int
+	for {
+		node := C.goggml_graph_next_refused(g.g, unsafe.SliceData(devices), C.int(len(devices)), &i)
+		if node == nil {
+			return nil
+		}
+		k := slices.IndexFunc(devices, func(d C.ggml_backend_dev_t) bool { return bool(C.goggml_supports(d, node)) })
+		if k < 0 {
+			continue // the check of the graph says so
+		}
+		if e := assignInPlace(sched, node, s.backends[k]); e != nil {
+			return e
+		}
+	}
+}
+
+// assignInPlace assigns a node, with what it changes in place.
+func assignInPlace(sched C.ggml_backend_sched_t, node *C.struct_ggml_tensor, b *Backend) *C.char {
+	for t := node; t != nil && (t == node || t.buffer == nil); t = t.view_src {
+		if e := C.goggml_sched_set_tensor_backend(sched, t, b.b); e != nil {
+			return e
 		}
 	}
 	return nil

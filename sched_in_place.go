@@ -82,7 +82,7 @@ func (s *Scheduler) owner(o *ownership) C.ggml_backend_t {
 		backends = append(backends, b.b)
 	}
 	for _, b := range backends {
-		unsupported := func(t *C.struct_ggml_tensor) bool { return !bool(C.ggml_backend_supports_op(b, t)) }
+		unsupported := func(t *C.struct_ggml_tensor) bool { return !bool(C.goggml_supports(C.ggml_backend_get_device(b), t)) }
 		if b != nil && !unsupported(o.result) && !slices.ContainsFunc(o.changes, unsupported) {
 			return b
 		}

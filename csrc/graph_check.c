@@ -2,7 +2,9 @@
 
 #include "graph_check.h"
 #include "custom.h"
+#include "precision.h"
 #include "ptr_table.h"
+#include "refusals.h"
 #include "repack.h"
 #include "tensor.h"
 
@@ -11,7 +13,7 @@ static goggml_check_key goggml_check_key_of(struct ggml_cgraph *graph, ggml_back
 		.graph = graph,
 		.nodes = ggml_graph_n_nodes(graph),
 		.memory_version = goggml_memory_version(),
-		.devices = memory ? 2 : 1,
+		.devices = goggml_hash_mix(memory ? 2 : 1, goggml_source_precisions()),
 		.row_indices = row_indices,
 	};
 	for (int i = 0; i < n_devices; i++) {
@@ -133,7 +135,7 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 		if (only_cpu && ggml_backend_dev_type(devices[i]) != GGML_BACKEND_DEVICE_TYPE_CPU) {
 			continue;
 		}
-		if (ggml_backend_dev_supports_op(devices[i], node)) {
+		if (goggml_supports(devices[i], node)) {
 			return true;
 		}
 	}
@@ -171,6 +173,9 @@ static void goggml_check_support(struct ggml_tensor *node, ggml_backend_dev_t *d
 	if (!goggml_supported(node, devices, n_devices)) {
 		check->operand = goggml_repacked_operand(node);
 		check->fault = check->operand != NULL ? GOGGML_FAULT_REPACKED : GOGGML_FAULT_UNSUPPORTED;
+		for (int i = 0; i < n_devices && check->refusal == NULL; i++) {
+			check->refusal = goggml_refusal(devices[i], node);
+		}
 	} else if (memory && goggml_is_custom(node) && !goggml_on_host(node)) {
 		check->fault = GOGGML_FAULT_CUSTOM_NOT_HOST;
 	} else if (memory && n_devices == 1 && !goggml_all_reachable(node, devices[0], reached, check)) {

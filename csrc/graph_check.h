@@ -22,7 +22,7 @@ typedef struct {
 	struct ggml_cgraph *graph;
 	int nodes;               // of which a graph only gets more
 	uint64_t memory_version; // before the check
-	uint64_t devices;        // a hash of the devices, and of whether memory is checked
+	uint64_t devices;        // a hash of the devices, of whether memory is checked, and of settings of precision
 	uint64_t support;        // a hash of the nodes and kinds of memory, on which the devices' support depends
 	bool row_indices;        // whether they are checked
 } goggml_check_key;
@@ -32,6 +32,7 @@ typedef struct {
 	struct ggml_tensor *node;    // the node at fault
 	struct ggml_tensor *operand; // the operand at fault, or NULL
 	int64_t value, limit;        // for a row index: it, and the number of rows
+	const char *refusal;         // why a device is not asked for an unsupported op, or NULL
 	goggml_check_key key;
 	bool unchanged; // the cached check still holds
 } goggml_check;

@@ -6,7 +6,12 @@ goggml_int goggml_prec_set_acc(struct ggml_tensor *t, enum ggml_prec prec) {
 	GUARDED(goggml_int, ggml_prec_set_acc(t, prec))
 }
 
+static uint64_t goggml_precisions_set;
+
+uint64_t goggml_source_precisions(void) { return __atomic_load_n(&goggml_precisions_set, __ATOMIC_RELAXED); }
+
 goggml_int goggml_prec_set_src(struct ggml_tensor *t, enum ggml_prec prec, int source) {
+	__atomic_add_fetch(&goggml_precisions_set, 1, __ATOMIC_RELAXED);
 	GUARDED(goggml_int, ggml_prec_set_src(t, prec, source))
 }
 

@@ -13,6 +13,9 @@ var Unchecked bool
 var Async bool
 
 // NoMemory leaves new contexts without memory.
+// RefuseAs makes devices other than the CPU refuse what those of a backend refuse; "" ends it.
+var RefuseAs func(backend string)
+
 var NoMemory bool
 
 // Built is called after an op was built, on the goroutine that builds it.
