@@ -6,8 +6,10 @@ import "C"
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -16,14 +18,23 @@ import (
 
 	"github.com/goggml/ggml/internal/computethread"
 	"github.com/goggml/ggml/internal/rpcrelay"
+	"github.com/goggml/ggml/internal/testhook"
 )
 
-// registryLock guards ggml's list of backends and devices, and unlisted, the
-// devices on it that Unload has removed.
+// registryLock guards ggml's list of backends and devices, and what of it Unload
+// has removed: unlisted, devices that ggml still lists, and takenOff.
 var (
 	registryLock sync.RWMutex
 	unlisted     = map[C.ggml_backend_dev_t]bool{}
+	takenOff     = map[string]bool{} // backends by name
 )
+
+// isTakenOff reports whether Unload has taken a backend off the list.
+func isTakenOff(name string) bool {
+	registryLock.RLock()
+	defer registryLock.RUnlock()
+	return takenOff[name]
+}
 
 // lockRegistry locks the list, and keeps messages until it is unlocked.
 func lockRegistry() (unlock func()) {
@@ -63,6 +74,11 @@ func LoadBackends() error {
 	}
 	err := loadBackends()
 	unloaded.Store(err != nil)
+	if err == nil {
+		registryLock.Lock()
+		defer registryLock.Unlock()
+		clear(takenOff)
+	}
 	return err
 }
 
@@ -91,7 +107,7 @@ func loadBackends() error {
 			return err
 		}
 		if C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil {
-			return checkBuildTags()
+			return checkBuildTags(required)
 		}
 	}
 	if err := openable(); err != nil {
@@ -201,6 +217,7 @@ func (r *Registry) Unload() error {
 			}
 		}
 		unloaded.Store(true)
+		takenOff[r.Name()] = true
 		return guardError(C.goggml_unload(r.r))
 	}
 	return fmt.Errorf("ggml: unload: backend %s: %w", r.Name(), ErrNotLoaded)
@@ -275,16 +292,6 @@ func (r *Registry) Devices() []*Device {
 	return devices
 }
 
-// installHints has how to install a backend's plugin.
-var installHints = map[string]string{
-	"CPU":    "run scripts/vendor, or install your system's ggml package",
-	"CUDA":   "it needs an NVIDIA driver and the plugin: apt-get install libggml0-backend-cuda (Debian, contrib), or build ggml with -DGGML_CUDA=ON",
-	"MTL":    "it needs macOS on Apple silicon: brew install ggml",
-	"Vulkan": "it needs a Vulkan driver and the plugin: apt-get install libggml0-backend-vulkan",
-	"BLAS":   "apt-get install libggml0-backend-blas libopenblas0",
-	"RPC":    "apt-get install libggml0-backend-rpc",
-}
-
 // backendDevices lists the devices of the backend with that name.
 func backendDevices(name string) ([]*Device, error) {
 	if err := loadPlugins(); err != nil {
@@ -306,10 +313,6 @@ func registryDevices(name string) ([]*Device, error) {
 	return nil, notLoaded(name)
 }
 
-func notLoaded(name string) error {
-	return fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, installHints[name])
-}
-
 func newNumberedBackend(name string, device int) (*Backend, error) {
 	devices, err := backendDevices(name)
 	if err != nil {
@@ -321,16 +324,18 @@ func newNumberedBackend(name string, device int) (*Backend, error) {
 	return devices[device].NewBackend()
 }
 
-// required names the backends that build tags demand; onlyCPU is the tag cpu.
+// required are the backends that build tags demand, by tag; onlyCPU is the tag cpu.
 var (
-	required []string
+	required = map[string]string{}
 	onlyCPU  bool
 )
 
-func checkBuildTags() error {
-	for _, name := range required {
-		if _, err := registryDevices(name); err != nil {
-			return fmt.Errorf("%w; this program was built with the tag that demands it", err)
+func init() { testhook.CheckBuildTags = checkBuildTags }
+
+func checkBuildTags(required map[string]string) error {
+	for _, tag := range slices.Sorted(maps.Keys(required)) {
+		if _, err := registryDevices(required[tag]); err != nil {
+			return fmt.Errorf("%w; the program was built with the tag %s, which demands it: without the tag it runs on the CPU", err, tag)
 		}
 	}
 	return nil

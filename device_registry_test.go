@@ -52,7 +52,7 @@ func TestBackendsOfOtherMachines(t *testing.T) {
 		}
 		err := find()
 		require.ErrorIs(t, err, ggml.ErrNotLoaded)
-		require.Regexp(t, "^ggml: "+name+" backend is not loaded: .*(install|build)", err.Error())
+		require.Regexp(t, "^ggml: "+name+" backend is not loaded: .*(install|run scripts/vendor|it needs)", err.Error())
 	}
 	b := optest.NewCPUBackend(t, 1)
 	require.ErrorIs(t, b.CaptureMetal(), ggml.ErrNotLoaded)
@@ -103,24 +103,6 @@ func TestMissingBackends(t *testing.T) {
 	require.ErrorContains(t, err, `ggml: device "nope": backend is not loaded; the devices are `)
 	require.ErrorContains(t, err, "CPU")
 
-	for name, k := range map[string]struct {
-		devices func() ([]*ggml.Device, error)
-		open    func() (*ggml.Backend, error)
-		hint    string
-	}{
-		"CUDA": {ggml.CUDADevices, func() (*ggml.Backend, error) { return ggml.NewCUDABackend(0) }, "apt-get install libggml0-backend-cuda"},
-		"MTL":  {ggml.MetalDevices, ggml.NewMetalBackend, "brew install ggml"},
-	} {
-		if _, err := k.devices(); err == nil {
-			continue // this machine has it
-		}
-		_, err := k.devices()
-		require.ErrorIs(t, err, ggml.ErrNotLoaded)
-		require.ErrorContains(t, err, "ggml: "+name+" backend is not loaded: ")
-		require.ErrorContains(t, err, k.hint)
-		_, err = k.open()
-		require.ErrorIs(t, err, ggml.ErrNotLoaded)
-	}
 	_, err = ggml.NewCPUBackend(-1)
 	require.ErrorContains(t, err, "ggml: -1 threads: a backend takes 1 to ")
 }

@@ -112,7 +112,8 @@
 // build tags uses whatever is installed; with the tag cpu only the CPU, and
 // with cuda, metal or vulkan it fails at start when that backend or its device
 // is missing. [CUDADevices], [MetalDevices], [VulkanDevices] and [BLASDevice]
-// are in every build, and say how to install a backend that is not there.
+// are in every build, and say how to install a backend that is not there; so
+// does [UnusedGPU], of a machine that has a GPU with its driver.
 //
 // [AddRPCServer] adds the devices of another process or machine, which offers
 // them by [ServeRPC]; all that is said of devices holds for them. When the

@@ -2,4 +2,4 @@
 
 package ggml
 
-func init() { required = append(required, "CUDA") }
+func init() { required["cuda"] = "CUDA" }

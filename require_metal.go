@@ -2,4 +2,4 @@
 
 package ggml
 
-func init() { required = append(required, "MTL") }
+func init() { required["metal"] = "MTL" }

@@ -2,4 +2,4 @@
 
 package ggml
 
-func init() { required = append(required, "Vulkan") }
+func init() { required["vulkan"] = "Vulkan" }

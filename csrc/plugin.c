@@ -3,6 +3,7 @@
 #include "plugin.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 void *goggml_reg_symbol(ggml_backend_reg_t reg, const char *name) {
 	void *symbol = ggml_backend_reg_get_proc_address(reg, name);
@@ -27,6 +28,15 @@ void *goggml_backend_symbol(ggml_backend_t backend, const char *name) {
 	ggml_backend_dev_t device = ggml_backend_get_device(backend);
 	ggml_backend_reg_t reg = device ? ggml_backend_dev_backend_reg(device) : NULL; // a meta device has none
 	return reg ? goggml_reg_symbol(reg, name) : NULL;
+}
+
+char *goggml_open_failure(const char *path) {
+	void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (plugin == NULL) {
+		return strdup(dlerror());
+	}
+	dlclose(plugin);
+	return NULL;
 }
 
 struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg) {

@@ -8,6 +8,9 @@
 void *goggml_reg_symbol(ggml_backend_reg_t reg, const char *name);
 void *goggml_backend_symbol(ggml_backend_t backend, const char *name);
 
+// What the loader says of a file that it cannot open, for the caller to free; NULL when it can.
+char *goggml_open_failure(const char *path);
+
 // An array that ends with a NULL name; NULL when there is none.
 struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg);
 

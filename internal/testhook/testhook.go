@@ -3,28 +3,39 @@
 // imports it, compiled once more.
 package testhook
 
-import "sync/atomic"
+import (
+	"io/fs"
+	"os"
+	"sync/atomic"
+)
 
 // Unchecked makes ops pass on what they would refuse. The process may not
 // survive it: set it in a subprocess, and in one goroutine.
 var Unchecked bool
 
+// RefuseAs makes devices other than the CPU refuse what those of a backend refuse; "" ends it.
+var RefuseAs func(backend string)
+
 // Async makes new backends ones that work asynchronously, as some devices do.
 var Async bool
 
 // NoMemory leaves new contexts without memory.
-// RefuseAs makes devices other than the CPU refuse what those of a backend refuse; "" ends it.
-var RefuseAs func(backend string)
-
 var NoMemory bool
 
 // Built is called after an op was built, on the goroutine that builds it.
 var Built func()
 
-// CheckVersion and MinimumVersion are functions of package ggml.
+// CheckVersion, MinimumVersion and CheckBuildTags are functions of package ggml.
 var (
 	CheckVersion   func(version string) error
 	MinimumVersion func() (string, error)
+	CheckBuildTags func(backendOfTag map[string]string) error
+)
+
+// System is where drivers of GPUs are looked for, and PluginFolders changes where their plugins are.
+var (
+	System        fs.FS = os.DirFS("/")
+	PluginFolders       = func(folders []string) []string { return folders }
 )
 
 // CausalSoftMax is a function of package kernels: a part of causal attention where there is no GEMM library.

@@ -59,6 +59,7 @@ var public = registry{
 		{"ggml.ServeRPC", reflect.ValueOf(ggml.ServeRPC)},
 		{"ggml.SetLogger", reflect.ValueOf(ggml.SetLogger)},
 		{"ggml.ToFloat32s", reflect.ValueOf(ggml.ToFloat32s[ggml.Float16])},
+		{"ggml.UnusedGPU", reflect.ValueOf(ggml.UnusedGPU)},
 		{"ggml.ValidateRows", reflect.ValueOf(ggml.ValidateRows)},
 		{"ggml.Version", reflect.ValueOf(ggml.Version)},
 		{"ggml.Write", reflect.ValueOf(ggml.Write[float32])},

@@ -1,0 +1,103 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/goggml/ggml/internal/gpudriver"
+	"github.com/goggml/ggml/internal/testhook"
+)
+
+// installHints has how to install what is no plugin for GPUs.
+var installHints = map[string]string{
+	"CPU":  "run scripts/vendor, or install your system's ggml package",
+	"BLAS": "apt-get install libggml0-backend-blas libopenblas0",
+	"RPC":  "apt-get install libggml0-backend-rpc",
+}
+
+// gpuPlugins are the plugins for GPUs, by the name of their registry.
+var gpuPlugins = map[string]struct {
+	name   string // in those of its file and its package
+	driver string // what it needs besides
+}{
+	"CUDA":   {"cuda", "it needs an NVIDIA GPU with its driver: nvidia-smi lists them"},
+	"Vulkan": {"vulkan", "it needs a GPU whose driver has Vulkan: vulkaninfo --summary lists them; GGML_VK_VISIBLE_DEVICES=0 takes what is no GPU too"},
+	"MTL":    {"metal", "it needs one of Apple's GPUs"},
+}
+
+// notLoaded says what the machine lacks to have devices of a backend, and how to get it.
+func notLoaded(name string) error {
+	return fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, missing(name))
+}
+
+func missing(name string) string {
+	plugin, ofGPU := gpuPlugins[name]
+	switch {
+	case !ofGPU:
+		return installHints[name]
+	case name == "MTL" && runtime.GOOS != "darwin":
+		return "it is of Apple's GPUs, under macOS (brew install ggml); others have CUDA and Vulkan"
+	case name != "MTL" && runtime.GOOS == "darwin":
+		return "macOS has none; Apple's GPUs have Metal (brew install ggml)"
+	case isTakenOff(name):
+		return "Unload has taken it off" + unloadedHint()
+	}
+	for _, folder := range testhook.PluginFolders(pluginFolders()) {
+		file := filepath.Join(folder, "libggml-"+plugin.name+".so")
+		if _, err := os.Stat(file); err != nil {
+			continue
+		}
+		why := withCString(file, func(s *C.char) *C.char { return C.goggml_open_failure(s) })
+		if why == nil {
+			return "its plugin finds no device; " + plugin.driver
+		}
+		defer C.free(unsafe.Pointer(why))
+		reason := strings.TrimPrefix(C.GoString(why), file+": ")
+		if strings.HasPrefix(reason, "libcuda.so") {
+			return "its plugin cannot be opened: " + reason + "; " + plugin.driver
+		}
+		return "its plugin cannot be opened: " + reason + "; " + getPlugin(plugin.name)
+	}
+	return "ggml has no plugin for it; " + getPlugin(plugin.name)
+}
+
+// getPlugin is how to get a plugin for GPUs, by where the ggml is from.
+func getPlugin(name string) string {
+	note, _ := upstream.ReadFile("ggml/UPSTREAM.installed")
+	if runtime.GOOS == "darwin" {
+		return "brew install ggml"
+	}
+	vendored, system := "run scripts/vendor --gpu "+name, "install it (Debian, Ubuntu: apt-get install libggml0-backend-"+name+")"
+	switch fields := strings.Fields(string(note)); {
+	case len(fields) < 2: // of a module elsewhere than in a clone
+		return vendored + " in the clone that has ggml, or " + system
+	case fields[1] == "system":
+		return system
+	}
+	return vendored
+}
+
+// UnusedGPU says, in one line, which GPU the system has a driver for while ggml finds no GPU at all, and how to
+// get the plugin; "" on other machines. It is for programs that compute on the CPU because nobody has said where.
+func UnusedGPU() string {
+	devices, err := Devices()
+	if err != nil || onlyCPU {
+		return ""
+	}
+	for _, d := range devices {
+		if d.Type() == GPU || d.Type() == IntegratedGPU {
+			return ""
+		}
+	}
+	for _, d := range gpudriver.Find(testhook.System) {
+		return fmt.Sprintf("this machine has a driver for an %s GPU, and ggml does not use it: %s: %s", d.GPU, d.Backend, missing(d.Backend))
+	}
+	return ""
+}
