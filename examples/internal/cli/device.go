@@ -19,6 +19,8 @@ func NewEngine(name string, threads int) (*device.Engine, error) {
 			return nil, fmt.Errorf("--device %s: %w", name, err)
 		}
 		o.Layout = device.On(d)
+	} else {
+		hintUnusedGPU()
 	}
 	return device.New(o)
 }
