@@ -27,18 +27,28 @@ static float *kern_vector(struct kern_head h, int64_t i) { return h.data + i * h
 
 static struct kern_head kern_head_from(struct kern_head h, int64_t i) { return (struct kern_head){kern_vector(h, i), h.ld}; }
 
-// The operands of an op, and of one of its heads.
+// The operands of an op, and one of its heads.
 struct kern_operands {
-	const struct ggml_tensor *q, *k, *v, *first_visible; // the last one NULL where queries see all keys before them
-	float scale;
+	const struct ggml_tensor *q, *k, *v, *first_visible, *sinks; // the last two NULL where there are none
+	struct kern_attention_params params;
 	int64_t head, sample;
 };
+
+// Those of an op whose q is that operand.
+static struct kern_operands kern_operands_of(const struct ggml_tensor *dst, int q) {
+	struct kern_operands o = {.q = dst->src[q], .k = dst->src[q + 1], .v = dst->src[q + 2]};
+	memcpy(&o.params, kern_params(dst), sizeof o.params);
+	o.first_visible = kern_optional(dst, o.params.first_visible);
+	o.sinks = kern_optional(dst, o.params.sinks);
+	return o;
+}
 
 // A block: the queries [from, to) of a head, and the keys [low, to) that any of them sees. Its scores are
 // [to − low, to − from].
 struct kern_block {
 	int64_t size, from, to, low, ld_scores, sample;
-	float scale;
+	float scale, softcap;
+	struct kern_scores scores; // those that a softcap, if there is one, has made
 	const struct ggml_tensor *first_visible;
 	struct kern_head q, k, v; // the queries and keys of the block
 };
@@ -57,11 +67,13 @@ static int64_t kern_lowest_visible(const struct kern_operands *o, int64_t from, 
 
 static struct kern_block kern_block_of(const struct kern_operands *o, int64_t i) {
 	int64_t from = i * kern_block_size(o->q), to = kern_min(o->q->ne[2], from + kern_block_size(o->q));
-	int64_t low = kern_lowest_visible(o, from, to), group = o->head / (o->q->ne[1] / o->k->ne[1]);
+	int64_t low = kern_lowest_visible(o, from, to), heads = o->q->ne[1], group = o->head / (heads / o->k->ne[1]);
+	float scale = o->params.scale, softcap = o->params.softcap;
 	return (struct kern_block){
 		.size = o->q->ne[0], .from = from, .to = to, .low = low, .sample = o->sample,
 		.ld_scores = kern_ceil_div(to - low, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP + KERN_LD_PADDING / sizeof(float),
-		.scale = o->scale, .first_visible = o->first_visible,
+		.scale = scale, .softcap = softcap, .first_visible = o->first_visible,
+		.scores = kern_scores_of(softcap == 0 ? scale : softcap, o->params.max_bias, o->sinks, o->head, heads),
 		.q = kern_head_from(kern_head_of(o->q, o->head, o->sample), from),
 		.k = kern_head_from(kern_head_of(o->k, group, o->sample), low),
 		.v = kern_head_from(kern_head_of(o->v, group, o->sample), low),
@@ -106,19 +118,57 @@ static struct kern_visible kern_visible_to(const struct kern_block *b, int64_t q
 	return (struct kern_visible){kern_first_visible(b->first_visible, query, b->sample) - b->low, query + 1 - b->low};
 }
 
-static float *kern_softmax_qk(const struct kern_block *b) {
-	float *weights = kern_block_scratch(b, KERN_SCRATCH_TILE);
-	kern_qk_scores(b, b->q, b->k, weights);
+// tanh(factor · x) of n elements, up to a multiple of KERN_SOFTMAX_STEP.
+KERN_CLONES static void kern_bend_row(float *restrict x, int64_t n, float factor) {
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			x[j + i] = kern_tanh(factor * x[j + i]);
+		}
+	}
+}
+
+// The gradient of what was bent to t, likewise, but for the factor.
+KERN_CLONES static void kern_bend_grad_row(float *restrict d, const float *restrict t, int64_t n) {
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			d[j + i] *= 1.0f - t[j + i] * t[j + i];
+		}
+	}
+}
+
+// The weights of a block, and what the gradients need besides: the scores that a softcap has bent, between −1 and 1, and
+// the weights of the sink for each query.
+struct kern_weights {
+	float *keys, *bent, sink[KERN_QUERIES_LONG];
+};
+
+// Copies what a query sees of a row, with zeros around it.
+static void kern_copy_visible(float *copy, const float *row, struct kern_visible v, int64_t size) {
+	memset(copy, 0, v.from * sizeof *row);
+	memcpy(copy + v.from, row + v.from, (v.to - v.from) * sizeof *row);
+	memset(copy + v.to, 0, (size - v.to) * sizeof *row);
+}
+
+static void kern_softmax_qk(const struct kern_block *b, struct kern_weights *w) {
+	w->keys = kern_block_scratch(b, KERN_SCRATCH_TILE);
+	kern_qk_scores(b, b->q, b->k, w->keys);
 	for (int64_t i = b->from; i < b->to; i++) {
 		struct kern_visible v = kern_visible_to(b, i);
-		kern_softmax(weights + (i - b->from) * b->ld_scores, v.from, v.to, b->ld_scores, b->scale);
+		float *row = w->keys + (i - b->from) * b->ld_scores;
+		if (b->softcap != 0) {
+			int64_t start = kern_softmax_start(v.from);
+			kern_bend_row(row + start, v.to - start, b->scale / b->softcap);
+		}
+		if (w->bent != NULL) {
+			kern_copy_visible(w->bent + (row - w->keys), row, v, b->ld_scores);
+		}
+		w->sink[i - b->from] = kern_softmax(row, v.from, v.to - 1, b->ld_scores, b->scores);
 	}
-	return weights;
 }
 
 // The gradient of scores from that of weights, in place: of n elements, and zeros behind them up to a multiple of
-// KERN_SOFTMAX_STEP.
-KERN_CLONES static void kern_softmax_grad_row(float *restrict d, const float *restrict weights, int64_t n, float scale) {
+// KERN_SOFTMAX_STEP. Returns what the gradient of weights has in common, their mean.
+KERN_CLONES static float kern_softmax_grad_row(float *restrict d, const float *restrict weights, int64_t n, float scale) {
 	float sum[KERN_SOFTMAX_STEP] = {0};
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
@@ -131,69 +181,78 @@ KERN_CLONES static void kern_softmax_grad_row(float *restrict d, const float *re
 			d[j + i] = (d[j + i] - mean) * weights[j + i] * scale;
 		}
 	}
+	return mean;
 }
 
-static void kern_softmax_grad(const struct kern_block *b, float *d, const float *weights) {
+// Returns the gradient of the sink, whose own output is 0.
+static float kern_softmax_grad(const struct kern_block *b, float *d, const struct kern_weights *w) {
+	double sink = 0;
 	for (int64_t i = b->from; i < b->to; i++) {
 		struct kern_visible v = kern_visible_to(b, i);
-		int64_t row = (i - b->from) * b->ld_scores, start = kern_softmax_start(v.from);
+		int64_t row = (i - b->from) * b->ld_scores, start = row + kern_softmax_start(v.from), n = row + v.to - start;
 		memset(d + row, 0, v.from * sizeof *d);
 		memset(d + row + v.to, 0, (b->ld_scores - v.to) * sizeof *d);
-		kern_softmax_grad_row(d + row + start, weights + row + start, v.to - start, b->scale);
+		sink -= (double)w->sink[i - b->from] * kern_softmax_grad_row(d + start, w->keys + start, n, b->scale);
+		if (w->bent != NULL) {
+			kern_bend_grad_row(d + start, w->bent + start, n);
+		}
 	}
-}
-
-static struct kern_attention_params kern_attention_params(const struct ggml_tensor *dst) {
-	struct kern_attention_params p;
-	memcpy(&p, kern_params(dst), sizeof p);
-	return p;
+	return (float)sink;
 }
 
 KERN_OP(causal_attention) {
 	(void)ith, (void)userdata;
-	struct kern_operands o = {dst->src[0], dst->src[1], dst->src[2], dst->src[3], kern_attention_params(dst).scale};
+	struct kern_operands o = kern_operands_of(dst, 0);
 	int64_t heads = o.q->ne[1], all = heads * o.q->ne[3], blocks = kern_ceil_div(o.q->ne[2], kern_block_size(o.q));
 	for (int64_t j; (j = kern_next_chunk(dst, blocks * all, nth)) >= 0;) {
 		o.head = j % heads, o.sample = j % all / heads;
 		// Later blocks see more keys, and take longer: they come first.
 		struct kern_block b = kern_block_of(&o, blocks - 1 - j / all);
-		kern_gemm_nn(&b, kern_softmax_qk(&b), b.v, kern_head_from(kern_head_of(dst, o.head, o.sample), b.from));
+		struct kern_weights w = {0};
+		kern_softmax_qk(&b, &w);
+		kern_gemm_nn(&b, w.keys, b.v, kern_head_from(kern_head_of(dst, o.head, o.sample), b.from));
 	}
 }
 
-// Adds a block's part to the gradients of a head.
-static void kern_block_grad(const struct kern_block *b, struct kern_head dy, struct kern_head dq, struct kern_head dk, struct kern_head dv) {
-	float *weights = kern_softmax_qk(b), *d = kern_block_scratch(b, KERN_SCRATCH_ACCUMULATOR);
+// Adds a block's part to the gradients of a head, and returns that of its sink.
+static float kern_block_grad(const struct kern_block *b, struct kern_head dy, struct kern_head dq, struct kern_head dk, struct kern_head dv) {
+	struct kern_weights w = {.bent = b->softcap == 0 ? NULL : kern_block_scratch(b, KERN_SCRATCH_BENT)};
+	kern_softmax_qk(b, &w);
+	float *d = kern_block_scratch(b, KERN_SCRATCH_ACCUMULATOR);
 	dy = kern_head_from(dy, b->from);
-	kern_gemm_nt_accumulate(b, weights, dy, kern_head_from(dv, b->low));
+	kern_gemm_nt_accumulate(b, w.keys, dy, kern_head_from(dv, b->low));
 	kern_qk_scores(b, dy, b->v, d);
-	kern_softmax_grad(b, d, weights);
+	float sink = kern_softmax_grad(b, d, &w);
 	kern_gemm_nn(b, d, b->k, kern_head_from(dq, b->from));
 	kern_gemm_nt_accumulate(b, d, b->q, kern_head_from(dk, b->low));
+	return sink;
 }
 
 // A chunk is the heads of a part, whose gradients of k and v add up.
 KERN_OP(causal_attention_grad) {
 	(void)ith, (void)userdata;
-	struct kern_attention_params p = kern_attention_params(dst);
 	const struct ggml_tensor *dy = dst->src[0];
-	struct kern_operands o = {dst->src[1], dst->src[2], dst->src[3], dst->src[4], p.scale};
-	int64_t size = o.q->ne[0], heads = o.q->ne[1], n = o.q->ne[2], batch = o.q->ne[3], groups = o.k->ne[1];
-	int64_t all = groups * p.parts, each = heads / all, keys = size * groups * n * batch;
+	struct kern_operands o = kern_operands_of(dst, 1);
+	int64_t size = o.q->ne[0], heads = o.q->ne[1], n = o.q->ne[2], batch = o.q->ne[3], groups = o.k->ne[1], parts = o.params.parts;
+	int64_t all = groups * parts, each = heads / all, keys = size * groups * n * batch;
+	float *sinks = (float *)dst->data + size * heads * n * batch + 2 * parts * keys;
 	for (int64_t j; (j = kern_next_chunk(dst, all * batch, nth)) >= 0;) {
 		o.sample = j / all;
-		int64_t group = j % all / p.parts, part = j % p.parts, first = j % all * each;
+		int64_t group = j % all / parts, part = j % parts, first = j % all * each;
 		float *dq = (float *)dst->data + o.sample * size * heads * n;
 		float *dk = (float *)dst->data + size * heads * n * batch + part * keys + o.sample * size * groups * n + group * size;
-		struct kern_head dks = {dk, size * groups}, dvs = {dk + p.parts * keys, size * groups};
+		struct kern_head dks = {dk, size * groups}, dvs = {dk + parts * keys, size * groups};
+		float *dsinks = sinks + o.sample * heads;
 		for (int64_t i = 0; i < n; i++) {
 			memset(kern_vector(dks, i), 0, size * sizeof *dk);
 			memset(kern_vector(dvs, i), 0, size * sizeof *dk);
 		}
+		memset(dsinks + first, 0, each * sizeof *dsinks);
 		for (int64_t i = 0; i < kern_ceil_div(n, kern_block_size(o.q)) * each; i++) {
 			o.head = first + i % each;
 			struct kern_block b = kern_block_of(&o, i / each);
-			kern_block_grad(&b, kern_head_of(dy, o.head, o.sample), (struct kern_head){dq + o.head * size, size * heads}, dks, dvs);
+			struct kern_head dqs = {dq + o.head * size, size * heads};
+			dsinks[o.head] += kern_block_grad(&b, kern_head_of(dy, o.head, o.sample), dqs, dks, dvs);
 		}
 	}
 }

@@ -23,15 +23,30 @@ type Attention struct {
 	// value below 0 stands for 0, and one above the query's position for that. nil is 0
 	// for all.
 	FirstVisible *ggml.Tensor
+	Scores       ScoreOptions
 }
 
-// operands are those that there are, after the given ones.
-func (a Attention) operands(first ...*ggml.Tensor) []*ggml.Tensor {
-	all := append(first, a.Q, a.K, a.V)
-	if a.FirstVisible != nil {
-		all = append(all, a.FirstVisible)
+// ScoreOptions are what becomes of scores, in this order, on the way to their softmax. The zero
+// value is nothing.
+type ScoreOptions struct {
+	// Softcap limits them to ±Softcap: they become Softcap · tanh(score / Softcap). 0 is no limit.
+	Softcap float32
+	// MaxBias is that of ALiBi (arXiv 2108.12409), as in [ggml.SoftMaxOptions]: the score of a key
+	// is lowered by its distance to the query times the slope of the head. 0 is none.
+	MaxBias float32
+	// Sinks F32 [heads], contiguous, are one more score of each head, which takes part in the sum
+	// alone (arXiv 2309.17453). nil is none.
+	Sinks *ggml.Tensor
+}
+
+// operands are those that there are, after the given ones, and the parameters that say so.
+func (a Attention) operands(first ...*ggml.Tensor) (operands, C.struct_kern_attention_params) {
+	all := operands(first)
+	all.add(a.Q, a.K, a.V)
+	return all, C.struct_kern_attention_params{
+		scale: C.float(a.Scale), softcap: C.float(a.Scores.Softcap), max_bias: C.float(a.Scores.MaxBias),
+		first_visible: all.addOptional(a.FirstVisible), sinks: all.addOptional(a.Scores.Sinks),
 	}
-	return all
 }
 
 var (
@@ -54,6 +69,8 @@ func causalFLOPs(q shape) float64 { return elements(q) * float64(q[2]+1) }
 //
 //	softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position → [size, heads, n, batch]
 //
+// where scores, Scale · Q·Kᵀ, go through what the [ScoreOptions] say first.
+//
 // The scores of a block of queries exist at a time: memory grows with n and no faster.
 // Keys that no query of a block sees cost nothing.
 //
@@ -62,7 +79,8 @@ func causalFLOPs(q shape) float64 { return elements(q) * float64(q[2]+1) }
 // for [ggml.Graph.Backward]; the gradients are [CausalAttentionGrad].
 func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
 	q := a.Q
-	return c.BuildOp(causalAttention.Name, a.operands(), func(b *ggml.OpBuilder) *ggml.Tensor {
+	all, p := a.operands()
+	return c.BuildOp(causalAttention.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireAttention(b, a)
 		switch {
 		case !b.OK():
@@ -70,18 +88,19 @@ func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
 		case !hasLibrary():
 			return b.Compose(func() *ggml.Tensor { return attendInBlocks(c, a) })
 		}
-		p := params(C.struct_kern_attention_params{scale: C.float(a.Scale)})
-		return b.Native(causalAttention, p, ggml.F32, q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3))
+		return b.Native(causalAttention, params(p), ggml.F32, q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3))
 	})
 }
 
-// CausalAttentionGrad returns the gradients of Q, K and V in [CausalAttention], given
+// CausalAttentionGrad returns the gradients of Q, K, V and Sinks in [CausalAttention], given
 // that of the result: dY [size, heads, n, batch], F32 with contiguous rows. The
-// gradients are contiguous, of the shapes of Q, K and V. They have no backward.
-func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk, dv *ggml.Tensor) {
+// gradients are contiguous, of the shapes of these; that of Sinks is nil where there are none.
+// They have no backward.
+func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk, dv, dsinks *ggml.Tensor) {
 	q, k := a.Q, a.K
 	parts := int64(0)
-	all := c.BuildOp(causalAttentionGrad.Name, a.operands(dy), func(b *ggml.OpBuilder) *ggml.Tensor {
+	operands, p := a.operands(dy)
+	all := c.BuildOp(causalAttentionGrad.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireAttention(b, a)
 		requireVectors(b, "dY", dy)
 		b.RequireSameShape(dy, q)
@@ -93,15 +112,19 @@ func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk,
 			return b.Compose(func() *ggml.Tensor { return attendGradInBlocks(c, dy, a) })
 		}
 		parts = attentionParts(q, k)
-		p := params(C.struct_kern_attention_params{scale: C.float(a.Scale), parts: C.int32_t(parts)})
-		return b.Native(causalAttentionGrad, p, ggml.F32, q.NumElements()+2*parts*k.NumElements())
+		p.parts = C.int32_t(parts)
+		return b.Native(causalAttentionGrad, params(p), ggml.F32, q.NumElements()+2*parts*k.NumElements()+q.Dim(1)*q.Dim(3))
 	})
 	if parts == 0 {
-		return all, all, all
+		return all, all, all, all
 	}
 	keys := q.NumElements()
 	values := keys + parts*k.NumElements()
-	return c.View(all, q.Shape(), nil, 0), addParts(c, all, k, keys, parts), addParts(c, all, a.V, values, parts)
+	if a.Scores.Sinks != nil {
+		each := c.View(all, []int64{q.Dim(1), q.Dim(3)}, nil, (values+parts*k.NumElements())*ggml.F32.BlockBytes())
+		dsinks = c.RepeatBack(each, a.Scores.Sinks)
+	}
+	return c.View(all, q.Shape(), nil, 0), addParts(c, all, k, keys, parts), addParts(c, all, a.V, values, parts), dsinks
 }
 
 // addParts adds up parts of x, each of the shape of like, that lie one after the other
@@ -142,7 +165,7 @@ func requireAttention(b *ggml.OpBuilder, a Attention) {
 	b.Require(max(q.Dim(0)*q.Dim(1), q.Dim(2)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
 	const queries = 64 // of a block
 	requireChunks(b, float64(q.Dim(1))*float64(q.Dim(3))*(float64(q.Dim(2))/queries+1))
-	requireScale(b, a.Scale)
+	requireScores(b, a.Scale, a.Scores, q.Dim(1))
 	if a.FirstVisible != nil {
 		requireFirstVisible(b, a.FirstVisible, q.Dim(2), q.Dim(3))
 	}
@@ -156,8 +179,15 @@ func requireFirstVisible(b *ggml.OpBuilder, x *ggml.Tensor, n, batch int64) {
 	b.Require(shapeOf(x) == want, "FirstVisible must be [n, batch] of Q, %v", want)
 }
 
-func requireScale(b *ggml.OpBuilder, scale float32) {
+// requireScores demands options of the scores of heads, and their factor.
+func requireScores(b *ggml.OpBuilder, scale float32, o ScoreOptions, heads int64) {
 	b.Require(scale > 0 && scale <= math.MaxFloat32, "the scale is %v; it must be above 0 and finite", scale)
+	b.Require(o.Softcap >= 0 && o.Softcap <= math.MaxFloat32, "Softcap is %v; it must not be negative, and finite", o.Softcap)
+	b.Require(o.MaxBias >= 0 && o.MaxBias <= math.MaxFloat32, "MaxBias is %v; it must not be negative, and finite", o.MaxBias)
+	if o.Sinks != nil {
+		requireF32(b, "Sinks", o.Sinks)
+		b.Require(shapeOf(o.Sinks) == [4]int64{heads, 1, 1, 1}, "Sinks must have one element for each of the %d heads", heads)
+	}
 }
 
 // requireVectors demands contiguous rows, of which those of tokens do not overlap.
@@ -176,18 +206,19 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 //
 //	softmax(scale · a) over the keys that a query sees, 0 for the others
 //
-// firstVisible is that of [Attention], of all positions. It is
-// [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace] in one,
-// several times as fast.
-func causalSoftMaxInPlace(c *ggml.Context, a, firstVisible *ggml.Tensor, scale float32, position int) *ggml.Tensor {
-	operands := []*ggml.Tensor{a}
-	if firstVisible != nil {
-		operands = append(operands, firstVisible)
+// firstVisible is that of [Attention], of all positions, and the options are those of scores that
+// are bent already. It is [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace]
+// in one, several times as fast.
+func causalSoftMaxInPlace(c *ggml.Context, a, firstVisible *ggml.Tensor, scale float32, o ScoreOptions, position int) *ggml.Tensor {
+	all := operands{a}
+	p := C.struct_kern_softmax_params{
+		scale: C.float(scale), max_bias: C.float(o.MaxBias), position: C.int32_t(position),
+		first_visible: all.addOptional(firstVisible), sinks: all.addOptional(o.Sinks),
 	}
-	return c.BuildOp(causalSoftMax.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
+	return c.BuildOp(causalSoftMax.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
 		b.RequireType("a", a, ggml.F32)
 		b.RequireContiguous("a", a)
-		requireScale(b, scale)
+		requireScores(b, scale, o, a.Dim(2))
 		b.Require(position >= 0 && position <= math.MaxInt32, "the first query is at position %d; it must be 0 to %d", position, math.MaxInt32)
 		if firstVisible != nil {
 			b.Require(firstVisible.Dim(0) >= int64(position)+a.Dim(1), "FirstVisible has %d queries, and the last one is at position %d", firstVisible.Dim(0), int64(position)+a.Dim(1)-1)
@@ -196,7 +227,6 @@ func causalSoftMaxInPlace(c *ggml.Context, a, firstVisible *ggml.Tensor, scale f
 		if !b.OK() {
 			return nil
 		}
-		p := params(C.struct_kern_softmax_params{scale: C.float(scale), position: C.int32_t(position)})
-		return b.NativeInPlace(causalSoftMax, p)
+		return b.NativeInPlace(causalSoftMax, params(p))
 	})
 }

@@ -8,14 +8,17 @@
 
 struct kern_attention_params {
 	float scale;
-	int32_t parts; // of the heads that share keys and values, for the gradients
+	float softcap;                // what scores are bent to, by its tanh; 0 for nothing
+	float max_bias;               // of ALiBi; 0 for none
+	int32_t parts;                // of the heads that share keys and values, for the gradients
+	int32_t first_visible, sinks; // the operands that these are; 0 for none
 };
 
 // q [size, heads, n, batch], k and v [size, groups, n, batch] and, optionally, the first key that each query sees,
-// I32 [n, batch] → [size, heads, n, batch]
+// I32 [n, batch], and the sinks [heads] → [size, heads, n, batch]
 KERN_OP(causal_attention);
-// dy, then the same → the gradients: those of q, then those of k by each part, to be added up, then those of v like them. Each is
-// contiguous.
+// dy, then the same → the gradients: those of q, then those of k by each part, to be added up, then those of v like them, then
+// those of a sink of each head by each sequence [heads, batch]. Each is contiguous.
 KERN_OP(causal_attention_grad);
 
 #endif

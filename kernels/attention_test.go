@@ -18,43 +18,57 @@ import (
 func TestCausalAttentionWithoutLibrary(t *testing.T) {
 	out, err := withLibrary("GOGGML_BLAS=none", "^TestOps$/^causal_attention", "-test.short")
 	require.NoError(t, err, out)
-	require.Contains(t, out, "--- PASS: TestOps/causal_attention_grad_k_some")
+	require.Contains(t, out, "--- PASS: TestOps/causal_attention_grad_k_everything")
+}
+
+// attentionKinds are what the attention of cases has.
+var attentionKinds = []attentionKind{
+	// Types are probed with the first, which has all operands.
+	{suffix: "_everything", some: true, scores: kernels.ScoreOptions{Softcap: 1.5, MaxBias: 6}, sinks: true, runs: 16},
+	{runs: 16},
+	{suffix: "_some", some: true, runs: 16},
+	{suffix: "_softcap", scores: kernels.ScoreOptions{Softcap: 0.5}, runs: 6},
+	{suffix: "_alibi", scores: kernels.ScoreOptions{MaxBias: 8}, runs: 6},
+	{suffix: "_sinks", sinks: true, runs: 6},
+}
+
+type attentionKind struct {
+	suffix string
+	some   bool // queries see some keys before them; all otherwise
+	scores kernels.ScoreOptions
+	sinks  bool
+	runs   int
 }
 
 // attentionCases are of up to four blocks of queries, of heads with keys of their
-// own and shared ones, where queries see all keys before them or some.
+// own and shared ones.
 func attentionCases() []opCase {
 	var cases []opCase
-	for _, kind := range []struct {
-		suffix   string
-		operands func(d *draw) []operand
-	}{{"_some", someVisible}, {"", allVisible}} { // types are probed with the first, which has all operands
-		suffix, operands := kind.suffix, kind.operands
+	for _, kind := range attentionKinds {
 		cases = append(cases, opCase{
-			Name: "causal_attention" + suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 16, Operands: operands,
-			Build: func(c *ctx, x tensors) *ggml.Tensor {
-				return kernels.CausalAttention(c, visibleAttention(x))
-			},
-			Want: func(x refs) refmath.Tensor {
-				return refmath.CausalAttention(x[0], x[1], x[2], visibleRef(x), 0.3)
-			},
+			Name: "causal_attention" + kind.suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: kind.runs, Operands: kind.operands,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.CausalAttention(c, kind.of(x)) },
+			Want:  func(x refs) refmath.Tensor { return refmath.CausalAttention(kind.ref(x)) },
 		})
-		for i, name := range []string{"q", "k", "v"} {
+		grads := []string{"q", "k", "v"}
+		if kind.sinks {
+			grads = append(grads, "sinks")
+		}
+		for i, name := range grads {
 			cases = append(cases, opCase{
-				Name: "causal_attention_grad_" + name + suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 16,
+				Name: "causal_attention_grad_" + name + kind.suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: kind.runs,
 				Operands: func(d *draw) []operand {
-					args := operands(d)
+					args := kind.operands(d)
 					ne := args[0].Values.Ne
 					return append([]operand{d.Normal(ne[:]...)}, args...)
 				},
 				Build: func(c *ctx, x tensors) *ggml.Tensor {
-					grad := kernels.CausalAttentionGrad
-					dq, dk, dv := grad(c, x[0], visibleAttention(x[1:]))
-					return []*ggml.Tensor{dq, dk, dv}[i]
+					dq, dk, dv, dsinks := kernels.CausalAttentionGrad(c, x[0], kind.of(x[1:]))
+					return []*ggml.Tensor{dq, dk, dv, dsinks}[i]
 				},
 				Want: func(x refs) refmath.Tensor {
-					dq, dk, dv := refmath.CausalAttentionBack(x[0], x[1], x[2], x[3], visibleRef(x[1:]), 0.3)
-					return []refmath.Tensor{dq, dk, dv}[i]
+					dq, dk, dv, dsinks := refmath.CausalAttentionBack(x[0], kind.ref(x[1:]))
+					return []refmath.Tensor{dq, dk, dv, dsinks}[i]
 				},
 			})
 		}
@@ -62,22 +76,47 @@ func attentionCases() []opCase {
 	return cases
 }
 
-// allVisible are Q, K and V.
-func allVisible(d *draw) []operand {
+// operands are Q, K and V, then FirstVisible and Sinks where the kind has them.
+func (k attentionKind) operands(d *draw) []operand {
 	size, groups, batch := d.Size(70), d.Size(3), d.Size(3)
 	heads, n := groups*d.Size(4), d.Size(200)
-	return []operand{d.Normal(size, heads, n, batch), d.Normal(size, groups, n, batch), d.Normal(size, groups, n, batch)}
+	args := []operand{d.Normal(size, heads, n, batch), d.Normal(size, groups, n, batch), d.Normal(size, groups, n, batch)}
+	if k.some {
+		first := operand{Type: ggml.I32, Layout: d.Layout(), Values: refmath.New(n, batch)}
+		for sample := range batch {
+			copy(first.Values.Data[sample*n:], drawVisible(d, n))
+		}
+		args = append(args, first)
+	}
+	if k.sinks {
+		args = append(args, d.Uniform(-3, 3, heads).As(ggml.F32))
+	}
+	return args
 }
 
-// someVisible are Q, K, V and FirstVisible.
-func someVisible(d *draw) []operand {
-	args := allVisible(d)
-	n, batch := args[0].Values.Ne[2], args[0].Values.Ne[3]
-	first := operand{Type: ggml.I32, Layout: d.Layout(), Values: refmath.New(n, batch)}
-	for sample := range batch {
-		copy(first.Values.Data[sample*n:], drawVisible(d, n))
+func (k attentionKind) of(x tensors) kernels.Attention {
+	a := attention(x[0], x[1], x[2], 0.3)
+	a.Scores = k.scores
+	if k.some {
+		a.FirstVisible = x[3]
 	}
-	return append(args, first)
+	if k.sinks {
+		a.Scores.Sinks = x[len(x)-1]
+	}
+	return a
+}
+
+func (k attentionKind) ref(x refs) refmath.Attention {
+	a := refmath.Attention{
+		Q: x[0], K: x[1], V: x[2], Scale: 0.3, Softcap: float64(k.scores.Softcap), MaxBias: float64(k.scores.MaxBias),
+	}
+	if k.some {
+		a.FirstVisible = x[3]
+	}
+	if k.sinks {
+		a.Sinks = x[len(x)-1]
+	}
+	return a
 }
 
 // drawVisible draws what n queries see: a window, samples that share the sequence,
@@ -94,21 +133,6 @@ func drawVisible(d *draw, n int64) []float64 {
 		first[i] = float64([]int64{inWindow, start, max(start, inWindow), d.Int64N(i + 1), d.Int64N(3*n) - n}[kind])
 	}
 	return first
-}
-
-func visibleAttention(x tensors) kernels.Attention {
-	a := attention(x[0], x[1], x[2], 0.3)
-	if len(x) > 3 {
-		a.FirstVisible = x[3]
-	}
-	return a
-}
-
-func visibleRef(x refs) refmath.Tensor {
-	if len(x) > 3 {
-		return x[3]
-	}
-	return refmath.Tensor{}
 }
 
 // windowStarts are the first keys of n queries in windows.
@@ -128,14 +152,21 @@ func TestCausalAttentionLong(t *testing.T) {
 	for i := range packed {
 		packed[i] = int32([]int{0, 3, 130, 131, 900}[sort.SearchInts([]int{3, 130, 131, 900}, i+1)])
 	}
-	for name, first := range map[string][]int32{
-		"all": nil, "its own": windowStarts(n, 1), "window of a block": windowStarts(n, 128), "window": windowStarts(n, 300), "packed": packed,
+	all := kernels.ScoreOptions{Softcap: 2, MaxBias: 8}
+	for name, k := range map[string]struct {
+		first  []int32
+		scores kernels.ScoreOptions
+		sinks  bool
+	}{
+		"all": {}, "its own": {first: windowStarts(n, 1)}, "window of a block": {first: windowStarts(n, 128)},
+		"window": {first: windowStarts(n, 300)}, "packed": {first: packed},
+		"everything": {scores: all, sinks: true}, "everything in a window": {windowStarts(n, 300), all, true}, "everything packed": {packed, all, true},
 	} {
-		t.Run(name, func(t *testing.T) { requireLongAttention(t, n, first) })
+		t.Run(name, func(t *testing.T) { requireLongAttention(t, n, k.first, k.scores, k.sinks) })
 	}
 }
 
-func requireLongAttention(t *testing.T, n int64, first []int32) {
+func requireLongAttention(t *testing.T, n int64, first []int32, scores kernels.ScoreOptions, sinks bool) {
 	const size, heads, groups = 6, 4, 2
 	w := optest.NewWorkbench(t)
 	var x []*ggml.Tensor
@@ -145,14 +176,23 @@ func requireLongAttention(t *testing.T, n int64, first []int32) {
 		x = append(x, w.Reshape(w.Leaf(values...), size, vectors, n))
 		ref = append(ref, refmath.From(values, size, vectors, n))
 	}
-	a, firstRef := attention(x[0], x[1], x[2], 0.4), refmath.Tensor{}
+	a := attention(x[0], x[1], x[2], 0.4)
+	a.Scores = scores
+	exact := refmath.Attention{Q: ref[0], K: ref[1], V: ref[2], Scale: 0.4, Softcap: float64(scores.Softcap), MaxBias: float64(scores.MaxBias)}
 	if first != nil {
-		a.FirstVisible, firstRef = visibleLeaf(t, first), refmath.From(first)
+		a.FirstVisible, exact.FirstVisible = visibleLeaf(t, first), refmath.From(first)
 	}
-	dq, dk, dv := kernels.CausalAttentionGrad(w.Context, x[3], a)
+	if sinks {
+		values := optest.Normal(9, heads)
+		a.Scores.Sinks, exact.Sinks = w.Leaf(values...), refmath.From(values)
+	}
+	dq, dk, dv, dsinks := kernels.CausalAttentionGrad(w.Context, x[3], a)
 	got := []*ggml.Tensor{kernels.CausalAttention(w.Context, a), dq, dk, dv}
-	refQ, refK, refV := refmath.CausalAttentionBack(ref[3], ref[0], ref[1], ref[2], firstRef, 0.4)
-	want := []refmath.Tensor{refmath.CausalAttention(ref[0], ref[1], ref[2], firstRef, 0.4), refQ, refK, refV}
+	refQ, refK, refV, refSinks := refmath.CausalAttentionBack(ref[3], exact)
+	want := []refmath.Tensor{refmath.CausalAttention(exact), refQ, refK, refV}
+	if sinks {
+		got, want = append(got, dsinks), append(want, refSinks)
+	}
 	for i, y := range got {
 		g := w.NewGraph(y.SetOutput())
 		w.Compute(g)
@@ -195,7 +235,7 @@ func TestCausalAttentionSkipsKeys(t *testing.T) {
 	}
 	a := attention(leaf(1, 1), leaf(2, nan), leaf(3, nan), 1)
 	a.FirstVisible = visibleLeaf(t, windowStarts(n, window))
-	dq, dk, dv := kernels.CausalAttentionGrad(w.Context, leaf(4, 0), a)
+	dq, dk, dv, _ := kernels.CausalAttentionGrad(w.Context, leaf(4, 0), a)
 	const blocks = 3 * 128 // of queries that may share a block with one that sees what is unread
 	for _, y := range []*ggml.Tensor{kernels.CausalAttention(w.Context, a), dq, dk, dv} {
 		w.Compute(w.NewGraph(y.SetOutput()))
@@ -216,6 +256,12 @@ func TestCausalAttentionErrors(t *testing.T) {
 		x := c.NewTensor(ggml.F32, four...)
 		kernels.CausalAttention(c, kernels.Attention{Q: x, K: x, V: x, Scale: 1, FirstVisible: first})
 	}
+	scored := func(o kernels.ScoreOptions) func(c *ggml.Context) {
+		return func(c *ggml.Context) {
+			x := c.NewTensor(ggml.F32, four...)
+			kernels.CausalAttention(c, kernels.Attention{Q: x, K: x, V: x, Scale: 1, Scores: o})
+		}
+	}
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
 		"too large for one op": attend([]int64{1, 1, 2, 1 << 30}, []int64{1, 1, 2, 1 << 30}, []int64{1, 1, 2, 1 << 30}, 1),
 		"K has type f16; it must have f32": func(c *ggml.Context) {
@@ -230,11 +276,20 @@ func TestCausalAttentionErrors(t *testing.T) {
 			x := c.NewTensor(ggml.F32, 8, 4, 5)
 			kernels.CausalAttention(c, attention(c.View(x, []int64{8, 4, 5}, []int64{32, 0}, 0), x, x, 1))
 		},
-		"the shapes must be equal":                    attend(four, four, []int64{8, 4, 6, 2}, 1),
-		"Q and K must be equal but in ne1":            attend(four, []int64{8, 4, 6, 2}, []int64{8, 4, 6, 2}, 1),
-		"ne1 of Q must be a multiple of that of K":    attend(four, []int64{8, 3, 5, 2}, []int64{8, 3, 5, 2}, 1),
-		"the scale is 0; it must be above 0":          attend(four, four, four, 0),
-		"the scale is +Inf":                           attend(four, four, four, float32(math.Inf(1))),
+		"the shapes must be equal":                 attend(four, four, []int64{8, 4, 6, 2}, 1),
+		"Q and K must be equal but in ne1":         attend(four, []int64{8, 4, 6, 2}, []int64{8, 4, 6, 2}, 1),
+		"ne1 of Q must be a multiple of that of K": attend(four, []int64{8, 3, 5, 2}, []int64{8, 3, 5, 2}, 1),
+		"the scale is 0; it must be above 0":       attend(four, four, four, 0),
+		"the scale is +Inf":                        attend(four, four, four, float32(math.Inf(1))),
+		"Softcap is -1; it must not be negative":   scored(kernels.ScoreOptions{Softcap: -1}),
+		"Softcap is +Inf":                          scored(kernels.ScoreOptions{Softcap: float32(math.Inf(1))}),
+		"MaxBias is NaN; it must not be negative":  scored(kernels.ScoreOptions{MaxBias: float32(math.NaN())}),
+		"Sinks must have one element for each of the 4 heads": func(c *ggml.Context) {
+			scored(kernels.ScoreOptions{Sinks: c.NewTensor(ggml.F32, 2)})(c)
+		},
+		"Sinks has type f16; it must have f32": func(c *ggml.Context) {
+			scored(kernels.ScoreOptions{Sinks: c.NewTensor(ggml.F16, 4)})(c)
+		},
 		"FirstVisible has type i64; it must have i32": func(c *ggml.Context) { attendFrom(c, c.NewTensor(ggml.I64, 5, 2)) },
 		"FirstVisible must be [n, batch] of Q, [5 2 1 1]": func(c *ggml.Context) {
 			attendFrom(c, c.NewTensor(ggml.I32, 5))
@@ -251,23 +306,30 @@ func TestCausalAttentionErrors(t *testing.T) {
 	})
 }
 
-// A query sees no key after its own: neither its value nor what it is multiplied by.
+// A query sees no key after its own: neither its value nor what it is multiplied by, whatever
+// becomes of scores.
 func TestCausalAttentionSeesNoFuture(t *testing.T) {
 	const size, heads, n = 16, 2, 150
-	attend := func(last float32) []float32 {
-		w := optest.NewWorkbench(t)
-		tensor := func(seed uint64) *ggml.Tensor {
-			x := optest.Normal(seed, size*heads*n)
-			for i := len(x) - size*heads; i < len(x); i++ {
-				x[i] = last
+	for _, scores := range []kernels.ScoreOptions{{}, {Softcap: 2, MaxBias: 8}} {
+		attend := func(last float32) (all []float32) {
+			w := optest.NewWorkbench(t)
+			tensor := func(seed uint64, last float32) *ggml.Tensor {
+				x := optest.Normal(seed, size*heads*n)
+				for i := len(x) - size*heads; i < len(x); i++ {
+					x[i] = last
+				}
+				return w.Reshape(w.Leaf(x...), size, heads, n)
 			}
-			return w.Reshape(w.Leaf(x...), size, heads, n)
+			a := attention(tensor(1, last), tensor(2, last), tensor(3, last), 1)
+			a.Scores = scores
+			y := kernels.CausalAttention(w.Context, a).SetOutput()
+			dq, _, _, _ := kernels.CausalAttentionGrad(w.Context, tensor(4, 0), a)
+			w.Compute(w.NewGraph(y, dq.SetOutput()))
+			for _, x := range []*ggml.Tensor{y, dq} {
+				all = append(all, optest.Values(t, x)[:size*heads*(n-1)]...)
+			}
+			return all
 		}
-		y := kernels.CausalAttention(w.Context, attention(tensor(1), tensor(2), tensor(3), 1)).SetOutput()
-		w.Compute(w.NewGraph(y))
-		got, err := ggml.Read[float32](y)
-		require.NoError(t, err)
-		return got[:size*heads*(n-1)]
+		require.Equal(t, attend(1), attend(-20))
 	}
-	require.Equal(t, 0.0, refmath.MaxAbsDiff(attend(1), attend(-20)))
 }

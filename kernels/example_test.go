@@ -181,10 +181,19 @@ func ExampleAttention() {
 	// Output: [1 1 4] [1 1.5 10 15]
 }
 
+// A sink that is as likely as a key takes its share of the weights, and gives nothing for it.
+func ExampleScoreOptions() {
+	s := newSheet()
+	zeros, v := s.f32(make([]float32, 3), 1, 1, 3), s.f32([]float32{1, 2, 6}, 1, 1, 3)
+	scores := kernels.ScoreOptions{Sinks: s.f32([]float32{0}, 1)}
+	s.show(kernels.CausalAttention(s.Context, kernels.Attention{Q: zeros, K: zeros, V: v, Scale: 1, Scores: scores}))
+	// Output: [1 1 3] [0.5 1 2.25]
+}
+
 func ExampleCausalAttentionGrad() {
 	s := newSheet()
 	zeros, v, dy := s.f32(make([]float32, 2), 1, 1, 2), s.f32([]float32{1, 2}, 1, 1, 2), s.f32([]float32{1, 1}, 1, 1, 2)
-	_, _, dv := kernels.CausalAttentionGrad(s.Context, dy, kernels.Attention{Q: zeros, K: zeros, V: v, Scale: 1})
+	_, _, dv, _ := kernels.CausalAttentionGrad(s.Context, dy, kernels.Attention{Q: zeros, K: zeros, V: v, Scale: 1})
 	s.show(dv)
 	// Output: [1 1 2] [1.5 0.5]
 }

@@ -45,6 +45,7 @@ type attentionBlock struct {
 	from, to int64
 	q        *ggml.Tensor // [size, rows, groups, batch]
 	k, v     *ggml.Tensor // [size, to, groups, batch]
+	bent     *ggml.Tensor // scores between −1 and 1, where there is a softcap
 	weights  *ggml.Tensor // [to, rows, groups, batch]
 }
 
@@ -55,9 +56,14 @@ func attentionBlocks(c *ggml.Context, a Attention, f func(b *attentionBlock)) {
 	for to := a.Q.Dim(2); to > 0; {
 		from := (to - 1) / queryBlock * queryBlock
 		b := &attentionBlock{from: from, to: to, q: byGroup(c, a.Q, groups, from, to), k: byGroup(c, a.K, groups, 0, to), v: byGroup(c, a.V, groups, 0, to)}
-		scores := c.MulMat(b.k, b.q)
+		scores, scale := c.MulMat(b.k, b.q), a.Scale
+		shape := scores.Shape()
+		if limit := a.Scores.Softcap; limit != 0 {
+			b.bent = c.Tanh(c.Scale(scores, scale/limit))
+			scores, scale = c.Cont(b.bent), limit
+		}
 		heads := c.Reshape(scores, to, to-from, a.Q.Dim(1), a.Q.Dim(3))
-		b.weights = c.Reshape(causalSoftMaxInPlace(c, heads, a.FirstVisible, a.Scale, int(from)), scores.Shape()...)
+		b.weights = c.Reshape(causalSoftMaxInPlace(c, heads, a.FirstVisible, scale, a.Scores, int(from)), shape...)
 		f(b)
 		to = from
 	}
@@ -87,22 +93,34 @@ func attendInBlocks(c *ggml.Context, a Attention) *ggml.Tensor {
 	return y
 }
 
-// attendGradInBlocks returns the gradients of Q, K and V one after the other. Each
-// part is added to all of them, so that a block is done before the next one begins.
+// attendGradInBlocks returns the gradients of Q, K and V, and of a sink of each head by each
+// sequence, one after the other. Each part is added to all of them, so that a block is done before
+// the next one begins.
 func attendGradInBlocks(c *ggml.Context, dy *ggml.Tensor, a Attention) *ggml.Tensor {
 	zeros := func(x *ggml.Tensor) *ggml.Tensor { return c.Fill(c.Cont(x, x.NumElements()), 0) }
-	all := c.Concat(zeros(a.Q), c.Concat(zeros(a.K), zeros(a.V), 0), 0)
+	heads, groups, batch := a.Q.Dim(1), a.K.Dim(1), a.Q.Dim(3)
+	sinks := c.View(a.Q, []int64{1, heads, 1, batch}, []int64{a.Q.Stride(1), a.Q.Stride(2), a.Q.Stride(3)}, 0)
+	all := c.Concat(c.Concat(zeros(a.Q), c.Concat(zeros(a.K), zeros(a.V), 0), 0), zeros(sinks), 0)
 	add := func(part *ggml.Tensor, like *ggml.Tensor, at, first int64) {
 		size := ggml.F32.BlockBytes()
 		row := like.Dim(0) * size
 		token := row * like.Dim(1)
 		all = c.AccInPlace(all, part, [3]int64{row, token, token * like.Dim(2)}, at*size+first*token)
 	}
-	heads, groups := a.Q.Dim(1), a.K.Dim(1)
 	attentionBlocks(c, a, func(b *attentionBlock) {
 		d := byGroup(c, dy, groups, b.from, b.to)
 		add(byToken(c, c.OutProd(d, b.weights), groups), a.V, a.Q.NumElements()+a.K.NumElements(), 0)
-		scores := c.SoftMaxBackInPlace(c.MulMat(b.v, d), b.weights, a.Scale)
+		scores := c.MulMat(b.v, d)
+		if a.Scores.Sinks != nil {
+			// What is left of 1 by the weights is that of the sink, whose own output is 0.
+			each := c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), c.SumRows(c.Mul(b.weights, scores)))
+			each = c.SumRows(c.Reshape(each, b.to-b.from, heads, batch))
+			add(c.Reshape(each, 1, heads, 1, batch), sinks, a.Q.NumElements()+2*a.K.NumElements(), 0)
+		}
+		scores = c.SoftMaxBackInPlace(scores, b.weights, a.Scale)
+		if b.bent != nil {
+			scores = c.Mul(scores, c.ScaleBias(c.Sqr(b.bent), -1, 1))
+		}
 		add(byToken(c, c.OutProd(b.q, scores), groups), a.K, a.Q.NumElements(), 0)
 		add(byToken(c, c.OutProd(b.k, c.Transpose(scores)), heads), a.Q, 0, b.from)
 	})

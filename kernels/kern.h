@@ -22,6 +22,11 @@ static inline const void *kern_params(const struct ggml_tensor *dst) {
 	return (const char *)dst->op_params + KERN_PARAMS_OFFSET;
 }
 
+// An operand that an op may have; NULL where its number is 0.
+static inline const struct ggml_tensor *kern_optional(const struct ggml_tensor *dst, int32_t operand) {
+	return operand == 0 ? NULL : dst->src[operand];
+}
+
 // Padding of the leading dimension, in bytes: power-of-two strides map to the same cache sets, and the conflict misses
 // cost up to 10 % of a GEMM.
 enum { KERN_LD_PADDING = 64 };

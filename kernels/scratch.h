@@ -16,6 +16,7 @@ enum kern_scratch_use {
 	KERN_SCRATCH_PRODUCT,     // in F16, or transposed back
 	KERN_SCRATCH_FACTORS,     // of a low-rank update, rounded
 	KERN_SCRATCH_INDICES,     // of the columns of an expert
+	KERN_SCRATCH_BENT,        // scores, by a softcap
 	KERN_SCRATCH_USES,
 };
 

@@ -4,8 +4,46 @@
 
 #include <string.h>
 
-// softmax(scale · x) of n elements, with -Inf around them up to multiples of KERN_SOFTMAX_STEP.
-KERN_CLONES static void kern_softmax_padded(float *restrict x, int64_t n, float scale) {
+// As ggml has it: powers of two, of which heads beyond a power of two take those between.
+static float kern_alibi_slope(float max_bias, int64_t head, int64_t heads) {
+	int64_t power = 1;
+	while (2 * power <= heads) {
+		power *= 2;
+	}
+	float exponent = head < power ? head + 1 : head - power + 0.5f;
+	return max_bias == 0 ? 0 : exp2f(-max_bias * exponent / power);
+}
+
+struct kern_scores kern_scores_of(float scale, float max_bias, const struct ggml_tensor *sinks, int64_t head, int64_t heads) {
+	return (struct kern_scores){
+		.scale = scale, .slope = kern_alibi_slope(max_bias, head, heads),
+		.sink = sinks == NULL ? -INFINITY : ((const float *)sinks->data)[head],
+	};
+}
+
+// x + slope · (i − query) of n elements, up to a multiple of KERN_SOFTMAX_STEP.
+KERN_CLONES static void kern_add_distances(float *restrict x, int64_t n, float slope, int64_t query) {
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		float first = (float)(j - query);
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			x[j + i] += slope * (first + (float)i);
+		}
+	}
+}
+
+// Makes weights 0 that are next to nothing, as most of far keys are with a slope: products with subnormal numbers take
+// many times as long.
+KERN_CLONES static void kern_drop_tiny(float *restrict x, int64_t n) {
+	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
+		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
+			x[j + i] = x[j + i] < 1e-28f ? 0 : x[j + i];
+		}
+	}
+}
+
+// softmax(scale · x) of n elements, with -Inf around them up to multiples of KERN_SOFTMAX_STEP, and of a sink in the unit
+// of x, whose weight it returns.
+KERN_CLONES static float kern_softmax_padded(float *restrict x, int64_t n, float scale, float sink) {
 	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
 	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 		top[i] = -INFINITY;
@@ -16,6 +54,7 @@ KERN_CLONES static void kern_softmax_padded(float *restrict x, int64_t n, float 
 		}
 	}
 	float max = kern_softmax_max(top);
+	max = sink > max ? sink : max;
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 			x[j + i] = kern_exp((x[j + i] - max) * scale);
@@ -24,12 +63,13 @@ KERN_CLONES static void kern_softmax_padded(float *restrict x, int64_t n, float 
 			sum[i] += x[j + i];
 		}
 	}
-	float factor = 1 / kern_softmax_sum(sum);
+	float rest = kern_exp((sink - max) * scale), factor = 1 / (kern_softmax_sum(sum) + rest);
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 			x[j + i] *= factor;
 		}
 	}
+	return rest * factor;
 }
 
 static void kern_fill(float *x, int64_t from, int64_t to, float value) {
@@ -38,7 +78,8 @@ static void kern_fill(float *x, int64_t from, int64_t to, float value) {
 	}
 }
 
-void kern_softmax(float *row, int64_t from, int64_t to, int64_t size, float scale) {
+float kern_softmax(float *row, int64_t first, int64_t query, int64_t size, struct kern_scores s) {
+	int64_t to = kern_min(query + 1, size), from = kern_min(first, to - 1);
 	int64_t start = kern_softmax_start(from), n = to - start, padded = kern_ceil_div(n, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP;
 	float *x = row + start;
 	if (start + padded > size) {
@@ -47,22 +88,30 @@ void kern_softmax(float *row, int64_t from, int64_t to, int64_t size, float scal
 	}
 	kern_fill(x, 0, from - start, -INFINITY);
 	kern_fill(x, n, padded, -INFINITY);
-	kern_softmax_padded(x, n, scale);
+	if (s.slope != 0) {
+		kern_add_distances(x, n, s.slope / s.scale, query - start);
+	}
+	float sink = kern_softmax_padded(x, n, s.scale, s.sink / s.scale);
+	if (s.slope != 0) {
+		kern_drop_tiny(x, n);
+	}
 	if (x != row + start) {
 		memcpy(row + start, x, n * sizeof *x);
 	}
 	memset(row, 0, from * sizeof *row);
 	memset(row + to, 0, (size - to) * sizeof *row);
+	return sink;
 }
 
 KERN_OP(causal_softmax) {
 	(void)userdata;
 	struct kern_softmax_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	int64_t rows = ggml_nrows(dst);
+	const struct ggml_tensor *first_visible = kern_optional(dst, p.first_visible), *sinks = kern_optional(dst, p.sinks);
+	int64_t rows = ggml_nrows(dst), heads = dst->ne[2];
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
-		int64_t query = p.position + r % dst->ne[1], to = kern_min(query + 1, dst->ne[0]);
-		int64_t from = kern_first_visible(dst->src[1], query, r / (dst->ne[1] * dst->ne[2]));
-		kern_softmax((float *)dst->data + r * dst->ne[0], kern_min(from, to - 1), to, dst->ne[0], p.scale);
+		int64_t query = p.position + r % dst->ne[1], head = r / dst->ne[1] % heads;
+		int64_t first = kern_first_visible(first_visible, query, r / (dst->ne[1] * heads));
+		kern_softmax((float *)dst->data + r * dst->ne[0], first, query, dst->ne[0], kern_scores_of(p.scale, p.max_bias, sinks, head, heads));
 	}
 }

@@ -5,12 +5,13 @@
 #include "kern.h"
 
 struct kern_softmax_params {
-	float scale;
-	int32_t position; // of the first query
+	float scale, max_bias;
+	int32_t position;            // of the first query
+	int32_t first_visible, sinks; // the operands that these are; 0 for none
 };
 
-// softmax(scale · A) of each row, in place: A [keys, queries, heads, batch] and, optionally, the first key that each query
-// sees. Row i ends with the key at the query's own position, and has zeros around what it sees.
+// The softmax of each row, in place: A [keys, queries, heads, batch] and, optionally, the first key that each query sees
+// and the sink of each head. Row i ends with the key at the query's own position, and has zeros around what it sees.
 KERN_OP(causal_softmax);
 
 // The first key that a query sees: t is I32 [n, batch] or NULL, where it is all up to its own. What is no position of such
@@ -29,8 +30,19 @@ enum { KERN_SOFTMAX_STEP = 32 };
 // Where the step of a vectorised loop begins that has element from.
 static inline int64_t kern_softmax_start(int64_t from) { return from / KERN_SOFTMAX_STEP * KERN_SOFTMAX_STEP; }
 
-// softmax(scale · row) of the elements [from, to); the others up to size become zeros.
-void kern_softmax(float *row, int64_t from, int64_t to, int64_t size, float scale);
+// What becomes of the scores of a head on the way to their softmax.
+struct kern_scores {
+	float scale;
+	float slope; // of ALiBi (arXiv 2108.12409): what they are lowered by for each position between key and query; 0 for none
+	float sink;  // one more of them, which takes part in the sum alone (arXiv 2309.17453); -INFINITY for none
+};
+
+// Those of a head, given the sinks of all heads, or NULL.
+struct kern_scores kern_scores_of(float scale, float max_bias, const struct ggml_tensor *sinks, int64_t head, int64_t heads);
+
+// The weights of the keys [first, query] of a row, in place, for the query at a position; the others up to size become
+// zeros. Returns the weight of the sink.
+float kern_softmax(float *row, int64_t first, int64_t query, int64_t size, struct kern_scores s);
 
 // The sum of KERN_SOFTMAX_STEP elements, which it overwrites. The loops have a fixed length each, so that the compiler
 // vectorises them.

@@ -10,16 +10,39 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/kernels"
 )
 
 func causalSoftMax(c *ctx, scores, firstVisible *ggml.Tensor, scale float32, position int) *ggml.Tensor {
-	f := testhook.CausalSoftMax.(func(c *ctx, a, firstVisible *ggml.Tensor, scale float32, position int) *ggml.Tensor)
-	return f(c, scores, firstVisible, scale, position)
+	return causalSoftMaxOf(c, scores, firstVisible, scale, kernels.ScoreOptions{}, position)
+}
+
+func causalSoftMaxOf(c *ctx, scores, firstVisible *ggml.Tensor, scale float32, o kernels.ScoreOptions, position int) *ggml.Tensor {
+	f := testhook.CausalSoftMax.(func(c *ctx, a, firstVisible *ggml.Tensor, scale float32, o kernels.ScoreOptions, position int) *ggml.Tensor)
+	return f(c, scores, firstVisible, scale, o, position)
 }
 
 func softMaxCases() []opCase {
 	var position int64
+	const maxBias = 6
 	return []opCase{
+		{
+			Name: "causal_softmax_everything", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 20, InPlace: true,
+			Operands: func(d *draw) []operand {
+				queries, heads, batch := d.Size(40), d.Size(5), d.Size(3)
+				position = d.Size(200) - 1
+				n := position + queries
+				first := operand{Type: ggml.I32, Values: refmath.New(n, batch)}
+				for sample := range batch {
+					copy(first.Values.Data[sample*n:], drawVisible(d, n))
+				}
+				return []operand{d.Normal(n, queries, heads, batch), first, d.Uniform(-3, 9, heads).As(ggml.F32)}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return causalSoftMaxOf(c, x[0], x[1], 3, kernels.ScoreOptions{MaxBias: maxBias, Sinks: x[2]}, int(position))
+			},
+			Want: func(x refs) refmath.Tensor { return someSoftMax(x[0], x[1], x[2], maxBias, position) },
+		},
 		{
 			Name: "causal_softmax", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 20, InPlace: true,
 			Operands: func(d *draw) []operand {
@@ -48,14 +71,20 @@ func softMaxCases() []opCase {
 			Build: func(c *ctx, x tensors) *ggml.Tensor {
 				return causalSoftMax(c, x[0], x[1], 3, int(position))
 			},
-			Want: func(x refs) refmath.Tensor { return someSoftMax(x[0], x[1], position) },
+			Want: func(x refs) refmath.Tensor { return someSoftMax(x[0], x[1], refmath.Tensor{}, 0, position) },
 		},
 	}
 }
 
-// someSoftMax is the softmax of 3 · x with hidden keys at −Inf.
-func someSoftMax(x, first refmath.Tensor, position int64) refmath.Tensor {
-	masked := refmath.DiagMaskInf(x, position)
+// someSoftMax is the softmax of 3 · x with hidden keys at −Inf, and the distances of ALiBi.
+func someSoftMax(x, first, sinks refmath.Tensor, maxBias float64, position int64) refmath.Tensor {
+	masked, distances := refmath.DiagMaskInf(x, position), refmath.Tensor{}
+	if maxBias != 0 {
+		distances = refmath.New(x.Ne[0], x.Ne[1])
+		for i := range distances.Data {
+			distances.Data[i] = float64(int64(i)%x.Ne[0] - position - int64(i)/x.Ne[0])
+		}
+	}
 	for i := range masked.Data {
 		key, row := int64(i)%x.Ne[0], int64(i)/x.Ne[0]
 		query, sample := position+row%x.Ne[1], row/(x.Ne[1]*x.Ne[2])
@@ -63,7 +92,7 @@ func someSoftMax(x, first refmath.Tensor, position int64) refmath.Tensor {
 			masked.Data[i] = math.Inf(-1)
 		}
 	}
-	return refmath.SoftMaxExt(masked, refmath.Tensor{}, refmath.Tensor{}, 3, 0)
+	return refmath.SoftMaxExt(masked, distances, sinks, 3, maxBias)
 }
 
 // Scores that are far apart, and those that are no numbers.

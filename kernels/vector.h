@@ -29,8 +29,13 @@ static inline float kern_from_bf16(uint16_t bits) {
 	return value.f;
 }
 
-// e^x for x ≤ 0: 2^n by the bits of a float, times 2^f for |f| ≤ 1/2 by a polynomial. Flushes to 2^-126; a NaN stays one.
-static inline float kern_exp(float x) {
+// e^x for x ≤ 0 is 2^n, by the bits of a float, times 1 + f·slope = 2^f for |f| ≤ 1/2, by a polynomial. Flushes to 2^-126; a
+// NaN stays one.
+struct kern_exponential {
+	float power, f, slope;
+};
+
+__attribute__((always_inline)) static inline struct kern_exponential kern_exponential(float x) {
 	float z = x * 1.44269504f;
 	z = z < -126.0f ? -126.0f : z;
 	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // whose lowest bits are the nearest integer
@@ -42,8 +47,20 @@ static inline float kern_exp(float x) {
 	p = p * f + 5.5504109e-2f;
 	p = p * f + 2.4022651e-1f;
 	p = p * f + 6.9314718e-1f;
-	p = p * f + 1.0f;
-	return p * power.f;
+	return (struct kern_exponential){power.f, f, p};
+}
+
+// e^x for x ≤ 0.
+static inline float kern_exp(float x) {
+	struct kern_exponential e = kern_exponential(x);
+	return (e.slope * e.f + 1.0f) * e.power;
+}
+
+// tanh(x) = −m / (2 + m), with m = e^(−2|x|) − 1, which keeps its digits where x is small.
+static inline float kern_tanh(float x) {
+	struct kern_exponential e = kern_exponential(-2.0f * fabsf(x));
+	float m = e.slope * e.f * e.power + (e.power - 1.0f);
+	return copysignf(-m / (2.0f + m), x);
 }
 
 // √x, to two units in the last place where x is zero or at least 2^-126: Newton's method on 1/√x, from the bits of a

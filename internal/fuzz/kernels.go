@@ -30,11 +30,13 @@ var kernelFunctions = map[string]any{
 		return kernels.AddLoRA(c, y, loraPairs(hType, more)...)
 	},
 	"GEMV": kernels.GEMV,
-	"CausalAttention": func(c ggmlContext, q, k, v, first *tensor, scale float32) *tensor {
-		return kernels.CausalAttention(c, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
+	"CausalAttention": func(c ggmlContext, q, k, v, first, sinks *tensor, scale, softcap, maxBias float32) *tensor {
+		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
+		return kernels.CausalAttention(c, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale, Scores: scores})
 	},
-	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first *tensor, scale float32) (dq, dk, dv *tensor) {
-		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale})
+	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first, sinks *tensor, scale, softcap, maxBias float32) (dq, dk, dv, dsinks *tensor) {
+		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
+		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale, Scores: scores})
 	},
 	"WeightedRMSNorm":                kernels.WeightedRMSNorm,
 	"WeightedRMSNormGrad":            kernels.WeightedRMSNormGrad,
@@ -156,7 +158,8 @@ func kernelOps() {
 		keys := [4]int64{size, groups, n, batch}
 		q := p.shaped(f32, [4]int64{size, groups * p.size(3), n, batch})
 		first := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, batch) })
-		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), first, scalar(p)}
+		sinks := p.maybe(func() *tensor { return p.contiguous(f32, q.Dim(1)) })
+		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), first, sinks, scalar(p), []float32{0, 0, 30}[p.IntN(3)], []float32{0, 0, 8}[p.IntN(3)]}
 	}
 	family(func(p *program) []any { return causal(p) }, "CausalAttention")
 	family(func(p *program) []any {

@@ -239,10 +239,13 @@ func (p *program) call(o op, args []reflect.Value) {
 	}
 }
 
+// invoke calls an op for the results that there are of it.
 func (p *program) invoke(c *ggml.Context, o op, args []reflect.Value) []*ggml.Tensor {
 	var results []*ggml.Tensor
 	for _, r := range o.f.Call(append([]reflect.Value{reflect.ValueOf(c)}, args...)) {
-		results = append(results, r.Interface().(*ggml.Tensor))
+		if !r.IsNil() {
+			results = append(results, r.Interface().(*ggml.Tensor))
+		}
 	}
 	return results
 }

@@ -107,26 +107,25 @@ func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return c.RepeatBack(x, like)
 }
 
-// Attention is stock's where something becomes of scores, or queries see the keys after them.
+// Attention is stock's where queries see the keys after them.
 func (cpu) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
-	if !a.isPlain() {
+	if a.Bidirectional {
 		return stock{}.Attention(c, a.withFloats(c))
 	}
-	return kernels.CausalAttention(c, a.plain())
+	return kernels.CausalAttention(c, a.native())
 }
 
 func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
-	if !a.isPlain() {
+	if a.Bidirectional {
 		return stock{}.AttentionGrad(c, dy, a.withFloats(c))
 	}
-	dq, dk, dv := kernels.CausalAttentionGrad(c, dy, a.plain())
-	return AttentionGrads{Q: dq, K: dk, V: dv}
+	dq, dk, dv, dsinks := kernels.CausalAttentionGrad(c, dy, a.native())
+	return AttentionGrads{Q: dq, K: dk, V: dv, Sinks: dsinks}
 }
 
-func (a AttentionOperands) isPlain() bool { return a.Scores == (ScoreOptions{}) && !a.Bidirectional }
-
-func (a AttentionOperands) plain() kernels.Attention {
-	return kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, FirstVisible: a.FirstVisible}
+// native are the operands of package kernels.
+func (a AttentionOperands) native() kernels.Attention {
+	return kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, FirstVisible: a.FirstVisible, Scores: kernels.ScoreOptions(a.Scores)}
 }
 
 // withFloats has what queries see in the type of stock's.

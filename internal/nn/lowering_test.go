@@ -15,7 +15,7 @@ import (
 // What the two lowerings compute in F32 differs by roundings.
 const loweringBound = 1e-5
 
-func lowerings(t *testing.T) []*nn.Lowering {
+func lowerings(t testing.TB) []*nn.Lowering {
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
 	return []*nn.Lowering{cpu, nn.Stock()}
@@ -47,7 +47,8 @@ func requireSameLowerings(t *testing.T, build func(w *optest.Workbench, l *nn.Lo
 func widened(x []float32) []float64 { return refmath.From(x).Data }
 
 // Attention and its gradients, of heads with shared keys, over several blocks of
-// queries, where queries see all keys before them, a window, or their own sample.
+// queries, where queries see all keys before them, a window, or their own sample, and with all that
+// may become of their scores.
 func TestLoweringsAttend(t *testing.T) {
 	for _, k := range []struct{ heads, groups, n, batch int64 }{{1, 1, 1, 1}, {4, 2, 7, 3}, {6, 1, 513, 1}, {2, 2, 1100, 2}} {
 		for name, first := range map[string]func(i, sample int64) int32{
@@ -58,22 +59,31 @@ func TestLoweringsAttend(t *testing.T) {
 			"packed":        func(i, sample int64) int32 { return int32(i / (300 + sample) * (300 + sample)) },
 			"packed window": func(i, sample int64) int32 { return int32(max(i-9, i/(20+sample)*(20+sample))) },
 		} {
-			t.Run(fmt.Sprint(k, " ", name), func(t *testing.T) {
-				requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
-					const size = 8
-					var x []*ggml.Tensor
-					for i, vectors := range []int64{k.heads, k.groups, k.groups, k.heads} {
-						values := optest.Normal(uint64(i), int(size*vectors*k.n*k.batch))
-						x = append(x, w.Reshape(w.Leaf(values...), size, vectors, k.n, k.batch))
-					}
-					a := nn.AttentionOperands{Q: x[0], K: x[1], V: x[2], Scale: 0.4}
-					if first != nil {
-						a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, first)
-					}
-					d := l.AttentionGrad(w.Context, x[3], a)
-					return []*ggml.Tensor{l.Attention(w.Context, a), d.Q, d.K, d.V}
+			for _, scored := range []bool{false, true} {
+				t.Run(fmt.Sprint(k, " ", name, " ", scored), func(t *testing.T) {
+					requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
+						const size = 8
+						var x []*ggml.Tensor
+						for i, vectors := range []int64{k.heads, k.groups, k.groups, k.heads} {
+							values := optest.Normal(uint64(i), int(size*vectors*k.n*k.batch))
+							x = append(x, w.Reshape(w.Leaf(values...), size, vectors, k.n, k.batch))
+						}
+						a := nn.AttentionOperands{Q: x[0], K: x[1], V: x[2], Scale: 0.4}
+						if first != nil {
+							a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, first)
+						}
+						if scored {
+							a.Scores = nn.ScoreOptions{Softcap: 2, MaxBias: 8, Sinks: w.Leaf(optest.Normal(7, int(k.heads))...)}
+						}
+						d := l.AttentionGrad(w.Context, x[3], a)
+						results := []*ggml.Tensor{l.Attention(w.Context, a), d.Q, d.K, d.V}
+						if scored {
+							results = append(results, d.Sinks)
+						}
+						return results
+					})
 				})
-			})
+			}
 		}
 	}
 }

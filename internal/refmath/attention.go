@@ -1,52 +1,90 @@
 package refmath
 
-// causalWeights returns the weights of the keys that query i sees, the first of them,
-// and the group of keys that its head sees.
-func causalWeights(q, k, firstVisible Tensor, scale float64, i, head, sample int64) (weights []float64, first, group int64) {
-	group = head / (q.Ne[1] / k.Ne[1])
-	if firstVisible.Data != nil {
-		first = min(max(0, int64(firstVisible.row(sample, 0, 0)[i])), i)
-	}
-	scores := New(i + 1 - first)
-	for j := range scores.Data {
-		scores.Data[j] = dot(q.row(head, i, sample), k.row(group, first+int64(j), sample))
-	}
-	return SoftMaxExt(scores, Tensor{}, Tensor{}, scale, 0).Data, first, group
+import "math"
+
+// Attention is the operands of causal attention: q [size, heads, n, batch], k and v
+// [size, groups, n, batch].
+type Attention struct {
+	Q, K, V Tensor
+	Scale   float64
+	// FirstVisible [n, batch] is the first key that each query sees, 0 up to its position, to which
+	// other values are moved; the zero Tensor is 0 for all.
+	FirstVisible Tensor
+	Softcap      float64 // scores become Softcap·tanh(score/Softcap); 0 is none
+	MaxBias      float64 // of ALiBi, by which they are lowered then; 0 is none
+	Sinks        Tensor  // [heads], one more score of each; the zero Tensor is none
 }
 
-// CausalAttention is softmax(scale · q·kᵀ) · v over the keys up to the query's position:
-// q [size, heads, n, batch], k and v [size, groups, n, batch] → [size, heads, n, batch].
-// firstVisible [n, batch] is the first key that each query sees, 0 up to its position,
-// to which other values are moved; the zero Tensor is 0 for all.
-func CausalAttention(q, k, v, firstVisible Tensor, scale float64) Tensor {
-	y := New(q.Ne[:]...)
-	eachRow(q.Ne, func(head, i, sample int64) {
-		weights, first, group := causalWeights(q, k, firstVisible, scale, i, head, sample)
-		for j, w := range weights {
-			add(y.row(head, i, sample), w, v.row(group, first+int64(j), sample))
+// attended is what a query sees: the weights of the keys from the first one on, those of the group
+// of its head, and the slope that the scores had in their softcap.
+type attended struct {
+	weights, slopes []float64
+	sink            float64
+	first, group    int64
+}
+
+func (a Attention) of(head, i, sample int64) (s attended) {
+	heads := a.Q.Ne[1]
+	s.group = head / (heads / a.K.Ne[1])
+	if a.FirstVisible.Data != nil {
+		s.first = min(max(0, int64(a.FirstVisible.row(sample, 0, 0)[i])), i)
+	}
+	row := make([]float64, i+1-s.first)
+	s.slopes = make([]float64, len(row))
+	for j := range row {
+		key := s.first + int64(j)
+		row[j], s.slopes[j] = a.Scale*dot(a.Q.row(head, i, sample), a.K.row(s.group, key, sample)), 1
+		if a.Softcap != 0 {
+			bent := math.Tanh(row[j] / a.Softcap)
+			row[j], s.slopes[j] = a.Softcap*bent, 1-bent*bent
+		}
+		if a.MaxBias != 0 {
+			row[j] -= ALiBiSlope(head, heads, a.MaxBias) * float64(i-key)
+		}
+	}
+	sink := math.Inf(-1)
+	if !a.Sinks.absent() {
+		sink = a.Sinks.Data[head]
+	}
+	top := LogSumExp(append([]float64{sink}, row...))
+	softmax(row, sink)
+	s.weights, s.sink = row, math.Exp(sink-top)
+	return s
+}
+
+// CausalAttention is softmax(scores)·v over the keys up to the query's position →
+// [size, heads, n, batch].
+func CausalAttention(a Attention) Tensor {
+	y := New(a.Q.Ne[:]...)
+	eachRow(a.Q.Ne, func(head, i, sample int64) {
+		s := a.of(head, i, sample)
+		for j, w := range s.weights {
+			add(y.row(head, i, sample), w, a.V.row(s.group, s.first+int64(j), sample))
 		}
 	})
 	return y
 }
 
-// CausalAttentionBack returns the gradients of q, k and v, given that of the result.
-func CausalAttentionBack(dy, q, k, v, firstVisible Tensor, scale float64) (dq, dk, dv Tensor) {
-	dq, dk, dv = New(q.Ne[:]...), New(k.Ne[:]...), New(v.Ne[:]...)
-	eachRow(q.Ne, func(head, i, sample int64) {
-		weights, first, group := causalWeights(q, k, firstVisible, scale, i, head, sample)
-		d, along := make([]float64, len(weights)), 0.0
-		for j, w := range weights {
-			d[j] = dot(dy.row(head, i, sample), v.row(group, first+int64(j), sample))
+// CausalAttentionBack returns the gradients of q, k, v and the sinks, given that of the result. That
+// of sinks is of any shape where there are none.
+func CausalAttentionBack(dy Tensor, a Attention) (dq, dk, dv, dsinks Tensor) {
+	dq, dk, dv, dsinks = New(a.Q.Ne[:]...), New(a.K.Ne[:]...), New(a.V.Ne[:]...), New(a.Q.Ne[1])
+	eachRow(a.Q.Ne, func(head, i, sample int64) {
+		s := a.of(head, i, sample)
+		d, along := make([]float64, len(s.weights)), 0.0
+		for j, w := range s.weights {
+			d[j] = dot(dy.row(head, i, sample), a.V.row(s.group, s.first+int64(j), sample))
 			along += w * d[j]
-			add(dv.row(group, first+int64(j), sample), w, dy.row(head, i, sample))
+			add(dv.row(s.group, s.first+int64(j), sample), w, dy.row(head, i, sample))
 		}
-		for j, w := range weights {
-			score := scale * w * (d[j] - along)
-			add(dq.row(head, i, sample), score, k.row(group, first+int64(j), sample))
-			add(dk.row(group, first+int64(j), sample), score, q.row(head, i, sample))
+		for j, w := range s.weights {
+			score := a.Scale * s.slopes[j] * w * (d[j] - along)
+			add(dq.row(head, i, sample), score, a.K.row(s.group, s.first+int64(j), sample))
+			add(dk.row(s.group, s.first+int64(j), sample), score, a.Q.row(head, i, sample))
 		}
+		dsinks.Data[head] -= s.sink * along
 	})
-	return dq, dk, dv
+	return dq, dk, dv, dsinks
 }
 
 // add adds factor · x to y.

@@ -185,19 +185,56 @@ func TestBackwardsAgainstCentralDifferences(t *testing.T) {
 
 func TestCausalAttentionAgainstCentralDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	x := [3]Tensor{Normal(rng, 1, 5, 4, 3, 2), Normal(rng, 1, 5, 2, 3, 2), Normal(rng, 1, 5, 2, 3, 2)}
+	x := [4]Tensor{Normal(rng, 1, 5, 4, 3, 2), Normal(rng, 1, 5, 2, 3, 2), Normal(rng, 1, 5, 2, 3, 2), Normal(rng, 1, 4)}
 	dy := Normal(rng, 1, 5, 4, 3, 2)
-	for name, first := range map[string]Tensor{"all": {}, "some": From([]int{0, 1, 1, 0, 0, 2}, 3, 2)} {
-		dq, dk, dv := CausalAttentionBack(dy, x[0], x[1], x[2], first, 0.7)
-		for i, got := range []Tensor{dq, dk, dv} {
+	some := From([]int{0, 1, 1, 0, 0, 2}, 3, 2)
+	for name, a := range map[string]Attention{
+		"all": {}, "some": {FirstVisible: some}, "softcap": {Softcap: 2}, "ALiBi": {MaxBias: 3}, "sinks": {Sinks: x[3]},
+		"everything": {FirstVisible: some, Softcap: 1, MaxBias: 8, Sinks: x[3]},
+	} {
+		with := func(x [4]Tensor) Attention {
+			a.Q, a.K, a.V, a.Scale = x[0], x[1], x[2], 0.7
+			if !a.Sinks.absent() {
+				a.Sinks = x[3]
+			}
+			return a
+		}
+		dq, dk, dv, dsinks := CausalAttentionBack(dy, with(x))
+		for i, got := range []Tensor{dq, dk, dv, dsinks} {
 			want := NumericGradient(x[i], 1e-5, func(changed Tensor) float64 {
 				x := x
 				x[i] = changed
-				return dot(CausalAttention(x[0], x[1], x[2], first, 0.7).Data, dy.Data)
+				return dot(CausalAttention(with(x)).Data, dy.Data)
 			})
+			if i == 3 && with(x).Sinks.absent() {
+				require.Zero(t, dot(got.Data, got.Data), name)
+				continue
+			}
 			require.Less(t, RelativeError(got.Data, want.Data), 1e-8, name)
 		}
 	}
+}
+
+// Causal attention is that of ggml with a mask of distances.
+func TestCausalAttentionIsFlashAttention(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n, heads = 5, 6
+	a := Attention{
+		Q: Normal(rng, 1, 3, heads, n), K: Normal(rng, 1, 3, 2, n), V: Normal(rng, 1, 3, 2, n), Scale: 0.7,
+		Softcap: 1.5, MaxBias: 4, Sinks: Normal(rng, 1, heads),
+	}
+	mask := New(n, n)
+	for i := range n {
+		for j := range n {
+			mask.Data[i*n+j] = float64(j - i)
+			if j > i {
+				mask.Data[i*n+j] = math.Inf(-1)
+			}
+		}
+	}
+	byHead := func(x Tensor) Tensor { return Permute(x, 0, 2, 1, 3) }
+	want := FlashAttnExt(byHead(a.Q), byHead(a.K), byHead(a.V), mask, a.Sinks, a.Scale, a.MaxBias, a.Softcap)
+	require.Less(t, RelativeError(CausalAttention(a).Data, want.Data), 1e-14)
 }
 
 // A query that sees the keys of its window is one of a shorter sequence.
@@ -208,9 +245,9 @@ func TestCausalAttentionWindow(t *testing.T) {
 		each := x.Ne[0] * x.Ne[1]
 		return From(x.Data[from*each:to*each], x.Ne[0], x.Ne[1], to-from)
 	}
-	got := CausalAttention(q, k, v, From([]int{0, -9, 2, 9}), 0.7) // clamped to 0 0 2 3
+	got := CausalAttention(Attention{Q: q, K: k, V: v, Scale: 0.7, FirstVisible: From([]int{0, -9, 2, 9})}) // clamped to 0 0 2 3
 	alone := func(from, to int64) Tensor {
-		return CausalAttention(tokens(q, from, to), tokens(k, from, to), tokens(v, from, to), Tensor{}, 0.7)
+		return CausalAttention(Attention{Q: tokens(q, from, to), K: tokens(k, from, to), V: tokens(v, from, to), Scale: 0.7})
 	}
 	require.Equal(t, alone(0, 2).Data, tokens(got, 0, 2).Data)
 	require.Equal(t, alone(2, 3).Data, tokens(got, 2, 3).Data)

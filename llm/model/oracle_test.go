@@ -180,7 +180,7 @@ func (f faulty) Attention(c *ggml.Context, a nn.AttentionOperands) *ggml.Tensor 
 
 func (f faulty) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a nn.AttentionOperands) nn.AttentionGrads {
 	d := f.Lowering.AttentionGrad(c, dy, a)
-	return nn.AttentionGrads{Q: f.wrong(c, "queries", d.Q), K: f.wrong(c, "keys", d.K), V: f.wrong(c, "values", d.V)}
+	return nn.AttentionGrads{Q: f.wrong(c, "queries", d.Q), K: f.wrong(c, "keys", d.K), V: f.wrong(c, "values", d.V), Sinks: f.wrong(c, "sinks", d.Sinks)}
 }
 
 func (f faulty) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
@@ -217,7 +217,7 @@ var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"},
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
-	"Attention": {"attention"}, "AttentionGrad": {"queries", "keys", "values"},
+	"Attention": {"attention"}, "AttentionGrad": {"queries", "keys", "values", "sinks"},
 	"GLU": {"gated activation"}, "GLUGradGate": {"gate"}, "GLUGradUp": {"up"},
 	"RMSNorm": {"normalised"}, "RMSNormGrad": {"norm"},
 	"RoPEGrad":     {"RoPE"},
@@ -245,7 +245,7 @@ func TestLoweringsHaveFaults(t *testing.T) {
 
 // An error of a thousandth in any op of either lowering is found by the gradients.
 func TestOracleFindsWrongGradients(t *testing.T) {
-	m := llmtest.ArchModel(t, "qwen2moe", ggml.F32) // with biases and experts
+	m := llmtest.ArchModel(t, "mimo2", ggml.F32) // with sinks and experts
 	batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 	_, exact := exactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: newLossSum(t, m, device.Stock).grads}, smoothGELU)
 	bound := tolerated(m, false).gradient

@@ -326,6 +326,7 @@ var public = registry{
 		reflect.TypeFor[kernels.GateOperands](),
 		reflect.TypeFor[kernels.LoRAPair](),
 		reflect.TypeFor[kernels.Pair](),
+		reflect.TypeFor[kernels.ScoreOptions](),
 		reflect.TypeFor[llm.Assistant](),
 		reflect.TypeFor[llm.Options](),
 		reflect.TypeFor[arch.Activation](),
