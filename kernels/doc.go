@@ -2,8 +2,8 @@
 // dequantises the weights as it goes, and its gradients ([GEMM], [GEMMGradInput],
 // [AccumulateGradWeight]), GEMV with software prefetch ([GEMV]), products of experts
 // ([GroupedGEMM], [GroupedGEMV]), low-rank updates ([AddLoRA], [GEMMLoRA]), causal
-// attention ([CausalAttention]), norms ([WeightedRMSNorm]), gates ([GateGELU]) and the
-// cross-entropy ([SoftmaxCrossEntropy]), each with its gradient, and a step of the
+// attention ([CausalAttention]), norms ([WeightedRMSNorm], [LayerNorm]), gates ([GateGELU]) and
+// the cross-entropy ([SoftmaxCrossEntropy]), each with its gradient, and a step of the
 // optimiser ([AdamWStep], with [SumSquares] and [GateStep]).
 //
 // They are ops like those of package ggml, made in a [ggml.Context] by its hook

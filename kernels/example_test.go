@@ -198,6 +198,20 @@ func ExampleCausalAttentionGrad() {
 	// Output: [1 1 2] [1.5 0.5]
 }
 
+func ExampleLayerNorm() {
+	s := newSheet()
+	s.show(kernels.LayerNorm(s.Context, s.f32([]float32{1, 7}, 2), s.f32([]float32{1, 10}, 2), s.f32([]float32{0, 5}, 2), 0))
+	// Output: [2] [-1 15]
+}
+
+// A slope that is the same everywhere moves all elements, which the norm takes away.
+func ExampleLayerNormGrad() {
+	s := newSheet()
+	dy, x := s.f32([]float32{3, 3, 3}, 3), s.f32([]float32{1, 7, 4}, 3)
+	s.show(kernels.LayerNormGrad(s.Context, dy, x, nil, 0))
+	// Output: [3] [0 0 0]
+}
+
 func ExampleWeightedRMSNorm() {
 	s := newSheet()
 	s.show(kernels.WeightedRMSNorm(s.Context, s.f32([]float32{1, 7}, 2), s.f32([]float32{1, 10}, 2), 0))

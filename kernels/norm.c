@@ -5,17 +5,33 @@
 
 enum { KERN_NORM_STEP = 16 };
 
-// Σ a·b·w of n elements in F64, as ggml adds up; a w of NULL is all ones.
+// A statement for each i of n, in steps of a fixed length, which the compiler vectorises.
+#define KERN_ROW(i, n, statement)                                         \
+	{                                                                     \
+		int64_t step = 0;                                                 \
+		for (; step + KERN_NORM_STEP <= (n); step += KERN_NORM_STEP) {    \
+			for (int64_t i = step; i < step + KERN_NORM_STEP; i++) {      \
+				statement;                                                \
+			}                                                             \
+		}                                                                 \
+		for (int64_t i = step; i < (n); i++) {                            \
+			statement;                                                    \
+		}                                                                 \
+	}
+
+// Σ a·b·w of n elements in F64, as ggml adds up; a b or w of NULL is all ones.
 __attribute__((always_inline)) static inline double kern_dot(const float *restrict a, const float *restrict b, const float *restrict w, int64_t n) {
 	double lanes[KERN_NORM_STEP] = {0}, sum = 0;
 	int64_t j = 0;
 	for (; j + KERN_NORM_STEP <= n; j += KERN_NORM_STEP) {
 		for (int i = 0; i < KERN_NORM_STEP; i++) {
-			lanes[i] += a[j + i] * (w == NULL ? b[j + i] : b[j + i] * w[j + i]);
+			float both = b == NULL ? 1 : b[j + i];
+			lanes[i] += a[j + i] * (w == NULL ? both : both * w[j + i]);
 		}
 	}
 	for (; j < n; j++) {
-		sum += a[j] * (w == NULL ? b[j] : b[j] * w[j]);
+		float both = b == NULL ? 1 : b[j];
+		sum += a[j] * (w == NULL ? both : both * w[j]);
 	}
 	for (int i = 0; i < KERN_NORM_STEP; i++) {
 		sum += lanes[i];
@@ -31,15 +47,7 @@ __attribute__((always_inline)) static inline float kern_inverse_rms(const float 
 
 KERN_CLONES static void kern_rms_norm(float *restrict y, const float *restrict x, const float *restrict w, int64_t n, float eps) {
 	float inverse = kern_inverse_rms(x, n, eps);
-	int64_t j = 0;
-	for (; j + KERN_NORM_STEP <= n; j += KERN_NORM_STEP) {
-		for (int i = 0; i < KERN_NORM_STEP; i++) {
-			y[j + i] = x[j + i] * inverse * w[j + i];
-		}
-	}
-	for (; j < n; j++) {
-		y[j] = x[j] * inverse * w[j];
-	}
+	KERN_ROW(i, n, y[i] = x[i] * inverse * w[i]);
 }
 
 // With u = x/rms and g = dy·w it is (g − u·mean(g·u)) / rms.
@@ -47,21 +55,47 @@ KERN_CLONES static void kern_rms_norm_grad(float *restrict dx, const float *rest
 		int64_t n, float eps) {
 	double inverse = kern_inverse_rms(x, n, eps);
 	float along = (float)(inverse * inverse * inverse * kern_dot(x, dy, w, n) / n), factor = (float)inverse;
-	int64_t j = 0;
-	for (; j + KERN_NORM_STEP <= n; j += KERN_NORM_STEP) {
-		for (int i = 0; i < KERN_NORM_STEP; i++) {
-			dx[j + i] = factor * dy[j + i] * w[j + i] - along * x[j + i];
-		}
+	KERN_ROW(i, n, dx[i] = factor * dy[i] * w[i] - along * x[i]);
+}
+
+// y = x − mean(x). LayerNorm is the RMS norm of that.
+__attribute__((always_inline)) static inline void kern_centre(float *restrict y, const float *restrict x, int64_t n) {
+	float mean = (float)(kern_dot(x, NULL, NULL, n) / n);
+	KERN_ROW(i, n, y[i] = x[i] - mean);
+}
+
+KERN_CLONES static void kern_layer_norm(float *restrict y, const float *restrict x, const float *restrict w, const float *restrict b,
+		int64_t n, float eps) {
+	kern_centre(y, x, n);
+	float inverse = kern_inverse_rms(y, n, eps);
+	KERN_ROW(i, n, y[i] *= inverse);
+	if (w != NULL) {
+		KERN_ROW(i, n, y[i] *= w[i]);
 	}
-	for (; j < n; j++) {
-		dx[j] = factor * dy[j] * w[j] - along * x[j];
+	if (b != NULL) {
+		KERN_ROW(i, n, y[i] += b[i]);
 	}
 }
 
-static float kern_norm_eps(const struct ggml_tensor *dst) {
+// That of the RMS norm of what remains of x without its mean, less its own mean, which is that of g.
+KERN_CLONES static void kern_layer_norm_grad(float *restrict dx, const float *restrict dy, const float *restrict x, const float *restrict w,
+		int64_t n, float eps) {
+	kern_centre(dx, x, n);
+	double inverse = kern_inverse_rms(dx, n, eps), cube = inverse * inverse * inverse;
+	float factor = (float)inverse;
+	if (w == NULL) {
+		float along = (float)(cube * kern_dot(dx, dy, NULL, n) / n), mean = (float)(kern_dot(dy, NULL, NULL, n) / n);
+		KERN_ROW(i, n, dx[i] = factor * (dy[i] - mean) - along * dx[i]);
+		return;
+	}
+	float along = (float)(cube * kern_dot(dx, dy, w, n) / n), mean = (float)(kern_dot(dy, w, NULL, n) / n);
+	KERN_ROW(i, n, dx[i] = factor * (dy[i] * w[i] - mean) - along * dx[i]);
+}
+
+static struct kern_norm_params kern_norm_params(const struct ggml_tensor *dst) {
 	struct kern_norm_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	return p.eps;
+	return p;
 }
 
 static float *kern_row(const struct ggml_tensor *t, int64_t r) {
@@ -69,9 +103,12 @@ static float *kern_row(const struct ggml_tensor *t, int64_t r) {
 	return (float *)((char *)t->data + i1 * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3]);
 }
 
+// The elements of a vector, NULL where there is none.
+static const float *kern_vector_of(const struct ggml_tensor *t) { return t == NULL ? NULL : t->data; }
+
 KERN_OP(weighted_rms_norm) {
 	(void)userdata;
-	float eps = kern_norm_eps(dst);
+	float eps = kern_norm_params(dst).eps;
 	int64_t rows = ggml_nrows(dst);
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
 		kern_rms_norm(kern_row(dst, r), kern_row(dst->src[0], r), dst->src[1]->data, dst->ne[0], eps);
@@ -80,9 +117,29 @@ KERN_OP(weighted_rms_norm) {
 
 KERN_OP(weighted_rms_norm_grad) {
 	(void)userdata;
-	float eps = kern_norm_eps(dst);
+	float eps = kern_norm_params(dst).eps;
 	int64_t rows = ggml_nrows(dst);
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
 		kern_rms_norm_grad(kern_row(dst, r), kern_row(dst->src[0], r), kern_row(dst->src[1], r), dst->src[2]->data, dst->ne[0], eps);
+	}
+}
+
+KERN_OP(layer_norm) {
+	(void)userdata;
+	struct kern_norm_params p = kern_norm_params(dst);
+	const float *w = kern_vector_of(kern_optional(dst, p.weight)), *b = kern_vector_of(kern_optional(dst, p.bias));
+	int64_t rows = ggml_nrows(dst);
+	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
+		kern_layer_norm(kern_row(dst, r), kern_row(dst->src[0], r), w, b, dst->ne[0], p.eps);
+	}
+}
+
+KERN_OP(layer_norm_grad) {
+	(void)userdata;
+	struct kern_norm_params p = kern_norm_params(dst);
+	const float *w = kern_vector_of(kern_optional(dst, p.weight));
+	int64_t rows = ggml_nrows(dst);
+	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
+		kern_layer_norm_grad(kern_row(dst, r), kern_row(dst->src[0], r), kern_row(dst->src[1], r), w, dst->ne[0], p.eps);
 	}
 }

@@ -1,4 +1,5 @@
-// RMS norm with its weight, and the gradient: ggml's own are not vectorised, and go through memory once more for the weight.
+// RMS norm with its weight, LayerNorm with weight and bias, and their gradients: ggml's own are not vectorised, and go
+// through memory once more for each vector, or many times for a gradient.
 #ifndef KERN_NORM_H
 #define KERN_NORM_H
 
@@ -6,11 +7,16 @@
 
 struct kern_norm_params {
 	float eps;
+	int32_t weight, bias; // the operands that these are of a LayerNorm; 0 for none
 };
 
 // x, w → w · x / √(mean(x²) + eps), row by row.
 KERN_OP(weighted_rms_norm);
 // dy, x, w → the gradient of x.
 KERN_OP(weighted_rms_norm_grad);
+// x, w, b → w · (x − mean(x)) / √(variance(x) + eps) + b, row by row. Weight and bias are optional.
+KERN_OP(layer_norm);
+// dy, x, w → the gradient of x.
+KERN_OP(layer_norm_grad);
 
 #endif

@@ -17,7 +17,7 @@ func normCases() []opCase {
 	const eps = 1e-3
 	shape := func(d *draw) []int64 { return []int64{d.Size(300), d.Size(5), d.Size(3), d.Size(3)} }
 	weight := func(d *draw, n int64) operand { return d.Uniform(-2, 2, n).As(ggml.F32) }
-	return []opCase{{
+	cases := []opCase{{
 		Name: "weighted_rms_norm", Layouts: optest.ContiguousRows, Bound: optest.FewRoundings, Runs: 30,
 		Operands: func(d *draw) []operand {
 			ne := shape(d)
@@ -37,6 +37,106 @@ func normCases() []opCase {
 		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.WeightedRMSNormGrad(c, x[0], x[1], x[2], eps) },
 		Want:  func(x refs) refmath.Tensor { return refmath.RMSNormBack(refmath.Mul(x[0], x[2]), x[1], eps) },
 	}}
+	// Types are probed with the first, which has all operands.
+	for _, k := range []struct {
+		suffix       string
+		weight, bias bool
+	}{{"", true, true}, {"_without_bias", true, false}, {"_without_weight", false, true}, {"_alone", false, false}} {
+		// vectors are the weight and the bias among operands from the first of them on.
+		vectors := func(x tensors) (w, b *ggml.Tensor) {
+			if k.weight {
+				w, x = x[0], x[1:]
+			}
+			if k.bias {
+				b = x[0]
+			}
+			return w, b
+		}
+		cases = append(cases, opCase{
+			Name: "layer_norm" + k.suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 20,
+			Operands: func(d *draw) []operand {
+				ne := shape(d)
+				ne[0] += 3
+				args := []operand{d.Normal(ne...)}
+				for _, has := range []bool{k.weight, k.bias} {
+					if has {
+						args = append(args, weight(d, ne[0]))
+					}
+				}
+				return args
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				w, b := vectors(x[1:])
+				return kernels.LayerNorm(c, x[0], w, b, eps)
+			},
+			Want: func(x refs) refmath.Tensor {
+				y := refmath.Norm(x[0], eps)
+				if k.weight {
+					y = refmath.Mul(y, x[1])
+				}
+				if k.bias {
+					y = refmath.Add(y, x[len(x)-1])
+				}
+				return y
+			},
+		})
+		if k.bias != k.weight {
+			continue // the gradient is that with both, or with neither
+		}
+		cases = append(cases, opCase{
+			Name: "layer_norm_grad" + k.suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 20,
+			Operands: func(d *draw) []operand {
+				ne := shape(d)
+				ne[0] += 5
+				args := []operand{d.Normal(ne...), d.Normal(ne...)}
+				if k.weight {
+					args = append(args, weight(d, ne[0]))
+				}
+				return args
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				var w *ggml.Tensor
+				if k.weight {
+					w = x[2]
+				}
+				return kernels.LayerNormGrad(c, x[0], x[1], w, eps)
+			},
+			Want: func(x refs) refmath.Tensor {
+				dy := x[0]
+				if k.weight {
+					dy = refmath.Mul(dy, x[2])
+				}
+				return refmath.NormBack(dy, x[1], eps)
+			},
+		})
+	}
+	return cases
+}
+
+// Rows far from 0 lose no more than their mean, those of equal elements are 0, and what is no
+// number makes a row of it.
+func TestLayerNormExtremes(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, n := range []int{4, 32, 46} {
+		for _, k := range []struct{ even, odd, want float32 }{
+			{5, 5, 0}, {999, 1001, 1}, {-1e15, 1e15, 1}, {0, nan, nan}, {0, inf, nan},
+		} {
+			w := optest.NewWorkbench(t)
+			values := make([]float32, n)
+			for i := range values {
+				values[i] = []float32{k.even, k.odd}[i%2]
+			}
+			y := kernels.LayerNorm(w.Context, w.Leaf(values...), nil, nil, 1e-6).SetOutput()
+			w.Compute(w.NewGraph(y))
+			for i, got := range optest.Values(t, y) {
+				if k.want != k.want {
+					require.True(t, got != got, "%v → %v", k, got)
+					continue
+				}
+				require.InDelta(t, []float32{-k.want, k.want}[i%2], got, 1e-6, "%v of %d", k, n)
+			}
+		}
+	}
 }
 
 // Numbers that are far from one, and those that are no numbers, in whole steps of the
@@ -77,24 +177,30 @@ func TestRMSNormIsBuiltIn(t *testing.T) {
 }
 
 // With any number of threads no bit differs.
-func TestRMSNormThreads(t *testing.T) {
+func TestNormThreads(t *testing.T) {
 	const m, n = 1152, 13
 	w := optest.NewWorkbench(t)
 	leaf := func(seed uint64) *ggml.Tensor { return w.Reshape(w.Leaf(optest.Normal(seed, m*n)...), m, n) }
 	x, dy, weight := leaf(1), leaf(2), w.Leaf(optest.Normal(3, m)...)
-	y := kernels.WeightedRMSNorm(w.Context, x, weight, 1e-6).SetOutput()
-	dx := kernels.WeightedRMSNormGrad(w.Context, dy, x, weight, 1e-6).SetOutput()
-	g := w.NewGraph(y, dx)
+	results := []*ggml.Tensor{
+		kernels.WeightedRMSNorm(w.Context, x, weight, 1e-6).SetOutput(), kernels.WeightedRMSNormGrad(w.Context, dy, x, weight, 1e-6).SetOutput(),
+		kernels.LayerNorm(w.Context, x, weight, weight, 1e-6).SetOutput(), kernels.LayerNormGrad(w.Context, dy, x, weight, 1e-6).SetOutput(),
+	}
+	g := w.NewGraph(results...)
 	w.Compute(g)
-	wantY, wantX := optest.Values(t, y), optest.Values(t, dx)
+	var want [][]float32
+	for _, y := range results {
+		want = append(want, optest.Values(t, y))
+	}
 	for _, threads := range []int{1, 3} {
 		require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
-		require.Equal(t, wantY, optest.Values(t, y))
-		require.Equal(t, wantX, optest.Values(t, dx))
+		for i, y := range results {
+			require.Equal(t, want[i], optest.Values(t, y))
+		}
 	}
 }
 
-func TestRMSNormErrors(t *testing.T) {
+func TestNormErrors(t *testing.T) {
 	x := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
 		"x has type f16; it must have f32":    func(c *ggml.Context) { kernels.WeightedRMSNorm(c, c.NewTensor(ggml.F16, 4, 3), x(c, 4), 1) },
@@ -106,7 +212,11 @@ func TestRMSNormErrors(t *testing.T) {
 		"dy has type f16; it must have f32": func(c *ggml.Context) {
 			kernels.WeightedRMSNormGrad(c, c.NewTensor(ggml.F16, 4, 3), x(c, 4, 3), x(c, 4), 1)
 		},
-		"the shapes must be equal":                func(c *ggml.Context) { kernels.WeightedRMSNormGrad(c, x(c, 4, 2), x(c, 4, 3), x(c, 4), 1) },
-		"the rows of dy must be contiguous; call": func(c *ggml.Context) { kernels.WeightedRMSNormGrad(c, c.Transpose(x(c, 3, 4)), x(c, 4, 3), x(c, 4), 1) },
+		"b must have 4 elements, as the rows of x; there are 3": func(c *ggml.Context) { kernels.LayerNorm(c, x(c, 4, 3), nil, x(c, 3), 1) },
+		"w has type i32; it must have f32":                      func(c *ggml.Context) { kernels.LayerNormGrad(c, x(c, 4, 3), x(c, 4, 3), c.NewTensor(ggml.I32, 4), 1) },
+		"operand 0 is nil":                                      func(c *ggml.Context) { kernels.LayerNorm(c, nil, nil, nil, 1) },
+		"eps is +Inf; it must not be negative":                  func(c *ggml.Context) { kernels.LayerNorm(c, x(c, 4), nil, nil, float32(math.Inf(1))) },
+		"the shapes must be equal":                              func(c *ggml.Context) { kernels.WeightedRMSNormGrad(c, x(c, 4, 2), x(c, 4, 3), x(c, 4), 1) },
+		"the rows of dy must be contiguous; call":               func(c *ggml.Context) { kernels.WeightedRMSNormGrad(c, c.Transpose(x(c, 3, 4)), x(c, 4, 3), x(c, 4), 1) },
 	})
 }

@@ -38,6 +38,8 @@ var kernelFunctions = map[string]any{
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
 		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale, Scores: scores})
 	},
+	"LayerNorm":                      kernels.LayerNorm,
+	"LayerNormGrad":                  kernels.LayerNormGrad,
 	"WeightedRMSNorm":                kernels.WeightedRMSNorm,
 	"WeightedRMSNormGrad":            kernels.WeightedRMSNormGrad,
 	"SoftmaxCrossEntropy":            kernels.SoftmaxCrossEntropy,
@@ -187,6 +189,15 @@ func kernelOps() {
 		x := p.any(f32)
 		return list{p.like(x, f32), x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
 	}, "WeightedRMSNormGrad")
+	family(func(p *program) []any {
+		x := p.any(f32)
+		vector := func() *tensor { return p.contiguous(f32, x.Dim(0)) }
+		return list{x, p.maybe(vector), p.maybe(vector), epsilon(p)}
+	}, "LayerNorm")
+	family(func(p *program) []any {
+		x := p.any(f32)
+		return list{p.like(x, f32), x, p.maybe(func() *tensor { return p.contiguous(f32, x.Dim(0)) }), epsilon(p)}
+	}, "LayerNormGrad")
 	family(oneContiguous(f32), "CastBF16 SumSquares")
 	family(func(p *program) []any {
 		gate := p.anyContiguous(f32)

@@ -117,12 +117,12 @@ type GateOps interface {
 	GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor
 }
 
-// NormOps are norms over ne0 of x [m, …], with a weight w [m].
+// NormOps are norms over ne0 of x [m, …], whose weight and bias, [m], there may be.
 type NormOps interface {
-	// RMSNorm returns w · x/rms(x).
-	RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor
-	// RMSNormGrad returns the gradient of x, given that of the result.
-	RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor
+	// Norm returns the norm of x in one group.
+	Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor
+	// NormGrad returns the gradient of x, given that of the result.
+	NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor
 }
 
 // PositionOps are the gradients of rotary position embedding.

@@ -176,12 +176,25 @@ func (cpu) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.T
 	}
 }
 
-func (cpu) RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return kernels.WeightedRMSNorm(c, x, w, eps)
+// Norm leaves to ggml what has no weight to go with it.
+func (cpu) Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor {
+	switch {
+	case n.Layer:
+		return kernels.LayerNorm(c, x, n.Weight, n.Bias, n.Eps)
+	case n.Weight == nil:
+		return stock{}.Norm(c, x, n)
+	}
+	return addBias(c, kernels.WeightedRMSNorm(c, x, n.Weight, n.Eps), n.Bias)
 }
 
-func (cpu) RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return kernels.WeightedRMSNormGrad(c, dy, x, w, eps)
+func (cpu) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor {
+	switch {
+	case n.Layer:
+		return kernels.LayerNormGrad(c, dy, x, n.Weight, n.Eps)
+	case n.Weight == nil:
+		return stock{}.NormGrad(c, dy, x, n)
+	}
+	return kernels.WeightedRMSNormGrad(c, dy, x, n.Weight, n.Eps)
 }
 
 func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {

@@ -211,13 +211,29 @@ func (stock) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml
 	}
 }
 
-func (stock) RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return c.Mul(c.RMSNorm(x, eps), w)
+func (stock) Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor {
+	norm := c.RMSNorm
+	if n.Layer {
+		norm = c.Norm
+	}
+	return addBias(c, mulScale(c, norm(x, n.Eps), n.Weight), n.Bias)
 }
 
-// RMSNormGrad is that of the norm without a weight, given dy⊙w.
-func (stock) RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return rmsNormGrad(c, c.Mul(dy, w), x, eps)
+// NormGrad is that of the norm without a weight, given dy⊙w.
+func (stock) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor {
+	grad := rmsNormGrad
+	if n.Layer {
+		grad = layerNormGrad
+	}
+	return grad(c, mulScale(c, dy, n.Weight), x, n.Eps)
+}
+
+// layerNormGrad is that of the RMS norm of what remains of x without its mean, without its mean.
+func layerNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
+	centred := func(x *ggml.Tensor) *ggml.Tensor {
+		return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
+	}
+	return centred(rmsNormGrad(c, dy, centred(contiguous(c, x)), eps))
 }
 
 // rmsNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.

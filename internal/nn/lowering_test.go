@@ -134,6 +134,30 @@ func TestLoweringsGateGradients(t *testing.T) {
 	}
 }
 
+// Norms of both kinds, with and without vectors, and their gradients.
+func TestLoweringsNorm(t *testing.T) {
+	for _, layer := range []bool{false, true} {
+		for _, weight := range []bool{false, true} {
+			for _, bias := range []bool{false, true} {
+				t.Run(fmt.Sprint(layer, weight, bias), func(t *testing.T) {
+					requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
+						const m, n = 77, 5
+						x, dy := w.Reshape(w.Leaf(optest.Normal(1, m*n)...), m, n), w.Reshape(w.Leaf(optest.Normal(2, m*n)...), m, n)
+						norm := nn.Norm{Layer: layer, Eps: 1e-5}
+						if weight {
+							norm.Weight = w.Leaf(optest.Normal(3, m)...)
+						}
+						if bias {
+							norm.Bias = w.Leaf(optest.Normal(4, m)...)
+						}
+						return []*ggml.Tensor{l.Norm(w.Context, x, norm), l.NormGrad(w.Context, dy, x, norm)}
+					})
+				})
+			}
+		}
+	}
+}
+
 // Losses and their gradients, also of labels whose probability is 0 in single precision.
 func TestLoweringsCrossEntropy(t *testing.T) {
 	const vocab, n = 301, 7

@@ -14,50 +14,35 @@ type Norm struct {
 // Norm returns the norm of x over ne0, times its weight, plus its bias: x [m, …], weight and
 // bias [m], or of more dimensions of x.
 func (t *Tape) Norm(x *Value, n Norm) *Value {
-	switch {
-	case n.Layer:
-		x = t.layerNorm(x, n.Eps)
-	case n.Groups > 1:
-		x = t.Flat(t.rmsNorm(t.Heads(x, int64(n.Groups)), n.Eps))
-	case n.Weight != nil && n.Weight.NumDims() == 1:
-		x, n.Weight = t.RMSNorm(x, n.Weight, n.Eps), nil
-	default:
-		x = t.rmsNorm(x, n.Eps)
+	if n.Groups > 1 && !n.Layer {
+		y := t.Flat(t.norm(t.Heads(x, int64(n.Groups)), Norm{Eps: n.Eps}))
+		return t.AddWeight(t.MulWeight(y, n.Weight), n.Bias)
 	}
-	return t.AddWeight(t.MulWeight(x, n.Weight), n.Bias)
+	// What is no vector is repeated along x in another way.
+	var weight, bias *ggml.Tensor
+	isVector := func(w *ggml.Tensor) bool { return w == nil || w.NumDims() == 1 && w.Dim(0) == x.T.Dim(0) }
+	if !isVector(n.Weight) {
+		n.Weight, weight, n.Bias, bias = nil, n.Weight, nil, n.Bias
+	}
+	if !isVector(n.Bias) {
+		n.Bias, bias = nil, n.Bias
+	}
+	return t.AddWeight(t.MulWeight(t.norm(x, n), weight), bias)
 }
 
-// RMSNorm returns x / rms(x) · w over ne0: x [m, …], w [m].
-func (t *Tape) RMSNorm(x *Value, w *ggml.Tensor, eps float32) *Value {
+// norm is Norm of one group with vectors.
+func (t *Tape) norm(x *Value, n Norm) *Value {
 	c := t.C
-	y := &Value{T: t.Lowering.RMSNorm(c, x.T, w, eps), needsGrad: x.needsGrad || t.Trains(w)}
+	y := &Value{T: t.Lowering.Norm(c, x.T, n), needsGrad: x.needsGrad || t.Trains(n.Weight) || t.Trains(n.Bias)}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return t.Lowering.SumColumns(c, c.Mul(dy, c.RMSNorm(x.T, eps)), w) })
-		t.flow(x, func() *ggml.Tensor { return t.Lowering.RMSNormGrad(c, dy, x.T, w, eps) })
+		t.accumulateBias(n.Bias, dy)
+		t.accumulate(n.Weight, func() *ggml.Tensor {
+			bare := t.Lowering.Norm(c, x.T, Norm{Layer: n.Layer, Eps: n.Eps})
+			return t.Lowering.SumColumns(c, c.Mul(dy, bare), n.Weight)
+		})
+		t.flow(x, func() *ggml.Tensor { return t.Lowering.NormGrad(c, dy, x.T, n) })
 	})
 	return y
-}
-
-// rmsNorm is RMSNorm without a weight.
-func (t *Tape) rmsNorm(x *Value, eps float32) *Value {
-	return t.Op(t.C.RMSNorm(x.T, eps), func(dy *ggml.Tensor) []*ggml.Tensor {
-		return []*ggml.Tensor{rmsNormGrad(t.C, dy, x.T, eps)}
-	}, x)
-}
-
-// layerNorm returns (x − mean) / deviation.
-func (t *Tape) layerNorm(x *Value, eps float32) *Value {
-	return t.Op(t.C.Norm(x.T, eps), func(dy *ggml.Tensor) []*ggml.Tensor {
-		return []*ggml.Tensor{layerNormGrad(t.C, dy, x.T, eps)}
-	}, x)
-}
-
-// layerNormGrad is that of the RMS norm of what remains of x without its mean, without its mean.
-func layerNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
-	centred := func(x *ggml.Tensor) *ggml.Tensor {
-		return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
-	}
-	return centred(rmsNormGrad(c, dy, centred(contiguous(c, x)), eps))
 }
 
 // MulWeight returns x · w, for a weight that is repeated to x's shape; nil stands for none. One that

@@ -163,6 +163,7 @@ func TestBackwardsAgainstCentralDifferences(t *testing.T) {
 	}{
 		"silu":     {Silu, SiluBack(dy, x)},
 		"rms_norm": {func(x Tensor) Tensor { return RMSNorm(x, 0.1) }, RMSNormBack(dy, x, 0.1)},
+		"norm":     {func(x Tensor) Tensor { return Norm(x, 0.1) }, NormBack(dy, x, 0.1)},
 		"soft_max": {func(x Tensor) Tensor { return SoftMax(Scale(x, 0.7)) }, SoftMaxExtBack(dy, SoftMax(Scale(x, 0.7)), 0.7)},
 		"rope": {func(x Tensor) Tensor { return Reshape(RopeExt(Reshape(x, 6, 1, 3), positions, rope), 6, 3) },
 			RopeExtBack(Reshape(dy, 6, 1, 3), positions, rope)},

@@ -58,6 +58,19 @@ func RMSNormBack(dy, x Tensor, eps float64) Tensor {
 	return out
 }
 
+// NormBack returns the gradient of Norm at x. All shapes are equal.
+func NormBack(dy, x Tensor, eps float64) Tensor {
+	centred := func(a Tensor) Tensor {
+		return mapRows(a, func(dst, row []float64) {
+			mean := sum(row) / float64(len(row))
+			for i, x := range row {
+				dst[i] = x - mean
+			}
+		})
+	}
+	return centred(RMSNormBack(dy, centred(x), eps))
+}
+
 // L2Norm returns a / max(√Σa², eps) along each row.
 func L2Norm(a Tensor, eps float64) Tensor {
 	return mapRows(a, func(dst, row []float64) {

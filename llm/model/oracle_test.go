@@ -200,12 +200,12 @@ func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Ten
 	return losses, func(weights *ggml.Tensor) *ggml.Tensor { return f.wrong(c, "loss", grad(weights)) }
 }
 
-func (f faulty) RMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return f.wrong(c, "normalised", f.Lowering.RMSNorm(c, x, w, eps))
+func (f faulty) Norm(c *ggml.Context, x *ggml.Tensor, n nn.Norm) *ggml.Tensor {
+	return f.wrong(c, "normalised", f.Lowering.Norm(c, x, n))
 }
 
-func (f faulty) RMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
-	return f.wrong(c, "norm", f.Lowering.RMSNormGrad(c, dy, x, w, eps))
+func (f faulty) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n nn.Norm) *ggml.Tensor {
+	return f.wrong(c, "norm", f.Lowering.NormGrad(c, dy, x, n))
 }
 
 func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.Tensor {
@@ -219,7 +219,7 @@ var faults = map[string][]string{
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
 	"Attention": {"attention"}, "AttentionGrad": {"queries", "keys", "values", "sinks"},
 	"GLU": {"gated activation"}, "GLUGradGate": {"gate"}, "GLUGradUp": {"up"},
-	"RMSNorm": {"normalised"}, "RMSNormGrad": {"norm"},
+	"Norm": {"normalised"}, "NormGrad": {"norm"},
 	"RoPEGrad":     {"RoPE"},
 	"CrossEntropy": {"loss"},
 }

@@ -133,6 +133,8 @@ var public = registry{
 		{"kernels.HasBF16", reflect.ValueOf(kernels.HasBF16)},
 		{"kernels.HasBatchedGEMV", reflect.ValueOf(kernels.HasBatchedGEMV)},
 		{"kernels.HasF16Accumulation", reflect.ValueOf(kernels.HasF16Accumulation)},
+		{"kernels.LayerNorm", reflect.ValueOf(kernels.LayerNorm)},
+		{"kernels.LayerNormGrad", reflect.ValueOf(kernels.LayerNormGrad)},
 		{"kernels.PackLoRA", reflect.ValueOf(kernels.PackLoRA)},
 		{"kernels.SoftmaxCrossEntropy", reflect.ValueOf(kernels.SoftmaxCrossEntropy)},
 		{"kernels.SoftmaxCrossEntropyGradInPlace", reflect.ValueOf(kernels.SoftmaxCrossEntropyGradInPlace)},
