@@ -1,0 +1,111 @@
+package nn_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testutil"
+)
+
+// Attention with its gradients by the CPU's lowering, by stock's, and by the CPU's where nothing
+// becomes of scores, in turn.
+func BenchmarkAttention(b *testing.B) {
+	const heads, groups = 16, 4
+	for _, size := range []int64{64, 128} {
+		for _, n := range []int64{512, 2048} {
+			for _, k := range []struct {
+				name  string
+				o     nn.ScoreOptions
+				sinks bool
+			}{{name: "softcap", o: nn.ScoreOptions{Softcap: 50}}, {name: "alibi", o: nn.ScoreOptions{MaxBias: 8}}, {name: "sinks", sinks: true}} {
+				b.Run(fmt.Sprintf("size=%d/n=%d/%s", size, n, k.name), func(b *testing.B) {
+					attend := func(l *nn.Lowering, o nn.ScoreOptions, sinks bool) func() time.Duration {
+						return timedGraph(b, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
+							a := nn.AttentionOperands{Q: leaf(size, heads, n), K: leaf(size, groups, n), V: leaf(size, groups, n), Scale: 0.125, Scores: o}
+							if sinks {
+								a.Scores.Sinks = leaf(heads)
+							}
+							d := l.AttentionGrad(c, leaf(size, heads, n), a)
+							results := []*ggml.Tensor{l.Attention(c, a), d.Q, d.K, d.V}
+							if sinks {
+								results = append(results, d.Sinks)
+							}
+							return results
+						})
+					}
+					by := lowerings(b)
+					besideOthers(b, attend(by[0], k.o, k.sinks), attend(by[1], k.o, k.sinks), attend(by[0], nn.ScoreOptions{}, false))
+				})
+			}
+		}
+	}
+}
+
+// LayerNorm with its gradient, likewise; the last one is the RMS norm.
+func BenchmarkLayerNorm(b *testing.B) {
+	for _, m := range []int64{2048, 4096} {
+		b.Run(fmt.Sprintf("m=%d", m), func(b *testing.B) {
+			const n = 512
+			norm := func(l *nn.Lowering, layer bool) func() time.Duration {
+				return timedGraph(b, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
+					x, o := leaf(m, n), nn.Norm{Layer: layer, Weight: leaf(m), Eps: 1e-5}
+					if layer {
+						o.Bias = leaf(m)
+					}
+					return []*ggml.Tensor{l.Norm(c, x, o), l.NormGrad(c, leaf(m, n), x, o)}
+				})
+			}
+			by := lowerings(b)
+			besideOthers(b, norm(by[0], true), norm(by[1], true), norm(by[0], false))
+		})
+	}
+}
+
+// besideOthers reports how many times as fast as stock's ops and as the plain kernel something is.
+func besideOthers(b *testing.B, ours, stock, plain func() time.Duration) {
+	rounds, budget := testutil.BenchTime(b)
+	testutil.Once(b, func() {
+		turns := testutil.InTurn(rounds, budget, ours, stock, plain)
+		b.ReportMetric(float64(turns.Median(0).Microseconds())/1e3, "ms")
+		b.ReportMetric(turns.Ratio(1, 0), "×stock")
+		b.ReportMetric(turns.Ratio(2, 0), "×plain")
+	})
+}
+
+// timedGraph computes what build makes of leaves of random numbers.
+func timedGraph(b *testing.B, build func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor) func() time.Duration {
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	b.Cleanup(func() { leaves.Close() })
+	b.Cleanup(func() { c.Close() })
+	var list []*ggml.Tensor
+	results := build(c, func(ne ...int64) *ggml.Tensor {
+		x := leaves.NewTensor(ggml.F32, ne...)
+		list = append(list, x)
+		return x
+	})
+	buffers, err := leaves.Allocate(ggml.CPUBufferType())
+	require.NoError(b, err)
+	b.Cleanup(func() { buffers.Close() })
+	for i, x := range list {
+		require.NoError(b, ggml.Write(x, optest.Normal(uint64(i), int(x.NumElements()))))
+	}
+	g := c.NewGraph()
+	for _, y := range results {
+		g.Expand(y.SetOutput())
+	}
+	require.NoError(b, optest.NewGraphAllocator(b).Allocate(g))
+	backend := optest.NewCPUBackend(b, runtime.NumCPU())
+	return func() time.Duration {
+		began := time.Now()
+		require.NoError(b, backend.Compute(context.Background(), g))
+		return time.Since(began)
+	}
+}
