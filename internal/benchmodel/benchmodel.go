@@ -31,7 +31,7 @@ func Large() arch.Config {
 
 // Others are models of other architectures than llama, of about a billion parameters that a token
 // is computed with.
-func Others() []arch.Config { return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE()} }
+func Others() []arch.Config { return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM()} }
 
 // Qwen3 has 1.0 billion parameters: the widths of Qwen3-1.7B with half of its layers.
 func Qwen3() arch.Config {
@@ -55,6 +55,38 @@ func Gemma3() arch.Config {
 		Arch: "gemma3", Vocab: 262144, Embd: 1152, FF: 6912, Layers: 26, Heads: 4, KVHeads: 1, HeadSize: 256, Tied: true,
 		Window: 512, WindowPattern: 6, LocalFreqBase: 10000, EmbdScale: float32(math.Sqrt(1152)),
 	})
+}
+
+// Gemma2 has 1.1 billion parameters: the widths of Gemma-2-2B with 6 of its layers. Scores and
+// logits are capped.
+func Gemma2() arch.Config {
+	return neox("gemma2-1B", arch.Config{
+		Arch: "gemma2", Vocab: 256000, Embd: 2304, FF: 9216, Layers: 6, Heads: 8, KVHeads: 4, HeadSize: 256, Tied: true,
+		Window: 4096, WindowPattern: 2, AttnSoftcap: 50, LogitSoftcap: 30, LocalFreqBase: 10000, EmbdScale: float32(math.Sqrt(2304)),
+	})
+}
+
+// StarCoder2 has 1.0 billion parameters: the widths of StarCoder2-3B with 9 of its layers. It has
+// LayerNorm, biases and a network without gate.
+func StarCoder2() arch.Config {
+	return layerNorm(neox("starcoder2-1B", arch.Config{
+		Arch: "starcoder2", Vocab: 49152, Embd: 3072, FF: 12288, Layers: 9, Heads: 24, KVHeads: 2, HeadSize: 128, Tied: true,
+	}))
+}
+
+// BLOOM has 1.1 billion parameters: the shape of BLOOM-1b1. It has ALiBi for positions, and what
+// StarCoder2 has.
+func BLOOM() arch.Config {
+	return layerNorm(neox("bloom-1.1B", arch.Config{
+		Arch: "bloom", Vocab: 250880, Embd: 1536, FF: 6144, Layers: 24, Heads: 16, KVHeads: 16, HeadSize: 96, Tied: true,
+		FusedQKV: true, MaxALiBiBias: 8,
+	}))
+}
+
+// layerNorm is a shape with LayerNorm.
+func layerNorm(c arch.Config) arch.Config {
+	c.RMSEps, c.LayerNormEps = 0, c.RMSEps
+	return c
 }
 
 func llama(name string, c arch.Config) arch.Config {
