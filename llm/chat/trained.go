@@ -51,12 +51,8 @@ func (r *Rendered) Trained(mode Mode) []Range {
 	}
 	turns := r.withEmptyReasoning(r.turns(first), first)
 	if mode == Completion && len(turns) > 0 {
-		end := len(r.Text)
-		if r.options.AddGenerationPrompt {
-			end -= len(r.trailingPrompt(end))
-		}
 		last := &turns[len(turns)-1]
-		last.to = max(last.to, end)
+		last.to = max(last.to, len(r.Text)-len(r.trailingPrompt()))
 	}
 	return r.weighted(turns)
 }

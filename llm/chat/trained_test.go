@@ -44,6 +44,8 @@ func TestTrainedWords(t *testing.T) {
 			`{% if add_generation_prompt %}<|assistant|>{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
 		{"the prompt is in the loop", `{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + eos_token }}` +
 			`{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}{% endfor %}`, []string{"A1</s>", "A2</s>"}},
+		{"the prompt is always there", `{% for m in messages %}<t><|{{ m.role }}|>{% if m.role == 'assistant' %}<answer>{% endif %}{{ m.content }}<|end|>{% endfor %}<t><|assistant|><think></think>`,
+			[]string{"<answer>A1<|end|>", "<answer>A2<|end|>"}},
 		{"the end without a prompt", `{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}{% endfor %}` +
 			`{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}`, []string{"A1<|end|>", "A2<|end|>"}},
 		{"put together, with tokens without brackets", `{% set ns = namespace(out='') %}{% for i in range(messages | length) %}{% set m = messages[i] %}` +
@@ -68,6 +70,23 @@ func TestTrainedWords(t *testing.T) {
 {% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}<|end|>
 {% endfor %}{% if add_generation_prompt %}<|assistant|>
 {% endif %}`, []string{"<think></think>A1<|end|>", "<think></think>A2<|end|>"}},
+		{"thoughts that the prompt begins, and the words", `{% for m in messages %}<|{{ m.role }}|>
+{% if m.role == 'assistant' %}{{ '<think>\nR\n</think>' ~ m.content | replace('A', 'A') }}{% else %}{{ m.content }}{% endif %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+<think>
+{% endif %}`, []string{"R\n</think>A1<|end|>", "R\n</think>A2<|end|>"}},
+		{"as ERNIE 4.5: a role in words, a token at the end", `{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ 'User: ' + m.content + '\n' }}{% elif m.role == 'assistant' %}` +
+			`{{ 'Assistant: ' + m.content + '<|end_of_sentence|>' }}{% else %}{{ m.content + '\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}`,
+			[]string{"A1<|end_of_sentence|>", "A2<|end_of_sentence|>"}},
+		{"as HunYuan: the user's turn ends with a token, no header", `{% for m in messages %}{% if m.role == 'user' %}{{ '<|start|>' + m.content + '<|extra_0|>' }}{% elif m.role == 'assistant' %}{{ m.content + '<|eos|>' }}{% endif %}{% endfor %}`,
+			[]string{"A1<|eos|>", "A2<|eos|>"}},
+		{"as OLMo 2: the text begins with the token that ends turns", `{{ eos_token }}{% for m in messages %}{% if m.role == 'assistant' %}{{ '<|assistant|>\n' + m.content + eos_token }}{% if not loop.last %}{{ '\n' }}{% endif %}` +
+			`{% else %}{{ '<|' + m.role + '|>\n' + m.content + '\n' }}{% endif %}{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}{% endfor %}`, []string{"A1</s>", "A2</s>"}},
+		{"as InternLM 2: ChatML behind BOS", `{{ bos_token }}` + chatML, []string{"A1<|im_end|>", "A2<|im_end|>"}},
+		{"as dots.llm1: a token before and behind each turn", `{% for m in messages %}<|{{ {'user': 'userprompt', 'assistant': 'response', 'system': 'system'}[m.role] }}|>{{ m.content }}<|endof{{ {'user': 'userprompt', 'assistant': 'response', 'system': 'system'}[m.role] }}|>{% endfor %}` +
+			`{% if add_generation_prompt %}<|response|>{% endif %}`, []string{"A1<|endofresponse|>", "A2<|endofresponse|>"}},
+		{"as Grok: words at both ends", `{% for m in messages %}{% if m.role == 'user' %}{{ 'Human: ' + m.content.strip() + '<|separator|>\n\n' }}{% elif m.role == 'system' %}{{ 'System: ' + m.content.strip() + '<|separator|>\n\n' }}` +
+			`{% else %}{{ 'Assistant: ' + m.content + '<|separator|>\n\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}`, []string{" A1<|separator|>", " A2<|separator|>"}},
 		{"generation tags", `{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}
 {% endfor %}`, []string{"A1", "A2"}},
 	} {
@@ -99,14 +118,30 @@ func TestTrainedToolCalls(t *testing.T) {
 		{`{% for m in messages if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}<call>{{ m.tool_calls[0].function.name }}</call>` +
 			`{% for i in range(messages | length) %}{% if messages[i].role == 'tool' %}{% set tool = messages[i] %}<response of="{{ m.tool_calls[0].function.name }}">{{ tool.content }}</response>{% endif %}{% endfor %}{% endif %}` +
 			`<|end|>{% endfor %}`, []string{"<call>f</call>", "A2<|end|>"}},
+		// As DeepSeek: the prompt behind a tool's answers is no header, but their end.
+		{`{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|assistant|>{% elif m.role == 'tool' %}<|outputs|>{{ m.content }}{% set tool = true %}` +
+			`{% else %}{% if loop.index0 and messages[loop.index0 - 1].role == 'tool' %}<|outputs_end|>{% endif %}{{ m.content }}{% for c in m.tool_calls %}<call>{{ c.function.name }}{% endfor %}<|end|>{% endif %}{% endfor %}` +
+			`{% if add_generation_prompt and messages[-1].role == 'tool' %}<|outputs_end|>{% elif add_generation_prompt %}<think>{% endif %}{% if false %}`,
+			[]string{"<call>f<|end|>", "A2<|end|>"}},
 	} {
-		got, err := render(c.template+`{% if add_generation_prompt %}<|assistant|>{% endif %}`, talk, nil)
+		got, err := render(c.template+`{% if add_generation_prompt %}<|assistant|>{% endif %}`+strings.Repeat("{% endif %}", strings.Count(c.template, "{% if false %}")), talk, nil)
 		require.NoError(t, err)
 		require.Equal(t, c.want, trainedText(got, chat.Assistant), got.Text)
 		for _, x := range got.Trained(chat.Assistant) {
 			require.NotContains(t, got.Text[x.From:x.To], "T1")
 		}
 	}
+}
+
+// A turn that is written outside of the loop, of whose mark-up the template does not say whose it is, has its end, too.
+func TestTrainedTurnOutsideOfTheLoop(t *testing.T) {
+	const last = `{% for m in messages[:-1] %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% set m = messages[-1] %}<|{{ m.role }}|>{{ m.content }}` +
+		`{% if m.tool_calls %}<call>{{ m.tool_calls[0].function.arguments | tojson }}</call>{% endif %}<|end|>
+{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "tool_calls": [{"function": {"name": "f", "arguments": {"x": {"y": "z"}}}}]}]}`)
+	got, err := render(last, talk, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{`A1<call>{"x": {"y": "z"}}</call><|end|>`}, trainedText(got, chat.Assistant))
 }
 
 func TestTrainedEndOfTurn(t *testing.T) {

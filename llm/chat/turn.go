@@ -69,10 +69,15 @@ func (r *Rendered) edges(i int, chunk []Span) (begin, firstWord, lastWord int) {
 			lastWord = span.To
 		}
 	}
-	if !slices.ContainsFunc(chunk, func(s Span) bool { return s.Source == Markup && s.Message == i }) {
+	if !hasMarkup(chunk, i) {
 		begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
 	}
 	return begin, firstWord, lastWord
+}
+
+// hasMarkup reports whether a chunk has mark-up that is of message i.
+func hasMarkup(chunk []Span, i int) bool {
+	return slices.ContainsFunc(chunk, func(s Span) bool { return s.Source == Markup && s.Message == i })
 }
 
 // turn gives the trained bytes of message i.
@@ -81,7 +86,16 @@ func (r *Rendered) turn(i int, marks *turnMarkup) []byteRange {
 	for _, chunk := range r.turnChunks(i) {
 		begin, firstWord, lastWord := r.edges(i, chunk)
 		end := chunk[len(chunk)-1].To
-		from := begin + headerLength(r.Text[begin:firstWord], marks.opening)
+		if lastWord >= 0 && !hasMarkup(chunk, i) { // the template does not say whose the mark-up behind is, either
+			if n := strings.Index(r.Text[end:r.nextWord(end)], marks.closing); marks.closing != "" && n >= 0 {
+				end += n + len(marks.closing)
+			}
+		}
+		length, rest := header(r.Text[begin:firstWord], r.opening(i, marks))
+		from := begin + length
+		if from == firstWord && strings.HasPrefix(r.Text[from:end], rest) {
+			from += len(rest) // the words begin with what the prompt ends with, such as <think>
+		}
 		if begin < chunk[0].From && from == begin {
 			from = firstWord
 		}
@@ -95,21 +109,22 @@ func (r *Rendered) turn(i int, marks *turnMarkup) []byteRange {
 	return out
 }
 
-// headerLength is how much of the mark-up before the first word is the header of the turn, which its prompt holds.
-func headerLength(frame, opening string) int {
+// header is how much of the mark-up before the first word is the header of the turn, which its prompt holds, and what the
+// prompt has besides.
+func header(frame, opening string) (length int, rest string) {
 	if opening == "" {
-		return 0
+		return 0, ""
 	}
 	if i := strings.LastIndex(frame, opening); i >= 0 {
-		return i + len(opening)
+		return i + len(opening), ""
 	}
 	space := len(frame) - len(strings.TrimLeftFunc(frame, jinja.IsSpace))
 	opening = strings.TrimLeftFunc(opening, jinja.IsSpace)
 	n := commonMarkup(frame[space:], opening)
 	if n == 0 {
-		return 0
+		return 0, ""
 	}
-	return space + n
+	return space + n, opening[n:]
 }
 
 // commonMarkup is the length of what two chunks of mark-up begin with in common. They do not part inside of a token
@@ -149,7 +164,7 @@ func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
 	if n := r.endToken(tail); n > 0 {
 		return lastWord + n
 	}
-	if r.options.AddGenerationPrompt && end == len(r.Text) {
+	if end == len(r.Text) {
 		tail = strings.TrimSuffix(tail, marks.prompt)
 	}
 	to := lastWord + len(strings.TrimRightFunc(tail, jinja.IsSpace))
@@ -199,18 +214,23 @@ func (r *Rendered) endTokens() []string {
 
 // endToken is the length of a text up to and with the first token that ends a turn, or 0.
 func (r *Rendered) endToken(tail string) int {
-	first := 0
-	for _, token := range r.endTokens() {
-		if i := strings.Index(tail, token); i >= 0 && (first == 0 || i+len(token) < first) {
-			first = i + len(token)
-		}
-	}
-	return first
+	end, _ := r.findEndToken(tail)
+	return end
 }
 
-// trailingPrompt is the generation prompt, if the text up to end ends with it.
-func (r *Rendered) trailingPrompt(end int) string {
-	if prompt := r.prompt(); strings.HasSuffix(r.Text[:end], prompt) {
+// findEndToken finds the first token of a text that ends a turn, and where it ends; 0 and "" if there is none.
+func (r *Rendered) findEndToken(tail string) (end int, token string) {
+	for _, t := range r.endTokens() {
+		if i := strings.Index(tail, t); i >= 0 && (end == 0 || i+len(t) < end) {
+			end, token = i+len(t), t
+		}
+	}
+	return end, token
+}
+
+// trailingPrompt is the generation prompt, if the text ends with it.
+func (r *Rendered) trailingPrompt() string {
+	if prompt := r.prompt(); strings.HasSuffix(r.Text, prompt) {
 		return prompt
 	}
 	return ""

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,10 +13,28 @@ type turnMarkup struct {
 	prompt  string // the generation prompt
 	opening string // the header of a turn
 	closing string // the token that ends a turn
+	// afterRole has the headers of turns that follow others than a user's, such as a tool's, which some templates end
+	// by the generation prompt alone.
+	afterRole map[string]string
+}
+
+// opening is the header of message i's turn.
+func (r *Rendered) opening(i int, m *turnMarkup) string {
+	messages := r.conversation.Messages
+	if i == 0 || m.prompt == "" || slices.Contains([]string{"user", "system", "assistant"}, messages[i-1].Role()) {
+		return m.opening
+	}
+	role := messages[i-1].Role()
+	header, known := m.afterRole[role]
+	if !known {
+		header, _ = r.promptAfter(messages[:i])
+		m.afterRole[role] = header
+	}
+	return cmp.Or(header, m.opening)
 }
 
 func (r *Rendered) turnMarkup() *turnMarkup {
-	m := &turnMarkup{prompt: r.prompt()}
+	m := &turnMarkup{prompt: r.prompt(), afterRole: map[string]string{}}
 	m.opening = m.prompt
 	probe := r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"))
 	if before, after, ok := probe.around(1); ok {
@@ -31,7 +50,7 @@ func (r *Rendered) turnMarkup() *turnMarkup {
 	probe = r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"), NewMessage("user", "Q"))
 	if _, between, ok := probe.around(1); ok {
 		between = between[:len(between)-len(probe.Text)+probe.nextWord(len(probe.Text)-len(between))]
-		m.closing = firstToken(withoutEnd(between, probe.Text[:probe.nextWord(0)]))
+		m.closing = firstToken(withoutEnd(between, probe.Text[:probe.firstWord(0)]))
 	}
 	return m
 }
@@ -61,6 +80,15 @@ func (r *Rendered) around(i int) (before, after string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// firstWord is where message i's first word begins.
+func (r *Rendered) firstWord(i int) int {
+	at := slices.IndexFunc(r.Spans, func(s Span) bool { return s.isWord(i) })
+	if at < 0 {
+		return len(r.Text)
+	}
+	return r.Spans[at].From
 }
 
 // withoutEnd is mark-up without what it has in common with the end of another; a token is not cut.
@@ -101,5 +129,26 @@ func (r *Rendered) promptAfter(messages []Message) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	return with.Text[commonMarkup(with.Text, without.Text):], true
+	if prompt := with.Text[commonMarkup(with.Text, without.Text):]; prompt != "" {
+		return prompt, true
+	}
+	return r.constantPrompt(messages, without.Text), true
+}
+
+// constantPrompt is a generation prompt that the template writes whether it is asked for it or not: what the text of
+// messages has where that with an answer has the header of its turn.
+func (r *Rendered) constantPrompt(messages []Message, text string) string {
+	answered := r.probe(append(slices.Clone(messages), NewMessage("assistant", "A"))...)
+	if answered == nil {
+		return ""
+	}
+	turn := slices.IndexFunc(answered.Spans, func(s Span) bool { return s.Message == len(messages) })
+	if turn < 0 {
+		return ""
+	}
+	begin := answered.Spans[turn].From
+	if begin >= len(text) || text[:begin] != answered.Text[:begin] || commonMarkup(text[begin:], answered.Text[begin:]) == 0 {
+		return ""
+	}
+	return text[begin:]
 }
