@@ -11,7 +11,7 @@
 // Rendered.Spans says of each byte of the text which message it is of, and what it comes from: its role, its content, a
 // tool call, or mark-up that the template writes in its turn, whatever the template has done with it. Rendered.Trained
 // makes of this what a trainer needs, the text that the assistant writes with the end of its turns, for any template,
-// with {% generation %} or without.
+// with {% generation %} or without. Rendered.OpenEnd is the end of the last one where the template leaves it out.
 //
 // What no byte comes from is known, too: Rendered.Unrendered lists the contents, reasoning, tool calls, keys, tools and
 // documents that the template has left out. Rendered.EmptyReasoning finds the empty blocks of reasoning that it has put

@@ -151,12 +151,27 @@ func (e *Encoder) conversation(x Example) (Sample, error) {
 		return Sample{}, err
 	}
 	trained := r.Trained(e.o.TrainOn)
-	s := e.sample(segmentsOf(r), trained, false)
+	segments, ranges := closed(r, trained)
+	s := e.sample(segments, ranges, false)
 	s.Notes = append(notes, notesOnAnswers(r, &x, trained)...)
 	if x.Format == Completion && x.HasText() && (e.hasMarkup(x.Prompt) || e.hasMarkup(x.Completion)) {
 		s.Notes = append(s.Notes, Note{Kind: MarkedUp})
 	}
 	return s, nil
+}
+
+// closed are the segments of a conversation and its trained ranges, with the end that its template leaves out of the last
+// answer; it is trained where that is.
+func closed(r *chat.Rendered, trained []chat.Range) ([]tokenizer.Segment, []chat.Range) {
+	segments, end := segmentsOf(r), r.OpenEnd()
+	if end == "" {
+		return segments, trained
+	}
+	segments = append(segments, tokenizer.Segment{Text: end, ParseSpecial: true})
+	if n := len(trained); n > 0 && strings.TrimSpace(r.Text[trained[n-1].To:]) == "" {
+		trained = append(slices.Clone(trained), chat.Range{From: len(r.Text), To: len(r.Text) + len(end), Weight: trained[n-1].Weight})
+	}
+	return segments, trained
 }
 
 // hasMarkup reports whether a text has special tokens.
@@ -249,6 +264,9 @@ func (e *Encoder) whyNothing(x Example, s Sample) string {
 	return "the conversation has no message of the assistant"
 }
 
+// encodingVersion counts the ways in which Encode has made other samples of the same.
+const encodingVersion = 2
+
 // Key names all that decides what Encode makes of an example: vocabulary, template and options. The time is in it where
 // the template asks for it. It is a part of PrepareOptions.Key. A zero value encodes nothing, and has none.
 func (e *Encoder) Key() string {
@@ -257,6 +275,7 @@ func (e *Encoder) Key() string {
 	}
 	h := sha256.New()
 	write := func(name string, v any) { fmt.Fprintf(h, "%s %#v\n", name, v) }
+	write("encoding", encodingVersion)
 	writeVocabulary(e.t, write)
 	if e.o.Template != nil {
 		write("template", e.o.Template.Source())

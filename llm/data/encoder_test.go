@@ -40,6 +40,9 @@ func example(t testing.TB, line string) Example {
 // withBOS is ChatML behind bos_token.
 const withBOS = "{{ bos_token }}" + chatML
 
+// lastOpen ends all turns but the last.
+const lastOpen = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% if not loop.last %}{{ eos_token }}{% endif %}{% endfor %}"
+
 func TestEncode(t *testing.T) {
 	const turns = `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B"}]}`
 	const chatted = "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n"
@@ -59,6 +62,9 @@ func TestEncode(t *testing.T) {
 		{"prompt of messages", `{"prompt": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}], "completion": [{"role": "assistant", "content": "B"}]}`,
 			chatML, chat.Assistant, false, chatted + "A<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n«B<|im_end|>»\n"},
 		{"prompt of messages, all", `{"prompt": [{"role": "user", "content": "U"}], "completion": [{"role": "assistant", "content": "A"}]}`, withBOS, chat.All, false, "<s>«" + chatted + "A<|im_end|>\n»"},
+		{"an end that the template leaves out", turns, lastOpen, chat.Assistant, false, "[user]U</s>[assistant]«A</s>»[user]V</s>[assistant]«B</s>»"},
+		{"an end that the template leaves out, last", turns, lastOpen, chat.Last, false, "[user]U</s>[assistant]A</s>[user]V</s>[assistant]«B</s>»"},
+		{"an end that the template leaves out, all", turns, lastOpen, chat.All, true, "<s>«[user]U</s>[assistant]A</s>[user]V</s>[assistant]B</s>»"},
 		{"instructions", `{"instruction": "U", "output": "A"}`, chatML, chat.Assistant, false, chatted + "«A<|im_end|>»\n"},
 		{"instructions without a template", `{"instruction": "<s>U", "output": "A"}`, "", chat.Assistant, true,
 			"<s>Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n### Instruction:\n<s>U\n\n### Response:\n«A</s>»"},

@@ -16,7 +16,8 @@ func (e *Encoder) Words(x Example) ([]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		segments, words = segmentsOf(r), func(from, to int) bool { return !r.IsMarkup(from, to) }
+		segments, _ = closed(r, nil)
+		words = func(from, to int) bool { return !r.IsMarkup(from, to) }
 	case x.Format != Text:
 		own := x.Format == Completion
 		segments = []tokenizer.Segment{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}
