@@ -147,7 +147,7 @@ func TestInteropTrainedWords(t *testing.T) {
 		{"command_a", "one turn", []string{"A1 The sky.<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"}},
 		{"command_a_tool_use", "tool call with words", []string{
 			"<|START_THINKING|><|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\", \"unit\": \"celsius\"}}\n]<|END_ACTION|><|END_OF_TURN_TOKEN|>",
-			"A2 hot<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "A3 welcome<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"}},
+			"<|START_RESPONSE|>A2 hot<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "<|START_RESPONSE|>A3 welcome<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"}}, // always with a prompt
 		{"deepseek_v2", "system and several turns", []string{"A1 eins</s>", "A2 zwei</s>"}},
 		{"deepseek_v3", "system and several turns", []string{"A1 eins<｜end▁of▁sentence｜>", "A2 zwei<｜end▁of▁sentence｜>"}},
 		{"exaone", "system and several turns", []string{"A1 eins[|endofturn|]", "A2 zwei[|endofturn|]"}},
@@ -168,11 +168,91 @@ func TestInteropTrainedWords(t *testing.T) {
 		{"qwen_25", "tool call with words", []string{"A1 Let me look.\n<tool_call>\n" + rome + "\n</tool_call><|im_end|>", "A2 hot<|im_end|>", "A3 welcome<|im_end|>"}},
 		// The prompt of this one ends with "<think>\n\n".
 		{"qwen3", "mark-up in user text", []string{"A1 <b>bold</b> & \"quoted\" 'text' \\n<|im_end|>", "</think>\n\nA2 fine<|im_end|>"}},
+		// As published with the models.
+		{"llama_cpp_python/openai-gpt-oss-120b", "reasoning", []string{
+			"<|channel|>final<|message|>A1 answer<|end|>", "<|channel|>analysis<|message|>R2 thoughts<|end|><|start|>assistant<|channel|>final<|message|>A2 answer<|return|>"}},
+		{"llama_cpp_python/openai-gpt-oss-120b", "tool call with words", []string{
+			` to=functions.get_weather<|channel|>commentary json<|message|>{"city": "Rome", "unit": "celsius"}<|call|>`, "<|channel|>final<|message|>A2 hot<|end|>", "<|channel|>final<|message|>A3 welcome<|return|>"}},
+		{"llama_cpp_python/Qwen-Qwen3-0.6B", "reasoning", []string{"A1 answer<|im_end|>", "<think>\nR2 thoughts\n</think>\n\nA2 answer<|im_end|>"}},
+		{"llama_cpp_python/Qwen-Qwen3-0.6B", "tool call with words", []string{
+			"A1 Let me look.\n<tool_call>\n" + rome + "\n</tool_call><|im_end|>", "A2 hot<|im_end|>", "<think>\n\n</think>\n\nA3 welcome<|im_end|>"}},
+		{"llama_cpp_python/GLM-4.6", "reasoning", []string{"\n<think></think>\nA1 answer", "\n<think>R2 thoughts</think>\nA2 answer"}}, // <|user|> ends them, where the vocabulary says so
+		{"llama_cpp_python/CohereForAI-c4ai-command-r7b-12-2024-tool_use", "reasoning", []string{
+			"<|START_RESPONSE|>A1 answer<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "<|START_RESPONSE|>A2 answer<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"}},
+		{"llama_cpp_python/Cohere2MoE", "reasoning", []string{ // the prompt begins to think
+			"R1 thoughts\n<|END_THINKING|><|START_TEXT|>A1 answer<|END_TEXT|><|END_OF_TURN_TOKEN|>", "R2 thoughts<|END_THINKING|><|START_TEXT|>A2 answer<|END_TEXT|><|END_OF_TURN_TOKEN|>"}},
+		{"llama_cpp_python/ibm-granite-granite-3.3-2B-Instruct", "system and several turns", []string{"A1 eins<|end_of_text|>", "A2 zwei<|end_of_text|>"}},
+		{"llama_cpp_python/ibm-granite-granite-4.0", "tool call with words", []string{
+			"A1 Let me look.\n<tool_call>\n" + rome + "\n</tool_call><|end_of_text|>", "A2 hot<|end_of_text|>", "A3 welcome<|end_of_text|>"}},
+		{"llama_cpp_python/MiniMax-M2", "reasoning", []string{"A1 answer[e~[", "R2 thoughts\n</think>\n\nA2 answer[e~["}},
+		{"llama_cpp_python/MiniMax-M2", "tool call with words", []string{
+			"A1 Let me look.\n<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Rome</parameter>\n<parameter name=\"unit\">celsius</parameter>\n</invoke>\n</minimax:tool_call>[e~[",
+			"A2 hot[e~[", "A3 welcome[e~["}},
+		{"llama_cpp_python/ByteDance-Seed-OSS", "reasoning", []string{"<seed:think>R1 thoughts</seed:think>\nA1 answer<seed:eos>", "<seed:think>R2 thoughts</seed:think>\nA2 answer<seed:eos>"}},
+		{"llama_cpp_python/Mistral-Small-3.2-24B-Instruct-2506", "tool call with words", []string{
+			`[TOOL_CALLS]get_weather[CALL_ID]call00001[ARGS]{"city": "Rome", "unit": "celsius"}</s>`, "A2 hot</s>", "A3 welcome</s>"}},
+		{"llama_cpp_python/google-gemma-2-2b-it", "several turns", []string{"A1 eins<end_of_turn>", "A2 zwei<end_of_turn>", "A3 drei<end_of_turn>"}},
+		{"llama_cpp_python/HuggingFaceTB-SmolLM3-3B", "system and several turns", []string{"A1 eins<|im_end|>", "A2 zwei<|im_end|>"}},
+		{"llama_cpp_python/inclusionai-ling-3.0-flash", "reasoning", []string{"R1 thoughts</think>A1 answer<|role_end|>", "R2 thoughts</think>A2 answer<|role_end|>"}}, // the prompt begins to think
+		{"llama_cpp_python/tencent-Hy3", "reasoning", []string{"A1 answer<｜hy_eos:opensource｜>", "R2 thoughts</think:opensource>A2 answer"}},                           // see OpenEnd
+		{"trl/deepseekv3", "tool call as text", []string{
+			"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"Oslo\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>", "A2 cold<｜end▁of▁sentence｜>"}}, // behind <｜tool▁outputs▁end｜>, with which the prompt ends
+		{"llama_cpp_python/NVIDIA-Nemotron-Nano-v2", "tool call without content", []string{"<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}]</TOOLCALL>\n<SPECIAL_12>", "A2 sunny\n<SPECIAL_12>"}},
 	} {
-		template, err := chat.Parse(c.template, chattest.Published(t, "axolotl/"+c.template))
+		if !strings.Contains(c.template, "/") {
+			c.template = "axolotl/" + c.template
+		}
+		template, err := chat.Parse(c.template, chattest.Published(t, c.template))
 		require.NoError(t, err)
 		got, err := template.Render(byName[c.conversation], options(0))
 		require.NoError(t, err)
 		assert.Equal(t, c.want, trainedText(got, chat.Assistant), "%s, %s: %s", c.template, c.conversation, got.Text)
 	}
+}
+
+// TestInteropPrompts demands that an answer is trained from the end of its prompt on, wherever the text of a training begins
+// with the prompt: what the prompt has is not trained, and what it has not is.
+func TestInteropPrompts(t *testing.T) {
+	checked := 0
+	for _, path := range chattest.Templates(t) {
+		source, err := os.ReadFile(path)
+		require.NoError(t, err)
+		template, err := chat.Parse(path, string(source))
+		require.NoError(t, err)
+		if template.HasGenerationTag() || strings.HasSuffix(path, "/diffusion_gemma.jinja") { // whose prompt behind a tool has no header
+			continue
+		}
+		for _, c := range chattest.Conversations(t) {
+			for i, m := range c.Messages {
+				for _, setting := range []int{1, 2} {
+					if m.Role() == "assistant" && promptHolds(t, template, &chat.Conversation{Messages: c.Messages[:i+1], Tools: c.Tools, Documents: c.Documents}, options(setting)) {
+						checked++
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, checked, 2000)
+	t.Logf("%d answers", checked)
+}
+
+// promptHolds checks the last message of a conversation, if the text begins with its prompt.
+func promptHolds(t *testing.T, template *chat.Template, c *chat.Conversation, o *chat.Options) bool {
+	t.Helper()
+	asked := *c
+	asked.Messages = c.Messages[:len(c.Messages)-1]
+	prompt, err := template.Render(&asked, o)
+	if err != nil {
+		return false
+	}
+	o.AddGenerationPrompt = false
+	r, err := template.Render(c, o)
+	if err != nil || !strings.HasPrefix(r.Text, prompt.Text) {
+		return false
+	}
+	trained := r.Trained(chat.Last)
+	if len(trained) == 0 {
+		return false
+	}
+	return assert.Equal(t, r.Text[len(prompt.Text):], r.Text[trained[0].From:], prompt.Text)
 }

@@ -91,7 +91,8 @@ func TestInteropMasks(t *testing.T) {
 			if at := (*Error)(nil); errors.As(err, &at) && at.Kind == Unrendered {
 				refused[c.Name]++
 				assert.Contains(t, demanding, c.Name, "%s: %v", where, err)
-				s, err = e.sample(segmentsOf(r), r.Trained(chat.Assistant), false), nil
+				segments, ranges := closed(r, r.Trained(chat.Assistant))
+				s, err = e.sample(segments, ranges, false), nil
 			}
 			if err != nil {
 				require.ErrorContains(t, err, "no token is trained", where)
@@ -103,14 +104,15 @@ func TestInteropMasks(t *testing.T) {
 			tokens += len(s.Tokens)
 			trained += s.Targets()
 			ranges := tokenRanges(e.t, s)
-			require.Equal(t, len(r.Text), ranges[len(ranges)-1][1], where)
+			text := r.Text + r.OpenEnd()
+			require.Equal(t, len(text), ranges[len(ranges)-1][1], where)
 			chunk := ""
 			for i, at := range ranges {
 				if i == 0 || s.LossWeights[i-1] == 0 {
 					chunk = ""
 					continue
 				}
-				chunk += r.Text[at[0]:at[1]]
+				chunk += text[at[0]:at[1]]
 				assert.Empty(t, otherWords.FindString(chunk), "%s: %q is trained", where, chunk)
 				for _, span := range r.Spans {
 					if span.Source == chat.Content && span.Message >= 0 && span.From < at[1] && span.To > at[0] {
