@@ -20,7 +20,9 @@ type byteRange struct{ from, to int }
 //     if that is white space or nothing, it is trained, because no prompt ends with it;
 //   - it is trained up to the first text of a token that ends turns (eos_token, Options.EndOfTurn) behind its last
 //     word; if there is none, up to the last mark-up of the turn that is no white space; and with the
-//     token that the template puts behind a last answer, if it follows the turn instead of ending it.
+//     token that the template puts behind a last answer, if it follows the turn instead of ending it. Where the template
+//     puts another one behind answers that others follow, which ends no turn, that is not trained: the model never
+//     writes it (<|end|> of gpt-oss, for <|return|>).
 //
 // A byte of another message, of tools or of documents is never in it.
 func (r *Rendered) Trained(mode Mode) []Range {

@@ -156,6 +156,23 @@ func TestTrainedEndOfTurn(t *testing.T) {
 	require.Equal(t, []string{"\nA1<|user|>"}, trainedText(got, chat.Assistant), "the header of the next turn ends it")
 }
 
+// What a template puts behind an answer once others follow, the model does not write if it ends its turns with another token.
+func TestTrainedEndOfPastTurn(t *testing.T) {
+	const harmony = `{% for m in messages %}{% if m.role == 'assistant' %}{% if m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}` +
+		`{% if m.tool_calls %}<|start|>assistant to={{ m.tool_calls[0].function.name }}<|message|>{}<|call|>{% else %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}{{ '<|return|>' if loop.last else '<|end|>' }}{% endif %}` +
+		`{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}`
+	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "thinking": "R1"}, {"role": "user", "content": "U2"},
+		{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f"}}]}, {"role": "tool", "content": "T1"}, {"role": "assistant", "content": "A2"}]}`)
+	for past, ends := range map[string][]string{"": {"<|return|>", "<|call|>"}, "<|end|>": {"<|end|>", "<|return|>", "<|call|>"}} {
+		got, err := render(harmony, talk, &chat.Options{EndOfTurn: ends})
+		require.NoError(t, err)
+		require.Equal(t, []string{
+			"<|channel|>analysis<|message|>R1<|end|><|start|>assistant<|channel|>final<|message|>A1" + past,
+			" to=f<|message|>{}<|call|>", "<|channel|>final<|message|>A2<|return|>",
+		}, trainedText(got, chat.Assistant), ends)
+	}
+}
+
 func TestTrainedModes(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "weight": 0.5},
 		{"role": "user", "content": "U2"}, {"role": "assistant", "content": "A2"}, {"role": "assistant", "content": "A3", "train": false},

@@ -168,6 +168,9 @@ func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
 		tail = strings.TrimSuffix(tail, marks.prompt)
 	}
 	to := lastWord + len(strings.TrimRightFunc(tail, jinja.IsSpace))
+	if token := strings.TrimFunc(tail, jinja.IsSpace); token != "" && token != marks.closing && slices.Contains(r.endTokens(), marks.closing) && token == r.past(marks) {
+		return lastWord
+	}
 	tokens := []string{marks.closing}
 	if to == lastWord { // the template ends turns where the next begins
 		tokens = append(r.endTokens(), marks.closing)

@@ -13,6 +13,7 @@ type turnMarkup struct {
 	prompt  string // the generation prompt
 	opening string // the header of a turn
 	closing string // the token that ends a turn
+	past    string // the token behind an answer that others follow, "" where it is not known yet
 	// afterRole has the headers of turns that follow others than a user's, such as a tool's, which some templates end
 	// by the generation prompt alone.
 	afterRole map[string]string
@@ -53,6 +54,18 @@ func (r *Rendered) turnMarkup() *turnMarkup {
 		m.closing = firstToken(withoutEnd(between, probe.Text[:probe.firstWord(0)]))
 	}
 	return m
+}
+
+// past is the token that a template puts behind an answer once others follow. Where the model ends its turns with another
+// one, as in gpt-oss, it never writes this.
+func (r *Rendered) past(m *turnMarkup) string {
+	if m.past == "" {
+		probe := r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"), NewMessage("user", "Q"))
+		if _, after, ok := probe.around(1); ok {
+			m.past = firstToken(after)
+		}
+	}
+	return m.past
 }
 
 // probe renders other messages with the same options; nil if the template refuses them.
