@@ -188,7 +188,8 @@ func (q *Sequence) Rewind(n int) (at int, err error) {
 // sequence of the session, it computes only what comes after; cached counts the tokens that
 // it need not compute.
 //
-// When it fails, the sequence has a beginning of the tokens, which Len tells.
+// When it fails, the sequence has a beginning of the tokens, which Len tells: that which it had,
+// or a longer one.
 func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float32, cached int, err error) {
 	if err := q.CheckOpen(); err != nil {
 		return nil, 0, err
@@ -200,22 +201,23 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 		return nil, 0, err
 	}
 	cached = q.computed
-	logits, err = q.decode(ctx, tokens[cached:], false)
+	logits, err = q.decode(ctx, tokens[q.Len():], false)
 	return logits, cached, err
 }
 
-// takePrefix makes the sequence as long a beginning of the tokens as one of the session is.
+// takePrefix makes the sequence as long a beginning of the tokens as it, or another one of the session, is.
 func (q *Sequence) takePrefix(tokens []int32) error {
 	if q.session.d.whole { // the beginning is another one where something else follows
 		_, err := q.Rewind(0)
 		return err
 	}
-	from, n := q, q.common(tokens)
+	had := common(q.tokens, tokens)
+	from, n := q, min(had, q.computed)
 	for _, other := range q.session.slots {
 		if other == nil {
 			continue
 		}
-		if same := other.common(tokens); same > n {
+		if same := common(other.tokens[:other.computed], tokens); same > n {
 			from, n = other, same
 		}
 	}
@@ -226,14 +228,14 @@ func (q *Sequence) takePrefix(tokens []int32) error {
 	case n < q.computed:
 		n, err = q.session.rewind(q.slot, n)
 	}
-	q.tokens, q.computed = append(q.tokens[:0], tokens[:n]...), n
+	q.tokens, q.computed = append(q.tokens[:0], tokens[:max(had, n)]...), n
 	return err
 }
 
-// common counts the first tokens that are those of the sequence, and have been computed.
-func (q *Sequence) common(tokens []int32) int {
+// common counts the first tokens that are the same.
+func common(a, b []int32) int {
 	n := 0
-	for n < min(len(tokens), q.computed) && tokens[n] == q.tokens[n] {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
 	}
 	return n

@@ -154,7 +154,11 @@ func TestWindowsRewind(t *testing.T) {
 		require.Equal(t, tokens[:300], q.Tokens())
 	}
 	require.Zero(t, q.Computed())
-	_, err := q.Decode(&cancelledLater{Context: context.Background(), passes: 2, cause: context.Canceled}, []int32{7})
+	_, cached, err := q.Prefill(&cancelledLater{Context: context.Background(), cause: context.Canceled}, tokens[:400])
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, cached)
+	require.Equal(t, tokens[:300], q.Tokens(), "of a prompt that was not computed the beginning stays")
+	_, err = q.Decode(&cancelledLater{Context: context.Background(), passes: 2, cause: context.Canceled}, []int32{7})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 128, q.Computed(), "what was computed again stays")
 	require.Less(t, refmath.NMSE(decode(t, q, 7), decode(t, all, 7)), 1e-10)
