@@ -104,6 +104,19 @@ func ArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	return tinyArchs[name].write(t, name, typ)
 }
 
+// AllExpertsFile is ArchFile, of mixtures one that chooses all experts: by rounded inputs a router may choose others.
+func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
+	t.Helper()
+	a := tinyArchs[name]
+	a.keys = maps.Clone(a.keys)
+	for used, count := range map[string]string{"expert_used_count": "expert_count", "expert_group_used_count": "expert_group_count"} {
+		if n, ok := a.keys[count]; ok {
+			a.keys[used] = n
+		}
+	}
+	return a.write(t, name, typ)
+}
+
 // WideArchFile is ArchFile with rows that hold whole blocks of every type.
 func WideArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
