@@ -58,49 +58,53 @@ func TestInteropArchitectures(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(dir, "*.gguf"))
 		require.NoError(t, err)
 		require.Greater(t, len(files), 100)
+		variants := otherVariants(t, filepath.Join(dir, "llama-dense.gguf"), []int32{1})
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), ".gguf")
 			t.Run(name+" "+seed, func(t *testing.T) {
+				t.Parallel()
 				if !slices.Contains(archs, name) {
 					_, err := model.Load(file, model.LoadOptions{})
 					require.ErrorIs(t, err, arch.ErrUnsupported)
 					require.ErrorContains(t, err, file)
 					return
 				}
-				testArchitecture(t, file)
+				testArchitecture(t, file, variants)
 			})
 		}
 	}
 }
 
-func testArchitecture(t *testing.T, file string) {
-	for _, c := range []struct {
-		typ  string
-		nmse float64
-	}{{"F32", 1e-8}, {"Q8_0", 1e-4}, {"Q4_K", 1e-4}} {
-		if strings.HasSuffix(file, "-moe.gguf") && c.typ != "F32" {
-			c.nmse = 1e-3 // experts see inputs that are not rounded here
-		}
-		path := file
-		if c.typ != "F32" {
-			path = filepath.Join(t.TempDir(), c.typ+".gguf")
-			run(t, filepath.Join(stock, "run"), "llama-quantize", "--pure", file, path, c.typ)
-		}
+func testArchitecture(t *testing.T, file string, variants []*cpuVariant) {
+	m, err := model.Load(file, model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	tokens := make([]int32, 96)
+	for i := range tokens {
+		tokens[i] = int32((7*i*i + 3*i + 1) % m.Config().Vocab)
+	}
+	want := stockLogits(t, file, tokens)
+	for way, got := range ways(t, m, tokens, nil) {
+		n := nmse(got, want)
+		t.Logf("F32 %s: NMSE %.2g", way, n)
+		require.LessOrEqual(t, n, bound, "F32 %s", way)
+	}
+	if m.Config().Window > 0 && m.Config().Window < 200 {
+		beyondWindows(t, m, file)
+	}
+	for _, typ := range []string{"Q8_0", "Q4_K"} {
+		path := filepath.Join(t.TempDir(), typ+".gguf")
+		run(t, filepath.Join(stock, "run"), "llama-quantize", "--pure", file, path, typ)
 		m, err := model.Load(path, model.LoadOptions{})
 		require.NoError(t, err)
 		defer m.Close()
-		tokens := make([]int32, 96)
-		for i := range tokens {
-			tokens[i] = int32((7*i*i + 3*i + 1) % m.Config().Vocab)
-		}
-		want := stockLogits(t, path, tokens)
+		r := measureRounding(t, m, variants, tokens)
 		for way, got := range ways(t, m, tokens, nil) {
-			n := nmse(got, want)
-			t.Logf("%s %s: NMSE %.2g", c.typ, way, n)
-			require.LessOrEqual(t, n, c.nmse, "%s %s", c.typ, way)
+			t.Logf("%s %s: %s", typ, way, r.compare(got))
+			require.True(t, r.allows(got), "%s %s: %s", typ, way, r.compare(got))
 		}
-		if c.typ == "F32" && m.Config().Window > 0 && m.Config().Window < 200 {
-			beyondWindows(t, m, path)
+		if typ == "Q4_K" { // whose weights lose more than that
+			require.False(t, r.allows(want), "weights in F32: %s", r.compare(want))
 		}
 	}
 }
@@ -121,7 +125,7 @@ func beyondWindows(t *testing.T, m *model.Model, path string) {
 	for i := range tokens {
 		tokens[i] = int32((7*i*i + 3*i + 1) % m.Config().Vocab)
 	}
-	o := infer.SessionOptions{Context: len(tokens), Batch: 32}
+	o := infer.SessionOptions{Context: len(tokens), Batch: 32, Threads: 1}
 	ring, err := infer.NewSession(m, o)
 	require.NoError(t, err)
 	defer ring.Close()
@@ -145,7 +149,7 @@ func beyondWindows(t *testing.T, m *model.Model, path string) {
 }
 
 func stepByStep(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
-	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, Adapters: adapters})
+	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	q, err := s.NewSequence()
@@ -161,7 +165,7 @@ func stepByStep(t *testing.T, m *model.Model, tokens []int32, adapters model.Ada
 
 // asSecond decodes the tokens beside another sequence.
 func asSecond(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
-	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2, Context: 256, Adapters: adapters})
+	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2, Context: 256, Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	var sequences [2]*infer.Sequence

@@ -18,10 +18,11 @@ type cpuVariant struct {
 	start []string // the command that programs are arguments of
 }
 
-// otherVariants are plugins that this processor runs, besides the one that stock chooses.
+// otherVariants are plugins that this processor runs, besides the one that stock chooses: one for
+// each kind of vectors, since the others add up as one of these does.
 func otherVariants(t *testing.T, modelPath string, tokens []int32) (list []*cpuVariant) {
 	t.Helper()
-	for _, name := range []string{"haswell", "sandybridge", "armv8.0_1", "armv8.2_2"} {
+	for _, name := range []string{"x64", "sandybridge", "piledriver", "haswell", "armv8.0_1", "armv8.2_2"} {
 		v := newVariant(t, name)
 		if v == nil {
 			continue
