@@ -46,7 +46,7 @@ func TestArchitectureLoRAGradients(t *testing.T) {
 		requireAllAdapted(t, s)
 		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
-		loss, grads := exactGradients(t, m, batch, o, roundedGELU)
+		loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
 		for _, checkpoint := range []bool{false, true} {
 			got := s.Compute(t, llmtest.NewEngine(t), batch, model.TrainGraphOptions{
 				Length: archLength, Batch: 2, LogitsChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5,
@@ -113,8 +113,8 @@ func requireWeightGradientsOf(t *testing.T, m *model.Model, batch model.Batch, o
 	t.Helper()
 	loss, grads := 0.0, map[*ggml.Tensor][]float64{}
 	for _, sample := range samplesOf(batch, o.Length) {
-		alone := model.TrainGraphOptions{Length: len(sample.Tokens), Context: cmp.Or(o.Context, o.Length), Grads: newLossSum(t, m, device.Stock).grads}
-		part, partGrads := exactGradients(t, m, sample, alone, roundedGELU)
+		alone := model.TrainGraphOptions{Length: len(sample.Tokens), Context: cmp.Or(o.Context, o.Length), Grads: llmtest.ZeroGrads(t, m)}
+		part, partGrads := llmtest.ExactGradients(t, m, sample, alone, llmtest.RoundedGELU)
 		loss += part
 		for w, g := range partGrads {
 			if grads[w] == nil {

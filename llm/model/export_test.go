@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -39,12 +38,4 @@ func (l *LossGraph) Mask(a *ggml.Tensor, n Noise) [][]float32 {
 // EmbdNoise gives the noise on the embeddings, of each token.
 func (l *LossGraph) EmbdNoise(b Batch) [][]float32 {
 	return slices.Collect(slices.Chunk(l.drawn("embedding noise", b).([]float32), l.m.Config().Embd))
-}
-
-// Fill writes the inputs of a batch, as Compute does before it computes, to be read.
-func (l *LossGraph) Fill(b Batch) error {
-	for x := range l.Graph.Inputs() {
-		x.SetOutput()
-	}
-	return errors.Join(l.check(b), l.Allocate(), l.inputs.Fill(l.feed(b)))
 }

@@ -76,9 +76,9 @@ func TestNoiseGradients(t *testing.T) {
 func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b model.Batch, sequences []refmodel.Sequence, o model.TrainGraphOptions) {
 	t.Helper()
 	exact := model.TrainGraphOptions{Length: o.Length, Packed: o.Packed, Adapters: s.Adapters, Grads: s.Trained()}
-	_, quiet := exactGradients(t, s.Model, b, exact, roundedGELU)
+	_, quiet := llmtest.ExactGradients(t, s.Model, b, exact, llmtest.RoundedGELU)
 	exact.Dropout, exact.NEFTune = o.Dropout, o.NEFTune
-	want, grads := exactGradients(t, s.Model, b, exact, roundedGELU)
+	want, grads := llmtest.ExactGradients(t, s.Model, b, exact, llmtest.RoundedGELU)
 	for x := range grads {
 		require.Greater(t, refmath.RelativeError(quiet[x], grads[x]), 0.05, "the noise must matter to %s", x.Name())
 	}

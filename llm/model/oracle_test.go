@@ -3,8 +3,6 @@ package model_test
 import (
 	"context"
 	"maps"
-	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -14,52 +12,10 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/oracle"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
-
-// exactProgram is a graph of the stock lowering with the inputs of a batch, in float64.
-func exactProgram(t *testing.T, m *model.Model, b model.Batch, o model.TrainGraphOptions) *oracle.Program {
-	t.Helper()
-	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
-	require.NoError(t, err)
-	defer e.Close()
-	o.Batch = len(b.Tokens) / o.Length
-	l, err := m.NewLossGraph(e, o)
-	require.NoError(t, err)
-	defer l.Close()
-	require.NoError(t, l.Fill(b))
-	p, err := oracle.Compile(l.Graph, nil)
-	require.NoError(t, err)
-	return p
-}
-
-// Whether GELU is computed as the CPU backend does, by a table.
-const (
-	smoothGELU  = false
-	roundedGELU = true
-)
-
-// exactGradients are the loss of a batch, and the gradients of what is trained.
-func exactGradients(t *testing.T, m *model.Model, b model.Batch, o model.TrainGraphOptions, roundGELU bool) (loss float64, grads map[*ggml.Tensor][]float64) {
-	t.Helper()
-	p := exactProgram(t, m, b, o)
-	p.RoundGELU = roundGELU
-	for _, acc := range o.Grads {
-		clear(p.Leaf(acc)) // of gradients that are there
-	}
-	values := p.Run()
-	grads = map[*ggml.Tensor][]float64{}
-	for x, acc := range o.Grads {
-		grad, err := values.Of(acc)
-		require.NoError(t, err)
-		grads[x] = grad.Data
-	}
-	return dot(b.LossWeights, values.Named("losses")), grads
-}
 
 // The gradients that the graph of each architecture has in float64 are the central
 // differences of its loss, which are exact to nine digits, for each weight and each matrix
@@ -69,59 +25,11 @@ func TestExactGradients(t *testing.T) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
 		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
-		maps.Copy(o.Grads, newLossSum(t, m, device.Stock).grads)
-		_, grads := exactGradients(t, m, batch, o, smoothGELU)
+		maps.Copy(o.Grads, llmtest.ZeroGrads(t, m))
+		_, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.SmoothGELU)
 		o.Grads = nil
-		requireSlopes(t, exactProgram(t, m, batch, o), batch, grads)
+		llmtest.RequireSlopes(t, llmtest.ExactLoss(t, m, batch, o), batch, grads, 1e-7, 1e-7)
 	})
-}
-
-// requireSlopes demands that gradients are the central differences of a loss: of all tensors at
-// once, and where that is not so of each, to name it.
-func requireSlopes(t *testing.T, loss *oracle.Program, b model.Batch, grads map[*ggml.Tensor][]float64) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(5, 6))
-	type along struct {
-		leaf, direction []float64
-		slope, bound    float64
-	}
-	tensors, all := map[*ggml.Tensor]along{}, along{}
-	var directions [][2][]float64
-	for x, grad := range grads {
-		require.NotZero(t, dot(grad, grad), x.Name())
-		// Along the gradient the slope does not vanish; a random part sees all elements.
-		direction, norm := make([]float64, len(grad)), math.Sqrt(dot(grad, grad))
-		for i, g := range grad {
-			direction[i] = g/norm + rng.NormFloat64()/math.Sqrt(float64(len(grad)))
-		}
-		tensors[x] = along{loss.Leaf(x), direction, dot(grad, direction), 1e-7*norm + 1e-9}
-		all.slope, all.bound = all.slope+tensors[x].slope, all.bound+tensors[x].bound
-		directions = append(directions, [2][]float64{loss.Leaf(x), direction})
-	}
-	if math.Abs(slope(loss, b, directions...)-all.slope) <= all.bound {
-		return
-	}
-	for x, a := range tensors {
-		require.InDelta(t, slope(loss, b, [2][]float64{a.leaf, a.direction}), a.slope, a.bound, x.Name())
-	}
-}
-
-// slope is the central difference of the loss along directions, each of a leaf.
-func slope(p *oracle.Program, b model.Batch, directions ...[2][]float64) float64 {
-	const h = 1e-6
-	move := func(step float64) {
-		for _, d := range directions {
-			for i, x := range d[1] {
-				d[0][i] += step * x
-			}
-		}
-	}
-	at := func(step float64) float64 {
-		move(step)
-		defer move(-step)
-		return dot(b.LossWeights, p.Run().Named("losses"))
-	}
-	return (at(h) - at(-h)) / (2 * h)
 }
 
 // faulty is a lowering with an error in one of its results.
@@ -247,7 +155,7 @@ func TestLoweringsHaveFaults(t *testing.T) {
 func TestOracleFindsWrongGradients(t *testing.T) {
 	m := llmtest.ArchModel(t, "mimo2", ggml.F32) // with sinks and experts
 	batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
-	_, exact := exactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: newLossSum(t, m, device.Stock).grads}, smoothGELU)
+	_, exact := llmtest.ExactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: llmtest.ZeroGrads(t, m)}, llmtest.SmoothGELU)
 	bound := tolerated(m, false).gradient
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
@@ -266,7 +174,7 @@ func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b model.
 	t.Helper()
 	c := ggml.NewContext()
 	defer c.Close()
-	grads := newLossSum(t, m, device.Stock).grads
+	grads := llmtest.ZeroGrads(t, m)
 	n := int64(len(b.Tokens))
 	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering, Inputs: nn.NewInputs(c), Grads: grads}
 	builder := &arch.Builder{

@@ -88,14 +88,7 @@ func newLossSumOn(t *testing.T, m *model.Model, o device.Options) *lossSum {
 	e, err := device.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { e.Close() })
-	s := &lossSum{t: t, m: m, engine: e, grads: map[*ggml.Tensor]*ggml.Tensor{}}
-	store := llmtest.NewArena(t)
-	for w := range m.Weights() {
-		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
-			s.grads[w] = store.Tensor(w.Name()+".grad", make([]float32, w.NumElements()), w.Shape()...)
-		}
-	}
-	return s
+	return &lossSum{t: t, m: m, engine: e, grads: llmtest.ZeroGrads(t, m)}
 }
 
 func (s *lossSum) compute(b model.Batch, o model.TrainGraphOptions) {

@@ -103,10 +103,10 @@ const routedLength = 12
 func TestRoutedGradients(t *testing.T) {
 	m := routedModel(t, 1, true)
 	batch, _ := llmtest.NewBatch(m.Config().Vocab, routedLength)
-	o := model.TrainGraphOptions{Length: routedLength, Grads: withoutRouters(newLossSum(t, m, device.Stock).grads, m)}
-	_, grads := exactGradients(t, m, batch, o, smoothGELU)
+	o := model.TrainGraphOptions{Length: routedLength, Grads: withoutRouters(llmtest.ZeroGrads(t, m), m)}
+	_, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.SmoothGELU)
 	o.Grads = nil
-	requireSlopes(t, exactProgram(t, m, batch, o), batch, grads)
+	llmtest.RequireSlopes(t, llmtest.ExactLoss(t, m, batch, o), batch, grads, 1e-7, 1e-7)
 }
 
 // A checkpoint recomputes with the choices that were made, whatever form its input is kept in,
