@@ -88,7 +88,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 		}
 	}
 	t.Logf("without one of %d matrices: at least %.2g", len(weights), least)
-	n := nmse(stockLogits(t, mergedModel(t, m, a, nil), tokens), want)
+	n := nmse(stockLogits(t, mergedModel(t, m, a, 0.75, nil), tokens), want)
 	t.Logf("merged: NMSE %.2g", n)
 	require.LessOrEqual(t, n, bound, "merged")
 }
@@ -111,20 +111,20 @@ func testQuantizedAdapters(t *testing.T, file, typ string) {
 	require.NoError(t, err)
 	defer a.Close()
 	exact, f32 := c.stock(t, c.exact, list), ggml.F32
-	n := nmse(stockLogits(t, mergedModel(t, m, a, &f32), c.tokens), exact)
+	n := nmse(stockLogits(t, mergedModel(t, m, a, 0.75, &f32), c.tokens), exact)
 	t.Logf("%s merged to F32: NMSE %.2g", typ, n)
 	require.LessOrEqual(t, n, bound, "%s merged to F32", typ)
 	effect := nmse(c.plain, exact)
-	n = nmse(stockLogits(t, mergedModel(t, m, a, nil), c.tokens), exact)
+	n = nmse(stockLogits(t, mergedModel(t, m, a, 0.75, nil), c.tokens), exact)
 	t.Logf("%s merged: NMSE %.2g, without adapter %.2g", typ, n, effect)
 	require.LessOrEqual(t, n, effect/2, "%s merged", typ)
 }
 
 // mergedModel is the file of a model with an adapter merged, in a type or that of the base.
-func mergedModel(t *testing.T, m *model.Model, a *lora.Adapter, typ *ggml.Type) string {
+func mergedModel(t *testing.T, m *model.Model, a *lora.Adapter, scale float32, typ *ggml.Type) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "merged.gguf")
-	require.NoError(t, lora.MergeTo(context.Background(), path, m, []lora.Scaled{{Adapter: a, Scale: 0.75}}, lora.MergeOptions{Type: typ}))
+	require.NoError(t, lora.MergeTo(context.Background(), path, m, []lora.Scaled{{Adapter: a, Scale: scale}}, lora.MergeOptions{Type: typ}))
 	return path
 }
 
