@@ -162,10 +162,12 @@ func (t *Tape) SoftMax(x *Value) *Value {
 func (t *Tape) Normalized(x *Value) *Value {
 	const least, most = 6.103515625e-5, 3e38
 	c := t.C
-	sum := c.Clamp(c.SumRows(x.T), least, most)
+	own := c.SumRows(x.T)
+	sum := c.Clamp(own, least, most)
 	y := c.Div(x.T, sum)
 	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
-		return []*ggml.Tensor{c.Div(c.Sub(dy, c.SumRows(c.Mul(dy, y))), sum)}
+		counts := c.Step(c.ScaleBias(own, 1, -least)) // 0 where x changes nothing of the sum
+		return []*ggml.Tensor{c.Div(c.Sub(dy, c.Mul(c.SumRows(c.Mul(dy, y)), counts)), sum)}
 	}, x)
 }
 
