@@ -48,3 +48,6 @@ var RestoreStep int
 // Submissions counts the computations that engines of package device have handed over, and Reads
 // what was read of tensors.
 var Submissions, Reads atomic.Int64
+
+// Submitting and Computed are called before and after each such computation; nil for nothing.
+var Submitting, Computed func()

@@ -105,11 +105,24 @@ func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 	if err := w.checkMade(); err != nil {
 		return err
 	}
-	testhook.Submissions.Add(1)
+	defer submitting()()
 	if w.scheduler != nil {
 		return w.scheduler.Compute(ctx, g)
 	}
 	return w.backends[0].Compute(ctx, g)
+}
+
+// submitting tells tests of a computation, and done that it has ended.
+func submitting() (done func()) {
+	testhook.Submissions.Add(1)
+	if testhook.Submitting != nil {
+		testhook.Submitting()
+	}
+	return func() {
+		if testhook.Computed != nil {
+			testhook.Computed()
+		}
+	}
 }
 
 // A Work is a graph that a workspace has allocated, to be computed.
@@ -129,7 +142,7 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then Work) e
 	if w == then.Workspace || !slices.Equal(w.backends, then.Workspace.backends) {
 		return errors.New("the second graph is not of another workspace of the same engine")
 	}
-	testhook.Submissions.Add(1)
+	defer submitting()()
 	if w.scheduler == nil {
 		return w.backends[0].ComputeThen(ctx, g, then.Graph)
 	}

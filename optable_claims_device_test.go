@@ -1,0 +1,68 @@
+package ggml_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// What a GPU says that it computes, of the cases of ggml's own tests, it computes, whatever the result: none of it is
+// refused only once it runs, which would end a process without a guard.
+func TestClaimsOfCUDA(t *testing.T) {
+	devices, err := ggml.CUDADevices()
+	if err != nil {
+		t.Skip("there is no CUDA device; make gpu-check runs this test on a stand-in")
+	}
+	d, claimed := devices[0], 0
+	backend, err := d.NewBackend()
+	require.NoError(t, err)
+	for _, k := range readClaims(t) {
+		c := ggml.NewContext()
+		// Rows of ids that are all the same expert are no router's, and CUDA's products refuse them in computing.
+		if y, _ := k.build(t, c); y != nil && c.Err() == nil && d.SupportsOp(y) && k.op != "MUL_MAT_ID" {
+			claimed++
+			buffers, err := c.Allocate(d.BufferType())
+			require.NoError(t, err)
+			require.NoError(t, buffers.Clear(0)) // row indices in range
+			if !assert.NoError(t, backend.Compute(t.Context(), c.NewGraph(y)), k.line) {
+				backend.Close()
+				backend, err = d.NewBackend() // the other is broken
+				require.NoError(t, err)
+			}
+			buffers.Close()
+		}
+		c.Close()
+	}
+	require.NoError(t, backend.Close())
+	t.Logf("%s claims %d ops", d.Name(), claimed)
+	require.Greater(t, claimed, 1000)
+}
+
+// What the binding refuses on CUDA would end a process there: without the refusal it is an assertion. Of products with
+// experts CUDA says so by itself.
+func TestRefusalsOfCUDA(t *testing.T) {
+	devices, err := ggml.CUDADevices()
+	if err != nil {
+		t.Skip("there is no CUDA device; make gpu-check runs this test on a stand-in")
+	}
+	refuseAs(t, "nothing")
+	c := ggml.NewContext()
+	defer c.Close()
+	w, x := c.NewTensor(ggml.Q4_0, 256, 64), c.NewTensor(ggml.F32, 256, 256)
+	y := c.MulMat(w, x).SetSourcePrecision(1, ggml.PrecisionF32)
+	ofExperts := c.MulMatID(w, c.NewTensor(ggml.F32, 256, 1, 256), c.NewTensor(ggml.I32, 1, 256))
+	require.True(t, devices[0].SupportsOp(ofExperts))
+	require.False(t, devices[0].SupportsOp(ofExperts.SetSourcePrecision(1, ggml.PrecisionF32)))
+	buffers, err := c.Allocate(devices[0].BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.NoError(t, buffers.Clear(0))
+	b, err := devices[0].NewBackend()
+	require.NoError(t, err)
+	defer b.Close()
+	require.True(t, devices[0].SupportsOp(y))
+	require.ErrorContains(t, b.Compute(t.Context(), c.NewGraph(y)), "GGML_ASSERT")
+}
