@@ -272,6 +272,14 @@ func ExampleGroupedGEMV() {
 	// Output: [1 2] [30 3]
 }
 
+// Two experts of one row each: the gradient of the second is of the token that chose it.
+func ExampleAccumulateGroupedGradWeight() {
+	s := newSheet()
+	x, dy := s.f32([]float32{1, 2, 10, 20}, 2, 1, 2), s.f32([]float32{1, 3}, 1, 1, 2)
+	s.show(kernels.AccumulateGroupedGradWeight(s.Context, s.f32(make([]float32, 4), 2, 1, 2), x, dy, s.i32([]int32{0, 1}, 1, 2)))
+	// Output: [2 1 2] [1 2 30 60]
+}
+
 // The slope of SwiGLU's gate at 0 is a half.
 func ExampleGLUGradInPlace() {
 	s := newSheet()

@@ -147,7 +147,7 @@ static void kern_choose(struct kern_chosen *c, const struct ggml_tensor *dst, co
 		return;
 	}
 	c->gathered = *x;
-	c->gathered.data = kern_gather(x, dst->ne[1], chosen, n);
+	c->gathered.data = kern_gather(x, dst->ne[1], chosen, n, n, 0, x->ne[0], KERN_SCRATCH_COLUMNS);
 	c->gathered.ne[1] = n;
 	c->columns = (struct kern_columns){.x = &c->gathered};
 	kern_quantize_columns(&c->columns, w->type, 0);
@@ -156,16 +156,18 @@ static void kern_choose(struct kern_chosen *c, const struct ggml_tensor *dst, co
 // Threads divide the rows of all experts that were chosen.
 KERN_OP(grouped_gemv) {
 	(void)userdata;
-	const struct ggml_tensor *w = dst->src[0], *ids = dst->src[2];
-	int64_t m = w->ne[1], experts = w->ne[2], rows = 0, n;
-	int32_t *chosen = kern_scratch(KERN_SCRATCH_INDICES, ids->ne[0] * ids->ne[1] * sizeof *chosen);
+	const struct ggml_tensor *w = dst->src[0];
+	int64_t m = w->ne[1], experts = w->ne[2], rows = 0;
+	struct kern_groups groups = kern_group(dst->src[2], experts);
 	for (int64_t expert = 0; expert < experts; expert++) {
-		rows += kern_columns_of(ids, expert, experts, chosen) > 0 ? m : 0;
+		rows += groups.first[expert + 1] > groups.first[expert] ? m : 0;
 	}
 	struct kern_share s = kern_share_of(rows, ith, nth);
 	struct kern_chosen columns = {0};
 	for (int64_t expert = 0; expert < experts && s.to > 0; expert++) {
-		if ((n = kern_columns_of(ids, expert, experts, chosen)) == 0) {
+		const int32_t *chosen = groups.columns + groups.first[expert];
+		int64_t n = groups.first[expert + 1] - groups.first[expert];
+		if (n == 0) {
 			continue;
 		}
 		int64_t from = kern_max(s.from, 0), to = kern_min(s.to, m);
@@ -182,7 +184,7 @@ KERN_OP(grouped_gemv) {
 		}
 	}
 	if (ith == 0) {
-		n = kern_columns_of(ids, experts, experts, chosen);
-		kern_no_expert(dst, chosen, n, 0, m);
+		int64_t first = groups.first[experts];
+		kern_no_expert(dst, groups.columns + first, groups.first[experts + 1] - first, 0, m);
 	}
 }

@@ -4,29 +4,44 @@
 #include <math.h>
 #include <string.h>
 
-static int32_t kern_id(const struct ggml_tensor *ids, int64_t slot, int64_t token) {
-	return *(const int32_t *)((const char *)ids->data + slot * ids->nb[0] + token * ids->nb[1]);
+// The expert that a column, counted over [used, n], has chosen; the number of experts where there is none such.
+static int64_t kern_group_of(const struct ggml_tensor *ids, int64_t column, int64_t experts) {
+	int64_t slot = column % ids->ne[0], token = column / ids->ne[0];
+	int32_t id = *(const int32_t *)((const char *)ids->data + slot * ids->nb[0] + token * ids->nb[1]);
+	return id < 0 || id >= experts ? experts : id;
 }
 
-int64_t kern_columns_of(const struct ggml_tensor *ids, int64_t expert, int64_t experts, int32_t *columns) {
-	int64_t count = 0;
-	for (int64_t token = 0; token < ids->ne[1]; token++) {
-		for (int64_t slot = 0; slot < ids->ne[0]; slot++) {
-			int32_t id = kern_id(ids, slot, token);
-			if (id == expert || expert == experts && (id < 0 || id >= experts)) {
-				columns[count++] = (int32_t)(token * ids->ne[0] + slot);
-			}
-		}
+// Sorts by counting.
+struct kern_groups kern_group(const struct ggml_tensor *ids, int64_t experts) {
+	int64_t used = ids->ne[0], count = used * ids->ne[1];
+	int32_t *first = kern_scratch(KERN_SCRATCH_INDICES, (experts + 3 + count) * sizeof *first), *columns = first + experts + 3;
+	memset(first, 0, (experts + 3) * sizeof *first);
+	int32_t *counts = first + 2, *next = first + 1; // of a group; next ends where the group behind begins
+	for (int64_t i = 0; i < count; i++) {
+		counts[kern_group_of(ids, i, experts)]++;
 	}
-	return count;
+	for (int64_t group = 0; group < experts; group++) {
+		counts[group + 1] += counts[group];
+	}
+	for (int64_t i = 0; i < count; i++) {
+		columns[next[kern_group_of(ids, i, experts)]++] = (int32_t)i;
+	}
+	return (struct kern_groups){columns, first};
 }
 
-void *kern_gather(const struct ggml_tensor *x, int64_t used, const int32_t *columns, int64_t count) {
-	size_t size = x->ne[0] * ggml_type_size(x->type);
-	char *gathered = kern_scratch(KERN_SCRATCH_COLUMNS, count * size);
+int64_t kern_padded(const struct ggml_tensor *x, int64_t count) {
+	enum { KERN_COLUMNS = 16 };
+	return x->type == GGML_TYPE_BF16 ? kern_ceil_div(count, KERN_COLUMNS) * KERN_COLUMNS : count;
+}
+
+void *kern_gather(const struct ggml_tensor *x, int64_t used, const int32_t *columns, int64_t count, int64_t padded,
+		int64_t k0, int64_t k1, enum kern_scratch_use use) {
+	size_t element = ggml_type_size(x->type), size = (k1 - k0) * element;
+	char *gathered = kern_scratch(use, padded * size);
+	memset(gathered + count * size, 0, (padded - count) * size);
 	for (int64_t i = 0; i < count; i++) {
 		int64_t column = x->ne[1] < used ? columns[i] / used : columns[i];
-		memcpy(gathered + i * size, (const char *)x->data + column * size, size);
+		memcpy(gathered + i * size, (const char *)x->data + (column * x->ne[0] + k0) * element, size);
 	}
 	return gathered;
 }

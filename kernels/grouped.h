@@ -4,12 +4,20 @@
 #define KERN_GROUPED_H
 
 #include "kern.h"
+#include "scratch.h"
 
-// Lists the columns, counted over [used, n], that chose an expert; for the one behind the last, those that chose none
-// that there is.
-int64_t kern_columns_of(const struct ggml_tensor *ids, int64_t expert, int64_t experts, int32_t *columns);
-// Copies the columns of X side by side.
-void *kern_gather(const struct ggml_tensor *x, int64_t used, const int32_t *columns, int64_t count);
+// Columns, counted over [used, n], by the expert that they chose: those of expert i are from first[i] up to first[i + 1],
+// and those of none that there is follow the last. They lie in scratch memory until the next call.
+struct kern_groups {
+	const int32_t *columns, *first;
+};
+struct kern_groups kern_group(const struct ggml_tensor *ids, int64_t experts);
+
+// A number of columns with padding: oneDNN compiles a BF16 GEMM for each number of them, and multiplies 16 at a time.
+int64_t kern_padded(const struct ggml_tensor *x, int64_t count);
+// Copies rows [k0, k1) of columns of X side by side, with zeros as padding.
+void *kern_gather(const struct ggml_tensor *x, int64_t used, const int32_t *columns, int64_t count, int64_t padded,
+	int64_t k0, int64_t k1, enum kern_scratch_use use);
 // Rows [from, to) of columns that chose no expert are NaN.
 void kern_no_expert(struct ggml_tensor *dst, const int32_t *columns, int64_t count, int64_t from, int64_t to);
 

@@ -9,5 +9,7 @@
 KERN_OP(grouped_gemm);
 // W [k, m, experts] of any type, dY [m, used, n], ids [used, n] → W_id·dY [k, used, n].
 KERN_OP(grouped_gemm_grad_input);
+// dW [k, m, experts] += X·dYᵀ in place, of X [k, used, n] or [k, 1, n], dY [m, used, n] and ids [used, n].
+KERN_OP(accumulate_grouped_grad_weight);
 
 #endif

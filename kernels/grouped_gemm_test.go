@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,22 @@ func groupedCases() []opCase {
 			Want: func(x refs) refmath.Tensor {
 				return refmath.MulMatID(refmath.Transpose(optest.Rounded(x[0], typ)), x[1], x[2])
 			},
+		}, opCase{
+			Name: "accumulate_grouped_grad_weight_" + typ.String(), Layouts: optest.ContiguousOnly, Bound: optest.GEMM, Runs: 8, InPlace: true,
+			Operands: func(d *draw) []operand {
+				k, m, experts, used, tokens := d.Size(300), d.Size(90), d.Size(6), d.Size(3), d.Size(30)
+				columns := used
+				if d.IntN(2) == 0 {
+					columns = 1
+				}
+				return []operand{d.F32(k, m, experts), d.F32(k, columns, tokens).As(typ), d.F32(m, used, tokens).As(typ), d.Indices(experts, used, tokens)}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return kernels.AccumulateGroupedGradWeight(c, x[0], x[1], x[2], x[3])
+			},
+			Want: func(x refs) refmath.Tensor {
+				return refmath.Add(x[0], refmath.OutProdID(x[1], x[2], x[3], x[0].Ne[2]))
+			},
 		})
 	}
 	for name, shared := range map[string]bool{"grouped_gemv": false, "grouped_gemv_shared": true} {
@@ -74,25 +91,46 @@ func groupedCases() []opCase {
 // More columns of an expert than a chunk has, and ids that are the first of many, as those that
 // a sort gives.
 func TestGroupedGEMMOfManyColumns(t *testing.T) {
-	const k, m, experts, used, tokens = 64, 300, 3, 2, 700
+	const k, m, experts, used, tokens = 300, 520, 3, 2, 700
 	w := optest.NewWorkbench(t)
-	matrices, x := w.Leaves.NewTensor(ggml.F32, k, m, experts).SetInput(), w.Leaves.NewTensor(ggml.F32, k, 1, tokens).SetInput()
-	scores := w.Leaves.NewTensor(ggml.F32, experts, tokens).SetInput()
+	input := func(ne ...int64) *ggml.Tensor { return w.Leaves.NewTensor(ggml.F32, ne...).SetInput() }
+	matrices, x, dy, dw, scores := input(k, m, experts), input(k, 1, tokens), input(m, used, tokens), input(k, m, experts), input(experts, tokens)
 	ids := w.ArgSortTopK(scores, used)
-	y := kernels.GroupedGEMM(w.Context, matrices, x, ids)
-	want := w.MulMatID(matrices, x, ids)
-	g := w.NewGraph(y, want)
+	y, want := kernels.GroupedGEMM(w.Context, matrices, x, ids), w.MulMatID(matrices, x, ids)
+	grad := kernels.AccumulateGroupedGradWeight(w.Context, dw, x, dy, ids)
+	g := w.NewGraph(y, want, w.Cont(ids).SetOutput(), grad)
 	require.NoError(t, w.Allocator.Allocate(g))
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, tensor := range []*ggml.Tensor{matrices, x, scores} {
-		require.NoError(t, ggml.Write(tensor, refmath.Normal(rng, 1, tensor.Shape()...).Float32()))
+	values := map[*ggml.Tensor]refmath.Tensor{}
+	for _, tensor := range []*ggml.Tensor{matrices, x, dy, dw, scores} {
+		values[tensor] = refmath.Normal(rng, 1, tensor.Shape()...)
+		require.NoError(t, ggml.Write(tensor, values[tensor].Float32()))
 	}
 	w.Compute(g)
-	got, err := y.Float32s()
-	require.NoError(t, err)
-	expected, err := want.Float32s()
-	require.NoError(t, err)
-	require.InDeltaSlice(t, expected, got, 1e-4)
+	require.InDeltaSlice(t, optest.Values(t, want), optest.Values(t, y), 1e-4)
+	chosen := refmath.ArgSort(values[scores], true)
+	first := refmath.New(used, tokens)
+	for i := range tokens {
+		copy(first.Data[i*used:], chosen.Data[i*experts:][:used])
+	}
+	sum := refmath.Add(values[dw], refmath.OutProdID(values[x], values[dy], first, experts))
+	require.LessOrEqual(t, refmath.RelativeError(optest.Values(t, grad), sum.Data), 1e-6)
+}
+
+// An index of no expert adds nothing to gradients.
+func TestGroupedGradWeightOfNoExpert(t *testing.T) {
+	w := optest.NewWorkbench(t)
+	input := func(ne ...int64) *ggml.Tensor { return w.Leaves.NewTensor(ggml.F32, ne...).SetInput() }
+	dw, x, dy, ids := input(4, 3, 2), input(4, 1, 3), input(3, 1, 3), w.Leaves.NewTensor(ggml.I32, 1, 3).SetInput()
+	grad := kernels.AccumulateGroupedGradWeight(w.Context, dw, x, dy, ids)
+	g := w.NewGraph(grad)
+	require.NoError(t, w.Allocator.Allocate(g))
+	for _, tensor := range []*ggml.Tensor{dw, x, dy} {
+		require.NoError(t, tensor.Fill(1))
+	}
+	require.NoError(t, ggml.Write(ids, []int32{1, -1, 2}))
+	w.Compute(g)
+	require.Equal(t, append(slices.Repeat([]float32{1}, 12), slices.Repeat([]float32{2}, 12)...), optest.Values(t, grad))
 }
 
 // An index of no expert leaves the others as they are.
@@ -176,6 +214,11 @@ func BenchmarkGroupedGEMM(b *testing.B) {
 				"gemm":       c.NewGraph(kernels.GEMM(c, exact, pair(one, columns))),
 				"mul_mat_id": c.NewGraph(c.MulMatID(w, x, ids)),
 			}
+			if typ == ggml.F32 { // those that are trained
+				dw := c.NewTensor(ggml.F32, embd, width, experts).SetInput()
+				graphs["grad_weight"] = c.NewGraph(kernels.AccumulateGroupedGradWeight(c, dw, x, dy, ids))
+				graphs["grad_weight_spread"] = c.NewGraph(spreadGradWeight(c, dw, x, dy, ids))
+			}
 			if kernels.HasBF16() && typ != ggml.F32 {
 				graphs["grouped_bf16"] = c.NewGraph(kernels.GroupedGEMM(c, w, kernels.CastBF16(c, x), ids))
 				graphs["gemm_bf16"] = c.NewGraph(kernels.GEMM(c, exact, pair(one, kernels.CastBF16(c, columns))))
@@ -200,4 +243,22 @@ func BenchmarkGroupedGEMM(b *testing.B) {
 			}
 		})
 	}
+}
+
+// spreadGradWeight is the gradient by one GEMM, with the columns of dY spread over the rows of all experts.
+func spreadGradWeight(c *ctx, dw, x, dy, ids *ggml.Tensor) *ggml.Tensor {
+	m, used, experts := dy.Dim(0), ids.Dim(0), dw.Dim(2)
+	const some = 64 // tokens at a time
+	sum := c.Reshape(dw, dw.Dim(0), m*experts)
+	x = c.Repeat(x, x.Dim(0), used, x.Dim(2))
+	for from := int64(0); from < x.Dim(2); from += some {
+		part := func(x *ggml.Tensor) *ggml.Tensor {
+			return c.Reshape(c.View(x, []int64{x.Dim(0), used, some}, []int64{x.Stride(1), x.Stride(2)}, from*x.Stride(2)), x.Dim(0), 1, used*some)
+		}
+		chosen := c.Reshape(c.Cont(c.View(ids, []int64{used, some}, []int64{ids.Stride(1)}, from*ids.Stride(1))), 1, used*some)
+		zeros := c.Fill(c.Repeat(part(dy), m, experts, used*some), 0)
+		spread := c.Reshape(c.SetRows(zeros, part(dy), chosen), m*experts, used*some)
+		sum = kernels.AccumulateGradWeight(c, sum, c.Reshape(part(x), x.Dim(0), used*some), spread)
+	}
+	return sum
 }

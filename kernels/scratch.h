@@ -7,7 +7,7 @@
 
 // One block for each use: blocks that a kernel needs at the same time are of different uses.
 enum kern_scratch_use {
-	KERN_SCRATCH_TILE,        // of weights, or scores
+	KERN_SCRATCH_TILE,        // of weights, or scores, or gathered gradients
 	KERN_SCRATCH_ACCUMULATOR, // of a chunk, or gradients of scores
 	KERN_SCRATCH_ROW,         // in F32 on its way to another type
 	KERN_SCRATCH_LIBRARY,     // oneDNN's own
@@ -15,7 +15,7 @@ enum kern_scratch_use {
 	KERN_SCRATCH_SCALES,      // of those columns
 	KERN_SCRATCH_PRODUCT,     // in F16, or transposed back
 	KERN_SCRATCH_FACTORS,     // of a low-rank update, rounded
-	KERN_SCRATCH_INDICES,     // of the columns of an expert
+	KERN_SCRATCH_INDICES,     // of the columns of experts
 	KERN_SCRATCH_BENT,        // scores, by a softcap
 	KERN_SCRATCH_USES,
 };

@@ -18,11 +18,12 @@ var kernelFunctions = map[string]any{
 	"GEMMGradInput": func(c ggmlContext, acc ggml.Precision, x ...*tensor) *tensor {
 		return kernels.GEMMGradInput(c, acc, pairs(x)...)
 	},
-	"GroupedGEMM":          kernels.GroupedGEMM,
-	"GroupedGEMMGradInput": kernels.GroupedGEMMGradInput,
-	"GroupedGEMV":          kernels.GroupedGEMV,
-	"GEMMGradWeight":       kernels.GEMMGradWeight,
-	"AccumulateGradWeight": kernels.AccumulateGradWeight,
+	"GroupedGEMM":                 kernels.GroupedGEMM,
+	"GroupedGEMMGradInput":        kernels.GroupedGEMMGradInput,
+	"GroupedGEMV":                 kernels.GroupedGEMV,
+	"AccumulateGroupedGradWeight": kernels.AccumulateGroupedGradWeight,
+	"GEMMGradWeight":              kernels.GEMMGradWeight,
+	"AccumulateGradWeight":        kernels.AccumulateGradWeight,
 	"GEMMLoRA": func(c ggmlContext, acc ggml.Precision, hType ggml.Type, w, x *tensor, more ...*tensor) *tensor {
 		return kernels.GEMMLoRA(c, acc, kernels.Pair{W: w, X: x}, loraPairs(hType, more)...)
 	},
@@ -128,6 +129,16 @@ func kernelOps() {
 	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMM")
 	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMV")
 	family(func(p *program) []any { return grouped(p, 1) }, "GroupedGEMMGradInput")
+	family(func(p *program) []any {
+		used, n, k, m, experts := p.size(3), p.size(9), p.size(9), p.size(9), p.size(4)
+		columns := used
+		if p.IntN(2) == 0 {
+			columns = 1
+		}
+		x := p.contiguous(factors, k, columns, n)
+		dy := p.contiguous([]ggml.Type{x.Type()}, m, used, n)
+		return list{p.contiguous(f32, k, m, experts), x, dy, p.ids(experts, ggml.I32, used, n)}
+	}, "AccumulateGroupedGradWeight")
 	family(func(p *program) []any {
 		x := p.anyContiguous(factors)
 		return list{x, p.contiguous([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}

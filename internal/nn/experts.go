@@ -56,26 +56,10 @@ func (t *Tape) shared(x *Value, dx *ggml.Tensor) *ggml.Tensor {
 	return t.C.Reshape(sumMiddle(t.C, dx), x.T.Shape()...)
 }
 
-// accumulateID adds the gradient of w [n_in, n_out, experts], of which each column has chosen
-// some: a product with the columns of dy spread out over the rows of all experts.
+// accumulateID adds the gradient of w [n_in, n_out, experts], of which each column has chosen some.
 func (t *Tape) accumulateID(w, x, dy, ids *ggml.Tensor) {
-	acc := t.Grads[w]
-	if acc == nil {
-		return
-	}
-	c, out, experts, slots := t.C, dy.Dim(0), w.Dim(2), ids.NumElements()
-	if x.Dim(1) < dy.Dim(1) {
-		x = c.Repeat(x, x.Dim(0), dy.Dim(1), x.Dim(2))
-	}
-	x, dy, ids = flatten(c, x), flatten(c, dy), flatIDs(c, ids)
-	flat := c.Reshape(acc, acc.Dim(0), out*experts)
-	for _, r := range chunks(slots, max(1, scatterChunk/(out*experts))) {
-		n := r.to - r.from
-		part := c.Reshape(columns(c, dy, r), out, 1, n)
-		zeros := c.Repeat(c.Scale(part, 0), out, experts, n)
-		chosen := c.View(ids, []int64{1, n}, []int64{ids.Stride(0)}, r.from*ids.Stride(0))
-		spread := c.Reshape(c.SetRows(zeros, part, chosen), out*experts, n)
-		t.Graph.Expand(t.Lowering.AccumulateGradWeight(c, flat, c.Cont(columns(c, x, r)), spread))
+	if acc := t.Grads[w]; acc != nil {
+		t.Graph.Expand(t.Lowering.AccumulateGradWeightID(t.C, acc, x, dy, ids))
 	}
 }
 

@@ -62,6 +62,9 @@ type ExpertOps interface {
 	MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor
 	// MatMulIDGradInput returns W_idᵀ·dy [n_in, used, n] of dy [n_out, used, n].
 	MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
+	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, to those of acc [n_in, n_out,
+	// experts] that ids chooses, in place. The ids of a column differ.
+	AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor
 }
 
 // BroadcastOps are the gradients of what takes part several times: rows that are looked up,

@@ -77,6 +77,10 @@ func (e cpuExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) 
 	return kernels.GroupedGEMMGradInput(c, w, e.castFor(c, w, dy), ids)
 }
 
+func (cpuExperts) AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return kernels.AccumulateGroupedGradWeight(c, acc, contiguous(c, x), contiguous(c, dy), ids)
+}
+
 // castFor is x in the compute type, but exact for weights in F32, most of which are trained.
 func (e cpuExperts) castFor(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
 	if w.Type() == ggml.F32 {

@@ -74,6 +74,10 @@ func (f faulty) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggm
 	return f.wrong(c, "input of experts", f.Lowering.MatMulIDGradInput(c, w, dy, ids))
 }
 
+func (f faulty) AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return f.Lowering.AccumulateGradWeightID(c, acc, x, f.wrong(c, "weight of experts", dy), ids)
+}
+
 func (f faulty) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
 	return f.wrong(c, "rows of a lookup", f.Lowering.ScatterAdd(c, rows, ids, like))
 }
@@ -123,7 +127,7 @@ func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.
 // faults are what can be wrong of a lowering's results, by its methods.
 var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
-	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"},
+	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
 	"Attention": {"attention"}, "AttentionGrad": {"queries", "keys", "values", "sinks"},
 	"GLU": {"gated activation"}, "GLUGradGate": {"gate"}, "GLUGradUp": {"up"},

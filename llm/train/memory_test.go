@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -275,5 +276,38 @@ func TestBatchOfMoreThanAllRows(t *testing.T) {
 		exact, large := run(7*epochs), run(1000)
 		require.Equal(t, exact.Memory(), large.Memory())
 		require.Equal(t, exact.History, large.History)
+	}
+}
+
+// Results of a step are as many as tokens, and hardly more where these choose among more experts.
+func TestMemoryOfExperts(t *testing.T) {
+	need := func(experts, length int, adapted ...string) int64 {
+		c := llmtest.TinyConfig(false)
+		c.Arch, c.RoPE.Mode, c.Layers, c.Embd, c.FF, c.Context = "qwen3moe", ggml.RoPENeoX, 1, 128, 128, 256
+		c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating, c.NormalizedExperts = experts, 8, 128, arch.GatingSoftMax, true
+		m, err := model.New(c, nil, 1)
+		require.NoError(t, err)
+		defer m.Close()
+		trained := Trainables{}
+		if adapted == nil {
+			trained.ModelWeights = slices.Collect(m.Weights())
+		} else {
+			a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 8, Targets: adapted})
+			require.NoError(t, err)
+			defer a.Close()
+			trained.Adapters = a.WithScale(1)
+		}
+		o := runOptions()
+		o.Checkpointing = CheckpointingOff
+		e, err := EstimateMemory(m, trained, data.New(length, randomSamples(2, length)), o)
+		require.NoError(t, err)
+		return e.Step.Total()
+	}
+	for name, adapted := range map[string][]string{
+		"weights": nil, "adapter": {lora.AllLinear, "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"},
+	} {
+		few := need(8, 128, adapted...)
+		require.Less(t, need(64, 128, adapted...), few*11/10, "%s of 64 experts, and of 8", name)
+		require.LessOrEqual(t, need(8, 256, adapted...), 2*few, "%s of twice as many tokens", name)
 	}
 }

@@ -112,6 +112,7 @@ var public = registry{
 		{"ggml.Types", reflect.ValueOf(ggml.Types)},
 		{"ggml.Unaries", reflect.ValueOf(ggml.Unaries)},
 		{"kernels.AccumulateGradWeight", reflect.ValueOf(kernels.AccumulateGradWeight)},
+		{"kernels.AccumulateGroupedGradWeight", reflect.ValueOf(kernels.AccumulateGroupedGradWeight)},
 		{"kernels.AdamWStep", reflect.ValueOf(kernels.AdamWStep)},
 		{"kernels.AddLoRA", reflect.ValueOf(kernels.AddLoRA)},
 		{"kernels.CastBF16", reflect.ValueOf(kernels.CastBF16)},
