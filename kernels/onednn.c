@@ -104,9 +104,9 @@ struct kern_matmul {
 	size_t scratchpad_size;
 };
 
-// The products that a thread ran last. An op alternates between few shapes, and
-// oneDNN itself keeps the code of the others.
-enum { KERN_MATMULS = 8 };
+// The products that a thread ran last. An op alternates between few shapes, but for one of experts, which have any
+// number of columns; oneDNN itself keeps the code of the others.
+enum { KERN_MATMULS = 64 };
 struct kern_matmuls {
 	struct kern_matmul list[KERN_MATMULS];
 	int next;
