@@ -94,22 +94,96 @@ KERN_INLINE void kern_dequantize_q8_0(const void *from, char *to, int64_t n, boo
 	}
 }
 
-KERN_INLINE void kern_dequantize_q4(const void *from, char *to, int64_t n, bool bf16, __m128i values) {
+// Four bits of each element, the lower ones those of the first half of the group.
+KERN_INLINE char *kern_store_nibbles(char *to, bool bf16, const uint8_t *group, float d, __m512 values) {
+	__m512 scaled = _mm512_mul_ps(_mm512_set1_ps(d), values);
+	__m128i q = _mm_loadu_si128((const void *)group);
+	return kern_store_looked_up(to, bf16, scaled, scaled, kern_extract_bits(_mm256_set_m128i(_mm_srli_epi16(q, 4), q), 0, 4));
+}
+
+KERN_INLINE void kern_dequantize_q4(const void *from, char *to, int64_t n, bool bf16, __m512 values) {
 	const struct kern_q4 *b = from;
-	const __m512 floats = kern_from_i8(values);
 	for (; n > 0; n -= KERN_GROUP, b++) {
-		__m512 scaled = _mm512_mul_ps(_mm512_set1_ps(_cvtsh_ss(b->d)), floats);
-		__m128i q = _mm_loadu_si128((const void *)b->q);
-		to = kern_store_looked_up(to, bf16, scaled, scaled, kern_extract_bits(_mm256_set_m128i(_mm_srli_epi16(q, 4), q), 0, 4));
+		to = kern_store_nibbles(to, bf16, b->q, _cvtsh_ss(b->d), values);
 	}
 }
 
 KERN_INLINE void kern_dequantize_q4_0(const void *from, char *to, int64_t n, bool bf16) {
-	kern_dequantize_q4(from, to, n, bf16, _mm_setr_epi8(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+	kern_dequantize_q4(from, to, n, bf16, kern_from_i8(_mm_setr_epi8(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7)));
+}
+
+KERN_INLINE __m512 kern_iq4_values(void) {
+	return kern_from_i8(_mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
 }
 
 KERN_INLINE void kern_dequantize_iq4_nl(const void *from, char *to, int64_t n, bool bf16) {
-	kern_dequantize_q4(from, to, n, bf16, _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
+	kern_dequantize_q4(from, to, n, bf16, kern_iq4_values());
+}
+
+// Twice the numbers of four bits, E2M1.
+KERN_INLINE __m512 kern_e2m1_values(void) {
+	return kern_from_i8(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+}
+
+KERN_INLINE float kern_from_bits(uint32_t bits) {
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+// The scale is 2^(e − 127), E8M0.
+struct kern_mxfp4 {
+	uint8_t e, q[KERN_HALF_GROUP];
+};
+
+KERN_INLINE void kern_dequantize_mxfp4(const void *from, char *to, int64_t n, bool bf16) {
+	const struct kern_mxfp4 *b = from;
+	for (; n > 0; n -= KERN_GROUP, b++) {
+		float half = kern_from_bits(b->e < 2 ? UINT32_C(0x200000) << b->e : (uint32_t)(b->e - 1) << 23);
+		to = kern_store_nibbles(to, bf16, b->q, half, kern_e2m1_values());
+	}
+}
+
+// Each half of a group has a scale, E4M3 without a sign, and eight bytes, of which the lower bits are its first half.
+struct kern_nvfp4 {
+	uint8_t d[4], q[KERN_GROUP];
+};
+
+KERN_INLINE float kern_half_e4m3(uint8_t x) {
+	return x == 0x7f ? 0 : kern_from_bits((uint32_t)(x & 0x7f) << 20) * 0x1p119f; // other biases, halved; 0x7f is no number
+}
+
+KERN_INLINE void kern_dequantize_nvfp4(const void *from, char *to, int64_t n, bool bf16) {
+	const struct kern_nvfp4 *b = from;
+	const __m512 values = kern_e2m1_values();
+	for (; n > 0; n -= 2 * KERN_GROUP, b++) {
+		for (int i = 0; i < 2; i++) {
+			__m512 first = _mm512_mul_ps(_mm512_set1_ps(kern_half_e4m3(b->d[2 * i])), values);
+			__m512 second = _mm512_mul_ps(_mm512_set1_ps(kern_half_e4m3(b->d[2 * i + 1])), values);
+			__m128i low = _mm_loadu_si128((const void *)(b->q + i * KERN_HALF_GROUP)), high = _mm_srli_epi16(low, 4);
+			__m256i q = kern_extract_bits(_mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)), 0, 4);
+			q = _mm256_or_si256(q, _mm256_set_m128i(_mm_set1_epi8(16), _mm_setzero_si128())); // looked up in the second
+			to = kern_store_looked_up(to, bf16, first, second, q);
+		}
+	}
+}
+
+// Scales of six bits: four in one part, two in another.
+struct kern_iq4_xs {
+	uint16_t d, high;
+	uint8_t low[KERN_GROUPS / 2], q[KERN_SUPER_BLOCK / 2];
+};
+
+KERN_INLINE void kern_dequantize_iq4_xs(const void *from, char *to, int64_t n, bool bf16) {
+	const struct kern_iq4_xs *b = from;
+	const __m512 values = kern_iq4_values();
+	for (; n > 0; n -= KERN_SUPER_BLOCK, b++) {
+		float d = _cvtsh_ss(b->d);
+		for (int i = 0; i < KERN_GROUPS; i++) {
+			int scale = (b->low[i / 2] >> i % 2 * 4 & 15) | (b->high >> 2 * i & 3) << 4;
+			to = kern_store_nibbles(to, bf16, b->q + i * KERN_HALF_GROUP, d * (float)(scale - 32), values);
+		}
+	}
 }
 
 // What begins the blocks of Q4_K and Q5_K: a value is d · scale · q − min · minimum, with six bits for the scale and
@@ -207,7 +281,8 @@ KERN_INLINE void kern_dequantize_q6_k(const void *from, char *to, int64_t n, boo
 }
 
 #define KERN_EACH_TYPE(X) \
-	X(F16, f16) X(BF16, bf16) X(Q8_0, q8_0) X(Q4_0, q4_0) X(IQ4_NL, iq4_nl) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k)
+	X(F16, f16) X(BF16, bf16) X(Q8_0, q8_0) X(Q4_0, q4_0) X(IQ4_NL, iq4_nl) X(IQ4_XS, iq4_xs) \
+	X(MXFP4, mxfp4) X(NVFP4, nvfp4) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k)
 
 #define KERN_CONVERSIONS(TYPE, type) \
 	KERN_AVX512 static void kern_##type##_to_bf16(const void *from, uint16_t *to, int64_t n) { \

@@ -314,3 +314,37 @@ func TestGEMMErrors(t *testing.T) {
 		ops.Close()
 	}
 }
+
+// Blocks of types whose scales have eight bits, each scale of them, are dequantised as by ggml, to the bit.
+func TestScalesOfEightBits(t *testing.T) {
+	for typ, scales := range map[ggml.Type]int{ggml.MXFP4: 1, ggml.NVFP4: 4} {
+		const last = 250 // from which on values of MXFP4 are beyond F32
+		n := int(typ.BlockSize())
+		data := make([]byte, last*int(typ.BlockBytes()))
+		rng := optest.RNG(1)
+		for i := range data {
+			data[i] = byte(rng.IntN(256))
+		}
+		for i := range last {
+			for j := range scales {
+				data[i*int(typ.BlockBytes())+j] = byte(i + j)
+			}
+		}
+		want := make([]float32, last*n)
+		require.NoError(t, ggml.Dequantize(want, typ, data))
+
+		w := optest.NewWorkbench(t)
+		blocks, identity := w.Leaves.NewTensor(typ, int64(n), last).SetInput(), w.Leaves.NewTensor(ggml.F32, int64(n), int64(n)).SetInput()
+		y := w.Cont(w.Transpose(kernels.GEMM(w.Context, exact, pair(blocks, identity))))
+		g := w.NewGraph(y)
+		require.NoError(t, w.Allocator.Allocate(g))
+		require.NoError(t, optest.Err(blocks.WriteAt(data, 0)))
+		one := make([]float32, n*n)
+		for i := range n {
+			one[i*n+i] = 1
+		}
+		require.NoError(t, ggml.Write(identity, one))
+		w.Compute(g)
+		require.Equal(t, want, optest.Values(t, y), typ)
+	}
+}
