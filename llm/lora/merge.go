@@ -376,7 +376,7 @@ func (o *output) importanceFault() string {
 var fileTypes = map[ggml.Type]uint32{
 	ggml.F32: 0, ggml.F16: 1, ggml.Q4_0: 2, ggml.Q4_1: 3, ggml.Q8_0: 7, ggml.Q5_0: 8, ggml.Q5_1: 9,
 	ggml.Q2_K: 10, ggml.Q3_K: 11, ggml.Q4_K: 14, ggml.Q5_K: 16, ggml.Q6_K: 18,
-	ggml.IQ4NL: 25, ggml.IQ4XS: 30, ggml.BF16: 32,
+	ggml.IQ4NL: 25, ggml.IQ4XS: 30, ggml.BF16: 32, ggml.MXFP4: 38, ggml.NVFP4: 39,
 }
 
 // setFileType corrects the keys that describe the types of the tensors.

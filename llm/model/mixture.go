@@ -19,6 +19,7 @@ type Mixture struct {
 	// go through beside them, count as the matrices of one network.
 	output, embd                                          rule
 	attnQ, attnK, attnV, attnOut, ffnGate, ffnUp, ffnDown rule
+	dense                                                 rule // of all matrices but those of experts, if it is not nil
 
 	needsImportance bool // it gives types to matrices of layers that are garbage without
 }
@@ -144,6 +145,10 @@ func (x *Mixture) isSmallest() bool {
 // rule finds the rule for a matrix.
 func (x *Mixture) rule(c arch.Config, w *arch.Weight, g group) rule {
 	switch {
+	case x.dense != nil && len(w.Shape) > 2 && w.Shape[2] > 1:
+		return nil
+	case x.dense != nil:
+		return x.dense
 	case w.Name == "output.weight" || w.Role == arch.Embedding && c.Tied:
 		if x.output == nil {
 			return sixBits
@@ -320,4 +325,5 @@ var mixtures = []Mixture{
 	{Name: "tq2_0", Type: ggml.TQ2_0, FileType: 37, embd: all(ggml.Q4_K)},
 	{Name: "q1_0", Type: ggml.Q1_0, FileType: 40},
 	{Name: "q2_0", Type: ggml.Q2_0, FileType: 41, embd: all(ggml.Q4_K)},
+	{Name: "mxfp4_moe", Type: ggml.MXFP4, FileType: 38, dense: all(ggml.Q8_0)},
 }

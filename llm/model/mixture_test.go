@@ -38,7 +38,7 @@ func TestMixtureTypes(t *testing.T) {
 		case "output":
 			w.Name = "output.weight"
 		case "ffn_down_exps":
-			w.Role = arch.ExpertMatrices
+			w.Role, w.Shape = arch.ExpertMatrices, append(w.Shape, 8)
 		case "ffn_gate_inp":
 			w.Named = true
 		}
@@ -91,6 +91,9 @@ func TestMixtureTypes(t *testing.T) {
 		{"q4_k_m", sixteen, "attn_v", 2, 256, nil, ggml.Q4_K},
 		{"iq2_xs", sixteen, "attn_v", 2, 256, some, ggml.Q4_K},
 		{"iq2_xs", eight, "attn_k", 2, 256, some, ggml.Q4_K},
+		{"mxfp4_moe", sixteen, "ffn_down_exps", 2, 256, nil, ggml.MXFP4},
+		{"mxfp4_moe", sixteen, "attn_q", 2, 256, nil, ggml.Q8_0},
+		{"mxfp4_moe", sixteen, "output", -1, 256, nil, ggml.Q8_0},
 	} {
 		x, ok := model.FindMixture(c.mixture)
 		require.True(t, ok, c.mixture)
