@@ -101,7 +101,50 @@ func ArchTokens() []int32 { return RandomTokens(9, LongContext+3, tinyVocab) }
 func ArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
 	require.Contains(t, tinyArchs, name)
-	return tinyArchs[name].write(t, name, typ)
+	return tinyArchs[name].write(t, name, only(typ))
+}
+
+// only gives all matrices a type.
+func only(typ ggml.Type) func(*arch.Weight) ggml.Type {
+	return func(*arch.Weight) ggml.Type { return typ }
+}
+
+// ExpertTypes are an architecture with a type of its experts and one of its other matrices, as files have
+// them; with -short those of gpt-oss alone.
+func ExpertTypes() []ExpertsOfType {
+	list := []ExpertsOfType{{"gpt-oss", ggml.MXFP4, ggml.BF16}, {"gpt-oss", ggml.NVFP4, ggml.BF16}}
+	if testing.Short() {
+		return list
+	}
+	for _, typ := range []ggml.Type{ggml.MXFP4, ggml.Q4_0, ggml.IQ4NL, ggml.IQ4XS, ggml.Q2_K, ggml.Q3_K, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K, ggml.F16} {
+		list = append(list, ExpertsOfType{"qwen3moe", typ, ggml.Q8_0})
+	}
+	return list
+}
+
+// ExpertsOfType is one of [ExpertTypes].
+type ExpertsOfType struct {
+	Arch            string
+	Experts, Others ggml.Type
+}
+
+// Load loads a tiny model, whose rows hold whole blocks of every type.
+func (e ExpertsOfType) Load(t testing.TB, o model.LoadOptions) *model.Model {
+	t.Helper()
+	a := tinyArchs[e.Arch]
+	a.widen = 8
+	m, err := model.Load(a.write(t, e.Arch, func(w *arch.Weight) ggml.Type {
+		switch {
+		case !w.IsConvertible():
+			return ggml.F32
+		case w.Role == arch.ExpertMatrices:
+			return e.Experts
+		}
+		return e.Others
+	}), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
 }
 
 // AllExpertsFile is ArchFile, of mixtures one that chooses all experts: by rounded inputs a router may choose others.
@@ -122,7 +165,7 @@ func WideArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
 	a := tinyArchs[name]
 	a.widen = 8
-	return a.write(t, name, typ)
+	return a.write(t, name, only(typ))
 }
 
 // StockArchFile is ArchFile in F32 with no weight that stock llama.cpp does not read.
@@ -130,15 +173,15 @@ func StockArchFile(t testing.TB, name string) (path string) {
 	t.Helper()
 	a := tinyArchs[name]
 	a.optional = slices.DeleteFunc(slices.Clone(a.optional), func(w string) bool { return slices.Contains(a.notStock, w) })
-	return a.write(t, name, ggml.F32)
+	return a.write(t, name, only(ggml.F32))
 }
 
-func (a tinyArch) write(t testing.TB, name string, typ ggml.Type) (path string) {
+func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggml.Type) (path string) {
 	t.Helper()
 	g := a.describe(t, name)
 	defer g.Close()
 	for _, w := range a.weights(t, name) {
-		addWeight(t, g, w, typ)
+		addWeight(t, g, w, typeOf(w.Weight))
 	}
 	path = filepath.Join(t.TempDir(), name+".gguf")
 	require.NoError(t, g.WriteFile(path))

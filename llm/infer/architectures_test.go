@@ -2,6 +2,7 @@ package infer_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -109,6 +110,22 @@ func (r *reference) everyWay(t *testing.T, m *model.Model, e *device.Engine) map
 // nmse compares the logits after the last tokens with the exact ones.
 func (r *reference) nmse(rows [][]float32) float64 {
 	return refmath.NMSE(slices.Concat(rows...), slices.Concat(r.exact[len(r.exact)-len(rows):]...))
+}
+
+// Experts of each type are computed as in float64, each way.
+func TestTypesOfExperts(t *testing.T) {
+	const roundedInputs = 3e-2 // by which other experts may be chosen
+	for _, k := range llmtest.ExpertTypes() {
+		t.Run(fmt.Sprintf("%s %v", k.Arch, k.Experts), func(t *testing.T) {
+			t.Parallel()
+			r := newReference(t, k.Load(t, model.LoadOptions{}))
+			for _, repack := range []bool{false, true} {
+				for way, rows := range r.everyWay(t, k.Load(t, model.LoadOptions{Repack: repack}), nil) {
+					require.Less(t, r.nmse(rows), roundedInputs, way)
+				}
+			}
+		})
+	}
 }
 
 // The logits of each architecture are stock llama.cpp's, and so is its graph in float64: what keys and weights mean is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -41,6 +42,32 @@ func TestAdaptersOfExperts(t *testing.T) {
 
 	merged, _ := mergeTo(t, m, []lora.Scaled{{Adapter: b, Scale: 0.5}}, lora.MergeOptions{})
 	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)
+}
+
+// Experts stay in their type when an adapter is merged, which rounds the sum, and what is not adapted stays as
+// it is.
+func TestMergedTypesOfExperts(t *testing.T) {
+	for _, k := range llmtest.ExpertTypes() {
+		m := k.Load(t, model.LoadOptions{})
+		a := trained(t, m, lora.Options{Rank: 4, Alpha: 6, Seed: 3, Targets: []string{"blk.*_exps"}})
+		merged, _ := mergeTo(t, m, []lora.Scaled{{Adapter: a, Scale: 0.5}}, lora.MergeOptions{})
+		for _, p := range a.Pairs() {
+			w, exact := m.Weight(p.Base), refmath.From(floats(t, m.Weight(p.Base))).Data
+			require.Equal(t, k.Experts, merged.Weight(p.Base).Type(), p.Base)
+			in, out, rank := int(w.Dim(0)), int(w.Dim(1)), p.Rank()
+			pa, pb := floats(t, p.A), floats(t, p.B)
+			for i := range exact {
+				row, column := i/in, i%in // the row counted over all experts
+				for r := range rank {
+					exact[i] += 0.5 * 6 / 4 * float64(pb[row*rank+r]) * float64(pa[(row/out*rank+r)*in+column])
+				}
+			}
+			got := floats(t, merged.Weight(p.Base))
+			require.Less(t, refmath.RelativeError(got, exact), optest.QuantizeError[k.Experts.String()], "%s %v", p.Base, k.Experts)
+		}
+		require.Equal(t, floats(t, m.Weight("blk.0.attn_q.weight")), floats(t, merged.Weight("blk.0.attn_q.weight")))
+		require.Equal(t, k.Others, merged.Weight("blk.0.attn_q.weight").Type())
+	}
 }
 
 // What chooses experts keeps its type where others get another, and so does what is no matrix

@@ -52,6 +52,17 @@ func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
 	require.ErrorIs(t, err, arch.ErrNotCausal)
 }
 
+// So do those of adapters of experts in types of four bits.
+func TestTypesOfExpertsLearn(t *testing.T) {
+	for _, k := range llmtest.ExpertTypes()[:2] {
+		m := k.Load(t, model.LoadOptions{})
+		a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Seed: 1, Targets: []string{"ffn_gate_inp", "blk.*_exps"}})
+		require.NoError(t, err)
+		defer a.Close()
+		requireLearns(t, m, train.Trainables{Adapters: a.WithScale(1)}, 20)
+	}
+}
+
 // trainable are the weights that gradients flow to.
 func trainable(m *model.Model) []*ggml.Tensor {
 	var list []*ggml.Tensor

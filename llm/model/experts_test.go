@@ -1,0 +1,37 @@
+package model_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Experts of each type are the base of adapters of all matrices: by both lowerings the loss and the
+// gradients are those of the graph in float64.
+func TestTypesOfExperts(t *testing.T) {
+	for _, k := range llmtest.ExpertTypes() {
+		t.Run(fmt.Sprintf("%s %v", k.Arch, k.Experts), func(t *testing.T) {
+			t.Parallel()
+			m := k.Load(t, model.LoadOptions{})
+			s := llmtest.NewLoRASetup(t, m, 3, 0.75)
+			requireAllAdapted(t, s)
+			batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
+			o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
+			loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
+			bound := tolerated(m, false)
+			for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
+				e, err := device.New(device.Options{Threads: 2, OpSet: ops})
+				require.NoError(t, err)
+				t.Cleanup(func() { e.Close() })
+				got := s.Compute(t, e, batch, model.TrainGraphOptions{Length: archLength, Batch: 2})
+				require.InEpsilon(t, loss, got, bound.loss, ops)
+				requireGradients(t, grads, o.Grads, bound.gradient)
+			}
+		})
+	}
+}
