@@ -31,7 +31,9 @@ func Large() arch.Config {
 
 // Others are models of other architectures than llama, of about a billion parameters that a token
 // is computed with.
-func Others() []arch.Config { return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM()} }
+func Others() []arch.Config {
+	return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM()}
+}
 
 // Qwen3 has 1.0 billion parameters: the widths of Qwen3-1.7B with half of its layers.
 func Qwen3() arch.Config {
@@ -47,6 +49,14 @@ func Qwen3MoE() arch.Config {
 		Arch: "qwen3moe", Vocab: 32000, Embd: 2048, FF: 6144, Layers: 8, Heads: 32, KVHeads: 4, HeadSize: 128,
 		Experts: 64, ExpertsUsed: 8, ExpertFF: 768, Gating: arch.GatingSoftMax, NormalizedExperts: true,
 	})
+}
+
+// Qwen3MoE8B has 8.1 billion parameters, of which a token is computed with 1.0: a quarter of the
+// layers of Qwen3-30B-A3B.
+func Qwen3MoE8B() arch.Config {
+	c := Qwen3MoE()
+	c.Name, c.Vocab, c.Layers, c.Experts = "qwen3moe-8B", 151936, 12, 128
+	return c
 }
 
 // Gemma3 has 1.0 billion parameters: the shape of Gemma3-1B.

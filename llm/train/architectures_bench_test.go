@@ -1,14 +1,20 @@
 package train_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
 )
 
 // BenchmarkArchitecture takes steps of other architectures and of llama in turn, on
@@ -33,4 +39,37 @@ func BenchmarkArchitecture(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkLargeMixture takes steps of a mixture of 8 billion parameters in Q4_K, with adapters of
+// attention, the router and all experts, within 12 GB with the 4.6 GB of the model, which are mapped from
+// a file that is removed afterwards.
+func BenchmarkLargeMixture(b *testing.B) {
+	if testing.Short() {
+		b.Skip("takes minutes")
+	}
+	const base, most = ggml.Q4_K, 12_000_000_000
+	e, err := device.NewCPU(1)
+	require.NoError(b, err)
+	available := e.AvailableMemory()[0]
+	require.NoError(b, e.Close())
+	if available < most {
+		b.Skipf("there are %d bytes of memory available, fewer than the %d that a step may take", available, int64(most))
+	}
+	c := benchmodel.Qwen3MoE8B()
+	run := scalingRun{
+		Context: 512, Batch: 1, Rank: 8, Threads: runtime.NumCPU(), ComputeType: kernels.FastestType(),
+		Targets: []string{lora.AllLinear, "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"},
+	}
+	run.Model, err = benchmodel.File(b.TempDir(), c.Name, c, base)
+	if errors.Is(err, syscall.ENOSPC) {
+		b.Skip(err)
+	}
+	require.NoError(b, err)
+	rounds, budget := testutil.BenchTime(b)
+	testutil.Once(b, func() {
+		steps := startSteps(b, trainSteps, run)
+		steps.report(b, testutil.InTurn(rounds, budget, steps.sample).Median(0), c)
+		require.Less(b, steps.process.Peak, uint64(most))
+	})
 }

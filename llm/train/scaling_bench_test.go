@@ -28,7 +28,8 @@ type scalingRun struct {
 	Context, Batch int
 	Rank, Threads  int
 	Checkpointing  bool
-	Full           bool // trains all weights, not an adapter
+	Full           bool     // trains all weights, not an adapter
+	Targets        []string // of the adapter; nil is the usual ones
 	ComputeType    ggml.Type
 }
 
@@ -57,7 +58,7 @@ func (r scalingRun) train(f func(step func() error) error) error {
 	defer m.Close()
 	trained := train.Trainables{ModelWeights: slices.Collect(m.Weights())}
 	if !r.Full {
-		a, err := lora.New(m, lora.Options{Rank: r.Rank, Alpha: 16, Init: lora.InitKaiming})
+		a, err := lora.New(m, lora.Options{Rank: r.Rank, Alpha: 16, Init: lora.InitKaiming, Targets: r.Targets})
 		if err != nil {
 			return err
 		}
