@@ -32,8 +32,9 @@ func TestInteropArchitectureAdapters(t *testing.T) {
 		strengthen(t, filepath.Join(dir, name+".gguf"), file)
 		t.Run(name, func(t *testing.T) {
 			testArchitectureAdapters(t, file)
-			testQuantizedAdapters(t, file, "Q8_0")
-			testQuantizedAdapters(t, file, "Q4_K")
+			for _, typ := range []string{"Q8_0", "Q4_K"} {
+				testQuantizedAdapters(t, quantized(t, file, typ, "--pure"), typ)
+			}
 		})
 		if strings.HasSuffix(name, "-moe") { // experts are what these files are for
 			continue
@@ -95,9 +96,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 
 // testQuantizedAdapters does so with a quantised base: adapters are as exact as it, merging
 // to F32 is exact, and merging to the type of the base rounds the sum.
-func testQuantizedAdapters(t *testing.T, file, typ string) {
-	path := filepath.Join(t.TempDir(), typ+".gguf")
-	run(t, filepath.Join(stock, "run"), "llama-quantize", "--pure", file, path, typ)
+func testQuantizedAdapters(t *testing.T, path, typ string) {
 	m, err := model.Load(path, model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()
@@ -118,6 +117,14 @@ func testQuantizedAdapters(t *testing.T, file, typ string) {
 	n = nmse(stockLogits(t, mergedModel(t, m, a, 0.75, nil), c.tokens), exact)
 	t.Logf("%s merged: NMSE %.2g, without adapter %.2g", typ, n, effect)
 	require.LessOrEqual(t, n, effect/2, "%s merged", typ)
+}
+
+// quantized is a file as llama-quantize makes it of another.
+func quantized(t *testing.T, file, typ string, flags ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), typ+".gguf")
+	run(t, filepath.Join(stock, "run"), append(append([]string{"llama-quantize"}, flags...), file, path, typ)...)
+	return path
 }
 
 // mergedModel is the file of a model with an adapter merged, in a type or that of the base.

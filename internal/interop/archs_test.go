@@ -93,9 +93,7 @@ func testArchitecture(t *testing.T, file string, variants []*cpuVariant) {
 		beyondWindows(t, m, file)
 	}
 	for _, typ := range []string{"Q8_0", "Q4_K"} {
-		path := filepath.Join(t.TempDir(), typ+".gguf")
-		run(t, filepath.Join(stock, "run"), "llama-quantize", "--pure", file, path, typ)
-		m, err := model.Load(path, model.LoadOptions{})
+		m, err := model.Load(quantized(t, file, typ, "--pure"), model.LoadOptions{})
 		require.NoError(t, err)
 		defer m.Close()
 		r := measureRounding(t, m, variants, tokens)

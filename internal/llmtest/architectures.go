@@ -157,7 +157,7 @@ func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
 			a.keys[used] = n
 		}
 	}
-	return a.write(t, name, typ)
+	return a.write(t, name, only(typ))
 }
 
 // WideArchFile is ArchFile with rows that hold whole blocks of every type.
