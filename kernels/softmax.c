@@ -31,8 +31,8 @@ KERN_CLONES static void kern_add_distances(float *restrict x, int64_t n, float s
 	}
 }
 
-// Makes weights 0 that are next to nothing, as most of far keys are with a slope: products with subnormal numbers take
-// many times as long.
+// Makes numbers 0 that are next to nothing beside 1, as most weights of far keys are with a slope: products with subnormal
+// numbers, or that are such, take many times as long.
 KERN_CLONES static void kern_drop_tiny(float *restrict x, int64_t n) {
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
@@ -42,8 +42,8 @@ KERN_CLONES static void kern_drop_tiny(float *restrict x, int64_t n) {
 }
 
 // softmax(scale · x) of n elements, with -Inf around them up to multiples of KERN_SOFTMAX_STEP, and of a sink in the unit
-// of x, whose weight it returns.
-KERN_CLONES static float kern_softmax_padded(float *restrict x, int64_t n, float scale, float sink) {
+// of x, whose weight it returns. Far keys have a weight of 0 where they are to be dropped.
+KERN_CLONES static float kern_softmax_padded(float *restrict x, int64_t n, float scale, float sink, bool drop) {
 	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
 	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 		top[i] = -INFINITY;
@@ -62,6 +62,9 @@ KERN_CLONES static float kern_softmax_padded(float *restrict x, int64_t n, float
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 			sum[i] += x[j + i];
 		}
+	}
+	if (drop) {
+		kern_drop_tiny(x, n);
 	}
 	float rest = kern_exp((sink - max) * scale), factor = 1 / (kern_softmax_sum(sum) + rest);
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
@@ -91,10 +94,7 @@ float kern_softmax(float *row, int64_t first, int64_t query, int64_t size, struc
 	if (s.slope != 0) {
 		kern_add_distances(x, n, s.slope / s.scale, query - start);
 	}
-	float sink = kern_softmax_padded(x, n, s.scale, s.sink / s.scale);
-	if (s.slope != 0) {
-		kern_drop_tiny(x, n);
-	}
+	float sink = kern_softmax_padded(x, n, s.scale, s.sink / s.scale, s.slope != 0);
 	if (x != row + start) {
 		memcpy(row + start, x, n * sizeof *x);
 	}
