@@ -87,10 +87,10 @@ func StarCoder2() arch.Config {
 // BLOOM has 1.1 billion parameters: the shape of BLOOM-1b1. It has ALiBi for positions, and what
 // StarCoder2 has.
 func BLOOM() arch.Config {
-	return layerNorm(neox("bloom-1.1B", arch.Config{
+	return layerNorm(withRoPE("bloom-1.1B", arch.Config{
 		Arch: "bloom", Vocab: 250880, Embd: 1536, FF: 6144, Layers: 24, Heads: 16, KVHeads: 16, HeadSize: 96, Tied: true,
 		FusedQKV: true, MaxALiBiBias: 8,
-	}))
+	}, ggml.RoPENorm))
 }
 
 // layerNorm is a shape with LayerNorm.
