@@ -13,7 +13,7 @@ import (
 )
 
 // A Scheduler computes a graph on several backends: each op where its weights
-// are and where it is supported, with copies in between. It allocates the
+// are, or those it reads a view of, and where it is supported, with copies in between. It allocates the
 // graph like a [GraphAllocator]. What it counts is 0 when it is closed. It is safe
 // for concurrent use; computations wait for each other. C: ggml_backend_sched_t.
 type Scheduler struct {
@@ -184,6 +184,9 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 	defer s.h.release()
 	return s.current.allocate(g, p, s.devices(), s.h, s, func() C.goggml_int {
 		if e := C.goggml_sched_reset(s.s); e != nil {
+			return C.goggml_int{error: e}
+		}
+		if e := C.goggml_sched_init_weight_views(g.g); e != nil {
 			return C.goggml_int{error: e}
 		}
 		s.owned = nil

@@ -108,6 +108,36 @@ func TestSchedulerAcrossDevices(t *testing.T) {
 }
 
 // Without force, each product is computed where its weight is.
+// What reads a view of weights is computed where these lie, also beside what lies elsewhere; and so it was measured.
+func TestSchedulerFollowsViewsOfWeights(t *testing.T) {
+	rig := newRig(t)
+	c := ggml.NewContext()
+	defer c.Close()
+	var weights []*ggml.Tensor
+	for i := range 2 {
+		w := c.NewTensor(ggml.F32, 8, 8)
+		b, err := rig.devices[i].BufferType().Allocate(w)
+		require.NoError(t, err)
+		defer b.Close()
+		b.SetUsage(ggml.UsageWeights)
+		require.NoError(t, w.Fill(1))
+		weights = append(weights, w)
+	}
+	x := c.MulMat(weights[0], c.NewTensor(ggml.F32, 8, 3).SetInput())
+	turned := c.Cont(c.Transpose(weights[1]))
+	y := c.MulMat(turned, x).SetOutput()
+	g := c.NewGraph(y)
+	s := optest.NewScheduler(t, rig.backends...)
+	sizes, err := s.Measure(g)
+	require.NoError(t, err)
+	require.NoError(t, s.Allocate(g))
+	require.Equal(t, rig.backends[0], optest.Found(s.TensorBackend(x)))
+	require.Equal(t, rig.backends[1], optest.Found(s.TensorBackend(turned)))
+	for i, b := range rig.backends {
+		require.Equal(t, sizes[i], s.BufferSize(b), b.Name())
+	}
+}
+
 func TestSchedulerFollowsWeights(t *testing.T) {
 	rig := newRig(t)
 	n := newTower(t, optest.RNG(8), rig.devices[0], rig.devices[1], rig.devices[0])

@@ -78,6 +78,28 @@ goggml_error goggml_sched_assign_leaves(ggml_backend_sched_t sched, struct ggml_
 	GUARDED_VOID(goggml_assign_leaves(sched, graph, leaves, n_leaves, backend))
 }
 
+static bool goggml_is_weight(const struct ggml_tensor *t) {
+	return t->buffer != NULL && ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+// The scheduler computes where weights lie. It does so with views of them once these have been allocated, which it does
+// after it has chosen.
+static void goggml_init_weight_views(struct ggml_cgraph *graph) {
+	for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+		struct ggml_tensor **src = ggml_graph_node(graph, i)->src;
+		for (int s = 0; s < GGML_MAX_SRC; s++) {
+			struct ggml_tensor *t = src[s];
+			if (t != NULL && t->view_src != NULL && t->buffer == NULL && t->view_src->data != NULL && goggml_is_weight(t->view_src)) {
+				ggml_backend_view_init(t);
+			}
+		}
+	}
+}
+
+goggml_error goggml_sched_init_weight_views(struct ggml_cgraph *graph) {
+	GUARDED_VOID(goggml_init_weight_views(graph))
+}
+
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph) {
 	goggml_memory_changed();
 	GUARDED(goggml_int, goggml_graph_allocated(ggml_backend_sched_alloc_graph(sched, graph), graph))
@@ -131,10 +153,6 @@ static void goggml_unmark_input(struct ggml_tensor *leaf, void *arg) {
 
 static goggml_error goggml_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, size_t *sizes) {
 	GUARDED_VOID(ggml_backend_sched_reserve_size(sched, graph, sizes))
-}
-
-static bool goggml_is_weight(const struct ggml_tensor *t) {
-	return t->buffer != NULL && ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
 // Gives each node one more operand, an empty weight of its backend, before other weights: ggml computes where the
