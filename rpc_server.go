@@ -22,6 +22,7 @@ import (
 type RPCServerOptions struct {
 	Threads  int    // of CPU devices; 0 stands for DefaultThreads
 	CacheDir string // a folder where large weights are kept for the next client; "" for none
+	Memory   int64  // bytes of each device that a client can have; 0 for all
 
 	// AnyAddress allows an address other than a loopback one. The protocol has
 	// no encryption and knows no users: whoever reaches the server reads and
@@ -79,6 +80,7 @@ func serveRPC(ctx context.Context, address netip.AddrPort, o RPCServerOptions, d
 	gate := &rpcrelay.Gate{
 		Server:   s.address(),
 		MaxData:  s.memory(),
+		Memory:   o.Memory,
 		AnyPeers: o.AnyAddress,
 		Refused: func(client net.Addr, err error) {
 			logger().Warn("ggml: RPC client disconnected", "client", client.String(), "error", err)
@@ -116,6 +118,8 @@ func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
 		s.devices = append(s.devices, d.d)
 	}
 	switch {
+	case o.Memory < 0:
+		return nil, fmt.Errorf("a client cannot have %d bytes of memory; 0 is all", o.Memory)
 	case o.Threads == 0:
 		s.threads = DefaultThreads()
 	case o.Threads < 0 || o.Threads > C.GGML_MAX_N_THREADS:

@@ -213,3 +213,29 @@ func requireServerSurvives(t *testing.T, endpoint string) {
 	_, err = io.ReadAll(c) // until it is disconnected
 	require.NoError(t, err)
 }
+
+// A client has as much memory of a server as that allows, and as it has not allocated yet.
+func TestRPCServerMemory(t *testing.T) {
+	const limit = 1 << 20
+	s := optest.StartSmallRPCServer(t, limit)
+	r, err := ggml.AddRPCServer(s.Endpoint)
+	require.NoError(t, err)
+	defer r.Unload()
+	d := r.Devices()[0]
+	free := func() int64 { return d.Properties().MemoryFree }
+	require.EqualValues(t, limit, free())
+	require.EqualValues(t, limit, d.Properties().MemoryTotal)
+	first, err := d.BufferType().NewBuffer(limit / 4)
+	require.NoError(t, err)
+	require.EqualValues(t, limit/4*3, free())
+	_, err = d.BufferType().NewBuffer(limit)
+	require.ErrorContains(t, err, "a buffer of 1048576 bytes in RPC")
+	second, err := d.BufferType().NewBuffer(limit / 2)
+	require.NoError(t, err)
+	require.EqualValues(t, limit/4, free())
+	require.NoError(t, first.Close())
+	require.EqualValues(t, limit/2, free())
+	require.NoError(t, second.Close())
+	require.EqualValues(t, limit, free())
+	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:1", ggml.RPCServerOptions{Memory: -1}), "a client cannot have -1 bytes of memory; 0 is all")
+}

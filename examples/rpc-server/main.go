@@ -30,6 +30,7 @@ func run(ctx context.Context, args []string, usage io.Writer) error {
 	listen := flags.String("listen", "127.0.0.1:50052", "IPv4 `address` and port")
 	names := flags.String("devices", "", "`names` of the devices to offer, with commas; the GPUs if empty, or the CPU")
 	threads := flags.Int("threads", 0, "`number` of threads of the CPU; 0 for its cores")
+	memory := flags.Int("memory", 0, "`MiB` of each device that a client can have; 0 for all")
 	cache := flags.String("cache", "", "`folder` to keep large weights in for the next client")
 	public := flags.Bool("any-address", false, "allow an address that is no loopback one")
 	switch err := flags.Parse(args); {
@@ -47,13 +48,16 @@ func run(ctx context.Context, args []string, usage io.Writer) error {
 	if err := cli.CheckThreads(*threads); err != nil {
 		return err
 	}
+	if *memory < 0 {
+		return fmt.Errorf("--memory %d: it must be at least 0", *memory)
+	}
 	if address, err := netip.ParseAddrPort(*listen); err == nil && !address.Addr().IsLoopback() {
 		if !*public {
 			return fmt.Errorf("--listen %s: every program that reaches this address could use the devices; give --any-address too if that is meant", *listen)
 		}
 		fmt.Fprintf(usage, "rpc-server: every program that reaches %s uses the devices and reads their memory: keep it in a private network\n", *listen)
 	}
-	options := ggml.RPCServerOptions{Threads: *threads, CacheDir: *cache, AnyAddress: *public}
+	options := ggml.RPCServerOptions{Threads: *threads, CacheDir: *cache, Memory: int64(*memory) << 20, AnyAddress: *public}
 	return ggml.ServeRPC(ctx, *listen, options, devices...)
 }
 

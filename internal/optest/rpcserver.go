@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 
 // serverEnv makes the test binary an RPC server: one that dies is a process of its own.
 const serverEnv = "GOGGML_TEST_RPC_SERVER"
+
+// memoryEnv is how many bytes a client of it can have, if there is a limit.
+const memoryEnv = "GOGGML_TEST_RPC_MEMORY"
 
 // Main runs the tests of a package that uses [Devices] or [StartRPCServer]: its TestMain.
 func Main(m *testing.M) {
@@ -50,28 +54,33 @@ func serveIfAsked() {
 		os.Exit(0)
 	}()
 	ggml.SetLogger(nil)
-	fmt.Fprintln(os.Stderr, ggml.ServeRPC(context.Background(), endpoint, ggml.RPCServerOptions{Threads: 1}))
+	memory, _ := strconv.ParseInt(os.Getenv(memoryEnv), 10, 64)
+	fmt.Fprintln(os.Stderr, ggml.ServeRPC(context.Background(), endpoint, ggml.RPCServerOptions{Threads: 1, Memory: memory}))
 	os.Exit(1)
 }
 
 // An RPCServer is a server in a process of its own.
 type RPCServer struct {
 	Endpoint string
+	memory   int64
 	process  *exec.Cmd
 	stdin    io.Closer
 	ended    chan struct{} // closed when the process has ended
 }
 
 // StartRPCServer starts a server, which runs until the test ends.
-func StartRPCServer(t testing.TB) *RPCServer {
-	s := newRPCServer(t)
+func StartRPCServer(t testing.TB) *RPCServer { return StartSmallRPCServer(t, 0) }
+
+// StartSmallRPCServer is StartRPCServer of a server of which a client can have so many bytes, 0 for all.
+func StartSmallRPCServer(t testing.TB, memory int64) *RPCServer {
+	s := newRPCServer(t, memory)
 	t.Cleanup(s.Kill)
 	return s
 }
 
 // newRPCServer starts a server on a free port, and adds it.
-func newRPCServer(t testing.TB) *RPCServer {
-	s := &RPCServer{}
+func newRPCServer(t testing.TB, memory int64) *RPCServer {
+	s := &RPCServer{memory: memory}
 	for range 5 { // another program may take the port
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -92,7 +101,7 @@ func (s *RPCServer) Start(t testing.TB) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	s.process = exec.Command(self)
-	s.process.Env = append(os.Environ(), serverEnv+"="+s.Endpoint)
+	s.process.Env = append(os.Environ(), serverEnv+"="+s.Endpoint, fmt.Sprint(memoryEnv, "=", s.memory))
 	s.stdin, err = s.process.StdinPipe()
 	require.NoError(t, err)
 	s.process.Stderr = os.Stderr

@@ -17,6 +17,7 @@ import (
 type Gate struct {
 	Server   string // address of ggml's server
 	MaxData  int64  // bytes of a tensor: more are not sent by any client in good faith
+	Memory   int64  // bytes of each device that a client can have; 0 for all
 	AnyPeers bool   // lets clients connect the server with other servers
 
 	// Refused is called with the reason why a client was disconnected.
@@ -62,14 +63,22 @@ func (g *Gate) serve(ctx context.Context, client net.Conn) error {
 		client.Close()
 		server.Close()
 	})()
+	var limit *ledger
+	if g.Memory > 0 {
+		limit = newLedger(g.Memory)
+	}
 	var replies sync.WaitGroup
 	replies.Add(1)
 	go func() {
 		defer replies.Done()
-		io.Copy(client, server)
+		if limit != nil {
+			limit.copyReplies(client, server)
+		} else {
+			io.Copy(client, server)
+		}
 		client.Close() // the server has ended the connection
 	}()
-	err = g.forwardRequests(server, client)
+	err = g.forwardRequests(server, client, limit)
 	server.Close()
 	replies.Wait()
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
@@ -78,10 +87,11 @@ func (g *Gate) serve(ctx context.Context, client net.Conn) error {
 	return err
 }
 
-func (g *Gate) forwardRequests(server, client net.Conn) error {
+func (g *Gate) forwardRequests(server, client net.Conn, limit *ledger) error {
 	stall, timeout := orDefault(g.stallTimeout, stallTimeout), orDefault(g.handshakeTimeout, handshakeTimeout)
+	const most = 256 << 10 // bytes that are forwarded at a time
 	var header [9]byte
-	buffer := make([]byte, 256<<10)
+	buffer := make([]byte, len(header)+most)
 	for first := true; ; first = false {
 		if first {
 			client.SetReadDeadline(time.Now().Add(timeout))
@@ -96,22 +106,26 @@ func (g *Gate) forwardRequests(server, client net.Conn) error {
 		if err := cmd.checkSize(size, g.MaxData); err != nil {
 			return err
 		}
-		if _, err := server.Write(header[:]); err != nil {
-			return err
-		}
-		for left := int64(size); left > 0; {
-			chunk := buffer[:min(left, int64(len(buffer)))]
+		for left, begin := int64(size), len(header); begin > 0 || left > 0; begin = 0 {
+			copy(buffer, header[:begin])
+			body := buffer[begin:][:min(left, most)]
 			client.SetReadDeadline(time.Now().Add(stall))
-			if _, err := io.ReadFull(client, chunk); err != nil {
+			if _, err := io.ReadFull(client, body); err != nil {
 				return fmt.Errorf("a message ends early: %w", err)
 			}
 			if cmd == commInit && !g.AnyPeers {
-				clear(chunk) // of no servers, which ggml's server refuses
+				clear(body) // of no servers, which ggml's server refuses
 			}
-			if _, err := server.Write(chunk); err != nil {
+			if begin > 0 && limit.note(cmd, body) {
+				if _, err := client.Write(refusal()); err != nil {
+					return err
+				}
+				break
+			}
+			if _, err := server.Write(buffer[:begin+len(body)]); err != nil {
 				return err
 			}
-			left -= int64(len(chunk))
+			left -= int64(len(body))
 		}
 		client.SetReadDeadline(time.Time{})
 	}
