@@ -22,15 +22,20 @@ func (e *Engine) AvailableMemory() Sizes {
 	if len(e.places.devices) == 0 { // of a zero value
 		return nil
 	}
+	return append(freeMemory(e.places.devices[:len(e.places.devices)-1]), AvailableHostMemory())
+}
+
+// freeMemory is what devices other than the CPU report.
+func freeMemory(devices []*ggml.Device) Sizes {
 	var sizes Sizes
-	for _, d := range e.places.devices[:len(e.places.devices)-1] {
+	for _, d := range devices {
 		p := d.Properties()
 		if p.MemoryTotal == 0 {
 			p.MemoryFree = math.MaxInt64
 		}
 		sizes = append(sizes, p.MemoryFree)
 	}
-	return append(sizes, AvailableHostMemory())
+	return sizes
 }
 
 // AvailableHostMemory is how many bytes the system can still give programs. On Linux it is

@@ -7,8 +7,23 @@ import (
 	"log"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
 )
+
+// tinyModel has random weights.
+func tinyModel() *model.Model {
+	m, err := model.New(arch.Config{
+		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, nil, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m
+}
 
 // Spread a model over a GPU, where there is one, and the CPU: the first 20 layers here, the rest
 // there.
@@ -25,6 +40,62 @@ func ExampleLayout() {
 	}
 	// model.Load takes it, and what is made for the model goes by it.
 	fmt.Println(layout.IsCPU() == (layout.String() == "CPU"))
+	// Output: true
+}
+
+// Lay a model over the GPUs there are: as many of its layers as they have room for, with what a session needs.
+func ExamplePlanner() {
+	m := tinyModel() // or model.Load: on the CPU nothing is read
+	defer m.Close()
+	demand := device.NewDemand()
+	if err := infer.AddDemand(demand, m, infer.SessionOptions{Context: 64}); err != nil {
+		log.Fatal(err)
+	}
+	var gpus []*ggml.Device
+	devices, err := ggml.Devices()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range devices {
+		if d.Type() == ggml.GPU {
+			gpus = append(gpus, d)
+		}
+	}
+	plan, err := device.Planner{Devices: gpus, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: demand.In}.Plan()
+	if err != nil {
+		log.Fatal(err)
+	}
+	// model.Load takes plan.Layout; plan itself says what it is.
+	fmt.Println(plan.IsCPU() == (plan.String() == "all of the model is on the CPU"))
+	// Output: true
+}
+
+// What a plan says of more layers than there is room for tells how many there is room for.
+func ExampleShortageError() {
+	err := fmt.Errorf("plan: %w", &device.ShortageError{Device: "CUDA0", Layers: 24, Need: 9 << 30, Free: 7 << 30, Fit: 19}) // as of Plan
+	var short *device.ShortageError
+	if errors.As(err, &short) {
+		fmt.Println(short)
+		fmt.Println("so it will be", short.Fit)
+	}
+	// Output:
+	// 24 layers with all that belongs to them need 9.0 GiB of CUDA0, which has 7.0 GiB free; there is room for 19
+	// so it will be 19
+}
+
+// Know what a layout needs before anything lies there.
+func ExampleDemand() {
+	m := tinyModel()
+	defer m.Close()
+	demand := device.NewDemand()
+	if err := infer.AddDemand(demand, m, infer.SessionOptions{Context: 64}); err != nil {
+		log.Fatal(err)
+	}
+	need, err := demand.In(device.Layout{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(need.Total() > m.Sizes().Total())
 	// Output: true
 }
 

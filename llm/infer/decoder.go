@@ -33,10 +33,29 @@ type decoder struct {
 // shapes again and again: one token, a whole batch, the attended length's next step.
 const maxGraphs = 8
 
+// states are what sequences keep, of options that are complete.
+func (o *SessionOptions) states() state.Options {
+	return state.Options{Type: o.CacheType, Slots: o.Sequences, Length: o.Context, Batch: o.Batch, Whole: o.FullCache}
+}
+
 // maxSlots bounds the sequences of a batch.
 const maxSlots = 1 << 16
 
 func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
+	o.Sequences = slots
+	d, err := o.decoder(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.open(o); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// decoder makes a decoder that is not open yet, and completes the options.
+func (o *SessionOptions) decoder(m *model.Model) (*decoder, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
 	}
@@ -56,14 +75,10 @@ func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
 	if d.whole {
 		d.batch = o.Context
 	}
-	if err := d.open(slots, o); err != nil {
-		d.close()
-		return nil, err
-	}
 	return d, nil
 }
 
-func (d *decoder) open(slots int, o SessionOptions) error {
+func (d *decoder) open(o SessionOptions) error {
 	var err error
 	if d.engine == nil {
 		if d.engine, err = device.New(device.Options{Layout: d.m.Layout(), Threads: o.Threads}); err != nil {
@@ -80,8 +95,7 @@ func (d *decoder) open(slots int, o SessionOptions) error {
 	if d.lowering, err = newLowering(d.m, d.engine, nn.AdaptersOf(o.Adapters)); err != nil {
 		return err
 	}
-	kept := state.Options{Type: o.CacheType, Slots: slots, Length: o.Context, Batch: o.Batch, Whole: o.FullCache}
-	if d.states, err = newStates(d.m.Architecture(), kept, d.engine.Layout()); err != nil {
+	if d.states, err = newStates(d.m.Architecture(), o.states(), d.engine.Layout()); err != nil {
 		return err
 	}
 	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.states.attended(1)})

@@ -25,22 +25,32 @@ type states struct {
 }
 
 func newStates(a *arch.Architecture, o state.Options, l device.Layout) (*states, error) {
-	s := &states{slots: o.Slots, length: o.Length, ctx: ggml.NewContext(), memory: device.NewMemory(l)}
+	memory := device.NewMemory(l)
+	s, err := layOutStates(a, o, memory.Add)
+	if err != nil {
+		return nil, err
+	}
+	s.memory = memory
+	if err := memory.Allocate(); err != nil {
+		s.close()
+		return nil, fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", s.length*s.slots, err)
+	}
+	return s, nil
+}
+
+// layOutStates makes states without memory: add takes their tensors.
+func layOutStates(a *arch.Architecture, o state.Options, add func(layer int, kind string, tensors ...*ggml.Tensor)) (*states, error) {
+	s := &states{slots: o.Slots, length: o.Length, ctx: ggml.NewContext()}
 	options := func(layer int) state.Options {
 		o.NewTensor = func(t ggml.Type, shape ...int64) *ggml.Tensor {
 			x := s.ctx.NewTensor(t, shape...)
-			s.memory.Add(layer, device.KVCache, x)
+			add(layer, device.KVCache, x)
 			return x
 		}
 		return o
 	}
 	var err error
-	if s.byLayer, err = a.NewStates(options); err == nil {
-		if err = s.memory.Allocate(); err != nil {
-			err = fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", s.length*s.slots, err)
-		}
-	}
-	if err != nil {
+	if s.byLayer, err = a.NewStates(options); err != nil {
 		s.close()
 		return nil, err
 	}

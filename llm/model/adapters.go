@@ -83,3 +83,19 @@ func (m *Model) CheckAdapters(adapters Adapters) error {
 	}
 	return nil
 }
+
+// AddDemand adds the weights, and adapters of them, to a demand.
+func (m *Model) AddDemand(to *device.Demand, adapters Adapters) error {
+	if err := m.CheckAdapters(adapters); err != nil {
+		return err
+	}
+	for _, w := range m.arch.Weights() {
+		if x := m.weights[w.Name]; x != nil {
+			to.Hold(w.Layer, w.Kind, x)
+		}
+		for _, p := range adapters[w.Name] {
+			to.Hold(w.Layer, w.Kind, p.A, p.B)
+		}
+	}
+	return to.Check()
+}

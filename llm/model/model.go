@@ -188,10 +188,15 @@ func New(c arch.Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 
 // NewOf is New for an architecture, whose layers may be ones that no file has.
 func NewOf(a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
+	return NewIn(device.Layout{}, a, t, seed)
+}
+
+// NewIn is NewOf with the weights where a layout has them. They are the same in each.
+func NewIn(l device.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
 	}
-	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(device.Layout{}), weights: map[string]*ggml.Tensor{}}
+	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(l), weights: map[string]*ggml.Tensor{}}
 	for _, w := range a.Weights() {
 		if !w.Optional {
 			m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name))

@@ -70,14 +70,8 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 		return MemoryEstimate{}, err
 	}
 	e := MemoryEstimate{Optimizer: t.opt.sizes(), Step: step, Checkpointing: t.checkpointing}
-	check := data.New(checkTokens, []data.Sample{{Tokens: make([]int32, checkTokens+1)}})
-	for _, d := range append([]*data.Dataset{check}, evaluated...) {
-		if err := d.Check(m.Config().Vocab); err != nil {
-			return MemoryEstimate{}, err
-		}
-		if _, err := t.evaluator.graph(t.adapters, d); err != nil {
-			return MemoryEstimate{}, err
-		}
+	if err := t.buildEvaluations(evaluated); err != nil {
+		return MemoryEstimate{}, err
 	}
 	for _, graph := range t.evaluator.graphs { // of several data sets of one shape there is one
 		size, err := graph.graph.Measure()
@@ -87,6 +81,20 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 		e.Evaluations = e.Evaluations.Plus(size)
 	}
 	return e, nil
+}
+
+// buildEvaluations builds the graphs of the evaluations of data sets, and of the check of what is saved.
+func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
+	check := data.New(checkTokens, []data.Sample{{Tokens: make([]int32, checkTokens+1)}})
+	for _, d := range append([]*data.Dataset{check}, sets...) {
+		if err := d.Check(t.m.Config().Vocab); err != nil {
+			return err
+		}
+		if _, err := t.evaluator.graph(t.adapters, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildStep builds the graph of a step as Options.Checkpointing says.

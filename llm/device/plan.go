@@ -1,0 +1,201 @@
+package device
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/counted"
+)
+
+// A Planner lays a model over devices: whole layers, one run of them after the other, with the
+// embedding where the first layer is and the output where the last one is. What the devices have
+// no room for lies on the CPU, the embedding first.
+type Planner struct {
+	// Devices have layers in this order. The CPU may be one of them, first or last, and has what
+	// the others have no room for; where it is left out, that is the first layers, so that the
+	// output, the largest product, is on a device.
+	Devices []*ggml.Device
+	Layers  int  // of the model
+	Tied    bool // the embedding is the matrix of the output too, and lies with it
+	// Split has a number for each device: they get layers in these proportions. nil: in those of
+	// their free memory, and the CPU what does not fit.
+	Split []float64
+	// DeviceLayers is how many layers lie on devices other than the CPU; nil for as many as fit.
+	DeviceLayers *int
+	// Need is what a layout needs of the memory of each of its devices, see [Demand.In].
+	Need func(Layout) (Sizes, error)
+	// Free is the memory that there is, of the devices but for the CPU, in their order; nil is
+	// what they report.
+	Free Sizes
+}
+
+// A Plan is a layout by layers.
+type Plan struct {
+	Layout
+	OnDevices  int   // layers that are not on the CPU
+	Need, Free Sizes // of the devices other than the CPU
+
+	text string
+}
+
+// A ShortageError is a plan for which a device has too little memory.
+type ShortageError struct {
+	Device     string
+	Layers     int   // that the plan has on devices
+	Need, Free int64 // bytes of the device
+	Fit        int   // layers that would fit
+}
+
+// Error says what is needed, and what fits.
+func (e *ShortageError) Error() string {
+	what := fmt.Sprintf("%d layers with all that belongs to them need %s of %s", e.Layers, Bytes(e.Need), e.Device)
+	if e.Layers == 1 {
+		what = fmt.Sprintf("a layer with all that belongs to it needs %s of %s", Bytes(e.Need), e.Device)
+	}
+	fits := ""
+	if e.Fit > 0 {
+		fits = fmt.Sprintf("; there is room for %d", e.Fit)
+	}
+	return fmt.Sprintf("%s, which has %s free%s", what, Bytes(e.Free), fits)
+}
+
+// Bytes writes a size in GiB, MiB or KiB.
+func Bytes(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}
+
+// Plan finds the layout with most layers on devices that fits. What is asked for and does not fit,
+// and a device that has no room for a single layer, is a *ShortageError.
+func (p Planner) Plan() (*Plan, error) {
+	s, err := p.search()
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.run()
+	if err != nil {
+		return nil, err
+	}
+	plan := &Plan{Layout: s.layout(found.spread), OnDevices: s.beside(found.counts), Need: s.ofDevices(found.need), Free: s.ofDevices(s.free)}
+	if plan.OnDevices == 0 {
+		plan.Layout = Layout{}
+	}
+	var names []string
+	for _, d := range s.devices {
+		name := d.Name()
+		if !isNotCPU(d) {
+			name = "the CPU"
+		}
+		names = append(names, name)
+	}
+	plan.text = found.describe(p.Layers, p.Tied, names)
+	return plan, nil
+}
+
+// String says which layers lie where, such as "the embedding and layers 0-3 on the CPU, layers 4-15 and
+// the output on Vulkan0".
+func (p *Plan) String() string { return p.text }
+
+// A planSearch is a planner whose devices are places 0, 1, … in the order of layers.
+type planSearch struct {
+	search
+	devices []*ggml.Device // of the places
+}
+
+func (p Planner) search() (*planSearch, error) {
+	devices := slices.Clone(p.Devices)
+	cpu := slices.IndexFunc(devices, func(d *ggml.Device) bool { return d != nil && !isNotCPU(d) })
+	named := cpu >= 0
+	if !named {
+		d, err := ggml.DeviceByType(ggml.CPU)
+		if err != nil {
+			return nil, err
+		}
+		devices, cpu = slices.Insert(devices, 0, d), 0
+	}
+	others := slices.Delete(slices.Clone(devices), cpu, cpu+1)
+	if _, err := (Layout{Devices: others}).places(); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.Need == nil:
+		return nil, errors.New("the planner does not know what a layout needs; give it Need")
+	case p.Layers < 1:
+		return nil, fmt.Errorf("a model of %s cannot be laid over devices", counted.Of(p.Layers, "layer"))
+	case cpu > 0 && cpu < len(devices)-1:
+		return nil, errors.New("the CPU stands between devices; it gets the first layers or the last ones")
+	case p.Split != nil && len(p.Split) != len(p.Devices):
+		return nil, fmt.Errorf("the split has %s for %s", counted.Of(len(p.Split), "part"), counted.Of(len(p.Devices), "device"))
+	case p.DeviceLayers != nil && *p.DeviceLayers < 0:
+		return nil, fmt.Errorf("there are no %d layers", *p.DeviceLayers)
+	case p.Free != nil && len(p.Free) != len(others):
+		return nil, fmt.Errorf("the free memory is that of %s, and not of %s", counted.Of(len(p.Free), "device"), counted.Of(len(others), "device"))
+	}
+	free := slices.Clone(p.Free)
+	if free == nil {
+		free = freeMemory(others)
+	}
+	s := &planSearch{devices: devices}
+	s.search = search{
+		places: len(devices), cpu: cpu, layers: p.Layers, tied: p.Tied, free: slices.Insert(free, cpu, 0), want: p.DeviceLayers,
+		name: func(place int) string { return devices[place].Name() },
+	}
+	if p.Split != nil {
+		s.split = p.Split
+		if !named {
+			s.split = slices.Insert(slices.Clone(p.Split), 0, 0)
+		}
+		s.splitsAll = named
+	}
+	s.need = func(sp spread) ([]int64, error) {
+		sizes, err := p.Need(s.layout(sp))
+		if err != nil || len(sizes) != len(devices) {
+			return nil, cmp.Or(err, fmt.Errorf("the needs are those of %s, and not of %s", counted.Of(len(sizes), "device"), counted.Of(len(devices), "device")))
+		}
+		// Of a layout the CPU is the last.
+		last := len(sizes) - 1
+		return slices.Insert(slices.Clone(sizes[:last]), cpu, sizes[last]), nil
+	}
+	return s, nil
+}
+
+// ofDevices leaves out the CPU.
+func (s *planSearch) ofDevices(ofPlaces []int64) Sizes {
+	return Sizes(slices.Delete(slices.Clone(ofPlaces), s.cpu, s.cpu+1))
+}
+
+// layout is that of a spread.
+func (s *planSearch) layout(sp spread) Layout {
+	devices := slices.Delete(slices.Clone(s.devices), s.cpu, s.cpu+1)
+	number := func(place int) int {
+		switch {
+		case place == s.cpu:
+			return len(devices)
+		case place > s.cpu:
+			return place - 1
+		}
+		return place
+	}
+	tied := s.tied
+	return Layout{Devices: devices, Of: func(layer int, kind string) int {
+		switch {
+		case layer >= 0:
+			return number(sp.of(layer))
+		case kind == "token_embd" && tied || !slices.Contains(inputKinds, kind):
+			return number(sp.output)
+		}
+		return number(sp.embedding)
+	}}
+}
+
+// inputKinds are what of a model comes before its layers; the rest outside of them belongs to the
+// output.
+var inputKinds = []string{"token_embd", "token_embd_norm", "position_embd"}

@@ -1,0 +1,250 @@
+package device_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// small is a device of which a client can have so many bytes.
+func small(t *testing.T, memory int64) *ggml.Device {
+	t.Helper()
+	r, err := ggml.AddRPCServer(optest.StartSmallRPCServer(t, memory).Endpoint)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Unload()) })
+	return r.Devices()[0]
+}
+
+// planned are architectures that differ in what goes over seams.
+func planned(t *testing.T) []string {
+	if testing.Short() {
+		return []string{"qwen3moe"}
+	}
+	return []string{"gemma3", "llama", "qwen3moe"}
+}
+
+// trainingDemand is what a run of a model needs.
+func trainingDemand(t *testing.T, m *model.Model, c train.Checkpointing) *device.Demand {
+	t.Helper()
+	d := device.NewDemand()
+	require.NoError(t, train.AddDemand(d, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c)))
+	return d
+}
+
+func planner(m *model.Model, need func(device.Layout) (device.Sizes, error), devices ...*ggml.Device) device.Planner {
+	return device.Planner{Devices: devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: need}
+}
+
+// What a run is said to need in a layout, before anything lies there, is what it takes there.
+func TestDemandOfTraining(t *testing.T) {
+	all := layouts(t)
+	all["one device"] = device.On(all["by kind"].Devices[0])
+	for _, name := range planned(t) {
+		m := llmtest.ArchModel(t, name, ggml.F32)
+		for layout, l := range all {
+			for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
+				t.Run(fmt.Sprint(name, " ", layout, " ", c), func(t *testing.T) {
+					said, err := trainingDemand(t, m, c).In(l)
+					require.NoError(t, err)
+					on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
+					a := newAdapter(t, on)
+					estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: a.WithScale(1)}, samples(on.Config().Vocab), trainOptions(e, c))
+					require.NoError(t, err)
+					takes := on.Sizes().Plus(estimate.Total()).Plus(sizesOf(t, e, on, a))
+					for i := range takes {
+						t.Logf("%s: %d said, %d taken", e.Devices()[i].Name(), said[i], takes[i])
+						require.GreaterOrEqual(t, said[i], takes[i], "%v %v", said, takes)
+						require.LessOrEqual(t, said[i], takes[i]/4*5+4096, "%v %v", said, takes)
+					}
+				})
+			}
+		}
+	}
+}
+
+// sizesOf are those of an adapter.
+func sizesOf(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter) device.Sizes {
+	sizes := make(device.Sizes, len(e.Devices()))
+	for name, pairs := range a.WithScale(1) {
+		w, i := m.Architecture().Weight(name), 0
+		if of := e.Layout().Of; of != nil {
+			i = of(w.Layer, w.Kind)
+		}
+		for _, p := range pairs {
+			sizes[i] += p.A.NumBytes() + p.B.NumBytes()
+		}
+	}
+	return sizes
+}
+
+// A run over what was planned has the losses and the tokens that it has on one device, whatever is put where.
+func TestPlans(t *testing.T) {
+	a, b := remote(t), remote(t)
+	for _, name := range planned(t) {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.ArchModel(t, name, ggml.F32)
+			one := newEngine(t, device.Options{OpSet: device.Stock})
+			single := newTrainer(t, m, one, train.CheckpointingOff)
+			run(t, single)
+			text := greedy(t, m, one)
+
+			demand := trainingDemand(t, m, train.CheckpointingOff)
+			all, err := demand.In(device.On(a))
+			require.NoError(t, err)
+			tight := small(t, all[0]*3/4)
+			half := m.Config().Layers / 2
+			for what, p := range map[string]device.Planner{
+				"a device":                 planner(m, demand.In, a),
+				"two devices":              planner(m, demand.In, a, b),
+				"the CPU and a device":     {Devices: []*ggml.Device{a}, DeviceLayers: &half},
+				"a device and the CPU":     {Devices: []*ggml.Device{a, cpu(t)}, DeviceLayers: &half},
+				"parts":                    {Devices: []*ggml.Device{cpu(t), b}, Split: []float64{1, 1}},
+				"a device with too little": {Devices: []*ggml.Device{tight}},
+			} {
+				t.Run(what, func(t *testing.T) {
+					p.Layers, p.Tied, p.Need = m.Config().Layers, m.Config().Tied, demand.In
+					plan, err := p.Plan()
+					require.NoError(t, err)
+					t.Log(plan)
+					if slices.Contains(p.Devices, tight) {
+						require.Contains(t, plan.String(), "on the CPU")
+						require.Less(t, plan.Need[0], plan.Free[0])
+					}
+					on, e := loadOn(t, m, plan.Layout), newEngine(t, device.Options{Layout: plan.Layout})
+					for x := range on.Weights() {
+						requirePlaced(t, e, on.Architecture().Weight(x.Name()), x)
+					}
+					tr := newTrainer(t, on, e, train.CheckpointingOff)
+					run(t, tr)
+					requireSameLosses(t, single.History, tr.History, 1e-4)
+					require.NoError(t, tr.Close()) // whose memory the session needs
+					require.Equal(t, text, greedy(t, on, e))
+				})
+			}
+		})
+	}
+}
+
+// greedy are the likeliest tokens after a text.
+func greedy(t *testing.T, m *model.Model, e *device.Engine) []int {
+	t.Helper()
+	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: trained(t, m).WithScale(1)})
+	require.NoError(t, err)
+	defer s.Close()
+	q, err := s.NewSequence()
+	require.NoError(t, err)
+	next := llmtest.RandomTokens(5, 9, m.Config().Vocab)
+	var text []int
+	for range 20 {
+		logits, err := q.Decode(context.Background(), next)
+		require.NoError(t, err)
+		best := 0
+		for i, l := range logits {
+			if l > logits[best] {
+				best = i
+			}
+		}
+		text, next = append(text, best), []int32{int32(best)}
+	}
+	return text
+}
+
+// A session needs what it was said to need.
+func TestDemandOfSessions(t *testing.T) {
+	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
+	o := infer.SessionOptions{Sequences: 2, Context: 300, Adapters: trained(t, m).WithScale(1)}
+	demand := device.NewDemand()
+	require.NoError(t, infer.AddDemand(demand, m, o))
+	bare := device.NewDemand()
+	require.NoError(t, m.AddDemand(bare, o.Adapters))
+	d := remote(t)
+	with, err := demand.In(device.On(d))
+	require.NoError(t, err)
+	without, err := bare.In(device.On(d))
+	require.NoError(t, err)
+	c := m.Config()
+	cache := int64(2 * 300 * 2 * c.Layers * c.KVHeads * c.HeadSize * 4)
+	require.Greater(t, with[0]-without[0], cache)
+	require.Less(t, with[0]-without[0], cache+300*int64(c.FF+c.Embd+300*c.Heads)*4*8)
+
+	evaluations := device.NewDemand()
+	require.NoError(t, train.AddEvaluationDemand(evaluations, m, o.Adapters, train.EvaluatorOptions{}, samples(c.Vocab)))
+	sizes, err := evaluations.In(device.On(d))
+	require.NoError(t, err)
+	require.Greater(t, sizes[0], without[0])
+	full, err := trainingDemand(t, m, train.CheckpointingOff).In(device.On(d))
+	require.NoError(t, err)
+	require.Less(t, sizes[0], full[0])
+}
+
+func TestPlannerErrors(t *testing.T) {
+	d := remote(t)
+	need := func(l device.Layout) (device.Sizes, error) { return make(device.Sizes, len(l.Devices)+1), nil }
+	minus := -1
+	for says, p := range map[string]device.Planner{
+		"the planner does not know what a layout needs; give it Need":                                   {Layers: 2},
+		"a model of 0 layers cannot be laid over devices":                                               {Need: need},
+		"the CPU stands between devices; it gets the first layers or the last ones":                     {Layers: 2, Need: need, Devices: []*ggml.Device{d, cpu(t), remote(t)}},
+		"the split has 2 parts for 1 device":                                                            {Layers: 2, Need: need, Devices: []*ggml.Device{d}, Split: []float64{3, 1}},
+		"there are no -1 layers":                                                                        {Layers: 2, Need: need, Devices: []*ggml.Device{d}, DeviceLayers: &minus},
+		"the free memory is that of 2 devices, and not of 1 device":                                     {Layers: 2, Need: need, Devices: []*ggml.Device{d}, Free: device.Sizes{1, 2}},
+		"the layout has " + d.Name() + " twice; list each device once":                                  {Layers: 2, Need: need, Devices: []*ggml.Device{d, d}},
+		"device 0 of the layout is nil":                                                                 {Layers: 2, Need: need, Devices: []*ggml.Device{nil}},
+		"a layer with all that belongs to it needs 9.0 KiB of " + d.Name() + ", which has 1.0 KiB free": {Layers: 1, Devices: []*ggml.Device{d}, Free: device.Sizes{1024}, Need: func(device.Layout) (device.Sizes, error) { return device.Sizes{9 << 10, 0}, nil }},
+		"the needs are those of 1 device, and not of 2 devices":                                         {Layers: 2, Devices: []*ggml.Device{d}, Need: func(device.Layout) (device.Sizes, error) { return device.Sizes{1}, nil }},
+	} {
+		_, err := p.Plan()
+		require.EqualError(t, err, says)
+	}
+}
+
+// Where embedding and output lie follows from where the layers do.
+func TestPlanPlaces(t *testing.T) {
+	a, b := remote(t), remote(t)
+	two := 2
+	for _, c := range []struct {
+		p    device.Planner
+		says string
+		want map[string]string // devices by kind outside of the layers
+	}{
+		{device.Planner{Devices: []*ggml.Device{a}}, "all of the model is on A", map[string]string{"token_embd": "A", "output": "A"}},
+		{device.Planner{Devices: []*ggml.Device{a, b}}, "the embedding and layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "A", "position_embd": "A", "output": "B", "output_norm": "B", "rope_freqs": "B"}},
+		{device.Planner{Devices: []*ggml.Device{a, b}, Tied: true}, "layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "B", "token_embd_norm": "A", "output_norm": "B"}},
+		{device.Planner{Devices: []*ggml.Device{a}, DeviceLayers: &two}, "the embedding and layers 0-1 on the CPU, layers 2-3 and the output on A", map[string]string{"token_embd": "CPU", "output": "A"}},
+		{device.Planner{Devices: []*ggml.Device{a, cpu(t)}, DeviceLayers: &two}, "the embedding and layers 0-1 on A, layers 2-3 and the output on the CPU", map[string]string{"token_embd": "A", "output": "CPU"}},
+		{device.Planner{Devices: []*ggml.Device{cpu(t)}}, "all of the model is on the CPU", nil},
+	} {
+		names := map[string]string{a.Name(): "A", b.Name(): "B", "CPU": "CPU"}
+		c.p.Layers, c.p.Need = 4, func(l device.Layout) (device.Sizes, error) { return make(device.Sizes, len(l.Devices)+1), nil }
+		c.p.Free = nil
+		plan, err := c.p.Plan()
+		require.NoError(t, err)
+		text := plan.String()
+		for name, short := range names {
+			text = strings.ReplaceAll(text, name, short)
+		}
+		require.Equal(t, c.says, text)
+		for kind, want := range c.want {
+			i := plan.Of(nn.NoLayer, kind)
+			on := "CPU"
+			if i < len(plan.Devices) {
+				on = names[plan.Devices[i].Name()]
+			}
+			require.Equal(t, want, on, "%s: %s", text, kind)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package device
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A spread says how many layers each place has, in the order of both, and which places have the
+// embedding and the output.
+type spread struct {
+	counts            []int
+	embedding, output int
+}
+
+// of is the place of a layer.
+func (s spread) of(layer int) int {
+	for place, n := range s.counts {
+		if layer < n {
+			return place
+		}
+		layer -= n
+	}
+	return s.output // of a layer that there is not
+}
+
+// A search finds the spread with most layers beside the CPU that fits. Places are numbers here, so
+// that it needs no device.
+type search struct {
+	places, cpu, layers int
+	tied                bool
+	free                []int64   // of the places; that of the CPU does not count
+	split               []float64 // nil for the proportions of free
+	splitsAll           bool      // the CPU has its part of the split
+	want                *int      // layers beside the CPU
+	need                func(spread) ([]int64, error)
+	name                func(place int) string
+}
+
+// A candidate is a spread with what it needs.
+type candidate struct {
+	spread
+	need  []int64
+	short *ShortageError // nil where it fits
+}
+
+func (s *search) run() (*candidate, error) {
+	if err := s.checkSplit(); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.places == 1:
+		c, _, _, err := s.try(s.at([]int{s.layers}, false), nil)
+		return c, err
+	case s.splitsAll:
+		c, err := s.fixed()
+		if err == nil && c.short != nil {
+			err = c.short
+		}
+		return c, err
+	case s.want != nil:
+		return s.wanted(min(*s.want, s.layers))
+	}
+	c, err := s.whole()
+	if err != nil || c.short == nil {
+		return c, err
+	}
+	return s.most(c)
+}
+
+func (s *search) checkSplit() error {
+	sum := 0.
+	for _, part := range s.split {
+		if part < 0 || math.IsNaN(part) || math.IsInf(part, 0) {
+			return fmt.Errorf("the split has a part of %v; parts are numbers of at least 0", part)
+		}
+		sum += part
+	}
+	switch {
+	case s.split != nil && sum == 0:
+		return errors.New("the parts of the split add up to 0")
+	case s.splitsAll && s.want != nil:
+		return errors.New("the split has a part for the CPU, and so it says how many layers devices have; leave the number out")
+	}
+	return nil
+}
+
+// whole is all layers beside the CPU: with embedding and output, or else without what the CPU can
+// take of these.
+func (s *search) whole() (*candidate, error) {
+	c, err := s.with(s.layers, false)
+	if err != nil || c.short == nil || s.tied && s.cpu == 0 {
+		return c, err
+	}
+	relieved, err := s.with(s.layers, true)
+	if err == nil && relieved.short == nil {
+		return relieved, nil
+	}
+	return c, err
+}
+
+// wanted is a spread of a number of layers beside the CPU.
+func (s *search) wanted(n int) (*candidate, error) {
+	at := s.whole
+	if n < s.layers {
+		at = func() (*candidate, error) { return s.with(n, true) }
+	}
+	c, err := at()
+	if err != nil || c.short == nil {
+		return c, err
+	}
+	short := c.short
+	if c, err = s.most(c); err == nil {
+		short.Fit = s.beside(c.counts)
+		return nil, short
+	}
+	var none *ShortageError
+	if errors.As(err, &none) {
+		err = short
+	}
+	return nil, err
+}
+
+// most is the spread of most layers beside the CPU that fits, fewer than those of one that does not.
+func (s *search) most(tooMany *candidate) (*candidate, error) {
+	low, high := 0, s.beside(tooMany.counts) // the first fits, the second does not
+	var best *candidate
+	least := tooMany
+	for high-low > 1 {
+		n := (low + high) / 2
+		c, err := s.with(n, true)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.short == nil:
+			best, low = c, n
+		default:
+			least, high = c, n
+		}
+	}
+	if best == nil {
+		return nil, least.short
+	}
+	return best, nil
+}
+
+// beside counts the layers beside the CPU.
+func (s *search) beside(counts []int) int { return s.layers - counts[s.cpu] }
+
+// fixed is the split of all layers.
+func (s *search) fixed() (*candidate, error) {
+	c, _, _, err := s.try(s.at(apportion(s.layers, s.split), false), nil)
+	return c, err
+}
+
+// with finds a spread of n layers beside the CPU: in the proportions of the split, or in those of the
+// free memory, from which layers move from places that have too little to others. Relieved, the CPU has
+// the embedding too, or the output if it is the last place.
+func (s *search) with(n int, relieved bool) (*candidate, error) {
+	weights := slices.Clone(s.split)
+	if weights == nil {
+		weights = make([]float64, s.places)
+		for i, free := range s.free {
+			weights[i] = float64(max(1, free))
+		}
+	}
+	weights[s.cpu] = 0
+	counts := apportion(n, weights)
+	counts[s.cpu] = s.layers - n
+	full := make([]bool, s.places) // places that have had too many layers
+	for {
+		c, over, roomiest, err := s.try(s.at(counts, relieved), full)
+		if err != nil || c.short == nil || s.split != nil || roomiest < 0 || counts[over] == 0 {
+			return c, err
+		}
+		full[over] = true
+		counts = slices.Clone(counts)
+		counts[over]--
+		counts[roomiest]++
+	}
+}
+
+// at is a spread of so many layers on each place.
+func (s *search) at(counts []int, relieved bool) spread {
+	sp := spread{counts: counts}
+	has := func(n int) bool { return n > 0 }
+	sp.embedding = slices.IndexFunc(counts, has)
+	for i, n := range counts {
+		if n > 0 {
+			sp.output = i
+		}
+	}
+	if relieved && s.cpu == 0 {
+		sp.embedding = s.cpu
+	} else if relieved {
+		sp.output = s.cpu
+	}
+	return sp
+}
+
+// try tells what a spread needs, the place that lacks most, and of those that are not full the one with
+// most room, −1 if there is none.
+func (s *search) try(sp spread, full []bool) (c *candidate, over, roomiest int, err error) {
+	need, err := s.need(sp)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	c, over, roomiest = &candidate{spread: sp, need: need}, -1, -1
+	for i := range s.places {
+		lack := need[i] - s.free[i]
+		switch {
+		case i == s.cpu:
+		case lack > 0 && (over < 0 || lack > need[over]-s.free[over]):
+			over = i
+		case lack < 0 && (full == nil || !full[i]) && (roomiest < 0 || lack < need[roomiest]-s.free[roomiest]):
+			roomiest = i
+		}
+	}
+	if over >= 0 {
+		c.short = &ShortageError{Device: s.name(over), Layers: s.beside(sp.counts), Need: need[over], Free: s.free[over]}
+	}
+	return c, over, roomiest, nil
+}
+
+// apportion divides n in the proportions of weights, by the largest remainders.
+func apportion(n int, weights []float64) []int {
+	sum := 0.
+	for _, w := range weights {
+		sum += w
+	}
+	counts, rest := make([]int, len(weights)), n
+	remainders := make([]float64, len(weights))
+	order := make([]int, len(weights))
+	for i, w := range weights {
+		exact := float64(n) * w / sum
+		counts[i] = int(exact)
+		remainders[i], order[i] = exact-float64(counts[i]), i
+		rest -= counts[i]
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(remainders[j], remainders[i]) })
+	for _, i := range order[:rest] {
+		counts[i]++
+	}
+	return counts
+}
+
+// describe says what each place has, in the order of the model.
+func (s spread) describe(layers int, tied bool, names []string) string {
+	var parts []string
+	first := 0
+	for i, n := range s.counts {
+		var has []string
+		embedding, output := s.embedding == i && !tied, s.output == i
+		if embedding {
+			has = append(has, "the embedding")
+		}
+		switch {
+		case n == layers && n > 1:
+			has = append(has, "all layers")
+		case n == 1:
+			has = append(has, fmt.Sprintf("layer %d", first))
+		case n > 0:
+			has = append(has, fmt.Sprintf("layers %d-%d", first, first+n-1))
+		}
+		if output {
+			has = append(has, "the output")
+		}
+		first += n
+		switch {
+		case len(has) == 0:
+		case n == layers && output && (embedding || tied):
+			return "all of the model is on " + names[i]
+		default:
+			parts = append(parts, join(has, ", ", " and ")+" on "+names[i])
+		}
+	}
+	return join(parts, ", ", ", ")
+}
+
+// join writes a list.
+func join(list []string, between, last string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	n := len(list) - 1
+	return strings.Join(list[:n], between) + last + list[n]
+}

@@ -1,0 +1,78 @@
+package train
+
+import (
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// AddDemand adds to a demand what a run needs that [New] would begin, with evaluations of these data sets
+// and without: the model, what is trained, and what [EstimateMemory] has. The model lies on the CPU, and
+// nothing of it is read; [device.Demand.In] tells of other layouts. CheckpointingAuto stands for off.
+func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
+	if err := m.AddDemand(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
+		return err
+	}
+	e, err := device.New(device.Options{Layout: m.Layout(), OpSet: device.Stock, Threads: 1})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	o.Engine = e
+	if o.Checkpointing == CheckpointingAuto {
+		o.Checkpointing = CheckpointingOff
+	}
+	t, err := prepare(m, trained, d, o)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := t.buildEvaluations(evaluated); err != nil {
+		return err
+	}
+	for i, p := range t.opt.params {
+		to.Hold(p.weight.Layer, p.weight.Kind, p.Tensor, t.opt.grad[p.Tensor], t.opt.first[i], t.opt.second[i])
+	}
+	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
+	to.Compute(t.loss.graphs[0].Graph)
+	to.Compute(t.opt.update.Graph)
+	t.evaluator.addDemand(to)
+	return to.Check()
+}
+
+// AddEvaluationDemand adds to a demand what an [Evaluator] needs for data sets: the model with its adapters,
+// and the results. The model lies on the CPU, and nothing of it is read.
+func AddEvaluationDemand(to *device.Demand, m *model.Model, adapters model.Adapters, o EvaluatorOptions, sets ...*data.Dataset) error {
+	if err := m.AddDemand(to, adapters); err != nil {
+		return err
+	}
+	e, err := device.New(device.Options{Layout: m.Layout(), OpSet: device.Stock, Threads: 1})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	o.Engine = e
+	evaluator, err := NewEvaluator(m, o)
+	if err != nil {
+		return err
+	}
+	defer evaluator.Close()
+	for _, d := range sets {
+		if err := d.Check(m.Config().Vocab); err != nil {
+			return err
+		}
+		if _, err := evaluator.graph(adapters, d); err != nil {
+			return err
+		}
+	}
+	evaluator.addDemand(to)
+	return to.Check()
+}
+
+func (e *Evaluator) addDemand(to *device.Demand) {
+	for _, g := range e.graphs { // of several data sets of one shape there is one
+		to.Compute(g.graph.graphs[0].Graph)
+	}
+}
