@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
@@ -157,7 +156,6 @@ func (f *adapterFlags) adapter(m *model.Model, seed uint64) (*lora.Adapter, erro
 		if err != nil {
 			return nil, fmt.Errorf("--lora-in: %w", err)
 		}
-		adapters.PrintNotices("--lora-in", a)
 		return a, nil
 	}
 	o, err := f.options(m, seed)

@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -52,7 +53,13 @@ type result struct {
 
 // Run measures, and writes a table.
 func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
-	m, err := c.Load()
+	m, err := c.Load(func(to *device.Demand, m *inference.Model) error {
+		if err := c.takeLength(m.Model); err != nil {
+			return err
+		}
+		full := data.New(c.Ctx, []data.Sample{{Tokens: make([]int32, c.Ctx+1)}})
+		return train.AddEvaluationDemand(to, m.Model, m.Options.Adapters, train.EvaluatorOptions{}, full)
+	})
 	if err != nil {
 		return err
 	}

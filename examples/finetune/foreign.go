@@ -57,7 +57,7 @@ var foreignData = []cli.Foreign{
 	{Names: words("hf-dataset"), Read: refused("nothing is downloaded: fetch the data set's Parquet or JSONL files, and name them by --train-data; --key has names of its columns")},
 	{Names: words("dataset-dir media-dir"), Help: "--train-data names files by their paths.", Read: refused("--train-data (--dataset) names the files by their paths; there is no dataset_info.json")},
 	{Names: words("dataset-config dataset-streaming"), Help: "--train-data names files.", Read: refused("nothing is downloaded; --train-data names files")},
-	{Names: words("dataset-train-split split"), Help: "train only.", Read: only("the split train of a folder is trained on; name another file by --train-data", "train")},
+	{Names: words("dataset-train-split"), Help: "train only.", Read: only("the split train of a folder is trained on; name another file by --train-data", "train")},
 	{Names: words("dataset-test-split"), Help: "valid, validation or test only.", Read: only("the split valid of a folder is held out; name another file by --valid-data", "valid", "validation", "test")},
 	{Names: words("format-type"), Help: "auto only: keys of records say it.", Read: only("keys of the records say their format", "auto")},
 	{Names: words("mask-prompt mask-history"), Bool: true, Flag: "train-on", Read: whenTrue("train-on", "last")},

@@ -58,7 +58,6 @@ func scripts(t *testing.T) testscript.Params {
 			"same-losses":  sameLosses,
 			"same-tensors": sameTensors,
 			"parquet":      writeParquet,
-			"close-losses": closeLosses,
 			"same-metrics": sameMetrics,
 		},
 	}

@@ -1,48 +1,67 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"slices"
 
-	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
+	"github.com/goggml/ggml/examples/internal/placement"
+	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
 )
 
 // modelFlags are where the model is computed, and what is changed of it.
 type modelFlags struct {
-	Device    string `name:"device" xor:"device" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing" basic:""`
-	GPULayers int    `name:"n-gpu-layers" aliases:"gpu-layers,ngl" xor:"device" range:"[0,)" placeholder:"N" help:"More than 0 computes the whole model on the first GPU, whatever the number: --device says the same by name." group:"Computing"`
-
+	placement.DeviceFlags
 	inference.Overrides
 }
 
-// engine opens the device.
-func (f *modelFlags) engine(threads int) (*device.Engine, error) {
-	if f.GPULayers == 0 {
-		return cli.NewEngine(f.Device, threads)
-	}
-	devices, err := ggml.Devices()
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(devices, func(d *ggml.Device) bool { return d.Type() == ggml.GPU || d.Type() == ggml.IntegratedGPU })
-	if i < 0 {
-		return nil, errors.New("--n-gpu-layers: there is no GPU that a plugin of ggml knows; leave it out to train on the CPU")
-	}
-	fmt.Fprintf(os.Stderr, "--n-gpu-layers %d: all layers are computed on %s\n", f.GPULayers, devices[i].Name())
-	return cli.NewEngine(devices[i].Name(), threads)
+// A subject is the model with the adapter that is trained.
+type subject struct {
+	model   *model.Model
+	adapter *lora.Adapter
 }
 
-// load opens the model in the layout of the engine.
-func (f *modelFlags) load(path string, e *device.Engine) (*model.Model, error) {
-	m, err := model.Load(path, model.LoadOptions{Layout: e.Layout(), Override: f.Override})
+func (s *subject) Close() {
+	s.adapter.Close()
+	s.model.Close()
+}
+
+// open loads the model in a layout, and makes or loads the adapter.
+func (p *trainCommand) open(l device.Layout) (*subject, error) {
+	m, err := model.Load(p.ModelBase, model.LoadOptions{Layout: l, Override: p.Override})
 	if err != nil {
-		return nil, cli.ModelError("--model-base", path, err)
+		return nil, cli.ModelError("--model-base", p.ModelBase, err)
 	}
-	return m, nil
+	a, err := p.adapter(m, p.RandomSeed())
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	return &subject{m, a}, nil
+}
+
+// spread opens the model and the adapter anew, in the layout over devices that the run needs, if that is not the
+// CPU alone.
+func (p *trainCommand) spread(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*subject, error) {
+	adapters := s.adapter.WithScale(1)
+	l, err := p.Lay(os.Stderr, devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *device.Demand) error {
+		sampler, err := p.newSampler(s.model, sets.IsChat)
+		if err != nil {
+			return err
+		}
+		return sampler.addDemand(to, adapters)
+	})
+	if err != nil || l.IsCPU() {
+		return s, err
+	}
+	s.Close()
+	again, err := p.open(l)
+	if err != nil {
+		return s, err
+	}
+	return again, nil
 }

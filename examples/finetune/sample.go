@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -73,6 +74,18 @@ func (s *sampler) context() (int, error) {
 		return 0, fmt.Errorf("--sample-prompt: %w", err)
 	}
 	return min(s.m.Config().Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
+}
+
+// addDemand adds to a demand what the session needs that sample writes to, if there is a prompt.
+func (s *sampler) addDemand(to *device.Demand, adapters model.Adapters) error {
+	if s.prompt == "" {
+		return nil
+	}
+	n, err := s.context()
+	if err != nil {
+		return err
+	}
+	return infer.AddDemand(to, s.m, infer.SessionOptions{Context: n, Adapters: adapters})
 }
 
 // sample gives the text of a sequence that is empty.

@@ -15,8 +15,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -71,28 +73,37 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := p.Prepare(os.Stderr); err != nil {
 		return err
 	}
-	e, err := p.engine(p.Threads)
+	devices, err := p.Choose()
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	m, err := p.load(p.ModelBase, e)
+	s, err := p.open(device.Layout{})
 	if err != nil {
 		return err
 	}
-	defer m.Close()
-	adapter, err := p.adapter(m, p.RandomSeed())
-	if err != nil {
-		return err
+	defer func() { s.Close() }()
+	if p.LoRAIn != "" {
+		adapters.PrintNotices("--lora-in", s.adapter)
 	}
-	defer adapter.Close()
 	if p.OnlyWrite {
-		return p.onlyWrite(adapter, out)
+		return p.onlyWrite(s.adapter, out)
 	}
 	if err := folder.Check(&p.Flags, p.inputs()); err != nil {
 		return err
 	}
-	return p.train(ctx, out, e, m, adapter, folder)
+	sets, err := p.loadData(ctx, s.model)
+	if err != nil {
+		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
+	}
+	defer sets.Close()
+	options, err := p.options(sets.Train)
+	if err != nil {
+		return err
+	}
+	if s, err = p.spread(devices, s, sets, options); err != nil {
+		return err
+	}
+	return p.train(ctx, out, s, sets, options, folder)
 }
 
 // openFolder takes the folder of the run, which has one of its own where no flag says where its
@@ -178,18 +189,21 @@ func (p *trainCommand) save(a *lora.Adapter) func(path string) error {
 	return func(path string) error { return a.Save(path, lora.SaveOptions{}) }
 }
 
-func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engine, m *model.Model, adapter *lora.Adapter, folder *training.RunFolder) error {
-	sets, err := p.loadData(ctx, m)
-	if err != nil {
-		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
-	}
-	defer sets.Close()
-	trained, valid := sets.Train, sets.Valid
-	options, err := p.Options(trained.Len())
+// options are those of the trainer but for its engine.
+func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
+	o, err := p.Options(d.Len())
+	o.LoRAPlus, o.Dropout, o.NEFTune = p.LoRAPlus, p.Dropout, p.NEFTune
+	return o, err
+}
+
+func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, sets *training.Sets, options train.Options, folder *training.RunFolder) error {
+	m, adapter, trained, valid := s.model, s.adapter, sets.Train, sets.Valid
+	e, err := device.New(device.Options{Layout: m.Layout(), Threads: p.Threads})
 	if err != nil {
 		return err
 	}
-	options.Engine, options.LoRAPlus, options.Dropout, options.NEFTune = e, p.LoRAPlus, p.Dropout, p.NEFTune
+	defer e.Close()
+	options.Engine = e
 	multiplier, err := e.Multiplier()
 	if err != nil {
 		return err
@@ -229,6 +243,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, e *device.Engin
 	if err := p.Flags.Run(ctx, os.Stderr, t, valid, training.Result{SavedFile: p.result(), Write: p.save(adapter)}); err != nil {
 		return err
 	}
+	t.Close() // whose memory the report may need
 	if err := r.measure(ctx); err != nil {
 		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.result().LatestPath()))
 	}

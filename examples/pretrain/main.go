@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
@@ -38,6 +39,7 @@ type program struct {
 	Type     string `name:"type" basic:"" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
 
 	training.Flags
+	placement.DeviceFlags
 
 	flags []*kong.Flag
 }
@@ -68,6 +70,10 @@ func (p *program) run(ctx context.Context) error {
 	if err := p.Prepare(os.Stderr); err != nil {
 		return err
 	}
+	devices, err := p.Choose()
+	if err != nil {
+		return err
+	}
 	locks, err := p.TakeOutputs(nil, []cli.File{training.LatestFile(p.result())})
 	if err != nil {
 		return err
@@ -88,12 +94,15 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer m.Close()
+	defer func() { m.Close() }()
 	options, err := p.Options(data.Len())
 	if err != nil {
 		return err
 	}
-	t, err := p.NewTrainer(m, train.Trainables{ModelWeights: slices.Collect(m.Weights())}, data, options)
+	if m, err = p.spread(devices, m, sets, options); err != nil {
+		return err
+	}
+	t, err := p.NewTrainer(m, weightsOf(m), data, options)
 	if err != nil {
 		return err
 	}
@@ -112,6 +121,25 @@ func (p *program) run(ctx context.Context) error {
 	}
 	fmt.Fprintf(os.Stderr, "wrote %s\n", p.ModelOut)
 	return nil
+}
+
+// weightsOf are what is trained.
+func weightsOf(m *model.Model) train.Trainables {
+	return train.Trainables{ModelWeights: slices.Collect(m.Weights())}
+}
+
+// spread makes the model anew in the layout over devices that the run needs, if that is not the CPU alone.
+func (p *program) spread(devices *placement.Choice, m *model.Model, sets *training.Sets, o train.Options) (*model.Model, error) {
+	l, err := p.Lay(os.Stderr, devices, m, weightsOf(m), sets, o)
+	if err != nil || l.IsCPU() {
+		return m, err
+	}
+	again, err := model.NewIn(l, m.Architecture(), m.Tokenizer, p.RandomSeed())
+	if err != nil {
+		return m, err
+	}
+	m.Close()
+	return again, nil
 }
 
 func (p *program) result() run.SavedFile { return p.Result("--model-out", p.ModelOut) }

@@ -53,8 +53,17 @@ func ParseAll(flag string, args []string) ([]Arg, error) {
 // Set is adapters that are open.
 type Set []lora.Scaled
 
-// Load opens adapters for a model: all, or none. Of the folder of a run it is its best.
+// Load is Open that says what of the adapters means something else here.
 func Load(args []Arg, m *model.Model) (Set, error) {
+	set, err := Open(args, m)
+	for i, s := range set {
+		PrintNotices(args[i].Flag, s.Adapter)
+	}
+	return set, err
+}
+
+// Open opens adapters for a model: all, or none. Of the folder of a run it is its best.
+func Open(args []Arg, m *model.Model) (Set, error) {
 	var set Set
 	for _, arg := range args {
 		path, err := runs.AdapterIn(arg.Path)
@@ -67,7 +76,6 @@ func Load(args []Arg, m *model.Model) (Set, error) {
 			set.Close()
 			return nil, fmt.Errorf("%s: %w", arg.Flag, err)
 		}
-		PrintNotices(arg.Flag, a)
 		set = append(set, lora.Scaled{Adapter: a, Scale: arg.Scale})
 	}
 	return set, nil

@@ -26,6 +26,7 @@ func Main(m *testing.M, programs map[string]func()) {
 	if standIn := standIns[name]; standIn != nil {
 		os.Exit(standIn(name, os.Args[1:]))
 	}
+	programs[serverProgram] = serveRPC
 	_, isProgram := programs[name]
 	if !isProgram && signal.Ignored(os.Interrupt) {
 		interrupts := make(chan os.Signal, 1)

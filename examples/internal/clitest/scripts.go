@@ -14,7 +14,7 @@ import (
 )
 
 // RunScripts is testscript.Run, whose scripts have an environment of their own, with the settings of the race detector,
-// and the commands advice and again. When all have ended, it holds what the programs printed to what is demanded of
+// and the commands advice, again, serve and close-losses. When all have ended, it holds what the programs printed to what is demanded of
 // every message, and that each program and flag that they advise was run as advised.
 func RunScripts(t *testing.T, p testscript.Params) {
 	s := &scripts{printed: map[string]string{}, ran: map[string]bool{}, titles: map[string]bool{}}
@@ -28,7 +28,7 @@ func RunScripts(t *testing.T, p testscript.Params) {
 		}
 		return prepare(e)
 	}
-	commands := map[string]func(*testscript.TestScript, bool, []string){"advice": s.advice, "again": again}
+	commands := map[string]func(*testscript.TestScript, bool, []string){"advice": s.advice, "again": again, "serve": serve, "close-losses": closeLosses}
 	maps.Copy(commands, p.Cmds)
 	p.Cmds = commands
 	if !strings.Contains(testRun(), "/") { // some scripts alone do not run all

@@ -13,7 +13,9 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -25,9 +27,9 @@ type ModelFlags struct {
 	LoRA  []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
 	Overrides
 
-	Ctx     int    `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
-	Device  string `name:"device" basic:"" placeholder:"NAME" help:"What computes and holds the weights, such as CPU, CUDA0 or Vulkan0; by default the CPU. An unknown name lists those of this machine." group:"Computing"`
-	Threads int    `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	Ctx int `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
+	placement.DeviceFlags
+	Threads int `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
 }
 
 // SessionFlags are ModelFlags of a model that sessions compute, for kong.
@@ -58,7 +60,11 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 	if !cacheType.CanQuantize() {
 		return nil, fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", f.CacheType)
 	}
-	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences})
+	o := infer.SessionOptions{Context: f.Ctx, Sequences: sequences, CacheType: cacheType}
+	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences}, func(to *device.Demand, m *Model) error {
+		o.Adapters = m.Options.Adapters
+		return infer.AddDemand(to, m.Model, o)
+	})
 	if err == nil {
 		m.Options.CacheType, m.Options.FullCache = cacheType, f.SWAFull
 	}
@@ -66,44 +72,67 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 }
 
 // Load opens the model with its matrices as they are in the file, which no session need be quick
-// with.
-func (f *ModelFlags) Load() (*Model, error) { return f.open(model.LoadOptions{}) }
+// with. On devices it needs what demand adds.
+func (f *ModelFlags) Load(demand func(to *device.Demand, m *Model) error) (*Model, error) {
+	return f.open(model.LoadOptions{}, demand)
+}
 
-func (f *ModelFlags) open(o model.LoadOptions) (*Model, error) {
+func (f *ModelFlags) open(o model.LoadOptions, demand func(to *device.Demand, m *Model) error) (*Model, error) {
 	began := time.Now()
-	m := &Model{Options: infer.SessionOptions{Context: f.Ctx}}
-	if err := f.load(m, o); err != nil {
+	args, err := adapters.ParseAll("--lora", f.LoRA)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := f.Choose()
+	if err != nil {
+		return nil, err
+	}
+	if !devices.IsCPU() {
+		sketch, err := f.load(args, model.LoadOptions{}, adapters.Open)
+		if err != nil {
+			return nil, err
+		}
+		o.Layout, err = devices.Lay(os.Stderr, sketch.Model, func(to *device.Demand) error { return demand(to, sketch) })
+		sketch.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	m, err := f.load(args, o, adapters.Load)
+	if err != nil {
+		return nil, err
+	}
+	if m.Options.Engine, err = device.New(device.Options{Layout: o.Layout, Threads: f.Threads}); err != nil {
 		m.Close()
 		return nil, err
+	}
+	if f.Ctx > m.Config().Context {
+		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %s that the model was trained on: what comes after is worse, or nonsense\n", f.Ctx, cli.Count(m.Config().Context, "position"))
 	}
 	m.Loading = time.Since(began)
 	return m, nil
 }
 
-func (f *ModelFlags) load(m *Model, load model.LoadOptions) (err error) {
-	o := &m.Options
-	args, err := adapters.ParseAll("--lora", f.LoRA)
-	if err != nil {
-		return err
-	}
-	if o.Engine, err = cli.NewEngine(f.Device, f.Threads); err != nil {
-		return err
-	}
-	load.Layout, load.Override = o.Engine.Layout(), f.Override
-	if m.Model, err = model.Load(f.Model, load); err != nil {
-		return cli.ModelError("--model", f.Model, err)
-	}
-	if f.Ctx > m.Config().Context {
-		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %s that the model was trained on: what comes after is worse, or nonsense\n", f.Ctx, cli.Count(m.Config().Context, "position"))
+// load opens the model and its adapters.
+func (f *ModelFlags) load(args []adapters.Arg, o model.LoadOptions, open func([]adapters.Arg, *model.Model) (adapters.Set, error)) (m *Model, err error) {
+	m = &Model{Options: infer.SessionOptions{Context: f.Ctx}}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	o.Override = f.Override
+	if m.Model, err = model.Load(f.Model, o); err != nil {
+		return m, cli.ModelError("--model", f.Model, err)
 	}
 	if m.Tokenizer == nil {
-		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)
+		return m, fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)
 	}
-	if m.adapters, err = adapters.Load(args, m.Model); err != nil {
-		return err
+	if m.adapters, err = open(args, m.Model); err != nil {
+		return m, err
 	}
-	o.Adapters = m.adapters.Weights()
-	return nil
+	m.Options.Adapters = m.adapters.Weights()
+	return m, nil
 }
 
 // Close frees the model, its adapters and its engine.

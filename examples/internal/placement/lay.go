@@ -1,0 +1,122 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Lay finds the layout of a model over the devices, and says it. Of several demands, ways to compute the same, it
+// takes the first with which all layers lie on devices, or else the last.
+func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand) error) (device.Layout, error) {
+	if c.IsCPU() {
+		return device.Layout{}, nil
+	}
+	var found *finding
+	var err error
+	for _, add := range demands {
+		demand := device.NewDemand(c.Devices()...)
+		if err := add(demand); err != nil {
+			return device.Layout{}, err
+		}
+		if found, err = c.find(m, demand); err == nil && (found.plan == nil || found.plan.OnDevices == m.Config().Layers) {
+			break
+		}
+	}
+	if err != nil {
+		return device.Layout{}, err
+	}
+	for _, line := range found.notes {
+		fmt.Fprintln(w, line)
+	}
+	if found.plan == nil {
+		return device.Layout{}, nil
+	}
+	fmt.Fprintf(w, "devices: %v\n", found.plan)
+	return found.plan.Layout, nil
+}
+
+// A finding is a plan, nil for the CPU alone, and what there is to say besides.
+type finding struct {
+	plan  *device.Plan
+	notes []string
+}
+
+func (c *Choice) find(m *model.Model, demand *device.Demand) (*finding, error) {
+	planner := device.Planner{
+		Devices: c.devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Split: c.split,
+		DeviceLayers: cli.Optional(c.flags.GPULayers), Need: demand.In,
+	}
+	found := &finding{}
+	var able []*ggml.Device
+	for _, d := range c.Devices() {
+		ops := demand.Lacks(d)
+		switch {
+		case len(ops) == 0:
+			able = append(able, d)
+		case c.isAuto:
+			found.notes = append(found.notes, fmt.Sprintf("%s is left alone: it has no %s", d.Name(), strings.Join(ops, ", ")))
+		default:
+			found.notes = append(found.notes, fmt.Sprintf("%s has no %s: the CPU computes that", d.Name(), strings.Join(ops, ", ")))
+		}
+	}
+	if !c.isAuto {
+		var err error
+		found.plan, err = planner.Plan()
+		return found, c.nameFlags(err)
+	}
+	return found, c.choose(found, planner, able)
+}
+
+// choose takes the first of the able devices if all layers fit there, or else all of them, or the CPU.
+func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Device) error {
+	if len(able) == 0 {
+		return nil
+	}
+	all := len(able)
+	if planner.Split != nil && all != len(c.devices) {
+		return fmt.Errorf("--split: %s; name by --device those that it is for", strings.Join(found.notes, "; "))
+	}
+	for _, n := range slices.Compact([]int{1, all}) {
+		planner.Devices = able[:n]
+		if planner.Split != nil && n < all {
+			continue
+		}
+		plan, err := planner.Plan()
+		var short *device.ShortageError
+		switch {
+		case errors.As(err, &short) && c.flags.GPULayers < 0 && n == all:
+			found.notes = append(found.notes, fmt.Sprintf("all of the model is on the CPU: %v", err))
+		case err != nil && n == all:
+			return c.nameFlags(err)
+		case err == nil && (n == all || plan.OnDevices == planner.Layers):
+			found.plan = plan
+			return nil
+		}
+	}
+	return nil
+}
+
+// nameFlags names the flags that ask for more than there is room for.
+func (c *Choice) nameFlags(err error) error {
+	f := c.flags
+	var short *device.ShortageError
+	switch {
+	case err == nil:
+		return nil
+	case c.split != nil:
+		return fmt.Errorf("--split: %w", err)
+	case f.GPULayers > 0:
+		return fmt.Errorf("--n-gpu-layers %d: %w", f.GPULayers, err)
+	case errors.As(err, &short):
+		return fmt.Errorf("--device: %w; shorter or fewer samples at a time need less, and --device CPU computes it", err)
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+// Package placement is where programs compute: the flags that name devices, and the layout of a model over them.
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
+)
+
+// DeviceFlags say on which devices a model lies, for kong.
+type DeviceFlags struct {
+	Device    []string `name:"device" basic:"" placeholder:"NAME,…" help:"What holds the layers of the model and computes them, in their order: devices such as CUDA0 or Vulkan0, and what they have no room for is on the CPU; auto for the GPUs, or the CPU where there is none that has all that is needed. By default the devices of --rpc, or else the CPU. An unknown name lists those of this machine." group:"Computing"`
+	GPULayers int      `name:"n-gpu-layers" aliases:"gpu-layers,ngl" range:"[-1,)" default:"-1" unset:"-1" placeholder:"N" help:"Layers on devices other than the CPU, counted from the last, and the output with them: by default, and with -1, as many as fit. More than 0 means --device auto where no device is named." group:"Computing"`
+	Split     []string `name:"split" aliases:"tensor-split" placeholder:"N,…" help:"Proportions of the layers on the devices of --device, such as 3,1; by default those of their free memory." group:"Computing"`
+	RPC       []string `name:"rpc" placeholder:"HOST:PORT" help:"Server whose devices take part (rpc-server, or llama.cpp's), as RPC0 and so on. Can be given several times, or with commas." group:"Computing"`
+}
+
+// auto is the name that stands for the GPUs.
+const auto = "auto"
+
+// A Choice is the devices that flags name.
+type Choice struct {
+	flags   *DeviceFlags
+	devices []*ggml.Device // nil for the CPU alone
+	split   []float64      // of them; nil for none
+	isAuto  bool           // the program chose them
+}
+
+// Choose finds the devices.
+func (f *DeviceFlags) Choose() (*Choice, error) {
+	remote, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	c := &Choice{flags: f}
+	switch {
+	case len(f.Device) == 1 && strings.EqualFold(f.Device[0], auto), len(f.Device) == 0 && f.GPULayers > 0:
+		c.isAuto = len(f.Device) > 0
+		c.devices, err = gpus()
+		if err == nil && c.devices == nil && !c.isAuto {
+			err = errors.New("--n-gpu-layers: there is no GPU that a plugin of ggml knows; leave it out to compute on the CPU")
+		}
+	case len(f.Device) == 0:
+		if c.devices = remote; remote == nil && f.GPULayers < 0 {
+			hintUnusedGPU()
+		}
+	default:
+		c.devices, err = named(f.Device)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.GPULayers == 0 {
+		c.devices = nil
+	}
+	return c, c.check()
+}
+
+// connect adds the servers of --rpc.
+func (f *DeviceFlags) connect() (devices []*ggml.Device, err error) {
+	for _, endpoint := range f.RPC {
+		server, err := ggml.AddRPCServer(endpoint)
+		if err != nil {
+			return nil, fmt.Errorf("--rpc %s: %w", endpoint, err)
+		}
+		devices = append(devices, server.Devices()...)
+	}
+	return devices, nil
+}
+
+// gpus are all GPUs: those that share the memory of the CPU where there are no others.
+func gpus() (list []*ggml.Device, err error) {
+	devices, err := ggml.Devices()
+	for _, kind := range []ggml.DeviceType{ggml.GPU, ggml.IntegratedGPU} {
+		for _, d := range devices {
+			if d.Type() == kind {
+				list = append(list, d)
+			}
+		}
+		if list != nil {
+			break
+		}
+	}
+	return list, err
+}
+
+// named finds devices that can hold layers. Accelerators cannot: they compute some products for the CPU, as BLAS
+// does.
+func named(names []string) (list []*ggml.Device, err error) {
+	devices, err := ggml.Devices()
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for _, d := range devices {
+		if d.Type() != ggml.Accelerator {
+			known = append(known, d.Name())
+		}
+	}
+	slices.Sort(known)
+	for i, name := range names {
+		name = strings.TrimSpace(name)
+		fault := "there is none of this name"
+		at := slices.IndexFunc(devices, func(d *ggml.Device) bool { return strings.EqualFold(d.Name(), name) })
+		switch {
+		case at >= 0 && devices[at].Type() == ggml.Accelerator:
+			fault = "it works beside the CPU and holds no model"
+		case at >= 0 && slices.Contains(list, devices[at]):
+			return nil, fmt.Errorf("--device %s: %s is there twice", strings.Join(names, ","), devices[at].Name())
+		case at >= 0 && devices[at].Type() == ggml.CPU && i > 0 && i < len(names)-1:
+			return nil, fmt.Errorf("--device %s: the CPU gets the first layers or the last ones; name it first or last", strings.Join(names, ","))
+		case strings.EqualFold(name, auto):
+			return nil, fmt.Errorf("--device %s: auto stands alone", strings.Join(names, ","))
+		case at >= 0:
+			list = append(list, devices[at])
+			continue
+		}
+		return nil, fmt.Errorf("--device %s: %s; the devices of this machine are %s", name, fault, strings.Join(known, ", "))
+	}
+	return list, nil
+}
+
+// check demands flags that have something to say.
+func (c *Choice) check() error {
+	f := c.flags
+	split := strings.Join(f.Split, ",")
+	for _, text := range f.Split {
+		part, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil {
+			return fmt.Errorf("--split %s: the parts are numbers, such as 3,1", split)
+		}
+		c.split = append(c.split, part)
+	}
+	switch {
+	case len(f.Split) == 0:
+	case len(c.devices) == 0:
+		return errors.New("--split: the model is on the CPU alone; name devices by --device, or leave it out")
+	case len(f.Split) != len(c.devices):
+		return fmt.Errorf("--split %s has %s for %s (%s); give one for each", split, cli.Count(len(f.Split), "part"), cli.Count(len(c.devices), "device"), c.names())
+	}
+	return nil
+}
+
+func (c *Choice) names() string {
+	var names []string
+	for _, d := range c.devices {
+		names = append(names, d.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// IsCPU reports whether the CPU has all, and so no layout need be planned.
+func (c *Choice) IsCPU() bool {
+	return !slices.ContainsFunc(c.devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU })
+}
+
+// Devices are those that are not the CPU, whose ops a demand is to look at.
+func (c *Choice) Devices() []*ggml.Device {
+	return slices.DeleteFunc(slices.Clone(c.devices), func(d *ggml.Device) bool { return d.Type() == ggml.CPU })
+}

@@ -1,0 +1,41 @@
+package training
+
+import (
+	"io"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/placement"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// Lay finds the layout of the model, which is on the CPU, for a run over devices, and says it to w. Where that is
+// left to the run, layers are recomputed if that lets more of them lie on devices. What the program needs besides
+// others add.
+func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trained train.Trainables, sets *Sets, o train.Options, others ...func(*device.Demand) error) (device.Layout, error) {
+	var evaluated []*data.Dataset
+	if sets.Valid != nil {
+		evaluated = append(evaluated, sets.Valid)
+	}
+	ways := []train.Checkpointing{o.Checkpointing}
+	if o.Checkpointing == train.CheckpointingAuto {
+		ways = []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn}
+	}
+	o.ComputeType = ggml.F32 // another takes hardly more
+	var demands []func(*device.Demand) error
+	for _, way := range ways {
+		demands = append(demands, func(to *device.Demand) error {
+			o.Checkpointing = way
+			err := f.nameFlags(train.AddDemand(to, m, trained, sets.Train, o, evaluated...))
+			for _, add := range others {
+				if err == nil {
+					err = add(to)
+				}
+			}
+			return err
+		})
+	}
+	return devices.Lay(w, m, demands...)
+}
