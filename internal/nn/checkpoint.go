@@ -2,10 +2,10 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// KeepInputs makes room for the inputs of that many checkpoints, one a layer.
-func (t *Tape) KeepInputs(layers int) {
+// KeepInputs makes room for the inputs of checkpoints, each of a layer.
+func (t *Tape) KeepInputs(layers ...int) {
 	t.store = activationStore{}
-	for i := range layers {
+	for _, i := range layers {
 		l := t.On(i).Lowering
 		if t.store[l] == nil {
 			t.store[l] = &residuals{}
@@ -56,6 +56,17 @@ func (t *Tape) recompute(x *Value, dy *ggml.Tensor, memo memoCursor, f func(t *T
 	f(own, in).grad = dy
 	own.Backward()
 	return own.gradient(in)
+}
+
+// Reused is x for a use far from where it is computed: what flows back is added up at once, so that
+// what it is made of is free again.
+func (t *Tape) Reused(x *Value) *Value {
+	y := &Value{T: x.T, needsGrad: x.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.addTo(x, dy)
+		t.Graph.Expand(x.grad)
+	})
+	return y
 }
 
 // Chunked computes an f that makes of each column of x [m, n] one of the result, on

@@ -5,7 +5,7 @@ import "github.com/goggml/ggml"
 // Kept are inputs of checkpoints, as a tape with a lowering restores them.
 func Kept(g *ggml.Graph, l *Lowering, inputs ...*ggml.Tensor) (restored []*ggml.Tensor) {
 	t := &Tape{C: g.Context(), Graph: g, Lowering: l}
-	t.KeepInputs(len(inputs))
+	t.KeepInputs(make([]int, len(inputs))...)
 	var restore []func() *ggml.Tensor
 	for _, x := range inputs {
 		restore = append(restore, t.keep(x))

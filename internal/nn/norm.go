@@ -52,7 +52,7 @@ func (t *Tape) MulWeight(x *Value, w *ggml.Tensor) *Value {
 		return x
 	}
 	c, factors := t.C, w
-	if n := x.T.Dim(0); w.Dim(0) != n && w.NumElements() == n {
+	if n := x.T.Dim(0); w.Dim(0) != n && w.Dim(0) > 1 && w.NumElements() == n {
 		factors = c.Reshape(w, n)
 	}
 	y := &Value{T: c.Mul(x.T, factors), needsGrad: x.needsGrad || t.Trains(w)}

@@ -81,7 +81,7 @@ func routedGradients(t *testing.T, l *nn.Lowering, lead float64, once, checkpoin
 		tape.Grads[x] = w.Cont(w.Fill(x, 0))
 		g.Expand(tape.Grads[x])
 	}
-	tape.KeepInputs(1)
+	tape.KeepInputs(0)
 	part := func(t *nn.Tape, x *nn.Value) *nn.Value { return t.Chunked(x, chunk, p.build) }
 	x := tape.Embed(rows, nn.Matrix{W: embd})
 	if checkpoint {
@@ -150,7 +150,7 @@ func TestOnceNeedsColumns(t *testing.T) {
 		"it has 1 columns, and there are 3 tokens; it needs a column for each": func(c *ggml.Context) {
 			w := c.NewTensor(ggml.F32, 4, 3)
 			tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: nn.Stock(), Grads: map[*ggml.Tensor]*ggml.Tensor{w: c.NewTensor(ggml.F32, 4, 3)}}
-			tape.KeepInputs(1)
+			tape.KeepInputs(0)
 			x := tape.Embed(c.NewTensor(ggml.I32, 3), nn.Matrix{W: w})
 			tape.Checkpoint(x, func(t *nn.Tape, x *nn.Value) *nn.Value {
 				t.Once(func() *ggml.Tensor { return t.C.ArgMax(x.T) })

@@ -14,6 +14,7 @@ import (
 type Architecture struct {
 	config  Config
 	layers  []Layer
+	blocks  []int // of files, that have the weights of each layer
 	weights []*Weight
 	groups  [][]*Weight
 	byName  map[string]*Weight
@@ -44,7 +45,7 @@ func New(c Config, layers []Layer) (*Architecture, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	a := &Architecture{config: c, layers: layers, byName: map[string]*Weight{}}
+	a := &Architecture{config: c, layers: layers, blocks: c.blocks(), byName: map[string]*Weight{}}
 	if err := a.takeInventory(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
@@ -65,6 +66,18 @@ func (a *Architecture) get() *Architecture {
 
 // Layers are what the residual stream passes. Nobody may change them.
 func (a *Architecture) Layers() []Layer { return a.get().layers }
+
+// Blocks are those of files, "blk.0" and so on, that have the weights of each layer: some models
+// pass their blocks several times. Nobody may change them.
+func (a *Architecture) Blocks() []int { return a.get().blocks }
+
+// NumBlocks is how many there are.
+func (a *Architecture) NumBlocks() int {
+	if a == nil || len(a.blocks) == 0 {
+		return 0
+	}
+	return slices.Max(a.blocks) + 1
+}
 
 // Weights are the tensors of a model, in the order of computation. Nobody may change them.
 func (a *Architecture) Weights() []*Weight { return a.get().weights }
@@ -131,7 +144,9 @@ func (l groupLister) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*n
 	for _, m := range matrices {
 		group = append(group, l.a.byName[m.Name])
 	}
-	l.a.groups = append(l.a.groups, group)
+	if !slices.ContainsFunc(l.a.groups, func(g []*Weight) bool { return g[0] == group[0] }) { // layers may share a block
+		l.a.groups = append(l.a.groups, group)
+	}
 	bare := *t
 	bare.Lowering = nn.Stock()
 	return bare.Linear(x, matrices...)

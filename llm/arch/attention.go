@@ -28,6 +28,7 @@ type Attention struct {
 	QKNorm                   QKNorm
 	NormAfterRoPE            bool // queries and keys are rotated first
 	Gate                     OutputGate
+	ValueRouter              Router   // chooses experts that make the values; the zero value is a matrix
 	FusedQKV                 bool     // queries, keys and values are one matrix
 	QKVBias, OutputBias      Presence // of these matrices, and of attn_output
 	NoQKVScale               bool     // factors of these matrices say nothing
@@ -62,12 +63,16 @@ func (x Temperature) input(t *nn.Tape, n int64) *ggml.Tensor {
 
 // Forward returns the output matrix times what the heads gather.
 func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	y := a.gather(p, t, x)
+	return a.output(p, t, a.gather(p, t, x), a.HeadSize)
+}
+
+// output multiplies what the heads gather [size·heads, n].
+func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value {
 	if p.Keep > 0 && p.IsLast() {
 		y = t.Last(y, p.Keep)
 	}
 	embd := int64(p.config.Embd)
-	m := p.Matrix("attn_output", int64(a.Heads*a.HeadSize), embd, MatrixOptions{
+	m := p.Matrix("attn_output", int64(a.Heads*size), embd, MatrixOptions{
 		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
 	})
 	return t.Linear(y, m)[0]
@@ -90,6 +95,11 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if !a.NormAfterRoPE {
 		q, k = a.rotate(p, t, q, k)
 	}
+	return a.Gate.apply(t, a.attend(p, t, q, k, v), gate, a.Heads)
+}
+
+// attend is the attention of queries to keys and values, [size·heads, n].
+func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
 	if a.Temperature.Scale != 0 {
 		q = t.MulInput(q, a.Temperature.input(t, q.T.Dim(2)))
 	}
@@ -100,13 +110,10 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)},
 	}
-	var y *nn.Value
 	if kept := p.State(); kept != nil {
-		y = kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
-	} else {
-		y = t.Attend(q, k, v, o)
+		return kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
 	}
-	return a.Gate.apply(t, y, gate, a.Heads)
+	return t.Attend(q, k, v, o)
 }
 
 // rotate gives queries and keys their positions.
@@ -160,9 +167,13 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 		return p.Matrix(kind, embd, out, MatrixOptions{Bias: a.QKVBias, NoScale: a.NoQKVScale, Rows: rows})
 	}
 	var matrices []nn.Matrix
-	if a.FusedQKV {
+	switch {
+	case a.FusedQKV:
 		matrices = append(matrices, matrix("attn_qkv", queries+2*keys, rows...))
-	} else {
+	case a.ValueRouter.Experts > 0:
+		matrices = append(matrices, matrix("attn_q", queries, rows[0]), matrix("attn_k", keys, rows[1]))
+		v = a.ValueRouter.values(p, t, x, keys)
+	default:
 		matrices = append(matrices, matrix("attn_q", queries, rows[0]), matrix("attn_k", keys, rows[1]), matrix("attn_v", keys, rows[2]))
 	}
 	if a.Gate != NoGate {
@@ -175,7 +186,10 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 	if a.FusedQKV {
 		parts = t.Split(parts[0], queries, keys, keys)
 	}
-	return parts[0], parts[1], parts[2], gate
+	if v == nil {
+		v = parts[2]
+	}
+	return parts[0], parts[1], v, gate
 }
 
 // ropeFactors are those of the frequencies, nil where a model has none.

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -50,25 +51,40 @@ func (b *Builder) spec() *spec { return b.config.spec() }
 // Hidden computes the normalised residual stream [n_embd, n] after all layers.
 func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	x := b.embed(t)
-	for i, layer := range b.layers {
-		p := Place{Builder: b, Layer: i, prefix: fmt.Sprintf("blk.%d.", i), modules: fmt.Sprintf(b.spec().modules.layer(), i)}
-		forward := func(t *nn.Tape, x *nn.Value) *nn.Value {
-			for j, r := range layer {
-				p.residual = j
-				x = r.build(p, t, x)
-			}
-			return x
-		}
+	embedded := x
+	pass := func(x *nn.Value, layer int) *nn.Value {
+		p := b.in(b.blocks[layer])
+		p.Layer, p.embedded = layer, embedded
 		if checkpoint {
-			x = t.On(i).Checkpoint(x, forward)
-		} else {
-			x = forward(t.On(i), x)
+			return t.On(p.block).Checkpoint(x, p.pass)
+		}
+		return p.pass(t.On(p.block), x)
+	}
+	if course := b.spec().course; course != nil {
+		x = course(b, t, x, pass)
+	} else {
+		for i := range b.layers {
+			x = pass(x, i)
 		}
 	}
 	if b.Keep > 0 && b.Keep < x.T.Dim(1) { // no part of the last layer could do with less
 		x = t.Last(x, b.Keep)
 	}
-	return b.outside().Norm(t, outputNorm, x)
+	return b.outside().Norm(t, cmp.Or(b.spec().outputNorm, outputNorm), x)
+}
+
+// pass computes the layer.
+func (p Place) pass(t *nn.Tape, x *nn.Value) *nn.Value {
+	for i, r := range p.layers[p.Layer] {
+		p.residual = i
+		x = r.build(p, t, x)
+	}
+	return x
+}
+
+// in is a place in a block of the file, and in the layer of its number.
+func (b *Builder) in(block int) Place {
+	return Place{Builder: b, Layer: block, block: block, prefix: blockPrefix(block), modules: b.spec().layerModule(&b.config, block)}
 }
 
 // embed looks up the tokens, and what is learned for their positions.
@@ -115,10 +131,11 @@ func (b *Builder) askUnused() {
 	if s.unusedInLayers == nil {
 		return
 	}
-	for i := range b.layers {
+	for i := range b.NumBlocks() {
+		p := b.in(i)
 		for _, w := range s.unusedInLayers(&b.config) {
-			w.Name = fmt.Sprintf("blk.%d.%s", i, w.Name)
-			Place{Builder: b, Layer: i}.weight(w)
+			w.Name = p.prefix + w.Name
+			p.weight(w)
 		}
 	}
 }
@@ -132,9 +149,11 @@ func (b *Builder) head() nn.Matrix {
 		m.Bias = b.outside().bias(output, int64(c.Vocab), b.spec().outputBias)
 		return m
 	}
-	return b.outside().Matrix(output, int64(c.Embd), int64(c.Vocab), MatrixOptions{
-		Bias: b.spec().outputBias, Rows: []Rows{{Name: output, Module: b.spec().modules.output(), Count: int64(c.Vocab)}},
-	})
+	o := MatrixOptions{Bias: b.spec().outputBias, NoLoRA: b.spec().outputNoLoRA}
+	if !o.NoLoRA {
+		o.Rows = []Rows{{Name: output, Module: b.spec().modules.output(), Count: int64(c.Vocab)}}
+	}
+	return b.outside().Matrix(output, int64(c.Embd), int64(c.Vocab), o)
 }
 
 func (b *Builder) embedding() nn.Matrix {
@@ -152,6 +171,8 @@ type MatrixOptions struct {
 	NoScale  bool // a scale in the file has no meaning
 	Residual bool // see [Weight]
 	Named    bool // see [Weight]
+	KeepType bool // see [Weight]
+	NoLoRA   bool // see [Weight]
 	Rows     []Rows
 }
 
@@ -164,11 +185,11 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	case o.OutScale:
 		role = OutScale
 	}
-	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
-	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, Rows: o.Rows}
+	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.layerPrefix() + kind + ".input_scale"})
+	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, KeepType: o.KeepType, NoLoRA: o.NoLoRA, Rows: o.Rows}
 	w.Name = p.name(w)
-	m := nn.Matrix{Name: w.Name, W: p.weight(w)}
-	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.prefix + kind + ".scale"}); role {
+	m := nn.Matrix{Name: w.Name, W: p.weight(w), NoLoRA: o.NoLoRA}
+	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + kind + ".scale"}); role {
 	case Scale:
 		m.Scale = s
 	case OutScale:
@@ -182,6 +203,16 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	return m
 }
 
+// layerPrefix begins the names of what stock llama.cpp reads for each layer, and not for its block.
+func (p Place) layerPrefix() string {
+	if p.Layer == p.block {
+		return p.prefix
+	}
+	return blockPrefix(p.Layer)
+}
+
+func blockPrefix(i int) string { return fmt.Sprintf("blk.%d.", i) }
+
 // bias asks for what is added to a product, nil where there is none.
 func (p Place) bias(kind string, out int64, there Presence) *ggml.Tensor {
 	if there == Never {
@@ -192,7 +223,7 @@ func (p Place) bias(kind string, out int64, there Presence) *ggml.Tensor {
 
 // weight asks for a weight of the place.
 func (p Place) weight(w Weight) *ggml.Tensor {
-	w.Name, w.Layer = p.name(w), p.Layer
+	w.Name, w.Layer = p.name(w), p.block
 	p.note(w)
 	return p.Source(w.Name)
 }

@@ -51,7 +51,11 @@ type Config struct {
 	Experts, ExpertsUsed    int
 	ExpertGroups            int // of which only the experts of ExpertGroupsUsed are chosen; 0 and 1: all may be
 	ExpertGroupsUsed        int
-	ExpertFF                int // width of an expert; 0 is FF
+	ExpertFF                int   // width of an expert; 0 is FF
+	ExpertFFs               []int // in each layer, where it is the most of all; nil: all have the same
+	ValueExperts            int   // of values, of which ValueExpertsUsed make those of a token
+	ValueExpertsUsed        int
+	ExpertLatent            int // width of what experts see, where it is another than Embd
 	SharedExperts, SharedFF int
 	DenseLayers, ExpertStep int
 	Gating                  Gating
@@ -62,6 +66,10 @@ type Config struct {
 	ChunkFF                 int     // width of small experts; 0 is HeadSize
 	ChunkScale              float32 // of what they make
 
+	// Of models that pass two stacks of so many layers: the high one in each of HighCycles, after
+	// LowCycles of the low one.
+	StackLayers, HighCycles, LowCycles int
+
 	EmbdScale     float32 // of embeddings
 	ResidualScale float32 // of what a layer adds to the residual stream
 	AttnScale     float32 // of q·k; 0 is 1/√HeadSize
@@ -70,6 +78,12 @@ type Config struct {
 	ClampQKV      float32 // that queries, keys and values are limited to
 	LogitScale    float32 // that logits are divided by, or multiplied
 	LogitSoftcap  float32 // that logits are bent to
+
+	ConvLength int // tokens that a short convolution sees
+
+	// See [LatentAttention]. ValueSize is that of values in the cache, where keys have another; the sizes
+	// with MLA are those of heads where the cache has latent vectors.
+	QRank, KVRank, ValueSize, KeySizeMLA, ValueSizeMLA int
 
 	// See [Temperature].
 	AttnTempScale  float32
@@ -135,15 +149,23 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	return c, nil
 }
 
+// numTokens is the number of rows of the embedding, 0 where there is none.
+func (m *metadata) numTokens() int64 {
+	t, ok := m.g.Tensor("token_embd.weight")
+	if !ok || len(t.Shape) < 2 {
+		return 0
+	}
+	return t.Shape[1]
+}
+
 // readVocabulary takes the number of tokens from the embedding. The key counts where
 // there is no vocabulary, as for llama.cpp: others are compared with that.
 func (m *metadata) readVocabulary(c *Config) {
-	t, ok := m.g.Tensor("token_embd.weight")
-	if !ok || len(t.Shape) < 2 {
+	c.Vocab = int(m.numTokens())
+	if c.Vocab == 0 {
 		m.fault("tensor token_embd.weight is missing, or no matrix")
 		return
 	}
-	c.Vocab = int(t.Shape[1])
 	if HasVocabulary(m.g) {
 		return
 	}
@@ -213,7 +235,11 @@ func (c Config) faults() []string {
 		check(c.LocalFreqBase == 0 || c.LocalFreqBase == r.FreqBase, "%s is %v, and the base of all layers %v", key(localFreqBase), c.LocalFreqBase, r.FreqBase)
 	}
 	check(c.LocalFactor >= 0 && finite(c.LocalFactor) && (c.LocalFactor == 0 || r.FreqScale == 1 && r.ExtFactor == 0), "%s is %v, of local layers alone", key("rope.scaling.factor"), c.LocalFactor)
-	check(c.AttnTempScale == 0 || c.AttnTempLength > 0, "%s is %d, and attention has a temperature that grows with it", key("rope.scaling.original_context_length"), c.AttnTempLength)
+	temperatureLength := "rope.scaling.original_context_length"
+	if c.hasKey("attention.temperature_length") {
+		temperatureLength = "attention.temperature_length"
+	}
+	check(c.AttnTempScale == 0 || c.AttnTempLength > 0, "%s is %d, and attention has a temperature that grows with it", key(temperatureLength), c.AttnTempLength)
 	for _, f := range []struct {
 		name  string
 		value float32
@@ -239,16 +265,53 @@ func (c Config) faults() []string {
 			name  string
 			value int
 		}{
-			{"expert_feed_forward_length", 2 * c.ExpertFF}, {"expert_shared_feed_forward_length", c.SharedFF}, {"expert_shared_count", c.SharedExperts},
+			{"expert_feed_forward_length", 2 * c.ExpertFF}, {"moe_latent_size", c.ExpertLatent}, {"expert_shared_feed_forward_length", c.SharedFF}, {"expert_shared_count", c.SharedExperts},
 			{"expert_shared_count", c.SharedExperts * max(c.ExpertFF, 1)}, {"leading_dense_block_count", c.DenseLayers}, {"interleave_moe_layer_step", c.ExpertStep},
 			{"expert_group_count", c.ExpertGroups}, {"expert_group_used_count", c.ExpertGroupsUsed},
 		} {
 			check(n.value >= 0 && n.value <= maxWidth, "%s is out of range", key(n.name))
 		}
 	}
+	check(!c.hasKey("shortconv.l_cache") || c.ConvLength > 1, "%s is %d", key("shortconv.l_cache"), c.ConvLength)
+	faults = append(faults, c.latentFaults()...)
+	if c.spec().blocks != nil {
+		ok := max(c.StackLayers, c.HighCycles, c.LowCycles) <= maxLayers && c.StackLayers*c.HighCycles*(c.LowCycles+1) == c.Layers
+		check(ok, "%s is %d; %d layers a stack, in %d cycles of %d of the low one, make another number", key("block_count"), c.Layers, c.StackLayers, c.HighCycles, c.LowCycles)
+	}
+	if c.ValueExperts != 0 {
+		check(c.ValueExperts > 0 && c.ValueExperts <= maxExperts, "%s is %d; %d are the most", key("attention.value_expert_count"), c.ValueExperts, maxExperts)
+		check(c.ValueExpertsUsed > 0 && c.ValueExpertsUsed <= c.ValueExperts, "%s is %d of %d", key("attention.value_expert_used_count"), c.ValueExpertsUsed, c.ValueExperts)
+		check(c.Gating != GatingSoftMaxChosen, "%s is %d, which is unsupported of experts of values", key("expert_gating_func"), c.Gating)
+	}
 	check(c.AttnScale >= 0, "%s is %v", key("attention.scale"), c.AttnScale)
 	check(c.MaxALiBiBias >= 0, "%s is %v", key("attention.max_alibi_bias"), c.MaxALiBiBias)
 	return append(faults, c.listFaults()...)
+}
+
+// latentFaults lists what is wrong with sizes of latent attention.
+func (c Config) latentFaults() (faults []string) {
+	if !c.hasKey("attention.kv_lora_rank") {
+		return nil
+	}
+	check := func(ok bool, name string, size int) {
+		if !ok {
+			faults = append(faults, fmt.Sprintf("%s.attention.%s is %d", c.Arch, name, size))
+		}
+	}
+	rotated, most := c.RoPE.Dims, maxWidth/max(1, c.Heads)
+	check(c.QRank >= 0 && c.QRank <= maxWidth, "q_lora_rank", c.QRank)
+	check(c.KVRank > 0 && c.KVRank <= maxWidth, "kv_lora_rank", c.KVRank)
+	if c.KeySizeMLA == 0 && c.ValueSizeMLA == 0 {
+		check(c.HeadSize >= rotated, "key_length", c.HeadSize)
+		check(c.ValueSize > 0 && c.ValueSize <= c.HeadSize, "value_length", c.ValueSize)
+		return faults
+	}
+	check(c.KeySizeMLA > rotated && c.KeySizeMLA <= most, "key_length_mla", c.KeySizeMLA)
+	check(c.ValueSizeMLA > 0 && c.ValueSizeMLA <= most, "value_length_mla", c.ValueSizeMLA)
+	check(c.HeadSize == c.KVRank+rotated, "key_length", c.HeadSize)
+	check(c.ValueSize == c.KVRank, "value_length", c.ValueSize)
+	check(c.KVHeads == 1, "head_count_kv", c.KVHeads)
+	return faults
 }
 
 // listFaults lists what is wrong with what is said for each layer.
@@ -257,7 +320,7 @@ func (c Config) listFaults() (faults []string) {
 		name   string
 		length int
 	}{
-		{"attention.head_count", len(c.HeadsAt)}, {"attention.head_count_kv", len(c.KVHeadsAt)}, {"feed_forward_length", len(c.FFs)},
+		{"attention.head_count", len(c.HeadsAt)}, {"attention.head_count_kv", len(c.KVHeadsAt)}, {"feed_forward_length", len(c.FFs)}, {"expert_feed_forward_length", len(c.ExpertFFs)},
 		{"attention.sliding_window_pattern", len(c.LocalLayers)}, {"attention.rope_pattern", len(c.RoPELayers)},
 	} {
 		if list.length != 0 && list.length != c.Layers {
@@ -274,6 +337,11 @@ func (c Config) listFaults() (faults []string) {
 			continue
 		}
 		faults = append(faults, fmt.Sprintf("layer %d has %d heads, %d KV heads and %d elements of the feed-forward layer", i, heads, kv, width))
+	}
+	for i, width := range c.ExpertFFs {
+		if !c.isDense(i) && (width <= 0 || width > c.ExpertFF) {
+			faults = append(faults, fmt.Sprintf("layer %d has experts of %d elements", i, width))
+		}
 	}
 	return faults
 }
@@ -357,7 +425,7 @@ func (c Config) NumParameters() int64 { return c.count((*Weight).NumElements) }
 func (c Config) NumActiveParameters() int64 {
 	return c.count(func(w *Weight) int64 {
 		if w.Role == ExpertMatrices {
-			return w.NumElements() / w.Shape[2] * int64(c.ExpertsUsed)
+			return w.NumElements() / w.Shape[2] * int64(w.Used)
 		}
 		return w.NumElements()
 	})

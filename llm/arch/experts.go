@@ -13,8 +13,6 @@ import (
 // chooses (arXiv 1701.06538), beside one that all go through, if there is one.
 type Experts struct {
 	FeedForward // of each expert: Width, Act, FusedGateUp, Biases
-	Number      int
-	Used        int
 	Router      Router
 	// Shared is the network that all tokens go through, of width 0 for none; SharedGate says
 	// that a sigmoid of the input scales what it makes.
@@ -28,7 +26,8 @@ type Experts struct {
 
 // A Router chooses experts by logits W·x.
 type Router struct {
-	Gating Gating
+	Experts, Used int
+	Gating        Gating
 	// ChoiceBias says that a bias may be added for the choice, and not for the weights.
 	ChoiceBias Presence
 	// ByLogits chooses by logits, which order experts as their probabilities do.
@@ -42,6 +41,7 @@ type Router struct {
 	BeforeExperts bool
 	Bias          Presence // of the logits
 	Module        string
+	Kind          string // of the matrix, whose bias is that of the choice; "" are those of feed-forward networks
 }
 
 // A Gating is what a router makes of logits. The numbers are those of files.
@@ -56,7 +56,7 @@ const (
 
 // Forward computes the chosen experts of each token, and what all share.
 func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	ids, weights := e.choose(p, t, e.logits(p, t, x))
+	ids, weights := e.Router.choose(p, t, e.Router.logits(p, t, x))
 	y := e.compute(p, t, x, ids, weights)
 	if e.Shared.Width == 0 {
 		return y
@@ -66,7 +66,7 @@ func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // compute adds up what the experts of each token make, by weights.
 func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, weights *nn.Value) *nn.Value {
-	embd, width := int64(p.config.Embd), int64(e.Width)
+	embd, width := x.T.Dim(0), int64(e.Width)
 	in := t.Columns(x)
 	if e.Router.BeforeExperts {
 		in = t.WeighInputs(x, weights)
@@ -103,33 +103,26 @@ func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
 	return t.GLU(e.Act, gate, up)
 }
 
-// logits are those of the router [experts, n].
-func (e Experts) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	r := e.Router
-	m := p.Matrix("ffn_gate_inp", int64(p.config.Embd), int64(e.Number), MatrixOptions{
-		Bias: r.Bias, NoScale: true, Named: true, Rows: []Rows{{Name: p.prefix + "ffn_gate_inp", Module: p.modules + r.Module, Count: int64(e.Number), Parameter: true}},
+// logits are those of all experts [experts, n].
+func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	kind, experts := cmp.Or(r.Kind, "ffn_gate_inp"), int64(r.Experts)
+	m := p.Matrix(kind, int64(p.config.Embd), experts, MatrixOptions{
+		Bias: r.Bias, NoScale: true, Named: true, KeepType: r.Kind == "", Rows: []Rows{{Name: p.prefix + kind, Module: p.modules + r.Module, Count: experts, Parameter: true}},
 	})
 	m.Exact = true
 	return t.Linear(x, m)[0]
 }
 
 // choose gives the experts of each token, I32 [used, n], and their weights [used, n].
-func (e Experts) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
-	r, scores := e.Router, logits
+func (r Router) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
+	scores := logits
 	switch r.Gating {
 	case GatingSoftMax:
 		scores = t.SoftMax(logits)
 	case GatingSigmoid:
 		scores = t.Sigmoid(logits)
 	}
-	var bias *ggml.Tensor
-	if r.ChoiceBias != Never {
-		name := ".bias"
-		if slices.Contains(p.spec().unsuffixed, "exp_probs_b") {
-			name = ""
-		}
-		bias = p.weight(Weight{Name: p.prefix + "exp_probs_b" + name, Kind: "exp_probs_b", Shape: []int64{int64(e.Number)}, Role: ChoiceBias, Optional: r.ChoiceBias == Maybe})
-	}
+	bias := r.choiceBias(p)
 	ids = t.Once(func() *ggml.Tensor {
 		by := scores.T
 		if r.ByLogits {
@@ -138,7 +131,7 @@ func (e Experts) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor
 		if bias != nil {
 			by = t.C.Add(by, bias)
 		}
-		return t.C.ArgSortTopK(e.Router.inGroups(t.C, by), e.Used)
+		return t.C.ArgSortTopK(r.inGroups(t.C, by), r.Used)
 	})
 	weights = t.Chosen(scores, ids)
 	if r.Gating == GatingSoftMaxChosen {
@@ -148,6 +141,19 @@ func (e Experts) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor
 		weights = t.Normalized(weights)
 	}
 	return ids, t.Scale(weights, r.Scale)
+}
+
+// choiceBias is what is added for the choice, nil if nothing is.
+func (r Router) choiceBias(p Place) *ggml.Tensor {
+	if r.ChoiceBias == Never {
+		return nil
+	}
+	w := Weight{Kind: cmp.Or(r.Kind, "exp_probs_b"), Shape: []int64{int64(r.Experts)}, Role: ChoiceBias, Optional: r.ChoiceBias == Maybe}
+	w.Name = p.prefix + w.Kind
+	if !slices.Contains(p.spec().unsuffixed, w.Kind) {
+		w.Name += ".bias"
+	}
+	return p.weight(w)
 }
 
 // inGroups are scores [experts, n] of which those outside of the chosen groups are as low as can be.
@@ -177,20 +183,25 @@ func (e Experts) shared(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // matrix asks for those [in, out, experts] of all experts.
 func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.Matrix {
-	kind += cmp.Or(e.Kinds, "_exps")
-	w := Weight{Kind: kind, Shape: []int64{in, out, int64(e.Number)}, Role: ExpertMatrices, Residual: residual, Named: true}
+	return e.Router.matrix(p, kind+cmp.Or(e.Kinds, "_exps"), in, out, MatrixOptions{Bias: e.Biases, NoScale: !e.Scales, Residual: residual})
+}
+
+// matrix asks for the matrices [in, out, experts] of which it chooses some.
+func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.Matrix {
+	experts := int64(r.Experts)
+	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}
 	w.Name = p.name(w)
-	m := nn.Matrix{Name: w.Name, W: p.weight(w)}
-	p.weight(Weight{Kind: kind, Shape: []int64{int64(e.Number)}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
-	scale := Weight{Kind: kind, Shape: []int64{int64(e.Number)}, Role: Unused, Optional: true, Name: p.prefix + kind + ".scale"}
-	if e.Scales {
-		scale.Role = Scale
+	m := nn.Matrix{Name: w.Name, W: p.weight(w), NoLoRA: o.NoLoRA}
+	p.weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
+	scale := Weight{Kind: kind, Shape: []int64{experts}, Role: Scale, Optional: true, Name: p.prefix + kind + ".scale"}
+	if o.NoScale {
+		scale.Role = Unused
 	}
-	if x := p.weight(scale); e.Scales {
+	if x := p.weight(scale); !o.NoScale {
 		m.Scale = x
 	}
-	if e.Biases != Never {
-		m.Bias = p.weight(Weight{Kind: kind, Shape: []int64{out, int64(e.Number)}, Role: Bias, Optional: e.Biases == Maybe})
+	if o.Bias != Never {
+		m.Bias = p.weight(Weight{Kind: kind, Shape: []int64{out, experts}, Role: Bias, Optional: o.Bias == Maybe})
 	}
 	return m
 }

@@ -18,9 +18,10 @@ type FeedForward struct {
 	Biases      Presence
 	// Scales are the factors of products with their biases. Stock llama.cpp ignores those of
 	// models that have none.
-	Scales bool
-	Suffix string // of the kinds of its weights
-	Module string // in transformers; "" is the usual one
+	Scales    bool
+	DownScale bool   // that of ffn_down alone
+	Suffix    string // of the kinds of its weights
+	Module    string // in transformers; "" is the usual one
 }
 
 // An Activation is that of a network without a gate.
@@ -80,7 +81,8 @@ func (f FeedForward) scaled(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, rows ...Rows) nn.Matrix {
-	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: f.Scales, NoScale: !f.Scales, Residual: residual, Rows: rows})
+	scales := f.Scales || f.DownScale && kind == "ffn_down"
+	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: scales, NoScale: !scales, Residual: residual, Rows: rows})
 }
 
 // rows are those of a matrix, with the name that transformers has for it.

@@ -48,7 +48,7 @@ type GroveExperts struct {
 
 // Forward adds what the small experts make of what the others do.
 func (g GroveExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	ids, weights := g.choose(p, t, g.logits(p, t, x))
+	ids, weights := g.Router.choose(p, t, g.Router.logits(p, t, x))
 	y := g.compute(p, t, x, ids, weights)
 	small := g.Experts
 	small.Kinds, small.Width, small.Scales = "_chexps", g.SmallWidth, false

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -102,11 +103,24 @@ func (m *metadata) listed(name string) []int {
 	if !ok || !m.perLayer {
 		return nil
 	}
-	sizes := m.whole(key, list)
+	return differing(m.whole(key, list))
+}
+
+// differing are sizes of layers, nil where all have the same.
+func differing(sizes []int) []int {
 	if len(slices.Compact(slices.Clone(sizes))) <= 1 {
 		return nil
 	}
 	return sizes
+}
+
+// numbers are sizes as files list them.
+func numbers(sizes []int) []uint32 {
+	list := make([]uint32, len(sizes))
+	for i, n := range sizes {
+		list[i] = uint32(n)
+	}
+	return list
 }
 
 // flags is a truth value for each layer, nil where the file has none.
@@ -205,7 +219,7 @@ func (m *metadata) refuse(c *Config, s spec) {
 		name  string
 		value int
 	}{
-		{"attention.value_length", c.HeadSize}, {"attention.key_length_swa", c.HeadSize}, {"attention.value_length_swa", c.HeadSize},
+		{"attention.value_length", c.valueSize()}, {"attention.key_length_swa", c.HeadSize}, {"attention.value_length_swa", c.valueSize()},
 		{"rope.dimension_count_swa", c.RoPE.Dims},
 	} {
 		if got := m.size(same.name, same.value, true); got != same.value {
@@ -283,11 +297,7 @@ func listable(k key, list func(c *Config) *[]int) key {
 		},
 		write: func(c *Config) any {
 			if sizes := *list(c); sizes != nil {
-				all := make([]uint32, len(sizes))
-				for i, n := range sizes {
-					all[i] = uint32(n)
-				}
-				return all
+				return numbers(sizes)
 			}
 			return k.write(c)
 		},
@@ -295,6 +305,9 @@ func listable(k key, list func(c *Config) *[]int) key {
 }
 
 func always(n int) func(*Config) int { return func(*Config) int { return n } }
+
+// valueSize is that of values in the cache.
+func (c *Config) valueSize() int { return cmp.Or(c.ValueSize, c.HeadSize) }
 
 // commonKeys are those of all architectures, in the order in which they depend on each
 // other.
@@ -314,7 +327,7 @@ var commonKeys = []key{
 	{
 		name:  "attention.value_length", // see refuse
 		read:  func(*metadata, string, *Config) {},
-		write: func(c *Config) any { return uint32(c.HeadSize) },
+		write: func(c *Config) any { return uint32(c.valueSize()) },
 	},
 	ofNorms(false, factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, true)),
 	ofNorms(true, factor("attention.layer_norm_epsilon", func(c *Config) *float32 { return &c.LayerNormEps }, 0, true)),

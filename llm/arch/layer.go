@@ -36,8 +36,9 @@ type Stateful interface {
 	NewState(o state.Options) (state.State, error)
 }
 
-// NewStates makes what sequences keep of the residuals of each layer: nil where it is nothing.
-func (a *Architecture) NewStates(options func(layer int) state.Options) ([][]state.State, error) {
+// NewStates makes what sequences keep of the residuals of each layer: nil where it is nothing. The
+// options may depend on the block of its weights.
+func (a *Architecture) NewStates(options func(block int) state.Options) ([][]state.State, error) {
 	list := make([][]state.State, len(a.layers))
 	for i, layer := range a.layers {
 		list[i] = make([]state.State, len(layer))
@@ -47,7 +48,7 @@ func (a *Architecture) NewStates(options func(layer int) state.Options) ([][]sta
 				continue
 			}
 			var err error
-			if list[i][j], err = part.NewState(options(i)); err != nil {
+			if list[i][j], err = part.NewState(options(a.blocks[i])); err != nil {
 				return nil, err
 			}
 		}
@@ -59,7 +60,9 @@ func (a *Architecture) NewStates(options func(layer int) state.Options) ([][]sta
 type Place struct {
 	*Builder
 	Layer    int // -1 outside
+	block    int // of the file, that has the weights of the layer; -1 outside
 	residual int
+	embedded *nn.Value // what the first layer sees
 	// Prefixes of the names of its weights in files, and of the paths of its modules.
 	prefix, modules string
 }
@@ -75,7 +78,7 @@ func (p Place) State() state.State {
 // IsLast reports whether it is in the last layer.
 func (p Place) IsLast() bool { return p.Layer == len(p.layers)-1 }
 
-func (b *Builder) outside() Place { return Place{Builder: b, Layer: -1} }
+func (b *Builder) outside() Place { return Place{Builder: b, Layer: -1, block: -1} }
 
 // build adds the residual to x.
 func (r Residual) build(p Place, t *nn.Tape, x *nn.Value) *nn.Value {

@@ -27,8 +27,7 @@ type mixture struct {
 
 // experts are those of layer i; ok is false where it has one feed-forward network.
 func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
-	isDense := i < c.DenseLayers || c.ExpertStep > 1 && (i+1)%c.ExpertStep != 0
-	if s.mixture == nil || c.Experts == 0 || isDense {
+	if s.mixture == nil || c.isDense(i) {
 		return e, false
 	}
 	shared := cmp.Or(c.SharedFF, c.SharedExperts*c.ExpertFF)
@@ -36,8 +35,8 @@ func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
 		shared = s.mixture.shared(&c)
 	}
 	e = Experts{
-		FeedForward: FeedForward{Width: cmp.Or(c.ExpertFF, c.FF), Act: s.act, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
-		Number:      c.Experts, Used: c.ExpertsUsed, Router: s.mixture.router, SharedGate: s.mixture.sharedGate, SumScale: s.mixture.sumScale, OAI: s.mixture.oai,
+		FeedForward: FeedForward{Width: cmp.Or(at(c.ExpertFFs, i, c.ExpertFF), c.FF), Act: s.act, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
+		Router:      s.mixture.router, SharedGate: s.mixture.sharedGate, SumScale: s.mixture.sumScale, OAI: s.mixture.oai,
 		Shared: FeedForward{Width: shared, Act: s.act, Suffix: "_shexp", Module: s.mixture.module, Scales: s.mixture.sharedScales},
 	}
 	if s.mixture.limit != nil {
@@ -47,8 +46,14 @@ func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
 		e.Shared.Suffix = ""
 	}
 	r := &e.Router
+	r.Experts, r.Used = c.Experts, c.ExpertsUsed
 	r.Gating, r.Normalized, r.Scale, r.Groups, r.GroupsUsed = c.Gating, c.NormalizedExperts, c.ExpertScale, c.ExpertGroups, c.ExpertGroupsUsed
 	return e, true
+}
+
+// isDense reports whether layer i has no experts.
+func (c *Config) isDense(i int) bool {
+	return c.Experts == 0 || i < c.DenseLayers || c.ExpertStep > 1 && (i+1)%c.ExpertStep != 0
 }
 
 // sharedOrExpert is the width that a key says, or that of an expert.
@@ -59,7 +64,8 @@ func sharedOrExpert(c *Config) int { return cmp.Or(c.SharedFF, c.ExpertFF) }
 type expertKeys int
 
 const (
-	readsWidth expertKeys = 1 << iota // of experts; that of feed-forward networks otherwise
+	readsWidth  expertKeys = 1 << iota // of experts; that of feed-forward networks otherwise
+	readsWidths                        // it may be listed for each layer
 	readsSharedWidth
 	readsSharedCount
 	readsDense // the first layers, without experts
@@ -85,6 +91,7 @@ func (x *mixture) keys() []key {
 		key
 	}{
 		{readsWidth, optional("expert_feed_forward_length", func(c *Config) *int { return &c.ExpertFF }, none)},
+		{readsWidths, expertWidths},
 		{readsSharedCount, optional("expert_shared_count", func(c *Config) *int { return &c.SharedExperts }, none)},
 		{readsSharedWidth, optional("expert_shared_feed_forward_length", func(c *Config) *int { return &c.SharedFF }, none)},
 		{readsDense, optional("leading_dense_block_count", func(c *Config) *int { return &c.DenseLayers }, none)},
@@ -110,6 +117,27 @@ func (x *mixture) keys() []key {
 		}
 	}
 	return append([]key{optional("expert_count", func(c *Config) *int { return &c.Experts }, none)}, list...)
+}
+
+// expertWidths is the width of experts, or a list of those of each layer.
+var expertWidths = key{
+	name: "expert_feed_forward_length",
+	read: func(m *metadata, name string, c *Config) {
+		list, ok := m.list(m.arch + "." + name)
+		if !ok {
+			c.ExpertFF = m.size(name, 0, true)
+			return
+		}
+		if widths := m.whole(m.arch+"."+name, list); len(widths) > 0 {
+			c.ExpertFF, c.ExpertFFs = slices.Max(widths), differing(widths)
+		}
+	},
+	write: func(c *Config) any {
+		if c.ExpertFFs != nil {
+			return numbers(c.ExpertFFs)
+		}
+		return uint32(c.ExpertFF)
+	},
 }
 
 func (x *mixture) gatingKey() key {
@@ -153,6 +181,21 @@ func unusedNetwork(c *Config) []Weight {
 			slices.Reverse(shape)
 		}
 		list = append(list, unused(kind+".weight", shape...), unused(kind+".scale", 1), unused(kind+".input_scale", 1))
+	}
+	return list
+}
+
+// unusedExperts are those of a mixture that stock llama.cpp reads alone.
+func unusedExperts(c *Config) []Weight {
+	router := unused("ffn_gate_inp.weight", c.Embd, c.Experts)
+	router.KeepType = true
+	list := []Weight{router}
+	for _, kind := range []string{"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"} {
+		shape := []int{c.Embd, c.FF, c.Experts}
+		if kind == "ffn_down_exps" {
+			shape[0], shape[1] = shape[1], shape[0]
+		}
+		list = append(list, unused(kind+".weight", shape...), unused(kind+".scale", c.Experts), unused(kind+".input_scale", c.Experts))
 	}
 	return list
 }

@@ -13,6 +13,7 @@ const (
 	AllHeads          // over all elements
 	HeadGroups        // over each head, by weights of all elements
 	BareHeads         // over each head, without weights
+	QueryGains        // over each head, with a factor for each of the queries
 )
 
 // isFlat reports whether the norm is of [size·heads, n]; otherwise it is of [size, heads, n].
@@ -29,6 +30,11 @@ func (a Attention) norm(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value
 	switch a.QKNorm {
 	case EachHead:
 		shape = append(shape, x.T.Dim(1))
+	case QueryGains:
+		if kind != "attn_q_norm" {
+			return t.Norm(x, n)
+		}
+		shape = []int64{1, x.T.Dim(1)}
 	case BareHeads:
 		return t.Norm(x, n)
 	case HeadGroups:

@@ -44,10 +44,10 @@ type RoutedEarly struct{ Attention, Experts Residual }
 // Forward returns the sum of what both add to x.
 func (r RoutedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	e := r.Experts.Part.(Experts)
-	logits := e.logits(p, t, x)
+	logits := e.Router.logits(p, t, x)
 	y := r.Attention.branch(p, t, x)
 	x = t.Add(lastOf(t, x, y), y)
-	ids, weights := e.choose(p, t, lastOf(t, logits, y))
+	ids, weights := e.Router.choose(p, t, lastOf(t, logits, y))
 	return t.Add(y, e.compute(p, t, p.Norm(t, r.Experts.Before, x), ids, weights))
 }
 

@@ -2,10 +2,12 @@ package arch
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 // A spec is what distinguishes one kind of model from another: data, not code.
@@ -25,7 +27,9 @@ type spec struct {
 	afterEps float32 // of the norms after attention and network, if otherwise
 	norms    norms
 	ffnNorm  string // what ffn_norm is called, if otherwise
-	qkNorm   QKNorm
+	// outputNorm is what output_norm is called, if otherwise.
+	outputNorm string
+	qkNorm     QKNorm
 	// Of the norms of queries and keys: they may be missing, are after RoPE, have biases.
 	qkNormThere     Presence
 	qkNormAfterRoPE bool
@@ -39,7 +43,8 @@ type spec struct {
 	actScales bool
 	// ffnScales are the factors of the feed-forward network's products with their
 	// biases. Stock llama.cpp ignores those of other models.
-	ffnScales bool
+	ffnScales    bool
+	ffnDownScale bool // that of ffn_down alone
 	// biases of attn_output and the feed-forward network. Those of queries, keys and values may
 	// be in any model, if they need not.
 	attnBias, ffnBias Presence
@@ -54,6 +59,10 @@ type spec struct {
 	layer func(c *Config, i int, a *Attention)
 	// arrange makes a layer of attention and network; nil puts one after the other.
 	arrange func(c *Config, i int, attention, network Residual) Layer
+	// course is how x, which is embedded, passes the layers; nil: one after the other. blocks are those
+	// of the file, that have the weights of each layer; nil: as many as there are layers.
+	course func(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value
+	blocks func(c *Config) []int
 	// complete derives what no key says, after the keys are read.
 	complete func(c *Config)
 
@@ -63,6 +72,7 @@ type spec struct {
 	// logitsTimesScale: logits are multiplied by their scale, not divided.
 	logitsTimesScale bool
 	outputBias       Presence
+	outputNoLoRA     bool // the output matrix is not adapted, see [Weight]
 
 	mayHave    []string                 // tensors, of which there are none or one in each layer, see [Config.Has]
 	unsuffixed []string                 // kinds of weights whose names end with them
@@ -71,7 +81,9 @@ type spec struct {
 	unusedInLayers func(c *Config) []Weight
 	noExperts      bool // their number says nothing
 	modules        naming
-	mixture        *mixture // of experts; nil where models have none
+	// inModules is the path in transformers of the layer that is a block; nil: as modules has it.
+	inModules func(c *Config, block int) string
+	mixture   *mixture // of experts; nil where models have none
 }
 
 // embdNorm says whether embeddings are normalised.
@@ -105,6 +117,26 @@ func (c Config) spec() *spec {
 	return &s
 }
 
+// layerModule is the path in transformers of the layer that is a block.
+func (s *spec) layerModule(c *Config, block int) string {
+	if s.inModules != nil {
+		return s.inModules(c, block)
+	}
+	return fmt.Sprintf(s.modules.layer(), block)
+}
+
+// blocks are those of a file, that have the weights of each layer.
+func (c Config) blocks() []int {
+	if s := c.spec(); s.blocks != nil {
+		return s.blocks(&c)
+	}
+	list := make([]int, c.Layers)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
 // layers are those of a model: attention and a feed-forward network each.
 func (s spec) layers(c Config) []Layer {
 	list := make([]Layer, c.Layers)
@@ -134,7 +166,7 @@ func (s spec) residuals(c Config, i int) (attention, network Residual) {
 	network = Residual{
 		Before: norm(normBefore, cmp.Or(s.ffnNorm, "ffn_norm")), After: norm(normAfter, "post_ffw_norm"), AfterEps: s.afterEps, Scale: c.ResidualScale, Tokenwise: true,
 		Part: FeedForward{
-			Width: at(c.FFs, i, c.FF), Act: s.act, Ungated: s.ungated, ActScales: s.actScales, FusedGateUp: s.fusedGateUp, Biases: s.ffnBias, Scales: s.ffnScales,
+			Width: at(c.FFs, i, c.FF), Act: s.act, Ungated: s.ungated, ActScales: s.actScales, FusedGateUp: s.fusedGateUp, Biases: s.ffnBias, Scales: s.ffnScales, DownScale: s.ffnDownScale,
 		},
 	}
 	if experts, ok := s.expertsOf(c, i); ok {

@@ -22,6 +22,7 @@ const (
 	ChoiceBias                 // what is added to the scores of experts as they are chosen [experts]
 	RoPEFreqs                  // what frequencies of RoPE are divided by [dims/2]
 	Position                   // a matrix with a row for each position
+	Kernel                     // of a convolution of each channel [taps, channels]
 	Sink                       // scores that take part in the sum of a softmax alone
 	Unused                     // a tensor of files that the text model does not compute with
 )
@@ -69,6 +70,9 @@ type Weight struct {
 	Optional bool // a file may lack it
 	Residual bool // it makes what a layer adds to the residual stream
 	Named    bool // it is adapted only where it is named: experts, and what chooses them
+	KeepType bool // it is not converted where matrices are
+	NoLoRA   bool // it is not adapted: stock llama.cpp would ignore it
+	Used     int  // of matrices of experts, how many a token is computed with
 	// Rows of a matrix that can be adapted, one below the other: more than one where it
 	// holds what others have in several. Matrices of experts have none: transformers has these
 	// otherwise than as modules.
@@ -77,20 +81,15 @@ type Weight struct {
 
 // IsAdaptable reports whether LoRA can adapt the weight.
 func (w *Weight) IsAdaptable() bool {
-	return w.Role == Linear || w.Role == Embedding || w.Role == ExpertMatrices
+	return !w.NoLoRA && (w.Role == Linear || w.Role == Embedding || w.Role == ExpertMatrices)
 }
-
-// IsRouter reports whether the weight is a matrix that chooses experts.
-func (w *Weight) IsRouter() bool { return w.Role == Linear && w.Named }
 
 // IsConvertible reports whether the weight is a matrix that gets another type where those of a model do, as
 // llama-quantize has it: not what chooses experts, positions, and what only looks like a matrix.
 func (w *Weight) IsConvertible() bool {
 	switch w.Role {
-	case Linear:
-		return !w.IsRouter() && len(w.Shape) > 1
-	case Embedding, ExpertMatrices, Unused:
-		return len(w.Shape) > 1
+	case Linear, Embedding, ExpertMatrices, Unused:
+		return !w.KeepType && len(w.Shape) > 1
 	}
 	return false
 }

@@ -50,7 +50,7 @@ func newAdapter(t testing.TB, m *model.Model) *lora.Adapter {
 var portable = []string{
 	"none", "view", "reshape", "permute", "transpose", "cont", "cpy", "repeat", "concat", "set", "acc", "fill", "arange",
 	"mul_mat", "get_rows", "set_rows", "add", "sub", "mul", "div", "scale", "sqr", "sqrt", "log", "clamp", "sum_rows", "argmax",
-	"rms_norm", "norm", "pad", "soft_max", "rope", "swiglu", "geglu", "sigmoid", "tanh", "gelu", "relu", "softplus", "step", "abs", "mul_mat_id", "add_id", "argsort",
+	"rms_norm", "norm", "pad", "soft_max", "rope", "swiglu", "geglu", "sigmoid", "tanh", "gelu", "silu", "relu", "softplus", "step", "abs", "mul_mat_id", "add_id", "argsort",
 }
 
 func requirePortable(t *testing.T, g *ggml.Graph) {

@@ -213,9 +213,11 @@ func baseFault(m *model.Model, base string) string {
 	case w == nil && base == outputName:
 		return base + ": the model has no such tensor, its output is the token embedding"
 	case w == nil || m.Weight(base) == nil:
-		return fmt.Sprintf("%s: the model has no such tensor; it can be adapted in %s, in blk.0 to blk.%d", base, strings.Join(Targets(m.Architecture()), ", "), len(m.Architecture().Layers())-1)
+		return fmt.Sprintf("%s: the model has no such tensor; it can be adapted in %s, in blk.0 to blk.%d", base, strings.Join(Targets(m.Architecture()), ", "), m.Architecture().NumBlocks()-1)
 	case w.Role == arch.Norm:
 		return base + " is a norm, which has no low-rank change; llama.cpp would ignore it silently"
+	case w.NoLoRA:
+		return base + " is a matrix of which llama.cpp would ignore a low-rank change silently; train it as a whole"
 	case !w.IsAdaptable():
 		return base + " is no matrix that can be adapted"
 	}

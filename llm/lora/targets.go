@@ -16,7 +16,13 @@ const AllLinear = "all-linear"
 
 // Targets lists what an adapter of a model can change: its linear layers, such as
 // "attn_q", its experts, such as "ffn_up_exps", "token_embd" and "output".
-func Targets(a *arch.Architecture) []string { return append(a.Linears(), "token_embd", "output") }
+func Targets(a *arch.Architecture) []string {
+	list := append(a.Linears(), "token_embd")
+	if w := a.Weight(outputName); w == nil || w.IsAdaptable() {
+		list = append(list, "output")
+	}
+	return list
+}
 
 // An adaptable is a matrix that an adapter can change.
 type adaptable struct {
@@ -76,7 +82,7 @@ type selector struct {
 }
 
 func newSelector(a *arch.Architecture, o Options) *selector {
-	return &selector{Options: o, model: a, layers: len(a.Layers()), all: adaptables(a), places: map[string][]int{}}
+	return &selector{Options: o, model: a, layers: a.NumBlocks(), all: adaptables(a), places: map[string][]int{}}
 }
 
 func (s *selector) fault(format string, args ...any) {

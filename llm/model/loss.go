@@ -163,7 +163,7 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	}
 	chunk := cmp.Or(o.LogitsChunk, 512)
 	if o.Checkpoint {
-		t.KeepInputs(c.Layers)
+		t.KeepInputs(l.m.Architecture().Blocks()...)
 		b.Chunk = int64(cmp.Or(o.FeedForwardChunk, 176))
 		chunk = cmp.Or(o.LogitsChunk, 128)
 	}

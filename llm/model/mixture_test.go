@@ -40,7 +40,7 @@ func TestMixtureTypes(t *testing.T) {
 		case "ffn_down_exps":
 			w.Role, w.Shape = arch.ExpertMatrices, append(w.Shape, 8)
 		case "ffn_gate_inp":
-			w.Named = true
+			w.KeepType = true
 		}
 		return w
 	}

@@ -162,7 +162,7 @@ func isFlat(want *arch.Weight, got ggml.GGUFTensor) bool {
 	for _, d := range got.Shape {
 		n *= d
 	}
-	return want.Role == arch.Norm && len(want.Shape) == 1 && n == want.NumElements()
+	return want.Role == arch.Norm && len(want.Shape) == 1 && n == want.NumElements() && got.Shape[0] > 1
 }
 
 func trimmed(shape []int64) []int64 {
