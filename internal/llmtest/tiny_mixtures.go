@@ -60,6 +60,13 @@ var tinyMixtures = map[string]tinyArch{
 		keys:     with(sigmoidRouter, map[string]any{"expert_shared_feed_forward_length": uint32(64)}),
 		headSize: 16, optional: append(scales("ffn_up_exps", "ffn_down_shexp"), "exp_probs_b"),
 	},
+	"k2-horizon": {
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.group_norm_groups": uint32(4), "attention.value_expert_count": uint32(5), "attention.value_expert_used_count": uint32(2),
+			"expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1),
+		}),
+		optional: append(biases("exp_probs_b", "attn_v_gate"), "attn_q_norm.weight", "attn_k_norm.weight"),
+	},
 	"laguna": {
 		keys: with(sigmoidRouter, map[string]any{
 			"attention.sliding_window": uint32(5), "rope.freq_base_swa": float32(500), "expert_shared_count": uint32(1), "expert_shared_feed_forward_length": uint32(64), "leading_dense_block_count": uint32(1),
