@@ -4,7 +4,7 @@ import "github.com/goggml/ggml"
 
 func init() {
 	family(map[string]spec{
-		"ernie4_5":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, modules: naming{rotatesNeighbours: true}},
+		"ernie4_5":  {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, modules: naming{rotatesNeighbours: true}, unusedInLayers: unusedOutputBiases, noExperts: true},
 		"paddleocr": {rope: ggml.RoPENeoX, sections: ggml.RoPEMulti, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, noExperts: true},
 		"ernie4_5-moe": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, modules: naming{rotatesNeighbours: true}, unusedInLayers: unusedOutputBiases,
