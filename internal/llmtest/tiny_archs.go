@@ -189,5 +189,6 @@ var tinyArchs = map[string]tinyArch{
 	"stablelm":   {keys: map[string]any{"rope.dimension_count": uint32(2)}, optional: []string{"attn_q_norm.weight", "attn_k_norm.weight"}},
 	"starcoder":  {like: "gpt2", keys: map[string]any{"context_length": uint32(256)}, kvHeads: 1, fusedQKV: true, gelu: true, tied: true},
 	"starcoder2": {gelu: true, tied: true, optional: biases("attn_q", "attn_k", "attn_v")},
+	"talkie":     {keys: map[string]any{"logit_scale": float32(1.5)}, headSize: 16},
 	"xverse":     {like: "llama"},
 }
