@@ -100,7 +100,12 @@ var tinyArchs = map[string]tinyArch{
 	"internlm2":     {like: "llama"},
 	"jais":          {keys: map[string]any{"attention.max_alibi_bias": float32(8)}, fusedQKV: true},
 	"jais2":         {tied: true, optional: slices.Concat(biases("attn_q", "attn_k", "attn_v"), scales("attn_output"))},
-	"k2-horizon":    {keys: map[string]any{"attention.group_norm_groups": uint32(4)}, optional: []string{"attn_q_norm.weight", "attn_k_norm.weight"}},
+	"hrm_text": {
+		keys: map[string]any{
+			"hrm.layers_per_stack": uint32(2), "hrm.h_cycles": uint32(2), "hrm.l_cycles": uint32(2), "embedding_scale": float32(3), "attention.head_count_kv": uint32(4),
+		},
+		layers: 12,
+	},
 	"llada": {
 		keys: map[string]any{"attention.causal": false}, tied: true,
 		optional: append(biases("attn_output", "ffn_gate", "ffn_up", "ffn_down"), "rope_freqs.weight"),

@@ -3,6 +3,7 @@ package lora_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
@@ -93,6 +95,32 @@ func TestMergeWithScales(t *testing.T) {
 	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)
 	require.Greater(t, refmath.MaxAbsDiff(losses(t, m, nil), want), 0.05)
 	require.Equal(t, []float32{0.25}, floats(t, merged.Weight("blk.0.attn_q.scale")))
+}
+
+// Layers that share a matrix may multiply by factors of their own, which no matrix can have.
+func TestMergeWithScalesOfLayers(t *testing.T) {
+	equal := map[string]float32{}
+	for layer := range 12 {
+		equal[fmt.Sprintf("blk.%d.attn_q.scale", layer)] = 2
+	}
+	file := llmtest.ArchFile(t, "hrm_text", ggml.F32)
+	load := func(scales map[string]float32) *model.Model {
+		m, err := model.Load(file, model.LoadOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() { m.Close() })
+		return withScales(t, m, scales)
+	}
+	m := load(equal)
+	adapters := []lora.Scaled{{trained(t, m, lora.Options{Rank: 4, Alpha: 8}), 0.75}}
+	want := losses(t, m, join(adapters))
+	merged, _ := mergeTo(t, m, adapters, lora.MergeOptions{})
+	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)
+
+	equal["blk.6.attn_q.scale"] = 3 // of the low stack, as block 0
+	m = load(equal)
+	path := filepath.Join(t.TempDir(), "merged.gguf")
+	err := lora.MergeTo(context.Background(), path, m, []lora.Scaled{{trained(t, m, lora.Options{Rank: 4}), 1}}, lora.MergeOptions{})
+	require.EqualError(t, err, "blk.0.attn_q.weight: its adapter cannot be merged, since the model multiplies by blk.0.attn_q.scale and blk.6.attn_q.scale, which differ, before it adds the adapter; leave this matrix out")
 }
 
 // A factor of 0 leaves no weight that does what base and adapter do.

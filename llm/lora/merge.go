@@ -210,7 +210,7 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 			case zero:
 				continue
 			case slices.Contains(factors, 0):
-				return fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s, which is 0, before it adds the adapter; leave this matrix out", base, scaleOf(m, base).Name())
+				return fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s, which is 0, before it adds the adapter; leave this matrix out", base, scalesOf(m, base)[0])
 			}
 			active[base] = append(active[base], p)
 		}
@@ -219,24 +219,33 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 }
 
 // productScales are what the model multiplies W·x by before adapters are added, for each expert;
-// nil is nothing.
-func productScales(m *model.Model, base string) ([]float32, error) {
-	scale := scaleOf(m, base)
-	if scale == nil {
-		return nil, nil
+// nil is nothing. Layers that share the matrix have to agree.
+func productScales(m *model.Model, base string) (factors []float32, err error) {
+	for i, name := range scalesOf(m, base) {
+		var own []float32
+		if scale := m.Weight(name); scale != nil {
+			if own, err = scale.Float32s(); err != nil {
+				return nil, err
+			}
+		}
+		if i > 0 && !slices.Equal(own, factors) {
+			return nil, fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s and %s, which differ, before it adds the adapter; leave this matrix out", base, scalesOf(m, base)[0], name)
+		}
+		factors = own
 	}
-	return scale.Float32s()
+	return factors, nil
 }
 
-// scaleOf is the factor of the product with a matrix, nil if it has none.
-func scaleOf(m *model.Model, base string) *ggml.Tensor {
+// scalesOf names the factors of the products with a matrix that there may be: one for each layer that
+// has it.
+func scalesOf(m *model.Model, base string) (names []string) {
 	matrix := m.Architecture().Weight(base)
 	for _, w := range m.Architecture().Weights() {
 		if w.Role == arch.Scale && w.Kind == matrix.Kind && w.Layer == matrix.Layer {
-			return m.Weight(w.Name)
+			names = append(names, w.Name)
 		}
 	}
-	return nil
+	return names
 }
 
 // isZero reports whether a pair changes nothing, as one that was never trained.

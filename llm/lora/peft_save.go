@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goggml/ggml"
@@ -135,7 +136,7 @@ func (a *Adapter) describe(o PEFTOptions, list []factors, paths map[string]strin
 	c.Alpha, c.AlphaPattern = pattern(alphas, paths)
 	modules := a.model.Modules()
 	linear := slices.DeleteFunc(slices.Clone(modules), isParameter)
-	c.Targets, c.Layers = targetModules(linear, len(a.model.Layers()), ranks, paths, o.Root != "")
+	c.Targets, c.Layers = targetModules(linear, a.model.NumBlocks(), ranks, paths, o.Root != "")
 	if c.Targets == nil {
 		c.Targets = []string{} // none; null were those that PEFT has for the architecture
 	}
@@ -261,8 +262,14 @@ func targetModules(all []arch.Module, layers int, adapted map[string]float32, pa
 		return outside, nil
 	case len(used) == layers:
 		return slices.Concat(byLayer[0], outside), nil
-	case len(outside) == 0:
+	case len(outside) == 0 && !slices.ContainsFunc(all, isRenumbered):
 		return byLayer[used[0]], used
 	}
 	return targets, nil
+}
+
+// isRenumbered reports whether PEFT finds another number in the path than that of the layer.
+func isRenumbered(m arch.Module) bool {
+	found := layerOf.FindStringSubmatch("." + m.Path)
+	return m.Layer >= 0 && (found == nil || found[1] != strconv.Itoa(m.Layer))
 }

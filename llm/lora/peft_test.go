@@ -278,6 +278,19 @@ func TestPEFTLayers(t *testing.T) {
 	}
 }
 
+// Layers of stacks have other numbers in transformers than blocks have in files: they are named by whole
+// paths.
+func TestPEFTLayersOfStacks(t *testing.T) {
+	m := llmtest.ArchModel(t, "hrm_text", ggml.F32) // of two stacks of two layers
+	last := 1
+	a := trained(t, m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{"attn_q", "attn_gate"}, LastLayers: &last})
+	folder := t.TempDir()
+	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
+	require.Equal(t, []any{"model.H_module.layers.1.self_attn.q_proj", "model.H_module.layers.1.self_attn.gate_proj"}, readConfig(t, folder)["target_modules"])
+	require.Nil(t, readConfig(t, folder)["layers_to_transform"])
+	requireEqual(t, a, load(t, folder, m))
+}
+
 // A peftFolder is an adapter of PEFT to be written by hand.
 type peftFolder struct {
 	folder  string

@@ -1,0 +1,93 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+func init() {
+	family(map[string]spec{
+		"hrm_text": {
+			rope: ggml.RoPENeoX, norm: norming{bare: true}, norms: normBefore, act: ggml.SwiGLU, keys: hrmKeys, layer: sigmoidGate,
+			blocks: hrmBlocks, course: hrmCourse, inModules: hrmModule, scaledLater: true,
+		},
+	})
+}
+
+var hrmKeys = []key{
+	factor("embedding_scale", func(c *Config) *float32 { return &c.EmbdScale }, 0, false),
+	count("hrm.layers_per_stack", func(c *Config) *int { return &c.StackLayers }),
+	count("hrm.h_cycles", func(c *Config) *int { return &c.HighCycles }),
+	count("hrm.l_cycles", func(c *Config) *int { return &c.LowCycles }),
+	{
+		name: "hrm.prefix_lm",
+		read: func(m *metadata, name string, _ *Config) {
+			if value(m, m.arch+"."+name, false, true) {
+				m.fault("%s.%s is true: prompts that are seen in both directions are unsupported", m.arch, name)
+			}
+		},
+		write: func(*Config) any { return nil },
+	},
+}
+
+// sigmoidGate has a gate for each element.
+func sigmoidGate(_ *Config, _ int, a *Attention) { a.Gate = SigmoidGate }
+
+// hrmBlocks are those of the low stack, and after them those of the high one, which follows as many
+// passes of the low one in each cycle.
+func hrmBlocks(c *Config) (blocks []int) {
+	for range c.HighCycles {
+		for low := range c.LowCycles + 1 {
+			first := 0
+			if low == c.LowCycles {
+				first = c.StackLayers
+			}
+			for i := range c.StackLayers {
+				blocks = append(blocks, first+i)
+			}
+		}
+	}
+	return blocks
+}
+
+// hrmCourse passes two stacks again and again, which each see the sum of what both have made (arXiv
+// 2506.21734). What a stack makes is normalised; what the last makes is the output's to normalise.
+func hrmCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
+	c, last := b.config, len(b.layers)
+	low := func(high *nn.Value) *nn.Value {
+		return t.AddWeight(high, b.outside().weight(Weight{Name: "hrm.z_l_init", Kind: "hrm.z_l_init", Shape: []int64{int64(c.Embd)}, Role: Bias}))
+	}
+	high, sum, layer := x, low(x), 0
+	stack := func(x *nn.Value) *nn.Value {
+		for range c.StackLayers {
+			x = pass(x, layer)
+			layer++
+		}
+		if layer == last {
+			return x
+		}
+		return b.outside().Norm(t, "stack_norm", x)
+	}
+	for range c.HighCycles {
+		var z *nn.Value
+		for range c.LowCycles {
+			z = stack(sum)
+			sum = t.Add(high, z)
+		}
+		high = stack(sum)
+		if layer < last {
+			sum = t.Add(high, z)
+		}
+	}
+	return high
+}
+
+// hrmModule is the path of a layer in one of two stacks.
+func hrmModule(c *Config, block int) string {
+	if block < c.StackLayers {
+		return fmt.Sprintf("L_module.layers.%d.", block)
+	}
+	return fmt.Sprintf("H_module.layers.%d.", block-c.StackLayers)
+}
