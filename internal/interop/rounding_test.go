@@ -20,15 +20,21 @@ type rounding struct {
 	stock    [][]float32 // by the plugin that stock chooses
 	farthest float64     // the largest NMSE of a plugin's against what is exact
 	apart    float64     // the largest NMSE of two plugins'
+	factor   float64     // of the farthest, that ours may be
 }
 
 // borderline is how much more than the farthest of stock's plugins ours may lose by values next to
-// a border. In a thousand comparisons that was up to 5 %, and 2 % between two plugins.
-const borderline = 1.1
+// a border. In a thousand comparisons that was up to 5 %, and 2 % between two plugins. Where tokens choose
+// among experts, one that goes to others than in F32 outweighs what the rest lose, and which do is chance.
+const borderline, choices = 1.1, 2
 
 func measureRounding(t *testing.T, m *model.Model, variants []*cpuVariant, tokens []int32) rounding {
 	t.Helper()
 	r := rounding{exact: stockLogits(t, llmtest.Dequantised(t, m).Path, tokens), stock: stockLogits(t, m.Path, tokens)}
+	r.factor = borderline
+	if m.Config().Experts > m.Config().ExpertsUsed {
+		r.factor = choices
+	}
 	plugins := [][][]float32{r.stock}
 	for _, v := range variants {
 		plugins = append(plugins, v.logits(t, m.Path, tokens))
@@ -49,5 +55,5 @@ func (r rounding) compare(logits [][]float32) string {
 
 // allows reports whether logits are as near to the exact ones as those of stock's plugins.
 func (r rounding) allows(logits [][]float32) bool {
-	return nmse(logits, r.exact) <= borderline*r.farthest
+	return nmse(logits, r.exact) <= r.factor*r.farthest
 }

@@ -219,7 +219,7 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.layer_norm_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
 	for key, value := range a.keys {
-		if strings.HasSuffix(key, "feed_forward_length") {
+		if strings.HasSuffix(key, "feed_forward_length") || key == "moe_latent_size" {
 			value = a.widened(value)
 		}
 		keys[key] = value

@@ -78,6 +78,13 @@ var tinyMixtures = map[string]tinyArch{
 		keys:   with(map[string]any{"interleave_moe_layer_step": uint32(2)}),
 		layers: 4, headSize: 16, tied: true,
 	},
+	"maion-coder": {
+		keys: with(map[string]any{
+			"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, true, false, false}, "interleave_moe_layer_step": uint32(2),
+			"moe_latent_size": uint32(64), "expert_feed_forward_length": []uint32{32, 64, 32, 96},
+		}),
+		layers: 4, headSize: 16,
+	},
 	"maple": {
 		keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "swiglu_clamp_exp": float32(0.5)}),
 	},

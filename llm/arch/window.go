@@ -63,6 +63,11 @@ var localBase = withWindow(derived(localFreqBase, func(c *Config) *float32 { ret
 // setLocalRoPE gives RoPE of a local layer the base of its own, and the factor that only local layers may have.
 func (c *Config) setLocalRoPE(a *Attention) {
 	a.RoPE.FreqBase = c.LocalFreqBase
+	c.stretchLocalRoPE(a)
+}
+
+// stretchLocalRoPE gives RoPE of a local layer the factor that only these may have.
+func (c *Config) stretchLocalRoPE(a *Attention) {
 	if c.LocalFactor != 0 {
 		a.RoPE.FreqScale = 1 / c.LocalFactor
 	}
