@@ -106,6 +106,10 @@ var tinyArchs = map[string]tinyArch{
 		},
 		layers: 12,
 	},
+	"lfm2": {
+		keys:   map[string]any{"attention.head_count_kv": []uint32{0, 2, 2, 0}, "shortconv.l_cache": uint32(3), "attention.sliding_window": uint32(5)},
+		layers: 4,
+	},
 	"llada": {
 		keys: map[string]any{"attention.causal": false}, tied: true,
 		optional: append(biases("attn_output", "ffn_gate", "ffn_up", "ffn_down"), "rope_freqs.weight"),

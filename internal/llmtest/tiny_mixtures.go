@@ -73,6 +73,12 @@ var tinyMixtures = map[string]tinyArch{
 		}),
 		layers: 4, headSize: 16,
 	},
+	"lfm2moe": {
+		keys: with(map[string]any{
+			"attention.head_count_kv": []uint32{0, 2, 0}, "shortconv.l_cache": uint32(4), "expert_gating_func": uint32(2), "leading_dense_block_count": uint32(1),
+		}),
+		layers: 3,
+	},
 	"llada-moe": {like: "llada", keys: with(map[string]any{"attention.causal": false, "attention.head_count_kv": uint32(4)})},
 	"llama4": {
 		keys:   with(map[string]any{"interleave_moe_layer_step": uint32(2)}),

@@ -1,0 +1,103 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// ShortConv is the convolution of each channel of x [m, n] with a kernel [taps, m], over a token and
+// those before it in its sample: Σ kernel[taps−1−j] · x[i−j]. Shifts are lookups of rows, and so are
+// their gradients.
+func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor) *Value {
+	c := t.C
+	y := &Value{needsGrad: x.needsGrad || t.Trains(kernel)}
+	taps := kernelTaps(c, kernel)
+	for j, tap := range taps {
+		part := c.Mul(t.shifted(x.T, j), tap)
+		if y.T != nil {
+			part = c.Add(y.T, part)
+		}
+		y.T = part
+	}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.accumulate(kernel, func() *ggml.Tensor {
+			var all *ggml.Tensor // [m, taps]
+			for j, tap := range taps {
+				d := c.Reshape(t.Lowering.SumColumns(c, c.Mul(dy, t.shifted(x.T, j)), tap), tap.Dim(0), 1)
+				if all != nil {
+					d = c.Concat(d, all, 1)
+				}
+				all = d
+			}
+			return transposed(c, all)
+		})
+		t.flow(x, func() *ggml.Tensor {
+			var sum *ggml.Tensor
+			for j, tap := range taps {
+				d := c.Mul(t.shifted(dy, -j), tap)
+				if sum != nil {
+					d = c.Add(sum, d)
+				}
+				sum = d
+			}
+			return sum
+		})
+	})
+	return y
+}
+
+// ConvolveValid is ShortConv of the last n of x [m, taps−1+n, rows], each row of which has what came
+// before → [m, n·rows]. It has no gradient.
+func (t *Tape) ConvolveValid(x, kernel *ggml.Tensor) *Value {
+	c, taps := t.C, kernelTaps(t.C, kernel)
+	before := int64(len(taps) - 1)
+	m, n, rows := x.Dim(0), x.Dim(1)-before, x.Dim(2)
+	var sum *ggml.Tensor
+	for j, tap := range taps {
+		part := c.Mul(c.View(x, []int64{m, n, rows}, []int64{x.Stride(1), x.Stride(2)}, (before-int64(j))*x.Stride(1)), tap)
+		if sum != nil {
+			part = c.Add(sum, part)
+		}
+		sum = part
+	}
+	return Input(c.Reshape(sum, m, n*rows))
+}
+
+// kernelTaps are the columns [m] of a kernel [taps, m] by the distance of what they multiply.
+func kernelTaps(c *ggml.Context, kernel *ggml.Tensor) []*ggml.Tensor {
+	n, columns := kernel.Dim(0), transposed(c, kernel)
+	taps := make([]*ggml.Tensor, n)
+	for j := range taps {
+		taps[j] = c.View(columns, []int64{kernel.Dim(1)}, nil, (n-1-int64(j))*columns.Stride(1))
+	}
+	return taps
+}
+
+// shifted has for each token of x [m, n] the one that is so many before it in its sample, or after it
+// if that is negative, and zeros where there is none.
+func (t *Tape) shifted(x *ggml.Tensor, by int) *ggml.Tensor {
+	if by == 0 {
+		return x
+	}
+	n := x.Dim(1)
+	from := func(f *Feed, i int) (int, bool) {
+		later := max(i, i-by) // of both tokens
+		return i - by, later < len(f.Positions) && int(f.Positions[later]) >= max(by, -by)
+	}
+	ids := Declare(t.Inputs, fmt.Sprintf("tokens %d before", by), ggml.I32, []int64{n}, func(f *Feed, ids []int32) {
+		for i := range ids {
+			if j, ok := from(f, i); ok {
+				ids[i] = int32(j)
+			}
+		}
+	})
+	there := Declare(t.Inputs, fmt.Sprintf("whether there are tokens %d before", by), ggml.F32, []int64{1, n}, func(f *Feed, there []float32) {
+		for i := range there {
+			if _, ok := from(f, i); ok {
+				there[i] = 1
+			}
+		}
+	})
+	return t.C.Mul(t.C.GetRows(contiguous(t.C, x), ids), there)
+}

@@ -1,0 +1,143 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// recentTokens is how many vectors are kept of a sequence: a sequence can end at about as many positions
+// before its end.
+const recentTokens = 32
+
+// A Recent keeps the vectors of the last tokens of each sequence, in two halves of a slot: a pass reads
+// one and writes the other, so that one that fails changes nothing.
+type Recent struct {
+	before int          // that a token looks at
+	x      *ggml.Tensor // [m, recentTokens·2·slots]
+	slots  []recentSlot
+}
+
+type recentSlot struct {
+	current int // of the halves
+	halves  [2]half
+	begins  bool // its sequence has no token yet, and what is before the first is to be cleared
+}
+
+// beginning is the slot of a sequence without tokens.
+var beginning = recentSlot{halves: [2]half{{first: -recentTokens}, nothing}, begins: true}
+
+// A half has the vectors of recentTokens positions up to end, of which those from first up to last are
+// the sequence's. Before the first token are zeros.
+type half struct{ end, first, last int }
+
+// NewRecent makes the state for vectors of a width, of parts that look at so many before a token.
+func NewRecent(o Options, width, before int) (*Recent, error) {
+	if before > recentTokens/2 {
+		return nil, fmt.Errorf("a convolution looks at %d tokens before its own; %d are the most", before, recentTokens/2)
+	}
+	rows := int64(recentTokens * 2 * o.Slots)
+	return &Recent{before: before, x: o.NewTensor(ggml.F32, int64(width), rows), slots: make([]recentSlot, o.Slots)}, nil
+}
+
+// row is the first of a half.
+func row(slot, half int) int { return (2*slot + half) * recentTokens }
+
+// Before returns x [m, n·slots] of the tokens of a pass with those that came before them,
+// [m, before + n, slots], and keeps the last.
+func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
+	const kept = int64(recentTokens)
+	c, m, n := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots
+	from := r.rows(t, p, "read", func(s recentSlot, slot, start, i int) int {
+		h := s.halves[s.current]
+		return row(slot, s.current) + max(0, start-h.end+i) // those that are not there are not looked at
+	})
+	to := r.rows(t, p, "written", func(s recentSlot, slot, _, i int) int { return row(slot, 1-s.current) + i })
+	old := c.Reshape(c.GetRows(r.x, from), m, kept, p.Slots)
+	all := c.Concat(old, c.Reshape(x.T, m, n, p.Slots), 1)
+	last := c.Cont(c.View(all, []int64{m, kept, p.Slots}, []int64{all.Stride(1), all.Stride(2)}, n*all.Stride(1)))
+	t.Graph.Expand(c.SetRows(r.x, c.Reshape(last, m, kept*p.Slots), to))
+	return c.View(all, []int64{m, int64(r.before) + n, p.Slots}, []int64{all.Stride(1), all.Stride(2)}, (kept-int64(r.before))*all.Stride(1))
+}
+
+// rows is the input of a row for each vector that is kept, of a slot that goes on from a position.
+func (r *Recent) rows(t *nn.Tape, p Pass, what string, of func(s recentSlot, slot, start, i int) int) *ggml.Tensor {
+	name := fmt.Sprintf("rows %s of %p", what, r)
+	return nn.Declare(t.Inputs, name, ggml.I32, []int64{recentTokens * p.Slots}, func(f *nn.Feed, rows []int32) {
+		for j := range rows {
+			i := j / recentTokens
+			slot := int(p.First) + i
+			rows[j] = int32(of(r.slots[slot], slot, int(f.Positions[i*f.Length()]), j%recentTokens))
+		}
+	})
+}
+
+// Prepare clears what is before the first token of a sequence.
+func (r *Recent) Prepare(slot, _, _ int) error {
+	if !r.slots[slot].begins {
+		return nil
+	}
+	r.slots[slot].begins = false
+	_, err := r.x.WriteAt(make([]byte, recentTokens*r.x.Stride(1)), int64(row(slot, 0))*r.x.Stride(1))
+	return err
+}
+
+// nothing is a half from which no sequence goes on.
+var nothing = half{last: -1}
+
+// Commit goes over to the half that the pass has written.
+func (r *Recent) Commit(slot, end int) error {
+	s := &r.slots[slot]
+	first := max(s.halves[s.current].first, end-recentTokens)
+	s.current = 1 - s.current
+	s.halves[s.current] = half{end: end, first: first, last: end}
+	return nil
+}
+
+// nearest is the last position at or before n at which a half can go on, 0 where there is none.
+func (r *Recent) nearest(slot, n int) (at, which int) {
+	s := r.slots[slot]
+	for _, i := range []int{s.current, 1 - s.current} {
+		h := s.halves[i]
+		if end := min(n, h.last); end-r.before >= h.first && end > at {
+			at, which = end, i
+		}
+	}
+	return at, which
+}
+
+// Rewind ends the sequence where a half can go on.
+func (r *Recent) Rewind(slot, n int) (at int, err error) {
+	at, which := r.nearest(slot, n)
+	s := &r.slots[slot]
+	if at == 0 {
+		*s = beginning
+		return 0, nil
+	}
+	s.current = which
+	for i := range s.halves {
+		s.halves[i].last = min(s.halves[i].last, at)
+	}
+	return at, nil
+}
+
+// Copy copies the half that can go on.
+func (r *Recent) Copy(dst, src, n int) (at int, err error) {
+	at, which := r.nearest(src, n)
+	if at == 0 {
+		r.slots[dst] = beginning
+		return 0, nil
+	}
+	rows := make([]byte, recentTokens*r.x.Stride(1))
+	if _, err := r.x.ReadAt(rows, int64(row(src, which))*r.x.Stride(1)); err != nil {
+		return 0, err
+	}
+	if _, err := r.x.WriteAt(rows, int64(row(dst, 0))*r.x.Stride(1)); err != nil {
+		return 0, err
+	}
+	h := r.slots[src].halves[which]
+	h.last = at
+	r.slots[dst] = recentSlot{halves: [2]half{h, nothing}}
+	return at, nil
+}

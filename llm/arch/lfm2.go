@@ -1,0 +1,83 @@
+package arch
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+func init() {
+	lfm2 := spec{
+		rope: ggml.RoPENeoX, norms: normBefore, outputNorm: "token_embd_norm", act: ggml.SwiGLU, qkNorm: PerHead, perLayer: true, noExperts: true,
+		keys: []key{convLength, oneWindow}, complete: allLocal, layer: allLocalLayer, arrange: lfm2Layer, modules: lfm2Modules,
+	}
+	moe := lfm2
+	moe.noExperts, moe.keys, moe.complete, moe.layer = false, []key{convLength}, nil, nil
+	moe.mixture = &mixture{
+		router: Router{Normalized: true, ChoiceBias: Always, Module: "feed_forward.gate"}, reads: readsWidth | readsDense | readsGating,
+	}
+	family(map[string]spec{"lfm2": lfm2, "lfm2moe": moe})
+}
+
+var (
+	convLength = count("shortconv.l_cache", func(c *Config) *int { return &c.ConvLength })
+	oneWindow  = optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(0))
+)
+
+var lfm2Modules = naming{matrices: map[string]string{
+	"attn_output": "self_attn.out_proj", "ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2",
+	"shortconv.in_proj": "conv.in_proj", "shortconv.out_proj": "conv.out_proj",
+}}
+
+// allLocal is what follows from a window: all layers see it.
+func allLocal(c *Config) {
+	if c.Window > 0 {
+		c.LocalLayers = slices.Repeat([]bool{true}, c.Layers)
+	}
+}
+
+func allLocalLayer(c *Config, i int, a *Attention) { local(c, i, a) }
+
+// lfm2Layer has a convolution in layers without keys and values.
+func lfm2Layer(c *Config, _ int, attention, network Residual) Layer {
+	if attention.Part.(Attention).KVHeads == 0 {
+		attention.Part = ShortConv{c.Embd, c.ConvLength}
+	}
+	return Layer{attention, network}
+}
+
+// ShortConv is a gated convolution of each channel over a token and the few before it (arXiv
+// 2511.23404): W_out · (c ⊙ conv(b ⊙ x)), where a matrix makes b, c and x.
+type ShortConv struct{ Width, Length int }
+
+// String says what it is.
+func (ShortConv) String() string { return "short convolutions" }
+
+// Forward convolves with the tokens before, of the sample or of the state.
+func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	embd := int64(s.Width)
+	matrix := func(kind string, out int64, residual bool) nn.Matrix {
+		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true, Residual: residual, Rows: []Rows{p.rows(kind, out, 0)}})
+	}
+	parts := t.Split(t.Linear(x, matrix("shortconv.in_proj", 3*embd, false))[0], embd, embd, embd)
+	kernel := p.weight(Weight{Kind: "shortconv.conv", Shape: []int64{int64(s.Length), embd}, Role: Kernel})
+	in, gate := t.Mul(parts[0], parts[2]), parts[1]
+	var y *nn.Value
+	if kept := p.State(); kept != nil {
+		y = t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, in), kernel)
+	} else {
+		y = t.ShortConv(in, kernel)
+	}
+	y = t.Mul(y, gate)
+	if p.Keep > 0 && p.IsLast() {
+		y = t.Last(y, p.Keep)
+	}
+	return t.Linear(y, matrix("shortconv.out_proj", embd, true))[0]
+}
+
+// NewState keeps what is convolved.
+func (s ShortConv) NewState(o state.Options) (state.State, error) {
+	return state.NewRecent(o, s.Width, s.Length-1)
+}
