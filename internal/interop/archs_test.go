@@ -21,17 +21,18 @@ import (
 // others are refused.
 var archs = []string{
 	"afmoe-moe", "arcee-dense", "arctic-moe", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "chatglm-dense",
-	"codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2moe-moe", "command-r-dense", "dbrx-moe", "deci-dense", "deepseek-moe",
-	"dots1-moe", "dream-dense", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "gemma-dense", "gemma2-dense",
-	"gemma3-dense", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
-	"granite_swa-dense", "granitemoe-dense", "granitemoe-moe", "grok-moe", "grovemoe-moe", "hunyuan-dense-dense", "hunyuan-moe-moe",
-	"hunyuan_vl-dense", "hy_v3-moe", "internlm2-dense", "jais-dense", "jais2-dense", "k2-horizon-dense", "laguna-moe", "llada-dense", "llada-moe-moe", "llama-dense", "llama-moe",
-	"llama4-moe", "maincoder-dense", "maple-moe", "mellum-moe", "mimo2-moe", "minicpm-dense", "minicpm-moe", "minimax-m2-moe", "mistral3-dense",
-	"mistral3-moe", "mpt-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmoe-moe",
-	"openelm-dense", "orion-dense", "paddleocr-moe", "pangu-embedded-dense", "phi2-dense", "phi3-dense", "phimoe-moe", "plamo-dense",
-	"plamo3-dense", "pockettts-dense", "qwen-dense", "qwen2-dense", "qwen2moe-moe", "qwen2vl-dense", "qwen3-dense", "qwen3moe-moe",
-	"qwen3tts-dense", "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense", "rnd1-moe", "seed_oss-dense", "smallthinker-moe", "smollm3-dense", "spark2_5-dense",
-	"stablelm-dense", "starcoder-dense", "starcoder2-dense", "xverse-dense",
+	"codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2moe-moe", "command-r-dense", "dbrx-moe", "deci-dense", "deepseek-moe", "deepseek2-moe",
+	"dots1-moe", "dream-dense", "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "gemma-dense",
+	"gemma2-dense", "gemma3-dense", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
+	"granite_swa-dense", "granitemoe-dense", "granitemoe-moe", "grok-moe", "grovemoe-moe", "hrm_text-dense", "hunyuan-dense-dense", "hunyuan-moe-moe",
+	"hunyuan_vl-dense", "hy_v3-moe", "internlm2-dense", "jais-dense", "jais2-dense", "k2-horizon-dense", "k2-horizon-moe", "laguna-moe", "lfm2-dense",
+	"lfm2moe-moe", "llada-dense", "llada-moe-moe", "llama-dense", "llama-moe", "llama4-moe", "maincoder-dense", "maion-coder-moe", "maple-moe",
+	"mellum-moe", "mimo2-moe", "minicpm-dense", "minicpm-moe", "minicpm3-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "mistral4-moe",
+	"mpt-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmoe-moe", "openelm-dense", "orion-dense",
+	"paddleocr-moe", "pangu-embedded-dense", "phi2-dense", "phi3-dense", "phimoe-moe", "plamo-dense", "plamo3-dense", "pockettts-dense", "qwen-dense",
+	"qwen2-dense", "qwen2moe-moe", "qwen2vl-dense", "qwen3-dense", "qwen3moe-moe", "qwen3tts-dense", "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense",
+	"refact-moe", "rnd1-moe", "seed_oss-dense", "smallthinker-moe", "smollm3-dense", "spark2_5-dense", "stablelm-dense", "starcoder-dense",
+	"starcoder2-dense", "talkie-dense", "xverse-dense",
 }
 
 // kindOf is the architecture of a file, whose name ends with -dense or -moe.

@@ -42,12 +42,15 @@ func TestPages(t *testing.T) {
 				case arch.GroveExperts:
 					note(&network, true, "small experts behind the others")
 					walk([]arch.Residual{{Part: p.Experts}})
+				case arch.LatentExperts:
+					note(&network, true, "experts of a latent vector")
+					walk([]arch.Residual{{Part: p.Experts}})
 				case arch.Parallel:
 					note(&network, true, "beside attention")
 					walk(p)
 				case arch.Attention:
 					note(&attention, p.FusedQKV, "one matrix of queries, keys and values")
-					note(&attention, slices.Contains([]arch.QKNorm{arch.PerHead, arch.EachHead, arch.HeadGroups}, p.QKNorm), "queries and keys normalised per head")
+					note(&attention, slices.Contains([]arch.QKNorm{arch.PerHead, arch.EachHead, arch.HeadGroups, arch.QueryGains}, p.QKNorm), "queries and keys normalised per head")
 					note(&attention, p.QKNorm == arch.AllHeads, "queries and keys normalised")
 					note(&attention, p.NormAfterRoPE && p.QKNorm != arch.NoQKNorm, "after RoPE")
 					note(&attention, p.Bidirectional, "of all tokens, not only those before")
@@ -58,9 +61,13 @@ func TestPages(t *testing.T) {
 					note(&attention, p.Softcap > 0, "bent scores")
 					note(&attention, p.Sinks, "sinks")
 					note(&attention, p.Gate != arch.NoGate, "gated")
+					note(&attention, p.ValueRouter.Experts > 0, "values of experts")
 					note(&attention, p.ClampQKV > 0, "clamped queries, keys and values")
 					note(&attention, p.RoPEFactors, "RoPE factors")
 					note(&attention, p.Temperature.Scale != 0, "temperature by position")
+				case arch.LatentAttention:
+					note(&attention, true, "keys and values of latent vectors")
+					walk([]arch.Residual{{Part: p.Attention}})
 				case arch.FeedForward:
 					forward(p, "")
 				case arch.Experts:
@@ -77,7 +84,7 @@ func TestPages(t *testing.T) {
 		}
 		var matrices []string
 		for _, w := range a.Weights() {
-			note(&matrices, w.Role == arch.Linear && w.Layer >= 0 && !w.Named, w.Kind)
+			note(&matrices, w.Role == arch.Linear && w.IsAdaptable() && w.Layer >= 0 && !w.Named, w.Kind)
 		}
 		for _, m := range a.Modules() {
 			w := a.Weight(m.Rows[0].Name + ".weight")

@@ -116,6 +116,13 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"maincoder": {like: "hunyuan-dense", headSize: 16},
 	"minicpm":   {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},
+	"minicpm3": {
+		keys: map[string]any{
+			"attention.q_lora_rank": uint32(32), "attention.kv_lora_rank": uint32(32), "attention.value_length": uint32(8), "attention.head_count_kv": uint32(4),
+			"rope.dimension_count": uint32(8), "rope.scaling.original_context_length": uint32(LongContext - 1),
+		},
+		headSize: 16, tied: true, optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"},
+	},
 	"mpt": {
 		keys: map[string]any{"context_length": uint32(256), "attention.max_alibi_bias": float32(4), "attention.clamp_kqv": float32(0.75)}, kvHeads: 4, fusedQKV: true, gelu: true,
 		optional: slices.Concat(

@@ -6,6 +6,12 @@ func init() { maps.Copy(tinyArchs, tinyMixtures) }
 
 var sigmoidRouter = map[string]any{"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5)}
 
+// latent are keys of attention to latent vectors.
+var latent = map[string]any{
+	"attention.kv_lora_rank": uint32(32), "attention.key_length_mla": uint32(40), "attention.value_length_mla": uint32(16), "attention.value_length": uint32(32),
+	"attention.head_count_kv": uint32(1), "rope.dimension_count": uint32(8), "expert_shared_count": uint32(1), "leading_dense_block_count": uint32(1),
+}
+
 // with joins keys of mixtures.
 func with(all ...map[string]any) map[string]any {
 	keys := experts(nil)
@@ -36,6 +42,13 @@ var tinyMixtures = map[string]tinyArch{
 			"expert_shared_feed_forward_length": uint32(64), "leading_dense_block_count": uint32(1), "interleave_moe_layer_step": uint32(2),
 		}),
 		tied: true, optional: biases("exp_probs_b"),
+	},
+	"deepseek2": {
+		keys: with(sigmoidRouter, latent, map[string]any{
+			"attention.q_lora_rank": uint32(32), "rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
+			"rope.scaling.yarn_log_multiplier": float32(0.05),
+		}),
+		headSize: 40, optional: biases("exp_probs_b"),
 	},
 	"exaone-moe": {
 		keys: with(sigmoidRouter, map[string]any{
@@ -93,6 +106,12 @@ var tinyMixtures = map[string]tinyArch{
 	},
 	"maple": {
 		keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "swiglu_clamp_exp": float32(0.5)}),
+	},
+	"mistral4": {
+		keys: with(latent, map[string]any{
+			"attention.q_lora_rank": uint32(32), "attention.temperature_scale": float32(0.3), "attention.temperature_length": uint32(8),
+		}),
+		headSize: 40,
 	},
 	"mimo2":        {keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
 	"phimoe":       {keys: with(map[string]any{"feed_forward_length": uint32(32), "rope.scaling.original_context_length": uint32(LongContext - 1)}), optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"}},

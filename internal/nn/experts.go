@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
 
 // LinearID multiplies x [n_in, used, n], or [n_in, 1, n] shared, with the matrices of the chosen
 // experts → [n_out, used, n], with the scale [experts] and the bias [n_out, experts] of each, and
@@ -46,6 +50,15 @@ func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 		}
 	})
 	return y
+}
+
+// EachOnce chooses all of so many matrices for each column, I32 [experts, n].
+func (t *Tape) EachOnce(experts, n int64) *ggml.Tensor {
+	return Declare(t.Inputs, fmt.Sprintf("each of %d", experts), ggml.I32, []int64{experts, n}, func(_ *Feed, ids []int32) {
+		for i := range ids {
+			ids[i] = int32(int64(i) % experts)
+		}
+	})
 }
 
 // shared is a gradient of x, which the chosen experts may share.

@@ -141,3 +141,35 @@ func (t *Tape) Last(x *Value, rows int64) *Value {
 	skipped := (x.T.Dim(1) - rows) * x.T.Stride(1)
 	return &Value{T: t.C.View(x.T, []int64{x.T.Dim(0), rows}, []int64{x.T.Stride(1)}, skipped)}
 }
+
+// Join puts the elements of y [k, …] behind those of x [m, …] → [m+k, …].
+func (t *Tape) Join(x, y *Value) *Value {
+	c, m := t.C, x.T.Dim(0)
+	return t.Op(c.Concat(x.T, y.T, 0), func(d *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{rowPart(c, d, 0, m), rowPart(c, d, m, y.T.Dim(0))}
+	}, x, y)
+}
+
+// Pad puts zeros behind the elements of x [m, …] → [size, …].
+func (t *Tape) Pad(x *Value, size int64) *Value {
+	c, m := t.C, x.T.Dim(0)
+	if m == size {
+		return x
+	}
+	return t.Op(c.Pad(x.T, [4]int{int(size - m)}), func(d *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{rowPart(c, d, 0, m)}
+	}, x)
+}
+
+// rowPart is a copy of some elements of each row of x [m, k, n].
+func rowPart(c *ggml.Context, x *ggml.Tensor, from, n int64) *ggml.Tensor {
+	return c.Cont(c.View(x, []int64{n, x.Dim(1), x.Dim(2)}, []int64{x.Stride(1), x.Stride(2)}, from*x.Stride(0)))
+}
+
+// RepeatHeads repeats x [size, 1, n] for each head.
+func (t *Tape) RepeatHeads(x *Value, heads int64) *Value {
+	c, size, n := t.C, x.T.Dim(0), x.T.Dim(2)
+	return t.Op(c.Repeat(x.T, size, heads, n), func(d *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.Reshape(sumMiddle(c, d), size, 1, n)}
+	}, x)
+}

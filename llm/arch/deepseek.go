@@ -1,8 +1,21 @@
 package arch
 
-import "github.com/goggml/ggml"
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
 
 func init() {
+	deepseek2 := spec{
+		rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, keys: slices.Concat(latentKeys, deepseek2Keys), arrange: deepseek2Layer(true), outputNoLoRA: true,
+		mixture: &mixture{
+			router: Router{Gating: GatingSoftMax, ChoiceBias: Maybe, Module: "mlp.gate"}, module: "mlp.shared_experts",
+			reads: readsWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
+		},
+	}
+	mistral4 := deepseek2
+	mistral4.arrange = deepseek2Layer(false)
 	family(map[string]spec{
 		"deepseek": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, untied: true,
@@ -10,6 +23,8 @@ func init() {
 				router: Router{Gating: GatingSoftMax, Module: "mlp.gate"}, reads: readsWidth | readsSharedCount | readsDense | readsScale, module: "mlp.shared_experts",
 			},
 		},
+		"deepseek2": deepseek2,
+		"mistral4":  mistral4,
 		"deepseek2-ocr": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, keys: []key{noImageWindow},
 			mixture: &mixture{
@@ -29,4 +44,35 @@ var noImageWindow = key{
 		}
 	},
 	write: func(*Config) any { return nil },
+}
+
+var deepseek2Keys = []key{
+	optional("attention.key_length_mla", func(c *Config) *int { return &c.KeySizeMLA }, always(0)),
+	optional("attention.value_length_mla", func(c *Config) *int { return &c.ValueSizeMLA }, always(0)),
+	factor("rope.scaling.yarn_log_multiplier", func(c *Config) *float32 { return &c.YaRNLogMul }, 0, false),
+	factor("attention.temperature_scale", func(c *Config) *float32 { return &c.AttnTempScale }, 0, false),
+	optional("attention.temperature_length", func(c *Config) *int { return &c.AttnTempLength }, always(0)),
+	{
+		name: "expert_gating_func", // in older files of GLM, known by its size
+		read: func(m *metadata, name string, c *Config) {
+			if m.size(name, 0, true) == 0 && (c.Layers == 47 || c.Layers == 48) && m.numTokens() == 154880 {
+				c.Gating = GatingSigmoid
+			}
+		},
+		write: func(*Config) any { return nil },
+	},
+}
+
+// deepseek2Layer has scores that YaRN scales, see [LatentAttention.scaleYaRN]. Queries of the smallest
+// models, known by their size, have no rank.
+func deepseek2Layer(sameMagnitude bool) func(c *Config, i int, attention, network Residual) Layer {
+	return func(c *Config, _ int, attention, network Residual) Layer {
+		l := latentAttention(c, attention.Part.(Attention))
+		l.scaleYaRN(c, sameMagnitude)
+		if c.Layers == 26 || c.Layers == 27 || c.Layers == 48 && c.Vocab == 128256 {
+			l.QRank = 0
+		}
+		attention.Part = l
+		return Layer{attention, network}
+	}
 }

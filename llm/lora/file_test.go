@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/lora"
 )
 
@@ -107,6 +108,21 @@ func TestSaveFaults(t *testing.T) {
 	require.Len(t, files, 1)
 	a.Alpha = -1
 	require.ErrorContains(t, a.Save(path, lora.SaveOptions{}), "alpha is -1")
+}
+
+// Matrices whose adapters stock llama.cpp would ignore have none.
+func TestMatricesWithoutAdapters(t *testing.T) {
+	m := llmtest.ArchModel(t, "deepseek2", ggml.F32)
+	targets := "attn_output, ffn_gate, ffn_up, ffn_down, ffn_gate_inp, ffn_gate_exps, ffn_up_exps, ffn_down_exps, ffn_gate_shexp, ffn_up_shexp, ffn_down_shexp, token_embd"
+	for _, target := range []string{"attn_q_b", "attn_k_b", "output"} {
+		_, err := lora.New(m, lora.Options{Rank: 4, Targets: []string{target}})
+		require.EqualError(t, err, fmt.Sprintf("a new adapter: there is no target %q; the targets are %s", target, targets))
+	}
+	f := goodFile()
+	f.keys["general.architecture"] = "deepseek2"
+	f.tensors = pairTensors("blk.0.attn_q_b.weight", []int64{32, 4}, []int64{4, 160})
+	_, err := lora.Load(f.write(t), m)
+	require.ErrorContains(t, err, "blk.0.attn_q_b.weight is a matrix of which llama.cpp would ignore a low-rank change silently; train it as a whole")
 }
 
 // A fileSpec is an adapter file to be written by hand.

@@ -69,6 +69,37 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// What a file of a known kind asks for and nothing computes is refused by name.
+func TestUnsupportedVariants(t *testing.T) {
+	for _, c := range []struct {
+		arch, key string
+		value     any
+		want      string
+	}{
+		{"deepseek2", "attention.key_length", uint32(44), "deepseek2.attention.key_length is 44"},
+		{"deepseek2", "attention.value_length_mla", uint32(0), "deepseek2.attention.value_length_mla is 0"},
+		{"hrm_text", "hrm.h_cycles", uint32(3), "hrm_text.block_count is 12; 2 layers a stack, in 3 cycles of 2 of the low one, make another number"},
+		{"hrm_text", "hrm.prefix_lm", true, "hrm_text.hrm.prefix_lm is true: prompts that are seen in both directions are unsupported"},
+		{"k2-horizon", "attention.value_expert_used_count", uint32(6), "k2-horizon.attention.value_expert_used_count is 6 of 5"},
+		{"k2-horizon", "expert_gating_func", uint32(3), "k2-horizon.expert_gating_func is 3, which is unsupported of experts of values"},
+		{"lfm2", "shortconv.l_cache", uint32(1), "lfm2.shortconv.l_cache is 1"},
+		{"maion-coder", "expert_feed_forward_length", []uint32{32, 0, 32, 96}, "layer 1 has experts of 0 elements"},
+		{"minicpm3", "attention.value_length", uint32(24), "minicpm3.attention.value_length is 24"},
+		{"mistral4", "attention.temperature_length", uint32(0), "mistral4.attention.temperature_length is 0, and attention has a temperature that grows with it"},
+	} {
+		t.Run(c.arch+" "+c.key, func(t *testing.T) {
+			g, err := ggml.OpenGGUF(llmtest.ArchFile(t, c.arch, ggml.F32))
+			require.NoError(t, err)
+			defer g.Close()
+			setKey(t, g, c.arch+"."+c.key, c.value)
+			changed := filepath.Join(t.TempDir(), "changed.gguf")
+			require.NoError(t, g.WriteFile(changed))
+			_, err = model.Load(changed, model.LoadOptions{})
+			require.EqualError(t, err, changed+": unsupported model: "+c.want)
+		})
+	}
+}
+
 // setKey changes a key, or removes it for nil.
 func setKey(t *testing.T, g *ggml.GGUF, key string, value any) {
 	t.Helper()

@@ -101,7 +101,7 @@ func groupOf(w *arch.Weight) group {
 		part string
 		group
 	}{
-		{"attn_qkv.weight", attnV}, {"attn_v.weight", attnV}, {"attn_k.weight", attnK}, {"attn_q.weight", attnQ}, {"attn_output.weight", attnOut},
+		{"attn_qkv.weight", attnV}, {"attn_kv_b.weight", attnV}, {"attn_v.weight", attnV}, {"attn_k.weight", attnK}, {"attn_q.weight", attnQ}, {"attn_output.weight", attnOut},
 		{"ffn_up", ffnUp}, {"ffn_gate", ffnGate}, {"ffn_down", ffnDown},
 	} {
 		if w.IsConvertible() && strings.Contains(w.Name, g.part) {

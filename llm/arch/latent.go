@@ -1,0 +1,118 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// LatentAttention is attention to a vector of low rank of each token, of which the keys and values of all
+// heads are made, and to a key that has the position, which heads share (arXiv 2405.04434).
+type LatentAttention struct {
+	Attention              // of what is attended: where keys are Absorbed, to the latent vectors, by all heads
+	QRank, KVRank      int // 0 of queries: they are made of the input
+	KeySize, ValueSize int // of a head; the last RoPE.Dims of keys have the position
+	// Absorbed: a matrix of each head takes queries to the space of latent vectors, instead of these
+	// to keys, and another one what it gathers to values.
+	Absorbed bool
+}
+
+// Forward returns the output matrix times what the heads gather.
+func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	q, latent, position := l.project(p, t, x)
+	heads := int64(l.Heads)
+	still := l.KeySize - l.RoPE.Dims
+	own, rotated := l.split(t, t.Heads(q, heads), still)
+	rotated, position = l.rotate(p, t, rotated, t.Unflatten(position, 1))
+	var keys, values *nn.Value
+	if l.Absorbed {
+		own = l.eachHead(p, t, own, "attn_k_b", still, l.KVRank)
+		keys, values = t.Unflatten(latent, 1), t.Unflatten(latent, 1)
+	} else {
+		kv := t.Linear(latent, p.Matrix("attn_kv_b", int64(l.KVRank), heads*int64(still+l.ValueSize), latentMatrix))[0]
+		keys, values = l.split(t, t.Heads(kv, heads), still)
+		position = t.RepeatHeads(position, heads)
+	}
+	if still > 0 {
+		rotated, position = t.Join(own, rotated), t.Join(keys, position)
+	}
+	y := l.attend(p, t, rotated, position, t.Pad(values, int64(l.HeadSize)))
+	y, _ = l.split(t, t.Heads(y, heads), int(values.T.Dim(0)))
+	if l.Absorbed {
+		y = l.eachHead(p, t, y, "attn_v_b", l.KVRank, l.ValueSize)
+	}
+	return l.output(p, t, t.Flat(y), l.ValueSize)
+}
+
+// latentMatrix are options of matrices that stock llama.cpp multiplies by without adapters.
+var latentMatrix = MatrixOptions{NoScale: true, NoLoRA: true}
+
+// project returns queries, latent vectors and the keys of positions.
+func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, position *nn.Value) {
+	embd, queries := int64(p.config.Embd), int64(l.Heads*l.KeySize)
+	kv := p.Matrix("attn_kv_a_mqa", embd, int64(l.KVRank+l.RoPE.Dims), latentMatrix)
+	var both []*nn.Value
+	if l.QRank == 0 {
+		both = t.Linear(x, p.Matrix("attn_q", embd, queries, latentMatrix), kv)
+		q = t.Contiguous(both[0])
+	} else {
+		both = t.Linear(x, p.Matrix("attn_q_a", embd, int64(l.QRank), latentMatrix), kv)
+		q = t.Linear(p.Norm(t, "attn_q_a_norm", both[0]), p.Matrix("attn_q_b", int64(l.QRank), queries, latentMatrix))[0]
+	}
+	parts := t.Split(both[1], int64(l.KVRank), int64(l.RoPE.Dims))
+	return q, p.Norm(t, "attn_kv_a_norm", t.Contiguous(parts[0])), t.Contiguous(parts[1])
+}
+
+// split divides x [size, heads, n] into the first elements of each head, and the others; nil where
+// there are none.
+func (l LatentAttention) split(t *nn.Tape, x *nn.Value, first int) (a, b *nn.Value) {
+	heads, rest := x.T.Dim(1), x.T.Dim(0)-int64(first)
+	switch {
+	case first == 0:
+		return nil, x
+	case rest == 0:
+		return x, nil
+	}
+	parts := t.Split(t.Flatten(x), int64(first), rest)
+	return t.Unflatten(t.Contiguous(parts[0]), heads), t.Unflatten(t.Contiguous(parts[1]), heads)
+}
+
+// eachHead multiplies x [in, heads, n] by a matrix [in, out, heads] of each head.
+func (l LatentAttention) eachHead(p Place, t *nn.Tape, x *nn.Value, kind string, in, out int) *nn.Value {
+	all := Router{Experts: l.Heads, Used: l.Heads}
+	return t.LinearID(x, t.EachOnce(int64(l.Heads), x.T.Dim(2)), all.matrix(p, kind, int64(in), int64(out), latentMatrix))
+}
+
+// latentKeys are those of latent attention.
+var latentKeys = []key{
+	optional("attention.q_lora_rank", func(c *Config) *int { return &c.QRank }, always(0)),
+	count("attention.kv_lora_rank", func(c *Config) *int { return &c.KVRank }),
+	{
+		name:  "attention.value_length",
+		read:  func(m *metadata, name string, c *Config) { c.ValueSize = m.size(name, c.HeadSize, true) },
+		write: func(*Config) any { return nil }, // which is that of all models
+	},
+}
+
+// latentAttention is what arrangements put in the place of attention.
+func latentAttention(c *Config, a Attention) LatentAttention {
+	l := LatentAttention{Attention: a, QRank: c.QRank, KVRank: c.KVRank, KeySize: c.HeadSize, ValueSize: c.ValueSize}
+	if c.KeySizeMLA > 0 {
+		l.Absorbed, l.KeySize, l.ValueSize = true, c.KeySizeMLA, c.ValueSizeMLA
+	}
+	return l
+}
+
+// scaleYaRN gives scores the scale that follows from YaRN's magnitude, of which the multiplier counts ten
+// times what files have. Rotated vectors may grow by the same magnitude instead of that without one.
+func (l *LatentAttention) scaleYaRN(c *Config, same bool) {
+	const tenth = float32(0.1)
+	multiplier, grown := c.YaRNLogMul/tenth, math.Log(float64(1/c.RoPE.FreqScale))
+	of := multiplier
+	if same && multiplier != 0 {
+		of = 1
+	}
+	l.RoPE.AttnFactor = c.RoPE.AttnFactor * yarnMagnitude(c.RoPE, of)
+	scale := float64(l.RoPE.AttnFactor) * (1 + 0.1*grown) * (1 + 0.1*float64(multiplier)*grown)
+	l.Scale = float32(scale * scale / math.Sqrt(float64(l.KeySize)))
+}
