@@ -11,10 +11,10 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop peft real vulkan clean distclean
+.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop peft real vulkan gpu-check darwin clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 vendor: ## make ggml available: the system's, or fetched into ggml/
 	@command -v $(GO) >/dev/null || { echo "make: there is no '$(GO)': install Go 1.24 or newer" \
