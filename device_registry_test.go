@@ -1,6 +1,7 @@
 package ggml_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,7 +43,7 @@ func TestLoadBackendsFrom(t *testing.T) {
 func TestBackendsOfOtherMachines(t *testing.T) {
 	for name, find := range map[string]func() error{
 		"CUDA":   func() error { _, err := ggml.CUDADevices(); return err },
-		"Vulkan": func() error { _, err := ggml.NewVulkanBackend(0); return err },
+		"Vulkan": func() error { b, err := ggml.NewVulkanBackend(0); return errors.Join(err, b.Close()) },
 		"MTL":    func() error { _, err := ggml.NewMetalBackend(); return err },
 		"BLAS":   func() error { _, err := ggml.BLASDevice(); return err },
 	} {
