@@ -38,7 +38,7 @@ func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
 		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", o.Type, block, size)
 	}
 	c := &KV{window: w, length: o.Length, slots: make([]kept, o.Slots)}
-	if w.Size > 0 && !o.Whole {
+	if w.Size > 0 && !o.Full {
 		ring := w.Size + min(o.Batch, o.Length)
 		c.length = min((ring+ringStep-1)/ringStep*ringStep, o.Length)
 	}

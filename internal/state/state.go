@@ -28,7 +28,7 @@ type Options struct {
 	Slots     int       // sequences
 	Length    int       // positions of each
 	Batch     int       // the most that a pass adds to one
-	Whole     bool      // keep all positions, also those that no query will see any more
+	Full      bool      // keep all positions, also those that no query will see any more
 }
 
 // A Pass is the sequences that a graph continues: those of slots side by side, each by as many

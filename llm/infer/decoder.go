@@ -35,7 +35,7 @@ const maxGraphs = 8
 
 // states are what sequences keep, of options that are complete.
 func (o *SessionOptions) states() state.Options {
-	return state.Options{Type: o.CacheType, Slots: o.Sequences, Length: o.Context, Batch: o.Batch, Whole: o.FullCache}
+	return state.Options{Type: o.CacheType, Slots: o.Sequences, Length: o.Context, Batch: o.Batch, Full: o.FullCache}
 }
 
 // maxSlots bounds the sequences of a batch.
