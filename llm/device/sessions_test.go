@@ -30,8 +30,8 @@ func trained(t *testing.T, m *model.Model) *lora.Adapter {
 	return a
 }
 
-// logits are those after each token: of most at once, and of the rest one by one. Behind them are
-// embeddings of texts.
+// logits are those after each token: of most at once, and of the rest one by one, where a sequence
+// can go on. Behind them are embeddings of texts.
 func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapters) []float32 {
 	t.Helper()
 	const prompt, all = 33, 40
@@ -41,9 +41,13 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 	defer s.Close()
 	q, err := s.NewSequence()
 	require.NoError(t, err)
-	rows, err := q.DecodeAll(ctx, tokens[:prompt])
+	at := prompt
+	if !m.Architecture().IsCausal() {
+		at = all
+	}
+	rows, err := q.DecodeAll(ctx, tokens[:at])
 	require.NoError(t, err)
-	for _, token := range tokens[prompt:] {
+	for _, token := range tokens[at:] {
 		row, err := q.Decode(ctx, []int32{token})
 		require.NoError(t, err)
 		rows = append(rows, row)
