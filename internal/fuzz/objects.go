@@ -48,7 +48,7 @@ var functions = map[string]any{
 	"DefaultThreadPoolParams": ggml.DefaultThreadPoolParams, "ParseType": ggml.ParseType, "ReadGGUF": ggml.ReadGGUF,
 	"CUDADevices": ggml.CUDADevices, "MetalDevices": ggml.MetalDevices, "VulkanDevices": ggml.VulkanDevices, "RPCDevices": ggml.RPCDevices,
 	"NewCUDABackend": ggml.NewCUDABackend, "NewVulkanBackend": ggml.NewVulkanBackend, "NewMetalBackend": ggml.NewMetalBackend,
-	"Version": ggml.Version, "Commit": ggml.Commit,
+	"Version": ggml.Version, "UnusedGPU": ggml.UnusedGPU, "Commit": ggml.Commit,
 	"Types": ggml.Types, "Unaries": ggml.Unaries, "OpCodes": ggml.OpCodes, "ToFloat16": ggml.ToFloat16, "ToBFloat16": ggml.ToBFloat16, "Logger": ggml.Logger,
 	"LoadBackends": ggml.LoadBackends, "InitCPU": ggml.InitCPU, "FreeQuantizeTables": ggml.FreeQuantizeTables, "SplitTensorEvenly": ggml.SplitTensorEvenly,
 	"PinForCUDA":  ggml.PinForCUDA,
