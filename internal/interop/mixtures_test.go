@@ -55,7 +55,7 @@ func layeredModel(t *testing.T, name string, layers, shared, experts int) string
 		c.RMSEps, c.LayerNormEps = 0, c.RMSEps
 	}
 	switch name {
-	case "qwen2", "qwen3", "falcon":
+	case "qwen2", "qwen3", "falcon", "cogvlm":
 		c.RoPE.Mode = ggml.RoPENeoX
 	}
 	if experts > 0 {

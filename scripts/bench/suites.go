@@ -60,6 +60,17 @@ var pages = []page{
 		suites:   []suite{{"peft", "llm/train", "^BenchmarkBesidePEFT$", 16 * time.Minute, time.Minute}},
 		sections: []section{peftSection},
 	},
+	{
+		name: "architectures", file: "architectures.md", title: "Architectures beside llama",
+		text: "Made by `make bench BENCH='-page architectures'`, on shapes of about a billion parameters that a token is computed with, of " +
+			"random weights; see [the other benchmarks](README.md) for llama itself.",
+		beside: fact{"llama.cpp", keyLlama},
+		suites: []suite{
+			{"steps", "llm/train", "^BenchmarkArchitecture$", 3 * time.Minute, 2 * time.Minute},
+			{"sessions", "llm/generate", "^BenchmarkStockArchitecture$", 8 * time.Minute, time.Second},
+		},
+		sections: []section{architectureStepSection, architectureSessionSection},
+	},
 }
 
 // Sections of the pages.
@@ -198,6 +209,24 @@ var (
 				column{head: "memory × llama-finetune's", unit: "peak-MB", format: "%.2f", over: &column{unit: "peak-MB", where: stockFinetune}},
 			)},
 		},
+	}
+
+	architectureStepSection = section{
+		title: "Training",
+		text: "LoRA of rank 8 on all matrices but the experts', one sample of 512 tokens a step, on bases in Q8_0. Steps of the shape and of llama of " +
+			"1.1 billion parameters are taken in turn: the ratio is that of the FLOP/s of products, of which a mixture counts those of the experts that are chosen.",
+		views: []view{
+			table{from: []string{"Architecture"}, rows: []key{{"model", "model"}, {"base", "base"}}, columns: append(
+				stepColumns[:3:3], column{head: "FLOP/s × llama's", unit: "×llama", format: "%.2f"},
+			)},
+		},
+	}
+
+	architectureSessionSection = section{
+		title: "Generation",
+		text: "As [beside stock llama.cpp](README.md#generation-beside-stock-llamacpp), with a KV cache in F16: the ratio is ours to stock's on the same file, " +
+			"and what it is for llama stands first.",
+		views: []view{stockTable("StockArchitecture", key{"1", "model"}, key{"2", "weights"}, key{"3", ""})},
 	}
 
 	peftSection = section{
