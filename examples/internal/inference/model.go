@@ -60,13 +60,13 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 	if !cacheType.CanQuantize() {
 		return nil, fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", f.CacheType)
 	}
-	o := infer.SessionOptions{Context: f.Ctx, Sequences: sequences, CacheType: cacheType}
+	o := infer.SessionOptions{Context: f.Ctx, Sequences: sequences, CacheType: cacheType, FullCache: f.SWAFull}
 	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences}, func(to *device.Demand, m *Model) error {
 		o.Adapters = m.Options.Adapters
 		return infer.AddDemand(to, m.Model, o)
 	})
 	if err == nil {
-		m.Options.CacheType, m.Options.FullCache = cacheType, f.SWAFull
+		m.Options.CacheType, m.Options.FullCache = o.CacheType, o.FullCache
 	}
 	return m, err
 }
