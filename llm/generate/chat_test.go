@@ -152,7 +152,9 @@ func testDialogue(t *testing.T, m *model.Model, name, source string) {
 		require.Equal(t, want.Prompt, reply.Prompt)
 		require.Equal(t, fresh.InCache(), kept.InCache())
 		require.Zero(t, want.Cached)
-		require.Equal(t, turn > 0, reply.Cached > 0, "%s, turn %d", name, turn)
+		if name != "rewrites" || m.Config().ConvLength == 0 { // a convolution cannot go back so far
+			require.Equal(t, turn > 0, reply.Cached > 0, "%s, turn %d", name, turn)
+		}
 
 		ids := renderedTokens(t, m, options.Template, talk)
 		require.Equal(t, ids, kept.InCache()[:reply.Prompt], "%s, turn %d", name, turn)
