@@ -11,7 +11,7 @@ import (
 // before its end.
 const recentTokens = 32
 
-// A Recent keeps the vectors of the last tokens of each sequence, in two halves of a slot: a pass reads
+// A Recent keeps the vectors of the last tokens of each sequence, in two buffers of a slot: a pass reads
 // one and writes the other, so that one that fails changes nothing.
 type Recent struct {
 	before int          // that a token looks at
@@ -20,17 +20,17 @@ type Recent struct {
 }
 
 type recentSlot struct {
-	current int // of the halves
-	halves  [2]half
+	current int // of the buffers
+	buffers [2]recentBuffer
 	begins  bool // its sequence has no token yet, and what is before the first is to be cleared
 }
 
 // beginning is the slot of a sequence without tokens.
-var beginning = recentSlot{halves: [2]half{{first: -recentTokens}, nothing}, begins: true}
+var beginning = recentSlot{buffers: [2]recentBuffer{{first: -recentTokens}, nothing}, begins: true}
 
-// A half has the vectors of recentTokens positions up to end, of which those from first up to last are
+// A recentBuffer has the vectors of recentTokens positions up to end, of which those from first up to last are
 // the sequence's. Before the first token are zeros.
-type half struct{ end, first, last int }
+type recentBuffer struct{ end, first, last int }
 
 // NewRecent makes the state for vectors of a width, of parts that look at so many before a token.
 func NewRecent(o Options, width, before int) (*Recent, error) {
@@ -41,8 +41,8 @@ func NewRecent(o Options, width, before int) (*Recent, error) {
 	return &Recent{before: before, x: o.NewTensor(ggml.F32, int64(width), rows), slots: make([]recentSlot, o.Slots)}, nil
 }
 
-// row is the first of a half.
-func row(slot, half int) int { return (2*slot + half) * recentTokens }
+// row is the first of a buffer.
+func row(slot, buffer int) int { return (2*slot + buffer) * recentTokens }
 
 // Before returns x [m, n·slots] of the tokens of a pass with those that came before them,
 // [m, before + n, slots], and keeps the last.
@@ -50,8 +50,8 @@ func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
 	const kept = int64(recentTokens)
 	c, m, n := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots
 	from := r.rows(t, p, "read", func(s recentSlot, slot, start, i int) int {
-		h := s.halves[s.current]
-		return row(slot, s.current) + max(0, start-h.end+i) // those that are not there are not looked at
+		b := s.buffers[s.current]
+		return row(slot, s.current) + max(0, start-b.end+i) // those that are not there are not looked at
 	})
 	to := r.rows(t, p, "written", func(s recentSlot, slot, _, i int) int { return row(slot, 1-s.current) + i })
 	old := c.Reshape(c.GetRows(r.x, from), m, kept, p.Slots)
@@ -83,31 +83,31 @@ func (r *Recent) Prepare(slot, _, _ int) error {
 	return err
 }
 
-// nothing is a half from which no sequence goes on.
-var nothing = half{last: -1}
+// nothing is a buffer from which no sequence goes on.
+var nothing = recentBuffer{last: -1}
 
-// Commit goes over to the half that the pass has written.
+// Commit goes over to the buffer that the pass has written.
 func (r *Recent) Commit(slot, end int) error {
 	s := &r.slots[slot]
-	first := max(s.halves[s.current].first, end-recentTokens)
+	first := max(s.buffers[s.current].first, end-recentTokens)
 	s.current = 1 - s.current
-	s.halves[s.current] = half{end: end, first: first, last: end}
+	s.buffers[s.current] = recentBuffer{end: end, first: first, last: end}
 	return nil
 }
 
-// nearest is the last position at or before n at which a half can go on, 0 where there is none.
+// nearest is the last position at or before n at which a buffer can go on, 0 where there is none.
 func (r *Recent) nearest(slot, n int) (at, which int) {
 	s := r.slots[slot]
 	for _, i := range []int{s.current, 1 - s.current} {
-		h := s.halves[i]
-		if end := min(n, h.last); end-r.before >= h.first && end > at {
+		b := s.buffers[i]
+		if end := min(n, b.last); end-r.before >= b.first && end > at {
 			at, which = end, i
 		}
 	}
 	return at, which
 }
 
-// Rewind ends the sequence where a half can go on.
+// Rewind ends the sequence where a buffer can go on.
 func (r *Recent) Rewind(slot, n int) (at int, err error) {
 	at, which := r.nearest(slot, n)
 	s := &r.slots[slot]
@@ -116,13 +116,13 @@ func (r *Recent) Rewind(slot, n int) (at int, err error) {
 		return 0, nil
 	}
 	s.current = which
-	for i := range s.halves {
-		s.halves[i].last = min(s.halves[i].last, at)
+	for i := range s.buffers {
+		s.buffers[i].last = min(s.buffers[i].last, at)
 	}
 	return at, nil
 }
 
-// Copy copies the half that can go on.
+// Copy copies the buffer that can go on.
 func (r *Recent) Copy(dst, src, n int) (at int, err error) {
 	at, which := r.nearest(src, n)
 	if at == 0 {
@@ -136,8 +136,8 @@ func (r *Recent) Copy(dst, src, n int) (at int, err error) {
 	if _, err := r.x.WriteAt(rows, int64(row(dst, 0))*r.x.Stride(1)); err != nil {
 		return 0, err
 	}
-	h := r.slots[src].halves[which]
-	h.last = at
-	r.slots[dst] = recentSlot{halves: [2]half{h, nothing}}
+	b := r.slots[src].buffers[which]
+	b.last = at
+	r.slots[dst] = recentSlot{buffers: [2]recentBuffer{b, nothing}}
 	return at, nil
 }
