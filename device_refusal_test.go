@@ -87,20 +87,26 @@ func TestRefusedOps(t *testing.T) {
 	}
 }
 
+// quantisedProduct is a graph of one product, whose operands are on a device.
+func quantisedProduct(t *testing.T, d *ggml.Device) (c *ggml.Context, y *ggml.Tensor, g *ggml.Graph) {
+	t.Helper()
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	t.Cleanup(func() { leaves.Close() })
+	t.Cleanup(func() { c.Close() })
+	w, x := leaves.NewTensor(ggml.Q8_0, 64, 5), leaves.NewTensor(ggml.F32, 64, 20)
+	buffers, err := leaves.Allocate(d.BufferType())
+	require.NoError(t, err)
+	t.Cleanup(func() { buffers.Close() })
+	require.NoError(t, buffers.Clear(0))
+	y = c.MulMat(w, x)
+	return c, y, c.NewGraph(y)
+}
+
 // A precision that is set after a graph was checked is seen, and none is set after the graph was allocated.
 func TestRefusedAfterCheck(t *testing.T) {
 	rig := newRig(t)
 	refuseAs(t, "CUDA")
-	leaves, c := ggml.NewContext(), ggml.NewContext()
-	defer leaves.Close()
-	defer c.Close()
-	w, x := leaves.NewTensor(ggml.Q8_0, 64, 5), leaves.NewTensor(ggml.F32, 64, 20)
-	buffers, err := leaves.Allocate(rig.devices[0].BufferType())
-	require.NoError(t, err)
-	defer buffers.Close()
-	require.NoError(t, buffers.Clear(0))
-	y := c.MulMat(w, x)
-	g := c.NewGraph(y)
+	c, y, g := quantisedProduct(t, rig.devices[0])
 	a, err := ggml.NewGraphAllocator(rig.devices[0].BufferType())
 	require.NoError(t, err)
 	defer a.Close()
@@ -125,16 +131,7 @@ func TestRefusedAfterCheck(t *testing.T) {
 func TestRefusedAfterReserve(t *testing.T) {
 	rig := newRig(t)
 	refuseAs(t, "CUDA")
-	leaves, c := ggml.NewContext(), ggml.NewContext()
-	defer leaves.Close()
-	defer c.Close()
-	w, x := leaves.NewTensor(ggml.Q8_0, 64, 5), leaves.NewTensor(ggml.F32, 64, 20)
-	buffers, err := leaves.Allocate(rig.devices[0].BufferType())
-	require.NoError(t, err)
-	defer buffers.Close()
-	require.NoError(t, buffers.Clear(0))
-	y := c.MulMat(w, x)
-	g := c.NewGraph(y)
+	_, y, g := quantisedProduct(t, rig.devices[0])
 	for _, precision := range []ggml.Precision{ggml.PrecisionAny, ggml.PrecisionF32} {
 		y.SetSourcePrecision(1, precision)
 		a, err := ggml.NewGraphAllocator(rig.devices[0].BufferType())
