@@ -1,12 +1,14 @@
 package llmtest
 
 import (
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -143,6 +145,17 @@ func LargeBlockConfig(tied bool) arch.Config {
 	c := TinyConfig(tied)
 	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 256, 512, 64, 64
 	return c
+}
+
+// RandomMatrices fills the matrices of a model of no file so that its hidden states stay of one size.
+func RandomMatrices(t testing.TB, m *model.Model) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(8, 9))
+	for w := range m.Weights() {
+		if w.NumDims() == 2 {
+			require.NoError(t, ggml.Write(w, refmath.Normal(rng, 1/math.Sqrt(float64(w.Dim(0))), w.Shape()...).Float32()))
+		}
+	}
 }
 
 // RandomTokens are ids below vocab.

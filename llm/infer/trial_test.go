@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -159,12 +158,7 @@ func trialModel(t *testing.T) *model.Model {
 	m, err := model.NewOf(a, nil, 3)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
-	rng := rand.New(rand.NewPCG(8, 9))
-	for w := range m.Weights() {
-		if w.NumDims() == 2 {
-			require.NoError(t, ggml.Write(w, refmath.Normal(rng, 1/math.Sqrt(float64(w.Dim(0))), w.Shape()...).Float32()))
-		}
-	}
+	llmtest.RandomMatrices(t, m)
 	require.Equal(t, []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "mean"}, a.Linears())
 	require.Equal(t, []int64{64, 96}, a.Weight("blk.2.ffn_up.weight").Shape)
 	require.Equal(t, []int64{32, 64}, a.Weight("blk.2.attn_output.weight").Shape)

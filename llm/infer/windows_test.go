@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -52,12 +51,7 @@ func windowModel(t *testing.T) *model.Model {
 	m, err := model.NewOf(a, nil, 3)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
-	rng := rand.New(rand.NewPCG(8, 9))
-	for w := range m.Weights() {
-		if w.NumDims() == 2 {
-			require.NoError(t, ggml.Write(w, refmath.Normal(rng, 1/math.Sqrt(float64(w.Dim(0))), w.Shape()...).Float32()))
-		}
-	}
+	llmtest.RandomMatrices(t, m)
 	return m
 }
 

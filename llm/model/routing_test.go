@@ -3,8 +3,6 @@ package model_test
 import (
 	"fmt"
 	"maps"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -68,12 +66,7 @@ func routedModel(t *testing.T, lead float32, once bool) *model.Model {
 	m, err := model.NewOf(a, nil, 3)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
-	rng := rand.New(rand.NewPCG(8, 9))
-	for w := range m.Weights() {
-		if w.NumDims() == 2 {
-			require.NoError(t, ggml.Write(w, refmath.Normal(rng, 1/math.Sqrt(float64(w.Dim(0))), w.Shape()...).Float32()))
-		}
-	}
+	llmtest.RandomMatrices(t, m)
 	embd := readValues(t, m.Weight("token_embd.weight"))
 	for token, row := range slices.Collect(slices.Chunk(embd, c.Embd)) {
 		for i := range row {
