@@ -11,14 +11,10 @@ import (
 // their gradients.
 func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor) *Value {
 	c := t.C
-	y := &Value{needsGrad: x.needsGrad || t.Trains(kernel)}
 	taps := kernelTaps(c, kernel)
-	for j, tap := range taps {
-		part := c.Mul(t.shifted(x.T, j), tap)
-		if y.T != nil {
-			part = c.Add(y.T, part)
-		}
-		y.T = part
+	y := &Value{
+		T:         weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(x.T, j) }),
+		needsGrad: x.needsGrad || t.Trains(kernel),
 	}
 	t.record(y, func(dy *ggml.Tensor) {
 		t.accumulate(kernel, func() *ggml.Tensor {
@@ -33,15 +29,7 @@ func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor) *Value {
 			return transposed(c, all)
 		})
 		t.flow(x, func() *ggml.Tensor {
-			var sum *ggml.Tensor
-			for j, tap := range taps {
-				d := c.Mul(t.shifted(dy, -j), tap)
-				if sum != nil {
-					d = c.Add(sum, d)
-				}
-				sum = d
-			}
-			return sum
+			return weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(dy, -j) })
 		})
 	})
 	return y
@@ -53,15 +41,22 @@ func (t *Tape) ConvolveValid(x, kernel *ggml.Tensor) *Value {
 	c, taps := t.C, kernelTaps(t.C, kernel)
 	before := int64(len(taps) - 1)
 	m, n, rows := x.Dim(0), x.Dim(1)-before, x.Dim(2)
-	var sum *ggml.Tensor
+	sum := weightedSum(c, taps, func(j int) *ggml.Tensor {
+		return c.View(x, []int64{m, n, rows}, []int64{x.Stride(1), x.Stride(2)}, (before-int64(j))*x.Stride(1))
+	})
+	return Input(c.Reshape(sum, m, n*rows))
+}
+
+// weightedSum is Σ tap · x of each tap.
+func weightedSum(c *ggml.Context, taps []*ggml.Tensor, x func(j int) *ggml.Tensor) (sum *ggml.Tensor) {
 	for j, tap := range taps {
-		part := c.Mul(c.View(x, []int64{m, n, rows}, []int64{x.Stride(1), x.Stride(2)}, (before-int64(j))*x.Stride(1)), tap)
+		part := c.Mul(x(j), tap)
 		if sum != nil {
 			part = c.Add(sum, part)
 		}
 		sum = part
 	}
-	return Input(c.Reshape(sum, m, n*rows))
+	return sum
 }
 
 // kernelTaps are the columns [m] of a kernel [taps, m] by the distance of what they multiply.
