@@ -44,7 +44,7 @@ func (c *commandLine) parse(args ...string) ([]*kong.Flag, error) {
 	return parsed.Flags(), nil
 }
 
-// commands are those of the program, each with the flags that it demands.
+// commands are those of the program, each with the flags and arguments that it demands.
 func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 	t.Helper()
 	list := map[*kong.Node][]string{}
@@ -55,9 +55,14 @@ func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 				args = append(args, "--"+f.Name+"=x")
 			}
 		}
+		for _, p := range n.Positional {
+			if p.Required {
+				args = append(args, "x")
+			}
+		}
 		list[n] = args
 	}
-	require.Len(t, list, 6)
+	require.Len(t, list, 7)
 	return list
 }
 

@@ -16,10 +16,11 @@ import (
 
 // program has a field for each command.
 type program struct {
-	Train  trainCommand  `cmd:"" default:"withargs" help:"Train an adapter. This is the command when none is named."`
-	Eval   evalCommand   `cmd:"" help:"Measure loss, perplexity and accuracy of a model on held-out data, without and with adapters."`
-	Merge  merging.Flags `cmd:"" help:"Merge adapters into a model: a GGUF file that needs no adapter."`
-	Export exportCommand `cmd:"" help:"Convert an adapter: a GGUF file to the files of PEFT, or these to GGUF."`
+	Train   trainCommand   `cmd:"" default:"withargs" help:"Train an adapter. This is the command when none is named."`
+	Eval    evalCommand    `cmd:"" help:"Measure loss, perplexity and accuracy of a model on held-out data, without and with adapters."`
+	Compare compareCommand `cmd:"" help:"Say which of two runs, adapters or models predicts held-out data better, and whether that may be chance."`
+	Merge   merging.Flags  `cmd:"" help:"Merge adapters into a model: a GGUF file that needs no adapter."`
+	Export  exportCommand  `cmd:"" help:"Convert an adapter: a GGUF file to the files of PEFT, or these to GGUF."`
 
 	Chat chatting.Command `cmd:"" help:"Chat with a model and its adapters."`
 	Ls   lsCommand        `cmd:"" name:"ls" help:"List runs: model, data, steps, loss, date, adapter."`

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/goggml/ggml/llm/data"
@@ -18,6 +19,30 @@ type Evaluation struct {
 
 // Perplexity is e to the Loss.
 func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
+
+// A RowEvaluation is how well a row of held-out data is predicted: sums over its tokens whose weight
+// is not 0.
+type RowEvaluation struct {
+	Loss    float64 // of weight times cross-entropy, nats
+	Weight  float64 // of weights
+	Correct int     // tokens that are the model's most probable ones
+	Tokens  int
+}
+
+// Total is the evaluation of all rows together.
+func Total(rows []RowEvaluation) (Evaluation, error) {
+	var sum RowEvaluation
+	for _, r := range rows {
+		sum.Loss += r.Loss
+		sum.Weight += r.Weight
+		sum.Correct += r.Correct
+		sum.Tokens += r.Tokens
+	}
+	if sum.Tokens == 0 {
+		return Evaluation{}, errors.New("no token of the data set is trained")
+	}
+	return Evaluation{Loss: sum.Loss / sum.Weight, Accuracy: float64(sum.Correct) / float64(sum.Tokens), Tokens: sum.Tokens}, nil
+}
 
 // Evaluate is that of the trainer's [Evaluator], with the adapters as they are.
 func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, error) {
@@ -41,5 +66,9 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 
 // evaluateAlone evaluates on this process what the others do as well, or do not.
 func (t *Trainer) evaluateAlone(ctx context.Context, d *data.Dataset) (Evaluation, error) {
-	return t.evaluator.evaluate(ctx, alone{}, t.adapters, d)
+	rows, err := t.evaluator.evaluateRows(ctx, alone{}, t.adapters, d)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	return Total(rows)
 }

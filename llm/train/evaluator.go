@@ -107,37 +107,51 @@ func (e *Evaluator) Memory() device.Sizes {
 }
 
 // Evaluate computes the loss and the accuracy of a data set, by the model with adapters, or with
-// none. The weights of tokens count in the loss; in the accuracy they decide which tokens do.
+// none. The weights of tokens count in the loss; in the accuracy they decide which tokens do. It is
+// the same for any number of processes and any Batch, but for the rounding of the losses themselves.
 func (e *Evaluator) Evaluate(ctx context.Context, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
-	if err := e.checkOpen(); err != nil {
+	rows, err := e.EvaluateRows(ctx, adapters, d)
+	if err != nil {
 		return Evaluation{}, err
 	}
-	if ctx == nil {
-		return Evaluation{}, errNoContext
-	}
-	return e.evaluate(ctx, groupOf(e.options.Group), adapters, d)
+	return Total(rows)
 }
 
-func (e *Evaluator) evaluate(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
+// EvaluateRows is Evaluate that gives the sums of each row, in the order of the data set; of one
+// without a trained token they are 0. [Compare] takes them.
+func (e *Evaluator) EvaluateRows(ctx context.Context, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
+	if err := e.checkOpen(); err != nil {
+		return nil, err
+	}
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	return e.evaluateRows(ctx, groupOf(e.options.Group), adapters, d)
+}
+
+func (e *Evaluator) evaluateRows(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
 	err := d.Check(e.m.Config().Vocab)
 	if err := agreeOn(ctx, g, err, shared{"the number of held-out rows", float64(d.Len())}); err != nil {
-		return Evaluation{}, err
+		return nil, err
 	}
-	var sums evalSums
-	err = e.addShare(ctx, g, adapters, d, &sums)
-	all := []float64{sums.loss, sums.weight, float64(sums.correct), float64(sums.tokens)}
+	rows := make([]RowEvaluation, d.Len())
+	err = e.addShare(ctx, g, adapters, d, rows)
+	var all []float64
+	for _, r := range rows {
+		all = append(all, r.Loss, r.Weight, float64(r.Correct), float64(r.Tokens))
+	}
 	if err := agree(ctx, g, err, all); err != nil {
-		return Evaluation{}, err
+		return nil, err
 	}
-	loss, weight, correct, tokens := all[0], all[1], all[2], all[3]
-	if tokens == 0 {
-		return Evaluation{}, errors.New("no token of the data set is trained")
+	for i := range rows {
+		sums := all[4*i:]
+		rows[i] = RowEvaluation{Loss: sums[0], Weight: sums[1], Correct: int(sums[2]), Tokens: int(sums[3])}
 	}
-	return Evaluation{Loss: loss / weight, Accuracy: correct / tokens, Tokens: int(tokens)}, nil
+	return rows, nil
 }
 
 // addShare measures the share of a process: every n-th of the rows, of n processes.
-func (e *Evaluator) addShare(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset, sums *evalSums) error {
+func (e *Evaluator) addShare(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset, sums []RowEvaluation) error {
 	count := e.batchRows(d)
 	graph, err := e.graph(adapters, d)
 	if err != nil {
@@ -151,11 +165,15 @@ func (e *Evaluator) addShare(ctx context.Context, g Group, adapters model.Adapte
 	}
 	for numbers := range slices.Chunk(share, count) {
 		rows, err := readRows(d, len(numbers), func(i int) int { return numbers[i] })
-		if err == nil {
-			err = sums.add(ctx, graph, graph.batches(rows)[0])
-		}
 		if err != nil {
 			return err
+		}
+		measured, err := measure(ctx, graph, graph.batches(rows)[0])
+		if err != nil {
+			return err
+		}
+		for i, number := range numbers {
+			sums[number] = measured[i]
 		}
 	}
 	return nil
@@ -185,34 +203,32 @@ func longestFirst(d *data.Dataset) []int {
 	return rows
 }
 
-// evalSums are sums over the tokens of an evaluation whose weight is not 0.
-type evalSums struct {
-	loss, weight    float64 // of weight times loss; of weights
-	correct, tokens int
-}
-
-func (s *evalSums) add(ctx context.Context, g *bucketGraphs, b model.Batch) error {
+// measure computes a batch, and gives the sums of each of its rows.
+func measure(ctx context.Context, g *bucketGraphs, b model.Batch) ([]RowEvaluation, error) {
 	losses, err := g.Compute(ctx, b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	predictions, err := g.Predictions()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	rows := make([]RowEvaluation, g.options.Batch)
+	length := len(losses) / len(rows)
 	for i, l := range losses {
 		w := float64(b.LossWeights[i])
 		if w == 0 {
 			continue
 		}
-		s.loss += w * float64(l)
-		s.weight += w
-		s.tokens++
+		row := &rows[i/length]
+		row.Loss += w * float64(l)
+		row.Weight += w
+		row.Tokens++
 		if predictions[i] == b.Targets[i] {
-			s.correct++
+			row.Correct++
 		}
 	}
-	return nil
+	return rows, nil
 }
 
 // An evalGraph computes losses without gradients. It is kept with its memory for the

@@ -27,14 +27,10 @@ func (s *Source) Opened() *Run { return s.run }
 
 // BeforeResolve opens the run. Kong calls it.
 func (s *Source) BeforeResolve(ctx *kong.Context) error {
-	given := map[string]bool{}
 	var folders []string
 	for _, p := range ctx.Path {
 		if p.Positional != nil && p.Positional.Name == "run" || p.Flag != nil && p.Flag.Name == "run-dir" {
 			folders = append(folders, ctx.Value(p).String())
-		}
-		if p.Flag != nil {
-			given[p.Flag.Name] = true
 		}
 	}
 	switch {
@@ -43,26 +39,41 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	case len(folders) > 1:
 		return fmt.Errorf("%s and %s are two runs; name one, and the adapter of another by --lora", folders[0], folders[1])
 	}
+	opened, err := openAll(ctx, folders)
+	if len(opened) > 0 {
+		s.run = opened[len(opened)-1]
+	}
+	return err
+}
+
+// openAll opens runs, and takes from them the values of flags that are not given, in which they agree.
+func openAll(ctx *kong.Context, folders []string) ([]*Run, error) {
+	given := map[string]bool{}
+	for _, p := range ctx.Path {
+		if p.Flag != nil {
+			given[p.Flag.Name] = true
+		}
+	}
 	all := resolver{}
+	var list []*Run
 	for _, folder := range folders {
 		opened, err := Open(folder)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		values, err := opened.valuesOf(ctx.Flags(), given)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, f := range ctx.Flags() {
-			if s.run != nil && !slices.Equal(all[f], values[f]) {
-				return fmt.Errorf("the runs in %s and %s differ in --%s; say by the flag which one counts", s.run.Path, folder, f.Name)
+			if len(list) > 0 && !slices.Equal(all[f], values[f]) {
+				return nil, fmt.Errorf("the runs in %s and %s differ in --%s; say by the flag which one counts", list[0].Path, folder, f.Name)
 			}
 		}
-		all = values
-		s.run = opened
+		all, list = values, append(list, opened)
 	}
 	ctx.AddResolver(all)
-	return nil
+	return list, nil
 }
 
 // Validate demands the flags with the tag needed where there is no run. Kong calls it, and

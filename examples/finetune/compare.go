@@ -1,0 +1,254 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/adapters"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/inference"
+	"github.com/goggml/ggml/examples/internal/placement"
+	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// compareCommand measures two models on the same held-out data, sample by sample.
+type compareCommand struct {
+	runs.Pair
+	Config     cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Data"`
+	Confidence float64        `name:"confidence" basic:"" range:"(0,1)" default:"0.95" help:"How often an interval like the one of the difference has the true one in it." group:"Report"`
+	heldOutFlags
+	Model string `name:"model" basic:"" aliases:"model-base,model-name-or-path" short:"m" placeholder:"FILE" help:"GGUF model that adapters are of; by default that of each run." group:"Model"`
+	inference.Overrides
+
+	Ctx int `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"Tokens of a sample, at most; by default those of the run, or 2048, or what the model was trained on if that is less." group:"Computing"`
+	placement.DeviceFlags
+	Threads int  `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	JSON    bool `name:"json" basic:"" help:"Write a line of JSON for each data set instead of a table." group:"Report"`
+}
+
+// A side is what is compared, and what was measured of it: for each data set its rows, and a hash of its tokens.
+type side struct {
+	name   string
+	model  string
+	lora   []string
+	rows   [][]train.RowEvaluation
+	hashes [][sha256.Size]byte
+}
+
+// Run measures both, and says how they differ.
+func (c *compareCommand) Run(ctx context.Context, out io.Writer) error {
+	sides, err := c.sides()
+	if err != nil {
+		return err
+	}
+	if err := c.checkData(); err != nil {
+		return err
+	}
+	for i := range sides {
+		if err := c.measureSide(ctx, &sides[i]); err != nil {
+			return err
+		}
+	}
+	var list []compared
+	for i, name := range c.names {
+		if sides[0].hashes[i] != sides[1].hashes[i] {
+			return fmt.Errorf("the models of %s and %s cut %s into different tokens: losses a token are not comparable", c.A, c.B, name)
+		}
+		d, err := train.Compare(sides[0].rows[i], sides[1].rows[i], c.Confidence)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		list = append(list, compared{
+			name, sides[0].result(i), sides[1].result(i), d.Mean, d.Low, d.High, d.Confidence, d.Rows, d.Decided(),
+		})
+	}
+	return c.print(out, list)
+}
+
+// sides finds out what is compared.
+func (c *compareCommand) sides() ([2]side, error) {
+	var sides [2]side
+	for i, name := range []string{c.A, c.B} {
+		s := side{name: name, model: c.Model}
+		switch at := slices.IndexFunc(c.Opened(), func(r *runs.Run) bool { return r.Path == filepath.Clean(name) || r.Path == name }); {
+		case at >= 0:
+			s.lora = []string{name}
+			if s.model == "" {
+				var err error
+				if s.model, err = c.Opened()[at].Model(); err != nil {
+					return sides, err
+				}
+			}
+		case isModel(name):
+			s.model = name
+		default:
+			arg, err := adapters.Parse("", name)
+			if err == nil {
+				_, err = os.Stat(arg.Path)
+			}
+			if err != nil {
+				return sides, err
+			}
+			s.lora = []string{name}
+		}
+		sides[i] = s
+	}
+	for i := range sides {
+		if sides[i].model = cmp.Or(sides[i].model, sides[1-i].model); sides[i].model == "" {
+			return sides, errors.New("missing flags: --model=FILE, the model of the adapters")
+		}
+	}
+	return sides, nil
+}
+
+// isModel reports whether a file is a GGUF model, and no adapter.
+func isModel(path string) bool {
+	g, err := ggml.OpenGGUF(path)
+	if err != nil {
+		return false
+	}
+	defer g.Close()
+	_, ofModel := g.Value("general.architecture")
+	kind, _ := g.Value("general.type")
+	return ofModel && kind != "adapter"
+}
+
+// checkData demands data, and where that is what runs held out, the same of both.
+func (c *compareCommand) checkData() error {
+	opened := c.Opened()
+	switch {
+	case len(c.Data) > 0:
+		return nil
+	case len(opened) == 0:
+		return errors.New("missing flags: --data=FILE (or the folder of a run)")
+	}
+	for _, flag := range []string{"valid-data", "valid-split", "train-data", "seed"} {
+		if !slices.Equal(opened[0].Paths(flag), opened[len(opened)-1].Paths(flag)) {
+			return fmt.Errorf("the runs in %s and %s held out different data (--%s); name some by --data", opened[0].Path, opened[1].Path, flag)
+		}
+		if flag == "valid-data" && len(opened[0].Paths(flag)) > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *compareCommand) measureSide(ctx context.Context, s *side) error {
+	flags := inference.ModelFlags{
+		Model: s.model, LoRA: s.lora, Overrides: c.Overrides, Ctx: c.Ctx, DeviceFlags: c.DeviceFlags, Threads: c.Threads,
+	}
+	return c.measure(ctx, &flags, c.Opened(), func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) error {
+		for _, d := range sets {
+			hash, err := hashOf(d)
+			if err != nil {
+				return err
+			}
+			rows, err := e.EvaluateRows(ctx, m.Options.Adapters, d)
+			if err != nil {
+				return err
+			}
+			s.rows, s.hashes = append(s.rows, rows), append(s.hashes, hash)
+		}
+		return nil
+	})
+}
+
+// hashOf is the hash of the tokens of a data set.
+func hashOf(d *data.Dataset) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		if err != nil {
+			return sum, err
+		}
+		for _, s := range row {
+			if err := binary.Write(h, binary.LittleEndian, append(s.Tokens, -1)); err != nil {
+				return sum, err
+			}
+		}
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// result is what was measured on a data set.
+func (s *side) result(i int) measured {
+	e, _ := train.Total(s.rows[i]) // of which Compare has checked the rows
+	return measured{s.name, e.Loss, e.Perplexity(), e.Accuracy, e.Tokens}
+}
+
+// measured is a side of the report.
+type measured struct {
+	Name       string  `json:"name"`
+	Loss       float64 `json:"loss"` // nats a token
+	Perplexity float64 `json:"perplexity"`
+	Accuracy   float64 `json:"accuracy"`
+	Tokens     int     `json:"tokens"`
+}
+
+// compared is a line of the report.
+type compared struct {
+	Data       string   `json:"data"`
+	A          measured `json:"a"`
+	B          measured `json:"b"`
+	Difference float64  `json:"difference"` // the loss of A less that of B
+	Low        float64  `json:"low"`
+	High       float64  `json:"high"`
+	Confidence float64  `json:"confidence"`
+	Samples    int      `json:"samples"`
+	Decided    bool     `json:"decided"`
+}
+
+// verdict is the comparison in a sentence.
+func (c *compared) verdict() string {
+	conclusion := "it may be chance"
+	switch {
+	case c.Low > 0:
+		conclusion = "B is better"
+	case c.High < 0:
+		conclusion = "A is better"
+	}
+	return fmt.Sprintf("%s: the loss of B is %.4f below that of A, with %.4g %% confidence %.4f to %.4f (%s): %s",
+		filepath.Base(c.Data), c.Difference, 100*c.Confidence, c.Low, c.High, cli.Count(c.Samples, "sample"), conclusion)
+}
+
+func (c *compareCommand) print(out io.Writer, list []compared) error {
+	if c.JSON {
+		lines := json.NewEncoder(out)
+		for _, r := range list {
+			if err := lines.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "data\tmodel\tloss\tperplexity\taccuracy\ttokens\t")
+	for _, r := range list {
+		for i, m := range []measured{r.A, r.B} {
+			fmt.Fprintf(table, "%s\t%s: %s\t%.4f\t%.4g\t%.1f %%\t%d\t\n", filepath.Base(r.Data), "AB"[i:i+1], m.Name, m.Loss, m.Perplexity, 100*m.Accuracy, m.Tokens)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, r := range list {
+		if _, err := fmt.Fprintln(out, r.verdict()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/inference"
+	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// heldOutFlags are what is measured, for kong.
+type heldOutFlags struct {
+	Data []string `name:"data" basic:"" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default that of the run. Can be given several times, and each is measured." group:"Data"`
+	Max  int      `name:"samples" basic:"" aliases:"valid-samples" range:"-1|[1,)" default:"-1" help:"Largest number of samples of each that are measured, spread evenly; -1 for all." group:"Data"`
+	training.TextFlags
+	training.RecordFlags
+
+	names []string // of what load has read
+}
+
+// measure loads a model and the held-out data, and opens an evaluator for them. What the flags leave open is that of runs.
+func (f *heldOutFlags) measure(ctx context.Context, flags *inference.ModelFlags, of []*runs.Run,
+	with func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) error,
+) error {
+	length := 0
+	m, err := flags.Load(func(to *device.Demand, m *inference.Model) (err error) {
+		if length, err = lengthOf(flags.Ctx, m.Model, of); err != nil {
+			return err
+		}
+		full := data.New(length, []data.Sample{{Tokens: make([]int32, length+1)}})
+		return train.AddEvaluationDemand(to, m.Model, m.Options.Adapters, train.EvaluatorOptions{}, full)
+	})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if err := train.CheckModel(m.Model); err != nil {
+		return err
+	}
+	if length, err = lengthOf(flags.Ctx, m.Model, of); err != nil {
+		return err
+	}
+	sets, err := f.load(ctx, m.Model, length, of)
+	for _, d := range sets {
+		defer d.Close()
+	}
+	if err != nil {
+		return cli.Interrupted(ctx, err, "nothing is lost")
+	}
+	e, err := train.NewEvaluator(m.Model, train.EvaluatorOptions{Engine: m.Options.Engine})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return cli.Interrupted(ctx, with(m, e, sets), "nothing is lost")
+}
+
+// lengthOf is the length of samples that --ctx stands for: that of a run, if there is one.
+func lengthOf(ctx int, m *model.Model, of []*runs.Run) (int, error) {
+	for _, run := range of {
+		if run == nil || ctx != 0 {
+			continue
+		}
+		var err error
+		if ctx, err = strconv.Atoi(cmp.Or(run.Value("ctx"), "0")); err != nil {
+			return 0, fmt.Errorf("%s: ctx: %w", run.Path, err)
+		}
+	}
+	return sampleLength(ctx, m)
+}
+
+// load reads the held-out data in samples of a length: what is named, or what the first run held out.
+func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of []*runs.Run) (sets []*data.Dataset, err error) {
+	read := training.DataFlags{Ctx: length, TextFlags: f.TextFlags, RecordFlags: f.RecordFlags, ValidMax: f.Max}
+	paths := f.Data
+	if len(paths) == 0 {
+		paths = of[0].Paths("valid-data")
+	}
+	if len(paths) == 0 {
+		d, err := f.loadSplit(ctx, m, read, of[0])
+		return []*data.Dataset{d}, err
+	}
+	f.names = paths
+	for _, path := range paths {
+		d, err := read.LoadHeldOut(ctx, source(m), "--data", path)
+		if err != nil {
+			return sets, err
+		}
+		sets = append(sets, d)
+	}
+	return sets, nil
+}
+
+// loadSplit reads what a run held out of its training data.
+func (f *heldOutFlags) loadSplit(ctx context.Context, m *model.Model, read training.DataFlags, run *runs.Run) (*data.Dataset, error) {
+	split, err1 := strconv.ParseFloat(cmp.Or(run.Value("valid-split"), "0"), 64)
+	seed, err2 := strconv.ParseInt(cmp.Or(run.Value("seed"), "0"), 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("%s: %w", run.Path, err)
+	}
+	read.TrainData, read.ValidSplit = run.Paths("train-data"), split
+	d, name, err := read.HeldOut(ctx, source(m), uint64(seed))
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, fmt.Errorf("the run in %s has no held-out data; name some by --data", run.Path)
+	}
+	f.names = []string{name}
+	return d, nil
+}

@@ -1,0 +1,36 @@
+package runs
+
+import (
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/goggml/ggml/llm/run"
+)
+
+// A Pair is two things that are compared, for kong. Those that are folders of runs give the values of
+// flags with the tag run, as that of a [Source] does.
+type Pair struct {
+	A string `arg:"" name:"a" help:"What is compared with: the folder of a run, an adapter, or the model itself."`
+	B string `arg:"" name:"b" help:"What is compared, in the same way."`
+
+	runs []*Run
+}
+
+// BeforeResolve opens the runs. Kong calls it.
+func (p *Pair) BeforeResolve(ctx *kong.Context) (err error) {
+	var folders []string
+	for _, e := range ctx.Path {
+		if e.Positional == nil {
+			continue
+		}
+		if path := ctx.Value(e).String(); run.Is(path) && !slices.Contains(folders, path) {
+			folders = append(folders, path)
+		}
+	}
+	p.runs, err = openAll(ctx, folders)
+	return err
+}
+
+// Opened are the runs of the pair, at most two.
+func (p *Pair) Opened() []*Run { return p.runs }

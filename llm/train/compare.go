@@ -1,0 +1,73 @@
+package train
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Comparison tells by how much the loss of B is below that of A on the same held-out rows, in nats a
+// token, with the interval in which it lies for data like this: where that has 0 in it, the difference
+// may be chance.
+type Comparison struct {
+	Mean       float64 // the loss of A less that of B: above 0 where B is better
+	Low, High  float64 // the interval
+	Confidence float64 // how often such an interval has the true difference in it
+	Rows       int     // that have a trained token
+}
+
+// Decided reports whether 0 is outside of the interval.
+func (d Comparison) Decided() bool { return d.Low > 0 || d.High < 0 }
+
+// minCompared is how many rows an interval needs at least.
+const minCompared = 5
+
+// Compare tells how A and B, two evaluations of the same rows by [Evaluator.EvaluateRows], differ. Rows
+// are paired: what is hard in a row is hard for both, and drops out. The difference is a ratio of sums
+// over rows, whose variance is that of the residuals of the rows (W. G. Cochran, Sampling Techniques,
+// 6.4); its interval is that of Student's t. Rows should be independent of each other: those of one long
+// text are nearly so.
+func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
+	if !(confidence > 0 && confidence < 1) {
+		return Comparison{}, fmt.Errorf("a confidence of %v: it is above 0 and below 1, such as 0.95", confidence)
+	}
+	if len(a) != len(b) {
+		return Comparison{}, fmt.Errorf("A has %d rows and B has %d: they are not of the same data", len(a), len(b))
+	}
+	d := Comparison{Confidence: confidence}
+	var difference, weight float64
+	for i := range a {
+		if a[i].Weight != b[i].Weight || a[i].Tokens != b[i].Tokens {
+			return Comparison{}, fmt.Errorf("row %d has %d trained tokens for A and %d for B: they are not of the same data", i, a[i].Tokens, b[i].Tokens)
+		}
+		if a[i].Tokens > 0 {
+			d.Rows++
+		}
+		difference += a[i].Loss - b[i].Loss
+		weight += a[i].Weight
+	}
+	if d.Rows < minCompared {
+		return Comparison{}, fmt.Errorf("%d rows are too few to tell a difference from chance; at least %d are", d.Rows, minCompared)
+	}
+	d.Mean = difference / weight
+	var squares float64
+	for i := range a {
+		residual := a[i].Loss - b[i].Loss - d.Mean*a[i].Weight
+		squares += residual * residual
+	}
+	n := float64(d.Rows)
+	half := quantileT(0.5+confidence/2, n-1) * math.Sqrt(squares*n/(n-1)) / weight
+	d.Low, d.High = d.Mean-half, d.Mean+half
+	return d, nil
+}
+
+// quantileT is a quantile of Student's t of so many degrees of freedom, by its expansion around that of
+// the normal distribution (Abramowitz and Stegun, 26.7.5).
+func quantileT(p, freedom float64) float64 {
+	z := math.Sqrt2 * math.Erfinv(2*p-1)
+	z2, v := z*z, freedom
+	return z * (1 +
+		(z2+1)/(4*v) +
+		((5*z2+16)*z2+3)/(96*v*v) +
+		(((3*z2+19)*z2+17)*z2-15)/(384*v*v*v) +
+		((((79*z2+776)*z2+1482)*z2-1920)*z2-945)/(92160*v*v*v*v))
+}

@@ -1,0 +1,122 @@
+package train_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// The intervals of many repetitions with a planted difference have it in them as often as they say, for
+// few rows and many, of equal and of very unequal lengths, where both share what is hard in a row.
+func TestComparisonCovers(t *testing.T) {
+	const planted, repetitions = 0.03, 2000
+	for _, rows := range []int{5, 12, 200} {
+		for _, uneven := range []bool{false, true} {
+			for _, confidence := range []float64{0.8, 0.95} {
+				if uneven && rows < 200 {
+					continue // few rows of which one outweighs the others tell little, whatever the formula
+				}
+				t.Run(fmt.Sprintf("%d rows, uneven %v, %v", rows, uneven, confidence), func(t *testing.T) {
+					random := rand.New(rand.NewPCG(1, uint64(rows)))
+					covered := 0
+					for range repetitions {
+						a, b := make([]train.RowEvaluation, rows), make([]train.RowEvaluation, rows)
+						for i := range a {
+							tokens := 40
+							if uneven {
+								tokens = 10 + random.IntN(200)
+							}
+							hard, n := random.NormFloat64(), float64(tokens)
+							a[i] = train.RowEvaluation{Loss: n * (2 + hard), Weight: n, Tokens: tokens}
+							b[i] = train.RowEvaluation{Loss: n * (2 + hard - planted - 0.1*random.NormFloat64()), Weight: n, Tokens: tokens}
+						}
+						c, err := train.Compare(a, b, confidence)
+						require.NoError(t, err)
+						if c.Low <= planted && planted <= c.High {
+							covered++
+						}
+					}
+					deviation := math.Sqrt(confidence * (1 - confidence) / repetitions)
+					require.InDelta(t, confidence, float64(covered)/repetitions, 4*deviation)
+				})
+			}
+		}
+	}
+}
+
+// The interval is that of the paired t-test where all rows have as many tokens.
+func TestComparisonOfEqualRows(t *testing.T) {
+	var a, b []train.RowEvaluation
+	for i, d := range []float64{0.3, -0.1, 0.2, 0.4, 0.0, 0.1} { // mean 0.15, standard deviation 0.1871
+		a = append(a, train.RowEvaluation{Loss: 2 * (float64(i) + d), Weight: 2, Tokens: 2})
+		b = append(b, train.RowEvaluation{Loss: 2 * float64(i), Weight: 2, Tokens: 2})
+	}
+	c, err := train.Compare(a, b, 0.95)
+	require.NoError(t, err)
+	require.InDelta(t, 0.15, c.Mean, 1e-12)
+	half := 2.5706 * math.Sqrt(0.035/6) // t of five degrees of freedom
+	require.InDelta(t, 0.15-half, c.Low, 1e-4)
+	require.InDelta(t, 0.15+half, c.High, 1e-4)
+	require.False(t, c.Decided())
+	c, err = train.Compare(a, b, 0.5)
+	require.NoError(t, err)
+	require.True(t, c.Decided())
+
+	same, err := train.Compare(a, a, 0.95)
+	require.NoError(t, err)
+	require.Equal(t, train.Comparison{Confidence: 0.95, Rows: 6}, same)
+	require.False(t, same.Decided())
+
+	_, err = train.Compare(a, b, 1)
+	require.EqualError(t, err, "a confidence of 1: it is above 0 and below 1, such as 0.95")
+	_, err = train.Compare(a, b[:5], 0.95)
+	require.EqualError(t, err, "A has 6 rows and B has 5: they are not of the same data")
+	_, err = train.Compare(a[:4], b[:4], 0.95)
+	require.EqualError(t, err, "4 rows are too few to tell a difference from chance; at least 5 are")
+	b[3].Tokens = 1
+	_, err = train.Compare(a, b, 0.95)
+	require.EqualError(t, err, "row 3 has 2 trained tokens for A and 1 for B: they are not of the same data")
+}
+
+// The sums of rows add up to the evaluation, are those of each row alone, and do not depend on how
+// many rows are computed together.
+func TestEvaluationOfRows(t *testing.T) {
+	m := tinyModel(t)
+	samples := patternSamples(9, 20)
+	for i := range samples {
+		samples[i].Tokens = samples[i].Tokens[:20-2*i]
+	}
+	samples[4].LossWeights = make([]float32, samples[4].Predicted()) // nothing of it is trained
+	d, ctx := data.New(20, samples), context.Background()
+	for _, batch := range []int{1, 4} {
+		e, err := train.NewEvaluator(m, train.EvaluatorOptions{Batch: batch, Threads: 1})
+		require.NoError(t, err)
+		rows, err := e.EvaluateRows(ctx, nil, d)
+		require.NoError(t, err)
+		require.Len(t, rows, 9)
+		require.Equal(t, train.RowEvaluation{}, rows[4])
+		var loss, weight float64
+		for i, r := range rows {
+			loss, weight = loss+r.Loss, weight+r.Weight
+			if i == 4 {
+				continue
+			}
+			alone, err := e.Evaluate(ctx, nil, data.New(20, samples[i:i+1]))
+			require.NoError(t, err)
+			require.InEpsilon(t, alone.Loss, r.Loss/r.Weight, 1e-5)
+			require.Equal(t, alone.Tokens, r.Tokens)
+			require.InDelta(t, alone.Accuracy, float64(r.Correct)/float64(r.Tokens), 1e-12)
+		}
+		all, err := e.Evaluate(ctx, nil, d)
+		require.NoError(t, err)
+		require.Equal(t, loss/weight, all.Loss)
+		require.NoError(t, e.Close())
+	}
+}
