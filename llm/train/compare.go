@@ -31,7 +31,7 @@ func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 		return Comparison{}, fmt.Errorf("a confidence of %v: it is above 0 and below 1, such as 0.95", confidence)
 	}
 	if len(a) != len(b) {
-		return Comparison{}, fmt.Errorf("A has %d rows and B has %d: they are not of the same data", len(a), len(b))
+		return Comparison{}, fmt.Errorf("there are %d rows of A and %d of B: they are not of the same data", len(a), len(b))
 	}
 	d := Comparison{Confidence: confidence}
 	var difference, weight float64

@@ -93,6 +93,11 @@ func outcome(t *testing.T, p *cli.Parser, command *kong.Node, f *kong.Flag, valu
 			args = append(args, "--"+other.Name+"=x")
 		}
 	}
+	for _, p := range command.Positional {
+		if p.Required {
+			args = append(args, "x")
+		}
+	}
 	what := fmt.Sprintf("%s --%s=%s", command.FullPath(), f.Name, value)
 	_, err := p.Parse(append(args, "--"+f.Name+"="+value))
 	if err == nil {
