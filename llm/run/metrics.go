@@ -57,16 +57,17 @@ func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
 // A metricsFile gets a line for each step and evaluation as they come.
 type metricsFile struct {
 	File
-	file *os.File
-	err  error // the first
+	file   *os.File
+	err    error // the first
+	events eventFile
 }
 
 // openMetrics begins the file with the steps and evaluations that a run has from its
 // checkpoint: what was there of later ones is of steps that are taken again. The file
 // replaces that of before at once, and keeps what was measured; a pipe or a device gets
-// what is new. Without a path none is opened.
-func openMetrics(f File, t *train.Trainer) (*metricsFile, error) {
-	m := &metricsFile{File: f}
+// what is new. Without a path none is opened. TensorBoard's events go into a folder, if there is one.
+func openMetrics(f File, events string, t *train.Trainer) (*metricsFile, error) {
+	m := &metricsFile{File: f, events: eventFile{folder: events, step: t.Steps()}}
 	if f.Path == "" {
 		return m, nil
 	}
@@ -144,7 +145,7 @@ func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.
 
 // addNow adds a line of what has just been done.
 func (m *metricsFile) addNow(line Line, tokensPerSecond float64) {
-	if m.file == nil {
+	if m.file == nil && m.events.folder == "" {
 		return
 	}
 	line.Measured = Measured{
@@ -152,6 +153,7 @@ func (m *metricsFile) addNow(line Line, tokensPerSecond float64) {
 		TokensPerSecond: math.Round(10*tokensPerSecond) / 10, Memory: rss.Now(),
 	}
 	m.add(line)
+	m.events.add(line)
 }
 
 func (m *metricsFile) add(line Line) {
@@ -177,8 +179,9 @@ func (m *metricsFile) write(line []byte) error {
 
 // close reports whether all lines were written.
 func (m *metricsFile) close() error {
+	lost := m.events.close()
 	if m.file == nil {
-		return nil
+		return lost
 	}
-	return m.named(errors.Join(m.err, m.file.Close()))
+	return errors.Join(m.named(errors.Join(m.err, m.file.Close())), lost)
 }

@@ -30,7 +30,8 @@ type Options struct {
 	Valid      *data.Dataset // held-out data; may be nil
 	ValidEvery int           // steps between its evaluations; 0 for the start and the end only
 
-	Metrics File // a line of JSON for each step and evaluation, see [Line]
+	Metrics File   // a line of JSON for each step and evaluation, see [Line]
+	Events  string // folder for the same as event files of TensorBoard, one of each start; "" for none
 
 	// MaxTokens and MaxDuration are those of [train.RunOptions].
 	MaxTokens   *int
@@ -52,7 +53,7 @@ func (f *Folder) Options(write func(path string) error) Options {
 	saved := func(name string) SavedFile { return SavedFile{File: File{Path: f.File(name)}, Keep: Kept} }
 	return Options{
 		Result: saved(Adapter), Write: write, Checkpoint: saved(Checkpoint), Resume: f.File(Checkpoint),
-		Metrics: File{Path: f.File(Metrics)}, folder: f,
+		Metrics: File{Path: f.File(Metrics)}, Events: f.Path, folder: f,
 	}
 }
 
@@ -88,7 +89,7 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	if err := o.begin(t); err != nil {
 		return Outcome{}, err
 	}
-	metrics, err := openMetrics(o.Metrics, t)
+	metrics, err := openMetrics(o.Metrics, o.Events, t)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -25,6 +25,7 @@ type Flags struct {
 
 	hasFolder bool   // where --checkpoint-in is, see RunFolder.Place
 	ownFolder string // of a run to which no flag gives a place
+	events    string // the folder of the run, for TensorBoard; "" for none
 }
 
 // Defaults are what programs choose themselves.

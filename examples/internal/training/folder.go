@@ -94,6 +94,7 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 			r.placed = append(r.placed, output.flag)
 		}
 	}
+	f.events = r.Path
 	f.hasFolder = slices.Contains(r.placed, "checkpoint-in")
 	if r.isOwn {
 		f.ownFolder = r.Path

@@ -33,7 +33,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	}
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
-		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: "--metrics", Path: f.Metrics},
+		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: "--metrics", Path: f.Metrics}, Events: f.events,
 		MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
 		OnStep: func(m train.StepMetrics, tokensPerSecond float64) {
 			rate = tokensPerSecond
