@@ -87,13 +87,13 @@ vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetch
 	@scripts/vulkan
 	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 30m -run Vulkan -v ./llm/device
 
-gpu-check: vulkan ## check what needs no GPU of what runs on one: make vulkan; then the CUDA plugin (130 MB, fetched into build/) on a stand-in for the driver, which shows what a step asks of it
+gpu-check: vulkan ## check what needs no GPU of what runs on one: make vulkan; then the CUDA plugin (130 MB, fetched into build/) on a stand-in for the driver, which shows what a step asks of it (scripts/cuda-step writes its page)
 	@scripts/cuda-standin
 	@$(setup) && export GOGGML_CUDA_TRACE="$(CURDIR)/build/cuda/trace" GOGGML_CUDA_LOST="$(CURDIR)/build/cuda/lost" && \
 		rm -f "$$GOGGML_CUDA_TRACE" "$$GOGGML_CUDA_LOST" && \
 		$(GO) test -count=1 -timeout 30m -exec "$(CURDIR)/build/cuda/run" -run CUDA -v . ./llm/device
 
-darwin: vendor ## compile everything for macOS, but for the link of programs, by a cross compiler from pip
+darwin: vendor ## compile everything for macOS on arm64 and amd64, but for the link of programs, by a cross compiler from pip
 	@scripts/darwin
 
 clean: ## remove what was built

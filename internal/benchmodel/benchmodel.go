@@ -29,6 +29,13 @@ func Large() arch.Config {
 	return llama("1.1B", arch.Config{Vocab: 32000, Embd: 2048, FF: 5632, Layers: 22, Heads: 32, KVHeads: 4, HeadSize: 64})
 }
 
+// Huge has 8.0 billion parameters: the shape of Llama 3 8B.
+func Huge() arch.Config {
+	c := llama("8B", arch.Config{Vocab: 128256, Embd: 4096, FF: 14336, Layers: 32, Heads: 32, KVHeads: 8, HeadSize: 128})
+	c.RoPE.FreqBase = 500000
+	return c
+}
+
 // Others are models of other architectures than llama, of about a billion parameters that a token
 // is computed with.
 func Others() []arch.Config {

@@ -49,5 +49,8 @@ var RestoreStep int
 // what was read of tensors.
 var Submissions, Reads atomic.Int64
 
-// Submitting and Computed are called before and after each such computation; nil for nothing.
-var Submitting, Computed func()
+// Submitting and Computed are called before and after each such computation, the former with its graphs; nil for nothing.
+var (
+	Submitting func(graphs ...any)
+	Computed   func()
+)

@@ -105,7 +105,7 @@ func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 	if err := w.checkMade(); err != nil {
 		return err
 	}
-	defer submitting()()
+	defer submitting(g)()
 	if w.scheduler != nil {
 		return w.scheduler.Compute(ctx, g)
 	}
@@ -113,10 +113,10 @@ func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 }
 
 // submitting tells tests of a computation, and done that it has ended.
-func submitting() (done func()) {
+func submitting(graphs ...any) (done func()) {
 	testhook.Submissions.Add(1)
 	if testhook.Submitting != nil {
-		testhook.Submitting()
+		testhook.Submitting(graphs...)
 	}
 	return func() {
 		if testhook.Computed != nil {
@@ -142,7 +142,7 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then Work) e
 	if w == then.Workspace || !slices.Equal(w.backends, then.Workspace.backends) {
 		return errors.New("the second graph is not of another workspace of the same engine")
 	}
-	defer submitting()()
+	defer submitting(g, then.Graph)()
 	if w.scheduler == nil {
 		return w.backends[0].ComputeThen(ctx, g, then.Graph)
 	}

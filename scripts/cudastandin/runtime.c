@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { COPIED = 1 << 20, PAGE = 4096, CAPABILITY_MAJOR = 9, CAPABILITY_MINOR = 0 };
+enum { COPIED = 64 << 10, PAGE = 4096, CAPABILITY_MAJOR = 9, CAPABILITY_MINOR = 0 };
 enum { SUCCESS = 0, NO_MEMORY = 2, LAUNCH_FAILURE = 719 };
 
 typedef struct { unsigned x, y, z; } dim3;
