@@ -1,0 +1,79 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// stockLinear multiplies by the device's own products.
+type stockLinear struct {
+	dequantise bool
+	compute    ggml.Type // of products with frozen weights
+}
+
+func (l stockLinear) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	if l.compute != ggml.BF16 {
+		return x
+	}
+	return c.Cast(x, ggml.BF16)
+}
+
+func (l stockLinear) MatMul(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
+	return sum(c, products, func(w, x *ggml.Tensor) *ggml.Tensor {
+		if l.dequantise {
+			w = dequantised(c, w, x.Type())
+		}
+		return mulMat(c, w, x)
+	})
+}
+
+func (stockLinear) MatMulGradInput(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
+	return sum(c, products, func(w, dy *ggml.Tensor) *ggml.Tensor {
+		return mulMat(c, transposed(c, dequantised(c, w, dy.Type())), dy)
+	})
+}
+
+// mulMat is W·x.
+func mulMat(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return keepF32(w, c.MulMat(w, x)) }
+
+// keepF32 lets a product with weights in F32 stay so: some devices would round it.
+func keepF32(w, y *ggml.Tensor) *ggml.Tensor {
+	if w.Type() == ggml.F32 {
+		y.SetAccPrecision(ggml.PrecisionF32)
+	}
+	return y
+}
+
+// sum adds up products.
+func sum(c *ggml.Context, products []Product, product func(w, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
+	var all *ggml.Tensor
+	for _, p := range products {
+		y := product(p.W, p.X)
+		if all != nil {
+			y = c.Add(all, y)
+		}
+		all = y
+	}
+	return all
+}
+
+// transposed is a contiguous copy of xᵀ.
+func transposed(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
+
+// dequantised is w in F32 or BF16. A lookup of all rows is what devices have for all types.
+func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
+	if w.Type() == typ {
+		return w
+	}
+	if w.Type() != ggml.F32 {
+		// Row numbers are exact in F32 up to 2²⁴; a vocabulary has fewer tokens, and experts rows.
+		shape, n := w.Shape(), w.NumElements()/w.Dim(0)
+		rows := c.Cast(c.Arange(0, float32(n), 1), ggml.I32)
+		w = c.Reshape(c.GetRows(c.Reshape(w, w.Dim(0), n), rows), shape...)
+	}
+	if typ != ggml.F32 {
+		w = c.Cast(w, typ)
+	}
+	return w
+}
+
+func (stockLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+	return c.AddInPlace(acc, mulMat(c, transposed(c, x), transposed(c, dy)))
+}
