@@ -131,30 +131,54 @@ type Work struct {
 	Graph     *ggml.Graph
 }
 
-// ComputeThen is Compute with another graph in the same submission, which begins where the first
-// has ended: nothing is waited for, and nothing read, in between. When ctx is cancelled before the
-// second has begun, that does not begin; what has begun of it is computed to its end, so that it
-// may change what must not be changed by half. It is of another workspace of the same engine.
-func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then Work) error {
-	if err := errors.Join(w.checkMade(), then.Workspace.checkMade()); err != nil {
+// ComputeThen is Compute with other graphs in the same submission, each of which begins where the one
+// before has ended: nothing is waited for, and nothing read, in between. When ctx is cancelled before the
+// second has begun, that does not begin; what has begun of it is computed to the end of the last, so that
+// they may change what must not be changed by half. Each is of another workspace of the same engine.
+func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work) error {
+	if err := w.checkMade(); err != nil {
 		return err
 	}
-	if w == then.Workspace || !slices.Equal(w.backends, then.Workspace.backends) {
-		return errors.New("the second graph is not of another workspace of the same engine")
+	for i, next := range then {
+		if err := next.Workspace.checkMade(); err != nil {
+			return err
+		}
+		isSame := func(before Work) bool { return before.Workspace == next.Workspace }
+		if isSame(Work{Workspace: w}) || slices.ContainsFunc(then[:i], isSame) || !slices.Equal(w.backends, next.Workspace.backends) {
+			return fmt.Errorf("graph %d is not of another workspace of the same engine", i+2)
+		}
 	}
-	defer submitting(g, then.Graph)()
+	if len(then) == 0 {
+		return w.Compute(ctx, g)
+	}
+	graphs := []any{g}
+	for _, next := range then {
+		graphs = append(graphs, next.Graph)
+	}
+	defer submitting(graphs...)()
 	if w.scheduler == nil {
-		return w.backends[0].ComputeThen(ctx, g, then.Graph)
+		err := w.backends[0].ComputeThen(ctx, g, then[0].Graph)
+		for _, next := range then[1:] {
+			if err == nil {
+				err = w.backends[0].Compute(context.WithoutCancel(ctx), next.Graph)
+			}
+		}
+		return err
 	}
 	err := w.scheduler.ComputeAsync(ctx, g)
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil {
-		err = then.Workspace.scheduler.ComputeAsync(context.WithoutCancel(ctx), then.Graph)
+	for _, next := range then {
+		if err == nil {
+			err = next.Workspace.scheduler.ComputeAsync(context.WithoutCancel(ctx), next.Graph)
+		}
 	}
-	// Of the first as well, although both wait for the same devices.
-	return errors.Join(err, then.Workspace.scheduler.Synchronize(), w.scheduler.Synchronize())
+	// Of each, although all wait for the same devices; the last one first.
+	for _, next := range slices.Backward(then) {
+		err = errors.Join(err, next.Workspace.scheduler.Synchronize())
+	}
+	return errors.Join(err, w.scheduler.Synchronize())
 }
 
 // Sizes are those of the results.
