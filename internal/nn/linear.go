@@ -82,21 +82,38 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 			own = &Value{T: mulScale(t.C, grad, m.Scale)}
 		}
 		t.accumulateProduct(m.W, x.T, own.T)
-		t.flowProduct(x, m.W, t.castInput(m, own))
+		var folded *ggml.Tensor
+		if x.needsGrad {
+			if folded = t.foldedTransposed(m, adapters); folded == nil {
+				t.flowProduct(x, t.productBack(m, t.castInput(m, own)))
+			}
+		}
+		dh := make([]*Value, len(adapters))
 		for i, p := range adapters {
 			dropped, mask := t.Dropout.drop(t, x, p) // once more, instead of keeping it
-			t.backLoRA(dropped, lowRank[i], dy, p)
+			dh[i] = t.backLoRA(dropped, lowRank[i], dy, p)
+			if folded != nil {
+				continue
+			}
+			t.flowProduct(dropped, Product{W: p.A, X: t.LowPrecision(dh[i])})
 			if mask != nil {
 				t.flow(x, func() *ggml.Tensor { return t.C.Mul(t.gradient(dropped), mask) })
 			}
+		}
+		if folded != nil {
+			t.flowProduct(x, Product{Transposed: folded, X: t.stacked(t.castInput(m, own), dh)})
 		}
 	})
 	return y
 }
 
-// addProducts returns Scale · W·x + Σ B·h. Without a scale one op adds all up.
+// addProducts returns Scale · W·x + Σ B·h. Without a scale one op adds all up, or one product where
+// there is a copy of [W|B].
 func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*Value) *ggml.Tensor {
-	products := []Product{{W: m.W, X: t.castInput(m, x)}}
+	if folded := t.folded(m, adapters); folded != nil {
+		return t.Lowering.MatMul(t.C, false, Product{W: folded, X: t.stacked(t.castInput(m, x), lowRank)})
+	}
+	products := []Product{t.product(m, t.castInput(m, x))}
 	var scaled *ggml.Tensor
 	if m.Scale != nil {
 		scaled, products = t.C.Mul(t.Lowering.MatMul(t.C, m.Exact || t.Trains(m.W), products...), m.Scale), nil
@@ -113,15 +130,15 @@ func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*V
 	return t.Lowering.MatMul(t.C, m.Exact || t.Trains(m.W), products...)
 }
 
-// backLoRA takes the gradient of h's product with B back to A, B and x. An
-// adapter is exact on the way forward, where the layers that follow enlarge an
-// error; of its gradients, all but that of the low-rank h can be rounded.
-func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) {
+// backLoRA takes the gradient of h's product with B back to A and B, and returns that of A·x. But where
+// it is folded into the product of its matrix an adapter is exact on the way forward, where the layers
+// that follow enlarge an error; of its gradients, all but that of the low-rank h can be rounded.
+func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) *Value {
 	t.accumulateProduct(p.B, t.LowPrecision(h), t.LowPrecision(dy))
 	exact := t.Lowering.MatMulGradInput(t.C, true, Product{W: p.B, X: dy.T})
-	dh := t.LowPrecision(&Value{T: t.C.Scale(exact, p.Scale)})
-	t.accumulateProduct(p.A, t.LowPrecision(x), dh)
-	t.flowProduct(x, p.A, dh)
+	dh := &Value{T: t.C.Scale(exact, p.Scale)}
+	t.accumulateProduct(p.A, t.LowPrecision(x), t.LowPrecision(dh))
+	return dh
 }
 
 // Finish adds the biases to the product and its adapters, and scales it between them.

@@ -16,17 +16,22 @@ func (l stockLinear) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 }
 
 func (l stockLinear) MatMul(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
-	return sum(c, products, func(w, x *ggml.Tensor) *ggml.Tensor {
+	return sum(c, products, func(p Product) *ggml.Tensor {
+		w := p.W
 		if l.dequantise {
-			w = dequantised(c, w, x.Type())
+			w = dequantised(c, w, p.X.Type())
 		}
-		return mulMat(c, w, x)
+		return mulMat(c, w, p.X)
 	})
 }
 
 func (stockLinear) MatMulGradInput(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
-	return sum(c, products, func(w, dy *ggml.Tensor) *ggml.Tensor {
-		return mulMat(c, transposed(c, dequantised(c, w, dy.Type())), dy)
+	return sum(c, products, func(p Product) *ggml.Tensor {
+		w := p.Transposed
+		if w == nil {
+			w = transposed(c, dequantised(c, p.W, p.X.Type()))
+		}
+		return mulMat(c, w, p.X)
 	})
 }
 
@@ -42,10 +47,10 @@ func keepF32(w, y *ggml.Tensor) *ggml.Tensor {
 }
 
 // sum adds up products.
-func sum(c *ggml.Context, products []Product, product func(w, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
+func sum(c *ggml.Context, products []Product, product func(p Product) *ggml.Tensor) *ggml.Tensor {
 	var all *ggml.Tensor
 	for _, p := range products {
-		y := product(p.W, p.X)
+		y := product(p)
 		if all != nil {
 			y = c.Add(all, y)
 		}

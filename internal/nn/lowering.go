@@ -37,8 +37,8 @@ type Lowerings func(layer int) *Lowering
 const NoLayer = -1
 
 // A Product is a matrix W [n_in, n_out] and what it multiplies: X [n_in, n], and [n_out, n] in
-// the gradient of that.
-type Product struct{ W, X *ggml.Tensor }
+// the gradient of that. Where a copy of Wᵀ is kept, the gradient may have that instead of W.
+type Product struct{ W, X, Transposed *ggml.Tensor }
 
 // LinearOps are the products of linear layers, and their gradients.
 type LinearOps interface {

@@ -57,7 +57,7 @@ func (l cpuLinear) MatMulGradInput(c *ggml.Context, f32Sums bool, products ...Pr
 func pairs(products []Product) []kernels.Pair {
 	list := make([]kernels.Pair, len(products))
 	for i, p := range products {
-		list[i] = kernels.Pair(p)
+		list[i] = kernels.Pair{W: p.W, X: p.X}
 	}
 	return list
 }

@@ -33,6 +33,7 @@ type Tape struct {
 	// Adapters change matrices, and Dropout what trained ones multiply with; nil for none.
 	Adapters Adapters
 	Dropout  *Dropout
+	Copies   Copies // of frozen matrices; nil for none
 
 	steps  *backwardSteps
 	noGrad bool
@@ -132,14 +133,14 @@ func (t *Tape) addTo(x *Value, d *ggml.Tensor) {
 
 // flowProduct adds Wᵀ·dy, the contribution of a product W·x whose gradient is dy.
 // Those of all products of x by one lowering become one op, which adds them up as it goes.
-func (t *Tape) flowProduct(x *Value, w, dy *ggml.Tensor) {
+func (t *Tape) flowProduct(x *Value, p Product) {
 	if !x.needsGrad {
 		return
 	}
 	if x.multiply != t.Lowering {
 		t.gradient(x)
 	}
-	x.products, x.multiply = append(x.products, Product{W: w, X: dy}), t.Lowering
+	x.products, x.multiply = append(x.products, p), t.Lowering
 }
 
 // gradient is the sum of what has flown to x, nil if nothing has.

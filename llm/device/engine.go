@@ -91,14 +91,19 @@ func (e *Engine) Layout() Layout { return e.places.Layout }
 // Devices are those of the layout, and the CPU as the last.
 func (e *Engine) Devices() []*ggml.Device { return slices.Clone(e.places.devices) }
 
+// Place is the index in Devices of the one that holds a kind of weight, see [Layout.Of].
+func (e *Engine) Place(layer int, kind string) (int, error) {
+	if err := e.CheckOpen(); err != nil {
+		return 0, err
+	}
+	return e.places.index(layer, kind)
+}
+
 // Check demands that tensors which are of a kind, or belong to it, lie where the layout has
 // them, see [Layout.Of]: others would be copied for each computation, and what is written to a
 // copy is lost.
 func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
-	if err := e.CheckOpen(); err != nil {
-		return err
-	}
-	i, err := e.places.index(layer, kind)
+	i, err := e.Place(layer, kind)
 	if err != nil {
 		return err
 	}

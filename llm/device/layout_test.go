@@ -111,7 +111,7 @@ func TestLayoutsTrain(t *testing.T) {
 			require.NoError(t, err)
 			run(t, tr)
 			requireSameLosses(t, single.History, tr.History, 1e-5)
-			require.Equal(t, estimate.Optimizer.Plus(estimate.Step), tr.Memory())
+			require.Equal(t, estimate.Optimizer.Plus(estimate.Copies).Plus(estimate.Step), tr.Memory())
 			for i, d := range e.Devices() {
 				require.Positive(t, estimate.Step[i], d.Name())
 			}

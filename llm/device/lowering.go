@@ -110,13 +110,36 @@ func RepackingOf(of Layout) nn.RepackingOps {
 	return l.repacking()
 }
 
-// ComputeType is the type of products with frozen weights in which the engine trains fastest.
+// ComputeType is the type of products with frozen weights in which the engine trains fastest: on
+// devices BF16 where all of them multiply it.
 func (e *Engine) ComputeType() ggml.Type {
 	if e.lowering == Kernels {
 		return kernels.FastestType()
 	}
-	return ggml.F32
+	typ := ggml.F32
+	for _, d := range e.places.devices {
+		switch {
+		case !isNotCPU(d):
+		case !multipliesBF16(d):
+			return ggml.F32
+		default:
+			typ = ggml.BF16
+		}
+	}
+	return typ
 }
+
+// multipliesBF16 reports whether a device rounds to BF16 and multiplies that.
+func multipliesBF16(d *ggml.Device) bool {
+	c := ggml.NewContext()
+	defer c.Close()
+	x := c.Cast(c.NewTensor(ggml.F32, 256, 64), ggml.BF16)
+	return d.SupportsOp(x) && d.SupportsOp(c.MulMat(c.NewTensor(ggml.BF16, 256, 128), x))
+}
+
+// TakesCopies reports whether training is faster with copies of weights in the compute type, kept
+// on the device: the CPU's kernels convert as they multiply.
+func (e *Engine) TakesCopies() bool { return e.lowering == Stock }
 
 // CheckComputeType says what the engine lacks to train with products in a type.
 func (e *Engine) CheckComputeType(t ggml.Type) error {

@@ -44,6 +44,9 @@ type TrainGraphOptions struct {
 	// faster where it is the [kernels.FastestType]. Adapters are exact on the way forward in
 	// any case; their gradients are products in BF16 too, but in F32 with F16.
 	ComputeType ggml.Type
+	// Copies are those of frozen matrices that the graph multiplies with, and asks for as it is
+	// built; nil is none.
+	Copies *Copies
 	// Dropout is the probability by which each input of a trained adapter's A is dropped;
 	// the others count 1/(1−Dropout) times. Adapters of the token embedding have none, as
 	// in PEFT. 0 is none; it needs Grads.
@@ -98,7 +101,7 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	if err := m.CheckEngine(e, o.Adapters); err != nil {
 		return nil, err
 	}
-	if err := m.checkLossGraph(o); err != nil {
+	if err := errors.Join(m.checkLossGraph(o), m.checkCopies(e, o)); err != nil {
 		return nil, err
 	}
 	lowerings, err := e.Lowerings(device.Use{Compute: o.ComputeType})
@@ -157,6 +160,9 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 		l.dropout = t.NewDropout(n, width, pairs, o.Dropout)
 	}
 	t.Adapters, t.Dropout = nn.AdaptersOf(o.Adapters), l.dropout
+	if o.Copies != nil {
+		t.Copies = copiesOfGraph{o.Copies}
+	}
 	b := &arch.Builder{
 		Architecture: l.m.Architecture(), Source: l.m.Weight,
 		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
@@ -197,16 +203,16 @@ func (l *LossGraph) Close() error {
 // −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
 // accumulators when the graph has them.
 func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
-	if err := l.Submit(ctx, b, nil); err != nil {
+	if err := l.Submit(ctx, b); err != nil {
 		return nil, err
 	}
 	return l.losses.Losses()
 }
 
-// Submit is Compute that reads nothing. In the same submission it computes another graph, if
-// there is one, as [device.Workspace.ComputeThen] does: one that goes on from the gradients and
-// from TrainGraphOptions.Losses.
-func (l *LossGraph) Submit(ctx context.Context, b Batch, then *device.Work) error {
+// Submit is Compute that reads nothing. In the same submission it computes other graphs, as
+// [device.Workspace.ComputeThen] does: ones that go on from the gradients and from
+// TrainGraphOptions.Losses.
+func (l *LossGraph) Submit(ctx context.Context, b Batch, then ...device.Work) error {
 	if err := l.checkMade(); err != nil {
 		return err
 	}
@@ -219,10 +225,7 @@ func (l *LossGraph) Submit(ctx context.Context, b Batch, then *device.Work) erro
 	if err := l.inputs.Fill(l.feed(b)); err != nil {
 		return err
 	}
-	if then == nil {
-		return l.workspace.Compute(ctx, l.Graph)
-	}
-	return l.workspace.ComputeThen(ctx, l.Graph, *then)
+	return l.workspace.ComputeThen(ctx, l.Graph, then...)
 }
 
 // Predictions are the most probable next tokens of the batch that was computed last, one

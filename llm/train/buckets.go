@@ -115,12 +115,12 @@ func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, e
 }
 
 // Submit is that of [model.LossGraph].
-func (g *bucketGraphs) Submit(ctx context.Context, b model.Batch, then *device.Work) error {
+func (g *bucketGraphs) Submit(ctx context.Context, b model.Batch, then ...device.Work) error {
 	graph, err := g.of(b)
 	if err != nil {
 		return err
 	}
-	return graph.Submit(ctx, b, then)
+	return graph.Submit(ctx, b, then...)
 }
 
 // of is the graph of a batch.

@@ -83,7 +83,7 @@ func gradientsOf(t *testing.T, tr *Trainer) (loss float64, grads map[string][]fl
 	t.Helper()
 	s, err := tr.planStep()
 	require.NoError(t, err)
-	require.NoError(t, tr.accumulate(context.Background(), s, nil))
+	require.NoError(t, tr.accumulate(context.Background(), s))
 	grads = map[string][]float32{}
 	for p, g := range tr.opt.grad {
 		grads[p.Name()], err = ggml.Read[float32](g)

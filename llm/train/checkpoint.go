@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -188,10 +189,10 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w; %s", path, err, remedy)
 	}
-	if err := t.resumeCheckpointing(g); err != nil {
+	if err := errors.Join(t.resumeCheckpointing(g), t.resumeCopies(g)); err != nil {
 		return err
 	}
-	if err := s.write(); err != nil {
+	if err := errors.Join(s.write(), t.copies.Update(context.Background())); err != nil {
 		return err
 	}
 	t.step, t.position, t.Evaluations = s.step, s.position, s.evaluations

@@ -10,7 +10,8 @@ import (
 
 // AddDemand adds to a demand what a run needs that [New] would begin, with evaluations of these data sets
 // and without: the model, what is trained, and what [EstimateMemory] has. The model lies on the CPU, and
-// nothing of it is read; [device.Demand.In] tells of other layouts. CheckpointingAuto stands for off.
+// nothing of it is read; [device.Demand.In] tells of other layouts. CheckpointingAuto stands for off, and
+// WeightCopies of nil for none: copies take what memory layers leave.
 func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
 	if err := m.AddDemand(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
 		return err
@@ -24,6 +25,9 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	if o.Checkpointing == CheckpointingAuto {
 		o.Checkpointing = CheckpointingOff
 	}
+	if none := model.KeptNone; o.WeightCopies == nil {
+		o.WeightCopies = &none
+	}
 	t, err := prepare(m, trained, d, o)
 	if err != nil {
 		return err
@@ -34,6 +38,11 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	}
 	for i, p := range t.opt.params {
 		to.Hold(p.weight.Layer, p.weight.Kind, p.Tensor, t.opt.grad[p.Tensor], t.opt.first[i], t.opt.second[i])
+	}
+	if t.copies != nil {
+		if err := t.copies.AddDemand(to); err != nil {
+			return err
+		}
 	}
 	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
 	to.Compute(t.loss.graphs[0].Graph)

@@ -45,6 +45,7 @@ func resolved(on bool) Checkpointing {
 // the nodes of a graph, as Vulkan does, results are up to a tenth off.
 type MemoryEstimate struct {
 	Optimizer   device.Sizes // gradients and moments, and results of their update
+	Copies      device.Sizes // of frozen weights, see [Options]
 	Step        device.Sizes // results of a step
 	Evaluations device.Sizes // results of evaluations, and of the check of what is saved
 	// Checkpointing is whether steps recompute each layer: what the option says, or for
@@ -53,10 +54,12 @@ type MemoryEstimate struct {
 }
 
 // Total is the sum, of each device.
-func (e MemoryEstimate) Total() device.Sizes { return e.Optimizer.Plus(e.Step).Plus(e.Evaluations) }
+func (e MemoryEstimate) Total() device.Sizes {
+	return e.Optimizer.Plus(e.Copies).Plus(e.Step).Plus(e.Evaluations)
+}
 
 // EstimateMemory says how much memory a run takes that [New] would begin, with evaluations
-// of these data sets and without. It computes nothing. Gradients and moments are allocated
+// of these data sets and without. It computes nothing. Gradients, moments and copies of weights are allocated
 // meanwhile: on the CPU as addresses that nothing is written to, and which so take no
 // memory.
 func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
@@ -65,11 +68,16 @@ func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Optio
 		return MemoryEstimate{}, err
 	}
 	defer t.Close()
+	if t.copies != nil {
+		if err := t.copies.Allocate(); err != nil {
+			return MemoryEstimate{}, err
+		}
+	}
 	step, err := t.loss.Measure()
 	if err != nil {
 		return MemoryEstimate{}, err
 	}
-	e := MemoryEstimate{Optimizer: t.opt.sizes(), Step: step, Checkpointing: t.checkpointing}
+	e := MemoryEstimate{Optimizer: t.opt.sizes(), Copies: t.copies.Sizes(), Step: step, Checkpointing: t.checkpointing}
 	if err := t.buildEvaluations(evaluated); err != nil {
 		return MemoryEstimate{}, err
 	}
@@ -97,8 +105,16 @@ func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
 	return nil
 }
 
-// buildStep builds the graph of a step as Options.Checkpointing says.
+// buildStep builds the graph of a step as Options.Checkpointing says, and then with the copies of
+// weights for which there is memory beside it.
 func (t *Trainer) buildStep() error {
+	if err := t.buildAsMemoryAllows(); err != nil {
+		return err
+	}
+	return t.buildWithCopies()
+}
+
+func (t *Trainer) buildAsMemoryAllows() error {
 	if t.options.Checkpointing != CheckpointingAuto {
 		return t.buildGraphs(t.options.Checkpointing == CheckpointingOn)
 	}
@@ -128,7 +144,7 @@ func (t *Trainer) batchRows() int {
 func (t *Trainer) buildGraphs(checkpointing bool) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), model.TrainGraphOptions{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
-		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune,
+		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies,
 	})
 	if err != nil {
 		return err

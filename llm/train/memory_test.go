@@ -69,7 +69,7 @@ func TestEstimateMemory(t *testing.T) {
 					defer tr.Close()
 					_, err = tr.Step(ctx)
 					require.NoError(t, err)
-					require.Equal(t, tr.Memory(), step.Optimizer.Plus(step.Step))
+					require.Equal(t, tr.Memory(), step.Optimizer.Plus(step.Copies).Plus(step.Step))
 					require.NoError(t, tr.Run(ctx, RunOptions{EvalData: valid}))
 					require.Equal(t, tr.Memory(), run.Total())
 					require.Equal(t, checkpointing == CheckpointingOn, run.Checkpointing)

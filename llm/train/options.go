@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
 )
 
 // Options are the settings of a run. All but DataOrigin, Engine and Threads decide its result;
@@ -57,6 +58,11 @@ type Options struct {
 	// [model.TrainGraphOptions]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
 	// always in F32, and so comparable between machines.
 	ComputeType ggml.Type
+	// WeightCopies is how much of frozen weights devices keep in the compute type, beside those of
+	// the file: it saves making that at each use, and changes no result. nil is as much as there is
+	// memory for on each device, once layers lie there and steps are as Checkpointing has them. The
+	// CPU's kernels need none.
+	WeightCopies *model.Kept
 }
 
 // MaxStepRows is how many rows a step can have: it reads all of them at once.

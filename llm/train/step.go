@@ -93,7 +93,7 @@ func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	if t.group.Size() > 1 {
 		err = t.computeShared(ctx, s, err)
 	} else if err == nil {
-		err = t.accumulate(ctx, s, &t.opt.update)
+		err = t.accumulate(ctx, s, t.updates()...)
 	}
 	if err != nil {
 		return nil, err
@@ -104,19 +104,24 @@ func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	return s, nil
 }
 
-// accumulate adds up losses and gradients of the batches of a step; the last one takes the update,
-// where there is one, into its submission.
-func (t *Trainer) accumulate(ctx context.Context, s *step, update *device.Work) error {
+// updates are the graphs that move the parameters, and what is made of these.
+func (t *Trainer) updates() []device.Work {
+	return append([]device.Work{t.opt.update}, t.copies.Updates()...)
+}
+
+// accumulate adds up losses and gradients of the batches of a step; the last one takes the updates,
+// where there are some, into its submission.
+func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Work) error {
 	batches := t.batches(s)
 	for i, b := range batches {
-		var then *device.Work
-		if i == len(batches)-1 && update != nil {
-			then = update
+		var then []device.Work
+		if i == len(batches)-1 && updates != nil {
+			then = updates
 			if err := t.opt.prepare(s, b.LossWeights); err != nil {
 				return err
 			}
 		}
-		if err := t.loss.Submit(ctx, b, then); err != nil {
+		if err := t.loss.Submit(ctx, b, then...); err != nil {
 			return err
 		}
 		if err := t.opt.read(s, b.LossWeights); err != nil {
@@ -139,7 +144,7 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 		shared{"the number of tokens of the step", float64(planned.RowTokens)}, shared{"the learning rate", planned.LearningRate})...); err != nil {
 		return err
 	}
-	err = t.accumulate(ctx, s, nil)
+	err = t.accumulate(ctx, s)
 	sums := []float64{0}
 	if err == nil {
 		sums[0] = s.metrics.Loss
@@ -154,7 +159,8 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 	// From here on it cannot be interrupted: the others go on.
 	ctx = context.WithoutCancel(ctx)
 	if err = t.opt.prepare(s, nil); err == nil {
-		err = t.opt.update.Workspace.Compute(ctx, t.opt.update.Graph)
+		updates := t.updates()
+		err = updates[0].Workspace.ComputeThen(ctx, updates[0].Graph, updates[1:]...)
 	}
 	if err == nil {
 		err = t.opt.read(s, nil)

@@ -35,6 +35,7 @@ type Trainer struct {
 	opt      *optimizer
 	adapters model.Adapters
 	loss     *bucketGraphs
+	copies   *model.Copies // that loss multiplies with; nil for none
 	// checkpointing is whether loss recomputes each layer
 	checkpointing bool
 	evaluator     *Evaluator
@@ -64,7 +65,7 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 	if err != nil {
 		return nil, err
 	}
-	if err := t.opt.clear(); err != nil {
+	if err := errors.Join(t.opt.clear(), t.makeCopies()); err != nil {
 		t.Close()
 		return nil, err
 	}
@@ -163,6 +164,7 @@ func (t *Trainer) Close() error {
 	if t.loss != nil {
 		t.loss.Close()
 	}
+	t.copies.Close()
 	t.evaluator.Close()
 	t.opt.close()
 	if t.options.Engine != nil {
@@ -183,13 +185,13 @@ func (t *Trainer) PaddingSaved() float64 {
 	return 1 - float64(t.computed)/float64(t.laidOut)
 }
 
-// Memory is that of gradients, moments and the results of steps and
+// Memory is that of gradients, moments, copies of weights and the results of steps and
 // evaluations; known after the first of each, and before by [EstimateMemory].
 func (t *Trainer) Memory() device.Sizes {
 	if t.opt == nil { // of a zero value
 		return nil
 	}
-	return t.opt.sizes().Plus(t.loss.Memory()).Plus(t.evaluator.Memory())
+	return t.opt.sizes().Plus(t.copies.Sizes()).Plus(t.loss.Memory()).Plus(t.evaluator.Memory())
 }
 
 // Step runs one optimiser step. When it fails, or is cancelled, the parameters

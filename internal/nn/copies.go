@@ -1,0 +1,84 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// Copies keep frozen matrices a second time, as products take them: made once, instead of at each
+// use. What is not kept is nil.
+type Copies interface {
+	// Matrix is a copy of W in the type of [LinearOps.Cast].
+	Matrix(w *ggml.Tensor) *ggml.Tensor
+	// Transposed is one of Wᵀ, which products that flow back multiply with.
+	Transposed(w *ggml.Tensor) *ggml.Tensor
+	// Folded is [W|B₁|B₂…] [n_in + Σr, n_out] with the B of the adapters of W, which follow these:
+	// a product with it adds up those of W and of the adapters.
+	Folded(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
+	// FoldedTransposed is [Wᵀ|A₁ᵀ|A₂ᵀ…] [n_out + Σr, n_in].
+	FoldedTransposed(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
+}
+
+// hasCopies reports whether there may be copies of a matrix: it is frozen, and products with it are
+// not exact.
+func (t *Tape) hasCopies(m Matrix) bool { return t.Copies != nil && !m.Exact && !t.Trains(m.W) }
+
+// product is that of a matrix, or its copy, with x.
+func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {
+	p := Product{W: m.W, X: x}
+	if t.hasCopies(m) {
+		if kept := t.Copies.Matrix(m.W); kept != nil {
+			p.W = kept
+		}
+	}
+	return p
+}
+
+// productBack is that of Wᵀ with the gradient dy.
+func (t *Tape) productBack(m Matrix, dy *ggml.Tensor) Product {
+	p := t.product(m, dy)
+	if t.hasCopies(m) {
+		p.Transposed = t.Copies.Transposed(m.W)
+	}
+	return p
+}
+
+// folded is W with the B of its adapters, nil where that is not kept. Where the product has a scale,
+// adapters are added behind it.
+func (t *Tape) folded(m Matrix, adapters []LoRAPair) *ggml.Tensor {
+	if !t.hasCopies(m) || len(adapters) == 0 || m.Scale != nil {
+		return nil
+	}
+	return t.Copies.Folded(m.W, adapters)
+}
+
+// foldedTransposed is Wᵀ with the Aᵀ of its adapters, nil where that is not kept. Gradients that have
+// come through A are masked where inputs are dropped, and those through W are not.
+func (t *Tape) foldedTransposed(m Matrix, adapters []LoRAPair) *ggml.Tensor {
+	if !t.hasCopies(m) || len(adapters) == 0 || m.Scale != nil || t.Dropout != nil {
+		return nil
+	}
+	return t.Copies.FoldedTransposed(m.W, adapters)
+}
+
+// stacked is x [n_in, n] above low-rank values [r, n] of the same columns, as folded matrices multiply
+// it.
+func (t *Tape) stacked(x *ggml.Tensor, lowRank []*Value) *ggml.Tensor {
+	below := t.LowPrecision(lowRank[0])
+	for _, h := range lowRank[1:] {
+		below = t.C.Concat(below, t.LowPrecision(h), 0)
+	}
+	return t.C.Concat(x, below, 0)
+}
+
+// FillCopies copies w into a matrix, and transposed into another, of which either may be nil, and which
+// may lie in larger ones. The nodes go into a graph.
+func FillCopies(c *ggml.Context, w, matrix, transposed *ggml.Tensor) []*ggml.Tensor {
+	var nodes []*ggml.Tensor
+	if matrix != nil {
+		w = c.Copy(dequantised(c, w, ggml.F32), matrix)
+		nodes = append(nodes, w)
+	}
+	if transposed != nil {
+		w = c.Transpose(dequantised(c, w, transposed.Type()))
+		nodes = append(nodes, c.Copy(w, transposed))
+	}
+	return nodes
+}

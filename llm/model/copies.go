@@ -1,0 +1,401 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/device"
+)
+
+// Kept is how much of frozen matrices a device keeps a second time, as the products of training
+// take them.
+type Kept int
+
+// The tiers. What is not kept is made at each use: dequantised, rounded, transposed. A matrix that
+// has the compute type in its file needs no copy in it.
+const (
+	KeptNone   Kept = iota
+	KeptMatrix      // in the compute type
+	KeptBoth        // and transposed, for products of the backward pass
+	// KeptFolded has the adapters of a matrix W in both copies: [W|B] and [Wᵀ|Aᵀ], so that one product
+	// adds up all. On the way forward adapters are in the compute type then. Where the number of columns
+	// would be no multiple of 8, it is KeptBoth.
+	KeptFolded
+)
+
+// String is "none", "matrix", "both" or "folded".
+func (k Kept) String() string {
+	names := []string{"none", "matrix", "both", "folded"}
+	if k < 0 || int(k) >= len(names) {
+		return fmt.Sprintf("Kept(%d)", int(k))
+	}
+	return names[k]
+}
+
+// Copies are frozen matrices of a model once more, where these lie. Graphs ask for them as they are
+// built ([TrainGraphOptions].Copies); then Allocate gives them memory, and Fill contents. Close them
+// after the graphs. They are used by one goroutine.
+type Copies struct {
+	m      *Model
+	engine *device.Engine
+	typ    ggml.Type
+	kept   []Kept // of the devices
+	ctx    *ggml.Context
+	memory *device.Memory
+	of     map[*ggml.Tensor]*copies
+	list   []*copies // in the order in which they were asked for
+	made   bool
+
+	updateCtx *ggml.Context
+	update    device.Work
+}
+
+// copies are those of a matrix, and the adapters in them.
+type copies struct {
+	w, matrix, transposed  *ggml.Tensor
+	place                  int // of the device
+	inMatrix, inTransposed []nn.LoRAPair
+}
+
+// NewCopies makes copies in a compute type, as much as kept says for each device of the engine. They
+// have no matrix yet.
+func (m *Model) NewCopies(e *device.Engine, compute ggml.Type, kept []Kept) (*Copies, error) {
+	if err := errors.Join(m.CheckOpen(), e.CheckOpen()); err != nil {
+		return nil, err
+	}
+	if n := len(e.Devices()); len(kept) != n {
+		return nil, fmt.Errorf("what is kept is that of %d devices, and the engine has %d", len(kept), n)
+	}
+	for _, k := range kept {
+		switch {
+		case k < KeptNone || k > KeptFolded:
+			return nil, fmt.Errorf("what is kept is %d; it is KeptNone, KeptMatrix, KeptBoth or KeptFolded", int(k))
+		case k != KeptNone && !e.TakesCopies():
+			return nil, errors.New("the CPU's kernels multiply weights as they are, and take no copies")
+		}
+	}
+	return &Copies{
+		m: m, engine: e, typ: compute, kept: slices.Clone(kept),
+		ctx: ggml.NewContext(), updateCtx: ggml.NewContext(), memory: device.NewMemory(e.Layout()), of: map[*ggml.Tensor]*copies{},
+	}, nil
+}
+
+// copiesOfGraph are those that a graph multiplies with: it declares them as it asks for them.
+type copiesOfGraph struct{ *Copies }
+
+// Matrix is a copy of a frozen matrix; nil where none is kept.
+func (c copiesOfGraph) Matrix(w *ggml.Tensor) *ggml.Tensor {
+	of := c.copiesOf(w)
+	if of == nil || of.inMatrix != nil {
+		return nil
+	}
+	if of.matrix == nil && !c.made && w.Type() != c.typ && c.kept[of.place] >= KeptMatrix {
+		of.matrix = c.newCopy(w, w.Dim(0), w.Dim(1))
+	}
+	return of.matrix
+}
+
+// Transposed is a transposed copy of a frozen matrix; nil where none is kept.
+func (c copiesOfGraph) Transposed(w *ggml.Tensor) *ggml.Tensor {
+	of := c.copiesOf(w)
+	if of == nil || of.inTransposed != nil {
+		return nil
+	}
+	if of.transposed == nil && !c.made && c.kept[of.place] >= KeptBoth {
+		of.transposed = c.newCopy(w, w.Dim(1), w.Dim(0))
+	}
+	return of.transposed
+}
+
+// Folded is a copy of a frozen matrix with the B of its adapters; nil where none is kept.
+func (c copiesOfGraph) Folded(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tensor {
+	of := c.copiesOf(w)
+	switch {
+	case of == nil || !c.folds(of, adapters):
+		return nil
+	case of.matrix == nil && !c.made:
+		of.inMatrix = slices.Clone(adapters)
+		of.matrix = c.newCopy(w, w.Dim(0)+ranks(adapters), w.Dim(1))
+	}
+	if !slices.Equal(of.inMatrix, adapters) {
+		return nil
+	}
+	return of.matrix
+}
+
+// FoldedTransposed is a transposed copy of a frozen matrix with the Aᵀ of its adapters; nil where none
+// is kept.
+func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tensor {
+	of := c.copiesOf(w)
+	switch {
+	case of == nil || !c.folds(of, adapters):
+		return nil
+	case of.transposed == nil && !c.made:
+		of.inTransposed = slices.Clone(adapters)
+		of.transposed = c.newCopy(w, w.Dim(1)+ranks(adapters), w.Dim(0))
+	}
+	if !slices.Equal(of.inTransposed, adapters) {
+		return nil
+	}
+	return of.transposed
+}
+
+// folds reports whether adapters lie in the copies of a matrix. Products in 16 bits are fast where rows
+// begin at multiples of 16 bytes.
+func (c *Copies) folds(of *copies, adapters []nn.LoRAPair) bool {
+	const multiple = 8
+	r := ranks(adapters)
+	return c.kept[of.place] == KeptFolded && (of.w.Dim(0)+r)%multiple == 0 && (of.w.Dim(1)+r)%multiple == 0
+}
+
+// ranks is how many columns adapters have together.
+func ranks(adapters []nn.LoRAPair) int64 {
+	var n int64
+	for _, p := range adapters {
+		n += p.B.Dim(0)
+	}
+	return n
+}
+
+func (c *Copies) newCopy(w *ggml.Tensor, rowLen, rows int64) *ggml.Tensor {
+	return c.ctx.NewTensor(c.typ, rowLen, rows).SetName(w.Name() + " copy")
+}
+
+// copiesOf are those of a matrix, nil where it is none of the model's.
+func (c *Copies) copiesOf(w *ggml.Tensor) *copies {
+	of := c.of[w]
+	if of == nil && c.m.weights[w.Name()] == w && !c.made {
+		declared := c.m.arch.Weight(w.Name())
+		place, _ := c.engine.Place(declared.Layer, declared.Kind) // which CheckEngine has found
+		of = &copies{w: w, place: place}
+		c.of[w] = of
+		c.list = append(c.list, of)
+	}
+	return of
+}
+
+// tensors are those that there are.
+func (of *copies) tensors() []*ggml.Tensor {
+	return slices.DeleteFunc([]*ggml.Tensor{of.matrix, of.transposed}, func(x *ggml.Tensor) bool { return x == nil })
+}
+
+// checkMade says what is wrong with copies that are nil or a zero value.
+func (c *Copies) checkMade() error {
+	switch {
+	case c == nil:
+		return errors.New("the copies are nil")
+	case c.ctx == nil:
+		return fmt.Errorf("the copies are a zero value; NewCopies makes some: %w", ggml.ErrZeroValue)
+	}
+	return nil
+}
+
+// SizesOf are those of the copies that graphs have asked for, if no device keeps more than that.
+func (c *Copies) SizesOf(k Kept) device.Sizes {
+	if c.checkMade() != nil {
+		return nil
+	}
+	sizes := make(device.Sizes, len(c.kept))
+	for _, of := range c.list {
+		bare := c.typ.RowSize(of.w.NumElements())
+		sizeOf := func(x *ggml.Tensor) int64 {
+			if k == KeptFolded {
+				return x.NumBytes()
+			}
+			return bare
+		}
+		if of.matrix != nil && k >= KeptMatrix && (k == KeptFolded || of.w.Type() != c.typ) {
+			sizes[of.place] += sizeOf(of.matrix)
+		}
+		if of.transposed != nil && k >= KeptBoth {
+			sizes[of.place] += sizeOf(of.transposed)
+		}
+	}
+	return sizes
+}
+
+// HasFolded reports whether adapters lie in copies.
+func (c *Copies) HasFolded() bool {
+	return c != nil && slices.ContainsFunc(c.list, func(of *copies) bool { return of.inMatrix != nil })
+}
+
+// Sizes are those of all, once they have memory.
+func (c *Copies) Sizes() device.Sizes {
+	if c.checkMade() != nil {
+		return nil
+	}
+	return c.memory.Sizes().Plus(c.update.Workspace.Sizes())
+}
+
+// AddDemand adds them to a demand.
+func (c *Copies) AddDemand(to *device.Demand) error {
+	if err := c.checkMade(); err != nil {
+		return err
+	}
+	for _, of := range c.list {
+		w := c.m.arch.Weight(of.w.Name())
+		to.Hold(w.Layer, w.Kind, of.tensors()...)
+	}
+	return to.Check()
+}
+
+// Allocate gives memory to the copies that graphs have asked for; there are no others then.
+func (c *Copies) Allocate() error {
+	if err := c.checkMade(); err != nil {
+		return err
+	}
+	if c.made {
+		return errors.New("the copies have memory already")
+	}
+	c.made = true
+	for _, of := range c.list {
+		w := c.m.arch.Weight(of.w.Name())
+		c.memory.Add(w.Layer, w.Kind, of.tensors()...)
+	}
+	if err := c.memory.Allocate(); err != nil || !c.HasFolded() {
+		return err
+	}
+	var err error
+	if c.update.Workspace, err = c.engine.NewWorkspace(); err != nil {
+		return err
+	}
+	c.update.Graph = c.updateCtx.NewGraph(c.foldNodes(c.updateCtx)...)
+	return c.update.Workspace.Allocate(c.update.Graph)
+}
+
+// foldNodes copy adapters into the matrices that have them.
+func (c *Copies) foldNodes(to *ggml.Context) []*ggml.Tensor {
+	var nodes []*ggml.Tensor
+	for _, of := range c.list {
+		column := of.w.Dim(0)
+		for _, p := range of.inMatrix {
+			nodes = append(nodes, to.Copy(p.B, columns(to, of.matrix, column, p.B.Dim(0))))
+			column += p.B.Dim(0)
+		}
+		column = of.w.Dim(1)
+		for _, p := range of.inTransposed {
+			nodes = append(nodes, to.Copy(to.Transpose(p.A), columns(to, of.transposed, column, p.A.Dim(1))))
+			column += p.A.Dim(1)
+		}
+	}
+	return nodes
+}
+
+// columns are n of each row of x, from one on.
+func columns(c *ggml.Context, x *ggml.Tensor, from, n int64) *ggml.Tensor {
+	return c.View(x, []int64{n, x.Dim(1)}, []int64{x.Stride(1)}, from*x.Stride(0))
+}
+
+// Fill makes the copies, one matrix after the other.
+func (c *Copies) Fill(ctx context.Context) error {
+	if err := c.checkMade(); err != nil {
+		return err
+	}
+	if !c.made {
+		return errors.New("the copies have no memory; Allocate gives them some")
+	}
+	workspace, err := c.engine.NewWorkspace()
+	if err != nil {
+		return err
+	}
+	defer workspace.Close()
+	for _, of := range c.list {
+		if err := of.fill(ctx, workspace); err != nil {
+			return err
+		}
+	}
+	return c.Update(ctx)
+}
+
+func (of *copies) fill(ctx context.Context, workspace *device.Workspace) error {
+	c := ggml.NewContext()
+	defer c.Close()
+	part := func(x *ggml.Tensor, n int64) *ggml.Tensor {
+		if x == nil || x.Dim(0) == n {
+			return x
+		}
+		return columns(c, x, 0, n)
+	}
+	nodes := nn.FillCopies(c, of.w, part(of.matrix, of.w.Dim(0)), part(of.transposed, of.w.Dim(1)))
+	if nodes == nil {
+		return nil
+	}
+	g := c.NewGraph(nodes...)
+	if err := workspace.Allocate(g); err != nil {
+		return err
+	}
+	return workspace.Compute(ctx, g)
+}
+
+// Updates are what has to be computed after adapters have changed: it copies them to where they are
+// folded.
+func (c *Copies) Updates() []device.Work {
+	if c == nil || c.update.Graph == nil {
+		return nil
+	}
+	return []device.Work{c.update}
+}
+
+// Update computes the Updates.
+func (c *Copies) Update(ctx context.Context) error {
+	for _, w := range c.Updates() {
+		if err := w.Workspace.Compute(ctx, w.Graph); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// String says what each device keeps, such as "weights in bf16, also transposed, on CUDA0: 4.1 GiB"; "" is
+// nothing.
+func (c *Copies) String() string {
+	if c.checkMade() != nil {
+		return ""
+	}
+	var parts []string
+	for i, size := range c.memory.Sizes() {
+		if size == 0 {
+			continue
+		}
+		what := "weights in %v"
+		switch {
+		case c.kept[i] == KeptFolded && c.HasFolded():
+			what = "weights in %v with the adapter, also transposed,"
+		case c.kept[i] >= KeptBoth:
+			what = "weights in %v, also transposed,"
+		}
+		parts = append(parts, fmt.Sprintf(what+" on %s: %s", c.typ, c.engine.Devices()[i].Name(), device.Bytes(size)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Close frees them. It never fails.
+func (c *Copies) Close() error {
+	if c.checkMade() != nil {
+		return nil
+	}
+	c.update.Workspace.Close()
+	c.updateCtx.Close()
+	c.memory.Close()
+	return c.ctx.Close()
+}
+
+// checkCopies demands copies that suit a graph.
+func (m *Model) checkCopies(e *device.Engine, o TrainGraphOptions) error {
+	switch c := o.Copies; {
+	case c == nil:
+		return nil
+	case c.checkMade() != nil:
+		return c.checkMade()
+	case c.m != m || c.engine != e:
+		return errors.New("the copies are those of another model, or of another engine")
+	case c.typ != o.ComputeType:
+		return fmt.Errorf("the copies are of the type %v, and products of %v", c.typ, o.ComputeType)
+	}
+	return nil
+}
