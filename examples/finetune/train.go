@@ -42,7 +42,8 @@ type trainCommand struct {
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds one, which would go on, is refused." group:"Run"`
 
 	modelFlags
-	ComputeType string `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and f32 on other devices." group:"Computing"`
+	ComputeType string `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and on other devices bf16 where they multiply it." group:"Computing"`
+	NoRepack    bool   `name:"no-repack" setting:"products of adapters" help:"Keep no copies of the weights in the compute type, and transposed, in the memory that devices have left; they are converted for each product: slower, in less memory. The result is the same." group:"Computing"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`
@@ -193,6 +194,9 @@ func (p *trainCommand) save(a *lora.Adapter) func(path string) error {
 func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 	o, err := p.Options(d.Len())
 	o.LoRAPlus, o.Dropout, o.NEFTune = p.LoRAPlus, p.Dropout, p.NEFTune
+	if none := model.KeptNone; p.NoRepack {
+		o.WeightCopies = &none
+	}
 	return o, err
 }
 
@@ -232,6 +236,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
 	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
+	if kept := t.WeightCopies(); kept != "" {
+		fmt.Fprintf(os.Stderr, "kept for products: %s\n", kept)
+	}
 
 	r, err := p.newReport(ctx, e, m, adapter, sets)
 	if err != nil {
