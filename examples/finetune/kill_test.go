@@ -85,7 +85,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	require.NoError(t, err)
 	files := map[string]string{}
 	for _, e := range entries {
-		if e.IsDir() || slices.Contains([]string{"commands.txt", "config.yaml"}, e.Name()) || strings.Contains(e.Name(), "tfevents") {
+		if e.IsDir() || slices.Contains([]string{"commands.txt", "config.yaml", "README.md"}, e.Name()) || strings.Contains(e.Name(), "tfevents") {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(folder, e.Name()))

@@ -27,6 +27,7 @@ type report struct {
 	texts   []heldOut
 	samples []string          // before, after
 	isChat  bool              // what is trained went through a chat template
+	trained string            // the data, in words
 	best    *train.Evaluation // of the run, where it is that of an earlier step than the last
 }
 
@@ -41,7 +42,7 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 	if err != nil {
 		return nil, err
 	}
-	r := &report{p: p, engine: e, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat}
+	r := &report{p: p, engine: e, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat, trained: training.DescribeRows(sets.Train)}
 	if sets.Valid != nil {
 		r.texts = append(r.texts, heldOut{path: sets.ValidName, data: sets.Valid})
 	}

@@ -257,6 +257,11 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if best, ok := t.Best(); ok && best.Step > 0 && best.Step < t.Steps() {
 		r.best = &best
 	}
+	threads := cmp.Or(p.Threads, ggml.DefaultThreads())
+	compute := fmt.Sprintf("%s, %s, products in %v", m.Layout(), cli.Count(threads, "thread"), options.ComputeType)
+	if err := r.writeCard(folder, t, compute); err != nil {
+		return fmt.Errorf("the run is complete and its result saved, but its %s is not written: %w", run.Card, err)
+	}
 	return r.print(out)
 }
 

@@ -24,6 +24,7 @@ const (
 	Cache      = "cache"
 	Config     = "config.yaml"  // the settings of the program
 	Commands   = "commands.txt" // those that began the run, or continued it
+	Card       = "README.md"    // what the run was, for people
 	manifest   = "manifest.json"
 	lock       = ".lock"
 )

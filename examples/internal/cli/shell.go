@@ -28,7 +28,7 @@ func Arg(flag, value string) []string {
 }
 
 // ShellArg is a flag with its value as a shell takes it, for messages that advise it.
-func ShellArg(flag, value string) string { return shellLine(Arg(flag, value)) }
+func ShellArg(flag, value string) string { return Advice{Words: Arg(flag, value)}.Line() }
 
 // An Advice is a command line that a program advises.
 type Advice struct {
@@ -40,16 +40,17 @@ type Advice struct {
 // run all that are.
 func Advise(w io.Writer, list ...Advice) error {
 	for _, a := range list {
-		if _, err := fmt.Fprintf(w, "%s:\n  %s\n", a.For, shellLine(a.Words)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s:\n  %s\n", a.For, a.Line()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func shellLine(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
+// Line is the command as a shell takes it.
+func (a Advice) Line() string {
+	quoted := make([]string, len(a.Words))
+	for i, word := range a.Words {
 		quoted[i] = ShellQuote(word)
 	}
 	return strings.Join(quoted, " ")

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/llm/run"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// A card is the README.md of a run's folder: what the adapter is of, what it is worth, how to use it, and how to make it again.
+type card struct {
+	Title, Base, Arch string
+	Parameters        float64 // millions, of the base
+	AdapterParameters int64
+	Adapter, Best     string
+	BestStep          int
+	BestLoss          float64
+	Data              string
+	Files             []run.Input
+	Steps, Total      int
+	Epochs            float64
+	Tokens            int
+	Loss              float64
+	HeldOut           []heldOut
+	Prompt            string
+	Samples           []string
+	Curve             string
+	Compute           string // device, type of products, threads
+	Program, GGML     string
+	Use               string
+	Commands          int  // that began the run or continued it
+	Repeats           bool // config.yaml alone makes the run again
+	SHA256            string
+}
+
+// cardMark tells a card from a README.md that somebody wrote, which stays as it is.
+const cardMark = "<!-- Written by finetune at the end of the run. Without this line it stays as it is. -->"
+
+// Paths are relative to the folder, in which the commands work.
+var cardText = template.Must(template.New("card").Funcs(template.FuncMap{
+	"base":    filepath.Base,
+	"percent": func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) },
+	"loss":    func(x float64) string { return fmt.Sprintf("%.4f", x) },
+	"quote":   func(text string) string { return "> " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> ") },
+	"cell":    func(text string) string { return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text) },
+}).Parse(`---
+library_name: gguf
+tags: [lora, gguf, {{.Arch}}]
+---
+` + cardMark + `
+
+# {{cell .Title}}
+
+A LoRA adapter of {{.AdapterParameters}} parameters for {{cell .Base}} ({{.Arch}}, {{printf "%.1f" .Parameters}} M parameters), as a GGUF file that llama.cpp loads.
+
+| file | what |
+|---|---|
+| {{.Adapter}} | the adapter after {{.Steps}} of {{.Total}} steps |
+{{- if .Best}}
+| {{.Best}} | the one to use: the lowest loss on held-out data, {{loss .BestLoss}} after step {{.BestStep}} |
+{{- end}}
+
+## Result
+
+Trained on {{.Data}}: {{printf "%.4g" .Epochs}} epochs, {{.Tokens}} trained tokens; the loss of the last step was {{loss .Loss}}.
+{{if .HeldOut}}
+| held-out data | loss before | after | accuracy before | after |
+|---|---:|---:|---:|---:|
+{{- range .HeldOut}}
+| {{cell (base .Path)}} | {{loss .Before.Loss}} | {{loss .After.Loss}} | {{percent .Before.Accuracy}} | {{percent .After.Accuracy}} |
+{{- end}}
+{{end}}
+{{- if .Curve}}
+![Loss over steps]({{.Curve}})
+{{end}}
+{{- if .Prompt}}
+To the prompt
+
+{{quote .Prompt}}
+
+the base said
+
+{{quote (index .Samples 0)}}
+
+and with the adapter
+
+{{quote (index .Samples 1)}}
+{{end}}
+## Use
+
+` + "```sh\n{{.Use}}```" + `
+
+## Repeat
+
+Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](config.yaml) has all settings; these are the files that were read:
+
+| flag | file | bytes | SHA-256 |
+|---|---|---:|---|
+{{- range .Files}}
+| {{.Name}} | {{cell (base .Path)}} | {{.Bytes}} | ` + "`{{.SHA256}}`" + ` |
+{{- end}}
+
+{{if .Repeats}}The same program on the same files and the same kind of processor makes the same adapter, byte for byte; on another kind it is equal but for rounding.
+{{- if gt .Commands 1}} The run was begun and continued by {{.Commands}} commands ([commands.txt](commands.txt)): config.yaml has the settings of the last, and if they changed on the way, a repeated run ends elsewhere.{{end}}
+
+` + "```sh\nfinetune --config config.yaml --run-dir repeated\necho '{{.SHA256}}  repeated/{{.Adapter}}' | sha256sum -c\n```" + `
+{{else}}Data that came by a pipe is not there any more, or files of the run have a place outside of the folder, which a repeated run would overwrite.
+{{end}}`))
+
+// Path, Before and After are those of the table.
+func (h heldOut) Path() string             { return h.path }
+func (h heldOut) Before() train.Evaluation { return h.before }
+func (h heldOut) After() train.Evaluation  { return h.after }
+
+// writeCard writes the card of a run that has come to its end, into its folder.
+func (r *report) writeCard(folder *training.RunFolder, t *train.Trainer, compute string) error {
+	if folder.Folder == nil {
+		return nil
+	}
+	path := folder.File(run.Card)
+	before, err := os.ReadFile(path)
+	switch {
+	case err == nil && !bytes.Contains(before, []byte(cardMark)):
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	c, err := r.card(folder, t)
+	if err != nil {
+		return err
+	}
+	c.Compute = compute
+	var text bytes.Buffer
+	if err := cardText.Execute(&text, c); err != nil {
+		return err
+	}
+	return filelink.Replace(path, text.Bytes())
+}
+
+func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, error) {
+	manifest, _, err := run.ReadManifest(folder.Path)
+	if err != nil {
+		return nil, err
+	}
+	config, last := r.m.Config(), t.History[len(t.History)-1]
+	c := &card{
+		Title: filepath.Base(filepath.Clean(folder.Path)), Base: filepath.Base(r.p.ModelBase), Arch: config.Arch,
+		Parameters: float64(config.NumParameters()) / 1e6, AdapterParameters: r.adapter.NumParameters(),
+		Adapter: manifest.Adapter, Data: r.trained, Files: manifest.Files,
+		Steps: t.Steps(), Total: t.TotalSteps(), Epochs: last.Epoch, Loss: last.Loss, HeldOut: r.texts,
+		Prompt: r.p.Prompt, Samples: r.samples, Program: manifest.Program, GGML: manifest.GGML,
+	}
+	for _, m := range t.History {
+		c.Tokens += m.Tokens
+	}
+	if r.best != nil {
+		c.Best, c.BestStep, c.BestLoss = manifest.Best, r.best.Step, r.best.Loss
+	}
+	if r.p.LossCurve != "" {
+		c.Curve = filelink.ToFolder(folder.Path, r.p.LossCurve) + ".svg"
+	}
+	commands, err := os.ReadFile(folder.File(run.Commands))
+	if err != nil {
+		return nil, err
+	}
+	c.Repeats = filepath.IsLocal(manifest.Adapter) && filepath.IsLocal(manifest.Metrics) &&
+		!slices.ContainsFunc(manifest.Files, func(f run.Input) bool { return f.Path == "-" })
+	c.Commands = bytes.Count(commands, []byte("\n"))
+	if c.SHA256, err = fileHash(r.p.result().LatestPath()); err != nil {
+		return nil, err
+	}
+	c.Use, err = r.within(folder).useLines()
+	return c, err
+}
+
+// within is the report as its commands are in the folder of the run.
+func (r *report) within(folder *training.RunFolder) *report {
+	there := func(path string) string {
+		base, err1 := filepath.Abs(folder.Path)
+		absolute, err2 := filepath.Abs(path)
+		relative, err := filepath.Rel(base, absolute)
+		if path == "" || errors.Join(err1, err2, err) != nil {
+			return path
+		}
+		return relative
+	}
+	p, c := *r.p, *r
+	p.ModelBase, p.LoRAOut, p.ChatTemplate, p.RunDir = there(p.ModelBase), there(p.LoRAOut), there(p.ChatTemplate), "."
+	c.p = &p
+	return &c
+}
+
+// useLines are commands that run the model with its adapter.
+func (r *report) useLines() (string, error) {
+	stock, err := r.stockCommand()
+	if err != nil {
+		return "", err
+	}
+	server := append([]string{"llama-server"}, stock[1:]...)
+	if !r.isChat {
+		server = slices.DeleteFunc(server, func(word string) bool { return word == "-p" || word == r.prompt() || word == "-no-cnv" })
+	}
+	own := []string{"finetune", "chat", "."}
+	if !r.isChat {
+		own = append([]string{"generate", "--run-dir", "."}, cli.Arg("--prompt", r.prompt())...)
+	}
+	var lines strings.Builder
+	for _, use := range []cli.Advice{{For: "in a terminal", Words: own}, {For: "by llama.cpp", Words: stock}, {For: "as a server, by llama.cpp", Words: server}} {
+		fmt.Fprintf(&lines, "# %s\n%s\n", use.For, use.Line())
+	}
+	return lines.String(), nil
+}
+
+func fileHash(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
