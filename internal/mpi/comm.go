@@ -1,0 +1,195 @@
+package mpi
+
+// #include "mpi.h"
+// #include <stdlib.h>
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// A Comm is the place of this process among those of a launch. Its sums are begun in the same order
+// by all; each may be waited for by another goroutine.
+type Comm struct {
+	Rank, Size int
+	Library    string // what the library says of itself
+
+	begun chan *sum
+	leave chan chan error
+	gone  chan struct{} // closed when the thread has ended
+	lost  chan struct{} // closed when no call can succeed any more
+
+	mu  sync.Mutex
+	err error // why
+}
+
+// Options of a Comm; the zero value is usual.
+type Options struct {
+	// Silence is how long a process may not be heard of; 0 stands for 6 s.
+	Silence time.Duration
+	// Name gives processes in errors names; nil stands for their ranks.
+	Name func(rank int) string
+}
+
+const (
+	defaultSilence = 6 * time.Second
+	beat           = 500 * time.Millisecond // between signs of life
+	idle           = 50 * time.Millisecond  // between looks at them
+	poll           = 50 * time.Microsecond  // between looks at a sum
+)
+
+// Start joins the processes of a launch.
+func Start(l Launch, o Options) (*Comm, error) {
+	if o.Silence == 0 {
+		o.Silence = defaultSilence
+	}
+	if o.Name == nil {
+		o.Name = func(rank int) string { return fmt.Sprintf("rank %d", rank) }
+	}
+	c := &Comm{begun: make(chan *sum), leave: make(chan chan error), gone: make(chan struct{}), lost: make(chan struct{})}
+	started := make(chan error)
+	go c.run(l, o, started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// run is the thread of the library.
+func (c *Comm) run(l Launch, o Options, started chan<- error) {
+	runtime.LockOSThread() // and never unlocked: it ends with the goroutine
+	err := c.start(l)
+	started <- err
+	if err == nil {
+		w := newWatch(c, o)
+		w.run()
+		w.free()
+	}
+	close(c.gone)
+}
+
+func (c *Comm) start(l Launch) (err error) {
+	if c.Library, err = l.open(); err != nil {
+		return err
+	}
+	if err := callError("MPI_Init_thread", C.goggml_mpi_init()); err != nil {
+		return err
+	}
+	var rank, size C.int
+	if err := callError("MPI_Comm_rank", C.goggml_mpi_place(&rank, &size)); err != nil {
+		return err
+	}
+	c.Rank, c.Size = int(rank), int(size)
+	if l.Size > 0 && c.Size != l.Size {
+		return fmt.Errorf("%w, and the library that was found for them (%s) sees %d: it is not that of the launcher; %s names another",
+			&launchError{l}, c.Library, c.Size, LibraryVariable)
+	}
+	return nil
+}
+
+// Lost is closed when a process was lost, or the library has failed; Err says why.
+func (c *Comm) Lost() <-chan struct{} { return c.lost }
+
+// Err is why no call can succeed any more, nil as long as they can.
+func (c *Comm) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *Comm) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+		close(c.lost)
+	}
+}
+
+// Close ends the library, once all processes close. After a failure it returns that at once.
+func (c *Comm) Close() error {
+	left := make(chan error, 1)
+	select {
+	case c.leave <- left:
+		return <-left
+	case <-c.lost:
+		return c.Err()
+	case <-c.gone:
+		return nil
+	}
+}
+
+// A sum is under way.
+type sum struct {
+	isDouble bool
+	send     unsafe.Pointer // memory of C, which is freed once the sum is over
+	receive  unsafe.Pointer
+	n        int
+	request  C.goggml_mpi_handle
+	done     chan error
+}
+
+// A Sum of F32 numbers over all processes.
+type Sum struct {
+	c *Comm
+	s *sum
+}
+
+// NewSum makes a sum of so many numbers, which its Input gets before Start.
+func (c *Comm) NewSum(n int) *Sum { return &Sum{c, newSum(false, n, 4)} }
+
+func newSum(isDouble bool, n, size int) *sum {
+	bytes := C.size_t(max(1, n) * size)
+	return &sum{isDouble: isDouble, send: C.malloc(bytes), receive: C.malloc(bytes), n: n, done: make(chan error, 1)}
+}
+
+func (s *sum) free() {
+	C.free(s.send)
+	C.free(s.receive)
+}
+
+// Input are the numbers of this process, as bytes; it ends with Start.
+func (s *Sum) Input() []byte { return unsafe.Slice((*byte)(s.s.send), 4*s.s.n) }
+
+// Start begins the sum.
+func (s *Sum) Start() { s.c.begin(s.s) }
+
+func (c *Comm) begin(s *sum) {
+	select {
+	case c.begun <- s:
+	case <-c.lost:
+		s.done <- c.Err()
+	case <-c.gone:
+		s.done <- errClosed
+	}
+}
+
+var errClosed = errors.New("MPI is closed")
+
+// Wait waits for the sum, and lets use have it, as bytes.
+func (s *Sum) Wait(use func(sum []byte) error) error {
+	err := <-s.s.done
+	if err != nil {
+		return err // the library may write to it still
+	}
+	defer s.s.free()
+	return use(unsafe.Slice((*byte)(s.s.receive), 4*s.s.n))
+}
+
+// SumDoubles replaces numbers by their sums over all processes.
+func (c *Comm) SumDoubles(x []float64) error {
+	s := newSum(true, len(x), 8)
+	copy(unsafe.Slice((*float64)(s.send), len(x)), x)
+	c.begin(s)
+	if err := <-s.done; err != nil {
+		return err
+	}
+	defer s.free()
+	copy(x, unsafe.Slice((*float64)(s.receive), len(x)))
+	return nil
+}

@@ -1,0 +1,58 @@
+package mpi
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// A Launch is what the environment says of the processes that were started together.
+type Launch struct {
+	Size     int // of them; 0 where the environment does not tell
+	Rank     int // of this one; −1 likewise
+	OpenMPI  bool
+	variable string // that says so
+}
+
+// launchers are the variables in which launchers give each process its place.
+var launchers = []struct {
+	size, rank string
+	openMPI    bool
+}{
+	{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true}, // mpirun of Open MPI
+	{"PMI_SIZE", "PMI_RANK", false},                        // that of MPICH (hydra) and its relatives; Slurm's pmi2
+	{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", false},        // srun
+	{"", "PMIX_RANK", false},                               // others that speak PMIx
+}
+
+// Launched reports whether this process is one of several that a launcher has started together, or
+// may be.
+func Launched(getenv func(string) string) (l Launch, several bool) {
+	for _, v := range launchers {
+		rank, err := strconv.Atoi(getenv(v.rank))
+		if err != nil || rank < 0 {
+			continue
+		}
+		l = Launch{Rank: rank, OpenMPI: v.openMPI, variable: v.rank}
+		if v.size == "" {
+			return l, true
+		}
+		if l.Size, err = strconv.Atoi(getenv(v.size)); err != nil || l.Size < 1 {
+			continue
+		}
+		l.variable = v.size
+		return l, l.Size > 1
+	}
+	// Where a launcher tells the processes of this machine alone, there may be others.
+	if n, err := strconv.Atoi(getenv("MPI_LOCALNRANKS")); err == nil && n > 1 {
+		return Launch{Rank: -1, variable: "MPI_LOCALNRANKS"}, true
+	}
+	return Launch{Size: 1, Rank: 0}, false
+}
+
+// String says what the launcher has started.
+func (l Launch) String() string {
+	if l.Size == 0 {
+		return fmt.Sprintf("a launcher has started several processes (%s is set)", l.variable)
+	}
+	return fmt.Sprintf("a launcher has started %d processes (%s)", l.Size, l.variable)
+}

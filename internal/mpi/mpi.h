@@ -1,0 +1,29 @@
+// The functions of an MPI library that is loaded at run time, for the three binary interfaces that there are.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A request is a handle of any of the interfaces.
+typedef union {
+	void *pointer;
+	int number;
+} goggml_mpi_handle;
+
+// Loads a library. Returns false with the reason in error.
+bool goggml_mpi_open(const char *path, char *error, size_t size);
+// Lets go of it, as long as it has not been initialised.
+void goggml_mpi_close(void);
+// What the library says of itself; works before goggml_mpi_init.
+void goggml_mpi_version(char *text, size_t size);
+
+// All others return 0 or an error code, and are called on one thread. goggml_mpi_init leaves the
+// process's handlers of signals as they were: those of Go are in place by then.
+int goggml_mpi_init(void);
+int goggml_mpi_place(int *rank, int *size);
+int goggml_mpi_sum(bool is_double, const void *send, void *receive, int n, goggml_mpi_handle *request);
+int goggml_mpi_send(const char *byte, int to, goggml_mpi_handle *request);
+int goggml_mpi_receive(char *byte, int from, goggml_mpi_handle *request);
+int goggml_mpi_test(goggml_mpi_handle *request, int *done);
+int goggml_mpi_finalize(void);
+void goggml_mpi_error(int code, char *text, size_t size);

@@ -1,0 +1,209 @@
+package mpi
+
+// #include "mpi.h"
+// #include <stdlib.h>
+import "C"
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// A watch makes the calls of the library: it looks after sums, and hears from other processes.
+type watch struct {
+	*Comm
+	Options
+	peers    []*peer
+	underWay []*sum
+	leaving  chan error // gets the result; nil before Close
+	last     time.Time  // look at the peers
+}
+
+// A peer is a process that is heard from.
+type peer struct {
+	rank             int
+	bytes            *[2]C.char // sent and received: memory of C
+	sending, hearing bool
+	sent, heard      C.goggml_mpi_handle
+	sentAt           time.Time
+	heardAt          time.Time
+	told, left       bool // that this process leaves; that the other does
+}
+
+// What the byte says.
+const (
+	alive   = 1
+	leaving = 2
+)
+
+// newWatch lets rank 0 hear from all, and all from rank 0.
+func newWatch(c *Comm, o Options) *watch {
+	w := &watch{Comm: c, Options: o, last: time.Now()}
+	from, to := 0, 1
+	if c.Rank == 0 {
+		from, to = 1, c.Size
+	}
+	for rank := from; rank < to; rank++ {
+		w.peers = append(w.peers, &peer{rank: rank, bytes: (*[2]C.char)(C.malloc(2)), heardAt: w.last})
+	}
+	return w
+}
+
+func (w *watch) free() {
+	if w.Err() != nil {
+		return // the library may write to them still
+	}
+	for _, p := range w.peers {
+		C.free(unsafe.Pointer(p.bytes))
+	}
+}
+
+// run works until all processes leave.
+func (w *watch) run() {
+	for {
+		w.take()
+		if w.Err() == nil {
+			if err := w.look(); err != nil {
+				w.fail(err)
+			}
+		}
+		if err := w.Err(); err != nil {
+			w.giveUp(err)
+			return
+		}
+		if w.leaving != nil && w.allLeft() {
+			w.leaving <- callError("MPI_Finalize", C.goggml_mpi_finalize())
+			return
+		}
+	}
+}
+
+// take waits for something to do, for as long as it may.
+func (w *watch) take() {
+	wait := idle
+	if len(w.underWay) > 0 || w.leaving != nil {
+		wait = poll
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case s := <-w.begun:
+		if err := callError("MPI_Iallreduce", C.goggml_mpi_sum(C.bool(s.isDouble), s.send, s.receive, C.int(s.n), &s.request)); err != nil {
+			w.fail(err)
+		}
+		w.underWay = append(w.underWay, s)
+	case w.leaving = <-w.leave:
+	case <-timer.C:
+	}
+}
+
+// giveUp ends what cannot be done any more.
+func (w *watch) giveUp(err error) {
+	for _, s := range w.underWay {
+		s.done <- err
+	}
+	if w.leaving != nil {
+		w.leaving <- err
+	}
+}
+
+func (w *watch) look() error {
+	if err := w.test(); err != nil {
+		return err
+	}
+	now := time.Now()
+	if len(w.underWay) > 0 && now.Sub(w.last) < idle && w.leaving == nil {
+		return nil
+	}
+	// A process that was stopped itself, or had no processor, has not heard from the others.
+	if pause := now.Sub(w.last); pause > time.Second {
+		for _, p := range w.peers {
+			p.heardAt = p.heardAt.Add(pause)
+		}
+	}
+	w.last = now
+	for _, p := range w.peers {
+		if err := w.exchange(p, now); err != nil {
+			return err
+		}
+		if silent := now.Sub(p.heardAt); silent > w.Silence && !p.left {
+			return fmt.Errorf("%s has not been heard of for %.0f s: it has died, it was stopped, or the network is cut", w.Name(p.rank), silent.Seconds())
+		}
+	}
+	return nil
+}
+
+// test ends the sums that are over.
+func (w *watch) test() error {
+	rest := w.underWay[:0]
+	for _, s := range w.underWay {
+		done, err := isDone("MPI_Iallreduce", &s.request)
+		if err != nil {
+			return err
+		}
+		if done {
+			s.done <- nil
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	w.underWay = rest
+	return nil
+}
+
+func isDone(call string, request *C.goggml_mpi_handle) (bool, error) {
+	var done C.int
+	handle := *request // cgo looks at all that a pointer's memory holds
+	code := C.goggml_mpi_test(&handle, &done)
+	*request = handle
+	return done != 0, callError(call, code)
+}
+
+// exchange sends a sign of life when it is time, and takes those that have come.
+func (w *watch) exchange(p *peer, now time.Time) error {
+	if p.sending {
+		done, err := isDone("MPI_Isend", &p.sent)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.Name(p.rank), err)
+		}
+		p.sending = !done
+	}
+	if last := w.leaving != nil; !p.sending && !p.told && (last || now.Sub(p.sentAt) >= beat) {
+		p.bytes[0] = alive
+		if last {
+			p.bytes[0] = leaving
+		}
+		if err := callError("MPI_Isend", C.goggml_mpi_send(&p.bytes[0], C.int(p.rank), &p.sent)); err != nil {
+			return fmt.Errorf("%s: %w", w.Name(p.rank), err)
+		}
+		p.sending, p.sentAt, p.told = true, now, last
+	}
+	for !p.left {
+		if !p.hearing {
+			if err := callError("MPI_Irecv", C.goggml_mpi_receive(&p.bytes[1], C.int(p.rank), &p.heard)); err != nil {
+				return fmt.Errorf("%s: %w", w.Name(p.rank), err)
+			}
+			p.hearing = true
+		}
+		done, err := isDone("MPI_Irecv", &p.heard)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.Name(p.rank), err)
+		}
+		if !done {
+			return nil
+		}
+		p.hearing, p.heardAt, p.left = false, now, p.bytes[1] == leaving
+	}
+	return nil
+}
+
+// allLeft reports whether nothing is under way between the processes.
+func (w *watch) allLeft() bool {
+	for _, p := range w.peers {
+		if p.sending || !p.told || !p.left {
+			return false
+		}
+	}
+	return len(w.underWay) == 0
+}
