@@ -30,6 +30,8 @@ type TrainGraphOptions struct {
 	// Grads has an accumulator for each tensor that is trained: the gradient is added
 	// to it. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
+	// Milestones are told of while the backward pass goes on.
+	Milestones []Milestone
 	// Losses are where the graph writes the loss of each token, for graphs that go on from
 	// there: F32, contiguous, with an element for each token or more. nil is memory of the graph.
 	Losses *ggml.Tensor
@@ -115,7 +117,11 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	}
 	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads}
 	l.build(t, o)
-	if err := c.Err(); err != nil {
+	err = c.Err()
+	if err == nil && len(o.Milestones) > 0 {
+		err = l.addMilestones(o.Milestones)
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}

@@ -96,3 +96,13 @@ func (t *Trainer) frozen() []*ggml.Tensor {
 	}
 	return list
 }
+
+// trained lists the parameters, and their moments.
+func (t *Trainer) trained() []*ggml.Tensor {
+	var list []*ggml.Tensor
+	parts := t.parts()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		list = append(list, parts[name])
+	}
+	return list
+}

@@ -22,18 +22,22 @@ type Group interface {
 	Size() int // number of ranks
 	// Sum replaces the numbers by their sums over all ranks, which are equal on all.
 	Sum(ctx context.Context, x []float64) error
-	// SumGrads replaces the elements of F32 tensors by their sums over all ranks, which are
-	// equal on all.
-	SumGrads(ctx context.Context, grads []*ggml.Tensor) error
+	// SumGrads begins to replace the elements of F32 tensors by their sums over all ranks, which
+	// are equal on all: it has read them when it returns, and what it returns waits for the sums,
+	// and writes them. Others may have begun by then, and are waited for in their order. A rank
+	// begins and waits whatever has happened to it, and tells the others in the call of Sum that follows.
+	SumGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error)
 }
 
 // alone is one process.
 type alone struct{}
 
-func (alone) Rank() int                                      { return 0 }
-func (alone) Size() int                                      { return 1 }
-func (alone) Sum(context.Context, []float64) error           { return nil }
-func (alone) SumGrads(context.Context, []*ggml.Tensor) error { return nil }
+func (alone) Rank() int                            { return 0 }
+func (alone) Size() int                            { return 1 }
+func (alone) Sum(context.Context, []float64) error { return nil }
+func (alone) SumGrads(context.Context, []*ggml.Tensor) func() error {
+	return func() error { return nil }
+}
 
 func groupOf(g Group) Group {
 	if g == nil {
@@ -66,9 +70,9 @@ func agree(ctx context.Context, g Group, err error, sums []float64) error {
 	case sumErr != nil:
 		return groupError(sumErr)
 	case all[0] > 0:
-		return errors.New("another process of the group has failed")
+		return &SharedError{errors.New("another process of the group has failed"), true}
 	case all[1] > 0:
-		return fmt.Errorf("another process of the group was stopped: %w", ErrStopped)
+		return &SharedError{fmt.Errorf("another process of the group was stopped: %w", ErrStopped), true}
 	}
 	copy(sums, all[2:])
 	return nil
@@ -82,37 +86,15 @@ func checkGroup(g Group) error {
 	return nil
 }
 
-// A shared quantity is one that all ranks of a group have to have the same of.
-type shared struct {
-	name  string
-	value float64
+// A SharedError is one that all ranks of a group have together, and need be told once.
+type SharedError struct {
+	Err       error
+	Elsewhere bool // one rank has another one, which says what has happened
 }
 
-// agreeOn demands that shared quantities are the same on all ranks, of which one may come with an
-// error, as in [agree].
-func agreeOn(ctx context.Context, g Group, err error, list ...shared) error {
-	if g.Size() == 1 {
-		return err
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	all := make([]float64, len(list)*g.Size())
-	for i, x := range list {
-		all[g.Rank()*len(list)+i] = x.value
-	}
-	if err := agree(ctx, g, err, all); err != nil {
-		return err
-	}
-	for rank := 1; rank < g.Size(); rank++ {
-		for i, x := range list {
-			if first, other := all[i], all[rank*len(list)+i]; other != first {
-				return fmt.Errorf("the group cannot train together: %s is %v on rank 0 and %v on rank %d; give all ranks the same options, data and checkpoint", x.name, first, other, rank)
-			}
-		}
-	}
-	return nil
-}
+func (e *SharedError) Error() string { return e.Err.Error() }
+
+func (e *SharedError) Unwrap() error { return e.Err }
 
 // groupError is that of a call of the group: one that was cancelled elsewhere stops the run here.
 func groupError(err error) error {

@@ -44,7 +44,7 @@ func (r *localRank) Sum(ctx context.Context, x []float64) error {
 	return addUp(x, all)
 }
 
-func (r *localRank) SumGrads(ctx context.Context, grads []*ggml.Tensor) error {
+func (r *localRank) SumGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error) {
 	own := make([][]float32, len(grads))
 	var err error
 	for i, g := range grads {
@@ -52,6 +52,11 @@ func (r *localRank) SumGrads(ctx context.Context, grads []*ggml.Tensor) error {
 		own[i], readErr = ggml.Read[float32](g)
 		err = errors.Join(err, readErr)
 	}
+	return func() error { return r.sumGrads(ctx, grads, own, err) }
+}
+
+// sumGrads adds up what the ranks have read.
+func (r *localRank) sumGrads(ctx context.Context, grads []*ggml.Tensor, own [][]float32, err error) error {
 	all, err := meet(ctx, r, own, err)
 	if err != nil {
 		return err

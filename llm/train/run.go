@@ -93,7 +93,10 @@ func (t *Trainer) save(ctx context.Context, o RunOptions) error {
 }
 
 func (t *Trainer) run(ctx context.Context, o RunOptions) error {
-	if err := agreeOn(ctx, t.group, nil, append(t.shared(), o.shared()...)...); err != nil {
+	if err := t.CheckGroup(ctx); err != nil {
+		return err
+	}
+	if err := agreeOn(ctx, t.group, nil, o.shared()...); err != nil {
 		return err
 	}
 	first, begin := t.step, time.Now()
@@ -128,14 +131,14 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 // shared are the options that decide what the processes of a group do together.
 func (o *RunOptions) shared() []shared {
 	list := []shared{
-		{"SaveEvery", float64(o.SaveEvery)}, {"EvalEvery", float64(o.EvalEvery)}, {"the number of held-out rows", float64(o.EvalData.Len())},
-		{"MaxTokens", -1}, {"MaxDuration", -1},
+		{name: "SaveEvery", value: o.SaveEvery}, {name: "EvalEvery", value: o.EvalEvery}, {name: "the number of held-out rows", value: o.EvalData.Len()},
+		{name: "MaxTokens", value: "none"}, {name: "MaxDuration", value: "none"},
 	}
 	if o.MaxTokens != nil {
-		list[3].value = float64(*o.MaxTokens)
+		list[3].value = *o.MaxTokens
 	}
 	if o.MaxDuration != nil {
-		list[4].value = float64(*o.MaxDuration)
+		list[4].value = *o.MaxDuration
 	}
 	return list
 }

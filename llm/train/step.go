@@ -110,15 +110,17 @@ func (t *Trainer) updates() []device.Work {
 }
 
 // accumulate adds up losses and gradients of the batches of a step; the last one takes the updates,
-// where there are some, into its submission.
+// where there are some, into its submission, and lets a group begin to add up gradients.
 func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Work) error {
 	batches := t.batches(s)
 	for i, b := range batches {
 		var then []device.Work
-		if i == len(batches)-1 && updates != nil {
-			then = updates
-			if err := t.opt.prepare(s, b.LossWeights); err != nil {
-				return err
+		if i == len(batches)-1 {
+			t.reduction.begin(ctx)
+			if then = updates; then != nil {
+				if err := t.opt.prepare(s, b.LossWeights); err != nil {
+					return err
+				}
 			}
 		}
 		if err := t.loss.Submit(ctx, b, then...); err != nil {
@@ -141,21 +143,18 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 		planned = s.metrics
 	}
 	if err := agreeOn(ctx, t.group, err, append(t.shared(),
-		shared{"the number of tokens of the step", float64(planned.RowTokens)}, shared{"the learning rate", planned.LearningRate})...); err != nil {
+		shared{name: "the number of tokens of the step", value: planned.RowTokens}, shared{name: "the learning rate", value: planned.LearningRate})...); err != nil {
 		return err
 	}
 	err = t.accumulate(ctx, s)
-	sums := []float64{0}
-	if err == nil {
-		sums[0] = s.metrics.Loss
+	sums := []float64{s.metrics.Loss}
+	if waitErr := t.reduction.end(ctx); err == nil && waitErr != nil {
+		err = groupError(waitErr)
 	}
 	if err := agree(ctx, t.group, err, sums); err != nil {
 		return err
 	}
 	s.metrics.Loss = sums[0]
-	if err := t.group.SumGrads(ctx, t.opt.gradients()); err != nil {
-		return groupError(err)
-	}
 	// From here on it cannot be interrupted: the others go on.
 	ctx = context.WithoutCancel(ctx)
 	if err = t.opt.prepare(s, nil); err == nil {
@@ -166,12 +165,4 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 		err = t.opt.read(s, nil)
 	}
 	return agree(ctx, t.group, err, nil)
-}
-
-// shared is how far the processes of a group have come, and for how long they go on.
-func (t *Trainer) shared() []shared {
-	return []shared{
-		{"the number of steps that are done", float64(t.step)}, {"the position in the data", float64(t.position)},
-		{"the number of all steps", float64(t.TotalSteps())},
-	}
 }

@@ -27,15 +27,16 @@ type StepMetrics struct {
 // A Trainer fits parameters to a data set. It is used by one goroutine. Close it before the
 // model, the adapters and the data.
 type Trainer struct {
-	m        *model.Model
-	data     *data.Dataset
-	options  Options
-	engine   *device.Engine
-	group    Group
-	opt      *optimizer
-	adapters model.Adapters
-	loss     *bucketGraphs
-	copies   *model.Copies // that loss multiplies with; nil for none
+	m         *model.Model
+	data      *data.Dataset
+	options   Options
+	engine    *device.Engine
+	group     Group
+	opt       *optimizer
+	reduction *reduction // of the gradients of a group; nil for one process
+	adapters  model.Adapters
+	loss      *bucketGraphs
+	copies    *model.Copies // that loss multiplies with; nil for none
 	// checkpointing is whether loss recomputes each layer
 	checkpointing bool
 	evaluator     *Evaluator
@@ -121,6 +122,7 @@ func (t *Trainer) open(params []parameter) error {
 	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params, shape.tokens()); err != nil {
 		return err
 	}
+	t.reduction = newReduction(t.group, t.opt)
 	return t.buildStep()
 }
 

@@ -1,0 +1,191 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+)
+
+// A shared quantity is one that all ranks of a group have to have the same of.
+type shared struct {
+	name  string
+	value any
+	kind  sharedKind
+}
+
+type sharedKind int
+
+const (
+	_             sharedKind = iota
+	opaqueShared             // the value is a fingerprint, which tells nobody anything
+	explainShared            // the value decides nothing, and explains why a fingerprint after it differs
+)
+
+// agreeOn demands that shared quantities are the same on all ranks, of which one may come with an
+// error, as in [agree]. They are compared by one number, and told where that differs.
+func agreeOn(ctx context.Context, g Group, err error, list ...shared) error {
+	if g.Size() == 1 {
+		return err
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	texts := make([]sharedText, len(list))
+	digest := fnv.New64a()
+	for i, x := range list {
+		texts[i] = sharedText{x.name, fmt.Sprint(x.value), x.kind}
+		if x.kind != explainShared {
+			fmt.Fprintf(digest, "%q %q ", x.name, texts[i].Value)
+		}
+	}
+	all := make([]float64, g.Size())
+	all[g.Rank()] = float64(digest.Sum64() >> 11) // which a float64 holds exactly
+	if err := agree(ctx, g, err, all); err != nil || !slices.ContainsFunc(all, func(x float64) bool { return x != all[0] }) {
+		return err
+	}
+	lists, err := exchange(ctx, g, texts)
+	if err != nil {
+		return err
+	}
+	for rank, other := range lists {
+		if d := differenceOf(lists[0], other, rank); d != "" {
+			return &SharedError{Err: fmt.Errorf("the group cannot train together: %s; give all ranks the same options, data and checkpoint", d)}
+		}
+	}
+	return &SharedError{Err: errors.New("the group cannot train together: its ranks differ")}
+}
+
+// A sharedText is a shared quantity as ranks tell it each other.
+type sharedText struct {
+	Name, Value string
+	Kind        sharedKind
+}
+
+// differenceOf says what another rank has that is not as on rank 0, "" for nothing.
+func differenceOf(first, other []sharedText, rank int) string {
+	explanation := ""
+	for _, name := range namesOf(first, other) {
+		a, b := named(first, name), named(other, name)
+		kind := max(a.Kind, b.Kind)
+		switch text := fmt.Sprintf("%s is %s on rank 0 and %s on rank %d", name, a.Value, b.Value, rank); {
+		case a.Value == b.Value:
+		case kind == explainShared && explanation == "":
+			explanation = text
+		case kind == explainShared:
+		case kind == opaqueShared && explanation != "":
+			return explanation
+		case kind == opaqueShared:
+			return fmt.Sprintf("rank %d has other %s than rank 0", rank, name)
+		default:
+			return text
+		}
+	}
+	return ""
+}
+
+// namesOf are the names in lists, each once.
+func namesOf(lists ...[]sharedText) (names []string) {
+	for _, x := range slices.Concat(lists...) {
+		if !slices.Contains(names, x.Name) {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
+func named(list []sharedText, name string) sharedText {
+	if i := slices.IndexFunc(list, func(x sharedText) bool { return x.Name == name }); i >= 0 {
+		return list[i]
+	}
+	return sharedText{Value: absent}
+}
+
+// exchange gives all ranks the lists of all.
+func exchange(ctx context.Context, g Group, own []sharedText) ([][]sharedText, error) {
+	text, err := json.Marshal(own)
+	lengths := make([]float64, g.Size())
+	lengths[g.Rank()] = float64(len(text))
+	if err := agree(ctx, g, err, lengths); err != nil {
+		return nil, err
+	}
+	width := int(slices.Max(lengths))
+	all := make([]float64, width*g.Size())
+	for i, b := range text {
+		all[g.Rank()*width+i] = float64(b)
+	}
+	if err := agree(ctx, g, nil, all); err != nil {
+		return nil, err
+	}
+	lists := make([][]sharedText, g.Size())
+	for rank := range lists {
+		bytes := make([]byte, int(lengths[rank]))
+		for i := range bytes {
+			bytes[i] = byte(all[rank*width+i])
+		}
+		if err := json.Unmarshal(bytes, &lists[rank]); err != nil {
+			return nil, err
+		}
+	}
+	return lists, nil
+}
+
+// CheckGroup demands that all processes of the group would compute the same: what they train by which
+// settings on which data, and how far they have come. [Trainer.Run] begins with it; all ranks call it.
+func (t *Trainer) CheckGroup(ctx context.Context) error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNoContext
+	}
+	if t.group.Size() == 1 {
+		return nil
+	}
+	list, err := t.sharedSettings()
+	return agreeOn(ctx, t.group, err, list...)
+}
+
+// sharedSettings are all that decide a run, but for whether layers are recomputed, which the memory of
+// each process decides, and for what is trained, as it is now.
+func (t *Trainer) sharedSettings() ([]shared, error) {
+	fixed, err := t.fixedSettings()
+	if err != nil {
+		return nil, err
+	}
+	free, err := t.freeSettings()
+	if err != nil {
+		return nil, err
+	}
+	var trained string
+	if trained, err = hashTensors(t.trained()); err != nil {
+		return nil, err
+	}
+	list := t.shared()
+	for _, p := range t.opt.params {
+		list = append(list, shared{name: "tensor " + p.Name(), value: shapeOf(p.Type(), p.Shape())})
+	}
+	for _, s := range slices.Concat(t.originSettings(), fixed, free) {
+		x := shared{name: s.words, value: s.value}
+		switch {
+		case s.id == idCheckpointing:
+			continue
+		case s.keys == originKeys:
+			x.kind = explainShared
+		case s.opaque:
+			x.kind = opaqueShared
+		}
+		list = append(list, x)
+	}
+	return append(list, shared{"parameters", trained, opaqueShared}), nil
+}
+
+// shared is how far the processes of a group have come, and for how long they go on.
+func (t *Trainer) shared() []shared {
+	return []shared{
+		{name: "the number of steps that are done", value: t.step}, {name: "the position in the data", value: t.position},
+		{name: "the number of all steps", value: t.TotalSteps()},
+	}
+}

@@ -1,0 +1,117 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A reduction adds up the gradients of a step over a group while the backward pass of its last batch
+// goes on: in some parts, the last layers first. nil is that of one process, which does nothing.
+type reduction struct {
+	group   Group
+	parts   []gradPart
+	running bool
+	ctx     context.Context // of the step
+	begun   int             // parts that are under way
+	waits   []func() error
+}
+
+// A gradPart are gradients that are added up together.
+type gradPart struct {
+	grads    []*ggml.Tensor
+	complete bool // in this process
+}
+
+// Parts are of a quarter of all gradients: the last, which nothing is computed beside, is as small as
+// that. Smaller ones than some are not worth a call.
+var (
+	gradParts     = 4
+	leastGradPart = int64(1 << 20) // bytes
+)
+
+func newReduction(g Group, o *optimizer) *reduction {
+	if g.Size() == 1 {
+		return nil
+	}
+	return &reduction{group: g, parts: divideGrads(o)}
+}
+
+// divideGrads divides the gradients by layers, from the last on; those of no layer, such as embeddings,
+// are the last to be complete.
+func divideGrads(o *optimizer) []gradPart {
+	total := int64(0)
+	params := slices.Clone(o.params)
+	for _, p := range params {
+		total += o.grad[p.Tensor].NumBytes()
+	}
+	slices.SortStableFunc(params, func(a, b parameter) int { return cmp.Compare(b.weight.Layer, a.weight.Layer) })
+	most := max(leastGradPart, (total+int64(gradParts)-1)/int64(gradParts))
+	var parts []gradPart
+	size := most
+	for i, p := range params {
+		if size >= most && (i == 0 || p.weight.Layer != params[i-1].weight.Layer) {
+			parts, size = append(parts, gradPart{}), 0
+		}
+		last := &parts[len(parts)-1]
+		last.grads = append(last.grads, o.grad[p.Tensor])
+		size += o.grad[p.Tensor].NumBytes()
+	}
+	return parts
+}
+
+// milestones are where the parts are complete.
+func (r *reduction) milestones() []model.Milestone {
+	if r == nil {
+		return nil
+	}
+	list := make([]model.Milestone, len(r.parts))
+	for i := range r.parts {
+		list[i] = model.Milestone{Grads: r.parts[i].grads, Reached: func() error {
+			r.parts[i].complete = true
+			r.advance()
+			return nil
+		}}
+	}
+	return list
+}
+
+// begin lets parts be added up as soon as they are complete.
+func (r *reduction) begin(ctx context.Context) {
+	if r == nil {
+		return
+	}
+	r.running, r.ctx, r.begun, r.waits = true, ctx, 0, nil
+	for i := range r.parts {
+		r.parts[i].complete = false
+	}
+}
+
+// advance begins with the parts that are complete, in the order that all ranks have.
+func (r *reduction) advance() {
+	for r.running && r.begun < len(r.parts) && r.parts[r.begun].complete {
+		r.waits = append(r.waits, r.group.SumGrads(r.ctx, r.parts[r.begun].grads))
+		r.begun++
+	}
+}
+
+// end adds up what is left, whatever has happened to it, and waits for the sums.
+func (r *reduction) end(ctx context.Context) (err error) {
+	if !r.running { // this process had no batch
+		r.begin(ctx)
+	}
+	for i := range r.parts {
+		r.parts[i].complete = true
+	}
+	r.advance()
+	r.running = false
+	for _, wait := range r.waits {
+		if e := wait(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package train
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+)
+
+// smallGradParts divides even small gradients, until the test has ended.
+func smallGradParts(t *testing.T) {
+	before := leastGradPart
+	leastGradPart = 1
+	t.Cleanup(func() { leastGradPart = before })
+}
+
+// Parts of the gradients are under way when the computation of the last batch has ended, with layers that
+// are recomputed, and by stock ops too; the last layer is the first.
+func TestReductionOverlaps(t *testing.T) {
+	smallGradParts(t)
+	for _, checkpointing := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
+		for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
+			o := runOptions()
+			o.Accumulate, o.Checkpointing = 2, checkpointing
+			runs := groupRun(t, 2, data.New(6, randomSamples(7, 6)), o, ops)
+			errs := together(runs, func(_ int, r *loraRun) error {
+				parts := r.reduction.parts
+				require.Greater(t, len(parts), 1)
+				require.Equal(t, r.opt.grad[r.opt.params[len(r.opt.params)-1].Tensor], parts[0].grads[len(parts[0].grads)-1])
+				s, err := r.planStep()
+				require.NoError(t, err)
+				require.NoError(t, r.accumulate(t.Context(), s))
+				require.Equal(t, len(parts), r.reduction.begun)
+				before, err := ggml.Read[float32](parts[0].grads[len(parts[0].grads)-1])
+				require.NoError(t, err)
+				require.NoError(t, r.reduction.end(t.Context()))
+				after, err := ggml.Read[float32](parts[0].grads[len(parts[0].grads)-1])
+				require.NoError(t, err)
+				require.NotEqual(t, before, after)
+				return nil
+			})
+			requireAll(t, errs, nil)
+		}
+	}
+}
+
+// The parts have all gradients, each once, and there are few.
+func TestDivideGrads(t *testing.T) {
+	smallGradParts(t)
+	r := groupRun(t, 2, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)[0]
+	var all []*ggml.Tensor
+	for _, p := range r.reduction.parts {
+		all = append(all, p.grads...)
+	}
+	require.ElementsMatch(t, r.opt.gradients(), all)
+	require.LessOrEqual(t, len(r.reduction.parts), gradParts)
+	leastGradPart = 1 << 20
+	require.Len(t, divideGrads(r.opt), 1)
+}
