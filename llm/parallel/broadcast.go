@@ -1,0 +1,107 @@
+package parallel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Text is the text of rank 0, on all.
+func (g *Group) Text(ctx context.Context, own string) (string, error) {
+	if g == nil {
+		return own, nil
+	}
+	length := []float64{0}
+	if g.Rank() == 0 {
+		length[0] = float64(len(own))
+	}
+	if err := g.Sum(ctx, length); err != nil {
+		return "", err
+	}
+	text := make([]byte, int(length[0]))
+	if g.Rank() == 0 {
+		copy(text, own)
+	}
+	err := g.bytes(ctx, text)
+	return string(text), err
+}
+
+// packed is how many bytes a number holds exactly.
+const packed = 6
+
+// bytes replaces bytes by those of rank 0.
+func (g *Group) bytes(ctx context.Context, b []byte) error {
+	numbers := make([]float64, (len(b)+packed-1)/packed)
+	if g.Rank() == 0 {
+		for i, c := range b {
+			numbers[i/packed] += float64(uint64(c) << (8 * (i % packed)))
+		}
+	}
+	if err := g.Sum(ctx, numbers); err != nil {
+		return err
+	}
+	for i := range b {
+		b[i] = byte(uint64(numbers[i/packed]) >> (8 * (i % packed)))
+	}
+	return nil
+}
+
+// File gives a file of rank 0 to all: its path there, and elsewhere that of a copy, which remove
+// removes. Where rank 0 has no such file it is "" on all.
+func (g *Group) File(ctx context.Context, path string) (copied string, remove func(), err error) {
+	remove = func() {}
+	if g == nil {
+		if _, err := os.Stat(path); path == "" || errors.Is(err, fs.ErrNotExist) {
+			return "", remove, nil
+		}
+		return path, remove, nil
+	}
+	var file *os.File
+	size := []float64{0}
+	if g.Rank() == 0 {
+		if file, err = os.Open(path); err == nil {
+			defer file.Close()
+			var info fs.FileInfo
+			if info, err = file.Stat(); err == nil {
+				size[0] = 1 + float64(info.Size())
+			}
+		}
+		if path == "" || errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		} else if err != nil {
+			size[0] = -1
+		}
+	} else if file, err = os.CreateTemp("", "goggml-*.gguf"); err == nil {
+		defer file.Close()
+		name := file.Name()
+		remove = func() { os.Remove(name) }
+	}
+	if sumErr := g.Sum(ctx, size); sumErr != nil {
+		return "", remove, sumErr
+	}
+	switch {
+	case err != nil:
+		return "", remove, err
+	case size[0] < 0:
+		return "", remove, errors.New("rank 0 cannot read the file")
+	case size[0] == 0:
+		return "", remove, nil
+	}
+	block := make([]byte, 1<<22)
+	for left := int64(size[0]) - 1; left > 0; left -= int64(len(block)) {
+		block = block[:min(int64(len(block)), left)]
+		if g.Rank() == 0 {
+			_, err = io.ReadFull(file, block)
+		}
+		if sumErr := g.bytes(ctx, block); sumErr != nil {
+			return "", remove, sumErr
+		}
+		if g.Rank() != 0 {
+			_, writeErr := file.Write(block)
+			err = errors.Join(err, writeErr)
+		}
+	}
+	return file.Name(), remove, err
+}

@@ -1,0 +1,12 @@
+// Package parallel joins the processes that a launcher such as mpirun has started, on one machine or
+// on several, into a group that trains one model together.
+//
+//	ctx, group, err := parallel.Join(ctx)
+//	…
+//	options.Group = group
+//
+// The program is the same with one process, which needs no MPI: the group is nil then, and its methods
+// are those of a process that is alone. Each process loads the model and the data, takes its share of
+// the rows of each step, and the gradients are added up by MPI, whose library is loaded when a
+// launcher has started several processes ([github.com/goggml/ggml/internal/mpi]).
+package parallel

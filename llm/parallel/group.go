@@ -1,0 +1,290 @@
+package parallel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/mpi"
+)
+
+// A Group is the place of this process among those that were started together. It is a [train.Group].
+// Rank 0 writes what a run writes, and shows what it shows. A nil Group is a process that is alone.
+type Group struct {
+	comm      *mpi.Comm
+	processes []Process
+	sums      int64 // bytes of gradients that were summed
+	waited    time.Duration
+}
+
+// A Process is one of a group.
+type Process struct {
+	Rank       int
+	Host       string
+	PID        int
+	Processors int // that it may run on
+	Machine    int // processors that the machine has
+}
+
+// String is "rank 1 on host (process 4242)".
+func (p Process) String() string {
+	return fmt.Sprintf("rank %d on %s (process %d)", p.Rank, p.Host, p.PID)
+}
+
+// Join joins the processes of a launcher. The context that it returns ends as ctx does, and when a
+// process of the group is lost, which is the cause then. Where this process is alone it returns ctx, and
+// nil. All processes join, and all call Close, or end with an exit status that is not 0, by
+// which the launcher ends the others.
+func Join(ctx context.Context) (context.Context, *Group, error) {
+	l, several := mpi.Launched(os.Getenv)
+	if !several {
+		return ctx, nil, nil
+	}
+	var names atomic.Pointer[[]Process]
+	comm, err := mpi.Start(l, mpi.Options{Name: func(rank int) string {
+		if list := names.Load(); list != nil {
+			return (*list)[rank].String()
+		}
+		return fmt.Sprintf("rank %d", rank)
+	}})
+	if err != nil {
+		return ctx, nil, err
+	}
+	g := &Group{comm: comm}
+	if comm.Size == 1 { // a launcher that did not say how many there are
+		return ctx, nil, comm.Close()
+	}
+	joined, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-comm.Lost():
+			cancel(g.lost(comm.Err()))
+		case <-ctx.Done():
+		}
+	}()
+	if g.processes, err = g.introduce(); err != nil {
+		return ctx, nil, err
+	}
+	names.Store(&g.processes)
+	return joined, g, nil
+}
+
+// ErrLost is a group of which a process was lost, or whose MPI has failed: what is left of it ends.
+var ErrLost = errors.New("the group of processes is broken")
+
+func (g *Group) lost(err error) error { return fmt.Errorf("%w: %w", ErrLost, err) }
+
+// introduce tells all processes who the others are.
+func (g *Group) introduce() ([]Process, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a machine without a name"
+	}
+	own := Process{Rank: g.Rank(), Host: host, PID: os.Getpid(), Processors: runtime.GOMAXPROCS(0), Machine: machineProcessors()}
+	const width = 64 + 3
+	all := make([]float64, width*g.Size())
+	mine := all[width*g.Rank():]
+	mine[0], mine[1], mine[2] = float64(own.PID), float64(own.Processors), float64(own.Machine)
+	for i, b := range []byte(own.Host)[:min(len(own.Host), 64)] {
+		mine[3+i] = float64(b)
+	}
+	if err := g.Sum(context.Background(), all); err != nil {
+		return nil, err
+	}
+	var list []Process
+	for rank := range g.Size() {
+		x := all[width*rank : width*(rank+1)]
+		p := Process{Rank: rank, PID: int(x[0]), Processors: int(x[1]), Machine: int(x[2])}
+		for _, b := range x[3:] {
+			if b != 0 {
+				p.Host += string([]byte{byte(b)})
+			}
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// Rank is the place of this process, from 0.
+func (g *Group) Rank() int {
+	if g == nil {
+		return 0
+	}
+	return g.comm.Rank
+}
+
+// Size is the number of processes.
+func (g *Group) Size() int {
+	if g == nil {
+		return 1
+	}
+	return g.comm.Size
+}
+
+// Writes reports whether this process is the one that writes files and shows progress.
+func (g *Group) Writes() bool { return g.Rank() == 0 }
+
+// Library is what the MPI library says of itself.
+func (g *Group) Library() string {
+	if g == nil {
+		return ""
+	}
+	return g.comm.Library
+}
+
+// Processes are those of the group, by rank.
+func (g *Group) Processes() []Process {
+	if g == nil {
+		return nil
+	}
+	return g.processes
+}
+
+// Neighbours are how many processes of the group there are on the machine of this one, itself
+// among them.
+func (g *Group) Neighbours() int {
+	n := 0
+	for _, p := range g.Processes() {
+		if p.Host == g.processes[g.Rank()].Host {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
+// Threads is how many threads suit this process: its share of the processors that it may run on, where
+// those of the machine have more than there are.
+func (g *Group) Threads() int {
+	own := ggml.DefaultThreads()
+	if g == nil {
+		return own
+	}
+	sum, machine := 0, g.processes[g.Rank()].Machine
+	for _, p := range g.processes {
+		if p.Host == g.processes[g.Rank()].Host {
+			sum += p.Processors
+		}
+	}
+	if sum > machine {
+		own = max(1, own/g.Neighbours())
+	}
+	return own
+}
+
+// Idle says of the machine of this process how many of its processors none of the group may run on, as
+// launchers have it that bind processes to some.
+func (g *Group) Idle() int {
+	if g == nil {
+		return 0
+	}
+	sum := 0
+	for _, p := range g.processes {
+		if p.Host == g.processes[g.Rank()].Host {
+			sum += p.Processors
+		}
+	}
+	return max(0, g.processes[g.Rank()].Machine-sum)
+}
+
+// Sum replaces numbers by their sums over all processes. If ctx of one is done when it comes, all get
+// an error.
+func (g *Group) Sum(ctx context.Context, x []float64) error {
+	if g == nil {
+		return nil
+	}
+	all := append([]float64{0}, x...)
+	if ctx.Err() != nil {
+		all[0] = 1
+	}
+	if err := g.comm.SumDoubles(all); err != nil {
+		return g.lost(err)
+	}
+	switch {
+	case ctx.Err() != nil && all[0] > 0:
+		return context.Cause(ctx)
+	case all[0] > 0:
+		return fmt.Errorf("another process: %w", context.Canceled)
+	}
+	copy(x, all[1:])
+	return nil
+}
+
+// sumBytes is how much is summed at a time, at most.
+const sumBytes = 64 << 20
+
+// SumGrads begins to replace the elements of F32 tensors by their sums over all processes, and
+// has read them when it returns. What it returns waits for the sums, and writes them.
+func (g *Group) SumGrads(_ context.Context, grads []*ggml.Tensor) (wait func() error) {
+	if g == nil {
+		return func() error { return nil }
+	}
+	var parts []part
+	var readErr error
+	for from := 0; from < len(grads); {
+		to, bytes := from, int64(0)
+		for to < len(grads) && (to == from || bytes+grads[to].NumBytes() <= sumBytes) {
+			bytes += grads[to].NumBytes()
+			to++
+		}
+		p := part{g.comm.NewSum(int(bytes / 4)), grads[from:to]}
+		input := p.sum.Input()
+		for _, x := range p.grads {
+			_, err := x.ReadAt(input[:x.NumBytes()], 0)
+			readErr = errors.Join(readErr, err)
+			input = input[x.NumBytes():]
+		}
+		p.sum.Start() // also after an error: the others wait for it
+		parts, from = append(parts, p), to
+		g.sums += bytes
+	}
+	return func() error {
+		began, err := time.Now(), readErr
+		for _, p := range parts {
+			err = errors.Join(err, p.wait())
+		}
+		g.waited += time.Since(began)
+		if e := g.comm.Err(); e != nil {
+			return g.lost(e)
+		}
+		return err
+	}
+}
+
+// A part of gradients is summed at a time.
+type part struct {
+	sum   *mpi.Sum
+	grads []*ggml.Tensor
+}
+
+func (p part) wait() error {
+	return p.sum.Wait(func(sum []byte) error {
+		var err error
+		for _, x := range p.grads {
+			_, writeErr := x.WriteAt(sum[:x.NumBytes()], 0)
+			err = errors.Join(err, writeErr)
+			sum = sum[x.NumBytes():]
+		}
+		return err
+	})
+}
+
+// Traffic is how many bytes of gradients were summed, and how long this process has waited for it.
+func (g *Group) Traffic() (bytes int64, waited time.Duration) {
+	if g == nil {
+		return 0, 0
+	}
+	return g.sums, g.waited
+}
+
+// Close leaves the group, once all do.
+func (g *Group) Close() error {
+	if g == nil {
+		return nil
+	}
+	return g.comm.Close()
+}
