@@ -52,5 +52,10 @@ func main() {
 	var p program
 	parsed := cli.Parse("finetune", &p, kong.Description(description), kong.ShortUsageOnError(), defaults.Vars())
 	p.Train.flags, p.Train.given = parsed.Flags(), cli.Given(parsed)
-	cli.Main("finetune", parsed.Selected().Target.Addr().Interface().(command).Run)
+	selected := parsed.Selected().Target.Addr().Interface().(command)
+	run := selected.Run
+	if selected != command(&p.Train) {
+		run = cli.Alone(run)
+	}
+	cli.Main("finetune", run)
 }

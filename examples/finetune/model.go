@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/examples/internal/placement"
@@ -48,7 +46,7 @@ func (p *trainCommand) open(l device.Layout) (*subject, error) {
 // CPU alone.
 func (p *trainCommand) spread(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*subject, error) {
 	adapters := s.adapter.WithScale(1)
-	l, err := p.Lay(os.Stderr, devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *device.Demand) error {
+	l, err := p.Lay(p.Log(), devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *device.Demand) error {
 		sampler, err := p.newSampler(s.model, sets.IsChat)
 		if err != nil {
 			return err

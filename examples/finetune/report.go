@@ -74,7 +74,7 @@ func (r *report) measure(ctx context.Context) error {
 }
 
 func (r *report) evaluate(ctx context.Context, adapters model.Adapters, before bool) error {
-	e, err := train.NewEvaluator(r.m, train.EvaluatorOptions{Engine: r.engine, Batch: r.p.Batch})
+	e, err := train.NewEvaluator(r.m, train.EvaluatorOptions{Engine: r.engine, Batch: r.p.Batch, Group: r.p.Group()})
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (r *report) evaluate(ctx context.Context, adapters model.Adapters, before b
 
 // sample is what the model makes of --sample-prompt.
 func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, error) {
-	if r.p.Prompt == "" {
+	if r.p.Prompt == "" || !r.p.Group().Writes() {
 		return "", nil
 	}
 	n, err := r.sampler.context()

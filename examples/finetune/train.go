@@ -55,6 +55,17 @@ type trainCommand struct {
 
 // Run trains.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
+	ctx, err := p.Join(ctx, &p.LoRAOut)
+	if err == nil {
+		err = p.run(ctx, out)
+	}
+	return p.Leave(err)
+}
+
+func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
+	if p.OnlyWrite && p.Group().Size() > 1 {
+		return errors.New("--only-write-lora trains nothing: start it without mpirun, in one process")
+	}
 	folder, err := p.openFolder()
 	if err != nil {
 		return err
@@ -71,9 +82,13 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer locks.Close()
-	if err := p.Prepare(os.Stderr); err != nil {
+	if err := p.Prepare(p.Log()); err != nil {
 		return err
 	}
+	if err := p.Share(ctx); err != nil {
+		return err
+	}
+	p.DescribeGroup(p.Log())
 	devices, err := p.Choose()
 	if err != nil {
 		return err
@@ -110,7 +125,10 @@ func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 // openFolder takes the folder of the run, which has one of its own where no flag says where its
 // result goes.
 func (p *trainCommand) openFolder() (*training.RunFolder, error) {
-	if p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0 {
+	switch {
+	case !p.Group().Writes():
+		return training.OpenRunFolder("")
+	case p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0:
 		return training.OpenRunFolder(p.RunDir)
 	}
 	folder, err := training.OpenOwnFolder(p.ModelBase, p.TrainData[0])
@@ -202,7 +220,7 @@ func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 
 func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, sets *training.Sets, options train.Options, folder *training.RunFolder) error {
 	m, adapter, trained, valid := s.model, s.adapter, sets.Train, sets.Valid
-	e, err := device.New(device.Options{Layout: m.Layout(), Threads: p.Threads})
+	e, err := device.New(device.Options{Layout: m.Layout(), Threads: p.ThreadCount()})
 	if err != nil {
 		return err
 	}
@@ -220,7 +238,10 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	defer t.Close()
-	if err := p.Resume(os.Stderr, t, p.flags); err != nil {
+	if err := p.Resume(ctx, p.Log(), t, p.flags); err != nil {
+		return err
+	}
+	if err := t.CheckGroup(ctx); err != nil {
 		return err
 	}
 	err = folder.Describe(training.Description{
@@ -231,13 +252,13 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	if where := folder.Name(); where != "" {
-		fmt.Fprintln(os.Stderr, where)
+		fmt.Fprintln(p.Log(), where)
 	}
-	fmt.Fprintf(os.Stderr, "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
+	fmt.Fprintf(p.Log(), "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
-	fmt.Fprintf(os.Stderr, "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
+	fmt.Fprintf(p.Log(), "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
 	if kept := t.WeightCopies(); kept != "" {
-		fmt.Fprintf(os.Stderr, "kept for products: %s\n", kept)
+		fmt.Fprintf(p.Log(), "kept for products: %s\n", kept)
 	}
 
 	r, err := p.newReport(ctx, e, m, adapter, sets)
@@ -247,7 +268,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err := r.measure(ctx); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
-	if err := p.Flags.Run(ctx, os.Stderr, t, valid, training.Result{SavedFile: p.result(), Write: p.save(adapter)}); err != nil {
+	if err := p.Flags.Run(ctx, p.Log(), t, valid, training.Result{SavedFile: p.result(), Write: p.save(adapter)}); err != nil {
 		return err
 	}
 	t.Close() // whose memory the report may need
@@ -257,12 +278,23 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if best, ok := t.Best(); ok && best.Step > 0 && best.Step < t.Steps() {
 		r.best = &best
 	}
-	threads := cmp.Or(p.Threads, ggml.DefaultThreads())
-	compute := fmt.Sprintf("%s, %s, products in %v", m.Layout(), cli.Count(threads, "thread"), options.ComputeType)
+	if !p.Group().Writes() {
+		return nil
+	}
+	compute := fmt.Sprintf("%s, %s, products in %v", m.Layout(), p.describeThreads(), options.ComputeType)
 	if err := r.writeCard(folder, t, compute); err != nil {
 		return fmt.Errorf("the run is complete and its result saved, but its %s is not written: %w", run.Card, err)
 	}
 	return r.print(out)
+}
+
+// describeThreads says how many threads compute.
+func (p *trainCommand) describeThreads() string {
+	text := cli.Count(cmp.Or(p.ThreadCount(), ggml.DefaultThreads()), "thread")
+	if n := p.Group().Size(); n > 1 {
+		text += fmt.Sprintf(" in each of %d processes", n)
+	}
+	return text
 }
 
 // loadData reads the data, in samples that the model takes.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -57,6 +56,14 @@ func main() {
 }
 
 func (p *program) run(ctx context.Context) error {
+	ctx, err := p.Join(ctx, &p.ModelOut)
+	if err == nil {
+		err = p.train(ctx)
+	}
+	return p.Leave(err)
+}
+
+func (p *program) train(ctx context.Context) error {
 	if err := p.checkShape(); err != nil {
 		return err
 	}
@@ -67,9 +74,13 @@ func (p *program) run(ctx context.Context) error {
 	if len(p.TrainData) == 0 {
 		return errors.New("missing flags: --train-data=FILE")
 	}
-	if err := p.Prepare(os.Stderr); err != nil {
+	if err := p.Prepare(p.Log()); err != nil {
 		return err
 	}
+	if err := p.Share(ctx); err != nil {
+		return err
+	}
+	p.DescribeGroup(p.Log())
 	devices, err := p.Choose()
 	if err != nil {
 		return err
@@ -107,19 +118,22 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	if err := p.Resume(os.Stderr, t, p.flags); err != nil {
+	if err := p.Resume(ctx, p.Log(), t, p.flags); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "model: %.1f M parameters, %d tokens of vocabulary; data: %s; %s\n",
+	if err := t.CheckGroup(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Log(), "model: %.1f M parameters, %d tokens of vocabulary; data: %s; %s\n",
 		float64(config.NumParameters())/1e6, config.Vocab, training.DescribeRows(data), cli.Count(t.TotalSteps(), "step"))
-	err = p.Run(ctx, os.Stderr, t, sets.Valid, training.Result{
+	err = p.Run(ctx, p.Log(), t, sets.Valid, training.Result{
 		SavedFile: p.result(),
 		Write:     func(path string) error { return m.Save(path, model.SaveOptions{Type: matrices(m, typ)}) },
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "wrote %s\n", p.ModelOut)
+	fmt.Fprintf(p.Log(), "wrote %s\n", p.ModelOut)
 	return nil
 }
 
@@ -130,7 +144,7 @@ func weightsOf(m *model.Model) train.Trainables {
 
 // spread makes the model anew in the layout over devices that the run needs, if that is not the CPU alone.
 func (p *program) spread(devices *placement.Choice, m *model.Model, sets *training.Sets, o train.Options) (*model.Model, error) {
-	l, err := p.Lay(os.Stderr, devices, m, weightsOf(m), sets, o)
+	l, err := p.Lay(p.Log(), devices, m, weightsOf(m), sets, o)
 	if err != nil || l.IsCPU() {
 		return m, err
 	}

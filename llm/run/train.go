@@ -190,7 +190,7 @@ func (r *runner) evaluated(e train.Evaluation) {
 func (r *runner) save() error {
 	defer r.speed.start()
 	// A pipe takes one result.
-	if r.trainer.Done() || r.trainer.Steps() > 0 && filelink.IsReplaced(r.Result.LatestPath()) {
+	if r.Result.Path != "" && (r.trainer.Done() || r.trainer.Steps() > 0 && filelink.IsReplaced(r.Result.LatestPath())) {
 		if err := r.Result.Save(r.trainer.Steps(), r.Write); err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (r *runner) save() error {
 // saveBest writes what is the best so far; the start is no result.
 func (r *runner) saveBest(e train.Evaluation) error {
 	defer r.speed.start()
-	if e.Step == 0 || !filelink.IsReplaced(r.Result.LatestPath()) {
+	if e.Step == 0 || r.Result.Path == "" || !filelink.IsReplaced(r.Result.LatestPath()) {
 		return nil
 	}
 	return r.Result.named(r.Write(r.Result.BestPath()))

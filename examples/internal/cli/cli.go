@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/mpi"
 )
 
 // ErrInterrupted is in the error of a program that a signal has stopped.
@@ -23,7 +24,15 @@ func Interrupted(ctx context.Context, err error, hint string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("%w; %s", ErrInterrupted, hint)
+	return fmt.Errorf("%w; %s", Cause(ctx), hint)
+}
+
+// Cause is why a program ends before it is done: [ErrInterrupted], unless ctx has ended for another reason.
+func Cause(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return ErrInterrupted
 }
 
 // Main runs a program until it is done or a signal interrupts it, and ends the
@@ -40,6 +49,21 @@ func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 		stop()
 	}
 	end(name, err)
+}
+
+// Alone is run for what is done in one process: several that a launcher has started, such as
+// mpirun, would all do the same.
+func Alone(run func(ctx context.Context, out io.Writer) error) func(ctx context.Context, out io.Writer) error {
+	return func(ctx context.Context, out io.Writer) error {
+		if l, several := mpi.Launched(os.Getenv); several {
+			err := fmt.Errorf("%v, and all would do the same: only training is shared out; start one, without mpirun", l)
+			if l.Rank > 0 {
+				return Silent(err)
+			}
+			return err
+		}
+		return run(ctx, out)
+	}
 }
 
 // end ends the process of a program as its error says.
@@ -77,6 +101,13 @@ func (o *output) join(err error) error {
 	return errors.Join(err, o.err)
 }
 
+// Silent is an error that another process tells: it has its exit status, and no words.
+func Silent(err error) error { return silentError{err} }
+
+type silentError struct{ error }
+
+func (e silentError) Unwrap() error { return e.error }
+
 // outcome is the exit status, with the numbers of shells for ends by a signal.
 func outcome(err error) (status int, silent bool) {
 	switch {
@@ -85,9 +116,14 @@ func outcome(err error) (status int, silent bool) {
 	case errors.Is(err, syscall.EPIPE):
 		return 128 + int(syscall.SIGPIPE), true
 	case errors.Is(err, ErrInterrupted):
-		return 128 + int(syscall.SIGINT), false
+		return 128 + int(syscall.SIGINT), isSilent(err)
 	case errors.Is(err, context.Canceled):
 		return 128 + int(syscall.SIGINT), true
 	}
-	return 1, false
+	return 1, isSilent(err)
+}
+
+func isSilent(err error) bool {
+	var silent silentError
+	return errors.As(err, &silent)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 	"time"
 
@@ -34,6 +34,7 @@ type DataFlags struct {
 	offsetSeed uint64      // of --sample-random-offsets, see Flags.Prepare
 	splits     data.Splits // of TrainData, once it was looked through
 	hashes     data.Hashes
+	quiet      bool // another process says what is read
 }
 
 // TextFlags say how text becomes samples.
@@ -114,7 +115,7 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 	sets.Train, sets.closers = d.Data, append(sets.closers, d)
 	sets.IsChat = d.Stats.NotesOf(data.Rendered) != nil
 	if f.ShowSample && !d.IsText {
-		if err := showFirst(ctx, os.Stderr, s.Tokenizer, d); err != nil {
+		if err := showFirst(ctx, f.Log(), s.Tokenizer, d); err != nil {
 			return fmt.Errorf("--train-data: %w", err)
 		}
 	}
@@ -125,7 +126,7 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 		sets.Valid = sets.Valid.Limit(f.ValidMax)
 	}
 	if !f.Packing {
-		suggestPacking(os.Stderr, sets.Train)
+		suggestPacking(f.Log(), sets.Train)
 		return nil
 	}
 	if sets.Train, err = sets.Train.Packed(0); err != nil {
@@ -227,7 +228,7 @@ func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []s
 	var line *progress.Line
 	o.Progress = func(p data.Progress) {
 		if line == nil {
-			line = progress.New(os.Stderr, progress.Options{Total: p.Total, Unit: "B", Brief: true})
+			line = progress.New(f.Log(), progress.Options{Total: p.Total, Unit: "B", Brief: true})
 		}
 		what := cli.Count(p.Examples, "example")
 		if p.IsText {
@@ -244,7 +245,7 @@ func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []s
 		return nil, fmt.Errorf("%s: %w", flag, withFlag(err))
 	}
 	if !d.IsText {
-		describe(flag, d)
+		describe(f.Log(), flag, d)
 	}
 	return d, nil
 }
@@ -262,7 +263,7 @@ func (f *DataFlags) loadOptions(s Source, flag string, files []string) (data.Loa
 	o := data.LoadOptions{
 		Length: f.Ctx, Context: s.Context, Text: f.textOptions(), TooLong: data.LongSamples(f.TooLong), SkipBroken: f.SkipBroken,
 		Cache: f.CacheDir, Hashes: &f.hashes,
-		Warn: func(message string) { fmt.Fprintln(os.Stderr, message) },
+		Warn: func(message string) { fmt.Fprintln(f.Log(), message) },
 	}
 	if flag == trainFlag {
 		o.MaxExamples = max(0, f.MaxSamples)
@@ -291,7 +292,7 @@ func (f *DataFlags) textOptions() data.TextOptions {
 
 // describe tells what became of records, and what one should know of them before a run is
 // paid for.
-func describe(flag string, d *data.Loaded) {
+func describe(w io.Writer, flag string, d *data.Loaded) {
 	s := d.Stats
 	text := fmt.Sprintf("%s: %s, %s, %s, %d of them trained", flag,
 		cli.Count(s.Examples, "example"), cli.Count(s.Samples, "sample"), cli.Count(s.Tokens, "token"), s.Targets)
@@ -308,12 +309,12 @@ func describe(flag string, d *data.Loaded) {
 	if s.FromCache {
 		text += "; from the cache"
 	}
-	fmt.Fprintln(os.Stderr, text)
+	fmt.Fprintln(w, text)
 	if report := d.Broken.String(); report != "" {
-		fmt.Fprintln(os.Stderr, report)
+		fmt.Fprintln(w, report)
 	}
-	for _, w := range d.Warnings {
-		fmt.Fprintf(os.Stderr, "%s: warning: %s\n", flag, w.Named(flagOfOption))
+	for _, warning := range d.Warnings {
+		fmt.Fprintf(w, "%s: warning: %s\n", flag, warning.Named(flagOfOption))
 	}
 }
 

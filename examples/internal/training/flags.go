@@ -26,6 +26,7 @@ type Flags struct {
 	hasFolder bool   // where --checkpoint-in is, see RunFolder.Place
 	ownFolder string // of a run to which no flag gives a place
 	events    string // the folder of the run, for TensorBoard; "" for none
+	processes processes
 }
 
 // Defaults are what programs choose themselves.
@@ -135,7 +136,7 @@ func (f *Flags) Options(rows int) (train.Options, error) {
 			Past: f.past(), Delta: f.OptDelta, MaxNoImprovement: max(0, f.OptNoImprovement), Epsilon: f.EpsF,
 		},
 		AdamW: train.AdamW{Beta1: f.Beta1, Beta2: f.Beta2, Epsilon: f.Epsilon, Decay: f.Decay, DecayMinDims: f.DecayMinNDim, Clip: f.Clip},
-		Batch: f.Batch, Accumulate: f.GradAcc, Seed: f.RandomSeed(), Threads: f.Threads, Checkpointing: f.checkpointing(),
+		Batch: f.Batch, Accumulate: f.GradAcc, Seed: f.RandomSeed(), Threads: f.ThreadCount(), Group: f.Group(), Checkpointing: f.checkpointing(),
 		GroupByLength: f.GroupByLen,
 	}
 	if f.Patience > 0 && !f.hasValid() {
@@ -145,7 +146,7 @@ func (f *Flags) Options(rows int) (train.Options, error) {
 	if o.Schedule, err = f.schedule(rows); err != nil {
 		return o, err
 	}
-	if f.CheckpointIn != "" || f.CheckpointOut != "" {
+	if f.CheckpointIn != "" || f.CheckpointOut != "" || f.Group() != nil {
 		o.DataOrigin, err = f.origin()
 	}
 	return o, err

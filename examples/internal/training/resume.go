@@ -1,6 +1,7 @@
 package training
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -61,13 +62,15 @@ func byFlag(list []train.Difference, flags []*kong.Flag) []train.Difference {
 // Resume continues from --checkpoint-in, when the file exists. Where the user has named
 // another file it says so. It tells which settings are others than before, by the flags of
 // the program.
-func (f *Flags) Resume(w io.Writer, t *train.Trainer, flags []*kong.Flag) error {
-	if f.CheckpointIn == "" {
-		return nil
+func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags []*kong.Flag) error {
+	checkpoint, remove, err := f.Group().File(ctx, f.CheckpointIn)
+	defer remove()
+	var resumed bool
+	if err == nil {
+		resumed, err = run.Resume(t, checkpoint)
 	}
-	resumed, err := run.Resume(t, f.CheckpointIn)
 	if err == nil && !resumed {
-		if !f.hasFolder {
+		if !f.hasFolder && f.CheckpointIn != "" {
 			fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
 		}
 		return nil
@@ -79,7 +82,7 @@ func (f *Flags) Resume(w io.Writer, t *train.Trainer, flags []*kong.Flag) error 
 	if err != nil {
 		return fmt.Errorf("--checkpoint-in: %w", err)
 	}
-	if f.Reshuffle {
+	if f.Reshuffle && resumed {
 		t.Reshuffle()
 		fmt.Fprintf(w, "--force-reshuffle: from step %d on the samples come in a new order\n", t.Steps())
 	}

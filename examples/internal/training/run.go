@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/progress"
@@ -31,6 +32,8 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		}
 		f.warnOfWarmup(w, steps)
 	}
+	before := t.Steps()
+	f.processes.began = time.Now()
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
 		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: "--metrics", Path: f.Metrics}, Events: f.events,
@@ -45,9 +48,12 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	})
 	switch err = f.nameFlags(err); {
 	case out.Stopped:
-		err = errors.Join(fmt.Errorf("%w; %s", cli.ErrInterrupted, f.hint(out, result.SavedFile)), out.Lost)
+		err = errors.Join(fmt.Errorf("%w; %s", cli.Cause(ctx), f.hint(out, result.SavedFile)), out.Lost)
 	case out.Complete:
 		line.Complete()
+		if text := f.traffic(t.Steps() - before); text != "" {
+			line.Printf("%s", text)
+		}
 		if text := f.ended(out); text != "" {
 			line.Printf("%s", text)
 		}

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// launchers are those of `make machines`, or else that of the system, by the name of what they are of.
+func launchers(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, name := range []string{"openmpi", "mpich"} {
+		path, err := filepath.Abs("../../build/machines/" + name + "/mpirun")
+		require.NoError(t, err)
+		if isFile(path) {
+			found[name] = path
+		}
+	}
+	if path, err := exec.LookPath("mpirun"); err == nil && len(found) == 0 {
+		found["system"] = path
+	}
+	if len(found) == 0 {
+		t.Skip("there is no mpirun: make machines fetches Open MPI and MPICH")
+	}
+	return found
+}
+
+// mpirun is a command of a launcher, in a folder. It takes more processes than there are processors.
+func mpirun(launcher, folder string, args ...string) *exec.Cmd {
+	c := exec.Command(launcher, args...)
+	c.Dir = folder
+	c.Env = append(os.Environ(),
+		"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
+		"PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe", "PRTE_MCA_hwloc_default_binding_policy=none")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	return c
+}
+
+// sharedRun are the words of a run that several processes take part in.
+func sharedRun(folder string, more ...string) []string {
+	return append([]string{
+		"finetune", "--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "5", "--valid-every", "4",
+		"--run-dir", folder, "--ctx", "16", "--batch", "3", "--grad-acc", "1", "--lora-r", "4", "--adam-iter", "12", "--adam-alpha", "0.01",
+		"--save-every", "3", "--threads", "1", "--compute-type", "f32", "--lora-dropout", "0.1", "--neftune-alpha", "5", "--adam-gclip", "0.1",
+	}, more...)
+}
+
+// Several processes train what one does, but for rounding: with rows that they cannot share evenly, packed
+// ones, accumulated batches and all that is random; also where a run goes on with other numbers of
+// processes.
+func TestProcessesAreOne(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	whole := map[string]string{}
+	var once sync.Mutex
+	one := func(more ...string) string { // that of one process, which is made once
+		once.Lock()
+		defer once.Unlock()
+		name := "one" + strings.Join(more, "")
+		if whole[name] == "" {
+			words := sharedRun(name, more...)
+			c := exec.Command(words[0], words[1:]...)
+			c.Dir = files
+			out, err := c.CombinedOutput()
+			require.NoError(t, err, string(out))
+			whole[name] = filepath.Join(files, name)
+		}
+		return whole[name]
+	}
+	for name, launcher := range launchers(t) {
+		for i, c := range []struct {
+			processes []string // one number, or several of which each goes on where the one before ended
+			more      []string
+		}{
+			{[]string{"2"}, nil},
+			{[]string{"3"}, []string{"--grad-acc", "4", "--packing"}},
+			{[]string{"3", "1", "4"}, []string{"--grad-acc", "4"}},
+			{[]string{"2"}, []string{"--packing"}},
+		} {
+			if i > 0 && testing.Short() {
+				break
+			}
+			t.Run(fmt.Sprint(name, c.processes, c.more), func(t *testing.T) {
+				folder := fmt.Sprint(name, i)
+				for part, n := range c.processes {
+					more := c.more
+					if part < len(c.processes)-1 {
+						more = append(append([]string{}, more...), "--max-tokens", strconv.Itoa(700*(part+1)))
+					}
+					out, err := mpirun(launcher, files, append([]string{"-np", n}, sharedRun(folder, more...)...)...).CombinedOutput()
+					require.NoError(t, err, string(out))
+					if n != "1" {
+						require.Contains(t, string(out), n+" processes by ")
+						require.Regexp(t, `gradients: [0-9.]+ MB a step`, string(out))
+					}
+					require.Equal(t, 1, strings.Count(string(out), "adapter: "+folder), "one process reports\n%s", out)
+				}
+				requireSameRun(t, one(c.more...), filepath.Join(files, folder))
+			})
+		}
+	}
+}
+
+// requireSameRun demands losses that are equal to 1e-6, adapters to 1e-5, and the same files.
+func requireSameRun(t *testing.T, want, got string) {
+	t.Helper()
+	a, b := metricsOf(t, want), metricsOf(t, got)
+	require.Len(t, b, len(a))
+	for i := range a {
+		for key, x := range a[i] {
+			x, isNumber := x.(float64)
+			y, _ := b[i][key].(float64)
+			switch {
+			case !isNumber || key == "memory" || key == "tokens_per_second":
+			case strings.Contains(key, "loss"):
+				require.InEpsilon(t, x, y, 1e-6, "line %d: %s", i, key)
+			default:
+				require.InDelta(t, x, y, 1e-3*max(1, math.Abs(x)), "line %d: %s", i, key)
+			}
+		}
+	}
+	p, q := tensorsOf(t, filepath.Join(want, "adapter.gguf")), tensorsOf(t, filepath.Join(got, "adapter.gguf"))
+	require.Len(t, q, len(p))
+	for name, values := range p {
+		require.InDeltaSlice(t, values, q[name], 1e-5, name)
+	}
+	require.Equal(t, namesIn(t, want), namesIn(t, got))
+}
+
+// varying is what names of files have of their step, or of when a run began or went on.
+var varying = regexp.MustCompile(`-\d+\.gguf$|\.tfevents\..*$`)
+
+func metricsOf(t *testing.T, folder string) (lines []map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
+	require.NoError(t, err)
+	for line := range bytes.Lines(text) {
+		var l map[string]any
+		require.NoError(t, json.Unmarshal(line, &l))
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func tensorsOf(t *testing.T, path string) map[string][]float32 {
+	t.Helper()
+	g, err := ggml.OpenGGUF(path)
+	require.NoError(t, err)
+	defer g.Close()
+	all := map[string][]float32{}
+	for info := range g.Tensors() {
+		r, err := g.TensorData(info.Name)
+		require.NoError(t, err)
+		raw, err := io.ReadAll(r)
+		require.NoError(t, err)
+		values := make([]float32, len(raw)/4)
+		require.NoError(t, ggml.Dequantize(values, info.Type, raw))
+		all[info.Name] = values
+	}
+	return all
+}
+
+func namesIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, varying.ReplaceAllString(e.Name(), ""))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// A lostRun is a run of which a process is lost: its output, as it comes.
+type lostRun struct {
+	*exec.Cmd
+	mu    sync.Mutex
+	text  strings.Builder
+	ended chan error
+}
+
+func startRun(t *testing.T, c *exec.Cmd) *lostRun {
+	t.Helper()
+	r := &lostRun{Cmd: c, ended: make(chan error, 1)}
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	c.Stderr = c.Stdout
+	require.NoError(t, c.Start())
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			r.mu.Lock()
+			fmt.Fprintln(&r.text, lines.Text())
+			r.mu.Unlock()
+		}
+		r.ended <- c.Wait()
+	}()
+	return r
+}
+
+func (r *lostRun) output() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+// process waits until the run has said which processes it has, and gives one.
+func (r *lostRun) process(t *testing.T, rank int) int {
+	t.Helper()
+	find := regexp.MustCompile(fmt.Sprintf(`rank %d on \S+ \(process (\d+)\)`, rank))
+	var pid int
+	require.Eventually(t, func() bool {
+		if m := find.FindStringSubmatch(r.output()); m != nil {
+			pid, _ = strconv.Atoi(m[1])
+		}
+		return pid > 0
+	}, time.Minute, 5*time.Millisecond, r.output())
+	return pid
+}
+
+// endlessRun is a run that does not end by itself within the test.
+func endlessRun(folder string, more ...string) []string {
+	return sharedRun(folder, append([]string{"--adam-iter", "1000000", "--epochs", "1000000", "--save-every", "5", "--valid-every", "0"}, more...)...)
+}
+
+// launcherSays is what launchers say of a process that was killed: Open MPI its rank, MPICH its number.
+const launcherSays = `rank %d with PID|PID %d RUNNING`
+
+// A process that dies, whatever it does then, or that stops, ends all within ten seconds, with its name
+// and an exit status that is not 0, and the run goes on from its checkpoint.
+func TestLostProcess(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	for name, launcher := range launchers(t) {
+		for what, c := range map[string]struct {
+			rank   int
+			signal syscall.Signal
+			saving bool   // while the first process saves
+			says   string // some process, or the launcher, of a rank and its process
+		}{
+			"killed":               {1, syscall.SIGKILL, false, launcherSays},
+			"writer killed saving": {0, syscall.SIGKILL, true, launcherSays},
+			"stopped":              {1, syscall.SIGSTOP, false, `rank %d on \S+ \(process %d\) has not been heard of for \d+ s: it has died, it was stopped, or the network is cut`},
+			"writer stopped":       {0, syscall.SIGSTOP, false, `rank %d on \S+ \(process %d\) has not been heard of for \d+ s`},
+		} {
+			if testing.Short() && what != "stopped" {
+				continue
+			}
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				folder := strings.ReplaceAll(name+" "+what, " ", "-")
+				r := startRun(t, mpirun(launcher, files, append([]string{"-np", "2"}, endlessRun(folder)...)...))
+				pid := r.process(t, c.rank)
+				require.Eventually(t, func() bool { return isFile(filepath.Join(files, folder, "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
+				for deadline := time.Now().Add(10 * time.Second); c.saving && temporaryIn(filepath.Join(files, folder)) == "" && time.Now().Before(deadline); {
+				}
+				require.NoError(t, syscall.Kill(pid, c.signal))
+				began := time.Now()
+				select {
+				case err := <-r.ended:
+					require.Error(t, err, r.output())
+				case <-time.After(30 * time.Second):
+					_ = syscall.Kill(pid, syscall.SIGCONT)
+					_ = r.Process.Kill()
+					t.Fatalf("it goes on\n%s", r.output())
+				}
+				t.Logf("all ended after %.1f s", time.Since(began).Seconds())
+				require.Regexp(t, fmt.Sprintf(c.says, c.rank, pid), r.output())
+				out, err := exec.Command("sh", "-c", fmt.Sprintf("cd %s && exec \"$@\"", files), "sh", "finetune", "--config", folder+"/config.yaml", "--run-dir", folder, "--max-tokens", "0").CombinedOutput()
+				require.NoError(t, err, string(out))
+				require.Contains(t, string(out), "continuing from")
+			})
+		}
+	}
+}
+
+// Processes that would not train the same end all with what differs, and of which rank.
+func TestProcessesDiffer(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	other, err := os.ReadFile(filepath.Join(files, "text.txt"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(files, "changed.txt"), bytes.Replace(other, []byte("main"), []byte("niam"), 1), 0o600))
+	for name, launcher := range launchers(t) {
+		for what, c := range map[string]struct {
+			more []string // of the second process
+			want string
+		}{
+			"data":     {[]string{"--train-data", "changed.txt"}, `--train-data is text\.txt \(SHA-256 [0-9a-f]+…\) on rank 0 and changed\.txt \(SHA-256 [0-9a-f]+…\) on rank 1`},
+			"model":    {[]string{"--model-base", "other-base.gguf"}, "rank 1 has other frozen weights than rank 0"},
+			"settings": {[]string{"--adam-beta2", "0.99"}, "β₂ is 0.999 on rank 0 and 0.99 on rank 1"},
+			"adapter":  {[]string{"--lora-r", "2"}, `tensor \S+ is f32\[\d+, \d+\] on rank 0 and f32\[\d+, \d+\] on rank 1`},
+			"missing":  {[]string{"--model-base", "none.gguf"}, `rank 1 on \S+ \(process \d+\): --model-base: .*none\.gguf`},
+		} {
+			if testing.Short() && what != "data" {
+				continue
+			}
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				words := append([]string{"-np", "1"}, sharedRun(name+what)...)
+				words = append(append(words, ":", "-np", "1"), replaceFlags(sharedRun(name+what), c.more...)...)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				run := mpirun(launcher, files, words...)
+				r := startRun(t, run)
+				select {
+				case err := <-r.ended:
+					require.Error(t, err, r.output())
+				case <-ctx.Done():
+					_ = r.Process.Kill()
+					t.Fatalf("it goes on\n%s", r.output())
+				}
+				require.Regexp(t, c.want, r.output())
+				require.Equal(t, 1, strings.Count(r.output(), "finetune: "), "it is told once\n%s", r.output())
+			})
+		}
+	}
+}
+
+// replaceFlags gives flags in a command line other values.
+func replaceFlags(words []string, more ...string) []string {
+	for i := 0; i < len(more); i += 2 {
+		found := false
+		for j := range words {
+			if words[j] == more[i] {
+				words[j+1], found = more[i+1], true
+			}
+		}
+		if !found {
+			words = append(words, more[i], more[i+1])
+		}
+	}
+	return words
+}

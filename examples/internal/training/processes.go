@@ -1,0 +1,129 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/parallel"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// processes are those that a launcher such as mpirun has started together; nil is one.
+type processes struct {
+	group *parallel.Group
+	began time.Time // of the steps
+}
+
+// Group are the processes that train together.
+func (f *Flags) Group() *parallel.Group { return f.processes.group }
+
+// Join joins the processes that a launcher has started. Of them the first one writes and shows
+// what the program does: others have no outputs.
+func (f *Flags) Join(ctx context.Context, result *string) (context.Context, error) {
+	ctx, group, err := parallel.Join(ctx)
+	f.processes.group = group
+	f.quiet = !group.Writes()
+	if f.quiet {
+		*result, f.CheckpointOut, f.CheckpointIn, f.Metrics, f.LossCurve = "", "", "", "", ""
+	}
+	return ctx, err
+}
+
+// Leave leaves the group at the end of the program, whose error is err, and returns what this process
+// is to say: what all have to say the first one does.
+func (f *Flags) Leave(err error) error {
+	group := f.processes.group
+	if group == nil {
+		return err
+	}
+	if err == nil {
+		return group.Close()
+	}
+	var shared *train.SharedError
+	isShared := errors.As(err, &shared)
+	isTold := isShared || errors.Is(err, train.ErrDiverged) || errors.Is(err, cli.ErrInterrupted) || errors.Is(err, context.Canceled)
+	if isTold && !group.Writes() || isShared && shared.Elsewhere {
+		time.Sleep(toldAfter)
+	}
+	switch {
+	case group.Writes():
+		return err
+	case isTold:
+		return cli.Silent(err)
+	}
+	return fmt.Errorf("%s: %w", group.Processes()[group.Rank()], err)
+}
+
+// toldAfter is how long a process goes on to be there whose error another one tells: the end of one is the
+// end of all, by the launcher, and of what it has not written yet.
+const toldAfter = time.Second
+
+// Log is where the program says what it does.
+func (f *DataFlags) Log() io.Writer {
+	if f.quiet {
+		return io.Discard
+	}
+	return os.Stderr
+}
+
+// Share gives all processes what the first one has drawn, or has of its folder.
+func (f *Flags) Share(ctx context.Context) error {
+	const separator = " "
+	text, err := f.Group().Text(ctx, strconv.FormatInt(f.Seed, 10)+separator+f.TemplateDate)
+	if err != nil {
+		return err
+	}
+	seed, date, _ := strings.Cut(text, separator)
+	if f.Seed, err = strconv.ParseInt(seed, 10, 64); err != nil {
+		return err
+	}
+	f.TemplateDate, f.offsetSeed = date, f.RandomSeed()
+	return nil
+}
+
+// ThreadCount is --threads, or what suits the processes of the machine.
+func (f *Flags) ThreadCount() int {
+	if f.Threads == 0 && f.Group() != nil {
+		return f.Group().Threads()
+	}
+	return f.Threads
+}
+
+// DescribeGroup says which processes train together.
+func (f *Flags) DescribeGroup(w io.Writer) {
+	g := f.Group()
+	if g == nil {
+		return
+	}
+	var list []string
+	for _, p := range g.Processes() {
+		list = append(list, p.String())
+	}
+	const shown = 8
+	if more := len(list) - shown; more > 0 {
+		list = append(slices.Clip(list[:shown]), fmt.Sprintf("and %d more", more))
+	}
+	fmt.Fprintf(w, "%d processes by %s: %s\n", g.Size(), g.Library(), strings.Join(list, ", "))
+	if idle := g.Idle(); idle > 0 && f.Threads == 0 {
+		fmt.Fprintf(w, "of this machine %s idle: the launcher binds the processes to others; --bind-to none of mpirun gives them all\n", cli.Count(idle, "processor"))
+	}
+}
+
+// traffic says what steps have cost the group, "" without one.
+func (f *Flags) traffic(steps int) string {
+	bytes, waited := f.Group().Traffic()
+	if bytes == 0 || steps == 0 {
+		return ""
+	}
+	took := time.Since(f.processes.began)
+	return fmt.Sprintf("gradients: %.3g MB a step; waiting for their sums took %.1f ms a step, %.2g %% of the time",
+		float64(bytes)/float64(steps)/1e6, waited.Seconds()*1e3/float64(steps), 100*waited.Seconds()/took.Seconds())
+}
