@@ -11,7 +11,7 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test fuzz lint tidy api consumer bench interop peft real vulkan gpu-check darwin clean distclean
+.PHONY: help vendor finetune check test machines fuzz lint tidy api consumer bench interop peft real vulkan gpu-check darwin clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ homes = sed -n 's,^\(Test[^/]*\).*,^func \1(,p' scripts/sequential | \
 test: vendor lint ## check everything: lint, then all tests, under the race detector but for scripts/sequential
 	@$(setup) && sequential=$$($(sequential)) && $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) && \
 		GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $(packages)
+
+machines: ## fetch Open MPI and MPICH from the distribution's packages into build/machines; the tests then train on several processes by both
+	@scripts/machines
 
 fuzz: vendor ## random programs (PROGRAMS=N, of 200,000), the table of types and layouts (STEP=N for a part), random calls of all that is exported (CALLS=N, of 200,000), closes while files are written (CLOSES=N, of 5,000); from the seed of the commit or FIRST=SEED, for hours; the tests do a part of each
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \
