@@ -184,3 +184,37 @@ func TestTensorAsFile(t *testing.T) {
 	require.Zero(t, n)
 	require.ErrorContains(t, err, "11 bytes at offset 150 reach beyond the tensor, which has 160")
 }
+
+// A view of what has memory already is written and read on every device, where some find data by its buffer.
+func TestDataOfLaterViews(t *testing.T) {
+	r := newRig(t)
+	for i, d := range r.devices {
+		if d.Type() == ggml.Accelerator {
+			continue
+		}
+		t.Run(d.Name(), func(t *testing.T) {
+			c := ggml.NewContext()
+			defer c.Close()
+			x := c.NewTensor(ggml.F32, 4, 3)
+			buffers, err := d.BufferType().Allocate(x)
+			require.NoError(t, err)
+			defer buffers.Close()
+			require.NoError(t, buffers.Clear(0))
+			rows := c.View(x, []int64{4, 2}, nil, 16)
+			require.NoError(t, ggml.Write(rows, []float32{1, 2, 3, 4, 5, 6, 7, 8}))
+			got, err := ggml.Read[float32](c.View(x, []int64{2}, nil, 24))
+			require.NoError(t, err)
+			require.Equal(t, []float32{3, 4}, got)
+			require.NoError(t, c.View(x, []int64{2}, nil, 40).Memset(0))
+			b := r.backends[i]
+			p := make([]byte, 4)
+			require.NoError(t, b.ReadAsync(c.View(x, []int64{4}, nil, 16), p, 12))
+			require.NoError(t, b.Synchronize())
+			require.NoError(t, b.WriteAsync(c.View(x, []int64{4}, nil, 0), p, 4))
+			require.NoError(t, b.Synchronize())
+			all, err := ggml.Read[float32](x)
+			require.NoError(t, err)
+			require.Equal(t, []float32{0, 4, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0}, all)
+		})
+	}
+}

@@ -4,11 +4,13 @@
 #include "tensor_data.h"
 
 goggml_error goggml_tensor_set_async(ggml_backend_t backend, struct ggml_tensor *tensor, const void *data, size_t offset, size_t size) {
-	GUARDED_VOID(ggml_backend_tensor_set_async(backend, tensor, data, offset, size))
+	struct ggml_tensor room;
+	GUARDED_VOID(ggml_backend_tensor_set_async(backend, goggml_with_buffer(tensor, &room), data, offset, size))
 }
 
 goggml_error goggml_tensor_get_async(ggml_backend_t backend, const struct ggml_tensor *tensor, void *data, size_t offset, size_t size) {
-	GUARDED_VOID(ggml_backend_tensor_get_async(backend, tensor, data, offset, size))
+	struct ggml_tensor room;
+	GUARDED_VOID(ggml_backend_tensor_get_async(backend, goggml_with_buffer(tensor, &room), data, offset, size))
 }
 
 goggml_error goggml_tensor_copy_async(ggml_backend_t from, ggml_backend_t to, struct ggml_tensor *src, struct ggml_tensor *dst) {

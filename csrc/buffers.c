@@ -2,6 +2,7 @@
 
 #include "buffers.h"
 #include "pages.h"
+#include "tensor_data.h"
 
 static ggml_backend_buffer_t goggml_new_buffer(ggml_backend_buffer_type_t type, size_t size) {
 	ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(type, size);
@@ -62,6 +63,8 @@ bool goggml_lies_in(const struct ggml_tensor *tensor, ggml_backend_buffer_t buff
 }
 
 goggml_error goggml_tensor_set_2d(ggml_backend_t backend, struct ggml_tensor *tensor, const void *data, goggml_region r) {
+	struct ggml_tensor room;
+	tensor = goggml_with_buffer(tensor, &room);
 	if (backend == NULL) {
 		GUARDED_VOID(ggml_backend_tensor_set_2d(tensor, data, r.offset, r.width, r.rows, r.stride, r.memory_stride))
 	}
@@ -69,6 +72,8 @@ goggml_error goggml_tensor_set_2d(ggml_backend_t backend, struct ggml_tensor *te
 }
 
 goggml_error goggml_tensor_get_2d(ggml_backend_t backend, const struct ggml_tensor *tensor, void *data, goggml_region r) {
+	struct ggml_tensor room;
+	tensor = goggml_with_buffer(tensor, &room);
 	if (backend == NULL) {
 		GUARDED_VOID(ggml_backend_tensor_get_2d(tensor, data, r.offset, r.width, r.rows, r.stride, r.memory_stride))
 	}

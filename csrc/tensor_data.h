@@ -14,8 +14,8 @@ goggml_int goggml_tensor_set_piece(void *tensor, void *piece);
 goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size);
 goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, size_t offset, size_t size);
 goggml_error goggml_tensor_copy(struct ggml_tensor *src, struct ggml_tensor *dst);
-// The tensor, or, for a view that was made after its origin got memory, a copy in room with the buffer, which ggml's
-// copies of data need.
-struct ggml_tensor *goggml_with_buffer(struct ggml_tensor *tensor, struct ggml_tensor *room);
+// The tensor, or, for a view that was made after its origin got memory, a copy in room with the buffer, by which
+// some devices find the data.
+struct ggml_tensor *goggml_with_buffer(const struct ggml_tensor *tensor, struct ggml_tensor *room);
 
 #endif
