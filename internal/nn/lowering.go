@@ -156,10 +156,14 @@ type GateOperands struct {
 	Clip            float64      // largest norm; 0 for any
 }
 
+// Gradients are those of all parameters, contiguous F32: one by one, and in runs of those that lie one
+// after the other.
+type Gradients struct{ Each, Runs []*ggml.Tensor }
+
 // OptimizerOps are steps of an optimiser.
 type OptimizerOps interface {
-	// SumSquares adds up the squares of g, to [1].
-	SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor
+	// SumSquares adds up the squares of all gradients, to [1].
+	SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor
 	// GateStep takes the step where the norm and all losses that count are finite: it returns
 	// the square of the norm and whether it is taken, 1 or 0, [2]; and the settings of each group,
 	// with the factor that clips, or those of no step.

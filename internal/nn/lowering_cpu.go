@@ -205,7 +205,19 @@ func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
 	return c.RoPEBack(dy, r.Positions, r.Factors, r.RoPE)
 }
 
-func (cpu) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return kernels.SumSquares(c, g) }
+// SumSquares goes by parameters, so that the sum does not depend on where they lie.
+func (cpu) SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor {
+	return addUp(c, g.Each, kernels.SumSquares)
+}
+
+// addUp adds up what is made of each.
+func addUp(c *ggml.Context, list []*ggml.Tensor, of func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
+	all := of(c, list[0])
+	for _, x := range list[1:] {
+		all = c.Add(all, of(c, x))
+	}
+	return all
+}
 
 func (cpu) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor) {
 	gated := kernels.GateStep(c, kernels.GateOperands(g))

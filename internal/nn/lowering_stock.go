@@ -156,7 +156,16 @@ func (stock) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
 	return c.RoPE(dy, r.Negated, r.Factors, r.RoPE)
 }
 
-func (stock) SumSquares(c *ggml.Context, g *ggml.Tensor) *ggml.Tensor { return c.Sum(c.Sqr(g)) }
+// SumSquares makes rows first: some devices add up a row by a few threads.
+func (stock) SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor {
+	return addUp(c, g.Runs, func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+		squares, n := c.Sqr(x), x.NumElements()
+		if row := min(1<<10, n&-n); row >= 32 { // the largest power of two that divides it
+			squares = c.SumRows(c.Reshape(squares, row, n/row))
+		}
+		return c.Sum(squares)
+	})
+}
 
 // GateStep looks the settings up by whether the step is taken: of those that are not, nothing is
 // computed with. What is infinite or no number is not below the largest number.

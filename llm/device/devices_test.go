@@ -2,6 +2,7 @@ package device_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -96,6 +97,33 @@ func TestRemoteDevice(t *testing.T) {
 	d := remote(t)
 	trainsAlike(t, m, d, 1e-5, 0)
 	decodesAlike(t, m, d, 1e-10)
+	resumesExactly(t, m, d)
+}
+
+// resumesExactly demands that a run which goes on from a checkpoint on a device ends as it would have.
+func resumesExactly(t *testing.T, m *model.Model, d *ggml.Device) {
+	t.Helper()
+	ctx, checkpoint := t.Context(), filepath.Join(t.TempDir(), "checkpoint.gguf")
+	on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
+	ended := func(resume bool) []byte {
+		tr := newTrainer(t, on, e, train.CheckpointingOff)
+		if resume {
+			require.NoError(t, tr.LoadCheckpoint(checkpoint))
+		}
+		for tr.Steps() < 6 {
+			_, err := tr.Step(ctx)
+			require.NoError(t, err)
+			if tr.Steps() == 3 {
+				require.NoError(t, tr.SaveCheckpoint(checkpoint))
+			}
+		}
+		path := filepath.Join(t.TempDir(), "end.gguf")
+		require.NoError(t, tr.SaveCheckpoint(path))
+		bytes, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return bytes
+	}
+	require.Equal(t, ended(false), ended(true))
 }
 
 func TestVulkan(t *testing.T) {

@@ -120,23 +120,30 @@ type spec struct {
 // allocate makes the tensors of an adapter, in memory that is zero.
 func allocate(m *model.Model, specs []spec) (*Adapter, error) {
 	a := &Adapter{ctx: ggml.NewContext(), memory: device.NewMemory(m.Layout())}
-	for _, s := range specs {
-		p := Pair{
-			Base: s.base, Type: s.typ,
-			A: a.ctx.NewTensor(ggml.F32, s.a...).SetName(s.base + suffixA).SetParam(),
-			B: a.ctx.NewTensor(ggml.F32, s.b...).SetName(s.base + suffixB).SetParam(),
+	// All A, then all B: which of them learn at another rate lie side by side.
+	packing := a.memory.NewPacking(a.ctx)
+	add := func(shape func(s spec) []int64) {
+		for _, s := range specs {
+			w := m.Architecture().Weight(s.base)
+			packing.Add(w.Layer, w.Kind, shape(s)...)
 		}
-		w := m.Architecture().Weight(s.base)
-		a.memory.Add(w.Layer, w.Kind, p.A, p.B)
-		a.pairs = append(a.pairs, p)
 	}
-	err := a.memory.Allocate()
+	add(func(s spec) []int64 { return s.a })
+	add(func(s spec) []int64 { return s.b })
+	tensors, err := packing.Allocate()
 	if err == nil {
 		err = a.memory.Clear(0)
 	}
 	if err != nil {
 		a.Close()
 		return nil, err
+	}
+	for i, s := range specs {
+		a.pairs = append(a.pairs, Pair{
+			Base: s.base, Type: s.typ,
+			A: tensors[i].SetName(s.base + suffixA).SetParam(),
+			B: tensors[len(specs)+i].SetName(s.base + suffixB).SetParam(),
+		})
 	}
 	return a, nil
 }

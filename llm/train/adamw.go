@@ -50,10 +50,11 @@ type optimizer struct {
 	engine   *device.Engine
 	params   []parameter
 	groups   []paramGroup
+	runs     []run
 
 	stateCtx, graphCtx *ggml.Context
 	grads, moments     *device.Memory                // of gradients; of moments, and what the update takes and gives
-	first, second      []*ggml.Tensor                // moments m and v
+	first, second      []*ggml.Tensor                // moments m and v, by parameter
 	grad               map[*ggml.Tensor]*ggml.Tensor // by parameter
 
 	numbers *ggml.Tensor // input: those of [nn.GateOperands]
@@ -73,13 +74,10 @@ func newOptimizer(e *device.Engine, settings AdamW, params []parameter, tokens i
 	}
 	for _, p := range params {
 		p.SetParam()
-		beside := func(m *device.Memory) *ggml.Tensor {
-			x := o.stateCtx.NewTensor(ggml.F32, p.Shape()...)
-			m.Add(p.weight.Layer, p.weight.Kind, x)
-			return x
-		}
-		o.grad[p.Tensor] = beside(o.grads)
-		o.first, o.second = append(o.first, beside(o.moments)), append(o.second, beside(o.moments))
+	}
+	o.runs = runsOf(params, o.groupParams())
+	for i, r := range o.runs {
+		o.runs[i].grad, o.runs[i].first, o.runs[i].second = o.beside(r, o.grads), o.beside(r, o.moments), o.beside(r, o.moments)
 	}
 	if err := o.build(int64(tokens)); err != nil {
 		o.close()
@@ -99,7 +97,6 @@ func (o *optimizer) build(tokens int64) error {
 		return err
 	}
 	c, lowering := o.graphCtx, lowerings(nn.NoLayer)
-	group := o.groupParams()
 	o.numbers = o.stateCtx.NewTensor(ggml.F32, 8, int64(len(o.groups)+1)).SetName("adamw")
 	o.weights = o.stateCtx.NewTensor(ggml.F32, tokens).SetName("loss weights")
 	o.report = o.stateCtx.NewTensor(ggml.F32, tokens+2).SetName("report")
@@ -107,20 +104,17 @@ func (o *optimizer) build(tokens int64) error {
 	if err := errors.Join(o.grads.Allocate(), o.moments.Allocate()); err != nil {
 		return err
 	}
-	var squares *ggml.Tensor
+	o.divide()
+	gradients := nn.Gradients{Runs: o.gradients()}
 	for _, p := range o.params {
-		square := lowering.SumSquares(c, o.grad[p.Tensor])
-		if squares != nil {
-			square = c.Add(squares, square)
-		}
-		squares = square
+		gradients.Each = append(gradients.Each, o.grad[p.Tensor])
 	}
 	status, settings := lowering.GateStep(c, nn.GateOperands{
-		Squares: squares, Losses: c.View(o.report, []int64{tokens}, nil, 0), Weights: o.weights, Settings: o.numbers, Clip: o.settings.Clip,
+		Squares: lowering.SumSquares(c, gradients), Losses: c.View(o.report, []int64{tokens}, nil, 0), Weights: o.weights, Settings: o.numbers, Clip: o.settings.Clip,
 	})
 	nodes := []*ggml.Tensor{c.Copy(status, c.View(o.report, []int64{2}, nil, tokens*o.report.Stride(0)))}
-	for i, p := range o.params {
-		step := nn.AdamWOperands{Param: p.Tensor, Grad: o.grad[p.Tensor], M: o.first[i], V: o.second[i], Settings: settings[group[i]]}
+	for _, r := range o.runs {
+		step := nn.AdamWOperands{Param: o.parameters(r), Grad: r.grad, M: r.first, V: r.second, Settings: settings[r.group]}
 		nodes = append(nodes, lowering.AdamWStep(c, step)...)
 	}
 	if o.update.Workspace, err = o.engine.NewWorkspace(); err != nil {
@@ -192,11 +186,22 @@ func (o *optimizer) read(s *step, weights []float32) error {
 	return nil
 }
 
-// gradients are those of the parameters, in their order.
+// divide gives each parameter its gradient and moments, of those of runs.
+func (o *optimizer) divide() {
+	o.first, o.second = make([]*ggml.Tensor, len(o.params)), make([]*ggml.Tensor, len(o.params))
+	for _, r := range o.runs {
+		grads, first, second := o.parts(r, r.grad), o.parts(r, r.first), o.parts(r, r.second)
+		for j, i := range r.members {
+			o.grad[o.params[i].Tensor], o.first[i], o.second[i] = grads[j], first[j], second[j]
+		}
+	}
+}
+
+// gradients are those of the runs, which have those of all parameters.
 func (o *optimizer) gradients() []*ggml.Tensor {
 	var list []*ggml.Tensor
-	for _, p := range o.params {
-		list = append(list, o.grad[p.Tensor])
+	for _, r := range o.runs {
+		list = append(list, r.grad)
 	}
 	return list
 }

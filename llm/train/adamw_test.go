@@ -61,7 +61,7 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 	for node := range o.update.Graph.Nodes() {
 		if lowering == device.Stock {
 			require.Contains(t, []string{
-				"none", "view", "reshape", "mul", "sqr", "sqrt", "div", "sum", "add", "scale", "step", "relu", "neg", "sub", "clamp", "concat", "argmax", "get_rows", "fill", "cpy", "opt_step_adamw",
+				"none", "view", "reshape", "mul", "sqr", "sqrt", "div", "sum", "sum_rows", "add", "scale", "step", "relu", "neg", "sub", "clamp", "concat", "argmax", "get_rows", "fill", "cpy", "opt_step_adamw",
 			}, node.Op())
 		}
 	}

@@ -1,0 +1,79 @@
+package device
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
+
+// A Packing makes F32 tensors that stay, such as those of adapters. Those of a device lie one after the
+// other, as views of one tensor, so that an op can compute with all of them; on the CPU alone, whose
+// ops cost little to start, each has memory of its own. It is used by one goroutine, like its memory.
+type Packing struct {
+	memory *Memory
+	c      *ggml.Context
+	places places
+	list   []packed
+}
+
+type packed struct {
+	layer, device int
+	kind          string
+	shape         []int64
+}
+
+// NewPacking makes tensors of a context, in the memory.
+func (m *Memory) NewPacking(c *ggml.Context) *Packing { return &Packing{memory: m, c: c} }
+
+// Add lists a tensor that is of a kind, or belongs to it, as [Memory.Add] has it.
+func (p *Packing) Add(layer int, kind string, shape ...int64) {
+	p.list = append(p.list, packed{layer: layer, kind: kind, shape: slices.Clone(shape)})
+}
+
+// packedAlignment is that of tensors in others, in bytes: as devices want it, or more.
+const packedAlignment = 256
+
+// Allocate makes the tensors, in the order in which they were added, and gives them memory, as
+// [Memory.Allocate] does.
+func (p *Packing) Allocate() ([]*ggml.Tensor, error) {
+	m := p.memory
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	tensors := make([]*ggml.Tensor, len(p.list))
+	if m.places.IsCPU() {
+		for i, x := range p.list {
+			tensors[i] = p.c.NewTensor(ggml.F32, x.shape...)
+			m.Add(x.layer, x.kind, tensors[i])
+		}
+		return tensors, m.Allocate()
+	}
+	size, offsets := make([]int64, len(m.places.devices)), make([]int64, len(p.list))
+	for i := range p.list {
+		x := &p.list[i]
+		var err error
+		if x.device, err = m.places.index(x.layer, x.kind); err != nil {
+			return nil, err
+		}
+		offsets[i] = size[x.device]
+		n := ggml.F32.RowSize(1)
+		for _, d := range x.shape {
+			n *= d
+		}
+		size[x.device] += (n + packedAlignment - 1) / packedAlignment * packedAlignment
+	}
+	whole := make([]*ggml.Tensor, len(size))
+	for i, x := range p.list {
+		if whole[x.device] == nil {
+			whole[x.device] = p.c.NewTensor(ggml.F32, size[x.device]/ggml.F32.RowSize(1))
+			m.Add(p.list[i].layer, p.list[i].kind, whole[x.device])
+		}
+	}
+	if err := m.Allocate(); err != nil {
+		return nil, err
+	}
+	for i, x := range p.list {
+		tensors[i] = p.c.View(whole[x.device], x.shape, nil, offsets[i])
+	}
+	return tensors, p.c.Err()
+}
