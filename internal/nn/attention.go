@@ -61,7 +61,12 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	q, k, v = t.Sequences(q, o.Rows), t.Sequences(k, o.Rows), t.Sequences(v, o.Rows)
 	shape := q.T.Shape()
 	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores}
+	if int64(o.Window.Size) >= tokens/o.Rows {
+		o.Window = Window{} // it hides nothing
+	}
 	operands.FirstVisible, operands.LastVisible = t.visible(o, tokens/o.Rows)
+	operands.Window, operands.OnlyWindow = int64(o.Window.Size), !o.Packed && !o.Window.Chunked
+	operands.constant = t.constant
 	y := &Value{
 		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),
 		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad || t.Trains(o.Scores.Sinks),
@@ -79,9 +84,6 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 // visible are the first and the last key that each query sees, nil where it sees all before it, and
 // the last where it sees all after it or none.
 func (t *Tape) visible(o AttentionOptions, length int64) (first, last *ggml.Tensor) {
-	if int64(o.Window.Size) >= length {
-		o.Window = Window{} // it hides nothing
-	}
 	if o.Window.Size == 0 && !o.Packed {
 		return nil, nil
 	}

@@ -1,42 +1,60 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"math/bits"
 
-// queryBlock is the number of queries whose scores exist at a time.
-const queryBlock = 512
-
-// masked is what the scores of keys that a query does not see are lowered by: their
-// weights are 0 then, and no infinity meets another.
-const masked = 1e30
+	"github.com/goggml/ggml"
+)
 
 // VisibleType is F32, in which masks are computed.
 func (stock) VisibleType() ggml.Type { return ggml.F32 }
 
-// A scoreBlock is the attention of the queries [from, to) to the keys before to, or to all.
+// queryBlock is the number of queries whose scores exist at a time: as many as keep the scores small,
+// since they are most of the memory of long sequences and half of those of a block's own keys are
+// masked, and not so few that starting ops takes longer than computing them.
+func queryBlock(a AttentionOperands) int64 {
+	const least, most, elements = 128, 512, 1 << 26
+	if a.Bidirectional {
+		return most // nothing is masked
+	}
+	keys := a.Q.Dim(2)
+	if a.Window != 0 {
+		keys = min(keys, a.Window+most)
+	}
+	fit := elements / (keys * a.Q.Dim(1) * a.Q.Dim(3))
+	return min(most, max(least, int64(1)<<bits.Len64(uint64(fit))>>1))
+}
+
+// A scoreBlock is the attention of the queries [from, to) to the keys [first, end).
 type scoreBlock struct {
-	from, to int64
-	q, k, v  *ggml.Tensor // [size, n, heads, batch], [size, keys, kv heads, batch] each
-	bent     *ggml.Tensor // scores between −1 and 1, where there is a softcap
-	weights  *ggml.Tensor // [keys, n, heads, batch]
+	from, to, first, end int64
+	q, k, v              *ggml.Tensor // [size, n, heads, batch], [size, keys, kv heads, batch] each
+	bent                 *ggml.Tensor // scores between −1 and 1, where there is a softcap
+	weights              *ggml.Tensor // [keys, n, heads, batch]
 }
 
 // scoreBlocks calls f for each block, the last one first: it needs most memory, where
 // the others then fit.
 func scoreBlocks(c *ggml.Context, a AttentionOperands, f func(b *scoreBlock)) {
-	for to := a.Q.Dim(2); to > 0; {
-		from, keys := (to-1)/queryBlock*queryBlock, to
-		if a.Bidirectional {
-			keys = a.K.Dim(2)
+	n, block := a.Q.Dim(2), queryBlock(a)
+	k, v := byHead(c, a.K, 0, n), byHead(c, a.V, 0, n)
+	for to := n; to > 0; {
+		b := &scoreBlock{from: (to - 1) / block * block, to: to, end: to}
+		switch {
+		case a.Bidirectional:
+			b.end = n
+		case a.Window != 0:
+			b.first = max(0, b.from-a.Window+1)
 		}
-		b := &scoreBlock{from: from, to: to, q: byHead(c, a.Q, from, to), k: byHead(c, a.K, 0, keys), v: byHead(c, a.V, 0, keys)}
+		b.q, b.k, b.v = byHead(c, a.Q, b.from, to), keysFrom(c, k, b.first, b.end), keysFrom(c, v, b.first, b.end)
 		scores, scale := mulMat(c, b.k, b.q), a.Scale
 		if limit := a.Scores.Softcap; limit != 0 {
 			b.bent = c.Tanh(c.Scale(scores, scale/limit))
 			scores, scale = b.bent, limit
 		}
-		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, from, to, keys), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
+		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, b, block), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
 		f(b)
-		to = from
+		to = b.from
 	}
 }
 
@@ -53,54 +71,18 @@ func byToken(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3}))
 }
 
-// mask [keys, n, 1, batch] is 0 where a query sees a key, for ALiBi less their distance, and very
-// low where not; nil where all see all.
-func mask(c *ggml.Context, a AttentionOperands, from, to, n int64) *ggml.Tensor {
-	keys := c.Arange(0, float32(n), 1)
-	var hidden *ggml.Tensor
-	if !a.Bidirectional {
-		queries := c.Repeat(c.Reshape(c.Arange(float32(from), float32(to), 1), 1, to-from), n, to-from)
-		distance := c.Sub(queries, keys)
-		hidden = hide(c, nil, distance, masked) // keys after the query
-		if a.Scores.MaxBias != 0 {
-			hidden = c.Sub(hidden, distance)
-		}
+// keysFrom is the tokens [first, end) of x [size, tokens, heads, batch], as a view.
+func keysFrom(c *ggml.Context, x *ggml.Tensor, first, end int64) *ggml.Tensor {
+	if first == 0 && end == x.Dim(1) {
+		return x
 	}
-	if a.FirstVisible != nil {
-		hidden = hide(c, hidden, c.Sub(keyOf(c, a.FirstVisible, from, to, n), keys), -masked)
-	}
-	if a.LastVisible != nil {
-		hidden = hide(c, hidden, c.Sub(keyOf(c, a.LastVisible, from, to, n), keys), masked)
-	}
-	return hidden
+	return c.View(x, []int64{x.Dim(0), end - first, x.Dim(2), x.Dim(3)}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, first*x.Stride(1))
 }
 
-// keyOf is a key of each query of a block, [keys, n, 1, batch], from that of all [n, batch].
-func keyOf(c *ggml.Context, visible *ggml.Tensor, from, to, keys int64) *ggml.Tensor {
-	n, batch := to-from, visible.Dim(1)
-	part := c.View(visible, []int64{1, n, 1, batch}, []int64{visible.Stride(0), visible.Stride(1), visible.Stride(1)}, from*visible.Stride(0))
-	return c.Repeat(c.Cont(part), keys, n, 1, batch)
-}
-
-// hide hides more keys: those whose distance is of the other sign than the factor.
-func hide(c *ggml.Context, hidden, distance *ggml.Tensor, factor float32) *ggml.Tensor {
-	more := c.Clamp(c.Scale(distance, factor), -masked, 0)
-	if hidden == nil {
-		return more
-	}
-	return c.Add(more, hidden)
-}
-
-func (stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
-	var all *ggml.Tensor
-	scoreBlocks(c, a, func(b *scoreBlock) {
-		y := byToken(c, mulMat(c, transposed(c, b.v), b.weights))
-		if all != nil {
-			y = c.Concat(y, all, 2)
-		}
-		all = y
-	})
-	return all
+func (s stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
+	all := blockRows{c: c, like: a.Q}
+	scoreBlocks(c, a, func(b *scoreBlock) { all.put(b.from, s.mulTransposed(c, b.v, b.weights)) })
+	return byToken(c, all.x)
 }
 
 // AttentionGrad computes the weights again, and from them
@@ -108,30 +90,35 @@ func (stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
 //	dV = dY·Pᵀ, dP = Vᵀ·dY, dS = P ⊙ (dP − Σ P⊙dP) · scale, dQ = K·dS, dK = Q·dSᵀ
 //
 // What is left of 1 by the weights is that of a sink, whose own dP is 0.
-func (stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) (all AttentionGrads) {
+func (s stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
 	groups := a.K.Dim(1)
+	q, k, v := blockRows{c: c, like: dy}, blockRows{c: c, like: a.K}, blockRows{c: c, like: a.V}
+	var sinks *ggml.Tensor
 	scoreBlocks(c, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)
 		dp := mulMat(c, b.v, d)
-		mean := c.SumRows(c.Mul(b.weights, dp))
-		ds := c.Mul(b.weights, c.Sub(dp, mean))
-		ds = c.Scale(ds, a.Scale)
+		ds := s.softMaxGrad(c, dp, b.weights, a.Scale)
 		if b.bent != nil {
 			ds = c.Mul(ds, c.ScaleBias(c.Sqr(b.bent), -1, 1))
 		}
 		if a.Scores.Sinks != nil {
-			all.Sinks = addSinks(c, all.Sinks, c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), mean))
+			mean := c.SumRows(c.Mul(b.weights, dp))
+			sinks = addSinks(c, sinks, c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), mean))
 		}
-
-		part := byToken(c, mulMat(c, transposed(c, b.k), ds))
-		if all.Q != nil {
-			part = c.Concat(part, all.Q, 2)
-		}
-		all.Q = part
-		all.K = addKeys(c, all.K, keysGrad(c, b.q, ds, groups))
-		all.V = addKeys(c, all.V, keysGrad(c, d, b.weights, groups))
+		q.put(b.from, s.mulTransposed(c, b.k, ds))
+		k.add(b.first, s.keysGrad(c, b.q, ds, groups))
+		v.add(b.first, s.keysGrad(c, d, b.weights, groups))
 	})
-	return all
+	return AttentionGrads{Q: byToken(c, q.x), K: byToken(c, k.x), V: byToken(c, v.x), Sinks: sinks}
+}
+
+// softMaxGrad is the gradient of scores that are scaled to weights, given that of these.
+func (s stock) softMaxGrad(c *ggml.Context, dp, weights *ggml.Tensor, scale float32) *ggml.Tensor {
+	if s.has.Has(SoftMaxBack) {
+		return c.SoftMaxBack(dp, weights, scale)
+	}
+	mean := c.SumRows(c.Mul(weights, dp))
+	return c.Scale(c.Mul(weights, c.Sub(dp, mean)), scale)
 }
 
 // addSinks adds the gradients of a block's queries [1, n, heads, batch] to those of the sinks of
@@ -147,19 +134,46 @@ func addSinks(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
 }
 
 // keysGrad returns Σ x ⊗ s over the queries of all heads that share a key, for
-// x [size, n, heads, batch] and s [keys, n, heads, batch] → [size, kv heads, keys, batch].
-func keysGrad(c *ggml.Context, x, s *ggml.Tensor, groups int64) *ggml.Tensor {
+// x [size, n, heads, batch] and s [keys, n, heads, batch] → [size, keys, kv heads, batch].
+func (s stock) keysGrad(c *ggml.Context, x, y *ggml.Tensor, groups int64) *ggml.Tensor {
 	rows := func(t *ggml.Tensor) *ggml.Tensor {
 		return c.Reshape(t, t.Dim(0), t.Dim(1)*t.Dim(2)/groups, groups, t.Dim(3))
 	}
-	return byToken(c, mulMat(c, transposed(c, rows(x)), transposed(c, rows(s))))
+	return s.outerProducts(c, rows(x), rows(y))
 }
 
-// addKeys adds the gradients of the first keys to those of all; nil all begins with
-// the last block, which has them all.
-func addKeys(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
-	if all == nil {
-		return part
+// blockRows are put together of blocks [size, tokens, heads, batch], the last one first, to x of all
+// tokens; like is of its size, [size, heads, n, batch].
+type blockRows struct {
+	c       *ggml.Context
+	like, x *ggml.Tensor
+}
+
+// put writes a block that begins at a token.
+func (r *blockRows) put(from int64, part *ggml.Tensor) {
+	if r.isAll(part) {
+		r.x = part
+		return
 	}
-	return c.AccInPlace(all, part, [3]int64{all.Stride(1), all.Stride(2), all.Stride(3)}, 0)
+	r.begin()
+	r.x = r.c.SetInPlace(r.x, part, [3]int64{r.x.Stride(1), r.x.Stride(2), r.x.Stride(3)}, from*r.x.Stride(1))
+}
+
+// add adds to what there is.
+func (r *blockRows) add(from int64, part *ggml.Tensor) {
+	if r.x == nil && r.isAll(part) {
+		r.x = part
+		return
+	}
+	r.begin()
+	r.x = r.c.AccInPlace(r.x, part, [3]int64{r.x.Stride(1), r.x.Stride(2), r.x.Stride(3)}, from*r.x.Stride(1))
+}
+
+func (r *blockRows) isAll(part *ggml.Tensor) bool { return part.Dim(1) == r.like.Dim(2) }
+
+func (r *blockRows) begin() {
+	if r.x == nil {
+		l := contiguous(r.c, r.like)
+		r.x = r.c.Fill(r.c.Reshape(l, l.Dim(0), l.Dim(2), l.Dim(1), l.Dim(3)), 0)
+	}
 }

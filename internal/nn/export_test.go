@@ -18,3 +18,6 @@ func Kept(g *ggml.Graph, l *Lowering, inputs ...*ggml.Tensor) (restored []*ggml.
 
 // Seed is the gradient that a backward pass begins with.
 func (x *Value) Seed(dy *ggml.Tensor) { x.grad = dy }
+
+// QueryBlock is the number of queries whose scores exist at a time.
+func QueryBlock(a AttentionOperands) int64 { return queryBlock(a) }

@@ -11,8 +11,15 @@ import (
 // Inputs are what a graph reads anew in each computation. Each is declared where it is used,
 // by the name that it has there, with what fills it.
 type Inputs struct {
-	c    *ggml.Context
-	list []input
+	c         *ggml.Context
+	list      []input
+	constants map[constant]*ggml.Tensor
+}
+
+// A constant is what a graph computes of nothing, for layers of a lowering to share.
+type constant struct {
+	lowering *Lowering
+	key      any
 }
 
 type input struct {
@@ -66,6 +73,19 @@ func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64
 	}
 	in.list = append(in.list, input{x, name, draw, func(values any) error { return ggml.Write(x, values.([]T)) }})
 	return x
+}
+
+// constant gives the constant of a key, and makes it where the graph has none yet.
+func (t *Tape) constant(key any, f func() *ggml.Tensor) *ggml.Tensor {
+	of := constant{t.Lowering, key}
+	if x := t.Inputs.constants[of]; x != nil {
+		return x
+	}
+	if t.Inputs.constants == nil {
+		t.Inputs.constants = map[constant]*ggml.Tensor{}
+	}
+	t.Inputs.constants[of] = f()
+	return t.Inputs.constants[of]
 }
 
 // Fill writes the inputs. All of them: a graph reuses their memory. What it does not read has none.

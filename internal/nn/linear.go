@@ -134,7 +134,11 @@ func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*V
 // it is folded into the product of its matrix an adapter is exact on the way forward, where the layers
 // that follow enlarge an error; of its gradients, all but that of the low-rank h can be rounded.
 func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) *Value {
-	t.accumulateProduct(p.B, t.LowPrecision(h), t.LowPrecision(dy))
+	if t.Lowering.TakesExactGrads() {
+		t.accumulateProduct(p.B, h.T, dy.T)
+	} else {
+		t.accumulateProduct(p.B, t.LowPrecision(h), t.LowPrecision(dy))
+	}
 	exact := t.Lowering.MatMulGradInput(t.C, true, Product{W: p.B, X: dy.T})
 	dh := &Value{T: t.C.Scale(exact, p.Scale)}
 	t.accumulateProduct(p.A, t.LowPrecision(x), t.LowPrecision(dh))

@@ -4,6 +4,7 @@ import "github.com/goggml/ggml"
 
 // stockLinear multiplies by the device's own products.
 type stockLinear struct {
+	stock
 	dequantise bool
 	compute    ggml.Type // of products with frozen weights
 }
@@ -79,6 +80,25 @@ func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
 	return w
 }
 
-func (stockLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
-	return c.AddInPlace(acc, mulMat(c, transposed(c, x), transposed(c, dy)))
+func (l stockLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+	return c.AddInPlace(acc, l.outerProducts(c, x, dy))
+}
+
+// TakesExactGrads is so where nothing is transposed, of which there would be less in BF16.
+func (l stockLinear) TakesExactGrads() bool { return l.has.Has(OutProd) }
+
+// outerProducts is Σ x ⊗ y over the columns of x [m, n] and y [k, n] → [m, k].
+func (s stock) outerProducts(c *ggml.Context, x, y *ggml.Tensor) *ggml.Tensor {
+	if s.has.Has(OutProd) && x.Type() == ggml.F32 && y.Type() == ggml.F32 {
+		return c.OutProd(x, y)
+	}
+	return mulMat(c, transposed(c, x), transposed(c, y))
+}
+
+// mulTransposed is Wᵀ·x [m, n] of W [m, k] and x [k, n], which are F32.
+func (s stock) mulTransposed(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
+	if s.has.Has(OutProd) {
+		return c.OutProd(w, c.Transpose(x))
+	}
+	return mulMat(c, transposed(c, w), x)
 }

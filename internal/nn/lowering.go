@@ -50,8 +50,10 @@ type LinearOps interface {
 	// MatMulGradInput returns Σ Wᵀ·X [n_in, n], for the gradients X of products with W.
 	MatMulGradInput(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor
 	// AccumulateGradWeight adds x ⊗ dy, the gradient of W in W·x, to acc [n_in, n_out] in
-	// place.
+	// place. TakesExactGrads reports whether it is faster for operands in F32, whatever the
+	// compute type.
 	AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor
+	TakesExactGrads() bool
 }
 
 // ExpertOps are products in which each column has matrices of its own: of W [n_in, n_out,
@@ -87,11 +89,18 @@ type AttentionOperands struct {
 	// of a sample among others that share a sequence: below 0 for 0, above the query's
 	// position for that. nil is 0 for all. Its type is AttentionOps.VisibleType.
 	FirstVisible *ggml.Tensor
+	// Window is how many keys up to its own a query sees at most; 0 for any. OnlyWindow says that
+	// FirstVisible hides no others, so that sequences are alike.
+	Window     int64
+	OnlyWindow bool
 	// Bidirectional lets queries see the keys after them up to LastVisible [n, batch], of the type of
 	// FirstVisible; nil is all.
 	Bidirectional bool
 	LastVisible   *ggml.Tensor
 	Scores        ScoreOptions
+
+	// constant gives the tensor of a key that layers share, and makes it where there is none yet.
+	constant func(key any, make func() *ggml.Tensor) *ggml.Tensor
 }
 
 // AttentionGrads are the gradients of operands, of their shapes; that of Sinks is nil where there

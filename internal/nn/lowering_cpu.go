@@ -66,6 +66,8 @@ func (cpuLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) 
 	return kernels.AccumulateGradWeight(c, acc, x, dy)
 }
 
+func (cpuLinear) TakesExactGrads() bool { return false }
+
 // cpuExperts gathers the columns of each expert.
 type cpuExperts struct{ cpuLinear }
 

@@ -7,26 +7,29 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// stock computes with ops that every ggml device takes: no op of kernels, no OUT_PROD,
-// no *_BACK.
-type stock struct{}
+// stock computes with ops that every ggml device takes: no op of kernels, and no OUT_PROD and no *_BACK
+// but those of the optional ops that its device has.
+type stock struct{ has OptionalOps }
 
 // Stock is the lowering onto ops that every device of ggml has, as stock llama.cpp uses them:
 // products with quantised weights round x to 8 bits. It is the caller's, who may replace parts.
-func Stock() *Lowering {
+func Stock() *Lowering { return stockWith(NoOptionalOps) }
+
+func stockWith(has OptionalOps) *Lowering {
+	s := stock{has}
 	return &Lowering{
-		Name: "stock", LinearOps: stockLinear{}, ExpertOps: stockExperts{}, BroadcastOps: stock{}, AttentionOps: stock{}, GateOps: stock{}, NormOps: stock{},
-		PositionOps: stock{}, LossOps: stock{}, OptimizerOps: stock{},
+		Name: "stock", LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s, AttentionOps: s, GateOps: s, NormOps: s,
+		PositionOps: s, LossOps: s, OptimizerOps: s,
 	}
 }
 
 // StockTraining is [Stock] that dequantises weights before it multiplies: both ways go
 // through the same function. Products with frozen weights are in F32, or round both
 // operands to BF16 and add up in F32. Checkpoints compress nothing: what they would write
-// into is the CPU's.
-func StockTraining(compute ggml.Type) (*Lowering, error) {
-	l := Stock()
-	linear := stockLinear{dequantise: true, compute: compute}
+// into is the CPU's. The device has the optional ops.
+func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
+	l := stockWith(has)
+	linear := stockLinear{stock: stock{has}, dequantise: true, compute: compute}
 	l.LinearOps, l.ExpertOps = linear, stockExperts{linear}
 	switch compute {
 	case ggml.F32:
@@ -74,9 +77,13 @@ func (stock) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *gg
 	return c.GLUSplit(act, gate, dy)
 }
 
-func (stock) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
+func (s stock) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
 	gate = contiguous(c, gate)
-	return c.Mul(c.Mul(dy, contiguous(c, up)), activationSlope(c, act, gate))
+	d := c.Mul(dy, contiguous(c, up))
+	if act == ggml.SwiGLU && s.has.Has(SiluBack) {
+		return c.SiluBack(d, gate)
+	}
+	return c.Mul(d, activationSlope(c, act, gate))
 }
 
 // activationSlope is the derivative of the activation of a GLU.
@@ -125,26 +132,29 @@ func (stock) Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor {
 }
 
 // NormGrad is that of the norm without a weight, given dy⊙w.
-func (stock) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor {
-	grad := rmsNormGrad
+func (s stock) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor {
+	grad := s.rmsNormGrad
 	if n.Layer {
-		grad = layerNormGrad
+		grad = s.layerNormGrad
 	}
 	return grad(c, mulScale(c, dy, n.Weight), x, n.Eps)
 }
 
 // layerNormGrad is that of the RMS norm of what remains of x without its mean, without its mean.
-func layerNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
+func (s stock) layerNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
 	centred := func(x *ggml.Tensor) *ggml.Tensor {
 		return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
 	}
-	return centred(rmsNormGrad(c, dy, centred(contiguous(c, x)), eps))
+	return centred(s.rmsNormGrad(c, dy, centred(contiguous(c, x)), eps))
 }
 
 // rmsNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
-func rmsNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
+func (s stock) rmsNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
 	n := 1 / float32(x.Dim(0))
 	x = contiguous(c, x)
+	if s.has.Has(RMSNormBack) {
+		return c.RMSNormBack(contiguous(c, dy), x, eps)
+	}
 	u := c.RMSNorm(x, eps)
 	rms := c.Sqrt(c.ScaleBias(c.SumRows(c.Sqr(x)), n, eps))
 	mean := c.Scale(c.SumRows(c.Mul(dy, u)), n)
@@ -152,7 +162,10 @@ func rmsNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor 
 }
 
 // RoPEGrad rotates back.
-func (stock) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
+func (s stock) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
+	if s.has.Has(RoPEBack) {
+		return c.RoPEBack(dy, r.Positions, r.Factors, r.RoPE)
+	}
 	return c.RoPE(dy, r.Negated, r.Factors, r.RoPE)
 }
 

@@ -12,13 +12,15 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// What the two lowerings compute in F32 differs by roundings.
+// What the lowerings compute in F32 differs by roundings.
 const loweringBound = 1e-5
 
 func lowerings(t testing.TB) []*nn.Lowering {
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
-	return []*nn.Lowering{cpu, nn.Stock()}
+	all, err := nn.StockTraining(ggml.F32, nn.AllOptionalOps)
+	require.NoError(t, err)
+	return []*nn.Lowering{cpu, nn.Stock(), all}
 }
 
 // requireSameLowerings compares tensors that each lowering builds from the same operands.
@@ -51,13 +53,19 @@ func widened(x []float32) []float64 { return refmath.From(x).Data }
 // may become of their scores.
 func TestLoweringsAttend(t *testing.T) {
 	for _, k := range []struct{ heads, groups, n, batch int64 }{{1, 1, 1, 1}, {4, 2, 7, 3}, {6, 1, 513, 1}, {2, 2, 1100, 2}} {
-		for name, first := range map[string]func(i, sample int64) int32{
-			"all":           nil,
-			"its own":       func(i, _ int64) int32 { return int32(i) },
-			"window":        func(i, _ int64) int32 { return int32(max(0, i-4)) },
-			"long window":   func(i, _ int64) int32 { return int32(max(0, i-600)) },
-			"packed":        func(i, sample int64) int32 { return int32(i / (300 + sample) * (300 + sample)) },
-			"packed window": func(i, sample int64) int32 { return int32(max(i-9, i/(20+sample)*(20+sample))) },
+		for name, visible := range map[string]struct {
+			first      func(i, sample int64) int32
+			window     int64
+			onlyWindow bool
+		}{
+			"all":                {},
+			"its own":            {first: func(i, _ int64) int32 { return int32(i) }},
+			"its own, by window": {func(i, _ int64) int32 { return int32(i) }, 1, true},
+			"window":             {func(i, _ int64) int32 { return int32(max(0, i-4)) }, 5, true},
+			"unknown window":     {first: func(i, _ int64) int32 { return int32(max(0, i-4)) }},
+			"long window":        {func(i, _ int64) int32 { return int32(max(0, i-600)) }, 601, true},
+			"packed":             {first: func(i, sample int64) int32 { return int32(i / (300 + sample) * (300 + sample)) }},
+			"packed window":      {first: func(i, sample int64) int32 { return int32(max(i-9, i/(20+sample)*(20+sample))) }, window: 10},
 		} {
 			for _, scored := range []bool{false, true} {
 				t.Run(fmt.Sprint(k, " ", name, " ", scored), func(t *testing.T) {
@@ -69,9 +77,10 @@ func TestLoweringsAttend(t *testing.T) {
 							x = append(x, w.Reshape(w.Leaf(values...), size, vectors, k.n, k.batch))
 						}
 						a := nn.AttentionOperands{Q: x[0], K: x[1], V: x[2], Scale: 0.4}
-						if first != nil {
-							a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, first)
+						if visible.first != nil {
+							a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, visible.first)
 						}
+						a.Window, a.OnlyWindow = visible.window, visible.onlyWindow
 						if scored {
 							a.Scores = nn.ScoreOptions{Softcap: 2, MaxBias: 8, Sinks: w.Leaf(optest.Normal(7, int(k.heads))...)}
 						}

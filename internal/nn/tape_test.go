@@ -40,7 +40,7 @@ func TestLayersShareAValue(t *testing.T) {
 	const width, tokens = 32, 6
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
-	rounding, err := nn.StockTraining(ggml.BF16)
+	rounding, err := nn.StockTraining(ggml.BF16, nn.NoOptionalOps)
 	require.NoError(t, err)
 	cpu.LinearOps, rounding.LinearOps = typed{cpu.LinearOps, t, ggml.F32}, typed{rounding.LinearOps, t, ggml.BF16}
 	gradient := func(layers ...*nn.Lowering) []float32 {

@@ -30,6 +30,7 @@ type Engine struct {
 	lowering OpSet
 	layers   func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 	backends []*ggml.Backend // of the devices
+	optional map[int]nn.OptionalOps
 	shared   *Workspace
 	closed   bool
 }
@@ -40,7 +41,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{places: places, layers: o.Layers}
+	e := &Engine{places: places, layers: o.Layers, optional: map[int]nn.OptionalOps{}}
 	if e.lowering, err = o.opSet(); err != nil {
 		return nil, err
 	}

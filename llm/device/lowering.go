@@ -2,8 +2,10 @@ package device
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fused"
@@ -59,12 +61,13 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
 	}
-	of, err := e.lowering.of(u)
+	devices, err := e.lowering.of(u, e)
 	if err != nil {
 		return nil, err
 	}
 	layers := map[int]*nn.Lowering{}
 	return func(layer int) *nn.Lowering {
+		of := devices[e.place(layer)]
 		if e.layers == nil {
 			return of
 		}
@@ -75,14 +78,47 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 	}, nil
 }
 
-// of is the lowering that a name means.
-func (l OpSet) of(u Use) (*nn.Lowering, error) {
-	switch {
-	case l == Stock && u.Phase == Training:
-		return nn.StockTraining(u.Compute)
-	case l == Stock:
-		return nn.Stock(), nil
-	case u.Phase == Training:
+// place is the index of the device that computes a layer, but for what the layout has elsewhere: its
+// experts, say.
+func (e *Engine) place(layer int) int {
+	kind := "attn_output"
+	if layer == nn.NoLayer {
+		kind = "output"
+	}
+	i, err := e.places.index(layer, kind)
+	if err != nil { // which what is made with the layout returns
+		i = len(e.places.devices) - 1
+	}
+	return i
+}
+
+// of are the lowerings of the devices that a name means.
+func (l OpSet) of(u Use, e *Engine) ([]*nn.Lowering, error) {
+	list := make([]*nn.Lowering, len(e.places.devices))
+	if l == Kernels {
+		cpu, err := l.kernels(u)
+		list[0] = cpu
+		return list, err
+	}
+	for i := range list {
+		of, err := nn.Stock(), error(nil)
+		if u.Phase == Training {
+			var has nn.OptionalOps
+			if has, err = e.optionalOps(i); err == nil {
+				of, err = nn.StockTraining(u.Compute, has)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		list[i] = of
+	}
+	return list, nil
+}
+
+// kernels is the lowering of the CPU alone.
+func (l OpSet) kernels(u Use) (*nn.Lowering, error) {
+	if u.Phase == Training {
 		return nn.CPU(u.Compute)
 	}
 	if _, err := kernels.GEMMLibrary(); err != nil {
@@ -93,6 +129,25 @@ func (l OpSet) of(u Use) (*nn.Lowering, error) {
 		cpu.Repacking, cpu.ExpertOps = l.repacking(), nn.CPUExperts(kernels.FastestType())
 	}
 	return cpu, err
+}
+
+// optionalOps are those of a device, which is asked once. The CPU is not: it has them all, and multiplies
+// faster without.
+func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
+	if i == len(e.places.devices)-1 {
+		return nn.NoOptionalOps, nil
+	}
+	if has, known := e.optional[i]; known {
+		return has, nil
+	}
+	d, b := e.places.devices[i], e.backends[i]
+	has, err := nn.FindOptionalOps(b.BufferType(), d.SupportsOp, func(g *ggml.Graph) error { return b.Compute(context.Background(), g) })
+	if err != nil {
+		return 0, fmt.Errorf("the ops of %s: %w", d.Name(), err)
+	}
+	ggml.Logger().Debug("ops that not every device has", slog.String("device", d.Name()), slog.String("ops", has.String()))
+	e.optional[i] = has
+	return has, nil
 }
 
 // repacking are the ops that prepare sessions' weights, nil where these are taken as they are.
@@ -154,7 +209,7 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 	case t == ggml.BF16 && cpu && !kernels.HasBF16():
 		return errors.New("it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
 	}
-	_, err := e.lowering.of(Use{Compute: t})
+	_, err := e.lowering.of(Use{Compute: t}, e)
 	return err
 }
 

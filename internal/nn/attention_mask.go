@@ -1,0 +1,92 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// masked is what the scores of keys that a query does not see are lowered by: their
+// weights are 0 then, and no infinity meets another.
+const masked = 1e30
+
+// mask [keys, n, 1, batch] of a block is 0 where a query sees a key, for ALiBi less their distance, and
+// very low where not; nil where all see all.
+func mask(c *ggml.Context, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
+	var hidden *ggml.Tensor
+	if !a.Bidirectional {
+		hidden = causalMask(c, a, b, block)
+	}
+	if a.FirstVisible == nil && a.LastVisible == nil || a.OnlyWindow {
+		return hidden
+	}
+	keys := c.Arange(float32(b.first), float32(b.end), 1)
+	if a.FirstVisible != nil {
+		hidden = hide(c, hidden, c.Sub(keyOf(c, a.FirstVisible, b), keys), -masked)
+	}
+	if a.LastVisible != nil {
+		hidden = hide(c, hidden, c.Sub(keyOf(c, a.LastVisible, b), keys), masked)
+	}
+	return hidden
+}
+
+// causalMask is a part of one mask that all blocks of all layers share, since it depends on the distance of
+// query and key alone.
+func causalMask(c *ggml.Context, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
+	n := a.Q.Dim(2)
+	m := maskOfDistances{rows: min(block, n), before: (n - 1) / block * block, bias: a.Scores.MaxBias != 0}
+	if a.Window != 0 {
+		m.before = min(m.before, a.Window-1)
+	}
+	if a.OnlyWindow {
+		m.window = a.Window
+	}
+	all := a.shared(m, func() *ggml.Tensor { return m.build(c) })
+	keys, queries := b.end-b.first, b.to-b.from
+	if keys == all.Dim(0) && queries == all.Dim(1) {
+		return all
+	}
+	return c.Cont(c.View(all, []int64{keys, queries}, []int64{all.Stride(1)}, (m.before-(b.from-b.first))*all.Stride(0)))
+}
+
+// shared is what a function makes, or has made for another layer.
+func (a AttentionOperands) shared(key any, f func() *ggml.Tensor) *ggml.Tensor {
+	if a.constant == nil {
+		return f()
+	}
+	return a.constant(key, f)
+}
+
+// maskOfDistances [before + rows, rows] is a mask of as many queries, and the keys of these and before
+// them.
+type maskOfDistances struct {
+	rows, before int64
+	window       int64 // 0 for any
+	bias         bool  // for ALiBi
+}
+
+func (m maskOfDistances) build(c *ggml.Context) *ggml.Tensor {
+	keys := c.Arange(float32(-m.before), float32(m.rows), 1)
+	queries := c.Repeat(c.Reshape(c.Arange(0, float32(m.rows), 1), 1, m.rows), m.before+m.rows, m.rows)
+	distance := c.Sub(queries, keys)
+	hidden := hide(c, nil, distance, masked) // keys after the query
+	if m.window != 0 {
+		hidden = hide(c, hidden, c.ScaleBias(distance, -1, float32(m.window-1)), masked)
+	}
+	if m.bias {
+		hidden = c.Sub(hidden, distance)
+	}
+	return hidden
+}
+
+// keyOf is a key of each query of a block, [keys, n, 1, batch], from that of all [n, batch].
+func keyOf(c *ggml.Context, visible *ggml.Tensor, b *scoreBlock) *ggml.Tensor {
+	n, batch := b.to-b.from, visible.Dim(1)
+	part := c.View(visible, []int64{1, n, 1, batch}, []int64{visible.Stride(0), visible.Stride(1), visible.Stride(1)}, b.from*visible.Stride(0))
+	return c.Repeat(c.Cont(part), b.end-b.first, n, 1, batch)
+}
+
+// hide hides more keys: those whose distance is of the other sign than the factor.
+func hide(c *ggml.Context, hidden, distance *ggml.Tensor, factor float32) *ggml.Tensor {
+	more := c.Clamp(c.Scale(distance, factor), -masked, 0)
+	if hidden == nil {
+		return more
+	}
+	return c.Add(more, hidden)
+}
