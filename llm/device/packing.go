@@ -12,7 +12,6 @@ import (
 type Packing struct {
 	memory *Memory
 	c      *ggml.Context
-	places places
 	list   []packed
 }
 
