@@ -52,6 +52,7 @@ type Example struct {
 	PromptMessages int // how many messages, from the first, are of a prompt and not trained
 
 	unused    []string // keys of the record of which nothing is made
+	notes     []Note   // of an inspection
 	ownSystem bool     // the first message is that of the key "system"
 	p         *parser  // what the data calls the keys; may be nil
 }

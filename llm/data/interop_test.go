@@ -168,3 +168,40 @@ func TestInteropGenerationTags(t *testing.T) {
 	require.Greater(t, equal, 200)
 	t.Logf("%d templates with generation tags, %d samples; converted: %v", len(encoders), equal, converted)
 }
+
+// TestInteropInspect finds nothing that ruins a run in sound conversations, by any published template that takes them: but for
+// blocks of empty reasoning, which some write. The vocabulary stops where the template ends answers, as that of its model does;
+// templates that end them by no token of the vocabulary made here are left out.
+func TestInteropInspect(t *testing.T) {
+	in := inFolder(t, map[string]string{"a.jsonl": talks(0, 30) + talks(40, 2), "held.jsonl": talks(900, 5)})
+	sound, leftOut := 0, 0
+	for _, path := range chattest.Templates(t) {
+		source := readTemplate(t, path).Source()
+		c := templateTokenizer(t, source, chattest.Conversations(t)).Config()
+		c.ChatTemplate = source
+		inspect := func() *Inspection {
+			v, err := tokenizer.New(c)
+			require.NoError(t, err)
+			o := InspectOptions{LoadOptions: LoadOptions{Length: 4096, Encode: EncoderOptions{Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}}, Held: []string{in("held.jsonl")}}
+			i, err := Inspect(t.Context(), v, []string{in("a.jsonl")}, o)
+			require.NoError(t, err, path)
+			return i
+		}
+		i := inspect()
+		if ends := i.NotesOf(ForeignEnd); ends != nil {
+			c.ExtraEOG = append(c.ExtraEOG, tokenizer.ID(slices.Index(c.Tokens, ends[0].What)))
+			i = inspect()
+		}
+		if i.NotesOf(OpenAnswer) != nil || slices.ContainsFunc(i.Findings, func(f Finding) bool { return f.Name == faultyRecords }) {
+			leftOut++
+			continue
+		}
+		if !i.Ruined("empty-reasoning") {
+			sound++
+			continue
+		}
+		t.Errorf("%s: %v", path, i.Findings)
+	}
+	t.Logf("%d templates are sound, %d are left out", sound, leftOut)
+	require.Greater(t, sound, 100)
+}

@@ -26,14 +26,14 @@ func showFirst(ctx context.Context, w io.Writer, t *tokenizer.Tokenizer, d *data
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "the first sample, trained where it is in «»:\n%s\n", preview(t, first, words))
+	_, err = fmt.Fprintf(w, "the first sample, trained where it is in «»:\n%s\n", Preview(t, first, words))
 	return err
 }
 
-// preview is the text of a sample with marks around what is trained. Long words are
+// Preview is the text of a sample with marks around what is trained. Long words are
 // shortened, and never what is between them; where words is nil, all that is between
 // special tokens.
-func preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
+func Preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 	var b strings.Builder
 	shown, open := 0, false
 	for from := 0; from < len(s.Tokens); {
@@ -62,6 +62,25 @@ func preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 		b.WriteString("»")
 	}
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// A Piece is the text of tokens of a sample of which all are trained, or none is.
+type Piece struct {
+	Text    string
+	Trained bool
+}
+
+// Pieces are the whole text of a sample.
+func Pieces(t *tokenizer.Tokenizer, s data.Sample) (list []Piece) {
+	for from := 0; from < len(s.Tokens); {
+		trained, to := isTrained(s, from), from+1
+		for to < len(s.Tokens) && isTrained(s, to) == trained {
+			to++
+		}
+		list = append(list, Piece{printable(decode(t, s.Tokens[from:to])), trained})
+		from = to
+	}
+	return list
 }
 
 func isTrained(s data.Sample, i int) bool {

@@ -51,7 +51,7 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 	first, words, err := once.First(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, words)
-	text := preview(v, first, nil)
+	text := Preview(v, first, nil)
 	require.Equal(t, 3, strings.Count(text, "<|end|>"))
 	require.Contains(t, text, "«"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»")
 }
@@ -69,7 +69,7 @@ func TestFirstSampleIsBounded(t *testing.T) {
 			}
 		}
 		s.LossWeights = s.LossWeights[1:]
-		return preview(v, s, nil)
+		return Preview(v, s, nil)
 	}
 	require.Equal(t, "ab«cd»ef«gh»", show("ab", "cd", "ef", "gh"))
 	var turns []string

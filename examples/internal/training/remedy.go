@@ -30,6 +30,8 @@ func flagOfOption(o data.Option) string {
 		return "--empty-reasoning " + o.Value
 	case "MaxExamples":
 		return "--max-samples"
+	case "Packed":
+		return "--packing"
 	}
 	return ""
 }

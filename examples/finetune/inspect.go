@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// inspectCommand looks through data, template and vocabulary together, before a run is paid for.
+type inspectCommand struct {
+	ModelBase string         `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model whose vocabulary and chat template the data is read with." group:"Data" basic:""`
+	Config    cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as that of a run; the command line overrules it." group:"Data"`
+	training.DataFlags
+	Samples int      `name:"samples" basic:"" range:"[0,)" default:"3" help:"How many samples are shown, spread evenly over the data; 0 for none." group:"Report"`
+	HTML    string   `name:"html" basic:"" placeholder:"FILE" help:"Write the report as a page of its own, too." group:"Report"`
+	Ignore  []string `name:"ignore" basic:"" placeholder:"NAME" help:"A finding that does not make the command fail, by its name, such as padding. Can be given several times, or with commas." group:"Report"`
+	JSON    bool     `name:"json" basic:"" help:"Write the report as JSON." group:"Report"`
+}
+
+// errRuined is that of data which a run should not be made on.
+var errRuined = errors.New("a run on this data is wasted, or teaches what nobody wants; --ignore NAME takes a finding as it is")
+
+// Run writes the report. It fails where something ruins a run.
+func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
+	for _, name := range c.Ignore {
+		if names := data.FindingNames(); !slices.Contains(names, name) {
+			return fmt.Errorf("--ignore %s: there is no such finding; there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	if len(c.TrainData) == 0 {
+		return errors.New("missing flags: --train-data=FILE")
+	}
+	m, err := model.Load(c.ModelBase, model.LoadOptions{})
+	if err != nil {
+		return cli.ModelError("--model-base", c.ModelBase, err)
+	}
+	defer m.Close()
+	if m.Tokenizer == nil {
+		return fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", c.ModelBase)
+	}
+	if c.Ctx, err = sampleLength(c.Ctx, m); err != nil {
+		return err
+	}
+	found, err := c.Inspect(ctx, source(m), c.Samples)
+	if err != nil {
+		return cli.Interrupted(ctx, err, "nothing is lost")
+	}
+	r := &inspectReport{Inspection: found, m: m, length: c.Ctx, ignored: c.Ignore}
+	if c.HTML != "" {
+		var page bytes.Buffer
+		if err := r.writePage(&page); err != nil {
+			return err
+		}
+		if err := filelink.Replace(c.HTML, page.Bytes()); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+		fmt.Fprintln(os.Stderr, "page:", c.HTML)
+	}
+	write := r.writeText
+	if c.JSON {
+		write = r.writeJSON
+	}
+	if err := write(out); err != nil {
+		return err
+	}
+	if found.Ruined(c.Ignore...) {
+		return errRuined
+	}
+	return nil
+}
+
+// An inspectReport is what was found, for people.
+type inspectReport struct {
+	*data.Inspection
+	m       *model.Model
+	length  int // of samples at most
+	ignored []string
+}
+
+// A count is a line of the report.
+type count struct{ Name, Value string }
+
+// counts are the figures of the data.
+func (r *inspectReport) counts() []count {
+	s := r.Stats
+	list := []count{{"files", fmt.Sprint(len(r.Files))}}
+	if !r.IsText {
+		list = append(list, count{"records", fmt.Sprint(s.Examples)})
+	}
+	if r.Turns > 0 {
+		list = append(list, count{"messages", fmt.Sprint(r.Turns)})
+	}
+	list = append(list, count{"samples", fmt.Sprint(s.Samples)}, count{"tokens", fmt.Sprint(s.Tokens)})
+	if s.Tokens > 0 {
+		list = append(list, count{"trained", fmt.Sprintf("%d (%.0f %%)", s.Targets, 100*float64(s.Targets)/float64(s.Tokens))})
+	}
+	what := "repeated records"
+	if r.IsText {
+		what = "repeated lines"
+	}
+	for _, c := range []struct {
+		what string
+		n    int
+	}{{"too long and cut", s.Cut}, {"too long and split", s.Split}, {"too long and dropped", s.Dropped}, {"without a trained token", s.Empty}, {what, r.Duplicates}} {
+		if c.n > 0 {
+			list = append(list, count{c.what, fmt.Sprint(c.n)})
+		}
+	}
+	if len(r.Lengths) > 0 {
+		sorted := slices.Sorted(slices.Values(r.Lengths))
+		at := func(share float64) int { return sorted[int(share*float64(len(sorted)-1))] }
+		list = append(list, count{"tokens of a sample", fmt.Sprintf("%d to %d, half of them below %d, 95 %% below %d", sorted[0], sorted[len(sorted)-1], at(0.5)+1, at(0.95)+1)})
+	}
+	return list
+}
+
+// A bar is an interval of lengths.
+type bar struct {
+	From, To, N int
+	Share       float64 // of the largest
+}
+
+// histogram has the lengths of samples.
+func (r *inspectReport) histogram() []bar {
+	const most = 12
+	counts, width := data.Histogram(r.Lengths, most)
+	var bars []bar
+	for i, n := range counts {
+		if n == 0 && bars == nil {
+			continue // there are no samples as short
+		}
+		bars = append(bars, bar{i * width, (i+1)*width - 1, n, float64(n) / float64(slices.Max(counts))})
+	}
+	return bars
+}
+
+// verdict says whether a run should be made.
+func (r *inspectReport) verdict() string {
+	ruins := 0
+	for _, f := range r.Findings {
+		if r.ruins(f) {
+			ruins++
+		}
+	}
+	if ruins == 0 {
+		return "nothing was found that ruins a run"
+	}
+	return cli.Count(ruins, "finding") + " that ruin a run"
+}
+
+func (r *inspectReport) ruins(f data.Finding) bool {
+	return f.Ruins && !slices.Contains(r.ignored, f.Name)
+}
+
+func (r *inspectReport) writeText(w io.Writer) error {
+	var b strings.Builder
+	for _, c := range r.counts() {
+		fmt.Fprintf(&b, "%-24s %s\n", c.Name, c.Value)
+	}
+	if bars := r.histogram(); len(bars) > 1 {
+		b.WriteString("\ntokens of a sample\n")
+		for _, bar := range bars {
+			fmt.Fprintf(&b, "%6d to %6d  %-40s %d\n", bar.From, bar.To, strings.Repeat("█", int(40*bar.Share+0.5)), bar.N)
+		}
+	}
+	for _, s := range r.Samples {
+		fmt.Fprintf(&b, "\nsample %d, trained where it is in «»:\n%s\n", s.Number+1, training.Preview(r.m.Tokenizer, s.Sample, nil))
+	}
+	b.WriteString("\n" + r.verdict() + "\n")
+	for _, f := range r.Findings {
+		mark := " "
+		if r.ruins(f) {
+			mark = "✗"
+		}
+		fmt.Fprintf(&b, "%s %s: %s\n", mark, f.Name, training.FindingText(f))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *inspectReport) writeJSON(w io.Writer) error {
+	type finding struct {
+		Name    string `json:"name"`
+		Ruins   bool   `json:"ruins"`
+		Records int    `json:"records,omitempty"`
+		Text    string `json:"text"`
+	}
+	report := struct {
+		Records    int       `json:"records"`
+		Messages   int       `json:"messages"`
+		Samples    int       `json:"samples"`
+		Tokens     int       `json:"tokens"`
+		Trained    int       `json:"trained"`
+		Cut        int       `json:"cut"`
+		Split      int       `json:"split"`
+		Dropped    int       `json:"dropped"`
+		Duplicates int       `json:"duplicates"`
+		Lengths    []int     `json:"lengths"`
+		Findings   []finding `json:"findings"`
+	}{
+		r.Stats.Examples, r.Turns, r.Stats.Samples, r.Stats.Tokens, r.Stats.Targets, r.Stats.Cut, r.Stats.Split, r.Stats.Dropped, r.Duplicates,
+		r.Lengths, []finding{},
+	}
+	for _, f := range r.Findings {
+		report.Findings = append(report.Findings, finding{f.Name, r.ruins(f), f.N, training.FindingText(f)})
+	}
+	return json.NewEncoder(w).Encode(report)
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"path/filepath"
+
+	"github.com/goggml/ggml/examples/internal/training"
+)
+
+//go:embed inspect.html
+var inspectPage string
+
+var inspectTemplate = template.Must(template.New("inspect").Parse(inspectPage))
+
+// Percent is the width of the bar.
+func (b bar) Percent() float64 { return 100 * b.Share }
+
+// writePage writes the report as a page that needs nothing else. Nothing of the data is mark-up in it.
+func (r *inspectReport) writePage(w io.Writer) error {
+	type finding struct {
+		Name, Text string
+		Ruins      bool
+	}
+	type shown struct {
+		Number int
+		Pieces []training.Piece
+	}
+	page := struct {
+		Model, Verdict string
+		Files          []string
+		Ruined         bool
+		Counts         []count
+		Bars           []bar
+		Findings       []finding
+		Samples        []shown
+	}{Model: filepath.Base(r.m.Path), Files: r.Files, Verdict: r.verdict(), Ruined: r.Ruined(r.ignored...), Counts: r.counts(), Bars: r.histogram()}
+	for _, f := range r.Findings {
+		page.Findings = append(page.Findings, finding{f.Name, training.FindingText(f), r.ruins(f)})
+	}
+	for _, s := range r.Samples {
+		page.Samples = append(page.Samples, shown{s.Number + 1, training.Pieces(r.m.Tokenizer, s.Sample)})
+	}
+	return inspectTemplate.Execute(w, page)
+}

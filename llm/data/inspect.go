@@ -1,0 +1,239 @@
+package data
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// InspectOptions are those of loading, of which Cache, SkipBroken, HoldOut and Packed change nothing, and what else is looked at.
+type InspectOptions struct {
+	LoadOptions
+	Held    []string // sources of held-out data
+	Samples int      // how many samples are given, spread evenly
+}
+
+// An Inspection is what there is to know of data, with the vocabulary and the chat template of a model, before a run is
+// paid for.
+type Inspection struct {
+	Stats
+	Files      []string
+	IsText     bool
+	Turns      int   // messages of conversations
+	Duplicates int   // records that are the same as one before
+	Lengths    []int // of the samples in their order, predicted tokens
+	Findings   []Finding
+	Samples    []InspectedSample
+}
+
+// An InspectedSample is a sample with its number, from 0.
+type InspectedSample struct {
+	Number int
+	Sample
+}
+
+// Ruined reports whether something was found that ruins a run, but for findings of some names.
+func (i *Inspection) Ruined(ignored ...string) bool {
+	return slices.ContainsFunc(i.Findings, func(f Finding) bool { return f.Ruins && !slices.Contains(ignored, f.Name) })
+}
+
+// Inspect reads sources as [Load] does, and looks for what ruins runs: broken records are found, and are no error. What
+// cannot be read at all is one.
+func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o InspectOptions) (*Inspection, error) {
+	splits, err := Expand(sources)
+	if err != nil {
+		return nil, err
+	}
+	x := &inspector{t: t, o: o, broken: &Broken{}, seen: map[recordHash]bool{}}
+	x.Files = splits.Train
+	if x.held, err = o.heldOut(ctx); err != nil {
+		return nil, err
+	}
+	if x.IsText, err = isText(x.Files, o.Read.Readers); err != nil {
+		return nil, err
+	}
+	d, err := x.read(ctx)
+	if err != nil && x.broken.Total() == 0 {
+		return nil, err
+	}
+	if err == nil {
+		defer d.Close()
+		if err := x.keep(d); err != nil {
+			return nil, err
+		}
+	}
+	x.Turns = int(x.turns.Load())
+	x.find(d)
+	return &x.Inspection, nil
+}
+
+// An inspector takes notes on examples beside those of an encoder.
+type inspector struct {
+	Inspection
+	t       *tokenizer.Tokenizer
+	o       InspectOptions
+	encoder *Encoder
+	broken  *Broken
+	held    map[recordHash]bool
+	seen    map[recordHash]bool
+	turns   atomic.Int64
+
+	wantsBOS bool // the model's own template writes it
+}
+
+// read makes samples of the sources.
+func (x *inspector) read(ctx context.Context) (d *Dataset, err error) {
+	loaded, prepare := versionsOf(x.Files), PrepareOptions{Length: x.o.Length, TooLong: x.o.TooLong, SkipBroken: x.broken}
+	if x.IsText {
+		source, err := newTextSource(x.t, x.Files, loaded, x.o.LoadOptions)
+		if err != nil {
+			return nil, err
+		}
+		if d, x.Stats, err = source.prepare(ctx, prepare); err != nil {
+			return nil, err
+		}
+		return d, x.readLines()
+	}
+	source, err := newRecordSource(x.t, x.Files, loaded, x.broken, x.o.LoadOptions)
+	if err != nil {
+		return nil, err
+	}
+	x.encoder, x.wantsBOS = source.encoder, x.writesBOS()
+	d, x.Stats, err = Prepare(ctx, x.examples(unchanged(source.examples(ctx), loaded)), x.encode, prepare)
+	return d, err
+}
+
+// writesBOS reports whether the template of the model begins texts with BOS.
+func (x *inspector) writesBOS() bool {
+	own, err := ModelTemplate(tokenizer.ChatTemplateKey, x.t)
+	if err != nil || x.t.BOS() == tokenizer.None {
+		return false
+	}
+	o := RenderOptions(x.t, nil)
+	r, err := own.Render(fewWords(), &o)
+	return err == nil && strings.HasPrefix(r.Text, x.t.TokenText(x.t.BOS()))
+}
+
+// keep keeps the lengths of the samples, and some of them.
+func (x *inspector) keep(d *Dataset) error {
+	n := d.Len()
+	for i := range n {
+		x.Lengths = append(x.Lengths, d.Predicted(i))
+	}
+	most := min(x.o.Samples, n)
+	for k := range most {
+		number := k * n / most
+		row, err := d.Row(number)
+		if err != nil {
+			return err
+		}
+		x.Samples = append(x.Samples, InspectedSample{number, row[0]})
+	}
+	return nil
+}
+
+// A recordHash is the same for records of the same words.
+type recordHash [16]byte
+
+func hashOf(what ...any) (h recordHash) {
+	text, err := json.Marshal(what)
+	if err != nil {
+		return h
+	}
+	sum := sha256.Sum256(text)
+	copy(h[:], sum[:])
+	return h
+}
+
+func hashOfExample(x *Example) recordHash {
+	return hashOf(x.Messages, x.Tools, x.Text, x.Prompt, x.Completion)
+}
+
+// heldOut has the records of the held-out data, and of text its long lines.
+func (o *InspectOptions) heldOut(ctx context.Context) (map[recordHash]bool, error) {
+	held := map[recordHash]bool{}
+	if len(o.Held) == 0 {
+		return held, nil
+	}
+	splits, err := Expand(o.Held)
+	if err != nil {
+		return nil, err
+	}
+	text, err := isText(splits.Train, o.Read.Readers)
+	if err != nil {
+		return nil, err
+	}
+	if text {
+		return held, eachLine(splits.Train, func(line string, _ string, _ int) {
+			if len(line) >= longLine {
+				held[hashOf(line)] = true
+			}
+		})
+	}
+	read := o.Read
+	read.SkipBroken, read.BytesRead = &Broken{}, nil
+	for x, err := range readFiles(ctx, splits.Train, read) {
+		if err != nil {
+			return nil, err
+		}
+		held[hashOfExample(&x)] = true
+	}
+	return held, nil
+}
+
+// examples marks records that are repeated, or held out too: here they come in their order.
+func (x *inspector) examples(all iter.Seq2[Example, error]) iter.Seq2[Example, error] {
+	return func(yield func(Example, error) bool) {
+		for e, err := range all {
+			if err == nil {
+				h := hashOfExample(&e)
+				if x.seen[h] {
+					x.Duplicates++
+				}
+				if x.seen[h] = true; x.held[h] {
+					e.notes = append(e.notes, Note{Kind: HeldOutToo})
+				}
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// encode is that of the encoder, with more notes.
+func (x *inspector) encode(e Example) (Sample, error) {
+	x.turns.Add(int64(len(e.Messages)))
+	s, err := x.encoder.Encode(e)
+	if err != nil || len(s.Tokens) == 0 {
+		return s, err
+	}
+	notes, err := x.notes(&e, s)
+	if err != nil {
+		return s, err
+	}
+	for _, n := range append(e.notes, notes...) {
+		n.File, n.Line = e.File, e.Line
+		s.Notes = append(s.Notes, n)
+	}
+	return s, nil
+}
+
+// Histogram counts lengths in at most n intervals of the same width, the first from 0.
+func Histogram(lengths []int, n int) (counts []int, width int) {
+	if len(lengths) == 0 || n < 1 {
+		return nil, 0
+	}
+	width = slices.Max(lengths)/n + 1
+	counts = make([]int, slices.Max(lengths)/width+1)
+	for _, length := range lengths {
+		counts[length/width]++
+	}
+	return counts, width
+}

@@ -1,0 +1,172 @@
+package data
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// A Finding is what is wrong with data, or worth knowing of it. Its words name the first record.
+type Finding struct {
+	Name  string // such as doubled-bos
+	Ruins bool   // a run on it is wasted, or teaches what nobody wants
+	N     int    // records; 0 where it is of all
+	Warning
+}
+
+// What an inspection finds beside what its notes say.
+const (
+	noTraining        = "nothing-trained"
+	faultyRecords     = "broken-records"
+	lostAnswers       = "lost-answers"
+	cutRecords        = "cut-records"
+	differentTemplate = "other-template"
+	missingTokens     = "missing-tokens"
+	padding           = "padding"
+)
+
+// noteFindings say what notes mean. The text has a place for What of the note.
+var noteFindings = []struct {
+	kind  NoteKind
+	name  string
+	ruins bool
+	text  string
+}{
+	{HeldOutToo, "held-out-too", true, "is in the held-out data too, whose loss then says nothing of new data"},
+	{OpenAnswer, "open-answer", true, "what is trained ends without an end of turn: the model learns not to stop"},
+	{UntrainedEnd, "untrained-end", true, "the end of turn %q follows the answer, and is not trained: the model does not learn to stop"},
+	{ForeignEnd, "foreign-end", true, "the answer ends with %q, at which programs do not stop: it is no end of generation of the vocabulary"},
+	{DoubledBOS, "doubled-bos", true, "the sample begins with BOS twice, as no prompt does"},
+	{MissingBOS, "missing-bos", true, "the sample begins without BOS, which the model's own template writes"},
+	{RoleOrder, "role-order", true, "the roles are in an odd order: %s"},
+	{EmptyAnswer, "empty-answer", true, "an answer is empty, and its end is trained: the model learns to say nothing"},
+	{Mojibake, "mojibake", true, "the text has %q, which is UTF-8 that was read by another encoding, or a character that was lost"},
+	{EmptyReasoning, "empty-reasoning", true, "the template writes %q into answers without reasoning, and it is trained: the model learns not to reason"},
+	{UnknownToken, "unknown-token", true, "the vocabulary has no token for some character"},
+	{MarkedUp, "marked-up", true, "special tokens of a prompt or its completion are text, because the chat template makes the turns"},
+	{LeftOut, "left-out", false, "the chat template has no place for %s"},
+	{UnusedKey, "unused-key", false, "nothing is made of the key %q"},
+}
+
+// FindingNames are the names of all that Inspect finds, sorted.
+func FindingNames() []string {
+	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, padding}
+	for _, f := range noteFindings {
+		names = append(names, f.name)
+	}
+	return slices.Sorted(slices.Values(names))
+}
+
+// find makes findings of what was read: those that ruin a run come first, of each kind the most frequent.
+func (x *inspector) find(d *Dataset) {
+	add := func(name string, ruins bool, n int, words ...any) {
+		x.Findings = append(x.Findings, Finding{name, ruins, n, Warning{words}})
+	}
+	for _, c := range x.broken.Counts() {
+		name := faultyRecords
+		if c.Kind == NothingTrained {
+			name = noTraining
+		}
+		add(name, true, c.N, fmt.Sprintf("%s with %s, first %v", counted.Of(c.N, "record"), c.Kind, c.First))
+	}
+	for _, f := range noteFindings {
+		for _, n := range x.NotesOf(f.kind) {
+			if f.kind == EmptyReasoning && x.o.Encode.EmptyReasoning == chat.TrainEmpty {
+				continue // as it was asked for
+			}
+			text := f.text
+			if strings.Contains(text, "%") {
+				text = fmt.Sprintf(text, n.What)
+			}
+			add(f.name, f.ruins, n.N, n.place()+": "+text)
+		}
+	}
+	x.findLong(add)
+	x.findTemplate(add)
+	if d != nil && !x.IsText {
+		x.findPadding(d, add)
+	}
+	slices.SortStableFunc(x.Findings, func(a, b Finding) int {
+		return cmp.Compare(map[bool]int{true: 0, false: 1}[a.Ruins], map[bool]int{true: 0, false: 1}[b.Ruins])
+	})
+}
+
+type addFinding = func(name string, ruins bool, n int, words ...any)
+
+// findLong tells of records that are too long.
+func (x *inspector) findLong(add addFinding) {
+	s := x.Stats
+	if s.Cut == 0 {
+		return
+	}
+	name, ruins := cutRecords, 2*s.Lost > s.Examples
+	if ruins {
+		name = lostAnswers
+	}
+	add(name, ruins, s.Cut, "too long for ", x.o.length(), fmt.Sprintf(" and cut: %d of %s, of which %d lose all or most of their answers; ",
+		s.Cut, counted.Of(s.Examples, "record"), s.Lost), x.o.remedyOfCut(s))
+}
+
+// findTemplate tells of a template that is not the model's, and of its tokens that the vocabulary lacks: the models of some
+// lack those of their own.
+func (x *inspector) findTemplate(add addFinding) {
+	if x.encoder == nil || x.NotesOf(Rendered) == nil {
+		return
+	}
+	isOther := x.templateDiffers()
+	if isOther {
+		add(differentTemplate, true, 0, "the chat template is not that of the model, which a program that runs it uses: it writes another text for the same messages; ", otherTemplate, " is it")
+	}
+	var missing []string
+	for _, n := range x.NotesOf(SplitMarkup) {
+		missing = append(missing, fmt.Sprintf("%q", n.What))
+	}
+	if missing != nil {
+		add(missingTokens, isOther, 0, "the chat template writes "+strings.Join(missing, ", ")+", of which the vocabulary has no token: they are read as several")
+	}
+}
+
+// templateDiffers reports whether the template makes another text of messages than that of the model does.
+func (x *inspector) templateDiffers() bool {
+	if x.o.Encode.Template == nil || x.t.ChatTemplate() == "" {
+		return false
+	}
+	own, err := ModelTemplate(tokenizer.ChatTemplateKey, x.t)
+	if err != nil {
+		return false
+	}
+	rendered := func(t *chat.Template) string {
+		r, err := t.Render(fewWords(), &x.encoder.chat)
+		if err != nil {
+			return err.Error()
+		}
+		return r.Text
+	}
+	return rendered(own) != rendered(x.o.Encode.Template)
+}
+
+// fewWords is what templates are compared by.
+func fewWords() *chat.Conversation {
+	return &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "one"), chat.NewMessage("assistant", "two"), chat.NewMessage("user", "three"), chat.NewMessage("assistant", "four")}}
+}
+
+// findPadding tells of rows of which most is padding, because a few samples are much longer than the others.
+func (x *inspector) findPadding(d *Dataset, add addFinding) {
+	const few, most = 0.5, 0.25
+	longest := d.Longest()
+	fill := float64(d.NumTokens()) / float64(d.Len()) / float64(max(1, longest))
+	if x.o.Packed || fill >= few || d.Len() < 2 {
+		return
+	}
+	packed, err := (&Dataset{Length: d.Length, samples: d.samples}).Packed(0)
+	if err != nil {
+		return
+	}
+	add(padding, fill < most, 0, fmt.Sprintf("samples fill %.0f %% of rows as long as the longest of them: ", 100*fill),
+		Option{Name: "Packed"}, fmt.Sprintf(" would make %s of %d, %.0f %% full", counted.Of(packed.Len(), "row"), d.Len(), 100*packed.Fill()))
+}

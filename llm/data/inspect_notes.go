@@ -1,0 +1,185 @@
+package data
+
+import (
+	"bufio"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// Kinds of notes that an inspection takes, with what What is of them.
+const (
+	HeldOutToo   NoteKind = "held out too"  // the record is in the held-out data
+	DoubledBOS   NoteKind = "doubled BOS"   // the sample begins with it twice
+	MissingBOS   NoteKind = "missing BOS"   // the sample has none, and prompts of the model do
+	OpenAnswer   NoteKind = "open answer"   // what is trained ends without an end of turn
+	UntrainedEnd NoteKind = "untrained end" // the end of turn What follows what is trained, and is not
+	ForeignEnd   NoteKind = "foreign end"   // what is trained ends with What, at which the model does not stop
+	RoleOrder    NoteKind = "order of roles"
+	Mojibake     NoteKind = "mojibake"      // What is UTF-8 that was read by another encoding
+	UnknownToken NoteKind = "unknown token" // the vocabulary has no token for some character
+	SplitMarkup  NoteKind = "split mark-up" // What looks like a token of the template, and is none of the vocabulary
+)
+
+// notes are those on an example and its sample.
+func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
+	var notes []Note
+	add := func(kind NoteKind, what string) { notes = append(notes, Note{Kind: kind, What: what}) }
+	for _, text := range textsOf(e) {
+		if garbled := mojibake(text); garbled != "" {
+			add(Mojibake, garbled)
+			break
+		}
+	}
+	bos := x.t.BOS()
+	if bos != tokenizer.None && len(s.Tokens) > 1 && s.Tokens[0] == bos && s.Tokens[1] == bos {
+		add(DoubledBOS, "")
+	}
+	if x.wantsBOS && s.Tokens[0] != bos {
+		add(MissingBOS, "")
+	}
+	if unknown := x.t.Unknown(); unknown != tokenizer.None {
+		for _, id := range s.Tokens {
+			if id == unknown {
+				add(UnknownToken, "")
+				break
+			}
+		}
+	}
+	if !x.encoder.isChat(*e) {
+		return notes, nil
+	}
+	if kind, what := x.ending(s); kind != "" {
+		add(kind, what)
+	}
+	if what := roleOrder(e.Messages); what != "" {
+		add(RoleOrder, what)
+	}
+	r, err := x.encoder.Render(*e)
+	if err != nil {
+		return nil, err
+	}
+	for _, what := range x.splitMarkup(r) {
+		add(SplitMarkup, what)
+	}
+	return notes, nil
+}
+
+// textsOf are the words of an example.
+func textsOf(e *Example) []string {
+	texts := []string{e.Text, e.Prompt, e.Completion}
+	for _, m := range e.Messages {
+		texts = append(texts, m.Content(), m.Reasoning())
+	}
+	return texts
+}
+
+// ending says how what is trained of a conversation ends, "" where the model ends its turn so.
+func (x *inspector) ending(s Sample) (NoteKind, string) {
+	last := len(s.Tokens) - 1
+	for last > 0 && (s.LossWeights != nil && s.LossWeights[last-1] == 0 || strings.TrimSpace(string(x.t.Piece(s.Tokens[last]))) == "") {
+		last--
+	}
+	switch id := s.Tokens[last]; {
+	case x.t.IsEOG(id):
+		return "", ""
+	case last+1 < len(s.Tokens) && x.t.IsEOG(s.Tokens[last+1]):
+		return UntrainedEnd, x.t.TokenText(s.Tokens[last+1])
+	case x.t.IsSpecial(id):
+		return ForeignEnd, x.t.TokenText(id)
+	}
+	return OpenAnswer, ""
+}
+
+// roleOrder says what is odd about who speaks after whom, "" if nothing is.
+func roleOrder(messages []chat.Message) string {
+	before := ""
+	for i, m := range messages {
+		role := m.Role()
+		switch {
+		case (role == "system" || role == "developer") && i > 0 && before != "system" && before != "developer":
+			return role + " after " + before
+		case role == "assistant" && (before == "" || before == "system" || before == "developer"):
+			return "assistant first"
+		case role == before && (role == "user" || role == "assistant"):
+			return role + " after " + before
+		case role == "user" && before == "tool":
+			return "user after tool"
+		}
+		before = role
+	}
+	if before != "assistant" {
+		return before + " last"
+	}
+	return ""
+}
+
+// markup matches what is written like a special token.
+var markup = regexp.MustCompile(`<[|｜][^<>|｜\s]{1,40}[|｜]>|<(start|end)_of_[a-z]+>`)
+
+// splitMarkup finds what a template writes like special tokens, and the vocabulary has none of.
+func (x *inspector) splitMarkup(r *chat.Rendered) (list []string) {
+	for _, c := range r.Chunks() {
+		if !c.Markup {
+			continue
+		}
+		for _, text := range markup.FindAllString(r.Text[c.From:c.To], -1) {
+			if _, known := x.t.TokenID(text); !known {
+				list = append(list, text)
+			}
+		}
+	}
+	return list
+}
+
+// longLine is how many bytes a line of text has at least that is no coincidence in two places.
+const longLine = 64
+
+// readLines takes notes on the lines of text.
+func (x *inspector) readLines() error {
+	return eachLine(x.Files, func(line, file string, number int) {
+		var notes []Note
+		if garbled := mojibake(line); garbled != "" {
+			notes = append(notes, Note{Mojibake, garbled, file, number})
+		}
+		if len(line) >= longLine {
+			h := hashOf(line)
+			if x.seen[h] {
+				x.Duplicates++
+			}
+			if x.seen[h] = true; x.held[h] {
+				notes = append(notes, Note{HeldOutToo, "", file, number})
+			}
+		}
+		x.Stats.Notes = addNotes(x.Stats.Notes, notes)
+	})
+}
+
+// eachLine reads the lines of text files, without white space around them.
+func eachLine(files []string, visit func(line, file string, number int)) error {
+	for _, file := range files {
+		if err := eachLineOf(file, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachLineOf(file string, visit func(line, file string, number int)) error {
+	lines := bufio.NewReader(TextFiles(file))
+	for number := 1; ; number++ {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			visit(strings.TrimSpace(line), file, number)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
