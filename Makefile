@@ -88,9 +88,9 @@ real: vendor ## compare a real chat model, fetched by pip, with stock llama.cpp,
 
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
 	@scripts/vulkan
-	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 30m -run Vulkan -v ./llm/device
+	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 30m -run Vulkan -v ./llm/device ./scripts/gpucheck
 
-gpu-check: vulkan ## check what needs no GPU of what runs on one: make vulkan; then the CUDA plugin (130 MB, fetched into build/) on a stand-in for the driver, which shows what a step asks of it (scripts/cuda-step writes its page)
+gpu-check: vulkan ## check what needs no GPU of what runs on one: make vulkan; then the CUDA plugin (130 MB, fetched into build/) on a stand-in for the driver, which shows what a step asks of it (scripts/cuda-step writes its page). On a GPU: scripts/gpu-check
 	@scripts/cuda-standin
 	@$(setup) && export GOGGML_CUDA_TRACE="$(CURDIR)/build/cuda/trace" GOGGML_CUDA_LOST="$(CURDIR)/build/cuda/lost" && \
 		rm -f "$$GOGGML_CUDA_TRACE" "$$GOGGML_CUDA_LOST" && \

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goggml/ggml"
+)
+
+// measureCard measures products of a size in each type, and a copy. That in BF16 is the ceiling of the other parts.
+func measureCard(ctx context.Context, o *options, emit func(row ...string)) error {
+	d, err := o.gpu()
+	if err != nil {
+		return err
+	}
+	b, err := d.NewBackend()
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	n := int64(o.product)
+	for _, t := range []ggml.Type{ggml.BF16, ggml.F16, ggml.F32} {
+		what := fmt.Sprintf("product of %d³ in %s", n, strings.ToUpper(t.String()))
+		seconds, err := timeOf(ctx, b, func(c *ggml.Context) []*ggml.Tensor {
+			other := t
+			if t == ggml.F16 {
+				other = ggml.F32 // as sums of 16 bits would be taken otherwise
+			}
+			return []*ggml.Tensor{c.NewTensor(t, n, n), c.NewTensor(other, n, n)}
+		}, func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor { return c.MulMat(x[0], x[1]) })
+		if err != nil {
+			emit(d.Name(), what, err.Error())
+			continue
+		}
+		rate := 2 * float64(n) * float64(n) * float64(n) / seconds
+		emit(d.Name(), what, fmt.Sprintf("%.3g TFLOP/s", rate/1e12))
+		if t == ggml.BF16 {
+			emit(bf16Flag, fmt.Sprint(rate))
+		}
+	}
+	seconds, err := timeOf(ctx, b, func(c *ggml.Context) []*ggml.Tensor {
+		return []*ggml.Tensor{c.NewTensor(ggml.F32, n, 2*n)}
+	}, func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor { return c.Dup(x[0]) })
+	if err != nil {
+		return err
+	}
+	emit(bandwidthFlag, fmt.Sprint(16*float64(n)*float64(n)/seconds))
+	emit(d.Name(), fmt.Sprintf("copy of %.3g GB, read and written", 8*float64(n)*float64(n)/1e9), fmt.Sprintf("%.3g GB/s", 16*float64(n)*float64(n)/seconds/1e9))
+	return nil
+}
+
+// repeats is how often an op is in the graph that is timed.
+const repeats = 8
+
+// timeOf is the time of an op on random operands, the median of some computations.
+func timeOf(ctx context.Context, b *ggml.Backend, operands func(c *ggml.Context) []*ggml.Tensor, op func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) (seconds float64, err error) {
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	x := operands(leaves)
+	var nodes []*ggml.Tensor
+	for range repeats {
+		nodes = append(nodes, op(c, x))
+	}
+	g := c.NewGraph(nodes...)
+	if err := c.Err(); err != nil {
+		return 0, err
+	}
+	if !b.Device().SupportsOp(nodes[0]) {
+		return 0, fmt.Errorf("the device has no %s of these types", nodes[0].Op())
+	}
+	buffers, err := leaves.Allocate(b.BufferType())
+	if err != nil {
+		return 0, err
+	}
+	defer buffers.Close()
+	for _, t := range x {
+		if err := fill(t); err != nil {
+			return 0, err
+		}
+	}
+	allocator, err := ggml.NewGraphAllocator(b.BufferType())
+	if err != nil {
+		return 0, err
+	}
+	defer allocator.Close()
+	if err := allocator.Allocate(g); err != nil {
+		return 0, err
+	}
+	var times []float64
+	result := make([]byte, 4)
+	for i := range 6 {
+		began := time.Now()
+		if err := b.Compute(ctx, g); err != nil {
+			return 0, err
+		}
+		if _, err := nodes[repeats-1].ReadAt(result, 0); err != nil { // which servers compute before they answer
+			return 0, err
+		}
+		if i > 0 { // the first one compiles
+			times = append(times, time.Since(began).Seconds()/repeats)
+		}
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}
+
+// fill writes some random rows again and again.
+func fill(t *ggml.Tensor) error {
+	rng, row := rand.New(rand.NewPCG(1, 1)), t.Dim(0)
+	rows := min(t.Dim(1), 64)
+	values := make([]float32, rows*row)
+	for i := range values {
+		values[i] = float32(rng.NormFloat64())
+	}
+	raw := make([]byte, rows*t.Type().RowSize(row))
+	if err := ggml.Quantize(raw, t.Type(), values, ggml.QuantizeOptions{RowLen: int(row)}); err != nil {
+		return err
+	}
+	for at := int64(0); at < t.NumBytes(); at += int64(len(raw)) {
+		if _, err := t.WriteAt(raw[:min(int64(len(raw)), t.NumBytes()-at)], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
