@@ -81,7 +81,11 @@ func kindsOf(s Shape, nodes []*ggml.Tensor) []Kind {
 		for _, source := range t.Sources() {
 			source = viewed(source)
 			if !source.Is(t) {
-				readers[source.Key()] = append(readers[source.Key()], list[i])
+				kind := list[i]
+				if t.Op() == "concat" { // of what matrices and adapters multiply, where these are in one
+					kind = Products
+				}
+				readers[source.Key()] = append(readers[source.Key()], kind)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ type Work struct {
 // views are ops that compute nothing.
 var views = []string{"none", "view", "reshape", "permute", "transpose"}
 
-// Of is the work of graphs that are computed one after the other, of which the second is the optimiser's, as ggml's CUDA
-// plugin does it: a product with a matrix in BF16 rounds the other operand by a kernel of its own, and a norm multiplies
+// Of is the work of graphs that are computed one after the other, of which all but the first are the optimiser's, as ggml's
+// CUDA plugin does it: a product with a matrix in BF16 rounds the other operand by a kernel of its own, and a norm multiplies
 // by its weight.
 func Of(s Shape, graphs ...*ggml.Graph) []Work {
 	var work []Work

@@ -157,7 +157,7 @@ func cudaPage(steps []cudaStep) string {
 	for _, c := range gpucost.Cards {
 		line("| %s | %.0f TFLOP/s | %.0f TFLOP/s | %.2f TB/s | %v | %v |", c.Name, c.BF16/1e12, c.TF32/1e12, c.Bandwidth/1e12, c.Launch, c.Gap)
 	}
-	line("\nA product takes as long as its operations at four fifths of that speed, or as reading and writing its matrices; all else as long as what it reads and writes. Kernels come one after the other. Where a step does not fit into the card's memory, the prediction is left out.\n")
+	line("\nA product takes as long as its operations at four fifths of that speed, or as reading and writing its matrices; all else as long as what it reads and writes. Kernels come one after the other. All cards take the step that 80 GB have been given, with as many copies of frozen matrices as fit there; where it needs more than the card has, the prediction is left out.\n")
 	header, rule := "| model | base | context × rows |", "|---|---|---|"
 	for _, c := range gpucost.Cards {
 		header, rule = header+" "+c.Name+" |", rule+"---:|"
