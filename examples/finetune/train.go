@@ -43,7 +43,7 @@ type trainCommand struct {
 
 	modelFlags
 	ComputeType string `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and on other devices bf16 where they multiply it." group:"Computing"`
-	NoRepack    bool   `name:"no-repack" setting:"products of adapters" help:"Keep no copies of the weights in the compute type, and transposed, in the memory that devices have left; they are converted for each product: slower, in less memory. The result is the same." group:"Computing"`
+	NoRepack    bool   `name:"no-repack" setting:"weight copies" help:"Keep no copies of the weights in the compute type, and transposed, in the memory that devices have left; they are converted for each product: slower, in less memory." group:"Computing"`
 
 	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
 	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`

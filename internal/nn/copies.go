@@ -32,10 +32,16 @@ func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {
 }
 
 // productBack is that of Wᵀ with the gradient dy.
-func (t *Tape) productBack(m Matrix, dy *ggml.Tensor) Product {
+func (t *Tape) productBack(m Matrix, adapters []LoRAPair, dy *ggml.Tensor) Product {
 	p := t.product(m, dy)
-	if t.hasCopies(m) {
-		p.Transposed = t.Copies.Transposed(m.W)
+	if !t.hasCopies(m) {
+		return p
+	}
+	p.Transposed = t.Copies.Transposed(m.W)
+	if folded := t.folded(m, adapters); p.Transposed == nil && folded != nil {
+		// The rows of [W|B]ᵀ that are Wᵀ, since devices transpose whole matrices fast.
+		whole := transposed(t.C, folded)
+		p.Transposed = t.C.View(whole, []int64{whole.Dim(0), m.W.Dim(0)}, []int64{whole.Stride(1)}, 0)
 	}
 	return p
 }

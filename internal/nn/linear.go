@@ -85,7 +85,7 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 		var folded *ggml.Tensor
 		if x.needsGrad {
 			if folded = t.foldedTransposed(m, adapters); folded == nil {
-				t.flowProduct(x, t.productBack(m, t.castInput(m, own)))
+				t.flowProduct(x, t.productBack(m, adapters, t.castInput(m, own)))
 			}
 		}
 		dh := make([]*Value, len(adapters))

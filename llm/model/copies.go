@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 )
 
@@ -16,21 +17,22 @@ import (
 // take them.
 type Kept int
 
-// The tiers. What is not kept is made at each use: dequantised, rounded, transposed. A matrix that
-// has the compute type in its file needs no copy in it.
+// The tiers, each of which has what the one before has. What is not kept is made at each use:
+// dequantised, rounded, transposed.
+//
+// Adapters are folded into copies of their matrix W: into [W|B] and [Wᵀ|Aᵀ], so that one product adds up
+// all, and takes them in the compute type. They are not where rows would have a number of columns that is
+// no multiple of 8.
 const (
 	KeptNone   Kept = iota
-	KeptMatrix      // in the compute type
-	KeptBoth        // and transposed, for products of the backward pass
-	// KeptFolded has the adapters of a matrix W in both copies: [W|B] and [Wᵀ|Aᵀ], so that one product
-	// adds up all. On the way forward adapters are in the compute type then. Where the number of columns
-	// would be no multiple of 8, it is KeptBoth.
-	KeptFolded
+	KeptMatrix      // matrices that are of another type in the file, in the compute type
+	KeptBoth        // and all transposed, for products of the backward pass
+	KeptAll         // and those that are of the compute type in the file, for their adapters
 )
 
-// String is "none", "matrix", "both" or "folded".
+// String is "none", "matrix", "both" or "all".
 func (k Kept) String() string {
-	names := []string{"none", "matrix", "both", "folded"}
+	names := []string{"none", "matrix", "both", "all"}
 	if k < 0 || int(k) >= len(names) {
 		return fmt.Sprintf("Kept(%d)", int(k))
 	}
@@ -58,6 +60,7 @@ type Copies struct {
 // copies are those of a matrix, and the adapters in them.
 type copies struct {
 	w, matrix, transposed  *ggml.Tensor
+	declared               *arch.Weight
 	place                  int // of the device
 	inMatrix, inTransposed []nn.LoRAPair
 }
@@ -73,8 +76,8 @@ func (m *Model) NewCopies(e *device.Engine, compute ggml.Type, kept []Kept) (*Co
 	}
 	for _, k := range kept {
 		switch {
-		case k < KeptNone || k > KeptFolded:
-			return nil, fmt.Errorf("what is kept is %d; it is KeptNone, KeptMatrix, KeptBoth or KeptFolded", int(k))
+		case k < KeptNone || k > KeptAll:
+			return nil, fmt.Errorf("what is kept is %d; it is KeptNone, KeptMatrix, KeptBoth or KeptAll", int(k))
 		case k != KeptNone && !e.TakesCopies():
 			return nil, errors.New("the CPU's kernels multiply weights as they are, and take no copies")
 		}
@@ -94,7 +97,7 @@ func (c copiesOfGraph) Matrix(w *ggml.Tensor) *ggml.Tensor {
 	if of == nil || of.inMatrix != nil {
 		return nil
 	}
-	if of.matrix == nil && !c.made && w.Type() != c.typ && c.kept[of.place] >= KeptMatrix {
+	if of.matrix == nil && !c.made && w.Type() != c.typ && c.keeps(of) >= KeptMatrix {
 		of.matrix = c.newCopy(w, w.Dim(0), w.Dim(1))
 	}
 	return of.matrix
@@ -106,7 +109,7 @@ func (c copiesOfGraph) Transposed(w *ggml.Tensor) *ggml.Tensor {
 	if of == nil || of.inTransposed != nil {
 		return nil
 	}
-	if of.transposed == nil && !c.made && c.kept[of.place] >= KeptBoth {
+	if of.transposed == nil && !c.made && c.keeps(of) >= KeptBoth {
 		of.transposed = c.newCopy(w, w.Dim(1), w.Dim(0))
 	}
 	return of.transposed
@@ -116,7 +119,7 @@ func (c copiesOfGraph) Transposed(w *ggml.Tensor) *ggml.Tensor {
 func (c copiesOfGraph) Folded(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tensor {
 	of := c.copiesOf(w)
 	switch {
-	case of == nil || !c.folds(of, adapters):
+	case of == nil || c.keeps(of) < c.tierOfMatrix(of) || !folds(of.w, adapters):
 		return nil
 	case of.matrix == nil && !c.made:
 		of.inMatrix = slices.Clone(adapters)
@@ -133,7 +136,7 @@ func (c copiesOfGraph) Folded(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tens
 func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tensor {
 	of := c.copiesOf(w)
 	switch {
-	case of == nil || !c.folds(of, adapters):
+	case of == nil || c.keeps(of) < KeptBoth || !folds(of.w, adapters):
 		return nil
 	case of.transposed == nil && !c.made:
 		of.inTransposed = slices.Clone(adapters)
@@ -145,12 +148,23 @@ func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) 
 	return of.transposed
 }
 
-// folds reports whether adapters lie in the copies of a matrix. Products in 16 bits are fast where rows
+// keeps is what the device of a matrix keeps.
+func (c *Copies) keeps(of *copies) Kept { return c.kept[of.place] }
+
+// tierOfMatrix is from where on there is a copy of a matrix that has adapters.
+func (c *Copies) tierOfMatrix(of *copies) Kept {
+	if of.w.Type() == c.typ {
+		return KeptAll
+	}
+	return KeptMatrix
+}
+
+// folds reports whether adapters can lie in copies of a matrix: products in 16 bits are fast where rows
 // begin at multiples of 16 bytes.
-func (c *Copies) folds(of *copies, adapters []nn.LoRAPair) bool {
+func folds(w *ggml.Tensor, adapters []nn.LoRAPair) bool {
 	const multiple = 8
 	r := ranks(adapters)
-	return c.kept[of.place] == KeptFolded && (of.w.Dim(0)+r)%multiple == 0 && (of.w.Dim(1)+r)%multiple == 0
+	return (w.Dim(0)+r)%multiple == 0 && (w.Dim(1)+r)%multiple == 0
 }
 
 // ranks is how many columns adapters have together.
@@ -172,7 +186,7 @@ func (c *Copies) copiesOf(w *ggml.Tensor) *copies {
 	if of == nil && c.m.weights[w.Name()] == w && !c.made {
 		declared := c.m.arch.Weight(w.Name())
 		place, _ := c.engine.Place(declared.Layer, declared.Kind) // which CheckEngine has found
-		of = &copies{w: w, place: place}
+		of = &copies{w: w, declared: declared, place: place}
 		c.of[w] = of
 		c.list = append(c.list, of)
 	}
@@ -202,26 +216,22 @@ func (c *Copies) SizesOf(k Kept) device.Sizes {
 	}
 	sizes := make(device.Sizes, len(c.kept))
 	for _, of := range c.list {
-		bare := c.typ.RowSize(of.w.NumElements())
-		sizeOf := func(x *ggml.Tensor) int64 {
-			if k == KeptFolded {
-				return x.NumBytes()
-			}
-			return bare
-		}
-		if of.matrix != nil && k >= KeptMatrix && (k == KeptFolded || of.w.Type() != c.typ) {
-			sizes[of.place] += sizeOf(of.matrix)
+		if of.matrix != nil && k >= c.tierOfMatrix(of) {
+			sizes[of.place] += of.matrix.NumBytes()
 		}
 		if of.transposed != nil && k >= KeptBoth {
-			sizes[of.place] += sizeOf(of.transposed)
+			sizes[of.place] += of.transposed.NumBytes()
 		}
 	}
 	return sizes
 }
 
-// HasFolded reports whether adapters lie in copies.
-func (c *Copies) HasFolded() bool {
-	return c != nil && slices.ContainsFunc(c.list, func(of *copies) bool { return of.inMatrix != nil })
+// Kept lists what each device keeps.
+func (c *Copies) Kept() []Kept {
+	if c.checkMade() != nil {
+		return nil
+	}
+	return slices.Clone(c.kept)
 }
 
 // Sizes are those of all, once they have memory.
@@ -238,8 +248,7 @@ func (c *Copies) AddDemand(to *device.Demand) error {
 		return err
 	}
 	for _, of := range c.list {
-		w := c.m.arch.Weight(of.w.Name())
-		to.Hold(w.Layer, w.Kind, of.tensors()...)
+		to.Hold(of.declared.Layer, of.declared.Kind, of.tensors()...)
 	}
 	return to.Check()
 }
@@ -254,17 +263,17 @@ func (c *Copies) Allocate() error {
 	}
 	c.made = true
 	for _, of := range c.list {
-		w := c.m.arch.Weight(of.w.Name())
-		c.memory.Add(w.Layer, w.Kind, of.tensors()...)
+		c.memory.Add(of.declared.Layer, of.declared.Kind, of.tensors()...)
 	}
-	if err := c.memory.Allocate(); err != nil || !c.HasFolded() {
+	nodes := c.foldNodes(c.updateCtx)
+	if err := c.memory.Allocate(); err != nil || nodes == nil {
 		return err
 	}
 	var err error
 	if c.update.Workspace, err = c.engine.NewWorkspace(); err != nil {
 		return err
 	}
-	c.update.Graph = c.updateCtx.NewGraph(c.foldNodes(c.updateCtx)...)
+	c.update.Graph = c.updateCtx.NewGraph(nodes...)
 	return c.update.Workspace.Allocate(c.update.Graph)
 }
 
@@ -363,10 +372,7 @@ func (c *Copies) String() string {
 			continue
 		}
 		what := "weights in %v"
-		switch {
-		case c.kept[i] == KeptFolded && c.HasFolded():
-			what = "weights in %v with the adapter, also transposed,"
-		case c.kept[i] >= KeptBoth:
+		if c.kept[i] >= KeptBoth {
 			what = "weights in %v, also transposed,"
 		}
 		parts = append(parts, fmt.Sprintf(what+" on %s: %s", c.typ, c.engine.Devices()[i].Name(), device.Bytes(size)))

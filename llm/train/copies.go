@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -23,36 +23,21 @@ func (t *Trainer) buildWithCopies() error {
 		return err
 	}
 	need[len(need)-1] += t.mapped()
-	most := model.KeptFolded
+	most := model.KeptAll
 	kept := slices.Repeat([]model.Kept{*cmp.Or(want, &most)}, len(need))
 	if err := t.keepCopies(kept); err != nil || want != nil {
 		return err
 	}
-	fits := t.tiersThatFit(need)
+	fits := slices.Clone(kept)
+	for i, available := range availableMemory(t.engine) {
+		for fits[i] > model.KeptNone && need[i]+t.copies.SizesOf(fits[i])[i] > available/5*4 {
+			fits[i]--
+		}
+	}
 	if slices.Equal(fits, kept) {
 		return nil
 	}
 	return t.keepCopies(fits)
-}
-
-// tiersThatFit are the most that each device can keep beside what a step needs. Adapters are folded on
-// all or on none, so that it is one fact of a run by what it rounds.
-func (t *Trainer) tiersThatFit(need device.Sizes) []model.Kept {
-	available := availableMemory(t.engine)
-	fits := func(device int, k model.Kept) bool {
-		return need[device]+t.copies.SizesOf(k)[device] <= available[device]/5*4
-	}
-	kept, folded := make([]model.Kept, len(need)), true
-	for i := range kept {
-		folded = folded && fits(i, model.KeptFolded)
-		for k := model.KeptMatrix; k <= model.KeptBoth && fits(i, k); k++ {
-			kept[i] = k
-		}
-	}
-	if folded {
-		return slices.Repeat([]model.Kept{model.KeptFolded}, len(need))
-	}
-	return kept
 }
 
 // keepCopies builds the graph of a step with so much on each device.
@@ -77,25 +62,46 @@ func (t *Trainer) makeCopies() error {
 	return t.copies.Fill(context.Background())
 }
 
-// resumeCopies folds no adapters where the run of a checkpoint did not, if that is left to the trainer:
-// rounding is the same then.
+// resumeCopies keeps no more than the run of a checkpoint did on the same number of devices, if that is
+// left to the trainer: adapters in copies round otherwise than others.
 func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
-	was, err := ggml.GGUFValue[string](g, freeKeys+idFolded)
-	if t.options.WeightCopies != nil || err != nil || was == folded(t.copies.HasFolded()) || !t.copies.HasFolded() {
-		return nil // it does not fit here, or is the same
+	text, err := ggml.GGUFValue[string](g, freeKeys+idCopies)
+	is, was := t.copies.Kept(), parseKept(text)
+	if t.options.WeightCopies != nil || err != nil || len(was) != len(is) {
+		return nil
 	}
-	if err := t.keepCopies(slices.Repeat([]model.Kept{model.KeptBoth}, len(t.engine.Devices()))); err != nil {
+	least := slices.Clone(is)
+	for i := range least {
+		least[i] = min(is[i], was[i]) // what does not fit here stays away
+	}
+	if slices.Equal(least, is) {
+		return nil
+	}
+	if err := t.keepCopies(least); err != nil {
 		return err
 	}
 	return t.makeCopies()
 }
 
-// folded is where adapters are added up, as checkpoints have it.
-func folded(on bool) string {
-	if on {
-		return "in products with weights"
+// keptWords is what the devices keep as checkpoints have it, such as "both, none".
+func (t *Trainer) keptWords() string {
+	var words []string
+	for _, k := range t.copies.Kept() {
+		words = append(words, k.String())
 	}
-	return "apart"
+	return cmp.Or(strings.Join(words, ", "), model.KeptNone.String())
+}
+
+func parseKept(words string) []model.Kept {
+	var list []model.Kept
+	for _, word := range strings.Split(words, ", ") {
+		for k := model.KeptNone; k <= model.KeptAll; k++ {
+			if k.String() == word {
+				list = append(list, k)
+			}
+		}
+	}
+	return list
 }
 
 // WeightCopies says what devices keep of frozen weights, and in how much memory, such as "weights in bf16,

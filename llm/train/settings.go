@@ -41,7 +41,7 @@ type settingRow struct {
 const fixedSetting, freeSetting = false, true
 
 // IDs by which settings are found here.
-const idData, idLength, idCheckpointing, idFolded = "data", "sample length", "gradient checkpointing", "products of adapters"
+const idData, idLength, idCheckpointing, idCopies = "data", "sample length", "gradient checkpointing", "weight copies"
 
 // settingTable has the settings in the order of checkpoints. Fixed are what is computed and the
 // order of the rows, free are how the parameters move, and how long.
@@ -80,7 +80,7 @@ var settingTable = []settingRow{
 	{"alpha of NEFTune", "alpha of NEFTune", freeSetting, settingValue(func(t *Trainer) any { return t.options.NEFTune })},
 	{"compute type", "compute type", freeSetting, settingValue(func(t *Trainer) any { return t.options.ComputeType })},
 	{idCheckpointing, "gradient checkpointing", freeSetting, settingValue(func(t *Trainer) any { return resolved(t.checkpointing) })},
-	{idFolded, "products of adapters", freeSetting, settingValue(func(t *Trainer) any { return folded(t.copies.HasFolded()) })},
+	{idCopies, "weight copies", freeSetting, settingValue(func(t *Trainer) any { return t.keptWords() })},
 }
 
 // A settingReader gives what a trainer has of the setting of a row.

@@ -39,7 +39,7 @@ func TestSettingIDs(t *testing.T) {
 		"free.dimensions from which on weights decay", "free.gradient clip", "free.learning rate of B over that of A", "free.patience",
 		"free.least improvement of an evaluation", "free.steps between losses that are compared", "free.least change of the loss between them",
 		"free.least change of the loss in a step", "free.steps without a new lowest loss", "free.dropout", "free.alpha of NEFTune",
-		"free.compute type", "free.gradient checkpointing", "free.products of adapters",
+		"free.compute type", "free.gradient checkpointing", "free.weight copies",
 	}, keys)
 }
 

@@ -156,5 +156,6 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	graph := model.TrainGraphOptions{Adapters: adapters, Length: 4, Batch: 1}
 	keep(graph, nil)
 	keep(m.NewLossGraph(e, graph))
+	keep(m.NewCopies(e, ggml.F32, []model.Kept{model.KeptNone}))
 	keep(model.Batch{Tokens: make([]int32, 4), Targets: make([]int32, 4)}, nil)
 }

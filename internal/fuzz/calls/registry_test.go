@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
@@ -197,6 +198,7 @@ var public = registry{
 		{"model.New", reflect.ValueOf(model.New)},
 		{"model.NewIn", reflect.ValueOf(model.NewIn)},
 		{"model.NewOf", reflect.ValueOf(model.NewOf)},
+		{"parallel.Join", reflect.ValueOf(parallel.Join)},
 		{"run.Is", reflect.ValueOf(run.Is)},
 		{"run.Resume", reflect.ValueOf(run.Resume)},
 		{"run.Create", reflect.ValueOf(run.Create)},
@@ -463,11 +465,14 @@ var public = registry{
 		reflect.TypeFor[model.LoRAPair](),
 		reflect.TypeFor[model.LoadOptions](),
 		reflect.TypeFor[model.LossGraph](),
+		reflect.TypeFor[model.Milestone](),
 		reflect.TypeFor[model.Mixture](),
 		reflect.TypeFor[model.Model](),
 		reflect.TypeFor[model.Noise](),
 		reflect.TypeFor[model.SaveOptions](),
 		reflect.TypeFor[model.TrainGraphOptions](),
+		reflect.TypeFor[parallel.Group](),
+		reflect.TypeFor[parallel.Process](),
 		reflect.TypeFor[run.ChangedError](),
 		reflect.TypeFor[run.File](),
 		reflect.TypeFor[run.Folder](),
@@ -519,6 +524,7 @@ var public = registry{
 		reflect.TypeFor[train.Schedule](),
 		reflect.TypeFor[train.Setting](),
 		reflect.TypeFor[train.Shape](),
+		reflect.TypeFor[train.SharedError](),
 		reflect.TypeFor[train.StepMetrics](),
 		reflect.TypeFor[train.Trainables](),
 		reflect.TypeFor[train.Trainer](),
