@@ -12,6 +12,7 @@ type Work struct {
 	Kind  Kind
 	Op    string
 	FLOPs float64 // of a product
+	Depth int64   // of which the columns of both operands are as long
 	BF16  bool    // of which both operands are
 	Bytes int64   // read and written, of what is not in a cache
 }
@@ -35,7 +36,7 @@ func Of(s Shape, graphs ...*ggml.Graph) []Work {
 			switch {
 			case isProduct(t):
 				a, b := t.Sources()[0], t.Sources()[1]
-				w.FLOPs = flops(t)
+				w.FLOPs, w.Depth = flops(t), depth(t)
 				w.BF16 = a.Type() == ggml.BF16
 				if w.BF16 && b.Type() == ggml.F32 {
 					w.Bytes -= 2 * b.NumElements()
@@ -63,12 +64,14 @@ func isScaledNorm(t *ggml.Tensor) bool {
 }
 
 // flops are those of a product.
-func flops(t *ggml.Tensor) float64 {
-	a, inner := t.Sources()[0], 0
+func flops(t *ggml.Tensor) float64 { return 2 * float64(t.NumElements()) * float64(depth(t)) }
+
+// depth is over how many products of numbers each of a product adds up.
+func depth(t *ggml.Tensor) int64 {
 	if t.Op() == "out_prod" {
-		inner = 1
+		return t.Sources()[0].Dim(1)
 	}
-	return 2 * float64(t.NumElements()) * float64(a.Dim(inner))
+	return t.Sources()[0].Dim(0)
 }
 
 // size is what of a tensor, that may be a view, is read or written.
@@ -86,6 +89,12 @@ func moved(t *ggml.Tensor) int64 {
 		return 2*size(sources[0]) + size(sources[1])
 	case "cpy": // the second operand is where to
 		return size(sources[0]) + size(t)
+	case "set": // a part of what is there, or of a copy
+		bytes := 2 * size(sources[1])
+		if !t.IsView() {
+			bytes += 2 * size(t)
+		}
+		return bytes
 	case "opt_step_adamw":
 		return 7 * size(sources[0]) // the parameter and two moments are written, too
 	}

@@ -61,7 +61,13 @@ func TestCUDAStep(t *testing.T) {
 		}
 	}
 	if len(steps) == 12 { // all of them
+		t.Log("scripts/cuda-step writes the pages")
 		pages.Check(t, "../../docs/benchmarks/cuda-step.md", cudaPage(steps))
+		for _, s := range steps {
+			if s.model.Name == "8B" && s.context == 4096 {
+				pages.CheckSection(t, "../../docs/gpu-kernels.md", "the plan for "+s.typeName(), planSection(s, gpucost.Cards[0]))
+			}
+		}
 	}
 }
 
@@ -137,17 +143,14 @@ func cudaPage(steps []cudaStep) string {
 	line("| model | base | context × rows | kernels | products in BF16 | in F32 | moved | host to device | within the device | waits | memory |")
 	line("|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, s := range steps {
-		a, moved, flops, number := s.asked, int64(0), map[bool]float64{}, map[bool]int{}
-		for _, w := range s.work {
-			moved += w.Bytes
-		}
+		a, flops, number := s.asked, map[bool]float64{}, map[bool]int{}
 		for types, n := range a.byCompute {
 			inBF16 := strings.HasPrefix(types, "BF16")
 			number[inBF16] += n
 			flops[inBF16] += a.flops[types]
 		}
 		line("| %s | %v | %s | %s | %s, %.1f TFLOP | %s, %.1f TFLOP | %s GB | %d kB | %s, %.0f MB | %d | %.1f GB |",
-			s.model.Name, s.typeName(), s.shape(), grouped(a.kernels), grouped(number[true]), flops[true]/1e12, grouped(number[false]), flops[false]/1e12, grouped(int(moved/1e9)),
+			s.model.Name, s.typeName(), s.shape(), grouped(a.kernels), grouped(number[true]), flops[true]/1e12, grouped(number[false]), flops[false]/1e12, grouped(int(moved(s)/1e9)),
 			a.copied["host-to-device"]/1000, grouped(a.copies["device-to-device"]), float64(a.copied["device-to-device"])/1e6, a.waits, float64(s.peak)/1e9)
 	}
 	line("\n## Predictions\n")
