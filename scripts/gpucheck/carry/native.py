@@ -106,6 +106,9 @@ def main():
             sys.exit("the code for one architecture is longer than that for all")
         data[start:stop] = code + bytes(stop - start - len(code))
         struct.pack_into("<Q", data, at + 8, len(code))
+    for _, _, _, entries in containers(data):
+        if [(e.kind, e.architecture) for e in entries] != [(ELF, architecture)]:
+            sys.exit("what was written is not what was meant")
     Path(output).write_bytes(data)
     print(f"{len(codes)} modules, {sum(map(len, codes)) / 1e6:.1f} MB of code for {architecture}")
 
