@@ -11,7 +11,7 @@
 #define KERN_INLINE KERN_AVX512 __attribute__((always_inline)) static inline
 
 // All types come in groups of 32 elements: a block is one group, a super-block eight.
-enum { KERN_GROUP = 32, KERN_HALF_GROUP = KERN_GROUP / 2, KERN_SUPER_BLOCK = 256, KERN_GROUPS = KERN_SUPER_BLOCK / KERN_GROUP };
+enum { KERN_GROUP = KERN_BLOCK, KERN_HALF_GROUP = KERN_GROUP / 2, KERN_GROUPS = KERN_SUPER_BLOCK / KERN_GROUP };
 
 KERN_INLINE __m512i kern_to_bf16(__m512 first, __m512 second) {
 	return (__m512i)_mm512_cvtne2ps_pbh(second, first);
@@ -186,24 +186,6 @@ KERN_INLINE void kern_dequantize_iq4_xs(const void *from, char *to, int64_t n, b
 	}
 }
 
-// What begins the blocks of Q4_K and Q5_K: a value is d · scale · q − min · minimum, with six bits for the scale and
-// the minimum of each group.
-struct kern_k_head {
-	uint16_t d, min;
-	uint8_t scales[12];
-};
-
-struct kern_q4_k {
-	struct kern_k_head head;
-	uint8_t q[KERN_SUPER_BLOCK / 2]; // two groups side by side
-};
-
-struct kern_q5_k {
-	struct kern_k_head head;
-	uint8_t high[KERN_GROUP]; // a bit of each group
-	uint8_t q[KERN_SUPER_BLOCK / 2];
-};
-
 struct kern_k_scales {
 	float d[KERN_GROUPS], min[KERN_GROUPS];
 };
@@ -255,14 +237,6 @@ KERN_INLINE void kern_dequantize_q5_k(const void *from, char *to, int64_t n, boo
 		}
 	}
 }
-
-// Each half of a group has its scale.
-struct kern_q6_k {
-	uint8_t low[KERN_SUPER_BLOCK / 2];  // four bits, of two groups side by side
-	uint8_t high[KERN_SUPER_BLOCK / 4]; // two bits, of four
-	int8_t scales[KERN_SUPER_BLOCK / KERN_HALF_GROUP];
-	uint16_t d;
-};
 
 KERN_INLINE void kern_dequantize_q6_k(const void *from, char *to, int64_t n, bool bf16) {
 	const struct kern_q6_k *b = from;

@@ -52,13 +52,14 @@ static size_t kern_column_size(const struct kern_columns *c, int64_t k) {
 static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights, int64_t matrix) {
 	const struct kern_vnni *vnni = kern_vnni_of(weights);
 	enum ggml_type type = kern_traits(weights)->vec_dot_type;
-	if (c->data != NULL && c->vnni == vnni && c->type == type && c->matrix == matrix) {
+	bool same = vnni != NULL ? c->vnni != NULL && c->vnni->pack == vnni->pack : c->vnni == NULL && c->type == type;
+	c->vnni = vnni;
+	c->type = type;
+	if (c->data != NULL && same && c->matrix == matrix) {
 		return;
 	}
 	int64_t k = c->x->ne[0], n = c->x->ne[1];
 	const float *x = kern_matrix(c->x, matrix);
-	c->vnni = vnni;
-	c->type = type;
 	c->matrix = matrix;
 	c->stride = kern_column_size(c, k);
 	c->data = (const char *)x;

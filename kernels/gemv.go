@@ -55,8 +55,8 @@ func GEMV(c *ggml.Context, x *ggml.Tensor, w ...*ggml.Tensor) *ggml.Tensor {
 }
 
 // HasBatchedGEMV reports whether [GEMV] multiplies a row of the type by several columns
-// at once, so that up to four take little longer than one: Q8_0 and Q4_0 on processors
-// with AVX512-VNNI. Otherwise each column takes its time.
+// at once, so that up to four take little longer than one: Q8_0, Q4_0, Q4_K, Q5_K and Q6_K
+// on processors with AVX512-VNNI. Otherwise each column takes its time.
 func HasBatchedGEMV(t ggml.Type) bool {
 	loadPlugin()
 	return bool(C.kern_gemv_batched(C.enum_ggml_type(t)))

@@ -111,14 +111,26 @@ func TestGEMVIsMulMat(t *testing.T) {
 func TestGEMVBatched(t *testing.T) {
 	info, err := ggml.ReadCPUInfo()
 	require.NoError(t, err)
-	for _, typ := range []ggml.Type{ggml.Q8_0, ggml.Q4_0} {
+	for typ := range scaleFields {
 		require.Equal(t, info.AVX512VNNI && runtime.GOOS == "linux", kernels.HasBatchedGEMV(typ))
-		for _, k := range []int64{32, 96, 160, 224, 256, 288, 1024, 2048, 2816, 5632, 5664} {
+		for _, k := range []int64{32, 96, 160, 224, 256, 288, 768, 1024, 2048, 2816, 5632, 5664} {
+			if k%typ.BlockSize() != 0 {
+				continue
+			}
 			for _, n := range []int64{1, 2, 3, 4, 7} {
 				t.Run(fmt.Sprintf("%v/%dx%d", typ, k, n), func(t *testing.T) { testGEMVBatched(t, typ, k, n) })
 			}
 		}
 	}
+}
+
+// scaleFields are the types with a batched GEMV, and where a block of one has numbers of F16, below what power of two.
+var scaleFields = map[ggml.Type]struct {
+	at    []int
+	below int
+}{
+	ggml.Q8_0: {[]int{0}, -4}, ggml.Q4_0: {[]int{0}, -4},
+	ggml.Q4_K: {[]int{0, 2}, -9}, ggml.Q5_K: {[]int{0, 2}, -9}, ggml.Q6_K: {[]int{208}, -9},
 }
 
 func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
@@ -135,13 +147,16 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 	for i := range data {
 		data[i] = byte(draw.IntN(256))
 	}
+	fields := scaleFields[typ]
 	for block := range slices.Chunk(data, int(typ.BlockBytes())) {
-		block[1] = block[1]&0x83 | 0x28 // a scale of 2⁻⁵ to 2⁻⁴, of either sign
+		for _, at := range fields.at {
+			block[at+1] = block[at+1]&0x83 | byte(fields.below+14)<<2 // from half of that on, of either sign
+		}
 	}
 	require.NoError(t, optest.Err(w.WriteAt(data, 0)))
 	columns := refmath.Normal(draw, 1, k, n).Float32()
-	if k > 32 {
-		clear(columns[:32])
+	if block := typ.BlockSize(); k > block {
+		clear(columns[:block])
 	}
 	require.NoError(t, x.SetFloat32s(columns))
 	want, got := c.MulMat(w, x), kernels.GEMV(c, x, w)
@@ -160,6 +175,31 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 		require.True(t, slices.Equal(first, values), "%d threads", threads)
 		require.True(t, slices.Equal(optest.Values(t, alone), values[(n-1)*m:]), "alone, %d threads", threads)
 	}
+}
+
+// Matrices of several types in one op are multiplied as each alone: types share quantised columns, or do not.
+func TestGEMVOfTypes(t *testing.T) {
+	w := optest.NewWorkbench(t)
+	const k, m = 512, 5
+	x := w.Leaves.NewTensor(ggml.F32, k, 1).SetInput()
+	var matrices, alone []*ggml.Tensor
+	for _, typ := range []ggml.Type{ggml.Q4_K, ggml.Q6_K, ggml.Q8_0, ggml.F16, ggml.Q5_K, ggml.Q3_K, ggml.Q4_0, ggml.Q4_K} {
+		matrix := w.Leaves.NewTensor(typ, k, m).SetInput()
+		matrices, alone = append(matrices, matrix), append(alone, kernels.GEMV(w.Context, x, matrix))
+	}
+	together := kernels.GEMV(w.Context, x, matrices...)
+	g := w.NewGraph(append(alone, together)...)
+	require.NoError(t, w.Allocator.Allocate(g))
+	require.NoError(t, ggml.Write(x, refmath.Normal(optest.RNG(0), 1, k).Float32()))
+	for i, matrix := range matrices {
+		require.NoError(t, matrix.SetFloat32s(refmath.Normal(optest.RNG(uint64(i)), 1, k, m).Float32()))
+	}
+	w.Compute(g)
+	var want []float32
+	for _, y := range alone {
+		want = append(want, optest.Values(t, y)...)
+	}
+	require.Equal(t, want, optest.Values(t, together))
 }
 
 // The first op of a process finds the CPU plugin too: it is loaded for it.

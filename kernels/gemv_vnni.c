@@ -1,22 +1,15 @@
 #include "gemv_vnni.h"
 #include "blocks.h"
+#include "gemv_vnni_k.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
-#include <immintrin.h>
+#include "vnni.h"
+
 #include <string.h>
 
-#define KERN_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,f16c")))
-#define KERN_VNNI_INLINE KERN_VNNI static inline __attribute__((always_inline))
-
-// A part is eight blocks of a row, multiplied by up to four columns at once, whose sums are in registers.
-enum {
-	KERN_PART_BLOCKS = 8,
-	KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK,
-	KERN_REGISTER = 64,
-	KERN_LANES = KERN_REGISTER / 4,
-	KERN_COLUMNS = 4,
-};
+// A part is eight blocks of a row.
+enum { KERN_PART_BLOCKS = 8, KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK, KERN_LANES = KERN_REGISTER / 4 };
 
 // Zero-point correction: vpdpbusd takes a row's elements unsigned, so an offset, the zero point, is added to them. What
 // it adds to the sum of each lane depends on the column alone, and is subtracted beforehand. This is the part of a packed
@@ -167,17 +160,7 @@ KERN_VNNI_INLINE void kern_accumulate_part_q4_0(__m512 *sums, const struct kern_
 		_Pragma("GCC unroll 4") \
 		for (int j = 0; j < n; j++) { y[j * ldy] += _mm512_reduce_add_ps(sums[j]); } \
 	} \
-	KERN_VNNI static void kern_accumulate_##type(float *y, int64_t ldy, int64_t k, \
-			const void *row, const char *columns, size_t stride, int64_t n) { \
-		for (; n >= KERN_COLUMNS; n -= KERN_COLUMNS, y += KERN_COLUMNS * ldy, columns += KERN_COLUMNS * stride) { \
-			kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, KERN_COLUMNS); \
-		} \
-		switch (n) { \
-		case 3: kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, 3); break; \
-		case 2: kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, 2); break; \
-		case 1: kern_accumulate_columns_##type(y, ldy, k, row, columns, stride, 1); break; \
-		} \
-	}
+	KERN_VNNI_ACCUMULATE(type)
 
 KERN_VNNI_KERNEL(q8_0, kern_q8_0)
 KERN_VNNI_KERNEL(q4_0, kern_q4)
@@ -191,6 +174,9 @@ const struct kern_vnni *kern_vnni_of(enum ggml_type type) {
 	switch (type) {
 	case GGML_TYPE_Q8_0: return &q8_0;
 	case GGML_TYPE_Q4_0: return &q4_0;
+	case GGML_TYPE_Q4_K: return &kern_vnni_q4_k;
+	case GGML_TYPE_Q5_K: return &kern_vnni_q5_k;
+	case GGML_TYPE_Q6_K: return &kern_vnni_q6_k;
 	default: return NULL;
 	}
 }

@@ -1,0 +1,173 @@
+#include "gemv_vnni_k.h"
+#include "blocks.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+
+#include "vnni.h"
+
+#include <string.h>
+
+enum { KERN_REGISTERS = KERN_SUPER_BLOCK / KERN_REGISTER, KERN_SIXTEENS = KERN_SUPER_BLOCK / 16 };
+
+// The part of a packed column that meets a super-block, and the sums of its elements: what is subtracted from the elements
+// of a row, a minimum or a zero point, is the same for 16 of them.
+struct kern_super_column {
+	_Alignas(KERN_REGISTER) int8_t q[KERN_SUPER_BLOCK];
+	_Alignas(KERN_REGISTER) int16_t sums[KERN_SIXTEENS];
+	float d;
+};
+
+static size_t kern_super_size(int64_t k) { return (size_t)(k / KERN_SUPER_BLOCK) * sizeof(struct kern_super_column); }
+
+// Adds up each 16 elements: four by products with 1, and pairs of those twice.
+KERN_VNNI_INLINE __m256i kern_sum_sixteens(const __m512i *q) {
+	const __m512i ones = _mm512_set1_epi16(1), order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+	__m512i fours[KERN_REGISTERS];
+#pragma GCC unroll 4
+	for (int i = 0; i < KERN_REGISTERS; i++) {
+		fours[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), q[i]);
+	}
+	__m512i first = _mm512_madd_epi16(_mm512_packs_epi32(fours[0], fours[1]), ones);
+	__m512i second = _mm512_madd_epi16(_mm512_packs_epi32(fours[2], fours[3]), ones);
+	__m512i sums = _mm512_madd_epi16(_mm512_packs_epi32(first, second), ones);
+	return _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, sums));
+}
+
+// Quantises as to Q8_K.
+KERN_VNNI static void kern_pack_super(const float *x, void *column, int64_t k) {
+	struct kern_super_column *c = column;
+	for (; k > 0; k -= KERN_SUPER_BLOCK, x += KERN_SUPER_BLOCK, c++) {
+		__m512 largest = _mm512_setzero_ps();
+		for (int i = 0; i < KERN_SUPER_BLOCK; i += 16) {
+			largest = _mm512_max_ps(largest, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
+		}
+		float most = _mm512_reduce_max_ps(largest), scale = most > 0 ? 127 / most : 0;
+		for (int i = 0; i < KERN_SUPER_BLOCK; i += 16) {
+			__m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(scale)));
+			_mm_store_si128((void *)(c->q + i), _mm512_cvtepi32_epi8(q));
+		}
+		__m512i q[KERN_REGISTERS];
+		memcpy(q, c->q, sizeof q);
+		_mm256_store_si256((void *)c->sums, kern_sum_sixteens(q));
+		c->d = most > 0 ? 1 / scale : 0;
+	}
+}
+
+// A super-block of a row in one form for all types: an element is d · scale · q − min · minimum, with a scale and a minimum
+// of 16 bits for each 16 elements, and q from 0 to 63: the sum of four products has 16 bits.
+struct kern_super {
+	__m512i q[KERN_REGISTERS];
+	__m256i scales, minimums;
+	float d, min;
+};
+
+// The lower bits of the bytes of one register, or the ones of another where the mask has ones.
+KERN_VNNI_INLINE __m512i kern_merge_bits(__m512i low, __m512i high, int mask) {
+	return _mm512_or_si512(low, _mm512_and_si512(high, _mm512_set1_epi8((char)mask)));
+}
+
+KERN_VNNI_INLINE __m512i kern_low_bits(__m512i q) { return _mm512_and_si512(q, _mm512_set1_epi8(15)); }
+
+// 32 bytes, twice, moved by other bits to the left: the bits that leave a byte are masked out.
+KERN_VNNI_INLINE __m512i kern_rotate_twice(const uint8_t *bytes, int first, int second) {
+	__m512i twice = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)bytes));
+	long long a = first, b = second;
+	return _mm512_rolv_epi64(twice, _mm512_setr_epi64(a, a, a, a, b, b, b, b));
+}
+
+// Scales of six bits, and behind them minimums: the first four of both lie in one byte each; the others are split into four
+// bits of their own, and two above the first.
+KERN_VNNI_INLINE void kern_unpack_head(struct kern_super *s, const struct kern_k_head *head) {
+	enum { SIX = 0x3f3f3f3f, UPPER = 0x30303030, LOWER = 0x0f0f0f0f };
+	const __m128i dup = _mm_setr_epi8(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+	__m128i bits = _mm_loadu_si128((const void *)head); // the three words of scales are those from 1 on
+	__m128i own = _mm_srlv_epi32(_mm_shuffle_epi32(bits, _MM_SHUFFLE(3, 2, 3, 1)), _mm_setr_epi32(0, 0, 0, 4));
+	__m128i above = _mm_srli_epi32(_mm_shuffle_epi32(bits, _MM_SHUFFLE(2, 2, 1, 1)), 2);
+	own = _mm_and_si128(own, _mm_setr_epi32(SIX, LOWER, SIX, LOWER));
+	__m128i all = _mm_or_si128(own, _mm_and_si128(above, _mm_setr_epi32(0, UPPER, 0, UPPER)));
+	s->scales = _mm256_cvtepu8_epi16(_mm_shuffle_epi8(all, dup));
+	s->minimums = _mm256_cvtepu8_epi16(_mm_shuffle_epi8(all, _mm_add_epi8(dup, _mm_set1_epi8(8))));
+	__m128 units = _mm_cvtph_ps(bits);
+	s->d = _mm_cvtss_f32(units);
+	s->min = _mm_cvtss_f32(_mm_movehdup_ps(units));
+}
+
+KERN_VNNI_INLINE void kern_unpack_q4_k(struct kern_super *s, const struct kern_q4_k *w) {
+	kern_unpack_head(s, &w->head);
+#pragma GCC unroll 4
+	for (int i = 0; i < KERN_REGISTERS; i++) {
+		s->q[i] = kern_low_bits(kern_rotate_twice(w->q + i * KERN_BLOCK, 0, 60));
+	}
+}
+
+KERN_VNNI_INLINE void kern_unpack_q5_k(struct kern_super *s, const struct kern_q5_k *w) {
+	kern_unpack_head(s, &w->head);
+#pragma GCC unroll 4
+	for (int i = 0; i < KERN_REGISTERS; i++) {
+		__m512i low = kern_low_bits(kern_rotate_twice(w->q + i * KERN_BLOCK, 0, 60));
+		s->q[i] = kern_merge_bits(low, kern_rotate_twice(w->high, (68 - 2 * i) % 64, (67 - 2 * i) % 64), 16);
+	}
+}
+
+KERN_VNNI_INLINE void kern_unpack_q6_k(struct kern_super *s, const struct kern_q6_k *w) {
+	s->scales = s->minimums = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)w->scales));
+	s->d = _cvtsh_ss(w->d);
+	s->min = 32 * s->d;
+#pragma GCC unroll 2
+	for (int i = 0; i < KERN_REGISTERS; i += 2) {
+		__m512i low = _mm512_loadu_si512(w->low + i * KERN_BLOCK);
+		const uint8_t *high = w->high + i * KERN_BLOCK / 2;
+		s->q[i] = kern_merge_bits(kern_low_bits(low), kern_rotate_twice(high, 4, 2), 0x30);
+		s->q[i + 1] = kern_merge_bits(kern_low_bits(_mm512_srli_epi16(low, 4)), kern_rotate_twice(high, 0, 62), 0x30);
+	}
+}
+
+// The sums of four products each of two registers, in 16 bits: four of the first and four of the second in turn.
+KERN_VNNI_INLINE __m512i kern_products(const __m512i *w, const int8_t *x) {
+	__m512i first = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[0], _mm512_load_si512(x));
+	__m512i second = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[1], _mm512_load_si512(x + KERN_REGISTER));
+	return _mm512_packs_epi32(first, second);
+}
+
+// Multiplies a super-block with each column. The sums of its products with scales are integers.
+KERN_VNNI_INLINE void kern_add_super(__m512 *sums, __m256 *minimums, const struct kern_super *w, const char *columns, size_t stride, const int n) {
+	const __m512i eights = _mm512_setr_epi64(0, 0x0004000400040004, 0x0001000100010001, 0x0005000500050005,
+		0x0002000200020002, 0x0006000600060006, 0x0003000300030003, 0x0007000700070007);
+	__m512i all = _mm512_castsi256_si512(w->scales);
+	__m512i low = _mm512_permutexvar_epi16(eights, all), high = _mm512_permutexvar_epi16(_mm512_add_epi16(eights, _mm512_set1_epi16(8)), all);
+	__m512 d = _mm512_set1_ps(w->d);
+	__m256 min = _mm256_set1_ps(w->min);
+#pragma GCC unroll 4
+	for (int j = 0; j < n; j++) {
+		const struct kern_super_column *x = (const void *)(columns + (size_t)j * stride);
+		__m512i products = _mm512_dpwssd_epi32(_mm512_setzero_si512(), kern_products(w->q, x->q), low);
+		products = _mm512_dpwssd_epi32(products, kern_products(w->q + 2, x->q + 2 * KERN_REGISTER), high);
+		__m256i subtracted = _mm256_madd_epi16(w->minimums, _mm256_load_si256((const void *)x->sums));
+		sums[j] = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x->d)), _mm512_cvtepi32_ps(products), sums[j]);
+		minimums[j] = _mm256_fmadd_ps(_mm256_mul_ps(min, _mm256_set1_ps(x->d)), _mm256_cvtepi32_ps(subtracted), minimums[j]);
+	}
+}
+
+#define KERN_VNNI_K(type) \
+	KERN_VNNI_INLINE void kern_accumulate_columns_##type(float *y, int64_t ldy, int64_t k, \
+			const struct kern_##type *w, const char *columns, size_t stride, const int n) { \
+		__m512 sums[KERN_COLUMNS] = {0}; \
+		__m256 minimums[KERN_COLUMNS] = {0}; \
+		for (; k > 0; k -= KERN_SUPER_BLOCK, w++, columns += sizeof(struct kern_super_column)) { \
+			struct kern_super s; \
+			kern_unpack_##type(&s, w); \
+			kern_add_super(sums, minimums, &s, columns, stride, n); \
+		} \
+		_Pragma("GCC unroll 4") \
+		for (int j = 0; j < n; j++) { \
+			y[j * ldy] += _mm512_reduce_add_ps(_mm512_sub_ps(sums[j], _mm512_zextps256_ps512(minimums[j]))); \
+		} \
+	} \
+	KERN_VNNI_ACCUMULATE(type) \
+	const struct kern_vnni kern_vnni_##type = {kern_super_size, kern_pack_super, kern_accumulate_##type};
+
+KERN_VNNI_K(q4_k)
+KERN_VNNI_K(q5_k)
+KERN_VNNI_K(q6_k)
+
+#endif
