@@ -190,6 +190,9 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 
 const tinyVocab, tinyEmbd = 40, 32
 
+// widthKeys are those of widths of matrices.
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla)?|rope\.dimension_count)$`)
+
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 
 // widened is the width that a key says, or those of all layers.
@@ -219,7 +222,7 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.layer_norm_epsilon": float32(1e-5), "rope.dimension_count": head,
 	}
 	for key, value := range a.keys {
-		if strings.HasSuffix(key, "feed_forward_length") || key == "moe_latent_size" {
+		if widthKeys.MatchString(key) {
 			value = a.widened(value)
 		}
 		keys[key] = value
