@@ -53,6 +53,17 @@ func New(c Config, layers []Layer) (*Architecture, error) {
 	return a, nil
 }
 
+// Having returns the architecture of a model that has not all optional weights, but those of these names.
+func (a *Architecture) Having(has func(name string) bool) *Architecture {
+	of := *a.get()
+	of.weights = slices.DeleteFunc(slices.Clone(of.weights), func(w *Weight) bool { return w.Optional && !has(w.Name) })
+	of.byName = map[string]*Weight{}
+	for _, w := range of.weights {
+		of.byName[w.Name] = w
+	}
+	return &of
+}
+
 // Config returns the hyper-parameters.
 func (a *Architecture) Config() Config { return a.get().config }
 

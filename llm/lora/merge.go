@@ -283,6 +283,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 		if merged, err = arch.New(config, merged.Layers()); err != nil {
 			return nil, err
 		}
+		merged = merged.Having(func(name string) bool { return m.Weight(name) != nil })
 	}
 	var list []output
 	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) (err error) {

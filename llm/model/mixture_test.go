@@ -125,6 +125,18 @@ func TestMixtureTypes(t *testing.T) {
 		require.Equal(t, c.want, got, "%s: %s of %s", c.mixture, c.name, c.arch)
 		require.NoError(t, m.Close())
 	}
+	// What a model lacks does not count.
+	loaded := llmtest.ArchModel(t, "cogvlm", ggml.F32)
+	made, err := model.New(loaded.Config(), nil, 1)
+	require.NoError(t, err)
+	defer made.Close()
+	for m, want := range map[*model.Model]ggml.Type{loaded: ggml.Q4_K, made: ggml.Q5_K} {
+		x, _ := model.FindMixture("q3_k_m")
+		w := *m.Architecture().Weight("blk.1.attn_qkv.weight")
+		w.Shape = []int64{256, 768}
+		got, _ := x.TypeOf(m.Architecture(), &w, nil)
+		require.Equal(t, want, got)
+	}
 	_, ok := model.FindMixture("q9_k")
 	require.False(t, ok)
 	x, ok := model.FindMixture("Q4_K_M")

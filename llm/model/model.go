@@ -86,6 +86,10 @@ func (m *Model) load(o LoadOptions) error {
 	if err := checkTensors(g, m.arch); err != nil {
 		return err
 	}
+	m.arch = m.arch.Having(func(name string) bool {
+		_, ok := g.Tensor(name)
+		return ok
+	})
 	if arch.HasVocabulary(g) {
 		if m.Tokenizer, err = tokenizer.FromMetadata(g); err != nil {
 			return fmt.Errorf("%s: %w", g.Name(), err)
@@ -196,11 +200,10 @@ func NewIn(l device.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed u
 	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
 	}
+	a = a.Having(func(string) bool { return false })
 	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(l), weights: map[string]*ggml.Tensor{}}
 	for _, w := range a.Weights() {
-		if !w.Optional {
-			m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name))
-		}
+		m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name))
 	}
 	m.index()
 	if err := m.memory.Allocate(); err != nil {
