@@ -11,6 +11,10 @@ import (
 // A Memory holds tensors that stay, each on the device where a layout puts it. Close it after
 // use. It is used by one goroutine.
 type Memory struct {
+	// Resident chooses those of the CPU's tensors that Load reads into memory with large pages, where
+	// it maps the others; nil chooses none.
+	Resident func(t ggml.GGUFTensor) bool
+
 	places  places
 	waiting [][]*ggml.Tensor // for Allocate, by device
 	buffers []*ggml.Buffers
@@ -73,8 +77,8 @@ func (m *Memory) own(i int, b *ggml.Buffers, size int64) {
 }
 
 // Load makes the tensors of a file in a context, and gives them their data: those of the CPU
-// are mapped, unless NoMmap is set, as by [ggml.GGUF.Load]. The place of a tensor is told by
-// its name.
+// are mapped, unless NoMmap is set, as by [ggml.GGUF.Load], or they are Resident. The place of a
+// tensor is told by its name.
 func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place func(name string) (layer int, kind string)) error {
 	if err := m.check(); err != nil {
 		return err
@@ -82,33 +86,46 @@ func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place f
 	if place == nil {
 		return errors.New("the function that tells the places of tensors is nil")
 	}
-	device, sizes := map[string]int{}, make(Sizes, len(m.sizes))
+	cpu := len(m.sizes) - 1
+	parts, sizes, total := map[string]loadPart{}, map[loadPart]int64{}, int64(0)
 	for t := range g.Tensors() {
 		i, err := m.places.index(place(t.Name))
 		if err != nil {
 			return err
 		}
-		device[t.Name] = i
-		sizes[i] += t.Size
+		part := loadPart{i, i == cpu && m.Resident != nil && m.Resident(t)}
+		parts[t.Name] = part
+		sizes[part] += t.Size
+		total += t.Size
 	}
-	loaded, progress := int64(0), o.Progress
+	loaded := int64(0)
 	for i, d := range m.places.devices {
-		o.Filter = func(t ggml.GGUFTensor) bool { return device[t.Name] == i }
-		if progress != nil {
-			o.Progress = func(done, _ int64) { progress(loaded+done, sizes.Total()) }
+		for _, part := range []loadPart{{i, false}, {i, true}} {
+			of := o
+			of.NoMmap = o.NoMmap || part.resident
+			of.Filter = func(t ggml.GGUFTensor) bool { return parts[t.Name] == part }
+			if o.Progress != nil {
+				of.Progress = func(done, _ int64) { o.Progress(loaded+done, total) }
+			}
+			b, err := g.Load(c, d, of)
+			if err != nil {
+				return err
+			}
+			size := b.Size()
+			if i == cpu { // whose mapping has what lies in between, too
+				size = sizes[part]
+			}
+			m.own(i, b, size)
+			loaded += sizes[part]
 		}
-		b, err := g.Load(c, d, o)
-		if err != nil {
-			return err
-		}
-		size := b.Size()
-		if i == len(m.sizes)-1 { // of the CPU, whose mapping has what lies in between, too
-			size = sizes[i]
-		}
-		m.own(i, b, size)
-		loaded += sizes[i]
 	}
 	return nil
+}
+
+// A loadPart of a file is loaded at once.
+type loadPart struct {
+	device   int
+	resident bool
 }
 
 // Layout is where the tensors lie.

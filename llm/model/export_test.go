@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/goggml/ggml"
 )
@@ -38,4 +39,11 @@ func (l *LossGraph) Mask(a *ggml.Tensor, n Noise) [][]float32 {
 // EmbdNoise gives the noise on the embeddings, of each token.
 func (l *LossGraph) EmbdNoise(b Batch) [][]float32 {
 	return slices.Collect(slices.Chunk(l.drawn("embedding noise", b).([]float32), l.m.Config().Embd))
+}
+
+// SetAvailableMemory says how much memory there is, during a test.
+func SetAvailableMemory(t testing.TB, size int64) {
+	was := availableMemory
+	availableMemory = func() int64 { return size }
+	t.Cleanup(func() { availableMemory = was })
 }

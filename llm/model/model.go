@@ -40,7 +40,8 @@ type LoadOptions struct {
 	Progress func(done, total int64)
 	// Repack reads the matrices at once, into the memory and the layouts in which
 	// the processor multiplies fastest: tokens one by one take half to four fifths of
-	// the time without. Without it nothing is read before it is used.
+	// the time without. Experts are read where the system has memory for the whole file,
+	// and else mapped. Without it nothing is read before it is used.
 	Repack bool
 	// Override changes hyper-parameters that the file says, before anything is made of
 	// them; nil leaves them.
@@ -99,6 +100,7 @@ func (m *Model) load(o LoadOptions) error {
 		}
 	}
 	m.memory = device.NewMemory(o.Layout)
+	m.memory.Resident = m.resident(o)
 	if err := m.memory.Load(g, m.ctx, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress}, m.place); err != nil {
 		return err
 	}

@@ -1,0 +1,44 @@
+package model_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// With repacked matrices experts are read, where there is memory for the file, and nothing else is.
+func TestResidentExperts(t *testing.T) {
+	plain := llmtest.ArchModel(t, "qwen3moe", ggml.Q8_0)
+	for _, c := range []struct {
+		available int64
+		repack    bool
+		resident  bool
+	}{{1 << 40, true, true}, {1 << 10, true, false}, {1 << 40, false, false}} {
+		model.SetAvailableMemory(t, c.available)
+		var last, total int64
+		m, err := model.Load(plain.Path, model.LoadOptions{Repack: c.repack, Progress: func(done, all int64) {
+			require.Greater(t, done, last)
+			last, total = done, all
+		}})
+		require.NoError(t, err)
+		defer m.Close()
+		require.Equal(t, total, last)
+		var size int64
+		for w := range m.Weights() {
+			isExpert := m.Architecture().Weight(w.Name()).Role == arch.ExpertMatrices
+			require.Equal(t, isExpert && c.resident, w.BufferType().Name() != plain.Weight(w.Name()).BufferType().Name(), w.Name())
+			want, err := plain.Weight(w.Name()).Float32s()
+			require.NoError(t, err)
+			got, err := w.Float32s()
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			size += w.NumBytes()
+		}
+		require.Equal(t, size, total)
+	}
+}
