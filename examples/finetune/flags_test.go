@@ -62,7 +62,7 @@ func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 		}
 		list[n] = args
 	}
-	require.Len(t, list, 8)
+	require.Len(t, list, 9)
 	return list
 }
 
@@ -74,6 +74,8 @@ func wrongValues(f *kong.Flag) map[string]string {
 		return map[string]string{"no-such-value": "must be one of"}
 	}
 	switch kind := numberKind(f); {
+	case f.IsBool() && kind == reflect.String:
+		return map[string]string{"maybe": "expected HOST:PORT"}
 	case f.IsBool():
 		return map[string]string{"maybe": "true, 1, yes, false, 0 or no"}
 	case strings.HasSuffix(f.Target.Type().String(), "time.Duration"):

@@ -23,8 +23,9 @@ type program struct {
 	Merge   merging.Flags  `cmd:"" help:"Merge adapters into a model: a GGUF file that needs no adapter."`
 	Export  exportCommand  `cmd:"" help:"Convert an adapter: a GGUF file to the files of PEFT, or these to GGUF."`
 
-	Chat chatting.Command `cmd:"" help:"Chat with a model and its adapters."`
-	Ls   lsCommand        `cmd:"" name:"ls" help:"List runs: model, data, steps, loss, date, adapter."`
+	Chat      chatting.Command `cmd:"" help:"Chat with a model and its adapters."`
+	Dashboard dashboardCommand `cmd:"" help:"Show runs in a browser: curves, samples, settings, side by side."`
+	Ls        lsCommand        `cmd:"" name:"ls" help:"List runs: model, data, steps, loss, date, adapter."`
 }
 
 const description = `Train a LoRA adapter for a GGUF language model, and use it.

@@ -2,17 +2,20 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -111,6 +114,18 @@ func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, e
 		return "", err
 	}
 	return r.sampler.sample(ctx, q)
+}
+
+// writeSamples adds the last sample to those of the folder, if there is a prompt. That of step 0 is the base's, once.
+func (r *report) writeSamples(folder *training.RunFolder, step int) error {
+	if r.p.Prompt == "" || folder.Folder == nil || !r.p.Group().Writes() || step == 0 && isFile(folder.File(run.Samples)) {
+		return nil
+	}
+	line, err := json.Marshal(run.Sample{Step: step, Prompt: r.p.Prompt, Text: r.samples[len(r.samples)-1]})
+	if err != nil {
+		return err
+	}
+	return filelink.Append(folder.File(run.Samples), append(line, '\n'))
 }
 
 func (r *report) print(w io.Writer) error {

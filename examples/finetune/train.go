@@ -45,9 +45,10 @@ type trainCommand struct {
 	ComputeType string `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and on other devices bf16 where they multiply it." group:"Computing"`
 	NoRepack    bool   `name:"no-repack" setting:"weight copies" help:"Keep no copies of the weights in the compute type, and transposed, in the memory that devices have left; they are converted for each product: slower, in less memory." group:"Computing"`
 
-	EvalData []string `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
-	Prompt   string   `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`
-	Predict  int      `name:"sample-predict" range:"[-1,2147483647]" default:"60" help:"Tokens of the sample, at most; -1 for as many as the context has room for." group:"Report"`
+	EvalData  []string         `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
+	Dashboard dashboardAddress `name:"dashboard" placeholder:"HOST:PORT" help:"Show this run, and those beside it, on a page for a browser while it trains. It can stand alone: any free port, on this machine alone. An address that other machines reach asks for a token, which is printed with it." group:"Report" basic:""`
+	Prompt    string           `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`
+	Predict   int              `name:"sample-predict" range:"[-1,2147483647]" default:"60" help:"Tokens of the sample, at most; -1 for as many as the context has room for." group:"Report"`
 
 	flags []*kong.Flag    // all of the command
 	given map[string]bool // those on the command line or in the file of --config
@@ -254,6 +255,11 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if where := folder.Name(); where != "" {
 		fmt.Fprintln(p.Log(), where)
 	}
+	stop, err := p.serveDashboard(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	fmt.Fprintf(p.Log(), "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
 	fmt.Fprintf(p.Log(), "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
@@ -268,6 +274,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err := r.measure(ctx); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
+	if err := r.writeSamples(folder, 0); err != nil {
+		return err
+	}
 	if err := p.Flags.Run(ctx, p.Log(), t, valid, training.Result{SavedFile: p.result(), Write: p.save(adapter)}); err != nil {
 		return err
 	}
@@ -280,6 +289,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	}
 	if !p.Group().Writes() {
 		return nil
+	}
+	if err := r.writeSamples(folder, t.Steps()); err != nil {
+		return err
 	}
 	compute := fmt.Sprintf("%s, %s, products in %v", m.Layout(), p.describeThreads(), options.ComputeType)
 	if err := r.writeCard(folder, t, compute); err != nil {

@@ -22,9 +22,10 @@ const (
 	Metrics    = "metrics.jsonl"
 	Loss       = "loss" // a picture of the curve, of any format
 	Cache      = "cache"
-	Config     = "config.yaml"  // the settings of the program
-	Commands   = "commands.txt" // those that began the run, or continued it
-	Card       = "README.md"    // what the run was, for people
+	Config     = "config.yaml"   // the settings of the program
+	Commands   = "commands.txt"  // those that began the run, or continued it
+	Card       = "README.md"     // what the run was, for people
+	Samples    = "samples.jsonl" // what the model made of a prompt, as lines of a [Sample]
 	manifest   = "manifest.json"
 	lock       = ".lock"
 )

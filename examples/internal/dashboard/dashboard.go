@@ -1,0 +1,153 @@
+// Package dashboard shows runs in a browser while they train, and later: one page with curves, figures and settings, read from
+// the folders of the runs.
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// DefaultAddress is where a dashboard listens where nothing else is said: any free port, on this machine alone.
+const DefaultAddress = "127.0.0.1:0"
+
+// A Server shows the runs of a folder. Close it, or end the context of Serve.
+type Server struct {
+	listener net.Listener
+	runs     *folder
+	token    string // of addresses that other machines reach; "" for loopback
+}
+
+// Listen opens the address. One that other machines reach asks for a token, which is in URL: whoever has it sees what is
+// trained on.
+func Listen(address, path string) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{listener: l, runs: &folder{path: path, files: map[string]*version{}}}
+	if !isLoopback(l.Addr()) {
+		random := make([]byte, 18)
+		if _, err := rand.Read(random); err != nil {
+			l.Close()
+			return nil, err
+		}
+		s.token = base64.RawURLEncoding.EncodeToString(random)
+	}
+	return s, nil
+}
+
+func isLoopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// URL is what a browser opens.
+func (s *Server) URL() string {
+	u := url.URL{Scheme: "http", Host: s.listener.Addr().String(), Path: "/"}
+	if s.token != "" {
+		u.RawQuery = url.Values{"token": {s.token}}.Encode()
+	}
+	return u.String()
+}
+
+// Close stops listening.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Serve answers until the context ends, which is no error.
+func (s *Server) Serve(ctx context.Context) error {
+	h := &http.Server{Handler: s.guard(s.handler()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+	stop := context.AfterFunc(ctx, func() {
+		soon, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if h.Shutdown(soon) != nil {
+			h.Close()
+		}
+	})
+	defer stop()
+	err := h.Serve(s.listener)
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) handler() http.Handler {
+	files, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /runs.json", s.runs.list)
+	mux.HandleFunc("GET /run.json", s.runs.describe)
+	mux.HandleFunc("GET /metrics.jsonl", s.runs.metrics)
+	mux.HandleFunc("GET /samples.jsonl", s.runs.samples)
+	return mux
+}
+
+const tokenCookie = "dashboard-token"
+
+// guard lets in who has the token, and refuses names that another site has given this address. Nothing of the page comes
+// from elsewhere, or goes there.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		if !s.knowsHost(r.Host) {
+			http.Error(w, "this address has another name", http.StatusForbidden)
+			return
+		}
+		if s.token == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if given := r.URL.Query().Get("token"); given != "" && s.isToken(given) {
+			http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			next.ServeHTTP(w, r)
+			return
+		}
+		if c, err := r.Cookie(tokenCookie); err == nil && s.isToken(c.Value) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "open the address that the program has printed, with its token", http.StatusUnauthorized)
+	})
+}
+
+func (s *Server) isToken(given string) bool {
+	return subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) == 1
+}
+
+// knowsHost reports whether the name by which the page was opened is an address, or this machine's own name for itself.
+func (s *Server) knowsHost(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")) != nil
+}
+
+// Describe says where the page is.
+func (s *Server) Describe() string {
+	text := "dashboard: " + s.URL()
+	if s.token != "" {
+		text += " (whoever has this address sees what is trained on)"
+	}
+	return text
+}
