@@ -113,7 +113,7 @@ func (f *Flags) DescribeGroup(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%d processes by %s: %s\n", g.Size(), g.Library(), strings.Join(list, ", "))
 	if idle := g.Idle(); idle > 0 && f.Threads == 0 {
-		fmt.Fprintf(w, "of this machine %s idle: the launcher binds the processes to others; --bind-to none of mpirun gives them all\n", cli.Count(idle, "processor"))
+		fmt.Fprintf(w, "of this machine %s idle: the launcher binds the processes to others; mpirun's option bind-to none gives them all\n", cli.Count(idle, "processor"))
 	}
 }
 
