@@ -22,7 +22,7 @@ func Example() {
 	// Output:
 	// machines  sharing samples  times as fast  sharing layers
 	//          1              32s           1.00             32s
-	//          2            16.3s           1.96           36.3s
-	//          8            4.59s           6.97          1m2.1s
-	//         16            4.63s           6.91         1m36.4s
+	//          2            16.4s           1.96           36.6s
+	//          8            4.63s           6.91            1m4s
+	//         16            4.69s           6.83           1m41s
 }
