@@ -90,20 +90,12 @@ func (c *KV) Prepare(slot, end, before int) error {
 // clear makes rows zero.
 func (c *KV) clear(row int64, n int) error {
 	for _, t := range []*ggml.Tensor{c.k, c.v} {
-		size := t.Stride(1)
-		at, end := row*size, (row+int64(n))*size
-		for at < end {
-			n, err := t.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
-			if err != nil {
-				return err
-			}
-			at += int64(n)
+		if err := withRows(t, row, n, func(rows *ggml.Tensor) error { return rows.Memset(0) }); err != nil {
+			return err
 		}
 	}
 	return nil
 }
-
-var zeros [1 << 16]byte
 
 // Commit does nothing: what a pass has written lies where it stays.
 func (c *KV) Commit(int, int) error { return nil }
@@ -132,14 +124,9 @@ func (c *KV) Copy(dst, src, n int) (at int, err error) {
 	n = c.restorable(src, n)
 	from := min(c.slots[src].from, n)
 	c.slots[dst] = kept{from: from}
-	size := c.k.Stride(1)
 	return n, c.runs(from, n, func(row, n int) error {
-		data := make([]byte, int64(n)*size)
 		for _, t := range []*ggml.Tensor{c.k, c.v} {
-			if _, err := t.ReadAt(data, c.row(src, row)*size); err != nil {
-				return err
-			}
-			if _, err := t.WriteAt(data, c.row(dst, row)*size); err != nil {
+			if err := copyRows(t, c.row(dst, row), c.row(src, row), n); err != nil {
 				return err
 			}
 		}
@@ -156,10 +143,9 @@ func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions
 	keys, values := c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)
 	queries := t.Sequences(q, p.Slots).T               // a part of fused products is not contiguous without RoPE
 	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
-	out := t.C.FlashAttention(queries, keys, values, ggml.AttentionOptions{
+	out := t.CachedAttention(queries, keys, values, ggml.AttentionOptions{
 		Mask: c.mask(t, p, n/p.Slots, o.Scores.MaxBias != 0), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
 	})
-	out.SetAccPrecision(ggml.PrecisionF32)
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
 

@@ -79,8 +79,7 @@ func (r *Recent) Prepare(slot, _, _ int) error {
 		return nil
 	}
 	r.slots[slot].begins = false
-	_, err := r.x.WriteAt(make([]byte, recentTokens*r.x.Stride(1)), int64(row(slot, 0))*r.x.Stride(1))
-	return err
+	return withRows(r.x, int64(row(slot, 0)), recentTokens, func(rows *ggml.Tensor) error { return rows.Memset(0) })
 }
 
 // nothing is a buffer from which no sequence goes on.
@@ -129,11 +128,7 @@ func (r *Recent) Copy(dst, src, n int) (at int, err error) {
 		r.slots[dst] = beginning
 		return 0, nil
 	}
-	rows := make([]byte, recentTokens*r.x.Stride(1))
-	if _, err := r.x.ReadAt(rows, int64(row(src, which))*r.x.Stride(1)); err != nil {
-		return 0, err
-	}
-	if _, err := r.x.WriteAt(rows, int64(row(dst, 0))*r.x.Stride(1)); err != nil {
+	if err := copyRows(r.x, int64(row(dst, 0)), int64(row(src, which)), recentTokens); err != nil {
 		return 0, err
 	}
 	b := r.slots[src].buffers[which]

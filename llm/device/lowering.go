@@ -111,6 +111,9 @@ func (l OpSet) of(u Use, e *Engine) ([]*nn.Lowering, error) {
 		if err != nil {
 			return nil, err
 		}
+		if d := e.places.devices[i]; isNotCPU(d) {
+			of.Supports = d.SupportsOp
+		}
 		list[i] = of
 	}
 	return list, nil

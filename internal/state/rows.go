@@ -1,0 +1,22 @@
+package state
+
+import "github.com/goggml/ggml"
+
+// withRows calls f with rows of x [m, …] that lie side by side. It is for what is done to the memory of a
+// device outside of graphs, there: nothing goes through that of the host.
+func withRows(x *ggml.Tensor, first int64, n int, f func(rows *ggml.Tensor) error) error {
+	c := ggml.NewContext()
+	defer c.Close()
+	rows := c.View(x, []int64{x.Dim(0), int64(n)}, []int64{x.Stride(1)}, first*x.Stride(1))
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return f(rows)
+}
+
+// copyRows copies rows of x to others.
+func copyRows(x *ggml.Tensor, dst, src int64, n int) error {
+	return withRows(x, dst, n, func(to *ggml.Tensor) error {
+		return withRows(x, src, n, func(from *ggml.Tensor) error { return ggml.CopyTensor(to, from) })
+	})
+}
