@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
 )
 
 // A Demand is what a run needs of the memory of devices, in whatever layout: what it holds, and the
@@ -13,18 +14,27 @@ import (
 // stays valid when that is closed. The zero value has nothing yet. It is used by one goroutine.
 type Demand struct {
 	devices []*ggml.Device
+	layout  *places           // of NewDemandIn
 	lacks   []map[string]bool // of the devices, by op
+	part    string            // of what is added
 	held    []held
 	owners  map[ggml.TensorKey]int // in held
-	graphs  []*liveness
+	works   []work
 	err     error // of what was added
 }
 
 // held is memory that belongs to a weight.
 type held struct {
+	part  string
 	layer int
 	kind  string
 	size  int64
+}
+
+// A work are graphs that share memory, one after the other.
+type work struct {
+	part   string
+	graphs []*liveness
 }
 
 // NewDemand makes one that has nothing yet. Of the devices it finds out which ops they lack.
@@ -40,12 +50,70 @@ func NewDemand(devices ...*ggml.Device) *Demand {
 	return d
 }
 
+// NewDemandIn makes one for a layout: its graphs are of the ops by which that is computed, and say nothing of another.
+func NewDemandIn(l Layout) *Demand {
+	p, err := l.places()
+	if err != nil {
+		return &Demand{err: err}
+	}
+	d := NewDemand(slices.DeleteFunc(slices.Clone(l.Devices), func(d *ggml.Device) bool { return !isNotCPU(d) })...)
+	d.layout = &p
+	return d
+}
+
+// Engine makes one for the graphs of the demand, of models that lie in a layout on the CPU: by the ops of the layout that
+// is asked about, or where that is not known by those that all devices have. It is to compute nothing.
+func (d *Demand) Engine(l Layout) (*Engine, error) {
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	asked := Layout{Devices: d.devices}
+	if d.layout != nil {
+		asked = d.layout.Layout
+	}
+	if d.layout != nil && asked.IsCPU() {
+		return New(Options{Layout: l, Threads: 1})
+	}
+	there, err := New(Options{Layout: asked, OpSet: Stock, Threads: 1})
+	if err != nil {
+		return nil, err
+	}
+	lowerings := map[Use]nn.Lowerings{}
+	e, err := New(Options{Layout: l, OpSet: Stock, Threads: 1, Layers: func(layer int, u Use, stock *nn.Lowering) *nn.Lowering {
+		if lowerings[u] == nil {
+			of, err := there.Lowerings(u)
+			if d.layout == nil {
+				of, err = there.everywhere(u)
+			}
+			if err != nil {
+				d.err = err
+				return stock
+			}
+			lowerings[u] = of
+		}
+		return lowerings[u](layer)
+	}})
+	if err != nil {
+		there.Close()
+		return nil, err
+	}
+	e.there = there
+	return e, nil
+}
+
 // Check says what is wrong with a demand that is nil, or with what was added to it.
 func (d *Demand) Check() error {
 	if d == nil {
 		return errors.New("the demand is nil")
 	}
 	return d.err
+}
+
+// Part names what is added from now on, for [Demand.Parts].
+func (d *Demand) Part(name string) {
+	if d != nil {
+		d.part = name
+	}
 }
 
 // Hold adds tensors that are of a kind of weight, or belong to it, as [Memory.Add] does.
@@ -65,20 +133,30 @@ func (d *Demand) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
 			continue
 		}
 		d.owners[t.Key()] = len(d.held)
-		d.held = append(d.held, held{layer, kind, t.NumBytes()})
+		d.held = append(d.held, held{d.part, layer, kind, aligned(t.NumBytes())})
 	}
 }
 
-// Compute adds the results of a graph of what is held. Graphs take their memory beside each other.
-func (d *Demand) Compute(g *ggml.Graph) {
-	switch {
-	case d.Check() != nil:
-		return
-	case g == nil:
-		d.err = errors.New("a graph of the demand is nil")
-		return
+// Compute adds the results of graphs of what is held, which share memory, one after the other. Those of several calls
+// take it beside each other.
+func (d *Demand) Compute(graphs ...*ggml.Graph) {
+	w := work{part: d.part}
+	for _, g := range graphs {
+		switch {
+		case d.Check() != nil:
+			return
+		case g == nil:
+			d.err = errors.New("a graph of the demand is nil")
+			return
+		}
+		w.graphs = append(w.graphs, d.livenessOf(g))
+		d.findLacks(g)
 	}
-	d.graphs = append(d.graphs, d.livenessOf(g))
+	d.works = append(d.works, w)
+}
+
+// findLacks finds what the devices lack of the ops of a graph.
+func (d *Demand) findLacks(g *ggml.Graph) {
 	for node := range g.Nodes() {
 		for i, of := range d.devices {
 			if op := node.Op(); !node.IsView() && !d.lacks[i][op] && !of.SupportsOp(node) {
@@ -105,9 +183,24 @@ func (d *Demand) Lacks(of *ggml.Device) []string {
 	return ops
 }
 
-// In is what a layout needs of each of its devices, and of the CPU as the last. Results count a quarter
-// more than they take: devices have memory of their own in use, and it has gaps.
+// In is what a layout needs of each of its devices, and of the CPU as the last: the sum of [Demand.Parts].
 func (d *Demand) In(l Layout) (Sizes, error) {
+	parts, err := d.Parts(l)
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.places()
+	sum := make(Sizes, len(p.devices))
+	for _, sizes := range parts {
+		sum = sum.Plus(sizes)
+	}
+	return sum, err
+}
+
+// Parts are what a layout needs of each of its devices, and of the CPU as the last, for each part of the demand.
+// Results count an eighth more than they take by our knowledge of ggml's allocator: drivers have memory of their own in
+// use.
+func (d *Demand) Parts(l Layout) (map[string]Sizes, error) {
 	if err := d.Check(); err != nil {
 		return nil, err
 	}
@@ -115,17 +208,30 @@ func (d *Demand) In(l Layout) (Sizes, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes, at := make(Sizes, len(p.devices)), make([]int, len(d.held))
+	parts := map[string]Sizes{}
+	of := func(part string) Sizes {
+		if parts[part] == nil {
+			parts[part] = make(Sizes, len(p.devices))
+		}
+		return parts[part]
+	}
+	at := make([]int, len(d.held))
 	for i, h := range d.held {
 		if at[i], err = p.index(h.layer, h.kind); err != nil {
 			return nil, err
 		}
-		sizes[at[i]] += h.size
+		of(h.part)[at[i]] += h.size
 	}
-	for _, g := range d.graphs {
-		for i, n := range g.peaks(at, len(p.devices)) {
-			sizes[i] += n / 4 * 5
+	for _, w := range d.works {
+		most := make([]int64, len(p.devices))
+		for _, g := range w.graphs {
+			for i, n := range g.peaks(at, len(p.devices)) {
+				most[i] = max(most[i], n)
+			}
+		}
+		for i, n := range most {
+			of(w.part)[i] += n / 8 * 9
 		}
 	}
-	return sizes, nil
+	return parts, nil
 }

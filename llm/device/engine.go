@@ -32,6 +32,7 @@ type Engine struct {
 	backends []*ggml.Backend // of the devices
 	optional map[int]nn.OptionalOps
 	shared   *Workspace
+	there    *Engine // by whose ops it builds graphs, see [Demand.Engine]
 	closed   bool
 }
 
@@ -117,6 +118,14 @@ func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
 	return nil
 }
 
+// Reserve makes room for a graph in the memory that graphs share, see [Workspace.Reserve].
+func (e *Engine) Reserve(g *ggml.Graph) error {
+	if err := e.CheckOpen(); err != nil {
+		return err
+	}
+	return e.shared.Reserve(g)
+}
+
 // Allocate gives memory to the graph, if it was not the last one to get it: that of the
 // graph before.
 func (e *Engine) Allocate(g *ggml.Graph) error {
@@ -134,12 +143,21 @@ func (e *Engine) Compute(ctx context.Context, g *ggml.Graph) error {
 	return e.shared.Compute(ctx, g)
 }
 
+// Memory is that of the results of graphs which share it.
+func (e *Engine) Memory() Sizes {
+	if e == nil || e.shared == nil {
+		return nil
+	}
+	return e.shared.Sizes()
+}
+
 // Close frees the engine. It never fails.
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil
 	}
 	e.closed = true
+	e.there.Close()
 	e.shared.Close()
 	for _, b := range e.backends {
 		b.Close()

@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
@@ -107,11 +109,11 @@ func TestLayoutsTrain(t *testing.T) {
 				requireSameGradients(t, want[i], got, 1e-8)
 			}
 			tr := newTrainer(t, on, e, train.CheckpointingOn)
-			estimate, err := train.EstimateMemory(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(on.Config().Vocab), trainOptions(e, train.CheckpointingOn))
+			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), model.KeptFolded))
 			require.NoError(t, err)
 			run(t, tr)
 			requireSameLosses(t, single.History, tr.History, 1e-5)
-			require.Equal(t, estimate.Optimizer.Plus(estimate.Copies).Plus(estimate.Step), tr.Memory())
+			requireEstimate(t, tr.Memory(), estimate.Optimizer.Plus(estimate.Copies).Plus(estimate.Step))
 			for i, d := range e.Devices() {
 				require.Positive(t, estimate.Step[i], d.Name())
 			}
@@ -145,6 +147,24 @@ func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 		require.Positive(t, sizes[i], d.Name())
 	}
 	return list
+}
+
+// Weights go from their file to a device in pieces: this process has none of them in memory, before or meanwhile.
+func TestLoadsWithoutCopies(t *testing.T) {
+	if rss.Now() == 0 {
+		t.Skip("the system does not tell how much memory is resident")
+	}
+	c := benchmodel.Large()
+	c.Layers = 2
+	path := hollowModel(t, c, ggml.Q4_K)
+	var most uint64
+	before := rss.Now()
+	on, err := model.Load(path, model.LoadOptions{Layout: device.On(remote(t)), Progress: func(int64, int64) { most = max(most, rss.Now()) }})
+	require.NoError(t, err)
+	defer on.Close()
+	require.Greater(t, on.Sizes()[0], int64(100<<20))
+	t.Logf("%d MiB on the device, %d MiB more here", on.Sizes()[0]>>20, int64(most-before)>>20)
+	require.Less(t, int64(most)-int64(before), on.Sizes()[0]/4)
 }
 
 func names(m *model.Model) []string {

@@ -26,11 +26,16 @@ type block struct {
 type liveNode struct {
 	block   int
 	isView  bool
+	inPlace bool  // its result may be written over an operand
 	sources []int // blocks
 	owner   int   // in Demand.held, of the weight with which it computes or to which it writes; −1 for none
 }
 
-const alignment = 128 // of most devices, in bytes
+// aligned is what a size takes of most devices.
+func aligned(size int64) int64 {
+	const alignment = 128
+	return (size + alignment - 1) / alignment * alignment
+}
 
 // livenessOf reads a graph.
 func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
@@ -47,11 +52,11 @@ func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
 			}
 			i = len(l.blocks)
 			of[t.Key()] = i
-			l.blocks = append(l.blocks, block{size: (t.NumBytes() + alignment - 1) / alignment * alignment, owner: owner, node: -1, over: -1})
+			l.blocks = append(l.blocks, block{size: aligned(t.NumBytes()), owner: owner, node: -1, over: -1})
 		}
 		return i
 	}
-	number := 0
+	number, written := 0, map[ggml.TensorKey]bool{}
 	for t := range g.Nodes() {
 		n := liveNode{block: blockOf(t), isView: slices.Contains(views, t.Op()), owner: -1}
 		if own := &l.blocks[n.block]; own.owner >= 0 {
@@ -65,21 +70,24 @@ func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
 			if uses := l.blocks[b].uses; len(uses) == 0 || uses[len(uses)-1] != number {
 				l.blocks[b].uses = append(uses, number)
 			}
-			// As the scheduler chooses, to which the factors of RoPE are too small to count.
-			if n.owner < 0 && !n.isView && t.Op() != "rope" {
+			// As the scheduler chooses, to which the factors of RoPE are too small to count, and what has been written
+			// is no weight.
+			if n.owner < 0 && !n.isView && t.Op() != "rope" && !written[source.Key()] {
 				n.owner = l.blocks[b].owner
 			}
+			written[t.Key()] = written[t.Key()] || n.isView && written[source.Key()]
 		}
-		if own := &l.blocks[n.block]; own.node == number && slices.Contains(inPlace, t.Op()) {
-			for _, b := range n.sources {
-				if l.blocks[b].node >= 0 && l.blocks[b].size == own.size {
-					own.over = b
-					break
-				}
-			}
-		}
+		written[t.Key()] = written[t.Key()] || !n.isView && t.Op() != "none" // as parameters are
+		n.inPlace = slices.Contains(inPlace, t.Op())
 		l.nodes = append(l.nodes, n)
 		number++
+	}
+	for i, n := range l.nodes {
+		own := &l.blocks[n.block]
+		over := slices.IndexFunc(n.sources, func(b int) bool { return l.blocks[b].size == own.size && l.blocks[b].last() == i })
+		if own.node == i && n.inPlace && over >= 0 {
+			own.over = n.sources[over]
+		}
 	}
 	return l
 }
@@ -88,7 +96,7 @@ func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
 var views = []string{"view", "reshape", "permute", "transpose"}
 
 // inPlace are ops whose result ggml writes over an operand that nothing else needs.
-var inPlace = []string{"scale", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "rope", "rms_norm", "soft_max", "sigmoid", "tanh", "gelu", "silu", "relu", "softplus", "exp", "neg", "step", "abs"}
+var inPlace = []string{"scale", "fill", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "rope", "rms_norm", "soft_max", "sigmoid", "tanh", "gelu", "silu", "relu", "softplus", "exp", "neg", "step", "abs"}
 
 // peaks are the most bytes at a time on each of so many devices, of which the last is the CPU; held are
 // the devices of what is held.
@@ -105,37 +113,30 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 			home[i] = devices - 1 // an input
 		}
 	}
-	changes := make([][]int64, devices)
-	for i := range changes {
-		changes[i] = make([]int64, len(l.nodes)+2)
+	allocators := make([]allocation, devices)
+	lives := make([][]int, len(l.blocks)) // in the allocation of each device, of it or its copy; −1 for none
+	for i := range lives {
+		lives[i] = slices.Repeat([]int{-1}, devices)
 	}
-	lives := func(device, from, to int, size int64) {
-		changes[device][from] += size
-		changes[device][to] -= size
-	}
-	reused := make([]bool, len(l.blocks))
-	for i, b := range l.blocks {
-		if o := b.over; o >= 0 && home[o] == home[i] && l.blocks[o].last() == b.node {
-			reused[o] = true
-		}
-	}
-	first, last := make([]int, devices), make([]int, devices)
+	first, last, begins := make([]int, devices), make([]int, devices), l.begins(at)
 	for i, b := range l.blocks {
 		end := len(l.nodes)
-		switch {
-		case reused[i]:
-			end = b.last()
-		case len(b.uses) > 0:
+		if len(b.uses) > 0 {
 			end = b.last() + 1
 		}
+		own := &allocators[home[i]]
 		switch {
 		case b.owner >= 0:
 		case b.node >= 0:
-			lives(home[i], b.node, end, b.size)
+			life := lifetime{from: b.node, order: b.node, to: end, size: b.size, over: -1}
+			if o := b.over; o >= 0 {
+				life.over = lives[o][home[i]]
+			}
+			lives[i][home[i]] = own.add(life)
 		default:
-			lives(home[i], 0, len(l.nodes), b.size)
+			own.add(lifetime{from: 0, order: -1, to: len(l.nodes), size: b.size, over: -1})
 		}
-		// Others that read it have a copy meanwhile.
+		// Others that read it have a copy from when they begin with what needs it.
 		for d := range devices {
 			first[d] = -1
 		}
@@ -148,19 +149,27 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 		}
 		for d := range devices {
 			if d != home[i] && first[d] >= 0 {
-				lives(d, first[d], last[d]+1, b.size)
+				lives[i][d] = allocators[d].add(lifetime{from: begins[first[d]], order: -1, to: last[d] + 1, size: b.size, over: -1})
 			}
 		}
 	}
 	most := make([]int64, devices)
-	for d, list := range changes {
-		n := int64(0)
-		for _, change := range list {
-			n += change
-			most[d] = max(most[d], n)
-		}
+	for d := range allocators {
+		most[d] = allocators[d].most()
 	}
 	return most
+}
+
+// begins are the first nodes of the parts that one device computes, for each node.
+func (l *liveness) begins(at []int) []int {
+	begins, first, device := make([]int, len(at)), 0, -1
+	for i, n := range l.nodes {
+		if !n.isView && at[i] != device {
+			first, device = i, at[i]
+		}
+		begins[i] = first
+	}
+	return begins
 }
 
 func (b *block) last() int {

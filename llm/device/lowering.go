@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fused"
@@ -117,6 +118,32 @@ func (l OpSet) of(u Use, e *Engine) ([]*nn.Lowering, error) {
 		list[i] = of
 	}
 	return list, nil
+}
+
+// everywhere is a lowering by ops that all devices have.
+func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
+	of, has := nn.Stock(), nn.NoOptionalOps
+	others := e.places.devices[:len(e.places.devices)-1]
+	if len(others) > 0 {
+		has = nn.AllOptionalOps
+	}
+	for i := range others {
+		some, err := e.optionalOps(i)
+		if err != nil {
+			return nil, err
+		}
+		has &= some
+	}
+	if u.Phase == Training {
+		var err error
+		if of, err = nn.StockTraining(u.Compute, has); err != nil {
+			return nil, err
+		}
+	}
+	of.Supports = func(op *ggml.Tensor) bool {
+		return !slices.ContainsFunc(others, func(d *ggml.Device) bool { return !d.SupportsOp(op) })
+	}
+	return func(int) *nn.Lowering { return of }, nil
 }
 
 // kernels is the lowering of the CPU alone.

@@ -9,7 +9,9 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
@@ -104,6 +106,88 @@ func TestStockStep(t *testing.T) {
 		require.Less(t, refmath.NMSE(n.Logits, want[i]), 1e-10)
 	}
 }
+
+// A lowering for devices without flash attention gives the logits of one with it, of every kind of cache.
+func TestAttentionByProducts(t *testing.T) {
+	lacks := func(_ int, _ device.Use, of *nn.Lowering) *nn.Lowering {
+		l := *of
+		l.Supports = func(op *ggml.Tensor) bool { return op.Op() != "flash_attn_ext" }
+		return &l
+	}
+	for _, name := range llmtest.FewArchitectures() {
+		m, bound := llmtest.ArchModel(t, name, ggml.F32), 1e-10
+		if llmtest.LooksUpGELU(name) { // it rounds to F16, and sums in another order may round otherwise
+			bound = 1e-7
+		}
+		flash, products := newEngine(t, device.Options{OpSet: device.Stock}), newEngine(t, device.Options{OpSet: device.Stock, Layers: lacks})
+		require.Less(t, refmath.NMSE(logits(t, m, products, nil), logits(t, m, flash, nil)), bound, name)
+	}
+	m := wideHeads(t, ggml.F32)
+	for _, cache := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0} {
+		o := infer.SessionOptions{CacheType: cache, Sequences: 2}
+		want := sessionLogits(t, m, device.Options{OpSet: device.Stock}, o)
+		require.Less(t, refmath.NMSE(sessionLogits(t, m, device.Options{OpSet: device.Stock, Layers: lacks}, o), want), 1e-5, "%v", cache)
+	}
+}
+
+// wideHeads is a model whose caches can have every type.
+func wideHeads(t *testing.T, typ ggml.Type) *model.Model {
+	config := llmtest.LargeBlockConfig(false)
+	config.Arch, config.Context, config.RoPE.Mode = "olmo2", 2048, ggml.RoPENeoX
+	return llmtest.NoisyModel(t, config, typ, 0.03)
+}
+
+// sessionLogits are those of two sequences that begin alike: of prompts, and of tokens with which they go on together.
+func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.SessionOptions) []float32 {
+	t.Helper()
+	ctx := t.Context()
+	o.Engine, o.Context, o.Batch, o.Adapters = newEngine(t, e), 400, 64, trained(t, m).WithScale(1)
+	s, err := infer.NewSession(m, o)
+	require.NoError(t, err)
+	defer s.Close()
+	prompt := llmtest.RandomTokens(5, 150, m.Config().Vocab)
+	var all [][]float32
+	var next []infer.StepInput
+	for i := range 2 {
+		q, err := s.NewSequence()
+		require.NoError(t, err)
+		reads := testhook.Reads.Load()
+		row, cached, err := q.Prefill(ctx, append(slices.Clone(prompt), int32(7+i)))
+		require.NoError(t, err)
+		require.Equal(t, i*len(prompt), cached)
+		if i > 0 {
+			require.EqualValues(t, 1, testhook.Reads.Load()-reads, "the logits alone come to the host")
+		}
+		all, next = append(all, row), append(next, infer.StepInput{Sequence: q, Token: int32(i)})
+	}
+	for range 3 {
+		reads := testhook.Reads.Load()
+		require.NoError(t, s.Step(ctx, next))
+		require.EqualValues(t, 1, testhook.Reads.Load()-reads)
+		for i := range next {
+			all = append(all, slices.Clone(next[i].Logits))
+			next[i].Token = int32(greediest(next[i].Logits))
+		}
+	}
+	return slices.Concat(all...)
+}
+
+// Sessions on a device have the logits of the CPU in caches of every type, with quantised weights too.
+func cachesAlike(t *testing.T, d *ggml.Device, tolerance float64) {
+	for _, typ := range []ggml.Type{ggml.F32, ggml.Q4_K} {
+		m := wideHeads(t, typ)
+		on := loadOn(t, m, device.On(d))
+		for _, cache := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0} {
+			o := infer.SessionOptions{CacheType: cache, Sequences: 2}
+			want := sessionLogits(t, m, device.Options{OpSet: device.Stock}, o)
+			require.Less(t, refmath.NMSE(sessionLogits(t, on, device.Options{Layout: device.On(d)}, o), want), tolerance, "weights %v, cache %v", typ, cache)
+		}
+	}
+}
+
+func TestCachesOnDevices(t *testing.T) { cachesAlike(t, remote(t), 1e-10) }
+
+func TestVulkanCaches(t *testing.T) { cachesAlike(t, vulkan(t), 1e-4) }
 
 // beyondWindows are logits that go on beyond the windows that a session keeps, or where it keeps all.
 func beyondWindows(t *testing.T, m *model.Model, o device.Options, full bool) []float32 {

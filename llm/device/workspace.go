@@ -70,6 +70,22 @@ func (w *Workspace) allocate(g *ggml.Graph) error {
 	return w.scheduler.Allocate(g)
 }
 
+// Reserve makes room for a graph, so that no smaller one takes more memory later. The graph before is not allocated
+// any more.
+func (w *Workspace) Reserve(g *ggml.Graph) error {
+	if err := w.checkMade(); err != nil {
+		return err
+	}
+	w.allocated = nil
+	if w.allocator != nil {
+		return w.allocator.Reserve(g)
+	}
+	if err := w.makeRoom(g); err != nil {
+		return err
+	}
+	return w.scheduler.Reserve(g)
+}
+
 // Measure gives the Sizes that the workspace would have after Allocate, of which it takes
 // nothing. The graph before is not allocated any more.
 func (w *Workspace) Measure(g *ggml.Graph) (Sizes, error) {

@@ -98,8 +98,43 @@ func (d *decoder) open(o SessionOptions) error {
 	if d.states, err = newStates(d.m.Architecture(), o.states(), d.engine.Layout()); err != nil {
 		return err
 	}
+	if err := d.reserve(o.Sequences); err != nil {
+		return err
+	}
 	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.states.attended(1)})
 	return err
+}
+
+// reserve makes room on devices for the largest passes, so that what fits when a session is made does so later.
+func (d *decoder) reserve(sequences int) error {
+	if d.engine.Layout().IsCPU() {
+		return nil // which gives memory as it is written to
+	}
+	graphs, err := d.largest(sequences)
+	for _, g := range graphs {
+		if err == nil {
+			err = d.engine.Reserve(g)
+		}
+	}
+	return err
+}
+
+// largest are graphs that no pass of the session needs more memory than: of a whole batch, and of a token of each
+// sequence, at the end of the context.
+func (d *decoder) largest(sequences int) ([]*ggml.Graph, error) {
+	shapes := []graphShape{{slots: 1, tokens: min(d.batch, d.states.length), attended: d.states.length}}
+	if sequences > 1 && !d.whole {
+		shapes = append(shapes, graphShape{slots: sequences, tokens: 1, attended: d.states.length})
+	}
+	var graphs []*ggml.Graph
+	for _, shape := range shapes {
+		g, err := d.graph(shape)
+		if err != nil {
+			return nil, err
+		}
+		graphs = append(graphs, g.Graph)
+	}
+	return graphs, nil
 }
 
 func (d *decoder) close() {

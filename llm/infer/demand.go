@@ -7,7 +7,7 @@ import (
 )
 
 // AddDemand adds to a demand what a session needs: the model with its adapters, the KV cache, and the results
-// of a full batch. The model lies on the CPU, and nothing of it is read; [device.Demand.In] tells of other
+// of the largest passes. The model lies on the CPU, and nothing of it is read; [device.Demand.In] tells of other
 // layouts.
 func AddDemand(to *device.Demand, m *model.Model, o SessionOptions) error {
 	o.Sequences = max(1, o.Sequences)
@@ -18,7 +18,7 @@ func AddDemand(to *device.Demand, m *model.Model, o SessionOptions) error {
 	if err != nil {
 		return err
 	}
-	if d.engine, err = device.New(device.Options{Layout: m.Layout(), OpSet: device.Stock, Threads: 1}); err != nil {
+	if d.engine, err = to.Engine(m.Layout()); err != nil {
 		return err
 	}
 	d.ownEngine = true
@@ -26,13 +26,14 @@ func AddDemand(to *device.Demand, m *model.Model, o SessionOptions) error {
 	if d.lowering, err = newLowering(m, d.engine, nn.AdaptersOf(o.Adapters)); err != nil {
 		return err
 	}
+	to.Part("sessions")
 	if d.states, err = layOutStates(m.Architecture(), o.states(), to.Hold); err != nil {
 		return err
 	}
-	g, err := d.graph(graphShape{slots: 1, tokens: min(d.batch, o.Context), attended: o.Context})
+	graphs, err := d.largest(o.Sequences)
 	if err != nil {
 		return err
 	}
-	to.Compute(g.Graph)
+	to.Compute(graphs...)
 	return to.Check()
 }

@@ -84,6 +84,12 @@ func (m *Model) CheckAdapters(adapters Adapters) error {
 	return nil
 }
 
+// The parts of a demand that are a model's.
+const (
+	WeightsPart  = "weights"
+	AdaptersPart = "adapters"
+)
+
 // AddDemand adds the weights, and adapters of them, to a demand.
 func (m *Model) AddDemand(to *device.Demand, adapters Adapters) error {
 	if err := m.CheckAdapters(adapters); err != nil {
@@ -91,8 +97,10 @@ func (m *Model) AddDemand(to *device.Demand, adapters Adapters) error {
 	}
 	for _, w := range m.arch.Weights() {
 		if x := m.weights[w.Name]; x != nil {
+			to.Part(WeightsPart)
 			to.Hold(w.Layer, w.Kind, x)
 		}
+		to.Part(AdaptersPart)
 		for _, p := range adapters[w.Name] {
 			to.Hold(w.Layer, w.Kind, p.A, p.B)
 		}

@@ -250,6 +250,9 @@ func (c *Copies) AddDemand(to *device.Demand) error {
 	for _, of := range c.list {
 		to.Hold(of.declared.Layer, of.declared.Kind, of.tensors()...)
 	}
+	if nodes := c.foldNodes(c.updateCtx); nodes != nil {
+		to.Compute(c.updateCtx.NewGraph(nodes...))
+	}
 	return to.Check()
 }
 

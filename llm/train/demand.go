@@ -8,15 +8,23 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
+// The parts of a demand beside the model.
+const (
+	optimizerPart   = "optimizer"
+	copiesPart      = "copies"
+	stepPart        = "step"
+	evaluationsPart = "evaluations"
+)
+
 // AddDemand adds to a demand what a run needs that [New] would begin, with evaluations of these data sets
-// and without: the model, what is trained, and what [EstimateMemory] has. The model lies on the CPU, and
-// nothing of it is read; [device.Demand.In] tells of other layouts. CheckpointingAuto stands for off, and
-// WeightCopies of nil for none: copies take what memory layers leave.
+// and without: what [EstimateMemory] has. The model lies on the CPU, and nothing of it is read;
+// [device.Demand.In] tells of other layouts. CheckpointingAuto stands for off, and WeightCopies of nil for none:
+// copies take what memory layers leave.
 func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
 	if err := m.AddDemand(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
 		return err
 	}
-	e, err := device.New(device.Options{Layout: m.Layout(), OpSet: device.Stock, Threads: 1})
+	e, err := to.Engine(m.Layout())
 	if err != nil {
 		return err
 	}
@@ -36,17 +44,21 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	if err := t.buildEvaluations(evaluated); err != nil {
 		return err
 	}
+	to.Part(optimizerPart)
 	for i, p := range t.opt.params {
 		to.Hold(p.weight.Layer, p.weight.Kind, p.Tensor, t.opt.grad[p.Tensor], t.opt.first[i], t.opt.second[i])
 	}
+	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
+	to.Part(copiesPart)
 	if t.copies != nil {
 		if err := t.copies.AddDemand(to); err != nil {
 			return err
 		}
 	}
-	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
-	to.Compute(t.loss.graphs[0].Graph)
+	to.Part(optimizerPart)
 	to.Compute(t.opt.update.Graph)
+	to.Part(stepPart)
+	to.Compute(t.loss.graphs[0].Graph)
 	t.evaluator.addDemand(to)
 	return to.Check()
 }
@@ -57,7 +69,7 @@ func AddEvaluationDemand(to *device.Demand, m *model.Model, adapters model.Adapt
 	if err := m.AddDemand(to, adapters); err != nil {
 		return err
 	}
-	e, err := device.New(device.Options{Layout: m.Layout(), OpSet: device.Stock, Threads: 1})
+	e, err := to.Engine(m.Layout())
 	if err != nil {
 		return err
 	}
@@ -81,6 +93,7 @@ func AddEvaluationDemand(to *device.Demand, m *model.Model, adapters model.Adapt
 }
 
 func (e *Evaluator) addDemand(to *device.Demand) {
+	to.Part(evaluationsPart)
 	for _, g := range e.graphs { // of several data sets of one shape there is one
 		to.Compute(g.graph.graphs[0].Graph)
 	}

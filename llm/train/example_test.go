@@ -135,7 +135,7 @@ func ExampleConvergence() {
 	// three evaluations after the best: true true
 }
 
-// See whether a run fits into the memory, and what gradient checkpointing makes of it.
+// See whether a run fits into the memory of a layout, the CPU here, and what gradient checkpointing makes of it.
 func ExampleEstimateMemory() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {
@@ -145,7 +145,7 @@ func ExampleEstimateMemory() {
 	defer adapter.Close()
 	var steps []int64
 	for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
-		e, err := train.EstimateMemory(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
+		e, err := train.EstimateMemory(device.Layout{}, m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
 			Schedule: train.Schedule{Peak: 1e-3, Steps: 10}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Checkpointing: c,
 		})
 		if err != nil {

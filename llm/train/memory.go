@@ -40,55 +40,36 @@ func resolved(on bool) Checkpointing {
 	return CheckpointingOff
 }
 
-// A MemoryEstimate is how much memory of each device a run takes beside the model and what is
-// trained: what [Trainer.Memory] reports once all of it is in use. Where a device reorders
-// the nodes of a graph, as Vulkan does, results are up to a tenth off.
+// A MemoryEstimate is how much memory of each device of a layout a run takes, by what takes it. Results count
+// somewhat more than they take, see [device.Demand.Parts].
 type MemoryEstimate struct {
+	Weights     device.Sizes // of the model
+	Adapters    device.Sizes
 	Optimizer   device.Sizes // gradients and moments, and results of their update
 	Copies      device.Sizes // of frozen weights, see [Options]
 	Step        device.Sizes // results of a step
 	Evaluations device.Sizes // results of evaluations, and of the check of what is saved
-	// Checkpointing is whether steps recompute each layer: what the option says, or for
-	// CheckpointingAuto what suits the memory that is available now.
-	Checkpointing bool
 }
 
 // Total is the sum, of each device.
 func (e MemoryEstimate) Total() device.Sizes {
-	return e.Optimizer.Plus(e.Copies).Plus(e.Step).Plus(e.Evaluations)
+	return e.Weights.Plus(e.Adapters).Plus(e.Optimizer).Plus(e.Step).Plus(e.Evaluations)
 }
 
-// EstimateMemory says how much memory a run takes that [New] would begin, with evaluations
-// of these data sets and without. It computes nothing. Gradients, moments and copies of weights are allocated
-// meanwhile: on the CPU as addresses that nothing is written to, and which so take no
-// memory.
-func EstimateMemory(m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
-	t, err := prepare(m, trained, d, o)
-	if err != nil {
+// EstimateMemory says how much memory a run takes in a layout that [New] would begin, with evaluations
+// of these data sets and without: what [AddDemand] says of it, by which layouts are planned. The model lies on the
+// CPU, as mapped from its file; nothing of it is read, and nothing computed. CheckpointingAuto stands for off,
+// and WeightCopies of nil for none.
+func EstimateMemory(l device.Layout, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
+	demand := device.NewDemandIn(l)
+	if err := AddDemand(demand, m, trained, d, o, evaluated...); err != nil {
 		return MemoryEstimate{}, err
 	}
-	defer t.Close()
-	if t.copies != nil {
-		if err := t.copies.Allocate(); err != nil {
-			return MemoryEstimate{}, err
-		}
-	}
-	step, err := t.loss.Measure()
-	if err != nil {
-		return MemoryEstimate{}, err
-	}
-	e := MemoryEstimate{Optimizer: t.opt.sizes(), Copies: t.copies.Sizes(), Step: step, Checkpointing: t.checkpointing}
-	if err := t.buildEvaluations(evaluated); err != nil {
-		return MemoryEstimate{}, err
-	}
-	for _, graph := range t.evaluator.graphs { // of several data sets of one shape there is one
-		size, err := graph.graph.Measure()
-		if err != nil {
-			return MemoryEstimate{}, err
-		}
-		e.Evaluations = e.Evaluations.Plus(size)
-	}
-	return e, nil
+	parts, err := demand.Parts(l)
+	return MemoryEstimate{
+		Weights: parts[model.WeightsPart], Adapters: parts[model.AdaptersPart],
+		Optimizer: parts[optimizerPart], Copies: parts[copiesPart], Step: parts[stepPart], Evaluations: parts[evaluationsPart],
+	}, err
 }
 
 // buildEvaluations builds the graphs of the evaluations of data sets, and of the check of what is saved.

@@ -11,18 +11,24 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The API of commits in which all of these are weights, and a lowering is a name.
+// The API of commits in which an estimate is of the layout of the model.
 
-type opSet = device.Lowering
+type opSet = device.OpSet
 
 func newEngine(l opSet) *device.Engine {
-	return must(device.New(device.Options{Threads: threads, Lowering: l}))
+	return must(device.New(device.Options{Threads: threads, OpSet: l}))
 }
 
-func scaled(a *lora.Adapter, scale float32) model.Adapters { return a.Weights(scale) }
+func scaled(a *lora.Adapter, scale float32) model.Adapters { return a.WithScale(scale) }
 
 func sampleOf(tokens []int32, weights []float32) data.Sample {
-	return data.Sample{Tokens: tokens, Weights: weights}
+	return data.Sample{Tokens: tokens, LossWeights: weights}
 }
 
-func trainables(weights []*ggml.Tensor) train.Trainables { return train.Trainables{Weights: weights} }
+func trainables(weights []*ggml.Tensor) train.Trainables {
+	return train.Trainables{ModelWeights: weights}
+}
+
+func estimateMemory(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options, evaluated ...*data.Dataset) train.MemoryEstimate {
+	return must(train.EstimateMemory(m, trained, d, o, evaluated...))
+}

@@ -26,3 +26,7 @@ func sampleOf(tokens []int32, weights []float32) data.Sample {
 func trainables(weights []*ggml.Tensor) train.Trainables {
 	return train.Trainables{ModelWeights: weights}
 }
+
+func estimateMemory(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options, evaluated ...*data.Dataset) train.MemoryEstimate {
+	return must(train.EstimateMemory(m.Layout(), m, trained, d, o, evaluated...))
+}

@@ -43,7 +43,7 @@ func (r *results) trainAdapter(m *model.Model, name string, d *data.Dataset, o t
 	adapter := newAdapter(m)
 	trained := train.Trainables{Adapters: scaled(adapter, 1)}
 	held := data.New(length, samples(2, 6, vocab(m)))
-	estimate := must(train.EstimateMemory(m, trained, d, o, held))
+	estimate := estimateMemory(m, trained, d, o, held)
 	r.tell(name+"/estimate", "optimizer %d, step %d, evaluations %d", size(estimate.Optimizer), size(estimate.Step), size(estimate.Evaluations))
 	t := must(train.New(m, trained, d, o))
 	defer t.Close()
