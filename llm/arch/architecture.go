@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
@@ -95,6 +96,17 @@ func (a *Architecture) Weights() []*Weight { return a.get().weights }
 
 // Weight finds a tensor by its name in files, nil if there is none.
 func (a *Architecture) Weight(name string) *Weight { return a.get().byName[name] }
+
+// Experts are the kinds of weight of each block that are experts' of its feed-forward network.
+func (a *Architecture) Experts() map[int][]string {
+	kinds := map[int][]string{}
+	for _, w := range a.get().weights {
+		if w.Role == ExpertMatrices && strings.HasPrefix(w.Kind, "ffn_") {
+			kinds[w.Layer] = append(kinds[w.Layer], w.Kind)
+		}
+	}
+	return kinds
+}
 
 // Groups are the matrices of products that see the same input, in the order of computation.
 func (a *Architecture) Groups() [][]*Weight { return a.get().groups }

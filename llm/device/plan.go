@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -12,7 +13,7 @@ import (
 
 // A Planner lays a model over devices: whole layers, one run of them after the other, with the
 // embedding where the first layer is and the output where the last one is. What the devices have
-// no room for lies on the CPU, the embedding first.
+// no room for lies on the CPU, the embedding first, then the experts of layers, then whole layers.
 type Planner struct {
 	// Devices have layers in this order. The CPU may be one of them, first or last, and has what
 	// the others have no room for; where it is left out, that is the first layers, so that the
@@ -20,6 +21,8 @@ type Planner struct {
 	Devices []*ggml.Device
 	Layers  int  // of the model
 	Tied    bool // the embedding is the matrix of the output too, and lies with it
+	// Experts are the kinds of weight of layers that are experts', which the architecture of a mixture lists; nil for none.
+	Experts map[int][]string
 	// Split has a number for each device: they get layers in these proportions. nil: in those of
 	// their free memory, and the CPU what does not fit.
 	Split []float64
@@ -36,30 +39,39 @@ type Planner struct {
 type Plan struct {
 	Layout
 	OnDevices  int   // layers that are not on the CPU
+	Experts    int   // of so many of these, that are on the CPU
 	Need, Free Sizes // of the devices other than the CPU
 
-	text string
+	layers int
+	text   string
 }
+
+// IsWhole reports whether all layers lie on devices other than the CPU, with their experts.
+func (p *Plan) IsWhole() bool { return p.OnDevices == p.layers && p.Experts == 0 }
 
 // A ShortageError is a plan for which a device has too little memory.
 type ShortageError struct {
-	Device     string
-	Layers     int   // that the plan has on devices
-	Need, Free int64 // bytes of the device
-	Fit        int   // layers that would fit
+	Device         string
+	Layers         int   // that the plan has on devices
+	WithoutExperts bool  // which lie on the CPU
+	Need, Free     int64 // bytes of the device
+	Fit            int   // layers that would fit
 }
 
 // Error says what is needed, and what fits.
 func (e *ShortageError) Error() string {
-	what := fmt.Sprintf("%d layers with all that belongs to them need %s of %s", e.Layers, Bytes(e.Need), e.Device)
+	layers, their, need := counted.Of(e.Layers, "layer"), "them", "need"
 	if e.Layers == 1 {
-		what = fmt.Sprintf("a layer with all that belongs to it needs %s of %s", Bytes(e.Need), e.Device)
+		layers, their, need = "a layer", "it", "needs"
 	}
-	fits := ""
+	but, fits := "", ""
+	if e.WithoutExperts {
+		but = " but experts"
+	}
 	if e.Fit > 0 {
 		fits = fmt.Sprintf("; there is room for %d", e.Fit)
 	}
-	return fmt.Sprintf("%s, which has %s free%s", what, Bytes(e.Free), fits)
+	return fmt.Sprintf("%s with all that belongs to %s%s %s %s of %s, which has %s free%s", layers, their, but, need, Bytes(e.Need), e.Device, Bytes(e.Free), fits)
 }
 
 // Bytes writes a size in GiB, MiB or KiB.
@@ -84,7 +96,7 @@ func (p Planner) Plan() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Layout: s.layout(found.spread), OnDevices: s.beside(found.counts), Need: s.ofDevices(found.need), Free: s.ofDevices(s.free)}
+	plan := &Plan{layers: p.Layers, Layout: s.layout(found.spread), OnDevices: s.beside(found.counts), Experts: len(found.experts), Need: s.ofDevices(found.need), Free: s.ofDevices(s.free)}
 	if plan.OnDevices == 0 {
 		plan.Layout = Layout{}
 	}
@@ -96,7 +108,7 @@ func (p Planner) Plan() (*Plan, error) {
 		}
 		names = append(names, name)
 	}
-	plan.text = found.describe(p.Layers, p.Tied, names)
+	plan.text = found.describe(p.Layers, p.Tied, s.cpu, names)
 	return plan, nil
 }
 
@@ -108,6 +120,7 @@ func (p *Plan) String() string { return p.text }
 type planSearch struct {
 	search
 	devices []*ggml.Device // of the places
+	experts map[int][]string
 }
 
 func (p Planner) search() (*planSearch, error) {
@@ -143,10 +156,10 @@ func (p Planner) search() (*planSearch, error) {
 	if free == nil {
 		free = freeMemory(others)
 	}
-	s := &planSearch{devices: devices}
+	s := &planSearch{devices: devices, experts: p.Experts}
 	s.search = search{
 		places: len(devices), cpu: cpu, layers: p.Layers, tied: p.Tied, free: slices.Insert(free, cpu, 0), want: p.DeviceLayers,
-		name: func(place int) string { return devices[place].Name() },
+		name: func(place int) string { return devices[place].Name() }, mixtures: slices.Sorted(maps.Keys(p.Experts)),
 	}
 	if p.Split != nil {
 		s.split = p.Split
@@ -187,6 +200,8 @@ func (s *planSearch) layout(sp spread) Layout {
 	tied := s.tied
 	return Layout{Devices: devices, Of: func(layer int, kind string) int {
 		switch {
+		case slices.Contains(sp.experts, layer) && slices.Contains(s.experts[layer], kind):
+			return number(s.cpu)
 		case layer >= 0:
 			return number(sp.of(layer))
 		case kind == "token_embd" && tied || !slices.Contains(inputKinds, kind):

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// A spread says how many layers each place has, in the order of both, and which places have the
-// embedding and the output.
+// A spread says how many layers each place has, in the order of both, which places have the
+// embedding and the output, and of which layers the CPU has the experts although they lie elsewhere.
 type spread struct {
 	counts            []int
 	embedding, output int
+	experts           []int
 }
 
 // of is the place of a layer.
@@ -32,6 +33,7 @@ func (s spread) of(layer int) int {
 type search struct {
 	places, cpu, layers int
 	tied                bool
+	mixtures            []int     // layers that have experts
 	free                []int64   // of the places; that of the CPU does not count
 	split               []float64 // nil for the proportions of free
 	splitsAll           bool      // the CPU has its part of the split
@@ -53,10 +55,10 @@ func (s *search) run() (*candidate, error) {
 	}
 	switch {
 	case s.places == 1:
-		c, _, _, err := s.try(s.at([]int{s.layers}, false), nil)
+		c, _, _, err := s.try(s.at([]int{s.layers}, false, 0), nil)
 		return c, err
 	case s.splitsAll:
-		c, err := s.fixed()
+		c, err := s.fewestExperts(s.fixed)
 		if err == nil && c.short != nil {
 			err = c.short
 		}
@@ -64,7 +66,7 @@ func (s *search) run() (*candidate, error) {
 	case s.want != nil:
 		return s.wanted(min(*s.want, s.layers))
 	}
-	c, err := s.whole()
+	c, err := s.of(s.layers)
 	if err != nil || c.short == nil {
 		return c, err
 	}
@@ -88,14 +90,50 @@ func (s *search) checkSplit() error {
 	return nil
 }
 
+// of is a spread of n layers beside the CPU, with no more experts on the CPU than have to be.
+func (s *search) of(n int) (*candidate, error) {
+	return s.fewestExperts(func(experts int) (*candidate, error) {
+		if n == s.layers {
+			return s.whole(experts)
+		}
+		return s.with(n, true, experts)
+	})
+}
+
+// fewestExperts finds for how few layers the CPU has to have the experts so that a spread fits. Where it does not even
+// with those of all, that is what is short.
+func (s *search) fewestExperts(at func(experts int) (*candidate, error)) (*candidate, error) {
+	best, err := at(0)
+	if err != nil || best.short == nil || len(s.mixtures) == 0 {
+		return best, err
+	}
+	low, high := 0, len(s.mixtures) // the first does not fit
+	if best, err = at(high); err != nil || best.short != nil {
+		return best, err
+	}
+	for high = len(best.experts); high-low > 1; {
+		k := (low + high) / 2
+		c, err := at(k)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.short == nil:
+			best, high = c, k
+		default:
+			low = k
+		}
+	}
+	return best, nil
+}
+
 // whole is all layers beside the CPU: with embedding and output, or else without what the CPU can
 // take of these.
-func (s *search) whole() (*candidate, error) {
-	c, err := s.with(s.layers, false)
+func (s *search) whole(experts int) (*candidate, error) {
+	c, err := s.with(s.layers, false, experts)
 	if err != nil || c.short == nil || s.tied && s.cpu == 0 {
 		return c, err
 	}
-	relieved, err := s.with(s.layers, true)
+	relieved, err := s.with(s.layers, true, experts)
 	if err == nil && relieved.short == nil {
 		return relieved, nil
 	}
@@ -104,11 +142,7 @@ func (s *search) whole() (*candidate, error) {
 
 // wanted is a spread of a number of layers beside the CPU.
 func (s *search) wanted(n int) (*candidate, error) {
-	at := s.whole
-	if n < s.layers {
-		at = func() (*candidate, error) { return s.with(n, true) }
-	}
-	c, err := at()
+	c, err := s.of(n)
 	if err != nil || c.short == nil {
 		return c, err
 	}
@@ -124,42 +158,42 @@ func (s *search) wanted(n int) (*candidate, error) {
 	return nil, err
 }
 
-// most is the spread of most layers beside the CPU that fits, fewer than those of one that does not.
+// most is the spread of most layers beside the CPU that fits, fewer than those of one that does not: experts need not
+// lie there, which are the largest part of a layer and of which a token needs a few.
 func (s *search) most(tooMany *candidate) (*candidate, error) {
 	low, high := 0, s.beside(tooMany.counts) // the first fits, the second does not
-	var best *candidate
 	least := tooMany
 	for high-low > 1 {
 		n := (low + high) / 2
-		c, err := s.with(n, true)
+		c, err := s.with(n, true, len(s.mixtures))
 		switch {
 		case err != nil:
 			return nil, err
 		case c.short == nil:
-			best, low = c, n
+			low = n
 		default:
 			least, high = c, n
 		}
 	}
-	if best == nil {
+	if low == 0 {
 		return nil, least.short
 	}
-	return best, nil
+	return s.of(low)
 }
 
 // beside counts the layers beside the CPU.
 func (s *search) beside(counts []int) int { return s.layers - counts[s.cpu] }
 
 // fixed is the split of all layers.
-func (s *search) fixed() (*candidate, error) {
-	c, _, _, err := s.try(s.at(apportion(s.layers, s.split), false), nil)
+func (s *search) fixed(experts int) (*candidate, error) {
+	c, _, _, err := s.try(s.at(apportion(s.layers, s.split), false, experts), nil)
 	return c, err
 }
 
-// with finds a spread of n layers beside the CPU: in the proportions of the split, or in those of the
+// with finds a spread of n layers beside the CPU, of so many of which that has the experts: in the proportions of the split, or in those of the
 // free memory, from which layers move from places that have too little to others. Relieved, the CPU has
 // the embedding too, or the output if it is the last place.
-func (s *search) with(n int, relieved bool) (*candidate, error) {
+func (s *search) with(n int, relieved bool, experts int) (*candidate, error) {
 	weights := slices.Clone(s.split)
 	if weights == nil {
 		weights = make([]float64, s.places)
@@ -172,7 +206,7 @@ func (s *search) with(n int, relieved bool) (*candidate, error) {
 	counts[s.cpu] = s.layers - n
 	full := make([]bool, s.places) // places that have had too many layers
 	for {
-		c, over, roomiest, err := s.try(s.at(counts, relieved), full)
+		c, over, roomiest, err := s.try(s.at(counts, relieved, experts), full)
 		if err != nil || c.short == nil || s.split != nil || roomiest < 0 || counts[over] == 0 {
 			return c, err
 		}
@@ -183,8 +217,8 @@ func (s *search) with(n int, relieved bool) (*candidate, error) {
 	}
 }
 
-// at is a spread of so many layers on each place.
-func (s *search) at(counts []int, relieved bool) spread {
+// at is a spread of so many layers on each place, with the experts of the first so many that have some on the CPU.
+func (s *search) at(counts []int, relieved bool, experts int) spread {
 	sp := spread{counts: counts}
 	has := func(n int) bool { return n > 0 }
 	sp.embedding = slices.IndexFunc(counts, has)
@@ -197,6 +231,11 @@ func (s *search) at(counts []int, relieved bool) spread {
 		sp.embedding = s.cpu
 	} else if relieved {
 		sp.output = s.cpu
+	}
+	for _, layer := range s.mixtures {
+		if len(sp.experts) < experts && sp.of(layer) != s.cpu {
+			sp.experts = append(sp.experts, layer)
+		}
 	}
 	return sp
 }
@@ -220,7 +259,7 @@ func (s *search) try(sp spread, full []bool) (c *candidate, over, roomiest int, 
 		}
 	}
 	if over >= 0 {
-		c.short = &ShortageError{Device: s.name(over), Layers: s.beside(sp.counts), Need: need[over], Free: s.free[over]}
+		c.short = &ShortageError{Device: s.name(over), Layers: s.beside(sp.counts), WithoutExperts: len(sp.experts) > 0, Need: need[over], Free: s.free[over]}
 	}
 	return c, over, roomiest, nil
 }
@@ -248,7 +287,7 @@ func apportion(n int, weights []float64) []int {
 }
 
 // describe says what each place has, in the order of the model.
-func (s spread) describe(layers int, tied bool, names []string) string {
+func (s spread) describe(layers int, tied bool, cpu int, names []string) string {
 	var parts []string
 	first := 0
 	for i, n := range s.counts {
@@ -260,10 +299,11 @@ func (s spread) describe(layers int, tied bool, names []string) string {
 		switch {
 		case n == layers && n > 1:
 			has = append(has, "all layers")
-		case n == 1:
-			has = append(has, fmt.Sprintf("layer %d", first))
 		case n > 0:
-			has = append(has, fmt.Sprintf("layers %d-%d", first, first+n-1))
+			has = append(has, layerRange(first, first+n-1))
+		}
+		if k := len(s.experts); k > 0 && i == cpu {
+			has = append(has, "the experts of "+layerRange(s.experts[0], s.experts[k-1]))
 		}
 		if output {
 			has = append(has, "the output")
@@ -271,13 +311,20 @@ func (s spread) describe(layers int, tied bool, names []string) string {
 		first += n
 		switch {
 		case len(has) == 0:
-		case n == layers && output && (embedding || tied):
+		case n == layers && output && (embedding || tied) && s.experts == nil:
 			return "all of the model is on " + names[i]
 		default:
 			parts = append(parts, join(has, ", ", " and ")+" on "+names[i])
 		}
 	}
 	return join(parts, ", ", ", ")
+}
+
+func layerRange(first, last int) string {
+	if first == last {
+		return fmt.Sprintf("layer %d", first)
+	}
+	return fmt.Sprintf("layers %d-%d", first, last)
 }
 
 // join writes a list.

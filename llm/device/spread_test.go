@@ -11,7 +11,7 @@ import (
 // place that computes needs 2 besides.
 func TestSpread(t *testing.T) {
 	const layers = 8
-	n := func(n int) *int { return &n }
+	n, all := func(n int) *int { return &n }, []int{0, 1, 2, 3, 4, 5, 6, 7}
 	for name, c := range map[string]struct {
 		free  []int64 // of the places; 0 is the CPU
 		cpu   int
@@ -19,6 +19,7 @@ func TestSpread(t *testing.T) {
 		split []float64
 		all   bool // the split has a part for the CPU
 		want  *int
+		mixed []int // layers of whose bytes 6 are experts'
 		says  string
 		err   string
 	}{
@@ -56,6 +57,19 @@ func TestSpread(t *testing.T) {
 		"the CPU has the output":                   {free: []int64{88, 0}, cpu: 1, says: "the embedding and all layers on A, the output on the CPU"},
 		"the CPU has the output, with a tied half": {free: []int64{82, 0}, cpu: 1, tied: true, says: "all layers on A, the output on the CPU"},
 		"the CPU alone":                            {free: []int64{0}, says: "all of the model is on the CPU"},
+		"a mixture fits":                           {free: []int64{0, 92}, mixed: all, says: "all of the model is on A"},
+		"the embedding of a mixture stays behind":  {free: []int64{0, 91}, mixed: all, says: "the embedding on the CPU, all layers and the output on A"},
+		"experts of a layer":                       {free: []int64{0, 87}, mixed: all, says: "the experts of layer 0 on the CPU, the embedding, all layers and the output on A"},
+		"experts of some layers":                   {free: []int64{0, 50}, mixed: all, says: "the experts of layers 0-6 on the CPU, the embedding, all layers and the output on A"},
+		"experts of all layers":                    {free: []int64{0, 44}, mixed: all, says: "the experts of layers 0-7 on the CPU, the embedding, all layers and the output on A"},
+		"experts, and the embedding":               {free: []int64{0, 40}, mixed: all, says: "the embedding and the experts of layers 0-7 on the CPU, all layers and the output on A"},
+		"experts, and a layer":                     {free: []int64{0, 39}, mixed: all, says: "the embedding, layer 0 and the experts of layers 1-7 on the CPU, layers 1-7 and the output on A"},
+		"experts of layers that have some":         {free: []int64{0, 81}, mixed: []int{2, 4, 6}, says: "the experts of layers 2-4 on the CPU, the embedding, all layers and the output on A"},
+		"more than experts":                        {free: []int64{0, 71}, mixed: []int{2, 4, 6}, says: "the embedding and the experts of layers 2-6 on the CPU, all layers and the output on A"},
+		"experts of as many as asked":              {free: []int64{0, 30}, mixed: all, want: n(3), says: "the embedding, layers 0-4 and the experts of layers 5-6 on the CPU, layers 5-7 and the output on A"},
+		"experts of more than fit":                 {free: []int64{0, 20}, mixed: all, want: n(5), err: "5 layers with all that belongs to them but experts need 0.0 KiB of A, which has 0.0 KiB free; there is room for 3"},
+		"experts of two":                           {free: []int64{0, 46, 30}, mixed: all, says: "the embedding and the experts of layers 0-2 on the CPU, layers 0-5 on A, layers 6-7 and the output on B"},
+		"experts by parts":                         {free: []int64{0, 40}, split: []float64{1, 3}, all: true, mixed: all, says: "the embedding, layers 0-1 and the experts of layers 2-6 on the CPU, layers 2-7 and the output on A"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := []string{"the CPU", "A", "B"}
@@ -63,12 +77,16 @@ func TestSpread(t *testing.T) {
 				names = []string{"A", "the CPU"}
 			}
 			s := search{
-				places: len(c.free), cpu: c.cpu, layers: layers, tied: c.tied, free: c.free, split: c.split, splitsAll: c.all, want: c.want,
+				places: len(c.free), cpu: c.cpu, layers: layers, tied: c.tied, free: c.free, split: c.split, splitsAll: c.all, want: c.want, mixtures: c.mixed,
 				name: func(place int) string { return names[place] },
 				need: func(sp spread) ([]int64, error) {
 					need := make([]int64, len(c.free))
 					for i, n := range sp.counts {
 						need[i] += int64(10 * n)
+					}
+					for _, layer := range sp.experts {
+						need[sp.of(layer)] -= 6
+						need[c.cpu] += 6
 					}
 					if need[sp.output] += 6; !c.tied {
 						need[sp.embedding] += 4
@@ -87,7 +105,7 @@ func TestSpread(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, c.says, found.describe(layers, c.tied, names))
+			require.Equal(t, c.says, found.describe(layers, c.tied, c.cpu, names))
 		})
 	}
 	failed := errors.New("no measure")

@@ -14,7 +14,7 @@ import (
 )
 
 // Lay finds the layout of a model over the devices, and says it. Of several demands, ways to compute the same, it
-// takes the first with which all layers lie on devices, or else the last.
+// takes the first with which all layers lie whole on devices, or else the last.
 func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand) error) (device.Layout, error) {
 	if c.IsCPU() {
 		return device.Layout{}, nil
@@ -26,7 +26,7 @@ func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand
 		if err := add(demand); err != nil {
 			return device.Layout{}, err
 		}
-		if found, err = c.find(m, demand); err == nil && (found.plan == nil || found.plan.OnDevices == m.Config().Layers) {
+		if found, err = c.find(m, demand); err == nil && (found.plan == nil || found.plan.IsWhole()) {
 			break
 		}
 	}
@@ -51,7 +51,7 @@ type finding struct {
 
 func (c *Choice) find(m *model.Model, demand *device.Demand) (*finding, error) {
 	planner := device.Planner{
-		Devices: c.devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Split: c.split,
+		Devices: c.devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Split: c.split, Experts: m.Architecture().Experts(),
 		DeviceLayers: cli.Optional(c.flags.GPULayers), Need: demand.In,
 	}
 	found := &finding{}
@@ -75,7 +75,7 @@ func (c *Choice) find(m *model.Model, demand *device.Demand) (*finding, error) {
 	return found, c.choose(found, planner, able)
 }
 
-// choose takes the first of the able devices if all layers fit there, or else all of them, or the CPU.
+// choose takes the first of the able devices if all layers fit there whole, or else all of them, or the CPU.
 func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Device) error {
 	if len(able) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Dev
 			found.notes = append(found.notes, fmt.Sprintf("all of the model is on the CPU: %v", err))
 		case err != nil && n == all:
 			return c.nameFlags(err)
-		case err == nil && (n == all || plan.OnDevices == planner.Layers):
+		case err == nil && (n == all || plan.IsWhole()):
 			found.plan = plan
 			return nil
 		}
