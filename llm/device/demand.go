@@ -61,6 +61,9 @@ func NewDemandIn(l Layout) *Demand {
 	return d
 }
 
+// IsCPU reports whether it is asked about the CPU alone.
+func (d *Demand) IsCPU() bool { return d != nil && d.layout != nil && d.layout.IsCPU() }
+
 // Engine makes one for the graphs of the demand, of models that lie in a layout on the CPU: by the ops of the layout that
 // is asked about, or where that is not known by those that all devices have. It is to compute nothing.
 func (d *Demand) Engine(l Layout) (*Engine, error) {
@@ -71,7 +74,7 @@ func (d *Demand) Engine(l Layout) (*Engine, error) {
 	if d.layout != nil {
 		asked = d.layout.Layout
 	}
-	if d.layout != nil && asked.IsCPU() {
+	if d.IsCPU() {
 		return New(Options{Layout: l, Threads: 1})
 	}
 	there, err := New(Options{Layout: asked, OpSet: Stock, Threads: 1})

@@ -65,7 +65,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 	require.NoError(t, far.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, far.History, tolerance)
 
-	estimate, err := train.EstimateMemory(device.On(d), m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOff), model.KeptFolded))
+	estimate, err := train.EstimateMemory(device.On(d), m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOff), model.KeptAll))
 	require.NoError(t, err)
 	requireEstimate(t, far.Memory(), estimate.Optimizer.Plus(estimate.Copies).Plus(estimate.Step).Plus(estimate.Evaluations))
 

@@ -109,7 +109,7 @@ func TestLayoutsTrain(t *testing.T) {
 				requireSameGradients(t, want[i], got, 1e-8)
 			}
 			tr := newTrainer(t, on, e, train.CheckpointingOn)
-			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), model.KeptFolded))
+			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), model.KeptAll))
 			require.NoError(t, err)
 			run(t, tr)
 			requireSameLosses(t, single.History, tr.History, 1e-5)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -49,6 +50,9 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 		to.Hold(p.weight.Layer, p.weight.Kind, p.Tensor, t.opt.grad[p.Tensor], t.opt.first[i], t.opt.second[i])
 	}
 	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
+	if !to.IsCPU() {
+		t.opt.addRunsDemand(to)
+	}
 	to.Part(copiesPart)
 	if t.copies != nil {
 		if err := t.copies.AddDemand(to); err != nil {
@@ -62,6 +66,25 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	t.evaluator.addDemand(to)
 	return to.Check()
 }
+
+// addRunsDemand adds what updates need of devices, where parameters of adapters lie in runs: two results as large as one.
+func (o *optimizer) addRunsDemand(to *device.Demand) {
+	var all int64
+	for _, p := range o.params {
+		if p.isAdapter() {
+			all += p.NumElements()
+		}
+	}
+	for _, p := range o.params {
+		if p.isAdapter() {
+			n := p.NumElements() * min(all, runElements) / all
+			to.Hold(p.weight.Layer, p.weight.Kind, o.stateCtx.NewTensor(ggml.F32, 2*max(1, n)))
+		}
+	}
+}
+
+// isAdapter reports whether the parameter belongs to a weight, and is not it.
+func (p parameter) isAdapter() bool { return p.Name() != p.weight.Name }
 
 // AddEvaluationDemand adds to a demand what an [Evaluator] needs for data sets: the model with its adapters,
 // and the results. The model lies on the CPU, and nothing of it is read.
