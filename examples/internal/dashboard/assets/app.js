@@ -78,6 +78,7 @@ async function readMetrics(name) {
 const digits = (x) => (x === undefined || x === null ? "–" : x.toFixed(4));
 
 function drawRuns() {
+  const focused = document.activeElement; // which moving takes away
   const body = $("runs").tBodies[0];
   const boxes = new Map([...body.querySelectorAll("input")].map((box) => [box.value, box]));
   const rows = order.map((name) => {
@@ -98,7 +99,6 @@ function drawRuns() {
     line.append(cell, element("td", row.model), element("td", row.step + "/" + row.steps, { class: "n" }), element("td", digits(row.loss), { class: "n" }), element("td", digits(row.best_loss), { class: "n" }));
     return line;
   });
-  const focused = document.activeElement;
   body.replaceChildren(...rows);
   if (focused && body.contains(focused)) focused.focus();
 }

@@ -1,0 +1,203 @@
+//go:build interop
+
+// Package browser looks at the pages of the programs with a real browser, headless Chromium (apt-get install chromium).
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// hostile is a name, a model, a prompt and an answer that are mark-up and script.
+const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>`
+
+// makeRun writes the folder of a run.
+func makeRun(t *testing.T, folder, model string, steps int) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	write("manifest.json", `{"program": "p", "ggml": "0.27", "steps": 40, "metrics": "metrics.jsonl", "adapter": "adapter.gguf"}`)
+	write("config.yaml", fmt.Sprintf("model-base: %q\ntrain-data: [data.jsonl]\n", model))
+	write("commands.txt", "2026-11-26T10:00:00Z  finetune "+hostile+"\n")
+	sample, err := json.Marshal(map[string]any{"step": 0, "prompt": hostile, "text": hostile})
+	require.NoError(t, err)
+	write("samples.jsonl", string(sample)+"\n")
+	write("metrics.jsonl", "")
+	train(t, folder, 1, steps)
+	return folder
+}
+
+// train adds steps to the metrics of a run.
+func train(t *testing.T, folder string, from, to int) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(folder, "metrics.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	for step := from; step <= to; step++ {
+		_, err := fmt.Fprintf(f, `{"step":%d,"epoch":0.1,"loss":%f,"learning_rate":0.001,"grad_norm":1,"tokens_per_second":100,"memory":1000000}`+"\n", step, 3-float64(step)/40)
+		require.NoError(t, err)
+	}
+}
+
+// dashboard starts the program at an address, and gives its page.
+func dashboard(t *testing.T, program, folder, listen string) (address string, stop func()) {
+	t.Helper()
+	c := exec.Command(program, "dashboard", folder, "--listen", listen)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			require.NoError(t, c.Process.Signal(syscall.SIGINT))
+			c.Wait()
+		}
+	}
+	t.Cleanup(stop)
+	return strings.TrimSpace(strings.TrimPrefix(line, "dashboard: ")), stop
+}
+
+// A watcher records what a page asks of the network, and what goes wrong in it.
+type watcher struct {
+	mu                sync.Mutex
+	hosts             map[string]bool
+	dialogs, mistakes []string
+}
+
+func (w *watcher) watch(event any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(e.Request.URL); err == nil && u.Scheme != "data" {
+			w.hosts[u.Host] = true
+		}
+	case *page.EventJavascriptDialogOpening:
+		w.dialogs = append(w.dialogs, e.Message)
+	case *runtime.EventExceptionThrown:
+		w.mistakes = append(w.mistakes, e.ExceptionDetails.Error())
+	}
+}
+
+// The page of a run moves while it trains, and survives a reload, a restart of the program and the end of the run; two runs
+// lie side by side; it fits a phone, follows the dark, and works by keyboard. It asks nothing of other hosts, and nothing
+// in the files of a run is executed.
+func TestInteropDashboard(t *testing.T) {
+	if _, err := exec.LookPath("chromium"); err != nil {
+		t.Skip("there is no browser: apt-get install chromium")
+	}
+	program := filepath.Join(t.TempDir(), "finetune")
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../examples/finetune").CombinedOutput()
+	require.NoError(t, err, string(out))
+	folder := t.TempDir()
+	first := makeRun(t, filepath.Join(folder, "first"), hostile+".gguf", 10)
+	makeRun(t, filepath.Join(folder, "second "+strings.ReplaceAll(hostile, "/", "")), "other.gguf", 5)
+	address, stop := dashboard(t, program, folder, "127.0.0.1:0")
+	at, err := url.Parse(address)
+	require.NoError(t, err)
+
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1200, 1400))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	defer cancel()
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // of events that a newer browser has
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	w := &watcher{hosts: map[string]bool{}}
+	chromedp.ListenTarget(ctx, w.watch)
+	run := func(actions ...chromedp.Action) {
+		t.Helper()
+		require.NoError(t, chromedp.Run(ctx, actions...))
+	}
+	eval := func(script string) (text string) {
+		t.Helper()
+		run(chromedp.Evaluate("String("+script+")", &text))
+		return text
+	}
+	eventually := func(script, want string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return eval(script) == want }, time.Minute, 200*time.Millisecond, script)
+	}
+	const (
+		status = `document.getElementById("status").textContent`
+		step   = `[...document.querySelectorAll("#runs tr")].find(r => r.textContent.startsWith("first"))?.cells[2].textContent`
+		drawn  = `charts[0].plot?.data[0].length`
+		lines  = `charts[0].plot?.series.length - 1`
+	)
+	run(chromedp.Navigate(address))
+	eventually(status, "2 runs")
+	if eval(`document.querySelector('input[value="first"]').checked`) != "true" {
+		run(chromedp.Click(`input[value="first"]`))
+	}
+	eventually(lines, eval(`2 * document.querySelectorAll("#runs input:checked").length`))
+	eventually(step, "10/40")
+	eventually(`runs.get("first")?.lines.length`, "10")
+
+	// It moves, and goes on after a reload.
+	train(t, first, 11, 25)
+	eventually(step, "25/40")
+	eventually(drawn, "25")
+	run(chromedp.Reload())
+	eventually(step, "25/40")
+	require.Equal(t, "6", eval(`document.querySelectorAll("canvas").length`))
+
+	// By keyboard, the other run joins.
+	if eval(lines) == "2" {
+		run(chromedp.Focus(`input:not(:checked)`), chromedp.KeyEvent(" "))
+		eventually(lines, "4")
+		require.Equal(t, "checkbox", eval(`document.activeElement.type`))
+	}
+	run(chromedp.Focus(`summary`), chromedp.KeyEvent(kb.Enter))
+	eventually(`document.querySelectorAll("details[open]").length`, "1")
+	require.Contains(t, eval(`document.body.innerText`), hostile)
+	require.Equal(t, "0", eval(`document.querySelectorAll("img").length`))
+
+	// The program ends, and comes back with the run complete.
+	stop()
+	eventually(`document.getElementById("status").className`, "lost")
+	require.Equal(t, "25", eval(drawn), "the curves stay")
+	train(t, first, 26, 40)
+	dashboard(t, program, folder, at.Host)
+	eventually(step, "40/40")
+	eventually(drawn, "40")
+	require.Equal(t, "", eval(`document.getElementById("status").className`))
+
+	// A phone, and the dark.
+	run(chromedp.EmulateViewport(390, 844))
+	eventually(`document.documentElement.scrollWidth <= 390`, "true")
+	eventually(`Math.max(...charts.map(c => c.plot.root.getBoundingClientRect().right)) <= 390`, "true")
+	background := `getComputedStyle(document.body).backgroundColor`
+	require.Equal(t, "rgb(255, 255, 255)", eval(background))
+	run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
+	eventually(background, "rgb(20, 23, 26)")
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Empty(t, w.dialogs, "nothing of a run is executed")
+	require.Empty(t, w.mistakes)
+	require.Equal(t, map[string]bool{at.Host: true}, w.hosts)
+}
