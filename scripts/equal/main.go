@@ -18,6 +18,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/model"
 )
 
 func main() {
@@ -54,11 +55,27 @@ func makeModels(folder string, names []string) {
 	for _, name := range names {
 		for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K} {
 			path := llmtest.WideArchFile(program{folder: folder}, name, typ)
+			if !trains(path) {
+				if err := os.Remove(path); err != nil {
+					fail(err)
+				}
+				break
+			}
 			if err := os.Rename(path, filepath.Join(folder, fmt.Sprintf("%s-%s.gguf", name, typ))); err != nil {
 				fail(err)
 			}
 		}
 	}
+}
+
+// trains reports whether a model can be trained and decoded: not those of text diffusion.
+func trains(path string) bool {
+	m, err := model.Load(path, model.LoadOptions{})
+	if err != nil {
+		fail(err)
+	}
+	defer m.Close()
+	return m.Architecture().IsCausal()
 }
 
 // A program stands for the test in which the makers of models believe to be.

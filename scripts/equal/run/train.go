@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"path/filepath"
-	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
@@ -88,8 +87,7 @@ func (r *results) weights() {
 		if w.Type() != ggml.F32 {
 			return
 		}
-		// What the graph takes as factors gets no gradient.
-		if !strings.HasPrefix(w.Name(), "rope_") && !strings.HasSuffix(w.Name(), ".scale") {
+		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
 			trained = append(trained, w)
 		}
 	}
@@ -118,7 +116,7 @@ func (r *results) history(name string, t *train.Trainer, from int) {
 
 func newAdapter(m *model.Model) *lora.Adapter {
 	targets := []string{lora.AllLinear, "token_embd"}
-	if m.Weight("output.weight") != nil {
+	if w := m.Architecture().Weight("output.weight"); w != nil && w.IsAdaptable() {
 		targets = append(targets, "output")
 	}
 	return must(lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming, Seed: 5, Targets: targets}))
