@@ -47,6 +47,8 @@ func TestCUDASession(t *testing.T) {
 						_, err := q.Decode(t.Context(), make([]int32, 512))
 						return err
 					})
+					_, err = q.Decode(t.Context(), []int32{1}) // which clears what the next ones look at
+					require.NoError(t, err)
 					s.session(t, fmt.Sprint("a token, cache ", cache), 1, int64(4*c.Vocab), func() error {
 						_, err := q.Decode(t.Context(), []int32{1})
 						return err
