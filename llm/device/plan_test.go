@@ -153,13 +153,15 @@ func TestPlans(t *testing.T) {
 				"a device with too little": {Devices: []*ggml.Device{tight}},
 			} {
 				t.Run(what, func(t *testing.T) {
-					p.Layers, p.Tied, p.Need = m.Config().Layers, m.Config().Tied, demand.In
+					p.Layers, p.Tied, p.Experts, p.Need = m.Config().Layers, m.Config().Tied, m.Architecture().Experts(), demand.In
 					plan, err := p.Plan()
 					require.NoError(t, err)
 					t.Log(plan)
 					if slices.Contains(p.Devices, tight) {
 						require.Contains(t, plan.String(), "on the CPU")
 						require.Less(t, plan.Need[0], plan.Free[0])
+						require.Equal(t, len(p.Experts) > 0, plan.Experts > 0)
+						require.False(t, plan.IsWhole())
 					}
 					on, e := loadOn(t, m, plan.Layout), newEngine(t, device.Options{Layout: plan.Layout})
 					for x := range on.Weights() {
