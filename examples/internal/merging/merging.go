@@ -18,8 +18,10 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/ollama"
 	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -37,15 +39,18 @@ suffer most get six bits. --pure gives all matrices the same type.`
 // Flags are the command, for kong.
 type Flags struct {
 	runs.Source
-	Base    string   `name:"model-base" aliases:"model,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"Model to merge into (GGUF)."`
-	LoRA    []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, a folder of PEFT, or that of a run; and how strongly, 1 when left out. Repeatable."`
-	Scaled  []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
-	Out     string   `name:"model-out" aliases:"gguf-path" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
-	Threads int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; default: the machine's cores."`
-	Type    string   `name:"type" placeholder:"TYPE" help:"Types of the matrices, as llama-quantize names and chooses them: iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq2_m, iq3_xxs, iq3_xs, iq3_s, iq3_m, q2_k_s, q2_k, q3_k_s, q3_k_m, q3_k_l, iq4_xs, iq4_nl, q4_0, q4_1, q4_k_s, q4_k_m, q5_0, q5_1, q5_k_s, q5_k_m, q6_k, q8_0, f16, bf16, f32, tq1_0, tq2_0, q1_0, q2_0, mxfp4_moe, mxfp4, nvfp4; default: as in the base."`
-	Pure    bool     `name:"pure" help:"Give all matrices the type that --type gives most of them."`
-	IMatrix string   `name:"imatrix" placeholder:"FILE" help:"Importance matrix of llama-imatrix, which says where --type has to be precise; types of less than three bits need one."`
-	Quiet   bool     `name:"quiet" short:"q" help:"Report errors only."`
+	Base         string   `name:"model-base" aliases:"model,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"Model to merge into (GGUF)."`
+	LoRA         []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, a folder of PEFT, or that of a run; and how strongly, 1 when left out. Repeatable."`
+	Scaled       []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
+	Out          string   `name:"model-out" aliases:"gguf-path" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
+	Threads      int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; default: the machine's cores."`
+	Type         string   `name:"type" placeholder:"TYPE" help:"Types of the matrices, as llama-quantize names and chooses them: iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq2_m, iq3_xxs, iq3_xs, iq3_s, iq3_m, q2_k_s, q2_k, q3_k_s, q3_k_m, q3_k_l, iq4_xs, iq4_nl, q4_0, q4_1, q4_k_s, q4_k_m, q5_0, q5_1, q5_k_s, q5_k_m, q6_k, q8_0, f16, bf16, f32, tq1_0, tq2_0, q1_0, q2_0, mxfp4_moe, mxfp4, nvfp4; default: as in the base."`
+	Pure         bool     `name:"pure" help:"Give all matrices the type that --type gives most of them."`
+	IMatrix      string   `name:"imatrix" placeholder:"FILE" help:"Importance matrix of llama-imatrix, which says where --type has to be precise; types of less than three bits need one."`
+	Modelfile    string   `name:"modelfile" placeholder:"FILE" help:"Write a Modelfile, too, by which ollama runs the merged model with the chat template of training."`
+	ChatTemplate string   `name:"chat-template" run:"" placeholder:"FILE" help:"Chat template of --modelfile (Jinja), by default the one of the model."`
+	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of that template, as JSON or as text. Repeatable."`
+	Quiet        bool     `name:"quiet" short:"q" help:"Report errors only."`
 }
 
 // Run merges, and reports to out.
@@ -65,11 +70,11 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	inputs := []cli.File{{Flag: "--model-base", Path: f.Base}, {Flag: "--imatrix", Path: f.IMatrix}}
+	inputs := []cli.File{{Flag: "--model-base", Path: f.Base}, {Flag: "--imatrix", Path: f.IMatrix}, {Flag: "--chat-template", Path: f.ChatTemplate}}
 	for _, arg := range args {
 		inputs = append(inputs, cli.File{Flag: arg.Flag, Path: arg.Path})
 	}
-	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--model-out", Path: f.Out}}); err != nil {
+	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--model-out", Path: f.Out}, {Flag: "--modelfile", Path: f.Modelfile}}); err != nil {
 		return err
 	}
 	m, err := model.Load(f.Base, model.LoadOptions{})
@@ -77,6 +82,10 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 		return cli.ModelError("--model-base", f.Base, err)
 	}
 	defer m.Close()
+	modelfile, err := f.modelfile(m)
+	if err != nil {
+		return err
+	}
 	set, err := adapters.Load(args, m)
 	if err != nil {
 		return err
@@ -94,10 +103,45 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if f.Modelfile != "" {
+		if err := filelink.Replace(f.Modelfile, modelfile); err != nil {
+			return fmt.Errorf("the merged model is complete in %s, but: --modelfile: %w", f.Out, err)
+		}
+	}
 	if run := f.Opened(); run != nil && run.Overrides() != "" {
 		fmt.Fprintf(os.Stderr, "the run was made with %[1]s, which the merged model does not know: give %[1]s to what runs it\n", run.Overrides())
 	}
 	return report(out, f.Out, time.Since(started))
+}
+
+// modelfile is the text of --modelfile, nil without it.
+func (f *Flags) modelfile(m *model.Model) ([]byte, error) {
+	if f.Modelfile == "" {
+		return nil, nil
+	}
+	if m.Tokenizer == nil {
+		return nil, fmt.Errorf("--modelfile: %s has no vocabulary, so ollama cannot run it", f.Base)
+	}
+	file := ollama.Modelfile{Model: f.Out, Tokenizer: m.Tokenizer}
+	folder, err1 := filepath.Abs(filepath.Dir(f.Modelfile))
+	out, err2 := filepath.Abs(f.Out)
+	if relative, err := filepath.Rel(folder, out); errors.Join(err1, err2, err) == nil {
+		file.Model = "./" + relative
+	}
+	var err error
+	if f.ChatTemplate != "" {
+		if file.Template, err = cli.ReadTemplate("--chat-template", f.ChatTemplate); err != nil {
+			return nil, err
+		}
+	}
+	if file.Variables, err = cli.Variables("--template-var", f.TemplateVar); err != nil {
+		return nil, err
+	}
+	text, err := file.Text()
+	if err != nil {
+		return nil, fmt.Errorf("--modelfile: %w", err)
+	}
+	return []byte(text), nil
 }
 
 // adapters parses the flags.

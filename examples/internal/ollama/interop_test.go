@@ -1,0 +1,98 @@
+//go:build interop
+
+package ollama
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// TestInteropModelfiles has ollama's parser and templates read what is made of published chat templates: its prompts are those
+// of the templates, with a message of the system and without, in talks of other words than those they were converted by.
+func TestInteropModelfiles(t *testing.T) {
+	folder, err := exec.Command("../../../scripts/chattemplates").Output()
+	require.NoError(t, err)
+	paths, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "templates", "*", "*.jinja"))
+	require.NoError(t, err)
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	type talk struct {
+		Messages []message
+		Want     string
+	}
+	type made struct {
+		Name, Modelfile string
+		Talks           []talk
+	}
+	var all []made
+	said := 0
+	for _, path := range paths {
+		source, err := os.ReadFile(path)
+		require.NoError(t, err)
+		c, err := tokenizer.TrainBPE(func(yield func(string) bool) { yield("text") }, tokenizer.TrainOptions{
+			VocabSize: 280, Special: []string{"<s>", "</s>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"}, BOS: "<s>", EOS: "</s>", Pre: "gpt-2", MinCount: 2,
+		})
+		require.NoError(t, err)
+		c.ChatTemplate = string(source)
+		v, err := tokenizer.New(c)
+		require.NoError(t, err)
+		m := Modelfile{Model: "merged.gguf", Tokenizer: v}
+		text, err := m.Text()
+		require.NoError(t, err, path)
+		if !strings.Contains(text, "\nTEMPLATE \"\"\"") {
+			require.Contains(t, text, "cannot be said in ollama's language", path)
+			said++
+			continue
+		}
+		template, err := data.ModelTemplate(path, v)
+		require.NoError(t, err)
+		one := made{Name: filepath.Base(filepath.Dir(path)) + "-" + filepath.Base(path), Modelfile: text}
+		talks := [][]message{
+			{{"user", "Wie spät ist es?"}},
+			{{"user", "a\nb"}, {"assistant", "c `d` \"e\""}, {"user", "f & g"}},
+			{{"user", "1"}, {"assistant", "2"}, {"user", "3"}, {"assistant", "4"}, {"user", "5"}},
+		}
+		if !strings.Contains(text, "no place for a message of the system") {
+			talks = append(talks, append([]message{{"system", "Be brief."}}, talks[1]...))
+		}
+		for _, messages := range talks {
+			o := data.RenderOptions(v, nil)
+			o.AddGenerationPrompt = true
+			var conversation chat.Conversation
+			for _, m := range messages {
+				conversation.Messages = append(conversation.Messages, chat.NewMessage(m.Role, m.Content))
+			}
+			r, err := template.Render(&conversation, &o)
+			require.NoError(t, err, path)
+			want := r.Text
+			if v.AddsBOS() {
+				want = strings.TrimPrefix(want, "<s>")
+			}
+			one.Talks = append(one.Talks, talk{messages, want})
+		}
+		all = append(all, one)
+	}
+	t.Logf("%d templates can be said in ollama's language, %d cannot", len(all), said)
+	require.Greater(t, len(all), 50)
+	text, err := json.Marshal(all)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "modelfiles.json")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	test := exec.Command("go", "test", "-count=1", "./...")
+	test.Dir = "../../../scripts/ollama"
+	test.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOGGML_MODELFILES="+file)
+	out, err := test.CombinedOutput()
+	require.NoError(t, err, string(out))
+}

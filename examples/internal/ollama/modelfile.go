@@ -1,0 +1,74 @@
+package ollama
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// A Modelfile is what ollama makes a model of.
+type Modelfile struct {
+	Model     string         // path of the GGUF file, from the folder of the Modelfile
+	Template  *chat.Template // that of training; nil for the one of the model, or none
+	Variables map[string]any // of the template
+	Tokenizer *tokenizer.Tokenizer
+}
+
+// Text is the file, in ollama's language. Where the chat template cannot be said in it, a remark tells so, and ollama goes by
+// the template in the model, as far as it knows that.
+func (m *Modelfile) Text() (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "FROM %s\n", m.Model)
+	t := m.Template
+	if t == nil && m.Tokenizer.ChatTemplate() != "" {
+		var err error
+		if t, err = data.ModelTemplate(m.Model, m.Tokenizer); err != nil {
+			return "", err
+		}
+	}
+	if t == nil {
+		return b.String(), nil
+	}
+	options := data.RenderOptions(m.Tokenizer, m.Variables)
+	bos := ""
+	if m.Tokenizer.AddsBOS() && m.Tokenizer.BOS() != tokenizer.None { // which ollama adds too
+		bos = m.Tokenizer.TokenText(m.Tokenizer.BOS())
+	}
+	made, err := Convert(t, options, bos)
+	switch {
+	case err != nil:
+		fmt.Fprintf(&b, "\n# The chat template of training cannot be said in ollama's language: %s.\n"+
+			"# Without TEMPLATE, ollama goes by the template in the model if it knows that; see what it makes of it by: ollama show --template NAME\n", oneLine(err.Error()))
+	default:
+		if !made.HasSystem {
+			b.WriteString("\n# The chat template has no place for a message of the system, which is left out.\n")
+		}
+		fmt.Fprintf(&b, "\nTEMPLATE \"\"\"%s\"\"\"\n", made.Source)
+	}
+	for _, stop := range m.stops(t, &options) {
+		fmt.Fprintf(&b, "PARAMETER stop %q\n", stop)
+	}
+	return b.String(), nil
+}
+
+// stops are the ends of answers: what the template writes behind one, if the model stops there.
+func (m *Modelfile) stops(t *chat.Template, o *chat.Options) (list []string) {
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", user1), chat.NewMessage("assistant", answer1), chat.NewMessage("user", user2)}}
+	r, err := t.Render(talk, o)
+	if err != nil {
+		return nil
+	}
+	_, behind, _ := strings.Cut(r.Text, answer1)
+	behind = strings.TrimSpace(behind)
+	for _, end := range o.EndOfTurn {
+		if end != "" && strings.HasPrefix(behind, end) {
+			list = append(list, end)
+		}
+	}
+	return list
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
