@@ -338,6 +338,9 @@ func (g *Graph) finish(ctx context.Context, backends []*Backend, status int64, e
 		for _, b := range backends {
 			b.fault.Store(&why)
 		}
+		if errors.Is(err, ErrOutOfMemory) {
+			return g.errorf(errors.Join(ErrBroken, ErrOutOfMemory), "%s", why)
+		}
 		return g.errorf(ErrBroken, "%s", why)
 	}
 	for _, b := range backends {

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "csrc/guard.c"
+#include "csrc/exception.c"
 #include "csrc/arena.c"
 #include "csrc/ops.c"
 #include "csrc/compose.c"

@@ -28,7 +28,8 @@ func guardError(message *C.char) error {
 	}
 	text := C.GoString(message)
 	C.free(unsafe.Pointer(message))
-	if slices.ContainsFunc(memoryAssertions, func(a string) bool { return strings.Contains(text, "GGML_ASSERT("+a+")") }) {
+	if slices.ContainsFunc(memoryAssertions, func(a string) bool { return strings.Contains(text, "GGML_ASSERT("+a+")") }) ||
+		slices.ContainsFunc(memoryExceptions, func(e string) bool { return strings.Contains(text, e) }) {
 		return errMemory
 	}
 	return errors.New(cleanMessage(text))
@@ -48,6 +49,9 @@ var errMemory = fmt.Errorf("%w; close something, or use a smaller model or batch
 // memoryAssertions are those of ggml that fail where it gets no memory: of a device of a meta
 // device, of a meta device's weights, and of a context.
 var memoryAssertions = []string{"bufs.back() != nullptr", "meta_buf_ctx->bufs[i]", "ctx->mem_buffer != NULL"}
+
+// memoryExceptions are what exceptions of C++ and of Vulkan say then.
+var memoryExceptions = []string{"std::bad_alloc", "ErrorOutOfDeviceMemory", "ErrorOutOfHostMemory"}
 
 // cleanMessage drops the folder of the C source file from "file:line: text".
 func cleanMessage(text string) string {

@@ -1,11 +1,16 @@
 package ggml_test
 
 import (
+	"context"
+	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nativetest"
+	"github.com/goggml/ggml/internal/optest"
 )
 
 // What Go does not check reaches an assertion of ggml: the guard makes
@@ -33,4 +38,44 @@ func TestGuard(t *testing.T) {
 	err = s.Allocate(b.c.NewGraph(z))
 	require.ErrorContains(t, err, "ggml: Scheduler.Allocate(graph of 100 nodes): with its leaves it has more than 1 tensors; make the scheduler with a larger GraphSize (at ")
 	b.works(t)
+}
+
+// What C++ throws, as plugins for GPUs do, is an error of the computation, and leaves what is in between by its
+// destructors.
+func TestExceptions(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("exceptions are caught on Linux")
+	}
+	for _, c := range []struct {
+		what     nativetest.Exception
+		says     string
+		noMemory bool
+	}{
+		{nativetest.RuntimeError, "the device is lost", false},
+		{nativetest.BadAlloc, "out of memory; close something, or use a smaller model or batch", true},
+		{nativetest.Number, "a C++ exception that says nothing", false},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			b, scheduled := optest.NewCPUBackend(t, 1), optest.NewCPUBackend(t, 1)
+			s := optest.NewScheduler(t, scheduled)
+			for _, compute := range []func(*ggml.Graph) error{
+				func(g *ggml.Graph) error { return b.Compute(context.Background(), g) },
+				func(g *ggml.Graph) error {
+					require.NoError(t, s.Allocate(g))
+					return s.Compute(context.Background(), g)
+				},
+			} {
+				left := nativetest.Left()
+				x := optest.Leaves(t, 1, 8)[0]
+				ctx := ggml.NewContext()
+				defer ctx.Close()
+				err := compute(ctx.NewGraph(nativetest.Throw(ctx, x, c.what)))
+				require.ErrorIs(t, err, ggml.ErrBroken)
+				require.ErrorContains(t, err, c.says)
+				require.Equal(t, c.noMemory, errors.Is(err, ggml.ErrOutOfMemory))
+				require.Equal(t, left+1, nativetest.Left())
+			}
+		})
+	}
+	newAddition(t).works(t)
 }

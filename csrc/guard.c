@@ -12,11 +12,16 @@ static _Thread_local struct goggml_frame *goggml_top;
 void goggml_push(struct goggml_frame *frame) {
 	frame->outer = goggml_top;
 	frame->error = NULL;
+	frame->exception = NULL;
 	goggml_top = frame;
 }
 
 void goggml_pop(struct goggml_frame *frame) {
 	goggml_top = frame->outer;
+}
+
+char *goggml_left(struct goggml_frame *frame) {
+	return frame->exception != NULL ? goggml_exception_end(frame->exception) : frame->error;
 }
 
 static _Thread_local uintptr_t goggml_caller;
@@ -36,18 +41,25 @@ uintptr_t *goggml_calling_slot(void) { return &goggml_caller; }
 
 uintptr_t goggml_calling(void) { return goggml_caller; }
 
+bool goggml_guarded(void) { return goggml_top != NULL; }
+
+_Noreturn void goggml_leave(char *message, struct _Unwind_Exception *exception) {
+	struct goggml_frame *frame = goggml_top;
+	frame->error = message;
+	frame->exception = exception;
+	goggml_top = frame->outer;
+	_longjmp(frame->jump, 1);
+}
+
 // goggml_on_abort runs on the asserting thread. Without a frame (a worker
 // thread of a backend, or Go code that a callback runs) nothing can be saved: it returns, and ggml aborts.
 static void goggml_on_abort(const char *message) {
-	struct goggml_frame *frame = goggml_top;
-	if (frame == NULL) {
+	if (!goggml_guarded()) {
 		fprintf(stderr, "ggml: fatal error where it cannot be caught: %s\n", message);
 		fflush(stderr);
 		return;
 	}
-	frame->error = strdup(message);
-	goggml_top = frame->outer;
-	_longjmp(frame->jump, 1);
+	goggml_leave(strdup(message), NULL);
 }
 
 extern void goggmlLog(int level, char *text);
@@ -59,10 +71,10 @@ static void goggml_on_log(enum ggml_log_level level, const char *text, void *dat
 	goggml_guard_resume(outer);
 }
 
-// An exception that a C++ part of ggml lets escape ends here, on the
-// throwing thread and with its stack intact: nobody can catch it further out.
+// An exception that no frame catches ends here, on the throwing thread and with its stack intact: on a system where
+// guarded calls catch none, and where it leaves a function that must not throw.
 static void goggml_on_terminate(void) {
-	if (goggml_top != NULL) {
+	if (goggml_guarded()) {
 		goggml_on_abort("uncaught C++ exception, most likely out of memory");
 	}
 	abort();

@@ -1,9 +1,11 @@
-// The abort guard: turns a failed assertion of ggml into an error.
+// The guard: turns a failed assertion of ggml, and an exception of C++ that
+// nobody catches, into an error.
 //
 // ggml calls one global callback before it aborts the process. The callback
 // here leaves by longjmp to the innermost guarded call of the same thread, so
 // that every shim returns its result and the message together, in one cgo call
-// (a goroutine may move to another thread between two calls).
+// (a goroutine may move to another thread between two calls). Exceptions are
+// caught by the same frames, see exception.h.
 #ifndef GOGGML_GUARD_H
 #define GOGGML_GUARD_H
 
@@ -13,6 +15,7 @@
 #include <stdint.h>
 
 #include "check.h"
+#include "exception.h"
 
 // A guarded result. error is NULL, or a message that the caller frees. What runs on a compute thread returns a
 // goggml_int, which internal/computethread/thread.h declares again.
@@ -24,6 +27,7 @@ typedef char *goggml_error;
 struct goggml_frame {
 	struct goggml_frame *outer;
 	char *volatile error;
+	struct _Unwind_Exception *volatile exception; // that was thrown, in place of error
 	jmp_buf jump;
 };
 
@@ -38,6 +42,12 @@ void goggml_install(void);
 
 void goggml_push(struct goggml_frame *frame);
 void goggml_pop(struct goggml_frame *frame);
+// The message of what made a call leave for its frame.
+char *goggml_left(struct goggml_frame *frame);
+
+// goggml_guarded reports whether the thread has a frame to leave for, and goggml_leave does so, with a message or an exception.
+bool goggml_guarded(void);
+_Noreturn void goggml_leave(char *message, struct _Unwind_Exception *exception);
 
 // goggml_guard_suspend hides the frames of the thread while a callback runs Go code, over
 // which nobody may jump; goggml_guard_resume takes what it returned.
@@ -54,7 +64,8 @@ uintptr_t goggml_calling(void);
 	T result = {0}; \
 	struct goggml_frame frame; \
 	goggml_push(&frame); \
-	if (_setjmp(frame.jump)) { result.error = frame.error; return result; } \
+	if (_setjmp(frame.jump)) { result.error = goggml_left(&frame); return result; } \
+	GOGGML_CATCH \
 	result.value = (call); \
 	goggml_pop(&frame); \
 	return result;
@@ -63,7 +74,8 @@ uintptr_t goggml_calling(void);
 #define GUARDED_VOID(statement) \
 	struct goggml_frame frame; \
 	goggml_push(&frame); \
-	if (_setjmp(frame.jump)) { return frame.error; } \
+	if (_setjmp(frame.jump)) { return goggml_left(&frame); } \
+	GOGGML_CATCH \
 	statement; \
 	goggml_pop(&frame); \
 	return NULL;

@@ -1,8 +1,8 @@
 // Package nativetest has ops in C by which the hook for native ops is tested and
-// shown: [SumSquares] makes a tensor, [Scale] changes one in place.
+// shown: [SumSquares] makes a tensor, [Scale] changes one in place. [Throw] throws an exception of C++, as plugins for GPUs do.
 package nativetest
 
-// #cgo linux CFLAGS: -I${SRCDIR}/../../ggml/include
+// #cgo linux CFLAGS: -I${SRCDIR}/../../ggml/include -fexceptions
 // #cgo linux LDFLAGS: -L${SRCDIR}/../../ggml/lib -Wl,-rpath,${SRCDIR}/../../ggml/lib
 // #cgo linux LDFLAGS: -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined
 // #cgo linux LDFLAGS: -lggml-base
@@ -47,6 +47,28 @@ func Scale(c *ggml.Context, x *ggml.Tensor, factor float32) *ggml.Tensor {
 		return b.NativeInPlace(scale, binary.NativeEndian.AppendUint32(nil, math.Float32bits(factor)))
 	})
 }
+
+// An Exception is one that [Throw] throws.
+type Exception uint32
+
+// The exceptions.
+const (
+	RuntimeError Exception = iota // a std::runtime_error that says "the device is lost"
+	BadAlloc                      // a std::bad_alloc
+	Number                        // an int, which says nothing
+)
+
+var throw = &ggml.NativeOp{Name: "throw", Func: unsafe.Pointer(C.throw_exception)}
+
+// Throw throws as it is computed.
+func Throw(c *ggml.Context, x *ggml.Tensor, what Exception) *ggml.Tensor {
+	return c.BuildOp("throw", []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		return b.NativeInPlace(throw, binary.NativeEndian.AppendUint32(nil, uint32(what)))
+	})
+}
+
+// Left is how often what Throw throws has left a function of C, whose cleanup has run as a destructor of C++ does.
+func Left() int { return int(C.left) }
 
 // Function is the address of a function that no op of this package is made of.
 func Function() unsafe.Pointer { return unsafe.Pointer(C.does_nothing) }

@@ -5,6 +5,10 @@
 
 void sum_squares_of_rows(struct ggml_tensor *dst, int ith, int nth, void *userdata);
 void scale_by_param(struct ggml_tensor *dst, int ith, int nth, void *userdata);
+void throw_exception(struct ggml_tensor *dst, int ith, int nth, void *userdata);
 void does_nothing(struct ggml_tensor *dst, int ith, int nth, void *userdata);
+
+// How often an exception has left throw_exception.
+extern int left;
 
 #endif

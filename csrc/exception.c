@@ -1,0 +1,69 @@
+//go:build ignore
+
+#include "exception.h"
+#include "guard.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unwind.h>
+
+// goggml_personality is asked twice: whether its frame catches, and, when those below it have been left, to do so. A thread
+// that ends is not an exception.
+__attribute__((visibility("hidden"), used))
+_Unwind_Reason_Code goggml_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+		struct _Unwind_Exception *exception, struct _Unwind_Context *context) {
+	(void)version, (void)class, (void)context;
+	if (!goggml_guarded() || (actions & _UA_FORCE_UNWIND)) {
+		return _URC_CONTINUE_UNWIND;
+	}
+	if (actions & _UA_SEARCH_PHASE) {
+		return _URC_HANDLER_FOUND;
+	}
+	if (!(actions & _UA_HANDLER_FRAME)) {
+		return _URC_CONTINUE_UNWIND;
+	}
+	goggml_leave(NULL, exception);
+}
+
+// What the C++ ABI says of a type: its first member is the table of its virtual functions.
+typedef struct {
+	void **functions;
+	const char *name;
+} goggml_cxx_type;
+
+// The classes of exceptions that libstdc++ throws, and their std::exception.
+static const _Unwind_Exception_Class goggml_gnu_cxx = 0x474e5543432b2b00; // "GNUCC++"
+enum { GOGGML_TYPE_DO_CATCH = 4, GOGGML_EXCEPTION_WHAT = 2 };           // in the tables
+
+// The text of a std::exception, which lies behind its header; NULL for others.
+static const char *goggml_what(struct _Unwind_Exception *exception, const goggml_cxx_type *thrown) {
+	const goggml_cxx_type *base = dlsym(RTLD_DEFAULT, "_ZTISt9exception");
+	if (base == NULL || exception->exception_class != goggml_gnu_cxx) {
+		return NULL;
+	}
+	void *object = exception + 1;
+	bool (*catches)(const goggml_cxx_type *, const goggml_cxx_type *, void **, unsigned) =
+		(bool (*)(const goggml_cxx_type *, const goggml_cxx_type *, void **, unsigned))base->functions[GOGGML_TYPE_DO_CATCH];
+	if (!catches(base, thrown, &object, 1)) {
+		return NULL;
+	}
+	const char *(*what)(void *) = (const char *(*)(void *))(*(void ***)object)[GOGGML_EXCEPTION_WHAT];
+	return what(object);
+}
+
+char *goggml_exception_end(struct _Unwind_Exception *exception) {
+	void *(*begin)(void *) = (void *(*)(void *))dlsym(RTLD_DEFAULT, "__cxa_begin_catch");
+	void (*end)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "__cxa_end_catch");
+	const goggml_cxx_type *(*type)(void) = (const goggml_cxx_type *(*)(void))dlsym(RTLD_DEFAULT, "__cxa_current_exception_type");
+	if (begin == NULL || end == NULL || type == NULL) {
+		return strdup("a C++ exception");
+	}
+	begin(exception);
+	const goggml_cxx_type *thrown = type();
+	const char *text = thrown != NULL ? goggml_what(exception, thrown) : NULL;
+	char *message = strdup(text != NULL ? text : "a C++ exception that says nothing");
+	end();
+	return message;
+}
