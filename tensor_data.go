@@ -345,6 +345,7 @@ func (t *Tensor) read(p []byte, offset int64) error {
 // readFor is read on the way of a call that uses the data so.
 func (t *Tensor) readFor(p []byte, offset int64, use dataUse) error {
 	testhook.Reads.Add(1)
+	testhook.BytesRead.Add(int64(len(p)))
 	return t.access(len(p), offset, use, func() *C.char {
 		return C.goggml_tensor_get(t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
 	})

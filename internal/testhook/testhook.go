@@ -45,9 +45,9 @@ var CausalSoftMax any
 // multiples alone; 0 for every position.
 var RestoreStep int
 
-// Submissions counts the computations that engines of package device have handed over, and Reads
-// what was read of tensors.
-var Submissions, Reads atomic.Int64
+// Submissions counts the computations that engines of package device have handed over, Reads how often tensors were
+// read, and BytesRead how much of them.
+var Submissions, Reads, BytesRead atomic.Int64
 
 // Submitting and Computed are called before and after each such computation, the former with its graphs; nil for nothing.
 var (

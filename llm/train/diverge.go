@@ -47,16 +47,12 @@ func (t *Trainer) diverged(ctx context.Context, what string, computed ggml.Type)
 			suspects = append(suspects, p.Tensor)
 		}
 	}
-	for _, x := range suspects {
-		bad, found, err := nonFinite(x)
-		if err != nil {
-			return err
-		}
-		if found {
-			return &DivergedError{Reason: fmt.Sprintf("%s: the model's weight %s holds %v", what, x.Name(), bad), Remedy: "use an undamaged file of the model"}
-		}
-	}
+	damaged, bad, err := t.damaged(ctx, suspects)
 	switch {
+	case err != nil:
+		return err
+	case damaged != nil:
+		return &DivergedError{Reason: fmt.Sprintf("%s: the model's weight %s holds %v", what, damaged.Name(), bad), Remedy: "use an undamaged file of the model"}
 	case t.step > 0:
 		return lowerRate(what)
 	case computed != ggml.F32 && t.isFiniteInF32(ctx):
@@ -150,27 +146,29 @@ func (t *Trainer) lastTokens() ([]int32, error) {
 // nonFinite finds a value of a tensor that is NaN or infinite. It reads some rows at a
 // time: a matrix may not fit into the memory as F32.
 func nonFinite(x *ggml.Tensor) (value float32, found bool, err error) {
+	const most = 1 << 18 // values
+	rows := max(1, most/x.Dim(0))
+	for from := int64(0); from < x.NumRows() && !found && err == nil; from += rows {
+		value, found, err = nonFiniteRows(x, from, min(rows, x.NumRows()-from))
+	}
+	return value, found, err
+}
+
+// nonFiniteRows is nonFinite of n rows.
+func nonFiniteRows(x *ggml.Tensor, from, n int64) (value float32, found bool, err error) {
 	typ, rowLen := x.Type(), x.Dim(0)
 	if !typ.CanDequantize() {
 		return 0, false, nil
 	}
-	const most = 1 << 18 // values
-	rows := min(max(1, most/rowLen), x.NumRows())
-	values, raw := make([]float32, rows*rowLen), make([]byte, typ.RowSize(rows*rowLen))
-	for from := int64(0); from < x.NumRows(); from += rows {
-		n := min(rows, x.NumRows()-from) * rowLen
-		part := raw[:typ.RowSize(n)]
-		if _, err := x.ReadAt(part, from*typ.RowSize(rowLen)); err != nil {
-			return 0, false, err
-		}
-		if err := ggml.Dequantize(values[:n], typ, part); err != nil {
-			return 0, false, err
-		}
-		if value, found := firstNonFinite(values[:n]); found {
-			return value, true, nil
-		}
+	raw, values := make([]byte, typ.RowSize(n*rowLen)), make([]float32, n*rowLen)
+	if _, err := x.ReadAt(raw, from*typ.RowSize(rowLen)); err != nil {
+		return 0, false, err
 	}
-	return 0, false, nil
+	if err := ggml.Dequantize(values, typ, raw); err != nil {
+		return 0, false, err
+	}
+	value, found = firstNonFinite(values)
+	return value, found, nil
 }
 
 func firstNonFinite(values []float32) (value float32, found bool) {

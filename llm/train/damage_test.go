@@ -1,0 +1,67 @@
+package train
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A value that is no number is found in whatever matrix of the model, of all types, and little of the model is read back
+// for it.
+func TestDamageIsFoundByDevices(t *testing.T) {
+	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Unload() })
+	for typ, nan := range map[ggml.Type][]byte{ // an element, or the scale of a block
+		ggml.F32: {0, 0, 0xc0, 0x7f}, ggml.F16: {0, 0x7e}, ggml.BF16: {0xc0, 0x7f}, ggml.Q8_0: {0, 0x7e}, ggml.Q4_K: {0, 0x7e}, ggml.Q6_K: nil,
+	} {
+		path := llmtest.WideArchFile(t, "qwen3moe", typ)
+		for name, layout := range map[string]device.Layout{"kernels": {}, "far": device.On(server.Devices()[0])} {
+			t.Run(typ.String()+" "+name, func(t *testing.T) {
+				m, err := model.Load(path, model.LoadOptions{Layout: layout})
+				require.NoError(t, err)
+				defer m.Close()
+				r := newLoRARun(t, m, data.New(6, []data.Sample{{Tokens: llmtest.RandomTokens(1, 7, m.Config().Vocab)}}), runOptions(), lora.Options{Rank: 2, Alpha: 4})
+				find := func() (*ggml.Tensor, int64) {
+					before := testhook.BytesRead.Load()
+					w, _, err := r.damaged(t.Context(), r.frozen())
+					require.NoError(t, err)
+					return w, testhook.BytesRead.Load() - before
+				}
+				found, read := find()
+				require.Nil(t, found)
+				require.Less(t, read, m.Sizes().Total()/20)
+				for _, weight := range []string{"token_embd.weight", "blk.0.attn_norm.weight", "blk.1.attn_output.weight", "blk.1.ffn_down_exps.weight"} {
+					w, value := m.Weight(weight), nan
+					if w.Type() == ggml.F32 {
+						value = []byte{0, 0, 0xc0, 0x7f}
+					}
+					at := w.NumBytes() - w.Type().RowSize(w.Dim(0)) // the last row
+					if w.Type() == ggml.Q6_K {
+						at, value = w.NumBytes()-2, []byte{0, 0x7e} // whose scale comes last
+					}
+					good := make([]byte, len(value))
+					_, err := w.ReadAt(good, at)
+					require.NoError(t, err)
+					_, err = w.WriteAt(value, at)
+					require.NoError(t, err)
+					found, read := find()
+					require.NotNil(t, found, weight)
+					require.Equal(t, weight, found.Name())
+					require.Less(t, read, m.Sizes().Total()/20)
+					_, err = w.WriteAt(good, at)
+					require.NoError(t, err)
+				}
+			})
+		}
+	}
+}
