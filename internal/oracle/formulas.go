@@ -40,8 +40,9 @@ var formulas = map[string]formula{
 	"rms_norm": func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.RMSNorm(x[0], n.float(0)) },
 	"norm":     func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Norm(x[0], n.float(0)) },
 	"l2_norm":  func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.L2Norm(x[0], n.float(0)) },
-	"soft_max": softMax, "rope": rope, "pad": pad,
-	"set": into(refmath.Set), "acc": into(refmath.Acc),
+	"soft_max": softMax, "flash_attn_ext": flashAttention, "rope": rope, "pad": pad,
+	"opt_step_adamw": adamW,
+	"set":            into(refmath.Set), "acc": into(refmath.Acc),
 }
 
 // float is number i of the parameters where that is a float.
@@ -78,6 +79,18 @@ func softMax(n *node, x []refmath.Tensor) refmath.Tensor {
 		sinks = x[2]
 	}
 	return refmath.SoftMaxExt(x[0], mask, sinks, n.float(0), n.float(1))
+}
+
+func flashAttention(n *node, x []refmath.Tensor) refmath.Tensor {
+	x = append(x, refmath.Tensor{}, refmath.Tensor{}) // without mask or sinks
+	return refmath.FlashAttnExt(x[0], x[1], x[2], x[3], x[4], n.float(0), n.float(1), n.float(2))
+}
+
+// adamW is the parameter; nothing of a graph reads the moments after it.
+func adamW(_ *node, x []refmath.Tensor) refmath.Tensor {
+	s := x[4].Data
+	w, _, _ := refmath.OptStepAdamW(x[0], x[1], x[2], x[3], refmath.AdamWParams{Alpha: s[0], Beta1: s[1], Beta2: s[2], Eps: s[3], WD: s[4], Beta1H: s[5], Beta2H: s[6]})
+	return w
 }
 
 // pad has a number before and one behind for each dimension.

@@ -37,6 +37,7 @@ type root struct {
 // A step computes one node.
 type step struct {
 	node
+	key      ggml.TensorKey
 	operands []view
 	result   view
 }
@@ -114,8 +115,12 @@ func leafValues(t *ggml.Tensor, inputs Inputs) ([]float64, error) {
 	if !t.IsAllocated() {
 		return nil, fmt.Errorf("oracle: %v has no memory, and no input has its name", t)
 	}
-	if t.Type() == ggml.I32 {
+	switch t.Type() {
+	case ggml.I32:
 		values, err := ggml.Read[int32](t)
+		return refmath.From(values).Data, err
+	case ggml.I64:
+		values, err := ggml.Read[int64](t)
 		return refmath.From(values).Data, err
 	}
 	values, err := t.Float32s()
@@ -140,7 +145,7 @@ func (p *Program) addNode(t *ggml.Tensor) error {
 	if formulas[op] == nil {
 		return fmt.Errorf("oracle: there is no formula of %s, which makes %v", op, t)
 	}
-	s := step{node: node{op: op, params: t.OpParams(), ne: shapeOf(t)}, result: result}
+	s := step{node: node{op: op, params: t.OpParams(), ne: shapeOf(t)}, key: t.Key(), result: result}
 	for _, source := range t.Sources() {
 		v, err := p.viewOf(source)
 		if err != nil {
@@ -170,6 +175,15 @@ type Values struct {
 
 // Run computes all nodes. Leaves stay as they are, also those that the graph changes.
 func (p *Program) Run() Values {
+	data := p.begin()
+	for _, s := range p.steps {
+		s.result.scatter(data, p.compute(&s, data))
+	}
+	return Values{p, data}
+}
+
+// begin gives each root its memory, with the values of the leaves.
+func (p *Program) begin() [][]float64 {
 	data := make([][]float64, len(p.roots))
 	for i, r := range p.roots {
 		switch {
@@ -181,18 +195,20 @@ func (p *Program) Run() Values {
 			data[i] = r.leaf
 		}
 	}
-	for _, s := range p.steps {
-		var x []refmath.Tensor
-		for _, v := range s.operands {
-			x = append(x, v.gather(data))
-		}
-		compute := formulas[s.op]
-		if rounded, ok := roundedGELU[s.op]; ok && p.RoundGELU {
-			compute = rounded
-		}
-		s.result.scatter(data, compute(&s.node, x))
+	return data
+}
+
+// compute is the result of a step.
+func (p *Program) compute(s *step, data [][]float64) refmath.Tensor {
+	var x []refmath.Tensor
+	for _, v := range s.operands {
+		x = append(x, v.gather(data))
 	}
-	return Values{p, data}
+	compute := formulas[s.op]
+	if rounded, ok := roundedGELU[s.op]; ok && p.RoundGELU {
+		compute = rounded
+	}
+	return compute(&s.node, x)
 }
 
 // Of gives the values of a tensor of the graph.

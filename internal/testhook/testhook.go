@@ -54,3 +54,10 @@ var (
 	Submitting func(graphs ...any)
 	Computed   func()
 )
+
+// Allocating is called before a scheduler of such an engine gives memory to a graph, and Scheduled, with the scheduler
+// too, before it computes one; nil for nothing.
+var (
+	Allocating func(graph any)
+	Scheduled  func(scheduler, graph any)
+)

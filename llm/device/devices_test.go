@@ -29,16 +29,6 @@ func remote(t *testing.T) *ggml.Device {
 	return r.Devices()[0]
 }
 
-// vulkan is the first Vulkan device.
-func vulkan(t *testing.T) *ggml.Device {
-	t.Helper()
-	devices, err := ggml.VulkanDevices()
-	if err != nil || len(devices) == 0 {
-		t.Skip("there is no Vulkan device; make vulkan runs this test on the software driver")
-	}
-	return devices[0]
-}
-
 func loadOn(t *testing.T, m *model.Model, l device.Layout) *model.Model {
 	t.Helper()
 	on, err := model.Load(m.Path, model.LoadOptions{Layout: l})
@@ -124,17 +114,6 @@ func resumesExactly(t *testing.T, m *model.Model, d *ggml.Device) {
 		return bytes
 	}
 	require.Equal(t, ended(false), ended(true))
-}
-
-func TestVulkan(t *testing.T) {
-	d := vulkan(t)
-	for _, name := range []string{"llama", "gemma3", "phi3"} {
-		t.Run(name, func(t *testing.T) {
-			m := llmtest.ArchModel(t, name, ggml.F32)
-			decodesAlike(t, m, d, 1e-5) // its flash attention rounds to F16
-			trainsAlike(t, m, d, 1e-3)
-		})
-	}
 }
 
 // What lies elsewhere than the engine computes is an error that says so.

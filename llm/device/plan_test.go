@@ -3,7 +3,6 @@ package device_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -43,10 +42,6 @@ func trainingDemand(t *testing.T, m *model.Model, c train.Checkpointing) *device
 	d := device.NewDemand()
 	require.NoError(t, train.AddDemand(d, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c)))
 	return d
-}
-
-func planner(m *model.Model, need func(device.Layout) (device.Sizes, error), devices ...*ggml.Device) device.Planner {
-	return device.Planner{Devices: devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: need}
 }
 
 // What a run is said to need in a layout, before anything lies there, is what it takes there, and what plans count is
@@ -134,46 +129,59 @@ func TestPlans(t *testing.T) {
 	for _, name := range planned(t) {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
-			one := newEngine(t, device.Options{OpSet: device.Stock})
-			single := newTrainer(t, m, one, train.CheckpointingOff)
-			run(t, single)
-			text := greedy(t, m, one)
-
 			demand := trainingDemand(t, m, train.CheckpointingOff)
 			all, err := demand.In(device.On(a))
 			require.NoError(t, err)
-			tight := small(t, all[0]*3/4)
 			half := m.Config().Layers / 2
-			for what, p := range map[string]device.Planner{
-				"a device":                 planner(m, demand.In, a),
-				"two devices":              planner(m, demand.In, a, b),
+			runsAlike(t, m, runOn(t, m, newEngine(t, device.Options{OpSet: device.Stock})), map[string]device.Planner{
+				"a device":                 {Devices: []*ggml.Device{a}},
+				"two devices":              {Devices: []*ggml.Device{a, b}},
 				"the CPU and a device":     {Devices: []*ggml.Device{a}, DeviceLayers: &half},
 				"a device and the CPU":     {Devices: []*ggml.Device{a, cpu(t)}, DeviceLayers: &half},
 				"parts":                    {Devices: []*ggml.Device{cpu(t), b}, Split: []float64{1, 1}},
-				"a device with too little": {Devices: []*ggml.Device{tight}},
-			} {
-				t.Run(what, func(t *testing.T) {
-					p.Layers, p.Tied, p.Experts, p.Need = m.Config().Layers, m.Config().Tied, m.Architecture().Experts(), demand.In
-					plan, err := p.Plan()
-					require.NoError(t, err)
-					t.Log(plan)
-					if slices.Contains(p.Devices, tight) {
-						require.Contains(t, plan.String(), "on the CPU")
-						require.Less(t, plan.Need[0], plan.Free[0])
-						require.Equal(t, len(p.Experts) > 0, plan.Experts > 0)
-						require.False(t, plan.IsWhole())
-					}
-					on, e := loadOn(t, m, plan.Layout), newEngine(t, device.Options{Layout: plan.Layout})
-					for x := range on.Weights() {
-						requirePlaced(t, e, on.Architecture().Weight(x.Name()), x)
-					}
-					tr := newTrainer(t, on, e, train.CheckpointingOff)
-					run(t, tr)
-					requireSameLosses(t, single.History, tr.History, 1e-4)
-					require.NoError(t, tr.Close()) // whose memory the session needs
-					require.Equal(t, text, greedy(t, on, e))
-				})
+				"a device with too little": {Devices: []*ggml.Device{small(t, all[0]*3/4)}},
+			})
+		})
+	}
+}
+
+// A planRun is what a run has of which plans change nothing.
+type planRun struct {
+	history []train.StepMetrics
+	text    []int
+}
+
+// runOn trains a model and lets it speak.
+func runOn(t *testing.T, m *model.Model, e *device.Engine) planRun {
+	t.Helper()
+	tr := newTrainer(t, m, e, train.CheckpointingOff)
+	run(t, tr)
+	require.NoError(t, tr.Close()) // whose memory the session needs
+	return planRun{tr.History, greedy(t, m, e)}
+}
+
+// runsAlike demands that a model of a file trains and speaks over what is planned as it does elsewhere.
+func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]device.Planner) {
+	demand := trainingDemand(t, m, train.CheckpointingOff)
+	for what, p := range plans {
+		t.Run(what, func(t *testing.T) {
+			p.Layers, p.Tied, p.Experts, p.Need = m.Config().Layers, m.Config().Tied, m.Architecture().Experts(), demand.In
+			plan, err := p.Plan()
+			require.NoError(t, err)
+			t.Log(plan)
+			if strings.Contains(what, "too little") {
+				require.Contains(t, plan.String(), "on the CPU")
+				require.Less(t, plan.Need[0], plan.Free[0])
+				require.Equal(t, len(p.Experts) > 0, plan.Experts > 0)
+				require.False(t, plan.IsWhole())
 			}
+			on, e := loadOn(t, m, plan.Layout), newEngine(t, device.Options{Layout: plan.Layout})
+			for x := range on.Weights() {
+				requirePlaced(t, e, on.Architecture().Weight(x.Name()), x)
+			}
+			got := runOn(t, on, e)
+			requireSameLosses(t, want.history, got.history, 1e-4)
+			require.Equal(t, want.text, got.text)
 		})
 	}
 }

@@ -67,6 +67,9 @@ func (w *Workspace) allocate(g *ggml.Graph) error {
 	if err := w.makeRoom(g); err != nil {
 		return err
 	}
+	if testhook.Allocating != nil {
+		testhook.Allocating(g)
+	}
 	return w.scheduler.Allocate(g)
 }
 
@@ -123,6 +126,7 @@ func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 	}
 	defer submitting(g)()
 	if w.scheduler != nil {
+		scheduled(w, g)
 		return w.scheduler.Compute(ctx, g)
 	}
 	return w.backends[0].Compute(ctx, g)
@@ -138,6 +142,13 @@ func submitting(graphs ...any) (done func()) {
 		if testhook.Computed != nil {
 			testhook.Computed()
 		}
+	}
+}
+
+// scheduled lets tests look at what a scheduler is about to compute.
+func scheduled(w *Workspace, g *ggml.Graph) {
+	if testhook.Scheduled != nil {
+		testhook.Scheduled(w.scheduler, g)
 	}
 }
 
@@ -181,12 +192,14 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 		}
 		return err
 	}
+	scheduled(w, g)
 	err := w.scheduler.ComputeAsync(ctx, g)
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	for _, next := range then {
 		if err == nil {
+			scheduled(next.Workspace, next.Graph)
 			err = next.Workspace.scheduler.ComputeAsync(context.WithoutCancel(ctx), next.Graph)
 		}
 	}

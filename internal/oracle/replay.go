@@ -1,0 +1,35 @@
+package oracle
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/refmath"
+)
+
+// A Replay follows a device that computes the graph, node after node, so that each is held against its formula by
+// itself: what is wrong in one is not in those that read it.
+type Replay struct {
+	p     *Program
+	data  [][]float64
+	steps map[ggml.TensorKey]*step
+}
+
+// Replay begins with the leaves.
+func (p *Program) Replay() *Replay {
+	r := &Replay{p, p.begin(), map[ggml.TensorKey]*step{}}
+	for i := range p.steps {
+		r.steps[p.steps[i].key] = &p.steps[i]
+	}
+	return r
+}
+
+// Next gives what a node is in float64, of operands as the device has computed them. Those that come read got, which
+// it has computed. A view has no value of its own, and gives false.
+func (r *Replay) Next(t *ggml.Tensor, got []float64) (want refmath.Tensor, ok bool) {
+	s, ok := r.steps[t.Key()]
+	if !ok {
+		return refmath.Tensor{}, false
+	}
+	want = r.p.compute(s, r.data)
+	s.result.scatter(r.data, refmath.Tensor{Ne: want.Ne, Data: got})
+	return want, true
+}

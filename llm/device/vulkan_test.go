@@ -1,0 +1,178 @@
+package device_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// vulkan is the first Vulkan device.
+func vulkan(t *testing.T) *ggml.Device { return vulkans(t, 1)[0] }
+
+// vulkans are so many Vulkan devices.
+func vulkans(t *testing.T, n int) []*ggml.Device {
+	t.Helper()
+	devices, err := ggml.VulkanDevices()
+	if err != nil || len(devices) < n {
+		t.Skip("there are no such Vulkan devices; make vulkan runs this test on the software driver")
+	}
+	return devices[:n]
+}
+
+// frailVulkan is a Vulkan device whose driver has less memory when a test says so, or is lost.
+func frailVulkan(t *testing.T) *ggml.Device {
+	t.Helper()
+	d := vulkan(t)
+	if os.Getenv("GOGGML_VULKAN_LOST") == "" {
+		t.Skip("this driver has all its memory, and is not lost; make vulkan runs this test on one that is")
+	}
+	return d
+}
+
+// What is taken from checkpoints, over chunks and with noise is what the CPU has.
+func TestVulkan(t *testing.T) {
+	d := vulkan(t)
+	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
+	decodesAlike(t, m, d, vulkanLogits)
+	trainsAlike(t, m, d, 1e-3, 0.1) // its plugin reorders nodes before it allocates
+}
+
+// vulkanLogits bounds the error of logits on Vulkan, the square of its share: its flash attention rounds to F16.
+const vulkanLogits = 1e-5
+
+// Fifty steps on Vulkan have the losses that they have by this project's kernels, for each architecture that trains and
+// bases of all kinds of types, and what they have made is the same for sessions there and here. With -short for some.
+func TestVulkanTrains(t *testing.T) {
+	d := vulkan(t)
+	names, types := llmtest.Architectures(), []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_K}
+	if testing.Short() {
+		names = []string{"llama", "qwen3moe"}
+	}
+	for i, name := range names {
+		for j, typ := range types {
+			if testing.Short() && i != j%2 {
+				continue
+			}
+			t.Run(fmt.Sprint(name, " ", typ), func(t *testing.T) {
+				file := llmtest.ArchFile
+				if typ.BlockSize() > 32 {
+					file = llmtest.WideArchFile
+				}
+				m, err := model.Load(file(t, name, typ), model.LoadOptions{})
+				require.NoError(t, err)
+				defer m.Close()
+				if !m.Architecture().IsCausal() {
+					t.Skip("it is not trained")
+				}
+				on := loadOn(t, m, device.On(d))
+				here, there := newTrainer(t, m, newEngine(t, device.Options{}), train.CheckpointingOff), newTrainer(t, on, newEngine(t, device.Options{Layout: device.On(d)}), train.CheckpointingOff)
+				require.NoError(t, here.Run(t.Context(), train.RunOptions{}))
+				require.NoError(t, there.Run(t.Context(), train.RunOptions{}))
+				requireSameLosses(t, here.History, there.History, 1e-3)
+			})
+		}
+	}
+}
+
+// Layers over the CPU, Vulkan, two Vulkan devices and a remote one compute what they do on one.
+func TestVulkanPlans(t *testing.T) {
+	two, far := vulkans(t, 2), remote(t)
+	a, b := two[0], two[1]
+	for _, name := range planned(t) {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.ArchModel(t, name, ggml.F32)
+			layers := m.Config().Layers
+			half, all := layers/2, layers
+			plans := map[string]device.Planner{
+				"two devices":                         {Devices: two, Split: []float64{1, 1}},
+				"the CPU and Vulkan":                  {Devices: []*ggml.Device{a}, DeviceLayers: &half},
+				"Vulkan and the CPU":                  {Devices: []*ggml.Device{b, cpu(t)}, Split: []float64{1, 1}},
+				"Vulkan and a remote device":          {Devices: []*ggml.Device{far, a}, Split: []float64{1, 1}, DeviceLayers: &all},
+				"the CPU, Vulkan and a remote device": {Devices: []*ggml.Device{cpu(t), a, far}, Split: slices.Repeat([]float64{1}, 3)},
+			}
+			if layers < 3 {
+				delete(plans, "the CPU, Vulkan and a remote device")
+			}
+			runsAlike(t, m, runOn(t, loadOn(t, m, device.On(a)), newEngine(t, device.Options{Layout: device.On(a)})), plans)
+		})
+	}
+}
+
+// Of a device with too little memory what fits is used, and what is asked for beyond that refused with the figures.
+func TestVulkanWithTooLittleMemory(t *testing.T) {
+	d := frailVulkan(t)
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	want := runOn(t, loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)}))
+	demand := trainingDemand(t, m, train.CheckpointingOff)
+	need, err := demand.In(device.On(d))
+	require.NoError(t, err)
+	const much = 1 << 40
+	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.Itoa(much))
+	used := much - d.Properties().MemoryFree
+	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.FormatInt(used+need[0]*3/4, 10))
+	require.Equal(t, need[0]*3/4, d.Properties().MemoryFree)
+	all := m.Config().Layers
+	_, err = device.Planner{Devices: []*ggml.Device{d}, Layers: all, Tied: m.Config().Tied, Need: demand.In, DeviceLayers: &all}.Plan()
+	require.Regexp(t, `^2 layers with all that belongs to them need \d+\.\d KiB of Vulkan0, which has \d+\.\d KiB free; there is room for 1$`, err.Error())
+	runsAlike(t, m, want, map[string]device.Planner{"too little": {Devices: []*ggml.Device{d}}})
+}
+
+// Memory that the driver refuses in the middle of a computation is an error with the figures, and not the end.
+func TestVulkanOutOfMemory(t *testing.T) {
+	d := frailVulkan(t)
+	b, err := d.NewBackend()
+	require.NoError(t, err)
+	defer b.Close()
+	c := ggml.NewContext()
+	defer c.Close()
+	w, x := c.NewTensor(ggml.Q8_0, 256, 128), c.NewTensor(ggml.F32, 256, 64)
+	y := c.MulMat(w, x) // of the weights in F16, for which the plugin takes memory as it computes
+	g := c.NewGraph(y)
+	buffers, err := c.Allocate(d.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.NoError(t, w.SetFloat32s(optest.Normal(1, 256*128)))
+	require.NoError(t, x.SetFloat32s(optest.Normal(2, 256*64)))
+	t.Setenv("GOGGML_VULKAN_REFUSE", "1")
+	err = b.Compute(t.Context(), g)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+	require.ErrorIs(t, err, ggml.ErrBroken)
+	require.Regexp(t, `out of memory: Vulkan0 has .* free of .*; close something, or use a smaller model or batch`, err.Error())
+	_, err = d.BufferType().NewBuffer(1 << 20)
+	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
+}
+
+// A lost device is an error of the step, and what lies there can be closed.
+func TestVulkanLost(t *testing.T) {
+	d := frailVulkan(t)
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	on, err := model.Load(m.Path, model.LoadOptions{Layout: device.On(d)})
+	require.NoError(t, err)
+	e, err := device.New(device.Options{Layout: device.On(d), Threads: 1})
+	require.NoError(t, err)
+	tr := newTrainer(t, on, e, train.CheckpointingOff)
+	_, err = tr.Step(t.Context())
+	require.NoError(t, err)
+	lost := filepath.Join(t.TempDir(), "lost")
+	require.NoError(t, os.WriteFile(lost, nil, 0o600))
+	t.Setenv("GOGGML_VULKAN_LOST", lost)
+	_, err = tr.Step(t.Context())
+	require.ErrorContains(t, err, "ErrorDeviceLost")
+	require.NoError(t, tr.Close())
+	require.NoError(t, e.Close())
+	require.NoError(t, on.Close())
+	require.NoError(t, os.Remove(lost))
+	decodesAlike(t, m, d, vulkanLogits)
+}
