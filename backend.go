@@ -334,14 +334,14 @@ func (g *Graph) finish(ctx context.Context, backends []*Backend, status int64, e
 	}
 	if err != nil {
 		// The workers may wait for ever, at a barrier, for the thread that left.
-		why := err.Error()
+		why, cause := err.Error(), ErrBroken
+		if errors.Is(err, ErrOutOfMemory) {
+			why, cause = fmt.Sprintf("out of memory%s; %s", rooms(backends), lessMemory), errors.Join(ErrBroken, ErrOutOfMemory)
+		}
 		for _, b := range backends {
 			b.fault.Store(&why)
 		}
-		if errors.Is(err, ErrOutOfMemory) {
-			return g.errorf(errors.Join(ErrBroken, ErrOutOfMemory), "%s", why)
-		}
-		return g.errorf(ErrBroken, "%s", why)
+		return g.errorf(cause, "%s", why)
 	}
 	for _, b := range backends {
 		if err := deviceErr(b.device.d); err != nil {

@@ -31,7 +31,7 @@ func shortage(needs ...memoryUse) string {
 		case p.Type == CPU: // ggml knows nothing of what is free there
 			part += ", which has " + byteCount(p.MemoryTotal)
 		default:
-			part += fmt.Sprintf(", which has %s free of %s", byteCount(p.MemoryFree), byteCount(p.MemoryTotal))
+			part += ", which has " + p.room()
 		}
 		all = append(all, part)
 		if p.MemoryTotal > 0 && n.bytes > p.MemoryFree {
@@ -45,4 +45,23 @@ func shortage(needs ...memoryUse) string {
 		return ""
 	}
 	return ": " + strings.Join(all, ", and ")
+}
+
+// room says how much memory of the device is free.
+func (p DeviceProperties) room() string {
+	return fmt.Sprintf("%s free of %s", byteCount(p.MemoryFree), byteCount(p.MemoryTotal))
+}
+
+// rooms says how much memory of the backends' devices is free, where a computation got none.
+func rooms(backends []*Backend) string {
+	var list []string
+	for _, b := range backends {
+		if p := b.device.Properties(); p.Type != CPU && p.MemoryTotal > 0 {
+			list = append(list, b.device.Name()+" has "+p.room())
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return ": " + strings.Join(list, ", ")
 }

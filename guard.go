@@ -44,7 +44,9 @@ func released(e *C.char) {
 }
 
 // errMemory is memory that a device refused, and what to do.
-var errMemory = fmt.Errorf("%w; close something, or use a smaller model or batch", ErrOutOfMemory)
+var errMemory = fmt.Errorf("%w; %s", ErrOutOfMemory, lessMemory)
+
+const lessMemory = "close something, or use a smaller model or batch"
 
 // memoryAssertions are those of ggml that fail where it gets no memory: of a device of a meta
 // device, of a meta device's weights, and of a context.
