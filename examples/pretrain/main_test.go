@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 	clitest.RunScripts(t, testscript.Params{
 		Dir:             "testdata/script",
 		ContinueOnError: true,
+		Condition:       clitest.Condition,
 		Setup:           func(e *testscript.Env) error { return writeTexts(e.WorkDir) },
 		Cmds:            map[string]func(*testscript.TestScript, bool, []string){"model": checkModel},
 	})

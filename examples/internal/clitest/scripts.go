@@ -13,15 +13,17 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// RunScripts is testscript.Run, whose scripts have an environment of their own, with the settings of the race detector,
-// and the commands advice, again, serve and close-losses. When all have ended, it holds what the programs printed to what is demanded of
+// RunScripts is testscript.Run, whose scripts have an environment of their own, with the settings of the race detector and
+// of Vulkan, and the commands advice, again, serve and close-losses. When all have ended, it holds what the programs printed to what is demanded of
 // every message, and that each program and flag that they advise was run as advised.
 func RunScripts(t *testing.T, p testscript.Params) {
 	s := &scripts{printed: map[string]string{}, ran: map[string]bool{}, titles: map[string]bool{}}
 	prepare := p.Setup
 	p.Setup = func(e *testscript.Env) error {
-		for _, name := range []string{"GORACE", StockRun} {
-			e.Setenv(name, os.Getenv(name))
+		for _, name := range []string{"GORACE", StockRun, "GGML_VK_VISIBLE_DEVICES", "MESA_SHADER_CACHE_DIR", "VK_DRIVER_FILES"} {
+			if value, ok := os.LookupEnv(name); ok {
+				e.Setenv(name, value)
+			}
 		}
 		if prepare == nil {
 			return nil
