@@ -147,10 +147,14 @@ func (e ExpertsOfType) Load(t testing.TB, o model.LoadOptions) *model.Model {
 	return m
 }
 
-// AllExpertsFile is ArchFile, of mixtures one that chooses all experts: by rounded inputs a router may choose others.
+// AllExpertsFile is ArchFile, of mixtures one that chooses all experts: by rounded inputs a router may choose others. Rows
+// hold whole blocks of the type.
 func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
 	a := tinyArchs[name]
+	if typ.BlockSize() > 32 {
+		a.widen = 8
+	}
 	a.keys = maps.Clone(a.keys)
 	for used, count := range map[string]string{"expert_used_count": "expert_count", "expert_group_used_count": "expert_group_count"} {
 		if n, ok := a.keys[count]; ok {

@@ -42,7 +42,13 @@ var formulas = map[string]formula{
 	"l2_norm":  func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.L2Norm(x[0], n.float(0)) },
 	"soft_max": softMax, "flash_attn_ext": flashAttention, "rope": rope, "pad": pad,
 	"opt_step_adamw": adamW,
-	"set":            into(refmath.Set), "acc": into(refmath.Acc),
+	"silu_back":      binary(refmath.SiluBack),
+	"rms_norm_back":  func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.RMSNormBack(x[0], x[1], n.float(0)) },
+	"soft_max_back": func(n *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.SoftMaxExtBack(x[0], x[1], n.float(0))
+	},
+	"rope_back": rope,
+	"set":       into(refmath.Set), "acc": into(refmath.Acc),
 }
 
 // float is number i of the parameters where that is a float.
@@ -123,6 +129,9 @@ func rope(n *node, x []refmath.Tensor) refmath.Tensor {
 	}
 	if len(x) > 2 {
 		r.Factors = x[2].Data
+	}
+	if n.op == "rope_back" {
+		return refmath.RopeExtBack(x[0], x[1], r)
 	}
 	return refmath.RopeExt(x[0], x[1], r)
 }

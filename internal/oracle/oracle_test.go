@@ -69,6 +69,11 @@ var programs = map[string]func(o operands) *ggml.Tensor{
 		r := ggml.RoPE{Dims: 6, Mode: ggml.RoPENeoX, FreqBase: 100, FreqScale: 0.5, TrainedCtx: 16, ExtFactor: 1, AttnFactor: 1.1, BetaFast: 8, BetaSlow: 1}
 		return o.c.Add(o.c.RoPE(o.a, o.positions, nil, r), o.c.RoPE(o.a, o.positions, o.c.View(o.w, []int64{3}, nil, 4), ggml.RoPE{Dims: 6, FreqBase: 50, FreqScale: 1, AttnFactor: 1}))
 	},
+	"gradients": func(o operands) *ggml.Tensor {
+		r := ggml.RoPE{Dims: 6, Mode: ggml.RoPENeoX, FreqBase: 100, FreqScale: 0.5, AttnFactor: 1.1}
+		return o.c.Add(o.c.Add(o.c.SiluBack(o.a, o.b), o.c.RMSNormBack(o.a, o.b, 0.1)),
+			o.c.Add(o.c.SoftMaxBack(o.a, o.b, 0.5), o.c.RoPEBack(o.a, o.positions, nil, r)))
+	},
 	"parts": func(o operands) *ggml.Tensor {
 		x := o.c.Cont(o.a)
 		part := o.c.View(o.b, []int64{4, 3, 2}, []int64{o.b.Stride(1), o.b.Stride(2)}, o.b.Stride(1))

@@ -22,14 +22,18 @@ func (p *Program) Replay() *Replay {
 	return r
 }
 
-// Next gives what a node is in float64, of operands as the device has computed them. Those that come read got, which
-// it has computed. A view has no value of its own, and gives false.
-func (r *Replay) Next(t *ggml.Tensor, got []float64) (want refmath.Tensor, ok bool) {
+// Next gives the operands of a node as the device has computed them, and what the node is of these in float64. Those that
+// come read got, which it has computed. A view has no value of its own, and gives false.
+func (r *Replay) Next(t *ggml.Tensor, got []float64) (operands []refmath.Tensor, want refmath.Tensor, ok bool) {
 	s, ok := r.steps[t.Key()]
 	if !ok {
-		return refmath.Tensor{}, false
+		return nil, refmath.Tensor{}, false
+	}
+	for _, v := range s.operands {
+		x := v.gather(r.data)
+		operands = append(operands, x.Clone()) // before a step in place
 	}
 	want = r.p.compute(s, r.data)
 	s.result.scatter(r.data, refmath.Tensor{Ne: want.Ne, Data: got})
-	return want, true
+	return operands, want, true
 }
