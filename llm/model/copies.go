@@ -311,6 +311,15 @@ func (c *Copies) Fill(ctx context.Context) error {
 	if !c.made {
 		return errors.New("the copies have no memory; Allocate gives them some")
 	}
+	if err := c.fill(ctx); err != nil {
+		return err
+	}
+	return c.Update(ctx)
+}
+
+// fill makes all but the adapters in them. Its memory is free again before graphs are computed that
+// stay: an RPC server forgets those it has been sent when memory is freed.
+func (c *Copies) fill(ctx context.Context) error {
 	workspace, err := c.engine.NewWorkspace()
 	if err != nil {
 		return err
@@ -321,7 +330,7 @@ func (c *Copies) Fill(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.Update(ctx)
+	return nil
 }
 
 func (of *copies) fill(ctx context.Context, workspace *device.Workspace) error {

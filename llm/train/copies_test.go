@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -154,4 +155,45 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	o.WeightCopies = &both
 	_, err = New(m, Trainables{Adapters: all.a.WithScale(1)}, all.data, o)
 	require.EqualError(t, err, "the CPU's kernels multiply weights as they are, and take no copies")
+}
+
+// Over devices each keeps what it has memory for, and the run computes the same.
+func TestWeightCopiesOverDevices(t *testing.T) {
+	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
+	require.NoError(t, err)
+	defer server.Unload()
+	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
+	layout := device.Layout{Devices: []*ggml.Device{server.Devices()[0]}, Of: inLayers}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
+	m, err := model.Load(path, model.LoadOptions{Layout: layout})
+	require.NoError(t, err)
+	defer m.Close()
+	o := runOptions()
+	o.Checkpointing, o.ComputeType = CheckpointingOff, ggml.BF16
+	var first []StepMetrics
+	for _, c := range []struct {
+		available []int64
+		kept      []model.Kept
+	}{
+		{[]int64{0, 0}, []model.Kept{model.KeptNone, model.KeptNone}},
+		{[]int64{plenty, 0}, []model.Kept{model.KeptAll, model.KeptNone}},
+		{[]int64{0, plenty}, []model.Kept{model.KeptNone, model.KeptAll}},
+		{[]int64{plenty, plenty}, []model.Kept{model.KeptAll, model.KeptAll}},
+	} {
+		withAvailable(t, c.available...)
+		r := newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: 8, Alpha: 4, Targets: []string{lora.AllLinear}})
+		require.Equal(t, c.kept, r.copies.Kept())
+		for i, size := range r.copies.Sizes() {
+			require.Equal(t, c.kept[i] != model.KeptNone, size > 0)
+		}
+		require.NoError(t, r.Run(t.Context(), RunOptions{}), "%v", c.kept)
+		if first == nil {
+			first = r.History
+		}
+		for i, want := range first {
+			require.InEpsilon(t, want.Loss, r.History[i].Loss, 1e-3)
+			require.InEpsilon(t, want.GradNorm, r.History[i].GradNorm, 0.02)
+		}
+	}
 }
