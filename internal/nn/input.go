@@ -16,7 +16,7 @@ type Inputs struct {
 	constants map[constant]*ggml.Tensor
 }
 
-// A constant is what a graph computes of nothing, for layers of a lowering to share.
+// A constant is what a graph computes of nothing but inputs, for layers and chunks of a lowering to share.
 type constant struct {
 	lowering *Lowering
 	key      any

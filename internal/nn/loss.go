@@ -25,7 +25,7 @@ func (t *Tape) CrossEntropy(x *Value, size int64, into *ggml.Tensor, logits func
 	var parts []*ggml.Tensor
 	for _, r := range chunks(x.T.Dim(1), size) {
 		part := &Value{T: columns(t.C, x.T, r), needsGrad: x.needsGrad}
-		losses, dx := t.at(r).chunkLoss(part, l, logits)
+		losses, dx := t.at(r).chunkLoss(part, x.T.Dim(1), l, logits)
 		if into != nil {
 			t.Graph.Expand(t.C.Copy(losses, t.C.View(into, []int64{r.to - r.from}, nil, r.from*into.Stride(0))))
 		}
@@ -45,13 +45,11 @@ func (t *Tape) CrossEntropy(x *Value, size int64, into *ggml.Tensor, logits func
 	return l
 }
 
-// chunkLoss runs the chunk back before the next one starts.
-func (t *Tape) chunkLoss(x *Value, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (losses, dx *ggml.Tensor) {
+// chunkLoss runs the chunk, of so many tokens, back before the next one starts.
+func (t *Tape) chunkLoss(x *Value, tokens int64, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (losses, dx *ggml.Tensor) {
 	c, own := t.C, t.fork()
 	z := logits(own, x)
-	n := z.T.Dim(1)
-	first := t.column
-	labels := Declare(t.Inputs, fmt.Sprintf("labels from %d", first), ggml.I32, []int64{1, n}, func(f *Feed, x []int32) { copy(x, f.Targets[first:]) })
+	labels, weights := t.targets(z.T.Dim(1), tokens)
 	if !t.Training() {
 		likeliest := c.ArgMax(z.T).SetOutput()
 		t.Graph.Expand(likeliest)
@@ -62,9 +60,30 @@ func (t *Tape) chunkLoss(x *Value, l *TokenLosses, logits func(t *Tape, x *Value
 	if !t.Training() {
 		return losses, nil
 	}
-	z.grad = grad(Declare(t.Inputs, fmt.Sprintf("weights from %d", first), ggml.F32, []int64{1, n}, func(f *Feed, x []float32) { copy(x, f.Weights[first:]) }))
+	z.grad = grad(weights())
 	own.Backward()
 	return losses, own.gradient(x)
+}
+
+// targets are the labels, I32 [1, n], of a chunk of all tokens, and the weights of their losses, F32 [1, n].
+func (t *Tape) targets(n, tokens int64) (labels *ggml.Tensor, weights func() *ggml.Tensor) {
+	c, first := t.C, t.column
+	if !t.Lowering.JoinsInputs {
+		labels = Declare(t.Inputs, fmt.Sprintf("labels from %d", first), ggml.I32, []int64{1, n}, func(f *Feed, x []int32) { copy(x, f.Targets[first:]) })
+		return labels, func() *ggml.Tensor {
+			return Declare(t.Inputs, fmt.Sprintf("weights from %d", first), ggml.F32, []int64{1, n}, func(f *Feed, x []float32) { copy(x, f.Weights[first:]) })
+		}
+	}
+	// Copies lie on the device, where a chunk takes its part of them.
+	part := func(of *ggml.Tensor) *ggml.Tensor { return c.View(of, []int64{1, n}, nil, first*of.Stride(0)) }
+	labels = part(t.constant("labels", func() *ggml.Tensor {
+		return c.Cont(Declare(t.Inputs, "labels", ggml.I32, []int64{tokens}, func(f *Feed, x []int32) { copy(x, f.Targets) }))
+	}))
+	return labels, func() *ggml.Tensor {
+		return part(t.constant("weights", func() *ggml.Tensor {
+			return c.Cont(Declare(t.Inputs, "weights", ggml.F32, []int64{tokens}, func(f *Feed, x []float32) { copy(x, f.Weights) }))
+		}))
+	}
 }
 
 // Losses are −log p(label) of each token, in nats.

@@ -22,6 +22,8 @@ type Lowering struct {
 	PositionOps
 	LossOps
 	OptimizerOps
+	// JoinsInputs makes few inputs of many: a device waits for each that it copies.
+	JoinsInputs bool
 	// Keep is the form in which checkpoints keep their inputs.
 	Keep KeepForm
 	// Supports tells whether the device has an op, for those that have another form; nil is all.
