@@ -9,21 +9,26 @@ import (
 // VisibleType is F32, in which masks are computed.
 func (stock) VisibleType() ggml.Type { return ggml.F32 }
 
-// queryBlock is the number of queries whose scores exist at a time: as many as keep the scores small,
-// since they are most of the memory of long sequences and half of those of a block's own keys are
-// masked, and not so few that starting ops takes longer than computing them.
+// queryBlock is the number of queries whose scores exist at a time. Half of those of a block's own keys
+// are masked, so that a block of r queries wastes work that grows with r, where starting its ops takes
+// time that grows with 1/r: r is a root of what they are to each other, less with more heads at a time.
+// And scores, which are most of the memory of long sequences, are to stay small.
 func queryBlock(a AttentionOperands) int64 {
-	const least, most, elements = 128, 512, 1 << 26
+	const least, most = 128, 512
+	const balance, elements = 1 << 23, 1 << 26
 	if a.Bidirectional {
 		return most // nothing is masked
 	}
-	keys := a.Q.Dim(2)
+	keys, heads := a.Q.Dim(2), a.Q.Dim(1)*a.Q.Dim(3)
 	if a.Window != 0 {
 		keys = min(keys, a.Window+most)
 	}
-	fit := elements / (keys * a.Q.Dim(1) * a.Q.Dim(3))
-	return min(most, max(least, int64(1)<<bits.Len64(uint64(fit))>>1))
+	block := min(powerOf2(balance/heads, 2), powerOf2(elements/(keys*heads), 1))
+	return min(most, max(least, block))
 }
+
+// powerOf2 is the largest one whose power of n is no more than x, at least 1.
+func powerOf2(x int64, n int) int64 { return 1 << (max(0, bits.Len64(uint64(x))-1) / n) }
 
 // A scoreBlock is the attention of the queries [from, to) to the keys [first, end).
 type scoreBlock struct {

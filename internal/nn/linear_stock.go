@@ -26,13 +26,12 @@ func (l stockLinear) MatMul(c *ggml.Context, _ bool, products ...Product) *ggml.
 	})
 }
 
-func (stockLinear) MatMulGradInput(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
+func (l stockLinear) MatMulGradInput(c *ggml.Context, _ bool, products ...Product) *ggml.Tensor {
 	return sum(c, products, func(p Product) *ggml.Tensor {
-		w := p.Transposed
-		if w == nil {
-			w = transposed(c, dequantised(c, p.W, p.X.Type()))
+		if p.Transposed != nil {
+			return mulMat(c, p.Transposed, p.X)
 		}
-		return mulMat(c, w, p.X)
+		return l.mulTransposed(c, dequantised(c, p.W, p.X.Type()), p.X)
 	})
 }
 
@@ -95,9 +94,9 @@ func (s stock) outerProducts(c *ggml.Context, x, y *ggml.Tensor) *ggml.Tensor {
 	return mulMat(c, transposed(c, x), transposed(c, y))
 }
 
-// mulTransposed is Wᵀ·x [m, n] of W [m, k] and x [k, n], which are F32.
+// mulTransposed is Wᵀ·x [m, n] of W [m, k] and x [k, n].
 func (s stock) mulTransposed(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
-	if s.has.Has(OutProd) {
+	if s.has.Has(OutProd) && w.Type() == ggml.F32 && x.Type() == ggml.F32 {
 		return c.OutProd(w, c.Transpose(x))
 	}
 	return mulMat(c, transposed(c, w), x)

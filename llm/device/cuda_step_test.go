@@ -113,6 +113,8 @@ func (s *standIn) take(t *testing.T, e *device.Engine, m *model.Model, a *lora.A
 func (s cudaStep) require(t *testing.T) {
 	asked := s.asked
 	require.Positive(t, asked.updates, "the update is of the same submission")
+	require.LessOrEqual(t, asked.updates, 10, "matrices of an adapter are updated together")
+	require.LessOrEqual(t, asked.waits, 12, "inputs are few, whatever the length of rows")
 	for types := range asked.byCompute {
 		require.NotEqual(t, "F16", strings.Fields(types)[3], "sums of 16 bits")
 	}

@@ -199,7 +199,11 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 	require.NoError(t, err)
 	defer g.Close()
 	if d := e.Devices()[0]; loweringName(t, e) == "stock" && (d.Type() == ggml.CPU || strings.HasPrefix(d.Name(), "RPC")) {
-		requirePortable(t, g.Graph) // of others it is asked which ops they have
+		requirePortable(t, g.Graph) // others are asked which ops they have
+	} else if d.Type() != ggml.CPU {
+		for node := range g.Graph.Nodes() {
+			require.True(t, d.SupportsOp(node), "%s lacks %v", d.Name(), node)
+		}
 	}
 	batch, _ := llmtest.NewBatch(m.Config().Vocab, o.Length)
 	losses, err := g.Compute(context.Background(), batch)
